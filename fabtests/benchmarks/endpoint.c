@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * One endpoint with one peer, on the public calls of libfabric alone.
+ */
+#include "endpoint.h"
+#include "oob.h"
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { CQ_BATCH = 16, POLLS_PER_CLOCK = 1 << 14, NAME_MAX_LEN = 256 };
+
+struct name {
+	uint64_t len;
+	char	bytes[NAME_MAX_LEN];
+};
+
+static void check(long ret, const char *what)
+{
+	if (ret < 0)
+		bench_die("%s: %s", what, fi_strerror((int)-ret));
+}
+
+/* --- open and close ------------------------------------------------------- */
+
+static struct fi_info *make_hints(const struct endpoint_conf *conf)
+{
+	struct fi_info *hints = fi_allocinfo();
+
+	if (!hints)
+		bench_die("out of memory");
+	hints->ep_attr->type = FI_EP_RDM;
+	hints->caps = FI_TAGGED;
+	hints->mode = FI_CONTEXT | FI_CONTEXT2;
+	hints->domain_attr->threading = FI_THREAD_DOMAIN;
+	hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+	if (conf->use_mr)
+		hints->domain_attr->mr_mode =
+			FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
+	hints->fabric_attr->prov_name = strdup(conf->provider);
+	if (conf->domain)
+		hints->domain_attr->name = strdup(conf->domain);
+	return hints;
+}
+
+static void find_provider(struct endpoint *e)
+{
+	struct fi_info *hints = make_hints(&e->conf);
+	int ret = fi_getinfo(FI_VERSION(1, 17), e->conf.address, NULL,
+			     e->conf.address ? FI_SOURCE : 0, hints, &e->info);
+
+	if (ret)
+		bench_die("provider %s%s%s: %s (FI_LOG_LEVEL=warn tells more)", e->conf.provider,
+			  e->conf.domain ? ", domain " : "", e->conf.domain ? e->conf.domain : "",
+			  fi_strerror(-ret));
+	fi_freeinfo(hints);
+	if (e->info->ep_attr->max_msg_size < e->conf.slot_size)
+		bench_die("messages of provider %s hold at most %zu bytes", e->conf.provider,
+			  e->info->ep_attr->max_msg_size);
+}
+
+static void open_endpoint(struct endpoint *e)
+{
+	struct fi_av_attr av_attr = { .type = e->info->domain_attr->av_type, .count = 2 };
+	struct fi_cq_attr cq_attr = {
+		.size = 2 * e->conf.slots + 8,
+		.format = FI_CQ_FORMAT_TAGGED,
+		.wait_obj = FI_WAIT_NONE,
+	};
+
+	if (av_attr.type == FI_AV_UNSPEC)
+		av_attr.type = FI_AV_TABLE;
+	check(fi_fabric(e->info->fabric_attr, &e->fabric, NULL), "fi_fabric");
+	check(fi_domain(e->fabric, e->info, &e->domain, NULL), "fi_domain");
+	check(fi_av_open(e->domain, &av_attr, &e->av, NULL), "fi_av_open");
+	check(fi_cq_open(e->domain, &cq_attr, &e->cq, NULL), "fi_cq_open");
+	check(fi_endpoint(e->domain, e->info, &e->ep, NULL), "fi_endpoint");
+	check(fi_ep_bind(e->ep, &e->av->fid, 0), "fi_ep_bind of the address vector");
+	check(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV),
+	      "fi_ep_bind of the completion queue");
+	check(fi_enable(e->ep), "fi_enable");
+}
+
+static void allocate(struct endpoint *e)
+{
+	size_t bytes = 2 * e->conf.slots * e->conf.slot_size;
+
+	e->ops = calloc(2 * e->conf.slots, sizeof(*e->ops));
+	if (!e->ops || posix_memalign((void **)&e->memory, 4096, bytes))
+		bench_die("out of memory: %zu bytes of buffers", bytes);
+	memset(e->memory, 0, bytes);
+	if (!e->conf.use_mr)
+		return;
+	check(fi_mr_reg(e->domain, e->memory, bytes, FI_SEND | FI_RECV, 0, 0, 0, &e->mr, NULL),
+	      "fi_mr_reg");
+	e->desc = fi_mr_desc(e->mr);
+}
+
+static void meet_peer(struct endpoint *e, int oob)
+{
+	struct name mine = { .len = sizeof(mine.bytes) }, theirs;
+	size_t len = sizeof(mine.bytes);
+
+	check(fi_getname(&e->ep->fid, mine.bytes, &len), "fi_getname");
+	mine.len = len;
+	oob_send(oob, &mine, sizeof(mine));
+	oob_recv(oob, &theirs, sizeof(theirs), endpoint_progress, e);
+	if (fi_av_insert(e->av, theirs.bytes, 1, &e->peer, 0, NULL) != 1)
+		bench_die("fi_av_insert: the peer's address is refused");
+}
+
+void endpoint_open(struct endpoint *e, const struct endpoint_conf *conf, int oob)
+{
+	memset(e, 0, sizeof(*e));
+	e->conf = *conf;
+	find_provider(e);
+	open_endpoint(e);
+	allocate(e);
+	meet_peer(e, oob);
+}
+
+void endpoint_close(struct endpoint *e)
+{
+	check(fi_close(&e->ep->fid), "fi_close of the endpoint");
+	if (e->mr)
+		check(fi_close(&e->mr->fid), "fi_close of the memory region");
+	check(fi_close(&e->cq->fid), "fi_close of the completion queue");
+	check(fi_close(&e->av->fid), "fi_close of the address vector");
+	check(fi_close(&e->domain->fid), "fi_close of the domain");
+	check(fi_close(&e->fabric->fid), "fi_close of the fabric");
+	fi_freeinfo(e->info);
+	free(e->memory);
+	free(e->ops);
+}
+
+/* --- completions ---------------------------------------------------------- */
+
+static _Noreturn void report_error(struct endpoint *e)
+{
+	struct fi_cq_err_entry err = { 0 };
+
+	check(fi_cq_readerr(e->cq, &err, 0), "fi_cq_readerr");
+	bench_die("%s fails: %s", err.flags & FI_RECV ? "receive" : "send", fi_strerror(err.err));
+}
+
+static void count_one(struct endpoint *e, const struct fi_cq_tagged_entry *entry)
+{
+	const struct endpoint_op *op = entry->op_context;
+
+	if (!op->is_recv) {
+		e->sends_done++;
+		return;
+	}
+	if (entry->len != e->expect)
+		bench_die("a message of %zu bytes arrived, not of %zu", entry->len, e->expect);
+	e->recvs_done++;
+}
+
+static bool poll_once(struct endpoint *e)
+{
+	struct fi_cq_tagged_entry entries[CQ_BATCH];
+	ssize_t n = fi_cq_read(e->cq, entries, CQ_BATCH);
+
+	if (n == -FI_EAGAIN)
+		return false;
+	if (n == -FI_EAVAIL)
+		report_error(e);
+	check(n, "fi_cq_read");
+	for (ssize_t i = 0; i < n; i++)
+		count_one(e, &entries[i]);
+	return n > 0;
+}
+
+void endpoint_progress(void *endpoint)
+{
+	struct endpoint *e = endpoint;
+
+	if (!poll_once(e) && e->conf.yield)
+		sched_yield();
+}
+
+static time_t seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec;
+}
+
+static void wait_for(struct endpoint *e, const uint64_t *done, uint64_t count)
+{
+	unsigned polls = 0;
+	time_t start = 0;
+
+	while (*done < count) {
+		if (poll_once(e)) {
+			start = 0;
+			polls = 0;
+			continue;
+		}
+		if (e->conf.yield)
+			sched_yield();
+		if (++polls % POLLS_PER_CLOCK)
+			continue;
+		if (!start)
+			start = seconds();
+		else if (seconds() - start > e->conf.timeout)
+			bench_die("no completion for %u s", e->conf.timeout);
+	}
+}
+
+void endpoint_wait_recvs(struct endpoint *e, uint64_t count)
+{
+	wait_for(e, &e->recvs_done, count);
+}
+
+void endpoint_wait_sends(struct endpoint *e, uint64_t count)
+{
+	wait_for(e, &e->sends_done, count);
+}
+
+/* --- messages ------------------------------------------------------------- */
+
+char *endpoint_send_slot(const struct endpoint *e, uint64_t message)
+{
+	return e->memory + message % e->conf.slots * e->conf.slot_size;
+}
+
+char *endpoint_recv_slot(const struct endpoint *e, uint64_t message)
+{
+	return e->memory + (e->conf.slots + message % e->conf.slots) * e->conf.slot_size;
+}
+
+/* Tags are message numbers: a message that is lost or overtaken shows. */
+void endpoint_post_recv(struct endpoint *e, size_t len)
+{
+	struct endpoint_op *op = &e->ops[e->conf.slots + e->received % e->conf.slots];
+	ssize_t ret;
+
+	op->is_recv = true;
+	e->expect = len;
+	while ((ret = fi_trecv(e->ep, endpoint_recv_slot(e, e->received), len, e->desc,
+			       FI_ADDR_UNSPEC, e->received, 0, &op->context)) == -FI_EAGAIN)
+		endpoint_progress(e);
+	check(ret, "fi_trecv");
+	e->received++;
+}
+
+static ssize_t try_send(struct endpoint *e, size_t len)
+{
+	struct endpoint_op *op = &e->ops[e->sent % e->conf.slots];
+	const char *buf = endpoint_send_slot(e, e->sent);
+	ssize_t ret;
+
+	if (!e->conf.use_inject || len > e->info->tx_attr->inject_size)
+		return fi_tsend(e->ep, buf, len, e->desc, e->peer, e->sent, &op->context);
+	ret = fi_tinject(e->ep, buf, len, e->peer, e->sent);
+	if (!ret)
+		e->sends_done++;
+	return ret;
+}
+
+void endpoint_post_send(struct endpoint *e, size_t len)
+{
+	ssize_t ret;
+
+	while ((ret = try_send(e, len)) == -FI_EAGAIN)
+		endpoint_progress(e);
+	check(ret, "fi_tsend");
+	e->sent++;
+}

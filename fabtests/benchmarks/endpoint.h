@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * One endpoint with one peer, for benchmarks: numbered tagged messages from and
+ * to a row of equal slots of memory.
+ */
+#ifndef BENCH_ENDPOINT_H
+#define BENCH_ENDPOINT_H
+
+#include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct endpoint_conf {
+	const char *provider;
+	const char *domain;	/* NULL: the provider's first */
+	const char *address;	/* source address, NULL: the provider's choice */
+	size_t slot_size;	/* largest message */
+	size_t slots;		/* most messages in flight */
+	unsigned timeout;	/* seconds without any completion */
+	bool use_mr;		/* register the slots, pass their descriptor */
+	bool use_inject;	/* for messages within the provider's limit */
+	bool yield;		/* give the processor away between empty polls */
+};
+
+struct endpoint_op {
+	struct fi_context2 context;	/* first: the provider hands it back */
+	bool	is_recv;
+};
+
+struct endpoint {
+	struct endpoint_conf conf;
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_av *av;
+	struct fid_cq *cq;
+	struct fid_ep *ep;
+	struct fid_mr *mr;
+	void	*desc;
+	fi_addr_t peer;
+	char	*memory;	/* slots for sends, then slots for receives */
+	struct endpoint_op *ops;
+	uint64_t sent, received;		/* posted so far */
+	uint64_t sends_done, recvs_done;	/* completed so far */
+	size_t	expect;		/* bytes of every receive under way */
+};
+
+/* Any failure ends the program with a message. oob: see oob.h. */
+void endpoint_open(struct endpoint *e, const struct endpoint_conf *conf, int oob);
+void endpoint_close(struct endpoint *e);
+
+/* Slots are used in turn; the pointer is valid until the next of its kind. */
+char *endpoint_send_slot(const struct endpoint *e, uint64_t message);
+char *endpoint_recv_slot(const struct endpoint *e, uint64_t message);
+
+void endpoint_post_recv(struct endpoint *e, size_t len);
+void endpoint_post_send(struct endpoint *e, size_t len);
+
+/* Wait until so many have completed since the endpoint was opened. */
+void endpoint_wait_recvs(struct endpoint *e, uint64_t count);
+void endpoint_wait_sends(struct endpoint *e, uint64_t count);
+
+/* One look at the completion queue; an oob_idle_fn. */
+void endpoint_progress(void *endpoint);
+
+#endif

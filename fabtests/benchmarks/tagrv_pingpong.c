@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Latency, bandwidth and message rate of tagged messages between two processes,
+ * over any provider of libfabric.
+ *
+ *   leader                        follower
+ *   order(size, counts)  --oob--> posts its receives
+ *                        <--oob-- ready
+ *   latency:    message  <------> message, one at a time
+ *   bandwidth:  window   -------> posts the next window's receives
+ *                        <------- 'window is in', empty
+ *
+ * A time is the median over blocks; the number of messages in a block follows
+ * from a first, short run and the time a measurement may take.
+ */
+#include "endpoint.h"
+#include "oob.h"
+
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SIZES_MAX = 64, BLOCKS_MAX = 1000, WARM_UP = 5 };
+
+struct options {
+	struct endpoint_conf conf;
+	const char *dev[2];		/* FI_TAGRV_DEVICES of leader, follower */
+	const char *domain[2];
+	const char *address[2];
+	const char *port;
+	const char *host;		/* client of a server there */
+	bool	server;
+	bool	latency, bandwidth, verify, header;
+	size_t	sizes[SIZES_MAX];
+	size_t	size_cnt;
+	unsigned blocks;
+	unsigned long iterations;	/* in a block; 0: by time */
+	double	budget;			/* seconds for one measurement */
+};
+
+enum order_kind { ORDER_LATENCY, ORDER_BANDWIDTH, ORDER_END };
+
+/* What the leader asks the follower to take part in. */
+struct order {
+	uint64_t kind;
+	uint64_t size;
+	uint64_t blocks;
+	uint64_t count;		/* round trips or windows in a block */
+};
+
+struct bench {
+	struct endpoint e;
+	const struct options *opt;
+	int	oob;
+	bool	leads;
+	uint64_t taken;		/* receives that were waited for */
+};
+
+/* --- data ----------------------------------------------------------------- */
+
+static uint8_t pattern(uint64_t message, size_t i)
+{
+	return (uint8_t)(message * 31 + i * 7 + (i >> 8));
+}
+
+static void fill(const struct bench *b, size_t size)
+{
+	char *buf = endpoint_send_slot(&b->e, b->e.sent);
+
+	if (!b->opt->verify)
+		return;
+	for (size_t i = 0; i < size; i++)
+		buf[i] = (char)pattern(b->e.sent, i);
+}
+
+static void verify(const struct bench *b, uint64_t message, size_t size)
+{
+	char *buf = endpoint_recv_slot(&b->e, message);
+
+	if (!b->opt->verify)
+		return;
+	for (size_t i = 0; i < size; i++)
+		if ((uint8_t)buf[i] != pattern(message, i))
+			bench_die("message %llu of %zu bytes: wrong byte at %zu",
+				  (unsigned long long)message, size, i);
+	memset(buf, 0, size);
+}
+
+/* --- time ----------------------------------------------------------------- */
+
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median(double *values, size_t cnt)
+{
+	qsort(values, cnt, sizeof(*values), compare);
+	return cnt % 2 ? values[cnt / 2] : (values[cnt / 2 - 1] + values[cnt / 2]) / 2;
+}
+
+/* --- latency -------------------------------------------------------------- */
+
+static void send_one(struct bench *b, size_t size)
+{
+	fill(b, size);
+	endpoint_post_send(&b->e, size);
+}
+
+static void recv_one(struct bench *b, size_t size)
+{
+	endpoint_wait_recvs(&b->e, b->taken + 1);
+	verify(b, b->taken++, size);
+}
+
+static void round_trip(struct bench *b, size_t size, bool last)
+{
+	if (b->leads) {
+		send_one(b, size);
+		recv_one(b, size);
+		if (!last)
+			endpoint_post_recv(&b->e, size);
+	} else {
+		recv_one(b, size);
+		if (!last)
+			endpoint_post_recv(&b->e, size);
+		send_one(b, size);
+	}
+	endpoint_wait_sends(&b->e, b->e.sent);
+}
+
+/* The first receive was posted before. Returns seconds per half round trip. */
+static double latency_block(struct bench *b, const struct order *order, bool last)
+{
+	double start = now();
+
+	for (uint64_t i = 0; i < order->count; i++)
+		round_trip(b, order->size, last && i + 1 == order->count);
+	return (now() - start) / (double)order->count / 2;
+}
+
+/* --- bandwidth ------------------------------------------------------------ */
+
+static void post_window(struct bench *b, size_t size)
+{
+	for (size_t i = 0; i < b->e.conf.slots; i++)
+		endpoint_post_recv(&b->e, size);
+}
+
+static void send_window(struct bench *b, size_t size)
+{
+	for (size_t i = 0; i < b->e.conf.slots; i++)
+		send_one(b, size);
+	endpoint_wait_sends(&b->e, b->e.sent);
+	recv_one(b, 0);
+}
+
+static void recv_window(struct bench *b, size_t size, bool last)
+{
+	for (size_t i = 0; i < b->e.conf.slots; i++)
+		recv_one(b, size);
+	if (!last)
+		post_window(b, size);
+	endpoint_post_send(&b->e, 0);
+	endpoint_wait_sends(&b->e, b->e.sent);
+}
+
+/* The first window's receives were posted before. Returns seconds per message. */
+static double bandwidth_block(struct bench *b, const struct order *order, bool last)
+{
+	double start = now();
+
+	for (uint64_t i = 0; i < order->count; i++) {
+		if (b->leads) {
+			endpoint_post_recv(&b->e, 0);
+			send_window(b, order->size);
+		} else {
+			recv_window(b, order->size, last && i + 1 == order->count);
+		}
+	}
+	return (now() - start) / (double)(order->count * b->e.conf.slots);
+}
+
+/* --- orders --------------------------------------------------------------- */
+
+static double run_order(struct bench *b, const struct order *order)
+{
+	double values[BLOCKS_MAX];
+
+	for (uint64_t i = 0; i < order->blocks; i++) {
+		bool last = i + 1 == order->blocks;
+
+		values[i] = order->kind == ORDER_LATENCY ? latency_block(b, order, last) :
+							   bandwidth_block(b, order, last);
+	}
+	return median(values, order->blocks);
+}
+
+static void prepare(struct bench *b, const struct order *order)
+{
+	if (order->kind == ORDER_LATENCY)
+		endpoint_post_recv(&b->e, order->size);
+	else if (!b->leads)
+		post_window(b, order->size);
+}
+
+static double lead_order(struct bench *b, const struct order *order)
+{
+	char ready;
+
+	oob_send(b->oob, order, sizeof(*order));
+	prepare(b, order);
+	oob_recv(b->oob, &ready, 1, endpoint_progress, &b->e);
+	return run_order(b, order);
+}
+
+static void follow(struct bench *b)
+{
+	struct order order;
+
+	for (;;) {
+		oob_recv(b->oob, &order, sizeof(order), endpoint_progress, &b->e);
+		if (order.kind == ORDER_END || order.size > b->e.conf.slot_size ||
+		    order.blocks > BLOCKS_MAX)
+			return;
+		prepare(b, &order);
+		oob_send(b->oob, "", 1);
+		run_order(b, &order);
+	}
+}
+
+/* A short run warms up and tells how many fit the time. */
+static double measure(struct bench *b, enum order_kind kind, size_t size)
+{
+	const struct options *opt = b->opt;
+	struct order order = { .kind = kind, .size = size, .blocks = 1 };
+	double unit = kind == ORDER_LATENCY ? 2 : (double)b->e.conf.slots;
+	double once, fits;
+
+	order.count = kind == ORDER_LATENCY ? WARM_UP : 1;
+	once = lead_order(b, &order) * unit;
+	fits = opt->budget / opt->blocks / once;
+	order.blocks = opt->blocks;
+	order.count = opt->iterations ? opt->iterations : fits > 1 ? (uint64_t)fits : 1;
+	return lead_order(b, &order);
+}
+
+/* Connections are made by the first message. */
+static void connect_peers(struct bench *b)
+{
+	const struct order order = {
+		.kind = ORDER_LATENCY, .size = 1, .blocks = 1, .count = WARM_UP,
+	};
+
+	lead_order(b, &order);
+}
+
+static void print_line(size_t size, double latency, double per_message)
+{
+	printf("%zu ", size);
+	if (latency > 0)
+		printf("%.2f ", latency * 1e6);
+	else
+		printf("- ");
+	if (per_message > 0)
+		printf("%.2f %.0f\n", (double)size / per_message / 1e6, 1 / per_message);
+	else
+		printf("- -\n");
+}
+
+static void lead(struct bench *b)
+{
+	const struct options *opt = b->opt;
+	const struct order end = { .kind = ORDER_END };
+
+	if (opt->header) {
+		printf("# provider %s, domain %s, %zu messages in a window, median of %u blocks%s\n",
+		       b->e.info->fabric_attr->prov_name, b->e.info->domain_attr->name,
+		       b->e.conf.slots, opt->blocks, opt->verify ? ", data verified" : "");
+		printf("# size half_rtt_us bw_MBps msgs_per_s\n");
+	}
+	connect_peers(b);
+	for (size_t i = 0; i < opt->size_cnt; i++) {
+		size_t size = opt->sizes[i];
+		double latency = opt->latency ? measure(b, ORDER_LATENCY, size) : 0;
+		double per_message = opt->bandwidth ? measure(b, ORDER_BANDWIDTH, size) : 0;
+
+		print_line(size, latency, per_message);
+	}
+	oob_send(b->oob, &end, sizeof(end));
+}
+
+/* --- processes ------------------------------------------------------------ */
+
+/* who: 0 leads, 1 follows. */
+static void be(const struct options *opt, int who, int oob)
+{
+	struct bench b = { .opt = opt, .oob = oob, .leads = who == 0 };
+	struct endpoint_conf conf = opt->conf;
+
+	if (opt->dev[who])
+		setenv("FI_TAGRV_DEVICES", opt->dev[who], 1);
+	conf.domain = opt->domain[who];
+	conf.address = opt->address[who];
+	endpoint_open(&b.e, &conf, oob);
+	if (b.leads)
+		lead(&b);
+	else
+		follow(&b);
+	endpoint_close(&b.e);
+	close(oob);
+}
+
+static int be_both(const struct options *opt)
+{
+	int fd[2], status;
+	pid_t child;
+
+	oob_pair(fd);
+	fflush(stdout);
+	child = fork();
+	if (child < 0)
+		bench_die("cannot fork");
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(fd[0]);
+		be(opt, 1, fd[1]);
+		exit(EXIT_SUCCESS);
+	}
+	close(fd[1]);
+	be(opt, 0, fd[0]);
+	waitpid(child, &status, 0);
+	return WIFEXITED(status) && !WEXITSTATUS(status) ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* --- options -------------------------------------------------------------- */
+
+static void print_help(void)
+{
+	puts("usage: tagrv_pingpong [options]                 two processes on this host\n"
+	     "       tagrv_pingpong [options] --server         wait for a client\n"
+	     "       tagrv_pingpong [options] --client HOST    measure against that server\n"
+	     "\n"
+	     "Measure tagged messages and print one line per size:\n"
+	     "size, half round trip (us), bandwidth (10^6 bytes/s), messages per second.\n"
+	     "\n"
+	     "  -p, --provider NAME   provider (default: $FI_PROVIDER or tagrv)\n"
+	     "  -m, --mode MODE       lat, bw, both, or rate: 8 bytes, 64 in a window (default both)\n"
+	     "  -S, --sizes LIST      sizes, e.g. 8,4K,1M (default 8 to 4M)\n"
+	     "  -w, --window N        messages in flight for bandwidth (default 16)\n"
+	     "  -b, --blocks N        measurements of which the median is shown (default 11)\n"
+	     "  -n, --iterations N    round trips or windows in a block (default: by time)\n"
+	     "  -t, --time SECONDS    for one measurement (default 0.5)\n"
+	     "  -v, --verify          check every byte (and measure that, too)\n"
+	     "  -q, --quiet           no header lines\n"
+	     "      --register        register the buffers beforehand\n"
+	     "      --no-inject       fi_tsend at every size\n"
+	     "      --dev-a NAME      FI_TAGRV_DEVICES of the first process or client\n"
+	     "      --dev-b NAME      FI_TAGRV_DEVICES of the second process or server\n"
+	     "      --domain-a, --domain-b NAME    libfabric domain instead, for any provider\n"
+	     "      --addr-a, --addr-b ADDRESS     source address\n"
+	     "      --port PORT       of the server's control connection (default 47920)\n"
+	     "      --timeout SECONDS without any completion (default 60)\n"
+	     "  -h, --help            this text\n"
+	     "\n"
+	     "With --server the other options that describe the measurement must be the same\n"
+	     "on both sides.");
+}
+
+static double number(const char *text, const char *what, double min, double max)
+{
+	char *end;
+	double value = strtod(text, &end);
+
+	if (end == text || *end || !(value >= min && value <= max))
+		bench_die("%s wants a number from %g to %g, not '%s'", what, min, max, text);
+	return value;
+}
+
+static size_t parse_size(const char *text)
+{
+	char *end;
+	unsigned long long value = strtoull(text, &end, 10);
+
+	if (*end == 'K' || *end == 'k')
+		value <<= 10, end++;
+	else if (*end == 'M' || *end == 'm')
+		value <<= 20, end++;
+	if (end == text || *end || value > 1ULL << 32)
+		bench_die("'%s' is no message size", text);
+	return (size_t)value;
+}
+
+static void parse_sizes(struct options *opt, const char *list)
+{
+	char *copy = strdup(list), *state = NULL;
+
+	opt->size_cnt = 0;
+	for (char *s = strtok_r(copy, ",", &state); s; s = strtok_r(NULL, ",", &state)) {
+		if (opt->size_cnt == SIZES_MAX)
+			bench_die("more than %d sizes", SIZES_MAX);
+		opt->sizes[opt->size_cnt++] = parse_size(s);
+	}
+	free(copy);
+	if (!opt->size_cnt)
+		bench_die("no sizes");
+}
+
+static void parse_mode(struct options *opt, const char *mode)
+{
+	bool rate = !strcmp(mode, "rate");
+
+	if (!rate && strcmp(mode, "lat") && strcmp(mode, "bw") && strcmp(mode, "both"))
+		bench_die("--mode wants lat, bw, both or rate, not '%s'", mode);
+	opt->latency = !strcmp(mode, "lat") || !strcmp(mode, "both");
+	opt->bandwidth = strcmp(mode, "lat") != 0;
+	if (rate) {
+		opt->conf.slots = 64;
+		parse_sizes(opt, "8");
+	}
+}
+
+enum {
+	OPT_REGISTER = 256, OPT_NO_INJECT, OPT_SERVER, OPT_CLIENT, OPT_PORT, OPT_TIMEOUT,
+	OPT_DEV_A, OPT_DEV_B, OPT_DOMAIN_A, OPT_DOMAIN_B, OPT_ADDR_A, OPT_ADDR_B,
+};
+
+static const struct option long_options[] = {
+	{ "provider", required_argument, NULL, 'p' },
+	{ "mode", required_argument, NULL, 'm' },
+	{ "sizes", required_argument, NULL, 'S' },
+	{ "window", required_argument, NULL, 'w' },
+	{ "blocks", required_argument, NULL, 'b' },
+	{ "iterations", required_argument, NULL, 'n' },
+	{ "time", required_argument, NULL, 't' },
+	{ "verify", no_argument, NULL, 'v' },
+	{ "quiet", no_argument, NULL, 'q' },
+	{ "help", no_argument, NULL, 'h' },
+	{ "register", no_argument, NULL, OPT_REGISTER },
+	{ "no-inject", no_argument, NULL, OPT_NO_INJECT },
+	{ "server", no_argument, NULL, OPT_SERVER },
+	{ "client", required_argument, NULL, OPT_CLIENT },
+	{ "port", required_argument, NULL, OPT_PORT },
+	{ "timeout", required_argument, NULL, OPT_TIMEOUT },
+	{ "dev-a", required_argument, NULL, OPT_DEV_A },
+	{ "dev-b", required_argument, NULL, OPT_DEV_B },
+	{ "domain-a", required_argument, NULL, OPT_DOMAIN_A },
+	{ "domain-b", required_argument, NULL, OPT_DOMAIN_B },
+	{ "addr-a", required_argument, NULL, OPT_ADDR_A },
+	{ "addr-b", required_argument, NULL, OPT_ADDR_B },
+	{ NULL, 0, NULL, 0 },
+};
+
+static void apply_place(struct options *opt, int key, const char *arg)
+{
+	switch (key) {
+	case OPT_SERVER: opt->server = true; break;
+	case OPT_CLIENT: opt->host = arg; break;
+	case OPT_PORT: opt->port = arg; break;
+	case OPT_DEV_A:
+	case OPT_DEV_B: opt->dev[key - OPT_DEV_A] = arg; break;
+	case OPT_DOMAIN_A:
+	case OPT_DOMAIN_B: opt->domain[key - OPT_DOMAIN_A] = arg; break;
+	case OPT_ADDR_A:
+	case OPT_ADDR_B: opt->address[key - OPT_ADDR_A] = arg; break;
+	case 'h': print_help(); exit(EXIT_SUCCESS);
+	default: exit(2);
+	}
+}
+
+static void apply(struct options *opt, int key, const char *arg)
+{
+	switch (key) {
+	case 'p': opt->conf.provider = arg; break;
+	case 'm': parse_mode(opt, arg); break;
+	case 'S': parse_sizes(opt, arg); break;
+	case 'w': opt->conf.slots = (size_t)number(arg, "--window", 1, 4096); break;
+	case 'b': opt->blocks = (unsigned)number(arg, "--blocks", 1, BLOCKS_MAX); break;
+	case 'n': opt->iterations = (unsigned long)number(arg, "--iterations", 1, 1e9); break;
+	case 't': opt->budget = number(arg, "--time", 0.001, 3600); break;
+	case 'v': opt->verify = true; break;
+	case 'q': opt->header = false; break;
+	case OPT_REGISTER: opt->conf.use_mr = true; break;
+	case OPT_NO_INJECT: opt->conf.use_inject = false; break;
+	case OPT_TIMEOUT: opt->conf.timeout = (unsigned)number(arg, "--timeout", 1, 86400); break;
+	default: apply_place(opt, key, arg);
+	}
+}
+
+static void parse(struct options *opt, int argc, char **argv)
+{
+	const char *provider = getenv("FI_PROVIDER");
+	int key;
+
+	*opt = (struct options){
+		.conf = {
+			.provider = provider && *provider ? provider : "tagrv",
+			.slots = 16,
+			.timeout = 60,
+			.use_inject = true,
+			.yield = sysconf(_SC_NPROCESSORS_ONLN) < 2,
+		},
+		.port = "47920",
+		.latency = true,
+		.bandwidth = true,
+		.header = true,
+		.blocks = 11,
+		.budget = 0.5,
+	};
+	parse_sizes(opt, "8,64,512,4K,8K,16K,64K,256K,1M,4M");
+	while ((key = getopt_long(argc, argv, "p:m:S:w:b:n:t:vqh", long_options, NULL)) != -1)
+		apply(opt, key, optarg);
+	if (optind < argc)
+		bench_die("unexpected argument '%s'", argv[optind]);
+	if (opt->server && opt->host)
+		bench_die("--server and --client exclude each other");
+	opt->conf.slot_size = 1;
+	for (size_t i = 0; i < opt->size_cnt; i++)
+		if (opt->sizes[i] > opt->conf.slot_size)
+			opt->conf.slot_size = opt->sizes[i];
+}
+
+int main(int argc, char **argv)
+{
+	struct options opt;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	parse(&opt, argc, argv);
+	if (opt.server)
+		be(&opt, 1, oob_accept(opt.port));
+	else if (opt.host)
+		be(&opt, 0, oob_connect(opt.host, opt.port));
+	else
+		return be_both(&opt);
+	return EXIT_SUCCESS;
+}

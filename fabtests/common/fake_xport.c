@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * A scripted transport: see fake_xport.h.
+ */
+#include "common/fake_xport.h"
+
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct fake_xport fake;
+
+struct fake_link {
+	struct tagrv_link base;
+	bool broken;
+};
+
+static int fake_dev_event_fd(struct tagrv_device *dev)
+{
+	(void) dev;
+	return -1;
+}
+
+static void fake_dev_close(struct tagrv_device *dev)
+{
+	(void) dev;
+}
+
+static int fake_mem_reg(struct tagrv_device *dev, void *addr, size_t len,
+			bool remote, struct tagrv_mem **mem)
+{
+	(void) remote;
+	if (fake.reg_error)
+		return fake.reg_error;
+	*mem = malloc(sizeof(**mem));
+	**mem = (struct tagrv_mem) { dev, addr, len };
+	fake.regs++;
+	return 0;
+}
+
+static void fake_mem_dereg(struct tagrv_mem *mem)
+{
+	fake.regs--;
+	free(mem);
+}
+
+static size_t fake_mem_key(const struct tagrv_mem *mem, void *key)
+{
+	uint32_t value = (uint32_t) mem->len;
+
+	memcpy(key, &value, sizeof(value));
+	return sizeof(value);
+}
+
+static int fake_xport_open(struct tagrv_device *dev,
+			   const struct tagrv_params *params,
+			   struct tagrv_sink *sink, struct tagrv_xport **xport)
+{
+	fake.base.ops = dev->ops;
+	fake.base.dev = dev;
+	fake.base.sink = sink;
+	fake.base.attr = (struct tagrv_xport_attr) {
+		.caps = TAGRV_XPORT_GET,
+		.max_inline = 128,
+		.max_packet = params->eager_max + 192,
+		.get_max = 1 << 20,
+		.get_depth = 4,
+	};
+	*xport = &fake.base;
+	return 0;
+}
+
+static void fake_xport_close(struct tagrv_xport *xport)
+{
+	(void) xport;
+}
+
+struct tagrv_link *fake_link(void)
+{
+	struct fake_link *link = calloc(1, sizeof(*link));
+
+	link->base.xport = &fake.base;
+	fake.links++;
+	return &link->base;
+}
+
+static int fake_link_create(struct tagrv_xport *xport, void *blob, size_t *len,
+			    struct tagrv_link **link)
+{
+	(void) xport;
+	*link = fake_link();
+	memset(blob, 0, 4);
+	*len = 4;
+	return 0;
+}
+
+static int fake_link_bind(struct tagrv_link *link, const void *blob, size_t len)
+{
+	(void) link;
+	(void) blob;
+	return len == 4 ? 0 : -FI_EINVAL;
+}
+
+static void fake_link_discard(struct tagrv_link *link)
+{
+	fake.links--;
+	free(tagrv_container_of(link, struct fake_link, base));
+}
+
+static int fake_link_attach(struct tagrv_link *link, void *ctx)
+{
+	link->ctx = ctx;
+	return 0;
+}
+
+static void fake_link_close(struct tagrv_link *link)
+{
+	void *ctx = link->ctx;
+
+	for (size_t i = 0; i < fake.log_cnt; i++)
+		if (fake.log[i].link == link)
+			fake_complete(i, -FI_ECONNRESET);
+	fake_link_discard(link);
+	fake.base.sink->link_closed(fake.base.sink, ctx);
+}
+
+static struct fake_record *record(struct tagrv_link *link, enum fake_kind kind,
+				  struct tagrv_done *done)
+{
+	struct fake_record *r = &fake.log[fake.log_cnt++];
+
+	if (fake.log_cnt > FAKE_LOG_MAX)
+		abort();
+	*r = (struct fake_record) { .kind = kind, .link = link, .done = done };
+	return r;
+}
+
+static int refused(struct tagrv_link *link)
+{
+	if (tagrv_container_of(link, struct fake_link, base)->broken)
+		return -FI_ENOTCONN;
+	if (fake.refuse_all)
+		return -FI_EAGAIN;
+	if (!fake.refuse)
+		return 0;
+	fake.refuse--;
+	return -FI_EAGAIN;
+}
+
+static int fake_send(struct tagrv_link *link, const struct iovec *iov,
+		     size_t cnt, unsigned flags, struct tagrv_done *done)
+{
+	struct fake_record *r;
+	int ret = refused(link);
+
+	if (ret)
+		return ret;
+	r = record(link, FAKE_SEND, done);
+	r->flags = flags;
+	r->data = malloc(FAKE_PACKET_MAX);
+	for (size_t i = 0; i < cnt; i++) {
+		if (r->len + iov[i].iov_len > FAKE_PACKET_MAX)
+			abort();
+		if (iov[i].iov_len)
+			memcpy(r->data + r->len, iov[i].iov_base,
+			       iov[i].iov_len);
+		r->len += iov[i].iov_len;
+	}
+	return 0;
+}
+
+static int fake_get(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
+		    uint64_t raddr, const void *key, size_t key_len, size_t len,
+		    struct tagrv_done *done)
+{
+	struct fake_record *r;
+	int ret = refused(link);
+
+	(void) key;
+	(void) key_len;
+	if (ret)
+		return ret;
+	if ((char *) addr < (char *) mem->addr ||
+	    (char *) addr + len > (char *) mem->addr + mem->len)
+		abort();
+	r = record(link, FAKE_GET, done);
+	r->addr = addr;
+	r->raddr = raddr;
+	r->len = len;
+	return 0;
+}
+
+static int fake_nothing(struct tagrv_xport *xport)
+{
+	(void) xport;
+	return 0;
+}
+
+static void fake_flush(struct tagrv_xport *xport)
+{
+	(void) xport;
+}
+
+static size_t fake_outstanding(struct tagrv_xport *xport)
+{
+	(void) xport;
+	return 0;
+}
+
+static int fake_wait_fd(struct tagrv_xport *xport)
+{
+	(void) xport;
+	return -1;
+}
+
+static const struct tagrv_xport_ops fake_ops = {
+	.name = "fake",
+	.wire_id = 250,
+	.dev_close = fake_dev_close,
+	.dev_event_fd = fake_dev_event_fd,
+	.mem_reg = fake_mem_reg,
+	.mem_dereg = fake_mem_dereg,
+	.mem_key = fake_mem_key,
+	.xport_open = fake_xport_open,
+	.xport_close = fake_xport_close,
+	.link_create = fake_link_create,
+	.link_bind = fake_link_bind,
+	.link_discard = fake_link_discard,
+	.link_attach = fake_link_attach,
+	.link_close = fake_link_close,
+	.send = fake_send,
+	.get = fake_get,
+	.progress = fake_nothing,
+	.reap = fake_nothing,
+	.flush = fake_flush,
+	.outstanding = fake_outstanding,
+	.wait_fd = fake_wait_fd,
+	.arm = fake_nothing,
+};
+
+struct tagrv_device *fake_device(void)
+{
+	fake_forget();
+	memset(&fake, 0, sizeof(fake));
+	fake.dev.ops = &fake_ops;
+	strcpy(fake.dev.name, "fake");
+	return &fake.dev;
+}
+
+void fake_deliver(struct tagrv_link *link, const void *data, size_t len)
+{
+	/* A copy of exactly this size: reads beyond it are found. */
+	void *copy = malloc(len ? len : 1);
+
+	memcpy(copy, data, len);
+	fake.base.sink->packet(fake.base.sink, link->ctx, copy, len);
+	free(copy);
+}
+
+void fake_complete(size_t i, int status)
+{
+	struct fake_record *r = &fake.log[i];
+
+	if (r->ended)
+		return;
+	r->ended = true;
+	if (r->kind == FAKE_GET && !status)
+		memcpy(r->addr, (void *) (uintptr_t) r->raddr, r->len);
+	if (r->done)
+		r->done->fn(r->done, status);
+}
+
+void fake_complete_all(int status)
+{
+	for (size_t i = 0; i < fake.log_cnt; i++)
+		fake_complete(i, status);
+}
+
+void fake_break_link(struct tagrv_link *link, int status)
+{
+	tagrv_container_of(link, struct fake_link, base)->broken = true;
+	fake.base.sink->link_error(fake.base.sink, link->ctx, status);
+}
+
+void fake_forget(void)
+{
+	for (size_t i = 0; i < fake.log_cnt && i < FAKE_LOG_MAX; i++)
+		free(fake.log[i].data);
+	fake.log_cnt = 0;
+}

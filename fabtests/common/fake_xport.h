@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * A scripted transport for tests of the protocols: nothing moves unless the
+ * test says so.
+ *
+ *   engine --> send, get     recorded in order, or refused as scripted
+ *   test   --> complete      ends recorded operations with a status
+ *          --> deliver       hands a packet to the engine
+ *          --> break_link    reports a link error
+ */
+#ifndef TAGRV_FAKE_XPORT_H
+#define TAGRV_FAKE_XPORT_H
+
+#include "xport/xport.h"
+
+#define FAKE_PACKET_MAX	(8192 + 192)
+#define FAKE_LOG_MAX	4096
+
+enum fake_kind { FAKE_SEND, FAKE_GET };
+
+struct fake_record {
+	enum fake_kind kind;
+	struct tagrv_link *link;
+	struct tagrv_done *done;
+	bool	ended;
+	unsigned flags;
+	size_t	len;
+	uint8_t	*data;		/* packet, malloc'ed */
+	void	*addr;		/* get: local address */
+	uint64_t raddr;
+};
+
+struct fake_xport {
+	struct tagrv_xport base;
+	struct tagrv_device dev;
+	struct fake_record log[FAKE_LOG_MAX];
+	size_t	log_cnt;
+	int	refuse;		/* next sends and gets answer -FI_EAGAIN */
+	bool	refuse_all;
+	int	reg_error;	/* what mem_reg answers, 0: works */
+	size_t	regs;		/* registrations alive */
+	size_t	links;		/* links alive */
+};
+
+/* The only instance: engines open it through fake_device(). */
+extern struct fake_xport fake;
+
+/* Starts afresh and returns the device to put into a domain. */
+struct tagrv_device *fake_device(void);
+struct tagrv_link *fake_link(void);
+
+void fake_deliver(struct tagrv_link *link, const void *data, size_t len);
+/* Ends record i; for gets, first fills the local buffer from raddr. */
+void fake_complete(size_t i, int status);
+void fake_complete_all(int status);
+void fake_break_link(struct tagrv_link *link, int status);
+/* Frees recorded packets. */
+void fake_forget(void);
+
+#endif

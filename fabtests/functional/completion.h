@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Completions of a fixture, taken one by one and compared exactly.
+ */
+#ifndef FUNCTIONAL_COMPLETION_H
+#define FUNCTIONAL_COMPLETION_H
+
+#include "fixture.h"
+
+/* One CQ entry of any format, successful (err 0) or not. Also: the entry wanted. */
+struct comp {
+	void *ctx;
+	uint64_t flags;
+	size_t len;
+	void *buf;
+	uint64_t data;
+	uint64_t tag;
+	int err;
+	size_t olen;
+	fi_addr_t src;		/* with FI_SOURCE */
+};
+
+#define SENT_TAGGED (FI_SEND | FI_TAGGED)
+#define SENT_MSG    (FI_SEND | FI_MSG)
+#define GOT_TAGGED  (FI_RECV | FI_TAGGED)
+#define GOT_MSG	    (FI_RECV | FI_MSG)
+
+/* One non-blocking read; false when there was nothing. */
+bool comp_poll(struct fx *fx, enum fx_side side, struct comp *c);
+
+/* As comp_poll() but until the deadline of the case. */
+#define COMP_WAIT(fx, side, c) comp_wait(__FILE__, __LINE__, (fx), (side), (c))
+void comp_wait(const char *file, int line, struct fx *fx, enum fx_side side, struct comp *c);
+
+/*
+ * Waits for one entry and compares every field its CQ format has and its flags
+ * make valid: COMP_EXPECT(fx, FX_RX, .ctx = &x, .flags = GOT_TAGGED, .tag = 7).
+ * Error entries compare ctx and err, and len, olen and tag for FI_ETRUNC.
+ */
+#define COMP_EXPECT(fx, side, ...)                                                                 \
+	comp_expect(__FILE__, __LINE__, (fx), (side), &(struct comp){ __VA_ARGS__ })
+void comp_expect(const char *file, int line, struct fx *fx, enum fx_side side,
+		 const struct comp *want);
+
+/* The comparison alone. */
+#define COMP_SAME(fx, got, ...)                                                                    \
+	comp_compare(__FILE__, __LINE__, (fx), (got), &(struct comp){ __VA_ARGS__ })
+void comp_compare(const char *file, int line, const struct fx *fx, const struct comp *got,
+		  const struct comp *want);
+
+/* n successful entries whose contexts are ctx[0] .. ctx[n-1], in this or any order. */
+#define COMP_IN_ORDER(fx, side, ctx, n) comp_many(__FILE__, __LINE__, (fx), (side), (ctx), (n), true)
+#define COMP_ANY_ORDER(fx, side, ctx, n) comp_many(__FILE__, __LINE__, (fx), (side), (ctx), (n), false)
+void comp_many(const char *file, int line, struct fx *fx, enum fx_side side,
+	       struct fi_context2 *ctx, size_t n, bool ordered);
+
+/* Fails on any entry, on either CQ, within so many milliseconds. */
+#define COMP_NONE(fx, ms) comp_none(__FILE__, __LINE__, (fx), (ms))
+void comp_none(const char *file, int line, struct fx *fx, int ms);
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * One endpoint with everything it needs, opened from a few attributes, and the
+ * addresses of the same endpoint in the other ranks.
+ */
+#ifndef FUNCTIONAL_FIXTURE_H
+#define FUNCTIONAL_FIXTURE_H
+
+#include "runner.h"
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+
+enum { FX_NAME_MAX = 128 };
+
+enum fx_side { FX_TX, FX_RX };
+
+/* All zero is a usable endpoint: tagged CQ format, FI_MSG | FI_TAGGED, separate CQs. */
+struct fx_attr {
+	uint64_t caps;		/* 0: FI_MSG | FI_TAGGED */
+	uint64_t tx_flags;	/* default operation flags */
+	uint64_t rx_flags;
+	uint64_t tx_bind;	/* FI_SELECTIVE_COMPLETION or 0 */
+	uint64_t rx_bind;
+	enum fi_cq_format format;	/* FI_CQ_FORMAT_UNSPEC: tagged */
+	enum fi_wait_obj cq_wait;	/* 0: FI_WAIT_NONE */
+	size_t cq_size;
+	enum fi_av_type av_type;
+	enum fi_threading threading;	/* 0: FI_THREAD_DOMAIN */
+	enum fi_progress progress;	/* 0: manual */
+	const char *service;
+	size_t min_multi_recv;
+	bool counters;		/* bind a send and a receive counter */
+	bool one_cq;		/* both directions on one CQ */
+	bool stranger;		/* learn the names of the others but insert none */
+	bool disabled;		/* stop before fi_enable */
+	const struct fx *share;	/* use the fabric and domain of this one */
+};
+
+struct fx {
+	struct test *t;
+	struct fx_attr attr;
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_eq *eq;
+	struct fid_domain *domain;
+	struct fid_av *av;
+	struct fid_cq *cq[2];	/* indexed by fx_side; equal with one_cq */
+	struct fid_cntr *cntr[2];
+	struct fid_ep *ep;
+	size_t namelen;
+	uint8_t name[RUN_RANKS_MAX][FX_NAME_MAX];
+	fi_addr_t addr[RUN_RANKS_MAX];
+	fi_addr_t peer;		/* the other one of two ranks, or oneself */
+};
+
+/* Hints as fx_open() uses them; the caller frees them. */
+struct fi_info *fx_hints(const struct test *t, const struct fx_attr *attr);
+
+/* 0 and a list to free, or a negative fabric error. */
+int fx_try_info(const struct test *t, const struct fx_attr *attr, struct fi_info **info);
+
+/* Collective over all living ranks unless attr->disabled. Any error fails the case. */
+void fx_open(struct test *t, struct fx *fx, const struct fx_attr *attr);
+
+/* As fx_open(), but the case is skipped when fi_getinfo offers nothing like it. */
+void fx_open_or_skip(struct test *t, struct fx *fx, const struct fx_attr *attr, const char *what);
+
+/* Collective: meets the others, then fails on any completion nobody asked for, then closes. */
+void fx_close(struct fx *fx);
+
+/* Closes at once: no meeting, completions may be left. */
+void fx_close_now(struct fx *fx);
+
+/* Parts of fx_open() for cases that go step by step. */
+void fx_open_domain(struct test *t, struct fx *fx, const struct fx_attr *attr);
+void fx_open_endpoint(struct fx *fx);
+void fx_bind_all(struct fx *fx);
+void fx_exchange_names(struct fx *fx);
+void fx_insert(struct fx *fx, int rank);
+
+/* Lets the provider work without consuming completions. */
+void fx_progress(struct fx *fx);
+
+/* Works for so long; a completion that shows up is left for the reader. */
+void fx_idle(struct fx *fx, int ms);
+
+/* Meets the other ranks and lets the provider work meanwhile. */
+void fx_barrier(struct fx *fx);
+
+/* As run_exchange() with progress. */
+void fx_exchange(struct fx *fx, const void *mine, size_t len, struct run_gathered *all);
+
+/* Addresses are struct sockaddr_in. */
+bool fx_is_inet(const struct fx *fx);
+
+#endif

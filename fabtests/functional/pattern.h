@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Recognizable message contents, and buffers that notice a byte written outside.
+ */
+#ifndef FUNCTIONAL_PATTERN_H
+#define FUNCTIONAL_PATTERN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Steps a generator of good 64-bit values; any start value will do. */
+uint64_t pattern_next(uint64_t *state);
+
+/* Byte i of the pattern depends on seed and i only. */
+void pattern_fill(void *buf, size_t len, uint64_t seed);
+
+/* Index of the first byte that differs from the pattern, or len. */
+size_t pattern_check(const void *buf, size_t len, uint64_t seed);
+
+/* A buffer with guard bytes on both sides; data is 64-byte aligned. */
+struct guard {
+	uint8_t *data;
+	size_t len;
+	uint8_t *base;
+};
+
+/* Filled with a constant that no pattern repeats; fails the case without memory. */
+struct guard guard_alloc(size_t len);
+void guard_free(struct guard *g);
+
+/* Gives all data bytes the constant again. */
+void guard_wipe(struct guard *g);
+
+/* Number of guard bytes changed, plus data bytes changed at or after 'used'. */
+size_t guard_damage(const struct guard *g, size_t used);
+
+/* Fails the case unless the first 'len' bytes hold the pattern and no other byte changed. */
+#define GUARD_HOLDS(g, len, seed) guard_holds(__FILE__, __LINE__, (g), (len), (seed))
+void guard_holds(const char *file, int line, const struct guard *g, size_t len, uint64_t seed);
+
+#endif

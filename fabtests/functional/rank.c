@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Rank side of the runner: reports to it and meets the other ranks.
+ */
+#include "runner.h"
+#include "runner_priv.h"
+
+#include <poll.h>
+#include <rdma/fi_errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Constant from rank_enter() to the end of the process. */
+static struct test *current;
+
+void rank_enter(struct test *t)
+{
+	current = t;
+	run_phase("started");
+}
+
+int64_t run_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static struct run_rank *me(void)
+{
+	return &current->shared->rank[current->rank];
+}
+
+void run_step(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(me()->step, sizeof(me()->step), fmt, ap);
+	va_end(ap);
+}
+
+void run_phase(const char *phase)
+{
+	snprintf(me()->phase, sizeof(me()->phase), "%s", phase);
+}
+
+void run_fail(const char *file, int line, const char *fmt, ...)
+{
+	const char *slash = strrchr(file, '/');
+	char text[RUN_TEXT_MAX - 80];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	snprintf(me()->why, sizeof(me()->why), "%s (%.60s:%d)", text, slash ? slash + 1 : file,
+		 line);
+	atomic_store(&me()->failed_at, run_now());
+	_exit(RUN_EXIT_FAILED);
+}
+
+void run_skip(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(me()->why, sizeof(me()->why), fmt, ap);
+	va_end(ap);
+	_exit(RUN_EXIT_SKIPPED);
+}
+
+void run_ok(const char *file, int line, const char *call, long ret)
+{
+	if (ret)
+		run_fail(file, line, "%s: %ld (%s)", call, ret, fi_strerror((int)-ret));
+}
+
+void run_error(const char *file, int line, const char *call, long ret, long want)
+{
+	if (ret != want)
+		run_fail(file, line, "%s: %ld (%s), want %ld (%s)", call, ret,
+			 ret < 0 ? fi_strerror((int)-ret) : "success", want,
+			 fi_strerror((int)-want));
+}
+
+static bool readable(int fd, int timeout)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+
+	return poll(&pfd, 1, timeout) > 0;
+}
+
+static void await_others(struct test *t, run_idle_fn idle, void *arg)
+{
+	while (!readable(t->hub, idle ? 0 : 100)) {
+		if (idle)
+			idle(arg);
+		CHECK(run_now() < t->patience, "the other ranks do not come");
+	}
+}
+
+void run_exchange(struct test *t, const void *mine, size_t len, struct run_gathered *all,
+		  run_idle_fn idle, void *arg)
+{
+	struct run_gathered unused;
+	struct run_blob blob = { .len = (uint32_t)len };
+
+	CHECK(len <= sizeof(blob.data), "a blob of %zu bytes is too large to exchange", len);
+	if (len)
+		memcpy(blob.data, mine, len);
+	CHECK(send(t->hub, &blob, sizeof(blob), MSG_NOSIGNAL) == sizeof(blob), "the runner is gone");
+	await_others(t, idle, arg);
+	if (!all)
+		all = &unused;
+	CHECK(recv(t->hub, all, sizeof(*all), 0) == sizeof(*all), "the runner is gone");
+}
+
+void run_barrier(struct test *t)
+{
+	run_exchange(t, NULL, 0, NULL, NULL, NULL);
+}
+
+void run_kill(struct test *t, int rank, enum run_death death)
+{
+	struct run_rank *victim = &t->shared->rank[rank];
+
+	atomic_store(&victim->death, death);
+	kill(atomic_load(&victim->pid), SIGKILL);
+	while (rank == t->rank)
+		pause();
+}

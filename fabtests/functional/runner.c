@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Runner side: forks the ranks of a case, serves their exchanges, judges ends.
+ */
+#include "runner.h"
+#include "runner_priv.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { WHERE_MAX = 200 };
+
+struct rank_process {
+	pid_t pid;
+	int hub;		/* our end of the control socket */
+	int life;
+	bool running;
+	bool waiting;		/* contributed to the exchange under way */
+	struct run_blob blob;
+};
+
+struct run {
+	const struct test_case *test_case;
+	const struct run_options *opt;
+	struct run_shared *shared;
+	struct run_result *result;
+	struct rank_process proc[RUN_RANKS_MAX];
+	int ranks;
+	int64_t started;
+	int64_t limit;		/* milliseconds */
+	bool over;
+};
+
+static void set_environment(const struct run_options *opt, int rank)
+{
+	setenv("FI_PROVIDER", opt->provider, 1);
+	if (opt->device[rank % 2])
+		setenv("FI_TAGRV_DEVICES", opt->device[rank % 2], 1);
+}
+
+/* The rank's process: never returns. Exits normally so that unloading is tested too. */
+static _Noreturn void be_rank(struct run *run, int rank, int hub)
+{
+	struct test t = {
+		.opt = run->opt,
+		.rank = rank,
+		.ranks = run->ranks,
+		.life = run->proc[rank].life,
+		.deadline = run->started + run->limit - run->limit / 5,
+		.patience = run->started + run->limit - run->limit / 10,
+		.seed = run->opt->seed,
+		.hub = hub,
+		.shared = run->shared,
+	};
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (int i = 0; i < run->ranks; i++)
+		if (run->proc[i].running)
+			close(run->proc[i].hub);
+	atomic_store(&run->shared->rank[rank].pid, getpid());
+	set_environment(run->opt, rank);
+	rank_enter(&t);
+	run->test_case->run(&t);
+	run_phase("exiting");
+	exit(RUN_EXIT_PASSED);
+}
+
+static void finish(struct run *run, enum run_outcome outcome, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* The first verdict counts. */
+static void finish(struct run *run, enum run_outcome outcome, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (run->over)
+		return;
+	run->over = true;
+	run->result->outcome = outcome;
+	va_start(ap, fmt);
+	vsnprintf(run->result->why, sizeof(run->result->why), fmt, ap);
+	va_end(ap);
+}
+
+static void start_rank(struct run *run, int rank)
+{
+	struct rank_process *proc = &run->proc[rank];
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair)) {
+		finish(run, RUN_FAILED, "no control socket");
+		return;
+	}
+	atomic_store(&run->shared->rank[rank].death, RUN_MUST_LIVE);
+	fflush(NULL);
+	proc->pid = fork();
+	if (proc->pid == 0) {
+		close(pair[0]);
+		be_rank(run, rank, pair[1]);
+	}
+	close(pair[1]);
+	proc->hub = pair[0];
+	proc->running = proc->pid > 0;
+	proc->waiting = false;
+	if (!proc->running) {
+		close(proc->hub);
+		finish(run, RUN_FAILED, "cannot fork");
+	}
+}
+
+/* Where a rank was, for the report: its phase, and its step if it noted one. */
+static const char *where(const struct run *run, int rank, char *text, size_t size)
+{
+	const struct run_rank *left = &run->shared->rank[rank];
+
+	snprintf(text, size, "rank %d, %s%s%.100s%s", rank, left->phase, left->step[0] ? ", \"" : "",
+		 left->step, left->step[0] ? "\"" : "");
+	return text;
+}
+
+static void judge_signal(struct run *run, int rank, int sig)
+{
+	int death = atomic_load(&run->shared->rank[rank].death);
+	char text[WHERE_MAX];
+
+	if (sig != SIGKILL || death == RUN_MUST_LIVE) {
+		finish(run, RUN_FAILED, "died of signal %d (%s) [%s]", sig, strsignal(sig),
+		       where(run, rank, text, sizeof(text)));
+		return;
+	}
+	if (death == RUN_COMES_BACK) {
+		run->proc[rank].life++;
+		start_rank(run, rank);
+	}
+}
+
+/* One rank's failure is often the cause of another's: the first to fail is to blame. */
+static int first_to_fail(const struct run *run, int rank)
+{
+	for (int i = 0; i < run->ranks; i++) {
+		int64_t at = atomic_load(&run->shared->rank[i].failed_at);
+
+		if (at && at < atomic_load(&run->shared->rank[rank].failed_at))
+			rank = i;
+	}
+	return rank;
+}
+
+static void judge_failure(struct run *run, int rank)
+{
+	char text[WHERE_MAX];
+
+	rank = first_to_fail(run, rank);
+	finish(run, RUN_FAILED, "%s [%s]", run->shared->rank[rank].why,
+	       where(run, rank, text, sizeof(text)));
+}
+
+static void judge(struct run *run, int rank, int status)
+{
+	struct run_rank *left = &run->shared->rank[rank];
+	char text[WHERE_MAX];
+
+	if (WIFSIGNALED(status)) {
+		judge_signal(run, rank, WTERMSIG(status));
+		return;
+	}
+	switch (WEXITSTATUS(status)) {
+	case RUN_EXIT_PASSED:
+		break;
+	case RUN_EXIT_SKIPPED:
+		finish(run, RUN_SKIPPED, "%s", left->why);
+		break;
+	case RUN_EXIT_FAILED:
+		judge_failure(run, rank);
+		break;
+	default:
+		finish(run, RUN_FAILED, "exit status %d [%s]", WEXITSTATUS(status),
+		       where(run, rank, text, sizeof(text)));
+	}
+}
+
+static void reap(struct run *run, int rank)
+{
+	struct rank_process *proc = &run->proc[rank];
+	int status = 0;
+
+	close(proc->hub);
+	proc->running = false;
+	proc->waiting = false;
+	waitpid(proc->pid, &status, 0);
+	judge(run, rank, status);
+}
+
+static void serve(struct run *run, int rank)
+{
+	struct rank_process *proc = &run->proc[rank];
+	ssize_t n = recv(proc->hub, &proc->blob, sizeof(proc->blob), 0);
+
+	if (n <= 0)
+		reap(run, rank);
+	else
+		proc->waiting = true;
+}
+
+static bool all_wait(const struct run *run)
+{
+	bool any = false;
+
+	for (int i = 0; i < run->ranks; i++) {
+		if (run->proc[i].running && !run->proc[i].waiting)
+			return false;
+		any = any || run->proc[i].running;
+	}
+	return any;
+}
+
+/* An exchange ends when every living rank has contributed. */
+static void release(struct run *run)
+{
+	struct run_gathered all;
+
+	memset(&all, 0, sizeof(all));
+	for (int i = 0; i < run->ranks; i++) {
+		struct rank_process *proc = &run->proc[i];
+
+		if (!proc->running)
+			continue;
+		all.len[i] = proc->blob.len;
+		memcpy(all.data[i], proc->blob.data, proc->blob.len);
+	}
+	for (int i = 0; i < run->ranks; i++) {
+		if (!run->proc[i].running)
+			continue;
+		run->proc[i].waiting = false;
+		(void)!send(run->proc[i].hub, &all, sizeof(all), MSG_NOSIGNAL);
+	}
+}
+
+static bool any_running(const struct run *run)
+{
+	for (int i = 0; i < run->ranks; i++)
+		if (run->proc[i].running)
+			return true;
+	return false;
+}
+
+static void time_out(struct run *run)
+{
+	char all[RUN_RANKS_MAX * WHERE_MAX] = "", one[WHERE_MAX];
+
+	for (int i = 0; i < run->ranks; i++) {
+		size_t used = strlen(all);
+
+		if (run->proc[i].running)
+			snprintf(all + used, sizeof(all) - used, "%s%s", used ? "; " : "",
+				 where(run, i, one, sizeof(one)));
+	}
+	finish(run, RUN_FAILED, "hangs, killed after %d s [%s]", (int)(run->limit / 1000), all);
+}
+
+static void watch(struct run *run)
+{
+	struct pollfd fds[RUN_RANKS_MAX];
+	int64_t left = run->started + run->limit - run_now();
+
+	if (left <= 0) {
+		time_out(run);
+		return;
+	}
+	for (int i = 0; i < run->ranks; i++) {
+		fds[i].fd = run->proc[i].running ? run->proc[i].hub : -1;
+		fds[i].events = POLLIN;
+		fds[i].revents = 0;
+	}
+	poll(fds, (nfds_t)run->ranks, (int)left);
+	for (int i = 0; i < run->ranks && !run->over; i++)
+		if (fds[i].revents)
+			serve(run, i);
+	if (all_wait(run))
+		release(run);
+}
+
+static void kill_all(struct run *run)
+{
+	for (int i = 0; i < run->ranks; i++) {
+		if (!run->proc[i].running)
+			continue;
+		kill(run->proc[i].pid, SIGKILL);
+		waitpid(run->proc[i].pid, NULL, 0);
+		close(run->proc[i].hub);
+	}
+}
+
+static int count_ranks(const struct test_case *test_case, const struct run_options *opt)
+{
+	if (opt->self)
+		return 1;
+	return test_case->ranks ? test_case->ranks : 2;
+}
+
+void run_case(const struct test_case *test_case, const struct run_options *opt,
+	      struct run_result *result)
+{
+	struct run run = { .test_case = test_case, .opt = opt, .result = result };
+
+	result->outcome = RUN_PASSED;
+	result->why[0] = '\0';
+	if (opt->self && !test_case->self && test_case->ranks != 1) {
+		finish(&run, RUN_SKIPPED, "needs more than one process");
+		return;
+	}
+	run.shared = mmap(NULL, sizeof(*run.shared), PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (run.shared == MAP_FAILED) {
+		finish(&run, RUN_FAILED, "no shared memory");
+		return;
+	}
+	run.ranks = count_ranks(test_case, opt);
+	run.started = run_now();
+	run.limit = 1000LL * opt->timeout_s * (test_case->slow ? test_case->slow : 1);
+	for (int i = 0; i < run.ranks && !run.over; i++)
+		start_rank(&run, i);
+	while (!run.over && any_running(&run))
+		watch(&run);
+	kill_all(&run);
+	munmap(run.shared, sizeof(*run.shared));
+}

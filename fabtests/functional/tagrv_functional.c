@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Functional tests of a libfabric provider through the public API: options, list of cases, report.
+ */
+#include "cases.h"
+#include "options.h"
+#include "runner.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct test_case *const tables[] = {
+	getinfo_cases,	 address_cases,	 av_cases,	 object_cases,	  cq_cases,
+	eq_cases,	 counter_cases,	 data_cases,	 format_cases,	  level_cases,
+	selective_cases, order_cases,	 directed_cases, peek_cases,	  cancel_cases,
+	truncate_cases,	 multi_recv_cases, pressure_cases, progress_cases, connect_cases,
+	fault_cases,	 thread_cases,	 misuse_cases,
+};
+
+struct tally {
+	int passed;
+	int failed;
+	int skipped;
+};
+
+static bool wanted(const struct test_case *test_case, const char *pattern)
+{
+	return !pattern || strstr(test_case->name, pattern) ||
+	       !fnmatch(pattern, test_case->name, 0);
+}
+
+static void list_case(const struct test_case *test_case)
+{
+	printf("%-32s %s\n", test_case->name, test_case->shows);
+}
+
+static void run_and_report(const struct test_case *test_case, const struct run_options *opt,
+			   struct tally *tally)
+{
+	struct run_result result;
+
+	run_case(test_case, opt, &result);
+	switch (result.outcome) {
+	case RUN_PASSED:
+		printf("ok %s\n", test_case->name);
+		tally->passed++;
+		break;
+	case RUN_FAILED:
+		printf("FAIL %s: %s\n", test_case->name, result.why);
+		tally->failed++;
+		break;
+	case RUN_SKIPPED:
+		printf("skip %s: %s\n", test_case->name, result.why);
+		tally->skipped++;
+		break;
+	}
+}
+
+static void print_tally(const struct tally *tally)
+{
+	printf("%d passed, %d failed", tally->passed, tally->failed);
+	if (tally->skipped)
+		printf(", %d skipped", tally->skipped);
+	printf("\n");
+}
+
+int main(int argc, char **argv)
+{
+	struct options opt;
+	struct tally tally = { 0 };
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	options_parse(&opt, argc, argv, NULL, 0);
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+		for (const struct test_case *c = tables[i]; c->name; c++) {
+			if (!wanted(c, opt.pattern))
+				continue;
+			if (opt.list)
+				list_case(c);
+			else
+				run_and_report(c, &opt.run, &tally);
+		}
+	}
+	if (opt.list)
+		return EXIT_SUCCESS;
+	print_tally(&tally);
+	return tally.failed || !tally.passed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Objects of the domain "loop": see api_fixture.h.
+ */
+#include "unit/api/api_fixture.h"
+
+#include <poll.h>
+#include <stdlib.h>
+
+#include "core/param.h"
+
+void api_init(void)
+{
+	setenv("FI_TAGRV_DEVICES", "loop", 1);
+	tagrv_param_define();
+}
+
+struct fi_info *api_hints(void)
+{
+	struct fi_info *hints = fi_allocinfo();
+
+	cr_assert_not_null(hints);
+	hints->caps = FI_MSG | FI_TAGGED | FI_DIRECTED_RECV | FI_SOURCE |
+		      FI_MULTI_RECV;
+	hints->ep_attr->type = FI_EP_RDM;
+	hints->domain_attr->threading = FI_THREAD_SAFE;
+	return hints;
+}
+
+int api_getinfo(const struct fi_info *hints, struct fi_info **info)
+{
+	*info = NULL;
+	return tagrv_getinfo(API_VERSION, NULL, NULL, 0, hints, info);
+}
+
+struct fi_info *api_must_getinfo(const struct fi_info *hints)
+{
+	struct fi_info *info;
+	int ret = api_getinfo(hints, &info);
+
+	cr_assert_eq(ret, 0, "fi_getinfo: %s", fi_strerror(-ret));
+	cr_assert_not_null(info);
+	return info;
+}
+
+void api_open_domain(struct api *api, const struct fi_info *hints)
+{
+	struct fi_info *usual = api_hints();
+
+	*api = (struct api) { .self = FI_ADDR_NOTAVAIL };
+	api->info = api_must_getinfo(hints ? hints : usual);
+	fi_freeinfo(usual);
+	cr_assert_eq(tagrv_fabric_open(api->info->fabric_attr, &api->fabric,
+				       NULL), 0);
+	cr_assert_eq(fi_domain(api->fabric, api->info, &api->domain, NULL), 0);
+}
+
+struct fid_cq *api_open_cq(struct api *api, enum fi_cq_format format,
+			   enum fi_wait_obj wait_obj)
+{
+	struct fi_cq_attr attr = {
+		.size = 16, .format = format, .wait_obj = wait_obj,
+	};
+	struct fid_cq *cq;
+
+	cr_assert_eq(fi_cq_open(api->domain, &attr, &cq, NULL), 0);
+	return cq;
+}
+
+struct fid_av *api_open_av(struct api *api)
+{
+	struct fi_av_attr attr = { .type = FI_AV_TABLE, .count = 4 };
+	struct fid_av *av;
+
+	cr_assert_eq(fi_av_open(api->domain, &attr, &av, NULL), 0);
+	return av;
+}
+
+static void insert_self(struct api *api)
+{
+	char name[64];
+	size_t len = sizeof(name);
+
+	cr_assert_eq(fi_getname(&api->ep->fid, name, &len), 0);
+	cr_assert_eq(fi_av_insert(api->av, name, 1, &api->self, 0, NULL), 1);
+}
+
+void api_open_ep(struct api *api, const struct fi_info *hints, uint64_t flags)
+{
+	api_open_domain(api, hints);
+	api->av = api_open_av(api);
+	api->cq = api_open_cq(api, FI_CQ_FORMAT_TAGGED, FI_WAIT_UNSPEC);
+	cr_assert_eq(fi_endpoint(api->domain, api->info, &api->ep, NULL), 0);
+	cr_assert_eq(fi_ep_bind(api->ep, &api->av->fid, 0), 0);
+	cr_assert_eq(fi_ep_bind(api->ep, &api->cq->fid,
+				FI_TRANSMIT | FI_RECV | flags), 0);
+	cr_assert_eq(fi_enable(api->ep), 0);
+	insert_self(api);
+}
+
+void api_must_close(struct fid *fid)
+{
+	int ret = fi_close(fid);
+
+	cr_expect_eq(ret, 0, "fi_close of class %zu: %s", fid->fclass,
+		     fi_strerror(-ret));
+}
+
+void api_close(struct api *api)
+{
+	if (api->ep)
+		api_must_close(&api->ep->fid);
+	if (api->cq)
+		api_must_close(&api->cq->fid);
+	if (api->av)
+		api_must_close(&api->av->fid);
+	if (api->domain)
+		api_must_close(&api->domain->fid);
+	if (api->fabric)
+		api_must_close(&api->fabric->fid);
+	fi_freeinfo(api->info);
+	*api = (struct api) { 0 };
+}
+
+bool api_wait(struct api *api, struct fi_cq_tagged_entry *entry, ssize_t *ret)
+{
+	int64_t end = tagrv_deadline(1000);
+
+	do {
+		*ret = fi_cq_read(api->cq, entry, 1);
+	} while (*ret == -FI_EAGAIN && tagrv_time_left(end));
+	return *ret != -FI_EAGAIN;
+}
+
+bool api_readable(int fd)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+
+	return poll(&pfd, 1, 0) == 1;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Objects of the domain "loop", which needs no device, opened without libfabric
+ * in between: the provider's own functions are called.
+ */
+#ifndef UNIT_API_FIXTURE_H
+#define UNIT_API_FIXTURE_H
+
+#include <criterion/criterion.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_tagged.h>
+#include <stdbool.h>
+
+#include "api/info.h"
+#include "api/objects_priv.h"
+
+#define API_VERSION	FI_VERSION(1, 17)
+
+/* Everything of one endpoint; what is NULL was not opened. */
+struct api {
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_av *av;
+	struct fid_cq *cq;
+	struct fid_ep *ep;
+	fi_addr_t self;
+};
+
+/* Environment and parameters; for .init of every suite. */
+void api_init(void);
+
+/* Hints of a usual application; fi_freeinfo() them. */
+struct fi_info *api_hints(void);
+int api_getinfo(const struct fi_info *hints, struct fi_info **info);
+struct fi_info *api_must_getinfo(const struct fi_info *hints);
+
+/* hints NULL: the usual ones. */
+void api_open_domain(struct api *api, const struct fi_info *hints);
+struct fid_cq *api_open_cq(struct api *api, enum fi_cq_format format,
+			   enum fi_wait_obj wait_obj);
+struct fid_av *api_open_av(struct api *api);
+/* One queue for both directions, with bind flags besides TRANSMIT and RECV. */
+void api_open_ep(struct api *api, const struct fi_info *hints, uint64_t flags);
+/* Each object must close without error. */
+void api_close(struct api *api);
+void api_must_close(struct fid *fid);
+
+/* Reads until a completion (or an error) is there; false after a second. */
+bool api_wait(struct api *api, struct fi_cq_tagged_entry *entry, ssize_t *ret);
+bool api_readable(int fd);
+
+#endif

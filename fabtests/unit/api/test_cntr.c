@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Counters: arithmetic and waiting.
+ */
+#include <pthread.h>
+#include <unistd.h>
+
+#include "unit/api/api_fixture.h"
+
+static struct api api;
+static struct fid_cntr *cntr;
+
+static void open_cntr(enum fi_wait_obj wait_obj)
+{
+	struct fi_cntr_attr attr = {
+		.events = FI_CNTR_EVENTS_COMP, .wait_obj = wait_obj,
+	};
+
+	cr_assert_eq(fi_cntr_open(api.domain, &attr, &cntr, NULL), 0);
+}
+
+static void set_up(void)
+{
+	api_init();
+	api_open_domain(&api, NULL);
+}
+
+static void tear_down(void)
+{
+	if (cntr)
+		api_must_close(&cntr->fid);
+	api_close(&api);
+}
+
+TestSuite(cntr, .init = set_up, .fini = tear_down, .timeout = 30);
+
+static void expect(uint64_t value, uint64_t err)
+{
+	cr_expect_eq(fi_cntr_read(cntr), value);
+	cr_expect_eq(fi_cntr_readerr(cntr), err);
+}
+
+Test(cntr, adds_and_sets)
+{
+	open_cntr(FI_WAIT_NONE);
+	expect(0, 0);
+	cr_expect_eq(fi_cntr_add(cntr, 5), 0);
+	cr_expect_eq(fi_cntr_add(cntr, 1ULL << 40), 0);
+	cr_expect_eq(fi_cntr_adderr(cntr, 3), 0);
+	expect((1ULL << 40) + 5, 3);
+	cr_expect_eq(fi_cntr_set(cntr, 7), 0);
+	cr_expect_eq(fi_cntr_seterr(cntr, 9), 0);
+	expect(7, 9);
+}
+
+static void check_waits(enum fi_wait_obj wait_obj)
+{
+	int64_t start;
+
+	open_cntr(wait_obj);
+	fi_cntr_add(cntr, 3);
+	cr_expect_eq(fi_cntr_wait(cntr, 3, -1), 0);
+	cr_expect_eq(fi_cntr_wait(cntr, 0, 0), 0);
+	cr_expect_eq(fi_cntr_wait(cntr, 4, 0), -FI_ETIMEDOUT);
+	start = tagrv_now();
+	cr_expect_eq(fi_cntr_wait(cntr, 4, 100), -FI_ETIMEDOUT);
+	cr_expect_geq(tagrv_now() - start, 95);
+}
+
+Test(cntr, waits_end_by_threshold_or_timeout)
+{
+	check_waits(FI_WAIT_UNSPEC);
+}
+
+Test(cntr, waits_without_wait_object_spin)
+{
+	check_waits(FI_WAIT_NONE);
+}
+
+static uint64_t later_err;
+
+static void *later(void *arg)
+{
+	(void) arg;
+	usleep(50000);
+	if (later_err)
+		fi_cntr_adderr(cntr, later_err);
+	else
+		fi_cntr_set(cntr, 100);
+	return NULL;
+}
+
+static int wait_while(uint64_t err)
+{
+	pthread_t thread;
+	int ret;
+
+	later_err = err;
+	cr_assert_eq(pthread_create(&thread, NULL, later, NULL), 0);
+	ret = fi_cntr_wait(cntr, 100, 10000);
+	pthread_join(thread, NULL);
+	return ret;
+}
+
+Test(cntr, other_threads_end_a_wait)
+{
+	int64_t start = tagrv_now();
+
+	open_cntr(FI_WAIT_UNSPEC);
+	fi_cntr_seterr(cntr, 1);
+	cr_expect_eq(wait_while(1), -FI_EAVAIL);
+	cr_expect_eq(wait_while(0), 0);
+	cr_expect_lt(tagrv_now() - start, 5000);
+}
+
+Test(cntr, the_descriptor_follows_the_counter)
+{
+	struct fid *fids[1];
+	int fd;
+
+	open_cntr(FI_WAIT_FD);
+	fids[0] = &cntr->fid;
+	cr_assert_eq(fi_control(&cntr->fid, FI_GETWAIT, &fd), 0);
+	cr_assert_eq(fi_trywait(api.fabric, fids, 1), 0);
+	cr_expect_not(api_readable(fd));
+	fi_cntr_add(cntr, 1);
+	cr_expect(api_readable(fd));
+	cr_assert_eq(fi_trywait(api.fabric, fids, 1), 0);
+	cr_expect_not(api_readable(fd));
+}
+
+Test(cntr, attributes_are_checked)
+{
+	struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_YIELD };
+	struct fid_cntr *other;
+
+	cr_expect_eq(fi_cntr_open(api.domain, &attr, &other, NULL), -FI_ENOSYS);
+	attr.wait_obj = FI_WAIT_NONE;
+	attr.flags = FI_PEER;
+	cr_expect_eq(fi_cntr_open(api.domain, &attr, &other, NULL), -FI_ENOSYS);
+	attr.flags = 0;
+	attr.events = (enum fi_cntr_events) 1;
+	cr_expect_eq(fi_cntr_open(api.domain, &attr, &other, NULL), -FI_ENOSYS);
+	cr_assert_eq(fi_cntr_open(api.domain, NULL, &other, &api), 0);
+	cr_expect_eq(other->fid.context, &api);
+	api_must_close(&other->fid);
+}

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * fi_getinfo: contents, echoes, refusals, memory.
+ */
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/info_priv.h"
+#include "unit/api/api_fixture.h"
+
+TestSuite(info, .init = api_init, .timeout = 30);
+
+Test(info, without_hints_everything_is_offered)
+{
+	struct fi_info *info = api_must_getinfo(NULL);
+
+	cr_expect_eq(info->caps, FI_MSG | FI_TAGGED | FI_SEND | FI_RECV |
+		     FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE |
+		     FI_LOCAL_COMM);
+	cr_expect_eq(info->mode, 0);
+	cr_expect_eq(info->ep_attr->type, FI_EP_RDM);
+	cr_expect_eq(info->ep_attr->mem_tag_format >> 63, 1);
+	cr_expect_eq(info->domain_attr->threading, FI_THREAD_SAFE);
+	cr_expect_eq(info->domain_attr->data_progress, FI_PROGRESS_MANUAL);
+	cr_expect_eq(info->domain_attr->control_progress, FI_PROGRESS_MANUAL);
+	cr_expect_eq(info->domain_attr->av_type, FI_AV_UNSPEC);
+	cr_expect_eq(info->domain_attr->mr_mode, 0);
+	cr_expect_eq(info->domain_attr->resource_mgmt, FI_RM_ENABLED);
+	cr_expect_geq(info->domain_attr->mr_iov_limit, 1);
+	cr_expect_eq(info->tx_attr->op_flags, 0);
+	cr_expect_eq(info->tx_attr->msg_order, FI_ORDER_SAS);
+	cr_expect_str_eq(info->domain_attr->name, "loop");
+	cr_expect_str_eq(info->fabric_attr->name, "tagrv");
+	cr_expect_null(info->fabric_attr->prov_name, "libfabric sets it");
+	cr_expect_eq(info->fabric_attr->api_version, API_VERSION);
+	cr_expect_null(info->next, "there is one device");
+	fi_freeinfo(info);
+}
+
+/* A newer libfabric copies and reads more than our headers know. */
+Test(info, every_struct_has_room_at_its_end)
+{
+	struct fi_info *info = api_must_getinfo(NULL);
+
+	cr_expect_geq(malloc_usable_size(info), sizeof(*info) + 128);
+	cr_expect_geq(malloc_usable_size(info->tx_attr),
+		      sizeof(*info->tx_attr) + 128);
+	cr_expect_geq(malloc_usable_size(info->rx_attr),
+		      sizeof(*info->rx_attr) + 128);
+	cr_expect_geq(malloc_usable_size(info->ep_attr),
+		      sizeof(*info->ep_attr) + 128);
+	cr_expect_geq(malloc_usable_size(info->domain_attr),
+		      sizeof(*info->domain_attr) + 128);
+	cr_expect_geq(malloc_usable_size(info->fabric_attr),
+		      sizeof(*info->fabric_attr) + 128);
+	fi_freeinfo(info);
+}
+
+Test(info, only_rdm_endpoints)
+{
+	struct fi_info *hints = api_hints(), *info;
+
+	for (int type = FI_EP_UNSPEC; type <= FI_EP_SOCK_DGRAM; type++) {
+		hints->ep_attr->type = (enum fi_ep_type) type;
+		cr_expect_eq(api_getinfo(hints, &info),
+			     type == FI_EP_UNSPEC || type == FI_EP_RDM ?
+			     0 : -FI_ENODATA, "type %d", type);
+		fi_freeinfo(info);
+	}
+	fi_freeinfo(hints);
+}
+
+/* ---- capabilities ---- */
+
+static void check_caps(const struct fi_info *info, uint64_t asked)
+{
+	cr_expect_eq(info->caps & asked, asked);
+	cr_expect_eq(info->tx_attr->caps & ~TAGRV_CAPS_TX, 0);
+	cr_expect_eq(info->rx_attr->caps & ~TAGRV_CAPS_RX, 0);
+	cr_expect_eq(info->tx_attr->caps & ~info->caps, 0);
+	cr_expect_eq(info->rx_attr->caps & ~info->caps, 0);
+	cr_expect_eq(info->rx_attr->caps & asked, asked & TAGRV_CAPS_RX);
+	cr_expect_eq(info->domain_attr->caps, FI_LOCAL_COMM);
+}
+
+Test(info, every_set_of_capabilities_is_held_or_refused)
+{
+	static const uint64_t bits[] = {
+		FI_MSG, FI_TAGGED, FI_DIRECTED_RECV, FI_MULTI_RECV, FI_SOURCE,
+		FI_RMA, FI_ATOMIC, FI_MULTICAST, FI_NAMED_RX_CTX, FI_HMEM,
+		FI_COLLECTIVE,
+	};
+	struct fi_info *hints = api_hints(), *info;
+
+	for (unsigned int set = 0; set < 1u << TAGRV_ARRAY_SIZE(bits); set++) {
+		/* Of ours only FI_MULTI_RECV asks for another: FI_MSG. */
+		bool possible = set < 32 && !(set & 8 && (set & 3) == 2);
+		int ret;
+
+		hints->caps = 0;
+		for (size_t i = 0; i < TAGRV_ARRAY_SIZE(bits); i++)
+			hints->caps |= set >> i & 1 ? bits[i] : 0;
+		ret = api_getinfo(hints, &info);
+		cr_expect_eq(ret, possible ? 0 : -FI_ENODATA, "set 0x%x", set);
+		if (info)
+			check_caps(info, hints->caps);
+		fi_freeinfo(info);
+	}
+	fi_freeinfo(hints);
+}
+
+Test(info, what_costs_is_given_only_when_asked_for)
+{
+	struct fi_info *hints = api_hints(), *info;
+
+	hints->caps = FI_TAGGED;
+	info = api_must_getinfo(hints);
+	cr_expect_eq(info->caps, FI_TAGGED | FI_SEND | FI_RECV | FI_LOCAL_COMM);
+	fi_freeinfo(info);
+	hints->caps = FI_MSG | FI_SEND;
+	info = api_must_getinfo(hints);
+	cr_expect_eq(info->caps, FI_MSG | FI_SEND | FI_LOCAL_COMM);
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+}
+
+Test(info, capabilities_of_one_side_are_a_subset)
+{
+	struct fi_info *hints = api_hints(), *info;
+
+	hints->caps = FI_MSG | FI_TAGGED;
+	hints->tx_attr->caps = FI_TAGGED;
+	hints->rx_attr->caps = FI_TAGGED | FI_RECV;
+	info = api_must_getinfo(hints);
+	cr_expect_eq(info->tx_attr->caps, FI_TAGGED);
+	cr_expect_eq(info->rx_attr->caps, FI_TAGGED | FI_RECV);
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+}
+
+/* ---- one hint at a time ---- */
+
+#define HINT(member, value, want) { #member " " #value, \
+	offsetof(struct fi_info, member), 0, 0, value, want }
+#define SUB(attr, type, member, value, want) { #attr "->" #member " " #value, \
+	offsetof(struct fi_info, attr), offsetof(struct type, member), \
+	sizeof(((struct type *) 0)->member), value, want }
+#define TX(member, value, want) SUB(tx_attr, fi_tx_attr, member, value, want)
+#define RX(member, value, want) SUB(rx_attr, fi_rx_attr, member, value, want)
+#define EP(member, value, want) SUB(ep_attr, fi_ep_attr, member, value, want)
+#define DOM(member, value, want) \
+	SUB(domain_attr, fi_domain_attr, member, value, want)
+
+static const struct hint {
+	const char *what;
+	size_t	attr, member, size;
+	uint64_t value;
+	int	want;
+} table[] = {
+	TX(caps, FI_RMA, -FI_ENODATA),
+	TX(op_flags, FI_INJECT | FI_DELIVERY_COMPLETE, 0),
+	TX(op_flags, FI_MATCH_COMPLETE, 0),
+	TX(op_flags, FI_COMMIT_COMPLETE, -FI_ENODATA),
+	TX(op_flags, FI_MULTI_RECV, -FI_ENODATA),
+	TX(msg_order, FI_ORDER_SAS, 0),
+	TX(msg_order, FI_ORDER_RAW, -FI_ENODATA),
+	TX(comp_order, FI_ORDER_DATA, -FI_ENODATA),
+	TX(inject_size, TAGRV_INJECT_MAX, 0),
+	TX(inject_size, TAGRV_INJECT_MAX + 1, -FI_ENODATA),
+	TX(size, 4096, 0),
+	TX(size, 1 << 30, -FI_ENODATA),
+	TX(iov_limit, TAGRV_IOV_MAX, 0),
+	TX(iov_limit, TAGRV_IOV_MAX + 1, -FI_ENODATA),
+	TX(rma_iov_limit, 1, -FI_ENODATA),
+	TX(tclass, FI_TC_BULK_DATA, 0),
+	RX(caps, FI_REMOTE_READ, -FI_ENODATA),
+	RX(op_flags, FI_COMPLETION | FI_MULTI_RECV, 0),
+	RX(op_flags, FI_DELIVERY_COMPLETE, -FI_ENODATA),
+	RX(msg_order, FI_ORDER_SAS, 0),
+	RX(msg_order, FI_ORDER_STRICT, -FI_ENODATA),
+	RX(comp_order, FI_ORDER_STRICT, -FI_ENODATA),
+	RX(size, 1 << 30, -FI_ENODATA),
+	RX(iov_limit, 100, -FI_ENODATA),
+	EP(protocol, TAGRV_PROTO, 0),
+	EP(protocol, FI_PROTO_RXM, -FI_ENODATA),
+	EP(protocol_version, 2, -FI_ENODATA),
+	EP(max_msg_size, 1024, 0),
+	EP(max_msg_size, TAGRV_MAX_MSG + 1, -FI_ENODATA),
+	EP(max_order_raw_size, 1, -FI_ENODATA),
+	EP(mem_tag_format, 0xff00ff00, 0),
+	EP(tx_ctx_cnt, 1, 0),
+	EP(tx_ctx_cnt, FI_SHARED_CONTEXT, -FI_ENODATA),
+	EP(rx_ctx_cnt, 2, -FI_ENODATA),
+	DOM(threading, FI_THREAD_ENDPOINT, 0),
+	DOM(threading, 77, -FI_ENODATA),
+	DOM(data_progress, 77, -FI_ENODATA),
+	DOM(resource_mgmt, FI_RM_DISABLED, 0),
+	DOM(av_type, 77, -FI_ENODATA),
+	DOM(mr_mode, FI_MR_BASIC, 0),
+	DOM(mr_mode, FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY, 0),
+	DOM(mr_key_size, 8, 0),
+	DOM(mr_key_size, 16, -FI_ENODATA),
+	DOM(cq_data_size, 8, 0),
+	DOM(cq_data_size, 9, -FI_ENODATA),
+	DOM(caps, FI_LOCAL_COMM, 0),
+	DOM(caps, FI_SHARED_AV, -FI_ENODATA),
+	DOM(caps, FI_REMOTE_COMM, -FI_ENODATA),
+	DOM(cq_cnt, 100000, 0),
+	DOM(mr_iov_limit, 2, -FI_ENODATA),
+	DOM(max_err_data, 8, -FI_ENODATA),
+	HINT(mode, FI_CONTEXT | FI_MSG_PREFIX, 0),
+	HINT(caps, FI_MSG | FI_REMOTE_COMM, -FI_ENODATA),
+};
+
+static void apply(struct fi_info *hints, const struct hint *hint)
+{
+	char *base = (char *) hints + hint->attr;
+	uint32_t narrow = (uint32_t) hint->value;
+
+	if (hint->size)
+		base = *(char **) (void *) base + hint->member;
+	if (hint->size == sizeof(narrow))
+		memcpy(base, &narrow, sizeof(narrow));
+	else
+		memcpy(base, &hint->value, sizeof(hint->value));
+}
+
+Test(info, each_hint_alone_is_met_or_refused)
+{
+	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(table); i++) {
+		struct fi_info *hints = api_hints(), *info;
+
+		apply(hints, &table[i]);
+		cr_expect_eq(api_getinfo(hints, &info), table[i].want, "%s",
+			     table[i].what);
+		fi_freeinfo(info);
+		fi_freeinfo(hints);
+	}
+}
+
+Test(info, hints_may_lack_every_part)
+{
+	struct fi_info hints = { .caps = FI_TAGGED };
+
+	fi_freeinfo(api_must_getinfo(&hints));
+}
+
+/* ---- echoes ---- */
+
+Test(info, operation_flags_come_back_as_asked)
+{
+	struct fi_info *hints = api_hints(), *info;
+
+	hints->tx_attr->op_flags = FI_COMPLETION | FI_DELIVERY_COMPLETE;
+	hints->rx_attr->op_flags = FI_MULTI_RECV;
+	info = api_must_getinfo(hints);
+	cr_expect_eq(info->tx_attr->op_flags, hints->tx_attr->op_flags);
+	cr_expect_eq(info->rx_attr->op_flags, hints->rx_attr->op_flags);
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+}
+
+Test(info, models_come_back_as_asked)
+{
+	struct fi_info *hints = api_hints(), *info;
+
+	for (int i = FI_THREAD_SAFE; i <= FI_THREAD_ENDPOINT; i++) {
+		hints->domain_attr->threading = (enum fi_threading) i;
+		hints->domain_attr->data_progress = (enum fi_progress) (i & 1) + 1;
+		hints->domain_attr->control_progress =
+			(enum fi_progress) (i >> 1 & 1) + 1;
+		hints->domain_attr->av_type = (enum fi_av_type) (i % 3);
+		info = api_must_getinfo(hints);
+		cr_expect_eq(info->domain_attr->threading,
+			     hints->domain_attr->threading);
+		cr_expect_eq(info->domain_attr->data_progress,
+			     hints->domain_attr->data_progress);
+		cr_expect_eq(info->domain_attr->control_progress,
+			     hints->domain_attr->control_progress);
+		cr_expect_eq(info->domain_attr->av_type,
+			     hints->domain_attr->av_type);
+		fi_freeinfo(info);
+	}
+	fi_freeinfo(hints);
+}
+
+Test(info, registration_modes_are_not_demanded)
+{
+	struct fi_info *hints = api_hints(), *info;
+
+	for (int mode = 0; mode < 1 << 12; mode += 3) {
+		hints->domain_attr->mr_mode = mode;
+		info = api_must_getinfo(hints);
+		cr_expect_eq(info->domain_attr->mr_mode,
+			     mode == FI_MR_BASIC || mode == FI_MR_SCALABLE ?
+			     mode : 0);
+		fi_freeinfo(info);
+	}
+	fi_freeinfo(hints);
+}
+
+Test(info, larger_sizes_are_granted_smaller_ones_ignored)
+{
+	struct fi_info *hints = api_hints(), *info;
+
+	hints->tx_attr->size = 5000;
+	hints->rx_attr->size = 10;
+	hints->tx_attr->inject_size = 10;
+	info = api_must_getinfo(hints);
+	cr_expect_eq(info->tx_attr->size, 5000);
+	cr_expect_eq(info->rx_attr->size, 1024);
+	cr_expect_eq(info->tx_attr->inject_size, TAGRV_INJECT_MAX);
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+}
+
+Test(info, own_info_is_accepted_as_hints)
+{
+	struct fi_info *first = api_must_getinfo(NULL), *hints, *again;
+
+	hints = fi_dupinfo(first);
+	again = api_must_getinfo(hints);
+	cr_expect_eq(again->caps, first->caps);
+	cr_expect_str_eq(again->domain_attr->name, first->domain_attr->name);
+	cr_expect_eq(again->src_addrlen, first->src_addrlen);
+	cr_expect_arr_eq(again->src_addr, first->src_addr, first->src_addrlen);
+	fi_freeinfo(again);
+	fi_freeinfo(hints);
+	fi_freeinfo(first);
+}
+
+/* ---- names and objects ---- */
+
+Test(info, names_must_be_ours)
+{
+	struct fi_info *hints = api_hints(), *info;
+
+	hints->domain_attr->name = strdup("loop");
+	hints->fabric_attr->name = strdup("tagrv");
+	fi_freeinfo(api_must_getinfo(hints));
+	hints->domain_attr->name[0] = 'x';
+	cr_expect_eq(api_getinfo(hints, &info), -FI_ENODATA);
+	hints->domain_attr->name[0] = 'l';
+	hints->fabric_attr->name[0] = 'x';
+	cr_expect_eq(api_getinfo(hints, &info), -FI_ENODATA);
+	fi_freeinfo(hints);
+}
+
+Test(info, objects_must_be_ours)
+{
+	struct fid_domain stranger = { .fid.fclass = FI_CLASS_DOMAIN };
+	struct fi_info *hints = api_hints(), *info;
+	struct api api;
+
+	api_open_domain(&api, NULL);
+	hints->domain_attr->domain = api.domain;
+	hints->fabric_attr->fabric = api.fabric;
+	info = api_must_getinfo(hints);
+	cr_expect_eq(info->domain_attr->domain, api.domain);
+	cr_expect_eq(info->fabric_attr->fabric, api.fabric);
+	fi_freeinfo(info);
+	hints->domain_attr->domain = &stranger;
+	cr_expect_eq(api_getinfo(hints, &info), -FI_ENODATA);
+	fi_freeinfo(hints);
+	api_close(&api);
+}
+
+Test(info, unknown_flags_are_tolerated)
+{
+	struct fi_info *info = NULL;
+
+	cr_expect_eq(tagrv_getinfo(API_VERSION, NULL, NULL, 1ULL << 59 |
+				   1ULL << 60 | 1ULL << 35, NULL, &info), 0);
+	fi_freeinfo(info);
+}
+
+Test(info, an_unknown_device_is_no_device)
+{
+	struct fi_info *info;
+
+	setenv("FI_TAGRV_DEVICES", "no-such-device", 1);
+	cr_expect_eq(api_getinfo(NULL, &info), -FI_ENODATA);
+	setenv("FI_TAGRV_DEVICES", "loop", 1);
+	fi_freeinfo(api_must_getinfo(NULL));
+	tagrv_info_cleanup();
+	fi_freeinfo(api_must_getinfo(NULL));
+	tagrv_info_cleanup();
+}
+
+Test(info, thousand_calls_take_no_time)
+{
+	int64_t start = tagrv_now();
+
+	for (int i = 0; i < 1000; i++)
+		fi_freeinfo(api_must_getinfo(NULL));
+	cr_expect_lt(tagrv_now() - start, 5000);
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Memory regions: all ways to register, keys, wrong arguments; and the device's
+ * part through a device that only records.
+ */
+#include <stdlib.h>
+
+#include "unit/api/api_fixture.h"
+
+static struct api api;
+
+static void set_up(void)
+{
+	api_init();
+	api_open_domain(&api, NULL);
+}
+
+static void tear_down(void)
+{
+	api_close(&api);
+}
+
+TestSuite(mr, .init = set_up, .fini = tear_down, .timeout = 20);
+
+Test(mr, any_access_and_length_registers)
+{
+	static char buf[100];
+	struct fid_mr *mr;
+
+	for (size_t len = 0; len <= sizeof(buf); len += 20) {
+		for (uint64_t access = 0; access < 64; access++) {
+			cr_assert_eq(fi_mr_reg(api.domain, buf, len,
+					       access << 8, 0, access, 0, &mr,
+					       &api), 0);
+			cr_expect_eq(fi_mr_key(mr), access);
+			cr_expect_eq(mr->fid.context, &api);
+			cr_expect_eq(mr->fid.fclass, FI_CLASS_MR);
+			cr_expect_null(fi_mr_desc(mr), "nothing to register");
+			api_must_close(&mr->fid);
+		}
+	}
+}
+
+Test(mr, vectors_have_one_segment)
+{
+	static char buf[2][10];
+	struct iovec iov[2] = { { buf[0], 10 }, { buf[1], 10 } };
+	struct fi_mr_attr attr = {
+		.mr_iov = iov, .iov_count = 1, .requested_key = 5,
+	};
+	struct fid_mr *mr;
+
+	cr_assert_eq(fi_mr_regv(api.domain, iov, 1, FI_SEND, 0, 3, 0, &mr,
+				NULL), 0);
+	cr_expect_eq(fi_mr_key(mr), 3);
+	api_must_close(&mr->fid);
+	cr_assert_eq(fi_mr_regattr(api.domain, &attr, 0, &mr), 0);
+	cr_expect_eq(fi_mr_key(mr), 5);
+	api_must_close(&mr->fid);
+	attr.iov_count = 2;
+	cr_expect_eq(fi_mr_regattr(api.domain, &attr, 0, &mr), -FI_EINVAL);
+	attr.iov_count = 0;
+	cr_expect_eq(fi_mr_regattr(api.domain, &attr, 0, &mr), -FI_EINVAL);
+	attr.iov_count = 1;
+	attr.iface = FI_HMEM_CUDA;
+	cr_expect_eq(fi_mr_regattr(api.domain, &attr, 0, &mr), -FI_ENOSYS);
+	attr.iface = FI_HMEM_SYSTEM;
+	cr_expect_eq(fi_mr_regattr(api.domain, &attr, FI_RMA_EVENT, &mr),
+		     -FI_EBADFLAGS);
+}
+
+Test(mr, keeps_the_domain_open_and_can_be_enabled)
+{
+	struct fid_mr *mr;
+	char byte = 0;
+
+	cr_assert_eq(fi_mr_reg(api.domain, &byte, 1, 0, 0, 0, 0, &mr, NULL), 0);
+	cr_expect_eq(fi_close(&api.domain->fid), -FI_EBUSY);
+	cr_expect_eq(fi_mr_enable(mr), 0);
+	cr_expect_eq(fi_mr_bind(mr, &api.domain->fid, 0), -FI_ENOSYS);
+	cr_expect_eq(fi_mr_refresh(mr, NULL, 0, 0), -FI_ENOSYS);
+	api_must_close(&mr->fid);
+}
+
+/* ---- with a device ---- */
+
+static struct tagrv_mem mem;
+static int registered, answer;
+
+static int fake_reg(struct tagrv_device *dev, void *addr, size_t len,
+		    bool remote, struct tagrv_mem **out)
+{
+	if (answer)
+		return answer;
+	cr_expect(remote, "a peer must be able to fetch from it");
+	mem = (struct tagrv_mem) { .dev = dev, .addr = addr, .len = len };
+	*out = &mem;
+	registered++;
+	return 0;
+}
+
+static void fake_dereg(struct tagrv_mem *out)
+{
+	cr_expect_eq(out, &mem);
+	registered--;
+}
+
+static const struct tagrv_xport_ops fake_ops = {
+	.mem_reg = fake_reg, .mem_dereg = fake_dereg,
+};
+static struct tagrv_device fake_dev = { .ops = &fake_ops, .name = "fake" };
+
+static struct tagrv_dom *dom_of(struct fid_domain *domain)
+{
+	return tagrv_container_of(domain, struct tagrv_domain, domain)->dom;
+}
+
+Test(mr, the_descriptor_is_the_registration_of_the_device)
+{
+	struct fid_mr *mr;
+	char buf[10];
+
+	dom_of(api.domain)->dev = &fake_dev;
+	cr_assert_eq(fi_mr_reg(api.domain, buf, 10, FI_SEND, 0, 0, 0, &mr,
+			       NULL), 0);
+	cr_expect_eq(registered, 1);
+	cr_expect_eq(fi_mr_desc(mr), &mem);
+	cr_expect_eq(mem.addr, buf);
+	cr_expect_eq(mem.len, 10);
+	api_must_close(&mr->fid);
+	cr_expect_eq(registered, 0);
+	answer = -FI_ENOMEM;
+	cr_expect_eq(fi_mr_reg(api.domain, buf, 10, FI_SEND, 0, 0, 0, &mr,
+			       NULL), -FI_ENOMEM);
+	dom_of(api.domain)->dev = NULL;
+}

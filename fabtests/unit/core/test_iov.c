@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * iov.h: totals and copies, empty pieces and short ends included.
+ */
+#include <criterion/criterion.h>
+
+#include "core/iov.h"
+
+/* "ab", nothing, "cdef", nothing at NULL, "g" */
+static char text[3][5];
+static struct iovec iov[5];
+
+static void set_up(void)
+{
+	memcpy(text[0], "ab##", 5);
+	memcpy(text[1], "cdef", 5);
+	memcpy(text[2], "g###", 5);
+	iov[0] = (struct iovec) { text[0], 2 };
+	iov[1] = (struct iovec) { text[0], 0 };
+	iov[2] = (struct iovec) { text[1], 4 };
+	iov[3] = (struct iovec) { NULL, 0 };
+	iov[4] = (struct iovec) { text[2], 1 };
+}
+
+TestSuite(iov, .init = set_up, .timeout = 10);
+
+Test(iov, length_is_the_sum)
+{
+	cr_expect_eq(tagrv_iov_len(iov, 5), 7);
+	cr_expect_eq(tagrv_iov_len(iov, 2), 2);
+	cr_expect_eq(tagrv_iov_len(NULL, 0), 0);
+}
+
+Test(iov, gather_copies_all_pieces_in_order)
+{
+	char buf[9] = "--------";
+
+	cr_expect_eq(tagrv_iov_gather(buf, iov, 5), 7);
+	cr_expect_str_eq(buf, "abcdefg-");
+	cr_expect_eq(tagrv_iov_gather(NULL, NULL, 0), 0);
+}
+
+Test(iov, scatter_fills_pieces_in_order)
+{
+	cr_expect_eq(tagrv_iov_scatter(iov, 5, "1234567", 7), 7);
+	cr_expect_str_eq(text[0], "12##");
+	cr_expect_str_eq(text[1], "3456");
+	cr_expect_str_eq(text[2], "7###");
+}
+
+Test(iov, scatter_stops_where_the_data_ends)
+{
+	cr_expect_eq(tagrv_iov_scatter(iov, 5, "123", 3), 3);
+	cr_expect_str_eq(text[0], "12##");
+	cr_expect_str_eq(text[1], "3def");
+	cr_expect_str_eq(text[2], "g###");
+	cr_expect_eq(tagrv_iov_scatter(iov, 5, NULL, 0), 0);
+}
+
+Test(iov, scatter_stops_where_the_room_ends)
+{
+	cr_expect_eq(tagrv_iov_scatter(iov, 3, "123456789", 9), 6);
+	cr_expect_str_eq(text[1], "3456");
+	cr_expect_str_eq(text[2], "g###");
+	cr_expect_eq(tagrv_iov_scatter(NULL, 0, "1", 1), 0);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Short forms of the calls of match.h for the tests of this folder: receives
+ * and messages are small numbers, and what must not happen fails the test.
+ */
+#ifndef FABTESTS_UNIT_MATCH_CALLS_H
+#define FABTESTS_UNIT_MATCH_CALLS_H
+
+#include <criterion/criterion.h>
+#include <rdma/fi_errno.h>
+
+#include "match/match.h"
+
+#define ANY	TAGRV_MATCH_ANY
+#define EXACT	((uint64_t) 0)
+#define ALL	UINT64_MAX
+
+static inline struct tagrv_match *engine(size_t max_posted, size_t max_unexp)
+{
+	struct tagrv_match *match = NULL;
+
+	cr_assert_eq(tagrv_match_create(max_posted, max_unexp, &match), 0);
+	return match;
+}
+
+static inline struct tagrv_match_want tagged(uint32_t peer, uint64_t tag,
+					     uint64_t ignore)
+{
+	return (struct tagrv_match_want) {
+		.tag = tag, .ignore = ignore, .peer = peer,
+		.space = TAGRV_SPACE_TAGGED,
+	};
+}
+
+static inline struct tagrv_match_want untagged(uint32_t peer)
+{
+	return (struct tagrv_match_want) {
+		.peer = peer, .space = TAGRV_SPACE_MSG,
+	};
+}
+
+/* Posts receive 'number', which must be queued. */
+static inline tagrv_match_id post(struct tagrv_match *match,
+				  struct tagrv_match_want want,
+				  uintptr_t number)
+{
+	struct tagrv_match_msg *msg = NULL;
+	tagrv_match_id id = 0;
+
+	cr_assert_eq(tagrv_match_post(match, &want, (void *) number, &id, &msg),
+		     0, "receive %lu was not queued", (unsigned long) number);
+	cr_assert_neq(id, 0);
+	cr_assert_null(msg);
+	return id;
+}
+
+/* Posts a receive, which must get a message; returns the message's number. */
+static inline uintptr_t post_gets(struct tagrv_match *match,
+				  struct tagrv_match_want want)
+{
+	struct tagrv_match_msg *msg = NULL;
+	tagrv_match_id id = 0;
+	uintptr_t number;
+
+	cr_assert_eq(tagrv_match_post(match, &want, NULL, &id, &msg), 1);
+	cr_assert_eq(id, 0);
+	number = (uintptr_t) msg->user;
+	tagrv_match_release(match, msg);
+	return number;
+}
+
+/* Message 'number' arrives and must be queued. */
+static inline struct tagrv_match_msg *
+arrive_in(struct tagrv_match *match, uint8_t space, uint32_t peer, uint64_t tag,
+	  uintptr_t number)
+{
+	struct tagrv_match_msg *msg = NULL;
+	void *cookie = NULL;
+
+	cr_assert_eq(tagrv_match_arrive(match, peer, space, tag, &cookie, &msg),
+		     0, "message %lu was not queued", (unsigned long) number);
+	cr_assert_null(cookie);
+	msg->user = (void *) number;
+	return msg;
+}
+
+static inline struct tagrv_match_msg *arrive(struct tagrv_match *match,
+					     uint32_t peer, uint64_t tag,
+					     uintptr_t number)
+{
+	return arrive_in(match, TAGRV_SPACE_TAGGED, peer, tag, number);
+}
+
+/* A message arrives and must find a receive; returns the receive's number. */
+static inline uintptr_t arrival_in_gets(struct tagrv_match *match,
+					uint8_t space, uint32_t peer,
+					uint64_t tag)
+{
+	struct tagrv_match_msg *msg = NULL;
+	void *cookie = NULL;
+
+	cr_assert_eq(tagrv_match_arrive(match, peer, space, tag, &cookie, &msg),
+		     1, "no receive found");
+	cr_assert_null(msg);
+	return (uintptr_t) cookie;
+}
+
+static inline uintptr_t arrival_gets(struct tagrv_match *match, uint32_t peer,
+				     uint64_t tag)
+{
+	return arrival_in_gets(match, TAGRV_SPACE_TAGGED, peer, tag);
+}
+
+/* Number of the message that a peek finds, 0 for none. */
+static inline uintptr_t peek(struct tagrv_match *match,
+			     struct tagrv_match_want want)
+{
+	struct tagrv_match_msg *msg = tagrv_match_peek(match, &want);
+
+	return msg ? (uintptr_t) msg->user : 0;
+}
+
+/* Number of the receive that a cancel takes out, 0 for none. */
+static inline uintptr_t cancel(struct tagrv_match *match, tagrv_match_id id)
+{
+	void *cookie = NULL;
+	int ret = tagrv_match_cancel(match, id, &cookie);
+
+	cr_assert(ret == 0 || (ret == -FI_ENOENT && !cookie));
+	return (uintptr_t) cookie;
+}
+
+static inline struct tagrv_match_stats stats(const struct tagrv_match *match)
+{
+	struct tagrv_match_stats now;
+
+	tagrv_match_get_stats(match, &now);
+	return now;
+}
+
+#endif

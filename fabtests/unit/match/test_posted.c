@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * posted.c: post order, masks, cancel, find, multi-recv, drain.
+ */
+#include "unit/match/match_calls.h"
+
+Test(posted, same_receives_are_taken_first_in_first_out, .timeout = 10)
+{
+	struct tagrv_match *match = engine(0, 0);
+
+	for (uintptr_t i = 1; i <= 3000; i++)
+		post(match, tagged(1, 7, EXACT), i);
+	for (uintptr_t i = 1; i <= 3000; i++)
+		cr_expect_eq(arrival_gets(match, 1, 7), i);
+	tagrv_match_destroy(match);
+}
+
+Test(posted, order_holds_across_masks_and_peers, .timeout = 10)
+{
+	struct tagrv_match *match = engine(0, 0);
+
+	post(match, tagged(1, 0x70, 0x0f), 1);
+	post(match, tagged(ANY, 0x77, EXACT), 2);
+	post(match, tagged(1, 0x07, 0xf0), 3);
+	post(match, tagged(ANY, 0, ALL), 4);
+	post(match, tagged(1, 0x77, EXACT), 5);
+	for (uintptr_t i = 1; i <= 5; i++)
+		cr_expect_eq(arrival_gets(match, 1, 0x77), i);
+	tagrv_match_destroy(match);
+}
+
+Test(posted, wildcard_posted_first_wins, .timeout = 10)
+{
+	struct tagrv_match *match = engine(0, 0);
+
+	post(match, tagged(ANY, 0, ALL), 1);
+	post(match, tagged(1, 7, EXACT), 2);
+	cr_expect_eq(arrival_gets(match, 1, 7), 1);
+	cr_expect_eq(arrival_gets(match, 1, 7), 2);
+	tagrv_match_destroy(match);
+}
+
+Test(posted, exact_posted_first_wins, .timeout = 10)
+{
+	struct tagrv_match *match = engine(0, 0);
+
+	post(match, tagged(1, 7, EXACT), 1);
+	post(match, tagged(ANY, 0, ALL), 2);
+	cr_expect_eq(arrival_gets(match, 1, 7), 1);
+	cr_expect_eq(arrival_gets(match, 1, 7), 2);
+	tagrv_match_destroy(match);
+}
+
+Test(posted, later_receive_is_taken_when_earlier_ones_do_not_match,
+     .timeout = 10)
+{
+	struct tagrv_match *match = engine(0, 0);
+
+	post(match, tagged(2, 7, EXACT), 1);
+	post(match, tagged(1, 8, EXACT), 2);
+	post(match, tagged(ANY, 0x100, 0xff), 3);
+	post(match, tagged(ANY, 7, EXACT), 4);
+	cr_expect_eq(arrival_gets(match, 1, 7), 4);
+	cr_expect_eq(arrival_gets(match, 9, 0x1ab), 3);
+	tagrv_match_destroy(match);
+}
+
+Test(posted, bits_under_the_mask_do_not_count_on_either_side, .timeout = 10)
+{
+	struct tagrv_match *match = engine(0, 0);
+
+	post(match, tagged(1, 0x75, 0x0f), 1);
+	cr_expect_eq(arrival_gets(match, 1, 0x7a), 1);
+	tagrv_match_destroy(match);
+}
+
+Test(posted, cancel_takes_head_middle_and_tail, .timeout = 10)
+{
+	struct tagrv_match *match = engine(0, 0);
+	tagrv_match_id id[6];
+
+	for (uintptr_t i = 1; i <= 5; i++)
+		id[i] = post(match, tagged(1, 7, EXACT), i);
+	cr_expect_eq(cancel(match, id[1]), 1);
+	cr_expect_eq(cancel(match, id[3]), 3);
+	cr_expect_eq(cancel(match, id[5]), 5);
+	cr_expect_eq(arrival_gets(match, 1, 7), 2);
+	post(match, tagged(1, 7, EXACT), 6);
+	cr_expect_eq(arrival_gets(match, 1, 7), 4);
+	cr_expect_eq(arrival_gets(match, 1, 7), 6);
+	cr_expect_eq(stats(match).posted, 0);
+	tagrv_match_destroy(match);
+}
+
+Test(posted, cancel_knows_matched_cancelled_and_invented_ids, .timeout = 10)
+{
+	struct tagrv_match *match = engine(0, 0);
+	tagrv_match_id matched = post(match, tagged(1, 7, EXACT), 1);
+	tagrv_match_id cancelled = post(match, tagged(1, 8, EXACT), 2);
+
+	cr_expect_eq(arrival_gets(match, 1, 7), 1);
+	cr_expect_eq(cancel(match, matched), 0);
+	cr_expect_eq(cancel(match, cancelled), 2);
+	cr_expect_eq(cancel(match, cancelled), 0);
+	cr_expect_eq(cancel(match, 0), 0);
+	cr_expect_eq(cancel(match, UINT64_MAX), 0);
+	cr_expect_eq(cancel(match, UINT32_MAX), 0);
+	tagrv_match_destroy(match);
+}
+
+/* One slot, reused more often than its generation can count. */
+Test(posted, old_id_never_names_a_new_receive, .timeout = 10)
+{
+	struct tagrv_match *match = engine(1, 0);
+	tagrv_match_id old = post(match, tagged(1, 7, EXACT), 1);
+
+	cr_assert_eq(arrival_gets(match, 1, 7), 1);
+	for (uintptr_t i = 2; i < 20000; i++) {
+		tagrv_match_id id = post(match, tagged(1, 7, EXACT), i);
+
+		cr_assert_eq(cancel(match, old), 0, "reuse %lu",
+			     (unsigned long) i);
+		cr_assert_eq(cancel(match, id), i);
+	}
+	tagrv_match_destroy(match);
+}
+
+static bool is_same(void *cookie, void *arg)
+{
+	return cookie == arg;
+}
+
+Test(posted, one_cookie_posted_twice_is_found_in_post_order, .timeout = 10)
+{
+	struct tagrv_match *match = engine(0, 0);
+	void *cookie = (void *) 5;
+	tagrv_match_id first, second;
+
+	first = post(match, untagged(1), 5);
+	post(match, tagged(1, 7, EXACT), 6);
+	second = post(match, tagged(1, 7, EXACT), 5);
+	cr_expect_eq(tagrv_match_find(match, is_same, cookie), first);
+	cr_expect_eq(cancel(match, first), 5);
+	cr_expect_eq(tagrv_match_find(match, is_same, cookie), second);
+	cr_expect_eq(cancel(match, second), 5);
+	cr_expect_eq(tagrv_match_find(match, is_same, cookie), 0);
+	tagrv_match_destroy(match);
+}
+
+Test(posted, kept_receive_stays_at_its_place_until_cancelled, .timeout = 10)
+{
+	struct tagrv_match *match = engine(0, 0);
+	struct tagrv_match_want keep = tagged(ANY, 0, ALL);
+	tagrv_match_id id;
+
+	post(match, tagged(1, 7, EXACT), 1);
+	keep.keep = true;
+	id = post(match, keep, 2);
+	post(match, tagged(1, 8, EXACT), 3);
+	cr_expect_eq(arrival_gets(match, 1, 7), 1);
+	for (unsigned i = 0; i < 100; i++)
+		cr_expect_eq(arrival_gets(match, i, 8), 2);
+	cr_expect_eq(stats(match).posted, 2);
+	cr_expect_eq(cancel(match, id), 2);
+	cr_expect_eq(arrival_gets(match, 1, 8), 3);
+	tagrv_match_destroy(match);
+}
+
+Test(posted, kept_receive_takes_one_earlier_message_and_is_not_queued,
+     .timeout = 10)
+{
+	struct tagrv_match *match = engine(0, 0);
+	struct tagrv_match_want keep = untagged(ANY);
+
+	keep.keep = true;
+	arrive_in(match, TAGRV_SPACE_MSG, 1, 0, 1);
+	arrive_in(match, TAGRV_SPACE_MSG, 2, 0, 2);
+	cr_expect_eq(post_gets(match, keep), 1);
+	cr_expect_eq(post_gets(match, keep), 2);
+	post(match, keep, 3);
+	cr_expect_eq(arrival_in_gets(match, TAGRV_SPACE_MSG, 5, 0), 3);
+	tagrv_match_destroy(match);
+}
+
+Test(posted, ids_outlive_growth, .timeout = 10)
+{
+	struct tagrv_match *match = engine(0, 0);
+	tagrv_match_id first = post(match, tagged(1, 1, EXACT), 1);
+	tagrv_match_id mid = 0;
+
+	for (uintptr_t i = 2; i <= 50000; i++) {
+		tagrv_match_id id = post(match, tagged(1, i, EXACT), i);
+
+		if (i == 25000)
+			mid = id;
+	}
+	cr_expect_eq(cancel(match, first), 1);
+	cr_expect_eq(cancel(match, mid), 25000);
+	cr_expect_eq(stats(match).posted, 49998);
+	tagrv_match_destroy(match);
+}
+
+static void expect_next(void *cookie, void *arg)
+{
+	uintptr_t *next = arg;
+
+	cr_expect_eq((uintptr_t) cookie, (*next)++);
+}
+
+Test(posted, drain_takes_both_spaces_in_post_order, .timeout = 10)
+{
+	struct tagrv_match *match = engine(0, 0);
+	uintptr_t next = 1;
+
+	post(match, tagged(1, 1, EXACT), 1);
+	post(match, untagged(1), 2);
+	post(match, untagged(2), 3);
+	post(match, tagged(ANY, 0, ALL), 4);
+	post(match, untagged(ANY), 5);
+	tagrv_match_drain_posted(match, expect_next, &next);
+	cr_expect_eq(next, 6);
+	cr_expect_eq(stats(match).posted, 0);
+	arrive(match, 1, 1, 1);
+	tagrv_match_destroy(match);
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * An engine over the scripted transport: see engine_fixture.h.
+ */
+#include "unit/proto/engine_fixture.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct engine_fixture fx;
+
+static struct tagrv_addr ipv4(const char *ip, uint16_t port)
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET,
+				   .sin_port = htons(port) };
+	struct tagrv_addr addr;
+
+	inet_pton(AF_INET, ip, &sin.sin_addr);
+	cr_assert_eq(tagrv_addr_from(&addr, &sin, sizeof(sin)), 0);
+	return addr;
+}
+
+void engine_setup(void)
+{
+	struct tagrv_dom_attr dom_attr = { .name = "loop" };
+	struct tagrv_engine_attr attr = {
+		.src = ipv4("127.0.0.1", 0),
+		.directed_recv = true,
+		.source = true,
+	};
+	struct tagrv_engine_sinks sinks = { &fx.tx, &fx.rx, &fx.tx_cntr,
+					    &fx.rx_cntr };
+
+	memset(&fx, 0, sizeof(fx));
+	setenv("FI_TAGRV_CLOSE_TIMEOUT", "0", 1);
+	cr_assert_eq(tagrv_dom_open(&dom_attr, &fx.dom), 0);
+	fx.dom->dev = fake_device();
+	cr_assert_eq(tagrv_engine_open(fx.dom, &attr, &fx.engine), 0);
+	cr_assert_eq(tagrv_avtab_init(&fx.av, 1), 0);
+	cr_assert_eq(tagrv_compq_init(&fx.tx, 16, false), 0);
+	cr_assert_eq(tagrv_compq_init(&fx.rx, 16, false), 0);
+	cr_assert_eq(tagrv_counter_init(&fx.tx_cntr, false), 0);
+	cr_assert_eq(tagrv_counter_init(&fx.rx_cntr, false), 0);
+	tagrv_engine_set_av(fx.engine, &fx.av);
+	tagrv_engine_set_sinks(fx.engine, &sinks);
+	cr_assert_eq(tagrv_engine_enable(fx.engine), 0);
+	/* Nobody listens there: connections come from peer_up() only. */
+	fx.addr = ipv4("127.0.0.1", 9);
+	cr_assert_eq(tagrv_avtab_insert(&fx.av, &fx.addr, &fx.peer_addr), 0);
+}
+
+void engine_teardown(void)
+{
+	tagrv_engine_close(fx.engine);
+	cr_assert_eq(fake.regs, 0, "%zu registrations left", fake.regs);
+	cr_assert_eq(fake.links, 0, "%zu links left", fake.links);
+	tagrv_avtab_fini(&fx.av);
+	tagrv_compq_fini(&fx.tx);
+	tagrv_compq_fini(&fx.rx);
+	tagrv_counter_fini(&fx.tx_cntr);
+	tagrv_counter_fini(&fx.rx_cntr);
+	fx.dom->dev = NULL;
+	tagrv_dom_close(fx.dom);
+	fake_forget();
+}
+
+void peer_up(bool sendable)
+{
+	struct tagrv_wireup_event event = {
+		.type = TAGRV_WIREUP_UP,
+		.addr = fx.addr,
+		.epoch = 1,
+		.sendable = sendable,
+		.max_packet = FAKE_PACKET_MAX,
+		.version = 1,
+	};
+
+	fx.link = event.link = fake_link();
+	fx.rx_seq = 0;
+	tagrv_engine_wireup_event(fx.engine, &event);
+}
+
+void peer_event(enum tagrv_wireup_event_type type, int status)
+{
+	struct tagrv_wireup_event event = {
+		.type = type,
+		.addr = fx.addr,
+		.epoch = 1,
+		.status = status,
+	};
+
+	tagrv_engine_wireup_event(fx.engine, &event);
+}
+
+void peer_sendable(void)
+{
+	peer_event(TAGRV_WIREUP_SENDABLE, 0);
+}
+
+static struct iovec one_iov;
+
+struct tagrv_send_req send_req(const void *buf, size_t len, uint64_t tag,
+			       void *context)
+{
+	one_iov = (struct iovec) { (void *) (uintptr_t) buf, len };
+	return (struct tagrv_send_req) {
+		.iov = &one_iov,
+		.iov_cnt = 1,
+		.dest = fx.peer_addr,
+		.tag = tag,
+		.context = context,
+		.flags = FI_COMPLETION,
+		.space = TAGRV_SPACE_TAGGED,
+	};
+}
+
+struct tagrv_recv_req recv_req(void *buf, size_t len, uint64_t tag,
+			       void *context)
+{
+	one_iov = (struct iovec) { buf, len };
+	return (struct tagrv_recv_req) {
+		.iov = &one_iov,
+		.iov_cnt = 1,
+		.src = FI_ADDR_UNSPEC,
+		.tag = tag,
+		.context = context,
+		.flags = FI_COMPLETION,
+		.space = TAGRV_SPACE_TAGGED,
+	};
+}
+
+int submit_send(const void *buf, size_t len, uint64_t tag, void *context,
+		uint64_t flags)
+{
+	struct tagrv_send_req req = send_req(buf, len, tag, context);
+
+	req.flags |= flags;
+	return (int) tagrv_engine_send(fx.engine, &req);
+}
+
+int submit_recv(void *buf, size_t len, uint64_t tag, void *context)
+{
+	struct tagrv_recv_req req = recv_req(buf, len, tag, context);
+
+	return (int) tagrv_engine_recv(fx.engine, &req);
+}
+
+void arrive_eager(const void *buf, size_t len, uint64_t tag, uint16_t flags,
+		  uint32_t handle)
+{
+	struct tagrv_hdr hdr = {
+		.opcode = TAGRV_PKT_EAGER,
+		.op = htole32(handle),
+		.tag = htobe64(tag),
+		.flags = htole16(flags | TAGRV_PKT_TAGGED),
+		.seq = htole32(fx.rx_seq++),
+		.data = htole64(0x1122334455667788),
+	};
+	char *packet = malloc(sizeof(hdr) + len);
+
+	memcpy(packet, &hdr, sizeof(hdr));
+	memcpy(packet + sizeof(hdr), buf, len);
+	fake_deliver(fx.link, packet, sizeof(hdr) + len);
+	free(packet);
+}
+
+void arrive_rts(const void *buf, size_t len, uint64_t tag, uint32_t handle)
+{
+	struct {
+		struct tagrv_hdr hdr;
+		struct tagrv_rts rts;
+		struct tagrv_rts_seg seg[2];
+	} pkt = {
+		.hdr.opcode = TAGRV_PKT_RTS,
+		.hdr.op = htole32(handle),
+		.hdr.tag = htobe64(tag),
+		.hdr.flags = htole16(TAGRV_PKT_TAGGED),
+		.hdr.seq = htole32(fx.rx_seq++),
+		.rts.len = htole64(len),
+		.rts.seg_cnt = 2,
+		.rts.key_len = 4,
+	};
+	size_t half = len / 2;
+
+	pkt.seg[0].addr = htole64((uintptr_t) buf);
+	pkt.seg[0].len = htole64(half);
+	pkt.seg[1].addr = htole64((uintptr_t) buf + half);
+	pkt.seg[1].len = htole64(len - half);
+	fake_deliver(fx.link, &pkt, sizeof(pkt));
+}
+
+void arrive_fin(uint32_t handle, uint32_t status)
+{
+	struct tagrv_hdr hdr = {
+		.opcode = TAGRV_PKT_FIN,
+		.op = htole32(handle),
+		.data = htole64(status),
+	};
+
+	fake_deliver(fx.link, &hdr, sizeof(hdr));
+}
+
+struct tagrv_comp take(struct tagrv_compq *q)
+{
+	const struct tagrv_comp *first = tagrv_compq_peek(q);
+	struct tagrv_comp comp;
+
+	cr_assert(first, "a completion is due");
+	comp = *first;
+	tagrv_compq_pop(q);
+	return comp;
+}
+
+void expect_empty(struct tagrv_compq *q)
+{
+	cr_assert(tagrv_compq_empty(q), "no completion is due");
+}
+
+struct tagrv_hdr packet_header(size_t i)
+{
+	struct tagrv_hdr hdr;
+
+	cr_assert_lt(i, fake.log_cnt, "packet %zu was sent", i);
+	cr_assert_eq(fake.log[i].kind, FAKE_SEND);
+	memcpy(&hdr, fake.log[i].data, sizeof(hdr));
+	hdr.op = le32toh(hdr.op);
+	hdr.tag = be64toh(hdr.tag);
+	hdr.flags = le16toh(hdr.flags);
+	hdr.seq = le32toh(hdr.seq);
+	hdr.data = le64toh(hdr.data);
+	return hdr;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * An engine over the scripted transport, with one peer at address number 0.
+ */
+#ifndef TAGRV_ENGINE_FIXTURE_H
+#define TAGRV_ENGINE_FIXTURE_H
+
+#include <criterion/criterion.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+
+#include "common/fake_xport.h"
+#include "proto/engine_priv.h"
+
+struct engine_fixture {
+	struct tagrv_dom *dom;
+	struct tagrv_engine *engine;
+	struct tagrv_avtab av;
+	struct tagrv_compq tx, rx;
+	struct tagrv_counter tx_cntr, rx_cntr;
+	fi_addr_t peer_addr;
+	struct tagrv_addr addr;		/* of the peer */
+	struct tagrv_link *link;	/* once peer_up() was called */
+	uint32_t rx_seq;		/* next envelope the peer sends */
+};
+
+extern struct engine_fixture fx;
+
+void engine_setup(void);
+void engine_teardown(void);
+
+/* Reports the connection: UP, sendable or not. */
+void peer_up(bool sendable);
+void peer_sendable(void);
+void peer_event(enum tagrv_wireup_event_type type, int status);
+
+/* A tagged request with the defaults of most tests; edit, then submit. */
+struct tagrv_send_req send_req(const void *buf, size_t len, uint64_t tag,
+			       void *context);
+struct tagrv_recv_req recv_req(void *buf, size_t len, uint64_t tag,
+			       void *context);
+int submit_send(const void *buf, size_t len, uint64_t tag, void *context,
+		uint64_t flags);
+int submit_recv(void *buf, size_t len, uint64_t tag, void *context);
+
+/* Packets as the peer would send them. */
+void arrive_eager(const void *buf, size_t len, uint64_t tag, uint16_t flags,
+		  uint32_t handle);
+void arrive_rts(const void *buf, size_t len, uint64_t tag, uint32_t handle);
+void arrive_fin(uint32_t handle, uint32_t status);
+
+/* Takes the oldest record of a queue; fails the test when there is none. */
+struct tagrv_comp take(struct tagrv_compq *q);
+void expect_empty(struct tagrv_compq *q);
+
+/* Header of recorded packet i, in host order. */
+struct tagrv_hdr packet_header(size_t i);
+
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Rendezvous by read: both halves, every way it can end.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "unit/proto/engine_fixture.h"
+
+#define BIG	((size_t) 3 << 20)
+
+static char ctx[8];
+static char *src, *dst;
+
+static void setup(void)
+{
+	engine_setup();
+	peer_up(true);
+	src = malloc(BIG);
+	dst = calloc(1, BIG);
+	for (size_t i = 0; i < BIG; i++)
+		src[i] = (char) (i * 7 + (i >> 9));
+}
+
+static void teardown(void)
+{
+	engine_teardown();
+	free(src);
+	free(dst);
+}
+
+TestSuite(rndv, .init = setup, .fini = teardown, .timeout = 20);
+
+/* Completes reads and serves until nothing moves; returns the reads done. */
+static size_t read_all(void)
+{
+	size_t reads = 0, before;
+
+	do {
+		before = fake.log_cnt;
+		for (size_t i = 0; i < fake.log_cnt; i++)
+			if (fake.log[i].kind == FAKE_GET && !fake.log[i].ended) {
+				fake_complete(i, 0);
+				reads++;
+			}
+		tagrv_engine_progress(fx.engine);
+	} while (fake.log_cnt != before);
+	return reads;
+}
+
+/* The last recorded packet is a FIN with this handle. */
+static void expect_fin(uint32_t handle, uint32_t status)
+{
+	struct tagrv_hdr hdr = packet_header(fake.log_cnt - 1);
+
+	cr_assert_eq(hdr.opcode, TAGRV_PKT_FIN);
+	cr_assert_eq(hdr.op, handle);
+	cr_assert_eq(hdr.data, status);
+	cr_assert(fake.log[fake.log_cnt - 1].flags & TAGRV_SEND_CTRL);
+}
+
+Test(rndv, sender_sends_rts_and_ends_at_fin)
+{
+	struct tagrv_hdr hdr;
+	struct tagrv_rts rts;
+
+	cr_assert_eq(submit_send(src, BIG, 4, ctx, 0), 0);
+	hdr = packet_header(0);
+	cr_assert_eq(hdr.opcode, TAGRV_PKT_RTS);
+	memcpy(&rts, fake.log[0].data + 32, sizeof(rts));
+	cr_assert_eq(le64toh(rts.len), BIG);
+	cr_assert_eq(rts.seg_cnt, 1);
+	cr_assert_eq(fake.log[0].len, 32 + 16 + 32);
+	cr_assert_eq(fake.regs, 1);
+	fake_complete_all(0);
+	expect_empty(&fx.tx);
+	arrive_fin(hdr.op, 0);
+	cr_assert_eq(take(&fx.tx).context, ctx);
+	cr_assert_eq(fake.regs, 0);
+	arrive_fin(hdr.op, 0);
+	expect_empty(&fx.tx);
+	cr_assert_eq(fx.engine->stats.bad_packets, 1, "a second FIN is refused");
+}
+
+Test(rndv, expected_message_is_read_in_segments)
+{
+	cr_assert_eq(submit_recv(dst, BIG, 4, ctx), 0);
+	arrive_rts(src, BIG, 4, 99);
+	expect_empty(&fx.rx);
+	cr_assert_geq(read_all(), 6);
+	cr_assert_eq(take(&fx.rx).len, BIG);
+	cr_assert_arr_eq(src, dst, BIG);
+	expect_fin(99, 0);
+	cr_assert_eq(fake.regs, 0);
+}
+
+Test(rndv, unexpected_message_is_read_when_posted)
+{
+	arrive_rts(src, BIG, 4, 99);
+	cr_assert_eq(fake.log_cnt, 0);
+	cr_assert_eq(submit_recv(dst, BIG, 4, ctx), 0);
+	read_all();
+	cr_assert_eq(take(&fx.rx).len, BIG);
+	cr_assert_arr_eq(src, dst, BIG);
+	expect_fin(99, 0);
+}
+
+Test(rndv, scattered_receive_meets_scattered_send)
+{
+	struct tagrv_recv_req req = recv_req(dst, BIG, 4, ctx);
+	struct iovec iov[4] = {
+		{ dst, 1000 }, { dst + 1000, 0 }, { dst + 1000, 70000 },
+		{ dst + 71000, BIG - 71000 },
+	};
+
+	req.iov = iov;
+	req.iov_cnt = 4;
+	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	arrive_rts(src, BIG, 4, 99);
+	read_all();
+	cr_assert_eq(take(&fx.rx).len, BIG);
+	cr_assert_arr_eq(src, dst, BIG);
+}
+
+Test(rndv, too_long_reads_what_fits_and_frees_the_sender)
+{
+	struct tagrv_comp comp;
+
+	cr_assert_eq(submit_recv(dst, 1000, 4, ctx), 0);
+	arrive_rts(src, BIG, 4, 99);
+	read_all();
+	comp = take(&fx.rx);
+	cr_assert_eq(comp.err, FI_ETRUNC);
+	cr_assert_eq(comp.len, 1000);
+	cr_assert_eq(comp.olen, BIG - 1000);
+	cr_assert_arr_eq(src, dst, 1000);
+	cr_assert_eq(dst[1000], 0);
+	expect_fin(99, 0);
+}
+
+Test(rndv, empty_buffer_reads_nothing_and_frees_the_sender)
+{
+	cr_assert_eq(submit_recv(NULL, 0, 4, ctx), 0);
+	arrive_rts(src, BIG, 4, 99);
+	cr_assert_eq(take(&fx.rx).err, FI_ETRUNC);
+	expect_fin(99, 0);
+}
+
+Test(rndv, unregistrable_receive_fails_and_frees_the_sender)
+{
+	cr_assert_eq(submit_recv(dst, BIG, 4, ctx), 0);
+	fake.reg_error = -FI_ENOMEM;
+	arrive_rts(src, BIG, 4, 99);
+	cr_assert_eq(take(&fx.rx).err, FI_ENOMEM);
+	expect_fin(99, FI_ENOMEM);
+}
+
+Test(rndv, unregistrable_send_fails_alone)
+{
+	fake.reg_error = -FI_ENOMEM;
+	cr_assert_eq(submit_send(src, BIG, 4, &ctx[0], 0), 0);
+	cr_assert_eq(submit_send("x", 1, 4, &ctx[1], 0), 0);
+	cr_assert_eq(take(&fx.tx).err, FI_ENOMEM);
+	cr_assert_eq(take(&fx.tx).context, &ctx[1]);
+	cr_assert_eq(packet_header(0).seq, 0);
+}
+
+Test(rndv, link_error_while_reading_ends_the_receive_once)
+{
+	cr_assert_eq(submit_recv(dst, BIG, 4, ctx), 0);
+	arrive_rts(src, BIG, 4, 99);
+	fake_break_link(fx.link, -FI_EHOSTUNREACH);
+	cr_assert_neq(take(&fx.rx).err, 0);
+	expect_empty(&fx.rx);
+	cr_assert_eq(fake.regs, 0);
+}
+
+Test(rndv, link_error_before_any_read_ends_the_receive)
+{
+	fake.refuse_all = true;
+	cr_assert_eq(submit_recv(dst, BIG, 4, ctx), 0);
+	arrive_rts(src, BIG, 4, 99);
+	fake_break_link(fx.link, -FI_EHOSTUNREACH);
+	cr_assert_eq(take(&fx.rx).err, FI_EHOSTUNREACH);
+}
+
+Test(rndv, link_error_ends_the_waiting_sender_and_its_late_fin_is_refused)
+{
+	uint32_t handle;
+
+	cr_assert_eq(submit_send(src, BIG, 4, ctx, 0), 0);
+	handle = packet_header(0).op;
+	fake_break_link(fx.link, -FI_EHOSTUNREACH);
+	cr_assert_eq(take(&fx.tx).err, FI_EHOSTUNREACH);
+	peer_up(true);
+	arrive_fin(handle, 0);
+	expect_empty(&fx.tx);
+	cr_assert_eq(fake.regs, 0);
+}
+
+Test(rndv, requests_of_a_dead_connection_are_forgotten)
+{
+	arrive_rts(src, BIG, 4, 99);
+	fake_break_link(fx.link, -FI_EHOSTUNREACH);
+	cr_assert_eq(submit_recv(dst, BIG, 4, ctx), 0);
+	expect_empty(&fx.rx);
+	peer_up(true);
+	arrive_eager("new", 3, 4, 0, 0);
+	cr_assert_eq(take(&fx.rx).len, 3);
+}
+
+Test(rndv, fin_without_room_is_sent_later)
+{
+	cr_assert_eq(submit_recv(NULL, 0, 4, ctx), 0);
+	fake.refuse_all = true;
+	arrive_rts(src, BIG, 4, 99);
+	cr_assert_eq(fake.log_cnt, 0);
+	fake.refuse_all = false;
+	tagrv_engine_progress(fx.engine);
+	expect_fin(99, 0);
+}
+
+Test(rndv, discard_frees_the_sender_without_reading)
+{
+	struct tagrv_recv_req req = recv_req(NULL, 0, 4, ctx);
+
+	arrive_rts(src, BIG, 4, 99);
+	req.flags = FI_PEEK | FI_DISCARD;
+	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	cr_assert_eq(take(&fx.rx).len, BIG);
+	expect_fin(99, 0);
+}
+
+Test(rndv, malformed_requests_are_refused)
+{
+	struct {
+		struct tagrv_hdr hdr;
+		struct tagrv_rts rts;
+		struct tagrv_rts_seg seg;
+	} pkt = {
+		.hdr.opcode = TAGRV_PKT_RTS,
+		.hdr.op = 5,
+		.rts = { .len = htole64(100), .seg_cnt = 1, .key_len = 4 },
+		.seg.len = htole64(100),
+	};
+	uint32_t seq = 0;
+
+#define REFUSED(field, bad, good) do { \
+		pkt.hdr.seq = htole32(seq++); \
+		pkt.field = bad; \
+		fake_deliver(fx.link, &pkt, sizeof(pkt)); \
+		cr_assert_eq(fx.engine->stats.bad_packets, seq, #field); \
+		pkt.field = good; \
+	} while (0)
+	REFUSED(rts.seg_cnt, 0, 1);
+	REFUSED(rts.seg_cnt, 200, 1);
+	REFUSED(rts.seg_cnt, 2, 1);
+	REFUSED(rts.key_len, 17, 4);
+	REFUSED(rts.len, htole64(UINT64_MAX), htole64(100));
+	REFUSED(rts.len, htole64(99), htole64(100));
+	REFUSED(seg.len, htole64(UINT64_MAX), htole64(100));
+	REFUSED(seg.len, 0, htole64(100));
+	REFUSED(hdr.op, 0, 5);
+#undef REFUSED
+}

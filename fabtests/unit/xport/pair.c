@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Pairs of connected transport ends: see pair.h.
+ */
+#include "unit/xport/pair.h"
+
+#include <criterion/criterion.h>
+#include <rdma/fi_errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+const char *const pair_kind_names[PAIR_KINDS] = {
+	[PAIR_LOOP] = "loop",
+	[PAIR_SRQ] = "srq",
+	[PAIR_RQ] = "rq",
+	[PAIR_TINY] = "tiny",
+	[PAIR_TINY_RQ] = "tiny rq",
+	[PAIR_IB] = "infiniband",
+	[PAIR_DEVICE] = "device",
+	[PAIR_DEVICE_RQ] = "device rq",
+};
+
+double pair_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double) now.tv_sec + (double) now.tv_nsec * 1e-9;
+}
+
+struct tagrv_params pair_params(void)
+{
+	return (struct tagrv_params) {
+		.verbs = true, .srq = true, .eager_max = 8192,
+		.max_ops = 4096, .read_segment = 524288, .read_depth = 4,
+		.rx_bufs = 4096, .tx_bufs = 1024, .sq_depth = 127,
+		.inline_max = 192, .signal_every = 16, .gid_index = -1,
+		.qp_timeout = 14, .qp_retry = 2,
+	};
+}
+
+size_t pair_kinds(enum pair_kind kinds[PAIR_KINDS])
+{
+	bool devices = getenv("TAGRV_TEST_DEVICES") != NULL;
+	size_t cnt = 0;
+
+	for (int kind = 0; kind < PAIR_KINDS; kind++)
+		if ((kind >= PAIR_DEVICE) == devices)
+			kinds[cnt++] = (enum pair_kind) kind;
+	return cnt;
+}
+
+/* ---- sink ---- */
+
+static struct end *end_of(struct tagrv_sink *sink)
+{
+	return tagrv_container_of(sink, struct end, sink);
+}
+
+static void on_packet(struct tagrv_sink *sink, void *ctx, const void *data,
+		      size_t len)
+{
+	struct end *end = end_of(sink);
+	struct packet_record *record;
+
+	if (end->packet_cnt == end->packet_cap && !end->forget) {
+		end->packet_cap = end->packet_cap ? end->packet_cap * 2 : 64;
+		end->packets = realloc(end->packets, end->packet_cap *
+				       sizeof(*end->packets));
+	}
+	end->packet_cnt++;
+	if (!end->forget) {
+		record = &end->packets[end->packet_cnt - 1];
+		record->ctx = ctx;
+		record->len = len;
+		record->data = malloc(len + 1);
+		memcpy(record->data, data, len);
+	}
+	if (end->on_packet)
+		end->on_packet(end, data, len);
+}
+
+static void on_room(struct tagrv_sink *sink)
+{
+	struct end *end = end_of(sink);
+
+	end->rooms++;
+	if (end->on_room)
+		end->on_room(end);
+}
+
+static void on_error(struct tagrv_sink *sink, void *ctx, int status)
+{
+	struct end *end = end_of(sink);
+
+	cr_assert_lt(status, 0);
+	end->errors++;
+	end->error_status = status;
+	end->error_ctx = ctx;
+	if (end->on_error)
+		end->on_error(end);
+}
+
+static void on_closed(struct tagrv_sink *sink, void *ctx)
+{
+	(void) ctx;
+	end_of(sink)->closed++;
+}
+
+static void on_fatal(struct tagrv_sink *sink, int status)
+{
+	end_of(sink)->fatals++;
+	end_of(sink)->fatal_status = status;
+}
+
+/* ---- open and close ---- */
+
+void end_open(struct end *end, const struct tagrv_xport_ops *ops,
+	      const char *name, const struct tagrv_params *params)
+{
+	*end = (struct end) {
+		.sink = {
+			.packet = on_packet, .room = on_room,
+			.link_error = on_error, .link_closed = on_closed,
+			.fatal = on_fatal,
+		},
+		.params = *params,
+	};
+	cr_assert_eq(ops->dev_open(name, params, &end->dev), 0, "open %s",
+		     name);
+	cr_assert_eq(ops->xport_open(end->dev, params, &end->sink,
+				     &end->xport), 0);
+}
+
+void end_close(struct end *end)
+{
+	const struct tagrv_xport_ops *ops = end->dev->ops;
+
+	ops->xport_close(end->xport);
+	ops->dev_close(end->dev);
+	for (size_t i = 0; i < end->packet_cnt && !end->forget; i++)
+		free(end->packets[i].data);
+	free(end->packets);
+}
+
+static struct fake_verbs_config config_of(enum pair_kind kind)
+{
+	struct fake_verbs_config config = fake_verbs_defaults();
+
+	if (kind == PAIR_RQ || kind == PAIR_TINY_RQ)
+		config.max_srq = 0;
+	if (kind == PAIR_TINY || kind == PAIR_TINY_RQ) {
+		config.max_cqe = 16;
+		config.max_qp_wr = 6;
+		config.max_srq_wr = 8;
+		config.max_inline = 0;
+		config.max_sge = 1;
+		config.rd_atom = 1;
+		config.max_msg = 1 << 20;
+		config.no_resize = true;
+	}
+	config.infiniband = kind == PAIR_IB;
+	return config;
+}
+
+static void device_names(char names[2][TAGRV_DEVNAME_MAX])
+{
+	char copy[256], *save = NULL, *name;
+
+	snprintf(copy, sizeof(copy), "%s", getenv("TAGRV_TEST_DEVICES"));
+	name = strtok_r(copy, ",", &save);
+	for (int i = 0; i < 2 && name; i++) {
+		snprintf(names[i], TAGRV_DEVNAME_MAX, "%.60s", name);
+		name = strtok_r(NULL, ",", &save);
+	}
+}
+
+void pair_open_with(struct pair *pair, enum pair_kind kind,
+		    const struct tagrv_params *params,
+		    const struct fake_verbs_config *config)
+{
+	char names[2][TAGRV_DEVNAME_MAX] = { "fake0", "fake1" };
+	struct tagrv_params own = *params;
+
+	*pair = (struct pair) { .kind = kind };
+	pair->a = pair->b = &pair->ends[0];
+	if (kind == PAIR_LOOP) {
+		end_open(pair->a, &tagrv_loop_ops, "loop", params);
+		return;
+	}
+	pair->b = &pair->ends[1];
+	if (kind == PAIR_DEVICE_RQ)
+		own.srq = false;
+	if (kind >= PAIR_DEVICE)
+		device_names(names);
+	else
+		fake_verbs_start(config);
+	end_open(pair->a, &tagrv_verbs_ops, names[0], &own);
+	end_open(pair->b, &tagrv_verbs_ops, names[1], &own);
+}
+
+void pair_open(struct pair *pair, enum pair_kind kind)
+{
+	struct tagrv_params params = pair_params();
+	struct fake_verbs_config config = config_of(kind);
+
+	pair_open_with(pair, kind, &params, &config);
+}
+
+void pair_link(struct pair *pair, struct tagrv_link **a, struct tagrv_link **b)
+{
+	const struct tagrv_xport_ops *ops = pair->a->xport->ops;
+	char blob_a[TAGRV_BLOB_MAX], blob_b[TAGRV_BLOB_MAX];
+	size_t len_a, len_b;
+
+	cr_assert_eq(ops->link_create(pair->a->xport, blob_a, &len_a, a), 0);
+	if (pair->a == pair->b) {
+		cr_assert_eq(ops->link_bind(*a, blob_a, len_a), 0);
+		*b = *a;
+		return;
+	}
+	cr_assert_eq(ops->link_create(pair->b->xport, blob_b, &len_b, b), 0);
+	cr_assert_eq(ops->link_bind(*a, blob_b, len_b), 0);
+	cr_assert_eq(ops->link_bind(*b, blob_a, len_a), 0);
+}
+
+void pair_connect(struct pair *pair)
+{
+	const struct tagrv_xport_ops *ops = pair->a->xport->ops;
+
+	pair_link(pair, &pair->a->link, &pair->b->link);
+	cr_assert_eq(ops->link_attach(pair->a->link, pair->a), 0);
+	if (pair->a != pair->b)
+		cr_assert_eq(ops->link_attach(pair->b->link, pair->b), 0);
+}
+
+void end_close_link(struct end *end)
+{
+	unsigned closed = end->closed;
+	/* The limit of the verbs transport is 1 s, which none should need. */
+	double until = pair_now() + 0.9;
+
+	if (!end->link)
+		return;
+	end->xport->ops->link_close(end->link);
+	end->link = NULL;
+	while (end->closed == closed) {
+		end->xport->ops->progress(end->xport);
+		cr_assert(pair_now() < until, "link does not drain");
+	}
+	cr_assert_eq(end->closed, closed + 1);
+}
+
+void pair_close(struct pair *pair)
+{
+	struct fake_verbs_counts counts;
+
+	end_close_link(pair->a);
+	cr_assert_eq(pair->a->xport->ops->outstanding(pair->a->xport), 0);
+	if (pair->b != pair->a) {
+		end_close_link(pair->b);
+		end_close(pair->b);
+	}
+	end_close(pair->a);
+	if (pair->kind == PAIR_LOOP || pair->kind >= PAIR_DEVICE)
+		return;
+	counts = fake_verbs_count();
+	cr_assert_eq(counts.objects, 0, "%u objects left", counts.objects);
+	cr_assert_eq(counts.registered, 0);
+	cr_assert_eq(counts.cq_overflows, 0);
+	cr_assert_eq(counts.sq_overflows, 0);
+	cr_assert_eq(counts.lost_events, 0);
+	fake_verbs_stop();
+}
+
+/* ---- moving ---- */
+
+int pair_progress(struct pair *pair)
+{
+	int events = pair->a->xport->ops->progress(pair->a->xport);
+
+	if (pair->b != pair->a)
+		events += pair->b->xport->ops->progress(pair->b->xport);
+	return events;
+}
+
+static void count_done(struct tagrv_done *done, int status)
+{
+	struct op *op = tagrv_container_of(done, struct op, done);
+
+	cr_assert(!op->in_call, "done ran inside the call");
+	op->calls++;
+	op->status = status;
+}
+
+void op_init(struct op *op)
+{
+	*op = (struct op) { .done = { .fn = count_done } };
+}
+
+void fill_pattern(void *buf, unsigned seed, size_t len)
+{
+	unsigned char *p = buf;
+
+	for (size_t i = 0; i < len; i++)
+		p[i] = (unsigned char) (seed * 31 + i * 7 + (i >> 8));
+}
+
+bool is_pattern(const void *buf, unsigned seed, size_t len)
+{
+	const unsigned char *p = buf;
+
+	for (size_t i = 0; i < len; i++)
+		if (p[i] != (unsigned char) (seed * 31 + i * 7 + (i >> 8)))
+			return false;
+	return true;
+}
+
+int end_send(struct end *end, unsigned seed, size_t len, unsigned flags,
+	     struct op *op)
+{
+	unsigned char *buf = malloc(len + 1);
+	struct iovec iov[2] = { { buf, len / 2 },
+				{ buf + len / 2, len - len / 2 } };
+	int ret;
+
+	fill_pattern(buf, seed, len);
+	if (op)
+		op->in_call = true;
+	ret = end->xport->ops->send(end->link, iov, 2, flags,
+				    op ? &op->done : NULL);
+	if (op)
+		op->in_call = false;
+	free(buf);	/* the buffers are free on return */
+	return ret;
+}
+
+void pair_send(struct pair *pair, struct end *end, unsigned seed, size_t len,
+	       struct op *op)
+{
+	double until = pair_now() + 10;
+	int ret;
+
+	while ((ret = end_send(end, seed, len, 0, op)) == -FI_EAGAIN) {
+		pair_progress(pair);
+		cr_assert(pair_now() < until, "no room for 10 s");
+	}
+	cr_assert_eq(ret, 0, "send: %d", ret);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The blob of a verbs link: layout, and that nonsense is refused.
+ */
+#include <criterion/criterion.h>
+#include <rdma/fi_errno.h>
+#include <string.h>
+
+#include "xport/verbs/verbs_priv.h"
+
+static struct verbs_blob sample(void)
+{
+	return (struct verbs_blob) {
+		.qpn = 0x012345, .psn = 0xabcdef, .max_packet = 8384,
+		.lid = 0x1234, .mtu = IBV_MTU_4096, .rd_in = 16, .rd_out = 8,
+		.net = VERBS_NET_ROCE_V2,
+		.gid = { .raw = { [10] = 0xff, [11] = 0xff, [15] = 1 } },
+	};
+}
+
+static int repack(const struct verbs_blob *blob)
+{
+	char buf[TAGRV_BLOB_MAX];
+	struct verbs_blob out;
+
+	return tagrv_verbs_blob_unpack(&out, buf,
+				       tagrv_verbs_blob_pack(blob, buf));
+}
+
+Test(verbs_blob, survives_the_wire, .timeout = 5)
+{
+	struct verbs_blob in = sample(), out;
+	unsigned char buf[TAGRV_BLOB_MAX];
+	size_t len = tagrv_verbs_blob_pack(&in, buf);
+
+	cr_assert_eq(len, 40);
+	cr_assert_eq(tagrv_verbs_blob_unpack(&out, buf, len), 0);
+	cr_assert(out.qpn == in.qpn && out.psn == in.psn &&
+		  out.max_packet == in.max_packet && out.lid == in.lid &&
+		  out.mtu == in.mtu && out.rd_in == in.rd_in &&
+		  out.rd_out == in.rd_out && out.net == in.net &&
+		  !memcmp(&out.gid, &in.gid, sizeof(in.gid)));
+}
+
+Test(verbs_blob, layout_is_fixed, .timeout = 5)
+{
+	static const unsigned char expected[24] = {
+		1, 2, 5, 16, 8, 0, 0, 0,
+		0x00, 0x01, 0x23, 0x45, 0x00, 0xab, 0xcd, 0xef,
+		0x00, 0x00, 0x20, 0xc0, 0x12, 0x34, 0, 0,
+	};
+	struct verbs_blob in = sample();
+	unsigned char buf[TAGRV_BLOB_MAX];
+
+	tagrv_verbs_blob_pack(&in, buf);
+	cr_assert_arr_eq(buf, expected, sizeof(expected));
+	cr_assert_arr_eq(buf + 24, in.gid.raw, 16);
+}
+
+Test(verbs_blob, wrong_length_is_refused, .timeout = 5)
+{
+	struct verbs_blob in = sample(), out;
+	unsigned char buf[TAGRV_BLOB_MAX];
+	size_t len = tagrv_verbs_blob_pack(&in, buf);
+
+	for (size_t i = 0; i <= TAGRV_BLOB_MAX; i++)
+		cr_assert_eq(tagrv_verbs_blob_unpack(&out, buf, i),
+			     i == len ? 0 : -FI_EINVAL);
+}
+
+Test(verbs_blob, wrong_version_is_refused, .timeout = 5)
+{
+	struct verbs_blob in = sample(), out;
+	unsigned char buf[TAGRV_BLOB_MAX];
+	size_t len = tagrv_verbs_blob_pack(&in, buf);
+
+	buf[0]++;
+	cr_assert_eq(tagrv_verbs_blob_unpack(&out, buf, len), -FI_EINVAL);
+}
+
+#define REFUSED(field, value) \
+	do { \
+		struct verbs_blob bad = sample(); \
+		bad.field = (value); \
+		cr_assert_eq(repack(&bad), -FI_EINVAL, #field " " #value); \
+	} while (0)
+
+Test(verbs_blob, values_out_of_range_are_refused, .timeout = 5)
+{
+	struct verbs_blob good = sample();
+
+	cr_assert_eq(repack(&good), 0);
+	REFUSED(qpn, 0);
+	REFUSED(qpn, 1);
+	REFUSED(qpn, 0x1000000);
+	REFUSED(psn, 0x1000000);
+	REFUSED(mtu, 0);
+	REFUSED(mtu, 6);
+	REFUSED(net, 3);
+	REFUSED(max_packet, 0);
+	REFUSED(gid, (union ibv_gid) { .raw = { 0 } });
+}
+
+Test(verbs_blob, infiniband_needs_a_unicast_lid, .timeout = 5)
+{
+	struct verbs_blob blob = sample();
+
+	blob.net = VERBS_NET_IB;
+	cr_assert_eq(repack(&blob), 0);
+	blob.lid = 0;
+	cr_assert_eq(repack(&blob), -FI_EINVAL);
+	blob.lid = 0xc000;
+	cr_assert_eq(repack(&blob), -FI_EINVAL);
+}
+
+/* Whatever the bytes are: no crash, and what is taken is in range. */
+Test(verbs_blob, random_bytes_do_no_harm, .timeout = 10)
+{
+	uint64_t state = 88172645463325252ull;
+	unsigned char buf[TAGRV_BLOB_MAX];
+	struct verbs_blob out;
+
+	for (int round = 0; round < 200000; round++) {
+		for (size_t i = 0; i < 40; i++) {
+			state ^= state << 13;
+			state ^= state >> 7;
+			state ^= state << 17;
+			buf[i] = (unsigned char) state;
+		}
+		buf[0] = 1;
+		buf[1] %= 4;
+		buf[2] %= 8;
+		buf[8] = buf[12] = round & 1;
+		if (tagrv_verbs_blob_unpack(&out, buf, 40))
+			continue;
+		cr_assert(out.qpn <= 0xffffff && out.psn <= 0xffffff &&
+			  out.mtu >= 1 && out.mtu <= 5 && out.net <= 2 &&
+			  out.max_packet);
+	}
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Asynchronous events of fake devices.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+
+#include "unit/xport/pair.h"
+#include "xport/verbs/verbs_priv.h"
+
+static struct pair pair;
+static const struct tagrv_xport_ops *const ops = &tagrv_verbs_ops;
+
+static void start(void)
+{
+	pair_open(&pair, PAIR_SRQ);
+	pair_connect(&pair);
+}
+
+static bool is_readable(int fd)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+
+	return poll(&pfd, 1, 0) == 1;
+}
+
+/* Raises an event on the device of end a and has it read. */
+static void raise_on_a(enum ibv_event_type type, void *element)
+{
+	int fd = ops->dev_event_fd(pair.a->dev);
+
+	cr_assert(!is_readable(fd));
+	fake_verbs_event(0, type, element);
+	cr_assert(is_readable(fd));
+	ops->dev_event(pair.a->dev);
+	cr_assert(!is_readable(fd));
+}
+
+TestSuite(verbs_event, .init = start, .timeout = 10);
+
+Test(verbs_event, nothing_to_read_is_fine)
+{
+	ops->dev_event(pair.a->dev);
+	pair_close(&pair);
+}
+
+Test(verbs_event, ports_come_and_go)
+{
+	int one = 1, two = 2;
+
+	raise_on_a(IBV_EVENT_PORT_ERR, &one);
+	raise_on_a(IBV_EVENT_PORT_ACTIVE, &one);
+	raise_on_a(IBV_EVENT_PORT_ERR, &two);
+	raise_on_a(IBV_EVENT_GID_CHANGE, NULL);
+	pair_send(&pair, pair.a, 1, 8, NULL);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1);
+	cr_assert_eq(pair.a->errors + pair.a->fatals, 0);
+	pair_close(&pair);
+}
+
+Test(verbs_event, broken_queue_pair_breaks_its_link)
+{
+	raise_on_a(IBV_EVENT_QP_FATAL, fake_verbs_last_qp(0));
+	cr_assert_eq(pair.a->errors, 0, "not in the event's thread");
+	PAIR_UNTIL(&pair, pair.a->errors == 1);
+	cr_assert_eq(pair.a->error_status, -FI_EIO);
+	cr_assert_eq(end_send(pair.a, 1, 8, 0, NULL), -FI_ENOTCONN);
+	raise_on_a(IBV_EVENT_QP_ACCESS_ERR, fake_verbs_last_qp(0));
+	for (int i = 0; i < 10; i++)
+		pair_progress(&pair);
+	cr_assert_eq(pair.a->errors, 1);
+	pair_close(&pair);
+}
+
+Test(verbs_event, harmless_ones_are_ignored)
+{
+	raise_on_a(IBV_EVENT_COMM_EST, fake_verbs_last_qp(0));
+	raise_on_a(IBV_EVENT_QP_LAST_WQE_REACHED, fake_verbs_last_qp(0));
+	for (int i = 0; i < 10; i++)
+		pair_progress(&pair);
+	cr_assert_eq(pair.a->errors, 0);
+	pair_close(&pair);
+}
+
+static void expect_fatal(int status)
+{
+	struct op op;
+
+	op_init(&op);
+	fake_verbs_hold(true);
+	cr_assert_eq(end_send(pair.a, 1, 8, 0, &op), 0);
+	PAIR_UNTIL(&pair, pair.a->fatals == 1);
+	cr_assert_eq(pair.a->fatal_status, status);
+	cr_assert_eq(pair.a->errors, 1, "and every link with it");
+	cr_assert_eq(pair.a->error_status, status);
+	cr_assert_eq(end_send(pair.a, 1, 8, 0, NULL), -FI_ENOTCONN);
+	end_close_link(pair.a);
+	cr_assert_eq(op.calls, 1);
+	cr_assert_eq(op.status, status);
+	cr_assert_eq(pair.a->fatals, 1);
+	fake_verbs_hold(false);
+}
+
+Test(verbs_event, dead_completion_queue_is_fatal)
+{
+	raise_on_a(IBV_EVENT_CQ_ERR, fake_verbs_last_cq(0));
+	expect_fatal(-FI_EIO);
+	pair_close(&pair);
+}
+
+Test(verbs_event, dead_receive_queue_is_fatal)
+{
+	raise_on_a(IBV_EVENT_SRQ_ERR, fake_verbs_last_srq(0));
+	expect_fatal(-FI_EIO);
+	pair_close(&pair);
+}
+
+Test(verbs_event, dead_device_is_fatal_for_all)
+{
+	char blob[TAGRV_BLOB_MAX];
+	struct tagrv_link *link;
+	struct end *other = calloc(1, sizeof(*other));
+	size_t len;
+
+	end_open(other, ops, "fake0", &pair.a->params);
+	raise_on_a(IBV_EVENT_DEVICE_FATAL, NULL);
+	ops->dev_event(other->dev);
+	cr_assert_eq(ops->link_create(pair.a->xport, blob, &len, &link),
+		     -FI_ENODEV);
+	expect_fatal(-FI_ENODEV);
+	ops->progress(other->xport);
+	cr_assert_eq(other->fatals, 1);
+	end_close(other);
+	free(other);
+	pair_close(&pair);
+}
+
+/* Opened after the device had died: told at once. */
+Test(verbs_event, late_xport_hears_of_the_death)
+{
+	struct tagrv_xport *xport;
+
+	raise_on_a(IBV_EVENT_DEVICE_FATAL, NULL);
+	PAIR_UNTIL(&pair, pair.a->fatals == 1);
+	cr_assert_eq(ops->xport_open(pair.a->dev, &pair.a->params,
+				     &pair.a->sink, &xport), 0);
+	ops->progress(xport);
+	cr_assert_eq(pair.a->fatals, 2);
+	ops->xport_close(xport);
+	pair_close(&pair);
+}
+
+/* Who sleeps on the xport is woken by what another thread has learned. */
+Test(verbs_event, sleepers_are_woken)
+{
+	int fd = ops->wait_fd(pair.a->xport);
+
+	while (ops->arm(pair.a->xport))
+		ops->progress(pair.a->xport);
+	cr_assert(!is_readable(fd));
+	raise_on_a(IBV_EVENT_DEVICE_FATAL, NULL);
+	cr_assert(is_readable(fd));
+	cr_assert_eq(ops->arm(pair.a->xport), -FI_EAGAIN);
+	ops->progress(pair.a->xport);
+	cr_assert_eq(pair.a->fatals, 1);
+	pair_close(&pair);
+}
+
+Test(verbs_event, many_wakeups_are_acknowledged)
+{
+	for (unsigned i = 0; i < 300; i++) {
+		while (ops->arm(pair.b->xport))
+			ops->progress(pair.b->xport);
+		cr_assert_eq(end_send(pair.a, i, 8, 0, NULL), 0);
+		pair.a->xport->ops->progress(pair.a->xport);
+		PAIR_UNTIL(&pair, pair.b->packet_cnt == i + 1);
+	}
+	pair_close(&pair);	/* no event unacknowledged */
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What discovery finds, leaves out, and says when there is nothing.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <rdma/fi_errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "unit/xport/pair.h"
+#include "xport/verbs/verbs_priv.h"
+
+static struct fake_verbs_config config;
+static struct tagrv_params params;
+static struct tagrv_device_desc *descs;
+static size_t cnt;
+static char why[256];
+
+static void prepare(void)
+{
+	config = fake_verbs_defaults();
+	params = pair_params();
+	why[0] = '\0';
+}
+
+static int discover(void)
+{
+	int ret;
+
+	free(descs);
+	descs = NULL;
+	cnt = 0;
+	fake_verbs_start(&config);
+	ret = tagrv_verbs_ops.discover(&params, &descs, &cnt, why, sizeof(why));
+	cr_assert_eq(fake_verbs_count().objects, 0, "contexts are closed");
+	return ret;
+}
+
+static void filter(const char *names)
+{
+	snprintf(params.devices, sizeof(params.devices), "%s", names);
+}
+
+TestSuite(verbs_info, .init = prepare, .timeout = 10);
+
+Test(verbs_info, devices_are_described)
+{
+	struct tagrv_device_desc *d;
+	char text[TAGRV_ADDR_STRLEN];
+
+	cr_assert_eq(discover(), 0);
+	cr_assert_eq(cnt, 2);
+	d = &descs[1];
+	cr_assert_str_eq(d->name, "fake1");
+	cr_assert(d->usable && d->up);
+	cr_assert_str_eq(d->why_not, "");
+	cr_assert_str_eq(tagrv_addr_str(&d->addr, text, sizeof(text)),
+			 "10.9.1.1:0");
+	cr_assert_eq(d->max_msg, 1u << 30);
+	cr_assert_str_eq(d->vendor_id, "0x1234");
+	cr_assert_str_eq(d->device_id, "0x7");
+	cr_assert_str_eq(d->firmware, "1.2.3");
+	cr_assert_str_eq(d->link_type, "Ethernet");
+	cr_assert_eq(d->speed, 100000000000ull, "4 lanes of 25 Gbit/s");
+	cr_assert_eq(d->mtu, 1024);
+	cr_assert_eq(d->pci_bus, -1);
+	cr_assert_eq(d->numa_node, -1);
+}
+
+Test(verbs_info, further_ports_have_their_number)
+{
+	config.ports = 2;
+	cr_assert_eq(discover(), 0);
+	cr_assert_eq(cnt, 4);
+	cr_assert_str_eq(descs[0].name, "fake0");
+	cr_assert_str_eq(descs[1].name, "fake0:2");
+	cr_assert_str_eq(descs[2].name, "fake1");
+	cr_assert_str_eq(descs[3].name, "fake1:2");
+}
+
+Test(verbs_info, filter_selects_devices_and_ports)
+{
+	config.ports = 2;
+	filter("fake1");
+	cr_assert_eq(discover(), 0);
+	cr_assert_eq(cnt, 2);
+	cr_assert_str_eq(descs[0].name, "fake1");
+	cr_assert_str_eq(descs[1].name, "fake1:2");
+	filter("fake1:2, fake0:1");
+	cr_assert_eq(discover(), 0);
+	cr_assert_eq(cnt, 2);
+	cr_assert_str_eq(descs[0].name, "fake0");
+	cr_assert_str_eq(descs[1].name, "fake1:2");
+	filter(",");
+	cr_assert_eq(discover(), 0);
+	cr_assert_eq(cnt, 4);
+}
+
+Test(verbs_info, unknown_names_match_nothing)
+{
+	filter("mlx5_7");
+	cr_assert_eq(discover(), -FI_ENODATA);
+	cr_assert_null(descs);
+	cr_assert(strstr(why, "mlx5_7"), "%s", why);
+	filter("fake");
+	cr_assert_eq(discover(), -FI_ENODATA);
+	filter("fake0:9");
+	cr_assert_eq(discover(), -FI_ENODATA);
+	filter("mlx5_7,fake1");
+	cr_assert_eq(discover(), 0);
+	cr_assert_eq(cnt, 1);
+}
+
+Test(verbs_info, can_be_switched_off)
+{
+	params.verbs = false;
+	cr_assert_eq(discover(), -FI_ENODATA);
+	cr_assert(strstr(why, "FI_TAGRV_VERBS"), "%s", why);
+	cr_assert_eq(fake_verbs_count().device_lists, 0);
+}
+
+/* The library's first call is slow: it must not be made in vain. */
+Test(verbs_info, machine_without_rdma_is_told_from_sysfs)
+{
+	char dir[] = "/tmp/tagrv-info-XXXXXX";
+
+	config.class_dir = "/nonexistent/infiniband";
+	cr_assert_eq(discover(), -FI_ENODATA);
+	cr_assert(strstr(why, "/nonexistent/infiniband"), "%s", why);
+	cr_assert_eq(fake_verbs_count().device_lists, 0);
+	config.class_dir = mkdtemp(dir);
+	cr_assert_eq(discover(), -FI_ENODATA);
+	cr_assert_eq(fake_verbs_count().device_lists, 0);
+	rmdir(dir);
+}
+
+Test(verbs_info, missing_device_files_are_named)
+{
+	config.uverbs_dir = "/nonexistent/dev";
+	cr_assert_eq(discover(), -FI_ENODATA);
+	cr_assert(strstr(why, "/nonexistent/dev"), "%s", why);
+	cr_assert_eq(fake_verbs_count().device_lists, 0);
+}
+
+Test(verbs_info, missing_driver_library_is_named)
+{
+	config.devices = 0;
+	cr_assert_eq(discover(), -FI_ENODATA);
+	cr_assert(strstr(why, "ibverbs-providers"), "%s", why);
+}
+
+Test(verbs_info, forbidden_device_says_so)
+{
+	config.open_errno = EACCES;
+	config.uverbs_dir = "/dev";
+	cr_assert_eq(discover(), 0);
+	cr_assert_eq(cnt, 2);
+	cr_assert(!descs[0].usable);
+	cr_assert_str_eq(descs[0].why_not,
+			 "cannot open /dev/uverbs0: Permission denied");
+}
+
+Test(verbs_info, port_that_is_down_says_so)
+{
+	config.port_state = IBV_PORT_DOWN;
+	cr_assert_eq(discover(), 0);
+	cr_assert(!descs[0].usable && !descs[0].up);
+	cr_assert(strstr(descs[0].why_not, "down"));
+}
+
+Test(verbs_info, other_kinds_of_device_say_so)
+{
+	config.node_type = IBV_NODE_RNIC;
+	cr_assert_eq(discover(), 0);
+	cr_assert(!descs[0].usable);
+	cr_assert(strstr(descs[0].why_not, "iWARP"));
+	config.node_type = IBV_NODE_USNIC;
+	cr_assert_eq(discover(), 0);
+	cr_assert(!descs[0].usable && descs[0].why_not[0]);
+}
+
+Test(verbs_info, infiniband_has_no_ip_address)
+{
+	config.infiniband = true;
+	cr_assert_eq(discover(), 0);
+	cr_assert(descs[0].usable);
+	cr_assert_str_eq(descs[0].link_type, "InfiniBand");
+	cr_assert_eq(tagrv_addr_len(&descs[0].addr), 0);
+}
+
+Test(verbs_info, port_without_gid_is_unusable)
+{
+	static const struct ibv_gid_entry none[1];
+
+	config.gids = none;
+	config.gid_cnt = 0;
+	cr_assert_eq(discover(), 0);
+	cr_assert(!descs[0].usable);
+	cr_assert(strstr(descs[0].why_not, "gid"));
+}
+
+Test(verbs_info, names_are_split)
+{
+	char name[8];
+	uint8_t port;
+
+	cr_assert_eq(tagrv_verbs_name_split("rxe0", name, 8, &port), 0);
+	cr_assert(!strcmp(name, "rxe0") && port == 1);
+	cr_assert_eq(tagrv_verbs_name_split("rxe0:2", name, 8, &port), 0);
+	cr_assert(!strcmp(name, "rxe0") && port == 2);
+	cr_assert_eq(tagrv_verbs_name_split("", name, 8, &port), -FI_EINVAL);
+	cr_assert_eq(tagrv_verbs_name_split(":1", name, 8, &port), -FI_EINVAL);
+	cr_assert_eq(tagrv_verbs_name_split("a:", name, 8, &port), -FI_EINVAL);
+	cr_assert_eq(tagrv_verbs_name_split("a:0", name, 8, &port), -FI_EINVAL);
+	cr_assert_eq(tagrv_verbs_name_split("a:1x", name, 8, &port), -FI_EINVAL);
+	cr_assert_eq(tagrv_verbs_name_split("a:256", name, 8, &port),
+		     -FI_EINVAL);
+	cr_assert_eq(tagrv_verbs_name_split("longname", name, 8, &port),
+		     -FI_EINVAL);
+}
+
+Test(verbs_info, speeds_are_lanes_times_rate)
+{
+	struct ibv_port_attr port = { .active_speed = 1, .active_width = 1 };
+
+	cr_assert_eq(tagrv_verbs_port_speed(&port), 2500000000ull);
+	port.active_speed = 128;
+	port.active_width = 2;
+	cr_assert_eq(tagrv_verbs_port_speed(&port), 400000000000ull);
+	port.active_width = 16;
+	cr_assert_eq(tagrv_verbs_port_speed(&port), 200000000000ull);
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Links over fake devices: what is negotiated, closing in all circumstances,
+ * and the wireup thread at work meanwhile.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <rdma/fi_errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "unit/xport/pair.h"
+#include "xport/verbs/verbs_priv.h"
+
+static struct pair pair;
+static struct fake_verbs_config config;
+static struct tagrv_params params;
+static const struct tagrv_xport_ops *const ops = &tagrv_verbs_ops;
+
+static void prepare(void)
+{
+	config = fake_verbs_defaults();
+	params = pair_params();
+}
+
+static void open_pair(void)
+{
+	pair_open_with(&pair, PAIR_SRQ, &params, &config);
+}
+
+TestSuite(verbs_link, .init = prepare, .timeout = 30);
+
+Test(verbs_link, reads_are_limited_by_the_weaker_side)
+{
+	char blob[TAGRV_BLOB_MAX];
+	struct verbs_blob peer;
+	struct tagrv_link *a, *b;
+	size_t len;
+
+	params.read_depth = 8;
+	open_pair();
+	cr_assert_eq(ops->link_create(pair.a->xport, blob, &len, &a), 0);
+	cr_assert_eq(ops->link_create(pair.b->xport, blob, &len, &b), 0);
+	cr_assert_eq(tagrv_verbs_blob_unpack(&peer, blob, len), 0);
+	cr_assert_eq(peer.rd_in, 16);
+	cr_assert_eq(peer.mtu, IBV_MTU_1024);
+	peer.rd_in = 2;
+	len = tagrv_verbs_blob_pack(&peer, blob);
+	cr_assert_eq(ops->link_bind(a, blob, len), 0);
+	cr_assert_eq(verbs_link_of(a)->max_gets, 2);
+	cr_assert_eq(pair.a->xport->attr.get_depth, 8);
+	ops->link_discard(a);
+	ops->link_discard(b);
+	pair_close(&pair);
+}
+
+Test(verbs_link, other_networks_are_refused)
+{
+	char blob[TAGRV_BLOB_MAX];
+	struct verbs_blob peer;
+	struct tagrv_link *a;
+	size_t len;
+
+	open_pair();
+	cr_assert_eq(ops->link_create(pair.a->xport, blob, &len, &a), 0);
+	cr_assert_eq(tagrv_verbs_blob_unpack(&peer, blob, len), 0);
+	peer.net = VERBS_NET_ROCE_V1;
+	tagrv_verbs_blob_pack(&peer, blob);
+	cr_assert_eq(ops->link_bind(a, blob, len), -FI_EINVAL);
+	peer.net = VERBS_NET_ROCE_V2;
+	peer.rd_in = 0;
+	tagrv_verbs_blob_pack(&peer, blob);
+	cr_assert_eq(ops->link_bind(a, blob, len), -FI_EINVAL);
+	ops->link_discard(a);
+	pair_close(&pair);
+}
+
+Test(verbs_link, binds_once_only)
+{
+	char blob[TAGRV_BLOB_MAX];
+	struct tagrv_link *a;
+	size_t len;
+
+	open_pair();
+	cr_assert_eq(ops->link_create(pair.a->xport, blob, &len, &a), 0);
+	cr_assert_eq(ops->link_bind(a, blob, len), 0);
+	cr_assert_eq(ops->link_bind(a, blob, len), -FI_EINVAL);
+	ops->link_discard(a);
+	pair_close(&pair);
+}
+
+Test(verbs_link, errors_of_the_device_are_passed_on)
+{
+	char blob[TAGRV_BLOB_MAX];
+	struct tagrv_link *a;
+	size_t len;
+
+	open_pair();
+	fake_verbs_fail_create_qp(1, ENOMEM);
+	cr_assert_eq(ops->link_create(pair.a->xport, blob, &len, &a),
+		     -FI_ENOMEM);
+	fake_verbs_fail_modify_qp(1, EINVAL);
+	cr_assert_eq(ops->link_create(pair.a->xport, blob, &len, &a),
+		     -FI_EINVAL);
+	for (unsigned nth = 1; nth <= 2; nth++) {
+		cr_assert_eq(ops->link_create(pair.a->xport, blob, &len, &a), 0);
+		fake_verbs_fail_modify_qp(nth, ENETUNREACH);
+		cr_assert_eq(ops->link_bind(a, blob, len), -FI_ENETUNREACH);
+		ops->link_discard(a);
+		pair_progress(&pair);
+	}
+	pair_close(&pair);
+}
+
+/* Without SRQ, memory and CQ entries are taken for each link. */
+Test(verbs_link, failed_receive_queue_leaves_nothing)
+{
+	char blob[TAGRV_BLOB_MAX];
+	struct tagrv_link *a;
+	struct fake_verbs_counts before, after;
+	size_t len;
+
+	config.max_srq = 0;
+	open_pair();
+	before = fake_verbs_count();
+	fake_verbs_fail_reg(1, ENOMEM);
+	cr_assert_eq(ops->link_create(pair.a->xport, blob, &len, &a),
+		     -FI_ENOMEM);
+	after = fake_verbs_count();
+	cr_assert_eq(before.objects, after.objects);
+	cr_assert_eq(before.registered, after.registered);
+	cr_assert_eq(verbs_xport_of(pair.a->xport)->inbox.rx_cq_used, 0);
+	pair_close(&pair);
+}
+
+Test(verbs_link, receive_cq_grows_with_links)
+{
+	enum { LINKS = 12 };
+	struct tagrv_link *a[LINKS], *b[LINKS];
+	struct verbs_xport *xp;
+
+	config.max_srq = 0;
+	config.max_cqe = 16383 + 1000;
+	open_pair();
+	xp = verbs_xport_of(pair.b->xport);
+	xp->inbox.rx_cq_depth = 200;	/* as if it had been opened so small */
+	cr_assert_eq(xp->calls->resize_cq(xp->rx.cq, 200), 0);
+	for (int i = 0; i < LINKS; i++) {
+		pair_link(&pair, &a[i], &b[i]);
+		cr_assert_eq(ops->link_attach(a[i], NULL), 0);
+		cr_assert_eq(ops->link_attach(b[i], NULL), 0);
+	}
+	cr_assert_geq(xp->inbox.rx_cq_depth, LINKS * 63);
+	/* All receives flushed at once must fit: pair_close looks. */
+	for (int i = 0; i < LINKS; i++) {
+		ops->link_close(a[i]);
+		ops->link_close(b[i]);
+	}
+	PAIR_UNTIL(&pair, pair.a->closed == LINKS && pair.b->closed == LINKS);
+	cr_assert_eq(xp->inbox.rx_cq_used, 0);
+	pair_close(&pair);
+}
+
+Test(verbs_link, full_receive_cq_refuses_links)
+{
+	char blob[TAGRV_BLOB_MAX];
+	struct tagrv_link *a[4];
+	size_t len;
+
+	config.max_srq = 0;
+	config.max_cqe = 130;
+	config.no_resize = true;
+	open_pair();
+	for (int i = 0; i < 2; i++)
+		cr_assert_eq(ops->link_create(pair.a->xport, blob, &len,
+					      &a[i]), 0);
+	cr_assert_lt(ops->link_create(pair.a->xport, blob, &len, &a[2]), 0);
+	ops->link_discard(a[0]);
+	PAIR_UNTIL(&pair, verbs_xport_of(pair.a->xport)->inbox.rx_cq_used ==
+		   63);
+	cr_assert_eq(ops->link_create(pair.a->xport, blob, &len, &a[2]), 0);
+	ops->link_discard(a[1]);
+	ops->link_discard(a[2]);
+	pair_close(&pair);
+}
+
+/* ---- close ---- */
+
+Test(verbs_link, close_confirms_what_was_sent)
+{
+	unsigned i;
+
+	open_pair();
+	pair_connect(&pair);
+	for (i = 0; i < 5; i++)
+		cr_assert_eq(end_send(pair.a, i, 500, 0, NULL), 0);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 5);
+	cr_assert_eq(ops->outstanding(pair.a->xport), 5);
+	end_close_link(pair.a);
+	cr_assert_eq(ops->outstanding(pair.a->xport), 0);
+	pair_close(&pair);
+}
+
+/* xport_close waits for links that were closed or discarded just before. */
+Test(verbs_link, xport_close_finishes_links)
+{
+	char blob[TAGRV_BLOB_MAX];
+	struct tagrv_link *extra;
+	struct op op;
+	size_t len;
+
+	open_pair();
+	pair_connect(&pair);
+	op_init(&op);
+	fake_verbs_hold(true);
+	cr_assert_eq(end_send(pair.a, 1, 500, 0, &op), 0);
+	cr_assert_eq(ops->link_create(pair.a->xport, blob, &len, &extra), 0);
+	ops->link_discard(extra);
+	ops->link_close(pair.a->link);
+	end_close(pair.a);
+	cr_assert_eq(op.calls, 1);
+	cr_assert_eq(op.status, -FI_ECANCELED);
+	cr_assert_eq(pair.a->closed, 1);
+	fake_verbs_hold(false);
+	end_close_link(pair.b);
+	end_close(pair.b);
+	cr_assert_eq(fake_verbs_count().objects, 0);
+}
+
+/* A device that cannot stop a queue pair: 1 s, then it is destroyed. */
+Test(verbs_link, close_is_bounded)
+{
+	double start;
+	struct op op;
+
+	open_pair();
+	pair_connect(&pair);
+	op_init(&op);
+	fake_verbs_hold(true);
+	cr_assert_eq(end_send(pair.a, 1, 500, 0, &op), 0);
+	fake_verbs_fail_modify_qp(1, EIO);
+	ops->link_close(pair.a->link);
+	pair.a->link = NULL;
+	start = pair_now();
+	PAIR_UNTIL(&pair, pair.a->closed == 1);
+	cr_assert_gt(pair_now() - start, 0.9);
+	cr_assert_lt(pair_now() - start, 5);
+	cr_assert_eq(op.calls, 1);
+	cr_assert_eq(op.status, -FI_ECANCELED);
+	cr_assert_eq(ops->outstanding(pair.a->xport), 0);
+	fake_verbs_hold(false);
+	pair_close(&pair);
+}
+
+/* Completions of a queue pair that is gone are of no interest. */
+Test(verbs_link, late_completions_are_ignored)
+{
+	struct verbs_xport *xp;
+	struct ibv_wc wc = { .opcode = IBV_WC_RECV, .byte_len = 8 };
+	struct ibv_qp *qp;
+
+	config.max_srq = 0;
+	open_pair();
+	pair_connect(&pair);
+	xp = verbs_xport_of(pair.b->xport);
+	qp = fake_verbs_last_qp(1);
+	wc.qp_num = qp->qp_num;
+	end_close_link(pair.b);
+	end_close_link(pair.a);
+	pair_link(&pair, &pair.a->link, &pair.b->link);
+	fake_verbs_inject_rx(fake_verbs_last_qp(1), &wc);
+	pair_progress(&pair);
+	cr_assert_eq(xp->stale, 1);
+	cr_assert_eq(pair.b->packet_cnt, 0);
+	ops->link_discard(pair.b->link);
+	ops->link_discard(pair.a->link);
+	pair.a->link = pair.b->link = NULL;
+	pair_close(&pair);
+}
+
+/* ---- threads ---- */
+
+struct worker {
+	pthread_t thread;
+	atomic_bool stop;
+	struct tagrv_link *_Atomic handed;	/* bound, for the main thread */
+	unsigned made;
+};
+
+/* What a wireup thread does: links come, some are given up. */
+static void *make_links(void *arg)
+{
+	struct worker *w = arg;
+	char blob_a[TAGRV_BLOB_MAX], blob_b[TAGRV_BLOB_MAX];
+	struct tagrv_link *a, *b;
+	size_t len_a, len_b;
+
+	while (!atomic_load(&w->stop)) {
+		cr_assert_eq(ops->link_create(pair.a->xport, blob_a, &len_a,
+					      &a), 0);
+		cr_assert_eq(ops->link_create(pair.b->xport, blob_b, &len_b,
+					      &b), 0);
+		cr_assert_eq(ops->link_bind(a, blob_b, len_b), 0);
+		cr_assert_eq(ops->link_bind(b, blob_a, len_a), 0);
+		ops->link_discard(b);
+		while (atomic_load(&w->handed) && !atomic_load(&w->stop))
+			;
+		if (w->made++ % 2 || atomic_load(&w->stop))
+			ops->link_discard(a);
+		else
+			atomic_store(&w->handed, a);
+	}
+	return NULL;
+}
+
+static void run_with_worker(void)
+{
+	struct worker *w = calloc(1, sizeof(*w));
+	struct tagrv_link *link;
+	unsigned attached = 0, sent = 0;
+
+	open_pair();
+	pair_connect(&pair);
+	pair.b->forget = true;
+	pthread_create(&w->thread, NULL, make_links, w);
+	while (attached < 50) {
+		sent += !end_send(pair.a, 1, 100, 0, NULL);
+		pair_progress(&pair);
+		link = atomic_exchange(&w->handed, NULL);
+		if (!link)
+			continue;
+		cr_assert_eq(ops->link_attach(link, NULL), 0);
+		ops->link_close(link);
+		attached++;
+	}
+	atomic_store(&w->stop, true);
+	pthread_join(w->thread, NULL);
+	link = atomic_exchange(&w->handed, NULL);
+	if (link)
+		ops->link_discard(link);
+	PAIR_UNTIL(&pair, pair.a->closed == attached);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == sent);
+	cr_assert_eq(pair.a->errors + pair.b->errors, 0);
+	pair_close(&pair);
+	free(w);
+}
+
+Test(verbs_link, wireup_thread_works_beside_progress)
+{
+	run_with_worker();
+}
+
+Test(verbs_link, wireup_thread_works_beside_progress_without_srq)
+{
+	config.max_srq = 0;
+	run_with_worker();
+}

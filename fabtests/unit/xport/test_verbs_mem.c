@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Registration through verbs: rights, keys, errors.
+ */
+#include <criterion/criterion.h>
+#include <endian.h>
+#include <errno.h>
+#include <rdma/fi_errno.h>
+#include <string.h>
+
+#include "unit/xport/pair.h"
+#include "xport/verbs/verbs_priv.h"
+
+static struct tagrv_device *dev;
+
+static void open_dev(void)
+{
+	struct fake_verbs_config config = fake_verbs_defaults();
+	struct tagrv_params params = pair_params();
+
+	fake_verbs_start(&config);
+	cr_assert_eq(tagrv_verbs_ops.dev_open("fake0", &params, &dev), 0);
+}
+
+static void close_dev(void)
+{
+	tagrv_verbs_ops.dev_close(dev);
+	cr_assert_eq(fake_verbs_count().objects, 0);
+	fake_verbs_stop();
+}
+
+TestSuite(verbs_mem, .init = open_dev, .fini = close_dev, .timeout = 10);
+
+Test(verbs_mem, key_is_the_rkey_in_big_endian)
+{
+	struct tagrv_mem *mem;
+	char buf[64], key[TAGRV_KEY_MAX];
+	uint32_t rkey;
+
+	cr_assert_eq(tagrv_verbs_ops.mem_reg(dev, buf, sizeof(buf), true, &mem),
+		     0);
+	cr_assert_eq(tagrv_verbs_ops.mem_key(mem, key), sizeof(rkey));
+	memcpy(&rkey, key, sizeof(rkey));
+	cr_assert_eq(be32toh(rkey), ((struct verbs_mem *) mem)->mr->rkey);
+	tagrv_verbs_ops.mem_dereg(mem);
+}
+
+Test(verbs_mem, nothing_cannot_be_registered)
+{
+	struct tagrv_mem *mem = NULL;
+	char c;
+
+	cr_assert_eq(tagrv_verbs_ops.mem_reg(dev, &c, 0, true, &mem),
+		     -FI_EINVAL);
+	cr_assert_null(mem);
+}
+
+Test(verbs_mem, errors_are_passed_on)
+{
+	struct tagrv_mem *mem = NULL;
+	char buf[64];
+
+	for (int round = 0; round < 2; round++) {
+		fake_verbs_fail_reg(1, ENOMEM);
+		cr_assert_eq(tagrv_verbs_ops.mem_reg(dev, buf, sizeof(buf),
+						     false, &mem), -FI_ENOMEM);
+	}
+	fake_verbs_fail_reg(1, EFAULT);
+	cr_assert_eq(tagrv_verbs_ops.mem_reg(dev, buf, sizeof(buf), false,
+					     &mem), -FI_EFAULT);
+	cr_assert_null(mem);
+	cr_assert_eq(fake_verbs_count().registered, 0);
+}
+
+/* Read-only memory can be lent to the peer all the same. */
+Test(verbs_mem, read_only_memory_is_registered_for_reading)
+{
+	struct tagrv_mem *mem;
+	char buf[64];
+
+	fake_verbs_fail_reg(1, EFAULT);
+	cr_assert_eq(tagrv_verbs_ops.mem_reg(dev, buf, sizeof(buf), true, &mem),
+		     0);
+	cr_assert_eq(fake_verbs_count().registered, sizeof(buf));
+	tagrv_verbs_ops.mem_dereg(mem);
+}

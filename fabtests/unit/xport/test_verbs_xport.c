@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Opening an endpoint's queues: sizes within the device's limits, and nothing
+ * left behind when it fails half-way.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <rdma/fi_errno.h>
+
+#include "unit/xport/pair.h"
+#include "xport/verbs/verbs_priv.h"
+
+static struct fake_verbs_config config;
+static struct tagrv_params params;
+static struct tagrv_device *dev;
+static struct tagrv_sink sink;
+static const struct tagrv_xport_ops *const ops = &tagrv_verbs_ops;
+
+static void prepare(void)
+{
+	config = fake_verbs_defaults();
+	params = pair_params();
+}
+
+static struct verbs_xport *open_one(void)
+{
+	struct tagrv_xport *xport;
+
+	fake_verbs_start(&config);
+	cr_assert_eq(ops->dev_open("fake0", &params, &dev), 0);
+	cr_assert_eq(ops->xport_open(dev, &params, &sink, &xport), 0);
+	return verbs_xport_of(xport);
+}
+
+static void close_one(struct verbs_xport *xp)
+{
+	ops->xport_close(&xp->base);
+	ops->dev_close(dev);
+	cr_assert_eq(fake_verbs_count().objects, 0);
+	cr_assert_eq(fake_verbs_count().registered, 0);
+}
+
+TestSuite(verbs_xport, .init = prepare, .timeout = 20);
+
+Test(verbs_xport, buffers_are_up_on_return)
+{
+	struct verbs_xport *xp = open_one();
+
+	cr_assert(xp->use_srq);
+	cr_assert_eq(xp->rxq.posted, 512);
+	cr_assert_eq(xp->rxq.bufs.size, 8384);
+	cr_assert_eq(xp->rxq.bufs.max, 4095, "one less than a power of two");
+	cr_assert_eq(xp->tx_bufs.total, 128);
+	close_one(xp);
+}
+
+Test(verbs_xport, packet_size_is_rounded_up)
+{
+	struct verbs_xport *xp;
+
+	params.eager_max = 1000;
+	xp = open_one();
+	cr_assert_eq(xp->base.attr.max_packet, 1192);
+	cr_assert_eq(xp->rxq.bufs.size, 1216);
+	cr_assert_eq(xp->base.attr.max_inline, 192);
+	close_one(xp);
+}
+
+Test(verbs_xport, limits_of_the_device_are_kept)
+{
+	struct verbs_xport *xp;
+
+	config.max_cqe = 100;
+	config.max_srq_wr = 50;
+	config.max_qp_wr = 20;
+	config.rd_atom = 2;
+	xp = open_one();
+	cr_assert_eq(xp->rxq.posted, 50);
+	cr_assert_eq(xp->tx_cap, 100);
+	cr_assert_eq(xp->sq_depth, 20);
+	cr_assert_eq(xp->base.attr.get_depth, 2);
+	close_one(xp);
+}
+
+Test(verbs_xport, device_without_reads_has_no_get)
+{
+	struct verbs_xport *xp;
+
+	config.rd_atom = 0;
+	xp = open_one();
+	cr_assert_eq(xp->base.attr.caps & TAGRV_XPORT_GET, 0);
+	close_one(xp);
+}
+
+Test(verbs_xport, shared_queue_can_be_declined)
+{
+	struct verbs_xport *xp;
+
+	params.srq = false;
+	xp = open_one();
+	cr_assert(!xp->use_srq);
+	cr_assert_null(xp->rxq.srq);
+	cr_assert_eq(xp->rq_depth, 63);
+	close_one(xp);
+}
+
+/* Each registration and queue pair in turn fails: nothing may be left. */
+Test(verbs_xport, failure_leaves_nothing)
+{
+	struct tagrv_xport *xport = NULL;
+	struct fake_verbs_counts counts;
+	bool opened = false;
+	unsigned nth;
+
+	fake_verbs_start(&config);
+	cr_assert_eq(ops->dev_open("fake0", &params, &dev), 0);
+	for (nth = 1; !opened; nth++) {
+		fake_verbs_fail_reg(nth, ENOMEM);
+		opened = !ops->xport_open(dev, &params, &sink, &xport);
+		counts = fake_verbs_count();
+		if (!opened)
+			cr_assert_eq(counts.objects, 2, "context and domain");
+	}
+	cr_assert_eq(nth - 1, 3, "two registrations can fail");
+	ops->xport_close(xport);
+	fake_verbs_fail_reg(0, 0);
+	ops->dev_close(dev);
+	cr_assert_eq(fake_verbs_count().objects, 0);
+}
+
+Test(verbs_xport, out_of_locked_memory_is_enomem)
+{
+	struct tagrv_xport *xport = NULL;
+
+	fake_verbs_start(&config);
+	cr_assert_eq(ops->dev_open("fake0", &params, &dev), 0);
+	fake_verbs_fail_reg(1, ENOMEM);
+	cr_assert_eq(ops->xport_open(dev, &params, &sink, &xport), -FI_ENOMEM);
+	cr_assert_null(xport);
+	ops->dev_close(dev);
+}
+
+Test(verbs_xport, several_endpoints_share_a_device)
+{
+	struct verbs_xport *xp = open_one();
+	struct tagrv_xport *second;
+
+	cr_assert_eq(ops->xport_open(dev, &params, &sink, &second), 0);
+	ops->xport_close(second);
+	close_one(xp);
+}

@@ -1,0 +1,55 @@
+dnl SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+dnl
+dnl What the provider needs: libfabric and uthash always, libibverbs for RDMA
+dnl devices, Criterion for its unit tests. Every message names the package.
+
+AC_DEFUN([TAGRV_CONFIGURE], [
+	PKG_CHECK_MODULES([LIBFABRIC], [libfabric >= 1.17],
+		[libfabric_version=`$PKG_CONFIG --modversion libfabric`],
+		[AC_MSG_ERROR([libfabric 1.17 or later with its headers is missing
+  (Debian, Ubuntu: apt-get install libfabric-dev; elsewhere: libfabric-devel)
+  $LIBFABRIC_PKG_ERRORS])])
+	TAGRV_CHECK_UTHASH
+	TAGRV_CHECK_VERBS
+	TAGRV_CHECK_CRITERION
+])
+
+AC_DEFUN([TAGRV_CHECK_UTHASH], [
+	AC_CHECK_HEADER([uthash.h], [],
+		[AC_MSG_ERROR([uthash.h is missing
+  (Debian, Ubuntu: apt-get install uthash-dev; elsewhere: uthash-devel)])])
+])
+
+AC_DEFUN([TAGRV_CHECK_VERBS], [
+	AC_ARG_WITH([verbs], [AS_HELP_STRING([--without-verbs],
+		[build without rdma-core: no RDMA devices])],
+		[], [with_verbs=yes])
+	with_verbs_text="no (--without-verbs)"
+	AS_IF([test "$with_verbs" != no], [
+		PKG_CHECK_MODULES([VERBS], [libibverbs >= 1.3], [],
+			[AC_MSG_ERROR([libibverbs with its headers is missing
+  (Debian, Ubuntu: apt-get install libibverbs-dev; elsewhere: rdma-core-devel);
+  --without-verbs builds a plug-in that uses no RDMA device
+  $VERBS_PKG_ERRORS])])
+		with_verbs_text="libibverbs `$PKG_CONFIG --modversion libibverbs`"
+		AC_DEFINE([HAVE_VERBS], [1], [Define to 1 to use RDMA devices.])])
+	AM_CONDITIONAL([HAVE_VERBS], [test "$with_verbs" != no])
+])
+
+AC_DEFUN([TAGRV_CHECK_CRITERION], [
+	AC_ARG_WITH([criterion], [AS_HELP_STRING([--without-criterion],
+		[leave the unit tests out of 'make check'])],
+		[], [with_criterion=check])
+	with_criterion_text="no (--without-criterion)"
+	AS_IF([test "$with_criterion" != no], [
+		PKG_CHECK_MODULES([CRITERION], [criterion >= 2.3], [
+			with_criterion=yes
+			with_criterion_text="Criterion `$PKG_CONFIG --modversion criterion`"], [
+			AS_IF([test "$with_criterion" = yes],
+				[AC_MSG_ERROR([Criterion is missing
+  (Debian, Ubuntu: apt-get install libcriterion-dev)])])
+			with_criterion=missing
+			with_criterion_text="no: 'make check' will fail (Criterion is missing: apt-get install libcriterion-dev)"])])
+	AM_CONDITIONAL([HAVE_CRITERION], [test "$with_criterion" = yes])
+	AM_CONDITIONAL([MISS_CRITERION], [test "$with_criterion" = missing])
+])

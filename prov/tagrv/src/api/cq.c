@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * struct fid_cq: the application's end of a completion queue.
+ *
+ * Every read moves the whole domain when the queue is empty, and now and then
+ * when it is not, so that whoever polls only one of his queues is not starved.
+ */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/nosys_priv.h"
+#include "api/objects_priv.h"
+#include "core/log.h"
+
+#define SIZE_DEFAULT	1024
+#define READS_MAX	8	/* of a queue that is not empty, per progress */
+
+/* A record starts like an entry of the longest format, so reading is copying. */
+#define SAME_PLACE(record, entry) \
+	static_assert(offsetof(struct tagrv_comp, record) == \
+		      offsetof(struct fi_cq_tagged_entry, entry), #entry)
+SAME_PLACE(context, op_context);
+SAME_PLACE(flags, flags);
+SAME_PLACE(len, len);
+SAME_PLACE(buf, buf);
+SAME_PLACE(data, data);
+SAME_PLACE(tag, tag);
+
+static struct tagrv_cq *cq_of(struct fid_cq *cq)
+{
+	return tagrv_container_of(cq, struct tagrv_cq, cq);
+}
+
+/* Constant sizes, for the compiler to turn into moves. */
+static inline char *put_entry(char *out, const struct tagrv_comp *comp,
+			      size_t size)
+{
+	switch (size) {
+	case sizeof(struct fi_cq_tagged_entry):
+		memcpy(out, comp, sizeof(struct fi_cq_tagged_entry));
+		break;
+	case sizeof(struct fi_cq_data_entry):
+		memcpy(out, comp, sizeof(struct fi_cq_data_entry));
+		break;
+	case sizeof(struct fi_cq_msg_entry):
+		memcpy(out, comp, sizeof(struct fi_cq_msg_entry));
+		break;
+	default:
+		memcpy(out, comp, sizeof(struct fi_cq_entry));
+	}
+	return out + size;
+}
+
+/* What a read answers that has no entry to give. */
+static ssize_t nothing(struct tagrv_cq *cq, const struct tagrv_comp *comp)
+{
+	if (comp)
+		return comp->err ? -FI_EAVAIL : 0;
+	return cq->queue.overrun ? -FI_EOVERRUN : -FI_EAGAIN;
+}
+
+/* Domain lock held. */
+static ssize_t read_entries(struct tagrv_cq *cq, void *buf, size_t count,
+			    fi_addr_t *src_addr)
+{
+	const struct tagrv_comp *comp;
+	char *out = buf;
+	size_t n = 0;
+
+	if (tagrv_compq_empty(&cq->queue) || !count ||
+	    ++cq->reads >= READS_MAX) {
+		cq->reads = 0;
+		tagrv_dom_progress(cq->dom);
+	}
+	while ((comp = tagrv_compq_peek(&cq->queue)) && n < count &&
+	       !comp->err) {
+		if (src_addr)
+			src_addr[n] = comp->src;
+		out = put_entry(out, comp, cq->entry_size);
+		tagrv_compq_pop(&cq->queue);
+		n++;
+	}
+	return n ? (ssize_t) n : nothing(cq, comp);
+}
+
+static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count,
+			   fi_addr_t *src_addr)
+{
+	struct tagrv_cq *cq = cq_of(fid);
+	ssize_t ret;
+
+	tagrv_lock_acquire(&cq->dom->lock);
+	ret = read_entries(cq, buf, count, src_addr);
+	tagrv_lock_release(&cq->dom->lock);
+	return ret;
+}
+
+static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
+{
+	return cq_readfrom(fid, buf, count, NULL);
+}
+
+/*
+ * The struct has grown: err_data_size came with 1.5, src_addr (behind what this
+ * file was compiled with) with 1.20. Applications of older versions may have no
+ * memory there. There is never any error data.
+ */
+static void put_error(struct fi_cq_err_entry *out, const struct tagrv_comp *comp,
+		      uint32_t api_version)
+{
+	memcpy(out, comp, sizeof(struct fi_cq_tagged_entry));
+	out->olen = comp->olen;
+	out->err = comp->err;
+	out->prov_errno = comp->prov_errno;
+	if (FI_VERSION_LT(api_version, FI_VERSION(1, 5))) {
+		out->err_data = NULL;
+		return;
+	}
+	if (!out->err_data_size)
+		out->err_data = NULL;
+	out->err_data_size = 0;
+	if (FI_VERSION_GE(api_version, FI_VERSION(1, 20)))
+		memcpy((char *) out + offsetof(struct fi_cq_err_entry,
+					       err_data_size) + sizeof(size_t),
+		       &comp->src, sizeof(comp->src));
+}
+
+static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf,
+			  uint64_t flags)
+{
+	struct tagrv_cq *cq = cq_of(fid);
+	const struct tagrv_comp *comp;
+	ssize_t ret = -FI_EAGAIN;
+
+	(void) flags;
+	tagrv_lock_acquire(&cq->dom->lock);
+	comp = tagrv_compq_peek(&cq->queue);
+	if (comp && comp->err) {
+		put_error(buf, comp, cq->domain->api_version);
+		tagrv_compq_pop(&cq->queue);
+		ret = 1;
+	}
+	tagrv_lock_release(&cq->dom->lock);
+	return ret;
+}
+
+/*
+ * One round of a blocking read: -FI_EAGAIN with *sleep set when nothing is
+ * there and sleeping is safe.
+ */
+static ssize_t read_or_arm(struct tagrv_cq *cq, void *buf, size_t count,
+			   fi_addr_t *src_addr, bool *sleep)
+{
+	ssize_t ret;
+
+	tagrv_lock_acquire(&cq->dom->lock);
+	ret = read_entries(cq, buf, count, src_addr);
+	if (ret == -FI_EAGAIN)
+		*sleep = !tagrv_wait_prepare(cq->dom, &cq->queue.waker);
+	tagrv_lock_release(&cq->dom->lock);
+	return ret;
+}
+
+static bool take_signal(struct tagrv_cq *cq)
+{
+	return atomic_load_explicit(&cq->signaled, memory_order_relaxed) &&
+	       atomic_exchange(&cq->signaled, false);
+}
+
+static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count,
+			    fi_addr_t *src_addr, const void *cond, int timeout)
+{
+	int64_t deadline = tagrv_deadline(timeout);
+	struct tagrv_cq *cq = cq_of(fid);
+	bool sleep;
+	ssize_t ret;
+	int left;
+
+	(void) cond;
+	if (!tagrv_wait_possible(&cq->wait))
+		return -FI_EINVAL;
+	for (;;) {
+		sleep = false;
+		ret = read_or_arm(cq, buf, count, src_addr, &sleep);
+		if (ret != -FI_EAGAIN || take_signal(cq))
+			return ret;
+		left = tagrv_time_left(deadline);
+		if (!left)
+			return ret;
+		if (!sleep)
+			continue;
+		ret = tagrv_dom_sleep(cq->dom, cq->queue.waker.fd, left);
+		if (ret < 0)
+			return ret;
+	}
+}
+
+static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count,
+			const void *cond, int timeout)
+{
+	return cq_sreadfrom(fid, buf, count, NULL, cond, timeout);
+}
+
+static int cq_signal(struct fid_cq *fid)
+{
+	struct tagrv_cq *cq = cq_of(fid);
+
+	if (!tagrv_wait_possible(&cq->wait))
+		return -FI_EINVAL;
+	atomic_store(&cq->signaled, true);
+	tagrv_lock_acquire(&cq->dom->lock);
+	cq->queue.waker.armed = true;
+	tagrv_waker_signal(&cq->queue.waker);
+	tagrv_lock_release(&cq->dom->lock);
+	return 0;
+}
+
+static const char *cq_strerror(struct fid_cq *cq, int prov_errno,
+			       const void *err_data, char *buf, size_t len)
+{
+	const char *text = fi_strerror(abs(prov_errno));
+
+	(void) cq;
+	(void) err_data;
+	if (buf && len) {
+		strncpy(buf, text, len - 1);
+		buf[len - 1] = '\0';
+	}
+	return text;
+}
+
+int tagrv_cq_trywait(struct tagrv_cq *cq)
+{
+	int ret = -FI_EAGAIN;
+
+	if (!tagrv_wait_possible(&cq->wait))
+		return -FI_EINVAL;
+	tagrv_lock_acquire(&cq->dom->lock);
+	tagrv_dom_progress(cq->dom);
+	if (tagrv_compq_empty(&cq->queue) && !cq->queue.overrun)
+		ret = tagrv_wait_prepare(cq->dom, &cq->queue.waker);
+	tagrv_lock_release(&cq->dom->lock);
+	return take_signal(cq) ? -FI_EAGAIN : ret;
+}
+
+static struct fi_ops_cq cq_ops = {
+	.size = sizeof(struct fi_ops_cq),
+	.read = cq_read,
+	.readfrom = cq_readfrom,
+	.readerr = cq_readerr,
+	.sread = cq_sread,
+	.sreadfrom = cq_sreadfrom,
+	.signal = cq_signal,
+	.strerror = cq_strerror,
+};
+
+static int cq_close(struct fid *fid)
+{
+	struct tagrv_cq *cq = tagrv_container_of(fid, struct tagrv_cq, cq.fid);
+	int ret;
+
+	ret = tagrv_ref_check(&cq->refs, "completion queue", "endpoints");
+	if (ret)
+		return ret;
+	if (cq->queue.over_peak)
+		tagrv_info("completion queue of %zu entries: up to %zu more had "
+			   "to wait for the application\n",
+			   cq->queue.mask + 1, cq->queue.over_peak);
+	tagrv_wait_fini(&cq->wait);
+	tagrv_compq_fini(&cq->queue);
+	tagrv_ref_put(&cq->domain->refs);
+	free(cq);
+	return 0;
+}
+
+static int cq_control(struct fid *fid, int command, void *arg)
+{
+	struct tagrv_cq *cq = tagrv_container_of(fid, struct tagrv_cq, cq.fid);
+
+	return tagrv_wait_control(&cq->wait, cq->dom, &cq->queue.waker,
+				  command, arg);
+}
+
+static struct fi_ops fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = cq_close,
+	.bind = tagrv_nosys_bind,
+	.control = cq_control,
+	.ops_open = tagrv_nosys_ops_open,
+	.tostr = tagrv_nosys_tostr,
+	.ops_set = tagrv_nosys_ops_set,
+};
+
+static int entry_size(enum fi_cq_format format, size_t *size)
+{
+	switch (format) {
+	case FI_CQ_FORMAT_UNSPEC:
+	case FI_CQ_FORMAT_CONTEXT:
+		*size = sizeof(struct fi_cq_entry);
+		return 0;
+	case FI_CQ_FORMAT_MSG:
+		*size = sizeof(struct fi_cq_msg_entry);
+		return 0;
+	case FI_CQ_FORMAT_DATA:
+		*size = sizeof(struct fi_cq_data_entry);
+		return 0;
+	case FI_CQ_FORMAT_TAGGED:
+		*size = sizeof(struct fi_cq_tagged_entry);
+		return 0;
+	default:
+		return -FI_ENOSYS;
+	}
+}
+
+static int init_cq(struct tagrv_cq *cq, const struct fi_cq_attr *attr)
+{
+	int ret;
+
+	/* FI_AFFINITY is a hint about interrupts, which there are none of. */
+	if (attr->flags & ~FI_AFFINITY)
+		return -FI_ENOSYS;
+	ret = entry_size(attr->format, &cq->entry_size);
+	if (!ret)
+		ret = tagrv_wait_init(&cq->wait, attr->wait_obj);
+	if (!ret)
+		ret = tagrv_compq_init(&cq->queue,
+				       attr->size ? attr->size : SIZE_DEFAULT,
+				       tagrv_wait_possible(&cq->wait));
+	return ret;
+}
+
+int tagrv_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr,
+		  struct fid_cq **cq, void *context)
+{
+	const struct fi_cq_attr defaults = { 0 };
+	struct tagrv_cq *self;
+	int ret;
+
+	self = calloc(1, sizeof(*self));
+	if (!self)
+		return -FI_ENOMEM;
+	ret = init_cq(self, attr ? attr : &defaults);
+	if (ret) {
+		free(self);
+		return ret;
+	}
+	self->domain = tagrv_container_of(domain, struct tagrv_domain, domain);
+	self->dom = self->domain->dom;
+	self->cq.fid.fclass = FI_CLASS_CQ;
+	self->cq.fid.context = context;
+	self->cq.fid.ops = &fid_ops;
+	self->cq.ops = &cq_ops;
+	tagrv_ref_get(&self->domain->refs);
+	*cq = &self->cq;
+	return 0;
+}

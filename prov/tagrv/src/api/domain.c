@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * struct fid_domain: a device with everything that is opened on it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/nosys_priv.h"
+#include "api/objects_priv.h"
+#include "core/log.h"
+
+static int domain_close(struct fid *fid)
+{
+	struct tagrv_domain *domain = tagrv_container_of(fid,
+			struct tagrv_domain, domain.fid);
+	int ret;
+
+	ret = tagrv_ref_check(&domain->refs, "domain",
+			      "endpoints, queues, counters, address vectors "
+			      "and memory regions");
+	if (ret)
+		return ret;
+	tagrv_dom_close(domain->dom);
+	tagrv_ref_put(&domain->fabric->refs);
+	free(domain);
+	return 0;
+}
+
+/* An event queue may be bound, but nothing here completes later. */
+static int domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	(void) fid;
+	if (bfid->fclass != FI_CLASS_EQ)
+		return -FI_EINVAL;
+	return flags ? -FI_ENOSYS : 0;
+}
+
+static struct fi_ops fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = domain_close,
+	.bind = domain_bind,
+	.control = tagrv_nosys_control,
+	.ops_open = tagrv_nosys_ops_open,
+	.tostr = tagrv_nosys_tostr,
+	.ops_set = tagrv_nosys_ops_set,
+};
+
+static struct fi_ops_domain domain_ops = {
+	.size = sizeof(struct fi_ops_domain),
+	.av_open = tagrv_av_open,
+	.cq_open = tagrv_cq_open,
+	.endpoint = tagrv_ep_open,
+	.scalable_ep = tagrv_nosys_scalable_ep,
+	.cntr_open = tagrv_cntr_open,
+	.poll_open = tagrv_nosys_poll_open,
+	.stx_ctx = tagrv_nosys_stx_ctx,
+	.srx_ctx = tagrv_nosys_srx_ctx,
+	.query_atomic = tagrv_nosys_query_atomic,
+	.query_collective = tagrv_nosys_query_collective,
+	.endpoint2 = tagrv_nosys_endpoint2,
+};
+
+bool tagrv_domain_is_ours(const struct fid_domain *domain)
+{
+	return domain->fid.fclass == FI_CLASS_DOMAIN &&
+	       domain->fid.ops == &fid_ops;
+}
+
+static int open_dom(struct tagrv_domain *domain,
+		    const struct fi_domain_attr *attr)
+{
+	/*
+	 * With FI_THREAD_COMPLETION two threads may drive two queues at once,
+	 * and both queues belong to one engine: only FI_THREAD_DOMAIN promises
+	 * that nobody else is inside.
+	 */
+	const struct tagrv_dom_attr dom_attr = {
+		.name = domain->name,
+		.serialized = attr->threading == FI_THREAD_DOMAIN,
+		.auto_progress = attr->data_progress == FI_PROGRESS_AUTO ||
+				 attr->control_progress == FI_PROGRESS_AUTO,
+	};
+
+	return tagrv_dom_open(&dom_attr, &domain->dom);
+}
+
+static int check_format(uint32_t format)
+{
+	switch (format) {
+	case FI_FORMAT_UNSPEC:
+	case FI_SOCKADDR:
+	case FI_SOCKADDR_IN:
+	case FI_SOCKADDR_IN6:
+		return 0;
+	default:
+		tagrv_warn("fi_domain: address format %u is none of "
+			   "FI_SOCKADDR, FI_SOCKADDR_IN and FI_SOCKADDR_IN6\n",
+			   format);
+		return -FI_EINVAL;
+	}
+}
+
+static void init_domain(struct tagrv_domain *domain, struct fid_fabric *fabric,
+			const struct fi_info *info, void *context)
+{
+	domain->domain.fid.fclass = FI_CLASS_DOMAIN;
+	domain->domain.fid.context = context;
+	domain->domain.fid.ops = &fid_ops;
+	domain->domain.ops = &domain_ops;
+	domain->domain.mr = &tagrv_mr_ops;
+	domain->fabric = tagrv_container_of(fabric, struct tagrv_fabric,
+					    fabric);
+	domain->api_version = fabric->api_version;
+	domain->addr_format = info->addr_format ? info->addr_format :
+						  FI_SOCKADDR_IN;
+	snprintf(domain->name, sizeof(domain->name), "%s",
+		 info->domain_attr->name);
+}
+
+int tagrv_domain_open(struct fid_fabric *fabric, struct fi_info *info,
+		      struct fid_domain **domain, void *context)
+{
+	struct tagrv_domain *self;
+	int ret;
+
+	if (!info || !info->domain_attr || !info->domain_attr->name)
+		return -FI_EINVAL;
+	ret = check_format(info->addr_format);
+	if (ret)
+		return ret;
+	self = calloc(1, sizeof(*self));
+	if (!self)
+		return -FI_ENOMEM;
+	init_domain(self, fabric, info, context);
+	ret = open_dom(self, info->domain_attr);
+	if (ret) {
+		free(self);
+		return ret;
+	}
+	tagrv_ref_get(&self->fabric->refs);
+	*domain = &self->domain;
+	return 0;
+}

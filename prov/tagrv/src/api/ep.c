@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * struct fid_ep: opening, binding, enabling, closing. Options, names and flags
+ * are in ep_opt.c, transfers in msg.c and tagged.c.
+ *
+ * The engine is opened by fi_enable: until then an endpoint is only a list of
+ * what it shall have, and everything may be set in any order.
+ */
+#include <stdlib.h>
+
+#include "api/info_priv.h"
+#include "api/nosys_priv.h"
+#include "api/objects_priv.h"
+#include "core/log.h"
+
+#define CNTR_BIND_FLAGS	(FI_SEND | FI_RECV | FI_READ | FI_WRITE | \
+			 FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define MIN_MULTI_RECV	64
+
+static struct tagrv_ep *ep_of(struct fid *fid)
+{
+	return tagrv_container_of(fid, struct tagrv_ep, ep.fid);
+}
+
+static int bind_cq(struct tagrv_ep *ep, struct tagrv_cq *cq, uint64_t flags)
+{
+	if (!(flags & (FI_TRANSMIT | FI_RECV)) ||
+	    flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION)) {
+		tagrv_warn("fi_ep_bind: flags 0x%llx make no sense with a "
+			   "completion queue\n", (unsigned long long) flags);
+		return -FI_EBADFLAGS;
+	}
+	if (cq->domain != ep->domain || (flags & FI_TRANSMIT && ep->tx_cq) ||
+	    (flags & FI_RECV && ep->rx_cq))
+		return -FI_EINVAL;
+	if (flags & FI_TRANSMIT) {
+		ep->tx_cq = cq;
+		ep->tx_force = flags & FI_SELECTIVE_COMPLETION ? 0 :
+							FI_COMPLETION;
+		tagrv_ref_get(&cq->refs);
+	}
+	if (flags & FI_RECV) {
+		ep->rx_cq = cq;
+		ep->rx_force = flags & FI_SELECTIVE_COMPLETION ? 0 :
+							FI_COMPLETION;
+		tagrv_ref_get(&cq->refs);
+	}
+	return 0;
+}
+
+/* Flags of transfers that are not offered are accepted: nothing counts there. */
+static int bind_cntr(struct tagrv_ep *ep, struct tagrv_cntr *cntr,
+		     uint64_t flags)
+{
+	if (flags & ~CNTR_BIND_FLAGS)
+		return -FI_EBADFLAGS;
+	if (cntr->domain != ep->domain || (flags & FI_SEND && ep->tx_cntr) ||
+	    (flags & FI_RECV && ep->rx_cntr))
+		return -FI_EINVAL;
+	if (flags & FI_SEND) {
+		ep->tx_cntr = cntr;
+		tagrv_ref_get(&cntr->refs);
+	}
+	if (flags & FI_RECV) {
+		ep->rx_cntr = cntr;
+		tagrv_ref_get(&cntr->refs);
+	}
+	return 0;
+}
+
+static int bind_av(struct tagrv_ep *ep, struct tagrv_av *av)
+{
+	if (av->domain != ep->domain || ep->av)
+		return -FI_EINVAL;
+	ep->av = av;
+	tagrv_ref_get(&av->refs);
+	return 0;
+}
+
+static int bind_eq(struct tagrv_ep *ep, struct tagrv_eq *eq)
+{
+	if (eq->fabric != ep->domain->fabric || ep->eq)
+		return -FI_EINVAL;
+	ep->eq = eq;
+	tagrv_ref_get(&eq->refs);
+	return 0;
+}
+
+static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	struct tagrv_ep *ep = ep_of(fid);
+
+	if (ep->base != ep || ep->engine) {
+		tagrv_warn("fi_ep_bind: the endpoint is enabled already\n");
+		return -FI_EOPBADSTATE;
+	}
+	switch (bfid->fclass) {
+	case FI_CLASS_CQ:
+		return bind_cq(ep, tagrv_container_of(bfid, struct tagrv_cq,
+						      cq.fid), flags);
+	case FI_CLASS_CNTR:
+		return bind_cntr(ep, tagrv_container_of(bfid,
+				 struct tagrv_cntr, cntr.fid), flags);
+	case FI_CLASS_AV:
+		return bind_av(ep, tagrv_container_of(bfid, struct tagrv_av,
+						      av.fid));
+	case FI_CLASS_EQ:
+		return bind_eq(ep, tagrv_container_of(bfid, struct tagrv_eq,
+						      eq.fid));
+	case FI_CLASS_SRX_CTX:
+	case FI_CLASS_STX_CTX:
+		return -FI_ENOSYS;
+	default:
+		return -FI_EINVAL;
+	}
+}
+
+static int check_bindings(const struct tagrv_ep *ep)
+{
+	const char *lack = NULL;
+
+	if (ep->caps & FI_SEND && !ep->tx_cq && !ep->tx_cntr)
+		lack = "FI_TRANSMIT";
+	if (ep->caps & FI_RECV && !ep->rx_cq && !ep->rx_cntr)
+		lack = "FI_RECV";
+	if (lack) {
+		tagrv_warn("fi_enable: no completion queue or counter was "
+			   "bound with %s\n", lack);
+		return -FI_ENOCQ;
+	}
+	if (!ep->av) {
+		tagrv_warn("fi_enable: no address vector was bound\n");
+		return -FI_ENOAV;
+	}
+	return 0;
+}
+
+/* Gives the engine what was bound. The engine asks for the domain lock. */
+static void connect_engine(struct tagrv_ep *ep, struct tagrv_engine *engine)
+{
+	const struct tagrv_engine_sinks sinks = {
+		.tx_cq = ep->tx_cq ? &ep->tx_cq->queue : NULL,
+		.rx_cq = ep->rx_cq ? &ep->rx_cq->queue : NULL,
+		.tx_cntr = ep->tx_cntr ? &ep->tx_cntr->counter : NULL,
+		.rx_cntr = ep->rx_cntr ? &ep->rx_cntr->counter : NULL,
+	};
+
+	tagrv_lock_acquire(&ep->dom->lock);
+	tagrv_engine_set_sinks(engine, &sinks);
+	tagrv_engine_set_av(engine, &ep->av->tab);
+	tagrv_engine_set_min_multi_recv(engine, ep->min_multi_recv);
+	tagrv_lock_release(&ep->dom->lock);
+}
+
+int tagrv_ep_enable(struct tagrv_ep *ep)
+{
+	const struct tagrv_engine_attr attr = {
+		.src = ep->src,
+		.directed_recv = ep->caps & FI_DIRECTED_RECV,
+		.source = ep->caps & FI_SOURCE,
+	};
+	struct tagrv_engine *engine;
+	int ret;
+
+	if (ep->base != ep || ep->engine)
+		return -FI_EOPBADSTATE;
+	ret = check_bindings(ep);
+	if (ret)
+		return ret;
+	ret = tagrv_engine_open(ep->dom, &attr, &engine);
+	if (ret)
+		return ret;
+	connect_engine(ep, engine);
+	ret = tagrv_engine_enable(engine);
+	if (ret) {
+		tagrv_engine_close(engine);
+		return ret;
+	}
+	tagrv_ep_resolve_flags(ep);
+	ep->engine = engine;
+	return 0;
+}
+
+static void put_bindings(struct tagrv_ep *ep)
+{
+	if (ep->tx_cq)
+		tagrv_ref_put(&ep->tx_cq->refs);
+	if (ep->rx_cq)
+		tagrv_ref_put(&ep->rx_cq->refs);
+	if (ep->tx_cntr)
+		tagrv_ref_put(&ep->tx_cntr->refs);
+	if (ep->rx_cntr)
+		tagrv_ref_put(&ep->rx_cntr->refs);
+	if (ep->av)
+		tagrv_ref_put(&ep->av->refs);
+	if (ep->eq)
+		tagrv_ref_put(&ep->eq->refs);
+	tagrv_ref_put(&ep->domain->refs);
+}
+
+static int ep_close(struct fid *fid)
+{
+	struct tagrv_ep *ep = ep_of(fid);
+	int ret;
+
+	if (ep->base != ep) {
+		tagrv_ref_put(&ep->base->refs);
+		free(ep);
+		return 0;
+	}
+	ret = tagrv_ref_check(&ep->refs, "endpoint", "aliases");
+	if (ret)
+		return ret;
+	if (ep->engine)
+		tagrv_engine_close(ep->engine);
+	put_bindings(ep);
+	free(ep);
+	return 0;
+}
+
+struct fi_ops tagrv_ep_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = ep_close,
+	.bind = ep_bind,
+	.control = tagrv_ep_control,
+	.ops_open = tagrv_nosys_ops_open,
+	.tostr = tagrv_nosys_tostr,
+	.ops_set = tagrv_nosys_ops_set,
+};
+
+/* The address to listen on: that of the info, else as fi_getinfo chooses. */
+static int choose_source(struct tagrv_ep *ep, const struct fi_info *info)
+{
+	if (info->src_addr)
+		return tagrv_addr_from(&ep->src, info->src_addr,
+				       info->src_addrlen);
+	return tagrv_info_default_source(ep->domain->name,
+					 ep->domain->addr_format, &ep->src);
+}
+
+static int check_info(const struct tagrv_ep *ep, const struct fi_info *info)
+{
+	if (info->ep_attr && info->ep_attr->type != FI_EP_RDM &&
+	    info->ep_attr->type != FI_EP_UNSPEC) {
+		tagrv_warn("fi_endpoint: only FI_EP_RDM is supported\n");
+		return -FI_EINVAL;
+	}
+	if (ep->caps & ~TAGRV_CAPS || ep->tx_op_flags & ~TAGRV_TX_OP_FLAGS ||
+	    ep->rx_op_flags & ~TAGRV_RX_OP_FLAGS) {
+		tagrv_warn("fi_endpoint: capabilities or operation flags that "
+			   "fi_getinfo did not offer\n");
+		return -FI_EINVAL;
+	}
+	return 0;
+}
+
+static void init_fid(struct tagrv_ep *ep, void *context)
+{
+	ep->ep.fid.fclass = FI_CLASS_EP;
+	ep->ep.fid.context = context;
+	ep->ep.fid.ops = &tagrv_ep_fid_ops;
+	ep->ep.ops = &tagrv_ep_ops;
+	ep->ep.cm = &tagrv_ep_cm_ops;
+	ep->ep.msg = ep->caps & FI_MSG ? &tagrv_msg_ops : &tagrv_nosys_msg;
+	ep->ep.tagged = ep->caps & FI_TAGGED ? &tagrv_tagged_ops :
+					       &tagrv_nosys_tagged;
+	ep->ep.rma = &tagrv_nosys_rma;
+	ep->ep.atomic = &tagrv_nosys_atomic;
+	ep->ep.collective = &tagrv_nosys_collective;
+}
+
+static int init_ep(struct tagrv_ep *ep, struct tagrv_domain *domain,
+		   const struct fi_info *info)
+{
+	int ret;
+
+	ep->base = ep;
+	ep->domain = domain;
+	ep->dom = domain->dom;
+	ep->caps = tagrv_info_fill_caps(info->caps);
+	ep->min_multi_recv = MIN_MULTI_RECV;
+	ep->tx_force = ep->rx_force = FI_COMPLETION;
+	if (info->tx_attr)
+		ep->tx_op_flags = info->tx_attr->op_flags;
+	if (info->rx_attr)
+		ep->rx_op_flags = info->rx_attr->op_flags;
+	ret = check_info(ep, info);
+	return ret ? ret : choose_source(ep, info);
+}
+
+int tagrv_ep_open(struct fid_domain *domain, struct fi_info *info,
+		  struct fid_ep **ep, void *context)
+{
+	struct tagrv_ep *self;
+	int ret;
+
+	if (!info)
+		return -FI_EINVAL;
+	self = calloc(1, sizeof(*self));
+	if (!self)
+		return -FI_ENOMEM;
+	ret = init_ep(self, tagrv_container_of(domain, struct tagrv_domain,
+					       domain), info);
+	if (ret) {
+		free(self);
+		return ret;
+	}
+	init_fid(self, context);
+	tagrv_ref_get(&self->domain->refs);
+	*ep = &self->ep;
+	return 0;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Options, names, default flags and aliases of an endpoint; fi_cancel.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/nosys_priv.h"
+#include "api/objects_priv.h"
+#include "api/xfer_priv.h"
+#include "core/log.h"
+
+/* Options that newer headers name; older applications cannot ask for them. */
+enum {
+	OPT_CUDA_API_PERMITTED	= 10,
+	OPT_SHARED_MEMORY_PERMITTED,
+	OPT_MAX_MSG_SIZE,
+	OPT_MAX_TAGGED_SIZE,
+	OPT_INJECT_MSG_SIZE	= 16,
+	OPT_INJECT_TAGGED_SIZE,
+};
+
+static struct tagrv_ep *ep_of(struct fid *fid)
+{
+	return tagrv_container_of(fid, struct tagrv_ep, ep.fid);
+}
+
+static ssize_t ep_cancel(fid_t fid, void *context)
+{
+	struct tagrv_ep *ep = ep_of(fid);
+	int ret;
+
+	if (!ep->engine)
+		return -FI_EOPBADSTATE;
+	tagrv_lock_acquire(&ep->dom->lock);
+	ret = tagrv_engine_cancel(ep->engine, context);
+	tagrv_lock_release(&ep->dom->lock);
+	return ret;
+}
+
+static int option(const struct tagrv_ep *ep, int level, int name, size_t *value)
+{
+	if (level != FI_OPT_ENDPOINT)
+		return -FI_ENOPROTOOPT;
+	switch (name) {
+	case FI_OPT_MIN_MULTI_RECV:
+		*value = ep->base->min_multi_recv;
+		return 0;
+	case FI_OPT_CM_DATA_SIZE:
+		*value = 0;
+		return 0;
+	case OPT_MAX_MSG_SIZE:
+	case OPT_MAX_TAGGED_SIZE:
+		*value = TAGRV_MAX_MSG;
+		return 0;
+	case OPT_INJECT_MSG_SIZE:
+	case OPT_INJECT_TAGGED_SIZE:
+		*value = TAGRV_INJECT_MAX;
+		return 0;
+	default:
+		return -FI_ENOPROTOOPT;
+	}
+}
+
+static int ep_getopt(fid_t fid, int level, int optname, void *optval,
+		     size_t *optlen)
+{
+	size_t value, room = *optlen;
+	int ret;
+
+	ret = option(ep_of(fid), level, optname, &value);
+	if (ret)
+		return ret;
+	*optlen = sizeof(value);
+	if (room < sizeof(value))
+		return -FI_ETOOSMALL;
+	memcpy(optval, &value, sizeof(value));
+	return 0;
+}
+
+static int set_min_multi_recv(struct tagrv_ep *ep, size_t value)
+{
+	ep->min_multi_recv = value;
+	if (!ep->engine)
+		return 0;
+	tagrv_lock_acquire(&ep->dom->lock);
+	tagrv_engine_set_min_multi_recv(ep->engine, value);
+	tagrv_lock_release(&ep->dom->lock);
+	return 0;
+}
+
+static int ep_setopt(fid_t fid, int level, int optname, const void *optval,
+		     size_t optlen)
+{
+	size_t value;
+
+	if (level != FI_OPT_ENDPOINT)
+		return -FI_ENOPROTOOPT;
+	switch (optname) {
+	case FI_OPT_MIN_MULTI_RECV:
+		if (optlen != sizeof(value))
+			return -FI_EINVAL;
+		memcpy(&value, optval, sizeof(value));
+		return set_min_multi_recv(ep_of(fid)->base, value);
+	case FI_OPT_CM_DATA_SIZE:
+	case FI_OPT_FI_HMEM_P2P:
+	case OPT_CUDA_API_PERMITTED:
+	case OPT_SHARED_MEMORY_PERMITTED:
+	case OPT_MAX_MSG_SIZE:
+	case OPT_MAX_TAGGED_SIZE:
+	case OPT_INJECT_MSG_SIZE:
+	case OPT_INJECT_TAGGED_SIZE:
+		return -FI_EOPNOTSUPP;
+	default:
+		return -FI_ENOPROTOOPT;
+	}
+}
+
+struct fi_ops_ep tagrv_ep_ops = {
+	.size = sizeof(struct fi_ops_ep),
+	.cancel = ep_cancel,
+	.getopt = ep_getopt,
+	.setopt = ep_setopt,
+	.tx_ctx = tagrv_nosys_tx_ctx,
+	.rx_ctx = tagrv_nosys_rx_ctx,
+	.rx_size_left = tagrv_nosys_size_left,
+	.tx_size_left = tagrv_nosys_size_left,
+};
+
+static int ep_setname(fid_t fid, void *addr, size_t addrlen)
+{
+	struct tagrv_ep *ep = ep_of(fid)->base;
+	struct tagrv_addr src;
+	int ret;
+
+	if (ep->engine)
+		return -FI_EOPBADSTATE;
+	ret = tagrv_addr_from(&src, addr, addrlen);
+	if (ret)
+		return ret;
+	if (tagrv_addr_len(&src) != tagrv_addr_len(&ep->src))
+		return -FI_EINVAL;
+	ep->src = src;
+	return 0;
+}
+
+static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
+{
+	struct tagrv_ep *ep = ep_of(fid);
+	struct tagrv_addr name = ep->src;
+	size_t len, room = *addrlen;
+
+	if (ep->engine) {
+		tagrv_lock_acquire(&ep->dom->lock);
+		tagrv_engine_name(ep->engine, &name);
+		tagrv_lock_release(&ep->dom->lock);
+	}
+	len = tagrv_addr_len(&name);
+	*addrlen = len;
+	if (addr && room)
+		memcpy(addr, &name, TAGRV_MIN(len, room));
+	return !addr || room < len ? -FI_ETOOSMALL : 0;
+}
+
+struct fi_ops_cm tagrv_ep_cm_ops = {
+	.size = sizeof(struct fi_ops_cm),
+	.setname = ep_setname,
+	.getname = ep_getname,
+	.getpeer = tagrv_nosys_getpeer,
+	.connect = tagrv_nosys_connect,
+	.listen = tagrv_nosys_listen,
+	.accept = tagrv_nosys_accept,
+	.reject = tagrv_nosys_reject,
+	.shutdown = tagrv_nosys_shutdown,
+	.join = tagrv_nosys_join,
+};
+
+void tagrv_ep_resolve_flags(struct tagrv_ep *ep)
+{
+	ep->tx_flags = tagrv_strongest_level(ep->tx_op_flags) | ep->tx_force;
+	ep->rx_flags = ep->rx_op_flags | ep->rx_force;
+}
+
+/* FI_TRANSMIT or FI_RECV in the flags says which side is meant, never both. */
+static int set_op_flags(struct tagrv_ep *ep, uint64_t flags)
+{
+	uint64_t ops = flags & ~(FI_TRANSMIT | FI_RECV);
+	bool tx = flags & FI_TRANSMIT, rx = flags & FI_RECV;
+
+	if (tx == rx)
+		return -FI_EINVAL;
+	if (ops & ~(tx ? TAGRV_TX_OP_FLAGS : TAGRV_RX_OP_FLAGS)) {
+		tagrv_info("operation flags 0x%llx are not supported\n",
+			   (unsigned long long) ops);
+		return -FI_EINVAL;
+	}
+	if (tx)
+		ep->tx_op_flags = ops;
+	else
+		ep->rx_op_flags = ops;
+	tagrv_ep_resolve_flags(ep);
+	return 0;
+}
+
+static int get_op_flags(const struct tagrv_ep *ep, uint64_t *flags)
+{
+	bool tx = *flags & FI_TRANSMIT, rx = *flags & FI_RECV;
+
+	if (tx == rx)
+		return -FI_EINVAL;
+	*flags = tx ? ep->tx_op_flags : ep->rx_op_flags;
+	return 0;
+}
+
+int tagrv_ep_alias(struct tagrv_ep *ep, const struct fi_alias *alias)
+{
+	struct tagrv_ep *self;
+	int ret;
+
+	/* Later bindings would not reach it. */
+	if (!ep->engine)
+		return -FI_EOPBADSTATE;
+	self = malloc(sizeof(*self));
+	if (!self)
+		return -FI_ENOMEM;
+	*self = *ep->base;
+	atomic_init(&self->refs, 0);
+	ret = alias->flags ? set_op_flags(self, alias->flags) : 0;
+	if (ret) {
+		free(self);
+		return ret;
+	}
+	tagrv_ref_get(&ep->base->refs);
+	*alias->fid = &self->ep.fid;
+	return 0;
+}
+
+int tagrv_ep_control(struct fid *fid, int command, void *arg)
+{
+	struct tagrv_ep *ep = ep_of(fid);
+
+	switch (command) {
+	case FI_ENABLE:
+		return tagrv_ep_enable(ep);
+	case FI_GETOPSFLAG:
+		return get_op_flags(ep, arg);
+	case FI_SETOPSFLAG:
+		return set_op_flags(ep, *(const uint64_t *) arg);
+	case FI_ALIAS:
+		return tagrv_ep_alias(ep, arg);
+	default:
+		return -FI_ENOSYS;
+	}
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Devices found by the transports.
+ *
+ * One call of the application becomes several of ours, and test programs make
+ * hundreds: what was found is kept for a second, as long as the parameters stay.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/info.h"
+#include "api/info_priv.h"
+#include "core/log.h"
+
+#define KEEP_MS		1000
+#define WHY_LEN		384
+
+static struct {
+	pthread_mutex_t lock;
+	bool	valid;
+	int64_t	found_at;
+	struct tagrv_params params;
+	struct tagrv_device_desc *descs;	/* usable ones */
+	size_t	cnt;
+	char	why[WHY_LEN];			/* none is, and this is why */
+	char	told[WHY_LEN];			/* reason of the last warning */
+} found = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void add_reason(const char *name, const char *why)
+{
+	size_t used = strlen(found.why);
+
+	snprintf(found.why + used, sizeof(found.why) - used, "%s%s%s%s",
+		 used ? "; " : "", name ? name : "", name ? ": " : "", why);
+}
+
+static int add_desc(const struct tagrv_device_desc *desc)
+{
+	struct tagrv_device_desc *descs;
+
+	descs = realloc(found.descs, (found.cnt + 1) * sizeof(*descs));
+	if (!descs)
+		return -FI_ENOMEM;
+	descs[found.cnt++] = *desc;
+	found.descs = descs;
+	return 0;
+}
+
+/* FI_TAGRV_DEVICES=loop: the domain that only reaches itself. */
+static bool wants_loop(const struct tagrv_params *params)
+{
+	return !strcmp(params->devices, TAGRV_LOOP_NAME);
+}
+
+static int discover_loop(void)
+{
+	struct tagrv_device_desc desc = {
+		.usable = true, .up = true, .numa_node = -1, .pci_domain = -1,
+		.max_msg = TAGRV_MAX_MSG,
+	};
+
+	snprintf(desc.name, sizeof(desc.name), "%s", TAGRV_LOOP_NAME);
+	return add_desc(&desc);
+}
+
+static int discover_xport(const struct tagrv_xport_ops *ops,
+			  const struct tagrv_params *params)
+{
+	struct tagrv_device_desc *descs;
+	char why[WHY_LEN / 2] = "";
+	size_t cnt;
+	int ret;
+
+	ret = ops->discover(params, &descs, &cnt, why, sizeof(why));
+	if (ret) {
+		add_reason(NULL, why[0] ? why : fi_strerror(-ret));
+		return ret == -FI_ENOMEM ? ret : 0;
+	}
+	for (size_t i = 0; i < cnt && !ret; i++) {
+		if (descs[i].usable)
+			ret = add_desc(&descs[i]);
+		else
+			add_reason(descs[i].name, descs[i].why_not);
+	}
+	free(descs);
+	return ret;
+}
+
+static void forget(void)
+{
+	free(found.descs);
+	found.descs = NULL;
+	found.cnt = 0;
+	found.why[0] = '\0';
+	found.valid = false;
+}
+
+static int discover(const struct tagrv_params *params)
+{
+	int ret = 0;
+
+	forget();
+	if (wants_loop(params))
+		ret = discover_loop();
+	else
+		for (int i = 0; tagrv_xports[i] && !ret; i++)
+			ret = discover_xport(tagrv_xports[i], params);
+	if (ret)
+		return ret;
+	if (!found.cnt && !found.why[0])
+		add_reason(NULL, "no transport is built in");
+	/* Compared byte by byte, padding included. */
+	memcpy(&found.params, params, sizeof(*params));
+	found.found_at = tagrv_now();
+	found.valid = true;
+	return 0;
+}
+
+static bool is_fresh(const struct tagrv_params *params)
+{
+	return found.valid && tagrv_now() - found.found_at < KEEP_MS &&
+	       !memcmp(&found.params, params, sizeof(*params));
+}
+
+static void tell_why(void)
+{
+	if (!strcmp(found.told, found.why))
+		return;
+	memcpy(found.told, found.why, sizeof(found.told));
+	tagrv_warn("no usable device: %s\n", found.why);
+}
+
+static int copy_found(struct tagrv_device_desc **descs, size_t *cnt)
+{
+	*descs = malloc(found.cnt * sizeof(**descs));
+	if (!*descs)
+		return -FI_ENOMEM;
+	memcpy(*descs, found.descs, found.cnt * sizeof(**descs));
+	*cnt = found.cnt;
+	return 0;
+}
+
+int tagrv_info_devices(const struct tagrv_params *params, bool quiet,
+		       struct tagrv_device_desc **descs, size_t *cnt)
+{
+	int ret = 0;
+
+	pthread_mutex_lock(&found.lock);
+	if (!is_fresh(params))
+		ret = discover(params);
+	if (!ret && !found.cnt) {
+		ret = -FI_ENODATA;
+		if (!quiet)
+			tell_why();
+	}
+	if (!ret)
+		ret = copy_found(descs, cnt);
+	pthread_mutex_unlock(&found.lock);
+	return ret;
+}
+
+void tagrv_info_cleanup(void)
+{
+	pthread_mutex_lock(&found.lock);
+	forget();
+	pthread_mutex_unlock(&found.lock);
+}

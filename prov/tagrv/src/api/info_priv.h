@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The parts of fi_getinfo among themselves; map of the files in info.h.
+ */
+#ifndef TAGRV_API_INFO_PRIV_H
+#define TAGRV_API_INFO_PRIV_H
+
+#include <rdma/fabric.h>
+#include <stdbool.h>
+
+#include "api/objects_priv.h"
+#include "core/addr.h"
+#include "core/param.h"
+#include "xport/xport.h"
+
+/* What there is. TX and RX: the bits that may appear in tx_attr and rx_attr. */
+#define TAGRV_CAPS_TX	(FI_MSG | FI_TAGGED | FI_SEND)
+#define TAGRV_CAPS_RX	(FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | \
+			 FI_MULTI_RECV | FI_SOURCE)
+#define TAGRV_CAPS_DOMAIN (FI_LOCAL_COMM | FI_REMOTE_COMM)
+#define TAGRV_CAPS	(TAGRV_CAPS_TX | TAGRV_CAPS_RX | TAGRV_CAPS_DOMAIN)
+
+#define TAGRV_PROTO		(FI_PROV_SPECIFIC | 0x7467u)
+#define TAGRV_PROTO_VERSION	1
+#define TAGRV_CQ_DATA_SIZE	8
+#define TAGRV_MR_KEY_SIZE	8
+#define TAGRV_SIZE_DEFAULT	1024	/* of tx_attr and rx_attr */
+
+/* One call of fi_getinfo. */
+struct tagrv_ask {
+	uint32_t version;
+	uint64_t flags;
+	const struct fi_info *hints;	/* or NULL */
+	struct tagrv_params params;
+	uint64_t caps;			/* granted, whatever the device */
+	/* addresses; family 0 where there is none */
+	int	family;
+	struct tagrv_addr src, dest;
+	uint16_t src_port;		/* when only a service was given */
+};
+
+/* The one endpoint type there is, or none named. */
+bool tagrv_info_match_type(const struct fi_info *hints);
+/* Hints against what we can do; sets ask->caps. 0 or -FI_ENODATA. */
+int tagrv_info_match(struct tagrv_ask *ask);
+/* Do the hints leave room for this device? */
+bool tagrv_info_match_device(const struct fi_info *hints, const char *name);
+/* Capabilities with everything that the ones named imply. */
+uint64_t tagrv_info_fill_caps(uint64_t caps);
+
+/* Sets the address members of the ask. 0 or -FI_ENODATA. */
+int tagrv_info_resolve(struct tagrv_ask *ask, const char *node,
+		       const char *service);
+/* The source of one device for this ask. */
+void tagrv_info_source(const struct tagrv_ask *ask,
+		       const struct tagrv_device_desc *desc,
+		       struct tagrv_addr *src);
+/* For an endpoint whose info names none. 0 or -FI_ENODATA. */
+int tagrv_info_default_source(const char *domain, uint32_t addr_format,
+			      struct tagrv_addr *src);
+
+/*
+ * Devices that can be used. *descs is the caller's to free. -FI_ENODATA: none;
+ * unless 'quiet' a warning says why, once for each reason.
+ */
+int tagrv_info_devices(const struct tagrv_params *params, bool quiet,
+		       struct tagrv_device_desc **descs, size_t *cnt);
+
+/* NULL when memory is out. Frees like libfabric does: tagrv_info_free(). */
+struct fi_info *tagrv_info_build(const struct tagrv_ask *ask,
+				 const struct tagrv_device_desc *desc,
+				 const struct tagrv_addr *src);
+void tagrv_info_free(struct fi_info *info);
+
+/* NULL when memory is out. */
+struct fid_nic *tagrv_nic_create(const struct tagrv_device_desc *desc);
+
+#endif

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * struct fid_mr: memory registered by the application. Nothing demands it; a
+ * transfer that is given the descriptor spares its own registration.
+ *
+ * mem_desc is the struct tagrv_mem itself, so that the descriptor array of a
+ * transfer is what the engine wants. A region is one segment for that reason.
+ */
+#include <stdlib.h>
+
+#include "api/nosys_priv.h"
+#include "api/objects_priv.h"
+#include "core/log.h"
+
+static int mr_close(struct fid *fid)
+{
+	struct tagrv_mr *mr = tagrv_container_of(fid, struct tagrv_mr, mr.fid);
+
+	if (mr->mem)
+		mr->mem->dev->ops->mem_dereg(mr->mem);
+	tagrv_ref_put(&mr->domain->refs);
+	free(mr);
+	return 0;
+}
+
+/* A region is enabled from the start; saying so again does no harm. */
+static int mr_control(struct fid *fid, int command, void *arg)
+{
+	(void) fid;
+	(void) arg;
+	return command == FI_ENABLE ? 0 : -FI_ENOSYS;
+}
+
+static struct fi_ops fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = mr_close,
+	.bind = tagrv_nosys_bind,
+	.control = mr_control,
+	.ops_open = tagrv_nosys_ops_open,
+	.tostr = tagrv_nosys_tostr,
+	.ops_set = tagrv_nosys_ops_set,
+};
+
+static int check_attr(const struct fi_mr_attr *attr, uint64_t flags,
+		      uint32_t api_version)
+{
+	if (flags) {
+		tagrv_warn("fi_mr_reg: flags 0x%llx are not supported\n",
+			   (unsigned long long) flags);
+		return -FI_EBADFLAGS;
+	}
+	/* The member came with that version. */
+	if (FI_VERSION_GE(api_version, FI_VERSION(1, 10)) &&
+	    attr->iface != FI_HMEM_SYSTEM) {
+		tagrv_warn("fi_mr_reg: only system memory is supported\n");
+		return -FI_ENOSYS;
+	}
+	if (attr->iov_count != 1 || !attr->mr_iov) {
+		tagrv_warn("fi_mr_reg: a region has one segment, not %zu\n",
+			   attr->iov_count);
+		return -FI_EINVAL;
+	}
+	return 0;
+}
+
+static int register_mem(struct tagrv_device *dev, const struct iovec *iov,
+			struct tagrv_mem **mem)
+{
+	int ret;
+
+	/* Remote, too: the peer reads from it when the message is long. */
+	ret = dev->ops->mem_reg(dev, iov->iov_base, iov->iov_len, true, mem);
+	if (ret == -FI_ENOMEM)
+		tagrv_warn("fi_mr_reg: %zu bytes cannot be pinned on %s: raise "
+			   "the limit of locked memory (ulimit -l)\n",
+			   iov->iov_len, dev->name);
+	else if (ret)
+		tagrv_warn("fi_mr_reg: %zu bytes at %p cannot be registered on "
+			   "%s: %s\n", iov->iov_len, iov->iov_base, dev->name,
+			   fi_strerror(-ret));
+	return ret;
+}
+
+static int mr_open(struct tagrv_domain *domain, const struct fi_mr_attr *attr,
+		   uint64_t flags, struct fid_mr **mr)
+{
+	struct tagrv_mr *self;
+	int ret;
+
+	ret = check_attr(attr, flags, domain->api_version);
+	if (ret)
+		return ret;
+	self = calloc(1, sizeof(*self));
+	if (!self)
+		return -FI_ENOMEM;
+	if (domain->dom->dev && attr->mr_iov->iov_len) {
+		ret = register_mem(domain->dom->dev, attr->mr_iov, &self->mem);
+		if (ret) {
+			free(self);
+			return ret;
+		}
+	}
+	self->domain = domain;
+	self->mr.fid.fclass = FI_CLASS_MR;
+	self->mr.fid.context = attr->context;
+	self->mr.fid.ops = &fid_ops;
+	self->mr.mem_desc = self->mem;
+	self->mr.key = attr->requested_key;
+	tagrv_ref_get(&domain->refs);
+	*mr = &self->mr;
+	return 0;
+}
+
+static struct tagrv_domain *domain_of(struct fid *fid)
+{
+	return tagrv_container_of(fid, struct tagrv_domain, domain.fid);
+}
+
+static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr,
+		      uint64_t flags, struct fid_mr **mr)
+{
+	return mr_open(domain_of(fid), attr, flags, mr);
+}
+
+static int mr_regv(struct fid *fid, const struct iovec *iov, size_t count,
+		   uint64_t access, uint64_t offset, uint64_t requested_key,
+		   uint64_t flags, struct fid_mr **mr, void *context)
+{
+	const struct fi_mr_attr attr = {
+		.mr_iov = iov,
+		.iov_count = count,
+		.access = access,
+		.offset = offset,
+		.requested_key = requested_key,
+		.context = context,
+	};
+
+	return mr_open(domain_of(fid), &attr, flags, mr);
+}
+
+static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access,
+		  uint64_t offset, uint64_t requested_key, uint64_t flags,
+		  struct fid_mr **mr, void *context)
+{
+	const struct iovec iov = { .iov_base = (void *) buf, .iov_len = len };
+
+	return mr_regv(fid, &iov, 1, access, offset, requested_key, flags, mr,
+		       context);
+}
+
+struct fi_ops_mr tagrv_mr_ops = {
+	.size = sizeof(struct fi_ops_mr),
+	.reg = mr_reg,
+	.regv = mr_regv,
+	.regattr = mr_regattr,
+};

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Sleeping on a completion queue or counter: see wait_priv.h.
+ */
+#include "api/wait_priv.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <rdma/fi_errno.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+int tagrv_wait_init(struct tagrv_wait *wait, enum fi_wait_obj obj)
+{
+	wait->obj = obj;
+	wait->epoll_fd = -1;
+	switch (obj) {
+	case FI_WAIT_NONE:
+	case FI_WAIT_UNSPEC:
+	case FI_WAIT_FD:
+		return 0;
+	default:
+		return -FI_ENOSYS;
+	}
+}
+
+void tagrv_wait_fini(struct tagrv_wait *wait)
+{
+	if (wait->epoll_fd >= 0)
+		close(wait->epoll_fd);
+	wait->epoll_fd = -1;
+}
+
+static int watch(int epoll_fd, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+static int get_fd(struct tagrv_wait *wait, const struct tagrv_dom *dom,
+		  const struct tagrv_waker *waker, int *fd)
+{
+	int ret;
+
+	if (!tagrv_wait_possible(wait))
+		return -FI_ENODATA;
+	if (wait->epoll_fd < 0) {
+		wait->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+		if (wait->epoll_fd < 0)
+			return -errno;
+		ret = watch(wait->epoll_fd, dom->wait_fd);
+		if (!ret)
+			ret = watch(wait->epoll_fd, waker->fd);
+		if (ret) {
+			tagrv_wait_fini(wait);
+			return ret;
+		}
+	}
+	*fd = wait->epoll_fd;
+	return 0;
+}
+
+int tagrv_wait_control(struct tagrv_wait *wait, const struct tagrv_dom *dom,
+		       const struct tagrv_waker *waker, int command, void *arg)
+{
+	switch (command) {
+	case FI_GETWAIT:
+		return get_fd(wait, dom, waker, arg);
+	case FI_GETWAITOBJ:
+		*(enum fi_wait_obj *) arg = tagrv_wait_possible(wait) ?
+					    FI_WAIT_FD : FI_WAIT_NONE;
+		return 0;
+	default:
+		return -FI_ENOSYS;
+	}
+}
+
+int tagrv_wait_prepare(struct tagrv_dom *dom, struct tagrv_waker *waker)
+{
+	tagrv_waker_clear(waker);
+	waker->armed = true;
+	return tagrv_dom_arm(dom);
+}
+
+int64_t tagrv_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+int64_t tagrv_deadline(int timeout)
+{
+	return timeout < 0 ? INT64_MAX : tagrv_now() + timeout;
+}
+
+int tagrv_time_left(int64_t deadline)
+{
+	int64_t left;
+
+	if (deadline == INT64_MAX)
+		return -1;
+	left = deadline - tagrv_now();
+	return left <= 0 ? 0 : (int) TAGRV_MIN(left, (int64_t) INT_MAX);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Transfers that are refused before the engine sees them.
+ */
+#include "api/xfer_priv.h"
+
+#include "core/log.h"
+
+ssize_t tagrv_reject_flags(const char *call, uint64_t flags)
+{
+	tagrv_warn("%s: flags 0x%llx are not supported\n", call,
+		   (unsigned long long) flags);
+	return -FI_EBADFLAGS;
+}
+
+ssize_t tagrv_reject_send(const struct tagrv_send_req *req)
+{
+	if (req->iov_cnt > TAGRV_IOV_MAX) {
+		tagrv_warn("a send of %zu segments: at most %d are possible\n",
+			   req->iov_cnt, TAGRV_IOV_MAX);
+		return -FI_EINVAL;
+	}
+	tagrv_warn("an injected send of %zu bytes: at most %zu are possible\n",
+		   tagrv_iov_len(req->iov, req->iov_cnt), TAGRV_INJECT_MAX);
+	return -FI_EMSGSIZE;
+}
+
+ssize_t tagrv_reject_recv(const struct tagrv_recv_req *req)
+{
+	if (req->iov_cnt > TAGRV_IOV_MAX)
+		tagrv_warn("a receive of %zu segments: at most %d are "
+			   "possible\n", req->iov_cnt, TAGRV_IOV_MAX);
+	else
+		tagrv_warn("a multi-receive buffer has one segment, not %zu\n",
+			   req->iov_cnt);
+	return -FI_EINVAL;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Endpoint addresses: FI_SOCKADDR_IN and FI_SOCKADDR_IN6, compared and hashed
+ * by family, port and address only.
+ */
+#ifndef TAGRV_CORE_ADDR_H
+#define TAGRV_CORE_ADDR_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "core/compiler.h"
+
+/* Longest text tagrv_addr_str writes: "[ipv6%scope]:port" and the NUL. */
+#define TAGRV_ADDR_STRLEN	80
+
+/*
+ * Normalized: every byte that does not take part in the identity (padding, flow
+ * label) is zero, so that memcmp and a byte hash are exact.
+ */
+struct tagrv_addr {
+	union {
+		struct sockaddr sa;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+	};
+};
+
+/* Bytes of the sockaddr in use: 16, 28, or 0 for an unset address. */
+size_t tagrv_addr_len(const struct tagrv_addr *addr);
+
+/*
+ * Normalizes a sockaddr of at least 'len' bytes (len 0: trust the family).
+ * -FI_EINVAL for other families and when it is too short.
+ */
+int tagrv_addr_from(struct tagrv_addr *addr, const void *sa, size_t len)
+	TAGRV_WARN_UNUSED;
+
+bool tagrv_addr_equal(const struct tagrv_addr *a, const struct tagrv_addr *b);
+bool tagrv_addr_is_any(const struct tagrv_addr *addr);	/* 0.0.0.0 or :: */
+uint16_t tagrv_addr_port(const struct tagrv_addr *addr);
+void tagrv_addr_set_port(struct tagrv_addr *addr, uint16_t port);
+
+/* Writes "10.1.0.1:5000" or "[fe80::1]:5000"; returns buf. */
+const char *tagrv_addr_str(const struct tagrv_addr *addr, char *buf, size_t len);
+
+#endif

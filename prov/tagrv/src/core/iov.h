@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Total length, copy and cursor over arrays of struct iovec.
+ */
+#ifndef TAGRV_CORE_IOV_H
+#define TAGRV_CORE_IOV_H
+
+#include <string.h>
+#include <sys/uio.h>
+
+#include "core/compiler.h"
+
+static inline size_t tagrv_iov_len(const struct iovec *iov, size_t cnt)
+{
+	size_t len = 0;
+
+	for (size_t i = 0; i < cnt; i++)
+		len += iov[i].iov_len;
+	return len;
+}
+
+/*
+ * Copies up to 'len' bytes of buf into the iovecs. Returns the bytes copied,
+ * which is less than 'len' where the iovecs are shorter.
+ */
+static inline size_t tagrv_iov_scatter(const struct iovec *iov, size_t cnt,
+				       const void *buf, size_t len)
+{
+	size_t done = 0;
+
+	for (size_t i = 0; i < cnt && done < len; i++) {
+		size_t n = TAGRV_MIN(iov[i].iov_len, len - done);
+
+		if (n)
+			memcpy(iov[i].iov_base, (const char *) buf + done, n);
+		done += n;
+	}
+	return done;
+}
+
+/* Copies the iovecs into buf, which has room for all of them. */
+static inline size_t tagrv_iov_gather(void *buf, const struct iovec *iov,
+				      size_t cnt)
+{
+	size_t done = 0;
+
+	for (size_t i = 0; i < cnt; i++) {
+		if (iov[i].iov_len)
+			memcpy((char *) buf + done, iov[i].iov_base,
+			       iov[i].iov_len);
+		done += iov[i].iov_len;
+	}
+	return done;
+}
+
+#endif

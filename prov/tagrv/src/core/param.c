@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The table of FI_TAGRV_* parameters.
+ */
+#include "core/param.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+
+struct param {
+	const char *name;
+	enum fi_param_type type;
+	size_t offset;
+	size_t size;		/* of the field; strings: of the buffer */
+	long long def, min, max;
+	const char *help;
+};
+
+#define FIELD(f)	offsetof(struct tagrv_params, f), \
+			sizeof(((struct tagrv_params *) 0)->f)
+
+static const struct param table[] = {
+	{ "DEVICES", FI_PARAM_STRING, FIELD(devices), 0, 0, 0,
+	  "Comma-separated RDMA devices to use, as listed by ibv_devices; "
+	  "name:port selects a port (default: all with an active port)" },
+	{ "IFACE", FI_PARAM_STRING, FIELD(iface), 0, 0, 0,
+	  "Network interface or IP address that endpoints listen on for "
+	  "connection set-up (default: the address of the RDMA device, else "
+	  "the first interface that is up)" },
+	{ "VERBS", FI_PARAM_BOOL, FIELD(verbs), 1, 0, 1,
+	  "Use RDMA devices (default: yes)" },
+	{ "EAGER_MAX", FI_PARAM_SIZE_T, FIELD(eager_max), 8192, 64, 65536,
+	  "Bytes of payload up to which a message travels with its envelope; "
+	  "larger ones use the rendezvous protocol (default: 8192)" },
+	{ "MAX_OPS", FI_PARAM_SIZE_T, FIELD(max_ops), 262144, 1024, 1048575,
+	  "Sends and receives outstanding per endpoint before -FI_EAGAIN "
+	  "(default: 262144)" },
+	{ "READ_SEGMENT", FI_PARAM_SIZE_T, FIELD(read_segment), 524288, 4096,
+	  1LL << 30,
+	  "Bytes fetched by one RDMA read of a rendezvous (default: 524288)" },
+	{ "READ_DEPTH", FI_PARAM_SIZE_T, FIELD(read_depth), 4, 1, 64,
+	  "RDMA reads in flight per peer, within the device's limit "
+	  "(default: 4)" },
+	{ "RX_BUFS", FI_PARAM_SIZE_T, FIELD(rx_bufs), 4096, 64, 1 << 20,
+	  "Most receive buffers per endpoint; it starts with 512 and grows "
+	  "under load (default: 4096)" },
+	{ "TX_BUFS", FI_PARAM_SIZE_T, FIELD(tx_bufs), 1024, 32, 1 << 20,
+	  "Most copy buffers for sends per endpoint; it starts with 128 and "
+	  "grows under load (default: 1024)" },
+	{ "SQ_DEPTH", FI_PARAM_SIZE_T, FIELD(sq_depth), 127, 16, 8192,
+	  "Work requests a queue pair can hold (default: 127)" },
+	{ "INLINE", FI_PARAM_SIZE_T, FIELD(inline_max), 192, 0, 1024,
+	  "Bytes of header and payload to put into the work request itself, "
+	  "as far as the device can (default: 192)" },
+	{ "SIGNAL_EVERY", FI_PARAM_SIZE_T, FIELD(signal_every), 16, 1, 1024,
+	  "Work requests retired by one completion (default: 16)" },
+	{ "SRQ", FI_PARAM_BOOL, FIELD(srq), 1, 0, 1,
+	  "Share receive buffers between peers where the device can "
+	  "(default: yes)" },
+	{ "GID_INDEX", FI_PARAM_INT, FIELD(gid_index), -1, -1, 65535,
+	  "GID table index to use; -1 chooses RoCE v2 with an IPv4 address "
+	  "first (default: -1)" },
+	{ "TRAFFIC_CLASS", FI_PARAM_INT, FIELD(traffic_class), 0, 0, 255,
+	  "Traffic class (DSCP and ECN) of RoCE packets (default: 0)" },
+	{ "SERVICE_LEVEL", FI_PARAM_INT, FIELD(service_level), 0, 0, 15,
+	  "Service level of InfiniBand packets (default: 0)" },
+	{ "QP_TIMEOUT", FI_PARAM_INT, FIELD(qp_timeout), 17, 1, 31,
+	  "Time a queue pair waits for an ack, as 4.096 us times two to this "
+	  "power (default: 17, about 0.54 s)" },
+	{ "QP_RETRY", FI_PARAM_INT, FIELD(qp_retry), 6, 0, 6,
+	  "Retries after such a time-out before the peer is unreachable; 7 "
+	  "would mean for ever and is refused (default: 6)" },
+	{ "CONNECT_TIMEOUT", FI_PARAM_INT, FIELD(connect_timeout), 30, 1, 3600,
+	  "Seconds after which operations fail when a peer cannot be reached "
+	  "(default: 30)" },
+	{ "CLOSE_TIMEOUT", FI_PARAM_INT, FIELD(close_timeout), 5, 0, 3600,
+	  "Most seconds fi_close waits until peers have what they were sent "
+	  "(default: 5)" },
+};
+
+void tagrv_param_define(void)
+{
+	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(table); i++)
+		fi_param_define(&tagrv_prov, table[i].name, table[i].type, "%s",
+				table[i].help);
+}
+
+static atomic_bool warned[TAGRV_ARRAY_SIZE(table)];
+
+static long long in_range(const struct param *p, long long value)
+{
+	if (value >= p->min && value <= p->max)
+		return value;
+	/* The table is read for every getinfo call: once is enough. */
+	if (!atomic_exchange(&warned[p - table], true))
+		tagrv_warn("FI_TAGRV_%s is %lld, but must be %lld to %lld: the "
+			   "nearest is used\n", p->name, value, p->min, p->max);
+	return value < p->min ? p->min : p->max;
+}
+
+static void read_string(const struct param *p, char *field)
+{
+	char *value = NULL;
+
+	field[0] = '\0';
+	if (fi_param_get_str(&tagrv_prov, p->name, &value) || !value)
+		return;
+	if (snprintf(field, p->size, "%s", value) >= (int) p->size &&
+	    !atomic_exchange(&warned[p - table], true))
+		tagrv_warn("FI_TAGRV_%s is longer than %zu characters and was "
+			   "cut\n", p->name, p->size - 1);
+}
+
+static void read_one(const struct param *p, void *field)
+{
+	size_t size_value;
+	int int_value;
+
+	switch (p->type) {
+	case FI_PARAM_STRING:
+		read_string(p, field);
+		break;
+	case FI_PARAM_SIZE_T:
+		if (fi_param_get_size_t(&tagrv_prov, p->name, &size_value))
+			size_value = (size_t) p->def;
+		/* libfabric reads with strtol: -1 is -1, not a huge number. */
+		*(size_t *) field = (size_t) in_range(p, (ptrdiff_t) size_value);
+		break;
+	case FI_PARAM_BOOL:
+		if (fi_param_get_bool(&tagrv_prov, p->name, &int_value))
+			int_value = (int) p->def;
+		*(bool *) field = int_value != 0;
+		break;
+	default:
+		if (fi_param_get_int(&tagrv_prov, p->name, &int_value))
+			int_value = (int) p->def;
+		*(int *) field = (int) in_range(p, int_value);
+	}
+}
+
+void tagrv_param_read(struct tagrv_params *params)
+{
+	memset(params, 0, sizeof(*params));
+	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(table); i++)
+		read_one(&table[i], (char *) params + table[i].offset);
+}
+
+const char *tagrv_param_name(size_t i)
+{
+	return i < TAGRV_ARRAY_SIZE(table) ? table[i].name : NULL;
+}
+
+const char *tagrv_param_help(size_t i)
+{
+	return i < TAGRV_ARRAY_SIZE(table) ? table[i].help : NULL;
+}

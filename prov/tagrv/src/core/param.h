@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Every FI_TAGRV_* parameter: one table (param.c), one struct.
+ *
+ * A copy is read from the environment for each getinfo call and each domain, so
+ * that two domains of one process may differ and nothing is global.
+ */
+#ifndef TAGRV_CORE_PARAM_H
+#define TAGRV_CORE_PARAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/compiler.h"
+
+struct tagrv_params {
+	/* finding devices and addresses */
+	char	devices[256];		/* "a,b": filter; empty: all */
+	char	iface[64];		/* interface or address to listen on */
+	bool	verbs;			/* use RDMA devices at all */
+	/* protocol */
+	size_t	eager_max;		/* payload bytes sent with the envelope */
+	size_t	max_ops;		/* operations outstanding per endpoint */
+	size_t	read_segment;		/* bytes per rendezvous read */
+	size_t	read_depth;		/* reads in flight per peer */
+	/* verbs */
+	size_t	rx_bufs;		/* most receive buffers per endpoint */
+	size_t	tx_bufs;		/* most copy buffers per endpoint */
+	size_t	sq_depth;		/* work requests per queue pair */
+	size_t	inline_max;		/* bytes asked for inline */
+	size_t	signal_every;		/* work requests per completion */
+	bool	srq;			/* share one receive queue if possible */
+	int	gid_index;		/* -1: choose */
+	int	traffic_class;
+	int	service_level;
+	int	qp_timeout;		/* 4.096 us * 2^n */
+	int	qp_retry;		/* 0..6 */
+	/* wireup */
+	int	connect_timeout;	/* seconds until a peer is unreachable */
+	int	close_timeout;		/* seconds fi_close waits for its acks */
+};
+
+/* Registers names and help texts with libfabric; called once per load. */
+void tagrv_param_define(void);
+
+/*
+ * Reads the environment. A value out of range is replaced by the nearest legal
+ * one, with one warning that names the parameter and its range.
+ */
+void tagrv_param_read(struct tagrv_params *params);
+
+/* Table access for utilities and checks: name without prefix, or NULL. */
+const char *tagrv_param_name(size_t i);
+const char *tagrv_param_help(size_t i);
+
+#endif

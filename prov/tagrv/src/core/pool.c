@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Pool of fixed-size objects: see pool.h.
+ */
+#include "core/pool.h"
+
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+
+#define NONE		UINT32_MAX
+#define USED		(UINT32_MAX - 1)
+#define INDEX_MASK	((1u << TAGRV_POOL_INDEX_BITS) - 1)
+#define GEN_ONE		(1u << TAGRV_POOL_INDEX_BITS)
+
+static struct tagrv_pool_node *node_at(const struct tagrv_pool *pool,
+				       uint32_t index)
+{
+	char *chunk = pool->chunks[index >> pool->chunk_shift];
+
+	return (void *) (chunk + (index & (pool->chunk_objs - 1)) *
+			 pool->obj_size);
+}
+
+void tagrv_pool_init(struct tagrv_pool *pool, size_t obj_size, size_t max)
+{
+	*pool = (struct tagrv_pool) {
+		.obj_size = (obj_size + TAGRV_CACHE_LINE - 1) &
+			    ~(size_t) (TAGRV_CACHE_LINE - 1),
+		.max = TAGRV_MIN(max, (size_t) TAGRV_POOL_MAX),
+		.free_head = NONE,
+	};
+	/* Chunks of about 64 KiB, but never fewer than 16 objects. */
+	pool->chunk_shift = 4;
+	while (pool->chunk_shift < 10 &&
+	       (pool->obj_size << (pool->chunk_shift + 1)) <= 64 * 1024)
+		pool->chunk_shift++;
+	pool->chunk_objs = (size_t) 1 << pool->chunk_shift;
+}
+
+void tagrv_pool_fini(struct tagrv_pool *pool)
+{
+	for (size_t i = 0; i < pool->chunk_cnt; i++)
+		free(pool->chunks[i]);
+	free(pool->chunks);
+	pool->chunks = NULL;
+	pool->chunk_cnt = 0;
+	pool->used = 0;
+	pool->free_head = NONE;
+}
+
+static TAGRV_COLD int grow(struct tagrv_pool *pool)
+{
+	size_t first = pool->chunk_cnt * pool->chunk_objs;
+	size_t bytes = pool->chunk_objs * pool->obj_size;
+	void **chunks;
+	char *chunk;
+
+	if (first >= pool->max)
+		return -FI_ENOMEM;
+	/* The array doubles: 16, 32, 64, ... entries. */
+	if (!(pool->chunk_cnt & (pool->chunk_cnt - 1)) &&
+	    (!pool->chunk_cnt || pool->chunk_cnt >= 16)) {
+		chunks = realloc(pool->chunks, sizeof(*chunks) *
+				 TAGRV_MAX(pool->chunk_cnt * 2, (size_t) 16));
+		if (!chunks)
+			return -FI_ENOMEM;
+		pool->chunks = chunks;
+	}
+	chunk = aligned_alloc(TAGRV_CACHE_LINE, bytes);
+	if (!chunk)
+		return -FI_ENOMEM;
+	pool->chunks[pool->chunk_cnt++] = chunk;
+	for (size_t i = pool->chunk_objs; i-- > 0;) {
+		struct tagrv_pool_node *node =
+			(void *) (chunk + i * pool->obj_size);
+		uint32_t index = (uint32_t) (first + i);
+
+		if (index >= pool->max)
+			continue;
+		node->handle = GEN_ONE | index;
+		node->next_free = pool->free_head;
+		pool->free_head = index;
+	}
+	return 0;
+}
+
+int tagrv_pool_reserve(struct tagrv_pool *pool, size_t count)
+{
+	if (count > pool->max)
+		count = pool->max;
+	while (pool->chunk_cnt * pool->chunk_objs < count) {
+		int ret = grow(pool);
+
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+void *tagrv_pool_get(struct tagrv_pool *pool)
+{
+	struct tagrv_pool_node *node;
+
+	if (TAGRV_UNLIKELY(pool->free_head == NONE) && grow(pool))
+		return NULL;
+	node = node_at(pool, pool->free_head);
+	pool->free_head = node->next_free;
+	node->next_free = USED;
+	pool->used++;
+	return node;
+}
+
+void tagrv_pool_put(struct tagrv_pool *pool, void *obj)
+{
+	struct tagrv_pool_node *node = obj;
+	uint32_t index = node->handle & INDEX_MASK;
+
+	assert(node->next_free == USED);
+	node->handle += GEN_ONE;
+	if (!(node->handle & ~INDEX_MASK))
+		node->handle += GEN_ONE;	/* generation 0 is never used */
+	node->next_free = pool->free_head;
+	pool->free_head = index;
+	pool->used--;
+}
+
+void *tagrv_pool_find(const struct tagrv_pool *pool, uint32_t handle)
+{
+	uint32_t index = handle & INDEX_MASK;
+	struct tagrv_pool_node *node;
+
+	if (index >= pool->max || (index >> pool->chunk_shift) >= pool->chunk_cnt)
+		return NULL;
+	node = node_at(pool, index);
+	return node->handle == handle && node->next_free == USED ? node : NULL;
+}
+
+void tagrv_pool_walk(struct tagrv_pool *pool, void (*fn)(void *obj, void *arg),
+		     void *arg)
+{
+	size_t total = TAGRV_MIN(pool->chunk_cnt * pool->chunk_objs, pool->max);
+
+	for (size_t i = 0; i < total; i++) {
+		struct tagrv_pool_node *node = node_at(pool, (uint32_t) i);
+
+		if (node->next_free == USED)
+			fn(node, arg);
+	}
+}

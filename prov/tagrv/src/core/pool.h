@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Pool of fixed-size objects with stable addresses, reachable by handle.
+ *
+ * Objects live in chunks that are never moved or freed before the pool is;
+ * get and put are O(1) and allocate only when the free list is empty.
+ *
+ *   handle (32 bit) = generation (12 bit) << 20 | index (20 bit)
+ *
+ * The generation changes with every put, so a handle that comes back from a
+ * peer late, twice or invented is told from the living object. Handle 0 is
+ * never valid.
+ */
+#ifndef TAGRV_CORE_POOL_H
+#define TAGRV_CORE_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/compiler.h"
+
+#define TAGRV_POOL_INDEX_BITS	20
+#define TAGRV_POOL_MAX		((1u << TAGRV_POOL_INDEX_BITS) - 1)
+
+/* First member of every pooled object. */
+struct tagrv_pool_node {
+	uint32_t handle;	/* of this life of the object */
+	uint32_t next_free;	/* index of the next free object, or USED */
+};
+
+struct tagrv_pool {
+	void	**chunks;
+	size_t	chunk_cnt;
+	size_t	chunk_objs;	/* objects in a chunk, a power of two */
+	unsigned chunk_shift;
+	size_t	obj_size;
+	size_t	max;		/* objects, at most TAGRV_POOL_MAX */
+	size_t	used;
+	uint32_t free_head;
+};
+
+/*
+ * obj_size: bytes, with the node first; rounded up to a cache line.
+ * max: most objects ever alive at once (clamped to TAGRV_POOL_MAX).
+ * Allocates nothing.
+ */
+void tagrv_pool_init(struct tagrv_pool *pool, size_t obj_size, size_t max);
+
+/* Frees all memory, objects still in use included. */
+void tagrv_pool_fini(struct tagrv_pool *pool);
+
+/* Makes sure that 'count' objects exist. 0 or -FI_ENOMEM. */
+int tagrv_pool_reserve(struct tagrv_pool *pool, size_t count) TAGRV_WARN_UNUSED;
+
+/* NULL when 'max' objects are in use or memory is out. Contents undefined. */
+void *tagrv_pool_get(struct tagrv_pool *pool) TAGRV_WARN_UNUSED;
+
+void tagrv_pool_put(struct tagrv_pool *pool, void *obj);
+
+/* The living object behind a handle, NULL for any other value. */
+void *tagrv_pool_find(const struct tagrv_pool *pool, uint32_t handle);
+
+/* Calls fn for every object in use; fn may put the object it is given. */
+void tagrv_pool_walk(struct tagrv_pool *pool, void (*fn)(void *obj, void *arg),
+		     void *arg);
+
+#endif

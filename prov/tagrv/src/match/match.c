@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The calls of match.h: which queue is searched, and which one is added to.
+ *
+ *   post:    unexpected searched, else posted added to
+ *   arrive:  posted searched, else unexpected added to
+ *
+ * Each pair is one call under the caller's lock. So a queued message and a
+ * queued receive never match each other: whichever came second would have taken
+ * the first. Limits are looked at only when something must be queued; a match
+ * always goes through.
+ */
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+
+#include "match/match_priv.h"
+
+struct tagrv_match {
+	struct tagrv_posted_queue posted;
+	struct tagrv_unexpected_queue unexpected;
+	uint64_t searches;
+};
+
+int tagrv_match_create(size_t max_posted, size_t max_unexpected,
+		       struct tagrv_match **match)
+{
+	struct tagrv_match *new = calloc(1, sizeof(*new));
+
+	if (!new)
+		return -FI_ENOMEM;
+	if (tagrv_posted_init(&new->posted, max_posted) ||
+	    tagrv_unexpected_init(&new->unexpected, max_unexpected)) {
+		tagrv_match_destroy(new);
+		return -FI_ENOMEM;
+	}
+	*match = new;
+	return 0;
+}
+
+void tagrv_match_destroy(struct tagrv_match *match)
+{
+	if (!match)
+		return;
+	tagrv_unexpected_fini(&match->unexpected);
+	tagrv_posted_fini(&match->posted);
+	free(match);
+}
+
+int tagrv_match_post(struct tagrv_match *match,
+		     const struct tagrv_match_want *want, void *cookie,
+		     tagrv_match_id *id, struct tagrv_match_msg **msg)
+{
+	struct tagrv_match_msg *found = tagrv_match_claim(match, want);
+
+	if (!found)
+		return tagrv_posted_add(&match->posted, want, cookie, id);
+	*msg = found;
+	return 1;
+}
+
+int tagrv_match_arrive(struct tagrv_match *match, uint32_t peer, uint8_t space,
+		       uint64_t tag, void **cookie,
+		       struct tagrv_match_msg **msg)
+{
+	assert(peer != TAGRV_MATCH_ANY && space < TAGRV_SPACE_CNT);
+	match->searches++;
+	if (tagrv_posted_match(&match->posted, peer, space, tag, cookie))
+		return 1;
+	return tagrv_unexpected_add(&match->unexpected, peer, space, tag, msg);
+}
+
+int tagrv_match_cancel(struct tagrv_match *match, tagrv_match_id id,
+		       void **cookie)
+{
+	return tagrv_posted_cancel(&match->posted, id, cookie);
+}
+
+tagrv_match_id tagrv_match_find(struct tagrv_match *match,
+				bool (*is)(void *cookie, void *arg), void *arg)
+{
+	return tagrv_posted_find(&match->posted, is, arg);
+}
+
+struct tagrv_match_msg *tagrv_match_peek(struct tagrv_match *match,
+					 const struct tagrv_match_want *want)
+{
+	assert(want->space < TAGRV_SPACE_CNT);
+	match->searches++;
+	return tagrv_unexpected_find(&match->unexpected, want);
+}
+
+struct tagrv_match_msg *tagrv_match_claim(struct tagrv_match *match,
+					  const struct tagrv_match_want *want)
+{
+	struct tagrv_match_msg *msg = tagrv_match_peek(match, want);
+
+	if (msg)
+		tagrv_unexpected_take(&match->unexpected, msg);
+	return msg;
+}
+
+void tagrv_match_take(struct tagrv_match *match, struct tagrv_match_msg *msg)
+{
+	tagrv_unexpected_take(&match->unexpected, msg);
+}
+
+void tagrv_match_release(struct tagrv_match *match, struct tagrv_match_msg *msg)
+{
+	tagrv_unexpected_put(&match->unexpected, msg);
+}
+
+void tagrv_match_drain_unexpected(struct tagrv_match *match, uint32_t peer,
+				  bool (*fn)(struct tagrv_match_msg *msg,
+					     void *arg), void *arg)
+{
+	tagrv_unexpected_drain(&match->unexpected, peer, fn, arg);
+}
+
+void tagrv_match_drain_posted(struct tagrv_match *match,
+			      void (*fn)(void *cookie, void *arg), void *arg)
+{
+	tagrv_posted_drain(&match->posted, fn, arg);
+}
+
+void tagrv_match_get_stats(const struct tagrv_match *match,
+			   struct tagrv_match_stats *stats)
+{
+	const struct tagrv_match_level *posted = &match->posted.level;
+	const struct tagrv_match_level *unexpected = &match->unexpected.level;
+
+	*stats = (struct tagrv_match_stats) {
+		.posted = posted->cnt,
+		.posted_peak = posted->peak,
+		.unexpected = unexpected->cnt,
+		.unexpected_peak = unexpected->peak,
+		.probes = posted->probes + unexpected->probes,
+		.searches = match->searches,
+	};
+}

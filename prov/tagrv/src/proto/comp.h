@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Completion records, their queue, and counters.
+ *
+ *   push -> [ ring of the size the application asked for ] -> read
+ *              \_ full: overflow list, drained into the ring by reads
+ *
+ * Nothing is ever lost or reordered: a record goes to the ring only while the
+ * overflow list is empty. Success and error records share the queue, so that an
+ * error is reported in its place. All calls run under the domain lock, except
+ * counter reads.
+ */
+#ifndef TAGRV_PROTO_COMP_H
+#define TAGRV_PROTO_COMP_H
+
+#include <rdma/fi_domain.h>
+#include <rdma/fi_eq.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/compiler.h"
+
+struct tagrv_comp {
+	void	*context;
+	uint64_t flags;		/* FI_SEND|FI_TAGGED and the like */
+	size_t	len;
+	void	*buf;
+	uint64_t data;
+	uint64_t tag;
+	fi_addr_t src;		/* receives: FI_ADDR_NOTAVAIL when unknown */
+	size_t	olen;		/* errors: bytes that did not fit */
+	int	err;		/* 0, or a positive FI_E* code */
+	int	prov_errno;
+};
+
+/*
+ * Wakes sleepers. 'armed' is set by who is about to sleep, under the domain
+ * lock; signal() then writes the eventfd once. fd is -1 for objects that
+ * nobody can wait on.
+ */
+struct tagrv_waker {
+	int	fd;
+	bool	armed;
+};
+
+int tagrv_waker_init(struct tagrv_waker *waker, bool can_wait) TAGRV_WARN_UNUSED;
+void tagrv_waker_fini(struct tagrv_waker *waker);
+void tagrv_waker_signal(struct tagrv_waker *waker);
+/* Empties the eventfd and disarms. */
+void tagrv_waker_clear(struct tagrv_waker *waker);
+
+struct tagrv_compq_chunk;
+
+struct tagrv_compq {
+	struct tagrv_comp *ring;
+	size_t	mask;		/* slots - 1 */
+	size_t	head, tail;	/* free-running: tail - head records in ring */
+	struct tagrv_compq_chunk *over_first, *over_last;
+	size_t	over_cnt, over_peak;
+	bool	overrun;	/* memory ran out: reads say -FI_EOVERRUN */
+	struct tagrv_waker waker;
+};
+
+/* size: records, at least 1; rounded up to a power of two. */
+int tagrv_compq_init(struct tagrv_compq *q, size_t size, bool can_wait)
+	TAGRV_WARN_UNUSED;
+void tagrv_compq_fini(struct tagrv_compq *q);
+
+void tagrv_compq_push(struct tagrv_compq *q, const struct tagrv_comp *comp);
+
+/* Oldest record or NULL; valid until the next push or pop. */
+const struct tagrv_comp *tagrv_compq_peek(struct tagrv_compq *q);
+void tagrv_compq_pop(struct tagrv_compq *q);
+
+static inline bool tagrv_compq_empty(const struct tagrv_compq *q)
+{
+	return q->head == q->tail && !q->over_cnt;
+}
+
+/* Values may be read from any thread without the lock. */
+struct tagrv_counter {
+	_Atomic uint64_t value;
+	_Atomic uint64_t err;
+	struct tagrv_waker waker;
+};
+
+int tagrv_counter_init(struct tagrv_counter *cntr, bool can_wait)
+	TAGRV_WARN_UNUSED;
+void tagrv_counter_fini(struct tagrv_counter *cntr);
+void tagrv_counter_add(struct tagrv_counter *cntr, uint64_t value);
+void tagrv_counter_add_err(struct tagrv_counter *cntr, uint64_t value);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What the endpoints of one fi_domain share: the device, the lock, the wireup
+ * thread, and the means to sleep until something happens.
+ *
+ *              dom.wait_fd (epoll)
+ *               |- completion channels of every engine's transports
+ *               '- kick_fd: written by the wireup thread and by fi_*_signal
+ *
+ * Sleep rule: under the lock, progress until idle, tagrv_dom_arm(); when that
+ * returns 0, poll wait_fd without the lock, then progress again.
+ */
+#ifndef TAGRV_PROTO_DOM_H
+#define TAGRV_PROTO_DOM_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "core/list.h"
+#include "core/lock.h"
+#include "core/param.h"
+#include "xport/xport.h"
+
+struct tagrv_wireup;
+
+struct tagrv_dom_attr {
+	const char *name;	/* device name as fi_getinfo gave it */
+	bool	serialized;	/* FI_THREAD_DOMAIN and weaker: no lock */
+	bool	auto_progress;	/* a thread moves things (implies the lock) */
+};
+
+struct tagrv_dom {
+	struct tagrv_params params;
+	struct tagrv_lock lock;
+	struct tagrv_device *dev;	/* NULL: messages to self only */
+	struct tagrv_device *loop;
+	struct tagrv_wireup *wireup;	/* created with the first endpoint */
+	struct tagrv_list engines;	/* struct tagrv_engine::dom_node */
+	int	wait_fd;
+	int	kick_fd;
+	bool	auto_progress;
+	bool	stop;			/* the progress thread shall end */
+	pthread_t thread;
+};
+
+/*
+ * Opens the device and starts no thread yet (except for auto_progress).
+ * -FI_ENODEV: no such device, -FI_ENOMEM, -FI_EACCES, -FI_EIO.
+ */
+int tagrv_dom_open(const struct tagrv_dom_attr *attr, struct tagrv_dom **dom)
+	TAGRV_WARN_UNUSED;
+/* Every endpoint was closed before. */
+void tagrv_dom_close(struct tagrv_dom *dom);
+
+/* Moves every endpoint once; lock held. Returns events handled. */
+int tagrv_dom_progress(struct tagrv_dom *dom);
+
+/* 0: wait_fd will become readable on the next event. -FI_EAGAIN: progress
+ * first. Lock held. */
+int tagrv_dom_arm(struct tagrv_dom *dom);
+
+/* Makes wait_fd readable; any thread. */
+void tagrv_dom_kick(struct tagrv_dom *dom);
+
+/*
+ * Sleeps until something happened, extra_fd (-1: none) is readable or timeout
+ * ms passed (-1: for ever). Lock not held. Returns like poll(2), -FI_E* on
+ * error; -FI_EINTR for a signal.
+ */
+int tagrv_dom_sleep(struct tagrv_dom *dom, int extra_fd, int timeout);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Eager: envelope and payload in one packet.
+ *
+ *   sender                                    receiver
+ *   one packet: header, payload     ------->  matched: copy out, end
+ *   end when the packet is taken              else: compact copy is kept
+ *   (INJECT), at the CQE (TRANSMIT)
+ *   or at the FIN (DELIVERY, MATCH) <-------  FIN when kept or matched
+ *
+ * Layouts: docs/wire_protocol.md section 1.
+ */
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+
+#include "core/iov.h"
+#include "proto/engine_priv.h"
+
+static uint16_t packet_flags(const struct tagrv_send_req *req)
+{
+	uint16_t flags = 0;
+
+	if (req->space == TAGRV_SPACE_TAGGED)
+		flags |= TAGRV_PKT_TAGGED;
+	if (req->flags & FI_REMOTE_CQ_DATA)
+		flags |= TAGRV_PKT_DATA;
+	if (req->flags & FI_MATCH_COMPLETE)
+		flags |= TAGRV_PKT_ACK_MATCH;
+	else if (req->flags & FI_DELIVERY_COMPLETE)
+		flags |= TAGRV_PKT_ACK_DELIVERY;
+	return flags;
+}
+
+int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
+		     uint32_t handle, struct tagrv_done *done)
+{
+	struct tagrv_hdr hdr = {
+		.opcode = TAGRV_PKT_EAGER,
+		.op = htole32(handle),
+		.tag = htobe64(req->tag),
+		.flags = htole16(packet_flags(req)),
+		.seq = htole32(peer->tx_seq),
+		.data = htole64(req->data),
+	};
+	struct tagrv_link *link = peer->lane->link;
+	struct iovec iov[TAGRV_IOV_MAX + 1];
+	int ret;
+
+	iov[0] = (struct iovec) { &hdr, sizeof(hdr) };
+	for (size_t i = 0; i < req->iov_cnt; i++)
+		iov[i + 1] = req->iov[i];
+	ret = link->xport->ops->send(link, iov, req->iov_cnt + 1, 0, done);
+	if (ret)
+		return ret;
+	peer->tx_seq++;
+	peer->engine->stats.eager_tx++;
+	return 0;
+}
+
+void tagrv_eager_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			const void *payload, size_t len)
+{
+	struct tagrv_engine *engine = peer->engine;
+	uint8_t space = hdr->flags & TAGRV_PKT_TAGGED ? TAGRV_SPACE_TAGGED :
+							TAGRV_SPACE_MSG;
+	struct tagrv_match_msg *msg;
+	void *cookie;
+	int ret;
+
+	engine->stats.eager_rx++;
+	ret = tagrv_match_arrive(engine->match, peer->id, space, hdr->tag,
+				 &cookie, &msg);
+	if (ret == 1) {
+		tagrv_recv_eager(cookie, peer, hdr, payload, len);
+		return;
+	}
+	if (!ret)
+		ret = tagrv_unexp_keep(peer, msg, hdr, payload, len, NULL);
+	/* The message is lost with the memory: the sender must learn of it. */
+	if (ret)
+		tagrv_lane_fail(peer->lane, ret, true);
+}

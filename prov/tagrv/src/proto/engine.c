@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The engine: packets in, progress, and the pools everything draws from.
+ *
+ * One progress pass: what the wireup thread found out, then the transports,
+ * then peers with work to send. A peer that hung up is dropped only after a
+ * pass that found nothing: what it sent before is taken in first.
+ */
+#include "proto/engine.h"
+
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/engine_priv.h"
+
+/* Size classes of kept payloads; the last two: injects, whole packets. */
+static const size_t small_classes[TAGRV_BUF_CLASSES - 2] = { 128, 512 };
+
+void tagrv_engine_bad_packet(struct tagrv_engine *engine,
+			     struct tagrv_peer *peer, const char *what)
+{
+	char addr[TAGRV_ADDR_STRLEN];
+
+	if (!engine->stats.bad_packets++)
+		tagrv_warn("packet from %s refused: %s (counted, not logged "
+			   "again)\n", tagrv_addr_str(&peer->addr, addr,
+						      sizeof(addr)), what);
+}
+
+struct tagrv_buf *tagrv_engine_buf_get(struct tagrv_engine *engine, size_t len,
+				       uint8_t *class)
+{
+	for (uint8_t i = 0; i < TAGRV_BUF_CLASSES; i++) {
+		if (len > engine->buf_size[i])
+			continue;
+		*class = i;
+		return tagrv_pool_get(&engine->bufs[i]);
+	}
+	return NULL;
+}
+
+void tagrv_engine_buf_put(struct tagrv_engine *engine, void *bytes,
+			  uint8_t class)
+{
+	tagrv_pool_put(&engine->bufs[class],
+		       (char *) bytes - offsetof(struct tagrv_buf, bytes));
+}
+
+void tagrv_engine_init_pools(struct tagrv_engine *engine)
+{
+	size_t max_ops = engine->dom->params.max_ops;
+
+	tagrv_pool_init(&engine->ops, sizeof(struct tagrv_op), max_ops);
+	tagrv_pool_init(&engine->umsgs, sizeof(struct tagrv_umsg),
+			TAGRV_POOL_MAX);
+	tagrv_pool_init(&engine->ctls, sizeof(struct tagrv_ctl),
+			TAGRV_POOL_MAX);
+	memcpy(engine->buf_size, small_classes, sizeof(small_classes));
+	engine->buf_size[TAGRV_BUF_CLASSES - 2] = TAGRV_INJECT_MAX;
+	engine->buf_size[TAGRV_BUF_CLASSES - 1] =
+		TAGRV_MAX(engine->dom->params.eager_max, TAGRV_INJECT_MAX);
+	for (size_t i = 0; i < TAGRV_BUF_CLASSES; i++)
+		tagrv_pool_init(&engine->bufs[i], sizeof(struct tagrv_buf) +
+				engine->buf_size[i], TAGRV_POOL_MAX);
+}
+
+void tagrv_engine_fini_pools(struct tagrv_engine *engine)
+{
+	tagrv_pool_fini(&engine->ops);
+	tagrv_pool_fini(&engine->umsgs);
+	tagrv_pool_fini(&engine->ctls);
+	for (size_t i = 0; i < TAGRV_BUF_CLASSES; i++)
+		tagrv_pool_fini(&engine->bufs[i]);
+}
+
+/* ---- what a transport reports ---- */
+
+static bool decode_header(struct tagrv_hdr *hdr, const void *data, size_t len)
+{
+	if (len < sizeof(*hdr))
+		return false;
+	memcpy(hdr, data, sizeof(*hdr));
+	hdr->op = le32toh(hdr->op);
+	hdr->tag = be64toh(hdr->tag);
+	hdr->flags = le16toh(hdr->flags);
+	hdr->seq = le32toh(hdr->seq);
+	hdr->data = le64toh(hdr->data);
+	return !(hdr->flags & ~TAGRV_PKT_FLAGS) && !hdr->zero[0] &&
+	       !hdr->zero[1] && !hdr->zero[2];
+}
+
+static void dispatch(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+		     const void *body, size_t len)
+{
+	if (hdr->opcode == TAGRV_PKT_FIN) {
+		tagrv_rndv_fin_packet(peer, hdr);
+		return;
+	}
+	if (hdr->opcode != TAGRV_PKT_EAGER && hdr->opcode != TAGRV_PKT_RTS) {
+		tagrv_engine_bad_packet(peer->engine, peer, "unknown opcode");
+		return;
+	}
+	if (hdr->seq != peer->rx_seq) {
+		tagrv_engine_bad_packet(peer->engine, peer, "out of sequence");
+		return;
+	}
+	peer->rx_seq++;
+	if (hdr->opcode == TAGRV_PKT_EAGER)
+		tagrv_eager_packet(peer, hdr, body, len);
+	else
+		tagrv_rndv_packet(peer, hdr, body, len);
+}
+
+static void on_packet(struct tagrv_sink *sink, void *link_ctx,
+		      const void *data, size_t len)
+{
+	struct tagrv_lane *lane = link_ctx;
+	struct tagrv_peer *peer = lane->peer;
+	struct tagrv_hdr hdr;
+
+	(void) sink;
+	if (!peer || peer->lane != lane)
+		return;		/* of a connection that was given up */
+	if (!decode_header(&hdr, data, len)) {
+		tagrv_engine_bad_packet(peer->engine, peer, "malformed header");
+		return;
+	}
+	/* Who sends can receive: nobody sends before he is ready for both. */
+	if (TAGRV_UNLIKELY(peer->state == TAGRV_PEER_BOUND)) {
+		peer->state = TAGRV_PEER_READY;
+		tagrv_peer_set_busy(peer);
+	}
+	dispatch(peer, &hdr, (const char *) data + sizeof(hdr),
+		 len - sizeof(hdr));
+}
+
+static void on_room(struct tagrv_sink *sink)
+{
+	(void) sink;	/* every progress pass serves the busy peers anyway */
+}
+
+static void on_link_error(struct tagrv_sink *sink, void *link_ctx, int status)
+{
+	struct tagrv_lane *lane = link_ctx;
+	char addr[TAGRV_ADDR_STRLEN];
+
+	(void) sink;
+	if (lane->peer)
+		tagrv_info("connection to %s failed: %s\n",
+			   tagrv_addr_str(&lane->peer->addr, addr,
+					  sizeof(addr)), fi_strerror(-status));
+	tagrv_lane_fail(lane, status, true);
+}
+
+static void on_link_closed(struct tagrv_sink *sink, void *link_ctx)
+{
+	struct tagrv_lane *lane = link_ctx;
+
+	(void) sink;
+	tagrv_list_remove(&lane->node);
+	free(lane);
+}
+
+static void on_fatal(struct tagrv_sink *sink, int status)
+{
+	struct tagrv_engine *engine =
+		tagrv_container_of(sink, struct tagrv_engine, sink);
+	struct tagrv_list *node, *tmp;
+
+	engine->fatal = status;
+	tagrv_warn("device %s is lost: every operation over it fails from "
+		   "here on\n", engine->dom->dev->name);
+	tagrv_list_for_each_safe(&engine->lanes, node, tmp) {
+		struct tagrv_lane *lane =
+			tagrv_container_of(node, struct tagrv_lane, node);
+
+		if (lane->link->xport == engine->xport)
+			tagrv_lane_fail(lane, status, true);
+	}
+}
+
+void tagrv_engine_init_sink(struct tagrv_engine *engine)
+{
+	engine->sink = (struct tagrv_sink) {
+		.packet = on_packet,
+		.room = on_room,
+		.link_error = on_link_error,
+		.link_closed = on_link_closed,
+		.fatal = on_fatal,
+	};
+}
+
+/* ---- progress ---- */
+
+static void serve_busy(struct tagrv_engine *engine)
+{
+	struct tagrv_list turn;
+	struct tagrv_list *node;
+
+	/* Each once: who stays busy goes to the end, behind the others. */
+	tagrv_list_init(&turn);
+	tagrv_list_splice_tail(&turn, &engine->busy);
+	while ((node = tagrv_list_pop(&turn))) {
+		tagrv_list_push_tail(&engine->busy, node);
+		tagrv_peer_serve(tagrv_container_of(node, struct tagrv_peer,
+						    busy_node));
+	}
+}
+
+static void drop_gone(struct tagrv_engine *engine)
+{
+	struct tagrv_list *node;
+
+	while ((node = tagrv_list_first(&engine->gone))) {
+		struct tagrv_lane *lane =
+			tagrv_container_of(node, struct tagrv_lane, gone_node);
+
+		tagrv_lane_fail(lane, lane->gone_status, false);
+	}
+}
+
+int tagrv_engine_progress(struct tagrv_engine *engine)
+{
+	struct tagrv_wireup_event event;
+	int events = 0;
+
+	while (engine->wep && tagrv_wireup_poll(engine->wep, &event)) {
+		tagrv_engine_wireup_event(engine, &event);
+		events++;
+	}
+	if (engine->xport)
+		events += engine->xport->ops->progress(engine->xport);
+	events += engine->loop->ops->progress(engine->loop);
+	if (!tagrv_list_empty(&engine->busy))
+		serve_busy(engine);
+	if (TAGRV_UNLIKELY(!tagrv_list_empty(&engine->gone)) && !events)
+		drop_gone(engine);
+	return events;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The protocol engine of one endpoint: what api/ calls.
+ *
+ *   fi_tsend --> tagrv_engine_send --> eager / rendezvous --> link
+ *   fi_trecv --> tagrv_engine_recv --> match              <-- link
+ *   fi_cq_read --> tagrv_engine_progress --> completions pushed to compqs
+ *
+ * Every function is called with the domain lock held unless it says otherwise.
+ * A submit call that returns 0 has accepted the operation: exactly one
+ * completion follows (or none, when the request did not ask for a success
+ * completion; an error completion is always written, except for injects, whose
+ * failure is logged and counted). -FI_EAGAIN: nothing happened, try again
+ * after reading a completion queue.
+ */
+#ifndef TAGRV_PROTO_ENGINE_H
+#define TAGRV_PROTO_ENGINE_H
+
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "core/addr.h"
+#include "match/match.h"
+#include "proto/avtab.h"
+#include "proto/comp.h"
+#include "proto/dom.h"
+
+/* Limits that hold on every path; reported by fi_getinfo. */
+#define TAGRV_MAX_MSG		((size_t) 1 << 40)
+#define TAGRV_INJECT_MAX	((size_t) 1024)
+
+struct tagrv_engine;
+
+struct tagrv_engine_attr {
+	struct tagrv_addr src;	/* address to listen on; port 0: any */
+	bool	directed_recv;	/* honour the source of receives */
+	bool	source;		/* report the source with completions */
+};
+
+/* Where completions go; any may be NULL. Set before enable. */
+struct tagrv_engine_sinks {
+	struct tagrv_compq *tx_cq, *rx_cq;
+	struct tagrv_counter *tx_cntr, *rx_cntr;
+};
+
+struct tagrv_send_req {
+	const struct iovec *iov;
+	size_t	iov_cnt;	/* <= TAGRV_IOV_MAX, checked by the caller */
+	struct tagrv_mem **mem;	/* registration of each iov, or NULL */
+	fi_addr_t dest;
+	uint64_t tag;
+	uint64_t data;		/* with FI_REMOTE_CQ_DATA in flags */
+	void	*context;
+	/*
+	 * FI_REMOTE_CQ_DATA, FI_INJECT (buffers free on return; <=
+	 * TAGRV_INJECT_MAX, checked by the caller), one of FI_INJECT_COMPLETE,
+	 * FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE, FI_MATCH_COMPLETE, and
+	 * FI_COMPLETION exactly when success is to be reported.
+	 */
+	uint64_t flags;
+	uint8_t	space;		/* enum tagrv_match_space */
+	bool	no_context;	/* fi_inject family: no completion at all */
+};
+
+struct tagrv_recv_req {
+	const struct iovec *iov;
+	size_t	iov_cnt;
+	struct tagrv_mem **mem;
+	fi_addr_t src;		/* or FI_ADDR_UNSPEC */
+	uint64_t tag;
+	uint64_t ignore;
+	void	*context;
+	/* FI_PEEK, FI_CLAIM, FI_DISCARD, FI_MULTI_RECV, FI_COMPLETION */
+	uint64_t flags;
+	uint8_t	space;
+};
+
+/* dom lock not held. Opens transports; -FI_ENOMEM when memory cannot be pinned. */
+int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *attr,
+		      struct tagrv_engine **engine) TAGRV_WARN_UNUSED;
+void tagrv_engine_set_av(struct tagrv_engine *engine, struct tagrv_avtab *av);
+void tagrv_engine_set_sinks(struct tagrv_engine *engine,
+			    const struct tagrv_engine_sinks *sinks);
+void tagrv_engine_set_min_multi_recv(struct tagrv_engine *engine, size_t bytes);
+/*
+ * dom lock not held. Starts the listener: -FI_EADDRINUSE, -FI_EADDRNOTAVAIL.
+ */
+int tagrv_engine_enable(struct tagrv_engine *engine) TAGRV_WARN_UNUSED;
+/*
+ * dom lock not held. Waits up to close_timeout until peers have what was
+ * accepted, then drops the rest; posted receives vanish without completion.
+ */
+void tagrv_engine_close(struct tagrv_engine *engine);
+
+/* The address peers can use; port 0 before enable unless one was asked for. */
+void tagrv_engine_name(const struct tagrv_engine *engine,
+		       struct tagrv_addr *addr);
+
+/*
+ * -FI_EINVAL: no such destination; -FI_EMSGSIZE; -FI_EAGAIN; -FI_EOPBADSTATE:
+ * not enabled; -FI_ENOMEM.
+ */
+ssize_t tagrv_engine_send(struct tagrv_engine *engine,
+			  const struct tagrv_send_req *req) TAGRV_WARN_UNUSED;
+/* The same codes; FI_PEEK and friends answer through the queue. */
+ssize_t tagrv_engine_recv(struct tagrv_engine *engine,
+			  const struct tagrv_recv_req *req) TAGRV_WARN_UNUSED;
+/*
+ * Takes back the earliest posted receive with this context: 0 and an
+ * FI_ECANCELED completion, or -FI_ENOENT when none is (or no longer) posted.
+ */
+int tagrv_engine_cancel(struct tagrv_engine *engine, void *context);
+
+/* Moves everything; returns events handled. */
+int tagrv_engine_progress(struct tagrv_engine *engine);
+
+/* The address table calls these for each engine that uses it. */
+void tagrv_engine_av_inserted(struct tagrv_engine *engine, fi_addr_t fi_addr,
+			      const struct tagrv_addr *addr);
+void tagrv_engine_av_removed(struct tagrv_engine *engine, fi_addr_t fi_addr);
+struct tagrv_engine *tagrv_engine_from_av_node(struct tagrv_list *node);
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The engine's inside, shared by the files of proto/ only.
+ */
+#ifndef TAGRV_PROTO_ENGINE_PRIV_H
+#define TAGRV_PROTO_ENGINE_PRIV_H
+
+#include "core/list.h"
+#include "core/log.h"
+#include "core/pool.h"
+#include "match/match.h"
+#include "proto/engine.h"
+#include "proto/op.h"
+#include "proto/peer.h"
+#include "proto/wire.h"
+#include "proto/wireup.h"
+
+/* An unexpected message; payload behind it in a buffer of a size class. */
+struct tagrv_umsg {
+	struct tagrv_pool_node node;
+	struct tagrv_match_msg *msg;
+	struct tagrv_peer *peer;
+	bool	rndv;
+	uint16_t pkt_flags;
+	uint32_t op;		/* sender's handle */
+	uint64_t data;
+	size_t	len;		/* payload, or of the whole message */
+	void	*payload;	/* eager, NULL when empty */
+	uint8_t	payload_class;
+	struct tagrv_remote remote;	/* rendezvous */
+};
+
+/* Payload of an unexpected message or an inject: node, then bytes. */
+struct tagrv_buf {
+	struct tagrv_pool_node node;
+	char	bytes[];
+};
+
+#define TAGRV_BUF_CLASSES	4
+
+struct tagrv_claim;
+
+struct tagrv_engine {
+	struct tagrv_dom *dom;
+	struct tagrv_list dom_node;
+	struct tagrv_list av_node;
+	struct tagrv_engine_attr attr;
+	struct tagrv_engine_sinks sinks;
+	struct tagrv_sink sink;		/* ours, given to the transports */
+	struct tagrv_xport *xport;	/* NULL: messages to self only */
+	struct tagrv_xport *loop;
+	struct tagrv_wireup_ep *wep;
+	struct tagrv_addr name;
+	bool	enabled;
+	int	fatal;			/* -FI_E* once the device is lost */
+	size_t	min_multi_recv;
+
+	struct tagrv_match *match;
+	struct tagrv_pool ops;
+	struct tagrv_pool umsgs;
+	struct tagrv_pool ctls;
+	struct tagrv_pool bufs[TAGRV_BUF_CLASSES];
+	size_t	buf_size[TAGRV_BUF_CLASSES];
+	struct tagrv_claim *claims;	/* by context */
+
+	struct tagrv_avtab *av;
+	struct tagrv_peer **by_addr;	/* by fi_addr, filled on first use */
+	size_t	by_addr_cnt;
+	struct tagrv_peer **peers;	/* by id */
+	size_t	peer_cnt, peer_cap;
+	void	*peer_index;		/* uthash by address */
+	struct tagrv_list busy;		/* READY peers with work to send */
+	struct tagrv_list lanes;
+	struct tagrv_list gone;		/* lanes whose peer hung up */
+
+	struct {
+		uint64_t bad_packets;	/* refused: malformed, out of order */
+		uint64_t lost_injects;	/* injects that failed after return */
+		uint64_t unexpected;
+		uint64_t eager_tx, eager_rx, rndv_tx, rndv_rx;
+	} stats;
+};
+
+struct tagrv_buf *tagrv_engine_buf_get(struct tagrv_engine *engine, size_t len,
+				       uint8_t *class);
+void tagrv_engine_buf_put(struct tagrv_engine *engine, void *bytes,
+			  uint8_t class);
+
+/* engine.c: set-up of the parts that open.c puts together. */
+void tagrv_engine_init_pools(struct tagrv_engine *engine);
+void tagrv_engine_fini_pools(struct tagrv_engine *engine);
+void tagrv_engine_init_sink(struct tagrv_engine *engine);
+
+/* engine.c: counts and says once that a peer sent something senseless. */
+void tagrv_engine_bad_packet(struct tagrv_engine *engine,
+			     struct tagrv_peer *peer, const char *what);
+
+/* event.c: what the wireup thread found out. */
+void tagrv_engine_wireup_event(struct tagrv_engine *engine,
+			       const struct tagrv_wireup_event *event);
+/* A lane to ourselves over the loop transport. */
+int tagrv_engine_connect_self(struct tagrv_peer *peer) TAGRV_WARN_UNUSED;
+
+/* eager.c */
+int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
+		     uint32_t handle, struct tagrv_done *done)
+	TAGRV_WARN_UNUSED;
+void tagrv_eager_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			const void *payload, size_t len);
+
+/* rndv_read.c */
+int tagrv_rndv_send(struct tagrv_op *op) TAGRV_WARN_UNUSED;
+void tagrv_rndv_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+		       const void *body, size_t len);
+/* A matched receive pulls its data. */
+void tagrv_rndv_pull(struct tagrv_op *op);
+/* Posts more reads. 0: all posted, -FI_EAGAIN: no room now. */
+int tagrv_rndv_serve(struct tagrv_op *op);
+void tagrv_rndv_fin_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr);
+
+/* send.c: sends a queued op; -FI_EAGAIN leaves it as it is. */
+int tagrv_send_op(struct tagrv_op *op) TAGRV_WARN_UNUSED;
+
+/* recv.c: hands a message to a matched receive. */
+void tagrv_recv_eager(struct tagrv_op *op, struct tagrv_peer *peer,
+		      const struct tagrv_hdr *hdr, const void *payload,
+		      size_t len);
+void tagrv_recv_rndv(struct tagrv_op *op, struct tagrv_peer *peer,
+		     const struct tagrv_hdr *hdr,
+		     const struct tagrv_remote *remote);
+void tagrv_recv_multi_check(struct tagrv_op *parent);
+
+/* unexp.c */
+int tagrv_unexp_keep(struct tagrv_peer *peer, struct tagrv_match_msg *msg,
+		     const struct tagrv_hdr *hdr, const void *payload,
+		     size_t len, const struct tagrv_remote *remote)
+	TAGRV_WARN_UNUSED;
+void tagrv_unexp_free(struct tagrv_engine *engine, struct tagrv_umsg *umsg);
+/* Gives a kept message to a receive and frees it. */
+void tagrv_unexp_deliver(struct tagrv_engine *engine, struct tagrv_umsg *umsg,
+			 struct tagrv_op *op);
+/* Drops it; the sender is told that it was taken. */
+void tagrv_unexp_discard(struct tagrv_engine *engine, struct tagrv_umsg *umsg);
+/* Rendezvous requests of a connection that is gone can never be served. */
+void tagrv_unexp_forget_rndv(struct tagrv_peer *peer);
+/* FI_PEEK and FI_CLAIM. */
+ssize_t tagrv_unexp_peek(struct tagrv_engine *engine,
+			 const struct tagrv_recv_req *req, uint32_t peer_id);
+ssize_t tagrv_unexp_claimed(struct tagrv_engine *engine,
+			    const struct tagrv_recv_req *req,
+			    struct tagrv_umsg **umsg);
+void tagrv_unexp_free_claims(struct tagrv_engine *engine);
+
+#endif

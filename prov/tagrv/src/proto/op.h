@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * One send or receive from submit to its one completion.
+ *
+ *   send                                      receive
+ *   QUEUED --------- packet taken             POSTED ---- eager arrived --> end
+ *     |     |             |      \               |
+ *     |     v (eager)     v       v (RTS, ack)    v (RTS matched)
+ *     |   end at        WIRE     FIN_WAIT       READING -- all gets done --> end,
+ *     |   INJECT level    | CQE     | FIN          |                        FIN sent
+ *     v                   v         v              v
+ *    end with error on link failure: each state has one list or one callback
+ *    that ends it, so nothing can end twice:
+ *      QUEUED    peer->pending              POSTED    the matching engine
+ *      WIRE      op->done of the transport  READING   op->inflight and
+ *      FIN_WAIT  peer->waiting                        peer->readers
+ */
+#ifndef TAGRV_PROTO_OP_H
+#define TAGRV_PROTO_OP_H
+
+#include <stdbool.h>
+#include <sys/uio.h>
+
+#include "core/list.h"
+#include "core/pool.h"
+#include "match/match.h"
+#include "proto/engine.h"
+#include "proto/wire.h"
+#include "xport/xport.h"
+
+struct tagrv_lane;
+struct tagrv_peer;
+
+enum tagrv_op_state {
+	TAGRV_OP_QUEUED,	/* send: on peer->pending */
+	TAGRV_OP_WIRE,		/* send: the transport will call done */
+	TAGRV_OP_FIN_WAIT,	/* send: on peer->waiting until FIN */
+	TAGRV_OP_POSTED,	/* receive: in the matching engine */
+	TAGRV_OP_READING,	/* receive: gets in flight or to be posted */
+};
+
+/* What an RTS said, checked. */
+struct tagrv_remote {
+	uint64_t len;
+	uint32_t op;		/* the sender's handle, for FIN */
+	uint8_t	seg_cnt;
+	uint8_t	key_len;
+	struct tagrv_rts_seg seg[TAGRV_IOV_MAX];	/* host byte order */
+};
+
+struct tagrv_op {
+	struct tagrv_pool_node node;	/* handle: what peers echo in FIN */
+	uint8_t	state;		/* enum tagrv_op_state */
+	uint8_t	space;
+	uint8_t	iov_cnt;
+	uint8_t	own_mem;	/* bit i: mem[i] was registered for this op */
+	bool	no_context;	/* inject: nobody is told */
+	bool	multi;		/* receive: FI_MULTI_RECV buffer */
+	struct tagrv_list link;
+	struct tagrv_done done;
+	struct tagrv_engine *engine;
+	struct tagrv_peer *peer;	/* receives: of the message */
+	void	*context;
+	uint64_t flags;		/* of the request */
+	uint64_t tag;		/* receives: of the message once matched */
+	uint64_t data;
+	size_t	len;		/* send: bytes; receive: of the message */
+	size_t	room;		/* receive: bytes of the buffer */
+	int	status;		/* first error */
+	struct iovec iov[TAGRV_IOV_MAX];
+	struct tagrv_mem *mem[TAGRV_IOV_MAX];
+	void	*bounce;	/* send: our copy of an injected payload */
+
+	/* receives */
+	tagrv_match_id match_id;
+	uint16_t pkt_flags;	/* of the message */
+	struct tagrv_op *parent;	/* multi-recv buffer this is a slice of */
+	size_t	used;		/* multi-recv: bytes handed out */
+	uint32_t slices;	/* multi-recv: reads into it going on */
+	bool	retired;	/* multi-recv: no longer posted */
+
+	/* rendezvous by read, receiver */
+	struct tagrv_remote remote;
+	struct tagrv_lane *lane;	/* the connection the RTS came by */
+	size_t	want;		/* bytes to read: min(len, room) */
+	size_t	next;		/* bytes asked for so far */
+	uint32_t inflight;	/* gets whose outcome is open */
+};
+
+/* Flags of a completion: FI_SEND or FI_RECV with FI_TAGGED or FI_MSG. */
+uint64_t tagrv_op_comp_flags(uint8_t space, bool send);
+
+/*
+ * Ends a send: releases what it holds, counts, writes the completion if one is
+ * due, and frees the op. status: 0 or -FI_E*. The op is on no list.
+ */
+void tagrv_op_send_end(struct tagrv_op *op, int status);
+
+/* Ends a receive whose message was len bytes. Truncation is found here. */
+void tagrv_op_recv_end(struct tagrv_op *op, int status);
+
+/* Writes the success completion of a send that never needed an op. */
+void tagrv_op_send_report(struct tagrv_engine *engine,
+			  const struct tagrv_send_req *req);
+
+/*
+ * Registers what of the op's first 'bytes' is not registered yet.
+ * 0 or -FI_E*; what was registered is released by the end functions.
+ */
+int tagrv_op_register(struct tagrv_op *op, struct tagrv_device *dev,
+		      size_t bytes, bool remote) TAGRV_WARN_UNUSED;
+void tagrv_op_deregister(struct tagrv_op *op);
+
+#endif

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Life of an engine: open, enable, close, and its view of the address table.
+ *
+ * Close, in this order: refuse new work; progress until peers have what was
+ * accepted and the acks they wait for, within close_timeout; say goodbye to
+ * peers (they see an orderly end, not a death); end links; free.
+ */
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+
+#include "proto/engine_priv.h"
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t) ts.tv_sec * 1000 + (uint64_t) ts.tv_nsec / 1000000;
+}
+
+static int watch_xport(struct tagrv_dom *dom, struct tagrv_xport *xport)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int fd = xport->ops->wait_fd(xport);
+
+	if (fd < 0)
+		return 0;
+	return epoll_ctl(dom->wait_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+static int open_xports(struct tagrv_engine *engine)
+{
+	struct tagrv_dom *dom = engine->dom;
+	int ret;
+
+	ret = dom->loop->ops->xport_open(dom->loop, &dom->params, &engine->sink,
+					 &engine->loop);
+	if (ret || !dom->dev)
+		return ret;
+	ret = dom->dev->ops->xport_open(dom->dev, &dom->params, &engine->sink,
+					&engine->xport);
+	if (ret)
+		return ret;
+	return watch_xport(dom, engine->xport);
+}
+
+static void close_xports(struct tagrv_engine *engine)
+{
+	if (engine->xport)
+		engine->xport->ops->xport_close(engine->xport);
+	if (engine->loop)
+		engine->loop->ops->xport_close(engine->loop);
+}
+
+int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *attr,
+		      struct tagrv_engine **engine)
+{
+	struct tagrv_engine *e = calloc(1, sizeof(*e));
+	int ret;
+
+	if (!e)
+		return -FI_ENOMEM;
+	e->dom = dom;
+	e->attr = *attr;
+	e->name = attr->src;
+	e->min_multi_recv = 64;
+	tagrv_list_init(&e->busy);
+	tagrv_list_init(&e->lanes);
+	tagrv_list_init(&e->gone);
+	tagrv_list_init(&e->av_node);
+	tagrv_engine_init_sink(e);
+	tagrv_engine_init_pools(e);
+	ret = tagrv_match_create(0, 0, &e->match);
+	if (ret)
+		goto free_engine;
+	ret = open_xports(e);
+	if (ret)
+		goto close_parts;
+	tagrv_lock_acquire(&dom->lock);
+	tagrv_list_push_tail(&dom->engines, &e->dom_node);
+	tagrv_lock_release(&dom->lock);
+	*engine = e;
+	return 0;
+
+close_parts:
+	close_xports(e);
+	tagrv_match_destroy(e->match);
+free_engine:
+	tagrv_engine_fini_pools(e);
+	free(e);
+	return ret;
+}
+
+void tagrv_engine_set_av(struct tagrv_engine *engine, struct tagrv_avtab *av)
+{
+	engine->av = av;
+	tagrv_list_push_tail(&av->engines, &engine->av_node);
+}
+
+void tagrv_engine_set_sinks(struct tagrv_engine *engine,
+			    const struct tagrv_engine_sinks *sinks)
+{
+	engine->sinks = *sinks;
+}
+
+void tagrv_engine_set_min_multi_recv(struct tagrv_engine *engine, size_t bytes)
+{
+	engine->min_multi_recv = bytes;
+}
+
+static void kick(void *arg)
+{
+	tagrv_dom_kick(arg);
+}
+
+static void device_event(void *arg)
+{
+	struct tagrv_device *dev = arg;
+
+	dev->ops->dev_event(dev);
+}
+
+/* The thread starts with the first endpoint that needs it. */
+static int need_wireup(struct tagrv_dom *dom)
+{
+	int ret, fd;
+
+	if (dom->wireup)
+		return 0;
+	ret = tagrv_wireup_create(&dom->wireup);
+	if (ret || !dom->dev)
+		return ret;
+	fd = dom->dev->ops->dev_event_fd(dom->dev);
+	if (fd < 0)
+		return 0;
+	return tagrv_wireup_watch(dom->wireup, fd, device_event, dom->dev);
+}
+
+int tagrv_engine_enable(struct tagrv_engine *engine)
+{
+	struct tagrv_dom *dom = engine->dom;
+	struct tagrv_wireup_attr attr = {
+		.addr = engine->attr.src,
+		.xport = engine->xport,
+		.connect_timeout = dom->params.connect_timeout,
+		.kick = kick,
+		.kick_arg = dom,
+	};
+	struct tagrv_wireup_ep *wep;
+	int ret;
+
+	tagrv_lock_acquire(&dom->lock);
+	ret = need_wireup(dom);
+	tagrv_lock_release(&dom->lock);
+	if (ret)
+		return ret;
+	ret = tagrv_wireup_listen(dom->wireup, &attr, &wep);
+	if (ret)
+		return ret;
+	tagrv_lock_acquire(&dom->lock);
+	engine->wep = wep;
+	tagrv_wireup_name(wep, &engine->name);
+	engine->enabled = true;
+	tagrv_lock_release(&dom->lock);
+	return 0;
+}
+
+void tagrv_engine_name(const struct tagrv_engine *engine,
+		       struct tagrv_addr *addr)
+{
+	*addr = engine->name;
+}
+
+/* ---- close ---- */
+
+/* Sends that the application was told are done, but that have not left. */
+static bool owes_peer(const struct tagrv_peer *peer)
+{
+	const struct tagrv_list *node;
+
+	if (tagrv_list_empty(&peer->pending))
+		return peer->lane && !tagrv_list_empty(&peer->ctl);
+	if (peer->lane)
+		return true;
+	tagrv_list_for_each(&peer->pending, node) {
+		const struct tagrv_op *op =
+			tagrv_container_of(node, struct tagrv_op, link);
+
+		if (op->no_context || (op->flags & FI_INJECT))
+			return true;
+	}
+	return false;
+}
+
+static bool is_quiet(struct tagrv_engine *engine)
+{
+	for (size_t i = 0; i < engine->peer_cnt; i++)
+		if (owes_peer(engine->peers[i]))
+			return false;
+	if (engine->loop->ops->outstanding(engine->loop))
+		return false;
+	if (!engine->xport || engine->fatal)
+		return true;
+	engine->xport->ops->flush(engine->xport);
+	return !engine->xport->ops->outstanding(engine->xport);
+}
+
+static bool has_no_lanes(struct tagrv_engine *engine)
+{
+	return tagrv_list_empty(&engine->lanes);
+}
+
+/* Progresses until the condition holds or 'ms' have passed. */
+static bool progress_until(struct tagrv_engine *engine,
+			   bool (*holds)(struct tagrv_engine *), uint64_t ms)
+{
+	struct tagrv_dom *dom = engine->dom;
+	uint64_t end = now_ms() + ms;
+	bool ok;
+
+	do {
+		int events;
+
+		tagrv_lock_acquire(&dom->lock);
+		events = tagrv_engine_progress(engine);
+		ok = holds(engine);
+		if (!ok && !events)
+			events = tagrv_dom_arm(dom);
+		tagrv_lock_release(&dom->lock);
+		if (!ok && !events)
+			tagrv_dom_sleep(dom, -1, 10);
+	} while (!ok && now_ms() < end);
+	return ok;
+}
+
+static void close_lanes(struct tagrv_engine *engine)
+{
+	struct tagrv_list *node, *tmp;
+
+	/* Nobody is told any more: the queues may be gone. */
+	engine->sinks = (struct tagrv_engine_sinks) { 0 };
+	tagrv_list_for_each_safe(&engine->lanes, node, tmp)
+		tagrv_lane_fail(tagrv_container_of(node, struct tagrv_lane,
+						   node), -FI_ECANCELED, false);
+}
+
+static void say_goodbye(struct tagrv_engine *engine)
+{
+	struct tagrv_wireup_ep *wep = engine->wep;
+	struct tagrv_dom *dom = engine->dom;
+
+	if (!wep)
+		return;
+	/* Connections that came up meanwhile are dropped with the queue. */
+	tagrv_lock_acquire(&dom->lock);
+	engine->wep = NULL;
+	tagrv_lock_release(&dom->lock);
+	tagrv_wireup_unlisten(wep);
+}
+
+void tagrv_engine_close(struct tagrv_engine *engine)
+{
+	struct tagrv_dom *dom = engine->dom;
+	char addr[TAGRV_ADDR_STRLEN];
+
+	if (engine->enabled &&
+	    !progress_until(engine, is_quiet,
+			    (uint64_t) dom->params.close_timeout * 1000))
+		tagrv_warn("endpoint %s closed with messages that no peer took "
+			   "within FI_TAGRV_CLOSE_TIMEOUT (%d s)\n",
+			   tagrv_addr_str(&engine->name, addr, sizeof(addr)),
+			   dom->params.close_timeout);
+	tagrv_lock_acquire(&dom->lock);
+	engine->enabled = false;
+	tagrv_lock_release(&dom->lock);
+	say_goodbye(engine);
+	tagrv_lock_acquire(&dom->lock);
+	close_lanes(engine);
+	tagrv_lock_release(&dom->lock);
+	if (!progress_until(engine, has_no_lanes, 3000))
+		tagrv_warn("device %s does not give back its work: closed by "
+			   "force\n", dom->dev ? dom->dev->name : "loop");
+	tagrv_lock_acquire(&dom->lock);
+	tagrv_list_remove(&engine->dom_node);
+	tagrv_list_remove(&engine->av_node);
+	tagrv_lock_release(&dom->lock);
+	tagrv_unexp_free_claims(engine);
+	close_xports(engine);
+	tagrv_match_destroy(engine->match);
+	tagrv_peer_destroy_all(engine);
+	tagrv_engine_fini_pools(engine);
+	free(engine);
+}
+
+/* ---- address table ---- */
+
+struct tagrv_engine *tagrv_engine_from_av_node(struct tagrv_list *node)
+{
+	return tagrv_container_of(node, struct tagrv_engine, av_node);
+}
+
+void tagrv_engine_av_inserted(struct tagrv_engine *engine, fi_addr_t fi_addr,
+			      const struct tagrv_addr *addr)
+{
+	struct tagrv_peer *peer = tagrv_peer_find(engine, addr);
+
+	/* A peer that spoke first gets its name now. */
+	if (peer && peer->fi_addr == FI_ADDR_NOTAVAIL)
+		peer->fi_addr = fi_addr;
+}
+
+void tagrv_engine_av_removed(struct tagrv_engine *engine, fi_addr_t fi_addr)
+{
+	struct tagrv_peer *peer;
+
+	if (fi_addr >= engine->by_addr_cnt || !engine->by_addr[fi_addr]) {
+		/* Never used for a call, but perhaps reported as a source. */
+		for (size_t i = 0; i < engine->peer_cnt; i++)
+			if (engine->peers[i]->fi_addr == fi_addr)
+				engine->peers[i]->fi_addr = FI_ADDR_NOTAVAIL;
+		return;
+	}
+	peer = engine->by_addr[fi_addr];
+	engine->by_addr[fi_addr] = NULL;
+	/* The same address may have another row. */
+	if (peer->fi_addr == fi_addr)
+		peer->fi_addr = tagrv_avtab_find(engine->av, &peer->addr);
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Peers and lanes: see peer.h.
+ */
+#include "proto/peer.h"
+
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#include "proto/engine_priv.h"
+
+/* A peer with its place in the engine's index by address. */
+struct indexed_peer {
+	struct tagrv_peer peer;
+	UT_hash_handle hh;
+};
+
+static void init_peer(struct tagrv_peer *peer, struct tagrv_engine *engine,
+		      const struct tagrv_addr *addr)
+{
+	peer->engine = engine;
+	peer->addr = *addr;
+	peer->state = TAGRV_PEER_IDLE;
+	peer->eager_limit = engine->dom->params.eager_max;
+	peer->fi_addr = engine->av ? tagrv_avtab_find(engine->av, addr) :
+				     FI_ADDR_NOTAVAIL;
+	tagrv_list_init(&peer->pending);
+	tagrv_list_init(&peer->waiting);
+	tagrv_list_init(&peer->readers);
+	tagrv_list_init(&peer->ctl);
+	tagrv_list_init(&peer->busy_node);
+}
+
+static int number_peer(struct tagrv_engine *engine, struct tagrv_peer *peer)
+{
+	if (engine->peer_cnt == engine->peer_cap) {
+		size_t cap = TAGRV_MAX(engine->peer_cap * 2, (size_t) 16);
+		struct tagrv_peer **peers =
+			realloc(engine->peers, cap * sizeof(*peers));
+
+		if (!peers)
+			return -FI_ENOMEM;
+		engine->peers = peers;
+		engine->peer_cap = cap;
+	}
+	peer->id = (uint32_t) engine->peer_cnt;
+	engine->peers[engine->peer_cnt++] = peer;
+	return 0;
+}
+
+struct tagrv_peer *tagrv_peer_find(const struct tagrv_engine *engine,
+				   const struct tagrv_addr *addr)
+{
+	struct indexed_peer *index = engine->peer_index, *found;
+
+	HASH_FIND(hh, index, addr, sizeof(*addr), found);
+	return found ? &found->peer : NULL;
+}
+
+struct tagrv_peer *tagrv_peer_get(struct tagrv_engine *engine,
+				  const struct tagrv_addr *addr)
+{
+	struct indexed_peer *index = engine->peer_index, *found;
+
+	HASH_FIND(hh, index, addr, sizeof(*addr), found);
+	if (found)
+		return &found->peer;
+	found = calloc(1, sizeof(*found));
+	if (!found)
+		return NULL;
+	init_peer(&found->peer, engine, addr);
+	HASH_ADD(hh, index, peer.addr, sizeof(*addr), found);
+	if (!found->hh.tbl || number_peer(engine, &found->peer)) {
+		if (found->hh.tbl)
+			HASH_DEL(index, found);
+		engine->peer_index = index;
+		free(found);
+		return NULL;
+	}
+	engine->peer_index = index;
+	return &found->peer;
+}
+
+static TAGRV_COLD struct tagrv_peer *resolve(struct tagrv_engine *engine,
+					     fi_addr_t fi_addr)
+{
+	const struct tagrv_addr *addr;
+	struct tagrv_peer *peer;
+
+	addr = engine->av ? tagrv_avtab_lookup(engine->av, fi_addr) : NULL;
+	if (!addr)
+		return NULL;
+	if (fi_addr >= engine->by_addr_cnt) {
+		size_t cnt = TAGRV_MAX((size_t) fi_addr + 1,
+				       engine->by_addr_cnt * 2);
+		struct tagrv_peer **map = realloc(engine->by_addr,
+						  cnt * sizeof(*map));
+
+		if (!map)
+			return NULL;
+		memset(map + engine->by_addr_cnt, 0,
+		       (cnt - engine->by_addr_cnt) * sizeof(*map));
+		engine->by_addr = map;
+		engine->by_addr_cnt = cnt;
+	}
+	peer = tagrv_peer_get(engine, addr);
+	engine->by_addr[fi_addr] = peer;
+	return peer;
+}
+
+struct tagrv_peer *tagrv_peer_of(struct tagrv_engine *engine, fi_addr_t fi_addr)
+{
+	if (TAGRV_LIKELY(fi_addr < engine->by_addr_cnt &&
+			 engine->by_addr[fi_addr]))
+		return engine->by_addr[fi_addr];
+	return resolve(engine, fi_addr);
+}
+
+void tagrv_peer_destroy_all(struct tagrv_engine *engine)
+{
+	struct indexed_peer *index = engine->peer_index, *p, *tmp;
+
+	HASH_ITER(hh, index, p, tmp) {
+		HASH_DEL(index, p);
+		free(p);
+	}
+	engine->peer_index = NULL;
+	free(engine->peers);
+	free(engine->by_addr);
+	engine->peers = NULL;
+	engine->by_addr = NULL;
+	engine->peer_cnt = 0;
+	engine->by_addr_cnt = 0;
+}
+
+void tagrv_peer_set_busy(struct tagrv_peer *peer)
+{
+	if (!tagrv_list_linked(&peer->busy_node))
+		tagrv_list_push_tail(&peer->engine->busy, &peer->busy_node);
+}
+
+/* ---- sending what waits ---- */
+
+static int send_fin(struct tagrv_peer *peer, uint32_t op, uint32_t status)
+{
+	struct tagrv_link *link = peer->lane->link;
+	struct tagrv_hdr hdr = {
+		.opcode = TAGRV_PKT_FIN,
+		.op = htole32(op),
+		.data = htole64(status),
+	};
+	struct iovec iov = { &hdr, sizeof(hdr) };
+
+	return link->xport->ops->send(link, &iov, 1, TAGRV_SEND_CTRL, NULL);
+}
+
+void tagrv_peer_fin(struct tagrv_peer *peer, uint32_t op, int status)
+{
+	struct tagrv_engine *engine = peer->engine;
+	struct tagrv_ctl *ctl;
+
+	if (!peer->lane)
+		return;		/* the operation ended with the connection */
+	if (peer->state == TAGRV_PEER_READY && tagrv_list_empty(&peer->ctl) &&
+	    send_fin(peer, op, (uint32_t) -status) != -FI_EAGAIN)
+		return;
+	ctl = tagrv_pool_get(&engine->ctls);
+	if (!ctl) {
+		/* Without its FIN the peer would wait for ever. */
+		tagrv_warn("no memory for a FIN: the connection is given up\n");
+		tagrv_lane_fail(peer->lane, -FI_ENOMEM, true);
+		return;
+	}
+	ctl->op = op;
+	ctl->status = (uint32_t) -status;
+	tagrv_list_push_tail(&peer->ctl, &ctl->link);
+	if (peer->state == TAGRV_PEER_READY)
+		tagrv_peer_set_busy(peer);
+}
+
+static int serve_ctl(struct tagrv_peer *peer)
+{
+	struct tagrv_list *node;
+
+	while ((node = tagrv_list_first(&peer->ctl))) {
+		struct tagrv_ctl *ctl =
+			tagrv_container_of(node, struct tagrv_ctl, link);
+
+		if (send_fin(peer, ctl->op, ctl->status))
+			return -FI_EAGAIN;
+		tagrv_list_remove(node);
+		tagrv_pool_put(&peer->engine->ctls, ctl);
+	}
+	return 0;
+}
+
+static int serve_pending(struct tagrv_peer *peer)
+{
+	struct tagrv_list *node;
+
+	while ((node = tagrv_list_first(&peer->pending))) {
+		struct tagrv_op *op =
+			tagrv_container_of(node, struct tagrv_op, link);
+		int ret = tagrv_send_op(op);
+
+		if (!ret)
+			continue;
+		if (ret == -FI_EAGAIN || ret == -FI_ENOTCONN)
+			return -FI_EAGAIN;
+		tagrv_list_remove(node);
+		tagrv_op_send_end(op, ret);
+	}
+	return 0;
+}
+
+static int serve_readers(struct tagrv_peer *peer)
+{
+	struct tagrv_list *node;
+
+	while ((node = tagrv_list_first(&peer->readers))) {
+		struct tagrv_op *op =
+			tagrv_container_of(node, struct tagrv_op, link);
+
+		if (tagrv_rndv_serve(op))
+			return -FI_EAGAIN;
+	}
+	return 0;
+}
+
+void tagrv_peer_serve(struct tagrv_peer *peer)
+{
+	int blocked;
+
+	if (peer->state != TAGRV_PEER_READY)
+		return;
+	blocked = serve_ctl(peer);
+	/* Reads have slots of their own: one queue never blocks the other. */
+	blocked |= serve_readers(peer);
+	blocked |= serve_pending(peer);
+	if (!blocked && tagrv_list_linked(&peer->busy_node))
+		tagrv_list_remove(&peer->busy_node);
+}
+
+void tagrv_peer_want(struct tagrv_peer *peer)
+{
+	struct tagrv_engine *engine = peer->engine;
+	int ret;
+
+	if (peer->state != TAGRV_PEER_IDLE)
+		return;
+	peer->self = tagrv_addr_equal(&peer->addr, &engine->name);
+	if (peer->self) {
+		ret = tagrv_engine_connect_self(peer);
+	} else if (engine->fatal) {
+		ret = engine->fatal;
+	} else if (!engine->xport) {
+		ret = -FI_EHOSTUNREACH;
+	} else {
+		ret = tagrv_wireup_connect(engine->wep, &peer->addr);
+		if (!ret)
+			peer->state = TAGRV_PEER_CONNECTING;
+	}
+	if (ret)
+		tagrv_peer_fail_pending(peer, ret);
+}
+
+/* ---- failure ---- */
+
+void tagrv_peer_fail_pending(struct tagrv_peer *peer, int status)
+{
+	struct tagrv_list *node;
+
+	while ((node = tagrv_list_pop(&peer->pending)))
+		tagrv_op_send_end(tagrv_container_of(node, struct tagrv_op,
+						     link), status);
+}
+
+static void fail_waiting(struct tagrv_peer *peer, int status)
+{
+	struct tagrv_list *node;
+
+	while ((node = tagrv_list_pop(&peer->waiting)))
+		tagrv_op_send_end(tagrv_container_of(node, struct tagrv_op,
+						     link), status);
+}
+
+/* Reads in flight end by their callbacks; the rest ends here. */
+static void fail_readers(struct tagrv_peer *peer, int status)
+{
+	struct tagrv_list *node;
+
+	while ((node = tagrv_list_pop(&peer->readers))) {
+		struct tagrv_op *op =
+			tagrv_container_of(node, struct tagrv_op, link);
+
+		if (!op->status)
+			op->status = status;
+		if (!op->inflight)
+			tagrv_op_recv_end(op, op->status);
+	}
+}
+
+static void drop_ctl(struct tagrv_peer *peer)
+{
+	struct tagrv_list *node;
+
+	while ((node = tagrv_list_pop(&peer->ctl)))
+		tagrv_pool_put(&peer->engine->ctls,
+			       tagrv_container_of(node, struct tagrv_ctl, link));
+}
+
+static void fail_peer(struct tagrv_peer *peer, struct tagrv_lane *lane,
+		      int status, bool tell)
+{
+	struct tagrv_engine *engine = peer->engine;
+
+	peer->lane = NULL;
+	peer->state = TAGRV_PEER_IDLE;
+	peer->tx_seq = 0;
+	peer->rx_seq = 0;
+	tagrv_list_remove(&peer->busy_node);
+	if (tell && engine->wep && !peer->self)
+		tagrv_wireup_drop(engine->wep, &peer->addr, lane->epoch);
+	tagrv_unexp_forget_rndv(peer);
+	drop_ctl(peer);
+	fail_waiting(peer, status);
+	fail_readers(peer, status);
+	tagrv_peer_fail_pending(peer, status);
+}
+
+void tagrv_lane_fail(struct tagrv_lane *lane, int status, bool tell)
+{
+	struct tagrv_peer *peer = lane->peer;
+
+	if (lane->closing)
+		return;
+	lane->closing = true;
+	tagrv_list_remove(&lane->gone_node);
+	lane->peer = NULL;
+	if (peer && peer->lane == lane)
+		fail_peer(peer, lane, status, tell);
+	/* Frees the lane, now or when everything outstanding has ended. */
+	lane->link->xport->ops->link_close(lane->link);
+}

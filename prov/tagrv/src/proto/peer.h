@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * A remote endpoint, known by the address of its listener.
+ *
+ *        send wanted         UP                    SENDABLE
+ *   IDLE -----------> CONNECTING --> BOUND (receive only) --> READY
+ *     ^  <--- FAILED -----|             |                       |
+ *     '-------------------+-- GONE, link error: lane_fail ------'
+ *
+ * A lane is one life of the connection. It outlives the peer's interest in it
+ * until the transport reports the link closed, so a new lane can come up while
+ * the old one drains.
+ */
+#ifndef TAGRV_PROTO_PEER_H
+#define TAGRV_PROTO_PEER_H
+
+#include <rdma/fi_domain.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/addr.h"
+#include "core/list.h"
+#include "core/pool.h"
+#include "proto/wireup.h"
+
+struct tagrv_engine;
+struct tagrv_op;
+struct tagrv_peer;
+
+enum tagrv_peer_state {
+	TAGRV_PEER_IDLE,	/* no connection, none wanted */
+	TAGRV_PEER_CONNECTING,	/* asked wireup for one */
+	TAGRV_PEER_BOUND,	/* may receive; sends wait for SENDABLE */
+	TAGRV_PEER_READY,
+};
+
+struct tagrv_lane {
+	struct tagrv_list node;		/* engine->lanes */
+	struct tagrv_list gone_node;	/* engine->gone */
+	struct tagrv_peer *peer;	/* NULL once replaced or failed */
+	struct tagrv_link *link;
+	uint32_t epoch;
+	int	gone_status;
+	bool	closing;		/* link_close was called */
+};
+
+/* A FIN that found no room. */
+struct tagrv_ctl {
+	struct tagrv_pool_node node;
+	struct tagrv_list link;		/* peer->ctl */
+	uint32_t op;
+	uint32_t status;
+};
+
+struct tagrv_peer {
+	uint32_t id;			/* index in engine->peers, for match */
+	uint8_t	state;
+	bool	self;
+	fi_addr_t fi_addr;		/* FI_ADDR_NOTAVAIL: not in the table */
+	struct tagrv_engine *engine;
+	struct tagrv_lane *lane;
+	uint8_t	uuid[TAGRV_UUID_LEN];
+	size_t	eager_limit;		/* payload bytes of one packet */
+	uint32_t tx_seq, rx_seq;
+	struct tagrv_list pending;	/* ops in submit order */
+	struct tagrv_list waiting;	/* ops sent, FIN outstanding */
+	struct tagrv_list readers;	/* receives with reads to post */
+	struct tagrv_list ctl;
+	struct tagrv_list busy_node;	/* engine->busy */
+	struct tagrv_addr addr;
+	void	*hh;			/* engine's index by address */
+};
+
+/* Finds or creates. NULL: out of memory. */
+struct tagrv_peer *tagrv_peer_get(struct tagrv_engine *engine,
+				  const struct tagrv_addr *addr);
+/* NULL: no such peer yet. */
+struct tagrv_peer *tagrv_peer_find(const struct tagrv_engine *engine,
+				   const struct tagrv_addr *addr);
+/* The peer an fi_addr stands for; NULL when the table has no such row. */
+struct tagrv_peer *tagrv_peer_of(struct tagrv_engine *engine, fi_addr_t fi_addr);
+void tagrv_peer_destroy_all(struct tagrv_engine *engine);
+
+/* Makes the peer be served by progress. */
+void tagrv_peer_set_busy(struct tagrv_peer *peer);
+/* Sends what waits: control first, then messages in order, then reads. */
+void tagrv_peer_serve(struct tagrv_peer *peer);
+/* Asks wireup for a connection when there is none. */
+void tagrv_peer_want(struct tagrv_peer *peer);
+
+/* FIN for the peer's operation 'op'; queued when there is no room. */
+void tagrv_peer_fin(struct tagrv_peer *peer, uint32_t op, int status);
+
+/*
+ * The lane is of no use: ends everything that depends on it with 'status' and
+ * closes the link. tell: the wireup thread does not know yet.
+ */
+void tagrv_lane_fail(struct tagrv_lane *lane, int status, bool tell);
+/* Ends operations that wait for a connection which will not come. */
+void tagrv_peer_fail_pending(struct tagrv_peer *peer, int status);
+
+#endif

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Receives: posting, delivery into the buffer, multi-receive buffers, cancel.
+ *
+ * A multi-receive buffer stays posted ('keep') while min_multi_recv bytes are
+ * left. Each message becomes a slice, packed behind the one before. The buffer
+ * is released by one entry that carries FI_MULTI_RECV alone, after the last
+ * slice was reported.
+ */
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+#include <string.h>
+
+#include "core/iov.h"
+#include "proto/engine_priv.h"
+
+static void ack_match(struct tagrv_peer *peer, uint16_t pkt_flags,
+		      uint32_t handle)
+{
+	if (handle && (pkt_flags & (TAGRV_PKT_ACK_MATCH |
+				    TAGRV_PKT_ACK_DELIVERY)))
+		tagrv_peer_fin(peer, handle, 0);
+}
+
+static void set_message(struct tagrv_op *op, struct tagrv_peer *peer,
+			const struct tagrv_hdr *hdr, size_t len)
+{
+	op->peer = peer;
+	op->tag = hdr->tag;
+	op->data = hdr->data;
+	op->pkt_flags = hdr->flags;
+	op->len = len;
+}
+
+/* Retires a buffer that is too full to stay posted. */
+static void multi_use(struct tagrv_op *parent, size_t bytes)
+{
+	struct tagrv_engine *engine = parent->engine;
+	void *cookie;
+
+	parent->used += bytes;
+	if (parent->room - parent->used >= engine->min_multi_recv &&
+	    parent->room > parent->used)
+		return;
+	parent->retired = true;
+	/* While unexpected messages fill it, it was never queued. */
+	if (parent->match_id &&
+	    tagrv_match_cancel(engine->match, parent->match_id, &cookie))
+		assert(!"a kept receive is queued until retired");
+}
+
+void tagrv_recv_multi_check(struct tagrv_op *parent)
+{
+	struct tagrv_engine *engine = parent->engine;
+	struct tagrv_comp comp = {
+		.context = parent->context,
+		.flags = FI_MULTI_RECV,
+		.src = FI_ADDR_NOTAVAIL,
+	};
+
+	if (!parent->retired || parent->slices)
+		return;
+	if (engine->sinks.rx_cq)
+		tagrv_compq_push(engine->sinks.rx_cq, &comp);
+	tagrv_pool_put(&engine->ops, parent);
+}
+
+/* A receive of its own for one message into the parent's next free bytes. */
+static struct tagrv_op *slice_get(struct tagrv_op *parent, size_t len)
+{
+	struct tagrv_op *op = tagrv_pool_get(&parent->engine->ops);
+	size_t room = TAGRV_MIN(len, parent->room - parent->used);
+
+	if (!op)
+		return NULL;
+	op->state = TAGRV_OP_POSTED;
+	op->space = parent->space;
+	op->multi = false;
+	op->own_mem = 0;
+	op->engine = parent->engine;
+	op->flags = parent->flags;
+	op->parent = parent;
+	op->room = room;
+	op->iov_cnt = 1;
+	op->iov[0].iov_base = (char *) parent->iov[0].iov_base + parent->used;
+	op->iov[0].iov_len = room;
+	op->mem[0] = parent->mem[0];
+	tagrv_list_init(&op->link);
+	parent->slices++;
+	return op;
+}
+
+/* The receive a message of len bytes goes to; NULL: out of memory. */
+static struct tagrv_op *receiver(struct tagrv_op *op, size_t len)
+{
+	struct tagrv_op *slice;
+
+	if (!op->multi)
+		return op;
+	slice = slice_get(op, len);
+	if (slice)
+		multi_use(op, slice->room);
+	return slice;
+}
+
+/* No op for a slice: the message is lost, and the buffer says so. */
+static void slice_lost(struct tagrv_op *parent, uint64_t tag)
+{
+	struct tagrv_engine *engine = parent->engine;
+	struct tagrv_comp comp = {
+		.context = parent->context,
+		.flags = tagrv_op_comp_flags(parent->space, false),
+		.tag = tag,
+		.src = FI_ADDR_NOTAVAIL,
+		.err = FI_ENOMEM,
+	};
+
+	if (engine->sinks.rx_cq)
+		tagrv_compq_push(engine->sinks.rx_cq, &comp);
+}
+
+void tagrv_recv_eager(struct tagrv_op *target, struct tagrv_peer *peer,
+		      const struct tagrv_hdr *hdr, const void *payload,
+		      size_t len)
+{
+	struct tagrv_op *op = receiver(target, len);
+
+	ack_match(peer, hdr->flags, hdr->op);
+	if (TAGRV_UNLIKELY(!op)) {
+		slice_lost(target, hdr->tag);
+		return;
+	}
+	set_message(op, peer, hdr, len);
+	tagrv_iov_scatter(op->iov, op->iov_cnt, payload,
+			  TAGRV_MIN(len, op->room));
+	tagrv_op_recv_end(op, 0);
+}
+
+void tagrv_recv_rndv(struct tagrv_op *target, struct tagrv_peer *peer,
+		     const struct tagrv_hdr *hdr,
+		     const struct tagrv_remote *remote)
+{
+	struct tagrv_op *op = receiver(target, remote->len);
+
+	if (TAGRV_UNLIKELY(!op)) {
+		tagrv_peer_fin(peer, remote->op, -FI_ENOMEM);
+		slice_lost(target, hdr->tag);
+		return;
+	}
+	set_message(op, peer, hdr, remote->len);
+	op->remote = *remote;
+	tagrv_rndv_pull(op);
+}
+
+static void fill_op(struct tagrv_op *op, struct tagrv_engine *engine,
+		    const struct tagrv_recv_req *req)
+{
+	op->state = TAGRV_OP_POSTED;
+	op->space = req->space;
+	op->iov_cnt = (uint8_t) req->iov_cnt;
+	op->own_mem = 0;
+	op->no_context = false;
+	op->multi = req->flags & FI_MULTI_RECV && req->iov_cnt == 1;
+	op->engine = engine;
+	op->peer = NULL;
+	op->context = req->context;
+	op->flags = req->flags;
+	op->tag = req->tag;
+	op->data = 0;
+	op->len = 0;
+	op->pkt_flags = 0;
+	op->room = 0;
+	op->parent = NULL;
+	op->match_id = 0;
+	op->used = 0;
+	op->slices = 0;
+	op->retired = false;
+	for (size_t i = 0; i < req->iov_cnt; i++) {
+		op->iov[i] = req->iov[i];
+		op->mem[i] = req->mem ? req->mem[i] : NULL;
+		op->room += req->iov[i].iov_len;
+	}
+	tagrv_list_init(&op->link);
+}
+
+static int post(struct tagrv_op *op, const struct tagrv_match_want *want)
+{
+	struct tagrv_engine *engine = op->engine;
+	struct tagrv_match_msg *msg;
+	int ret;
+
+	/*
+	 * Messages that are here already fill the buffer first. The slice
+	 * count is held up, so that the last of them does not release it.
+	 */
+	op->slices++;
+	while (op->multi && !op->retired &&
+	       (msg = tagrv_match_claim(engine->match, want)))
+		tagrv_unexp_deliver(engine, msg->user, op);
+	op->slices--;
+	if (op->retired) {
+		tagrv_recv_multi_check(op);
+		return 0;
+	}
+	ret = tagrv_match_post(engine->match, want, op, &op->match_id, &msg);
+	if (ret == 1) {
+		tagrv_unexp_deliver(engine, msg->user, op);
+		ret = 0;
+	}
+	return ret;
+}
+
+/* FI_CLAIM: the message that a peek with this context took aside. */
+static ssize_t receive_claimed(struct tagrv_engine *engine,
+			       const struct tagrv_recv_req *req)
+{
+	struct tagrv_umsg *umsg;
+	struct tagrv_op *op;
+	ssize_t ret;
+
+	op = tagrv_pool_get(&engine->ops);
+	if (!op)
+		return -FI_EAGAIN;
+	ret = tagrv_unexp_claimed(engine, req, &umsg);
+	if (ret || !umsg) {
+		tagrv_pool_put(&engine->ops, op);
+		return ret;
+	}
+	fill_op(op, engine, req);
+	op->multi = false;
+	tagrv_unexp_deliver(engine, umsg, op);
+	return 0;
+}
+
+ssize_t tagrv_engine_recv(struct tagrv_engine *engine,
+			  const struct tagrv_recv_req *req)
+{
+	struct tagrv_match_want want = {
+		.tag = req->tag,
+		.ignore = req->ignore,
+		.peer = TAGRV_MATCH_ANY,
+		.space = req->space,
+	};
+	struct tagrv_peer *peer;
+	struct tagrv_op *op;
+	ssize_t ret;
+
+	if (TAGRV_UNLIKELY(!engine->enabled))
+		return -FI_EOPBADSTATE;
+	if (req->flags & FI_CLAIM && !(req->flags & FI_PEEK))
+		return receive_claimed(engine, req);
+	if (engine->attr.directed_recv && req->src != FI_ADDR_UNSPEC) {
+		peer = tagrv_peer_of(engine, req->src);
+		if (TAGRV_UNLIKELY(!peer))
+			return -FI_EINVAL;
+		want.peer = peer->id;
+	}
+	if (req->flags & FI_PEEK)
+		return tagrv_unexp_peek(engine, req, want.peer);
+	op = tagrv_pool_get(&engine->ops);
+	if (TAGRV_UNLIKELY(!op))
+		return -FI_EAGAIN;
+	fill_op(op, engine, req);
+	want.keep = op->multi;
+	ret = post(op, &want);
+	if (TAGRV_UNLIKELY(ret))
+		tagrv_pool_put(&engine->ops, op);
+	return ret;
+}
+
+static bool has_context(void *cookie, void *arg)
+{
+	return ((struct tagrv_op *) cookie)->context == arg;
+}
+
+int tagrv_engine_cancel(struct tagrv_engine *engine, void *context)
+{
+	tagrv_match_id id = tagrv_match_find(engine->match, has_context,
+					     context);
+	struct tagrv_op *op;
+	void *cookie;
+
+	if (!id || tagrv_match_cancel(engine->match, id, &cookie))
+		return -FI_ENOENT;
+	op = cookie;
+	if (op->multi && op->slices) {
+		/* Reads into it are under way: released when they end. */
+		op->retired = true;
+		return 0;
+	}
+	op->len = 0;
+	tagrv_op_recv_end(op, -FI_ECANCELED);
+	return 0;
+}

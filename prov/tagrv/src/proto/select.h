@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Choice of the protocol of one send: a pure function of facts.
+ */
+#ifndef TAGRV_PROTO_SELECT_H
+#define TAGRV_PROTO_SELECT_H
+
+#include <stddef.h>
+
+enum tagrv_proto {
+	TAGRV_PROTO_EAGER,	/* envelope and payload in one packet */
+	TAGRV_PROTO_RNDV_READ,	/* RTS, the receiver reads, FIN */
+	TAGRV_PROTO_CNT,
+};
+
+struct tagrv_select_in {
+	size_t	len;		/* payload bytes */
+	size_t	eager_limit;	/* of this link: both sides' packet sizes */
+};
+
+/* why: optional, gets a constant text for humans. */
+enum tagrv_proto tagrv_select(const struct tagrv_select_in *in,
+			      const char **why);
+
+const char *tagrv_proto_name(enum tagrv_proto proto);
+
+#endif

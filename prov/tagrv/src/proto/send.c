@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Sends: from the request to a packet, at once where possible.
+ *
+ * Fast path: connected, nothing queued before it, fits one packet, and no
+ * later event has to be awaited: one transport send, no op. Everything else
+ * gets an op on the peer's pending queue, which keeps the order of submits.
+ */
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+#include <string.h>
+
+#include "core/iov.h"
+#include "proto/engine_priv.h"
+#include "proto/select.h"
+
+#define NEEDS_ACK	(FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
+#define NEEDS_OP	(NEEDS_ACK | FI_TRANSMIT_COMPLETE)
+
+static void wire_done(struct tagrv_done *done, int status)
+{
+	struct tagrv_op *op = tagrv_container_of(done, struct tagrv_op, done);
+
+	tagrv_op_send_end(op, status);
+}
+
+static int send_eager_op(struct tagrv_op *op)
+{
+	struct tagrv_send_req req = {
+		.iov = op->iov,
+		.iov_cnt = op->iov_cnt,
+		.tag = op->tag,
+		.data = op->data,
+		.flags = op->flags,
+		.space = op->space,
+	};
+	bool ack = op->flags & NEEDS_ACK;
+	bool wire = !ack && (op->flags & FI_TRANSMIT_COMPLETE);
+	int ret;
+
+	ret = tagrv_eager_send(op->peer, &req, ack ? op->node.handle : 0,
+			       wire ? &op->done : NULL);
+	if (ret)
+		return ret;
+	tagrv_list_remove(&op->link);
+	if (ack) {
+		op->state = TAGRV_OP_FIN_WAIT;
+		tagrv_list_push_tail(&op->peer->waiting, &op->link);
+	} else if (wire) {
+		op->state = TAGRV_OP_WIRE;
+	} else {
+		tagrv_op_send_end(op, 0);
+	}
+	return 0;
+}
+
+int tagrv_send_op(struct tagrv_op *op)
+{
+	struct tagrv_select_in in = {
+		.len = op->len,
+		.eager_limit = op->peer->eager_limit,
+	};
+	int ret;
+
+	if (tagrv_select(&in, NULL) == TAGRV_PROTO_EAGER)
+		return send_eager_op(op);
+	ret = tagrv_rndv_send(op);
+	if (ret)
+		return ret;
+	tagrv_list_remove(&op->link);
+	op->state = TAGRV_OP_FIN_WAIT;
+	tagrv_list_push_tail(&op->peer->waiting, &op->link);
+	return 0;
+}
+
+/* A buffer that the caller may reuse on return is copied now. */
+static int copy_injected(struct tagrv_op *op, const struct tagrv_send_req *req)
+{
+	uint8_t class = TAGRV_BUF_CLASSES - 2;
+	struct tagrv_buf *buf;
+
+	if (!op->len)
+		return 0;
+	buf = tagrv_engine_buf_get(op->engine, TAGRV_INJECT_MAX, &class);
+	if (!buf)
+		return -FI_EAGAIN;
+	tagrv_iov_gather(buf->bytes, req->iov, req->iov_cnt);
+	op->bounce = buf->bytes;
+	op->iov[0] = (struct iovec) { buf->bytes, op->len };
+	op->iov_cnt = 1;
+	return 0;
+}
+
+static void fill_op(struct tagrv_op *op, struct tagrv_engine *engine,
+		    struct tagrv_peer *peer, const struct tagrv_send_req *req)
+{
+	op->state = TAGRV_OP_QUEUED;
+	op->space = req->space;
+	op->iov_cnt = (uint8_t) req->iov_cnt;
+	op->own_mem = 0;
+	op->no_context = req->no_context;
+	op->done.fn = wire_done;
+	op->engine = engine;
+	op->peer = peer;
+	op->context = req->context;
+	op->flags = req->flags;
+	op->tag = req->tag;
+	op->data = req->data;
+	op->bounce = NULL;
+	op->len = 0;
+	for (size_t i = 0; i < req->iov_cnt; i++) {
+		op->iov[i] = req->iov[i];
+		op->mem[i] = req->mem ? req->mem[i] : NULL;
+		op->len += req->iov[i].iov_len;
+	}
+	tagrv_list_init(&op->link);
+}
+
+static ssize_t send_queued(struct tagrv_engine *engine, struct tagrv_peer *peer,
+			   const struct tagrv_send_req *req)
+{
+	struct tagrv_op *op = tagrv_pool_get(&engine->ops);
+	int ret;
+
+	if (TAGRV_UNLIKELY(!op))
+		return -FI_EAGAIN;
+	fill_op(op, engine, peer, req);
+	if (req->no_context || (req->flags & FI_INJECT)) {
+		ret = copy_injected(op, req);
+		if (ret) {
+			tagrv_pool_put(&engine->ops, op);
+			return ret;
+		}
+	}
+	tagrv_list_push_tail(&peer->pending, &op->link);
+	if (peer->state == TAGRV_PEER_READY) {
+		tagrv_peer_set_busy(peer);
+		/* Behind others it waits for its turn in progress. */
+		if (op->link.prev == &peer->pending)
+			tagrv_peer_serve(peer);
+	} else {
+		tagrv_peer_want(peer);
+	}
+	return 0;
+}
+
+/*
+ * No room: finished sends are reaped here, because a caller may repeat this
+ * call for ever without reading a queue.
+ */
+static void reap(struct tagrv_engine *engine, struct tagrv_peer *peer)
+{
+	struct tagrv_xport *xport = peer->lane ? peer->lane->link->xport :
+						 engine->xport;
+
+	if (xport)
+		xport->ops->reap(xport);
+}
+
+static ssize_t try_fast(struct tagrv_engine *engine, struct tagrv_peer *peer,
+			const struct tagrv_send_req *req)
+{
+	int ret;
+
+	if (peer->state != TAGRV_PEER_READY ||
+	    !tagrv_list_empty(&peer->pending))
+		return -FI_EAGAIN;
+	ret = tagrv_eager_send(peer, req, 0, NULL);
+	if (!ret)
+		tagrv_op_send_report(engine, req);
+	return ret;
+}
+
+ssize_t tagrv_engine_send(struct tagrv_engine *engine,
+			  const struct tagrv_send_req *req)
+{
+	size_t len = tagrv_iov_len(req->iov, req->iov_cnt);
+	struct tagrv_peer *peer;
+	ssize_t ret;
+
+	if (TAGRV_UNLIKELY(!engine->enabled))
+		return -FI_EOPBADSTATE;
+	if (TAGRV_UNLIKELY(len > TAGRV_MAX_MSG))
+		return -FI_EMSGSIZE;
+	peer = tagrv_peer_of(engine, req->dest);
+	if (TAGRV_UNLIKELY(!peer))
+		return -FI_EINVAL;
+	if (len <= peer->eager_limit && !(req->flags & NEEDS_OP)) {
+		ret = try_fast(engine, peer, req);
+		if (TAGRV_LIKELY(!ret))
+			return 0;
+		if (ret != -FI_EAGAIN && ret != -FI_ENOTCONN)
+			return ret;
+	}
+	ret = send_queued(engine, peer, req);
+	if (ret == -FI_EAGAIN) {
+		reap(engine, peer);
+		/* What was queued before goes first. */
+		if (tagrv_list_linked(&peer->busy_node))
+			tagrv_peer_serve(peer);
+		ret = send_queued(engine, peer, req);
+	}
+	return ret;
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Unexpected messages: keeping, delivering, peek, claim, discard.
+ *
+ * The transport's buffer goes back at once: a payload is copied into a buffer
+ * of the smallest class that holds it, so a flood of small messages costs what
+ * the messages weigh and never starves the receive queue.
+ */
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#include "proto/engine_priv.h"
+
+/* A message that FI_PEEK | FI_CLAIM set aside for the owner of a context. */
+struct tagrv_claim {
+	void	*context;
+	struct tagrv_umsg *umsg;
+	UT_hash_handle hh;
+};
+
+int tagrv_unexp_keep(struct tagrv_peer *peer, struct tagrv_match_msg *msg,
+		     const struct tagrv_hdr *hdr, const void *payload,
+		     size_t len, const struct tagrv_remote *remote)
+{
+	struct tagrv_engine *engine = peer->engine;
+	struct tagrv_umsg *umsg = tagrv_pool_get(&engine->umsgs);
+	struct tagrv_buf *buf = NULL;
+
+	if (umsg && len)
+		buf = tagrv_engine_buf_get(engine, len, &umsg->payload_class);
+	if (!umsg || (len && !buf)) {
+		if (umsg)
+			tagrv_pool_put(&engine->umsgs, umsg);
+		tagrv_match_take(engine->match, msg);
+		tagrv_match_release(engine->match, msg);
+		tagrv_warn("no memory to keep an unexpected message: post "
+			   "receives earlier or lower the number of senders\n");
+		return -FI_ENOMEM;
+	}
+	umsg->msg = msg;
+	umsg->peer = peer;
+	umsg->rndv = remote != NULL;
+	umsg->pkt_flags = hdr->flags;
+	umsg->op = hdr->op;
+	umsg->data = hdr->data;
+	umsg->len = len;
+	umsg->payload = NULL;
+	if (buf)
+		umsg->payload = memcpy(buf->bytes, payload, len);
+	if (remote) {
+		umsg->remote = *remote;
+		umsg->len = remote->len;
+	}
+	msg->user = umsg;
+	engine->stats.unexpected++;
+	if (!remote && hdr->op && (hdr->flags & TAGRV_PKT_ACK_DELIVERY)) {
+		tagrv_peer_fin(peer, hdr->op, 0);
+		umsg->op = 0;
+	}
+	return 0;
+}
+
+void tagrv_unexp_free(struct tagrv_engine *engine, struct tagrv_umsg *umsg)
+{
+	if (umsg->payload)
+		tagrv_engine_buf_put(engine, umsg->payload,
+				     umsg->payload_class);
+	tagrv_match_release(engine->match, umsg->msg);
+	tagrv_pool_put(&engine->umsgs, umsg);
+}
+
+static void make_header(const struct tagrv_umsg *umsg, struct tagrv_hdr *hdr)
+{
+	*hdr = (struct tagrv_hdr) {
+		.op = umsg->op,
+		.tag = umsg->msg->tag,
+		.flags = umsg->pkt_flags,
+		.data = umsg->data,
+	};
+}
+
+void tagrv_unexp_deliver(struct tagrv_engine *engine, struct tagrv_umsg *umsg,
+			 struct tagrv_op *op)
+{
+	struct tagrv_hdr hdr;
+
+	make_header(umsg, &hdr);
+	if (umsg->rndv)
+		tagrv_recv_rndv(op, umsg->peer, &hdr, &umsg->remote);
+	else
+		tagrv_recv_eager(op, umsg->peer, &hdr, umsg->payload, umsg->len);
+	tagrv_unexp_free(engine, umsg);
+}
+
+void tagrv_unexp_discard(struct tagrv_engine *engine, struct tagrv_umsg *umsg)
+{
+	uint16_t acks = TAGRV_PKT_ACK_MATCH | TAGRV_PKT_ACK_DELIVERY;
+
+	if (umsg->op && (umsg->rndv || (umsg->pkt_flags & acks)))
+		tagrv_peer_fin(umsg->peer, umsg->op, 0);
+	tagrv_unexp_free(engine, umsg);
+}
+
+static bool forget_rndv(struct tagrv_match_msg *msg, void *arg)
+{
+	struct tagrv_umsg *umsg = msg->user;
+	struct tagrv_engine *engine = arg;
+
+	if (!umsg->rndv) {
+		umsg->op = 0;	/* nobody waits for its ack any more */
+		return false;
+	}
+	tagrv_pool_put(&engine->umsgs, umsg);
+	return true;
+}
+
+void tagrv_unexp_forget_rndv(struct tagrv_peer *peer)
+{
+	struct tagrv_engine *engine = peer->engine;
+	struct tagrv_claim *claim;
+
+	tagrv_match_drain_unexpected(engine->match, peer->id, forget_rndv,
+				     engine);
+	/* A claimed one is known to the application: claiming it will fail. */
+	for (claim = engine->claims; claim; claim = claim->hh.next)
+		if (claim->umsg->peer == peer)
+			claim->umsg->op = 0;
+}
+
+/* The answer to a peek, claim or discard: what message it is about. */
+static void report(struct tagrv_engine *engine, const struct tagrv_recv_req *req,
+		   const struct tagrv_umsg *umsg, int err)
+{
+	struct tagrv_comp comp = {
+		.context = req->context,
+		.flags = tagrv_op_comp_flags(req->space, false),
+		.tag = req->tag,
+		.src = FI_ADDR_NOTAVAIL,
+		.err = err,
+	};
+
+	if (umsg) {
+		comp.len = umsg->len;
+		comp.tag = umsg->msg->tag;
+		if (umsg->pkt_flags & TAGRV_PKT_DATA) {
+			comp.flags |= FI_REMOTE_CQ_DATA;
+			comp.data = umsg->data;
+		}
+		if (engine->attr.source)
+			comp.src = umsg->peer->fi_addr;
+	}
+	if (engine->sinks.rx_cq)
+		tagrv_compq_push(engine->sinks.rx_cq, &comp);
+}
+
+static int set_aside(struct tagrv_engine *engine, void *context,
+		     struct tagrv_umsg *umsg)
+{
+	struct tagrv_claim *claim, *old;
+
+	HASH_FIND_PTR(engine->claims, &context, old);
+	if (old)
+		return -FI_EBUSY;
+	claim = calloc(1, sizeof(*claim));
+	if (!claim)
+		return -FI_ENOMEM;
+	claim->context = context;
+	claim->umsg = umsg;
+	HASH_ADD_PTR(engine->claims, context, claim);
+	if (!claim->hh.tbl) {
+		free(claim);
+		return -FI_ENOMEM;
+	}
+	return 0;
+}
+
+ssize_t tagrv_unexp_peek(struct tagrv_engine *engine,
+			 const struct tagrv_recv_req *req, uint32_t peer_id)
+{
+	struct tagrv_match_want want = {
+		.tag = req->tag,
+		.ignore = req->ignore,
+		.peer = peer_id,
+		.space = req->space,
+	};
+	struct tagrv_match_msg *msg;
+	int ret;
+
+	msg = tagrv_match_peek(engine->match, &want);
+	if (!msg) {
+		/* It may be in a queue of the device: look once. */
+		tagrv_engine_progress(engine);
+		msg = tagrv_match_peek(engine->match, &want);
+	}
+	if (!msg) {
+		report(engine, req, NULL, FI_ENOMSG);
+		return 0;
+	}
+	if (req->flags & FI_CLAIM) {
+		ret = set_aside(engine, req->context, msg->user);
+		if (ret)
+			return ret;
+		tagrv_match_take(engine->match, msg);
+	}
+	report(engine, req, msg->user, 0);
+	if ((req->flags & (FI_DISCARD | FI_CLAIM)) == FI_DISCARD) {
+		tagrv_match_take(engine->match, msg);
+		tagrv_unexp_discard(engine, msg->user);
+	}
+	return 0;
+}
+
+/*
+ * *umsg is NULL when the request is answered already: nothing was claimed with
+ * this context, its sender is gone, or it was to be discarded.
+ */
+ssize_t tagrv_unexp_claimed(struct tagrv_engine *engine,
+			    const struct tagrv_recv_req *req,
+			    struct tagrv_umsg **umsg)
+{
+	void *context = req->context;
+	struct tagrv_claim *claim;
+	struct tagrv_umsg *found;
+
+	*umsg = NULL;
+	HASH_FIND_PTR(engine->claims, &context, claim);
+	if (!claim) {
+		report(engine, req, NULL, FI_ENOMSG);
+		return 0;
+	}
+	found = claim->umsg;
+	HASH_DEL(engine->claims, claim);
+	free(claim);
+	if (req->flags & FI_DISCARD) {
+		report(engine, req, found, 0);
+		tagrv_unexp_discard(engine, found);
+	} else if (found->rndv && !found->op) {
+		report(engine, req, found, FI_ECONNRESET);
+		tagrv_unexp_free(engine, found);
+	} else {
+		*umsg = found;
+	}
+	return 0;
+}
+
+void tagrv_unexp_free_claims(struct tagrv_engine *engine)
+{
+	struct tagrv_claim *claim, *tmp;
+
+	HASH_ITER(hh, engine->claims, claim, tmp) {
+		HASH_DEL(engine->claims, claim);
+		tagrv_unexp_free(engine, claim->umsg);
+		free(claim);
+	}
+}

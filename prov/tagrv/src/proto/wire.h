@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Packet layouts, version 1. Described in docs/wire_protocol.md, section 1.
+ *
+ * The first 16 bytes have the shape that tag-matching hardware parses: opcode,
+ * three zero bytes, 32 bits of context, big-endian tag. All other fields are
+ * little-endian. A header and 8 bytes of payload fit the 44 inline bytes of
+ * one 64-byte work request.
+ */
+#ifndef TAGRV_PROTO_WIRE_H
+#define TAGRV_PROTO_WIRE_H
+
+#include <assert.h>
+#include <endian.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "xport/xport.h"
+
+/* Section 1.1. Values 0..3 mean to tag-matching hardware what they mean here. */
+enum tagrv_opcode {
+	TAGRV_PKT_RTS	= 1,	/* rendezvous request */
+	TAGRV_PKT_FIN	= 2,	/* an operation of yours is finished */
+	TAGRV_PKT_EAGER	= 3,	/* envelope and payload */
+};
+
+enum tagrv_pkt_flags {
+	TAGRV_PKT_TAGGED	= 1 << 0,	/* else FI_MSG space */
+	TAGRV_PKT_DATA		= 1 << 1,	/* hdr.data is immediate data */
+	TAGRV_PKT_ACK_DELIVERY	= 1 << 2,	/* FIN when taken in */
+	TAGRV_PKT_ACK_MATCH	= 1 << 3,	/* FIN when matched */
+	TAGRV_PKT_FLAGS		= (1 << 4) - 1,
+};
+
+/* Section 1.2: starts every packet. */
+struct tagrv_hdr {
+	uint8_t	opcode;
+	uint8_t	zero[3];
+	uint32_t op;		/* RTS, EAGER: sender's handle, 0 when no FIN
+				 * is wanted; FIN: the handle it ends */
+	uint64_t tag;		/* big-endian */
+	uint16_t flags;
+	uint16_t credit;	/* 0 in version 1 */
+	uint32_t seq;		/* EAGER, RTS: number of the envelope */
+	uint64_t data;		/* immediate data; FIN: FI_E* status or 0 */
+};
+static_assert(sizeof(struct tagrv_hdr) == 32, "eager header is 32 bytes");
+static_assert(offsetof(struct tagrv_hdr, tag) == 8, "tag where hardware looks");
+
+/* Section 1.3: follows the header of an RTS; seg_cnt segments follow it. */
+struct tagrv_rts {
+	uint64_t len;		/* bytes of the whole message */
+	uint8_t	seg_cnt;	/* 1..TAGRV_IOV_MAX */
+	uint8_t	key_len;	/* bytes used of each key */
+	uint8_t	zero[6];
+};
+static_assert(sizeof(struct tagrv_rts) == 16, "fixed part of an RTS");
+
+struct tagrv_rts_seg {
+	uint64_t addr;
+	uint64_t len;
+	uint8_t	key[TAGRV_KEY_MAX];
+};
+static_assert(sizeof(struct tagrv_rts_seg) == 32, "segment of an RTS");
+
+/* Largest control packet: what a receive buffer holds beyond the payload. */
+#define TAGRV_RTS_MAX	(sizeof(struct tagrv_hdr) + sizeof(struct tagrv_rts) + \
+			 TAGRV_IOV_MAX * sizeof(struct tagrv_rts_seg))
+static_assert(TAGRV_RTS_MAX <= 192, "packets are eager_max + 192 bytes");
+
+#endif

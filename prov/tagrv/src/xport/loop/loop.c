@@ -1,0 +1,595 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Messages of an endpoint to itself: the smallest complete transport. Read it
+ * beside xport.h; everything a transport must do happens here in one file.
+ *
+ * A send copies its packet into a ring of fixed slots. Nothing is delivered
+ * inside send, so a receiver never runs under its own sender:
+ *
+ *        head              sent               tail
+ *   ------+------------------+------------------+------
+ *    free | sent, the packet | done callback    | free
+ *         | waits for        | not run yet      |
+ *         | progress         |                  |
+ *
+ *   send      fills the slot at 'tail'
+ *   reap      runs done callbacks from 'sent' on: the "peer's device" has it
+ *   progress  does that, then hands packets from 'head' on to the sink
+ *
+ * Gets are memcpys, made in progress and piece by piece so that a large one
+ * does not hold up packets. Their source must be registered: the key is looked
+ * up for every piece, as a device would for every packet.
+ *
+ * A link is bound to its own blob, and there may be several.
+ */
+#include "xport/xport.h"
+
+#include <pthread.h>
+#include <rdma/fi_errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/iov.h"
+#include "core/log.h"
+#include "xport/stubs.h"
+
+#define NAME		"loop"
+#define MAX_SLOTS	256u		/* packets queued */
+#define MAX_BYTES	(4u << 20)	/* bytes of all slots together */
+#define CTRL_SLOTS	16u		/* of them kept back for control */
+#define GET_SLOTS	64u		/* gets queued, all links together */
+#define GET_PIECE	(256u << 10)	/* bytes copied in one progress */
+#define KEY_BUCKETS	64u
+#define BLOB_LEN	16u
+
+/* Owns the keys of the memory registered with it. */
+struct loop_device {
+	struct tagrv_device base;
+	pthread_mutex_t mutex;		/* guards the rest */
+	struct tagrv_list keys[KEY_BUCKETS];
+	uint64_t next_key;
+};
+
+struct loop_mem {
+	struct tagrv_mem base;
+	struct tagrv_list node;		/* in a bucket; alone if not remote */
+	uint64_t key;			/* never reused */
+};
+
+struct loop_link {
+	struct tagrv_link base;
+	struct tagrv_list node;		/* in xport->closing */
+	uint64_t id;
+	unsigned queued;		/* slots and gets that name this link */
+	bool	bound;
+	bool	closing;
+};
+
+/* One queued packet; its bytes are in xport->data at the same index. */
+struct slot {
+	struct loop_link *link;
+	struct tagrv_done *done;
+	size_t	len;
+};
+
+struct get {
+	struct loop_link *link;
+	struct tagrv_done *done;
+	void	*addr;
+	uint64_t raddr;
+	uint64_t key;
+	size_t	len;
+	size_t	copied;
+};
+
+/* Indices run freely and are masked on use. */
+struct loop_xport {
+	struct tagrv_xport base;
+	struct slot *slots;
+	char	*data;			/* slot_cnt packets of max_packet */
+	uint32_t slot_cnt;		/* a power of two */
+	uint32_t head, sent, tail;
+	struct get gets[GET_SLOTS];
+	uint32_t get_head, get_tail;
+	struct tagrv_list closing;
+	pthread_mutex_t mutex;		/* guards next_id */
+	uint64_t next_id;
+	bool	starved;		/* -FI_EAGAIN was given, room is due */
+	bool	reaping;		/* a done callback is running */
+};
+
+/* ---- device ---- */
+
+static int discover(const struct tagrv_params *params,
+		    struct tagrv_device_desc **descs, size_t *cnt, char *why,
+		    size_t why_len)
+{
+	struct tagrv_device_desc *desc = calloc(1, sizeof(*desc));
+
+	(void) params;
+	if (!desc) {
+		snprintf(why, why_len, "out of memory");
+		return -FI_ENOMEM;
+	}
+	snprintf(desc->name, sizeof(desc->name), NAME);
+	desc->usable = true;
+	desc->up = true;
+	desc->max_msg = SIZE_MAX >> 1;
+	desc->pci_domain = desc->pci_bus = -1;
+	desc->pci_dev = desc->pci_func = -1;
+	desc->numa_node = -1;
+	*descs = desc;
+	*cnt = 1;
+	return 0;
+}
+
+static int dev_open(const char *name, const struct tagrv_params *params,
+		    struct tagrv_device **dev)
+{
+	struct loop_device *loop;
+
+	(void) params;
+	if (strcmp(name, NAME))
+		return -FI_ENODEV;
+	loop = calloc(1, sizeof(*loop));
+	if (!loop)
+		return -FI_ENOMEM;
+	loop->base.ops = &tagrv_loop_ops;
+	loop->base.max_msg = SIZE_MAX >> 1;
+	snprintf(loop->base.name, sizeof(loop->base.name), NAME);
+	pthread_mutex_init(&loop->mutex, NULL);
+	for (size_t i = 0; i < KEY_BUCKETS; i++)
+		tagrv_list_init(&loop->keys[i]);
+	*dev = &loop->base;
+	return 0;
+}
+
+static void dev_close(struct tagrv_device *dev)
+{
+	struct loop_device *loop =
+		tagrv_container_of(dev, struct loop_device, base);
+
+	pthread_mutex_destroy(&loop->mutex);
+	free(loop);
+}
+
+/* ---- memory ---- */
+
+static int mem_reg(struct tagrv_device *dev, void *addr, size_t len,
+		   bool remote, struct tagrv_mem **mem)
+{
+	struct loop_device *loop =
+		tagrv_container_of(dev, struct loop_device, base);
+	struct loop_mem *m;
+
+	if (!len || (uintptr_t) addr > UINTPTR_MAX - len)
+		return -FI_EINVAL;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return -FI_ENOMEM;
+	m->base = (struct tagrv_mem) { .dev = dev, .addr = addr, .len = len };
+	tagrv_list_init(&m->node);
+	if (remote) {
+		pthread_mutex_lock(&loop->mutex);
+		m->key = ++loop->next_key;
+		tagrv_list_push_tail(&loop->keys[m->key % KEY_BUCKETS],
+				     &m->node);
+		pthread_mutex_unlock(&loop->mutex);
+	}
+	*mem = &m->base;
+	return 0;
+}
+
+static void mem_dereg(struct tagrv_mem *mem)
+{
+	struct loop_mem *m = tagrv_container_of(mem, struct loop_mem, base);
+	struct loop_device *loop =
+		tagrv_container_of(mem->dev, struct loop_device, base);
+
+	pthread_mutex_lock(&loop->mutex);
+	tagrv_list_remove(&m->node);
+	pthread_mutex_unlock(&loop->mutex);
+	free(m);
+}
+
+static size_t mem_key(const struct tagrv_mem *mem, void *key)
+{
+	const struct loop_mem *m =
+		(const struct loop_mem *) mem;	/* first member */
+
+	memcpy(key, &m->key, sizeof(m->key));
+	return sizeof(m->key);
+}
+
+/* True if 'key' stands for memory that covers the range. Under the mutex. */
+static bool key_covers(struct loop_device *loop, uint64_t key, uint64_t addr,
+		       size_t len)
+{
+	struct tagrv_list *pos;
+
+	tagrv_list_for_each(&loop->keys[key % KEY_BUCKETS], pos) {
+		struct loop_mem *m =
+			tagrv_container_of(pos, struct loop_mem, node);
+		uint64_t start = (uintptr_t) m->base.addr;
+
+		if (m->key == key)
+			return addr >= start && len <= m->base.len &&
+			       addr - start <= m->base.len - len;
+	}
+	return false;
+}
+
+/* ---- endpoint ---- */
+
+static struct loop_xport *to_xport(struct tagrv_xport *xport)
+{
+	return tagrv_container_of(xport, struct loop_xport, base);
+}
+
+static struct loop_link *to_link(struct tagrv_link *link)
+{
+	return tagrv_container_of(link, struct loop_link, base);
+}
+
+static struct tagrv_xport_attr attr_of(const struct tagrv_params *params)
+{
+	size_t max_packet = params->eager_max + 192;
+
+	return (struct tagrv_xport_attr) {
+		.caps = TAGRV_XPORT_GET,
+		.max_inline = max_packet,
+		.max_packet = max_packet,
+		.get_max = 1 << 30,
+		.get_depth = TAGRV_MIN(params->read_depth, (size_t) GET_SLOTS),
+		.latency = 0.1e-6,
+		.bandwidth = 8e9,
+		.overhead = 0.05e-6,
+		.reg_overhead = 0.05e-6,
+		.reg_growth = 0,
+	};
+}
+
+static int xport_open(struct tagrv_device *dev,
+		      const struct tagrv_params *params,
+		      struct tagrv_sink *sink, struct tagrv_xport **xport)
+{
+	struct loop_xport *xp = calloc(1, sizeof(*xp));
+
+	if (!xp)
+		return -FI_ENOMEM;
+	xp->base.ops = &tagrv_loop_ops;
+	xp->base.dev = dev;
+	xp->base.sink = sink;
+	xp->base.attr = attr_of(params);
+	xp->slot_cnt = MAX_SLOTS;
+	while (xp->slot_cnt > 2 * CTRL_SLOTS &&
+	       xp->slot_cnt * xp->base.attr.max_packet > MAX_BYTES)
+		xp->slot_cnt /= 2;
+	tagrv_list_init(&xp->closing);
+	pthread_mutex_init(&xp->mutex, NULL);
+	xp->slots = calloc(xp->slot_cnt, sizeof(*xp->slots));
+	xp->data = malloc(xp->slot_cnt * xp->base.attr.max_packet);
+	if (!xp->slots || !xp->data) {
+		tagrv_loop_ops.xport_close(&xp->base);
+		return -FI_ENOMEM;
+	}
+	*xport = &xp->base;
+	return 0;
+}
+
+static void xport_close(struct tagrv_xport *xport)
+{
+	struct loop_xport *xp = to_xport(xport);
+
+	while (!tagrv_list_empty(&xp->closing))
+		tagrv_loop_ops.progress(xport);
+	pthread_mutex_destroy(&xp->mutex);
+	free(xp->slots);
+	free(xp->data);
+	free(xp);
+}
+
+/* ---- links ---- */
+
+/* A blob names the endpoint and the link: bind accepts no other's. */
+static void blob_of(const struct loop_link *link, uint8_t blob[BLOB_LEN])
+{
+	uint64_t xport = (uintptr_t) link->base.xport;
+
+	memcpy(blob, &xport, sizeof(xport));
+	memcpy(blob + 8, &link->id, sizeof(link->id));
+}
+
+static int link_create(struct tagrv_xport *xport, void *blob, size_t *len,
+		       struct tagrv_link **link)
+{
+	struct loop_xport *xp = to_xport(xport);
+	struct loop_link *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return -FI_ENOMEM;
+	l->base.xport = xport;
+	tagrv_list_init(&l->node);
+	pthread_mutex_lock(&xp->mutex);
+	l->id = ++xp->next_id;
+	pthread_mutex_unlock(&xp->mutex);
+	blob_of(l, blob);
+	*len = BLOB_LEN;
+	*link = &l->base;
+	return 0;
+}
+
+static int link_bind(struct tagrv_link *link, const void *blob, size_t len)
+{
+	uint8_t own[BLOB_LEN];
+
+	blob_of(to_link(link), own);
+	if (len != sizeof(own) || memcmp(own, blob, sizeof(own)))
+		return -FI_EINVAL;
+	to_link(link)->bound = true;
+	return 0;
+}
+
+static void link_discard(struct tagrv_link *link)
+{
+	free(to_link(link));
+}
+
+static int link_attach(struct tagrv_link *link, void *ctx)
+{
+	link->ctx = ctx;
+	return to_link(link)->bound ? 0 : -FI_ENOTCONN;
+}
+
+/* What the link has queued is cancelled by progress, which then buries it. */
+static void link_close(struct tagrv_link *link)
+{
+	struct loop_link *l = to_link(link);
+
+	if (l->closing)
+		return;
+	l->closing = true;
+	tagrv_list_push_tail(&to_xport(link->xport)->closing, &l->node);
+}
+
+static unsigned bury(struct loop_xport *xp)
+{
+	struct tagrv_list *pos, *tmp;
+	unsigned events = 0;
+
+	tagrv_list_for_each_safe(&xp->closing, pos, tmp) {
+		struct loop_link *link =
+			tagrv_container_of(pos, struct loop_link, node);
+		void *ctx = link->base.ctx;
+
+		if (link->queued)
+			continue;
+		tagrv_list_remove(pos);
+		free(link);
+		xp->base.sink->link_closed(xp->base.sink, ctx);
+		events++;
+	}
+	return events;
+}
+
+/* ---- data path ---- */
+
+static struct slot *slot_at(struct loop_xport *xp, uint32_t i)
+{
+	return &xp->slots[i & (xp->slot_cnt - 1)];
+}
+
+static char *data_at(struct loop_xport *xp, uint32_t i)
+{
+	return xp->data + (i & (xp->slot_cnt - 1)) * xp->base.attr.max_packet;
+}
+
+static int send_packet(struct tagrv_link *link, const struct iovec *iov,
+		       size_t cnt, unsigned flags, struct tagrv_done *done)
+{
+	struct loop_xport *xp = to_xport(link->xport);
+	struct loop_link *l = to_link(link);
+	size_t len = tagrv_iov_len(iov, cnt);
+	uint32_t room = xp->slot_cnt;
+
+	if (l->closing || !l->bound)
+		return -FI_ENOTCONN;
+	if (len > xp->base.attr.max_packet)
+		return -FI_EMSGSIZE;
+	if (!(flags & TAGRV_SEND_CTRL))
+		room -= CTRL_SLOTS;
+	if (xp->tail - xp->head >= room) {
+		xp->starved = true;
+		return -FI_EAGAIN;
+	}
+	*slot_at(xp, xp->tail) = (struct slot) {
+		.link = l, .done = done, .len = len,
+	};
+	tagrv_iov_gather(data_at(xp, xp->tail), iov, cnt);
+	l->queued++;
+	xp->tail++;
+	return 0;
+}
+
+static int get(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
+	       uint64_t raddr, const void *key, size_t key_len, size_t len,
+	       struct tagrv_done *done)
+{
+	struct loop_xport *xp = to_xport(link->xport);
+	struct loop_link *l = to_link(link);
+	struct get *g = &xp->gets[xp->get_tail % GET_SLOTS];
+	uintptr_t offset = (uintptr_t) addr - (uintptr_t) mem->addr;
+
+	if (l->closing || !l->bound)
+		return -FI_ENOTCONN;
+	if (key_len != sizeof(g->key) || len > xp->base.attr.get_max ||
+	    (uintptr_t) addr < (uintptr_t) mem->addr || offset > mem->len ||
+	    len > mem->len - offset)
+		return -FI_EINVAL;
+	if (xp->get_tail - xp->get_head >= xp->base.attr.get_depth) {
+		xp->starved = true;
+		return -FI_EAGAIN;
+	}
+	*g = (struct get) {
+		.link = l, .done = done, .addr = addr, .raddr = raddr,
+		.len = len,
+	};
+	memcpy(&g->key, key, sizeof(g->key));
+	l->queued++;
+	xp->get_tail++;
+	return 0;
+}
+
+/* Runs the done callbacks of everything sent until now. */
+static int reap(struct tagrv_xport *xport)
+{
+	struct loop_xport *xp = to_xport(xport);
+	uint32_t end = xp->tail;
+	int events = 0;
+
+	if (xp->reaping)
+		return 0;
+	xp->reaping = true;
+	while (xp->sent != end) {
+		struct slot *slot = slot_at(xp, xp->sent++);
+		struct tagrv_done *done = slot->done;
+
+		slot->done = NULL;
+		if (done) {
+			done->fn(done, slot->link->closing ? -FI_ECANCELED : 0);
+			events++;
+		}
+	}
+	xp->reaping = false;
+	return events;
+}
+
+/*
+ * Hands over what was queued when the pass began: a receiver that answers
+ * every packet must not keep us here.
+ */
+static unsigned deliver(struct loop_xport *xp)
+{
+	struct tagrv_sink *sink = xp->base.sink;
+	uint32_t end = xp->sent;
+	unsigned events = 0;
+
+	while (xp->head != end) {
+		struct slot *slot = slot_at(xp, xp->head);
+		struct loop_link *link = slot->link;
+
+		if (!link->closing)
+			sink->packet(sink, link->base.ctx,
+				     data_at(xp, xp->head), slot->len);
+		link->queued--;
+		xp->head++;	/* the slot is free only now */
+		events++;
+	}
+	return events;
+}
+
+/*
+ * Copies one piece. 1: more to do; 0: complete; negative: failed. The mutex
+ * is held meanwhile, so that mem_dereg in another thread waits for us.
+ */
+static int copy_piece(struct loop_xport *xp, struct get *g)
+{
+	struct loop_device *loop =
+		tagrv_container_of(xp->base.dev, struct loop_device, base);
+	size_t len = TAGRV_MIN(g->len - g->copied, (size_t) GET_PIECE);
+	int ret = -FI_EACCES;
+
+	if (g->link->closing)
+		return -FI_ECANCELED;
+	pthread_mutex_lock(&loop->mutex);
+	if (key_covers(loop, g->key, g->raddr + g->copied, len)) {
+		memmove((char *) g->addr + g->copied,
+			(char *) (uintptr_t) g->raddr + g->copied, len);
+		g->copied += len;
+		ret = g->copied < g->len;
+	}
+	pthread_mutex_unlock(&loop->mutex);
+	return ret;
+}
+
+static unsigned copy_gets(struct loop_xport *xp)
+{
+	uint32_t end = xp->get_tail;
+	unsigned events = 0;
+
+	while (xp->get_head != end) {
+		struct get *g = &xp->gets[xp->get_head % GET_SLOTS];
+		struct tagrv_done *done = g->done;
+		int ret = copy_piece(xp, g);
+
+		events++;
+		if (ret > 0)
+			break;
+		g->link->queued--;
+		xp->get_head++;
+		if (done)
+			done->fn(done, ret);
+	}
+	return events;
+}
+
+static int progress(struct tagrv_xport *xport)
+{
+	struct loop_xport *xp = to_xport(xport);
+	unsigned events = (unsigned) reap(xport);
+
+	events += deliver(xp);
+	events += copy_gets(xp);
+	if (xp->starved && events) {
+		xp->starved = false;
+		xport->sink->room(xport->sink);
+	}
+	if (TAGRV_UNLIKELY(!tagrv_list_empty(&xp->closing)))
+		events += bury(xp);
+	return (int) events;
+}
+
+static size_t outstanding(struct tagrv_xport *xport)
+{
+	struct loop_xport *xp = to_xport(xport);
+
+	return (xp->tail - xp->sent) + (xp->get_tail - xp->get_head);
+}
+
+/* Only our own calls bring work, so an empty queue is enough to sleep on. */
+static int arm(struct tagrv_xport *xport)
+{
+	struct loop_xport *xp = to_xport(xport);
+
+	return xp->tail != xp->head || xp->get_tail != xp->get_head ||
+	       !tagrv_list_empty(&xp->closing) ? -FI_EAGAIN : 0;
+}
+
+const struct tagrv_xport_ops tagrv_loop_ops = {
+	.name = NAME,
+	.wire_id = 2,
+	.discover = discover,
+	.dev_open = dev_open,
+	.dev_close = dev_close,
+	.dev_event_fd = tagrv_stub_dev_event_fd,
+	.dev_event = tagrv_stub_dev_event,
+	.mem_reg = mem_reg,
+	.mem_dereg = mem_dereg,
+	.mem_key = mem_key,
+	.xport_open = xport_open,
+	.xport_close = xport_close,
+	.link_create = link_create,
+	.link_bind = link_bind,
+	.link_discard = link_discard,
+	.link_attach = link_attach,
+	.link_close = link_close,
+	.send = send_packet,
+	.get = get,
+	.progress = progress,
+	.reap = reap,
+	.flush = tagrv_stub_flush,
+	.outstanding = outstanding,
+	.wait_fd = tagrv_stub_wait_fd,
+	.arm = arm,
+};

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Entries of struct tagrv_xport_ops for what a transport does not have. Each
+ * gives the answer that the contract reserves for "there is no such thing", so
+ * that no caller tests for a NULL pointer.
+ */
+#ifndef TAGRV_XPORT_STUBS_H
+#define TAGRV_XPORT_STUBS_H
+
+#include "xport/xport.h"
+
+/* No asynchronous events. */
+int tagrv_stub_dev_event_fd(struct tagrv_device *dev);
+void tagrv_stub_dev_event(struct tagrv_device *dev);
+
+/* No remote reads: -FI_ENOSYS, and the key of any memory is empty. */
+size_t tagrv_stub_mem_key(const struct tagrv_mem *mem, void *key);
+int tagrv_stub_get(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
+		   uint64_t raddr, const void *key, size_t key_len, size_t len,
+		   struct tagrv_done *done);
+
+/* Sends confirm themselves without being asked. */
+void tagrv_stub_flush(struct tagrv_xport *xport);
+
+/* Nothing to sleep on. */
+int tagrv_stub_wait_fd(struct tagrv_xport *xport);
+
+#endif

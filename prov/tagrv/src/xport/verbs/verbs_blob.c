@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What one side of a link tells the other, version 1, big-endian:
+ *
+ *   0 version   1 net   2 mtu   3 reads served   4 reads made   5-7 zero
+ *   8 queue pair number   12 first packet number   16 bytes of a packet
+ *   20 lid   22-23 zero   24 gid
+ */
+#include <endian.h>
+#include <rdma/fi_errno.h>
+#include <string.h>
+
+#include "xport/verbs/verbs_priv.h"
+
+#define VERSION		1
+#define MAX_24BIT	0xffffffu
+#define MAX_UNICAST_LID	0xbfffu
+
+struct wire_blob {
+	uint8_t	 version;
+	uint8_t	 net;
+	uint8_t	 mtu;
+	uint8_t	 rd_in;
+	uint8_t	 rd_out;
+	uint8_t	 zero[3];
+	uint32_t qpn;
+	uint32_t psn;
+	uint32_t max_packet;
+	uint16_t lid;
+	uint16_t zero2;
+	uint8_t	 gid[16];
+};
+
+static_assert(sizeof(struct wire_blob) == 40, "wire layout");
+static_assert(sizeof(struct wire_blob) <= TAGRV_BLOB_MAX, "blob must fit");
+
+size_t tagrv_verbs_blob_pack(const struct verbs_blob *blob, void *to)
+{
+	struct wire_blob wire = {
+		.version = VERSION,
+		.net = blob->net,
+		.mtu = blob->mtu,
+		.rd_in = blob->rd_in,
+		.rd_out = blob->rd_out,
+		.qpn = htobe32(blob->qpn),
+		.psn = htobe32(blob->psn),
+		.max_packet = htobe32(blob->max_packet),
+		.lid = htobe16(blob->lid),
+	};
+
+	memcpy(wire.gid, &blob->gid, sizeof(wire.gid));
+	memcpy(to, &wire, sizeof(wire));
+	return sizeof(wire);
+}
+
+/* Can the port be reached by what the blob says? */
+static bool addressable(const struct verbs_blob *blob)
+{
+	static const union ibv_gid none;
+
+	if (blob->net != VERBS_NET_IB)
+		return memcmp(&blob->gid, &none, sizeof(none)) != 0;
+	return blob->lid && blob->lid <= MAX_UNICAST_LID;
+}
+
+int tagrv_verbs_blob_unpack(struct verbs_blob *blob, const void *from,
+			    size_t len)
+{
+	struct wire_blob wire;
+
+	if (len != sizeof(wire))
+		return -FI_EINVAL;
+	memcpy(&wire, from, sizeof(wire));
+	*blob = (struct verbs_blob) {
+		.qpn = be32toh(wire.qpn),
+		.psn = be32toh(wire.psn),
+		.max_packet = be32toh(wire.max_packet),
+		.lid = be16toh(wire.lid),
+		.mtu = wire.mtu,
+		.rd_in = wire.rd_in,
+		.rd_out = wire.rd_out,
+		.net = wire.net,
+	};
+	memcpy(&blob->gid, wire.gid, sizeof(wire.gid));
+	if (wire.version != VERSION || blob->net > VERBS_NET_ROCE_V2 ||
+	    blob->mtu < IBV_MTU_256 || blob->mtu > IBV_MTU_4096 ||
+	    blob->qpn < 2 || blob->qpn > MAX_24BIT || blob->psn > MAX_24BIT ||
+	    !blob->max_packet || !addressable(blob))
+		return -FI_EINVAL;
+	return 0;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Registered buffers in slabs, and receive queues filled from them.
+ *
+ *   slabs[0]  [ 0 | 1 | ... | 511 ]     buffer i: slab i >> shift, and the
+ *   slabs[1]  [ 512 | ...         ]     rest of i within the slab
+ *
+ * A receive buffer is always in one of three places: posted to the device, in
+ * the hands of the completion being handled, or on the idle stack.
+ */
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+
+#include "core/log.h"
+#include "xport/verbs/verbs_priv.h"
+
+#define PAGE	4096u
+
+int tagrv_verbs_bufs_init(struct verbs_bufs *bufs, struct verbs_dev *dev,
+			  size_t size, uint32_t max, uint32_t slab)
+{
+	*bufs = (struct verbs_bufs) {
+		.dev = dev, .size = size, .max = max,
+	};
+	while ((1u << bufs->slab_shift) < slab)
+		bufs->slab_shift++;
+	bufs->slabs = calloc((max >> bufs->slab_shift) + 1,
+			     sizeof(*bufs->slabs));
+	bufs->idle = calloc(max, sizeof(*bufs->idle));
+	return bufs->slabs && bufs->idle ? 0 : -FI_ENOMEM;
+}
+
+void tagrv_verbs_bufs_fini(struct verbs_bufs *bufs)
+{
+	uint32_t slab = 1u << bufs->slab_shift;
+
+	for (uint32_t i = 0; i < bufs->total; i += slab) {
+		struct tagrv_mem *mem = bufs->slabs[i >> bufs->slab_shift];
+		void *addr = mem->addr;
+
+		tagrv_verbs_mem_dereg(mem);
+		free(addr);
+	}
+	free(bufs->slabs);
+	free(bufs->idle);
+	*bufs = (struct verbs_bufs) { 0 };
+}
+
+int tagrv_verbs_bufs_grow(struct verbs_bufs *bufs)
+{
+	uint32_t cnt = TAGRV_MIN(bufs->max - bufs->total,
+				 1u << bufs->slab_shift);
+	size_t len = (cnt * bufs->size + PAGE - 1) & ~(size_t) (PAGE - 1);
+	struct tagrv_mem **slab = &bufs->slabs[bufs->total >> bufs->slab_shift];
+	void *addr;
+	int ret = -FI_ENOMEM;
+
+	if (!cnt)
+		return -FI_ENOMEM;
+	addr = aligned_alloc(PAGE, len);
+	if (addr)
+		ret = tagrv_verbs_mem_reg(&bufs->dev->base, addr, len, false,
+					  slab);
+	if (ret) {
+		free(addr);
+		bufs->max = bufs->total;
+		return ret;
+	}
+	/* The lowest number comes out of the stack first. */
+	for (uint32_t i = cnt; i-- > 0;)
+		bufs->idle[bufs->idle_cnt++] = bufs->total + i;
+	bufs->total += cnt;
+	return 0;
+}
+
+/* Posts up to a batch from the top of the stack; returns how many were taken. */
+static uint32_t post_batch(const struct tagrv_verbs_calls *calls,
+			   struct verbs_rxq *rxq)
+{
+	struct verbs_bufs *bufs = &rxq->bufs;
+	struct ibv_recv_wr wr[VERBS_POST_BATCH], *bad = NULL;
+	struct ibv_sge sge[VERBS_POST_BATCH];
+	uint32_t cnt = TAGRV_MIN(bufs->idle_cnt, (uint32_t) VERBS_POST_BATCH);
+	int err;
+
+	for (uint32_t k = 0; k < cnt; k++) {
+		uint32_t i = bufs->idle[bufs->idle_cnt - 1 - k];
+
+		sge[k] = (struct ibv_sge) {
+			.addr = (uintptr_t) verbs_buf_addr(bufs, i),
+			.length = (uint32_t) bufs->size,
+			.lkey = verbs_buf_lkey(bufs, i),
+		};
+		wr[k] = (struct ibv_recv_wr) {
+			.wr_id = i, .next = &wr[k + 1],
+			.sg_list = &sge[k], .num_sge = 1,
+		};
+	}
+	wr[cnt - 1].next = NULL;
+	err = rxq->srq ? calls->post_srq_recv(rxq->srq, wr, &bad) :
+			 calls->post_recv(rxq->qp, wr, &bad);
+	if (err)
+		cnt = bad ? (uint32_t) (bad - wr) : 0;
+	bufs->idle_cnt -= cnt;
+	rxq->posted += cnt;
+	return cnt;
+}
+
+void tagrv_verbs_rxq_refill(const struct tagrv_verbs_calls *calls,
+			    struct verbs_rxq *rxq)
+{
+	while (rxq->bufs.idle_cnt)
+		if (!post_batch(calls, rxq))
+			break;
+}

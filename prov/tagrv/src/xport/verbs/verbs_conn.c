@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * States of a queue pair.
+ *
+ *   create --> INIT        receive buffers may be posted, nothing arrives yet
+ *   connect -> RTR -> RTS  the peer's blob is known
+ *   fail ----> ERR         every work request in flight gives a completion,
+ *                          but one completed unsignaled before does not
+ *
+ * A queue pair is destroyed from ERR only, drained: straight from RTS a shared
+ * receive buffer that holds half a message would be lost. It is never used
+ * again after ERR, because not all devices can.
+ *
+ * retry_cnt 7 means for ever on some devices, so 6 is the most. rnr_retry 7
+ * does so everywhere and is meant: a peer without buffers is slow, not dead.
+ * The RNR timer (0.64 ms) stays far below the ack time-out, or waiting for
+ * buffers would use up the retries.
+ */
+#include <errno.h>
+#include <rdma/fi_errno.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "xport/verbs/verbs_priv.h"
+
+#define MIN_RNR_TIMER	12
+#define RNR_RETRY	7
+#define MAX_RETRY	6
+#define HOP_LIMIT	64
+
+int tagrv_verbs_qp_create(struct verbs_xport *xp, void *context,
+			  uint32_t max_inline, struct ibv_qp **qp,
+			  uint32_t *got_inline)
+{
+	struct ibv_qp_init_attr attr = {
+		.qp_context = context,
+		.send_cq = xp->tx.cq,
+		.recv_cq = xp->rx.cq,
+		.srq = xp->rxq.srq,
+		.qp_type = IBV_QPT_RC,
+		.cap = {
+			.max_send_wr = xp->sq_depth,
+			.max_recv_wr = xp->use_srq ? 0 : xp->rq_depth,
+			.max_send_sge = xp->qp_sge,
+			.max_recv_sge = xp->use_srq ? 0 : 1,
+			.max_inline_data = max_inline,
+		},
+	};
+
+	errno = 0;
+	*qp = xp->calls->create_qp(xp->dev->pd, &attr);
+	if (!*qp)
+		return errno ? -errno : -FI_EIO;
+	*got_inline = attr.cap.max_inline_data;
+	return 0;
+}
+
+/*
+ * Remote writes are admitted because an empty one serves to flush: without a
+ * registration that allows them they cannot touch any memory.
+ */
+int tagrv_verbs_qp_init(struct verbs_xport *xp, struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.pkey_index = xp->dev->pkey_index,
+		.port_num = xp->dev->port_num,
+		.qp_access_flags = IBV_ACCESS_REMOTE_READ |
+				   IBV_ACCESS_REMOTE_WRITE,
+	};
+
+	return -xp->calls->modify_qp(qp, &attr, IBV_QP_STATE |
+				     IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				     IBV_QP_ACCESS_FLAGS);
+}
+
+/* Spreads queue pairs over paths; any function of both numbers will do. */
+static uint32_t flow_label(uint32_t a, uint32_t b)
+{
+	uint64_t v = (uint64_t) a * b;
+
+	v ^= v >> 20;
+	v ^= v >> 40;
+	return (uint32_t) v & 0xfffff;
+}
+
+static void fill_address(const struct verbs_link *link,
+			 const struct verbs_blob *peer, struct ibv_ah_attr *ah)
+{
+	const struct verbs_xport *xp =
+		(const struct verbs_xport *) link->base.xport;
+	const struct verbs_dev *dev = xp->dev;
+
+	*ah = (struct ibv_ah_attr) {
+		.dlid = peer->lid,
+		.sl = (uint8_t) xp->params.service_level,
+		.port_num = dev->port_num,
+	};
+	/* Within one InfiniBand subnet the LID is enough. */
+	if (dev->net == VERBS_NET_IB && dev->gid.global.subnet_prefix ==
+	    peer->gid.global.subnet_prefix)
+		return;
+	ah->is_global = 1;
+	ah->grh = (struct ibv_global_route) {
+		.dgid = peer->gid,
+		.flow_label = flow_label(link->qpn, peer->qpn),
+		.sgid_index = (uint8_t) dev->gid_index,
+		.hop_limit = HOP_LIMIT,
+		.traffic_class = (uint8_t) xp->params.traffic_class,
+	};
+}
+
+static int to_rtr(struct verbs_link *link, const struct verbs_blob *peer)
+{
+	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+	uint8_t own_mtu = (uint8_t) xp->dev->port.active_mtu;
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = (enum ibv_mtu) TAGRV_MIN(peer->mtu, own_mtu),
+		.dest_qp_num = peer->qpn,
+		.rq_psn = peer->psn,
+		.max_dest_rd_atomic = TAGRV_MIN(xp->rd_in, peer->rd_out),
+		.min_rnr_timer = MIN_RNR_TIMER,
+	};
+
+	fill_address(link, peer, &attr.ah_attr);
+	return xp->calls->modify_qp(link->qp, &attr, IBV_QP_STATE | IBV_QP_AV |
+				    IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				    IBV_QP_MIN_RNR_TIMER);
+}
+
+static int to_rts(struct verbs_link *link, const struct verbs_blob *peer)
+{
+	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTS,
+		.sq_psn = link->psn,
+		.timeout = (uint8_t) xp->params.qp_timeout,
+		.retry_cnt = (uint8_t) TAGRV_MIN(xp->params.qp_retry,
+						 MAX_RETRY),
+		.rnr_retry = RNR_RETRY,
+		.max_rd_atomic = TAGRV_MIN(xp->rd_out, peer->rd_in),
+	};
+
+	return xp->calls->modify_qp(link->qp, &attr, IBV_QP_STATE |
+				    IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
+				    IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				    IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+int tagrv_verbs_qp_connect(struct verbs_link *link,
+			   const struct verbs_blob *peer)
+{
+	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+	const char *state = "ready to receive";
+	int err = to_rtr(link, peer);
+
+	if (!err) {
+		state = "ready to send";
+		err = to_rts(link, peer);
+	}
+	if (err)
+		tagrv_warn("verbs: %s: qp 0x%x cannot become %s: %s\n",
+			   xp->dev->base.name, link->qpn, state, strerror(err));
+	return -err;
+}
+
+void tagrv_verbs_qp_fail(struct verbs_link *link)
+{
+	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	int err = xp->calls->modify_qp(link->qp, &attr, IBV_QP_STATE);
+
+	if (err)
+		tagrv_info("verbs: %s: qp 0x%x cannot be stopped: %s\n",
+			   xp->dev->base.name, link->qpn, strerror(err));
+}

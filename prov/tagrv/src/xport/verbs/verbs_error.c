@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Completion status of a work request -> status of the link.
+ *
+ *   retries or RNR retries exceeded,
+ *   response time-out                   -FI_EHOSTUNREACH  no answer: the peer
+ *                                       is dead or the path to it is
+ *   flushed                             -FI_ECONNRESET    the queue pair broke
+ *                                       for another reason, not seen here
+ *   remote invalid request, remote
+ *   operation, remote abort,
+ *   bad response                        -FI_EREMOTEIO     the peer's device
+ *                                       refused: protocol error, or its queue
+ *                                       pair is broken
+ *   remote access                       -FI_EACCES        its memory is not
+ *                                       registered (any more)
+ *   local protection, access, bind      -FI_EFAULT        nor is ours
+ *   local length                        -FI_EMSGSIZE      a packet larger than
+ *                                       our buffers
+ *   local queue pair operation          -FI_ENETDOWN      when our port is not
+ *                                       active (seen with rxe), else -FI_EIO
+ *   all others                          -FI_EIO
+ *
+ * Only the first error of a link counts; what is flushed after it ends with
+ * the same status.
+ */
+#include <rdma/fi_errno.h>
+
+#include "xport/verbs/verbs_priv.h"
+
+static int local_error(const struct verbs_dev *dev)
+{
+	struct ibv_port_attr port = { 0 };
+
+	if (!dev->calls->query_port(dev->ctx, dev->port_num, &port) &&
+	    port.state != IBV_PORT_ACTIVE)
+		return -FI_ENETDOWN;
+	return -FI_EIO;
+}
+
+int tagrv_verbs_wc_status(const struct verbs_dev *dev, const struct ibv_wc *wc)
+{
+	switch (wc->status) {
+	case IBV_WC_SUCCESS:
+		return 0;
+	case IBV_WC_RETRY_EXC_ERR:
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+	case IBV_WC_RESP_TIMEOUT_ERR:
+		return -FI_EHOSTUNREACH;
+	case IBV_WC_WR_FLUSH_ERR:
+		return -FI_ECONNRESET;
+	case IBV_WC_REM_INV_REQ_ERR:
+	case IBV_WC_REM_OP_ERR:
+	case IBV_WC_REM_ABORT_ERR:
+	case IBV_WC_BAD_RESP_ERR:
+		return -FI_EREMOTEIO;
+	case IBV_WC_REM_ACCESS_ERR:
+		return -FI_EACCES;
+	case IBV_WC_LOC_PROT_ERR:
+	case IBV_WC_LOC_ACCESS_ERR:
+	case IBV_WC_MW_BIND_ERR:
+		return -FI_EFAULT;
+	case IBV_WC_LOC_LEN_ERR:
+		return -FI_EMSGSIZE;
+	case IBV_WC_LOC_QP_OP_ERR:
+		return local_error(dev);
+	default:
+		return -FI_EIO;
+	}
+}
+
+const char *tagrv_verbs_wc_hint(enum ibv_wc_status status)
+{
+	switch (status) {
+	case IBV_WC_RETRY_EXC_ERR:
+	case IBV_WC_RESP_TIMEOUT_ERR:
+		return "the peer does not answer";
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+		return "the peer has no receive buffers";
+	case IBV_WC_WR_FLUSH_ERR:
+		return "the queue pair broke";
+	case IBV_WC_REM_ACCESS_ERR:
+		return "the peer's memory is not registered";
+	case IBV_WC_LOC_PROT_ERR:
+	case IBV_WC_LOC_ACCESS_ERR:
+		return "local memory is not registered";
+	case IBV_WC_LOC_QP_OP_ERR:
+		return "the local port or its address may be down";
+	case IBV_WC_REM_INV_REQ_ERR:
+	case IBV_WC_REM_OP_ERR:
+		return "the peer's device refused the request";
+	default:
+		return "see the device's log";
+	}
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Asynchronous events of a device, read by the wireup thread.
+ *
+ * Nothing is decided here: an event leaves a mark at the object it is about,
+ * and progress of the endpoint, which owns the object, acts on it. Objects
+ * cannot go away meanwhile, because their destruction waits for the event to
+ * be acknowledged.
+ */
+#include <rdma/fi_errno.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "xport/verbs/verbs_priv.h"
+
+void tagrv_verbs_alarm_wake(struct verbs_xport *xp, uint32_t bits)
+{
+	uint64_t one = 1;
+
+	verbs_alarm_set(xp, bits);
+	/* Fails only when the counter is full: then it is readable already. */
+	if (write(xp->wake_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+static void queue_died(struct verbs_dev *dev, struct verbs_xport *xp,
+		       const char *what)
+{
+	tagrv_warn("verbs: %s: the device reports an error of a %s queue\n",
+		   dev->base.name, what);
+	atomic_store(&xp->async_fatal, -FI_EIO);
+	tagrv_verbs_alarm_wake(xp, VERBS_ALARM_DEVICE);
+}
+
+static void link_died(struct verbs_dev *dev, struct verbs_link *link,
+		      const char *what)
+{
+	struct verbs_xport *xp;
+
+	if (!link)	/* the queue pair that xport_open tries out */
+		return;
+	xp = verbs_xport_of(link->base.xport);
+	tagrv_info("verbs: %s: qp 0x%x: %s\n", dev->base.name, link->qpn, what);
+	atomic_store(&link->async_error, -FI_EIO);
+	tagrv_verbs_alarm_wake(xp, VERBS_ALARM_LINK);
+}
+
+static void device_died(struct verbs_dev *dev)
+{
+	struct tagrv_list *pos;
+
+	tagrv_warn("verbs: %s has failed or was removed\n", dev->base.name);
+	pthread_mutex_lock(&dev->mutex);
+	atomic_store(&dev->fatal, true);
+	tagrv_list_for_each(&dev->xports, pos) {
+		struct verbs_xport *xp =
+			tagrv_container_of(pos, struct verbs_xport, dev_node);
+
+		atomic_store(&xp->async_fatal, -FI_ENODEV);
+		tagrv_verbs_alarm_wake(xp, VERBS_ALARM_DEVICE);
+	}
+	pthread_mutex_unlock(&dev->mutex);
+}
+
+/* Queue pairs survive a short loss of the link: only traffic can tell. */
+static void port_changed(struct verbs_dev *dev,
+			 const struct ibv_async_event *event)
+{
+	if (event->element.port_num == dev->port_num)
+		tagrv_info("verbs: %s: the port is %s\n", dev->base.name,
+			   event->event_type == IBV_EVENT_PORT_ERR ?
+			   "down" : "active");
+}
+
+static void handle(struct verbs_dev *dev, const struct ibv_async_event *event)
+{
+	switch (event->event_type) {
+	case IBV_EVENT_CQ_ERR:
+		queue_died(dev, event->element.cq->cq_context, "completion");
+		break;
+	case IBV_EVENT_SRQ_ERR:
+		queue_died(dev, event->element.srq->srq_context, "receive");
+		break;
+	case IBV_EVENT_QP_FATAL:
+		link_died(dev, event->element.qp->qp_context, "fatal error");
+		break;
+	case IBV_EVENT_QP_REQ_ERR:
+		link_died(dev, event->element.qp->qp_context,
+			  "invalid request from the peer");
+		break;
+	case IBV_EVENT_QP_ACCESS_ERR:
+		link_died(dev, event->element.qp->qp_context,
+			  "access violation by the peer");
+		break;
+	case IBV_EVENT_DEVICE_FATAL:
+		device_died(dev);
+		break;
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_PORT_ACTIVE:
+		port_changed(dev, event);
+		break;
+	default:
+		tagrv_trace("verbs: %s: event %d ignored\n", dev->base.name,
+			    (int) event->event_type);
+	}
+}
+
+int tagrv_verbs_dev_event_fd(struct tagrv_device *dev)
+{
+	return verbs_dev_of(dev)->ctx->async_fd;
+}
+
+void tagrv_verbs_dev_event(struct tagrv_device *base)
+{
+	struct verbs_dev *dev = verbs_dev_of(base);
+	struct ibv_async_event event;
+
+	while (!dev->calls->get_async_event(dev->ctx, &event)) {
+		handle(dev, &event);
+		dev->calls->ack_async_event(&event);
+	}
+}

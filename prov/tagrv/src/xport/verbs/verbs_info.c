@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Which devices there are, what they are, or why there are none.
+ *
+ * A machine without RDMA is told from one directory of sysfs, before libibverbs
+ * is asked: its first call loads a driver library for every device family.
+ *
+ * Names: "mlx5_0" is port 1, "mlx5_0:2" port 2. A filter entry without port
+ * stands for all ports of the device.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <rdma/fi_errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "xport/verbs/verbs_priv.h"
+
+struct listing {
+	const struct tagrv_verbs_calls *calls;
+	const struct tagrv_params *params;
+	struct tagrv_device_desc *descs;
+	size_t	cnt, cap;
+};
+
+/* ---- sysfs ---- */
+
+static bool dir_has_entries(const char *path)
+{
+	struct dirent *entry;
+	DIR *dir = opendir(path);
+	bool found = false;
+
+	if (!dir)
+		return false;
+	while (!found && (entry = readdir(dir)))
+		found = entry->d_name[0] != '.';
+	closedir(dir);
+	return found;
+}
+
+static int read_int(const struct ibv_device *dev, const char *file, int def)
+{
+	char path[IBV_SYSFS_PATH_MAX + 64];
+	int value = def;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", dev->ibdev_path, file);
+	f = fopen(path, "re");
+	if (!f)
+		return def;
+	if (fscanf(f, "%d", &value) != 1)
+		value = def;
+	fclose(f);
+	return value;
+}
+
+/* Last component of where a symbolic link points to, "" if there is none. */
+static void read_link(const struct ibv_device *dev, const char *file, char *to,
+		      size_t len)
+{
+	char path[IBV_SYSFS_PATH_MAX + 64], target[512];
+	const char *base;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "%s/%s", dev->ibdev_path, file);
+	n = readlink(path, target, sizeof(target) - 1);
+	target[n > 0 ? n : 0] = '\0';
+	base = strrchr(target, '/');
+	snprintf(to, len, "%.*s", (int) len - 1, base ? base + 1 : target);
+}
+
+static bool exists(const struct ibv_device *dev, const char *file)
+{
+	char path[IBV_SYSFS_PATH_MAX + 64];
+
+	snprintf(path, sizeof(path), "%s/%s", dev->ibdev_path, file);
+	return !access(path, F_OK);
+}
+
+/* rxe has a file 'parent' that names its network interface. */
+bool tagrv_verbs_is_hardware(const struct ibv_device *dev)
+{
+	return exists(dev, "device") && !exists(dev, "parent");
+}
+
+static void describe_bus(const struct ibv_device *dev,
+			 struct tagrv_device_desc *desc)
+{
+	char bus[32] = "";
+
+	desc->pci_domain = desc->pci_bus = -1;
+	desc->pci_dev = desc->pci_func = -1;
+	desc->numa_node = -1;
+	if (!tagrv_verbs_is_hardware(dev)) {
+		if (exists(dev, "parent"))
+			snprintf(desc->driver, sizeof(desc->driver), "rdma_rxe");
+		return;
+	}
+	read_link(dev, "device", bus, sizeof(bus));
+	if (sscanf(bus, "%x:%x:%x.%x", (unsigned *) &desc->pci_domain,
+		   (unsigned *) &desc->pci_bus, (unsigned *) &desc->pci_dev,
+		   (unsigned *) &desc->pci_func) != 4)
+		desc->pci_domain = desc->pci_bus = desc->pci_dev =
+			desc->pci_func = -1;
+	read_link(dev, "device/driver", desc->driver, sizeof(desc->driver));
+	desc->numa_node = read_int(dev, "device/numa_node", -1);
+}
+
+/* ---- ports ---- */
+
+size_t tagrv_verbs_mtu_bytes(enum ibv_mtu mtu)
+{
+	return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ?
+	       (size_t) 128 << mtu : 0;
+}
+
+/* Both numbers are bit positions; unknown ones count as the slowest. */
+uint64_t tagrv_verbs_port_speed(const struct ibv_port_attr *attr)
+{
+	static const uint32_t lane_mbit[] = {
+		2500, 5000, 10000, 10000, 14000, 25000, 50000, 100000,
+	};
+	static const uint8_t lanes[] = { 1, 4, 8, 12, 2 };
+	unsigned speed = 0, width = 0;
+
+	while (speed + 1 < TAGRV_ARRAY_SIZE(lane_mbit) &&
+	       attr->active_speed >> (speed + 1))
+		speed++;
+	while (width + 1 < TAGRV_ARRAY_SIZE(lanes) &&
+	       attr->active_width >> (width + 1))
+		width++;
+	return (uint64_t) lane_mbit[speed] * lanes[width] * 1000000;
+}
+
+static void describe_address(const struct verbs_gid *gid,
+			     struct tagrv_device_desc *desc)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET };
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6 };
+	const struct in6_addr *addr = (const void *) gid->gid.raw;
+
+	if (gid->net == VERBS_NET_IB)
+		return;
+	if (IN6_IS_ADDR_V4MAPPED(addr)) {
+		memcpy(&in.sin_addr, gid->gid.raw + 12, sizeof(in.sin_addr));
+		if (tagrv_addr_from(&desc->addr, &in, sizeof(in)))
+			desc->addr = (struct tagrv_addr) { 0 };
+	} else if (!IN6_IS_ADDR_LINKLOCAL(addr)) {
+		memcpy(&in6.sin6_addr, addr, sizeof(in6.sin6_addr));
+		if (tagrv_addr_from(&desc->addr, &in6, sizeof(in6)))
+			desc->addr = (struct tagrv_addr) { 0 };
+	}
+}
+
+static void describe_port(struct listing *list, struct ibv_context *ctx,
+			  const struct ibv_device_attr *attr, uint8_t nr,
+			  struct tagrv_device_desc *desc)
+{
+	struct ibv_port_attr port = { 0 };
+	struct verbs_gid gid = { .index = 0 };
+
+	if (list->calls->query_port(ctx, nr, &port)) {
+		snprintf(desc->why_not, sizeof(desc->why_not),
+			 "port %d cannot be queried: %s", nr, strerror(errno));
+		return;
+	}
+	desc->up = port.state == IBV_PORT_ACTIVE;
+	desc->mtu = tagrv_verbs_mtu_bytes(port.active_mtu);
+	desc->speed = tagrv_verbs_port_speed(&port);
+	desc->max_msg = TAGRV_MIN(port.max_msg_sz, 1u << 30);
+	snprintf(desc->link_type, sizeof(desc->link_type), "%s",
+		 port.link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" :
+		 "InfiniBand");
+	if (!desc->up)
+		snprintf(desc->why_not, sizeof(desc->why_not),
+			 "port %d is down: check cable, switch and 'ip link'",
+			 nr);
+	else if (tagrv_verbs_gid_choose(list->calls, ctx, nr,
+					attr->phys_port_cnt, &port,
+					list->params->gid_index, &gid))
+		snprintf(desc->why_not, sizeof(desc->why_not),
+			 "port %d has no %sgid: give its interface an address",
+			 nr, list->params->gid_index >= 0 ? "such " : "");
+	else
+		desc->usable = true;
+	describe_address(&gid, desc);
+}
+
+/* ---- list and filter ---- */
+
+/* Does an entry of the filter stand for this port (0: any) of the device? */
+static bool entry_matches(const char *entry, const char *dev, int port)
+{
+	char name[TAGRV_DEVNAME_MAX];
+	uint8_t nr;
+
+	if (tagrv_verbs_name_split(entry, name, sizeof(name), &nr) ||
+	    strcmp(name, dev))
+		return false;
+	return !port || !strchr(entry, ':') || nr == port;
+}
+
+/*
+ * Calls fn for every entry of the filter until it returns true. True also for
+ * an empty filter.
+ */
+static bool any_entry(const struct tagrv_params *params,
+		      bool (*fn)(const char *entry, const void *arg),
+		      const void *arg)
+{
+	char copy[sizeof(params->devices)], *save = NULL;
+	bool empty = true;
+
+	memcpy(copy, params->devices, sizeof(copy));
+	for (char *entry = strtok_r(copy, ", ", &save); entry;
+	     entry = strtok_r(NULL, ", ", &save)) {
+		empty = false;
+		if (fn(entry, arg))
+			return true;
+	}
+	return empty;
+}
+
+struct port_id {
+	const char *dev;
+	int	port;
+};
+
+static bool wants(const char *entry, const void *arg)
+{
+	const struct port_id *id = arg;
+
+	return entry_matches(entry, id->dev, id->port);
+}
+
+static bool wanted(const struct listing *list, const char *dev, int port)
+{
+	struct port_id id = { .dev = dev, .port = port };
+
+	return any_entry(list->params, wants, &id);
+}
+
+static struct tagrv_device_desc *add_desc(struct listing *list)
+{
+	struct tagrv_device_desc *descs;
+	size_t cap = list->cap ? list->cap * 2 : 8;
+
+	if (list->cnt == list->cap) {
+		descs = realloc(list->descs, cap * sizeof(*descs));
+		if (!descs)
+			return NULL;
+		list->descs = descs;
+		list->cap = cap;
+	}
+	list->descs[list->cnt] = (struct tagrv_device_desc) { 0 };
+	return &list->descs[list->cnt++];
+}
+
+static int add_port(struct listing *list, struct ibv_device *dev,
+		    struct ibv_context *ctx, const struct ibv_device_attr *attr,
+		    uint8_t nr)
+{
+	struct tagrv_device_desc *desc = add_desc(list);
+
+	if (!desc)
+		return -FI_ENOMEM;
+	snprintf(desc->name, sizeof(desc->name), nr > 1 ? "%.50s:%d" : "%.50s",
+		 dev->name, nr);
+	snprintf(desc->vendor_id, sizeof(desc->vendor_id), "0x%x",
+		 attr->vendor_id);
+	snprintf(desc->device_id, sizeof(desc->device_id), "0x%x",
+		 attr->vendor_part_id);
+	snprintf(desc->firmware, sizeof(desc->firmware), "%.*s",
+		 (int) sizeof(desc->firmware) - 1, attr->fw_ver);
+	describe_bus(dev, desc);
+	describe_port(list, ctx, attr, nr, desc);
+	return 0;
+}
+
+static int add_ports(struct listing *list, struct ibv_device *dev,
+		     struct ibv_context *ctx)
+{
+	struct ibv_device_attr attr;
+	int ret = 0;
+
+	if (list->calls->query_device(ctx, &attr))
+		return 0;
+	for (int nr = 1; nr <= attr.phys_port_cnt && !ret; nr++)
+		if (wanted(list, dev->name, nr))
+			ret = add_port(list, dev, ctx, &attr, (uint8_t) nr);
+	return ret;
+}
+
+/* Lists a device that has no ports to show for itself. */
+static int add_unusable(struct listing *list, struct ibv_device *dev,
+			const char *why, int err)
+{
+	struct tagrv_device_desc *desc = add_desc(list);
+
+	if (!desc)
+		return -FI_ENOMEM;
+	snprintf(desc->name, sizeof(desc->name), "%.50s", dev->name);
+	describe_bus(dev, desc);
+	snprintf(desc->why_not, sizeof(desc->why_not), "%s%s%s", why,
+		 err ? ": " : "", err ? strerror(err) : "");
+	return 0;
+}
+
+static int add_device(struct listing *list, struct ibv_device *dev)
+{
+	struct ibv_context *ctx;
+	char why[64];
+	int ret;
+
+	if (!wanted(list, dev->name, 0))
+		return 0;
+	if (dev->node_type == IBV_NODE_RNIC)
+		return add_unusable(list, dev, "iWARP is not supported", 0);
+	if (dev->node_type != IBV_NODE_CA)
+		return add_unusable(list, dev,
+				    "neither InfiniBand nor RoCE", 0);
+	errno = 0;
+	ctx = list->calls->open_device(dev);
+	if (!ctx) {
+		int err = errno;
+
+		snprintf(why, sizeof(why), "cannot open %.20s/%.20s",
+			 list->calls->uverbs_dir ? list->calls->uverbs_dir : "",
+			 dev->dev_name);
+		return add_unusable(list, dev, why,
+				    tagrv_verbs_open_errno(list->calls, dev,
+							   err));
+	}
+	ret = add_ports(list, dev, ctx);
+	list->calls->close_device(ctx);
+	return ret;
+}
+
+/* ---- reasons ---- */
+
+static bool rdma_present(const struct tagrv_verbs_calls *calls, char *why,
+			 size_t len)
+{
+	if (calls->class_dir && !dir_has_entries(calls->class_dir)) {
+		snprintf(why, len, "no RDMA device: %s is empty; is the "
+			 "adapter's driver loaded?", calls->class_dir);
+		return false;
+	}
+	if (calls->uverbs_dir && access(calls->uverbs_dir, F_OK)) {
+		snprintf(why, len, "RDMA devices, but no %s: load ib_uverbs, "
+			 "or give the container --device=%s",
+			 calls->uverbs_dir, calls->uverbs_dir);
+		return false;
+	}
+	return true;
+}
+
+struct all_devices {
+	struct ibv_device **devs;
+	int	cnt;
+};
+
+static bool is_unknown(const char *entry, const void *arg)
+{
+	const struct all_devices *all = arg;
+
+	for (int i = 0; i < all->cnt; i++)
+		if (entry_matches(entry, all->devs[i]->name, 0))
+			return false;
+	return true;
+}
+
+/* Said once per process: programs call fi_getinfo several times. */
+static void check_filter(const struct tagrv_params *params,
+			 const struct all_devices *all)
+{
+	static atomic_flag told = ATOMIC_FLAG_INIT;
+	char names[256] = "";
+	size_t used = 0;
+
+	if (!params->devices[0] || !any_entry(params, is_unknown, all) ||
+	    atomic_flag_test_and_set(&told))
+		return;
+	for (int i = 0; i < all->cnt && used < sizeof(names); i++)
+		used += (size_t) snprintf(names + used, sizeof(names) - used,
+					  " %s", all->devs[i]->name);
+	tagrv_warn("FI_TAGRV_DEVICES is '%s', which names an unknown device; "
+		   "there are:%s\n", params->devices, names);
+}
+
+static int list_devices(struct listing *list, char *why, size_t why_len)
+{
+	struct all_devices all = { 0 };
+	int ret = 0;
+
+	all.devs = list->calls->get_device_list(&all.cnt);
+	if (!all.devs || !all.cnt) {
+		snprintf(why, why_len, "libibverbs knows no driver for the "
+			 "RDMA devices here: install ibverbs-providers");
+		if (all.devs)
+			list->calls->free_device_list(all.devs);
+		return -FI_ENODATA;
+	}
+	check_filter(list->params, &all);
+	for (int i = 0; i < all.cnt && !ret; i++)
+		ret = add_device(list, all.devs[i]);
+	list->calls->free_device_list(all.devs);
+	if (!ret && !list->cnt) {
+		snprintf(why, why_len, "no RDMA device matches "
+			 "FI_TAGRV_DEVICES '%s'", list->params->devices);
+		ret = -FI_ENODATA;
+	} else if (ret) {
+		snprintf(why, why_len, "out of memory");
+	}
+	return ret;
+}
+
+int tagrv_verbs_discover(const struct tagrv_params *params,
+			 struct tagrv_device_desc **descs, size_t *cnt,
+			 char *why, size_t why_len)
+{
+	struct listing list = {
+		.calls = tagrv_verbs_calls_get(), .params = params,
+	};
+	int ret;
+
+	if (!params->verbs) {
+		snprintf(why, why_len,
+			 "RDMA devices are switched off by FI_TAGRV_VERBS");
+		return -FI_ENODATA;
+	}
+	if (!rdma_present(list.calls, why, why_len))
+		return -FI_ENODATA;
+	ret = list_devices(&list, why, why_len);
+	if (ret) {
+		free(list.descs);
+		return ret;
+	}
+	*descs = list.descs;
+	*cnt = list.cnt;
+	return 0;
+}

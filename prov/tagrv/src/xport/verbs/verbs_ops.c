@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The table of verbs calls and its default, libibverbs. What the verbs header
+ * defines as a macro or an inline function gets a function of its own here.
+ */
+#include "xport/verbs/verbs_ops.h"
+
+static int query_port(struct ibv_context *ctx, uint8_t port,
+		      struct ibv_port_attr *attr)
+{
+	return ibv_query_port(ctx, port, attr);
+}
+
+static ssize_t query_gid_table(struct ibv_context *ctx,
+			       struct ibv_gid_entry *entries, size_t max)
+{
+	return ibv_query_gid_table(ctx, entries, max, 0);
+}
+
+static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t len,
+			     int access)
+{
+	return ibv_reg_mr(pd, addr, len, access);
+}
+
+static struct ibv_cq *create_cq(struct ibv_context *ctx, int cqe,
+				void *cq_context,
+				struct ibv_comp_channel *channel)
+{
+	return ibv_create_cq(ctx, cqe, cq_context, channel, 0);
+}
+
+static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
+{
+	return ibv_req_notify_cq(cq, solicited_only);
+}
+
+static int poll_cq(struct ibv_cq *cq, int cnt, struct ibv_wc *wc)
+{
+	return ibv_poll_cq(cq, cnt, wc);
+}
+
+static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
+			 struct ibv_recv_wr **bad)
+{
+	return ibv_post_srq_recv(srq, wr, bad);
+}
+
+static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
+		     struct ibv_recv_wr **bad)
+{
+	return ibv_post_recv(qp, wr, bad);
+}
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
+		     struct ibv_send_wr **bad)
+{
+	return ibv_post_send(qp, wr, bad);
+}
+
+static const struct tagrv_verbs_calls libibverbs = {
+	.class_dir = "/sys/class/infiniband",
+	.uverbs_dir = "/dev/infiniband",
+	.get_device_list = ibv_get_device_list,
+	.free_device_list = ibv_free_device_list,
+	.open_device = ibv_open_device,
+	.close_device = ibv_close_device,
+	.query_device = ibv_query_device,
+	.query_port = query_port,
+	.query_gid_table = query_gid_table,
+	.query_pkey = ibv_query_pkey,
+	.get_async_event = ibv_get_async_event,
+	.ack_async_event = ibv_ack_async_event,
+	.alloc_pd = ibv_alloc_pd,
+	.dealloc_pd = ibv_dealloc_pd,
+	.reg_mr = reg_mr,
+	.dereg_mr = ibv_dereg_mr,
+	.create_comp_channel = ibv_create_comp_channel,
+	.destroy_comp_channel = ibv_destroy_comp_channel,
+	.create_cq = create_cq,
+	.resize_cq = ibv_resize_cq,
+	.destroy_cq = ibv_destroy_cq,
+	.req_notify_cq = req_notify_cq,
+	.get_cq_event = ibv_get_cq_event,
+	.ack_cq_events = ibv_ack_cq_events,
+	.poll_cq = poll_cq,
+	.create_srq = ibv_create_srq,
+	.destroy_srq = ibv_destroy_srq,
+	.post_srq_recv = post_srq_recv,
+	.create_qp = ibv_create_qp,
+	.modify_qp = ibv_modify_qp,
+	.destroy_qp = ibv_destroy_qp,
+	.post_recv = post_recv,
+	.post_send = post_send,
+};
+
+/* Written by tests only; the data path uses the copy in its device. */
+static const struct tagrv_verbs_calls *current = &libibverbs;
+
+const struct tagrv_verbs_calls *tagrv_verbs_calls_get(void)
+{
+	return current;
+}
+
+void tagrv_verbs_calls_set(const struct tagrv_verbs_calls *calls)
+{
+	current = calls ? calls : &libibverbs;
+}

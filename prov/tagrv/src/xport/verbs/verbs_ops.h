@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Every call into libibverbs goes through one table, so that a test can put a
+ * device of its own behind it: one with faults, odd limits or none of the
+ * features that real devices have.
+ *
+ * A device remembers the table it was opened with. Entries behave as the verbs
+ * of the same name: pointers are NULL and errno set, ints are 0 or an errno
+ * value, poll_cq and the like excepted.
+ */
+#ifndef TAGRV_XPORT_VERBS_VERBS_OPS_H
+#define TAGRV_XPORT_VERBS_VERBS_OPS_H
+
+#include <infiniband/verbs.h>
+
+struct tagrv_verbs_calls {
+	/* Where the kernel shows devices; looked at before any call. */
+	const char *class_dir;		/* "/sys/class/infiniband" */
+	const char *uverbs_dir;		/* "/dev/infiniband" */
+
+	struct ibv_device **(*get_device_list)(int *cnt);
+	void (*free_device_list)(struct ibv_device **list);
+	struct ibv_context *(*open_device)(struct ibv_device *dev);
+	int (*close_device)(struct ibv_context *ctx);
+	int (*query_device)(struct ibv_context *ctx,
+			    struct ibv_device_attr *attr);
+	int (*query_port)(struct ibv_context *ctx, uint8_t port,
+			  struct ibv_port_attr *attr);
+	ssize_t (*query_gid_table)(struct ibv_context *ctx,
+				   struct ibv_gid_entry *entries, size_t max);
+	int (*query_pkey)(struct ibv_context *ctx, uint8_t port, int index,
+			  __be16 *pkey);
+	int (*get_async_event)(struct ibv_context *ctx,
+			       struct ibv_async_event *event);
+	void (*ack_async_event)(struct ibv_async_event *event);
+
+	struct ibv_pd *(*alloc_pd)(struct ibv_context *ctx);
+	int (*dealloc_pd)(struct ibv_pd *pd);
+	struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t len,
+				 int access);
+	int (*dereg_mr)(struct ibv_mr *mr);
+
+	struct ibv_comp_channel *(*create_comp_channel)(struct ibv_context *);
+	int (*destroy_comp_channel)(struct ibv_comp_channel *channel);
+	struct ibv_cq *(*create_cq)(struct ibv_context *ctx, int cqe,
+				    void *cq_context,
+				    struct ibv_comp_channel *channel);
+	int (*resize_cq)(struct ibv_cq *cq, int cqe);
+	int (*destroy_cq)(struct ibv_cq *cq);
+	int (*req_notify_cq)(struct ibv_cq *cq, int solicited_only);
+	int (*get_cq_event)(struct ibv_comp_channel *channel,
+			    struct ibv_cq **cq, void **cq_context);
+	void (*ack_cq_events)(struct ibv_cq *cq, unsigned cnt);
+	int (*poll_cq)(struct ibv_cq *cq, int cnt, struct ibv_wc *wc);
+
+	struct ibv_srq *(*create_srq)(struct ibv_pd *pd,
+				      struct ibv_srq_init_attr *attr);
+	int (*destroy_srq)(struct ibv_srq *srq);
+	int (*post_srq_recv)(struct ibv_srq *srq, struct ibv_recv_wr *wr,
+			     struct ibv_recv_wr **bad);
+
+	struct ibv_qp *(*create_qp)(struct ibv_pd *pd,
+				    struct ibv_qp_init_attr *attr);
+	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+	int (*destroy_qp)(struct ibv_qp *qp);
+	int (*post_recv)(struct ibv_qp *qp, struct ibv_recv_wr *wr,
+			 struct ibv_recv_wr **bad);
+	int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr,
+			 struct ibv_send_wr **bad);
+};
+
+/* The table that devices opened from now on use. */
+const struct tagrv_verbs_calls *tagrv_verbs_calls_get(void);
+
+/* Replaces it; NULL: libibverbs again. For tests, before any other thread. */
+void tagrv_verbs_calls_set(const struct tagrv_verbs_calls *calls);
+
+#endif

@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Completions, and everything that is decided when one is seen.
+ *
+ *   progress:  alarms (rare), receive CQ, send CQ, closing links, room
+ *   reap:      send CQ, room
+ *
+ * Received buffers go back to the device when the receive CQ is found empty,
+ * or earlier when a batch of them has gathered: so a reply to a single packet
+ * is not delayed, and a stream is served by few chained posts.
+ *
+ * A pass that takes more than half of the receive buffers was close to leaving
+ * the peers without any, so more are registered.
+ *
+ * The first error of a link decides its status. Work requests older than the
+ * one that failed are complete, for they would have failed first.
+ */
+#include <rdma/fi_errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "xport/verbs/verbs_priv.h"
+
+#define ACK_EVENTS	64	/* acknowledging takes a mutex */
+#define IDLE_POLLS	64	/* progress calls between looks for errors */
+#define RQ_PASS		256u	/* packets of one pass without SRQ */
+#define IDLE_YIELD	256	/* empty passes before a software device runs */
+
+static TAGRV_COLD void queue_failed(struct verbs_xport *xp)
+{
+	atomic_store(&xp->async_fatal, -FI_EIO);
+	verbs_alarm_set(xp, VERBS_ALARM_DEVICE);
+}
+
+/* Takes completions, those held back by arm first. */
+static int take(struct verbs_xport *xp, struct verbs_cq *cq, struct ibv_wc *wc)
+{
+	int cnt = cq->held_cnt;
+
+	if (TAGRV_UNLIKELY(cnt)) {
+		memcpy(wc, cq->held, (size_t) cnt * sizeof(*wc));
+		cq->held_cnt = 0;
+		return cnt;
+	}
+	cnt = xp->calls->poll_cq(cq->cq, VERBS_BATCH, wc);
+	if (TAGRV_LIKELY(cnt >= 0))
+		return cnt;
+	if (!xp->fatal)
+		queue_failed(xp);
+	return 0;
+}
+
+/* ---- packets that come before attach ---- */
+
+static TAGRV_COLD void keep_stray(struct verbs_xport *xp,
+				  struct verbs_link *link, const void *data,
+				  size_t len)
+{
+	struct verbs_stray *stray = NULL;
+
+	if (link->error)
+		return;
+	if (link->stray_cnt < VERBS_STRAY_LINK &&
+	    xp->stray_cnt < VERBS_STRAY_MAX)
+		stray = malloc(sizeof(*stray) + len);
+	if (!stray) {
+		/* A packet is missing now: the link is of no use. */
+		xp->stray_lost++;
+		tagrv_verbs_link_fail(link, -FI_ENOBUFS, true);
+		return;
+	}
+	stray->len = len;
+	memcpy(stray->data, data, len);
+	tagrv_list_push_tail(&link->strays, &stray->node);
+	link->stray_cnt++;
+	xp->stray_cnt++;
+}
+
+static struct verbs_stray *pop_stray(struct verbs_xport *xp,
+				     struct verbs_link *link)
+{
+	struct tagrv_list *node = tagrv_list_pop(&link->strays);
+
+	if (!node)
+		return NULL;
+	link->stray_cnt--;
+	xp->stray_cnt--;
+	return tagrv_container_of(node, struct verbs_stray, node);
+}
+
+void tagrv_verbs_strays_drop(struct verbs_link *link)
+{
+	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+	struct verbs_stray *stray;
+
+	while ((stray = pop_stray(xp, link)))
+		free(stray);
+}
+
+unsigned tagrv_verbs_strays_deliver(struct verbs_xport *xp)
+{
+	struct tagrv_sink *sink = xp->base.sink;
+	struct verbs_stray *stray;
+	struct tagrv_list *node;
+	unsigned events = 0;
+
+	while ((node = tagrv_list_pop(&xp->ready))) {
+		struct verbs_link *link =
+			tagrv_container_of(node, struct verbs_link, todo_node);
+
+		/* A callback may close the link, which drops the rest. */
+		while ((stray = pop_stray(xp, link))) {
+			sink->packet(sink, link->base.ctx, stray->data,
+				     stray->len);
+			free(stray);
+			events++;
+		}
+		if (link->error)
+			tagrv_verbs_link_fail(link, link->error, false);
+	}
+	return events;
+}
+
+/* ---- receive side ---- */
+
+/*
+ * A flushed receive only tells that the queue pair broke. Why is in the send
+ * CQ, if it was by one of our requests: so that is read first, and this error
+ * counts if nothing better is found.
+ */
+static TAGRV_COLD void rx_error(struct verbs_xport *xp, struct verbs_link *link,
+				const struct ibv_wc *wc)
+{
+	if (link->error)
+		return;
+	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
+		atomic_store(&link->async_error, -FI_ECONNRESET);
+		verbs_alarm_set(xp, VERBS_ALARM_LINK);
+		xp->must_poll_tx = true;
+		return;
+	}
+	tagrv_info("verbs: %s: qp 0x%x: receive failed, status %d: %s\n",
+		   xp->dev->base.name, link->qpn, wc->status,
+		   tagrv_verbs_wc_hint(wc->status));
+	tagrv_verbs_link_fail(link, wc->status ?
+			      tagrv_verbs_wc_status(xp->dev, wc) :
+			      -FI_EREMOTEIO, false);
+}
+
+static void deliver(struct verbs_xport *xp, struct verbs_link *link,
+		    const struct verbs_rxq *rxq, const struct ibv_wc *wc)
+{
+	const void *data = verbs_buf_addr(&rxq->bufs, (uint32_t) wc->wr_id);
+	struct tagrv_sink *sink = xp->base.sink;
+
+	if (TAGRV_UNLIKELY(wc->status || wc->opcode != IBV_WC_RECV ||
+			   wc->byte_len > rxq->bufs.size))
+		rx_error(xp, link, wc);
+	else if (TAGRV_LIKELY(link->state == VERBS_LINK_OPEN &&
+			      !link->stray_cnt))
+		sink->packet(sink, link->base.ctx, data, wc->byte_len);
+	else if (link->state != VERBS_LINK_CLOSING)
+		keep_stray(xp, link, data, wc->byte_len);
+}
+
+static TAGRV_COLD struct verbs_link *find_fresh(struct verbs_xport *xp,
+						uint32_t qpn)
+{
+	return tagrv_verbs_links_adopt(xp) ? verbs_map_find(&xp->map, qpn) :
+					     NULL;
+}
+
+/* Makes the buffer of a handled completion available again. */
+static void give_back(struct verbs_xport *xp, struct verbs_link *link,
+		      struct verbs_rxq *rxq, uint32_t buf)
+{
+	rxq->bufs.idle[rxq->bufs.idle_cnt++] = buf;
+	if (rxq->qp) {
+		/* What is posted to a broken queue pair may never return. */
+		if (link->error || atomic_load(&link->async_error))
+			return;
+		if (!tagrv_list_linked(&link->dirty_node))
+			tagrv_list_push_tail(&xp->dirty, &link->dirty_node);
+	}
+	if (rxq->bufs.idle_cnt >= rxq->refill_at)
+		tagrv_verbs_rxq_refill(xp->calls, rxq);
+}
+
+static void on_rx(struct verbs_xport *xp, const struct ibv_wc *wc)
+{
+	struct verbs_link *link = verbs_map_find(&xp->map, wc->qp_num);
+	struct verbs_rxq *rxq = &xp->rxq;
+
+	if (TAGRV_UNLIKELY(!link))
+		link = find_fresh(xp, wc->qp_num);
+	if (!xp->use_srq)
+		rxq = link ? link->rxq : NULL;
+	if (TAGRV_UNLIKELY(!rxq || wc->wr_id >= rxq->bufs.total ||
+			   !rxq->posted)) {
+		xp->stale++;
+		return;
+	}
+	rxq->posted--;
+	if (TAGRV_LIKELY(link != NULL))
+		deliver(xp, link, rxq, wc);
+	else
+		xp->stale++;
+	give_back(xp, link, rxq, (uint32_t) wc->wr_id);
+}
+
+static void refill_idle(struct verbs_xport *xp)
+{
+	struct tagrv_list *node;
+
+	if (xp->rxq.bufs.idle_cnt)
+		tagrv_verbs_rxq_refill(xp->calls, &xp->rxq);
+	while (TAGRV_UNLIKELY((node = tagrv_list_pop(&xp->dirty)) != NULL)) {
+		struct verbs_link *link =
+			tagrv_container_of(node, struct verbs_link, dirty_node);
+
+		if (!link->error && !atomic_load(&link->async_error))
+			tagrv_verbs_rxq_refill(xp->calls, link->rxq);
+	}
+}
+
+static TAGRV_COLD void grow_rx(struct verbs_xport *xp)
+{
+	struct verbs_bufs *bufs = &xp->rxq.bufs;
+
+	if (!xp->use_srq || bufs->total >= bufs->max)
+		return;
+	if (tagrv_verbs_bufs_grow(bufs))
+		tagrv_warn("verbs: %s: stays with %u receive buffers\n",
+			   xp->dev->base.name, bufs->total);
+	else
+		tagrv_verbs_rxq_refill(xp->calls, &xp->rxq);
+}
+
+static unsigned poll_rx(struct verbs_xport *xp)
+{
+	struct ibv_wc wc[VERBS_BATCH];
+	uint32_t limit = xp->use_srq ? xp->rxq.bufs.total / 2 + 1 : RQ_PASS;
+	uint32_t handled = 0;
+	int cnt;
+
+	do {
+		cnt = take(xp, &xp->rx, wc);
+		for (int i = 0; i < cnt; i++)
+			on_rx(xp, &wc[i]);
+		handled += (uint32_t) cnt;
+	} while (cnt == VERBS_BATCH && handled < limit);
+	if (!handled)
+		refill_idle(xp);
+	else if (TAGRV_UNLIKELY(handled >= limit))
+		grow_rx(xp);
+	return handled;
+}
+
+/* ---- send side ---- */
+
+static TAGRV_COLD void tx_error(struct verbs_xport *xp, struct verbs_link *link,
+				const struct ibv_wc *wc, uint32_t seq)
+{
+	int status = 0;
+
+	tagrv_verbs_retire(link, seq, 0);
+	if (!link->error) {
+		status = tagrv_verbs_wc_status(xp->dev, wc);
+		tagrv_info("verbs: %s: qp 0x%x: request failed, status %d, "
+			   "vendor 0x%x: %s\n", xp->dev->base.name, link->qpn,
+			   wc->status, wc->vendor_err,
+			   tagrv_verbs_wc_hint(wc->status));
+	}
+	tagrv_verbs_link_fail(link, status, false);
+	tagrv_verbs_retire(link, seq + 1, link->error);
+}
+
+/* A completion of a link that is gone, or seen before, is of no interest. */
+static void on_tx(struct verbs_xport *xp, const struct ibv_wc *wc)
+{
+	struct verbs_link *link = verbs_map_find(&xp->map, wc->qp_num);
+	uint32_t seq = (uint32_t) wc->wr_id;
+
+	if (TAGRV_UNLIKELY(!link || link->serial != wc->wr_id >> 32 ||
+			   seq - link->tail >= link->head - link->tail))
+		xp->stale++;
+	else if (TAGRV_LIKELY(wc->status == IBV_WC_SUCCESS))
+		tagrv_verbs_retire(link, seq + 1, 0);
+	else
+		tx_error(xp, link, wc, seq);
+}
+
+/* Unsignaled requests complete only by an error: look for that now and then. */
+static bool worth_polling(struct verbs_xport *xp)
+{
+	if (xp->signaled || xp->tx.held_cnt || xp->must_poll_tx)
+		return true;
+	return xp->inflight && (!tagrv_list_empty(&xp->closing) ||
+				++xp->idle_polls % IDLE_POLLS == 0);
+}
+
+static unsigned poll_tx(struct verbs_xport *xp)
+{
+	struct ibv_wc wc[VERBS_BATCH];
+	uint32_t handled = 0, limit;
+	int cnt;
+
+	if (!worth_polling(xp) || xp->reaping)
+		return 0;
+	xp->reaping = true;
+	xp->must_poll_tx = false;
+	limit = xp->inflight;
+	do {
+		cnt = take(xp, &xp->tx, wc);
+		for (int i = 0; i < cnt; i++)
+			on_tx(xp, &wc[i]);
+		handled += (uint32_t) cnt;
+	} while (cnt == VERBS_BATCH && handled < limit);
+	xp->reaping = false;
+	return handled;
+}
+
+static TAGRV_COLD void grow_tx(struct verbs_xport *xp)
+{
+	xp->want_tx_bufs = false;
+	if (tagrv_verbs_bufs_grow(&xp->tx_bufs))
+		tagrv_warn("verbs: %s: stays with %u copy buffers\n",
+			   xp->dev->base.name, xp->tx_bufs.total);
+	else
+		xp->freed = true;
+}
+
+static void tell_room(struct verbs_xport *xp)
+{
+	if (TAGRV_UNLIKELY(xp->want_tx_bufs))
+		grow_tx(xp);
+	if (TAGRV_LIKELY(!xp->starved)) {
+		xp->freed = false;
+		return;
+	}
+	if (!xp->freed)
+		return;
+	xp->starved = false;
+	xp->freed = false;
+	xp->base.sink->room(xp->base.sink);
+}
+
+/* ---- alarms ---- */
+
+static void on_fatal(struct verbs_xport *xp)
+{
+	struct tagrv_sink *sink = xp->base.sink;
+
+	if (xp->fatal)
+		return;
+	xp->fatal = atomic_load(&xp->async_fatal);
+	sink->fatal(sink, xp->fatal);
+	for (uint32_t i = 0; xp->map.slots && i <= xp->map.mask; i++)
+		if (xp->map.slots[i])
+			tagrv_verbs_link_fail(xp->map.slots[i], xp->fatal,
+					      false);
+}
+
+static void on_link_alarm(struct verbs_xport *xp)
+{
+	tagrv_verbs_links_adopt(xp);
+	for (uint32_t i = 0; xp->map.slots && i <= xp->map.mask; i++) {
+		struct verbs_link *link = xp->map.slots[i];
+		int status = link ? atomic_exchange(&link->async_error, 0) : 0;
+
+		if (status)
+			tagrv_verbs_link_fail(link, status, false);
+	}
+}
+
+static void report_failed(struct verbs_xport *xp)
+{
+	struct tagrv_list *node;
+
+	while ((node = tagrv_list_pop(&xp->failed))) {
+		struct verbs_link *link =
+			tagrv_container_of(node, struct verbs_link, todo_node);
+
+		tagrv_verbs_link_fail(link, link->error, false);
+	}
+}
+
+static TAGRV_COLD unsigned attend(struct verbs_xport *xp)
+{
+	uint32_t bits = atomic_exchange(&xp->alarm, 0);
+	unsigned events = 1;
+
+	if (bits & VERBS_ALARM_DEVICE)
+		on_fatal(xp);
+	if (bits & VERBS_ALARM_LINK)
+		on_link_alarm(xp);
+	if (bits & VERBS_ALARM_DROPPED)
+		tagrv_verbs_links_take_dropped(xp);
+	if (bits & VERBS_ALARM_READY)
+		events += tagrv_verbs_strays_deliver(xp);
+	if (bits & VERBS_ALARM_FAILED)
+		report_failed(xp);
+	if (bits & VERBS_ALARM_FLUSH)
+		tagrv_verbs_flush(&xp->base);
+	if (bits & VERBS_ALARM_ROOM)
+		xp->freed = true;
+	return events;
+}
+
+/*
+ * A device in software moves bytes on this very processor, in a kernel thread
+ * that a polling loop would starve of half its time. Adapters are not waited
+ * for in this way, and a short wait is not worth a system call.
+ */
+static void give_way(struct verbs_xport *xp)
+{
+	if (TAGRV_LIKELY(xp->dev->hardware) || ++xp->idle_passes < IDLE_YIELD)
+		return;
+	sched_yield();
+}
+
+/* ---- entries of the table ---- */
+
+int tagrv_verbs_progress(struct tagrv_xport *xport)
+{
+	struct verbs_xport *xp = verbs_xport_of(xport);
+	unsigned events = 0;
+
+	xp->pass++;
+	if (TAGRV_UNLIKELY(atomic_load_explicit(&xp->alarm,
+						memory_order_relaxed)))
+		events += attend(xp);
+	events += poll_rx(xp);
+	events += poll_tx(xp);
+	if (TAGRV_UNLIKELY(!tagrv_list_empty(&xp->closing)))
+		events += tagrv_verbs_links_finish(xp);
+	tell_room(xp);
+	if (!events)
+		give_way(xp);
+	else
+		xp->idle_passes = 0;
+	return (int) events;
+}
+
+int tagrv_verbs_reap(struct tagrv_xport *xport)
+{
+	struct verbs_xport *xp = verbs_xport_of(xport);
+	unsigned events;
+
+	if (xp->reaping)
+		return 0;
+	events = poll_tx(xp);
+	tell_room(xp);
+	return (int) events;
+}
+
+static void ack_events(struct verbs_xport *xp, struct verbs_cq *cq)
+{
+	if (++cq->unacked < ACK_EVENTS)
+		return;
+	xp->calls->ack_cq_events(cq->cq, cq->unacked);
+	cq->unacked = 0;
+}
+
+static void drain_events(struct verbs_xport *xp)
+{
+	struct ibv_cq *cq;
+	uint64_t cnt;
+	void *ctx;
+
+	while (!xp->calls->get_cq_event(xp->channel, &cq, &ctx))
+		ack_events(xp, cq == xp->rx.cq ? &xp->rx : &xp->tx);
+	if (read(xp->wake_fd, &cnt, sizeof(cnt)) < 0)
+		return;
+}
+
+/* What came between the last poll and the request is seen here or wakes. */
+static bool hold(struct verbs_xport *xp, struct verbs_cq *cq)
+{
+	if (!cq->held_cnt)
+		cq->held_cnt = take(xp, cq, cq->held);
+	return cq->held_cnt != 0;
+}
+
+int tagrv_verbs_arm(struct tagrv_xport *xport)
+{
+	struct verbs_xport *xp = verbs_xport_of(xport);
+
+	drain_events(xp);
+	if (xp->calls->req_notify_cq(xp->rx.cq, 0) ||
+	    xp->calls->req_notify_cq(xp->tx.cq, 0))
+		queue_failed(xp);
+	refill_idle(xp);
+	if (hold(xp, &xp->rx) || hold(xp, &xp->tx) ||
+	    atomic_load(&xp->alarm) || !tagrv_list_empty(&xp->closing) ||
+	    (xp->starved && (xp->freed || xp->want_tx_bufs)))
+		return -FI_EAGAIN;
+	return 0;
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Send side: packets, remote reads, and when to ask for a completion.
+ *
+ *              tail                    head
+ *   ring  ------+-----------------------+------
+ *               | u  u  u  S  u  u  S  u|           u unsignaled, S signaled
+ *
+ * A completion tells that all older work requests of the queue pair are
+ * complete, too, so only some are signaled: every n-th, those with a done
+ * callback, and all of them while something gets scarce. The last rule is what
+ * makes progress certain: at most half of the send queue, of the completion
+ * queue and of the copy buffers can be held by requests nobody will hear of,
+ * and the other half always comes back.
+ *
+ * 'inflight' counts all of them, because after an error each one gives a
+ * completion and the queue must not overflow.
+ *
+ * The tail of unsignaled requests is confirmed by an empty remote write: it
+ * needs neither a buffer nor a key at the other side. flush posts it, and close
+ * does so behind all others: put into error, a queue pair completes what is in
+ * flight, but stays silent about unsignaled requests completed before. For
+ * this last one the queue pair has a slot beyond 'depth'.
+ */
+#include <endian.h>
+#include <errno.h>
+#include <rdma/fi_errno.h>
+#include <string.h>
+
+#include "core/iov.h"
+#include "core/log.h"
+#include "xport/verbs/verbs_priv.h"
+
+/* Nothing happened; the sink hears when something is freed. */
+static int try_again(struct verbs_xport *xp)
+{
+	xp->starved = true;
+	return -FI_EAGAIN;
+}
+
+static bool has_room(const struct verbs_xport *xp,
+		     const struct verbs_link *link, bool ctrl)
+{
+	uint32_t used = link->head - link->tail;
+
+	if (ctrl)
+		return used < link->depth && xp->inflight < xp->tx_cap;
+	return used + link->reserve < link->depth &&
+	       xp->inflight + xp->tx_reserve < xp->tx_cap;
+}
+
+static bool must_signal(const struct verbs_xport *xp,
+			const struct verbs_link *link,
+			const struct verbs_tx *tx)
+{
+	const struct verbs_bufs *bufs = &xp->tx_bufs;
+
+	return tx->signaled || tx->done ||
+	       link->unsignaled + 1 >= xp->params.signal_every ||
+	       (link->head - link->tail + 1) * 2 >
+	       link->depth - link->reserve ||
+	       (xp->inflight + 1) * 2 > xp->tx_cap - xp->tx_reserve ||
+	       (tx->buf != VERBS_NO_BUF && bufs->idle_cnt * 2 < bufs->total);
+}
+
+/* A queue that is full although we counted is no error; all else is. */
+static TAGRV_COLD int post_failed(struct verbs_link *link, int err)
+{
+	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+
+	if (err == ENOMEM || err == EAGAIN) {
+		verbs_alarm_set(xp, VERBS_ALARM_ROOM);
+		return try_again(xp);
+	}
+	tagrv_info("verbs: %s: qp 0x%x cannot post: %s\n", xp->dev->base.name,
+		   link->qpn, strerror(err));
+	tagrv_verbs_link_fail(link, -FI_EIO, true);
+	return -FI_ENOTCONN;
+}
+
+/* Posts one work request that has room; tx->signaled asks for a completion. */
+static int post(struct verbs_xport *xp, struct verbs_link *link,
+		struct ibv_send_wr *wr, struct verbs_tx *tx)
+{
+	struct ibv_send_wr *bad;
+	int err;
+
+	tx->signaled = must_signal(xp, link, tx);
+	if (tx->signaled)
+		wr->send_flags |= IBV_SEND_SIGNALED;
+	wr->wr_id = (uint64_t) link->serial << 32 | link->head;
+	err = xp->calls->post_send(link->qp, wr, &bad);
+	if (TAGRV_UNLIKELY(err))
+		return post_failed(link, err);
+	link->ring[link->head++ & link->ring_mask] = *tx;
+	link->gets += tx->get;
+	link->unsignaled = tx->signaled ? 0 : link->unsignaled + 1;
+	xp->signaled += tx->signaled;
+	xp->inflight++;
+	return 0;
+}
+
+/* Points sges at the segments in use; a length of 0 may mean 2 GiB. */
+static int fill_sges(struct ibv_sge *sge, const struct iovec *iov, size_t cnt)
+{
+	int used = 0;
+
+	for (size_t i = 0; i < cnt; i++) {
+		if (!iov[i].iov_len)
+			continue;
+		sge[used++] = (struct ibv_sge) {
+			.addr = (uintptr_t) iov[i].iov_base,
+			.length = (uint32_t) iov[i].iov_len,
+		};
+	}
+	return used;
+}
+
+/* Copies the packet into a registered buffer. False: there is none. */
+static bool fill_copy(struct verbs_xport *xp, struct ibv_sge *sge,
+		      const struct iovec *iov, size_t cnt, bool ctrl,
+		      struct verbs_tx *tx)
+{
+	struct verbs_bufs *bufs = &xp->tx_bufs;
+	uint32_t keep = ctrl ? 0 : xp->tx_buf_reserve;
+
+	if (TAGRV_UNLIKELY(bufs->idle_cnt <= keep)) {
+		xp->want_tx_bufs = bufs->total < bufs->max;
+		return false;
+	}
+	tx->buf = bufs->idle[--bufs->idle_cnt];
+	sge->addr = (uintptr_t) verbs_buf_addr(bufs, tx->buf);
+	sge->lkey = verbs_buf_lkey(bufs, tx->buf);
+	sge->length = (uint32_t) tagrv_iov_gather((void *) (uintptr_t)
+						  sge->addr, iov, cnt);
+	return true;
+}
+
+int tagrv_verbs_send(struct tagrv_link *base, const struct iovec *iov,
+		     size_t cnt, unsigned flags, struct tagrv_done *done)
+{
+	struct verbs_link *link = verbs_link_of(base);
+	struct verbs_xport *xp = verbs_xport_of(base->xport);
+	bool ctrl = flags & TAGRV_SEND_CTRL;
+	struct ibv_sge sge[VERBS_SGE_MAX];
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .sg_list = sge };
+	struct verbs_tx tx = { .done = done, .buf = VERBS_NO_BUF };
+	size_t len = tagrv_iov_len(iov, cnt);
+	int ret;
+
+	if (TAGRV_UNLIKELY(link->error || link->state != VERBS_LINK_OPEN))
+		return -FI_ENOTCONN;
+	if (TAGRV_UNLIKELY(len > link->max_packet))
+		return -FI_EMSGSIZE;
+	if (TAGRV_UNLIKELY(!has_room(xp, link, ctrl)))
+		return try_again(xp);
+	if (len <= xp->base.attr.max_inline && cnt <= xp->qp_sge) {
+		wr.num_sge = fill_sges(sge, iov, cnt);
+		wr.send_flags = len ? IBV_SEND_INLINE : 0;
+	} else {
+		if (len && !fill_copy(xp, sge, iov, cnt, ctrl, &tx))
+			return try_again(xp);
+		wr.num_sge = len != 0;
+	}
+	ret = post(xp, link, &wr, &tx);
+	if (TAGRV_UNLIKELY(ret && tx.buf != VERBS_NO_BUF))
+		xp->tx_bufs.idle[xp->tx_bufs.idle_cnt++] = tx.buf;
+	return ret;
+}
+
+static bool is_within(const struct tagrv_mem *mem, const void *addr, size_t len)
+{
+	uintptr_t offset = (uintptr_t) addr - (uintptr_t) mem->addr;
+
+	return (uintptr_t) addr >= (uintptr_t) mem->addr &&
+	       offset <= mem->len && len <= mem->len - offset;
+}
+
+int tagrv_verbs_get(struct tagrv_link *base, void *addr, struct tagrv_mem *mem,
+		    uint64_t raddr, const void *key, size_t key_len,
+		    size_t len, struct tagrv_done *done)
+{
+	struct verbs_link *link = verbs_link_of(base);
+	struct verbs_xport *xp = verbs_xport_of(base->xport);
+	struct ibv_sge sge = {
+		.addr = (uintptr_t) addr, .length = (uint32_t) len,
+		.lkey = ((struct verbs_mem *) mem)->mr->lkey,
+	};
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_RDMA_READ,
+		.sg_list = &sge, .num_sge = len != 0,
+	};
+	struct verbs_tx tx = {
+		.done = done, .buf = VERBS_NO_BUF, .get = true,
+		.signaled = true,
+	};
+	uint32_t rkey;
+
+	if (TAGRV_UNLIKELY(link->error || link->state != VERBS_LINK_OPEN))
+		return -FI_ENOTCONN;
+	if (key_len != sizeof(rkey) || len > xp->base.attr.get_max ||
+	    mem->dev != xp->base.dev || !is_within(mem, addr, len))
+		return -FI_EINVAL;
+	if (link->gets >= link->max_gets || !has_room(xp, link, false))
+		return try_again(xp);
+	memcpy(&rkey, key, sizeof(rkey));
+	wr.wr.rdma.remote_addr = raddr;
+	wr.wr.rdma.rkey = be32toh(rkey);
+	return post(xp, link, &wr, &tx);
+}
+
+static int post_empty(struct verbs_xport *xp, struct verbs_link *link)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE };
+	struct verbs_tx tx = { .buf = VERBS_NO_BUF, .signaled = true };
+
+	return post(xp, link, &wr, &tx);
+}
+
+static int flush_link(struct verbs_xport *xp, struct verbs_link *link)
+{
+	if (!link->unsignaled || link->error || link->state != VERBS_LINK_OPEN)
+		return 0;
+	return has_room(xp, link, true) ? post_empty(xp, link) : -FI_EAGAIN;
+}
+
+void tagrv_verbs_drain(struct verbs_link *link)
+{
+	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+
+	if (!link->draining && link->head != link->tail &&
+	    xp->inflight < xp->tx_cap)
+		link->draining = !post_empty(xp, link);
+}
+
+/* What finds no room is tried again by progress. */
+void tagrv_verbs_flush(struct tagrv_xport *xport)
+{
+	struct verbs_xport *xp = verbs_xport_of(xport);
+
+	for (uint32_t i = 0; xp->map.slots && i <= xp->map.mask; i++)
+		if (xp->map.slots[i] &&
+		    flush_link(xp, xp->map.slots[i]) == -FI_EAGAIN)
+			verbs_alarm_set(xp, VERBS_ALARM_FLUSH);
+}
+
+size_t tagrv_verbs_outstanding(struct tagrv_xport *xport)
+{
+	return verbs_xport_of(xport)->inflight;
+}
+
+void tagrv_verbs_retire(struct verbs_link *link, uint32_t end, int status)
+{
+	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+
+	while (link->tail != end) {
+		struct verbs_tx tx = link->ring[link->tail++ & link->ring_mask];
+
+		xp->inflight--;
+		xp->signaled -= tx.signaled;
+		link->gets -= tx.get;
+		if (tx.buf != VERBS_NO_BUF)
+			xp->tx_bufs.idle[xp->tx_bufs.idle_cnt++] = tx.buf;
+		xp->freed = true;
+		if (tx.done)
+			tx.done->fn(tx.done, status);
+	}
+}

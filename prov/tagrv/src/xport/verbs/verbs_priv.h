@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Objects of the verbs transport and how they hold each other:
+ *
+ *   device    context, protection domain, one port
+ *     xport     two completion queues, receive buffers, copy buffers
+ *       link      one RC queue pair
+ *
+ * Threads: links are created, bound and discarded by the wireup thread while
+ * the endpoint's thread polls. Both meet only in struct verbs_inbox, under its
+ * mutex, and in the atomic 'alarm' bits. All other fields of an xport and of
+ * an attached link belong to the domain lock.
+ */
+#ifndef TAGRV_XPORT_VERBS_VERBS_PRIV_H
+#define TAGRV_XPORT_VERBS_VERBS_PRIV_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "xport/verbs/verbs_ops.h"
+#include "xport/xport.h"
+
+#define VERBS_WIRE_ID		1
+#define VERBS_BATCH		16	/* completions taken in one poll */
+#define VERBS_POST_BATCH	32	/* receives posted in one call */
+#define VERBS_RX_SLAB		512u	/* receive buffers registered at once */
+#define VERBS_TX_SLAB		128u	/* copy buffers registered at once */
+#define VERBS_RQ_DEPTH		63u	/* receives of a link without SRQ */
+#define VERBS_TX_CQ_DEPTH	4095u	/* sends in flight of one endpoint */
+#define VERBS_RX_CQ_DEPTH	16383u	/* without SRQ, to begin with */
+#define VERBS_SGE_MAX		(TAGRV_IOV_MAX + 1)
+#define VERBS_HDR_ROOM		192	/* of a packet beyond eager_max */
+#define VERBS_STRAY_LINK	64u	/* early packets kept for one link */
+#define VERBS_STRAY_MAX		1024u	/* and for all links together */
+#define VERBS_CLOSE_MS		1000	/* a queue pair drains at most so long */
+#define VERBS_CLOSE_GRACE_MS	1	/* and with SRQ at least so long */
+#define VERBS_NO_BUF		UINT32_MAX
+
+/* ---- device ---- */
+
+/* What carries the packets; peers must agree. Travels in blobs. */
+enum verbs_net {
+	VERBS_NET_IB,
+	VERBS_NET_ROCE_V1,
+	VERBS_NET_ROCE_V2,
+};
+
+struct verbs_dev {
+	struct tagrv_device base;
+	const struct tagrv_verbs_calls *calls;
+	struct ibv_context *ctx;
+	struct ibv_pd	*pd;
+	struct ibv_device_attr attr;
+	struct ibv_port_attr port;	/* as it was at open */
+	uint8_t	port_num;
+	uint8_t	net;			/* enum verbs_net */
+	bool	hardware;		/* false: a software device, slow */
+	uint16_t pkey_index;
+	int	gid_index;
+	union ibv_gid gid;
+	pthread_mutex_t mutex;		/* guards xports */
+	struct tagrv_list xports;	/* told when the device dies */
+	atomic_bool fatal;
+	atomic_bool memlock_told;	/* the hint about ulimit was given */
+};
+
+struct verbs_mem {
+	struct tagrv_mem base;
+	struct ibv_mr	*mr;
+};
+
+/* The GID of a port that suits us best, by 'wanted' index if that is >= 0. */
+struct verbs_gid {
+	union ibv_gid gid;
+	int	index;
+	uint8_t	net;			/* enum verbs_net */
+};
+
+int tagrv_verbs_gid_choose(const struct tagrv_verbs_calls *calls,
+			   struct ibv_context *ctx, uint8_t port,
+			   uint8_t port_cnt, const struct ibv_port_attr *attr,
+			   int wanted, struct verbs_gid *gid)
+	TAGRV_WARN_UNUSED;
+
+/* Splits "name:2" into name and port (1 if none). -FI_EINVAL: malformed. */
+int tagrv_verbs_name_split(const char *full, char *name, size_t name_len,
+			   uint8_t *port) TAGRV_WARN_UNUSED;
+
+/* Why a device could not be opened, given what errno was after it. */
+int tagrv_verbs_open_errno(const struct tagrv_verbs_calls *calls,
+			   const struct ibv_device *dev, int err);
+
+/* True for a device behind a bus; rxe and siw have none. */
+bool tagrv_verbs_is_hardware(const struct ibv_device *dev);
+
+size_t tagrv_verbs_mtu_bytes(enum ibv_mtu mtu);
+uint64_t tagrv_verbs_port_speed(const struct ibv_port_attr *attr);
+
+/* Operations on the device, entries of the transport's table. */
+int tagrv_verbs_discover(const struct tagrv_params *params,
+			 struct tagrv_device_desc **descs, size_t *cnt,
+			 char *why, size_t why_len);
+int tagrv_verbs_dev_open(const char *name, const struct tagrv_params *params,
+			 struct tagrv_device **dev);
+void tagrv_verbs_dev_close(struct tagrv_device *dev);
+int tagrv_verbs_dev_event_fd(struct tagrv_device *dev);
+void tagrv_verbs_dev_event(struct tagrv_device *dev);
+int tagrv_verbs_mem_reg(struct tagrv_device *dev, void *addr, size_t len,
+			bool remote, struct tagrv_mem **mem);
+void tagrv_verbs_mem_dereg(struct tagrv_mem *mem);
+size_t tagrv_verbs_mem_key(const struct tagrv_mem *mem, void *key);
+
+/* ---- buffers: verbs_buf.c ---- */
+
+/*
+ * Registered buffers of one size, numbered from 0. They come in slabs, are
+ * never moved, and go away together. 'idle' is the stack of those in nobody's
+ * hands.
+ */
+struct verbs_bufs {
+	struct verbs_dev *dev;
+	struct tagrv_mem **slabs;
+	unsigned slab_shift;		/* 2^n buffers in a slab */
+	uint32_t max;			/* most buffers ever */
+	uint32_t total;
+	uint32_t idle_cnt;
+	uint32_t *idle;
+	size_t	size;
+};
+
+int tagrv_verbs_bufs_init(struct verbs_bufs *bufs, struct verbs_dev *dev,
+			  size_t size, uint32_t max, uint32_t slab)
+	TAGRV_WARN_UNUSED;
+void tagrv_verbs_bufs_fini(struct verbs_bufs *bufs);
+/*
+ * Adds a slab. -FI_ENOMEM: registration failed, and 'max' is lowered to what
+ * there is, so that nobody tries again.
+ */
+int tagrv_verbs_bufs_grow(struct verbs_bufs *bufs) TAGRV_WARN_UNUSED;
+
+static inline void *verbs_buf_addr(const struct verbs_bufs *bufs, uint32_t i)
+{
+	uint32_t in_slab = i & ((1u << bufs->slab_shift) - 1);
+
+	return (char *) bufs->slabs[i >> bufs->slab_shift]->addr +
+	       in_slab * bufs->size;
+}
+
+static inline uint32_t verbs_buf_lkey(const struct verbs_bufs *bufs, uint32_t i)
+{
+	const struct tagrv_mem *mem = bufs->slabs[i >> bufs->slab_shift];
+
+	return ((const struct verbs_mem *) mem)->mr->lkey;
+}
+
+/* Buffers under a receive queue, shared (xport) or of one queue pair. */
+struct verbs_rxq {
+	struct verbs_bufs bufs;
+	struct ibv_srq	*srq;		/* one of these two */
+	struct ibv_qp	*qp;
+	uint32_t posted;
+	uint32_t refill_at;		/* idle buffers worth a post */
+};
+
+/* Posts all idle buffers. What the device refuses stays idle. */
+void tagrv_verbs_rxq_refill(const struct tagrv_verbs_calls *calls,
+			    struct verbs_rxq *rxq);
+
+/* ---- links: verbs_link.c, verbs_blob.c, verbs_map.c ---- */
+
+/* One work request in flight, at index (sequence & ring_mask). */
+struct verbs_tx {
+	struct tagrv_done *done;
+	uint32_t buf;			/* copy buffer, VERBS_NO_BUF */
+	bool	get;
+	bool	signaled;
+};
+
+/* A packet that came before its link was attached. */
+struct verbs_stray {
+	struct tagrv_list node;
+	size_t	len;
+	char	data[];
+};
+
+/*
+ *   NEW --bind--> BOUND --attach--> OPEN --close--> CLOSING --> gone
+ *     \             \--------discard----------------/
+ *      \--discard------------------------------------/
+ */
+enum verbs_link_state {
+	VERBS_LINK_NEW,		/* queue pair in INIT, blob on its way */
+	VERBS_LINK_BOUND,	/* queue pair ready to send */
+	VERBS_LINK_OPEN,	/* attached: the sink gets its packets */
+	VERBS_LINK_CLOSING,	/* queue pair in error, being drained */
+};
+
+struct verbs_link {
+	struct tagrv_link base;
+	struct ibv_qp	*qp;
+	uint32_t qpn;
+	uint32_t serial;	/* tells links of one qpn apart, in wr_id */
+	_Atomic enum verbs_link_state state;	/* bind and progress meet */
+	/* first error, 0 while alive: nothing is posted from then on */
+	int	error;
+	bool	quiet;		/* discarded: no callback, ctx is invalid */
+	bool	reported;	/* link_error was called */
+	bool	draining;	/* closing: the last request was posted */
+
+	/* send queue: sequences tail..head-1 are in flight */
+	struct verbs_tx *ring;
+	uint32_t ring_mask;
+	uint32_t head, tail;
+	uint32_t depth;		/* in flight at most, the last one apart */
+	uint32_t reserve;	/* of them for control packets */
+	uint32_t unsignaled;	/* posted since the last signaled one */
+	uint32_t gets, max_gets;
+	size_t	max_packet;	/* what the peer's buffers hold */
+
+	/* receive side */
+	struct verbs_rxq *rxq;	/* own queue, NULL: the xport's SRQ */
+	struct tagrv_list dirty_node;	/* in xport->dirty: idle buffers */
+	struct tagrv_list strays;
+	unsigned stray_cnt;
+
+	/* parameters of the connection */
+	uint32_t psn;
+	atomic_int async_error;	/* set by the wireup thread with an alarm */
+
+	struct tagrv_list todo_node;	/* in xport->ready or ->failed */
+	struct tagrv_list inbox_node;	/* in inbox.fresh, or in none */
+	struct tagrv_list drop_node;	/* in inbox.dropped */
+	struct tagrv_list close_node;	/* in xport->closing */
+	uint64_t closed_at;	/* ms */
+	uint64_t closed_pass;
+};
+
+/* What travels in a blob, in host order: verbs_blob.c. */
+struct verbs_blob {
+	uint32_t qpn, psn;
+	uint32_t max_packet;
+	uint16_t lid;
+	uint8_t	mtu;		/* enum ibv_mtu */
+	uint8_t	rd_in, rd_out;	/* reads served, reads made at a time */
+	uint8_t	net;			/* enum verbs_net */
+	union ibv_gid gid;
+};
+
+size_t tagrv_verbs_blob_pack(const struct verbs_blob *blob, void *to);
+int tagrv_verbs_blob_unpack(struct verbs_blob *blob, const void *from,
+			    size_t len) TAGRV_WARN_UNUSED;
+
+/* Links by queue pair number: open addressing, at most half full. */
+struct verbs_map {
+	struct verbs_link **slots;
+	uint32_t mask;		/* slots - 1; 0: no slots yet */
+	unsigned shift;
+	uint32_t cnt;
+};
+
+static inline uint32_t verbs_map_home(const struct verbs_map *map, uint32_t qpn)
+{
+	return (qpn * 2654435769u) >> map->shift;
+}
+
+static inline struct verbs_link *verbs_map_find(const struct verbs_map *map,
+						uint32_t qpn)
+{
+	uint32_t i;
+
+	if (TAGRV_UNLIKELY(!map->mask))
+		return NULL;
+	for (i = verbs_map_home(map, qpn); map->slots[i];
+	     i = (i + 1) & map->mask)
+		if (map->slots[i]->qpn == qpn)
+			return map->slots[i];
+	return NULL;
+}
+
+int tagrv_verbs_map_add(struct verbs_map *map, struct verbs_link *link)
+	TAGRV_WARN_UNUSED;
+void tagrv_verbs_map_remove(struct verbs_map *map, struct verbs_link *link);
+void tagrv_verbs_map_fini(struct verbs_map *map);
+
+/* ---- xport ---- */
+
+/* Reasons for progress to leave its fast path. */
+enum verbs_alarm {
+	VERBS_ALARM_DROPPED	= 1 << 0,	/* inbox.dropped has links */
+	VERBS_ALARM_DEVICE	= 1 << 1,	/* device or a queue has died */
+	VERBS_ALARM_LINK	= 1 << 2,	/* some link has async_error */
+	VERBS_ALARM_FAILED	= 1 << 3,	/* failed has links */
+	VERBS_ALARM_READY	= 1 << 4,	/* ready has links */
+	VERBS_ALARM_FLUSH	= 1 << 5,	/* a flush is not complete */
+	VERBS_ALARM_ROOM	= 1 << 6,	/* announce room, come what may */
+};
+
+/* A completion queue, and completions taken from it but not handled yet. */
+struct verbs_cq {
+	struct ibv_cq	*cq;
+	unsigned unacked;	/* events to acknowledge */
+	int	held_cnt;
+	struct ibv_wc held[VERBS_BATCH];
+};
+
+/* Where the wireup thread and progress meet. */
+struct verbs_inbox {
+	pthread_mutex_t mutex;
+	struct tagrv_list fresh;	/* created, not in the map yet */
+	struct tagrv_list dropped;	/* discarded, to be drained */
+	uint32_t next_serial;
+	uint32_t rx_cq_depth;		/* without SRQ: entries of the queue */
+	uint32_t rx_cq_used;		/* and what its links may fill */
+};
+
+struct verbs_xport {
+	struct tagrv_xport base;
+	const struct tagrv_verbs_calls *calls;
+	struct verbs_dev *dev;
+	struct tagrv_params params;
+
+	/* data path */
+	_Atomic uint32_t alarm;		/* enum verbs_alarm */
+	struct verbs_cq rx, tx;
+	struct verbs_map map;
+	struct verbs_rxq rxq;		/* with SRQ */
+	struct verbs_bufs tx_bufs;
+	uint32_t tx_buf_reserve;	/* of them for control packets */
+	uint32_t tx_cap;		/* work requests in flight at most */
+	uint32_t tx_reserve;
+	uint32_t inflight;
+	uint32_t signaled;		/* of them with a completion to come */
+	uint32_t idle_polls;
+	uint32_t idle_passes;		/* of progress, in a row */
+	bool	starved;		/* -FI_EAGAIN was given, room is due */
+	bool	freed;			/* something became free since */
+	bool	want_tx_bufs;
+	bool	reaping;		/* the send side is being polled */
+	bool	must_poll_tx;		/* it may explain a flushed receive */
+	struct tagrv_list dirty;	/* links with idle receive buffers */
+
+	/* cold */
+	bool	use_srq;
+	uint32_t sq_depth, sq_reserve, rq_depth;
+	uint32_t qp_sge;
+	uint8_t	rd_in, rd_out;
+	int	fatal;			/* reported status, 0: alive */
+	atomic_int async_fatal;
+	struct tagrv_list ready, failed, closing;
+	unsigned stray_cnt;
+	uint64_t stray_lost, stale;	/* counters for the log at close */
+	uint64_t pass;			/* of progress */
+	struct verbs_inbox inbox;
+	struct ibv_comp_channel *channel;
+	int	wake_fd;		/* eventfd: alarms from other threads */
+	int	wait_fd;		/* epoll of channel and wake_fd */
+	struct tagrv_list dev_node;	/* in dev->xports */
+};
+
+static inline struct verbs_dev *verbs_dev_of(struct tagrv_device *dev)
+{
+	return tagrv_container_of(dev, struct verbs_dev, base);
+}
+
+static inline struct verbs_xport *verbs_xport_of(struct tagrv_xport *xport)
+{
+	return tagrv_container_of(xport, struct verbs_xport, base);
+}
+
+static inline struct verbs_link *verbs_link_of(struct tagrv_link *link)
+{
+	return tagrv_container_of(link, struct verbs_link, base);
+}
+
+/* 2^k entries take twice the memory of 2^k - 1 where a slot stays empty. */
+static inline uint32_t verbs_ring_size(uint32_t n)
+{
+	return n > 4 && !(n & (n - 1)) ? n - 1 : n;
+}
+
+static inline void verbs_alarm_set(struct verbs_xport *xp, uint32_t bits)
+{
+	atomic_fetch_or_explicit(&xp->alarm, bits, memory_order_release);
+}
+
+/* The same from another thread: wakes one that sleeps on the xport. */
+void tagrv_verbs_alarm_wake(struct verbs_xport *xp, uint32_t bits);
+
+uint64_t tagrv_verbs_now_ms(void);
+
+/* verbs_conn.c: queue pairs */
+int tagrv_verbs_qp_create(struct verbs_xport *xp, void *context,
+			  uint32_t max_inline, struct ibv_qp **qp,
+			  uint32_t *got_inline) TAGRV_WARN_UNUSED;
+int tagrv_verbs_qp_init(struct verbs_xport *xp, struct ibv_qp *qp)
+	TAGRV_WARN_UNUSED;
+int tagrv_verbs_qp_connect(struct verbs_link *link,
+			   const struct verbs_blob *peer) TAGRV_WARN_UNUSED;
+void tagrv_verbs_qp_fail(struct verbs_link *link);
+
+/* verbs_link.c: life of a link */
+int tagrv_verbs_link_create(struct tagrv_xport *xport, void *blob, size_t *len,
+			    struct tagrv_link **link);
+int tagrv_verbs_link_bind(struct tagrv_link *link, const void *blob,
+			  size_t len);
+void tagrv_verbs_link_discard(struct tagrv_link *link);
+int tagrv_verbs_link_attach(struct tagrv_link *link, void *ctx);
+void tagrv_verbs_link_close(struct tagrv_link *link);
+/* Moves fresh links into the map. True if there were any. */
+bool tagrv_verbs_links_adopt(struct verbs_xport *xp);
+/* Begins the close of what was discarded. */
+void tagrv_verbs_links_take_dropped(struct verbs_xport *xp);
+/* Ends closing links that are drained; returns how many. */
+unsigned tagrv_verbs_links_finish(struct verbs_xport *xp);
+/* First error of a link: tells the sink, or progress to do so ('later'). */
+void tagrv_verbs_link_fail(struct verbs_link *link, int status, bool later);
+
+/* verbs_post.c: send side */
+int tagrv_verbs_send(struct tagrv_link *link, const struct iovec *iov,
+		     size_t cnt, unsigned flags, struct tagrv_done *done);
+int tagrv_verbs_get(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
+		    uint64_t raddr, const void *key, size_t key_len,
+		    size_t len, struct tagrv_done *done);
+void tagrv_verbs_flush(struct tagrv_xport *xport);
+size_t tagrv_verbs_outstanding(struct tagrv_xport *xport);
+/* Posts the last request of a closing link, unless nothing is in flight. */
+void tagrv_verbs_drain(struct verbs_link *link);
+/* Completes work requests up to, not including, sequence 'end'. */
+void tagrv_verbs_retire(struct verbs_link *link, uint32_t end, int status);
+
+/* verbs_poll.c: completions */
+int tagrv_verbs_progress(struct tagrv_xport *xport);
+int tagrv_verbs_reap(struct tagrv_xport *xport);
+int tagrv_verbs_arm(struct tagrv_xport *xport);
+/* Delivers packets kept for links attached since. */
+unsigned tagrv_verbs_strays_deliver(struct verbs_xport *xp);
+void tagrv_verbs_strays_drop(struct verbs_link *link);
+
+/* verbs_error.c */
+int tagrv_verbs_wc_status(const struct verbs_dev *dev, const struct ibv_wc *wc);
+const char *tagrv_verbs_wc_hint(enum ibv_wc_status status);
+
+/* verbs_xport.c */
+int tagrv_verbs_xport_open(struct tagrv_device *dev,
+			   const struct tagrv_params *params,
+			   struct tagrv_sink *sink, struct tagrv_xport **xport);
+void tagrv_verbs_xport_close(struct tagrv_xport *xport);
+int tagrv_verbs_wait_fd(struct tagrv_xport *xport);
+
+#endif

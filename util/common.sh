@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+# shellcheck shell=bash
+#
+# What util/check and util/demo share: packages and incremental builds. Sourced;
+# the caller sets 'tool' (its name), 'top' (the tree) and 'install' (0 or 1).
+
+die()
+{
+	printf '%s: %s\n' "${tool:?}" "$*" >&2
+	exit 1
+}
+
+have()
+{
+	command -v "$1" >/dev/null 2>&1
+}
+
+# --- packages -----------------------------------------------------------------
+
+# Debian's and Ubuntu's package for each need; the test succeeds when it is there.
+declare -A needs=(
+	[autoconf]='have autoreconf'
+	[automake]='have automake'
+	[binutils]='have nm'
+	[clang]='have clang'
+	[gcc]='have gcc'
+	[libc6-dev]='[ -e /usr/include/stdio.h ]'
+	[libtool]='have libtoolize'
+	[make]='have make'
+	[pkg-config]='have pkg-config'
+	[libfabric-dev]='pkg-config --exists libfabric'
+	[libfabric-bin]='have fi_info && have fi_pingpong'
+	[libibverbs-dev]='pkg-config --exists libibverbs'
+	[libcriterion-dev]='pkg-config --exists criterion'
+	[uthash-dev]='[ -e /usr/include/uthash.h ]'
+	[pandoc]='have pandoc'
+	[perl]='have perl'
+	[python3]='have python3'
+	[shellcheck]='have shellcheck'
+	[xz-utils]='have xz'
+	[openmpi-bin]='have mpirun.openmpi'
+	[libopenmpi-dev]='have mpicc.openmpi'
+	[hpcc]='have hpcc'
+)
+
+# shellcheck disable=SC2034 # for the caller
+build_packages=(autoconf automake binutils gcc libc6-dev libtool make pkg-config
+	libfabric-dev libibverbs-dev uthash-dev)
+
+missing_of()
+{
+	local package
+	for package; do
+		eval "${needs[$package]}" >/dev/null 2>&1 || echo "$package"
+	done
+}
+
+# What the virtual machine with software RDMA devices takes.
+missing_of_vm()
+{
+	"${top:?}/util/rxe-vm" --packages | while read -r package; do
+		dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q ' installed$' || echo "$package"
+	done
+}
+
+apt_install()
+{
+	local as_root=()
+	if [ "$(id -u)" != 0 ]; then
+		have sudo || die "not root, and no sudo; as root: apt-get install --no-install-recommends $*"
+		as_root=(sudo)
+		[ -t 0 ] || as_root=(sudo -n)
+	fi
+	local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0)
+	"${apt[@]}" install -y --no-install-recommends "$@" </dev/null >/dev/null 2>&1 && return
+	echo 'updating the package lists'
+	"${apt[@]}" update </dev/null >/dev/null 2>&1 || echo 'apt-get update had problems'
+	"${apt[@]}" install -y --no-install-recommends "$@" </dev/null >/dev/null ||
+		die "cannot install: $*"
+}
+
+# Installs those that are missing, or names them and stops.
+require_packages()
+{
+	local missing
+	mapfile -t missing < <(printf '%s\n' "$@" | sort -u | sed '/^$/d')
+	[ ${#missing[@]} -gt 0 ] || return 0
+	have apt-get || die "please install what Debian calls: ${missing[*]}"
+	[ "${install:?}" = 1 ] || die "missing packages; as root: apt-get install --no-install-recommends ${missing[*]}"
+	echo "installing ${missing[*]}"
+	apt_install "${missing[@]}"
+}
+
+# --- build --------------------------------------------------------------------
+
+bootstrap()
+{
+	[ -x "$top/configure" ] || (cd "$top" && ./autogen.sh)
+}
+
+# usage: configure_in DIRECTORY ARGUMENT...; does nothing when that was done before.
+configure_in()
+{
+	local dir=$1
+	shift
+	mkdir -p "$dir"
+	[ -f "$dir/Makefile" ] && [ "$(cat "$dir/.configured" 2>/dev/null)" = "$*" ] && return
+	(cd "$dir" && "$top/configure" "$@") || return 1
+	echo "$*" >"$dir/.configured"
+}
