@@ -54,7 +54,7 @@ Test(av, addresses_come_back_byte_for_byte)
 	size_t len = sizeof(out);
 
 	cr_assert_eq(fi_av_insert(api.av, in, 2, rows, 0, NULL), 2);
-	for (int i = 0; i < 2; i++) {
+	for (fi_addr_t i = 0; i < 2; i++) {
 		cr_expect_eq(rows[i], i);
 		cr_assert_eq(fi_av_lookup(api.av, rows[i], &out, &len), 0);
 		cr_expect_eq(len, sizeof(out));

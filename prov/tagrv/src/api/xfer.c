@@ -35,3 +35,26 @@ ssize_t tagrv_reject_recv(const struct tagrv_recv_req *req)
 			   req->iov_cnt);
 	return -FI_EINVAL;
 }
+
+ssize_t tagrv_explain_send(const struct tagrv_send_req *req, ssize_t ret)
+{
+	if (ret == -FI_EMSGSIZE)
+		tagrv_warn("a message of %zu bytes: at most %zu are possible, "
+			   "which fi_getinfo tells as max_msg_size\n",
+			   tagrv_iov_len(req->iov, req->iov_cnt),
+			   TAGRV_MAX_MSG);
+	else if (ret == -FI_EINVAL)
+		tagrv_warn("a send to address number %llu: the address vector "
+			   "has no such entry, or not any more\n",
+			   (unsigned long long) req->dest);
+	return ret;
+}
+
+ssize_t tagrv_explain_recv(const struct tagrv_recv_req *req, ssize_t ret)
+{
+	if (ret == -FI_EINVAL)
+		tagrv_warn("a receive from address number %llu: the address "
+			   "vector has no such entry, or not any more\n",
+			   (unsigned long long) req->src);
+	return ret;
+}

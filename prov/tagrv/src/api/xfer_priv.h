@@ -17,6 +17,11 @@
 ssize_t tagrv_reject_flags(const char *call, uint64_t flags) TAGRV_COLD;
 ssize_t tagrv_reject_send(const struct tagrv_send_req *req) TAGRV_COLD;
 ssize_t tagrv_reject_recv(const struct tagrv_recv_req *req) TAGRV_COLD;
+/* The same for what the engine refused; nothing is logged for shortages. */
+ssize_t tagrv_explain_send(const struct tagrv_send_req *req, ssize_t ret)
+	TAGRV_COLD;
+ssize_t tagrv_explain_recv(const struct tagrv_recv_req *req, ssize_t ret)
+	TAGRV_COLD;
 
 static inline struct tagrv_ep *tagrv_ep_of(struct fid_ep *ep)
 {
@@ -48,7 +53,7 @@ static inline ssize_t tagrv_ep_send(struct tagrv_ep *ep,
 	tagrv_lock_acquire(&ep->dom->lock);
 	ret = tagrv_engine_send(ep->engine, req);
 	tagrv_lock_release(&ep->dom->lock);
-	return ret;
+	return TAGRV_LIKELY(!ret) ? 0 : tagrv_explain_send(req, ret);
 }
 
 static inline ssize_t tagrv_ep_recv(struct tagrv_ep *ep,
@@ -64,7 +69,7 @@ static inline ssize_t tagrv_ep_recv(struct tagrv_ep *ep,
 	tagrv_lock_acquire(&ep->dom->lock);
 	ret = tagrv_engine_recv(ep->engine, req);
 	tagrv_lock_release(&ep->dom->lock);
-	return ret;
+	return TAGRV_LIKELY(!ret) ? 0 : tagrv_explain_recv(req, ret);
 }
 
 #endif
