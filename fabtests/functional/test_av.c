@@ -346,7 +346,7 @@ static void asynchronous(struct test *t)
 	if (ret) {
 		CHECK(ret == -FI_ENOSYS || ret == -FI_EOPNOTSUPP, "fi_av_open: %d", ret);
 		fx_close_now(&fx);
-		run_skip("asynchronous insertion is not supported");
+		return;
 	}
 	CHECK_ERR(fi_av_insert(av, &in, 1, &addr, 0, NULL), -FI_ENOEQ);
 	CHECK_OK(fi_close(&av->fid));
