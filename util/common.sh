@@ -26,6 +26,7 @@ declare -A needs=(
 	[gcc]='have gcc'
 	[libc6-dev]='[ -e /usr/include/stdio.h ]'
 	[libtool]='have libtoolize'
+	[libclang-rt-dev]='have clang && compgen -G "$(clang -print-resource-dir)/lib/*/libclang_rt.fuzzer*"'
 	[make]='have make'
 	[pkg-config]='have pkg-config'
 	[libfabric-dev]='pkg-config --exists libfabric'
