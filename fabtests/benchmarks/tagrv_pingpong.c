@@ -13,6 +13,7 @@
  * A time is the median over blocks; the number of messages in a block follows
  * from a first, short run and the time a measurement may take.
  */
+#include "clock.h"
 #include "endpoint.h"
 #include "oob.h"
 
@@ -23,7 +24,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { SIZES_MAX = 64, BLOCKS_MAX = 1000, WARM_UP = 5 };
@@ -94,12 +94,18 @@ static void verify(const struct bench *b, uint64_t message, size_t size)
 
 /* --- time ----------------------------------------------------------------- */
 
+static double seconds_per_tick;
+static uint64_t first_tick;
+
+static void start_clock(void)
+{
+	seconds_per_tick = clock_seconds_per_tick();
+	first_tick = clock_ticks();
+}
+
 static double now(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+	return (double)(clock_ticks() - first_tick) * seconds_per_tick;
 }
 
 static int compare(const void *a, const void *b)
@@ -295,6 +301,7 @@ static void lead(struct bench *b)
 		       b->e.conf.slots, opt->blocks, opt->verify ? ", data verified" : "");
 		printf("# size half_rtt_us bw_MBps msgs_per_s\n");
 	}
+	start_clock();
 	connect_peers(b);
 	for (size_t i = 0; i < opt->size_cnt; i++) {
 		size_t size = opt->sizes[i];
