@@ -129,6 +129,22 @@ Test(eager, expected_and_unexpected_fill_every_field)
 	cr_assert_str_eq(b, "later");
 }
 
+Test(eager, a_sender_with_a_larger_eager_max_may_fill_our_packets)
+{
+	size_t len = FAKE_PACKET_MAX - sizeof(struct tagrv_hdr);
+	char *big = malloc(len), *buf = calloc(1, len);
+
+	cr_assert_gt(len, fx.dom->params.eager_max);
+	memset(big, 7, len);
+	peer_up(true);
+	arrive_eager(big, len, 5, 0, 0);
+	cr_assert_eq(submit_recv(buf, len, 5, ctx), 0);
+	cr_assert_eq(take(&fx.rx).len, len);
+	cr_assert_arr_eq(big, buf, len);
+	free(big);
+	free(buf);
+}
+
 Test(eager, too_long_is_cut_and_says_by_how_much)
 {
 	char buf[8] = "....###";

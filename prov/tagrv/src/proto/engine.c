@@ -47,6 +47,19 @@ void tagrv_engine_buf_put(struct tagrv_engine *engine, void *bytes,
 		       (char *) bytes - offsetof(struct tagrv_buf, bytes));
 }
 
+/*
+ * What one packet may bring. That is more than our own eager_max: a sender with
+ * a larger one fills the packets that we said we take.
+ */
+static size_t largest_payload(const struct tagrv_engine *engine)
+{
+	size_t packet = engine->loop->attr.max_packet;
+
+	if (engine->xport)
+		packet = TAGRV_MAX(packet, engine->xport->attr.max_packet);
+	return TAGRV_MAX(packet - sizeof(struct tagrv_hdr), TAGRV_INJECT_MAX);
+}
+
 void tagrv_engine_init_pools(struct tagrv_engine *engine)
 {
 	size_t max_ops = engine->dom->params.max_ops;
@@ -58,8 +71,7 @@ void tagrv_engine_init_pools(struct tagrv_engine *engine)
 			TAGRV_POOL_MAX);
 	memcpy(engine->buf_size, small_classes, sizeof(small_classes));
 	engine->buf_size[TAGRV_BUF_CLASSES - 2] = TAGRV_INJECT_MAX;
-	engine->buf_size[TAGRV_BUF_CLASSES - 1] =
-		TAGRV_MAX(engine->dom->params.eager_max, TAGRV_INJECT_MAX);
+	engine->buf_size[TAGRV_BUF_CLASSES - 1] = largest_payload(engine);
 	for (size_t i = 0; i < TAGRV_BUF_CLASSES; i++)
 		tagrv_pool_init(&engine->bufs[i], sizeof(struct tagrv_buf) +
 				engine->buf_size[i], TAGRV_POOL_MAX);

@@ -86,7 +86,7 @@ struct tagrv_buf *tagrv_engine_buf_get(struct tagrv_engine *engine, size_t len,
 void tagrv_engine_buf_put(struct tagrv_engine *engine, void *bytes,
 			  uint8_t class);
 
-/* engine.c: set-up of the parts that open.c puts together. */
+/* engine.c: set-up of the parts that open.c puts together; transports first. */
 void tagrv_engine_init_pools(struct tagrv_engine *engine);
 void tagrv_engine_fini_pools(struct tagrv_engine *engine);
 void tagrv_engine_init_sink(struct tagrv_engine *engine);

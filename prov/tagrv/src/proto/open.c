@@ -73,13 +73,13 @@ int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *att
 	tagrv_list_init(&e->gone);
 	tagrv_list_init(&e->av_node);
 	tagrv_engine_init_sink(e);
-	tagrv_engine_init_pools(e);
-	ret = tagrv_match_create(0, 0, &e->match);
-	if (ret)
-		goto free_engine;
 	ret = open_xports(e);
 	if (ret)
 		goto close_parts;
+	ret = tagrv_match_create(0, 0, &e->match);
+	if (ret)
+		goto close_parts;
+	tagrv_engine_init_pools(e);
 	tagrv_lock_acquire(&dom->lock);
 	tagrv_list_push_tail(&dom->engines, &e->dom_node);
 	tagrv_lock_release(&dom->lock);
@@ -88,9 +88,6 @@ int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *att
 
 close_parts:
 	close_xports(e);
-	tagrv_match_destroy(e->match);
-free_engine:
-	tagrv_engine_fini_pools(e);
 	free(e);
 	return ret;
 }
