@@ -33,6 +33,7 @@ void engine_setup(void)
 					    &fx.rx_cntr };
 
 	memset(&fx, 0, sizeof(fx));
+	fx.max_packet = FAKE_PACKET_MAX;
 	setenv("FI_TAGRV_CLOSE_TIMEOUT", "0", 1);
 	cr_assert_eq(tagrv_dom_open(&dom_attr, &fx.dom), 0);
 	fx.dom->dev = fake_device();
@@ -72,7 +73,7 @@ void peer_up(bool sendable)
 		.addr = fx.addr,
 		.epoch = 1,
 		.sendable = sendable,
-		.max_packet = FAKE_PACKET_MAX,
+		.max_packet = fx.max_packet,
 		.version = 1,
 	};
 

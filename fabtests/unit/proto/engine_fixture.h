@@ -22,6 +22,7 @@ struct engine_fixture {
 	struct tagrv_addr addr;		/* of the peer */
 	struct tagrv_link *link;	/* once peer_up() was called */
 	uint32_t rx_seq;		/* next envelope the peer sends */
+	size_t	max_packet;		/* what the peer says it takes */
 };
 
 extern struct engine_fixture fx;

@@ -57,6 +57,42 @@ static void set_ready(struct tagrv_peer *peer)
 	tagrv_peer_serve(peer);
 }
 
+static void on_failed(struct tagrv_peer *peer, int status)
+{
+	if (peer->state == TAGRV_PEER_CONNECTING)
+		peer->state = TAGRV_PEER_IDLE;
+	if (!peer->lane)
+		tagrv_peer_fail_pending(peer, status);
+}
+
+/* Whether the protocols can work over this connection. */
+static int check_link(const struct tagrv_peer *peer,
+		      const struct tagrv_link *link, size_t max_packet)
+{
+	char addr[TAGRV_ADDR_STRLEN];
+
+	if (max_packet >= TAGRV_RTS_MAX &&
+	    link->xport->attr.caps & TAGRV_XPORT_GET)
+		return 0;
+	tagrv_warn("connection to %s refused: %s\n",
+		   tagrv_addr_str(&peer->addr, addr, sizeof(addr)),
+		   max_packet < TAGRV_RTS_MAX ?
+		   "its packets are too small; use the same release of this "
+		   "provider on both hosts" :
+		   "our device has no remote reads, which large messages need");
+	return -FI_EHOSTUNREACH;
+}
+
+static int take_up(struct tagrv_peer *peer,
+		   const struct tagrv_wireup_event *event)
+{
+	int ret = check_link(peer, event->link, event->max_packet);
+
+	if (ret)
+		return ret;
+	return attach(peer, event->link, event->epoch, event->max_packet);
+}
+
 static void on_up(struct tagrv_engine *engine,
 		  const struct tagrv_wireup_event *event)
 {
@@ -65,14 +101,13 @@ static void on_up(struct tagrv_engine *engine,
 
 	if (peer && peer->lane)
 		tagrv_lane_fail(peer->lane, -FI_ECONNRESET, false);
-	if (peer && event->max_packet >= TAGRV_RTS_MAX)
-		ret = attach(peer, event->link, event->epoch,
-			     event->max_packet);
+	if (peer)
+		ret = take_up(peer, event);
 	if (ret) {
 		event->link->xport->ops->link_discard(event->link);
 		tagrv_wireup_drop(engine->wep, &event->addr, event->epoch);
 		if (peer)
-			tagrv_peer_fail_pending(peer, ret);
+			on_failed(peer, ret);
 		return;
 	}
 	memcpy(peer->uuid, event->uuid, sizeof(peer->uuid));
@@ -89,14 +124,6 @@ static void on_gone(struct tagrv_engine *engine, struct tagrv_peer *peer,
 	lane->gone_status = status ? status : -FI_ECONNRESET;
 	if (!tagrv_list_linked(&lane->gone_node))
 		tagrv_list_push_tail(&engine->gone, &lane->gone_node);
-}
-
-static void on_failed(struct tagrv_peer *peer, int status)
-{
-	if (peer->state == TAGRV_PEER_CONNECTING)
-		peer->state = TAGRV_PEER_IDLE;
-	if (!peer->lane)
-		tagrv_peer_fail_pending(peer, status);
 }
 
 void tagrv_engine_wireup_event(struct tagrv_engine *engine,

@@ -28,7 +28,7 @@
 #define TAGRV_WIREUP_REC_FIXED	96	/* bytes before the links */
 #define TAGRV_WIREUP_REC_MAX	1024	/* bytes of the longest record */
 #define TAGRV_WIREUP_LINKS_MAX	8
-#define TAGRV_WIREUP_PACKET_MIN	64	/* every transport carries as much */
+#define TAGRV_WIREUP_PACKET_MIN	192	/* the longest request fits */
 
 enum tagrv_wireup_rec_type {
 	TAGRV_WIREUP_REQ = 1,	/* here is my link, tell me yours */
