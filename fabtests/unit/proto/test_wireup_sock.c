@@ -4,9 +4,11 @@
  */
 #include <criterion/criterion.h>
 #include <rdma/fi_errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 #include "unit/proto/wireup_fixture.h"
 
@@ -56,6 +58,37 @@ Test(wireup_sock, garbage_is_refused_and_told_once, .timeout = 60)
 	cr_assert_eq(a.gones, 0);
 	free_pair(&a, &b);
 	tagrv_wireup_destroy(wireup);
+}
+
+Test(wireup_sock, ends_are_seen_although_a_forked_process_has_copies,
+     .timeout = 60)
+{
+	struct tagrv_wireup *wireup = create();
+	struct tagrv_wireup_rec rec;
+	struct raw raw;
+	struct ep a;
+	pid_t child;
+
+	open_ep(&a, wireup, 10);
+	raw_connect(&raw, &a, 1, 1);
+	child = fork();
+	if (!child) {
+		close(raw.fd);
+		pause();
+		_exit(0);
+	}
+	cr_assert_gt(child, 0);
+	/* Garbage: we are a stranger now and cut off at once. */
+	memset(&rec, 'x', sizeof(rec));
+	cr_assert_eq(send(raw.fd, &rec, 64, MSG_NOSIGNAL), 64);
+	cr_assert_eq(raw_recv(&raw, &rec), 0);
+	await(&a, &a.gones, 1);
+	close(raw.fd);
+	fake_free(a.up.link);
+	close_ep(&a);
+	tagrv_wireup_destroy(wireup);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
 }
 
 Test(wireup_sock, slow_stranger_is_cut_off, .timeout = 60)

@@ -50,8 +50,14 @@ static int open_xports(struct tagrv_engine *engine)
 
 static void close_xports(struct tagrv_engine *engine)
 {
-	if (engine->xport)
-		engine->xport->ops->xport_close(engine->xport);
+	struct tagrv_xport *xport = engine->xport;
+	int fd = xport ? xport->ops->wait_fd(xport) : -1;
+
+	/* A forked process may hold a copy that would report to us for ever. */
+	if (fd >= 0)
+		(void) epoll_ctl(engine->dom->wait_fd, EPOLL_CTL_DEL, fd, NULL);
+	if (xport)
+		xport->ops->xport_close(xport);
 	if (engine->loop)
 		engine->loop->ops->xport_close(engine->loop);
 }

@@ -47,6 +47,8 @@ static void close_socks(struct tagrv_wireup_ep *wep)
 
 void tagrv_wireup_ep_stop(struct tagrv_wireup_ep *wep)
 {
+	/* A forked process may hold a copy that would report to us for ever. */
+	(void) epoll_ctl(wep->wireup->epfd, EPOLL_CTL_DEL, wep->fd, NULL);
 	close(wep->fd);
 	wep->paused = false;		/* nothing to resume */
 	tagrv_wireup_peer_close_all(wep);

@@ -109,6 +109,12 @@ void tagrv_wireup_sock_close(struct tagrv_wireup_sock *sock)
 	end_half_open(sock);
 	tagrv_wireup_sock_free_slot(sock);
 	tagrv_wireup_timer_release(&wireup->timers, &sock->timer);
+	/*
+	 * A process that the application forked may hold a copy of it: then a
+	 * mere close would neither end the connection nor the events.
+	 */
+	(void) epoll_ctl(wireup->epfd, EPOLL_CTL_DEL, sock->fd, NULL);
+	shutdown(sock->fd, SHUT_RDWR);
 	close(sock->fd);
 	free(sock->tx);
 	sock->tx = NULL;
