@@ -60,16 +60,12 @@ int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
 void tagrv_eager_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			const void *payload, size_t len)
 {
-	struct tagrv_engine *engine = peer->engine;
-	uint8_t space = hdr->flags & TAGRV_PKT_TAGGED ? TAGRV_SPACE_TAGGED :
-							TAGRV_SPACE_MSG;
 	struct tagrv_match_msg *msg;
 	void *cookie;
 	int ret;
 
-	engine->stats.eager_rx++;
-	ret = tagrv_match_arrive(engine->match, peer->id, space, hdr->tag,
-				 &cookie, &msg);
+	peer->engine->stats.eager_rx++;
+	ret = tagrv_unexp_arrive(peer, hdr, &cookie, &msg);
 	if (ret == 1) {
 		tagrv_recv_eager(cookie, peer, hdr, payload, len);
 		return;

@@ -17,15 +17,24 @@
 /* Size classes of kept payloads; the last two: injects, whole packets. */
 static const size_t small_classes[TAGRV_BUF_CLASSES - 2] = { 128, 512 };
 
-void tagrv_engine_bad_packet(struct tagrv_engine *engine,
-			     struct tagrv_peer *peer, const char *what)
+void tagrv_engine_count_bad(struct tagrv_peer *peer, const char *what)
 {
 	char addr[TAGRV_ADDR_STRLEN];
 
-	if (!engine->stats.bad_packets++)
+	if (!peer->engine->stats.bad_packets++)
 		tagrv_warn("packet from %s refused: %s (counted, not logged "
 			   "again)\n", tagrv_addr_str(&peer->addr, addr,
 						      sizeof(addr)), what);
+}
+
+/*
+ * What the packet was about will never end, on either side: only the end of the
+ * connection tells both.
+ */
+void tagrv_engine_bad_packet(struct tagrv_peer *peer, const char *what)
+{
+	tagrv_engine_count_bad(peer, what);
+	tagrv_lane_fail(peer->lane, -FI_EREMOTEIO, true);
 }
 
 struct tagrv_buf *tagrv_engine_buf_get(struct tagrv_engine *engine, size_t len,
@@ -110,11 +119,11 @@ static void dispatch(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		return;
 	}
 	if (hdr->opcode != TAGRV_PKT_EAGER && hdr->opcode != TAGRV_PKT_RTS) {
-		tagrv_engine_bad_packet(peer->engine, peer, "unknown opcode");
+		tagrv_engine_bad_packet(peer, "unknown opcode");
 		return;
 	}
 	if (hdr->seq != peer->rx_seq) {
-		tagrv_engine_bad_packet(peer->engine, peer, "out of sequence");
+		tagrv_engine_bad_packet(peer, "out of sequence");
 		return;
 	}
 	peer->rx_seq++;
@@ -135,7 +144,7 @@ static void on_packet(struct tagrv_sink *sink, void *link_ctx,
 	if (!peer || peer->lane != lane)
 		return;		/* of a connection that was given up */
 	if (!decode_header(&hdr, data, len)) {
-		tagrv_engine_bad_packet(peer->engine, peer, "malformed header");
+		tagrv_engine_bad_packet(peer, "malformed header");
 		return;
 	}
 	/* Who sends can receive: nobody sends before he is ready for both. */

@@ -12,6 +12,10 @@
  * completion; an error completion is always written, except for injects, whose
  * failure is logged and counted). -FI_EAGAIN: nothing happened, try again
  * after reading a completion queue.
+ *
+ * At most TAGRV_POOL_MAX messages nobody asked for are kept; the next one ends
+ * the connection it came by with FI_ENOBUFS, because nothing holds senders back
+ * yet.
  */
 #ifndef TAGRV_PROTO_ENGINE_H
 #define TAGRV_PROTO_ENGINE_H

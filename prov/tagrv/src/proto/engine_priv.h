@@ -92,14 +92,20 @@ void tagrv_engine_fini_pools(struct tagrv_engine *engine);
 void tagrv_engine_init_sink(struct tagrv_engine *engine);
 
 /* engine.c: counts and says once that a peer sent something senseless. */
-void tagrv_engine_bad_packet(struct tagrv_engine *engine,
-			     struct tagrv_peer *peer, const char *what);
+void tagrv_engine_count_bad(struct tagrv_peer *peer, const char *what);
+/* The same, and gives the connection up: the lane may be gone on return. */
+void tagrv_engine_bad_packet(struct tagrv_peer *peer, const char *what);
 
 /* event.c: what the wireup thread found out. */
 void tagrv_engine_wireup_event(struct tagrv_engine *engine,
 			       const struct tagrv_wireup_event *event);
 /* A lane to ourselves over the loop transport. */
 int tagrv_engine_connect_self(struct tagrv_peer *peer) TAGRV_WARN_UNUSED;
+
+/* unexp.c: finds the receive of a message, as tagrv_match_arrive does. */
+int tagrv_unexp_arrive(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+		       void **cookie, struct tagrv_match_msg **msg)
+	TAGRV_WARN_UNUSED;
 
 /* eager.c */
 int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,

@@ -90,8 +90,8 @@ void tagrv_rndv_fin_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr)
 
 	/* Only what waits for a FIN of this very peer can be ended by it. */
 	if (!op || op->state != TAGRV_OP_FIN_WAIT || op->peer != peer) {
-		tagrv_engine_bad_packet(peer->engine, peer,
-					"FIN for an operation that awaits none");
+		tagrv_engine_count_bad(peer,
+				       "FIN for an operation that awaits none");
 		return;
 	}
 	if (hdr->data)
@@ -136,21 +136,17 @@ static bool parse_rts(struct tagrv_remote *remote, const struct tagrv_hdr *hdr,
 void tagrv_rndv_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		       const void *body, size_t len)
 {
-	struct tagrv_engine *engine = peer->engine;
-	uint8_t space = hdr->flags & TAGRV_PKT_TAGGED ? TAGRV_SPACE_TAGGED :
-							TAGRV_SPACE_MSG;
 	struct tagrv_match_msg *msg;
 	struct tagrv_remote remote;
 	void *cookie;
 	int ret;
 
 	if (!parse_rts(&remote, hdr, body, len)) {
-		tagrv_engine_bad_packet(engine, peer, "malformed RTS");
+		tagrv_engine_bad_packet(peer, "malformed RTS");
 		return;
 	}
-	engine->stats.rndv_rx++;
-	ret = tagrv_match_arrive(engine->match, peer->id, space, hdr->tag,
-				 &cookie, &msg);
+	peer->engine->stats.rndv_rx++;
+	ret = tagrv_unexp_arrive(peer, hdr, &cookie, &msg);
 	if (ret == 1) {
 		tagrv_recv_rndv(cookie, peer, hdr, &remote);
 		return;
