@@ -213,6 +213,19 @@ static int fake_wait_fd(struct tagrv_xport *xport)
 	return -1;
 }
 
+static int fake_progress(struct tagrv_xport *xport)
+{
+	struct fake_packet first = fake.queue[0];
+
+	(void) xport;
+	if (!fake.queue_cnt)
+		return fake.events;
+	memmove(fake.queue, fake.queue + 1,
+		--fake.queue_cnt * sizeof(fake.queue[0]));
+	fake_deliver(first.link, first.data, first.len);
+	return 1;
+}
+
 static const struct tagrv_xport_ops fake_ops = {
 	.name = "fake",
 	.wire_id = 250,
@@ -230,7 +243,7 @@ static const struct tagrv_xport_ops fake_ops = {
 	.link_close = fake_link_close,
 	.send = fake_send,
 	.get = fake_get,
-	.progress = fake_nothing,
+	.progress = fake_progress,
 	.reap = fake_nothing,
 	.flush = fake_flush,
 	.outstanding = fake_outstanding,
@@ -255,6 +268,17 @@ void fake_deliver(struct tagrv_link *link, const void *data, size_t len)
 	memcpy(copy, data, len);
 	fake.base.sink->packet(fake.base.sink, link->ctx, copy, len);
 	free(copy);
+}
+
+void fake_queue(struct tagrv_link *link, const void *data, size_t len)
+{
+	struct fake_packet *packet = &fake.queue[fake.queue_cnt++];
+
+	if (fake.queue_cnt > FAKE_QUEUE_MAX || len > sizeof(packet->data))
+		abort();
+	packet->link = link;
+	packet->len = len;
+	memcpy(packet->data, data, len);
 }
 
 void fake_complete(size_t i, int status)

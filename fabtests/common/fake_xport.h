@@ -6,6 +6,7 @@
  *   engine --> send, get     recorded in order, or refused as scripted
  *   test   --> complete      ends recorded operations with a status
  *          --> deliver       hands a packet to the engine
+ *          --> queue         lets progress do so
  *          --> break_link    reports a link error
  */
 #ifndef TAGRV_FAKE_XPORT_H
@@ -15,6 +16,7 @@
 
 #define FAKE_PACKET_MAX	(8192 + 192)
 #define FAKE_LOG_MAX	4096
+#define FAKE_QUEUE_MAX	8
 
 enum fake_kind { FAKE_SEND, FAKE_GET };
 
@@ -30,6 +32,12 @@ struct fake_record {
 	uint64_t raddr;
 };
 
+struct fake_packet {
+	struct tagrv_link *link;
+	size_t	len;
+	uint8_t	data[256];
+};
+
 struct fake_xport {
 	struct tagrv_xport base;
 	struct tagrv_device dev;
@@ -40,6 +48,9 @@ struct fake_xport {
 	int	reg_error;	/* what mem_reg answers, 0: works */
 	size_t	regs;		/* registrations alive */
 	size_t	links;		/* links alive */
+	int	events;		/* what each progress says it handled */
+	struct fake_packet queue[FAKE_QUEUE_MAX];	/* for progress */
+	size_t	queue_cnt;
 };
 
 /* The only instance: engines open it through fake_device(). */
@@ -50,6 +61,8 @@ struct tagrv_device *fake_device(void);
 struct tagrv_link *fake_link(void);
 
 void fake_deliver(struct tagrv_link *link, const void *data, size_t len);
+/* The same, by a later progress: one packet each. */
+void fake_queue(struct tagrv_link *link, const void *data, size_t len);
 /* Ends record i; for gets, first fills the local buffer from raddr. */
 void fake_complete(size_t i, int status);
 void fake_complete_all(int status);

@@ -162,7 +162,10 @@ void arrive_eager(const void *buf, size_t len, uint64_t tag, uint16_t flags,
 
 	memcpy(packet, &hdr, sizeof(hdr));
 	memcpy(packet + sizeof(hdr), buf, len);
-	fake_deliver(fx.link, packet, sizeof(hdr) + len);
+	if (fx.later)
+		fake_queue(fx.link, packet, sizeof(hdr) + len);
+	else
+		fake_deliver(fx.link, packet, sizeof(hdr) + len);
 	free(packet);
 }
 

@@ -23,6 +23,7 @@ struct engine_fixture {
 	struct tagrv_link *link;	/* once peer_up() was called */
 	uint32_t rx_seq;		/* next envelope the peer sends */
 	size_t	max_packet;		/* what the peer says it takes */
+	bool	later;			/* eager packets wait for progress */
 };
 
 extern struct engine_fixture fx;

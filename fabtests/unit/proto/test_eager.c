@@ -236,6 +236,50 @@ Test(eager, peer_that_hangs_up_ends_what_needs_it)
 	cr_assert_eq(take(&fx.tx).err, FI_ECONNRESET);
 }
 
+Test(eager, peer_that_hangs_up_is_dropped_although_others_keep_us_busy)
+{
+	int passes = 0;
+
+	peer_up(true);
+	cr_assert_eq(submit_send("x", 1, 1, ctx, FI_MATCH_COMPLETE), 0);
+	fake.events = 1;
+	peer_event(TAGRV_WIREUP_GONE, 0);
+	for (; tagrv_compq_empty(&fx.tx) && passes < 1000; passes++)
+		tagrv_engine_progress(fx.engine);
+	cr_assert_eq(passes, 64);
+	cr_assert_eq(take(&fx.tx).err, FI_ECONNRESET);
+}
+
+Test(eager, peer_that_hung_up_gets_nothing_more)
+{
+	peer_up(true);
+	peer_event(TAGRV_WIREUP_GONE, 0);
+	arrive_eager("last", 5, 1, 0, 0);
+	cr_assert_eq(submit_send("x", 1, 1, ctx, 0), 0);
+	cr_assert_eq(fake.log_cnt, 0);
+	expect_empty(&fx.tx);
+	tagrv_engine_progress(fx.engine);
+	cr_assert_eq(take(&fx.tx).err, FI_ECONNRESET);
+}
+
+Test(eager, what_a_restarted_peer_sent_before_is_taken_in)
+{
+	char buf[8];
+
+	peer_up(true);
+	fx.later = true;
+	for (int i = 0; i < 4; i++)
+		arrive_eager("old", 4, 1, 0, 0);
+	fx.later = false;
+	peer_up(true);
+	arrive_eager("new", 4, 1, 0, 0);
+	for (int i = 0; i < 5; i++) {
+		cr_assert_eq(submit_recv(buf, 8, 1, ctx), 0);
+		cr_assert_eq(take(&fx.rx).len, 4);
+		cr_assert_str_eq(buf, i < 4 ? "old" : "new");
+	}
+}
+
 Test(eager, bad_arguments_are_refused_before_anything_happens)
 {
 	struct tagrv_send_req req = send_req("x", 1, 1, ctx);

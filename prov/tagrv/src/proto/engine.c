@@ -4,7 +4,8 @@
  *
  * One progress pass: what the wireup thread found out, then the transports,
  * then peers with work to send. A peer that hung up is dropped only after a
- * pass that found nothing: what it sent before is taken in first.
+ * pass that found nothing, or many passes: what it sent before is taken in
+ * first.
  */
 #include "proto/engine.h"
 
@@ -229,15 +230,22 @@ static void serve_busy(struct tagrv_engine *engine)
 	}
 }
 
-static void drop_gone(struct tagrv_engine *engine)
+/* idle: this pass found nothing. */
+static void drop_gone(struct tagrv_engine *engine, bool idle)
 {
-	struct tagrv_list *node;
+	struct tagrv_list turn, *node;
 
-	while ((node = tagrv_list_first(&engine->gone))) {
+	/* Ending one may end others: whoever does takes them off this list. */
+	tagrv_list_init(&turn);
+	tagrv_list_splice_tail(&turn, &engine->gone);
+	while ((node = tagrv_list_pop(&turn))) {
 		struct tagrv_lane *lane =
 			tagrv_container_of(node, struct tagrv_lane, gone_node);
 
-		tagrv_lane_fail(lane, lane->gone_status, false);
+		tagrv_list_push_tail(&engine->gone, node);
+		/* Where others keep us busy, no pass finds nothing. */
+		if (idle || ++lane->gone_passes >= TAGRV_DRAIN_PASSES)
+			tagrv_lane_fail(lane, lane->gone_status, false);
 	}
 }
 
@@ -255,7 +263,7 @@ int tagrv_engine_progress(struct tagrv_engine *engine)
 	events += engine->loop->ops->progress(engine->loop);
 	if (!tagrv_list_empty(&engine->busy))
 		serve_busy(engine);
-	if (TAGRV_UNLIKELY(!tagrv_list_empty(&engine->gone)) && !events)
-		drop_gone(engine);
+	if (TAGRV_UNLIKELY(!tagrv_list_empty(&engine->gone)))
+		drop_gone(engine, !events);
 	return events;
 }

@@ -38,6 +38,12 @@ struct tagrv_buf {
 
 #define TAGRV_BUF_CLASSES	4
 
+/*
+ * Progress passes that a peer which ended its connection is waited for, so that
+ * what it sent before is taken in; fewer when one finds nothing.
+ */
+#define TAGRV_DRAIN_PASSES	64
+
 struct tagrv_claim;
 
 struct tagrv_engine {

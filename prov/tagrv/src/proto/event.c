@@ -65,6 +65,22 @@ static void on_failed(struct tagrv_peer *peer, int status)
 		tagrv_peer_fail_pending(peer, status);
 }
 
+/*
+ * The peer was restarted. What it sent in its former life was reported to it as
+ * sent, so it is taken in first.
+ */
+static void end_old(struct tagrv_peer *peer)
+{
+	struct tagrv_lane *lane = peer->lane;
+	struct tagrv_xport *xport = lane->link->xport;
+
+	for (int i = 0; i < TAGRV_DRAIN_PASSES && peer->lane == lane; i++)
+		if (!xport->ops->progress(xport))
+			break;
+	if (peer->lane == lane)
+		tagrv_lane_fail(lane, -FI_ECONNRESET, false);
+}
+
 /* Whether the protocols can work over this connection. */
 static int check_link(const struct tagrv_peer *peer,
 		      const struct tagrv_link *link, size_t max_packet)
@@ -100,7 +116,7 @@ static void on_up(struct tagrv_engine *engine,
 	int ret = -FI_ENOMEM;
 
 	if (peer && peer->lane)
-		tagrv_lane_fail(peer->lane, -FI_ECONNRESET, false);
+		end_old(peer);
 	if (peer)
 		ret = take_up(peer, event);
 	if (ret) {
@@ -122,6 +138,8 @@ static void on_gone(struct tagrv_engine *engine, struct tagrv_peer *peer,
 
 	/* What the peer sent before is taken in first: see engine.c. */
 	lane->gone_status = status ? status : -FI_ECONNRESET;
+	/* A send would seem to work: the device knows of nothing yet. */
+	peer->state = TAGRV_PEER_LEAVING;
 	if (!tagrv_list_linked(&lane->gone_node))
 		tagrv_list_push_tail(&engine->gone, &lane->gone_node);
 }

@@ -5,7 +5,8 @@
  *        send wanted         UP                    SENDABLE
  *   IDLE -----------> CONNECTING --> BOUND (receive only) --> READY
  *     ^  <--- FAILED -----|             |                       |
- *     '-------------------+-- GONE, link error: lane_fail ------'
+ *     |                                 '---- GONE: LEAVING ----|
+ *     '--- link error, or drained: lane_fail -------------------'
  *
  * A lane is one life of the connection. It outlives the peer's interest in it
  * until the transport reports the link closed, so a new lane can come up while
@@ -32,6 +33,7 @@ enum tagrv_peer_state {
 	TAGRV_PEER_CONNECTING,	/* asked wireup for one */
 	TAGRV_PEER_BOUND,	/* may receive; sends wait for SENDABLE */
 	TAGRV_PEER_READY,
+	TAGRV_PEER_LEAVING,	/* hung up: takes in, sends nothing any more */
 };
 
 struct tagrv_lane {
@@ -41,6 +43,7 @@ struct tagrv_lane {
 	struct tagrv_link *link;
 	uint32_t epoch;
 	int	gone_status;
+	unsigned gone_passes;		/* of progress since it is on gone */
 	bool	closing;		/* link_close was called */
 };
 
