@@ -80,6 +80,7 @@ struct tagrv_link *fake_link(void)
 	struct fake_link *link = calloc(1, sizeof(*link));
 
 	link->base.xport = &fake.base;
+	link->base.get_max = fake.base.attr.get_max;
 	fake.links++;
 	return &link->base;
 }

@@ -301,12 +301,14 @@ static int get(struct end *end, struct region *to, struct region *from,
 
 ON_ALL(get_reads_remote_memory)
 {
-	size_t len = TAGRV_MIN((size_t) 1 << 20, p->a->xport->attr.get_max);
-	size_t sizes[] = { 1, 100, 4096, 65537, len };
+	size_t sizes[] = { 1, 100, 4096, 10001, 0 }, len;
 	struct region to, from;
 	struct op op;
 
 	pair_connect(p);
+	cr_assert_leq(p->a->link->get_max, p->a->xport->attr.get_max);
+	len = TAGRV_MIN((size_t) 1 << 20, p->a->link->get_max);
+	sizes[4] = len;
 	region_open(&to, p->a, len, false);
 	region_open(&from, p->b, len, true);
 	fill_pattern(from.data, 3, len);

@@ -56,6 +56,21 @@ Test(verbs_link, reads_are_limited_by_the_weaker_side)
 	pair_close(&pair);
 }
 
+/*
+ * Software devices lose track of more than 127 packets of reads: packets of
+ * the path, not of our port (fake0: 4096 bytes, fake1: 1024).
+ */
+Test(verbs_link, reads_in_flight_are_limited_by_the_path)
+{
+	params.read_depth = 8;
+	open_pair();
+	pair_connect(&pair);
+	cr_assert_eq(verbs_link_of(pair.a->link)->max_gets, 8);
+	cr_assert_eq(pair.a->link->get_max, 15 * 1024);
+	cr_assert_eq(pair.b->link->get_max, 15 * 1024);
+	pair_close(&pair);
+}
+
 Test(verbs_link, other_networks_are_refused)
 {
 	char blob[TAGRV_BLOB_MAX];

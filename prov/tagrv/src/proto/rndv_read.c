@@ -215,7 +215,7 @@ static int get_next(struct tagrv_op *op)
 	int ret;
 
 	len = TAGRV_MIN(len, engine->dom->params.read_segment);
-	len = TAGRV_MIN(len, link->xport->attr.get_max);
+	len = TAGRV_MIN(len, link->get_max);
 	len = TAGRV_MIN(len, op->iov[l].iov_len - loff);
 	len = TAGRV_MIN(len, seg->len - roff);
 	ret = link->xport->ops->get(link, (char *) op->iov[l].iov_base + loff,

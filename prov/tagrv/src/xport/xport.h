@@ -56,7 +56,7 @@ struct tagrv_xport_attr {
 	uint32_t caps;		/* enum tagrv_xport_caps */
 	size_t	max_inline;	/* bytes a send takes without a copy buffer */
 	size_t	max_packet;	/* bytes of one send, all iovecs together */
-	size_t	get_max;	/* bytes of one get */
+	size_t	get_max;	/* bytes of one get, over any link */
 	size_t	get_depth;	/* gets in flight per link */
 	double	latency;	/* s, one way */
 	double	bandwidth;	/* bytes/s */
@@ -148,6 +148,7 @@ struct tagrv_xport {
 struct tagrv_link {
 	struct tagrv_xport *xport;
 	void	*ctx;		/* given back in sink callbacks, set by attach */
+	size_t	get_max;	/* bytes of one get over this link, set by bind */
 };
 
 /*

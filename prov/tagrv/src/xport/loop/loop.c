@@ -328,6 +328,7 @@ static int link_bind(struct tagrv_link *link, const void *blob, size_t len)
 	if (len != sizeof(own) || memcmp(own, blob, sizeof(own)))
 		return -FI_EINVAL;
 	to_link(link)->bound = true;
+	link->get_max = link->xport->attr.get_max;
 	return 0;
 }
 

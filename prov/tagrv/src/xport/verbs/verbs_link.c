@@ -222,6 +222,30 @@ int tagrv_verbs_link_create(struct tagrv_xport *xport, void *blob, size_t *len,
 	return 0;
 }
 
+/*
+ * rxe has at most 128 packets unacknowledged. Where the responses to the reads
+ * in flight are more than that, acks of later requests overtake them, it takes
+ * the responses for lost and asks again; asked twice for one read, it asks for
+ * the wrong bytes. So all reads of a link in flight stay below that number.
+ * Packets are those of the path: the smaller of the two ports' sizes.
+ */
+#define SOFT_READ_PACKETS	127u
+
+static size_t longest_get(const struct verbs_link *link, uint8_t peer_mtu)
+{
+	const struct verbs_xport *xp =
+		(const struct verbs_xport *) link->base.xport;
+	enum ibv_mtu mtu = TAGRV_MIN((enum ibv_mtu) peer_mtu,
+				     xp->dev->port.active_mtu);
+	size_t max = xp->base.attr.get_max;
+	uint32_t packets;
+
+	if (xp->dev->hardware || !link->max_gets)
+		return max;
+	packets = TAGRV_MAX(SOFT_READ_PACKETS / link->max_gets, 1u);
+	return TAGRV_MIN(max, packets * tagrv_verbs_mtu_bytes(mtu));
+}
+
 int tagrv_verbs_link_bind(struct tagrv_link *base, const void *blob, size_t len)
 {
 	struct verbs_link *link = verbs_link_of(base);
@@ -244,6 +268,7 @@ int tagrv_verbs_link_bind(struct tagrv_link *base, const void *blob, size_t len)
 				     xp->base.attr.max_packet);
 	link->max_gets = TAGRV_MIN((uint32_t) xp->base.attr.get_depth,
 				   peer.rd_in);
+	base->get_max = longest_get(link, peer.mtu);
 	link->state = VERBS_LINK_BOUND;
 	return 0;
 }

@@ -198,7 +198,7 @@ int tagrv_verbs_get(struct tagrv_link *base, void *addr, struct tagrv_mem *mem,
 
 	if (TAGRV_UNLIKELY(link->error || link->state != VERBS_LINK_OPEN))
 		return -FI_ENOTCONN;
-	if (key_len != sizeof(rkey) || len > xp->base.attr.get_max ||
+	if (key_len != sizeof(rkey) || len > base->get_max ||
 	    mem->dev != xp->base.dev || !is_within(mem, addr, len))
 		return -FI_EINVAL;
 	if (link->gets >= link->max_gets || !has_room(xp, link, false))

@@ -63,24 +63,6 @@ static uint32_t max_rx_bufs(const struct verbs_xport *xp)
 	return verbs_ring_size(TAGRV_MIN((uint32_t) xp->params.rx_bufs, max));
 }
 
-/*
- * rxe has at most 128 packets unacknowledged. Where the responses to the reads
- * in flight are more than that, acks of later requests overtake them, it takes
- * the responses for lost and asks again; asked twice for one read, it asks for
- * the wrong bytes. So all reads in flight together stay below that number.
- */
-#define SOFT_READ_PACKETS	128
-
-static size_t longest_get(const struct verbs_xport *xp, size_t depth)
-{
-	size_t mtu = tagrv_verbs_mtu_bytes(xp->dev->port.active_mtu);
-	size_t max = xp->dev->base.max_msg;
-
-	if (xp->dev->hardware || !depth)
-		return max;
-	return TAGRV_MIN(max, TAGRV_MAX(SOFT_READ_PACKETS / depth, 1u) * mtu);
-}
-
 /* Measured figures differ; these rank software and hardware correctly. */
 static void fill_attr(struct verbs_xport *xp, uint32_t max_inline)
 {
@@ -92,7 +74,7 @@ static void fill_attr(struct verbs_xport *xp, uint32_t max_inline)
 		.caps = xp->rd_out ? TAGRV_XPORT_GET : 0,
 		.max_inline = TAGRV_MIN(max_inline, max_packet),
 		.max_packet = max_packet,
-		.get_max = longest_get(xp, depth),
+		.get_max = xp->dev->base.max_msg,
 		.get_depth = depth,
 		.latency = hw ? 1.0e-6 : 20e-6,
 		.bandwidth = (double) tagrv_verbs_port_speed(&xp->dev->port) / 8,
