@@ -171,6 +171,28 @@ Test(verbs_poll, early_packets_come_first)
 	pair_close(&pair);
 }
 
+/* However many there are, the owner gets a turn to attach the link. */
+Test(verbs_poll, early_packets_end_the_pass)
+{
+	enum { CNT = 2 * VERBS_STRAY_LINK };
+	const struct tagrv_xport_ops *ops = &tagrv_verbs_ops;
+
+	params.sq_depth = 255;
+	pair_open_with(&pair, PAIR_SRQ, &params, &config);
+	pair_link(&pair, &pair.a->link, &pair.b->link);
+	cr_assert_eq(ops->link_attach(pair.a->link, pair.a), 0);
+	for (unsigned i = 0; i < CNT; i++)
+		cr_assert_eq(end_send(pair.a, i, 10, 0, NULL), 0);
+	ops->progress(pair.b->xport);
+	cr_assert_gt(verbs_xport_of(pair.b->xport)->stray_cnt, 0);
+	cr_assert_eq(ops->link_attach(pair.b->link, pair.b), 0);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == CNT);
+	for (unsigned i = 0; i < CNT; i++)
+		cr_assert(is_pattern(pair.b->packets[i].data, i, 10));
+	cr_assert_eq(pair.b->errors, 0);
+	pair_close(&pair);
+}
+
 /* What cannot be kept is not lost in silence. */
 Test(verbs_poll, too_many_early_packets_break_the_link)
 {

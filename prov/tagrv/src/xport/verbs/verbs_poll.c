@@ -239,10 +239,15 @@ static TAGRV_COLD void grow_rx(struct verbs_xport *xp)
 		tagrv_verbs_rxq_refill(xp->calls, &xp->rxq);
 }
 
+/*
+ * Early packets end the pass: the owner attaches their link in its next turn,
+ * which a peer that goes on sending must not put off until too many are kept.
+ */
 static unsigned poll_rx(struct verbs_xport *xp)
 {
 	struct ibv_wc wc[VERBS_BATCH];
 	uint32_t limit = xp->use_srq ? xp->rxq.bufs.total / 2 + 1 : RQ_PASS;
+	unsigned strays = xp->stray_cnt;
 	uint32_t handled = 0;
 	int cnt;
 
@@ -251,7 +256,8 @@ static unsigned poll_rx(struct verbs_xport *xp)
 		for (int i = 0; i < cnt; i++)
 			on_rx(xp, &wc[i]);
 		handled += (uint32_t) cnt;
-	} while (cnt == VERBS_BATCH && handled < limit);
+	} while (cnt == VERBS_BATCH && handled < limit &&
+		 xp->stray_cnt <= strays);
 	if (!handled)
 		refill_idle(xp);
 	else if (TAGRV_UNLIKELY(handled >= limit))
