@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "unit/xport/pair.h"
 #include "xport/verbs/verbs_priv.h"
@@ -215,6 +216,66 @@ Test(verbs_link, close_confirms_what_was_sent)
 	cr_assert_eq(ops->outstanding(pair.a->xport), 5);
 	end_close_link(pair.a);
 	cr_assert_eq(ops->outstanding(pair.a->xport), 0);
+	pair_close(&pair);
+}
+
+/* Nothing of the queue pair may be left in the receive CQ when it goes. */
+static void close_with_unread(unsigned cnt, bool sleeps)
+{
+	struct verbs_xport *xp;
+
+	params.sq_depth = 2047;
+	open_pair();
+	pair_connect(&pair);
+	xp = verbs_xport_of(pair.b->xport);
+	cr_assert_eq(end_send(pair.a, 0, 8, 0, NULL), 0);
+	if (sleeps)
+		cr_assert_eq(ops->arm(pair.b->xport), -FI_EAGAIN);
+	for (unsigned i = 1; i < cnt; i++)
+		while (end_send(pair.a, i, 8, 0, NULL))
+			ops->reap(pair.a->xport);
+	ops->link_close(pair.b->link);
+	pair.b->link = NULL;
+	while (!pair.b->closed) {
+		usleep(10000);	/* the clock alone must not end it */
+		ops->progress(pair.b->xport);
+	}
+	cr_assert_eq(xp->rx_taken, cnt);
+	ops->progress(pair.b->xport);
+	cr_assert_eq(xp->stale, 0, "%llu left", (unsigned long long) xp->stale);
+	pair_close(&pair);
+}
+
+Test(verbs_link, close_waits_for_what_a_pass_left)
+{
+	close_with_unread(400, false);
+}
+
+Test(verbs_link, close_waits_for_more_than_was_held)
+{
+	close_with_unread(8, true);
+}
+
+/* Destruction is slow: others must not wait for that of hundreds. */
+Test(verbs_link, few_links_end_in_one_pass)
+{
+	enum { LINKS = 40 };
+	struct tagrv_link *a[LINKS], *b[LINKS];
+	unsigned before = 0;
+
+	open_pair();
+	for (int i = 0; i < LINKS; i++) {
+		pair_link(&pair, &a[i], &b[i]);
+		ops->link_discard(b[i]);
+		cr_assert_eq(ops->link_attach(a[i], NULL), 0);
+		ops->link_close(a[i]);
+	}
+	usleep(10000);
+	while (pair.a->closed < LINKS) {
+		ops->progress(pair.a->xport);
+		cr_assert_leq(pair.a->closed - before, 16);
+		before = pair.a->closed;
+	}
 	pair_close(&pair);
 }
 

@@ -16,7 +16,10 @@
  * A closing link is drained when all its sends are complete and no completion of
  * a receive can come any more: with a queue of its own when all buffers came
  * back; with the SRQ when the queue was polled empty a moment after the queue
- * pair was put into error (there is no event to wait for on all devices).
+ * pair was put into error (there is no event to wait for on all devices). What
+ * is in the receive CQ must be out before the queue pair is destroyed: some
+ * devices then remove it, and shared buffers would be gone with it; others
+ * leave it there, in the place of completions to come.
  */
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
@@ -363,7 +366,6 @@ static void begin_close(struct verbs_link *link, bool quiet)
 	tagrv_verbs_qp_fail(link);
 	tagrv_verbs_drain(link);
 	link->closed_at = tagrv_verbs_now_ms();
-	link->closed_pass = xp->pass;
 	tagrv_list_push_tail(&xp->closing, &link->close_node);
 }
 
@@ -394,15 +396,45 @@ void tagrv_verbs_links_take_dropped(struct verbs_xport *xp)
 
 /* ---- end ---- */
 
-static bool is_drained(const struct verbs_xport *xp,
-		       const struct verbs_link *link, uint64_t now)
+/*
+ * True once every receive completion that was in the queue when the device had
+ * its time is handled: the queue was seen empty since, or, where others keep it
+ * full, as many were taken as it holds.
+ */
+static bool looked_through(struct verbs_xport *xp, struct verbs_link *link,
+			   uint64_t now)
 {
-	if (link->head != link->tail)
+	uint64_t grace = xp->dev->hardware ? VERBS_CLOSE_HW_MS :
+					     VERBS_CLOSE_SOFT_MS;
+
+	if (now <= link->closed_at + grace)
 		return false;
-	if (link->rxq)
-		return !link->rxq->posted;
-	return xp->pass != link->closed_pass &&
-	       now - link->closed_at > VERBS_CLOSE_GRACE_MS;
+	if (!link->ripe_pass) {
+		link->ripe_pass = xp->pass;
+		link->ripe_taken = xp->rx_taken;
+	}
+	return xp->rx_empty_pass > link->ripe_pass ||
+	       xp->rx_taken - link->ripe_taken >=
+	       (uint64_t) xp->dev->attr.max_cqe;
+}
+
+static bool may_end(struct verbs_xport *xp, struct verbs_link *link,
+		    uint64_t now)
+{
+	bool drained = link->head == link->tail &&
+		       !(link->rxq && link->rxq->posted);
+
+	if (xp->fatal || (drained && link->rxq))
+		return true;
+	if (!looked_through(xp, link, now))
+		return false;
+	if (drained)
+		return true;
+	if (now <= link->closed_at + VERBS_CLOSE_MS)
+		return false;
+	tagrv_info("verbs: %s: qp 0x%x did not drain\n", xp->dev->base.name,
+		   link->qpn);
+	return true;
 }
 
 /*
@@ -436,17 +468,14 @@ unsigned tagrv_verbs_links_finish(struct verbs_xport *xp)
 	tagrv_list_for_each_safe(&xp->closing, pos, tmp) {
 		struct verbs_link *link =
 			tagrv_container_of(pos, struct verbs_link, close_node);
-		bool late = now - link->closed_at > VERBS_CLOSE_MS;
 
-		if (!xp->fatal && !late && !is_drained(xp, link, now)) {
+		if (!may_end(xp, link, now)) {
 			tagrv_verbs_drain(link);
 			continue;
 		}
-		if (late && !xp->fatal)
-			tagrv_info("verbs: %s: qp 0x%x did not drain\n",
-				   xp->dev->base.name, link->qpn);
 		end_link(xp, link);
-		ended++;
+		if (++ended == VERBS_CLOSE_BATCH)
+			break;
 	}
 	return ended;
 }

@@ -35,22 +35,26 @@ static TAGRV_COLD void queue_failed(struct verbs_xport *xp)
 	verbs_alarm_set(xp, VERBS_ALARM_DEVICE);
 }
 
-/* Takes completions, those held back by arm first. */
+/*
+ * Takes completions, those held back by arm first. Less than a batch means
+ * that the queue was empty.
+ */
 static int take(struct verbs_xport *xp, struct verbs_cq *cq, struct ibv_wc *wc)
 {
-	int cnt = cq->held_cnt;
+	int held = cq->held_cnt, cnt;
 
-	if (TAGRV_UNLIKELY(cnt)) {
-		memcpy(wc, cq->held, (size_t) cnt * sizeof(*wc));
+	if (TAGRV_UNLIKELY(held)) {
+		memcpy(wc, cq->held, (size_t) held * sizeof(*wc));
 		cq->held_cnt = 0;
-		return cnt;
 	}
-	cnt = xp->calls->poll_cq(cq->cq, VERBS_BATCH, wc);
+	if (TAGRV_UNLIKELY(held == VERBS_BATCH))
+		return held;
+	cnt = xp->calls->poll_cq(cq->cq, VERBS_BATCH - held, wc + held);
 	if (TAGRV_LIKELY(cnt >= 0))
-		return cnt;
+		return held + cnt;
 	if (!xp->fatal)
 		queue_failed(xp);
-	return 0;
+	return held;
 }
 
 /* ---- packets that come before attach ---- */
@@ -258,6 +262,9 @@ static unsigned poll_rx(struct verbs_xport *xp)
 		handled += (uint32_t) cnt;
 	} while (cnt == VERBS_BATCH && handled < limit &&
 		 xp->stray_cnt <= strays);
+	xp->rx_taken += handled;
+	if (cnt < VERBS_BATCH)
+		xp->rx_empty_pass = xp->pass;
 	if (!handled)
 		refill_idle(xp);
 	else if (TAGRV_UNLIKELY(handled >= limit))

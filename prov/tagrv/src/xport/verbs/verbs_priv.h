@@ -33,7 +33,9 @@
 #define VERBS_STRAY_LINK	64u	/* early packets kept for one link */
 #define VERBS_STRAY_MAX		1024u	/* and for all links together */
 #define VERBS_CLOSE_MS		1000	/* a queue pair drains at most so long */
-#define VERBS_CLOSE_GRACE_MS	1	/* and with SRQ at least so long */
+#define VERBS_CLOSE_HW_MS	1	/* and with SRQ at least so long, */
+#define VERBS_CLOSE_SOFT_MS	5	/* on software devices so long */
+#define VERBS_CLOSE_BATCH	16u	/* destroyed in one pass: a slow call */
 #define VERBS_NO_BUF		UINT32_MAX
 
 /* ---- device ---- */
@@ -232,7 +234,8 @@ struct verbs_link {
 	struct tagrv_list drop_node;	/* in inbox.dropped */
 	struct tagrv_list close_node;	/* in xport->closing */
 	uint64_t closed_at;	/* ms */
-	uint64_t closed_pass;
+	uint64_t ripe_pass;	/* by then the device had its time, 0: no */
+	uint64_t ripe_taken;	/* xport->rx_taken then */
 };
 
 /* What travels in a blob, in host order: verbs_blob.c. */
@@ -350,6 +353,8 @@ struct verbs_xport {
 	unsigned stray_cnt;
 	uint64_t stray_lost, stale;	/* counters for the log at close */
 	uint64_t pass;			/* of progress */
+	uint64_t rx_empty_pass;		/* the last that emptied the receive CQ */
+	uint64_t rx_taken;		/* completions from it */
 	struct verbs_inbox inbox;
 	struct ibv_comp_channel *channel;
 	int	wake_fd;		/* eventfd: alarms from other threads */
