@@ -37,12 +37,14 @@ struct fake_ctx {
 	struct ibv_context base;
 	struct tagrv_list node;
 	unsigned dev;
+	bool	gone;		/* unplugged: every read fails */
 	struct event_queue queue;
 	struct ibv_async_event events[MAX_EVENTS];
 };
 
 struct fake_channel {
 	struct ibv_comp_channel base;
+	struct tagrv_list node;
 	struct event_queue queue;
 	struct ibv_cq *cqs[MAX_EVENTS];
 };
@@ -111,7 +113,7 @@ static struct {
 	pthread_mutex_t mutex;
 	struct fake_verbs_config config;
 	struct ibv_device devs[MAX_DEVICES];
-	struct tagrv_list ctxs, mrs, cqs, srqs, qps;
+	struct tagrv_list ctxs, mrs, channels, cqs, srqs, qps;
 	struct fake_verbs_counts counts;
 	uint32_t next_qpn, next_key;
 	bool	held;
@@ -153,6 +155,11 @@ static int queue_pop(struct event_queue *queue)
 	}
 	eventfd_read(queue->fd, &one);
 	return (int) (queue->head++ % MAX_EVENTS);
+}
+
+static bool is_gone(struct ibv_context *ctx)
+{
+	return tagrv_container_of(ctx, struct fake_ctx, base)->gone;
 }
 
 /* ---- devices ---- */
@@ -345,6 +352,8 @@ static int get_async_event(struct ibv_context *base,
 
 	LOCK();
 	i = queue_pop(&ctx->queue);
+	if (i < 0 && ctx->gone)
+		errno = EIO;
 	if (i >= 0) {
 		*event = ctx->events[i];
 		unacked = unacked_of(event);
@@ -467,6 +476,7 @@ static struct ibv_comp_channel *create_comp_channel(struct ibv_context *ctx)
 	}
 	channel->base.fd = channel->queue.fd;
 	LOCK();
+	tagrv_list_push_tail(&fake.channels, &channel->node);
 	fake.counts.objects++;
 	UNLOCK();
 	return &channel->base;
@@ -478,6 +488,7 @@ static int destroy_comp_channel(struct ibv_comp_channel *base)
 		tagrv_container_of(base, struct fake_channel, base);
 
 	LOCK();
+	tagrv_list_remove(&channel->node);
 	fake.counts.objects--;
 	UNLOCK();
 	close(channel->queue.fd);
@@ -560,6 +571,8 @@ static int destroy_cq(struct ibv_cq *base)
 static int req_notify_cq(struct ibv_cq *base, int solicited_only)
 {
 	(void) solicited_only;
+	if (is_gone(base->context))
+		return EIO;
 	LOCK();
 	tagrv_container_of(base, struct fake_cq, base)->armed = true;
 	UNLOCK();
@@ -1213,6 +1226,7 @@ void fake_verbs_start(const struct fake_verbs_config *config)
 	fake.create_qp = fake.modify_qp = (struct fault) { 0 };
 	tagrv_list_init(&fake.ctxs);
 	tagrv_list_init(&fake.mrs);
+	tagrv_list_init(&fake.channels);
 	tagrv_list_init(&fake.cqs);
 	tagrv_list_init(&fake.srqs);
 	tagrv_list_init(&fake.qps);
@@ -1296,6 +1310,31 @@ void fake_verbs_event(unsigned dev, enum ibv_event_type type, void *element)
 		event.element.qp = element;	/* a union of pointers */
 	LOCK();
 	raise_event(dev, &event);
+	UNLOCK();
+}
+
+/* Both kinds of descriptor are readable from now on, and reads fail. */
+void fake_verbs_unplug(unsigned dev)
+{
+	struct tagrv_list *pos;
+
+	LOCK();
+	tagrv_list_for_each(&fake.ctxs, pos) {
+		struct fake_ctx *ctx =
+			tagrv_container_of(pos, struct fake_ctx, node);
+
+		if (ctx->dev != dev)
+			continue;
+		ctx->gone = true;
+		eventfd_write(ctx->queue.fd, 1);
+	}
+	tagrv_list_for_each(&fake.channels, pos) {
+		struct fake_channel *channel =
+			tagrv_container_of(pos, struct fake_channel, node);
+
+		if (is_gone(channel->base.context))
+			eventfd_write(channel->queue.fd, 1);
+	}
 	UNLOCK();
 }
 

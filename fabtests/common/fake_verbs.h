@@ -77,6 +77,8 @@ void fake_verbs_fail_modify_qp(unsigned nth, int err);
 
 /* Raises an asynchronous event of a device (index) or of an object on it. */
 void fake_verbs_event(unsigned dev, enum ibv_event_type type, void *element);
+/* Pulls a device out: there is no event but that nothing can be read. */
+void fake_verbs_unplug(unsigned dev);
 /* The youngest living object of each kind on a device, NULL if none. */
 struct ibv_qp *fake_verbs_last_qp(unsigned dev);
 struct ibv_cq *fake_verbs_last_cq(unsigned dev);

@@ -138,6 +138,23 @@ Test(verbs_event, dead_device_is_fatal_for_all)
 	pair_close(&pair);
 }
 
+/* No event tells of it: only that events cannot be read any more. */
+Test(verbs_event, unplugged_device_is_fatal)
+{
+	int fd = ops->wait_fd(pair.a->xport);
+
+	fake_verbs_unplug(0);
+	ops->dev_event(pair.a->dev);
+	ops->dev_event(pair.a->dev);
+	expect_fatal(-FI_ENODEV);
+	for (int i = 0; i < 3; i++)
+		ops->progress(pair.a->xport);
+	cr_assert_eq(ops->arm(pair.a->xport), 0);
+	cr_assert_eq(ops->arm(pair.a->xport), 0, "once and for all");
+	cr_assert(!is_readable(fd), "who waits must not spin");
+	pair_close(&pair);
+}
+
 /* Opened after the device had died: told at once. */
 Test(verbs_event, late_xport_hears_of_the_death)
 {

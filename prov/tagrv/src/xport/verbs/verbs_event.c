@@ -7,6 +7,7 @@
  * cannot go away meanwhile, because their destruction waits for the event to
  * be acknowledged.
  */
+#include <errno.h>
 #include <rdma/fi_errno.h>
 #include <unistd.h>
 
@@ -49,6 +50,8 @@ static void device_died(struct verbs_dev *dev)
 {
 	struct tagrv_list *pos;
 
+	if (atomic_load(&dev->fatal))
+		return;
 	tagrv_warn("verbs: %s has failed or was removed\n", dev->base.name);
 	pthread_mutex_lock(&dev->mutex);
 	atomic_store(&dev->fatal, true);
@@ -119,4 +122,7 @@ void tagrv_verbs_dev_event(struct tagrv_device *base)
 		handle(dev, &event);
 		dev->calls->ack_async_event(&event);
 	}
+	/* A device pulled out may say nothing but errors, from then on. */
+	if (errno != EAGAIN && errno != EINTR)
+		device_died(dev);
 }

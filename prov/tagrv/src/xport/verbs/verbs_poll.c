@@ -19,6 +19,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "core/log.h"
@@ -31,6 +32,8 @@
 
 static TAGRV_COLD void queue_failed(struct verbs_xport *xp)
 {
+	if (xp->fatal)
+		return;
 	atomic_store(&xp->async_fatal, -FI_EIO);
 	verbs_alarm_set(xp, VERBS_ALARM_DEVICE);
 }
@@ -52,8 +55,7 @@ static int take(struct verbs_xport *xp, struct verbs_cq *cq, struct ibv_wc *wc)
 	cnt = xp->calls->poll_cq(cq->cq, VERBS_BATCH - held, wc + held);
 	if (TAGRV_LIKELY(cnt >= 0))
 		return held + cnt;
-	if (!xp->fatal)
-		queue_failed(xp);
+	queue_failed(xp);
 	return held;
 }
 
@@ -363,6 +365,10 @@ static void tell_room(struct verbs_xport *xp)
 
 /* ---- alarms ---- */
 
+/*
+ * The channel of a removed device is readable for ever: who sleeps must not be
+ * woken by it any more.
+ */
 static void on_fatal(struct verbs_xport *xp)
 {
 	struct tagrv_sink *sink = xp->base.sink;
@@ -370,6 +376,7 @@ static void on_fatal(struct verbs_xport *xp)
 	if (xp->fatal)
 		return;
 	xp->fatal = atomic_load(&xp->async_fatal);
+	epoll_ctl(xp->wait_fd, EPOLL_CTL_DEL, xp->channel->fd, NULL);
 	sink->fatal(sink, xp->fatal);
 	for (uint32_t i = 0; xp->map.slots && i <= xp->map.mask; i++)
 		if (xp->map.slots[i])
