@@ -117,7 +117,7 @@ static struct {
 	struct fake_verbs_counts counts;
 	uint32_t next_qpn, next_key;
 	bool	held;
-	struct fault wr, post, reg, create_qp, modify_qp;
+	struct fault wr, post, doorbell, reg, create_qp, modify_qp;
 } fake = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
 #define LOCK()		pthread_mutex_lock(&fake.mutex)
@@ -1002,6 +1002,7 @@ static int post_send(struct ibv_qp *base, struct ibv_send_wr *wr,
 	int err = 0;
 
 	LOCK();
+	*bad = NULL;
 	for (; wr; wr = wr->next) {
 		err = check_post(qp, wr);
 		if (err) {
@@ -1014,6 +1015,8 @@ static int post_send(struct ibv_qp *base, struct ibv_send_wr *wr,
 			complete(qp, IBV_WC_WR_FLUSH_ERR);
 	}
 	move();
+	if (!err)
+		err = fires(&fake.doorbell);
 	UNLOCK();
 	return err;
 }
@@ -1222,7 +1225,8 @@ void fake_verbs_start(const struct fake_verbs_config *config)
 	fake.counts = (struct fake_verbs_counts) { 0 };
 	fake.next_qpn = 16;
 	fake.held = false;
-	fake.wr = fake.post = fake.reg = (struct fault) { 0 };
+	fake.wr = fake.post = fake.doorbell = (struct fault) { 0 };
+	fake.reg = (struct fault) { 0 };
 	fake.create_qp = fake.modify_qp = (struct fault) { 0 };
 	tagrv_list_init(&fake.ctxs);
 	tagrv_list_init(&fake.mrs);
@@ -1283,6 +1287,11 @@ void fake_verbs_fail_wr(unsigned nth, enum ibv_wc_status status)
 void fake_verbs_fail_post(unsigned nth, int err)
 {
 	set_fault(&fake.post, nth, err);
+}
+
+void fake_verbs_fail_doorbell(unsigned nth, int err)
+{
+	set_fault(&fake.doorbell, nth, err);
 }
 
 void fake_verbs_fail_reg(unsigned nth, int err)

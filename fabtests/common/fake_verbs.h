@@ -71,6 +71,8 @@ void fake_verbs_hold(bool on);
 void fake_verbs_fail_wr(unsigned nth, enum ibv_wc_status status);
 /* The nth call from now on fails with this error; 0: not any more. */
 void fake_verbs_fail_post(unsigned nth, int err);
+/* The same, after the request was queued: it is carried out nevertheless. */
+void fake_verbs_fail_doorbell(unsigned nth, int err);
 void fake_verbs_fail_reg(unsigned nth, int err);
 void fake_verbs_fail_create_qp(unsigned nth, int err);
 void fake_verbs_fail_modify_qp(unsigned nth, int err);

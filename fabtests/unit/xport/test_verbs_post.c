@@ -308,6 +308,36 @@ Test(verbs_post, device_without_room_is_asked_again)
 	pair_close(&pair);
 }
 
+Test(verbs_post, negative_errors_are_errors_too)
+{
+	start();
+	fake_verbs_fail_post(1, -ENOMEM);
+	cr_assert_eq(end_send(pair.a, 0, 1000, 0, NULL), -FI_EAGAIN);
+	PAIR_UNTIL(&pair, pair.a->rooms == 1);
+	pair_close(&pair);
+}
+
+/* An error with nothing refused: the device may read the buffer yet. */
+Test(verbs_post, requests_queued_in_spite_of_an_error_count)
+{
+	struct verbs_xport *xp = start();
+	struct op op;
+
+	op_init(&op);
+	fake_verbs_hold(true);
+	fake_verbs_fail_doorbell(1, ENOMEM);
+	cr_assert_eq(end_send(pair.a, 0, 1000, 0, &op), 0);
+	cr_assert_eq(xp->inflight, 1);
+	cr_assert_eq(xp->tx_bufs.idle_cnt, xp->tx_bufs.total - 1);
+	cr_assert_eq(pair.a->errors, 0, "not inside send");
+	PAIR_UNTIL(&pair, pair.a->errors == 1);
+	cr_assert_eq(pair.a->error_status, -FI_EIO);
+	cr_assert_eq(op.calls, 0);
+	fake_verbs_hold(false);
+	pair_close(&pair);
+	cr_assert_eq(op.calls, 1);
+}
+
 Test(verbs_post, device_that_refuses_breaks_the_link)
 {
 	struct verbs_xport *xp = start();

@@ -25,6 +25,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <rdma/fi_errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/iov.h"
@@ -63,35 +64,43 @@ static bool must_signal(const struct verbs_xport *xp,
 	       (tx->buf != VERBS_NO_BUF && bufs->idle_cnt * 2 < bufs->total);
 }
 
-/* A queue that is full although we counted is no error; all else is. */
-static TAGRV_COLD int post_failed(struct verbs_link *link, int err)
+/*
+ * A queue that is full although we counted is no error; all else is. 'queued':
+ * the request is in the ring all the same, but the device was not told (rxe: a
+ * system call that may fail), so that it completes late or never. 0 then.
+ */
+static TAGRV_COLD int post_failed(struct verbs_link *link, int err, bool queued)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 
-	if (err == ENOMEM || err == EAGAIN) {
+	err = abs(err);		/* some drivers return it negative */
+	if (!queued && (err == ENOMEM || err == EAGAIN)) {
 		verbs_alarm_set(xp, VERBS_ALARM_ROOM);
 		return try_again(xp);
 	}
 	tagrv_info("verbs: %s: qp 0x%x cannot post: %s\n", xp->dev->base.name,
 		   link->qpn, strerror(err));
 	tagrv_verbs_link_fail(link, -FI_EIO, true);
-	return -FI_ENOTCONN;
+	return queued ? 0 : -FI_ENOTCONN;
 }
 
 /* Posts one work request that has room; tx->signaled asks for a completion. */
 static int post(struct verbs_xport *xp, struct verbs_link *link,
 		struct ibv_send_wr *wr, struct verbs_tx *tx)
 {
-	struct ibv_send_wr *bad;
-	int err;
+	struct ibv_send_wr *bad = NULL;
+	int err, ret;
 
 	tx->signaled = must_signal(xp, link, tx);
 	if (tx->signaled)
 		wr->send_flags |= IBV_SEND_SIGNALED;
 	wr->wr_id = (uint64_t) link->serial << 32 | link->head;
 	err = xp->calls->post_send(link->qp, wr, &bad);
-	if (TAGRV_UNLIKELY(err))
-		return post_failed(link, err);
+	if (TAGRV_UNLIKELY(err)) {
+		ret = post_failed(link, err, bad != wr);
+		if (ret)
+			return ret;
+	}
 	link->ring[link->head++ & link->ring_mask] = *tx;
 	link->gets += tx->get;
 	link->unsignaled = tx->signaled ? 0 : link->unsignaled + 1;
