@@ -97,6 +97,8 @@ Test(verbs_blob, values_out_of_range_are_refused, .timeout = 5)
 	REFUSED(mtu, 0);
 	REFUSED(mtu, 6);
 	REFUSED(net, 3);
+	REFUSED(rd_in, 0);
+	REFUSED(rd_out, 0);
 	REFUSED(max_packet, 0);
 	REFUSED(gid, (union ibv_gid) { .raw = { 0 } });
 }

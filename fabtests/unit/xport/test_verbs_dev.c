@@ -78,6 +78,13 @@ Test(verbs_dev, errors_of_open_are_passed_on)
 	cr_assert_eq(fake_verbs_count().objects, 0);
 }
 
+Test(verbs_dev, device_without_reads_is_refused)
+{
+	config.rd_atom = 0;
+	cr_assert_eq(open_dev("fake0"), -FI_ENODEV);
+	cr_assert_eq(fake_verbs_count().objects, 0);
+}
+
 Test(verbs_dev, port_by_number)
 {
 	config.ports = 2;

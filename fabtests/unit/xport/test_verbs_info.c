@@ -203,6 +203,14 @@ Test(verbs_info, port_without_gid_is_unusable)
 	cr_assert(strstr(descs[0].why_not, "gid"));
 }
 
+Test(verbs_info, device_without_reads_is_unusable)
+{
+	config.rd_atom = 0;
+	cr_assert_eq(discover(), 0);
+	cr_assert(!descs[0].usable);
+	cr_assert_str_eq(descs[0].why_not, "device has no RDMA reads");
+}
+
 Test(verbs_info, names_are_split)
 {
 	char name[8];

@@ -82,16 +82,6 @@ Test(verbs_xport, limits_of_the_device_are_kept)
 	close_one(xp);
 }
 
-Test(verbs_xport, device_without_reads_has_no_get)
-{
-	struct verbs_xport *xp;
-
-	config.rd_atom = 0;
-	xp = open_one();
-	cr_assert_eq(xp->base.attr.caps & TAGRV_XPORT_GET, 0);
-	close_one(xp);
-}
-
 Test(verbs_xport, shared_queue_can_be_declined)
 {
 	struct verbs_xport *xp;

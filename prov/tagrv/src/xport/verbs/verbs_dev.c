@@ -159,6 +159,10 @@ static int query(struct verbs_dev *dev, const struct tagrv_params *params)
 	    dev->port_num > dev->attr.phys_port_cnt ||
 	    dev->calls->query_port(dev->ctx, dev->port_num, &dev->port))
 		return -FI_ENODEV;
+	if (!verbs_has_reads(&dev->attr)) {
+		tagrv_warn("verbs: %s has no RDMA reads\n", dev->base.name);
+		return -FI_ENODEV;
+	}
 	ret = tagrv_verbs_gid_choose(dev->calls, dev->ctx, dev->port_num,
 				     dev->attr.phys_port_cnt, &dev->port,
 				     params->gid_index, &gid);

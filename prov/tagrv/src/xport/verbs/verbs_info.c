@@ -179,6 +179,9 @@ static void describe_port(struct listing *list, struct ibv_context *ctx,
 		snprintf(desc->why_not, sizeof(desc->why_not),
 			 "port %d is down: check cable, switch and 'ip link'",
 			 nr);
+	else if (!verbs_has_reads(attr))
+		snprintf(desc->why_not, sizeof(desc->why_not),
+			 "device has no RDMA reads");
 	else if (tagrv_verbs_gid_choose(list->calls, ctx, nr,
 					attr->phys_port_cnt, &port,
 					list->params->gid_index, &gid))

@@ -243,9 +243,10 @@ static size_t longest_get(const struct verbs_link *link, uint8_t peer_mtu)
 	size_t max = xp->base.attr.get_max;
 	uint32_t packets;
 
-	if (xp->dev->hardware || !link->max_gets)
+	if (xp->dev->hardware)
 		return max;
-	packets = TAGRV_MAX(SOFT_READ_PACKETS / link->max_gets, 1u);
+	packets = TAGRV_MAX(SOFT_READ_PACKETS / TAGRV_MAX(link->max_gets, 1u),
+			    1u);
 	return TAGRV_MIN(max, packets * tagrv_verbs_mtu_bytes(mtu));
 }
 
@@ -261,8 +262,7 @@ int tagrv_verbs_link_bind(struct tagrv_link *base, const void *blob, size_t len)
 	ret = tagrv_verbs_blob_unpack(&peer, blob, len);
 	if (ret)
 		return ret;
-	if (peer.net != xp->dev->net ||
-	    (xp->base.attr.get_depth && !peer.rd_in))
+	if (peer.net != xp->dev->net)
 		return -FI_EINVAL;
 	ret = tagrv_verbs_qp_connect(link, &peer);
 	if (ret)

@@ -95,6 +95,12 @@ int tagrv_verbs_open_errno(const struct tagrv_verbs_calls *calls,
 /* True for a device behind a bus; rxe and siw have none. */
 bool tagrv_verbs_is_hardware(const struct ibv_device *dev);
 
+/* Large messages are read: without that a device is of no use. */
+static inline bool verbs_has_reads(const struct ibv_device_attr *attr)
+{
+	return attr->max_qp_rd_atom > 0 && attr->max_qp_init_rd_atom > 0;
+}
+
 size_t tagrv_verbs_mtu_bytes(enum ibv_mtu mtu);
 uint64_t tagrv_verbs_port_speed(const struct ibv_port_attr *attr);
 

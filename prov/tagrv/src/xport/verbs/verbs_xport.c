@@ -71,7 +71,7 @@ static void fill_attr(struct verbs_xport *xp, uint32_t max_inline)
 	size_t depth = TAGRV_MIN(xp->params.read_depth, (size_t) xp->rd_out);
 
 	xp->base.attr = (struct tagrv_xport_attr) {
-		.caps = xp->rd_out ? TAGRV_XPORT_GET : 0,
+		.caps = TAGRV_XPORT_GET,
 		.max_inline = TAGRV_MIN(max_inline, max_packet),
 		.max_packet = max_packet,
 		.get_max = xp->dev->base.max_msg,
