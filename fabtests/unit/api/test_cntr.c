@@ -125,8 +125,30 @@ Test(cntr, the_descriptor_follows_the_counter)
 	cr_expect_not(api_readable(fd));
 	fi_cntr_add(cntr, 1);
 	cr_expect(api_readable(fd));
+	cr_expect_eq(fi_cntr_read(cntr), 1);
 	cr_assert_eq(fi_trywait(api.fabric, fids, 1), 0);
 	cr_expect_not(api_readable(fd));
+}
+
+/* Arming forgets the signal: what the application has not read must be told. */
+Test(cntr, trywait_tells_of_every_change_once)
+{
+	struct fid *fids[1];
+
+	open_cntr(FI_WAIT_FD);
+	fids[0] = &cntr->fid;
+	fi_cntr_add(cntr, 1);
+	cr_expect_eq(fi_trywait(api.fabric, fids, 1), -FI_EAGAIN);
+	cr_expect_eq(fi_trywait(api.fabric, fids, 1), 0);
+	fi_cntr_adderr(cntr, 1);
+	cr_expect_eq(fi_trywait(api.fabric, fids, 1), -FI_EAGAIN);
+	cr_expect_eq(fi_trywait(api.fabric, fids, 1), 0);
+	fi_cntr_add(cntr, 1);
+	expect(2, 1);
+	cr_expect_eq(fi_trywait(api.fabric, fids, 1), 0);
+	fi_cntr_set(cntr, 0);
+	cr_expect_eq(fi_cntr_readerr(cntr), 1);
+	cr_expect_eq(fi_trywait(api.fabric, fids, 1), -FI_EAGAIN);
 }
 
 Test(cntr, attributes_are_checked)

@@ -24,27 +24,28 @@ static uint64_t errors_of(struct tagrv_cntr *cntr)
 	return atomic_load_explicit(&cntr->counter.err, memory_order_acquire);
 }
 
-static void progress(struct tagrv_cntr *cntr)
-{
-	tagrv_lock_acquire(&cntr->dom->lock);
-	tagrv_dom_progress(cntr->dom);
-	tagrv_lock_release(&cntr->dom->lock);
-}
-
 static uint64_t cntr_read(struct fid_cntr *fid)
 {
 	struct tagrv_cntr *cntr = cntr_of(fid);
+	uint64_t value;
 
-	progress(cntr);
-	return value_of(cntr);
+	tagrv_lock_acquire(&cntr->dom->lock);
+	tagrv_dom_progress(cntr->dom);
+	value = cntr->seen = value_of(cntr);
+	tagrv_lock_release(&cntr->dom->lock);
+	return value;
 }
 
 static uint64_t cntr_readerr(struct fid_cntr *fid)
 {
 	struct tagrv_cntr *cntr = cntr_of(fid);
+	uint64_t err;
 
-	progress(cntr);
-	return errors_of(cntr);
+	tagrv_lock_acquire(&cntr->dom->lock);
+	tagrv_dom_progress(cntr->dom);
+	err = cntr->seen_err = errors_of(cntr);
+	tagrv_lock_release(&cntr->dom->lock);
+	return err;
 }
 
 static int cntr_add(struct fid_cntr *fid, uint64_t value)
@@ -135,6 +136,22 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 	return ret;
 }
 
+/* Has the counter changed since the application looked? It will look now. */
+static bool take_change(struct tagrv_cntr *cntr)
+{
+	uint64_t value = value_of(cntr), err = errors_of(cntr);
+
+	if (value == cntr->seen && err == cntr->seen_err)
+		return false;
+	cntr->seen = value;
+	cntr->seen_err = err;
+	return true;
+}
+
+/*
+ * Arming forgets the signal of whatever was counted before, here or in another
+ * thread: the application must be told of that, or it sleeps on.
+ */
 int tagrv_cntr_trywait(struct tagrv_cntr *cntr)
 {
 	int ret;
@@ -144,6 +161,8 @@ int tagrv_cntr_trywait(struct tagrv_cntr *cntr)
 	tagrv_lock_acquire(&cntr->dom->lock);
 	tagrv_dom_progress(cntr->dom);
 	ret = tagrv_wait_prepare(cntr->dom, &cntr->counter.waker);
+	if (take_change(cntr))
+		ret = -FI_EAGAIN;
 	tagrv_lock_release(&cntr->dom->lock);
 	return ret;
 }

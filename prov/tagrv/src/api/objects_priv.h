@@ -84,6 +84,7 @@ struct tagrv_cntr {
 	struct tagrv_dom *dom;
 	tagrv_refs refs;
 	struct tagrv_counter counter;
+	uint64_t seen, seen_err;	/* what the application was told last */
 	struct tagrv_wait wait;
 };
 
