@@ -112,7 +112,8 @@ static void put_error(struct fi_cq_err_entry *out, const struct tagrv_comp *comp
 	memcpy(out, comp, sizeof(struct fi_cq_tagged_entry));
 	out->olen = comp->olen;
 	out->err = comp->err;
-	out->prov_errno = comp->prov_errno;
+	/* No code of a device says more: fi_cq_strerror turns this to text. */
+	out->prov_errno = comp->err;
 	if (FI_VERSION_LT(api_version, FI_VERSION(1, 5))) {
 		out->err_data = NULL;
 		return;
@@ -219,15 +220,9 @@ static int cq_signal(struct fid_cq *fid)
 static const char *cq_strerror(struct fid_cq *cq, int prov_errno,
 			       const void *err_data, char *buf, size_t len)
 {
-	const char *text = fi_strerror(abs(prov_errno));
-
 	(void) cq;
 	(void) err_data;
-	if (buf && len) {
-		strncpy(buf, text, len - 1);
-		buf[len - 1] = '\0';
-	}
-	return text;
+	return tagrv_strerror(prov_errno, buf, len);
 }
 
 int tagrv_cq_trywait(struct tagrv_cq *cq)

@@ -150,15 +150,9 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf,
 static const char *eq_strerror(struct fid_eq *eq, int prov_errno,
 			       const void *err_data, char *buf, size_t len)
 {
-	const char *text = fi_strerror(abs(prov_errno));
-
 	(void) eq;
 	(void) err_data;
-	if (buf && len) {
-		strncpy(buf, text, len - 1);
-		buf[len - 1] = '\0';
-	}
-	return text;
+	return tagrv_strerror(prov_errno, buf, len);
 }
 
 int tagrv_eq_trywait(struct tagrv_eq *eq)

@@ -22,6 +22,17 @@ int tagrv_ref_check(tagrv_refs *refs, const char *object, const char *users)
 	return -FI_EBUSY;
 }
 
+const char *tagrv_strerror(int prov_errno, char *buf, size_t len)
+{
+	const char *text = fi_strerror(abs(prov_errno));
+
+	if (buf && len) {
+		strncpy(buf, text, len - 1);
+		buf[len - 1] = '\0';
+	}
+	return text;
+}
+
 static int fabric_close(struct fid *fid)
 {
 	struct tagrv_fabric *fabric = tagrv_container_of(fid,
