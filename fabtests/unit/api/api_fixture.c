@@ -4,8 +4,11 @@
  */
 #include "unit/api/api_fixture.h"
 
+#include <criterion/redirect.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/param.h"
 
@@ -13,6 +16,37 @@ void api_init(void)
 {
 	setenv("FI_TAGRV_DEVICES", "loop", 1);
 	tagrv_param_define();
+}
+
+/* fi_getinfo for its side effect: it sets libfabric's log level. */
+void api_log_start(const char *level)
+{
+	struct fi_info *info = NULL;
+
+	setenv("FI_LOG_LEVEL", level, 1);
+	setenv("FI_LOG_PROV", "tagrv", 1);
+	setenv("FI_PROVIDER", "tcp", 1);
+	fi_getinfo(API_VERSION, NULL, NULL, 0, NULL, &info);
+	fi_freeinfo(info);
+	cr_redirect_stderr();
+}
+
+unsigned api_log_lines(const char **text)
+{
+	static char buf[16384];
+	FILE *file = cr_get_redirected_stderr();
+	unsigned lines = 0;
+	size_t got;
+
+	fflush(stderr);
+	clearerr(file);
+	got = fread(buf, 1, sizeof(buf) - 1, file);
+	buf[got] = '\0';
+	for (const char *at = buf; (at = strchr(at, '\n')); at++)
+		lines += 1;
+	if (text)
+		*text = buf;
+	return lines;
 }
 
 struct fi_info *api_hints(void)

@@ -35,6 +35,14 @@ struct api {
 /* Environment and parameters; for .init of every suite. */
 void api_init(void);
 
+/*
+ * Collects what is logged at this level ("warn", "info"). Before anything else
+ * that may log: libfabric sets its level once. The lines since the last call,
+ * with the text.
+ */
+void api_log_start(const char *level);
+unsigned api_log_lines(const char **text);
+
 /* Hints of a usual application; fi_freeinfo() them. */
 struct fi_info *api_hints(void);
 int api_getinfo(const struct fi_info *hints, struct fi_info **info);

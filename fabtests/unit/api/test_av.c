@@ -97,7 +97,7 @@ Test(av, flags_and_rows_are_checked)
 	cr_expect_eq(fi_av_insert(api.av, &in, 1, NULL, FI_SYNC_ERR, NULL),
 		     -FI_EINVAL);
 	cr_expect_eq(fi_av_insert(api.av, &in, 1, NULL, FI_AV_USER_ID, NULL),
-		     -FI_ENOSYS);
+		     -FI_EBADFLAGS);
 	cr_expect_eq(fi_av_insert(api.av, &in, 1, NULL, FI_PEEK, NULL),
 		     -FI_EBADFLAGS);
 	cr_expect_eq(fi_av_remove(api.av, rows, 3, 0), -FI_EINVAL,
@@ -171,6 +171,8 @@ Test(av, kinds_that_can_be_opened)
 	api_must_close(&av->fid);
 	attr.flags = FI_EVENT;
 	cr_expect_eq(fi_av_open(api.domain, &attr, &av, NULL), -FI_ENOSYS);
+	attr.flags = FI_PEEK;
+	cr_expect_eq(fi_av_open(api.domain, &attr, &av, NULL), -FI_EBADFLAGS);
 	attr.flags = 0;
 	attr.name = "shared";
 	cr_expect_eq(fi_av_open(api.domain, &attr, &av, NULL), -FI_ENOSYS);

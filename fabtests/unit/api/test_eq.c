@@ -109,7 +109,8 @@ Test(eq, attributes_are_checked)
 	cr_expect_eq(fi_eq_open(api.fabric, &attr, &other, NULL), -FI_ENOSYS);
 	attr.wait_obj = FI_WAIT_NONE;
 	attr.flags = FI_PEER;
-	cr_expect_eq(fi_eq_open(api.fabric, &attr, &other, NULL), -FI_ENOSYS);
+	cr_expect_eq(fi_eq_open(api.fabric, &attr, &other, NULL),
+		     -FI_EBADFLAGS);
 	cr_assert_eq(fi_eq_open(api.fabric, NULL, &other, &api), 0);
 	cr_expect_eq(other->fid.context, &api);
 	api_must_close(&other->fid);

@@ -15,6 +15,8 @@
 #include "api/objects_priv.h"
 #include "core/log.h"
 
+#define AV_FLAGS	(FI_SYMMETRIC | FI_UNIVERSE | FI_READ | FI_EVENT)
+
 static struct tagrv_av *av_of(struct fid_av *av)
 {
 	return tagrv_container_of(av, struct tagrv_av, av);
@@ -103,14 +105,14 @@ int tagrv_av_insert_one(struct tagrv_av *av, const void *raw, size_t len,
 
 int tagrv_av_check_flags(uint64_t flags, const void *context)
 {
-	if (flags & FI_AV_USER_ID)
-		return -FI_ENOSYS;
-	if (flags & ~(FI_MORE | FI_SYNC_ERR)) {
-		tagrv_warn("fi_av_insert: flags 0x%llx are not supported\n",
-			   (unsigned long long) flags);
-		return -FI_EBADFLAGS;
-	}
-	return flags & FI_SYNC_ERR && !context ? -FI_EINVAL : 0;
+	if (flags & ~(FI_MORE | FI_SYNC_ERR))
+		return tagrv_refuse(-FI_EBADFLAGS, "fi_av_insert: flags 0x%llx "
+				    "are not supported",
+				    (unsigned long long) flags);
+	if (flags & FI_SYNC_ERR && !context)
+		return tagrv_refuse(-FI_EINVAL, "fi_av_insert: FI_SYNC_ERR "
+				    "wants an array of int as context");
+	return 0;
 }
 
 static int av_insert(struct fid_av *fid, const void *addr, size_t count,
@@ -145,7 +147,9 @@ static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count,
 	int ret = 0;
 
 	if (flags)
-		return -FI_EBADFLAGS;
+		return tagrv_refuse(-FI_EBADFLAGS, "fi_av_remove: flags 0x%llx "
+				    "are not supported",
+				    (unsigned long long) flags);
 	tagrv_lock_acquire(&av->domain->dom->lock);
 	for (size_t i = 0; i < count; i++) {
 		int err = tagrv_avtab_remove(&av->tab, fi_addr[i]);
@@ -231,7 +235,12 @@ static struct fi_ops fid_ops = {
 
 static int check_attr(const struct fi_av_attr *attr)
 {
-	if (attr->name || attr->flags & ~(FI_SYMMETRIC | FI_UNIVERSE)) {
+	if (attr->flags & ~AV_FLAGS)
+		return tagrv_refuse(-FI_EBADFLAGS, "fi_av_open: flags 0x%llx "
+				    "are not supported",
+				    (unsigned long long) attr->flags);
+	/* MPI libraries try that first: not worth a warning. */
+	if (attr->name || attr->flags & (FI_READ | FI_EVENT)) {
 		tagrv_info("fi_av_open: named, read-only and asynchronous "
 			   "address vectors are not supported\n");
 		return -FI_ENOSYS;

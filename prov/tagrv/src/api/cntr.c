@@ -157,7 +157,8 @@ int tagrv_cntr_trywait(struct tagrv_cntr *cntr)
 	int ret;
 
 	if (!tagrv_wait_possible(&cntr->wait))
-		return -FI_EINVAL;
+		return tagrv_refuse(-FI_EINVAL, "fi_trywait: the counter was "
+				    "opened with FI_WAIT_NONE");
 	tagrv_lock_acquire(&cntr->dom->lock);
 	tagrv_dom_progress(cntr->dom);
 	ret = tagrv_wait_prepare(cntr->dom, &cntr->counter.waker);
@@ -217,8 +218,13 @@ static int init_cntr(struct tagrv_cntr *cntr, const struct fi_cntr_attr *attr)
 {
 	int ret;
 
-	if (attr->events != FI_CNTR_EVENTS_COMP || attr->flags)
-		return -FI_ENOSYS;
+	if (attr->flags)
+		return tagrv_refuse(-FI_EBADFLAGS, "fi_cntr_open: flags 0x%llx "
+				    "are not supported",
+				    (unsigned long long) attr->flags);
+	if (attr->events != FI_CNTR_EVENTS_COMP)
+		return tagrv_refuse(-FI_ENOSYS, "fi_cntr_open: only completions "
+				    "can be counted (FI_CNTR_EVENTS_COMP)");
 	ret = tagrv_wait_init(&cntr->wait, attr->wait_obj);
 	if (!ret)
 		ret = tagrv_counter_init(&cntr->counter,

@@ -14,6 +14,7 @@
 #include "core/log.h"
 
 #define SIZE_DEFAULT	1024
+#define NO_WAIT	"%s: the completion queue was opened with FI_WAIT_NONE"
 #define READS_MAX	8	/* of a queue that is not empty, per progress */
 
 /* A record starts like an entry of the longest format, so reading is copying. */
@@ -180,7 +181,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count,
 
 	(void) cond;
 	if (!tagrv_wait_possible(&cq->wait))
-		return -FI_EINVAL;
+		return tagrv_refuse(-FI_EINVAL, NO_WAIT, "fi_cq_sread");
 	for (;;) {
 		sleep = false;
 		ret = read_or_arm(cq, buf, count, src_addr, &sleep);
@@ -208,7 +209,7 @@ static int cq_signal(struct fid_cq *fid)
 	struct tagrv_cq *cq = cq_of(fid);
 
 	if (!tagrv_wait_possible(&cq->wait))
-		return -FI_EINVAL;
+		return tagrv_refuse(-FI_EINVAL, NO_WAIT, "fi_cq_signal");
 	atomic_store(&cq->signaled, true);
 	tagrv_lock_acquire(&cq->dom->lock);
 	cq->queue.waker.armed = true;
@@ -230,7 +231,7 @@ int tagrv_cq_trywait(struct tagrv_cq *cq)
 	int ret = -FI_EAGAIN;
 
 	if (!tagrv_wait_possible(&cq->wait))
-		return -FI_EINVAL;
+		return tagrv_refuse(-FI_EINVAL, NO_WAIT, "fi_trywait");
 	tagrv_lock_acquire(&cq->dom->lock);
 	tagrv_dom_progress(cq->dom);
 	if (tagrv_compq_empty(&cq->queue) && !cq->queue.overrun)
@@ -304,7 +305,8 @@ static int entry_size(enum fi_cq_format format, size_t *size)
 		*size = sizeof(struct fi_cq_tagged_entry);
 		return 0;
 	default:
-		return -FI_ENOSYS;
+		return tagrv_refuse(-FI_ENOSYS, "fi_cq_open: format %d does not "
+				    "exist here", (int) format);
 	}
 }
 
@@ -314,14 +316,20 @@ static int init_cq(struct tagrv_cq *cq, const struct fi_cq_attr *attr)
 
 	/* FI_AFFINITY is a hint about interrupts, which there are none of. */
 	if (attr->flags & ~FI_AFFINITY)
-		return -FI_ENOSYS;
+		return tagrv_refuse(-FI_EBADFLAGS, "fi_cq_open: flags 0x%llx "
+				    "are not supported",
+				    (unsigned long long) attr->flags);
 	ret = entry_size(attr->format, &cq->entry_size);
 	if (!ret)
 		ret = tagrv_wait_init(&cq->wait, attr->wait_obj);
-	if (!ret)
-		ret = tagrv_compq_init(&cq->queue,
-				       attr->size ? attr->size : SIZE_DEFAULT,
-				       tagrv_wait_possible(&cq->wait));
+	if (ret)
+		return ret;
+	ret = tagrv_compq_init(&cq->queue,
+			       attr->size ? attr->size : SIZE_DEFAULT,
+			       tagrv_wait_possible(&cq->wait));
+	if (ret == -FI_EINVAL)
+		return tagrv_refuse(ret, "fi_cq_open: %zu entries are too many",
+				    attr->size);
 	return ret;
 }
 

@@ -32,8 +32,13 @@ static int domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	(void) fid;
 	if (bfid->fclass != FI_CLASS_EQ)
-		return -FI_EINVAL;
-	return flags ? -FI_ENOSYS : 0;
+		return tagrv_refuse(-FI_EINVAL, "fi_domain_bind: only an event "
+				    "queue can be bound");
+	if (flags)
+		return tagrv_refuse(-FI_EBADFLAGS, "fi_domain_bind: flags "
+				    "0x%llx are not supported",
+				    (unsigned long long) flags);
+	return 0;
 }
 
 static struct fi_ops fid_ops = {

@@ -22,17 +22,32 @@ static struct tagrv_ep *ep_of(struct fid *fid)
 	return tagrv_container_of(fid, struct tagrv_ep, ep.fid);
 }
 
+/* Everything is bound once, and belongs to what the endpoint belongs to. */
+static int check_bind(bool ours, bool again, const char *object)
+{
+	if (!ours)
+		return tagrv_refuse(-FI_EINVAL, "fi_ep_bind: the %s belongs to "
+				    "another domain or fabric", object);
+	if (again)
+		return tagrv_refuse(-FI_EINVAL, "fi_ep_bind: the endpoint has "
+				    "its %s already", object);
+	return 0;
+}
+
 static int bind_cq(struct tagrv_ep *ep, struct tagrv_cq *cq, uint64_t flags)
 {
+	int ret;
+
 	if (!(flags & (FI_TRANSMIT | FI_RECV)) ||
-	    flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION)) {
-		tagrv_warn("fi_ep_bind: flags 0x%llx make no sense with a "
-			   "completion queue\n", (unsigned long long) flags);
-		return -FI_EBADFLAGS;
-	}
-	if (cq->domain != ep->domain || (flags & FI_TRANSMIT && ep->tx_cq) ||
-	    (flags & FI_RECV && ep->rx_cq))
-		return -FI_EINVAL;
+	    flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION))
+		return tagrv_refuse(-FI_EBADFLAGS, "fi_ep_bind: flags 0x%llx "
+				    "make no sense with a completion queue",
+				    (unsigned long long) flags);
+	ret = check_bind(cq->domain == ep->domain,
+			 (flags & FI_TRANSMIT && ep->tx_cq) ||
+			 (flags & FI_RECV && ep->rx_cq), "completion queue");
+	if (ret)
+		return ret;
 	if (flags & FI_TRANSMIT) {
 		ep->tx_cq = cq;
 		ep->tx_force = flags & FI_SELECTIVE_COMPLETION ? 0 :
@@ -52,11 +67,17 @@ static int bind_cq(struct tagrv_ep *ep, struct tagrv_cq *cq, uint64_t flags)
 static int bind_cntr(struct tagrv_ep *ep, struct tagrv_cntr *cntr,
 		     uint64_t flags)
 {
+	int ret;
+
 	if (flags & ~CNTR_BIND_FLAGS)
-		return -FI_EBADFLAGS;
-	if (cntr->domain != ep->domain || (flags & FI_SEND && ep->tx_cntr) ||
-	    (flags & FI_RECV && ep->rx_cntr))
-		return -FI_EINVAL;
+		return tagrv_refuse(-FI_EBADFLAGS, "fi_ep_bind: flags 0x%llx "
+				    "make no sense with a counter",
+				    (unsigned long long) flags);
+	ret = check_bind(cntr->domain == ep->domain,
+			 (flags & FI_SEND && ep->tx_cntr) ||
+			 (flags & FI_RECV && ep->rx_cntr), "counter");
+	if (ret)
+		return ret;
 	if (flags & FI_SEND) {
 		ep->tx_cntr = cntr;
 		tagrv_ref_get(&cntr->refs);
@@ -70,8 +91,11 @@ static int bind_cntr(struct tagrv_ep *ep, struct tagrv_cntr *cntr,
 
 static int bind_av(struct tagrv_ep *ep, struct tagrv_av *av)
 {
-	if (av->domain != ep->domain || ep->av)
-		return -FI_EINVAL;
+	int ret;
+
+	ret = check_bind(av->domain == ep->domain, ep->av, "address vector");
+	if (ret)
+		return ret;
 	ep->av = av;
 	tagrv_ref_get(&av->refs);
 	return 0;
@@ -79,8 +103,12 @@ static int bind_av(struct tagrv_ep *ep, struct tagrv_av *av)
 
 static int bind_eq(struct tagrv_ep *ep, struct tagrv_eq *eq)
 {
-	if (eq->fabric != ep->domain->fabric || ep->eq)
-		return -FI_EINVAL;
+	int ret;
+
+	ret = check_bind(eq->fabric == ep->domain->fabric, ep->eq,
+			 "event queue");
+	if (ret)
+		return ret;
 	ep->eq = eq;
 	tagrv_ref_get(&eq->refs);
 	return 0;
@@ -90,10 +118,9 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	struct tagrv_ep *ep = ep_of(fid);
 
-	if (ep->base != ep || ep->engine) {
-		tagrv_warn("fi_ep_bind: the endpoint is enabled already\n");
-		return -FI_EOPBADSTATE;
-	}
+	if (ep->base != ep || ep->engine)
+		return tagrv_refuse(-FI_EOPBADSTATE, "fi_ep_bind: the endpoint "
+				    "is enabled already");
 	switch (bfid->fclass) {
 	case FI_CLASS_CQ:
 		return bind_cq(ep, tagrv_container_of(bfid, struct tagrv_cq,
@@ -109,9 +136,11 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 						      eq.fid));
 	case FI_CLASS_SRX_CTX:
 	case FI_CLASS_STX_CTX:
-		return -FI_ENOSYS;
+		return tagrv_refuse(-FI_ENOSYS, "fi_ep_bind: there are no "
+				    "shared contexts");
 	default:
-		return -FI_EINVAL;
+		return tagrv_refuse(-FI_EINVAL, "fi_ep_bind: an object of class "
+				    "%zu cannot be bound", bfid->fclass);
 	}
 }
 
@@ -163,7 +192,8 @@ int tagrv_ep_enable(struct tagrv_ep *ep)
 	int ret;
 
 	if (ep->base != ep || ep->engine)
-		return -FI_EOPBADSTATE;
+		return tagrv_refuse(-FI_EOPBADSTATE, "fi_enable: the endpoint "
+				    "is enabled already");
 	ret = check_bindings(ep);
 	if (ret)
 		return ret;

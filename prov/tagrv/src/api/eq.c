@@ -15,6 +15,7 @@
 #include "core/log.h"
 
 #define SIZE_DEFAULT	256
+#define NO_WAIT		"%s: the event queue was opened with FI_WAIT_NONE"
 #define EVENT_MAX	((size_t) 4096)		/* bytes of one event */
 
 static struct tagrv_eq *eq_of(struct fid_eq *eq)
@@ -104,7 +105,9 @@ static ssize_t eq_write(struct fid_eq *fid, uint32_t event, const void *buf,
 	bool full;
 
 	if (!eq->writable || flags || len > EVENT_MAX)
-		return -FI_EINVAL;
+		return tagrv_refuse(-FI_EINVAL, "fi_eq_write: the queue was "
+				    "opened without FI_WRITE, or flags, or more "
+				    "than %zu bytes", EVENT_MAX);
 	added = malloc(sizeof(*added) + len);
 	if (!added)
 		return -FI_ENOMEM;
@@ -134,7 +137,7 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf,
 	int left;
 
 	if (eq->fd < 0)
-		return -FI_EINVAL;
+		return tagrv_refuse(-FI_EINVAL, NO_WAIT, "fi_eq_sread");
 	for (;;) {
 		ret = eq_read(fid, event, buf, len, flags);
 		if (ret != -FI_EAGAIN)
@@ -160,7 +163,7 @@ int tagrv_eq_trywait(struct tagrv_eq *eq)
 	bool empty;
 
 	if (eq->fd < 0)
-		return -FI_EINVAL;
+		return tagrv_refuse(-FI_EINVAL, NO_WAIT, "fi_trywait");
 	pthread_mutex_lock(&eq->lock);
 	empty = !eq->cnt;
 	pthread_mutex_unlock(&eq->lock);
@@ -243,7 +246,8 @@ static int open_fd(enum fi_wait_obj wait_obj, int *fd)
 		*fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 		return *fd < 0 ? -errno : 0;
 	default:
-		return -FI_ENOSYS;
+		return tagrv_refuse(-FI_ENOSYS, "fi_eq_open: wait object %d "
+				    "does not exist here", (int) wait_obj);
 	}
 }
 
@@ -256,7 +260,9 @@ int tagrv_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr,
 	int ret;
 
 	if (wanted->flags & ~(FI_WRITE | FI_AFFINITY))
-		return -FI_ENOSYS;
+		return tagrv_refuse(-FI_EBADFLAGS, "fi_eq_open: flags 0x%llx "
+				    "are not supported",
+				    (unsigned long long) wanted->flags);
 	self = calloc(1, sizeof(*self));
 	if (!self)
 		return -FI_ENOMEM;

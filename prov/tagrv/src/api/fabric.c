@@ -2,6 +2,8 @@
 /*
  * struct fid_fabric: holds nothing but its name, as peers are found by address.
  */
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +22,18 @@ int tagrv_ref_check(tagrv_refs *refs, const char *object, const char *users)
 		   "its %s first)\n", object, n, n == 1 ? "" : "s",
 		   n == 1 ? "s" : "", users);
 	return -FI_EBUSY;
+}
+
+int tagrv_refuse(int err, const char *fmt, ...)
+{
+	char text[256];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	tagrv_warn("%s\n", text);
+	return err;
 }
 
 const char *tagrv_strerror(int prov_errno, char *buf, size_t len)

@@ -182,6 +182,8 @@ static inline void tagrv_ref_put(tagrv_refs *refs)
 
 /* 0, or -FI_EBUSY with a log line that says what is still open. */
 int tagrv_ref_check(tagrv_refs *refs, const char *object, const char *users);
+/* One log line for a call that can never work; returns the error. */
+int tagrv_refuse(int err, const char *fmt, ...) TAGRV_PRINTF(2, 3) TAGRV_COLD;
 /* What fi_cq_strerror and fi_eq_strerror answer; also copied to buf, if any. */
 const char *tagrv_strerror(int prov_errno, char *buf, size_t len);
 

@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/log.h"
+
 int tagrv_wait_init(struct tagrv_wait *wait, enum fi_wait_obj obj)
 {
 	wait->obj = obj;
@@ -21,6 +23,9 @@ int tagrv_wait_init(struct tagrv_wait *wait, enum fi_wait_obj obj)
 	case FI_WAIT_FD:
 		return 0;
 	default:
+		tagrv_warn("wait object %d does not exist here, only "
+			   "FI_WAIT_NONE, FI_WAIT_UNSPEC and FI_WAIT_FD\n",
+			   (int) obj);
 		return -FI_ENOSYS;
 	}
 }

@@ -6,6 +6,12 @@
 
 #include "core/log.h"
 
+ssize_t tagrv_reject_state(void)
+{
+	return tagrv_refuse(-FI_EOPBADSTATE, "a send or receive on an endpoint "
+			    "that is not enabled (fi_enable)");
+}
+
 ssize_t tagrv_reject_flags(const char *call, uint64_t flags)
 {
 	tagrv_warn("%s: flags 0x%llx are not supported\n", call,
