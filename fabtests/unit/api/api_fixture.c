@@ -18,7 +18,7 @@ void api_init(void)
 	tagrv_param_define();
 }
 
-/* fi_getinfo for its side effect: it sets libfabric's log level. */
+/* fi_getinfo for its side effects: it sets the level, and drops parameters. */
 void api_log_start(const char *level)
 {
 	struct fi_info *info = NULL;
@@ -28,6 +28,7 @@ void api_log_start(const char *level)
 	setenv("FI_PROVIDER", "tcp", 1);
 	fi_getinfo(API_VERSION, NULL, NULL, 0, NULL, &info);
 	fi_freeinfo(info);
+	tagrv_param_define();
 	cr_redirect_stderr();
 }
 

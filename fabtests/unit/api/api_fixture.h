@@ -36,9 +36,8 @@ struct api {
 void api_init(void);
 
 /*
- * Collects what is logged at this level ("warn", "info"). Before anything else
- * that may log: libfabric sets its level once. The lines since the last call,
- * with the text.
+ * Collects what is logged at this level ("warn", "info"), once per process;
+ * then the number of lines since the last call, and their text.
  */
 void api_log_start(const char *level);
 unsigned api_log_lines(const char **text);

@@ -2,11 +2,19 @@
 /*
  * fi_getinfo: contents, echoes, refusals, memory.
  */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
 #include <malloc.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/info_priv.h"
+#ifdef HAVE_VERBS
+#include "common/fake_verbs.h"
+#endif
 #include "unit/api/api_fixture.h"
 
 TestSuite(info, .init = api_init, .timeout = 30);
@@ -208,6 +216,12 @@ static const struct hint {
 	DOM(caps, FI_REMOTE_COMM, -FI_ENODATA),
 	DOM(cq_cnt, 100000, 0),
 	DOM(mr_iov_limit, 2, -FI_ENODATA),
+	DOM(max_ep_tx_ctx, 1, 0),
+	DOM(max_ep_tx_ctx, 2, -FI_ENODATA),
+	DOM(max_ep_rx_ctx, 1, 0),
+	DOM(max_ep_rx_ctx, 2, -FI_ENODATA),
+	DOM(max_ep_stx_ctx, 1, -FI_ENODATA),
+	DOM(max_ep_srx_ctx, 1, -FI_ENODATA),
 	DOM(max_err_data, 8, -FI_ENODATA),
 	HINT(mode, FI_CONTEXT | FI_MSG_PREFIX, 0),
 	HINT(caps, FI_MSG | FI_REMOTE_COMM, -FI_ENODATA),
@@ -347,6 +361,22 @@ Test(info, names_must_be_ours)
 	fi_freeinfo(hints);
 }
 
+Test(info, a_mistyped_name_is_told)
+{
+	struct fi_info *hints = api_hints(), *info;
+	const char *text;
+
+	api_log_start("info");
+	hints->domain_attr->name = strdup("lop");
+	cr_expect_eq(api_getinfo(hints, &info), -FI_ENODATA);
+	/* libfabric adds a line for each parameter that is set. */
+	api_log_lines(&text);
+	text = strstr(text, "domain_attr->name lop");
+	cr_assert_not_null(text);
+	cr_expect_null(strstr(text + 1, "domain_attr->name"), "%s", text);
+	fi_freeinfo(hints);
+}
+
 Test(info, objects_must_be_ours)
 {
 	struct fid_domain stranger = { .fid.fclass = FI_CLASS_DOMAIN };
@@ -387,6 +417,32 @@ Test(info, an_unknown_device_is_no_device)
 	fi_freeinfo(api_must_getinfo(NULL));
 	tagrv_info_cleanup();
 }
+
+#ifdef HAVE_VERBS
+Test(info, each_unusable_device_has_its_line)
+{
+	struct fake_verbs_config config = fake_verbs_defaults();
+	struct fi_info *info;
+	const char *text;
+	char name[8];
+
+	api_log_start("warn");
+	config.devices = 8;
+	config.port_state = IBV_PORT_DOWN;
+	fake_verbs_start(&config);
+	unsetenv("FI_TAGRV_DEVICES");
+	cr_expect_eq(api_getinfo(NULL, &info), -FI_ENODATA);
+	cr_expect_eq(api_log_lines(&text), 8, "%s", text);
+	for (int i = 0; i < 8; i++) {
+		snprintf(name, sizeof(name), "fake%d:", i);
+		cr_expect_not_null(strstr(text, name), "%s: %s", name, text);
+	}
+	cr_expect_eq(api_getinfo(NULL, &info), -FI_ENODATA);
+	cr_expect_eq(api_log_lines(&text), 0, "once is enough: %s", text);
+	tagrv_info_cleanup();
+	fake_verbs_stop();
+}
+#endif
 
 Test(info, thousand_calls_take_no_time)
 {

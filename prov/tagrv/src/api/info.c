@@ -70,11 +70,15 @@ static int choose(const struct tagrv_ask *ask,
 		  struct offer *offers)
 {
 	int node = current_numa_node(), n = 0;
+	bool named = false;
 
 	for (size_t i = 0; i < cnt; i++) {
 		struct offer offer = { .desc = &descs[i] };
 
-		if (!tagrv_info_match_device(ask->hints, descs[i].name))
+		if (!tagrv_info_match_name(ask->hints, descs[i].name))
+			continue;
+		named = true;
+		if (!tagrv_info_match_reach(ask->hints, descs[i].name))
 			continue;
 		tagrv_info_source(ask, &descs[i], &offer.src);
 		offer.owns_src = same_host(&ask->src, &descs[i].addr);
@@ -82,6 +86,8 @@ static int choose(const struct tagrv_ask *ask,
 			     descs[i].numa_node == node;
 		insert(offers, (size_t) n++, &offer);
 	}
+	if (!named)
+		return tagrv_info_refuse_name(ask->hints);
 	return n ? n : -FI_ENODATA;
 }
 

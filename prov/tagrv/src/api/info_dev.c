@@ -15,7 +15,7 @@
 #include "core/log.h"
 
 #define KEEP_MS		1000
-#define WHY_LEN		384
+#define WHY_LEN		192
 
 static struct {
 	pthread_mutex_t lock;
@@ -24,16 +24,22 @@ static struct {
 	struct tagrv_params params;
 	struct tagrv_device_desc *descs;	/* usable ones */
 	size_t	cnt;
-	char	why[WHY_LEN];			/* none is, and this is why */
-	char	told[WHY_LEN];			/* reason of the last warning */
+	char	*why;		/* lines: what keeps each from being used */
+	char	*told;		/* what the last warnings said */
 } found = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
+/* Without memory for it, a reason is not told. */
 static void add_reason(const char *name, const char *why)
 {
-	size_t used = strlen(found.why);
+	char *lines;
+	int n;
 
-	snprintf(found.why + used, sizeof(found.why) - used, "%s%s%s%s",
-		 used ? "; " : "", name ? name : "", name ? ": " : "", why);
+	n = asprintf(&lines, "%s%s%s%s\n", found.why ? found.why : "",
+		     name ? name : "", name ? ": " : "", why);
+	if (n < 0)
+		return;
+	free(found.why);
+	found.why = lines;
 }
 
 static int add_desc(const struct tagrv_device_desc *desc)
@@ -69,7 +75,7 @@ static int discover_xport(const struct tagrv_xport_ops *ops,
 			  const struct tagrv_params *params)
 {
 	struct tagrv_device_desc *descs;
-	char why[WHY_LEN / 2] = "";
+	char why[WHY_LEN] = "";
 	size_t cnt;
 	int ret;
 
@@ -93,7 +99,8 @@ static void forget(void)
 	free(found.descs);
 	found.descs = NULL;
 	found.cnt = 0;
-	found.why[0] = '\0';
+	free(found.why);
+	found.why = NULL;
 	found.valid = false;
 }
 
@@ -109,7 +116,7 @@ static int discover(const struct tagrv_params *params)
 			ret = discover_xport(tagrv_xports[i], params);
 	if (ret)
 		return ret;
-	if (!found.cnt && !found.why[0])
+	if (!found.cnt && !found.why)
 		add_reason(NULL, "no transport is built in");
 	/* Compared byte by byte, padding included. */
 	memcpy(&found.params, params, sizeof(*params));
@@ -124,12 +131,18 @@ static bool is_fresh(const struct tagrv_params *params)
 	       !memcmp(&found.params, params, sizeof(*params));
 }
 
+/* One line for each device. */
 static void tell_why(void)
 {
-	if (!strcmp(found.told, found.why))
+	const char *line, *end;
+
+	if (!found.why || (found.told && !strcmp(found.told, found.why)))
 		return;
-	memcpy(found.told, found.why, sizeof(found.told));
-	tagrv_warn("no usable device: %s\n", found.why);
+	for (line = found.why; (end = strchr(line, '\n')); line = end + 1)
+		tagrv_warn("no usable device: %.*s\n", (int) (end - line),
+			   line);
+	free(found.told);
+	found.told = strdup(found.why);
 }
 
 static int copy_found(struct tagrv_device_desc **descs, size_t *cnt)
@@ -165,5 +178,7 @@ void tagrv_info_cleanup(void)
 {
 	pthread_mutex_lock(&found.lock);
 	forget();
+	free(found.told);
+	found.told = NULL;
 	pthread_mutex_unlock(&found.lock);
 }

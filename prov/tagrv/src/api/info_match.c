@@ -125,6 +125,10 @@ static int match_domain(const struct fi_domain_attr *domain)
 		return refuse("domain_attr->cq_data_size");
 	if (domain->mr_iov_limit > 1)
 		return refuse("domain_attr->mr_iov_limit");
+	if (domain->max_ep_tx_ctx > 1 || domain->max_ep_rx_ctx > 1 ||
+	    domain->max_ep_stx_ctx || domain->max_ep_srx_ctx)
+		return refuse("domain_attr->max_ep_*_ctx: an endpoint has one "
+			      "context each way, and there are no shared ones");
 	if (domain->auth_key_size)
 		return refuse("domain_attr->auth_key");
 	if (domain->max_err_data)
@@ -179,14 +183,28 @@ static bool name_fits(const struct fi_domain_attr *attr, const char *name)
 	return !attr->name || !strcmp(attr->name, name);
 }
 
-bool tagrv_info_match_device(const struct fi_info *hints, const char *name)
+bool tagrv_info_match_name(const struct fi_info *hints, const char *name)
+{
+	return !hints || !hints->domain_attr ||
+	       name_fits(hints->domain_attr, name);
+}
+
+int tagrv_info_refuse_name(const struct fi_info *hints)
+{
+	const char *name = hints->domain_attr->name;
+
+	tagrv_info("fi_getinfo: the hints ask for a domain that no usable "
+		   "device has: domain_attr->%s%s\n", name ? "name " : "domain",
+		   name ? name : "");
+	return -FI_ENODATA;
+}
+
+bool tagrv_info_match_reach(const struct fi_info *hints, const char *name)
 {
 	uint64_t caps;
 
 	if (!hints)
 		return true;
-	if (hints->domain_attr && !name_fits(hints->domain_attr, name))
-		return false;
 	caps = hints->caps;
 	if (hints->domain_attr)
 		caps |= hints->domain_attr->caps;

@@ -43,8 +43,11 @@ struct tagrv_ask {
 bool tagrv_info_match_type(const struct fi_info *hints);
 /* Hints against what we can do; sets ask->caps. 0 or -FI_ENODATA. */
 int tagrv_info_match(struct tagrv_ask *ask);
-/* Do the hints leave room for this device? */
-bool tagrv_info_match_device(const struct fi_info *hints, const char *name);
+/* Do the hints name this device, or none? Does it reach what they ask for? */
+bool tagrv_info_match_name(const struct fi_info *hints, const char *name);
+bool tagrv_info_match_reach(const struct fi_info *hints, const char *name);
+/* When no device has the name they ask for: says so, and is -FI_ENODATA. */
+int tagrv_info_refuse_name(const struct fi_info *hints);
 /* Capabilities with everything that the ones named imply. */
 uint64_t tagrv_info_fill_caps(uint64_t caps);
 
