@@ -3,6 +3,8 @@
  * fi_getinfo: node, service and hints to addresses.
  */
 #include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -161,6 +163,121 @@ Test(info_addr, addresses_of_the_hints_are_kept)
 	fi_freeinfo(hints);
 }
 
+/* ---- interfaces ---- */
+
+/* Stand in for those of the C library: the test says what interfaces exist. */
+static struct ifaddrs interfaces[8];
+static struct tagrv_addr interface_addrs[8];
+static size_t interface_cnt;
+
+int getifaddrs(struct ifaddrs **list)
+{
+	*list = interface_cnt ? interfaces : NULL;
+	return 0;
+}
+
+void freeifaddrs(struct ifaddrs *list)
+{
+	(void) list;
+}
+
+static void add_interface(const char *name, const char *ip, unsigned flags)
+{
+	struct tagrv_addr *addr = &interface_addrs[interface_cnt];
+	struct ifaddrs *ifa = &interfaces[interface_cnt];
+
+	addr->sa.sa_family = strchr(ip, ':') ? AF_INET6 : AF_INET;
+	inet_pton(addr->sa.sa_family, ip, addr->sa.sa_family == AF_INET ?
+		  (void *) &addr->in.sin_addr : (void *) &addr->in6.sin6_addr);
+	ifa->ifa_name = (char *) name;
+	ifa->ifa_addr = &addr->sa;
+	ifa->ifa_flags = flags;
+	if (interface_cnt++)
+		ifa[-1].ifa_next = ifa;
+}
+
+/* Any host has it, also the one the tests run on. */
+static void add_loopback(void)
+{
+	add_interface("lo", "127.0.0.1", IFF_UP | IFF_RUNNING | IFF_LOOPBACK);
+	add_interface("lo", "::1", IFF_UP | IFF_RUNNING | IFF_LOOPBACK);
+}
+
+/* What fi_getinfo gives a device without an address. */
+static const char *default_source(const char *node)
+{
+	struct tagrv_device_desc desc = { .name = "dev0" };
+	struct tagrv_ask ask = { 0 };
+	struct tagrv_addr src;
+
+	tagrv_param_read(&ask.params);
+	if (tagrv_info_resolve(&ask, node, NULL))
+		return "-";
+	tagrv_info_source(&ask, &desc, &src);
+	return text(&src, 0);
+}
+
+Test(info_addr, an_interface_with_carrier_comes_first)
+{
+	add_loopback();
+	add_interface("docker0", "172.17.0.1", IFF_UP);
+	add_interface("off0", "10.9.9.9", IFF_RUNNING);
+	add_interface("eth0", "10.0.0.1", IFF_UP | IFF_RUNNING);
+	add_interface("eth1", "10.0.0.2", IFF_UP | IFF_RUNNING);
+	cr_expect_str_eq(default_source(NULL), "10.0.0.1:0");
+	interface_cnt = 3;
+	interfaces[2].ifa_next = NULL;
+	cr_expect_str_eq(default_source(NULL), "172.17.0.1:0",
+			 "better than loopback");
+}
+
+Test(info_addr, a_host_with_ipv6_only_uses_it)
+{
+	add_loopback();
+	cr_expect_str_eq(default_source(NULL), "127.0.0.1:0");
+	add_interface("eth0", "fe80::1", IFF_UP | IFF_RUNNING);
+	cr_expect_str_eq(default_source(NULL), "127.0.0.1:0");
+	add_interface("eth0", "2001:db8::1", IFF_UP | IFF_RUNNING);
+	cr_expect_str_eq(default_source(NULL), "[2001:db8::1]:0");
+	cr_expect_str_eq(default_source("192.0.2.1"), "127.0.0.1:0",
+			 "the destination decides");
+	add_interface("eth1", "10.0.0.1", IFF_UP | IFF_RUNNING);
+	cr_expect_str_eq(default_source(NULL), "10.0.0.1:0");
+	cr_expect_str_eq(default_source("2001:db8::7"), "[2001:db8::1]:0");
+}
+
+Test(info_addr, iface_says_which_family)
+{
+	struct tagrv_addr src;
+
+	add_loopback();
+	add_interface("eth0", "10.0.0.1", IFF_UP | IFF_RUNNING);
+	add_interface("six0", "fe80::1", IFF_UP | IFF_RUNNING);
+	add_interface("six0", "2001:db8::1", IFF_UP | IFF_RUNNING);
+	setenv("FI_TAGRV_IFACE", "six0", 1);
+	cr_expect_str_eq(default_source(NULL), "[2001:db8::1]:0");
+	cr_assert_eq(tagrv_info_default_source("loop", FI_SOCKADDR, &src), 0);
+	cr_expect_str_eq(text(&src, 0), "[2001:db8::1]:0");
+	setenv("FI_TAGRV_IFACE", "eth0", 1);
+	cr_expect_str_eq(default_source(NULL), "10.0.0.1:0");
+	if (!have_ipv6())
+		cr_skip_test("no IPv6 on this host");
+	setenv("FI_TAGRV_IFACE", "::1", 1);
+	cr_expect_str_eq(default_source(NULL), "[::1]:0");
+}
+
+Test(info_addr, a_wrong_iface_is_told_once)
+{
+	const char *log;
+
+	api_log_start("warn");
+	setenv("FI_TAGRV_IFACE", "no-such-if", 1);
+	for (int i = 0; i < 3; i++)
+		cr_expect_str_eq(default_source(NULL), "-");
+	cr_expect_eq(api_log_lines(&log), 1, "%s", log);
+	cr_expect_not_null(strstr(log, "no-such-if"), "%s", log);
+}
+
 /* ---- sources of devices ---- */
 
 static void device_ask(struct tagrv_ask *ask, struct tagrv_device_desc *desc,
@@ -213,6 +330,7 @@ static const char *source_with_iface(const char *iface, const char *service)
 
 Test(info_addr, iface_names_an_address_or_an_interface)
 {
+	add_loopback();
 	cr_expect_str_eq(source_with_iface("127.0.0.9", NULL), "127.0.0.9:0");
 	cr_expect_str_eq(source_with_iface("lo", NULL), "127.0.0.1:0");
 	cr_expect_str_eq(source_with_iface("lo", "5000"), "127.0.0.1:5000");

@@ -4,12 +4,13 @@
  *
  * Order of sources: what the call names, what the hints carry, FI_TAGRV_IFACE,
  * loopback for a destination on loopback, the device's own address, the first
- * interface that is up, loopback.
+ * interface that is up (best: with a carrier), loopback.
  */
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,11 +39,71 @@ static int family_of_format(uint32_t format, int *family)
 	}
 }
 
-/* IPv4 first where both are possible. */
-static const struct addrinfo *choose(const struct addrinfo *list)
+/* Link-local addresses need a scope that a peer cannot know. */
+static bool is_link_local(const struct sockaddr *sa)
+{
+	const struct sockaddr_in6 *in6 = (const void *) sa;
+
+	return sa->sa_family == AF_INET6 &&
+	       IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr);
+}
+
+/* 0: not to be used; of others the highest is the best. */
+static int rank(const struct ifaddrs *ifa, int family, const char *name)
+{
+	if (!ifa->ifa_addr || ifa->ifa_addr->sa_family != family ||
+	    !(ifa->ifa_flags & IFF_UP))
+		return 0;
+	if (name ? strcmp(ifa->ifa_name, name) != 0 :
+		   (ifa->ifa_flags & IFF_LOOPBACK) != 0)
+		return 0;
+	if (is_link_local(ifa->ifa_addr))
+		return name ? 1 : 0;
+	return ifa->ifa_flags & IFF_RUNNING ? 3 : 2;
+}
+
+/* Address of the named interface, or of the best one (NULL). */
+static int interface_addr(const char *name, int family, struct tagrv_addr *addr)
+{
+	const struct ifaddrs *chosen = NULL;
+	struct ifaddrs *list;
+	int best = 0, ret = -FI_ENODATA;
+
+	if (getifaddrs(&list))
+		return ret;
+	for (struct ifaddrs *ifa = list; ifa; ifa = ifa->ifa_next)
+		if (rank(ifa, family, name) > best) {
+			best = rank(ifa, family, name);
+			chosen = ifa;
+		}
+	if (chosen)
+		ret = tagrv_addr_from(addr, chosen->ifa_addr, 0);
+	freeifaddrs(list);
+	return ret;
+}
+
+/* What is used where nothing says which: IPv4, unless only IPv6 is there. */
+static int usual_family(const struct tagrv_params *params)
+{
+	const char *iface = params->iface[0] ? params->iface : NULL;
+	struct tagrv_addr addr;
+	struct in6_addr raw;
+
+	if (iface && inet_pton(AF_INET, iface, &raw) == 1)
+		return AF_INET;
+	if (iface && inet_pton(AF_INET6, iface, &raw) == 1)
+		return AF_INET6;
+	if (interface_addr(iface, AF_INET, &addr) &&
+	    !interface_addr(iface, AF_INET6, &addr))
+		return AF_INET6;
+	return AF_INET;
+}
+
+/* The usual family first where both are possible. */
+static const struct addrinfo *choose(const struct addrinfo *list, int usual)
 {
 	for (const struct addrinfo *ai = list; ai; ai = ai->ai_next)
-		if (ai->ai_family == AF_INET)
+		if (ai->ai_family == usual)
 			return ai;
 	return list;
 }
@@ -66,7 +127,7 @@ static int resolve_name(const struct tagrv_ask *ask, const char *node,
 			   gai_strerror(ret));
 		return -FI_ENODATA;
 	}
-	one = choose(list);
+	one = choose(list, usual_family(&ask->params));
 	ret = tagrv_addr_from(addr, one->ai_addr, one->ai_addrlen);
 	freeaddrinfo(list);
 	return ret ? -FI_ENODATA : 0;
@@ -130,7 +191,7 @@ static int settle_family(struct tagrv_ask *ask)
 	int family = ask->family;
 
 	if (!family)
-		family = src ? src : dest ? dest : AF_INET;
+		family = src ? src : dest ? dest : usual_family(&ask->params);
 	if ((src && src != family) || (dest && dest != family)) {
 		tagrv_info("fi_getinfo: source, destination and address format "
 			   "do not agree on IPv4 or IPv6\n");
@@ -164,40 +225,12 @@ static bool is_loopback(const struct tagrv_addr *addr)
 	       IN6_IS_ADDR_LOOPBACK(&addr->in6.sin6_addr);
 }
 
-/* Link-local addresses need a scope that a peer cannot know. */
-static bool is_usable(const struct ifaddrs *ifa, int family, const char *name)
-{
-	const struct sockaddr_in6 *in6 = (const void *) ifa->ifa_addr;
-
-	if (!ifa->ifa_addr || ifa->ifa_addr->sa_family != family ||
-	    !(ifa->ifa_flags & IFF_UP))
-		return false;
-	if (name)
-		return !strcmp(ifa->ifa_name, name);
-	if (ifa->ifa_flags & IFF_LOOPBACK)
-		return false;
-	return family != AF_INET6 || !IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr);
-}
-
-/* Address of the named interface, or of the first one that is up (NULL). */
-static int interface_addr(const char *name, int family, struct tagrv_addr *addr)
-{
-	struct ifaddrs *list;
-	int ret = -FI_ENODATA;
-
-	if (getifaddrs(&list))
-		return ret;
-	for (struct ifaddrs *ifa = list; ifa && ret; ifa = ifa->ifa_next)
-		if (is_usable(ifa, family, name))
-			ret = tagrv_addr_from(addr, ifa->ifa_addr, 0);
-	freeifaddrs(list);
-	return ret;
-}
-
 /* FI_TAGRV_IFACE: an address or the name of an interface. */
 static int find_iface(const struct tagrv_params *params, int family,
 		       struct tagrv_addr *addr)
 {
+	static atomic_bool told;
+
 	memset(addr, 0, sizeof(*addr));
 	addr->sa.sa_family = (sa_family_t) family;
 	if (inet_pton(family, params->iface, family == AF_INET ?
@@ -206,9 +239,11 @@ static int find_iface(const struct tagrv_params *params, int family,
 		return 0;
 	if (!interface_addr(params->iface, family, addr))
 		return 0;
-	tagrv_warn("FI_TAGRV_IFACE=%s is neither an interface that is up nor "
-		   "an IPv%d address of this host (see ip addr)\n",
-		   params->iface, family == AF_INET ? 4 : 6);
+	/* fi_getinfo is called again and again. */
+	if (!atomic_exchange(&told, true))
+		tagrv_warn("FI_TAGRV_IFACE=%s is neither an interface that is "
+			   "up nor an IPv%d address of this host (see ip "
+			   "addr)\n", params->iface, family == AF_INET ? 4 : 6);
 	return -FI_ENODATA;
 }
 
@@ -276,8 +311,12 @@ int tagrv_info_default_source(const char *domain, uint32_t addr_format,
 	size_t cnt;
 	int ret;
 
-	ask.family = addr_format == FI_SOCKADDR_IN6 ? AF_INET6 : AF_INET;
 	tagrv_param_read(&ask.params);
+	ret = family_of_format(addr_format, &ask.family);
+	if (ret)
+		return ret;
+	if (!ask.family)
+		ask.family = usual_family(&ask.params);
 	ret = apply_iface(&ask);
 	if (ret)
 		return ret;
