@@ -12,9 +12,6 @@
 #include "api/info_priv.h"
 #include "core/log.h"
 
-/* libfabric's own question on behalf of providers that layer above others. */
-#define FLAG_INTERNAL	(1ULL << 59)
-
 struct offer {
 	const struct tagrv_device_desc *desc;
 	struct tagrv_addr src;
@@ -115,7 +112,7 @@ static int offer_devices(const struct tagrv_ask *ask, struct fi_info **info)
 	size_t cnt;
 	int ret;
 
-	ret = tagrv_info_devices(&ask->params, ask->flags & FLAG_INTERNAL,
+	ret = tagrv_info_devices(&ask->params, ask->flags & TAGRV_FLAG_INTERNAL,
 				 &descs, &cnt);
 	if (ret)
 		return ret;

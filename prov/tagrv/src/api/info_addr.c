@@ -108,6 +108,39 @@ static const struct addrinfo *choose(const struct addrinfo *list, int usual)
 	return list;
 }
 
+/*
+ * Nodes may be names that only another provider knows, and libfabric asks all:
+ * a warning is for those who asked for this one.
+ */
+static bool is_meant(const struct tagrv_ask *ask)
+{
+	const char *chosen = getenv("FI_PROVIDER");
+
+	if (ask->flags & TAGRV_FLAG_INTERNAL)
+		return false;
+	if (ask->hints && ask->hints->fabric_attr &&
+	    ask->hints->fabric_attr->prov_name)
+		chosen = ask->hints->fabric_attr->prov_name;
+	return chosen && strstr(chosen, tagrv_prov.name);
+}
+
+static TAGRV_COLD void tell_unresolved(const struct tagrv_ask *ask,
+				       const char *node, const char *service,
+				       const char *why)
+{
+	if (!node)
+		node = "-";
+	if (!service)
+		service = "-";
+	if (is_meant(ask))
+		tagrv_warn("fi_getinfo: node %s, service %s: %s; it takes an "
+			   "IP address or a name that getent ahosts finds\n",
+			   node, service, why);
+	else
+		tagrv_info("fi_getinfo: node %s, service %s: %s\n", node,
+			   service, why);
+}
+
 static int resolve_name(const struct tagrv_ask *ask, const char *node,
 			const char *service, struct tagrv_addr *addr)
 {
@@ -122,9 +155,7 @@ static int resolve_name(const struct tagrv_ask *ask, const char *node,
 
 	ret = getaddrinfo(node, service, &hints, &list);
 	if (ret) {
-		tagrv_info("fi_getinfo: node %s, service %s: %s\n",
-			   node ? node : "-", service ? service : "-",
-			   gai_strerror(ret));
+		tell_unresolved(ask, node, service, gai_strerror(ret));
 		return -FI_ENODATA;
 	}
 	one = choose(list, usual_family(&ask->params));

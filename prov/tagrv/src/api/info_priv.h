@@ -26,6 +26,9 @@
 #define TAGRV_MR_KEY_SIZE	8
 #define TAGRV_SIZE_DEFAULT	1024	/* of tx_attr and rx_attr */
 
+/* libfabric's own question on behalf of providers that layer above others. */
+#define TAGRV_FLAG_INTERNAL	(1ULL << 59)
+
 /* One call of fi_getinfo. */
 struct tagrv_ask {
 	uint32_t version;

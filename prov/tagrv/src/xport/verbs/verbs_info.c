@@ -377,22 +377,40 @@ static bool is_unknown(const char *entry, const void *arg)
 	return true;
 }
 
+static void join_names(const struct all_devices *all, char *text, size_t len)
+{
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (int i = 0; i < all->cnt && used < len; i++)
+		used += (size_t) snprintf(text + used, len - used, " %s",
+					  all->devs[i]->name);
+}
+
 /* Said once per process: programs call fi_getinfo several times. */
 static void check_filter(const struct tagrv_params *params,
 			 const struct all_devices *all)
 {
 	static atomic_flag told = ATOMIC_FLAG_INIT;
-	char names[256] = "";
-	size_t used = 0;
+	char names[256];
 
 	if (!params->devices[0] || !any_entry(params, is_unknown, all) ||
 	    atomic_flag_test_and_set(&told))
 		return;
-	for (int i = 0; i < all->cnt && used < sizeof(names); i++)
-		used += (size_t) snprintf(names + used, sizeof(names) - used,
-					  " %s", all->devs[i]->name);
-	tagrv_warn("FI_TAGRV_DEVICES is '%s', which names an unknown device; "
-		   "there are:%s\n", params->devices, names);
+	join_names(all, names, sizeof(names));
+	tagrv_warn("FI_TAGRV_DEVICES is '%s', which names an unknown device, "
+		   "too; there are:%s\n", params->devices, names);
+}
+
+/* Devices that are left out by the filter are no reason; the filter is. */
+static void explain_none(const struct tagrv_params *params,
+			 const struct all_devices *all, char *why, size_t len)
+{
+	char names[128];
+
+	join_names(all, names, sizeof(names));
+	snprintf(why, len, "FI_TAGRV_DEVICES '%s' names none of the RDMA "
+		 "devices here, which are:%s", params->devices, names);
 }
 
 static int list_devices(struct listing *list, char *why, size_t why_len)
@@ -408,17 +426,17 @@ static int list_devices(struct listing *list, char *why, size_t why_len)
 			list->calls->free_device_list(all.devs);
 		return -FI_ENODATA;
 	}
-	check_filter(list->params, &all);
 	for (int i = 0; i < all.cnt && !ret; i++)
 		ret = add_device(list, all.devs[i]);
-	list->calls->free_device_list(all.devs);
-	if (!ret && !list->cnt) {
-		snprintf(why, why_len, "no RDMA device matches "
-			 "FI_TAGRV_DEVICES '%s'", list->params->devices);
-		ret = -FI_ENODATA;
-	} else if (ret) {
+	if (ret) {
 		snprintf(why, why_len, "out of memory");
+	} else if (!list->cnt) {
+		explain_none(list->params, &all, why, why_len);
+		ret = -FI_ENODATA;
+	} else {
+		check_filter(list->params, &all);
 	}
+	list->calls->free_device_list(all.devs);
 	return ret;
 }
 
