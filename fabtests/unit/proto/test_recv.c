@@ -164,6 +164,85 @@ Test(recv, multi_buffer_with_reads_going_on_is_released_after_them)
 	cr_assert_eq(buf[19999], 7);
 }
 
+/* From here on n more of them are possible. */
+static void leave_objects(struct tagrv_pool *pool, size_t n)
+{
+	pool->max = pool->used + n;
+}
+
+Test(recv, posted_receives_leave_room_for_sends)
+{
+	static char big[20000];
+	char buf[4];
+
+	leave_objects(&fx.engine->rx_ops, 1);
+	cr_assert_eq(submit_recv(buf, 4, 1, ctx), 0);
+	cr_assert_eq(submit_recv(buf, 4, 1, ctx), -FI_EAGAIN);
+	cr_assert_eq(submit_send(big, sizeof(big), 1, ctx, 0), 0);
+	arrive_fin(packet_header(0).op, 0);
+	cr_assert_eq(take(&fx.tx).err, 0);
+}
+
+Test(recv, multi_buffer_that_cannot_take_a_message_tells_both_sides)
+{
+	struct tagrv_comp comp;
+	char buf[64];
+
+	post_multi(buf, 64, ctx);
+	leave_objects(&fx.engine->slices, 0);
+	arrive_eager("x", 1, 1, TAGRV_PKT_ACK_DELIVERY, 7);
+	comp = take(&fx.rx);
+	cr_assert_eq(comp.err, FI_ENOMEM);
+	cr_assert_eq(comp.context, ctx);
+	cr_assert_eq(fake.log_cnt, 1);
+	cr_assert_eq(packet_header(0).op, 7);
+	cr_assert_eq(packet_header(0).data, FI_ENOMEM);
+	leave_objects(&fx.engine->slices, 1);
+	arrive_eager("y", 1, 1, 0, 0);
+	cr_assert_eq(take(&fx.rx).len, 1);
+}
+
+Test(recv, multi_buffer_that_took_messages_but_cannot_be_queued_is_released)
+{
+	char buf[64], small[4];
+
+	tagrv_match_destroy(fx.engine->match);
+	cr_assert_eq(tagrv_match_create(1, 0, &fx.engine->match), 0);
+	cr_assert_eq(submit_recv(small, 4, 9, &ctx[1]), 0);
+	arrive_eager("x", 1, 1, 0, 0);
+	post_multi(buf, 64, ctx);
+	cr_assert_eq(take(&fx.rx).len, 1);
+	cr_assert_eq(take(&fx.rx).flags, FI_MULTI_RECV);
+	expect_empty(&fx.rx);
+}
+
+static void expect_cancelled_multi(void)
+{
+	struct tagrv_comp comp = take(&fx.rx);
+
+	cr_assert_eq(comp.err, FI_ECANCELED);
+	cr_assert_eq(comp.context, ctx);
+	cr_assert_eq(comp.flags, FI_RECV | FI_TAGGED | FI_MULTI_RECV);
+	expect_empty(&fx.rx);
+}
+
+Test(recv, cancelled_multi_buffer_is_released_with_that_error)
+{
+	static char src[20000], buf[40000];
+
+	post_multi(buf, sizeof(buf), ctx);
+	cr_assert_eq(tagrv_engine_cancel(fx.engine, ctx), 0);
+	expect_cancelled_multi();
+	post_multi(buf, sizeof(buf), ctx);
+	arrive_rts(src, sizeof(src), 1, 5);
+	cr_assert_eq(tagrv_engine_cancel(fx.engine, ctx), 0);
+	expect_empty(&fx.rx);
+	fake_complete_all(0);
+	tagrv_engine_progress(fx.engine);
+	cr_assert_eq(take(&fx.rx).len, sizeof(src));
+	expect_cancelled_multi();
+}
+
 Test(recv, directed_receive_finds_a_peer_that_spoke_before_it_was_known)
 {
 	struct tagrv_recv_req req;

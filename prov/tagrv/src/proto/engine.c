@@ -74,7 +74,10 @@ void tagrv_engine_init_pools(struct tagrv_engine *engine)
 {
 	size_t max_ops = engine->dom->params.max_ops;
 
-	tagrv_pool_init(&engine->ops, sizeof(struct tagrv_op), max_ops);
+	/* Each its own, so that posted receives never keep sends from ending. */
+	tagrv_pool_init(&engine->tx_ops, sizeof(struct tagrv_op), max_ops);
+	tagrv_pool_init(&engine->rx_ops, sizeof(struct tagrv_op), max_ops);
+	tagrv_pool_init(&engine->slices, sizeof(struct tagrv_op), max_ops);
 	tagrv_pool_init(&engine->umsgs, sizeof(struct tagrv_umsg),
 			TAGRV_POOL_MAX);
 	tagrv_pool_init(&engine->ctls, sizeof(struct tagrv_ctl),
@@ -89,7 +92,9 @@ void tagrv_engine_init_pools(struct tagrv_engine *engine)
 
 void tagrv_engine_fini_pools(struct tagrv_engine *engine)
 {
-	tagrv_pool_fini(&engine->ops);
+	tagrv_pool_fini(&engine->tx_ops);
+	tagrv_pool_fini(&engine->rx_ops);
+	tagrv_pool_fini(&engine->slices);
 	tagrv_pool_fini(&engine->umsgs);
 	tagrv_pool_fini(&engine->ctls);
 	for (size_t i = 0; i < TAGRV_BUF_CLASSES; i++)

@@ -62,7 +62,9 @@ struct tagrv_engine {
 	size_t	min_multi_recv;
 
 	struct tagrv_match *match;
-	struct tagrv_pool ops;
+	struct tagrv_pool tx_ops;	/* sends: what a FIN names */
+	struct tagrv_pool rx_ops;	/* receives */
+	struct tagrv_pool slices;	/* receives into multi-recv buffers */
 	struct tagrv_pool umsgs;
 	struct tagrv_pool ctls;
 	struct tagrv_pool bufs[TAGRV_BUF_CLASSES];
@@ -132,6 +134,13 @@ void tagrv_rndv_fin_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr)
 
 /* send.c: sends a queued op; -FI_EAGAIN leaves it as it is. */
 int tagrv_send_op(struct tagrv_op *op) TAGRV_WARN_UNUSED;
+
+/* Whether the sender of an eager message waits for its FIN. */
+static inline bool tagrv_hdr_wants_fin(uint16_t pkt_flags, uint32_t handle)
+{
+	return handle &&
+	       (pkt_flags & (TAGRV_PKT_ACK_MATCH | TAGRV_PKT_ACK_DELIVERY));
+}
 
 /* recv.c: hands a message to a matched receive. */
 void tagrv_recv_eager(struct tagrv_op *op, struct tagrv_peer *peer,

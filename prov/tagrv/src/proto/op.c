@@ -143,7 +143,7 @@ void tagrv_op_send_end(struct tagrv_op *op, int status)
 
 		tagrv_op_send_report(engine, &req);
 	}
-	tagrv_pool_put(&engine->ops, op);
+	tagrv_pool_put(&engine->tx_ops, op);
 }
 
 static void recv_report(struct tagrv_op *op, int status)
@@ -189,7 +189,7 @@ void tagrv_op_recv_end(struct tagrv_op *op, int status)
 	assert(!tagrv_list_linked(&op->link));
 	tagrv_op_deregister(op);
 	recv_report(op, status);
-	tagrv_pool_put(&engine->ops, op);
+	tagrv_pool_put(parent ? &engine->slices : &engine->rx_ops, op);
 	if (parent) {
 		parent->slices--;
 		tagrv_recv_multi_check(parent);

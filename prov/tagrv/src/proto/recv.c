@@ -4,8 +4,8 @@
  *
  * A multi-receive buffer stays posted ('keep') while min_multi_recv bytes are
  * left. Each message becomes a slice, packed behind the one before. The buffer
- * is released by one entry that carries FI_MULTI_RECV alone, after the last
- * slice was reported.
+ * is released by one entry that carries FI_MULTI_RECV alone (or with the error
+ * FI_ECANCELED), after the last slice was reported.
  */
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
@@ -13,14 +13,6 @@
 
 #include "core/iov.h"
 #include "proto/engine_priv.h"
-
-static void ack_match(struct tagrv_peer *peer, uint16_t pkt_flags,
-		      uint32_t handle)
-{
-	if (handle && (pkt_flags & (TAGRV_PKT_ACK_MATCH |
-				    TAGRV_PKT_ACK_DELIVERY)))
-		tagrv_peer_fin(peer, handle, 0);
-}
 
 static void set_message(struct tagrv_op *op, struct tagrv_peer *peer,
 			const struct tagrv_hdr *hdr, size_t len)
@@ -56,19 +48,26 @@ void tagrv_recv_multi_check(struct tagrv_op *parent)
 		.context = parent->context,
 		.flags = FI_MULTI_RECV,
 		.src = FI_ADDR_NOTAVAIL,
+		.err = -parent->status,
 	};
 
 	if (!parent->retired || parent->slices)
 		return;
+	if (parent->status) {
+		comp.flags |= tagrv_op_comp_flags(parent->space, false);
+		comp.tag = parent->tag;
+		if (engine->sinks.rx_cntr)
+			tagrv_counter_add_err(engine->sinks.rx_cntr, 1);
+	}
 	if (engine->sinks.rx_cq)
 		tagrv_compq_push(engine->sinks.rx_cq, &comp);
-	tagrv_pool_put(&engine->ops, parent);
+	tagrv_pool_put(&engine->rx_ops, parent);
 }
 
 /* A receive of its own for one message into the parent's next free bytes. */
 static struct tagrv_op *slice_get(struct tagrv_op *parent, size_t len)
 {
-	struct tagrv_op *op = tagrv_pool_get(&parent->engine->ops);
+	struct tagrv_op *op = tagrv_pool_get(&parent->engine->slices);
 	size_t room = TAGRV_MIN(len, parent->room - parent->used);
 
 	if (!op)
@@ -125,7 +124,8 @@ void tagrv_recv_eager(struct tagrv_op *target, struct tagrv_peer *peer,
 {
 	struct tagrv_op *op = receiver(target, len);
 
-	ack_match(peer, hdr->flags, hdr->op);
+	if (tagrv_hdr_wants_fin(hdr->flags, hdr->op))
+		tagrv_peer_fin(peer, hdr->op, op ? 0 : -FI_ENOMEM);
 	if (TAGRV_UNLIKELY(!op)) {
 		slice_lost(target, hdr->tag);
 		return;
@@ -175,6 +175,7 @@ static void fill_op(struct tagrv_op *op, struct tagrv_engine *engine,
 	op->used = 0;
 	op->slices = 0;
 	op->retired = false;
+	op->status = 0;
 	for (size_t i = 0; i < req->iov_cnt; i++) {
 		op->iov[i] = req->iov[i];
 		op->mem[i] = req->mem ? req->mem[i] : NULL;
@@ -183,31 +184,49 @@ static void fill_op(struct tagrv_op *op, struct tagrv_engine *engine,
 	tagrv_list_init(&op->link);
 }
 
+/*
+ * Messages that are here already fill a multi-receive buffer first. The slice
+ * count is held up, so that the last of them does not release it. Returns how
+ * many there were.
+ */
+static size_t fill_multi(struct tagrv_op *op,
+			 const struct tagrv_match_want *want)
+{
+	struct tagrv_engine *engine = op->engine;
+	struct tagrv_match_msg *msg;
+	size_t cnt = 0;
+
+	op->slices++;
+	for (; !op->retired && (msg = tagrv_match_claim(engine->match, want));
+	     cnt++)
+		tagrv_unexp_deliver(engine, msg->user, op);
+	op->slices--;
+	return cnt;
+}
+
 static int post(struct tagrv_op *op, const struct tagrv_match_want *want)
 {
 	struct tagrv_engine *engine = op->engine;
 	struct tagrv_match_msg *msg;
-	int ret;
+	size_t filled = 0;
+	int ret = 0;
 
-	/*
-	 * Messages that are here already fill the buffer first. The slice
-	 * count is held up, so that the last of them does not release it.
-	 */
-	op->slices++;
-	while (op->multi && !op->retired &&
-	       (msg = tagrv_match_claim(engine->match, want)))
-		tagrv_unexp_deliver(engine, msg->user, op);
-	op->slices--;
-	if (op->retired) {
-		tagrv_recv_multi_check(op);
-		return 0;
-	}
-	ret = tagrv_match_post(engine->match, want, op, &op->match_id, &msg);
+	if (op->multi)
+		filled = fill_multi(op, want);
+	if (!op->retired)
+		ret = tagrv_match_post(engine->match, want, op, &op->match_id,
+				       &msg);
 	if (ret == 1) {
 		tagrv_unexp_deliver(engine, msg->user, op);
-		ret = 0;
+		return 0;
 	}
-	return ret;
+	/* What took messages was accepted: it ends as if it were full. */
+	if (ret && filled)
+		op->retired = true;
+	if (!op->retired)
+		return ret;
+	tagrv_recv_multi_check(op);
+	return 0;
 }
 
 /* FI_CLAIM: the message that a peek with this context took aside. */
@@ -218,12 +237,12 @@ static ssize_t receive_claimed(struct tagrv_engine *engine,
 	struct tagrv_op *op;
 	ssize_t ret;
 
-	op = tagrv_pool_get(&engine->ops);
+	op = tagrv_pool_get(&engine->rx_ops);
 	if (!op)
 		return -FI_EAGAIN;
 	ret = tagrv_unexp_claimed(engine, req, &umsg);
 	if (ret || !umsg) {
-		tagrv_pool_put(&engine->ops, op);
+		tagrv_pool_put(&engine->rx_ops, op);
 		return ret;
 	}
 	fill_op(op, engine, req);
@@ -257,14 +276,14 @@ ssize_t tagrv_engine_recv(struct tagrv_engine *engine,
 	}
 	if (req->flags & FI_PEEK)
 		return tagrv_unexp_peek(engine, req, want.peer);
-	op = tagrv_pool_get(&engine->ops);
+	op = tagrv_pool_get(&engine->rx_ops);
 	if (TAGRV_UNLIKELY(!op))
 		return -FI_EAGAIN;
 	fill_op(op, engine, req);
 	want.keep = op->multi;
 	ret = post(op, &want);
 	if (TAGRV_UNLIKELY(ret))
-		tagrv_pool_put(&engine->ops, op);
+		tagrv_pool_put(&engine->rx_ops, op);
 	return ret;
 }
 
@@ -283,9 +302,11 @@ int tagrv_engine_cancel(struct tagrv_engine *engine, void *context)
 	if (!id || tagrv_match_cancel(engine->match, id, &cookie))
 		return -FI_ENOENT;
 	op = cookie;
-	if (op->multi && op->slices) {
-		/* Reads into it are under way: released when they end. */
+	if (op->multi) {
+		/* Where reads into it are under way, their end releases it. */
 		op->retired = true;
+		op->status = -FI_ECANCELED;
+		tagrv_recv_multi_check(op);
 		return 0;
 	}
 	op->len = 0;

@@ -85,7 +85,7 @@ int tagrv_rndv_send(struct tagrv_op *op)
 
 void tagrv_rndv_fin_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr)
 {
-	struct tagrv_op *op = tagrv_pool_find(&peer->engine->ops, hdr->op);
+	struct tagrv_op *op = tagrv_pool_find(&peer->engine->tx_ops, hdr->op);
 	int status = 0;
 
 	/* Only what waits for a FIN of this very peer can be ended by it. */

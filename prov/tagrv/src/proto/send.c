@@ -119,7 +119,7 @@ static void fill_op(struct tagrv_op *op, struct tagrv_engine *engine,
 static ssize_t send_queued(struct tagrv_engine *engine, struct tagrv_peer *peer,
 			   const struct tagrv_send_req *req)
 {
-	struct tagrv_op *op = tagrv_pool_get(&engine->ops);
+	struct tagrv_op *op = tagrv_pool_get(&engine->tx_ops);
 	int ret;
 
 	if (TAGRV_UNLIKELY(!op))
@@ -128,7 +128,7 @@ static ssize_t send_queued(struct tagrv_engine *engine, struct tagrv_peer *peer,
 	if (req->no_context || (req->flags & FI_INJECT)) {
 		ret = copy_injected(op, req);
 		if (ret) {
-			tagrv_pool_put(&engine->ops, op);
+			tagrv_pool_put(&engine->tx_ops, op);
 			return ret;
 		}
 	}

@@ -116,9 +116,8 @@ void tagrv_unexp_deliver(struct tagrv_engine *engine, struct tagrv_umsg *umsg,
 
 void tagrv_unexp_discard(struct tagrv_engine *engine, struct tagrv_umsg *umsg)
 {
-	uint16_t acks = TAGRV_PKT_ACK_MATCH | TAGRV_PKT_ACK_DELIVERY;
-
-	if (umsg->op && (umsg->rndv || (umsg->pkt_flags & acks)))
+	if (umsg->rndv ? umsg->op != 0 :
+			 tagrv_hdr_wants_fin(umsg->pkt_flags, umsg->op))
 		tagrv_peer_fin(umsg->peer, umsg->op, 0);
 	tagrv_unexp_free(engine, umsg);
 }
