@@ -154,6 +154,8 @@ static int fake_send(struct tagrv_link *link, const struct iovec *iov,
 	struct fake_record *r;
 	int ret = refused(link);
 
+	if (!ret && flags & TAGRV_SEND_CTRL)
+		ret = fake.ctrl_error;
 	if (ret)
 		return ret;
 	r = record(link, FAKE_SEND, done);

@@ -45,6 +45,7 @@ struct fake_xport {
 	size_t	log_cnt;
 	int	refuse;		/* next sends and gets answer -FI_EAGAIN */
 	bool	refuse_all;
+	int	ctrl_error;	/* what control packets get, 0: nothing */
 	int	reg_error;	/* what mem_reg answers, 0: works */
 	size_t	regs;		/* registrations alive */
 	size_t	links;		/* links alive */

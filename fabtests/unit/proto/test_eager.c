@@ -52,6 +52,48 @@ Test(eager, no_room_keeps_order_and_loses_nothing)
 		cr_assert_eq(packet_header(i).tag, i);
 }
 
+Test(eager, a_long_queue_is_sent_in_parts)
+{
+	static char big[8000];
+	int passes = 0;
+
+	for (uint64_t i = 0; i < 40; i++)
+		cr_assert_eq(submit_send(big, sizeof(big), i, ctx, 0), 0);
+	peer_up(true);
+	cr_assert_lt(fake.log_cnt, 12, "64 KiB, then others have their turn");
+	while (tagrv_engine_progress(fx.engine))
+		passes++;
+	cr_assert_gt(passes, 2, "a pass that could go on is no idle one");
+	cr_assert_eq(fake.log_cnt, 40);
+	for (size_t i = 0; i < 40; i++)
+		cr_assert_eq(packet_header(i).tag, i);
+}
+
+Test(eager, busy_peers_take_turns_to_be_first)
+{
+	struct tagrv_addr other = fx.addr;
+	struct tagrv_peer *a, *b;
+	fi_addr_t to_other;
+
+	peer_up(true);
+	cr_assert_eq(submit_send("x", 1, 1, ctx, 0), 0);
+	tagrv_addr_set_port(&other, 10);
+	cr_assert_eq(tagrv_avtab_insert(&fx.av, &other, &to_other), 0);
+	fx.addr = other;
+	peer_up(true);
+	a = fx.engine->peers[0];
+	b = fx.engine->peers[1];
+	fake.refuse_all = true;
+	cr_assert_eq(submit_send("x", 1, 1, ctx, 0), 0);
+	fx.peer_addr = to_other;
+	cr_assert_eq(submit_send("x", 1, 1, ctx, 0), 0);
+	cr_assert_eq(tagrv_list_first(&fx.engine->busy), &a->busy_node);
+	tagrv_engine_progress(fx.engine);
+	cr_assert_eq(tagrv_list_first(&fx.engine->busy), &b->busy_node);
+	tagrv_engine_progress(fx.engine);
+	cr_assert_eq(tagrv_list_first(&fx.engine->busy), &a->busy_node);
+}
+
 Test(eager, injected_buffer_is_free_at_once_even_when_queued)
 {
 	char buf[16] = "before";

@@ -220,6 +220,24 @@ Test(rndv, fin_without_room_is_sent_later)
 	expect_fin(99, 0);
 }
 
+Test(rndv, fin_that_cannot_be_sent_ends_the_connection)
+{
+	fake.ctrl_error = -FI_EMSGSIZE;
+	cr_assert_eq(submit_recv(NULL, 0, 4, ctx), 0);
+	arrive_rts(src, BIG, 4, 99);
+	cr_assert_eq(fake.links, 0);
+	fake.ctrl_error = 0;
+	peer_up(true);
+	cr_assert_eq(submit_recv(NULL, 0, 4, ctx), 0);
+	fake.refuse_all = true;
+	arrive_rts(src, BIG, 4, 99);
+	cr_assert_eq(fake.links, 1);
+	fake.refuse_all = false;
+	fake.ctrl_error = -FI_EMSGSIZE;
+	tagrv_engine_progress(fx.engine);
+	cr_assert_eq(fake.links, 0);
+}
+
 Test(rndv, discard_frees_the_sender_without_reading)
 {
 	struct tagrv_recv_req req = recv_req(NULL, 0, 4, ctx);

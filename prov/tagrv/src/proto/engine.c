@@ -220,19 +220,23 @@ void tagrv_engine_init_sink(struct tagrv_engine *engine)
 
 /* ---- progress ---- */
 
-static void serve_busy(struct tagrv_engine *engine)
+/* Each busy peer once, another one first every time. Returns who can go on. */
+static int serve_busy(struct tagrv_engine *engine)
 {
 	struct tagrv_list turn;
 	struct tagrv_list *node;
+	int more = 0;
 
-	/* Each once: who stays busy goes to the end, behind the others. */
 	tagrv_list_init(&turn);
 	tagrv_list_splice_tail(&turn, &engine->busy);
+	node = tagrv_list_pop(&turn);
+	tagrv_list_push_tail(&turn, node);
 	while ((node = tagrv_list_pop(&turn))) {
 		tagrv_list_push_tail(&engine->busy, node);
-		tagrv_peer_serve(tagrv_container_of(node, struct tagrv_peer,
-						    busy_node));
+		more += tagrv_peer_serve(
+			tagrv_container_of(node, struct tagrv_peer, busy_node));
 	}
+	return more;
 }
 
 /* idle: this pass found nothing. */
@@ -267,7 +271,7 @@ int tagrv_engine_progress(struct tagrv_engine *engine)
 		events += engine->xport->ops->progress(engine->xport);
 	events += engine->loop->ops->progress(engine->loop);
 	if (!tagrv_list_empty(&engine->busy))
-		serve_busy(engine);
+		events += serve_busy(engine);
 	if (TAGRV_UNLIKELY(!tagrv_list_empty(&engine->gone)))
 		drop_gone(engine, !events);
 	return events;

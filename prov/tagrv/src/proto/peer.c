@@ -13,6 +13,9 @@
 
 #include "proto/engine_priv.h"
 
+/* Bytes of messages that one peer sends before others have their turn. */
+#define QUANTUM		((size_t) 64 << 10)
+
 /* A peer with its place in the engine's index by address. */
 struct indexed_peer {
 	struct tagrv_peer peer;
@@ -158,6 +161,20 @@ static int send_fin(struct tagrv_peer *peer, uint32_t op, uint32_t status)
 	return link->xport->ops->send(link, &iov, 1, TAGRV_SEND_CTRL, NULL);
 }
 
+/* -FI_EAGAIN: later. On any other error the lane is given up. */
+static int try_fin(struct tagrv_peer *peer, uint32_t op, uint32_t status)
+{
+	int ret = send_fin(peer, op, status);
+
+	if (TAGRV_LIKELY(!ret || ret == -FI_EAGAIN))
+		return ret;
+	if (ret == -FI_ENOTCONN)
+		return -FI_EAGAIN;	/* the link error says why */
+	/* Without its FIN the peer would wait for ever. */
+	tagrv_lane_fail(peer->lane, ret, true);
+	return ret;
+}
+
 void tagrv_peer_fin(struct tagrv_peer *peer, uint32_t op, int status)
 {
 	struct tagrv_engine *engine = peer->engine;
@@ -166,7 +183,7 @@ void tagrv_peer_fin(struct tagrv_peer *peer, uint32_t op, int status)
 	if (!peer->lane)
 		return;		/* the operation ended with the connection */
 	if (peer->state == TAGRV_PEER_READY && tagrv_list_empty(&peer->ctl) &&
-	    send_fin(peer, op, (uint32_t) -status) != -FI_EAGAIN)
+	    try_fin(peer, op, (uint32_t) -status) != -FI_EAGAIN)
 		return;
 	ctl = tagrv_pool_get(&engine->ctls);
 	if (!ctl) {
@@ -185,28 +202,37 @@ void tagrv_peer_fin(struct tagrv_peer *peer, uint32_t op, int status)
 static int serve_ctl(struct tagrv_peer *peer)
 {
 	struct tagrv_list *node;
+	int ret;
 
 	while ((node = tagrv_list_first(&peer->ctl))) {
 		struct tagrv_ctl *ctl =
 			tagrv_container_of(node, struct tagrv_ctl, link);
 
-		if (send_fin(peer, ctl->op, ctl->status))
-			return -FI_EAGAIN;
+		ret = try_fin(peer, ctl->op, ctl->status);
+		if (ret)
+			return ret;	/* ctl may be gone */
 		tagrv_list_remove(node);
 		tagrv_pool_put(&peer->engine->ctls, ctl);
 	}
 	return 0;
 }
 
+/* 0: nothing waits any more; 1: the quantum is used up; -FI_EAGAIN: no room. */
 static int serve_pending(struct tagrv_peer *peer)
 {
 	struct tagrv_list *node;
+	size_t bytes = 0;
 
 	while ((node = tagrv_list_first(&peer->pending))) {
 		struct tagrv_op *op =
 			tagrv_container_of(node, struct tagrv_op, link);
-		int ret = tagrv_send_op(op);
+		size_t len = TAGRV_MIN(op->len, peer->eager_limit);
+		int ret;
 
+		if (bytes >= QUANTUM)
+			return 1;
+		ret = tagrv_send_op(op);
+		bytes += len + sizeof(struct tagrv_hdr);
 		if (!ret)
 			continue;
 		if (ret == -FI_EAGAIN || ret == -FI_ENOTCONN)
@@ -231,18 +257,19 @@ static int serve_readers(struct tagrv_peer *peer)
 	return 0;
 }
 
-void tagrv_peer_serve(struct tagrv_peer *peer)
+bool tagrv_peer_serve(struct tagrv_peer *peer)
 {
-	int blocked;
+	int blocked, pending;
 
 	if (peer->state != TAGRV_PEER_READY)
-		return;
+		return false;
 	blocked = serve_ctl(peer);
 	/* Reads have slots of their own: one queue never blocks the other. */
 	blocked |= serve_readers(peer);
-	blocked |= serve_pending(peer);
-	if (!blocked && tagrv_list_linked(&peer->busy_node))
+	pending = serve_pending(peer);
+	if (!blocked && !pending && tagrv_list_linked(&peer->busy_node))
 		tagrv_list_remove(&peer->busy_node);
+	return pending > 0;
 }
 
 void tagrv_peer_want(struct tagrv_peer *peer)

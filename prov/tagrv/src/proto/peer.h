@@ -86,8 +86,12 @@ void tagrv_peer_destroy_all(struct tagrv_engine *engine);
 
 /* Makes the peer be served by progress. */
 void tagrv_peer_set_busy(struct tagrv_peer *peer);
-/* Sends what waits: control first, then messages in order, then reads. */
-void tagrv_peer_serve(struct tagrv_peer *peer);
+/*
+ * Sends what waits: control first, then reads, then messages in order, these
+ * up to a quantum. True when more could be sent at once: the peer stays busy,
+ * and nobody may sleep before it was served again.
+ */
+bool tagrv_peer_serve(struct tagrv_peer *peer);
 /* Asks wireup for a connection when there is none. */
 void tagrv_peer_want(struct tagrv_peer *peer);
 

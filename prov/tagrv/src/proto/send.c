@@ -196,8 +196,9 @@ ssize_t tagrv_engine_send(struct tagrv_engine *engine,
 	if (ret == -FI_EAGAIN) {
 		reap(engine, peer);
 		/* What was queued before goes first. */
-		if (tagrv_list_linked(&peer->busy_node))
-			tagrv_peer_serve(peer);
+		while (tagrv_list_linked(&peer->busy_node) &&
+		       tagrv_peer_serve(peer))
+			;
 		ret = send_queued(engine, peer, req);
 	}
 	return ret;
