@@ -4,6 +4,7 @@
  * or are told why not.
  */
 #include <criterion/criterion.h>
+#include <stdatomic.h>
 #include <rdma/fi_errno.h>
 #include <string.h>
 
@@ -289,4 +290,28 @@ Test(wireup, watched_descriptor_is_served, .timeout = 30)
 	cr_assert_eq(read(fds[0], &count, sizeof(count)), sizeof(count));
 	close(fds[0]);
 	close(fds[1]);
+}
+
+static void add_call(void *arg)
+{
+	atomic_fetch_add((atomic_int *) arg, 1);
+}
+
+Test(wireup, broken_descriptor_is_told_once, .timeout = 60)
+{
+	struct tagrv_wireup *wireup = create();
+	struct timespec pause = { .tv_nsec = 50000000 };
+	atomic_int calls = 0;
+	int fds[2];
+
+	cr_assert_eq(pipe(fds), 0);
+	cr_assert_eq(tagrv_wireup_watch(wireup, fds[0], add_call, &calls), 0);
+	close(fds[1]);
+	while (!atomic_load(&calls))
+		sched_yield();
+	nanosleep(&pause, NULL);
+	cr_assert_eq(atomic_load(&calls), 1);
+	tagrv_wireup_unwatch(wireup, fds[0]);
+	close(fds[0]);
+	tagrv_wireup_destroy(wireup);
 }

@@ -367,3 +367,54 @@ Test(wireup_peer, connect_and_drop_at_random, .timeout = 120)
 	tagrv_wireup_destroy(left);
 	tagrv_wireup_destroy(right);
 }
+
+/* Sends the REQ on a socket of its own; returns the reason of the refusal. */
+static uint8_t refusal(struct raw *raw)
+{
+	struct tagrv_wireup_rec rec;
+
+	raw_send(raw);
+	cr_assert_eq(raw_recv(raw, &rec), 1);
+	cr_assert_eq(rec.type, TAGRV_WIREUP_REJ);
+	close(raw->fd);
+	return rec.reason;
+}
+
+Test(wireup_peer, stranger_with_our_own_address_is_refused, .timeout = 60)
+{
+	struct tagrv_wireup *wireup = create();
+	struct raw raw;
+	struct ep a;
+
+	open_ep(&a, wireup, 10);
+	raw_open(&raw, &a, 1);
+	raw.mine.addr = a.name;
+	cr_assert_eq(refusal(&raw), TAGRV_WIREUP_SELF);
+	cr_assert_eq(a.ups, 0);
+	close_ep(&a);
+	tagrv_wireup_destroy(wireup);
+}
+
+Test(wireup_peer, nobody_resumes_what_belongs_to_another, .timeout = 60)
+{
+	struct tagrv_wireup *wireup = create();
+	struct raw good, bad;
+	struct ep a;
+
+	open_ep(&a, wireup, 10);
+	raw_connect(&good, &a, 1, 1);
+	raw_open(&bad, &a, 2);
+	bad.mine.dst_epoch = a.up.epoch;
+	cr_assert_eq(refusal(&bad), TAGRV_WIREUP_STALE, "it does not name us");
+	raw_open(&bad, &a, 2);
+	bad.mine.dst_epoch = a.up.epoch;
+	memcpy(bad.mine.dst_uuid, good.mine.dst_uuid, TAGRV_UUID_LEN);
+	cr_assert_eq(refusal(&bad), TAGRV_WIREUP_STALE, "another's link");
+	collect(&a);
+	cr_assert_eq(a.gones, 0);
+	cr_assert_eq(a.ups, 1);
+	fake_free(a.up.link);
+	close(good.fd);
+	close_ep(&a);
+	tagrv_wireup_destroy(wireup);
+}

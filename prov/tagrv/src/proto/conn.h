@@ -133,6 +133,12 @@ static inline bool tagrv_conn_is_idle(const struct tagrv_conn *conn)
 	return conn->state == TAGRV_CONN_IDLE;
 }
 
+/* Whether it knows the peer: uuid and peer_epoch are set. */
+static inline bool tagrv_conn_is_bound(const struct tagrv_conn *conn)
+{
+	return conn->state >= TAGRV_CONN_BOUND;
+}
+
 /* The engine asks for the connection. */
 void tagrv_conn_want(struct tagrv_conn *conn);
 /* The engine's link of this epoch is of no use any more. */

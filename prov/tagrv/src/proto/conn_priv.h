@@ -7,11 +7,6 @@
 
 #include "proto/conn.h"
 
-static inline bool tagrv_conn_is_bound(const struct tagrv_conn *conn)
-{
-	return conn->state >= TAGRV_CONN_BOUND;
-}
-
 /* Completes the event from the connection and emits it. */
 void tagrv_conn_emit(struct tagrv_conn *conn,
 		     struct tagrv_wireup_event *event);

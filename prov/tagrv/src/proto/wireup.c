@@ -191,7 +191,7 @@ static int wait_ms(const struct tagrv_wireup *wireup)
 }
 
 /* Returns whether there are commands. */
-static bool dispatch(const struct epoll_event *ev)
+static bool dispatch(struct tagrv_wireup *wireup, const struct epoll_event *ev)
 {
 	void *ptr = ev->data.ptr;
 
@@ -208,6 +208,10 @@ static bool dispatch(const struct epoll_event *ev)
 		const struct watch *watch = ptr;
 
 		watch->fn(watch->arg);
+		/* Broken, for good: it would be reported for ever. */
+		if (ev->events & (EPOLLERR | EPOLLHUP))
+			(void) epoll_ctl(wireup->epfd, EPOLL_CTL_DEL, watch->fd,
+					 NULL);
 		break;
 	}
 	}
@@ -231,7 +235,7 @@ static void *thread_main(void *arg)
 
 		wireup->now = clock_ms();
 		for (int i = 0; i < cnt; i++)
-			cmds |= dispatch(&evs[i]);
+			cmds |= dispatch(wireup, &evs[i]);
 		tagrv_wireup_timer_run(&wireup->timers, wireup->now);
 		if (cmds)
 			run_cmds(wireup);
@@ -264,7 +268,7 @@ static int start_thread(struct tagrv_wireup *wireup)
 
 /* -- public --------------------------------------------------------------- */
 
-/* A quarter of what the process may open. */
+/* Half of what the process may open. */
 static size_t get_sock_cap(void)
 {
 	struct rlimit limit;
@@ -272,7 +276,7 @@ static size_t get_sock_cap(void)
 	if (getrlimit(RLIMIT_NOFILE, &limit) ||
 	    limit.rlim_cur == RLIM_INFINITY)
 		return SIZE_MAX;
-	return TAGRV_MAX((size_t) limit.rlim_cur / 4, (size_t) SOCK_CAP_MIN);
+	return TAGRV_MAX((size_t) limit.rlim_cur / 2, (size_t) SOCK_CAP_MIN);
 }
 
 static int open_fds(struct tagrv_wireup *wireup)

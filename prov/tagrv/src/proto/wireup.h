@@ -75,7 +75,10 @@ int tagrv_wireup_create(struct tagrv_wireup **wireup) TAGRV_WARN_UNUSED;
 /* Every endpoint was closed before. Joins the thread. */
 void tagrv_wireup_destroy(struct tagrv_wireup *wireup);
 
-/* Calls fn(arg) in the thread whenever fd is readable, until unwatch. */
+/*
+ * Calls fn(arg) in the thread whenever fd is readable, until unwatch, and a last
+ * time when it is broken.
+ */
 int tagrv_wireup_watch(struct tagrv_wireup *wireup, int fd,
 		       void (*fn)(void *arg), void *arg) TAGRV_WARN_UNUSED;
 void tagrv_wireup_unwatch(struct tagrv_wireup *wireup, int fd);

@@ -74,14 +74,22 @@ static struct tagrv_wireup_peer *find(struct tagrv_wireup_ep *wep,
 	return peer;
 }
 
-/* The one whose link has this number; only a resumed handshake asks. */
+/*
+ * The one whose link a resumed handshake names: it knows us by uuid, and we know
+ * it. NULL: there is none, or it is bound to somebody else.
+ */
 static struct tagrv_wireup_peer *find_epoch(struct tagrv_wireup_ep *wep,
-					    uint32_t epoch)
+					    const struct tagrv_wireup_rec *rec)
 {
 	struct tagrv_wireup_peer *peer = wep->peers;
 
-	while (peer && peer->conn.epoch != epoch)
+	if (memcmp(rec->dst_uuid, wep->host.uuid, TAGRV_UUID_LEN))
+		return NULL;
+	while (peer && peer->conn.epoch != rec->dst_epoch)
 		peer = peer->hh.next;
+	if (peer && tagrv_conn_is_bound(&peer->conn) &&
+	    memcmp(peer->conn.uuid, rec->src_uuid, TAGRV_UUID_LEN))
+		return NULL;
 	return peer;
 }
 
@@ -375,8 +383,13 @@ static void on_first(struct tagrv_wireup_sock *sock,
 	struct tagrv_wireup_peer *peer;
 
 	repair_addr(sock, &rec->addr);
+	/* A host that shares our private address: what we send to it is ours. */
+	if (tagrv_addr_equal(&rec->addr, &wep->name)) {
+		reject(sock, rec, TAGRV_WIREUP_SELF);
+		return;
+	}
 	if (rec->dst_epoch) {
-		peer = find_epoch(wep, rec->dst_epoch);
+		peer = find_epoch(wep, rec);
 		if (!peer) {
 			reject(sock, rec, TAGRV_WIREUP_STALE);
 			return;
