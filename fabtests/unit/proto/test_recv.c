@@ -259,3 +259,14 @@ Test(recv, directed_receive_finds_a_peer_that_spoke_before_it_was_known)
 	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
 	cr_assert_eq(take(&fx.rx).src, again);
 }
+
+Test(recv, source_is_told_by_the_row_that_is_left)
+{
+	fi_addr_t second;
+
+	cr_assert_eq(tagrv_avtab_insert(&fx.av, &fx.addr, &second), 0);
+	arrive_eager("x", 1, 1, 0, 0);
+	cr_assert_eq(tagrv_avtab_remove(&fx.av, fx.peer_addr), 0);
+	cr_assert_eq(peek(1, ctx, FI_PEEK), 0);
+	cr_assert_eq(take(&fx.rx).src, second);
+}

@@ -140,7 +140,12 @@ static int need_wireup(struct tagrv_dom *dom)
 	fd = dom->dev->ops->dev_event_fd(dom->dev);
 	if (fd < 0)
 		return 0;
-	return tagrv_wireup_watch(dom->wireup, fd, device_event, dom->dev);
+	ret = tagrv_wireup_watch(dom->wireup, fd, device_event, dom->dev);
+	if (ret) {
+		tagrv_wireup_destroy(dom->wireup);
+		dom->wireup = NULL;
+	}
+	return ret;
 }
 
 int tagrv_engine_enable(struct tagrv_engine *engine)
@@ -169,6 +174,8 @@ int tagrv_engine_enable(struct tagrv_engine *engine)
 	tagrv_wireup_name(wep, &engine->name);
 	engine->enabled = true;
 	tagrv_lock_release(&dom->lock);
+	/* Who went to sleep meanwhile has not looked at our events. */
+	tagrv_dom_kick(dom);
 	return 0;
 }
 
@@ -229,7 +236,8 @@ static bool progress_until(struct tagrv_engine *engine,
 		int events;
 
 		tagrv_lock_acquire(&dom->lock);
-		events = tagrv_engine_progress(engine);
+		/* Of all: a wake-up taken here may be another endpoint's. */
+		events = tagrv_dom_progress(dom);
 		ok = holds(engine);
 		if (!ok && !events)
 			events = tagrv_dom_arm(dom);
@@ -316,6 +324,12 @@ void tagrv_engine_av_inserted(struct tagrv_engine *engine, fi_addr_t fi_addr,
 		peer->fi_addr = fi_addr;
 }
 
+/* Its row is gone; the same address may have another. */
+static void rename_peer(struct tagrv_peer *peer)
+{
+	peer->fi_addr = tagrv_avtab_find(peer->engine->av, &peer->addr);
+}
+
 void tagrv_engine_av_removed(struct tagrv_engine *engine, fi_addr_t fi_addr)
 {
 	struct tagrv_peer *peer;
@@ -324,12 +338,11 @@ void tagrv_engine_av_removed(struct tagrv_engine *engine, fi_addr_t fi_addr)
 		/* Never used for a call, but perhaps reported as a source. */
 		for (size_t i = 0; i < engine->peer_cnt; i++)
 			if (engine->peers[i]->fi_addr == fi_addr)
-				engine->peers[i]->fi_addr = FI_ADDR_NOTAVAIL;
+				rename_peer(engine->peers[i]);
 		return;
 	}
 	peer = engine->by_addr[fi_addr];
 	engine->by_addr[fi_addr] = NULL;
-	/* The same address may have another row. */
 	if (peer->fi_addr == fi_addr)
-		peer->fi_addr = tagrv_avtab_find(engine->av, &peer->addr);
+		rename_peer(peer);
 }

@@ -88,39 +88,43 @@ struct tagrv_peer *tagrv_peer_get(struct tagrv_engine *engine,
 	return &found->peer;
 }
 
-static TAGRV_COLD struct tagrv_peer *resolve(struct tagrv_engine *engine,
-					     fi_addr_t fi_addr)
+static int grow_by_addr(struct tagrv_engine *engine, fi_addr_t fi_addr)
+{
+	size_t cnt = TAGRV_MAX((size_t) fi_addr + 1, engine->by_addr_cnt * 2);
+	struct tagrv_peer **map = realloc(engine->by_addr, cnt * sizeof(*map));
+
+	if (!map)
+		return -FI_ENOMEM;
+	memset(map + engine->by_addr_cnt, 0,
+	       (cnt - engine->by_addr_cnt) * sizeof(*map));
+	engine->by_addr = map;
+	engine->by_addr_cnt = cnt;
+	return 0;
+}
+
+static TAGRV_COLD int resolve(struct tagrv_engine *engine, fi_addr_t fi_addr,
+			      struct tagrv_peer **peer)
 {
 	const struct tagrv_addr *addr;
-	struct tagrv_peer *peer;
 
 	addr = engine->av ? tagrv_avtab_lookup(engine->av, fi_addr) : NULL;
 	if (!addr)
-		return NULL;
-	if (fi_addr >= engine->by_addr_cnt) {
-		size_t cnt = TAGRV_MAX((size_t) fi_addr + 1,
-				       engine->by_addr_cnt * 2);
-		struct tagrv_peer **map = realloc(engine->by_addr,
-						  cnt * sizeof(*map));
-
-		if (!map)
-			return NULL;
-		memset(map + engine->by_addr_cnt, 0,
-		       (cnt - engine->by_addr_cnt) * sizeof(*map));
-		engine->by_addr = map;
-		engine->by_addr_cnt = cnt;
-	}
-	peer = tagrv_peer_get(engine, addr);
-	engine->by_addr[fi_addr] = peer;
-	return peer;
+		return -FI_EINVAL;
+	if (fi_addr >= engine->by_addr_cnt && grow_by_addr(engine, fi_addr))
+		return -FI_ENOMEM;
+	*peer = tagrv_peer_get(engine, addr);
+	engine->by_addr[fi_addr] = *peer;
+	return *peer ? 0 : -FI_ENOMEM;
 }
 
-struct tagrv_peer *tagrv_peer_of(struct tagrv_engine *engine, fi_addr_t fi_addr)
+int tagrv_peer_of(struct tagrv_engine *engine, fi_addr_t fi_addr,
+		  struct tagrv_peer **peer)
 {
-	if (TAGRV_LIKELY(fi_addr < engine->by_addr_cnt &&
-			 engine->by_addr[fi_addr]))
-		return engine->by_addr[fi_addr];
-	return resolve(engine, fi_addr);
+	if (TAGRV_UNLIKELY(fi_addr >= engine->by_addr_cnt ||
+			   !engine->by_addr[fi_addr]))
+		return resolve(engine, fi_addr, peer);
+	*peer = engine->by_addr[fi_addr];
+	return 0;
 }
 
 void tagrv_peer_destroy_all(struct tagrv_engine *engine)

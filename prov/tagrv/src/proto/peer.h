@@ -80,8 +80,9 @@ struct tagrv_peer *tagrv_peer_get(struct tagrv_engine *engine,
 /* NULL: no such peer yet. */
 struct tagrv_peer *tagrv_peer_find(const struct tagrv_engine *engine,
 				   const struct tagrv_addr *addr);
-/* The peer an fi_addr stands for; NULL when the table has no such row. */
-struct tagrv_peer *tagrv_peer_of(struct tagrv_engine *engine, fi_addr_t fi_addr);
+/* The peer an fi_addr stands for. -FI_EINVAL: no such row; -FI_ENOMEM. */
+int tagrv_peer_of(struct tagrv_engine *engine, fi_addr_t fi_addr,
+		  struct tagrv_peer **peer) TAGRV_WARN_UNUSED;
 void tagrv_peer_destroy_all(struct tagrv_engine *engine);
 
 /* Makes the peer be served by progress. */

@@ -269,9 +269,9 @@ ssize_t tagrv_engine_recv(struct tagrv_engine *engine,
 	if (req->flags & FI_CLAIM && !(req->flags & FI_PEEK))
 		return receive_claimed(engine, req);
 	if (engine->attr.directed_recv && req->src != FI_ADDR_UNSPEC) {
-		peer = tagrv_peer_of(engine, req->src);
-		if (TAGRV_UNLIKELY(!peer))
-			return -FI_EINVAL;
+		ret = tagrv_peer_of(engine, req->src, &peer);
+		if (TAGRV_UNLIKELY(ret))
+			return ret;
 		want.peer = peer->id;
 	}
 	if (req->flags & FI_PEEK)

@@ -182,9 +182,9 @@ ssize_t tagrv_engine_send(struct tagrv_engine *engine,
 		return -FI_EOPBADSTATE;
 	if (TAGRV_UNLIKELY(len > TAGRV_MAX_MSG))
 		return -FI_EMSGSIZE;
-	peer = tagrv_peer_of(engine, req->dest);
-	if (TAGRV_UNLIKELY(!peer))
-		return -FI_EINVAL;
+	ret = tagrv_peer_of(engine, req->dest, &peer);
+	if (TAGRV_UNLIKELY(ret))
+		return ret;
 	if (len <= peer->eager_limit && !(req->flags & NEEDS_OP)) {
 		ret = try_fast(engine, peer, req);
 		if (TAGRV_LIKELY(!ret))
