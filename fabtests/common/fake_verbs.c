@@ -1313,12 +1313,22 @@ void fake_verbs_event(unsigned dev, enum ibv_event_type type, void *element)
 {
 	struct ibv_async_event event = { .event_type = type };
 
-	if (type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_PORT_ACTIVE)
+	if (type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_PORT_ACTIVE ||
+	    type == IBV_EVENT_LID_CHANGE || type == IBV_EVENT_PKEY_CHANGE ||
+	    type == IBV_EVENT_GID_CHANGE || type == IBV_EVENT_CLIENT_REREGISTER)
 		event.element.port_num = *(int *) element;
 	else
 		event.element.qp = element;	/* a union of pointers */
 	LOCK();
 	raise_event(dev, &event);
+	UNLOCK();
+}
+
+void fake_verbs_set_gids(const struct ibv_gid_entry *gids, size_t cnt)
+{
+	LOCK();
+	fake.config.gids = gids;
+	fake.config.gid_cnt = cnt;
 	UNLOCK();
 }
 

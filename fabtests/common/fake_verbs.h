@@ -77,7 +77,12 @@ void fake_verbs_fail_reg(unsigned nth, int err);
 void fake_verbs_fail_create_qp(unsigned nth, int err);
 void fake_verbs_fail_modify_qp(unsigned nth, int err);
 
-/* Raises an asynchronous event of a device (index) or of an object on it. */
+/* Changes the gids of all devices, as config.gids did. */
+void fake_verbs_set_gids(const struct ibv_gid_entry *gids, size_t cnt);
+/*
+ * Raises an asynchronous event of a device (index) or of an object on it; for
+ * those of ports, element points to the number.
+ */
 void fake_verbs_event(unsigned dev, enum ibv_event_type type, void *element);
 /* Pulls a device out: there is no event but that nothing can be read. */
 void fake_verbs_unplug(unsigned dev);

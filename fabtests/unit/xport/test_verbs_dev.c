@@ -90,14 +90,14 @@ Test(verbs_dev, port_by_number)
 	config.ports = 2;
 	cr_assert_eq(open_dev("fake1:2"), 0);
 	cr_assert_eq(verbs_dev_of(dev)->port_num, 2);
-	cr_assert_eq(verbs_dev_of(dev)->gid.raw[15], 2, "a gid of that port");
+	cr_assert_eq(verbs_dev_of(dev)->port.gid.raw[15], 2, "a gid of that port");
 	close_dev();
 }
 
 Test(verbs_dev, full_partition_member_is_chosen)
 {
 	cr_assert_eq(open_dev("fake0"), 0);
-	cr_assert_eq(verbs_dev_of(dev)->pkey_index, 1);
+	cr_assert_eq(verbs_dev_of(dev)->port.pkey_index, 1);
 	close_dev();
 }
 
@@ -124,7 +124,7 @@ static int chosen(size_t cnt)
 	config.gids = table;
 	config.gid_cnt = cnt;
 	cr_assert_eq(open_dev("fake0"), 0);
-	index = verbs_dev_of(dev)->gid_index;
+	index = verbs_dev_of(dev)->port.gid_index;
 	close_dev();
 	return index;
 }

@@ -54,7 +54,7 @@ Test(verbs_event, ports_come_and_go)
 	raise_on_a(IBV_EVENT_PORT_ERR, &one);
 	raise_on_a(IBV_EVENT_PORT_ACTIVE, &one);
 	raise_on_a(IBV_EVENT_PORT_ERR, &two);
-	raise_on_a(IBV_EVENT_GID_CHANGE, NULL);
+	raise_on_a(IBV_EVENT_GID_CHANGE, &two);
 	pair_send(&pair, pair.a, 1, 8, NULL);
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1);
 	cr_assert_eq(pair.a->errors + pair.a->fatals, 0);
@@ -82,6 +82,52 @@ Test(verbs_event, harmless_ones_are_ignored)
 	for (int i = 0; i < 10; i++)
 		pair_progress(&pair);
 	cr_assert_eq(pair.a->errors, 0);
+	pair_close(&pair);
+}
+
+static union ibv_gid gid_of_new_link(void)
+{
+	char blob[TAGRV_BLOB_MAX];
+	struct tagrv_link *link;
+	struct verbs_blob own;
+	size_t len;
+
+	cr_assert_eq(ops->link_create(pair.a->xport, blob, &len, &link), 0);
+	cr_assert_eq(tagrv_verbs_blob_unpack(&own, blob, len), 0);
+	ops->link_discard(link);
+	return own.gid;
+}
+
+/* A new address of the interface is what later peers are told. */
+static void address_changes(enum ibv_event_type type)
+{
+	const struct ibv_gid_entry gids[] = { {
+		.gid = { .raw = { [10] = 0xff, [11] = 0xff, [15] = type + 1 } },
+		.gid_index = 3, .port_num = 1, .gid_type = IBV_GID_TYPE_ROCE_V2,
+	} };
+	union ibv_gid before = gid_of_new_link(), after;
+	int one = 1, two = 2;
+
+	fake_verbs_set_gids(gids, 1);
+	raise_on_a(type, &two);
+	after = gid_of_new_link();
+	cr_assert_arr_eq(&after, &before, sizeof(after), "not our port");
+	raise_on_a(type, &one);
+	after = gid_of_new_link();
+	cr_assert_arr_eq(&after, &gids[0].gid, sizeof(after));
+	fake_verbs_set_gids(gids, 0);
+	raise_on_a(type, &one);
+	after = gid_of_new_link();
+	cr_assert_arr_eq(&after, &gids[0].gid, sizeof(after), "nothing better");
+}
+
+Test(verbs_event, new_addresses_of_the_port_are_told)
+{
+	address_changes(IBV_EVENT_GID_CHANGE);
+	address_changes(IBV_EVENT_LID_CHANGE);
+	address_changes(IBV_EVENT_PKEY_CHANGE);
+	address_changes(IBV_EVENT_CLIENT_REREGISTER);
+	address_changes(IBV_EVENT_PORT_ACTIVE);
 	pair_close(&pair);
 }
 

@@ -59,17 +59,18 @@ int tagrv_verbs_qp_create(struct verbs_xport *xp, void *context,
  * Remote writes are admitted because an empty one serves to flush: without a
  * registration that allows them they cannot touch any memory.
  */
-int tagrv_verbs_qp_init(struct verbs_xport *xp, struct ibv_qp *qp)
+int tagrv_verbs_qp_init(struct verbs_link *link)
 {
+	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
-		.pkey_index = xp->dev->pkey_index,
+		.pkey_index = link->port.pkey_index,
 		.port_num = xp->dev->port_num,
 		.qp_access_flags = IBV_ACCESS_REMOTE_READ |
 				   IBV_ACCESS_REMOTE_WRITE,
 	};
 
-	return -xp->calls->modify_qp(qp, &attr, IBV_QP_STATE |
+	return -xp->calls->modify_qp(link->qp, &attr, IBV_QP_STATE |
 				     IBV_QP_PKEY_INDEX | IBV_QP_PORT |
 				     IBV_QP_ACCESS_FLAGS);
 }
@@ -89,22 +90,22 @@ static void fill_address(const struct verbs_link *link,
 {
 	const struct verbs_xport *xp =
 		(const struct verbs_xport *) link->base.xport;
-	const struct verbs_dev *dev = xp->dev;
+	const struct verbs_port *port = &link->port;
 
 	*ah = (struct ibv_ah_attr) {
 		.dlid = peer->lid,
 		.sl = (uint8_t) xp->params.service_level,
-		.port_num = dev->port_num,
+		.port_num = xp->dev->port_num,
 	};
 	/* Within one InfiniBand subnet the LID is enough. */
-	if (dev->net == VERBS_NET_IB && dev->gid.global.subnet_prefix ==
+	if (port->net == VERBS_NET_IB && port->gid.global.subnet_prefix ==
 	    peer->gid.global.subnet_prefix)
 		return;
 	ah->is_global = 1;
 	ah->grh = (struct ibv_global_route) {
 		.dgid = peer->gid,
 		.flow_label = flow_label(link->qpn, peer->qpn),
-		.sgid_index = (uint8_t) dev->gid_index,
+		.sgid_index = (uint8_t) port->gid_index,
 		.hop_limit = HOP_LIMIT,
 		.traffic_class = (uint8_t) xp->params.traffic_class,
 	};
@@ -113,7 +114,7 @@ static void fill_address(const struct verbs_link *link,
 static int to_rtr(struct verbs_link *link, const struct verbs_blob *peer)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
-	uint8_t own_mtu = (uint8_t) xp->dev->port.active_mtu;
+	uint8_t own_mtu = (uint8_t) link->port.attr.active_mtu;
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = (enum ibv_mtu) TAGRV_MIN(peer->mtu, own_mtu),

@@ -83,11 +83,12 @@ int tagrv_verbs_gid_choose(const struct tagrv_verbs_calls *calls,
 }
 
 /* The first partition in which the port is a full member. */
-static uint16_t choose_pkey(struct verbs_dev *dev)
+static uint16_t choose_pkey(struct verbs_dev *dev,
+			    const struct ibv_port_attr *attr)
 {
 	__be16 pkey;
 
-	for (int i = 0; i < dev->port.pkey_tbl_len; i++)
+	for (int i = 0; i < attr->pkey_tbl_len; i++)
 		if (!dev->calls->query_pkey(dev->ctx, dev->port_num, i,
 					    &pkey) && (ntohs(pkey) & 0x8000))
 			return (uint16_t) i;
@@ -150,34 +151,75 @@ static int open_context(struct verbs_dev *dev, const char *name)
 	return ret;
 }
 
-static int query(struct verbs_dev *dev, const struct tagrv_params *params)
+/* -FI_ENODATA: no gid. */
+static int query_port(struct verbs_dev *dev, struct verbs_port *port)
 {
 	struct verbs_gid gid = { .index = 0 };
 	int ret;
 
+	*port = (struct verbs_port) { .gid_index = 0 };
+	if (dev->calls->query_port(dev->ctx, dev->port_num, &port->attr))
+		return -FI_ENODEV;
+	ret = tagrv_verbs_gid_choose(dev->calls, dev->ctx, dev->port_num,
+				     dev->attr.phys_port_cnt, &port->attr,
+				     dev->gid_wanted, &gid);
+	if (ret)
+		return ret;
+	port->gid = gid.gid;
+	port->gid_index = gid.index;
+	port->net = gid.net;
+	port->pkey_index = choose_pkey(dev, &port->attr);
+	return 0;
+}
+
+static int query(struct verbs_dev *dev)
+{
+	int ret;
+
 	if (dev->calls->query_device(dev->ctx, &dev->attr) ||
-	    dev->port_num > dev->attr.phys_port_cnt ||
-	    dev->calls->query_port(dev->ctx, dev->port_num, &dev->port))
+	    dev->port_num > dev->attr.phys_port_cnt)
 		return -FI_ENODEV;
 	if (!verbs_has_reads(&dev->attr)) {
 		tagrv_warn("verbs: %s has no RDMA reads\n", dev->base.name);
 		return -FI_ENODEV;
 	}
-	ret = tagrv_verbs_gid_choose(dev->calls, dev->ctx, dev->port_num,
-				     dev->attr.phys_port_cnt, &dev->port,
-				     params->gid_index, &gid);
+	ret = query_port(dev, &dev->port);
+	if (ret != -FI_ENODATA)
+		return ret;
+	tagrv_warn("verbs: %s has no %s\n", dev->base.name,
+		   dev->gid_wanted >= 0 ?
+		   "gid at the index in FI_TAGRV_GID_INDEX" :
+		   "gid: give its network interface an address");
+	return -FI_ENODEV;
+}
+
+struct verbs_port tagrv_verbs_port_now(struct verbs_dev *dev)
+{
+	struct verbs_port port;
+
+	pthread_mutex_lock(&dev->mutex);
+	port = dev->port;
+	pthread_mutex_unlock(&dev->mutex);
+	return port;
+}
+
+void tagrv_verbs_port_refresh(struct verbs_dev *dev)
+{
+	struct verbs_port port;
+	int ret = query_port(dev, &port);
+
 	if (ret) {
-		tagrv_warn("verbs: %s has no %s\n", dev->base.name,
-			   params->gid_index >= 0 ?
-			   "gid at the index in FI_TAGRV_GID_INDEX" :
-			   "gid: give its network interface an address");
-		return ret == -FI_ENOMEM ? ret : -FI_ENODEV;
+		tagrv_info("verbs: %s: the port has changed, but: %s\n",
+			   dev->base.name, ret == -FI_ENODATA ? "no gid" :
+			   strerror(-ret));
+		return;
 	}
-	dev->gid = gid.gid;
-	dev->gid_index = gid.index;
-	dev->net = gid.net;
-	dev->pkey_index = choose_pkey(dev);
-	return 0;
+	pthread_mutex_lock(&dev->mutex);
+	dev->port = port;
+	pthread_mutex_unlock(&dev->mutex);
+	tagrv_info("verbs: %s: the port has changed: gid index %d, lid %d, "
+		   "mtu %zu\n", dev->base.name, port.gid_index, port.attr.lid,
+		   tagrv_verbs_mtu_bytes(port.attr.active_mtu));
 }
 
 static int set_nonblock(int fd)
@@ -188,18 +230,17 @@ static int set_nonblock(int fd)
 	       -errno : 0;
 }
 
-static int open_all(struct verbs_dev *dev, const char *name,
-		    const struct tagrv_params *params)
+static int open_all(struct verbs_dev *dev, const char *name)
 {
 	int ret = open_context(dev, name);
 
 	if (!ret)
-		ret = query(dev, params);
+		ret = query(dev);
 	if (!ret)
 		ret = set_nonblock(dev->ctx->async_fd);
 	if (ret)
 		return ret;
-	dev->base.max_msg = TAGRV_MIN(dev->port.max_msg_sz, 1u << 30);
+	dev->base.max_msg = TAGRV_MIN(dev->port.attr.max_msg_sz, 1u << 30);
 	errno = 0;
 	dev->pd = dev->calls->alloc_pd(dev->ctx);
 	return dev->pd ? 0 : errno ? -errno : -FI_EIO;
@@ -216,6 +257,7 @@ int tagrv_verbs_dev_open(const char *full, const struct tagrv_params *params,
 		return -FI_ENOMEM;
 	dev->calls = tagrv_verbs_calls_get();
 	dev->base.ops = &tagrv_verbs_ops;
+	dev->gid_wanted = params->gid_index;
 	pthread_mutex_init(&dev->mutex, NULL);
 	tagrv_list_init(&dev->xports);
 	snprintf(dev->base.name, sizeof(dev->base.name), "%s", full);
@@ -223,14 +265,14 @@ int tagrv_verbs_dev_open(const char *full, const struct tagrv_params *params,
 	if (ret)
 		ret = -FI_ENODEV;
 	else
-		ret = open_all(dev, name, params);
+		ret = open_all(dev, name);
 	if (ret) {
 		tagrv_verbs_dev_close(&dev->base);
 		return ret;
 	}
 	tagrv_info("verbs: %s: port %d, gid index %d, mtu %zu\n", full,
-		   dev->port_num, dev->gid_index,
-		   tagrv_verbs_mtu_bytes(dev->port.active_mtu));
+		   dev->port_num, dev->port.gid_index,
+		   tagrv_verbs_mtu_bytes(dev->port.attr.active_mtu));
 	*out = &dev->base;
 	return 0;
 }

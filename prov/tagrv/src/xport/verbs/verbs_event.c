@@ -2,8 +2,9 @@
 /*
  * Asynchronous events of a device, read by the wireup thread.
  *
- * Nothing is decided here: an event leaves a mark at the object it is about,
- * and progress of the endpoint, which owns the object, acts on it. Objects
+ * Nothing is decided here but what the port's address is: an event leaves a
+ * mark at the object it is about, and progress of the endpoint, which owns the
+ * object, acts on it. Objects
  * cannot go away meanwhile, because their destruction waits for the event to
  * be acknowledged.
  */
@@ -65,14 +66,22 @@ static void device_died(struct verbs_dev *dev)
 	pthread_mutex_unlock(&dev->mutex);
 }
 
-/* Queue pairs survive a short loss of the link: only traffic can tell. */
+/*
+ * Queue pairs survive a short loss of the link: only traffic can tell. But
+ * links made from now on need the port's new address.
+ */
 static void port_changed(struct verbs_dev *dev,
 			 const struct ibv_async_event *event)
 {
-	if (event->element.port_num == dev->port_num)
-		tagrv_info("verbs: %s: the port is %s\n", dev->base.name,
-			   event->event_type == IBV_EVENT_PORT_ERR ?
-			   "down" : "active");
+	if (event->element.port_num != dev->port_num)
+		return;
+	if (event->event_type == IBV_EVENT_PORT_ERR) {
+		tagrv_info("verbs: %s: the port is down\n", dev->base.name);
+		return;
+	}
+	if (event->event_type == IBV_EVENT_PORT_ACTIVE)
+		tagrv_info("verbs: %s: the port is active\n", dev->base.name);
+	tagrv_verbs_port_refresh(dev);
 }
 
 static void handle(struct verbs_dev *dev, const struct ibv_async_event *event)
@@ -100,6 +109,10 @@ static void handle(struct verbs_dev *dev, const struct ibv_async_event *event)
 		break;
 	case IBV_EVENT_PORT_ERR:
 	case IBV_EVENT_PORT_ACTIVE:
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
+	case IBV_EVENT_GID_CHANGE:
+	case IBV_EVENT_CLIENT_REREGISTER:
 		port_changed(dev, event);
 		break;
 	default:

@@ -112,7 +112,8 @@ static int create_qp(struct verbs_link *link)
 		return ret;
 	}
 	link->qpn = link->qp->qp_num;
-	ret = tagrv_verbs_qp_init(xp, link->qp);
+	link->port = tagrv_verbs_port_now(xp->dev);
+	ret = tagrv_verbs_qp_init(link);
 	if (ret || !link->rxq)
 		return ret;
 	link->rxq->qp = link->qp;
@@ -176,12 +177,12 @@ static struct verbs_blob own_blob(const struct verbs_link *link)
 		.qpn = link->qpn,
 		.psn = link->psn,
 		.max_packet = (uint32_t) xp->base.attr.max_packet,
-		.lid = xp->dev->port.lid,
-		.mtu = (uint8_t) xp->dev->port.active_mtu,
+		.lid = link->port.attr.lid,
+		.mtu = (uint8_t) link->port.attr.active_mtu,
 		.rd_in = xp->rd_in,
 		.rd_out = xp->rd_out,
-		.net = xp->dev->net,
-		.gid = xp->dev->gid,
+		.net = link->port.net,
+		.gid = link->port.gid,
 	};
 }
 
@@ -239,7 +240,7 @@ static size_t longest_get(const struct verbs_link *link, uint8_t peer_mtu)
 	const struct verbs_xport *xp =
 		(const struct verbs_xport *) link->base.xport;
 	enum ibv_mtu mtu = TAGRV_MIN((enum ibv_mtu) peer_mtu,
-				     xp->dev->port.active_mtu);
+				     link->port.attr.active_mtu);
 	size_t max = xp->base.attr.get_max;
 	uint32_t packets;
 
@@ -262,7 +263,7 @@ int tagrv_verbs_link_bind(struct tagrv_link *base, const void *blob, size_t len)
 	ret = tagrv_verbs_blob_unpack(&peer, blob, len);
 	if (ret)
 		return ret;
-	if (peer.net != xp->dev->net)
+	if (peer.net != link->port.net)
 		return -FI_EINVAL;
 	ret = tagrv_verbs_qp_connect(link, &peer);
 	if (ret)

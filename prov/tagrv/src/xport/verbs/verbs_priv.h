@@ -47,20 +47,26 @@ enum verbs_net {
 	VERBS_NET_ROCE_V2,
 };
 
+/* What may change while a port is in use: links are made with a copy. */
+struct verbs_port {
+	struct ibv_port_attr attr;
+	union ibv_gid gid;
+	int	gid_index;
+	uint16_t pkey_index;
+	uint8_t	net;			/* enum verbs_net */
+};
+
 struct verbs_dev {
 	struct tagrv_device base;
 	const struct tagrv_verbs_calls *calls;
 	struct ibv_context *ctx;
 	struct ibv_pd	*pd;
 	struct ibv_device_attr attr;
-	struct ibv_port_attr port;	/* as it was at open */
 	uint8_t	port_num;
-	uint8_t	net;			/* enum verbs_net */
 	bool	hardware;		/* false: a software device, slow */
-	uint16_t pkey_index;
-	int	gid_index;
-	union ibv_gid gid;
-	pthread_mutex_t mutex;		/* guards xports */
+	int	gid_wanted;		/* index, -1: the best */
+	pthread_mutex_t mutex;		/* guards xports and port */
+	struct verbs_port port;
 	struct tagrv_list xports;	/* told when the device dies */
 	atomic_bool fatal;
 	atomic_bool memlock_told;	/* the hint about ulimit was given */
@@ -83,6 +89,10 @@ int tagrv_verbs_gid_choose(const struct tagrv_verbs_calls *calls,
 			   uint8_t port_cnt, const struct ibv_port_attr *attr,
 			   int wanted, struct verbs_gid *gid)
 	TAGRV_WARN_UNUSED;
+
+struct verbs_port tagrv_verbs_port_now(struct verbs_dev *dev);
+/* Looks at the port again. What cannot be had any more stays as it was. */
+void tagrv_verbs_port_refresh(struct verbs_dev *dev);
 
 /* Splits "name:2" into name and port (1 if none). -FI_EINVAL: malformed. */
 int tagrv_verbs_name_split(const char *full, char *name, size_t name_len,
@@ -232,6 +242,7 @@ struct verbs_link {
 	unsigned stray_cnt;
 
 	/* parameters of the connection */
+	struct verbs_port port;	/* ours, as the peer was told */
 	uint32_t psn;
 	atomic_int async_error;	/* set by the wireup thread with an alarm */
 
@@ -403,8 +414,7 @@ uint64_t tagrv_verbs_now_ms(void);
 int tagrv_verbs_qp_create(struct verbs_xport *xp, void *context,
 			  uint32_t max_inline, struct ibv_qp **qp,
 			  uint32_t *got_inline) TAGRV_WARN_UNUSED;
-int tagrv_verbs_qp_init(struct verbs_xport *xp, struct ibv_qp *qp)
-	TAGRV_WARN_UNUSED;
+int tagrv_verbs_qp_init(struct verbs_link *link) TAGRV_WARN_UNUSED;
 int tagrv_verbs_qp_connect(struct verbs_link *link,
 			   const struct verbs_blob *peer) TAGRV_WARN_UNUSED;
 void tagrv_verbs_qp_fail(struct verbs_link *link);

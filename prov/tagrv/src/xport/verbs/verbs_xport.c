@@ -69,6 +69,7 @@ static void fill_attr(struct verbs_xport *xp, uint32_t max_inline)
 	bool hw = xp->dev->hardware;
 	size_t max_packet = xp->params.eager_max + VERBS_HDR_ROOM;
 	size_t depth = TAGRV_MIN(xp->params.read_depth, (size_t) xp->rd_out);
+	struct verbs_port port = tagrv_verbs_port_now(xp->dev);
 
 	xp->base.attr = (struct tagrv_xport_attr) {
 		.caps = TAGRV_XPORT_GET,
@@ -77,7 +78,7 @@ static void fill_attr(struct verbs_xport *xp, uint32_t max_inline)
 		.get_max = xp->dev->base.max_msg,
 		.get_depth = depth,
 		.latency = hw ? 1.0e-6 : 20e-6,
-		.bandwidth = (double) tagrv_verbs_port_speed(&xp->dev->port) / 8,
+		.bandwidth = (double) tagrv_verbs_port_speed(&port.attr) / 8,
 		.overhead = hw ? 0.1e-6 : 5e-6,
 		.reg_overhead = hw ? 2e-6 : 20e-6,
 		.reg_growth = 0.06e-9,
