@@ -157,6 +157,22 @@ Test(verbs_event, dead_completion_queue_is_fatal)
 	pair_close(&pair);
 }
 
+/* Peers that connect then are refused, not accepted by an endpoint that died. */
+Test(verbs_event, dead_queues_take_no_links)
+{
+	char blob[TAGRV_BLOB_MAX];
+	struct tagrv_link *link;
+	size_t len;
+
+	raise_on_a(IBV_EVENT_CQ_ERR, fake_verbs_last_cq(0));
+	cr_assert_eq(ops->link_create(pair.a->xport, blob, &len, &link),
+		     -FI_EIO);
+	expect_fatal(-FI_EIO);
+	cr_assert_eq(ops->link_create(pair.a->xport, blob, &len, &link),
+		     -FI_EIO);
+	pair_close(&pair);
+}
+
 Test(verbs_event, dead_receive_queue_is_fatal)
 {
 	raise_on_a(IBV_EVENT_SRQ_ERR, fake_verbs_last_srq(0));

@@ -204,10 +204,13 @@ int tagrv_verbs_link_create(struct tagrv_xport *xport, void *blob, size_t *len,
 	struct verbs_xport *xp = verbs_xport_of(xport);
 	struct verbs_link *link;
 	struct verbs_blob own;
-	int ret = 0;
+	int ret;
 
 	if (atomic_load(&xp->dev->fatal))
 		return -FI_ENODEV;
+	ret = atomic_load(&xp->async_fatal);
+	if (ret)
+		return ret;
 	link = new_link(xp);
 	if (!link)
 		return -FI_ENOMEM;
