@@ -425,8 +425,11 @@ Test(verbs_post, flush_goes_on_until_all_is_confirmed)
 			end_send(&end, k, 16, TAGRV_SEND_CTRL, NULL);
 	}
 	xp->base.ops->flush(&xp->base);
+	cr_assert_eq(xp->inflight, xp->tx_cap, "too little room");
+	xp->base.ops->progress(&xp->base);
+	cr_assert_eq(xp->base.ops->progress(&xp->base), 0, "nothing happens");
+	cr_assert_eq(xp->base.ops->arm(&xp->base), 0, "so sleep is safe");
 	fake_verbs_hold(false);
-	xp->base.ops->flush(&xp->base);
 	PAIR_UNTIL(&pair, !xp->base.ops->outstanding(&xp->base));
 	for (int i = 0; i < LINKS; i++) {
 		xp->base.ops->link_close(a[i]);

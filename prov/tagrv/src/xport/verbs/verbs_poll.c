@@ -124,8 +124,10 @@ unsigned tagrv_verbs_strays_deliver(struct verbs_xport *xp)
 			free(stray);
 			events++;
 		}
-		if (link->error)
+		if (link->error) {
 			tagrv_verbs_link_fail(link, link->error, false);
+			events++;
+		}
 	}
 	return events;
 }
@@ -369,12 +371,12 @@ static void tell_room(struct verbs_xport *xp)
  * The channel of a removed device is readable for ever: who sleeps must not be
  * woken by it any more.
  */
-static void on_fatal(struct verbs_xport *xp)
+static unsigned on_fatal(struct verbs_xport *xp)
 {
 	struct tagrv_sink *sink = xp->base.sink;
 
 	if (xp->fatal)
-		return;
+		return 0;
 	xp->fatal = atomic_load(&xp->async_fatal);
 	epoll_ctl(xp->wait_fd, EPOLL_CTL_DEL, xp->channel->fd, NULL);
 	sink->fatal(sink, xp->fatal);
@@ -382,47 +384,60 @@ static void on_fatal(struct verbs_xport *xp)
 		if (xp->map.slots[i])
 			tagrv_verbs_link_fail(xp->map.slots[i], xp->fatal,
 					      false);
+	return 1;
 }
 
-static void on_link_alarm(struct verbs_xport *xp)
+static unsigned on_link_alarm(struct verbs_xport *xp)
 {
+	unsigned events = 0;
+
 	tagrv_verbs_links_adopt(xp);
 	for (uint32_t i = 0; xp->map.slots && i <= xp->map.mask; i++) {
 		struct verbs_link *link = xp->map.slots[i];
 		int status = link ? atomic_exchange(&link->async_error, 0) : 0;
 
-		if (status)
-			tagrv_verbs_link_fail(link, status, false);
+		if (!status)
+			continue;
+		tagrv_verbs_link_fail(link, status, false);
+		events++;
 	}
+	return events;
 }
 
-static void report_failed(struct verbs_xport *xp)
+static unsigned report_failed(struct verbs_xport *xp)
 {
 	struct tagrv_list *node;
+	unsigned events = 0;
 
 	while ((node = tagrv_list_pop(&xp->failed))) {
 		struct verbs_link *link =
 			tagrv_container_of(node, struct verbs_link, todo_node);
 
 		tagrv_verbs_link_fail(link, link->error, false);
+		events++;
 	}
+	return events;
 }
 
+/*
+ * Returns what the owner should hear of. Flush and room set their own alarm
+ * again until they are done: as events they would keep everybody awake.
+ */
 static TAGRV_COLD unsigned attend(struct verbs_xport *xp)
 {
 	uint32_t bits = atomic_exchange(&xp->alarm, 0);
-	unsigned events = 1;
+	unsigned events = 0;
 
 	if (bits & VERBS_ALARM_DEVICE)
-		on_fatal(xp);
+		events += on_fatal(xp);
 	if (bits & VERBS_ALARM_LINK)
-		on_link_alarm(xp);
+		events += on_link_alarm(xp);
 	if (bits & VERBS_ALARM_DROPPED)
 		tagrv_verbs_links_take_dropped(xp);
 	if (bits & VERBS_ALARM_READY)
 		events += tagrv_verbs_strays_deliver(xp);
 	if (bits & VERBS_ALARM_FAILED)
-		report_failed(xp);
+		events += report_failed(xp);
 	if (bits & VERBS_ALARM_FLUSH)
 		tagrv_verbs_flush(&xp->base);
 	if (bits & VERBS_ALARM_ROOM)
@@ -505,6 +520,14 @@ static bool hold(struct verbs_xport *xp, struct verbs_cq *cq)
 	return cq->held_cnt != 0;
 }
 
+/* A flush that waits for room goes on with the completion that makes it. */
+static bool alarm_waits(struct verbs_xport *xp)
+{
+	uint32_t bits = atomic_load(&xp->alarm);
+
+	return xp->signaled ? bits & ~(uint32_t) VERBS_ALARM_FLUSH : bits;
+}
+
 int tagrv_verbs_arm(struct tagrv_xport *xport)
 {
 	struct verbs_xport *xp = verbs_xport_of(xport);
@@ -515,7 +538,7 @@ int tagrv_verbs_arm(struct tagrv_xport *xport)
 		queue_failed(xp);
 	refill_idle(xp);
 	if (hold(xp, &xp->rx) || hold(xp, &xp->tx) ||
-	    atomic_load(&xp->alarm) || !tagrv_list_empty(&xp->closing) ||
+	    alarm_waits(xp) || !tagrv_list_empty(&xp->closing) ||
 	    (xp->starved && (xp->freed || xp->want_tx_bufs)))
 		return -FI_EAGAIN;
 	return 0;
