@@ -94,6 +94,23 @@ Test(verbs_xport, shared_queue_can_be_declined)
 	close_one(xp);
 }
 
+/* Its receive CQ grows with the peers; where it cannot, it is large at once. */
+Test(verbs_xport, receive_cq_that_cannot_grow_is_large)
+{
+	struct verbs_xport *xp;
+
+	config.max_srq = 0;
+	config.max_cqe = 100000;
+	xp = open_one();
+	cr_assert_eq(xp->inbox.rx_cq_depth, 16383);
+	close_one(xp);
+	config.no_resize = true;
+	xp = open_one();
+	cr_assert_eq(xp->inbox.rx_cq_depth, 65535);
+	cr_assert_eq(xp->rx.cq->cqe, 65535);
+	close_one(xp);
+}
+
 /* Each registration and queue pair in turn fails: nothing may be left. */
 Test(verbs_xport, failure_leaves_nothing)
 {

@@ -28,6 +28,7 @@
 #define VERBS_RQ_DEPTH		63u	/* receives of a link without SRQ */
 #define VERBS_TX_CQ_DEPTH	4095u	/* sends in flight of one endpoint */
 #define VERBS_RX_CQ_DEPTH	16383u	/* without SRQ, to begin with */
+#define VERBS_RX_CQ_MAX		65535u	/* and where it cannot grow */
 #define VERBS_SGE_MAX		(TAGRV_IOV_MAX + 1)
 #define VERBS_HDR_ROOM		192	/* of a packet beyond eager_max */
 #define VERBS_STRAY_LINK	64u	/* early packets kept for one link */

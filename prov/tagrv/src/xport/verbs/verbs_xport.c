@@ -132,6 +132,29 @@ static void open_srq(struct verbs_xport *xp, uint32_t depth)
 	xp->use_srq = false;
 }
 
+/*
+ * Without SRQ the queue grows with the number of peers. Where it cannot, it
+ * has its largest size from the start. Sets the depth.
+ */
+static int open_growing_cq(struct verbs_xport *xp, uint32_t *depth)
+{
+	uint32_t max = (uint32_t) TAGRV_MAX(xp->dev->attr.max_cqe, 2);
+	int ret;
+
+	*depth = TAGRV_MIN(VERBS_RX_CQ_DEPTH, max);
+	ret = open_cq(xp, &xp->rx, *depth);
+	if (ret || *depth == max ||
+	    !xp->calls->resize_cq(xp->rx.cq, (int) *depth))
+		return ret;
+	max = TAGRV_MIN(VERBS_RX_CQ_MAX, max);
+	xp->calls->destroy_cq(xp->rx.cq);
+	ret = open_cq(xp, &xp->rx, max);
+	if (ret)
+		return open_cq(xp, &xp->rx, *depth);
+	*depth = max;
+	return 0;
+}
+
 static int open_rx(struct verbs_xport *xp, size_t buf_size)
 {
 	uint32_t depth = max_rx_bufs(xp);
@@ -139,10 +162,8 @@ static int open_rx(struct verbs_xport *xp, size_t buf_size)
 
 	if (xp->use_srq)
 		open_srq(xp, depth);
-	if (!xp->use_srq)
-		depth = TAGRV_MIN(VERBS_RX_CQ_DEPTH,
-				  (uint32_t) xp->dev->attr.max_cqe);
-	ret = open_cq(xp, &xp->rx, depth);
+	ret = xp->use_srq ? open_cq(xp, &xp->rx, depth) :
+			    open_growing_cq(xp, &depth);
 	xp->inbox.rx_cq_depth = depth;
 	xp->rxq.bufs.size = buf_size;	/* links without SRQ read it */
 	if (ret || !xp->use_srq)
