@@ -330,6 +330,27 @@ Test(verbs_link, close_is_bounded)
 	pair_close(&pair);
 }
 
+/* Close posts one request more; a device that refuses it is asked once. */
+Test(verbs_link, refused_last_request_is_not_repeated)
+{
+	struct op op;
+
+	open_pair();
+	pair_connect(&pair);
+	op_init(&op);
+	fake_verbs_hold(true);
+	cr_assert_eq(end_send(pair.a, 1, 500, 0, &op), 0);
+	fake_verbs_fail_modify_qp(1, EIO);	/* or nothing is in flight */
+	fake_verbs_fail_post(1, EINVAL);
+	ops->link_close(pair.a->link);
+	cr_assert(verbs_link_of(pair.a->link)->draining);
+	pair.a->link = NULL;
+	fake_verbs_hold(false);
+	PAIR_UNTIL(&pair, pair.a->closed == 1);
+	cr_assert_eq(op.calls, 1);
+	pair_close(&pair);
+}
+
 /* Completions of a queue pair that is gone are of no interest. */
 Test(verbs_link, late_completions_are_ignored)
 {

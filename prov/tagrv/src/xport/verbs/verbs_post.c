@@ -233,13 +233,14 @@ static int flush_link(struct verbs_xport *xp, struct verbs_link *link)
 	return has_room(xp, link, true) ? post_empty(xp, link) : -FI_EAGAIN;
 }
 
+/* A device that refuses the request is not asked in every pass. */
 void tagrv_verbs_drain(struct verbs_link *link)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 
 	if (!link->draining && link->head != link->tail &&
 	    xp->inflight < xp->tx_cap)
-		link->draining = !post_empty(xp, link);
+		link->draining = post_empty(xp, link) != -FI_EAGAIN;
 }
 
 /* What finds no room is tried again by progress. */
