@@ -46,6 +46,7 @@ struct tagrv_link;
 #define TAGRV_KEY_MAX		16	/* bytes of a packed remote key */
 #define TAGRV_BLOB_MAX		64	/* bytes of a link's address blob */
 #define TAGRV_DEVNAME_MAX	64
+#define TAGRV_HDR_ROOM		192	/* bytes of a packet beyond eager_max */
 
 enum tagrv_xport_caps {
 	TAGRV_XPORT_GET	= 1 << 0,	/* remote reads */

@@ -234,7 +234,7 @@ static struct loop_link *to_link(struct tagrv_link *link)
 
 static struct tagrv_xport_attr attr_of(const struct tagrv_params *params)
 {
-	size_t max_packet = params->eager_max + 192;
+	size_t max_packet = params->eager_max + TAGRV_HDR_ROOM;
 
 	return (struct tagrv_xport_attr) {
 		.caps = TAGRV_XPORT_GET,

@@ -85,8 +85,8 @@ int tagrv_verbs_blob_unpack(struct verbs_blob *blob, const void *from,
 	if (wire.version != VERSION || blob->net > VERBS_NET_ROCE_V2 ||
 	    blob->mtu < IBV_MTU_256 || blob->mtu > IBV_MTU_4096 ||
 	    blob->qpn < 2 || blob->qpn > MAX_24BIT || blob->psn > MAX_24BIT ||
-	    !blob->rd_in || !blob->rd_out || !blob->max_packet ||
-	    !addressable(blob))
+	    !blob->rd_in || !blob->rd_out ||
+	    blob->max_packet < TAGRV_HDR_ROOM || !addressable(blob))
 		return -FI_EINVAL;
 	return 0;
 }

@@ -30,7 +30,6 @@
 #define VERBS_RX_CQ_DEPTH	16383u	/* without SRQ, to begin with */
 #define VERBS_RX_CQ_MAX		65535u	/* and where it cannot grow */
 #define VERBS_SGE_MAX		(TAGRV_IOV_MAX + 1)
-#define VERBS_HDR_ROOM		192	/* of a packet beyond eager_max */
 #define VERBS_STRAY_LINK	64u	/* early packets kept for one link */
 #define VERBS_STRAY_MAX		1024u	/* and for all links together */
 #define VERBS_CLOSE_MS		1000	/* a queue pair drains at most so long */

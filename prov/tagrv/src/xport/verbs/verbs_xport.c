@@ -67,7 +67,7 @@ static uint32_t max_rx_bufs(const struct verbs_xport *xp)
 static void fill_attr(struct verbs_xport *xp, uint32_t max_inline)
 {
 	bool hw = xp->dev->hardware;
-	size_t max_packet = xp->params.eager_max + VERBS_HDR_ROOM;
+	size_t max_packet = xp->params.eager_max + TAGRV_HDR_ROOM;
 	size_t depth = TAGRV_MIN(xp->params.read_depth, (size_t) xp->rd_out);
 	struct verbs_port port = tagrv_verbs_port_now(xp->dev);
 
@@ -215,7 +215,7 @@ static int probe_qp(struct verbs_xport *xp, uint32_t *max_inline)
 
 static int open_all(struct verbs_xport *xp)
 {
-	size_t packet = xp->params.eager_max + VERBS_HDR_ROOM;
+	size_t packet = xp->params.eager_max + TAGRV_HDR_ROOM;
 	size_t buf_size = (packet + 63) & ~(size_t) 63;
 	uint32_t max_inline = 0;
 	const char *what = "completion channel";
