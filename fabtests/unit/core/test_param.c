@@ -176,16 +176,55 @@ Test(param, huge_sizes_are_the_maximum)
 	cr_expect_eq(params.max_ops, 1048575);
 }
 
-Test(param, infinite_retry_is_refused)
+Test(param, infinite_retry_is_not_possible)
 {
+	char text[4096];
+
 	read_with("FI_TAGRV_QP_RETRY", "7");
 	cr_expect_eq(params.qp_retry, 6);
+	cr_expect_eq(warnings(text, sizeof(text)), 1, "%s", text);
+	cr_expect_not_null(strstr(text, "FI_TAGRV_QP_RETRY is 7"), "%s", text);
 }
 
-Test(param, truth_that_is_none_leaves_the_default)
+Test(param, what_does_not_fit_an_int_is_not_cut)
 {
+	char text[4096];
+
+	read_with("FI_TAGRV_CONNECT_TIMEOUT", "4294967326");
+	cr_expect_eq(params.connect_timeout, 3600);
+	cr_expect_eq(warnings(text, sizeof(text)), 1, "%s", text);
+	cr_expect_not_null(strstr(text, "is 4294967326,"), "%s", text);
+}
+
+Test(param, no_number_leaves_the_default_with_one_warning)
+{
+	static const char *const wrong[] = { "abc", "16K", "", "1 2", "0x" };
+	char text[4096];
+
+	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(wrong); i++) {
+		read_with("FI_TAGRV_EAGER_MAX", wrong[i]);
+		cr_expect_eq(params.eager_max, 8192, "'%s'", wrong[i]);
+		read_with("FI_TAGRV_QP_RETRY", wrong[i]);
+		cr_expect_eq(params.qp_retry, 6, "'%s'", wrong[i]);
+	}
+	cr_expect_eq(warnings(text, sizeof(text)), 2, "%s", text);
+	cr_expect_not_null(strstr(text, "FI_TAGRV_QP_RETRY is 'abc', which is "
+				  "no number: 6 is used"), "%s", text);
+}
+
+Test(param, truth_that_is_none_leaves_the_default_with_one_warning)
+{
+	char text[4096];
+
 	read_with("FI_TAGRV_SRQ", "perhaps");
 	cr_expect(params.srq);
+	read_with("FI_TAGRV_SRQ", "never");
+	cr_expect(params.srq);
+	cr_expect_eq(warnings(text, sizeof(text)), 1, "%s", text);
+	cr_expect_not_null(strstr(text, "FI_TAGRV_SRQ is 'perhaps'"), "%s",
+			   text);
+	read_with("FI_TAGRV_SRQ", "off");
+	cr_expect_not(params.srq);
 }
 
 Test(param, long_text_is_cut_with_one_warning)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/log.h"
 
@@ -61,7 +62,7 @@ static const struct param table[] = {
 	{ "SRQ", FI_PARAM_BOOL, FIELD(srq), 1, 0, 1,
 	  "Share receive buffers between peers where the device can "
 	  "(default: yes)" },
-	{ "GID_INDEX", FI_PARAM_INT, FIELD(gid_index), -1, -1, 65535,
+	{ "GID_INDEX", FI_PARAM_INT, FIELD(gid_index), -1, -1, 255,
 	  "GID table index to use; -1 chooses RoCE v2 with an IPv4 address "
 	  "first (default: -1)" },
 	{ "TRAFFIC_CLASS", FI_PARAM_INT, FIELD(traffic_class), 0, 0, 255,
@@ -72,8 +73,8 @@ static const struct param table[] = {
 	  "Time a queue pair waits for an ack, as 4.096 us times two to this "
 	  "power (default: 17, about 0.54 s)" },
 	{ "QP_RETRY", FI_PARAM_INT, FIELD(qp_retry), 6, 0, 6,
-	  "Retries after such a time-out before the peer is unreachable; 7 "
-	  "would mean for ever and is refused (default: 6)" },
+	  "Retries after such a time-out before the peer is unreachable, at "
+	  "most 6 (default: 6)" },
 	{ "CONNECT_TIMEOUT", FI_PARAM_INT, FIELD(connect_timeout), 30, 1, 3600,
 	  "Seconds after which operations fail when a peer cannot be reached "
 	  "(default: 30)" },
@@ -91,15 +92,90 @@ void tagrv_param_define(void)
 
 static atomic_bool warned[TAGRV_ARRAY_SIZE(table)];
 
+/* The table is read for every getinfo call: one warning is enough. */
+static bool first_warning(const struct param *p)
+{
+	return !atomic_exchange(&warned[p - table], true);
+}
+
+/*
+ * The variable as it is: libfabric takes what starts like a number, or not even
+ * that, and says nothing. NULL: not set.
+ */
+static const char *env_text(const struct param *p)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "FI_TAGRV_%s", p->name);
+	return getenv(name);
+}
+
 static long long in_range(const struct param *p, long long value)
 {
 	if (value >= p->min && value <= p->max)
 		return value;
-	/* The table is read for every getinfo call: once is enough. */
-	if (!atomic_exchange(&warned[p - table], true))
+	if (first_warning(p))
 		tagrv_warn("FI_TAGRV_%s is %lld, but must be %lld to %lld: the "
 			   "nearest is used\n", p->name, value, p->min, p->max);
 	return value < p->min ? p->min : p->max;
+}
+
+/* What newer libfabrics take from a file, or the default. */
+static long long other_source(const struct param *p)
+{
+	size_t size;
+	int number;
+
+	switch (p->type) {
+	case FI_PARAM_SIZE_T:
+		return fi_param_get_size_t(&tagrv_prov, p->name, &size) ?
+		       p->def : (long long) size;
+	case FI_PARAM_BOOL:
+		return fi_param_get_bool(&tagrv_prov, p->name, &number) ?
+		       p->def : number;
+	default:
+		return fi_param_get_int(&tagrv_prov, p->name, &number) ?
+		       p->def : number;
+	}
+}
+
+/* Out of range of long long is its end, which is out of every range here. */
+static long long read_number(const struct param *p)
+{
+	const char *text = env_text(p);
+	long long value;
+	char *end;
+
+	if (!text)
+		return in_range(p, other_source(p));
+	value = strtoll(text, &end, 0);
+	if (end != text && !*end)
+		return in_range(p, value);
+	if (first_warning(p))
+		tagrv_warn("FI_TAGRV_%s is '%s', which is no number: %lld is "
+			   "used\n", p->name, text, p->def);
+	return p->def;
+}
+
+/* Those of libfabric, which would warn at every read of another. */
+static const char *const words[] = {
+	"0", "1", "false", "true", "no", "yes", "off", "on",
+};
+
+static bool read_truth(const struct param *p)
+{
+	const char *text = env_text(p);
+
+	if (!text)
+		return other_source(p);
+	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(words); i++)
+		if (!strcasecmp(text, words[i]))
+			return i & 1;
+	if (first_warning(p))
+		tagrv_warn("FI_TAGRV_%s is '%s', which is neither yes nor no: "
+			   "%s is used\n", p->name, text,
+			   p->def ? "yes" : "no");
+	return p->def;
 }
 
 static void read_string(const struct param *p, char *field)
@@ -110,35 +186,25 @@ static void read_string(const struct param *p, char *field)
 	if (fi_param_get_str(&tagrv_prov, p->name, &value) || !value)
 		return;
 	if (snprintf(field, p->size, "%s", value) >= (int) p->size &&
-	    !atomic_exchange(&warned[p - table], true))
+	    first_warning(p))
 		tagrv_warn("FI_TAGRV_%s is longer than %zu characters and was "
 			   "cut\n", p->name, p->size - 1);
 }
 
 static void read_one(const struct param *p, void *field)
 {
-	size_t size_value;
-	int int_value;
-
 	switch (p->type) {
 	case FI_PARAM_STRING:
 		read_string(p, field);
 		break;
 	case FI_PARAM_SIZE_T:
-		if (fi_param_get_size_t(&tagrv_prov, p->name, &size_value))
-			size_value = (size_t) p->def;
-		/* libfabric reads with strtol: -1 is -1, not a huge number. */
-		*(size_t *) field = (size_t) in_range(p, (ptrdiff_t) size_value);
+		*(size_t *) field = (size_t) read_number(p);
 		break;
 	case FI_PARAM_BOOL:
-		if (fi_param_get_bool(&tagrv_prov, p->name, &int_value))
-			int_value = (int) p->def;
-		*(bool *) field = int_value != 0;
+		*(bool *) field = read_truth(p);
 		break;
 	default:
-		if (fi_param_get_int(&tagrv_prov, p->name, &int_value))
-			int_value = (int) p->def;
-		*(int *) field = (int) in_range(p, int_value);
+		*(int *) field = (int) read_number(p);
 	}
 }
 

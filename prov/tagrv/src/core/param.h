@@ -45,7 +45,7 @@ void tagrv_param_define(void);
 
 /*
  * Reads the environment. A value out of range is replaced by the nearest legal
- * one, with one warning that names the parameter and its range.
+ * one, one that is no value by the default; a warning says so once a process.
  */
 void tagrv_param_read(struct tagrv_params *params);
 
