@@ -166,8 +166,13 @@ static bool is_gone(struct ibv_context *ctx)
 
 static struct ibv_device **get_device_list(int *cnt)
 {
-	struct ibv_device **list = calloc(MAX_DEVICES + 1, sizeof(*list));
+	struct ibv_device **list;
 
+	if (fake.config.list_errno) {
+		errno = fake.config.list_errno;
+		return NULL;
+	}
+	list = calloc(MAX_DEVICES + 1, sizeof(*list));
 	LOCK();
 	fake.counts.device_lists++;
 	for (unsigned i = 0; i < fake.config.devices; i++)
@@ -190,6 +195,8 @@ static struct ibv_context *open_device(struct ibv_device *dev)
 		errno = fake.config.open_errno;
 		return NULL;
 	}
+	if (fake.config.open_fails)
+		return NULL;
 	ctx = calloc(1, sizeof(*ctx));
 	if (!queue_open(&ctx->queue)) {
 		free(ctx);
@@ -223,6 +230,8 @@ static int query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
 	const struct fake_verbs_config *c = &fake.config;
 
 	(void) ctx;
+	if (c->query_errno)
+		return c->query_errno;
 	*attr = (struct ibv_device_attr) {
 		.fw_ver = "1.2.3", .vendor_id = 0x1234, .vendor_part_id = 7,
 		.max_qp = 1000, .max_qp_wr = c->max_qp_wr,
@@ -242,6 +251,8 @@ static int query_port(struct ibv_context *ctx, uint8_t port,
 
 	if (!port || port > fake.config.ports)
 		return EINVAL;
+	if (fake.config.port_errno)
+		return fake.config.port_errno;
 	*attr = (struct ibv_port_attr) {
 		.state = fake.config.port_state,
 		.max_mtu = IBV_MTU_4096,

@@ -35,6 +35,8 @@ struct fake_verbs_config {
 	enum ibv_port_state port_state;
 	enum ibv_node_type node_type;
 	int	open_errno;	/* open_device fails with it */
+	bool	open_fails;	/* the same, without setting errno */
+	int	list_errno, query_errno, port_errno;	/* others, in turn */
 	const char *class_dir;	/* looked at before any call; NULL: nothing */
 	const char *uverbs_dir;
 	const struct ibv_gid_entry *gids;	/* NULL: 2 of RoCE v2 */

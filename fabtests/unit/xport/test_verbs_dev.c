@@ -75,6 +75,9 @@ Test(verbs_dev, errors_of_open_are_passed_on)
 	cr_assert_eq(open_dev("fake0"), -FI_EACCES);
 	config.open_errno = ENOMEM;
 	cr_assert_eq(open_dev("fake0"), -FI_ENOMEM);
+	config.open_errno = 0;
+	config.open_fails = true;
+	cr_assert_eq(open_dev("fake0"), -FI_EIO, "no reason given");
 	cr_assert_eq(fake_verbs_count().objects, 0);
 }
 

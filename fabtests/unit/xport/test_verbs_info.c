@@ -153,6 +153,33 @@ Test(verbs_info, missing_driver_library_is_named)
 	cr_assert(strstr(why, "ibverbs-providers"), "%s", why);
 }
 
+Test(verbs_info, devices_that_cannot_be_listed_say_so)
+{
+	config.list_errno = ENOSYS;
+	cr_assert_eq(discover(), -FI_ENODATA);
+	cr_assert(strstr(why, strerror(ENOSYS)), "%s", why);
+}
+
+Test(verbs_info, devices_that_cannot_be_queried_say_so)
+{
+	config.query_errno = EIO;
+	cr_assert_eq(discover(), 0);
+	cr_assert_eq(cnt, 2);
+	cr_assert(!descs[1].usable);
+	cr_assert_str_eq(descs[1].name, "fake1");
+	cr_assert_str_eq(descs[1].why_not,
+			 "cannot be queried: Input/output error");
+}
+
+Test(verbs_info, ports_that_cannot_be_queried_say_so)
+{
+	config.port_errno = EIO;
+	cr_assert_eq(discover(), 0);
+	cr_assert(!descs[0].usable);
+	cr_assert_str_eq(descs[0].why_not,
+			 "port 1 cannot be queried: Input/output error");
+}
+
 Test(verbs_info, forbidden_device_says_so)
 {
 	config.open_errno = EACCES;

@@ -162,10 +162,11 @@ static void describe_port(struct listing *list, struct ibv_context *ctx,
 {
 	struct ibv_port_attr port = { 0 };
 	struct verbs_gid gid = { .index = 0 };
+	int err = list->calls->query_port(ctx, nr, &port);
 
-	if (list->calls->query_port(ctx, nr, &port)) {
+	if (err) {
 		snprintf(desc->why_not, sizeof(desc->why_not),
-			 "port %d cannot be queried: %s", nr, strerror(errno));
+			 "port %d cannot be queried: %s", nr, strerror(err));
 		return;
 	}
 	desc->up = port.state == IBV_PORT_ACTIVE;
@@ -284,20 +285,6 @@ static int add_port(struct listing *list, struct ibv_device *dev,
 	return 0;
 }
 
-static int add_ports(struct listing *list, struct ibv_device *dev,
-		     struct ibv_context *ctx)
-{
-	struct ibv_device_attr attr;
-	int ret = 0;
-
-	if (list->calls->query_device(ctx, &attr))
-		return 0;
-	for (int nr = 1; nr <= attr.phys_port_cnt && !ret; nr++)
-		if (wanted(list, dev->name, nr))
-			ret = add_port(list, dev, ctx, &attr, (uint8_t) nr);
-	return ret;
-}
-
 /* Lists a device that has no ports to show for itself. */
 static int add_unusable(struct listing *list, struct ibv_device *dev,
 			const char *why, int err)
@@ -311,6 +298,20 @@ static int add_unusable(struct listing *list, struct ibv_device *dev,
 	snprintf(desc->why_not, sizeof(desc->why_not), "%s%s%s", why,
 		 err ? ": " : "", err ? strerror(err) : "");
 	return 0;
+}
+
+static int add_ports(struct listing *list, struct ibv_device *dev,
+		     struct ibv_context *ctx)
+{
+	struct ibv_device_attr attr;
+	int ret = 0, err = list->calls->query_device(ctx, &attr);
+
+	if (err)
+		return add_unusable(list, dev, "cannot be queried", err);
+	for (int nr = 1; nr <= attr.phys_port_cnt && !ret; nr++)
+		if (wanted(list, dev->name, nr))
+			ret = add_port(list, dev, ctx, &attr, (uint8_t) nr);
+	return ret;
 }
 
 static int add_device(struct listing *list, struct ibv_device *dev)
@@ -413,19 +414,33 @@ static void explain_none(const struct tagrv_params *params,
 		 "devices here, which are:%s", params->devices, names);
 }
 
+static int get_devices(const struct tagrv_verbs_calls *calls,
+		       struct all_devices *all, char *why, size_t why_len)
+{
+	errno = 0;
+	all->devs = calls->get_device_list(&all->cnt);
+	if (!all->devs) {
+		snprintf(why, why_len, "libibverbs cannot list devices: %s",
+			 strerror(errno));
+		return -FI_ENODATA;
+	}
+	if (!all->cnt) {
+		snprintf(why, why_len, "libibverbs knows no driver for the "
+			 "RDMA devices here: install ibverbs-providers");
+		calls->free_device_list(all->devs);
+		return -FI_ENODATA;
+	}
+	return 0;
+}
+
 static int list_devices(struct listing *list, char *why, size_t why_len)
 {
 	struct all_devices all = { 0 };
-	int ret = 0;
+	int ret;
 
-	all.devs = list->calls->get_device_list(&all.cnt);
-	if (!all.devs || !all.cnt) {
-		snprintf(why, why_len, "libibverbs knows no driver for the "
-			 "RDMA devices here: install ibverbs-providers");
-		if (all.devs)
-			list->calls->free_device_list(all.devs);
-		return -FI_ENODATA;
-	}
+	ret = get_devices(list->calls, &all, why, why_len);
+	if (ret)
+		return ret;
 	for (int i = 0; i < all.cnt && !ret; i++)
 		ret = add_device(list, all.devs[i]);
 	if (ret) {
