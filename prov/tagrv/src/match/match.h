@@ -46,8 +46,8 @@ struct tagrv_match_want {
 };
 
 /*
- * One unexpected message. Owned by the engine while queued; after post() or
- * claim() handed it out, by the caller until tagrv_match_release().
+ * One unexpected message. Owned by the engine while queued; after post(), claim()
+ * or take() handed it out, by the caller until tagrv_match_release().
  */
 struct tagrv_match_msg {
 	uint64_t tag;
@@ -67,7 +67,11 @@ struct tagrv_match_stats {
 	uint64_t searches;	/* post, arrive, peek and claim calls */
 };
 
-/* Limits are entries, 0 for none. 0 or -FI_ENOMEM. */
+/*
+ * Limits are queued entries; 0: as many as a pool holds (TAGRV_POOL_MAX). More is
+ * never possible; messages handed out do not count, but share that maximum.
+ * 0 or -FI_ENOMEM.
+ */
 int tagrv_match_create(size_t max_posted, size_t max_unexpected,
 		       struct tagrv_match **match) TAGRV_WARN_UNUSED;
 
@@ -113,7 +117,8 @@ int tagrv_match_cancel(struct tagrv_match *match, tagrv_match_id id,
 
 /*
  * The id of a receive queued with this cookie, or 0. Earliest posted first.
- * For fi_cancel, which names operations by context.
+ * For fi_cancel, which names operations by context. 'is' must not call the
+ * engine.
  */
 tagrv_match_id tagrv_match_find(struct tagrv_match *match,
 				bool (*is)(void *cookie, void *arg), void *arg);
@@ -126,22 +131,22 @@ struct tagrv_match_msg *tagrv_match_peek(struct tagrv_match *match,
 struct tagrv_match_msg *tagrv_match_claim(struct tagrv_match *match,
 					  const struct tagrv_match_want *want);
 
-/* Takes a message found by peek out of the queue. */
+/* Takes a message found by peek out: the caller's until released. */
 void tagrv_match_take(struct tagrv_match *match, struct tagrv_match_msg *msg);
 
 /* Frees a message that was handed out. Its 'user' is not touched. */
 void tagrv_match_release(struct tagrv_match *match, struct tagrv_match_msg *msg);
 
 /*
- * Takes queued messages of one peer (or of all: TAGRV_MATCH_ANY) out, in
- * arrival order, and passes those for which fn returns true to nobody else:
- * they are released after fn; where it returns false they stay queued.
+ * Calls fn for queued messages of one peer (or of all: TAGRV_MATCH_ANY), in
+ * arrival order; where it returns true the message is taken out and released,
+ * else it stays. fn must not call the engine.
  */
 void tagrv_match_drain_unexpected(struct tagrv_match *match, uint32_t peer,
 				  bool (*fn)(struct tagrv_match_msg *msg,
 					     void *arg), void *arg);
 
-/* Takes every posted receive out, in post order. */
+/* Takes every posted receive out, in post order; fn must not call the engine. */
 void tagrv_match_drain_posted(struct tagrv_match *match,
 			      void (*fn)(void *cookie, void *arg), void *arg);
 

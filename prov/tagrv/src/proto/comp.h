@@ -5,10 +5,11 @@
  *   push -> [ ring of the size the application asked for ] -> read
  *              \_ full: overflow list, drained into the ring by reads
  *
- * Nothing is ever lost or reordered: a record goes to the ring only while the
- * overflow list is empty. Success and error records share the queue, so that an
- * error is reported in its place. All calls run under the domain lock, except
- * counter reads.
+ * Nothing is reordered: a record goes to the ring only while the overflow list
+ * is empty. Nothing is lost while there is memory; after that reads say
+ * -FI_EOVERRUN. Success and error records share the queue, so that an error is
+ * reported in its place. All calls run under the domain lock, except counter
+ * reads.
  */
 #ifndef TAGRV_PROTO_COMP_H
 #define TAGRV_PROTO_COMP_H

@@ -5,7 +5,7 @@
  *
  *              dom.wait_fd (epoll)
  *               |- completion channels of every engine's transports
- *               '- kick_fd: written by the wireup thread and by fi_*_signal
+ *               '- kick_fd: tagrv_dom_kick, mostly by the wireup thread
  *
  * Sleep rule: under the lock, progress until idle, tagrv_dom_arm(); when that
  * returns 0, poll wait_fd without the lock, then progress again.
