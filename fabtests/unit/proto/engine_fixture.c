@@ -74,7 +74,6 @@ void peer_up(bool sendable)
 		.epoch = 1,
 		.sendable = sendable,
 		.max_packet = fx.max_packet,
-		.version = 1,
 	};
 
 	fx.link = event.link = fake_link();

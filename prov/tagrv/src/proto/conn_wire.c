@@ -71,9 +71,8 @@ void tagrv_conn_reject(const struct tagrv_conn_host *host,
 int tagrv_conn_screen(const struct tagrv_conn_host *host,
 		      const struct tagrv_wireup_rec *rec)
 {
-	static const uint8_t nobody[TAGRV_UUID_LEN];
 	bool to_us = !memcmp(rec->dst_uuid, host->uuid, TAGRV_UUID_LEN);
-	bool to_any = !memcmp(rec->dst_uuid, nobody, TAGRV_UUID_LEN);
+	bool to_any = tagrv_uuid_is_zero(rec->dst_uuid);
 
 	switch (rec->type) {
 	case TAGRV_WIREUP_REQ:
@@ -148,9 +147,6 @@ int tagrv_conn_bind_link(struct tagrv_conn *conn,
 		.sendable = sendable,
 		.link = conn->link,
 		.max_packet = rec->max_packet,
-		.version = TAGRV_MIN(rec->version_max,
-				     (uint16_t) TAGRV_WIRE_VERSION),
-		.features = rec->features & TAGRV_WIRE_FEATURES,
 	};
 	int ret;
 

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <rdma/fi_errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/log.h"
+#include "core/thread.h"
 #include "proto/engine_priv.h"
 
 /* Longest sleep of the progress thread: bounds what no event announces. */
@@ -70,21 +70,6 @@ static void *progress_thread(void *arg)
 	return NULL;
 }
 
-static int start_thread(struct tagrv_dom *dom)
-{
-	sigset_t all, old;
-	int ret;
-
-	/* Signals are the application's: none is delivered to our thread. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	ret = pthread_create(&dom->thread, NULL, progress_thread, dom);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (!ret)
-		pthread_setname_np(dom->thread, "tagrv-progress");
-	return -ret;
-}
-
 int tagrv_dom_open(const struct tagrv_dom_attr *attr, struct tagrv_dom **dom)
 {
 	struct tagrv_dom *d = calloc(1, sizeof(*d));
@@ -108,7 +93,8 @@ int tagrv_dom_open(const struct tagrv_dom_attr *attr, struct tagrv_dom **dom)
 	if (ret)
 		goto close_device;
 	if (attr->auto_progress) {
-		ret = start_thread(d);
+		ret = tagrv_thread_start(&d->thread, "tagrv-progress",
+					 progress_thread, d);
 		if (ret)
 			goto close_waiting;
 	}

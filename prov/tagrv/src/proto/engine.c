@@ -196,8 +196,8 @@ static void on_fatal(struct tagrv_sink *sink, int status)
 	struct tagrv_list *node, *tmp;
 
 	engine->fatal = status;
-	tagrv_warn("device %s is lost: every operation over it fails from "
-		   "here on\n", engine->dom->dev->name);
+	tagrv_warn("device %s is lost: what is under way over it fails, and so "
+		   "does every new connection; messages to self still work\n", engine->dom->dev->name);
 	tagrv_list_for_each_safe(&engine->lanes, node, tmp) {
 		struct tagrv_lane *lane =
 			tagrv_container_of(node, struct tagrv_lane, node);
@@ -263,7 +263,8 @@ int tagrv_engine_progress(struct tagrv_engine *engine)
 	struct tagrv_wireup_event event;
 	int events = 0;
 
-	while (engine->wep && tagrv_wireup_poll(engine->wep, &event)) {
+	while (engine->wep && tagrv_wireup_has_event(engine->wep_events) &&
+	       tagrv_wireup_poll(engine->wep, &event)) {
 		tagrv_engine_wireup_event(engine, &event);
 		events++;
 	}

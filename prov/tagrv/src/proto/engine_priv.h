@@ -56,6 +56,7 @@ struct tagrv_engine {
 	struct tagrv_xport *xport;	/* NULL: messages to self only */
 	struct tagrv_xport *loop;
 	struct tagrv_wireup_ep *wep;
+	const atomic_size_t *wep_events;	/* how many it has */
 	struct tagrv_addr name;
 	bool	enabled;
 	int	fatal;			/* -FI_E* once the device is lost */
@@ -84,7 +85,6 @@ struct tagrv_engine {
 	struct {
 		uint64_t bad_packets;	/* refused: malformed, out of order */
 		uint64_t lost_injects;	/* injects that failed after return */
-		uint64_t unexpected;
 		uint64_t eager_tx, eager_rx, rndv_tx, rndv_rx;
 	} stats;
 };

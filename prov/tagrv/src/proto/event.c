@@ -126,7 +126,6 @@ static void on_up(struct tagrv_engine *engine,
 			on_failed(peer, ret);
 		return;
 	}
-	memcpy(peer->uuid, event->uuid, sizeof(peer->uuid));
 	if (event->sendable && peer->lane && peer->state == TAGRV_PEER_BOUND)
 		set_ready(peer);
 }

@@ -6,6 +6,7 @@
  * accepted and the acks they wait for, within close_timeout; say goodbye to
  * peers (they see an orderly end, not a death); end links; free.
  */
+#include <inttypes.h>
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,6 +172,7 @@ int tagrv_engine_enable(struct tagrv_engine *engine)
 		return ret;
 	tagrv_lock_acquire(&dom->lock);
 	engine->wep = wep;
+	engine->wep_events = tagrv_wireup_event_cnt(wep);
 	tagrv_wireup_name(wep, &engine->name);
 	engine->enabled = true;
 	tagrv_lock_release(&dom->lock);
@@ -273,6 +275,23 @@ static void say_goodbye(struct tagrv_engine *engine)
 	tagrv_wireup_unlisten(wep);
 }
 
+static void tell_stats(struct tagrv_engine *engine)
+{
+	char addr[TAGRV_ADDR_STRLEN];
+	struct tagrv_match_stats match;
+
+	tagrv_match_get_stats(engine->match, &match);
+	tagrv_info("endpoint %s: sent %" PRIu64 " eager, %" PRIu64
+		   " rendezvous; got %" PRIu64 " eager, %" PRIu64
+		   " rendezvous, up to %zu unexpected at a time; %" PRIu64
+		   " packets refused, %" PRIu64 " injects lost\n",
+		   tagrv_addr_str(&engine->name, addr, sizeof(addr)),
+		   engine->stats.eager_tx, engine->stats.rndv_tx,
+		   engine->stats.eager_rx, engine->stats.rndv_rx,
+		   match.unexpected_peak, engine->stats.bad_packets,
+		   engine->stats.lost_injects);
+}
+
 void tagrv_engine_close(struct tagrv_engine *engine)
 {
 	struct tagrv_dom *dom = engine->dom;
@@ -299,6 +318,7 @@ void tagrv_engine_close(struct tagrv_engine *engine)
 	tagrv_list_remove(&engine->dom_node);
 	tagrv_list_remove(&engine->av_node);
 	tagrv_lock_release(&dom->lock);
+	tell_stats(engine);
 	tagrv_unexp_free_claims(engine);
 	close_xports(engine);
 	tagrv_match_destroy(engine->match);

@@ -62,7 +62,6 @@ struct tagrv_peer {
 	fi_addr_t fi_addr;		/* FI_ADDR_NOTAVAIL: not in the table */
 	struct tagrv_engine *engine;
 	struct tagrv_lane *lane;
-	uint8_t	uuid[TAGRV_UUID_LEN];
 	size_t	eager_limit;		/* payload bytes of one packet */
 	uint32_t tx_seq, rx_seq;
 	struct tagrv_list pending;	/* ops in submit order */
@@ -71,7 +70,6 @@ struct tagrv_peer {
 	struct tagrv_list ctl;
 	struct tagrv_list busy_node;	/* engine->busy */
 	struct tagrv_addr addr;
-	void	*hh;			/* engine's index by address */
 };
 
 /* Finds or creates. NULL: out of memory. */

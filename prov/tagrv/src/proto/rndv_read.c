@@ -12,7 +12,7 @@
  * became of the receive: matched, truncated, discarded. Only when the
  * connection itself is gone does no FIN come; then both sides end their half.
  *
- * Layouts: docs/wire_protocol.md section 1.3. Choice: select.c.
+ * Layouts: docs/wire_protocol.md section 1.3. Choice: select.h.
  */
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>

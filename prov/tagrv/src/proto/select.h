@@ -10,7 +10,6 @@
 enum tagrv_proto {
 	TAGRV_PROTO_EAGER,	/* envelope and payload in one packet */
 	TAGRV_PROTO_RNDV_READ,	/* RTS, the receiver reads, FIN */
-	TAGRV_PROTO_CNT,
 };
 
 struct tagrv_select_in {
@@ -18,10 +17,10 @@ struct tagrv_select_in {
 	size_t	eager_limit;	/* of this link: both sides' packet sizes */
 };
 
-/* why: optional, gets a constant text for humans. */
-enum tagrv_proto tagrv_select(const struct tagrv_select_in *in,
-			      const char **why);
-
-const char *tagrv_proto_name(enum tagrv_proto proto);
+static inline enum tagrv_proto tagrv_select(const struct tagrv_select_in *in)
+{
+	return in->len <= in->eager_limit ? TAGRV_PROTO_EAGER :
+					    TAGRV_PROTO_RNDV_READ;
+}
 
 #endif

@@ -54,15 +54,21 @@ static int send_eager_op(struct tagrv_op *op)
 	return 0;
 }
 
-int tagrv_send_op(struct tagrv_op *op)
+static inline enum tagrv_proto choose(const struct tagrv_peer *peer, size_t len)
 {
 	struct tagrv_select_in in = {
-		.len = op->len,
-		.eager_limit = op->peer->eager_limit,
+		.len = len,
+		.eager_limit = peer->eager_limit,
 	};
+
+	return tagrv_select(&in);
+}
+
+int tagrv_send_op(struct tagrv_op *op)
+{
 	int ret;
 
-	if (tagrv_select(&in, NULL) == TAGRV_PROTO_EAGER)
+	if (choose(op->peer, op->len) == TAGRV_PROTO_EAGER)
 		return send_eager_op(op);
 	ret = tagrv_rndv_send(op);
 	if (ret)
@@ -185,7 +191,7 @@ ssize_t tagrv_engine_send(struct tagrv_engine *engine,
 	ret = tagrv_peer_of(engine, req->dest, &peer);
 	if (TAGRV_UNLIKELY(ret))
 		return ret;
-	if (len <= peer->eager_limit && !(req->flags & NEEDS_OP)) {
+	if (choose(peer, len) == TAGRV_PROTO_EAGER && !(req->flags & NEEDS_OP)) {
 		ret = try_fast(engine, peer, req);
 		if (TAGRV_LIKELY(!ret))
 			return 0;

@@ -74,7 +74,6 @@ int tagrv_unexp_keep(struct tagrv_peer *peer, struct tagrv_match_msg *msg,
 		umsg->len = remote->len;
 	}
 	msg->user = umsg;
-	engine->stats.unexpected++;
 	if (!remote && hdr->op && (hdr->flags & TAGRV_PKT_ACK_DELIVERY)) {
 		tagrv_peer_fin(peer, hdr->op, 0);
 		umsg->op = 0;

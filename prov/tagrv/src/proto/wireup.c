@@ -16,7 +16,6 @@
 
 #include <errno.h>
 #include <rdma/fi_errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -26,6 +25,7 @@
 #include <unistd.h>
 
 #include "core/log.h"
+#include "core/thread.h"
 #include "proto/wireup_net.h"
 #include "proto/wireup_priv.h"
 
@@ -250,22 +250,6 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-static int start_thread(struct tagrv_wireup *wireup)
-{
-	sigset_t all, old;
-	int ret;
-
-	/* The application's signals are for its own threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	ret = pthread_create(&wireup->thread, NULL, thread_main, wireup);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (ret)
-		return -FI_ENOMEM;
-	pthread_setname_np(wireup->thread, "tagrv-wireup");
-	return 0;
-}
-
 /* -- public --------------------------------------------------------------- */
 
 /* Half of what the process may open. */
@@ -331,9 +315,10 @@ int tagrv_wireup_create(struct tagrv_wireup **wireup)
 	tagrv_list_init(&out->lingers);
 	tagrv_list_init(&out->dead);
 	tagrv_list_init(&out->watches);
-	ret = start_thread(out);
-	if (ret)
+	if (tagrv_thread_start(&out->thread, "tagrv-wireup", thread_main, out)) {
+		ret = -FI_ENOMEM;
 		goto close_out;
+	}
 	*wireup = out;
 	return 0;
 

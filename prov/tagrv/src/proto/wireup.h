@@ -17,6 +17,7 @@
 #ifndef TAGRV_PROTO_WIREUP_H
 #define TAGRV_PROTO_WIREUP_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -27,7 +28,7 @@
 #define TAGRV_UUID_LEN		16
 #define TAGRV_WIRE_VERSION	1	/* newest packet format we speak */
 #define TAGRV_WIRE_VERSION_MIN	1
-/* Optional abilities we have, one bit each; UP reports what both sides have. */
+/* Optional abilities we have, one bit each. */
 #define TAGRV_WIRE_FEATURES	UINT64_C(0)
 
 struct tagrv_wireup;
@@ -58,8 +59,6 @@ struct tagrv_wireup_event {
 	bool	sendable;
 	struct tagrv_link *link;	/* UP */
 	size_t	max_packet;		/* UP: what the peer can receive */
-	uint32_t version;		/* UP: negotiated */
-	uint64_t features;		/* UP: both sides have them */
 };
 
 struct tagrv_wireup_attr {
@@ -109,12 +108,23 @@ int tagrv_wireup_connect(struct tagrv_wireup_ep *wep,
 			 const struct tagrv_addr *addr) TAGRV_WARN_UNUSED;
 /*
  * The connection of this epoch is of no use any more: its link failed or was
- * closed. The next connect starts afresh with a new epoch; the peer is told.
+ * closed. The next connect starts afresh with a new epoch; the peer is told
+ * where a socket to it was kept and there is memory to do so.
  */
 void tagrv_wireup_drop(struct tagrv_wireup_ep *wep,
 		       const struct tagrv_addr *addr, uint32_t epoch);
 
-/* True with the oldest event; costs one load when there is none. */
+/*
+ * The number of events, for progress to look at before it polls; valid until
+ * unlisten.
+ */
+const atomic_size_t *tagrv_wireup_event_cnt(const struct tagrv_wireup_ep *wep);
+static inline bool tagrv_wireup_has_event(const atomic_size_t *cnt)
+{
+	return atomic_load_explicit(cnt, memory_order_relaxed) != 0;
+}
+
+/* True with the oldest event. */
 bool tagrv_wireup_poll(struct tagrv_wireup_ep *wep,
 		       struct tagrv_wireup_event *event);
 

@@ -88,6 +88,11 @@ static struct tagrv_wireup_msg *keep_spare(struct tagrv_wireup_ep *wep,
 	return msg;
 }
 
+const atomic_size_t *tagrv_wireup_event_cnt(const struct tagrv_wireup_ep *wep)
+{
+	return &wep->event_cnt;
+}
+
 bool tagrv_wireup_poll(struct tagrv_wireup_ep *wep,
 		       struct tagrv_wireup_event *event)
 {

@@ -222,12 +222,10 @@ static int get_body(struct reader *r, struct tagrv_wireup_rec *rec)
 /* What the types that make a connection must say. */
 static bool is_complete(const struct tagrv_wireup_rec *rec)
 {
-	static const uint8_t nobody[TAGRV_UUID_LEN];
-
 	if (rec->type != TAGRV_WIREUP_REQ && rec->type != TAGRV_WIREUP_REP)
 		return true;
-	return memcmp(rec->src_uuid, nobody, TAGRV_UUID_LEN) &&
-	       rec->src_epoch && rec->max_packet >= TAGRV_WIREUP_PACKET_MIN &&
+	return !tagrv_uuid_is_zero(rec->src_uuid) && rec->src_epoch &&
+	       rec->max_packet >= TAGRV_WIREUP_PACKET_MIN &&
 	       rec->addr.sa.sa_family && tagrv_addr_port(&rec->addr);
 }
 

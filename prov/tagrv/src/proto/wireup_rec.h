@@ -14,8 +14,10 @@
 #ifndef TAGRV_PROTO_WIREUP_REC_H
 #define TAGRV_PROTO_WIREUP_REC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include "core/addr.h"
@@ -70,6 +72,14 @@ struct tagrv_wireup_rec {
 	size_t	link_cnt;
 	struct tagrv_wireup_blob links[TAGRV_WIREUP_LINKS_MAX];
 };
+
+/* Whether a record names nobody. */
+static inline bool tagrv_uuid_is_zero(const uint8_t *uuid)
+{
+	static const uint8_t nobody[TAGRV_UUID_LEN];
+
+	return !memcmp(uuid, nobody, TAGRV_UUID_LEN);
+}
 
 /* Fills buf (TAGRV_WIREUP_REC_MAX bytes); returns the record's length. */
 size_t tagrv_wireup_rec_encode(const struct tagrv_wireup_rec *rec, void *buf);
