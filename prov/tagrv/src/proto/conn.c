@@ -18,106 +18,7 @@
 
 #include "core/log.h"
 
-#define PAUSE_MIN	10	/* ms */
-#define PAUSE_MAX	2000
 #define ATTEMPT_MAX	8000	/* ms from the first SYN to the REP */
-
-enum { ACCEPTED, DIALED };	/* slots of tagrv_conn::chan */
-
-static bool has_chan(const struct tagrv_conn *conn)
-{
-	return conn->chan[ACCEPTED] || conn->chan[DIALED];
-}
-
-static uint64_t now(const struct tagrv_conn *conn)
-{
-	return *conn->host->now;
-}
-
-/* -- channels, timer, dialing -------------------------------------------- */
-
-static bool is_held(const struct tagrv_conn *conn, const struct tagrv_chan *chan)
-{
-	return conn->chan[chan->dialed] == chan;
-}
-
-static void forget_chan(struct tagrv_conn *conn, struct tagrv_chan *chan)
-{
-	if (is_held(conn, chan))
-		conn->chan[chan->dialed] = NULL;
-	if (chan->dialed && conn->dial == TAGRV_CONN_ASKED)
-		conn->dial = TAGRV_CONN_OFF;
-	chan->conn = NULL;
-}
-
-static void hang_up(struct tagrv_conn *conn, struct tagrv_chan *chan)
-{
-	forget_chan(conn, chan);
-	conn->host->ops->hangup(chan);
-}
-
-/* The peer dials one socket at a time, so a newer one replaces the older. */
-static void hold_chan(struct tagrv_conn *conn, struct tagrv_chan *chan)
-{
-	struct tagrv_chan *old = conn->chan[chan->dialed];
-
-	if (old == chan)
-		return;
-	if (old)
-		hang_up(conn, old);
-	conn->chan[chan->dialed] = chan;
-	chan->conn = conn;
-	chan->heard = false;
-}
-
-static void set_timer(struct tagrv_conn *conn)
-{
-	uint64_t at = conn->deadline;
-
-	if (conn->dial != TAGRV_CONN_OFF && conn->step_end &&
-	    (!at || conn->step_end < at))
-		at = conn->step_end;
-	conn->host->ops->timer(conn, at);
-}
-
-static void start_dial(struct tagrv_conn *conn)
-{
-	conn->dial = TAGRV_CONN_DIALING;
-	conn->step_end = 0;
-	conn->host->ops->dial(conn);
-	set_timer(conn);
-}
-
-/* Ends an attempt that has not got as far as a REQ. */
-static void stop_dial(struct tagrv_conn *conn)
-{
-	if (conn->dial == TAGRV_CONN_DIALING)
-		conn->host->ops->undial(conn);
-	if (conn->dial != TAGRV_CONN_ASKED)
-		conn->dial = TAGRV_CONN_OFF;
-}
-
-static uint32_t random_below(struct tagrv_conn_host *host, uint32_t limit)
-{
-	/* xorshift32: spreads retries, nothing depends on its quality */
-	host->seed ^= host->seed << 13;
-	host->seed ^= host->seed >> 17;
-	host->seed ^= host->seed << 5;
-	return host->seed % limit;
-}
-
-static void pause_dial(struct tagrv_conn *conn, int why)
-{
-	uint32_t pause = PAUSE_MIN << TAGRV_MIN(conn->fails, 10u);
-
-	pause = TAGRV_MIN(pause, (uint32_t) PAUSE_MAX);
-	pause = pause / 2 + random_below(conn->host, pause / 2 + 1);
-	conn->fails++;
-	conn->why = why;
-	conn->dial = TAGRV_CONN_PAUSE;
-	conn->step_end = now(conn) + pause;
-	set_timer(conn);
-}
 
 /* -- ends ---------------------------------------------------------------- */
 
@@ -126,14 +27,14 @@ static void reset(struct tagrv_conn *conn, struct tagrv_chan *keep, bool tell)
 {
 	if (conn->dial == TAGRV_CONN_DIALING)
 		conn->host->ops->undial(conn);
-	for (int i = ACCEPTED; i <= DIALED; i++) {
+	for (int i = TAGRV_CONN_ACCEPTED; i <= TAGRV_CONN_DIALED; i++) {
 		struct tagrv_chan *chan = conn->chan[i];
 
 		if (!chan || chan == keep)
 			continue;
 		if (tell)
 			tagrv_conn_say(conn, chan, TAGRV_WIREUP_CLOSE, TAGRV_WIREUP_OK);
-		hang_up(conn, chan);
+		tagrv_conn_hang_up(conn, chan);
 	}
 	if (conn->link)
 		conn->host->xport->ops->link_discard(conn->link);
@@ -214,10 +115,10 @@ static void give_up(struct tagrv_conn *conn, int status)
 static void retry(struct tagrv_conn *conn, int why)
 {
 	if (tagrv_conn_is_bound(conn) &&
-	    (conn->state == TAGRV_CONN_READY || has_chan(conn)))
-		set_timer(conn);
+	    (conn->state == TAGRV_CONN_READY || tagrv_conn_has_chan(conn)))
+		tagrv_conn_set_timer(conn);
 	else if (conn->dial == TAGRV_CONN_OFF)
-		pause_dial(conn, why);
+		tagrv_conn_pause_dial(conn, why);
 }
 
 /* -- states ----------------------------------------------------------------- */
@@ -234,11 +135,12 @@ static bool is_busy(int status)
 static void settle(struct tagrv_conn *conn)
 {
 	int keep = memcmp(conn->host->uuid, conn->uuid, TAGRV_UUID_LEN) < 0 ?
-		   DIALED : ACCEPTED;
+		   TAGRV_CONN_DIALED : TAGRV_CONN_ACCEPTED;
 
-	if (conn->state == TAGRV_CONN_READY && conn->chan[ACCEPTED] &&
-	    conn->chan[DIALED] && conn->chan[keep]->heard)
-		hang_up(conn, conn->chan[!keep]);
+	if (conn->state == TAGRV_CONN_READY &&
+	    conn->chan[TAGRV_CONN_ACCEPTED] && conn->chan[TAGRV_CONN_DIALED] &&
+	    conn->chan[keep]->heard)
+		tagrv_conn_hang_up(conn, conn->chan[!keep]);
 }
 
 static void become_ready(struct tagrv_conn *conn)
@@ -249,11 +151,11 @@ static void become_ready(struct tagrv_conn *conn)
 		conn->state = TAGRV_CONN_READY;
 		tagrv_conn_emit(conn, &event);
 	}
-	stop_dial(conn);
+	tagrv_conn_stop_dial(conn);
 	conn->deadline = 0;
 	conn->step_end = 0;
 	conn->fails = 0;
-	set_timer(conn);
+	tagrv_conn_set_timer(conn);
 }
 
 /* -- records ------------------------------------------------------------- */
@@ -284,7 +186,7 @@ static void refuse_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		   fi_strerror(-status));
 	tagrv_conn_reject(conn->host, chan, rec, is_busy(status) ?
 			  TAGRV_WIREUP_BUSY : TAGRV_WIREUP_TRANSPORT);
-	hang_up(conn, chan);
+	tagrv_conn_hang_up(conn, chan);
 	if (conn->state == TAGRV_CONN_WANTED)
 		fail(conn, is_busy(status) ? status : -FI_EHOSTUNREACH);
 	else
@@ -306,21 +208,21 @@ static void on_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	int ret;
 
 	if (kin == OLDER) {
-		if (!is_held(conn, chan))
-			hang_up(conn, chan);
+		if (!tagrv_conn_holds(conn, chan))
+			tagrv_conn_hang_up(conn, chan);
 		return;
 	}
 	if (kin == SAME) {
-		stop_dial(conn);
-		hold_chan(conn, chan);
+		tagrv_conn_stop_dial(conn);
+		tagrv_conn_hold(conn, chan);
 		send_rep(conn, chan);
 		return;
 	}
 	if (bound) {
 		emit_gone(conn, -FI_ECONNRESET);
-		reset(conn, is_held(conn, chan) ? chan : NULL, false);
+		reset(conn, tagrv_conn_holds(conn, chan) ? chan : NULL, false);
 	}
-	hold_chan(conn, chan);
+	tagrv_conn_hold(conn, chan);
 	ret = tagrv_conn_make_link(conn);
 	if (!ret)
 		ret = tagrv_conn_bind_link(conn, rec, false);
@@ -328,9 +230,9 @@ static void on_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		refuse_req(conn, chan, rec, ret);
 		return;
 	}
-	stop_dial(conn);
-	conn->deadline = now(conn) + conn->host->timeout;
-	set_timer(conn);
+	tagrv_conn_stop_dial(conn);
+	conn->deadline = tagrv_conn_now(conn) + conn->host->timeout;
+	tagrv_conn_set_timer(conn);
 	send_rep(conn, chan);
 }
 
@@ -386,9 +288,9 @@ static void on_rej(struct tagrv_conn *conn, struct tagrv_chan *chan,
 {
 	if (rec->dst_epoch && rec->dst_epoch != conn->epoch)
 		return;
-	if (conn->state == TAGRV_CONN_READY || !is_held(conn, chan))
+	if (conn->state == TAGRV_CONN_READY || !tagrv_conn_holds(conn, chan))
 		return;
-	hang_up(conn, chan);
+	tagrv_conn_hang_up(conn, chan);
 	switch (rec->reason) {
 	case TAGRV_WIREUP_BUSY:
 		retry(conn, -FI_ETIMEDOUT);
@@ -422,9 +324,10 @@ static void on_close(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	    (!rec->dst_epoch || rec->dst_epoch == conn->epoch)) {
 		emit_gone(conn, 0);
 		reset(conn, NULL, false);
-	} else if (conn->state == TAGRV_CONN_WANTED && is_held(conn, chan)) {
+	} else if (conn->state == TAGRV_CONN_WANTED &&
+		   tagrv_conn_holds(conn, chan)) {
 		/* It closes, and may be replaced by another incarnation. */
-		hang_up(conn, chan);
+		tagrv_conn_hang_up(conn, chan);
 		retry(conn, -FI_ECONNREFUSED);
 	}
 }
@@ -456,10 +359,10 @@ void tagrv_conn_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
 void tagrv_conn_dialing(struct tagrv_conn *conn)
 {
 	assert(conn->dial == TAGRV_CONN_DIALING);
-	conn->step_end = now(conn) + ATTEMPT_MAX;
+	conn->step_end = tagrv_conn_now(conn) + ATTEMPT_MAX;
 	if (!conn->deadline)
-		conn->deadline = now(conn) + conn->host->timeout;
-	set_timer(conn);
+		conn->deadline = tagrv_conn_now(conn) + conn->host->timeout;
+	tagrv_conn_set_timer(conn);
 }
 
 void tagrv_conn_dialed(struct tagrv_conn *conn, struct tagrv_chan *chan)
@@ -467,7 +370,7 @@ void tagrv_conn_dialed(struct tagrv_conn *conn, struct tagrv_chan *chan)
 	int ret;
 
 	assert(conn->dial == TAGRV_CONN_DIALING && chan->dialed);
-	hold_chan(conn, chan);
+	tagrv_conn_hold(conn, chan);
 	conn->dial = TAGRV_CONN_ASKED;
 	ret = tagrv_conn_make_link(conn);
 	if (ret)
@@ -489,10 +392,10 @@ void tagrv_conn_dial_failed(struct tagrv_conn *conn, int status)
 
 void tagrv_conn_closed(struct tagrv_conn *conn, struct tagrv_chan *chan)
 {
-	bool held = is_held(conn, chan);
+	bool held = tagrv_conn_holds(conn, chan);
 
-	forget_chan(conn, chan);
-	if (!held || has_chan(conn))
+	tagrv_conn_forget(conn, chan);
+	if (!held || tagrv_conn_has_chan(conn))
 		return;
 	switch (conn->state) {
 	case TAGRV_CONN_READY:
@@ -512,21 +415,21 @@ void tagrv_conn_closed(struct tagrv_conn *conn, struct tagrv_chan *chan)
 
 void tagrv_conn_timer(struct tagrv_conn *conn)
 {
-	struct tagrv_chan *chan = conn->chan[DIALED];
+	struct tagrv_chan *chan = conn->chan[TAGRV_CONN_DIALED];
 
-	if (conn->deadline && now(conn) >= conn->deadline) {
+	if (conn->deadline && tagrv_conn_now(conn) >= conn->deadline) {
 		give_up(conn, conn->why ? conn->why : -FI_ETIMEDOUT);
 	} else if (conn->dial == TAGRV_CONN_PAUSE &&
-		   now(conn) >= conn->step_end) {
-		start_dial(conn);
+		   tagrv_conn_now(conn) >= conn->step_end) {
+		tagrv_conn_start_dial(conn);
 	} else if (conn->dial != TAGRV_CONN_OFF && conn->step_end &&
-		   now(conn) >= conn->step_end) {
-		stop_dial(conn);
+		   tagrv_conn_now(conn) >= conn->step_end) {
+		tagrv_conn_stop_dial(conn);
 		if (chan)
-			hang_up(conn, chan);
+			tagrv_conn_hang_up(conn, chan);
 		retry(conn, -FI_ETIMEDOUT);
 	} else {
-		set_timer(conn);
+		tagrv_conn_set_timer(conn);
 	}
 }
 
@@ -546,7 +449,7 @@ void tagrv_conn_want(struct tagrv_conn *conn)
 	if (!conn->host->xport)
 		fail(conn, -FI_EHOSTUNREACH);
 	else
-		start_dial(conn);
+		tagrv_conn_start_dial(conn);
 }
 
 void tagrv_conn_drop(struct tagrv_conn *conn, uint32_t epoch)
@@ -565,12 +468,12 @@ void tagrv_conn_unkeep(struct tagrv_conn *conn)
 	if (conn->state != TAGRV_CONN_READY)
 		return;
 	conn->unkept = true;
-	for (int i = ACCEPTED; i <= DIALED; i++) {
+	for (int i = TAGRV_CONN_ACCEPTED; i <= TAGRV_CONN_DIALED; i++) {
 		struct tagrv_chan *chan = conn->chan[i];
 
 		if (!chan)
 			continue;
 		tagrv_conn_say(conn, chan, TAGRV_WIREUP_CLOSE, TAGRV_WIREUP_UNKEPT);
-		hang_up(conn, chan);
+		tagrv_conn_hang_up(conn, chan);
 	}
 }
