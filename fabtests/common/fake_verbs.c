@@ -260,7 +260,8 @@ static int query_port(struct ibv_context *ctx, uint8_t port,
 		.gid_tbl_len = 16, .pkey_tbl_len = 2,
 		.max_msg_sz = fake.config.max_msg,
 		.active_speed = 32, .active_width = 2,
-		.lid = fake.config.infiniband ?
+		.flags = fake.config.grh_required ? IBV_QPF_GRH_REQUIRED : 0,
+		.lid = fake.config.infiniband && !fake.config.grh_required ?
 		       (uint16_t) (100 + dev * 10 + port) : 0,
 		.link_layer = fake.config.infiniband ?
 			      IBV_LINK_LAYER_INFINIBAND :
@@ -1041,10 +1042,10 @@ static bool reaches(const struct fake_qp *from, const struct fake_qp *to)
 	if (to->attr.dest_qp_num != from->base.qp_num ||
 	    to->attr.rq_psn != from->attr.sq_psn)
 		return false;
-	if (fake.config.infiniband)
+	if (fake.config.infiniband && !fake.config.grh_required)
 		return from->attr.ah_attr.dlid ==
 		       100 + to->dev * 10 + to->attr.port_num;
-	gid = make_gid(to->dev, to->attr.port_num, 1);
+	gid = make_gid(to->dev, to->attr.port_num, !fake.config.infiniband);
 	return from->attr.ah_attr.is_global &&
 	       !memcmp(&gid, &from->attr.ah_attr.grh.dgid, sizeof(gid));
 }

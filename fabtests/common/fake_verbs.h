@@ -30,6 +30,7 @@ struct fake_verbs_config {
 	int	rd_atom;
 	uint32_t max_msg;
 	bool	infiniband;	/* LIDs and one IB GID instead of RoCE */
+	bool	grh_required;	/* and with infiniband: no LIDs either */
 	bool	no_resize;	/* of completion queues */
 	bool	no_write;	/* queue pairs refuse remote writes */
 	enum ibv_port_state port_state;

@@ -104,14 +104,18 @@ Test(verbs_blob, values_out_of_range_are_refused, .timeout = 5)
 	REFUSED(gid, (union ibv_gid) { .raw = { 0 } });
 }
 
-Test(verbs_blob, infiniband_needs_a_unicast_lid, .timeout = 5)
+Test(verbs_blob, infiniband_needs_a_unicast_lid_or_a_gid, .timeout = 5)
 {
 	struct verbs_blob blob = sample();
 
 	blob.net = VERBS_NET_IB;
 	cr_assert_eq(repack(&blob), 0);
 	blob.lid = 0;
+	cr_assert_eq(repack(&blob), 0, "the gid will do");
+	blob.gid = (union ibv_gid) { .raw = { 0 } };
 	cr_assert_eq(repack(&blob), -FI_EINVAL);
+	blob = sample();
+	blob.net = VERBS_NET_IB;
 	blob.lid = 0xc000;
 	cr_assert_eq(repack(&blob), -FI_EINVAL);
 }

@@ -93,6 +93,19 @@ Test(verbs_link, other_networks_are_refused)
 	pair_close(&pair);
 }
 
+/* Ports of some networks are told apart by their GIDs, in one subnet, too. */
+Test(verbs_link, infiniband_may_require_gids)
+{
+	config.infiniband = true;
+	config.grh_required = true;
+	open_pair();
+	pair_connect(&pair);
+	pair_send(&pair, pair.a, 1, 8, NULL);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1);
+	cr_assert_eq(pair.a->errors, 0);
+	pair_close(&pair);
+}
+
 Test(verbs_link, binds_once_only)
 {
 	char blob[TAGRV_BLOB_MAX];

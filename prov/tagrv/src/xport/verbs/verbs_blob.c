@@ -53,14 +53,15 @@ size_t tagrv_verbs_blob_pack(const struct verbs_blob *blob, void *to)
 	return sizeof(wire);
 }
 
-/* Can the port be reached by what the blob says? */
+/* Can the port be reached by what the blob says? Some have no LID. */
 static bool addressable(const struct verbs_blob *blob)
 {
 	static const union ibv_gid none;
+	bool has_gid = memcmp(&blob->gid, &none, sizeof(none)) != 0;
 
 	if (blob->net != VERBS_NET_IB)
-		return memcmp(&blob->gid, &none, sizeof(none)) != 0;
-	return blob->lid && blob->lid <= MAX_UNICAST_LID;
+		return has_gid;
+	return blob->lid ? blob->lid <= MAX_UNICAST_LID : has_gid;
 }
 
 int tagrv_verbs_blob_unpack(struct verbs_blob *blob, const void *from,

@@ -85,6 +85,15 @@ static uint32_t flow_label(uint32_t a, uint32_t b)
 	return (uint32_t) v & 0xfffff;
 }
 
+/* Within one InfiniBand subnet, except where ports are told apart by GID. */
+static bool lid_is_enough(const struct verbs_port *port,
+			  const struct verbs_blob *peer)
+{
+	return peer->lid && !(port->attr.flags & IBV_QPF_GRH_REQUIRED) &&
+	       port->gid.global.subnet_prefix ==
+	       peer->gid.global.subnet_prefix;
+}
+
 static void fill_address(const struct verbs_link *link,
 			 const struct verbs_blob *peer, struct ibv_ah_attr *ah)
 {
@@ -97,9 +106,7 @@ static void fill_address(const struct verbs_link *link,
 		.sl = (uint8_t) xp->params.service_level,
 		.port_num = xp->dev->port_num,
 	};
-	/* Within one InfiniBand subnet the LID is enough. */
-	if (port->net == VERBS_NET_IB && port->gid.global.subnet_prefix ==
-	    peer->gid.global.subnet_prefix)
+	if (port->net == VERBS_NET_IB && lid_is_enough(port, peer))
 		return;
 	ah->is_global = 1;
 	ah->grh = (struct ibv_global_route) {
