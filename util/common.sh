@@ -104,6 +104,8 @@ configure_in()
 {
 	local dir=$1
 	shift
+	# Then 'configure' refuses every other place.
+	[ ! -e "$top/config.status" ] || die 'the tree itself is configured: run make distclean there first'
 	mkdir -p "$dir"
 	[ -f "$dir/Makefile" ] && [ "$(cat "$dir/.configured" 2>/dev/null)" = "$*" ] && return
 	(cd "$dir" && "$top/configure" "$@") || return 1
