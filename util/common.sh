@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # shellcheck shell=bash
 #
-# What util/check and util/demo share: packages and incremental builds. Sourced;
-# the caller sets 'tool' (its name), 'top' (the tree) and 'install' (0 or 1).
+# What util/check, util/demo and compare-verbs share: devices, packages and
+# incremental builds. Sourced; the caller sets 'tool' (its name), 'top' (the tree)
+# and, for packages, 'install' (0 or 1).
 
 die()
 {
@@ -13,6 +14,20 @@ die()
 have()
 {
 	command -v "$1" >/dev/null 2>&1
+}
+
+# RDMA devices that tagrv can use: InfiniBand or RoCE (iWARP and EFA have another node type) with an active port.
+active_devices()
+{
+	local device port
+	for device in /sys/class/infiniband/*; do
+		grep -qs '^1:' "$device/node_type" || continue
+		for port in "$device"/ports/*; do
+			grep -qs ': ACTIVE$' "$port/state" && grep -qsE '^(InfiniBand|Ethernet)$' "$port/link_layer" || continue
+			echo "${device##*/}"
+			break
+		done
+	done
 }
 
 # --- packages -----------------------------------------------------------------
