@@ -74,6 +74,7 @@ Test(wireup_sock, ends_are_seen_although_a_forked_process_has_copies,
 	child = fork();
 	if (!child) {
 		close(raw.fd);
+		alarm(PATIENCE / 1000 + 5);	/* should we fail */
 		pause();
 		_exit(0);
 	}
