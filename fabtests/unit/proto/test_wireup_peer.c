@@ -403,7 +403,7 @@ Test(wireup_peer, nobody_resumes_what_belongs_to_another, .timeout = 60)
 
 	open_ep(&a, wireup, 10);
 	raw_connect(&good, &a, 1, 1);
-	raw_open(&bad, &a, 2);
+	raw_open(&bad, &a, 1);
 	bad.mine.dst_epoch = a.up.epoch;
 	cr_assert_eq(refusal(&bad), TAGRV_WIREUP_STALE, "it does not name us");
 	raw_open(&bad, &a, 2);
