@@ -266,6 +266,31 @@ Test(info_addr, iface_says_which_family)
 	cr_expect_str_eq(default_source(NULL), "[::1]:0");
 }
 
+static int ask_for_nowhere(const struct fi_info *hints)
+{
+	struct fi_info *info = NULL;
+
+	return tagrv_getinfo(API_VERSION, "300.1.2.3", "5000", FI_NUMERICHOST,
+			     hints, &info);
+}
+
+/* It may be a name for another provider. */
+Test(info_addr, an_unknown_node_is_told_to_who_wants_us)
+{
+	struct fi_info *hints = api_hints();
+	const char *log;
+
+	api_log_start("warn");		/* with FI_PROVIDER=tcp */
+	cr_expect_eq(ask_for_nowhere(hints), -FI_ENODATA);
+	cr_expect_eq(api_log_lines(&log), 0, "%s", log);
+	hints->fabric_attr->prov_name = strdup("tagrv");
+	cr_expect_eq(ask_for_nowhere(hints), -FI_ENODATA);
+	cr_expect_eq(api_log_lines(&log), 1, "%s", log);
+	cr_expect_not_null(strstr(log, "node 300.1.2.3, service 5000"), "%s",
+			   log);
+	fi_freeinfo(hints);
+}
+
 Test(info_addr, a_wrong_iface_is_told_once)
 {
 	const char *log;
