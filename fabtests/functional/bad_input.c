@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Mistakes that users make, and strangers at the port: one per call of the program, which prints the
+ * answer. fabtests/scripts/bad-input compares it, and what was logged, with what is documented.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	GARBAGE = 65536,
+	WAIT_S = 30,
+	RECORD = 96,		/* bytes of a record without links */
+	RECORD_LENGTH = 8,	/* offsets in it: docs/wire_protocol.md, 2.1 */
+	RECORD_TYPE = 10,
+	RECORD_REASON = 11,
+	RECORD_VERSION_MIN = 12,
+	RECORD_VERSION_MAX = 14,
+	REQ = 1,
+	REJ = 4,
+	REASON_VERSION = 1,
+};
+
+struct end {
+	struct fid_ep *ep;
+	struct fid_av *av;
+	struct fid_cq *cq;
+	struct sockaddr_in name;
+	fi_addr_t peer;
+};
+
+static struct fi_info *info;
+static struct fid_fabric *fabric;
+static struct fid_domain *domain;
+static struct end a, b;
+
+/* What the case is about works, or the answer is of no use. */
+static void must(ssize_t ret, const char *what)
+{
+	if (ret >= 0)
+		return;
+	printf("%s: %s\n", what, fi_strerror((int)-ret));
+	exit(EXIT_FAILURE);
+}
+
+static int get_info(const char *node, const char *service, uint64_t flags)
+{
+	struct fi_info *hints = fi_allocinfo();
+	int ret;
+
+	must(hints ? 0 : -FI_ENOMEM, "fi_allocinfo");
+	hints->caps = FI_MSG | FI_TAGGED | FI_DIRECTED_RECV;
+	hints->ep_attr->type = FI_EP_RDM;
+	hints->addr_format = FI_SOCKADDR_IN;
+	hints->domain_attr->threading = FI_THREAD_SAFE;
+	hints->fabric_attr->prov_name = strdup("tagrv");
+	ret = fi_getinfo(FI_VERSION(1, 17), node, service, flags, hints, &info);
+	fi_freeinfo(hints);
+	return ret;
+}
+
+static void open_domain(void)
+{
+	must(get_info(NULL, NULL, 0), "fi_getinfo");
+	must(fi_fabric(info->fabric_attr, &fabric, NULL), "fi_fabric");
+	must(fi_domain(fabric, info, &domain, NULL), "fi_domain");
+}
+
+static int open_end(struct end *end)
+{
+	struct fi_cq_attr cq = { .format = FI_CQ_FORMAT_TAGGED };
+	struct fi_av_attr av = { .type = FI_AV_TABLE };
+	int ret;
+
+	must(fi_av_open(domain, &av, &end->av, NULL), "fi_av_open");
+	must(fi_cq_open(domain, &cq, &end->cq, NULL), "fi_cq_open");
+	must(fi_endpoint(domain, info, &end->ep, NULL), "fi_endpoint");
+	must(fi_ep_bind(end->ep, &end->av->fid, 0), "fi_ep_bind");
+	must(fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind");
+	ret = fi_enable(end->ep);
+	if (!ret) {
+		size_t len = sizeof(end->name);
+
+		must(fi_getname(&end->ep->fid, &end->name, &len), "fi_getname");
+	}
+	return ret;
+}
+
+static void insert(struct end *end, const struct end *peer)
+{
+	if (fi_av_insert(end->av, &peer->name, 1, &end->peer, 0, NULL) != 1)
+		must(-FI_EINVAL, "fi_av_insert");
+}
+
+static void close_end(struct end *end)
+{
+	if (!end->ep)
+		return;
+	must(fi_close(&end->ep->fid), "fi_close of the endpoint");
+	must(fi_close(&end->cq->fid), "fi_close of the queue");
+	must(fi_close(&end->av->fid), "fi_close of the address vector");
+}
+
+static void close_all(void)
+{
+	close_end(&a);
+	close_end(&b);
+	if (domain)
+		must(fi_close(&domain->fid), "fi_close of the domain");
+	if (fabric)
+		must(fi_close(&fabric->fid), "fi_close of the fabric");
+	fi_freeinfo(info);
+}
+
+/* a alone, which knows itself: an address vector with one entry. */
+static void open_a(void)
+{
+	open_domain();
+	must(open_end(&a), "fi_enable");
+	insert(&a, &a);
+}
+
+/* ---- wrong arguments ---- */
+
+static int device(void)
+{
+	return get_info(NULL, NULL, 0);
+}
+
+static int node(void)
+{
+	return get_info("no.such.host.invalid", "5000", 0);
+}
+
+static int port(void)
+{
+	char service[8];
+
+	open_a();
+	fi_freeinfo(info);
+	snprintf(service, sizeof(service), "%u", ntohs(a.name.sin_port));
+	must(get_info(inet_ntoa(a.name.sin_addr), service, FI_SOURCE), "fi_getinfo");
+	return open_end(&b);
+}
+
+static int too_long(void)
+{
+	static char byte;
+
+	open_a();
+	return (int)fi_send(a.ep, &byte, info->ep_attr->max_msg_size + 1, NULL, a.peer, NULL);
+}
+
+static int segments(void)
+{
+	static struct iovec iov[64];
+
+	open_a();
+	return (int)fi_sendv(a.ep, iov, NULL, info->tx_attr->iov_limit + 1, a.peer, NULL);
+}
+
+static int removed(void)
+{
+	static char byte;
+
+	open_a();
+	must(fi_av_remove(a.av, &a.peer, 1, 0), "fi_av_remove");
+	return (int)fi_trecv(a.ep, &byte, 1, NULL, a.peer, 0, 0, NULL);
+}
+
+static int memlock(void)
+{
+	open_domain();
+	return open_end(&a);
+}
+
+/* ---- strangers ---- */
+
+static void one_done(struct end *end)
+{
+	struct fi_cq_tagged_entry entry;
+	time_t give_up = time(NULL) + WAIT_S;
+	ssize_t ret;
+
+	do {
+		/* Whoever waits moves both ends: they share the domain. */
+		ret = fi_cq_read(end->cq, &entry, 1);
+	} while (ret == -FI_EAGAIN && time(NULL) < give_up);
+	must(ret, "a message that should arrive");
+}
+
+static void exchange(void)
+{
+	struct end *to = b.ep ? &b : &a;
+	char out = 'x', in = 0;
+
+	must(fi_trecv(to->ep, &in, 1, NULL, FI_ADDR_UNSPEC, 7, 0, NULL), "fi_trecv");
+	must(fi_tsend(a.ep, &out, 1, NULL, a.peer, 7, NULL), "fi_tsend");
+	one_done(to);
+	one_done(&a);
+	must(in == out ? 0 : -FI_EIO, "the message's contents");
+}
+
+/* Two ends, unless the device reaches only itself. */
+static void open_ends(void)
+{
+	open_a();
+	if (strcmp(info->domain_attr->name, "loop") != 0) {
+		must(open_end(&b), "fi_enable");
+		insert(&a, &b);
+		insert(&b, &a);
+	}
+	exchange();
+}
+
+static int stranger(void)
+{
+	struct timeval limit = { .tv_sec = WAIT_S };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || connect(fd, (struct sockaddr *)&a.name, sizeof(a.name)))
+		must(-errno, "the stranger's connection");
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	return fd;
+}
+
+/* The connection may be closed before all of it is sent. */
+static int garbage(void)
+{
+	static unsigned char bytes[GARBAGE];
+	int fd, ret;
+
+	open_ends();
+	srandom(1);
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (unsigned char)random();
+	fd = stranger();
+	for (size_t sent = 0; sent < sizeof(bytes);) {
+		ssize_t n = send(fd, bytes + sent, sizeof(bytes) - sent, MSG_NOSIGNAL);
+
+		if (n <= 0)
+			break;
+		sent += (size_t)n;
+	}
+	errno = 0;
+	ret = recv(fd, bytes, 1, 0) <= 0 && errno != EAGAIN ? -FI_ECONNRESET : 0;
+	close(fd);
+	exchange();
+	return ret;
+}
+
+static int future_version(void)
+{
+	unsigned char rec[RECORD] = "tagrvwir";
+	ssize_t got;
+	int fd;
+
+	open_ends();
+	rec[RECORD_LENGTH + 1] = RECORD;
+	rec[RECORD_TYPE] = REQ;
+	rec[RECORD_VERSION_MIN + 1] = 200;
+	rec[RECORD_VERSION_MAX + 1] = 201;
+	fd = stranger();
+	must(send(fd, rec, sizeof(rec), MSG_NOSIGNAL) == sizeof(rec) ? 0 : -FI_EIO, "send");
+	memset(rec, 0, sizeof(rec));
+	got = recv(fd, rec, sizeof(rec), MSG_WAITALL);
+	close(fd);
+	exchange();
+	return got > RECORD_REASON && rec[RECORD_TYPE] == REJ &&
+	       rec[RECORD_REASON] == REASON_VERSION ? -FI_ENOPROTOOPT : 0;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(void);
+} cases[] = {
+	{ "device", device },
+	{ "node", node },
+	{ "port", port },
+	{ "too-long", too_long },
+	{ "segments", segments },
+	{ "removed", removed },
+	{ "memlock", memlock },
+	{ "garbage", garbage },
+	{ "future-version", future_version },
+};
+
+int main(int argc, char **argv)
+{
+	for (size_t i = 0; argc == 2 && i < sizeof(cases) / sizeof(cases[0]); i++) {
+		if (strcmp(argv[1], cases[i].name) != 0)
+			continue;
+		printf("%s\n", fi_strerror(-cases[i].run()));
+		close_all();
+		return EXIT_SUCCESS;
+	}
+	fprintf(stderr, "usage: bad_input CASE; see fabtests/scripts/bad-input\n");
+	return 2;
+}
