@@ -56,6 +56,38 @@ Test(loop, queue_is_bounded)
 	PAIR_UNTIL(&pair, pair.a->packet_cnt == sent);
 }
 
+/* Each link has the depth that the attributes promise. */
+Test(loop, gets_are_counted_per_link)
+{
+	static char from[64], to[64];
+	struct tagrv_mem *src, *dst;
+	struct tagrv_link *links[2] = { pair.a->link }, *same;
+	char key[TAGRV_KEY_MAX];
+	struct op op;
+	size_t len;
+
+	op_init(&op);
+	pair_link(&pair, &links[1], &same);
+	cr_assert_eq(ops->link_attach(links[1], NULL), 0);
+	cr_assert_eq(ops->mem_reg(pair.a->dev, from, 64, true, &src), 0);
+	cr_assert_eq(ops->mem_reg(pair.a->dev, to, 64, false, &dst), 0);
+	len = ops->mem_key(src, key);
+	for (int i = 0; i < 2; i++) {
+		for (size_t n = 0; n < pair.a->xport->attr.get_depth; n++)
+			cr_assert_eq(ops->get(links[i], to, dst,
+					      (uintptr_t) from, key, len, 8,
+					      &op.done), 0);
+		cr_assert_eq(ops->get(links[i], to, dst, (uintptr_t) from, key,
+				      len, 8, &op.done), -FI_EAGAIN);
+	}
+	PAIR_UNTIL(&pair, op.calls == 2 * pair.a->xport->attr.get_depth);
+	cr_assert_eq(op.status, 0);
+	ops->link_close(links[1]);
+	PAIR_UNTIL(&pair, pair.a->closed == 1);
+	ops->mem_dereg(src);
+	ops->mem_dereg(dst);
+}
+
 Test(loop, large_packets_have_fewer_slots)
 {
 	struct tagrv_params params = pair_params();

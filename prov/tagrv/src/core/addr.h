@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Endpoint addresses: FI_SOCKADDR_IN and FI_SOCKADDR_IN6, compared and hashed
- * by family, port and address only.
+ * by family, port and address, and by the scope of a link-local one.
  */
 #ifndef TAGRV_CORE_ADDR_H
 #define TAGRV_CORE_ADDR_H

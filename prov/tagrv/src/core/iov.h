@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Total length, copy and cursor over arrays of struct iovec.
+ * Arrays of struct iovec: total length, copies into and out of them.
  */
 #ifndef TAGRV_CORE_IOV_H
 #define TAGRV_CORE_IOV_H

@@ -2,8 +2,8 @@
 /*
  * Log lines bound to the provider object.
  *
- * warn: the user must act; info: once per object; dbg: per event, never on the
- * data path. Lower case, no '=', one line per cause, where it is understood.
+ * warn: the user must act; info: once per object; trace: per event, never on
+ * the data path. Lower case, no '=', one line per cause, where it is understood.
  */
 #ifndef TAGRV_CORE_LOG_H
 #define TAGRV_CORE_LOG_H

@@ -55,10 +55,11 @@ enum tagrv_xport_caps {
 /* What a transport can do; constant from xport_open on. */
 struct tagrv_xport_attr {
 	uint32_t caps;		/* enum tagrv_xport_caps */
-	size_t	max_inline;	/* bytes a send takes without a copy buffer */
+	size_t	max_inline;	/* bytes of a send in few pieces that needs no
+				   copy buffer: no promise, a size to prefer */
 	size_t	max_packet;	/* bytes of one send, all iovecs together */
 	size_t	get_max;	/* bytes of one get, over any link */
-	size_t	get_depth;	/* gets in flight per link */
+	size_t	get_depth;	/* gets in flight per link, at most */
 	double	latency;	/* s, one way */
 	double	bandwidth;	/* bytes/s */
 	double	overhead;	/* s per message */
@@ -68,7 +69,8 @@ struct tagrv_xport_attr {
 
 /*
  * Caller-owned record of an operation in flight. fn runs exactly once, in
- * progress or link_close, never inside the call that took the record. status
+ * progress or reap, never inside link_close or the call that took the record;
+ * what a close cuts off ends in the progress that follows it. status
  * is 0 or -FI_E*: for a send, 0 means that the peer's device has it (TRANSMIT
  * level); for a get, that the data is in the local buffer. One record may be
  * given to several operations: fn then runs once for each.
@@ -207,12 +209,17 @@ struct tagrv_xport_ops {
 
 	/*
 	 * Sends one packet gathered from iov (bytes <= max_packet). The
-	 * buffers are free on return. done may be NULL. 0, -FI_EAGAIN, or
-	 * -FI_ENOTCONN when the link has failed.
+	 * buffers are free on return. done may be NULL. 0, -FI_EAGAIN,
+	 * -FI_EMSGSIZE when the packet is longer than the attributes or the
+	 * peer's buffers allow, -FI_ENOTCONN when the link has failed.
 	 */
 	int (*send)(struct tagrv_link *link, const struct iovec *iov,
 		    size_t cnt, unsigned flags, struct tagrv_done *done);
-	/* Reads len bytes at remote address raddr into addr (within mem). */
+	/*
+	 * Reads len bytes (at most link->get_max) at remote address raddr into
+	 * addr. As send, and -FI_EINVAL: key or length make no sense, or addr
+	 * is not within mem.
+	 */
 	int (*get)(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
 		   uint64_t raddr, const void *key, size_t key_len, size_t len,
 		   struct tagrv_done *done);

@@ -62,6 +62,7 @@ struct loop_link {
 	struct tagrv_list node;		/* in xport->closing */
 	uint64_t id;
 	unsigned queued;		/* slots and gets that name this link */
+	unsigned gets;			/* the gets among them */
 	bool	bound;
 	bool	closing;
 };
@@ -428,7 +429,8 @@ static int get(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
 	    (uintptr_t) addr < (uintptr_t) mem->addr || offset > mem->len ||
 	    len > mem->len - offset)
 		return -FI_EINVAL;
-	if (xp->get_tail - xp->get_head >= xp->base.attr.get_depth) {
+	if (l->gets >= xp->base.attr.get_depth ||
+	    xp->get_tail - xp->get_head >= GET_SLOTS) {
 		xp->starved = true;
 		return -FI_EAGAIN;
 	}
@@ -438,6 +440,7 @@ static int get(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
 	};
 	memcpy(&g->key, key, sizeof(g->key));
 	l->queued++;
+	l->gets++;
 	xp->get_tail++;
 	return 0;
 }
@@ -528,6 +531,7 @@ static unsigned copy_gets(struct loop_xport *xp)
 		if (ret > 0)
 			break;
 		g->link->queued--;
+		g->link->gets--;
 		xp->get_head++;
 		if (done)
 			done->fn(done, ret);
