@@ -189,32 +189,3 @@ Test(pool, invented_handles_find_nothing, .timeout = 10)
 	cr_expect_null(tagrv_pool_find(&pool, handle - index + 1000000));
 	tagrv_pool_fini(&pool);
 }
-
-static void count_and_put(void *obj, void *arg)
-{
-	struct tagrv_pool *pool = arg;
-
-	cr_assert_eq(((struct thing *) obj)->value % 3, 1);
-	tagrv_pool_put(pool, obj);
-}
-
-Test(pool, walk_sees_what_is_in_use_and_may_put_it, .timeout = 10)
-{
-	static struct thing *things[CNT];
-	struct tagrv_pool pool = pool_of(CNT);
-
-	for (uint32_t i = 0; i < CNT; i++) {
-		things[i] = get(&pool);
-		things[i]->value = i;
-	}
-	for (uint32_t i = 0; i < CNT; i++)
-		if (i % 3 != 1)
-			tagrv_pool_put(&pool, things[i]);
-	cr_assert_eq(pool.used, (CNT + 1) / 3);
-	tagrv_pool_walk(&pool, count_and_put, &pool);
-	cr_expect_eq(pool.used, 0);
-	for (uint32_t i = 0; i < CNT; i++)
-		get(&pool);
-	cr_expect_null(tagrv_pool_get(&pool));
-	tagrv_pool_fini(&pool);
-}

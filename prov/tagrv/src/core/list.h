@@ -44,12 +44,6 @@ static inline void tagrv_list_insert_after(struct tagrv_list *pos,
 	pos->next = node;
 }
 
-static inline void tagrv_list_push_head(struct tagrv_list *head,
-					struct tagrv_list *node)
-{
-	tagrv_list_insert_after(head, node);
-}
-
 static inline void tagrv_list_push_tail(struct tagrv_list *head,
 					struct tagrv_list *node)
 {

@@ -134,16 +134,3 @@ void *tagrv_pool_find(const struct tagrv_pool *pool, uint32_t handle)
 	node = node_at(pool, index);
 	return node->handle == handle && node->next_free == USED ? node : NULL;
 }
-
-void tagrv_pool_walk(struct tagrv_pool *pool, void (*fn)(void *obj, void *arg),
-		     void *arg)
-{
-	size_t total = TAGRV_MIN(pool->chunk_cnt * pool->chunk_objs, pool->max);
-
-	for (size_t i = 0; i < total; i++) {
-		struct tagrv_pool_node *node = node_at(pool, (uint32_t) i);
-
-		if (node->next_free == USED)
-			fn(node, arg);
-	}
-}

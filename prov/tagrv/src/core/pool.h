@@ -61,8 +61,4 @@ void tagrv_pool_put(struct tagrv_pool *pool, void *obj);
 /* The living object behind a handle, NULL for any other value. */
 void *tagrv_pool_find(const struct tagrv_pool *pool, uint32_t handle);
 
-/* Calls fn for every object in use; fn may put the object it is given. */
-void tagrv_pool_walk(struct tagrv_pool *pool, void (*fn)(void *obj, void *arg),
-		     void *arg);
-
 #endif

@@ -13,12 +13,6 @@
 int tagrv_stub_dev_event_fd(struct tagrv_device *dev);
 void tagrv_stub_dev_event(struct tagrv_device *dev);
 
-/* No remote reads: -FI_ENOSYS, and the key of any memory is empty. */
-size_t tagrv_stub_mem_key(const struct tagrv_mem *mem, void *key);
-int tagrv_stub_get(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
-		   uint64_t raddr, const void *key, size_t key_len, size_t len,
-		   struct tagrv_done *done);
-
 /* Sends confirm themselves without being asked. */
 void tagrv_stub_flush(struct tagrv_xport *xport);
 

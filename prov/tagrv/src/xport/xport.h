@@ -82,8 +82,6 @@ struct tagrv_done {
 enum tagrv_send_flags {
 	/* May use the slots kept back for control packets (FIN and the like). */
 	TAGRV_SEND_CTRL	= 1 << 0,
-	/* Another send follows at once: the doorbell may wait for it. */
-	TAGRV_SEND_MORE	= 1 << 1,
 };
 
 /* A registered piece of memory. Back ends embed it. */

@@ -11,10 +11,10 @@
  * receive buffer that holds half a message would be lost. It is never used
  * again after ERR, because not all devices can.
  *
- * retry_cnt 7 means for ever on some devices, so 6 is the most. rnr_retry 7
- * does so everywhere and is meant: a peer without buffers is slow, not dead.
- * The RNR timer (0.64 ms) stays far below the ack time-out, or waiting for
- * buffers would use up the retries.
+ * retry_cnt 7 means for ever on some devices, so 6 is the most that the
+ * parameter admits. rnr_retry 7 does so everywhere and is meant: a peer without
+ * buffers is slow, not dead. The RNR timer (0.64 ms) stays far below the ack
+ * time-out, or waiting for buffers would use up the retries.
  */
 #include <errno.h>
 #include <rdma/fi_errno.h>
@@ -25,7 +25,6 @@
 
 #define MIN_RNR_TIMER	12
 #define RNR_RETRY	7
-#define MAX_RETRY	6
 #define HOP_LIMIT	64
 
 int tagrv_verbs_qp_create(struct verbs_xport *xp, void *context,
@@ -145,8 +144,7 @@ static int to_rts(struct verbs_link *link, const struct verbs_blob *peer)
 		.qp_state = IBV_QPS_RTS,
 		.sq_psn = link->psn,
 		.timeout = (uint8_t) xp->params.qp_timeout,
-		.retry_cnt = (uint8_t) TAGRV_MIN(xp->params.qp_retry,
-						 MAX_RETRY),
+		.retry_cnt = (uint8_t) xp->params.qp_retry,
 		.rnr_retry = RNR_RETRY,
 		.max_rd_atomic = TAGRV_MIN(xp->rd_out, peer->rd_in),
 	};
