@@ -64,3 +64,15 @@ Test(iov, scatter_stops_where_the_room_ends)
 	cr_expect_str_eq(text[2], "g###");
 	cr_expect_eq(tagrv_iov_scatter(NULL, 0, "1", 1), 0);
 }
+
+Test(iov, range_lies_within_another, .timeout = 5)
+{
+	cr_expect(tagrv_range_within(100, 10, 100, 10));
+	cr_expect(tagrv_range_within(110, 0, 100, 10), "empty, at the end");
+	cr_expect(!tagrv_range_within(99, 1, 100, 10));
+	cr_expect(!tagrv_range_within(109, 2, 100, 10));
+	cr_expect(!tagrv_range_within(111, 0, 100, 10));
+	cr_expect(!tagrv_range_within(105, UINT64_MAX - 100, 100, 10));
+	cr_expect(!tagrv_range_within(UINT64_MAX, 2, 100, 10));
+	cr_expect(tagrv_range_within(UINT64_MAX, 0, UINT64_MAX - 4, 4));
+}

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Arrays of struct iovec: total length, copies into and out of them.
+ * Arrays of struct iovec: total length, copies into and out of them; ranges.
  */
 #ifndef TAGRV_CORE_IOV_H
 #define TAGRV_CORE_IOV_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/uio.h>
 
@@ -17,6 +19,14 @@ static inline size_t tagrv_iov_len(const struct iovec *iov, size_t cnt)
 	for (size_t i = 0; i < cnt; i++)
 		len += iov[i].iov_len;
 	return len;
+}
+
+/* Does a range lie within memory of 'size' bytes at 'base'? Nothing wraps. */
+static inline bool tagrv_range_within(uint64_t addr, uint64_t len,
+				      uint64_t base, uint64_t size)
+{
+	return addr >= base && addr - base <= size &&
+	       len <= size - (addr - base);
 }
 
 /*

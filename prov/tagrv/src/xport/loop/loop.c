@@ -212,11 +212,11 @@ static bool key_covers(struct loop_device *loop, uint64_t key, uint64_t addr,
 	tagrv_list_for_each(&loop->keys[key % KEY_BUCKETS], pos) {
 		struct loop_mem *m =
 			tagrv_container_of(pos, struct loop_mem, node);
-		uint64_t start = (uintptr_t) m->base.addr;
 
 		if (m->key == key)
-			return addr >= start && len <= m->base.len &&
-			       addr - start <= m->base.len - len;
+			return tagrv_range_within(addr, len,
+						  (uintptr_t) m->base.addr,
+						  m->base.len);
 	}
 	return false;
 }
@@ -421,13 +421,12 @@ static int get(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
 	struct loop_xport *xp = to_xport(link->xport);
 	struct loop_link *l = to_link(link);
 	struct get *g = &xp->gets[xp->get_tail % GET_SLOTS];
-	uintptr_t offset = (uintptr_t) addr - (uintptr_t) mem->addr;
 
 	if (l->closing || !l->bound)
 		return -FI_ENOTCONN;
 	if (key_len != sizeof(g->key) || len > xp->base.attr.get_max ||
-	    (uintptr_t) addr < (uintptr_t) mem->addr || offset > mem->len ||
-	    len > mem->len - offset)
+	    !tagrv_range_within((uintptr_t) addr, len, (uintptr_t) mem->addr,
+				mem->len))
 		return -FI_EINVAL;
 	if (l->gets >= xp->base.attr.get_depth ||
 	    xp->get_tail - xp->get_head >= GET_SLOTS) {

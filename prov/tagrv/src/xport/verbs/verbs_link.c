@@ -25,18 +25,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
+#include "core/clock.h"
 #include "core/log.h"
 #include "xport/verbs/verbs_priv.h"
-
-uint64_t tagrv_verbs_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
-}
 
 /* ---- create: wireup thread ---- */
 
@@ -369,7 +361,7 @@ static void begin_close(struct verbs_link *link, bool quiet)
 	tagrv_verbs_strays_drop(link);
 	tagrv_verbs_qp_fail(link);
 	tagrv_verbs_drain(link);
-	link->closed_at = tagrv_verbs_now_ms();
+	link->closed_at = tagrv_clock_ms();
 	tagrv_list_push_tail(&xp->closing, &link->close_node);
 }
 
@@ -465,7 +457,7 @@ static void end_link(struct verbs_xport *xp, struct verbs_link *link)
 
 unsigned tagrv_verbs_links_finish(struct verbs_xport *xp)
 {
-	uint64_t now = tagrv_verbs_now_ms();
+	uint64_t now = tagrv_clock_ms();
 	struct tagrv_list *pos, *tmp;
 	unsigned ended = 0;
 

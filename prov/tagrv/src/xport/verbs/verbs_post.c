@@ -177,14 +177,6 @@ int tagrv_verbs_send(struct tagrv_link *base, const struct iovec *iov,
 	return ret;
 }
 
-static bool is_within(const struct tagrv_mem *mem, const void *addr, size_t len)
-{
-	uintptr_t offset = (uintptr_t) addr - (uintptr_t) mem->addr;
-
-	return (uintptr_t) addr >= (uintptr_t) mem->addr &&
-	       offset <= mem->len && len <= mem->len - offset;
-}
-
 int tagrv_verbs_get(struct tagrv_link *base, void *addr, struct tagrv_mem *mem,
 		    uint64_t raddr, const void *key, size_t key_len,
 		    size_t len, struct tagrv_done *done)
@@ -208,7 +200,9 @@ int tagrv_verbs_get(struct tagrv_link *base, void *addr, struct tagrv_mem *mem,
 	if (TAGRV_UNLIKELY(link->error || link->state != VERBS_LINK_OPEN))
 		return -FI_ENOTCONN;
 	if (key_len != sizeof(rkey) || len > base->get_max ||
-	    mem->dev != xp->base.dev || !is_within(mem, addr, len))
+	    mem->dev != xp->base.dev ||
+	    !tagrv_range_within((uintptr_t) addr, len, (uintptr_t) mem->addr,
+				mem->len))
 		return -FI_EINVAL;
 	if (link->gets >= link->max_gets || !has_room(xp, link, false))
 		return try_again(xp);

@@ -408,8 +408,6 @@ static inline void verbs_alarm_set(struct verbs_xport *xp, uint32_t bits)
 /* The same from another thread: wakes one that sleeps on the xport. */
 void tagrv_verbs_alarm_wake(struct verbs_xport *xp, uint32_t bits);
 
-uint64_t tagrv_verbs_now_ms(void);
-
 /* verbs_conn.c: queue pairs */
 int tagrv_verbs_qp_create(struct verbs_xport *xp, void *context,
 			  uint32_t max_inline, struct ibv_qp **qp,
