@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Messages of an endpoint to itself: the smallest complete transport. Read it
- * beside xport.h; everything a transport must do happens here in one file.
+ * beside xport.h; what a transport must do happens here, but for the device and
+ * its memory (loop_dev.c).
  *
  * A send copies its packet into a ring of fixed slots. Nothing is delivered
  * inside send, so a receiver never runs under its own sender:
@@ -22,40 +23,22 @@
  *
  * A link is bound to its own blob, and there may be several.
  */
-#include "xport/xport.h"
+#include "xport/loop/loop_priv.h"
 
 #include <pthread.h>
 #include <rdma/fi_errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/iov.h"
-#include "core/log.h"
 #include "xport/stubs.h"
 
-#define NAME		"loop"
 #define MAX_SLOTS	256u		/* packets queued */
 #define MAX_BYTES	(4u << 20)	/* bytes of all slots together */
 #define CTRL_SLOTS	16u		/* of them kept back for control */
 #define GET_SLOTS	64u		/* gets queued, all links together */
 #define GET_PIECE	(256u << 10)	/* bytes copied in one progress */
-#define KEY_BUCKETS	64u
 #define BLOB_LEN	16u
-
-/* Owns the keys of the memory registered with it. */
-struct loop_device {
-	struct tagrv_device base;
-	pthread_mutex_t mutex;		/* guards the rest */
-	struct tagrv_list keys[KEY_BUCKETS];
-	uint64_t next_key;
-};
-
-struct loop_mem {
-	struct tagrv_mem base;
-	struct tagrv_list node;		/* in a bucket; alone if not remote */
-	uint64_t key;			/* never reused */
-};
 
 struct loop_link {
 	struct tagrv_link base;
@@ -99,127 +82,6 @@ struct loop_xport {
 	bool	starved;		/* -FI_EAGAIN was given, room is due */
 	bool	reaping;		/* a done callback is running */
 };
-
-/* ---- device ---- */
-
-static int discover(const struct tagrv_params *params,
-		    struct tagrv_device_desc **descs, size_t *cnt, char *why,
-		    size_t why_len)
-{
-	struct tagrv_device_desc *desc = calloc(1, sizeof(*desc));
-
-	(void) params;
-	if (!desc) {
-		snprintf(why, why_len, "out of memory");
-		return -FI_ENOMEM;
-	}
-	snprintf(desc->name, sizeof(desc->name), NAME);
-	desc->usable = true;
-	desc->up = true;
-	desc->max_msg = SIZE_MAX >> 1;
-	desc->pci_domain = desc->pci_bus = -1;
-	desc->pci_dev = desc->pci_func = -1;
-	desc->numa_node = -1;
-	*descs = desc;
-	*cnt = 1;
-	return 0;
-}
-
-static int dev_open(const char *name, const struct tagrv_params *params,
-		    struct tagrv_device **dev)
-{
-	struct loop_device *loop;
-
-	(void) params;
-	if (strcmp(name, NAME))
-		return -FI_ENODEV;
-	loop = calloc(1, sizeof(*loop));
-	if (!loop)
-		return -FI_ENOMEM;
-	loop->base.ops = &tagrv_loop_ops;
-	loop->base.max_msg = SIZE_MAX >> 1;
-	snprintf(loop->base.name, sizeof(loop->base.name), NAME);
-	pthread_mutex_init(&loop->mutex, NULL);
-	for (size_t i = 0; i < KEY_BUCKETS; i++)
-		tagrv_list_init(&loop->keys[i]);
-	*dev = &loop->base;
-	return 0;
-}
-
-static void dev_close(struct tagrv_device *dev)
-{
-	struct loop_device *loop =
-		tagrv_container_of(dev, struct loop_device, base);
-
-	pthread_mutex_destroy(&loop->mutex);
-	free(loop);
-}
-
-/* ---- memory ---- */
-
-static int mem_reg(struct tagrv_device *dev, void *addr, size_t len,
-		   bool remote, struct tagrv_mem **mem)
-{
-	struct loop_device *loop =
-		tagrv_container_of(dev, struct loop_device, base);
-	struct loop_mem *m;
-
-	if (!len || (uintptr_t) addr > UINTPTR_MAX - len)
-		return -FI_EINVAL;
-	m = calloc(1, sizeof(*m));
-	if (!m)
-		return -FI_ENOMEM;
-	m->base = (struct tagrv_mem) { .dev = dev, .addr = addr, .len = len };
-	tagrv_list_init(&m->node);
-	if (remote) {
-		pthread_mutex_lock(&loop->mutex);
-		m->key = ++loop->next_key;
-		tagrv_list_push_tail(&loop->keys[m->key % KEY_BUCKETS],
-				     &m->node);
-		pthread_mutex_unlock(&loop->mutex);
-	}
-	*mem = &m->base;
-	return 0;
-}
-
-static void mem_dereg(struct tagrv_mem *mem)
-{
-	struct loop_mem *m = tagrv_container_of(mem, struct loop_mem, base);
-	struct loop_device *loop =
-		tagrv_container_of(mem->dev, struct loop_device, base);
-
-	pthread_mutex_lock(&loop->mutex);
-	tagrv_list_remove(&m->node);
-	pthread_mutex_unlock(&loop->mutex);
-	free(m);
-}
-
-static size_t mem_key(const struct tagrv_mem *mem, void *key)
-{
-	const struct loop_mem *m =
-		(const struct loop_mem *) mem;	/* first member */
-
-	memcpy(key, &m->key, sizeof(m->key));
-	return sizeof(m->key);
-}
-
-/* True if 'key' stands for memory that covers the range. Under the mutex. */
-static bool key_covers(struct loop_device *loop, uint64_t key, uint64_t addr,
-		       size_t len)
-{
-	struct tagrv_list *pos;
-
-	tagrv_list_for_each(&loop->keys[key % KEY_BUCKETS], pos) {
-		struct loop_mem *m =
-			tagrv_container_of(pos, struct loop_mem, node);
-
-		if (m->key == key)
-			return tagrv_range_within(addr, len,
-						  (uintptr_t) m->base.addr,
-						  m->base.len);
-	}
-	return false;
-}
 
 /* ---- endpoint ---- */
 
@@ -492,28 +354,20 @@ static unsigned deliver(struct loop_xport *xp)
 	return events;
 }
 
-/*
- * Copies one piece. 1: more to do; 0: complete; negative: failed. The mutex
- * is held meanwhile, so that mem_dereg in another thread waits for us.
- */
+/* Copies one piece. 1: more to do; 0: complete; negative: failed. */
 static int copy_piece(struct loop_xport *xp, struct get *g)
 {
-	struct loop_device *loop =
-		tagrv_container_of(xp->base.dev, struct loop_device, base);
 	size_t len = TAGRV_MIN(g->len - g->copied, (size_t) GET_PIECE);
-	int ret = -FI_EACCES;
+	int ret;
 
 	if (g->link->closing)
 		return -FI_ECANCELED;
-	pthread_mutex_lock(&loop->mutex);
-	if (key_covers(loop, g->key, g->raddr + g->copied, len)) {
-		memmove((char *) g->addr + g->copied,
-			(char *) (uintptr_t) g->raddr + g->copied, len);
-		g->copied += len;
-		ret = g->copied < g->len;
-	}
-	pthread_mutex_unlock(&loop->mutex);
-	return ret;
+	ret = tagrv_loop_copy(xp->base.dev, (char *) g->addr + g->copied,
+			      g->key, g->raddr + g->copied, len);
+	if (ret)
+		return ret;
+	g->copied += len;
+	return g->copied < g->len;
 }
 
 static unsigned copy_gets(struct loop_xport *xp)
@@ -571,16 +425,16 @@ static int arm(struct tagrv_xport *xport)
 }
 
 const struct tagrv_xport_ops tagrv_loop_ops = {
-	.name = NAME,
+	.name = TAGRV_LOOP_NAME,
 	.wire_id = 2,
-	.discover = discover,
-	.dev_open = dev_open,
-	.dev_close = dev_close,
+	.discover = tagrv_loop_discover,
+	.dev_open = tagrv_loop_dev_open,
+	.dev_close = tagrv_loop_dev_close,
 	.dev_event_fd = tagrv_stub_dev_event_fd,
 	.dev_event = tagrv_stub_dev_event,
-	.mem_reg = mem_reg,
-	.mem_dereg = mem_dereg,
-	.mem_key = mem_key,
+	.mem_reg = tagrv_loop_mem_reg,
+	.mem_dereg = tagrv_loop_mem_dereg,
+	.mem_key = tagrv_loop_mem_key,
 	.xport_open = xport_open,
 	.xport_close = xport_close,
 	.link_create = link_create,

@@ -451,6 +451,10 @@ void tagrv_verbs_retire(struct verbs_link *link, uint32_t end, int status);
 int tagrv_verbs_progress(struct tagrv_xport *xport);
 int tagrv_verbs_reap(struct tagrv_xport *xport);
 int tagrv_verbs_arm(struct tagrv_xport *xport);
+
+/* verbs_stray.c: packets before attach */
+void tagrv_verbs_stray_keep(struct verbs_link *link, const void *data,
+			    size_t len) TAGRV_COLD;
 /* Delivers packets kept for links attached since. */
 unsigned tagrv_verbs_strays_deliver(struct verbs_xport *xp);
 void tagrv_verbs_strays_drop(struct verbs_link *link);

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What the two files of the loop transport know of each other.
+ */
+#ifndef TAGRV_XPORT_LOOP_LOOP_PRIV_H
+#define TAGRV_XPORT_LOOP_LOOP_PRIV_H
+
+#include "xport/xport.h"
+
+#define TAGRV_LOOP_NAME	"loop"
+
+int tagrv_loop_discover(const struct tagrv_params *params,
+			struct tagrv_device_desc **descs, size_t *cnt,
+			char *why, size_t why_len);
+int tagrv_loop_dev_open(const char *name, const struct tagrv_params *params,
+			struct tagrv_device **dev);
+void tagrv_loop_dev_close(struct tagrv_device *dev);
+int tagrv_loop_mem_reg(struct tagrv_device *dev, void *addr, size_t len,
+		       bool remote, struct tagrv_mem **mem);
+void tagrv_loop_mem_dereg(struct tagrv_mem *mem);
+size_t tagrv_loop_mem_key(const struct tagrv_mem *mem, void *key);
+/* -FI_EACCES: the key stands for no memory that covers the source. */
+int tagrv_loop_copy(struct tagrv_device *dev, void *to, uint64_t key,
+		    uint64_t addr, size_t len);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Packets that come before their link is attached: a peer may send as soon as
+ * both sides are bound. They are copied and wait at the link, in order, and are
+ * delivered first once it is attached.
+ */
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "xport/verbs/verbs_priv.h"
+
+void tagrv_verbs_stray_keep(struct verbs_link *link, const void *data,
+			    size_t len)
+{
+	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+	struct verbs_stray *stray = NULL;
+
+	if (link->error)
+		return;
+	if (link->stray_cnt < VERBS_STRAY_LINK &&
+	    xp->stray_cnt < VERBS_STRAY_MAX)
+		stray = malloc(sizeof(*stray) + len);
+	if (!stray) {
+		/* A packet is missing now: the link is of no use. */
+		xp->stray_lost++;
+		tagrv_verbs_link_fail(link, -FI_ENOBUFS, true);
+		return;
+	}
+	stray->len = len;
+	memcpy(stray->data, data, len);
+	tagrv_list_push_tail(&link->strays, &stray->node);
+	link->stray_cnt++;
+	xp->stray_cnt++;
+}
+
+static struct verbs_stray *pop_stray(struct verbs_xport *xp,
+				     struct verbs_link *link)
+{
+	struct tagrv_list *node = tagrv_list_pop(&link->strays);
+
+	if (!node)
+		return NULL;
+	link->stray_cnt--;
+	xp->stray_cnt--;
+	return tagrv_container_of(node, struct verbs_stray, node);
+}
+
+void tagrv_verbs_strays_drop(struct verbs_link *link)
+{
+	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+	struct verbs_stray *stray;
+
+	while ((stray = pop_stray(xp, link)))
+		free(stray);
+}
+
+unsigned tagrv_verbs_strays_deliver(struct verbs_xport *xp)
+{
+	struct tagrv_sink *sink = xp->base.sink;
+	struct verbs_stray *stray;
+	struct tagrv_list *node;
+	unsigned events = 0;
+
+	while ((node = tagrv_list_pop(&xp->ready))) {
+		struct verbs_link *link =
+			tagrv_container_of(node, struct verbs_link, todo_node);
+
+		/* A callback may close the link, which drops the rest. */
+		while ((stray = pop_stray(xp, link))) {
+			sink->packet(sink, link->base.ctx, stray->data,
+				     stray->len);
+			free(stray);
+			events++;
+		}
+		if (link->error) {
+			tagrv_verbs_link_fail(link, link->error, false);
+			events++;
+		}
+	}
+	return events;
+}
