@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Fake RDMA devices: completion channels and queues, receive queues.
+ */
+#include "common/fake_verbs_priv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* ---- completion queues ---- */
+
+struct ibv_comp_channel *fv_create_comp_channel(struct ibv_context *ctx)
+{
+	struct fake_channel *channel = calloc(1, sizeof(*channel));
+
+	channel->base.context = ctx;
+	if (!fv_queue_open(&channel->queue)) {
+		free(channel);
+		return NULL;
+	}
+	channel->base.fd = channel->queue.fd;
+	LOCK();
+	tagrv_list_push_tail(&fv.channels, &channel->node);
+	fv.counts.objects++;
+	UNLOCK();
+	return &channel->base;
+}
+
+int fv_destroy_comp_channel(struct ibv_comp_channel *base)
+{
+	struct fake_channel *channel =
+		tagrv_container_of(base, struct fake_channel, base);
+
+	LOCK();
+	tagrv_list_remove(&channel->node);
+	fv.counts.objects--;
+	UNLOCK();
+	close(channel->queue.fd);
+	free(channel);
+	return 0;
+}
+
+struct ibv_cq *fv_create_cq(struct ibv_context *ctx, int cqe,
+			    void *cq_context,
+			    struct ibv_comp_channel *channel)
+{
+	struct fake_cq *cq;
+
+	if (cqe < 1 || cqe > fv.config.max_cqe) {
+		errno = EINVAL;
+		return NULL;
+	}
+	cq = calloc(1, sizeof(*cq));
+	cq->base = (struct ibv_cq) {
+		.context = ctx, .channel = channel, .cq_context = cq_context,
+		.cqe = cqe,
+	};
+	cq->dev = tagrv_container_of(ctx, struct fake_ctx, base)->dev;
+	cq->cap = (unsigned) cqe;
+	cq->ring = calloc(cq->cap, sizeof(*cq->ring));
+	cq->slot_of = calloc(cq->cap, sizeof(*cq->slot_of));
+	LOCK();
+	tagrv_list_push_tail(&fv.cqs, &cq->node);
+	fv.counts.objects++;
+	UNLOCK();
+	return &cq->base;
+}
+
+int fv_resize_cq(struct ibv_cq *base, int cqe)
+{
+	struct fake_cq *cq = tagrv_container_of(base, struct fake_cq, base);
+	struct ibv_wc *ring;
+	uint32_t *slots;
+
+	if (fv.config.no_resize)
+		return EOPNOTSUPP;
+	if (cqe > fv.config.max_cqe || cqe < (int) cq->cnt)
+		return EINVAL;
+	LOCK();
+	ring = calloc((size_t) cqe, sizeof(*ring));
+	slots = calloc((size_t) cqe, sizeof(*slots));
+	for (unsigned i = 0; i < cq->cnt; i++) {
+		ring[i] = cq->ring[(cq->head + i) % cq->cap];
+		slots[i] = cq->slot_of[(cq->head + i) % cq->cap];
+	}
+	free(cq->ring);
+	free(cq->slot_of);
+	cq->ring = ring;
+	cq->slot_of = slots;
+	cq->head = 0;
+	cq->cap = (unsigned) cqe;
+	UNLOCK();
+	return 0;
+}
+
+int fv_destroy_cq(struct ibv_cq *base)
+{
+	struct fake_cq *cq = tagrv_container_of(base, struct fake_cq, base);
+
+	LOCK();
+	if (cq->users) {
+		UNLOCK();
+		return EBUSY;
+	}
+	fv.counts.lost_events += cq->unacked;
+	tagrv_list_remove(&cq->node);
+	fv.counts.objects--;
+	UNLOCK();
+	free(cq->ring);
+	free(cq->slot_of);
+	free(cq);
+	return 0;
+}
+
+int fv_req_notify_cq(struct ibv_cq *base, int solicited_only)
+{
+	(void) solicited_only;
+	if (fv_is_gone(base->context))
+		return EIO;
+	LOCK();
+	tagrv_container_of(base, struct fake_cq, base)->armed = true;
+	UNLOCK();
+	return 0;
+}
+
+int fv_get_cq_event(struct ibv_comp_channel *base, struct ibv_cq **cq,
+		    void **cq_context)
+{
+	struct fake_channel *channel =
+		tagrv_container_of(base, struct fake_channel, base);
+	int i;
+
+	LOCK();
+	i = fv_queue_pop(&channel->queue);
+	if (i >= 0) {
+		*cq = channel->cqs[i];
+		*cq_context = (*cq)->cq_context;
+		tagrv_container_of(*cq, struct fake_cq, base)->unacked++;
+	}
+	UNLOCK();
+	return i < 0 ? -1 : 0;
+}
+
+void fv_ack_cq_events(struct ibv_cq *base, unsigned cnt)
+{
+	LOCK();
+	tagrv_container_of(base, struct fake_cq, base)->unacked -= cnt;
+	UNLOCK();
+}
+
+void fv_push_wc(struct ibv_cq *base, const struct ibv_wc *wc, uint32_t slot)
+{
+	struct fake_cq *cq = tagrv_container_of(base, struct fake_cq, base);
+	struct fake_channel *channel;
+
+	if (cq->cnt == cq->cap) {
+		struct ibv_async_event event = {
+			.event_type = IBV_EVENT_CQ_ERR, .element.cq = base,
+		};
+
+		fv.counts.cq_overflows++;
+		fv_raise_event(cq->dev, &event);
+		return;
+	}
+	cq->ring[(cq->head + cq->cnt) % cq->cap] = *wc;
+	cq->slot_of[(cq->head + cq->cnt) % cq->cap] = slot;
+	cq->cnt++;
+	if (!cq->armed || !base->channel)
+		return;
+	cq->armed = false;
+	channel = tagrv_container_of(base->channel, struct fake_channel, base);
+	channel->cqs[fv_queue_push(&channel->queue)] = base;
+}
+
+int fv_poll_cq(struct ibv_cq *base, int max, struct ibv_wc *wc)
+{
+	struct fake_cq *cq = tagrv_container_of(base, struct fake_cq, base);
+	struct fake_qp *qp;
+	int cnt = 0;
+
+	LOCK();
+	fv_move();
+	while (cnt < max && cq->cnt) {
+		wc[cnt] = cq->ring[cq->head];
+		qp = fv_find_qp(wc[cnt].qp_num);
+		if (qp && qp->base.send_cq == base)
+			qp->freed = cq->slot_of[cq->head];
+		cq->head = (cq->head + 1) % cq->cap;
+		cq->cnt--;
+		cnt++;
+	}
+	UNLOCK();
+	return cnt;
+}
+
+/* ---- receive queues ---- */
+
+static int rq_push(struct recv_queue *rq, const struct ibv_recv_wr *wr)
+{
+	if (rq->cnt == rq->cap)
+		return ENOMEM;
+	rq->ring[(rq->head + rq->cnt++) % rq->cap] = (struct recv_wr) {
+		.wr_id = wr->wr_id, .sge = wr->sg_list[0],
+	};
+	return 0;
+}
+
+struct recv_wr fv_rq_pop(struct recv_queue *rq)
+{
+	struct recv_wr wr = rq->ring[rq->head];
+
+	rq->head = (rq->head + 1) % rq->cap;
+	rq->cnt--;
+	return wr;
+}
+
+struct ibv_srq *fv_create_srq(struct ibv_pd *pd,
+			      struct ibv_srq_init_attr *attr)
+{
+	struct fake_srq *srq;
+
+	if (!fv.config.max_srq ||
+	    attr->attr.max_wr > (uint32_t) fv.config.max_srq_wr) {
+		errno = fv.config.max_srq ? EINVAL : EOPNOTSUPP;
+		return NULL;
+	}
+	srq = calloc(1, sizeof(*srq));
+	srq->base = (struct ibv_srq) {
+		.context = pd->context, .pd = pd,
+		.srq_context = attr->srq_context,
+	};
+	srq->dev = tagrv_container_of(pd->context, struct fake_ctx, base)->dev;
+	srq->rq.cap = attr->attr.max_wr;
+	srq->rq.ring = calloc(srq->rq.cap, sizeof(*srq->rq.ring));
+	LOCK();
+	tagrv_list_push_tail(&fv.srqs, &srq->node);
+	fv.counts.objects++;
+	UNLOCK();
+	return &srq->base;
+}
+
+int fv_destroy_srq(struct ibv_srq *base)
+{
+	struct fake_srq *srq = tagrv_container_of(base, struct fake_srq, base);
+	struct tagrv_list *pos;
+	int ret = 0;
+
+	LOCK();
+	tagrv_list_for_each(&fv.qps, pos)
+		if (tagrv_container_of(pos, struct fake_qp, node)->base.srq ==
+		    base)
+			ret = EBUSY;
+	if (!ret) {
+		fv.counts.lost_events += srq->unacked;
+		tagrv_list_remove(&srq->node);
+		fv.counts.objects--;
+	}
+	UNLOCK();
+	if (!ret) {
+		free(srq->rq.ring);
+		free(srq);
+	}
+	return ret;
+}
+
+static int post_recvs(struct recv_queue *rq, bool dead, struct ibv_recv_wr *wr,
+		      struct ibv_recv_wr **bad)
+{
+	int err = 0;
+
+	fv.counts.post_calls++;
+	for (; wr; wr = wr->next) {
+		err = dead ? 0 : rq_push(rq, wr);
+		if (err) {
+			*bad = wr;
+			break;
+		}
+	}
+	fv_move();
+	return err;
+}
+
+int fv_post_srq_recv(struct ibv_srq *base, struct ibv_recv_wr *wr,
+		     struct ibv_recv_wr **bad)
+{
+	struct fake_srq *srq = tagrv_container_of(base, struct fake_srq, base);
+	int err;
+
+	LOCK();
+	err = post_recvs(&srq->rq, false, wr, bad);
+	UNLOCK();
+	return err;
+}
+
+int fv_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr,
+		 struct ibv_recv_wr **bad)
+{
+	struct fake_qp *qp = tagrv_container_of(base, struct fake_qp, base);
+	int err;
+
+	LOCK();
+	err = post_recvs(&qp->rq, qp->base.state == IBV_QPS_ERR, wr, bad);
+	UNLOCK();
+	return err;
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Fake RDMA devices: opening, queries, asynchronous events, memory.
+ */
+#include "common/fake_verbs_priv.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* ---- event queues ---- */
+
+bool fv_queue_open(struct event_queue *queue)
+{
+	queue->fd = eventfd(0, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
+	return queue->fd >= 0;
+}
+
+/* Slot for the next event. */
+unsigned fv_queue_push(struct event_queue *queue)
+{
+	assert(queue->tail - queue->head < MAX_EVENTS);
+	eventfd_write(queue->fd, 1);
+	return queue->tail++ % MAX_EVENTS;
+}
+
+/* Slot of the oldest event, -1 and EAGAIN if there is none. */
+int fv_queue_pop(struct event_queue *queue)
+{
+	eventfd_t one;
+
+	if (queue->head == queue->tail) {
+		errno = EAGAIN;
+		return -1;
+	}
+	eventfd_read(queue->fd, &one);
+	return (int) (queue->head++ % MAX_EVENTS);
+}
+
+bool fv_is_gone(struct ibv_context *ctx)
+{
+	return tagrv_container_of(ctx, struct fake_ctx, base)->gone;
+}
+
+/* ---- devices ---- */
+
+struct ibv_device **fv_get_device_list(int *cnt)
+{
+	struct ibv_device **list;
+
+	if (fv.config.list_errno) {
+		errno = fv.config.list_errno;
+		return NULL;
+	}
+	list = calloc(MAX_DEVICES + 1, sizeof(*list));
+	LOCK();
+	fv.counts.device_lists++;
+	for (unsigned i = 0; i < fv.config.devices; i++)
+		list[i] = &fv.devs[i];
+	*cnt = (int) fv.config.devices;
+	UNLOCK();
+	return list;
+}
+
+void fv_free_device_list(struct ibv_device **list)
+{
+	free(list);
+}
+
+struct ibv_context *fv_open_device(struct ibv_device *dev)
+{
+	struct fake_ctx *ctx;
+
+	if (fv.config.open_errno) {
+		errno = fv.config.open_errno;
+		return NULL;
+	}
+	if (fv.config.open_fails)
+		return NULL;
+	ctx = calloc(1, sizeof(*ctx));
+	if (!fv_queue_open(&ctx->queue)) {
+		free(ctx);
+		return NULL;
+	}
+	ctx->base.device = dev;
+	ctx->base.async_fd = ctx->queue.fd;
+	ctx->dev = (unsigned) (dev - fv.devs);
+	LOCK();
+	tagrv_list_push_tail(&fv.ctxs, &ctx->node);
+	fv.counts.objects++;
+	UNLOCK();
+	return &ctx->base;
+}
+
+int fv_close_device(struct ibv_context *base)
+{
+	struct fake_ctx *ctx = tagrv_container_of(base, struct fake_ctx, base);
+
+	LOCK();
+	tagrv_list_remove(&ctx->node);
+	fv.counts.objects--;
+	UNLOCK();
+	close(ctx->queue.fd);
+	free(ctx);
+	return 0;
+}
+
+int fv_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
+{
+	const struct fake_verbs_config *c = &fv.config;
+
+	(void) ctx;
+	if (c->query_errno)
+		return c->query_errno;
+	*attr = (struct ibv_device_attr) {
+		.fw_ver = "1.2.3", .vendor_id = 0x1234, .vendor_part_id = 7,
+		.max_qp = 1000, .max_qp_wr = c->max_qp_wr,
+		.max_sge = c->max_sge, .max_cqe = c->max_cqe,
+		.max_srq = c->max_srq, .max_srq_wr = c->max_srq_wr,
+		.max_qp_rd_atom = c->rd_atom,
+		.max_qp_init_rd_atom = c->rd_atom,
+		.phys_port_cnt = (uint8_t) c->ports,
+	};
+	return 0;
+}
+
+int fv_query_port(struct ibv_context *ctx, uint8_t port,
+		  struct ibv_port_attr *attr)
+{
+	unsigned dev = tagrv_container_of(ctx, struct fake_ctx, base)->dev;
+
+	if (!port || port > fv.config.ports)
+		return EINVAL;
+	if (fv.config.port_errno)
+		return fv.config.port_errno;
+	*attr = (struct ibv_port_attr) {
+		.state = fv.config.port_state,
+		.max_mtu = IBV_MTU_4096,
+		.active_mtu = dev ? IBV_MTU_1024 : IBV_MTU_4096,
+		.gid_tbl_len = 16, .pkey_tbl_len = 2,
+		.max_msg_sz = fv.config.max_msg,
+		.active_speed = 32, .active_width = 2,
+		.flags = fv.config.grh_required ? IBV_QPF_GRH_REQUIRED : 0,
+		.lid = fv.config.infiniband && !fv.config.grh_required ?
+		       (uint16_t) (100 + dev * 10 + port) : 0,
+		.link_layer = fv.config.infiniband ?
+			      IBV_LINK_LAYER_INFINIBAND :
+			      IBV_LINK_LAYER_ETHERNET,
+	};
+	return 0;
+}
+
+union ibv_gid fv_make_gid(unsigned dev, unsigned port, int kind)
+{
+	union ibv_gid gid = { .raw = { 0 } };
+
+	if (kind) {	/* ::ffff:10.9.dev.port */
+		gid.raw[10] = gid.raw[11] = 0xff;
+		gid.raw[12] = 10;
+		gid.raw[13] = 9;
+		gid.raw[14] = (uint8_t) dev;
+	} else {
+		gid.raw[0] = 0xfe;
+		gid.raw[1] = 0x80;
+		gid.raw[14] = (uint8_t) dev;
+	}
+	gid.raw[15] = (uint8_t) port;
+	return gid;
+}
+
+ssize_t fv_query_gid_table(struct ibv_context *ctx,
+			   struct ibv_gid_entry *entries, size_t max)
+{
+	unsigned dev = tagrv_container_of(ctx, struct fake_ctx, base)->dev;
+	size_t cnt = 0;
+
+	if (fv.config.gids) {
+		cnt = TAGRV_MIN(max, fv.config.gid_cnt);
+		memcpy(entries, fv.config.gids, cnt * sizeof(*entries));
+		return (ssize_t) cnt;
+	}
+	for (unsigned port = 1; port <= fv.config.ports; port++)
+		for (int i = 0; i < (fv.config.infiniband ? 1 : 2); i++)
+			entries[cnt++] = (struct ibv_gid_entry) {
+				.gid = fv_make_gid(dev, port, i),
+				.gid_index = (uint32_t) i, .port_num = port,
+				.gid_type = fv.config.infiniband ?
+					    IBV_GID_TYPE_IB :
+					    IBV_GID_TYPE_ROCE_V2,
+			};
+	return (ssize_t) cnt;
+}
+
+/* Entry 0 is a limited member, entry 1 a full one. */
+int fv_query_pkey(struct ibv_context *ctx, uint8_t port, int index,
+		  __be16 *pkey)
+{
+	(void) ctx;
+	(void) port;
+	*pkey = htons(index ? 0xffff : 0x7fff);
+	return 0;
+}
+
+static unsigned *unacked_of(struct ibv_async_event *event)
+{
+	switch (event->event_type) {
+	case IBV_EVENT_CQ_ERR:
+		return &tagrv_container_of(event->element.cq, struct fake_cq,
+					   base)->unacked;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+	case IBV_EVENT_COMM_EST:
+		return &tagrv_container_of(event->element.qp, struct fake_qp,
+					   base)->unacked;
+	case IBV_EVENT_SRQ_ERR:
+		return &tagrv_container_of(event->element.srq, struct fake_srq,
+					   base)->unacked;
+	default:
+		return NULL;
+	}
+}
+
+void fv_raise_event(unsigned dev, const struct ibv_async_event *event)
+{
+	struct tagrv_list *pos;
+
+	tagrv_list_for_each(&fv.ctxs, pos) {
+		struct fake_ctx *ctx =
+			tagrv_container_of(pos, struct fake_ctx, node);
+
+		if (ctx->dev == dev)
+			ctx->events[fv_queue_push(&ctx->queue)] = *event;
+	}
+}
+
+int fv_get_async_event(struct ibv_context *base,
+		       struct ibv_async_event *event)
+{
+	struct fake_ctx *ctx = tagrv_container_of(base, struct fake_ctx, base);
+	unsigned *unacked;
+	int i;
+
+	LOCK();
+	i = fv_queue_pop(&ctx->queue);
+	if (i < 0 && ctx->gone)
+		errno = EIO;
+	if (i >= 0) {
+		*event = ctx->events[i];
+		unacked = unacked_of(event);
+		if (unacked)
+			++*unacked;
+	}
+	UNLOCK();
+	return i < 0 ? -1 : 0;
+}
+
+void fv_ack_async_event(struct ibv_async_event *event)
+{
+	unsigned *unacked;
+
+	LOCK();
+	unacked = unacked_of(event);
+	if (unacked)
+		--*unacked;
+	UNLOCK();
+}
+
+/* ---- memory ---- */
+
+struct ibv_pd *fv_alloc_pd(struct ibv_context *ctx)
+{
+	struct ibv_pd *pd = calloc(1, sizeof(*pd));
+
+	pd->context = ctx;
+	LOCK();
+	fv.counts.objects++;
+	UNLOCK();
+	return pd;
+}
+
+int fv_dealloc_pd(struct ibv_pd *pd)
+{
+	struct tagrv_list *pos;
+	int ret = 0;
+
+	LOCK();
+	tagrv_list_for_each(&fv.mrs, pos)
+		if (tagrv_container_of(pos, struct fake_mr, node)->base.pd == pd)
+			ret = EBUSY;
+	fv.counts.objects -= !ret;
+	UNLOCK();
+	if (!ret)
+		free(pd);
+	return ret;
+}
+
+struct ibv_mr *fv_reg_mr(struct ibv_pd *pd, void *addr, size_t len,
+			 int access)
+{
+	struct fake_mr *mr = NULL;
+	int err;
+
+	LOCK();
+	err = fires(&fv.reg);
+	if (err) {
+		errno = err;
+	} else {
+		mr = calloc(1, sizeof(*mr));
+		mr->base = (struct ibv_mr) {
+			.context = pd->context, .pd = pd, .addr = addr,
+			.length = len, .lkey = ++fv.next_key,
+			.rkey = fv.next_key | 0x80000000u,
+		};
+		mr->access = access;
+		tagrv_list_push_tail(&fv.mrs, &mr->node);
+		fv.counts.objects++;
+		fv.counts.registered += len;
+	}
+	UNLOCK();
+	return mr ? &mr->base : NULL;
+}
+
+int fv_dereg_mr(struct ibv_mr *base)
+{
+	struct fake_mr *mr = tagrv_container_of(base, struct fake_mr, base);
+
+	LOCK();
+	tagrv_list_remove(&mr->node);
+	fv.counts.objects--;
+	fv.counts.registered -= base->length;
+	UNLOCK();
+	free(mr);
+	return 0;
+}
+
+/* Is the range registered with the key and the rights? Access 0: any. */
+bool fv_covered(const struct ibv_pd *pd, uint32_t key, bool remote,
+		uint64_t addr, uint64_t len, int access)
+{
+	struct tagrv_list *pos;
+
+	tagrv_list_for_each(&fv.mrs, pos) {
+		struct fake_mr *mr =
+			tagrv_container_of(pos, struct fake_mr, node);
+		uint64_t start = (uintptr_t) mr->base.addr;
+
+		if (key != (remote ? mr->base.rkey : mr->base.lkey) ||
+		    pd != mr->base.pd)
+			continue;
+		return (mr->access & access) == access && addr >= start &&
+		       addr + len <= start + mr->base.length;
+	}
+	return false;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What the files of the fake devices share: see fake_verbs.h.
+ *
+ *   fake_verbs.c      table of calls, control by tests
+ *   fake_verbs_dev.c  devices, their events, memory
+ *   fake_verbs_cq.c   completion queues, receive queues
+ *   fake_verbs_qp.c   queue pairs, and the wire between them
+ *
+ * Functions named like a verb are that verb; the others want the mutex held.
+ */
+#ifndef FABTESTS_COMMON_FAKE_VERBS_PRIV_H
+#define FABTESTS_COMMON_FAKE_VERBS_PRIV_H
+
+#include <pthread.h>
+
+#include "common/fake_verbs.h"
+#include "core/compiler.h"
+#include "core/list.h"
+
+#define MAX_DEVICES	8
+#define MAX_SGE		32
+#define MAX_EVENTS	64
+
+struct event_queue {
+	int	fd;		/* eventfd, readable while not empty */
+	unsigned head, tail;
+};
+
+struct fake_ctx {
+	struct ibv_context base;
+	struct tagrv_list node;
+	unsigned dev;
+	bool	gone;		/* unplugged: every read fails */
+	struct event_queue queue;
+	struct ibv_async_event events[MAX_EVENTS];
+};
+
+struct fake_channel {
+	struct ibv_comp_channel base;
+	struct tagrv_list node;
+	struct event_queue queue;
+	struct ibv_cq *cqs[MAX_EVENTS];
+};
+
+struct fake_mr {
+	struct ibv_mr base;
+	struct tagrv_list node;
+	int	access;
+};
+
+struct fake_cq {
+	struct ibv_cq base;
+	struct tagrv_list node;
+	unsigned dev;
+	struct ibv_wc *ring;
+	uint32_t *slot_of;	/* send queue slots to free when polled */
+	unsigned cap, head, cnt;
+	unsigned users;
+	unsigned unacked;
+	bool	armed;
+};
+
+struct recv_wr {
+	uint64_t wr_id;
+	struct ibv_sge sge;
+};
+
+struct recv_queue {
+	struct recv_wr *ring;
+	unsigned cap, head, cnt;
+};
+
+struct fake_srq {
+	struct ibv_srq base;
+	struct tagrv_list node;
+	unsigned dev;
+	struct recv_queue rq;
+	unsigned unacked;
+};
+
+struct send_wr {
+	struct ibv_send_wr wr;
+	struct ibv_sge sge[MAX_SGE];
+	uint8_t	*inlined;	/* copy of inline data */
+	size_t	len;
+};
+
+struct fake_qp {
+	struct ibv_qp base;
+	struct tagrv_list node;
+	unsigned dev;
+	struct ibv_qp_attr attr;
+	struct ibv_qp_cap cap;
+	struct send_wr *sq;
+	uint32_t posted, executed, freed;	/* sequence numbers */
+	struct recv_queue rq;
+	unsigned unacked;
+};
+
+struct fault {
+	unsigned nth;
+	int	value;
+};
+
+/* All of it, under one mutex. */
+struct fake_verbs_state {
+	pthread_mutex_t mutex;
+	struct fake_verbs_config config;
+	struct ibv_device devs[MAX_DEVICES];
+	struct tagrv_list ctxs, mrs, channels, cqs, srqs, qps;
+	struct fake_verbs_counts counts;
+	uint32_t next_qpn, next_key;
+	bool	held;
+	struct fault wr, post, doorbell, reg, create_qp, modify_qp;
+};
+
+extern struct fake_verbs_state fv;
+
+#define LOCK()		pthread_mutex_lock(&fv.mutex)
+#define UNLOCK()	pthread_mutex_unlock(&fv.mutex)
+
+static inline int fires(struct fault *fault)
+{
+	return fault->nth && !--fault->nth ? fault->value : 0;
+}
+
+/* fake_verbs_dev.c: event queues, devices, memory */
+bool fv_queue_open(struct event_queue *queue);
+unsigned fv_queue_push(struct event_queue *queue);
+int fv_queue_pop(struct event_queue *queue);
+bool fv_is_gone(struct ibv_context *ctx);
+void fv_raise_event(unsigned dev, const struct ibv_async_event *event);
+union ibv_gid fv_make_gid(unsigned dev, unsigned port, int kind);
+bool fv_covered(const struct ibv_pd *pd, uint32_t key, bool remote,
+		uint64_t addr, uint64_t len, int access);
+struct ibv_device **fv_get_device_list(int *cnt);
+void fv_free_device_list(struct ibv_device **list);
+struct ibv_context *fv_open_device(struct ibv_device *dev);
+int fv_close_device(struct ibv_context *base);
+int fv_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr);
+int fv_query_port(struct ibv_context *ctx, uint8_t port,
+		  struct ibv_port_attr *attr);
+ssize_t fv_query_gid_table(struct ibv_context *ctx,
+			   struct ibv_gid_entry *entries, size_t max);
+int fv_query_pkey(struct ibv_context *ctx, uint8_t port, int index,
+		  __be16 *pkey);
+int fv_get_async_event(struct ibv_context *base,
+		       struct ibv_async_event *event);
+void fv_ack_async_event(struct ibv_async_event *event);
+struct ibv_pd *fv_alloc_pd(struct ibv_context *ctx);
+int fv_dealloc_pd(struct ibv_pd *pd);
+struct ibv_mr *fv_reg_mr(struct ibv_pd *pd, void *addr, size_t len,
+			 int access);
+int fv_dereg_mr(struct ibv_mr *base);
+
+/* fake_verbs_cq.c: completion and receive queues */
+void fv_push_wc(struct ibv_cq *base, const struct ibv_wc *wc, uint32_t slot);
+struct recv_wr fv_rq_pop(struct recv_queue *rq);
+struct ibv_comp_channel *fv_create_comp_channel(struct ibv_context *ctx);
+int fv_destroy_comp_channel(struct ibv_comp_channel *base);
+struct ibv_cq *fv_create_cq(struct ibv_context *ctx, int cqe,
+			    void *cq_context,
+			    struct ibv_comp_channel *channel);
+int fv_resize_cq(struct ibv_cq *base, int cqe);
+int fv_destroy_cq(struct ibv_cq *base);
+int fv_req_notify_cq(struct ibv_cq *base, int solicited_only);
+int fv_get_cq_event(struct ibv_comp_channel *base, struct ibv_cq **cq,
+		    void **cq_context);
+void fv_ack_cq_events(struct ibv_cq *base, unsigned cnt);
+int fv_poll_cq(struct ibv_cq *base, int max, struct ibv_wc *wc);
+struct ibv_srq *fv_create_srq(struct ibv_pd *pd,
+			      struct ibv_srq_init_attr *attr);
+int fv_destroy_srq(struct ibv_srq *base);
+int fv_post_srq_recv(struct ibv_srq *base, struct ibv_recv_wr *wr,
+		     struct ibv_recv_wr **bad);
+int fv_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr,
+		 struct ibv_recv_wr **bad);
+
+/* fake_verbs_qp.c: queue pairs and the wire between them */
+struct fake_qp *fv_find_qp(uint32_t qpn);
+void fv_move(void);
+void fv_to_error(struct fake_qp *qp);
+struct ibv_qp *fv_create_qp(struct ibv_pd *pd,
+			    struct ibv_qp_init_attr *attr);
+int fv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask);
+int fv_destroy_qp(struct ibv_qp *base);
+int fv_post_send(struct ibv_qp *base, struct ibv_send_wr *wr,
+		 struct ibv_send_wr **bad);
+
+#endif
