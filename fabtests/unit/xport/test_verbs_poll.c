@@ -71,6 +71,21 @@ Test(verbs_poll, buffers_are_back_before_sleep)
 	pair_close(&pair);
 }
 
+/* What arm held back is not all there is when progress comes to it. */
+Test(verbs_poll, held_completions_are_topped_up)
+{
+	struct verbs_xport *xp = start();
+
+	cr_assert_eq(end_send(pair.a, 0, 8, 0, NULL), 0);
+	cr_assert_eq(xp->base.ops->arm(&xp->base), -FI_EAGAIN);
+	for (unsigned i = 1; i < 8; i++)
+		cr_assert_eq(end_send(pair.a, i, 8, 0, NULL), 0);
+	cr_assert_eq(xp->base.ops->progress(&xp->base), 8);
+	for (unsigned i = 0; i < 8; i++)
+		cr_assert(is_pattern(pair.b->packets[i].data, i, 8));
+	pair_close(&pair);
+}
+
 static void burst(unsigned cnt)
 {
 	params.sq_depth = 2047;
