@@ -32,7 +32,7 @@ static uint64_t cntr_read(struct fid_cntr *fid)
 	tagrv_lock_acquire(&cntr->dom->lock);
 	tagrv_dom_progress(cntr->dom);
 	value = cntr->seen = value_of(cntr);
-	tagrv_lock_release(&cntr->dom->lock);
+	tagrv_dom_unlock(cntr->dom);
 	return value;
 }
 
@@ -44,7 +44,7 @@ static uint64_t cntr_readerr(struct fid_cntr *fid)
 	tagrv_lock_acquire(&cntr->dom->lock);
 	tagrv_dom_progress(cntr->dom);
 	err = cntr->seen_err = errors_of(cntr);
-	tagrv_lock_release(&cntr->dom->lock);
+	tagrv_dom_unlock(cntr->dom);
 	return err;
 }
 
@@ -109,7 +109,7 @@ static int wait_round(struct tagrv_cntr *cntr, uint64_t threshold, uint64_t err,
 			*sleep = !tagrv_wait_prepare(cntr->dom,
 						     &cntr->counter.waker);
 	}
-	tagrv_lock_release(&cntr->dom->lock);
+	tagrv_dom_unlock(cntr->dom);
 	return over;
 }
 
@@ -164,7 +164,7 @@ int tagrv_cntr_trywait(struct tagrv_cntr *cntr)
 	ret = tagrv_wait_prepare(cntr->dom, &cntr->counter.waker);
 	if (take_change(cntr))
 		ret = -FI_EAGAIN;
-	tagrv_lock_release(&cntr->dom->lock);
+	tagrv_dom_unlock(cntr->dom);
 	return ret;
 }
 

@@ -93,7 +93,7 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count,
 
 	tagrv_lock_acquire(&cq->dom->lock);
 	ret = read_entries(cq, buf, count, src_addr);
-	tagrv_lock_release(&cq->dom->lock);
+	tagrv_dom_unlock(cq->dom);
 	return ret;
 }
 
@@ -160,7 +160,7 @@ static ssize_t read_or_arm(struct tagrv_cq *cq, void *buf, size_t count,
 	ret = read_entries(cq, buf, count, src_addr);
 	if (ret == -FI_EAGAIN)
 		*sleep = !tagrv_wait_prepare(cq->dom, &cq->queue.waker);
-	tagrv_lock_release(&cq->dom->lock);
+	tagrv_dom_unlock(cq->dom);
 	return ret;
 }
 
@@ -236,7 +236,7 @@ int tagrv_cq_trywait(struct tagrv_cq *cq)
 	tagrv_dom_progress(cq->dom);
 	if (tagrv_compq_empty(&cq->queue) && !cq->queue.overrun)
 		ret = tagrv_wait_prepare(cq->dom, &cq->queue.waker);
-	tagrv_lock_release(&cq->dom->lock);
+	tagrv_dom_unlock(cq->dom);
 	return take_signal(cq) ? -FI_EAGAIN : ret;
 }
 

@@ -20,6 +20,8 @@
 /* Longest sleep of the progress thread: bounds what no event announces. */
 #define THREAD_SLEEP_MS	100
 
+#define IDLE_YIELD	256	/* passes without an event */
+
 static int open_device(struct tagrv_dom *dom, const char *name)
 {
 	int ret = -FI_ENODEV;
@@ -63,7 +65,7 @@ static void *progress_thread(void *arg)
 		tagrv_lock_acquire(&dom->lock);
 		idle = !tagrv_dom_progress(dom) && !tagrv_dom_arm(dom);
 		stop = dom->stop;
-		tagrv_lock_release(&dom->lock);
+		tagrv_dom_unlock(dom);
 		if (idle && !stop)
 			tagrv_dom_sleep(dom, -1, THREAD_SLEEP_MS);
 	} while (!stop);
@@ -146,6 +148,19 @@ void tagrv_dom_close(struct tagrv_dom *dom)
 	free(dom);
 }
 
+/*
+ * A device in software moves bytes on this very processor, in a kernel thread
+ * that a polling loop would starve of half its time. Adapters are not waited
+ * for in this way, and a short wait is not worth a system call.
+ */
+static void count_pass(struct tagrv_dom *dom, int events)
+{
+	if (events)
+		dom->idle_passes = 0;
+	else if (++dom->idle_passes >= IDLE_YIELD)
+		dom->give_way = dom->dev && dom->dev->software;
+}
+
 int tagrv_dom_progress(struct tagrv_dom *dom)
 {
 	struct tagrv_list *node;
@@ -154,6 +169,7 @@ int tagrv_dom_progress(struct tagrv_dom *dom)
 	tagrv_list_for_each(&dom->engines, node)
 		events += tagrv_engine_progress(
 			tagrv_container_of(node, struct tagrv_engine, dom_node));
+	count_pass(dom, events);
 	return events;
 }
 

@@ -14,8 +14,10 @@
 #define TAGRV_PROTO_DOM_H
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 
+#include "core/compiler.h"
 #include "core/list.h"
 #include "core/lock.h"
 #include "core/param.h"
@@ -38,6 +40,8 @@ struct tagrv_dom {
 	struct tagrv_list engines;	/* struct tagrv_engine::dom_node */
 	int	wait_fd;
 	int	kick_fd;
+	uint32_t idle_passes;		/* of every endpoint, in a row */
+	bool	give_way;		/* to the device, once unlocked */
 	bool	auto_progress;
 	bool	stop;			/* the progress thread shall end */
 	pthread_t thread;
@@ -54,6 +58,21 @@ void tagrv_dom_close(struct tagrv_dom *dom);
 
 /* Moves every endpoint once; lock held. Returns events handled. */
 int tagrv_dom_progress(struct tagrv_dom *dom);
+
+/*
+ * Releases the lock after progress, and gives up the processor when a device
+ * that needs it has had nothing for us for a while: never under the lock, for
+ * which others may wait.
+ */
+static inline void tagrv_dom_unlock(struct tagrv_dom *dom)
+{
+	bool give_way = dom->give_way;
+
+	dom->give_way = false;
+	tagrv_lock_release(&dom->lock);
+	if (TAGRV_UNLIKELY(give_way))
+		sched_yield();
+}
 
 /* 0: wait_fd will become readable on the next event. -FI_EAGAIN: progress
  * first. Lock held. */

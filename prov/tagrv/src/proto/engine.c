@@ -174,7 +174,7 @@ static void on_link_error(struct tagrv_sink *sink, void *link_ctx, int status)
 
 	(void) sink;
 	if (lane->peer)
-		tagrv_info("connection to %s failed: %s\n",
+		tagrv_warn("connection to %s failed: %s\n",
 			   tagrv_addr_str(&lane->peer->addr, addr,
 					  sizeof(addr)), fi_strerror(-status));
 	tagrv_lane_fail(lane, status, true);
@@ -197,7 +197,8 @@ static void on_fatal(struct tagrv_sink *sink, int status)
 
 	engine->fatal = status;
 	tagrv_warn("device %s is lost: what is under way over it fails, and so "
-		   "does every new connection; messages to self still work\n", engine->dom->dev->name);
+		   "does every new connection; messages to self still work\n",
+		   engine->dom->dev->name);
 	tagrv_list_for_each_safe(&engine->lanes, node, tmp) {
 		struct tagrv_lane *lane =
 			tagrv_container_of(node, struct tagrv_lane, node);

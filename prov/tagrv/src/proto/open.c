@@ -243,7 +243,7 @@ static bool progress_until(struct tagrv_engine *engine,
 		ok = holds(engine);
 		if (!ok && !events)
 			events = tagrv_dom_arm(dom);
-		tagrv_lock_release(&dom->lock);
+		tagrv_dom_unlock(dom);
 		if (!ok && !events)
 			tagrv_dom_sleep(dom, -1, 10);
 	} while (!ok && now_ms() < end);

@@ -140,7 +140,7 @@ static int open_context(struct verbs_dev *dev, const char *name)
 	for (int i = 0; i < cnt; i++) {
 		if (strcmp(list[i]->name, name))
 			continue;
-		dev->hardware = tagrv_verbs_is_hardware(list[i]);
+		dev->base.software = !tagrv_verbs_is_hardware(list[i]);
 		errno = 0;
 		dev->ctx = dev->calls->open_device(list[i]);
 		ret = dev->ctx ? 0 : -tagrv_verbs_open_errno(dev->calls,

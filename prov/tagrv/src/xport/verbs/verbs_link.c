@@ -239,7 +239,7 @@ static size_t longest_get(const struct verbs_link *link, uint8_t peer_mtu)
 	size_t max = xp->base.attr.get_max;
 	uint32_t packets;
 
-	if (xp->dev->hardware)
+	if (!xp->dev->base.software)
 		return max;
 	packets = TAGRV_MAX(SOFT_READ_PACKETS / TAGRV_MAX(link->max_gets, 1u),
 			    1u);
@@ -400,8 +400,8 @@ void tagrv_verbs_links_take_dropped(struct verbs_xport *xp)
 static bool looked_through(struct verbs_xport *xp, struct verbs_link *link,
 			   uint64_t now)
 {
-	uint64_t grace = xp->dev->hardware ? VERBS_CLOSE_HW_MS :
-					     VERBS_CLOSE_SOFT_MS;
+	uint64_t grace = xp->dev->base.software ? VERBS_CLOSE_SOFT_MS :
+						  VERBS_CLOSE_HW_MS;
 
 	if (now <= link->closed_at + grace)
 		return false;

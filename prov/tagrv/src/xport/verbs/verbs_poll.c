@@ -16,7 +16,6 @@
  * one that failed are complete, for they would have failed first.
  */
 #include <rdma/fi_errno.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -27,7 +26,6 @@
 #define ACK_EVENTS	64	/* acknowledging takes a mutex */
 #define IDLE_POLLS	64	/* progress calls between looks for errors */
 #define RQ_PASS		256u	/* packets of one pass without SRQ */
-#define IDLE_YIELD	256	/* empty passes before a software device runs */
 
 static TAGRV_COLD void queue_failed(struct verbs_xport *xp)
 {
@@ -371,18 +369,6 @@ static TAGRV_COLD unsigned attend(struct verbs_xport *xp)
 	return events;
 }
 
-/*
- * A device in software moves bytes on this very processor, in a kernel thread
- * that a polling loop would starve of half its time. Adapters are not waited
- * for in this way, and a short wait is not worth a system call.
- */
-static void give_way(struct verbs_xport *xp)
-{
-	if (TAGRV_LIKELY(xp->dev->hardware) || ++xp->idle_passes < IDLE_YIELD)
-		return;
-	sched_yield();
-}
-
 /* ---- entries of the table ---- */
 
 int tagrv_verbs_progress(struct tagrv_xport *xport)
@@ -399,10 +385,6 @@ int tagrv_verbs_progress(struct tagrv_xport *xport)
 	if (TAGRV_UNLIKELY(!tagrv_list_empty(&xp->closing)))
 		events += tagrv_verbs_links_finish(xp);
 	tell_room(xp);
-	if (!events)
-		give_way(xp);
-	else
-		xp->idle_passes = 0;
 	return (int) events;
 }
 

@@ -63,7 +63,6 @@ struct verbs_dev {
 	struct ibv_pd	*pd;
 	struct ibv_device_attr attr;
 	uint8_t	port_num;
-	bool	hardware;		/* false: a software device, slow */
 	int	gid_wanted;		/* index, -1: the best */
 	pthread_mutex_t mutex;		/* guards xports and port */
 	struct verbs_port port;
@@ -351,7 +350,6 @@ struct verbs_xport {
 	uint32_t inflight;
 	uint32_t signaled;		/* of them with a completion to come */
 	uint32_t idle_polls;
-	uint32_t idle_passes;		/* of progress, in a row */
 	bool	starved;		/* -FI_EAGAIN was given, room is due */
 	bool	freed;			/* something became free since */
 	bool	want_tx_bufs;

@@ -66,7 +66,7 @@ static uint32_t max_rx_bufs(const struct verbs_xport *xp)
 /* Measured figures differ; these rank software and hardware correctly. */
 static void fill_attr(struct verbs_xport *xp, uint32_t max_inline)
 {
-	bool hw = xp->dev->hardware;
+	bool hw = !xp->dev->base.software;
 	size_t max_packet = xp->params.eager_max + TAGRV_HDR_ROOM;
 	size_t depth = TAGRV_MIN(xp->params.read_depth, (size_t) xp->rd_out);
 	struct verbs_port port = tagrv_verbs_port_now(xp->dev);
