@@ -18,6 +18,7 @@
 
 #include "api/info.h"
 #include "api/objects_priv.h"
+#include "core/clock.h"
 
 #define API_VERSION	FI_VERSION(1, 17)
 

@@ -446,9 +446,9 @@ Test(info, each_unusable_device_has_its_line)
 
 Test(info, thousand_calls_take_no_time)
 {
-	int64_t start = tagrv_now();
+	uint64_t start = tagrv_clock_ms();
 
 	for (int i = 0; i < 1000; i++)
 		fi_freeinfo(api_must_getinfo(NULL));
-	cr_expect_lt(tagrv_now() - start, 5000);
+	cr_expect_lt(tagrv_clock_ms() - start, 5000);
 }

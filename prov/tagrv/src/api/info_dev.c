@@ -12,6 +12,7 @@
 
 #include "api/info.h"
 #include "api/info_priv.h"
+#include "core/clock.h"
 #include "core/log.h"
 
 #define KEEP_MS		1000
@@ -20,7 +21,7 @@
 static struct {
 	pthread_mutex_t lock;
 	bool	valid;
-	int64_t	found_at;
+	uint64_t found_at;
 	struct tagrv_params params;
 	struct tagrv_device_desc *descs;	/* usable ones */
 	size_t	cnt;
@@ -120,14 +121,14 @@ static int discover(const struct tagrv_params *params)
 		add_reason(NULL, "no transport is built in");
 	/* Compared byte by byte, padding included. */
 	memcpy(&found.params, params, sizeof(*params));
-	found.found_at = tagrv_now();
+	found.found_at = tagrv_clock_ms();
 	found.valid = true;
 	return 0;
 }
 
 static bool is_fresh(const struct tagrv_params *params)
 {
-	return found.valid && tagrv_now() - found.found_at < KEEP_MS &&
+	return found.valid && tagrv_clock_ms() - found.found_at < KEEP_MS &&
 	       !memcmp(&found.params, params, sizeof(*params));
 }
 

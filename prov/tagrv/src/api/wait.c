@@ -8,9 +8,9 @@
 #include <limits.h>
 #include <rdma/fi_errno.h>
 #include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "core/log.h"
 
 int tagrv_wait_init(struct tagrv_wait *wait, enum fi_wait_obj obj)
@@ -89,17 +89,9 @@ int tagrv_wait_prepare(struct tagrv_dom *dom, struct tagrv_waker *waker)
 	return tagrv_dom_arm(dom);
 }
 
-int64_t tagrv_now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 int64_t tagrv_deadline(int timeout)
 {
-	return timeout < 0 ? INT64_MAX : tagrv_now() + timeout;
+	return timeout < 0 ? INT64_MAX : (int64_t) tagrv_clock_ms() + timeout;
 }
 
 int tagrv_time_left(int64_t deadline)
@@ -108,6 +100,6 @@ int tagrv_time_left(int64_t deadline)
 
 	if (deadline == INT64_MAX)
 		return -1;
-	left = deadline - tagrv_now();
+	left = deadline - (int64_t) tagrv_clock_ms();
 	return left <= 0 ? 0 : (int) TAGRV_MIN(left, (int64_t) INT_MAX);
 }

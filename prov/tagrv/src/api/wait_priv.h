@@ -43,8 +43,6 @@ int tagrv_wait_control(struct tagrv_wait *wait, const struct tagrv_dom *dom,
 /* Domain lock held, nothing to report. 0: sleep; -FI_EAGAIN: progress first. */
 int tagrv_wait_prepare(struct tagrv_dom *dom, struct tagrv_waker *waker);
 
-/* Milliseconds of a monotonic clock. */
-int64_t tagrv_now(void);
 /* A timeout in ms, negative for ever, as a point in time (INT64_MAX: never). */
 int64_t tagrv_deadline(int timeout);
 /* ms left for poll(2): -1 for ever, 0 when the deadline has passed. */

@@ -20,12 +20,9 @@ uint64_t tagrv_op_comp_flags(uint8_t space, bool send)
 static bool covers(const struct tagrv_mem *mem, const struct tagrv_device *dev,
 		   const void *addr, size_t len)
 {
-	uintptr_t offset;
-
-	if (!mem || mem->dev != dev || (uintptr_t) addr < (uintptr_t) mem->addr)
-		return false;
-	offset = (uintptr_t) addr - (uintptr_t) mem->addr;
-	return offset <= mem->len && len <= mem->len - offset;
+	return mem && mem->dev == dev &&
+	       tagrv_range_within((uintptr_t) addr, len, (uintptr_t) mem->addr,
+				  mem->len);
 }
 
 static int register_one(struct tagrv_op *op, struct tagrv_device *dev,

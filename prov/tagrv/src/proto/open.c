@@ -11,17 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <time.h>
 
+#include "core/clock.h"
 #include "proto/engine_priv.h"
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t) ts.tv_sec * 1000 + (uint64_t) ts.tv_nsec / 1000000;
-}
 
 static int watch_xport(struct tagrv_dom *dom, struct tagrv_xport *xport)
 {
@@ -231,7 +223,7 @@ static bool progress_until(struct tagrv_engine *engine,
 			   bool (*holds)(struct tagrv_engine *), uint64_t ms)
 {
 	struct tagrv_dom *dom = engine->dom;
-	uint64_t end = now_ms() + ms;
+	uint64_t end = tagrv_clock_ms() + ms;
 	bool ok;
 
 	do {
@@ -246,7 +238,7 @@ static bool progress_until(struct tagrv_engine *engine,
 		tagrv_dom_unlock(dom);
 		if (!ok && !events)
 			tagrv_dom_sleep(dom, -1, 10);
-	} while (!ok && now_ms() < end);
+	} while (!ok && tagrv_clock_ms() < end);
 	return ok;
 }
 

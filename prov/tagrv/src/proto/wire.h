@@ -66,6 +66,6 @@ static_assert(sizeof(struct tagrv_rts_seg) == 32, "segment of an RTS");
 /* Largest control packet: what a receive buffer holds beyond the payload. */
 #define TAGRV_RTS_MAX	(sizeof(struct tagrv_hdr) + sizeof(struct tagrv_rts) + \
 			 TAGRV_IOV_MAX * sizeof(struct tagrv_rts_seg))
-static_assert(TAGRV_RTS_MAX <= 192, "packets are eager_max + 192 bytes");
+static_assert(TAGRV_RTS_MAX <= TAGRV_HDR_ROOM, "packets are eager_max + that");
 
 #endif

@@ -21,9 +21,9 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "core/log.h"
 #include "core/thread.h"
 #include "proto/wireup_net.h"
@@ -49,14 +49,6 @@ struct sync {
 	int	ret;
 	bool	done;		/* under wireup->mutex */
 };
-
-static uint64_t clock_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t) ts.tv_sec * 1000 + (uint64_t) ts.tv_nsec / 1000000;
-}
 
 /* -- commands in --------------------------------------------------------- */
 
@@ -233,7 +225,7 @@ static void *thread_main(void *arg)
 		int cnt = epoll_wait(wireup->epfd, evs, BATCH, wait_ms(wireup));
 		bool cmds = false;
 
-		wireup->now = clock_ms();
+		wireup->now = tagrv_clock_ms();
 		for (int i = 0; i < cnt; i++)
 			cmds |= dispatch(wireup, &evs[i]);
 		tagrv_wireup_timer_run(&wireup->timers, wireup->now);
@@ -306,7 +298,7 @@ int tagrv_wireup_create(struct tagrv_wireup **wireup)
 	if (ret)
 		goto free_out;
 	out->commands = TAGRV_WIREUP_COMMANDS;
-	out->now = clock_ms();
+	out->now = tagrv_clock_ms();
 	out->sock_cap = get_sock_cap();
 	pthread_mutex_init(&out->mutex, NULL);
 	pthread_cond_init(&out->done, NULL);
