@@ -6,6 +6,7 @@
 #include "runner_priv.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <rdma/fi_errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +18,9 @@
 
 /* Constant from rank_enter() to the end of the process. */
 static struct test *current;
+
+/* Threads of a case report for the same rank. */
+static pthread_mutex_t reporting = PTHREAD_MUTEX_INITIALIZER;
 
 void rank_enter(struct test *t)
 {
@@ -42,13 +46,17 @@ void run_step(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
+	pthread_mutex_lock(&reporting);
 	vsnprintf(me()->step, sizeof(me()->step), fmt, ap);
+	pthread_mutex_unlock(&reporting);
 	va_end(ap);
 }
 
 void run_phase(const char *phase)
 {
+	pthread_mutex_lock(&reporting);
 	snprintf(me()->phase, sizeof(me()->phase), "%s", phase);
+	pthread_mutex_unlock(&reporting);
 }
 
 void run_fail(const char *file, int line, const char *fmt, ...)
@@ -60,6 +68,8 @@ void run_fail(const char *file, int line, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
+	/* Not unlocked: the first failure ends the process. */
+	pthread_mutex_lock(&reporting);
 	snprintf(me()->why, sizeof(me()->why), "%s (%.60s:%d)", text, slash ? slash + 1 : file,
 		 line);
 	atomic_store(&me()->failed_at, run_now());
@@ -71,6 +81,7 @@ void run_skip(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
+	pthread_mutex_lock(&reporting);
 	vsnprintf(me()->why, sizeof(me()->why), fmt, ap);
 	va_end(ap);
 	_exit(RUN_EXIT_SKIPPED);
