@@ -132,9 +132,12 @@ static void drain(struct fx *fx, enum fx_side side, size_t n)
 /* One of each kind: plain, msg, data, inject, inject data; tagged and not. */
 static void send_one_of_each(struct fx *fx)
 {
+	/* Those that are not injected read it after the call. */
+	static char zeros[8];
+
 	for (int tagged = 0; tagged < 2; tagged++)
 		for (enum msg_call call = CALL_BUF; call <= CALL_INJECTDATA; call++)
-			SEND(fx, .call = call, .tagged = tagged, .buf = (char[8]){ 0 }, .len = 8,
+			SEND(fx, .call = call, .tagged = tagged, .buf = zeros, .len = sizeof(zeros),
 			     .addr = fx->peer, .tag = 1);
 }
 
