@@ -75,6 +75,13 @@ static const struct param table[] = {
 	{ "QP_RETRY", FI_PARAM_INT, FIELD(qp_retry), 6, 0, 6,
 	  "Retries after such a time-out before the peer is unreachable, at "
 	  "most 6 (default: 6)" },
+	{ "SHM_RING", FI_PARAM_SIZE_T, FIELD(shm_ring), 32768, 16384, 4194304,
+	  "Bytes of shared memory per pair of local processes and direction, "
+	  "rounded down to a power of two (default: 32768)" },
+	{ "SHM_CMA", FI_PARAM_STRING, FIELD(shm_cma), 0, 0, 0,
+	  "Read large messages of local peers with process_vm_readv (yes) or "
+	  "through the shared memory (no); auto measures which is faster "
+	  "(default: auto)" },
 	{ "CONNECT_TIMEOUT", FI_PARAM_INT, FIELD(connect_timeout), 30, 1, 3600,
 	  "Seconds after which operations fail when a peer cannot be reached "
 	  "(default: 30)" },

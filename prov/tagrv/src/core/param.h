@@ -35,6 +35,9 @@ struct tagrv_params {
 	int	service_level;
 	int	qp_timeout;		/* 4.096 us * 2^n */
 	int	qp_retry;		/* 0..6 */
+	/* shared memory */
+	size_t	shm_ring;		/* bytes per direction of a pair */
+	char	shm_cma[8];		/* auto, yes, no; empty: auto */
 	/* wireup */
 	int	connect_timeout;	/* seconds until a peer is unreachable */
 	int	close_timeout;		/* seconds fi_close waits for its acks */
