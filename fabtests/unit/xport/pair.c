@@ -11,8 +11,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "xport/shm/shm_priv.h"
+
 const char *const pair_kind_names[PAIR_KINDS] = {
 	[PAIR_LOOP] = "loop",
+	[PAIR_SHM] = "shm",
+	[PAIR_SHM_CMA] = "shm, one copy",
+	[PAIR_SHM_TINY] = "shm, tiny",
 	[PAIR_SRQ] = "srq",
 	[PAIR_RQ] = "rq",
 	[PAIR_TINY] = "tiny",
@@ -37,7 +42,7 @@ struct tagrv_params pair_params(void)
 		.max_ops = 4096, .read_segment = 524288, .read_depth = 4,
 		.rx_bufs = 4096, .tx_bufs = 1024, .sq_depth = 127,
 		.inline_max = 192, .signal_every = 16, .gid_index = -1,
-		.qp_timeout = 14, .qp_retry = 2,
+		.qp_timeout = 14, .qp_retry = 2, .shm_ring = 32768,
 	};
 }
 
@@ -177,6 +182,23 @@ static void device_names(char names[2][TAGRV_DEVNAME_MAX])
 	}
 }
 
+static void open_shm(struct pair *pair, const struct tagrv_params *params)
+{
+	struct tagrv_params own = *params;
+
+	snprintf(own.shm_cma, sizeof(own.shm_cma), "%s",
+		 pair->kind == PAIR_SHM_CMA ? "yes" : "no");
+	if (pair->kind == PAIR_SHM_TINY) {
+		own.shm_ring = SHM_RING_MIN;
+		own.eager_max = TAGRV_MIN(own.eager_max, (size_t) 4096);
+	}
+	for (int i = 0; i < 2; i++) {
+		end_open(&pair->ends[i], &tagrv_shm_ops, "shm", &own);
+		if (pair->kind == PAIR_SHM_TINY)
+			shm_device_of(pair->ends[i].dev)->force_fence = true;
+	}
+}
+
 void pair_open_with(struct pair *pair, enum pair_kind kind,
 		    const struct tagrv_params *params,
 		    const struct fake_verbs_config *config)
@@ -191,6 +213,10 @@ void pair_open_with(struct pair *pair, enum pair_kind kind,
 		return;
 	}
 	pair->b = &pair->ends[1];
+	if (kind < PAIR_SRQ) {
+		open_shm(pair, params);
+		return;
+	}
 	if (kind == PAIR_DEVICE_RQ)
 		own.srq = false;
 	if (kind >= PAIR_DEVICE)
@@ -264,7 +290,7 @@ void pair_close(struct pair *pair)
 		end_close(pair->b);
 	}
 	end_close(pair->a);
-	if (pair->kind == PAIR_LOOP || pair->kind >= PAIR_DEVICE)
+	if (pair->kind < PAIR_SRQ || pair->kind >= PAIR_DEVICE)
 		return;
 	counts = fake_verbs_count();
 	cr_assert_eq(counts.objects, 0, "%u objects left", counts.objects);

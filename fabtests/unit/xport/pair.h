@@ -15,6 +15,9 @@
 /* What the pair runs on. */
 enum pair_kind {
 	PAIR_LOOP,
+	PAIR_SHM,		/* reads through the rings */
+	PAIR_SHM_CMA,		/* reads by process_vm_readv */
+	PAIR_SHM_TINY,		/* smallest ring; fences instead of membarrier */
 	PAIR_SRQ,		/* fake verbs devices */
 	PAIR_RQ,		/* without shared receive queues */
 	PAIR_TINY,		/* with the smallest limits */

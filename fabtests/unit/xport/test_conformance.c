@@ -339,13 +339,13 @@ ON_ALL(gets_in_flight_are_limited)
 	fill_pattern(from.data, 9, from.len);
 	for (size_t i = 0; i < 64; i++)
 		op_init(&ops[i]);
-	if (p->kind > PAIR_LOOP && p->kind < PAIR_DEVICE)
+	if (p->kind >= PAIR_SRQ && p->kind < PAIR_DEVICE)
 		fake_verbs_hold(true);
 	while (!get(p->a, &to, &from, started * 512, 512, &ops[started]))
 		started++;
 	cr_assert_leq(started, depth);
 	cr_assert_gt(started, 0);
-	if (p->kind > PAIR_LOOP && p->kind < PAIR_DEVICE)
+	if (p->kind >= PAIR_SRQ && p->kind < PAIR_DEVICE)
 		fake_verbs_hold(false);
 	PAIR_UNTIL(p, p->a->rooms);
 	for (next = started; next < 64;)
@@ -494,7 +494,7 @@ ON_ALL(close_ends_what_is_outstanding)
 	pair_connect(p);
 	region_open(&to, p->a, 4096, false);
 	region_open(&from, p->b, 4096, true);
-	if (p->kind > PAIR_LOOP && p->kind < PAIR_DEVICE)
+	if (p->kind >= PAIR_SRQ && p->kind < PAIR_DEVICE)
 		fake_verbs_hold(true);
 	for (unsigned i = 0; i < CNT; i++) {
 		op_init(&ops[i]);

@@ -245,6 +245,7 @@ struct tagrv_xport_ops {
 extern const struct tagrv_xport_ops *const tagrv_xports[];
 
 extern const struct tagrv_xport_ops tagrv_loop_ops;
+extern const struct tagrv_xport_ops tagrv_shm_ops;
 extern const struct tagrv_xport_ops tagrv_verbs_ops;
 
 #endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The bell: how a ring that is not looked at in every pass gets attention.
+ *
+ *   sender                             receiver
+ *   bits[i] |= link                    armed = 1 (it goes to sleep)
+ *   summary |= i                       looks at summary
+ *   armed taken to 0? write eventfd    sleeps on the eventfd
+ *
+ * All of these are full barriers, so one of the two always sees the other. The
+ * bits are set again each time, even if they are set: who found them set could
+ * not tell whether the receiver has looked already, nor whether the one who
+ * set them lived to do the rest.
+ *
+ * Bits are hints. A wrong one costs the receiver a look at an empty ring.
+ */
+#include <unistd.h>
+
+#include "xport/shm/shm_priv.h"
+
+static void ring(struct shm_bell *bell, uint32_t bit, int event_fd)
+{
+	uint64_t one = 1;
+
+	atomic_fetch_or(&bell->bits[bit / 64], 1ull << bit % 64);
+	atomic_fetch_or(&bell->summary, 1ull << bit / 64);
+	if (atomic_load(&bell->armed) && atomic_exchange(&bell->armed, 0) &&
+	    write(event_fd, &one, sizeof(one)) < 0)
+		return;		/* its counter is full: it is awake */
+}
+
+void tagrv_shm_ring_bell(struct shm_link *link)
+{
+	ring(link->peer_bell, link->peer_bit, link->peer_event_fd);
+}
+
+void tagrv_shm_ring_own(struct shm_link *link)
+{
+	struct shm_xport *xp = shm_xport_of_link(link);
+
+	ring(xp->bell, link->own_bit, xp->event_fd);
+}
+
+void tagrv_shm_notify(struct shm_link *link)
+{
+	if (!atomic_load_explicit(&link->tx_ready, memory_order_acquire))
+		return;
+	shm_fence();
+	if (!(atomic_load(&link->tx.hdr->cons.state) & SHM_POLLED))
+		tagrv_shm_ring_bell(link);
+}

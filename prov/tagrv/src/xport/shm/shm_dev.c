@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The one device, its endpoints, and the table of this transport's functions.
+ */
+#include <errno.h>
+#include <rdma/fi_errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "xport/shm/shm_priv.h"
+#include "xport/stubs.h"
+
+#define WIRE_ID		3
+#define HEADER_ROOM	192	/* of the protocols, beside eager payload */
+
+/* ---- device ---- */
+
+static int discover(const struct tagrv_params *params,
+		    struct tagrv_device_desc **descs, size_t *cnt, char *why,
+		    size_t why_len)
+{
+	struct tagrv_device_desc *desc = calloc(1, sizeof(*desc));
+	int fd;
+
+	(void) params;
+	if (!desc) {
+		snprintf(why, why_len, "out of memory");
+		return -FI_ENOMEM;
+	}
+	fd = memfd_create("tagrv-probe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	desc->usable = fd >= 0;
+	if (fd < 0)
+		snprintf(desc->why_not, sizeof(desc->why_not),
+			 "no shared memory: memfd_create: %s",
+			 strerror(errno));
+	else
+		close(fd);
+	snprintf(desc->name, sizeof(desc->name), SHM_NAME);
+	desc->up = true;
+	desc->max_msg = SIZE_MAX >> 1;
+	desc->pci_domain = desc->pci_bus = -1;
+	desc->pci_dev = desc->pci_func = -1;
+	desc->numa_node = -1;
+	*descs = desc;
+	*cnt = 1;
+	return 0;
+}
+
+static void dev_close(struct tagrv_device *base)
+{
+	struct shm_device *dev = shm_device_of(base);
+
+	tagrv_shm_unlisten(dev);
+	tagrv_shm_mem_close(dev);
+	pthread_mutex_destroy(&dev->mutex);
+	pthread_mutex_destroy(&dev->mem_mutex);
+	free(dev);
+}
+
+static void init_device(struct shm_device *dev,
+			const struct tagrv_params *params)
+{
+	dev->base.ops = &tagrv_shm_ops;
+	dev->base.max_msg = SIZE_MAX >> 1;
+	snprintf(dev->base.name, sizeof(dev->base.name), SHM_NAME);
+	dev->listen_fd = dev->epoll_fd = -1;
+	pthread_mutex_init(&dev->mutex, NULL);
+	pthread_mutex_init(&dev->mem_mutex, NULL);
+	tagrv_list_init(&dev->links);
+	tagrv_list_init(&dev->unpushed);
+	dev->cma = tagrv_shm_cma_wanted(params);
+	dev->force_fence = !tagrv_shm_barrier_available();
+}
+
+static int dev_open(const char *name, const struct tagrv_params *params,
+		    struct tagrv_device **dev)
+{
+	struct shm_device *shm;
+	int ret;
+
+	if (strcmp(name, SHM_NAME))
+		return -FI_ENODEV;
+	shm = calloc(1, sizeof(*shm));
+	if (!shm)
+		return -FI_ENOMEM;
+	init_device(shm, params);
+	ret = tagrv_shm_mem_open(shm);
+	if (!ret)
+		ret = tagrv_shm_listen(shm);
+	if (ret) {
+		dev_close(&shm->base);
+		return ret;
+	}
+	*dev = &shm->base;
+	return 0;
+}
+
+/* ---- endpoint ---- */
+
+/* The parameter, brought to a power of two by going down. */
+static size_t ring_size(const struct tagrv_params *params)
+{
+	size_t size = SHM_RING_MIN;
+
+	while (size < SHM_RING_MAX && size * 2 <= params->shm_ring)
+		size *= 2;
+	return size;
+}
+
+static struct tagrv_xport_attr attr_of(const struct tagrv_params *params,
+				       size_t ring, bool cma)
+{
+	uint32_t lines = (uint32_t) (ring / SHM_LINE) - SHM_HDR_LINES;
+	size_t max_packet = TAGRV_MIN(params->eager_max + HEADER_ROOM,
+				      shm_body_max(lines));
+
+	return (struct tagrv_xport_attr) {
+		.caps = TAGRV_XPORT_GET,
+		.max_inline = max_packet,
+		.max_packet = max_packet,
+		.get_max = 1 << 30,
+		.get_depth = TAGRV_MIN(params->read_depth, (size_t) SHM_GETS),
+		.latency = 0.1e-6,
+		.bandwidth = tagrv_shm_bandwidth(cma),
+		.overhead = 0.03e-6,
+		.reg_overhead = 0.05e-6,
+		.reg_growth = 0,
+	};
+}
+
+static int open_bell(struct shm_xport *xp)
+{
+	void *bell;
+	int ret;
+
+	xp->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (xp->event_fd < 0)
+		return -errno;
+	ret = tagrv_shm_region_create("tagrv-bell", SHM_BELL_SIZE,
+				      &xp->bell_fd, &bell);
+	if (!ret)
+		xp->bell = bell;
+	return ret;
+}
+
+static void init_lists(struct shm_xport *xp)
+{
+	tagrv_list_init(&xp->starved);
+	tagrv_list_init(&xp->failed);
+	tagrv_list_init(&xp->closing);
+	tagrv_list_init(&xp->serving);
+	tagrv_list_init(&xp->waiting);
+	tagrv_list_init(&xp->cma_gets);
+	tagrv_list_init(&xp->ask_gets);
+}
+
+static void xport_close(struct tagrv_xport *xport)
+{
+	struct shm_xport *xp = shm_xport_of(xport);
+
+	while (!tagrv_list_empty(&xp->closing))
+		tagrv_shm_progress(xport);
+	tagrv_shm_region_unmap(xp->bell, SHM_BELL_SIZE);
+	if (xp->bell_fd >= 0)
+		close(xp->bell_fd);
+	if (xp->event_fd >= 0)
+		close(xp->event_fd);
+	free(xp);
+}
+
+static int xport_open(struct tagrv_device *dev,
+		      const struct tagrv_params *params,
+		      struct tagrv_sink *sink, struct tagrv_xport **xport)
+{
+	struct shm_xport *xp = calloc(1, sizeof(*xp));
+	int ret;
+
+	if (!xp)
+		return -FI_ENOMEM;
+	xp->base.ops = &tagrv_shm_ops;
+	xp->base.dev = dev;
+	xp->base.sink = sink;
+	xp->ring_size = ring_size(params);
+	xp->base.attr = attr_of(params, xp->ring_size,
+				shm_device_of(dev)->cma);
+	xp->bell_fd = xp->event_fd = -1;
+	init_lists(xp);
+	ret = open_bell(xp);
+	if (ret) {
+		tagrv_warn("shm: cannot open an endpoint: %s\n",
+			   strerror(-ret));
+		xport_close(&xp->base);
+		return ret;
+	}
+	*xport = &xp->base;
+	return 0;
+}
+
+static size_t outstanding(struct tagrv_xport *xport)
+{
+	struct shm_xport *xp = shm_xport_of(xport);
+
+	return xp->done_tail - xp->done_head + xp->get_cnt;
+}
+
+static int wait_fd(struct tagrv_xport *xport)
+{
+	return shm_xport_of(xport)->event_fd;
+}
+
+
+const struct tagrv_xport_ops tagrv_shm_ops = {
+	.name = SHM_NAME,
+	.wire_id = WIRE_ID,
+	.discover = discover,
+	.dev_open = dev_open,
+	.dev_close = dev_close,
+	.dev_event_fd = tagrv_shm_dev_event_fd,
+	.dev_event = tagrv_shm_dev_event,
+	.mem_reg = tagrv_shm_mem_reg,
+	.mem_dereg = tagrv_shm_mem_dereg,
+	.mem_key = tagrv_shm_mem_key,
+	.xport_open = xport_open,
+	.xport_close = xport_close,
+	.link_create = tagrv_shm_link_create,
+	.link_bind = tagrv_shm_link_bind,
+	.link_discard = tagrv_shm_link_discard,
+	.link_attach = tagrv_shm_link_attach,
+	.link_close = tagrv_shm_link_close,
+	.send = tagrv_shm_send,
+	.get = tagrv_shm_get,
+	.progress = tagrv_shm_progress,
+	.reap = tagrv_shm_reap,
+	.flush = tagrv_stub_flush,
+	.outstanding = outstanding,
+	.wait_fd = wait_fd,
+	.arm = tagrv_shm_arm,
+};

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Remote reads, the side that wants the data.
+ *
+ *   FREE --> CMA --(copied)--------------> done       shm_cma.c
+ *    |        '--(not allowed)--.
+ *    '--> ASK --(room)--> ASKED --(pieces)--> done    through the rings
+ *
+ * Pieces come in order; each names the slot and its generation, so that what is
+ * left of an older get is never taken for one of the present.
+ */
+#include <rdma/fi_errno.h>
+#include <string.h>
+
+#include "xport/shm/shm_priv.h"
+
+static bool is_within(const struct tagrv_mem *mem, const void *addr, size_t len)
+{
+	uintptr_t offset = (uintptr_t) addr - (uintptr_t) mem->addr;
+
+	return (uintptr_t) addr >= (uintptr_t) mem->addr &&
+	       offset <= mem->len && len <= mem->len - offset;
+}
+
+static struct shm_get *free_slot(struct shm_link *link)
+{
+	struct shm_get *get = link->gets;
+
+	while (get->state != SHM_GET_FREE)
+		get++;
+	return get;
+}
+
+static void want(struct shm_xport *xp, struct shm_get *get)
+{
+	get->state = get->link->cma ? SHM_GET_CMA : SHM_GET_ASK;
+	tagrv_list_push_tail(get->link->cma ? &xp->cma_gets : &xp->ask_gets,
+			     &get->node);
+	xp->slow = true;
+}
+
+/* Sends the request, if there is room. */
+static bool ask(struct shm_get *get)
+{
+	struct shm_link *link = get->link;
+	uint32_t n = shm_lines_of(sizeof(struct shm_get_req));
+	uint32_t cost = shm_tx_cost(&link->tx, n);
+	struct shm_get_req req = {
+		.slot = (uint32_t) (get - link->gets), .gen = get->gen,
+		.raddr = get->raddr, .len = get->len,
+		.secret = get->secret, .index = get->index,
+	};
+
+	if (!link->tx_open || !tagrv_shm_tx_room(link, cost, SHM_RESERVE))
+		return false;
+	memcpy(shm_tx_body(&link->tx, n), &req, sizeof(req));
+	shm_tx_publish(&link->tx, n, cost, shm_word(SHM_GET_REQ, sizeof(req)));
+	tagrv_list_remove(&get->node);
+	get->state = SHM_GET_ASKED;
+	if (!link->asked_cnt++)
+		tagrv_list_push_tail(&shm_xport_of_link(link)->waiting,
+				     &link->wait_node);
+	tagrv_shm_tx_told(link, shm_tx_state(&link->tx));
+	return true;
+}
+
+unsigned tagrv_shm_ask_pass(struct shm_xport *xp)
+{
+	struct tagrv_list *pos, *tmp;
+	unsigned events = 0;
+
+	tagrv_list_for_each_safe(&xp->ask_gets, pos, tmp)
+		events += ask(tagrv_container_of(pos, struct shm_get, node));
+	return events;
+}
+
+static int may_get(struct shm_link *link)
+{
+	struct shm_xport *xp = shm_xport_of_link(link);
+
+	if (link->closing || link->status || !link->bound)
+		return -FI_ENOTCONN;
+	if (!link->tx_open && !tagrv_shm_tx_open(link)) {
+		tagrv_shm_starve(link, SHM_WAIT_SEND, 0);
+		return -FI_EAGAIN;
+	}
+	if (link->get_cnt >= xp->base.attr.get_depth) {
+		xp->gets_full = true;
+		return -FI_EAGAIN;
+	}
+	return 0;
+}
+
+int tagrv_shm_get(struct tagrv_link *base, void *addr, struct tagrv_mem *mem,
+		  uint64_t raddr, const void *key, size_t key_len, size_t len,
+		  struct tagrv_done *done)
+{
+	struct shm_link *link = shm_link_of(base);
+	struct shm_xport *xp = shm_xport_of_link(link);
+	struct shm_get *get;
+	uint64_t secret;
+	uint32_t index;
+	int ret;
+
+	if (link->closing || link->status)
+		return -FI_ENOTCONN;
+	if (!tagrv_shm_key_unpack(key, key_len, &index, &secret) ||
+	    len > xp->base.attr.get_max || !is_within(mem, addr, len))
+		return -FI_EINVAL;
+	ret = may_get(link);
+	if (ret)
+		return ret;
+	get = free_slot(link);
+	get->link = link;
+	get->done = done;
+	get->addr = addr;
+	get->raddr = raddr;
+	get->len = len;
+	get->copied = 0;
+	get->secret = secret;
+	get->index = index;
+	link->get_cnt++;
+	xp->get_cnt++;
+	want(xp, get);
+	if (get->state == SHM_GET_ASK)
+		ask(get);
+	return 0;
+}
+
+void tagrv_shm_get_finish(struct shm_get *get, int status)
+{
+	struct shm_link *link = get->link;
+	struct shm_xport *xp = shm_xport_of_link(link);
+	struct tagrv_done *done = get->done;
+
+	tagrv_list_remove(&get->node);
+	if (get->state == SHM_GET_ASKED && !--link->asked_cnt)
+		tagrv_list_remove(&link->wait_node);
+	get->state = SHM_GET_FREE;
+	get->gen++;
+	link->get_cnt--;
+	xp->get_cnt--;
+	if (xp->gets_full) {
+		xp->gets_full = false;
+		xp->room_due = true;
+	}
+	if (done)
+		done->fn(done, status);
+}
+
+unsigned tagrv_shm_gets_end(struct shm_link *link, int status)
+{
+	unsigned events = 0;
+
+	for (unsigned i = 0; i < SHM_GETS && link->get_cnt; i++) {
+		if (link->gets[i].state == SHM_GET_FREE)
+			continue;
+		tagrv_shm_get_finish(&link->gets[i], status);
+		events++;
+	}
+	return events;
+}
+
+/* ---- answers: every field is the peer's word ---- */
+
+static struct shm_get *find(struct shm_link *link, uint32_t slot, uint32_t gen)
+{
+	struct shm_get *get = &link->gets[slot % SHM_GETS];
+
+	return slot < SHM_GETS && get->state == SHM_GET_ASKED &&
+	       get->gen == gen ? get : NULL;
+}
+
+bool tagrv_shm_on_get_data(struct shm_link *link, const char *body, size_t len)
+{
+	struct shm_get_data data;
+	struct shm_get *get;
+	size_t bytes;
+
+	if (len < sizeof(data))
+		return false;
+	memcpy(&data, body, sizeof(data));
+	bytes = len - sizeof(data);
+	get = find(link, data.slot, data.gen);
+	if (!get || data.offset != get->copied ||
+	    bytes > get->len - get->copied || (!bytes && get->len))
+		return false;
+	memcpy(get->addr + get->copied, body + sizeof(data), bytes);
+	get->copied += bytes;
+	if (get->copied == get->len)
+		tagrv_shm_get_finish(get, 0);
+	return true;
+}
+
+bool tagrv_shm_on_get_fail(struct shm_link *link, const char *body, size_t len)
+{
+	struct shm_get_fail fail;
+	struct shm_get *get;
+
+	if (len != sizeof(fail))
+		return false;
+	memcpy(&fail, body, sizeof(fail));
+	get = find(link, fail.slot, fail.gen);
+	if (!get)
+		return false;
+	tagrv_shm_get_finish(get, -FI_EACCES);
+	return true;
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Which rings are looked at in every pass.
+ *
+ *   cold -- its bit is set and there is a free place,
+ *           or one that was idle for SHM_HOT_IDLE passes --> hot (polled)
+ *   hot  -- another took its place ----------------------> cold
+ *
+ * So the cost of a pass depends on the rings in use, not on the number of
+ * peers, and senders to a hot ring need not ring the bell.
+ */
+#include <rdma/fi_errno.h>
+#include <unistd.h>
+
+#include "xport/shm/shm_priv.h"
+
+static void set_state(struct shm_link *link, uint32_t state)
+{
+	if (!link->closing)
+		atomic_store_explicit(&link->rx.hdr->cons.state, state,
+				      memory_order_relaxed);
+}
+
+/* Takes a link from its place without a word to the sender. */
+static void leave(struct shm_link *link)
+{
+	struct shm_xport *xp = shm_xport_of_link(link);
+	struct shm_link *last = xp->hot[--xp->hot_cnt];
+
+	xp->hot[link->hot_at] = last;
+	last->hot_at = link->hot_at;
+	link->hot_at = -1;
+}
+
+void tagrv_shm_cool(struct shm_link *link)
+{
+	struct shm_xport *xp = shm_xport_of_link(link);
+
+	if (link->hot_at < 0)
+		return;
+	leave(link);
+	set_state(link, 0);
+	if (link->rx.head != link->rx.published)
+		tagrv_shm_publish_head(link);
+	tagrv_shm_barrier(shm_device_of(xp->base.dev));
+	/* What was published before the sender could know of it. */
+	if (link->rx_open && shm_rx_peek(&link->rx))
+		tagrv_shm_ring_own(link);
+}
+
+/* The one that has been idle for longest, if that is long. */
+static struct shm_link *idle_one(struct shm_xport *xp)
+{
+	struct shm_link *idle = xp->hot[0];
+
+	for (unsigned i = 1; i < xp->hot_cnt; i++)
+		if (xp->hot[i]->last_pass < idle->last_pass)
+			idle = xp->hot[i];
+	return xp->pass - idle->last_pass >= SHM_HOT_IDLE ? idle : NULL;
+}
+
+static void warm(struct shm_link *link)
+{
+	struct shm_xport *xp = shm_xport_of_link(link);
+
+	if (xp->hot_cnt == SHM_HOT) {
+		struct shm_link *idle = idle_one(xp);
+
+		if (!idle)
+			return;
+		tagrv_shm_cool(idle);
+	}
+	link->hot_at = (int) xp->hot_cnt;
+	link->last_pass = xp->pass;
+	xp->hot[xp->hot_cnt++] = link;
+	set_state(link, SHM_POLLED);
+}
+
+/* A bit was set: for an entry, for room, or because the peer is gone. */
+static unsigned visit(struct shm_link *link)
+{
+	unsigned events = 0;
+
+	if (link->rx_open && shm_rx_peek(&link->rx)) {
+		if (link->hot_at < 0)
+			warm(link);
+		events = tagrv_shm_drain(link);
+	}
+	if (link->rx_open && link->hot_at < 0) {
+		if (link->rx.head != link->rx.published)
+			tagrv_shm_publish_wanted(link);
+		if (shm_rx_peek(&link->rx))
+			tagrv_shm_ring_own(link);
+	}
+	if (!link->closing)
+		tagrv_shm_check_peer(link);
+	return events;
+}
+
+unsigned tagrv_shm_visit_bits(struct shm_xport *xp)
+{
+	uint64_t summary = atomic_exchange(&xp->bell->summary, 0);
+	unsigned events = 0;
+
+	for (; summary; summary &= summary - 1) {
+		unsigned word = (unsigned) __builtin_ctzll(summary);
+		uint64_t bits = atomic_exchange(&xp->bell->bits[word], 0);
+
+		for (; bits; bits &= bits - 1) {
+			unsigned bit = (unsigned) __builtin_ctzll(bits);
+			struct shm_link *link = xp->links[word * 64 + bit];
+
+			xp->polls++;
+			if (link)
+				events += visit(link);
+		}
+	}
+	return events;
+}
+
+/* ---- sleeping ---- */
+
+static void set_polled(struct shm_xport *xp, uint32_t state)
+{
+	for (unsigned i = 0; i < xp->hot_cnt; i++)
+		set_state(xp->hot[i], state);
+}
+
+/* Something that no peer will wake us for. */
+static bool has_own_work(struct shm_xport *xp)
+{
+	return xp->done_head != xp->done_tail || xp->room_due ||
+	       !tagrv_list_empty(&xp->failed) ||
+	       !tagrv_list_empty(&xp->closing) ||
+	       !tagrv_list_empty(&xp->cma_gets) ||
+	       !tagrv_list_empty(&xp->ask_gets) ||
+	       atomic_load(&shm_device_of(xp->base.dev)->unpushed_cnt);
+}
+
+/* Has a link that we wait for room or pieces of something for us? */
+static bool has_waited(struct shm_xport *xp)
+{
+	struct tagrv_list *pos;
+
+	tagrv_list_for_each(&xp->starved, pos) {
+		struct shm_link *link =
+			tagrv_container_of(pos, struct shm_link, starved_node);
+
+		if (tagrv_shm_check_peer(link) || tagrv_shm_has_room(link))
+			return true;
+	}
+	tagrv_list_for_each(&xp->serving, pos)
+		if (tagrv_shm_can_serve(tagrv_container_of(pos,
+					struct shm_link, serve_node)))
+			return true;
+	tagrv_list_for_each(&xp->waiting, pos)
+		if (tagrv_shm_check_peer(tagrv_container_of(pos,
+					 struct shm_link, wait_node)))
+			return true;
+	return false;
+}
+
+static bool has_entries(struct shm_xport *xp)
+{
+	if (atomic_load(&xp->bell->summary))
+		return true;
+	for (unsigned i = 0; i < xp->hot_cnt; i++)
+		if (shm_rx_peek(&xp->hot[i]->rx))
+			return true;
+	return false;
+}
+
+void tagrv_shm_disarm(struct shm_xport *xp)
+{
+	uint64_t count;
+
+	xp->armed = false;
+	atomic_store(&xp->bell->armed, 0);
+	set_polled(xp, SHM_POLLED);
+	/* Always: who took 'armed' may write only now. */
+	if (read(xp->event_fd, &count, sizeof(count)) < 0)
+		return;
+}
+
+int tagrv_shm_arm(struct tagrv_xport *xport)
+{
+	struct shm_xport *xp = shm_xport_of(xport);
+
+	if (has_own_work(xp))
+		return -FI_EAGAIN;
+	for (unsigned i = 0; i < xp->hot_cnt; i++)
+		if (xp->hot[i]->rx.head != xp->hot[i]->rx.published)
+			tagrv_shm_publish_head(xp->hot[i]);
+	xp->armed = true;
+	set_polled(xp, 0);
+	atomic_store(&xp->bell->armed, 1);
+	tagrv_shm_barrier(shm_device_of(xport->dev));
+	if (!has_entries(xp) && !has_waited(xp) && !has_own_work(xp))
+		return 0;
+	tagrv_shm_disarm(xp);
+	return -FI_EAGAIN;
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Life of a link.
+ *
+ *   create --> bind --> attach --> [fail -> link_error] --> close --> buried
+ *     |          |                                            |
+ *     |          our ring exists and is on its way            what is in the
+ *     |                                                       peer's ring stays
+ *     id, nonce, bit of the bell                              there for it
+ *
+ * A close leaves SHM_CLOSED in our own ring. The peer finds it with its next
+ * send, or at once if it waits for something of ours. Nothing has to drain: what
+ * was sent is in the peer's memory already.
+ *
+ * A link that failed because its peer is gone is reported after what the peer
+ * had sent before.
+ */
+#include <errno.h>
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "xport/shm/shm_priv.h"
+
+static size_t ring_bytes(uint32_t lines)
+{
+	return ((size_t) lines + SHM_HDR_LINES) * SHM_LINE;
+}
+
+/* ---- create ---- */
+
+/* A bit of the bell, or -1: there are too many links. */
+static int take_bit_locked(struct shm_xport *xp)
+{
+	for (unsigned i = 0; i < SHM_BELL_WORDS; i++) {
+		unsigned bit;
+
+		if (!~xp->used[i])
+			continue;
+		bit = (unsigned) __builtin_ctzll(~xp->used[i]);
+		xp->used[i] |= 1ull << bit;
+		return (int) (i * 64 + bit);
+	}
+	return -1;
+}
+
+static void init(struct shm_link *link, struct shm_xport *xp)
+{
+	*link = (struct shm_link) {
+		.base.xport = &xp->base, .hot_at = -1, .ring_fd = -1,
+		.peer_event_fd = -1, .peer_pidfd = -1,
+	};
+	tagrv_list_init(&link->dev_node);
+	tagrv_list_init(&link->push_node);
+	tagrv_list_init(&link->starved_node);
+	tagrv_list_init(&link->failed_node);
+	tagrv_list_init(&link->closing_node);
+	tagrv_list_init(&link->serve_node);
+	tagrv_list_init(&link->wait_node);
+	for (unsigned i = 0; i < SHM_GETS; i++)
+		tagrv_list_init(&link->gets[i].node);
+	tagrv_shm_random(&link->nonce, sizeof(link->nonce));
+}
+
+static int enter(struct shm_device *dev, struct shm_xport *xp,
+		 struct shm_link *link)
+{
+	int bit;
+
+	pthread_mutex_lock(&dev->mutex);
+	bit = take_bit_locked(xp);
+	if (bit >= 0) {
+		link->own_bit = (uint32_t) bit;
+		link->id = ++dev->next_id;
+		tagrv_list_push_tail(&dev->links, &link->dev_node);
+	}
+	pthread_mutex_unlock(&dev->mutex);
+	return bit < 0 ? -FI_ENOSPC : 0;
+}
+
+static void blob_of(const struct shm_device *dev, const struct shm_link *link,
+		    struct shm_blob *blob)
+{
+	*blob = (struct shm_blob) {
+		.uid = geteuid(), .id = link->id, .nonce = link->nonce,
+	};
+	memcpy(blob->name, dev->name, sizeof(blob->name));
+	tagrv_shm_host_id(blob->host);
+}
+
+int tagrv_shm_link_create(struct tagrv_xport *xport, void *to, size_t *len,
+			  struct tagrv_link **link)
+{
+	struct shm_device *dev = shm_device_of(xport->dev);
+	struct shm_link *l = aligned_alloc(TAGRV_CACHE_LINE, sizeof(*l));
+	struct shm_blob blob;
+	int ret;
+
+	if (!l)
+		return -FI_ENOMEM;
+	init(l, shm_xport_of(xport));
+	ret = enter(dev, shm_xport_of(xport), l);
+	if (ret) {
+		free(l);
+		return ret;
+	}
+	blob_of(dev, l, &blob);
+	*len = tagrv_shm_blob_pack(&blob, to);
+	*link = &l->base;
+	return 0;
+}
+
+/* ---- bind ---- */
+
+static int create_ring(struct shm_link *link)
+{
+	struct shm_xport *xp = shm_xport_of_link(link);
+	uint32_t lines = (uint32_t) (xp->ring_size / SHM_LINE) - SHM_HDR_LINES;
+	void *ring;
+	int ret;
+
+	ret = tagrv_shm_region_create("tagrv-ring", xp->ring_size,
+				      &link->ring_fd, &ring);
+	if (ret) {
+		tagrv_warn("shm: no memory for a ring of %zu bytes: %s\n",
+			   xp->ring_size, strerror(-ret));
+		return ret;
+	}
+	link->rx.hdr = ring;
+	link->rx.data = (char *) ring + sizeof(struct shm_header);
+	link->rx.lines = lines;
+	link->rx.hdr->constants = (struct shm_constants) {
+		.magic = SHM_MAGIC, .version = SHM_VERSION, .lines = lines,
+		.max_packet = (uint32_t) xp->base.attr.max_packet,
+	};
+	return 0;
+}
+
+static int check_blob(const struct shm_device *dev, const struct shm_link *link,
+		      const struct shm_blob *peer)
+{
+	struct shm_blob own;
+
+	blob_of(dev, link, &own);
+	if (memcmp(own.host, peer->host, sizeof(own.host)) ||
+	    own.uid != peer->uid)
+		return -FI_EHOSTUNREACH;
+	return 0;
+}
+
+int tagrv_shm_link_bind(struct tagrv_link *base, const void *from, size_t len)
+{
+	struct shm_link *link = shm_link_of(base);
+	struct shm_device *dev = shm_device_of(base->xport->dev);
+	int ret = tagrv_shm_blob_unpack(&link->peer, from, len);
+
+	if (!ret)
+		ret = check_blob(dev, link, &link->peer);
+	if (!ret)
+		ret = create_ring(link);
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&dev->mutex);
+	ret = tagrv_shm_push_locked(dev, link);
+	pthread_mutex_unlock(&dev->mutex);
+	link->bound = !ret;
+	return ret;
+}
+
+/* ---- attach ---- */
+
+int tagrv_shm_link_attach(struct tagrv_link *base, void *ctx)
+{
+	struct shm_link *link = shm_link_of(base);
+	struct shm_xport *xp = shm_xport_of_link(link);
+
+	base->ctx = ctx;
+	if (!link->bound)
+		return -FI_ENOTCONN;
+	link->attached = true;
+	link->rx_open = true;
+	xp->links[link->own_bit] = link;
+	/* What came before set a bit that nobody answered. */
+	tagrv_shm_ring_own(link);
+	return 0;
+}
+
+/* ---- fail ---- */
+
+void tagrv_shm_link_fail(struct shm_link *link, int status)
+{
+	struct shm_xport *xp = shm_xport_of_link(link);
+
+	if (link->status)
+		return;
+	link->status = status;
+	link->tx_open = false;
+	tagrv_list_push_tail(&xp->failed, &link->failed_node);
+	xp->slow = true;
+}
+
+void tagrv_shm_link_corrupt(struct shm_link *link, const char *what)
+{
+	static atomic_flag told = ATOMIC_FLAG_INIT;
+
+	shm_xport_of_link(link)->errors++;
+	if (!atomic_flag_test_and_set(&told))
+		tagrv_warn("shm: process %d wrote nonsense into a ring (%s): "
+			   "connection closed\n", link->peer_pid, what);
+	link->corrupt = true;
+	link->rx_open = false;
+	tagrv_shm_link_fail(link, -FI_EREMOTEIO);
+}
+
+/* Off every list of what could still happen with it. */
+static void stop(struct shm_link *link)
+{
+	link->rx_open = false;
+	link->tx_open = false;
+	tagrv_shm_cool(link);
+	tagrv_list_remove(&link->starved_node);
+	tagrv_list_remove(&link->serve_node);
+	tagrv_list_remove(&link->wait_node);
+}
+
+static unsigned report_one(struct shm_link *link)
+{
+	struct shm_xport *xp = shm_xport_of_link(link);
+
+	tagrv_list_remove(&link->failed_node);
+	stop(link);
+	link->reported = true;
+	xp->base.sink->link_error(xp->base.sink, link->base.ctx, link->status);
+	return 1 + tagrv_shm_gets_end(link, link->status);
+}
+
+/* True once nothing of the peer's is left to deliver. */
+static bool is_drained(struct shm_link *link, bool deliver, unsigned *events)
+{
+	if (!link->rx_open || !shm_rx_peek(&link->rx))
+		return true;
+	if (deliver)
+		*events += tagrv_shm_drain(link);
+	return !link->rx_open || !shm_rx_peek(&link->rx);
+}
+
+unsigned tagrv_shm_report(struct shm_xport *xp, bool deliver)
+{
+	struct tagrv_list *pos, *tmp;
+	unsigned events = 0;
+
+	if (xp->reporting)
+		return 0;
+	xp->reporting = true;
+	tagrv_list_for_each_safe(&xp->failed, pos, tmp) {
+		struct shm_link *link =
+			tagrv_container_of(pos, struct shm_link, failed_node);
+
+		if (!link->closing && is_drained(link, deliver, &events))
+			events += report_one(link);
+		else if (link->closing)
+			tagrv_list_remove(&link->failed_node);
+	}
+	xp->reporting = false;
+	return events;
+}
+
+/* ---- close ---- */
+
+/* Leaves the word that nobody reads this ring any more. */
+static void hang_up(struct shm_link *link)
+{
+	if (!link->rx.hdr)
+		return;
+	atomic_store(&link->rx.hdr->cons.state, SHM_CLOSED);
+	tagrv_shm_notify(link);
+}
+
+void tagrv_shm_link_close(struct tagrv_link *base)
+{
+	struct shm_link *link = shm_link_of(base);
+	struct shm_xport *xp = shm_xport_of_link(link);
+
+	if (link->closing)
+		return;
+	link->closing = true;
+	link->rx_open = false;
+	link->tx_open = false;
+	if (!atomic_load(&link->tx_ready))
+		tagrv_shm_pull(shm_device_of(base->xport->dev));
+	hang_up(link);
+	tagrv_list_push_tail(&xp->closing, &link->closing_node);
+	xp->slow = true;
+}
+
+static void forget(struct shm_device *dev, struct shm_link *link)
+{
+	struct shm_xport *xp = shm_xport_of_link(link);
+
+	pthread_mutex_lock(&dev->mutex);
+	tagrv_list_remove(&link->dev_node);
+	if (tagrv_list_linked(&link->push_node)) {
+		tagrv_list_remove(&link->push_node);
+		atomic_fetch_sub(&dev->unpushed_cnt, 1);
+	}
+	xp->used[link->own_bit / 64] &= ~(1ull << link->own_bit % 64);
+	pthread_mutex_unlock(&dev->mutex);
+}
+
+/* Nobody else knows the link any more after forget(). */
+static void destroy(struct shm_link *link)
+{
+	forget(shm_device_of(link->base.xport->dev), link);
+	if (link->rx.hdr)
+		tagrv_shm_region_unmap(link->rx.hdr,
+				       ring_bytes(link->rx.lines));
+	if (link->tx.hdr)
+		tagrv_shm_region_unmap(link->tx.hdr,
+				       ring_bytes(link->tx.lines));
+	tagrv_shm_region_unmap(link->peer_bell, SHM_BELL_SIZE);
+	if (link->ring_fd >= 0)
+		close(link->ring_fd);
+	if (link->peer_event_fd >= 0)
+		close(link->peer_event_fd);
+	if (link->peer_pidfd >= 0)
+		close(link->peer_pidfd);
+	free(link);
+}
+
+void tagrv_shm_link_discard(struct tagrv_link *base)
+{
+	hang_up(shm_link_of(base));
+	destroy(shm_link_of(base));
+}
+
+unsigned tagrv_shm_bury(struct shm_xport *xp)
+{
+	struct tagrv_list *pos, *tmp;
+	unsigned events = 0;
+
+	tagrv_list_for_each_safe(&xp->closing, pos, tmp) {
+		struct shm_link *link =
+			tagrv_container_of(pos, struct shm_link, closing_node);
+		void *ctx = link->base.ctx;
+
+		events += tagrv_shm_gets_end(link, -FI_ECANCELED);
+		if (link->queued)
+			continue;
+		stop(link);
+		tagrv_list_remove(&link->failed_node);
+		tagrv_list_remove(&link->closing_node);
+		xp->links[link->own_bit] = NULL;
+		destroy(link);
+		xp->base.sink->link_closed(xp->base.sink, ctx);
+		events++;
+	}
+	return events;
+}

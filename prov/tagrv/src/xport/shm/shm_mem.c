@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Registered memory: a table of address, length and a random secret.
+ *
+ * Nothing is pinned. A key is the index of an entry and its secret, which is
+ * new for every registration; an entry without one is free. The table never
+ * moves, because peers that read our memory by themselves read it, too.
+ *
+ *   key:  0 index (4)   4 zero (4)   8 secret (8)
+ */
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "xport/shm/shm_priv.h"
+
+#define TABLE_BYTES	(SHM_TABLE * sizeof(struct shm_entry))
+
+struct key {
+	uint32_t index;
+	uint32_t zero;
+	uint64_t secret;
+};
+
+static_assert(sizeof(struct key) <= TAGRV_KEY_MAX, "key must fit");
+
+/* Never 0. Taken in bulk: a system call for each would be dear. */
+static uint64_t new_secret_locked(struct shm_device *dev)
+{
+	uint64_t secret = 0;
+
+	while (!secret) {
+		if (!dev->random_left) {
+			dev->random_left = TAGRV_ARRAY_SIZE(dev->random);
+			tagrv_shm_random(dev->random, sizeof(dev->random));
+		}
+		secret = dev->random[--dev->random_left];
+	}
+	return secret;
+}
+
+int tagrv_shm_mem_open(struct shm_device *dev)
+{
+	dev->table = mmap(NULL, TABLE_BYTES, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (dev->table == MAP_FAILED) {
+		dev->table = NULL;
+		return -FI_ENOMEM;
+	}
+	atomic_store(&dev->table[0].secret, new_secret_locked(dev));
+	dev->table_used = 1;
+	return 0;
+}
+
+void tagrv_shm_mem_close(struct shm_device *dev)
+{
+	if (dev->table)
+		munmap(dev->table, TABLE_BYTES);
+}
+
+/* 0: the table is full. */
+static uint32_t take_entry_locked(struct shm_device *dev)
+{
+	uint32_t index = dev->table_free;
+
+	if (index)
+		dev->table_free = (uint32_t) dev->table[index].next_free;
+	else if (dev->table_used < SHM_TABLE)
+		index = dev->table_used++;
+	return index;
+}
+
+static int publish(struct shm_device *dev, struct shm_mem *m)
+{
+	struct shm_entry *entry;
+
+	pthread_mutex_lock(&dev->mem_mutex);
+	m->index = take_entry_locked(dev);
+	if (m->index) {
+		entry = &dev->table[m->index];
+		entry->addr = (uintptr_t) m->base.addr;
+		entry->len = m->base.len;
+		atomic_store_explicit(&entry->secret, new_secret_locked(dev),
+				      memory_order_release);
+	}
+	pthread_mutex_unlock(&dev->mem_mutex);
+	return m->index ? 0 : -FI_ENOMEM;
+}
+
+int tagrv_shm_mem_reg(struct tagrv_device *base, void *addr, size_t len,
+		      bool remote, struct tagrv_mem **mem)
+{
+	struct shm_mem *m;
+	int ret = 0;
+
+	if (!len || (uintptr_t) addr > UINTPTR_MAX - len)
+		return -FI_EINVAL;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return -FI_ENOMEM;
+	m->base = (struct tagrv_mem) { .dev = base, .addr = addr, .len = len };
+	if (remote)
+		ret = publish(shm_device_of(base), m);
+	if (ret) {
+		free(m);
+		return ret;
+	}
+	*mem = &m->base;
+	return 0;
+}
+
+void tagrv_shm_mem_dereg(struct tagrv_mem *mem)
+{
+	struct shm_mem *m = tagrv_container_of(mem, struct shm_mem, base);
+	struct shm_device *dev = shm_device_of(mem->dev);
+
+	if (m->index) {
+		pthread_mutex_lock(&dev->mem_mutex);
+		atomic_store(&dev->table[m->index].secret, 0);
+		dev->table[m->index].next_free = dev->table_free;
+		dev->table_free = m->index;
+		pthread_mutex_unlock(&dev->mem_mutex);
+	}
+	free(m);
+}
+
+size_t tagrv_shm_mem_key(const struct tagrv_mem *mem, void *to)
+{
+	const struct shm_mem *m = (const struct shm_mem *) mem;
+	struct key key = { .index = m->index };
+
+	if (m->index)
+		key.secret = atomic_load(
+			&shm_device_of(mem->dev)->table[m->index].secret);
+	memcpy(to, &key, sizeof(key));
+	return sizeof(key);
+}
+
+bool tagrv_shm_key_unpack(const void *from, size_t len, uint32_t *index,
+			  uint64_t *secret)
+{
+	struct key key;
+
+	if (len != sizeof(key))
+		return false;
+	memcpy(&key, from, sizeof(key));
+	*index = key.index;
+	*secret = key.secret;
+	return true;
+}
+
+bool tagrv_shm_entry_covers(uint64_t secret, uint64_t addr, uint64_t len,
+			    uint64_t wanted, uint64_t from, uint64_t bytes)
+{
+	return secret && secret == wanted && from >= addr && bytes <= len &&
+	       from - addr <= len - bytes;
+}
+
+/* The mutex is held meanwhile, so that dereg in another thread waits. */
+int tagrv_shm_mem_read(struct shm_device *dev, uint32_t index, uint64_t secret,
+		       uint64_t from, void *to, size_t len)
+{
+	struct shm_entry *entry = &dev->table[index < SHM_TABLE ? index : 0];
+	int ret = -FI_EACCES;
+
+	pthread_mutex_lock(&dev->mem_mutex);
+	if (index && index < dev->table_used &&
+	    tagrv_shm_entry_covers(atomic_load(&entry->secret), entry->addr,
+				   entry->len, secret, from, len)) {
+		memcpy(to, (const char *) (uintptr_t) from, len);
+		ret = 0;
+	}
+	pthread_mutex_unlock(&dev->mem_mutex);
+	return ret;
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Sends, and what happens when there is no room.
+ *
+ * A send writes its packet into the peer's ring. That is all there is to it, so
+ * its done record waits only because it must not run inside the call.
+ *
+ *   -FI_EAGAIN --> link in xp->starved, prod.starved set
+ *                  the consumer tells when it publishes its head
+ *   progress, reap: room for what was refused --> sink->room
+ *
+ * prod.starved is set before head is looked at once more, and the consumer
+ * publishes head before it looks at prod.starved: one of them sees the other.
+ */
+#include <rdma/fi_errno.h>
+
+#include "core/iov.h"
+#include "xport/shm/shm_priv.h"
+
+/* ---- room ---- */
+
+/* A head that cannot be true is the end of the link. */
+bool tagrv_shm_tx_room(struct shm_link *link, uint32_t cost, uint32_t reserve)
+{
+	struct shm_tx *tx = &link->tx;
+	uint64_t need = tx->tail + cost + 1 + reserve;
+
+	if (need > tx->freed && !shm_tx_refresh(tx)) {
+		tagrv_shm_link_corrupt(link, "head");
+		return false;
+	}
+	shm_tx_clear(tx, need);
+	return need <= tx->limit;
+}
+
+void tagrv_shm_starve(struct shm_link *link, enum shm_wait why, uint32_t need)
+{
+	struct shm_xport *xp = shm_xport_of_link(link);
+
+	if (why == SHM_WAIT_SEND) {
+		if (!tagrv_list_linked(&link->starved_node)) {
+			tagrv_list_push_tail(&xp->starved, &link->starved_node);
+			link->need = need;
+		}
+		link->need = TAGRV_MIN(link->need, need);
+		xp->slow = true;
+	}
+	if (link->waits & why ||
+	    !atomic_load_explicit(&link->tx_ready, memory_order_acquire))
+		return;
+	link->waits |= why;
+	atomic_store(&link->tx.hdr->prod.starved, 1);
+	/* A consumer that does not look at the ring may owe us its head. */
+	tagrv_shm_notify(link);
+}
+
+void tagrv_shm_unstarve(struct shm_link *link, enum shm_wait why)
+{
+	link->waits &= ~(unsigned) why;
+	if (!link->waits && link->tx.hdr)
+		atomic_store_explicit(&link->tx.hdr->prod.starved, 0,
+				      memory_order_relaxed);
+}
+
+bool tagrv_shm_has_room(struct shm_link *link)
+{
+	if (!link->tx_open && !tagrv_shm_tx_open(link))
+		return link->status != 0;
+	return tagrv_shm_tx_room(link, link->need, 0);
+}
+
+void tagrv_shm_look_for_room(struct shm_xport *xp)
+{
+	struct tagrv_list *pos, *tmp;
+
+	tagrv_list_for_each_safe(&xp->starved, pos, tmp) {
+		struct shm_link *link =
+			tagrv_container_of(pos, struct shm_link, starved_node);
+
+		if (!tagrv_shm_check_peer(link) && !tagrv_shm_has_room(link))
+			continue;
+		tagrv_list_remove(&link->starved_node);
+		tagrv_shm_unstarve(link, SHM_WAIT_SEND);
+		xp->room_due |= !link->status && !link->closing;
+	}
+}
+
+/* ---- send ---- */
+
+bool tagrv_shm_tx_open(struct shm_link *link)
+{
+	if (link->status || link->closing || !link->bound)
+		return false;
+	if (!atomic_load_explicit(&link->tx_ready, memory_order_acquire))
+		tagrv_shm_pull(shm_device_of(link->base.xport->dev));
+	link->tx_open = atomic_load_explicit(&link->tx_ready,
+					     memory_order_acquire);
+	return link->tx_open;
+}
+
+/* -FI_EAGAIN only if the peer is there, or may still be. */
+static TAGRV_COLD int refuse(struct shm_link *link, uint32_t need)
+{
+	if (link->status || link->closing || !link->bound ||
+	    tagrv_shm_check_peer(link))
+		return -FI_ENOTCONN;
+	tagrv_shm_starve(link, SHM_WAIT_SEND, need);
+	return -FI_EAGAIN;
+}
+
+TAGRV_COLD void tagrv_shm_tx_told(struct shm_link *link, uint32_t state)
+{
+	if (state & SHM_CLOSED)
+		tagrv_shm_link_fail(link, -FI_EHOSTUNREACH);
+	if (!(state & (SHM_POLLED | SHM_CLOSED)))
+		tagrv_shm_ring_bell(link);
+}
+
+static inline bool dones_full(struct shm_xport *xp)
+{
+	if (TAGRV_LIKELY(xp->done_tail - xp->done_head < SHM_DONES))
+		return false;
+	xp->dones_full = true;
+	return true;
+}
+
+static inline void push_done(struct shm_xport *xp, struct shm_link *link,
+			     struct tagrv_done *done)
+{
+	xp->dones[xp->done_tail++ % SHM_DONES] = (struct shm_done) {
+		.done = done, .link = link, .status = link->status,
+	};
+	link->queued++;
+}
+
+int tagrv_shm_send(struct tagrv_link *base, const struct iovec *iov, size_t cnt,
+		   unsigned flags, struct tagrv_done *done)
+{
+	struct shm_link *link = shm_link_of(base);
+	struct shm_xport *xp = shm_xport_of_link(link);
+	struct shm_tx *tx = &link->tx;
+	uint32_t reserve = flags & TAGRV_SEND_CTRL ? 0 : SHM_RESERVE;
+	size_t len = tagrv_iov_len(iov, cnt);
+	uint32_t n, cost, state;
+	char *body;
+
+	if (TAGRV_UNLIKELY(!link->tx_open) && !tagrv_shm_tx_open(link))
+		return refuse(link, 0);
+	if (TAGRV_UNLIKELY(len > tx->max_packet))
+		return -FI_EMSGSIZE;
+	n = shm_lines_of(len);
+	cost = shm_tx_cost(tx, n);
+	if (TAGRV_UNLIKELY(!shm_tx_fits(tx, cost, reserve)) &&
+	    !tagrv_shm_tx_room(link, cost, reserve))
+		return refuse(link, cost + reserve);
+	if (TAGRV_UNLIKELY(done && dones_full(xp)))
+		return -FI_EAGAIN;
+	body = shm_tx_body(tx, n);
+	for (size_t i = 0; i < cnt; i++) {
+		shm_copy(body, iov[i].iov_base, iov[i].iov_len);
+		body += iov[i].iov_len;
+	}
+	shm_tx_publish(tx, n, cost, shm_word(SHM_PACKET, (uint32_t) len));
+	state = shm_tx_state(tx);
+	if (TAGRV_UNLIKELY(state != SHM_POLLED))
+		tagrv_shm_tx_told(link, state);
+	if (TAGRV_UNLIKELY(!shm_tx_ahead(tx)))
+		tagrv_shm_link_corrupt(link, "head");
+	if (done)
+		push_done(xp, link, done);
+	return 0;
+}
+
+/* ---- done ---- */
+
+/* What failed is reported first, and that may have to wait for progress. */
+static bool must_wait(const struct shm_done *d)
+{
+	return d->status && !d->link->reported && !d->link->closing;
+}
+
+/* Runs what was there when it began. */
+unsigned tagrv_shm_run_dones(struct shm_xport *xp)
+{
+	uint32_t end = xp->done_tail;
+	unsigned events = 0;
+
+	if (xp->reaping)
+		return 0;
+	xp->reaping = true;
+	while (xp->done_head != end) {
+		struct shm_done d = xp->dones[xp->done_head % SHM_DONES];
+
+		if (must_wait(&d))
+			break;
+		xp->done_head++;
+		d.link->queued--;
+		d.done->fn(d.done, d.status);
+		events++;
+	}
+	xp->reaping = false;
+	if (TAGRV_UNLIKELY(xp->dones_full && events)) {
+		xp->dones_full = false;
+		xp->room_due = true;
+	}
+	return events;
+}
+
+int tagrv_shm_reap(struct tagrv_xport *xport)
+{
+	struct shm_xport *xp = shm_xport_of(xport);
+	unsigned events = 0;
+
+	if (TAGRV_UNLIKELY(!tagrv_list_empty(&xp->failed)))
+		events += tagrv_shm_report(xp, false);
+	events += tagrv_shm_run_dones(xp);
+	if (TAGRV_UNLIKELY(!tagrv_list_empty(&xp->starved)))
+		tagrv_shm_look_for_room(xp);
+	if (TAGRV_UNLIKELY(xp->room_due)) {
+		xp->room_due = false;
+		xport->sink->room(xport->sink);
+		events++;
+	}
+	return (int) events;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Remote reads through the rings, the side that has the data.
+ *
+ *   SHM_GET_REQ --> link->serves --> pieces, some per pass --> done
+ *                                '--> SHM_GET_FAIL
+ *
+ * While we fill one piece the peer empties another: the two copies overlap. A
+ * quarter of the ring is left to packets, so that none waits for a whole get.
+ */
+#include <string.h>
+
+#include "xport/shm/shm_priv.h"
+
+#define PIECES	4	/* of one link in one pass */
+
+static struct shm_serve *first(struct shm_link *link)
+{
+	return &link->serves[link->serve_head % SHM_GETS];
+}
+
+static void drop_all(struct shm_link *link)
+{
+	link->serve_cnt = 0;
+	tagrv_list_remove(&link->serve_node);
+	tagrv_shm_unstarve(link, SHM_WAIT_SERVE);
+}
+
+static void drop_first(struct shm_link *link)
+{
+	link->serve_head++;
+	link->serve_cnt--;
+	if (!link->serve_cnt)
+		drop_all(link);
+}
+
+bool tagrv_shm_on_get_req(struct shm_link *link, const char *body, size_t len)
+{
+	struct shm_xport *xp = shm_xport_of_link(link);
+	struct shm_serve *serve;
+
+	if (len != sizeof(serve->req) || link->serve_cnt == SHM_GETS)
+		return false;
+	serve = &link->serves[(link->serve_head + link->serve_cnt) % SHM_GETS];
+	memcpy(&serve->req, body, sizeof(serve->req));
+	serve->copied = 0;
+	if (!link->serve_cnt++)
+		tagrv_list_push_tail(&xp->serving, &link->serve_node);
+	xp->slow = true;
+	return true;
+}
+
+static size_t piece_of(const struct shm_link *link)
+{
+	size_t eighth = (link->tx.lines + SHM_HDR_LINES) / 8 * SHM_LINE;
+	struct shm_serve *serve = first((struct shm_link *) (uintptr_t) link);
+	size_t most = TAGRV_MIN(eighth, (size_t) SHM_GET_PIECE);
+
+	return (size_t) TAGRV_MIN((uint64_t) most,
+				  serve->req.len - serve->copied);
+}
+
+static bool has_room(struct shm_link *link, uint32_t n)
+{
+	return tagrv_shm_tx_room(link, shm_tx_cost(&link->tx, n),
+				 SHM_RESERVE + link->tx.lines / 4);
+}
+
+bool tagrv_shm_can_serve(struct shm_link *link)
+{
+	return !link->tx_open ||
+	       has_room(link, shm_lines_of(sizeof(struct shm_get_data) +
+					   piece_of(link)));
+}
+
+/* Writes the next piece, or the refusal, into an entry; returns its word. */
+static uint64_t fill(struct shm_link *link, char *body, size_t len)
+{
+	struct shm_device *dev = shm_device_of(link->base.xport->dev);
+	struct shm_serve *serve = first(link);
+	struct shm_get_data data = {
+		.slot = serve->req.slot, .gen = serve->req.gen,
+		.offset = serve->copied,
+	};
+	struct shm_get_fail fail = { .slot = data.slot, .gen = data.gen };
+
+	if (serve->req.raddr + serve->copied < serve->req.raddr ||
+	    tagrv_shm_mem_read(dev, serve->req.index, serve->req.secret,
+			       serve->req.raddr + serve->copied,
+			       body + sizeof(data), len)) {
+		serve->copied = serve->req.len;
+		memcpy(body, &fail, sizeof(fail));
+		return shm_word(SHM_GET_FAIL, sizeof(fail));
+	}
+	serve->copied += len;
+	memcpy(body, &data, sizeof(data));
+	return shm_word(SHM_GET_DATA, (uint32_t) (sizeof(data) + len));
+}
+
+/* False: no room, or nothing left to do. */
+static bool serve_piece(struct shm_link *link)
+{
+	size_t len = piece_of(link);
+	uint32_t n = shm_lines_of(sizeof(struct shm_get_data) + len);
+	uint32_t state, cost;
+	uint64_t word;
+
+	if (!has_room(link, n)) {
+		tagrv_shm_starve(link, SHM_WAIT_SERVE, 0);
+		return false;
+	}
+	word = fill(link, shm_tx_body(&link->tx, n), len);
+	n = shm_lines_of((uint32_t) word);
+	cost = shm_tx_cost(&link->tx, n);
+	shm_tx_publish(&link->tx, n, cost, word);
+	state = shm_tx_state(&link->tx);
+	if (!(state & (SHM_POLLED | SHM_CLOSED)))
+		tagrv_shm_ring_bell(link);
+	tagrv_shm_unstarve(link, SHM_WAIT_SERVE);
+	if (first(link)->copied == first(link)->req.len)
+		drop_first(link);
+	return link->serve_cnt != 0;
+}
+
+/* A peer that left wants nothing any more; that is no error of the link. */
+static bool is_wanted(struct shm_link *link)
+{
+	if (link->status || link->closing)
+		return false;
+	return (!link->tx_open && !tagrv_shm_tx_open(link)) ||
+	       !(atomic_load(&link->tx.hdr->cons.state) & SHM_CLOSED);
+}
+
+unsigned tagrv_shm_serve_pass(struct shm_xport *xp)
+{
+	struct tagrv_list *pos, *tmp;
+	unsigned events = 0;
+
+	tagrv_list_for_each_safe(&xp->serving, pos, tmp) {
+		struct shm_link *link =
+			tagrv_container_of(pos, struct shm_link, serve_node);
+		unsigned left = PIECES;
+
+		if (!is_wanted(link)) {
+			drop_all(link);
+			continue;
+		}
+		while (left && link->tx_open && serve_piece(link))
+			left--;
+		events += PIECES - left;
+	}
+	return events;
+}

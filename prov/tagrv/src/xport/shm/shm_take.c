@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What is done with a handover: check, map, watch the process behind it.
+ *
+ * The sender is our user (shm_hand.c) and knows the link's nonce. Still nothing
+ * is believed that can be looked at: the memory cannot shrink and has the size
+ * it is said to have, and the third descriptor is an eventfd, because writing
+ * to a pipe could block or kill us.
+ *
+ * The peer's process comes from the kernel's word, as seen from our namespace;
+ * 0 is one that we cannot see. Its end is noticed by a pidfd in the epoll set
+ * of the device: this needs no traffic, and no child that inherited descriptors
+ * can hide it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "xport/shm/shm_priv.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD	77	/* Linux 6.5 */
+#endif
+
+static struct shm_link *find_locked(struct shm_device *dev, uint64_t id)
+{
+	struct tagrv_list *pos;
+
+	tagrv_list_for_each(&dev->links, pos) {
+		struct shm_link *link =
+			tagrv_container_of(pos, struct shm_link, dev_node);
+
+		if (link->id == id)
+			return link;
+	}
+	return NULL;
+}
+
+static bool is_eventfd(int fd)
+{
+	char path[32], target[32] = "";
+	int flags = fcntl(fd, F_GETFL);
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return flags >= 0 && flags & O_NONBLOCK &&
+	       readlink(path, target, sizeof(target) - 1) > 0 &&
+	       !strcmp(target, "anon_inode:[eventfd]");
+}
+
+static int peer_pid(int sock)
+{
+	struct ucred cred = { .pid = 0 };
+	socklen_t len = sizeof(cred);
+
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &len))
+		return 0;
+	return cred.pid;
+}
+
+static int peer_pidfd(int sock, int pid)
+{
+	socklen_t len = sizeof(int);
+	int fd = -1;
+
+	if (!getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &fd, &len))
+		return fd;
+	return pid > 0 ? (int) syscall(SYS_pidfd_open, pid, 0) : -1;
+}
+
+static void watch_process(struct shm_device *dev, struct shm_link *link,
+			  int sock)
+{
+	struct epoll_event event = {
+		.events = EPOLLIN, .data.u64 = link->id,
+	};
+	int fd;
+
+	if (link->peer_pid == getpid())
+		return;
+	fd = peer_pidfd(sock, link->peer_pid);
+	if (fd < 0)
+		return;
+	link->peer_pidfd = fd;
+	if (epoll_ctl(dev->epoll_fd, EPOLL_CTL_ADD, fd, &event))
+		tagrv_info("shm: cannot watch a peer: %s\n", strerror(errno));
+}
+
+static bool makes_sense(const struct shm_hand *hand)
+{
+	return hand->bell_index < SHM_BELL_LINKS && hand->fence <= 1 &&
+	       hand->lines <= SHM_RING_MAX / SHM_LINE - SHM_HDR_LINES &&
+	       hand->lines >= SHM_RING_MIN / SHM_LINE - SHM_HDR_LINES &&
+	       hand->max_packet &&
+	       hand->max_packet <= shm_body_max(hand->lines);
+}
+
+static bool map_all(struct shm_link *link, const struct shm_hand *hand,
+		    const int fds[SHM_HAND_FDS])
+{
+	size_t size = ((size_t) hand->lines + SHM_HDR_LINES) * SHM_LINE;
+	struct shm_header *hdr;
+	void *ring, *bell;
+
+	if (!is_eventfd(fds[2]) || tagrv_shm_region_map(fds[0], size, &ring))
+		return false;
+	hdr = ring;
+	if (hdr->constants.magic != SHM_MAGIC ||
+	    hdr->constants.version != SHM_VERSION ||
+	    hdr->constants.lines != hand->lines ||
+	    tagrv_shm_region_map(fds[1], SHM_BELL_SIZE, &bell)) {
+		tagrv_shm_region_unmap(ring, size);
+		return false;
+	}
+	link->tx.hdr = hdr;
+	link->tx.data = (char *) ring + sizeof(*hdr);
+	link->peer_bell = bell;
+	return true;
+}
+
+static void set_up(struct shm_device *dev, struct shm_link *link, int sock,
+		   const struct shm_hand *hand)
+{
+	size_t own = link->base.xport->attr.max_packet;
+
+	link->tx.lines = hand->lines;
+	link->tx.limit = hand->lines;	/* a new memfd is all zeros */
+	link->tx.freed = hand->lines;
+	link->tx.max_packet = (uint32_t) TAGRV_MIN(hand->max_packet, own);
+	link->tx.fence = hand->fence || dev->force_fence;
+	link->peer_bit = hand->bell_index;
+	link->peer_table = hand->table;
+	link->peer_pid = peer_pid(sock);
+	link->cma = dev->cma && link->peer_pid > 0 &&
+		tagrv_shm_cma_probe(link->peer_pid, hand->table, hand->token);
+	watch_process(dev, link, sock);
+	atomic_store_explicit(&link->tx_ready, 1, memory_order_release);
+	tagrv_shm_ring_own(link);	/* somebody may be waiting for it */
+}
+
+void tagrv_shm_take_locked(struct shm_device *dev, int sock,
+			   const struct shm_hand *hand, int fds[SHM_HAND_FDS])
+{
+	struct shm_link *link = NULL;
+	bool good = hand->magic == SHM_MAGIC &&
+		hand->version == SHM_VERSION && makes_sense(hand);
+
+	if (good)
+		link = find_locked(dev, hand->id);
+	/* A link that was closed meanwhile is no reason to complain. */
+	if (link)
+		good = link->nonce == hand->nonce &&
+			!atomic_load(&link->tx_ready) &&
+			map_all(link, hand, fds);
+	if (!good && !atomic_fetch_add(&dev->refused, 1))
+		tagrv_warn("shm: a handover was refused: it makes no sense\n");
+	if (good && link) {
+		link->peer_event_fd = fds[2];
+		fds[2] = -1;
+		set_up(dev, link, sock, hand);
+	}
+	for (int i = 0; i < SHM_HAND_FDS; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}
+
+void tagrv_shm_died_locked(struct shm_device *dev, uint64_t id)
+{
+	struct shm_link *link = find_locked(dev, id);
+
+	if (!link || link->peer_pidfd < 0)
+		return;
+	close(link->peer_pidfd);	/* leaves the epoll set, too */
+	link->peer_pidfd = -1;
+	atomic_store(&link->peer_dead, 1);
+	tagrv_shm_ring_own(link);
+}
