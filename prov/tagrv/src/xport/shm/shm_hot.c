@@ -86,12 +86,11 @@ static unsigned visit(struct shm_link *link)
 			warm(link);
 		events = tagrv_shm_drain(link);
 	}
-	if (link->rx_open && link->hot_at < 0) {
-		if (link->rx.head != link->rx.published)
-			tagrv_shm_publish_wanted(link);
-		if (shm_rx_peek(&link->rx))
-			tagrv_shm_ring_own(link);
-	}
+	/* Even if it was published: the peer's bell may be mapped only now. */
+	if (link->rx_open)
+		tagrv_shm_publish_wanted(link);
+	if (link->rx_open && link->hot_at < 0 && shm_rx_peek(&link->rx))
+		tagrv_shm_ring_own(link);
 	if (!link->closing)
 		tagrv_shm_check_peer(link);
 	return events;

@@ -11,13 +11,21 @@
 
 /* ---- one ring ---- */
 
+/* Who only receives has not mapped the peer's side so far, but needs its bell. */
+static TAGRV_COLD void tell_starved(struct shm_link *link)
+{
+	if (!atomic_load_explicit(&link->tx_ready, memory_order_acquire))
+		tagrv_shm_pull(shm_device_of(link->base.xport->dev));
+	tagrv_shm_notify(link);
+}
+
 void tagrv_shm_publish_head(struct shm_link *link)
 {
 	shm_rx_publish(&link->rx);
 	shm_fence();
-	if (atomic_load_explicit(&link->rx.hdr->prod.starved,
-				 memory_order_relaxed))
-		tagrv_shm_notify(link);
+	if (TAGRV_UNLIKELY(atomic_load_explicit(&link->rx.hdr->prod.starved,
+						memory_order_relaxed)))
+		tell_starved(link);
 }
 
 static bool on_control(struct shm_link *link, uint64_t word)

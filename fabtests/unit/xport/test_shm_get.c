@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Remote reads, through the rings and with one copy.
+ */
+#include <criterion/criterion.h>
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "unit/xport/pair.h"
+#include "xport/shm/shm_priv.h"
+
+enum { LEN = 4 << 20 };
+
+static struct pair pair;
+static const struct tagrv_xport_ops *const ops = &tagrv_shm_ops;
+static unsigned char *source, *target;
+static struct tagrv_mem *source_mem, *target_mem;
+static char key[TAGRV_KEY_MAX];
+static size_t key_len;
+
+static void start(enum pair_kind kind)
+{
+	pair_open(&pair, kind);
+	pair_connect(&pair);
+	source = malloc(LEN);
+	target = calloc(1, LEN);
+	fill_pattern(source, 5, LEN);
+	cr_assert_eq(ops->mem_reg(pair.b->dev, source, LEN, true, &source_mem),
+		     0);
+	cr_assert_eq(ops->mem_reg(pair.a->dev, target, LEN, false,
+				  &target_mem), 0);
+	key_len = ops->mem_key(source_mem, key);
+}
+
+static void stop(void)
+{
+	if (source_mem)
+		ops->mem_dereg(source_mem);
+	ops->mem_dereg(target_mem);
+	free(source);
+	free(target);
+	pair_close(&pair);
+}
+
+static struct op op;
+
+static int get_from(uint64_t raddr, size_t len)
+{
+	op_init(&op);
+	return ops->get(pair.a->link, target, target_mem, raddr, key, key_len,
+			len, &op.done);
+}
+
+static int outcome(uint64_t raddr, size_t len)
+{
+	cr_assert_eq(get_from(raddr, len), 0);
+	PAIR_UNTIL(&pair, op.calls);
+	cr_assert_eq(op.calls, 1);
+	return op.status;
+}
+
+static void check_keys(enum pair_kind kind)
+{
+	uint64_t at;
+
+	start(kind);
+	at = (uintptr_t) source;
+	cr_assert_eq(shm_link_of(pair.a->link)->cma, false, "not mapped yet");
+	cr_assert_eq(outcome(at, LEN), 0);
+	cr_assert(is_pattern(target, 5, LEN));
+	cr_assert_eq(shm_link_of(pair.a->link)->cma, kind == PAIR_SHM_CMA);
+	cr_assert_eq(outcome(at + 1, LEN), -FI_EACCES);
+	cr_assert_eq(outcome(at - 1, 10), -FI_EACCES);
+	cr_assert_eq(outcome(at + LEN, 0), 0);
+	cr_assert_eq(outcome(at + LEN + 1, 0), -FI_EACCES);
+	cr_assert_eq(outcome(UINT64_MAX - 5, 100), -FI_EACCES);
+	cr_assert_eq(outcome(0, 100), -FI_EACCES);
+	cr_assert_eq(outcome(at, 0), 0);
+	for (size_t i = 0; i < key_len; i++) {
+		key[i] ^= 0x40;
+		cr_assert(outcome(at, 100) == (i / 4 == 1 ? 0 : -FI_EACCES),
+			  "byte %zu", i);
+		key[i] ^= 0x40;
+	}
+	cr_assert_eq(outcome(at, 100), 0);
+	cr_assert_eq(pair.a->errors + pair.b->errors, 0);
+	stop();
+}
+
+Test(shm_get, keys_are_checked_by_the_owner, .timeout = 30)
+{
+	check_keys(PAIR_SHM);
+}
+
+Test(shm_get, keys_are_checked_by_the_reader, .timeout = 30)
+{
+	check_keys(PAIR_SHM_CMA);
+}
+
+static void check_dereg(enum pair_kind kind)
+{
+	start(kind);
+	cr_assert_eq(get_from((uintptr_t) source, LEN), 0);
+	for (int i = 0; i < 3; i++)
+		pair_progress(&pair);
+	cr_assert_eq(op.calls, 0);
+	ops->mem_dereg(source_mem);
+	source_mem = NULL;
+	PAIR_UNTIL(&pair, op.calls);
+	cr_assert_eq(op.status, -FI_EACCES);
+	pair_send(&pair, pair.a, 1, 8, NULL);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1);
+	stop();
+}
+
+Test(shm_get, deregistration_stops_pieces, .timeout = 30)
+{
+	check_dereg(PAIR_SHM);
+}
+
+Test(shm_get, deregistration_stops_single_copies, .timeout = 30)
+{
+	check_dereg(PAIR_SHM_CMA);
+}
+
+/* The kernel changes its mind half way: the rings do the rest. */
+Test(shm_get, rest_goes_through_the_rings, .timeout = 30)
+{
+	start(PAIR_SHM_CMA);
+	cr_assert_eq(get_from((uintptr_t) source, LEN), 0);
+	for (int i = 0; i < 3; i++)
+		pair_progress(&pair);
+	cr_assert_eq(op.calls, 0);
+	shm_link_of(pair.a->link)->cma = false;
+	PAIR_UNTIL(&pair, op.calls);
+	cr_assert_eq(op.status, 0);
+	cr_assert(is_pattern(target, 5, LEN));
+	stop();
+}
+
+Test(shm_get, vanished_owner_fails_the_link, .timeout = 30)
+{
+	start(PAIR_SHM_CMA);
+	cr_assert_eq(outcome((uintptr_t) source, 100), 0);
+	shm_link_of(pair.a->link)->peer_pid = 0x3fffffff;	/* nobody */
+	cr_assert_eq(get_from((uintptr_t) source, 100), 0);
+	PAIR_UNTIL(&pair, op.calls);
+	cr_assert_eq(op.status, -FI_EHOSTUNREACH);
+	cr_assert_eq(pair.a->errors, 1);
+	stop();
+}
+
+/* Packets of both sides pass while a long read is served. */
+Test(shm_get, packets_are_not_held_up, .timeout = 30)
+{
+	size_t before;
+
+	start(PAIR_SHM);
+	cr_assert_eq(get_from((uintptr_t) source, LEN), 0);
+	while (!op.calls) {
+		before = pair.a->packet_cnt;
+		if (!end_send(pair.b, 1, 40, 0, NULL))
+			for (int i = 0; i < 50 && pair.a->packet_cnt == before;
+			     i++)
+				pair_progress(&pair);
+		cr_assert_gt(pair.a->packet_cnt, before);
+		end_send(pair.a, 1, 40, 0, NULL);
+	}
+	cr_assert_eq(op.status, 0);
+	cr_assert(is_pattern(target, 5, LEN));
+	cr_assert_gt(pair.a->packet_cnt, 10);
+	stop();
+}
+
+/* A reader that closes leaves the owner with a link that still is one. */
+static void check_close(bool reader)
+{
+	start(PAIR_SHM);
+	cr_assert_eq(get_from((uintptr_t) source, LEN), 0);
+	for (int i = 0; i < 5; i++)
+		pair_progress(&pair);
+	end_close_link(reader ? pair.a : pair.b);
+	for (int i = 0; i < 100; i++)
+		pair_progress(&pair);
+	cr_assert_eq(op.calls, 1);
+	cr_assert_eq(op.status, reader ? -FI_ECANCELED : -FI_EHOSTUNREACH);
+	cr_assert_eq(pair.b->errors, 0);
+	cr_assert_eq(pair.a->errors, reader ? 0 : 1);
+	stop();
+}
+
+Test(shm_get, reader_may_close, .timeout = 30)
+{
+	check_close(true);
+}
+
+Test(shm_get, owner_may_close, .timeout = 30)
+{
+	check_close(false);
+}
+
+Test(shm_get, table_of_memory_is_reused, .timeout = 30)
+{
+	struct shm_device *dev;
+	char other[TAGRV_KEY_MAX];
+	struct tagrv_mem *mem;
+
+	start(PAIR_SHM);
+	dev = shm_device_of(pair.b->dev);
+	for (int i = 0; i < 1000; i++) {
+		cr_assert_eq(ops->mem_reg(pair.b->dev, source, 10, true, &mem),
+			     0);
+		cr_assert_eq(ops->mem_key(mem, other), key_len);
+		cr_assert_neq(memcmp(other, key, key_len), 0);
+		ops->mem_dereg(mem);
+	}
+	cr_assert_leq(dev->table_used, 4);
+	cr_assert_eq(ops->mem_reg(pair.b->dev, source, 0, true, &mem),
+		     -FI_EINVAL);
+	cr_assert_eq(ops->mem_reg(pair.b->dev, source, SIZE_MAX, true, &mem),
+		     -FI_EINVAL);
+	stop();
+}

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Handover: blobs, what the socket refuses, other users, descriptors.
+ */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <rdma/fi_errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "unit/xport/pair.h"
+#include "xport/shm/shm_priv.h"
+
+static struct pair pair;
+static const struct tagrv_xport_ops *const ops = &tagrv_shm_ops;
+
+static struct shm_device *dev(void)
+{
+	return shm_device_of(pair.a->dev);
+}
+
+/* ---- blob ---- */
+
+static struct shm_blob sample(void)
+{
+	struct shm_blob blob = { .uid = geteuid(), .id = 7, .nonce = 9 };
+
+	tagrv_shm_host_id(blob.host);
+	return blob;
+}
+
+Test(shm_hand, blob_survives_the_wire, .timeout = 10)
+{
+	struct shm_blob in = sample(), out;
+	char buf[TAGRV_BLOB_MAX];
+	size_t len = tagrv_shm_blob_pack(&in, buf);
+
+	cr_assert_eq(len, SHM_BLOB_LEN);
+	memset(&out, 0, sizeof(out));
+	cr_assert_eq(tagrv_shm_blob_unpack(&out, buf, len), 0);
+	cr_assert(out.uid == in.uid && out.id == 7 && out.nonce == 9);
+	cr_assert_arr_eq(out.host, in.host, sizeof(in.host));
+	for (size_t cut = 0; cut < len; cut++)
+		cr_assert_eq(tagrv_shm_blob_unpack(&out, buf, cut),
+			     -FI_EINVAL);
+	buf[2]++;
+	cr_assert_eq(tagrv_shm_blob_unpack(&out, buf, len), -FI_EHOSTUNREACH);
+}
+
+static int bind_to(struct shm_blob *blob)
+{
+	char own[TAGRV_BLOB_MAX], buf[TAGRV_BLOB_MAX];
+	struct tagrv_link *link;
+	size_t len;
+	int ret;
+
+	cr_assert_eq(ops->link_create(pair.a->xport, own, &len, &link), 0);
+	ret = ops->link_bind(link, buf, tagrv_shm_blob_pack(blob, buf));
+	ops->link_discard(link);
+	return ret;
+}
+
+Test(shm_hand, peers_elsewhere_are_unreachable, .timeout = 10)
+{
+	struct shm_blob blob = sample();
+
+	pair_open(&pair, PAIR_SHM);
+	blob.host[3]++;
+	cr_assert_eq(bind_to(&blob), -FI_EHOSTUNREACH);
+	blob = sample();
+	blob.uid++;
+	cr_assert_eq(bind_to(&blob), -FI_EHOSTUNREACH);
+	blob = sample();
+	cr_assert_eq(bind_to(&blob), -FI_ECONNREFUSED, "nobody listens");
+	blob.id = 0;
+	cr_assert_eq(bind_to(&blob), -FI_EINVAL);
+	pair_close(&pair);
+}
+
+/* ---- strangers at the socket ---- */
+
+static int dial(const struct shm_device *to)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	memcpy(sun.sun_path, "\0tagrv-", 7);
+	memcpy(sun.sun_path + 7, to->name, SHM_SOCK_NAME);
+	if (connect(sock, (struct sockaddr *) &sun,
+		    (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 7 +
+				 SHM_SOCK_NAME)))
+		return -1;
+	return sock;
+}
+
+static void say(int sock, const void *data, size_t len, const int *fds,
+		size_t cnt)
+{
+	union {
+		struct cmsghdr align;
+		char space[CMSG_SPACE(sizeof(int) * 8)];
+	} control = { .space = "" };
+	struct iovec iov = { (void *) (uintptr_t) data, len };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (cnt) {
+		msg.msg_control = control.space;
+		msg.msg_controllen = CMSG_SPACE(sizeof(int) * cnt);
+		CMSG_FIRSTHDR(&msg)->cmsg_level = SOL_SOCKET;
+		CMSG_FIRSTHDR(&msg)->cmsg_type = SCM_RIGHTS;
+		CMSG_FIRSTHDR(&msg)->cmsg_len = CMSG_LEN(sizeof(int) * cnt);
+		memcpy(CMSG_DATA(CMSG_FIRSTHDR(&msg)), fds, sizeof(int) * cnt);
+	}
+	if (sendmsg(sock, &msg, MSG_NOSIGNAL) < 0)
+		_exit(3);
+}
+
+static unsigned count_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned cnt = 0;
+
+	while (readdir(dir))
+		cnt++;
+	closedir(dir);
+	return cnt;
+}
+
+/* A message as a peer would send it, for a link that waits for one. */
+struct forged {
+	struct tagrv_link *link;
+	struct shm_hand hand;
+	int	fds[SHM_HAND_FDS];
+};
+
+static void forge(struct forged *f)
+{
+	const uint32_t lines = 508;
+	struct shm_constants constants = {
+		.magic = SHM_MAGIC, .version = SHM_VERSION, .lines = lines,
+	};
+	char blob[TAGRV_BLOB_MAX];
+	void *ring, *bell;
+	size_t len;
+
+	cr_assert_eq(ops->link_create(pair.a->xport, blob, &len, &f->link), 0);
+	cr_assert_eq(tagrv_shm_region_create("ring", 32768, &f->fds[0], &ring),
+		     0);
+	cr_assert_eq(tagrv_shm_region_create("bell", SHM_BELL_SIZE, &f->fds[1],
+					     &bell), 0);
+	memcpy(ring, &constants, sizeof(constants));
+	munmap(ring, 32768);
+	munmap(bell, SHM_BELL_SIZE);
+	f->fds[2] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	f->hand = (struct shm_hand) {
+		.magic = SHM_MAGIC, .version = SHM_VERSION,
+		.id = shm_link_of(f->link)->id,
+		.nonce = shm_link_of(f->link)->nonce,
+		.lines = lines, .max_packet = 8384,
+	};
+}
+
+static bool is_taken(const struct forged *f)
+{
+	return atomic_load(&shm_link_of(f->link)->tx_ready) != 0;
+}
+
+static void unforge(struct forged *f)
+{
+	for (int i = 0; i < SHM_HAND_FDS; i++)
+		close(f->fds[i]);
+	ops->link_discard(f->link);
+}
+
+static void deliver(struct forged *f)
+{
+	int sock = dial(dev());
+
+	say(sock, &f->hand, sizeof(f->hand), f->fds, SHM_HAND_FDS);
+	close(sock);
+	tagrv_shm_pull(dev());
+}
+
+static int replace(struct forged *f, int i, int fd)
+{
+	close(f->fds[i]);
+	return f->fds[i] = fd;
+}
+
+static void spoil(struct forged *f, int how)
+{
+	int ends[2];
+
+	switch (how) {
+	case 0: f->hand.nonce++; break;
+	case 1: f->hand.magic++; break;
+	case 2: f->hand.version++; break;
+	case 3: f->hand.lines++; break;
+	case 4: f->hand.lines = UINT32_MAX; break;
+	case 5: f->hand.lines = 1; break;
+	case 6: f->hand.max_packet = 1 << 20; break;
+	case 7: f->hand.max_packet = 0; break;
+	case 8: f->hand.bell_index = SHM_BELL_LINKS; break;
+	case 9: f->hand.fence = 2; break;
+	case 10:	/* could shrink */
+		replace(f, 0, memfd_create("x", MFD_CLOEXEC));
+		cr_assert_eq(ftruncate(f->fds[0], 32768), 0);
+		break;
+	case 11:
+		replace(f, 1, memfd_create("x", MFD_CLOEXEC));
+		cr_assert_eq(ftruncate(f->fds[1], SHM_BELL_SIZE), 0);
+		break;
+	case 12: replace(f, 0, open("/dev/zero", O_RDWR | O_CLOEXEC)); break;
+	case 13:	/* writing to it could kill */
+		cr_assert_eq(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+		close(ends[0]);
+		replace(f, 2, ends[1]);
+		break;
+	default: replace(f, 2, eventfd(0, EFD_CLOEXEC)); break;
+	}
+}
+
+Test(shm_hand, forged_handovers_are_refused, .timeout = 20)
+{
+	struct forged f;
+	unsigned had;
+
+	pair_open(&pair, PAIR_SHM);
+	forge(&f);
+	deliver(&f);
+	cr_assert(is_taken(&f), "a good one is taken");
+	deliver(&f);
+	cr_assert_eq(dev()->refused, 1, "but once only");
+	unforge(&f);
+	had = count_fds();
+	for (int how = 0; how < 15; how++) {
+		forge(&f);
+		spoil(&f, how);
+		deliver(&f);
+		cr_assert(!is_taken(&f), "case %d", how);
+		cr_assert_eq(dev()->refused, (unsigned) how + 2, "case %d",
+			     how);
+		unforge(&f);
+	}
+	cr_assert_eq(count_fds(), had);
+	pair_close(&pair);
+}
+
+Test(shm_hand, rubbish_is_no_message, .timeout = 20)
+{
+	int fds[7] = { 0, 0, 0, 0, 0, 0, 0 }, sock;
+	char junk[200] = "junk";
+	unsigned had;
+
+	pair_open(&pair, PAIR_SHM);
+	had = count_fds();
+	for (size_t cnt = 0; cnt <= 7; cnt++) {
+		sock = dial(dev());
+		say(sock, junk, 1 + cnt * 20, fds, cnt);
+		close(sock);
+		close(dial(dev()));	/* not a word */
+		tagrv_shm_pull(dev());
+	}
+	cr_assert_eq(dev()->refused, 16);
+	cr_assert_eq(count_fds(), had);
+	pair_connect(&pair);
+	pair_send(&pair, pair.a, 1, 100, NULL);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1);
+	pair_close(&pair);
+}
+
+Test(shm_hand, silent_connections_are_few, .timeout = 20)
+{
+	int socks[200];
+	unsigned had;
+
+	pair_open(&pair, PAIR_SHM);
+	had = count_fds();
+	for (int i = 0; i < 200; i++)
+		socks[i] = dial(dev());
+	tagrv_shm_pull(dev());
+	cr_assert_eq(count_fds(), had + 200 + SHM_PENDING);
+	pair_connect(&pair);
+	pair_send(&pair, pair.a, 1, 100, NULL);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1);
+	for (int i = 0; i < SHM_PENDING; i++)
+		dev()->pending[i].since -= SHM_PENDING_S + 1;
+	tagrv_shm_pull(dev());
+	for (int i = 0; i < SHM_PENDING; i++)
+		cr_assert_lt(dev()->pending[i].fd, 0);
+	for (int i = 0; i < 200; i++)
+		close(socks[i]);
+	pair_close(&pair);
+}
+
+/* ---- another user ---- */
+
+static void try_to_open(pid_t pid, int fd)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, fd);
+	if (open(path, O_RDONLY) >= 0)
+		_exit(4);
+}
+
+/* Even with all that a peer knows: nonce, name, number of the descriptor. */
+Test(shm_hand, other_users_are_refused, .timeout = 20)
+{
+	struct forged f;
+	int status, sock;
+	pid_t child;
+
+	if (geteuid())
+		cr_skip_test("needs root");
+	pair_open(&pair, PAIR_SHM);
+	forge(&f);
+	child = fork();
+	if (!child) {
+		pid_t parent = getppid();
+
+		if (setgid(65534) || setuid(65534))
+			_exit(2);
+		sock = dial(dev());
+		say(sock, &f.hand, sizeof(f.hand), f.fds, SHM_HAND_FDS);
+		try_to_open(parent, f.fds[0]);
+		try_to_open(parent, shm_xport_of(pair.a->xport)->bell_fd);
+		_exit(0);
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert(WIFEXITED(status) && !WEXITSTATUS(status), "%d", status);
+	tagrv_shm_pull(dev());
+	cr_assert(!is_taken(&f));
+	cr_assert_eq(dev()->refused, 1);
+	unforge(&f);
+	pair_close(&pair);
+}
+
+/* A name that somebody else took over is sent nothing. */
+Test(shm_hand, other_users_are_sent_nothing, .timeout = 20)
+{
+	struct shm_blob blob = sample();
+	int socks[2], status;
+	char c = 0;
+	pid_t child;
+
+	if (geteuid())
+		cr_skip_test("needs root");
+	pair_open(&pair, PAIR_SHM);
+	memcpy(blob.name, "0123456789abcdef", SHM_SOCK_NAME);
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, socks), 0);
+	child = fork();
+	if (!child) {
+		struct sockaddr_un sun = { .sun_family = AF_UNIX };
+		int sock = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+		memcpy(sun.sun_path, "\0tagrv-0123456789abcdef", 23);
+		if (setuid(65534) || bind(sock, (struct sockaddr *) &sun,
+			offsetof(struct sockaddr_un, sun_path) + 23) ||
+		    listen(sock, 5) || write(socks[1], &c, 1) != 1)
+			_exit(2);
+		sock = accept(sock, NULL, NULL);
+		_exit(recv(sock, &c, 1, 0) == 0 ? 0 : 5);
+	}
+	cr_assert_eq(read(socks[0], &c, 1), 1);
+	cr_assert_eq(bind_to(&blob), -FI_EHOSTUNREACH);
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert(WIFEXITED(status) && !WEXITSTATUS(status), "%d", status);
+	close(socks[0]);
+	close(socks[1]);
+	pair_close(&pair);
+}
+
+/* ---- descriptors ---- */
+
+Test(shm_hand, no_descriptor_is_left, .timeout = 20)
+{
+	unsigned had = count_fds(), open_links;
+
+	for (int i = 0; i < 3; i++) {
+		pair_open(&pair, PAIR_SHM);
+		open_links = count_fds();
+		pair_connect(&pair);
+		pair_send(&pair, pair.a, 1, 100, NULL);
+		pair_send(&pair, pair.b, 1, 100, NULL);
+		cr_assert_leq(count_fds(), open_links + 4);
+		end_close_link(pair.a);
+		end_close_link(pair.b);
+		cr_assert_eq(count_fds(), open_links);
+		pair_close(&pair);
+	}
+	cr_assert_eq(count_fds(), had);
+}
+
+Test(shm_hand, too_many_links_are_refused, .timeout = 60)
+{
+	static struct tagrv_link *links[SHM_BELL_LINKS + 1];
+	char blob[TAGRV_BLOB_MAX];
+	size_t len;
+
+	pair_open(&pair, PAIR_SHM);
+	for (size_t i = 0; i < SHM_BELL_LINKS; i++)
+		cr_assert_eq(ops->link_create(pair.a->xport, blob, &len,
+					      &links[i]), 0);
+	cr_assert_eq(ops->link_create(pair.a->xport, blob, &len,
+				      &links[SHM_BELL_LINKS]), -FI_ENOSPC);
+	for (size_t i = 0; i < SHM_BELL_LINKS; i++)
+		ops->link_discard(links[i]);
+	pair_close(&pair);
+}

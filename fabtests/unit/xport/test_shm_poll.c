@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Hot rings, bells and sleeping: the cost of idle links, and no lost wake-up.
+ */
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <pthread.h>
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "unit/xport/pair.h"
+#include "xport/shm/shm_priv.h"
+
+static struct pair pair;
+static const struct tagrv_xport_ops *const ops = &tagrv_shm_ops;
+
+static struct shm_xport *rx(void)
+{
+	return shm_xport_of(pair.b->xport);
+}
+
+/* ---- idle links ---- */
+
+enum { LINKS = 128 };
+
+static struct tagrv_link *from[LINKS], *to[LINKS];
+
+static void open_links(void)
+{
+	pair_open(&pair, PAIR_SHM);
+	pair.a->forget = pair.b->forget = true;
+	for (int i = 0; i < LINKS; i++) {
+		pair_link(&pair, &from[i], &to[i]);
+		cr_assert_eq(ops->link_attach(from[i], &from[i]), 0);
+		cr_assert_eq(ops->link_attach(to[i], &to[i]), 0);
+	}
+}
+
+static void close_links(void)
+{
+	pair.a->link = pair.b->link = NULL;
+	for (int i = 0; i < LINKS; i++) {
+		ops->link_close(from[i]);
+		ops->link_close(to[i]);
+	}
+	PAIR_UNTIL(&pair, pair.a->closed == LINKS && pair.b->closed == LINKS);
+	pair_close(&pair);
+}
+
+static void send_on(int i)
+{
+	size_t had = pair.b->packet_cnt;
+
+	pair.a->link = from[i];
+	pair_send(&pair, pair.a, 1, 40, NULL);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == had + 1);
+}
+
+/* Rings looked at in a pass while one link is in use. */
+static double polls_per_pass(int active)
+{
+	uint64_t polls = rx()->polls, pass = rx()->pass;
+
+	for (int i = 0; i < 2000; i++)
+		send_on(active);
+	return (double) (rx()->polls - polls) / (double) (rx()->pass - pass);
+}
+
+Test(shm_poll, idle_links_cost_nothing, .timeout = 60)
+{
+	open_links();
+	/* Attached, never used: their first bits are answered and that is it. */
+	pair_progress(&pair);
+	send_on(0);
+	cr_assert_leq(polls_per_pass(0), 1.01);
+	for (int i = 0; i < LINKS; i++)
+		send_on(i);
+	cr_assert_eq(rx()->hot_cnt, SHM_HOT);
+	cr_assert_leq(polls_per_pass(LINKS - 1), SHM_HOT + 2.01);
+	for (int i = 0; i < SHM_HOT_IDLE; i++)
+		pair_progress(&pair);
+	send_on(LINKS - 1);
+	cr_assert_geq(shm_link_of(to[LINKS - 1])->hot_at, 0,
+		      "takes the place of an idle one");
+	cr_assert_leq(polls_per_pass(LINKS - 1), SHM_HOT + 0.01);
+	close_links();
+}
+
+/* More links in use than there are places. */
+Test(shm_poll, cold_rings_are_served, .timeout = 60)
+{
+	open_links();
+	for (int round = 0; round < 300; round++) {
+		for (int i = 0; i < LINKS; i++) {
+			pair.a->link = from[i];
+			pair_send(&pair, pair.a, 1, 300, NULL);
+		}
+		if (round % 7 == 0)
+			pair_progress(&pair);
+	}
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 300 * LINKS);
+	cr_assert_eq(pair.a->errors + pair.b->errors, 0);
+	close_links();
+}
+
+/* ---- sleeping ---- */
+
+static bool is_readable(int fd, int ms)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+
+	return poll(&pfd, 1, ms) == 1;
+}
+
+static void settle(struct end *end)
+{
+	while (ops->arm(end->xport) == -FI_EAGAIN)
+		ops->progress(end->xport);
+}
+
+Test(shm_poll, starved_sender_is_woken, .timeout = 20)
+{
+	unsigned sent = 0, had;
+	int fd;
+
+	pair_open(&pair, PAIR_SHM);
+	pair_connect(&pair);
+	fd = ops->wait_fd(pair.a->xport);
+	for (int round = 0; round < 50; round++) {
+		had = pair.a->rooms;
+		while (!end_send(pair.a, sent, 2000, 0, NULL))
+			sent++;
+		settle(pair.a);
+		cr_assert(!is_readable(fd, 0));
+		cr_assert_eq(pair.a->rooms, had);
+		if (round & 1)	/* by a receiver that was asleep, too */
+			settle(pair.b);
+		while (pair.b->packet_cnt < sent)
+			ops->progress(pair.b->xport);
+		ops->progress(pair.b->xport);
+		cr_assert(is_readable(fd, 5000), "round %d", round);
+		while (pair.a->rooms == had)
+			ops->progress(pair.a->xport);
+	}
+	pair_close(&pair);
+}
+
+/* A wake-up that was consumed does not come again. */
+Test(shm_poll, eventfd_is_emptied, .timeout = 20)
+{
+	int fd;
+
+	pair_open(&pair, PAIR_SHM);
+	pair_connect(&pair);
+	fd = ops->wait_fd(pair.b->xport);
+	settle(pair.b);
+	cr_assert_eq(end_send(pair.a, 1, 8, 0, NULL), 0);
+	cr_assert_eq(end_send(pair.a, 1, 8, 0, NULL), 0);
+	cr_assert(is_readable(fd, 1000));
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 2);
+	settle(pair.b);
+	cr_assert(!is_readable(fd, 20));
+	pair_close(&pair);
+}
+
+/*
+ * Two threads that sleep until the other one's packet comes, after a pause of
+ * random length: a wake-up that gets lost stops both.
+ */
+enum { ROUNDS = 20000 };
+
+struct sleeper {
+	struct end *end;
+	bool	first;
+	unsigned lost;
+};
+
+static void nap(struct sleeper *s)
+{
+	if (!ops->arm(s->end->xport) &&
+	    !is_readable(ops->wait_fd(s->end->xport), 3000))
+		s->lost++;
+	ops->progress(s->end->xport);
+}
+
+static void *play(void *arg)
+{
+	struct sleeper *s = arg;
+	unsigned random = s->first ? 1 : 77;
+
+	for (size_t i = 0; i < ROUNDS && !s->lost; i++) {
+		if (s->first && end_send(s->end, 1, 8, 0, NULL))
+			break;
+		while (s->end->packet_cnt <= i && !s->lost)
+			nap(s);
+		random = random * 1103515245 + 12345;
+		for (volatile unsigned spin = random >> 16 & 1023; spin; spin--)
+			;
+		if (!s->first && end_send(s->end, 1, 8, 0, NULL))
+			break;
+	}
+	return NULL;
+}
+
+static void run_sleepers(enum pair_kind kind)
+{
+	struct sleeper s[2];
+	pthread_t threads[2];
+
+	pair_open(&pair, kind);
+	pair_connect(&pair);
+	for (int i = 0; i < 2; i++) {
+		s[i] = (struct sleeper) { &pair.ends[i], i == 0, 0 };
+		pair.ends[i].forget = true;
+		pthread_create(&threads[i], NULL, play, &s[i]);
+	}
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	cr_assert_eq(s[0].lost + s[1].lost, 0, "wake-up lost");
+	cr_assert_eq(pair.a->packet_cnt, ROUNDS);
+	cr_assert_eq(pair.b->packet_cnt, ROUNDS);
+	pair_close(&pair);
+}
+
+Test(shm_poll, no_wakeup_is_lost_with_membarrier, .timeout = 120)
+{
+	run_sleepers(PAIR_SHM);
+}
+
+Test(shm_poll, no_wakeup_is_lost_with_fences, .timeout = 120)
+{
+	run_sleepers(PAIR_SHM_TINY);
+}
+
+/* The same for room: a flood into a receiver that sleeps whenever it can. */
+static void *flood(void *arg)
+{
+	struct sleeper *s = arg;
+	unsigned sent = 0;
+
+	while (sent < ROUNDS && !s->lost)
+		if (!end_send(s->end, 1, sent % 3000, 0, NULL))
+			sent++;
+		else
+			nap(s);
+	return NULL;
+}
+
+static void *drink(void *arg)
+{
+	struct sleeper *s = arg;
+
+	while (s->end->packet_cnt < ROUNDS && !s->lost)
+		nap(s);
+	return NULL;
+}
+
+static void run_flood(enum pair_kind kind)
+{
+	struct sleeper s[2];
+	pthread_t threads[2];
+
+	pair_open(&pair, kind);
+	pair_connect(&pair);
+	pair.b->forget = true;
+	for (int i = 0; i < 2; i++) {
+		s[i] = (struct sleeper) { &pair.ends[i], false, 0 };
+		pthread_create(&threads[i], NULL, i ? drink : flood, &s[i]);
+	}
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	cr_assert_eq(s[0].lost + s[1].lost, 0, "wake-up lost");
+	cr_assert_eq(pair.b->packet_cnt, ROUNDS);
+	pair_close(&pair);
+}
+
+Test(shm_poll, no_room_is_lost_with_membarrier, .timeout = 120)
+{
+	run_flood(PAIR_SHM);
+}
+
+Test(shm_poll, no_room_is_lost_with_fences, .timeout = 120)
+{
+	run_flood(PAIR_SHM_TINY);
+}
