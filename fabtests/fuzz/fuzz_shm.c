@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Fuzzes what a peer can do through shared memory: the transport is one end of
+ * a link, this program the other, from the handover on.
+ *
+ *   input: steps of one byte each, some with bytes that follow
+ *     0 bytes into the next line of its ring    1 an entry with a true head
+ *     2 it sends a packet                       3 it reads memory of ours
+ *     4 bytes anywhere in its ring              5 it asks us for memory
+ *     6 it arms                                 7 the head that it believes
+ *     8 what we say about ourselves             9 bits of its bell
+ *     10 an answer to its read
+ *
+ * Nothing may crash, hang or be read out of bounds. A link fails once at most,
+ * and closing it ends every read.
+ */
+#include <fcntl.h>
+#include <rdma/fi_errno.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "xport/shm/shm_layout.h"
+#include "xport/shm/shm_ring.h"
+#include "xport/xport.h"
+
+enum { GET_LEN = 20000, NAME_LEN = 16, NAME_AT = 24, ID_AT = 40 };
+
+struct input {
+	const uint8_t *pos;
+	size_t	left;
+};
+
+/* The transport's end. */
+struct side {
+	struct tagrv_sink sink;
+	struct tagrv_device *dev;
+	struct tagrv_xport *xport;
+	struct tagrv_link *link;
+	struct tagrv_mem *mem;
+	char	*buf;
+	char	key[TAGRV_KEY_MAX];
+	size_t	key_len;
+	unsigned errors, gets;
+	uint64_t sum;		/* of the bytes of packets: reads them all */
+};
+
+/* Ours. */
+struct peer {
+	int	listen_fd;
+	uint8_t	name[NAME_LEN];
+	struct shm_tx tx;		/* into its ring */
+	struct shm_header *own;		/* of our ring */
+	struct shm_bell *bell;		/* its */
+};
+
+static struct side side;
+static struct peer peer;
+static struct tagrv_done get_done;
+static const struct tagrv_xport_ops *const ops = &tagrv_shm_ops;
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(bool good)
+{
+	if (!good)
+		abort();
+}
+
+/* ---- the transport's end ---- */
+
+static void on_packet(struct tagrv_sink *sink, void *ctx, const void *data,
+		      size_t len)
+{
+	(void) sink;
+	require(ctx == &side && len <= side.xport->attr.max_packet);
+	for (size_t i = 0; i < len; i++)
+		side.sum += ((const uint8_t *) data)[i];
+}
+
+static void on_room(struct tagrv_sink *sink)
+{
+	(void) sink;
+}
+
+static void on_error(struct tagrv_sink *sink, void *ctx, int status)
+{
+	(void) sink;
+	require(ctx == &side && status < 0 && !side.errors++);
+}
+
+static void on_closed(struct tagrv_sink *sink, void *ctx)
+{
+	(void) sink;
+	require(ctx == &side);
+	side.link = NULL;
+}
+
+static void on_fatal(struct tagrv_sink *sink, int status)
+{
+	(void) sink;
+	(void) status;
+	abort();
+}
+
+static void on_got(struct tagrv_done *done, int status)
+{
+	(void) done;
+	(void) status;
+	require(side.gets--);
+}
+
+static void open_side(void)
+{
+	struct tagrv_params params = {
+		.eager_max = 4096, .read_depth = 4, .shm_ring = SHM_RING_MIN,
+		.shm_cma = "no",
+	};
+
+	get_done.fn = on_got;
+	side.sink = (struct tagrv_sink) {
+		.packet = on_packet, .room = on_room, .link_error = on_error,
+		.link_closed = on_closed, .fatal = on_fatal,
+	};
+	require(!ops->dev_open("shm", &params, &side.dev));
+	require(!ops->xport_open(side.dev, &params, &side.sink, &side.xport));
+	side.buf = calloc(1, GET_LEN);
+	require(!ops->mem_reg(side.dev, side.buf, GET_LEN, true, &side.mem));
+	side.key_len = ops->mem_key(side.mem, side.key);
+}
+
+/* ---- handover ---- */
+
+static socklen_t sock_addr(struct sockaddr_un *sun, const void *name)
+{
+	*sun = (struct sockaddr_un) { .sun_family = AF_UNIX };
+	memcpy(sun->sun_path, "\0tagrv-", 7);
+	memcpy(sun->sun_path + 7, name, NAME_LEN);
+	return (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 7 +
+			    NAME_LEN);
+}
+
+static void open_peer(void)
+{
+	struct sockaddr_un sun;
+	socklen_t len;
+	pid_t pid = getpid();
+
+	memcpy(peer.name, &pid, sizeof(pid));
+	len = sock_addr(&sun, peer.name);
+	peer.listen_fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	require(!bind(peer.listen_fd, (struct sockaddr *) &sun, len) &&
+		!listen(peer.listen_fd, 5));
+}
+
+union control {
+	struct cmsghdr align;
+	char	space[CMSG_SPACE(sizeof(int) * SHM_HAND_FDS)];
+};
+
+static struct msghdr message(struct iovec *iov, union control *control)
+{
+	return (struct msghdr) {
+		.msg_iov = iov, .msg_iovlen = 1,
+		.msg_control = control->space,
+		.msg_controllen = sizeof(control->space),
+	};
+}
+
+static void *map(int fd, size_t size)
+{
+	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	require(at != MAP_FAILED);
+	close(fd);
+	return at;
+}
+
+/* Its ring and bell, for us to write to. */
+static void take_ring(void)
+{
+	int sock = accept(peer.listen_fd, NULL, NULL), fds[SHM_HAND_FDS];
+	struct shm_hand hand;
+	struct iovec iov = { &hand, sizeof(hand) };
+	union control control;
+	struct msghdr msg = message(&iov, &control);
+
+	require(recvmsg(sock, &msg, 0) == sizeof(hand));
+	close(sock);
+	memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(fds));
+	close(fds[2]);
+	peer.bell = map(fds[1], SHM_BELL_SIZE);
+	peer.tx = (struct shm_tx) {
+		.hdr = map(fds[0], SHM_RING_MIN), .lines = hand.lines,
+		.limit = hand.lines, .freed = hand.lines,
+	};
+	peer.tx.data = (char *) (peer.tx.hdr + 1);
+}
+
+static int sealed(size_t size)
+{
+	int fd = memfd_create("fuzz", MFD_ALLOW_SEALING);
+
+	require(!ftruncate(fd, (off_t) size) &&
+		!fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK));
+	return fd;
+}
+
+static void give_ring(const char *blob)
+{
+	struct shm_hand hand = {
+		.magic = SHM_MAGIC, .version = SHM_VERSION,
+		.lines = SHM_RING_MIN / SHM_LINE - SHM_HDR_LINES,
+		.max_packet = 4096,
+	};
+	int fds[SHM_HAND_FDS] = {
+		sealed(SHM_RING_MIN), sealed(SHM_BELL_SIZE),
+		eventfd(0, EFD_NONBLOCK),
+	};
+	int sock = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	struct iovec iov = { &hand, sizeof(hand) };
+	union control control = { .space = "" };
+	struct msghdr msg = message(&iov, &control);
+	struct sockaddr_un sun;
+	socklen_t len = sock_addr(&sun, blob + NAME_AT);
+
+	memcpy(&hand.id, blob + ID_AT, 2 * sizeof(hand.id));
+	*CMSG_FIRSTHDR(&msg) = (struct cmsghdr) {
+		.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS,
+		.cmsg_len = CMSG_LEN(sizeof(fds)),
+	};
+	memcpy(CMSG_DATA(CMSG_FIRSTHDR(&msg)), fds, sizeof(fds));
+	peer.own = mmap(NULL, SHM_RING_MIN, PROT_READ | PROT_WRITE, MAP_SHARED,
+			fds[0], 0);
+	peer.own->constants = (struct shm_constants) {
+		.magic = SHM_MAGIC, .version = SHM_VERSION, .lines = hand.lines,
+	};
+	require(!connect(sock, (struct sockaddr *) &sun, len) &&
+		sendmsg(sock, &msg, 0) == sizeof(hand));
+	close(sock);
+	for (int i = 0; i < SHM_HAND_FDS; i++)
+		close(fds[i]);
+}
+
+static void connect_both(void)
+{
+	char blob[TAGRV_BLOB_MAX], ours[TAGRV_BLOB_MAX];
+	struct iovec iov = { blob, 8 };
+	size_t len;
+
+	side.errors = 0;
+	require(!ops->link_create(side.xport, blob, &len, &side.link));
+	memcpy(ours, blob, len);
+	memcpy(ours + NAME_AT, peer.name, NAME_LEN);
+	require(!ops->link_bind(side.link, ours, len));
+	require(!ops->link_attach(side.link, &side));
+	take_ring();
+	give_ring(blob);
+	require(!ops->send(side.link, &iov, 1, 0, NULL));
+	ops->progress(side.xport);
+}
+
+static void disconnect(void)
+{
+	ops->link_close(side.link);
+	for (int i = 0; side.link; i++) {
+		require(i < 1000);
+		ops->progress(side.xport);
+	}
+	require(!side.gets && !ops->outstanding(side.xport));
+	munmap(peer.tx.hdr, SHM_RING_MIN);
+	munmap(peer.own, SHM_RING_MIN);
+	munmap(peer.bell, SHM_BELL_SIZE);
+}
+
+/* ---- steps ---- */
+
+static unsigned next(struct input *in)
+{
+	if (!in->left)
+		return 0;
+	in->left--;
+	return *in->pos++;
+}
+
+static void take(struct input *in, void *to, size_t len)
+{
+	len = TAGRV_MIN(len, in->left);
+	memcpy(to, in->pos, len);
+	in->pos += len;
+	in->left -= len;
+}
+
+/* Room as an honest peer finds it, so that many entries follow each other. */
+static bool has_room(uint32_t cost)
+{
+	if (cost > peer.tx.lines)
+		return false;
+	if (!shm_tx_fits(&peer.tx, cost, 0) && shm_tx_refresh(&peer.tx))
+		shm_tx_clear(&peer.tx, peer.tx.freed);
+	return shm_tx_fits(&peer.tx, cost, 0);
+}
+
+static void put(enum shm_kind kind, const void *body, uint32_t body_len,
+		uint32_t len)
+{
+	uint32_t n = shm_lines_of(len), cost = shm_tx_cost(&peer.tx, n);
+
+	if (n > peer.tx.lines / 2 || !has_room(cost))
+		return;
+	memcpy(shm_tx_body(&peer.tx, n), body, TAGRV_MIN(body_len, len));
+	shm_tx_publish(&peer.tx, n, cost, shm_word(kind, len));
+}
+
+static void put_any(struct input *in)
+{
+	static const uint32_t lens[] = { 0, 8, 40, 56, 57, 100, 4096, 7544 };
+	enum shm_kind kind = (enum shm_kind) (next(in) % 7);
+	uint32_t len = lens[next(in) % 8] + next(in) % 3;
+	char body[64] = "";
+
+	take(in, body, sizeof(body));
+	put(kind, body, sizeof(body), len);
+}
+
+/* What a get of ours asks for is true but for what the input changes. */
+static void put_request(struct input *in)
+{
+	struct shm_get_req req = {
+		.slot = next(in), .raddr = (uintptr_t) side.buf + next(in),
+		.len = next(in) * 80,
+	};
+
+	memcpy(&req.index, side.key, sizeof(req.index));
+	memcpy(&req.secret, side.key + 8, sizeof(req.secret));
+	if (next(in) & 1)
+		take(in, &req, sizeof(req));
+	put(SHM_GET_REQ, &req, sizeof(req), sizeof(req));
+}
+
+static void put_answer(struct input *in)
+{
+	struct shm_get_data data = {
+		.slot = next(in) % 4, .gen = next(in) % 4,
+		.offset = next(in) * 64,
+	};
+
+	put(next(in) & 3 ? SHM_GET_DATA : SHM_GET_FAIL, &data, sizeof(data),
+	    (uint32_t) sizeof(data) + next(in) * 16);
+}
+
+static void send_packet(size_t len)
+{
+	static char data[4096];
+	struct iovec iov = { data, len };
+	int ret = ops->send(side.link, &iov, 1, 0, NULL);
+
+	require(!ret || ret == -FI_EAGAIN || ret == -FI_ENOTCONN);
+}
+
+static void read_ours(void)
+{
+	if (!ops->get(side.link, side.buf, side.mem, 4096, side.key,
+		      side.key_len, GET_LEN / 4, &get_done))
+		side.gets++;
+}
+
+static void anywhere(struct input *in)
+{
+	size_t at = (next(in) << 8 | next(in)) % (SHM_RING_MIN - 64);
+
+	take(in, (char *) peer.tx.hdr + at, next(in) % 64);
+}
+
+static void step(struct input *in)
+{
+	switch (next(in) % 12) {
+	case 0:
+		take(in, peer.tx.data + (size_t) peer.tx.pos * SHM_LINE, 64);
+		break;
+	case 1: put_any(in); break;
+	case 2: send_packet(next(in) * 16); break;
+	case 3: read_ours(); break;
+	case 4: anywhere(in); break;
+	case 5: put_request(in); break;
+	case 6: ops->arm(side.xport); break;
+	case 7: take(in, &peer.own->cons.head, next(in) % 9); break;
+	case 8: take(in, &peer.own->cons.state, next(in) % 5); break;
+	case 9: take(in, peer.bell, next(in) % 100); break;
+	case 10: put_answer(in); break;
+	default:	/* an honest consumer */
+		peer.own->cons.head += next(in);
+	}
+	atomic_fetch_or(&peer.bell->bits[0], 1);
+	atomic_fetch_or(&peer.bell->summary, 1);
+	ops->progress(side.xport);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = { data, size };
+
+	if (!side.dev) {
+		open_side();
+		open_peer();
+	}
+	connect_both();
+	while (in.left && !side.errors)
+		step(&in);
+	disconnect();
+	return 0;
+}
