@@ -293,7 +293,7 @@ Test(shm_hand, silent_connections_are_few, .timeout = 20)
 	pair_send(&pair, pair.a, 1, 100, NULL);
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1);
 	for (int i = 0; i < SHM_PENDING; i++)
-		dev()->pending[i].since -= SHM_PENDING_S + 1;
+		dev()->pending[i].since -= SHM_PENDING_MS + 1;
 	tagrv_shm_pull(dev());
 	for (int i = 0; i < SHM_PENDING; i++)
 		cr_assert_lt(dev()->pending[i].fd, 0);

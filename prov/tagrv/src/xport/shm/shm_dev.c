@@ -16,7 +16,6 @@
 #include "xport/stubs.h"
 
 #define WIRE_ID		3
-#define HEADER_ROOM	192	/* of the protocols, beside eager payload */
 
 /* ---- device ---- */
 
@@ -116,7 +115,7 @@ static struct tagrv_xport_attr attr_of(const struct tagrv_params *params,
 				       size_t ring, bool cma)
 {
 	uint32_t lines = (uint32_t) (ring / SHM_LINE) - SHM_HDR_LINES;
-	size_t max_packet = TAGRV_MIN(params->eager_max + HEADER_ROOM,
+	size_t max_packet = TAGRV_MIN(params->eager_max + TAGRV_HDR_ROOM,
 				      shm_body_max(lines));
 
 	return (struct tagrv_xport_attr) {
@@ -212,7 +211,6 @@ static int wait_fd(struct tagrv_xport *xport)
 {
 	return shm_xport_of(xport)->event_fd;
 }
-
 
 const struct tagrv_xport_ops tagrv_shm_ops = {
 	.name = SHM_NAME,

@@ -12,15 +12,8 @@
 #include <rdma/fi_errno.h>
 #include <string.h>
 
+#include "core/iov.h"
 #include "xport/shm/shm_priv.h"
-
-static bool is_within(const struct tagrv_mem *mem, const void *addr, size_t len)
-{
-	uintptr_t offset = (uintptr_t) addr - (uintptr_t) mem->addr;
-
-	return (uintptr_t) addr >= (uintptr_t) mem->addr &&
-	       offset <= mem->len && len <= mem->len - offset;
-}
 
 static struct shm_get *free_slot(struct shm_link *link)
 {
@@ -105,7 +98,9 @@ int tagrv_shm_get(struct tagrv_link *base, void *addr, struct tagrv_mem *mem,
 	if (link->closing || link->status)
 		return -FI_ENOTCONN;
 	if (!tagrv_shm_key_unpack(key, key_len, &index, &secret) ||
-	    len > xp->base.attr.get_max || !is_within(mem, addr, len))
+	    len > base->get_max ||
+	    !tagrv_range_within((uintptr_t) addr, len, (uintptr_t) mem->addr,
+				mem->len))
 		return -FI_EINVAL;
 	ret = may_get(link);
 	if (ret)

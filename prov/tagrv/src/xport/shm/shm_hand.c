@@ -18,23 +18,15 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "core/log.h"
 #include "xport/shm/shm_priv.h"
 
 /* What an event of the epoll set belongs to; else the id of a link. */
 #define EVENT_LISTEN	UINT64_MAX
 #define EVENT_PENDING	(UINT64_MAX - SHM_PENDING)
-
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double) ts.tv_sec + (double) ts.tv_nsec * 1e-9;
-}
 
 /* Abstract: the name begins with a NUL and lives in no file system. */
 static socklen_t sock_addr(struct sockaddr_un *sun,
@@ -287,7 +279,9 @@ static void keep_locked(struct shm_device *dev, int sock)
 	}
 	if (oldest->fd >= 0)
 		close(oldest->fd);
-	*oldest = (struct shm_pending) { .fd = sock, .since = now() };
+	*oldest = (struct shm_pending) {
+		.fd = sock, .since = tagrv_clock_ms(),
+	};
 	if (watch(dev, sock, EVENT_PENDING +
 		  (uint64_t) (oldest - dev->pending))) {
 		close(sock);
@@ -315,13 +309,14 @@ static void accept_locked(struct shm_device *dev)
 
 static void pending_locked(struct shm_device *dev)
 {
-	double old = now() - SHM_PENDING_S;
+	uint64_t now = tagrv_clock_ms();
 
 	for (size_t i = 0; i < SHM_PENDING; i++) {
 		struct shm_pending *p = &dev->pending[i];
 
 		if (p->fd < 0 ||
-		    (!receive_locked(dev, p->fd) && p->since > old))
+		    (!receive_locked(dev, p->fd) &&
+		     now - p->since < SHM_PENDING_MS))
 			continue;
 		close(p->fd);
 		p->fd = -1;

@@ -166,6 +166,7 @@ int tagrv_shm_link_bind(struct tagrv_link *base, const void *from, size_t len)
 	ret = tagrv_shm_push_locked(dev, link);
 	pthread_mutex_unlock(&dev->mutex);
 	link->bound = !ret;
+	base->get_max = base->xport->attr.get_max;
 	return ret;
 }
 

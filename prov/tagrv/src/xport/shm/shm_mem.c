@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "core/iov.h"
 #include "xport/shm/shm_priv.h"
 
 #define TABLE_BYTES	(SHM_TABLE * sizeof(struct shm_entry))
@@ -153,8 +154,8 @@ bool tagrv_shm_key_unpack(const void *from, size_t len, uint32_t *index,
 bool tagrv_shm_entry_covers(uint64_t secret, uint64_t addr, uint64_t len,
 			    uint64_t wanted, uint64_t from, uint64_t bytes)
 {
-	return secret && secret == wanted && from >= addr && bytes <= len &&
-	       from - addr <= len - bytes;
+	return secret && secret == wanted &&
+	       tagrv_range_within(from, bytes, addr, len);
 }
 
 /* The mutex is held meanwhile, so that dereg in another thread waits. */

@@ -28,7 +28,7 @@
 #define SHM_DONES	1024	/* a power of two */
 #define SHM_GETS	16	/* per link and direction */
 #define SHM_PENDING	64	/* connections without their message */
-#define SHM_PENDING_S	5	/* seconds they are kept */
+#define SHM_PENDING_MS	5000	/* how long they are kept */
 #define SHM_TABLE	(1u << 20)	/* registrations of a device */
 #define SHM_CMA_PIECE	(512u << 10)
 #define SHM_GET_PIECE	8192u
@@ -44,7 +44,7 @@ struct shm_blob {
 
 struct shm_pending {
 	int	fd;		/* -1: free */
-	double	since;
+	uint64_t since;		/* tagrv_clock_ms() */
 };
 
 struct shm_mem {
