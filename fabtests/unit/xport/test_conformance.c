@@ -755,6 +755,23 @@ ON_ALL(sleep_is_safe_after_arm)
 	cr_assert_eq(p->b->packet_cnt, 100);
 }
 
+/* Who looks once more before it sleeps is woken all the same. */
+ON_ALL(progress_that_finds_nothing_stays_armed)
+{
+	int fd = ops_of(p)->wait_fd(p->b->xport);
+
+	pair_connect(p);
+	settle(p, p->b);
+	for (unsigned i = 0; i < 20 && fd >= 0; i++) {
+		do
+			settle(p, p->b);
+		while (ops_of(p)->progress(p->b->xport));
+		cr_assert_eq(end_send(p->a, i, 8, 0, NULL), 0);
+		cr_assert(is_readable(fd, 5000), "round %u", i);
+		PAIR_UNTIL(p, p->b->packet_cnt == i + 1);
+	}
+}
+
 /* What arrives between the last progress and arm must not be slept through. */
 ON_ALL(arm_sees_what_came_before)
 {

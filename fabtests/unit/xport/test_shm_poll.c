@@ -164,6 +164,67 @@ Test(shm_poll, eventfd_is_emptied, .timeout = 20)
 	pair_close(&pair);
 }
 
+/* Work that another thread of ours makes while one sleeps. */
+Test(shm_poll, own_work_wakes, .timeout = 20)
+{
+	char buf[8] = "";
+	struct tagrv_mem *mem;
+	char key[TAGRV_KEY_MAX];
+	size_t key_len;
+	struct op op;
+	int fd;
+
+	pair_open(&pair, PAIR_SHM_CMA);
+	pair_connect(&pair);
+	fd = ops->wait_fd(pair.a->xport);
+	cr_assert_eq(ops->mem_reg(pair.a->dev, buf, 8, true, &mem), 0);
+	key_len = ops->mem_key(mem, key);
+	for (int what = 0; what < 3; what++) {
+		settle(pair.a);
+		cr_assert_eq(ops->progress(pair.a->xport), 0);
+		cr_assert(!is_readable(fd, 0));
+		op_init(&op);
+		if (what == 0)
+			cr_assert_eq(end_send(pair.a, 1, 8, 0, &op), 0);
+		else if (what == 1)
+			cr_assert_eq(ops->get(pair.a->link, buf, mem,
+					      (uintptr_t) buf, key, key_len, 8,
+					      &op.done), 0);
+		else
+			ops->link_close(pair.a->link);
+		cr_assert(is_readable(fd, 0), "case %d", what);
+		PAIR_UNTIL(&pair, op.calls || pair.a->closed);
+	}
+	pair.a->link = NULL;
+	ops->mem_dereg(mem);
+	pair_close(&pair);
+}
+
+/* Who wakes us was killed, or is slow: neither keeps others from doing so. */
+Test(shm_poll, half_a_wakeup_does_no_harm, .timeout = 20)
+{
+	struct shm_bell *bell;
+	uint64_t one = 1;
+	uint32_t nr;
+	int fd;
+
+	pair_open(&pair, PAIR_SHM);
+	pair_connect(&pair);
+	fd = ops->wait_fd(pair.b->xport);
+	bell = rx()->bell;
+	settle(pair.b);
+	nr = atomic_load(&bell->armed);
+	cr_assert_eq(write(fd, &one, sizeof(one)), 8);	/* and then it died */
+	cr_assert_eq(ops->progress(pair.b->xport), 0);
+	settle(pair.b);
+	cr_assert(!is_readable(fd, 0));
+	cr_assert(!atomic_compare_exchange_strong(&bell->armed, &nr, 0));
+	cr_assert_eq(end_send(pair.a, 1, 8, 0, NULL), 0);
+	cr_assert(is_readable(fd, 1000));
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1);
+	pair_close(&pair);
+}
+
 /*
  * Two threads that sleep until the other one's packet comes, after a pause of
  * random length: a wake-up that gets lost stops both.

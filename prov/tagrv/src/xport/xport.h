@@ -237,7 +237,10 @@ struct tagrv_xport_ops {
 
 	/* Descriptor that becomes readable on events once armed, or -1. */
 	int (*wait_fd)(struct tagrv_xport *xport);
-	/* 0: armed, sleep is safe; -FI_EAGAIN: call progress first. */
+	/*
+	 * 0: armed until progress returns more than 0, sleep is safe;
+	 * -FI_EAGAIN: call progress first.
+	 */
 	int (*arm)(struct tagrv_xport *xport);
 };
 

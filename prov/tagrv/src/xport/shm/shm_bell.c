@@ -3,30 +3,44 @@
  * The bell: how a ring that is not looked at in every pass gets attention.
  *
  *   sender                             receiver
- *   bits[i] |= link                    armed = 1 (it goes to sleep)
+ *   bits[i] |= link                    armed = n (it goes to sleep)
  *   summary |= i                       looks at summary
- *   armed taken to 0? write eventfd    sleeps on the eventfd
+ *   armed is n, not 0?                 sleeps on the eventfd
+ *      write to the eventfd
+ *      armed still n? then 0
  *
  * All of these are full barriers, so one of the two always sees the other. The
  * bits are set again each time, even if they are set: who found them set could
  * not tell whether the receiver has looked already, nor whether the one who
- * set them lived to do the rest.
+ * set them lived to do the rest. For the same reason the eventfd comes before
+ * armed: a sender killed in between has woken the receiver, and its number
+ * keeps one that was only slow from undoing the next sleep's.
  *
  * Bits are hints. A wrong one costs the receiver a look at an empty ring.
  */
+#include <errno.h>
 #include <unistd.h>
 
 #include "xport/shm/shm_priv.h"
 
-static void ring(struct shm_bell *bell, uint32_t bit, int event_fd)
+static void wake(struct shm_bell *bell, int event_fd)
 {
+	uint32_t armed = atomic_load(&bell->armed);
 	uint64_t one = 1;
 
+	if (!armed)
+		return;
+	/* A counter that is full is readable, too. */
+	if (write(event_fd, &one, sizeof(one)) == sizeof(one) ||
+	    errno == EAGAIN)
+		atomic_compare_exchange_strong(&bell->armed, &armed, 0);
+}
+
+static void ring(struct shm_bell *bell, uint32_t bit, int event_fd)
+{
 	atomic_fetch_or(&bell->bits[bit / 64], 1ull << bit % 64);
 	atomic_fetch_or(&bell->summary, 1ull << bit / 64);
-	if (atomic_load(&bell->armed) && atomic_exchange(&bell->armed, 0) &&
-	    write(event_fd, &one, sizeof(one)) < 0)
-		return;		/* its counter is full: it is awake */
+	wake(bell, event_fd);
 }
 
 void tagrv_shm_ring_bell(struct shm_link *link)
@@ -39,6 +53,11 @@ void tagrv_shm_ring_own(struct shm_link *link)
 	struct shm_xport *xp = shm_xport_of_link(link);
 
 	ring(xp->bell, link->own_bit, xp->event_fd);
+}
+
+TAGRV_COLD void tagrv_shm_wake_own(struct shm_xport *xp)
+{
+	wake(xp->bell, xp->event_fd);
 }
 
 void tagrv_shm_notify(struct shm_link *link)

@@ -30,6 +30,7 @@ static void want(struct shm_xport *xp, struct shm_get *get)
 	tagrv_list_push_tail(get->link->cma ? &xp->cma_gets : &xp->ask_gets,
 			     &get->node);
 	xp->slow = true;
+	tagrv_shm_own_work(xp);
 }
 
 /* Sends the request, if there is room. */

@@ -169,14 +169,34 @@ static bool has_entries(struct shm_xport *xp)
 	return false;
 }
 
-void tagrv_shm_disarm(struct shm_xport *xp)
+static bool has_anything(struct shm_xport *xp)
 {
-	uint64_t count;
+	return has_entries(xp) || has_waited(xp) || has_own_work(xp);
+}
 
+static void disarm(struct shm_xport *xp)
+{
 	xp->armed = false;
 	atomic_store(&xp->bell->armed, 0);
 	set_polled(xp, SHM_POLLED);
-	/* Always: who took 'armed' may write only now. */
+}
+
+bool tagrv_shm_wake_up(struct shm_xport *xp)
+{
+	if (atomic_load(&xp->bell->armed) && !has_anything(xp))
+		return false;
+	disarm(xp);
+	return true;
+}
+
+/*
+ * The eventfd is emptied only here, before all is looked at: a write that is
+ * still on its way costs one useless pass, and none is ever missed.
+ */
+static void empty_event_fd(struct shm_xport *xp)
+{
+	uint64_t count;
+
 	if (read(xp->event_fd, &count, sizeof(count)) < 0)
 		return;
 }
@@ -187,15 +207,17 @@ int tagrv_shm_arm(struct tagrv_xport *xport)
 
 	if (has_own_work(xp))
 		return -FI_EAGAIN;
+	empty_event_fd(xp);
 	for (unsigned i = 0; i < xp->hot_cnt; i++)
 		if (xp->hot[i]->rx.head != xp->hot[i]->rx.published)
 			tagrv_shm_publish_head(xp->hot[i]);
 	xp->armed = true;
 	set_polled(xp, 0);
-	atomic_store(&xp->bell->armed, 1);
+	xp->arm_nr += xp->arm_nr == UINT32_MAX ? 2 : 1;
+	atomic_store(&xp->bell->armed, xp->arm_nr);
 	tagrv_shm_barrier(shm_device_of(xport->dev));
-	if (!has_entries(xp) && !has_waited(xp) && !has_own_work(xp))
+	if (!has_anything(xp))
 		return 0;
-	tagrv_shm_disarm(xp);
+	disarm(xp);
 	return -FI_EAGAIN;
 }

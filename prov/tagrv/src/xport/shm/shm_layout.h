@@ -21,7 +21,8 @@
  *
  * Bell: a memfd of an xport, mapped by it and by all its peers.
  *
- *   line 0        summary (one bit per word below), armed
+ *   line 0        summary (one bit per word below), armed: the number of this
+ *                 sleep, 0 if the owner is awake or has been woken
  *   line 1 ... 8  one bit per link: look at its ring
  */
 #ifndef TAGRV_XPORT_SHM_SHM_LAYOUT_H
@@ -89,7 +90,7 @@ struct shm_header {
 
 struct shm_bell {
 	_Atomic uint64_t summary;
-	_Atomic uint32_t armed;	/* who takes it to 0 writes the eventfd */
+	_Atomic uint32_t armed;	/* set to 0 by who wrote the eventfd */
 	uint8_t	 zero[52];
 	_Atomic uint64_t bits[SHM_BELL_WORDS];
 };

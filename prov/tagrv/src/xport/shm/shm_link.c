@@ -200,6 +200,7 @@ void tagrv_shm_link_fail(struct shm_link *link, int status)
 	link->tx_open = false;
 	tagrv_list_push_tail(&xp->failed, &link->failed_node);
 	xp->slow = true;
+	tagrv_shm_own_work(xp);
 }
 
 void tagrv_shm_link_corrupt(struct shm_link *link, const char *what)
@@ -294,6 +295,7 @@ void tagrv_shm_link_close(struct tagrv_link *base)
 	hang_up(link);
 	tagrv_list_push_tail(&xp->closing, &link->closing_node);
 	xp->slow = true;
+	tagrv_shm_own_work(xp);
 }
 
 static void forget(struct shm_device *dev, struct shm_link *link)

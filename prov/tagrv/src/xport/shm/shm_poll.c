@@ -151,8 +151,11 @@ int tagrv_shm_progress(struct tagrv_xport *xport)
 	struct shm_xport *xp = shm_xport_of(xport);
 	unsigned events = 0;
 
-	if (TAGRV_UNLIKELY(xp->armed))
-		tagrv_shm_disarm(xp);
+	if (TAGRV_UNLIKELY(xp->armed)) {
+		if (!tagrv_shm_wake_up(xp))
+			return 0;
+		events++;	/* or the caller would go to sleep again */
+	}
 	xp->pass++;
 	if (xp->done_head != xp->done_tail)
 		events += tagrv_shm_run_dones(xp);

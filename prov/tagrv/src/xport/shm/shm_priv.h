@@ -154,6 +154,7 @@ struct shm_xport {
 	unsigned hot_cnt;
 	bool	slow;		/* one of the lists below is not empty */
 	bool	armed;
+	uint32_t arm_nr;	/* what bell->armed was last set to */
 	struct shm_link *hot[SHM_HOT];
 	uint32_t done_head, done_tail;
 	bool	reaping, reporting;
@@ -245,6 +246,17 @@ void tagrv_shm_dev_event(struct tagrv_device *dev);
 void tagrv_shm_ring_bell(struct shm_link *link);
 /* The same for ourselves; any thread. */
 void tagrv_shm_ring_own(struct shm_link *link);
+/* Makes our wait_fd readable if we are armed. */
+void tagrv_shm_wake_own(struct shm_xport *xp);
+/*
+ * There is something for progress to do that no peer rings for. Another thread
+ * of ours may be asleep.
+ */
+static inline void tagrv_shm_own_work(struct shm_xport *xp)
+{
+	if (TAGRV_UNLIKELY(xp->armed))
+		tagrv_shm_wake_own(xp);
+}
 /* Rings unless the peer looks anyway. */
 void tagrv_shm_notify(struct shm_link *link);
 
@@ -289,7 +301,8 @@ void tagrv_shm_look_for_room(struct shm_xport *xp);
 
 int tagrv_shm_progress(struct tagrv_xport *xport);
 int tagrv_shm_arm(struct tagrv_xport *xport);
-void tagrv_shm_disarm(struct shm_xport *xp);
+/* Armed: is there a reason not to be? It is disarmed then. */
+bool tagrv_shm_wake_up(struct shm_xport *xp);
 /* Delivers at most SHM_BATCH entries; returns how many. */
 unsigned tagrv_shm_drain(struct shm_link *link);
 /* Publishes head and tells a producer that waits for it. */

@@ -44,6 +44,8 @@ void tagrv_shm_starve(struct shm_link *link, enum shm_wait why, uint32_t need)
 		}
 		link->need = TAGRV_MIN(link->need, need);
 		xp->slow = true;
+		/* Head is looked at again, which is progress' business. */
+		tagrv_shm_own_work(xp);
 	}
 	if (link->waits & why ||
 	    !atomic_load_explicit(&link->tx_ready, memory_order_acquire))
@@ -57,7 +59,8 @@ void tagrv_shm_starve(struct shm_link *link, enum shm_wait why, uint32_t need)
 void tagrv_shm_unstarve(struct shm_link *link, enum shm_wait why)
 {
 	link->waits &= ~(unsigned) why;
-	if (!link->waits && link->tx.hdr)
+	if (!link->waits && atomic_load_explicit(&link->tx_ready,
+						 memory_order_acquire))
 		atomic_store_explicit(&link->tx.hdr->prod.starved, 0,
 				      memory_order_relaxed);
 }
@@ -131,6 +134,7 @@ static inline void push_done(struct shm_xport *xp, struct shm_link *link,
 		.done = done, .link = link, .status = link->status,
 	};
 	link->queued++;
+	tagrv_shm_own_work(xp);
 }
 
 int tagrv_shm_send(struct tagrv_link *base, const struct iovec *iov, size_t cnt,
