@@ -68,14 +68,20 @@ static bool has_room(struct shm_link *link, uint32_t n)
 
 bool tagrv_shm_can_serve(struct shm_link *link)
 {
-	return !link->tx_open ||
-	       has_room(link, shm_lines_of(sizeof(struct shm_get_data) +
+	/* Mapped, and not open yet: that is the next pass' business. */
+	if (!link->tx_open)
+		return atomic_load(&link->tx_ready);
+	return has_room(link, shm_lines_of(sizeof(struct shm_get_data) +
 					   piece_of(link)));
 }
 
-/* Writes the next piece, or the refusal, into an entry; returns its word. */
-static uint64_t fill(struct shm_link *link, char *body, size_t len)
+/*
+ * Writes the next piece into an entry of n lines, or the refusal into one that
+ * may be shorter and so have its place elsewhere. Returns the head word.
+ */
+static uint64_t fill(struct shm_link *link, uint32_t n, size_t len)
 {
+	char *body = shm_tx_body(&link->tx, n);
 	struct shm_device *dev = shm_device_of(link->base.xport->dev);
 	struct shm_serve *serve = first(link);
 	struct shm_get_data data = {
@@ -89,7 +95,8 @@ static uint64_t fill(struct shm_link *link, char *body, size_t len)
 			       serve->req.raddr + serve->copied,
 			       body + sizeof(data), len)) {
 		serve->copied = serve->req.len;
-		memcpy(body, &fail, sizeof(fail));
+		memcpy(shm_tx_body(&link->tx, shm_lines_of(sizeof(fail))),
+		       &fail, sizeof(fail));
 		return shm_word(SHM_GET_FAIL, sizeof(fail));
 	}
 	serve->copied += len;
@@ -109,7 +116,7 @@ static bool serve_piece(struct shm_link *link)
 		tagrv_shm_starve(link, SHM_WAIT_SERVE, 0);
 		return false;
 	}
-	word = fill(link, shm_tx_body(&link->tx, n), len);
+	word = fill(link, n, len);
 	n = shm_lines_of((uint32_t) word);
 	cost = shm_tx_cost(&link->tx, n);
 	shm_tx_publish(&link->tx, n, cost, word);
