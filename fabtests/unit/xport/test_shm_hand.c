@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -252,6 +253,34 @@ Test(shm_hand, forged_handovers_are_refused, .timeout = 20)
 		unforge(&f);
 	}
 	cr_assert_eq(count_fds(), had);
+	pair_close(&pair);
+}
+
+/* No descriptor is free for what it brings: it will not come again. */
+Test(shm_hand, handover_that_cannot_be_taken_ends_the_link, .timeout = 20)
+{
+	struct rlimit old, few;
+	struct forged f;
+	unsigned had;
+	int sock;
+
+	pair_open(&pair, PAIR_SHM);
+	forge(&f);
+	sock = dial(dev());
+	say(sock, &f.hand, sizeof(f.hand), f.fds, SHM_HAND_FDS);
+	had = count_fds();
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
+	few = old;
+	few.rlim_cur = (rlim_t) sock + 3;	/* connection, one descriptor */
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	tagrv_shm_pull(dev());
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
+	cr_assert_eq(dev()->refused, 1);
+	cr_assert(!is_taken(&f));
+	cr_assert(atomic_load(&shm_link_of(f.link)->peer_dead));
+	cr_assert_eq(count_fds(), had);
+	close(sock);
+	unforge(&f);
 	pair_close(&pair);
 }
 

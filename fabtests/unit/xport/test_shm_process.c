@@ -192,6 +192,46 @@ Test(shm_process, killed_receiver_is_noticed, .timeout = 120)
 	cr_assert_eq(count_in("/proc/self/fd", ""), fds);
 }
 
+/* Its handover is there, but nobody has read it so far. */
+Test(shm_process, end_before_the_handover_is_noticed, .timeout = 60)
+{
+	unsigned fds = count_in("/proc/self/fd", "");
+
+	for (int i = 0; i < 10; i++) {
+		start(sleep_for_ever, "yes");
+		kill_child();
+		wait_for_error();
+		stop();
+	}
+	cr_assert_eq(count_in("/proc/self/fd", ""), fds);
+}
+
+static bool has_event(void)
+{
+	struct pollfd pfd = { .fd = ops->dev_event_fd(end.dev),
+			      .events = POLLIN };
+
+	return poll(&pfd, 1, 0) == 1;
+}
+
+/* What a child of ours inherited must not keep the wireup thread busy. */
+Test(shm_process, end_after_close_is_no_event, .timeout = 20)
+{
+	pid_t heir;
+
+	start(sleep_for_ever, "no");
+	ops->dev_event(end.dev);
+	heir = fork();
+	if (!heir)
+		sleep_for_ever();
+	end_close_link(&end);
+	kill_child();
+	cr_assert(!has_event());
+	kill(heir, SIGKILL);
+	cr_assert_eq(waitpid(heir, NULL, 0), heir);
+	stop();
+}
+
 /* ---- reads ---- */
 
 enum { LEN = 64 << 20 };

@@ -43,11 +43,17 @@ static socklen_t sock_addr(struct sockaddr_un *sun,
 			    SHM_SOCK_NAME);
 }
 
-static int watch(struct shm_device *dev, int fd, uint64_t what)
+int tagrv_shm_watch(struct shm_device *dev, int fd, uint64_t what)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = what };
 
 	return epoll_ctl(dev->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+void tagrv_shm_unwatch(struct shm_device *dev, int fd)
+{
+	epoll_ctl(dev->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+	close(fd);
 }
 
 int tagrv_shm_listen(struct shm_device *dev)
@@ -65,7 +71,7 @@ int tagrv_shm_listen(struct shm_device *dev)
 	if (dev->epoll_fd < 0 || dev->listen_fd < 0 ||
 	    bind(dev->listen_fd, (struct sockaddr *) &sun, len) ||
 	    listen(dev->listen_fd, 4096) ||
-	    watch(dev, dev->listen_fd, EVENT_LISTEN)) {
+	    tagrv_shm_watch(dev, dev->listen_fd, EVENT_LISTEN)) {
 		int err = errno;
 
 		tagrv_warn("shm: cannot listen on a Unix socket: %s\n",
@@ -200,7 +206,7 @@ static void push_again_locked(struct shm_device *dev)
 
 /* ---- pull ---- */
 
-/* Descriptors received; what is too many is closed. */
+/* Descriptors received, how many there were; what is too many is closed. */
 static unsigned take_fds(struct msghdr *msg, int fds[SHM_HAND_FDS])
 {
 	unsigned cnt = 0;
@@ -216,15 +222,16 @@ static unsigned take_fds(struct msghdr *msg, int fds[SHM_HAND_FDS])
 
 			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
 			if (cnt < SHM_HAND_FDS)
-				fds[cnt++] = fd;
+				fds[cnt] = fd;
 			else
 				close(fd);
+			cnt++;
 		}
 	}
 	return cnt;
 }
 
-static void refuse(struct shm_device *dev, const char *why)
+void tagrv_shm_refuse(struct shm_device *dev, const char *why)
 {
 	if (!atomic_fetch_add(&dev->refused, 1))
 		tagrv_warn("shm: a handover was refused: %s\n", why);
@@ -244,21 +251,22 @@ static bool receive_locked(struct shm_device *dev, int sock)
 		.msg_control = control.space,
 		.msg_controllen = sizeof(control.space),
 	};
-	int fds[SHM_HAND_FDS];
+	int fds[SHM_HAND_FDS] = { -1, -1, -1 };
 	ssize_t len = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	unsigned cnt;
 
 	if (len < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
 	cnt = len < 0 ? 0 : take_fds(&msg, fds);
-	if (len == sizeof(hand) && cnt == SHM_HAND_FDS &&
-	    !(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+	/* Fewer descriptors than were sent: we have too many already. */
+	if (len == sizeof(hand) && cnt <= SHM_HAND_FDS &&
+	    !(msg.msg_flags & MSG_TRUNC))
 		tagrv_shm_take_locked(dev, sock, &hand, fds);
-		return true;
-	}
-	refuse(dev, "not the message of a peer");
-	while (cnt)
-		close(fds[--cnt]);
+	else
+		tagrv_shm_refuse(dev, "not the message of a peer");
+	for (size_t i = 0; i < SHM_HAND_FDS; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
 	return true;
 }
 
@@ -278,12 +286,12 @@ static void keep_locked(struct shm_device *dev, int sock)
 			oldest = p;
 	}
 	if (oldest->fd >= 0)
-		close(oldest->fd);
+		tagrv_shm_unwatch(dev, oldest->fd);
 	*oldest = (struct shm_pending) {
 		.fd = sock, .since = tagrv_clock_ms(),
 	};
-	if (watch(dev, sock, EVENT_PENDING +
-		  (uint64_t) (oldest - dev->pending))) {
+	if (tagrv_shm_watch(dev, sock, EVENT_PENDING +
+			    (uint64_t) (oldest - dev->pending))) {
 		close(sock);
 		oldest->fd = -1;
 	}
@@ -297,7 +305,7 @@ static void accept_locked(struct shm_device *dev)
 	while ((sock = accept4(dev->listen_fd, NULL, NULL,
 			       SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
 		if (!is_own_user(sock, &cred)) {
-			refuse(dev, "it comes from another user");
+			tagrv_shm_refuse(dev, "it comes from another user");
 			close(sock);
 		} else if (receive_locked(dev, sock)) {
 			close(sock);
@@ -318,7 +326,7 @@ static void pending_locked(struct shm_device *dev)
 		    (!receive_locked(dev, p->fd) &&
 		     now - p->since < SHM_PENDING_MS))
 			continue;
-		close(p->fd);
+		tagrv_shm_unwatch(dev, p->fd);
 		p->fd = -1;
 	}
 }

@@ -328,7 +328,8 @@ static void destroy(struct shm_link *link)
 	if (link->peer_event_fd >= 0)
 		close(link->peer_event_fd);
 	if (link->peer_pidfd >= 0)
-		close(link->peer_pidfd);
+		tagrv_shm_unwatch(shm_device_of(link->base.xport->dev),
+				  link->peer_pidfd);
 	free(link);
 }
 

@@ -232,7 +232,17 @@ int tagrv_shm_push_locked(struct shm_device *dev, struct shm_link *link)
 	TAGRV_WARN_UNUSED;
 /* Reads whatever handovers have come and sends what could not be sent. */
 void tagrv_shm_pull(struct shm_device *dev);
-/* Maps what came for a link; closes the descriptors. */
+/* A descriptor in the epoll set; 'what': the id of a link. */
+int tagrv_shm_watch(struct shm_device *dev, int fd, uint64_t what)
+	TAGRV_WARN_UNUSED;
+/*
+ * Takes it out and closes it. In this order: a child that was forked has it,
+ * too, and would keep it in the set.
+ */
+void tagrv_shm_unwatch(struct shm_device *dev, int fd);
+/* Counts a handover that was no good; logs the first. */
+void tagrv_shm_refuse(struct shm_device *dev, const char *why);
+/* Maps what came for a link. Descriptors it keeps are -1 after. */
 void tagrv_shm_take_locked(struct shm_device *dev, int sock,
 			   const struct shm_hand *hand, int fds[SHM_HAND_FDS]);
 /* The process behind a descriptor of the epoll set has ended. */

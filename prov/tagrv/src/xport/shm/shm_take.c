@@ -10,13 +10,15 @@
  * The peer's process comes from the kernel's word, as seen from our namespace;
  * 0 is one that we cannot see. Its end is noticed by a pidfd in the epoll set
  * of the device: this needs no traffic, and no child that inherited descriptors
- * can hide it.
+ * can hide it. It may have ended before its message was read.
+ *
+ * A handover that names a link with its nonce, and still cannot be used, was all
+ * that link will ever get: it fails rather than wait for another.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -63,6 +65,7 @@ static int peer_pid(int sock)
 	return cred.pid;
 }
 
+/* -ESRCH: the process has ended. */
 static int peer_pidfd(int sock, int pid)
 {
 	socklen_t len = sizeof(int);
@@ -70,30 +73,44 @@ static int peer_pidfd(int sock, int pid)
 
 	if (!getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &fd, &len))
 		return fd;
-	return pid > 0 ? (int) syscall(SYS_pidfd_open, pid, 0) : -1;
+	if (errno == EINVAL || errno == ESRCH)
+		return -ESRCH;	/* of all kernels that have the option */
+	if (pid <= 0)
+		return -EOPNOTSUPP;
+	fd = (int) syscall(SYS_pidfd_open, pid, 0);
+	return fd < 0 ? -errno : fd;
 }
 
+/* What is not watched is noticed to be gone by the layer above, or by nobody. */
 static void watch_process(struct shm_device *dev, struct shm_link *link,
 			  int sock)
 {
-	struct epoll_event event = {
-		.events = EPOLLIN, .data.u64 = link->id,
-	};
-	int fd;
+	static atomic_flag told = ATOMIC_FLAG_INIT;
+	int fd, ret;
 
 	if (link->peer_pid == getpid())
 		return;
-	fd = peer_pidfd(sock, link->peer_pid);
-	if (fd < 0)
+	ret = fd = peer_pidfd(sock, link->peer_pid);
+	if (fd >= 0)
+		ret = tagrv_shm_watch(dev, fd, link->id);
+	if (!ret) {
+		link->peer_pidfd = fd;
 		return;
-	link->peer_pidfd = fd;
-	if (epoll_ctl(dev->epoll_fd, EPOLL_CTL_ADD, fd, &event))
-		tagrv_info("shm: cannot watch a peer: %s\n", strerror(errno));
+	}
+	if (fd >= 0)
+		close(fd);
+	if (ret == -ESRCH)
+		atomic_store(&link->peer_dead, 1);
+	else if (!atomic_flag_test_and_set(&told))
+		tagrv_warn("shm: the end of a process cannot be noticed: %s; "
+			   "raise ulimit -n or use a newer kernel\n",
+			   strerror(-ret));
 }
 
 static bool makes_sense(const struct shm_hand *hand)
 {
-	return hand->bell_index < SHM_BELL_LINKS && hand->fence <= 1 &&
+	return hand->magic == SHM_MAGIC && hand->version == SHM_VERSION &&
+	       hand->bell_index < SHM_BELL_LINKS && hand->fence <= 1 &&
 	       hand->lines <= SHM_RING_MAX / SHM_LINE - SHM_HDR_LINES &&
 	       hand->lines >= SHM_RING_MIN / SHM_LINE - SHM_HDR_LINES &&
 	       hand->max_packet &&
@@ -143,30 +160,30 @@ static void set_up(struct shm_device *dev, struct shm_link *link, int sock,
 	tagrv_shm_ring_own(link);	/* somebody may be waiting for it */
 }
 
+/* Progress finds the peer gone. */
+static void end_locked(struct shm_link *link)
+{
+	atomic_store(&link->peer_dead, 1);
+	tagrv_shm_ring_own(link);
+}
+
 void tagrv_shm_take_locked(struct shm_device *dev, int sock,
 			   const struct shm_hand *hand, int fds[SHM_HAND_FDS])
 {
-	struct shm_link *link = NULL;
-	bool good = hand->magic == SHM_MAGIC &&
-		hand->version == SHM_VERSION && makes_sense(hand);
+	struct shm_link *link = find_locked(dev, hand->id);
+	bool ours = link && link->nonce == hand->nonce &&
+		!atomic_load(&link->tx_ready);
 
-	if (good)
-		link = find_locked(dev, hand->id);
-	/* A link that was closed meanwhile is no reason to complain. */
-	if (link)
-		good = link->nonce == hand->nonce &&
-			!atomic_load(&link->tx_ready) &&
-			map_all(link, hand, fds);
-	if (!good && !atomic_fetch_add(&dev->refused, 1))
-		tagrv_warn("shm: a handover was refused: it makes no sense\n");
-	if (good && link) {
+	if (ours && makes_sense(hand) && map_all(link, hand, fds)) {
 		link->peer_event_fd = fds[2];
 		fds[2] = -1;
 		set_up(dev, link, sock, hand);
-	}
-	for (int i = 0; i < SHM_HAND_FDS; i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
+	} else if (link || !makes_sense(hand)) {
+		tagrv_shm_refuse(dev, "it makes no sense, or there are too "
+				 "many open files");
+		if (ours)
+			end_locked(link);
+	}	/* else: the link was closed meanwhile */
 }
 
 void tagrv_shm_died_locked(struct shm_device *dev, uint64_t id)
@@ -175,8 +192,7 @@ void tagrv_shm_died_locked(struct shm_device *dev, uint64_t id)
 
 	if (!link || link->peer_pidfd < 0)
 		return;
-	close(link->peer_pidfd);	/* leaves the epoll set, too */
+	tagrv_shm_unwatch(dev, link->peer_pidfd);
 	link->peer_pidfd = -1;
-	atomic_store(&link->peer_dead, 1);
-	tagrv_shm_ring_own(link);
+	end_locked(link);
 }
