@@ -2,9 +2,9 @@
 /*
  * Remote reads with one copy: process_vm_readv from the owner's memory.
  *
- * One call reads the owner's table entry and then the data. The entry tells if
- * the key is still good, as the owner would for a piece that it copies itself;
- * what was read for a bad one is thrown away with the get.
+ * One call reads the data and then the owner's table entry. The entry tells if
+ * the key was good until then, as the owner would for a piece that it copies
+ * itself; what was read for a bad one is worth nothing, and the get fails.
  *
  * Not every kernel lets us (ptrace rules, seccomp, namespaces), so a probe per
  * peer reads its token first: that also proves that the process number means
@@ -147,11 +147,11 @@ static ssize_t read_piece(struct shm_get *get, struct shm_entry *entry,
 	struct shm_link *link = get->link;
 	uint64_t at = link->peer_table + get->index * sizeof(*entry);
 	struct iovec local[] = {
-		{ entry, sizeof(*entry) }, { get->addr + get->copied, len },
+		{ get->addr + get->copied, len }, { entry, sizeof(*entry) },
 	};
 	struct iovec remote[] = {
-		{ (void *) (uintptr_t) at, sizeof(*entry) },
 		{ (void *) (uintptr_t) (get->raddr + get->copied), len },
+		{ (void *) (uintptr_t) at, sizeof(*entry) },
 	};
 
 	return process_vm_readv(link->peer_pid, local, 2, remote, 2, 0);
@@ -168,8 +168,9 @@ static void on_error(struct shm_get *get, int err)
 	if (err == ESRCH) {
 		atomic_store(&link->peer_dead, 1);
 		tagrv_shm_check_peer(link);
+	} else {
+		fall_back("failed", err);
 	}
-	fall_back("failed", err);
 	link->cma = false;
 }
 
