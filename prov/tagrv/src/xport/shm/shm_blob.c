@@ -32,6 +32,9 @@ struct wire_blob {
 	uint32_t zero2;
 };
 
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static uint8_t host[16];
+
 static_assert(sizeof(struct wire_blob) == SHM_BLOB_LEN, "wire layout");
 static_assert(SHM_BLOB_LEN <= TAGRV_BLOB_MAX, "blob must fit");
 
@@ -94,35 +97,42 @@ static int hex(char c)
 }
 
 /* boot_id is 32 hexadecimal digits with dashes in between. */
-static void read_boot_id(uint8_t id[16])
+static bool read_boot_id(uint8_t id[16])
 {
 	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 	char text[40] = "";
 	size_t digits = 0;
+	ssize_t len = -1;
 
-	if (fd < 0)
-		return;
-	if (read(fd, text, sizeof(text) - 1) > 0) {
-		for (const char *c = text; *c && digits < 32; c++) {
-			if (hex(*c) < 0)
-				continue;
-			id[digits / 2] |= (uint8_t)
-				(hex(*c) << (digits & 1 ? 0 : 4));
-			digits++;
-		}
+	if (fd >= 0) {
+		len = read(fd, text, sizeof(text) - 1);
+		close(fd);
 	}
-	close(fd);
+	for (const char *c = text; len > 0 && *c && digits < 32; c++) {
+		if (hex(*c) < 0)
+			continue;
+		id[digits / 2] |= (uint8_t) (hex(*c) << (digits & 1 ? 0 : 4));
+		digits++;
+	}
+	return digits == 32;
 }
 
-void tagrv_shm_host_id(uint8_t id[16])
+static void learn_host(void)
 {
 	struct stat st;
 	uint64_t low;
 
-	memset(id, 0, 16);
-	read_boot_id(id);
-	if (stat("/proc/self/ns/net", &st))
+	if (!read_boot_id(host) || stat("/proc/self/ns/net", &st)) {
+		tagrv_shm_random(host, sizeof(host));
 		return;
-	low = get64(id + 8) ^ (uint64_t) st.st_ino * 0x9e3779b97f4a7c15ull;
-	put64(id + 8, low);
+	}
+	low = get64(host + 8) ^ (uint64_t) st.st_ino * 0x9e3779b97f4a7c15ull;
+	put64(host + 8, low);
+}
+
+/* Who cannot tell where he is has no neighbours but himself. */
+void tagrv_shm_host_id(uint8_t id[16])
+{
+	pthread_once(&once, learn_host);
+	memcpy(id, host, sizeof(host));
 }
