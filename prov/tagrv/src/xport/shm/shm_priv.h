@@ -24,6 +24,7 @@
 #define SHM_NAME	"shm"
 #define SHM_HOT		16	/* rings looked at in every pass */
 #define SHM_HOT_IDLE	4096	/* passes until one may lose its place */
+#define SHM_LARGE	32	/* lines of an entry that zeroes no heads ahead */
 #define SHM_BATCH	64	/* entries of one ring in one pass */
 #define SHM_DONES	1024	/* a power of two */
 #define SHM_GETS	16	/* per link and direction */
@@ -294,6 +295,8 @@ int tagrv_shm_send(struct tagrv_link *link, const struct iovec *iov,
 /* Slow half of opening tx: false: not mapped yet, or failed. */
 bool tagrv_shm_tx_open(struct shm_link *link);
 /* Is there room for that many lines? Looks at what was consumed. */
+bool tagrv_shm_tx_free(struct shm_link *link, uint32_t cost, uint32_t reserve);
+/* The same, and makes them ready to be written. */
 bool tagrv_shm_tx_room(struct shm_link *link, uint32_t cost, uint32_t reserve);
 /* After a publish: rings, or finds the peer gone. */
 void tagrv_shm_tx_told(struct shm_link *link, uint32_t state);

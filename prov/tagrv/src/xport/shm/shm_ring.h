@@ -10,11 +10,12 @@
  * The consumer looks at the head word of the line where the next entry must
  * begin. What an older entry left there must never be taken for a head, so the
  * producer puts zeros into the head words of free lines before it gets to them,
- * and keeps one such line beyond every entry. It does so well ahead and after
- * publishing: the next line itself is in the consumer's cache already (it comes
- * with the one that is polled), and to get it back would cost as much as the
- * entry. An entry is published by one release store of its head word, and one
- * that does not fit to the ring's end by that of the SHM_PAD in front of it.
+ * and keeps one such line beyond every entry; only lines that a large entry
+ * covers anyway are left out. It does so well ahead and after publishing: the
+ * next line itself is in the consumer's cache already (it comes with the one
+ * that is polled), and to get it back would cost as much as the entry. An entry
+ * is published by one release store of its head word, and one that does not fit
+ * to the ring's end by that of the SHM_PAD in front of it.
  *
  * The consumer never writes to the lines. It publishes how far it is only now
  * and then; the producer reads that only when it knows of no more free lines.
@@ -126,6 +127,22 @@ static inline void shm_tx_clear(struct shm_tx *tx, uint64_t limit)
 		tx->zero = tx->zero + 1 == tx->lines ? 0 : tx->zero + 1;
 		tx->limit++;
 	}
+}
+
+/*
+ * The same for an entry that will be written next, whatever it takes: its body
+ * goes over the old head words, and the consumer does not look at them. Only
+ * the one behind it must be zero.
+ */
+static inline void shm_tx_skip(struct shm_tx *tx, uint32_t cost)
+{
+	uint64_t behind = tx->tail + cost;
+
+	if (tx->limit < behind) {
+		tx->limit = behind;
+		tx->zero = (tx->pos + cost) % tx->lines;
+	}
+	shm_tx_clear(tx, behind + 1);
 }
 
 /*

@@ -20,7 +20,7 @@
 /* ---- room ---- */
 
 /* A head that cannot be true is the end of the link. */
-bool tagrv_shm_tx_room(struct shm_link *link, uint32_t cost, uint32_t reserve)
+bool tagrv_shm_tx_free(struct shm_link *link, uint32_t cost, uint32_t reserve)
 {
 	struct shm_tx *tx = &link->tx;
 	uint64_t need = tx->tail + cost + 1 + reserve;
@@ -29,8 +29,15 @@ bool tagrv_shm_tx_room(struct shm_link *link, uint32_t cost, uint32_t reserve)
 		tagrv_shm_link_corrupt(link, "head");
 		return false;
 	}
-	shm_tx_clear(tx, need);
-	return need <= tx->limit;
+	return need <= tx->freed;
+}
+
+bool tagrv_shm_tx_room(struct shm_link *link, uint32_t cost, uint32_t reserve)
+{
+	if (!tagrv_shm_tx_free(link, cost, reserve))
+		return false;
+	shm_tx_clear(&link->tx, link->tx.tail + cost + 1 + reserve);
+	return true;
 }
 
 void tagrv_shm_starve(struct shm_link *link, enum shm_wait why, uint32_t need)
@@ -137,6 +144,16 @@ static inline void push_done(struct shm_xport *xp, struct shm_link *link,
 	tagrv_shm_own_work(xp);
 }
 
+/* A large entry goes over the old head words: none is zeroed for it. */
+static inline bool make_room(struct shm_link *link, bool large, uint32_t cost,
+			     uint32_t reserve)
+{
+	if (large)
+		return tagrv_shm_tx_free(link, cost, reserve);
+	return TAGRV_LIKELY(shm_tx_fits(&link->tx, cost, reserve)) ||
+	       tagrv_shm_tx_room(link, cost, reserve);
+}
+
 int tagrv_shm_send(struct tagrv_link *base, const struct iovec *iov, size_t cnt,
 		   unsigned flags, struct tagrv_done *done)
 {
@@ -146,6 +163,7 @@ int tagrv_shm_send(struct tagrv_link *base, const struct iovec *iov, size_t cnt,
 	uint32_t reserve = flags & TAGRV_SEND_CTRL ? 0 : SHM_RESERVE;
 	size_t len = tagrv_iov_len(iov, cnt);
 	uint32_t n, cost, state;
+	bool large;
 	char *body;
 
 	if (TAGRV_UNLIKELY(!link->tx_open) && !tagrv_shm_tx_open(link))
@@ -154,8 +172,8 @@ int tagrv_shm_send(struct tagrv_link *base, const struct iovec *iov, size_t cnt,
 		return -FI_EMSGSIZE;
 	n = shm_lines_of(len);
 	cost = shm_tx_cost(tx, n);
-	if (TAGRV_UNLIKELY(!shm_tx_fits(tx, cost, reserve)) &&
-	    !tagrv_shm_tx_room(link, cost, reserve))
+	large = n >= SHM_LARGE;
+	if (TAGRV_UNLIKELY(!make_room(link, large, cost, reserve)))
 		return refuse(link, cost + reserve);
 	if (TAGRV_UNLIKELY(done && dones_full(xp)))
 		return -FI_EAGAIN;
@@ -164,11 +182,13 @@ int tagrv_shm_send(struct tagrv_link *base, const struct iovec *iov, size_t cnt,
 		shm_copy(body, iov[i].iov_base, iov[i].iov_len);
 		body += iov[i].iov_len;
 	}
+	if (large)
+		shm_tx_skip(tx, cost);
 	shm_tx_publish(tx, n, cost, shm_word(SHM_PACKET, (uint32_t) len));
 	state = shm_tx_state(tx);
 	if (TAGRV_UNLIKELY(state != SHM_POLLED))
 		tagrv_shm_tx_told(link, state);
-	if (TAGRV_UNLIKELY(!shm_tx_ahead(tx)))
+	if (TAGRV_UNLIKELY(!large && !shm_tx_ahead(tx)))
 		tagrv_shm_link_corrupt(link, "head");
 	if (done)
 		push_done(xp, link, done);

@@ -62,7 +62,7 @@ static size_t piece_of(const struct shm_link *link)
 
 static bool has_room(struct shm_link *link, uint32_t n)
 {
-	return tagrv_shm_tx_room(link, shm_tx_cost(&link->tx, n),
+	return tagrv_shm_tx_free(link, shm_tx_cost(&link->tx, n),
 				 SHM_RESERVE + link->tx.lines / 4);
 }
 
@@ -119,6 +119,7 @@ static bool serve_piece(struct shm_link *link)
 	word = fill(link, n, len);
 	n = shm_lines_of((uint32_t) word);
 	cost = shm_tx_cost(&link->tx, n);
+	shm_tx_skip(&link->tx, cost);
 	shm_tx_publish(&link->tx, n, cost, word);
 	state = shm_tx_state(&link->tx);
 	if (!(state & (SHM_POLLED | SHM_CLOSED)))
