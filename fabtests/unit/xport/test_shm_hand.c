@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <rdma/fi_errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -328,6 +329,44 @@ Test(shm_hand, silent_connections_are_few, .timeout = 20)
 		cr_assert_lt(dev()->pending[i].fd, 0);
 	for (int i = 0; i < 200; i++)
 		close(socks[i]);
+	pair_close(&pair);
+}
+
+/* ---- the wireup thread ---- */
+
+static _Atomic bool stop_wireup;
+
+static void *wireup(void *arg)
+{
+	(void) arg;
+	while (!atomic_load(&stop_wireup))
+		for (int i = 0; i < 2; i++)
+			ops->dev_event(pair.ends[i].dev);
+	return NULL;
+}
+
+/* Links come and go while another thread reads handovers. */
+Test(shm_hand, wireup_thread_is_no_stranger, .timeout = 60)
+{
+	pthread_t thread;
+
+	pair_open(&pair, PAIR_SHM_CMA);
+	pair.a->forget = pair.b->forget = true;
+	cr_assert_eq(pthread_create(&thread, NULL, wireup, NULL), 0);
+	for (size_t i = 0; i < 300; i++) {
+		size_t had = pair.b->packet_cnt;
+
+		pair_connect(&pair);
+		if (i % 3)
+			pair_send(&pair, pair.a, 1, 100, NULL);
+		if (i % 3 == 1)
+			PAIR_UNTIL(&pair, pair.b->packet_cnt > had);
+		end_close_link(i & 1 ? pair.a : pair.b);
+		end_close_link(i & 1 ? pair.b : pair.a);
+	}
+	atomic_store(&stop_wireup, true);
+	pthread_join(thread, NULL);
+	cr_assert_eq(pair.a->errors + pair.b->errors, 0);
 	pair_close(&pair);
 }
 
