@@ -65,6 +65,23 @@ Test(info, every_struct_has_room_at_its_end)
 	fi_freeinfo(info);
 }
 
+Test(info, unknown_transport_is_told_once_and_offers_nothing)
+{
+	struct fi_info *info;
+	const char *text;
+
+	api_log_start("warn");
+	setenv("FI_TAGRV_TRANSPORTS", "shm,tcp", 1);
+	for (int i = 0; i < 2; i++)
+		cr_expect_eq(api_getinfo(NULL, &info), -FI_ENODATA);
+	cr_expect_eq(api_log_lines(&text), 1);
+	cr_expect(strstr(text, "FI_TAGRV_TRANSPORTS is 'shm,tcp', but 'tcp'"),
+		  "%s", text);
+	setenv("FI_TAGRV_TRANSPORTS", "shm,verbs", 1);
+	info = api_must_getinfo(NULL);
+	fi_freeinfo(info);
+}
+
 Test(info, only_rdm_endpoints)
 {
 	struct fi_info *hints = api_hints(), *info;

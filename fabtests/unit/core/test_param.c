@@ -96,7 +96,8 @@ Test(param, other_defaults)
 	tagrv_param_read(&params);
 	cr_expect_str_empty(params.devices);
 	cr_expect_str_empty(params.iface);
-	cr_expect(params.verbs && params.srq);
+	cr_expect(params.srq);
+	cr_expect_str_empty(params.transports);
 	cr_expect_eq(params.gid_index, -1);
 	cr_expect_eq(params.qp_timeout, 17);
 	cr_expect_eq(params.qp_retry, 6);
@@ -125,14 +126,16 @@ Test(param, legal_values_are_taken_in_silence)
 	setenv("FI_TAGRV_INLINE", "0", 1);
 	setenv("FI_TAGRV_READ_SEGMENT", "0x40000000", 1);
 	setenv("FI_TAGRV_GID_INDEX", "3", 1);
-	setenv("FI_TAGRV_VERBS", "no", 1);
+	setenv("FI_TAGRV_SRQ", "no", 1);
+	setenv("FI_TAGRV_TRANSPORTS", "verbs", 1);
 	setenv("FI_TAGRV_DEVICES", "mlx5_0,mlx5_1:2", 1);
 	tagrv_param_read(&params);
 	cr_expect_eq(params.eager_max, 64);
 	cr_expect_eq(params.inline_max, 0);
 	cr_expect_eq(params.read_segment, 1 << 30);
 	cr_expect_eq(params.gid_index, 3);
-	cr_expect_not(params.verbs);
+	cr_expect_not(params.srq);
+	cr_expect_str_eq(params.transports, "verbs");
 	cr_expect_str_eq(params.devices, "mlx5_0,mlx5_1:2");
 	cr_expect_eq(warnings(text, sizeof(text)), 0, "%s", text);
 }

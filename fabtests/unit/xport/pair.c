@@ -38,7 +38,7 @@ double pair_now(void)
 struct tagrv_params pair_params(void)
 {
 	return (struct tagrv_params) {
-		.verbs = true, .srq = true, .eager_max = 8192,
+		.srq = true, .eager_max = 8192,
 		.max_ops = 4096, .read_segment = 524288, .read_depth = 4,
 		.rx_bufs = 4096, .tx_bufs = 1024, .sq_depth = 127,
 		.inline_max = 192, .signal_every = 16, .gid_index = -1,

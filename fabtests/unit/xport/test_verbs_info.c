@@ -115,14 +115,6 @@ Test(verbs_info, unknown_names_match_nothing)
 	cr_assert_eq(cnt, 1);
 }
 
-Test(verbs_info, can_be_switched_off)
-{
-	params.verbs = false;
-	cr_assert_eq(discover(), -FI_ENODATA);
-	cr_assert(strstr(why, "FI_TAGRV_VERBS"), "%s", why);
-	cr_assert_eq(fake_verbs_count().device_lists, 0);
-}
-
 /* The library's first call is slow: it must not be made in vain. */
 Test(verbs_info, machine_without_rdma_is_told_from_sysfs)
 {

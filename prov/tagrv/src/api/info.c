@@ -4,6 +4,7 @@
  */
 #include "api/info.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -125,6 +126,22 @@ static int offer_devices(const struct tagrv_ask *ask, struct fi_info **info)
 	return ret;
 }
 
+/* Said once: fi_getinfo is called again and again. */
+static int check_transports(const struct tagrv_params *params)
+{
+	static atomic_bool told;
+	const char *name;
+	size_t len;
+
+	if (!tagrv_xport_find_unknown(params, &name, &len))
+		return 0;
+	if (!atomic_exchange(&told, true))
+		tagrv_warn("FI_TAGRV_TRANSPORTS is '%s', but '%.*s' is no "
+			   "transport: there are shm and verbs\n",
+			   params->transports, (int) len, name);
+	return -FI_ENODATA;
+}
+
 int tagrv_getinfo(uint32_t version, const char *node, const char *service,
 		  uint64_t flags, const struct fi_info *hints,
 		  struct fi_info **info)
@@ -141,7 +158,9 @@ int tagrv_getinfo(uint32_t version, const char *node, const char *service,
 	if (!tagrv_info_match_type(hints))
 		return -FI_ENODATA;
 	tagrv_param_read(&ask.params);
-	ret = tagrv_info_match(&ask);
+	ret = check_transports(&ask.params);
+	if (!ret)
+		ret = tagrv_info_match(&ask);
 	if (!ret)
 		ret = tagrv_info_resolve(&ask, node, service);
 	if (!ret)

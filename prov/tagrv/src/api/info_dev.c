@@ -80,6 +80,10 @@ static int discover_xport(const struct tagrv_xport_ops *ops,
 	size_t cnt;
 	int ret;
 
+	if (!tagrv_xport_is_wanted(params, ops)) {
+		add_reason(ops->name, "left out by FI_TAGRV_TRANSPORTS");
+		return 0;
+	}
 	ret = ops->discover(params, &descs, &cnt, why, sizeof(why));
 	if (ret) {
 		add_reason(NULL, why[0] ? why : fi_strerror(-ret));

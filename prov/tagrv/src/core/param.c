@@ -32,8 +32,9 @@ static const struct param table[] = {
 	  "Network interface or IP address that endpoints listen on for "
 	  "connection set-up (default: the address of the RDMA device, else "
 	  "the first interface that is up)" },
-	{ "VERBS", FI_PARAM_BOOL, FIELD(verbs), 1, 0, 1,
-	  "Use RDMA devices (default: yes)" },
+	{ "TRANSPORTS", FI_PARAM_STRING, FIELD(transports), 0, 0, 0,
+	  "Comma-separated transports to use: shm between processes of one "
+	  "host, verbs for RDMA devices (default: shm,verbs)" },
 	{ "EAGER_MAX", FI_PARAM_SIZE_T, FIELD(eager_max), 8192, 64, 65536,
 	  "Bytes of payload up to which a message travels with its envelope; "
 	  "larger ones use the rendezvous protocol (default: 8192)" },

@@ -17,7 +17,7 @@ struct tagrv_params {
 	/* finding devices and addresses */
 	char	devices[256];		/* "a,b": filter; empty: all */
 	char	iface[64];		/* interface or address to listen on */
-	bool	verbs;			/* use RDMA devices at all */
+	char	transports[64];		/* "shm,verbs"; empty: all */
 	/* protocol */
 	size_t	eager_max;		/* payload bytes sent with the envelope */
 	size_t	max_ops;		/* operations outstanding per endpoint */

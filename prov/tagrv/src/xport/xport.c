@@ -8,9 +8,65 @@
 
 #include "xport/xport.h"
 
+#include <string.h>
+
 const struct tagrv_xport_ops *const tagrv_xports[] = {
 #ifdef HAVE_VERBS
 	&tagrv_verbs_ops,
 #endif
 	NULL,
 };
+
+/* What can be named, whether or not it is built in. */
+static const char *const names[] = { "shm", "verbs" };
+
+static const char *skip(const char *text, const char *set)
+{
+	return text + strspn(text, set);
+}
+
+/* The next name of a list; NULL at its end. */
+static const char *next_name(const char *list, size_t *len)
+{
+	list = skip(list, ", ");
+	*len = strcspn(list, ", ");
+	return *len ? list : NULL;
+}
+
+static bool is_same(const char *name, size_t len, const char *other)
+{
+	return strlen(other) == len && !strncmp(name, other, len);
+}
+
+bool tagrv_xport_is_wanted(const struct tagrv_params *params,
+			   const struct tagrv_xport_ops *ops)
+{
+	const char *pos = params->transports;
+	bool any = false;
+	size_t len;
+
+	for (; (pos = next_name(pos, &len)); pos += len) {
+		if (is_same(pos, len, ops->name))
+			return true;
+		any = true;
+	}
+	return !any;
+}
+
+bool tagrv_xport_find_unknown(const struct tagrv_params *params,
+			      const char **name, size_t *len)
+{
+	const char *pos = params->transports;
+
+	for (; (pos = next_name(pos, len)); pos += *len) {
+		bool known = false;
+
+		for (size_t i = 0; i < TAGRV_ARRAY_SIZE(names); i++)
+			known |= is_same(pos, *len, names[i]);
+		if (!known) {
+			*name = pos;
+			return true;
+		}
+	}
+	return false;
+}

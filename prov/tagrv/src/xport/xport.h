@@ -247,6 +247,16 @@ struct tagrv_xport_ops {
 /* The transports compiled in, NULL-terminated, best first. Loop excluded. */
 extern const struct tagrv_xport_ops *const tagrv_xports[];
 
+/* Whether FI_TAGRV_TRANSPORTS lets a transport be used. */
+bool tagrv_xport_is_wanted(const struct tagrv_params *params,
+			   const struct tagrv_xport_ops *ops);
+/*
+ * Whether it names something that is no transport, built in or not: *name is
+ * where that begins, *len its length.
+ */
+bool tagrv_xport_find_unknown(const struct tagrv_params *params,
+			      const char **name, size_t *len);
+
 extern const struct tagrv_xport_ops tagrv_loop_ops;
 extern const struct tagrv_xport_ops tagrv_shm_ops;
 extern const struct tagrv_xport_ops tagrv_verbs_ops;

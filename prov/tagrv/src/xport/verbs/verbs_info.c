@@ -464,11 +464,6 @@ int tagrv_verbs_discover(const struct tagrv_params *params,
 	};
 	int ret;
 
-	if (!params->verbs) {
-		snprintf(why, why_len,
-			 "RDMA devices are switched off by FI_TAGRV_VERBS");
-		return -FI_ENODATA;
-	}
 	if (!rdma_present(list.calls, why, why_len))
 		return -FI_ENODATA;
 	ret = list_devices(&list, why, why_len);
