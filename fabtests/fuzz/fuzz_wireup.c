@@ -47,7 +47,8 @@ static void fuzz_decode(const uint8_t *data, size_t size)
 	if (tagrv_wireup_rec_decode(data, size, &rec))
 		return;
 	len = tagrv_wireup_rec_encode(&rec, buf);
-	driver_require(len <= size && len <= sizeof(buf));
+	/* Sizes of links that were not there are written out. */
+	driver_require(len <= size + rec.link_cnt * 4 && len <= sizeof(buf));
 	driver_require(!tagrv_wireup_rec_decode(buf, len, &again));
 	driver_require(!memcmp(&rec, &again, sizeof(rec)));
 }
@@ -68,6 +69,8 @@ static struct tagrv_wireup_rec make_rec(struct driver *d, struct input *in)
 	if (what & 128)
 		rec.link_cnt = next(in) % 3;
 	rec.links[0].len = what & 32 ? next(in) % 65 : 8;
+	rec.links[1] = rec.links[0];
+	rec.links[(what >> 2) & 1].wire_id = FAKE_LOCAL_ID;
 	return rec;
 }
 
@@ -141,6 +144,7 @@ static void play(struct driver *d, struct input *in)
 		break;
 	case 7:
 		d->fake.bind_status = next(in) & 1 ? -FI_ENETUNREACH : 0;
+		d->local.bind_status = next(in) & 1 ? -FI_EHOSTUNREACH : 0;
 		d->fake.create_status = next(in) & 1 ? -FI_ENOMEM : 0;
 		d->prepare_status = next(in) & 1 ? -FI_ENOMEM : 0;
 		break;
@@ -167,6 +171,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	driver_init(&d, US, PEER);
+	if (next(&in) & 1)
+		driver_add_local(&d);
 	while (in.left)
 		play(&d, &in);
 	driver_fini(&d);

@@ -35,6 +35,8 @@ struct driver_chan {
 
 struct driver {
 	struct fake_xport fake;
+	struct fake_xport local;		/* with driver_add_local */
+	struct tagrv_xport *xports[2];
 	struct tagrv_conn_host host;
 	struct tagrv_conn conn;
 	struct driver_chan chans[DRIVER_CHANS];
@@ -46,6 +48,7 @@ struct driver {
 	/* what was emitted */
 	bool	up, sendable;
 	int	ups, sendables, faileds, gones;
+	int	agains;		/* GONE with -FI_EAGAIN, not among gones */
 	struct tagrv_wireup_event event;	/* the latest */
 	struct tagrv_link *link;		/* of the latest UP */
 	/* called with each record sent, if set */
@@ -109,8 +112,12 @@ static inline void driver_emit(struct tagrv_conn *conn,
 		break;
 	case TAGRV_WIREUP_GONE:
 		driver_require(d->up && event->epoch == d->event.epoch);
+		/* Taken back only where nothing can have been sent. */
+		driver_require(event->status != -FI_EAGAIN || !d->sendable);
 		d->up = false;
-		d->gones++;
+		d->sendable = false;
+		d->gones += event->status != -FI_EAGAIN;
+		d->agains += event->status == -FI_EAGAIN;
 		driver_free_link(d);
 		break;
 	}
@@ -197,7 +204,9 @@ static inline void driver_init(struct driver *d, uint8_t who, uint8_t peer)
 	d->now = 1000;
 	d->prepared = 1;	/* the connect command */
 	d->host.ops = &driver_ops;
-	d->host.xport = &d->fake.base;
+	d->xports[0] = &d->fake.base;
+	d->host.xports = d->xports;
+	d->host.xport_cnt = 1;
 	d->host.addr = driver_addr((uint16_t) (1000 + who));
 	d->host.uuid[0] = who;
 	d->host.seed = who;
@@ -206,12 +215,31 @@ static inline void driver_init(struct driver *d, uint8_t who, uint8_t peer)
 	tagrv_conn_init(&d->conn, &d->host, &addr);
 }
 
+/* Another transport, which is preferred to the one that is there. */
+static inline void driver_add_local(struct driver *d)
+{
+	fake_init(&d->local);
+	d->local.ops.wire_id = FAKE_LOCAL_ID;
+	d->local.base.attr.max_packet = 2048;
+	d->xports[0] = &d->local.base;
+	d->xports[1] = &d->fake.base;
+	d->host.xport_cnt = 2;
+}
+
+static inline bool driver_is_local(const struct driver *d)
+{
+	driver_require(d->link);
+	return d->link->xport == &d->local.base;
+}
+
 /* What must be true between any two events. */
 static inline void driver_check(const struct driver *d)
 {
-	int links = (d->link != NULL) + (d->conn.link != NULL);
+	int links = d->link != NULL;
 
-	driver_require(d->fake.alive == links);
+	for (size_t i = 0; i < d->host.xport_cnt; i++)
+		links += d->conn.links[i] != NULL;
+	driver_require(d->fake.alive + d->local.alive == links);
 	driver_require(!d->up || d->link);
 	driver_require(d->dial == (d->conn.dial == TAGRV_CONN_DIALING));
 	for (int i = 0; i < DRIVER_CHANS; i++) {
@@ -224,7 +252,8 @@ static inline void driver_check(const struct driver *d)
 	}
 	switch (d->conn.state) {
 	case TAGRV_CONN_IDLE:
-		driver_require(!d->timer_at && !d->dial && !d->conn.link);
+		driver_require(!d->timer_at && !d->dial && !d->conn.avoid);
+		driver_require(links == (d->link != NULL));
 		driver_require(!d->conn.chan[0] && !d->conn.chan[1]);
 		break;
 	case TAGRV_CONN_WANTED:
@@ -352,7 +381,7 @@ static inline void driver_fini(struct driver *d)
 	d->up = false;
 	driver_free_link(d);
 	driver_check(d);
-	driver_require(d->fake.alive == 0);
+	driver_require(d->fake.alive + d->local.alive == 0);
 }
 
 /* A record from peer 'who', about the connection as it is now. */
@@ -372,6 +401,7 @@ driver_rec(const struct driver *d, enum tagrv_wireup_rec_type type,
 		.links[0] = {
 			.wire_id = FAKE_WIRE_ID,
 			.len = 8,
+			.max_packet = 2048,
 			.data = { who, (uint8_t) epoch },
 		},
 	};

@@ -30,8 +30,16 @@ struct wire {
 	struct wire_end end[2];		/* [0] dialed */
 };
 
+/* What a side lacks, and keeps lacking when it is restarted. */
+struct ability {
+	bool	no_local;	/* it does not know the preferred transport */
+	bool	bad_local;	/* it cannot bind it */
+	bool	bad_device;	/* it cannot bind the other one */
+};
+
 struct world {
 	struct driver d[2];
+	struct ability ability[2];
 	struct wire wires[WIRES];
 	unsigned seed;
 };
@@ -41,6 +49,32 @@ static struct world world;
 static unsigned pick(unsigned limit)
 {
 	return (unsigned) rand_r(&world.seed) % limit;
+}
+
+static void start(int who)
+{
+	const struct ability *ability = &world.ability[who];
+	struct driver *d = &world.d[who];
+
+	driver_init(d, (uint8_t) (1 + who), (uint8_t) (2 - who));
+	if (!ability->no_local)
+		driver_add_local(d);
+	d->local.bind_status = ability->bad_local ? -FI_EHOSTUNREACH : 0;
+	d->fake.bind_status = ability->bad_device ? -FI_ENETUNREACH : 0;
+}
+
+static void start_both(unsigned seed, const struct ability ability[2])
+{
+	memset(&world, 0, sizeof(world));
+	world.seed = seed;
+	memcpy(world.ability, ability, sizeof(world.ability));
+	start(0);
+	start(1);
+}
+
+static bool has_local(int who)
+{
+	return !world.ability[who].no_local && !world.ability[who].bad_local;
 }
 
 static void gather(struct wire *wire)
@@ -181,7 +215,7 @@ static void restart(int who)
 	}
 	tagrv_conn_close(&d->conn);
 	driver_free_link(d);
-	driver_init(d, (uint8_t) (1 + who), (uint8_t) (2 - who));
+	start(who);
 	d->host.uuid[1] = life;
 	d->now = time;
 }
@@ -254,39 +288,41 @@ static void check_settled(unsigned seed)
 		     fake_link_of(b->link)->id, "seed %u", seed);
 	cr_assert_eq(fake_link_of(b->link)->peer_id,
 		     fake_link_of(a->link)->id, "seed %u", seed);
+	cr_assert_eq(driver_is_local(a), has_local(0) && has_local(1),
+		     "seed %u", seed);
 	for (int i = 0; i < WIRES; i++)
 		wires += world.wires[i].used;
 	cr_assert_eq(wires, 1, "seed %u: %d sockets stay", seed, wires);
 }
 
-static void play(unsigned seed)
+static void settle(unsigned seed)
 {
-	int rounds;
-
-	memset(&world, 0, sizeof(world));
-	world.seed = seed;
-	driver_init(&world.d[0], 1, 2);
-	driver_init(&world.d[1], 2, 1);
-	for (int i = 0; i < 400; i++)
-		step(true);
-	for (rounds = 0; rounds < 100000 && !is_settled(); rounds++) {
+	for (int i = 0; i < 100000 && !is_settled(); i++) {
 		driver_want(&world.d[0]);
 		driver_want(&world.d[1]);
 		step(false);
 	}
 	cr_assert(is_settled(), "seed %u never settles", seed);
 	check_settled(seed);
+}
+
+static void play(unsigned seed, const struct ability ability[2])
+{
+	start_both(seed, ability);
+	for (int i = 0; i < 400; i++)
+		step(true);
+	settle(seed);
 	for (int i = 0; i < 2; i++)
 		driver_fini(&world.d[i]);
 }
 
 /* Nothing goes wrong: whatever crosses, one connection comes of it. */
-static void play_clean(unsigned seed)
+static void play_clean(unsigned seed, const struct ability ability[2])
 {
-	memset(&world, 0, sizeof(world));
-	world.seed = seed;
-	driver_init(&world.d[0], 1, 2);
-	driver_init(&world.d[1], 2, 1);
+	bool agree = ability[0].bad_local == ability[1].bad_local ||
+		     ability[0].no_local || ability[1].no_local;
+
+	start_both(seed, ability);
 	driver_want(&world.d[seed % 2]);
 	for (int i = 0; i < 100000 && !is_settled(); i++) {
 		if (!pick(8))
@@ -296,24 +332,89 @@ static void play_clean(unsigned seed)
 	cr_assert(is_settled(), "seed %u never settles", seed);
 	check_settled(seed);
 	for (int i = 0; i < 2; i++) {
-		cr_assert_eq(world.d[i].gones + world.d[i].faileds, 0,
-			     "seed %u", seed);
-		cr_assert_eq(world.d[i].ups, 1, "seed %u", seed);
-		cr_assert_eq(world.d[i].fake.created, 1, "seed %u", seed);
-		driver_fini(&world.d[i]);
+		struct driver *d = &world.d[i];
+
+		cr_assert_eq(d->gones + d->faileds, 0, "seed %u", seed);
+		cr_assert_eq(d->ups, 1 + d->agains, "seed %u", seed);
+		cr_assert_leq(d->agains, agree ? 0 : 2, "seed %u", seed);
+		cr_assert_leq(d->host.epoch, agree ? 1 : 3, "seed %u", seed);
+		cr_assert_leq(d->fake.created, (int) d->host.epoch);
+		driver_fini(d);
 	}
+}
+
+/* Every pair of sides that have a transport in common. */
+static const struct ability pairs[][2] = {
+	{ { .no_local = true }, { .no_local = true } },
+	{ { 0 }, { 0 } },
+	{ { 0 }, { .no_local = true } },
+	{ { .bad_local = true }, { .bad_local = true } },
+	{ { .bad_local = true }, { .no_local = true } },
+	{ { 0 }, { .bad_local = true } },
+	{ { .bad_device = true }, { 0 } },
+	{ { .bad_device = true }, { .bad_device = true } },
+};
+
+#define PAIRS	TAGRV_ARRAY_SIZE(pairs)
+
+static void mirror(unsigned seed, struct ability ability[2])
+{
+	const struct ability *pair = pairs[seed % PAIRS];
+	unsigned turn = seed / PAIRS % 2;
+
+	ability[turn] = pair[0];
+	ability[!turn] = pair[1];
 }
 
 Test(conn_wire, crossing_in_any_order_loses_nothing, .timeout = 120)
 {
-	for (unsigned seed = 0; seed < 5000; seed++)
-		play_clean(seed);
+	for (unsigned seed = 0; seed < 12000; seed++) {
+		struct ability ability[2];
+
+		mirror(seed, ability);
+		play_clean(seed, ability);
+	}
 }
 
 Test(conn_wire, two_machines_always_agree_in_the_end, .timeout = 120)
 {
 	unsigned first = (unsigned) time(NULL) * 1000;
 
-	for (unsigned i = 0; i < 3000; i++)
-		play(i < 1500 ? i : first + i);
+	for (unsigned i = 0; i < 4000; i++) {
+		unsigned seed = i < 2000 ? i : first + i;
+		struct ability ability[2];
+
+		mirror(seed, ability);
+		play(seed, ability);
+	}
+}
+
+/* Nothing in common: both are told, and nothing is left. */
+Test(conn_wire, without_a_common_transport_both_give_up, .timeout = 60)
+{
+	const struct ability ability[2] = {
+		{ .bad_local = true }, { .bad_device = true },
+	};
+
+	for (unsigned seed = 0; seed < 2000; seed++) {
+		struct driver *d = world.d;
+
+		start_both(seed, ability);
+		driver_want(&d[seed % 2]);
+		driver_want(&d[pick(2)]);
+		for (int i = 0; i < 10000 &&
+		     !(is_quiet() && tagrv_conn_is_idle(&d[0].conn) &&
+		       tagrv_conn_is_idle(&d[1].conn)); i++)
+			step(false);
+		for (int i = 0; i < 2; i++) {
+			cr_assert(tagrv_conn_is_idle(&d[i].conn), "seed %u",
+				  seed);
+			cr_assert_eq(d[i].up, false);
+			cr_assert_eq(d[i].sendables, 0);
+			driver_fini(&d[i]);
+		}
+		cr_assert_gt(d[0].faileds + d[0].gones + d[1].faileds +
+			     d[1].gones, 0, "seed %u", seed);
+		cr_assert_lt(d[0].now, 1000 + 30000, "seed %u", seed);
+	}
 }

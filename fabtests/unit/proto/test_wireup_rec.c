@@ -55,6 +55,7 @@ static void fill(struct tagrv_wireup_rec *rec, enum tagrv_wireup_rec_type type,
 		rec->links[i].wire_id = (uint8_t) (i + 1);
 		rec->links[i].rail = (uint8_t) i;
 		rec->links[i].len = (uint8_t) (i * 9 + 1);
+		rec->links[i].max_packet = (uint32_t) (8192 + i);
 		memset(rec->links[i].data, (int) i + 1, rec->links[i].len);
 	}
 }
@@ -110,7 +111,7 @@ Test(wireup_rec, bytes_are_as_documented, .timeout = 10)
 {
 	static const uint8_t want[] = {
 		't', 'a', 'g', 'r', 'v', 'w', 'i', 'r',
-		0, 101, 1, 3, 0, 1, 0, 3,
+		0, 105, 1, 3, 0, 1, 0, 3,
 		1, 2, 3, 4, 5, 6, 7, 8,
 		0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a,
 		0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a,
@@ -121,6 +122,7 @@ Test(wireup_rec, bytes_are_as_documented, .timeout = 10)
 		4, 0, 0x13, 0x88, 0, 0, 0, 0,
 		10, 1, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 		1, 0, 1, 0, 1,
+		0, 0, 0x20, 0,
 	};
 	uint8_t buf[TAGRV_WIREUP_REC_MAX];
 	struct tagrv_wireup_rec rec;
@@ -161,9 +163,11 @@ Test(wireup_rec, cut_anywhere_is_refused, .timeout = 10)
 			cr_assert_eq(tagrv_wireup_rec_length(buf, cut), 0);
 	}
 	for (size_t cut = 10; cut < len; cut++) {
-		/* ... or only what is there. */
+		/* ... or only what is there; without sizes, see below. */
 		buf[8] = (uint8_t) (cut >> 8);
 		buf[9] = (uint8_t) cut;
+		if (cut == len - 3 * 4)
+			continue;
 		cr_assert_eq(decode_copy(buf, cut, &out), -FI_EINVAL);
 	}
 }
@@ -298,6 +302,22 @@ Test(wireup_rec, later_fields_are_skipped, .timeout = 10)
 	cr_assert(!memcmp(&rec, &out, sizeof(rec)));
 }
 
+Test(wireup_rec, links_without_a_size_have_the_one_of_all, .timeout = 10)
+{
+	uint8_t buf[TAGRV_WIREUP_REC_MAX];
+	struct tagrv_wireup_rec rec, out;
+	size_t len;
+
+	fill(&rec, TAGRV_WIREUP_REQ, AF_INET, 2);
+	rec.max_packet = 300;
+	len = tagrv_wireup_rec_encode(&rec, buf) - 2 * 4;
+	buf[9] = (uint8_t) len;
+	cr_assert_lt(len, 256);
+	cr_assert_eq(decode_copy(buf, len, &out), 0);
+	cr_assert_eq(out.links[0].max_packet, 300);
+	cr_assert_eq(out.links[1].max_packet, 300);
+}
+
 static void refuse_changed(size_t pos, uint8_t value)
 {
 	uint8_t buf[TAGRV_WIREUP_REC_MAX];
@@ -336,6 +356,10 @@ Test(wireup_rec, senseless_values_are_refused, .timeout = 10)
 	cr_assert_eq(decode_copy(buf, len, &out), -FI_EINVAL);
 	fill(&rec, TAGRV_WIREUP_REP, AF_INET, 1);
 	rec.max_packet = TAGRV_WIREUP_PACKET_MIN - 1;
+	len = tagrv_wireup_rec_encode(&rec, buf);
+	cr_assert_eq(decode_copy(buf, len, &out), -FI_EINVAL);
+	fill(&rec, TAGRV_WIREUP_REP, AF_INET, 2);
+	rec.links[1].max_packet = TAGRV_WIREUP_PACKET_MIN - 1;
 	len = tagrv_wireup_rec_encode(&rec, buf);
 	cr_assert_eq(decode_copy(buf, len, &out), -FI_EINVAL);
 	fill(&rec, TAGRV_WIREUP_REP, AF_INET6, 1);

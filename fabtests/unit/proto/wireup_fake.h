@@ -13,13 +13,15 @@
 
 #include "xport/xport.h"
 
-#define FAKE_WIRE_ID	7
+#define FAKE_WIRE_ID	7	/* of what every peer has, like a device */
+#define FAKE_LOCAL_ID	8	/* of what is preferred, like shared memory */
 
 struct fake_xport {
 	struct tagrv_xport base;
 	struct tagrv_xport_ops ops;
 	atomic_int created;
 	atomic_int bound;
+	atomic_int refused;	/* by bind_status */
 	atomic_int discarded;
 	atomic_int alive;
 	int	create_status;	/* what the next calls answer */
@@ -77,8 +79,10 @@ static inline int fake_bind(struct tagrv_link *link, const void *blob,
 
 	if (len != sizeof(out->peer_id))
 		return -FI_EINVAL;
-	if (fake->bind_status)
+	if (fake->bind_status) {
+		atomic_fetch_add(&fake->refused, 1);
 		return fake->bind_status;
+	}
 	if (out->peer_id)
 		abort();	/* a queue pair can be bound once */
 	memcpy(&out->peer_id, blob, len);

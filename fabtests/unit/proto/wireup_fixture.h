@@ -32,6 +32,7 @@ int wireup_logged(const char *what);
 
 struct ep {
 	struct fake_xport fake;
+	struct tagrv_xport *xports[1];
 	struct tagrv_wireup *wireup;
 	struct tagrv_wireup_ep *wep;
 	struct tagrv_addr name;
@@ -75,7 +76,8 @@ static inline int try_open(struct ep *ep, struct tagrv_wireup *wireup,
 {
 	struct tagrv_wireup_attr attr = {
 		.addr = addr,
-		.xport = &ep->fake.base,
+		.xports = ep->xports,
+		.xport_cnt = 1,
 		.connect_timeout = timeout,
 		.kick = kick,
 		.kick_arg = ep,
@@ -84,6 +86,7 @@ static inline int try_open(struct ep *ep, struct tagrv_wireup *wireup,
 
 	memset(ep, 0, sizeof(*ep));
 	fake_init(&ep->fake);
+	ep->xports[0] = &ep->fake.base;
 	ep->wireup = wireup;
 	ep->kick_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	ret = tagrv_wireup_listen(wireup, &attr, &ep->wep);
@@ -202,6 +205,7 @@ static inline void raw_open(struct raw *raw, const struct ep *to, uint8_t who)
 	raw->mine.link_cnt = 1;
 	raw->mine.links[0].wire_id = FAKE_WIRE_ID;
 	raw->mine.links[0].len = 8;
+	raw->mine.links[0].max_packet = 1000;
 	raw->mine.links[0].data[0] = who;
 	raw->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	cr_assert_geq(raw->fd, 0);

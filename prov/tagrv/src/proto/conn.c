@@ -18,118 +18,7 @@
 
 #include "core/log.h"
 
-#define ATTEMPT_MAX	8000	/* ms from the first SYN to the REP */
-
-/* -- ends ---------------------------------------------------------------- */
-
-/* Back to IDLE; 'keep' stays held. tell: the peer may still believe in us. */
-static void reset(struct tagrv_conn *conn, struct tagrv_chan *keep, bool tell)
-{
-	if (conn->dial == TAGRV_CONN_DIALING)
-		conn->host->ops->undial(conn);
-	for (int i = TAGRV_CONN_ACCEPTED; i <= TAGRV_CONN_DIALED; i++) {
-		struct tagrv_chan *chan = conn->chan[i];
-
-		if (!chan || chan == keep)
-			continue;
-		if (tell)
-			tagrv_conn_say(conn, chan, TAGRV_WIREUP_CLOSE, TAGRV_WIREUP_OK);
-		tagrv_conn_hang_up(conn, chan);
-	}
-	if (conn->link)
-		conn->host->xport->ops->link_discard(conn->link);
-	conn->host->ops->timer(conn, 0);
-	conn->link = NULL;
-	conn->epoch = 0;
-	conn->peer_epoch = 0;
-	conn->unkept = false;
-	conn->state = TAGRV_CONN_IDLE;
-	conn->dial = TAGRV_CONN_OFF;
-	conn->deadline = 0;
-	conn->step_end = 0;
-	conn->fails = 0;
-	conn->why = 0;
-	if (keep)
-		keep->heard = false;
-}
-
-static void emit_gone(struct tagrv_conn *conn, int status)
-{
-	struct tagrv_wireup_event event = {
-		.type = TAGRV_WIREUP_GONE,
-		.status = status,
-	};
-
-	tagrv_conn_emit(conn, &event);
-}
-
-/* What the user can do about a connection that did not come about. */
-static const char *advice(int status)
-{
-	switch (status) {
-	case -FI_ECONNREFUSED:
-		return "no peer answers at this port; is it running, and is "
-		       "this its address?";
-	case -FI_ETIMEDOUT:
-		return "no answer; does a firewall drop TCP to this port? "
-		       "FI_TAGRV_CONNECT_TIMEOUT extends the wait";
-	case -FI_EHOSTUNREACH:
-		return "no route, or no transport in common; check the network "
-		       "and FI_TAGRV_DEVICES on both hosts";
-	case -FI_ENOPROTOOPT:
-		return "the peer speaks another wire version; use the same "
-		       "release of this provider on both hosts";
-	case -FI_EINVAL:
-		return "this is our own address";
-	default:
-		return "resources ran out; see ulimit -n and ulimit -l";
-	}
-}
-
-static void fail(struct tagrv_conn *conn, int status)
-{
-	struct tagrv_wireup_event event = {
-		.type = TAGRV_WIREUP_FAILED,
-		.status = status,
-	};
-	char text[TAGRV_ADDR_STRLEN];
-
-	tagrv_warn("wireup: cannot connect to %s: %s\n",
-		   tagrv_addr_str(&conn->addr, text, sizeof(text)),
-		   advice(status));
-	tagrv_conn_emit(conn, &event);
-	reset(conn, NULL, conn->epoch != 0);
-}
-
-static void give_up(struct tagrv_conn *conn, int status)
-{
-	if (!tagrv_conn_is_bound(conn)) {
-		fail(conn, status);
-		return;
-	}
-	emit_gone(conn, -FI_ECONNRESET);
-	reset(conn, NULL, true);
-}
-
-/* An attempt ended without a connection; another one follows if needed. */
-static void retry(struct tagrv_conn *conn, int why)
-{
-	if (tagrv_conn_is_bound(conn) &&
-	    (conn->state == TAGRV_CONN_READY || tagrv_conn_has_chan(conn)))
-		tagrv_conn_set_timer(conn);
-	else if (conn->dial == TAGRV_CONN_OFF)
-		tagrv_conn_pause_dial(conn, why);
-}
-
 /* -- states ----------------------------------------------------------------- */
-
-/* What of our own troubles may pass by itself. */
-static bool is_busy(int status)
-{
-	return status == -FI_ENOMEM || status == -FI_EAGAIN ||
-	       status == -FI_EMFILE || status == -FI_EBUSY ||
-	       status == -FI_ENOSPC;
-}
 
 /* Two channels and one is enough: the smaller uuid's stays. */
 static void settle(struct tagrv_conn *conn)
@@ -171,9 +60,34 @@ static enum kinship compare(const struct tagrv_conn *conn,
 {
 	int32_t diff = (int32_t) (rec->src_epoch - conn->peer_epoch);
 
-	if (memcmp(rec->src_uuid, conn->uuid, TAGRV_UUID_LEN))
+	if (!conn->peer_epoch ||
+	    memcmp(rec->src_uuid, conn->uuid, TAGRV_UUID_LEN))
 		return OTHER;
+	if (!tagrv_conn_is_bound(conn))
+		return diff <= 0 ? OLDER : OTHER;
 	return diff < 0 ? OLDER : diff ? OTHER : SAME;
+}
+
+/*
+ * How the engine is told of a link that the peer has given up: nothing went over
+ * it yet, and the process is the same, so what waits goes over the next one.
+ */
+static int replaced_status(const struct tagrv_conn *conn,
+			   const struct tagrv_wireup_rec *rec)
+{
+	bool same = !memcmp(rec->src_uuid, conn->uuid, TAGRV_UUID_LEN);
+
+	return same && conn->state == TAGRV_CONN_BOUND ? -FI_EAGAIN :
+							 -FI_ECONNRESET;
+}
+
+/* It resumes with the one link it has chosen, and we know of others. */
+static void ask_for_another(struct tagrv_conn *conn, struct tagrv_chan *chan,
+			    const struct tagrv_wireup_rec *rec)
+{
+	tagrv_conn_reject(conn->host, chan, rec, TAGRV_WIREUP_STALE);
+	tagrv_conn_hang_up(conn, chan);
+	tagrv_conn_begin_again(conn, rec, -FI_EHOSTUNREACH);
 }
 
 static void refuse_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
@@ -184,13 +98,14 @@ static void refuse_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	tagrv_info("wireup: refused %s: %s\n",
 		   tagrv_addr_str(&conn->addr, text, sizeof(text)),
 		   fi_strerror(-status));
-	tagrv_conn_reject(conn->host, chan, rec, is_busy(status) ?
+	tagrv_conn_reject(conn->host, chan, rec, tagrv_conn_is_busy(status) ?
 			  TAGRV_WIREUP_BUSY : TAGRV_WIREUP_TRANSPORT);
 	tagrv_conn_hang_up(conn, chan);
 	if (conn->state == TAGRV_CONN_WANTED)
-		fail(conn, is_busy(status) ? status : -FI_EHOSTUNREACH);
+		tagrv_conn_fail(conn, tagrv_conn_is_busy(status) ?
+				status : -FI_EHOSTUNREACH);
 	else
-		reset(conn, NULL, false);
+		tagrv_conn_reset(conn, NULL, false);
 }
 
 static void send_rep(struct tagrv_conn *conn, struct tagrv_chan *chan)
@@ -204,7 +119,7 @@ static void on_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		   const struct tagrv_wireup_rec *rec)
 {
 	bool bound = tagrv_conn_is_bound(conn);
-	enum kinship kin = bound ? compare(conn, rec) : OTHER;
+	enum kinship kin = compare(conn, rec);
 	int ret;
 
 	if (kin == OLDER) {
@@ -219,13 +134,17 @@ static void on_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		return;
 	}
 	if (bound) {
-		emit_gone(conn, -FI_ECONNRESET);
-		reset(conn, tagrv_conn_holds(conn, chan) ? chan : NULL, false);
+		tagrv_conn_emit_gone(conn, replaced_status(conn, rec));
+		tagrv_conn_reset(conn, tagrv_conn_holds(conn, chan) ? chan : NULL,
+				 false);
 	}
 	tagrv_conn_hold(conn, chan);
-	ret = tagrv_conn_make_link(conn);
-	if (!ret)
-		ret = tagrv_conn_bind_link(conn, rec, false);
+	ret = tagrv_conn_bind(conn, rec, false);
+	if (ret && rec->dst_epoch && conn->state == TAGRV_CONN_WANTED &&
+	    tagrv_conn_has_offer(conn)) {
+		ask_for_another(conn, chan, rec);
+		return;
+	}
 	if (ret) {
 		refuse_req(conn, chan, rec, ret);
 		return;
@@ -236,30 +155,57 @@ static void on_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	send_rep(conn, chan);
 }
 
+/* Binds to the link in the answer. False: begins again without it, or fails. */
+static bool take_answer(struct tagrv_conn *conn, const struct tagrv_wireup_rec *rec)
+{
+	unsigned avoid = conn->avoid;
+	int ret = tagrv_conn_bind(conn, rec, true);
+
+	if (!ret)
+		return true;
+	if (!tagrv_conn_is_busy(ret))
+		ret = -FI_EHOSTUNREACH;
+	if (conn->avoid != avoid)
+		tagrv_conn_begin_again(conn, rec, ret);
+	else
+		tagrv_conn_fail(conn, ret);	/* it offers what we did not */
+	return false;
+}
+
+/* Bound to its REQ before: is it by the same transport? */
+static bool check_answer(struct tagrv_conn *conn, const struct tagrv_wireup_rec *rec)
+{
+	if (tagrv_conn_agrees(conn, rec))
+		return true;
+	if (conn->state == TAGRV_CONN_READY)
+		tagrv_conn_give_up(conn, -FI_ECONNRESET);
+	else
+		tagrv_conn_begin_again(conn, rec, -FI_EHOSTUNREACH);
+	return false;
+}
+
 static void on_rep(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		   const struct tagrv_wireup_rec *rec)
 {
 	bool bound = tagrv_conn_is_bound(conn);
 	enum kinship kin = bound ? compare(conn, rec) : SAME;
-	int ret;
 
 	if (!conn->epoch || rec->dst_epoch != conn->epoch || kin == OLDER)
 		return;
+	if (kin == OTHER && replaced_status(conn, rec) == -FI_EAGAIN) {
+		tagrv_conn_begin_again(conn, rec, -FI_ECONNRESET);
+		return;
+	}
 	if (kin == OTHER) {
 		/* It was replaced between its REQ and its REP. */
 		tagrv_conn_answer(conn->host, chan, rec, TAGRV_WIREUP_CLOSE,
 				  TAGRV_WIREUP_OK);
-		emit_gone(conn, -FI_ECONNRESET);
-		reset(conn, NULL, false);
+		tagrv_conn_emit_gone(conn, -FI_ECONNRESET);
+		tagrv_conn_reset(conn, NULL, false);
 		return;
 	}
-	if (!bound) {
-		ret = tagrv_conn_bind_link(conn, rec, true);
-		if (ret) {
-			fail(conn, is_busy(ret) ? ret : -FI_EHOSTUNREACH);
-			return;
-		}
-	}
+	if (!(bound ? check_answer(conn, rec) : take_answer(conn, rec)))
+		return;
 	if (chan->dialed && conn->dial == TAGRV_CONN_ASKED)
 		conn->dial = TAGRV_CONN_OFF;
 	become_ready(conn);
@@ -283,6 +229,17 @@ static void on_rtu(struct tagrv_conn *conn, const struct tagrv_wireup_rec *rec)
 	settle(conn);
 }
 
+static void on_stale(struct tagrv_conn *conn,
+		     const struct tagrv_wireup_rec *rec)
+{
+	if (tagrv_conn_is_bound(conn)) {
+		tagrv_conn_emit_gone(conn, replaced_status(conn, rec));
+		tagrv_conn_reset(conn, NULL, true);
+	} else {
+		tagrv_conn_retry(conn, -FI_ECONNREFUSED);
+	}
+}
+
 static void on_rej(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		   const struct tagrv_wireup_rec *rec)
 {
@@ -293,22 +250,19 @@ static void on_rej(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	tagrv_conn_hang_up(conn, chan);
 	switch (rec->reason) {
 	case TAGRV_WIREUP_BUSY:
-		retry(conn, -FI_ETIMEDOUT);
+		tagrv_conn_retry(conn, -FI_ETIMEDOUT);
 		break;
 	case TAGRV_WIREUP_STALE:
-		if (tagrv_conn_is_bound(conn))
-			give_up(conn, -FI_ECONNRESET);
-		else
-			retry(conn, -FI_ECONNREFUSED);
+		on_stale(conn, rec);
 		break;
 	case TAGRV_WIREUP_VERSION:
-		give_up(conn, -FI_ENOPROTOOPT);
+		tagrv_conn_give_up(conn, -FI_ENOPROTOOPT);
 		break;
 	case TAGRV_WIREUP_SELF:
-		give_up(conn, -FI_EINVAL);
+		tagrv_conn_give_up(conn, -FI_EINVAL);
 		break;
 	default:
-		give_up(conn, -FI_EHOSTUNREACH);
+		tagrv_conn_give_up(conn, -FI_EHOSTUNREACH);
 	}
 }
 
@@ -322,13 +276,13 @@ static void on_close(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	/* It gives no epoch of ours when it had not got our REP yet. */
 	if (tagrv_conn_is_bound(conn) && compare(conn, rec) == SAME &&
 	    (!rec->dst_epoch || rec->dst_epoch == conn->epoch)) {
-		emit_gone(conn, 0);
-		reset(conn, NULL, false);
+		tagrv_conn_emit_gone(conn, 0);
+		tagrv_conn_reset(conn, NULL, false);
 	} else if (conn->state == TAGRV_CONN_WANTED &&
 		   tagrv_conn_holds(conn, chan)) {
 		/* It closes, and may be replaced by another incarnation. */
 		tagrv_conn_hang_up(conn, chan);
-		retry(conn, -FI_ECONNREFUSED);
+		tagrv_conn_retry(conn, -FI_ECONNREFUSED);
 	}
 }
 
@@ -359,24 +313,14 @@ void tagrv_conn_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
 void tagrv_conn_dialing(struct tagrv_conn *conn)
 {
 	assert(conn->dial == TAGRV_CONN_DIALING);
-	conn->step_end = tagrv_conn_now(conn) + ATTEMPT_MAX;
-	if (!conn->deadline)
-		conn->deadline = tagrv_conn_now(conn) + conn->host->timeout;
-	tagrv_conn_set_timer(conn);
+	tagrv_conn_start_attempt(conn);
 }
 
 void tagrv_conn_dialed(struct tagrv_conn *conn, struct tagrv_chan *chan)
 {
-	int ret;
-
 	assert(conn->dial == TAGRV_CONN_DIALING && chan->dialed);
 	tagrv_conn_hold(conn, chan);
-	conn->dial = TAGRV_CONN_ASKED;
-	ret = tagrv_conn_make_link(conn);
-	if (ret)
-		fail(conn, ret);
-	else
-		tagrv_conn_say(conn, chan, TAGRV_WIREUP_REQ, TAGRV_WIREUP_OK);
+	tagrv_conn_ask(conn, chan);
 }
 
 void tagrv_conn_dial_failed(struct tagrv_conn *conn, int status)
@@ -385,9 +329,9 @@ void tagrv_conn_dial_failed(struct tagrv_conn *conn, int status)
 	conn->dial = TAGRV_CONN_OFF;
 	/* It listened when it called us, so a refusal means that it died. */
 	if (conn->state == TAGRV_CONN_BOUND && status == -FI_ECONNREFUSED)
-		give_up(conn, status);
+		tagrv_conn_give_up(conn, status);
 	else
-		retry(conn, status);
+		tagrv_conn_retry(conn, status);
 }
 
 void tagrv_conn_closed(struct tagrv_conn *conn, struct tagrv_chan *chan)
@@ -401,12 +345,12 @@ void tagrv_conn_closed(struct tagrv_conn *conn, struct tagrv_chan *chan)
 	case TAGRV_CONN_READY:
 		if (conn->unkept)
 			break;
-		emit_gone(conn, -FI_ECONNRESET);
-		reset(conn, NULL, false);
+		tagrv_conn_emit_gone(conn, -FI_ECONNRESET);
+		tagrv_conn_reset(conn, NULL, false);
 		break;
 	case TAGRV_CONN_BOUND:
 	case TAGRV_CONN_WANTED:
-		retry(conn, -FI_ECONNREFUSED);
+		tagrv_conn_retry(conn, -FI_ECONNREFUSED);
 		break;
 	default:
 		break;
@@ -418,7 +362,7 @@ void tagrv_conn_timer(struct tagrv_conn *conn)
 	struct tagrv_chan *chan = conn->chan[TAGRV_CONN_DIALED];
 
 	if (conn->deadline && tagrv_conn_now(conn) >= conn->deadline) {
-		give_up(conn, conn->why ? conn->why : -FI_ETIMEDOUT);
+		tagrv_conn_give_up(conn, conn->why ? conn->why : -FI_ETIMEDOUT);
 	} else if (conn->dial == TAGRV_CONN_PAUSE &&
 		   tagrv_conn_now(conn) >= conn->step_end) {
 		tagrv_conn_start_dial(conn);
@@ -427,7 +371,7 @@ void tagrv_conn_timer(struct tagrv_conn *conn)
 		tagrv_conn_stop_dial(conn);
 		if (chan)
 			tagrv_conn_hang_up(conn, chan);
-		retry(conn, -FI_ETIMEDOUT);
+		tagrv_conn_retry(conn, -FI_ETIMEDOUT);
 	} else {
 		tagrv_conn_set_timer(conn);
 	}
@@ -446,8 +390,8 @@ void tagrv_conn_want(struct tagrv_conn *conn)
 	if (conn->state != TAGRV_CONN_IDLE)
 		return;
 	conn->state = TAGRV_CONN_WANTED;
-	if (!conn->host->xport)
-		fail(conn, -FI_EHOSTUNREACH);
+	if (!conn->host->xport_cnt)
+		tagrv_conn_fail(conn, -FI_EHOSTUNREACH);
 	else
 		tagrv_conn_start_dial(conn);
 }
@@ -455,12 +399,12 @@ void tagrv_conn_want(struct tagrv_conn *conn)
 void tagrv_conn_drop(struct tagrv_conn *conn, uint32_t epoch)
 {
 	if (tagrv_conn_is_bound(conn) && conn->epoch == epoch)
-		reset(conn, NULL, true);
+		tagrv_conn_reset(conn, NULL, true);
 }
 
 void tagrv_conn_close(struct tagrv_conn *conn)
 {
-	reset(conn, NULL, conn->epoch != 0);
+	tagrv_conn_reset(conn, NULL, conn->epoch != 0);
 }
 
 void tagrv_conn_unkeep(struct tagrv_conn *conn)

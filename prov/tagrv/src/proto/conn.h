@@ -11,15 +11,23 @@
  *       '---------------------^     RTU or REP: SENDABLE
  *
  *   BOUND, READY --> IDLE: GONE (CLOSE, hang-up, a restarted peer) or drop
+ *   WANTED, BOUND --> WANTED: begins again with new links (see below)
  *
  *   dialing, while WANTED or (its socket lost) BOUND:
  *      OFF --> DIALING --> ASKED (REQ sent) --> OFF
  *                ^ '--------.'
  *                '-- PAUSE <'   refused, timed out, busy: growing pauses
  *
- * A REQ means "here is my link, tell me yours" and is answered by a REP however
- * often it comes. When two REQs cross, each side binds to the link in the
- * other's REQ and answers with its own: nobody loses and no link is wasted.
+ * A REQ means "here are my links, one per transport, tell me yours" and is
+ * answered by a REP with the one link chosen, however often it comes. When two
+ * REQs cross, each side binds to a link in the other's REQ and answers with its
+ * own: nobody loses.
+ *
+ * Both sides prefer transports in the same order and take the first that can be
+ * bound. Only where one side cannot bind what the other has chosen, a machine
+ * begins again: it avoids that transport, makes new links with a new epoch and
+ * asks. An UP of the old ones is taken back by GONE with -FI_EAGAIN. Each time
+ * one side avoids one transport more, so this ends.
  *
  * A connection has up to two sockets ("channels"): the one we dialed and the
  * one the peer dialed. Once READY, the one dialed by the smaller uuid is kept as
@@ -74,7 +82,9 @@ struct tagrv_conn_ops {
 /* What the connections of one endpoint share. */
 struct tagrv_conn_host {
 	const struct tagrv_conn_ops *ops;
-	struct tagrv_xport *xport;	/* NULL: every connection is refused */
+	/* Best first, at most TAGRV_WIREUP_LINKS_MAX; 0: refuses everybody. */
+	struct tagrv_xport *const *xports;
+	size_t	xport_cnt;
 	struct tagrv_addr addr;		/* our listener as peers know it */
 	uint8_t	uuid[TAGRV_UUID_LEN];
 	uint32_t epoch;			/* last one given out */
@@ -110,11 +120,13 @@ struct tagrv_conn {
 
 	/* our side */
 	uint32_t epoch;			/* 0: no link made yet */
-	struct tagrv_link *link;	/* ours until UP is reported */
-	uint8_t	blob_len;
-	uint8_t	blob[TAGRV_BLOB_MAX];
+	unsigned avoid;			/* bit per transport that does not do */
+	unsigned chosen;		/* the transport, once bound */
+	/* By transport; ours until UP is reported. NULL: not offered. */
+	struct tagrv_link *links[TAGRV_WIREUP_LINKS_MAX];
+	struct tagrv_wireup_blob blobs[TAGRV_WIREUP_LINKS_MAX];
 
-	/* the peer's side, once bound */
+	/* The peer's side, once bound; WANTED: the link given up, if not 0. */
 	uint8_t	uuid[TAGRV_UUID_LEN];
 	uint32_t peer_epoch;
 	bool	unkept;			/* hang-up does not mean death */

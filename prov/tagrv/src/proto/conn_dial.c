@@ -5,6 +5,7 @@
  */
 #include "proto/conn_priv.h"
 
+#define ATTEMPT_MAX	8000	/* ms from the first SYN to the REP */
 #define PAUSE_MIN	10	/* ms */
 #define PAUSE_MAX	2000
 
@@ -45,6 +46,14 @@ void tagrv_conn_set_timer(struct tagrv_conn *conn)
 	    (!at || conn->step_end < at))
 		at = conn->step_end;
 	conn->host->ops->timer(conn, at);
+}
+
+void tagrv_conn_start_attempt(struct tagrv_conn *conn)
+{
+	conn->step_end = tagrv_conn_now(conn) + ATTEMPT_MAX;
+	if (!conn->deadline)
+		conn->deadline = tagrv_conn_now(conn) + conn->host->timeout;
+	tagrv_conn_set_timer(conn);
 }
 
 void tagrv_conn_start_dial(struct tagrv_conn *conn)

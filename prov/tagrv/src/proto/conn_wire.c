@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What a connection says and what it makes of what is said: records written,
- * records screened, links made and bound.
+ * What a connection says, and what is looked at before any connection hears it.
  */
-#include <rdma/fi_errno.h>
 #include <string.h>
 
 #include "proto/conn_priv.h"
@@ -21,9 +19,22 @@ static void fill_head(const struct tagrv_conn_host *host,
 		.addr = host->addr,
 	};
 	memcpy(rec->src_uuid, host->uuid, TAGRV_UUID_LEN);
-	if (host->xport)
-		rec->max_packet = (uint32_t) TAGRV_MIN(
-			host->xport->attr.max_packet, (size_t) UINT32_MAX);
+}
+
+/* What we offer, or the one that was chosen of it. */
+static void fill_links(const struct tagrv_conn *conn,
+		       struct tagrv_wireup_rec *rec)
+{
+	bool bound = tagrv_conn_is_bound(conn);
+
+	rec->max_packet = UINT32_MAX;
+	for (unsigned i = 0; i < conn->host->xport_cnt; i++) {
+		if (bound ? i != conn->chosen : !conn->links[i])
+			continue;
+		rec->links[rec->link_cnt++] = conn->blobs[i];
+		rec->max_packet = TAGRV_MIN(rec->max_packet,
+					    conn->blobs[i].max_packet);
+	}
 }
 
 void tagrv_conn_say(struct tagrv_conn *conn, struct tagrv_chan *chan,
@@ -37,12 +48,8 @@ void tagrv_conn_say(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		memcpy(rec.dst_uuid, conn->uuid, TAGRV_UUID_LEN);
 		rec.dst_epoch = conn->peer_epoch;
 	}
-	if (type == TAGRV_WIREUP_REQ || type == TAGRV_WIREUP_REP) {
-		rec.link_cnt = 1;
-		rec.links[0].wire_id = conn->host->xport->ops->wire_id;
-		rec.links[0].len = conn->blob_len;
-		memcpy(rec.links[0].data, conn->blob, conn->blob_len);
-	}
+	if (type == TAGRV_WIREUP_REQ || type == TAGRV_WIREUP_REP)
+		fill_links(conn, &rec);
 	conn->host->ops->send(chan, &rec);
 }
 
@@ -76,7 +83,7 @@ int tagrv_conn_screen(const struct tagrv_conn_host *host,
 
 	switch (rec->type) {
 	case TAGRV_WIREUP_REQ:
-		if (!host->xport)
+		if (!host->xport_cnt)
 			return TAGRV_WIREUP_TRANSPORT;
 		if (!memcmp(rec->src_uuid, host->uuid, TAGRV_UUID_LEN))
 			return TAGRV_WIREUP_SELF;
@@ -97,69 +104,4 @@ void tagrv_conn_emit(struct tagrv_conn *conn, struct tagrv_wireup_event *event)
 	if (tagrv_conn_is_bound(conn))
 		memcpy(event->uuid, conn->uuid, TAGRV_UUID_LEN);
 	conn->host->ops->emit(conn, event);
-}
-
-/* -- binding ------------------------------------------------------------- */
-
-int tagrv_conn_make_link(struct tagrv_conn *conn)
-{
-	struct tagrv_conn_host *host = conn->host;
-	struct tagrv_link *link;
-	size_t len = 0;
-	int ret;
-
-	if (conn->epoch)
-		return 0;
-	ret = host->ops->prepare(conn);
-	if (ret)
-		return ret;
-	ret = host->xport->ops->link_create(host->xport, conn->blob, &len,
-					    &link);
-	if (ret)
-		return ret;
-	assert(len <= TAGRV_BLOB_MAX);
-	if (!++host->epoch)
-		host->epoch = 1;
-	conn->epoch = host->epoch;
-	conn->blob_len = (uint8_t) len;
-	conn->link = link;
-	return 0;
-}
-
-static const struct tagrv_wireup_blob *
-find_blob(const struct tagrv_conn *conn, const struct tagrv_wireup_rec *rec)
-{
-	uint8_t wire_id = conn->host->xport->ops->wire_id;
-
-	for (size_t i = 0; i < rec->link_cnt; i++) {
-		if (rec->links[i].wire_id == wire_id)
-			return &rec->links[i];
-	}
-	return NULL;
-}
-
-int tagrv_conn_bind_link(struct tagrv_conn *conn,
-			 const struct tagrv_wireup_rec *rec, bool sendable)
-{
-	const struct tagrv_wireup_blob *blob = find_blob(conn, rec);
-	struct tagrv_wireup_event event = {
-		.type = TAGRV_WIREUP_UP,
-		.sendable = sendable,
-		.link = conn->link,
-		.max_packet = rec->max_packet,
-	};
-	int ret;
-
-	if (!blob)
-		return -FI_EHOSTUNREACH;
-	ret = conn->host->xport->ops->link_bind(conn->link, blob->data,
-						blob->len);
-	if (ret)
-		return ret;
-	memcpy(conn->uuid, rec->src_uuid, TAGRV_UUID_LEN);
-	conn->peer_epoch = rec->src_epoch;
-	conn->state = sendable ? TAGRV_CONN_READY : TAGRV_CONN_BOUND;
-	conn->link = NULL;
-	tagrv_conn_emit(conn, &event);
-	return 0;
 }

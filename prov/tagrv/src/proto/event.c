@@ -130,13 +130,32 @@ static void on_up(struct tagrv_engine *engine,
 		set_ready(peer);
 }
 
+/* Another link is on its way: what waits is kept for that one. */
+static void take_back(struct tagrv_peer *peer)
+{
+	struct tagrv_lane *lane = peer->lane;
+
+	peer->lane = NULL;
+	peer->state = TAGRV_PEER_IDLE;
+	tagrv_lane_fail(lane, -FI_ECONNRESET, false);
+	if (!tagrv_list_empty(&peer->pending))
+		tagrv_peer_want(peer);
+}
+
 static void on_gone(struct tagrv_engine *engine, struct tagrv_peer *peer,
 		    int status)
 {
 	struct tagrv_lane *lane = peer->lane;
 
+	/* Once a packet has come over it, it was in use after all. */
+	if (status == -FI_EAGAIN && peer->state == TAGRV_PEER_BOUND) {
+		take_back(peer);
+		return;
+	}
+	if (!status || status == -FI_EAGAIN)
+		status = -FI_ECONNRESET;
 	/* What the peer sent before is taken in first: see engine.c. */
-	lane->gone_status = status ? status : -FI_ECONNRESET;
+	lane->gone_status = status;
 	/* A send would seem to work: the device knows of nothing yet. */
 	peer->state = TAGRV_PEER_LEAVING;
 	if (!tagrv_list_linked(&lane->gone_node))

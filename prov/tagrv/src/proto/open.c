@@ -146,7 +146,8 @@ int tagrv_engine_enable(struct tagrv_engine *engine)
 	struct tagrv_dom *dom = engine->dom;
 	struct tagrv_wireup_attr attr = {
 		.addr = engine->attr.src,
-		.xport = engine->xport,
+		.xports = &engine->xport,
+		.xport_cnt = engine->xport ? 1 : 0,
 		.connect_timeout = dom->params.connect_timeout,
 		.kick = kick,
 		.kick_arg = dom,

@@ -5,6 +5,7 @@
  *        send wanted         UP                    SENDABLE
  *   IDLE -----------> CONNECTING --> BOUND (receive only) --> READY
  *     ^  <--- FAILED -----|             |                       |
+ *     |  <- GONE (EAGAIN): pending kept-|                       |
  *     |                                 '---- GONE: LEAVING ----|
  *     '--- link error, or drained: lane_fail -------------------'
  *

@@ -44,8 +44,11 @@ enum tagrv_wireup_event_type {
 	TAGRV_WIREUP_FAILED,
 	/*
 	 * The peer of an earlier UP is gone (status 0: it closed in an orderly
-	 * way; -FI_ECONNRESET: it died or was restarted). What it sent before
-	 * may still be in the device's queue.
+	 * way; -FI_ECONNRESET: it died or was restarted; -FI_EHOSTUNREACH: no
+	 * transport does on both sides). What it sent before may still be in
+	 * the device's queue.
+	 * -FI_EAGAIN: only this link is of no use, and we have not been told
+	 * that we may send over it; what waits may ask for another one.
 	 */
 	TAGRV_WIREUP_GONE,
 };
@@ -63,7 +66,9 @@ struct tagrv_wireup_event {
 
 struct tagrv_wireup_attr {
 	struct tagrv_addr addr;		/* to bind; port 0: any */
-	struct tagrv_xport *xport;	/* NULL: refuse everybody */
+	/* Best first, at most TAGRV_WIREUP_LINKS_MAX; 0: refuse everybody. */
+	struct tagrv_xport *const *xports;	/* outlives the endpoint */
+	size_t	xport_cnt;
 	int	connect_timeout;	/* seconds */
 	void	(*kick)(void *arg);	/* an event was queued; any thread */
 	void	*kick_arg;

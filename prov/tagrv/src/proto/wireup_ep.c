@@ -129,7 +129,8 @@ static int init_host(struct tagrv_wireup_ep *wep)
 
 	*host = (struct tagrv_conn_host) {
 		.ops = &tagrv_wireup_conn_ops,
-		.xport = wep->attr.xport,
+		.xports = wep->attr.xports,
+		.xport_cnt = wep->attr.xport_cnt,
 		.addr = wep->name,
 		.timeout = (uint64_t) wep->attr.connect_timeout * 1000,
 		.now = &wep->wireup->now,

@@ -17,12 +17,13 @@
 #define FAMILY_IN6	6
 
 #define LINK_HEAD	4
+#define LINK_TAIL	4	/* behind all links, one for each */
 #define IP_LEN		16
 
 static_assert(sizeof(TAGRV_WIREUP_MAGIC) - 1 == TAGRV_WIREUP_MAGIC_LEN,
 	      "magic is eight bytes");
 static_assert(TAGRV_WIREUP_REC_FIXED + TAGRV_WIREUP_LINKS_MAX *
-	      (LINK_HEAD + TAGRV_BLOB_MAX) <= TAGRV_WIREUP_REC_MAX,
+	      (LINK_HEAD + TAGRV_BLOB_MAX + LINK_TAIL) <= TAGRV_WIREUP_REC_MAX,
 	      "the longest record fits");
 static_assert(TAGRV_BLOB_MAX <= UINT8_MAX, "one byte holds a blob's length");
 
@@ -126,6 +127,22 @@ static int get_addr(struct reader *r, struct tagrv_addr *addr)
 	}
 }
 
+static void put_links(struct writer *w, const struct tagrv_wireup_rec *rec)
+{
+	for (size_t i = 0; i < rec->link_cnt; i++) {
+		const struct tagrv_wireup_blob *blob = &rec->links[i];
+
+		assert(blob->len <= TAGRV_BLOB_MAX);
+		put_uint(w, blob->wire_id, 1);
+		put_uint(w, blob->rail, 1);
+		put_uint(w, blob->len, 1);
+		put_uint(w, 0, 1);
+		put_bytes(w, blob->data, blob->len);
+	}
+	for (size_t i = 0; i < rec->link_cnt; i++)
+		put_uint(w, rec->links[i].max_packet, LINK_TAIL);
+}
+
 size_t tagrv_wireup_rec_encode(const struct tagrv_wireup_rec *rec, void *buf)
 {
 	struct writer w = { buf };
@@ -150,16 +167,7 @@ size_t tagrv_wireup_rec_encode(const struct tagrv_wireup_rec *rec, void *buf)
 	put_uint(&w, 0, 3);
 	put_addr(&w, &rec->addr);
 	assert(w.pos == start + TAGRV_WIREUP_REC_FIXED);
-	for (size_t i = 0; i < rec->link_cnt; i++) {
-		const struct tagrv_wireup_blob *blob = &rec->links[i];
-
-		assert(blob->len <= TAGRV_BLOB_MAX);
-		put_uint(&w, blob->wire_id, 1);
-		put_uint(&w, blob->rail, 1);
-		put_uint(&w, blob->len, 1);
-		put_uint(&w, 0, 1);
-		put_bytes(&w, blob->data, blob->len);
-	}
+	put_links(&w, rec);
 	len = (size_t) (w.pos - start);
 	start[TAGRV_WIREUP_MAGIC_LEN] = (uint8_t) (len >> 8);
 	start[TAGRV_WIREUP_MAGIC_LEN + 1] = (uint8_t) len;
@@ -183,6 +191,16 @@ ssize_t tagrv_wireup_rec_length(const void *buf, size_t len)
 	return total;
 }
 
+/* Without them, what every link takes stands for each. */
+static void get_max_packets(struct reader *r, struct tagrv_wireup_rec *rec)
+{
+	bool given = r->left > 0;
+
+	for (size_t i = 0; i < rec->link_cnt; i++)
+		rec->links[i].max_packet = given ?
+			(uint32_t) get_uint(r, LINK_TAIL) : rec->max_packet;
+}
+
 static int get_links(struct reader *r, struct tagrv_wireup_rec *rec)
 {
 	if (rec->link_cnt > TAGRV_WIREUP_LINKS_MAX)
@@ -198,6 +216,7 @@ static int get_links(struct reader *r, struct tagrv_wireup_rec *rec)
 			return -FI_EINVAL;
 		get_bytes(r, blob->data, blob->len);
 	}
+	get_max_packets(r, rec);
 	return r->bad ? -FI_EINVAL : 0;
 }
 
@@ -224,6 +243,9 @@ static bool is_complete(const struct tagrv_wireup_rec *rec)
 {
 	if (rec->type != TAGRV_WIREUP_REQ && rec->type != TAGRV_WIREUP_REP)
 		return true;
+	for (size_t i = 0; i < rec->link_cnt; i++)
+		if (rec->links[i].max_packet < TAGRV_WIREUP_PACKET_MIN)
+			return false;
 	return !tagrv_uuid_is_zero(rec->src_uuid) && rec->src_epoch &&
 	       rec->max_packet >= TAGRV_WIREUP_PACKET_MIN &&
 	       rec->addr.sa.sa_family && tagrv_addr_port(&rec->addr);

@@ -55,6 +55,7 @@ struct tagrv_wireup_blob {
 	uint8_t	wire_id;	/* struct tagrv_xport_ops::wire_id */
 	uint8_t	rail;
 	uint8_t	len;
+	uint32_t max_packet;	/* bytes of one packet it takes */
 	uint8_t	data[TAGRV_BLOB_MAX];
 };
 
@@ -67,7 +68,7 @@ struct tagrv_wireup_rec {
 	uint8_t	dst_uuid[TAGRV_UUID_LEN];	/* zero: not known */
 	uint32_t src_epoch;
 	uint32_t dst_epoch;		/* zero: not known */
-	uint32_t max_packet;
+	uint32_t max_packet;		/* that every link below takes */
 	struct tagrv_addr addr;		/* listener; family 0: none given */
 	size_t	link_cnt;
 	struct tagrv_wireup_blob links[TAGRV_WIREUP_LINKS_MAX];
