@@ -56,17 +56,19 @@ static int fake_xport_open(struct tagrv_device *dev,
 			   const struct tagrv_params *params,
 			   struct tagrv_sink *sink, struct tagrv_xport **xport)
 {
-	fake.base.ops = dev->ops;
-	fake.base.dev = dev;
-	fake.base.sink = sink;
-	fake.base.attr = (struct tagrv_xport_attr) {
+	struct tagrv_xport *base = dev == &fake.dev ? &fake.base : &fake.local;
+
+	base->ops = dev->ops;
+	base->dev = dev;
+	base->sink = sink;
+	base->attr = (struct tagrv_xport_attr) {
 		.caps = TAGRV_XPORT_GET,
 		.max_inline = 128,
 		.max_packet = params->eager_max + 192,
 		.get_max = 1 << 20,
 		.get_depth = 4,
 	};
-	*xport = &fake.base;
+	*xport = base;
 	return 0;
 }
 
@@ -75,21 +77,30 @@ static void fake_xport_close(struct tagrv_xport *xport)
 	(void) xport;
 }
 
-struct tagrv_link *fake_link(void)
+static struct tagrv_link *new_link(struct tagrv_xport *xport)
 {
 	struct fake_link *link = calloc(1, sizeof(*link));
 
-	link->base.xport = &fake.base;
-	link->base.get_max = fake.base.attr.get_max;
+	link->base.xport = xport;
+	link->base.get_max = xport->attr.get_max;
 	fake.links++;
 	return &link->base;
+}
+
+struct tagrv_link *fake_link(void)
+{
+	return new_link(&fake.base);
+}
+
+struct tagrv_link *fake_local_link(void)
+{
+	return new_link(&fake.local);
 }
 
 static int fake_link_create(struct tagrv_xport *xport, void *blob, size_t *len,
 			    struct tagrv_link **link)
 {
-	(void) xport;
-	*link = fake_link();
+	*link = new_link(xport);
 	memset(blob, 0, 4);
 	*len = 4;
 	return 0;
@@ -116,13 +127,14 @@ static int fake_link_attach(struct tagrv_link *link, void *ctx)
 
 static void fake_link_close(struct tagrv_link *link)
 {
+	struct tagrv_sink *sink = link->xport->sink;
 	void *ctx = link->ctx;
 
 	for (size_t i = 0; i < fake.log_cnt; i++)
 		if (fake.log[i].link == link)
 			fake_complete(i, -FI_ECONNRESET);
 	fake_link_discard(link);
-	fake.base.sink->link_closed(fake.base.sink, ctx);
+	sink->link_closed(sink, ctx);
 }
 
 static struct fake_record *record(struct tagrv_link *link, enum fake_kind kind,
@@ -199,6 +211,12 @@ static int fake_nothing(struct tagrv_xport *xport)
 	return 0;
 }
 
+static int fake_arm(struct tagrv_xport *xport)
+{
+	fake.local_arms += xport == &fake.local;
+	return 0;
+}
+
 static void fake_flush(struct tagrv_xport *xport)
 {
 	(void) xport;
@@ -220,7 +238,11 @@ static int fake_progress(struct tagrv_xport *xport)
 {
 	struct fake_packet first = fake.queue[0];
 
-	(void) xport;
+	if (xport == &fake.local) {
+		fake.local_polls++;
+		return 0;
+	}
+	fake.polls++;
 	if (!fake.queue_cnt)
 		return fake.events;
 	memmove(fake.queue, fake.queue + 1,
@@ -251,7 +273,7 @@ static const struct tagrv_xport_ops fake_ops = {
 	.flush = fake_flush,
 	.outstanding = fake_outstanding,
 	.wait_fd = fake_wait_fd,
-	.arm = fake_nothing,
+	.arm = fake_arm,
 };
 
 struct tagrv_device *fake_device(void)
@@ -263,13 +285,20 @@ struct tagrv_device *fake_device(void)
 	return &fake.dev;
 }
 
+struct tagrv_device *fake_local_device(void)
+{
+	fake.local_dev.ops = &fake_ops;
+	strcpy(fake.local_dev.name, "fake-local");
+	return &fake.local_dev;
+}
+
 void fake_deliver(struct tagrv_link *link, const void *data, size_t len)
 {
 	/* A copy of exactly this size: reads beyond it are found. */
 	void *copy = malloc(len ? len : 1);
 
 	memcpy(copy, data, len);
-	fake.base.sink->packet(fake.base.sink, link->ctx, copy, len);
+	link->xport->sink->packet(link->xport->sink, link->ctx, copy, len);
 	free(copy);
 }
 
@@ -306,7 +335,7 @@ void fake_complete_all(int status)
 void fake_break_link(struct tagrv_link *link, int status)
 {
 	tagrv_container_of(link, struct fake_link, base)->broken = true;
-	fake.base.sink->link_error(fake.base.sink, link->ctx, status);
+	link->xport->sink->link_error(link->xport->sink, link->ctx, status);
 }
 
 void fake_forget(void)

@@ -39,8 +39,10 @@ struct fake_packet {
 };
 
 struct fake_xport {
-	struct tagrv_xport base;
-	struct tagrv_device dev;
+	struct tagrv_xport base, local;	/* the latter is preferred */
+	struct tagrv_device dev, local_dev;
+	unsigned polls, local_polls;	/* calls of progress */
+	unsigned local_arms;
 	struct fake_record log[FAKE_LOG_MAX];
 	size_t	log_cnt;
 	int	refuse;		/* next sends and gets answer -FI_EAGAIN */
@@ -54,12 +56,15 @@ struct fake_xport {
 	size_t	queue_cnt;
 };
 
-/* The only instance: engines open it through fake_device(). */
+/* The only instance: engines open it through its two devices. */
 extern struct fake_xport fake;
 
 /* Starts afresh and returns the device to put into a domain. */
 struct tagrv_device *fake_device(void);
+/* The other one; after fake_device(). */
+struct tagrv_device *fake_local_device(void);
 struct tagrv_link *fake_link(void);
+struct tagrv_link *fake_local_link(void);
 
 void fake_deliver(struct tagrv_link *link, const void *data, size_t len);
 /* The same, by a later progress: one packet each. */

@@ -37,6 +37,9 @@ void engine_setup(void)
 	setenv("FI_TAGRV_CLOSE_TIMEOUT", "0", 1);
 	cr_assert_eq(tagrv_dom_open(&dom_attr, &fx.dom), 0);
 	fx.dom->dev = fake_device();
+	fx.dom->devs[0] = fake_local_device();
+	fx.dom->devs[1] = fx.dom->dev;
+	fx.dom->dev_cnt = 2;
 	cr_assert_eq(tagrv_engine_open(fx.dom, &attr, &fx.engine), 0);
 	cr_assert_eq(tagrv_avtab_init(&fx.av, 1), 0);
 	cr_assert_eq(tagrv_compq_init(&fx.tx, 16, false), 0);
@@ -61,7 +64,7 @@ void engine_teardown(void)
 	tagrv_compq_fini(&fx.rx);
 	tagrv_counter_fini(&fx.tx_cntr);
 	tagrv_counter_fini(&fx.rx_cntr);
-	fx.dom->dev = NULL;
+	fx.dom->dev_cnt = 0;
 	tagrv_dom_close(fx.dom);
 	fake_forget();
 }

@@ -18,6 +18,7 @@ static void poll_idle(int passes)
 Test(dom, gives_way_to_a_device_in_software_after_idle_passes)
 {
 	fx.dom->dev->software = true;
+	peer_up(true);
 	poll_idle(10);
 	cr_assert(!fx.dom->give_way);
 	poll_idle(PASSES);
@@ -41,6 +42,14 @@ Test(dom, does_not_give_way_while_messages_flow)
 Test(dom, never_gives_way_to_an_adapter)
 {
 	fx.dom->dev->software = false;
+	peer_up(true);
+	poll_idle(PASSES);
+	cr_assert(!fx.dom->give_way);
+}
+
+Test(dom, does_not_give_way_to_a_device_without_connections)
+{
+	fx.dom->dev->software = true;
 	poll_idle(PASSES);
 	cr_assert(!fx.dom->give_way);
 }

@@ -33,7 +33,18 @@ static int open_device(struct tagrv_dom *dom, const char *name)
 	if (ret)
 		tagrv_warn("device %s cannot be opened: %s\n", name,
 			   fi_strerror(-ret));
+	else
+		dom->devs[dom->dev_cnt++] = dom->dev;
 	return ret;
+}
+
+static void close_devices(struct tagrv_dom *dom)
+{
+	while (dom->dev_cnt) {
+		struct tagrv_device *dev = dom->devs[--dom->dev_cnt];
+
+		dev->ops->dev_close(dev);
+	}
 }
 
 static int open_waiting(struct tagrv_dom *dom)
@@ -93,7 +104,7 @@ int tagrv_dom_open(const struct tagrv_dom_attr *attr, struct tagrv_dom **dom)
 		goto close_loop;
 	ret = open_waiting(d);
 	if (ret)
-		goto close_device;
+		goto close_devices;
 	if (attr->auto_progress) {
 		ret = tagrv_thread_start(&d->thread, "tagrv-progress",
 					 progress_thread, d);
@@ -106,9 +117,8 @@ int tagrv_dom_open(const struct tagrv_dom_attr *attr, struct tagrv_dom **dom)
 close_waiting:
 	close(d->kick_fd);
 	close(d->wait_fd);
-close_device:
-	if (d->dev)
-		d->dev->ops->dev_close(d->dev);
+close_devices:
+	close_devices(d);
 close_loop:
 	d->loop->ops->dev_close(d->loop);
 fini_lock:
@@ -127,22 +137,27 @@ static void stop_thread(struct tagrv_dom *dom)
 	pthread_join(dom->thread, NULL);
 }
 
+static void unwatch_device(struct tagrv_dom *dom, struct tagrv_device *dev)
+{
+	int fd = dev->ops->dev_event_fd(dev);
+
+	if (fd >= 0)
+		tagrv_wireup_unwatch(dom->wireup, fd);
+}
+
 void tagrv_dom_close(struct tagrv_dom *dom)
 {
 	assert(tagrv_list_empty(&dom->engines));
 	if (dom->auto_progress)
 		stop_thread(dom);
 	if (dom->wireup) {
-		int fd = dom->dev ? dom->dev->ops->dev_event_fd(dom->dev) : -1;
-
-		if (fd >= 0)
-			tagrv_wireup_unwatch(dom->wireup, fd);
+		for (size_t i = 0; i < dom->dev_cnt; i++)
+			unwatch_device(dom, dom->devs[i]);
 		tagrv_wireup_destroy(dom->wireup);
 	}
 	close(dom->kick_fd);
 	close(dom->wait_fd);
-	if (dom->dev)
-		dom->dev->ops->dev_close(dom->dev);
+	close_devices(dom);
 	dom->loop->ops->dev_close(dom->loop);
 	tagrv_lock_fini(&dom->lock);
 	free(dom);
@@ -155,10 +170,15 @@ void tagrv_dom_close(struct tagrv_dom *dom)
  */
 static void count_pass(struct tagrv_dom *dom, int events)
 {
+	struct tagrv_list *node;
+
 	if (events)
 		dom->idle_passes = 0;
 	else if (++dom->idle_passes >= IDLE_YIELD)
-		dom->give_way = dom->dev && dom->dev->software;
+		tagrv_list_for_each(&dom->engines, node)
+			dom->give_way |= tagrv_rails_soft(
+				&tagrv_container_of(node, struct tagrv_engine,
+						    dom_node)->rails);
 }
 
 int tagrv_dom_progress(struct tagrv_dom *dom)
@@ -176,11 +196,12 @@ int tagrv_dom_progress(struct tagrv_dom *dom)
 static int arm_engine(struct tagrv_engine *engine)
 {
 	/* Requested first, looked second: what came between is found. */
-	if (engine->xport && engine->xport->ops->arm(engine->xport))
-		return -FI_EAGAIN;
-	if (engine->loop->ops->arm(engine->loop))
+	if (tagrv_rails_arm(&engine->rails))
 		return -FI_EAGAIN;
 	if (!tagrv_list_empty(&engine->gone))
+		return -FI_EAGAIN;
+	/* Those at rest too. */
+	if (tagrv_rails_poll_all(&engine->rails))
 		return -FI_EAGAIN;
 	return tagrv_engine_progress(engine) ? -FI_EAGAIN : 0;
 }

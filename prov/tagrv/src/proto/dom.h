@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What the endpoints of one fi_domain share: the device, the lock, the wireup
+ * What the endpoints of one fi_domain share: the devices, the lock, the wireup
  * thread, and the means to sleep until something happens.
  *
  *              dom.wait_fd (epoll)
@@ -23,6 +23,8 @@
 #include "core/param.h"
 #include "xport/xport.h"
 
+#define TAGRV_DOM_DEVS_MAX	2	/* this host's, and a NIC */
+
 struct tagrv_wireup;
 
 struct tagrv_dom_attr {
@@ -34,8 +36,11 @@ struct tagrv_dom_attr {
 struct tagrv_dom {
 	struct tagrv_params params;
 	struct tagrv_lock lock;
-	struct tagrv_device *dev;	/* NULL: messages to self only */
-	struct tagrv_device *loop;
+	struct tagrv_device *dev;	/* of that name; NULL: "loop" */
+	/* What connections may use, best first; dev is among them. */
+	struct tagrv_device *devs[TAGRV_DOM_DEVS_MAX];
+	size_t	dev_cnt;
+	struct tagrv_device *loop;	/* messages to self */
 	struct tagrv_wireup *wireup;	/* created with the first endpoint */
 	struct tagrv_list engines;	/* struct tagrv_engine::dom_node */
 	int	wait_fd;
@@ -48,7 +53,7 @@ struct tagrv_dom {
 };
 
 /*
- * Opens the device and starts no thread yet (except for auto_progress).
+ * Opens the devices and starts no thread yet (except for auto_progress).
  * -FI_ENODEV: no such device, -FI_ENOMEM, -FI_EACCES, -FI_EIO.
  */
 int tagrv_dom_open(const struct tagrv_dom_attr *attr, struct tagrv_dom **dom)

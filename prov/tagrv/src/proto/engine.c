@@ -63,10 +63,8 @@ void tagrv_engine_buf_put(struct tagrv_engine *engine, void *bytes,
  */
 static size_t largest_payload(const struct tagrv_engine *engine)
 {
-	size_t packet = engine->loop->attr.max_packet;
+	size_t packet = tagrv_rails_max_packet(&engine->rails);
 
-	if (engine->xport)
-		packet = TAGRV_MAX(packet, engine->xport->attr.max_packet);
 	return TAGRV_MAX(packet - sizeof(struct tagrv_hdr), TAGRV_INJECT_MAX);
 }
 
@@ -184,40 +182,37 @@ static void on_link_closed(struct tagrv_sink *sink, void *link_ctx)
 {
 	struct tagrv_lane *lane = link_ctx;
 
-	(void) sink;
 	tagrv_list_remove(&lane->node);
 	free(lane);
+	tagrv_rail_drop_lane(tagrv_rail_of_sink(sink));
 }
 
 static void on_fatal(struct tagrv_sink *sink, int status)
 {
-	struct tagrv_engine *engine =
-		tagrv_container_of(sink, struct tagrv_engine, sink);
+	struct tagrv_rail *rail = tagrv_rail_of_sink(sink);
+	struct tagrv_engine *engine = rail->engine;
 	struct tagrv_list *node, *tmp;
 
-	engine->fatal = status;
+	rail->fatal = status;
 	tagrv_warn("device %s is lost: what is under way over it fails, and so "
-		   "does every new connection; messages to self still work\n",
-		   engine->dom->dev->name);
+		   "does every new connection that needs it\n",
+		   rail->xport->dev->name);
 	tagrv_list_for_each_safe(&engine->lanes, node, tmp) {
 		struct tagrv_lane *lane =
 			tagrv_container_of(node, struct tagrv_lane, node);
 
-		if (lane->link->xport == engine->xport)
+		if (lane->link->xport == rail->xport)
 			tagrv_lane_fail(lane, status, true);
 	}
 }
 
-void tagrv_engine_init_sink(struct tagrv_engine *engine)
-{
-	engine->sink = (struct tagrv_sink) {
-		.packet = on_packet,
-		.room = on_room,
-		.link_error = on_link_error,
-		.link_closed = on_link_closed,
-		.fatal = on_fatal,
-	};
-}
+const struct tagrv_sink tagrv_engine_sink = {
+	.packet = on_packet,
+	.room = on_room,
+	.link_error = on_link_error,
+	.link_closed = on_link_closed,
+	.fatal = on_fatal,
+};
 
 /* ---- progress ---- */
 
@@ -269,9 +264,7 @@ int tagrv_engine_progress(struct tagrv_engine *engine)
 		tagrv_engine_wireup_event(engine, &event);
 		events++;
 	}
-	if (engine->xport)
-		events += engine->xport->ops->progress(engine->xport);
-	events += engine->loop->ops->progress(engine->loop);
+	events += tagrv_rails_poll(&engine->rails);
 	if (!tagrv_list_empty(&engine->busy))
 		events += serve_busy(engine);
 	if (TAGRV_UNLIKELY(!tagrv_list_empty(&engine->gone)))

@@ -12,6 +12,7 @@
 #include "proto/engine.h"
 #include "proto/op.h"
 #include "proto/peer.h"
+#include "proto/rail.h"
 #include "proto/wire.h"
 #include "proto/wireup.h"
 
@@ -52,14 +53,11 @@ struct tagrv_engine {
 	struct tagrv_list av_node;
 	struct tagrv_engine_attr attr;
 	struct tagrv_engine_sinks sinks;
-	struct tagrv_sink sink;		/* ours, given to the transports */
-	struct tagrv_xport *xport;	/* NULL: messages to self only */
-	struct tagrv_xport *loop;
+	struct tagrv_rails rails;	/* the transports */
 	struct tagrv_wireup_ep *wep;
 	const atomic_size_t *wep_events;	/* how many it has */
 	struct tagrv_addr name;
 	bool	enabled;
-	int	fatal;			/* -FI_E* once the device is lost */
 	size_t	min_multi_recv;
 
 	struct tagrv_match *match;
@@ -95,9 +93,9 @@ void tagrv_engine_buf_put(struct tagrv_engine *engine, void *bytes,
 			  uint8_t class);
 
 /* engine.c: set-up of the parts that open.c puts together; transports first. */
+extern const struct tagrv_sink tagrv_engine_sink;
 void tagrv_engine_init_pools(struct tagrv_engine *engine);
 void tagrv_engine_fini_pools(struct tagrv_engine *engine);
-void tagrv_engine_init_sink(struct tagrv_engine *engine);
 
 /* engine.c: counts and says once that a peer sent something senseless. */
 void tagrv_engine_count_bad(struct tagrv_peer *peer, const char *what);

@@ -46,8 +46,10 @@ static int attach(struct tagrv_peer *peer, struct tagrv_link *link,
 		peer->state = TAGRV_PEER_IDLE;
 		tagrv_list_remove(&lane->node);
 		free(lane);
+		return ret;
 	}
-	return ret;
+	tagrv_rail_add_lane(tagrv_rail_of(link));
+	return 0;
 }
 
 static void set_ready(struct tagrv_peer *peer)
@@ -62,7 +64,8 @@ static void on_failed(struct tagrv_peer *peer, int status)
 	if (peer->state == TAGRV_PEER_CONNECTING)
 		peer->state = TAGRV_PEER_IDLE;
 	if (!peer->lane)
-		tagrv_peer_fail_pending(peer, status);
+		tagrv_peer_fail_pending(peer, tagrv_rails_blame(
+			&peer->engine->rails, status));
 }
 
 /*
@@ -188,7 +191,7 @@ void tagrv_engine_wireup_event(struct tagrv_engine *engine,
 
 int tagrv_engine_connect_self(struct tagrv_peer *peer)
 {
-	struct tagrv_xport *loop = peer->engine->loop;
+	struct tagrv_xport *loop = tagrv_rail_loop(&peer->engine->rails)->xport;
 	struct tagrv_link *link;
 	uint8_t blob[TAGRV_BLOB_MAX];
 	size_t len;

@@ -10,50 +10,9 @@
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 
 #include "core/clock.h"
 #include "proto/engine_priv.h"
-
-static int watch_xport(struct tagrv_dom *dom, struct tagrv_xport *xport)
-{
-	struct epoll_event event = { .events = EPOLLIN };
-	int fd = xport->ops->wait_fd(xport);
-
-	if (fd < 0)
-		return 0;
-	return epoll_ctl(dom->wait_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
-}
-
-static int open_xports(struct tagrv_engine *engine)
-{
-	struct tagrv_dom *dom = engine->dom;
-	int ret;
-
-	ret = dom->loop->ops->xport_open(dom->loop, &dom->params, &engine->sink,
-					 &engine->loop);
-	if (ret || !dom->dev)
-		return ret;
-	ret = dom->dev->ops->xport_open(dom->dev, &dom->params, &engine->sink,
-					&engine->xport);
-	if (ret)
-		return ret;
-	return watch_xport(dom, engine->xport);
-}
-
-static void close_xports(struct tagrv_engine *engine)
-{
-	struct tagrv_xport *xport = engine->xport;
-	int fd = xport ? xport->ops->wait_fd(xport) : -1;
-
-	/* A forked process may hold a copy that would report to us for ever. */
-	if (fd >= 0)
-		(void) epoll_ctl(engine->dom->wait_fd, EPOLL_CTL_DEL, fd, NULL);
-	if (xport)
-		xport->ops->xport_close(xport);
-	if (engine->loop)
-		engine->loop->ops->xport_close(engine->loop);
-}
 
 int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *attr,
 		      struct tagrv_engine **engine)
@@ -71,13 +30,12 @@ int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *att
 	tagrv_list_init(&e->lanes);
 	tagrv_list_init(&e->gone);
 	tagrv_list_init(&e->av_node);
-	tagrv_engine_init_sink(e);
-	ret = open_xports(e);
+	ret = tagrv_rails_open(e, &tagrv_engine_sink);
 	if (ret)
-		goto close_parts;
+		goto close_rails;
 	ret = tagrv_match_create(0, 0, &e->match);
 	if (ret)
-		goto close_parts;
+		goto close_rails;
 	tagrv_engine_init_pools(e);
 	tagrv_lock_acquire(&dom->lock);
 	tagrv_list_push_tail(&dom->engines, &e->dom_node);
@@ -85,8 +43,8 @@ int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *att
 	*engine = e;
 	return 0;
 
-close_parts:
-	close_xports(e);
+close_rails:
+	tagrv_rails_close(e);
 	free(e);
 	return ret;
 }
@@ -120,20 +78,27 @@ static void device_event(void *arg)
 	dev->ops->dev_event(dev);
 }
 
+static int watch_device(struct tagrv_dom *dom, struct tagrv_device *dev)
+{
+	int fd = dev->ops->dev_event_fd(dev);
+
+	if (fd < 0)
+		return 0;
+	return tagrv_wireup_watch(dom->wireup, fd, device_event, dev);
+}
+
 /* The thread starts with the first endpoint that needs it. */
 static int need_wireup(struct tagrv_dom *dom)
 {
-	int ret, fd;
+	int ret;
 
 	if (dom->wireup)
 		return 0;
 	ret = tagrv_wireup_create(&dom->wireup);
-	if (ret || !dom->dev)
+	if (ret)
 		return ret;
-	fd = dom->dev->ops->dev_event_fd(dom->dev);
-	if (fd < 0)
-		return 0;
-	ret = tagrv_wireup_watch(dom->wireup, fd, device_event, dom->dev);
+	for (size_t i = 0; i < dom->dev_cnt && !ret; i++)
+		ret = watch_device(dom, dom->devs[i]);
 	if (ret) {
 		tagrv_wireup_destroy(dom->wireup);
 		dom->wireup = NULL;
@@ -146,8 +111,8 @@ int tagrv_engine_enable(struct tagrv_engine *engine)
 	struct tagrv_dom *dom = engine->dom;
 	struct tagrv_wireup_attr attr = {
 		.addr = engine->attr.src,
-		.xports = &engine->xport,
-		.xport_cnt = engine->xport ? 1 : 0,
+		.xports = engine->rails.xports,
+		.xport_cnt = engine->rails.xport_cnt,
 		.connect_timeout = dom->params.connect_timeout,
 		.kick = kick,
 		.kick_arg = dom,
@@ -206,12 +171,7 @@ static bool is_quiet(struct tagrv_engine *engine)
 	for (size_t i = 0; i < engine->peer_cnt; i++)
 		if (owes_peer(engine->peers[i]))
 			return false;
-	if (engine->loop->ops->outstanding(engine->loop))
-		return false;
-	if (!engine->xport || engine->fatal)
-		return true;
-	engine->xport->ops->flush(engine->xport);
-	return !engine->xport->ops->outstanding(engine->xport);
+	return tagrv_rails_flush(&engine->rails);
 }
 
 static bool has_no_lanes(struct tagrv_engine *engine)
@@ -272,13 +232,15 @@ static void tell_stats(struct tagrv_engine *engine)
 {
 	char addr[TAGRV_ADDR_STRLEN];
 	struct tagrv_match_stats match;
+	char rails[128];
 
+	tagrv_rails_tell(&engine->rails, rails, sizeof(rails));
 	tagrv_match_get_stats(engine->match, &match);
-	tagrv_info("endpoint %s: sent %" PRIu64 " eager, %" PRIu64
+	tagrv_info("endpoint %s: connections: %s; sent %" PRIu64 " eager, %" PRIu64
 		   " rendezvous; got %" PRIu64 " eager, %" PRIu64
 		   " rendezvous, up to %zu unexpected at a time; %" PRIu64
 		   " packets refused, %" PRIu64 " injects lost\n",
-		   tagrv_addr_str(&engine->name, addr, sizeof(addr)),
+		   tagrv_addr_str(&engine->name, addr, sizeof(addr)), rails,
 		   engine->stats.eager_tx, engine->stats.rndv_tx,
 		   engine->stats.eager_rx, engine->stats.rndv_rx,
 		   match.unexpected_peak, engine->stats.bad_packets,
@@ -306,14 +268,15 @@ void tagrv_engine_close(struct tagrv_engine *engine)
 	tagrv_lock_release(&dom->lock);
 	if (!progress_until(engine, has_no_lanes, 3000))
 		tagrv_warn("device %s does not give back its work: closed by "
-			   "force\n", dom->dev ? dom->dev->name : "loop");
+			   "force\n",
+			   engine->rails.active[0]->xport->dev->name);
 	tagrv_lock_acquire(&dom->lock);
 	tagrv_list_remove(&engine->dom_node);
 	tagrv_list_remove(&engine->av_node);
 	tagrv_lock_release(&dom->lock);
 	tell_stats(engine);
 	tagrv_unexp_free_claims(engine);
-	close_xports(engine);
+	tagrv_rails_close(engine);
 	tagrv_match_destroy(engine->match);
 	tagrv_peer_destroy_all(engine);
 	tagrv_engine_fini_pools(engine);

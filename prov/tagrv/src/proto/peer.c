@@ -286,12 +286,10 @@ void tagrv_peer_want(struct tagrv_peer *peer)
 	peer->self = tagrv_addr_equal(&peer->addr, &engine->name);
 	if (peer->self) {
 		ret = tagrv_engine_connect_self(peer);
-	} else if (engine->fatal) {
-		ret = engine->fatal;
-	} else if (!engine->xport) {
-		ret = -FI_EHOSTUNREACH;
 	} else {
-		ret = tagrv_wireup_connect(engine->wep, &peer->addr);
+		ret = tagrv_rails_lost(&engine->rails);
+		if (!ret)
+			ret = tagrv_wireup_connect(engine->wep, &peer->addr);
 		if (!ret)
 			peer->state = TAGRV_PEER_CONNECTING;
 	}

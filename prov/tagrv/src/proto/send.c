@@ -156,11 +156,10 @@ static ssize_t send_queued(struct tagrv_engine *engine, struct tagrv_peer *peer,
  */
 static void reap(struct tagrv_engine *engine, struct tagrv_peer *peer)
 {
-	struct tagrv_xport *xport = peer->lane ? peer->lane->link->xport :
-						 engine->xport;
-
-	if (xport)
-		xport->ops->reap(xport);
+	if (peer->lane)
+		peer->lane->link->xport->ops->reap(peer->lane->link->xport);
+	else
+		tagrv_rails_reap(&engine->rails);
 }
 
 static ssize_t try_fast(struct tagrv_engine *engine, struct tagrv_peer *peer,
