@@ -63,4 +63,15 @@ static inline size_t tagrv_iov_gather(void *buf, const struct iovec *iov,
 	return done;
 }
 
+/*
+ * Copies what somebody else can change at any time, for once and for all: what is
+ * checked and what is used afterwards is the copy, even if the compiler would
+ * rather read the original again.
+ */
+static inline void tagrv_copy_once(void *to, const void *from, size_t len)
+{
+	memcpy(to, from, len);
+	__asm__ volatile("" : : : "memory");
+}
+
 #endif

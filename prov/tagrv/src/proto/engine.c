@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/iov.h"
 #include "proto/engine_priv.h"
 
 /* Size classes of kept payloads; the last two: injects, whole packets. */
@@ -105,7 +106,7 @@ static bool decode_header(struct tagrv_hdr *hdr, const void *data, size_t len)
 {
 	if (len < sizeof(*hdr))
 		return false;
-	memcpy(hdr, data, sizeof(*hdr));
+	tagrv_copy_once(hdr, data, sizeof(*hdr));
 	hdr->op = le32toh(hdr->op);
 	hdr->tag = be64toh(hdr->tag);
 	hdr->flags = le16toh(hdr->flags);

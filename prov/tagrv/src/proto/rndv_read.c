@@ -102,6 +102,7 @@ void tagrv_rndv_fin_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr)
 
 /* ---- receiver ---- */
 
+/* What is checked is a copy: the peer may write to the packet meanwhile. */
 static bool parse_rts(struct tagrv_remote *remote, const struct tagrv_hdr *hdr,
 		      const void *body, size_t len)
 {
@@ -110,7 +111,7 @@ static bool parse_rts(struct tagrv_remote *remote, const struct tagrv_hdr *hdr,
 
 	if (len < sizeof(rts) || !hdr->op)
 		return false;
-	memcpy(&rts, body, sizeof(rts));
+	tagrv_copy_once(&rts, body, sizeof(rts));
 	if (!rts.seg_cnt || rts.seg_cnt > TAGRV_IOV_MAX ||
 	    rts.key_len > TAGRV_KEY_MAX ||
 	    len != sizeof(rts) + rts.seg_cnt * sizeof(struct tagrv_rts_seg))
@@ -121,8 +122,8 @@ static bool parse_rts(struct tagrv_remote *remote, const struct tagrv_hdr *hdr,
 	remote->key_len = rts.key_len;
 	if (remote->len > TAGRV_MAX_MSG)
 		return false;
-	memcpy(remote->seg, (const char *) body + sizeof(rts),
-	       rts.seg_cnt * sizeof(struct tagrv_rts_seg));
+	tagrv_copy_once(remote->seg, (const char *) body + sizeof(rts),
+			rts.seg_cnt * sizeof(struct tagrv_rts_seg));
 	for (unsigned i = 0; i < remote->seg_cnt; i++) {
 		remote->seg[i].addr = le64toh(remote->seg[i].addr);
 		remote->seg[i].len = le64toh(remote->seg[i].len);
