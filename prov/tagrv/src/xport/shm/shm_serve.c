@@ -68,11 +68,17 @@ static bool has_room(struct shm_link *link, uint32_t n)
 
 bool tagrv_shm_can_serve(struct shm_link *link)
 {
+	uint32_t n = shm_lines_of(sizeof(struct shm_get_data) +
+				  piece_of(link));
+
 	/* Mapped, and not open yet: that is the next pass' business. */
 	if (!link->tx_open)
 		return atomic_load(&link->tx_ready);
-	return has_room(link, shm_lines_of(sizeof(struct shm_get_data) +
-					   piece_of(link)));
+	if (has_room(link, n))
+		return true;
+	/* The last pass may have ended with the piece that filled the ring. */
+	tagrv_shm_starve(link, SHM_WAIT_SERVE, 0);
+	return has_room(link, n);
 }
 
 /*
