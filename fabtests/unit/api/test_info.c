@@ -439,7 +439,7 @@ Test(info, an_unknown_device_is_no_device)
 Test(info, each_unusable_device_has_its_line)
 {
 	struct fake_verbs_config config = fake_verbs_defaults();
-	struct fi_info *info;
+	struct fi_info *hints = api_hints(), *info;
 	const char *text;
 	char name[8];
 
@@ -448,14 +448,18 @@ Test(info, each_unusable_device_has_its_line)
 	config.port_state = IBV_PORT_DOWN;
 	fake_verbs_start(&config);
 	unsetenv("FI_TAGRV_DEVICES");
-	cr_expect_eq(api_getinfo(NULL, &info), -FI_ENODATA);
+	fi_freeinfo(api_must_getinfo(NULL));
+	cr_expect_eq(api_log_lines(&text), 0, "shm is there: %s", text);
+	hints->caps = FI_TAGGED | FI_REMOTE_COMM;
+	cr_expect_eq(api_getinfo(hints, &info), -FI_ENODATA);
 	cr_expect_eq(api_log_lines(&text), 8, "%s", text);
 	for (int i = 0; i < 8; i++) {
 		snprintf(name, sizeof(name), "fake%d:", i);
 		cr_expect_not_null(strstr(text, name), "%s: %s", name, text);
 	}
-	cr_expect_eq(api_getinfo(NULL, &info), -FI_ENODATA);
+	cr_expect_eq(api_getinfo(hints, &info), -FI_ENODATA);
 	cr_expect_eq(api_log_lines(&text), 0, "once is enough: %s", text);
+	fi_freeinfo(hints);
 	tagrv_info_cleanup();
 	fake_verbs_stop();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * fi_getinfo: one fi_info per device, the best one first.
+ * fi_getinfo: one fi_info per device, the best one first, this host's last.
  */
 #include "api/info.h"
 
@@ -18,6 +18,7 @@ struct offer {
 	struct tagrv_addr src;
 	bool	owns_src;	/* the source asked for is this device's address */
 	bool	near;		/* to the processor we run on */
+	bool	local;		/* reaches only this host */
 };
 
 static int current_numa_node(void)
@@ -41,6 +42,8 @@ static bool same_host(const struct tagrv_addr *a, const struct tagrv_addr *b)
 /* Positive when a is the better one. */
 static int compare(const struct offer *a, const struct offer *b)
 {
+	if (a->local != b->local)
+		return a->local ? -1 : 1;
 	if (a->owns_src != b->owns_src)
 		return a->owns_src ? 1 : -1;
 	if (a->desc->up != b->desc->up)
@@ -82,10 +85,14 @@ static int choose(const struct tagrv_ask *ask,
 		offer.owns_src = same_host(&ask->src, &descs[i].addr);
 		offer.near = descs[i].numa_node < 0 ||
 			     descs[i].numa_node == node;
+		offer.local = tagrv_info_is_local(descs[i].name);
 		insert(offers, (size_t) n++, &offer);
 	}
 	if (!named)
 		return tagrv_info_refuse_name(ask->hints);
+	/* What could reach other hosts was found to be of no use. */
+	if (!n && !(ask->flags & TAGRV_FLAG_INTERNAL))
+		tagrv_info_tell_why();
 	return n ? n : -FI_ENODATA;
 }
 

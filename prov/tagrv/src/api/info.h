@@ -18,6 +18,7 @@
 
 #define TAGRV_FABRIC_NAME	"tagrv"
 #define TAGRV_LOOP_NAME		"loop"	/* the domain without a device */
+#define TAGRV_SHM_NAME		"shm"	/* that of this host's processes */
 
 int tagrv_getinfo(uint32_t version, const char *node, const char *service,
 		  uint64_t flags, const struct fi_info *hints,

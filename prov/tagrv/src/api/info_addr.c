@@ -3,7 +3,7 @@
  * Node, service and hints to source and destination addresses.
  *
  * Order of sources: what the call names, what the hints carry, FI_TAGRV_IFACE,
- * loopback for a destination on loopback, the device's own address, the first
+ * loopback for a domain or a destination of this host, the device's own address, the first
  * interface that is up (best: with a carrier), loopback.
  */
 #include <arpa/inet.h>
@@ -311,9 +311,9 @@ static void choose_host(const struct tagrv_ask *ask,
 			const struct tagrv_device_desc *desc,
 			struct tagrv_addr *src)
 {
-	bool loop = desc && !strcmp(desc->name, TAGRV_LOOP_NAME);
+	bool local = desc && tagrv_info_is_local(desc->name);
 
-	if (loop || is_loopback(&ask->dest))
+	if (local || is_loopback(&ask->dest))
 		loopback(ask->family, src);
 	else if (desc && desc->addr.sa.sa_family == ask->family)
 		*src = desc->addr;

@@ -212,11 +212,6 @@ static int fill_addrs(const struct tagrv_ask *ask, struct fi_info *info,
 	return put_addr(&ask->dest, &info->dest_addr, &info->dest_addrlen);
 }
 
-static bool is_loop(const struct tagrv_device_desc *desc)
-{
-	return !strcmp(desc->name, TAGRV_LOOP_NAME);
-}
-
 struct fi_info *tagrv_info_build(const struct tagrv_ask *ask,
 				 const struct tagrv_device_desc *desc,
 				 const struct tagrv_addr *src)
@@ -226,7 +221,7 @@ struct fi_info *tagrv_info_build(const struct tagrv_ask *ask,
 	if (!info)
 		return NULL;
 	info->caps = ask->caps;
-	if (is_loop(desc))
+	if (tagrv_info_is_local(desc->name))
 		info->caps &= ~FI_REMOTE_COMM;
 	fill_tx(ask, info);
 	fill_rx(ask, info);
@@ -234,7 +229,7 @@ struct fi_info *tagrv_info_build(const struct tagrv_ask *ask,
 	if (fill_domain(ask, info, desc->name) ||
 	    fill_fabric(ask, info->fabric_attr) || fill_addrs(ask, info, src))
 		goto free_info;
-	if (!is_loop(desc)) {
+	if (!tagrv_info_is_local(desc->name)) {
 		info->nic = tagrv_nic_create(desc);
 		if (!info->nic)
 			goto free_info;

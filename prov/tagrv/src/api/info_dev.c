@@ -55,12 +55,6 @@ static int add_desc(const struct tagrv_device_desc *desc)
 	return 0;
 }
 
-/* FI_TAGRV_DEVICES=loop: the domain that only reaches itself. */
-static bool wants_loop(const struct tagrv_params *params)
-{
-	return !strcmp(params->devices, TAGRV_LOOP_NAME);
-}
-
 static int discover_loop(void)
 {
 	struct tagrv_device_desc desc = {
@@ -109,20 +103,67 @@ static void forget(void)
 	found.valid = false;
 }
 
-static int discover(const struct tagrv_params *params)
+/* FI_TAGRV_DEVICES, taken apart: words for what is no RDMA device, the rest. */
+struct wish {
+	bool	all;		/* it is not set */
+	bool	loop, shm;
+	struct tagrv_params nics;	/* with what is left of the list */
+};
+
+static void read_wish(const struct tagrv_params *params, struct wish *wish)
 {
+	char copy[sizeof(params->devices)], *save = NULL;
+	size_t used = 0;
+
+	memset(wish, 0, sizeof(*wish));
+	wish->nics = *params;
+	wish->nics.devices[0] = '\0';
+	wish->all = !params->devices[0];
+	memcpy(copy, params->devices, sizeof(copy));
+	for (char *name = strtok_r(copy, ",", &save); name;
+	     name = strtok_r(NULL, ",", &save)) {
+		if (!strcmp(name, TAGRV_LOOP_NAME))
+			wish->loop = true;
+		else if (!strcmp(name, TAGRV_SHM_NAME))
+			wish->shm = true;
+		else
+			used += (size_t) snprintf(wish->nics.devices + used,
+				sizeof(copy) - used, "%s%s", used ? "," : "",
+				name);
+	}
+}
+
+static bool is_wished(const struct wish *wish, const struct tagrv_xport_ops *ops)
+{
+	if (!strcmp(ops->name, TAGRV_SHM_NAME))
+		return wish->all || wish->shm;
+	return wish->all || wish->nics.devices[0];
+}
+
+static int discover_all(const struct tagrv_params *params)
+{
+	struct wish wish;
 	int ret = 0;
 
-	forget();
-	if (wants_loop(params))
+	read_wish(params, &wish);
+	if (wish.loop)
 		ret = discover_loop();
-	else
-		for (int i = 0; tagrv_xports[i] && !ret; i++)
-			ret = discover_xport(tagrv_xports[i], params);
+	for (int i = 0; tagrv_xports[i] && !ret; i++)
+		if (is_wished(&wish, tagrv_xports[i]))
+			ret = discover_xport(tagrv_xports[i], &wish.nics);
+	return ret;
+}
+
+static int discover(const struct tagrv_params *params)
+{
+	int ret;
+
+	forget();
+	ret = discover_all(params);
 	if (ret)
 		return ret;
 	if (!found.cnt && !found.why)
-		add_reason(NULL, "no transport is built in");
+		add_reason(NULL, "FI_TAGRV_DEVICES names none");
 	/* Compared byte by byte, padding included. */
 	memcpy(&found.params, params, sizeof(*params));
 	found.found_at = tagrv_clock_ms();
@@ -177,6 +218,13 @@ int tagrv_info_devices(const struct tagrv_params *params, bool quiet,
 		ret = copy_found(descs, cnt);
 	pthread_mutex_unlock(&found.lock);
 	return ret;
+}
+
+void tagrv_info_tell_why(void)
+{
+	pthread_mutex_lock(&found.lock);
+	tell_why();
+	pthread_mutex_unlock(&found.lock);
 }
 
 void tagrv_info_cleanup(void)

@@ -199,18 +199,24 @@ int tagrv_info_refuse_name(const struct fi_info *hints)
 	return -FI_ENODATA;
 }
 
+bool tagrv_info_is_local(const char *name)
+{
+	return !strcmp(name, TAGRV_LOOP_NAME) || !strcmp(name, TAGRV_SHM_NAME);
+}
+
+bool tagrv_info_wants_remote(const struct fi_info *hints)
+{
+	uint64_t caps = hints ? hints->caps : 0;
+
+	if (hints && hints->domain_attr)
+		caps |= hints->domain_attr->caps;
+	return caps & FI_REMOTE_COMM;
+}
+
 bool tagrv_info_match_reach(const struct fi_info *hints, const char *name)
 {
-	uint64_t caps;
-
-	if (!hints)
+	if (!tagrv_info_wants_remote(hints) || !tagrv_info_is_local(name))
 		return true;
-	caps = hints->caps;
-	if (hints->domain_attr)
-		caps |= hints->domain_attr->caps;
-	if (caps & FI_REMOTE_COMM && !strcmp(name, TAGRV_LOOP_NAME)) {
-		refuse("FI_REMOTE_COMM from the domain that reaches only itself");
-		return false;
-	}
-	return true;
+	refuse("FI_REMOTE_COMM from a domain that reaches only this host");
+	return false;
 }

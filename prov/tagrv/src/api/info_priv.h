@@ -49,6 +49,10 @@ int tagrv_info_match(struct tagrv_ask *ask);
 /* Do the hints name this device, or none? Does it reach what they ask for? */
 bool tagrv_info_match_name(const struct fi_info *hints, const char *name);
 bool tagrv_info_match_reach(const struct fi_info *hints, const char *name);
+/* Does it reach this host, or even only its own endpoint? No NIC, then. */
+bool tagrv_info_is_local(const char *name);
+/* Do the hints ask for other hosts? */
+bool tagrv_info_wants_remote(const struct fi_info *hints);
 /* When no device has the name they ask for: says so, and is -FI_ENODATA. */
 int tagrv_info_refuse_name(const struct fi_info *hints);
 /* Capabilities with everything that the ones named imply. */
@@ -71,6 +75,8 @@ int tagrv_info_default_source(const char *domain, uint32_t addr_format,
  */
 int tagrv_info_devices(const struct tagrv_params *params, bool quiet,
 		       struct tagrv_device_desc **descs, size_t *cnt);
+/* Warns, once for each reason, why devices found last are of no use. */
+void tagrv_info_tell_why(void);
 
 /* NULL when memory is out. Frees like libfabric does: tagrv_info_free(). */
 struct fi_info *tagrv_info_build(const struct tagrv_ask *ask,

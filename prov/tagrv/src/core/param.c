@@ -26,8 +26,9 @@ struct param {
 
 static const struct param table[] = {
 	{ "DEVICES", FI_PARAM_STRING, FIELD(devices), 0, 0, 0,
-	  "Comma-separated RDMA devices to use, as listed by ibv_devices; "
-	  "name:port selects a port (default: all with an active port)" },
+	  "Comma-separated devices to offer: RDMA devices as listed by "
+	  "ibv_devices, name:port for one port, and the words shm and loop "
+	  "(default: shm and all with an active port)" },
 	{ "IFACE", FI_PARAM_STRING, FIELD(iface), 0, 0, 0,
 	  "Network interface or IP address that endpoints listen on for "
 	  "connection set-up (default: the address of the RDMA device, else "

@@ -22,6 +22,22 @@
 
 #define IDLE_YIELD	256	/* passes without an event */
 
+/* Peers on this host are reached by it; without it, by the device. */
+static void open_local(struct tagrv_dom *dom)
+{
+	const struct tagrv_xport_ops *ops = &tagrv_shm_ops;
+	int ret;
+
+	if (!tagrv_xport_is_wanted(&dom->params, ops))
+		return;
+	ret = ops->dev_open(ops->name, &dom->params, &dom->devs[dom->dev_cnt]);
+	if (!ret)
+		dom->dev_cnt++;
+	else
+		tagrv_warn("no shared memory, processes of this host are "
+			   "reached by the device: %s\n", fi_strerror(-ret));
+}
+
 static int open_device(struct tagrv_dom *dom, const char *name)
 {
 	int ret = -FI_ENODEV;
@@ -29,13 +45,18 @@ static int open_device(struct tagrv_dom *dom, const char *name)
 	if (!strcmp(name, "loop"))
 		return 0;
 	for (size_t i = 0; tagrv_xports[i] && ret == -FI_ENODEV; i++)
-		ret = tagrv_xports[i]->dev_open(name, &dom->params, &dom->dev);
-	if (ret)
+		if (tagrv_xport_is_wanted(&dom->params, tagrv_xports[i]))
+			ret = tagrv_xports[i]->dev_open(name, &dom->params,
+							&dom->dev);
+	if (ret) {
 		tagrv_warn("device %s cannot be opened: %s\n", name,
 			   fi_strerror(-ret));
-	else
-		dom->devs[dom->dev_cnt++] = dom->dev;
-	return ret;
+		return ret;
+	}
+	if (dom->dev->ops != &tagrv_shm_ops)
+		open_local(dom);
+	dom->devs[dom->dev_cnt++] = dom->dev;
+	return 0;
 }
 
 static void close_devices(struct tagrv_dom *dom)

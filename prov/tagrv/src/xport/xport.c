@@ -11,6 +11,7 @@
 #include <string.h>
 
 const struct tagrv_xport_ops *const tagrv_xports[] = {
+	&tagrv_shm_ops,
 #ifdef HAVE_VERBS
 	&tagrv_verbs_ops,
 #endif

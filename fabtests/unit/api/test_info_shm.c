@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * fi_getinfo: the domain of this host's processes, alone and beside devices.
+ */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/info_priv.h"
+#ifdef HAVE_VERBS
+#include "common/fake_verbs.h"
+#endif
+#include "unit/api/api_fixture.h"
+
+static void only_shm(void)
+{
+	api_init();
+	setenv("FI_TAGRV_DEVICES", "shm", 1);
+}
+
+TestSuite(info_shm, .init = only_shm, .timeout = 30);
+
+static const char *source(const struct fi_info *info)
+{
+	static char buf[TAGRV_ADDR_STRLEN];
+	struct tagrv_addr addr;
+
+	cr_assert_eq(tagrv_addr_from(&addr, info->src_addr, info->src_addrlen),
+		     0);
+	return tagrv_addr_str(&addr, buf, sizeof(buf));
+}
+
+Test(info_shm, reaches_this_host_only)
+{
+	struct fi_info *hints = api_hints(), *info = api_must_getinfo(NULL);
+
+	cr_expect_str_eq(info->domain_attr->name, "shm");
+	cr_expect_null(info->next);
+	cr_expect_null(info->nic);
+	cr_expect(info->caps & FI_LOCAL_COMM);
+	cr_expect_not(info->caps & FI_REMOTE_COMM);
+	cr_expect_eq(info->domain_attr->caps, FI_LOCAL_COMM);
+	cr_expect_eq(info->addr_format, FI_SOCKADDR_IN);
+	fi_freeinfo(info);
+	hints->caps = FI_TAGGED | FI_LOCAL_COMM | FI_REMOTE_COMM;
+	cr_expect_eq(api_getinfo(hints, &info), -FI_ENODATA);
+	fi_freeinfo(hints);
+}
+
+static void expect_source(const char *node, const char *service, uint64_t flags,
+			  const char *want)
+{
+	struct fi_info *info;
+
+	cr_assert_eq(tagrv_getinfo(API_VERSION, node, service, flags, NULL,
+				   &info), 0);
+	cr_expect_str_eq(source(info), want);
+	fi_freeinfo(info);
+}
+
+Test(info_shm, listens_on_loopback_or_where_asked)
+{
+	expect_source(NULL, NULL, 0, "127.0.0.1:0");
+	expect_source(NULL, "5000", FI_SOURCE, "127.0.0.1:5000");
+	expect_source("127.0.0.7", "5000", FI_SOURCE, "127.0.0.7:5000");
+	expect_source("10.1.2.3", "5000", 0, "127.0.0.1:0");
+	setenv("FI_TAGRV_IFACE", "127.0.0.9", 1);
+	expect_source(NULL, NULL, 0, "127.0.0.9:0");
+}
+
+Test(info_shm, transports_exclude_it)
+{
+	struct fi_info *info;
+
+	setenv("FI_TAGRV_TRANSPORTS", "verbs", 1);
+	cr_expect_eq(api_getinfo(NULL, &info), -FI_ENODATA);
+}
+
+Test(info_shm, words_can_be_combined)
+{
+	struct fi_info *info;
+
+	setenv("FI_TAGRV_DEVICES", "loop,shm", 1);
+	info = api_must_getinfo(NULL);
+	cr_assert_not_null(info->next);
+	cr_expect_null(info->next->next);
+	fi_freeinfo(info);
+}
+
+#ifdef HAVE_VERBS
+static char names[256];
+
+/* The domains in their order. */
+static const char *offered(const char *devices)
+{
+	struct fi_info *info;
+
+	if (devices)
+		setenv("FI_TAGRV_DEVICES", devices, 1);
+	else
+		unsetenv("FI_TAGRV_DEVICES");
+	names[0] = '\0';
+	if (api_getinfo(NULL, &info))
+		return names;
+	for (const struct fi_info *one = info; one; one = one->next) {
+		strcat(names, one->domain_attr->name);
+		strcat(names, " ");
+	}
+	fi_freeinfo(info);
+	return names;
+}
+
+Test(info_shm, comes_after_the_devices)
+{
+	struct fake_verbs_config config = fake_verbs_defaults();
+	const char *text;
+
+	config.devices = 2;
+	fake_verbs_start(&config);
+	api_log_start("warn");
+	cr_expect_str_eq(offered(NULL), "fake0 fake1 shm ");
+	cr_expect_str_eq(offered("fake1"), "fake1 ");
+	cr_expect_str_eq(offered("shm,fake1"), "fake1 shm ");
+	cr_expect_str_eq(offered("shm"), "shm ");
+	setenv("FI_TAGRV_TRANSPORTS", "shm", 1);
+	cr_expect_str_eq(offered(NULL), "shm ");
+	cr_expect_eq(api_log_lines(&text), 0, "%s", text);
+	tagrv_info_cleanup();
+	fake_verbs_stop();
+}
+#endif
