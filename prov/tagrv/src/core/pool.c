@@ -7,10 +7,7 @@
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 
-#define NONE		UINT32_MAX
-#define USED		(UINT32_MAX - 1)
-#define INDEX_MASK	((1u << TAGRV_POOL_INDEX_BITS) - 1)
-#define GEN_ONE		(1u << TAGRV_POOL_INDEX_BITS)
+#define INDEX_MASK	(TAGRV_POOL_GEN_ONE - 1)
 
 static struct tagrv_pool_node *node_at(const struct tagrv_pool *pool,
 				       uint32_t index)
@@ -27,7 +24,6 @@ void tagrv_pool_init(struct tagrv_pool *pool, size_t obj_size, size_t max)
 		.obj_size = (obj_size + TAGRV_CACHE_LINE - 1) &
 			    ~(size_t) (TAGRV_CACHE_LINE - 1),
 		.max = TAGRV_MIN(max, (size_t) TAGRV_POOL_MAX),
-		.free_head = NONE,
 	};
 	/* Chunks of about 64 KiB, but never fewer than 16 objects. */
 	pool->chunk_shift = 4;
@@ -45,10 +41,10 @@ void tagrv_pool_fini(struct tagrv_pool *pool)
 	pool->chunks = NULL;
 	pool->chunk_cnt = 0;
 	pool->used = 0;
-	pool->free_head = NONE;
+	pool->free_head = NULL;
 }
 
-static TAGRV_COLD int grow(struct tagrv_pool *pool)
+int tagrv_pool_grow(struct tagrv_pool *pool)
 {
 	size_t first = pool->chunk_cnt * pool->chunk_objs;
 	size_t bytes = pool->chunk_objs * pool->obj_size;
@@ -71,15 +67,16 @@ static TAGRV_COLD int grow(struct tagrv_pool *pool)
 		return -FI_ENOMEM;
 	pool->chunks[pool->chunk_cnt++] = chunk;
 	for (size_t i = pool->chunk_objs; i-- > 0;) {
-		struct tagrv_pool_node *node =
+		struct tagrv_pool_free *obj =
 			(void *) (chunk + i * pool->obj_size);
 		uint32_t index = (uint32_t) (first + i);
 
 		if (index >= pool->max)
 			continue;
-		node->handle = GEN_ONE | index;
-		node->next_free = pool->free_head;
-		pool->free_head = index;
+		obj->node.handle = TAGRV_POOL_GEN_ONE | index;
+		obj->node.used = 0;
+		obj->next = pool->free_head;
+		pool->free_head = obj;
 	}
 	return 0;
 }
@@ -89,39 +86,12 @@ int tagrv_pool_reserve(struct tagrv_pool *pool, size_t count)
 	if (count > pool->max)
 		count = pool->max;
 	while (pool->chunk_cnt * pool->chunk_objs < count) {
-		int ret = grow(pool);
+		int ret = tagrv_pool_grow(pool);
 
 		if (ret)
 			return ret;
 	}
 	return 0;
-}
-
-void *tagrv_pool_get(struct tagrv_pool *pool)
-{
-	struct tagrv_pool_node *node;
-
-	if (TAGRV_UNLIKELY(pool->free_head == NONE) && grow(pool))
-		return NULL;
-	node = node_at(pool, pool->free_head);
-	pool->free_head = node->next_free;
-	node->next_free = USED;
-	pool->used++;
-	return node;
-}
-
-void tagrv_pool_put(struct tagrv_pool *pool, void *obj)
-{
-	struct tagrv_pool_node *node = obj;
-	uint32_t index = node->handle & INDEX_MASK;
-
-	assert(node->next_free == USED);
-	node->handle += GEN_ONE;
-	if (!(node->handle & ~INDEX_MASK))
-		node->handle += GEN_ONE;	/* generation 0 is never used */
-	node->next_free = pool->free_head;
-	pool->free_head = index;
-	pool->used--;
 }
 
 void *tagrv_pool_find(const struct tagrv_pool *pool, uint32_t handle)
@@ -132,5 +102,5 @@ void *tagrv_pool_find(const struct tagrv_pool *pool, uint32_t handle)
 	if (index >= pool->max || (index >> pool->chunk_shift) >= pool->chunk_cnt)
 		return NULL;
 	node = node_at(pool, index);
-	return node->handle == handle && node->next_free == USED ? node : NULL;
+	return node->handle == handle && node->used ? node : NULL;
 }

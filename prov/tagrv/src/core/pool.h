@@ -14,6 +14,7 @@
 #ifndef TAGRV_CORE_POOL_H
 #define TAGRV_CORE_POOL_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,12 +22,19 @@
 #include "core/compiler.h"
 
 #define TAGRV_POOL_INDEX_BITS	20
+#define TAGRV_POOL_GEN_ONE	(1u << TAGRV_POOL_INDEX_BITS)
 #define TAGRV_POOL_MAX		((1u << TAGRV_POOL_INDEX_BITS) - 1)
 
 /* First member of every pooled object. */
 struct tagrv_pool_node {
 	uint32_t handle;	/* of this life of the object */
-	uint32_t next_free;	/* index of the next free object, or USED */
+	uint32_t used;		/* 0 or 1 */
+};
+
+/* An object that is not used: the list costs it no room. */
+struct tagrv_pool_free {
+	struct tagrv_pool_node node;
+	struct tagrv_pool_free *next;
 };
 
 struct tagrv_pool {
@@ -37,7 +45,7 @@ struct tagrv_pool {
 	size_t	obj_size;
 	size_t	max;		/* objects, at most TAGRV_POOL_MAX */
 	size_t	used;
-	uint32_t free_head;
+	struct tagrv_pool_free *free_head;
 };
 
 /*
@@ -53,10 +61,40 @@ void tagrv_pool_fini(struct tagrv_pool *pool);
 /* Makes sure that 'count' objects exist. 0 or -FI_ENOMEM. */
 int tagrv_pool_reserve(struct tagrv_pool *pool, size_t count) TAGRV_WARN_UNUSED;
 
-/* NULL when 'max' objects are in use or memory is out. Contents undefined. */
-void *tagrv_pool_get(struct tagrv_pool *pool) TAGRV_WARN_UNUSED;
+/* Adds free objects. -FI_ENOMEM: no memory, or 'max' objects exist. */
+int tagrv_pool_grow(struct tagrv_pool *pool) TAGRV_COLD TAGRV_WARN_UNUSED;
 
-void tagrv_pool_put(struct tagrv_pool *pool, void *obj);
+/* NULL when 'max' objects are in use or memory is out. Contents undefined. */
+TAGRV_WARN_UNUSED
+static inline void *tagrv_pool_get(struct tagrv_pool *pool)
+{
+	struct tagrv_pool_free *obj = pool->free_head;
+
+	if (TAGRV_UNLIKELY(!obj)) {
+		if (tagrv_pool_grow(pool))
+			return NULL;
+		obj = pool->free_head;
+	}
+	pool->free_head = obj->next;
+	obj->node.used = 1;
+	pool->used++;
+	return obj;
+}
+
+static inline void tagrv_pool_put(struct tagrv_pool *pool, void *obj)
+{
+	struct tagrv_pool_free *unused = obj;
+
+	assert(unused->node.used);
+	unused->node.handle += TAGRV_POOL_GEN_ONE;
+	/* Generation 0 is never used. */
+	if (TAGRV_UNLIKELY(unused->node.handle < TAGRV_POOL_GEN_ONE))
+		unused->node.handle += TAGRV_POOL_GEN_ONE;
+	unused->node.used = 0;
+	unused->next = pool->free_head;
+	pool->free_head = unused;
+	pool->used--;
+}
 
 /* The living object behind a handle, NULL for any other value. */
 void *tagrv_pool_find(const struct tagrv_pool *pool, uint32_t handle);
