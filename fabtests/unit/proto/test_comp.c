@@ -155,7 +155,7 @@ Test(comp, all_members_survive_ring_and_overflow)
 {
 	const struct tagrv_comp comp = {
 		.context = &q, .flags = 2, .len = 3, .buf = &q.mask, .data = 4,
-		.tag = 5, .src = 6, .olen = 7, .err = 8, .prov_errno = 9,
+		.tag = 5, .src = 6, .olen = 7, .err = 8,
 	};
 
 	open_queue(1, false);
@@ -173,7 +173,6 @@ Test(comp, all_members_survive_ring_and_overflow)
 		cr_expect_eq(got->src, comp.src);
 		cr_expect_eq(got->olen, comp.olen);
 		cr_expect_eq(got->err, comp.err);
-		cr_expect_eq(got->prov_errno, comp.prov_errno);
 		tagrv_compq_pop(&q);
 	}
 }

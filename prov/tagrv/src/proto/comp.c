@@ -119,8 +119,7 @@ static struct tagrv_compq_chunk *over_tail(struct tagrv_compq *q)
 	return chunk;
 }
 
-static TAGRV_COLD void push_overflow(struct tagrv_compq *q,
-				     const struct tagrv_comp *comp)
+struct tagrv_comp *tagrv_compq_add_over(struct tagrv_compq *q)
 {
 	struct tagrv_compq_chunk *chunk = over_tail(q);
 
@@ -129,21 +128,11 @@ static TAGRV_COLD void push_overflow(struct tagrv_compq *q,
 			tagrv_warn("out of memory: a completion was lost, its "
 				   "queue is overrun\n");
 		q->overrun = true;
-		return;
+		return &q->lost;
 	}
-	chunk->records[chunk->tail++] = *comp;
 	q->over_cnt++;
 	q->over_peak = TAGRV_MAX(q->over_peak, q->over_cnt);
-}
-
-void tagrv_compq_push(struct tagrv_compq *q, const struct tagrv_comp *comp)
-{
-	if (TAGRV_LIKELY(!q->over_cnt && q->tail - q->head <= q->mask))
-		q->ring[q->tail++ & q->mask] = *comp;
-	else
-		push_overflow(q, comp);
-	if (TAGRV_UNLIKELY(q->waker.armed))
-		tagrv_waker_signal(&q->waker);
+	return &chunk->records[chunk->tail++];
 }
 
 static void over_pop_chunk(struct tagrv_compq *q)

@@ -33,7 +33,6 @@ struct tagrv_comp {
 	fi_addr_t src;		/* receives: FI_ADDR_NOTAVAIL when unknown */
 	size_t	olen;		/* errors: bytes that did not fit */
 	int	err;		/* 0, or a positive FI_E* code */
-	int	prov_errno;
 };
 
 /*
@@ -61,6 +60,7 @@ struct tagrv_compq {
 	struct tagrv_compq_chunk *over_first, *over_last;
 	size_t	over_cnt, over_peak;
 	bool	overrun;	/* memory ran out: reads say -FI_EOVERRUN */
+	struct tagrv_comp lost;	/* what is written where there is no memory */
 	struct tagrv_waker waker;
 };
 
@@ -69,7 +69,27 @@ int tagrv_compq_init(struct tagrv_compq *q, size_t size, bool can_wait)
 	TAGRV_WARN_UNUSED;
 void tagrv_compq_fini(struct tagrv_compq *q);
 
-void tagrv_compq_push(struct tagrv_compq *q, const struct tagrv_comp *comp);
+/* As tagrv_compq_add(), when the ring is full. */
+struct tagrv_comp *tagrv_compq_add_over(struct tagrv_compq *q) TAGRV_COLD;
+
+/*
+ * Appends a record for the caller to fill, every member, before any other call:
+ * written once where it is read, not copied there.
+ */
+static inline struct tagrv_comp *tagrv_compq_add(struct tagrv_compq *q)
+{
+	if (TAGRV_UNLIKELY(q->waker.armed))
+		tagrv_waker_signal(&q->waker);
+	if (TAGRV_UNLIKELY(q->over_cnt || q->tail - q->head > q->mask))
+		return tagrv_compq_add_over(q);
+	return &q->ring[q->tail++ & q->mask];
+}
+
+static inline void tagrv_compq_push(struct tagrv_compq *q,
+				    const struct tagrv_comp *comp)
+{
+	*tagrv_compq_add(q) = *comp;
+}
 
 /* Oldest record or NULL; valid until the next push or pop. */
 const struct tagrv_comp *tagrv_compq_peek(struct tagrv_compq *q);

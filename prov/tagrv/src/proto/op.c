@@ -147,35 +147,34 @@ static void recv_report(struct tagrv_op *op, int status)
 {
 	struct tagrv_engine *engine = op->engine;
 	struct tagrv_op *whole = op->parent ? op->parent : op;
-	struct tagrv_comp comp = {
-		.context = whole->context,
-		.flags = tagrv_op_comp_flags(op->space, false),
-		.len = op->len,
-		.buf = op->iov_cnt ? op->iov[0].iov_base : NULL,
-		.tag = op->tag,
-		.src = FI_ADDR_NOTAVAIL,
-	};
+	bool has_data = op->pkt_flags & TAGRV_PKT_DATA;
+	struct tagrv_comp *comp;
+	size_t over = 0;
 
-	if (op->pkt_flags & TAGRV_PKT_DATA) {
-		comp.flags |= FI_REMOTE_CQ_DATA;
-		comp.data = op->data;
-	}
-	if (op->peer && engine->attr.source)
-		comp.src = op->peer->fi_addr;
-	if (!status && op->len > op->room) {
+	if (TAGRV_UNLIKELY(!status && op->len > op->room)) {
 		status = -FI_ETRUNC;
-		comp.olen = op->len - op->room;
-		comp.len = op->room;
+		over = op->len - op->room;
 	}
-	comp.err = -status;
 	if (engine->sinks.rx_cntr) {
 		if (status)
 			tagrv_counter_add_err(engine->sinks.rx_cntr, 1);
 		else
 			tagrv_counter_add(engine->sinks.rx_cntr, 1);
 	}
-	if (engine->sinks.rx_cq && (status || (whole->flags & FI_COMPLETION)))
-		tagrv_compq_push(engine->sinks.rx_cq, &comp);
+	if (!engine->sinks.rx_cq || !(status || (whole->flags & FI_COMPLETION)))
+		return;
+	comp = tagrv_compq_add(engine->sinks.rx_cq);
+	comp->context = whole->context;
+	comp->flags = tagrv_op_comp_flags(op->space, false) |
+		      (has_data ? FI_REMOTE_CQ_DATA : 0);
+	comp->len = op->len - over;
+	comp->buf = op->iov_cnt ? op->iov[0].iov_base : NULL;
+	comp->data = has_data ? op->data : 0;
+	comp->tag = op->tag;
+	comp->src = op->peer && engine->attr.source ? op->peer->fi_addr :
+						      FI_ADDR_NOTAVAIL;
+	comp->olen = over;
+	comp->err = -status;
 }
 
 void tagrv_op_recv_end(struct tagrv_op *op, int status)
