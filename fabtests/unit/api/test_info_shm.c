@@ -36,7 +36,7 @@ static const char *source(const struct fi_info *info)
 
 Test(info_shm, reaches_this_host_only)
 {
-	struct fi_info *hints = api_hints(), *info = api_must_getinfo(NULL);
+	struct fi_info *info = api_must_getinfo(NULL);
 
 	cr_expect_str_eq(info->domain_attr->name, "shm");
 	cr_expect_null(info->next);
@@ -46,8 +46,33 @@ Test(info_shm, reaches_this_host_only)
 	cr_expect_eq(info->domain_attr->caps, FI_LOCAL_COMM);
 	cr_expect_eq(info->addr_format, FI_SOCKADDR_IN);
 	fi_freeinfo(info);
+}
+
+static int cnt_of_shm(const struct fi_info *hints)
+{
+	struct fi_info *info;
+	int cnt = 0;
+
+	if (api_getinfo(hints, &info))
+		return 0;
+	for (const struct fi_info *one = info; one; one = one->next)
+		cnt += !strcmp(one->domain_attr->name, "shm");
+	fi_freeinfo(info);
+	return cnt;
+}
+
+Test(info_shm, other_hosts_may_be_asked_for_only_by_who_names_it)
+{
+	struct fi_info *hints = api_hints(), *info;
+
 	hints->caps = FI_TAGGED | FI_LOCAL_COMM | FI_REMOTE_COMM;
-	cr_expect_eq(api_getinfo(hints, &info), -FI_ENODATA);
+	info = api_must_getinfo(hints);
+	cr_expect(info->caps & FI_REMOTE_COMM, "as asked for");
+	fi_freeinfo(info);
+	unsetenv("FI_TAGRV_DEVICES");
+	cr_expect_eq(cnt_of_shm(hints), 0);
+	hints->caps = FI_TAGGED | FI_LOCAL_COMM;
+	cr_expect_eq(cnt_of_shm(hints), 1);
 	fi_freeinfo(hints);
 }
 

@@ -79,7 +79,7 @@ static int choose(const struct tagrv_ask *ask,
 		if (!tagrv_info_match_name(ask->hints, descs[i].name))
 			continue;
 		named = true;
-		if (!tagrv_info_match_reach(ask->hints, descs[i].name))
+		if (!tagrv_info_match_reach(ask, descs[i].name))
 			continue;
 		tagrv_info_source(ask, &descs[i], &offer.src);
 		offer.owns_src = same_host(&ask->src, &descs[i].addr);

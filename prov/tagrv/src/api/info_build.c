@@ -221,7 +221,8 @@ struct fi_info *tagrv_info_build(const struct tagrv_ask *ask,
 	if (!info)
 		return NULL;
 	info->caps = ask->caps;
-	if (tagrv_info_is_local(desc->name))
+	if (tagrv_info_is_local(desc->name) &&
+	    !tagrv_info_wants_remote(ask->hints))
 		info->caps &= ~FI_REMOTE_COMM;
 	fill_tx(ask, info);
 	fill_rx(ask, info);

@@ -213,9 +213,19 @@ bool tagrv_info_wants_remote(const struct fi_info *hints)
 	return caps & FI_REMOTE_COMM;
 }
 
-bool tagrv_info_match_reach(const struct fi_info *hints, const char *name)
+/*
+ * MPI libraries ask for FI_REMOTE_COMM wherever their ranks are. Who names shm
+ * in FI_TAGRV_DEVICES says that all are here.
+ */
+static bool is_enough(const struct tagrv_ask *ask, const char *name)
 {
-	if (!tagrv_info_wants_remote(hints) || !tagrv_info_is_local(name))
+	return !tagrv_info_is_local(name) ||
+	       (!strcmp(name, TAGRV_SHM_NAME) && ask->params.devices[0]);
+}
+
+bool tagrv_info_match_reach(const struct tagrv_ask *ask, const char *name)
+{
+	if (!tagrv_info_wants_remote(ask->hints) || is_enough(ask, name))
 		return true;
 	refuse("FI_REMOTE_COMM from a domain that reaches only this host");
 	return false;

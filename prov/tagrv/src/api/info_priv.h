@@ -48,7 +48,7 @@ bool tagrv_info_match_type(const struct fi_info *hints);
 int tagrv_info_match(struct tagrv_ask *ask);
 /* Do the hints name this device, or none? Does it reach what they ask for? */
 bool tagrv_info_match_name(const struct fi_info *hints, const char *name);
-bool tagrv_info_match_reach(const struct fi_info *hints, const char *name);
+bool tagrv_info_match_reach(const struct tagrv_ask *ask, const char *name);
 /* Does it reach this host, or even only its own endpoint? No NIC, then. */
 bool tagrv_info_is_local(const char *name);
 /* Do the hints ask for other hosts? */
