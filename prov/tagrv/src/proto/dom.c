@@ -186,8 +186,9 @@ void tagrv_dom_close(struct tagrv_dom *dom)
 
 /*
  * A device in software moves bytes on this very processor, in a kernel thread
- * that a polling loop would starve of half its time. Adapters are not waited
- * for in this way, and a short wait is not worth a system call.
+ * or a peer's process that a polling loop would starve of half its time.
+ * Adapters are not waited for in this way, and a short wait is not worth a
+ * system call.
  */
 static void count_pass(struct tagrv_dom *dom, int events)
 {

@@ -135,7 +135,8 @@ struct tagrv_device {
 	const struct tagrv_xport_ops *ops;
 	char	name[TAGRV_DEVNAME_MAX];
 	uint64_t max_msg;
-	bool	software;	/* the kernel moves the bytes, on our processors */
+	bool	software;	/* bytes are moved on our processors: by the
+				   kernel, or by peers */
 };
 
 /* Base of every transport instance; back ends embed it as first member. */

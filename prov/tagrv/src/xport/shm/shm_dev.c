@@ -66,6 +66,8 @@ static void init_device(struct shm_device *dev,
 {
 	dev->base.ops = &tagrv_shm_ops;
 	dev->base.max_msg = SIZE_MAX >> 1;
+	/* The peer moves them, and may wait for our processor to do so. */
+	dev->base.software = true;
 	snprintf(dev->base.name, sizeof(dev->base.name), SHM_NAME);
 	dev->listen_fd = dev->epoll_fd = -1;
 	pthread_mutex_init(&dev->mutex, NULL);
