@@ -215,12 +215,14 @@ bool tagrv_info_wants_remote(const struct fi_info *hints)
 
 /*
  * MPI libraries ask for FI_REMOTE_COMM wherever their ranks are. Who names shm
- * in FI_TAGRV_DEVICES says that all are here.
+ * in FI_TAGRV_DEVICES, or no other transport, says that all are here.
  */
 static bool is_enough(const struct tagrv_ask *ask, const char *name)
 {
 	return !tagrv_info_is_local(name) ||
-	       (!strcmp(name, TAGRV_SHM_NAME) && ask->params.devices[0]);
+	       (!strcmp(name, TAGRV_SHM_NAME) &&
+		(ask->params.devices[0] ||
+		 !strcmp(ask->params.transports, TAGRV_SHM_NAME)));
 }
 
 bool tagrv_info_match_reach(const struct tagrv_ask *ask, const char *name)
