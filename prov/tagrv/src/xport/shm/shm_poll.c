@@ -92,7 +92,7 @@ bool tagrv_shm_check_peer(struct shm_link *link)
 		return link->status != 0;
 	/* An end that we want nothing of is found by the next send. */
 	if ((closed && waits) || (!closed && atomic_load(&link->peer_dead)))
-		tagrv_shm_link_fail(link, -FI_EHOSTUNREACH);
+		tagrv_shm_link_fail(link, -FI_ECONNRESET);
 	return link->status != 0;
 }
 

@@ -121,7 +121,7 @@ static TAGRV_COLD int refuse(struct shm_link *link, uint32_t need)
 TAGRV_COLD void tagrv_shm_tx_told(struct shm_link *link, uint32_t state)
 {
 	if (state & SHM_CLOSED)
-		tagrv_shm_link_fail(link, -FI_EHOSTUNREACH);
+		tagrv_shm_link_fail(link, -FI_ECONNRESET);
 	if (!(state & (SHM_POLLED | SHM_CLOSED)))
 		tagrv_shm_ring_bell(link);
 }
