@@ -104,18 +104,23 @@ Test(wireup, many_to_one, .timeout = 60)
 	tagrv_wireup_destroy(right);
 }
 
-/* A port that was free a moment ago. */
+/*
+ * A port that was free a moment ago, of an address that other processes do not
+ * use: on 127.0.0.1 one of the tests that run beside this might take it.
+ */
 static struct tagrv_addr free_port(void)
 {
 	struct tagrv_addr addr = loopback(0);
-	struct sockaddr_in in;
-	socklen_t len = sizeof(in);
+	socklen_t len = sizeof(addr.in);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
+	addr.in.sin_addr.s_addr = htonl(0x7f000000 |
+					((uint32_t) getpid() & 0xffff) << 8 |
+					9);
 	cr_assert_eq(bind(fd, &addr.sa, sizeof(addr.in)), 0);
-	cr_assert_eq(getsockname(fd, (struct sockaddr *) &in, &len), 0);
+	cr_assert_eq(getsockname(fd, &addr.sa, &len), 0);
 	close(fd);
-	return loopback(ntohs(in.sin_port));
+	return addr;
 }
 
 Test(wireup, refused_port_fails_in_time, .timeout = 30)
