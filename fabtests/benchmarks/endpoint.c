@@ -228,12 +228,16 @@ void endpoint_wait_sends(struct endpoint *e, uint64_t count)
 
 char *endpoint_send_slot(const struct endpoint *e, uint64_t message)
 {
-	return e->memory + message % e->conf.slots * e->conf.slot_size;
+	size_t slot = e->conf.one_buffer ? 0 : message % e->conf.slots;
+
+	return e->memory + slot * e->conf.slot_size;
 }
 
 char *endpoint_recv_slot(const struct endpoint *e, uint64_t message)
 {
-	return e->memory + (e->conf.slots + message % e->conf.slots) * e->conf.slot_size;
+	size_t slot = e->conf.one_buffer ? 0 : message % e->conf.slots;
+
+	return e->memory + (e->conf.slots + slot) * e->conf.slot_size;
 }
 
 /* Tags are message numbers: a message that is lost or overtaken shows. */

@@ -20,6 +20,7 @@ struct endpoint_conf {
 	size_t slot_size;	/* largest message */
 	size_t slots;		/* most messages in flight */
 	unsigned timeout;	/* seconds without any completion */
+	bool one_buffer;	/* all messages from and to one slot of each kind */
 	bool use_mr;		/* register the slots, pass their descriptor */
 	bool use_inject;	/* for messages within the provider's limit */
 	bool yield;		/* give the processor away between empty polls */

@@ -31,6 +31,7 @@ static void print_help(void)
 	     "  -t, --time SECONDS    for one measurement (default 0.5)\n"
 	     "  -v, --verify          check every byte (and measure that, too)\n"
 	     "  -q, --quiet           no header lines\n"
+	     "      --one-buffer      send all from one buffer and receive all into one\n"
 	     "      --pin             each process on a processor of its own\n"
 	     "      --register        register the buffers beforehand\n"
 	     "      --no-inject       fi_tsend at every size\n"
@@ -100,7 +101,7 @@ static void parse_mode(struct options *opt, const char *mode)
 }
 
 enum {
-	OPT_PIN = 256, OPT_REGISTER, OPT_NO_INJECT, OPT_SERVER, OPT_CLIENT, OPT_PORT, OPT_TIMEOUT,
+	OPT_PIN = 256, OPT_ONE_BUFFER, OPT_REGISTER, OPT_NO_INJECT, OPT_SERVER, OPT_CLIENT, OPT_PORT, OPT_TIMEOUT,
 	OPT_DEV_A, OPT_DEV_B, OPT_DOMAIN_A, OPT_DOMAIN_B, OPT_ADDR_A, OPT_ADDR_B,
 };
 
@@ -115,6 +116,7 @@ static const struct option long_options[] = {
 	{ "verify", no_argument, NULL, 'v' },
 	{ "quiet", no_argument, NULL, 'q' },
 	{ "help", no_argument, NULL, 'h' },
+	{ "one-buffer", no_argument, NULL, OPT_ONE_BUFFER },
 	{ "pin", no_argument, NULL, OPT_PIN },
 	{ "register", no_argument, NULL, OPT_REGISTER },
 	{ "no-inject", no_argument, NULL, OPT_NO_INJECT },
@@ -160,6 +162,7 @@ static void apply(struct options *opt, int key, const char *arg)
 	case 't': opt->budget = number(arg, "--time", 0.001, 3600); break;
 	case 'v': opt->verify = true; break;
 	case 'q': opt->header = false; break;
+	case OPT_ONE_BUFFER: opt->conf.one_buffer = true; break;
 	case OPT_PIN: opt->pin = true; break;
 	case OPT_REGISTER: opt->conf.use_mr = true; break;
 	case OPT_NO_INJECT: opt->conf.use_inject = false; break;
@@ -195,6 +198,8 @@ void options_parse(struct options *opt, int argc, char **argv)
 		bench_die("unexpected argument '%s'", argv[optind]);
 	if (opt->server && opt->host)
 		bench_die("--server and --client exclude each other");
+	if (opt->verify && opt->conf.one_buffer)
+		bench_die("--verify needs a buffer for each message in flight");
 	opt->conf.slot_size = 1;
 	for (size_t i = 0; i < opt->size_cnt; i++)
 		if (opt->sizes[i] > opt->conf.slot_size)
