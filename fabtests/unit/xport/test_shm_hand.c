@@ -3,7 +3,6 @@
  * Handover: blobs, what the socket refuses, other users, descriptors.
  */
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -20,6 +19,7 @@
 #include <unistd.h>
 
 #include "unit/xport/pair.h"
+#include "unit/xport/shm_child.h"
 #include "xport/shm/shm_priv.h"
 
 static struct pair pair;
@@ -124,17 +124,6 @@ static void say(int sock, const void *data, size_t len, const int *fds,
 	}
 	if (sendmsg(sock, &msg, MSG_NOSIGNAL) < 0)
 		_exit(3);
-}
-
-static unsigned count_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned cnt = 0;
-
-	while (readdir(dir))
-		cnt++;
-	closedir(dir);
-	return cnt;
 }
 
 /* A message as a peer would send it, for a link that waits for one. */
