@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "xport/stubs.h"
+
 struct fake_xport fake;
 
 struct fake_link {
@@ -267,6 +269,7 @@ static const struct tagrv_xport_ops fake_ops = {
 	.link_attach = fake_link_attach,
 	.link_close = fake_link_close,
 	.send = fake_send,
+	.send_short = tagrv_stub_send_short,
 	.get = fake_get,
 	.progress = fake_progress,
 	.reap = fake_nothing,

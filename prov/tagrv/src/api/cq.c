@@ -11,6 +11,7 @@
 
 #include "api/nosys_priv.h"
 #include "api/objects_priv.h"
+#include "core/iov.h"
 #include "core/log.h"
 
 #define SIZE_DEFAULT	1024
@@ -33,23 +34,14 @@ static struct tagrv_cq *cq_of(struct fid_cq *cq)
 	return tagrv_container_of(cq, struct tagrv_cq, cq);
 }
 
-/* Constant sizes, for the compiler to turn into moves. */
+/* The record was written just now: see tagrv_word_copy. */
 static inline char *put_entry(char *out, const struct tagrv_comp *comp,
 			      size_t size)
 {
-	switch (size) {
-	case sizeof(struct fi_cq_tagged_entry):
-		memcpy(out, comp, sizeof(struct fi_cq_tagged_entry));
-		break;
-	case sizeof(struct fi_cq_data_entry):
-		memcpy(out, comp, sizeof(struct fi_cq_data_entry));
-		break;
-	case sizeof(struct fi_cq_msg_entry):
-		memcpy(out, comp, sizeof(struct fi_cq_msg_entry));
-		break;
-	default:
-		memcpy(out, comp, sizeof(struct fi_cq_entry));
-	}
+	const char *from = (const char *) comp;
+
+	for (size_t at = 0; at < size; at += sizeof(uint64_t))
+		tagrv_word_copy(out + at, from + at);
 	return out + size;
 }
 

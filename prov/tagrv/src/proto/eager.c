@@ -31,26 +31,42 @@ static uint16_t packet_flags(const struct tagrv_send_req *req)
 	return flags;
 }
 
+static int send_pieces(struct tagrv_link *link, uint64_t *words,
+		       const struct tagrv_send_req *req,
+		       struct tagrv_done *done)
+{
+	struct iovec iov[TAGRV_IOV_MAX + 1];
+
+	iov[0] = (struct iovec) { words, TAGRV_SHORT_HDR };
+	for (size_t i = 0; i < req->iov_cnt; i++)
+		iov[i + 1] = req->iov[i];
+	return link->xport->ops->send(link, iov, req->iov_cnt + 1, 0, done);
+}
+
 int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
 		     uint32_t handle, struct tagrv_done *done)
 {
-	struct tagrv_hdr hdr = {
+	const struct tagrv_hdr hdr = {
 		.opcode = TAGRV_PKT_EAGER,
-		.op = htole32(handle),
-		.tag = htobe64(req->tag),
-		.flags = htole16(packet_flags(req)),
-		.seq = htole32(peer->tx_seq),
-		.data = htole64(req->data),
+		.op = handle,
+		.tag = req->tag,
+		.flags = packet_flags(req),
+		.seq = peer->tx_seq,
+		.data = req->data,
 	};
 	struct tagrv_link *link = peer->lane->link;
-	struct iovec iov[TAGRV_IOV_MAX + 1];
-	int ret;
+	uint64_t words[TAGRV_SHORT_WORDS];
+	int ret = -FI_EAGAIN;
 
-	iov[0] = (struct iovec) { &hdr, sizeof(hdr) };
-	for (size_t i = 0; i < req->iov_cnt; i++)
-		iov[i + 1] = req->iov[i];
-	ret = link->xport->ops->send(link, iov, req->iov_cnt + 1, 0, done);
+	tagrv_hdr_pack(words, &hdr);
+	if (req->iov_cnt == 1 && !done &&
+	    req->iov->iov_len <= link->xport->attr.max_short)
+		ret = link->xport->ops->send_short(link, words,
+						   req->iov->iov_base,
+						   req->iov->iov_len);
 	if (ret)
+		ret = send_pieces(link, words, req, done);
+	if (TAGRV_UNLIKELY(ret))
 		return ret;
 	peer->tx_seq++;
 	peer->engine->stats.eager_tx++;

@@ -104,16 +104,16 @@ void tagrv_engine_fini_pools(struct tagrv_engine *engine)
 
 static bool decode_header(struct tagrv_hdr *hdr, const void *data, size_t len)
 {
-	if (len < sizeof(*hdr))
+	uint64_t words[TAGRV_SHORT_WORDS];
+
+	if (len < sizeof(words))
 		return false;
-	tagrv_copy_once(hdr, data, sizeof(*hdr));
-	hdr->op = le32toh(hdr->op);
-	hdr->tag = be64toh(hdr->tag);
-	hdr->flags = le16toh(hdr->flags);
-	hdr->seq = le32toh(hdr->seq);
-	hdr->data = le64toh(hdr->data);
-	return !(hdr->flags & ~TAGRV_PKT_FLAGS) && !hdr->zero[0] &&
-	       !hdr->zero[1] && !hdr->zero[2];
+	/* Each once: somebody else may be able to change them. */
+#pragma GCC unroll 4
+	for (int i = 0; i < TAGRV_SHORT_WORDS; i++)
+		words[i] = tagrv_word_load((const char *) data +
+					   (size_t) i * sizeof(*words));
+	return tagrv_hdr_unpack(hdr, words);
 }
 
 static void dispatch(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,

@@ -12,6 +12,7 @@
 
 #include <assert.h>
 #include <endian.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -46,6 +47,44 @@ struct tagrv_hdr {
 };
 static_assert(sizeof(struct tagrv_hdr) == 32, "eager header is 32 bytes");
 static_assert(offsetof(struct tagrv_hdr, tag) == 8, "tag where hardware looks");
+static_assert(sizeof(struct tagrv_hdr) == TAGRV_SHORT_HDR &&
+	      offsetof(struct tagrv_hdr, op) == 4 &&
+	      offsetof(struct tagrv_hdr, flags) == 16 &&
+	      offsetof(struct tagrv_hdr, seq) == 20 &&
+	      offsetof(struct tagrv_hdr, data) == 24, "a header is four words");
+
+/*
+ * A header as it travels, written and read by whole words: what is written in
+ * small pieces and read in larger ones at once has to wait for the cache. hdr
+ * holds host byte order; its tag does, too.
+ */
+static inline void tagrv_hdr_pack(uint64_t words[TAGRV_SHORT_WORDS],
+				  const struct tagrv_hdr *hdr)
+{
+	words[0] = htole64(hdr->opcode | (uint64_t) hdr->op << 32);
+	words[1] = htobe64(hdr->tag);
+	words[2] = htole64(hdr->flags | (uint64_t) hdr->credit << 16 |
+			   (uint64_t) hdr->seq << 32);
+	words[3] = htole64(hdr->data);
+}
+
+/* False: bits are set that have no meaning. */
+static inline bool tagrv_hdr_unpack(struct tagrv_hdr *hdr,
+				    const uint64_t words[TAGRV_SHORT_WORDS])
+{
+	uint64_t first = le64toh(words[0]), third = le64toh(words[2]);
+
+	*hdr = (struct tagrv_hdr) {
+		.opcode = (uint8_t) first,
+		.op = (uint32_t) (first >> 32),
+		.tag = be64toh(words[1]),
+		.flags = (uint16_t) third,
+		.credit = (uint16_t) (third >> 16),
+		.seq = (uint32_t) (third >> 32),
+		.data = le64toh(words[3]),
+	};
+	return !(first & 0xffffff00) && !(hdr->flags & ~TAGRV_PKT_FLAGS);
+}
 
 /* Section 1.3: follows the header of an RTS; seg_cnt segments follow it. */
 struct tagrv_rts {

@@ -4,6 +4,8 @@
  */
 #include "xport/stubs.h"
 
+#include <rdma/fi_errno.h>
+
 int tagrv_stub_dev_event_fd(struct tagrv_device *dev)
 {
 	(void) dev;
@@ -13,6 +15,17 @@ int tagrv_stub_dev_event_fd(struct tagrv_device *dev)
 void tagrv_stub_dev_event(struct tagrv_device *dev)
 {
 	(void) dev;
+}
+
+int tagrv_stub_send_short(struct tagrv_link *link,
+			  const uint64_t hdr[TAGRV_SHORT_WORDS],
+			  const void *payload, size_t len)
+{
+	(void) link;
+	(void) hdr;
+	(void) payload;
+	(void) len;
+	return -FI_EAGAIN;
 }
 
 void tagrv_stub_flush(struct tagrv_xport *xport)

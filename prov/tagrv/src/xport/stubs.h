@@ -13,6 +13,11 @@
 int tagrv_stub_dev_event_fd(struct tagrv_device *dev);
 void tagrv_stub_dev_event(struct tagrv_device *dev);
 
+/* Nothing faster than send: attr.max_short is 0. */
+int tagrv_stub_send_short(struct tagrv_link *link,
+			  const uint64_t hdr[TAGRV_SHORT_WORDS],
+			  const void *payload, size_t len);
+
 /* Sends confirm themselves without being asked. */
 void tagrv_stub_flush(struct tagrv_xport *xport);
 

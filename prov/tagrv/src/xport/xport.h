@@ -47,6 +47,8 @@ struct tagrv_link;
 #define TAGRV_BLOB_MAX		64	/* bytes of a link's address blob */
 #define TAGRV_DEVNAME_MAX	64
 #define TAGRV_HDR_ROOM		192	/* bytes of a packet beyond eager_max */
+#define TAGRV_SHORT_WORDS	4	/* of the header of send_short */
+#define TAGRV_SHORT_HDR		(TAGRV_SHORT_WORDS * sizeof(uint64_t))
 
 enum tagrv_xport_caps {
 	TAGRV_XPORT_GET	= 1 << 0,	/* remote reads */
@@ -57,6 +59,7 @@ struct tagrv_xport_attr {
 	uint32_t caps;		/* enum tagrv_xport_caps */
 	size_t	max_inline;	/* bytes of a send in few pieces that needs no
 				   copy buffer: no promise, a size to prefer */
+	size_t	max_short;	/* bytes of payload that send_short takes */
 	size_t	max_packet;	/* bytes of one send, all iovecs together */
 	size_t	get_max;	/* bytes of one get, over any link */
 	size_t	get_depth;	/* gets in flight per link, at most */
@@ -215,6 +218,16 @@ struct tagrv_xport_ops {
 	 */
 	int (*send)(struct tagrv_link *link, const struct iovec *iov,
 		    size_t cnt, unsigned flags, struct tagrv_done *done);
+	/*
+	 * The same for a header of TAGRV_SHORT_HDR bytes and at most
+	 * attr.max_short bytes of payload, where it can be done without any
+	 * detour. The header is given as words, in the order of memory, for the
+	 * compiler to move whole words. 0, or -FI_EAGAIN: use send, which does
+	 * it or knows why not.
+	 */
+	int (*send_short)(struct tagrv_link *link,
+			  const uint64_t hdr[TAGRV_SHORT_WORDS],
+			  const void *payload, size_t len);
 	/*
 	 * Reads len bytes (at most link->get_max) at remote address raddr into
 	 * addr. As send, and -FI_EINVAL: key or length make no sense, or addr

@@ -443,6 +443,7 @@ const struct tagrv_xport_ops tagrv_loop_ops = {
 	.link_attach = link_attach,
 	.link_close = link_close,
 	.send = send_packet,
+	.send_short = tagrv_stub_send_short,
 	.get = get,
 	.progress = progress,
 	.reap = reap,

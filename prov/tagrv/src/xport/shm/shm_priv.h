@@ -25,6 +25,9 @@
 #define SHM_HOT		16	/* rings looked at in every pass */
 #define SHM_HOT_IDLE	4096	/* passes until one may lose its place */
 #define SHM_LARGE	32	/* lines of an entry that zeroes no heads ahead */
+/* bytes behind the header of an entry that is not large */
+#define SHM_SHORT	((SHM_LARGE - 1) * SHM_LINE - SHM_HEAD_WORD - \
+			 TAGRV_SHORT_HDR)
 #define SHM_BATCH	64	/* entries of one ring in one pass */
 #define SHM_DONES	1024	/* a power of two */
 #define SHM_GETS	16	/* per link and direction */
@@ -292,6 +295,9 @@ unsigned tagrv_shm_bury(struct shm_xport *xp);
 
 int tagrv_shm_send(struct tagrv_link *link, const struct iovec *iov,
 		   size_t cnt, unsigned flags, struct tagrv_done *done);
+int tagrv_shm_send_short(struct tagrv_link *link,
+			 const uint64_t hdr[TAGRV_SHORT_WORDS],
+			 const void *payload, size_t len);
 /* Slow half of opening tx: false: not mapped yet, or failed. */
 bool tagrv_shm_tx_open(struct shm_link *link);
 /* Is there room for that many lines? Looks at what was consumed. */

@@ -91,6 +91,11 @@ static inline size_t shm_body_max(uint32_t lines)
 
 /* ---- producer ---- */
 
+static inline char *shm_tx_line(const struct shm_tx *tx, uint32_t line)
+{
+	return tx->data + (size_t) line * SHM_LINE;
+}
+
 /* Lines that an entry of n lines takes, with the pad in front of it. */
 static inline uint32_t shm_tx_cost(const struct shm_tx *tx, uint32_t n)
 {
@@ -165,7 +170,7 @@ static inline char *shm_tx_body(const struct shm_tx *tx, uint32_t n)
 {
 	uint32_t at = n <= tx->lines - tx->pos ? tx->pos : 0;
 
-	return tx->data + (size_t) at * SHM_LINE + SHM_HEAD_WORD;
+	return shm_tx_line(tx, at) + SHM_HEAD_WORD;
 }
 
 /* Makes the entry visible; its body is written. cost: shm_tx_cost(). */
@@ -244,39 +249,6 @@ static inline void shm_rx_publish(struct shm_rx *rx)
 	rx->published = rx->head;
 	atomic_store_explicit(&rx->hdr->cons.head, rx->head,
 			      memory_order_release);
-}
-
-/* ---- copies ---- */
-
-/* memcpy for few bytes without a call: two moves that may overlap. */
-static inline void shm_copy(char *to, const char *from, size_t len)
-{
-	if (len > 64) {
-		memcpy(to, from, len);
-	} else if (len >= 32) {
-		char part[64];
-
-		memcpy(part, from, 32);
-		memcpy(part + 32, from + len - 32, 32);
-		memcpy(to, part, 32);
-		memcpy(to + len - 32, part + 32, 32);
-	} else if (len >= 8) {
-		uint64_t part[4];
-
-		memcpy(&part[0], from, 8);
-		memcpy(&part[1], from + len - 8, 8);
-		if (len > 16) {
-			memcpy(&part[2], from + 8, 8);
-			memcpy(&part[3], from + len - 16, 8);
-			memcpy(to + 8, &part[2], 8);
-			memcpy(to + len - 16, &part[3], 8);
-		}
-		memcpy(to, &part[0], 8);
-		memcpy(to + len - 8, &part[1], 8);
-	} else {
-		for (size_t i = 0; i < len; i++)
-			to[i] = from[i];
-	}
 }
 
 #endif

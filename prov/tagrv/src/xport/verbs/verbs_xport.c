@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/log.h"
+#include "xport/stubs.h"
 #include "xport/verbs/verbs_priv.h"
 
 #define RD_ATOMIC_MAX	16
@@ -389,6 +390,7 @@ const struct tagrv_xport_ops tagrv_verbs_ops = {
 	.link_attach = tagrv_verbs_link_attach,
 	.link_close = tagrv_verbs_link_close,
 	.send = tagrv_verbs_send,
+	.send_short = tagrv_stub_send_short,
 	.get = tagrv_verbs_get,
 	.progress = tagrv_verbs_progress,
 	.reap = tagrv_verbs_reap,
