@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Time for limits and timers: milliseconds that never jump.
+ * Time for limits and timers, and seconds for measurements: both never jump.
  */
 #ifndef TAGRV_CORE_CLOCK_H
 #define TAGRV_CORE_CLOCK_H
@@ -14,6 +14,14 @@ static inline uint64_t tagrv_clock_ms(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
+}
+
+static inline double tagrv_clock_seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double) now.tv_sec + (double) now.tv_nsec * 1e-9;
 }
 
 #endif

@@ -2,104 +2,41 @@
 /*
  * Remote reads with one copy: process_vm_readv from the owner's memory.
  *
- * One call reads the data and then the owner's table entry. The entry tells if
- * the key was good until then, as the owner would for a piece that it copies
- * itself; what was read for a bad one is worth nothing, and the get fails.
+ * One call reads the data of several gets and then the owner's table entries.
+ * They tell if the keys were good until then, as the owner would for a piece that
+ * it copies itself; what was read for a bad one is worth nothing, and the get
+ * fails.
  *
  * Not every kernel lets us (ptrace rules, seccomp, namespaces), so a probe per
  * peer reads its token first: that also proves that the process number means
- * the same process here. And not every machine is faster this way, so it is
- * measured, once per process, against the two copies of the ring.
+ * the same process here. And not every machine is faster this way: shm_rate.c.
  */
 #include <errno.h>
 #include <rdma/fi_errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/uio.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "core/log.h"
 #include "xport/shm/shm_priv.h"
 
-#define PROBE_BYTES	(256u << 10)
-#define PROBE_WINDOW	(32u << 10)
-#define PROBE_RUNS	4
+#define BATCH_GETS	8u
+#define BATCH_ENTRIES	64u	/* of the table, 2 KiB */
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static double ring_rate = 4e9, cma_rate;	/* bytes/s; 0: not allowed */
+/* Two copies must be that many times as fast: that is what they cost more. */
+#define FREE_HAND	2
 
-/* ---- which way is faster ---- */
-
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double) ts.tv_sec + (double) ts.tv_nsec * 1e-9;
-}
-
-static bool copy_cma(char *to, char *from, char *window)
-{
-	struct iovec local = { to, PROBE_BYTES }, remote = { from, PROBE_BYTES };
-
-	(void) window;
-	return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) ==
-		PROBE_BYTES;
-}
-
-static bool copy_ring(char *to, char *from, char *window)
-{
-	for (size_t at = 0; at < PROBE_BYTES; at += PROBE_WINDOW) {
-		memcpy(window, from + at, PROBE_WINDOW);
-		/* Both copies are wanted. */
-		__asm__ volatile("" : : "r"(window) : "memory");
-		memcpy(to + at, window, PROBE_WINDOW);
-	}
-	return true;
-}
-
-/* Bytes per second of the best of some runs, 0 if it does not work. */
-static double rate_of(bool (*copy)(char *to, char *from, char *window),
-		      char *buf)
-{
-	double best = 0;
-
-	for (int i = 0; i < PROBE_RUNS; i++) {
-		double start = now();
-
-		if (!copy(buf, buf + PROBE_BYTES, buf + 2 * PROBE_BYTES))
-			return 0;
-		best = TAGRV_MAX(best, PROBE_BYTES / (now() - start + 1e-9));
-	}
-	return best;
-}
-
-static void measure(void)
-{
-	char *buf = malloc(2 * PROBE_BYTES + PROBE_WINDOW);
-
-	if (!buf)
-		return;
-	memset(buf, 1, 2 * PROBE_BYTES + PROBE_WINDOW);
-	ring_rate = rate_of(copy_ring, buf);
-	cma_rate = rate_of(copy_cma, buf);
-	free(buf);
-	tagrv_info("shm: two copies %.1f GB/s, process_vm_readv %.1f GB/s\n",
-		   ring_rate * 1e-9, cma_rate * 1e-9);
-}
+/* ---- which way ---- */
 
 bool tagrv_shm_cma_wanted(const struct tagrv_params *params)
 {
 	static atomic_flag told = ATOMIC_FLAG_INIT;
+	const struct shm_rates *rates = tagrv_shm_rates();
 	const char *how = params->shm_cma;
-	bool wanted;
+	bool wanted = rates->cma * FREE_HAND > rates->ring;
 
-	pthread_once(&once, measure);
-	wanted = cma_rate > ring_rate;
 	if (!strcasecmp(how, "yes"))
-		wanted = cma_rate > 0;
+		wanted = rates->cma > 0;
 	else if (!strcasecmp(how, "no"))
 		wanted = false;
 	else if (*how && strcasecmp(how, "auto") &&
@@ -113,8 +50,7 @@ bool tagrv_shm_cma_wanted(const struct tagrv_params *params)
 
 double tagrv_shm_bandwidth(bool cma)
 {
-	pthread_once(&once, measure);
-	return cma ? cma_rate : ring_rate;
+	return cma ? tagrv_shm_rates()->cma : tagrv_shm_rates()->ring;
 }
 
 /* ---- reading ---- */
@@ -141,20 +77,69 @@ bool tagrv_shm_cma_probe(int pid, uint64_t table, uint64_t token)
 	return false;
 }
 
-static ssize_t read_piece(struct shm_get *get, struct shm_entry *entry,
-			  size_t len)
-{
-	struct shm_link *link = get->link;
-	uint64_t at = link->peer_table + get->index * sizeof(*entry);
-	struct iovec local[] = {
-		{ get->addr + get->copied, len }, { entry, sizeof(*entry) },
-	};
-	struct iovec remote[] = {
-		{ (void *) (uintptr_t) (get->raddr + get->copied), len },
-		{ (void *) (uintptr_t) at, sizeof(*entry) },
-	};
+/*
+ * What one call reads: pieces of several gets of one link, then the part of the
+ * owner's table that holds all their entries. Entering the kernel, finding the
+ * process and asking whether we may cost as much as copying 10 KiB.
+ */
+struct batch {
+	struct shm_link *link;
+	unsigned cnt;
+	struct {
+		struct shm_get *get;
+		uint32_t gen;
+		size_t	len;
+	} part[BATCH_GETS];
+	size_t	bytes;
+	uint32_t low, high;	/* entries of the table */
+};
 
-	return process_vm_readv(link->peer_pid, local, 2, remote, 2, 0);
+static bool join(struct batch *b, struct shm_get *get)
+{
+	uint32_t low = b->cnt ? TAGRV_MIN(b->low, get->index) : get->index;
+	uint32_t high = b->cnt ? TAGRV_MAX(b->high, get->index) : get->index;
+	size_t len = TAGRV_MIN(get->len - get->copied,
+			       (size_t) SHM_CMA_PIECE - b->bytes);
+
+	if (b->cnt == BATCH_GETS || high - low >= BATCH_ENTRIES ||
+	    (!len && get->copied < get->len) ||
+	    !get->index || get->index >= SHM_TABLE ||
+	    (b->cnt && get->link != b->link))
+		return false;
+	b->link = get->link;
+	b->low = low;
+	b->high = high;
+	b->part[b->cnt].get = get;
+	b->part[b->cnt].gen = get->gen;
+	b->part[b->cnt++].len = len;
+	b->bytes += len;
+	return true;
+}
+
+/* 0, or what the kernel says; EFAULT, too, where it read only a part. */
+static int read_batch(const struct batch *b, struct shm_entry *entries)
+{
+	struct iovec local[BATCH_GETS + 1], remote[BATCH_GETS + 1];
+	size_t size = (b->high - b->low + 1) * sizeof(*entries);
+	uint64_t at = b->link->peer_table + b->low * sizeof(*entries);
+	ssize_t ret;
+
+	for (unsigned i = 0; i < b->cnt; i++) {
+		const struct shm_get *get = b->part[i].get;
+		uint64_t raddr = get->raddr + get->copied;
+
+		local[i] = (struct iovec) { get->addr + get->copied,
+					    b->part[i].len };
+		remote[i] = (struct iovec) { (void *) (uintptr_t) raddr,
+					     b->part[i].len };
+	}
+	local[b->cnt] = (struct iovec) { entries, size };
+	remote[b->cnt] = (struct iovec) { (void *) (uintptr_t) at, size };
+	ret = process_vm_readv(b->link->peer_pid, local, b->cnt + 1, remote,
+			       b->cnt + 1, 0);
+	if (ret < 0)
+		return errno;
+	return ret == (ssize_t) (b->bytes + size) ? 0 : EFAULT;
 }
 
 static void on_error(struct shm_get *get, int err)
@@ -187,19 +172,11 @@ static void convert(struct shm_get *get)
 			     &get->node);
 }
 
-static void copy_piece(struct shm_get *get)
+static void copied(struct shm_get *get, size_t len,
+		   const struct shm_entry *entry)
 {
-	size_t len = TAGRV_MIN(get->len - get->copied, (size_t) SHM_CMA_PIECE);
-	struct shm_entry entry = { .secret = 0 };
-	ssize_t ret = read_piece(get, &entry, len);
-
-	if (ret < 0) {
-		on_error(get, errno);
-		return;
-	}
-	if (ret != (ssize_t) (sizeof(entry) + len) ||
-	    !tagrv_shm_entry_covers(atomic_load(&entry.secret), entry.addr,
-				    entry.len, get->secret,
+	if (!tagrv_shm_entry_covers(atomic_load(&entry->secret), entry->addr,
+				    entry->len, get->secret,
 				    get->raddr + get->copied, len)) {
 		tagrv_shm_get_finish(get, -FI_EACCES);
 		return;
@@ -209,19 +186,52 @@ static void copy_piece(struct shm_get *get)
 		tagrv_shm_get_finish(get, 0);
 }
 
+static unsigned copy_batch(const struct batch *b)
+{
+	struct shm_entry entries[BATCH_ENTRIES];
+	int err = read_batch(b, entries);
+
+	if (err && b->cnt == 1) {
+		on_error(b->part[0].get, err);
+		return 1;
+	}
+	if (err)
+		return 0;	/* whose fault it is shows one by one */
+	for (unsigned i = 0; i < b->cnt; i++) {
+		struct shm_get *get = b->part[i].get;
+
+		/* What ends one may end the link with all others. */
+		if (get->state == SHM_GET_CMA && get->gen == b->part[i].gen)
+			copied(get, b->part[i].len,
+			       &entries[get->index - b->low]);
+	}
+	return b->cnt;
+}
+
 unsigned tagrv_shm_cma_pass(struct shm_xport *xp)
 {
 	struct tagrv_list *pos = tagrv_list_first(&xp->cma_gets);
-	struct shm_get *get;
+	struct batch b = { .cnt = 0 };
+	struct shm_get *first;
+	unsigned events;
 
 	if (!pos)
 		return 0;
-	get = tagrv_container_of(pos, struct shm_get, node);
-	if (get->index && get->index < SHM_TABLE && get->link->cma)
-		copy_piece(get);
-	else if (get->link->cma)
-		tagrv_shm_get_finish(get, -FI_EACCES);
-	else
-		convert(get);
-	return 1;
+	first = tagrv_container_of(pos, struct shm_get, node);
+	if (!first->link->cma) {
+		convert(first);
+		return 1;
+	}
+	tagrv_list_for_each(&xp->cma_gets, pos)
+		if (!join(&b, tagrv_container_of(pos, struct shm_get, node)))
+			break;
+	if (!b.cnt) {
+		tagrv_shm_get_finish(first, -FI_EACCES);
+		return 1;
+	}
+	events = copy_batch(&b);
+	if (events)
+		return events;
+	b = (struct batch) { .cnt = 0 };
+	return join(&b, first) ? copy_batch(&b) : 0;
 }

@@ -34,7 +34,7 @@
 #define SHM_PENDING	64	/* connections without their message */
 #define SHM_PENDING_MS	5000	/* how long they are kept */
 #define SHM_TABLE	(1u << 20)	/* registrations of a device */
-#define SHM_CMA_PIECE	(512u << 10)
+#define SHM_CMA_PIECE	(1u << 20)	/* bytes read in one pass */
 #define SHM_GET_PIECE	8192u
 #define SHM_SOCK_NAME	16
 
@@ -356,6 +356,21 @@ bool tagrv_shm_on_get_fail(struct shm_link *link, const char *body,
 			   size_t len);
 unsigned tagrv_shm_serve_pass(struct shm_xport *xp);
 bool tagrv_shm_can_serve(struct shm_link *link);
+
+/* ---- shm_rate.c ---- */
+
+/* Bytes per second between two processes of this host. */
+struct shm_rates {
+	double	ring;		/* two copies, overlapped where possible */
+	double	cma;		/* process_vm_readv; 0: not allowed */
+};
+
+const struct shm_rates *tagrv_shm_rates(void);
+
+/* ---- shm_cache.c: what was measured on this host not long ago ---- */
+
+bool tagrv_shm_rates_load(struct shm_rates *got);
+void tagrv_shm_rates_store(const struct shm_rates *got);
 
 /* ---- shm_cma.c ---- */
 

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What was measured, kept for the processes that follow on this host:
+ *
+ *   $XDG_RUNTIME_DIR/tagrv-shm-rates     "1 <host> <ring> <one copy>\n"
+ *
+ * That folder is the user's alone and ends with his last session. Where there is
+ * none, or it is not what it should be, every process measures for itself. What
+ * is in the file is a hint: the worst that it can do is a slower way.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "xport/shm/shm_priv.h"
+
+#define FILE_NAME	"tagrv-shm-rates"
+#define FORMAT		"1 %016llx%016llx "
+#define MAX_AGE		3600	/* s; the host may have been busy */
+#define RATE_MAX	1e13	/* bytes/s: nonsense beyond */
+
+/* Opens the file if it can be ours. */
+static int open_file(int flags)
+{
+	const char *dir = getenv("XDG_RUNTIME_DIR");
+	char path[256];
+	struct stat st;
+	int len, fd;
+
+	if (!dir || *dir != '/')
+		return -1;
+	len = snprintf(path, sizeof(path), "%s/" FILE_NAME, dir);
+	if (len < 0 || (size_t) len >= sizeof(path))
+		return -1;
+	fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	if (fd >= 0 && (fstat(fd, &st) || !S_ISREG(st.st_mode) ||
+			st.st_uid != geteuid())) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+static int put_host(char *text, size_t size)
+{
+	uint64_t host[2];
+
+	tagrv_shm_host_id((uint8_t *) host);
+	return snprintf(text, size, FORMAT, (unsigned long long) host[0],
+			(unsigned long long) host[1]);
+}
+
+static bool is_fresh(int fd)
+{
+	time_t now = time(NULL);
+	struct stat st;
+
+	return !fstat(fd, &st) && st.st_mtime <= now &&
+	       now - st.st_mtime < MAX_AGE;
+}
+
+static bool parse(const char *text, struct shm_rates *got)
+{
+	char host[48];
+	int len = put_host(host, sizeof(host));
+	double ring, cma;
+	char end;
+
+	if (strncmp(text, host, (size_t) len) ||
+	    sscanf(text + len, "%lf %lf%c", &ring, &cma, &end) != 3 ||
+	    end != '\n')
+		return false;
+	if (!(ring > 0 && ring < RATE_MAX && cma > 0 && cma < RATE_MAX))
+		return false;
+	*got = (struct shm_rates) { .ring = ring, .cma = cma };
+	return true;
+}
+
+bool tagrv_shm_rates_load(struct shm_rates *got)
+{
+	char text[128] = "";
+	int fd = open_file(O_RDONLY);
+	bool good;
+
+	if (fd < 0)
+		return false;
+	good = is_fresh(fd) && read(fd, text, sizeof(text) - 1) > 0 &&
+	       parse(text, got);
+	close(fd);
+	return good;
+}
+
+/* What may be read in part is read as nothing: it has no end of line yet. */
+void tagrv_shm_rates_store(const struct shm_rates *got)
+{
+	char text[128];
+	int fd, len;
+
+	/* Not allowed here may be allowed next door. */
+	if (got->cma <= 0 || got->ring <= 0)
+		return;
+	fd = open_file(O_WRONLY | O_CREAT);
+	if (fd < 0)
+		return;
+	len = put_host(text, sizeof(text));
+	len += snprintf(text + len, sizeof(text) - (size_t) len, "%.4g %.4g\n",
+			got->ring, got->cma);
+	if (ftruncate(fd, 0) || write(fd, text, (size_t) len) != len)
+		(void) !ftruncate(fd, 0);
+	close(fd);
+}
