@@ -5,6 +5,7 @@
 #include "endpoint.h"
 #include "oob.h"
 
+#include <poll.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
@@ -37,7 +38,9 @@ static struct fi_info *make_hints(const struct endpoint_conf *conf)
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->caps = FI_TAGGED;
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
-	hints->domain_attr->threading = FI_THREAD_DOMAIN;
+	hints->domain_attr->threading = conf->auto_progress ? FI_THREAD_SAFE : FI_THREAD_DOMAIN;
+	if (conf->auto_progress)
+		hints->domain_attr->data_progress = FI_PROGRESS_AUTO;
 	hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
 	if (conf->use_mr)
 		hints->domain_attr->mr_mode =
@@ -70,7 +73,7 @@ static void open_endpoint(struct endpoint *e)
 	struct fi_cq_attr cq_attr = {
 		.size = 2 * e->conf.slots + 8,
 		.format = FI_CQ_FORMAT_TAGGED,
-		.wait_obj = FI_WAIT_NONE,
+		.wait_obj = e->conf.wait,
 	};
 
 	if (av_attr.type == FI_AV_UNSPEC)
@@ -79,6 +82,8 @@ static void open_endpoint(struct endpoint *e)
 	check(fi_domain(e->fabric, e->info, &e->domain, NULL), "fi_domain");
 	check(fi_av_open(e->domain, &av_attr, &e->av, NULL), "fi_av_open");
 	check(fi_cq_open(e->domain, &cq_attr, &e->cq, NULL), "fi_cq_open");
+	if (e->conf.wait == FI_WAIT_FD)
+		check(fi_control(&e->cq->fid, FI_GETWAIT, &e->wait_fd), "fi_control");
 	check(fi_endpoint(e->domain, e->info, &e->ep, NULL), "fi_endpoint");
 	check(fi_ep_bind(e->ep, &e->av->fid, 0), "fi_ep_bind of the address vector");
 	check(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV),
@@ -101,17 +106,19 @@ static void allocate(struct endpoint *e)
 	e->desc = fi_mr_desc(e->mr);
 }
 
-static void meet_peer(struct endpoint *e, int oob)
+fi_addr_t endpoint_meet(struct endpoint *e, int oob)
 {
 	struct name mine = { .len = sizeof(mine.bytes) }, theirs;
 	size_t len = sizeof(mine.bytes);
+	fi_addr_t addr;
 
 	check(fi_getname(&e->ep->fid, mine.bytes, &len), "fi_getname");
 	mine.len = len;
 	oob_send(oob, &mine, sizeof(mine));
 	oob_recv(oob, &theirs, sizeof(theirs), endpoint_progress, e);
-	if (fi_av_insert(e->av, theirs.bytes, 1, &e->peer, 0, NULL) != 1)
+	if (fi_av_insert(e->av, theirs.bytes, 1, &addr, 0, NULL) != 1)
 		bench_die("fi_av_insert: the peer's address is refused");
+	return addr;
 }
 
 void endpoint_open(struct endpoint *e, const struct endpoint_conf *conf, int oob)
@@ -121,7 +128,7 @@ void endpoint_open(struct endpoint *e, const struct endpoint_conf *conf, int oob
 	find_provider(e);
 	open_endpoint(e);
 	allocate(e);
-	meet_peer(e, oob);
+	e->peer = endpoint_meet(e, oob);
 }
 
 void endpoint_close(struct endpoint *e)
@@ -161,19 +168,40 @@ static void count_one(struct endpoint *e, const struct fi_cq_tagged_entry *entry
 	e->recvs_done++;
 }
 
-static bool poll_once(struct endpoint *e)
+static bool take(struct endpoint *e, const struct fi_cq_tagged_entry *entries, ssize_t n)
 {
-	struct fi_cq_tagged_entry entries[CQ_BATCH];
-	ssize_t n = fi_cq_read(e->cq, entries, CQ_BATCH);
-
-	if (n == -FI_EAGAIN)
+	if (n == -FI_EAGAIN || n == -FI_EINTR)
 		return false;
 	if (n == -FI_EAVAIL)
 		report_error(e);
-	check(n, "fi_cq_read");
+	check(n, "reading the completion queue");
 	for (ssize_t i = 0; i < n; i++)
 		count_one(e, &entries[i]);
 	return n > 0;
+}
+
+static bool poll_once(struct endpoint *e)
+{
+	struct fi_cq_tagged_entry entries[CQ_BATCH];
+
+	return take(e, entries, fi_cq_read(e->cq, entries, CQ_BATCH));
+}
+
+void endpoint_sleep(struct endpoint *e)
+{
+	struct pollfd pfd = { .fd = e->wait_fd, .events = POLLIN };
+	struct fid *cq = &e->cq->fid;
+	struct fi_cq_tagged_entry entries[CQ_BATCH];
+	int timeout = (int)e->conf.timeout * 1000;
+
+	if (e->conf.wait != FI_WAIT_FD) {
+		if (!take(e, entries, fi_cq_sread(e->cq, entries, CQ_BATCH, NULL, timeout)))
+			bench_die("no completion for %u s", e->conf.timeout);
+		return;
+	}
+	if (!fi_trywait(e->fabric, &cq, 1) && !poll(&pfd, 1, timeout))
+		bench_die("nothing happens for %u s", e->conf.timeout);
+	poll_once(e);
 }
 
 void endpoint_progress(void *endpoint)

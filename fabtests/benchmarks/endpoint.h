@@ -24,6 +24,8 @@ struct endpoint_conf {
 	bool use_mr;		/* register the slots, pass their descriptor */
 	bool use_inject;	/* for messages within the provider's limit */
 	bool yield;		/* give the processor away between empty polls */
+	bool auto_progress;	/* FI_PROGRESS_AUTO, and any thread may call */
+	enum fi_wait_obj wait;	/* not FI_WAIT_NONE: endpoint_sleep() may be called */
 };
 
 struct endpoint_op {
@@ -38,6 +40,7 @@ struct endpoint {
 	struct fid_domain *domain;
 	struct fid_av *av;
 	struct fid_cq *cq;
+	int	wait_fd;	/* with FI_WAIT_FD */
 	struct fid_ep *ep;
 	struct fid_mr *mr;
 	void	*desc;
@@ -53,6 +56,9 @@ struct endpoint {
 void endpoint_open(struct endpoint *e, const struct endpoint_conf *conf, int oob);
 void endpoint_close(struct endpoint *e);
 
+/* As endpoint_open() does with the first: names go both ways, the other one's is inserted. */
+fi_addr_t endpoint_meet(struct endpoint *e, int oob);
+
 /* Slots are used in turn; the pointer is valid until the next of its kind. */
 char *endpoint_send_slot(const struct endpoint *e, uint64_t message);
 char *endpoint_recv_slot(const struct endpoint *e, uint64_t message);
@@ -63,6 +69,9 @@ void endpoint_post_send(struct endpoint *e, size_t len);
 /* Wait until so many have completed since the endpoint was opened. */
 void endpoint_wait_recvs(struct endpoint *e, uint64_t count);
 void endpoint_wait_sends(struct endpoint *e, uint64_t count);
+
+/* Sleeps until something may have completed, and takes it. */
+void endpoint_sleep(struct endpoint *e);
 
 /* One look at the completion queue; an oob_idle_fn. */
 void endpoint_progress(void *endpoint);

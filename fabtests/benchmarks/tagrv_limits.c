@@ -9,9 +9,7 @@
  * usage: tagrv_limits line           half of a round trip, us
  *        tagrv_limits copy SIZE      10^6 bytes/s
  */
-#include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,41 +19,15 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "measure.h"
 
 enum { BLOCKS = 501, TURNS = 200 };
 
-struct line {
-	_Alignas(128) _Atomic uint64_t turn;
-};
-
 static double values[BLOCKS];
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(void)
-{
-	qsort(values, BLOCKS, sizeof(*values), compare);
-	return values[BLOCKS / 2];
-}
-
-/* Even turns are the parent's. */
-static void take_turns(struct line *line, uint64_t first, uint64_t count)
-{
-	for (uint64_t t = first; t < first + 2 * count; t += 2) {
-		while (atomic_load_explicit(&line->turn, memory_order_acquire) != t)
-			;
-		atomic_store_explicit(&line->turn, t + 1, memory_order_release);
-	}
-}
 
 static int cache_line(void)
 {
-	struct line *line = mmap(NULL, sizeof(*line), PROT_READ | PROT_WRITE,
+	struct measure_line *line = mmap(NULL, sizeof(*line), PROT_READ | PROT_WRITE,
 				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	double tick = clock_seconds_per_tick();
 	pid_t child;
@@ -64,17 +36,17 @@ static int cache_line(void)
 		return EXIT_FAILURE;
 	if (child == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		take_turns(line, 1, (uint64_t)BLOCKS * TURNS);
+		measure_take_turns(line, line, 1, (uint64_t)BLOCKS * TURNS);
 		_exit(EXIT_SUCCESS);
 	}
 	for (uint64_t i = 0; i < BLOCKS; i++) {
 		uint64_t start = clock_ticks();
 
-		take_turns(line, 2 * i * TURNS, TURNS);
+		measure_take_turns(line, line, 2 * i * TURNS, TURNS);
 		values[i] = (double)(clock_ticks() - start) * tick / TURNS / 2;
 	}
 	waitpid(child, NULL, 0);
-	printf("%.4f\n", median() * 1e6);
+	printf("%.4f\n", measure_median(values, BLOCKS) * 1e6);
 	return EXIT_SUCCESS;
 }
 
@@ -98,7 +70,7 @@ static int copy(size_t size)
 		}
 		values[i] = (double)(clock_ticks() - start) * tick / (double)times;
 	}
-	printf("%.0f\n", (double)size / median() / 1e6);
+	printf("%.0f\n", (double)size / measure_median(values, BLOCKS) / 1e6);
 	free(from);
 	free(to);
 	return EXIT_SUCCESS;

@@ -15,10 +15,10 @@
  */
 #include "clock.h"
 #include "endpoint.h"
+#include "measure.h"
 #include "oob.h"
 #include "pingpong.h"
 
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,19 +91,6 @@ static void start_clock(void)
 static double now(void)
 {
 	return (double)(clock_ticks() - first_tick) * seconds_per_tick;
-}
-
-static int compare(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(double *values, size_t cnt)
-{
-	qsort(values, cnt, sizeof(*values), compare);
-	return cnt % 2 ? values[cnt / 2] : (values[cnt / 2 - 1] + values[cnt / 2]) / 2;
 }
 
 /* --- latency -------------------------------------------------------------- */
@@ -200,7 +187,7 @@ static double run_order(struct bench *b, const struct order *order)
 		values[i] = order->kind == ORDER_LATENCY ? latency_block(b, order, last) :
 							   bandwidth_block(b, order, last);
 	}
-	return median(values, order->blocks);
+	return measure_median(values, order->blocks);
 }
 
 static void prepare(struct bench *b, const struct order *order)
@@ -300,33 +287,14 @@ static void lead(struct bench *b)
 
 /* --- processes ------------------------------------------------------------ */
 
-/* To the first or second of the processors we may use. */
-static void pin(int who)
-{
-	cpu_set_t all, one;
-	int left = who;
-
-	if (sched_getaffinity(0, sizeof(all), &all))
-		bench_die("cannot tell the processors");
-	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-		if (!CPU_ISSET(cpu, &all) || left--)
-			continue;
-		CPU_ZERO(&one);
-		CPU_SET(cpu, &one);
-		if (!sched_setaffinity(0, sizeof(one), &one))
-			return;
-	}
-	bench_die("--pin wants two processors");
-}
-
 /* who: 0 leads, 1 follows. */
 static void be(const struct options *opt, int who, int oob)
 {
 	struct bench b = { .opt = opt, .oob = oob, .leads = who == 0 };
 	struct endpoint_conf conf = opt->conf;
 
-	if (opt->pin)
-		pin(who);
+	if (opt->pin && !measure_pin(who))
+		bench_die("--pin wants two processors");
 	if (opt->dev[who])
 		setenv("FI_TAGRV_DEVICES", opt->dev[who], 1);
 	conf.domain = opt->domain[who];

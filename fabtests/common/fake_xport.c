@@ -134,7 +134,7 @@ static void fake_link_close(struct tagrv_link *link)
 
 	for (size_t i = 0; i < fake.log_cnt; i++)
 		if (fake.log[i].link == link)
-			fake_complete(i, -FI_ECONNRESET);
+			fake_complete(i, -FI_ECANCELED);
 	fake_link_discard(link);
 	sink->link_closed(sink, ctx);
 }

@@ -55,3 +55,19 @@ Test(event, failure_ends_what_was_kept)
 	cr_assert_eq(take(&fx.tx).err, FI_EHOSTUNREACH);
 	expect_empty(&fx.tx);
 }
+
+/* What a transport cuts off it calls cancelled; nobody has cancelled anything. */
+Test(event, what_is_cut_off_tells_why)
+{
+	static char in[100000];
+	int tx, rx;
+
+	peer_up(true);
+	cr_assert_eq(submit_recv(in, sizeof(in), 4, &rx), 0);
+	arrive_rts(in, sizeof(in), 4, 99);
+	cr_assert_eq(submit_send("x", 1, 1, &tx, FI_TRANSMIT_COMPLETE), 0);
+	expect_empty(&fx.tx);
+	fake_break_link(fx.link, -FI_ECONNRESET);
+	cr_assert_eq(take(&fx.rx).err, FI_ECONNRESET);
+	cr_assert_eq(take(&fx.tx).err, FI_ECONNRESET);
+}

@@ -9,9 +9,13 @@
 
 #ifdef HAVE_VERBS
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/fake_verbs.h"
 #include "unit/proto/engine_fixture.h"
@@ -191,6 +195,39 @@ Test(transports, who_lacks_shared_memory_is_reached_by_the_device)
 	expect_way("shm,verbs", "verbs", "verbs");
 	expect_way("verbs", "shm,verbs", "verbs");
 	expect_way("verbs", "verbs", "verbs");
+}
+
+/* Nobody listens any more at names that processes of this host were told. */
+static void be_elsewhere(void)
+{
+	for (int fd = 3; fd < 256; fd++) {
+		struct sockaddr_un sun;
+		socklen_t len = sizeof(sun);
+		int other;
+
+		if (getsockname(fd, (struct sockaddr *) &sun, &len) ||
+		    sun.sun_family != AF_UNIX ||
+		    memcmp(sun.sun_path, "\0tagrv-", 7))
+			continue;
+		other = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+		cr_assert_eq(dup3(other, fd, O_CLOEXEC), fd);
+		close(other);
+	}
+}
+
+/* A copied machine has the same identity, but other sockets. */
+Test(transports, copies_of_a_host_meet_by_the_device)
+{
+	struct end ends[2];
+
+	open_end(&ends[0], "");
+	open_end(&ends[1], "");
+	be_elsewhere();
+	talk(ends);
+	cr_assert_str_eq(way(&ends[0]), "verbs");
+	cr_assert_str_eq(way(&ends[1]), "verbs");
+	close_end(&ends[0]);
+	close_end(&ends[1]);
 }
 
 /* Messages of two peers that come two ways meet the same receives. */

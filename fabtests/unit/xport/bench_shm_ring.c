@@ -15,9 +15,7 @@
  * not libfabric's, and so lives with the programs that may.
  */
 #include <rdma/fi_errno.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +26,7 @@
 #include <unistd.h>
 
 #include "benchmarks/clock.h"
+#include "benchmarks/measure.h"
 #include "xport/xport.h"
 
 enum { BLOCKS = 1001, ITERS = 200, GET_LEN = 1 << 20, GETS = 20 };
@@ -44,12 +43,8 @@ struct side {
 	int	status;
 };
 
-struct line {
-	_Alignas(128) _Atomic uint64_t turn;
-};
-
 struct page {
-	struct line one, two[2];
+	struct measure_line one, two[2];
 };
 
 static const struct tagrv_xport_ops *const ops = &tagrv_shm_ops;
@@ -141,51 +136,30 @@ static void close_side(struct side *s)
 	ops->dev_close(s->dev);
 }
 
-static void pin(unsigned cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	sched_setaffinity(0, sizeof(set), &set);
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *) a, y = *(const double *) b;
-
-	return (x > y) - (x < y);
-}
-
 struct result {
 	double	median, least;
 };
 
 static struct result result_of(double *values, size_t cnt)
 {
-	qsort(values, cnt, sizeof(*values), compare);
-	return (struct result) { values[cnt / 2], values[0] };
+	double median = measure_median(values, cnt);
+
+	return (struct result) { median, values[0] };
 }
 
 /* ---- measurements: ns ---- */
 
-/* Writes the next number to 'out' once it has read the one before from 'in'. */
-static struct result take_turns(struct line *in, struct line *out, bool leader,
+static struct result take_turns(struct measure_line *in,
+				struct measure_line *out, bool leader,
 				double tick)
 {
 	uint64_t turn = leader ? 0 : 1;
 	double ns[BLOCKS];
 
-	for (int b = 0; b < BLOCKS; b++) {
+	for (int b = 0; b < BLOCKS; b++, turn += 2 * ITERS) {
 		uint64_t start = clock_ticks();
 
-		for (int i = 0; i < ITERS; i++, turn += 2) {
-			while (atomic_load_explicit(&in->turn,
-					memory_order_acquire) != turn)
-				;
-			atomic_store_explicit(&out->turn, turn + 1,
-					      memory_order_release);
-		}
+		measure_take_turns(in, out, turn, ITERS);
 		ns[b] = (double) (clock_ticks() - start) * tick * 1e9 /
 			(2.0 * ITERS);
 	}
@@ -322,7 +296,7 @@ static void run(struct side *s, struct page *page)
 	double tick = clock_seconds_per_tick(), ring, cma;
 	struct result line, two, half, each;
 
-	pin(s->leader ? 0 : 1);
+	measure_pin(!s->leader);
 	line = take_turns(&page->one, &page->one, s->leader, tick);
 	two = take_turns(&page->two[s->leader], &page->two[!s->leader],
 			 s->leader, tick);

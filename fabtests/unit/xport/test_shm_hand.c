@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <rdma/fi_errno.h>
 #include <stdio.h>
@@ -269,6 +270,52 @@ Test(shm_hand, handover_that_cannot_be_taken_ends_the_link, .timeout = 20)
 	cr_assert(!is_taken(&f));
 	cr_assert(atomic_load(&shm_link_of(f.link)->peer_dead));
 	cr_assert_eq(count_fds(), had);
+	close(sock);
+	unforge(&f);
+	pair_close(&pair);
+}
+
+static bool is_readable(int fd, int ms)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+
+	return poll(&pfd, 1, ms) == 1;
+}
+
+static bool has_event(int ms)
+{
+	return is_readable(ops->dev_event_fd(pair.a->dev), ms);
+}
+
+/* The thread that waits for connections must not spin over one meanwhile. */
+Test(shm_hand, without_descriptors_accepting_pauses, .timeout = 60)
+{
+	struct rlimit old, few;
+	struct forged f;
+	int sock;
+
+	pair_open(&pair, PAIR_SHM);
+	forge(&f);
+	sock = dial(dev());
+	say(sock, &f.hand, sizeof(f.hand), f.fds, SHM_HAND_FDS);
+	cr_assert(has_event(0));
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
+	few = old;
+	few.rlim_cur = (rlim_t) sock + 1;
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	for (int i = 0; i < 3; i++) {
+		ops->dev_event(pair.a->dev);
+		cr_assert(dev()->told_files);
+		if (has_event(0))
+			cr_assert(is_readable(dev()->resume_fd, 0),
+				  "by nothing but the timer");
+		cr_assert(has_event(10000), "it is tried again");
+	}
+	cr_assert(!is_taken(&f));
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
+	ops->dev_event(pair.a->dev);
+	cr_assert(is_taken(&f));
+	cr_assert_eq(dev()->refused, 0);
 	close(sock);
 	unforge(&f);
 	pair_close(&pair);

@@ -81,7 +81,7 @@ struct tagrv_op {
 
 	/* rendezvous by read, receiver */
 	struct tagrv_remote remote;
-	struct tagrv_lane *lane;	/* the connection the RTS came by */
+	struct tagrv_lane *lane;	/* the RTS came by it, or done will */
 	size_t	want;		/* bytes to read: min(len, room) */
 	size_t	next;		/* bytes asked for so far */
 	uint32_t inflight;	/* gets whose outcome is open */

@@ -368,6 +368,7 @@ void tagrv_lane_fail(struct tagrv_lane *lane, int status, bool tell)
 	if (lane->closing)
 		return;
 	lane->closing = true;
+	lane->status = status;
 	tagrv_list_remove(&lane->gone_node);
 	lane->peer = NULL;
 	if (peer && peer->lane == lane)

@@ -17,6 +17,7 @@
 #define TAGRV_PROTO_PEER_H
 
 #include <rdma/fi_domain.h>
+#include <rdma/fi_errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -45,8 +46,15 @@ struct tagrv_lane {
 	uint32_t epoch;
 	int	gone_status;
 	unsigned gone_passes;		/* of progress since it is on gone */
+	int	status;			/* why it failed, once closing */
 	bool	closing;		/* link_close was called */
 };
+
+/* The status of what was under way; cut off by the end of the lane: its reason. */
+static inline int tagrv_lane_reason(const struct tagrv_lane *lane, int status)
+{
+	return status == -FI_ECANCELED && lane->closing ? lane->status : status;
+}
 
 /* A FIN that found no room. */
 struct tagrv_ctl {

@@ -178,7 +178,7 @@ static void get_done(struct tagrv_done *done, int status)
 
 	op->inflight--;
 	if (status && !op->status)
-		op->status = status;
+		op->status = tagrv_lane_reason(op->lane, status);
 	if (op->inflight)
 		return;
 	if (op->status || op->next == op->want)

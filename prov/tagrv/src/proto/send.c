@@ -21,7 +21,7 @@ static void wire_done(struct tagrv_done *done, int status)
 {
 	struct tagrv_op *op = tagrv_container_of(done, struct tagrv_op, done);
 
-	tagrv_op_send_end(op, status);
+	tagrv_op_send_end(op, tagrv_lane_reason(op->lane, status));
 }
 
 static int send_eager_op(struct tagrv_op *op)
@@ -48,6 +48,7 @@ static int send_eager_op(struct tagrv_op *op)
 		tagrv_list_push_tail(&op->peer->waiting, &op->link);
 	} else if (wire) {
 		op->state = TAGRV_OP_WIRE;
+		op->lane = op->peer->lane;
 	} else {
 		tagrv_op_send_end(op, 0);
 	}

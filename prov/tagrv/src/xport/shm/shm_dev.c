@@ -69,7 +69,7 @@ static void init_device(struct shm_device *dev,
 	/* The peer moves them, and may wait for our processor to do so. */
 	dev->base.software = true;
 	snprintf(dev->base.name, sizeof(dev->base.name), SHM_NAME);
-	dev->listen_fd = dev->epoll_fd = -1;
+	dev->listen_fd = dev->epoll_fd = dev->resume_fd = -1;
 	pthread_mutex_init(&dev->mutex, NULL);
 	pthread_mutex_init(&dev->mem_mutex, NULL);
 	tagrv_list_init(&dev->links);

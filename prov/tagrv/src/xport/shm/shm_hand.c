@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -26,7 +27,8 @@
 
 /* What an event of the epoll set belongs to; else the id of a link. */
 #define EVENT_LISTEN	UINT64_MAX
-#define EVENT_PENDING	(UINT64_MAX - SHM_PENDING)
+#define EVENT_RESUME	(UINT64_MAX - 1)
+#define EVENT_PENDING	(EVENT_RESUME - SHM_PENDING)
 
 /* Abstract: the name begins with a NUL and lives in no file system. */
 static socklen_t sock_addr(struct sockaddr_un *sun,
@@ -68,9 +70,13 @@ int tagrv_shm_listen(struct shm_device *dev)
 	dev->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	dev->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC |
 				SOCK_NONBLOCK, 0);
-	if (dev->epoll_fd < 0 || dev->listen_fd < 0 ||
+	/* When it is needed, there are no descriptors left. */
+	dev->resume_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC |
+					TFD_NONBLOCK);
+	if (dev->epoll_fd < 0 || dev->listen_fd < 0 || dev->resume_fd < 0 ||
 	    bind(dev->listen_fd, (struct sockaddr *) &sun, len) ||
 	    listen(dev->listen_fd, 4096) ||
+	    tagrv_shm_watch(dev, dev->resume_fd, EVENT_RESUME) ||
 	    tagrv_shm_watch(dev, dev->listen_fd, EVENT_LISTEN)) {
 		int err = errno;
 
@@ -88,6 +94,8 @@ void tagrv_shm_unlisten(struct shm_device *dev)
 			close(dev->pending[i].fd);
 	if (dev->listen_fd >= 0)
 		close(dev->listen_fd);
+	if (dev->resume_fd >= 0)
+		close(dev->resume_fd);
 	if (dev->epoll_fd >= 0)
 		close(dev->epoll_fd);
 }
@@ -297,6 +305,38 @@ static void keep_locked(struct shm_device *dev, int sock)
 	}
 }
 
+static void poll_listener(struct shm_device *dev, uint32_t events)
+{
+	struct epoll_event event = {
+		.events = events, .data.u64 = EVENT_LISTEN,
+	};
+
+	(void) epoll_ctl(dev->epoll_fd, EPOLL_CTL_MOD, dev->listen_fd, &event);
+}
+
+/* A connection that cannot be accepted would be reported without end. */
+static void pause_locked(struct shm_device *dev, int err)
+{
+	struct itimerspec after = {
+		.it_value.tv_nsec = SHM_ACCEPT_PAUSE_MS * 1000000L,
+	};
+
+	if (!dev->told_files)
+		tagrv_warn("shm: cannot accept connections for now: %s; see "
+			   "ulimit -n\n", strerror(err));
+	dev->told_files = true;
+	poll_listener(dev, 0);
+	(void) timerfd_settime(dev->resume_fd, 0, &after, NULL);
+}
+
+static void resume_locked(struct shm_device *dev)
+{
+	uint64_t count;
+
+	if (read(dev->resume_fd, &count, sizeof(count)) == sizeof(count))
+		poll_listener(dev, EPOLLIN);
+}
+
 static void accept_locked(struct shm_device *dev)
 {
 	struct ucred cred;
@@ -313,6 +353,8 @@ static void accept_locked(struct shm_device *dev)
 			keep_locked(dev, sock);
 		}
 	}
+	if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+		pause_locked(dev, errno);
 }
 
 static void pending_locked(struct shm_device *dev)
@@ -331,7 +373,7 @@ static void pending_locked(struct shm_device *dev)
 	}
 }
 
-static void deaths_locked(struct shm_device *dev)
+static void events_locked(struct shm_device *dev)
 {
 	struct epoll_event events[SHM_HOT];
 	int cnt = epoll_wait(dev->epoll_fd, events, SHM_HOT, 0);
@@ -339,6 +381,8 @@ static void deaths_locked(struct shm_device *dev)
 	for (int i = 0; i < cnt; i++)
 		if (events[i].data.u64 < EVENT_PENDING)
 			tagrv_shm_died_locked(dev, events[i].data.u64);
+		else if (events[i].data.u64 == EVENT_RESUME)
+			resume_locked(dev);
 }
 
 void tagrv_shm_pull(struct shm_device *dev)
@@ -361,6 +405,6 @@ void tagrv_shm_dev_event(struct tagrv_device *base)
 
 	tagrv_shm_pull(dev);
 	pthread_mutex_lock(&dev->mutex);
-	deaths_locked(dev);
+	events_locked(dev);
 	pthread_mutex_unlock(&dev->mutex);
 }

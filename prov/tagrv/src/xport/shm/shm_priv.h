@@ -33,6 +33,7 @@
 #define SHM_GETS	16	/* per link and direction */
 #define SHM_PENDING	64	/* connections without their message */
 #define SHM_PENDING_MS	5000	/* how long they are kept */
+#define SHM_ACCEPT_PAUSE_MS	100	/* without descriptors */
 #define SHM_TABLE	(1u << 20)	/* registrations of a device */
 #define SHM_CMA_PIECE	(1u << 20)	/* bytes read in one pass */
 #define SHM_GET_PIECE	8192u
@@ -67,6 +68,8 @@ struct shm_device {
 	_Atomic unsigned unpushed_cnt;
 	uint64_t next_id;
 	int	listen_fd, epoll_fd;
+	int	resume_fd;	/* timer: the listener is polled again */
+	bool	told_files;
 	struct shm_pending pending[SHM_PENDING];
 	_Atomic unsigned refused;	/* handovers that were no good */
 	pthread_mutex_t mem_mutex;

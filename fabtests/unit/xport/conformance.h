@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What xport.h promises, checked on every transport and on odd devices.
+ *
+ *   test_conformance.c       packets, room, callbacks, sleeping
+ *   test_conformance_get.c   reads of a peer's memory
+ *   test_conformance_link.c  how links begin, end and fail
+ *
+ * TAGRV_TEST_DEVICES="rxa0,rxb0": on two real devices that reach each other.
+ */
+#ifndef FABTESTS_UNIT_XPORT_CONFORMANCE_H
+#define FABTESTS_UNIT_XPORT_CONFORMANCE_H
+
+#include <criterion/criterion.h>
+
+#include "unit/xport/pair.h"
+
+/*
+ * A test that runs on an unconnected pair of every kind, one after the other:
+ * a process for each would take longer than the test. --verbose tells which.
+ */
+#define ON_ALL(name) \
+	static void name(struct pair *p); \
+	Test(conformance, name, .timeout = 120) \
+	{ \
+		run_on_all(name); \
+	} \
+	static void name(struct pair *p)
+
+void run_on_all(void (*test)(struct pair *p));
+
+static inline const struct tagrv_xport_ops *ops_of(const struct pair *p)
+{
+	return p->a->xport->ops;
+}
+
+static inline size_t max_packet(const struct pair *p)
+{
+	return p->a->xport->attr.max_packet;
+}
+
+/* Memory of one end that is registered, for peers if 'remote'. */
+struct region {
+	unsigned char *data;
+	size_t	len;
+	struct tagrv_mem *mem;
+	char	key[TAGRV_KEY_MAX];
+	size_t	key_len;
+};
+
+void region_open(struct region *r, struct end *end, size_t len, bool remote);
+void region_close(struct region *r);
+/* Reads 'len' bytes of 'from' into 'to', both at the same offset. */
+int get(struct end *end, struct region *to, struct region *from,
+	size_t offset, size_t len, struct op *op);
+
+#endif
