@@ -18,7 +18,7 @@
 struct tagrv_match {
 	struct tagrv_posted_queue posted;
 	struct tagrv_unexpected_queue unexpected;
-	uint64_t searches;
+	uint64_t looks;		/* peek and claim calls */
 };
 
 int tagrv_match_create(size_t max_posted, size_t max_unexpected,
@@ -50,10 +50,14 @@ int tagrv_match_post(struct tagrv_match *match,
 		     const struct tagrv_match_want *want, void *cookie,
 		     tagrv_match_id *id, struct tagrv_match_msg **msg)
 {
-	struct tagrv_match_msg *found = tagrv_match_claim(match, want);
+	struct tagrv_match_msg *found;
 
+	assert(want->space < TAGRV_SPACE_CNT);
+	match->posted.last_seq++;
+	found = tagrv_unexpected_find(&match->unexpected, want);
 	if (!found)
 		return tagrv_posted_add(&match->posted, want, cookie, id);
+	tagrv_unexpected_take(&match->unexpected, found);
 	*msg = found;
 	return 1;
 }
@@ -63,7 +67,7 @@ int tagrv_match_arrive(struct tagrv_match *match, uint32_t peer, uint8_t space,
 		       struct tagrv_match_msg **msg)
 {
 	assert(peer != TAGRV_MATCH_ANY && space < TAGRV_SPACE_CNT);
-	match->searches++;
+	match->unexpected.last_seq++;
 	if (tagrv_posted_match(&match->posted, peer, space, tag, cookie))
 		return 1;
 	return tagrv_unexpected_add(&match->unexpected, peer, space, tag, msg);
@@ -85,7 +89,7 @@ struct tagrv_match_msg *tagrv_match_peek(struct tagrv_match *match,
 					 const struct tagrv_match_want *want)
 {
 	assert(want->space < TAGRV_SPACE_CNT);
-	match->searches++;
+	match->looks++;
 	return tagrv_unexpected_find(&match->unexpected, want);
 }
 
@@ -133,7 +137,11 @@ void tagrv_match_get_stats(const struct tagrv_match *match,
 		.posted_peak = posted->peak,
 		.unexpected = unexpected->cnt,
 		.unexpected_peak = unexpected->peak,
+		.posted_oldest = tagrv_posted_oldest(&match->posted),
+		.unexpected_oldest =
+			tagrv_unexpected_oldest(&match->unexpected),
 		.probes = posted->probes + unexpected->probes,
-		.searches = match->searches,
+		.searches = match->posted.last_seq +
+			    match->unexpected.last_seq + match->looks,
 	};
 }

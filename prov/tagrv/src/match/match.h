@@ -60,9 +60,16 @@ struct tagrv_match_msg {
 /* Names one queued receive; 0 is never a valid id. */
 typedef uint64_t tagrv_match_id;
 
+/*
+ * Ages are calls: how many posts (arrivals), matched at once or not, have come
+ * since the oldest entry that is still queued; 0 when nothing is queued.
+ */
 struct tagrv_match_stats {
 	size_t posted, posted_peak;
 	size_t unexpected, unexpected_peak;
+	size_t posted_classes;		/* kinds of receives looked up apart */
+	size_t unexpected_indexes;	/* kinds of lookups that have an index */
+	uint64_t posted_oldest, unexpected_oldest;
 	uint64_t probes;	/* entries compared since creation */
 	uint64_t searches;	/* post, arrive, peek and claim calls */
 };

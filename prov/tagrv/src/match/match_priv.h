@@ -49,7 +49,7 @@ static_assert(sizeof(struct tagrv_posted) == TAGRV_CACHE_LINE,
 struct tagrv_posted_queue {
 	struct tagrv_list lists[TAGRV_SPACE_CNT];
 	struct tagrv_match_level level;
-	uint64_t last_seq;
+	uint64_t last_seq;	/* counts posts, those not queued as well */
 	struct tagrv_pool pool;
 };
 
@@ -76,7 +76,7 @@ struct tagrv_unexpected_queue {
 	struct tagrv_list lists[TAGRV_SPACE_CNT];
 	struct tagrv_list peers[TAGRV_SPACE_CNT][TAGRV_PEER_LISTS];
 	struct tagrv_match_level level;
-	uint64_t last_seq;
+	uint64_t last_seq;	/* counts arrivals, those not queued as well */
 	struct tagrv_pool pool;
 };
 
@@ -117,6 +117,9 @@ tagrv_match_id tagrv_posted_find(struct tagrv_posted_queue *queue,
 void tagrv_posted_drain(struct tagrv_posted_queue *queue,
 			void (*fn)(void *cookie, void *arg), void *arg);
 
+/* Posts since the oldest receive that is still queued; 0 when there is none. */
+uint64_t tagrv_posted_oldest(const struct tagrv_posted_queue *queue);
+
 /* unexpected.c */
 
 int tagrv_unexpected_init(struct tagrv_unexpected_queue *queue, size_t limit)
@@ -142,5 +145,8 @@ void tagrv_unexpected_put(struct tagrv_unexpected_queue *queue,
 void tagrv_unexpected_drain(struct tagrv_unexpected_queue *queue, uint32_t peer,
 			    bool (*fn)(struct tagrv_match_msg *msg, void *arg),
 			    void *arg);
+
+/* Arrivals since the oldest message still queued; 0 when there is none. */
+uint64_t tagrv_unexpected_oldest(const struct tagrv_unexpected_queue *queue);
 
 #endif

@@ -61,7 +61,7 @@ int tagrv_posted_add(struct tagrv_posted_queue *queue,
 	recv->peer = want->peer;
 	recv->space = want->space;
 	recv->keep = want->keep;
-	recv->seq = ++queue->last_seq;
+	recv->seq = queue->last_seq;
 	recv->cookie = cookie;
 	tagrv_list_push_tail(&queue->lists[want->space], &recv->link);
 	tagrv_level_up(&queue->level);
@@ -170,4 +170,18 @@ void tagrv_posted_drain(struct tagrv_posted_queue *queue,
 	first_of_all(queue, pos);
 	while ((recv = next_of_all(queue, pos)))
 		fn(unqueue(queue, recv), arg);
+}
+
+uint64_t tagrv_posted_oldest(const struct tagrv_posted_queue *queue)
+{
+	uint64_t oldest = queue->last_seq;
+
+	for (unsigned space = 0; space < TAGRV_SPACE_CNT; space++) {
+		struct tagrv_list *first =
+			tagrv_list_first(&queue->lists[space]);
+
+		if (first)
+			oldest = TAGRV_MIN(oldest, posted_at(first)->seq);
+	}
+	return queue->last_seq - oldest;
 }

@@ -72,7 +72,7 @@ int tagrv_unexpected_add(struct tagrv_unexpected_queue *queue, uint32_t peer,
 		return -FI_ENOMEM;
 	entry->msg = (struct tagrv_match_msg) {
 		.tag = tag,
-		.seq = ++queue->last_seq,
+		.seq = queue->last_seq,
 		.peer = peer,
 		.space = space,
 	};
@@ -187,4 +187,18 @@ void tagrv_unexpected_drain(struct tagrv_unexpected_queue *queue, uint32_t peer,
 		tagrv_unexpected_take(queue, &entry->msg);
 		tagrv_unexpected_put(queue, &entry->msg);
 	}
+}
+
+uint64_t tagrv_unexpected_oldest(const struct tagrv_unexpected_queue *queue)
+{
+	uint64_t oldest = queue->last_seq;
+
+	for (unsigned space = 0; space < TAGRV_SPACE_CNT; space++) {
+		struct tagrv_list *first =
+			tagrv_list_first(&queue->lists[space]);
+
+		if (first)
+			oldest = TAGRV_MIN(oldest, by_link(first)->msg.seq);
+	}
+	return queue->last_seq - oldest;
 }
