@@ -120,11 +120,12 @@ static inline size_t tagrv_pool_capacity(const struct tagrv_pool *pool)
 static inline void tagrv_pool_grow_ahead(struct tagrv_pool *pool)
 {
 	size_t exist = pool->chunk_cnt * pool->chunk_objs;
+	int ret = 0;
 
-	/* No memory: whoever needs the object will be told. */
-	if (TAGRV_UNLIKELY(pool->used + pool->chunk_objs / 2 > exist) &&
-	    tagrv_pool_grow(pool))
-		return;
+	if (TAGRV_UNLIKELY(pool->used + pool->chunk_objs / 2 > exist))
+		ret = tagrv_pool_grow(pool);
+	/* No memory: who needs the object will be told. */
+	(void) ret;
 }
 
 /* The living object behind a handle, NULL for any other value. */

@@ -97,19 +97,13 @@ static TAGRV_COLD bool grow(struct tagrv_keytab *tab)
 	return true;
 }
 
-bool tagrv_keytab_insert(struct tagrv_keytab *tab, uint32_t hash,
-			 uint32_t index)
+bool tagrv_keytab_make_room(struct tagrv_keytab *tab)
 {
-	size_t size = tab->mask + 1;
-
-	if (TAGRV_UNLIKELY(tab->old != NULL))
+	if (tab->old) {
 		move_some(tab);
-	else if (TAGRV_UNLIKELY(tab->cnt >= size / 2) && !grow(tab) &&
-		 tab->cnt >= size / 8 * 7)
-		return false;
-	place(tab, (uint64_t) hash << 32 | (index + 1));
-	tab->cnt++;
-	return true;
+		return true;
+	}
+	return grow(tab) || tab->cnt < (tab->mask + 1) / 8 * 7;
 }
 
 /* Moves up what follows, as far as it may go towards its home. */

@@ -43,12 +43,8 @@ void tagrv_keytab_fini(struct tagrv_keytab *tab);
 /* Forgets all keys, keeps the memory. */
 void tagrv_keytab_clear(struct tagrv_keytab *tab);
 
-/*
- * Adds a key that is not there. False when there is no room and no memory for
- * more. Invalidates slots found before.
- */
-bool tagrv_keytab_insert(struct tagrv_keytab *tab, uint32_t hash,
-			 uint32_t index) TAGRV_WARN_UNUSED;
+/* What an insertion seldom does: doubles, moves slots. False: no room. */
+bool tagrv_keytab_make_room(struct tagrv_keytab *tab);
 
 /* Removes a key. Invalidates slots found before. */
 void tagrv_keytab_erase(struct tagrv_keytab *tab, uint64_t *slot);
@@ -71,6 +67,27 @@ static inline uint32_t tagrv_keytab_index(const uint64_t *slot)
 static inline void tagrv_keytab_replace(uint64_t *slot, uint32_t index)
 {
 	*slot = (*slot & ~(uint64_t) UINT32_MAX) | (index + 1);
+}
+
+/*
+ * Adds a key that is not there. False when there is no room and no memory for
+ * more. Invalidates slots found before.
+ */
+TAGRV_WARN_UNUSED
+static inline bool tagrv_keytab_insert(struct tagrv_keytab *tab, uint32_t hash,
+				       uint32_t index)
+{
+	size_t at;
+
+	if (TAGRV_UNLIKELY(tab->old || tab->cnt > tab->mask / 2) &&
+	    !tagrv_keytab_make_room(tab))
+		return false;
+	at = hash & tab->mask;
+	while (tab->slots[at])
+		at = (at + 1) & tab->mask;
+	tab->slots[at] = (uint64_t) hash << 32 | (index + 1);
+	tab->cnt++;
+	return true;
 }
 
 /* Inlined with 'same', which is what makes a probe cheap. */

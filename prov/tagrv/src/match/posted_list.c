@@ -372,19 +372,25 @@ void tagrv_posted_list_remove(struct tagrv_posted_queue *queue,
 
 /* ---- search ---- */
 
+static inline bool slot_matches(const struct tagrv_posted_block *block,
+				unsigned slot, uint64_t tag, uint64_t who)
+{
+	return !(((block->tag[slot] ^ tag) & block->care[slot]) |
+		 ((block->who[slot] ^ who) & block->who_care[slot]));
+}
+
+/*
+ * Bit i: slot at + i matches. One by one, not as vectors: a slot that was just
+ * filled cannot be loaded together with its neighbour before both stores have
+ * left the store buffer, and with few receives it is the one that was.
+ */
 static inline uint32_t compare_group(const struct tagrv_posted_block *block,
 				     unsigned at, uint64_t tag, uint64_t who)
 {
 	uint32_t hits = 0;
 
-	for (unsigned i = 0; i < GROUP; i++) {
-		uint64_t diff = ((block->tag[at + i] ^ tag) &
-				 block->care[at + i]) |
-				((block->who[at + i] ^ who) &
-				 block->who_care[at + i]);
-
-		hits |= (uint32_t) !diff << (at + i);
-	}
+	for (unsigned i = 0; i < GROUP; i++)
+		hits |= (uint32_t) slot_matches(block, at + i, tag, who) << i;
 	return hits;
 }
 
@@ -393,14 +399,21 @@ static inline unsigned search_block(const struct tagrv_posted_block *block,
 				    uint64_t tag, uint64_t who)
 {
 	uint32_t live = block->live;
-	unsigned at = live ? (unsigned) __builtin_ctz(live) & ~(GROUP - 1u) : 32;
-	unsigned end = end_of(block);
+	unsigned at, end;
 
-	for (; at < end; at += GROUP) {
-		uint32_t hits = compare_group(block, at, tag, who) & live;
+	if (!live)
+		return TAGRV_BLOCK_SLOTS;
+	at = (unsigned) __builtin_ctz(live);
+	if (!(live & (live - 1)))
+		return slot_matches(block, at, tag, who) ? at :
+							   TAGRV_BLOCK_SLOTS;
+	end = end_of(block);
+	for (at &= ~(GROUP - 1u); at < end; at += GROUP) {
+		uint32_t hits = compare_group(block, at, tag, who) &
+				live >> at;
 
 		if (hits)
-			return (unsigned) __builtin_ctz(hits);
+			return at + (unsigned) __builtin_ctz(hits);
 	}
 	return TAGRV_BLOCK_SLOTS;
 }

@@ -14,9 +14,12 @@
 
 #include "match/unexpected.h"
 
-/* With so many messages the first index comes; with so few they all go. */
-#define INDEX_FROM	65
-#define INDEX_UP_TO	24
+/*
+ * With so many messages there may be indexes; with so few they go. Between the
+ * two a walk costs as much as keeping a few indexes does.
+ */
+#define INDEX_FROM	193
+#define INDEX_UP_TO	64
 
 static struct tagrv_unexpected *by_msg(struct tagrv_match_msg *msg)
 {
@@ -45,6 +48,12 @@ void tagrv_unexpected_fini(struct tagrv_unexpected_queue *queue)
 	tagrv_pool_fini(&queue->pool);
 }
 
+static TAGRV_COLD void go_deep(struct tagrv_unexpected_queue *queue)
+{
+	queue->deep = true;
+	tagrv_unexpected_peer_build(queue);
+}
+
 int tagrv_unexpected_add(struct tagrv_unexpected_queue *queue, uint32_t peer,
 			 uint8_t space, uint64_t tag,
 			 struct tagrv_match_msg **msg)
@@ -67,10 +76,10 @@ int tagrv_unexpected_add(struct tagrv_unexpected_queue *queue, uint32_t peer,
 	before = queue->lists[space].prev;
 	tagrv_list_push_tail(&queue->lists[space], &entry->link);
 	tagrv_level_up(&queue->level);
-	if (queue->live)
+	if (queue->deep)
 		tagrv_unexpected_index_add(queue, entry, before);
-	else if (TAGRV_UNLIKELY(queue->level.cnt == INDEX_FROM))
-		tagrv_unexpected_peer_build(queue);
+	else if (TAGRV_UNLIKELY(queue->level.cnt >= INDEX_FROM))
+		go_deep(queue);
 	*msg = &entry->msg;
 	return 0;
 }
@@ -126,14 +135,18 @@ walk(struct tagrv_unexpected_queue *queue, const struct tagrv_match_want *want,
 	struct tagrv_unexpected *found;
 	uint64_t steps = 0;
 
-	if (!any && (queue->live & 1u << TAGRV_INDEX_PEER))
+	if (!any && (queue->live & 1u << TAGRV_INDEX_PEER)) {
 		found = walk_peer(queue, want->space, want->peer, want->tag,
 				  care, &steps);
-	else
+		queue->peer_unused = 0;
+	} else {
 		found = walk_list(queue, want->space, want->peer, want->tag,
 				  care, &steps);
+		if (queue->deep && !any)
+			tagrv_unexpected_peer_walked(queue, steps);
+	}
 	queue->level.probes += steps;
-	if (queue->live && care)
+	if (queue->deep && care)
 		tagrv_unexpected_walked(queue, care, any, steps);
 	return found;
 }
@@ -179,8 +192,10 @@ static void unqueue(struct tagrv_unexpected_queue *queue,
 
 static void check_few(struct tagrv_unexpected_queue *queue)
 {
-	if (TAGRV_UNLIKELY(queue->live && queue->level.cnt <= INDEX_UP_TO))
-		tagrv_unexpected_index_drop_all(queue);
+	if (TAGRV_LIKELY(!queue->deep || queue->level.cnt > INDEX_UP_TO))
+		return;
+	queue->deep = false;
+	tagrv_unexpected_index_drop_all(queue);
 }
 
 void tagrv_unexpected_take(struct tagrv_unexpected_queue *queue,

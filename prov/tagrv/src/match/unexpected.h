@@ -8,8 +8,9 @@
  *   index 2   key  x --> seq 1 --> seq 3 --> (seq 1)         (by[2], rings)
  *             key  y --> seq 4     ^ mark: what came later is not in it yet
  *
- * All messages are on the list of their space. Index 0 has them by peer and is
- * there while more than a few messages are. The others are for one class of
+ * All messages are on the list of their space. Index 0 has them by peer; it
+ * comes when there are more than a few, goes when lookups leave it alone, and
+ * comes back when they walk. The others are for one class of
  * receives each (tag bits that count, a peer or none), tagged space only; what
  * ignores the whole tag needs none of them.
  *
@@ -79,10 +80,13 @@ struct tagrv_unexpected_queue {
 	struct tagrv_list lists[TAGRV_SPACE_CNT];
 	struct tagrv_match_level level;
 	uint64_t last_seq;	/* counts arrivals, those not queued as well */
+	bool	deep;		/* long enough for indexes */
 	uint32_t live;		/* bit i: index i is there */
 	struct tagrv_unexpected_index indexes[TAGRV_INDEXES];
 	struct tagrv_unexpected_walker walkers[TAGRV_INDEXES];
 	struct tagrv_hash_seed seed;
+	uint64_t peer_walked;	/* by directed lookups, without index 0 */
+	uint64_t peer_unused;	/* arrivals since index 0 was used */
 	uint64_t builds, evictions;
 	struct tagrv_pool pool;
 };
@@ -156,6 +160,10 @@ tagrv_unexpected_index_find(struct tagrv_unexpected_queue *queue,
 struct tagrv_unexpected *
 tagrv_unexpected_peer_first(const struct tagrv_unexpected_queue *queue,
 			    uint8_t space, uint32_t peer);
+
+/* A directed lookup walked without index 0: it may come back. */
+void tagrv_unexpected_peer_walked(struct tagrv_unexpected_queue *queue,
+				  uint64_t steps);
 
 /* Index 0 for what is queued now. */
 void tagrv_unexpected_peer_build(struct tagrv_unexpected_queue *queue);

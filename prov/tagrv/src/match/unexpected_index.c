@@ -13,6 +13,9 @@
 
 /* What indexing a message costs, in steps of a walk. */
 #define BUILD_COST	4
+/* Arrivals that index 0 is kept for unused, for each message and in any case. */
+#define UNUSED_EACH	4
+#define UNUSED_MIN	1024
 
 struct msg_key {
 	const struct tagrv_unexpected_queue *queue;
@@ -147,6 +150,10 @@ void tagrv_unexpected_index_add(struct tagrv_unexpected_queue *queue,
 				struct tagrv_unexpected *entry,
 				struct tagrv_list *before)
 {
+	if (TAGRV_UNLIKELY(queue->peer_unused++ > UNUSED_MIN +
+			   UNUSED_EACH * (uint64_t) queue->level.cnt) &&
+	    (queue->live & 1u << TAGRV_INDEX_PEER))
+		drop(queue, TAGRV_INDEX_PEER);
 	for (uint32_t todo = queue->live; todo; todo &= todo - 1) {
 		unsigned i = (unsigned) __builtin_ctz(todo);
 		struct tagrv_unexpected_index *index = &queue->indexes[i];
@@ -283,6 +290,8 @@ void tagrv_unexpected_peer_build(struct tagrv_unexpected_queue *queue)
 {
 	struct tagrv_list *pos;
 
+	queue->peer_walked = 0;
+	queue->peer_unused = 0;
 	if (!start(queue, TAGRV_INDEX_PEER, 0, false))
 		return;
 	for (unsigned space = 0; space < TAGRV_SPACE_CNT; space++) {
@@ -294,6 +303,14 @@ void tagrv_unexpected_peer_build(struct tagrv_unexpected_queue *queue)
 			return;
 		}
 	}
+}
+
+void tagrv_unexpected_peer_walked(struct tagrv_unexpected_queue *queue,
+				  uint64_t steps)
+{
+	queue->peer_walked += steps;
+	if (queue->peer_walked >= BUILD_COST * (uint64_t) queue->level.cnt)
+		tagrv_unexpected_peer_build(queue);
 }
 
 /* ---- which classes get one ---- */
