@@ -55,6 +55,7 @@ int match_model_post(struct match_model *model,
 		     const struct tagrv_match_want *want, uint64_t number,
 		     struct match_model_msg *msg)
 {
+	model->posts++;
 	for (size_t i = 0; i < model->msg_cnt; i++) {
 		if (fits(want, &model->msgs[i])) {
 			*msg = model->msgs[i];
@@ -66,6 +67,7 @@ int match_model_post(struct match_model *model,
 		return -FI_EAGAIN;
 	model->recvs[model->recv_cnt].want = *want;
 	model->recvs[model->recv_cnt].number = number;
+	model->recvs[model->recv_cnt].seq = model->posts;
 	model->recv_cnt++;
 	return 0;
 }
@@ -74,6 +76,7 @@ int match_model_arrive(struct match_model *model,
 		       const struct match_model_msg *msg,
 		       uint64_t *recv_number)
 {
+	model->arrivals++;
 	for (size_t i = 0; i < model->recv_cnt; i++) {
 		if (fits(&model->recvs[i].want, msg)) {
 			*recv_number = model->recvs[i].number;
@@ -84,7 +87,8 @@ int match_model_arrive(struct match_model *model,
 	}
 	if (model->msg_cnt == model->msg_limit)
 		return -FI_EAGAIN;
-	model->msgs[model->msg_cnt++] = *msg;
+	model->msgs[model->msg_cnt] = *msg;
+	model->msgs[model->msg_cnt++].seq = model->arrivals;
 	return 0;
 }
 
@@ -99,11 +103,11 @@ bool match_model_cancel(struct match_model *model, uint64_t recv_number)
 	return false;
 }
 
-uint64_t match_model_find(const struct match_model *model, uint64_t mod,
-			  uint64_t rest)
+uint64_t match_model_find(const struct match_model *model,
+			  uint64_t (*name_of)(uint64_t number), uint64_t name)
 {
 	for (size_t i = 0; i < model->recv_cnt; i++)
-		if (model->recvs[i].number % mod == rest)
+		if (name_of(model->recvs[i].number) == name)
 			return model->recvs[i].number;
 	return 0;
 }

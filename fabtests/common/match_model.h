@@ -20,11 +20,11 @@
 
 struct match_model_recv {
 	struct tagrv_match_want want;
-	uint64_t number;
+	uint64_t number, seq;
 };
 
 struct match_model_msg {
-	uint64_t number;
+	uint64_t number, seq;	/* seq: the model's */
 	uint64_t tag;
 	uint32_t peer;
 	uint8_t	space;
@@ -36,6 +36,7 @@ struct match_model {
 	struct match_model_msg *msgs;
 	size_t recv_cnt, recv_limit;
 	size_t msg_cnt, msg_limit;
+	uint64_t posts, arrivals;	/* calls */
 };
 
 /* Limits are not 0 here. False when memory is out. */
@@ -56,9 +57,9 @@ int match_model_arrive(struct match_model *model,
 /* Takes a receive out; false when it is not queued. */
 bool match_model_cancel(struct match_model *model, uint64_t recv_number);
 
-/* Number of the earliest receive for which number % mod == rest, or 0. */
-uint64_t match_model_find(const struct match_model *model, uint64_t mod,
-			  uint64_t rest);
+/* Number of the earliest receive with this name, or 0. */
+uint64_t match_model_find(const struct match_model *model,
+			  uint64_t (*name_of)(uint64_t number), uint64_t name);
 
 /* Earliest matching message; false when there is none. */
 bool match_model_peek(const struct match_model *model,

@@ -189,3 +189,39 @@ Test(pool, invented_handles_find_nothing, .timeout = 10)
 	cr_expect_null(tagrv_pool_find(&pool, handle - index + 1000000));
 	tagrv_pool_fini(&pool);
 }
+
+Test(pool, places_name_objects_for_all_their_lives, .timeout = 10)
+{
+	struct tagrv_pool pool = pool_of(CNT);
+
+	for (uint32_t i = 0; i < CNT; i++) {
+		struct thing *thing = get(&pool);
+
+		cr_assert_eq(tagrv_pool_index(&thing->node), i);
+		cr_assert_eq(tagrv_pool_at(&pool, i), thing);
+		tagrv_pool_put(&pool, thing);
+		cr_assert_eq(get(&pool), thing);
+		cr_assert_eq(tagrv_pool_index(&thing->node), i);
+	}
+	cr_expect_geq(tagrv_pool_capacity(&pool), CNT);
+	tagrv_pool_fini(&pool);
+}
+
+Test(pool, growing_ahead_keeps_half_a_chunk_free_up_to_the_maximum,
+     .timeout = 10)
+{
+	struct tagrv_pool pool = pool_of(CNT);
+
+	for (uint32_t i = 0; i < CNT; i++) {
+		size_t chunks;
+
+		tagrv_pool_grow_ahead(&pool);
+		chunks = pool.chunk_cnt;
+		get(&pool);
+		cr_assert_eq(pool.chunk_cnt, chunks);
+	}
+	tagrv_pool_grow_ahead(&pool);
+	cr_expect_eq(tagrv_pool_capacity(&pool), CNT);
+	cr_expect_null(tagrv_pool_get(&pool));
+	tagrv_pool_fini(&pool);
+}

@@ -177,3 +177,30 @@ Test(match, statistics_count_calls_depths_and_probes, .timeout = 10)
 	cr_assert_eq(stats(match).unexpected_peak, 1);
 	tagrv_match_destroy(match);
 }
+
+Test(match, ages_count_calls_since_the_oldest_entry, .timeout = 10)
+{
+	struct tagrv_match *match = engine(0, 0);
+	tagrv_match_id oldest;
+
+	cr_assert_eq(stats(match).posted_oldest, 0);
+	cr_assert_eq(stats(match).unexpected_oldest, 0);
+	oldest = post(match, tagged(1, 1, EXACT), 1);
+	cr_assert_eq(stats(match).posted_oldest, 0);
+	post(match, untagged(1), 2);
+	post(match, tagged(1, 3, EXACT), 3);
+	cr_assert_eq(stats(match).posted_oldest, 2);
+	cr_assert_eq(cancel(match, oldest), 1);
+	cr_assert_eq(stats(match).posted_oldest, 1);
+	arrive(match, 1, 9, 1);
+	cr_assert_eq(stats(match).unexpected_oldest, 0);
+	cr_assert_eq(arrival_gets(match, 1, 3), 3);
+	cr_assert_eq(stats(match).unexpected_oldest, 1);
+	cr_assert_eq(stats(match).posted_oldest, 1);
+	cr_assert_eq(post_gets(match, tagged(1, 9, EXACT)), 1);
+	cr_assert_eq(stats(match).posted_oldest, 2);
+	cr_assert_eq(stats(match).unexpected_oldest, 0);
+	cr_assert_eq(arrival_in_gets(match, TAGRV_SPACE_MSG, 1, 0), 2);
+	cr_assert_eq(stats(match).posted_oldest, 0);
+	tagrv_match_destroy(match);
+}

@@ -9,15 +9,6 @@
 
 #define INDEX_MASK	(TAGRV_POOL_GEN_ONE - 1)
 
-static struct tagrv_pool_node *node_at(const struct tagrv_pool *pool,
-				       uint32_t index)
-{
-	char *chunk = pool->chunks[index >> pool->chunk_shift];
-
-	return (void *) (chunk + (index & (pool->chunk_objs - 1)) *
-			 pool->obj_size);
-}
-
 void tagrv_pool_init(struct tagrv_pool *pool, size_t obj_size, size_t max)
 {
 	*pool = (struct tagrv_pool) {
@@ -101,6 +92,6 @@ void *tagrv_pool_find(const struct tagrv_pool *pool, uint32_t handle)
 
 	if (index >= pool->max || (index >> pool->chunk_shift) >= pool->chunk_cnt)
 		return NULL;
-	node = node_at(pool, index);
+	node = tagrv_pool_at(pool, index);
 	return node->handle == handle && node->used ? node : NULL;
 }

@@ -96,6 +96,38 @@ static inline void tagrv_pool_put(struct tagrv_pool *pool, void *obj)
 	pool->used--;
 }
 
+/* Place of an object, 0 to TAGRV_POOL_MAX - 1: the same for all its lives. */
+static inline uint32_t tagrv_pool_index(const struct tagrv_pool_node *node)
+{
+	return node->handle & (TAGRV_POOL_GEN_ONE - 1);
+}
+
+/* The object at a place that exists, in use or not. */
+static inline void *tagrv_pool_at(const struct tagrv_pool *pool, uint32_t index)
+{
+	char *chunk = pool->chunks[index >> pool->chunk_shift];
+
+	return chunk + (index & (pool->chunk_objs - 1)) * pool->obj_size;
+}
+
+/* How many objects exist, in use or not. */
+static inline size_t tagrv_pool_capacity(const struct tagrv_pool *pool)
+{
+	return TAGRV_MIN(pool->chunk_cnt * pool->chunk_objs, pool->max);
+}
+
+/* Grows when few objects are free; for when there is time. */
+static inline void tagrv_pool_grow_ahead(struct tagrv_pool *pool)
+{
+	size_t exist = pool->chunk_cnt * pool->chunk_objs;
+	int ret = 0;
+
+	if (TAGRV_UNLIKELY(pool->used + pool->chunk_objs / 2 > exist))
+		ret = tagrv_pool_grow(pool);
+	/* No memory: who needs the object will be told. */
+	(void) ret;
+}
+
 /* The living object behind a handle, NULL for any other value. */
 void *tagrv_pool_find(const struct tagrv_pool *pool, uint32_t handle);
 

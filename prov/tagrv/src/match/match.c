@@ -10,26 +10,40 @@
  * the first. Limits are looked at only when something must be queued; a match
  * always goes through.
  */
+#include <errno.h>
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
+#include <sys/random.h>
 
-#include "match/match_priv.h"
+#include "match/posted.h"
+#include "match/unexpected.h"
 
 struct tagrv_match {
 	struct tagrv_posted_queue posted;
 	struct tagrv_unexpected_queue unexpected;
-	uint64_t searches;
+	uint64_t looks;		/* peek and claim calls */
 };
 
 int tagrv_match_create(size_t max_posted, size_t max_unexpected,
 		       struct tagrv_match **match)
 {
+	uint64_t seed;
+
+	if (getrandom(&seed, sizeof(seed), 0) != (ssize_t) sizeof(seed))
+		return errno ? -errno : -FI_EIO;
+	return tagrv_match_create_seeded(max_posted, max_unexpected, seed,
+					 match);
+}
+
+int tagrv_match_create_seeded(size_t max_posted, size_t max_unexpected,
+			      uint64_t seed, struct tagrv_match **match)
+{
 	struct tagrv_match *new = calloc(1, sizeof(*new));
 
 	if (!new)
 		return -FI_ENOMEM;
-	if (tagrv_posted_init(&new->posted, max_posted) ||
-	    tagrv_unexpected_init(&new->unexpected, max_unexpected)) {
+	if (tagrv_posted_init(&new->posted, max_posted, seed) ||
+	    tagrv_unexpected_init(&new->unexpected, max_unexpected, ~seed)) {
 		tagrv_match_destroy(new);
 		return -FI_ENOMEM;
 	}
@@ -50,10 +64,14 @@ int tagrv_match_post(struct tagrv_match *match,
 		     const struct tagrv_match_want *want, void *cookie,
 		     tagrv_match_id *id, struct tagrv_match_msg **msg)
 {
-	struct tagrv_match_msg *found = tagrv_match_claim(match, want);
+	struct tagrv_match_msg *found;
 
+	assert(want->space < TAGRV_SPACE_CNT);
+	match->posted.last_seq++;
+	found = tagrv_unexpected_find(&match->unexpected, want);
 	if (!found)
 		return tagrv_posted_add(&match->posted, want, cookie, id);
+	tagrv_unexpected_take(&match->unexpected, found);
 	*msg = found;
 	return 1;
 }
@@ -63,7 +81,7 @@ int tagrv_match_arrive(struct tagrv_match *match, uint32_t peer, uint8_t space,
 		       struct tagrv_match_msg **msg)
 {
 	assert(peer != TAGRV_MATCH_ANY && space < TAGRV_SPACE_CNT);
-	match->searches++;
+	match->unexpected.last_seq++;
 	if (tagrv_posted_match(&match->posted, peer, space, tag, cookie))
 		return 1;
 	return tagrv_unexpected_add(&match->unexpected, peer, space, tag, msg);
@@ -81,11 +99,17 @@ tagrv_match_id tagrv_match_find(struct tagrv_match *match,
 	return tagrv_posted_find(&match->posted, is, arg);
 }
 
+tagrv_match_id tagrv_match_find_name(struct tagrv_match *match,
+				     tagrv_match_name_fn name_of, void *name)
+{
+	return tagrv_posted_find_name(&match->posted, name_of, name);
+}
+
 struct tagrv_match_msg *tagrv_match_peek(struct tagrv_match *match,
 					 const struct tagrv_match_want *want)
 {
 	assert(want->space < TAGRV_SPACE_CNT);
-	match->searches++;
+	match->looks++;
 	return tagrv_unexpected_find(&match->unexpected, want);
 }
 
@@ -122,6 +146,12 @@ void tagrv_match_drain_posted(struct tagrv_match *match,
 	tagrv_posted_drain(&match->posted, fn, arg);
 }
 
+void tagrv_match_tend(struct tagrv_match *match)
+{
+	tagrv_posted_tend(&match->posted);
+	tagrv_unexpected_tend(&match->unexpected);
+}
+
 void tagrv_match_get_stats(const struct tagrv_match *match,
 			   struct tagrv_match_stats *stats)
 {
@@ -133,7 +163,18 @@ void tagrv_match_get_stats(const struct tagrv_match *match,
 		.posted_peak = posted->peak,
 		.unexpected = unexpected->cnt,
 		.unexpected_peak = unexpected->peak,
+		.posted_classes = tagrv_posted_classes(&match->posted),
+		.unexpected_indexes = (size_t)
+			__builtin_popcount(match->unexpected.live),
+		.posted_oldest = tagrv_posted_oldest(&match->posted),
+		.unexpected_oldest =
+			tagrv_unexpected_oldest(&match->unexpected),
 		.probes = posted->probes + unexpected->probes,
-		.searches = match->searches,
+		.searches = match->posted.last_seq +
+			    match->unexpected.last_seq + match->looks,
+		.promotions = match->posted.promotions,
+		.demotions = match->posted.demotions,
+		.builds = match->unexpected.builds,
+		.evictions = match->unexpected.evictions,
 	};
 }

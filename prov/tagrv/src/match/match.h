@@ -60,20 +60,38 @@ struct tagrv_match_msg {
 /* Names one queued receive; 0 is never a valid id. */
 typedef uint64_t tagrv_match_id;
 
+/*
+ * Ages are calls: how many posts (arrivals), matched at once or not, have come
+ * since the oldest entry that is still queued; 0 when nothing is queued.
+ */
 struct tagrv_match_stats {
 	size_t posted, posted_peak;
 	size_t unexpected, unexpected_peak;
-	uint64_t probes;	/* entries compared since creation */
+	size_t posted_classes;		/* kinds of receives looked up apart */
+	size_t unexpected_indexes;	/* kinds of lookups that have an index */
+	uint64_t posted_oldest, unexpected_oldest;
+	uint64_t probes;	/* entries compared, keys looked up, in all */
 	uint64_t searches;	/* post, arrive, peek and claim calls */
+	/* Changes of structure: rare beside searches, or something is wrong. */
+	uint64_t promotions, demotions;		/* classes to and from a hash */
+	uint64_t builds, evictions;		/* indexes */
 };
 
 /*
  * Limits are queued entries; 0: as many as a pool holds (TAGRV_POOL_MAX). More is
  * never possible; messages handed out do not count, but share that maximum.
- * 0 or -FI_ENOMEM.
+ * 0, -FI_ENOMEM, or what getrandom() said.
  */
 int tagrv_match_create(size_t max_posted, size_t max_unexpected,
 		       struct tagrv_match **match) TAGRV_WARN_UNUSED;
+
+/*
+ * The same with the seed of the hashes; create takes one from the system, so
+ * that no peer can know which tags collide. For tests and replays.
+ */
+int tagrv_match_create_seeded(size_t max_posted, size_t max_unexpected,
+			      uint64_t seed, struct tagrv_match **match)
+	TAGRV_WARN_UNUSED;
 
 /*
  * Frees everything. Cookies of queued receives and users of queued messages
@@ -123,6 +141,16 @@ int tagrv_match_cancel(struct tagrv_match *match, tagrv_match_id id,
 tagrv_match_id tagrv_match_find(struct tagrv_match *match,
 				bool (*is)(void *cookie, void *arg), void *arg);
 
+/*
+ * The same for a name that each cookie bears: fi_cancel's context. O(1) when it
+ * is called often; one walk now and then when it is not. name_of must give the
+ * same answer while the receive is queued, must not call the engine, and is
+ * the same function in all calls. Several receives may bear one name.
+ */
+typedef void *(*tagrv_match_name_fn)(void *cookie);
+tagrv_match_id tagrv_match_find_name(struct tagrv_match *match,
+				     tagrv_match_name_fn name_of, void *name);
+
 /* Earliest matching unexpected message, still queued; NULL when there is none. */
 struct tagrv_match_msg *tagrv_match_peek(struct tagrv_match *match,
 					 const struct tagrv_match_want *want);
@@ -149,6 +177,12 @@ void tagrv_match_drain_unexpected(struct tagrv_match *match, uint32_t peer,
 /* Takes every posted receive out, in post order; fn must not call the engine. */
 void tagrv_match_drain_posted(struct tagrv_match *match,
 			      void (*fn)(void *cookie, void *arg), void *arg);
+
+/*
+ * Allocates what posts and arrivals are likely to need next. To be called now
+ * and then where time is not critical, so that they seldom have to themselves.
+ */
+void tagrv_match_tend(struct tagrv_match *match);
 
 void tagrv_match_get_stats(const struct tagrv_match *match,
 			   struct tagrv_match_stats *stats);

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Posted receives: one list per space, in post order.
- *
- *   lists[tagged] <-> seq 1 <-> seq 4 <-> seq 5
- *   lists[msg]    <-> seq 2 <-> seq 3
- *
- * An arrival walks the list of its space and takes the first entry that
- * matches. Cancel goes from the id straight to the entry:
+ * Posted receives: which of list and classes a receive is in, and what holds
+ * for both: ids, limits, order over all. The structure is drawn in posted.h.
  *
  *   id = low half of 'seq' << 32 | pool handle (generation and index)
  *
@@ -15,40 +10,56 @@
  */
 #include <rdma/fi_errno.h>
 
-#include "match/match_priv.h"
+#include "match/posted.h"
 
-static struct tagrv_posted *posted_at(struct tagrv_list *link)
-{
-	return tagrv_container_of(link, struct tagrv_posted, link);
-}
-
-static tagrv_match_id posted_id(const struct tagrv_posted *recv)
-{
-	return recv->seq << 32 | recv->node.handle;
-}
-
-int tagrv_posted_init(struct tagrv_posted_queue *queue, size_t limit)
+int tagrv_posted_init(struct tagrv_posted_queue *queue, size_t limit,
+		      uint64_t seed)
 {
 	*queue = (struct tagrv_posted_queue) {
 		.level.limit = TAGRV_MIN(limit ? limit : SIZE_MAX,
 					 (size_t) TAGRV_POOL_MAX),
+		.seed = tagrv_hash_make_seed(seed),
 	};
 	for (unsigned space = 0; space < TAGRV_SPACE_CNT; space++)
-		tagrv_list_init(&queue->lists[space]);
+		tagrv_list_init(&queue->lists[space].blocks);
 	tagrv_pool_init(&queue->pool, sizeof(struct tagrv_posted),
 			queue->level.limit);
+	tagrv_pool_init(&queue->blocks, sizeof(struct tagrv_posted_block),
+			TAGRV_POOL_MAX);
+	if (tagrv_keytab_init(&queue->tab, 0) ||
+	    tagrv_pool_reserve(&queue->blocks, 1))
+		return -FI_ENOMEM;
 	return tagrv_pool_reserve(&queue->pool, 1);
 }
 
 void tagrv_posted_fini(struct tagrv_posted_queue *queue)
 {
+	tagrv_posted_names_drop(queue);
+	tagrv_keytab_fini(&queue->tab);
+	tagrv_pool_fini(&queue->blocks);
 	tagrv_pool_fini(&queue->pool);
+}
+
+/* In its class if that is hashed, else in the list. */
+static int place(struct tagrv_posted_queue *queue, struct tagrv_posted *recv,
+		 uint64_t care)
+{
+	uint8_t class;
+
+	if (!queue->live[recv->space])
+		return tagrv_posted_list_add(queue, recv, care);
+	class = tagrv_posted_class_of(queue, recv->space, care,
+				      recv->peer == TAGRV_MATCH_ANY);
+	if (class != TAGRV_NO_CLASS && tagrv_posted_hash_add(queue, recv, class))
+		return 0;
+	return tagrv_posted_list_add(queue, recv, care);
 }
 
 int tagrv_posted_add(struct tagrv_posted_queue *queue,
 		     const struct tagrv_match_want *want, void *cookie,
 		     tagrv_match_id *id)
 {
+	uint64_t care = tagrv_want_care(want);
 	struct tagrv_posted *recv;
 
 	if (queue->level.cnt >= queue->level.limit)
@@ -56,16 +67,20 @@ int tagrv_posted_add(struct tagrv_posted_queue *queue,
 	recv = tagrv_pool_get(&queue->pool);
 	if (!recv)
 		return -FI_ENOMEM;
-	recv->tag = want->tag;
-	recv->care = tagrv_want_care(want);
+	recv->tag = want->tag & care;
 	recv->peer = want->peer;
 	recv->space = want->space;
 	recv->keep = want->keep;
-	recv->seq = ++queue->last_seq;
+	recv->seq = queue->last_seq;
 	recv->cookie = cookie;
-	tagrv_list_push_tail(&queue->lists[want->space], &recv->link);
+	if (TAGRV_UNLIKELY(place(queue, recv, care))) {
+		tagrv_pool_put(&queue->pool, recv);
+		return -FI_ENOMEM;
+	}
+	if (TAGRV_UNLIKELY(queue->names.name_of != NULL))
+		tagrv_posted_names_add(queue, recv);
 	tagrv_level_up(&queue->level);
-	*id = posted_id(recv);
+	*id = tagrv_posted_id(recv);
 	return 0;
 }
 
@@ -75,38 +90,28 @@ static void *unqueue(struct tagrv_posted_queue *queue,
 {
 	void *cookie = recv->cookie;
 
-	tagrv_list_remove(&recv->link);
+	if (recv->class == TAGRV_NO_CLASS)
+		tagrv_posted_list_remove(queue, recv);
+	else
+		tagrv_posted_hash_remove(queue, recv);
+	if (TAGRV_UNLIKELY(queue->names.name_of != NULL))
+		tagrv_posted_names_remove(queue, recv);
 	tagrv_pool_put(&queue->pool, recv);
 	queue->level.cnt--;
 	return cookie;
 }
 
-static bool matches(const struct tagrv_posted *recv, uint32_t peer,
-		    uint64_t tag)
-{
-	return !((recv->tag ^ tag) & recv->care) &&
-	       (recv->peer == peer || recv->peer == TAGRV_MATCH_ANY);
-}
-
 bool tagrv_posted_match(struct tagrv_posted_queue *queue, uint32_t peer,
 			uint8_t space, uint64_t tag, void **cookie)
 {
-	struct tagrv_list *head = &queue->lists[space];
-	struct tagrv_list *pos;
-	uint64_t probes = 0;
+	struct tagrv_posted *recv;
 
-	tagrv_list_for_each(head, pos) {
-		probes++;
-		if (matches(posted_at(pos), peer, tag))
-			break;
-	}
-	queue->level.probes += probes;
-	if (pos == head)
+	recv = tagrv_posted_list_match(queue, peer, space, tag);
+	if (queue->live[space])
+		recv = tagrv_posted_hash_match(queue, peer, space, tag, recv);
+	if (!recv)
 		return false;
-	if (posted_at(pos)->keep)
-		*cookie = posted_at(pos)->cookie;
-	else
-		*cookie = unqueue(queue, posted_at(pos));
+	*cookie = recv->keep ? recv->cookie : unqueue(queue, recv);
 	return true;
 }
 
@@ -115,59 +120,147 @@ int tagrv_posted_cancel(struct tagrv_posted_queue *queue, tagrv_match_id id,
 {
 	struct tagrv_posted *recv = tagrv_pool_find(&queue->pool, (uint32_t) id);
 
-	if (!recv || posted_id(recv) != id)
+	if (!recv || tagrv_posted_id(recv) != id)
 		return -FI_ENOENT;
 	*cookie = unqueue(queue, recv);
 	return 0;
 }
 
-/*
- * Walks all spaces in post order: 'pos' holds the next link of each, starts at
- * the first ones, and is stepped past the entry returned. NULL at the end.
- */
-static struct tagrv_posted *next_of_all(struct tagrv_posted_queue *queue,
-					struct tagrv_list *pos[TAGRV_SPACE_CNT])
+/* ---- all in post order ---- */
+
+/* The next receive of each list and of each class. */
+struct walk {
+	struct tagrv_posted *list[TAGRV_SPACE_CNT];
+	struct tagrv_posted *class[TAGRV_CLASSES];
+	uint64_t live;
+};
+
+static void walk_begin(const struct tagrv_posted_queue *queue,
+		       struct walk *walk)
+{
+	walk->live = 0;
+	for (unsigned i = 0; i < TAGRV_SPACE_CNT; i++) {
+		walk->list[i] = tagrv_posted_list_next(queue, &queue->lists[i],
+						       NULL);
+		walk->live |= queue->live[i];
+	}
+	for (uint64_t todo = walk->live; todo; todo &= todo - 1) {
+		unsigned c = (unsigned) __builtin_ctzll(todo);
+
+		walk->class[c] = tagrv_posted_at(queue,
+						 queue->classes[c].first);
+	}
+}
+
+static void step_class(const struct tagrv_posted_queue *queue,
+		       struct walk *walk, unsigned c)
+{
+	uint32_t newer = walk->class[c]->newer;
+
+	if (newer == TAGRV_NO_RECV)
+		walk->live &= ~(1ull << c);
+	else
+		walk->class[c] = tagrv_posted_at(queue, newer);
+}
+
+/* NULL at the end. */
+static struct tagrv_posted *
+walk_next(const struct tagrv_posted_queue *queue, struct walk *walk)
 {
 	struct tagrv_posted *best = NULL;
 
-	for (unsigned space = 0; space < TAGRV_SPACE_CNT; space++) {
-		if (pos[space] == &queue->lists[space])
-			continue;
-		if (!best || posted_at(pos[space])->seq < best->seq)
-			best = posted_at(pos[space]);
+	for (unsigned i = 0; i < TAGRV_SPACE_CNT; i++)
+		if (walk->list[i] && (!best || walk->list[i]->seq < best->seq))
+			best = walk->list[i];
+	for (uint64_t todo = walk->live; todo; todo &= todo - 1) {
+		struct tagrv_posted *first =
+			walk->class[__builtin_ctzll(todo)];
+
+		if (!best || first->seq < best->seq)
+			best = first;
 	}
-	if (best)
-		pos[best->space] = best->link.next;
+	if (!best)
+		return NULL;
+	if (best->class == TAGRV_NO_CLASS)
+		walk->list[best->space] = tagrv_posted_list_next(
+			queue, &queue->lists[best->space], best);
+	else
+		step_class(queue, walk, best->class);
 	return best;
 }
 
-static void first_of_all(struct tagrv_posted_queue *queue,
-			 struct tagrv_list *pos[TAGRV_SPACE_CNT])
+struct tagrv_posted *
+tagrv_posted_each(const struct tagrv_posted_queue *queue,
+		  bool (*fn)(struct tagrv_posted *recv, void *arg), void *arg)
 {
-	for (unsigned space = 0; space < TAGRV_SPACE_CNT; space++)
-		pos[space] = queue->lists[space].next;
+	struct tagrv_posted *recv;
+	struct walk walk;
+
+	walk_begin(queue, &walk);
+	while ((recv = walk_next(queue, &walk)))
+		if (fn(recv, arg))
+			break;
+	return recv;
+}
+
+struct search {
+	bool	(*is)(void *cookie, void *arg);
+	void	*arg;
+};
+
+static bool is_it(struct tagrv_posted *recv, void *arg)
+{
+	const struct search *search = arg;
+
+	return search->is(recv->cookie, search->arg);
 }
 
 tagrv_match_id tagrv_posted_find(struct tagrv_posted_queue *queue,
 				 bool (*is)(void *cookie, void *arg), void *arg)
 {
-	struct tagrv_list *pos[TAGRV_SPACE_CNT];
-	struct tagrv_posted *recv;
+	struct search search = { is, arg };
+	struct tagrv_posted *recv = tagrv_posted_each(queue, is_it, &search);
 
-	first_of_all(queue, pos);
-	while ((recv = next_of_all(queue, pos)))
-		if (is(recv->cookie, arg))
-			return posted_id(recv);
-	return 0;
+	return recv ? tagrv_posted_id(recv) : 0;
 }
 
+static struct tagrv_posted *first_of_all(const struct tagrv_posted_queue *queue)
+{
+	struct walk walk;
+
+	walk_begin(queue, &walk);
+	return walk_next(queue, &walk);
+}
+
+/* Taking one out may move others between list and class: begin anew. */
 void tagrv_posted_drain(struct tagrv_posted_queue *queue,
 			void (*fn)(void *cookie, void *arg), void *arg)
 {
-	struct tagrv_list *pos[TAGRV_SPACE_CNT];
 	struct tagrv_posted *recv;
 
-	first_of_all(queue, pos);
-	while ((recv = next_of_all(queue, pos)))
+	while ((recv = first_of_all(queue)))
 		fn(unqueue(queue, recv), arg);
+}
+
+uint64_t tagrv_posted_oldest(const struct tagrv_posted_queue *queue)
+{
+	const struct tagrv_posted *first = first_of_all(queue);
+
+	return first ? queue->last_seq - first->seq : 0;
+}
+
+size_t tagrv_posted_classes(const struct tagrv_posted_queue *queue)
+{
+	size_t cnt = 0;
+
+	for (unsigned i = 0; i < TAGRV_SPACE_CNT; i++)
+		cnt += (size_t) __builtin_popcountll(queue->live[i]);
+	return cnt;
+}
+
+void tagrv_posted_tend(struct tagrv_posted_queue *queue)
+{
+	tagrv_pool_grow_ahead(&queue->pool);
+	tagrv_pool_grow_ahead(&queue->blocks);
+	tagrv_keytab_grow_ahead(&queue->tab);
 }

@@ -1,53 +1,41 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Unexpected messages: one list per space, in arrival order, and every message
- * a second time on the list of its peer modulo TAGRV_PEER_LISTS.
+ * Unexpected messages: how a lookup finds its way. The structure is drawn in
+ * unexpected.h.
  *
- *   lists[tagged]    <-> seq 1, peer 0 <-> seq 3, peer 7 <-> seq 4, peer 64
- *   peers[tagged][0] <-> seq 1, peer 0 <-> seq 4, peer 64
- *   peers[tagged][7] <-> seq 3, peer 7
+ *   whole tag ignored, any peer    first of the list
+ *   whole tag ignored, one peer    first of the peer
+ *   class with an index            one probe
+ *   else                           a walk, of the peer's messages if it has one
  *
- * A wildcard receive walks the list of its space, a directed one that of its
- * peer's remainder; both are in arrival order, so the first match is the
- * earliest. The remainder needs no memory that grows with peers, and a receive
- * from one peer does not pay for the flood of another.
+ * All are in arrival order, so the first match is the earliest.
  */
 #include <rdma/fi_errno.h>
 
-#include "match/match_priv.h"
+#include "match/unexpected.h"
 
-static struct tagrv_unexpected *by_link(struct tagrv_list *link)
-{
-	return tagrv_container_of(link, struct tagrv_unexpected, link);
-}
-
-static struct tagrv_unexpected *by_peer_link(struct tagrv_list *link)
-{
-	return tagrv_container_of(link, struct tagrv_unexpected, peer_link);
-}
+/*
+ * With so many messages there may be indexes; with so few they go. Between the
+ * two a walk costs as much as keeping a few indexes does.
+ */
+#define INDEX_FROM	193
+#define INDEX_UP_TO	64
 
 static struct tagrv_unexpected *by_msg(struct tagrv_match_msg *msg)
 {
 	return tagrv_container_of(msg, struct tagrv_unexpected, msg);
 }
 
-static struct tagrv_list *peer_list(struct tagrv_unexpected_queue *queue,
-				    uint8_t space, uint32_t peer)
-{
-	return &queue->peers[space][peer & (TAGRV_PEER_LISTS - 1)];
-}
-
-int tagrv_unexpected_init(struct tagrv_unexpected_queue *queue, size_t limit)
+int tagrv_unexpected_init(struct tagrv_unexpected_queue *queue, size_t limit,
+			  uint64_t seed)
 {
 	*queue = (struct tagrv_unexpected_queue) {
 		.level.limit = TAGRV_MIN(limit ? limit : SIZE_MAX,
 					 (size_t) TAGRV_POOL_MAX),
+		.seed = tagrv_hash_make_seed(seed),
 	};
-	for (unsigned space = 0; space < TAGRV_SPACE_CNT; space++) {
+	for (unsigned space = 0; space < TAGRV_SPACE_CNT; space++)
 		tagrv_list_init(&queue->lists[space]);
-		for (unsigned i = 0; i < TAGRV_PEER_LISTS; i++)
-			tagrv_list_init(&queue->peers[space][i]);
-	}
 	/* Not bounded by the limit: messages handed out do not count. */
 	tagrv_pool_init(&queue->pool, sizeof(struct tagrv_unexpected),
 			TAGRV_POOL_MAX);
@@ -56,7 +44,14 @@ int tagrv_unexpected_init(struct tagrv_unexpected_queue *queue, size_t limit)
 
 void tagrv_unexpected_fini(struct tagrv_unexpected_queue *queue)
 {
+	tagrv_unexpected_index_fini(queue);
 	tagrv_pool_fini(&queue->pool);
+}
+
+static TAGRV_COLD void go_deep(struct tagrv_unexpected_queue *queue)
+{
+	queue->deep = true;
+	tagrv_unexpected_peer_build(queue);
 }
 
 int tagrv_unexpected_add(struct tagrv_unexpected_queue *queue, uint32_t peer,
@@ -64,6 +59,7 @@ int tagrv_unexpected_add(struct tagrv_unexpected_queue *queue, uint32_t peer,
 			 struct tagrv_match_msg **msg)
 {
 	struct tagrv_unexpected *entry;
+	struct tagrv_list *before;
 
 	if (queue->level.cnt >= queue->level.limit)
 		return -FI_EAGAIN;
@@ -72,72 +68,141 @@ int tagrv_unexpected_add(struct tagrv_unexpected_queue *queue, uint32_t peer,
 		return -FI_ENOMEM;
 	entry->msg = (struct tagrv_match_msg) {
 		.tag = tag,
-		.seq = ++queue->last_seq,
+		.seq = queue->last_seq,
 		.peer = peer,
 		.space = space,
 	};
+	entry->heads = 0;
+	before = queue->lists[space].prev;
 	tagrv_list_push_tail(&queue->lists[space], &entry->link);
-	tagrv_list_push_tail(peer_list(queue, space, peer), &entry->peer_link);
 	tagrv_level_up(&queue->level);
+	if (queue->deep)
+		tagrv_unexpected_index_add(queue, entry, before);
+	else if (TAGRV_UNLIKELY(queue->level.cnt >= INDEX_FROM))
+		go_deep(queue);
 	*msg = &entry->msg;
 	return 0;
 }
 
-static struct tagrv_match_msg *
-find_from_any(struct tagrv_unexpected_queue *queue, uint8_t space, uint64_t tag,
-	      uint64_t care)
+static bool matches(const struct tagrv_unexpected *entry, uint32_t peer,
+		    uint64_t tag, uint64_t care)
 {
-	struct tagrv_list *head = &queue->lists[space];
-	struct tagrv_list *pos;
-	uint64_t probes = 0;
-
-	tagrv_list_for_each(head, pos) {
-		probes++;
-		if (!((by_link(pos)->msg.tag ^ tag) & care))
-			break;
-	}
-	queue->level.probes += probes;
-	return pos == head ? NULL : &by_link(pos)->msg;
+	return !((entry->msg.tag ^ tag) & care) &&
+	       (peer == TAGRV_MATCH_ANY || entry->msg.peer == peer);
 }
 
-static struct tagrv_match_msg *
-find_from_peer(struct tagrv_unexpected_queue *queue, uint8_t space,
-	       uint32_t peer, uint64_t tag, uint64_t care)
+/* Walks the list of a space. */
+static struct tagrv_unexpected *
+walk_list(struct tagrv_unexpected_queue *queue, uint8_t space, uint32_t peer,
+	  uint64_t tag, uint64_t care, uint64_t *steps)
 {
-	struct tagrv_list *head = peer_list(queue, space, peer);
-	struct tagrv_list *pos;
-	uint64_t probes = 0;
+	struct tagrv_list *head = &queue->lists[space], *pos;
 
 	tagrv_list_for_each(head, pos) {
-		probes++;
-		if (by_peer_link(pos)->msg.peer == peer &&
-		    !((by_peer_link(pos)->msg.tag ^ tag) & care))
-			break;
+		++*steps;
+		if (matches(tagrv_unexpected_by_link(pos), peer, tag, care))
+			return tagrv_unexpected_by_link(pos);
 	}
-	queue->level.probes += probes;
-	return pos == head ? NULL : &by_peer_link(pos)->msg;
+	return NULL;
+}
+
+/* Walks what there is of one peer. */
+static struct tagrv_unexpected *
+walk_peer(struct tagrv_unexpected_queue *queue, uint8_t space, uint32_t peer,
+	  uint64_t tag, uint64_t care, uint64_t *steps)
+{
+	struct tagrv_unexpected *first =
+		tagrv_unexpected_peer_first(queue, space, peer);
+	struct tagrv_unexpected *entry = first;
+
+	if (!first)
+		return NULL;
+	do {
+		++*steps;
+		if (!((entry->msg.tag ^ tag) & care))
+			return entry;
+		entry = tagrv_unexpected_at(queue,
+			entry->by[TAGRV_INDEX_PEER].next);
+	} while (entry != first);
+	return NULL;
+}
+
+static struct tagrv_unexpected *
+walk(struct tagrv_unexpected_queue *queue, const struct tagrv_match_want *want,
+     uint64_t care)
+{
+	bool any = want->peer == TAGRV_MATCH_ANY;
+	struct tagrv_unexpected *found;
+	uint64_t steps = 0;
+
+	if (!any && (queue->live & 1u << TAGRV_INDEX_PEER)) {
+		found = walk_peer(queue, want->space, want->peer, want->tag,
+				  care, &steps);
+		queue->peer_unused = 0;
+	} else {
+		found = walk_list(queue, want->space, want->peer, want->tag,
+				  care, &steps);
+		if (queue->deep && !any)
+			tagrv_unexpected_peer_walked(queue, steps);
+	}
+	queue->level.probes += steps;
+	if (queue->deep && care)
+		tagrv_unexpected_walked(queue, care, any, steps);
+	return found;
+}
+
+static struct tagrv_unexpected *
+find(struct tagrv_unexpected_queue *queue, const struct tagrv_match_want *want)
+{
+	uint64_t care = tagrv_want_care(want);
+	struct tagrv_unexpected_index *index;
+
+	if (queue->live && care) {
+		index = tagrv_unexpected_index_of(queue, care,
+					want->peer == TAGRV_MATCH_ANY);
+		if (index)
+			return tagrv_unexpected_index_find(queue, index,
+							   want->peer,
+							   want->tag & care);
+	}
+	return walk(queue, want, care);
 }
 
 struct tagrv_match_msg *
 tagrv_unexpected_find(struct tagrv_unexpected_queue *queue,
 		      const struct tagrv_match_want *want)
 {
-	uint64_t care = tagrv_want_care(want);
+	struct tagrv_unexpected *entry;
 
-	if (want->peer == TAGRV_MATCH_ANY)
-		return find_from_any(queue, want->space, want->tag, care);
-	return find_from_peer(queue, want->space, want->peer, want->tag, care);
+	if (TAGRV_LIKELY(tagrv_list_empty(&queue->lists[want->space])))
+		return NULL;
+	entry = find(queue, want);
+	return entry ? &entry->msg : NULL;
+}
+
+static void unqueue(struct tagrv_unexpected_queue *queue,
+		    struct tagrv_unexpected *entry)
+{
+	assert(tagrv_list_linked(&entry->link));
+	if (queue->live)
+		tagrv_unexpected_index_remove(queue, entry);
+	tagrv_list_remove(&entry->link);
+	queue->level.cnt--;
+}
+
+static void check_few(struct tagrv_unexpected_queue *queue)
+{
+	if (TAGRV_LIKELY(!queue->deep || queue->level.cnt > INDEX_UP_TO))
+		return;
+	queue->deep = false;
+	tagrv_unexpected_index_drop_all(queue);
 }
 
 void tagrv_unexpected_take(struct tagrv_unexpected_queue *queue,
 			   struct tagrv_match_msg *msg)
 {
-	struct tagrv_unexpected *entry = by_msg(msg);
-
-	assert(tagrv_list_linked(&entry->link));
-	tagrv_list_remove(&entry->link);
-	tagrv_list_remove(&entry->peer_link);
-	queue->level.cnt--;
+	unqueue(queue, by_msg(msg));
+	check_few(queue);
 }
 
 void tagrv_unexpected_put(struct tagrv_unexpected_queue *queue,
@@ -149,42 +214,99 @@ void tagrv_unexpected_put(struct tagrv_unexpected_queue *queue,
 	tagrv_pool_put(&queue->pool, entry);
 }
 
-/*
- * Walks all spaces in arrival order: 'pos' holds the next link of each and is
- * stepped past the entry returned. NULL at the end.
- */
+/* ---- drain ---- */
+
+/* The next message of each space; of one peer alone if 'ring'. */
+struct cursor {
+	struct tagrv_unexpected *next[TAGRV_SPACE_CNT];
+	bool	ring;
+};
+
+static void begin(const struct tagrv_unexpected_queue *queue, uint32_t peer,
+		  struct cursor *cursor)
+{
+	cursor->ring = peer != TAGRV_MATCH_ANY &&
+		       (queue->live & 1u << TAGRV_INDEX_PEER);
+	for (uint8_t space = 0; space < TAGRV_SPACE_CNT; space++) {
+		const struct tagrv_list *head = &queue->lists[space];
+
+		if (cursor->ring)
+			cursor->next[space] = tagrv_unexpected_peer_first(
+				queue, space, peer);
+		else
+			cursor->next[space] = tagrv_list_empty(head) ? NULL :
+				tagrv_unexpected_by_link(head->next);
+	}
+}
+
 static struct tagrv_unexpected *
-next_of_all(struct tagrv_unexpected_queue *queue,
-	    struct tagrv_list *pos[TAGRV_SPACE_CNT])
+after(const struct tagrv_unexpected_queue *queue, bool ring,
+      const struct tagrv_unexpected *entry)
+{
+	struct tagrv_unexpected *next;
+
+	if (ring) {
+		next = tagrv_unexpected_at(queue,
+					   entry->by[TAGRV_INDEX_PEER].next);
+		return next->msg.seq > entry->msg.seq ? next : NULL;
+	}
+	if (entry->link.next == &queue->lists[entry->msg.space])
+		return NULL;
+	return tagrv_unexpected_by_link(entry->link.next);
+}
+
+/* The earliest, and the cursor is stepped past it; NULL at the end. */
+static struct tagrv_unexpected *
+next_of_all(const struct tagrv_unexpected_queue *queue, struct cursor *cursor)
 {
 	struct tagrv_unexpected *best = NULL;
 
 	for (unsigned space = 0; space < TAGRV_SPACE_CNT; space++) {
-		if (pos[space] == &queue->lists[space])
-			continue;
-		if (!best || by_link(pos[space])->msg.seq < best->msg.seq)
-			best = by_link(pos[space]);
+		struct tagrv_unexpected *next = cursor->next[space];
+
+		if (next && (!best || next->msg.seq < best->msg.seq))
+			best = next;
 	}
 	if (best)
-		pos[best->msg.space] = best->link.next;
+		cursor->next[best->msg.space] = after(queue, cursor->ring,
+						      best);
 	return best;
 }
 
+/* Indexes stay to the end: the cursor goes along one of them. */
 void tagrv_unexpected_drain(struct tagrv_unexpected_queue *queue, uint32_t peer,
 			    bool (*fn)(struct tagrv_match_msg *msg, void *arg),
 			    void *arg)
 {
-	struct tagrv_list *pos[TAGRV_SPACE_CNT];
 	struct tagrv_unexpected *entry;
+	struct cursor cursor;
 
-	for (unsigned space = 0; space < TAGRV_SPACE_CNT; space++)
-		pos[space] = queue->lists[space].next;
-	while ((entry = next_of_all(queue, pos))) {
+	begin(queue, peer, &cursor);
+	while ((entry = next_of_all(queue, &cursor))) {
 		if (peer != TAGRV_MATCH_ANY && entry->msg.peer != peer)
 			continue;
 		if (!fn(&entry->msg, arg))
 			continue;
-		tagrv_unexpected_take(queue, &entry->msg);
+		unqueue(queue, entry);
 		tagrv_unexpected_put(queue, &entry->msg);
 	}
+	check_few(queue);
+}
+
+uint64_t tagrv_unexpected_oldest(const struct tagrv_unexpected_queue *queue)
+{
+	struct cursor cursor;
+	const struct tagrv_unexpected *first;
+
+	begin(queue, TAGRV_MATCH_ANY, &cursor);
+	first = next_of_all(queue, &cursor);
+	return first ? queue->last_seq - first->msg.seq : 0;
+}
+
+void tagrv_unexpected_tend(struct tagrv_unexpected_queue *queue)
+{
+	tagrv_pool_grow_ahead(&queue->pool);
+	for (uint32_t todo = queue->live; todo; todo &= todo - 1)
+		tagrv_keytab_grow_ahead(
+			&queue->indexes[__builtin_ctz(todo)].tab);
 }

@@ -270,5 +270,7 @@ int tagrv_engine_progress(struct tagrv_engine *engine)
 		events += serve_busy(engine);
 	if (TAGRV_UNLIKELY(!tagrv_list_empty(&engine->gone)))
 		drop_gone(engine, !events);
+	if (!events)
+		tagrv_match_tend(engine->match);
 	return events;
 }

@@ -287,15 +287,15 @@ ssize_t tagrv_engine_recv(struct tagrv_engine *engine,
 	return ret;
 }
 
-static bool has_context(void *cookie, void *arg)
+static void *context_of(void *cookie)
 {
-	return ((struct tagrv_op *) cookie)->context == arg;
+	return ((struct tagrv_op *) cookie)->context;
 }
 
 int tagrv_engine_cancel(struct tagrv_engine *engine, void *context)
 {
-	tagrv_match_id id = tagrv_match_find(engine->match, has_context,
-					     context);
+	tagrv_match_id id = tagrv_match_find_name(engine->match, context_of,
+						  context);
 	struct tagrv_op *op;
 	void *cookie;
 

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * posted_list.c, posted_hash.c: the rules of test_posted.c where classes are
+ * hashed, and the way there and back.
+ */
+#include "unit/match/match_calls.h"
+
+#define DEEP	5000
+#define NOISE	1000000		/* numbers of receives that never match */
+
+/* Receives of the kinds of the test, so that each has a class of its own. */
+static void post_noise(struct tagrv_match *match, unsigned cnt)
+{
+	static const uint64_t masks[] = { EXACT, 0x0f, 0xf0 };
+
+	for (unsigned i = 0; i < cnt; i++) {
+		post(match, tagged(i & 1 ? ANY : 1, 0x10000 + 0x100 * i,
+				   masks[i % 3]), NOISE + i);
+		post(match, untagged(100 + i), NOISE + i);
+	}
+}
+
+Test(deep, same_receives_are_taken_first_in_first_out, .timeout = 20)
+{
+	struct tagrv_match *match = engine(0, 0);
+
+	for (uintptr_t i = 1; i <= DEEP; i++)
+		post(match, tagged(1, 7, EXACT), i);
+	cr_assert_eq(stats(match).posted_classes, 1);
+	for (uintptr_t i = 1; i <= DEEP; i++)
+		cr_assert_eq(arrival_gets(match, 1, 7), i);
+	cr_assert_eq(stats(match).posted_classes, 0);
+	tagrv_match_destroy(match);
+}
+
+Test(deep, order_holds_across_classes_and_the_list, .timeout = 20)
+{
+	struct tagrv_match *match = engine(0, 0);
+	const struct tagrv_match_want wants[] = {
+		tagged(1, 0x70, 0x0f), tagged(ANY, 0x77, EXACT),
+		tagged(1, 0x07, 0xf0), tagged(ANY, 0x77, 0xff00ff00ff00ff00),
+		tagged(1, 0x77, EXACT), tagged(ANY, 0, ALL),
+	};
+
+	post_noise(match, 200);
+	for (uintptr_t i = 1; i <= DEEP; i++)
+		post(match, wants[i * 7 / 5 % 6], i);
+	cr_assert_geq(stats(match).posted_classes, 7);
+	for (uintptr_t i = 1; i <= DEEP; i++)
+		cr_assert_eq(arrival_gets(match, 1, 0x77), i);
+	tagrv_match_destroy(match);
+}
+
+Test(deep, wildcard_and_exact_are_taken_by_age_alone, .timeout = 20)
+{
+	struct tagrv_match *match = engine(0, 0);
+
+	post_noise(match, 100);
+	for (unsigned round = 0; round < 100; round++) {
+		bool first = round & 1;
+
+		post(match, first ? tagged(ANY, 0, ALL) : tagged(1, 7, EXACT),
+		     1);
+		post(match, first ? tagged(1, 7, EXACT) : tagged(ANY, 0, ALL),
+		     2);
+		cr_assert_eq(arrival_gets(match, 1, 7), 1);
+		cr_assert_eq(arrival_gets(match, 1, 7), 2);
+	}
+	tagrv_match_destroy(match);
+}
+
+Test(deep, cancel_takes_head_middle_and_tail_of_a_key, .timeout = 20)
+{
+	struct tagrv_match *match = engine(0, 0);
+	tagrv_match_id id[6];
+
+	post_noise(match, 100);
+	for (uintptr_t i = 1; i <= 5; i++)
+		id[i] = post(match, tagged(1, 7, EXACT), i);
+	cr_expect_eq(cancel(match, id[1]), 1);
+	cr_expect_eq(cancel(match, id[3]), 3);
+	cr_expect_eq(cancel(match, id[5]), 5);
+	cr_expect_eq(cancel(match, id[3]), 0);
+	cr_expect_eq(arrival_gets(match, 1, 7), 2);
+	post(match, tagged(1, 7, EXACT), 6);
+	cr_expect_eq(arrival_gets(match, 1, 7), 4);
+	cr_expect_eq(arrival_gets(match, 1, 7), 6);
+	tagrv_match_destroy(match);
+}
+
+/* Down to two receives and back up, many times: nothing may get lost. */
+Test(deep, ids_outlive_the_way_to_a_class_and_back, .timeout = 20)
+{
+	struct tagrv_match *match = engine(0, 0);
+	static tagrv_match_id id[100];
+
+	for (unsigned round = 0; round < 50; round++) {
+		for (uintptr_t i = 0; i < 100; i++)
+			id[i] = post(match, tagged(1, i, EXACT), i + 1);
+		cr_assert_eq(stats(match).posted_classes, 1);
+		for (uintptr_t i = 1; i < 99; i++)
+			cr_assert_eq(cancel(match, id[i]), i + 1);
+		cr_assert_eq(stats(match).posted_classes, 0);
+		cr_assert_eq(cancel(match, id[50]), 0);
+		cr_assert_eq(arrival_gets(match, 1, 0), 1);
+		cr_assert_eq(cancel(match, id[99]), 100);
+	}
+	cr_assert_eq(stats(match).promotions, 50);
+	cr_assert_eq(stats(match).demotions, 50);
+	tagrv_match_destroy(match);
+}
+
+Test(deep, kept_receive_stays_at_its_place_in_a_class, .timeout = 20)
+{
+	struct tagrv_match *match = engine(0, 0);
+	struct tagrv_match_want keep = tagged(1, 7, EXACT);
+	tagrv_match_id id;
+
+	post_noise(match, 100);
+	post(match, tagged(1, 7, EXACT), 1);
+	keep.keep = true;
+	id = post(match, keep, 2);
+	post(match, tagged(1, 7, EXACT), 3);
+	cr_expect_eq(arrival_gets(match, 1, 7), 1);
+	for (unsigned i = 0; i < 100; i++)
+		cr_expect_eq(arrival_gets(match, 1, 7), 2);
+	cr_expect_eq(cancel(match, id), 2);
+	cr_expect_eq(arrival_gets(match, 1, 7), 3);
+	tagrv_match_destroy(match);
+}
+
+static void expect_next(void *cookie, void *arg)
+{
+	uintptr_t *next = arg;
+
+	cr_assert_eq((uintptr_t) cookie, (*next)++);
+}
+
+Test(deep, drain_is_in_post_order_over_classes_and_list, .timeout = 20)
+{
+	struct tagrv_match *match = engine(0, 0);
+	uintptr_t next = 1;
+
+	for (uintptr_t i = 1; i <= DEEP; i++)
+		post(match, i % 3 ? tagged(i % 5 ? 1 : ANY, i, i % 7) :
+				    untagged(i % 2 ? 2 : ANY), i);
+	cr_assert_geq(stats(match).posted_classes, 10);
+	tagrv_match_drain_posted(match, expect_next, &next);
+	cr_expect_eq(next, DEEP + 1);
+	cr_expect_eq(stats(match).posted, 0);
+	tagrv_match_destroy(match);
+}
+
+Test(deep, oldest_is_exact_in_classes, .timeout = 20)
+{
+	struct tagrv_match *match = engine(0, 0);
+	static tagrv_match_id id[DEEP + 1];
+
+	for (uintptr_t i = 1; i <= DEEP; i++)
+		id[i] = post(match, tagged(1, i, i & 1), i);
+	for (uintptr_t i = 1; i < DEEP; i++) {
+		cr_assert_eq(stats(match).posted_oldest, DEEP - i);
+		cr_assert_eq(cancel(match, id[i]), i);
+	}
+	tagrv_match_destroy(match);
+}
+
+/* ---- by name ---- */
+
+static void *name_of(void *cookie)
+{
+	return (void *) ((uintptr_t) cookie / 2);
+}
+
+static uintptr_t cancel_name(struct tagrv_match *match, uintptr_t name)
+{
+	tagrv_match_id id = tagrv_match_find_name(match, name_of,
+						  (void *) name);
+
+	return id ? cancel(match, id) : 0;
+}
+
+/* Two receives bear each name; NULL is a name like others. */
+Test(names, earliest_of_a_name_is_found_first, .timeout = 20)
+{
+	struct tagrv_match *match = engine(0, 0);
+
+	post(match, tagged(1, 1, EXACT), 1);	/* bears NULL */
+	for (uintptr_t i = 2; i < DEEP; i++)
+		post(match, i % 3 ? tagged(1, i, EXACT) : untagged(1), i);
+	for (uintptr_t name = DEEP / 2 - 1; name > 0; name--) {
+		cr_assert_eq(cancel_name(match, name), 2 * name);
+		cr_assert_eq(cancel_name(match, name), 2 * name + 1);
+		cr_assert_eq(cancel_name(match, name), 0);
+	}
+	cr_assert_eq(cancel_name(match, 0), 1);
+	cr_assert_eq(stats(match).posted, 0);
+	tagrv_match_destroy(match);
+}
+
+Test(names, index_follows_posts_matches_and_cancels, .timeout = 20)
+{
+	struct tagrv_match *match = engine(0, 0);
+	uint64_t before;
+
+	for (uintptr_t i = 2; i < 1000; i++)
+		post(match, tagged(1, i, EXACT), i);
+	for (unsigned i = 0; i < 3; i++)
+		cr_assert_eq(cancel_name(match, 5000), 0);
+	before = stats(match).probes;
+	for (uintptr_t i = 1000; i < 1998; i++) {
+		post(match, tagged(1, i, EXACT), i);
+		cr_assert_eq(arrival_gets(match, 1, i), i);
+		cr_assert_eq(cancel_name(match, i / 2), 0);
+		cr_assert_eq(cancel_name(match, (i - 998) / 2), i - 998);
+	}
+	cr_assert_leq(stats(match).probes - before, 1000 * 4);
+	tagrv_match_destroy(match);
+}
+
+Test(names, index_costs_nothing_once_nobody_cancels, .timeout = 20)
+{
+	struct tagrv_match *match = engine(0, 0);
+	uint64_t before;
+
+	for (uintptr_t i = 2; i < 200; i++)
+		post(match, tagged(1, i, EXACT), i);
+	for (unsigned i = 0; i < 3; i++)
+		cr_assert_eq(cancel_name(match, 5000), 0);
+	before = stats(match).probes;
+	cr_assert_eq(cancel_name(match, 5000), 0);
+	cr_assert_eq(stats(match).probes - before, 1, "there is no index");
+	for (uintptr_t i = 0; i < 10000; i++) {
+		post(match, tagged(2, i, EXACT), 9000 + i);
+		cr_assert_eq(arrival_gets(match, 2, i), 9000 + i);
+	}
+	before = stats(match).probes;
+	cr_assert_eq(cancel_name(match, 50), 100);
+	cr_assert_gt(stats(match).probes - before, 1, "it was not dropped");
+	tagrv_match_destroy(match);
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Posted receives, shared by the files posted*.c only.
+ *
+ *   queue -- lists[space]   blocks of 32 in post order, compared in bulk
+ *         -- classes[64]    those that earned a hash; one table for all
+ *         -- names          by context, while fi_cancel is in use
+ *
+ *   classes[c]  seq 3 <-> seq 5 <-> seq 8 <-> seq 9     (older, newer)
+ *   slot of key x --> seq 3 --> seq 8 --> (seq 3)       (next, prev: rings)
+ *   slot of key y --> seq 5 --> seq 9 --> (seq 5)
+ *
+ * A class is all receives with the same space, the same tag bits that count,
+ * and a peer or none. Within a class receives with the same key (peer, masked
+ * tag) match the same messages, so their FIFO is exact: only its head can be
+ * the answer, and identical receives lengthen nothing. The answer to an arrival
+ * is the earliest of the lists' first hit and one head of each class.
+ *
+ * Every receive starts in the list of its space unless its class is hashed. A
+ * class is hashed when the list is longer than one block and has 8 of its kind
+ * (posted_list.c counts now and then), and goes back when two are left. So few
+ * receives cost one short loop; many of a kind cost one probe; and thousands of
+ * masks cost the loop, never thousands of probes.
+ */
+#ifndef TAGRV_MATCH_POSTED_H
+#define TAGRV_MATCH_POSTED_H
+
+#include "core/list.h"
+#include "core/pool.h"
+#include "match/hash.h"
+#include "match/keytab.h"
+#include "match/match.h"
+#include "match/match_priv.h"
+
+#define TAGRV_BLOCK_SLOTS	32
+#define TAGRV_CLASSES		64	/* bits of a word */
+#define TAGRV_NO_CLASS		UINT8_MAX
+#define TAGRV_NO_RECV		UINT32_MAX
+
+struct tagrv_posted_block;
+
+/*
+ * One posted receive, in a list or in a class until matched or cancelled.
+ * owner: the queue; callers hold an id, never a pointer.
+ * order: 'seq', the place in the endpoint's sequence of posts; never reused.
+ * size:  one cache line, asserted below. Links are pool indexes.
+ */
+struct tagrv_posted {
+	struct tagrv_pool_node node;
+	uint64_t seq;
+	void	*cookie;
+	uint64_t tag;		/* bits that do not count are 0 */
+	uint32_t peer;		/* or TAGRV_MATCH_ANY */
+	uint32_t hash;		/* of the key, in a class only */
+	uint8_t	space;
+	uint8_t	class;		/* or TAGRV_NO_CLASS: in the list */
+	uint8_t	slot;		/* of its block */
+	bool	keep;
+	bool	head;		/* first of its key: the table knows it */
+	union {
+		struct tagrv_posted_block *block;
+		struct {
+			uint32_t next, prev;	/* same key */
+			uint32_t older, newer;	/* same class */
+		};
+	};
+};
+
+static_assert(sizeof(struct tagrv_posted) <= TAGRV_CACHE_LINE,
+	      "a match touches one line of a posted receive");
+
+/*
+ * 32 receives side by side, oldest first; a slot matches when
+ * (((tag ^ message.tag) & care) | ((who ^ message.peer) & who_care)) == 0.
+ */
+struct tagrv_posted_block {
+	struct tagrv_pool_node node;
+	struct tagrv_list link;
+	uint32_t live;		/* bit i: slot i is in use */
+	uint32_t cnt;		/* of them */
+	uint64_t tag[TAGRV_BLOCK_SLOTS];
+	uint64_t care[TAGRV_BLOCK_SLOTS];
+	uint64_t who[TAGRV_BLOCK_SLOTS];
+	uint64_t who_care[TAGRV_BLOCK_SLOTS];	/* 0: any peer */
+	uint64_t seq[TAGRV_BLOCK_SLOTS];
+	uint32_t recv[TAGRV_BLOCK_SLOTS];
+};
+
+/* In a list: 'seq' is twice there, and a block is at least a quarter full. */
+static_assert(sizeof(struct tagrv_posted) +
+	      sizeof(struct tagrv_posted_block) / TAGRV_BLOCK_SLOTS <=
+	      2 * TAGRV_CACHE_LINE, "memory of a posted receive in a list");
+/* In a class: tables are between a quarter and half full. */
+static_assert(sizeof(struct tagrv_posted) + 4 * sizeof(uint64_t) <=
+	      2 * TAGRV_CACHE_LINE, "memory of a posted receive in a class");
+
+struct tagrv_posted_list {
+	struct tagrv_list blocks;
+	size_t	cnt;
+	uint32_t census_in;	/* receives until kinds are counted again */
+};
+
+struct tagrv_posted_class {
+	uint64_t care;
+	uint64_t oldest;	/* seq of 'first' */
+	uint32_t first, last;	/* by age */
+	uint32_t cnt;
+	bool	any;		/* no peer given */
+	uint8_t	space;
+};
+
+struct tagrv_posted_name {
+	uint32_t next, prev;	/* a ring: same context */
+	bool	head;
+};
+
+/* Built by find, dropped when posts have outnumbered what building it cost. */
+struct tagrv_posted_names {
+	struct tagrv_keytab tab;
+	struct tagrv_posted_name *links;	/* by pool index */
+	size_t	cap;
+	tagrv_match_name_fn name_of;	/* NULL: there is no index */
+	size_t	walked;		/* by finds, since there is none */
+	size_t	unused_posts;	/* since the last find */
+};
+
+struct tagrv_posted_queue {
+	struct tagrv_posted_list lists[TAGRV_SPACE_CNT];
+	uint64_t live[TAGRV_SPACE_CNT];	/* bit c: classes[c] is hashed */
+	struct tagrv_posted_class classes[TAGRV_CLASSES];
+	struct tagrv_keytab tab;
+	struct tagrv_hash_seed seed;
+	struct tagrv_match_level level;
+	uint64_t last_seq;	/* counts posts, those not queued as well */
+	uint64_t promotions;	/* classes that got a hash */
+	uint64_t demotions;	/* classes that went back to the list */
+	struct tagrv_pool pool;
+	struct tagrv_pool blocks;
+	struct tagrv_posted_names names;
+};
+
+static inline struct tagrv_posted *
+tagrv_posted_at(const struct tagrv_posted_queue *queue, uint32_t index)
+{
+	return tagrv_pool_at(&queue->pool, index);
+}
+
+static inline uint32_t tagrv_posted_index(const struct tagrv_posted *recv)
+{
+	return tagrv_pool_index(&recv->node);
+}
+
+static inline tagrv_match_id tagrv_posted_id(const struct tagrv_posted *recv)
+{
+	return recv->seq << 32 | recv->node.handle;
+}
+
+/* posted.c */
+
+/* 0 or -FI_ENOMEM; fini is fine on a queue whose init failed. */
+int tagrv_posted_init(struct tagrv_posted_queue *queue, size_t limit,
+		      uint64_t seed) TAGRV_WARN_UNUSED;
+void tagrv_posted_fini(struct tagrv_posted_queue *queue);
+
+/* Queues behind all others. 0, -FI_EAGAIN at the limit, -FI_ENOMEM. */
+int tagrv_posted_add(struct tagrv_posted_queue *queue,
+		     const struct tagrv_match_want *want, void *cookie,
+		     tagrv_match_id *id) TAGRV_WARN_UNUSED;
+
+/* Earliest posted match; taken out unless posted with 'keep'. */
+bool tagrv_posted_match(struct tagrv_posted_queue *queue, uint32_t peer,
+			uint8_t space, uint64_t tag, void **cookie);
+
+int tagrv_posted_cancel(struct tagrv_posted_queue *queue, tagrv_match_id id,
+			void **cookie) TAGRV_WARN_UNUSED;
+tagrv_match_id tagrv_posted_find(struct tagrv_posted_queue *queue,
+				 bool (*is)(void *cookie, void *arg),
+				 void *arg);
+tagrv_match_id tagrv_posted_find_name(struct tagrv_posted_queue *queue,
+				      tagrv_match_name_fn name_of, void *name);
+void tagrv_posted_drain(struct tagrv_posted_queue *queue,
+			void (*fn)(void *cookie, void *arg), void *arg);
+
+/* All in post order until fn returns true; returns that one, or NULL. */
+struct tagrv_posted *
+tagrv_posted_each(const struct tagrv_posted_queue *queue,
+		  bool (*fn)(struct tagrv_posted *recv, void *arg), void *arg);
+
+/* Posts since the oldest receive that is still queued; 0 when there is none. */
+uint64_t tagrv_posted_oldest(const struct tagrv_posted_queue *queue);
+
+/* How many kinds of receives an arrival looks up apart. */
+size_t tagrv_posted_classes(const struct tagrv_posted_queue *queue);
+
+/* Allocates what will be needed soon. */
+void tagrv_posted_tend(struct tagrv_posted_queue *queue);
+
+/* posted_list.c */
+
+/* Behind all others of its space, or at its place by seq. 0 or -FI_ENOMEM. */
+int tagrv_posted_list_add(struct tagrv_posted_queue *queue,
+			  struct tagrv_posted *recv, uint64_t care)
+	TAGRV_WARN_UNUSED;
+int tagrv_posted_list_insert(struct tagrv_posted_queue *queue,
+			     struct tagrv_posted *recv, uint64_t care)
+	TAGRV_WARN_UNUSED;
+void tagrv_posted_list_remove(struct tagrv_posted_queue *queue,
+			      struct tagrv_posted *recv);
+
+/* Earliest match in the list, or NULL. */
+struct tagrv_posted *tagrv_posted_list_match(struct tagrv_posted_queue *queue,
+					     uint32_t peer, uint8_t space,
+					     uint64_t tag);
+
+/* The receive of the list behind 'prev' (NULL: the first), or NULL. */
+struct tagrv_posted *
+tagrv_posted_list_next(const struct tagrv_posted_queue *queue,
+		       const struct tagrv_posted_list *list,
+		       const struct tagrv_posted *prev);
+
+/* posted_hash.c */
+
+/* The hashed class of such a receive, or TAGRV_NO_CLASS. */
+uint8_t tagrv_posted_class_of(const struct tagrv_posted_queue *queue,
+			      uint8_t space, uint64_t care, bool any);
+
+/* TAGRV_NO_CLASS when all are taken. */
+uint8_t tagrv_posted_class_new(struct tagrv_posted_queue *queue, uint8_t space,
+			       uint64_t care, bool any);
+
+/* Behind all others of its class. False: no memory, in no class. */
+bool tagrv_posted_hash_add(struct tagrv_posted_queue *queue,
+			   struct tagrv_posted *recv, uint8_t class)
+	TAGRV_WARN_UNUSED;
+
+/* Takes a receive out; a class with few left goes back to the list. */
+void tagrv_posted_hash_remove(struct tagrv_posted_queue *queue,
+			      struct tagrv_posted *recv);
+
+/* The earliest of 'best' (or NULL) and the classes' matches. */
+struct tagrv_posted *tagrv_posted_hash_match(struct tagrv_posted_queue *queue,
+					     uint32_t peer, uint8_t space,
+					     uint64_t tag,
+					     struct tagrv_posted *best);
+
+/* posted_name.c */
+
+void tagrv_posted_names_add(struct tagrv_posted_queue *queue,
+			    struct tagrv_posted *recv);
+void tagrv_posted_names_remove(struct tagrv_posted_queue *queue,
+			       struct tagrv_posted *recv);
+void tagrv_posted_names_drop(struct tagrv_posted_queue *queue);
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * From the caller's name of a receive (fi_cancel's context) to the earliest
+ * receive that bears it.
+ *
+ *   slot of name --> seq 2 --> seq 7 --> (seq 2)     links[] by pool index
+ *
+ * Few applications cancel, and no post shall pay for those that do not. So the
+ * first cancels walk; when they have walked as far as there are receives, the
+ * index is built and kept current; and it is dropped when so many receives were
+ * posted without a cancel that building it again costs little beside them.
+ * Without memory for it, cancels walk: slower, with the same answer.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "match/posted.h"
+
+/* Up to here walking is the cheaper way. */
+#define WALK_ALWAYS	32
+/* Posts without a cancel, for each receive queued and in any case. */
+#define UNUSED_EACH	4
+#define UNUSED_MIN	4096
+
+#define NAME_SPACE	TAGRV_CLASSES	/* behind those of the classes */
+
+struct name_key {
+	const struct tagrv_posted_queue *queue;
+	void	*name;
+};
+
+static bool has_name(const void *arg, uint32_t index)
+{
+	const struct name_key *key = arg;
+	const struct tagrv_posted *recv = tagrv_posted_at(key->queue, index);
+
+	return key->queue->names.name_of(recv->cookie) == key->name;
+}
+
+static uint32_t hash_name(const struct tagrv_posted_queue *queue, void *name)
+{
+	return tagrv_hash(&queue->seed, (uintptr_t) name, 0, NAME_SPACE);
+}
+
+static uint64_t *slot_of_name(const struct tagrv_posted_queue *queue,
+			      void *name, uint32_t hash)
+{
+	struct name_key key = { queue, name };
+
+	return tagrv_keytab_find(&queue->names.tab, hash, has_name, &key);
+}
+
+void tagrv_posted_names_drop(struct tagrv_posted_queue *queue)
+{
+	struct tagrv_posted_names *names = &queue->names;
+
+	tagrv_keytab_fini(&names->tab);
+	free(names->links);
+	*names = (struct tagrv_posted_names) { 0 };
+}
+
+/* As many links as the pool has places. */
+static bool need_links(struct tagrv_posted_queue *queue, uint32_t index)
+{
+	struct tagrv_posted_names *names = &queue->names;
+	struct tagrv_posted_name *links;
+	size_t cap;
+
+	if (TAGRV_LIKELY(index < names->cap))
+		return true;
+	cap = TAGRV_MAX(tagrv_pool_capacity(&queue->pool), 2 * names->cap);
+	links = realloc(names->links, cap * sizeof(*links));
+	if (!links)
+		return false;
+	names->links = links;
+	names->cap = cap;
+	return true;
+}
+
+/* Behind all others of its name. */
+static bool add_name(struct tagrv_posted_queue *queue,
+		     struct tagrv_posted *recv)
+{
+	struct tagrv_posted_names *names = &queue->names;
+	void *name = names->name_of(recv->cookie);
+	uint32_t hash = hash_name(queue, name), head;
+	uint32_t index = tagrv_posted_index(recv);
+	struct tagrv_posted_name *links;
+	uint64_t *slot;
+
+	if (!need_links(queue, index))
+		return false;
+	links = names->links;
+	slot = slot_of_name(queue, name, hash);
+	links[index].head = !slot;
+	if (!slot) {
+		links[index].next = index;
+		links[index].prev = index;
+		return tagrv_keytab_insert(&names->tab, hash, index);
+	}
+	head = tagrv_keytab_index(slot);
+	links[index].next = head;
+	links[index].prev = links[head].prev;
+	links[links[head].prev].next = index;
+	links[head].prev = index;
+	return true;
+}
+
+void tagrv_posted_names_add(struct tagrv_posted_queue *queue,
+			    struct tagrv_posted *recv)
+{
+	struct tagrv_posted_names *names = &queue->names;
+
+	if (names->unused_posts++ > UNUSED_EACH * queue->level.cnt + UNUSED_MIN ||
+	    !add_name(queue, recv))
+		tagrv_posted_names_drop(queue);
+}
+
+void tagrv_posted_names_remove(struct tagrv_posted_queue *queue,
+			       struct tagrv_posted *recv)
+{
+	struct tagrv_posted_names *names = &queue->names;
+	uint32_t index = tagrv_posted_index(recv);
+	struct tagrv_posted_name *link = &names->links[index];
+	uint64_t *slot = NULL;
+
+	if (link->head)
+		slot = tagrv_keytab_slot_of(&names->tab,
+			hash_name(queue, names->name_of(recv->cookie)), index);
+	if (link->next == index) {
+		tagrv_keytab_erase(&names->tab, slot);
+		return;
+	}
+	names->links[link->prev].next = link->next;
+	names->links[link->next].prev = link->prev;
+	if (slot) {
+		names->links[link->next].head = true;
+		tagrv_keytab_replace(slot, link->next);
+	}
+}
+
+static bool add_one(struct tagrv_posted *recv, void *arg)
+{
+	return !add_name(arg, recv);
+}
+
+static bool build(struct tagrv_posted_queue *queue, tagrv_match_name_fn name_of)
+{
+	struct tagrv_posted_names *names = &queue->names;
+
+	if (tagrv_keytab_init(&names->tab, queue->level.cnt))
+		return false;
+	names->name_of = name_of;
+	if (!tagrv_posted_each(queue, add_one, queue))
+		return true;
+	tagrv_posted_names_drop(queue);
+	return false;
+}
+
+struct search {
+	tagrv_match_name_fn name_of;
+	void	*name;
+	size_t	steps;
+};
+
+static bool is_named(struct tagrv_posted *recv, void *arg)
+{
+	struct search *search = arg;
+
+	search->steps++;
+	return search->name_of(recv->cookie) == search->name;
+}
+
+tagrv_match_id tagrv_posted_find_name(struct tagrv_posted_queue *queue,
+				      tagrv_match_name_fn name_of, void *name)
+{
+	struct search search = { name_of, name, 0 };
+	struct tagrv_posted_names *names = &queue->names;
+	struct tagrv_posted *recv = NULL;
+	uint64_t *slot;
+
+	if (names->name_of && names->name_of != name_of)
+		tagrv_posted_names_drop(queue);
+	if (names->name_of || (queue->level.cnt > WALK_ALWAYS &&
+			       names->walked >= queue->level.cnt &&
+			       build(queue, name_of))) {
+		names->unused_posts = 0;
+		queue->level.probes++;
+		slot = slot_of_name(queue, name, hash_name(queue, name));
+		if (slot)
+			recv = tagrv_posted_at(queue, tagrv_keytab_index(slot));
+	} else {
+		recv = tagrv_posted_each(queue, is_named, &search);
+		names->walked += search.steps;
+		queue->level.probes += search.steps;
+	}
+	return recv ? tagrv_posted_id(recv) : 0;
+}
