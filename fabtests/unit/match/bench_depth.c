@@ -83,7 +83,7 @@ static void print_help(void)
 	     "      --check            only compare the answers, measure nothing\n"
 	     "      --count N          no times: N matches inside the function\n"
 	     "                         match_depth_counted, for a program that counts\n"
-	     "                         (see count-depth); one point only\n"
+	     "                         (see count-depth); for one point\n"
 	     "  -h, --help             this text");
 }
 
@@ -265,7 +265,8 @@ static void measure_point(const struct options *opt,
 	bool wanted[DEPTH_CACHES];
 
 	if (opt->count) {
-		depth_count_only(point, (uint32_t) opt->count);
+		depth_count_only(point, (uint32_t) opt->count,
+				 !opt->caches[DEPTH_WARM]);
 		return;
 	}
 	memcpy(wanted, opt->caches, sizeof(wanted));

@@ -99,8 +99,8 @@ void depth_time_init(const struct depth_conf *conf);
 void depth_time_fini(void);
 void depth_measure(const struct depth_point *point, bool wanted[DEPTH_CACHES],
 		   struct depth_cost cost[DEPTH_CACHES]);
-/* For valgrind, told to count inside this function only. */
-void depth_count_only(const struct depth_point *point, uint32_t ops);
+/* For valgrind, which is told to count inside match_depth_counted only. */
+void depth_count_only(const struct depth_point *point, uint32_t ops, bool cold);
 /* Whether the processor's counters may be read. */
 bool depth_counters_work(void);
 

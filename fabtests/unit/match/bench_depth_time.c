@@ -275,20 +275,24 @@ static double measure_cold(struct run *run)
 	return median(values, samples) * 1e9;
 }
 
-static void count(struct run *run, struct depth_cost *cost, double once)
+/* Switching the counters costs some instructions: few beside a block's. */
+static void count(struct run *run, struct depth_cost *cost, unsigned blocks,
+		  unsigned cnt, bool cold)
 {
-	unsigned cnt = once * BLOCK < conf.seconds ? BLOCK : SAMPLES_MIN;
-
 	if (!depth_counters_work())
 		return;
-	for (unsigned i = 0; i < cnt; i++)
-		next_request(run, &run->reqs[i]);
 	ioctl(counters[0], PERF_EVENT_IOC_RESET, PERF_IOC_FLAG_GROUP);
-	ioctl(counters[0], PERF_EVENT_IOC_ENABLE, PERF_IOC_FLAG_GROUP);
-	do_requests(run->point, run->self, run->reqs, cnt);
-	ioctl(counters[0], PERF_EVENT_IOC_DISABLE, PERF_IOC_FLAG_GROUP);
-	cost->instructions = read_counter(counters[0], cnt);
-	cost->lines = read_counter(counters[1], cnt);
+	for (unsigned i = 0; i < blocks; i++) {
+		for (unsigned j = 0; j < cnt; j++)
+			next_request(run, &run->reqs[j]);
+		if (cold)
+			disturb();
+		ioctl(counters[0], PERF_EVENT_IOC_ENABLE, PERF_IOC_FLAG_GROUP);
+		do_requests(run->point, run->self, run->reqs, cnt);
+		ioctl(counters[0], PERF_EVENT_IOC_DISABLE, PERF_IOC_FLAG_GROUP);
+	}
+	cost->instructions = read_counter(counters[0], blocks * cnt);
+	cost->lines = read_counter(counters[1], blocks * cnt);
 }
 
 void depth_measure(const struct depth_point *point, bool wanted[DEPTH_CACHES],
@@ -303,10 +307,13 @@ void depth_measure(const struct depth_point *point, bool wanted[DEPTH_CACHES],
 	once = warm_up(&run);
 	if (wanted[DEPTH_WARM]) {
 		cost[DEPTH_WARM].ns = measure_warm(&run, once);
-		count(&run, &cost[DEPTH_WARM], once);
+		count(&run, &cost[DEPTH_WARM], 1,
+		      once * BLOCK < conf.seconds ? BLOCK : SAMPLES_MIN, false);
 	}
-	if (wanted[DEPTH_COLD])
+	if (wanted[DEPTH_COLD]) {
 		cost[DEPTH_COLD].ns = measure_cold(&run);
+		count(&run, &cost[DEPTH_COLD], SAMPLES_MIN, 1, true);
+	}
 	point->subject->close(run.self);
 }
 
@@ -321,7 +328,7 @@ match_depth_counted(struct depth_point *point, void *self,
 	return do_requests(point, self, reqs, cnt);
 }
 
-void depth_count_only(const struct depth_point *point, uint32_t ops)
+void depth_count_only(const struct depth_point *point, uint32_t ops, bool cold)
 {
 	struct depth_point copy = *point;
 	struct run run = { .point = &copy, .random = conf.seed };
@@ -331,9 +338,11 @@ void depth_count_only(const struct depth_point *point, uint32_t ops)
 	for (unsigned i = 0; i < WARM_MIN + 16 * copy.classes; i++)
 		(void) block(&run, 1);
 	for (; ops; ops -= cnt) {
-		cnt = TAGRV_MIN(ops, BLOCK);
+		cnt = cold ? 1 : TAGRV_MIN(ops, BLOCK);
 		for (unsigned i = 0; i < cnt; i++)
 			next_request(&run, &run.reqs[i]);
+		if (cold)
+			disturb();
 		wrong += match_depth_counted(&copy, run.self, run.reqs, cnt);
 	}
 	if (wrong)
