@@ -21,7 +21,7 @@ void bench_die(const char *fmt, ...)
 	va_list ap;
 
 	fflush(stdout);
-	fputs("tagrv_pingpong: ", stderr);
+	fprintf(stderr, "%s: ", program_invocation_short_name);
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);

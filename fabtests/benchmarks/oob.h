@@ -20,7 +20,7 @@ void oob_pair(int fd[2]);
 void oob_send(int fd, const void *buf, size_t len);
 void oob_recv(int fd, void *buf, size_t len, oob_idle_fn idle, void *arg);
 
-/* "tagrv_pingpong: message" on standard error, then exit status 1. */
+/* "program: message" on standard error, then exit status 1. */
 _Noreturn void bench_die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif
