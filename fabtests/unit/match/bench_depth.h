@@ -41,6 +41,7 @@ extern const char *const depth_cache_names[DEPTH_CACHES];
 struct depth_subject {
 	const char *name;
 	const char *is;		/* one line for --help */
+	bool	learns;		/* is faster once it has seen what is asked for */
 	void	*(*open)(size_t capacity);	/* NULL: no memory */
 	void	(*close)(void *self);
 	void	(*post)(void *self, const struct tagrv_match_want *want,

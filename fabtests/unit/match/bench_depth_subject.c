@@ -99,7 +99,7 @@ static uint32_t engine_claim(void *self, const struct tagrv_match_want *want)
 }
 
 static const struct depth_subject engine = {
-	"engine", "the matching engine", engine_open, engine_close,
+	"engine", "the matching engine", true, engine_open, engine_close,
 	engine_post, engine_match, engine_arrive, engine_claim,
 };
 
@@ -259,7 +259,7 @@ static uint32_t list_claim(void *self, const struct tagrv_match_want *want)
 }
 
 static const struct depth_subject list = {
-	"list", "one list, oldest first", list_open, store_close,
+	"list", "one list, oldest first", false, list_open, store_close,
 	list_post, list_match, list_arrive, list_claim,
 };
 
@@ -335,7 +335,7 @@ static uint32_t hash_claim(void *self, const struct tagrv_match_want *want)
 }
 
 static const struct depth_subject hash = {
-	"hash", "hash of whole tags, a list for masked receives", hash_open,
+	"hash", "hash of whole tags, a list for masked receives", false, hash_open,
 	store_close, hash_post, hash_match, hash_arrive, hash_claim,
 };
 
@@ -391,7 +391,7 @@ static uint32_t source_claim(void *self, const struct tagrv_match_want *want)
 }
 
 static const struct depth_subject source = {
-	"source", "a list for each sender and one for any", source_open,
+	"source", "a list for each sender and one for any", false, source_open,
 	store_close, source_post, source_match, source_arrive, source_claim,
 };
 

@@ -220,15 +220,22 @@ static void fill(struct run *run)
 }
 
 /*
- * What is built on first use shall be there: every class is asked for several
- * times, as far as time allows. Returns the seconds of one request.
+ * What is built by use shall be there: every class is asked for several times
+ * for each sender.
  */
+static unsigned warm_requests(const struct depth_point *p)
+{
+	return WARM_MIN + (p->subject->learns ? 4 * DEPTH_PEERS * p->classes : 0);
+}
+
+/* As far as time allows. Returns the seconds of one request. */
 static double warm_up(struct run *run)
 {
-	unsigned wanted = WARM_MIN + 16 * run->point->classes, done = 0;
-	double all = 0, last = 0;
+	bool learns = run->point->subject->learns;
+	unsigned wanted = warm_requests(run->point), done = 0;
+	double limit = (learns ? 100 : 1) * conf.seconds, all = 0, last = 0;
 
-	while (done < wanted && (done < 2 || all < 4 * conf.seconds)) {
+	while (done < wanted && (done < 2 || all < limit)) {
 		last = block(run, 1);
 		all += last;
 		done++;
@@ -335,7 +342,7 @@ void depth_count_only(const struct depth_point *point, uint32_t ops, bool cold)
 	unsigned wrong = 0, cnt;
 
 	fill(&run);
-	for (unsigned i = 0; i < WARM_MIN + 16 * copy.classes; i++)
+	for (unsigned i = warm_requests(point); i; i--)
 		(void) block(&run, 1);
 	for (; ops; ops -= cnt) {
 		cnt = cold ? 1 : TAGRV_MIN(ops, BLOCK);
