@@ -42,7 +42,8 @@ int pair_run(void (*be)(const void *arg, int who, int oob), const void *arg)
 	if (child < 0)
 		bench_die("cannot fork");
 	if (child == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		/* Not SIGKILL: providers may have files to take away. */
+		prctl(PR_SET_PDEATHSIG, SIGTERM);
 		close(fd[0]);
 		be(arg, 1, fd[1]);
 		exit(EXIT_SUCCESS);

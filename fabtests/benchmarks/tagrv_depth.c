@@ -73,12 +73,13 @@ static void give_up(int signal)
 	static const char text[] = "tagrv_depth: nothing moves any more\n";
 
 	(void)signal;
-	if (write(STDERR_FILENO, text, sizeof(text) - 1))
+	if (write(STDERR_FILENO, text, sizeof(text) - 1) > 0)
+		kill(getpid(), SIGTERM);
+	else
 		_exit(EXIT_FAILURE);
-	_exit(EXIT_FAILURE);
 }
 
-/* A provider may refuse for ever, or spin inside a call. */
+/* A provider may refuse for ever, or spin inside a call. SIGTERM: some tidy up. */
 static void be_patient(const struct side *s)
 {
 	alarm(s->opt->conf.timeout);
@@ -135,7 +136,7 @@ static void post(struct side *s, size_t slot, uint64_t tag, unsigned kind)
 	ssize_t ret;
 
 	s->ops[slot].is_recv = true;
-	while ((ret = fi_trecv(s->e.ep, s->buf, BYTES, NULL, src, tag | ignore, ignore,
+	while ((ret = fi_trecv(s->e.ep, s->buf, BYTES, NULL, src, tag, ignore,
 			       &s->ops[slot].context)) == -FI_EAGAIN)
 		endpoint_progress(&s->e);
 	check(ret, "fi_trecv");
