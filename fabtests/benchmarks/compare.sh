@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # shellcheck shell=bash disable=SC2154
 #
-# What compare-verbs and compare-shm share: options, the build to measure, rounds, medians and targets. Sourced; the caller
+# What compare-verbs, compare-shm and compare-depth share: options, the build to measure, rounds, medians and targets. Sourced; the caller
 # sets 'tool' (its name), 'top' (the tree), 'rounds', 'build', 'whats' with an array WHAT_sizes for each, 'tools', 'work' (a
 # folder), and defines 'measure TOOL WHAT SIZE', which leaves one figure in 'out', or nothing.
 

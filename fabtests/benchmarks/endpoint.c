@@ -36,12 +36,14 @@ static struct fi_info *make_hints(const struct endpoint_conf *conf)
 	if (!hints)
 		bench_die("out of memory");
 	hints->ep_attr->type = FI_EP_RDM;
-	hints->caps = FI_TAGGED;
+	hints->caps = FI_TAGGED | conf->caps;
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
 	hints->domain_attr->threading = conf->auto_progress ? FI_THREAD_SAFE : FI_THREAD_DOMAIN;
 	if (conf->auto_progress)
 		hints->domain_attr->data_progress = FI_PROGRESS_AUTO;
 	hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+	hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
+	hints->rx_attr->size = conf->recvs;
 	if (conf->use_mr)
 		hints->domain_attr->mr_mode =
 			FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
@@ -71,7 +73,7 @@ static void open_endpoint(struct endpoint *e)
 {
 	struct fi_av_attr av_attr = { .type = e->info->domain_attr->av_type, .count = 2 };
 	struct fi_cq_attr cq_attr = {
-		.size = 2 * e->conf.slots + 8,
+		.size = 2 * e->conf.slots + e->conf.recvs + 8,
 		.format = FI_CQ_FORMAT_TAGGED,
 		.wait_obj = e->conf.wait,
 	};

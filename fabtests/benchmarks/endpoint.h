@@ -19,6 +19,8 @@ struct endpoint_conf {
 	const char *address;	/* source address, NULL: the provider's choice */
 	size_t slot_size;	/* largest message */
 	size_t slots;		/* most messages in flight */
+	uint64_t caps;		/* besides FI_TAGGED */
+	size_t recvs;		/* most receives or messages that wait; 0: the provider's choice */
 	unsigned timeout;	/* seconds without any completion */
 	bool one_buffer;	/* all messages from and to one slot of each kind */
 	bool use_mr;		/* register the slots, pass their descriptor */

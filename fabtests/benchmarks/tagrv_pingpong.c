@@ -17,14 +17,12 @@
 #include "endpoint.h"
 #include "measure.h"
 #include "oob.h"
+#include "pair.h"
 #include "pingpong.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { WARM_UP = 5 };
@@ -288,13 +286,14 @@ static void lead(struct bench *b)
 /* --- processes ------------------------------------------------------------ */
 
 /* who: 0 leads, 1 follows. */
-static void be(const struct options *opt, int who, int oob)
+static void be(const void *arg, int who, int oob)
 {
+	const struct options *opt = arg;
 	struct bench b = { .opt = opt, .oob = oob, .leads = who == 0 };
 	struct endpoint_conf conf = opt->conf;
 
-	if (opt->pin && !measure_pin(who))
-		bench_die("--pin wants two processors");
+	if (opt->pin)
+		pair_pin(who);
 	if (opt->dev[who])
 		setenv("FI_TAGRV_DEVICES", opt->dev[who], 1);
 	conf.domain = opt->domain[who];
@@ -308,28 +307,6 @@ static void be(const struct options *opt, int who, int oob)
 	close(oob);
 }
 
-static int be_both(const struct options *opt)
-{
-	int fd[2], status;
-	pid_t child;
-
-	oob_pair(fd);
-	fflush(stdout);
-	child = fork();
-	if (child < 0)
-		bench_die("cannot fork");
-	if (child == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		close(fd[0]);
-		be(opt, 1, fd[1]);
-		exit(EXIT_SUCCESS);
-	}
-	close(fd[1]);
-	be(opt, 0, fd[0]);
-	waitpid(child, &status, 0);
-	return WIFEXITED(status) && !WEXITSTATUS(status) ? EXIT_SUCCESS : EXIT_FAILURE;
-}
-
 int main(int argc, char **argv)
 {
 	struct options opt;
@@ -341,6 +318,6 @@ int main(int argc, char **argv)
 	else if (opt.host)
 		be(&opt, 0, oob_connect(opt.host, opt.port));
 	else
-		return be_both(&opt);
+		return pair_run(be, &opt);
 	return EXIT_SUCCESS;
 }

@@ -30,5 +30,6 @@ extern const struct test_case connect_cases[];
 extern const struct test_case fault_cases[];
 extern const struct test_case thread_cases[];
 extern const struct test_case misuse_cases[];
+extern const struct test_case match_stats_cases[];
 
 #endif

@@ -120,6 +120,9 @@ static inline void driver_emit(struct tagrv_conn *conn,
 		d->agains += event->status == -FI_EAGAIN;
 		driver_free_link(d);
 		break;
+	case TAGRV_WIREUP_TICK:
+		driver_require(false);	/* no connection's business */
+		break;
 	}
 	d->event = *event;
 }

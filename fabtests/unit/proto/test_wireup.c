@@ -37,6 +37,28 @@ Test(wireup, two_endpoints_connect, .timeout = 30)
 	tagrv_wireup_destroy(wireup);
 }
 
+/* Each polled one makes room for the next; none piles up behind it. */
+Test(wireup, ticks_as_asked, .timeout = 60)
+{
+	struct tagrv_wireup *wireup = create();
+	struct tagrv_wireup_attr attr = {
+		.addr = loopback(0), .connect_timeout = 10, .tick = 1,
+		.kick = kick,
+	};
+	const struct timespec pause = { .tv_nsec = 20 * 1000 * 1000 };
+	struct ep ep = { .wireup = wireup };
+
+	ep.kick_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	attr.kick_arg = &ep;
+	cr_assert_eq(tagrv_wireup_listen(wireup, &attr, &ep.wep), 0);
+	await(&ep, &ep.ticks, 3);
+	nanosleep(&pause, NULL);
+	cr_assert_leq(atomic_load(tagrv_wireup_event_cnt(ep.wep)), 1);
+	await(&ep, &ep.ticks, ep.ticks + 2);
+	close_ep(&ep);
+	tagrv_wireup_destroy(wireup);
+}
+
 Test(wireup, crossing_connects_make_one_link_each, .timeout = 60)
 {
 	struct tagrv_wireup *left = create(), *right = create();

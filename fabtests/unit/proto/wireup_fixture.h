@@ -38,7 +38,7 @@ struct ep {
 	struct tagrv_addr name;
 	int	kick_fd;
 	/* what poll_all collected */
-	int	ups, sendables, faileds, gones;
+	int	ups, sendables, faileds, gones, ticks;
 	struct tagrv_wireup_event up, failed, gone;	/* the latest */
 };
 
@@ -131,6 +131,9 @@ static inline void collect(struct ep *ep)
 		case TAGRV_WIREUP_GONE:
 			ep->gones++;
 			ep->gone = event;
+			break;
+		case TAGRV_WIREUP_TICK:
+			ep->ticks++;
 			break;
 		}
 	}

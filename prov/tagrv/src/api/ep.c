@@ -253,7 +253,7 @@ struct fi_ops tagrv_ep_fid_ops = {
 	.close = ep_close,
 	.bind = ep_bind,
 	.control = tagrv_ep_control,
-	.ops_open = tagrv_nosys_ops_open,
+	.ops_open = tagrv_ep_ops_open,
 	.tostr = tagrv_nosys_tostr,
 	.ops_set = tagrv_nosys_ops_set,
 };

@@ -162,6 +162,9 @@ void tagrv_ep_resolve_flags(struct tagrv_ep *ep);
 int tagrv_ep_control(struct fid *fid, int command, void *arg);
 int tagrv_ep_enable(struct tagrv_ep *ep);
 int tagrv_ep_alias(struct tagrv_ep *ep, const struct fi_alias *alias);
+/* ep_ext.c: fi_open_ops, see rdma/fi_ext_tagrv.h. */
+int tagrv_ep_ops_open(struct fid *fid, const char *name, uint64_t flags,
+		      void **ops, void *context);
 
 extern struct fi_ops tagrv_ep_fid_ops;
 extern struct fi_ops_ep tagrv_ep_ops;

@@ -90,6 +90,10 @@ static const struct param table[] = {
 	{ "CLOSE_TIMEOUT", FI_PARAM_INT, FIELD(close_timeout), 5, 0, 3600,
 	  "Most seconds fi_close waits until peers have what they were sent "
 	  "(default: 5)" },
+	{ "MATCH_STATS", FI_PARAM_INT, FIELD(match_stats), 0, 0, 86400,
+	  "Seconds between lines in the log, at level info, that tell how long "
+	  "the queues of each endpoint are and what searches cost, with a last "
+	  "one when it is closed; 0: none (default: 0)" },
 };
 
 void tagrv_param_define(void)

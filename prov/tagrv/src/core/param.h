@@ -41,6 +41,8 @@ struct tagrv_params {
 	/* wireup */
 	int	connect_timeout;	/* seconds until a peer is unreachable */
 	int	close_timeout;		/* seconds fi_close waits for its acks */
+	/* introspection */
+	int	match_stats;		/* seconds between log lines; 0: none */
 };
 
 /* Registers names and help texts with libfabric; called once per load. */

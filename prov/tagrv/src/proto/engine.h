@@ -117,6 +117,10 @@ ssize_t tagrv_engine_recv(struct tagrv_engine *engine,
  */
 int tagrv_engine_cancel(struct tagrv_engine *engine, void *context);
 
+/* What the queues hold and what searches have cost: see match/match.h. */
+void tagrv_engine_match_stats(const struct tagrv_engine *engine,
+			      struct tagrv_match_stats *stats);
+
 /* Moves everything; returns events handled. */
 int tagrv_engine_progress(struct tagrv_engine *engine);
 

@@ -102,6 +102,9 @@ void tagrv_engine_count_bad(struct tagrv_peer *peer, const char *what);
 /* The same, and gives the connection up: the lane may be gone on return. */
 void tagrv_engine_bad_packet(struct tagrv_peer *peer, const char *what);
 
+/* stats.c: one line about the queues, to the log. */
+void tagrv_engine_tell_match(const struct tagrv_engine *engine);
+
 /* event.c: what the wireup thread found out. */
 void tagrv_engine_wireup_event(struct tagrv_engine *engine,
 			       const struct tagrv_wireup_event *event);

@@ -174,6 +174,10 @@ void tagrv_engine_wireup_event(struct tagrv_engine *engine,
 		on_up(engine, event);
 		return;
 	}
+	if (event->type == TAGRV_WIREUP_TICK) {
+		tagrv_engine_tell_match(engine);
+		return;
+	}
 	peer = tagrv_peer_get(engine, &event->addr);
 	if (!peer)
 		return;

@@ -114,6 +114,7 @@ int tagrv_engine_enable(struct tagrv_engine *engine)
 		.xports = engine->rails.xports,
 		.xport_cnt = engine->rails.xport_cnt,
 		.connect_timeout = dom->params.connect_timeout,
+		.tick = (unsigned) dom->params.match_stats * 1000,
 		.kick = kick,
 		.kick_arg = dom,
 	};
@@ -260,6 +261,9 @@ void tagrv_engine_close(struct tagrv_engine *engine)
 			   tagrv_addr_str(&engine->name, addr, sizeof(addr)),
 			   dom->params.close_timeout);
 	tagrv_lock_acquire(&dom->lock);
+	/* What the connections leave behind is still queued. */
+	if (engine->enabled && dom->params.match_stats)
+		tagrv_engine_tell_match(engine);
 	engine->enabled = false;
 	tagrv_lock_release(&dom->lock);
 	say_goodbye(engine);

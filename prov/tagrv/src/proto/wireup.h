@@ -8,7 +8,8 @@
  *
  *   engine (domain lock)                      wireup thread
  *     connect(addr), drop(addr, epoch)  --->  commands
- *     poll() <--- UP, SENDABLE, FAILED, GONE  events
+ *     poll() <-- UP, SENDABLE, FAILED, GONE,  events
+ *                TICK
  *
  * Everything the thread finds out becomes an event; it never touches an engine,
  * a peer or an attached link. Order: UP is queued before the peer can learn
@@ -51,6 +52,11 @@ enum tagrv_wireup_event_type {
 	 * that we may send over it; what waits may ask for another one.
 	 */
 	TAGRV_WIREUP_GONE,
+	/*
+	 * So much time as asked for has passed. Comes as an event because
+	 * progress looks for those anyway, and shall read no clock.
+	 */
+	TAGRV_WIREUP_TICK,
 };
 
 struct tagrv_wireup_event {
@@ -70,6 +76,8 @@ struct tagrv_wireup_attr {
 	struct tagrv_xport *const *xports;	/* outlives the endpoint */
 	size_t	xport_cnt;
 	int	connect_timeout;	/* seconds */
+	/* ms between TICKs, 0: none; no second one before the first is polled */
+	unsigned tick;
 	void	(*kick)(void *arg);	/* an event was queued; any thread */
 	void	*kick_arg;
 };

@@ -27,11 +27,20 @@ int tagrv_wireup_ep_start(struct tagrv_wireup_ep *wep)
 
 	if (tagrv_wireup_timer_reserve(&wireup->timers))
 		return -FI_ENOMEM;
-	if (epoll_ctl(wireup->epfd, EPOLL_CTL_ADD, wep->fd, &ev)) {
-		tagrv_wireup_timer_release(&wireup->timers, &wep->resume);
-		return -FI_ENOMEM;
-	}
+	if (tagrv_wireup_timer_reserve(&wireup->timers))
+		goto release_resume;
+	if (epoll_ctl(wireup->epfd, EPOLL_CTL_ADD, wep->fd, &ev))
+		goto release_ticker;
+	if (wep->attr.tick)
+		tagrv_wireup_timer_set(&wireup->timers, &wep->ticker,
+				       wireup->now + wep->attr.tick);
 	return 0;
+
+release_ticker:
+	tagrv_wireup_timer_release(&wireup->timers, &wep->ticker);
+release_resume:
+	tagrv_wireup_timer_release(&wireup->timers, &wep->resume);
+	return -FI_ENOMEM;
 }
 
 /* Sockets of no connection: strangers. Those of connections linger already. */
@@ -53,6 +62,7 @@ void tagrv_wireup_ep_stop(struct tagrv_wireup_ep *wep)
 	wep->paused = false;		/* nothing to resume */
 	tagrv_wireup_peer_close_all(wep);
 	close_socks(wep);
+	tagrv_wireup_timer_release(&wep->wireup->timers, &wep->ticker);
 	tagrv_wireup_timer_release(&wep->wireup->timers, &wep->resume);
 	if (wep->strangers > 1)
 		tagrv_info("wireup: %lu connections with strangers were "
@@ -80,6 +90,10 @@ static struct tagrv_wireup_msg *keep_spare(struct tagrv_wireup_ep *wep,
 
 	if (msg->event.type == TAGRV_WIREUP_UP) {
 		tagrv_list_push_tail(&wep->spares, node);
+		return NULL;
+	}
+	if (msg->event.type == TAGRV_WIREUP_TICK) {
+		wep->tick = msg;
 		return NULL;
 	}
 	if (msg->event.type == TAGRV_WIREUP_GONE &&
@@ -121,6 +135,36 @@ static void resume_accept(struct tagrv_wireup_timer *timer)
 {
 	tagrv_wireup_sock_resume_accept(
 		tagrv_container_of(timer, struct tagrv_wireup_ep, resume));
+}
+
+static void tick(struct tagrv_wireup_timer *timer)
+{
+	struct tagrv_wireup_ep *wep =
+		tagrv_container_of(timer, struct tagrv_wireup_ep, ticker);
+	struct tagrv_wireup *wireup = wep->wireup;
+	struct tagrv_wireup_msg *msg;
+
+	pthread_mutex_lock(&wep->mutex);
+	msg = wep->tick;
+	wep->tick = NULL;
+	pthread_mutex_unlock(&wep->mutex);
+	if (msg)
+		tagrv_wireup_emit(wep, msg);
+	tagrv_wireup_timer_set(&wireup->timers, timer,
+			       wireup->now + wep->attr.tick);
+}
+
+static int init_tick(struct tagrv_wireup_ep *wep)
+{
+	wep->ticker.fn = tick;
+	if (!wep->attr.tick)
+		return 0;
+	wep->tick = calloc(1, sizeof(*wep->tick));
+	if (!wep->tick)
+		return -FI_ENOMEM;
+	wep->tick->wep = wep;
+	wep->tick->event.type = TAGRV_WIREUP_TICK;
+	return 0;
 }
 
 static int init_host(struct tagrv_wireup_ep *wep)
@@ -175,6 +219,9 @@ int tagrv_wireup_listen(struct tagrv_wireup *wireup,
 	tagrv_list_init(&out->socks);
 	tagrv_list_init(&out->events);
 	tagrv_list_init(&out->spares);
+	ret = init_tick(out);
+	if (ret)
+		goto free_out;
 	ret = tagrv_wireup_net_listen(&attr->addr, &out->name);
 	if (ret < 0)
 		goto free_out;
@@ -194,6 +241,7 @@ destroy_mutex:
 close_fd:
 	close(out->fd);
 free_out:
+	free(out->tick);
 	free(out);
 	return ret;
 }
@@ -204,6 +252,7 @@ void tagrv_wireup_unlisten(struct tagrv_wireup_ep *wep)
 		return;
 	tagrv_wireup_call(wep->wireup, TAGRV_WIREUP_UNLISTEN, wep);
 	free_msgs(&wep->events);
+	free(wep->tick);
 	/* Their links are the engine's. */
 	while (!tagrv_list_empty(&wep->spares))
 		free(tagrv_container_of(tagrv_list_pop(&wep->spares),

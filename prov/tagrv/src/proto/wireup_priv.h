@@ -88,6 +88,7 @@ struct tagrv_wireup_ep {
 	struct tagrv_list socks;
 	unsigned half_open;		/* sockets without a first record */
 	struct tagrv_wireup_timer resume;	/* of accepting */
+	struct tagrv_wireup_timer ticker;
 	bool	paused;			/* listener not polled */
 	bool	told_stranger;		/* each is logged once */
 	bool	told_version;
@@ -98,6 +99,7 @@ struct tagrv_wireup_ep {
 	pthread_mutex_t mutex;		/* of the lists below; any thread */
 	struct tagrv_list events;
 	struct tagrv_list spares;	/* one per UP polled, for its drop */
+	struct tagrv_wireup_msg *tick;	/* for the next TICK; NULL: queued */
 	atomic_size_t event_cnt;
 };
 

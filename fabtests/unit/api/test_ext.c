@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The calls of rdma/fi_ext_tagrv.h, and the log lines that say the same.
+ */
+#include <rdma/fi_ext_tagrv.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "unit/api/api_fixture.h"
+
+enum { PATIENCE_MS = 20000 };
+
+static struct api api;
+static struct fi_context2 ctx[4];
+
+static void tear_down(void)
+{
+	api_close(&api);
+}
+
+TestSuite(ext, .init = api_init, .fini = tear_down, .timeout = 30);
+
+static struct fi_tagrv_ops_match *open_ops(struct fid_ep *ep)
+{
+	void *ops = NULL;
+
+	cr_assert_eq(fi_open_ops(&ep->fid, TAGRV_EP_MATCH_OPS, 0, &ops, NULL),
+		     0);
+	cr_assert_not_null(ops);
+	return ops;
+}
+
+static struct fi_tagrv_match_stats stats(struct fid_ep *ep)
+{
+	struct fi_tagrv_match_stats now;
+	size_t len = sizeof(now);
+
+	memset(&now, 0xff, sizeof(now));
+	cr_assert_eq(open_ops(ep)->get_stats(ep, &now, &len), 0);
+	cr_assert_eq(len, sizeof(now));
+	return now;
+}
+
+static void post(uint64_t tag, int i)
+{
+	cr_assert_eq(fi_trecv(api.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, tag, 0,
+			      &ctx[i]), 0);
+}
+
+static void progress(void)
+{
+	struct fi_cq_tagged_entry entry;
+
+	(void) fi_cq_read(api.cq, &entry, 1);
+}
+
+/* Sends to ourselves and waits until 'n' messages are unexpected. */
+static void send_unexpected(uint64_t tag, uint64_t n)
+{
+	uint64_t end = tagrv_clock_ms() + PATIENCE_MS;
+
+	while (fi_tinject(api.ep, NULL, 0, api.self, tag) == -FI_EAGAIN)
+		progress();
+	while (stats(api.ep).unexpected < n) {
+		cr_assert_lt(tagrv_clock_ms(), end);
+		progress();
+	}
+}
+
+Test(ext, refuses_what_it_does_not_have)
+{
+	void *ops = &api;
+
+	api_open_ep(&api, NULL, 0);
+	cr_expect_eq(fi_open_ops(&api.ep->fid, "tagrv_ep_other", 0, &ops,
+				 NULL), -FI_ENOSYS);
+	cr_expect_eq(fi_open_ops(&api.ep->fid, TAGRV_EP_MATCH_OPS, 1, &ops,
+				 NULL), -FI_EBADFLAGS);
+	cr_expect_eq(fi_open_ops(&api.ep->fid, NULL, 0, &ops, NULL),
+		     -FI_EINVAL);
+	cr_expect_eq(fi_open_ops(&api.ep->fid, TAGRV_EP_MATCH_OPS, 0, NULL,
+				 NULL), -FI_EINVAL);
+	cr_expect_eq(ops, &api, "an output on error");
+	cr_expect_eq(fi_open_ops(&api.cq->fid, TAGRV_EP_MATCH_OPS, 0, &ops,
+				 NULL), -FI_ENOSYS);
+}
+
+Test(ext, checks_arguments_and_room)
+{
+	struct fi_tagrv_match_stats now[2];
+	struct fi_tagrv_ops_match *ops;
+	size_t len = sizeof(now);
+
+	api_open_ep(&api, NULL, 0);
+	ops = open_ops(api.ep);
+	cr_expect_eq(ops->size, sizeof(*ops));
+	cr_expect_eq(ops->get_stats(NULL, now, &len), -FI_EINVAL);
+	cr_expect_eq(ops->get_stats(api.ep, NULL, &len), -FI_EINVAL);
+	cr_expect_eq(ops->get_stats(api.ep, now, NULL), -FI_EINVAL);
+	memset(now, 0xee, sizeof(now));
+	len = sizeof(now[0]) - 1;
+	cr_expect_eq(ops->get_stats(api.ep, now, &len), -FI_ETOOSMALL);
+	cr_expect_eq(len, sizeof(now[0]));
+	cr_expect_eq(now[0].posted, UINT64_C(0xeeeeeeeeeeeeeeee));
+	/* Of a newer application, with more members. */
+	len = sizeof(now);
+	cr_expect_eq(ops->get_stats(api.ep, now, &len), 0);
+	cr_expect_eq(len, sizeof(now[0]));
+	cr_expect_eq(now[0].posted, 0);
+	cr_expect_eq(now[1].posted, UINT64_C(0xeeeeeeeeeeeeeeee));
+}
+
+Test(ext, wants_an_enabled_endpoint)
+{
+	struct fi_tagrv_match_stats now;
+	size_t len = sizeof(now);
+
+	api_open_domain(&api, NULL);
+	cr_assert_eq(fi_endpoint(api.domain, api.info, &api.ep, NULL), 0);
+	cr_expect_eq(open_ops(api.ep)->get_stats(api.ep, &now, &len),
+		     -FI_EOPBADSTATE);
+}
+
+Test(ext, counts_what_is_queued)
+{
+	struct fi_tagrv_match_stats now;
+	uint64_t searches, probes;
+
+	api_open_ep(&api, NULL, 0);
+	for (int i = 0; i < 3; i++)
+		post(100 + (uint64_t) i, i);
+	now = stats(api.ep);
+	cr_expect_eq(now.posted, 3);
+	cr_expect_eq(now.posted_peak, 3);
+	cr_expect_eq(now.posted_oldest, 2);
+	cr_expect_eq(now.unexpected, 0);
+	searches = now.searches;
+	probes = now.probes;
+	send_unexpected(7, 1);
+	send_unexpected(8, 2);
+	now = stats(api.ep);
+	cr_expect_eq(now.unexpected, 2);
+	cr_expect_eq(now.unexpected_peak, 2);
+	cr_expect_eq(now.unexpected_oldest, 1);
+	cr_expect_eq(now.searches, searches + 2);
+	cr_expect_gt(now.probes, probes);
+	post(7, 3);
+	cr_assert_eq(fi_cancel(&api.ep->fid, &ctx[0]), 0);
+	now = stats(api.ep);
+	cr_expect_eq(now.posted, 2);
+	cr_expect_eq(now.posted_peak, 3);
+	cr_expect_eq(now.unexpected, 1);
+	cr_expect_eq(now.unexpected_peak, 2);
+}
+
+Test(ext, an_alias_tells_the_same)
+{
+	struct fid_ep *alias = NULL;
+
+	api_open_ep(&api, NULL, 0);
+	cr_assert_eq(fi_ep_alias(api.ep, &alias, 0), 0);
+	post(1, 0);
+	cr_expect_eq(stats(alias).posted, 1);
+	api_must_close(&alias->fid);
+}
+
+static void expect_line(const char *all, const char *what)
+{
+	cr_expect_not_null(strstr(all, what), "no '%s' in: %s", what, all);
+}
+
+Test(ext, tells_the_log_now_and_then_and_at_close)
+{
+	uint64_t end = tagrv_clock_ms() + PATIENCE_MS;
+	const char *text = "";
+
+	setenv("FI_TAGRV_MATCH_STATS", "1", 1);
+	api_log_start("info");
+	api_open_ep(&api, NULL, 0);
+	post(1, 0);
+	api_log_lines(NULL);
+	while (!strstr(text, "searches")) {
+		cr_assert_lt(tagrv_clock_ms(), end, "nothing in the log");
+		progress();
+		api_log_lines(&text);
+	}
+	expect_line(text, "1 receives posted, at most 1,");
+	expect_line(text, "0 messages unexpected, at most 0,");
+	send_unexpected(2, 1);
+	api_log_lines(NULL);
+	api_must_close(&api.ep->fid);
+	api.ep = NULL;
+	api_log_lines(&text);
+	expect_line(text, "1 receives posted, at most 1,");
+	expect_line(text, "1 messages unexpected, at most 1,");
+}
+
+Test(ext, says_nothing_unless_asked)
+{
+	const char *text;
+
+	api_log_start("info");
+	api_open_ep(&api, NULL, 0);
+	api_must_close(&api.ep->fid);
+	api.ep = NULL;
+	api_log_lines(&text);
+	cr_expect_null(strstr(text, "receives posted"), "%s", text);
+}

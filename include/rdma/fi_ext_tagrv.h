@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What the provider tagrv offers besides libfabric's own calls.
+ *
+ * Nothing here is linked: the calls are had from the endpoint at run time.
+ *
+ *	struct fi_tagrv_ops_match *ops;
+ *	struct fi_tagrv_match_stats stats;
+ *	size_t len = sizeof(stats);
+ *
+ *	ret = fi_open_ops(&ep->fid, TAGRV_EP_MATCH_OPS, 0, (void **) &ops, NULL);
+ *	if (!ret)
+ *		ret = ops->get_stats(ep, &stats, &len);
+ *
+ * fi_open_ops answers -FI_ENOSYS to a name that this version does not have,
+ * -FI_EBADFLAGS to flags other than 0, -FI_EINVAL to NULL for name or ops. The
+ * table is constant and stays valid as long as the provider is loaded.
+ *
+ * Members keep their place for ever; what is added comes last and is announced
+ * by the size. What changes its meaning gets another name.
+ */
+#ifndef FI_EXT_TAGRV_H
+#define FI_EXT_TAGRV_H
+
+#include <rdma/fi_endpoint.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TAGRV_EP_MATCH_OPS	"tagrv_ep_match"
+
+/*
+ * The queues of one endpoint, tagged and untagged together. A receive that found
+ * its message when it was posted, and a message that found its receive when it
+ * arrived, were never queued.
+ *
+ * Ages are counts, not times: how many receives were posted (messages arrived)
+ * after the oldest one that is still queued, queued or not; 0: nothing is queued.
+ */
+struct fi_tagrv_match_stats {
+	uint64_t posted;		/* receives queued now */
+	uint64_t posted_peak;		/* most at a time so far */
+	uint64_t posted_classes;	/* kinds of them looked up apart */
+	uint64_t posted_oldest;		/* age of the oldest, in posts */
+	uint64_t unexpected;		/* messages queued now */
+	uint64_t unexpected_peak;	/* most at a time so far */
+	uint64_t unexpected_indexes;	/* kinds of receives with an index of them */
+	uint64_t unexpected_oldest;	/* age of the oldest, in arrivals */
+	uint64_t searches;		/* for a receive or a message, so far */
+	uint64_t probes;		/* entries compared by them, so far */
+};
+
+struct fi_tagrv_ops_match {
+	size_t	size;			/* of this table, in bytes */
+	/*
+	 * Fills *stats as of now. *len: in, the bytes there is room for, as a
+	 * rule sizeof(*stats); out, the bytes filled, at most those. Takes the
+	 * lock of the domain, if it has one; may be called whenever fi_cq_read
+	 * may. probes / searches is the mean cost of a search.
+	 *
+	 * 0; -FI_EOPBADSTATE: the endpoint is not enabled; -FI_EINVAL: an
+	 * argument is NULL; -FI_ETOOSMALL: less than the members of the first
+	 * version (up to probes), *len says how many bytes those are. Nothing
+	 * else is written on error.
+	 */
+	int	(*get_stats)(struct fid_ep *ep,
+			     struct fi_tagrv_match_stats *stats, size_t *len);
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

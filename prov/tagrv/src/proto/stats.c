@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What an engine tells about its queues: to callers, and to the log.
+ */
+#include <inttypes.h>
+
+#include "proto/engine_priv.h"
+
+void tagrv_engine_match_stats(const struct tagrv_engine *engine,
+			      struct tagrv_match_stats *stats)
+{
+	tagrv_match_get_stats(engine->match, stats);
+}
+
+void tagrv_engine_tell_match(const struct tagrv_engine *engine)
+{
+	char addr[TAGRV_ADDR_STRLEN];
+	struct tagrv_match_stats m;
+
+	tagrv_match_get_stats(engine->match, &m);
+	tagrv_info("endpoint %s: %zu receives posted, at most %zu, %zu classes, "
+		   "oldest %" PRIu64 " posts ago; %zu messages unexpected, at "
+		   "most %zu, %zu indexes, oldest %" PRIu64 " arrivals ago; %"
+		   PRIu64 " searches, %.1f entries compared in each\n",
+		   tagrv_addr_str(&engine->name, addr, sizeof(addr)),
+		   m.posted, m.posted_peak, m.posted_classes, m.posted_oldest,
+		   m.unexpected, m.unexpected_peak, m.unexpected_indexes,
+		   m.unexpected_oldest, m.searches,
+		   m.searches ? (double) m.probes / (double) m.searches : 0.0);
+}
