@@ -104,8 +104,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	seed |= byte(&in);
 	if (!match_play_init(&in.play, seed))
 		return 0;
-	fill(&in.play, PLAY_POST, (before & 15) * 8);
-	fill(&in.play, PLAY_ARRIVE, (before >> 4) * 24);
+	fill(&in.play, PLAY_POST, (unsigned) (before & 15) * 8);
+	fill(&in.play, PLAY_ARRIVE, (unsigned) (before >> 4) * 24);
 	while (in.left && in.play.step < STEP_MAX)
 		match_play_step(&in.play);
 	match_play_fini(&in.play);
