@@ -15,7 +15,8 @@
  *
  * Timed is what stands in brackets: the receiver's work for messages that have
  * left the sender. The median over rounds is shown, per message. Receives use
- * four masks and every other quad names its source.
+ * four masks, and half of them name their source: every other one, so that each
+ * mask goes with one or the other, or all eight combinations.
  */
 #include "clock.h"
 #include "endpoint.h"
@@ -45,6 +46,7 @@ struct options {
 	struct endpoint_conf conf;
 	size_t	queued;
 	double	seconds;
+	unsigned kinds;		/* of receives: 4 or 8 */
 	bool	unexpected;
 	bool	pin;
 	bool	header;
@@ -132,7 +134,8 @@ static void be_sender(struct side *s)
 static void post(struct side *s, size_t slot, uint64_t tag, unsigned kind)
 {
 	uint64_t ignore = masks[kind % 4];
-	fi_addr_t src = kind / 4 % 2 ? s->e.peer : FI_ADDR_UNSPEC;
+	bool directed = s->opt->kinds == 8 ? kind / 4 % 2 : kind % 2;
+	fi_addr_t src = directed ? s->e.peer : FI_ADDR_UNSPEC;
 	ssize_t ret;
 
 	s->ops[slot].is_recv = true;
@@ -306,6 +309,8 @@ static void print_help(void)
 	     "  -q, --queue QUEUE     posted: receives that match nothing (default), or\n"
 	     "                        unexpected: messages that nobody asks for\n"
 	     "  -l, --length N        how many of them (default 16)\n"
+	     "  -k, --kinds N         of receives: 4 masks, of which two go with a source and two\n"
+	     "                        without (4, default), or each with both (8)\n"
 	     "  -t, --time SECONDS    of the measurement (default 1)\n"
 	     "      --domain NAME     libfabric domain (default: the provider's first)\n"
 	     "      --addr ADDRESS    source address\n"
@@ -335,6 +340,7 @@ static const struct option long_options[] = {
 	{ "provider", required_argument, NULL, 'p' },
 	{ "queue", required_argument, NULL, 'q' },
 	{ "length", required_argument, NULL, 'l' },
+	{ "kinds", required_argument, NULL, 'k' },
 	{ "time", required_argument, NULL, 't' },
 	{ "help", no_argument, NULL, 'h' },
 	{ "domain", required_argument, NULL, OPT_DOMAIN },
@@ -355,6 +361,11 @@ static void apply(struct options *opt, int key, const char *arg)
 			bench_die("--queue wants posted or unexpected, not '%s'", arg);
 		break;
 	case 'l': opt->queued = (size_t)number(arg, "--length", 1, 1e7); break;
+	case 'k':
+		opt->kinds = (unsigned)number(arg, "--kinds", 4, 8);
+		if (opt->kinds % 4)
+			bench_die("--kinds wants 4 or 8, not '%s'", arg);
+		break;
 	case 't': opt->seconds = number(arg, "--time", 0.001, 3600); break;
 	case 'h': print_help(); exit(EXIT_SUCCESS);
 	case OPT_DOMAIN: opt->conf.domain = arg; break;
@@ -379,11 +390,12 @@ int main(int argc, char **argv)
 			.yield = sysconf(_SC_NPROCESSORS_ONLN) < 2,
 		},
 		.queued = 16,
+		.kinds = 4,
 		.seconds = 1,
 	};
 	int key;
 
-	while ((key = getopt_long(argc, argv, "p:q:l:t:h", long_options, NULL)) != -1)
+	while ((key = getopt_long(argc, argv, "p:q:l:k:t:h", long_options, NULL)) != -1)
 		apply(&opt, key, optarg);
 	if (optind < argc)
 		bench_die("unexpected argument '%s'", argv[optind]);

@@ -5,9 +5,11 @@
  *   warm       blocks of requests one after the other, as in a loop that does
  *              nothing else
  *   disturbed  single requests; before each a buffer larger than the
- *              second-level cache is walked, as an application would do
+ *              second-level cache is walked, as an application would do; so
+ *              many of them make a sample
  *
- * The median is shown: the processor may be shared with others. The clock's own
+ * The median is shown: the processor may be shared with others. A sample has
+ * several requests, for some classes may cost more than others. The clock's own
  * cost is subtracted. A queue keeps its length: what was taken is put back.
  */
 #include "bench_depth.h"
@@ -22,7 +24,7 @@
 #include "benchmarks/clock.h"
 #include "core/compiler.h"
 
-enum { BLOCK = 256, SAMPLES = 1000, SAMPLES_MIN = 5, WARM_MIN = 64 };
+enum { BLOCK = 256, BLOCK_MIN = 8, SAMPLES = 1000, SAMPLES_MIN = 5, WARM_MIN = 64 };
 
 struct run {
 	const struct depth_point *point;
@@ -250,7 +252,8 @@ static double measure_warm(struct run *run, double once)
 {
 	double values[SAMPLES], spent = 0;
 	double fits = conf.seconds / 20 / (once + 1e-9);
-	unsigned cnt = fits > BLOCK ? BLOCK : fits < 1 ? 1 : (unsigned) fits;
+	unsigned cnt = fits > BLOCK ? BLOCK :
+		       fits < BLOCK_MIN ? BLOCK_MIN : (unsigned) fits;
 	size_t samples = 0;
 
 	while (samples < SAMPLES &&
@@ -277,8 +280,13 @@ static double measure_cold(struct run *run)
 
 	while (samples < SAMPLES && (samples < SAMPLES_MIN ||
 				     seconds_since(start) < conf.seconds)) {
-		disturb();
-		values[samples++] = block(run, 1);
+		double sum = 0;
+
+		for (int i = 0; i < BLOCK_MIN; i++) {
+			disturb();
+			sum += block(run, 1);
+		}
+		values[samples++] = sum / BLOCK_MIN;
 	}
 	return median(values, samples) * 1e9;
 }
