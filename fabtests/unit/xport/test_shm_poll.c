@@ -87,6 +87,27 @@ Test(shm_poll, idle_links_cost_nothing, .timeout = 60)
 	close_links();
 }
 
+/* Those that bring nothing are not looked at for ever, and come back at once. */
+Test(shm_poll, idle_links_go_cold, .timeout = 60)
+{
+	open_links();
+	for (int i = 0; i < LINKS; i++)
+		send_on(i);
+	cr_assert_eq(rx()->hot_cnt, SHM_HOT);
+	for (int i = 0; i < SHM_COOL + (SHM_HOT + 1) * SHM_TEND; i++) {
+		if (i % SHM_TEND == 0)
+			send_on(0);
+		ops->progress(pair.b->xport);
+	}
+	cr_assert_eq(rx()->hot_cnt, SHM_HOT_KEEP);
+	cr_assert_geq(shm_link_of(to[0])->hot_at, 0, "is in use");
+	cr_assert_leq(polls_per_pass(0), SHM_HOT_KEEP + 0.01);
+	for (int i = 0; i < LINKS; i++)
+		send_on(i);
+	cr_assert_eq(rx()->hot_cnt, SHM_HOT);
+	close_links();
+}
+
 /* More links in use than there are places. */
 Test(shm_poll, cold_rings_are_served, .timeout = 60)
 {

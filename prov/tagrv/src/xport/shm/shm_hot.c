@@ -4,7 +4,8 @@
  *
  *   cold -- its bit is set and there is a free place,
  *           or one that was idle for SHM_HOT_IDLE passes --> hot (polled)
- *   hot  -- another took its place ----------------------> cold
+ *   hot  -- another took its place, or it was idle for
+ *           SHM_COOL passes and is not of the last four ----> cold
  *
  * So the cost of a pass depends on the rings in use, not on the number of
  * peers, and senders to a hot ring need not ring the bell.
@@ -48,15 +49,29 @@ void tagrv_shm_cool(struct shm_link *link)
 		tagrv_shm_ring_own(link);
 }
 
-/* The one that has been idle for longest, if that is long. */
-static struct shm_link *idle_one(struct shm_xport *xp)
+/* The one that has been idle for longest, if that is so many passes. */
+static struct shm_link *idle_one(struct shm_xport *xp, uint64_t passes)
 {
 	struct shm_link *idle = xp->hot[0];
 
 	for (unsigned i = 1; i < xp->hot_cnt; i++)
 		if (xp->hot[i]->last_pass < idle->last_pass)
 			idle = xp->hot[i];
-	return xp->pass - idle->last_pass >= SHM_HOT_IDLE ? idle : NULL;
+	return xp->pass - idle->last_pass >= passes ? idle : NULL;
+}
+
+/*
+ * Each look at a ring that brings nothing delays those that do: 2 ns each. One
+ * at a time, because the word to the sender needs a barrier on all processors.
+ */
+void tagrv_shm_cool_idle(struct shm_xport *xp)
+{
+	struct shm_link *idle = NULL;
+
+	if (xp->hot_cnt > SHM_HOT_KEEP)
+		idle = idle_one(xp, SHM_COOL);
+	if (idle)
+		tagrv_shm_cool(idle);
 }
 
 static void warm(struct shm_link *link)
@@ -64,7 +79,7 @@ static void warm(struct shm_link *link)
 	struct shm_xport *xp = shm_xport_of_link(link);
 
 	if (xp->hot_cnt == SHM_HOT) {
-		struct shm_link *idle = idle_one(xp);
+		struct shm_link *idle = idle_one(xp, SHM_HOT_IDLE);
 
 		if (!idle)
 			return;

@@ -146,6 +146,15 @@ static TAGRV_COLD unsigned move_slow(struct shm_xport *xp)
 	return events;
 }
 
+static TAGRV_COLD void tend(struct shm_xport *xp)
+{
+	struct shm_device *dev = shm_device_of(xp->base.dev);
+
+	if (atomic_load(&dev->unpushed_cnt))
+		tagrv_shm_pull(dev);
+	tagrv_shm_cool_idle(xp);
+}
+
 int tagrv_shm_progress(struct tagrv_xport *xport)
 {
 	struct shm_xport *xp = shm_xport_of(xport);
@@ -170,8 +179,7 @@ int tagrv_shm_progress(struct tagrv_xport *xport)
 		xport->sink->room(xport->sink);
 		events++;
 	}
-	if (TAGRV_UNLIKELY(xp->pass % 1024 == 0 &&
-			   shm_device_of(xport->dev)->unpushed_cnt))
-		tagrv_shm_pull(shm_device_of(xport->dev));
+	if (TAGRV_UNLIKELY(xp->pass % SHM_TEND == 0))
+		tend(xp);
 	return (int) events;
 }

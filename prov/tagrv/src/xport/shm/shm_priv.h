@@ -24,6 +24,9 @@
 #define SHM_NAME	"shm"
 #define SHM_HOT		16	/* rings looked at in every pass */
 #define SHM_HOT_IDLE	4096	/* passes until one may lose its place */
+#define SHM_HOT_KEEP	4	/* that never go cold unless others want a place */
+#define SHM_TEND	1024	/* passes between two looks at rare things */
+#define SHM_COOL	65536	/* passes after which an idle one goes cold */
 #define SHM_LARGE	32	/* lines of an entry that zeroes no heads ahead */
 /* bytes behind the header of an entry that is not large */
 #define SHM_SHORT	((SHM_LARGE - 1) * SHM_LINE - SHM_HEAD_WORD - \
@@ -341,6 +344,8 @@ static inline void tagrv_shm_publish_wanted(struct shm_link *link)
 bool tagrv_shm_check_peer(struct shm_link *link);
 unsigned tagrv_shm_visit_bits(struct shm_xport *xp);
 void tagrv_shm_cool(struct shm_link *link);	/* out of the hot list */
+/* Called now and then: those that bring nothing for long go cold. */
+void tagrv_shm_cool_idle(struct shm_xport *xp);
 
 /* ---- shm_get.c, shm_serve.c ---- */
 
