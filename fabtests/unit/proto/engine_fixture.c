@@ -233,6 +233,7 @@ struct tagrv_hdr packet_header(size_t i)
 	hdr.op = le32toh(hdr.op);
 	hdr.tag = be64toh(hdr.tag);
 	hdr.flags = le16toh(hdr.flags);
+	hdr.credit = le16toh(hdr.credit);
 	hdr.seq = le32toh(hdr.seq);
 	hdr.data = le64toh(hdr.data);
 	return hdr;

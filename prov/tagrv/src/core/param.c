@@ -39,6 +39,11 @@ static const struct param table[] = {
 	{ "EAGER_MAX", FI_PARAM_SIZE_T, FIELD(eager_max), 8192, 64, 65536,
 	  "Bytes of payload up to which a message travels with its envelope; "
 	  "larger ones use the rendezvous protocol (default: 8192)" },
+	{ "EAGER_CREDIT", FI_PARAM_SIZE_T, FIELD(eager_credit), 393216, 16384,
+	  1 << 30,
+	  "Bytes of unexpected messages that an endpoint keeps for one peer, "
+	  "each with its envelope of 256 bytes; beyond that the peer keeps "
+	  "them itself until they are received (default: 393216)" },
 	{ "MAX_OPS", FI_PARAM_SIZE_T, FIELD(max_ops), 262144, 1024, 1048575,
 	  "Sends and receives outstanding per endpoint before -FI_EAGAIN "
 	  "(default: 262144)" },

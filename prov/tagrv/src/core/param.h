@@ -20,6 +20,7 @@ struct tagrv_params {
 	char	transports[64];		/* "shm,verbs"; empty: all */
 	/* protocol */
 	size_t	eager_max;		/* payload bytes sent with the envelope */
+	size_t	eager_credit;		/* bytes of them kept for one peer */
 	size_t	max_ops;		/* operations outstanding per endpoint */
 	size_t	read_segment;		/* bytes per rendezvous read */
 	size_t	read_depth;		/* reads in flight per peer */

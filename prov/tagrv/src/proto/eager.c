@@ -44,13 +44,14 @@ static int send_pieces(struct tagrv_link *link, uint64_t *words,
 }
 
 int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
-		     uint32_t handle, struct tagrv_done *done)
+		     size_t len, uint32_t handle, struct tagrv_done *done)
 {
 	const struct tagrv_hdr hdr = {
 		.opcode = TAGRV_PKT_EAGER,
 		.op = handle,
 		.tag = req->tag,
 		.flags = packet_flags(req),
+		.credit = tagrv_credit_offer(&peer->credit),
 		.seq = peer->tx_seq,
 		.data = req->data,
 	};
@@ -59,15 +60,15 @@ int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
 	int ret = -FI_EAGAIN;
 
 	tagrv_hdr_pack(words, &hdr);
-	if (req->iov_cnt == 1 && !done &&
-	    req->iov->iov_len <= link->xport->attr.max_short)
+	if (req->iov_cnt == 1 && !done && len <= link->xport->attr.max_short)
 		ret = link->xport->ops->send_short(link, words,
-						   req->iov->iov_base,
-						   req->iov->iov_len);
+						   req->iov->iov_base, len);
 	if (ret)
 		ret = send_pieces(link, words, req, done);
 	if (TAGRV_UNLIKELY(ret))
 		return ret;
+	tagrv_credit_gave(&peer->credit, hdr.credit);
+	peer->credit.left -= tagrv_credit_units(len);
 	peer->tx_seq++;
 	peer->engine->stats.eager_tx++;
 	return 0;
@@ -76,13 +77,20 @@ int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
 void tagrv_eager_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			const void *payload, size_t len)
 {
+	uint32_t units = tagrv_credit_units(len);
 	struct tagrv_match_msg *msg;
 	void *cookie;
 	int ret;
 
+	if (TAGRV_UNLIKELY(!tagrv_credit_arrived(&peer->credit, units))) {
+		tagrv_engine_bad_packet(peer, "sent without credit");
+		return;
+	}
 	peer->engine->stats.eager_rx++;
 	ret = tagrv_unexp_arrive(peer, hdr, &cookie, &msg);
 	if (ret == 1) {
+		/* First: a FIN takes it along. */
+		tagrv_peer_credit(peer, units);
 		tagrv_recv_eager(cookie, peer, hdr, payload, len);
 		return;
 	}

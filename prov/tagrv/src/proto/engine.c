@@ -119,10 +119,16 @@ static bool decode_header(struct tagrv_hdr *hdr, const void *data, size_t len)
 static void dispatch(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		     const void *body, size_t len)
 {
+	if (TAGRV_UNLIKELY(!tagrv_credit_got(&peer->credit, hdr->credit))) {
+		tagrv_engine_bad_packet(peer, "too much credit");
+		return;
+	}
 	if (hdr->opcode == TAGRV_PKT_FIN) {
 		tagrv_rndv_fin_packet(peer, hdr);
 		return;
 	}
+	if (hdr->opcode == TAGRV_PKT_CREDIT)
+		return;
 	if (hdr->opcode != TAGRV_PKT_EAGER && hdr->opcode != TAGRV_PKT_RTS) {
 		tagrv_engine_bad_packet(peer, "unknown opcode");
 		return;

@@ -28,6 +28,8 @@ struct tagrv_umsg {
 	size_t	len;		/* payload, or of the whole message */
 	void	*payload;	/* eager, NULL when empty */
 	uint8_t	payload_class;
+	uint32_t units;		/* of credit that an eager one holds */
+	uint32_t life;		/* of the connection that gave them */
 	struct tagrv_remote remote;	/* rendezvous */
 };
 
@@ -59,6 +61,7 @@ struct tagrv_engine {
 	struct tagrv_addr name;
 	bool	enabled;
 	size_t	min_multi_recv;
+	uint32_t credit_target;		/* units a peer may have here */
 
 	struct tagrv_match *match;
 	struct tagrv_pool tx_ops;	/* sends: what a FIN names */
@@ -84,6 +87,7 @@ struct tagrv_engine {
 		uint64_t bad_packets;	/* refused: malformed, out of order */
 		uint64_t lost_injects;	/* injects that failed after return */
 		uint64_t eager_tx, eager_rx, rndv_tx, rndv_rx;
+		uint64_t no_credit;	/* small ones sent as an RTS */
 	} stats;
 };
 
@@ -118,7 +122,7 @@ int tagrv_unexp_arrive(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 
 /* eager.c */
 int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
-		     uint32_t handle, struct tagrv_done *done)
+		     size_t len, uint32_t handle, struct tagrv_done *done)
 	TAGRV_WARN_UNUSED;
 void tagrv_eager_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			const void *payload, size_t len);

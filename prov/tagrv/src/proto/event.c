@@ -24,6 +24,7 @@ static struct tagrv_lane *lane_create(struct tagrv_peer *peer,
 	peer->lane = lane;
 	peer->tx_seq = 0;
 	peer->rx_seq = 0;
+	tagrv_credit_reset(&peer->credit);
 	return lane;
 }
 

@@ -26,6 +26,8 @@ int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *att
 	e->attr = *attr;
 	e->name = attr->src;
 	e->min_multi_recv = 64;
+	e->credit_target = (uint32_t) (dom->params.eager_credit /
+				       TAGRV_CREDIT_UNIT);
 	tagrv_list_init(&e->busy);
 	tagrv_list_init(&e->lanes);
 	tagrv_list_init(&e->gone);
@@ -238,12 +240,12 @@ static void tell_stats(struct tagrv_engine *engine)
 	tagrv_rails_tell(&engine->rails, rails, sizeof(rails));
 	tagrv_match_get_stats(engine->match, &match);
 	tagrv_info("endpoint %s: connections: %s; sent %" PRIu64 " eager, %" PRIu64
-		   " rendezvous; got %" PRIu64 " eager, %" PRIu64
+		   " rendezvous (%" PRIu64 " for want of credit); got %" PRIu64 " eager, %" PRIu64
 		   " rendezvous, up to %zu unexpected at a time; %" PRIu64
 		   " packets refused, %" PRIu64 " injects lost\n",
 		   tagrv_addr_str(&engine->name, addr, sizeof(addr)), rails,
 		   engine->stats.eager_tx, engine->stats.rndv_tx,
-		   engine->stats.eager_rx, engine->stats.rndv_rx,
+		   engine->stats.no_credit, engine->stats.eager_rx, engine->stats.rndv_rx,
 		   match.unexpected_peak, engine->stats.bad_packets,
 		   engine->stats.lost_injects);
 }

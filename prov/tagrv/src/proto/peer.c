@@ -152,23 +152,32 @@ void tagrv_peer_set_busy(struct tagrv_peer *peer)
 
 /* ---- sending what waits ---- */
 
-static int send_fin(struct tagrv_peer *peer, uint32_t op, uint32_t status)
+static int send_control(struct tagrv_peer *peer, uint8_t opcode, uint32_t op,
+			uint32_t status)
 {
 	struct tagrv_link *link = peer->lane->link;
-	struct tagrv_hdr hdr = {
-		.opcode = TAGRV_PKT_FIN,
-		.op = htole32(op),
-		.data = htole64(status),
+	const struct tagrv_hdr hdr = {
+		.opcode = opcode,
+		.op = op,
+		.credit = tagrv_credit_offer(&peer->credit),
+		.data = status,
 	};
-	struct iovec iov = { &hdr, sizeof(hdr) };
+	uint64_t words[TAGRV_SHORT_WORDS];
+	struct iovec iov = { words, sizeof(words) };
+	int ret;
 
-	return link->xport->ops->send(link, &iov, 1, TAGRV_SEND_CTRL, NULL);
+	tagrv_hdr_pack(words, &hdr);
+	ret = link->xport->ops->send(link, &iov, 1, TAGRV_SEND_CTRL, NULL);
+	if (!ret)
+		tagrv_credit_gave(&peer->credit, hdr.credit);
+	return ret;
 }
 
 /* -FI_EAGAIN: later. On any other error the lane is given up. */
-static int try_fin(struct tagrv_peer *peer, uint32_t op, uint32_t status)
+static int try_control(struct tagrv_peer *peer, uint8_t opcode, uint32_t op,
+		       uint32_t status)
 {
-	int ret = send_fin(peer, op, status);
+	int ret = send_control(peer, opcode, op, status);
 
 	if (TAGRV_LIKELY(!ret || ret == -FI_EAGAIN))
 		return ret;
@@ -187,7 +196,8 @@ void tagrv_peer_fin(struct tagrv_peer *peer, uint32_t op, int status)
 	if (!peer->lane)
 		return;		/* the operation ended with the connection */
 	if (peer->state == TAGRV_PEER_READY && tagrv_list_empty(&peer->ctl) &&
-	    try_fin(peer, op, (uint32_t) -status) != -FI_EAGAIN)
+	    try_control(peer, TAGRV_PKT_FIN, op, (uint32_t) -status) !=
+	    -FI_EAGAIN)
 		return;
 	ctl = tagrv_pool_get(&engine->ctls);
 	if (!ctl) {
@@ -203,6 +213,20 @@ void tagrv_peer_fin(struct tagrv_peer *peer, uint32_t op, int status)
 		tagrv_peer_set_busy(peer);
 }
 
+static bool credit_is_due(const struct tagrv_peer *peer)
+{
+	return peer->credit.owed && peer->credit.owed >= peer->credit.window / 4;
+}
+
+void tagrv_peer_credit(struct tagrv_peer *peer, uint32_t units)
+{
+	if (TAGRV_UNLIKELY(tagrv_credit_free(&peer->credit, units,
+					     peer->engine->credit_target)) &&
+	    peer->state == TAGRV_PEER_READY)
+		tagrv_peer_set_busy(peer);
+}
+
+/* Credit goes with what is sent anyway, else by itself. */
 static int serve_ctl(struct tagrv_peer *peer)
 {
 	struct tagrv_list *node;
@@ -212,13 +236,14 @@ static int serve_ctl(struct tagrv_peer *peer)
 		struct tagrv_ctl *ctl =
 			tagrv_container_of(node, struct tagrv_ctl, link);
 
-		ret = try_fin(peer, ctl->op, ctl->status);
+		ret = try_control(peer, TAGRV_PKT_FIN, ctl->op, ctl->status);
 		if (ret)
 			return ret;	/* ctl may be gone */
 		tagrv_list_remove(node);
 		tagrv_pool_put(&peer->engine->ctls, ctl);
 	}
-	return 0;
+	return credit_is_due(peer) ? try_control(peer, TAGRV_PKT_CREDIT, 0, 0) :
+				     0;
 }
 
 /* 0: nothing waits any more; 1: the quantum is used up; -FI_EAGAIN: no room. */

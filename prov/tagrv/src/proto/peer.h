@@ -24,6 +24,7 @@
 #include "core/addr.h"
 #include "core/list.h"
 #include "core/pool.h"
+#include "proto/credit.h"
 #include "proto/wireup.h"
 
 struct tagrv_engine;
@@ -73,6 +74,7 @@ struct tagrv_peer {
 	struct tagrv_lane *lane;
 	size_t	eager_limit;		/* payload bytes of one packet */
 	uint32_t tx_seq, rx_seq;
+	struct tagrv_credit credit;
 	struct tagrv_list pending;	/* ops in submit order */
 	struct tagrv_list waiting;	/* ops sent, FIN outstanding */
 	struct tagrv_list readers;	/* receives with reads to post */
@@ -102,6 +104,9 @@ void tagrv_peer_set_busy(struct tagrv_peer *peer);
 bool tagrv_peer_serve(struct tagrv_peer *peer);
 /* Asks wireup for a connection when there is none. */
 void tagrv_peer_want(struct tagrv_peer *peer);
+
+/* What an eager message of this connection took is free again. */
+void tagrv_peer_credit(struct tagrv_peer *peer, uint32_t units);
 
 /* FIN for the peer's operation 'op'; queued when there is no room. */
 void tagrv_peer_fin(struct tagrv_peer *peer, uint32_t op, int status);

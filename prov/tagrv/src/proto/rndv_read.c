@@ -60,6 +60,9 @@ int tagrv_rndv_send(struct tagrv_op *op)
 	int ret;
 
 	ret = tagrv_op_register(op, link->xport->dev, op->len, true);
+	/* A small one waits for credit rather than fail. */
+	if (ret == -FI_ENOMEM && op->len <= peer->eager_limit)
+		return -FI_EAGAIN;
 	if (ret)
 		return ret;
 	if (op->flags & FI_REMOTE_CQ_DATA)
@@ -69,6 +72,7 @@ int tagrv_rndv_send(struct tagrv_op *op)
 	pkt.hdr.op = htole32(op->node.handle);
 	pkt.hdr.tag = htobe64(op->tag);
 	pkt.hdr.flags = htole16(flags);
+	pkt.hdr.credit = htole16(tagrv_credit_offer(&peer->credit));
 	pkt.hdr.seq = htole32(peer->tx_seq);
 	pkt.hdr.data = htole64(op->data);
 	pkt.rts.len = htole64(op->len);
@@ -78,8 +82,10 @@ int tagrv_rndv_send(struct tagrv_op *op)
 	ret = link->xport->ops->send(link, &iov, 1, 0, NULL);
 	if (ret)
 		return ret;
+	tagrv_credit_gave(&peer->credit, le16toh(pkt.hdr.credit));
 	peer->tx_seq++;
 	peer->engine->stats.rndv_tx++;
+	peer->engine->stats.no_credit += op->len <= peer->eager_limit;
 	return 0;
 }
 
@@ -112,7 +118,7 @@ static bool parse_rts(struct tagrv_remote *remote, const struct tagrv_hdr *hdr,
 	if (len < sizeof(rts) || !hdr->op)
 		return false;
 	tagrv_copy_once(&rts, body, sizeof(rts));
-	if (!rts.seg_cnt || rts.seg_cnt > TAGRV_IOV_MAX ||
+	if ((!rts.seg_cnt && rts.len) || rts.seg_cnt > TAGRV_IOV_MAX ||
 	    rts.key_len > TAGRV_KEY_MAX ||
 	    len != sizeof(rts) + rts.seg_cnt * sizeof(struct tagrv_rts_seg))
 		return false;

@@ -7,6 +7,8 @@
 
 #include <stddef.h>
 
+#include "proto/credit.h"
+
 enum tagrv_proto {
 	TAGRV_PROTO_EAGER,	/* envelope and payload in one packet */
 	TAGRV_PROTO_RNDV_READ,	/* RTS, the receiver reads, FIN */
@@ -15,12 +17,14 @@ enum tagrv_proto {
 struct tagrv_select_in {
 	size_t	len;		/* payload bytes */
 	size_t	eager_limit;	/* of this link: both sides' packet sizes */
+	uint32_t credit;	/* units the peer takes */
 };
 
 static inline enum tagrv_proto tagrv_select(const struct tagrv_select_in *in)
 {
-	return in->len <= in->eager_limit ? TAGRV_PROTO_EAGER :
-					    TAGRV_PROTO_RNDV_READ;
+	return in->len <= in->eager_limit &&
+	       tagrv_credit_units(in->len) <= in->credit ?
+	       TAGRV_PROTO_EAGER : TAGRV_PROTO_RNDV_READ;
 }
 
 #endif

@@ -38,7 +38,8 @@ static int send_eager_op(struct tagrv_op *op)
 	bool wire = !ack && (op->flags & FI_TRANSMIT_COMPLETE);
 	int ret;
 
-	ret = tagrv_eager_send(op->peer, &req, ack ? op->node.handle : 0,
+	ret = tagrv_eager_send(op->peer, &req, op->len,
+			       ack ? op->node.handle : 0,
 			       wire ? &op->done : NULL);
 	if (ret)
 		return ret;
@@ -60,6 +61,7 @@ static inline enum tagrv_proto choose(const struct tagrv_peer *peer, size_t len)
 	struct tagrv_select_in in = {
 		.len = len,
 		.eager_limit = peer->eager_limit,
+		.credit = peer->credit.left,
 	};
 
 	return tagrv_select(&in);
@@ -164,14 +166,14 @@ static void reap(struct tagrv_engine *engine, struct tagrv_peer *peer)
 }
 
 static ssize_t try_fast(struct tagrv_engine *engine, struct tagrv_peer *peer,
-			const struct tagrv_send_req *req)
+			const struct tagrv_send_req *req, size_t len)
 {
 	int ret;
 
 	if (peer->state != TAGRV_PEER_READY ||
 	    !tagrv_list_empty(&peer->pending))
 		return -FI_EAGAIN;
-	ret = tagrv_eager_send(peer, req, 0, NULL);
+	ret = tagrv_eager_send(peer, req, len, 0, NULL);
 	if (!ret)
 		tagrv_op_send_report(engine, req);
 	return ret;
@@ -192,7 +194,7 @@ ssize_t tagrv_engine_send(struct tagrv_engine *engine,
 	if (TAGRV_UNLIKELY(ret))
 		return ret;
 	if (choose(peer, len) == TAGRV_PROTO_EAGER && !(req->flags & NEEDS_OP)) {
-		ret = try_fast(engine, peer, req);
+		ret = try_fast(engine, peer, req, len);
 		if (TAGRV_LIKELY(!ret))
 			return 0;
 		if (ret != -FI_EAGAIN && ret != -FI_ENOTCONN)

@@ -62,6 +62,8 @@ int tagrv_unexp_keep(struct tagrv_peer *peer, struct tagrv_match_msg *msg,
 	umsg->msg = msg;
 	umsg->peer = peer;
 	umsg->rndv = remote != NULL;
+	umsg->units = remote ? 0 : tagrv_credit_units(len);
+	umsg->life = peer->credit.life;
 	umsg->pkt_flags = hdr->flags;
 	umsg->op = hdr->op;
 	umsg->data = hdr->data;
@@ -83,6 +85,8 @@ int tagrv_unexp_keep(struct tagrv_peer *peer, struct tagrv_match_msg *msg,
 
 void tagrv_unexp_free(struct tagrv_engine *engine, struct tagrv_umsg *umsg)
 {
+	if (umsg->units && umsg->life == umsg->peer->credit.life)
+		tagrv_peer_credit(umsg->peer, umsg->units);
 	if (umsg->payload)
 		tagrv_engine_buf_put(engine, umsg->payload,
 				     umsg->payload_class);

@@ -23,6 +23,7 @@ enum tagrv_opcode {
 	TAGRV_PKT_RTS	= 1,	/* rendezvous request */
 	TAGRV_PKT_FIN	= 2,	/* an operation of yours is finished */
 	TAGRV_PKT_EAGER	= 3,	/* envelope and payload */
+	TAGRV_PKT_CREDIT = 4,	/* nothing but credit */
 };
 
 enum tagrv_pkt_flags {
@@ -41,7 +42,7 @@ struct tagrv_hdr {
 				 * is wanted; FIN: the handle it ends */
 	uint64_t tag;		/* big-endian */
 	uint16_t flags;
-	uint16_t credit;	/* 0 in version 1 */
+	uint16_t credit;	/* section 1.5: units given back */
 	uint32_t seq;		/* EAGER, RTS: number of the envelope */
 	uint64_t data;		/* immediate data; FIN: FI_E* status or 0 */
 };

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What a peer may send us before we have to keep it, and we to him.
+ *
+ *   sender                                   receiver
+ *   left    --- EAGER, costs units ------->  promised -= units
+ *   no more: header-only RTS, the data       matched, or delivered later:
+ *   stays where it is                        owed += units
+ *   left += n  <-- any packet, credit n ---  promised += n, owed -= n
+ *              <-- CREDIT, when a quarter of the window is owed
+ *
+ * Only eager messages cost credit: what a receiver keeps of them is bounded by
+ * the window of each peer, whoever floods it, and envelopes keep flowing in
+ * order. Nobody ever waits for credit, so nothing can deadlock for want of it.
+ *
+ * A connection begins with TAGRV_CREDIT_FIRST on both sides, without a word. A
+ * receiver that wants another window (FI_TAGRV_EAGER_CREDIT) gives more back than
+ * it took, or less, until it has it. Who sends more than it was promised breaks
+ * the rules: the connection is given up.
+ *
+ * Units are 64 bytes; docs/wire_protocol.md section 1.5. lock: the domain's.
+ */
+#ifndef TAGRV_PROTO_CREDIT_H
+#define TAGRV_PROTO_CREDIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/compiler.h"
+
+#define TAGRV_CREDIT_UNIT	64u	/* bytes */
+#define TAGRV_CREDIT_FIRST	6144u	/* units: 384 KiB, 1228 small messages */
+#define TAGRV_CREDIT_ENVELOPE	4u	/* units of what is kept of any message */
+
+struct tagrv_credit {
+	uint32_t left;		/* units the peer takes from us */
+	uint32_t promised;	/* units we take from the peer */
+	uint32_t owed;		/* units to be given back */
+	uint32_t window;	/* promised + owed + in flight + kept */
+	uint32_t life;		/* number of the connection */
+};
+
+/* What an eager message of len bytes costs. */
+static inline uint32_t tagrv_credit_units(size_t len)
+{
+	return TAGRV_CREDIT_ENVELOPE +
+	       (uint32_t) ((len + TAGRV_CREDIT_UNIT - 1) / TAGRV_CREDIT_UNIT);
+}
+
+/* For a new connection. What was kept of the one before counts no more. */
+static inline void tagrv_credit_reset(struct tagrv_credit *credit)
+{
+	*credit = (struct tagrv_credit) {
+		.left = TAGRV_CREDIT_FIRST,
+		.promised = TAGRV_CREDIT_FIRST,
+		.window = TAGRV_CREDIT_FIRST,
+		.life = credit->life + 1,
+	};
+}
+
+/* What the next packet can give back, for its header. */
+static inline uint16_t tagrv_credit_offer(const struct tagrv_credit *credit)
+{
+	return (uint16_t) TAGRV_MIN(credit->owed, (uint32_t) UINT16_MAX);
+}
+
+/* The packet with that offer was sent. */
+static inline void tagrv_credit_gave(struct tagrv_credit *credit, uint16_t offer)
+{
+	credit->owed -= offer;
+	credit->promised += offer;
+}
+
+/* A packet brought credit. False: more than there can be. */
+static inline bool tagrv_credit_got(struct tagrv_credit *credit, uint16_t units)
+{
+	credit->left += units;
+	return credit->left >= units;
+}
+
+/* An eager message has come. False: the peer had no credit for it. */
+static inline bool tagrv_credit_arrived(struct tagrv_credit *credit,
+					uint32_t units)
+{
+	if (units > credit->promised)
+		return false;
+	credit->promised -= units;
+	return true;
+}
+
+/*
+ * What a message took is free again. target: the window that is wanted, in
+ * units. True: so much is owed that the peer must hear of it.
+ */
+static inline bool tagrv_credit_free(struct tagrv_credit *credit,
+				     uint32_t units, uint32_t target)
+{
+	if (TAGRV_UNLIKELY(credit->window > target)) {
+		uint32_t less = TAGRV_MIN(units, credit->window - target);
+
+		credit->window -= less;
+		units -= less;
+	} else if (TAGRV_UNLIKELY(credit->window < target)) {
+		uint32_t more = TAGRV_MIN(units, target - credit->window);
+
+		credit->window += more;
+		units += more;
+	}
+	credit->owed += units;
+	return credit->owed >= credit->window / 4;
+}
+
+#endif
