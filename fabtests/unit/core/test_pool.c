@@ -49,7 +49,7 @@ Test(pool, objects_are_aligned_distinct_and_do_not_move, .timeout = 10)
 	for (uint32_t i = 0; i < CNT; i++) {
 		things[i] = get(&pool);
 		things[i]->value = i;
-		cr_assert_eq((uintptr_t) things[i] % TAGRV_CACHE_LINE, 0);
+		cr_assert_eq((uintptr_t) things[i] % 32, 0);
 	}
 	for (uint32_t i = 0; i < CNT; i++) {
 		cr_assert_eq(things[i]->value, i);
@@ -58,6 +58,24 @@ Test(pool, objects_are_aligned_distinct_and_do_not_move, .timeout = 10)
 	}
 	cr_expect_eq(pool.used, CNT);
 	tagrv_pool_fini(&pool);
+}
+
+/* No object is on more lines than it must be; two small ones share one. */
+Test(pool, objects_begin_lines_or_halves_of_them, .timeout = 10)
+{
+	static const size_t sizes[] = { 9, 32, 33, 64, 65, 200 };
+
+	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(sizes); i++) {
+		size_t unit = sizes[i] <= 32 ? 32 : 64;
+		struct tagrv_pool pool;
+
+		tagrv_pool_init(&pool, sizes[i], 100);
+		cr_expect_eq(pool.obj_size, (sizes[i] + unit - 1) / unit * unit);
+		for (int n = 0; n < 100; n++)
+			cr_assert_eq((uintptr_t) tagrv_pool_get(&pool) % unit,
+				     0);
+		tagrv_pool_fini(&pool);
+	}
 }
 
 Test(pool, maximum_is_exact_for_any_number, .timeout = 10)

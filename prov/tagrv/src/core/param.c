@@ -44,9 +44,9 @@ static const struct param table[] = {
 	  "Bytes of unexpected messages that an endpoint keeps for one peer, "
 	  "each with its envelope of 256 bytes; beyond that the peer keeps "
 	  "them itself until they are received (default: 393216)" },
-	{ "MAX_OPS", FI_PARAM_SIZE_T, FIELD(max_ops), 262144, 1024, 1048575,
+	{ "MAX_OPS", FI_PARAM_SIZE_T, FIELD(max_ops), 65536, 1024, 1048575,
 	  "Sends and receives outstanding per endpoint before -FI_EAGAIN "
-	  "(default: 262144)" },
+	  "(default: 65536)" },
 	{ "READ_SEGMENT", FI_PARAM_SIZE_T, FIELD(read_segment), 524288, 4096,
 	  1LL << 30,
 	  "Bytes fetched by one RDMA read of a rendezvous (default: 524288)" },

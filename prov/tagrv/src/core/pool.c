@@ -9,11 +9,19 @@
 
 #define INDEX_MASK	(TAGRV_POOL_GEN_ONE - 1)
 
+/* Two small ones share a cache line. */
+static size_t round_up(size_t size)
+{
+	size_t unit = size <= TAGRV_CACHE_LINE / 2 ? TAGRV_CACHE_LINE / 2 :
+						     TAGRV_CACHE_LINE;
+
+	return (size + unit - 1) & ~(unit - 1);
+}
+
 void tagrv_pool_init(struct tagrv_pool *pool, size_t obj_size, size_t max)
 {
 	*pool = (struct tagrv_pool) {
-		.obj_size = (obj_size + TAGRV_CACHE_LINE - 1) &
-			    ~(size_t) (TAGRV_CACHE_LINE - 1),
+		.obj_size = round_up(obj_size),
 		.max = TAGRV_MIN(max, (size_t) TAGRV_POOL_MAX),
 	};
 	/* Chunks of about 64 KiB, but never fewer than 16 objects. */

@@ -49,7 +49,8 @@ struct tagrv_pool {
 };
 
 /*
- * obj_size: bytes, with the node first; rounded up to a cache line.
+ * obj_size: bytes, with the node first; rounded up to a cache line, or to half
+ * of one.
  * max: most objects ever alive at once (clamped to TAGRV_POOL_MAX).
  * Allocates nothing.
  */

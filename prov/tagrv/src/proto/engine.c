@@ -17,7 +17,9 @@
 #include "proto/engine_priv.h"
 
 /* Size classes of kept payloads; the last two: injects, whole packets. */
-static const size_t small_classes[TAGRV_BUF_CLASSES - 2] = { 128, 512 };
+static const size_t small_classes[TAGRV_BUF_CLASSES - 2] = {
+	sizeof(struct tagrv_only_seg), 128, 512,
+};
 
 void tagrv_engine_count_bad(struct tagrv_peer *peer, const char *what)
 {

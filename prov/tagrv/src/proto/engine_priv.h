@@ -16,21 +16,33 @@
 #include "proto/wire.h"
 #include "proto/wireup.h"
 
-/* An unexpected message; payload behind it in a buffer of a size class. */
+/*
+ * An unexpected message. What came with it is in a buffer of a size class: the
+ * payload of an eager one, what an RTS says about the sender's memory.
+ */
 struct tagrv_umsg {
 	struct tagrv_pool_node node;
 	struct tagrv_match_msg *msg;
 	struct tagrv_peer *peer;
-	bool	rndv;
-	uint16_t pkt_flags;
-	uint32_t op;		/* sender's handle */
 	uint64_t data;
 	size_t	len;		/* payload, or of the whole message */
-	void	*payload;	/* eager, NULL when empty */
+	void	*payload;	/* NULL when empty */
+	uint32_t op;		/* sender's handle */
+	uint32_t life;		/* of the connection that gave credit */
+	uint16_t units;		/* of credit that an eager one holds */
+	uint16_t pkt_flags;
 	uint8_t	payload_class;
-	uint32_t units;		/* of credit that an eager one holds */
-	uint32_t life;		/* of the connection that gave them */
-	struct tagrv_remote remote;	/* rendezvous */
+	uint8_t	seg_cnt, key_len;	/* of an RTS */
+	bool	rndv;
+};
+
+static_assert(sizeof(struct tagrv_umsg) == TAGRV_CACHE_LINE,
+	      "one line of memory, besides the payload");
+
+/* What is kept of an RTS with one segment: its length is the message's. */
+struct tagrv_only_seg {
+	uint64_t addr;
+	uint8_t	key[TAGRV_KEY_MAX];
 };
 
 /* Payload of an unexpected message or an inject: node, then bytes. */
@@ -39,7 +51,7 @@ struct tagrv_buf {
 	char	bytes[];
 };
 
-#define TAGRV_BUF_CLASSES	4
+#define TAGRV_BUF_CLASSES	5
 
 /*
  * Progress passes that a peer which ended its connection is waited for, so that

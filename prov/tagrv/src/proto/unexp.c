@@ -40,41 +40,103 @@ int tagrv_unexp_arrive(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 	return -FI_ENOBUFS;
 }
 
+/* ---- what an RTS says about the sender's memory ---- */
+
+static size_t remote_size(const struct tagrv_remote *remote)
+{
+	return remote->seg_cnt == 1 ? sizeof(struct tagrv_only_seg) :
+	       remote->seg_cnt * sizeof(remote->seg[0]);
+}
+
+static void pack_remote(struct tagrv_umsg *umsg,
+			const struct tagrv_remote *remote)
+{
+	struct tagrv_only_seg only;
+
+	umsg->seg_cnt = remote->seg_cnt;
+	umsg->key_len = remote->key_len;
+	umsg->len = remote->len;
+	if (remote->seg_cnt == 1) {
+		only.addr = remote->seg[0].addr;
+		memcpy(only.key, remote->seg[0].key, sizeof(only.key));
+		memcpy(umsg->payload, &only, sizeof(only));
+	} else if (remote->seg_cnt) {
+		memcpy(umsg->payload, remote->seg, remote_size(remote));
+	}
+}
+
+static void unpack_remote(const struct tagrv_umsg *umsg,
+			  struct tagrv_remote *remote)
+{
+	struct tagrv_only_seg only;
+
+	remote->len = umsg->len;
+	remote->op = umsg->op;
+	remote->seg_cnt = umsg->seg_cnt;
+	remote->key_len = umsg->key_len;
+	if (umsg->seg_cnt == 1) {
+		memcpy(&only, umsg->payload, sizeof(only));
+		remote->seg[0].addr = only.addr;
+		remote->seg[0].len = umsg->len;
+		memcpy(remote->seg[0].key, only.key, sizeof(only.key));
+	} else if (umsg->seg_cnt) {
+		memcpy(remote->seg, umsg->payload, remote_size(remote));
+	}
+}
+
+/* ---- keeping and delivering ---- */
+
+/* A record with room for so many bytes, or NULL. */
+static struct tagrv_umsg *umsg_get(struct tagrv_engine *engine, size_t bytes)
+{
+	struct tagrv_umsg *umsg = tagrv_pool_get(&engine->umsgs);
+	struct tagrv_buf *buf = NULL;
+
+	if (umsg && bytes)
+		buf = tagrv_engine_buf_get(engine, bytes, &umsg->payload_class);
+	if (umsg && bytes && !buf) {
+		tagrv_pool_put(&engine->umsgs, umsg);
+		return NULL;
+	}
+	if (umsg)
+		umsg->payload = buf ? buf->bytes : NULL;
+	return umsg;
+}
+
+static void umsg_put(struct tagrv_engine *engine, struct tagrv_umsg *umsg)
+{
+	if (umsg->payload)
+		tagrv_engine_buf_put(engine, umsg->payload,
+				     umsg->payload_class);
+	tagrv_pool_put(&engine->umsgs, umsg);
+}
+
 int tagrv_unexp_keep(struct tagrv_peer *peer, struct tagrv_match_msg *msg,
 		     const struct tagrv_hdr *hdr, const void *payload,
 		     size_t len, const struct tagrv_remote *remote)
 {
 	struct tagrv_engine *engine = peer->engine;
-	struct tagrv_umsg *umsg = tagrv_pool_get(&engine->umsgs);
-	struct tagrv_buf *buf = NULL;
+	struct tagrv_umsg *umsg;
 
-	if (umsg && len)
-		buf = tagrv_engine_buf_get(engine, len, &umsg->payload_class);
-	if (!umsg || (len && !buf)) {
-		if (umsg)
-			tagrv_pool_put(&engine->umsgs, umsg);
+	umsg = umsg_get(engine, remote ? remote_size(remote) : len);
+	if (!umsg) {
 		tagrv_match_take(engine->match, msg);
 		tagrv_match_release(engine->match, msg);
-		tagrv_warn("no memory to keep an unexpected message: post "
-			   "receives earlier or lower the number of senders\n");
 		return -FI_ENOMEM;
 	}
 	umsg->msg = msg;
 	umsg->peer = peer;
 	umsg->rndv = remote != NULL;
-	umsg->units = remote ? 0 : tagrv_credit_units(len);
+	umsg->units = remote ? 0 : (uint16_t) tagrv_credit_units(len);
 	umsg->life = peer->credit.life;
 	umsg->pkt_flags = hdr->flags;
 	umsg->op = hdr->op;
 	umsg->data = hdr->data;
 	umsg->len = len;
-	umsg->payload = NULL;
-	if (buf)
-		umsg->payload = memcpy(buf->bytes, payload, len);
-	if (remote) {
-		umsg->remote = *remote;
-		umsg->len = remote->len;
-	}
+	if (remote)
+		pack_remote(umsg, remote);
+	else if (len)
+		memcpy(umsg->payload, payload, len);
 	msg->user = umsg;
 	if (!remote && hdr->op && (hdr->flags & TAGRV_PKT_ACK_DELIVERY)) {
 		tagrv_peer_fin(peer, hdr->op, 0);
@@ -87,11 +149,8 @@ void tagrv_unexp_free(struct tagrv_engine *engine, struct tagrv_umsg *umsg)
 {
 	if (umsg->units && umsg->life == umsg->peer->credit.life)
 		tagrv_peer_credit(umsg->peer, umsg->units);
-	if (umsg->payload)
-		tagrv_engine_buf_put(engine, umsg->payload,
-				     umsg->payload_class);
 	tagrv_match_release(engine->match, umsg->msg);
-	tagrv_pool_put(&engine->umsgs, umsg);
+	umsg_put(engine, umsg);
 }
 
 static void make_header(const struct tagrv_umsg *umsg, struct tagrv_hdr *hdr)
@@ -107,13 +166,17 @@ static void make_header(const struct tagrv_umsg *umsg, struct tagrv_hdr *hdr)
 void tagrv_unexp_deliver(struct tagrv_engine *engine, struct tagrv_umsg *umsg,
 			 struct tagrv_op *op)
 {
+	struct tagrv_remote remote;
 	struct tagrv_hdr hdr;
 
 	make_header(umsg, &hdr);
-	if (umsg->rndv)
-		tagrv_recv_rndv(op, umsg->peer, &hdr, &umsg->remote);
-	else
-		tagrv_recv_eager(op, umsg->peer, &hdr, umsg->payload, umsg->len);
+	if (umsg->rndv) {
+		unpack_remote(umsg, &remote);
+		tagrv_recv_rndv(op, umsg->peer, &hdr, &remote);
+	} else {
+		tagrv_recv_eager(op, umsg->peer, &hdr, umsg->payload,
+				 umsg->len);
+	}
 	tagrv_unexp_free(engine, umsg);
 }
 
@@ -134,7 +197,7 @@ static bool forget_rndv(struct tagrv_match_msg *msg, void *arg)
 		umsg->op = 0;	/* nobody waits for its ack any more */
 		return false;
 	}
-	tagrv_pool_put(&engine->umsgs, umsg);
+	umsg_put(engine, umsg);
 	return true;
 }
 
