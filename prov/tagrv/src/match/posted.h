@@ -2,7 +2,7 @@
 /*
  * Posted receives, shared by the files posted*.c only.
  *
- *   queue -- lists[space]   blocks of 32 in post order, compared in bulk
+ *   queue -- lists[space]   blocks of 64 in post order, compared one by one
  *         -- classes[64]    those that earned a hash; one table for all
  *         -- names          by context, while fi_cancel is in use
  *
@@ -17,8 +17,8 @@
  * is the earliest of the lists' first hit and one head of each class.
  *
  * Every receive starts in the list of its space unless its class is hashed. A
- * class is hashed when the list is longer than one block and has 8 of its kind
- * (posted_list.c counts now and then), and goes back when two are left. So few
+ * class is hashed when the list is longer than 32 and has some of its kind
+ * (posted_list.c counts now and then), and goes back when few are left. So few
  * receives cost one short loop; many of a kind cost one probe; and thousands of
  * masks cost the loop, never thousands of probes.
  */
@@ -32,7 +32,8 @@
 #include "match/match.h"
 #include "match/match_priv.h"
 
-#define TAGRV_BLOCK_SLOTS	32
+#define TAGRV_BLOCK_SLOTS	64	/* bits of a word */
+#define TAGRV_LIST_SHORT	32	/* receives; no class is worth a hash */
 #define TAGRV_CLASSES		64	/* bits of a word */
 #define TAGRV_NO_CLASS		UINT8_MAX
 #define TAGRV_NO_RECV		UINT32_MAX
@@ -70,23 +71,21 @@ static_assert(sizeof(struct tagrv_posted) <= TAGRV_CACHE_LINE,
 	      "a match touches one line of a posted receive");
 
 /*
- * 32 receives side by side, oldest first; a slot matches when
- * (((tag ^ message.tag) & care) | ((who ^ message.peer) & who_care)) == 0.
+ * 64 receives side by side, oldest first; a slot matches when
+ * ((tag ^ message.tag) & care) | ((who ^ message.peer) & (who >> 32)) is 0.
  */
 struct tagrv_posted_block {
 	struct tagrv_pool_node node;
 	struct tagrv_list link;
-	uint32_t live;		/* bit i: slot i is in use */
+	uint64_t live;		/* bit i: slot i is in use */
 	uint32_t cnt;		/* of them */
 	uint64_t tag[TAGRV_BLOCK_SLOTS];
 	uint64_t care[TAGRV_BLOCK_SLOTS];
-	uint64_t who[TAGRV_BLOCK_SLOTS];
-	uint64_t who_care[TAGRV_BLOCK_SLOTS];	/* 0: any peer */
-	uint64_t seq[TAGRV_BLOCK_SLOTS];
-	uint32_t recv[TAGRV_BLOCK_SLOTS];
+	uint64_t who[TAGRV_BLOCK_SLOTS];	/* ~0 << 32 | peer; 0: any */
+	struct tagrv_posted *recv[TAGRV_BLOCK_SLOTS];
 };
 
-/* In a list: 'seq' is twice there, and a block is at least a quarter full. */
+/* In a list: a block that has neighbours is at least a quarter full. */
 static_assert(sizeof(struct tagrv_posted) +
 	      sizeof(struct tagrv_posted_block) / TAGRV_BLOCK_SLOTS <=
 	      2 * TAGRV_CACHE_LINE, "memory of a posted receive in a list");
@@ -95,6 +94,8 @@ static_assert(sizeof(struct tagrv_posted) + 4 * sizeof(uint64_t) <=
 	      2 * TAGRV_CACHE_LINE, "memory of a posted receive in a class");
 
 struct tagrv_posted_list {
+	/* The block, where there is one and no class has a hash; or NULL. */
+	struct tagrv_posted_block *only;
 	struct tagrv_list blocks;
 	size_t	cnt;
 	uint32_t census_in;	/* receives until kinds are counted again */
@@ -155,6 +156,65 @@ static inline tagrv_match_id tagrv_posted_id(const struct tagrv_posted *recv)
 	return recv->seq << 32 | recv->node.handle;
 }
 
+/* What one branch tells; 'who' of a slot, see above. */
+static inline bool tagrv_slot_matches(const struct tagrv_posted_block *block,
+				      unsigned slot, uint64_t tag, uint32_t peer)
+{
+	uint64_t who = block->who[slot];
+
+	return !(((block->tag[slot] ^ tag) & block->care[slot]) |
+		 ((who ^ peer) & who >> 32));
+}
+
+/* The first receive of a block that matches, or NULL. */
+static inline struct tagrv_posted *
+tagrv_block_match(const struct tagrv_posted_block *block, uint32_t peer,
+		  uint64_t tag, uint64_t *probes)
+{
+	uint64_t cnt = 0;
+
+	for (uint64_t todo = block->live; todo; todo &= todo - 1) {
+		unsigned slot = (unsigned) __builtin_ctzll(todo);
+
+		cnt++;
+		if (tagrv_slot_matches(block, slot, tag, peer)) {
+			*probes += cnt;
+			return block->recv[slot];
+		}
+	}
+	*probes += cnt;
+	return NULL;
+}
+
+/* Slots from here on are free. */
+static inline unsigned tagrv_block_end(const struct tagrv_posted_block *block)
+{
+	return block->live ? 64 - (unsigned) __builtin_clzll(block->live) : 0;
+}
+
+static inline void tagrv_block_fill(struct tagrv_posted_block *block,
+				    unsigned slot, struct tagrv_posted *recv,
+				    uint64_t care)
+{
+	block->tag[slot] = recv->tag;
+	block->care[slot] = care;
+	block->who[slot] = recv->peer == TAGRV_MATCH_ANY ? 0 :
+			   (uint64_t) UINT32_MAX << 32 | recv->peer;
+	block->recv[slot] = recv;
+	block->live |= 1ull << slot;
+	block->cnt++;
+	recv->class = TAGRV_NO_CLASS;
+	recv->slot = (uint8_t) slot;
+	recv->block = block;
+}
+
+static inline void tagrv_block_clear(struct tagrv_posted_block *block,
+				     unsigned slot)
+{
+	block->live &= ~(1ull << slot);
+	block->cnt--;
+}
+
 /* posted.c */
 
 /* 0 or -FI_ENOMEM; fini is fine on a queue whose init failed. */
@@ -207,6 +267,9 @@ int tagrv_posted_list_insert(struct tagrv_posted_queue *queue,
 void tagrv_posted_list_remove(struct tagrv_posted_queue *queue,
 			      struct tagrv_posted *recv);
 
+/* Sets 'only' anew: after a block or a class came or went. */
+void tagrv_posted_list_renew(struct tagrv_posted_queue *queue, uint8_t space);
+
 /* Earliest match in the list, or NULL. */
 struct tagrv_posted *tagrv_posted_list_match(struct tagrv_posted_queue *queue,
 					     uint32_t peer, uint8_t space,
@@ -214,8 +277,7 @@ struct tagrv_posted *tagrv_posted_list_match(struct tagrv_posted_queue *queue,
 
 /* The receive of the list behind 'prev' (NULL: the first), or NULL. */
 struct tagrv_posted *
-tagrv_posted_list_next(const struct tagrv_posted_queue *queue,
-		       const struct tagrv_posted_list *list,
+tagrv_posted_list_next(const struct tagrv_posted_list *list,
 		       const struct tagrv_posted *prev);
 
 /* posted_hash.c */

@@ -10,7 +10,7 @@
 #include "match/posted.h"
 
 /* A class with so few receives left goes back to the list. */
-#define CLASS_FEW	2
+#define CLASS_FEW	6
 
 struct recv_key {
 	const struct tagrv_posted_queue *queue;
@@ -108,6 +108,7 @@ bool tagrv_posted_hash_add(struct tagrv_posted_queue *queue,
 		class->first = tagrv_posted_index(recv);
 		class->oldest = recv->seq;
 		queue->live[class->space] |= 1ull << c;
+		tagrv_posted_list_renew(queue, class->space);
 	}
 	class->last = tagrv_posted_index(recv);
 	return true;
@@ -152,8 +153,10 @@ static void unlink_class(struct tagrv_posted_queue *queue,
 		if (newer)
 			class->oldest = newer->seq;
 	}
-	if (!--class->cnt)
+	if (!--class->cnt) {
 		queue->live[class->space] &= ~(1ull << recv->class);
+		tagrv_posted_list_renew(queue, class->space);
+	}
 }
 
 static void take_out(struct tagrv_posted_queue *queue,
