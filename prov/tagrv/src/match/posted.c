@@ -187,8 +187,11 @@ static void walk_begin(const struct tagrv_posted_queue *queue,
 	for (uint64_t todo = walk->live; todo; todo &= todo - 1) {
 		unsigned c = (unsigned) __builtin_ctzll(todo);
 
-		walk->class[c] = tagrv_posted_at(queue,
-						 queue->classes[c].first);
+		if (queue->classes[c].cnt)
+			walk->class[c] = tagrv_posted_at(queue,
+				queue->classes[c].first);
+		else
+			walk->live &= ~(1ull << c);
 	}
 }
 

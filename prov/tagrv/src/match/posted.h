@@ -13,12 +13,17 @@
  * A class is all receives with the same space, the same tag bits that count,
  * and a peer or none. Within a class receives with the same key (peer, masked
  * tag) match the same messages, so their FIFO is exact: only its head can be
- * the answer, and identical receives lengthen nothing. The answer to an arrival
- * is the earliest of the lists' first hit and one head of each class.
+ * the answer, and identical receives lengthen nothing.
  *
- * Every receive starts in the list of its space unless its class is hashed. A
- * class is hashed when the list is longer than 32 and has some of its kind
- * (posted_list.c counts now and then), and goes back when few are left. So few
+ * A class whose key says all that another one's says, and more, may share its
+ * keys: that is a group, and costs an arrival one probe instead of two. Under
+ * one key are then receives of several classes by age, and the first that
+ * matches is the group's answer. The answer to an arrival is the earliest of the
+ * list's first hit and one of each group.
+ *
+ * Every receive starts in the list of its space unless its class is hashed.
+ * Classes are hashed when the list is longer than 32 and has enough for a group
+ * (posted_list.c counts now and then), and go back when few are left. So few
  * receives cost one short loop; many of a kind cost one probe; and thousands of
  * masks cost the loop, never thousands of probes.
  */
@@ -36,6 +41,7 @@
 #define TAGRV_LIST_SHORT	32	/* receives; no class is worth a hash */
 #define TAGRV_CLASSES		64	/* bits of a word */
 #define TAGRV_NO_CLASS		UINT8_MAX
+#define TAGRV_HINT_SHIFT	58	/* of a 64-bit product: 64 hints */
 #define TAGRV_NO_RECV		UINT32_MAX
 
 struct tagrv_posted_block;
@@ -108,6 +114,18 @@ struct tagrv_posted_class {
 	uint32_t cnt;
 	bool	any;		/* no peer given */
 	uint8_t	space;
+	uint8_t	group;		/* whose keys its receives are under */
+};
+
+/* The classes that share their keys, one at least. */
+struct tagrv_posted_group {
+	uint64_t care;		/* of the key */
+	uint64_t oldest;	/* no receive in it has a lower seq */
+	uint64_t walked;	/* receives passed since there is more than one class */
+	uint32_t cnt;		/* receives */
+	bool	any;
+	uint8_t	space;
+	uint8_t	classes;	/* 0: there is no such group */
 };
 
 struct tagrv_posted_name {
@@ -127,8 +145,12 @@ struct tagrv_posted_names {
 
 struct tagrv_posted_queue {
 	struct tagrv_posted_list lists[TAGRV_SPACE_CNT];
-	uint64_t live[TAGRV_SPACE_CNT];	/* bit c: classes[c] is hashed */
+	uint64_t live[TAGRV_SPACE_CNT];	/* bit c: classes[c] is hashed, maybe empty */
 	struct tagrv_posted_class classes[TAGRV_CLASSES];
+	uint64_t fresh;		/* bit c: about to get receives */
+	uint8_t	hints[1 << (64 - TAGRV_HINT_SHIFT)];	/* class of such receives */
+	uint64_t probed[TAGRV_SPACE_CNT];	/* bit g: groups[g] holds receives */
+	struct tagrv_posted_group groups[TAGRV_CLASSES];
 	struct tagrv_keytab tab;
 	struct tagrv_hash_seed seed;
 	struct tagrv_match_level level;
@@ -283,19 +305,32 @@ tagrv_posted_list_next(const struct tagrv_posted_list *list,
 /* posted_hash.c */
 
 /* The hashed class of such a receive, or TAGRV_NO_CLASS. */
-uint8_t tagrv_posted_class_of(const struct tagrv_posted_queue *queue,
-			      uint8_t space, uint64_t care, bool any);
+uint8_t tagrv_posted_class_of(struct tagrv_posted_queue *queue, uint8_t space,
+			      uint64_t care, bool any);
 
-/* TAGRV_NO_CLASS when all are taken. */
+/*
+ * A class without receives, in a group; TAGRV_NO_CLASS when all are taken. Once
+ * receives were added, or not, tagrv_posted_hash_settle() is due.
+ */
 uint8_t tagrv_posted_class_new(struct tagrv_posted_queue *queue, uint8_t space,
 			       uint64_t care, bool any);
 
-/* Behind all others of its class. False: no memory, in no class. */
+/* A group whose key such receives have, too, or TAGRV_NO_CLASS. */
+uint8_t tagrv_posted_group_for(const struct tagrv_posted_queue *queue,
+			       uint8_t space, uint64_t care, bool any);
+
+/* Groups that have remained small go back to the list. */
+void tagrv_posted_hash_settle(struct tagrv_posted_queue *queue, uint8_t space);
+
+/*
+ * Behind all others of its class. False: no memory, or others of its key are
+ * younger; it is in no class then.
+ */
 bool tagrv_posted_hash_add(struct tagrv_posted_queue *queue,
 			   struct tagrv_posted *recv, uint8_t class)
 	TAGRV_WARN_UNUSED;
 
-/* Takes a receive out; a class with few left goes back to the list. */
+/* Takes a receive out; a group with few left goes back to the list. */
 void tagrv_posted_hash_remove(struct tagrv_posted_queue *queue,
 			      struct tagrv_posted *recv);
 

@@ -17,6 +17,7 @@
  * when two neighbours fit into half of one.
  */
 #include <rdma/fi_errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "match/posted.h"
@@ -25,13 +26,13 @@
 #define MERGE_MAX	(TAGRV_BLOCK_SLOTS / 2)
 /* A full block with this many holes is closed up rather than followed. */
 #define HOLES_MIN	16
-/* Below, a class is not worth a probe of its own. */
-#define CLASS_MIN	24
+/* Below, a group of classes is not worth a probe. */
+#define GROUP_MIN	24
 /* A census looks at the youngest blocks, and knows so many kinds. */
 #define CENSUS_BLOCKS	32
 #define CENSUS_KINDS	128
 /* Receives between two of them, at least. */
-#define CENSUS_MIN	((size_t) 16)
+#define CENSUS_MIN	((size_t) 32)
 
 static struct tagrv_posted_block *block_at(const struct tagrv_list *link)
 {
@@ -167,23 +168,54 @@ static void count_block(struct census *census,
 	}
 }
 
-/*
- * The class that receives of a kind move to. None when there is none left, or
- * when it is hashed already: what is in the list all the same is older than
- * what the class holds and stays; an arrival asks both.
- */
-static uint8_t class_for(struct tagrv_posted_queue *queue, struct kind *kind,
-			 uint8_t space)
+/* Kinds that others can share keys with come first: fewest bits, no peer. */
+static int by_coarseness(const void *a, const void *b)
 {
-	if (kind->class != TAGRV_NO_CLASS || kind->cnt < CLASS_MIN)
-		return kind->class;
-	if (tagrv_posted_class_of(queue, space, kind->care, kind->any) ==
-	    TAGRV_NO_CLASS)
-		kind->class = tagrv_posted_class_new(queue, space, kind->care,
-						     kind->any);
-	if (kind->class == TAGRV_NO_CLASS)
-		kind->cnt = 1;
-	return kind->class;
+	const struct kind *x = *(struct kind *const *) a;
+	const struct kind *y = *(struct kind *const *) b;
+
+	if (x->any != y->any)
+		return x->any ? -1 : 1;
+	return __builtin_popcountll(x->care) - __builtin_popcountll(y->care);
+}
+
+/* Receives that would have a place in the group of a kind. */
+static unsigned count_group(struct kind *const *kinds, size_t cnt,
+			    const struct kind *of)
+{
+	unsigned sum = 0;
+
+	for (size_t i = 0; i < cnt; i++)
+		if (!(of->care & ~kinds[i]->care) && (of->any || !kinds[i]->any))
+			sum += kinds[i]->cnt;
+	return sum;
+}
+
+/*
+ * Gives classes to kinds that together are worth a probe. What is hashed
+ * already gets none: what is in the list all the same was older than what the
+ * class held and stays; an arrival asks both.
+ */
+static void find_classes(struct tagrv_posted_queue *queue,
+			 struct census *census, uint8_t space)
+{
+	struct kind *kinds[CENSUS_KINDS], *kind;
+	size_t cnt = 0;
+
+	for (kind = census->kinds; kind < census->kinds + CENSUS_KINDS; kind++)
+		if (kind->cnt && tagrv_posted_class_of(queue, space, kind->care,
+				kind->any) == TAGRV_NO_CLASS)
+			kinds[cnt++] = kind;
+	qsort(kinds, cnt, sizeof(*kinds), by_coarseness);
+	for (size_t i = 0; i < cnt; i++) {
+		kind = kinds[i];
+		if (tagrv_posted_group_for(queue, space, kind->care,
+					   kind->any) != TAGRV_NO_CLASS ||
+		    count_group(kinds + i, cnt - i, kind) >= GROUP_MIN)
+			kind->class = tagrv_posted_class_new(queue, space,
+							     kind->care,
+							     kind->any);
+	}
 }
 
 /* Moves what is frequent into its class; the block may be empty then. */
@@ -196,13 +228,9 @@ static void promote_block(struct tagrv_posted_queue *queue,
 		unsigned slot = (unsigned) __builtin_ctzll(todo);
 		struct tagrv_posted *recv = block->recv[slot];
 		struct kind *kind = kind_of(census, block, slot);
-		uint8_t class;
 
-		if (!kind)
-			continue;
-		class = class_for(queue, kind, recv->space);
-		if (class == TAGRV_NO_CLASS ||
-		    !tagrv_posted_hash_add(queue, recv, class))
+		if (!kind || kind->class == TAGRV_NO_CLASS ||
+		    !tagrv_posted_hash_add(queue, recv, kind->class))
 			continue;
 		tagrv_block_clear(block, slot);
 		list->cnt--;
@@ -240,12 +268,14 @@ static void take_census(struct tagrv_posted_queue *queue,
 	} while (++blocks < CENSUS_BLOCKS);
 	if (before != &list->blocks)
 		before = before->prev;
+	find_classes(queue, &census, (uint8_t) (list - queue->lists));
 	for (pos = before->next; pos != &list->blocks; pos = next) {
 		next = pos->next;
 		promote_block(queue, list, &census, block_at(pos));
 		if (!block_at(pos)->live)
 			free_block(queue, list, block_at(pos));
 	}
+	tagrv_posted_hash_settle(queue, (uint8_t) (list - queue->lists));
 	merge_behind(queue, list, before);
 }
 
