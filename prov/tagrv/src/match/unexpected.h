@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Unexpected messages, shared by unexpected.c and unexpected_index.c only.
+ * Unexpected messages, shared by the files unexpected*.c only.
  *
  *   lists[tagged] <-> seq 1 <-> seq 3 <-> seq 4 <-> seq 7    (link)
  *   index 0   peer 0 --> seq 1 --> seq 4 --> (seq 1)         (by[0], rings)
@@ -40,6 +40,7 @@
 #define TAGRV_INDEXES		8
 #define TAGRV_INDEX_PEER	0
 #define TAGRV_WALKERS		32
+#define TAGRV_INDEX_COST	4	/* steps of a walk, for each message */
 
 /*
  * One unexpected message. On its list while queued, on none once handed out.
@@ -185,12 +186,21 @@ void tagrv_unexpected_peer_walked(struct tagrv_unexpected_queue *queue,
 /* Index 0 for what is queued now. */
 void tagrv_unexpected_peer_build(struct tagrv_unexpected_queue *queue);
 
-/* A lookup of a class has walked: it may get an index, or another's. */
-void tagrv_unexpected_walked(struct tagrv_unexpected_queue *queue,
-			     uint64_t care, bool any, uint64_t steps);
+/* An empty index at a free place. False: no memory. */
+bool tagrv_unexpected_index_start(struct tagrv_unexpected_queue *queue,
+				  unsigned i, uint64_t care, bool any)
+	TAGRV_WARN_UNUSED;
+void tagrv_unexpected_index_drop(struct tagrv_unexpected_queue *queue,
+				 unsigned i);
 
 /* Few messages are left: all indexes go. */
 void tagrv_unexpected_index_drop_all(struct tagrv_unexpected_queue *queue);
 void tagrv_unexpected_index_fini(struct tagrv_unexpected_queue *queue);
+
+/* unexpected_choose.c */
+
+/* A lookup of a class has walked: it may get an index, or another's. */
+void tagrv_unexpected_walked(struct tagrv_unexpected_queue *queue,
+			     uint64_t care, bool any, uint64_t steps);
 
 #endif

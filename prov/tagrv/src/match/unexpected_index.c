@@ -1,23 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Indexes over unexpected messages: building, keeping, choosing. Drawn in
+ * Indexes over unexpected messages: building, keeping, asking. Drawn in
  * unexpected.h.
- *
- * Choosing: classes rent (walk) until they have walked BUILD_COST steps for each
- * message queued, all together, then they buy: the key of the class that serves
- * most of what was walked. Where its keys turn out to be shared by too many,
- * lookups of finer classes walk along them and buy their own.
- *
- * Few indexes are kept. One that is complete makes an older and finer one go
- * when it has nearly as many keys. One that no lookup used for long goes. While
- * all places are taken, the index that has saved least is exchanged when twice
- * that was walked; if not, all accounts are halved. So an index that went out of
- * use goes soon, and classes used alike never push each other out.
  */
 #include "match/unexpected.h"
 
-/* What indexing a message costs, in steps of a walk. */
-#define BUILD_COST	4
 /* Arrivals that an index is kept for unused, for each message and in any case. */
 #define UNUSED_EACH	4
 #define UNUSED_MIN	1024
@@ -123,14 +110,15 @@ static void unfile(struct tagrv_unexpected_queue *queue, unsigned i,
 
 /* ---- indexes ---- */
 
-static void drop(struct tagrv_unexpected_queue *queue, unsigned i)
+void tagrv_unexpected_index_drop(struct tagrv_unexpected_queue *queue,
+				 unsigned i)
 {
 	queue->live &= ~(1u << i);
 	tagrv_keytab_clear(&queue->indexes[i].tab);
 }
 
-static bool start(struct tagrv_unexpected_queue *queue, unsigned i,
-		  uint64_t care, bool any)
+bool tagrv_unexpected_index_start(struct tagrv_unexpected_queue *queue,
+				  unsigned i, uint64_t care, bool any)
 {
 	struct tagrv_unexpected_index *index = &queue->indexes[i];
 
@@ -179,10 +167,10 @@ static TAGRV_COLD void complete(struct tagrv_unexpected_queue *queue,
 		if (!is_complete(queue, j))
 			continue;
 		if (makes_needless(&queue->indexes[i], &queue->indexes[j])) {
-			drop(queue, j);
+			tagrv_unexpected_index_drop(queue, j);
 		} else if (makes_needless(&queue->indexes[j],
 					  &queue->indexes[i])) {
-			drop(queue, i);
+			tagrv_unexpected_index_drop(queue, i);
 			return;
 		}
 	}
@@ -209,7 +197,7 @@ static bool catch_up(struct tagrv_unexpected_queue *queue, unsigned i,
 			tagrv_unexpected_by_link(index->mark->next);
 
 		if (!file(queue, i, entry)) {
-			drop(queue, i);
+			tagrv_unexpected_index_drop(queue, i);
 			return false;
 		}
 		index->mark = &entry->link;
@@ -225,10 +213,10 @@ static void add_to(struct tagrv_unexpected_queue *queue, unsigned i,
 
 	if (TAGRV_UNLIKELY(queue->last_seq - index->used > UNUSED_MIN +
 			   UNUSED_EACH * (uint64_t) queue->level.cnt)) {
-		drop(queue, i);
+		tagrv_unexpected_index_drop(queue, i);
 	} else if (i == TAGRV_INDEX_PEER) {
 		if (!file(queue, i, entry))
-			drop(queue, i);
+			tagrv_unexpected_index_drop(queue, i);
 	} else if (entry->msg.space != TAGRV_SPACE_TAGGED) {
 		return;
 	} else if (TAGRV_LIKELY(index->mark == before)) {
@@ -412,14 +400,14 @@ void tagrv_unexpected_peer_build(struct tagrv_unexpected_queue *queue)
 	struct tagrv_list *pos;
 
 	queue->peer_walked = 0;
-	if (!start(queue, TAGRV_INDEX_PEER, 0, false))
+	if (!tagrv_unexpected_index_start(queue, TAGRV_INDEX_PEER, 0, false))
 		return;
 	for (unsigned space = 0; space < TAGRV_SPACE_CNT; space++) {
 		tagrv_list_for_each(&queue->lists[space], pos) {
 			if (file(queue, TAGRV_INDEX_PEER,
 				 tagrv_unexpected_by_link(pos)))
 				continue;
-			drop(queue, TAGRV_INDEX_PEER);
+			tagrv_unexpected_index_drop(queue, TAGRV_INDEX_PEER);
 			return;
 		}
 	}
@@ -429,119 +417,11 @@ void tagrv_unexpected_peer_walked(struct tagrv_unexpected_queue *queue,
 				  uint64_t steps)
 {
 	queue->peer_walked += steps;
-	if (queue->peer_walked >= BUILD_COST * (uint64_t) queue->level.cnt)
+	if (queue->peer_walked >= TAGRV_INDEX_COST * (uint64_t) queue->level.cnt)
 		tagrv_unexpected_peer_build(queue);
 }
 
-/* ---- which classes get one ---- */
-
-static struct tagrv_unexpected_walker *
-walker_of(struct tagrv_unexpected_queue *queue, uint64_t care, bool any)
-{
-	struct tagrv_unexpected_walker *least = &queue->walkers[0];
-
-	for (unsigned i = 0; i < TAGRV_WALKERS; i++) {
-		struct tagrv_unexpected_walker *walker = &queue->walkers[i];
-
-		if (walker->care == care && walker->any == any)
-			return walker;
-		if (walker->walked < least->walked)
-			least = walker;
-	}
-	queue->walked -= least->walked;
-	*least = (struct tagrv_unexpected_walker) { .care = care, .any = any };
-	return least;
-}
-
-static void age(struct tagrv_unexpected_queue *queue)
-{
-	queue->walked = 0;
-	for (unsigned i = 0; i < TAGRV_INDEXES; i++)
-		queue->indexes[i].credit /= 2;
-	for (unsigned i = 0; i < TAGRV_WALKERS; i++) {
-		queue->walkers[i].walked /= 2;
-		queue->walked += queue->walkers[i].walked;
-	}
-}
-
-/* A free place, or the one that saves least if that is little enough. */
-static unsigned place_for(struct tagrv_unexpected_queue *queue,
-			  uint64_t walked)
-{
-	unsigned least = TAGRV_INDEX_PEER + 1;
-
-	for (unsigned i = TAGRV_INDEX_PEER + 1; i < TAGRV_INDEXES; i++) {
-		if (!(queue->live & 1u << i))
-			return i;
-		if (queue->indexes[i].credit < queue->indexes[least].credit)
-			least = i;
-	}
-	if (queue->indexes[least].credit > walked / 2)
-		return TAGRV_INDEXES;
-	queue->evictions++;
-	drop(queue, least);
-	return least;
-}
-
-/* Whether an index for walker 'a' would serve walker 'b'. */
-static bool would_serve(const struct tagrv_unexpected_walker *a,
-			const struct tagrv_unexpected_walker *b)
-{
-	return !(a->care & ~b->care) && (a->any || !b->any);
-}
-
-/* The walker whose index would have saved most, and how many steps. */
-static struct tagrv_unexpected_walker *
-most_wanted(struct tagrv_unexpected_queue *queue, uint64_t *steps)
-{
-	struct tagrv_unexpected_walker *best = NULL;
-
-	*steps = 0;
-	for (unsigned i = 0; i < TAGRV_WALKERS; i++) {
-		struct tagrv_unexpected_walker *walker = &queue->walkers[i];
-		uint64_t sum = 0;
-
-		if (!walker->walked)
-			continue;
-		for (unsigned j = 0; j < TAGRV_WALKERS; j++)
-			if (would_serve(walker, &queue->walkers[j]))
-				sum += queue->walkers[j].walked;
-		if (sum > *steps) {
-			*steps = sum;
-			best = walker;
-		}
-	}
-	return best;
-}
-
-static TAGRV_COLD void buy(struct tagrv_unexpected_queue *queue)
-{
-	uint64_t steps;
-	struct tagrv_unexpected_walker *best = most_wanted(queue, &steps), gets;
-	unsigned i;
-
-	i = best ? place_for(queue, steps) : TAGRV_INDEXES;
-	if (i == TAGRV_INDEXES) {
-		age(queue);
-		return;
-	}
-	gets = *best;
-	if (start(queue, i, gets.care, gets.any))
-		queue->indexes[i].credit = steps;
-	for (unsigned j = 0; j < TAGRV_WALKERS; j++)
-		if (would_serve(&gets, &queue->walkers[j]))
-			queue->walkers[j].walked = 0;
-	queue->walked -= steps;
-}
-
-void tagrv_unexpected_walked(struct tagrv_unexpected_queue *queue,
-			     uint64_t care, bool any, uint64_t steps)
-{
-	walker_of(queue, care, any)->walked += steps;
-	queue->walked += steps;
-	if (queue->walked >= BUILD_COST * (uint64_t) queue->level.cnt)
-		buy(queue);
-}
+/* ---- all of them ---- */
 
 /* One by one: that leaves the tables clean, however large they have become. */
 void tagrv_unexpected_index_drop_all(struct tagrv_unexpected_queue *queue)
@@ -553,7 +433,7 @@ void tagrv_unexpected_index_drop_all(struct tagrv_unexpected_queue *queue)
 			tagrv_unexpected_index_remove(queue,
 				tagrv_unexpected_by_link(pos));
 	for (uint32_t todo = queue->live; todo; todo &= todo - 1)
-		drop(queue, (unsigned) __builtin_ctz(todo));
+		tagrv_unexpected_index_drop(queue, (unsigned) __builtin_ctz(todo));
 }
 
 void tagrv_unexpected_index_fini(struct tagrv_unexpected_queue *queue)
