@@ -239,3 +239,70 @@ Test(names, index_costs_nothing_once_nobody_cancels, .timeout = 20)
 	cr_assert_gt(stats(match).probes - before, 1, "it was not dropped");
 	tagrv_match_destroy(match);
 }
+
+/* ---- classes that share keys ---- */
+
+/* Ignores so many bits above the lowest eight. */
+static uint64_t nested(uint64_t bits)
+{
+	return ((1ull << bits) - 1) << 8;
+}
+
+/* Receives of 20 masks, all of one key match: age alone decides. */
+static void share(uint64_t keys)
+{
+	struct tagrv_match *match = engine(0, 0);
+	uint64_t cnt = 4000;
+
+	for (uintptr_t i = 0; i < cnt; i++)
+		post(match, tagged(i % 3 ? ANY : 1, i % keys, nested(i % 20)),
+		     i + 1);
+	cr_assert_geq(stats(match).posted_classes, 20);
+	for (uint64_t i = 0; i < cnt; i++)
+		cr_assert_eq(arrival_gets(match, 1, i % keys), i + 1);
+	cr_expect_eq(stats(match).posted, 0);
+	tagrv_match_destroy(match);
+}
+
+Test(deep, classes_that_share_keys_are_matched_by_age, .timeout = 20)
+{
+	share(100);
+	share(4);
+}
+
+/* One probe for all of them, where each key is one receive's. */
+Test(deep, classes_that_share_keys_cost_one_probe, .timeout = 20)
+{
+	struct tagrv_match *match = engine(0, 0);
+	uint64_t before;
+
+	for (uintptr_t i = 0; i < 2000; i++)
+		post(match, tagged(i & 1 ? 1 : ANY, i << 32,
+				   nested(i % 40 / 2)), i + 1);
+	before = stats(match).probes;
+	for (uintptr_t i = 0; i < 100; i++)
+		cr_assert_eq(arrival_gets(match, 1, i * 20 << 32), i * 20 + 1);
+	cr_expect_leq(stats(match).probes - before, 2 * 100);
+	tagrv_match_destroy(match);
+}
+
+/* A coarse class that shares its key with thousands of finer ones is left. */
+Test(deep, classes_are_parted_where_keys_are_shared_by_too_many, .timeout = 20)
+{
+	struct tagrv_match *match = engine(0, 0);
+	uint64_t cnt = 4000, before;
+
+	for (uintptr_t i = 0; i < 40; i++)
+		post(match, tagged(ANY, 1ull << 40, ~(1ull << 40)), i + 1);
+	for (uintptr_t i = 0; i < cnt; i++)
+		post(match, tagged(ANY, i, EXACT), 100 + i);
+	for (uint64_t i = 0; i < 40; i++)
+		cr_assert_eq(arrival_gets(match, 1, cnt - 1 - i),
+			     100 + cnt - 1 - i);
+	before = stats(match).probes;
+	for (uint64_t i = 40; i < 1040; i++)
+		cr_assert_eq(arrival_gets(match, 1, cnt - 1 - i),
+			     100 + cnt - 1 - i);
+	cr_expect_leq(stats(match).probes - before, 3 * 1000);
+	tagrv_match_destroy(match);
+}

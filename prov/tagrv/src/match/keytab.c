@@ -82,9 +82,8 @@ static void move_some(struct tagrv_keytab *tab)
 	}
 }
 
-static TAGRV_COLD bool grow(struct tagrv_keytab *tab)
+static TAGRV_COLD bool grow_to(struct tagrv_keytab *tab, size_t cnt)
 {
-	size_t cnt = (tab->mask + 1) * 2;
 	uint64_t *slots = alloc_slots(cnt);
 
 	if (!slots)
@@ -95,6 +94,24 @@ static TAGRV_COLD bool grow(struct tagrv_keytab *tab)
 	tab->slots = slots;
 	tab->mask = cnt - 1;
 	return true;
+}
+
+static bool grow(struct tagrv_keytab *tab)
+{
+	return grow_to(tab, (tab->mask + 1) * 2);
+}
+
+bool tagrv_keytab_reserve(struct tagrv_keytab *tab, size_t keys)
+{
+	size_t cnt = tab->mask + 1;
+
+	if (tab->cnt + keys < cnt / 8 * 7)
+		return true;
+	while (tab->old)
+		move_some(tab);
+	while (cnt / 2 < tab->cnt + keys)
+		cnt *= 2;
+	return grow_to(tab, cnt);
 }
 
 bool tagrv_keytab_make_room(struct tagrv_keytab *tab)

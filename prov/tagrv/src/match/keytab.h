@@ -46,6 +46,13 @@ void tagrv_keytab_clear(struct tagrv_keytab *tab);
 /* What an insertion seldom does: doubles, moves slots. False: no room. */
 bool tagrv_keytab_make_room(struct tagrv_keytab *tab);
 
+/*
+ * Sees to it that so many more keys can be added. False: no memory. Invalidates
+ * slots found before.
+ */
+bool tagrv_keytab_reserve(struct tagrv_keytab *tab, size_t keys)
+	TAGRV_WARN_UNUSED;
+
 /* Removes a key. Invalidates slots found before. */
 void tagrv_keytab_erase(struct tagrv_keytab *tab, uint64_t *slot);
 

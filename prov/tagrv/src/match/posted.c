@@ -41,8 +41,9 @@ void tagrv_posted_fini(struct tagrv_posted_queue *queue)
 }
 
 /* In its class if that is hashed, else in the list. */
-static int place(struct tagrv_posted_queue *queue, struct tagrv_posted *recv,
-		 uint64_t care)
+static __attribute__((noinline)) int
+place_deep(struct tagrv_posted_queue *queue, struct tagrv_posted *recv,
+	   uint64_t care)
 {
 	uint8_t class;
 
@@ -53,6 +54,20 @@ static int place(struct tagrv_posted_queue *queue, struct tagrv_posted *recv,
 	if (class != TAGRV_NO_CLASS && tagrv_posted_hash_add(queue, recv, class))
 		return 0;
 	return tagrv_posted_list_add(queue, recv, care);
+}
+
+static inline int place(struct tagrv_posted_queue *queue,
+			struct tagrv_posted *recv, uint64_t care)
+{
+	struct tagrv_posted_list *list = &queue->lists[recv->space];
+	struct tagrv_posted_block *block = list->only;
+
+	if (TAGRV_UNLIKELY(!block || list->cnt >= TAGRV_LIST_SHORT ||
+			   block->live >> (TAGRV_BLOCK_SLOTS - 1)))
+		return place_deep(queue, recv, care);
+	tagrv_block_fill(block, tagrv_block_end(block), recv, care);
+	list->cnt++;
+	return 0;
 }
 
 int tagrv_posted_add(struct tagrv_posted_queue *queue,
@@ -84,16 +99,28 @@ int tagrv_posted_add(struct tagrv_posted_queue *queue,
 	return 0;
 }
 
-/* Takes a receive out for good and returns its cookie. */
-static void *unqueue(struct tagrv_posted_queue *queue,
-		     struct tagrv_posted *recv)
+static __attribute__((noinline)) void
+remove_deep(struct tagrv_posted_queue *queue, struct tagrv_posted *recv)
 {
-	void *cookie = recv->cookie;
-
 	if (recv->class == TAGRV_NO_CLASS)
 		tagrv_posted_list_remove(queue, recv);
 	else
 		tagrv_posted_hash_remove(queue, recv);
+}
+
+/* Takes a receive out for good and returns its cookie. */
+static inline void *unqueue(struct tagrv_posted_queue *queue,
+			    struct tagrv_posted *recv)
+{
+	struct tagrv_posted_list *list = &queue->lists[recv->space];
+	void *cookie = recv->cookie;
+
+	if (TAGRV_LIKELY(list->only)) {
+		tagrv_block_clear(list->only, recv->slot);
+		list->cnt--;
+	} else {
+		remove_deep(queue, recv);
+	}
 	if (TAGRV_UNLIKELY(queue->names.name_of != NULL))
 		tagrv_posted_names_remove(queue, recv);
 	tagrv_pool_put(&queue->pool, recv);
@@ -101,14 +128,28 @@ static void *unqueue(struct tagrv_posted_queue *queue,
 	return cookie;
 }
 
-bool tagrv_posted_match(struct tagrv_posted_queue *queue, uint32_t peer,
-			uint8_t space, uint64_t tag, void **cookie)
+static __attribute__((noinline)) struct tagrv_posted *
+match_deep(struct tagrv_posted_queue *queue, uint32_t peer, uint8_t space,
+	   uint64_t tag)
 {
 	struct tagrv_posted *recv;
 
 	recv = tagrv_posted_list_match(queue, peer, space, tag);
 	if (queue->live[space])
 		recv = tagrv_posted_hash_match(queue, peer, space, tag, recv);
+	return recv;
+}
+
+bool tagrv_posted_match(struct tagrv_posted_queue *queue, uint32_t peer,
+			uint8_t space, uint64_t tag, void **cookie)
+{
+	struct tagrv_posted_block *only = queue->lists[space].only;
+	struct tagrv_posted *recv;
+
+	if (TAGRV_LIKELY(only))
+		recv = tagrv_block_match(only, peer, tag, &queue->level.probes);
+	else
+		recv = match_deep(queue, peer, space, tag);
 	if (!recv)
 		return false;
 	*cookie = recv->keep ? recv->cookie : unqueue(queue, recv);
@@ -140,15 +181,17 @@ static void walk_begin(const struct tagrv_posted_queue *queue,
 {
 	walk->live = 0;
 	for (unsigned i = 0; i < TAGRV_SPACE_CNT; i++) {
-		walk->list[i] = tagrv_posted_list_next(queue, &queue->lists[i],
-						       NULL);
+		walk->list[i] = tagrv_posted_list_next(&queue->lists[i], NULL);
 		walk->live |= queue->live[i];
 	}
 	for (uint64_t todo = walk->live; todo; todo &= todo - 1) {
 		unsigned c = (unsigned) __builtin_ctzll(todo);
 
-		walk->class[c] = tagrv_posted_at(queue,
-						 queue->classes[c].first);
+		if (queue->classes[c].cnt)
+			walk->class[c] = tagrv_posted_at(queue,
+				queue->classes[c].first);
+		else
+			walk->live &= ~(1ull << c);
 	}
 }
 
@@ -183,7 +226,7 @@ walk_next(const struct tagrv_posted_queue *queue, struct walk *walk)
 		return NULL;
 	if (best->class == TAGRV_NO_CLASS)
 		walk->list[best->space] = tagrv_posted_list_next(
-			queue, &queue->lists[best->space], best);
+			&queue->lists[best->space], best);
 	else
 		step_class(queue, walk, best->class);
 	return best;

@@ -2,7 +2,7 @@
 /*
  * Posted receives, shared by the files posted*.c only.
  *
- *   queue -- lists[space]   blocks of 32 in post order, compared in bulk
+ *   queue -- lists[space]   blocks of 64 in post order, compared one by one
  *         -- classes[64]    those that earned a hash; one table for all
  *         -- names          by context, while fi_cancel is in use
  *
@@ -13,12 +13,17 @@
  * A class is all receives with the same space, the same tag bits that count,
  * and a peer or none. Within a class receives with the same key (peer, masked
  * tag) match the same messages, so their FIFO is exact: only its head can be
- * the answer, and identical receives lengthen nothing. The answer to an arrival
- * is the earliest of the lists' first hit and one head of each class.
+ * the answer, and identical receives lengthen nothing.
  *
- * Every receive starts in the list of its space unless its class is hashed. A
- * class is hashed when the list is longer than one block and has 8 of its kind
- * (posted_list.c counts now and then), and goes back when two are left. So few
+ * A class whose key says all that another one's says, and more, may share its
+ * keys: that is a group, and costs an arrival one probe instead of two. Under
+ * one key are then receives of several classes by age, and the first that
+ * matches is the group's answer. The answer to an arrival is the earliest of the
+ * list's first hit and one of each group.
+ *
+ * Every receive starts in the list of its space unless its class is hashed.
+ * Classes are hashed when the list is longer than 32 and has enough for a group
+ * (posted_list.c counts now and then), and go back when few are left. So few
  * receives cost one short loop; many of a kind cost one probe; and thousands of
  * masks cost the loop, never thousands of probes.
  */
@@ -32,9 +37,11 @@
 #include "match/match.h"
 #include "match/match_priv.h"
 
-#define TAGRV_BLOCK_SLOTS	32
+#define TAGRV_BLOCK_SLOTS	64	/* bits of a word */
+#define TAGRV_LIST_SHORT	32	/* receives; no class is worth a hash */
 #define TAGRV_CLASSES		64	/* bits of a word */
 #define TAGRV_NO_CLASS		UINT8_MAX
+#define TAGRV_HINT_SHIFT	58	/* of a 64-bit product: 64 hints */
 #define TAGRV_NO_RECV		UINT32_MAX
 
 struct tagrv_posted_block;
@@ -70,23 +77,21 @@ static_assert(sizeof(struct tagrv_posted) <= TAGRV_CACHE_LINE,
 	      "a match touches one line of a posted receive");
 
 /*
- * 32 receives side by side, oldest first; a slot matches when
- * (((tag ^ message.tag) & care) | ((who ^ message.peer) & who_care)) == 0.
+ * 64 receives side by side, oldest first; a slot matches when
+ * ((tag ^ message.tag) & care) | ((who ^ message.peer) & (who >> 32)) is 0.
  */
 struct tagrv_posted_block {
 	struct tagrv_pool_node node;
 	struct tagrv_list link;
-	uint32_t live;		/* bit i: slot i is in use */
+	uint64_t live;		/* bit i: slot i is in use */
 	uint32_t cnt;		/* of them */
 	uint64_t tag[TAGRV_BLOCK_SLOTS];
 	uint64_t care[TAGRV_BLOCK_SLOTS];
-	uint64_t who[TAGRV_BLOCK_SLOTS];
-	uint64_t who_care[TAGRV_BLOCK_SLOTS];	/* 0: any peer */
-	uint64_t seq[TAGRV_BLOCK_SLOTS];
-	uint32_t recv[TAGRV_BLOCK_SLOTS];
+	uint64_t who[TAGRV_BLOCK_SLOTS];	/* ~0 << 32 | peer; 0: any */
+	struct tagrv_posted *recv[TAGRV_BLOCK_SLOTS];
 };
 
-/* In a list: 'seq' is twice there, and a block is at least a quarter full. */
+/* In a list: a block that has neighbours is at least a quarter full. */
 static_assert(sizeof(struct tagrv_posted) +
 	      sizeof(struct tagrv_posted_block) / TAGRV_BLOCK_SLOTS <=
 	      2 * TAGRV_CACHE_LINE, "memory of a posted receive in a list");
@@ -95,6 +100,8 @@ static_assert(sizeof(struct tagrv_posted) + 4 * sizeof(uint64_t) <=
 	      2 * TAGRV_CACHE_LINE, "memory of a posted receive in a class");
 
 struct tagrv_posted_list {
+	/* The block, where there is one and no class has a hash; or NULL. */
+	struct tagrv_posted_block *only;
 	struct tagrv_list blocks;
 	size_t	cnt;
 	uint32_t census_in;	/* receives until kinds are counted again */
@@ -107,6 +114,18 @@ struct tagrv_posted_class {
 	uint32_t cnt;
 	bool	any;		/* no peer given */
 	uint8_t	space;
+	uint8_t	group;		/* whose keys its receives are under */
+};
+
+/* The classes that share their keys, one at least. */
+struct tagrv_posted_group {
+	uint64_t care;		/* of the key */
+	uint64_t oldest;	/* no receive in it has a lower seq */
+	uint64_t walked;	/* receives passed since there is more than one class */
+	uint32_t cnt;		/* receives */
+	bool	any;
+	uint8_t	space;
+	uint8_t	classes;	/* 0: there is no such group */
 };
 
 struct tagrv_posted_name {
@@ -126,8 +145,12 @@ struct tagrv_posted_names {
 
 struct tagrv_posted_queue {
 	struct tagrv_posted_list lists[TAGRV_SPACE_CNT];
-	uint64_t live[TAGRV_SPACE_CNT];	/* bit c: classes[c] is hashed */
+	uint64_t live[TAGRV_SPACE_CNT];	/* bit c: classes[c] is hashed, maybe empty */
 	struct tagrv_posted_class classes[TAGRV_CLASSES];
+	uint64_t fresh;		/* bit c: about to get receives */
+	uint8_t	hints[1 << (64 - TAGRV_HINT_SHIFT)];	/* class of such receives */
+	uint64_t probed[TAGRV_SPACE_CNT];	/* bit g: groups[g] holds receives */
+	struct tagrv_posted_group groups[TAGRV_CLASSES];
 	struct tagrv_keytab tab;
 	struct tagrv_hash_seed seed;
 	struct tagrv_match_level level;
@@ -153,6 +176,65 @@ static inline uint32_t tagrv_posted_index(const struct tagrv_posted *recv)
 static inline tagrv_match_id tagrv_posted_id(const struct tagrv_posted *recv)
 {
 	return recv->seq << 32 | recv->node.handle;
+}
+
+/* What one branch tells; 'who' of a slot, see above. */
+static inline bool tagrv_slot_matches(const struct tagrv_posted_block *block,
+				      unsigned slot, uint64_t tag, uint32_t peer)
+{
+	uint64_t who = block->who[slot];
+
+	return !(((block->tag[slot] ^ tag) & block->care[slot]) |
+		 ((who ^ peer) & who >> 32));
+}
+
+/* The first receive of a block that matches, or NULL. */
+static inline struct tagrv_posted *
+tagrv_block_match(const struct tagrv_posted_block *block, uint32_t peer,
+		  uint64_t tag, uint64_t *probes)
+{
+	uint64_t cnt = 0;
+
+	for (uint64_t todo = block->live; todo; todo &= todo - 1) {
+		unsigned slot = (unsigned) __builtin_ctzll(todo);
+
+		cnt++;
+		if (tagrv_slot_matches(block, slot, tag, peer)) {
+			*probes += cnt;
+			return block->recv[slot];
+		}
+	}
+	*probes += cnt;
+	return NULL;
+}
+
+/* Slots from here on are free. */
+static inline unsigned tagrv_block_end(const struct tagrv_posted_block *block)
+{
+	return block->live ? 64 - (unsigned) __builtin_clzll(block->live) : 0;
+}
+
+static inline void tagrv_block_fill(struct tagrv_posted_block *block,
+				    unsigned slot, struct tagrv_posted *recv,
+				    uint64_t care)
+{
+	block->tag[slot] = recv->tag;
+	block->care[slot] = care;
+	block->who[slot] = recv->peer == TAGRV_MATCH_ANY ? 0 :
+			   (uint64_t) UINT32_MAX << 32 | recv->peer;
+	block->recv[slot] = recv;
+	block->live |= 1ull << slot;
+	block->cnt++;
+	recv->class = TAGRV_NO_CLASS;
+	recv->slot = (uint8_t) slot;
+	recv->block = block;
+}
+
+static inline void tagrv_block_clear(struct tagrv_posted_block *block,
+				     unsigned slot)
+{
+	block->live &= ~(1ull << slot);
+	block->cnt--;
 }
 
 /* posted.c */
@@ -207,6 +289,9 @@ int tagrv_posted_list_insert(struct tagrv_posted_queue *queue,
 void tagrv_posted_list_remove(struct tagrv_posted_queue *queue,
 			      struct tagrv_posted *recv);
 
+/* Sets 'only' anew: after a block or a class came or went. */
+void tagrv_posted_list_renew(struct tagrv_posted_queue *queue, uint8_t space);
+
 /* Earliest match in the list, or NULL. */
 struct tagrv_posted *tagrv_posted_list_match(struct tagrv_posted_queue *queue,
 					     uint32_t peer, uint8_t space,
@@ -214,26 +299,38 @@ struct tagrv_posted *tagrv_posted_list_match(struct tagrv_posted_queue *queue,
 
 /* The receive of the list behind 'prev' (NULL: the first), or NULL. */
 struct tagrv_posted *
-tagrv_posted_list_next(const struct tagrv_posted_queue *queue,
-		       const struct tagrv_posted_list *list,
+tagrv_posted_list_next(const struct tagrv_posted_list *list,
 		       const struct tagrv_posted *prev);
 
 /* posted_hash.c */
 
 /* The hashed class of such a receive, or TAGRV_NO_CLASS. */
-uint8_t tagrv_posted_class_of(const struct tagrv_posted_queue *queue,
-			      uint8_t space, uint64_t care, bool any);
+uint8_t tagrv_posted_class_of(struct tagrv_posted_queue *queue, uint8_t space,
+			      uint64_t care, bool any);
 
-/* TAGRV_NO_CLASS when all are taken. */
+/*
+ * A class without receives, in a group; TAGRV_NO_CLASS when all are taken. Once
+ * receives were added, or not, tagrv_posted_hash_settle() is due.
+ */
 uint8_t tagrv_posted_class_new(struct tagrv_posted_queue *queue, uint8_t space,
 			       uint64_t care, bool any);
 
-/* Behind all others of its class. False: no memory, in no class. */
+/* A group whose key such receives have, too, or TAGRV_NO_CLASS. */
+uint8_t tagrv_posted_group_for(const struct tagrv_posted_queue *queue,
+			       uint8_t space, uint64_t care, bool any);
+
+/* Groups that have remained small go back to the list. */
+void tagrv_posted_hash_settle(struct tagrv_posted_queue *queue, uint8_t space);
+
+/*
+ * Behind all others of its class. False: no memory, or others of its key are
+ * younger; it is in no class then.
+ */
 bool tagrv_posted_hash_add(struct tagrv_posted_queue *queue,
 			   struct tagrv_posted *recv, uint8_t class)
 	TAGRV_WARN_UNUSED;
 
-/* Takes a receive out; a class with few left goes back to the list. */
+/* Takes a receive out; a group with few left goes back to the list. */
 void tagrv_posted_hash_remove(struct tagrv_posted_queue *queue,
 			      struct tagrv_posted *recv);
 

@@ -1,44 +1,42 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Receives that no hash holds: blocks of 32, in post order, compared in bulk.
+ * Receives that no hash holds: blocks of 64, in post order, compared in turn.
  *
- *   block:  slot  0 1 2 3 4 5 ... 31
+ *   block:  slot  0 1 2 3 4 5 ... 63
  *           live  . . x . x x ...  .     order is position: the lowest hit wins
  *
  * Short queues live here, and so do receives of rare kinds, of which a hash
- * would be asked in vain for each arrival. Slots are compared four at a time
- * without a branch; the entry is only looked at when it is the answer.
+ * would be asked in vain for each arrival. What a compare needs lies side by
+ * side; the entry is only looked at when it is the answer. One by one and not
+ * by vectors: a slot just filled cannot be loaded together with its neighbour
+ * before both stores have left the store buffer, and with few receives it is
+ * the one that was. The way of a queue that is one block and has no hash is in
+ * posted.h and posted.c, to be inlined.
  *
  * A removed receive leaves a hole. Holes go when the last block is full and
  * when two neighbours fit into half of one.
  */
 #include <rdma/fi_errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "match/posted.h"
 
-/* Slots compared between two branches. */
-#define GROUP		4
 /* Neighbours with no more than this together become one block. */
 #define MERGE_MAX	(TAGRV_BLOCK_SLOTS / 2)
 /* A full block with this many holes is closed up rather than followed. */
-#define HOLES_MIN	8
-/* Below, a class is not worth a probe of its own. */
-#define CLASS_MIN	8
+#define HOLES_MIN	16
+/* Below, a group of classes is not worth a probe. */
+#define GROUP_MIN	24
 /* A census looks at the youngest blocks, and knows so many kinds. */
-#define CENSUS_BLOCKS	16
+#define CENSUS_BLOCKS	32
 #define CENSUS_KINDS	128
 /* Receives between two of them, at least. */
-#define CENSUS_MIN	((size_t) 16)
+#define CENSUS_MIN	((size_t) 32)
 
 static struct tagrv_posted_block *block_at(const struct tagrv_list *link)
 {
 	return tagrv_container_of(link, struct tagrv_posted_block, link);
-}
-
-static unsigned end_of(const struct tagrv_posted_block *block)
-{
-	return block->live ? 32 - (unsigned) __builtin_clz(block->live) : 0;
 }
 
 static struct tagrv_posted_block *
@@ -48,8 +46,24 @@ last_block(const struct tagrv_posted_list *list)
 						 block_at(list->blocks.prev);
 }
 
+void tagrv_posted_list_renew(struct tagrv_posted_queue *queue, uint8_t space)
+{
+	struct tagrv_posted_list *list = &queue->lists[space];
+	struct tagrv_posted_block *last = last_block(list);
+
+	list->only = last && last->link.prev == &list->blocks &&
+		     !queue->live[space] ? last : NULL;
+}
+
+static void renew(struct tagrv_posted_queue *queue,
+		  const struct tagrv_posted_list *list)
+{
+	tagrv_posted_list_renew(queue, (uint8_t) (list - queue->lists));
+}
+
 static struct tagrv_posted_block *
-new_block(struct tagrv_posted_queue *queue, struct tagrv_list *behind)
+new_block(struct tagrv_posted_queue *queue, struct tagrv_posted_list *list,
+	  struct tagrv_list *behind)
 {
 	struct tagrv_posted_block *block = tagrv_pool_get(&queue->blocks);
 
@@ -58,75 +72,51 @@ new_block(struct tagrv_posted_queue *queue, struct tagrv_list *behind)
 	block->live = 0;
 	block->cnt = 0;
 	tagrv_list_insert_after(behind, &block->link);
+	renew(queue, list);
 	return block;
 }
 
 static void free_block(struct tagrv_posted_queue *queue,
+		       struct tagrv_posted_list *list,
 		       struct tagrv_posted_block *block)
 {
 	tagrv_list_remove(&block->link);
 	tagrv_pool_put(&queue->blocks, block);
+	renew(queue, list);
 }
 
-static void move_slot(struct tagrv_posted_queue *queue,
-		      struct tagrv_posted_block *to, unsigned t,
+static void move_slot(struct tagrv_posted_block *to, unsigned t,
 		      struct tagrv_posted_block *from, unsigned f)
 {
-	struct tagrv_posted *recv = tagrv_posted_at(queue, from->recv[f]);
+	struct tagrv_posted *recv = from->recv[f];
 
-	to->tag[t] = from->tag[f];
-	to->care[t] = from->care[f];
-	to->who[t] = from->who[f];
-	to->who_care[t] = from->who_care[f];
-	to->seq[t] = from->seq[f];
-	to->recv[t] = from->recv[f];
-	from->live &= ~(1u << f);
-	from->cnt--;
-	to->live |= 1u << t;
-	to->cnt++;
-	recv->block = to;
-	recv->slot = (uint8_t) t;
+	tagrv_block_clear(from, f);
+	tagrv_block_fill(to, t, recv, from->care[f]);
 }
 
-static void close_holes(struct tagrv_posted_queue *queue,
-			struct tagrv_posted_block *block)
+static void close_holes(struct tagrv_posted_block *block)
 {
-	uint32_t todo = block->live;
+	uint64_t todo = block->live;
 
 	for (unsigned to = 0; todo; to++, todo &= todo - 1) {
-		unsigned from = (unsigned) __builtin_ctz(todo);
+		unsigned from = (unsigned) __builtin_ctzll(todo);
 
 		if (from != to)
-			move_slot(queue, block, to, block, from);
+			move_slot(block, to, block, from);
 	}
 }
 
 /* 'from' is behind 'to', and there is room for all. */
 static void merge(struct tagrv_posted_queue *queue,
+		  struct tagrv_posted_list *list,
 		  struct tagrv_posted_block *to,
 		  struct tagrv_posted_block *from)
 {
-	close_holes(queue, to);
+	close_holes(to);
 	while (from->live)
-		move_slot(queue, to, to->cnt, from,
-			  (unsigned) __builtin_ctz(from->live));
-	free_block(queue, from);
-}
-
-static void fill_slot(struct tagrv_posted_block *block, unsigned slot,
-		      struct tagrv_posted *recv, uint64_t care)
-{
-	block->tag[slot] = recv->tag;
-	block->care[slot] = care;
-	block->who[slot] = recv->peer;
-	block->who_care[slot] = recv->peer == TAGRV_MATCH_ANY ? 0 : UINT64_MAX;
-	block->seq[slot] = recv->seq;
-	block->recv[slot] = tagrv_posted_index(recv);
-	block->live |= 1u << slot;
-	block->cnt++;
-	recv->class = TAGRV_NO_CLASS;
-	recv->slot = (uint8_t) slot;
-	recv->block = block;
+		move_slot(to, to->cnt, from,
+			  (unsigned) __builtin_ctzll(from->live));
+	free_block(queue, list, from);
 }
 
 /* ---- which classes earn a hash ---- */
@@ -147,7 +137,7 @@ static struct kind *kind_of(struct census *census,
 			    const struct tagrv_posted_block *block,
 			    unsigned slot)
 {
-	bool any = !block->who_care[slot];
+	bool any = !block->who[slot];
 	uint64_t mix = (block->care[slot] + any) * 0x9e3779b97f4a7c15;
 
 	for (unsigned i = 0; i < 4; i++) {
@@ -169,32 +159,63 @@ static struct kind *kind_of(struct census *census,
 static void count_block(struct census *census,
 			const struct tagrv_posted_block *block)
 {
-	for (uint32_t todo = block->live; todo; todo &= todo - 1) {
-		struct kind *kind = kind_of(census, block,
-					    (unsigned) __builtin_ctz(todo));
+	for (uint64_t todo = block->live; todo; todo &= todo - 1) {
+		struct kind *kind = kind_of(census, block, (unsigned)
+					    __builtin_ctzll(todo));
 
 		if (kind)
 			kind->cnt++;
 	}
 }
 
-/*
- * The class that receives of a kind move to. None when there is none left, or
- * when it is hashed already: what is in the list all the same is older than
- * what the class holds and stays; an arrival asks both.
- */
-static uint8_t class_for(struct tagrv_posted_queue *queue, struct kind *kind,
-			 uint8_t space)
+/* Kinds that others can share keys with come first: fewest bits, no peer. */
+static int by_coarseness(const void *a, const void *b)
 {
-	if (kind->class != TAGRV_NO_CLASS || kind->cnt < CLASS_MIN)
-		return kind->class;
-	if (tagrv_posted_class_of(queue, space, kind->care, kind->any) ==
-	    TAGRV_NO_CLASS)
-		kind->class = tagrv_posted_class_new(queue, space, kind->care,
-						     kind->any);
-	if (kind->class == TAGRV_NO_CLASS)
-		kind->cnt = 1;
-	return kind->class;
+	const struct kind *x = *(struct kind *const *) a;
+	const struct kind *y = *(struct kind *const *) b;
+
+	if (x->any != y->any)
+		return x->any ? -1 : 1;
+	return __builtin_popcountll(x->care) - __builtin_popcountll(y->care);
+}
+
+/* Receives that would have a place in the group of a kind. */
+static unsigned count_group(struct kind *const *kinds, size_t cnt,
+			    const struct kind *of)
+{
+	unsigned sum = 0;
+
+	for (size_t i = 0; i < cnt; i++)
+		if (!(of->care & ~kinds[i]->care) && (of->any || !kinds[i]->any))
+			sum += kinds[i]->cnt;
+	return sum;
+}
+
+/*
+ * Gives classes to kinds that together are worth a probe. What is hashed
+ * already gets none: what is in the list all the same was older than what the
+ * class held and stays; an arrival asks both.
+ */
+static void find_classes(struct tagrv_posted_queue *queue,
+			 struct census *census, uint8_t space)
+{
+	struct kind *kinds[CENSUS_KINDS], *kind;
+	size_t cnt = 0;
+
+	for (kind = census->kinds; kind < census->kinds + CENSUS_KINDS; kind++)
+		if (kind->cnt && tagrv_posted_class_of(queue, space, kind->care,
+				kind->any) == TAGRV_NO_CLASS)
+			kinds[cnt++] = kind;
+	qsort(kinds, cnt, sizeof(*kinds), by_coarseness);
+	for (size_t i = 0; i < cnt; i++) {
+		kind = kinds[i];
+		if (tagrv_posted_group_for(queue, space, kind->care,
+					   kind->any) != TAGRV_NO_CLASS ||
+		    count_group(kinds + i, cnt - i, kind) >= GROUP_MIN)
+			kind->class = tagrv_posted_class_new(queue, space,
+							     kind->care,
+							     kind->any);
+	}
 }
 
 /* Moves what is frequent into its class; the block may be empty then. */
@@ -203,21 +224,15 @@ static void promote_block(struct tagrv_posted_queue *queue,
 			  struct census *census,
 			  struct tagrv_posted_block *block)
 {
-	for (uint32_t todo = block->live; todo; todo &= todo - 1) {
-		unsigned slot = (unsigned) __builtin_ctz(todo);
-		struct tagrv_posted *recv =
-			tagrv_posted_at(queue, block->recv[slot]);
+	for (uint64_t todo = block->live; todo; todo &= todo - 1) {
+		unsigned slot = (unsigned) __builtin_ctzll(todo);
+		struct tagrv_posted *recv = block->recv[slot];
 		struct kind *kind = kind_of(census, block, slot);
-		uint8_t class;
 
-		if (!kind)
+		if (!kind || kind->class == TAGRV_NO_CLASS ||
+		    !tagrv_posted_hash_add(queue, recv, kind->class))
 			continue;
-		class = class_for(queue, kind, recv->space);
-		if (class == TAGRV_NO_CLASS ||
-		    !tagrv_posted_hash_add(queue, recv, class))
-			continue;
-		block->live &= ~(1u << slot);
-		block->cnt--;
+		tagrv_block_clear(block, slot);
 		list->cnt--;
 	}
 }
@@ -231,7 +246,7 @@ static void merge_behind(struct tagrv_posted_queue *queue,
 
 		if (pos != &list->blocks && block_at(pos)->cnt +
 		    block_at(next)->cnt <= MERGE_MAX)
-			merge(queue, block_at(pos), block_at(next));
+			merge(queue, list, block_at(pos), block_at(next));
 		else
 			pos = next;
 	}
@@ -253,12 +268,14 @@ static void take_census(struct tagrv_posted_queue *queue,
 	} while (++blocks < CENSUS_BLOCKS);
 	if (before != &list->blocks)
 		before = before->prev;
+	find_classes(queue, &census, (uint8_t) (list - queue->lists));
 	for (pos = before->next; pos != &list->blocks; pos = next) {
 		next = pos->next;
 		promote_block(queue, list, &census, block_at(pos));
 		if (!block_at(pos)->live)
-			free_block(queue, block_at(pos));
+			free_block(queue, list, block_at(pos));
 	}
+	tagrv_posted_hash_settle(queue, (uint8_t) (list - queue->lists));
 	merge_behind(queue, list, before);
 }
 
@@ -271,12 +288,12 @@ tail_block(struct tagrv_posted_queue *queue, struct tagrv_posted_list *list)
 	struct tagrv_posted_block *block = last_block(list);
 
 	if (TAGRV_UNLIKELY(!block))
-		return new_block(queue, &list->blocks);
-	if (TAGRV_LIKELY(end_of(block) < TAGRV_BLOCK_SLOTS))
+		return new_block(queue, list, &list->blocks);
+	if (TAGRV_LIKELY(tagrv_block_end(block) < TAGRV_BLOCK_SLOTS))
 		return block;
 	if (block->cnt > TAGRV_BLOCK_SLOTS - HOLES_MIN)
-		return new_block(queue, &block->link);
-	close_holes(queue, block);
+		return new_block(queue, list, &block->link);
+	close_holes(block);
 	return block;
 }
 
@@ -288,9 +305,9 @@ int tagrv_posted_list_add(struct tagrv_posted_queue *queue,
 
 	if (TAGRV_UNLIKELY(!block))
 		return -FI_ENOMEM;
-	fill_slot(block, end_of(block), recv, care);
+	tagrv_block_fill(block, tagrv_block_end(block), recv, care);
 	list->cnt++;
-	if (TAGRV_LIKELY(list->cnt <= TAGRV_BLOCK_SLOTS))
+	if (TAGRV_LIKELY(list->cnt <= TAGRV_LIST_SHORT))
 		return 0;
 	if (list->census_in-- > 0)
 		return 0;
@@ -304,14 +321,15 @@ int tagrv_posted_list_add(struct tagrv_posted_queue *queue,
 
 /* Halves a full block: the younger half goes to a new one behind it. */
 static bool split(struct tagrv_posted_queue *queue,
+		  struct tagrv_posted_list *list,
 		  struct tagrv_posted_block *block)
 {
-	struct tagrv_posted_block *half = new_block(queue, &block->link);
+	struct tagrv_posted_block *half = new_block(queue, list, &block->link);
 
 	if (!half)
 		return false;
 	for (unsigned i = TAGRV_BLOCK_SLOTS / 2; i < TAGRV_BLOCK_SLOTS; i++)
-		move_slot(queue, half, half->cnt, block, i);
+		move_slot(half, half->cnt, block, i);
 	return true;
 }
 
@@ -322,7 +340,7 @@ block_of_seq(const struct tagrv_posted_list *list, uint64_t seq)
 	struct tagrv_posted_block *block = last_block(list);
 
 	while (block && block->link.prev != &list->blocks &&
-	       block->seq[__builtin_ctz(block->live)] > seq)
+	       block->recv[__builtin_ctzll(block->live)]->seq > seq)
 		block = block_at(block->link.prev);
 	return block;
 }
@@ -335,18 +353,18 @@ int tagrv_posted_list_insert(struct tagrv_posted_queue *queue,
 	unsigned slot;
 
 	if (!block)
-		block = new_block(queue, &list->blocks);
+		block = new_block(queue, list, &list->blocks);
 	if (!block)
 		return -FI_ENOMEM;
 	if (block->cnt == TAGRV_BLOCK_SLOTS) {
-		if (!split(queue, block))
+		if (!split(queue, list, block))
 			return -FI_ENOMEM;
 		block = block_of_seq(list, recv->seq);
 	}
-	close_holes(queue, block);
-	for (slot = block->cnt; slot && block->seq[slot - 1] > recv->seq; slot--)
-		move_slot(queue, block, slot, block, slot - 1);
-	fill_slot(block, slot, recv, care);
+	close_holes(block);
+	for (slot = block->cnt; slot && block->recv[slot - 1]->seq > recv->seq; slot--)
+		move_slot(block, slot, block, slot - 1);
+	tagrv_block_fill(block, slot, recv, care);
 	list->cnt++;
 	return 0;
 }
@@ -358,106 +376,53 @@ void tagrv_posted_list_remove(struct tagrv_posted_queue *queue,
 	struct tagrv_posted_block *block = recv->block;
 	struct tagrv_list *next = block->link.next;
 
-	block->live &= ~(1u << recv->slot);
-	block->cnt--;
+	tagrv_block_clear(block, recv->slot);
 	list->cnt--;
 	if (TAGRV_LIKELY(next == block->link.prev))
 		return;		/* the only one: kept, even if empty */
 	if (!block->live)
-		free_block(queue, block);
+		free_block(queue, list, block);
 	else if (next != &list->blocks &&
 		 block->cnt + block_at(next)->cnt <= MERGE_MAX)
-		merge(queue, block, block_at(next));
+		merge(queue, list, block, block_at(next));
 }
 
 /* ---- search ---- */
-
-static inline bool slot_matches(const struct tagrv_posted_block *block,
-				unsigned slot, uint64_t tag, uint64_t who)
-{
-	return !(((block->tag[slot] ^ tag) & block->care[slot]) |
-		 ((block->who[slot] ^ who) & block->who_care[slot]));
-}
-
-/*
- * Bit i: slot at + i matches. One by one, not as vectors: a slot that was just
- * filled cannot be loaded together with its neighbour before both stores have
- * left the store buffer, and with few receives it is the one that was.
- */
-static inline uint32_t compare_group(const struct tagrv_posted_block *block,
-				     unsigned at, uint64_t tag, uint64_t who)
-{
-	uint32_t hits = 0;
-
-	for (unsigned i = 0; i < GROUP; i++)
-		hits |= (uint32_t) slot_matches(block, at + i, tag, who) << i;
-	return hits;
-}
-
-/* The slot of the first hit, or TAGRV_BLOCK_SLOTS. */
-static inline unsigned search_block(const struct tagrv_posted_block *block,
-				    uint64_t tag, uint64_t who)
-{
-	uint32_t live = block->live;
-	unsigned at, end;
-
-	if (!live)
-		return TAGRV_BLOCK_SLOTS;
-	at = (unsigned) __builtin_ctz(live);
-	if (!(live & (live - 1)))
-		return slot_matches(block, at, tag, who) ? at :
-							   TAGRV_BLOCK_SLOTS;
-	end = end_of(block);
-	for (at &= ~(GROUP - 1u); at < end; at += GROUP) {
-		uint32_t hits = compare_group(block, at, tag, who) &
-				live >> at;
-
-		if (hits)
-			return at + (unsigned) __builtin_ctz(hits);
-	}
-	return TAGRV_BLOCK_SLOTS;
-}
 
 struct tagrv_posted *tagrv_posted_list_match(struct tagrv_posted_queue *queue,
 					     uint32_t peer, uint8_t space,
 					     uint64_t tag)
 {
-	struct tagrv_posted_list *list = &queue->lists[space];
-	struct tagrv_list *pos;
+	struct tagrv_list *head = &queue->lists[space].blocks, *pos;
+	struct tagrv_posted *recv;
 
-	tagrv_list_for_each(&list->blocks, pos) {
-		struct tagrv_posted_block *block = block_at(pos);
-		unsigned slot = search_block(block, tag, peer);
-
-		if (slot < TAGRV_BLOCK_SLOTS) {
-			queue->level.probes += TAGRV_MIN(slot + 1, block->cnt);
-			return tagrv_posted_at(queue, block->recv[slot]);
-		}
-		queue->level.probes += block->cnt;
+	tagrv_list_for_each(head, pos) {
+		recv = tagrv_block_match(block_at(pos), peer, tag,
+					 &queue->level.probes);
+		if (recv)
+			return recv;
 	}
 	return NULL;
 }
 
 struct tagrv_posted *
-tagrv_posted_list_next(const struct tagrv_posted_queue *queue,
-		       const struct tagrv_posted_list *list,
+tagrv_posted_list_next(const struct tagrv_posted_list *list,
 		       const struct tagrv_posted *prev)
 {
 	const struct tagrv_list *pos = prev ? &prev->block->link :
 					      list->blocks.next;
-	uint32_t live;
+	uint64_t live;
 
 	if (pos == &list->blocks)
 		return NULL;
 	live = block_at(pos)->live;
 	if (prev)
-		live &= prev->slot == 31 ? 0 : UINT32_MAX << (prev->slot + 1);
+		live &= ~((2ull << prev->slot) - 1);
 	while (!live) {
 		pos = pos->next;
 		if (pos == &list->blocks)
 			return NULL;
 		live = block_at(pos)->live;
 	}
-	return tagrv_posted_at(queue,
-			       block_at(pos)->recv[__builtin_ctz(live)]);
+	return block_at(pos)->recv[__builtin_ctzll(live)];
 }

@@ -5,8 +5,8 @@
  *
  *   whole tag ignored, any peer    first of the list
  *   whole tag ignored, one peer    first of the peer
- *   class with an index            one probe
- *   else                           a walk, of the peer's messages if it has one
+ *   class that an index serves     one probe, the key's messages until one fits
+ *   else                           a walk
  *
  * All are in arrival order, so the first match is the earliest.
  */
@@ -18,8 +18,8 @@
  * With so many messages there may be indexes; with so few they go. Between the
  * two a walk costs as much as keeping a few indexes does.
  */
-#define INDEX_FROM	193
-#define INDEX_UP_TO	64
+#define INDEX_FROM	64
+#define INDEX_UP_TO	24
 
 static struct tagrv_unexpected *by_msg(struct tagrv_match_msg *msg)
 {
@@ -84,70 +84,31 @@ int tagrv_unexpected_add(struct tagrv_unexpected_queue *queue, uint32_t peer,
 	return 0;
 }
 
-static bool matches(const struct tagrv_unexpected *entry, uint32_t peer,
-		    uint64_t tag, uint64_t care)
-{
-	return !((entry->msg.tag ^ tag) & care) &&
-	       (peer == TAGRV_MATCH_ANY || entry->msg.peer == peer);
-}
-
-/* Walks the list of a space. */
-static struct tagrv_unexpected *
-walk_list(struct tagrv_unexpected_queue *queue, uint8_t space, uint32_t peer,
-	  uint64_t tag, uint64_t care, uint64_t *steps)
-{
-	struct tagrv_list *head = &queue->lists[space], *pos;
-
-	tagrv_list_for_each(head, pos) {
-		++*steps;
-		if (matches(tagrv_unexpected_by_link(pos), peer, tag, care))
-			return tagrv_unexpected_by_link(pos);
-	}
-	return NULL;
-}
-
-/* Walks what there is of one peer. */
-static struct tagrv_unexpected *
-walk_peer(struct tagrv_unexpected_queue *queue, uint8_t space, uint32_t peer,
-	  uint64_t tag, uint64_t care, uint64_t *steps)
-{
-	struct tagrv_unexpected *first =
-		tagrv_unexpected_peer_first(queue, space, peer);
-	struct tagrv_unexpected *entry = first;
-
-	if (!first)
-		return NULL;
-	do {
-		++*steps;
-		if (!((entry->msg.tag ^ tag) & care))
-			return entry;
-		entry = tagrv_unexpected_at(queue,
-			entry->by[TAGRV_INDEX_PEER].next);
-	} while (entry != first);
-	return NULL;
-}
-
+/* Along the list of the space: nothing better is there. */
 static struct tagrv_unexpected *
 walk(struct tagrv_unexpected_queue *queue, const struct tagrv_match_want *want,
      uint64_t care)
 {
-	bool any = want->peer == TAGRV_MATCH_ANY;
-	struct tagrv_unexpected *found;
+	struct tagrv_list *head = &queue->lists[want->space], *pos;
+	struct tagrv_unexpected *found = NULL;
 	uint64_t steps = 0;
 
-	if (!any && (queue->live & 1u << TAGRV_INDEX_PEER)) {
-		found = walk_peer(queue, want->space, want->peer, want->tag,
-				  care, &steps);
-		queue->peer_unused = 0;
-	} else {
-		found = walk_list(queue, want->space, want->peer, want->tag,
-				  care, &steps);
-		if (queue->deep && !any)
-			tagrv_unexpected_peer_walked(queue, steps);
+	tagrv_list_for_each(head, pos) {
+		steps++;
+		if (!tagrv_unexpected_fits(tagrv_unexpected_by_link(pos),
+					   want->tag, care, want->peer))
+			continue;
+		found = tagrv_unexpected_by_link(pos);
+		break;
 	}
 	queue->level.probes += steps;
-	if (queue->deep && care)
-		tagrv_unexpected_walked(queue, care, any, steps);
+	if (!queue->deep)
+		return found;
+	if (care)
+		tagrv_unexpected_walked(queue, care,
+					want->peer == TAGRV_MATCH_ANY, steps);
+	else if (want->peer != TAGRV_MATCH_ANY)
+		tagrv_unexpected_peer_walked(queue, steps);
 	return found;
 }
 
@@ -155,17 +116,21 @@ static struct tagrv_unexpected *
 find(struct tagrv_unexpected_queue *queue, const struct tagrv_match_want *want)
 {
 	uint64_t care = tagrv_want_care(want);
+	bool any = want->peer == TAGRV_MATCH_ANY;
 	struct tagrv_unexpected_index *index;
 
-	if (queue->live && care) {
-		index = tagrv_unexpected_index_of(queue, care,
-					want->peer == TAGRV_MATCH_ANY);
-		if (index)
-			return tagrv_unexpected_index_find(queue, index,
-							   want->peer,
-							   want->tag & care);
+	if (!queue->live)
+		return walk(queue, want, care);
+	if (!care && !any && (queue->live & 1u << TAGRV_INDEX_PEER)) {
+		queue->level.probes++;
+		queue->indexes[TAGRV_INDEX_PEER].used = queue->last_seq;
+		return tagrv_unexpected_peer_first(queue, want->space,
+						   want->peer);
 	}
-	return walk(queue, want, care);
+	index = care ? tagrv_unexpected_index_for(queue, care, any) : NULL;
+	if (!index)
+		return walk(queue, want, care);
+	return tagrv_unexpected_index_find(queue, index, want, care);
 }
 
 struct tagrv_match_msg *

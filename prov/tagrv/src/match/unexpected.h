@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Unexpected messages, shared by unexpected.c and unexpected_index.c only.
+ * Unexpected messages, shared by the files unexpected*.c only.
  *
  *   lists[tagged] <-> seq 1 <-> seq 3 <-> seq 4 <-> seq 7    (link)
  *   index 0   peer 0 --> seq 1 --> seq 4 --> (seq 1)         (by[0], rings)
@@ -9,17 +9,23 @@
  *             key  y --> seq 4     ^ mark: what came later is not in it yet
  *
  * All messages are on the list of their space. Index 0 has them by peer; it
- * comes when there are more than a few, goes when lookups leave it alone, and
- * comes back when they walk. The others are for one class of
+ * comes when there are more than a few. The others have the key of one class of
  * receives each (tag bits that count, a peer or none), tagged space only; what
  * ignores the whole tag needs none of them.
  *
- * A class gets an index when its lookups have walked as far as building one
- * costs. It is then built by the walks themselves: a lookup that runs past the
- * mark takes along what it passes, so no call ever pays for all at once, and
- * the first hit is still the earliest. Once the mark is at the end, arrivals
- * keep it there. Room for the links is in the message: an index needs memory
- * for its table only, and without that it is dropped and lookups walk.
+ * An index serves its class and every class that says more: more tag bits, or
+ * a peer where the index has none. All that such a receive could take are under
+ * one key of the index, in order of arrival; the first that matches is the
+ * answer. So one index with few bits often does for all, and each index less is
+ * a table line less to touch for every message that comes or goes.
+ *
+ * A class gets an index when lookups have walked as far as building one costs,
+ * along the list or along keys shared with too many. It is then built by the
+ * walks themselves: a lookup that runs past the mark takes along what it
+ * passes, so no call ever pays for all at once, and the first hit is still the
+ * earliest. Arrivals bring the mark to the end and keep it there. Room for the
+ * links is in the message: an index needs memory for its table only, and
+ * without that it is dropped and lookups walk. What no lookup uses goes.
  */
 #ifndef TAGRV_MATCH_UNEXPECTED_H
 #define TAGRV_MATCH_UNEXPECTED_H
@@ -33,6 +39,8 @@
 
 #define TAGRV_INDEXES		8
 #define TAGRV_INDEX_PEER	0
+#define TAGRV_WALKERS		32
+#define TAGRV_INDEX_COST	4	/* steps of a walk, for each message */
 
 /*
  * One unexpected message. On its list while queued, on none once handed out.
@@ -65,7 +73,8 @@ struct tagrv_unexpected_index {
 	uint64_t mark_seq;
 	uint64_t care;
 	bool	any;
-	bool	live;
+	uint64_t born;		/* 'builds' when it was started */
+	uint64_t used;		/* 'last_seq' at its last lookup */
 	uint64_t credit;	/* steps that lookups need not walk, ageing */
 };
 
@@ -83,10 +92,10 @@ struct tagrv_unexpected_queue {
 	bool	deep;		/* long enough for indexes */
 	uint32_t live;		/* bit i: index i is there */
 	struct tagrv_unexpected_index indexes[TAGRV_INDEXES];
-	struct tagrv_unexpected_walker walkers[TAGRV_INDEXES];
+	struct tagrv_unexpected_walker walkers[TAGRV_WALKERS];
+	uint64_t walked;	/* by all of them */
 	struct tagrv_hash_seed seed;
-	uint64_t peer_walked;	/* by directed lookups, without index 0 */
-	uint64_t peer_unused;	/* arrivals since index 0 was used */
+	uint64_t peer_walked;	/* by what knows a peer only, no index 0 */
 	uint64_t builds, evictions;
 	struct tagrv_pool pool;
 };
@@ -101,6 +110,15 @@ static inline struct tagrv_unexpected *
 tagrv_unexpected_by_link(const struct tagrv_list *link)
 {
 	return tagrv_container_of(link, struct tagrv_unexpected, link);
+}
+
+/* Whether a message of the right space is one that a receive takes. */
+static inline bool tagrv_unexpected_fits(const struct tagrv_unexpected *entry,
+					 uint64_t tag, uint64_t care,
+					 uint32_t peer)
+{
+	return !((entry->msg.tag ^ tag) & care) &&
+	       (peer == TAGRV_MATCH_ANY || entry->msg.peer == peer);
 }
 
 /* unexpected.c */
@@ -145,35 +163,44 @@ void tagrv_unexpected_index_add(struct tagrv_unexpected_queue *queue,
 void tagrv_unexpected_index_remove(struct tagrv_unexpected_queue *queue,
 				   struct tagrv_unexpected *entry);
 
-/* The index of a class, or NULL. */
+/* The best index that serves a class, or NULL. */
 struct tagrv_unexpected_index *
-tagrv_unexpected_index_of(struct tagrv_unexpected_queue *queue, uint64_t care,
-			  bool any);
+tagrv_unexpected_index_for(struct tagrv_unexpected_queue *queue, uint64_t care,
+			   bool any);
 
-/* Earliest match by an index of the want's class, or NULL. */
+/* Earliest match by an index that serves the want's class, or NULL. */
 struct tagrv_unexpected *
 tagrv_unexpected_index_find(struct tagrv_unexpected_queue *queue,
 			    struct tagrv_unexpected_index *index,
-			    uint32_t peer, uint64_t tag);
+			    const struct tagrv_match_want *want, uint64_t care);
 
 /* First queued message of a peer; index 0 must be there. */
 struct tagrv_unexpected *
 tagrv_unexpected_peer_first(const struct tagrv_unexpected_queue *queue,
 			    uint8_t space, uint32_t peer);
 
-/* A directed lookup walked without index 0: it may come back. */
+/* A lookup by peer alone walked without index 0: it may come back. */
 void tagrv_unexpected_peer_walked(struct tagrv_unexpected_queue *queue,
 				  uint64_t steps);
 
 /* Index 0 for what is queued now. */
 void tagrv_unexpected_peer_build(struct tagrv_unexpected_queue *queue);
 
-/* Lookups of a class have walked: it may get an index, or another's. */
-void tagrv_unexpected_walked(struct tagrv_unexpected_queue *queue,
-			     uint64_t care, bool any, uint64_t steps);
+/* An empty index at a free place. False: no memory. */
+bool tagrv_unexpected_index_start(struct tagrv_unexpected_queue *queue,
+				  unsigned i, uint64_t care, bool any)
+	TAGRV_WARN_UNUSED;
+void tagrv_unexpected_index_drop(struct tagrv_unexpected_queue *queue,
+				 unsigned i);
 
 /* Few messages are left: all indexes go. */
 void tagrv_unexpected_index_drop_all(struct tagrv_unexpected_queue *queue);
 void tagrv_unexpected_index_fini(struct tagrv_unexpected_queue *queue);
+
+/* unexpected_choose.c */
+
+/* A lookup of a class has walked: it may get an index, or another's. */
+void tagrv_unexpected_walked(struct tagrv_unexpected_queue *queue,
+			     uint64_t care, bool any, uint64_t steps);
 
 #endif

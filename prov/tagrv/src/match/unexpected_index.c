@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Indexes over unexpected messages: building, keeping, choosing. Drawn in
+ * Indexes over unexpected messages: building, keeping, asking. Drawn in
  * unexpected.h.
- *
- * Choosing: a class rents (walks) until it has walked BUILD_COST steps for each
- * message queued, then it buys. While all places are taken, the index that has
- * saved least is exchanged when the walker has walked twice that; if not, all
- * accounts are halved. So an index that went out of use goes soon, and classes
- * that are used alike never push each other out.
  */
 #include "match/unexpected.h"
 
-/* What indexing a message costs, in steps of a walk. */
-#define BUILD_COST	4
-/* Arrivals that index 0 is kept for unused, for each message and in any case. */
+/* Arrivals that an index is kept for unused, for each message and in any case. */
 #define UNUSED_EACH	4
 #define UNUSED_MIN	1024
+/* Steps along a key that cost less than one more index does. */
+#define FREE_STEPS	3
+/* Messages behind the mark that an arrival takes along, itself included. */
+#define CATCH_UP	3
 
 struct msg_key {
 	const struct tagrv_unexpected_queue *queue;
@@ -114,14 +110,15 @@ static void unfile(struct tagrv_unexpected_queue *queue, unsigned i,
 
 /* ---- indexes ---- */
 
-static void drop(struct tagrv_unexpected_queue *queue, unsigned i)
+void tagrv_unexpected_index_drop(struct tagrv_unexpected_queue *queue,
+				 unsigned i)
 {
 	queue->live &= ~(1u << i);
 	tagrv_keytab_clear(&queue->indexes[i].tab);
 }
 
-static bool start(struct tagrv_unexpected_queue *queue, unsigned i,
-		  uint64_t care, bool any)
+bool tagrv_unexpected_index_start(struct tagrv_unexpected_queue *queue,
+				  unsigned i, uint64_t care, bool any)
 {
 	struct tagrv_unexpected_index *index = &queue->indexes[i];
 
@@ -132,9 +129,51 @@ static bool start(struct tagrv_unexpected_queue *queue, unsigned i,
 	index->mark = &queue->lists[TAGRV_SPACE_TAGGED];
 	index->mark_seq = 0;
 	index->credit = 0;
+	index->born = queue->builds++;
+	index->used = queue->last_seq;
 	queue->live |= 1u << i;
-	queue->builds++;
 	return true;
+}
+
+/* Whether all that a receive could take are under one key of the index. */
+static inline bool serves(const struct tagrv_unexpected_index *index,
+			  uint64_t care, bool any)
+{
+	return !(index->care & ~care) && (index->any || !any);
+}
+
+static bool is_complete(const struct tagrv_unexpected_queue *queue, unsigned i)
+{
+	return i == TAGRV_INDEX_PEER ||
+	       queue->indexes[i].mark == queue->lists[TAGRV_SPACE_TAGGED].prev;
+}
+
+/* Whether 'fine' saves next to nothing beside the younger 'coarse'. */
+static bool makes_needless(const struct tagrv_unexpected_index *coarse,
+			   const struct tagrv_unexpected_index *fine)
+{
+	return coarse->born > fine->born &&
+	       serves(coarse, fine->care, fine->any) &&
+	       coarse->tab.cnt >= fine->tab.cnt / 4 * 3;
+}
+
+/* An index has reached the end: it, or others, may be needless now. */
+static TAGRV_COLD void complete(struct tagrv_unexpected_queue *queue,
+				unsigned i)
+{
+	for (uint32_t todo = queue->live & ~(1u << i); todo; todo &= todo - 1) {
+		unsigned j = (unsigned) __builtin_ctz(todo);
+
+		if (!is_complete(queue, j))
+			continue;
+		if (makes_needless(&queue->indexes[i], &queue->indexes[j])) {
+			tagrv_unexpected_index_drop(queue, j);
+		} else if (makes_needless(&queue->indexes[j],
+					  &queue->indexes[i])) {
+			tagrv_unexpected_index_drop(queue, i);
+			return;
+		}
+	}
 }
 
 /* Whether the index has this message: built that far, and of its space. */
@@ -146,28 +185,57 @@ static bool contains(const struct tagrv_unexpected_queue *queue, unsigned i,
 		msg->seq <= queue->indexes[i].mark_seq);
 }
 
+/* Takes along some of what is behind the mark; false: no memory, dropped. */
+static bool catch_up(struct tagrv_unexpected_queue *queue, unsigned i,
+		     unsigned steps)
+{
+	struct tagrv_unexpected_index *index = &queue->indexes[i];
+	struct tagrv_list *head = &queue->lists[TAGRV_SPACE_TAGGED];
+
+	while (steps-- && index->mark->next != head) {
+		struct tagrv_unexpected *entry =
+			tagrv_unexpected_by_link(index->mark->next);
+
+		if (!file(queue, i, entry)) {
+			tagrv_unexpected_index_drop(queue, i);
+			return false;
+		}
+		index->mark = &entry->link;
+		index->mark_seq = entry->msg.seq;
+	}
+	return true;
+}
+
+static void add_to(struct tagrv_unexpected_queue *queue, unsigned i,
+		   struct tagrv_unexpected *entry, struct tagrv_list *before)
+{
+	struct tagrv_unexpected_index *index = &queue->indexes[i];
+
+	if (TAGRV_UNLIKELY(queue->last_seq - index->used > UNUSED_MIN +
+			   UNUSED_EACH * (uint64_t) queue->level.cnt)) {
+		tagrv_unexpected_index_drop(queue, i);
+	} else if (i == TAGRV_INDEX_PEER) {
+		if (!file(queue, i, entry))
+			tagrv_unexpected_index_drop(queue, i);
+	} else if (entry->msg.space != TAGRV_SPACE_TAGGED) {
+		return;
+	} else if (TAGRV_LIKELY(index->mark == before)) {
+		(void) catch_up(queue, i, 1);
+	} else if (index->mark != &queue->lists[TAGRV_SPACE_TAGGED] &&
+		   catch_up(queue, i, CATCH_UP) && is_complete(queue, i)) {
+		complete(queue, i);
+	}
+}
+
 void tagrv_unexpected_index_add(struct tagrv_unexpected_queue *queue,
 				struct tagrv_unexpected *entry,
 				struct tagrv_list *before)
 {
-	if (TAGRV_UNLIKELY(queue->peer_unused++ > UNUSED_MIN +
-			   UNUSED_EACH * (uint64_t) queue->level.cnt) &&
-	    (queue->live & 1u << TAGRV_INDEX_PEER))
-		drop(queue, TAGRV_INDEX_PEER);
-	for (uint32_t todo = queue->live; todo; todo &= todo - 1) {
-		unsigned i = (unsigned) __builtin_ctz(todo);
-		struct tagrv_unexpected_index *index = &queue->indexes[i];
-
-		if (i != TAGRV_INDEX_PEER) {
-			if (entry->msg.space != TAGRV_SPACE_TAGGED ||
-			    index->mark != before)
-				continue;
-			index->mark = &entry->link;
-			index->mark_seq = entry->msg.seq;
-		}
-		if (!file(queue, i, entry))
-			drop(queue, i);
-	}
+	/* One that becomes complete may take others away. */
+	for (uint32_t todo = queue->live; todo & queue->live; todo &= todo - 1)
+		if (queue->live & todo & -todo)
+			add_to(queue, (unsigned) __builtin_ctz(todo), entry,
+			       before);
 }
 
 /* All table lines are asked for first: the misses overlap. */
@@ -200,74 +268,113 @@ void tagrv_unexpected_index_remove(struct tagrv_unexpected_queue *queue,
 	}
 }
 
+/*
+ * Its own index was earned by lookups of this class: others were worse. Else
+ * the more keys there are, the fewer messages share one.
+ */
 struct tagrv_unexpected_index *
-tagrv_unexpected_index_of(struct tagrv_unexpected_queue *queue, uint64_t care,
-			  bool any)
+tagrv_unexpected_index_for(struct tagrv_unexpected_queue *queue, uint64_t care,
+			   bool any)
 {
-	uint32_t todo = queue->live & ~(1u << TAGRV_INDEX_PEER);
+	struct tagrv_unexpected_index *best = NULL;
 
-	for (; todo; todo &= todo - 1) {
+	for (uint32_t todo = queue->live; todo; todo &= todo - 1) {
 		struct tagrv_unexpected_index *index =
 			&queue->indexes[__builtin_ctz(todo)];
 
+		if (!serves(index, care, any))
+			continue;
 		if (index->care == care && index->any == any)
 			return index;
+		if (!best || index->tab.cnt > best->tab.cnt)
+			best = index;
 	}
+	return best;
+}
+
+struct wanted {
+	uint64_t tag, care;
+	uint32_t peer;
+};
+
+static inline bool fits(const struct tagrv_unexpected *entry,
+			const struct wanted *want)
+{
+	return tagrv_unexpected_fits(entry, want->tag, want->care, want->peer);
+}
+
+/* The first of a key's messages that fits, or NULL. */
+static inline struct tagrv_unexpected *
+walk_key(const struct tagrv_unexpected_queue *queue, unsigned i,
+	 struct tagrv_unexpected *head, const struct wanted *want,
+	 uint64_t *steps)
+{
+	struct tagrv_unexpected *entry = head;
+
+	do {
+		++*steps;
+		if (fits(entry, want))
+			return entry;
+		entry = tagrv_unexpected_at(queue, entry->by[i].next);
+	} while (entry != head);
 	return NULL;
 }
 
 /* From the mark on, taking along what is passed. */
 static struct tagrv_unexpected *
-walk_on(struct tagrv_unexpected_queue *queue,
-	struct tagrv_unexpected_index *index, const struct msg_key *key)
+walk_on(struct tagrv_unexpected_queue *queue, unsigned i,
+	const struct wanted *want)
 {
-	struct tagrv_list *head = &queue->lists[TAGRV_SPACE_TAGGED];
-	unsigned i = number_of(queue, index);
-	struct tagrv_unexpected *entry;
+	struct tagrv_unexpected_index *index = &queue->indexes[i];
+	struct tagrv_list *head = &queue->lists[TAGRV_SPACE_TAGGED], *pos;
+	bool filing = true;
 
-	while (index->mark->next != head) {
-		entry = tagrv_unexpected_by_link(index->mark->next);
-		index->mark = &entry->link;
-		index->mark_seq = entry->msg.seq;
+	for (pos = index->mark->next; pos != head; pos = pos->next) {
+		struct tagrv_unexpected *entry = tagrv_unexpected_by_link(pos);
+
+		/* Without memory the walk goes on all the same. */
+		filing = filing && catch_up(queue, i, 1);
 		queue->level.probes++;
-		if (!file(queue, i, entry)) {
-			/* The walk goes on without it. */
-			drop(queue, i);
-			index->mark = entry->link.prev;
-			break;
-		}
-		if (has_key(key, tagrv_pool_index(&entry->node)))
+		if (fits(entry, want))
 			return entry;
 	}
-	for (struct tagrv_list *pos = index->mark->next; pos != head;
-	     pos = pos->next) {
-		entry = tagrv_unexpected_by_link(pos);
-		queue->level.probes++;
-		if (has_key(key, tagrv_pool_index(&entry->node)))
-			return entry;
-	}
+	if (filing)
+		complete(queue, i);
 	return NULL;
 }
 
 struct tagrv_unexpected *
 tagrv_unexpected_index_find(struct tagrv_unexpected_queue *queue,
 			    struct tagrv_unexpected_index *index,
-			    uint32_t peer, uint64_t tag)
+			    const struct tagrv_match_want *lookup,
+			    uint64_t care)
 {
+	const struct wanted want = { lookup->tag & care, care, lookup->peer };
 	struct msg_key key = {
-		queue, tag, index->care, peer, TAGRV_SPACE_TAGGED,
+		queue, lookup->tag & index->care, index->care,
+		index->any ? TAGRV_MATCH_ANY : lookup->peer, lookup->space,
 	};
-	uint64_t *slot;
+	unsigned i = number_of(queue, index);
+	struct tagrv_unexpected *found = NULL;
+	uint64_t steps = 0, *slot;
 
-	queue->level.probes++;
-	slot = tagrv_keytab_find(&index->tab,
-				 hash_key(queue, tag, peer, TAGRV_SPACE_TAGGED),
+	slot = tagrv_keytab_find(&index->tab, hash_key(queue, key.tag, key.peer,
+						       key.space),
 				 has_key, &key);
 	/* A walk ends in the middle, on average, or at the end in vain. */
 	index->credit += slot ? queue->level.cnt / 2 : queue->level.cnt;
+	index->used = queue->last_seq;
 	if (slot)
-		return tagrv_unexpected_at(queue, tagrv_keytab_index(slot));
-	return walk_on(queue, index, &key);
+		found = walk_key(queue, i, tagrv_unexpected_at(queue,
+				 tagrv_keytab_index(slot)), &want, &steps);
+	queue->level.probes += slot ? steps : 1;
+	if (!found && !is_complete(queue, i))
+		found = walk_on(queue, i, &want);
+	if (TAGRV_UNLIKELY(steps > FREE_STEPS))
+		tagrv_unexpected_walked(queue, care,
+					lookup->peer == TAGRV_MATCH_ANY,
+					steps - FREE_STEPS);
+	return found;
 }
 
 /* ---- by peer ---- */
@@ -276,10 +383,12 @@ struct tagrv_unexpected *
 tagrv_unexpected_peer_first(const struct tagrv_unexpected_queue *queue,
 			    uint8_t space, uint32_t peer)
 {
+	const struct tagrv_unexpected_index *index =
+		&queue->indexes[TAGRV_INDEX_PEER];
 	struct msg_key key = { queue, 0, 0, peer, space };
 	uint64_t *slot;
 
-	slot = tagrv_keytab_find(&queue->indexes[TAGRV_INDEX_PEER].tab,
+	slot = tagrv_keytab_find(&index->tab,
 				 hash_key(queue, 0, peer, space), has_key,
 				 &key);
 	return slot ? tagrv_unexpected_at(queue, tagrv_keytab_index(slot)) :
@@ -291,15 +400,14 @@ void tagrv_unexpected_peer_build(struct tagrv_unexpected_queue *queue)
 	struct tagrv_list *pos;
 
 	queue->peer_walked = 0;
-	queue->peer_unused = 0;
-	if (!start(queue, TAGRV_INDEX_PEER, 0, false))
+	if (!tagrv_unexpected_index_start(queue, TAGRV_INDEX_PEER, 0, false))
 		return;
 	for (unsigned space = 0; space < TAGRV_SPACE_CNT; space++) {
 		tagrv_list_for_each(&queue->lists[space], pos) {
 			if (file(queue, TAGRV_INDEX_PEER,
 				 tagrv_unexpected_by_link(pos)))
 				continue;
-			drop(queue, TAGRV_INDEX_PEER);
+			tagrv_unexpected_index_drop(queue, TAGRV_INDEX_PEER);
 			return;
 		}
 	}
@@ -309,74 +417,11 @@ void tagrv_unexpected_peer_walked(struct tagrv_unexpected_queue *queue,
 				  uint64_t steps)
 {
 	queue->peer_walked += steps;
-	if (queue->peer_walked >= BUILD_COST * (uint64_t) queue->level.cnt)
+	if (queue->peer_walked >= TAGRV_INDEX_COST * (uint64_t) queue->level.cnt)
 		tagrv_unexpected_peer_build(queue);
 }
 
-/* ---- which classes get one ---- */
-
-static struct tagrv_unexpected_walker *
-walker_of(struct tagrv_unexpected_queue *queue, uint64_t care, bool any)
-{
-	struct tagrv_unexpected_walker *least = &queue->walkers[0];
-
-	for (unsigned i = 0; i < TAGRV_INDEXES; i++) {
-		struct tagrv_unexpected_walker *walker = &queue->walkers[i];
-
-		if (walker->care == care && walker->any == any)
-			return walker;
-		if (walker->walked < least->walked)
-			least = walker;
-	}
-	*least = (struct tagrv_unexpected_walker) { .care = care, .any = any };
-	return least;
-}
-
-static void age(struct tagrv_unexpected_queue *queue)
-{
-	for (unsigned i = 0; i < TAGRV_INDEXES; i++) {
-		queue->indexes[i].credit /= 2;
-		queue->walkers[i].walked /= 2;
-	}
-}
-
-/* A free place, or the one that saves least if that is little enough. */
-static unsigned place_for(struct tagrv_unexpected_queue *queue,
-			  uint64_t walked)
-{
-	unsigned least = TAGRV_INDEX_PEER + 1;
-
-	for (unsigned i = TAGRV_INDEX_PEER + 1; i < TAGRV_INDEXES; i++) {
-		if (!(queue->live & 1u << i))
-			return i;
-		if (queue->indexes[i].credit < queue->indexes[least].credit)
-			least = i;
-	}
-	if (queue->indexes[least].credit > walked / 2)
-		return TAGRV_INDEXES;
-	queue->evictions++;
-	drop(queue, least);
-	return least;
-}
-
-void tagrv_unexpected_walked(struct tagrv_unexpected_queue *queue,
-			     uint64_t care, bool any, uint64_t steps)
-{
-	struct tagrv_unexpected_walker *walker = walker_of(queue, care, any);
-	unsigned i;
-
-	walker->walked += steps;
-	if (walker->walked < BUILD_COST * (uint64_t) queue->level.cnt)
-		return;
-	i = place_for(queue, walker->walked);
-	if (i == TAGRV_INDEXES) {
-		age(queue);
-		return;
-	}
-	if (start(queue, i, care, any))
-		queue->indexes[i].credit = walker->walked;
-	walker->walked = 0;
-}
+/* ---- all of them ---- */
 
 /* One by one: that leaves the tables clean, however large they have become. */
 void tagrv_unexpected_index_drop_all(struct tagrv_unexpected_queue *queue)
@@ -388,7 +433,7 @@ void tagrv_unexpected_index_drop_all(struct tagrv_unexpected_queue *queue)
 			tagrv_unexpected_index_remove(queue,
 				tagrv_unexpected_by_link(pos));
 	for (uint32_t todo = queue->live; todo; todo &= todo - 1)
-		drop(queue, (unsigned) __builtin_ctz(todo));
+		tagrv_unexpected_index_drop(queue, (unsigned) __builtin_ctz(todo));
 }
 
 void tagrv_unexpected_index_fini(struct tagrv_unexpected_queue *queue)
