@@ -168,7 +168,8 @@ static void close_link(struct tagrv_done *done, int status)
 {
 	count(done, status);
 	if (pair.a->link)
-		end_close_link(pair.a);
+		ops->link_close(pair.a->link);
+	pair.a->link = NULL;
 }
 
 /* The first to end closes the link: the others end once, too. */
@@ -178,7 +179,7 @@ Test(shm_cma, a_callback_may_close_the_link, .timeout = 30)
 	count = sources[0].op.done.fn;
 	sources[0].op.done.fn = close_link;
 	get_all();
-	PAIR_UNTIL(&pair, finished() == CNT);
+	PAIR_UNTIL(&pair, finished() == CNT && pair.a->closed);
 	for (int i = 0; i < 100; i++)
 		pair_progress(&pair);
 	check(0, 0);
