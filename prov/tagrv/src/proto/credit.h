@@ -89,9 +89,15 @@ static inline bool tagrv_credit_arrived(struct tagrv_credit *credit,
 	return true;
 }
 
+/* So much is owed that the peer must hear of it. */
+static inline bool tagrv_credit_is_due(const struct tagrv_credit *credit)
+{
+	return credit->owed && credit->owed >= credit->window / 4;
+}
+
 /*
  * What a message took is free again. target: the window that is wanted, in
- * units. True: so much is owed that the peer must hear of it.
+ * units. Returns tagrv_credit_is_due().
  */
 static inline bool tagrv_credit_free(struct tagrv_credit *credit,
 				     uint32_t units, uint32_t target)
@@ -108,7 +114,7 @@ static inline bool tagrv_credit_free(struct tagrv_credit *credit,
 		units += more;
 	}
 	credit->owed += units;
-	return credit->owed >= credit->window / 4;
+	return tagrv_credit_is_due(credit);
 }
 
 #endif

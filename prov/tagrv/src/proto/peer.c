@@ -213,11 +213,6 @@ void tagrv_peer_fin(struct tagrv_peer *peer, uint32_t op, int status)
 		tagrv_peer_set_busy(peer);
 }
 
-static bool credit_is_due(const struct tagrv_peer *peer)
-{
-	return peer->credit.owed && peer->credit.owed >= peer->credit.window / 4;
-}
-
 void tagrv_peer_credit(struct tagrv_peer *peer, uint32_t units)
 {
 	if (TAGRV_UNLIKELY(tagrv_credit_free(&peer->credit, units,
@@ -242,8 +237,8 @@ static int serve_ctl(struct tagrv_peer *peer)
 		tagrv_list_remove(node);
 		tagrv_pool_put(&peer->engine->ctls, ctl);
 	}
-	return credit_is_due(peer) ? try_control(peer, TAGRV_PKT_CREDIT, 0, 0) :
-				     0;
+	return tagrv_credit_is_due(&peer->credit) ?
+	       try_control(peer, TAGRV_PKT_CREDIT, 0, 0) : 0;
 }
 
 /* 0: nothing waits any more; 1: the quantum is used up; -FI_EAGAIN: no room. */

@@ -122,6 +122,8 @@ int tagrv_unexp_keep(struct tagrv_peer *peer, struct tagrv_match_msg *msg,
 	if (!umsg) {
 		tagrv_match_take(engine->match, msg);
 		tagrv_match_release(engine->match, msg);
+		tagrv_warn("no memory to keep an unexpected message: post "
+			   "receives earlier or lower the number of senders\n");
 		return -FI_ENOMEM;
 	}
 	umsg->msg = msg;
