@@ -145,3 +145,13 @@ void oob_recv(int fd, void *buf, size_t len, oob_idle_fn idle, void *arg)
 		len -= (size_t)n;
 	}
 }
+
+double bench_number(const char *text, const char *what, double min, double max)
+{
+	char *end;
+	double value = strtod(text, &end);
+
+	if (end == text || *end || !(value >= min && value <= max))
+		bench_die("%s wants a number from %g to %g, not '%s'", what, min, max, text);
+	return value;
+}

@@ -23,4 +23,7 @@ void oob_recv(int fd, void *buf, size_t len, oob_idle_fn idle, void *arg);
 /* "name of the program: message" on standard error, then exit status 1. */
 _Noreturn void bench_die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* The value of an option, or bench_die() if that is no number from min to max. */
+double bench_number(const char *text, const char *what, double min, double max);
+
 #endif

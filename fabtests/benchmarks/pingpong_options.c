@@ -47,16 +47,6 @@ static void print_help(void)
 	     "on both sides.");
 }
 
-static double number(const char *text, const char *what, double min, double max)
-{
-	char *end;
-	double value = strtod(text, &end);
-
-	if (end == text || *end || !(value >= min && value <= max))
-		bench_die("%s wants a number from %g to %g, not '%s'", what, min, max, text);
-	return value;
-}
-
 static size_t parse_size(const char *text)
 {
 	char *end;
@@ -156,17 +146,17 @@ static void apply(struct options *opt, int key, const char *arg)
 	case 'p': opt->conf.provider = arg; break;
 	case 'm': parse_mode(opt, arg); break;
 	case 'S': parse_sizes(opt, arg); break;
-	case 'w': opt->conf.slots = (size_t)number(arg, "--window", 1, 4096); break;
-	case 'b': opt->blocks = (unsigned)number(arg, "--blocks", 1, BLOCKS_MAX); break;
-	case 'n': opt->iterations = (unsigned long)number(arg, "--iterations", 1, 1e9); break;
-	case 't': opt->budget = number(arg, "--time", 0.001, 3600); break;
+	case 'w': opt->conf.slots = (size_t)bench_number(arg, "--window", 1, 4096); break;
+	case 'b': opt->blocks = (unsigned)bench_number(arg, "--blocks", 1, BLOCKS_MAX); break;
+	case 'n': opt->iterations = (unsigned long)bench_number(arg, "--iterations", 1, 1e9); break;
+	case 't': opt->budget = bench_number(arg, "--time", 0.001, 3600); break;
 	case 'v': opt->verify = true; break;
 	case 'q': opt->header = false; break;
 	case OPT_ONE_BUFFER: opt->conf.one_buffer = true; break;
 	case OPT_PIN: opt->pin = true; break;
 	case OPT_REGISTER: opt->conf.use_mr = true; break;
 	case OPT_NO_INJECT: opt->conf.use_inject = false; break;
-	case OPT_TIMEOUT: opt->conf.timeout = (unsigned)number(arg, "--timeout", 1, 86400); break;
+	case OPT_TIMEOUT: opt->conf.timeout = (unsigned)bench_number(arg, "--timeout", 1, 86400); break;
 	default: apply_place(opt, key, arg);
 	}
 }

@@ -324,16 +324,6 @@ static void print_help(void)
 	     "messages that wait: compare-depth raises them.");
 }
 
-static double number(const char *text, const char *what, double min, double max)
-{
-	char *end;
-	double value = strtod(text, &end);
-
-	if (end == text || *end || !(value >= min && value <= max))
-		bench_die("%s wants a number from %g to %g, not '%s'", what, min, max, text);
-	return value;
-}
-
 enum { OPT_DOMAIN = 256, OPT_ADDR, OPT_PIN, OPT_TIMEOUT, OPT_HEADER };
 
 static const struct option long_options[] = {
@@ -360,18 +350,18 @@ static void apply(struct options *opt, int key, const char *arg)
 		if (!opt->unexpected && strcmp(arg, "posted"))
 			bench_die("--queue wants posted or unexpected, not '%s'", arg);
 		break;
-	case 'l': opt->queued = (size_t)number(arg, "--length", 1, 1e7); break;
+	case 'l': opt->queued = (size_t)bench_number(arg, "--length", 1, 1e7); break;
 	case 'k':
-		opt->kinds = (unsigned)number(arg, "--kinds", 4, 8);
+		opt->kinds = (unsigned)bench_number(arg, "--kinds", 4, 8);
 		if (opt->kinds % 4)
 			bench_die("--kinds wants 4 or 8, not '%s'", arg);
 		break;
-	case 't': opt->seconds = number(arg, "--time", 0.001, 3600); break;
+	case 't': opt->seconds = bench_number(arg, "--time", 0.001, 3600); break;
 	case 'h': print_help(); exit(EXIT_SUCCESS);
 	case OPT_DOMAIN: opt->conf.domain = arg; break;
 	case OPT_ADDR: opt->conf.address = arg; break;
 	case OPT_PIN: opt->pin = true; break;
-	case OPT_TIMEOUT: opt->conf.timeout = (unsigned)number(arg, "--timeout", 1, 86400); break;
+	case OPT_TIMEOUT: opt->conf.timeout = (unsigned)bench_number(arg, "--timeout", 1, 86400); break;
 	case OPT_HEADER: opt->header = true; break;
 	default: exit(2);
 	}
