@@ -42,7 +42,7 @@ Test(deep, order_holds_across_classes_and_the_list, .timeout = 20)
 		tagged(1, 0x77, EXACT), tagged(ANY, 0, ALL),
 	};
 
-	post_noise(match, 200);
+	post_noise(match, 300);
 	for (uintptr_t i = 1; i <= DEEP; i++)
 		post(match, wants[i * 7 / 5 % 6], i);
 	cr_assert_geq(stats(match).posted_classes, 7);
@@ -55,7 +55,7 @@ Test(deep, wildcard_and_exact_are_taken_by_age_alone, .timeout = 20)
 {
 	struct tagrv_match *match = engine(0, 0);
 
-	post_noise(match, 100);
+	post_noise(match, 300);
 	for (unsigned round = 0; round < 100; round++) {
 		bool first = round & 1;
 
@@ -74,7 +74,7 @@ Test(deep, cancel_takes_head_middle_and_tail_of_a_key, .timeout = 20)
 	struct tagrv_match *match = engine(0, 0);
 	tagrv_match_id id[6];
 
-	post_noise(match, 100);
+	post_noise(match, 300);
 	for (uintptr_t i = 1; i <= 5; i++)
 		id[i] = post(match, tagged(1, 7, EXACT), i);
 	cr_expect_eq(cancel(match, id[1]), 1);
@@ -92,21 +92,51 @@ Test(deep, cancel_takes_head_middle_and_tail_of_a_key, .timeout = 20)
 Test(deep, ids_outlive_the_way_to_a_class_and_back, .timeout = 20)
 {
 	struct tagrv_match *match = engine(0, 0);
-	static tagrv_match_id id[100];
+	static tagrv_match_id id[300];
 
 	for (unsigned round = 0; round < 50; round++) {
-		for (uintptr_t i = 0; i < 100; i++)
+		for (uintptr_t i = 0; i < 300; i++)
 			id[i] = post(match, tagged(1, i, EXACT), i + 1);
 		cr_assert_eq(stats(match).posted_classes, 1);
-		for (uintptr_t i = 1; i < 99; i++)
+		for (uintptr_t i = 1; i < 299; i++)
 			cr_assert_eq(cancel(match, id[i]), i + 1);
 		cr_assert_eq(stats(match).posted_classes, 0);
 		cr_assert_eq(cancel(match, id[50]), 0);
 		cr_assert_eq(arrival_gets(match, 1, 0), 1);
-		cr_assert_eq(cancel(match, id[99]), 100);
+		cr_assert_eq(cancel(match, id[299]), 300);
 	}
 	cr_assert_eq(stats(match).promotions, 50);
 	cr_assert_eq(stats(match).demotions, 50);
+	tagrv_match_destroy(match);
+}
+
+/* 64 receives come and go, in the order of posts or against it. */
+static void windows(struct tagrv_match *match, unsigned cnt, bool forward)
+{
+	for (unsigned round = 0; round < cnt; round++) {
+		for (uintptr_t i = 0; i < 64; i++)
+			post(match, tagged(1, i, EXACT), i + 1);
+		for (uintptr_t i = 0; i < 64; i++) {
+			uintptr_t tag = forward ? i : 63 - i;
+
+			cr_assert_eq(arrival_gets(match, 1, tag), tag + 1);
+		}
+	}
+}
+
+Test(deep, a_window_gets_a_hash_when_arrivals_walk, .timeout = 20)
+{
+	struct tagrv_match *match = engine(0, 0);
+
+	windows(match, 1000, true);
+	cr_expect_eq(stats(match).promotions, 0);
+	windows(match, 2, false);
+	cr_expect_eq(stats(match).promotions, 1);
+	/* One walk does not pay for the hash of another window. */
+	windows(match, 1000, true);
+	cr_expect_eq(stats(match).promotions, 1);
+	windows(match, 2, false);
+	cr_expect_eq(stats(match).promotions, 2);
 	tagrv_match_destroy(match);
 }
 
@@ -116,7 +146,7 @@ Test(deep, kept_receive_stays_at_its_place_in_a_class, .timeout = 20)
 	struct tagrv_match_want keep = tagged(1, 7, EXACT);
 	tagrv_match_id id;
 
-	post_noise(match, 100);
+	post_noise(match, 300);
 	post(match, tagged(1, 7, EXACT), 1);
 	keep.keep = true;
 	id = post(match, keep, 2);

@@ -22,8 +22,9 @@
  * list's first hit and one of each group.
  *
  * Every receive starts in the list of its space unless its class is hashed.
- * Classes are hashed when the list is longer than 32 and has enough for a group
- * (posted_list.c counts now and then), and go back when few are left. So few
+ * Classes are hashed when the list is longer than 32, arrivals have walked along
+ * it, and it has enough for a group (posted_list.c counts now and then), and go
+ * back when few are left. So few
  * receives cost one short loop; many of a kind cost one probe; and thousands of
  * masks cost the loop, never thousands of probes.
  */
@@ -39,6 +40,7 @@
 
 #define TAGRV_BLOCK_SLOTS	64	/* bits of a word */
 #define TAGRV_LIST_SHORT	32	/* receives; no class is worth a hash */
+#define TAGRV_LIST_LONG		256	/* is hashed even if nobody walked yet */
 #define TAGRV_CLASSES		64	/* bits of a word */
 #define TAGRV_NO_CLASS		UINT8_MAX
 #define TAGRV_HINT_SHIFT	58	/* of a 64-bit product: 64 hints */
@@ -105,6 +107,7 @@ struct tagrv_posted_list {
 	struct tagrv_list blocks;
 	size_t	cnt;
 	uint32_t census_in;	/* receives until kinds are counted again */
+	uint64_t census_at;	/* see is_walked() in posted_list.c */
 };
 
 struct tagrv_posted_class {

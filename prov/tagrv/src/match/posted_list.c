@@ -33,6 +33,8 @@
 #define CENSUS_KINDS	128
 /* Receives between two of them, at least. */
 #define CENSUS_MIN	((size_t) 32)
+/* Slots compared, for each receive, that cost what its way to a hash does. */
+#define CENSUS_WALK	8
 
 static struct tagrv_posted_block *block_at(const struct tagrv_list *link)
 {
@@ -297,6 +299,26 @@ tail_block(struct tagrv_posted_queue *queue, struct tagrv_posted_list *list)
 	return block;
 }
 
+/*
+ * Whether a hash would have saved what it costs. Windows of receives that are
+ * taken in the order of posts come and go with one compare for each: to hash
+ * them and to bring the last ones back would make all of them dearer. What was
+ * compared beyond one slot for a post counts as walked, and what was saved up
+ * while there was nothing to hash does not. A long list does not wait until the
+ * first walk along it shows what that takes.
+ */
+static bool is_walked(const struct tagrv_posted_queue *queue,
+		      struct tagrv_posted_list *list)
+{
+	uint64_t now = queue->level.probes - queue->last_seq;
+	int64_t walked = (int64_t) (now - list->census_at);
+
+	if (walked < 0)
+		list->census_at = now;
+	return list->cnt > TAGRV_LIST_LONG ||
+	       walked > (int64_t) (CENSUS_WALK * list->cnt);
+}
+
 int tagrv_posted_list_add(struct tagrv_posted_queue *queue,
 			  struct tagrv_posted *recv, uint64_t care)
 {
@@ -309,9 +331,14 @@ int tagrv_posted_list_add(struct tagrv_posted_queue *queue,
 	list->cnt++;
 	if (TAGRV_LIKELY(list->cnt <= TAGRV_LIST_SHORT))
 		return 0;
-	if (list->census_in-- > 0)
+	if (list->census_in > 0) {
+		list->census_in--;
+		return 0;
+	}
+	if (!is_walked(queue, list))
 		return 0;
 	take_census(queue, list);
+	list->census_at = queue->level.probes - queue->last_seq;
 	/* So the census costs a receive no more than an arrival does. */
 	list->census_in = (uint32_t) TAGRV_MAX(CENSUS_MIN,
 		TAGRV_MIN(list->cnt, (size_t) CENSUS_BLOCKS *
