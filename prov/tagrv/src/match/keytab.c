@@ -8,162 +8,193 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A slot of 'old' whose key is gone; its hash half keeps a scan going. */
-#define MOVED	((uint64_t) 1 << 32)
-
-/*
- * Slots moved with each insertion. 'old' was half full when its double came, so
- * it is empty after an eighth of the insertions until the next doubling.
- */
-#define MOVES	8
+/* Keys for each bucket when there is no memory for more buckets. */
+#define FILL_MAX	6
+/* And when there is time to allocate before it must be. */
+#define FILL_AHEAD	3
 
 /* By calloc: pages of a large table are zeroed when first used, not at once. */
-static uint64_t *alloc_slots(size_t cnt)
+static bool alloc_array(struct tagrv_key_array *array, size_t cnt)
 {
-	return calloc(cnt, sizeof(uint64_t));
+	uintptr_t at;
+
+	if (cnt > SIZE_MAX / sizeof(*array->buckets) - 1)
+		return false;
+	array->memory = calloc(cnt + 1, sizeof(*array->buckets));
+	if (!array->memory)
+		return false;
+	at = (uintptr_t) array->memory + TAGRV_CACHE_LINE - 1;
+	array->buckets = (void *) (at & ~(uintptr_t) (TAGRV_CACHE_LINE - 1));
+	array->mask = cnt - 1;
+	return true;
+}
+
+static void free_array(struct tagrv_key_array *array)
+{
+	free(array->memory);
+	*array = (struct tagrv_key_array) { 0 };
+}
+
+static size_t buckets_for(size_t cnt, size_t keys)
+{
+	while (cnt * TAGRV_KEYTAB_FILL < keys)
+		cnt *= 2;
+	return cnt;
 }
 
 int tagrv_keytab_init(struct tagrv_keytab *tab, size_t keys)
 {
-	size_t cnt = TAGRV_KEYTAB_MIN;
-
-	while (cnt < 2 * keys)
-		cnt *= 2;
-	*tab = (struct tagrv_keytab) { .slots = alloc_slots(cnt) };
-	if (!tab->slots)
+	*tab = (struct tagrv_keytab) { 0 };
+	if (!alloc_array(&tab->now, buckets_for(TAGRV_KEYTAB_MIN, keys)))
 		return -FI_ENOMEM;
-	tab->mask = cnt - 1;
 	return 0;
 }
 
 void tagrv_keytab_fini(struct tagrv_keytab *tab)
 {
-	free(tab->slots);
-	free(tab->old);
-	*tab = (struct tagrv_keytab) { 0 };
-}
-
-static void drop_old(struct tagrv_keytab *tab)
-{
-	free(tab->old);
-	tab->old = NULL;
+	free_array(&tab->now);
+	free_array(&tab->old);
+	tab->cnt = 0;
 }
 
 void tagrv_keytab_clear(struct tagrv_keytab *tab)
 {
-	drop_old(tab);
+	free_array(&tab->old);
 	if (tab->cnt)
-		memset(tab->slots, 0, (tab->mask + 1) * sizeof(*tab->slots));
+		memset(tab->now.buckets, 0,
+		       (tab->now.mask + 1) * sizeof(*tab->now.buckets));
 	tab->cnt = 0;
 }
 
-static void place(struct tagrv_keytab *tab, uint64_t slot)
+static struct tagrv_key_bucket *bucket_of(uint32_t *cell)
 {
-	size_t at = (slot >> 32) & tab->mask;
-
-	while (tab->slots[at])
-		at = (at + 1) & tab->mask;
-	tab->slots[at] = slot;
+	return (void *) ((uintptr_t) cell & ~(uintptr_t) (TAGRV_CACHE_LINE - 1));
 }
 
-static void move_some(struct tagrv_keytab *tab)
+/* Frees a cell, and the way to it. */
+static uint32_t clear_cell(const struct tagrv_key_array *array,
+			   struct tagrv_key_bucket *bucket, unsigned cell)
 {
-	for (unsigned i = 0; i < MOVES; i++) {
-		uint64_t *slot = &tab->old[tab->old_next];
+	uint32_t hash = bucket->hash[cell];
+	size_t nr = hash;
 
-		if ((uint32_t) *slot) {
-			place(tab, *slot);
-			*slot = MOVED;
-		}
-		if (tab->old_next++ == tab->old_mask) {
-			drop_old(tab);
-			return;
-		}
+	tagrv_keytab_set(bucket->hash, cell, 0);
+	while (tagrv_keytab_bucket(array, nr) != bucket)
+		tagrv_keytab_bucket(array, nr++)->passed--;
+	return hash;
+}
+
+void tagrv_keytab_erase(struct tagrv_keytab *tab, uint32_t *cell)
+{
+	struct tagrv_key_bucket *bucket = bucket_of(cell);
+	struct tagrv_key_array *old = &tab->old;
+	bool is_old = TAGRV_UNLIKELY(old->buckets) && bucket >= old->buckets &&
+		      bucket <= old->buckets + old->mask;
+
+	clear_cell(is_old ? old : &tab->now, bucket,
+		   (unsigned) (cell - bucket->index));
+	tab->cnt--;
+}
+
+/* ---- growth ---- */
+
+/* The next bucket of 'old'. Its keys are counted already. */
+static void move_bucket(struct tagrv_keytab *tab)
+{
+	struct tagrv_key_array old = tab->old;
+	struct tagrv_key_bucket *bucket = &old.buckets[tab->old_next];
+
+	/* So that an insertion does not call for another one. */
+	tab->old.buckets = NULL;
+	for (unsigned i = 0; i < TAGRV_KEYTAB_CELLS; i++) {
+		if (!bucket->hash[i])
+			continue;
+		tab->cnt--;
+		if (!tagrv_keytab_insert(tab, clear_cell(&old, bucket, i),
+					 bucket->index[i]))
+			assert(!"twice the buckets have room");
 	}
+	tab->old.buckets = old.buckets;
+	if (tab->old_next++ == old.mask)
+		free_array(&tab->old);
 }
 
 static TAGRV_COLD bool grow_to(struct tagrv_keytab *tab, size_t cnt)
 {
-	uint64_t *slots = alloc_slots(cnt);
+	struct tagrv_key_array array;
 
-	if (!slots)
+	if (!alloc_array(&array, cnt))
 		return false;
-	tab->old = tab->slots;
-	tab->old_mask = tab->mask;
+	tab->old = tab->now;
 	tab->old_next = 0;
-	tab->slots = slots;
-	tab->mask = cnt - 1;
+	tab->now = array;
 	return true;
 }
 
 static bool grow(struct tagrv_keytab *tab)
 {
-	return grow_to(tab, (tab->mask + 1) * 2);
+	return grow_to(tab, (tab->now.mask + 1) * 2);
 }
 
 bool tagrv_keytab_reserve(struct tagrv_keytab *tab, size_t keys)
 {
-	size_t cnt = tab->mask + 1;
+	size_t cnt = tab->now.mask + 1;
 
-	if (tab->cnt + keys < cnt / 8 * 7)
+	if (tab->cnt + keys < cnt * FILL_MAX)
 		return true;
-	while (tab->old)
-		move_some(tab);
-	while (cnt / 2 < tab->cnt + keys)
-		cnt *= 2;
-	return grow_to(tab, cnt);
+	while (tab->old.buckets)
+		move_bucket(tab);
+	return grow_to(tab, buckets_for(cnt, tab->cnt + keys));
 }
 
 bool tagrv_keytab_make_room(struct tagrv_keytab *tab)
 {
-	if (tab->old) {
-		move_some(tab);
+	if (tab->old.buckets) {
+		move_bucket(tab);
 		return true;
 	}
-	return grow(tab) || tab->cnt < (tab->mask + 1) / 8 * 7;
-}
-
-/* Moves up what follows, as far as it may go towards its home. */
-static void close_gap(struct tagrv_keytab *tab, size_t gap)
-{
-	size_t mask = tab->mask;
-
-	for (size_t at = (gap + 1) & mask; tab->slots[at]; at = (at + 1) & mask) {
-		size_t home = (tab->slots[at] >> 32) & mask;
-
-		if (((at - home) & mask) < ((at - gap) & mask))
-			continue;
-		tab->slots[gap] = tab->slots[at];
-		gap = at;
-	}
-	tab->slots[gap] = 0;
-}
-
-void tagrv_keytab_erase(struct tagrv_keytab *tab, uint64_t *slot)
-{
-	tab->cnt--;
-	if (TAGRV_UNLIKELY(tab->old && slot >= tab->old &&
-			   slot <= tab->old + tab->old_mask))
-		*slot = MOVED;
-	else
-		close_gap(tab, (size_t) (slot - tab->slots));
+	return grow(tab) || tab->cnt < (tab->now.mask + 1) * FILL_MAX;
 }
 
 bool tagrv_keytab_grow_ahead(struct tagrv_keytab *tab)
 {
-	return !tab->old && tab->cnt >= (tab->mask + 1) / 8 * 3 && grow(tab);
+	return !tab->old.buckets &&
+	       tab->cnt >= (tab->now.mask + 1) * FILL_AHEAD && grow(tab);
 }
 
-static bool is_index(const void *key, uint32_t index)
+/* ---- by entry ---- */
+
+static uint32_t *cell_in(const struct tagrv_key_array *array, uint32_t hash,
+			 uint32_t index)
 {
-	return *(const uint32_t *) key == index;
+	size_t nr = hash;
+
+	do {
+		struct tagrv_key_bucket *bucket =
+			tagrv_keytab_bucket(array, nr);
+		unsigned hits = tagrv_keytab_equal(bucket->hash, hash);
+
+		for (; hits; hits &= hits - 1) {
+			uint32_t *cell = &bucket->index[__builtin_ctz(hits)];
+
+			if (TAGRV_LIKELY(*cell == index))
+				return cell;
+		}
+		if (!bucket->passed)
+			break;
+	} while (nr++ - hash < array->mask);
+	return NULL;
 }
 
-uint64_t *tagrv_keytab_slot_of(const struct tagrv_keytab *tab, uint32_t hash,
+uint32_t *tagrv_keytab_cell_of(const struct tagrv_keytab *tab, uint32_t hash,
 			       uint32_t index)
 {
-	uint64_t *slot = tagrv_keytab_find(tab, hash, is_index, &index);
+	uint32_t *cell;
 
-	assert(slot);
-	return slot;
+	hash = tagrv_keytab_hash(hash);
+	cell = cell_in(&tab->now, hash, index);
+	if (TAGRV_UNLIKELY(!cell && tab->old.buckets))
+		cell = cell_in(&tab->old, hash, index);
+	assert(cell);
+	return cell;
 }

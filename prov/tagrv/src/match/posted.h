@@ -7,8 +7,8 @@
  *         -- names          by context, while fi_cancel is in use
  *
  *   classes[c]  seq 3 <-> seq 5 <-> seq 8 <-> seq 9     (older, newer)
- *   slot of key x --> seq 3 --> seq 8 --> (seq 3)       (next, prev: rings)
- *   slot of key y --> seq 5 --> seq 9 --> (seq 5)
+ *   cell of key x --> seq 3 --> seq 8 --> (seq 3)       (next, prev: rings)
+ *   cell of key y --> seq 5 --> seq 9 --> (seq 5)
  *
  * A class is all receives with the same space, the same tag bits that count,
  * and a peer or none. Within a class receives with the same key (peer, masked

@@ -83,26 +83,26 @@ static bool link_key(struct tagrv_posted_queue *queue,
 	uint32_t hash = make_key(queue, number, recv->peer, recv->tag, &key);
 	uint32_t index = tagrv_posted_index(recv);
 	struct tagrv_posted *head, *tail;
-	uint64_t *slot;
+	uint32_t *cell;
 
-	slot = tagrv_keytab_find(&queue->tab, hash, has_key, &key);
-	if (!slot) {
+	cell = tagrv_keytab_find(&queue->tab, hash, has_key, &key);
+	if (!cell) {
 		if (!tagrv_keytab_insert(&queue->tab, hash, index))
 			return false;
 		recv->prev = index;
 		recv->next = index;
 	} else {
-		head = tagrv_posted_at(queue, tagrv_keytab_index(slot));
+		head = tagrv_posted_at(queue, *cell);
 		tail = tagrv_posted_at(queue, head->prev);
 		/* Of another class that came here before. */
 		if (TAGRV_UNLIKELY(tail->seq > recv->seq))
 			return false;
 		recv->prev = head->prev;
-		recv->next = tagrv_keytab_index(slot);
+		recv->next = *cell;
 		tail->next = index;
 		head->prev = index;
 	}
-	recv->head = !slot;
+	recv->head = !cell;
 	recv->hash = hash;
 	return true;
 }
@@ -256,19 +256,19 @@ static void unlink_key(struct tagrv_posted_queue *queue,
 		       struct tagrv_posted *recv)
 {
 	uint32_t index = tagrv_posted_index(recv);
-	uint64_t *slot = NULL;
+	uint32_t *cell = NULL;
 
 	if (recv->head)
-		slot = tagrv_keytab_slot_of(&queue->tab, recv->hash, index);
+		cell = tagrv_keytab_cell_of(&queue->tab, recv->hash, index);
 	if (recv->next == index) {
-		tagrv_keytab_erase(&queue->tab, slot);
+		tagrv_keytab_erase(&queue->tab, cell);
 		return;
 	}
 	tagrv_posted_at(queue, recv->prev)->next = recv->next;
 	tagrv_posted_at(queue, recv->next)->prev = recv->prev;
-	if (slot) {
+	if (cell) {
 		tagrv_posted_at(queue, recv->next)->head = true;
-		tagrv_keytab_replace(slot, recv->next);
+		*cell = recv->next;
 	}
 }
 
@@ -475,16 +475,16 @@ struct tagrv_posted *tagrv_posted_hash_match(struct tagrv_posted_queue *queue,
 		uint8_t number = probes[i].key.number;
 		struct tagrv_posted_group *group = &queue->groups[number];
 		struct tagrv_posted *recv;
-		uint64_t *slot;
+		uint32_t *cell;
 
 		if (group->oldest > before)
 			continue;
-		slot = tagrv_keytab_find(&queue->tab, probes[i].hash, has_key,
+		cell = tagrv_keytab_find(&queue->tab, probes[i].hash, has_key,
 					 &probes[i].key);
-		if (!slot)
+		if (!cell)
 			continue;
 		recv = walk_key(queue, group, tagrv_posted_at(queue,
-				tagrv_keytab_index(slot)), peer, tag, before);
+				*cell), peer, tag, before);
 		if (recv) {
 			before = recv->seq;
 			best = recv;

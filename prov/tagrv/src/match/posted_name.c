@@ -3,7 +3,7 @@
  * From the caller's name of a receive (fi_cancel's context) to the earliest
  * receive that bears it.
  *
- *   slot of name --> seq 2 --> seq 7 --> (seq 2)     links[] by pool index
+ *   cell of name --> seq 2 --> seq 7 --> (seq 2)     links[] by pool index
  *
  * Few applications cancel, and no post shall pay for those that do not. So the
  * first cancels walk; when they have walked as far as there are receives, the
@@ -42,7 +42,7 @@ static uint32_t hash_name(const struct tagrv_posted_queue *queue, void *name)
 	return tagrv_hash(&queue->seed, (uintptr_t) name, 0, NAME_SPACE);
 }
 
-static uint64_t *slot_of_name(const struct tagrv_posted_queue *queue,
+static uint32_t *cell_of_name(const struct tagrv_posted_queue *queue,
 			      void *name, uint32_t hash)
 {
 	struct name_key key = { queue, name };
@@ -86,19 +86,19 @@ static bool add_name(struct tagrv_posted_queue *queue,
 	uint32_t hash = hash_name(queue, name), head;
 	uint32_t index = tagrv_posted_index(recv);
 	struct tagrv_posted_name *links;
-	uint64_t *slot;
+	uint32_t *cell;
 
 	if (!need_links(queue, index))
 		return false;
 	links = names->links;
-	slot = slot_of_name(queue, name, hash);
-	links[index].head = !slot;
-	if (!slot) {
+	cell = cell_of_name(queue, name, hash);
+	links[index].head = !cell;
+	if (!cell) {
 		links[index].next = index;
 		links[index].prev = index;
 		return tagrv_keytab_insert(&names->tab, hash, index);
 	}
-	head = tagrv_keytab_index(slot);
+	head = *cell;
 	links[index].next = head;
 	links[index].prev = links[head].prev;
 	links[links[head].prev].next = index;
@@ -122,20 +122,20 @@ void tagrv_posted_names_remove(struct tagrv_posted_queue *queue,
 	struct tagrv_posted_names *names = &queue->names;
 	uint32_t index = tagrv_posted_index(recv);
 	struct tagrv_posted_name *link = &names->links[index];
-	uint64_t *slot = NULL;
+	uint32_t *cell = NULL;
 
 	if (link->head)
-		slot = tagrv_keytab_slot_of(&names->tab,
+		cell = tagrv_keytab_cell_of(&names->tab,
 			hash_name(queue, names->name_of(recv->cookie)), index);
 	if (link->next == index) {
-		tagrv_keytab_erase(&names->tab, slot);
+		tagrv_keytab_erase(&names->tab, cell);
 		return;
 	}
 	names->links[link->prev].next = link->next;
 	names->links[link->next].prev = link->prev;
-	if (slot) {
+	if (cell) {
 		names->links[link->next].head = true;
-		tagrv_keytab_replace(slot, link->next);
+		*cell = link->next;
 	}
 }
 
@@ -177,7 +177,7 @@ tagrv_match_id tagrv_posted_find_name(struct tagrv_posted_queue *queue,
 	struct search search = { name_of, name, 0 };
 	struct tagrv_posted_names *names = &queue->names;
 	struct tagrv_posted *recv = NULL;
-	uint64_t *slot;
+	uint32_t *cell;
 
 	if (names->name_of && names->name_of != name_of)
 		tagrv_posted_names_drop(queue);
@@ -186,9 +186,9 @@ tagrv_match_id tagrv_posted_find_name(struct tagrv_posted_queue *queue,
 			       build(queue, name_of))) {
 		names->unused_posts = 0;
 		queue->level.probes++;
-		slot = slot_of_name(queue, name, hash_name(queue, name));
-		if (slot)
-			recv = tagrv_posted_at(queue, tagrv_keytab_index(slot));
+		cell = cell_of_name(queue, name, hash_name(queue, name));
+		if (cell)
+			recv = tagrv_posted_at(queue, *cell);
 	} else {
 		recv = tagrv_posted_each(queue, is_named, &search);
 		names->walked += search.steps;

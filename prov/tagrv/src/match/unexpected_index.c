@@ -68,17 +68,17 @@ static bool file(struct tagrv_unexpected_queue *queue, unsigned i,
 	uint32_t hash = hash_key(queue, key.tag, key.peer, key.space);
 	uint32_t self = tagrv_pool_index(&entry->node);
 	struct tagrv_unexpected *head;
-	uint64_t *slot;
+	uint32_t *cell;
 
-	slot = tagrv_keytab_find(&index->tab, hash, has_key, &key);
-	if (!slot) {
+	cell = tagrv_keytab_find(&index->tab, hash, has_key, &key);
+	if (!cell) {
 		entry->by[i].next = self;
 		entry->by[i].prev = self;
 		entry->heads |= (uint8_t) (1u << i);
 		return tagrv_keytab_insert(&index->tab, hash, self);
 	}
-	head = tagrv_unexpected_at(queue, tagrv_keytab_index(slot));
-	entry->by[i].next = tagrv_keytab_index(slot);
+	head = tagrv_unexpected_at(queue, *cell);
+	entry->by[i].next = *cell;
 	entry->by[i].prev = head->by[i].prev;
 	entry->heads &= (uint8_t) ~(1u << i);
 	tagrv_unexpected_at(queue, head->by[i].prev)->by[i].next = self;
@@ -92,19 +92,19 @@ static void unfile(struct tagrv_unexpected_queue *queue, unsigned i,
 	struct tagrv_unexpected_index *index = &queue->indexes[i];
 	uint32_t self = tagrv_pool_index(&entry->node);
 	uint32_t next = entry->by[i].next, prev = entry->by[i].prev;
-	uint64_t *slot = NULL;
+	uint32_t *cell = NULL;
 
 	if (entry->heads & 1u << i)
-		slot = tagrv_keytab_slot_of(&index->tab, hash, self);
+		cell = tagrv_keytab_cell_of(&index->tab, hash, self);
 	if (next == self) {
-		tagrv_keytab_erase(&index->tab, slot);
+		tagrv_keytab_erase(&index->tab, cell);
 		return;
 	}
 	tagrv_unexpected_at(queue, prev)->by[i].next = next;
 	tagrv_unexpected_at(queue, next)->by[i].prev = prev;
-	if (slot) {
+	if (cell) {
 		tagrv_unexpected_at(queue, next)->heads |= (uint8_t) (1u << i);
-		tagrv_keytab_replace(slot, next);
+		*cell = next;
 	}
 }
 
@@ -122,7 +122,7 @@ bool tagrv_unexpected_index_start(struct tagrv_unexpected_queue *queue,
 {
 	struct tagrv_unexpected_index *index = &queue->indexes[i];
 
-	if (!index->tab.slots && tagrv_keytab_init(&index->tab, 0))
+	if (!index->tab.now.buckets && tagrv_keytab_init(&index->tab, 0))
 		return false;
 	index->care = care;
 	index->any = any;
@@ -356,18 +356,19 @@ tagrv_unexpected_index_find(struct tagrv_unexpected_queue *queue,
 	};
 	unsigned i = number_of(queue, index);
 	struct tagrv_unexpected *found = NULL;
-	uint64_t steps = 0, *slot;
+	uint64_t steps = 0;
+	uint32_t *cell;
 
-	slot = tagrv_keytab_find(&index->tab, hash_key(queue, key.tag, key.peer,
+	cell = tagrv_keytab_find(&index->tab, hash_key(queue, key.tag, key.peer,
 						       key.space),
 				 has_key, &key);
 	/* A walk ends in the middle, on average, or at the end in vain. */
-	index->credit += slot ? queue->level.cnt / 2 : queue->level.cnt;
+	index->credit += cell ? queue->level.cnt / 2 : queue->level.cnt;
 	index->used = queue->last_seq;
-	if (slot)
+	if (cell)
 		found = walk_key(queue, i, tagrv_unexpected_at(queue,
-				 tagrv_keytab_index(slot)), &want, &steps);
-	queue->level.probes += slot ? steps : 1;
+				 *cell), &want, &steps);
+	queue->level.probes += cell ? steps : 1;
 	if (!found && !is_complete(queue, i))
 		found = walk_on(queue, i, &want);
 	if (TAGRV_UNLIKELY(steps > FREE_STEPS))
@@ -386,12 +387,12 @@ tagrv_unexpected_peer_first(const struct tagrv_unexpected_queue *queue,
 	const struct tagrv_unexpected_index *index =
 		&queue->indexes[TAGRV_INDEX_PEER];
 	struct msg_key key = { queue, 0, 0, peer, space };
-	uint64_t *slot;
+	uint32_t *cell;
 
-	slot = tagrv_keytab_find(&index->tab,
+	cell = tagrv_keytab_find(&index->tab,
 				 hash_key(queue, 0, peer, space), has_key,
 				 &key);
-	return slot ? tagrv_unexpected_at(queue, tagrv_keytab_index(slot)) :
+	return cell ? tagrv_unexpected_at(queue, *cell) :
 		      NULL;
 }
 
