@@ -216,6 +216,8 @@ static void do_arrive(struct match_play *play)
 	void *cookie = NULL;
 	int ret;
 
+	if (noise(play) & 1)
+		tagrv_match_ahead(play->match, as.peer, as.space, as.tag);
 	ret = tagrv_match_arrive(play->match, as.peer, as.space, as.tag, &cookie,
 				 &msg);
 	check(play, ret == match_model_arrive(&play->model, &as, &number),

@@ -64,12 +64,33 @@ static struct end *end_of(struct tagrv_sink *sink)
 	return tagrv_container_of(sink, struct end, sink);
 }
 
+static void on_ahead(struct tagrv_sink *sink, void *ctx, const void *data,
+		     size_t len)
+{
+	struct end *end = end_of(sink);
+
+	end->ahead = (struct ahead) { .ctx = ctx, .len = len, .due = 2 };
+	memcpy(end->ahead.head, data, sizeof(end->ahead.head));
+	end->aheads++;
+}
+
+static void check_ahead(struct ahead *ahead, const void *ctx, const void *data,
+			size_t len)
+{
+	if (!ahead->due || ahead->ctx != ctx || --ahead->due)
+		return;
+	cr_assert_eq(ahead->len, len);
+	cr_assert_arr_eq(ahead->head, data,
+			 TAGRV_MIN(len, sizeof(ahead->head)));
+}
+
 static void on_packet(struct tagrv_sink *sink, void *ctx, const void *data,
 		      size_t len)
 {
 	struct end *end = end_of(sink);
 	struct packet_record *record;
 
+	check_ahead(&end->ahead, ctx, data, len);
 	if (end->packet_cnt == end->packet_cap && !end->forget) {
 		end->packet_cap = end->packet_cap ? end->packet_cap * 2 : 64;
 		end->packets = realloc(end->packets, end->packet_cap *
@@ -110,7 +131,8 @@ static void on_error(struct tagrv_sink *sink, void *ctx, int status)
 
 static void on_closed(struct tagrv_sink *sink, void *ctx)
 {
-	(void) ctx;
+	if (end_of(sink)->ahead.ctx == ctx)
+		end_of(sink)->ahead.due = 0;
 	end_of(sink)->closed++;
 }
 
@@ -127,7 +149,8 @@ void end_open(struct end *end, const struct tagrv_xport_ops *ops,
 {
 	*end = (struct end) {
 		.sink = {
-			.packet = on_packet, .room = on_room,
+			.packet = on_packet, .ahead = on_ahead,
+			.room = on_room,
 			.link_error = on_error, .link_closed = on_closed,
 			.fatal = on_fatal,
 		},

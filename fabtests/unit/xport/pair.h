@@ -36,6 +36,14 @@ struct packet_record {
 	unsigned char *data;
 };
 
+/* What was told of a packet before it came. */
+struct ahead {
+	void	*ctx;
+	size_t	len;
+	unsigned char head[TAGRV_SHORT_HDR];
+	unsigned due;		/* comes with this packet of ctx; 0: nothing told */
+};
+
 struct end {
 	struct tagrv_sink sink;
 	struct tagrv_device *dev;
@@ -46,6 +54,8 @@ struct end {
 	struct packet_record *packets;
 	size_t	packet_cnt, packet_cap;
 	bool	forget;			/* count packets only */
+	struct ahead ahead;
+	unsigned aheads;
 	unsigned rooms, errors, closed, fatals;
 	int	error_status, fatal_status;
 	void	*error_ctx;

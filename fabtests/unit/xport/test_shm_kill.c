@@ -148,7 +148,7 @@ static void open_other(void)
 	for (int i = 0; i < 2; i++)
 		cr_assert_eq(ops->link_bind(my.others[i], blobs[!i], len), 0);
 	for (int i = 0; i < 2; i++)
-		cr_assert_eq(ops->link_attach(my.others[i], &end), 0);
+		cr_assert_eq(ops->link_attach(my.others[i], &my.others[i]), 0);
 }
 
 static void use_other(void)

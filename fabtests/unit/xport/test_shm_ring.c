@@ -68,6 +68,21 @@ Test(shm_ring, wraps_at_every_line, .timeout = 60)
 	pair_close(&pair);
 }
 
+/* Each is compared with the packet that then comes. */
+Test(shm_ring, packets_that_wait_are_told_ahead, .timeout = 60)
+{
+	unsigned before;
+
+	start(PAIR_SHM);
+	send_and_check(0, 8);
+	before = pair.b->aheads;
+	for (unsigned i = 0; i < 10; i++)
+		pair_send(&pair, pair.a, i, 100 * i, NULL);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 11);
+	cr_expect_eq(pair.b->aheads, before + 9);
+	pair_close(&pair);
+}
+
 Test(shm_ring, takes_every_length, .timeout = 60)
 {
 	start(PAIR_SHM_TINY);

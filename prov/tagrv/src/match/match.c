@@ -87,6 +87,13 @@ int tagrv_match_arrive(struct tagrv_match *match, uint32_t peer, uint8_t space,
 	return tagrv_unexpected_add(&match->unexpected, peer, space, tag, msg);
 }
 
+void tagrv_match_ahead(const struct tagrv_match *match, uint32_t peer,
+		       uint8_t space, uint64_t tag)
+{
+	if (TAGRV_UNLIKELY(match->posted.probed[space]))
+		tagrv_posted_ahead(&match->posted, peer, space, tag);
+}
+
 int tagrv_match_cancel(struct tagrv_match *match, tagrv_match_id id,
 		       void **cookie)
 {

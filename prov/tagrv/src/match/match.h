@@ -179,6 +179,13 @@ void tagrv_match_drain_posted(struct tagrv_match *match,
 			      void (*fn)(void *cookie, void *arg), void *arg);
 
 /*
+ * Such a message will arrive soon: asks for the memory that the arrival will
+ * look at, if it is likely to be far away. Changes nothing.
+ */
+void tagrv_match_ahead(const struct tagrv_match *match, uint32_t peer,
+		       uint8_t space, uint64_t tag);
+
+/*
  * Allocates what posts and arrivals are likely to need next. To be called now
  * and then where time is not critical, so that they seldom have to themselves.
  */

@@ -337,6 +337,10 @@ bool tagrv_posted_hash_add(struct tagrv_posted_queue *queue,
 void tagrv_posted_hash_remove(struct tagrv_posted_queue *queue,
 			      struct tagrv_posted *recv);
 
+/* Fetches what the classes will be asked for. */
+void tagrv_posted_ahead(const struct tagrv_posted_queue *queue, uint32_t peer,
+			uint8_t space, uint64_t tag);
+
 /* The earliest of 'best' (or NULL) and the classes' matches. */
 struct tagrv_posted *tagrv_posted_hash_match(struct tagrv_posted_queue *queue,
 					     uint32_t peer, uint8_t space,

@@ -379,6 +379,14 @@ static unsigned make_probes(const struct tagrv_posted_queue *queue,
 	return cnt;
 }
 
+void tagrv_posted_ahead(const struct tagrv_posted_queue *queue, uint32_t peer,
+			uint8_t space, uint64_t tag)
+{
+	struct probe probes[TAGRV_CLASSES];
+
+	make_probes(queue, peer, space, tag, UINT64_MAX, probes);
+}
+
 static inline bool fits(const struct tagrv_posted_queue *queue,
 			const struct tagrv_posted *recv, uint32_t peer,
 			uint64_t tag)

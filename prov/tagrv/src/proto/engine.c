@@ -169,6 +169,23 @@ static void on_packet(struct tagrv_sink *sink, void *link_ctx,
 		 len - sizeof(hdr));
 }
 
+/* Only for tags that lie behind many others is there anything to do. */
+static void on_ahead(struct tagrv_sink *sink, void *link_ctx, const void *data,
+		     size_t len)
+{
+	const struct tagrv_lane *lane = link_ctx;
+	const struct tagrv_peer *peer = lane->peer;
+	struct tagrv_hdr hdr;
+
+	(void) sink;
+	if (!peer || !decode_header(&hdr, data, len))
+		return;
+	tagrv_match_ahead(peer->engine->match, peer->id,
+			  hdr.flags & TAGRV_PKT_TAGGED ? TAGRV_SPACE_TAGGED :
+							 TAGRV_SPACE_MSG,
+			  hdr.tag);
+}
+
 static void on_room(struct tagrv_sink *sink)
 {
 	(void) sink;	/* every progress pass serves the busy peers anyway */
@@ -217,6 +234,7 @@ static void on_fatal(struct tagrv_sink *sink, int status)
 
 const struct tagrv_sink tagrv_engine_sink = {
 	.packet = on_packet,
+	.ahead = on_ahead,
 	.room = on_room,
 	.link_error = on_link_error,
 	.link_closed = on_link_closed,

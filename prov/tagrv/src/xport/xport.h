@@ -102,6 +102,14 @@ struct tagrv_sink {
 	/* One packet; data is valid during the call only. */
 	void (*packet)(struct tagrv_sink *sink, void *link_ctx,
 		       const void *data, size_t len);
+	/*
+	 * Or NULL. The packet that will be handed over after the next one has
+	 * come, too: data, of which TAGRV_SHORT_HDR bytes can be read, is
+	 * what its packet call will begin with, unless the peer changes it. A
+	 * transport tells this where it costs nothing, or never.
+	 */
+	void (*ahead)(struct tagrv_sink *sink, void *link_ctx,
+		      const void *data, size_t len);
 	/* A send or get that got -FI_EAGAIN may succeed now. */
 	void (*room)(struct tagrv_sink *sink);
 	/*

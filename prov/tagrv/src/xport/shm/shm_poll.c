@@ -47,6 +47,24 @@ static bool on_control(struct shm_link *link, uint64_t word)
 	}
 }
 
+/*
+ * What follows an entry of n lines, where it is there: a line holds the header,
+ * whatever length the peer claims. The look also starts the way of that line
+ * from the peer's cache to ours.
+ */
+static inline void look_ahead(const struct shm_link *link, uint32_t n)
+{
+	struct tagrv_sink *sink = link->base.xport->sink;
+	const struct shm_rx *rx = &link->rx;
+	uint32_t line = shm_rx_behind(rx, n);
+	uint64_t word = atomic_load_explicit(shm_head_at(rx->data, line),
+					     memory_order_acquire);
+
+	if (word && shm_kind_of(word) == SHM_PACKET && sink->ahead)
+		sink->ahead(sink, link->base.ctx, shm_rx_body_at(rx, line),
+			    (uint32_t) word);
+}
+
 static inline bool consume(struct shm_link *link, uint64_t word)
 {
 	struct tagrv_xport *xport = link->base.xport;
@@ -55,6 +73,7 @@ static inline bool consume(struct shm_link *link, uint64_t word)
 
 	if (TAGRV_LIKELY(n && shm_kind_of(word) == SHM_PACKET &&
 			 (uint32_t) word <= xport->attr.max_packet)) {
+		look_ahead(link, n);
 		xport->sink->packet(xport->sink, link->base.ctx,
 				    shm_rx_body(rx), (uint32_t) word);
 	} else if (!n || !on_control(link, word)) {

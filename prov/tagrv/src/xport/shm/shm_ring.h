@@ -213,6 +213,12 @@ static inline uint64_t shm_rx_peek(const struct shm_rx *rx)
 				    memory_order_acquire);
 }
 
+/* The line behind an entry of n lines that is next. */
+static inline uint32_t shm_rx_behind(const struct shm_rx *rx, uint32_t n)
+{
+	return rx->pos + n == rx->lines ? 0 : rx->pos + n;
+}
+
 /*
  * Lines of the entry whose head word was read, 0 if it breaks the rules. The
  * word comes from the peer: only this copy of it may be used.
@@ -231,16 +237,19 @@ static inline enum shm_kind shm_kind_of(uint64_t word)
 	return (enum shm_kind) (word >> 32 & 0xff);
 }
 
+static inline char *shm_rx_body_at(const struct shm_rx *rx, uint32_t line)
+{
+	return rx->data + (size_t) line * SHM_LINE + SHM_HEAD_WORD;
+}
+
 static inline char *shm_rx_body(const struct shm_rx *rx)
 {
-	return rx->data + (size_t) rx->pos * SHM_LINE + SHM_HEAD_WORD;
+	return shm_rx_body_at(rx, rx->pos);
 }
 
 static inline void shm_rx_advance(struct shm_rx *rx, uint32_t n)
 {
-	rx->pos += n;
-	if (rx->pos == rx->lines)
-		rx->pos = 0;
+	rx->pos = shm_rx_behind(rx, n);
 	rx->head += n;
 }
 
