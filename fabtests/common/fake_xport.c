@@ -35,7 +35,7 @@ static int fake_mem_reg(struct tagrv_device *dev, void *addr, size_t len,
 	if (fake.reg_error)
 		return fake.reg_error;
 	*mem = malloc(sizeof(**mem));
-	**mem = (struct tagrv_mem) { dev, addr, len };
+	**mem = (struct tagrv_mem) { .dev = dev, .addr = addr, .len = len };
 	fake.regs++;
 	return 0;
 }
