@@ -10,6 +10,40 @@
 struct reg_device reg_device;
 struct fake_monitor fake_monitor;
 
+struct count_mem {
+	struct tagrv_mem base;
+	uint64_t identity[];		/* of its pages */
+};
+
+static uintptr_t page_of(const struct tagrv_mem *mem, size_t i)
+{
+	return (uintptr_t) mem->addr + i * FAKE_PAGE;
+}
+
+static struct tagrv_mem *new_mem(struct tagrv_device *dev, void *addr,
+				 size_t len)
+{
+	size_t pages = reg_device.identity ? len / FAKE_PAGE : 0;
+	struct count_mem *mem =
+		calloc(1, sizeof(*mem) + pages * sizeof(uint64_t));
+
+	mem->base = (struct tagrv_mem) { .dev = dev, .addr = addr, .len = len };
+	for (size_t i = 0; i < pages; i++)
+		mem->identity[i] = reg_device.identity(page_of(&mem->base, i));
+	return &mem->base;
+}
+
+bool reg_device_is_true(const struct tagrv_mem *base)
+{
+	const struct count_mem *mem =
+		tagrv_container_of(base, struct count_mem, base);
+
+	for (size_t i = 0; i < base->len / FAKE_PAGE; i++)
+		if (reg_device.identity(page_of(base, i)) != mem->identity[i])
+			return false;
+	return true;
+}
+
 static int count_reg(struct tagrv_device *dev, void *addr, size_t len,
 		     bool remote, struct tagrv_mem **mem)
 {
@@ -20,8 +54,7 @@ static int count_reg(struct tagrv_device *dev, void *addr, size_t len,
 		return -FI_ENOMEM;
 	if (reg_device.meanwhile)
 		reg_device.meanwhile();
-	*mem = calloc(1, sizeof(**mem));
-	**mem = (struct tagrv_mem) { .dev = dev, .addr = addr, .len = len };
+	*mem = new_mem(dev, addr, len);
 	reg_device.alive++;
 	reg_device.made++;
 	reg_device.bytes += len;

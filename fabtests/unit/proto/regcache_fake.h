@@ -16,6 +16,11 @@ struct reg_device {
 	int	fail;			/* what the next mem_reg answers */
 	size_t	room;			/* bytes alive at most, 0: any */
 	size_t	bytes;
+	/*
+	 * What tells a page from others that come to lie at its address;
+	 * mem_reg notes it of all its pages. NULL: nothing is noted.
+	 */
+	uint64_t (*identity)(uintptr_t page);
 	/* Runs in mem_reg, before it succeeds: what comes in between. */
 	void	(*meanwhile)(void);
 };
@@ -24,6 +29,9 @@ extern struct reg_device reg_device;
 
 /* Starts afresh: nothing registered. */
 struct tagrv_device *reg_device_start(void);
+
+/* Whether the pages of a registration are those that lie there now. */
+bool reg_device_is_true(const struct tagrv_mem *mem);
 
 /* The memory it knows: nothing is there, addresses are numbers. */
 #define FAKE_BASE	((uintptr_t) 1 << 32)

@@ -314,11 +314,13 @@ Test(regcache, watching_goes_on_for_the_other_cache)
 #define SPAN	48u	/* pages */
 #define HELD	12u
 
-/*
- * Each page has a version that changes with it. An entry notes those it was
- * registered with; what get returns must have the versions of today.
- */
-static unsigned version[SPAN + 8];
+/* Each page has a version that changes with it: the device notes it. */
+static uint64_t version[SPAN + 8];
+
+static uint64_t version_of(uintptr_t page)
+{
+	return version[(page - BASE) / PAGE];
+}
 
 struct held {
 	struct tagrv_mem *mem;
@@ -333,42 +335,8 @@ static unsigned rnd(unsigned below)
 	return (unsigned) (state >> 33) % below;
 }
 
-/* By registration in the order made: what its pages were. */
-static struct {
-	struct tagrv_mem *mem;
-	unsigned version[SPAN + 8];
-} note[64];
-
-static void note_versions(const struct tagrv_mem *mem)
-{
-	size_t slot = 0;
-
-	while (slot < TAGRV_ARRAY_SIZE(note) && note[slot].mem &&
-	       note[slot].mem != mem)
-		slot++;
-	cr_assert_lt(slot, TAGRV_ARRAY_SIZE(note));
-	note[slot].mem = (struct tagrv_mem *) mem;
-	for (unsigned i = 0; i < SPAN + 8; i++)
-		note[slot].version[i] = version[i];
-}
-
-static void check_versions(const struct tagrv_mem *mem, unsigned first,
-			   unsigned cnt)
-{
-	for (size_t slot = 0; slot < TAGRV_ARRAY_SIZE(note); slot++) {
-		if (note[slot].mem != mem)
-			continue;
-		for (unsigned i = first; i < first + cnt; i++)
-			cr_assert_eq(note[slot].version[i], version[i],
-				     "page %u is stale", i);
-		return;
-	}
-	cr_assert(false, "unknown registration");
-}
-
 static void get_random(struct held *h)
 {
-	size_t made = reg_device.made;
 	int ret;
 
 	h->first = rnd(SPAN);
@@ -379,10 +347,7 @@ static void get_random(struct held *h)
 		h->mem = NULL;
 		return;
 	}
-	/* An address of an older one may come again. */
-	if (reg_device.made != made)
-		note_versions(h->mem);
-	check_versions(h->mem, h->first, h->cnt);
+	cr_assert(reg_device_is_true(h->mem), "page %u is stale", h->first);
 	for (unsigned i = h->first; i < h->first + h->cnt; i++)
 		cr_assert(fake_monitor.watched[i], "page %u", i);
 }
@@ -391,6 +356,7 @@ Test(regcache, never_hands_out_what_changed)
 {
 	struct held held[HELD] = { { 0 } };
 
+	reg_device.identity = version_of;
 	for (int step = 0; step < 200000; step++) {
 		struct held *h = &held[rnd(HELD)];
 		unsigned first = rnd(SPAN), cnt = 1 + rnd(4);
