@@ -134,8 +134,10 @@ Test(regcache_op, progress_gives_lost_memory_back)
 {
 	send_whole(buf, BIG);
 	madvise(buf, BIG, MADV_DONTNEED);
-	tagrv_dom_progress(fx.dom);
-	cr_assert_eq(fake.regs, 0);
+	/* The thread may still be about to say so: madvise waits for no more
+	 * than that it has read of it. Never: the time limit ends the test. */
+	while (fake.regs)
+		tagrv_dom_progress(fx.dom);
 }
 
 Test(regcache_op, no_memory_evicts_and_tries_again)
