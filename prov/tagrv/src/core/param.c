@@ -53,6 +53,14 @@ static const struct param table[] = {
 	{ "READ_DEPTH", FI_PARAM_SIZE_T, FIELD(read_depth), 4, 1, 64,
 	  "RDMA reads in flight per peer, within the device's limit "
 	  "(default: 4)" },
+	{ "REGCACHE", FI_PARAM_STRING, FIELD(regcache), 0, 0, 0,
+	  "Keep memory registered after the operation, for the next one (yes), "
+	  "or register it each time (no); auto keeps it where the kernel tells "
+	  "what becomes of it, yes warns where it does not (default: auto)" },
+	{ "REGCACHE_MAX", FI_PARAM_SIZE_T, FIELD(regcache_max), 0, 0, 1LL << 46,
+	  "Bytes that are kept registered per domain and device, at most; 0: "
+	  "half of the limit of locked memory, or where there is none a quarter "
+	  "of the memory of the host (default: 0)" },
 	{ "RX_BUFS", FI_PARAM_SIZE_T, FIELD(rx_bufs), 4096, 64, 1 << 20,
 	  "Most receive buffers per endpoint; it starts with 512 and grows "
 	  "under load (default: 4096)" },

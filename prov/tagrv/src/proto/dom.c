@@ -178,6 +178,7 @@ void tagrv_dom_close(struct tagrv_dom *dom)
 	}
 	close(dom->kick_fd);
 	close(dom->wait_fd);
+	tagrv_dom_close_caches(dom);
 	close_devices(dom);
 	dom->loop->ops->dev_close(dom->loop);
 	tagrv_lock_fini(&dom->lock);
@@ -212,6 +213,7 @@ int tagrv_dom_progress(struct tagrv_dom *dom)
 		events += tagrv_engine_progress(
 			tagrv_container_of(node, struct tagrv_engine, dom_node));
 	count_pass(dom, events);
+	tagrv_dom_reap(dom);
 	return events;
 }
 

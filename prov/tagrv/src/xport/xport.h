@@ -92,6 +92,7 @@ struct tagrv_mem {
 	struct tagrv_device *dev;
 	void	*addr;
 	size_t	len;
+	void	*owner;		/* the protocols' use; NULL from mem_reg */
 };
 
 /*
