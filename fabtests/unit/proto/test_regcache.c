@@ -274,6 +274,27 @@ Test(regcache, keeps_to_what_fitted)
 	expect(0, 5, 3, 0);
 }
 
+/* Memory ran out once, and is there again: not for ever is less kept. */
+Test(regcache, regains_room_by_and_by)
+{
+	struct tagrv_mem *mem;
+	int tries = 1;
+
+	use(AT(1), 1);
+	cr_assert_eq(tagrv_regcache_evict(cache), 1);
+	while (tagrv_regcache_get(cache, AT(1), 32 * PAGE, &mem))
+		cr_assert_lt(++tries, 65, "as many parts as make the whole");
+	cr_assert_gt(tries, 32, "or memory runs out each time");
+	tagrv_regcache_put(mem);
+	for (int i = 0; i < 100; i++) {
+		use(AT(100), 32 * PAGE);
+		use(AT(200), 32 * PAGE);
+	}
+	cr_assert_eq(reg_device.bytes, 64 * PAGE, "both fit in the end");
+	cr_assert_lt(reg_device.made, 80);
+	cr_assert_neq(tagrv_regcache_get(cache, AT(1), 65 * PAGE, &mem), 0);
+}
+
 Test(regcache, all_is_registered_anew_after_a_fork)
 {
 	struct tagrv_mem *held = get(AT(5), PAGE), *mem;

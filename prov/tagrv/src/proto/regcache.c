@@ -18,6 +18,7 @@
 #include "core/list.h"
 
 #define FRONT_SLOTS	16u	/* a power of two */
+#define REGAIN		64u	/* see make_room */
 
 struct region {
 	struct tagrv_interval range;
@@ -42,6 +43,7 @@ struct tagrv_regcache {
 	struct tagrv_device *dev;
 	struct tagrv_monitor *monitor;
 	struct tagrv_regcache_limits limits;
+	size_t	room;			/* bytes: what fitted, within limits */
 	struct front front[FRONT_SLOTS];
 	struct tagrv_list idle;		/* least recently used first */
 	size_t	bytes, count;		/* registered here, lost ones too */
@@ -178,7 +180,7 @@ size_t tagrv_regcache_evict(struct tagrv_regcache *cache)
 	while (!is_foreign(cache) && evict_one(cache))
 		cnt++;
 	if (cnt)
-		cache->limits.bytes = TAGRV_MIN(cache->limits.bytes, fitted);
+		cache->room = TAGRV_MIN(cache->room, fitted);
 	return cnt;
 }
 
@@ -284,11 +286,21 @@ static void withdraw(struct tagrv_regcache *cache, struct region *region)
 	tagrv_monitor_unlock(cache->monitor);
 }
 
+/*
+ * What once did not fit may fit by now, for others gave memory back: each one
+ * that wants more than there is room for gains a part of its length. If it was
+ * in vain, 1 in 64 of these has cost a failed registration.
+ */
 static bool make_room(struct tagrv_regcache *cache, size_t len)
 {
 	if (len > cache->limits.bytes)
 		return false;
-	while (cache->bytes > cache->limits.bytes - len ||
+	if (cache->bytes + len > cache->room)
+		cache->room = TAGRV_MIN(cache->limits.bytes,
+					cache->room + len / REGAIN);
+	if (len > cache->room)
+		return false;
+	while (cache->bytes > cache->room - len ||
 	       cache->count >= cache->limits.count)
 		if (!evict_one(cache))
 			return false;
@@ -427,6 +439,7 @@ int tagrv_regcache_create(struct tagrv_device *dev,
 	cache->dev = dev;
 	cache->monitor = monitor;
 	cache->limits = *limits;
+	cache->room = limits->bytes;
 	cache->page = (size_t) sysconf(_SC_PAGESIZE);
 	cache->forks = atomic_load(&monitor->forks);
 	tagrv_list_init(&cache->idle);

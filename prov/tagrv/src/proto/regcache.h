@@ -57,8 +57,9 @@ int tagrv_regcache_get(struct tagrv_regcache *cache, const void *addr,
 void tagrv_regcache_put(struct tagrv_mem *mem);
 
 /*
- * Deregisters all that is not in use, and keeps to what fitted from here on:
- * for when a registration got -FI_ENOMEM. Returns how many there were.
+ * Deregisters all that is not in use, and keeps to what fitted, which grows
+ * again by and by: for when a registration got -FI_ENOMEM. Returns how many
+ * there were.
  */
 size_t tagrv_regcache_evict(struct tagrv_regcache *cache);
 
