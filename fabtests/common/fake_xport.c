@@ -33,8 +33,11 @@ static int fake_mem_reg(struct tagrv_device *dev, void *addr, size_t len,
 			bool remote, struct tagrv_mem **mem)
 {
 	(void) remote;
-	if (fake.reg_error)
-		return fake.reg_error;
+	int error = fake.reg_error_once;
+
+	fake.reg_error_once = 0;
+	if (error || fake.reg_error)
+		return error ? error : fake.reg_error;
 	if (fake.regs_max && fake.regs >= fake.regs_max)
 		return -FI_ENOMEM;
 	*mem = malloc(sizeof(**mem));

@@ -49,6 +49,7 @@ struct fake_xport {
 	bool	refuse_all;
 	int	ctrl_error;	/* what control packets get, 0: nothing */
 	int	reg_error;	/* what mem_reg answers, 0: works */
+	int	reg_error_once;	/* the same, for one call */
 	size_t	regs;		/* registrations alive */
 	size_t	regs_made;	/* in all */
 	size_t	regs_max;	/* alive at most, else -FI_ENOMEM; 0: any */

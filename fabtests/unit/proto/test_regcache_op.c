@@ -8,8 +8,12 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <linux/capability.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "proto/regcache.h"
 #include "unit/proto/engine_fixture.h"
@@ -154,6 +158,75 @@ Test(regcache_op, no_memory_evicts_and_tries_again)
 	cr_assert_eq(take(&fx.tx).err, FI_ENOMEM);
 	arrive_fin(last_rts(), 0);
 	cr_assert_eq(take(&fx.tx).context, ctx);
+}
+
+/* The cache is out of memory, for mappings of the kernel's, say: not we. */
+Test(regcache_op, no_memory_to_keep_it_is_no_failure)
+{
+	fake.reg_error_once = -FI_ENOMEM;
+	if (!can_watch())
+		fake.reg_error_once = 0;
+	send_whole(buf, BIG);
+	cr_assert_eq(fake.regs, 0);
+	cr_assert_eq(fake.regs_made, 1);
+}
+
+/* ---- how much is kept ---- */
+
+static void drop_privilege(void)
+{
+	struct __user_cap_header_struct head = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3];
+
+	cr_assert_eq(syscall(SYS_capget, &head, caps), 0);
+	caps[CAP_TO_INDEX(CAP_IPC_LOCK)].effective &=
+		~CAP_TO_MASK(CAP_IPC_LOCK);
+	cr_assert_eq(syscall(SYS_capset, &head, caps), 0);
+}
+
+static bool is_privileged(void)
+{
+	struct __user_cap_header_struct head = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3];
+
+	cr_assert_eq(syscall(SYS_capget, &head, caps), 0);
+	return caps[CAP_TO_INDEX(CAP_IPC_LOCK)].effective &
+	       CAP_TO_MASK(CAP_IPC_LOCK);
+}
+
+static void limit_locked(rlim_t bytes)
+{
+	struct rlimit limit;
+
+	cr_assert_eq(getrlimit(RLIMIT_MEMLOCK, &limit), 0);
+	limit.rlim_cur = TAGRV_MIN(bytes, limit.rlim_max);
+	cr_assert_eq(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+}
+
+Test(regcache_op, half_of_what_may_be_locked_is_kept)
+{
+	drop_privilege();
+	limit_locked(BIG);
+	for (int i = 0; i < 3; i++)
+		send_whole(buf, BIG / 2);
+	expect_made(1, 3);
+	for (int i = 0; i < 3; i++)
+		send_whole(buf, BIG);
+	expect_made(4, 6);
+}
+
+Test(regcache_op, limit_of_locked_memory_is_not_for_the_privileged)
+{
+	bool all = is_privileged();
+
+	limit_locked(BIG);
+	for (int i = 0; i < 3; i++)
+		send_whole(buf, BIG);
+	expect_made(all ? 1 : 3, 3);
 }
 
 TestSuite(regcache_off, .fini = teardown, .timeout = 20);

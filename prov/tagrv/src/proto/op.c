@@ -35,9 +35,10 @@ static int acquire(struct tagrv_dom *dom, struct tagrv_device *dev, void *addr,
 
 	if (cache)
 		ret = tagrv_regcache_get(cache, addr, len, mem);
-	if (ret == -FI_EOPNOTSUPP)
+	/* Not kept, or the cache itself ran out of something. */
+	if (ret)
 		ret = dev->ops->mem_reg(dev, addr, len, remote, mem);
-	/* Without the pages around it, and with what others held. */
+	/* With what others held. */
 	if (ret == -FI_ENOMEM && tagrv_dom_evict(dom, dev))
 		ret = dev->ops->mem_reg(dev, addr, len, remote, mem);
 	return ret;
