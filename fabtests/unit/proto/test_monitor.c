@@ -11,7 +11,10 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <linux/userfaultfd.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -22,6 +25,7 @@
 #include <sys/ioctl.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -34,6 +38,7 @@
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY	1
 #endif
+#define NEW_UFFD	_IO(0xAA, 0x00)	/* of /dev/userfaultfd */
 
 #define PAGE	((size_t) 4096)
 #define PAGES	16u
@@ -240,6 +245,26 @@ Test(monitor, malloc_trim_and_large_blocks)
 		malloc_trim(0);
 	}
 	cr_assert_eq(bypassed, 0);
+	finish();
+}
+
+/* What is kept of a block splits its mapping, which mremap refuses then. */
+Test(monitor, realloc_of_a_block_of_which_a_part_is_kept)
+{
+	size_t len = (size_t) 1 << 20;
+	char *p = malloc(len);
+
+	if (!permitted())
+		return;
+	for (size_t more = 2 * len; more <= 8 * len; more += len) {
+		memset(p, (int) (more / len), more - len);
+		cr_assert_eq(use(p + len / 4, len / 4), 0);
+		p = realloc(p, more);
+		cr_assert_not_null(p);
+		cr_assert_eq(p[0], (char) (more / len));
+		cr_assert_eq(p[more - len - 1], (char) (more / len));
+	}
+	free(p);
 	finish();
 }
 
@@ -519,4 +544,38 @@ Test(monitor, started_again)
 		finish();
 	}
 	munmap(p, BYTES);
+}
+
+/* ---- where it is forbidden ---- */
+
+/* As filters of containers do it; the device, of use to root, is none here. */
+static void forbid_userfaultfd(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, args[1])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NEW_UFFD, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOTTY),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog filter = { TAGRV_ARRAY_SIZE(code), code };
+
+	cr_assert_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	cr_assert_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
+}
+
+Test(monitor, forbidden)
+{
+	struct tagrv_monitor *none = NULL;
+
+	forbid_userfaultfd();
+	cr_assert_eq(tagrv_monitor_uffd_get(&none, why, sizeof(why)),
+		     -FI_EPERM);
+	cr_assert_null(none);
+	cr_assert(strstr(why, strerror(EPERM)), "%s", why);
 }

@@ -83,8 +83,13 @@ static int uffd_watch(struct tagrv_monitor *base, uintptr_t from, uintptr_t to)
 		.mode = UFFDIO_REGISTER_MODE_WP,
 	};
 
-	if (ioctl(uffd->fd, UFFDIO_REGISTER, &range))
-		return errno == ENOMEM ? -FI_ENOMEM : -FI_EOPNOTSUPP;
+	if (ioctl(uffd->fd, UFFDIO_REGISTER, &range)) {
+		/* Out of mappings: those in front may be watched already. */
+		if (errno != ENOMEM)
+			return -FI_EOPNOTSUPP;
+		tagrv_monitor_release(base, from, to);
+		return -FI_ENOMEM;
+	}
 	/* Watched first, looked second: what is mapped instead is told of. */
 	if (tagrv_vma_is_plain(uffd->maps_fd, from, to, false))
 		return 0;
@@ -227,17 +232,20 @@ static int open_fd(void)
 {
 	int flags = O_CLOEXEC | O_NONBLOCK;
 	int fd = (int) syscall(SYS_userfaultfd, flags | UFFD_USER_MODE_ONLY);
-	int dev;
+	int dev, err;
 
 	if (fd < 0 && errno == EINVAL)
 		fd = (int) syscall(SYS_userfaultfd, flags);
 	if (fd >= 0)
 		return fd;
+	/* That the device is not there either is not the reason. */
+	err = errno;
 	dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
-	if (dev < 0)
-		return -1;
-	fd = ioctl(dev, USERFAULTFD_IOC_NEW, flags);
-	close(dev);
+	if (dev >= 0) {
+		fd = ioctl(dev, USERFAULTFD_IOC_NEW, flags);
+		close(dev);
+	}
+	errno = err;
 	return fd;
 }
 
