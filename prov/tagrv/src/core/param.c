@@ -37,8 +37,24 @@ static const struct param table[] = {
 	  "Comma-separated transports to use: shm between processes of one "
 	  "host, verbs for RDMA devices (default: shm,verbs)" },
 	{ "EAGER_MAX", FI_PARAM_SIZE_T, FIELD(eager_max), 8192, 64, 65536,
-	  "Bytes of payload up to which a message travels with its envelope; "
-	  "larger ones use the rendezvous protocol (default: 8192)" },
+	  "Most bytes of payload that travel with their envelope; larger "
+	  "messages use the rendezvous protocol (default: 8192)" },
+	{ "RNDV_THRESH", FI_PARAM_STRING, FIELD(rndv_thresh), 0, 0, 0,
+	  "Bytes from which on messages use the rendezvous protocol; auto "
+	  "computes it from the device's times and rates (default: auto)" },
+	{ "RNDV_THRESH_FALLBACK", FI_PARAM_STRING, FIELD(rndv_fallback), 0, 0, 0,
+	  "The same where rendezvous never catches up by that computation; "
+	  "inf: up to FI_TAGRV_EAGER_MAX everything is eager (default: inf)" },
+	{ "RNDV_PERF_DIFF", FI_PARAM_INT, FIELD(rndv_perf_diff), 1, 0, 1000,
+	  "Percent by which a rendezvous may be slower and still be chosen, "
+	  "because it takes no memory of the receiver (default: 1)" },
+	{ "PROTO", FI_PARAM_STRING, FIELD(proto), 0, 0, 0,
+	  "Protocols to use for ranges of sizes, the upper end excluded, as in "
+	  "eager:0-4k,get:4k-; what is not possible or not named is chosen "
+	  "as usual (default: all are chosen)" },
+	{ "PROFILE", FI_PARAM_STRING, FIELD(profile), 0, 0, 0,
+	  "File with times and rates measured by tagrv_tune, or none "
+	  "(default: tagrv/profile in XDG_CONFIG_HOME or ~/.config)" },
 	{ "MAX_OPS", FI_PARAM_SIZE_T, FIELD(max_ops), 262144, 1024, 1048575,
 	  "Sends and receives outstanding per endpoint before -FI_EAGAIN "
 	  "(default: 262144)" },

@@ -20,6 +20,11 @@ struct tagrv_params {
 	char	transports[64];		/* "shm,verbs"; empty: all */
 	/* protocol */
 	size_t	eager_max;		/* payload bytes sent with the envelope */
+	char	rndv_thresh[24];	/* bytes or auto; empty: auto */
+	char	rndv_fallback[24];	/* bytes or inf; empty: inf */
+	int	rndv_perf_diff;		/* percent */
+	char	proto[256];		/* "eager:0-4k,get:4k-"; empty: choose */
+	char	profile[512];		/* path or none; empty: the default */
 	size_t	max_ops;		/* operations outstanding per endpoint */
 	size_t	read_segment;		/* bytes per rendezvous read */
 	size_t	read_depth;		/* reads in flight per peer */

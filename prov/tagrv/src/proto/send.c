@@ -55,14 +55,27 @@ static int send_eager_op(struct tagrv_op *op)
 	return 0;
 }
 
+/* By the table. The last range is no eager one: it fits where a peer's packets
+ * are shorter than ours. */
+static TAGRV_COLD enum tagrv_proto choose_long(const struct tagrv_peer *peer,
+					       size_t len)
+{
+	const struct tagrv_select *table = peer->select;
+	enum tagrv_proto proto;
+
+	if (!table)
+		return TAGRV_PROTO_RNDV_READ;
+	proto = tagrv_select_find(table, len)->proto;
+	if (proto == TAGRV_PROTO_EAGER && len > peer->packet_limit)
+		proto = table->range[table->cnt - 1].proto;
+	return proto;
+}
+
+/* Small messages are what counts: one comparison. */
 static inline enum tagrv_proto choose(const struct tagrv_peer *peer, size_t len)
 {
-	struct tagrv_select_in in = {
-		.len = len,
-		.eager_limit = peer->eager_limit,
-	};
-
-	return tagrv_select(&in);
+	return TAGRV_LIKELY(len <= peer->eager_limit) ?
+	       TAGRV_PROTO_EAGER : choose_long(peer, len);
 }
 
 int tagrv_send_op(struct tagrv_op *op)
