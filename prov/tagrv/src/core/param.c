@@ -253,3 +253,34 @@ const char *tagrv_param_help(size_t i)
 {
 	return i < TAGRV_ARRAY_SIZE(table) ? table[i].help : NULL;
 }
+
+const char *tagrv_param_value(size_t i, const struct tagrv_params *params,
+			      char *text, size_t size)
+{
+	const void *field = (const char *) params + table[i].offset;
+
+	switch (table[i].type) {
+	case FI_PARAM_STRING:
+		snprintf(text, size, "%s", (const char *) field);
+		break;
+	case FI_PARAM_SIZE_T:
+		snprintf(text, size, "%zu", *(const size_t *) field);
+		break;
+	case FI_PARAM_BOOL:
+		snprintf(text, size, "%s", *(const bool *) field ? "yes" : "no");
+		break;
+	default:
+		snprintf(text, size, "%d", *(const int *) field);
+	}
+	return text;
+}
+
+const char *tagrv_param_source(size_t i)
+{
+	uint64_t any;		/* holds a value of each type */
+
+	if (env_text(&table[i]))
+		return "environment";
+	return fi_param_get(&tagrv_prov, table[i].name, &any) ? "default" :
+								"libfabric";
+}

@@ -62,5 +62,10 @@ void tagrv_param_read(struct tagrv_params *params);
 /* Table access for utilities and checks: name without prefix, or NULL. */
 const char *tagrv_param_name(size_t i);
 const char *tagrv_param_help(size_t i);
+/* The value in params as text; returns text. */
+const char *tagrv_param_value(size_t i, const struct tagrv_params *params,
+			      char *text, size_t size);
+/* Where it comes from: "environment", "libfabric" (its files) or "default". */
+const char *tagrv_param_source(size_t i);
 
 #endif

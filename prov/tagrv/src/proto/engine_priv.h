@@ -116,14 +116,6 @@ int tagrv_unexp_arrive(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		       void **cookie, struct tagrv_match_msg **msg)
 	TAGRV_WARN_UNUSED;
 
-/* Payload bytes of one packet, by the parameters and the packet's size. */
-static inline size_t tagrv_eager_limit(const struct tagrv_params *params,
-				       size_t max_packet)
-{
-	return TAGRV_MIN(params->eager_max,
-			 max_packet - sizeof(struct tagrv_hdr));
-}
-
 /* eager.c */
 int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
 		     uint32_t handle, struct tagrv_done *done)

@@ -7,7 +7,7 @@
  *   # comment
  *   device shm shm            transport, device as fi_getinfo calls its domain
  *   latency 2.1e-07           one way, s
- *   bandwidth 9.2e+09         of long messages, bytes/s
+ *   bandwidth 9.2e+09         of fetched payload, bytes/s
  *   copy_bandwidth 4.1e+09    of one packet with its copies, bytes/s
  *   overhead 6e-08            per message, s
  *   get_overhead 8e-07        per get beyond that, s

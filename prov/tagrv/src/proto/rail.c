@@ -119,8 +119,8 @@ const struct tagrv_select *tagrv_rail_select(struct tagrv_rail *rail)
 
 	if (!rail->select.cnt) {
 		tagrv_select_build(&rail->select, &dom->select, attr,
-				   tagrv_eager_limit(&dom->params,
-						     attr->max_packet));
+				   tagrv_select_eager_limit(&dom->params,
+							    attr->max_packet));
 		tell_select(rail);
 	}
 	return &rail->select;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "proto/engine.h"
+#include "proto/wire.h"
 
 /* A straight line: seconds = fixed + len * per_byte. */
 struct cost {
@@ -198,6 +199,13 @@ static struct tagrv_select_range decide(const struct facts *f, size_t len)
 	if (unable)
 		range.reason = TAGRV_SELECT_UNABLE;
 	return range;
+}
+
+size_t tagrv_select_eager_limit(const struct tagrv_params *params,
+				size_t max_packet)
+{
+	return TAGRV_MIN(params->eager_max,
+			 max_packet - sizeof(struct tagrv_hdr));
 }
 
 /* ---- the table ---- */

@@ -105,6 +105,10 @@ void tagrv_select_build(struct tagrv_select *table,
 			const struct tagrv_xport_attr *attr,
 			size_t eager_limit);
 
+/* Most bytes of payload in one packet, by the parameters and a packet's size. */
+size_t tagrv_select_eager_limit(const struct tagrv_params *params,
+				size_t max_packet);
+
 /* The range of a length of at most TAGRV_MAX_MSG. */
 const struct tagrv_select_range *
 tagrv_select_find(const struct tagrv_select *table, size_t len);

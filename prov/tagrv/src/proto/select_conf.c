@@ -113,10 +113,22 @@ static const char *parse_item(const char **pos, struct tagrv_select_conf *conf)
 	return NULL;
 }
 
+/* "eager, get": what can be named. */
+static const char *list_names(char *text, size_t size)
+{
+	size_t used = 0;
+
+	for (int p = 0; p < TAGRV_PROTO_CNT && used < size; p++)
+		used += (size_t) snprintf(text + used, size - used, "%s%s",
+					  p ? ", " : "", tagrv_proto_name(p));
+	return text;
+}
+
 static void read_force(struct tagrv_select_conf *conf, const char *text)
 {
 	static atomic_flag told = ATOMIC_FLAG_INIT;
 	const char *pos = text, *wrong = NULL;
+	char names[128];
 
 	while (*pos && !wrong) {
 		const char *start = pos;
@@ -132,7 +144,8 @@ static void read_force(struct tagrv_select_conf *conf, const char *text)
 	conf->force_cnt = 0;
 	if (!atomic_flag_test_and_set(&told))
 		tagrv_warn("FI_TAGRV_PROTO is '%s': %s at '%s' (protocols: "
-			   "eager, get): it is not used\n", text, wrong, pos);
+			   "%s): it is not used\n", text, wrong, pos,
+			   list_names(names, sizeof(names)));
 }
 
 void tagrv_select_conf_read(struct tagrv_select_conf *conf,

@@ -64,7 +64,7 @@ struct tagrv_xport_attr {
 	size_t	get_max;	/* bytes of one get, over any link */
 	size_t	get_depth;	/* gets in flight per link, at most */
 	double	latency;	/* s, one way */
-	double	bandwidth;	/* bytes/s of long messages */
+	double	bandwidth;	/* bytes/s of fetched payload */
 	double	copy_bandwidth;	/* bytes/s of one packet, with the copies into
 				   and out of it; 0: as bandwidth */
 	double	overhead;	/* s per message */
