@@ -21,11 +21,13 @@
 #include "core/list.h"
 #include "core/lock.h"
 #include "core/param.h"
+#include "proto/select.h"
 #include "xport/xport.h"
 
 #define TAGRV_DOM_DEVS_MAX	2	/* this host's, and a NIC */
 
 struct tagrv_monitor;
+struct tagrv_profile;
 struct tagrv_regcache;
 struct tagrv_regcache_stats;
 struct tagrv_wireup;
@@ -45,6 +47,8 @@ struct tagrv_dom_cache {
 
 struct tagrv_dom {
 	struct tagrv_params params;
+	struct tagrv_select_conf select;	/* of params */
+	struct tagrv_profile *profile;	/* NULL: none */
 	struct tagrv_lock lock;
 	struct tagrv_device *dev;	/* of that name; NULL: "loop" */
 	/* What connections may use, best first; dev is among them. */

@@ -42,8 +42,6 @@ int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *att
 	tagrv_engine_init_pools(e);
 	tagrv_lock_acquire(&dom->lock);
 	tagrv_list_push_tail(&dom->engines, &e->dom_node);
-	for (size_t i = 0; i < e->rails.xport_cnt; i++)
-		tagrv_dom_want_cache(dom, e->rails.xports[i]);
 	tagrv_lock_release(&dom->lock);
 	*engine = e;
 	return 0;
