@@ -202,3 +202,50 @@ Test(profile_file, that_is_none_is_refused)
 	cr_expect_eq(wireup_logged("\n"), 1);
 	cr_expect_eq(wireup_logged("it is no file"), 1);
 }
+
+#define GOOD	FIRST "device shm shm\nlatency 0.5\n"
+
+Test(profile_file, that_everybody_may_write_is_not_trusted)
+{
+	struct tagrv_params params = { .profile = "" };
+
+	write_file(GOOD);
+	chmod(file, 0646);
+	cr_expect_null(tagrv_profile_load(&params));
+	cr_expect_eq(wireup_logged("everybody may write"), 1);
+	snprintf(params.profile, sizeof(params.profile), "%s", file);
+	cr_expect_null(tagrv_profile_load(&params));
+	cr_expect_eq(wireup_logged("\n"), 1);
+}
+
+/* Only root can make one; for others nothing is to be seen. */
+Test(profile_file, of_another_user_must_be_named)
+{
+	struct tagrv_params params = { .profile = "" };
+	struct tagrv_profile *profile;
+
+	write_file(GOOD);
+	if (chown(file, 12345, (gid_t) -1)) {
+		cr_log_warn("not root: no file of another user");
+		return;
+	}
+	cr_expect_null(tagrv_profile_load(&params));
+	cr_expect_eq(wireup_logged("it is another user's"), 1);
+	snprintf(params.profile, sizeof(params.profile), "%s", file);
+	profile = tagrv_profile_load(&params);
+	cr_expect_not_null(profile);
+	tagrv_profile_free(profile);
+}
+
+Test(profile_file, that_is_no_text_is_refused)
+{
+	struct tagrv_params params = { .profile = "" };
+	FILE *f;
+
+	write_file(GOOD);
+	f = fopen(file, "a");
+	cr_assert_eq(fwrite("\0nonsense", 1, 9, f), 9);
+	fclose(f);
+	cr_expect_null(tagrv_profile_load(&params));
+	cr_expect_eq(wireup_logged("it is no text"), 1);
+}

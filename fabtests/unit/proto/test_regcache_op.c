@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #endif
 #include <linux/capability.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -250,6 +251,26 @@ Test(regcache_off, for_devices_that_register_cheaply)
 	cr_assert_eq(fake.regs_made, 2);
 	cr_assert_eq(fake.regs, 0);
 	cr_assert_null(tagrv_dom_cache(fx.dom, fx.dom->dev));
+}
+
+/* It was measured with the cache, and so has what finding one costs. */
+Test(regcache_off, by_no_profile)
+{
+	char path[] = "/tmp/tagrv-test-XXXXXX";
+	FILE *f = fdopen(mkstemp(path), "w");
+
+	cr_assert_not_null(f);
+	fputs("tagrv-profile 1\ndevice fake fake\nreg_overhead 0\n", f);
+	fclose(f);
+	setenv("FI_TAGRV_PROFILE", path, 1);
+	start(20e-6, "auto");
+	unlink(path);
+	for (size_t i = 0; i < fx.dom->dev_cnt; i++)
+		cr_assert(fx.dom->caches[i].wanted);
+	for (size_t i = 0; i < fx.engine->rails.xport_cnt; i++)
+		if (fx.engine->rails.xports[i]->dev == &fake.dev)
+			cr_assert_eq(fx.engine->rails.xports[i]->attr
+				     .reg_overhead, 0);
 }
 
 Test(regcache_off, until_something_is_registered)

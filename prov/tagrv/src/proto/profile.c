@@ -193,7 +193,8 @@ void tagrv_profile_free(struct tagrv_profile *profile)
 int tagrv_profile_path(const struct tagrv_params *params, char *path,
 		       size_t size)
 {
-	const char *dir = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+	const char *dir = secure_getenv("XDG_CONFIG_HOME");
+	const char *home = secure_getenv("HOME");
 	int len;
 
 	if (!strcmp(params->profile, "none"))
@@ -209,33 +210,56 @@ int tagrv_profile_path(const struct tagrv_params *params, char *path,
 	return len < 0 || (size_t) len >= size ? -FI_ENODATA : 0;
 }
 
+/*
+ * NULL, or why the file is not to be used. Who names a file trusts its owner;
+ * what is found may lie in somebody else's home, after su for example.
+ */
+static const char *check_file(const struct stat *st, bool named)
+{
+	if (!S_ISREG(st->st_mode) || st->st_size > FILE_MAX)
+		return "it is no file of at most 64 KiB";
+	if (st->st_mode & S_IWOTH)
+		return "everybody may write to it";
+	if (!named && st->st_uid && st->st_uid != geteuid())
+		return "it is another user's; FI_TAGRV_PROFILE can name it";
+	return NULL;
+}
+
+/* NULL, or what is wrong. */
+static const char *read_whole(int fd, size_t len, char **text)
+{
+	*text = calloc(1, len + 1);
+	if (!*text)
+		return strerror(ENOMEM);
+	if (read(fd, *text, len) != (ssize_t) len)
+		return "it cannot be read whole";
+	return strlen(*text) == len ? NULL : "it is no text";
+}
+
 /* The whole file as a string to be freed; NULL: 'wrong' tells why. */
-static char *read_file(const char *path, char *wrong, size_t wrong_len)
+static char *read_file(const char *path, bool named, char *wrong,
+		       size_t wrong_len)
 {
 	/* Not to hang where somebody put a pipe. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	const char *what;
 	char *text = NULL;
 	struct stat st;
-	ssize_t got = -1;
 
 	if (fd < 0 || fstat(fd, &st)) {
-		snprintf(wrong, wrong_len, "%s", strerror(errno));
-	} else if (!S_ISREG(st.st_mode) || st.st_size > FILE_MAX) {
-		snprintf(wrong, wrong_len, "it is no file of at most %d bytes",
-			 FILE_MAX);
+		what = strerror(errno);
 	} else {
-		text = calloc(1, FILE_MAX + 1);
-		got = text ? read(fd, text, FILE_MAX) : -1;
-		if (got < 0)
-			snprintf(wrong, wrong_len, "%s", strerror(errno));
+		what = check_file(&st, named);
+		if (!what)
+			what = read_whole(fd, (size_t) st.st_size, &text);
 	}
 	if (fd >= 0)
 		close(fd);
-	if (got < 0) {
-		free(text);
-		return NULL;
-	}
-	return text;
+	if (!what)
+		return text;
+	snprintf(wrong, wrong_len, "%s", what);
+	free(text);
+	return NULL;
 }
 
 struct tagrv_profile *tagrv_profile_load(const struct tagrv_params *params)
@@ -248,7 +272,7 @@ struct tagrv_profile *tagrv_profile_load(const struct tagrv_params *params)
 		return NULL;
 	if (!*params->profile && access(path, F_OK))
 		return NULL;
-	text = read_file(path, wrong, sizeof(wrong));
+	text = read_file(path, *params->profile, wrong, sizeof(wrong));
 	if (text)
 		profile = tagrv_profile_parse(text, wrong, sizeof(wrong));
 	free(text);

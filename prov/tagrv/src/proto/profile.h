@@ -28,8 +28,8 @@ struct tagrv_profile;
 
 /*
  * Reads the file of FI_TAGRV_PROFILE, or the user's own one if there is one.
- * NULL: there is none, or it is not used; why is said in one line, once a
- * process. Freed by tagrv_profile_free, which takes NULL.
+ * NULL: there is none, or it is not used, as when everybody may write to it;
+ * why is said in one line, once a process. Freed by tagrv_profile_free, which takes NULL.
  */
 struct tagrv_profile *tagrv_profile_load(const struct tagrv_params *params);
 void tagrv_profile_free(struct tagrv_profile *profile);

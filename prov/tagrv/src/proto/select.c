@@ -329,6 +329,16 @@ static const char *put_time(char *text, size_t size, double seconds)
 	return text;
 }
 
+const char *tagrv_select_describe_credit(const struct tagrv_select *table,
+					 char *text, size_t size)
+{
+	snprintf(text, size, "%-18s %-6s %10s %10s          %s",
+		 "without credit",
+		 rows[table->range[table->cnt - 1].proto].name, "", "",
+		 "what is eager, but the receiver has no room for");
+	return text;
+}
+
 const char *tagrv_select_describe(const struct tagrv_select *table, size_t i,
 				  const struct tagrv_xport_attr *attr,
 				  char *text, size_t size)

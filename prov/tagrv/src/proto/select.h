@@ -5,7 +5,9 @@
  * When the first link of a transport comes up, a table of ranges of sizes is
  * built from the transport's attributes and the parameters. The send path looks
  * at one number, the end of the first range, which is always eager, and at the
- * table only beyond it.
+ * table only beyond it, or when the peer gives no credit for the message: then
+ * the protocol of the last range, which is never eager, takes the place of
+ * eager.
  *
  * Estimated time of one message of s bytes, until it is in the receive's buffer
  * (UCX's model of rendezvous thresholds, github.com/openucx/ucx/wiki/
@@ -14,6 +16,13 @@
  *   eager   latency + overhead + max(s / bandwidth, s / copy_bandwidth)
  *   get     2 (reg_overhead + s reg_growth) + 4 latency + 3 overhead
  *           + get_overhead + s / bandwidth
+ *
+ * The two registrations are counted in full, as for buffers that are used for
+ * the first time: with the cache of registrations (regcache.h) those that are
+ * used again cost some 0.2 us instead, so that rendezvous overtakes eager at a
+ * smaller size than computed. Which buffers come is not known here; to be wrong
+ * in this direction costs a copy, in the other one a registration. A profile
+ * measured with the cache has the costs of buffers found in it.
  *
  * All are straight lines, so each pair meets at most once, and that size is
  * computed, not searched. The threshold is the first size at which
@@ -127,5 +136,12 @@ const char *tagrv_proto_name(enum tagrv_proto proto);
 const char *tagrv_select_describe(const struct tagrv_select *table, size_t i,
 				  const struct tagrv_xport_attr *attr,
 				  char *text, size_t size);
+
+/*
+ * The same about eager messages for which the peer gave no credit: only their
+ * envelopes are sent, by the last range's protocol. Returns text.
+ */
+const char *tagrv_select_describe_credit(const struct tagrv_select *table,
+					 char *text, size_t size);
 
 #endif

@@ -237,7 +237,8 @@ ssize_t tagrv_engine_send(struct tagrv_engine *engine,
 	ret = tagrv_peer_of(engine, req->dest, &peer);
 	if (TAGRV_UNLIKELY(ret))
 		return ret;
-	if (goes_eager(peer, len) && !(req->flags & NEEDS_OP)) {
+	if (TAGRV_LIKELY(goes_eager(peer, len) &&
+			 !(req->flags & NEEDS_OP))) {
 		ret = try_fast(engine, peer, req, len);
 		if (TAGRV_LIKELY(!ret))
 			return 0;
