@@ -60,6 +60,14 @@ Test(choice, eager_behind_rendezvous)
 	cr_expect_not(goes_eager(8193));
 }
 
+/* Two ranges with their reasons: neither of them is looked up. */
+Test(choice, everything_eager_in_front_is_one_comparison)
+{
+	start("FI_TAGRV_PROTO", "eager:0-1k");
+	peer_up(true);
+	cr_expect_eq(fx.engine->peers[0]->eager_limit, 8192);
+}
+
 Test(choice, peers_with_smaller_packets)
 {
 	start("FI_TAGRV_PROTO", "get:0-1k,eager:1k-");

@@ -42,7 +42,7 @@ static int attach(struct tagrv_peer *peer, struct tagrv_link *link,
 						      max_packet);
 	peer->select = tagrv_rail_select(tagrv_rail_of(link));
 	peer->eager_limit = TAGRV_MIN(peer->packet_limit,
-				      peer->select->range[0].last);
+				      tagrv_select_all_eager(peer->select));
 	peer->state = TAGRV_PEER_BOUND;
 	ret = link->xport->ops->link_attach(link, lane);
 	if (ret) {

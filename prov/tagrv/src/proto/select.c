@@ -112,6 +112,7 @@ struct facts {
 	const struct tagrv_xport_attr *attr;
 	size_t	eager_limit;
 	bool	known;		/* there are estimates */
+	size_t	meeting;	/* SIZE_MAX: none, or not asked for */
 	size_t	thresh;		/* SIZE_MAX: none */
 	enum tagrv_select_reason below, above;	/* of the threshold */
 };
@@ -151,7 +152,8 @@ static void find_thresh(struct facts *f)
 			first = TAGRV_MIN(first, first_within(
 				cost_eager(f->attr), rows[p].cost(f->attr),
 				allow, 1));
-	f->thresh = first;
+	f->meeting = first;
+	f->thresh = TAGRV_MAX(first, TAGRV_INJECT_MAX + 1);
 	f->below = TAGRV_SELECT_FASTER;
 	f->above = TAGRV_SELECT_NEAR;
 	if (first != SIZE_MAX)
@@ -190,7 +192,7 @@ static struct tagrv_select_range decide(const struct facts *f, size_t len)
 	}
 	if (len <= f->eager_limit && len < f->thresh) {
 		range.proto = TAGRV_PROTO_EAGER;
-		range.reason = f->below;
+		range.reason = len < f->meeting ? f->below : TAGRV_SELECT_SHORT;
 	} else {
 		range.proto = best_rndv(f, len);
 		range.reason = len > f->eager_limit ? TAGRV_SELECT_LIMIT :
@@ -246,6 +248,7 @@ static void find_points(struct points *points, const struct facts *f)
 	add_point(points, 0);
 	add_point(points, 1);
 	add_point(points, f->eager_limit + 1);
+	add_point(points, f->meeting);
 	add_point(points, f->thresh);
 	add_meetings(points, f);
 	for (size_t i = 0; i < f->conf->force_cnt; i++) {
@@ -272,6 +275,7 @@ void tagrv_select_build(struct tagrv_select *table,
 		.attr = attr,
 		.eager_limit = TAGRV_MIN(eager_limit, TAGRV_MAX_MSG - 1),
 		.known = has_sense(attr),
+		.meeting = SIZE_MAX,
 	};
 	struct points points;
 
@@ -304,12 +308,23 @@ tagrv_select_find(const struct tagrv_select *table, size_t len)
 	return range;
 }
 
+size_t tagrv_select_all_eager(const struct tagrv_select *table)
+{
+	size_t last = 0;
+
+	for (size_t i = 0; i < table->cnt &&
+			   table->range[i].proto == TAGRV_PROTO_EAGER; i++)
+		last = table->range[i].last;
+	return last;
+}
+
 /* ---- words ---- */
 
 static const char *const reasons[] = {
 	[TAGRV_SELECT_EMPTY] = "there is nothing to fetch",
 	[TAGRV_SELECT_FASTER] = "the faster one",
 	[TAGRV_SELECT_NEAR] = "hardly slower, and spares the receiver memory",
+	[TAGRV_SELECT_SHORT] = "short enough to be injected",
 	[TAGRV_SELECT_LIMIT] = "longer than one packet",
 	[TAGRV_SELECT_THRESH] = "by FI_TAGRV_RNDV_THRESH",
 	[TAGRV_SELECT_FALLBACK] = "get never catches up: by "

@@ -4,10 +4,9 @@
  *
  * When the first link of a transport comes up, a table of ranges of sizes is
  * built from the transport's attributes and the parameters. The send path looks
- * at one number, the end of the first range, which is always eager, and at the
- * table only beyond it, or when the peer gives no credit for the message: then
- * the protocol of the last range, which is never eager, takes the place of
- * eager.
+ * at one number, up to which all ranges are eager, and at the table only beyond
+ * it, or when the peer gives no credit for the message: then the protocol of the
+ * last range, which is never eager, takes the place of eager.
  *
  * Estimated time of one message of s bytes, until it is in the receive's buffer
  * (UCX's model of rendezvous thresholds, github.com/openucx/ucx/wiki/
@@ -30,7 +29,9 @@
  *   get <= eager (1 + perf_diff / 100)
  *
  * perf_diff is time given away on purpose: a rendezvous takes no memory of a
- * receiver that is not ready.
+ * receiver that is not ready. But it is never below TAGRV_INJECT_MAX + 1, for
+ * what is injected would be copied for a rendezvous, too, and rates that were
+ * measured on a busy host may be far too low.
  *
  * A new protocol is a member of the enum before TAGRV_PROTO_CNT and a row in
  * select.c: everything after eager is a kind of rendezvous, of which the one
@@ -56,6 +57,7 @@ enum tagrv_select_reason {
 	TAGRV_SELECT_EMPTY,	/* no payload: there is nothing to fetch */
 	TAGRV_SELECT_FASTER,	/* by the estimates */
 	TAGRV_SELECT_NEAR,	/* slower, by perf_diff percent at most */
+	TAGRV_SELECT_SHORT,	/* auto does not announce what can be injected */
 	TAGRV_SELECT_LIMIT,	/* longer than an eager message can be */
 	TAGRV_SELECT_THRESH,	/* FI_TAGRV_RNDV_THRESH */
 	TAGRV_SELECT_FALLBACK,	/* the curves never meet */
@@ -66,10 +68,11 @@ enum tagrv_select_reason {
 
 #define TAGRV_SELECT_FORCES	8
 /*
- * Sizes at which the choice may change: 0, 1, the threshold, the limit, where
- * each protocol overtakes each other one, and the ends of forced ranges.
+ * Sizes at which the choice may change: 0, 1, the threshold, where it would be
+ * if nothing was too short, the limit, where each protocol overtakes each other
+ * one, and the ends of forced ranges.
  */
-#define TAGRV_SELECT_RANGES	(4 + TAGRV_PROTO_CNT * (TAGRV_PROTO_CNT - 1) + \
+#define TAGRV_SELECT_RANGES	(5 + TAGRV_PROTO_CNT * (TAGRV_PROTO_CNT - 1) + \
 				 2 * TAGRV_SELECT_FORCES)
 
 /* What the user wants; all zero: auto, no fallback, nothing forced. */
@@ -121,6 +124,9 @@ size_t tagrv_select_eager_limit(const struct tagrv_params *params,
 /* The range of a length of at most TAGRV_MAX_MSG. */
 const struct tagrv_select_range *
 tagrv_select_find(const struct tagrv_select *table, size_t len);
+
+/* Bytes up to which everything is eager, for whatever reason. */
+size_t tagrv_select_all_eager(const struct tagrv_select *table);
 
 /* Seconds for one message; < 0: the attributes make no sense. */
 double tagrv_select_estimate(enum tagrv_proto proto,
