@@ -20,7 +20,7 @@ struct options {
 	const char *port;
 	const char *host;		/* client of a server there */
 	bool	server;
-	bool	latency, bandwidth, verify, header;
+	bool	latency, bandwidth, registration, verify, header;
 	size_t	sizes[SIZES_MAX];
 	size_t	size_cnt;
 	unsigned blocks;

@@ -23,7 +23,8 @@ static void print_help(void)
 	     "size, half round trip (us), bandwidth (10^6 bytes/s), messages per second.\n"
 	     "\n"
 	     "  -p, --provider NAME   provider (default: $FI_PROVIDER or tagrv)\n"
-	     "  -m, --mode MODE       lat, bw, both, or rate: 8 bytes, 64 in a window (default both)\n"
+	     "  -m, --mode MODE       lat, bw, both, or rate: 8 bytes, 64 in a window (default both),\n"
+	     "                        or reg: time to register and release memory (us)\n"
 	     "  -S, --sizes LIST      sizes, e.g. 8,4K,1M (default 8 to 4M)\n"
 	     "  -w, --window N        messages in flight for bandwidth (default 16)\n"
 	     "  -b, --blocks N        measurements of which the median is shown (default 11)\n"
@@ -78,12 +79,15 @@ static void parse_sizes(struct options *opt, const char *list)
 
 static void parse_mode(struct options *opt, const char *mode)
 {
-	bool rate = !strcmp(mode, "rate");
+	bool rate = !strcmp(mode, "rate"), reg = !strcmp(mode, "reg");
 
-	if (!rate && strcmp(mode, "lat") && strcmp(mode, "bw") && strcmp(mode, "both"))
-		bench_die("--mode wants lat, bw, both or rate, not '%s'", mode);
+	if (!rate && !reg && strcmp(mode, "lat") && strcmp(mode, "bw") && strcmp(mode, "both"))
+		bench_die("--mode wants lat, bw, both, rate or reg, not '%s'", mode);
 	opt->latency = !strcmp(mode, "lat") || !strcmp(mode, "both");
-	opt->bandwidth = strcmp(mode, "lat") != 0;
+	opt->bandwidth = !opt->latency || !strcmp(mode, "both");
+	opt->registration = reg;
+	if (reg)
+		opt->bandwidth = false;
 	if (rate) {
 		opt->conf.slots = 64;
 		parse_sizes(opt, "8");

@@ -237,6 +237,39 @@ static double measure(struct bench *b, enum order_kind kind, size_t size)
 	return lead_order(b, &order);
 }
 
+/* --- registration --------------------------------------------------------- */
+
+/* Registers and releases memory that was touched before. Returns seconds per time. */
+static double registration_block(const struct bench *b, char *memory, size_t size, uint64_t count)
+{
+	double start = now();
+	struct fid_mr *mr;
+
+	for (uint64_t i = 0; i < count; i++)
+		if (fi_mr_reg(b->e.domain, memory, size, FI_SEND | FI_RECV, 0, i, 0, &mr, NULL) ||
+		    fi_close(&mr->fid))
+			bench_die("cannot register %zu bytes", size);
+	return (now() - start) / (double)count;
+}
+
+static double measure_registration(const struct bench *b, size_t size)
+{
+	const struct options *opt = b->opt;
+	char *memory = aligned_alloc(4096, (size + 4095) & ~(size_t)4095);
+	double values[BLOCKS_MAX], once, fits;
+
+	if (!memory)
+		bench_die("out of memory");
+	memset(memory, 1, size);
+	once = registration_block(b, memory, size, WARM_UP);
+	fits = opt->budget / opt->blocks / once;
+	for (unsigned i = 0; i < opt->blocks; i++)
+		values[i] = registration_block(b, memory, size, opt->iterations ? opt->iterations :
+					       fits > 1 ? (uint64_t)fits : 1);
+	free(memory);
+	return measure_median(values, opt->blocks);
+}
+
 /* Connections are made by the first message. */
 static void connect_peers(struct bench *b)
 {
@@ -269,15 +302,21 @@ static void lead(struct bench *b)
 		printf("# provider %s, domain %s, %zu messages in a window, median of %u blocks%s\n",
 		       b->e.info->fabric_attr->prov_name, b->e.info->domain_attr->name,
 		       b->e.conf.slots, opt->blocks, opt->verify ? ", data verified" : "");
-		printf("# size half_rtt_us bw_MBps msgs_per_s\n");
+		puts(opt->registration ? "# size registration_us" :
+		     "# size half_rtt_us bw_MBps msgs_per_s");
 	}
 	start_clock();
 	connect_peers(b);
 	for (size_t i = 0; i < opt->size_cnt; i++) {
+		double latency, per_message;
 		size_t size = opt->sizes[i];
-		double latency = opt->latency ? measure(b, ORDER_LATENCY, size) : 0;
-		double per_message = opt->bandwidth ? measure(b, ORDER_BANDWIDTH, size) : 0;
 
+		if (opt->registration) {
+			printf("%zu %.3f\n", size, measure_registration(b, size) * 1e6);
+			continue;
+		}
+		latency = opt->latency ? measure(b, ORDER_LATENCY, size) : 0;
+		per_message = opt->bandwidth ? measure(b, ORDER_BANDWIDTH, size) : 0;
 		print_line(size, latency, per_message);
 	}
 	oob_send(b->oob, &end, sizeof(end));

@@ -11,6 +11,7 @@
 #include "xport/stubs.h"
 
 struct fake_xport fake;
+double fake_reg_overhead;
 
 struct fake_link {
 	struct tagrv_link base;
@@ -32,11 +33,17 @@ static int fake_mem_reg(struct tagrv_device *dev, void *addr, size_t len,
 			bool remote, struct tagrv_mem **mem)
 {
 	(void) remote;
-	if (fake.reg_error)
-		return fake.reg_error;
+	int error = fake.reg_error_once;
+
+	fake.reg_error_once = 0;
+	if (error || fake.reg_error)
+		return error ? error : fake.reg_error;
+	if (fake.regs_max && fake.regs >= fake.regs_max)
+		return -FI_ENOMEM;
 	*mem = malloc(sizeof(**mem));
-	**mem = (struct tagrv_mem) { dev, addr, len };
+	**mem = (struct tagrv_mem) { .dev = dev, .addr = addr, .len = len };
 	fake.regs++;
+	fake.regs_made++;
 	return 0;
 }
 
@@ -69,6 +76,7 @@ static int fake_xport_open(struct tagrv_device *dev,
 		.max_packet = params->eager_max + 192,
 		.get_max = 1 << 20,
 		.get_depth = 4,
+		.reg_overhead = fake_reg_overhead,
 	};
 	*xport = base;
 	return 0;

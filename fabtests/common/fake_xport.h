@@ -49,7 +49,10 @@ struct fake_xport {
 	bool	refuse_all;
 	int	ctrl_error;	/* what control packets get, 0: nothing */
 	int	reg_error;	/* what mem_reg answers, 0: works */
+	int	reg_error_once;	/* the same, for one call */
 	size_t	regs;		/* registrations alive */
+	size_t	regs_made;	/* in all */
+	size_t	regs_max;	/* alive at most, else -FI_ENOMEM; 0: any */
 	size_t	links;		/* links alive */
 	int	events;		/* what each progress says it handled */
 	struct fake_packet queue[FAKE_QUEUE_MAX];	/* for progress */
@@ -58,6 +61,9 @@ struct fake_xport {
 
 /* The only instance: engines open it through its two devices. */
 extern struct fake_xport fake;
+
+/* What the transports say of it, from the next fake_device() on. */
+extern double fake_reg_overhead;
 
 /* Starts afresh and returns the device to put into a domain. */
 struct tagrv_device *fake_device(void);

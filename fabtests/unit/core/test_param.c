@@ -253,3 +253,32 @@ Test(param, each_read_sees_the_environment_of_its_time)
 	tagrv_param_read(&params);
 	cr_expect_eq(params.read_depth, 4);
 }
+
+Test(param, values_and_where_they_come_from)
+{
+	char text[64];
+	size_t at = 0;
+
+	setenv("FI_TAGRV_READ_DEPTH", "9", 1);
+	setenv("FI_TAGRV_SRQ", "off", 1);
+	setenv("FI_TAGRV_GID_INDEX", "-1", 1);
+	setenv("FI_TAGRV_IFACE", "eth7", 1);
+	tagrv_param_read(&params);
+	for (; tagrv_param_name(at); at++) {
+		const char *name = tagrv_param_name(at), *want = NULL;
+
+		tagrv_param_value(at, &params, text, sizeof(text));
+		if (!strcmp(name, "READ_DEPTH"))
+			want = "9";
+		else if (!strcmp(name, "SRQ"))
+			want = "no";
+		else if (!strcmp(name, "GID_INDEX"))
+			want = "-1";
+		else if (!strcmp(name, "IFACE"))
+			want = "eth7";
+		cr_expect_str_eq(tagrv_param_source(at),
+				 want ? "environment" : "default", "%s", name);
+		if (want)
+			cr_expect_str_eq(text, want, "%s", name);
+	}
+}

@@ -220,7 +220,8 @@ static bool is_known(void)
 	struct shm_rates got = { .ring = 0 };
 	bool known = tagrv_shm_rates_load(&got);
 
-	cr_assert(!known || (got.ring == 7e9 && got.cma == 1.1e10));
+	cr_assert(!known || (got.ring == 7e9 && got.cma == 1.1e10 &&
+			      got.call == 6e-7));
 	return known;
 }
 
@@ -228,7 +229,8 @@ TestSuite(shm_rates, .init = enter_folder, .fini = leave_folder);
 
 Test(shm_rates, are_kept_for_the_next_process)
 {
-	struct shm_rates rates = { .ring = 7e9, .cma = 1.1e10 };
+	struct shm_rates rates = { .ring = 7e9, .cma = 1.1e10,
+				   .call = 6e-7 };
 	struct stat st;
 
 	cr_assert_not(is_known());
@@ -255,7 +257,8 @@ Test(shm_rates, are_forgotten_when_old_foreign_or_cut_off)
 {
 	struct timespec old[2] = { { .tv_nsec = UTIME_NOW },
 				   { .tv_sec = time(NULL) - 4000 } };
-	struct shm_rates rates = { .ring = 7e9, .cma = 1.1e10 };
+	struct shm_rates rates = { .ring = 7e9, .cma = 1.1e10,
+				   .call = 6e-7 };
 	char text[128] = "";
 	FILE *f;
 
@@ -266,7 +269,7 @@ Test(shm_rates, are_forgotten_when_old_foreign_or_cut_off)
 	text[strlen(text) - 1] = '\0';
 	overwrite(text);
 	cr_assert_not(is_known(), "no end of line");
-	overwrite("1 0123456789abcdef0123456789abcdef 7e9 1.1e10\n");
+	overwrite("2 0123456789abcdef0123456789abcdef 7e9 1.1e10 6e-7\n");
 	cr_assert_not(is_known(), "another host");
 	text[36] = 'x';
 	overwrite(text);
@@ -281,7 +284,8 @@ Test(shm_rates, are_forgotten_when_old_foreign_or_cut_off)
 
 Test(shm_rates, are_not_read_through_links)
 {
-	struct shm_rates rates = { .ring = 7e9, .cma = 1.1e10 };
+	struct shm_rates rates = { .ring = 7e9, .cma = 1.1e10,
+				   .call = 6e-7 };
 	char other[80];
 
 	snprintf(other, sizeof(other), "%s.other", file);

@@ -57,13 +57,28 @@ static int check_attr(const struct fi_mr_attr *attr, uint64_t flags)
 	return 0;
 }
 
-static int register_mem(struct tagrv_device *dev, const struct iovec *iov,
+/* What the provider keeps for itself gives way to the application. */
+static bool make_room(struct tagrv_dom *dom)
+{
+	size_t cnt;
+
+	tagrv_lock_acquire(&dom->lock);
+	cnt = tagrv_dom_evict(dom, dom->dev);
+	tagrv_lock_release(&dom->lock);
+	return cnt > 0;
+}
+
+static int register_mem(struct tagrv_dom *dom, const struct iovec *iov,
 			struct tagrv_mem **mem)
 {
+	struct tagrv_device *dev = dom->dev;
 	int ret;
 
 	/* Remote, too: the peer reads from it when the message is long. */
 	ret = dev->ops->mem_reg(dev, iov->iov_base, iov->iov_len, true, mem);
+	if (ret == -FI_ENOMEM && make_room(dom))
+		ret = dev->ops->mem_reg(dev, iov->iov_base, iov->iov_len, true,
+					mem);
 	/* The device says itself what limits the memory. */
 	if (ret && ret != -FI_ENOMEM)
 		tagrv_warn("fi_mr_reg: %zu bytes at %p cannot be registered on "
@@ -85,7 +100,7 @@ static int mr_open(struct tagrv_domain *domain, const struct fi_mr_attr *attr,
 	if (!self)
 		return -FI_ENOMEM;
 	if (domain->dom->dev && attr->mr_iov->iov_len) {
-		ret = register_mem(domain->dom->dev, attr->mr_iov, &self->mem);
+		ret = register_mem(domain->dom, attr->mr_iov, &self->mem);
 		if (ret) {
 			free(self);
 			return ret;

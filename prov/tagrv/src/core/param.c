@@ -37,13 +37,29 @@ static const struct param table[] = {
 	  "Comma-separated transports to use: shm between processes of one "
 	  "host, verbs for RDMA devices (default: shm,verbs)" },
 	{ "EAGER_MAX", FI_PARAM_SIZE_T, FIELD(eager_max), 8192, 64, 65536,
-	  "Bytes of payload up to which a message travels with its envelope; "
-	  "larger ones use the rendezvous protocol (default: 8192)" },
+	  "Most bytes of payload that travel with their envelope; larger "
+	  "messages use the rendezvous protocol (default: 8192)" },
 	{ "EAGER_CREDIT", FI_PARAM_SIZE_T, FIELD(eager_credit), 393216, 16384,
 	  1 << 30,
 	  "Bytes of unexpected messages that an endpoint keeps for one peer, "
 	  "each with its envelope of 256 bytes; beyond that the peer keeps "
 	  "them itself until they are received (default: 393216)" },
+	{ "RNDV_THRESH", FI_PARAM_STRING, FIELD(rndv_thresh), 0, 0, 0,
+	  "Bytes from which on messages use the rendezvous protocol; auto "
+	  "computes it from the device's times and rates (default: auto)" },
+	{ "RNDV_THRESH_FALLBACK", FI_PARAM_STRING, FIELD(rndv_fallback), 0, 0, 0,
+	  "The same where rendezvous never catches up by that computation; "
+	  "inf: up to FI_TAGRV_EAGER_MAX everything is eager (default: inf)" },
+	{ "RNDV_PERF_DIFF", FI_PARAM_INT, FIELD(rndv_perf_diff), 1, 0, 1000,
+	  "Percent by which a rendezvous may be slower and still be chosen, "
+	  "because it takes no memory of the receiver (default: 1)" },
+	{ "PROTO", FI_PARAM_STRING, FIELD(proto), 0, 0, 0,
+	  "Protocols to use for ranges of sizes, the upper end excluded, as in "
+	  "eager:0-4k,get:4k-; what is not possible or not named is chosen "
+	  "as usual (default: all are chosen)" },
+	{ "PROFILE", FI_PARAM_STRING, FIELD(profile), 0, 0, 0,
+	  "File with times and rates measured by tagrv_tune, or none "
+	  "(default: tagrv/profile in XDG_CONFIG_HOME or ~/.config)" },
 	{ "MAX_OPS", FI_PARAM_SIZE_T, FIELD(max_ops), 65536, 1024, 1048575,
 	  "Sends and receives outstanding per endpoint before -FI_EAGAIN "
 	  "(default: 65536)" },
@@ -53,6 +69,14 @@ static const struct param table[] = {
 	{ "READ_DEPTH", FI_PARAM_SIZE_T, FIELD(read_depth), 4, 1, 64,
 	  "RDMA reads in flight per peer, within the device's limit "
 	  "(default: 4)" },
+	{ "REGCACHE", FI_PARAM_STRING, FIELD(regcache), 0, 0, 0,
+	  "Keep memory registered after the operation, for the next one (yes), "
+	  "or register it each time (no); auto keeps it where the kernel tells "
+	  "what becomes of it, yes warns where it does not (default: auto)" },
+	{ "REGCACHE_MAX", FI_PARAM_SIZE_T, FIELD(regcache_max), 0, 0, 1LL << 46,
+	  "Bytes that are kept registered per domain and device, at most; 0: "
+	  "half of the limit of locked memory, or where there is none a quarter "
+	  "of the memory of the host (default: 0)" },
 	{ "RX_BUFS", FI_PARAM_SIZE_T, FIELD(rx_bufs), 4096, 64, 1 << 20,
 	  "Most receive buffers per endpoint; it starts with 512 and grows "
 	  "under load (default: 4096)" },
@@ -241,4 +265,35 @@ const char *tagrv_param_name(size_t i)
 const char *tagrv_param_help(size_t i)
 {
 	return i < TAGRV_ARRAY_SIZE(table) ? table[i].help : NULL;
+}
+
+const char *tagrv_param_value(size_t i, const struct tagrv_params *params,
+			      char *text, size_t size)
+{
+	const void *field = (const char *) params + table[i].offset;
+
+	switch (table[i].type) {
+	case FI_PARAM_STRING:
+		snprintf(text, size, "%s", (const char *) field);
+		break;
+	case FI_PARAM_SIZE_T:
+		snprintf(text, size, "%zu", *(const size_t *) field);
+		break;
+	case FI_PARAM_BOOL:
+		snprintf(text, size, "%s", *(const bool *) field ? "yes" : "no");
+		break;
+	default:
+		snprintf(text, size, "%d", *(const int *) field);
+	}
+	return text;
+}
+
+const char *tagrv_param_source(size_t i)
+{
+	uint64_t any;		/* holds a value of each type */
+
+	if (env_text(&table[i]))
+		return "environment";
+	return fi_param_get(&tagrv_prov, table[i].name, &any) ? "default" :
+								"libfabric";
 }

@@ -21,9 +21,16 @@ struct tagrv_params {
 	/* protocol */
 	size_t	eager_max;		/* payload bytes sent with the envelope */
 	size_t	eager_credit;		/* bytes of them kept for one peer */
+	char	rndv_thresh[24];	/* bytes or auto; empty: auto */
+	char	rndv_fallback[24];	/* bytes or inf; empty: inf */
+	int	rndv_perf_diff;		/* percent */
+	char	proto[256];		/* "eager:0-4k,get:4k-"; empty: choose */
+	char	profile[512];		/* path or none; empty: the default */
 	size_t	max_ops;		/* operations outstanding per endpoint */
 	size_t	read_segment;		/* bytes per rendezvous read */
 	size_t	read_depth;		/* reads in flight per peer */
+	char	regcache[8];		/* auto, yes, no; empty: auto */
+	size_t	regcache_max;		/* bytes; 0: from the limits */
 	/* verbs */
 	size_t	rx_bufs;		/* most receive buffers per endpoint */
 	size_t	tx_bufs;		/* most copy buffers per endpoint */
@@ -58,5 +65,10 @@ void tagrv_param_read(struct tagrv_params *params);
 /* Table access for utilities and checks: name without prefix, or NULL. */
 const char *tagrv_param_name(size_t i);
 const char *tagrv_param_help(size_t i);
+/* The value in params as text; returns text. */
+const char *tagrv_param_value(size_t i, const struct tagrv_params *params,
+			      char *text, size_t size);
+/* Where it comes from: "environment", "libfabric" (its files) or "default". */
+const char *tagrv_param_source(size_t i);
 
 #endif

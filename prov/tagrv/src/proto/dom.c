@@ -16,6 +16,7 @@
 #include "core/log.h"
 #include "core/thread.h"
 #include "proto/engine_priv.h"
+#include "proto/profile.h"
 
 /* Longest sleep of the progress thread: bounds what no event announces. */
 #define THREAD_SLEEP_MS	100
@@ -114,6 +115,8 @@ int tagrv_dom_open(const struct tagrv_dom_attr *attr, struct tagrv_dom **dom)
 	tagrv_param_read(&d->params);
 	tagrv_list_init(&d->engines);
 	d->auto_progress = attr->auto_progress;
+	tagrv_select_conf_read(&d->select, &d->params);
+	d->profile = tagrv_profile_load(&d->params);
 	ret = tagrv_lock_init(&d->lock, !attr->serialized || attr->auto_progress);
 	if (ret)
 		goto free_dom;
@@ -145,6 +148,7 @@ close_loop:
 fini_lock:
 	tagrv_lock_fini(&d->lock);
 free_dom:
+	tagrv_profile_free(d->profile);
 	free(d);
 	return ret;
 }
@@ -178,9 +182,11 @@ void tagrv_dom_close(struct tagrv_dom *dom)
 	}
 	close(dom->kick_fd);
 	close(dom->wait_fd);
+	tagrv_dom_close_caches(dom);
 	close_devices(dom);
 	dom->loop->ops->dev_close(dom->loop);
 	tagrv_lock_fini(&dom->lock);
+	tagrv_profile_free(dom->profile);
 	free(dom);
 }
 
@@ -212,6 +218,7 @@ int tagrv_dom_progress(struct tagrv_dom *dom)
 		events += tagrv_engine_progress(
 			tagrv_container_of(node, struct tagrv_engine, dom_node));
 	count_pass(dom, events);
+	tagrv_dom_reap(dom);
 	return events;
 }
 

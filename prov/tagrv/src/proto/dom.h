@@ -21,10 +21,15 @@
 #include "core/list.h"
 #include "core/lock.h"
 #include "core/param.h"
+#include "proto/select.h"
 #include "xport/xport.h"
 
 #define TAGRV_DOM_DEVS_MAX	2	/* this host's, and a NIC */
 
+struct tagrv_monitor;
+struct tagrv_profile;
+struct tagrv_regcache;
+struct tagrv_regcache_stats;
 struct tagrv_wireup;
 
 struct tagrv_dom_attr {
@@ -33,13 +38,23 @@ struct tagrv_dom_attr {
 	bool	auto_progress;	/* a thread moves things (implies the lock) */
 };
 
+/* Cache of registrations of one device. */
+struct tagrv_dom_cache {
+	struct tagrv_regcache *cache;	/* NULL: none */
+	struct tagrv_monitor *monitor;	/* what it relies on */
+	bool	wanted;			/* to be opened with the first use */
+};
+
 struct tagrv_dom {
 	struct tagrv_params params;
+	struct tagrv_select_conf select;	/* of params */
+	struct tagrv_profile *profile;	/* NULL: none */
 	struct tagrv_lock lock;
 	struct tagrv_device *dev;	/* of that name; NULL: "loop" */
 	/* What connections may use, best first; dev is among them. */
 	struct tagrv_device *devs[TAGRV_DOM_DEVS_MAX];
 	size_t	dev_cnt;
+	struct tagrv_dom_cache caches[TAGRV_DOM_DEVS_MAX];	/* of devs */
 	struct tagrv_device *loop;	/* messages to self */
 	struct tagrv_wireup *wireup;	/* created with the first endpoint */
 	struct tagrv_list engines;	/* struct tagrv_engine::dom_node */
@@ -60,6 +75,26 @@ int tagrv_dom_open(const struct tagrv_dom_attr *attr, struct tagrv_dom **dom)
 	TAGRV_WARN_UNUSED;
 /* Every endpoint was closed before. */
 void tagrv_dom_close(struct tagrv_dom *dom);
+
+/*
+ * regcache_dom.c; lock held, except for the last one.
+ *
+ * Registrations of the transport's device are kept if they are dear.
+ */
+void tagrv_dom_want_cache(struct tagrv_dom *dom,
+			  const struct tagrv_xport *xport);
+/* NULL: registrations of this device are not kept. */
+struct tagrv_regcache *tagrv_dom_cache(struct tagrv_dom *dom,
+				       const struct tagrv_device *dev);
+/* Deregisters what is kept and not in use; returns how many there were. */
+size_t tagrv_dom_evict(struct tagrv_dom *dom, const struct tagrv_device *dev);
+/* Deregisters what is kept of memory that is gone. */
+void tagrv_dom_reap(struct tagrv_dom *dom);
+/* Of all devices together; zeros when nothing is kept. */
+void tagrv_dom_cache_stats(const struct tagrv_dom *dom,
+			   struct tagrv_regcache_stats *sum);
+/* No operation is left. */
+void tagrv_dom_close_caches(struct tagrv_dom *dom);
 
 /* Moves every endpoint once; lock held. Returns events handled. */
 int tagrv_dom_progress(struct tagrv_dom *dom);

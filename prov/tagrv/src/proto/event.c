@@ -38,8 +38,11 @@ static int attach(struct tagrv_peer *peer, struct tagrv_link *link,
 	if (!lane)
 		return -FI_ENOMEM;
 	max_packet = TAGRV_MIN(max_packet, link->xport->attr.max_packet);
-	peer->eager_limit = TAGRV_MIN(engine->dom->params.eager_max,
-				      max_packet - sizeof(struct tagrv_hdr));
+	peer->packet_limit = tagrv_select_eager_limit(&engine->dom->params,
+						      max_packet);
+	peer->select = tagrv_rail_select(tagrv_rail_of(link));
+	peer->eager_limit = TAGRV_MIN(peer->packet_limit,
+				      tagrv_select_all_eager(peer->select));
 	peer->state = TAGRV_PEER_BOUND;
 	ret = link->xport->ops->link_attach(link, lane);
 	if (ret) {

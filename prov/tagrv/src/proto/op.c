@@ -9,6 +9,7 @@
 
 #include "core/iov.h"
 #include "proto/engine_priv.h"
+#include "proto/regcache.h"
 
 uint64_t tagrv_op_comp_flags(uint8_t space, bool send)
 {
@@ -25,6 +26,36 @@ static bool covers(const struct tagrv_mem *mem, const struct tagrv_device *dev,
 				  mem->len);
 }
 
+/* From the cache if there is one, else for this operation. */
+static int acquire(struct tagrv_dom *dom, struct tagrv_device *dev, void *addr,
+		   size_t len, bool remote, struct tagrv_mem **mem)
+{
+	struct tagrv_regcache *cache = tagrv_dom_cache(dom, dev);
+	int ret = -FI_EOPNOTSUPP;
+
+	if (cache)
+		ret = tagrv_regcache_get(cache, addr, len, mem);
+	/* Not kept, or the cache itself ran out of something. */
+	if (ret)
+		ret = dev->ops->mem_reg(dev, addr, len, remote, mem);
+	/* With what others held. */
+	if (ret == -FI_ENOMEM && tagrv_dom_evict(dom, dev))
+		ret = dev->ops->mem_reg(dev, addr, len, remote, mem);
+	return ret;
+}
+
+static void release(struct tagrv_op *op, unsigned i)
+{
+	struct tagrv_mem *mem = op->mem[i];
+
+	op->own_mem &= (uint8_t) ~(1u << i);
+	op->mem[i] = NULL;
+	if (mem->owner)
+		tagrv_regcache_put(mem);
+	else
+		mem->dev->ops->mem_dereg(mem);
+}
+
 static int register_one(struct tagrv_op *op, struct tagrv_device *dev,
 			unsigned i, size_t bytes, bool remote)
 {
@@ -32,12 +63,10 @@ static int register_one(struct tagrv_op *op, struct tagrv_device *dev,
 
 	if (covers(op->mem[i], dev, op->iov[i].iov_base, bytes))
 		return 0;
-	if (op->own_mem & (1u << i)) {
-		op->mem[i]->dev->ops->mem_dereg(op->mem[i]);
-		op->own_mem &= (uint8_t) ~(1u << i);
-	}
-	ret = dev->ops->mem_reg(dev, op->iov[i].iov_base, bytes, remote,
-				&op->mem[i]);
+	if (op->own_mem & (1u << i))
+		release(op, i);
+	ret = acquire(op->engine->dom, dev, op->iov[i].iov_base, bytes, remote,
+		      &op->mem[i]);
 	if (ret) {
 		op->mem[i] = NULL;
 		return ret;
@@ -65,12 +94,9 @@ int tagrv_op_register(struct tagrv_op *op, struct tagrv_device *dev,
 
 void tagrv_op_deregister(struct tagrv_op *op)
 {
-	for (unsigned i = 0; op->own_mem; i++) {
-		if (!(op->own_mem & (1u << i)))
-			continue;
-		op->mem[i]->dev->ops->mem_dereg(op->mem[i]);
-		op->own_mem &= (uint8_t) ~(1u << i);
-	}
+	for (unsigned i = 0; op->own_mem; i++)
+		if (op->own_mem & (1u << i))
+			release(op, i);
 }
 
 void tagrv_op_send_report(struct tagrv_engine *engine,

@@ -13,6 +13,7 @@
 
 #include "core/clock.h"
 #include "proto/engine_priv.h"
+#include "proto/regcache.h"
 
 int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *attr,
 		      struct tagrv_engine **engine)
@@ -234,20 +235,26 @@ static void say_goodbye(struct tagrv_engine *engine)
 static void tell_stats(struct tagrv_engine *engine)
 {
 	char addr[TAGRV_ADDR_STRLEN];
+	struct tagrv_regcache_stats regs;
 	struct tagrv_match_stats match;
 	char rails[128];
 
+	tagrv_dom_cache_stats(engine->dom, &regs);
 	tagrv_rails_tell(&engine->rails, rails, sizeof(rails));
 	tagrv_match_get_stats(engine->match, &match);
 	tagrv_info("endpoint %s: connections: %s; sent %" PRIu64 " eager, %" PRIu64
 		   " rendezvous (%" PRIu64 " for want of credit); got %" PRIu64 " eager, %" PRIu64
 		   " rendezvous, up to %zu unexpected at a time; %" PRIu64
-		   " packets refused, %" PRIu64 " injects lost\n",
+		   " packets refused, %" PRIu64 " injects lost; registrations "
+		   "of the domain: %" PRIu64 " found, %" PRIu64 " made and "
+		   "kept, %" PRIu64 " evicted, %" PRIu64 " lost their memory, %"
+		   PRIu64 " not kept\n",
 		   tagrv_addr_str(&engine->name, addr, sizeof(addr)), rails,
 		   engine->stats.eager_tx, engine->stats.rndv_tx,
 		   engine->stats.no_credit, engine->stats.eager_rx, engine->stats.rndv_rx,
 		   match.unexpected_peak, engine->stats.bad_packets,
-		   engine->stats.lost_injects);
+		   engine->stats.lost_injects, regs.hits, regs.misses,
+		   regs.evictions, regs.invalidations, regs.bypasses);
 }
 
 void tagrv_engine_close(struct tagrv_engine *engine)

@@ -29,6 +29,7 @@ static void init_peer(struct tagrv_peer *peer, struct tagrv_engine *engine,
 	peer->addr = *addr;
 	peer->state = TAGRV_PEER_IDLE;
 	peer->eager_limit = engine->dom->params.eager_max;
+	peer->packet_limit = peer->eager_limit;
 	peer->fi_addr = engine->av ? tagrv_avtab_find(engine->av, addr) :
 				     FI_ADDR_NOTAVAIL;
 	tagrv_list_init(&peer->pending);
@@ -250,7 +251,7 @@ static int serve_pending(struct tagrv_peer *peer)
 	while ((node = tagrv_list_first(&peer->pending))) {
 		struct tagrv_op *op =
 			tagrv_container_of(node, struct tagrv_op, link);
-		size_t len = TAGRV_MIN(op->len, peer->eager_limit);
+		size_t len = TAGRV_MIN(op->len, peer->packet_limit);
 		int ret;
 
 		if (bytes >= QUANTUM)

@@ -30,6 +30,7 @@
 struct tagrv_engine;
 struct tagrv_op;
 struct tagrv_peer;
+struct tagrv_select;
 
 enum tagrv_peer_state {
 	TAGRV_PEER_IDLE,	/* no connection, none wanted */
@@ -72,7 +73,10 @@ struct tagrv_peer {
 	fi_addr_t fi_addr;		/* FI_ADDR_NOTAVAIL: not in the table */
 	struct tagrv_engine *engine;
 	struct tagrv_lane *lane;
-	size_t	eager_limit;		/* payload bytes of one packet */
+	size_t	eager_limit;		/* payload bytes: all up to it go eager */
+	size_t	packet_limit;		/* payload bytes of one packet */
+	const struct tagrv_select *select;	/* protocols beyond eager_limit;
+						   NULL: no link so far */
 	uint32_t tx_seq, rx_seq;
 	struct tagrv_credit credit;
 	struct tagrv_list pending;	/* ops in submit order */

@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 
 #include "proto/engine_priv.h"
+#include "proto/profile.h"
 
 /* ---- open and close ---- */
 
@@ -37,6 +38,11 @@ static int open_one(struct tagrv_engine *engine, struct tagrv_device *dev,
 				   &rail->xport);
 	if (ret)
 		return ret;
+	/* As declared: with a cache a profile has the cost of finding one. */
+	tagrv_lock_acquire(&engine->dom->lock);
+	tagrv_dom_want_cache(engine->dom, rail->xport);
+	tagrv_lock_release(&engine->dom->lock);
+	tagrv_profile_apply(engine->dom->profile, dev, &rail->xport->attr);
 	rails->cnt++;
 	return watch(engine->dom, rail->xport);
 }
@@ -93,6 +99,37 @@ void tagrv_rail_drop_lane(struct tagrv_rail *rail)
 	while (rails->active[i] != rail)
 		i++;
 	rails->active[i] = rails->active[--rails->active_cnt];
+}
+
+/* ---- protocols ---- */
+
+static void tell_select(const struct tagrv_rail *rail)
+{
+	const struct tagrv_xport *xport = rail->xport;
+	char line[160];
+
+	tagrv_info("protocols over %s %s, by times and rates %s:\n",
+		   xport->ops->name, xport->dev->name,
+		   xport->attr.source ? xport->attr.source : "unknown");
+	for (size_t i = 0; i < rail->select.cnt; i++)
+		tagrv_info("%s\n", tagrv_select_describe(
+			&rail->select, i, &xport->attr, line, sizeof(line)));
+	tagrv_info("%s\n", tagrv_select_describe_credit(&rail->select, line,
+							sizeof(line)));
+}
+
+const struct tagrv_select *tagrv_rail_select(struct tagrv_rail *rail)
+{
+	const struct tagrv_dom *dom = rail->engine->dom;
+	const struct tagrv_xport_attr *attr = &rail->xport->attr;
+
+	if (!rail->select.cnt) {
+		tagrv_select_build(&rail->select, &dom->select, attr,
+				   tagrv_select_eager_limit(&dom->params,
+							    attr->max_packet));
+		tell_select(rail);
+	}
+	return &rail->select;
 }
 
 /* ---- all of them ---- */

@@ -20,6 +20,7 @@
 
 #include "core/compiler.h"
 #include "proto/dom.h"
+#include "proto/select.h"
 #include "xport/xport.h"
 
 #define TAGRV_RAILS_MAX	(TAGRV_DOM_DEVS_MAX + 1)
@@ -34,6 +35,7 @@ struct tagrv_rail {
 	int	fatal;			/* -FI_E* once the device is lost */
 	uint32_t lanes;			/* attached and not closed yet */
 	uint64_t ups;			/* connections it has had */
+	struct tagrv_select select;	/* of protocols; with the first one */
 };
 
 struct tagrv_rails {
@@ -66,6 +68,13 @@ static inline struct tagrv_rail *tagrv_rail_of(const struct tagrv_link *link)
 {
 	return tagrv_rail_of_sink(link->xport->sink);
 }
+
+/*
+ * The table of protocols for this transport, built and logged when the first
+ * link comes up: for our own limit of eager messages, peers may have a smaller
+ * one.
+ */
+const struct tagrv_select *tagrv_rail_select(struct tagrv_rail *rail);
 
 /* The one to ourselves. */
 static inline struct tagrv_rail *tagrv_rail_loop(struct tagrv_rails *rails)

@@ -60,9 +60,6 @@ int tagrv_rndv_send(struct tagrv_op *op)
 	int ret;
 
 	ret = tagrv_op_register(op, link->xport->dev, op->len, true);
-	/* A small one waits for credit rather than fail. */
-	if (ret == -FI_ENOMEM && op->len <= peer->eager_limit)
-		return -FI_EAGAIN;
 	if (ret)
 		return ret;
 	if (op->flags & FI_REMOTE_CQ_DATA)
@@ -85,7 +82,6 @@ int tagrv_rndv_send(struct tagrv_op *op)
 	tagrv_credit_gave(&peer->credit, le16toh(pkt.hdr.credit));
 	peer->tx_seq++;
 	peer->engine->stats.rndv_tx++;
-	peer->engine->stats.no_credit += op->len <= peer->eager_limit;
 	return 0;
 }
 

@@ -56,30 +56,74 @@ static int send_eager_op(struct tagrv_op *op)
 	return 0;
 }
 
-static inline enum tagrv_proto choose(const struct tagrv_peer *peer, size_t len)
+/*
+ * What takes the place of eager where that cannot be: the last range's, which
+ * is never eager.
+ */
+static enum tagrv_proto instead_of_eager(const struct tagrv_peer *peer)
 {
-	struct tagrv_select_in in = {
-		.len = len,
-		.eager_limit = peer->eager_limit,
-		.credit = peer->credit.left,
-	};
+	const struct tagrv_select *table = peer->select;
 
-	return tagrv_select(&in);
+	return table->range[table->cnt - 1].proto;
+}
+
+/* By the table, which is for our own packets: those of a peer may be shorter. */
+static enum tagrv_proto by_size(const struct tagrv_peer *peer, size_t len)
+{
+	enum tagrv_proto proto = TAGRV_PROTO_EAGER;
+
+	if (len > peer->eager_limit)
+		proto = tagrv_select_find(peer->select, len)->proto;
+	return proto == TAGRV_PROTO_EAGER && len > peer->packet_limit ?
+	       instead_of_eager(peer) : proto;
+}
+
+static bool has_credit(const struct tagrv_peer *peer, size_t len)
+{
+	return tagrv_credit_units(len) <= peer->credit.left;
+}
+
+/* Of a peer that is connected. What it has no room for is announced only. */
+static TAGRV_COLD enum tagrv_proto choose_by_table(const struct tagrv_peer *peer,
+						   size_t len)
+{
+	enum tagrv_proto proto = by_size(peer, len);
+
+	return proto == TAGRV_PROTO_EAGER && !has_credit(peer, len) ?
+	       instead_of_eager(peer) : proto;
+}
+
+/* Small messages are what counts: no table for them. */
+static inline bool goes_eager(const struct tagrv_peer *peer, size_t len)
+{
+	return len <= peer->eager_limit && has_credit(peer, len);
+}
+
+static int send_announced(struct tagrv_op *op)
+{
+	struct tagrv_peer *peer = op->peer;
+	int ret = tagrv_rndv_send(op);
+
+	/* What fits one packet is copied, if need be when there is credit. */
+	if (ret == -FI_ENOMEM && op->len <= peer->packet_limit)
+		return has_credit(peer, op->len) ? send_eager_op(op) :
+						   -FI_EAGAIN;
+	if (ret)
+		return ret;
+	peer->engine->stats.no_credit += by_size(peer, op->len) ==
+					 TAGRV_PROTO_EAGER;
+	tagrv_list_remove(&op->link);
+	op->state = TAGRV_OP_FIN_WAIT;
+	tagrv_list_push_tail(&peer->waiting, &op->link);
+	return 0;
 }
 
 int tagrv_send_op(struct tagrv_op *op)
 {
-	int ret;
-
-	if (choose(op->peer, op->len) == TAGRV_PROTO_EAGER)
+	if (goes_eager(op->peer, op->len) ||
+	    choose_by_table(op->peer, op->len) == TAGRV_PROTO_EAGER)
 		return send_eager_op(op);
-	ret = tagrv_rndv_send(op);
-	if (ret)
-		return ret;
-	tagrv_list_remove(&op->link);
-	op->state = TAGRV_OP_FIN_WAIT;
-	tagrv_list_push_tail(&op->peer->waiting, &op->link);
-	return 0;
+	return send_announced(op);
 }
 
 /* A buffer that the caller may reuse on return is copied now. */
@@ -193,7 +237,8 @@ ssize_t tagrv_engine_send(struct tagrv_engine *engine,
 	ret = tagrv_peer_of(engine, req->dest, &peer);
 	if (TAGRV_UNLIKELY(ret))
 		return ret;
-	if (choose(peer, len) == TAGRV_PROTO_EAGER && !(req->flags & NEEDS_OP)) {
+	if (TAGRV_LIKELY(goes_eager(peer, len) &&
+			 !(req->flags & NEEDS_OP))) {
 		ret = try_fast(engine, peer, req, len);
 		if (TAGRV_LIKELY(!ret))
 			return 0;

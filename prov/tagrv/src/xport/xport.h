@@ -64,10 +64,14 @@ struct tagrv_xport_attr {
 	size_t	get_max;	/* bytes of one get, over any link */
 	size_t	get_depth;	/* gets in flight per link, at most */
 	double	latency;	/* s, one way */
-	double	bandwidth;	/* bytes/s */
+	double	bandwidth;	/* bytes/s of fetched payload */
+	double	copy_bandwidth;	/* bytes/s of one packet, with the copies into
+				   and out of it; 0: as bandwidth */
 	double	overhead;	/* s per message */
+	double	get_overhead;	/* s per get, beyond that of a message */
 	double	reg_overhead;	/* s per registration */
 	double	reg_growth;	/* s per byte registered */
+	const char *source;	/* of these times and rates: "declared", ... */
 };
 
 /*
@@ -92,6 +96,7 @@ struct tagrv_mem {
 	struct tagrv_device *dev;
 	void	*addr;
 	size_t	len;
+	void	*owner;		/* the protocols' use; NULL from mem_reg */
 };
 
 /*

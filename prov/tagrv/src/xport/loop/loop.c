@@ -107,9 +107,11 @@ static struct tagrv_xport_attr attr_of(const struct tagrv_params *params)
 		.get_depth = TAGRV_MIN(params->read_depth, (size_t) GET_SLOTS),
 		.latency = 0.1e-6,
 		.bandwidth = 8e9,
+		.copy_bandwidth = 8e9,
 		.overhead = 0.05e-6,
 		.reg_overhead = 0.05e-6,
 		.reg_growth = 0,
+		.source = "declared",
 	};
 }
 

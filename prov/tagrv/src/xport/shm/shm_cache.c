@@ -2,7 +2,7 @@
 /*
  * What was measured, kept for the processes that follow on this host:
  *
- *   $XDG_RUNTIME_DIR/tagrv-shm-rates     "1 <host> <ring> <one copy>\n"
+ *   $XDG_RUNTIME_DIR/tagrv-shm-rates     "2 <host> <ring> <one copy> <call>\n"
  *
  * That folder is the user's alone and ends with his last session. Where there is
  * none, or it is not what it should be, every process measures for itself. What
@@ -19,9 +19,10 @@
 #include "xport/shm/shm_priv.h"
 
 #define FILE_NAME	"tagrv-shm-rates"
-#define FORMAT		"1 %016llx%016llx "
+#define FORMAT		"2 %016llx%016llx "
 #define MAX_AGE		3600	/* s; the host may have been busy */
 #define RATE_MAX	1e13	/* bytes/s: nonsense beyond */
+#define CALL_MAX	1.0	/* s: so is this */
 
 /* Opens the file if it can be ours. */
 static int open_file(int flags)
@@ -67,16 +68,18 @@ static bool parse(const char *text, struct shm_rates *got)
 {
 	char host[48];
 	int len = put_host(host, sizeof(host));
-	double ring, cma;
+	double ring, cma, call;
 	char end;
 
 	if (strncmp(text, host, (size_t) len) ||
-	    sscanf(text + len, "%lf %lf%c", &ring, &cma, &end) != 3 ||
-	    end != '\n')
+	    sscanf(text + len, "%lf %lf %lf%c", &ring, &cma, &call, &end) !=
+	    4 || end != '\n')
 		return false;
 	if (!(ring > 0 && ring < RATE_MAX && cma > 0 && cma < RATE_MAX))
 		return false;
-	*got = (struct shm_rates) { .ring = ring, .cma = cma };
+	if (!(call > 0 && call < CALL_MAX))
+		return false;
+	*got = (struct shm_rates) { .ring = ring, .cma = cma, .call = call };
 	return true;
 }
 
@@ -101,14 +104,14 @@ void tagrv_shm_rates_store(const struct shm_rates *got)
 	int fd, len;
 
 	/* Not allowed here may be allowed next door. */
-	if (got->cma <= 0 || got->ring <= 0)
+	if (got->cma <= 0 || got->ring <= 0 || got->call <= 0)
 		return;
 	fd = open_file(O_WRONLY | O_CREAT);
 	if (fd < 0)
 		return;
 	len = put_host(text, sizeof(text));
-	len += snprintf(text + len, sizeof(text) - (size_t) len, "%.4g %.4g\n",
-			got->ring, got->cma);
+	len += snprintf(text + len, sizeof(text) - (size_t) len, "%.4g %.4g %.4g\n",
+			got->ring, got->cma, got->call);
 	if (ftruncate(fd, 0) || write(fd, text, (size_t) len) != len)
 		(void) !ftruncate(fd, 0);
 	close(fd);

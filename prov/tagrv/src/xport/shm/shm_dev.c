@@ -129,9 +129,13 @@ static struct tagrv_xport_attr attr_of(const struct tagrv_params *params,
 		.get_depth = TAGRV_MIN(params->read_depth, (size_t) SHM_GETS),
 		.latency = 0.1e-6,
 		.bandwidth = tagrv_shm_bandwidth(cma),
+		/* One packet's two copies come one after the other. */
+		.copy_bandwidth = tagrv_shm_rates()->ring / 2,
 		.overhead = 0.03e-6,
+		.get_overhead = cma ? tagrv_shm_rates()->call : 0.5e-6,
 		.reg_overhead = 0.05e-6,
 		.reg_growth = 0,
+		.source = "measured",
 	};
 }
 

@@ -367,10 +367,11 @@ bool tagrv_shm_can_serve(struct shm_link *link);
 
 /* ---- shm_rate.c ---- */
 
-/* Bytes per second between two processes of this host. */
+/* Between two processes of this host. */
 struct shm_rates {
-	double	ring;		/* two copies, overlapped where possible */
-	double	cma;		/* process_vm_readv; 0: not allowed */
+	double	ring;		/* bytes/s: two copies, overlapped if possible */
+	double	cma;		/* bytes/s: process_vm_readv; 0: not allowed */
+	double	call;		/* s for one of those that reads very little */
 };
 
 const struct shm_rates *tagrv_shm_rates(void);

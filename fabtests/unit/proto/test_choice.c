@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Sends take the protocol that the table of their link names.
+ */
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+
+#include "core/param.h"
+#include "unit/proto/engine_fixture.h"
+
+static char buf[16384];
+
+static void start(const char *name, const char *value)
+{
+	setenv(name, value, 1);
+	tagrv_param_define();
+	engine_setup();
+}
+
+TestSuite(choice, .fini = engine_teardown, .timeout = 20);
+
+/* Sends so many bytes: by which protocol? */
+static bool goes_eager(size_t len)
+{
+	uint64_t eager = fx.engine->stats.eager_tx;
+	uint64_t rndv = fx.engine->stats.rndv_tx;
+
+	cr_assert_eq(submit_send(buf, len, 1, NULL, 0), 0);
+	cr_assert_eq(fx.engine->stats.eager_tx + fx.engine->stats.rndv_tx,
+		     eager + rndv + 1);
+	return fx.engine->stats.eager_tx > eager;
+}
+
+Test(choice, threshold_of_the_parameter)
+{
+	start("FI_TAGRV_RNDV_THRESH", "1000");
+	peer_up(true);
+	cr_expect(goes_eager(0));
+	cr_expect(goes_eager(999));
+	cr_expect_not(goes_eager(1000));
+}
+
+Test(choice, a_mistake_leaves_everything_as_it_is)
+{
+	start("FI_TAGRV_PROTO", "get:0-1k,eager:1k-,");
+	peer_up(true);
+	cr_expect(goes_eager(10));
+	cr_expect_not(goes_eager(8193));
+}
+
+Test(choice, eager_behind_rendezvous)
+{
+	start("FI_TAGRV_PROTO", "get:0-1k,eager:1k-");
+	peer_up(true);
+	cr_expect(goes_eager(0));
+	cr_expect_not(goes_eager(1));
+	cr_expect_not(goes_eager(1023));
+	cr_expect(goes_eager(1024));
+	cr_expect(goes_eager(8192));
+	cr_expect_not(goes_eager(8193));
+}
+
+/* Two ranges with their reasons: neither of them is looked up. */
+Test(choice, everything_eager_in_front_is_one_comparison)
+{
+	start("FI_TAGRV_PROTO", "eager:0-1k");
+	peer_up(true);
+	cr_expect_eq(fx.engine->peers[0]->eager_limit, 8192);
+}
+
+Test(choice, peers_with_smaller_packets)
+{
+	start("FI_TAGRV_PROTO", "get:0-1k,eager:1k-");
+	fx.max_packet = 2048;
+	peer_up(true);
+	cr_expect(goes_eager(2048 - 32));
+	cr_expect_not(goes_eager(2048 - 31));
+	cr_expect_not(goes_eager(8192));
+}
+
+/* ---- and by credit ---- */
+
+static struct tagrv_peer *peer(void)
+{
+	return fx.engine->peers[0];
+}
+
+Test(choice, what_finds_no_credit_is_announced)
+{
+	start("FI_TAGRV_PROTO", "get:0-1k,eager:1k-");
+	peer_up(true);
+	peer()->credit.left = tagrv_credit_units(2048);
+	cr_expect_not(goes_eager(2049 + 64));
+	cr_expect_eq(fx.engine->stats.no_credit, 1);
+	cr_expect(goes_eager(2048));
+	cr_expect_not(goes_eager(2048));
+	cr_expect_not(goes_eager(0));
+	cr_expect_eq(fx.engine->stats.no_credit, 3);
+	/* These would have been announced anyway. */
+	cr_expect_not(goes_eager(512));
+	cr_expect_not(goes_eager(8193));
+	cr_expect_eq(fx.engine->stats.no_credit, 3);
+}
+
+Test(choice, without_memory_to_register_what_fits_a_packet_is_copied)
+{
+	start("FI_TAGRV_PROTO", "get:0-");
+	peer_up(true);
+	fake.reg_error = -FI_ENOMEM;
+	cr_expect(goes_eager(8192));
+	cr_expect_eq(fx.engine->stats.no_credit, 0);
+	peer()->credit.left = 0;
+	cr_expect_eq(submit_send(buf, 100, 1, NULL, 0), 0);
+	tagrv_engine_progress(fx.engine);
+	cr_expect_eq(fake.log_cnt, 1, "it waits");
+	peer()->credit.left = 100;
+	tagrv_engine_progress(fx.engine);
+	cr_expect_eq(fake.log_cnt, 2);
+	cr_expect_eq(packet_header(1).opcode, TAGRV_PKT_EAGER);
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Which devices of a domain have a cache of registrations, and when: declared
+ * in dom.h. A cache and its monitor are made when something is registered for
+ * the first time: who sends only short messages has no thread for it.
+ */
+#include <linux/capability.h>
+#include <rdma/fi_errno.h>
+#include <strings.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "proto/dom.h"
+#include "proto/regcache.h"
+
+/*
+ * Seconds of a registration from which on keeping it pays. To find one costs
+ * some 0.2 us, so what is a mere table entry is made anew each time.
+ */
+#define DEAR	1e-6
+
+#define COUNT_MAX	1024	/* each may split a mapping of the kernel's */
+
+void tagrv_dom_want_cache(struct tagrv_dom *dom,
+			  const struct tagrv_xport *xport)
+{
+	if (xport->attr.reg_overhead < DEAR)
+		return;
+	for (size_t i = 0; i < dom->dev_cnt; i++)
+		if (dom->devs[i] == xport->dev && !dom->caches[i].cache)
+			dom->caches[i].wanted = true;
+}
+
+/*
+ * Whether RLIMIT_MEMLOCK does not count for this process. The kernel asks for
+ * the capability in the first user namespace: who has it in another one only
+ * learns of the limit by -FI_ENOMEM, after which the cache keeps to it.
+ */
+static bool is_privileged(void)
+{
+	struct __user_cap_header_struct head = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3] = { 0 };
+
+	return !syscall(SYS_capget, &head, caps) &&
+	       caps[CAP_TO_INDEX(CAP_IPC_LOCK)].effective &
+	       CAP_TO_MASK(CAP_IPC_LOCK);
+}
+
+/*
+ * Half of what may be locked: receive buffers and the application need some,
+ * too. Where all may be, a quarter of the memory of this host.
+ */
+static struct tagrv_regcache_limits
+limits_of(const struct tagrv_params *params)
+{
+	struct tagrv_regcache_limits limits = { .count = COUNT_MAX };
+	struct rlimit memlock;
+	long pages, page;
+
+	limits.bytes = params->regcache_max;
+	if (limits.bytes)
+		return limits;
+	if (!getrlimit(RLIMIT_MEMLOCK, &memlock) &&
+	    memlock.rlim_cur != RLIM_INFINITY && !is_privileged()) {
+		limits.bytes = memlock.rlim_cur / 2;
+		return limits;
+	}
+	pages = sysconf(_SC_PHYS_PAGES);
+	page = sysconf(_SC_PAGESIZE);
+	if (pages > 0 && page > 0)
+		limits.bytes = (size_t) pages / 4 * (size_t) page;
+	return limits;
+}
+
+/* yes: whoever asks for it by name is told why there is none. */
+static void tell_off(const struct tagrv_dom *dom, const char *why)
+{
+	if (!strcasecmp(dom->params.regcache, "yes"))
+		tagrv_warn("registrations are not kept, but made for each "
+			   "operation: %s\n", why);
+	else
+		tagrv_info("registrations are not kept, but made for each "
+			   "operation: %s\n", why);
+}
+
+static bool is_off(const struct tagrv_dom *dom)
+{
+	const char *how = dom->params.regcache;
+
+	if (!strcasecmp(how, "no")) {
+		tell_off(dom, "FI_TAGRV_REGCACHE is no");
+		return true;
+	}
+	if (*how && strcasecmp(how, "auto") && strcasecmp(how, "yes"))
+		tagrv_warn("FI_TAGRV_REGCACHE is '%s', which is neither auto "
+			   "nor yes nor no: auto is used\n", how);
+	return false;
+}
+
+/* One try, whatever becomes of it. */
+static void open_cache(struct tagrv_dom *dom, struct tagrv_dom_cache *c,
+		       struct tagrv_device *dev)
+{
+	struct tagrv_regcache_limits limits = limits_of(&dom->params);
+	struct tagrv_monitor *monitor;
+	char why[96];
+
+	c->wanted = false;
+	if (is_off(dom))
+		return;
+	if (tagrv_monitor_uffd_get(&monitor, why, sizeof(why))) {
+		tell_off(dom, why);
+		return;
+	}
+	if (tagrv_regcache_create(dev, monitor, &limits, &c->cache)) {
+		tagrv_monitor_uffd_put(monitor);
+		tell_off(dom, "out of memory");
+		return;
+	}
+	c->monitor = monitor;
+	tagrv_info("device %s: up to %zu bytes are kept registered, changes of "
+		   "memory are told by %s\n", dev->name, limits.bytes,
+		   monitor->ops->name);
+}
+
+struct tagrv_regcache *tagrv_dom_cache(struct tagrv_dom *dom,
+				       const struct tagrv_device *dev)
+{
+	for (size_t i = 0; i < dom->dev_cnt; i++) {
+		if (dom->devs[i] != dev)
+			continue;
+		if (TAGRV_UNLIKELY(dom->caches[i].wanted))
+			open_cache(dom, &dom->caches[i], dom->devs[i]);
+		return dom->caches[i].cache;
+	}
+	return NULL;
+}
+
+size_t tagrv_dom_evict(struct tagrv_dom *dom, const struct tagrv_device *dev)
+{
+	for (size_t i = 0; i < dom->dev_cnt; i++)
+		if (dom->devs[i] == dev && dom->caches[i].cache)
+			return tagrv_regcache_evict(dom->caches[i].cache);
+	return 0;
+}
+
+void tagrv_dom_reap(struct tagrv_dom *dom)
+{
+	for (size_t i = 0; i < dom->dev_cnt; i++)
+		if (dom->caches[i].cache)
+			tagrv_regcache_reap(dom->caches[i].cache);
+}
+
+void tagrv_dom_cache_stats(const struct tagrv_dom *dom,
+			   struct tagrv_regcache_stats *sum)
+{
+	*sum = (struct tagrv_regcache_stats) { 0 };
+	for (size_t i = 0; i < dom->dev_cnt; i++) {
+		struct tagrv_regcache_stats stats;
+
+		if (!dom->caches[i].cache)
+			continue;
+		tagrv_regcache_get_stats(dom->caches[i].cache, &stats);
+		sum->hits += stats.hits;
+		sum->misses += stats.misses;
+		sum->evictions += stats.evictions;
+		sum->invalidations += stats.invalidations;
+		sum->bypasses += stats.bypasses;
+	}
+}
+
+void tagrv_dom_close_caches(struct tagrv_dom *dom)
+{
+	for (size_t i = 0; i < dom->dev_cnt; i++) {
+		struct tagrv_dom_cache *c = &dom->caches[i];
+
+		if (!c->cache)
+			continue;
+		tagrv_regcache_destroy(c->cache);
+		tagrv_monitor_uffd_put(c->monitor);
+		*c = (struct tagrv_dom_cache) { 0 };
+	}
+}
