@@ -53,6 +53,13 @@ static const struct param table[] = {
 	{ "READ_DEPTH", FI_PARAM_SIZE_T, FIELD(read_depth), 4, 1, 64,
 	  "RDMA reads in flight per peer, within the device's limit "
 	  "(default: 4)" },
+	{ "RNDV", FI_PARAM_STRING, FIELD(rndv), 0, 0, 0,
+	  "Who moves the bytes of a rendezvous: the receiver reads them (get), "
+	  "or the sender sends them in copied fragments (copy); auto takes the "
+	  "first of these that both sides can do (default: auto)" },
+	{ "COPY_DEPTH", FI_PARAM_SIZE_T, FIELD(copy_depth), 8, 1, 64,
+	  "Fragments of a message in flight where it is copied through the "
+	  "packet buffers (default: 8)" },
 	{ "RX_BUFS", FI_PARAM_SIZE_T, FIELD(rx_bufs), 4096, 64, 1 << 20,
 	  "Most receive buffers per endpoint; it starts with 512 and grows "
 	  "under load (default: 4096)" },

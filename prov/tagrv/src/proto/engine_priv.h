@@ -13,6 +13,7 @@
 #include "proto/op.h"
 #include "proto/peer.h"
 #include "proto/rail.h"
+#include "proto/select.h"
 #include "proto/wire.h"
 #include "proto/wireup.h"
 
@@ -33,7 +34,7 @@ struct tagrv_umsg {
 	uint16_t pkt_flags;
 	uint8_t	payload_class;
 	uint8_t	seg_cnt, key_len;	/* of an RTS */
-	bool	rndv;
+	uint8_t	rndv;		/* 0: eager, else 1 + what the RTS asks for */
 };
 
 static_assert(sizeof(struct tagrv_umsg) == TAGRV_CACHE_LINE,
@@ -74,6 +75,8 @@ struct tagrv_engine {
 	bool	enabled;
 	size_t	min_multi_recv;
 	uint32_t credit_target;		/* units a peer may have here */
+	uint32_t frags;			/* granted to peers and not here yet */
+	enum tagrv_proto rndv_wish;	/* FI_TAGRV_RNDV; EAGER: none */
 
 	struct tagrv_match *match;
 	struct tagrv_pool tx_ops;	/* sends: what a FIN names */
@@ -81,6 +84,7 @@ struct tagrv_engine {
 	struct tagrv_pool slices;	/* receives into multi-recv buffers */
 	struct tagrv_pool umsgs;
 	struct tagrv_pool ctls;
+	struct tagrv_pool xfers;	/* receives that peers send to */
 	struct tagrv_pool bufs[TAGRV_BUF_CLASSES];
 	size_t	buf_size[TAGRV_BUF_CLASSES];
 	struct tagrv_claim *claims;	/* by context */
@@ -100,6 +104,8 @@ struct tagrv_engine {
 		uint64_t lost_injects;	/* injects that failed after return */
 		uint64_t eager_tx, eager_rx, rndv_tx, rndv_rx;
 		uint64_t no_credit;	/* small ones sent as an RTS */
+		/* rendezvous by who moved the bytes, if any had to be moved */
+		uint64_t moved_tx[TAGRV_PROTO_CNT], moved_rx[TAGRV_PROTO_CNT];
 	} stats;
 };
 
@@ -120,6 +126,8 @@ void tagrv_engine_bad_packet(struct tagrv_peer *peer, const char *what);
 
 /* stats.c: one line about the queues, to the log. */
 void tagrv_engine_tell_match(const struct tagrv_engine *engine);
+/* The same about who moved the bytes of rendezvous messages. */
+void tagrv_engine_tell_rndv(const struct tagrv_engine *engine);
 
 /* event.c: what the wireup thread found out. */
 void tagrv_engine_wireup_event(struct tagrv_engine *engine,
@@ -139,15 +147,41 @@ int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
 void tagrv_eager_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			const void *payload, size_t len);
 
-/* rndv_read.c */
+/* rndv.c: the announcement, who moves the bytes, the end */
+enum tagrv_proto tagrv_rndv_wish(const struct tagrv_params *params);
 int tagrv_rndv_send(struct tagrv_op *op) TAGRV_WARN_UNUSED;
 void tagrv_rndv_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		       const void *body, size_t len);
-/* A matched receive pulls its data. */
-void tagrv_rndv_pull(struct tagrv_op *op);
-/* Posts more reads. 0: all posted, -FI_EAGAIN: no room now. */
-int tagrv_rndv_serve(struct tagrv_op *op);
 void tagrv_rndv_fin_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr);
+/* A matched receive gets its data. */
+void tagrv_rndv_take(struct tagrv_op *op);
+/* Frees the sender, then ends the receive with op->status. On no list. */
+void tagrv_rndv_recv_end(struct tagrv_op *op);
+/* The status in a packet that ends something. */
+int tagrv_rndv_status(const struct tagrv_hdr *hdr);
+
+/* rndv_read.c */
+void tagrv_rndv_read_start(struct tagrv_op *op);
+/* Posts more reads. 0: all posted, -FI_EAGAIN: no room now. */
+int tagrv_rndv_read(struct tagrv_op *op);
+
+/* rndv_copy.c */
+void tagrv_rndv_copy_start(struct tagrv_op *op);
+/* Sends a CTS or GRANT. 0: done, else: not now, or the lane is gone. */
+int tagrv_rndv_grant(struct tagrv_op *op);
+/* Sends fragments. 0: all that may be sent, -FI_EAGAIN: no room now. */
+int tagrv_rndv_write(struct tagrv_op *op);
+/* Ends a receive that is TAKING, whatever list it is on. */
+void tagrv_rndv_take_end(struct tagrv_op *op, int status);
+void tagrv_rndv_cts_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			   const void *body, size_t len);
+void tagrv_rndv_grant_packet(struct tagrv_peer *peer,
+			     const struct tagrv_hdr *hdr);
+void tagrv_rndv_frag_packet(struct tagrv_peer *peer,
+			    const struct tagrv_hdr *hdr, const void *payload,
+			    size_t len);
+void tagrv_rndv_done_packet(struct tagrv_peer *peer,
+			    const struct tagrv_hdr *hdr);
 
 /* send.c: sends a queued op; -FI_EAGAIN leaves it as it is. */
 int tagrv_send_op(struct tagrv_op *op) TAGRV_WARN_UNUSED;

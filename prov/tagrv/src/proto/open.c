@@ -26,6 +26,7 @@ int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *att
 	e->attr = *attr;
 	e->name = attr->src;
 	e->min_multi_recv = 64;
+	e->rndv_wish = tagrv_rndv_wish(&dom->params);
 	e->credit_target = (uint32_t) (dom->params.eager_credit /
 				       TAGRV_CREDIT_UNIT);
 	tagrv_list_init(&e->busy);
@@ -248,6 +249,8 @@ static void tell_stats(struct tagrv_engine *engine)
 		   engine->stats.no_credit, engine->stats.eager_rx, engine->stats.rndv_rx,
 		   match.unexpected_peak, engine->stats.bad_packets,
 		   engine->stats.lost_injects);
+	if (engine->stats.rndv_tx || engine->stats.rndv_rx)
+		tagrv_engine_tell_rndv(engine);
 }
 
 void tagrv_engine_close(struct tagrv_engine *engine)

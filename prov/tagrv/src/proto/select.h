@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Choice of the protocol of one send: a pure function of facts.
+ * Choice of the protocol of one send, and of who moves a rendezvous: pure
+ * functions of facts.
  */
 #ifndef TAGRV_PROTO_SELECT_H
 #define TAGRV_PROTO_SELECT_H
@@ -9,9 +10,12 @@
 
 #include "proto/credit.h"
 
+/* What comes after eager is a kind of rendezvous; the numbers are on the wire. */
 enum tagrv_proto {
 	TAGRV_PROTO_EAGER,	/* envelope and payload in one packet */
 	TAGRV_PROTO_RNDV_READ,	/* RTS, the receiver reads, FIN */
+	TAGRV_PROTO_RNDV_COPY,	/* RTS, CTS, fragments, FIN */
+	TAGRV_PROTO_CNT,
 };
 
 struct tagrv_select_in {

@@ -77,7 +77,7 @@ int tagrv_send_op(struct tagrv_op *op)
 	if (ret)
 		return ret;
 	tagrv_list_remove(&op->link);
-	op->state = TAGRV_OP_FIN_WAIT;
+	op->state = TAGRV_OP_ANNOUNCED;
 	tagrv_list_push_tail(&op->peer->waiting, &op->link);
 	return 0;
 }

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Rendezvous: the announcement, who moves the bytes, the end.
+ *
+ *   sender                                    receiver
+ *   QUEUED    -- RTS(tag, length, keys) -->   match, choose
+ *   ANNOUNCED                                   get:  rndv_read.c
+ *                                               copy: rndv_copy.c
+ *   end      <-- FIN(status) --------------   end
+ *
+ * The sender may ask for a way (FI_TAGRV_RNDV), and so may the receiver, whose
+ * word is the last. What is asked for is tried first, then get, then copies,
+ * which always work: they need no keys, no remote reads and no registration. An
+ * RTS has no keys when the sender cannot register its buffer or was told to
+ * have it copied.
+ *
+ * The sender's buffer is lent to us from RTS to FIN, so FIN goes out whatever
+ * became of the receive: matched, truncated, discarded. Only when the
+ * connection itself is gone does no FIN come; then both sides end their half.
+ * It serves for DELIVERY and MATCH, too: it is sent after the match, and when
+ * the bytes are in place.
+ *
+ * Layouts: docs/wire_protocol.md section 1.3.
+ */
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/iov.h"
+#include "proto/engine_priv.h"
+
+static const char *const wishes[TAGRV_PROTO_CNT] = {
+	[TAGRV_PROTO_EAGER] = "auto",
+	[TAGRV_PROTO_RNDV_READ] = "get",
+	[TAGRV_PROTO_RNDV_COPY] = "copy",
+};
+
+enum tagrv_proto tagrv_rndv_wish(const struct tagrv_params *params)
+{
+	static atomic_flag told = ATOMIC_FLAG_INIT;
+
+	for (int i = 0; i < TAGRV_PROTO_CNT; i++)
+		if (!strcasecmp(params->rndv, wishes[i]))
+			return i;
+	if (*params->rndv && !atomic_flag_test_and_set(&told))
+		tagrv_warn("FI_TAGRV_RNDV is '%s', but must be auto, get or "
+			   "copy: auto is used\n", params->rndv);
+	return TAGRV_PROTO_EAGER;
+}
+
+/* ---- sender ---- */
+
+struct rts_packet {
+	struct tagrv_hdr hdr;
+	struct tagrv_rts rts;
+	struct tagrv_rts_seg seg[TAGRV_IOV_MAX];
+};
+static_assert(sizeof(struct rts_packet) == TAGRV_RTS_MAX, "no holes in an RTS");
+
+static size_t fill_segments(const struct tagrv_op *op, struct rts_packet *pkt)
+{
+	size_t cnt = 0;
+
+	for (unsigned i = 0; i < op->iov_cnt; i++) {
+		struct tagrv_rts_seg *seg = &pkt->seg[cnt];
+		struct tagrv_mem *mem = op->mem[i];
+
+		if (!op->iov[i].iov_len)
+			continue;
+		seg->addr = htole64((uintptr_t) op->iov[i].iov_base);
+		seg->len = htole64(op->iov[i].iov_len);
+		pkt->rts.key_len = (uint8_t) mem->dev->ops->mem_key(mem, seg->key);
+		cnt++;
+	}
+	pkt->rts.seg_cnt = (uint8_t) cnt;
+	return cnt;
+}
+
+/*
+ * 1: the peer may read it; 0: it will be copied; -FI_EFAULT: nobody could. What
+ * a device refuses for want of locked memory or by its nature is no error.
+ */
+static int make_readable(struct tagrv_op *op, const struct tagrv_xport *xport)
+{
+	int ret;
+
+	if (op->engine->rndv_wish == TAGRV_PROTO_RNDV_COPY ||
+	    !(xport->attr.caps & TAGRV_XPORT_GET))
+		return 0;
+	ret = tagrv_op_register(op, xport->dev, op->len, true);
+	if (!ret)
+		return 1;
+	tagrv_op_deregister(op);
+	return ret == -FI_EFAULT ? ret : 0;
+}
+
+static uint16_t packet_flags(const struct tagrv_op *op)
+{
+	uint16_t flags = op->space == TAGRV_SPACE_TAGGED ? TAGRV_PKT_TAGGED : 0;
+
+	if (op->flags & FI_REMOTE_CQ_DATA)
+		flags |= TAGRV_PKT_DATA;
+	return flags;
+}
+
+int tagrv_rndv_send(struct tagrv_op *op)
+{
+	struct tagrv_peer *peer = op->peer;
+	struct tagrv_link *link = peer->lane->link;
+	struct rts_packet pkt;
+	struct iovec iov;
+	size_t cnt = 0;
+	int ret;
+
+	ret = make_readable(op, link->xport);
+	if (ret < 0)
+		return ret;
+	memset(&pkt, 0, sizeof(pkt));
+	pkt.hdr.opcode = TAGRV_PKT_RTS;
+	pkt.hdr.op = htole32(op->node.handle);
+	pkt.hdr.tag = htobe64(op->tag);
+	pkt.hdr.flags = htole16(packet_flags(op));
+	pkt.hdr.credit = htole16(tagrv_credit_offer(&peer->credit));
+	pkt.hdr.seq = htole32(peer->tx_seq);
+	pkt.hdr.data = htole64(op->data);
+	pkt.rts.len = htole64(op->len);
+	pkt.rts.proto = (uint8_t) op->engine->rndv_wish;
+	if (ret)
+		cnt = fill_segments(op, &pkt);
+	iov.iov_base = &pkt;
+	iov.iov_len = offsetof(struct rts_packet, seg[cnt]);
+	ret = link->xport->ops->send(link, &iov, 1, 0, NULL);
+	if (ret)
+		return ret;
+	tagrv_credit_gave(&peer->credit, le16toh(pkt.hdr.credit));
+	peer->tx_seq++;
+	peer->engine->stats.rndv_tx++;
+	peer->engine->stats.no_credit += op->len <= peer->eager_limit;
+	return 0;
+}
+
+int tagrv_rndv_status(const struct tagrv_hdr *hdr)
+{
+	if (!hdr->data)
+		return 0;
+	return hdr->data < FI_ERRNO_MAX ? -(int) hdr->data : -FI_EIO;
+}
+
+static bool awaits_fin(const struct tagrv_op *op)
+{
+	return op->state == TAGRV_OP_FIN_WAIT ||
+	       op->state == TAGRV_OP_ANNOUNCED || op->state == TAGRV_OP_COPYING;
+}
+
+void tagrv_rndv_fin_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr)
+{
+	struct tagrv_op *op = tagrv_pool_find(&peer->engine->tx_ops, hdr->op);
+
+	/* Only what waits for a FIN of this very peer can be ended by it. */
+	if (!op || !awaits_fin(op) || op->peer != peer) {
+		tagrv_engine_count_bad(peer,
+				       "FIN for an operation that awaits none");
+		return;
+	}
+	if (op->state == TAGRV_OP_ANNOUNCED && op->len && !hdr->data)
+		peer->engine->stats.moved_tx[TAGRV_PROTO_RNDV_READ]++;
+	tagrv_list_remove(&op->link);
+	tagrv_op_send_end(op, tagrv_rndv_status(hdr));
+}
+
+/* ---- receiver ---- */
+
+/* What is checked is a copy: the peer may write to the packet meanwhile. */
+static bool parse_rts(struct tagrv_remote *remote, const struct tagrv_hdr *hdr,
+		      const void *body, size_t len)
+{
+	struct tagrv_rts rts;
+	uint64_t sum = 0;
+
+	if (len < sizeof(rts) || !hdr->op)
+		return false;
+	tagrv_copy_once(&rts, body, sizeof(rts));
+	if (rts.seg_cnt > TAGRV_IOV_MAX || rts.key_len > TAGRV_KEY_MAX ||
+	    len != sizeof(rts) + rts.seg_cnt * sizeof(struct tagrv_rts_seg))
+		return false;
+	remote->len = le64toh(rts.len);
+	remote->op = hdr->op;
+	/* One that we do not know is none. */
+	remote->proto = rts.proto < TAGRV_PROTO_CNT ? rts.proto : 0;
+	remote->seg_cnt = rts.seg_cnt;
+	remote->key_len = rts.key_len;
+	if (remote->len > TAGRV_MAX_MSG)
+		return false;
+	tagrv_copy_once(remote->seg, (const char *) body + sizeof(rts),
+			rts.seg_cnt * sizeof(struct tagrv_rts_seg));
+	for (unsigned i = 0; i < remote->seg_cnt; i++) {
+		remote->seg[i].addr = le64toh(remote->seg[i].addr);
+		remote->seg[i].len = le64toh(remote->seg[i].len);
+		if (!remote->seg[i].len || remote->seg[i].len > remote->len)
+			return false;
+		sum += remote->seg[i].len;
+	}
+	return !remote->seg_cnt || sum == remote->len;
+}
+
+void tagrv_rndv_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+		       const void *body, size_t len)
+{
+	struct tagrv_match_msg *msg;
+	struct tagrv_remote remote;
+	void *cookie;
+	int ret;
+
+	if (!parse_rts(&remote, hdr, body, len)) {
+		tagrv_engine_bad_packet(peer, "malformed RTS");
+		return;
+	}
+	peer->engine->stats.rndv_rx++;
+	ret = tagrv_unexp_arrive(peer, hdr, &cookie, &msg);
+	if (ret == 1) {
+		tagrv_recv_rndv(cookie, peer, hdr, &remote);
+		return;
+	}
+	if (!ret)
+		ret = tagrv_unexp_keep(peer, msg, hdr, NULL, 0, &remote);
+	if (ret)
+		tagrv_lane_fail(peer->lane, ret, true);
+}
+
+void tagrv_rndv_recv_end(struct tagrv_op *op)
+{
+	struct tagrv_peer *peer = op->peer;
+
+	/* Registration ends before the sender may reuse its buffer. */
+	tagrv_op_deregister(op);
+	if (peer->lane && peer->lane == op->lane)
+		tagrv_peer_fin(peer, op->remote.op, op->status);
+	tagrv_op_recv_end(op, op->status);
+}
+
+/* False: not this way. A failure for good is in op->status then. */
+static bool try_get(struct tagrv_op *op)
+{
+	const struct tagrv_xport *xport = op->peer->lane->link->xport;
+	int ret;
+
+	if (!op->remote.seg_cnt || !(xport->attr.caps & TAGRV_XPORT_GET))
+		return false;
+	ret = tagrv_op_register(op, xport->dev, op->want, false);
+	if (!ret) {
+		tagrv_rndv_read_start(op);
+		return true;
+	}
+	tagrv_op_deregister(op);
+	if (ret == -FI_EFAULT)
+		op->status = ret;
+	return false;
+}
+
+static bool wants_copies(const struct tagrv_op *op)
+{
+	enum tagrv_proto own = op->engine->rndv_wish;
+
+	return (own ? own : op->remote.proto) == TAGRV_PROTO_RNDV_COPY;
+}
+
+void tagrv_rndv_take(struct tagrv_op *op)
+{
+	op->lane = op->peer->lane;
+	op->status = 0;
+	op->next = 0;
+	op->inflight = 0;
+	op->want = TAGRV_MIN(op->remote.len, op->room);
+	if (op->want && !wants_copies(op) && try_get(op))
+		return;
+	if (op->want && !op->status)
+		tagrv_rndv_copy_start(op);
+	else
+		tagrv_rndv_recv_end(op);
+}
