@@ -29,13 +29,12 @@ static void fake_dev_close(struct tagrv_device *dev)
 }
 
 static int fake_mem_reg(struct tagrv_device *dev, void *addr, size_t len,
-			bool remote, struct tagrv_mem **mem)
+			unsigned access, struct tagrv_mem **mem)
 {
-	(void) remote;
 	if (fake.reg_error)
 		return fake.reg_error;
 	*mem = malloc(sizeof(**mem));
-	**mem = (struct tagrv_mem) { dev, addr, len };
+	**mem = (struct tagrv_mem) { dev, addr, len, access };
 	fake.regs++;
 	return 0;
 }
@@ -64,11 +63,13 @@ static int fake_xport_open(struct tagrv_device *dev,
 	base->dev = dev;
 	base->sink = sink;
 	base->attr = (struct tagrv_xport_attr) {
-		.caps = TAGRV_XPORT_GET,
+		.caps = TAGRV_XPORT_GET | TAGRV_XPORT_PUT,
 		.max_inline = 128,
 		.max_packet = params->eager_max + 192,
 		.get_max = 1 << 20,
 		.get_depth = 4,
+		.put_max = 1 << 20,
+		.put_depth = 4,
 	};
 	*xport = base;
 	return 0;
@@ -85,6 +86,7 @@ static struct tagrv_link *new_link(struct tagrv_xport *xport)
 
 	link->base.xport = xport;
 	link->base.get_max = xport->attr.get_max;
+	link->base.put_max = xport->attr.put_max;
 	fake.links++;
 	return &link->base;
 }
@@ -127,7 +129,7 @@ static int fake_link_attach(struct tagrv_link *link, void *ctx)
 	return 0;
 }
 
-static void fake_link_close(struct tagrv_link *link)
+static void end_link(struct tagrv_link *link)
 {
 	struct tagrv_sink *sink = link->xport->sink;
 	void *ctx = link->ctx;
@@ -137,6 +139,20 @@ static void fake_link_close(struct tagrv_link *link)
 			fake_complete(i, -FI_ECANCELED);
 	fake_link_discard(link);
 	sink->link_closed(sink, ctx);
+}
+
+static void fake_link_close(struct tagrv_link *link)
+{
+	if (fake.hold_closed)
+		fake.held = link;
+	else
+		end_link(link);
+}
+
+void fake_close_held(void)
+{
+	fake.hold_closed = false;
+	end_link(fake.held);
 }
 
 static struct fake_record *record(struct tagrv_link *link, enum fake_kind kind,
@@ -186,25 +202,42 @@ static int fake_send(struct tagrv_link *link, const struct iovec *iov,
 	return 0;
 }
 
-static int fake_get(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
-		    uint64_t raddr, const void *key, size_t key_len, size_t len,
-		    struct tagrv_done *done)
+static int fake_rdma(struct tagrv_link *link, enum fake_kind kind, void *addr,
+		     struct tagrv_mem *mem, uint64_t raddr, size_t len,
+		     struct tagrv_done *done)
 {
 	struct fake_record *r;
 	int ret = refused(link);
 
-	(void) key;
-	(void) key_len;
 	if (ret)
 		return ret;
 	if ((char *) addr < (char *) mem->addr ||
 	    (char *) addr + len > (char *) mem->addr + mem->len)
 		abort();
-	r = record(link, FAKE_GET, done);
+	r = record(link, kind, done);
 	r->addr = addr;
 	r->raddr = raddr;
 	r->len = len;
 	return 0;
+}
+
+static int fake_get(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
+		    uint64_t raddr, const void *key, size_t key_len, size_t len,
+		    struct tagrv_done *done)
+{
+	(void) key;
+	(void) key_len;
+	return fake_rdma(link, FAKE_GET, addr, mem, raddr, len, done);
+}
+
+static int fake_put(struct tagrv_link *link, const void *addr,
+		    struct tagrv_mem *mem, uint64_t raddr, const void *key,
+		    size_t key_len, size_t len, struct tagrv_done *done)
+{
+	(void) key;
+	(void) key_len;
+	return fake_rdma(link, FAKE_PUT, (void *) (uintptr_t) addr, mem, raddr,
+			 len, done);
 }
 
 static int fake_nothing(struct tagrv_xport *xport)
@@ -271,6 +304,7 @@ static const struct tagrv_xport_ops fake_ops = {
 	.send = fake_send,
 	.send_short = tagrv_stub_send_short,
 	.get = fake_get,
+	.put = fake_put,
 	.progress = fake_progress,
 	.reap = fake_nothing,
 	.flush = fake_flush,
@@ -325,6 +359,8 @@ void fake_complete(size_t i, int status)
 	r->ended = true;
 	if (r->kind == FAKE_GET && !status)
 		memcpy(r->addr, (void *) (uintptr_t) r->raddr, r->len);
+	if (r->kind == FAKE_PUT && !status)
+		memcpy((void *) (uintptr_t) r->raddr, r->addr, r->len);
 	if (r->done)
 		r->done->fn(r->done, status);
 }

@@ -55,8 +55,9 @@ static const struct param table[] = {
 	  "(default: 4)" },
 	{ "RNDV", FI_PARAM_STRING, FIELD(rndv), 0, 0, 0,
 	  "Who moves the bytes of a rendezvous: the receiver reads them (get), "
-	  "or the sender sends them in copied fragments (copy); auto takes the "
-	  "first of these that both sides can do (default: auto)" },
+	  "the sender writes them (put) or sends them in copied fragments "
+	  "(copy); auto takes the first of these that both sides can do "
+	  "(default: auto)" },
 	{ "COPY_DEPTH", FI_PARAM_SIZE_T, FIELD(copy_depth), 8, 1, 64,
 	  "Fragments of a message in flight where it is copied through the "
 	  "packet buffers (default: 8)" },

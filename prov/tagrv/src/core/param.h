@@ -24,7 +24,7 @@ struct tagrv_params {
 	size_t	max_ops;		/* operations outstanding per endpoint */
 	size_t	read_segment;		/* bytes per rendezvous read */
 	size_t	read_depth;		/* reads in flight per peer */
-	char	rndv[16];		/* auto, get, copy; empty: auto */
+	char	rndv[16];		/* auto, get, put, copy; empty: auto */
 	size_t	copy_depth;		/* fragments in flight per message */
 	/* verbs */
 	size_t	rx_bufs;		/* most receive buffers per endpoint */

@@ -214,7 +214,11 @@ static void on_link_error(struct tagrv_sink *sink, void *link_ctx, int status)
 static void on_link_closed(struct tagrv_sink *sink, void *link_ctx)
 {
 	struct tagrv_lane *lane = link_ctx;
+	struct tagrv_list *node;
 
+	while ((node = tagrv_list_pop(&lane->exposed)))
+		tagrv_rndv_take_end(tagrv_container_of(node, struct tagrv_op,
+						       link), lane->status);
 	tagrv_list_remove(&lane->node);
 	free(lane);
 	tagrv_rail_drop_lane(tagrv_rail_of_sink(sink));

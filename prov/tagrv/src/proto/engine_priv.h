@@ -160,28 +160,60 @@ void tagrv_rndv_recv_end(struct tagrv_op *op);
 /* The status in a packet that ends something. */
 int tagrv_rndv_status(const struct tagrv_hdr *hdr);
 
+/* The next bytes to be moved, as one piece of memory on both sides. */
+struct tagrv_piece {
+	char	*addr;
+	struct tagrv_mem *mem;
+	uint64_t raddr;
+	const uint8_t *key;
+	size_t	len;		/* at most 'max' */
+};
+void tagrv_rndv_next(const struct tagrv_op *op, size_t max,
+		     struct tagrv_piece *piece);
+/* Segments of a packet, checked: they are 'len' bytes together. */
+bool tagrv_rndv_segments(struct tagrv_remote *remote, const void *from,
+			 size_t bytes, uint64_t len) TAGRV_WARN_UNUSED;
+/* Fills in segments for the first 'len' bytes; returns how many. */
+size_t tagrv_rndv_fill(const struct tagrv_op *op, size_t len,
+		       struct tagrv_rts_seg *seg, uint8_t *key_len);
+
 /* rndv_read.c */
 void tagrv_rndv_read_start(struct tagrv_op *op);
 /* Posts more reads. 0: all posted, -FI_EAGAIN: no room now. */
 int tagrv_rndv_read(struct tagrv_op *op);
 
-/* rndv_copy.c */
-void tagrv_rndv_copy_start(struct tagrv_op *op);
+/* rndv_cts.c: the sender is asked; the receive is TAKING */
+void tagrv_rndv_ask(struct tagrv_op *op, bool keys);
 /* Sends a CTS or GRANT. 0: done, else: not now, or the lane is gone. */
 int tagrv_rndv_grant(struct tagrv_op *op);
-/* Sends fragments. 0: all that may be sent, -FI_EAGAIN: no room now. */
-int tagrv_rndv_write(struct tagrv_op *op);
-/* Ends a receive that is TAKING, whatever list it is on. */
+/* Ends a receive that is TAKING, whatever list it is on; tells nobody. */
 void tagrv_rndv_take_end(struct tagrv_op *op, int status);
-void tagrv_rndv_cts_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
-			   const void *body, size_t len);
-void tagrv_rndv_grant_packet(struct tagrv_peer *peer,
-			     const struct tagrv_hdr *hdr);
 void tagrv_rndv_frag_packet(struct tagrv_peer *peer,
 			    const struct tagrv_hdr *hdr, const void *payload,
 			    size_t len);
 void tagrv_rndv_done_packet(struct tagrv_peer *peer,
 			    const struct tagrv_hdr *hdr);
+void tagrv_rndv_cts_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			   const void *body, size_t len);
+/* Moves what the sender may. 0: all of it, -FI_EAGAIN: no room now. */
+int tagrv_rndv_move(struct tagrv_op *op);
+/* Puts it among those that have something to move, or begins at once. */
+void tagrv_rndv_go_on(struct tagrv_op *op);
+/* The send that a peer names, NULL if it is not in this state. */
+struct tagrv_op *tagrv_rndv_find_send(struct tagrv_peer *peer, uint32_t handle,
+				      enum tagrv_op_state state);
+
+/* rndv_copy.c: fragments */
+void tagrv_rndv_take_frag(struct tagrv_op *op, const void *payload, size_t len);
+/* Is this what may be granted next? */
+bool tagrv_rndv_is_grant(const struct tagrv_op *op, uint64_t granted);
+int tagrv_rndv_copy(struct tagrv_op *op);
+void tagrv_rndv_grant_packet(struct tagrv_peer *peer,
+			     const struct tagrv_hdr *hdr);
+
+/* rndv_write.c: false: it cannot be done here. */
+bool tagrv_rndv_write_start(struct tagrv_op *op);
+int tagrv_rndv_write(struct tagrv_op *op);
 
 /* send.c: sends a queued op; -FI_EAGAIN leaves it as it is. */
 int tagrv_send_op(struct tagrv_op *op) TAGRV_WARN_UNUSED;

@@ -20,6 +20,7 @@ static struct tagrv_lane *lane_create(struct tagrv_peer *peer,
 	lane->link = link;
 	lane->epoch = epoch;
 	tagrv_list_init(&lane->gone_node);
+	tagrv_list_init(&lane->exposed);
 	tagrv_list_push_tail(&peer->engine->lanes, &lane->node);
 	peer->lane = lane;
 	peer->tx_seq = 0;

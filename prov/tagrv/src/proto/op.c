@@ -18,25 +18,25 @@ uint64_t tagrv_op_comp_flags(uint8_t space, bool send)
 
 /* A registration of another device or of other memory is of no use. */
 static bool covers(const struct tagrv_mem *mem, const struct tagrv_device *dev,
-		   const void *addr, size_t len)
+		   const void *addr, size_t len, unsigned access)
 {
-	return mem && mem->dev == dev &&
+	return mem && mem->dev == dev && (mem->access & access) == access &&
 	       tagrv_range_within((uintptr_t) addr, len, (uintptr_t) mem->addr,
 				  mem->len);
 }
 
 static int register_one(struct tagrv_op *op, struct tagrv_device *dev,
-			unsigned i, size_t bytes, bool remote)
+			unsigned i, size_t bytes, unsigned access)
 {
 	int ret;
 
-	if (covers(op->mem[i], dev, op->iov[i].iov_base, bytes))
+	if (covers(op->mem[i], dev, op->iov[i].iov_base, bytes, access))
 		return 0;
 	if (op->own_mem & (1u << i)) {
 		op->mem[i]->dev->ops->mem_dereg(op->mem[i]);
 		op->own_mem &= (uint8_t) ~(1u << i);
 	}
-	ret = dev->ops->mem_reg(dev, op->iov[i].iov_base, bytes, remote,
+	ret = dev->ops->mem_reg(dev, op->iov[i].iov_base, bytes, access,
 				&op->mem[i]);
 	if (ret) {
 		op->mem[i] = NULL;
@@ -47,7 +47,7 @@ static int register_one(struct tagrv_op *op, struct tagrv_device *dev,
 }
 
 int tagrv_op_register(struct tagrv_op *op, struct tagrv_device *dev,
-		      size_t bytes, bool remote)
+		      size_t bytes, unsigned access)
 {
 	for (unsigned i = 0; i < op->iov_cnt && bytes; i++) {
 		size_t n = TAGRV_MIN(op->iov[i].iov_len, bytes);
@@ -55,7 +55,7 @@ int tagrv_op_register(struct tagrv_op *op, struct tagrv_device *dev,
 
 		if (!n)
 			continue;
-		ret = register_one(op, dev, i, n, remote);
+		ret = register_one(op, dev, i, n, access);
 		if (ret)
 			return ret;
 		bytes -= n;

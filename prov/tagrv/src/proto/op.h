@@ -9,10 +9,10 @@
  *     |        end at     WIRE    FIN_WAIT      |--> READING -- all gets done --> end,
  *     |   INJECT level      | CQE     | FIN     |                             FIN sent
  *     v                     v         v         '--> TAKING --- all fragments --> end,
- *   ANNOUNCED -- FIN --> end                             here                FIN sent
- *     | CTS
- *     v
- *   COPYING -- all sent --> FIN_WAIT
+ *   ANNOUNCED -- FIN --> end                            |  here                FIN sent
+ *     | CTS                                             '------- DONE ----------> end
+ *     |--> COPYING -- all sent --> FIN_WAIT
+ *     '--> WRITING -- all puts done --> end, DONE sent
  *
  *    end with error on link failure: each state has one list or one callback
  *    that ends it, so nothing can end twice:
@@ -21,7 +21,9 @@
  *      FIN_WAIT   peer->waiting                       peer->readers
  *      ANNOUNCED  peer->waiting              TAKING   peer->grants: something is
  *      COPYING    peer->writers: more may             to be granted, else
- *                 be sent, else peer->waiting         peer->takers
+ *                 be sent, else peer->waiting         peer->takers; when the lane
+ *      WRITING    op->inflight and                    has failed and the peer may
+ *                 peer->writers                       still write: lane->exposed
  */
 #ifndef TAGRV_PROTO_OP_H
 #define TAGRV_PROTO_OP_H
@@ -45,6 +47,7 @@ enum tagrv_op_state {
 	TAGRV_OP_FIN_WAIT,	/* send: on peer->waiting until FIN */
 	TAGRV_OP_ANNOUNCED,	/* send: the same, until FIN or CTS */
 	TAGRV_OP_COPYING,	/* send: goes in fragments */
+	TAGRV_OP_WRITING,	/* send: puts in flight or to be posted */
 	TAGRV_OP_POSTED,	/* receive: in the matching engine */
 	TAGRV_OP_READING,	/* receive: gets in flight or to be posted */
 	TAGRV_OP_TAKING,	/* receive: the sender was or will be asked */
@@ -103,9 +106,11 @@ struct tagrv_op {
 	size_t	want;		/* bytes to move: min(len, room) */
 	size_t	next;		/* bytes asked for, sent or taken so far */
 	size_t	granted;	/* bytes that may be sent in fragments */
-	uint32_t inflight;	/* gets whose outcome is open; fragments that
-				   are granted and not here */
+	uint32_t inflight;	/* gets or puts whose outcome is open;
+				   fragments that are granted and not here */
 	struct tagrv_xfer *xfer;	/* TAKING */
+	bool	keys;		/* TAKING: the peer writes by itself */
+	bool	told;		/* TAKING: CTS is sent; WRITING: DONE is */
 };
 
 /* Flags of a completion: FI_SEND or FI_RECV with FI_TAGGED or FI_MSG. */
@@ -125,11 +130,12 @@ void tagrv_op_send_report(struct tagrv_engine *engine,
 			  const struct tagrv_send_req *req);
 
 /*
- * Registers what of the op's first 'bytes' is not registered yet.
+ * Registers what of the op's first 'bytes' is not registered yet for what peers
+ * shall do with it (enum tagrv_mem_access).
  * 0 or -FI_E*; what was registered is released by the end functions.
  */
 int tagrv_op_register(struct tagrv_op *op, struct tagrv_device *dev,
-		      size_t bytes, bool remote) TAGRV_WARN_UNUSED;
+		      size_t bytes, unsigned access) TAGRV_WARN_UNUSED;
 void tagrv_op_deregister(struct tagrv_op *op);
 
 #endif

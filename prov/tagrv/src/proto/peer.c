@@ -182,16 +182,18 @@ int tagrv_peer_control(struct tagrv_peer *peer, struct tagrv_hdr *hdr,
 	return ret;
 }
 
-static int try_control(struct tagrv_peer *peer, uint8_t opcode, uint32_t op,
-		       uint32_t status)
+static int try_control(struct tagrv_peer *peer, uint8_t opcode, uint16_t flags,
+		       uint32_t op, uint32_t status)
 {
-	struct tagrv_hdr hdr = { .opcode = opcode, .op = op, .data = status };
+	struct tagrv_hdr hdr = {
+		.opcode = opcode, .op = op, .flags = flags, .data = status,
+	};
 
 	return tagrv_peer_control(peer, &hdr, NULL, 0);
 }
 
-static void send_end(struct tagrv_peer *peer, uint8_t opcode, uint32_t op,
-		     uint32_t status)
+static void send_end(struct tagrv_peer *peer, uint8_t opcode, uint16_t flags,
+		     uint32_t op, uint32_t status)
 {
 	struct tagrv_engine *engine = peer->engine;
 	struct tagrv_ctl *ctl;
@@ -199,7 +201,7 @@ static void send_end(struct tagrv_peer *peer, uint8_t opcode, uint32_t op,
 	if (!peer->lane)
 		return;		/* the operation ended with the connection */
 	if (peer->state == TAGRV_PEER_READY && tagrv_list_empty(&peer->ctl) &&
-	    try_control(peer, opcode, op, status) != -FI_EAGAIN)
+	    try_control(peer, opcode, flags, op, status) != -FI_EAGAIN)
 		return;
 	ctl = tagrv_pool_get(&engine->ctls);
 	if (!ctl) {
@@ -209,6 +211,7 @@ static void send_end(struct tagrv_peer *peer, uint8_t opcode, uint32_t op,
 		return;
 	}
 	ctl->opcode = opcode;
+	ctl->flags = flags;
 	ctl->op = op;
 	ctl->status = status;
 	tagrv_list_push_tail(&peer->ctl, &ctl->link);
@@ -218,12 +221,13 @@ static void send_end(struct tagrv_peer *peer, uint8_t opcode, uint32_t op,
 
 void tagrv_peer_fin(struct tagrv_peer *peer, uint32_t op, int status)
 {
-	send_end(peer, TAGRV_PKT_FIN, op, (uint32_t) -status);
+	send_end(peer, TAGRV_PKT_FIN, 0, op, (uint32_t) -status);
 }
 
-void tagrv_peer_done(struct tagrv_peer *peer, uint32_t op, int status)
+void tagrv_peer_done(struct tagrv_peer *peer, uint32_t op, uint16_t flags,
+		     int status)
 {
-	send_end(peer, TAGRV_PKT_DONE, op, (uint32_t) -status);
+	send_end(peer, TAGRV_PKT_DONE, flags, op, (uint32_t) -status);
 }
 
 void tagrv_peer_credit(struct tagrv_peer *peer, uint32_t units)
@@ -244,14 +248,15 @@ static int serve_ctl(struct tagrv_peer *peer)
 		struct tagrv_ctl *ctl =
 			tagrv_container_of(node, struct tagrv_ctl, link);
 
-		ret = try_control(peer, ctl->opcode, ctl->op, ctl->status);
+		ret = try_control(peer, ctl->opcode, ctl->flags, ctl->op,
+				  ctl->status);
 		if (ret)
 			return ret;	/* ctl may be gone */
 		tagrv_list_remove(node);
 		tagrv_pool_put(&peer->engine->ctls, ctl);
 	}
 	return tagrv_credit_is_due(&peer->credit) ?
-	       try_control(peer, TAGRV_PKT_CREDIT, 0, 0) : 0;
+	       try_control(peer, TAGRV_PKT_CREDIT, 0, 0, 0) : 0;
 }
 
 /* 0: nothing waits any more; 1: the quantum is used up; -FI_EAGAIN: no room. */
@@ -302,7 +307,7 @@ bool tagrv_peer_serve(struct tagrv_peer *peer)
 	/* None waits for another: reads have slots of their own. */
 	blocked |= serve_list(&peer->grants, tagrv_rndv_grant);
 	blocked |= serve_list(&peer->readers, tagrv_rndv_read);
-	blocked |= serve_list(&peer->writers, tagrv_rndv_write);
+	blocked |= serve_list(&peer->writers, tagrv_rndv_move);
 	pending = serve_pending(peer);
 	if (!blocked && !pending && tagrv_list_linked(&peer->busy_node))
 		tagrv_list_remove(&peer->busy_node);
@@ -362,13 +367,36 @@ static void fail_readers(struct tagrv_peer *peer, int status)
 	}
 }
 
+/* The same of writes. */
+static void fail_writers(struct tagrv_peer *peer, int status)
+{
+	struct tagrv_list *node;
+
+	while ((node = tagrv_list_pop(&peer->writers))) {
+		struct tagrv_op *op =
+			tagrv_container_of(node, struct tagrv_op, link);
+
+		if (!op->status)
+			op->status = status;
+		if (!op->inflight)
+			tagrv_op_send_end(op, op->status);
+	}
+}
+
+/* Where the peer may still write, the end of the link ends it. */
 static void fail_takers(struct tagrv_list *list, int status)
 {
 	struct tagrv_list *node;
 
-	while ((node = tagrv_list_first(list)))
-		tagrv_rndv_take_end(tagrv_container_of(node, struct tagrv_op,
-						       link), status);
+	while ((node = tagrv_list_pop(list))) {
+		struct tagrv_op *op =
+			tagrv_container_of(node, struct tagrv_op, link);
+
+		if (op->keys && op->told)
+			tagrv_list_push_tail(&op->lane->exposed, node);
+		else
+			tagrv_rndv_take_end(op, status);
+	}
 }
 
 static void drop_ctl(struct tagrv_peer *peer)
@@ -395,8 +423,8 @@ static void fail_peer(struct tagrv_peer *peer, struct tagrv_lane *lane,
 	tagrv_unexp_forget_rndv(peer);
 	drop_ctl(peer);
 	fail_sends(&peer->waiting, status);
-	fail_sends(&peer->writers, status);
 	fail_readers(peer, status);
+	fail_writers(peer, status);
 	fail_takers(&peer->grants, status);
 	fail_takers(&peer->takers, status);
 	tagrv_peer_fail_pending(peer, status);

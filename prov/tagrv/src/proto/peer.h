@@ -43,6 +43,7 @@ enum tagrv_peer_state {
 struct tagrv_lane {
 	struct tagrv_list node;		/* engine->lanes */
 	struct tagrv_list gone_node;	/* engine->gone */
+	struct tagrv_list exposed;	/* receives that end with the link */
 	struct tagrv_peer *peer;	/* NULL once replaced or failed */
 	struct tagrv_link *link;
 	uint32_t epoch;
@@ -63,6 +64,7 @@ struct tagrv_ctl {
 	struct tagrv_pool_node node;
 	struct tagrv_list link;		/* peer->ctl */
 	uint8_t	opcode;
+	uint16_t flags;
 	uint32_t op;
 	uint32_t status;
 };
@@ -124,8 +126,12 @@ int tagrv_peer_control(struct tagrv_peer *peer, struct tagrv_hdr *hdr,
 		       const void *body, size_t len) TAGRV_WARN_UNUSED;
 /* FIN for the peer's operation 'op'; queued when there is no room. */
 void tagrv_peer_fin(struct tagrv_peer *peer, uint32_t op, int status);
-/* The same by DONE: a send will not deliver to the peer's receive 'op'. */
-void tagrv_peer_done(struct tagrv_peer *peer, uint32_t op, int status);
+/*
+ * The same by DONE: the peer's receive 'op' has all, or gets no more. flags: 0 or
+ * TAGRV_PKT_ACK_DELIVERY.
+ */
+void tagrv_peer_done(struct tagrv_peer *peer, uint32_t op, uint16_t flags,
+		     int status);
 
 /*
  * The lane is of no use: ends everything that depends on it with 'status' and

@@ -5,17 +5,19 @@
  *   sender                                    receiver
  *   QUEUED    -- RTS(tag, length, keys) -->   match, choose
  *   ANNOUNCED                                   get:  rndv_read.c
+ *                                               put:  rndv_write.c
  *                                               copy: rndv_copy.c
  *   end      <-- FIN(status) --------------   end
  *
  * The sender may ask for a way (FI_TAGRV_RNDV), and so may the receiver, whose
- * word is the last. What is asked for is tried first, then get, then copies,
- * which always work: they need no keys, no remote reads and no registration. An
- * RTS has no keys when the sender cannot register its buffer or was told to
- * have it copied.
+ * word is the last. What is asked for is tried first, then get, then (without
+ * remote reads) put, then copies, which always work: they need no keys and no
+ * registration. An RTS has no keys when the sender cannot register its buffer or
+ * was told to have it copied.
  *
  * The sender's buffer is lent to us from RTS to FIN, so FIN goes out whatever
- * became of the receive: matched, truncated, discarded. Only when the
+ * became of the receive: matched, truncated, discarded (put alone ends the sender
+ * by its last write, unless DELIVERY is asked for). Only when the
  * connection itself is gone does no FIN come; then both sides end their half.
  * It serves for DELIVERY and MATCH, too: it is sent after the match, and when
  * the bytes are in place.
@@ -34,6 +36,7 @@
 static const char *const wishes[TAGRV_PROTO_CNT] = {
 	[TAGRV_PROTO_EAGER] = "auto",
 	[TAGRV_PROTO_RNDV_READ] = "get",
+	[TAGRV_PROTO_RNDV_WRITE] = "put",
 	[TAGRV_PROTO_RNDV_COPY] = "copy",
 };
 
@@ -45,8 +48,8 @@ enum tagrv_proto tagrv_rndv_wish(const struct tagrv_params *params)
 		if (!strcasecmp(params->rndv, wishes[i]))
 			return i;
 	if (*params->rndv && !atomic_flag_test_and_set(&told))
-		tagrv_warn("FI_TAGRV_RNDV is '%s', but must be auto, get or "
-			   "copy: auto is used\n", params->rndv);
+		tagrv_warn("FI_TAGRV_RNDV is '%s', but must be auto, get, "
+			   "put or copy: auto is used\n", params->rndv);
 	return TAGRV_PROTO_EAGER;
 }
 
@@ -59,22 +62,23 @@ struct rts_packet {
 };
 static_assert(sizeof(struct rts_packet) == TAGRV_RTS_MAX, "no holes in an RTS");
 
-static size_t fill_segments(const struct tagrv_op *op, struct rts_packet *pkt)
+size_t tagrv_rndv_fill(const struct tagrv_op *op, size_t len,
+		       struct tagrv_rts_seg *seg, uint8_t *key_len)
 {
 	size_t cnt = 0;
 
-	for (unsigned i = 0; i < op->iov_cnt; i++) {
-		struct tagrv_rts_seg *seg = &pkt->seg[cnt];
+	for (unsigned i = 0; i < op->iov_cnt && len; i++) {
+		size_t n = TAGRV_MIN(op->iov[i].iov_len, len);
 		struct tagrv_mem *mem = op->mem[i];
 
-		if (!op->iov[i].iov_len)
+		if (!n)
 			continue;
-		seg->addr = htole64((uintptr_t) op->iov[i].iov_base);
-		seg->len = htole64(op->iov[i].iov_len);
-		pkt->rts.key_len = (uint8_t) mem->dev->ops->mem_key(mem, seg->key);
+		seg[cnt].addr = htole64((uintptr_t) op->iov[i].iov_base);
+		seg[cnt].len = htole64(n);
+		*key_len = (uint8_t) mem->dev->ops->mem_key(mem, seg[cnt].key);
+		len -= n;
 		cnt++;
 	}
-	pkt->rts.seg_cnt = (uint8_t) cnt;
 	return cnt;
 }
 
@@ -89,7 +93,7 @@ static int make_readable(struct tagrv_op *op, const struct tagrv_xport *xport)
 	if (op->engine->rndv_wish == TAGRV_PROTO_RNDV_COPY ||
 	    !(xport->attr.caps & TAGRV_XPORT_GET))
 		return 0;
-	ret = tagrv_op_register(op, xport->dev, op->len, true);
+	ret = tagrv_op_register(op, xport->dev, op->len, TAGRV_MEM_READ);
 	if (!ret)
 		return 1;
 	tagrv_op_deregister(op);
@@ -128,7 +132,8 @@ int tagrv_rndv_send(struct tagrv_op *op)
 	pkt.rts.len = htole64(op->len);
 	pkt.rts.proto = (uint8_t) op->engine->rndv_wish;
 	if (ret)
-		cnt = fill_segments(op, &pkt);
+		cnt = tagrv_rndv_fill(op, op->len, pkt.seg, &pkt.rts.key_len);
+	pkt.rts.seg_cnt = (uint8_t) cnt;
 	iov.iov_base = &pkt;
 	iov.iov_len = offsetof(struct rts_packet, seg[cnt]);
 	ret = link->xport->ops->send(link, &iov, 1, 0, NULL);
@@ -173,36 +178,43 @@ void tagrv_rndv_fin_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr)
 /* ---- receiver ---- */
 
 /* What is checked is a copy: the peer may write to the packet meanwhile. */
+bool tagrv_rndv_segments(struct tagrv_remote *remote, const void *from,
+			 size_t bytes, uint64_t len)
+{
+	uint64_t sum = 0;
+
+	if (remote->seg_cnt > TAGRV_IOV_MAX ||
+	    remote->key_len > TAGRV_KEY_MAX ||
+	    bytes != remote->seg_cnt * sizeof(struct tagrv_rts_seg))
+		return false;
+	tagrv_copy_once(remote->seg, from, bytes);
+	for (unsigned i = 0; i < remote->seg_cnt; i++) {
+		remote->seg[i].addr = le64toh(remote->seg[i].addr);
+		remote->seg[i].len = le64toh(remote->seg[i].len);
+		if (!remote->seg[i].len || remote->seg[i].len > len)
+			return false;
+		sum += remote->seg[i].len;
+	}
+	return !remote->seg_cnt || sum == len;
+}
+
 static bool parse_rts(struct tagrv_remote *remote, const struct tagrv_hdr *hdr,
 		      const void *body, size_t len)
 {
 	struct tagrv_rts rts;
-	uint64_t sum = 0;
 
 	if (len < sizeof(rts) || !hdr->op)
 		return false;
 	tagrv_copy_once(&rts, body, sizeof(rts));
-	if (rts.seg_cnt > TAGRV_IOV_MAX || rts.key_len > TAGRV_KEY_MAX ||
-	    len != sizeof(rts) + rts.seg_cnt * sizeof(struct tagrv_rts_seg))
-		return false;
 	remote->len = le64toh(rts.len);
 	remote->op = hdr->op;
 	/* One that we do not know is none. */
 	remote->proto = rts.proto < TAGRV_PROTO_CNT ? rts.proto : 0;
 	remote->seg_cnt = rts.seg_cnt;
 	remote->key_len = rts.key_len;
-	if (remote->len > TAGRV_MAX_MSG)
-		return false;
-	tagrv_copy_once(remote->seg, (const char *) body + sizeof(rts),
-			rts.seg_cnt * sizeof(struct tagrv_rts_seg));
-	for (unsigned i = 0; i < remote->seg_cnt; i++) {
-		remote->seg[i].addr = le64toh(remote->seg[i].addr);
-		remote->seg[i].len = le64toh(remote->seg[i].len);
-		if (!remote->seg[i].len || remote->seg[i].len > remote->len)
-			return false;
-		sum += remote->seg[i].len;
-	}
-	return !remote->seg_cnt || sum == remote->len;
+	return remote->len <= TAGRV_MAX_MSG &&
+	       tagrv_rndv_segments(remote, (const char *) body + sizeof(rts),
+				   len - sizeof(rts), remote->len);
 }
 
 void tagrv_rndv_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
@@ -240,43 +252,99 @@ void tagrv_rndv_recv_end(struct tagrv_op *op)
 	tagrv_op_recv_end(op, op->status);
 }
 
-/* False: not this way. A failure for good is in op->status then. */
-static bool try_get(struct tagrv_op *op)
+/* Local position of byte 'pos': the iovec and the offset in it. */
+static unsigned find_local(const struct tagrv_op *op, size_t *pos)
 {
-	const struct tagrv_xport *xport = op->peer->lane->link->xport;
-	int ret;
+	unsigned i = 0;
 
-	if (!op->remote.seg_cnt || !(xport->attr.caps & TAGRV_XPORT_GET))
-		return false;
-	ret = tagrv_op_register(op, xport->dev, op->want, false);
-	if (!ret) {
-		tagrv_rndv_read_start(op);
+	while (i < op->iov_cnt - 1u && *pos >= op->iov[i].iov_len)
+		*pos -= op->iov[i++].iov_len;
+	return i;
+}
+
+static unsigned find_remote(const struct tagrv_remote *remote, size_t *pos)
+{
+	unsigned i = 0;
+
+	while (i < remote->seg_cnt - 1u && *pos >= remote->seg[i].len)
+		*pos -= remote->seg[i++].len;
+	return i;
+}
+
+void tagrv_rndv_next(const struct tagrv_op *op, size_t max,
+		     struct tagrv_piece *piece)
+{
+	size_t loff = op->next, roff = op->next;
+	unsigned l = find_local(op, &loff);
+	const struct tagrv_rts_seg *seg =
+		&op->remote.seg[find_remote(&op->remote, &roff)];
+	size_t len = TAGRV_MIN(op->want - op->next, max);
+
+	len = TAGRV_MIN(len, op->engine->dom->params.read_segment);
+	len = TAGRV_MIN(len, op->iov[l].iov_len - loff);
+	*piece = (struct tagrv_piece) {
+		.addr = (char *) op->iov[l].iov_base + loff,
+		.mem = op->mem[l],
+		.raddr = seg->addr + roff,
+		.key = seg->key,
+		.len = TAGRV_MIN(len, seg->len - roff),
+	};
+}
+
+/* Memory that is not there is the end; any other failure is not. */
+static bool make_ready(struct tagrv_op *op, unsigned access)
+{
+	int ret = tagrv_op_register(op, op->peer->lane->link->xport->dev,
+				    op->want, access);
+
+	if (!ret)
 		return true;
-	}
 	tagrv_op_deregister(op);
 	if (ret == -FI_EFAULT)
 		op->status = ret;
 	return false;
 }
 
-static bool wants_copies(const struct tagrv_op *op)
+/* False: not this way; op->status: not at all. */
+static bool start(struct tagrv_op *op, enum tagrv_proto proto)
 {
-	enum tagrv_proto own = op->engine->rndv_wish;
+	uint32_t caps = op->peer->lane->link->xport->attr.caps;
 
-	return (own ? own : op->remote.proto) == TAGRV_PROTO_RNDV_COPY;
+	if (proto == TAGRV_PROTO_RNDV_READ && caps & TAGRV_XPORT_GET &&
+	    op->remote.seg_cnt && make_ready(op, 0)) {
+		tagrv_rndv_read_start(op);
+		return true;
+	}
+	if (proto == TAGRV_PROTO_RNDV_WRITE && caps & TAGRV_XPORT_PUT &&
+	    make_ready(op, TAGRV_MEM_WRITE)) {
+		tagrv_rndv_ask(op, true);
+		return true;
+	}
+	if (proto == TAGRV_PROTO_RNDV_COPY)
+		tagrv_rndv_ask(op, false);
+	return proto == TAGRV_PROTO_RNDV_COPY;
 }
 
 void tagrv_rndv_take(struct tagrv_op *op)
 {
+	uint32_t caps = op->peer->lane->link->xport->attr.caps;
+	enum tagrv_proto own = op->engine->rndv_wish;
+	const enum tagrv_proto ways[] = {
+		own ? own : op->remote.proto,
+		TAGRV_PROTO_RNDV_READ,
+		/* A sender that offers no keys for reads has none. */
+		caps & TAGRV_XPORT_GET ? TAGRV_PROTO_RNDV_COPY :
+					 TAGRV_PROTO_RNDV_WRITE,
+		TAGRV_PROTO_RNDV_COPY,
+	};
+
 	op->lane = op->peer->lane;
 	op->status = 0;
 	op->next = 0;
 	op->inflight = 0;
 	op->want = TAGRV_MIN(op->remote.len, op->room);
-	if (op->want && !wants_copies(op) && try_get(op))
-		return;
-	if (op->want && !op->status)
-		tagrv_rndv_copy_start(op);
-	else
-		tagrv_rndv_recv_end(op);
+	for (size_t i = 0; op->want && !op->status; i++)
+		if (start(op, ways[i]))
+			return;
+	tagrv_rndv_recv_end(op);
 }

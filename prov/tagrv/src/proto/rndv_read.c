@@ -33,46 +33,19 @@ static void get_done(struct tagrv_done *done, int status)
 		read_end(op);
 }
 
-/* Local position of byte 'pos': the iovec and the offset in it. */
-static unsigned find_local(const struct tagrv_op *op, size_t *pos)
-{
-	unsigned i = 0;
-
-	while (i < op->iov_cnt - 1u && *pos >= op->iov[i].iov_len)
-		*pos -= op->iov[i++].iov_len;
-	return i;
-}
-
-static unsigned find_remote(const struct tagrv_remote *remote, size_t *pos)
-{
-	unsigned i = 0;
-
-	while (i < remote->seg_cnt - 1u && *pos >= remote->seg[i].len)
-		*pos -= remote->seg[i++].len;
-	return i;
-}
-
 static int get_next(struct tagrv_op *op)
 {
-	struct tagrv_engine *engine = op->engine;
 	struct tagrv_link *link = op->peer->lane->link;
-	size_t loff = op->next, roff = op->next;
-	unsigned l = find_local(op, &loff);
-	unsigned r = find_remote(&op->remote, &roff);
-	const struct tagrv_rts_seg *seg = &op->remote.seg[r];
-	size_t len = op->want - op->next;
+	struct tagrv_piece piece;
 	int ret;
 
-	len = TAGRV_MIN(len, engine->dom->params.read_segment);
-	len = TAGRV_MIN(len, link->get_max);
-	len = TAGRV_MIN(len, op->iov[l].iov_len - loff);
-	len = TAGRV_MIN(len, seg->len - roff);
-	ret = link->xport->ops->get(link, (char *) op->iov[l].iov_base + loff,
-				    op->mem[l], seg->addr + roff, seg->key,
-				    op->remote.key_len, len, &op->done);
+	tagrv_rndv_next(op, link->get_max, &piece);
+	ret = link->xport->ops->get(link, piece.addr, piece.mem, piece.raddr,
+				    piece.key, op->remote.key_len, piece.len,
+				    &op->done);
 	if (ret)
 		return ret;
-	op->next += len;
+	op->next += piece.len;
 	op->inflight++;
 	return 0;
 }

@@ -14,6 +14,7 @@
 enum tagrv_proto {
 	TAGRV_PROTO_EAGER,	/* envelope and payload in one packet */
 	TAGRV_PROTO_RNDV_READ,	/* RTS, the receiver reads, FIN */
+	TAGRV_PROTO_RNDV_WRITE,	/* RTS, CTS, the sender writes, DONE */
 	TAGRV_PROTO_RNDV_COPY,	/* RTS, CTS, fragments, FIN */
 	TAGRV_PROTO_CNT,
 };

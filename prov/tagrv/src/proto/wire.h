@@ -27,7 +27,7 @@ enum tagrv_opcode {
 	TAGRV_PKT_CTS	= 5,	/* answer to an RTS: send it to me */
 	TAGRV_PKT_GRANT	= 6,	/* send more of it */
 	TAGRV_PKT_FRAG	= 7,	/* a piece of it */
-	TAGRV_PKT_DONE	= 8,	/* a receive of yours gets no more */
+	TAGRV_PKT_DONE	= 8,	/* a receive of yours has all, or gets no more */
 };
 
 enum tagrv_pkt_flags {
@@ -112,13 +112,16 @@ struct tagrv_rts_seg {
 };
 static_assert(sizeof(struct tagrv_rts_seg) == 32, "segment of an RTS");
 
-/* Section 1.6: follows the header of a CTS. */
+/* Section 1.6: follows the header of a CTS; seg_cnt segments follow it. */
 struct tagrv_cts {
 	uint64_t want;		/* bytes, what fits the receive */
 	uint32_t op;		/* receiver's handle */
-	uint8_t	zero[4];
+	uint8_t	seg_cnt;	/* 0: to be copied; ..TAGRV_IOV_MAX */
+	uint8_t	key_len;	/* bytes used of each key */
+	uint8_t	zero[2];
 };
-static_assert(sizeof(struct tagrv_cts) == 16, "fixed part of a CTS");
+static_assert(sizeof(struct tagrv_cts) == sizeof(struct tagrv_rts),
+	      "a CTS is no longer than an RTS");
 
 /* Largest control packet: what a receive buffer holds beyond the payload. */
 #define TAGRV_RTS_MAX	(sizeof(struct tagrv_hdr) + sizeof(struct tagrv_rts) + \

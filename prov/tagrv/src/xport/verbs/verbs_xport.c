@@ -73,11 +73,14 @@ static void fill_attr(struct verbs_xport *xp, uint32_t max_inline)
 	struct verbs_port port = tagrv_verbs_port_now(xp->dev);
 
 	xp->base.attr = (struct tagrv_xport_attr) {
-		.caps = TAGRV_XPORT_GET,
+		.caps = TAGRV_XPORT_GET | TAGRV_XPORT_PUT |
+			TAGRV_XPORT_PUT_FENCED,
 		.max_inline = TAGRV_MIN(max_inline, max_packet),
 		.max_packet = max_packet,
 		.get_max = xp->dev->base.max_msg,
 		.get_depth = depth,
+		.put_max = xp->dev->base.max_msg,
+		.put_depth = xp->params.read_depth,
 		.latency = hw ? 1.0e-6 : 20e-6,
 		.bandwidth = (double) tagrv_verbs_port_speed(&port.attr) / 8,
 		.overhead = hw ? 0.1e-6 : 5e-6,
@@ -392,6 +395,7 @@ const struct tagrv_xport_ops tagrv_verbs_ops = {
 	.send = tagrv_verbs_send,
 	.send_short = tagrv_stub_send_short,
 	.get = tagrv_verbs_get,
+	.put = tagrv_verbs_put,
 	.progress = tagrv_verbs_progress,
 	.reap = tagrv_verbs_reap,
 	.flush = tagrv_verbs_flush,
