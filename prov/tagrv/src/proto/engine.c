@@ -155,7 +155,8 @@ static void dispatch(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		tagrv_engine_bad_packet(peer, "too much credit");
 		return;
 	}
-	if (hdr->opcode != TAGRV_PKT_EAGER && hdr->opcode != TAGRV_PKT_RTS) {
+	if (TAGRV_UNLIKELY(hdr->opcode != TAGRV_PKT_EAGER &&
+			   hdr->opcode != TAGRV_PKT_RTS)) {
 		dispatch_other(peer, hdr, body, len);
 		return;
 	}
