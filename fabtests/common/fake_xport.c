@@ -33,6 +33,8 @@ static int fake_mem_reg(struct tagrv_device *dev, void *addr, size_t len,
 {
 	if (fake.reg_error)
 		return fake.reg_error;
+	if (fake.regs_max && fake.regs >= fake.regs_max)
+		return -FI_ENOMEM;
 	*mem = malloc(sizeof(**mem));
 	**mem = (struct tagrv_mem) { dev, addr, len, access };
 	fake.regs++;

@@ -50,6 +50,7 @@ struct fake_xport {
 	int	ctrl_error;	/* what control packets get, 0: nothing */
 	int	reg_error;	/* what mem_reg answers, 0: works */
 	size_t	regs;		/* registrations alive */
+	size_t	regs_max;	/* -FI_ENOMEM beyond, 0: no limit */
 	size_t	links;		/* links alive */
 	bool	hold_closed;	/* link_close does not end at once */
 	struct tagrv_link *held;

@@ -108,6 +108,37 @@ Test(rndv_copy, unregistrable_receive_is_copied)
 	cr_assert_arr_eq(src, dst, FRAG);
 }
 
+/* What could be registered is given back, and not looked at again. */
+Test(rndv_copy, partly_registrable_memory_is_copied)
+{
+	struct tagrv_recv_req recv = recv_req(dst, FRAG, 4, ctx);
+	struct tagrv_send_req send;
+	struct iovec iov[2] = { { dst, 100 }, { dst + 100, FRAG - 100 } };
+	uint32_t taker;
+
+	fake.regs_max = 1;
+	fx.engine->rndv_wish = TAGRV_PROTO_RNDV_WRITE;
+	recv.iov = iov;
+	recv.iov_cnt = 2;
+	cr_assert_eq(tagrv_engine_recv(fx.engine, &recv), 0);
+	arrive_rts(src, FRAG, 4, 99);
+	cr_assert_eq(cts_of(99, FRAG, &taker), FRAG);
+	cr_assert_eq(fake.regs, 0);
+	frag(taker, 0, FRAG);
+	cr_assert_eq(take(&fx.rx).err, 0);
+	/* A send tries again when there was no room for its RTS. */
+	send = send_req(dst, FRAG, 4, ctx);
+	send.iov = iov;
+	send.iov_cnt = 2;
+	fake.refuse = 2;
+	cr_assert_eq(tagrv_engine_send(fx.engine, &send), 0);
+	for (int i = 0; i < 3; i++)
+		tagrv_engine_progress(fx.engine);
+	cr_assert_eq(fake.regs, 0);
+	arrive_fin(last(TAGRV_PKT_RTS).op, 0);
+	cr_assert_eq(take(&fx.tx).err, 0);
+}
+
 Test(rndv_copy, without_remote_reads_it_is_copied)
 {
 	uint32_t taker;

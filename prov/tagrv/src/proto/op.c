@@ -69,6 +69,8 @@ void tagrv_op_deregister(struct tagrv_op *op)
 		if (!(op->own_mem & (1u << i)))
 			continue;
 		op->mem[i]->dev->ops->mem_dereg(op->mem[i]);
+		/* It may be registered again, for another protocol. */
+		op->mem[i] = NULL;
 		op->own_mem &= (uint8_t) ~(1u << i);
 	}
 }
