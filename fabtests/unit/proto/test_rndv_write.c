@@ -287,6 +287,17 @@ Test(rndv_write, done_follows_at_once_where_order_is_kept)
 	cr_assert_eq(fake.log_cnt, 4, "RTS, two writes, one DONE");
 }
 
+Test(rndv_write, done_that_cannot_be_sent_ends_the_sender_once)
+{
+	fake.base.attr.caps |= TAGRV_XPORT_PUT_FENCED;
+	fake.ctrl_error = -FI_EMSGSIZE;
+	write_to(0, 3000);
+	cr_assert_eq(fake.links, 0);
+	cr_assert_eq(take(&fx.tx).err, FI_EMSGSIZE);
+	expect_empty(&fx.tx);
+	cr_assert_eq(fake.regs, 0);
+}
+
 Test(rndv_write, delivery_waits_for_the_answer)
 {
 	uint32_t handle = write_to(FI_DELIVERY_COMPLETE, 3000);

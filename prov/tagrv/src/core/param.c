@@ -49,9 +49,10 @@ static const struct param table[] = {
 	  "(default: 65536)" },
 	{ "READ_SEGMENT", FI_PARAM_SIZE_T, FIELD(read_segment), 524288, 4096,
 	  1LL << 30,
-	  "Bytes fetched by one RDMA read of a rendezvous (default: 524288)" },
+	  "Bytes moved by one RDMA read or write of a rendezvous "
+	  "(default: 524288)" },
 	{ "READ_DEPTH", FI_PARAM_SIZE_T, FIELD(read_depth), 4, 1, 64,
-	  "RDMA reads in flight per peer, within the device's limit "
+	  "RDMA reads in flight per peer, within the device's limit, and writes "
 	  "(default: 4)" },
 	{ "RNDV", FI_PARAM_STRING, FIELD(rndv), 0, 0, 0,
 	  "Who moves the bytes of a rendezvous: the receiver reads them (get), "

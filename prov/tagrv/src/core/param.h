@@ -22,8 +22,8 @@ struct tagrv_params {
 	size_t	eager_max;		/* payload bytes sent with the envelope */
 	size_t	eager_credit;		/* bytes of them kept for one peer */
 	size_t	max_ops;		/* operations outstanding per endpoint */
-	size_t	read_segment;		/* bytes per rendezvous read */
-	size_t	read_depth;		/* reads in flight per peer */
+	size_t	read_segment;		/* bytes per rendezvous read or write */
+	size_t	read_depth;		/* of these in flight per peer */
 	char	rndv[16];		/* auto, get, put, copy; empty: auto */
 	size_t	copy_depth;		/* fragments in flight per message */
 	/* verbs */

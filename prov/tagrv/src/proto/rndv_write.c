@@ -103,9 +103,11 @@ int tagrv_rndv_write(struct tagrv_op *op)
 		op->status = ret;
 	}
 	tagrv_list_remove(&op->link);
+	/* Held up: the lane may die of it, and with it what is in flight. */
+	op->inflight++;
 	if (caps & TAGRV_XPORT_PUT_FENCED && !op->status)
 		say_done(op);
-	if (!op->inflight)
+	if (!--op->inflight)
 		write_end(op);
 	return 0;
 }
