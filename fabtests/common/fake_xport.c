@@ -30,9 +30,8 @@ static void fake_dev_close(struct tagrv_device *dev)
 }
 
 static int fake_mem_reg(struct tagrv_device *dev, void *addr, size_t len,
-			bool remote, struct tagrv_mem **mem)
+			unsigned access, struct tagrv_mem **mem)
 {
-	(void) remote;
 	int error = fake.reg_error_once;
 
 	fake.reg_error_once = 0;
@@ -41,7 +40,9 @@ static int fake_mem_reg(struct tagrv_device *dev, void *addr, size_t len,
 	if (fake.regs_max && fake.regs >= fake.regs_max)
 		return -FI_ENOMEM;
 	*mem = malloc(sizeof(**mem));
-	**mem = (struct tagrv_mem) { .dev = dev, .addr = addr, .len = len };
+	**mem = (struct tagrv_mem) {
+		.dev = dev, .addr = addr, .len = len, .access = access,
+	};
 	fake.regs++;
 	fake.regs_made++;
 	return 0;
@@ -71,11 +72,13 @@ static int fake_xport_open(struct tagrv_device *dev,
 	base->dev = dev;
 	base->sink = sink;
 	base->attr = (struct tagrv_xport_attr) {
-		.caps = TAGRV_XPORT_GET,
+		.caps = TAGRV_XPORT_GET | TAGRV_XPORT_PUT,
 		.max_inline = 128,
 		.max_packet = params->eager_max + 192,
 		.get_max = 1 << 20,
 		.get_depth = 4,
+		.put_max = 1 << 20,
+		.put_depth = 4,
 		.reg_overhead = fake_reg_overhead,
 	};
 	*xport = base;
@@ -93,6 +96,7 @@ static struct tagrv_link *new_link(struct tagrv_xport *xport)
 
 	link->base.xport = xport;
 	link->base.get_max = xport->attr.get_max;
+	link->base.put_max = xport->attr.put_max;
 	fake.links++;
 	return &link->base;
 }
@@ -135,7 +139,7 @@ static int fake_link_attach(struct tagrv_link *link, void *ctx)
 	return 0;
 }
 
-static void fake_link_close(struct tagrv_link *link)
+static void end_link(struct tagrv_link *link)
 {
 	struct tagrv_sink *sink = link->xport->sink;
 	void *ctx = link->ctx;
@@ -145,6 +149,20 @@ static void fake_link_close(struct tagrv_link *link)
 			fake_complete(i, -FI_ECANCELED);
 	fake_link_discard(link);
 	sink->link_closed(sink, ctx);
+}
+
+static void fake_link_close(struct tagrv_link *link)
+{
+	if (fake.hold_closed)
+		fake.held = link;
+	else
+		end_link(link);
+}
+
+void fake_close_held(void)
+{
+	fake.hold_closed = false;
+	end_link(fake.held);
 }
 
 static struct fake_record *record(struct tagrv_link *link, enum fake_kind kind,
@@ -194,25 +212,42 @@ static int fake_send(struct tagrv_link *link, const struct iovec *iov,
 	return 0;
 }
 
-static int fake_get(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
-		    uint64_t raddr, const void *key, size_t key_len, size_t len,
-		    struct tagrv_done *done)
+static int fake_rdma(struct tagrv_link *link, enum fake_kind kind, void *addr,
+		     struct tagrv_mem *mem, uint64_t raddr, size_t len,
+		     struct tagrv_done *done)
 {
 	struct fake_record *r;
 	int ret = refused(link);
 
-	(void) key;
-	(void) key_len;
 	if (ret)
 		return ret;
 	if ((char *) addr < (char *) mem->addr ||
 	    (char *) addr + len > (char *) mem->addr + mem->len)
 		abort();
-	r = record(link, FAKE_GET, done);
+	r = record(link, kind, done);
 	r->addr = addr;
 	r->raddr = raddr;
 	r->len = len;
 	return 0;
+}
+
+static int fake_get(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
+		    uint64_t raddr, const void *key, size_t key_len, size_t len,
+		    struct tagrv_done *done)
+{
+	(void) key;
+	(void) key_len;
+	return fake_rdma(link, FAKE_GET, addr, mem, raddr, len, done);
+}
+
+static int fake_put(struct tagrv_link *link, const void *addr,
+		    struct tagrv_mem *mem, uint64_t raddr, const void *key,
+		    size_t key_len, size_t len, struct tagrv_done *done)
+{
+	(void) key;
+	(void) key_len;
+	return fake_rdma(link, FAKE_PUT, (void *) (uintptr_t) addr, mem, raddr,
+			 len, done);
 }
 
 static int fake_nothing(struct tagrv_xport *xport)
@@ -279,6 +314,7 @@ static const struct tagrv_xport_ops fake_ops = {
 	.send = fake_send,
 	.send_short = tagrv_stub_send_short,
 	.get = fake_get,
+	.put = fake_put,
 	.progress = fake_progress,
 	.reap = fake_nothing,
 	.flush = fake_flush,
@@ -333,6 +369,8 @@ void fake_complete(size_t i, int status)
 	r->ended = true;
 	if (r->kind == FAKE_GET && !status)
 		memcpy(r->addr, (void *) (uintptr_t) r->raddr, r->len);
+	if (r->kind == FAKE_PUT && !status)
+		memcpy((void *) (uintptr_t) r->raddr, r->addr, r->len);
 	if (r->done)
 		r->done->fn(r->done, status);
 }

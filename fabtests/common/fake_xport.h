@@ -3,7 +3,7 @@
  * A scripted transport for tests of the protocols: nothing moves unless the
  * test says so.
  *
- *   engine --> send, get     recorded in order, or refused as scripted
+ *   engine --> send, get, put  recorded in order, or refused as scripted
  *   test   --> complete      ends recorded operations with a status
  *          --> deliver       hands a packet to the engine
  *          --> queue         lets progress do so
@@ -18,7 +18,7 @@
 #define FAKE_LOG_MAX	4096
 #define FAKE_QUEUE_MAX	8
 
-enum fake_kind { FAKE_SEND, FAKE_GET };
+enum fake_kind { FAKE_SEND, FAKE_GET, FAKE_PUT };
 
 struct fake_record {
 	enum fake_kind kind;
@@ -28,7 +28,7 @@ struct fake_record {
 	unsigned flags;
 	size_t	len;
 	uint8_t	*data;		/* packet, malloc'ed */
-	void	*addr;		/* get: local address */
+	void	*addr;		/* get, put: local address */
 	uint64_t raddr;
 };
 
@@ -54,6 +54,8 @@ struct fake_xport {
 	size_t	regs_made;	/* in all */
 	size_t	regs_max;	/* alive at most, else -FI_ENOMEM; 0: any */
 	size_t	links;		/* links alive */
+	bool	hold_closed;	/* link_close does not end at once */
+	struct tagrv_link *held;
 	int	events;		/* what each progress says it handled */
 	struct fake_packet queue[FAKE_QUEUE_MAX];	/* for progress */
 	size_t	queue_cnt;
@@ -75,10 +77,12 @@ struct tagrv_link *fake_local_link(void);
 void fake_deliver(struct tagrv_link *link, const void *data, size_t len);
 /* The same, by a later progress: one packet each. */
 void fake_queue(struct tagrv_link *link, const void *data, size_t len);
-/* Ends record i; for gets, first fills the local buffer from raddr. */
+/* Ends record i; a get or put first copies from or to raddr. */
 void fake_complete(size_t i, int status);
 void fake_complete_all(int status);
 void fake_break_link(struct tagrv_link *link, int status);
+/* What link_close left to be done with hold_closed. */
+void fake_close_held(void);
 /* Frees recorded packets. */
 void fake_forget(void);
 

@@ -18,6 +18,7 @@ extern const struct test_case data_cases[];
 extern const struct test_case format_cases[];
 extern const struct test_case level_cases[];
 extern const struct test_case selective_cases[];
+extern const struct test_case rndv_cases[];
 extern const struct test_case order_cases[];
 extern const struct test_case directed_cases[];
 extern const struct test_case peek_cases[];

@@ -14,9 +14,9 @@
 static const struct test_case *const tables[] = {
 	getinfo_cases,	 address_cases,	 av_cases,	 object_cases,	  cq_cases,
 	eq_cases,	 counter_cases,	 data_cases,	 format_cases,	  level_cases,
-	selective_cases, order_cases,	 directed_cases, peek_cases,	  cancel_cases,
-	truncate_cases,	 multi_recv_cases, pressure_cases, progress_cases, connect_cases,
-	fault_cases,	 thread_cases,	 misuse_cases,	 match_stats_cases,
+	rndv_cases,	 selective_cases, order_cases,	 directed_cases, peek_cases,
+	cancel_cases,	 truncate_cases, multi_recv_cases, pressure_cases, progress_cases,
+	connect_cases,	 fault_cases,	 thread_cases,	 misuse_cases,	  match_stats_cases,
 };
 
 struct tally {

@@ -227,6 +227,18 @@ static void peer_killed(struct test *t)
 	fx_close(&fx);
 }
 
+static void writer_killed(struct test *t)
+{
+	setenv("FI_TAGRV_RNDV", "put", 1);
+	peer_killed(t);
+}
+
+static void copier_killed(struct test *t)
+{
+	setenv("FI_TAGRV_RNDV", "copy", 1);
+	peer_killed(t);
+}
+
 /* An idle connection breaks: no entry; later sends fail; others are not touched. */
 static void idle_peer_killed(struct test *t)
 {
@@ -496,6 +508,10 @@ static void nobody_blocks_nobody(struct test *t)
 const struct test_case fault_cases[] = {
 	{ "fault_peer_killed", "SIGKILL amid transfers: each ends once, a third rank is not touched",
 	  peer_killed, .ranks = 3, .slow = 3 },
+	{ "fault_peer_killed_put", "the same where the senders write", writer_killed,
+	  .ranks = 3, .slow = 3 },
+	{ "fault_peer_killed_copy", "the same where messages are copied", copier_killed,
+	  .ranks = 3, .slow = 3 },
 	{ "fault_idle_peer_killed", "an idle peer dies silently; later sends fail", idle_peer_killed,
 	  .ranks = 3, .slow = 2 },
 	{ "fault_restart_killed", "a killed peer comes back at its address", restart_killed,

@@ -9,7 +9,8 @@
  *     4 bytes anywhere in its ring              5 it asks us for memory
  *     6 it arms                                 7 the head that it believes
  *     8 what we say about ourselves             9 bits of its bell
- *     10 an answer to its read
+ *     10 an answer to its read                 12 it writes to memory of ours
+ *     13 we write to memory of its
  *
  * Nothing may crash, hang or be read out of bounds. A link fails once at most,
  * and closing it ends every read.
@@ -144,7 +145,8 @@ static void open_side(void)
 	require(!ops->dev_open("shm", &params, &side.dev));
 	require(!ops->xport_open(side.dev, &params, &side.sink, &side.xport));
 	side.buf = calloc(1, GET_LEN);
-	require(!ops->mem_reg(side.dev, side.buf, GET_LEN, true, &side.mem));
+	require(!ops->mem_reg(side.dev, side.buf, GET_LEN,
+			      TAGRV_MEM_READ | TAGRV_MEM_WRITE, &side.mem));
 	side.key_len = ops->mem_key(side.mem, side.key);
 }
 
@@ -357,6 +359,21 @@ static void put_request(struct input *in)
 	put(SHM_GET_REQ, &req, sizeof(req), sizeof(req));
 }
 
+/* The same of a put. */
+static void put_piece(struct input *in)
+{
+	struct shm_put_piece piece = {
+		.raddr = (uintptr_t) side.buf + next(in) * 80,
+	};
+
+	memcpy(&piece.index, side.key, sizeof(piece.index));
+	memcpy(&piece.secret, side.key + 8, sizeof(piece.secret));
+	if (next(in) & 1)
+		take(in, &piece, sizeof(piece));
+	put(SHM_PUT, &piece, sizeof(piece),
+	    (uint32_t) sizeof(piece) + next(in) * 16);
+}
+
 static void put_answer(struct input *in)
 {
 	struct shm_get_data data = {
@@ -384,6 +401,13 @@ static void read_ours(void)
 		side.gets++;
 }
 
+static void write_theirs(void)
+{
+	if (!ops->put(side.link, side.buf, side.mem, 4096, side.key,
+		      side.key_len, GET_LEN / 4, &get_done))
+		side.gets++;
+}
+
 static void anywhere(struct input *in)
 {
 	size_t at = (next(in) << 8 | next(in)) % (SHM_RING_MIN - 64);
@@ -393,7 +417,7 @@ static void anywhere(struct input *in)
 
 static void step(struct input *in)
 {
-	switch (next(in) % 12) {
+	switch (next(in) % 14) {
 	case 0:
 		take(in, peer.tx.data + (size_t) peer.tx.pos * SHM_LINE, 64);
 		break;
@@ -407,6 +431,8 @@ static void step(struct input *in)
 	case 8: take(in, &peer.own->cons.state, next(in) % 5); break;
 	case 9: take(in, peer.bell, next(in) % 100); break;
 	case 10: put_answer(in); break;
+	case 12: write_theirs(); break;
+	case 13: put_piece(in); break;
 	default:	/* an honest consumer */
 		peer.own->cons.head += next(in);
 	}

@@ -88,11 +88,11 @@ static struct tagrv_mem mem;
 static int registered, answer;
 
 static int fake_reg(struct tagrv_device *dev, void *addr, size_t len,
-		    bool remote, struct tagrv_mem **out)
+		    unsigned access, struct tagrv_mem **out)
 {
 	if (answer)
 		return answer;
-	cr_expect(remote, "a peer must be able to fetch from it");
+	cr_expect_eq(access, TAGRV_MEM_READ, "a peer must be able to fetch from it");
 	mem = (struct tagrv_mem) { .dev = dev, .addr = addr, .len = len };
 	*out = &mem;
 	registered++;

@@ -48,6 +48,25 @@ Test(iov, scatter_fills_pieces_in_order)
 	cr_expect_str_eq(text[2], "7###");
 }
 
+Test(iov, slice_is_a_part)
+{
+	struct iovec part[5];
+	char buf[8] = "-------";
+
+	for (size_t skip = 0; skip <= 7; skip++)
+		for (size_t len = 0; skip + len <= 7; len++) {
+			size_t cnt = tagrv_iov_slice(part, iov, 5, skip, len);
+
+			memset(buf, '-', 7);
+			cr_expect_eq(tagrv_iov_gather(buf, part, cnt), len);
+			cr_expect(!memcmp(buf, "abcdefg" + skip, len));
+			cr_expect_eq(buf[len], len < 7 ? '-' : 0);
+		}
+	cr_expect_eq(tagrv_iov_slice(part, iov, 5, 1, 2), 2);
+	cr_expect_eq(part[1].iov_base, text[1]);
+	cr_expect_eq(part[1].iov_len, 1);
+}
+
 Test(iov, scatter_stops_where_the_data_ends)
 {
 	cr_expect_eq(tagrv_iov_scatter(iov, 5, "123", 3), 3);

@@ -54,6 +54,17 @@ void engine_setup(void)
 	cr_assert_eq(tagrv_avtab_insert(&fx.av, &fx.addr, &fx.peer_addr), 0);
 }
 
+void engine_set_rndv(enum tagrv_proto proto)
+{
+	struct tagrv_rails *rails = &fx.engine->rails;
+
+	fx.dom->select.rndv = proto;
+	for (size_t i = 0; i < rails->cnt; i++) {
+		rails->all[i].select.cnt = 0;
+		tagrv_rail_select(&rails->all[i]);
+	}
+}
+
 void engine_teardown(void)
 {
 	tagrv_engine_close(fx.engine);
@@ -196,15 +207,68 @@ void arrive_rts(const void *buf, size_t len, uint64_t tag, uint32_t handle)
 	fake_deliver(fx.link, &pkt, sizeof(pkt));
 }
 
-void arrive_fin(uint32_t handle, uint32_t status)
+void arrive_rts_bare(size_t len, uint64_t tag, uint32_t handle)
+{
+	struct {
+		struct tagrv_hdr hdr;
+		struct tagrv_rts rts;
+	} pkt = {
+		.hdr.opcode = TAGRV_PKT_RTS,
+		.hdr.op = htole32(handle),
+		.hdr.tag = htobe64(tag),
+		.hdr.flags = htole16(TAGRV_PKT_TAGGED),
+		.hdr.seq = htole32(fx.rx_seq++),
+		.rts.len = htole64(len),
+	};
+
+	fake_deliver(fx.link, &pkt, sizeof(pkt));
+}
+
+void arrive_cts(uint32_t handle, uint32_t taker, size_t want, size_t granted)
+{
+	struct {
+		struct tagrv_hdr hdr;
+		struct tagrv_cts cts;
+	} pkt = {
+		.hdr.opcode = TAGRV_PKT_CTS,
+		.hdr.op = htole32(handle),
+		.hdr.data = htole64(granted),
+		.cts.want = htole64(want),
+		.cts.op = htole32(taker),
+	};
+
+	fake_deliver(fx.link, &pkt, sizeof(pkt));
+}
+
+void arrive_frag(uint32_t taker, size_t offset, const void *buf, size_t len)
 {
 	struct tagrv_hdr hdr = {
-		.opcode = TAGRV_PKT_FIN,
+		.opcode = TAGRV_PKT_FRAG,
+		.op = htole32(taker),
+		.data = htole64(offset),
+	};
+	char *packet = malloc(sizeof(hdr) + len);
+
+	memcpy(packet, &hdr, sizeof(hdr));
+	memcpy(packet + sizeof(hdr), buf, len);
+	fake_deliver(fx.link, packet, sizeof(hdr) + len);
+	free(packet);
+}
+
+void arrive_control(uint8_t opcode, uint32_t handle, uint64_t data)
+{
+	struct tagrv_hdr hdr = {
+		.opcode = opcode,
 		.op = htole32(handle),
-		.data = htole64(status),
+		.data = htole64(data),
 	};
 
 	fake_deliver(fx.link, &hdr, sizeof(hdr));
+}
+
+void arrive_fin(uint32_t handle, uint32_t status)
+{
+	arrive_control(TAGRV_PKT_FIN, handle, status);
 }
 
 struct tagrv_comp take(struct tagrv_compq *q)

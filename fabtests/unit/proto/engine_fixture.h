@@ -36,6 +36,9 @@ void peer_up(bool sendable);
 void peer_sendable(void);
 void peer_event(enum tagrv_wireup_event_type type, int status);
 
+/* FI_TAGRV_RNDV from now on, of senders and receivers. */
+void engine_set_rndv(enum tagrv_proto proto);
+
 /* A tagged request with the defaults of most tests; edit, then submit. */
 struct tagrv_send_req send_req(const void *buf, size_t len, uint64_t tag,
 			       void *context);
@@ -49,6 +52,12 @@ int submit_recv(void *buf, size_t len, uint64_t tag, void *context);
 void arrive_eager(const void *buf, size_t len, uint64_t tag, uint16_t flags,
 		  uint32_t handle);
 void arrive_rts(const void *buf, size_t len, uint64_t tag, uint32_t handle);
+/* The same without keys: it can only be copied. */
+void arrive_rts_bare(size_t len, uint64_t tag, uint32_t handle);
+void arrive_cts(uint32_t handle, uint32_t taker, size_t want, size_t granted);
+void arrive_frag(uint32_t taker, size_t offset, const void *buf, size_t len);
+/* A packet that is nothing but a header: FIN, GRANT, DONE. */
+void arrive_control(uint8_t opcode, uint32_t handle, uint64_t data);
 void arrive_fin(uint32_t handle, uint32_t status);
 
 /* Takes the oldest record of a queue; fails the test when there is none. */

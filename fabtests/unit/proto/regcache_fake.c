@@ -45,9 +45,8 @@ bool reg_device_is_true(const struct tagrv_mem *base)
 }
 
 static int count_reg(struct tagrv_device *dev, void *addr, size_t len,
-		     bool remote, struct tagrv_mem **mem)
+		     unsigned access, struct tagrv_mem **mem)
 {
-	(void) remote;
 	if (reg_device.fail)
 		return reg_device.fail;
 	if (reg_device.room && reg_device.bytes + len > reg_device.room)
@@ -55,6 +54,7 @@ static int count_reg(struct tagrv_device *dev, void *addr, size_t len,
 	if (reg_device.meanwhile)
 		reg_device.meanwhile();
 	*mem = new_mem(dev, addr, len);
+	(*mem)->access = access;
 	reg_device.alive++;
 	reg_device.made++;
 	reg_device.bytes += len;

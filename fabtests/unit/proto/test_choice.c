@@ -78,6 +78,26 @@ Test(choice, peers_with_smaller_packets)
 	cr_expect_not(goes_eager(8192));
 }
 
+/* What the sender proposes in its last RTS. */
+static uint8_t proposal(void)
+{
+	cr_assert_eq(packet_header(fake.log_cnt - 1).opcode, TAGRV_PKT_RTS);
+	return (uint8_t) fake.log[fake.log_cnt - 1].data[32 + 10];
+}
+
+Test(choice, the_rndv_parameter_is_proposed_where_no_other_is_named)
+{
+	setenv("FI_TAGRV_RNDV", "put", 1);
+	start("FI_TAGRV_PROTO", "get:0-1k,copy:2k-4k");
+	peer_up(true);
+	cr_expect_not(goes_eager(100));
+	cr_expect_eq(proposal(), TAGRV_PROTO_RNDV_READ);
+	cr_expect_not(goes_eager(3000));
+	cr_expect_eq(proposal(), TAGRV_PROTO_RNDV_COPY);
+	cr_expect_not(goes_eager(8193));
+	cr_expect_eq(proposal(), TAGRV_PROTO_RNDV_WRITE);
+}
+
 /* ---- and by credit ---- */
 
 static struct tagrv_peer *peer(void)
@@ -110,11 +130,7 @@ Test(choice, without_memory_to_register_what_fits_a_packet_is_copied)
 	cr_expect(goes_eager(8192));
 	cr_expect_eq(fx.engine->stats.no_credit, 0);
 	peer()->credit.left = 0;
-	cr_expect_eq(submit_send(buf, 100, 1, NULL, 0), 0);
-	tagrv_engine_progress(fx.engine);
-	cr_expect_eq(fake.log_cnt, 1, "it waits");
-	peer()->credit.left = 100;
-	tagrv_engine_progress(fx.engine);
-	cr_expect_eq(fake.log_cnt, 2);
-	cr_expect_eq(packet_header(1).opcode, TAGRV_PKT_EAGER);
+	cr_expect_not(goes_eager(100));
+	cr_expect_eq(packet_header(1).opcode, TAGRV_PKT_RTS);
+	cr_expect_eq(fake.log[1].len, 32 + 16, "no keys");
 }

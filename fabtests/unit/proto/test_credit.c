@@ -111,21 +111,6 @@ Test(credit, empty_and_injected_messages_need_it_too)
 	cr_assert_eq(fx.engine->tx_ops.used, 0);
 }
 
-Test(credit, without_memory_to_register_a_small_one_waits)
-{
-	peer_up(true);
-	peer()->credit.left = 0;
-	fake.reg_error = -FI_ENOMEM;
-	cr_assert_eq(submit_send(data, 100, 1, ctx, 0), 0);
-	tagrv_engine_progress(fx.engine);
-	cr_assert_eq(fake.log_cnt, 0);
-	expect_empty(&fx.tx);
-	arrive_credit(100);
-	tagrv_engine_progress(fx.engine);
-	cr_assert_eq(packets(TAGRV_PKT_EAGER), 1);
-	cr_assert_eq(take(&fx.tx).err, 0);
-}
-
 Test(credit, that_adds_up_to_nonsense_ends_the_connection)
 {
 	peer_up(true);

@@ -11,6 +11,7 @@
 #include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -111,7 +112,10 @@ Test(regcache_op, receives_use_what_sends_registered)
 
 Test(regcache_op, memory_of_the_application_comes_first)
 {
-	struct tagrv_mem mem = { .dev = &fake.dev, .addr = buf, .len = BIG };
+	struct tagrv_mem mem = {
+		.dev = &fake.dev, .addr = buf, .len = BIG,
+		.access = TAGRV_MEM_READ,
+	};
 	struct tagrv_mem *desc[] = { &mem };
 	struct tagrv_send_req req = send_req(buf, BIG, 4, ctx);
 
@@ -151,14 +155,37 @@ Test(regcache_op, no_memory_evicts_and_tries_again)
 	for (size_t i = 0; i < 5; i++)
 		send_whole(buf + i * 65536, 65536);
 	cr_assert_leq(fake.regs, 2);
-	/* All are in use: only then it is told. */
+	/* All are in use: the second one is copied. */
 	fake.regs_max = 1;
 	tagrv_dom_evict(fx.dom, &fake.dev);
 	cr_assert_eq(submit_send(buf, 65536, 4, ctx, 0), 0);
 	cr_assert_eq(submit_send(buf + 65536, 65536, 4, ctx + 1, 0), 0);
-	cr_assert_eq(take(&fx.tx).err, FI_ENOMEM);
+	cr_assert_eq(fake.log[fake.log_cnt - 1].len, 32 + 16, "no keys");
 	arrive_fin(last_rts(), 0);
+	cr_assert_eq(take(&fx.tx).context, ctx + 1);
+	arrive_fin(packet_header(fake.log_cnt - 2).op, 0);
 	cr_assert_eq(take(&fx.tx).context, ctx);
+}
+
+/* A peer that once was told where to write to could go on for ever. */
+Test(regcache_op, what_a_peer_may_write_to_ends_with_the_receive)
+{
+	uint32_t taker;
+
+	engine_set_rndv(TAGRV_PROTO_RNDV_WRITE);
+	for (int i = 0; i < 2; i++) {
+		cr_assert_eq(submit_recv(buf, BIG, 4, ctx), 0);
+		arrive_rts(buf, BIG, 4, 99);
+		cr_assert_eq(packet_header(fake.log_cnt - 1).opcode,
+			     TAGRV_PKT_CTS);
+		cr_assert_eq(fake.regs, 1);
+		memcpy(&taker, fake.log[fake.log_cnt - 1].data + 32 + 8,
+		       sizeof(taker));
+		arrive_control(TAGRV_PKT_DONE, le32toh(taker), 0);
+		cr_assert_eq(take(&fx.rx).err, 0);
+		cr_assert_eq(fake.regs, 0);
+	}
+	cr_assert_eq(fake.regs_made, 2);
 }
 
 /* The cache is out of memory, for mappings of the kernel's, say: not we. */

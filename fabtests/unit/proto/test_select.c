@@ -55,21 +55,26 @@ static enum tagrv_proto proto_of(size_t len)
 	return tagrv_select_find(&table, len)->proto;
 }
 
-static bool get_wins(const struct tagrv_xport_attr *attr, double percent,
-		     size_t len)
+static bool rndv_wins(const struct tagrv_xport_attr *attr, double percent,
+		      size_t len)
 {
-	return tagrv_select_estimate(TAGRV_PROTO_RNDV_READ, attr, len) <=
-	       (1 + percent / 100) *
+	double best = INFINITY;
+
+	for (int p = TAGRV_PROTO_RNDV_READ; p < TAGRV_PROTO_CNT; p++)
+		if (p != TAGRV_PROTO_RNDV_WRITE)
+			best = TAGRV_MIN(best, tagrv_select_estimate(p, attr,
+								     len));
+	return best <= (1 + percent / 100) *
 	       tagrv_select_estimate(TAGRV_PROTO_EAGER, attr, len);
 }
 
-/* The first size at which get wins, by trying all; limit + 1: none. */
+/* The first size at which a rendezvous wins, by trying all; limit + 1: none. */
 static size_t scan(const struct tagrv_xport_attr *attr, double percent,
 		   size_t limit)
 {
 	size_t len = 1;
 
-	while (len <= limit && !get_wins(attr, percent, len))
+	while (len <= limit && !rndv_wins(attr, percent, len))
 		len++;
 	return len;
 }
@@ -79,12 +84,16 @@ Test(select, estimates_are_those_of_the_header)
 	const struct tagrv_xport_attr a = {
 		.latency = 1, .bandwidth = 4, .copy_bandwidth = 2,
 		.overhead = 0.5, .get_overhead = 3, .reg_overhead = 0.25,
-		.reg_growth = 0.125,
+		.reg_growth = 0.125, .max_packet = 16,
 	};
 
 	cr_expect_eq(tagrv_select_estimate(TAGRV_PROTO_EAGER, &a, 8), 5.5);
 	cr_expect_eq(tagrv_select_estimate(TAGRV_PROTO_RNDV_READ, &a, 8),
 		     2 * (0.25 + 8 * 0.125) + 4 + 1.5 + 3 + 2);
+	cr_expect_eq(tagrv_select_estimate(TAGRV_PROTO_RNDV_WRITE, &a, 8),
+		     2 * (0.25 + 8 * 0.125) + 5 + 1.5 + 3 + 2);
+	cr_expect_eq(tagrv_select_estimate(TAGRV_PROTO_RNDV_COPY, &a, 8),
+		     4 + 2 + 8 * (0.5 / 16 + 0.5));
 }
 
 Test(select, the_threshold_is_where_the_curves_cross)
@@ -128,7 +137,7 @@ Test(select, auto_announces_nothing_that_can_be_injected)
 	slow.copy_bandwidth = 2e7;
 	build(&automatic, &slow, LIMIT);
 	check_shape(LIMIT);
-	cr_assert(get_wins(&slow, 0, 100));
+	cr_assert(rndv_wins(&slow, 0, 100));
 	cr_expect_eq(proto_of(TAGRV_INJECT_MAX), TAGRV_PROTO_EAGER);
 	cr_expect_neq(proto_of(TAGRV_INJECT_MAX + 1), TAGRV_PROTO_EAGER);
 	for (size_t i = 0; i < table.cnt; i++)
@@ -150,12 +159,13 @@ Test(select, the_limit_of_a_packet_holds_always)
 	build(&automatic, &shm_like, 1000);
 	check_shape(1000);
 	cr_expect_eq(proto_of(1000), TAGRV_PROTO_EAGER);
-	cr_expect_eq(proto_of(1001), TAGRV_PROTO_RNDV_READ);
+	cr_expect_eq(proto_of(1001), TAGRV_PROTO_RNDV_COPY);
+	cr_expect_eq(proto_of(10000), TAGRV_PROTO_RNDV_READ);
 	cr_expect_eq(tagrv_select_find(&table, 1001)->reason,
 		     TAGRV_SELECT_LIMIT);
 	build(&conf, &shm_like, 1000);
 	check_shape(1000);
-	cr_expect_eq(proto_of(1001), TAGRV_PROTO_RNDV_READ);
+	cr_expect_eq(proto_of(1001), TAGRV_PROTO_RNDV_COPY);
 }
 
 Test(select, bytes_are_taken_as_they_are)
@@ -165,7 +175,7 @@ Test(select, bytes_are_taken_as_they_are)
 	build(&conf, &shm_like, LIMIT);
 	check_shape(LIMIT);
 	cr_expect_eq(proto_of(776), TAGRV_PROTO_EAGER);
-	cr_expect_eq(proto_of(777), TAGRV_PROTO_RNDV_READ);
+	cr_expect_eq(proto_of(777), TAGRV_PROTO_RNDV_COPY);
 	cr_expect_eq(tagrv_select_find(&table, 777)->reason,
 		     TAGRV_SELECT_THRESH);
 }
@@ -183,10 +193,84 @@ Test(select, what_never_meets_falls_back)
 	build(&conf, &attr, LIMIT);
 	check_shape(LIMIT);
 	cr_expect_eq(proto_of(2999), TAGRV_PROTO_EAGER);
-	cr_expect_eq(proto_of(3000), TAGRV_PROTO_RNDV_READ);
+	cr_expect_neq(proto_of(3000), TAGRV_PROTO_EAGER);
 	/* Where they do meet, it is of no account. */
 	build(&conf, &shm_like, LIMIT);
 	cr_expect_eq(proto_of(3000), TAGRV_PROTO_EAGER);
+}
+
+/* ---- which rendezvous ---- */
+
+/* What takes the place of eager has the least time of what is possible. */
+static void check_instead(const struct tagrv_xport_attr *attr, size_t limit)
+{
+	for (size_t len = 1; len <= limit; len++) {
+		enum tagrv_proto proto = tagrv_select_instead(&table, len);
+		double time = tagrv_select_estimate(proto, attr, len);
+
+		cr_assert_neq(proto, TAGRV_PROTO_EAGER);
+		for (int p = TAGRV_PROTO_RNDV_READ; p < TAGRV_PROTO_CNT; p++)
+			if (p != TAGRV_PROTO_RNDV_WRITE)
+				cr_assert_leq(time, (1 + 1e-9) *
+					tagrv_select_estimate(p, attr, len),
+					"%zu", len);
+	}
+}
+
+Test(select, without_credit_the_fastest_rendezvous_is_taken)
+{
+	char text[160];
+
+	build(&automatic, &shm_like, 8192);
+	check_instead(&shm_like, 8192);
+	cr_expect_eq(tagrv_select_instead(&table, 0), TAGRV_PROTO_RNDV_COPY);
+	cr_expect_eq(tagrv_select_instead(&table, 8), TAGRV_PROTO_RNDV_COPY);
+	cr_expect_eq(tagrv_select_instead(&table, 8192), TAGRV_PROTO_RNDV_READ);
+	cr_expect_eq(table.instead_cnt, 2);
+	tagrv_select_describe_credit(&table, 1, &shm_like, text, sizeof(text));
+	cr_expect_not_null(strstr(text, "without credit"), "%s", text);
+	cr_expect_not_null(strstr(text, "get"), "%s", text);
+	cr_expect_not_null(strstr(text, "to 8192"), "%s", text);
+}
+
+Test(select, the_parameter_leaves_one_rendezvous)
+{
+	struct tagrv_select_conf conf = { .rndv = TAGRV_PROTO_RNDV_WRITE };
+	struct tagrv_xport_attr attr = shm_like;
+
+	attr.caps |= TAGRV_XPORT_PUT;
+	build(&conf, &attr, 8192);
+	check_shape(8192);
+	cr_expect_eq(proto_of(8193), TAGRV_PROTO_RNDV_WRITE);
+	cr_expect_eq(tagrv_select_instead(&table, 8), TAGRV_PROTO_RNDV_WRITE);
+	build(&automatic, &attr, 8192);
+	cr_expect_eq(proto_of(100000), TAGRV_PROTO_RNDV_READ);
+	/* Not possible: as if it was not named. */
+	build(&conf, &shm_like, 8192);
+	check_shape(8192);
+	cr_expect_eq(proto_of(8193), TAGRV_PROTO_RNDV_READ);
+	cr_expect_eq(tagrv_select_instead(&table, 8), TAGRV_PROTO_RNDV_COPY);
+}
+
+Test(select, every_protocol_can_be_forced)
+{
+	struct tagrv_xport_attr attr = shm_like;
+
+	attr.caps |= TAGRV_XPORT_PUT;
+	for (int p = TAGRV_PROTO_RNDV_READ; p < TAGRV_PROTO_CNT; p++) {
+		struct tagrv_select_conf conf = {
+			.rndv = TAGRV_PROTO_RNDV_READ,
+			.force = { { 0, SIZE_MAX, p } }, .force_cnt = 1,
+		};
+
+		build(&conf, &attr, LIMIT);
+		cr_expect_eq(proto_of(1), p);
+		cr_expect_eq(proto_of(LIMIT + 1), p);
+	}
+	attr.caps = 0;
+	build(&automatic, &attr, LIMIT);
+	check_shape(LIMIT);
+	cr_expect_eq(proto_of(LIMIT + 1), TAGRV_PROTO_RNDV_COPY);
 }
 
 Test(select, an_empty_message_is_eager_whatever_is_wanted)
@@ -331,6 +415,7 @@ Test(select, any_attributes_give_what_a_scan_gives, .timeout = 60)
 			first = TAGRV_MIN(TAGRV_INJECT_MAX, limit) + 1;
 		build(&conf, &attr, limit);
 		check_shape(limit);
+		check_instead(&attr, limit);
 		/* Eager up to one size, and never again. */
 		for (size_t len = 0; len <= limit + 100; len++)
 			cr_assert_eq(proto_of(len) == TAGRV_PROTO_EAGER,

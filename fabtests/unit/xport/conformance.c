@@ -24,11 +24,11 @@ void run_on_all(void (*test)(struct pair *p))
 
 /* ---- memory ---- */
 
-void region_open(struct region *r, struct end *end, size_t len, bool remote)
+void region_open(struct region *r, struct end *end, size_t len, unsigned access)
 {
 	r->data = calloc(1, len);
 	r->len = len;
-	cr_assert_eq(end->xport->ops->mem_reg(end->dev, r->data, len, remote,
+	cr_assert_eq(end->xport->ops->mem_reg(end->dev, r->data, len, access,
 					      &r->mem), 0);
 	cr_assert_eq(r->mem->dev, end->dev);
 	cr_assert_eq(r->mem->addr, r->data);
@@ -52,6 +52,19 @@ int get(struct end *end, struct region *to, struct region *from,
 	ret = end->xport->ops->get(end->link, to->data + offset, to->mem,
 				   (uintptr_t) from->data + offset, from->key,
 				   from->key_len, len, &op->done);
+	op->in_call = false;
+	return ret;
+}
+
+int put(struct end *end, struct region *to, struct region *from,
+	size_t offset, size_t len, struct op *op)
+{
+	int ret;
+
+	op->in_call = true;
+	ret = end->xport->ops->put(end->link, from->data + offset, from->mem,
+				   (uintptr_t) to->data + offset, to->key,
+				   to->key_len, len, &op->done);
 	op->in_call = false;
 	return ret;
 }

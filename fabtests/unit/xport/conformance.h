@@ -4,6 +4,7 @@
  *
  *   test_conformance.c       packets, room, callbacks, sleeping
  *   test_conformance_get.c   reads of a peer's memory
+ *   test_conformance_put.c   writes to it
  *   test_conformance_link.c  how links begin, end and fail
  *
  * TAGRV_TEST_DEVICES="rxa0,rxb0": on two real devices that reach each other.
@@ -39,7 +40,7 @@ static inline size_t max_packet(const struct pair *p)
 	return p->a->xport->attr.max_packet;
 }
 
-/* Memory of one end that is registered, for peers if 'remote'. */
+/* Memory of one end that is registered; access: enum tagrv_mem_access. */
 struct region {
 	unsigned char *data;
 	size_t	len;
@@ -48,10 +49,14 @@ struct region {
 	size_t	key_len;
 };
 
-void region_open(struct region *r, struct end *end, size_t len, bool remote);
+void region_open(struct region *r, struct end *end, size_t len,
+		 unsigned access);
 void region_close(struct region *r);
 /* Reads 'len' bytes of 'from' into 'to', both at the same offset. */
 int get(struct end *end, struct region *to, struct region *from,
+	size_t offset, size_t len, struct op *op);
+/* Writes 'len' bytes of 'from' to 'to', which is the other end's. */
+int put(struct end *end, struct region *to, struct region *from,
 	size_t offset, size_t len, struct op *op);
 
 #endif

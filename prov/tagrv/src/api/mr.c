@@ -75,10 +75,11 @@ static int register_mem(struct tagrv_dom *dom, const struct iovec *iov,
 	int ret;
 
 	/* Remote, too: the peer reads from it when the message is long. */
-	ret = dev->ops->mem_reg(dev, iov->iov_base, iov->iov_len, true, mem);
+	ret = dev->ops->mem_reg(dev, iov->iov_base, iov->iov_len,
+				TAGRV_MEM_READ, mem);
 	if (ret == -FI_ENOMEM && make_room(dom))
-		ret = dev->ops->mem_reg(dev, iov->iov_base, iov->iov_len, true,
-					mem);
+		ret = dev->ops->mem_reg(dev, iov->iov_base, iov->iov_len,
+					TAGRV_MEM_READ, mem);
 	/* The device says itself what limits the memory. */
 	if (ret && ret != -FI_ENOMEM)
 		tagrv_warn("fi_mr_reg: %zu bytes at %p cannot be registered on "

@@ -83,6 +83,32 @@ static inline size_t tagrv_iov_scatter(const struct iovec *iov, size_t cnt,
 	return done;
 }
 
+/*
+ * The part of len bytes behind the first 'skip' as iovecs of its own; all of it
+ * must be there. out has room for cnt. Returns how many are used.
+ */
+static inline size_t tagrv_iov_slice(struct iovec *out, const struct iovec *iov,
+				     size_t cnt, size_t skip, size_t len)
+{
+	size_t used = 0;
+
+	for (size_t i = 0; i < cnt && len; i++) {
+		size_t n = iov[i].iov_len;
+
+		if (skip >= n) {
+			skip -= n;
+			continue;
+		}
+		n = TAGRV_MIN(n - skip, len);
+		out[used++] = (struct iovec) {
+			(char *) iov[i].iov_base + skip, n,
+		};
+		skip = 0;
+		len -= n;
+	}
+	return used;
+}
+
 /* Copies the iovecs into buf, which has room for all of them. */
 static inline size_t tagrv_iov_gather(void *buf, const struct iovec *iov,
 				      size_t cnt)

@@ -65,10 +65,19 @@ static const struct param table[] = {
 	  "(default: 65536)" },
 	{ "READ_SEGMENT", FI_PARAM_SIZE_T, FIELD(read_segment), 524288, 4096,
 	  1LL << 30,
-	  "Bytes fetched by one RDMA read of a rendezvous (default: 524288)" },
+	  "Bytes moved by one RDMA read or write of a rendezvous "
+	  "(default: 524288)" },
 	{ "READ_DEPTH", FI_PARAM_SIZE_T, FIELD(read_depth), 4, 1, 64,
-	  "RDMA reads in flight per peer, within the device's limit "
+	  "RDMA reads in flight per peer, within the device's limit, and writes "
 	  "(default: 4)" },
+	{ "RNDV", FI_PARAM_STRING, FIELD(rndv), 0, 0, 0,
+	  "Who moves the bytes of a rendezvous: the receiver reads them (get), "
+	  "the sender writes them (put) or sends them in copied fragments "
+	  "(copy); auto: as the sender proposes, by the table of protocols "
+	  "(default: auto)" },
+	{ "COPY_DEPTH", FI_PARAM_SIZE_T, FIELD(copy_depth), 8, 1, 64,
+	  "Fragments of a message in flight where it is copied through the "
+	  "packet buffers (default: 8)" },
 	{ "REGCACHE", FI_PARAM_STRING, FIELD(regcache), 0, 0, 0,
 	  "Keep memory registered after the operation, for the next one (yes), "
 	  "or register it each time (no); auto keeps it where the kernel tells "

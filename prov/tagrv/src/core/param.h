@@ -27,8 +27,10 @@ struct tagrv_params {
 	char	proto[256];		/* "eager:0-4k,get:4k-"; empty: choose */
 	char	profile[512];		/* path or none; empty: the default */
 	size_t	max_ops;		/* operations outstanding per endpoint */
-	size_t	read_segment;		/* bytes per rendezvous read */
-	size_t	read_depth;		/* reads in flight per peer */
+	size_t	read_segment;		/* bytes per rendezvous read or write */
+	size_t	read_depth;		/* of these in flight per peer */
+	char	rndv[16];		/* auto, get, put, copy; empty: auto */
+	size_t	copy_depth;		/* fragments in flight per message */
 	char	regcache[8];		/* auto, yes, no; empty: auto */
 	size_t	regcache_max;		/* bytes; 0: from the limits */
 	/* verbs */

@@ -83,6 +83,8 @@ void tagrv_engine_init_pools(struct tagrv_engine *engine)
 			TAGRV_POOL_MAX);
 	tagrv_pool_init(&engine->ctls, sizeof(struct tagrv_ctl),
 			TAGRV_POOL_MAX);
+	tagrv_pool_init(&engine->xfers, sizeof(struct tagrv_xfer),
+			TAGRV_POOL_MAX);
 	memcpy(engine->buf_size, small_classes, sizeof(small_classes));
 	engine->buf_size[TAGRV_BUF_CLASSES - 2] = TAGRV_INJECT_MAX;
 	engine->buf_size[TAGRV_BUF_CLASSES - 1] = largest_payload(engine);
@@ -98,6 +100,7 @@ void tagrv_engine_fini_pools(struct tagrv_engine *engine)
 	tagrv_pool_fini(&engine->slices);
 	tagrv_pool_fini(&engine->umsgs);
 	tagrv_pool_fini(&engine->ctls);
+	tagrv_pool_fini(&engine->xfers);
 	for (size_t i = 0; i < TAGRV_BUF_CLASSES; i++)
 		tagrv_pool_fini(&engine->bufs[i]);
 }
@@ -118,6 +121,33 @@ static bool decode_header(struct tagrv_hdr *hdr, const void *data, size_t len)
 	return tagrv_hdr_unpack(hdr, words);
 }
 
+/* What has no place in the order of messages. */
+static void dispatch_other(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			   const void *body, size_t len)
+{
+	switch (hdr->opcode) {
+	case TAGRV_PKT_FIN:
+		tagrv_rndv_fin_packet(peer, hdr);
+		break;
+	case TAGRV_PKT_CREDIT:
+		break;
+	case TAGRV_PKT_CTS:
+		tagrv_rndv_cts_packet(peer, hdr, body, len);
+		break;
+	case TAGRV_PKT_GRANT:
+		tagrv_rndv_grant_packet(peer, hdr);
+		break;
+	case TAGRV_PKT_FRAG:
+		tagrv_rndv_frag_packet(peer, hdr, body, len);
+		break;
+	case TAGRV_PKT_DONE:
+		tagrv_rndv_done_packet(peer, hdr);
+		break;
+	default:
+		tagrv_engine_bad_packet(peer, "unknown opcode");
+	}
+}
+
 static void dispatch(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		     const void *body, size_t len)
 {
@@ -125,14 +155,9 @@ static void dispatch(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		tagrv_engine_bad_packet(peer, "too much credit");
 		return;
 	}
-	if (hdr->opcode == TAGRV_PKT_FIN) {
-		tagrv_rndv_fin_packet(peer, hdr);
-		return;
-	}
-	if (hdr->opcode == TAGRV_PKT_CREDIT)
-		return;
-	if (hdr->opcode != TAGRV_PKT_EAGER && hdr->opcode != TAGRV_PKT_RTS) {
-		tagrv_engine_bad_packet(peer, "unknown opcode");
+	if (TAGRV_UNLIKELY(hdr->opcode != TAGRV_PKT_EAGER &&
+			   hdr->opcode != TAGRV_PKT_RTS)) {
+		dispatch_other(peer, hdr, body, len);
 		return;
 	}
 	if (hdr->seq != peer->rx_seq) {
@@ -207,7 +232,11 @@ static void on_link_error(struct tagrv_sink *sink, void *link_ctx, int status)
 static void on_link_closed(struct tagrv_sink *sink, void *link_ctx)
 {
 	struct tagrv_lane *lane = link_ctx;
+	struct tagrv_list *node;
 
+	while ((node = tagrv_list_pop(&lane->exposed)))
+		tagrv_rndv_take_end(tagrv_container_of(node, struct tagrv_op,
+						       link), lane->status);
 	tagrv_list_remove(&lane->node);
 	free(lane);
 	tagrv_rail_drop_lane(tagrv_rail_of_sink(sink));

@@ -13,6 +13,7 @@
 #include "proto/op.h"
 #include "proto/peer.h"
 #include "proto/rail.h"
+#include "proto/select.h"
 #include "proto/wire.h"
 #include "proto/wireup.h"
 
@@ -33,7 +34,7 @@ struct tagrv_umsg {
 	uint16_t pkt_flags;
 	uint8_t	payload_class;
 	uint8_t	seg_cnt, key_len;	/* of an RTS */
-	bool	rndv;
+	uint8_t	rndv;		/* 0: eager, else 1 + what the RTS asks for */
 };
 
 static_assert(sizeof(struct tagrv_umsg) == TAGRV_CACHE_LINE,
@@ -74,6 +75,7 @@ struct tagrv_engine {
 	bool	enabled;
 	size_t	min_multi_recv;
 	uint32_t credit_target;		/* units a peer may have here */
+	uint32_t frags;			/* granted to peers and not here yet */
 
 	struct tagrv_match *match;
 	struct tagrv_pool tx_ops;	/* sends: what a FIN names */
@@ -81,6 +83,7 @@ struct tagrv_engine {
 	struct tagrv_pool slices;	/* receives into multi-recv buffers */
 	struct tagrv_pool umsgs;
 	struct tagrv_pool ctls;
+	struct tagrv_pool xfers;	/* receives that peers send to */
 	struct tagrv_pool bufs[TAGRV_BUF_CLASSES];
 	size_t	buf_size[TAGRV_BUF_CLASSES];
 	struct tagrv_claim *claims;	/* by context */
@@ -100,6 +103,8 @@ struct tagrv_engine {
 		uint64_t lost_injects;	/* injects that failed after return */
 		uint64_t eager_tx, eager_rx, rndv_tx, rndv_rx;
 		uint64_t no_credit;	/* small ones sent as an RTS */
+		/* rendezvous by who moved the bytes, if any had to be moved */
+		uint64_t moved_tx[TAGRV_PROTO_CNT], moved_rx[TAGRV_PROTO_CNT];
 	} stats;
 };
 
@@ -120,6 +125,8 @@ void tagrv_engine_bad_packet(struct tagrv_peer *peer, const char *what);
 
 /* stats.c: one line about the queues, to the log. */
 void tagrv_engine_tell_match(const struct tagrv_engine *engine);
+/* The same about who moved the bytes of rendezvous messages. */
+void tagrv_engine_tell_rndv(const struct tagrv_engine *engine);
 
 /* event.c: what the wireup thread found out. */
 void tagrv_engine_wireup_event(struct tagrv_engine *engine,
@@ -139,15 +146,77 @@ int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
 void tagrv_eager_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			const void *payload, size_t len);
 
-/* rndv_read.c */
-int tagrv_rndv_send(struct tagrv_op *op) TAGRV_WARN_UNUSED;
+/* rndv.c: the announcement, who moves the bytes, the end */
+/*
+ * Announces it, with the way that is proposed. -FI_EAGAIN: no room now;
+ * -FI_ENOMEM: it cannot be registered, but may be sent eager; -FI_EFAULT.
+ */
+int tagrv_rndv_send(struct tagrv_op *op, enum tagrv_proto proto)
+	TAGRV_WARN_UNUSED;
 void tagrv_rndv_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		       const void *body, size_t len);
-/* A matched receive pulls its data. */
-void tagrv_rndv_pull(struct tagrv_op *op);
-/* Posts more reads. 0: all posted, -FI_EAGAIN: no room now. */
-int tagrv_rndv_serve(struct tagrv_op *op);
 void tagrv_rndv_fin_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr);
+/* A matched receive gets its data. */
+void tagrv_rndv_take(struct tagrv_op *op);
+/* Frees the sender, then ends the receive with op->status. On no list. */
+void tagrv_rndv_recv_end(struct tagrv_op *op);
+/* The status in a packet that ends something. */
+int tagrv_rndv_status(const struct tagrv_hdr *hdr);
+
+/* The next bytes to be moved, as one piece of memory on both sides. */
+struct tagrv_piece {
+	char	*addr;
+	struct tagrv_mem *mem;
+	uint64_t raddr;
+	const uint8_t *key;
+	size_t	len;		/* at most 'max' */
+};
+void tagrv_rndv_next(const struct tagrv_op *op, size_t max,
+		     struct tagrv_piece *piece);
+/* Segments of a packet, checked: they are 'len' bytes together. */
+bool tagrv_rndv_segments(struct tagrv_remote *remote, const void *from,
+			 size_t bytes, uint64_t len) TAGRV_WARN_UNUSED;
+/* Fills in segments for the first 'len' bytes; returns how many. */
+size_t tagrv_rndv_fill(const struct tagrv_op *op, size_t len,
+		       struct tagrv_rts_seg *seg, uint8_t *key_len);
+
+/* rndv_read.c */
+void tagrv_rndv_read_start(struct tagrv_op *op);
+/* Posts more reads. 0: all posted, -FI_EAGAIN: no room now. */
+int tagrv_rndv_read(struct tagrv_op *op);
+
+/* rndv_cts.c: the sender is asked; the receive is TAKING */
+void tagrv_rndv_ask(struct tagrv_op *op, bool keys);
+/* Sends a CTS or GRANT. 0: done, else: not now, or the lane is gone. */
+int tagrv_rndv_grant(struct tagrv_op *op);
+/* Ends a receive that is TAKING, whatever list it is on; tells nobody. */
+void tagrv_rndv_take_end(struct tagrv_op *op, int status);
+void tagrv_rndv_frag_packet(struct tagrv_peer *peer,
+			    const struct tagrv_hdr *hdr, const void *payload,
+			    size_t len);
+void tagrv_rndv_done_packet(struct tagrv_peer *peer,
+			    const struct tagrv_hdr *hdr);
+void tagrv_rndv_cts_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			   const void *body, size_t len);
+/* Moves what the sender may. 0: all of it, -FI_EAGAIN: no room now. */
+int tagrv_rndv_move(struct tagrv_op *op);
+/* Puts it among those that have something to move, or begins at once. */
+void tagrv_rndv_go_on(struct tagrv_op *op);
+/* The send that a peer names, NULL if it is not in this state. */
+struct tagrv_op *tagrv_rndv_find_send(struct tagrv_peer *peer, uint32_t handle,
+				      enum tagrv_op_state state);
+
+/* rndv_copy.c: fragments */
+void tagrv_rndv_take_frag(struct tagrv_op *op, const void *payload, size_t len);
+/* Is this what may be granted next? */
+bool tagrv_rndv_is_grant(const struct tagrv_op *op, uint64_t granted);
+int tagrv_rndv_copy(struct tagrv_op *op);
+void tagrv_rndv_grant_packet(struct tagrv_peer *peer,
+			     const struct tagrv_hdr *hdr);
+
+/* rndv_write.c: false: it cannot be done here. */
+bool tagrv_rndv_write_start(struct tagrv_op *op);
+int tagrv_rndv_write(struct tagrv_op *op);
 
 /* send.c: sends a queued op; -FI_EAGAIN leaves it as it is. */
 int tagrv_send_op(struct tagrv_op *op) TAGRV_WARN_UNUSED;

@@ -20,6 +20,7 @@ static struct tagrv_lane *lane_create(struct tagrv_peer *peer,
 	lane->link = link;
 	lane->epoch = epoch;
 	tagrv_list_init(&lane->gone_node);
+	tagrv_list_init(&lane->exposed);
 	tagrv_list_push_tail(&peer->engine->lanes, &lane->node);
 	peer->lane = lane;
 	peer->tx_seq = 0;
@@ -43,6 +44,7 @@ static int attach(struct tagrv_peer *peer, struct tagrv_link *link,
 	peer->select = tagrv_rail_select(tagrv_rail_of(link));
 	peer->eager_limit = TAGRV_MIN(peer->packet_limit,
 				      tagrv_select_all_eager(peer->select));
+	peer->frag_max = max_packet - sizeof(struct tagrv_hdr);
 	peer->state = TAGRV_PEER_BOUND;
 	ret = link->xport->ops->link_attach(link, lane);
 	if (ret) {
@@ -88,32 +90,18 @@ static void end_old(struct tagrv_peer *peer)
 		tagrv_lane_fail(lane, -FI_ECONNRESET, false);
 }
 
-/* Whether the protocols can work over this connection. */
-static int check_link(const struct tagrv_peer *peer,
-		      const struct tagrv_link *link, size_t max_packet)
-{
-	char addr[TAGRV_ADDR_STRLEN];
-
-	if (max_packet >= TAGRV_RTS_MAX &&
-	    link->xport->attr.caps & TAGRV_XPORT_GET)
-		return 0;
-	tagrv_warn("connection to %s refused: %s\n",
-		   tagrv_addr_str(&peer->addr, addr, sizeof(addr)),
-		   max_packet < TAGRV_RTS_MAX ?
-		   "its packets are too small; use the same release of this "
-		   "provider on both hosts" :
-		   "our device has no remote reads, which large messages need");
-	return -FI_EHOSTUNREACH;
-}
-
 static int take_up(struct tagrv_peer *peer,
 		   const struct tagrv_wireup_event *event)
 {
-	int ret = check_link(peer, event->link, event->max_packet);
+	char addr[TAGRV_ADDR_STRLEN];
 
-	if (ret)
-		return ret;
-	return attach(peer, event->link, event->epoch, event->max_packet);
+	if (event->max_packet >= TAGRV_RTS_MAX)
+		return attach(peer, event->link, event->epoch,
+			      event->max_packet);
+	tagrv_warn("connection to %s refused: its packets are too small; use "
+		   "the same release of this provider on both hosts\n",
+		   tagrv_addr_str(&peer->addr, addr, sizeof(addr)));
+	return -FI_EHOSTUNREACH;
 }
 
 static void on_up(struct tagrv_engine *engine,

@@ -19,28 +19,31 @@ uint64_t tagrv_op_comp_flags(uint8_t space, bool send)
 
 /* A registration of another device or of other memory is of no use. */
 static bool covers(const struct tagrv_mem *mem, const struct tagrv_device *dev,
-		   const void *addr, size_t len)
+		   const void *addr, size_t len, unsigned access)
 {
-	return mem && mem->dev == dev &&
+	return mem && mem->dev == dev && (mem->access & access) == access &&
 	       tagrv_range_within((uintptr_t) addr, len, (uintptr_t) mem->addr,
 				  mem->len);
 }
 
-/* From the cache if there is one, else for this operation. */
+/*
+ * From the cache if there is one, else for this operation: what a peer may
+ * write to ends with the receive.
+ */
 static int acquire(struct tagrv_dom *dom, struct tagrv_device *dev, void *addr,
-		   size_t len, bool remote, struct tagrv_mem **mem)
+		   size_t len, unsigned access, struct tagrv_mem **mem)
 {
 	struct tagrv_regcache *cache = tagrv_dom_cache(dom, dev);
 	int ret = -FI_EOPNOTSUPP;
 
-	if (cache)
+	if (cache && !(access & TAGRV_MEM_WRITE))
 		ret = tagrv_regcache_get(cache, addr, len, mem);
 	/* Not kept, or the cache itself ran out of something. */
 	if (ret)
-		ret = dev->ops->mem_reg(dev, addr, len, remote, mem);
+		ret = dev->ops->mem_reg(dev, addr, len, access, mem);
 	/* With what others held. */
 	if (ret == -FI_ENOMEM && tagrv_dom_evict(dom, dev))
-		ret = dev->ops->mem_reg(dev, addr, len, remote, mem);
+		ret = dev->ops->mem_reg(dev, addr, len, access, mem);
 	return ret;
 }
 
@@ -49,6 +52,7 @@ static void release(struct tagrv_op *op, unsigned i)
 	struct tagrv_mem *mem = op->mem[i];
 
 	op->own_mem &= (uint8_t) ~(1u << i);
+	/* It may be registered again, for another protocol. */
 	op->mem[i] = NULL;
 	if (mem->owner)
 		tagrv_regcache_put(mem);
@@ -57,15 +61,15 @@ static void release(struct tagrv_op *op, unsigned i)
 }
 
 static int register_one(struct tagrv_op *op, struct tagrv_device *dev,
-			unsigned i, size_t bytes, bool remote)
+			unsigned i, size_t bytes, unsigned access)
 {
 	int ret;
 
-	if (covers(op->mem[i], dev, op->iov[i].iov_base, bytes))
+	if (covers(op->mem[i], dev, op->iov[i].iov_base, bytes, access))
 		return 0;
 	if (op->own_mem & (1u << i))
 		release(op, i);
-	ret = acquire(op->engine->dom, dev, op->iov[i].iov_base, bytes, remote,
+	ret = acquire(op->engine->dom, dev, op->iov[i].iov_base, bytes, access,
 		      &op->mem[i]);
 	if (ret) {
 		op->mem[i] = NULL;
@@ -76,7 +80,7 @@ static int register_one(struct tagrv_op *op, struct tagrv_device *dev,
 }
 
 int tagrv_op_register(struct tagrv_op *op, struct tagrv_device *dev,
-		      size_t bytes, bool remote)
+		      size_t bytes, unsigned access)
 {
 	for (unsigned i = 0; i < op->iov_cnt && bytes; i++) {
 		size_t n = TAGRV_MIN(op->iov[i].iov_len, bytes);
@@ -84,7 +88,7 @@ int tagrv_op_register(struct tagrv_op *op, struct tagrv_device *dev,
 
 		if (!n)
 			continue;
-		ret = register_one(op, dev, i, n, remote);
+		ret = register_one(op, dev, i, n, access);
 		if (ret)
 			return ret;
 		bytes -= n;

@@ -3,17 +3,27 @@
  * One send or receive from submit to its one completion.
  *
  *   send                                      receive
- *   QUEUED --------- packet taken             POSTED ---- eager arrived --> end
- *     |     |             |      \               |
- *     |     v (eager)     v       v (RTS, ack)    v (RTS matched)
- *     |   end at        WIRE     FIN_WAIT       READING -- all gets done --> end,
- *     |   INJECT level    | CQE     | FIN          |                        FIN sent
- *     v                   v         v              v
+ *   QUEUED ----- eager packet taken           POSTED ---- eager arrived --> end
+ *     |            |        |      \            |
+ *     | RTS        v        v       v (ack)     | RTS matched
+ *     |        end at     WIRE    FIN_WAIT      |--> READING -- all gets done --> end,
+ *     |   INJECT level      | CQE     | FIN     |                             FIN sent
+ *     v                     v         v         '--> TAKING --- all fragments --> end,
+ *   ANNOUNCED -- FIN --> end                            |  here                FIN sent
+ *     | CTS                                             '------- DONE ----------> end
+ *     |--> COPYING -- all sent --> FIN_WAIT
+ *     '--> WRITING -- all puts done --> end, DONE sent
+ *
  *    end with error on link failure: each state has one list or one callback
  *    that ends it, so nothing can end twice:
- *      QUEUED    peer->pending              POSTED    the matching engine
- *      WIRE      op->done of the transport  READING   op->inflight and
- *      FIN_WAIT  peer->waiting                        peer->readers
+ *      QUEUED     peer->pending              POSTED   the matching engine
+ *      WIRE       op->done of the transport  READING  op->inflight and
+ *      FIN_WAIT   peer->waiting                       peer->readers
+ *      ANNOUNCED  peer->waiting              TAKING   peer->grants: something is
+ *      COPYING    peer->writers: more may             to be granted, else
+ *                 be sent, else peer->waiting         peer->takers; when the lane
+ *      WRITING    op->inflight and                    has failed and the peer may
+ *                 peer->writers                       still write: lane->exposed
  */
 #ifndef TAGRV_PROTO_OP_H
 #define TAGRV_PROTO_OP_H
@@ -35,17 +45,28 @@ enum tagrv_op_state {
 	TAGRV_OP_QUEUED,	/* send: on peer->pending */
 	TAGRV_OP_WIRE,		/* send: the transport will call done */
 	TAGRV_OP_FIN_WAIT,	/* send: on peer->waiting until FIN */
+	TAGRV_OP_ANNOUNCED,	/* send: the same, until FIN or CTS */
+	TAGRV_OP_COPYING,	/* send: goes in fragments */
+	TAGRV_OP_WRITING,	/* send: puts in flight or to be posted */
 	TAGRV_OP_POSTED,	/* receive: in the matching engine */
 	TAGRV_OP_READING,	/* receive: gets in flight or to be posted */
+	TAGRV_OP_TAKING,	/* receive: the sender was or will be asked */
 };
 
-/* What an RTS said, checked. */
+/* What an RTS said, checked; for a send: a CTS. */
 struct tagrv_remote {
 	uint64_t len;
-	uint32_t op;		/* the sender's handle, for FIN */
-	uint8_t	seg_cnt;
+	uint32_t op;		/* the peer's handle */
+	uint8_t	proto;		/* the sender asks for it; 0: for none */
+	uint8_t	seg_cnt;	/* 0: its memory is out of reach */
 	uint8_t	key_len;
 	struct tagrv_rts_seg seg[TAGRV_IOV_MAX];	/* host byte order */
+};
+
+/* What a peer names a receive by that it sends to. */
+struct tagrv_xfer {
+	struct tagrv_pool_node node;
+	struct tagrv_op *op;
 };
 
 struct tagrv_op {
@@ -79,12 +100,17 @@ struct tagrv_op {
 	uint32_t slices;	/* multi-recv: reads into it going on */
 	bool	retired;	/* multi-recv: no longer posted */
 
-	/* rendezvous by read, receiver */
+	/* rendezvous, the side that was asked to do something */
 	struct tagrv_remote remote;
 	struct tagrv_lane *lane;	/* the RTS came by it, or done will */
-	size_t	want;		/* bytes to read: min(len, room) */
-	size_t	next;		/* bytes asked for so far */
-	uint32_t inflight;	/* gets whose outcome is open */
+	size_t	want;		/* bytes to move: min(len, room) */
+	size_t	next;		/* bytes asked for, sent or taken so far */
+	size_t	granted;	/* bytes that may be sent in fragments */
+	uint32_t inflight;	/* gets or puts whose outcome is open;
+				   fragments that are granted and not here */
+	struct tagrv_xfer *xfer;	/* TAKING */
+	bool	keys;		/* TAKING: the peer writes by itself */
+	bool	told;		/* TAKING: CTS is sent; WRITING: DONE is */
 };
 
 /* Flags of a completion: FI_SEND or FI_RECV with FI_TAGGED or FI_MSG. */
@@ -104,11 +130,12 @@ void tagrv_op_send_report(struct tagrv_engine *engine,
 			  const struct tagrv_send_req *req);
 
 /*
- * Registers what of the op's first 'bytes' is not registered yet.
+ * Registers what of the op's first 'bytes' is not registered yet for what peers
+ * shall do with it (enum tagrv_mem_access).
  * 0 or -FI_E*; what was registered is released by the end functions.
  */
 int tagrv_op_register(struct tagrv_op *op, struct tagrv_device *dev,
-		      size_t bytes, bool remote) TAGRV_WARN_UNUSED;
+		      size_t bytes, unsigned access) TAGRV_WARN_UNUSED;
 void tagrv_op_deregister(struct tagrv_op *op);
 
 #endif

@@ -255,6 +255,8 @@ static void tell_stats(struct tagrv_engine *engine)
 		   match.unexpected_peak, engine->stats.bad_packets,
 		   engine->stats.lost_injects, regs.hits, regs.misses,
 		   regs.evictions, regs.invalidations, regs.bypasses);
+	if (engine->stats.rndv_tx || engine->stats.rndv_rx)
+		tagrv_engine_tell_rndv(engine);
 }
 
 void tagrv_engine_close(struct tagrv_engine *engine)

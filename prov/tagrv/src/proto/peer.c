@@ -35,6 +35,9 @@ static void init_peer(struct tagrv_peer *peer, struct tagrv_engine *engine,
 	tagrv_list_init(&peer->pending);
 	tagrv_list_init(&peer->waiting);
 	tagrv_list_init(&peer->readers);
+	tagrv_list_init(&peer->grants);
+	tagrv_list_init(&peer->takers);
+	tagrv_list_init(&peer->writers);
 	tagrv_list_init(&peer->ctl);
 	tagrv_list_init(&peer->busy_node);
 }
@@ -153,34 +156,25 @@ void tagrv_peer_set_busy(struct tagrv_peer *peer)
 
 /* ---- sending what waits ---- */
 
-static int send_control(struct tagrv_peer *peer, uint8_t opcode, uint32_t op,
-			uint32_t status)
+int tagrv_peer_control(struct tagrv_peer *peer, struct tagrv_hdr *hdr,
+		       const void *body, size_t len)
 {
 	struct tagrv_link *link = peer->lane->link;
-	const struct tagrv_hdr hdr = {
-		.opcode = opcode,
-		.op = op,
-		.credit = tagrv_credit_offer(&peer->credit),
-		.data = status,
-	};
 	uint64_t words[TAGRV_SHORT_WORDS];
-	struct iovec iov = { words, sizeof(words) };
+	struct iovec iov[2] = {
+		{ words, sizeof(words) }, { (void *) (uintptr_t) body, len },
+	};
 	int ret;
 
-	tagrv_hdr_pack(words, &hdr);
-	ret = link->xport->ops->send(link, &iov, 1, TAGRV_SEND_CTRL, NULL);
-	if (!ret)
-		tagrv_credit_gave(&peer->credit, hdr.credit);
-	return ret;
-}
-
-/* -FI_EAGAIN: later. On any other error the lane is given up. */
-static int try_control(struct tagrv_peer *peer, uint8_t opcode, uint32_t op,
-		       uint32_t status)
-{
-	int ret = send_control(peer, opcode, op, status);
-
-	if (TAGRV_LIKELY(!ret || ret == -FI_EAGAIN))
+	hdr->credit = tagrv_credit_offer(&peer->credit);
+	tagrv_hdr_pack(words, hdr);
+	ret = link->xport->ops->send(link, iov, len ? 2 : 1, TAGRV_SEND_CTRL,
+				     NULL);
+	if (TAGRV_LIKELY(!ret)) {
+		tagrv_credit_gave(&peer->credit, hdr->credit);
+		return 0;
+	}
+	if (ret == -FI_EAGAIN)
 		return ret;
 	if (ret == -FI_ENOTCONN)
 		return -FI_EAGAIN;	/* the link error says why */
@@ -189,7 +183,18 @@ static int try_control(struct tagrv_peer *peer, uint8_t opcode, uint32_t op,
 	return ret;
 }
 
-void tagrv_peer_fin(struct tagrv_peer *peer, uint32_t op, int status)
+static int try_control(struct tagrv_peer *peer, uint8_t opcode, uint16_t flags,
+		       uint32_t op, uint32_t status)
+{
+	struct tagrv_hdr hdr = {
+		.opcode = opcode, .op = op, .flags = flags, .data = status,
+	};
+
+	return tagrv_peer_control(peer, &hdr, NULL, 0);
+}
+
+static void send_end(struct tagrv_peer *peer, uint8_t opcode, uint16_t flags,
+		     uint32_t op, uint32_t status)
 {
 	struct tagrv_engine *engine = peer->engine;
 	struct tagrv_ctl *ctl;
@@ -197,8 +202,7 @@ void tagrv_peer_fin(struct tagrv_peer *peer, uint32_t op, int status)
 	if (!peer->lane)
 		return;		/* the operation ended with the connection */
 	if (peer->state == TAGRV_PEER_READY && tagrv_list_empty(&peer->ctl) &&
-	    try_control(peer, TAGRV_PKT_FIN, op, (uint32_t) -status) !=
-	    -FI_EAGAIN)
+	    try_control(peer, opcode, flags, op, status) != -FI_EAGAIN)
 		return;
 	ctl = tagrv_pool_get(&engine->ctls);
 	if (!ctl) {
@@ -207,11 +211,24 @@ void tagrv_peer_fin(struct tagrv_peer *peer, uint32_t op, int status)
 		tagrv_lane_fail(peer->lane, -FI_ENOMEM, true);
 		return;
 	}
+	ctl->opcode = opcode;
+	ctl->flags = flags;
 	ctl->op = op;
-	ctl->status = (uint32_t) -status;
+	ctl->status = status;
 	tagrv_list_push_tail(&peer->ctl, &ctl->link);
 	if (peer->state == TAGRV_PEER_READY)
 		tagrv_peer_set_busy(peer);
+}
+
+void tagrv_peer_fin(struct tagrv_peer *peer, uint32_t op, int status)
+{
+	send_end(peer, TAGRV_PKT_FIN, 0, op, (uint32_t) -status);
+}
+
+void tagrv_peer_done(struct tagrv_peer *peer, uint32_t op, uint16_t flags,
+		     int status)
+{
+	send_end(peer, TAGRV_PKT_DONE, flags, op, (uint32_t) -status);
 }
 
 void tagrv_peer_credit(struct tagrv_peer *peer, uint32_t units)
@@ -232,14 +249,15 @@ static int serve_ctl(struct tagrv_peer *peer)
 		struct tagrv_ctl *ctl =
 			tagrv_container_of(node, struct tagrv_ctl, link);
 
-		ret = try_control(peer, TAGRV_PKT_FIN, ctl->op, ctl->status);
+		ret = try_control(peer, ctl->opcode, ctl->flags, ctl->op,
+				  ctl->status);
 		if (ret)
 			return ret;	/* ctl may be gone */
 		tagrv_list_remove(node);
 		tagrv_pool_put(&peer->engine->ctls, ctl);
 	}
 	return tagrv_credit_is_due(&peer->credit) ?
-	       try_control(peer, TAGRV_PKT_CREDIT, 0, 0) : 0;
+	       try_control(peer, TAGRV_PKT_CREDIT, 0, 0, 0) : 0;
 }
 
 /* 0: nothing waits any more; 1: the quantum is used up; -FI_EAGAIN: no room. */
@@ -268,17 +286,15 @@ static int serve_pending(struct tagrv_peer *peer)
 	return 0;
 }
 
-static int serve_readers(struct tagrv_peer *peer)
+/* Each takes its op off the list when it is through with it. */
+static int serve_list(struct tagrv_list *list,
+		      int (*serve)(struct tagrv_op *op))
 {
 	struct tagrv_list *node;
 
-	while ((node = tagrv_list_first(&peer->readers))) {
-		struct tagrv_op *op =
-			tagrv_container_of(node, struct tagrv_op, link);
-
-		if (tagrv_rndv_serve(op))
+	while ((node = tagrv_list_first(list)))
+		if (serve(tagrv_container_of(node, struct tagrv_op, link)))
 			return -FI_EAGAIN;
-	}
 	return 0;
 }
 
@@ -289,8 +305,10 @@ bool tagrv_peer_serve(struct tagrv_peer *peer)
 	if (peer->state != TAGRV_PEER_READY)
 		return false;
 	blocked = serve_ctl(peer);
-	/* Reads have slots of their own: one queue never blocks the other. */
-	blocked |= serve_readers(peer);
+	/* None waits for another: reads have slots of their own. */
+	blocked |= serve_list(&peer->grants, tagrv_rndv_grant);
+	blocked |= serve_list(&peer->readers, tagrv_rndv_read);
+	blocked |= serve_list(&peer->writers, tagrv_rndv_move);
 	pending = serve_pending(peer);
 	if (!blocked && !pending && tagrv_list_linked(&peer->busy_node))
 		tagrv_list_remove(&peer->busy_node);
@@ -320,22 +338,18 @@ void tagrv_peer_want(struct tagrv_peer *peer)
 
 /* ---- failure ---- */
 
-void tagrv_peer_fail_pending(struct tagrv_peer *peer, int status)
+static void fail_sends(struct tagrv_list *list, int status)
 {
 	struct tagrv_list *node;
 
-	while ((node = tagrv_list_pop(&peer->pending)))
+	while ((node = tagrv_list_pop(list)))
 		tagrv_op_send_end(tagrv_container_of(node, struct tagrv_op,
 						     link), status);
 }
 
-static void fail_waiting(struct tagrv_peer *peer, int status)
+void tagrv_peer_fail_pending(struct tagrv_peer *peer, int status)
 {
-	struct tagrv_list *node;
-
-	while ((node = tagrv_list_pop(&peer->waiting)))
-		tagrv_op_send_end(tagrv_container_of(node, struct tagrv_op,
-						     link), status);
+	fail_sends(&peer->pending, status);
 }
 
 /* Reads in flight end by their callbacks; the rest ends here. */
@@ -351,6 +365,38 @@ static void fail_readers(struct tagrv_peer *peer, int status)
 			op->status = status;
 		if (!op->inflight)
 			tagrv_op_recv_end(op, op->status);
+	}
+}
+
+/* The same of writes. */
+static void fail_writers(struct tagrv_peer *peer, int status)
+{
+	struct tagrv_list *node;
+
+	while ((node = tagrv_list_pop(&peer->writers))) {
+		struct tagrv_op *op =
+			tagrv_container_of(node, struct tagrv_op, link);
+
+		if (!op->status)
+			op->status = status;
+		if (!op->inflight)
+			tagrv_op_send_end(op, op->status);
+	}
+}
+
+/* Where the peer may still write, the end of the link ends it. */
+static void fail_takers(struct tagrv_list *list, int status)
+{
+	struct tagrv_list *node;
+
+	while ((node = tagrv_list_pop(list))) {
+		struct tagrv_op *op =
+			tagrv_container_of(node, struct tagrv_op, link);
+
+		if (op->keys && op->told)
+			tagrv_list_push_tail(&op->lane->exposed, node);
+		else
+			tagrv_rndv_take_end(op, status);
 	}
 }
 
@@ -377,8 +423,11 @@ static void fail_peer(struct tagrv_peer *peer, struct tagrv_lane *lane,
 		tagrv_wireup_drop(engine->wep, &peer->addr, lane->epoch);
 	tagrv_unexp_forget_rndv(peer);
 	drop_ctl(peer);
-	fail_waiting(peer, status);
+	fail_sends(&peer->waiting, status);
 	fail_readers(peer, status);
+	fail_writers(peer, status);
+	fail_takers(&peer->grants, status);
+	fail_takers(&peer->takers, status);
 	tagrv_peer_fail_pending(peer, status);
 }
 

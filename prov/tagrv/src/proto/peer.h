@@ -28,6 +28,7 @@
 #include "proto/wireup.h"
 
 struct tagrv_engine;
+struct tagrv_hdr;
 struct tagrv_op;
 struct tagrv_peer;
 struct tagrv_select;
@@ -43,6 +44,7 @@ enum tagrv_peer_state {
 struct tagrv_lane {
 	struct tagrv_list node;		/* engine->lanes */
 	struct tagrv_list gone_node;	/* engine->gone */
+	struct tagrv_list exposed;	/* receives that end with the link */
 	struct tagrv_peer *peer;	/* NULL once replaced or failed */
 	struct tagrv_link *link;
 	uint32_t epoch;
@@ -58,10 +60,12 @@ static inline int tagrv_lane_reason(const struct tagrv_lane *lane, int status)
 	return status == -FI_ECANCELED && lane->closing ? lane->status : status;
 }
 
-/* A FIN that found no room. */
+/* A FIN or DONE that found no room. */
 struct tagrv_ctl {
 	struct tagrv_pool_node node;
 	struct tagrv_list link;		/* peer->ctl */
+	uint8_t	opcode;
+	uint16_t flags;
 	uint32_t op;
 	uint32_t status;
 };
@@ -74,14 +78,19 @@ struct tagrv_peer {
 	struct tagrv_engine *engine;
 	struct tagrv_lane *lane;
 	size_t	eager_limit;		/* payload bytes: all up to it go eager */
-	size_t	packet_limit;		/* payload bytes of one packet */
+	size_t	packet_limit;		/* payload bytes of one eager packet */
 	const struct tagrv_select *select;	/* protocols beyond eager_limit;
 						   NULL: no link so far */
+	size_t	frag_max;		/* payload bytes that a packet can have */
+	uint32_t frags;			/* granted to it and not here yet */
 	uint32_t tx_seq, rx_seq;
 	struct tagrv_credit credit;
 	struct tagrv_list pending;	/* ops in submit order */
 	struct tagrv_list waiting;	/* ops sent, FIN outstanding */
 	struct tagrv_list readers;	/* receives with reads to post */
+	struct tagrv_list grants;	/* receives with something to grant */
+	struct tagrv_list takers;	/* receives that wait for fragments */
+	struct tagrv_list writers;	/* sends with granted fragments */
 	struct tagrv_list ctl;
 	struct tagrv_list busy_node;	/* engine->busy */
 	struct tagrv_addr addr;
@@ -101,8 +110,8 @@ void tagrv_peer_destroy_all(struct tagrv_engine *engine);
 /* Makes the peer be served by progress. */
 void tagrv_peer_set_busy(struct tagrv_peer *peer);
 /*
- * Sends what waits: control first, then reads, then messages in order, these
- * up to a quantum. True when more could be sent at once: the peer stays busy,
+ * Sends what waits: control and grants first, then reads and fragments, then
+ * messages in order, these up to a quantum. True when more could be sent at once: the peer stays busy,
  * and nobody may sleep before it was served again.
  */
 bool tagrv_peer_serve(struct tagrv_peer *peer);
@@ -112,8 +121,21 @@ void tagrv_peer_want(struct tagrv_peer *peer);
 /* What an eager message of this connection took is free again. */
 void tagrv_peer_credit(struct tagrv_peer *peer, uint32_t units);
 
+/*
+ * Sends a control packet: hdr in host order, its credit is set here, then len
+ * bytes of body. -FI_EAGAIN: later. On any other error the lane has been given
+ * up, with all that depended on it.
+ */
+int tagrv_peer_control(struct tagrv_peer *peer, struct tagrv_hdr *hdr,
+		       const void *body, size_t len) TAGRV_WARN_UNUSED;
 /* FIN for the peer's operation 'op'; queued when there is no room. */
 void tagrv_peer_fin(struct tagrv_peer *peer, uint32_t op, int status);
+/*
+ * The same by DONE: the peer's receive 'op' has all, or gets no more. flags: 0 or
+ * TAGRV_PKT_ACK_DELIVERY.
+ */
+void tagrv_peer_done(struct tagrv_peer *peer, uint32_t op, uint16_t flags,
+		     int status);
 
 /*
  * The lane is of no use: ends everything that depends on it with 'status' and

@@ -149,7 +149,7 @@ void tagrv_recv_rndv(struct tagrv_op *target, struct tagrv_peer *peer,
 	}
 	set_message(op, peer, hdr, remote->len);
 	op->remote = *remote;
-	tagrv_rndv_pull(op);
+	tagrv_rndv_take(op);
 }
 
 static void fill_op(struct tagrv_op *op, struct tagrv_engine *engine,

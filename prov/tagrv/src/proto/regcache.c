@@ -341,7 +341,8 @@ static int add(struct tagrv_regcache *cache, uintptr_t from, uintptr_t to,
 	ret = enter(cache, region);
 	if (!ret) {
 		ret = cache->dev->ops->mem_reg(cache->dev, (void *) from,
-					       to - from, true, &region->mem);
+					       to - from, TAGRV_MEM_READ,
+					       &region->mem);
 		if (ret)
 			withdraw(cache, region);
 	}

@@ -37,6 +37,25 @@ static struct cost cost_get(const struct tagrv_xport_attr *a)
 	};
 }
 
+/* The receiver answers before anything is moved. */
+static struct cost cost_put(const struct tagrv_xport_attr *a)
+{
+	struct cost cost = cost_get(a);
+
+	cost.fixed += a->latency;
+	return cost;
+}
+
+static struct cost cost_copy(const struct tagrv_xport_attr *a)
+{
+	struct cost cost = cost_eager(a);
+
+	cost.fixed = 4 * a->latency + 4 * a->overhead;
+	if (a->max_packet)
+		cost.per_byte += a->overhead / (double) a->max_packet;
+	return cost;
+}
+
 static const struct row {
 	const char *name;
 	uint32_t caps;		/* that the transport must have */
@@ -44,6 +63,8 @@ static const struct row {
 } rows[TAGRV_PROTO_CNT] = {
 	[TAGRV_PROTO_EAGER] = { "eager", 0, cost_eager },
 	[TAGRV_PROTO_RNDV_READ] = { "get", TAGRV_XPORT_GET, cost_get },
+	[TAGRV_PROTO_RNDV_WRITE] = { "put", TAGRV_XPORT_PUT, cost_put },
+	[TAGRV_PROTO_RNDV_COPY] = { "copy", 0, cost_copy },
 };
 
 const char *tagrv_proto_name(enum tagrv_proto proto)
@@ -124,18 +145,28 @@ static bool is_able(const struct facts *f, enum tagrv_proto proto, size_t len)
 	return len && (f->attr->caps & rows[proto].caps) == rows[proto].caps;
 }
 
-/* A link without any would not have been taken up. */
+/* What FI_TAGRV_RNDV names is the only one, where it is possible. */
+static bool is_candidate(const struct facts *f, enum tagrv_proto proto)
+{
+	enum tagrv_proto rndv = f->conf->rndv;
+
+	if (rndv && is_able(f, rndv, 1))
+		return proto == rndv;
+	return is_able(f, proto, 1);
+}
+
+/* Copies are always possible. Without estimates the first one is the best. */
 static enum tagrv_proto best_rndv(const struct facts *f, size_t len)
 {
-	enum tagrv_proto best = TAGRV_PROTO_CNT;
+	enum tagrv_proto best = TAGRV_PROTO_EAGER;
 
 	for (int p = TAGRV_PROTO_EAGER + 1; p < TAGRV_PROTO_CNT; p++)
-		if (is_able(f, p, len) &&
-		    (best == TAGRV_PROTO_CNT ||
+		if (is_candidate(f, p) &&
+		    (best == TAGRV_PROTO_EAGER ||
 		     tagrv_select_estimate(p, f->attr, len) <
 		     tagrv_select_estimate(best, f->attr, len)))
 			best = p;
-	return best == TAGRV_PROTO_CNT ? TAGRV_PROTO_RNDV_READ : best;
+	return best;
 }
 
 static void find_thresh(struct facts *f)
@@ -148,7 +179,7 @@ static void find_thresh(struct facts *f)
 	if (f->thresh)
 		return;
 	for (int p = TAGRV_PROTO_EAGER + 1; f->known && p < TAGRV_PROTO_CNT; p++)
-		if (is_able(f, p, 1))
+		if (is_candidate(f, p))
 			first = TAGRV_MIN(first, first_within(
 				cost_eager(f->attr), rows[p].cost(f->attr),
 				allow, 1));
@@ -266,6 +297,21 @@ static bool is_same(const struct tagrv_select_range *a,
 					a->reason == TAGRV_SELECT_EMPTY);
 }
 
+static void add_range(struct tagrv_select_range *list, size_t *cnt,
+		      size_t first, struct tagrv_select_range range)
+{
+	struct tagrv_select_range *prev = *cnt ? &list[*cnt - 1] : NULL;
+
+	if (prev && is_same(prev, &range)) {
+		prev->reason = range.reason;
+		prev->last = range.last;
+		return;
+	}
+	if (prev)
+		prev->last = first - 1;
+	list[(*cnt)++] = range;
+}
+
 void tagrv_select_build(struct tagrv_select *table,
 			const struct tagrv_select_conf *conf,
 			const struct tagrv_xport_attr *attr, size_t eager_limit)
@@ -281,31 +327,44 @@ void tagrv_select_build(struct tagrv_select *table,
 
 	find_thresh(&f);
 	find_points(&points, &f);
-	table->cnt = 0;
+	table->cnt = table->instead_cnt = 0;
 	for (size_t i = 0; i < points.cnt; i++) {
-		struct tagrv_select_range range = decide(&f, points.at[i]);
-		struct tagrv_select_range *prev = table->cnt ?
-			&table->range[table->cnt - 1] : NULL;
+		size_t first = points.at[i];
+		struct tagrv_select_range range = decide(&f, first);
 
 		range.last = TAGRV_MAX_MSG;
-		if (prev && is_same(prev, &range)) {
-			prev->reason = range.reason;
+		add_range(table->range, &table->cnt, first, range);
+		if (first > f.eager_limit)
 			continue;
-		}
-		if (prev)
-			prev->last = points.at[i] - 1;
-		table->range[table->cnt++] = range;
+		range = (struct tagrv_select_range) {
+			.last = f.eager_limit,
+			.proto = best_rndv(&f, first),
+			.reason = TAGRV_SELECT_FASTER,
+		};
+		add_range(table->instead, &table->instead_cnt, first, range);
 	}
+}
+
+static const struct tagrv_select_range *
+find_range(const struct tagrv_select_range *range, size_t cnt, size_t len)
+{
+	const struct tagrv_select_range *last = &range[cnt - 1];
+
+	while (len > range->last && range < last)
+		range++;
+	return range;
 }
 
 const struct tagrv_select_range *
 tagrv_select_find(const struct tagrv_select *table, size_t len)
 {
-	const struct tagrv_select_range *range = table->range;
+	return find_range(table->range, table->cnt, len);
+}
 
-	while (len > range->last && range < &table->range[table->cnt - 1])
-		range++;
-	return range;
+enum tagrv_proto tagrv_select_instead(const struct tagrv_select *table,
+				      size_t len)
+{
+	return find_range(table->instead, table->instead_cnt, len)->proto;
 }
 
 size_t tagrv_select_all_eager(const struct tagrv_select *table)
@@ -327,7 +386,7 @@ static const char *const reasons[] = {
 	[TAGRV_SELECT_SHORT] = "short enough to be injected",
 	[TAGRV_SELECT_LIMIT] = "longer than one packet",
 	[TAGRV_SELECT_THRESH] = "by FI_TAGRV_RNDV_THRESH",
-	[TAGRV_SELECT_FALLBACK] = "get never catches up: by "
+	[TAGRV_SELECT_FALLBACK] = "rendezvous never catches up: by "
 		"FI_TAGRV_RNDV_THRESH_FALLBACK",
 	[TAGRV_SELECT_UNKNOWN] = "no estimates: by "
 		"FI_TAGRV_RNDV_THRESH_FALLBACK",
@@ -344,14 +403,9 @@ static const char *put_time(char *text, size_t size, double seconds)
 	return text;
 }
 
-const char *tagrv_select_describe_credit(const struct tagrv_select *table,
-					 char *text, size_t size)
+static size_t first_of(const struct tagrv_select_range *list, size_t i)
 {
-	snprintf(text, size, "%-18s %-6s %10s %10s          %s",
-		 "without credit",
-		 rows[table->range[table->cnt - 1].proto].name, "", "",
-		 "what is eager, but the receiver has no room for");
-	return text;
+	return i ? list[i - 1].last + 1 : 0;
 }
 
 const char *tagrv_select_describe(const struct tagrv_select *table, size_t i,
@@ -359,7 +413,7 @@ const char *tagrv_select_describe(const struct tagrv_select *table, size_t i,
 				  char *text, size_t size)
 {
 	const struct tagrv_select_range *range = &table->range[i];
-	size_t first = i ? table->range[i - 1].last + 1 : 0;
+	size_t first = first_of(table->range, i);
 	/* Of the longest message nobody wants to know. */
 	bool open = range->last >= TAGRV_MAX_MSG;
 	char sizes[48], from[24], to[24];
@@ -376,5 +430,24 @@ const char *tagrv_select_describe(const struct tagrv_select *table, size_t i,
 	snprintf(text, size, "%-18s %-6s %10s %10s%s  %s", sizes,
 		 rows[range->proto].name, from, to,
 		 open ? " (1 MiB)" : "        ", reasons[range->reason]);
+	return text;
+}
+
+const char *tagrv_select_describe_credit(const struct tagrv_select *table,
+					 size_t i,
+					 const struct tagrv_xport_attr *attr,
+					 char *text, size_t size)
+{
+	const struct tagrv_select_range *range = &table->instead[i];
+	size_t first = first_of(table->instead, i);
+	char from[24], to[24];
+
+	put_time(from, sizeof(from),
+		 tagrv_select_estimate(range->proto, attr, first));
+	put_time(to, sizeof(to),
+		 tagrv_select_estimate(range->proto, attr, range->last));
+	snprintf(text, size, "%-18s %-6s %10s %10s          for %zu to %zu, "
+		 "where the receiver has no room for eager", "without credit",
+		 rows[range->proto].name, from, to, first, range->last);
 	return text;
 }

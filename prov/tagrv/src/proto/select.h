@@ -5,8 +5,8 @@
  * When the first link of a transport comes up, a table of ranges of sizes is
  * built from the transport's attributes and the parameters. The send path looks
  * at one number, up to which all ranges are eager, and at the table only beyond
- * it, or when the peer gives no credit for the message: then the protocol of the
- * last range, which is never eager, takes the place of eager.
+ * it, or when the peer gives no credit for the message: then the rendezvous with
+ * the least time at that size takes the place of eager.
  *
  * Estimated time of one message of s bytes, until it is in the receive's buffer
  * (UCX's model of rendezvous thresholds, github.com/openucx/ucx/wiki/
@@ -15,6 +15,11 @@
  *   eager   latency + overhead + max(s / bandwidth, s / copy_bandwidth)
  *   get     2 (reg_overhead + s reg_growth) + 4 latency + 3 overhead
  *           + get_overhead + s / bandwidth
+ *   put     get + latency: the receiver answers first
+ *   copy    4 latency + 4 overhead + s overhead / max_packet
+ *           + max(s / bandwidth, s / copy_bandwidth)
+ *
+ * Copies go by RTS, CTS, fragments and FIN; each packet has its overhead.
  *
  * The two registrations are counted in full, as for buffers that are used for
  * the first time: with the cache of registrations (regcache.h) those that are
@@ -26,7 +31,7 @@
  * All are straight lines, so each pair meets at most once, and that size is
  * computed, not searched. The threshold is the first size at which
  *
- *   get <= eager (1 + perf_diff / 100)
+ *   the best rendezvous <= eager (1 + perf_diff / 100)
  *
  * perf_diff is time given away on purpose: a rendezvous takes no memory of a
  * receiver that is not ready. But it is never below TAGRV_INJECT_MAX + 1, for
@@ -35,7 +40,8 @@
  *
  * A new protocol is a member of the enum before TAGRV_PROTO_CNT and a row in
  * select.c: everything after eager is a kind of rendezvous, of which the one
- * with the least time is taken.
+ * with the least time is taken, or the one that FI_TAGRV_RNDV names. It is what
+ * the sender proposes; the receiver decides (rndv.c).
  */
 #ifndef TAGRV_PROTO_SELECT_H
 #define TAGRV_PROTO_SELECT_H
@@ -46,9 +52,12 @@
 
 #include "xport/xport.h"
 
+/* What comes after eager is a kind of rendezvous; the numbers are on the wire. */
 enum tagrv_proto {
 	TAGRV_PROTO_EAGER,	/* envelope and payload in one packet */
 	TAGRV_PROTO_RNDV_READ,	/* RTS, the receiver reads, FIN */
+	TAGRV_PROTO_RNDV_WRITE,	/* RTS, CTS, the sender writes, DONE */
+	TAGRV_PROTO_RNDV_COPY,	/* RTS, CTS, fragments, FIN */
 	TAGRV_PROTO_CNT,
 };
 
@@ -79,6 +88,7 @@ enum tagrv_select_reason {
 struct tagrv_select_conf {
 	size_t	thresh;		/* first size of rendezvous; 0: auto */
 	size_t	fallback;	/* the same if the curves never meet; 0: none */
+	enum tagrv_proto rndv;	/* rather than the best one; EAGER: the best */
 	double	perf_diff;	/* percent */
 	struct {
 		size_t	from, to;	/* bytes, the last one excluded */
@@ -94,17 +104,20 @@ struct tagrv_select_range {
 };
 
 /*
- * Reads FI_TAGRV_RNDV_THRESH, its FALLBACK and PERF_DIFF, and FI_TAGRV_PROTO.
+ * Reads FI_TAGRV_RNDV, RNDV_THRESH, its FALLBACK and PERF_DIFF, and PROTO.
  * What makes no sense is said in one line, once a process, and not used.
  */
 void tagrv_select_conf_read(struct tagrv_select_conf *conf,
 			    const struct tagrv_params *params);
 
-/* Ranges from 0 to TAGRV_MAX_MSG without a gap; the first is eager, the last
- * is not. */
+/*
+ * Ranges from 0 to TAGRV_MAX_MSG without a gap; the first is eager, the last is
+ * not. And what takes the place of eager: from 0 to the longest eager message.
+ */
 struct tagrv_select {
-	size_t	cnt;
+	size_t	cnt, instead_cnt;
 	struct tagrv_select_range range[TAGRV_SELECT_RANGES];
+	struct tagrv_select_range instead[TAGRV_SELECT_RANGES];
 };
 
 /*
@@ -125,6 +138,10 @@ size_t tagrv_select_eager_limit(const struct tagrv_params *params,
 const struct tagrv_select_range *
 tagrv_select_find(const struct tagrv_select *table, size_t len);
 
+/* The rendezvous that takes the place of eager for this length. */
+enum tagrv_proto tagrv_select_instead(const struct tagrv_select *table,
+				      size_t len);
+
 /* Bytes up to which everything is eager, for whatever reason. */
 size_t tagrv_select_all_eager(const struct tagrv_select *table);
 
@@ -132,7 +149,7 @@ size_t tagrv_select_all_eager(const struct tagrv_select *table);
 double tagrv_select_estimate(enum tagrv_proto proto,
 			     const struct tagrv_xport_attr *attr, size_t len);
 
-/* The names of FI_TAGRV_PROTO: "eager", "get". */
+/* The names of FI_TAGRV_PROTO and FI_TAGRV_RNDV: "eager", "get", ... */
 const char *tagrv_proto_name(enum tagrv_proto proto);
 
 /*
@@ -144,10 +161,12 @@ const char *tagrv_select_describe(const struct tagrv_select *table, size_t i,
 				  char *text, size_t size);
 
 /*
- * The same about eager messages for which the peer gave no credit: only their
- * envelopes are sent, by the last range's protocol. Returns text.
+ * The same about eager messages for which the peer gave no credit, so that only
+ * their envelopes are sent: i < table->instead_cnt.
  */
 const char *tagrv_select_describe_credit(const struct tagrv_select *table,
+					 size_t i,
+					 const struct tagrv_xport_attr *attr,
 					 char *text, size_t size);
 
 #endif

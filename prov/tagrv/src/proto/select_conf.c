@@ -2,6 +2,7 @@
 /*
  * What the user wants of the choice of protocols, from the parameters.
  *
+ *   RNDV          = "auto" | protocol, which is not eager
  *   RNDV_THRESH   = "auto" | size          RNDV_THRESH_FALLBACK = "inf" | size
  *   PROTO         = item { "," item }
  *   item          = protocol ":" [size] "-" [size]      the second excluded
@@ -63,6 +64,22 @@ static size_t read_size(const char *name, const char *text, const char *word,
 	return 0;
 }
 
+/* ---- one kind of rendezvous ---- */
+
+static enum tagrv_proto read_rndv(const char *text)
+{
+	static atomic_flag told = ATOMIC_FLAG_INIT;
+
+	for (int p = TAGRV_PROTO_EAGER + 1; p < TAGRV_PROTO_CNT; p++)
+		if (!strcasecmp(text, tagrv_proto_name(p)))
+			return p;
+	if (*text && strcasecmp(text, "auto") &&
+	    !atomic_flag_test_and_set(&told))
+		tagrv_warn("FI_TAGRV_RNDV is '%s', but must be auto, get, "
+			   "put or copy: auto is used\n", text);
+	return TAGRV_PROTO_EAGER;
+}
+
 /* ---- forced ranges ---- */
 
 static bool parse_name(const char **pos, enum tagrv_proto *proto)
@@ -113,7 +130,7 @@ static const char *parse_item(const char **pos, struct tagrv_select_conf *conf)
 	return NULL;
 }
 
-/* "eager, get": what can be named. */
+/* "eager, get, ...": what can be named. */
 static const char *list_names(char *text, size_t size)
 {
 	size_t used = 0;
@@ -159,5 +176,6 @@ void tagrv_select_conf_read(struct tagrv_select_conf *conf,
 	conf->fallback = read_size("RNDV_THRESH_FALLBACK",
 				   params->rndv_fallback, "inf", &told[1]);
 	conf->perf_diff = params->rndv_perf_diff;
+	conf->rndv = read_rndv(params->rndv);
 	read_force(conf, params->proto);
 }

@@ -56,17 +56,6 @@ static int send_eager_op(struct tagrv_op *op)
 	return 0;
 }
 
-/*
- * What takes the place of eager where that cannot be: the last range's, which
- * is never eager.
- */
-static enum tagrv_proto instead_of_eager(const struct tagrv_peer *peer)
-{
-	const struct tagrv_select *table = peer->select;
-
-	return table->range[table->cnt - 1].proto;
-}
-
 /* By the table, which is for our own packets: those of a peer may be shorter. */
 static enum tagrv_proto by_size(const struct tagrv_peer *peer, size_t len)
 {
@@ -75,22 +64,12 @@ static enum tagrv_proto by_size(const struct tagrv_peer *peer, size_t len)
 	if (len > peer->eager_limit)
 		proto = tagrv_select_find(peer->select, len)->proto;
 	return proto == TAGRV_PROTO_EAGER && len > peer->packet_limit ?
-	       instead_of_eager(peer) : proto;
+	       tagrv_select_instead(peer->select, len) : proto;
 }
 
 static bool has_credit(const struct tagrv_peer *peer, size_t len)
 {
 	return tagrv_credit_units(len) <= peer->credit.left;
-}
-
-/* Of a peer that is connected. What it has no room for is announced only. */
-static TAGRV_COLD enum tagrv_proto choose_by_table(const struct tagrv_peer *peer,
-						   size_t len)
-{
-	enum tagrv_proto proto = by_size(peer, len);
-
-	return proto == TAGRV_PROTO_EAGER && !has_credit(peer, len) ?
-	       instead_of_eager(peer) : proto;
 }
 
 /* Small messages are what counts: no table for them. */
@@ -99,31 +78,41 @@ static inline bool goes_eager(const struct tagrv_peer *peer, size_t len)
 	return len <= peer->eager_limit && has_credit(peer, len);
 }
 
-static int send_announced(struct tagrv_op *op)
+static int send_announced(struct tagrv_op *op, enum tagrv_proto proto)
 {
 	struct tagrv_peer *peer = op->peer;
-	int ret = tagrv_rndv_send(op);
+	int ret = tagrv_rndv_send(op, proto);
 
-	/* What fits one packet is copied, if need be when there is credit. */
-	if (ret == -FI_ENOMEM && op->len <= peer->packet_limit)
-		return has_credit(peer, op->len) ? send_eager_op(op) :
-						   -FI_EAGAIN;
+	if (ret == -FI_ENOMEM)
+		return send_eager_op(op);
 	if (ret)
 		return ret;
-	peer->engine->stats.no_credit += by_size(peer, op->len) ==
-					 TAGRV_PROTO_EAGER;
 	tagrv_list_remove(&op->link);
-	op->state = TAGRV_OP_FIN_WAIT;
+	op->state = TAGRV_OP_ANNOUNCED;
 	tagrv_list_push_tail(&peer->waiting, &op->link);
 	return 0;
 }
 
+/* Of a peer that is connected. What it has no room for is announced only. */
+static TAGRV_COLD int send_by_table(struct tagrv_op *op)
+{
+	struct tagrv_peer *peer = op->peer;
+	enum tagrv_proto proto = by_size(peer, op->len);
+	int ret;
+
+	if (proto != TAGRV_PROTO_EAGER)
+		return send_announced(op, proto);
+	if (has_credit(peer, op->len))
+		return send_eager_op(op);
+	ret = send_announced(op, tagrv_select_instead(peer->select, op->len));
+	peer->engine->stats.no_credit += !ret;
+	return ret;
+}
+
 int tagrv_send_op(struct tagrv_op *op)
 {
-	if (goes_eager(op->peer, op->len) ||
-	    choose_by_table(op->peer, op->len) == TAGRV_PROTO_EAGER)
-		return send_eager_op(op);
-	return send_announced(op);
+	return goes_eager(op->peer, op->len) ? send_eager_op(op) :
+					       send_by_table(op);
 }
 
 /* A buffer that the caller may reuse on return is copied now. */

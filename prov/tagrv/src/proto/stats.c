@@ -28,3 +28,19 @@ void tagrv_engine_tell_match(const struct tagrv_engine *engine)
 		   m.unexpected_oldest, m.searches,
 		   m.searches ? (double) m.probes / (double) m.searches : 0.0);
 }
+
+void tagrv_engine_tell_rndv(const struct tagrv_engine *engine)
+{
+	const uint64_t *tx = engine->stats.moved_tx;
+	const uint64_t *rx = engine->stats.moved_rx;
+	char addr[TAGRV_ADDR_STRLEN];
+
+	tagrv_info("endpoint %s: of rendezvous messages sent, the peers read %"
+		   PRIu64 ", %" PRIu64 " were written to them and %" PRIu64
+		   " copied; of those that came, %" PRIu64 " were read, %"
+		   PRIu64 " written by the peers and %" PRIu64 " copied\n",
+		   tagrv_addr_str(&engine->name, addr, sizeof(addr)),
+		   tx[TAGRV_PROTO_RNDV_READ], tx[TAGRV_PROTO_RNDV_WRITE],
+		   tx[TAGRV_PROTO_RNDV_COPY], rx[TAGRV_PROTO_RNDV_READ],
+		   rx[TAGRV_PROTO_RNDV_WRITE], rx[TAGRV_PROTO_RNDV_COPY]);
+}

@@ -72,6 +72,7 @@ static void unpack_remote(const struct tagrv_umsg *umsg,
 
 	remote->len = umsg->len;
 	remote->op = umsg->op;
+	remote->proto = umsg->rndv - 1;
 	remote->seg_cnt = umsg->seg_cnt;
 	remote->key_len = umsg->key_len;
 	if (umsg->seg_cnt == 1) {
@@ -128,7 +129,7 @@ int tagrv_unexp_keep(struct tagrv_peer *peer, struct tagrv_match_msg *msg,
 	}
 	umsg->msg = msg;
 	umsg->peer = peer;
-	umsg->rndv = remote != NULL;
+	umsg->rndv = remote ? (uint8_t) (1 + remote->proto) : 0;
 	umsg->units = remote ? 0 : (uint16_t) tagrv_credit_units(len);
 	umsg->life = peer->credit.life;
 	umsg->pkt_flags = hdr->flags;

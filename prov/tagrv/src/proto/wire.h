@@ -24,6 +24,10 @@ enum tagrv_opcode {
 	TAGRV_PKT_FIN	= 2,	/* an operation of yours is finished */
 	TAGRV_PKT_EAGER	= 3,	/* envelope and payload */
 	TAGRV_PKT_CREDIT = 4,	/* nothing but credit */
+	TAGRV_PKT_CTS	= 5,	/* answer to an RTS: send it to me */
+	TAGRV_PKT_GRANT	= 6,	/* send more of it */
+	TAGRV_PKT_FRAG	= 7,	/* a piece of it */
+	TAGRV_PKT_DONE	= 8,	/* a receive of yours has all, or gets no more */
 };
 
 enum tagrv_pkt_flags {
@@ -39,12 +43,16 @@ struct tagrv_hdr {
 	uint8_t	opcode;
 	uint8_t	zero[3];
 	uint32_t op;		/* RTS, EAGER: sender's handle, 0 when no FIN
-				 * is wanted; FIN: the handle it ends */
+				 * is wanted; FIN: the handle it ends; CTS,
+				 * GRANT: handle of the RTS; FRAG, DONE: that
+				 * of the CTS */
 	uint64_t tag;		/* big-endian */
 	uint16_t flags;
 	uint16_t credit;	/* section 1.5: units given back */
 	uint32_t seq;		/* EAGER, RTS: number of the envelope */
-	uint64_t data;		/* immediate data; FIN: FI_E* status or 0 */
+	uint64_t data;		/* immediate data; FIN, DONE: FI_E* status or 0;
+				 * CTS, GRANT: bytes that may be sent, from the
+				 * first one on; FRAG: where it begins */
 };
 static_assert(sizeof(struct tagrv_hdr) == 32, "eager header is 32 bytes");
 static_assert(offsetof(struct tagrv_hdr, tag) == 8, "tag where hardware looks");
@@ -90,9 +98,10 @@ static inline bool tagrv_hdr_unpack(struct tagrv_hdr *hdr,
 /* Section 1.3: follows the header of an RTS; seg_cnt segments follow it. */
 struct tagrv_rts {
 	uint64_t len;		/* bytes of the whole message */
-	uint8_t	seg_cnt;	/* 1..TAGRV_IOV_MAX */
+	uint8_t	seg_cnt;	/* 0: it cannot be read; ..TAGRV_IOV_MAX */
 	uint8_t	key_len;	/* bytes used of each key */
-	uint8_t	zero[6];
+	uint8_t	proto;		/* enum tagrv_proto asked for, 0: any */
+	uint8_t	zero[5];
 };
 static_assert(sizeof(struct tagrv_rts) == 16, "fixed part of an RTS");
 
@@ -102,6 +111,17 @@ struct tagrv_rts_seg {
 	uint8_t	key[TAGRV_KEY_MAX];
 };
 static_assert(sizeof(struct tagrv_rts_seg) == 32, "segment of an RTS");
+
+/* Section 1.6: follows the header of a CTS; seg_cnt segments follow it. */
+struct tagrv_cts {
+	uint64_t want;		/* bytes, what fits the receive */
+	uint32_t op;		/* receiver's handle */
+	uint8_t	seg_cnt;	/* 0: to be copied; ..TAGRV_IOV_MAX */
+	uint8_t	key_len;	/* bytes used of each key */
+	uint8_t	zero[2];
+};
+static_assert(sizeof(struct tagrv_cts) == sizeof(struct tagrv_rts),
+	      "a CTS is no longer than an RTS");
 
 /* Largest control packet: what a receive buffer holds beyond the payload. */
 #define TAGRV_RTS_MAX	(sizeof(struct tagrv_hdr) + sizeof(struct tagrv_rts) + \

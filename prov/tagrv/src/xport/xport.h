@@ -13,13 +13,14 @@
  *   link_bind   (h) --> the peer's blob is known: can receive, and can send
  *                       once the peer has done the same
  *   link_attach (e) --> packets of this link reach the sink from here on
- *   send, get   (e)
+ *   send, get, put (e)
  *   link_close  (e) --> every outstanding operation ends by its done callback,
  *                       then link_closed is reported and the link is gone
  *   link_discard (h)    for a link that was never attached
  *
  * Ordering: packets of one link arrive in the order sent; gets are ordered
- * with nothing. -FI_EAGAIN means nothing happened; room is announced through
+ * with nothing. A packet sent after a put is done arrives behind its bytes; with
+ * TAGRV_XPORT_PUT_FENCED so does one sent after the call. -FI_EAGAIN means nothing happened; room is announced through
  * sink->room. All e calls, callbacks included, run under the domain lock.
  */
 #ifndef TAGRV_XPORT_XPORT_H
@@ -52,6 +53,14 @@ struct tagrv_link;
 
 enum tagrv_xport_caps {
 	TAGRV_XPORT_GET	= 1 << 0,	/* remote reads */
+	TAGRV_XPORT_PUT	= 1 << 1,	/* remote writes */
+	TAGRV_XPORT_PUT_FENCED = 1 << 2, /* what is sent behind one stays there */
+};
+
+/* What peers may do with registered memory. */
+enum tagrv_mem_access {
+	TAGRV_MEM_READ	= 1 << 0,	/* get */
+	TAGRV_MEM_WRITE	= 1 << 1,	/* put */
 };
 
 /* What a transport can do; constant from xport_open on. */
@@ -63,6 +72,8 @@ struct tagrv_xport_attr {
 	size_t	max_packet;	/* bytes of one send, all iovecs together */
 	size_t	get_max;	/* bytes of one get, over any link */
 	size_t	get_depth;	/* gets in flight per link, at most */
+	size_t	put_max;	/* bytes of one put, over any link */
+	size_t	put_depth;	/* puts in flight per link, at most */
 	double	latency;	/* s, one way */
 	double	bandwidth;	/* bytes/s of fetched payload */
 	double	copy_bandwidth;	/* bytes/s of one packet, with the copies into
@@ -79,7 +90,9 @@ struct tagrv_xport_attr {
  * progress or reap, never inside link_close or the call that took the record;
  * what a close cuts off ends in the progress that follows it. status
  * is 0 or -FI_E*: for a send, 0 means that the peer's device has it (TRANSMIT
- * level); for a get, that the data is in the local buffer. One record may be
+ * level); for a get, that the data is in the local buffer; for a put, that the
+ * local buffer is free. A put that the peer's memory does not allow ends with an
+ * error, or the link does, on either side. One record may be
  * given to several operations: fn then runs once for each.
  */
 struct tagrv_done {
@@ -96,6 +109,7 @@ struct tagrv_mem {
 	struct tagrv_device *dev;
 	void	*addr;
 	size_t	len;
+	unsigned access;	/* enum tagrv_mem_access */
 	void	*owner;		/* the protocols' use; NULL from mem_reg */
 };
 
@@ -115,7 +129,7 @@ struct tagrv_sink {
 	 */
 	void (*ahead)(struct tagrv_sink *sink, void *link_ctx,
 		      const void *data, size_t len);
-	/* A send or get that got -FI_EAGAIN may succeed now. */
+	/* A send, get or put that got -FI_EAGAIN may succeed now. */
 	void (*room)(struct tagrv_sink *sink);
 	/*
 	 * The link failed (status: -FI_E*): reported once, before the done
@@ -167,7 +181,8 @@ struct tagrv_xport {
 struct tagrv_link {
 	struct tagrv_xport *xport;
 	void	*ctx;		/* given back in sink callbacks, set by attach */
-	size_t	get_max;	/* bytes of one get over this link, set by bind */
+	/* bytes of one get or put over this link, set by bind */
+	size_t	get_max, put_max;
 };
 
 /*
@@ -198,11 +213,12 @@ struct tagrv_xport_ops {
 	void (*dev_event)(struct tagrv_device *dev);
 
 	/*
-	 * Registers memory for local use and, with 'remote', for the peer's
-	 * get. Thread-safe. -FI_ENOMEM (memlock limit), -FI_EFAULT.
+	 * Registers memory for local use and for what 'access' (enum
+	 * tagrv_mem_access) lets peers do. Thread-safe. -FI_ENOMEM (memlock
+	 * limit), -FI_EFAULT.
 	 */
 	int (*mem_reg)(struct tagrv_device *dev, void *addr, size_t len,
-		       bool remote, struct tagrv_mem **mem);
+		       unsigned access, struct tagrv_mem **mem);
 	void (*mem_dereg)(struct tagrv_mem *mem);
 	/* Writes the remote key, at most TAGRV_KEY_MAX bytes; returns bytes. */
 	size_t (*mem_key)(const struct tagrv_mem *mem, void *key);
@@ -249,6 +265,14 @@ struct tagrv_xport_ops {
 	int (*get)(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
 		   uint64_t raddr, const void *key, size_t key_len, size_t len,
 		   struct tagrv_done *done);
+
+	/*
+	 * Writes len bytes (at most link->put_max) of addr to remote address
+	 * raddr. As get.
+	 */
+	int (*put)(struct tagrv_link *link, const void *addr,
+		   struct tagrv_mem *mem, uint64_t raddr, const void *key,
+		   size_t key_len, size_t len, struct tagrv_done *done);
 
 	/* Moves everything; returns the number of events handled. */
 	int (*progress)(struct tagrv_xport *xport);

@@ -17,9 +17,10 @@
  *   reap      runs done callbacks from 'sent' on: the "peer's device" has it
  *   progress  does that, then hands packets from 'head' on to the sink
  *
- * Gets are memcpys, made in progress and piece by piece so that a large one
- * does not hold up packets. Their source must be registered: the key is looked
- * up for every piece, as a device would for every packet.
+ * Gets and puts are memcpys, made in progress and piece by piece so that a large
+ * one does not hold up packets. What is at the other end of them must be
+ * registered: the key is looked up for every piece, as a device would for every
+ * packet.
  *
  * A link is bound to its own blob, and there may be several.
  */
@@ -36,7 +37,7 @@
 #define MAX_SLOTS	256u		/* packets queued */
 #define MAX_BYTES	(4u << 20)	/* bytes of all slots together */
 #define CTRL_SLOTS	16u		/* of them kept back for control */
-#define GET_SLOTS	64u		/* gets queued, all links together */
+#define GET_SLOTS	64u		/* gets and puts queued, of all links */
 #define GET_PIECE	(256u << 10)	/* bytes copied in one progress */
 #define BLOB_LEN	16u
 
@@ -45,7 +46,7 @@ struct loop_link {
 	struct tagrv_list node;		/* in xport->closing */
 	uint64_t id;
 	unsigned queued;		/* slots and gets that name this link */
-	unsigned gets;			/* the gets among them */
+	unsigned gets;			/* gets and puts among them */
 	bool	bound;
 	bool	closing;
 };
@@ -60,6 +61,7 @@ struct slot {
 struct get {
 	struct loop_link *link;
 	struct tagrv_done *done;
+	bool	put;
 	void	*addr;
 	uint64_t raddr;
 	uint64_t key;
@@ -100,11 +102,13 @@ static struct tagrv_xport_attr attr_of(const struct tagrv_params *params)
 	size_t max_packet = params->eager_max + TAGRV_HDR_ROOM;
 
 	return (struct tagrv_xport_attr) {
-		.caps = TAGRV_XPORT_GET,
+		.caps = TAGRV_XPORT_GET | TAGRV_XPORT_PUT,
 		.max_inline = max_packet,
 		.max_packet = max_packet,
 		.get_max = 1 << 30,
 		.get_depth = TAGRV_MIN(params->read_depth, (size_t) GET_SLOTS),
+		.put_max = 1 << 30,
+		.put_depth = TAGRV_MIN(params->read_depth, (size_t) GET_SLOTS),
 		.latency = 0.1e-6,
 		.bandwidth = 8e9,
 		.copy_bandwidth = 8e9,
@@ -194,6 +198,7 @@ static int link_bind(struct tagrv_link *link, const void *blob, size_t len)
 		return -FI_EINVAL;
 	to_link(link)->bound = true;
 	link->get_max = link->xport->attr.get_max;
+	link->put_max = link->xport->attr.put_max;
 	return 0;
 }
 
@@ -278,9 +283,9 @@ static int send_packet(struct tagrv_link *link, const struct iovec *iov,
 	return 0;
 }
 
-static int get(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
-	       uint64_t raddr, const void *key, size_t key_len, size_t len,
-	       struct tagrv_done *done)
+static int queue_copy(struct tagrv_link *link, bool put, void *addr,
+		      struct tagrv_mem *mem, uint64_t raddr, const void *key,
+		      size_t key_len, size_t len, struct tagrv_done *done)
 {
 	struct loop_xport *xp = to_xport(link->xport);
 	struct loop_link *l = to_link(link);
@@ -298,14 +303,30 @@ static int get(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
 		return -FI_EAGAIN;
 	}
 	*g = (struct get) {
-		.link = l, .done = done, .addr = addr, .raddr = raddr,
-		.len = len,
+		.link = l, .done = done, .put = put, .addr = addr,
+		.raddr = raddr, .len = len,
 	};
 	memcpy(&g->key, key, sizeof(g->key));
 	l->queued++;
 	l->gets++;
 	xp->get_tail++;
 	return 0;
+}
+
+static int get(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
+	       uint64_t raddr, const void *key, size_t key_len, size_t len,
+	       struct tagrv_done *done)
+{
+	return queue_copy(link, false, addr, mem, raddr, key, key_len, len,
+			  done);
+}
+
+static int put(struct tagrv_link *link, const void *addr, struct tagrv_mem *mem,
+	       uint64_t raddr, const void *key, size_t key_len, size_t len,
+	       struct tagrv_done *done)
+{
+	return queue_copy(link, true, (void *) (uintptr_t) addr, mem, raddr,
+			  key, key_len, len, done);
 }
 
 /* Runs the done callbacks of everything sent until now. */
@@ -364,8 +385,9 @@ static int copy_piece(struct loop_xport *xp, struct get *g)
 
 	if (g->link->closing)
 		return -FI_ECANCELED;
-	ret = tagrv_loop_copy(xp->base.dev, (char *) g->addr + g->copied,
-			      g->key, g->raddr + g->copied, len);
+	ret = tagrv_loop_copy(xp->base.dev, g->put,
+			      (char *) g->addr + g->copied, g->key,
+			      g->raddr + g->copied, len);
 	if (ret)
 		return ret;
 	g->copied += len;
@@ -447,6 +469,7 @@ const struct tagrv_xport_ops tagrv_loop_ops = {
 	.send = send_packet,
 	.send_short = tagrv_stub_send_short,
 	.get = get,
+	.put = put,
 	.progress = progress,
 	.reap = reap,
 	.flush = tagrv_stub_flush,

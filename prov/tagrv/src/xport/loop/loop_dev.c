@@ -86,7 +86,7 @@ void tagrv_loop_dev_close(struct tagrv_device *dev)
 /* ---- memory ---- */
 
 int tagrv_loop_mem_reg(struct tagrv_device *dev, void *addr, size_t len,
-		       bool remote, struct tagrv_mem **mem)
+		       unsigned access, struct tagrv_mem **mem)
 {
 	struct loop_device *loop =
 		tagrv_container_of(dev, struct loop_device, base);
@@ -97,9 +97,11 @@ int tagrv_loop_mem_reg(struct tagrv_device *dev, void *addr, size_t len,
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return -FI_ENOMEM;
-	m->base = (struct tagrv_mem) { .dev = dev, .addr = addr, .len = len };
+	m->base = (struct tagrv_mem) {
+		.dev = dev, .addr = addr, .len = len, .access = access,
+	};
 	tagrv_list_init(&m->node);
-	if (remote) {
+	if (access) {
 		pthread_mutex_lock(&loop->mutex);
 		m->key = ++loop->next_key;
 		tagrv_list_push_tail(&loop->keys[m->key % KEY_BUCKETS],
@@ -131,9 +133,9 @@ size_t tagrv_loop_mem_key(const struct tagrv_mem *mem, void *key)
 	return sizeof(m->key);
 }
 
-/* True if 'key' stands for memory that covers the range. Under the mutex. */
-static bool key_covers(struct loop_device *loop, uint64_t key, uint64_t addr,
-		       size_t len)
+/* True if 'key' gives this access to the range. Under the mutex. */
+static bool key_covers(struct loop_device *loop, uint64_t key, unsigned access,
+		       uint64_t addr, size_t len)
 {
 	struct tagrv_list *pos;
 
@@ -142,7 +144,8 @@ static bool key_covers(struct loop_device *loop, uint64_t key, uint64_t addr,
 			tagrv_container_of(pos, struct loop_mem, node);
 
 		if (m->key == key)
-			return tagrv_range_within(addr, len,
+			return m->base.access & access &&
+			       tagrv_range_within(addr, len,
 						  (uintptr_t) m->base.addr,
 						  m->base.len);
 	}
@@ -150,16 +153,18 @@ static bool key_covers(struct loop_device *loop, uint64_t key, uint64_t addr,
 }
 
 /* The mutex is held, so that mem_dereg in another thread waits for the copy. */
-int tagrv_loop_copy(struct tagrv_device *dev, void *to, uint64_t key,
-		    uint64_t addr, size_t len)
+int tagrv_loop_copy(struct tagrv_device *dev, bool put, void *local,
+		    uint64_t key, uint64_t addr, size_t len)
 {
 	struct loop_device *loop =
 		tagrv_container_of(dev, struct loop_device, base);
+	void *remote = (void *) (uintptr_t) addr;
 	int ret = -FI_EACCES;
 
 	pthread_mutex_lock(&loop->mutex);
-	if (key_covers(loop, key, addr, len)) {
-		memmove(to, (void *) (uintptr_t) addr, len);
+	if (key_covers(loop, key, put ? TAGRV_MEM_WRITE : TAGRV_MEM_READ, addr,
+		       len)) {
+		memmove(put ? remote : local, put ? local : remote, len);
 		ret = 0;
 	}
 	pthread_mutex_unlock(&loop->mutex);

@@ -16,11 +16,14 @@ int tagrv_loop_dev_open(const char *name, const struct tagrv_params *params,
 			struct tagrv_device **dev);
 void tagrv_loop_dev_close(struct tagrv_device *dev);
 int tagrv_loop_mem_reg(struct tagrv_device *dev, void *addr, size_t len,
-		       bool remote, struct tagrv_mem **mem);
+		       unsigned access, struct tagrv_mem **mem);
 void tagrv_loop_mem_dereg(struct tagrv_mem *mem);
 size_t tagrv_loop_mem_key(const struct tagrv_mem *mem, void *key);
-/* -FI_EACCES: the key stands for no memory that covers the source. */
-int tagrv_loop_copy(struct tagrv_device *dev, void *to, uint64_t key,
-		    uint64_t addr, size_t len);
+/*
+ * Copies between 'local' and what a key stands for, to there with 'put'.
+ * -FI_EACCES: that covers no such range, or may not be used so.
+ */
+int tagrv_loop_copy(struct tagrv_device *dev, bool put, void *local,
+		    uint64_t key, uint64_t addr, size_t len);
 
 #endif

@@ -121,12 +121,14 @@ static struct tagrv_xport_attr attr_of(const struct tagrv_params *params,
 				      shm_body_max(lines));
 
 	return (struct tagrv_xport_attr) {
-		.caps = TAGRV_XPORT_GET,
+		.caps = TAGRV_XPORT_GET | TAGRV_XPORT_PUT,
 		.max_inline = max_packet,
 		.max_short = TAGRV_MIN(SHM_SHORT, max_packet - TAGRV_SHORT_HDR),
 		.max_packet = max_packet,
 		.get_max = 1 << 30,
 		.get_depth = TAGRV_MIN(params->read_depth, (size_t) SHM_GETS),
+		.put_max = 1 << 30,
+		.put_depth = TAGRV_MIN(params->read_depth, (size_t) SHM_GETS),
 		.latency = 0.1e-6,
 		.bandwidth = tagrv_shm_bandwidth(cma),
 		/* One packet's two copies come one after the other. */
@@ -161,6 +163,7 @@ static void init_lists(struct shm_xport *xp)
 	tagrv_list_init(&xp->closing);
 	tagrv_list_init(&xp->serving);
 	tagrv_list_init(&xp->waiting);
+	tagrv_list_init(&xp->putting);
 	tagrv_list_init(&xp->cma_gets);
 	tagrv_list_init(&xp->ask_gets);
 }
@@ -211,7 +214,7 @@ static size_t outstanding(struct tagrv_xport *xport)
 {
 	struct shm_xport *xp = shm_xport_of(xport);
 
-	return xp->done_tail - xp->done_head + xp->get_cnt;
+	return xp->done_tail - xp->done_head + xp->get_cnt + xp->put_cnt;
 }
 
 static int wait_fd(struct tagrv_xport *xport)
@@ -240,6 +243,7 @@ const struct tagrv_xport_ops tagrv_shm_ops = {
 	.send = tagrv_shm_send,
 	.send_short = tagrv_shm_send_short,
 	.get = tagrv_shm_get,
+	.put = tagrv_shm_put,
 	.progress = tagrv_shm_progress,
 	.reap = tagrv_shm_reap,
 	.flush = tagrv_stub_flush,

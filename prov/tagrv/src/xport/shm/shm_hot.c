@@ -167,6 +167,13 @@ static bool has_waited(struct shm_xport *xp)
 		if (tagrv_shm_can_serve(tagrv_container_of(pos,
 					struct shm_link, serve_node)))
 			return true;
+	tagrv_list_for_each(&xp->putting, pos) {
+		struct shm_link *link =
+			tagrv_container_of(pos, struct shm_link, put_node);
+
+		if (tagrv_shm_check_peer(link) || tagrv_shm_can_put(link))
+			return true;
+	}
 	tagrv_list_for_each(&xp->waiting, pos)
 		if (tagrv_shm_check_peer(tagrv_container_of(pos,
 					 struct shm_link, wait_node)))

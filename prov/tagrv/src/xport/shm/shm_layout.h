@@ -53,6 +53,7 @@ enum shm_kind {
 	SHM_GET_REQ	= 3,	/* struct shm_get_req */
 	SHM_GET_DATA	= 4,	/* struct shm_get_data and a piece */
 	SHM_GET_FAIL	= 5,	/* struct shm_get_fail */
+	SHM_PUT		= 6,	/* struct shm_put_piece and the piece */
 };
 
 enum shm_state {
@@ -115,6 +116,14 @@ struct shm_get_fail {
 	uint32_t slot, gen;
 };
 
+/* Write what follows at the next line of the entry to raddr. */
+struct shm_put_piece {
+	uint64_t raddr;
+	uint64_t secret;
+	uint32_t index;		/* of the owner's table of memory */
+	uint8_t	 zero[36];
+};
+
 /*
  * The message of the Unix socket. It comes with three descriptors: ring region
  * and bell (memfds), eventfd, all of the sender of this message.
@@ -138,7 +147,7 @@ struct shm_hand {
 struct shm_entry {
 	_Atomic uint64_t secret;	/* random; 0: free */
 	uint64_t addr, len;
-	uint64_t next_free;
+	uint64_t next_free;	/* in use: enum tagrv_mem_access */
 };
 
 #define SHM_HEAD_WORD	8u
@@ -156,6 +165,8 @@ static_assert(sizeof(struct shm_get_req) == 40, "shared layout");
 static_assert(sizeof(struct shm_get_data) + SHM_HEAD_WORD == SHM_LINE,
 	      "a piece begins with a line");
 static_assert(sizeof(struct shm_get_fail) == 8, "shared layout");
+static_assert(sizeof(struct shm_put_piece) + SHM_HEAD_WORD == SHM_LINE,
+	      "a piece begins with a line");
 static_assert(sizeof(struct shm_hand) == 64, "shared layout");
 static_assert(sizeof(struct shm_entry) == 32, "shared layout");
 SHM_OFFSET(shm_constants, version, 8);
@@ -171,6 +182,8 @@ SHM_OFFSET(shm_get_req, len, 16);
 SHM_OFFSET(shm_get_req, secret, 24);
 SHM_OFFSET(shm_get_req, index, 32);
 SHM_OFFSET(shm_get_data, offset, 8);
+SHM_OFFSET(shm_put_piece, secret, 8);
+SHM_OFFSET(shm_put_piece, index, 16);
 SHM_OFFSET(shm_hand, id, 16);
 SHM_OFFSET(shm_hand, nonce, 24);
 SHM_OFFSET(shm_hand, bell_index, 32);

@@ -58,6 +58,7 @@ static void init(struct shm_link *link, struct shm_xport *xp)
 	tagrv_list_init(&link->failed_node);
 	tagrv_list_init(&link->closing_node);
 	tagrv_list_init(&link->serve_node);
+	tagrv_list_init(&link->put_node);
 	tagrv_list_init(&link->wait_node);
 	for (unsigned i = 0; i < SHM_GETS; i++)
 		tagrv_list_init(&link->gets[i].node);
@@ -167,6 +168,7 @@ int tagrv_shm_link_bind(struct tagrv_link *base, const void *from, size_t len)
 	pthread_mutex_unlock(&dev->mutex);
 	link->bound = !ret;
 	base->get_max = base->xport->attr.get_max;
+	base->put_max = base->xport->attr.put_max;
 	return ret;
 }
 
@@ -224,6 +226,7 @@ static void stop(struct shm_link *link)
 	tagrv_shm_cool(link);
 	tagrv_list_remove(&link->starved_node);
 	tagrv_list_remove(&link->serve_node);
+	tagrv_list_remove(&link->put_node);
 	tagrv_list_remove(&link->wait_node);
 }
 
@@ -235,7 +238,8 @@ static unsigned report_one(struct shm_link *link)
 	stop(link);
 	link->reported = true;
 	xp->base.sink->link_error(xp->base.sink, link->base.ctx, link->status);
-	return 1 + tagrv_shm_gets_end(link, link->status);
+	return 1 + tagrv_shm_gets_end(link, link->status) +
+	       tagrv_shm_puts_end(link, link->status);
 }
 
 /* True once nothing of the peer's is left to deliver. */
@@ -350,6 +354,7 @@ unsigned tagrv_shm_bury(struct shm_xport *xp)
 		void *ctx = link->base.ctx;
 
 		events += tagrv_shm_gets_end(link, -FI_ECANCELED);
+		events += tagrv_shm_puts_end(link, -FI_ECANCELED);
 		if (link->queued)
 			continue;
 		stop(link);

@@ -82,6 +82,7 @@ static int publish(struct shm_device *dev, struct shm_mem *m)
 		entry = &dev->table[m->index];
 		entry->addr = (uintptr_t) m->base.addr;
 		entry->len = m->base.len;
+		entry->next_free = m->base.access;
 		atomic_store_explicit(&entry->secret, new_secret_locked(dev),
 				      memory_order_release);
 	}
@@ -90,7 +91,7 @@ static int publish(struct shm_device *dev, struct shm_mem *m)
 }
 
 int tagrv_shm_mem_reg(struct tagrv_device *base, void *addr, size_t len,
-		      bool remote, struct tagrv_mem **mem)
+		      unsigned access, struct tagrv_mem **mem)
 {
 	struct shm_mem *m;
 	int ret = 0;
@@ -100,8 +101,10 @@ int tagrv_shm_mem_reg(struct tagrv_device *base, void *addr, size_t len,
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return -FI_ENOMEM;
-	m->base = (struct tagrv_mem) { .dev = base, .addr = addr, .len = len };
-	if (remote)
+	m->base = (struct tagrv_mem) {
+		.dev = base, .addr = addr, .len = len, .access = access,
+	};
+	if (access)
 		ret = publish(shm_device_of(base), m);
 	if (ret) {
 		free(m);
@@ -158,18 +161,42 @@ bool tagrv_shm_entry_covers(uint64_t secret, uint64_t addr, uint64_t len,
 	       tagrv_range_within(from, bytes, addr, len);
 }
 
+/* Does the key give this access to the range? Our own word on it. */
+static bool allows_locked(struct shm_device *dev, uint32_t index,
+			  uint64_t secret, unsigned access, uint64_t addr,
+			  size_t len)
+{
+	struct shm_entry *entry = &dev->table[index < SHM_TABLE ? index : 0];
+
+	return index && index < dev->table_used &&
+	       tagrv_shm_entry_covers(atomic_load(&entry->secret), entry->addr,
+				      entry->len, secret, addr, len) &&
+	       entry->next_free & access;
+}
+
 /* The mutex is held meanwhile, so that dereg in another thread waits. */
 int tagrv_shm_mem_read(struct shm_device *dev, uint32_t index, uint64_t secret,
 		       uint64_t from, void *to, size_t len)
 {
-	struct shm_entry *entry = &dev->table[index < SHM_TABLE ? index : 0];
 	int ret = -FI_EACCES;
 
 	pthread_mutex_lock(&dev->mem_mutex);
-	if (index && index < dev->table_used &&
-	    tagrv_shm_entry_covers(atomic_load(&entry->secret), entry->addr,
-				   entry->len, secret, from, len)) {
+	if (allows_locked(dev, index, secret, TAGRV_MEM_READ, from, len)) {
 		memcpy(to, (const char *) (uintptr_t) from, len);
+		ret = 0;
+	}
+	pthread_mutex_unlock(&dev->mem_mutex);
+	return ret;
+}
+
+int tagrv_shm_mem_write(struct shm_device *dev, uint32_t index, uint64_t secret,
+			uint64_t to, const void *from, size_t len)
+{
+	int ret = -FI_EACCES;
+
+	pthread_mutex_lock(&dev->mem_mutex);
+	if (allows_locked(dev, index, secret, TAGRV_MEM_WRITE, to, len)) {
+		memcpy((char *) (uintptr_t) to, from, len);
 		ret = 0;
 	}
 	pthread_mutex_unlock(&dev->mem_mutex);

@@ -42,6 +42,8 @@ static bool on_control(struct shm_link *link, uint64_t word)
 		return tagrv_shm_on_get_data(link, body, len);
 	case SHM_GET_FAIL:
 		return tagrv_shm_on_get_fail(link, body, len);
+	case SHM_PUT:
+		return tagrv_shm_on_put(link, body, len);
 	default:
 		return false;
 	}
@@ -105,7 +107,8 @@ bool tagrv_shm_check_peer(struct shm_link *link)
 					  memory_order_acquire);
 	bool closed = ready && atomic_load(&link->tx.hdr->cons.state) &
 		SHM_CLOSED;
-	bool waits = link->waits & SHM_WAIT_SEND || link->get_cnt;
+	bool waits = link->waits & SHM_WAIT_SEND || link->get_cnt ||
+		link->put_cnt;
 
 	if (link->status || link->closing)
 		return link->status != 0;
@@ -151,6 +154,7 @@ static TAGRV_COLD unsigned move_slow(struct shm_xport *xp)
 	events += tagrv_shm_cma_pass(xp);
 	events += tagrv_shm_ask_pass(xp);
 	events += tagrv_shm_serve_pass(xp);
+	events += tagrv_shm_put_pass(xp);
 	check_waiting(xp);
 	tagrv_shm_look_for_room(xp);
 	events += tagrv_shm_report(xp, true);
@@ -158,6 +162,7 @@ static TAGRV_COLD unsigned move_slow(struct shm_xport *xp)
 	xp->slow = !tagrv_list_empty(&xp->cma_gets) ||
 		!tagrv_list_empty(&xp->ask_gets) ||
 		!tagrv_list_empty(&xp->serving) ||
+		!tagrv_list_empty(&xp->putting) ||
 		!tagrv_list_empty(&xp->waiting) ||
 		!tagrv_list_empty(&xp->starved) ||
 		!tagrv_list_empty(&xp->failed) ||

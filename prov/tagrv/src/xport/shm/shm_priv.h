@@ -39,7 +39,7 @@
 #define SHM_ACCEPT_PAUSE_MS	100	/* without descriptors */
 #define SHM_TABLE	(1u << 20)	/* registrations of a device */
 #define SHM_CMA_PIECE	(1u << 20)	/* bytes read in one pass */
-#define SHM_GET_PIECE	8192u
+#define SHM_GET_PIECE	8192u	/* through a ring; the same for puts */
 #define SHM_SOCK_NAME	16
 
 /* What both sides of a link know of it before they meet. */
@@ -108,9 +108,19 @@ struct shm_serve {
 	uint64_t copied;
 };
 
+/* One put of ours. */
+struct shm_put {
+	struct tagrv_done *done;
+	const char *addr;
+	uint64_t raddr, len, copied;
+	uint64_t secret;
+	uint32_t index;		/* in the owner's table */
+};
+
 enum shm_wait {			/* why prod.starved is set */
 	SHM_WAIT_SEND	= 1 << 0,
 	SHM_WAIT_SERVE	= 1 << 1,
+	SHM_WAIT_PUT	= 1 << 2,
 };
 
 struct shm_link {
@@ -127,7 +137,7 @@ struct shm_link {
 	/* the rest */
 	_Alignas(TAGRV_CACHE_LINE) struct tagrv_list dev_node;
 	struct tagrv_list push_node, starved_node, failed_node;
-	struct tagrv_list closing_node, serve_node, wait_node;
+	struct tagrv_list closing_node, serve_node, wait_node, put_node;
 	struct shm_bell *peer_bell;
 	int	peer_event_fd;
 	uint32_t peer_bit, own_bit;
@@ -149,6 +159,8 @@ struct shm_link {
 	unsigned get_cnt, asked_cnt;
 	struct shm_serve serves[SHM_GETS];
 	unsigned serve_head, serve_cnt;
+	struct shm_put puts[SHM_GETS];	/* in the order of calls */
+	unsigned put_head, put_cnt;
 };
 
 struct shm_done {
@@ -169,13 +181,14 @@ struct shm_xport {
 	uint32_t done_head, done_tail;
 	bool	reaping, reporting;
 	bool	room_due;	/* -FI_EAGAIN was given, it may work now */
-	bool	dones_full, gets_full;
+	bool	dones_full, gets_full, puts_full;
 	/* of links */
 	struct tagrv_list starved, failed, closing, serving;
 	struct tagrv_list waiting;	/* for the peer's pieces */
+	struct tagrv_list putting;	/* with puts to be written */
 	/* of gets */
 	struct tagrv_list cma_gets, ask_gets;
-	size_t	get_cnt;
+	size_t	get_cnt, put_cnt;
 	int	event_fd, bell_fd;
 	size_t	ring_size;
 	/* counted for tests */
@@ -365,6 +378,20 @@ bool tagrv_shm_on_get_fail(struct shm_link *link, const char *body,
 unsigned tagrv_shm_serve_pass(struct shm_xport *xp);
 bool tagrv_shm_can_serve(struct shm_link *link);
 
+/* ---- shm_put.c ---- */
+
+int tagrv_shm_put(struct tagrv_link *link, const void *addr,
+		  struct tagrv_mem *mem, uint64_t raddr, const void *key,
+		  size_t key_len, size_t len, struct tagrv_done *done);
+/* Writes pieces of what waits; returns how many. */
+unsigned tagrv_shm_put_pass(struct shm_xport *xp);
+/* Is there room for a piece of what waits? */
+bool tagrv_shm_can_put(struct shm_link *link);
+/* Ends every put of the link. */
+unsigned tagrv_shm_puts_end(struct shm_link *link, int status);
+/* An entry of a ring; false: it breaks the rules. */
+bool tagrv_shm_on_put(struct shm_link *link, const char *body, size_t len);
+
 /* ---- shm_rate.c ---- */
 
 /* Between two processes of this host. */
@@ -395,7 +422,7 @@ unsigned tagrv_shm_cma_pass(struct shm_xport *xp);
 int tagrv_shm_mem_open(struct shm_device *dev) TAGRV_WARN_UNUSED;
 void tagrv_shm_mem_close(struct shm_device *dev);
 int tagrv_shm_mem_reg(struct tagrv_device *dev, void *addr, size_t len,
-		      bool remote, struct tagrv_mem **mem);
+		      unsigned access, struct tagrv_mem **mem);
 void tagrv_shm_mem_dereg(struct tagrv_mem *mem);
 size_t tagrv_shm_mem_key(const struct tagrv_mem *mem, void *key);
 bool tagrv_shm_key_unpack(const void *key, size_t len, uint32_t *index,
@@ -405,5 +432,8 @@ bool tagrv_shm_entry_covers(uint64_t secret, uint64_t addr, uint64_t len,
 /* Copies out of registered memory; -FI_EACCES: the key does not cover it. */
 int tagrv_shm_mem_read(struct shm_device *dev, uint32_t index, uint64_t secret,
 		       uint64_t from, void *to, size_t len);
+/* The same into it. */
+int tagrv_shm_mem_write(struct shm_device *dev, uint32_t index, uint64_t secret,
+			uint64_t to, const void *from, size_t len);
 
 #endif

@@ -59,7 +59,7 @@ int tagrv_verbs_bufs_grow(struct verbs_bufs *bufs)
 		return -FI_ENOMEM;
 	addr = aligned_alloc(PAGE, len);
 	if (addr)
-		ret = tagrv_verbs_mem_reg(&bufs->dev->base, addr, len, false,
+		ret = tagrv_verbs_mem_reg(&bufs->dev->base, addr, len, 0,
 					  slab);
 	if (ret) {
 		free(addr);

@@ -268,6 +268,7 @@ int tagrv_verbs_link_bind(struct tagrv_link *base, const void *blob, size_t len)
 	link->max_gets = TAGRV_MIN((uint32_t) xp->base.attr.get_depth,
 				   peer.rd_in);
 	base->get_max = longest_get(link, peer.mtu);
+	base->put_max = xp->base.attr.put_max;
 	link->state = VERBS_LINK_BOUND;
 	return 0;
 }

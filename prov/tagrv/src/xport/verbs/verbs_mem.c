@@ -41,22 +41,25 @@ static TAGRV_COLD void explain_enomem(struct verbs_dev *dev, size_t len)
  * registered for local writes.
  */
 static struct ibv_mr *register_range(struct verbs_dev *dev, void *addr,
-				     size_t len, bool remote)
+				     size_t len, unsigned access)
 {
-	int access = IBV_ACCESS_LOCAL_WRITE |
-		     (remote ? IBV_ACCESS_REMOTE_READ : 0);
+	int flags = IBV_ACCESS_LOCAL_WRITE;
 	struct ibv_mr *mr;
 
+	if (access & TAGRV_MEM_READ)
+		flags |= IBV_ACCESS_REMOTE_READ;
+	if (access & TAGRV_MEM_WRITE)
+		flags |= IBV_ACCESS_REMOTE_WRITE;
 	errno = 0;
-	mr = dev->calls->reg_mr(dev->pd, addr, len, access);
-	if (!mr && remote && errno == EFAULT)
+	mr = dev->calls->reg_mr(dev->pd, addr, len, flags);
+	if (!mr && access == TAGRV_MEM_READ && errno == EFAULT)
 		mr = dev->calls->reg_mr(dev->pd, addr, len,
 					IBV_ACCESS_REMOTE_READ);
 	return mr;
 }
 
 int tagrv_verbs_mem_reg(struct tagrv_device *device, void *addr, size_t len,
-			bool remote, struct tagrv_mem **out)
+			unsigned access, struct tagrv_mem **out)
 {
 	struct verbs_dev *dev = verbs_dev_of(device);
 	struct verbs_mem *mem;
@@ -68,9 +71,9 @@ int tagrv_verbs_mem_reg(struct tagrv_device *device, void *addr, size_t len,
 	if (!mem)
 		return -FI_ENOMEM;
 	mem->base = (struct tagrv_mem) {
-		.dev = device, .addr = addr, .len = len,
+		.dev = device, .addr = addr, .len = len, .access = access,
 	};
-	mem->mr = register_range(dev, addr, len, remote);
+	mem->mr = register_range(dev, addr, len, access);
 	if (!mem->mr) {
 		err = errno ? errno : EIO;
 		free(mem);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Send side: packets, remote reads, and when to ask for a completion.
+ * Send side: packets, remote reads and writes, and when to ask for a completion.
  *
  *              tail                    head
  *   ring  ------+-----------------------+------
@@ -103,6 +103,7 @@ static int post(struct verbs_xport *xp, struct verbs_link *link,
 	}
 	link->ring[link->head++ & link->ring_mask] = *tx;
 	link->gets += tx->get;
+	link->puts += tx->put;
 	link->unsignaled = tx->signaled ? 0 : link->unsignaled + 1;
 	xp->signaled += tx->signaled;
 	xp->inflight++;
@@ -177,39 +178,80 @@ int tagrv_verbs_send(struct tagrv_link *base, const struct iovec *iov,
 	return ret;
 }
 
-int tagrv_verbs_get(struct tagrv_link *base, void *addr, struct tagrv_mem *mem,
-		    uint64_t raddr, const void *key, size_t key_len,
-		    size_t len, struct tagrv_done *done)
+/* A read or write of a peer's memory; tx tells which. */
+static int post_rdma(struct verbs_link *link, struct verbs_tx *tx, void *addr,
+		     struct tagrv_mem *mem, uint64_t raddr, const void *key,
+		     size_t len)
 {
-	struct verbs_link *link = verbs_link_of(base);
-	struct verbs_xport *xp = verbs_xport_of(base->xport);
+	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 	struct ibv_sge sge = {
 		.addr = (uintptr_t) addr, .length = (uint32_t) len,
 		.lkey = ((struct verbs_mem *) mem)->mr->lkey,
 	};
 	struct ibv_send_wr wr = {
-		.opcode = IBV_WR_RDMA_READ,
+		.opcode = tx->get ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
 		.sg_list = &sge, .num_sge = len != 0,
-	};
-	struct verbs_tx tx = {
-		.done = done, .buf = VERBS_NO_BUF, .get = true,
-		.signaled = true,
 	};
 	uint32_t rkey;
 
-	if (TAGRV_UNLIKELY(link->error || link->state != VERBS_LINK_OPEN))
-		return -FI_ENOTCONN;
-	if (key_len != sizeof(rkey) || len > base->get_max ||
-	    mem->dev != xp->base.dev ||
-	    !tagrv_range_within((uintptr_t) addr, len, (uintptr_t) mem->addr,
-				mem->len))
-		return -FI_EINVAL;
-	if (link->gets >= link->max_gets || !has_room(xp, link, false))
+	if (!has_room(xp, link, false))
 		return try_again(xp);
 	memcpy(&rkey, key, sizeof(rkey));
 	wr.wr.rdma.remote_addr = raddr;
 	wr.wr.rdma.rkey = be32toh(rkey);
-	return post(xp, link, &wr, &tx);
+	return post(xp, link, &wr, tx);
+}
+
+/* 0: it may be posted. */
+static int check_rdma(const struct verbs_link *link, const void *addr,
+		      const struct tagrv_mem *mem, size_t key_len, size_t len,
+		      size_t max)
+{
+	if (TAGRV_UNLIKELY(link->error || link->state != VERBS_LINK_OPEN))
+		return -FI_ENOTCONN;
+	if (key_len != sizeof(uint32_t) || len > max ||
+	    mem->dev != link->base.xport->dev ||
+	    !tagrv_range_within((uintptr_t) addr, len, (uintptr_t) mem->addr,
+				mem->len))
+		return -FI_EINVAL;
+	return 0;
+}
+
+int tagrv_verbs_get(struct tagrv_link *base, void *addr, struct tagrv_mem *mem,
+		    uint64_t raddr, const void *key, size_t key_len,
+		    size_t len, struct tagrv_done *done)
+{
+	struct verbs_link *link = verbs_link_of(base);
+	struct verbs_tx tx = {
+		.done = done, .buf = VERBS_NO_BUF, .get = true,
+		.signaled = true,
+	};
+	int ret = check_rdma(link, addr, mem, key_len, len, base->get_max);
+
+	if (ret)
+		return ret;
+	if (link->gets >= link->max_gets)
+		return try_again(verbs_xport_of(base->xport));
+	return post_rdma(link, &tx, addr, mem, raddr, key, len);
+}
+
+int tagrv_verbs_put(struct tagrv_link *base, const void *addr,
+		    struct tagrv_mem *mem, uint64_t raddr, const void *key,
+		    size_t key_len, size_t len, struct tagrv_done *done)
+{
+	struct verbs_link *link = verbs_link_of(base);
+	struct verbs_tx tx = {
+		.done = done, .buf = VERBS_NO_BUF, .put = true,
+		.signaled = true,
+	};
+	int ret = check_rdma(link, addr, mem, key_len, len, base->put_max);
+
+	if (ret)
+		return ret;
+	if (link->puts >= base->xport->attr.put_depth)
+		return try_again(verbs_xport_of(base->xport));
+	return post_rdma(link, &tx, (void *) (uintptr_t) addr, mem, raddr, key,
+			 len);
 }
 
 static int post_empty(struct verbs_xport *xp, struct verbs_link *link)
@@ -263,6 +305,7 @@ void tagrv_verbs_retire(struct verbs_link *link, uint32_t end, int status)
 		xp->inflight--;
 		xp->signaled -= tx.signaled;
 		link->gets -= tx.get;
+		link->puts -= tx.put;
 		if (tx.buf != VERBS_NO_BUF)
 			xp->tx_bufs.idle[xp->tx_bufs.idle_cnt++] = tx.buf;
 		xp->freed = true;

@@ -123,7 +123,7 @@ void tagrv_verbs_dev_close(struct tagrv_device *dev);
 int tagrv_verbs_dev_event_fd(struct tagrv_device *dev);
 void tagrv_verbs_dev_event(struct tagrv_device *dev);
 int tagrv_verbs_mem_reg(struct tagrv_device *dev, void *addr, size_t len,
-			bool remote, struct tagrv_mem **mem);
+			unsigned access, struct tagrv_mem **mem);
 void tagrv_verbs_mem_dereg(struct tagrv_mem *mem);
 size_t tagrv_verbs_mem_key(const struct tagrv_mem *mem, void *key);
 
@@ -189,7 +189,7 @@ void tagrv_verbs_rxq_refill(const struct tagrv_verbs_calls *calls,
 struct verbs_tx {
 	struct tagrv_done *done;
 	uint32_t buf;			/* copy buffer, VERBS_NO_BUF */
-	bool	get;
+	bool	get, put;
 	bool	signaled;
 };
 
@@ -232,6 +232,7 @@ struct verbs_link {
 	uint32_t reserve;	/* of them for control packets */
 	uint32_t unsignaled;	/* posted since the last signaled one */
 	uint32_t gets, max_gets;
+	uint32_t puts;
 	size_t	max_packet;	/* what the peer's buffers hold */
 
 	/* receive side */
@@ -438,6 +439,9 @@ int tagrv_verbs_send(struct tagrv_link *link, const struct iovec *iov,
 int tagrv_verbs_get(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
 		    uint64_t raddr, const void *key, size_t key_len,
 		    size_t len, struct tagrv_done *done);
+int tagrv_verbs_put(struct tagrv_link *link, const void *addr,
+		    struct tagrv_mem *mem, uint64_t raddr, const void *key,
+		    size_t key_len, size_t len, struct tagrv_done *done);
 void tagrv_verbs_flush(struct tagrv_xport *xport);
 size_t tagrv_verbs_outstanding(struct tagrv_xport *xport);
 /* Posts the last request of a closing link, unless nothing is in flight. */

@@ -77,11 +77,14 @@ static void fill_attr(struct verbs_xport *xp, uint32_t max_inline)
 	double rate = (double) tagrv_verbs_port_speed(&port.attr) / 8;
 
 	xp->base.attr = (struct tagrv_xport_attr) {
-		.caps = TAGRV_XPORT_GET,
+		.caps = TAGRV_XPORT_GET | TAGRV_XPORT_PUT |
+			TAGRV_XPORT_PUT_FENCED,
 		.max_inline = TAGRV_MIN(max_inline, max_packet),
 		.max_packet = max_packet,
 		.get_max = xp->dev->base.max_msg,
 		.get_depth = depth,
+		.put_max = xp->dev->base.max_msg,
+		.put_depth = xp->params.read_depth,
 		.latency = hw ? 1.0e-6 : 20e-6,
 		.bandwidth = rate,
 		/* The wire, and a copy before and after it. */
@@ -399,6 +402,7 @@ const struct tagrv_xport_ops tagrv_verbs_ops = {
 	.send = tagrv_verbs_send,
 	.send_short = tagrv_stub_send_short,
 	.get = tagrv_verbs_get,
+	.put = tagrv_verbs_put,
 	.progress = tagrv_verbs_progress,
 	.reap = tagrv_verbs_reap,
 	.flush = tagrv_verbs_flush,

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Remote writes: through the ring, both sides.
+ *
+ *   put --> link->puts --> pieces, some per pass --> done
+ *                            SHM_PUT: the owner checks the key and copies
+ *
+ * The owner writes to its memory itself: process_vm_writev could still be at it
+ * when the owner has long given the buffer away, after the end of the link. A put
+ * is done when its last piece is in the ring, so packets sent after that are
+ * behind it. A piece with a bad key is the end of the link.
+ */
+#include <rdma/fi_errno.h>
+#include <string.h>
+
+#include "core/iov.h"
+#include "xport/shm/shm_priv.h"
+
+#define PIECES	4	/* of one link in one pass */
+
+/* ---- the side that has the data ---- */
+
+static struct shm_put *first(struct shm_link *link)
+{
+	return &link->puts[link->put_head % SHM_GETS];
+}
+
+static int may_put(struct shm_link *link)
+{
+	struct shm_xport *xp = shm_xport_of_link(link);
+
+	if (!link->tx_open && !tagrv_shm_tx_open(link)) {
+		if (!link->bound || tagrv_shm_check_peer(link))
+			return -FI_ENOTCONN;
+		tagrv_shm_starve(link, SHM_WAIT_SEND, 0);
+		return -FI_EAGAIN;
+	}
+	if (link->put_cnt >= xp->base.attr.put_depth) {
+		xp->puts_full = true;
+		return -FI_EAGAIN;
+	}
+	return 0;
+}
+
+int tagrv_shm_put(struct tagrv_link *base, const void *addr,
+		  struct tagrv_mem *mem, uint64_t raddr, const void *key,
+		  size_t key_len, size_t len, struct tagrv_done *done)
+{
+	struct shm_link *link = shm_link_of(base);
+	struct shm_xport *xp = shm_xport_of_link(link);
+	struct shm_put put = {
+		.done = done, .addr = addr, .raddr = raddr, .len = len,
+	};
+	int ret;
+
+	if (link->closing || link->status)
+		return -FI_ENOTCONN;
+	if (!tagrv_shm_key_unpack(key, key_len, &put.index, &put.secret) ||
+	    len > base->put_max ||
+	    !tagrv_range_within((uintptr_t) addr, len, (uintptr_t) mem->addr,
+				mem->len))
+		return -FI_EINVAL;
+	ret = may_put(link);
+	if (ret)
+		return ret;
+	link->puts[(link->put_head + link->put_cnt) % SHM_GETS] = put;
+	if (!link->put_cnt++)
+		tagrv_list_push_tail(&xp->putting, &link->put_node);
+	xp->put_cnt++;
+	xp->slow = true;
+	tagrv_shm_own_work(xp);
+	return 0;
+}
+
+/* Ends the first put of a link; the callback may close the link. */
+static void finish(struct shm_link *link, int status)
+{
+	struct shm_xport *xp = shm_xport_of_link(link);
+	struct tagrv_done *done = first(link)->done;
+
+	link->put_head++;
+	xp->put_cnt--;
+	if (!--link->put_cnt) {
+		tagrv_list_remove(&link->put_node);
+		tagrv_shm_unstarve(link, SHM_WAIT_PUT);
+	}
+	if (xp->puts_full) {
+		xp->puts_full = false;
+		xp->room_due = true;
+	}
+	if (done)
+		done->fn(done, status);
+}
+
+unsigned tagrv_shm_puts_end(struct shm_link *link, int status)
+{
+	unsigned events = 0;
+
+	for (; link->put_cnt; events++)
+		finish(link, status);
+	return events;
+}
+
+static size_t piece_of(struct shm_link *link)
+{
+	size_t eighth = (link->tx.lines + SHM_HDR_LINES) / 8 * SHM_LINE;
+	struct shm_put *put = first(link);
+
+	return TAGRV_MIN(TAGRV_MIN(eighth, (size_t) SHM_GET_PIECE),
+			 put->len - put->copied);
+}
+
+static bool has_room(struct shm_link *link, uint32_t n)
+{
+	return tagrv_shm_tx_free(link, shm_tx_cost(&link->tx, n),
+				 SHM_RESERVE + link->tx.lines / 4);
+}
+
+static uint32_t lines_of_piece(struct shm_link *link)
+{
+	return shm_lines_of(sizeof(struct shm_put_piece) + piece_of(link));
+}
+
+bool tagrv_shm_can_put(struct shm_link *link)
+{
+	/* Mapped, and not open yet: that is the next pass' business. */
+	if (!link->tx_open)
+		return atomic_load(&link->tx_ready);
+	if (has_room(link, lines_of_piece(link)))
+		return true;
+	/* The last pass may have ended with the piece that filled the ring. */
+	tagrv_shm_starve(link, SHM_WAIT_PUT, 0);
+	return has_room(link, lines_of_piece(link));
+}
+
+/* Writes the next piece into an entry of n lines. */
+static void write_piece(struct shm_link *link, uint32_t n, size_t len)
+{
+	struct shm_put *put = first(link);
+	struct shm_put_piece piece = {
+		.raddr = put->raddr + put->copied, .secret = put->secret,
+		.index = put->index,
+	};
+	uint32_t cost = shm_tx_cost(&link->tx, n);
+	char *body = shm_tx_body(&link->tx, n);
+
+	memcpy(body, &piece, sizeof(piece));
+	memcpy(body + sizeof(piece), put->addr + put->copied, len);
+	shm_tx_skip(&link->tx, cost);
+	shm_tx_publish(&link->tx, n, cost,
+		       shm_word(SHM_PUT, (uint32_t) (sizeof(piece) + len)));
+	put->copied += len;
+}
+
+/* False: no room. */
+static bool put_piece(struct shm_link *link)
+{
+	uint32_t n = lines_of_piece(link), state;
+
+	if (!has_room(link, n)) {
+		tagrv_shm_starve(link, SHM_WAIT_PUT, 0);
+		return false;
+	}
+	write_piece(link, n, piece_of(link));
+	tagrv_shm_unstarve(link, SHM_WAIT_PUT);
+	state = shm_tx_state(&link->tx);
+	if (state != SHM_POLLED)
+		tagrv_shm_tx_told(link, state);
+	if (first(link)->copied == first(link)->len && !link->status)
+		finish(link, 0);
+	return true;
+}
+
+static bool may_go_on(struct shm_link *link)
+{
+	return link->put_cnt && !link->closing && !link->status &&
+	       (link->tx_open || tagrv_shm_tx_open(link));
+}
+
+unsigned tagrv_shm_put_pass(struct shm_xport *xp)
+{
+	struct tagrv_list turn, *pos;
+	unsigned events = 0;
+
+	/* A callback may begin another put or close any link. */
+	tagrv_list_init(&turn);
+	tagrv_list_splice_tail(&turn, &xp->putting);
+	while ((pos = tagrv_list_pop(&turn))) {
+		struct shm_link *link =
+			tagrv_container_of(pos, struct shm_link, put_node);
+
+		tagrv_list_push_tail(&xp->putting, pos);
+		tagrv_shm_check_peer(link);
+		for (int i = 0; i < PIECES && may_go_on(link) &&
+		     put_piece(link); i++)
+			events++;
+	}
+	return events;
+}
+
+/* ---- the owner of the memory ---- */
+
+bool tagrv_shm_on_put(struct shm_link *link, const char *body, size_t len)
+{
+	struct shm_device *dev = shm_device_of(link->base.xport->dev);
+	struct shm_put_piece piece;
+
+	if (len < sizeof(piece))
+		return false;
+	memcpy(&piece, body, sizeof(piece));
+	return !tagrv_shm_mem_write(dev, piece.index, piece.secret, piece.raddr,
+				    body + sizeof(piece), len - sizeof(piece));
+}
