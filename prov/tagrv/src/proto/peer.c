@@ -213,14 +213,6 @@ void tagrv_peer_fin(struct tagrv_peer *peer, uint32_t op, int status)
 		tagrv_peer_set_busy(peer);
 }
 
-void tagrv_peer_credit(struct tagrv_peer *peer, uint32_t units)
-{
-	if (TAGRV_UNLIKELY(tagrv_credit_free(&peer->credit, units,
-					     peer->engine->credit_target)) &&
-	    peer->state == TAGRV_PEER_READY)
-		tagrv_peer_set_busy(peer);
-}
-
 /* Credit goes with what is sent anyway, else by itself. */
 static int serve_ctl(struct tagrv_peer *peer)
 {
@@ -248,21 +240,18 @@ static int serve_pending(struct tagrv_peer *peer)
 	size_t bytes = 0;
 
 	while ((node = tagrv_list_first(&peer->pending))) {
-		struct tagrv_op *op =
-			tagrv_container_of(node, struct tagrv_op, link);
-		size_t len = TAGRV_MIN(op->len, peer->eager_limit);
 		int ret;
 
 		if (bytes >= QUANTUM)
 			return 1;
-		ret = tagrv_send_op(op);
-		bytes += len + sizeof(struct tagrv_hdr);
+		ret = tagrv_send_next(peer, &bytes);
 		if (!ret)
 			continue;
 		if (ret == -FI_EAGAIN || ret == -FI_ENOTCONN)
 			return -FI_EAGAIN;
 		tagrv_list_remove(node);
-		tagrv_op_send_end(op, ret);
+		tagrv_op_send_end(tagrv_container_of(node, struct tagrv_op,
+						     link), ret);
 	}
 	return 0;
 }
@@ -287,6 +276,7 @@ bool tagrv_peer_serve(struct tagrv_peer *peer)
 
 	if (peer->state != TAGRV_PEER_READY)
 		return false;
+	peer->held = 0;
 	blocked = serve_ctl(peer);
 	/* Reads have slots of their own: one queue never blocks the other. */
 	blocked |= serve_readers(peer);

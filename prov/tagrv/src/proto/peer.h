@@ -73,6 +73,7 @@ struct tagrv_peer {
 	struct tagrv_engine *engine;
 	struct tagrv_lane *lane;
 	size_t	eager_limit;		/* payload bytes of one packet */
+	size_t	held;			/* bytes of pending held back, FI_MORE */
 	uint32_t tx_seq, rx_seq;
 	struct tagrv_credit credit;
 	struct tagrv_list pending;	/* ops in submit order */
@@ -104,9 +105,6 @@ void tagrv_peer_set_busy(struct tagrv_peer *peer);
 bool tagrv_peer_serve(struct tagrv_peer *peer);
 /* Asks wireup for a connection when there is none. */
 void tagrv_peer_want(struct tagrv_peer *peer);
-
-/* What an eager message of this connection took is free again. */
-void tagrv_peer_credit(struct tagrv_peer *peer, uint32_t units);
 
 /* FIN for the peer's operation 'op'; queued when there is no room. */
 void tagrv_peer_fin(struct tagrv_peer *peer, uint32_t op, int status);

@@ -23,16 +23,8 @@ struct tagrv_claim {
 	UT_hash_handle hh;
 };
 
-int tagrv_unexp_arrive(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
-		       void **cookie, struct tagrv_match_msg **msg)
+int tagrv_unexp_full(void)
 {
-	uint8_t space = hdr->flags & TAGRV_PKT_TAGGED ? TAGRV_SPACE_TAGGED :
-							TAGRV_SPACE_MSG;
-	int ret = tagrv_match_arrive(peer->engine->match, peer->id, space,
-				     hdr->tag, cookie, msg);
-
-	if (TAGRV_LIKELY(ret != -FI_EAGAIN))
-		return ret;
 	/* To a sender, "again" would be no reason to fail. */
 	tagrv_warn("too many unexpected messages, at most %u are kept: post "
 		   "receives earlier or lower the number of senders\n",
