@@ -41,7 +41,8 @@ struct tagrv_params pair_params(void)
 		.srq = true, .eager_max = 8192,
 		.max_ops = 4096, .read_segment = 524288, .read_depth = 4,
 		.rx_bufs = 4096, .tx_bufs = 1024, .sq_depth = 127,
-		.inline_max = 192, .signal_every = 16, .gid_index = -1,
+		.inline_max = 192, .signal_every = 16, .burst = 8192,
+		.gid_index = -1,
 		.qp_timeout = 14, .qp_retry = 2, .shm_ring = 32768,
 	};
 }

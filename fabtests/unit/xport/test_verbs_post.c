@@ -147,6 +147,44 @@ Test(verbs_post, send_queue_is_never_overfilled)
 	pair_close(&pair);	/* checks for overflows */
 }
 
+/*
+ * Fake devices are in software: few packets are in flight, so that small messages
+ * gather. One of them always asks for the completion that lets it go on.
+ */
+Test(verbs_post, bursts_back_up_over_software)
+{
+	struct verbs_xport *xp;
+	unsigned sent = 0;
+
+	params.burst = 0;
+	xp = start();
+	cr_assert_eq(xp->base.attr.burst, VERBS_SOFT_BURST);
+	fake_verbs_hold(true);
+	while (!end_send(pair.a, sent, 8, 0, NULL))
+		sent++;
+	cr_assert_eq(sent, VERBS_SOFT_BURST);
+	cr_assert_eq(end_send(pair.a, sent, 8, TAGRV_SEND_CTRL, NULL), 0,
+		     "control packets may pass");
+	fake_verbs_hold(false);
+	for (unsigned more = 0; more < 100; more++)
+		PAIR_UNTIL(&pair, !end_send(pair.a, sent, 8, 0, NULL));
+	pair_close(&pair);
+}
+
+Test(verbs_post, a_burst_is_as_long_as_was_asked_for)
+{
+	struct verbs_xport *xp;
+	unsigned sent = 0;
+
+	params.burst = 1;
+	xp = start();
+	cr_assert_eq(xp->signal_every, 1);
+	for (; sent < 20; sent++)
+		PAIR_UNTIL(&pair, !end_send(pair.a, sent, 8, 0, NULL));
+	cr_assert_leq(xp->inflight, 1);
+	pair_close(&pair);
+}
+
 /* However many links: the completion queue holds what an error would bring. */
 Test(verbs_post, completion_queue_is_never_overfilled)
 {

@@ -13,6 +13,12 @@
  * queue and of the copy buffers can be held by requests nobody will hear of,
  * and the other half always comes back.
  *
+ * A device in software pays for each packet with processor time that messages
+ * are made of, and its completions are as late as everybody else's. So few of its
+ * packets are in flight at a time (attr.burst): what comes in bursts backs up
+ * and is gathered into packets that are worth it, while a lone packet never
+ * waits. An adapter has no such bound.
+ *
  * 'inflight' counts all of them, because after an error each one gives a
  * completion and the queue must not overflow.
  *
@@ -50,6 +56,13 @@ static bool has_room(const struct verbs_xport *xp,
 	       xp->inflight + xp->tx_reserve < xp->tx_cap;
 }
 
+/* So many packets are under way that the next had better wait for company. */
+static bool is_burst(const struct verbs_xport *xp,
+		     const struct verbs_link *link)
+{
+	return link->head - link->tail - link->gets >= xp->base.attr.burst;
+}
+
 static bool must_signal(const struct verbs_xport *xp,
 			const struct verbs_link *link,
 			const struct verbs_tx *tx)
@@ -57,7 +70,7 @@ static bool must_signal(const struct verbs_xport *xp,
 	const struct verbs_bufs *bufs = &xp->tx_bufs;
 
 	return tx->signaled || tx->done ||
-	       link->unsignaled + 1 >= xp->params.signal_every ||
+	       link->unsignaled + 1 >= xp->signal_every ||
 	       (link->head - link->tail + 1) * 2 >
 	       link->depth - link->reserve ||
 	       (xp->inflight + 1) * 2 > xp->tx_cap - xp->tx_reserve ||
@@ -161,7 +174,8 @@ int tagrv_verbs_send(struct tagrv_link *base, const struct iovec *iov,
 		return -FI_ENOTCONN;
 	if (TAGRV_UNLIKELY(len > link->max_packet))
 		return -FI_EMSGSIZE;
-	if (TAGRV_UNLIKELY(!has_room(xp, link, ctrl)))
+	if (TAGRV_UNLIKELY(!has_room(xp, link, ctrl) ||
+			   (!ctrl && is_burst(xp, link))))
 		return try_again(xp);
 	if (len <= xp->base.attr.max_inline && cnt <= xp->qp_sge) {
 		wr.num_sge = fill_sges(sge, iov, cnt);

@@ -36,6 +36,7 @@
 #define VERBS_CLOSE_HW_MS	1	/* and with SRQ at least so long, */
 #define VERBS_CLOSE_SOFT_MS	5	/* on software devices so long */
 #define VERBS_CLOSE_BATCH	16u	/* destroyed in one pass: a slow call */
+#define VERBS_SOFT_BURST	8u	/* packets in flight over software */
 #define VERBS_NO_BUF		UINT32_MAX
 
 /* ---- device ---- */
@@ -347,6 +348,7 @@ struct verbs_xport {
 	uint32_t tx_buf_reserve;	/* of them for control packets */
 	uint32_t tx_cap;		/* work requests in flight at most */
 	uint32_t tx_reserve;
+	uint32_t signal_every;
 	uint32_t inflight;
 	uint32_t signaled;		/* of them with a completion to come */
 	uint32_t idle_polls;

@@ -64,6 +64,16 @@ static uint32_t max_rx_bufs(const struct verbs_xport *xp)
 	return verbs_ring_size(TAGRV_MIN((uint32_t) xp->params.rx_bufs, max));
 }
 
+/* Packets in flight per link; all that there is room for counts as no bound. */
+static uint32_t choose_burst(const struct verbs_xport *xp)
+{
+	uint32_t burst = (uint32_t) xp->params.burst;
+
+	if (!burst)
+		burst = xp->dev->base.software ? VERBS_SOFT_BURST : UINT32_MAX;
+	return TAGRV_MIN(burst, xp->sq_depth);
+}
+
 /* Measured figures differ; these rank software and hardware correctly. */
 static void fill_attr(struct verbs_xport *xp, uint32_t max_inline)
 {
@@ -78,12 +88,16 @@ static void fill_attr(struct verbs_xport *xp, uint32_t max_inline)
 		.max_packet = max_packet,
 		.get_max = xp->dev->base.max_msg,
 		.get_depth = depth,
+		.burst = choose_burst(xp),
 		.latency = hw ? 1.0e-6 : 20e-6,
 		.bandwidth = (double) tagrv_verbs_port_speed(&port.attr) / 8,
 		.overhead = hw ? 0.1e-6 : 5e-6,
 		.reg_overhead = hw ? 2e-6 : 20e-6,
 		.reg_growth = 0.06e-9,
 	};
+	/* Before a burst ends, one of its packets must ask for a completion. */
+	xp->signal_every = clamp((uint32_t) xp->base.attr.burst / 2, 1,
+				 (uint32_t) xp->params.signal_every);
 }
 
 /* ---- queues ---- */
