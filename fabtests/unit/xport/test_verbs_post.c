@@ -24,6 +24,7 @@ static struct verbs_xport *start(void)
 {
 	pair_open_with(&pair, PAIR_SRQ, &params, &config);
 	pair_connect(&pair);
+	pair_grant(&pair, pair.a->link, pair.b->link);
 	pair.b->forget = true;
 	return verbs_xport_of(pair.a->xport);
 }
@@ -198,6 +199,7 @@ Test(verbs_post, completion_queue_is_never_overfilled)
 	xp = start();
 	for (int i = 0; i < LINKS; i++) {
 		pair_link(&pair, &a[i], &b[i]);
+		pair_grant(&pair, a[i], b[i]);
 		cr_assert_eq(xp->base.ops->link_attach(a[i], NULL), 0);
 		cr_assert_eq(xp->base.ops->link_attach(b[i], NULL), 0);
 	}
@@ -234,6 +236,7 @@ static void serve_many_links(size_t len)
 	xp = start();
 	for (int i = 0; i < LINKS; i++) {
 		pair_link(&pair, &a[i], &b[i]);
+		pair_grant(&pair, a[i], b[i]);
 		cr_assert_eq(xp->base.ops->link_attach(a[i], NULL), 0);
 		cr_assert_eq(xp->base.ops->link_attach(b[i], NULL), 0);
 	}
@@ -419,6 +422,7 @@ Test(verbs_post, peer_with_smaller_buffers_is_respected)
 	small.eager_max = 1000;
 	end_open(pair.b, &tagrv_verbs_ops, "fake1", &small);
 	pair_connect(&pair);
+	pair_grant(&pair, pair.a->link, pair.b->link);
 	cr_assert_eq(end_send(pair.a, 1, 1193, 0, NULL), -FI_EMSGSIZE);
 	cr_assert_eq(end_send(pair.a, 1, 1192, 0, NULL), 0);
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1);
@@ -452,6 +456,7 @@ Test(verbs_post, flush_goes_on_until_all_is_confirmed)
 	xp = start();
 	for (int i = 0; i < LINKS; i++) {
 		pair_link(&pair, &a[i], &b[i]);
+		pair_grant(&pair, a[i], b[i]);
 		cr_assert_eq(xp->base.ops->link_attach(a[i], NULL), 0);
 		cr_assert_eq(xp->base.ops->link_attach(b[i], NULL), 0);
 	}

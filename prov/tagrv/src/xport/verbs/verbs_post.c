@@ -45,6 +45,18 @@ static int try_again(struct verbs_xport *xp)
 	return -FI_EAGAIN;
 }
 
+/* The peer has no buffer for another packet of this kind. */
+static bool is_ungranted(struct verbs_xport *xp, const struct verbs_link *link,
+			 bool ctrl)
+{
+	if (TAGRV_LIKELY(link->granted > (ctrl ? VERBS_GRANT_LAST :
+						 VERBS_GRANT_CTRL)))
+		return false;
+	xp->stats.starved++;
+	xp->ungranted = true;
+	return true;
+}
+
 static bool has_room(const struct verbs_xport *xp,
 		     const struct verbs_link *link, bool ctrl)
 {
@@ -122,6 +134,27 @@ static int post(struct verbs_xport *xp, struct verbs_link *link,
 	return 0;
 }
 
+/* A packet takes a buffer of the peer, and may grant some of ours. */
+static int post_packet(struct verbs_xport *xp, struct verbs_link *link,
+		       struct ibv_send_wr *wr, struct verbs_tx *tx,
+		       uint32_t grant)
+{
+	int ret;
+
+	if (grant) {
+		wr->opcode = IBV_WR_SEND_WITH_IMM;
+		wr->imm_data = tagrv_verbs_grant_imm(grant, false);
+	}
+	ret = post(xp, link, wr, tx);
+	if (TAGRV_UNLIKELY(ret))
+		return ret;
+	link->granted--;
+	xp->stats.sent++;
+	if (grant)
+		tagrv_verbs_grant_gave(xp, link, grant);
+	return 0;
+}
+
 /* Points sges at the segments in use; a length of 0 may mean 2 GiB. */
 static int fill_sges(struct ibv_sge *sge, const struct iovec *iov, size_t cnt)
 {
@@ -175,7 +208,8 @@ int tagrv_verbs_send(struct tagrv_link *base, const struct iovec *iov,
 	if (TAGRV_UNLIKELY(len > link->max_packet))
 		return -FI_EMSGSIZE;
 	if (TAGRV_UNLIKELY(!has_room(xp, link, ctrl) ||
-			   (!ctrl && is_burst(xp, link))))
+			   (!ctrl && is_burst(xp, link)) ||
+			   is_ungranted(xp, link, ctrl)))
 		return try_again(xp);
 	if (len <= xp->base.attr.max_inline && cnt <= xp->qp_sge) {
 		wr.num_sge = fill_sges(sge, iov, cnt);
@@ -185,10 +219,33 @@ int tagrv_verbs_send(struct tagrv_link *base, const struct iovec *iov,
 			return try_again(xp);
 		wr.num_sge = len != 0;
 	}
-	ret = post(xp, link, &wr, &tx);
+	ret = post_packet(xp, link, &wr, &tx,
+			  tagrv_verbs_grant_offer(xp, link));
 	if (TAGRV_UNLIKELY(ret && tx.buf != VERBS_NO_BUF))
 		xp->tx_bufs.idle[xp->tx_bufs.idle_cnt++] = tx.buf;
 	return ret;
+}
+
+int tagrv_verbs_send_grant(struct verbs_link *link, uint32_t cnt)
+{
+	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_SEND_WITH_IMM,
+		.imm_data = tagrv_verbs_grant_imm(cnt, true),
+	};
+	struct verbs_tx tx = { .buf = VERBS_NO_BUF };
+	int ret;
+
+	if (!link->granted || !has_room(xp, link, true))
+		return -FI_EAGAIN;
+	ret = post(xp, link, &wr, &tx);
+	if (ret)
+		return ret;
+	link->granted--;
+	xp->stats.sent++;
+	xp->stats.bare++;
+	tagrv_verbs_grant_gave(xp, link, cnt);
+	return 0;
 }
 
 int tagrv_verbs_get(struct tagrv_link *base, void *addr, struct tagrv_mem *mem,

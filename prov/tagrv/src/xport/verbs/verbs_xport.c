@@ -127,7 +127,12 @@ static int open_cq(struct verbs_xport *xp, struct verbs_cq *cq, uint32_t depth)
 	errno = 0;
 	cq->cq = xp->calls->create_cq(xp->dev->ctx, (int) depth, xp,
 				      xp->channel);
-	return cq->cq ? 0 : status_of_errno();
+	if (!cq->cq)
+		return status_of_errno();
+	cq->held_cap = VERBS_BATCH;
+	if (!cq->held)
+		cq->held = calloc(cq->held_cap, sizeof(*cq->held));
+	return cq->held ? 0 : -FI_ENOMEM;
 }
 
 /* A device may claim to have SRQs and refuse to make one. */
@@ -191,6 +196,8 @@ static int open_rx(struct verbs_xport *xp, size_t buf_size)
 		return ret;
 	xp->rxq.refill_at = clamp(xp->rxq.bufs.total / 4, 1, VERBS_BATCH);
 	tagrv_verbs_rxq_refill(xp->calls, &xp->rxq);
+	xp->inbox.rx_total = xp->rxq.posted;
+	xp->inbox.rx_max = xp->rxq.bufs.max;
 	return xp->rxq.posted ? 0 : -FI_ENOMEM;
 }
 
@@ -299,6 +306,7 @@ int tagrv_verbs_xport_open(struct tagrv_device *base,
 	tagrv_list_init(&xp->ready);
 	tagrv_list_init(&xp->failed);
 	tagrv_list_init(&xp->closing);
+	tagrv_list_init(&xp->owing);
 	tagrv_list_init(&xp->dev_node);
 	tagrv_list_init(&xp->inbox.fresh);
 	tagrv_list_init(&xp->inbox.dropped);
@@ -316,6 +324,7 @@ int tagrv_verbs_xport_open(struct tagrv_device *base,
 
 static void close_cq(struct verbs_xport *xp, struct verbs_cq *cq)
 {
+	free(cq->held);
 	if (!cq->cq)
 		return;
 	if (cq->unacked)
@@ -371,6 +380,15 @@ void tagrv_verbs_xport_close(struct tagrv_xport *base)
 			   "packets lost\n", base->dev->name,
 			   (unsigned long long) xp->stale,
 			   (unsigned long long) xp->stray_lost);
+	if (xp->stats.sent || xp->stats.given)
+		tagrv_info("verbs: %s: %llu packets sent, %llu times none was "
+			   "granted; granted %llu, by %llu packets of their "
+			   "own, %llu beyond the buffers\n", base->dev->name,
+			   (unsigned long long) xp->stats.sent,
+			   (unsigned long long) xp->stats.starved,
+			   (unsigned long long) xp->stats.given,
+			   (unsigned long long) xp->stats.bare,
+			   (unsigned long long) xp->stats.over);
 	close_queues(xp);
 	if (xp->use_srq)
 		tagrv_verbs_bufs_fini(&xp->rxq.bufs);
