@@ -233,6 +233,9 @@ void tagrv_recv_eager(struct tagrv_op *op, struct tagrv_peer *peer,
 void tagrv_recv_rndv(struct tagrv_op *op, struct tagrv_peer *peer,
 		     const struct tagrv_hdr *hdr,
 		     const struct tagrv_remote *remote);
+/* The message can not be had any more: -FI_ECONNRESET. */
+void tagrv_recv_lost(struct tagrv_op *op, struct tagrv_peer *peer,
+		     const struct tagrv_hdr *hdr);
 void tagrv_recv_multi_check(struct tagrv_op *parent);
 
 /* unexp.c */
@@ -246,8 +249,11 @@ void tagrv_unexp_deliver(struct tagrv_engine *engine, struct tagrv_umsg *umsg,
 			 struct tagrv_op *op);
 /* Drops it; the sender is told that it was taken. */
 void tagrv_unexp_discard(struct tagrv_engine *engine, struct tagrv_umsg *umsg);
-/* Rendezvous requests of a connection that is gone can never be served. */
-void tagrv_unexp_forget_rndv(struct tagrv_peer *peer);
+/*
+ * Rendezvous requests of a connection that is gone can never be served: whatever
+ * receive meets one fails with -FI_ECONNRESET, in its turn.
+ */
+void tagrv_unexp_lose_rndv(struct tagrv_peer *peer);
 /* FI_PEEK and FI_CLAIM. */
 ssize_t tagrv_unexp_peek(struct tagrv_engine *engine,
 			 const struct tagrv_recv_req *req, uint32_t peer_id);

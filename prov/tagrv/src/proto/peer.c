@@ -364,7 +364,7 @@ static void fail_peer(struct tagrv_peer *peer, struct tagrv_lane *lane,
 	tagrv_list_remove(&peer->busy_node);
 	if (tell && engine->wep && !peer->self)
 		tagrv_wireup_drop(engine->wep, &peer->addr, lane->epoch);
-	tagrv_unexp_forget_rndv(peer);
+	tagrv_unexp_lose_rndv(peer);
 	drop_ctl(peer);
 	fail_waiting(peer, status);
 	fail_readers(peer, status);
