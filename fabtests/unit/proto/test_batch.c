@@ -510,3 +510,91 @@ Test(batch, nothing_is_taken_from_it_after_the_connection_has_ended)
 	cr_assert_eq(take(&fx.rx).context, &ctx[1]);
 	expect_empty(&fx.rx);
 }
+
+/* ---- FINs ---- */
+
+/* Handle k of the FIN packet i, 0: it has no such. */
+static uint32_t fin_of(size_t i, size_t k)
+{
+	struct tagrv_fin_more more;
+	size_t at = sizeof(struct tagrv_hdr) + (k - 1) * sizeof(more);
+
+	cr_assert_eq(packet_header(i).opcode, TAGRV_PKT_FIN);
+	if (!k)
+		return packet_header(i).op;
+	if (at + sizeof(more) > fake.log[i].len)
+		return 0;
+	memcpy(&more, fake.log[i].data + at, sizeof(more));
+	return le32toh(more.op);
+}
+
+Test(batch, fins_of_one_pass_share_a_packet)
+{
+	struct packet p;
+
+	peer_up(true);
+	begin(&p);
+	for (uint32_t i = 1; i <= 5; i++)
+		add(&p, "", i, TAGRV_PKT_TAGGED | TAGRV_PKT_ACK_DELIVERY, i);
+	fake_queue(fx.link, p.bytes, p.len);
+	tagrv_engine_progress(fx.engine);
+	cr_assert_eq(fake.log_cnt, 1);
+	for (uint32_t i = 0; i < 5; i++)
+		cr_assert_eq(fin_of(0, i), i + 1);
+	cr_assert_eq(fin_of(0, 5), 0);
+	cr_assert_eq(fx.engine->ctls.used, 0);
+}
+
+Test(batch, a_fin_outside_of_a_pass_leaves_at_once)
+{
+	char in[8];
+
+	peer_up(true);
+	arrive_eager("x", 1, 4, TAGRV_PKT_ACK_MATCH, 77);
+	cr_assert_eq(fake.log_cnt, 0);
+	cr_assert_eq(submit_recv(in, sizeof(in), 4, ctx), 0);
+	cr_assert_eq(fake.log_cnt, 1);
+	cr_assert_eq(fin_of(0, 0), 77);
+	cr_assert_eq(fake.log[0].len, sizeof(struct tagrv_hdr));
+}
+
+Test(batch, fins_fill_packets_that_every_link_takes)
+{
+	size_t per = 1 + TAGRV_FIN_MORE_MAX;
+
+	peer_up(true);
+	fake.refuse_all = true;
+	for (uint32_t i = 1; i <= 2 * per + 1; i++)
+		arrive_eager("x", 1, i, TAGRV_PKT_ACK_DELIVERY, i);
+	fake.refuse_all = false;
+	tagrv_engine_progress(fx.engine);
+	cr_assert_eq(fake.log_cnt, 3);
+	cr_assert_leq(fake.log[0].len, TAGRV_HDR_ROOM);
+	cr_assert_eq(fin_of(1, per - 1), 2 * per);
+	cr_assert_eq(fin_of(2, 0), 2 * per + 1);
+	cr_assert_eq(fin_of(2, 1), 0);
+}
+
+Test(batch, several_fins_of_one_packet_end_their_sends)
+{
+	struct {
+		struct tagrv_hdr hdr;
+		struct tagrv_fin_more more[2];
+	} pkt = { .hdr.opcode = TAGRV_PKT_FIN };
+
+	peer_up(true);
+	send_some(3, 8, FI_MATCH_COMPLETE);
+	expect_empty(&fx.tx);
+	pkt.hdr.op = htole32(packet_header(1).op);
+	pkt.more[0].op = htole32(packet_header(0).op);
+	pkt.more[0].status = htole32(FI_ENOMEM);
+	pkt.more[1].op = htole32(packet_header(2).op);
+	fake_deliver(fx.link, &pkt, sizeof(pkt));
+	cr_assert_eq(take(&fx.tx).context, &ctx[1]);
+	cr_assert_eq(take(&fx.tx).err, FI_ENOMEM);
+	cr_assert_eq(take(&fx.tx).context, &ctx[2]);
+	expect_empty(&fx.tx);
+	cr_assert_not_null(peer()->lane);
+	fake_deliver(fx.link, &pkt, sizeof(pkt) - 1);
+	cr_assert_null(peer()->lane, "half a pair");
+}

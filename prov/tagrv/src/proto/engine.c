@@ -144,7 +144,7 @@ void other_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			tagrv_batch_packet(peer, hdr, body, len);
 		break;
 	case TAGRV_PKT_FIN:
-		tagrv_rndv_fin_packet(peer, hdr);
+		tagrv_fin_packet(peer, hdr, body, len);
 		break;
 	case TAGRV_PKT_CREDIT:
 		break;
@@ -293,7 +293,9 @@ int tagrv_engine_progress(struct tagrv_engine *engine)
 		tagrv_engine_wireup_event(engine, &event);
 		events++;
 	}
+	engine->in_pass = true;
 	events += tagrv_rails_poll(&engine->rails);
+	engine->in_pass = false;
 	if (!tagrv_list_empty(&engine->busy))
 		events += serve_busy(engine);
 	if (TAGRV_UNLIKELY(!tagrv_list_empty(&engine->gone)))

@@ -95,6 +95,7 @@ struct tagrv_engine {
 	struct tagrv_peer **peers;	/* by id */
 	size_t	peer_cnt, peer_cap;
 	void	*peer_index;		/* uthash by address */
+	bool	in_pass;		/* peers are served when it ends */
 	struct tagrv_list busy;		/* READY peers with work to send */
 	struct tagrv_list lanes;
 	struct tagrv_list gone;		/* lanes whose peer hung up */
@@ -104,6 +105,7 @@ struct tagrv_engine {
 		uint64_t lost_injects;	/* injects that failed after return */
 		uint64_t eager_tx, eager_rx, rndv_tx, rndv_rx;
 		uint64_t no_credit;	/* small ones sent as an RTS */
+		uint64_t fin_tx, fin_packets;
 		uint64_t batch_tx, batch_rx;	/* packets of several eager */
 		uint64_t batched_tx, batched_rx;	/* messages in them */
 	} stats;
@@ -180,6 +182,14 @@ void tagrv_batch_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			const void *body, size_t len);
 /* Bytes that a message takes in such a packet, 0: it does not join one. */
 size_t tagrv_batch_room(const struct tagrv_op *op);
+
+/*
+ * fin.c: sends the first FINs of the peer's queue, which is not empty, in one
+ * packet. -FI_EAGAIN and others as the transport's send.
+ */
+int tagrv_fin_send(struct tagrv_peer *peer) TAGRV_WARN_UNUSED;
+void tagrv_fin_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+		      const void *body, size_t len);
 
 /* rndv_read.c */
 int tagrv_rndv_send(struct tagrv_op *op) TAGRV_WARN_UNUSED;

@@ -250,14 +250,15 @@ static void tell_stats(struct tagrv_engine *engine)
 		   " rendezvous (%" PRIu64 " for want of credit), %" PRIu64
 		   " eager together in %" PRIu64 " packets; got %" PRIu64
 		   " eager, %" PRIu64 " rendezvous, %" PRIu64 " eager together in %"
-		   PRIu64 " packets, up to %zu unexpected at a time; %" PRIu64
+		   PRIu64 " packets; %" PRIu64 " FINs in %" PRIu64 " packets; up to %zu unexpected at a time; %" PRIu64
 		   " packets refused, %" PRIu64 " injects lost\n",
 		   tagrv_addr_str(&engine->name, addr, sizeof(addr)), rails,
 		   engine->stats.eager_tx, engine->stats.rndv_tx,
 		   engine->stats.no_credit, engine->stats.batched_tx,
 		   engine->stats.batch_tx, engine->stats.eager_rx,
 		   engine->stats.rndv_rx, engine->stats.batched_rx,
-		   engine->stats.batch_rx,
+		   engine->stats.batch_rx, engine->stats.fin_tx,
+		   engine->stats.fin_packets,
 		   match.unexpected_peak, engine->stats.bad_packets,
 		   engine->stats.lost_injects);
 }

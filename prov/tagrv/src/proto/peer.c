@@ -152,15 +152,12 @@ void tagrv_peer_set_busy(struct tagrv_peer *peer)
 
 /* ---- sending what waits ---- */
 
-static int send_control(struct tagrv_peer *peer, uint8_t opcode, uint32_t op,
-			uint32_t status)
+static int send_credit(struct tagrv_peer *peer)
 {
 	struct tagrv_link *link = peer->lane->link;
 	const struct tagrv_hdr hdr = {
-		.opcode = opcode,
-		.op = op,
+		.opcode = TAGRV_PKT_CREDIT,
 		.credit = tagrv_credit_offer(&peer->credit),
-		.data = status,
 	};
 	uint64_t words[TAGRV_SHORT_WORDS];
 	struct iovec iov = { words, sizeof(words) };
@@ -173,12 +170,12 @@ static int send_control(struct tagrv_peer *peer, uint8_t opcode, uint32_t op,
 	return ret;
 }
 
-/* -FI_EAGAIN: later. On any other error the lane is given up. */
-static int try_control(struct tagrv_peer *peer, uint8_t opcode, uint32_t op,
-		       uint32_t status)
+/*
+ * What a control packet's send answered. -FI_EAGAIN: later. On any other error
+ * the lane is given up.
+ */
+static int check_control(struct tagrv_peer *peer, int ret)
 {
-	int ret = send_control(peer, opcode, op, status);
-
 	if (TAGRV_LIKELY(!ret || ret == -FI_EAGAIN))
 		return ret;
 	if (ret == -FI_ENOTCONN)
@@ -188,6 +185,19 @@ static int try_control(struct tagrv_peer *peer, uint8_t opcode, uint32_t op,
 	return ret;
 }
 
+/* Credit goes with what is sent anyway, else by itself. */
+static int serve_ctl(struct tagrv_peer *peer)
+{
+	while (!tagrv_list_empty(&peer->ctl)) {
+		int ret = check_control(peer, tagrv_fin_send(peer));
+
+		if (ret)
+			return ret;
+	}
+	return tagrv_credit_is_due(&peer->credit) ?
+	       check_control(peer, send_credit(peer)) : 0;
+}
+
 void tagrv_peer_fin(struct tagrv_peer *peer, uint32_t op, int status)
 {
 	struct tagrv_engine *engine = peer->engine;
@@ -195,10 +205,6 @@ void tagrv_peer_fin(struct tagrv_peer *peer, uint32_t op, int status)
 
 	if (!peer->lane)
 		return;		/* the operation ended with the connection */
-	if (peer->state == TAGRV_PEER_READY && tagrv_list_empty(&peer->ctl) &&
-	    try_control(peer, TAGRV_PKT_FIN, op, (uint32_t) -status) !=
-	    -FI_EAGAIN)
-		return;
 	ctl = tagrv_pool_get(&engine->ctls);
 	if (!ctl) {
 		/* Without its FIN the peer would wait for ever. */
@@ -209,28 +215,12 @@ void tagrv_peer_fin(struct tagrv_peer *peer, uint32_t op, int status)
 	ctl->op = op;
 	ctl->status = (uint32_t) -status;
 	tagrv_list_push_tail(&peer->ctl, &ctl->link);
-	if (peer->state == TAGRV_PEER_READY)
+	if (peer->state != TAGRV_PEER_READY)
+		return;
+	/* Others may follow in this pass: they share a packet. */
+	if (engine->in_pass ||
+	    check_control(peer, tagrv_fin_send(peer)) == -FI_EAGAIN)
 		tagrv_peer_set_busy(peer);
-}
-
-/* Credit goes with what is sent anyway, else by itself. */
-static int serve_ctl(struct tagrv_peer *peer)
-{
-	struct tagrv_list *node;
-	int ret;
-
-	while ((node = tagrv_list_first(&peer->ctl))) {
-		struct tagrv_ctl *ctl =
-			tagrv_container_of(node, struct tagrv_ctl, link);
-
-		ret = try_control(peer, TAGRV_PKT_FIN, ctl->op, ctl->status);
-		if (ret)
-			return ret;	/* ctl may be gone */
-		tagrv_list_remove(node);
-		tagrv_pool_put(&peer->engine->ctls, ctl);
-	}
-	return tagrv_credit_is_due(&peer->credit) ?
-	       try_control(peer, TAGRV_PKT_CREDIT, 0, 0) : 0;
 }
 
 /* 0: nothing waits any more; 1: the quantum is used up; -FI_EAGAIN: no room. */

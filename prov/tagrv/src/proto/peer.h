@@ -57,7 +57,7 @@ static inline int tagrv_lane_reason(const struct tagrv_lane *lane, int status)
 	return status == -FI_ECANCELED && lane->closing ? lane->status : status;
 }
 
-/* A FIN that found no room. */
+/* A FIN that waits for others, or for room. */
 struct tagrv_ctl {
 	struct tagrv_pool_node node;
 	struct tagrv_list link;		/* peer->ctl */

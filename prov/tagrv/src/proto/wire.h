@@ -173,6 +173,18 @@ struct tagrv_rts_seg {
 };
 static_assert(sizeof(struct tagrv_rts_seg) == 32, "segment of an RTS");
 
+/* Section 1.7: each follows the header of a FIN for another operation. */
+struct tagrv_fin_more {
+	uint32_t op;
+	uint32_t status;	/* FI_E* or 0 */
+};
+static_assert(sizeof(struct tagrv_fin_more) == 8, "one more FIN");
+
+#define TAGRV_FIN_MORE_MAX	16	/* sent; any number is received */
+static_assert(sizeof(struct tagrv_hdr) + TAGRV_FIN_MORE_MAX *
+	      sizeof(struct tagrv_fin_more) <= TAGRV_HDR_ROOM,
+	      "every link takes it");
+
 /* Largest control packet: what a receive buffer holds beyond the payload. */
 #define TAGRV_RTS_MAX	(sizeof(struct tagrv_hdr) + sizeof(struct tagrv_rts) + \
 			 TAGRV_IOV_MAX * sizeof(struct tagrv_rts_seg))
