@@ -141,14 +141,12 @@ int tagrv_batch_send(struct tagrv_peer *peer, size_t *cnt)
 
 /* ---- receiver ---- */
 
-void tagrv_batch_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
-			const void *body, size_t len)
+void tagrv_batch_packet(struct tagrv_peer *peer, const void *body, size_t len)
 {
 	const struct tagrv_lane *lane = peer->lane;
 	const char *pos = body, *end = pos + len;
 	struct tagrv_item item;
 
-	(void) hdr;
 	peer->engine->stats.batch_rx++;
 	/* The header has counted the first. */
 	peer->rx_seq--;

@@ -141,7 +141,7 @@ void other_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		break;
 	case TAGRV_PKT_BATCH:
 		if (in_sequence(peer, hdr))
-			tagrv_batch_packet(peer, hdr, body, len);
+			tagrv_batch_packet(peer, body, len);
 		break;
 	case TAGRV_PKT_FIN:
 		tagrv_fin_packet(peer, hdr, body, len);

@@ -178,8 +178,7 @@ void tagrv_eager_item(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
  * Others as the transport's send: nothing has happened.
  */
 int tagrv_batch_send(struct tagrv_peer *peer, size_t *cnt) TAGRV_WARN_UNUSED;
-void tagrv_batch_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
-			const void *body, size_t len);
+void tagrv_batch_packet(struct tagrv_peer *peer, const void *body, size_t len);
 /* Bytes that a message takes in such a packet, 0: it does not join one. */
 size_t tagrv_batch_room(const struct tagrv_op *op);
 
