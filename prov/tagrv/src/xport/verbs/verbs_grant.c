@@ -29,6 +29,8 @@
  */
 #include <endian.h>
 #include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/log.h"
 #include "xport/verbs/verbs_priv.h"
@@ -244,8 +246,12 @@ bool tagrv_verbs_grant_got(struct verbs_xport *xp, struct verbs_link *link,
 	return bits & BARE;
 }
 
-/* Of a link that is not in the map yet nobody can send. */
-bool tagrv_verbs_grant_early(struct verbs_xport *xp, struct ibv_wc *wc)
+/*
+ * Reads what a packet grants before the packet is handled, which then grants
+ * nothing any more. True: it is bare, and can be handled out of turn. Of a link
+ * that is not in the map yet nobody can send.
+ */
+static bool read_early(struct verbs_xport *xp, struct ibv_wc *wc)
 {
 	struct verbs_link *link = verbs_map_find(&xp->map, wc->qp_num);
 
@@ -257,4 +263,53 @@ bool tagrv_verbs_grant_early(struct verbs_xport *xp, struct ibv_wc *wc)
 	(void) tagrv_verbs_grant_got(xp, link, wc->imm_data);
 	wc->imm_data = 0;
 	return false;
+}
+
+/* Room for another batch behind those held. */
+static bool make_held(struct verbs_cq *cq)
+{
+	uint32_t cap = cq->held_cap * 2;
+	struct ibv_wc *held;
+
+	if (cq->held_pos)
+		memmove(cq->held, cq->held + cq->held_pos,
+			cq->held_cnt * sizeof(*held));
+	cq->held_pos = 0;
+	if (cq->held_cnt + VERBS_BATCH <= cq->held_cap)
+		return true;
+	held = realloc(cq->held, cap * sizeof(*held));
+	if (!held)
+		return false;
+	cq->held = held;
+	cq->held_cap = cap;
+	return true;
+}
+
+/*
+ * Who only sends does not handle what comes, but must not miss what lets it go
+ * on: grants are read, and the packets that brought them wait in their place.
+ * Those that bring nothing else are done with, so that they do not run out.
+ */
+TAGRV_COLD void tagrv_verbs_grant_look(struct verbs_xport *xp)
+{
+	struct verbs_cq *cq = &xp->rx;
+	int cnt = VERBS_BATCH;
+
+	while (cnt == VERBS_BATCH && make_held(cq)) {
+		struct ibv_wc wc[VERBS_BATCH];
+
+		cnt = xp->calls->poll_cq(cq->cq, VERBS_BATCH, wc);
+		if (cnt < 0) {
+			tagrv_verbs_queue_failed(xp);
+			return;
+		}
+		for (int i = 0; i < cnt; i++) {
+			if (read_early(xp, &wc[i]))
+				tagrv_verbs_on_rx(xp, &wc[i]);
+			else
+				cq->held[cq->held_cnt++] = wc[i];
+		}
+	}
+	if (xp->rxq.bufs.idle_cnt)
+		tagrv_verbs_rxq_refill(xp->calls, &xp->rxq);
 }

@@ -16,7 +16,6 @@
  * one that failed are complete, for they would have failed first.
  */
 #include <rdma/fi_errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -28,7 +27,7 @@
 #define IDLE_POLLS	64	/* progress calls between looks for errors */
 #define RQ_PASS		256u	/* packets of one pass without SRQ */
 
-static TAGRV_COLD void queue_failed(struct verbs_xport *xp)
+TAGRV_COLD void tagrv_verbs_queue_failed(struct verbs_xport *xp)
 {
 	if (xp->fatal)
 		return;
@@ -61,7 +60,7 @@ static int take(struct verbs_xport *xp, struct verbs_cq *cq, struct ibv_wc *wc)
 	cnt = xp->calls->poll_cq(cq->cq, VERBS_BATCH - held, wc + held);
 	if (TAGRV_LIKELY(cnt >= 0))
 		return held + cnt;
-	queue_failed(xp);
+	tagrv_verbs_queue_failed(xp);
 	return held;
 }
 
@@ -152,7 +151,7 @@ static void give_back(struct verbs_xport *xp, struct verbs_link *link,
 		tagrv_verbs_rxq_refill(xp->calls, rxq);
 }
 
-static void on_rx(struct verbs_xport *xp, const struct ibv_wc *wc)
+void tagrv_verbs_on_rx(struct verbs_xport *xp, const struct ibv_wc *wc)
 {
 	struct verbs_link *link = verbs_map_find(&xp->map, wc->qp_num);
 	struct verbs_rxq *rxq = &xp->rxq;
@@ -233,7 +232,7 @@ static unsigned poll_rx(struct verbs_xport *xp)
 	do {
 		cnt = take(xp, &xp->rx, wc);
 		for (int i = 0; i < cnt; i++)
-			on_rx(xp, &wc[i]);
+			tagrv_verbs_on_rx(xp, &wc[i]);
 		handled += (uint32_t) cnt;
 	} while (cnt == VERBS_BATCH && handled < limit &&
 		 xp->stray_cnt <= strays);
@@ -436,55 +435,6 @@ int tagrv_verbs_progress(struct tagrv_xport *xport)
 	return (int) events;
 }
 
-/* Room for another batch behind those held. */
-static bool make_held(struct verbs_cq *cq)
-{
-	uint32_t cap = cq->held_cap * 2;
-	struct ibv_wc *held;
-
-	if (cq->held_pos)
-		memmove(cq->held, cq->held + cq->held_pos,
-			cq->held_cnt * sizeof(*held));
-	cq->held_pos = 0;
-	if (cq->held_cnt + VERBS_BATCH <= cq->held_cap)
-		return true;
-	held = realloc(cq->held, cap * sizeof(*held));
-	if (!held)
-		return false;
-	cq->held = held;
-	cq->held_cap = cap;
-	return true;
-}
-
-/*
- * Who only sends does not handle what comes, but must not miss what lets it go
- * on: grants are read, and the packets that brought them wait in their place.
- * Those that bring nothing else are done with, so that they do not run out.
- */
-static TAGRV_COLD void look_for_grants(struct verbs_xport *xp)
-{
-	struct verbs_cq *cq = &xp->rx;
-	int cnt = VERBS_BATCH;
-
-	while (cnt == VERBS_BATCH && make_held(cq)) {
-		struct ibv_wc wc[VERBS_BATCH];
-
-		cnt = xp->calls->poll_cq(cq->cq, VERBS_BATCH, wc);
-		if (cnt < 0) {
-			queue_failed(xp);
-			return;
-		}
-		for (int i = 0; i < cnt; i++) {
-			if (tagrv_verbs_grant_early(xp, &wc[i]))
-				on_rx(xp, &wc[i]);
-			else
-				cq->held[cq->held_cnt++] = wc[i];
-		}
-	}
-	if (xp->rxq.bufs.idle_cnt)
-		tagrv_verbs_rxq_refill(xp->calls, &xp->rxq);
-}
-
 int tagrv_verbs_reap(struct tagrv_xport *xport)
 {
 	struct verbs_xport *xp = verbs_xport_of(xport);
@@ -493,7 +443,7 @@ int tagrv_verbs_reap(struct tagrv_xport *xport)
 	if (xp->reaping)
 		return 0;
 	if (xp->ungranted)
-		look_for_grants(xp);
+		tagrv_verbs_grant_look(xp);
 	events = poll_tx(xp);
 	tell_room(xp);
 	return (int) events;
@@ -542,7 +492,7 @@ int tagrv_verbs_arm(struct tagrv_xport *xport)
 	drain_events(xp);
 	if (xp->calls->req_notify_cq(xp->rx.cq, 0) ||
 	    xp->calls->req_notify_cq(xp->tx.cq, 0))
-		queue_failed(xp);
+		tagrv_verbs_queue_failed(xp);
 	refill_idle(xp);
 	if (hold(xp, &xp->rx) || hold(xp, &xp->tx) ||
 	    alarm_waits(xp) || !tagrv_list_empty(&xp->closing) ||

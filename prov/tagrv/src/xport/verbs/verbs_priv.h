@@ -480,6 +480,9 @@ void tagrv_verbs_retire(struct verbs_link *link, uint32_t end, int status);
 int tagrv_verbs_progress(struct tagrv_xport *xport);
 int tagrv_verbs_reap(struct tagrv_xport *xport);
 int tagrv_verbs_arm(struct tagrv_xport *xport);
+/* A completion of the receive CQ. */
+void tagrv_verbs_on_rx(struct verbs_xport *xp, const struct ibv_wc *wc);
+void tagrv_verbs_queue_failed(struct verbs_xport *xp);
 
 /*
  * verbs_grant.c: packets that peers may send. The first three with inbox.mutex
@@ -500,11 +503,8 @@ void tagrv_verbs_grant_serve(struct verbs_xport *xp);
 /* A packet has come. False: it was not granted. */
 bool tagrv_verbs_grant_arrived(struct verbs_xport *xp, struct verbs_link *link)
 	TAGRV_WARN_UNUSED;
-/*
- * Reads what a packet grants before the packet is handled, which then grants
- * nothing any more. True: it is bare, and can be handled out of turn.
- */
-bool tagrv_verbs_grant_early(struct verbs_xport *xp, struct ibv_wc *wc);
+/* Reads grants in the receive CQ for who does not handle what comes. */
+void tagrv_verbs_grant_look(struct verbs_xport *xp);
 /* With this immediate data. True: and with nothing else. */
 bool tagrv_verbs_grant_got(struct verbs_xport *xp, struct verbs_link *link,
 			   uint32_t imm);
