@@ -153,15 +153,12 @@ void tagrv_peer_set_busy(struct tagrv_peer *peer)
 
 /* ---- sending what waits ---- */
 
-static int send_control(struct tagrv_peer *peer, uint8_t opcode, uint32_t op,
-			uint32_t status)
+static int send_credit(struct tagrv_peer *peer)
 {
 	struct tagrv_link *link = peer->lane->link;
 	const struct tagrv_hdr hdr = {
-		.opcode = opcode,
-		.op = op,
+		.opcode = TAGRV_PKT_CREDIT,
 		.credit = tagrv_credit_offer(&peer->credit),
-		.data = status,
 	};
 	uint64_t words[TAGRV_SHORT_WORDS];
 	struct iovec iov = { words, sizeof(words) };
@@ -174,12 +171,12 @@ static int send_control(struct tagrv_peer *peer, uint8_t opcode, uint32_t op,
 	return ret;
 }
 
-/* -FI_EAGAIN: later. On any other error the lane is given up. */
-static int try_control(struct tagrv_peer *peer, uint8_t opcode, uint32_t op,
-		       uint32_t status)
+/*
+ * What a control packet's send answered. -FI_EAGAIN: later. On any other error
+ * the lane is given up.
+ */
+static int check_control(struct tagrv_peer *peer, int ret)
 {
-	int ret = send_control(peer, opcode, op, status);
-
 	if (TAGRV_LIKELY(!ret || ret == -FI_EAGAIN))
 		return ret;
 	if (ret == -FI_ENOTCONN)
@@ -189,6 +186,19 @@ static int try_control(struct tagrv_peer *peer, uint8_t opcode, uint32_t op,
 	return ret;
 }
 
+/* Credit goes with what is sent anyway, else by itself. */
+static int serve_ctl(struct tagrv_peer *peer)
+{
+	while (!tagrv_list_empty(&peer->ctl)) {
+		int ret = check_control(peer, tagrv_fin_send(peer));
+
+		if (ret)
+			return ret;
+	}
+	return tagrv_credit_is_due(&peer->credit) ?
+	       check_control(peer, send_credit(peer)) : 0;
+}
+
 void tagrv_peer_fin(struct tagrv_peer *peer, uint32_t op, int status)
 {
 	struct tagrv_engine *engine = peer->engine;
@@ -196,10 +206,6 @@ void tagrv_peer_fin(struct tagrv_peer *peer, uint32_t op, int status)
 
 	if (!peer->lane)
 		return;		/* the operation ended with the connection */
-	if (peer->state == TAGRV_PEER_READY && tagrv_list_empty(&peer->ctl) &&
-	    try_control(peer, TAGRV_PKT_FIN, op, (uint32_t) -status) !=
-	    -FI_EAGAIN)
-		return;
 	ctl = tagrv_pool_get(&engine->ctls);
 	if (!ctl) {
 		/* Without its FIN the peer would wait for ever. */
@@ -210,36 +216,12 @@ void tagrv_peer_fin(struct tagrv_peer *peer, uint32_t op, int status)
 	ctl->op = op;
 	ctl->status = (uint32_t) -status;
 	tagrv_list_push_tail(&peer->ctl, &ctl->link);
-	if (peer->state == TAGRV_PEER_READY)
+	if (peer->state != TAGRV_PEER_READY)
+		return;
+	/* Others may follow in this pass: they share a packet. */
+	if (engine->in_pass ||
+	    check_control(peer, tagrv_fin_send(peer)) == -FI_EAGAIN)
 		tagrv_peer_set_busy(peer);
-}
-
-void tagrv_peer_credit(struct tagrv_peer *peer, uint32_t units)
-{
-	if (TAGRV_UNLIKELY(tagrv_credit_free(&peer->credit, units,
-					     peer->engine->credit_target)) &&
-	    peer->state == TAGRV_PEER_READY)
-		tagrv_peer_set_busy(peer);
-}
-
-/* Credit goes with what is sent anyway, else by itself. */
-static int serve_ctl(struct tagrv_peer *peer)
-{
-	struct tagrv_list *node;
-	int ret;
-
-	while ((node = tagrv_list_first(&peer->ctl))) {
-		struct tagrv_ctl *ctl =
-			tagrv_container_of(node, struct tagrv_ctl, link);
-
-		ret = try_control(peer, TAGRV_PKT_FIN, ctl->op, ctl->status);
-		if (ret)
-			return ret;	/* ctl may be gone */
-		tagrv_list_remove(node);
-		tagrv_pool_put(&peer->engine->ctls, ctl);
-	}
-	return tagrv_credit_is_due(&peer->credit) ?
-	       try_control(peer, TAGRV_PKT_CREDIT, 0, 0) : 0;
 }
 
 /* 0: nothing waits any more; 1: the quantum is used up; -FI_EAGAIN: no room. */
@@ -249,21 +231,18 @@ static int serve_pending(struct tagrv_peer *peer)
 	size_t bytes = 0;
 
 	while ((node = tagrv_list_first(&peer->pending))) {
-		struct tagrv_op *op =
-			tagrv_container_of(node, struct tagrv_op, link);
-		size_t len = TAGRV_MIN(op->len, peer->packet_limit);
 		int ret;
 
 		if (bytes >= QUANTUM)
 			return 1;
-		ret = tagrv_send_op(op);
-		bytes += len + sizeof(struct tagrv_hdr);
+		ret = tagrv_send_next(peer, &bytes);
 		if (!ret)
 			continue;
 		if (ret == -FI_EAGAIN || ret == -FI_ENOTCONN)
 			return -FI_EAGAIN;
 		tagrv_list_remove(node);
-		tagrv_op_send_end(op, ret);
+		tagrv_op_send_end(tagrv_container_of(node, struct tagrv_op,
+						     link), ret);
 	}
 	return 0;
 }
@@ -288,6 +267,7 @@ bool tagrv_peer_serve(struct tagrv_peer *peer)
 
 	if (peer->state != TAGRV_PEER_READY)
 		return false;
+	peer->held = 0;
 	blocked = serve_ctl(peer);
 	/* Reads have slots of their own: one queue never blocks the other. */
 	blocked |= serve_readers(peer);
@@ -375,7 +355,7 @@ static void fail_peer(struct tagrv_peer *peer, struct tagrv_lane *lane,
 	tagrv_list_remove(&peer->busy_node);
 	if (tell && engine->wep && !peer->self)
 		tagrv_wireup_drop(engine->wep, &peer->addr, lane->epoch);
-	tagrv_unexp_forget_rndv(peer);
+	tagrv_unexp_lose_rndv(peer);
 	drop_ctl(peer);
 	fail_waiting(peer, status);
 	fail_readers(peer, status);

@@ -58,7 +58,7 @@ static inline int tagrv_lane_reason(const struct tagrv_lane *lane, int status)
 	return status == -FI_ECANCELED && lane->closing ? lane->status : status;
 }
 
-/* A FIN that found no room. */
+/* A FIN that waits for others, or for room. */
 struct tagrv_ctl {
 	struct tagrv_pool_node node;
 	struct tagrv_list link;		/* peer->ctl */
@@ -77,6 +77,7 @@ struct tagrv_peer {
 	size_t	packet_limit;		/* payload bytes of one packet */
 	const struct tagrv_select *select;	/* protocols beyond eager_limit;
 						   NULL: no link so far */
+	size_t	held;			/* bytes of pending held back, FI_MORE */
 	uint32_t tx_seq, rx_seq;
 	struct tagrv_credit credit;
 	struct tagrv_list pending;	/* ops in submit order */
@@ -108,9 +109,6 @@ void tagrv_peer_set_busy(struct tagrv_peer *peer);
 bool tagrv_peer_serve(struct tagrv_peer *peer);
 /* Asks wireup for a connection when there is none. */
 void tagrv_peer_want(struct tagrv_peer *peer);
-
-/* What an eager message of this connection took is free again. */
-void tagrv_peer_credit(struct tagrv_peer *peer, uint32_t units);
 
 /* FIN for the peer's operation 'op'; queued when there is no room. */
 void tagrv_peer_fin(struct tagrv_peer *peer, uint32_t op, int status);

@@ -63,6 +63,10 @@ struct tagrv_xport_attr {
 	size_t	max_packet;	/* bytes of one send, all iovecs together */
 	size_t	get_max;	/* bytes of one get, over any link */
 	size_t	get_depth;	/* gets in flight per link, at most */
+	size_t	burst;		/* packets in flight per link beyond which send
+				   answers -FI_EAGAIN although there is room, so
+				   that small messages gather and travel
+				   together; control packets may pass. 0: none */
 	double	latency;	/* s, one way */
 	double	bandwidth;	/* bytes/s of fetched payload */
 	double	copy_bandwidth;	/* bytes/s of one packet, with the copies into
