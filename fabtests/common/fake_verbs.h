@@ -33,6 +33,7 @@ struct fake_verbs_config {
 	bool	grh_required;	/* and with infiniband: no LIDs either */
 	bool	no_resize;	/* of completion queues */
 	bool	no_write;	/* queue pairs refuse remote writes */
+	bool	rnr_fails;	/* who finds no receive buffer does not wait */
 	enum ibv_port_state port_state;
 	enum ibv_node_type node_type;
 	int	open_errno;	/* open_device fails with it */
@@ -56,6 +57,7 @@ struct fake_verbs_counts {
 	unsigned objects;	/* contexts, queues, regions, ... alive */
 	unsigned cq_overflows;
 	unsigned sq_overflows;
+	unsigned rnr;		/* sends that found no receive buffer */
 	unsigned lost_events;	/* object destroyed with unacked events */
 	unsigned device_lists;	/* calls of get_device_list */
 	unsigned executed;	/* work requests carried out */

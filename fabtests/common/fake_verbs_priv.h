@@ -84,6 +84,7 @@ struct send_wr {
 	struct ibv_sge sge[MAX_SGE];
 	uint8_t	*inlined;	/* copy of inline data */
 	size_t	len;
+	bool	blocked;	/* found no receive buffer */
 };
 
 struct fake_qp {

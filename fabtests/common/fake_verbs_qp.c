@@ -6,7 +6,8 @@
  *                              \------> own CQ, if signaled or failed
  *
  * move() carries out what can be carried out, for all queue pairs; a send
- * without receive buffer at the peer waits for one (RNR for ever).
+ * without receive buffer at the peer waits for one (RNR for ever), which is
+ * counted, or fails, as the test wants it.
  */
 #include "common/fake_verbs_priv.h"
 
@@ -344,8 +345,15 @@ static enum ibv_wc_status do_send(struct fake_qp *qp, struct fake_qp *peer,
 	};
 	struct recv_wr to;
 
-	if (!rq->cnt)
+	if (wr->wr.opcode == IBV_WR_SEND_WITH_IMM) {
+		wc.wc_flags |= IBV_WC_WITH_IMM;
+		wc.imm_data = wr->wr.imm_data;
+	}
+
+	if (!rq->cnt) {
+		fv.counts.rnr += !wr->blocked;
 		return BLOCKED;
+	}
 	to = fv_rq_pop(rq);
 	wc.wr_id = to.wr_id;
 	if (wr->len > to.sge.length) {
@@ -390,8 +398,9 @@ static enum ibv_wc_status execute(struct fake_qp *qp, const struct send_wr *wr)
 		return IBV_WC_LOC_PROT_ERR;
 	if (wr->len > fv.config.max_msg)
 		return IBV_WC_LOC_LEN_ERR;
-	return wr->wr.opcode == IBV_WR_SEND ? do_send(qp, peer, wr) :
-	       do_rdma(peer, wr, is_read);
+	return wr->wr.opcode == IBV_WR_SEND ||
+	       wr->wr.opcode == IBV_WR_SEND_WITH_IMM ?
+	       do_send(qp, peer, wr) : do_rdma(peer, wr, is_read);
 }
 
 static bool step(struct fake_qp *qp)
@@ -401,8 +410,12 @@ static bool step(struct fake_qp *qp)
 	if (qp->base.state != IBV_QPS_RTS || qp->executed == qp->posted)
 		return false;
 	status = execute(qp, sq_at(qp, qp->executed));
-	if (status == BLOCKED)
-		return false;
+	if (status == BLOCKED) {
+		sq_at(qp, qp->executed)->blocked = true;
+		if (!fv.config.rnr_fails)
+			return false;
+		status = IBV_WC_RNR_RETRY_EXC_ERR;
+	}
 	fv.counts.executed++;
 	if (!status)
 		status = (enum ibv_wc_status) fires(&fv.wr);

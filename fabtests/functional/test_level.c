@@ -230,6 +230,98 @@ static void delivery_unmatched(struct test *t)
 	fx_close(&fx);
 }
 
+enum { MIXED = 300, MIXED_LEN = 256 };
+
+static uint64_t mixed_flags(int i)
+{
+	static const uint64_t level[] = {
+		0, FI_INJECT, FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE,
+		FI_MATCH_COMPLETE,
+	};
+
+	return level[i % 6] | (i % 4 ? FI_MORE : 0) | (i % 5 ? FI_COMPLETION : 0);
+}
+
+static size_t mixed_len(const struct fx *fx, int i)
+{
+	size_t len = (size_t)i * 7 % MIXED_LEN;
+	size_t most = fx->info->tx_attr->inject_size;
+
+	return mixed_flags(i) & FI_INJECT && len > most ? most : len;
+}
+
+/* Every one ends once and is counted; those with FI_COMPLETION are seen. */
+static void mixed_send(struct fx *fx, struct guard *out)
+{
+	struct fi_context2 ctx[MIXED];
+	size_t seen = 0;
+
+	for (int i = 0; i < MIXED; i++) {
+		uint64_t flags = mixed_flags(i);
+
+		out[i] = guard_alloc(mixed_len(fx, i));
+		pattern_fill(out[i].data, out[i].len, (uint64_t)i);
+		SEND(fx, .call = CALL_MSG, .tagged = i & 1, .buf = out[i].data, .len = out[i].len,
+		     .addr = fx->peer, .tag = 7, .flags = flags,
+		     .ctx = flags & FI_COMPLETION ? &ctx[seen++] : NULL);
+	}
+	CHECK_OK(fi_cntr_wait(fx->cntr[FX_TX], MIXED, -1));
+	COMP_ANY_ORDER(fx, FX_TX, ctx, seen);
+	for (int i = 0; i < MIXED; i++)
+		guard_free(&out[i]);
+}
+
+static void mixed_post(struct fx *fx, struct guard *in, struct fi_context2 *ctx)
+{
+	for (int i = 0; i < MIXED; i++) {
+		in[i] = guard_alloc(MIXED_LEN);
+		RECV(fx, .tagged = i & 1, .buf = in[i].data, .len = MIXED_LEN,
+		     .addr = FI_ADDR_UNSPEC, .tag = 7, .ctx = &ctx[i]);
+	}
+}
+
+/* In each space receives match in order, so each has the message of its number. */
+static void mixed_recv(struct fx *fx, struct guard *in, struct fi_context2 *ctx)
+{
+	COMP_ANY_ORDER(fx, FX_RX, ctx, MIXED);
+	for (int i = 0; i < MIXED; i++) {
+		GUARD_HOLDS(&in[i], mixed_len(fx, i), (uint64_t)i);
+		guard_free(&in[i]);
+	}
+}
+
+static void mixed(struct test *t)
+{
+	struct fx_attr wanted = { .tx_flags = FI_MATCH_COMPLETE };
+	struct fx_attr attr = { .counters = true, .tx_bind = FI_SELECTIVE_COMPLETION };
+	struct fi_context2 ctx[MIXED];
+	struct guard buf[MIXED];
+	struct fi_info *info;
+	struct fx fx;
+
+	if (fx_try_info(t, &wanted, &info))
+		run_skip("the provider refuses FI_MATCH_COMPLETE");
+	fi_freeinfo(info);
+	for (int late = 0; late < 2; late++) {
+		run_step(late ? "receives posted late" : "receives posted before");
+		fx_open(t, &fx, &attr);
+		if (run_receives(t) && !late)
+			mixed_post(&fx, buf, ctx);
+		fx_barrier(&fx);
+		if (run_sends(t))
+			mixed_send(&fx, buf);
+		if (run_receives(t) && late) {
+			fx_idle(&fx, 50);
+			mixed_post(&fx, buf, ctx);
+		}
+		if (run_receives(t))
+			mixed_recv(&fx, buf, ctx);
+		fx_barrier(&fx);
+		COMP_NONE(&fx, 20);
+		fx_close(&fx);
+	}
+}
+
 const struct test_case level_cases[] = {
 	{ "level_inject", "FI_INJECT frees the buffer at once and completes", inject, .ranks = 2 },
 	{ "level_inject_complete", "FI_INJECT_COMPLETE frees the buffer at any size", inject_complete, .ranks = 2 },
@@ -239,6 +331,7 @@ const struct test_case level_cases[] = {
 	{ "level_delivery_placed", "delivery complete: the posted buffer holds the data", placed, .ranks = 2 },
 	{ "level_delivery_unmatched", "delivery complete does not wait for a receive", delivery_unmatched, .ranks = 2 },
 	{ "level_match_waits", "match complete does not come before the receive", match_waits, .ranks = 2 },
+	{ "level_mixed", "all levels in one burst, silent or seen, with FI_MORE or not", mixed, .ranks = 2 },
 	{ "level_match_discard", "match complete comes when the message is discarded", match_discard, .ranks = 2 },
 	{ 0 },
 };

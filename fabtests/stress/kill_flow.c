@@ -121,20 +121,12 @@ void flow_post(struct flow *f)
 }
 
 /*
- * The message that a receive must have got. What a victim had only announced ended
- * with it, for want of credit even short ones; a receive of any number then gets
- * the next one that had come whole.
+ * What a victim had only announced, for want of credit even short ones, makes the
+ * receive that meets it fail: so each gets its own, or none.
  */
-static uint64_t expected_tag(const struct flow *f, const struct flow_op *op, uint64_t got)
-{
-	bool behind = got > op->tag && got >> ROUND_SHIFT == op->tag >> ROUND_SHIFT;
-
-	return op->wide && behind && f->mortal && atomic_load(&board->killed_at) ? got : op->tag;
-}
-
 static void check_message(const struct flow *f, const struct flow_op *op, const struct comp *c)
 {
-	uint64_t tag = expected_tag(f, op, c->tag);
+	uint64_t tag = op->tag;
 	size_t len = len_of(f, tag), at;
 
 	CHECK(c->flags == GOT_TAGGED && c->tag == tag && c->len == len,

@@ -302,3 +302,40 @@ struct tagrv_hdr packet_header(size_t i)
 	hdr.data = le64toh(hdr.data);
 	return hdr;
 }
+
+/* Finds message k; false: there are not so many. */
+static bool find_item(size_t i, size_t k, struct sent_item *sent)
+{
+	const uint8_t *pos, *end;
+
+	cr_assert_eq(packet_header(i).opcode, TAGRV_PKT_BATCH);
+	pos = fake.log[i].data + sizeof(struct tagrv_hdr);
+	end = fake.log[i].data + fake.log[i].len;
+	for (; pos < end; k--) {
+		cr_assert(tagrv_item_unpack(&sent->item, pos,
+					    (size_t) (end - pos)));
+		sent->payload = pos + tagrv_item_head(sent->item.flags);
+		if (!k)
+			return true;
+		pos += tagrv_item_size(sent->item.flags, sent->item.len);
+	}
+	return false;
+}
+
+struct sent_item sent_item(size_t i, size_t k)
+{
+	struct sent_item sent;
+
+	cr_assert(find_item(i, k, &sent), "packet %zu has message %zu", i, k);
+	return sent;
+}
+
+size_t sent_items(size_t i)
+{
+	struct sent_item sent;
+	size_t cnt = 0;
+
+	while (find_item(i, cnt, &sent))
+		cnt++;
+	return cnt;
+}

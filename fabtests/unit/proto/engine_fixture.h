@@ -67,4 +67,13 @@ void expect_empty(struct tagrv_compq *q);
 /* Header of recorded packet i, in host order. */
 struct tagrv_hdr packet_header(size_t i);
 
+/* Message k of recorded packet i, which carries several. */
+struct sent_item {
+	struct tagrv_item item;		/* host order */
+	const uint8_t *payload;
+};
+struct sent_item sent_item(size_t i, size_t k);
+/* How many there are in it. */
+size_t sent_items(size_t i);
+
 #endif

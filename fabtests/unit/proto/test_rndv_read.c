@@ -199,15 +199,73 @@ Test(rndv, link_error_ends_the_waiting_sender_and_its_late_fin_is_refused)
 	cr_assert_eq(fake.regs, 0);
 }
 
-Test(rndv, requests_of_a_dead_connection_are_forgotten)
+/* In its turn, and only the receive that it would have matched. */
+Test(rndv, requests_of_a_dead_connection_fail_their_receive)
 {
+	struct tagrv_comp comp;
+
+	arrive_eager("old", 3, 4, 0, 0);
 	arrive_rts(src, BIG, 4, 99);
 	fake_break_link(fx.link, -FI_EHOSTUNREACH);
-	cr_assert_eq(submit_recv(dst, BIG, 4, ctx), 0);
 	expect_empty(&fx.rx);
 	peer_up(true);
 	arrive_eager("new", 3, 4, 0, 0);
-	cr_assert_eq(take(&fx.rx).len, 3);
+	cr_assert_eq(submit_recv(dst, BIG, 4, &ctx[0]), 0);
+	cr_assert_eq(take(&fx.rx).err, 0);
+	cr_assert_eq(submit_recv(dst, BIG, 4, &ctx[1]), 0);
+	comp = take(&fx.rx);
+	cr_assert_eq(comp.err, FI_ECONNRESET);
+	cr_assert_eq(comp.context, &ctx[1]);
+	cr_assert_eq(comp.tag, 4);
+	cr_assert_eq(comp.src, fx.peer_addr);
+	cr_assert_eq(comp.len, 0);
+	cr_assert_eq(atomic_load(&fx.rx_cntr.err), 1);
+	cr_assert_eq(submit_recv(dst, BIG, 4, &ctx[2]), 0);
+	comp = take(&fx.rx);
+	cr_assert_eq(comp.err, 0);
+	cr_assert_arr_eq(dst, "new", 3);
+	cr_assert_eq(fake.log_cnt, 0, "nobody is told");
+	cr_assert_eq(fx.engine->umsgs.used, 0);
+}
+
+/* The buffer is none the poorer for it. */
+Test(rndv, requests_of_a_dead_connection_leave_a_multi_receive_buffer)
+{
+	struct tagrv_recv_req req;
+	struct tagrv_comp comp;
+
+	arrive_rts(src, BIG, 4, 99);
+	fake_break_link(fx.link, -FI_EHOSTUNREACH);
+	req = recv_req(dst, 100, 4, ctx);
+	req.flags |= FI_MULTI_RECV;
+	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	comp = take(&fx.rx);
+	cr_assert_eq(comp.err, FI_ECONNRESET);
+	cr_assert_eq(comp.context, ctx);
+	cr_assert_eq(comp.src, fx.peer_addr);
+	cr_assert_eq(comp.flags & FI_MULTI_RECV, 0);
+	peer_up(true);
+	arrive_eager("new", 3, 4, 0, 0);
+	cr_assert_eq(take(&fx.rx).buf, dst);
+	cr_assert_eq(tagrv_engine_cancel(fx.engine, ctx), 0);
+	take(&fx.rx);
+}
+
+/* It can be looked at and dropped as any other. */
+Test(rndv, requests_of_a_dead_connection_can_be_discarded)
+{
+	struct tagrv_recv_req req;
+
+	arrive_rts(src, BIG, 4, 99);
+	fake_break_link(fx.link, -FI_EHOSTUNREACH);
+	req = recv_req(NULL, 0, 4, ctx);
+	req.flags |= FI_PEEK;
+	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	cr_assert_eq(take(&fx.rx).len, BIG);
+	req.flags |= FI_DISCARD;
+	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	cr_assert_eq(take(&fx.rx).err, 0);
+	cr_assert_eq(fx.engine->umsgs.used, 0);
 }
 
 Test(rndv, fin_without_room_is_sent_later)

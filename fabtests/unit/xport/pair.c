@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "xport/shm/shm_priv.h"
+#include "xport/verbs/verbs_priv.h"
 
 const char *const pair_kind_names[PAIR_KINDS] = {
 	[PAIR_LOOP] = "loop",
@@ -41,7 +42,8 @@ struct tagrv_params pair_params(void)
 		.srq = true, .eager_max = 8192,
 		.max_ops = 4096, .read_segment = 524288, .read_depth = 4,
 		.rx_bufs = 4096, .tx_bufs = 1024, .sq_depth = 127,
-		.inline_max = 192, .signal_every = 16, .gid_index = -1,
+		.inline_max = 192, .signal_every = 16, .burst = 8192,
+		.gid_index = -1,
 		.qp_timeout = 14, .qp_retry = 2, .shm_ring = 32768,
 	};
 }
@@ -285,6 +287,17 @@ void pair_connect(struct pair *pair)
 		cr_assert_eq(ops->link_attach(pair->b->link, pair->b), 0);
 }
 
+void pair_grant(struct pair *pair, struct tagrv_link *a, struct tagrv_link *b)
+{
+	const uint32_t many = 1u << 24;
+
+	pair->granted = true;
+	verbs_link_of(a)->granted += many;
+	verbs_link_of(b)->out += many;
+	if (!verbs_link_of(b)->rxq)
+		atomic_fetch_add(&verbs_xport_of(b->xport)->rx_out, many);
+}
+
 void end_close_link(struct end *end)
 {
 	unsigned closed = end->closed;
@@ -321,6 +334,8 @@ void pair_close(struct pair *pair)
 	cr_assert_eq(counts.cq_overflows, 0);
 	cr_assert_eq(counts.sq_overflows, 0);
 	cr_assert_eq(counts.lost_events, 0);
+	cr_assert(pair->granted || !counts.rnr,
+		  "%u packets found no receive buffer", counts.rnr);
 	fake_verbs_stop();
 }
 

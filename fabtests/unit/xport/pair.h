@@ -70,6 +70,7 @@ struct pair {
 	enum pair_kind kind;
 	struct end ends[2];
 	struct end *a, *b;		/* b is a for the loop transport */
+	bool	granted;		/* pair_grant was called */
 };
 
 /* A done record that counts. */
@@ -90,6 +91,11 @@ void pair_open_with(struct pair *pair, enum pair_kind kind,
 		    const struct tagrv_params *params,
 		    const struct fake_verbs_config *config);
 void pair_connect(struct pair *pair);
+/*
+ * Verbs: a may send as many packets as it likes, for tests of what else there is
+ * to run out of. b gives nothing more.
+ */
+void pair_grant(struct pair *pair, struct tagrv_link *a, struct tagrv_link *b);
 /* A further link between the ends; sets both. Not attached. */
 void pair_link(struct pair *pair, struct tagrv_link **a, struct tagrv_link **b);
 /* Closes links and xports, and checks that nothing is left. */

@@ -240,6 +240,7 @@ static void close_with_unread(unsigned cnt, bool sleeps)
 	params.sq_depth = 2047;
 	open_pair();
 	pair_connect(&pair);
+	pair_grant(&pair, pair.a->link, pair.b->link);
 	xp = verbs_xport_of(pair.b->xport);
 	cr_assert_eq(end_send(pair.a, 0, 8, 0, NULL), 0);
 	if (sleeps)

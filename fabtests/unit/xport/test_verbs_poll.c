@@ -24,6 +24,7 @@ static struct verbs_xport *start(void)
 {
 	pair_open_with(&pair, PAIR_SRQ, &params, &config);
 	pair_connect(&pair);
+	pair_grant(&pair, pair.a->link, pair.b->link);
 	return verbs_xport_of(pair.b->xport);
 }
 
@@ -142,14 +143,14 @@ Test(verbs_poll, failed_growth_is_lived_with)
 	pair_close(&pair);
 }
 
-/* More packets than buffers: the peer waits, none is lost. */
+/* More packets than buffers: the sender waits, none is lost. */
 Test(verbs_poll, few_buffers_only_slow_down)
 {
-	struct verbs_xport *xp;
-
 	config.max_srq_wr = 4;
-	xp = start();
-	cr_assert_eq(xp->rxq.posted, 4);
+	config.rnr_fails = true;
+	pair_open_with(&pair, PAIR_SRQ, &params, &config);
+	pair_connect(&pair);
+	cr_assert_eq(verbs_xport_of(pair.b->xport)->rxq.posted, 4);
 	for (unsigned i = 0; i < 500; i++)
 		pair_send(&pair, pair.a, i, 40, NULL);
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == 500);
@@ -166,6 +167,7 @@ static void send_early(unsigned cnt)
 
 	pair_open_with(&pair, PAIR_SRQ, &params, &config);
 	pair_link(&pair, &pair.a->link, &pair.b->link);
+	pair_grant(&pair, pair.a->link, pair.b->link);
 	cr_assert_eq(ops->link_attach(pair.a->link, pair.a), 0);
 	for (unsigned i = 0; i < cnt; i++)
 		pair_send(&pair, pair.a, i, 10, NULL);
@@ -195,6 +197,7 @@ Test(verbs_poll, early_packets_end_the_pass)
 	params.sq_depth = 255;
 	pair_open_with(&pair, PAIR_SRQ, &params, &config);
 	pair_link(&pair, &pair.a->link, &pair.b->link);
+	pair_grant(&pair, pair.a->link, pair.b->link);
 	cr_assert_eq(ops->link_attach(pair.a->link, pair.a), 0);
 	for (unsigned i = 0; i < CNT; i++)
 		cr_assert_eq(end_send(pair.a, i, 10, 0, NULL), 0);

@@ -24,6 +24,7 @@ static struct verbs_xport *start(void)
 {
 	pair_open_with(&pair, PAIR_SRQ, &params, &config);
 	pair_connect(&pair);
+	pair_grant(&pair, pair.a->link, pair.b->link);
 	pair.b->forget = true;
 	return verbs_xport_of(pair.a->xport);
 }
@@ -147,6 +148,44 @@ Test(verbs_post, send_queue_is_never_overfilled)
 	pair_close(&pair);	/* checks for overflows */
 }
 
+/*
+ * Fake devices are in software: few packets are in flight, so that small messages
+ * gather. One of them always asks for the completion that lets it go on.
+ */
+Test(verbs_post, bursts_back_up_over_software)
+{
+	struct verbs_xport *xp;
+	unsigned sent = 0;
+
+	params.burst = 0;
+	xp = start();
+	cr_assert_eq(xp->base.attr.burst, VERBS_SOFT_BURST);
+	fake_verbs_hold(true);
+	while (!end_send(pair.a, sent, 8, 0, NULL))
+		sent++;
+	cr_assert_eq(sent, VERBS_SOFT_BURST);
+	cr_assert_eq(end_send(pair.a, sent, 8, TAGRV_SEND_CTRL, NULL), 0,
+		     "control packets may pass");
+	fake_verbs_hold(false);
+	for (unsigned more = 0; more < 100; more++)
+		PAIR_UNTIL(&pair, !end_send(pair.a, sent, 8, 0, NULL));
+	pair_close(&pair);
+}
+
+Test(verbs_post, a_burst_is_as_long_as_was_asked_for)
+{
+	struct verbs_xport *xp;
+	unsigned sent = 0;
+
+	params.burst = 1;
+	xp = start();
+	cr_assert_eq(xp->signal_every, 1);
+	for (; sent < 20; sent++)
+		PAIR_UNTIL(&pair, !end_send(pair.a, sent, 8, 0, NULL));
+	cr_assert_leq(xp->inflight, 1);
+	pair_close(&pair);
+}
+
 /* However many links: the completion queue holds what an error would bring. */
 Test(verbs_post, completion_queue_is_never_overfilled)
 {
@@ -160,6 +199,7 @@ Test(verbs_post, completion_queue_is_never_overfilled)
 	xp = start();
 	for (int i = 0; i < LINKS; i++) {
 		pair_link(&pair, &a[i], &b[i]);
+		pair_grant(&pair, a[i], b[i]);
 		cr_assert_eq(xp->base.ops->link_attach(a[i], NULL), 0);
 		cr_assert_eq(xp->base.ops->link_attach(b[i], NULL), 0);
 	}
@@ -196,6 +236,7 @@ static void serve_many_links(size_t len)
 	xp = start();
 	for (int i = 0; i < LINKS; i++) {
 		pair_link(&pair, &a[i], &b[i]);
+		pair_grant(&pair, a[i], b[i]);
 		cr_assert_eq(xp->base.ops->link_attach(a[i], NULL), 0);
 		cr_assert_eq(xp->base.ops->link_attach(b[i], NULL), 0);
 	}
@@ -381,6 +422,7 @@ Test(verbs_post, peer_with_smaller_buffers_is_respected)
 	small.eager_max = 1000;
 	end_open(pair.b, &tagrv_verbs_ops, "fake1", &small);
 	pair_connect(&pair);
+	pair_grant(&pair, pair.a->link, pair.b->link);
 	cr_assert_eq(end_send(pair.a, 1, 1193, 0, NULL), -FI_EMSGSIZE);
 	cr_assert_eq(end_send(pair.a, 1, 1192, 0, NULL), 0);
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1);
@@ -414,6 +456,7 @@ Test(verbs_post, flush_goes_on_until_all_is_confirmed)
 	xp = start();
 	for (int i = 0; i < LINKS; i++) {
 		pair_link(&pair, &a[i], &b[i]);
+		pair_grant(&pair, a[i], b[i]);
 		cr_assert_eq(xp->base.ops->link_attach(a[i], NULL), 0);
 		cr_assert_eq(xp->base.ops->link_attach(b[i], NULL), 0);
 	}

@@ -111,7 +111,7 @@ static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *msg,
 		.dest = msg->addr,
 		.data = msg->data,
 		.context = msg->context,
-		.flags = tagrv_strongest_level(flags & ~FI_MORE) | ep->tx_force,
+		.flags = tagrv_strongest_level(flags) | ep->tx_force,
 		.space = TAGRV_SPACE_MSG,
 	};
 

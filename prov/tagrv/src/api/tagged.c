@@ -123,7 +123,7 @@ static ssize_t tagged_sendmsg(struct fid_ep *fid,
 		.tag = msg->tag,
 		.data = msg->data,
 		.context = msg->context,
-		.flags = tagrv_strongest_level(flags & ~FI_MORE) | ep->tx_force,
+		.flags = tagrv_strongest_level(flags) | ep->tx_force,
 		.space = TAGRV_SPACE_TAGGED,
 	};
 

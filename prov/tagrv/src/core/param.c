@@ -99,6 +99,10 @@ static const struct param table[] = {
 	  "as far as the device can (default: 192)" },
 	{ "SIGNAL_EVERY", FI_PARAM_SIZE_T, FIELD(signal_every), 16, 1, 1024,
 	  "Work requests retired by one completion (default: 16)" },
+	{ "BURST", FI_PARAM_SIZE_T, FIELD(burst), 0, 0, 8192,
+	  "Packets in flight to one peer beyond which small messages wait and "
+	  "travel together; 0: 8 over devices in software, no bound over "
+	  "adapters (default: 0)" },
 	{ "SRQ", FI_PARAM_BOOL, FIELD(srq), 1, 0, 1,
 	  "Share receive buffers between peers where the device can "
 	  "(default: yes)" },

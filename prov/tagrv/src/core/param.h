@@ -39,6 +39,7 @@ struct tagrv_params {
 	size_t	sq_depth;		/* work requests per queue pair */
 	size_t	inline_max;		/* bytes asked for inline */
 	size_t	signal_every;		/* work requests per completion */
+	size_t	burst;			/* packets in flight per peer, 0: auto */
 	bool	srq;			/* share one receive queue if possible */
 	int	gid_index;		/* -1: choose */
 	int	traffic_class;

@@ -16,19 +16,24 @@
 #include "core/iov.h"
 #include "proto/engine_priv.h"
 
-static uint16_t packet_flags(const struct tagrv_send_req *req)
+static inline uint16_t packet_flags(uint8_t space, uint64_t op_flags)
 {
 	uint16_t flags = 0;
 
-	if (req->space == TAGRV_SPACE_TAGGED)
+	if (space == TAGRV_SPACE_TAGGED)
 		flags |= TAGRV_PKT_TAGGED;
-	if (req->flags & FI_REMOTE_CQ_DATA)
+	if (op_flags & FI_REMOTE_CQ_DATA)
 		flags |= TAGRV_PKT_DATA;
-	if (req->flags & FI_MATCH_COMPLETE)
+	if (op_flags & FI_MATCH_COMPLETE)
 		flags |= TAGRV_PKT_ACK_MATCH;
-	else if (req->flags & FI_DELIVERY_COMPLETE)
+	else if (op_flags & FI_DELIVERY_COMPLETE)
 		flags |= TAGRV_PKT_ACK_DELIVERY;
 	return flags;
+}
+
+uint16_t tagrv_eager_flags(uint8_t space, uint64_t op_flags)
+{
+	return packet_flags(space, op_flags);
 }
 
 static int send_pieces(struct tagrv_link *link, uint64_t *words,
@@ -50,7 +55,7 @@ int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
 		.opcode = TAGRV_PKT_EAGER,
 		.op = handle,
 		.tag = req->tag,
-		.flags = packet_flags(req),
+		.flags = packet_flags(req->space, req->flags),
 		.credit = tagrv_credit_offer(&peer->credit),
 		.seq = peer->tx_seq,
 		.data = req->data,
@@ -74,8 +79,8 @@ int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
 	return 0;
 }
 
-void tagrv_eager_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
-			const void *payload, size_t len)
+static inline void arrive(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			  const void *payload, size_t len)
 {
 	uint32_t units = tagrv_credit_units(len);
 	struct tagrv_match_msg *msg;
@@ -99,4 +104,17 @@ void tagrv_eager_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 	/* The message is lost with the memory: the sender must learn of it. */
 	if (ret)
 		tagrv_lane_fail(peer->lane, ret, true);
+}
+
+void tagrv_eager_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			const void *payload, size_t len)
+{
+	arrive(peer, hdr, payload, len);
+}
+
+/* With one caller each, both are compiled for it. */
+void tagrv_eager_item(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+		      const void *payload, size_t len)
+{
+	arrive(peer, hdr, payload, len);
 }

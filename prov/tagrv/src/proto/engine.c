@@ -121,13 +121,33 @@ static bool decode_header(struct tagrv_hdr *hdr, const void *data, size_t len)
 	return tagrv_hdr_unpack(hdr, words);
 }
 
-/* What has no place in the order of messages. */
-static void dispatch_other(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
-			   const void *body, size_t len)
+/* The number of the first envelope of a packet; the packet counts the rest. */
+static bool in_sequence(struct tagrv_peer *peer, const struct tagrv_hdr *hdr)
+{
+	if (TAGRV_LIKELY(hdr->seq == peer->rx_seq)) {
+		peer->rx_seq++;
+		return true;
+	}
+	tagrv_engine_bad_packet(peer, "out of sequence");
+	return false;
+}
+
+/* Not within the way of an eager one, which would have to save more for it. */
+static __attribute__((noinline))
+void other_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+		  const void *body, size_t len)
 {
 	switch (hdr->opcode) {
+	case TAGRV_PKT_RTS:
+		if (in_sequence(peer, hdr))
+			tagrv_rndv_packet(peer, hdr, body, len);
+		break;
+	case TAGRV_PKT_BATCH:
+		if (in_sequence(peer, hdr))
+			tagrv_batch_packet(peer, body, len);
+		break;
 	case TAGRV_PKT_FIN:
-		tagrv_rndv_fin_packet(peer, hdr);
+		tagrv_fin_packet(peer, hdr, body, len);
 		break;
 	case TAGRV_PKT_CREDIT:
 		break;
@@ -151,24 +171,14 @@ static void dispatch_other(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 static void dispatch(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		     const void *body, size_t len)
 {
-	if (TAGRV_UNLIKELY(!tagrv_credit_got(&peer->credit, hdr->credit))) {
+	if (TAGRV_UNLIKELY(!tagrv_credit_got(&peer->credit, hdr->credit)))
 		tagrv_engine_bad_packet(peer, "too much credit");
-		return;
+	else if (TAGRV_LIKELY(hdr->opcode == TAGRV_PKT_EAGER)) {
+		if (in_sequence(peer, hdr))
+			tagrv_eager_packet(peer, hdr, body, len);
+	} else {
+		other_packet(peer, hdr, body, len);
 	}
-	if (TAGRV_UNLIKELY(hdr->opcode != TAGRV_PKT_EAGER &&
-			   hdr->opcode != TAGRV_PKT_RTS)) {
-		dispatch_other(peer, hdr, body, len);
-		return;
-	}
-	if (hdr->seq != peer->rx_seq) {
-		tagrv_engine_bad_packet(peer, "out of sequence");
-		return;
-	}
-	peer->rx_seq++;
-	if (hdr->opcode == TAGRV_PKT_EAGER)
-		tagrv_eager_packet(peer, hdr, body, len);
-	else
-		tagrv_rndv_packet(peer, hdr, body, len);
 }
 
 static void on_packet(struct tagrv_sink *sink, void *link_ctx,
@@ -320,7 +330,9 @@ int tagrv_engine_progress(struct tagrv_engine *engine)
 		tagrv_engine_wireup_event(engine, &event);
 		events++;
 	}
+	engine->in_pass = true;
 	events += tagrv_rails_poll(&engine->rails);
+	engine->in_pass = false;
 	if (!tagrv_list_empty(&engine->busy))
 		events += serve_busy(engine);
 	if (TAGRV_UNLIKELY(!tagrv_list_empty(&engine->gone)))

@@ -60,8 +60,10 @@ struct tagrv_send_req {
 	/*
 	 * FI_REMOTE_CQ_DATA, FI_INJECT (buffers free on return; <=
 	 * TAGRV_INJECT_MAX, checked by the caller), one of FI_INJECT_COMPLETE,
-	 * FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE, FI_MATCH_COMPLETE, and
-	 * FI_COMPLETION exactly when success is to be reported.
+	 * FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE, FI_MATCH_COMPLETE,
+	 * FI_COMPLETION exactly when success is to be reported, and FI_MORE:
+	 * the message may wait for the next send to this peer without it, at
+	 * most until progress is made.
 	 */
 	uint64_t flags;
 	uint8_t	space;		/* enum tagrv_match_space */

@@ -5,6 +5,8 @@
 #ifndef TAGRV_PROTO_ENGINE_PRIV_H
 #define TAGRV_PROTO_ENGINE_PRIV_H
 
+#include <rdma/fi_tagged.h>
+
 #include "core/list.h"
 #include "core/log.h"
 #include "core/pool.h"
@@ -76,6 +78,7 @@ struct tagrv_engine {
 	size_t	min_multi_recv;
 	uint32_t credit_target;		/* units a peer may have here */
 	uint32_t frags;			/* granted to peers and not here yet */
+	char	*batch;			/* the packet that batch.c puts together */
 
 	struct tagrv_match *match;
 	struct tagrv_pool tx_ops;	/* sends: what a FIN names */
@@ -94,6 +97,7 @@ struct tagrv_engine {
 	struct tagrv_peer **peers;	/* by id */
 	size_t	peer_cnt, peer_cap;
 	void	*peer_index;		/* uthash by address */
+	bool	in_pass;		/* peers are served when it ends */
 	struct tagrv_list busy;		/* READY peers with work to send */
 	struct tagrv_list lanes;
 	struct tagrv_list gone;		/* lanes whose peer hung up */
@@ -105,6 +109,9 @@ struct tagrv_engine {
 		uint64_t no_credit;	/* small ones sent as an RTS */
 		/* rendezvous by who moved the bytes, if any had to be moved */
 		uint64_t moved_tx[TAGRV_PROTO_CNT], moved_rx[TAGRV_PROTO_CNT];
+		uint64_t fin_tx, fin_packets;
+		uint64_t batch_tx, batch_rx;	/* packets of several eager */
+		uint64_t batched_tx, batched_rx;	/* messages in them */
 	} stats;
 };
 
@@ -134,17 +141,60 @@ void tagrv_engine_wireup_event(struct tagrv_engine *engine,
 /* A lane to ourselves over the loop transport. */
 int tagrv_engine_connect_self(struct tagrv_peer *peer) TAGRV_WARN_UNUSED;
 
-/* unexp.c: finds the receive of a message, as tagrv_match_arrive does. */
-int tagrv_unexp_arrive(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
-		       void **cookie, struct tagrv_match_msg **msg)
-	TAGRV_WARN_UNUSED;
+/* unexp.c: says that too many messages are kept, and the error of that. */
+int tagrv_unexp_full(void) TAGRV_COLD;
+
+/* Finds the receive of a message, as tagrv_match_arrive does. */
+static inline int tagrv_unexp_arrive(struct tagrv_peer *peer,
+				     const struct tagrv_hdr *hdr, void **cookie,
+				     struct tagrv_match_msg **msg)
+{
+	uint8_t space = hdr->flags & TAGRV_PKT_TAGGED ? TAGRV_SPACE_TAGGED :
+							TAGRV_SPACE_MSG;
+	int ret = tagrv_match_arrive(peer->engine->match, peer->id, space,
+				     hdr->tag, cookie, msg);
+
+	return TAGRV_LIKELY(ret != -FI_EAGAIN) ? ret : tagrv_unexp_full();
+}
+
+/* What an eager message of this connection took is free again. */
+static inline void tagrv_peer_credit(struct tagrv_peer *peer, uint32_t units)
+{
+	if (TAGRV_UNLIKELY(tagrv_credit_free(&peer->credit, units,
+					     peer->engine->credit_target)) &&
+	    peer->state == TAGRV_PEER_READY)
+		tagrv_peer_set_busy(peer);
+}
 
 /* eager.c */
+uint16_t tagrv_eager_flags(uint8_t space, uint64_t op_flags);
 int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
 		     size_t len, uint32_t handle, struct tagrv_done *done)
 	TAGRV_WARN_UNUSED;
 void tagrv_eager_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			const void *payload, size_t len);
+/* The same for one message of a packet of several. */
+void tagrv_eager_item(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+		      const void *payload, size_t len);
+
+/*
+ * batch.c: sends the first of the peer's pending ops and those behind it that
+ * may travel in the same packet. 0: *cnt ops, the first of the queue, were
+ * taken. -FI_ENOENT: there is nothing to gather, send the first by itself.
+ * Others as the transport's send: nothing has happened.
+ */
+int tagrv_batch_send(struct tagrv_peer *peer, size_t *cnt) TAGRV_WARN_UNUSED;
+void tagrv_batch_packet(struct tagrv_peer *peer, const void *body, size_t len);
+/* Bytes that a message takes in such a packet, 0: it does not join one. */
+size_t tagrv_batch_room(const struct tagrv_op *op);
+
+/*
+ * fin.c: sends the first FINs or the first DONE of the peer's queue, which is not
+ * empty, in one packet. -FI_EAGAIN and others as the transport's send.
+ */
+int tagrv_fin_send(struct tagrv_peer *peer) TAGRV_WARN_UNUSED;
+void tagrv_fin_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+		      const void *body, size_t len);
 
 /* rndv.c: the announcement, who moves the bytes, the end */
 /*
@@ -218,8 +268,36 @@ void tagrv_rndv_grant_packet(struct tagrv_peer *peer,
 bool tagrv_rndv_write_start(struct tagrv_op *op);
 int tagrv_rndv_write(struct tagrv_op *op);
 
-/* send.c: sends a queued op; -FI_EAGAIN leaves it as it is. */
-int tagrv_send_op(struct tagrv_op *op) TAGRV_WARN_UNUSED;
+/* Levels above INJECT: something has to be awaited after the packet is taken. */
+#define TAGRV_ACK_LEVELS	(FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
+
+static inline bool tagrv_op_awaits_fin(const struct tagrv_op *op)
+{
+	return op->flags & TAGRV_ACK_LEVELS;
+}
+
+static inline bool tagrv_op_awaits_wire(const struct tagrv_op *op)
+{
+	return !tagrv_op_awaits_fin(op) && op->flags & FI_TRANSMIT_COMPLETE;
+}
+
+/* Whether a message needs no look at the table: by its size and by credit. */
+static inline bool tagrv_send_goes_eager(const struct tagrv_peer *peer,
+					 size_t len, uint32_t credit)
+{
+	return len <= peer->eager_limit && tagrv_credit_units(len) <= credit;
+}
+/*
+ * Sends the first of the peer's pending ops, and others with it where they may
+ * travel together. Adds what they took to *bytes. On errors the queue is as it
+ * was.
+ */
+int tagrv_send_next(struct tagrv_peer *peer, size_t *bytes) TAGRV_WARN_UNUSED;
+/*
+ * The packet of a queued eager op was taken: it ends, or waits for what its
+ * level asks for. leader: the op whose done the packet has, NULL if none.
+ */
+void tagrv_send_taken(struct tagrv_op *op, struct tagrv_op *leader);
 
 /* Whether the sender of an eager message waits for its FIN. */
 static inline bool tagrv_hdr_wants_fin(uint16_t pkt_flags, uint32_t handle)
@@ -235,6 +313,9 @@ void tagrv_recv_eager(struct tagrv_op *op, struct tagrv_peer *peer,
 void tagrv_recv_rndv(struct tagrv_op *op, struct tagrv_peer *peer,
 		     const struct tagrv_hdr *hdr,
 		     const struct tagrv_remote *remote);
+/* The message can not be had any more: -FI_ECONNRESET. */
+void tagrv_recv_lost(struct tagrv_op *op, struct tagrv_peer *peer,
+		     const struct tagrv_hdr *hdr);
 void tagrv_recv_multi_check(struct tagrv_op *parent);
 
 /* unexp.c */
@@ -248,8 +329,11 @@ void tagrv_unexp_deliver(struct tagrv_engine *engine, struct tagrv_umsg *umsg,
 			 struct tagrv_op *op);
 /* Drops it; the sender is told that it was taken. */
 void tagrv_unexp_discard(struct tagrv_engine *engine, struct tagrv_umsg *umsg);
-/* Rendezvous requests of a connection that is gone can never be served. */
-void tagrv_unexp_forget_rndv(struct tagrv_peer *peer);
+/*
+ * Rendezvous requests of a connection that is gone can never be served: whatever
+ * receive meets one fails with -FI_ECONNRESET, in its turn.
+ */
+void tagrv_unexp_lose_rndv(struct tagrv_peer *peer);
 /* FI_PEEK and FI_CLAIM. */
 ssize_t tagrv_unexp_peek(struct tagrv_engine *engine,
 			 const struct tagrv_recv_req *req, uint32_t peer_id);

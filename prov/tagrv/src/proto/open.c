@@ -39,6 +39,11 @@ int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *att
 	ret = tagrv_match_create(0, 0, &e->match);
 	if (ret)
 		goto close_rails;
+	e->batch = malloc(dom->params.eager_max + sizeof(struct tagrv_hdr));
+	if (!e->batch) {
+		ret = -FI_ENOMEM;
+		goto destroy_match;
+	}
 	tagrv_engine_init_pools(e);
 	tagrv_lock_acquire(&dom->lock);
 	tagrv_list_push_tail(&dom->engines, &e->dom_node);
@@ -46,6 +51,8 @@ int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *att
 	*engine = e;
 	return 0;
 
+destroy_match:
+	tagrv_match_destroy(e->match);
 close_rails:
 	tagrv_rails_close(e);
 	free(e);
@@ -243,15 +250,22 @@ static void tell_stats(struct tagrv_engine *engine)
 	tagrv_rails_tell(&engine->rails, rails, sizeof(rails));
 	tagrv_match_get_stats(engine->match, &match);
 	tagrv_info("endpoint %s: connections: %s; sent %" PRIu64 " eager, %" PRIu64
-		   " rendezvous (%" PRIu64 " for want of credit); got %" PRIu64 " eager, %" PRIu64
-		   " rendezvous, up to %zu unexpected at a time; %" PRIu64
-		   " packets refused, %" PRIu64 " injects lost; registrations "
-		   "of the domain: %" PRIu64 " found, %" PRIu64 " made and "
-		   "kept, %" PRIu64 " evicted, %" PRIu64 " lost their memory, %"
-		   PRIu64 " not kept\n",
+		   " rendezvous (%" PRIu64 " for want of credit), %" PRIu64
+		   " eager together in %" PRIu64 " packets; got %" PRIu64
+		   " eager, %" PRIu64 " rendezvous, %" PRIu64
+		   " eager together in %" PRIu64 " packets; %" PRIu64
+		   " FINs in %" PRIu64 " packets; up to %zu unexpected at a "
+		   "time; %" PRIu64 " packets refused, %" PRIu64
+		   " injects lost; registrations of the domain: %" PRIu64
+		   " found, %" PRIu64 " made and kept, %" PRIu64 " evicted, %"
+		   PRIu64 " lost their memory, %" PRIu64 " not kept\n",
 		   tagrv_addr_str(&engine->name, addr, sizeof(addr)), rails,
 		   engine->stats.eager_tx, engine->stats.rndv_tx,
-		   engine->stats.no_credit, engine->stats.eager_rx, engine->stats.rndv_rx,
+		   engine->stats.no_credit, engine->stats.batched_tx,
+		   engine->stats.batch_tx, engine->stats.eager_rx,
+		   engine->stats.rndv_rx, engine->stats.batched_rx,
+		   engine->stats.batch_rx, engine->stats.fin_tx,
+		   engine->stats.fin_packets,
 		   match.unexpected_peak, engine->stats.bad_packets,
 		   engine->stats.lost_injects, regs.hits, regs.misses,
 		   regs.evictions, regs.invalidations, regs.bypasses);
@@ -295,6 +309,7 @@ void tagrv_engine_close(struct tagrv_engine *engine)
 	tagrv_match_destroy(engine->match);
 	tagrv_peer_destroy_all(engine);
 	tagrv_engine_fini_pools(engine);
+	free(engine->batch);
 	free(engine);
 }
 

@@ -156,6 +156,21 @@ void tagrv_peer_set_busy(struct tagrv_peer *peer)
 
 /* ---- sending what waits ---- */
 
+/*
+ * What a control packet's send answered. -FI_EAGAIN: later. On any other error
+ * the lane is given up.
+ */
+static int check_control(struct tagrv_peer *peer, int ret)
+{
+	if (TAGRV_LIKELY(!ret || ret == -FI_EAGAIN))
+		return ret;
+	if (ret == -FI_ENOTCONN)
+		return -FI_EAGAIN;	/* the link error says why */
+	/* Without its FIN the peer would wait for ever. */
+	tagrv_lane_fail(peer->lane, ret, true);
+	return ret;
+}
+
 int tagrv_peer_control(struct tagrv_peer *peer, struct tagrv_hdr *hdr,
 		       const void *body, size_t len)
 {
@@ -170,27 +185,24 @@ int tagrv_peer_control(struct tagrv_peer *peer, struct tagrv_hdr *hdr,
 	tagrv_hdr_pack(words, hdr);
 	ret = link->xport->ops->send(link, iov, len ? 2 : 1, TAGRV_SEND_CTRL,
 				     NULL);
-	if (TAGRV_LIKELY(!ret)) {
+	if (!ret)
 		tagrv_credit_gave(&peer->credit, hdr->credit);
-		return 0;
-	}
-	if (ret == -FI_EAGAIN)
-		return ret;
-	if (ret == -FI_ENOTCONN)
-		return -FI_EAGAIN;	/* the link error says why */
-	/* Without its FIN the peer would wait for ever. */
-	tagrv_lane_fail(peer->lane, ret, true);
-	return ret;
+	return check_control(peer, ret);
 }
 
-static int try_control(struct tagrv_peer *peer, uint8_t opcode, uint16_t flags,
-		       uint32_t op, uint32_t status)
+/* Credit goes with what is sent anyway, else by itself. */
+static int serve_ctl(struct tagrv_peer *peer)
 {
-	struct tagrv_hdr hdr = {
-		.opcode = opcode, .op = op, .flags = flags, .data = status,
-	};
+	struct tagrv_hdr hdr = { .opcode = TAGRV_PKT_CREDIT };
 
-	return tagrv_peer_control(peer, &hdr, NULL, 0);
+	while (!tagrv_list_empty(&peer->ctl)) {
+		int ret = check_control(peer, tagrv_fin_send(peer));
+
+		if (ret)
+			return ret;
+	}
+	return tagrv_credit_is_due(&peer->credit) ?
+	       tagrv_peer_control(peer, &hdr, NULL, 0) : 0;
 }
 
 static void send_end(struct tagrv_peer *peer, uint8_t opcode, uint16_t flags,
@@ -201,9 +213,6 @@ static void send_end(struct tagrv_peer *peer, uint8_t opcode, uint16_t flags,
 
 	if (!peer->lane)
 		return;		/* the operation ended with the connection */
-	if (peer->state == TAGRV_PEER_READY && tagrv_list_empty(&peer->ctl) &&
-	    try_control(peer, opcode, flags, op, status) != -FI_EAGAIN)
-		return;
 	ctl = tagrv_pool_get(&engine->ctls);
 	if (!ctl) {
 		/* Without its FIN the peer would wait for ever. */
@@ -216,7 +225,11 @@ static void send_end(struct tagrv_peer *peer, uint8_t opcode, uint16_t flags,
 	ctl->op = op;
 	ctl->status = status;
 	tagrv_list_push_tail(&peer->ctl, &ctl->link);
-	if (peer->state == TAGRV_PEER_READY)
+	if (peer->state != TAGRV_PEER_READY)
+		return;
+	/* Others may follow in this pass: they share a packet. */
+	if (engine->in_pass ||
+	    check_control(peer, tagrv_fin_send(peer)) == -FI_EAGAIN)
 		tagrv_peer_set_busy(peer);
 }
 
@@ -231,35 +244,6 @@ void tagrv_peer_done(struct tagrv_peer *peer, uint32_t op, uint16_t flags,
 	send_end(peer, TAGRV_PKT_DONE, flags, op, (uint32_t) -status);
 }
 
-void tagrv_peer_credit(struct tagrv_peer *peer, uint32_t units)
-{
-	if (TAGRV_UNLIKELY(tagrv_credit_free(&peer->credit, units,
-					     peer->engine->credit_target)) &&
-	    peer->state == TAGRV_PEER_READY)
-		tagrv_peer_set_busy(peer);
-}
-
-/* Credit goes with what is sent anyway, else by itself. */
-static int serve_ctl(struct tagrv_peer *peer)
-{
-	struct tagrv_list *node;
-	int ret;
-
-	while ((node = tagrv_list_first(&peer->ctl))) {
-		struct tagrv_ctl *ctl =
-			tagrv_container_of(node, struct tagrv_ctl, link);
-
-		ret = try_control(peer, ctl->opcode, ctl->flags, ctl->op,
-				  ctl->status);
-		if (ret)
-			return ret;	/* ctl may be gone */
-		tagrv_list_remove(node);
-		tagrv_pool_put(&peer->engine->ctls, ctl);
-	}
-	return tagrv_credit_is_due(&peer->credit) ?
-	       try_control(peer, TAGRV_PKT_CREDIT, 0, 0, 0) : 0;
-}
-
 /* 0: nothing waits any more; 1: the quantum is used up; -FI_EAGAIN: no room. */
 static int serve_pending(struct tagrv_peer *peer)
 {
@@ -267,21 +251,18 @@ static int serve_pending(struct tagrv_peer *peer)
 	size_t bytes = 0;
 
 	while ((node = tagrv_list_first(&peer->pending))) {
-		struct tagrv_op *op =
-			tagrv_container_of(node, struct tagrv_op, link);
-		size_t len = TAGRV_MIN(op->len, peer->packet_limit);
 		int ret;
 
 		if (bytes >= QUANTUM)
 			return 1;
-		ret = tagrv_send_op(op);
-		bytes += len + sizeof(struct tagrv_hdr);
+		ret = tagrv_send_next(peer, &bytes);
 		if (!ret)
 			continue;
 		if (ret == -FI_EAGAIN || ret == -FI_ENOTCONN)
 			return -FI_EAGAIN;
 		tagrv_list_remove(node);
-		tagrv_op_send_end(op, ret);
+		tagrv_op_send_end(tagrv_container_of(node, struct tagrv_op,
+						     link), ret);
 	}
 	return 0;
 }
@@ -304,6 +285,7 @@ bool tagrv_peer_serve(struct tagrv_peer *peer)
 
 	if (peer->state != TAGRV_PEER_READY)
 		return false;
+	peer->held = 0;
 	blocked = serve_ctl(peer);
 	/* None waits for another: reads have slots of their own. */
 	blocked |= serve_list(&peer->grants, tagrv_rndv_grant);
@@ -421,7 +403,7 @@ static void fail_peer(struct tagrv_peer *peer, struct tagrv_lane *lane,
 	tagrv_list_remove(&peer->busy_node);
 	if (tell && engine->wep && !peer->self)
 		tagrv_wireup_drop(engine->wep, &peer->addr, lane->epoch);
-	tagrv_unexp_forget_rndv(peer);
+	tagrv_unexp_lose_rndv(peer);
 	drop_ctl(peer);
 	fail_sends(&peer->waiting, status);
 	fail_readers(peer, status);

@@ -60,7 +60,7 @@ static inline int tagrv_lane_reason(const struct tagrv_lane *lane, int status)
 	return status == -FI_ECANCELED && lane->closing ? lane->status : status;
 }
 
-/* A FIN or DONE that found no room. */
+/* A FIN or DONE that waits for others, or for room. */
 struct tagrv_ctl {
 	struct tagrv_pool_node node;
 	struct tagrv_list link;		/* peer->ctl */
@@ -83,6 +83,7 @@ struct tagrv_peer {
 						   NULL: no link so far */
 	size_t	frag_max;		/* payload bytes that a packet can have */
 	uint32_t frags;			/* granted to it and not here yet */
+	size_t	held;			/* bytes of pending held back, FI_MORE */
 	uint32_t tx_seq, rx_seq;
 	struct tagrv_credit credit;
 	struct tagrv_list pending;	/* ops in submit order */
@@ -111,15 +112,12 @@ void tagrv_peer_destroy_all(struct tagrv_engine *engine);
 void tagrv_peer_set_busy(struct tagrv_peer *peer);
 /*
  * Sends what waits: control and grants first, then reads and fragments, then
- * messages in order, these up to a quantum. True when more could be sent at once: the peer stays busy,
- * and nobody may sleep before it was served again.
+ * messages in order, these up to a quantum. True when more could be sent at
+ * once: the peer stays busy, and nobody may sleep before it was served again.
  */
 bool tagrv_peer_serve(struct tagrv_peer *peer);
 /* Asks wireup for a connection when there is none. */
 void tagrv_peer_want(struct tagrv_peer *peer);
-
-/* What an eager message of this connection took is free again. */
-void tagrv_peer_credit(struct tagrv_peer *peer, uint32_t units);
 
 /*
  * Sends a control packet: hdr in host order, its credit is set here, then len

@@ -102,18 +102,21 @@ static struct tagrv_op *receiver(struct tagrv_op *op, size_t len)
 	return slice;
 }
 
-/* No op for a slice: the message is lost, and the buffer says so. */
-static void slice_lost(struct tagrv_op *parent, uint64_t tag)
+/* A message that a multi-receive buffer cannot have: it stays posted. */
+static void slice_lost(struct tagrv_op *parent, const struct tagrv_peer *peer,
+		       uint64_t tag, int status)
 {
 	struct tagrv_engine *engine = parent->engine;
 	struct tagrv_comp comp = {
 		.context = parent->context,
 		.flags = tagrv_op_comp_flags(parent->space, false),
 		.tag = tag,
-		.src = FI_ADDR_NOTAVAIL,
-		.err = FI_ENOMEM,
+		.src = engine->attr.source ? peer->fi_addr : FI_ADDR_NOTAVAIL,
+		.err = -status,
 	};
 
+	if (engine->sinks.rx_cntr)
+		tagrv_counter_add_err(engine->sinks.rx_cntr, 1);
 	if (engine->sinks.rx_cq)
 		tagrv_compq_push(engine->sinks.rx_cq, &comp);
 }
@@ -127,7 +130,7 @@ void tagrv_recv_eager(struct tagrv_op *target, struct tagrv_peer *peer,
 	if (tagrv_hdr_wants_fin(hdr->flags, hdr->op))
 		tagrv_peer_fin(peer, hdr->op, op ? 0 : -FI_ENOMEM);
 	if (TAGRV_UNLIKELY(!op)) {
-		slice_lost(target, hdr->tag);
+		slice_lost(target, peer, hdr->tag, -FI_ENOMEM);
 		return;
 	}
 	set_message(op, peer, hdr, len);
@@ -144,12 +147,23 @@ void tagrv_recv_rndv(struct tagrv_op *target, struct tagrv_peer *peer,
 
 	if (TAGRV_UNLIKELY(!op)) {
 		tagrv_peer_fin(peer, remote->op, -FI_ENOMEM);
-		slice_lost(target, hdr->tag);
+		slice_lost(target, peer, hdr->tag, -FI_ENOMEM);
 		return;
 	}
 	set_message(op, peer, hdr, remote->len);
 	op->remote = *remote;
 	tagrv_rndv_take(op);
+}
+
+void tagrv_recv_lost(struct tagrv_op *op, struct tagrv_peer *peer,
+		     const struct tagrv_hdr *hdr)
+{
+	if (op->multi) {
+		slice_lost(op, peer, hdr->tag, -FI_ECONNRESET);
+		return;
+	}
+	set_message(op, peer, hdr, 0);
+	tagrv_op_recv_end(op, -FI_ECONNRESET);
 }
 
 static void fill_op(struct tagrv_op *op, struct tagrv_engine *engine,

@@ -19,7 +19,7 @@
  * and it is full unless it is the last: nothing else is accepted, and nothing
  * is written outside of what was asked for.
  *
- * Layouts: docs/wire_protocol.md section 1.6.
+ * Layouts: docs/wire_protocol.md section 1.8.
  */
 #include <rdma/fi_errno.h>
 

@@ -22,7 +22,7 @@
  * A receive whose keys are out ends by DONE, or when its link is gone: until then
  * the peer may write to it.
  *
- * Layouts: docs/wire_protocol.md section 1.6.
+ * Layouts: docs/wire_protocol.md section 1.8.
  */
 #include <rdma/fi_errno.h>
 

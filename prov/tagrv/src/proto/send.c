@@ -5,6 +5,7 @@
  * Fast path: connected, nothing queued before it, fits one packet, and no
  * later event has to be awaited: one transport send, no op. Everything else
  * gets an op on the peer's pending queue, which keeps the order of submits.
+ * What waits there may travel together: batch.c.
  */
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
@@ -12,16 +13,41 @@
 
 #include "core/iov.h"
 #include "proto/engine_priv.h"
-#include "proto/select.h"
 
-#define NEEDS_ACK	(FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
-#define NEEDS_OP	(NEEDS_ACK | FI_TRANSMIT_COMPLETE)
+/* What is awaited, or held back: both need an op. */
+#define NEEDS_OP	(TAGRV_ACK_LEVELS | FI_TRANSMIT_COMPLETE | FI_MORE)
 
+/* Others of the same packet are behind its leader in a ring without head. */
 static void wire_done(struct tagrv_done *done, int status)
 {
 	struct tagrv_op *op = tagrv_container_of(done, struct tagrv_op, done);
+	struct tagrv_list others, *node;
 
-	tagrv_op_send_end(op, tagrv_lane_reason(op->lane, status));
+	status = tagrv_lane_reason(op->lane, status);
+	tagrv_list_init(&others);
+	tagrv_list_splice_tail(&others, &op->link);
+	tagrv_op_send_end(op, status);
+	while ((node = tagrv_list_pop(&others)))
+		tagrv_op_send_end(tagrv_container_of(node, struct tagrv_op,
+						     link), status);
+}
+
+void tagrv_send_taken(struct tagrv_op *op, struct tagrv_op *leader)
+{
+	struct tagrv_peer *peer = op->peer;
+
+	tagrv_list_remove(&op->link);
+	if (tagrv_op_awaits_fin(op)) {
+		op->state = TAGRV_OP_FIN_WAIT;
+		tagrv_list_push_tail(&peer->waiting, &op->link);
+	} else if (tagrv_op_awaits_wire(op)) {
+		op->state = TAGRV_OP_WIRE;
+		op->lane = peer->lane;
+		if (op != leader)
+			tagrv_list_push_tail(&leader->link, &op->link);
+	} else {
+		tagrv_op_send_end(op, 0);
+	}
 }
 
 static int send_eager_op(struct tagrv_op *op)
@@ -34,26 +60,14 @@ static int send_eager_op(struct tagrv_op *op)
 		.flags = op->flags,
 		.space = op->space,
 	};
-	bool ack = op->flags & NEEDS_ACK;
-	bool wire = !ack && (op->flags & FI_TRANSMIT_COMPLETE);
 	int ret;
 
 	ret = tagrv_eager_send(op->peer, &req, op->len,
-			       ack ? op->node.handle : 0,
-			       wire ? &op->done : NULL);
-	if (ret)
-		return ret;
-	tagrv_list_remove(&op->link);
-	if (ack) {
-		op->state = TAGRV_OP_FIN_WAIT;
-		tagrv_list_push_tail(&op->peer->waiting, &op->link);
-	} else if (wire) {
-		op->state = TAGRV_OP_WIRE;
-		op->lane = op->peer->lane;
-	} else {
-		tagrv_op_send_end(op, 0);
-	}
-	return 0;
+			       tagrv_op_awaits_fin(op) ? op->node.handle : 0,
+			       tagrv_op_awaits_wire(op) ? &op->done : NULL);
+	if (!ret)
+		tagrv_send_taken(op, op);
+	return ret;
 }
 
 /* By the table, which is for our own packets: those of a peer may be shorter. */
@@ -75,7 +89,7 @@ static bool has_credit(const struct tagrv_peer *peer, size_t len)
 /* Small messages are what counts: no table for them. */
 static inline bool goes_eager(const struct tagrv_peer *peer, size_t len)
 {
-	return len <= peer->eager_limit && has_credit(peer, len);
+	return tagrv_send_goes_eager(peer, len, peer->credit.left);
 }
 
 static int send_announced(struct tagrv_op *op, enum tagrv_proto proto)
@@ -109,10 +123,25 @@ static TAGRV_COLD int send_by_table(struct tagrv_op *op)
 	return ret;
 }
 
-int tagrv_send_op(struct tagrv_op *op)
+static int send_op(struct tagrv_op *op)
 {
 	return goes_eager(op->peer, op->len) ? send_eager_op(op) :
 					       send_by_table(op);
+}
+
+int tagrv_send_next(struct tagrv_peer *peer, size_t *bytes)
+{
+	struct tagrv_op *op = tagrv_container_of(
+		tagrv_list_first(&peer->pending), struct tagrv_op, link);
+	size_t len = TAGRV_MIN(op->len, peer->packet_limit), cnt = 0;
+	int ret = tagrv_batch_send(peer, &cnt);
+
+	if (cnt)
+		*bytes += peer->packet_limit;
+	if (ret != -FI_ENOENT)
+		return ret;
+	*bytes += len + sizeof(struct tagrv_hdr);
+	return send_op(op);
 }
 
 /* A buffer that the caller may reuse on return is copied now. */
@@ -158,6 +187,40 @@ static void fill_op(struct tagrv_op *op, struct tagrv_engine *engine,
 	tagrv_list_init(&op->link);
 }
 
+/*
+ * FI_MORE: whether the message, the last of the queue, may wait for the one to
+ * come. Who holds back is served by the next send to the peer without the flag,
+ * when a packet is full, or by progress. first: none was queued before it.
+ */
+static bool hold_back(struct tagrv_peer *peer, const struct tagrv_op *op,
+		      bool first)
+{
+	size_t room = tagrv_batch_room(op);
+
+	if (first)
+		peer->held = 0;
+	if (!(op->flags & FI_MORE) || !room || !(first || peer->held))
+		return false;
+	peer->held += room;
+	if (first && peer->engine->dom->auto_progress)
+		tagrv_dom_kick(peer->engine->dom);	/* who may sleep */
+	return peer->held < peer->packet_limit;
+}
+
+/* What was queued last: now, or in progress behind what found no room before. */
+static void submit_queued(struct tagrv_peer *peer, const struct tagrv_op *op)
+{
+	bool first = op->link.prev == &peer->pending;
+
+	if (peer->state != TAGRV_PEER_READY) {
+		tagrv_peer_want(peer);
+		return;
+	}
+	tagrv_peer_set_busy(peer);
+	if (!hold_back(peer, op, first) && (first || peer->held))
+		tagrv_peer_serve(peer);
+}
+
 static ssize_t send_queued(struct tagrv_engine *engine, struct tagrv_peer *peer,
 			   const struct tagrv_send_req *req)
 {
@@ -175,14 +238,7 @@ static ssize_t send_queued(struct tagrv_engine *engine, struct tagrv_peer *peer,
 		}
 	}
 	tagrv_list_push_tail(&peer->pending, &op->link);
-	if (peer->state == TAGRV_PEER_READY) {
-		tagrv_peer_set_busy(peer);
-		/* Behind others it waits for its turn in progress. */
-		if (op->link.prev == &peer->pending)
-			tagrv_peer_serve(peer);
-	} else {
-		tagrv_peer_want(peer);
-	}
+	submit_queued(peer, op);
 	return 0;
 }
 

@@ -23,16 +23,8 @@ struct tagrv_claim {
 	UT_hash_handle hh;
 };
 
-int tagrv_unexp_arrive(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
-		       void **cookie, struct tagrv_match_msg **msg)
+int tagrv_unexp_full(void)
 {
-	uint8_t space = hdr->flags & TAGRV_PKT_TAGGED ? TAGRV_SPACE_TAGGED :
-							TAGRV_SPACE_MSG;
-	int ret = tagrv_match_arrive(peer->engine->match, peer->id, space,
-				     hdr->tag, cookie, msg);
-
-	if (TAGRV_LIKELY(ret != -FI_EAGAIN))
-		return ret;
 	/* To a sender, "again" would be no reason to fail. */
 	tagrv_warn("too many unexpected messages, at most %u are kept: post "
 		   "receives earlier or lower the number of senders\n",
@@ -156,6 +148,12 @@ void tagrv_unexp_free(struct tagrv_engine *engine, struct tagrv_umsg *umsg)
 	umsg_put(engine, umsg);
 }
 
+/* An RTS always has a handle, until the one that it names is gone. */
+static bool is_lost(const struct tagrv_umsg *umsg)
+{
+	return umsg->rndv && !umsg->op;
+}
+
 static void make_header(const struct tagrv_umsg *umsg, struct tagrv_hdr *hdr)
 {
 	*hdr = (struct tagrv_hdr) {
@@ -173,7 +171,9 @@ void tagrv_unexp_deliver(struct tagrv_engine *engine, struct tagrv_umsg *umsg,
 	struct tagrv_hdr hdr;
 
 	make_header(umsg, &hdr);
-	if (umsg->rndv) {
+	if (TAGRV_UNLIKELY(is_lost(umsg))) {
+		tagrv_recv_lost(op, umsg->peer, &hdr);
+	} else if (umsg->rndv) {
 		unpack_remote(umsg, &remote);
 		tagrv_recv_rndv(op, umsg->peer, &hdr, &remote);
 	} else {
@@ -191,27 +191,22 @@ void tagrv_unexp_discard(struct tagrv_engine *engine, struct tagrv_umsg *umsg)
 	tagrv_unexp_free(engine, umsg);
 }
 
-static bool forget_rndv(struct tagrv_match_msg *msg, void *arg)
+/* Nobody waits for an ack any more, and what was only announced is lost. */
+static bool mark_lost(struct tagrv_match_msg *msg, void *arg)
 {
 	struct tagrv_umsg *umsg = msg->user;
-	struct tagrv_engine *engine = arg;
 
-	if (!umsg->rndv) {
-		umsg->op = 0;	/* nobody waits for its ack any more */
-		return false;
-	}
-	umsg_put(engine, umsg);
-	return true;
+	(void) arg;
+	umsg->op = 0;
+	return false;
 }
 
-void tagrv_unexp_forget_rndv(struct tagrv_peer *peer)
+void tagrv_unexp_lose_rndv(struct tagrv_peer *peer)
 {
 	struct tagrv_engine *engine = peer->engine;
 	struct tagrv_claim *claim;
 
-	tagrv_match_drain_unexpected(engine->match, peer->id, forget_rndv,
-				     engine);
-	/* A claimed one is known to the application: claiming it will fail. */
+	tagrv_match_drain_unexpected(engine->match, peer->id, mark_lost, NULL);
 	for (claim = engine->claims; claim; claim = claim->hh.next)
 		if (claim->umsg->peer == peer)
 			claim->umsg->op = 0;
@@ -324,7 +319,7 @@ ssize_t tagrv_unexp_claimed(struct tagrv_engine *engine,
 	if (req->flags & FI_DISCARD) {
 		report(engine, req, found, 0);
 		tagrv_unexp_discard(engine, found);
-	} else if (found->rndv && !found->op) {
+	} else if (is_lost(found)) {
 		report(engine, req, found, FI_ECONNRESET);
 		tagrv_unexp_free(engine, found);
 	} else {

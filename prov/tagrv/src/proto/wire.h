@@ -15,7 +15,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
+#include "core/iov.h"
 #include "xport/xport.h"
 
 /* Section 1.1. Values 0..3 mean to tag-matching hardware what they mean here. */
@@ -28,6 +30,7 @@ enum tagrv_opcode {
 	TAGRV_PKT_GRANT	= 6,	/* send more of it */
 	TAGRV_PKT_FRAG	= 7,	/* a piece of it */
 	TAGRV_PKT_DONE	= 8,	/* a receive of yours has all, or gets no more */
+	TAGRV_PKT_BATCH	= 16,	/* several small eager messages */
 };
 
 enum tagrv_pkt_flags {
@@ -95,6 +98,73 @@ static inline bool tagrv_hdr_unpack(struct tagrv_hdr *hdr,
 	return !(first & 0xffffff00) && !(hdr->flags & ~TAGRV_PKT_FLAGS);
 }
 
+/*
+ * Section 1.6: each message of a BATCH begins with two words; immediate data, if
+ * the flags say so, is a third, then follow payload and zeros up to a whole word.
+ */
+struct tagrv_item {
+	uint32_t op;		/* as in an EAGER header */
+	uint16_t len;		/* bytes of payload */
+	uint16_t flags;		/* enum tagrv_pkt_flags */
+	uint64_t tag;		/* big-endian */
+	uint64_t data;		/* only with TAGRV_PKT_DATA */
+};
+static_assert(sizeof(struct tagrv_item) == 24, "an item is three words");
+
+#define TAGRV_ITEM_WORD	sizeof(uint64_t)
+#define TAGRV_ITEM_MIN	(2 * TAGRV_ITEM_WORD)
+
+/* Bytes before the payload. */
+static inline size_t tagrv_item_head(uint16_t flags)
+{
+	return flags & TAGRV_PKT_DATA ? 3 * TAGRV_ITEM_WORD : TAGRV_ITEM_MIN;
+}
+
+/* Bytes of the whole item. */
+static inline size_t tagrv_item_size(uint16_t flags, size_t len)
+{
+	return tagrv_item_head(flags) +
+	       ((len + TAGRV_ITEM_WORD - 1) & ~(TAGRV_ITEM_WORD - 1));
+}
+
+/* item: host byte order. Returns the bytes written, tagrv_item_head(). */
+static inline size_t tagrv_item_pack(void *to, const struct tagrv_item *item)
+{
+	const uint64_t words[3] = {
+		htole64(item->op | (uint64_t) item->len << 32 |
+			(uint64_t) item->flags << 48),
+		htobe64(item->tag),
+		htole64(item->data),
+	};
+	size_t len = tagrv_item_head(item->flags);
+
+	memcpy(to, words, len);
+	return len;
+}
+
+/* False: it is not all there, or bits are set that have no meaning. */
+static inline bool tagrv_item_unpack(struct tagrv_item *item, const void *from,
+				     size_t left)
+{
+	uint64_t first;
+
+	if (left < TAGRV_ITEM_MIN)
+		return false;
+	first = le64toh(tagrv_word_load(from));
+	*item = (struct tagrv_item) {
+		.op = (uint32_t) first,
+		.len = (uint16_t) (first >> 32),
+		.flags = (uint16_t) (first >> 48),
+		.tag = be64toh(tagrv_word_load((const char *) from + 8)),
+	};
+	if (item->flags & ~TAGRV_PKT_FLAGS ||
+	    tagrv_item_size(item->flags, item->len) > left)
+		return false;
+	if (item->flags & TAGRV_PKT_DATA)
+		item->data = le64toh(tagrv_word_load((const char *) from + 16));
+	return true;
+}
+
 /* Section 1.3: follows the header of an RTS; seg_cnt segments follow it. */
 struct tagrv_rts {
 	uint64_t len;		/* bytes of the whole message */
@@ -112,7 +182,19 @@ struct tagrv_rts_seg {
 };
 static_assert(sizeof(struct tagrv_rts_seg) == 32, "segment of an RTS");
 
-/* Section 1.6: follows the header of a CTS; seg_cnt segments follow it. */
+/* Section 1.7: each follows the header of a FIN for another operation. */
+struct tagrv_fin_more {
+	uint32_t op;
+	uint32_t status;	/* FI_E* or 0 */
+};
+static_assert(sizeof(struct tagrv_fin_more) == 8, "one more FIN");
+
+#define TAGRV_FIN_MORE_MAX	16	/* sent; any number is received */
+static_assert(sizeof(struct tagrv_hdr) + TAGRV_FIN_MORE_MAX *
+	      sizeof(struct tagrv_fin_more) <= TAGRV_HDR_ROOM,
+	      "every link takes it");
+
+/* Section 1.8: follows the header of a CTS; seg_cnt segments follow it. */
 struct tagrv_cts {
 	uint64_t want;		/* bytes, what fits the receive */
 	uint32_t op;		/* receiver's handle */

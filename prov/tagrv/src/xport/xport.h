@@ -74,6 +74,10 @@ struct tagrv_xport_attr {
 	size_t	get_depth;	/* gets in flight per link, at most */
 	size_t	put_max;	/* bytes of one put, over any link */
 	size_t	put_depth;	/* puts in flight per link, at most */
+	size_t	burst;		/* packets in flight per link beyond which send
+				   answers -FI_EAGAIN although there is room, so
+				   that small messages gather and travel
+				   together; control packets may pass. 0: none */
 	double	latency;	/* s, one way */
 	double	bandwidth;	/* bytes/s of fetched payload */
 	double	copy_bandwidth;	/* bytes/s of one packet, with the copies into

@@ -4,7 +4,7 @@
  *
  *   0 version   1 net   2 mtu   3 reads served   4 reads made   5-7 zero
  *   8 queue pair number   12 first packet number   16 bytes of a packet
- *   20 lid   22-23 zero   24 gid
+ *   20 lid   22 packets the peer may send   24 gid
  */
 #include <endian.h>
 #include <rdma/fi_errno.h>
@@ -27,7 +27,7 @@ struct wire_blob {
 	uint32_t psn;
 	uint32_t max_packet;
 	uint16_t lid;
-	uint16_t zero2;
+	uint16_t grant;
 	uint8_t	 gid[16];
 };
 
@@ -46,6 +46,7 @@ size_t tagrv_verbs_blob_pack(const struct verbs_blob *blob, void *to)
 		.psn = htobe32(blob->psn),
 		.max_packet = htobe32(blob->max_packet),
 		.lid = htobe16(blob->lid),
+		.grant = htobe16(blob->grant),
 	};
 
 	memcpy(wire.gid, &blob->gid, sizeof(wire.gid));
@@ -77,6 +78,7 @@ int tagrv_verbs_blob_unpack(struct verbs_blob *blob, const void *from,
 		.psn = be32toh(wire.psn),
 		.max_packet = be32toh(wire.max_packet),
 		.lid = be16toh(wire.lid),
+		.grant = be16toh(wire.grant),
 		.mtu = wire.mtu,
 		.rd_in = wire.rd_in,
 		.rd_out = wire.rd_out,
@@ -86,7 +88,7 @@ int tagrv_verbs_blob_unpack(struct verbs_blob *blob, const void *from,
 	if (wire.version != VERSION || blob->net > VERBS_NET_ROCE_V2 ||
 	    blob->mtu < IBV_MTU_256 || blob->mtu > IBV_MTU_4096 ||
 	    blob->qpn < 2 || blob->qpn > MAX_24BIT || blob->psn > MAX_24BIT ||
-	    !blob->rd_in || !blob->rd_out ||
+	    !blob->rd_in || !blob->rd_out || blob->grant < VERBS_GRANT_MIN ||
 	    blob->max_packet < TAGRV_HDR_ROOM || !addressable(blob))
 		return -FI_EINVAL;
 	return 0;

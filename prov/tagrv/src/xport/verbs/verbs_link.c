@@ -151,6 +151,7 @@ static struct verbs_link *new_link(struct verbs_xport *xp)
 	tagrv_list_init(&link->inbox_node);
 	tagrv_list_init(&link->drop_node);
 	tagrv_list_init(&link->close_node);
+	tagrv_list_init(&link->owing_node);
 	if (!link->ring ||
 	    getrandom(&link->psn, sizeof(link->psn), 0) != sizeof(link->psn)) {
 		destroy_link(link);
@@ -174,20 +175,25 @@ static struct verbs_blob own_blob(const struct verbs_link *link)
 		.rd_in = xp->rd_in,
 		.rd_out = xp->rd_out,
 		.net = link->port.net,
+		.grant = (uint16_t) link->out,
 		.gid = link->port.gid,
 	};
 }
 
 /* From here on completions of the link can be told from others. */
-static void publish(struct verbs_link *link)
+static struct verbs_blob publish(struct verbs_link *link)
 {
 	struct verbs_inbox *inbox =
 		&verbs_xport_of(link->base.xport)->inbox;
+	struct verbs_blob own;
 
 	pthread_mutex_lock(&inbox->mutex);
 	link->serial = ++inbox->next_serial;
+	tagrv_verbs_grant_first(link);
+	own = own_blob(link);
 	tagrv_list_push_tail(&inbox->fresh, &link->inbox_node);
 	pthread_mutex_unlock(&inbox->mutex);
+	return own;
 }
 
 int tagrv_verbs_link_create(struct tagrv_xport *xport, void *blob, size_t *len,
@@ -214,8 +220,8 @@ int tagrv_verbs_link_create(struct tagrv_xport *xport, void *blob, size_t *len,
 		destroy_link(link);
 		return ret;
 	}
-	publish(link);
-	own = own_blob(link);
+	/* Once published it may be taken up: its grant is what it was then. */
+	own = publish(link);
 	*len = tagrv_verbs_blob_pack(&own, blob);
 	*out = &link->base;
 	return 0;
@@ -269,6 +275,7 @@ int tagrv_verbs_link_bind(struct tagrv_link *base, const void *blob, size_t len)
 				   peer.rd_in);
 	base->get_max = longest_get(link, peer.mtu);
 	base->put_max = xp->base.attr.put_max;
+	link->granted = peer.grant;
 	link->state = VERBS_LINK_BOUND;
 	return 0;
 }
@@ -299,6 +306,7 @@ bool tagrv_verbs_links_adopt(struct verbs_xport *xp)
 		if (tagrv_verbs_map_add(&xp->map, link))
 			break;	/* stays fresh: next time */
 		tagrv_list_remove(pos);
+		tagrv_verbs_grant_adopt(link);
 		any = true;
 	}
 	pthread_mutex_unlock(&xp->inbox.mutex);
@@ -382,9 +390,15 @@ void tagrv_verbs_links_take_dropped(struct verbs_xport *xp)
 	tagrv_list_init(&dropped);
 	pthread_mutex_lock(&xp->inbox.mutex);
 	tagrv_list_splice_tail(&dropped, &xp->inbox.dropped);
-	tagrv_list_for_each(&dropped, node)
-		tagrv_list_remove(&tagrv_container_of(node, struct verbs_link,
-						      drop_node)->inbox_node);
+	tagrv_list_for_each(&dropped, node) {
+		struct verbs_link *link =
+			tagrv_container_of(node, struct verbs_link, drop_node);
+
+		/* The map had no memory for it. */
+		if (tagrv_list_linked(&link->inbox_node))
+			tagrv_verbs_grant_adopt(link);
+		tagrv_list_remove(&link->inbox_node);
+	}
 	pthread_mutex_unlock(&xp->inbox.mutex);
 	while ((node = tagrv_list_pop(&dropped)))
 		begin_close(tagrv_container_of(node, struct verbs_link,
@@ -446,6 +460,7 @@ static void end_link(struct verbs_xport *xp, struct verbs_link *link)
 
 	tagrv_list_remove(&link->close_node);
 	tagrv_verbs_map_remove(&xp->map, link);
+	tagrv_verbs_grant_forget(link);
 	if (xp->calls->destroy_qp(link->qp))
 		tagrv_warn("verbs: %s: cannot destroy qp 0x%x\n",
 			   xp->dev->base.name, link->qpn);

@@ -3,7 +3,7 @@
  * Completions, and everything that is decided when one is seen.
  *
  *   progress:  alarms (rare), receive CQ, send CQ, closing links, room
- *   reap:      send CQ, room
+ *   reap:      grants in the receive CQ, send CQ, room
  *
  * Received buffers go back to the device when the receive CQ is found empty,
  * or earlier when a batch of them has gathered: so a reply to a single packet
@@ -27,7 +27,7 @@
 #define IDLE_POLLS	64	/* progress calls between looks for errors */
 #define RQ_PASS		256u	/* packets of one pass without SRQ */
 
-static TAGRV_COLD void queue_failed(struct verbs_xport *xp)
+TAGRV_COLD void tagrv_verbs_queue_failed(struct verbs_xport *xp)
 {
 	if (xp->fatal)
 		return;
@@ -35,24 +35,32 @@ static TAGRV_COLD void queue_failed(struct verbs_xport *xp)
 	verbs_alarm_set(xp, VERBS_ALARM_DEVICE);
 }
 
+static TAGRV_COLD int take_held(struct verbs_cq *cq, struct ibv_wc *wc)
+{
+	uint32_t cnt = TAGRV_MIN(cq->held_cnt, (uint32_t) VERBS_BATCH);
+
+	memcpy(wc, cq->held + cq->held_pos, cnt * sizeof(*wc));
+	cq->held_cnt -= cnt;
+	cq->held_pos = cq->held_cnt ? cq->held_pos + cnt : 0;
+	return (int) cnt;
+}
+
 /*
- * Takes completions, those held back by arm first. Less than a batch means
+ * Takes completions, those held back by arm or reap first. Less than a batch means
  * that the queue was empty.
  */
 static int take(struct verbs_xport *xp, struct verbs_cq *cq, struct ibv_wc *wc)
 {
-	int held = cq->held_cnt, cnt;
+	int held = 0, cnt;
 
-	if (TAGRV_UNLIKELY(held)) {
-		memcpy(wc, cq->held, (size_t) held * sizeof(*wc));
-		cq->held_cnt = 0;
-	}
+	if (TAGRV_UNLIKELY(cq->held_cnt))
+		held = take_held(cq, wc);
 	if (TAGRV_UNLIKELY(held == VERBS_BATCH))
 		return held;
 	cnt = xp->calls->poll_cq(cq->cq, VERBS_BATCH - held, wc + held);
 	if (TAGRV_LIKELY(cnt >= 0))
 		return held + cnt;
-	queue_failed(xp);
+	tagrv_verbs_queue_failed(xp);
 	return held;
 }
 
@@ -82,6 +90,26 @@ static TAGRV_COLD void rx_error(struct verbs_xport *xp, struct verbs_link *link,
 			      -FI_EREMOTEIO, false);
 }
 
+/*
+ * What a packet says about grants, and takes of them. False: there is nothing
+ * else in it, or nobody granted it.
+ */
+static bool account(struct verbs_xport *xp, struct verbs_link *link,
+		    const struct ibv_wc *wc)
+{
+	bool bare = false;
+
+	if (TAGRV_UNLIKELY(!tagrv_verbs_grant_arrived(xp, link))) {
+		tagrv_info("verbs: %s: qp 0x%x: more packets than granted\n",
+			   xp->dev->base.name, link->qpn);
+		tagrv_verbs_link_fail(link, -FI_EREMOTEIO, false);
+		return false;
+	}
+	if (wc->wc_flags & IBV_WC_WITH_IMM)
+		bare = tagrv_verbs_grant_got(xp, link, wc->imm_data);
+	return !bare;
+}
+
 static void deliver(struct verbs_xport *xp, struct verbs_link *link,
 		    const struct verbs_rxq *rxq, const struct ibv_wc *wc)
 {
@@ -91,6 +119,8 @@ static void deliver(struct verbs_xport *xp, struct verbs_link *link,
 	if (TAGRV_UNLIKELY(wc->status || wc->opcode != IBV_WC_RECV ||
 			   wc->byte_len > rxq->bufs.size))
 		rx_error(xp, link, wc);
+	else if (TAGRV_UNLIKELY(!account(xp, link, wc)))
+		return;
 	else if (TAGRV_LIKELY(link->state == VERBS_LINK_OPEN &&
 			      !link->stray_cnt))
 		sink->packet(sink, link->base.ctx, data, wc->byte_len);
@@ -121,7 +151,7 @@ static void give_back(struct verbs_xport *xp, struct verbs_link *link,
 		tagrv_verbs_rxq_refill(xp->calls, rxq);
 }
 
-static void on_rx(struct verbs_xport *xp, const struct ibv_wc *wc)
+void tagrv_verbs_on_rx(struct verbs_xport *xp, const struct ibv_wc *wc)
 {
 	struct verbs_link *link = verbs_map_find(&xp->map, wc->qp_num);
 	struct verbs_rxq *rxq = &xp->rxq;
@@ -162,6 +192,7 @@ static TAGRV_COLD void grow_rx(struct verbs_xport *xp)
 {
 	struct verbs_bufs *bufs = &xp->rxq.bufs;
 
+	xp->want_rx_bufs = false;
 	if (!xp->use_srq || bufs->total >= bufs->max)
 		return;
 	if (tagrv_verbs_bufs_grow(bufs))
@@ -169,6 +200,21 @@ static TAGRV_COLD void grow_rx(struct verbs_xport *xp)
 			   xp->dev->base.name, bufs->total);
 	else
 		tagrv_verbs_rxq_refill(xp->calls, &xp->rxq);
+	pthread_mutex_lock(&xp->inbox.mutex);
+	xp->inbox.rx_total = bufs->total;
+	xp->inbox.rx_max = bufs->max;
+	pthread_mutex_unlock(&xp->inbox.mutex);
+}
+
+/* Links whose peers may send no more than half of what they might. */
+static void grant_more(struct verbs_xport *xp)
+{
+	if (TAGRV_UNLIKELY(xp->want_rx_bufs))
+		grow_rx(xp);
+	if (TAGRV_LIKELY(tagrv_list_empty(&xp->owing)))
+		return;
+	refill_idle(xp);
+	tagrv_verbs_grant_serve(xp);
 }
 
 /*
@@ -186,12 +232,12 @@ static unsigned poll_rx(struct verbs_xport *xp)
 	do {
 		cnt = take(xp, &xp->rx, wc);
 		for (int i = 0; i < cnt; i++)
-			on_rx(xp, &wc[i]);
+			tagrv_verbs_on_rx(xp, &wc[i]);
 		handled += (uint32_t) cnt;
 	} while (cnt == VERBS_BATCH && handled < limit &&
 		 xp->stray_cnt <= strays);
 	xp->rx_taken += handled;
-	if (cnt < VERBS_BATCH)
+	if (cnt < VERBS_BATCH && !xp->rx.held_cnt)
 		xp->rx_empty_pass = xp->pass;
 	if (!handled)
 		refill_idle(xp);
@@ -381,6 +427,7 @@ int tagrv_verbs_progress(struct tagrv_xport *xport)
 						memory_order_relaxed)))
 		events += attend(xp);
 	events += poll_rx(xp);
+	grant_more(xp);
 	events += poll_tx(xp);
 	if (TAGRV_UNLIKELY(!tagrv_list_empty(&xp->closing)))
 		events += tagrv_verbs_links_finish(xp);
@@ -395,6 +442,8 @@ int tagrv_verbs_reap(struct tagrv_xport *xport)
 
 	if (xp->reaping)
 		return 0;
+	if (xp->ungranted)
+		tagrv_verbs_grant_look(xp);
 	events = poll_tx(xp);
 	tell_room(xp);
 	return (int) events;
@@ -424,7 +473,7 @@ static void drain_events(struct verbs_xport *xp)
 static bool hold(struct verbs_xport *xp, struct verbs_cq *cq)
 {
 	if (!cq->held_cnt)
-		cq->held_cnt = take(xp, cq, cq->held);
+		cq->held_cnt = (uint32_t) take(xp, cq, cq->held);
 	return cq->held_cnt != 0;
 }
 
@@ -443,7 +492,7 @@ int tagrv_verbs_arm(struct tagrv_xport *xport)
 	drain_events(xp);
 	if (xp->calls->req_notify_cq(xp->rx.cq, 0) ||
 	    xp->calls->req_notify_cq(xp->tx.cq, 0))
-		queue_failed(xp);
+		tagrv_verbs_queue_failed(xp);
 	refill_idle(xp);
 	if (hold(xp, &xp->rx) || hold(xp, &xp->tx) ||
 	    alarm_waits(xp) || !tagrv_list_empty(&xp->closing) ||

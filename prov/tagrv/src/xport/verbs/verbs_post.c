@@ -13,6 +13,12 @@
  * queue and of the copy buffers can be held by requests nobody will hear of,
  * and the other half always comes back.
  *
+ * A device in software pays for each packet with processor time that messages
+ * are made of, and its completions are as late as everybody else's. So few of its
+ * packets are in flight at a time (attr.burst): what comes in bursts backs up
+ * and is gathered into packets that are worth it, while a lone packet never
+ * waits. An adapter has no such bound.
+ *
  * 'inflight' counts all of them, because after an error each one gives a
  * completion and the queue must not overflow.
  *
@@ -39,6 +45,18 @@ static int try_again(struct verbs_xport *xp)
 	return -FI_EAGAIN;
 }
 
+/* The peer has no buffer for another packet of this kind. */
+static bool is_ungranted(struct verbs_xport *xp, const struct verbs_link *link,
+			 bool ctrl)
+{
+	if (TAGRV_LIKELY(link->granted > (ctrl ? VERBS_GRANT_LAST :
+						 VERBS_GRANT_CTRL)))
+		return false;
+	xp->stats.starved++;
+	xp->ungranted = true;
+	return true;
+}
+
 static bool has_room(const struct verbs_xport *xp,
 		     const struct verbs_link *link, bool ctrl)
 {
@@ -50,6 +68,14 @@ static bool has_room(const struct verbs_xport *xp,
 	       xp->inflight + xp->tx_reserve < xp->tx_cap;
 }
 
+/* So many packets are under way that the next had better wait for company. */
+static bool is_burst(const struct verbs_xport *xp,
+		     const struct verbs_link *link)
+{
+	return link->head - link->tail - link->gets - link->puts >=
+	       xp->base.attr.burst;
+}
+
 static bool must_signal(const struct verbs_xport *xp,
 			const struct verbs_link *link,
 			const struct verbs_tx *tx)
@@ -57,7 +83,7 @@ static bool must_signal(const struct verbs_xport *xp,
 	const struct verbs_bufs *bufs = &xp->tx_bufs;
 
 	return tx->signaled || tx->done ||
-	       link->unsignaled + 1 >= xp->params.signal_every ||
+	       link->unsignaled + 1 >= xp->signal_every ||
 	       (link->head - link->tail + 1) * 2 >
 	       link->depth - link->reserve ||
 	       (xp->inflight + 1) * 2 > xp->tx_cap - xp->tx_reserve ||
@@ -107,6 +133,27 @@ static int post(struct verbs_xport *xp, struct verbs_link *link,
 	link->unsignaled = tx->signaled ? 0 : link->unsignaled + 1;
 	xp->signaled += tx->signaled;
 	xp->inflight++;
+	return 0;
+}
+
+/* A packet takes a buffer of the peer, and may grant some of ours. */
+static int post_packet(struct verbs_xport *xp, struct verbs_link *link,
+		       struct ibv_send_wr *wr, struct verbs_tx *tx,
+		       uint32_t grant)
+{
+	int ret;
+
+	if (grant) {
+		wr->opcode = IBV_WR_SEND_WITH_IMM;
+		wr->imm_data = tagrv_verbs_grant_imm(grant, false);
+	}
+	ret = post(xp, link, wr, tx);
+	if (TAGRV_UNLIKELY(ret))
+		return ret;
+	link->granted--;
+	xp->stats.sent++;
+	if (grant)
+		tagrv_verbs_grant_gave(xp, link, grant);
 	return 0;
 }
 
@@ -162,7 +209,9 @@ int tagrv_verbs_send(struct tagrv_link *base, const struct iovec *iov,
 		return -FI_ENOTCONN;
 	if (TAGRV_UNLIKELY(len > link->max_packet))
 		return -FI_EMSGSIZE;
-	if (TAGRV_UNLIKELY(!has_room(xp, link, ctrl)))
+	if (TAGRV_UNLIKELY(!has_room(xp, link, ctrl) ||
+			   (!ctrl && is_burst(xp, link)) ||
+			   is_ungranted(xp, link, ctrl)))
 		return try_again(xp);
 	if (len <= xp->base.attr.max_inline && cnt <= xp->qp_sge) {
 		wr.num_sge = fill_sges(sge, iov, cnt);
@@ -172,10 +221,33 @@ int tagrv_verbs_send(struct tagrv_link *base, const struct iovec *iov,
 			return try_again(xp);
 		wr.num_sge = len != 0;
 	}
-	ret = post(xp, link, &wr, &tx);
+	ret = post_packet(xp, link, &wr, &tx,
+			  tagrv_verbs_grant_offer(xp, link));
 	if (TAGRV_UNLIKELY(ret && tx.buf != VERBS_NO_BUF))
 		xp->tx_bufs.idle[xp->tx_bufs.idle_cnt++] = tx.buf;
 	return ret;
+}
+
+int tagrv_verbs_send_grant(struct verbs_link *link, uint32_t cnt)
+{
+	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_SEND_WITH_IMM,
+		.imm_data = tagrv_verbs_grant_imm(cnt, true),
+	};
+	struct verbs_tx tx = { .buf = VERBS_NO_BUF };
+	int ret;
+
+	if (!link->granted || !has_room(xp, link, true))
+		return -FI_EAGAIN;
+	ret = post(xp, link, &wr, &tx);
+	if (ret)
+		return ret;
+	link->granted--;
+	xp->stats.sent++;
+	xp->stats.bare++;
+	tagrv_verbs_grant_gave(xp, link, cnt);
+	return 0;
 }
 
 /* A read or write of a peer's memory; tx tells which. */

@@ -36,6 +36,12 @@
 #define VERBS_CLOSE_HW_MS	1	/* and with SRQ at least so long, */
 #define VERBS_CLOSE_SOFT_MS	5	/* on software devices so long */
 #define VERBS_CLOSE_BATCH	16u	/* destroyed in one pass: a slow call */
+#define VERBS_GRANT_FIRST	16u	/* packets a new link may bring */
+#define VERBS_GRANT_MIN		4u	/* any link, of which the last */
+#define VERBS_GRANT_CTRL	2u	/* two are for control packets, */
+#define VERBS_GRANT_LAST	1u	/* and one of these for grants */
+#define VERBS_GRANT_MAX		128u	/* packets on their way to us per link */
+#define VERBS_SOFT_BURST	8u	/* packets in flight over software */
 #define VERBS_NO_BUF		UINT32_MAX
 
 /* ---- device ---- */
@@ -235,6 +241,11 @@ struct verbs_link {
 	uint32_t puts;
 	size_t	max_packet;	/* what the peer's buffers hold */
 
+	/* packets that may be sent: verbs_grant.c */
+	uint32_t granted;	/* by us */
+	uint32_t out;		/* by the peer */
+	struct tagrv_list owing_node;	/* in xport->owing */
+
 	/* receive side */
 	struct verbs_rxq *rxq;	/* own queue, NULL: the xport's SRQ */
 	struct tagrv_list dirty_node;	/* in xport->dirty: idle buffers */
@@ -263,6 +274,7 @@ struct verbs_blob {
 	uint8_t	mtu;		/* enum ibv_mtu */
 	uint8_t	rd_in, rd_out;	/* reads served, reads made at a time */
 	uint8_t	net;			/* enum verbs_net */
+	uint16_t grant;		/* packets the peer may send */
 	union ibv_gid gid;
 };
 
@@ -319,8 +331,8 @@ enum verbs_alarm {
 struct verbs_cq {
 	struct ibv_cq	*cq;
 	unsigned unacked;	/* events to acknowledge */
-	int	held_cnt;
-	struct ibv_wc held[VERBS_BATCH];
+	uint32_t held_pos, held_cnt, held_cap;
+	struct ibv_wc *held;	/* of them, those from held_pos on wait */
 };
 
 /* Where the wireup thread and progress meet. */
@@ -331,6 +343,8 @@ struct verbs_inbox {
 	uint32_t next_serial;
 	uint32_t rx_cq_depth;		/* without SRQ: entries of the queue */
 	uint32_t rx_cq_used;		/* and what its links may fill */
+	uint32_t rx_total, rx_max;	/* shared receive buffers now, ever */
+	uint32_t rx_first;		/* promised to fresh links */
 };
 
 struct verbs_xport {
@@ -348,12 +362,18 @@ struct verbs_xport {
 	uint32_t tx_buf_reserve;	/* of them for control packets */
 	uint32_t tx_cap;		/* work requests in flight at most */
 	uint32_t tx_reserve;
+	uint32_t signal_every;
 	uint32_t inflight;
 	uint32_t signaled;		/* of them with a completion to come */
 	uint32_t idle_polls;
 	bool	starved;		/* -FI_EAGAIN was given, room is due */
 	bool	freed;			/* something became free since */
 	bool	want_tx_bufs;
+	bool	want_rx_bufs;		/* more could be granted */
+	bool	ungranted;		/* a send waits for a grant */
+	_Atomic uint32_t rx_out;	/* packets that links in the map may bring */
+	uint32_t rx_window;		/* and what each may bring at most */
+	struct tagrv_list owing;	/* links to be granted more */
 	bool	reaping;		/* the send side is being polled */
 	bool	must_poll_tx;		/* it may explain a flushed receive */
 	struct tagrv_list dirty;	/* links with idle receive buffers */
@@ -368,6 +388,14 @@ struct verbs_xport {
 	struct tagrv_list ready, failed, closing;
 	unsigned stray_cnt;
 	uint64_t stray_lost, stale;	/* counters for the log at close */
+	struct {
+		uint64_t given;		/* packets granted to peers */
+		uint64_t bare;		/* packets sent for that alone */
+		_Atomic uint64_t over;	/* granted beyond the buffers */
+		uint64_t starved;	/* sends refused for want of a grant */
+		uint64_t sent;		/* packets sent, each for a grant */
+	} stats;
+	bool	over_told;
 	uint64_t pass;			/* of progress */
 	uint64_t rx_empty_pass;		/* the last that emptied the receive CQ */
 	uint64_t rx_taken;		/* completions from it */
@@ -442,6 +470,9 @@ int tagrv_verbs_get(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
 int tagrv_verbs_put(struct tagrv_link *link, const void *addr,
 		    struct tagrv_mem *mem, uint64_t raddr, const void *key,
 		    size_t key_len, size_t len, struct tagrv_done *done);
+/* An empty packet that grants so many: 0, -FI_EAGAIN. */
+int tagrv_verbs_send_grant(struct verbs_link *link, uint32_t cnt)
+	TAGRV_WARN_UNUSED;
 void tagrv_verbs_flush(struct tagrv_xport *xport);
 size_t tagrv_verbs_outstanding(struct tagrv_xport *xport);
 /* Posts the last request of a closing link, unless nothing is in flight. */
@@ -453,6 +484,34 @@ void tagrv_verbs_retire(struct verbs_link *link, uint32_t end, int status);
 int tagrv_verbs_progress(struct tagrv_xport *xport);
 int tagrv_verbs_reap(struct tagrv_xport *xport);
 int tagrv_verbs_arm(struct tagrv_xport *xport);
+/* A completion of the receive CQ. */
+void tagrv_verbs_on_rx(struct verbs_xport *xp, const struct ibv_wc *wc);
+void tagrv_verbs_queue_failed(struct verbs_xport *xp);
+
+/*
+ * verbs_grant.c: packets that peers may send. The first three with inbox.mutex
+ * held: what a new link may bring; when it is in the map; when it is no more.
+ */
+void tagrv_verbs_grant_first(struct verbs_link *link);
+void tagrv_verbs_grant_adopt(struct verbs_link *link);
+void tagrv_verbs_grant_forget(struct verbs_link *link);
+/* What the next packet of the link should grant, and that it did. */
+uint32_t tagrv_verbs_grant_offer(struct verbs_xport *xp,
+				 struct verbs_link *link);
+void tagrv_verbs_grant_gave(struct verbs_xport *xp, struct verbs_link *link,
+			    uint32_t cnt);
+/* As immediate data. bare: of a packet that carries nothing else. */
+uint32_t tagrv_verbs_grant_imm(uint32_t cnt, bool bare);
+/* Grants by themselves what is owed. */
+void tagrv_verbs_grant_serve(struct verbs_xport *xp);
+/* A packet has come. False: it was not granted. */
+bool tagrv_verbs_grant_arrived(struct verbs_xport *xp, struct verbs_link *link)
+	TAGRV_WARN_UNUSED;
+/* Reads grants in the receive CQ for who does not handle what comes. */
+void tagrv_verbs_grant_look(struct verbs_xport *xp);
+/* With this immediate data. True: and with nothing else. */
+bool tagrv_verbs_grant_got(struct verbs_xport *xp, struct verbs_link *link,
+			   uint32_t imm);
 
 /* verbs_stray.c: packets before attach */
 void tagrv_verbs_stray_keep(struct verbs_link *link, const void *data,

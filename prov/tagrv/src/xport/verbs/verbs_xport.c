@@ -67,6 +67,16 @@ static uint32_t max_rx_bufs(const struct verbs_xport *xp)
 /* Bytes per second of memcpy, what is copied being in some cache. */
 #define COPY_RATE	8e9
 
+/* Packets in flight per link; all that there is room for counts as no bound. */
+static uint32_t choose_burst(const struct verbs_xport *xp)
+{
+	uint32_t burst = (uint32_t) xp->params.burst;
+
+	if (!burst)
+		burst = xp->dev->base.software ? VERBS_SOFT_BURST : UINT32_MAX;
+	return TAGRV_MIN(burst, xp->sq_depth);
+}
+
 /* Measured figures differ; these rank software and hardware correctly. */
 static void fill_attr(struct verbs_xport *xp, uint32_t max_inline)
 {
@@ -85,6 +95,7 @@ static void fill_attr(struct verbs_xport *xp, uint32_t max_inline)
 		.get_depth = depth,
 		.put_max = xp->dev->base.max_msg,
 		.put_depth = xp->params.read_depth,
+		.burst = choose_burst(xp),
 		.latency = hw ? 1.0e-6 : 20e-6,
 		.bandwidth = rate,
 		/* The wire, and a copy before and after it. */
@@ -94,6 +105,9 @@ static void fill_attr(struct verbs_xport *xp, uint32_t max_inline)
 		.reg_growth = 0.06e-9,
 		.source = "declared",
 	};
+	/* Before a burst ends, one of its packets must ask for a completion. */
+	xp->signal_every = clamp((uint32_t) xp->base.attr.burst / 2, 1,
+				 (uint32_t) xp->params.signal_every);
 }
 
 /* ---- queues ---- */
@@ -123,7 +137,12 @@ static int open_cq(struct verbs_xport *xp, struct verbs_cq *cq, uint32_t depth)
 	errno = 0;
 	cq->cq = xp->calls->create_cq(xp->dev->ctx, (int) depth, xp,
 				      xp->channel);
-	return cq->cq ? 0 : status_of_errno();
+	if (!cq->cq)
+		return status_of_errno();
+	cq->held_cap = VERBS_BATCH;
+	if (!cq->held)
+		cq->held = calloc(cq->held_cap, sizeof(*cq->held));
+	return cq->held ? 0 : -FI_ENOMEM;
 }
 
 /* A device may claim to have SRQs and refuse to make one. */
@@ -187,6 +206,8 @@ static int open_rx(struct verbs_xport *xp, size_t buf_size)
 		return ret;
 	xp->rxq.refill_at = clamp(xp->rxq.bufs.total / 4, 1, VERBS_BATCH);
 	tagrv_verbs_rxq_refill(xp->calls, &xp->rxq);
+	xp->inbox.rx_total = xp->rxq.posted;
+	xp->inbox.rx_max = xp->rxq.bufs.max;
 	return xp->rxq.posted ? 0 : -FI_ENOMEM;
 }
 
@@ -295,6 +316,7 @@ int tagrv_verbs_xport_open(struct tagrv_device *base,
 	tagrv_list_init(&xp->ready);
 	tagrv_list_init(&xp->failed);
 	tagrv_list_init(&xp->closing);
+	tagrv_list_init(&xp->owing);
 	tagrv_list_init(&xp->dev_node);
 	tagrv_list_init(&xp->inbox.fresh);
 	tagrv_list_init(&xp->inbox.dropped);
@@ -312,6 +334,7 @@ int tagrv_verbs_xport_open(struct tagrv_device *base,
 
 static void close_cq(struct verbs_xport *xp, struct verbs_cq *cq)
 {
+	free(cq->held);
 	if (!cq->cq)
 		return;
 	if (cq->unacked)
@@ -367,6 +390,15 @@ void tagrv_verbs_xport_close(struct tagrv_xport *base)
 			   "packets lost\n", base->dev->name,
 			   (unsigned long long) xp->stale,
 			   (unsigned long long) xp->stray_lost);
+	if (xp->stats.sent || xp->stats.given)
+		tagrv_info("verbs: %s: %llu packets sent, %llu times none was "
+			   "granted; granted %llu, by %llu packets of their "
+			   "own, %llu beyond the buffers\n", base->dev->name,
+			   (unsigned long long) xp->stats.sent,
+			   (unsigned long long) xp->stats.starved,
+			   (unsigned long long) xp->stats.given,
+			   (unsigned long long) xp->stats.bare,
+			   (unsigned long long) xp->stats.over);
 	close_queues(xp);
 	if (xp->use_srq)
 		tagrv_verbs_bufs_fini(&xp->rxq.bufs);

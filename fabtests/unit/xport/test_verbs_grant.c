@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Grants over fake devices that fail a packet which finds no receive buffer.
+ */
+#include <criterion/criterion.h>
+#include <rdma/fi_errno.h>
+
+#include "unit/xport/pair.h"
+#include "xport/verbs/verbs_priv.h"
+
+static struct pair pair;
+static struct fake_verbs_config config;
+static struct tagrv_params params;
+
+static void prepare(void)
+{
+	config = fake_verbs_defaults();
+	config.rnr_fails = true;
+	params = pair_params();
+}
+
+static void start(void)
+{
+	pair_open_with(&pair, PAIR_SRQ, &params, &config);
+	pair_connect(&pair);
+	pair.a->forget = pair.b->forget = true;
+}
+
+static struct verbs_link *link_of(const struct end *end)
+{
+	return verbs_link_of(end->link);
+}
+
+static struct verbs_xport *xport_of(const struct end *end)
+{
+	return verbs_xport_of(end->xport);
+}
+
+static unsigned send_all(struct end *end, unsigned flags)
+{
+	unsigned sent = 0;
+
+	while (!end_send(end, sent, 8, flags, NULL))
+		sent++;
+	return sent;
+}
+
+/* What a new link has: a part of the buffers, so that others may come. */
+enum { FIRST = 4095 / 256 };
+
+TestSuite(verbs_grant, .init = prepare, .timeout = 20);
+
+/* Or the tests below would not see one. */
+Test(verbs_grant, an_ungranted_packet_finds_no_buffer)
+{
+	config.max_srq_wr = 8;
+	start();
+	link_of(pair.a)->granted = 100;
+	for (unsigned i = 0; i < 9; i++)
+		cr_assert_eq(end_send(pair.a, i, 8, 0, NULL), 0);
+	cr_assert_eq(fake_verbs_count().rnr, 1);
+	PAIR_UNTIL(&pair, pair.a->errors == 1);
+	cr_assert_eq(pair.a->error_status, -FI_EHOSTUNREACH);
+	pair.granted = true;
+	pair_close(&pair);
+}
+
+Test(verbs_grant, a_sender_stops_where_the_grant_does)
+{
+	start();
+	cr_assert_eq(link_of(pair.a)->granted, FIRST);
+	cr_assert_eq(send_all(pair.a, 0), FIRST - VERBS_GRANT_CTRL);
+	cr_assert_eq(send_all(pair.a, TAGRV_SEND_CTRL),
+		     VERBS_GRANT_CTRL - VERBS_GRANT_LAST);
+	cr_assert_eq(xport_of(pair.a)->stats.starved, 2);
+	cr_assert_eq(pair.a->rooms, 0);
+	PAIR_UNTIL(&pair, pair.a->rooms == 1);
+	cr_assert_eq(link_of(pair.a)->granted, VERBS_GRANT_MAX);
+	cr_assert_eq(end_send(pair.a, 0, 8, 0, NULL), 0);
+	pair_close(&pair);
+}
+
+/* What goes the other way anyway brings it. */
+Test(verbs_grant, comes_with_other_packets)
+{
+	start();
+	for (unsigned i = 0; i < 1000; i++) {
+		cr_assert_eq(end_send(pair.a, i, 8, 0, NULL), 0);
+		pair.b->xport->ops->progress(pair.b->xport);
+		cr_assert_eq(end_send(pair.b, i, 8, 0, NULL), 0);
+		pair.a->xport->ops->progress(pair.a->xport);
+	}
+	cr_assert_eq(pair.a->packet_cnt, 1000);
+	cr_assert_leq(xport_of(pair.a)->stats.bare, 2);
+	cr_assert_leq(xport_of(pair.b)->stats.bare, 2);
+	pair_close(&pair);
+}
+
+/* One way only: few packets are needed to grant many. */
+Test(verbs_grant, costs_little_by_itself)
+{
+	start();
+	for (unsigned i = 0; i < 4096; i++)
+		pair_send(&pair, pair.a, i, 8, NULL);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 4096);
+	cr_assert_leq(xport_of(pair.b)->stats.bare,
+		      2 + 4096 / (VERBS_GRANT_MAX / 2));
+	cr_assert_eq(xport_of(pair.b)->stats.over, 0);
+	cr_assert_eq(pair.a->packet_cnt, 0, "grants are nobody's packets");
+	pair_close(&pair);
+}
+
+/* Both stop at the last grant, and both go on. */
+Test(verbs_grant, two_that_have_none_left_go_on)
+{
+	enum { CNT = 3000 };
+	unsigned a = 0, b = 0;
+
+	config.max_srq_wr = 4;
+	start();
+	while (a < CNT || b < CNT) {
+		unsigned before = a + b;
+		double until = pair_now() + 10;
+
+		while (a < CNT && !end_send(pair.a, a, 8, a & 1, NULL))
+			a++;
+		while (b < CNT && !end_send(pair.b, b, 8, b & 1, NULL))
+			b++;
+		while (a + b == before) {
+			pair_progress(&pair);
+			before -= pair.a->rooms + pair.b->rooms > 0;
+			cr_assert_lt(pair_now(), until, "after %u, %u", a, b);
+		}
+	}
+	PAIR_UNTIL(&pair, pair.a->packet_cnt == CNT &&
+		   pair.b->packet_cnt == CNT);
+	pair_close(&pair);
+}
+
+/* Many peers share the buffers there are, and more are registered for them. */
+Test(verbs_grant, many_peers_share_the_buffers)
+{
+	enum { LINKS = 200, ROUNDS = 50 };
+	static struct tagrv_link *a[LINKS], *b[LINKS];
+	unsigned sent[LINKS] = { 0 }, total = 0;
+	struct verbs_xport *xp;
+
+	params.rx_bufs = 1024;
+	start();
+	xp = xport_of(pair.b);
+	for (int i = 0; i < LINKS; i++) {
+		pair_link(&pair, &a[i], &b[i]);
+		cr_assert_eq(pair.a->xport->ops->link_attach(a[i], pair.a), 0);
+		cr_assert_eq(pair.b->xport->ops->link_attach(b[i], pair.b), 0);
+		pair_progress(&pair);
+	}
+	cr_assert_eq(xp->rx_window, VERBS_GRANT_MIN);
+	for (int round = 0; round < ROUNDS; round++) {
+		for (int i = 0; i < LINKS; i++) {
+			struct end end = *pair.a;
+
+			end.link = a[i];
+			while (sent[i] < ROUNDS &&
+			       !end_send(&end, total, 8, 0, NULL)) {
+				sent[i]++;
+				total++;
+			}
+		}
+		cr_assert_leq(atomic_load(&xp->rx_out), xp->rxq.bufs.total);
+		for (int i = 0; i < 20; i++)
+			pair_progress(&pair);
+	}
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == total);
+	cr_assert_eq(total, LINKS * ROUNDS);
+	cr_assert_eq(fake_verbs_count().rnr, 0);
+	cr_assert_eq(xp->stats.over, 0);
+	for (int i = 0; i < LINKS; i++) {
+		pair.a->xport->ops->link_close(a[i]);
+		pair.b->xport->ops->link_close(b[i]);
+	}
+	PAIR_UNTIL(&pair, pair.a->closed == LINKS && pair.b->closed == LINKS);
+	cr_assert_eq(atomic_load(&xp->rx_out), link_of(pair.b)->out);
+	pair.a->closed = pair.b->closed = 0;
+	pair_close(&pair);
+}
+
+/* Beyond that every peer still has what it needs to go on, which is counted. */
+Test(verbs_grant, too_many_peers_are_counted)
+{
+	enum { LINKS = 40 };
+	struct tagrv_link *a[LINKS], *b[LINKS];
+	struct verbs_xport *xp;
+
+	params.rx_bufs = 64;
+	start();
+	xp = xport_of(pair.b);
+	for (int i = 0; i < LINKS; i++) {
+		pair_link(&pair, &a[i], &b[i]);
+		cr_assert_geq(verbs_link_of(a[i])->granted, VERBS_GRANT_MIN);
+	}
+	cr_assert_gt(xp->stats.over, 0);
+	for (int i = 0; i < LINKS; i++) {
+		pair.a->xport->ops->link_discard(a[i]);
+		pair.b->xport->ops->link_discard(b[i]);
+	}
+	PAIR_UNTIL(&pair, tagrv_list_empty(&xp->closing) &&
+		   !atomic_load(&xp->alarm) && !xp->inbox.rx_first);
+	PAIR_UNTIL(&pair, atomic_load(&xp->rx_out) == link_of(pair.b)->out);
+	pair_close(&pair);
+}
+
+Test(verbs_grant, a_peer_that_takes_more_is_given_up)
+{
+	start();
+	link_of(pair.b)->out = 1;
+	atomic_store(&xport_of(pair.b)->rx_out, 1);
+	cr_assert_eq(end_send(pair.a, 0, 8, 0, NULL), 0);
+	cr_assert_eq(end_send(pair.a, 1, 8, 0, NULL), 0);
+	PAIR_UNTIL(&pair, pair.b->errors == 1);
+	cr_assert_eq(pair.b->error_status, -FI_EREMOTEIO);
+	cr_assert_eq(pair.b->packet_cnt, 1);
+	pair_close(&pair);
+}
+
+/* Half-used grants go with the link; the next one begins afresh. */
+Test(verbs_grant, begins_anew_with_each_link)
+{
+	start();
+	send_all(pair.a, 0);
+	end_close_link(pair.a);
+	end_close_link(pair.b);
+	cr_assert_eq(atomic_load(&xport_of(pair.b)->rx_out), 0);
+	pair.a->closed = pair.b->closed = 0;
+	pair_connect(&pair);
+	cr_assert_eq(link_of(pair.a)->granted, FIRST);
+	cr_assert_eq(send_all(pair.a, 0), FIRST - VERBS_GRANT_CTRL);
+	pair_close(&pair);
+}
