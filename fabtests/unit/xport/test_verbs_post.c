@@ -172,6 +172,42 @@ Test(verbs_post, bursts_back_up_over_software)
 	pair_close(&pair);
 }
 
+/* What the device moves by itself is no reason to gather messages. */
+Test(verbs_post, writes_are_no_packets)
+{
+	static char to[64], from[64];
+	struct tagrv_mem *remote, *local;
+	const struct tagrv_xport_ops *ops;
+	unsigned char key[TAGRV_KEY_MAX];
+	struct verbs_xport *xp;
+	uint32_t granted;
+	struct op op;
+	size_t len;
+
+	params.burst = 1;
+	xp = start();
+	ops = xp->base.ops;
+	cr_assert_eq(ops->mem_reg(pair.b->dev, to, sizeof(to), TAGRV_MEM_WRITE,
+				  &remote), 0);
+	cr_assert_eq(ops->mem_reg(pair.a->dev, from, sizeof(from), 0, &local),
+		     0);
+	len = ops->mem_key(remote, key);
+	op_init(&op);
+	granted = verbs_link_of(pair.a->link)->granted;
+	fake_verbs_hold(true);
+	cr_assert_eq(ops->put(pair.a->link, from, local, (uintptr_t) to, key,
+			      len, sizeof(from), &op.done), 0);
+	cr_assert_eq(verbs_link_of(pair.a->link)->granted, granted,
+		     "it takes no buffer of the peer");
+	cr_assert_eq(end_send(pair.a, 0, 8, 0, NULL), 0);
+	cr_assert_eq(end_send(pair.a, 1, 8, 0, NULL), -FI_EAGAIN);
+	fake_verbs_hold(false);
+	PAIR_UNTIL(&pair, op.calls);
+	ops->mem_dereg(local);
+	ops->mem_dereg(remote);
+	pair_close(&pair);
+}
+
 Test(verbs_post, a_burst_is_as_long_as_was_asked_for)
 {
 	struct verbs_xport *xp;
