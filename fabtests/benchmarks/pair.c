@@ -31,7 +31,7 @@ int pair_run(void (*be)(const void *arg, int who, int oob), const void *arg)
 		bench_die("cannot fork");
 	if (child == 0) {
 		/* Not SIGKILL: providers may have files to take away. */
-		prctl(PR_SET_PDEATHSIG, SIGTERM);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(fd[0]);
 		be(arg, 1, fd[1]);
 		exit(EXIT_SUCCESS);

@@ -7,7 +7,14 @@
 
 #include "unit/proto/engine_fixture.h"
 
-TestSuite(credit, .init = engine_setup, .fini = engine_teardown, .timeout = 20);
+/* Peers pay for themselves, unless a test says something else. */
+static void setup(void)
+{
+	engine_setup();
+	fx.engine->budget = 0;
+}
+
+TestSuite(credit, .init = setup, .fini = engine_teardown, .timeout = 20);
 
 enum { KIB = 1024, COST = 4 + KIB / 64, FIRST = TAGRV_CREDIT_FIRST };
 
@@ -183,6 +190,43 @@ Test(credit, is_held_by_what_is_kept)
 	}
 	cr_assert_eq(peer()->credit.promised + peer()->credit.owed, FIRST);
 	cr_assert_geq(given(), FIRST / 2);
+}
+
+Test(credit, comes_back_at_once_while_the_endpoint_pays)
+{
+	size_t most = FIRST / COST;
+
+	peer_up(true);
+	fx.engine->budget = (uint32_t) most * COST + COST - 1;
+	for (size_t i = 0; i < most; i++)
+		arrive_eager(data, KIB, i, 0, 0);
+	tagrv_engine_progress(fx.engine);
+	cr_assert_eq(fx.engine->budget, COST - 1);
+	cr_assert_eq(peer()->credit.promised + peer()->credit.owed, FIRST);
+	arrive_eager(data, KIB, most, 0, 0);
+	cr_assert_eq(fx.engine->budget, COST - 1);
+	cr_assert_eq(peer()->credit.promised + peer()->credit.owed,
+		     FIRST - COST);
+	for (size_t i = 0; i <= most; i++) {
+		cr_assert_eq(submit_recv(got, KIB, i, ctx), 0);
+		take(&fx.rx);
+	}
+	cr_assert_eq(fx.engine->budget, most * COST + COST - 1);
+	cr_assert_eq(peer()->credit.promised + peer()->credit.owed, FIRST);
+}
+
+/* The budget is the endpoint's: it outlives the connection. */
+Test(credit, of_the_endpoint_is_free_after_a_reconnect)
+{
+	peer_up(true);
+	fx.engine->budget = 2 * COST;
+	arrive_eager(data, KIB, 1, 0, 0);
+	peer_up(true);
+	cr_assert_eq(fx.engine->budget, COST);
+	cr_assert_eq(submit_recv(got, KIB, 1, ctx), 0);
+	cr_assert_eq(take(&fx.rx).len, KIB);
+	cr_assert_eq(fx.engine->budget, 2 * COST);
+	cr_assert_eq(peer()->credit.promised, FIRST);
 }
 
 Test(credit, nobody_may_send_beyond_it)

@@ -44,6 +44,11 @@ static const struct param table[] = {
 	  "Bytes of unexpected messages that an endpoint keeps for one peer, "
 	  "each with its envelope of 256 bytes; beyond that the peer keeps "
 	  "them itself until they are received (default: 393216)" },
+	{ "EAGER_BUDGET", FI_PARAM_SIZE_T, FIELD(eager_budget), 8388608, 0,
+	  1 << 30,
+	  "Bytes of unexpected messages, each with its envelope of 256 bytes, "
+	  "that an endpoint keeps before they count against "
+	  "FI_TAGRV_EAGER_CREDIT of who sent them (default: 8388608)" },
 	{ "RNDV_THRESH", FI_PARAM_STRING, FIELD(rndv_thresh), 0, 0, 0,
 	  "Bytes from which on messages use the rendezvous protocol; auto "
 	  "computes it from the device's times and rates (default: auto)" },

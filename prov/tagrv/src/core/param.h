@@ -21,6 +21,7 @@ struct tagrv_params {
 	/* protocol */
 	size_t	eager_max;		/* payload bytes sent with the envelope */
 	size_t	eager_credit;		/* bytes of them kept for one peer */
+	size_t	eager_budget;		/* and for all together beyond that */
 	char	rndv_thresh[24];	/* bytes or auto; empty: auto */
 	char	rndv_fallback[24];	/* bytes or inf; empty: inf */
 	int	rndv_perf_diff;		/* percent */

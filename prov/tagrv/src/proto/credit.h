@@ -12,6 +12,8 @@
  * Only eager messages cost credit: what a receiver keeps of them is bounded by
  * the window of each peer, whoever floods it, and envelopes keep flowing in
  * order. Nobody ever waits for credit, so nothing can deadlock for want of it.
+ * While the endpoint's budget (FI_TAGRV_EAGER_BUDGET) lasts it pays for what is
+ * kept, whoever sent it, and the peer has its credit back at once.
  *
  * A connection begins with TAGRV_CREDIT_FIRST on both sides, without a word. A
  * receiver that wants another window (FI_TAGRV_EAGER_CREDIT) gives more back than
@@ -38,7 +40,7 @@ struct tagrv_credit {
 	uint32_t promised;	/* units we take from the peer */
 	uint32_t owed;		/* units to be given back */
 	uint32_t window;	/* promised + owed + in flight + kept */
-	uint32_t life;		/* number of the connection */
+	uint32_t life;		/* number of the connection, from 1 on */
 };
 
 /* What an eager message of len bytes costs. */
@@ -55,7 +57,7 @@ static inline void tagrv_credit_reset(struct tagrv_credit *credit)
 		.left = TAGRV_CREDIT_FIRST,
 		.promised = TAGRV_CREDIT_FIRST,
 		.window = TAGRV_CREDIT_FIRST,
-		.life = credit->life + 1,
+		.life = credit->life + 1 ? credit->life + 1 : 1,
 	};
 }
 

@@ -31,8 +31,9 @@ struct tagrv_umsg {
 	size_t	len;		/* payload, or of the whole message */
 	void	*payload;	/* NULL when empty */
 	uint32_t op;		/* sender's handle */
-	uint32_t life;		/* of the connection that gave credit */
-	uint16_t units;		/* of credit that an eager one holds */
+	uint32_t life;		/* of the connection whose credit it holds,
+				   or 0: of the endpoint's budget */
+	uint16_t units;		/* that an eager one holds */
 	uint16_t pkt_flags;
 	uint8_t	payload_class;
 	uint8_t	seg_cnt, key_len;	/* of an RTS */
@@ -78,6 +79,8 @@ struct tagrv_engine {
 	size_t	min_multi_recv;
 	uint32_t credit_target;		/* units a peer may have here */
 	uint32_t frags;			/* granted to peers and not here yet */
+	uint32_t budget;		/* units of kept messages that cost no
+					   peer any credit: what is left */
 	char	*batch;			/* the packet that batch.c puts together */
 
 	struct tagrv_match *match;

@@ -29,6 +29,7 @@ int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *att
 	e->min_multi_recv = 64;
 	e->credit_target = (uint32_t) (dom->params.eager_credit /
 				       TAGRV_CREDIT_UNIT);
+	e->budget = (uint32_t) (dom->params.eager_budget / TAGRV_CREDIT_UNIT);
 	tagrv_list_init(&e->busy);
 	tagrv_list_init(&e->lanes);
 	tagrv_list_init(&e->gone);

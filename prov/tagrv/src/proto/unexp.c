@@ -104,6 +104,35 @@ static void umsg_put(struct tagrv_engine *engine, struct tagrv_umsg *umsg)
 	tagrv_pool_put(&engine->umsgs, umsg);
 }
 
+/*
+ * Who pays for what an eager message takes here: the endpoint while its budget
+ * lasts, so that the peer's credit is back at once, else the peer.
+ */
+static void charge(struct tagrv_umsg *umsg, uint32_t units)
+{
+	struct tagrv_peer *peer = umsg->peer;
+	uint32_t *budget = &peer->engine->budget;
+
+	umsg->units = (uint16_t) units;
+	umsg->life = peer->credit.life;
+	if (units > *budget)
+		return;
+	umsg->life = 0;
+	*budget -= units;
+	tagrv_peer_credit(peer, units);
+}
+
+static void discharge(struct tagrv_engine *engine,
+		      const struct tagrv_umsg *umsg)
+{
+	if (!umsg->units)
+		return;
+	if (!umsg->life)
+		engine->budget += umsg->units;
+	else if (umsg->life == umsg->peer->credit.life)
+		tagrv_peer_credit(umsg->peer, umsg->units);
+}
+
 int tagrv_unexp_keep(struct tagrv_peer *peer, struct tagrv_match_msg *msg,
 		     const struct tagrv_hdr *hdr, const void *payload,
 		     size_t len, const struct tagrv_remote *remote)
@@ -122,8 +151,7 @@ int tagrv_unexp_keep(struct tagrv_peer *peer, struct tagrv_match_msg *msg,
 	umsg->msg = msg;
 	umsg->peer = peer;
 	umsg->rndv = remote ? (uint8_t) (1 + remote->proto) : 0;
-	umsg->units = remote ? 0 : (uint16_t) tagrv_credit_units(len);
-	umsg->life = peer->credit.life;
+	umsg->units = 0;
 	umsg->pkt_flags = hdr->flags;
 	umsg->op = hdr->op;
 	umsg->data = hdr->data;
@@ -133,6 +161,8 @@ int tagrv_unexp_keep(struct tagrv_peer *peer, struct tagrv_match_msg *msg,
 	else if (len)
 		memcpy(umsg->payload, payload, len);
 	msg->user = umsg;
+	if (!remote)
+		charge(umsg, tagrv_credit_units(len));
 	if (!remote && hdr->op && (hdr->flags & TAGRV_PKT_ACK_DELIVERY)) {
 		tagrv_peer_fin(peer, hdr->op, 0);
 		umsg->op = 0;
@@ -142,8 +172,7 @@ int tagrv_unexp_keep(struct tagrv_peer *peer, struct tagrv_match_msg *msg,
 
 void tagrv_unexp_free(struct tagrv_engine *engine, struct tagrv_umsg *umsg)
 {
-	if (umsg->units && umsg->life == umsg->peer->credit.life)
-		tagrv_peer_credit(umsg->peer, umsg->units);
+	discharge(engine, umsg);
 	tagrv_match_release(engine->match, umsg->msg);
 	umsg_put(engine, umsg);
 }
