@@ -164,37 +164,16 @@ bool tagrv_keytab_grow_ahead(struct tagrv_keytab *tab)
 
 /* ---- by entry ---- */
 
-static uint32_t *cell_in(const struct tagrv_key_array *array, uint32_t hash,
-			 uint32_t index)
+static bool is_index(const void *key, uint32_t index)
 {
-	size_t nr = hash;
-
-	do {
-		struct tagrv_key_bucket *bucket =
-			tagrv_keytab_bucket(array, nr);
-		unsigned hits = tagrv_keytab_equal(bucket->hash, hash);
-
-		for (; hits; hits &= hits - 1) {
-			uint32_t *cell = &bucket->index[__builtin_ctz(hits)];
-
-			if (TAGRV_LIKELY(*cell == index))
-				return cell;
-		}
-		if (!bucket->passed)
-			break;
-	} while (nr++ - hash < array->mask);
-	return NULL;
+	return *(const uint32_t *) key == index;
 }
 
 uint32_t *tagrv_keytab_cell_of(const struct tagrv_keytab *tab, uint32_t hash,
 			       uint32_t index)
 {
-	uint32_t *cell;
+	uint32_t *cell = tagrv_keytab_find(tab, hash, is_index, &index);
 
-	hash = tagrv_keytab_hash(hash);
-	cell = cell_in(&tab->now, hash, index);
-	if (TAGRV_UNLIKELY(!cell && tab->old.buckets))
-		cell = cell_in(&tab->old, hash, index);
 	assert(cell);
 	return cell;
 }
