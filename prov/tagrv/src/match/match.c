@@ -87,11 +87,19 @@ int tagrv_match_arrive(struct tagrv_match *match, uint32_t peer, uint8_t space,
 	return tagrv_unexpected_add(&match->unexpected, peer, space, tag, msg);
 }
 
+bool tagrv_match_is_far(const struct tagrv_match *match)
+{
+	uint64_t probed = 0;
+
+	for (unsigned space = 0; space < TAGRV_SPACE_CNT; space++)
+		probed |= match->posted.probed[space];
+	return probed;
+}
+
 void tagrv_match_ahead(const struct tagrv_match *match, uint32_t peer,
 		       uint8_t space, uint64_t tag)
 {
-	if (TAGRV_UNLIKELY(match->posted.probed[space]))
-		tagrv_posted_ahead(&match->posted, peer, space, tag);
+	tagrv_posted_ahead(&match->posted, peer, space, tag);
 }
 
 int tagrv_match_cancel(struct tagrv_match *match, tagrv_match_id id,

@@ -178,10 +178,10 @@ void tagrv_match_drain_unexpected(struct tagrv_match *match, uint32_t peer,
 void tagrv_match_drain_posted(struct tagrv_match *match,
 			      void (*fn)(void *cookie, void *arg), void *arg);
 
-/*
- * Such a message will arrive soon: asks for the memory that the arrival will
- * look at, if it is likely to be far away. Changes nothing.
- */
+/* Whether arrivals look at memory that is likely to be far away. */
+bool tagrv_match_is_far(const struct tagrv_match *match);
+
+/* Such a message will arrive soon: asks for that memory. Changes nothing. */
 void tagrv_match_ahead(const struct tagrv_match *match, uint32_t peer,
 		       uint8_t space, uint64_t tag);
 

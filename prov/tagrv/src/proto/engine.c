@@ -213,11 +213,10 @@ static void on_ahead(struct tagrv_sink *sink, void *link_ctx, const void *data,
 	struct tagrv_hdr hdr;
 
 	(void) sink;
-	if (!peer || !decode_header(&hdr, data, len))
+	if (!peer || TAGRV_LIKELY(!tagrv_match_is_far(peer->engine->match)) ||
+	    !decode_header(&hdr, data, len))
 		return;
-	tagrv_match_ahead(peer->engine->match, peer->id,
-			  hdr.flags & TAGRV_PKT_TAGGED ? TAGRV_SPACE_TAGGED :
-							 TAGRV_SPACE_MSG,
+	tagrv_match_ahead(peer->engine->match, peer->id, tagrv_hdr_space(&hdr),
 			  hdr.tag);
 }
 

@@ -147,15 +147,21 @@ int tagrv_engine_connect_self(struct tagrv_peer *peer) TAGRV_WARN_UNUSED;
 /* unexp.c: says that too many messages are kept, and the error of that. */
 int tagrv_unexp_full(void) TAGRV_COLD;
 
+/* Where an envelope is matched. */
+static inline uint8_t tagrv_hdr_space(const struct tagrv_hdr *hdr)
+{
+	return hdr->flags & TAGRV_PKT_TAGGED ? TAGRV_SPACE_TAGGED :
+					       TAGRV_SPACE_MSG;
+}
+
 /* Finds the receive of a message, as tagrv_match_arrive does. */
 static inline int tagrv_unexp_arrive(struct tagrv_peer *peer,
 				     const struct tagrv_hdr *hdr, void **cookie,
 				     struct tagrv_match_msg **msg)
 {
-	uint8_t space = hdr->flags & TAGRV_PKT_TAGGED ? TAGRV_SPACE_TAGGED :
-							TAGRV_SPACE_MSG;
-	int ret = tagrv_match_arrive(peer->engine->match, peer->id, space,
-				     hdr->tag, cookie, msg);
+	int ret = tagrv_match_arrive(peer->engine->match, peer->id,
+				     tagrv_hdr_space(hdr), hdr->tag, cookie,
+				     msg);
 
 	return TAGRV_LIKELY(ret != -FI_EAGAIN) ? ret : tagrv_unexp_full();
 }
