@@ -309,6 +309,26 @@ Test(rndv_write, delivery_waits_for_the_answer)
 	cr_assert_eq(take(&fx.tx).err, 0);
 }
 
+/* The peer has all, but the transport has not said so yet. */
+Test(rndv_write, answer_may_be_faster_than_the_end_of_writes)
+{
+	for (int err = 0; err <= FI_EIO; err += FI_EIO) {
+		uint32_t handle;
+
+		fake.base.attr.caps |= TAGRV_XPORT_PUT_FENCED;
+		handle = write_to(FI_DELIVERY_COMPLETE, 3000);
+		cr_assert_eq(last(TAGRV_PKT_DONE).flags, TAGRV_PKT_ACK_DELIVERY);
+		arrive_fin(handle, err);
+		expect_empty(&fx.tx);
+		arrive_fin(handle, 0);
+		cr_assert_eq(fx.engine->stats.bad_packets, ++bad_cnt, "one is enough");
+		write_all(0);
+		cr_assert_eq(take(&fx.tx).err, err);
+		expect_empty(&fx.tx);
+		last(TAGRV_PKT_DONE);
+	}
+}
+
 Test(rndv_write, failed_write_is_told_to_both)
 {
 	write_to(FI_DELIVERY_COMPLETE, BIG);

@@ -275,6 +275,8 @@ void tagrv_rndv_grant_packet(struct tagrv_peer *peer,
 
 /* rndv_write.c: false: it cannot be done here. */
 bool tagrv_rndv_write_start(struct tagrv_op *op);
+/* A FIN for it: false: it awaits none. It ends with its last write, by status. */
+bool tagrv_rndv_write_acked(struct tagrv_op *op, int status);
 int tagrv_rndv_write(struct tagrv_op *op);
 
 /* Levels above INJECT: something has to be awaited after the packet is taken. */

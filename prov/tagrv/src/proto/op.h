@@ -12,7 +12,8 @@
  *   ANNOUNCED -- FIN --> end                            |  here                FIN sent
  *     | CTS                                             '------- DONE ----------> end
  *     |--> COPYING -- all sent --> FIN_WAIT
- *     '--> WRITING -- all puts done --> end, DONE sent
+ *     '--> WRITING -- all puts done --> end, DONE sent (FIN_WAIT with DELIVERY,
+ *                                       unless the FIN was here first)
  *
  *    end with error on link failure: each state has one list or one callback
  *    that ends it, so nothing can end twice:
@@ -111,6 +112,7 @@ struct tagrv_op {
 	struct tagrv_xfer *xfer;	/* TAKING */
 	bool	keys;		/* TAKING: the peer writes by itself */
 	bool	told;		/* TAKING: CTS is sent; WRITING: DONE is */
+	bool	acked;		/* WRITING: its FIN was faster than the writes' end */
 };
 
 /* Flags of a completion: FI_SEND or FI_RECV with FI_TAGGED or FI_MSG. */

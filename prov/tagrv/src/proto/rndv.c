@@ -151,6 +151,9 @@ void tagrv_rndv_fin_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr)
 	struct tagrv_op *op = tagrv_pool_find(&peer->engine->tx_ops, hdr->op);
 
 	/* Only what waits for a FIN of this very peer can be ended by it. */
+	if (op && op->peer == peer &&
+	    tagrv_rndv_write_acked(op, tagrv_rndv_status(hdr)))
+		return;
 	if (!op || !awaits_fin(op) || op->peer != peer) {
 		tagrv_engine_count_bad(peer,
 				       "FIN for an operation that awaits none");

@@ -17,7 +17,8 @@
  * DONE goes behind the last write, on a transport that keeps this order, else
  * when that one is done. The sender ends with its last write; with DELIVERY asked
  * for, DONE asks for a FIN, because a device may have bytes that are in nobody's
- * sight yet.
+ * sight yet. Where DONE did not wait for the writes, its FIN may be here before
+ * the transport says that they are done: it is kept until then.
  *
  * A receive whose keys are out ends by DONE, or when its link is gone: until then
  * the peer may write to it.
@@ -33,9 +34,14 @@ static bool is_alive(const struct tagrv_op *op)
 	return op->peer->lane && op->peer->lane == op->lane;
 }
 
+static bool wants_fin(const struct tagrv_op *op)
+{
+	return op->flags & FI_DELIVERY_COMPLETE && !op->status && !op->acked;
+}
+
 static void say_done(struct tagrv_op *op)
 {
-	bool ack = op->flags & FI_DELIVERY_COMPLETE && !op->status;
+	bool ack = wants_fin(op);
 
 	op->told = true;
 	tagrv_peer_done(op->peer, op->remote.op,
@@ -45,7 +51,7 @@ static void say_done(struct tagrv_op *op)
 /* All is written, or the first failure is known. */
 static void write_end(struct tagrv_op *op)
 {
-	bool ack = op->flags & FI_DELIVERY_COMPLETE && !op->status;
+	bool ack = wants_fin(op);
 
 	if (tagrv_list_linked(&op->link))
 		tagrv_list_remove(&op->link);
@@ -112,6 +118,15 @@ int tagrv_rndv_write(struct tagrv_op *op)
 	return 0;
 }
 
+bool tagrv_rndv_write_acked(struct tagrv_op *op, int status)
+{
+	if (op->state != TAGRV_OP_WRITING || !op->told || !wants_fin(op))
+		return false;
+	op->acked = true;
+	op->status = status;
+	return true;
+}
+
 bool tagrv_rndv_write_start(struct tagrv_op *op)
 {
 	const struct tagrv_xport *xport = op->peer->lane->link->xport;
@@ -125,6 +140,7 @@ bool tagrv_rndv_write_start(struct tagrv_op *op)
 	op->state = TAGRV_OP_WRITING;
 	op->done.fn = put_done;
 	op->lane = op->peer->lane;
+	op->acked = false;
 	op->engine->stats.moved_tx[TAGRV_PROTO_RNDV_WRITE]++;
 	return true;
 }
