@@ -10,10 +10,10 @@
  *   end      <-- FIN(status) --------------   end
  *
  * The sender proposes a way, by its table (select.h); the receiver may want
- * another one (FI_TAGRV_RNDV), and its word is the last. That is tried first, then get, then (without
- * remote reads) put, then copies, which always work: they need no keys and no
- * registration. An RTS has no keys when the sender cannot register its buffer or
- * was told to have it copied.
+ * another one (FI_TAGRV_RNDV), and its word is the last. That is tried first, then
+ * get, then (without remote reads) put, then copies, which always work: they need
+ * no keys and no registration. An RTS has no keys when the sender cannot register
+ * its buffer or was told to have it copied.
  *
  * The sender's buffer is lent to us from RTS to FIN, so FIN goes out whatever
  * became of the receive: matched, truncated, discarded (put alone ends the sender
@@ -34,7 +34,7 @@
 /* ---- sender ---- */
 
 struct rts_packet {
-	struct tagrv_hdr hdr;
+	uint64_t hdr[TAGRV_SHORT_WORDS];
 	struct tagrv_rts rts;
 	struct tagrv_rts_seg seg[TAGRV_IOV_MAX];
 };
@@ -88,19 +88,21 @@ static int make_readable(struct tagrv_op *op, const struct tagrv_xport *xport,
 	return ret == -FI_EFAULT ? ret : 0;
 }
 
-static uint16_t packet_flags(const struct tagrv_op *op)
-{
-	uint16_t flags = op->space == TAGRV_SPACE_TAGGED ? TAGRV_PKT_TAGGED : 0;
-
-	if (op->flags & FI_REMOTE_CQ_DATA)
-		flags |= TAGRV_PKT_DATA;
-	return flags;
-}
-
 int tagrv_rndv_send(struct tagrv_op *op, enum tagrv_proto proto)
 {
 	struct tagrv_peer *peer = op->peer;
 	struct tagrv_link *link = peer->lane->link;
+	const struct tagrv_hdr hdr = {
+		.opcode = TAGRV_PKT_RTS,
+		.op = op->node.handle,
+		.tag = op->tag,
+		/* Its FIN serves for DELIVERY and MATCH: no other is asked for. */
+		.flags = tagrv_eager_flags(op->space,
+					   op->flags & FI_REMOTE_CQ_DATA),
+		.credit = tagrv_credit_offer(&peer->credit),
+		.seq = peer->tx_seq,
+		.data = op->data,
+	};
 	struct rts_packet pkt;
 	struct iovec iov;
 	size_t cnt = 0;
@@ -110,13 +112,7 @@ int tagrv_rndv_send(struct tagrv_op *op, enum tagrv_proto proto)
 	if (ret < 0)
 		return ret;
 	memset(&pkt, 0, sizeof(pkt));
-	pkt.hdr.opcode = TAGRV_PKT_RTS;
-	pkt.hdr.op = htole32(op->node.handle);
-	pkt.hdr.tag = htobe64(op->tag);
-	pkt.hdr.flags = htole16(packet_flags(op));
-	pkt.hdr.credit = htole16(tagrv_credit_offer(&peer->credit));
-	pkt.hdr.seq = htole32(peer->tx_seq);
-	pkt.hdr.data = htole64(op->data);
+	tagrv_hdr_pack(pkt.hdr, &hdr);
 	pkt.rts.len = htole64(op->len);
 	pkt.rts.proto = (uint8_t) proto;
 	if (ret)
@@ -127,7 +123,7 @@ int tagrv_rndv_send(struct tagrv_op *op, enum tagrv_proto proto)
 	ret = link->xport->ops->send(link, &iov, 1, 0, NULL);
 	if (ret)
 		return ret;
-	tagrv_credit_gave(&peer->credit, le16toh(pkt.hdr.credit));
+	tagrv_credit_gave(&peer->credit, hdr.credit);
 	peer->tx_seq++;
 	peer->engine->stats.rndv_tx++;
 	return 0;
