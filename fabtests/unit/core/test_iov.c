@@ -59,7 +59,7 @@ Test(iov, slice_is_a_part)
 
 			memset(buf, '-', 7);
 			cr_expect_eq(tagrv_iov_gather(buf, part, cnt), len);
-			cr_expect(!memcmp(buf, "abcdefg" + skip, len));
+			cr_expect(!memcmp(buf, &"abcdefg"[skip], len));
 			cr_expect_eq(buf[len], len < 7 ? '-' : 0);
 		}
 	cr_expect_eq(tagrv_iov_slice(part, iov, 5, 1, 2), 2);
