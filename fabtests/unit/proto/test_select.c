@@ -257,7 +257,8 @@ Test(select, every_protocol_can_be_forced)
 	struct tagrv_xport_attr attr = shm_like;
 
 	attr.caps |= TAGRV_XPORT_PUT;
-	for (int p = TAGRV_PROTO_RNDV_READ; p < TAGRV_PROTO_CNT; p++) {
+	for (int i = TAGRV_PROTO_RNDV_READ; i < TAGRV_PROTO_CNT; i++) {
+		enum tagrv_proto p = (enum tagrv_proto) i;
 		struct tagrv_select_conf conf = {
 			.rndv = TAGRV_PROTO_RNDV_READ,
 			.force = { { 0, SIZE_MAX, p } }, .force_cnt = 1,
