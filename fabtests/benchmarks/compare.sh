@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # shellcheck shell=bash disable=SC2154
 #
-# What compare-verbs, compare-shm and compare-depth share: options, the build to measure, rounds, medians and targets. Sourced; the caller
-# sets 'tool' (its name), 'top' (the tree), 'rounds', 'build', 'whats' with an array WHAT_sizes for each, 'tools', 'work' (a
-# folder), and defines 'measure TOOL WHAT SIZE', which leaves one figure in 'out', or nothing.
+# What compare-verbs, compare-shm and compare-depth share: options, the build to measure, rounds, UCX, medians and targets.
+# Sourced; the caller sets 'tool' (its name), 'top' (the tree), 'rounds', 'build', 'whats' with an array WHAT_sizes for each,
+# 'tools', 'work' (a folder), and defines 'measure TOOL WHAT SIZE', which leaves one figure in 'out', or nothing.
 
 die()
 {
@@ -75,7 +75,35 @@ run_rounds()
 	done
 }
 
-# For awk -F,: medians of the results, cells of a table, targets. Wants the variable rounds; sets 'missed'.
+# usage: scaled NUMBER FACTOR
+scaled()
+{
+	[ -z "$1" ] || awk -v n="$1" -v f="$2" 'BEGIN { printf "%.4f\n", n * f }'
+}
+
+# usage: ucx COLUMN OPTION...; the result is in 'out', for the server must not outlive us. 'ucx_server' and 'ucx_client' are
+# their commands, 'pause' the seconds that a server needs to listen.
+port=$((20000 + $$ % 10000))
+ucx_server=(ucx_perftest) ucx_client=(ucx_perftest) pause=0.2
+ucx()
+{
+	local column=$1 tries=10
+	shift
+	out=
+	while [ -z "$out" ] && [ $((tries -= 1)) -ge 0 ]; do
+		port=$((port + 1))
+		"${ucx_server[@]}" -p $port >"$work/server" 2>&1 &
+		server=$!
+		sleep "$pause"
+		out=$(timeout 60 "${ucx_client[@]}" -p $port -f "$@" 127.0.0.1 2>"$work/error-ucx" |
+			awk -v column="$column" '/^ *[0-9]/ { print $column }')
+		[ -n "$out" ] || kill "$server" 2>/dev/null || true
+		wait "$server" 2>/dev/null || true
+		server=
+	done
+}
+
+# For awk -F,: medians of the results, cells of a table, targets. Wants the variables rounds and tools; sets 'missed'.
 # shellcheck disable=SC2016,SC2034 # it is awk's, and the caller's
 compare_awk='
 	{ key = $2 "," $3 "," $4; value[key, ++cnt[key]] = $5 }
@@ -97,6 +125,42 @@ compare_awk='
 		if (!m)
 			return sprintf("%16s", "-")
 		return sprintf("%16s", sprintf("%.2f%s", m, cnt[key] < rounds ? "(" cnt[key] ")" : ""))
+	}
+
+	function has(name, what, list, n,    i) {
+		for (i = 1; i <= n; i++)
+			if (cnt[name "," what "," list[i]])
+				return 1
+		return 0
+	}
+
+	# A column for each tool that measured it.
+	function table(title, what, sizes,    n, t, list, all, names, i, j) {
+		n = split(sizes, list, " ")
+		t = 0
+		for (i = split(tools, all, " "); i > 0; i--)
+			if (has(all[i], what, list, n))
+				names[++t] = all[i]
+		printf "\n%-24s", title
+		for (j = t; j > 0; j--)
+			printf "%16s", names[j]
+		for (i = 1; i <= n; i++) {
+			printf "\n%10d B            ", list[i]
+			for (j = t; j > 0; j--)
+				printf "%s", cell(names[j], what, list[i])
+		}
+		print ""
+	}
+
+	# The best of those whose name does not match ours.
+	function best(what, size, ours,    n, names, i, m, found) {
+		n = split(tools, names, " ")
+		for (i = 1; i <= n; i++) {
+			m = median(names[i] "," what "," size)
+			if (names[i] !~ ours && m > found)
+				found = m
+		}
+		return found
 	}
 
 	function judge(text, ours, theirs, factor, smaller,    ratio, met) {
