@@ -156,6 +156,8 @@ void tagrv_op_send_end(struct tagrv_op *op, int status)
 
 	assert(!tagrv_list_linked(&op->link));
 	tagrv_op_deregister(op);
+	if (op->state == TAGRV_OP_OFFERING)
+		tagrv_rndv_drop_pieces(op);
 	if (op->bounce)
 		tagrv_engine_buf_put(engine, op->bounce, TAGRV_BUF_CLASSES - 2);
 	if (TAGRV_UNLIKELY(status)) {

@@ -56,6 +56,22 @@ static struct cost cost_copy(const struct tagrv_xport_attr *a)
 	return cost;
 }
 
+/* Registration of the next piece hides behind the movement of those before. */
+static struct cost cost_pipe(const struct tagrv_xport_attr *a)
+{
+	double piece = (double) a->reg_piece, other;
+	struct cost cost = cost_get(a);
+
+	cost.fixed += 2 * a->latency + a->overhead;
+	if (!a->reg_piece)
+		return cost;
+	other = a->reg_growth + (a->reg_overhead + 2 * a->overhead +
+				 a->get_overhead) / piece;
+	cost.fixed += 2 * piece * a->reg_growth;
+	cost.per_byte = TAGRV_MAX(1 / a->bandwidth, other);
+	return cost;
+}
+
 static const struct row {
 	const char *name;
 	uint32_t caps;		/* that the transport must have */
@@ -65,6 +81,7 @@ static const struct row {
 	[TAGRV_PROTO_RNDV_READ] = { "get", TAGRV_XPORT_GET, cost_get },
 	[TAGRV_PROTO_RNDV_WRITE] = { "put", TAGRV_XPORT_PUT, cost_put },
 	[TAGRV_PROTO_RNDV_COPY] = { "copy", 0, cost_copy },
+	[TAGRV_PROTO_RNDV_PIPE] = { "pipeline", TAGRV_XPORT_GET, cost_pipe },
 };
 
 const char *tagrv_proto_name(enum tagrv_proto proto)
@@ -427,7 +444,7 @@ const char *tagrv_select_describe(const struct tagrv_select *table, size_t i,
 		 tagrv_select_estimate(range->proto, attr, first));
 	put_time(to, sizeof(to), tagrv_select_estimate(
 		range->proto, attr, open ? (size_t) 1 << 20 : range->last));
-	snprintf(text, size, "%-18s %-6s %10s %10s%s  %s", sizes,
+	snprintf(text, size, "%-18s %-8s %10s %10s%s  %s", sizes,
 		 rows[range->proto].name, from, to,
 		 open ? " (1 MiB)" : "        ", reasons[range->reason]);
 	return text;
@@ -446,7 +463,7 @@ const char *tagrv_select_describe_credit(const struct tagrv_select *table,
 		 tagrv_select_estimate(range->proto, attr, first));
 	put_time(to, sizeof(to),
 		 tagrv_select_estimate(range->proto, attr, range->last));
-	snprintf(text, size, "%-18s %-6s %10s %10s          for %zu to %zu, "
+	snprintf(text, size, "%-18s %-8s %10s %10s          for %zu to %zu, "
 		 "where the receiver has no room for eager", "without credit",
 		 rows[range->proto].name, from, to, first, range->last);
 	return text;
