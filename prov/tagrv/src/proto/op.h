@@ -164,5 +164,11 @@ void tagrv_op_send_report(struct tagrv_engine *engine,
 int tagrv_op_register(struct tagrv_op *op, struct tagrv_device *dev,
 		      size_t bytes, unsigned access) TAGRV_WARN_UNUSED;
 void tagrv_op_deregister(struct tagrv_op *op);
+/*
+ * Whether to register all of it for reads costs little: it is registered, or its
+ * beginning is in the cache, so that it was used before.
+ */
+bool tagrv_op_was_registered(const struct tagrv_op *op,
+			     const struct tagrv_device *dev);
 
 #endif

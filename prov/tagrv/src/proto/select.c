@@ -172,16 +172,26 @@ static bool is_candidate(const struct facts *f, enum tagrv_proto proto)
 	return is_able(f, proto, 1);
 }
 
+/* Where they meet the one that grows less, for a range of its own begins there. */
+static bool is_faster(const struct facts *f, enum tagrv_proto a,
+		      enum tagrv_proto b, size_t len)
+{
+	double time_a = tagrv_select_estimate(a, f->attr, len);
+	double time_b = tagrv_select_estimate(b, f->attr, len);
+
+	if (time_a != time_b || !f->known)
+		return time_a < time_b;
+	return rows[a].cost(f->attr).per_byte < rows[b].cost(f->attr).per_byte;
+}
+
 /* Copies are always possible. Without estimates the first one is the best. */
 static enum tagrv_proto best_rndv(const struct facts *f, size_t len)
 {
 	enum tagrv_proto best = TAGRV_PROTO_EAGER;
 
 	for (int p = TAGRV_PROTO_EAGER + 1; p < TAGRV_PROTO_CNT; p++)
-		if (is_candidate(f, p) &&
-		    (best == TAGRV_PROTO_EAGER ||
-		     tagrv_select_estimate(p, f->attr, len) <
-		     tagrv_select_estimate(best, f->attr, len)))
+		if (is_candidate(f, p) && (best == TAGRV_PROTO_EAGER ||
+					   is_faster(f, p, best, len)))
 			best = p;
 	return best;
 }

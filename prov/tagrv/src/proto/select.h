@@ -34,7 +34,9 @@
  * used again cost some 0.2 us instead, so that rendezvous overtakes eager at a
  * smaller size than computed. Which buffers come is not known here; to be wrong
  * in this direction costs a copy, in the other one a registration. A profile
- * measured with the cache has the costs of buffers found in it.
+ * measured with the cache has the costs of buffers found in it. Only a pipeline is
+ * not used for a buffer that the sender knows to be registered, or to have been
+ * used before: that one is registered at once, and kept (send.c).
  *
  * All are straight lines, so each pair meets at most once, and that size is
  * computed, not searched. The threshold is the first size at which
