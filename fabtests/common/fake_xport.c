@@ -368,9 +368,9 @@ void fake_complete(size_t i, int status)
 	if (r->ended)
 		return;
 	r->ended = true;
-	if (r->kind == FAKE_GET && !status)
+	if (r->kind == FAKE_GET && !status && !fake.still)
 		memcpy(r->addr, (void *) (uintptr_t) r->raddr, r->len);
-	if (r->kind == FAKE_PUT && !status)
+	if (r->kind == FAKE_PUT && !status && !fake.still)
 		memcpy((void *) (uintptr_t) r->raddr, r->addr, r->len);
 	if (r->done)
 		r->done->fn(r->done, status);
