@@ -484,6 +484,23 @@ Test(rndv_pipe, heads_that_make_no_sense_are_refused)
 	cr_assert_eq(fx.engine->umsgs.used, 0);
 }
 
+/* It names no memory. */
+static void arrive_nothing(uint32_t taker, size_t offset)
+{
+	struct {
+		struct tagrv_hdr hdr;
+		struct tagrv_cts cts;
+	} pkt = {
+		.hdr.opcode = TAGRV_PKT_PIECE,
+		.hdr.op = htole32(taker),
+		.hdr.data = htole64(offset),
+		.cts.want = htole64(PIECE),
+		.cts.op = htole32(NAME),
+	};
+
+	fake_deliver(fx.link, &pkt, sizeof(pkt));
+}
+
 static void bad_piece(int what, uint32_t taker)
 {
 	size_t next = HEAD + PIECE;
@@ -533,12 +550,15 @@ static void bad_piece(int what, uint32_t taker)
 	case 13:	/* a header only */
 		arrive_control(TAGRV_PKT_PIECE, taker, next);
 		break;
+	case 14:
+		arrive_nothing(taker, next);
+		break;
 	}
 }
 
 Test(rndv_pipe, what_is_not_agreed_is_refused)
 {
-	for (int what = 0; what < 14; what++) {
+	for (int what = 0; what < 15; what++) {
 		uint32_t taker = begin(BIG);
 
 		piece(taker, 0, MIDDLE);
