@@ -37,7 +37,8 @@ static int fake_mem_reg(struct tagrv_device *dev, void *addr, size_t len,
 	fake.reg_error_once = 0;
 	if (error || fake.reg_error)
 		return error ? error : fake.reg_error;
-	if (fake.regs_max && fake.regs >= fake.regs_max)
+	if ((fake.regs_max && fake.regs >= fake.regs_max) ||
+	    (fake.reg_longest && len > fake.reg_longest))
 		return -FI_ENOMEM;
 	*mem = malloc(sizeof(**mem));
 	**mem = (struct tagrv_mem) {
@@ -367,9 +368,9 @@ void fake_complete(size_t i, int status)
 	if (r->ended)
 		return;
 	r->ended = true;
-	if (r->kind == FAKE_GET && !status)
+	if (r->kind == FAKE_GET && !status && !fake.still)
 		memcpy(r->addr, (void *) (uintptr_t) r->raddr, r->len);
-	if (r->kind == FAKE_PUT && !status)
+	if (r->kind == FAKE_PUT && !status && !fake.still)
 		memcpy((void *) (uintptr_t) r->raddr, r->addr, r->len);
 	if (r->done)
 		r->done->fn(r->done, status);

@@ -47,9 +47,11 @@ struct fake_xport {
 	size_t	log_cnt;
 	int	refuse;		/* next sends and gets answer -FI_EAGAIN */
 	bool	refuse_all;
+	bool	still;		/* gets and puts end well, but move nothing */
 	int	ctrl_error;	/* what control packets get, 0: nothing */
 	int	reg_error;	/* what mem_reg answers, 0: works */
 	int	reg_error_once;	/* the same, for one call */
+	size_t	reg_longest;	/* longer ones get -FI_ENOMEM; 0: none does */
 	size_t	regs;		/* registrations alive */
 	size_t	regs_made;	/* in all */
 	size_t	regs_max;	/* alive at most, else -FI_ENOMEM; 0: any */

@@ -239,6 +239,13 @@ static void copier_killed(struct test *t)
 	peer_killed(t);
 }
 
+static void offerer_killed(struct test *t)
+{
+	setenv("FI_TAGRV_RNDV", "pipeline", 1);
+	setenv("FI_TAGRV_READ_SEGMENT", "16384", 1);
+	peer_killed(t);
+}
+
 /* An idle connection breaks: no entry; later sends fail; others are not touched. */
 static void idle_peer_killed(struct test *t)
 {
@@ -511,6 +518,8 @@ const struct test_case fault_cases[] = {
 	{ "fault_peer_killed_put", "the same where the senders write", writer_killed,
 	  .ranks = 3, .slow = 3 },
 	{ "fault_peer_killed_copy", "the same where messages are copied", copier_killed,
+	  .ranks = 3, .slow = 3 },
+	{ "fault_peer_killed_pipeline", "the same where messages are read in pieces", offerer_killed,
 	  .ranks = 3, .slow = 3 },
 	{ "fault_idle_peer_killed", "an idle peer dies silently; later sends fail", idle_peer_killed,
 	  .ranks = 3, .slow = 2 },

@@ -93,6 +93,45 @@ static void copy(struct test *t)
 	run_asking(t, "copy", "copy");
 }
 
+static void pipeline(struct test *t)
+{
+	run_asking(t, "pipeline", "pipeline");
+}
+
+/* Many pieces in flight, and a tail that is longer than some messages. */
+static void pipeline_of_small_pieces(struct test *t)
+{
+	setenv("FI_TAGRV_READ_SEGMENT", "4096", 1);
+	setenv("FI_TAGRV_READ_DEPTH", "64", 1);
+	setenv("FI_TAGRV_COPY_DEPTH", "1", 1);
+	run_asking(t, "pipeline", "pipeline");
+}
+
+static void pipeline_instead(struct test *t)
+{
+	run_asking(t, "get", "pipeline");
+}
+
+static void pipeline_of_copies(struct test *t)
+{
+	run_asking(t, "copy", "pipeline");
+}
+
+static void get_of_pieces(struct test *t)
+{
+	run_asking(t, "pipeline", "get");
+}
+
+static void put_for_pieces(struct test *t)
+{
+	run_asking(t, "pipeline", "put");
+}
+
+static void copies_for_pieces(struct test *t)
+{
+	run_asking(t, "pipeline", "copy");
+}
+
 static void get_of_nothing(struct test *t)
 {
 	run_asking(t, "copy", "get");
@@ -120,6 +159,20 @@ const struct test_case rndv_cases[] = {
 	  .shows = "large messages are written by the sender" },
 	{ .name = "rndv_copy", .run = copy, .self = true,
 	  .shows = "large messages are copied" },
+	{ .name = "rndv_pipeline", .run = pipeline, .self = true,
+	  .shows = "large messages are read in pieces" },
+	{ .name = "rndv_pipeline_small", .run = pipeline_of_small_pieces, .self = true,
+	  .shows = "many small pieces, a tail of one packet" },
+	{ .name = "rndv_pipeline_instead", .run = pipeline_instead,
+	  .shows = "the receiver wants pieces, the sender offers all at once" },
+	{ .name = "rndv_pipeline_of_copies", .run = pipeline_of_copies,
+	  .shows = "the receiver wants pieces, the sender copies" },
+	{ .name = "rndv_get_of_pieces", .run = get_of_pieces,
+	  .shows = "the receiver wants to read all, the sender offers pieces" },
+	{ .name = "rndv_put_for_pieces", .run = put_for_pieces,
+	  .shows = "the receiver wants writes, the sender offers pieces" },
+	{ .name = "rndv_copies_for_pieces", .run = copies_for_pieces,
+	  .shows = "the receiver wants copies, the sender offers pieces" },
 	{ .name = "rndv_get_of_nothing", .run = get_of_nothing,
 	  .shows = "the receiver wants to read, the sender offers nothing" },
 	{ .name = "rndv_put_instead", .run = put_instead,

@@ -3,11 +3,15 @@
  * Fuzzes what a connected peer can send: packets for an engine over the scripted
  * transport, with receives posted and sends that wait for it.
  *
- *   input: steps of one byte each, most with bytes that follow
+ *   input: one byte for what the engine asks for in a rendezvous, then steps of one
+ *   byte each, most with bytes that follow
  *     0 a packet: two bytes of length, then its bytes
- *     1 the same behind a header with the right number: opcode, flags, op
+ *     1 the same behind a header with the right number: opcode, flags, op, tag, and
+ *       two bytes of data; op 128 and more: one that the engine told the peer of
  *     2 a receive is posted    3 a send of some level    4 progress
  *     5 transfers end          6 no room, or room again  7 peek, claim, discard
+ *     8 a CTS or PIECE with numbers that may make sense
+ *     9 registrations fail, or work again
  *
  * Nothing may crash, hang or be read out of bounds, and every operation that was
  * accepted ends exactly once.
@@ -22,7 +26,8 @@
 #include "common/fake_xport.h"
 #include "proto/engine_priv.h"
 
-enum { BUF_LEN = 600, STEPS_MAX = 400 };
+/* Head, pieces and tail of a message, each of them shorter than a packet. */
+enum { BUF_LEN = 600, STEPS_MAX = 400, EAGER = 64, PIECE = 50, HEARD = 8 };
 
 struct input {
 	const uint8_t *pos;
@@ -39,6 +44,8 @@ static struct tagrv_link *fz_link;
 static char out[BUF_LEN], in_buf[BUF_LEN];
 static char contexts[4];	/* of receives */
 static size_t sends, recvs;	/* accepted and not ended */
+static uint32_t heard[HEARD];	/* the last handles that the peer was told */
+static size_t heard_cnt, heard_log;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -71,8 +78,13 @@ static void set_up(void)
 	require(!tagrv_addr_from(&addr, &sin, sizeof(sin)));
 	require(!tagrv_dom_open(&dom_attr, &dom));
 	dom->dev = fake_device();
+	/* What a packet says about addresses is not true. */
+	fake.still = true;
 	dom->devs[0] = dom->dev;
 	dom->dev_cnt = 1;
+	dom->params.eager_max = EAGER;
+	dom->params.read_segment = PIECE;
+	dom->params.copy_depth = 1;
 	require(!tagrv_engine_open(dom, &attr, &engine));
 	require(!tagrv_avtab_init(&av, 1));
 	require(!tagrv_compq_init(&tx, 64, false));
@@ -112,9 +124,70 @@ static void count_ends(void)
 		require(tagrv_compq_peek(&rx) && recvs);
 }
 
+/* What the peer can name: operations by their own packets, receives by a CTS. */
+static void hear(void)
+{
+	for (; heard_log < fake.log_cnt; heard_log++) {
+		const struct fake_record *r = &fake.log[heard_log];
+		struct tagrv_hdr hdr;
+		struct tagrv_cts cts;
+
+		if (r->kind != FAKE_SEND || r->len < sizeof(hdr))
+			continue;
+		memcpy(&hdr, r->data, sizeof(hdr));
+		if (hdr.opcode == TAGRV_PKT_CTS || hdr.opcode == TAGRV_PKT_PIECE) {
+			memcpy(&cts, r->data + sizeof(hdr), sizeof(cts));
+			hdr.op = cts.op;
+		} else if (hdr.opcode != TAGRV_PKT_RTS &&
+			   hdr.opcode != TAGRV_PKT_EAGER) {
+			continue;
+		}
+		heard[heard_cnt++ % HEARD] = le32toh(hdr.op);
+	}
+}
+
+static uint32_t name(uint8_t what)
+{
+	return what & 128 ? heard[what % HEARD] : what;
+}
+
+static uint16_t two(struct input *in)
+{
+	uint16_t low = next(in);
+
+	return (uint16_t) (low | next(in) << 8);
+}
+
+static void give_offer(struct input *in)
+{
+	struct {
+		struct tagrv_hdr hdr;
+		struct tagrv_cts cts;
+		struct tagrv_rts_seg seg[2];
+	} pkt = {
+		.hdr.opcode = next(in) & 1 ? TAGRV_PKT_CTS : TAGRV_PKT_PIECE,
+		.hdr.op = htole32(name(next(in))),
+		.hdr.data = htole64(two(in) % (BUF_LEN + 8)),
+	};
+	uint16_t want = two(in) % (BUF_LEN + 8);
+	uint8_t segs = next(in) % 3;
+
+	pkt.cts.want = htole64(want);
+	pkt.cts.op = htole32(next(in));
+	pkt.cts.pieces = next(in) & 3;
+	pkt.cts.seg_cnt = segs;
+	pkt.cts.key_len = 4;
+	pkt.seg[0].len = htole64(segs == 2 ? want / 2 : want);
+	pkt.seg[1].len = htole64(want - want / 2);
+	if (is_up())
+		fake_deliver(fz_link, &pkt,
+			     sizeof(pkt.hdr) + sizeof(pkt.cts) +
+			     segs * sizeof(pkt.seg[0]));
+}
+
 static void give_packet(struct input *in, bool helped)
 {
-	size_t len = next(in) | (size_t) next(in) << 8;
+	size_t len = two(in);
 	uint8_t packet[FAKE_PACKET_MAX];
 	struct tagrv_hdr hdr = { .seq = peer()->rx_seq };
 	uint64_t words[TAGRV_SHORT_WORDS];
@@ -123,8 +196,9 @@ static void give_packet(struct input *in, bool helped)
 	if (helped) {
 		hdr.opcode = next(in);
 		hdr.flags = next(in);
-		hdr.op = next(in);
+		hdr.op = name(next(in));
 		hdr.tag = next(in) & 3;
+		hdr.data = two(in);
 		tagrv_hdr_pack(words, &hdr);
 		memcpy(packet, words, sizeof(words));
 		head = sizeof(words);
@@ -182,7 +256,7 @@ static void give_send(uint8_t what)
 
 static void step(struct input *in)
 {
-	switch (next(in) % 8) {
+	switch (next(in) % 10) {
 	case 0:
 		give_packet(in, false);
 		break;
@@ -199,20 +273,27 @@ static void step(struct input *in)
 		tagrv_engine_progress(engine);
 		break;
 	case 5:
-		/* What a packet says about addresses is not true. */
-		fake_complete_all(-FI_EIO);
+		fake_complete_all(next(in) & 1 ? -FI_EIO : 0);
 		break;
 	case 6:
 		fake.refuse_all = next(in) & 1;
 		break;
-	default:
+	case 7:
 		give_search(next(in));
+		break;
+	case 8:
+		give_offer(in);
+		break;
+	default:
+		fake.reg_error = next(in) & 1 ? -FI_ENOMEM : 0;
 	}
 	count_ends();
+	hear();
 	if (fake.log_cnt < FAKE_LOG_MAX / 2)
 		return;
 	fake_complete_all(-FI_EIO);
 	fake_forget();
+	heard_log = 0;
 }
 
 static void cancel_all(void)
@@ -238,6 +319,7 @@ static void empty_queue(uint8_t any)
 static void clean_up(void)
 {
 	fake.refuse_all = false;
+	fake.reg_error = 0;
 	if (is_up())
 		fake_break_link(fz_link, -FI_ECONNRESET);
 	count_ends();
@@ -247,7 +329,11 @@ static void clean_up(void)
 	empty_queue(16);
 	empty_queue(16 | 32);
 	require(!engine->rx_ops.used && !engine->umsgs.used && !fake.regs);
+	require(!engine->slices.used && !engine->xfers.used &&
+		!engine->frags);
 	fake_forget();
+	heard_log = heard_cnt = 0;
+	memset(heard, 0, sizeof(heard));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -256,6 +342,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!engine)
 		set_up();
+	dom->select.rndv = next(&in) % TAGRV_PROTO_CNT;
+	engine->rails.all[0].select.cnt = 0;
 	connect_peer();
 	for (int i = 0; in.left && i < STEPS_MAX; i++)
 		step(&in);

@@ -224,6 +224,49 @@ void arrive_rts_bare(size_t len, uint64_t tag, uint32_t handle)
 	fake_deliver(fx.link, &pkt, sizeof(pkt));
 }
 
+void arrive_rts_head(const void *buf, size_t head, size_t len, uint64_t tag,
+		     uint32_t handle)
+{
+	struct {
+		struct tagrv_hdr hdr;
+		struct tagrv_rts rts;
+		char bytes[FAKE_PACKET_MAX];
+	} pkt = {
+		.hdr.opcode = TAGRV_PKT_RTS,
+		.hdr.op = htole32(handle),
+		.hdr.tag = htobe64(tag),
+		.hdr.flags = htole16(TAGRV_PKT_TAGGED),
+		.hdr.seq = htole32(fx.rx_seq++),
+		.rts.len = htole64(len),
+		.rts.proto = TAGRV_PROTO_RNDV_PIPE,
+	};
+
+	memcpy(pkt.bytes, buf, head);
+	fake_deliver(fx.link, &pkt, sizeof(pkt.hdr) + sizeof(pkt.rts) + head);
+}
+
+void arrive_piece(uint32_t taker, size_t offset, size_t len, const void *buf,
+		  uint32_t handle)
+{
+	struct {
+		struct tagrv_hdr hdr;
+		struct tagrv_cts cts;
+		struct tagrv_rts_seg seg;
+	} pkt = {
+		.hdr.opcode = TAGRV_PKT_PIECE,
+		.hdr.op = htole32(taker),
+		.hdr.data = htole64(offset),
+		.cts.want = htole64(len),
+		.cts.op = htole32(handle),
+		.cts.seg_cnt = 1,
+		.cts.key_len = 4,
+		.seg.addr = htole64((uintptr_t) buf + offset),
+		.seg.len = htole64(len),
+	};
+
+	fake_deliver(fx.link, &pkt, sizeof(pkt));
+}
+
 void arrive_cts(uint32_t handle, uint32_t taker, size_t want, size_t granted)
 {
 	struct {

@@ -54,6 +54,12 @@ void arrive_eager(const void *buf, size_t len, uint64_t tag, uint16_t flags,
 void arrive_rts(const void *buf, size_t len, uint64_t tag, uint32_t handle);
 /* The same without keys: it can only be copied. */
 void arrive_rts_bare(size_t len, uint64_t tag, uint32_t handle);
+/* A pipeline's: the first 'head' bytes come with it. */
+void arrive_rts_head(const void *buf, size_t head, size_t len, uint64_t tag,
+		     uint32_t handle);
+/* A piece, 'handle', of the message that begins at buf. */
+void arrive_piece(uint32_t taker, size_t offset, size_t len, const void *buf,
+		  uint32_t handle);
 void arrive_cts(uint32_t handle, uint32_t taker, size_t want, size_t granted);
 void arrive_frag(uint32_t taker, size_t offset, const void *buf, size_t len);
 /* A packet that is nothing but a header: FIN, GRANT, DONE. */

@@ -98,6 +98,80 @@ Test(choice, the_rndv_parameter_is_proposed_where_no_other_is_named)
 	cr_expect_eq(proposal(), TAGRV_PROTO_RNDV_WRITE);
 }
 
+/* ---- and by what is registered ---- */
+
+static char big[1 << 20];
+
+/* What is proposed for it; bit i of mems: iovec i is registered. */
+static uint8_t proposal_for(unsigned mems)
+{
+	struct tagrv_mem mem = {
+		.dev = &fake.dev, .addr = big, .len = sizeof(big),
+		.access = TAGRV_MEM_READ,
+	};
+	struct tagrv_mem *desc[] = { mems & 1 ? &mem : NULL,
+				     mems & 2 ? &mem : NULL };
+	struct iovec iov[] = { { big, 100 }, { big + 100, sizeof(big) - 100 } };
+	struct tagrv_send_req req = send_req(big, sizeof(big), 1, NULL);
+
+	req.iov = iov;
+	req.iov_cnt = 2;
+	req.mem = desc;
+	cr_assert_eq(tagrv_engine_send(fx.engine, &req), 0);
+	arrive_fin(packet_header(fake.log_cnt - 1).op, 0);
+	take(&fx.tx);
+	return proposal();
+}
+
+static void make_dear(void)
+{
+	struct tagrv_xport_attr *attr = &fake.base.attr;
+
+	attr->latency = 1e-6;
+	attr->bandwidth = 12e9;
+	attr->copy_bandwidth = 2e9;
+	attr->reg_growth = 0.1e-9;
+	attr->reg_piece = 65536;
+	engine_set_rndv(fx.dom->select.rndv);
+	peer_up(true);
+}
+
+Test(choice, pipeline_is_for_buffers_that_are_not_registered)
+{
+	engine_setup();
+	make_dear();
+	cr_expect_eq(proposal_for(0), TAGRV_PROTO_RNDV_PIPE);
+	cr_expect_eq(proposal_for(1), TAGRV_PROTO_RNDV_PIPE);
+	cr_expect_eq(proposal_for(3), TAGRV_PROTO_RNDV_READ);
+}
+
+Test(choice, pipeline_that_is_asked_for_is_for_all)
+{
+	start("FI_TAGRV_PROTO", "pipeline:64k-");
+	make_dear();
+	cr_expect_eq(proposal_for(3), TAGRV_PROTO_RNDV_PIPE);
+}
+
+Test(choice, pipeline_of_the_rndv_parameter_is_for_all)
+{
+	start("FI_TAGRV_RNDV", "pipeline");
+	make_dear();
+	cr_expect_eq(proposal_for(3), TAGRV_PROTO_RNDV_PIPE);
+}
+
+/* Where less at a time may be what can be. */
+Test(choice, long_buffer_that_cannot_be_registered_goes_by_pieces)
+{
+	start("FI_TAGRV_RNDV", "get");
+	make_dear();
+	fake.reg_longest = 65536;
+	cr_expect_eq(proposal_for(0), TAGRV_PROTO_RNDV_PIPE);
+	cr_expect_eq(fake.regs, 0);
+	fx.dom->params.read_segment = sizeof(big);
+	cr_expect_eq(proposal_for(0), TAGRV_PROTO_RNDV_READ);
+	cr_expect_eq(fake.log[fake.log_cnt - 1].len, 32 + 16, "no keys");
+}
+
 /* ---- and by credit ---- */
 
 static struct tagrv_peer *peer(void)

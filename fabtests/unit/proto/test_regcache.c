@@ -70,6 +70,20 @@ static void change(unsigned from, unsigned to)
 	fake_monitor_change(BASE + from * PAGE, BASE + to * PAGE);
 }
 
+/* By the beginning: who sends a buffer in pieces has not registered all of it. */
+Test(regcache, knows_what_was_used_before)
+{
+	cr_expect_not(tagrv_regcache_knows(cache, AT(1), PAGE));
+	use(AT(1), 2 * PAGE);
+	cr_expect(tagrv_regcache_knows(cache, AT(1), 64 * PAGE));
+	cr_expect(tagrv_regcache_knows(cache, (char *) AT(3) - 1, PAGE));
+	cr_expect_not(tagrv_regcache_knows(cache, AT(1), 64 * PAGE + 1));
+	cr_expect_not(tagrv_regcache_knows(cache, AT(3), PAGE));
+	change(1, 2);
+	cr_expect_not(tagrv_regcache_knows(cache, AT(1), PAGE));
+	expect(0, 1, 0, 0);
+}
+
 Test(regcache, registers_whole_pages_once)
 {
 	struct tagrv_mem *mem = get((char *) AT(1) + 5, PAGE);

@@ -110,6 +110,37 @@ Test(regcache_op, receives_use_what_sends_registered)
 	expect_made(1, 2);
 }
 
+static uint8_t proposal(void)
+{
+	last_rts();
+	return fake.log[fake.log_cnt - 1].data[32 + 10];
+}
+
+/* It pays to register all of a buffer that is used again. */
+Test(regcache_op, pipeline_is_for_the_first_use)
+{
+	bool kept = can_watch();
+
+	fake.base.attr.latency = 1e-6;
+	fake.base.attr.bandwidth = 12e9;
+	fake.base.attr.copy_bandwidth = 2e9;
+	fake.base.attr.reg_growth = 0.1e-9;
+	fake.base.attr.reg_piece = 65536;
+	fake.base.attr.reg_overhead = 0;
+	engine_set_rndv(TAGRV_PROTO_EAGER);
+	send_whole(buf, BIG);
+	cr_assert_eq(proposal(), TAGRV_PROTO_RNDV_PIPE);
+	cr_assert_eq(fake.regs_made, 0);
+	engine_set_rndv(TAGRV_PROTO_RNDV_READ);
+	send_whole(buf, 65536);
+	engine_set_rndv(TAGRV_PROTO_EAGER);
+	send_whole(buf, BIG);
+	cr_assert_eq(proposal(), kept ? TAGRV_PROTO_RNDV_READ :
+					TAGRV_PROTO_RNDV_PIPE);
+	send_whole(buf + BIG / 2, BIG / 2);
+	cr_assert_eq(fake.regs_made, kept ? 2 : 1);
+}
+
 Test(regcache_op, memory_of_the_application_comes_first)
 {
 	struct tagrv_mem mem = {

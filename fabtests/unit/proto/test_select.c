@@ -96,6 +96,57 @@ Test(select, estimates_are_those_of_the_header)
 		     4 + 2 + 8 * (0.5 / 16 + 0.5));
 }
 
+/* A first piece of 4 bytes; then moving, or registering, is what takes longer. */
+Test(select, pipeline_hides_registrations)
+{
+	struct tagrv_xport_attr a = {
+		.latency = 1, .bandwidth = 4, .copy_bandwidth = 2,
+		.overhead = 0.5, .get_overhead = 3, .reg_overhead = 0.25,
+		.reg_growth = 0.125, .reg_piece = 4,
+	};
+	double first = 2 * (0.25 + 4 * 0.125) + 6 + 2 + 3;
+
+	cr_expect_eq(tagrv_select_estimate(TAGRV_PROTO_RNDV_PIPE, &a, 8),
+		     first + 8 * (0.125 + (0.25 + 1 + 3) / 4));
+	a.reg_overhead = a.overhead = a.get_overhead = 0;
+	cr_expect_eq(tagrv_select_estimate(TAGRV_PROTO_RNDV_PIPE, &a, 8),
+		     2 * 4 * 0.125 + 6 + 8 * 0.25);
+	a.reg_piece = 0;
+	cr_expect_eq(tagrv_select_estimate(TAGRV_PROTO_RNDV_PIPE, &a, 8),
+		     tagrv_select_estimate(TAGRV_PROTO_RNDV_READ, &a, 8) + 2);
+}
+
+/* An adapter: registration of a byte takes longer than to move it. */
+Test(select, pipeline_is_for_what_is_long_and_dear_to_register)
+{
+	struct tagrv_xport_attr a = {
+		.caps = TAGRV_XPORT_GET | TAGRV_XPORT_PUT,
+		.latency = 1e-6, .bandwidth = 12.5e9, .copy_bandwidth = 4e9,
+		.overhead = 0.1e-6, .get_overhead = 0.3e-6,
+		.reg_overhead = 2e-6, .reg_growth = 0.06e-9,
+		.reg_piece = 524288, .max_packet = 8384,
+	};
+
+	build(&automatic, &a, 8192);
+	check_shape(8192);
+	/* 65.01456 us later, 0.12 ns less for each byte: just that size. */
+	cr_expect_eq(proto_of(541780), TAGRV_PROTO_RNDV_READ);
+	cr_expect_eq(proto_of(541796), TAGRV_PROTO_RNDV_PIPE);
+	cr_expect_eq(proto_of(1 << 20), TAGRV_PROTO_RNDV_PIPE);
+	cr_expect_eq(proto_of(1 << 30), TAGRV_PROTO_RNDV_PIPE);
+	cr_expect_eq(tagrv_select_find(&table, 1 << 20)->reason,
+		     TAGRV_SELECT_LIMIT);
+	/* Without reads there is none. */
+	a.caps = TAGRV_XPORT_PUT;
+	build(&automatic, &a, 8192);
+	cr_expect_eq(proto_of(1 << 30), TAGRV_PROTO_RNDV_WRITE);
+	/* What costs nothing need not be hidden. */
+	a.caps = TAGRV_XPORT_GET;
+	a.reg_overhead = a.reg_growth = 0;
+	build(&automatic, &a, 8192);
+	cr_expect_eq(proto_of(1 << 30), TAGRV_PROTO_RNDV_READ);
+}
+
 Test(select, the_threshold_is_where_the_curves_cross)
 {
 	size_t first = scan(&shm_like, 0, LIMIT);

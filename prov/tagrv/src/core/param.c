@@ -70,16 +70,17 @@ static const struct param table[] = {
 	  "(default: 65536)" },
 	{ "READ_SEGMENT", FI_PARAM_SIZE_T, FIELD(read_segment), 524288, 4096,
 	  1LL << 30,
-	  "Bytes moved by one RDMA read or write of a rendezvous "
-	  "(default: 524288)" },
+	  "Bytes moved by one RDMA read or write of a rendezvous, and of one "
+	  "piece of a pipeline (default: 524288)" },
 	{ "READ_DEPTH", FI_PARAM_SIZE_T, FIELD(read_depth), 4, 1, 64,
-	  "RDMA reads in flight per peer, within the device's limit, and writes "
-	  "(default: 4)" },
+	  "RDMA reads in flight per peer, within the device's limit, and writes; "
+	  "pieces of a pipeline that are registered at a time (default: 4)" },
 	{ "RNDV", FI_PARAM_STRING, FIELD(rndv), 0, 0, 0,
 	  "Who moves the bytes of a rendezvous: the receiver reads them (get), "
 	  "the sender writes them (put) or sends them in copied fragments "
-	  "(copy); auto: as the sender proposes, by the table of protocols "
-	  "(default: auto)" },
+	  "(copy), or the receiver reads them in pieces that are registered one "
+	  "by one (pipeline); auto: as the sender proposes, by the table of "
+	  "protocols (default: auto)" },
 	{ "COPY_DEPTH", FI_PARAM_SIZE_T, FIELD(copy_depth), 8, 1, 64,
 	  "Fragments of a message in flight where it is copied through the "
 	  "packet buffers (default: 8)" },

@@ -163,6 +163,9 @@ void other_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 	case TAGRV_PKT_DONE:
 		tagrv_rndv_done_packet(peer, hdr);
 		break;
+	case TAGRV_PKT_PIECE:
+		tagrv_rndv_piece_packet(peer, hdr, body, len);
+		break;
 	default:
 		tagrv_engine_bad_packet(peer, "unknown opcode");
 	}

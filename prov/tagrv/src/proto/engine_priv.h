@@ -239,13 +239,13 @@ bool tagrv_rndv_segments(struct tagrv_remote *remote, const void *from,
 size_t tagrv_rndv_fill(const struct tagrv_op *op, size_t len,
 		       struct tagrv_rts_seg *seg, uint8_t *key_len);
 
-/* rndv_read.c */
+/* rndv_read.c: of a whole message, or of a piece */
 void tagrv_rndv_read_start(struct tagrv_op *op);
 /* Posts more reads. 0: all posted, -FI_EAGAIN: no room now. */
 int tagrv_rndv_read(struct tagrv_op *op);
 
 /* rndv_cts.c: the sender is asked; the receive is TAKING */
-void tagrv_rndv_ask(struct tagrv_op *op, bool keys);
+void tagrv_rndv_ask(struct tagrv_op *op, enum tagrv_proto way);
 /* Sends a CTS or GRANT. 0: done, else: not now, or the lane is gone. */
 int tagrv_rndv_grant(struct tagrv_op *op);
 /* Ends a receive that is TAKING, whatever list it is on; tells nobody. */
@@ -265,11 +265,44 @@ void tagrv_rndv_go_on(struct tagrv_op *op);
 struct tagrv_op *tagrv_rndv_find_send(struct tagrv_peer *peer, uint32_t handle,
 				      enum tagrv_op_state state);
 
+/* The receive that a peer names, NULL if it may not. */
+struct tagrv_op *tagrv_rndv_find_taker(struct tagrv_peer *peer,
+				       uint32_t handle);
+/* A piece of it has ended: it ends if nothing else is to come. */
+void tagrv_rndv_taken(struct tagrv_op *op);
+/*
+ * The body of a CTS or PIECE for at most 'limit' bytes. remote->len: bytes;
+ * *pieces: offered at a time.
+ */
+bool tagrv_rndv_parse_cts(struct tagrv_remote *remote, uint8_t *pieces,
+			  uint64_t limit, const void *body, size_t len)
+	TAGRV_WARN_UNUSED;
+
+/* rndv_pipe.c: pieces */
+/* Bytes of the message that go with its RTS. */
+size_t tagrv_rndv_head(const struct tagrv_op *op);
+/* False: what is granted makes no sense. */
+bool tagrv_rndv_pipe_start(struct tagrv_op *op, uint64_t middle);
+/* Sends and offers what may be. 0: all of it, -FI_EAGAIN: no room now. */
+int tagrv_rndv_pipe(struct tagrv_op *op);
+/* The peer has done with a piece; its message may end. */
+void tagrv_rndv_piece_fin(struct tagrv_op *piece, int status);
+void tagrv_rndv_drop_pieces(struct tagrv_op *op);
+/* A piece was read, or cannot be: piece->status. Its receive may end. */
+void tagrv_rndv_piece_end(struct tagrv_op *piece);
+void tagrv_rndv_piece_packet(struct tagrv_peer *peer,
+			     const struct tagrv_hdr *hdr, const void *body,
+			     size_t len);
+/* Where copies begin that take the place of the pieces that are missing. */
+size_t tagrv_rndv_gap(const struct tagrv_op *op);
+
 /* rndv_copy.c: fragments */
 void tagrv_rndv_take_frag(struct tagrv_op *op, const void *payload, size_t len);
 /* Is this what may be granted next? */
 bool tagrv_rndv_is_grant(const struct tagrv_op *op, uint64_t granted);
 int tagrv_rndv_copy(struct tagrv_op *op);
+/* The next len bytes in one packet; an empty one asks for grants. */
+int tagrv_rndv_send_frag(struct tagrv_op *op, size_t len) TAGRV_WARN_UNUSED;
 void tagrv_rndv_grant_packet(struct tagrv_peer *peer,
 			     const struct tagrv_hdr *hdr);
 

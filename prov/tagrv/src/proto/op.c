@@ -103,6 +103,24 @@ void tagrv_op_deregister(struct tagrv_op *op)
 			release(op, i);
 }
 
+bool tagrv_op_was_registered(const struct tagrv_op *op,
+			     const struct tagrv_device *dev)
+{
+	struct tagrv_regcache *cache = tagrv_dom_cache(op->engine->dom, dev);
+
+	for (unsigned i = 0; i < op->iov_cnt; i++) {
+		const struct iovec *iov = &op->iov[i];
+
+		if (iov->iov_len &&
+		    !covers(op->mem[i], dev, iov->iov_base, iov->iov_len,
+			    TAGRV_MEM_READ) &&
+		    !(cache && tagrv_regcache_knows(cache, iov->iov_base,
+						    iov->iov_len)))
+			return false;
+	}
+	return true;
+}
+
 void tagrv_op_send_report(struct tagrv_engine *engine,
 			  const struct tagrv_send_req *req)
 {
@@ -156,6 +174,8 @@ void tagrv_op_send_end(struct tagrv_op *op, int status)
 
 	assert(!tagrv_list_linked(&op->link));
 	tagrv_op_deregister(op);
+	if (op->state == TAGRV_OP_OFFERING)
+		tagrv_rndv_drop_pieces(op);
 	if (op->bounce)
 		tagrv_engine_buf_put(engine, op->bounce, TAGRV_BUF_CLASSES - 2);
 	if (TAGRV_UNLIKELY(status)) {

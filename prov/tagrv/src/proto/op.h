@@ -11,6 +11,9 @@
  *     v                     v         v         '--> TAKING --- all fragments --> end,
  *   ANNOUNCED -- FIN --> end                            |  here                FIN sent
  *     | CTS                                             '------- DONE ----------> end
+ *     |--> OFFERING -- all pieces and the tail are taken --> FIN_WAIT
+ *     |      |   one PIECE for each that the peer reads: freed by its FIN
+ *     |      v   a piece cannot be registered
  *     |--> COPYING -- all sent --> FIN_WAIT
  *     '--> WRITING -- all puts done --> end, DONE sent (FIN_WAIT with DELIVERY,
  *                                       unless the FIN was here first)
@@ -22,9 +25,11 @@
  *      FIN_WAIT   peer->waiting                       peer->readers
  *      ANNOUNCED  peer->waiting              TAKING   peer->grants: something is
  *      COPYING    peer->writers: more may             to be granted, else
- *                 be sent, else peer->waiting         peer->takers; when the lane
+ *      OFFERING   be sent, else peer->waiting         peer->takers; when the lane
  *      WRITING    op->inflight and                    has failed and the peer may
- *                 peer->writers                       still write: lane->exposed
+ *                 peer->writers                       still write: lane->exposed;
+ *      PIECE      the end of its message              and pieces are being read:
+ *                                                     op->pieces
  */
 #ifndef TAGRV_PROTO_OP_H
 #define TAGRV_PROTO_OP_H
@@ -49,6 +54,8 @@ enum tagrv_op_state {
 	TAGRV_OP_ANNOUNCED,	/* send: the same, until FIN or CTS */
 	TAGRV_OP_COPYING,	/* send: goes in fragments */
 	TAGRV_OP_WRITING,	/* send: puts in flight or to be posted */
+	TAGRV_OP_OFFERING,	/* send: goes by pieces and a copied tail */
+	TAGRV_OP_PIECE,		/* a piece of one: the peer reads it, until FIN */
 	TAGRV_OP_POSTED,	/* receive: in the matching engine */
 	TAGRV_OP_READING,	/* receive: gets in flight or to be posted */
 	TAGRV_OP_TAKING,	/* receive: the sender was or will be asked */
@@ -61,8 +68,12 @@ struct tagrv_remote {
 	uint8_t	proto;		/* the sender asks for it; 0: for none */
 	uint8_t	seg_cnt;	/* 0: its memory is out of reach */
 	uint8_t	key_len;
+	uint32_t head_len;	/* bytes of the message that came with it */
+	const void *head;	/* while the receive begins */
 	struct tagrv_rts_seg seg[TAGRV_IOV_MAX];	/* host byte order */
 };
+
+#define TAGRV_NO_PIECE	SIZE_MAX
 
 /* What a peer names a receive by that it sends to. */
 struct tagrv_xfer {
@@ -113,6 +124,20 @@ struct tagrv_op {
 	bool	keys;		/* TAKING: the peer writes by itself */
 	bool	told;		/* TAKING: CTS is sent; WRITING: DONE is */
 	bool	acked;		/* WRITING: its FIN was faster than the writes' end */
+	bool	asks;		/* COPYING: for grants, by an empty fragment */
+
+	/* rendezvous by pieces: rndv_pipe.c */
+	bool	piped;		/* TAKING: it is one */
+	uint8_t	depth;		/* OFFERING: pieces out at a time */
+	uint32_t pieces;	/* out: offered, or being read */
+	size_t	offered;	/* bytes before the next piece, the head first;
+				   of a piece: where it begins */
+	size_t	middle;		/* bytes before the copied tail */
+	size_t	missing;	/* where the first piece is that could not be
+				   had; TAGRV_NO_PIECE */
+	struct tagrv_list parts;	/* OFFERING: its pieces */
+	struct tagrv_op *ready;		/* OFFERING: registered, not offered */
+	struct tagrv_op *piece_of;	/* READING: NULL for a whole message */
 };
 
 /* Flags of a completion: FI_SEND or FI_RECV with FI_TAGGED or FI_MSG. */
@@ -139,5 +164,11 @@ void tagrv_op_send_report(struct tagrv_engine *engine,
 int tagrv_op_register(struct tagrv_op *op, struct tagrv_device *dev,
 		      size_t bytes, unsigned access) TAGRV_WARN_UNUSED;
 void tagrv_op_deregister(struct tagrv_op *op);
+/*
+ * Whether to register all of it for reads costs little: it is registered, or its
+ * beginning is in the cache, so that it was used before.
+ */
+bool tagrv_op_was_registered(const struct tagrv_op *op,
+			     const struct tagrv_device *dev);
 
 #endif

@@ -345,7 +345,11 @@ static void fail_readers(struct tagrv_peer *peer, int status)
 
 		if (!op->status)
 			op->status = status;
-		if (!op->inflight)
+		if (op->inflight)
+			continue;
+		if (op->piece_of)
+			tagrv_rndv_piece_end(op);
+		else
 			tagrv_op_recv_end(op, op->status);
 	}
 }
@@ -366,7 +370,10 @@ static void fail_writers(struct tagrv_peer *peer, int status)
 	}
 }
 
-/* Where the peer may still write, the end of the link ends it. */
+/*
+ * Where the peer may still write, the end of the link ends it; where pieces of it
+ * are being read, the end of the last one.
+ */
 static void fail_takers(struct tagrv_list *list, int status)
 {
 	struct tagrv_list *node;
@@ -377,6 +384,8 @@ static void fail_takers(struct tagrv_list *list, int status)
 
 		if (op->keys && op->told)
 			tagrv_list_push_tail(&op->lane->exposed, node);
+		else if (op->pieces)
+			op->status = status;
 		else
 			tagrv_rndv_take_end(op, status);
 	}

@@ -405,6 +405,15 @@ int tagrv_regcache_get(struct tagrv_regcache *cache, const void *addr,
 	return 0;
 }
 
+bool tagrv_regcache_knows(struct tagrv_regcache *cache, const void *addr,
+			  size_t len)
+{
+	uintptr_t from = (uintptr_t) addr;
+
+	return !is_foreign(cache) && len <= cache->limits.bytes &&
+	       find(cache, from, from + 1);
+}
+
 void tagrv_regcache_put(struct tagrv_mem *mem)
 {
 	struct region *region = mem->owner;

@@ -53,6 +53,12 @@ void tagrv_regcache_destroy(struct tagrv_regcache *cache);
  */
 int tagrv_regcache_get(struct tagrv_regcache *cache, const void *addr,
 		       size_t len, struct tagrv_mem **mem) TAGRV_WARN_UNUSED;
+/*
+ * Whether memory at addr is kept, so that this buffer was in use before, and all
+ * of its len bytes could be: a hint, without a look at what became of it since.
+ */
+bool tagrv_regcache_knows(struct tagrv_regcache *cache, const void *addr,
+			  size_t len);
 /* mem->owner is set for what get returned, and for nothing else. */
 void tagrv_regcache_put(struct tagrv_mem *mem);
 

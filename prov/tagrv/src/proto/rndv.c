@@ -4,16 +4,18 @@
  *
  *   sender                                    receiver
  *   QUEUED    -- RTS(tag, length, keys) -->   match, choose
- *   ANNOUNCED                                   get:  rndv_read.c
- *                                               put:  rndv_write.c
- *                                               copy: rndv_copy.c
+ *   ANNOUNCED                                   get:      rndv_read.c
+ *                                               put:      rndv_write.c
+ *                                               copy:     rndv_copy.c
+ *                                               pipeline: rndv_pipe.c
  *   end      <-- FIN(status) --------------   end
  *
  * The sender proposes a way, by its table (select.h); the receiver may want
  * another one (FI_TAGRV_RNDV), and its word is the last. That is tried first, then
- * get, then (without remote reads) put, then copies, which always work: they need
- * no keys and no registration. An RTS has no keys when the sender cannot register
- * its buffer or was told to have it copied.
+ * get, then pieces, then (without remote reads) put, then copies, which always work:
+ * they need no keys and no registration. An RTS has no keys when the sender was told
+ * to have it copied, cannot register its buffer, or not before it is to be moved: a
+ * buffer longer than a piece that cannot be registered at once goes by pieces.
  *
  * The sender's buffer is lent to us from RTS to FIN, so FIN goes out whatever
  * became of the receive: matched, truncated, discarded (put alone ends the sender
@@ -76,7 +78,7 @@ static int make_readable(struct tagrv_op *op, const struct tagrv_xport *xport,
 {
 	int ret;
 
-	if (proto == TAGRV_PROTO_RNDV_COPY ||
+	if (proto == TAGRV_PROTO_RNDV_COPY || proto == TAGRV_PROTO_RNDV_PIPE ||
 	    !(xport->attr.caps & TAGRV_XPORT_GET))
 		return 0;
 	ret = tagrv_op_register(op, xport->dev, op->len, TAGRV_MEM_READ);
@@ -88,10 +90,37 @@ static int make_readable(struct tagrv_op *op, const struct tagrv_xport *xport,
 	return ret == -FI_EFAULT ? ret : 0;
 }
 
+/* Whether less of it at a time may be what can be registered. */
+static bool is_long(const struct tagrv_op *op, size_t len)
+{
+	return len > op->engine->dom->params.read_segment &&
+	       op->peer->lane->link->xport->attr.caps & TAGRV_XPORT_GET;
+}
+
+/* The packet, and behind it as much of the message as goes with it. */
+static int send_rts(struct tagrv_op *op, struct rts_packet *pkt, size_t segs)
+{
+	struct tagrv_link *link = op->peer->lane->link;
+	struct iovec iov[TAGRV_IOV_MAX + 1] = {
+		{ pkt, offsetof(struct rts_packet, seg[segs]) },
+	};
+	size_t head = pkt->rts.proto == TAGRV_PROTO_RNDV_PIPE ?
+		      tagrv_rndv_head(op) : 0;
+	size_t cnt = tagrv_iov_slice(iov + 1, op->iov, op->iov_cnt, 0, head);
+	int ret = link->xport->ops->send(link, iov, cnt + 1, 0, NULL);
+
+	if (ret)
+		return ret;
+	if (head)
+		op->peer->credit.left -= tagrv_credit_units(head);
+	op->offered = head;
+	op->remote.proto = pkt->rts.proto;
+	return 0;
+}
+
 int tagrv_rndv_send(struct tagrv_op *op, enum tagrv_proto proto)
 {
 	struct tagrv_peer *peer = op->peer;
-	struct tagrv_link *link = peer->lane->link;
 	const struct tagrv_hdr hdr = {
 		.opcode = TAGRV_PKT_RTS,
 		.op = op->node.handle,
@@ -104,13 +133,14 @@ int tagrv_rndv_send(struct tagrv_op *op, enum tagrv_proto proto)
 		.data = op->data,
 	};
 	struct rts_packet pkt;
-	struct iovec iov;
 	size_t cnt = 0;
 	int ret;
 
-	ret = make_readable(op, link->xport, proto);
+	ret = make_readable(op, peer->lane->link->xport, proto);
 	if (ret < 0)
 		return ret;
+	if (!ret && proto != TAGRV_PROTO_RNDV_COPY && is_long(op, op->len))
+		proto = TAGRV_PROTO_RNDV_PIPE;
 	memset(&pkt, 0, sizeof(pkt));
 	tagrv_hdr_pack(pkt.hdr, &hdr);
 	pkt.rts.len = htole64(op->len);
@@ -118,9 +148,7 @@ int tagrv_rndv_send(struct tagrv_op *op, enum tagrv_proto proto)
 	if (ret)
 		cnt = tagrv_rndv_fill(op, op->len, pkt.seg, &pkt.rts.key_len);
 	pkt.rts.seg_cnt = (uint8_t) cnt;
-	iov.iov_base = &pkt;
-	iov.iov_len = offsetof(struct rts_packet, seg[cnt]);
-	ret = link->xport->ops->send(link, &iov, 1, 0, NULL);
+	ret = send_rts(op, &pkt, cnt);
 	if (ret)
 		return ret;
 	tagrv_credit_gave(&peer->credit, hdr.credit);
@@ -142,6 +170,15 @@ static bool awaits_fin(const struct tagrv_op *op)
 	       op->state == TAGRV_OP_ANNOUNCED || op->state == TAGRV_OP_COPYING;
 }
 
+/* Without a word: it was read, or the head was all. */
+static void count_taken(const struct tagrv_op *op)
+{
+	bool piped = op->remote.proto == TAGRV_PROTO_RNDV_PIPE;
+
+	op->engine->stats.moved_tx[piped ? TAGRV_PROTO_RNDV_PIPE :
+					   TAGRV_PROTO_RNDV_READ]++;
+}
+
 void tagrv_rndv_fin_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr)
 {
 	struct tagrv_op *op = tagrv_pool_find(&peer->engine->tx_ops, hdr->op);
@@ -150,13 +187,17 @@ void tagrv_rndv_fin_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr)
 	if (op && op->peer == peer &&
 	    tagrv_rndv_write_acked(op, tagrv_rndv_status(hdr)))
 		return;
+	if (op && op->peer == peer && op->state == TAGRV_OP_PIECE) {
+		tagrv_rndv_piece_fin(op, tagrv_rndv_status(hdr));
+		return;
+	}
 	if (!op || !awaits_fin(op) || op->peer != peer) {
 		tagrv_engine_count_bad(peer,
 				       "FIN for an operation that awaits none");
 		return;
 	}
 	if (op->state == TAGRV_OP_ANNOUNCED && op->len && !hdr->data)
-		peer->engine->stats.moved_tx[TAGRV_PROTO_RNDV_READ]++;
+		count_taken(op);
 	tagrv_list_remove(&op->link);
 	tagrv_op_send_end(op, tagrv_rndv_status(hdr));
 }
@@ -198,9 +239,16 @@ static bool parse_rts(struct tagrv_remote *remote, const struct tagrv_hdr *hdr,
 	remote->proto = rts.proto < TAGRV_PROTO_CNT ? rts.proto : 0;
 	remote->seg_cnt = rts.seg_cnt;
 	remote->key_len = rts.key_len;
+	remote->head = (const char *) body + sizeof(rts);
+	remote->head_len = 0;
+	len -= sizeof(rts);
+	if (remote->proto == TAGRV_PROTO_RNDV_PIPE && !remote->seg_cnt) {
+		remote->head_len = (uint32_t) len;
+		len = 0;
+	}
 	return remote->len <= TAGRV_MAX_MSG &&
-	       tagrv_rndv_segments(remote, (const char *) body + sizeof(rts),
-				   len - sizeof(rts), remote->len);
+	       remote->head_len <= remote->len &&
+	       tagrv_rndv_segments(remote, remote->head, len, remote->len);
 }
 
 void tagrv_rndv_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
@@ -208,6 +256,7 @@ void tagrv_rndv_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 {
 	struct tagrv_match_msg *msg;
 	struct tagrv_remote remote;
+	uint32_t units;
 	void *cookie;
 	int ret;
 
@@ -215,9 +264,16 @@ void tagrv_rndv_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		tagrv_engine_bad_packet(peer, "malformed RTS");
 		return;
 	}
+	units = remote.head_len ? tagrv_credit_units(remote.head_len) : 0;
+	if (!tagrv_credit_arrived(&peer->credit, units)) {
+		tagrv_engine_bad_packet(peer, "sent without credit");
+		return;
+	}
 	peer->engine->stats.rndv_rx++;
 	ret = tagrv_unexp_arrive(peer, hdr, &cookie, &msg);
 	if (ret == 1) {
+		if (units)
+			tagrv_peer_credit(peer, units);
 		tagrv_recv_rndv(cookie, peer, hdr, &remote);
 		return;
 	}
@@ -291,6 +347,19 @@ static bool make_ready(struct tagrv_op *op, unsigned access)
 	return false;
 }
 
+/* What came with the RTS. True: it is all that is wanted. */
+static bool take_head(struct tagrv_op *op)
+{
+	op->offered = TAGRV_MIN((size_t) op->remote.head_len, op->want);
+	if (!op->offered)
+		return !op->want;
+	tagrv_iov_scatter(op->iov, op->iov_cnt, op->remote.head, op->offered);
+	if (op->offered < op->want)
+		return false;
+	op->engine->stats.moved_rx[TAGRV_PROTO_RNDV_PIPE]++;
+	return true;
+}
+
 /* False: not this way; op->status: not at all. */
 static bool start(struct tagrv_op *op, enum tagrv_proto proto)
 {
@@ -303,34 +372,60 @@ static bool start(struct tagrv_op *op, enum tagrv_proto proto)
 	}
 	if (proto == TAGRV_PROTO_RNDV_WRITE && caps & TAGRV_XPORT_PUT &&
 	    make_ready(op, TAGRV_MEM_WRITE)) {
-		tagrv_rndv_ask(op, true);
+		tagrv_rndv_ask(op, proto);
+		return true;
+	}
+	if (proto == TAGRV_PROTO_RNDV_PIPE && caps & TAGRV_XPORT_GET) {
+		op->engine->stats.moved_rx[proto]++;
+		tagrv_rndv_ask(op, proto);
 		return true;
 	}
 	if (proto == TAGRV_PROTO_RNDV_COPY)
-		tagrv_rndv_ask(op, false);
+		tagrv_rndv_ask(op, proto);
 	return proto == TAGRV_PROTO_RNDV_COPY;
 }
 
-void tagrv_rndv_take(struct tagrv_op *op)
+/*
+ * Where get was not possible. A sender that offers no keys for reads has none, or
+ * none so far, unless it wants copies.
+ */
+static enum tagrv_proto instead_of_get(const struct tagrv_op *op)
 {
-	uint32_t caps = op->peer->lane->link->xport->attr.caps;
+	enum tagrv_proto asked = op->remote.proto;
+
+	if (!(op->peer->lane->link->xport->attr.caps & TAGRV_XPORT_GET))
+		return TAGRV_PROTO_RNDV_WRITE;
+	return asked == TAGRV_PROTO_RNDV_PIPE ||
+	       (asked != TAGRV_PROTO_RNDV_COPY && is_long(op, op->want)) ?
+	       TAGRV_PROTO_RNDV_PIPE : TAGRV_PROTO_RNDV_COPY;
+}
+
+static void choose(struct tagrv_op *op)
+{
 	enum tagrv_proto own = op->engine->dom->select.rndv;
 	const enum tagrv_proto ways[] = {
 		own ? own : op->remote.proto,
 		TAGRV_PROTO_RNDV_READ,
-		/* A sender that offers no keys for reads has none. */
-		caps & TAGRV_XPORT_GET ? TAGRV_PROTO_RNDV_COPY :
-					 TAGRV_PROTO_RNDV_WRITE,
+		instead_of_get(op),
 		TAGRV_PROTO_RNDV_COPY,
 	};
 
+	for (size_t i = 0; !op->status; i++)
+		if (start(op, ways[i]))
+			return;
+	tagrv_rndv_recv_end(op);
+}
+
+void tagrv_rndv_take(struct tagrv_op *op)
+{
 	op->lane = op->peer->lane;
 	op->status = 0;
 	op->next = 0;
 	op->inflight = 0;
+	op->piece_of = NULL;
 	op->want = TAGRV_MIN(op->remote.len, op->room);
-	for (size_t i = 0; op->want && !op->status; i++)
-		if (start(op, ways[i]))
-			return;
-	tagrv_rndv_recv_end(op);
+	if (take_head(op))
+		tagrv_rndv_recv_end(op);
+	else
+		choose(op);
 }

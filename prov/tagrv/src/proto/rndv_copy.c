@@ -39,8 +39,7 @@ void tagrv_rndv_take_frag(struct tagrv_op *op, const void *payload, size_t len)
 
 /* ---- sender ---- */
 
-/* An empty one asks for grants. */
-static int send_frag(struct tagrv_op *op, size_t len)
+int tagrv_rndv_send_frag(struct tagrv_op *op, size_t len)
 {
 	struct tagrv_peer *peer = op->peer;
 	struct tagrv_link *link = peer->lane->link;
@@ -70,10 +69,12 @@ static int send_frags(struct tagrv_op *op)
 	size_t max = op->peer->frag_max;
 	int ret = 0;
 
-	if (!op->granted)
-		return send_frag(op, 0);
+	if (op->asks)
+		ret = tagrv_rndv_send_frag(op, 0);
+	op->asks &= ret != 0;
 	while (!ret && op->next < op->granted)
-		ret = send_frag(op, TAGRV_MIN(max, op->want - op->next));
+		ret = tagrv_rndv_send_frag(op, TAGRV_MIN(max,
+							 op->want - op->next));
 	return ret;
 }
 

@@ -6,6 +6,7 @@
  *   TAKING, on peer->grants                   ANNOUNCED
  *            --- CTS(handle, want, keys) --->   WRITING, rndv_write.c
  *         or --- CTS(handle, want, n) ------>   COPYING, rndv_copy.c
+ *         or --- CTS(handle, want, pieces) ->   OFFERING, rndv_pipe.c
  *   on peer->takers
  *            <-- FRAG: all are here ---------
  *   end      --- FIN ---------------------->   end
@@ -59,7 +60,7 @@ static int send_cts(struct tagrv_op *op, size_t granted)
 	struct tagrv_hdr hdr = {
 		.opcode = op->told ? TAGRV_PKT_GRANT : TAGRV_PKT_CTS,
 		.op = op->remote.op,
-		.data = granted,
+		.data = op->piped && !op->told ? op->middle : granted,
 	};
 	struct cts_packet body;
 	size_t cnt = 0;
@@ -73,6 +74,8 @@ static int send_cts(struct tagrv_op *op, size_t granted)
 		cnt = tagrv_rndv_fill(op, op->want, body.seg,
 				      &body.cts.key_len);
 	body.cts.seg_cnt = (uint8_t) cnt;
+	if (op->piped)
+		body.cts.pieces = (uint8_t) op->engine->dom->params.read_depth;
 	return tagrv_peer_control(op->peer, &hdr, &body,
 				  offsetof(struct cts_packet, seg[cnt]));
 }
@@ -81,19 +84,23 @@ int tagrv_rndv_grant(struct tagrv_op *op)
 {
 	struct tagrv_peer *peer = op->peer;
 	uint32_t n = op->keys ? 0 : more_frags(op);
+	bool piped = op->piped && !op->told;
 	size_t granted = op->granted + n * peer->frag_max;
 	int ret;
 
-	if (!n && !op->keys)
+	if (!n && !op->keys && !piped)
 		return -FI_EAGAIN;
 	granted = TAGRV_MIN(op->want, granted);
+	/* So much, but of the end. */
+	if (piped)
+		op->middle = op->next = op->want - (granted - op->granted);
 	ret = send_cts(op, granted);
 	if (ret)
 		return ret;
-	if (!op->granted && n)
+	if (!op->granted && n && !op->piped)
 		op->engine->stats.moved_rx[TAGRV_PROTO_RNDV_COPY]++;
 	op->told = true;
-	op->granted = granted;
+	op->granted = piped ? op->want : granted;
 	op->inflight += n;
 	peer->frags += n;
 	op->engine->frags += n;
@@ -113,7 +120,7 @@ static void want_grant(struct tagrv_op *op)
 		tagrv_peer_set_busy(peer);
 }
 
-void tagrv_rndv_ask(struct tagrv_op *op, bool keys)
+void tagrv_rndv_ask(struct tagrv_op *op, enum tagrv_proto way)
 {
 	struct tagrv_xfer *xfer = tagrv_pool_get(&op->engine->xfers);
 
@@ -125,9 +132,13 @@ void tagrv_rndv_ask(struct tagrv_op *op, bool keys)
 	xfer->op = op;
 	op->xfer = xfer;
 	op->state = TAGRV_OP_TAKING;
-	op->granted = 0;
-	op->keys = keys;
+	op->keys = way == TAGRV_PROTO_RNDV_WRITE;
+	op->piped = way == TAGRV_PROTO_RNDV_PIPE;
 	op->told = false;
+	op->pieces = 0;
+	op->middle = op->want;
+	op->missing = TAGRV_NO_PIECE;
+	op->granted = op->piped ? op->offered : 0;
 	want_grant(op);
 }
 
@@ -153,8 +164,26 @@ void tagrv_rndv_take_end(struct tagrv_op *op, int status)
 	tagrv_op_recv_end(op, status);
 }
 
-/* The receive that a peer names, NULL if it may not. */
-static struct tagrv_op *find_taker(struct tagrv_peer *peer, uint32_t handle)
+static bool has_all(const struct tagrv_op *op)
+{
+	return op->next == op->want &&
+	       (!op->piped || (op->offered == op->middle && !op->pieces &&
+			       op->missing == TAGRV_NO_PIECE));
+}
+
+void tagrv_rndv_taken(struct tagrv_op *op)
+{
+	if (op->peer->lane && op->peer->lane == op->lane) {
+		if (!has_all(op))
+			return;
+		take_over(op);
+		tagrv_rndv_recv_end(op);
+	} else if (!op->pieces && !tagrv_list_linked(&op->link)) {
+		tagrv_rndv_take_end(op, op->status);
+	}
+}
+
+struct tagrv_op *tagrv_rndv_find_taker(struct tagrv_peer *peer, uint32_t handle)
 {
 	struct tagrv_xfer *xfer = tagrv_pool_find(&peer->engine->xfers, handle);
 
@@ -162,11 +191,24 @@ static struct tagrv_op *find_taker(struct tagrv_peer *peer, uint32_t handle)
 								  NULL;
 }
 
-/* It was to write, but cannot: nobody will use the keys. */
-static void take_copies(struct tagrv_op *op)
+/* The sender says where it cannot go on. Nothing is under way then. */
+static bool is_gap(const struct tagrv_op *op, uint64_t offset)
+{
+	if (!op->piped)
+		return op->keys && !offset;
+	return !op->pieces && op->next == op->want &&
+	       TAGRV_MIN(op->missing, op->offered) < op->middle &&
+	       offset == tagrv_rndv_gap(op);
+}
+
+/* Nobody will use the keys, and no more pieces will come. */
+static void take_copies(struct tagrv_op *op, size_t from)
 {
 	op->keys = false;
 	tagrv_op_deregister(op);
+	op->next = op->granted = from;
+	op->offered = op->middle;
+	op->missing = TAGRV_NO_PIECE;
 	want_grant(op);
 }
 
@@ -180,11 +222,11 @@ void tagrv_rndv_frag_packet(struct tagrv_peer *peer,
 			    const struct tagrv_hdr *hdr, const void *payload,
 			    size_t len)
 {
-	struct tagrv_op *op = find_taker(peer, hdr->op);
+	struct tagrv_op *op = tagrv_rndv_find_taker(peer, hdr->op);
 	uint32_t depth = (uint32_t) peer->engine->dom->params.copy_depth;
 
-	if (op && op->keys && !hdr->data && !len) {
-		take_copies(op);
+	if (op && !len && is_gap(op, hdr->data)) {
+		take_copies(op, hdr->data);
 		return;
 	}
 	if (!op || !is_next(op, hdr->data, len)) {
@@ -193,7 +235,7 @@ void tagrv_rndv_frag_packet(struct tagrv_peer *peer,
 	}
 	tagrv_rndv_take_frag(op, payload, len);
 	frags_back(op, 1);
-	if (op->next == op->want) {
+	if (has_all(op)) {
 		take_over(op);
 		tagrv_rndv_recv_end(op);
 	} else if (op->granted < op->want && op->inflight <= depth / 2) {
@@ -204,9 +246,9 @@ void tagrv_rndv_frag_packet(struct tagrv_peer *peer,
 void tagrv_rndv_done_packet(struct tagrv_peer *peer,
 			    const struct tagrv_hdr *hdr)
 {
-	struct tagrv_op *op = find_taker(peer, hdr->op);
+	struct tagrv_op *op = tagrv_rndv_find_taker(peer, hdr->op);
 
-	if (!op || (!hdr->data && !op->keys)) {
+	if (!op || op->pieces || (!hdr->data && !op->keys)) {
 		tagrv_engine_bad_packet(peer, "end of what did not begin");
 		return;
 	}
@@ -232,8 +274,10 @@ struct tagrv_op *tagrv_rndv_find_send(struct tagrv_peer *peer, uint32_t handle,
 
 int tagrv_rndv_move(struct tagrv_op *op)
 {
-	return op->state == TAGRV_OP_WRITING ? tagrv_rndv_write(op) :
-					       tagrv_rndv_copy(op);
+	if (op->state == TAGRV_OP_WRITING)
+		return tagrv_rndv_write(op);
+	return op->state == TAGRV_OP_OFFERING ? tagrv_rndv_pipe(op) :
+						tagrv_rndv_copy(op);
 }
 
 void tagrv_rndv_go_on(struct tagrv_op *op)
@@ -247,21 +291,51 @@ void tagrv_rndv_go_on(struct tagrv_op *op)
 		tagrv_peer_set_busy(peer);
 }
 
-static bool parse_cts(struct tagrv_op *op, const void *body, size_t len)
+bool tagrv_rndv_parse_cts(struct tagrv_remote *remote, uint8_t *pieces,
+			  uint64_t limit, const void *body, size_t len)
 {
 	struct tagrv_cts cts;
 
 	if (len < sizeof(cts))
 		return false;
 	tagrv_copy_once(&cts, body, sizeof(cts));
-	op->remote.op = le32toh(cts.op);
-	op->remote.seg_cnt = cts.seg_cnt;
-	op->remote.key_len = cts.key_len;
-	op->want = le64toh(cts.want);
-	return cts.op && op->want && op->want <= op->len &&
-	       tagrv_rndv_segments(&op->remote,
-				   (const char *) body + sizeof(cts),
-				   len - sizeof(cts), op->want);
+	remote->op = le32toh(cts.op);
+	remote->len = le64toh(cts.want);
+	remote->seg_cnt = cts.seg_cnt;
+	remote->key_len = cts.key_len;
+	*pieces = cts.pieces;
+	return cts.op && remote->len && remote->len <= limit &&
+	       tagrv_rndv_segments(remote, (const char *) body + sizeof(cts),
+				   len - sizeof(cts), remote->len);
+}
+
+/* It was asked for copies, or cannot write. */
+static void copy_start(struct tagrv_op *op, size_t granted)
+{
+	/* Nobody will read it. */
+	tagrv_op_deregister(op);
+	op->state = TAGRV_OP_COPYING;
+	op->granted = granted;
+	op->asks = !granted;
+	op->engine->stats.moved_tx[TAGRV_PROTO_RNDV_COPY]++;
+}
+
+/* False: what it grants makes no sense. */
+static bool start(struct tagrv_op *op, uint64_t granted)
+{
+	op->status = 0;
+	op->next = 0;
+	op->granted = 0;
+	op->inflight = 0;
+	op->told = false;
+	if (op->depth)
+		return !op->remote.seg_cnt && tagrv_rndv_pipe_start(op, granted);
+	if (op->remote.seg_cnt ? granted != 0 :
+				 !tagrv_rndv_is_grant(op, granted))
+		return false;
+	if (!op->remote.seg_cnt || !tagrv_rndv_write_start(op))
+		copy_start(op, granted);
+	return true;
 }
 
 void tagrv_rndv_cts_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
@@ -270,26 +344,14 @@ void tagrv_rndv_cts_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 	struct tagrv_op *op =
 		tagrv_rndv_find_send(peer, hdr->op, TAGRV_OP_ANNOUNCED);
 
-	if (!op || !parse_cts(op, body, len)) {
+	if (!op || !tagrv_rndv_parse_cts(&op->remote, &op->depth, op->len, body,
+					 len)) {
 		tagrv_engine_bad_packet(peer, "CTS that answers no RTS");
 		return;
 	}
-	op->status = 0;
-	op->next = 0;
-	op->granted = 0;
-	op->inflight = 0;
-	op->told = false;
-	if (op->remote.seg_cnt ? hdr->data != 0 :
-				 !tagrv_rndv_is_grant(op, hdr->data)) {
+	op->want = op->remote.len;
+	if (start(op, hdr->data))
+		tagrv_rndv_go_on(op);
+	else
 		tagrv_engine_bad_packet(peer, "CTS that grants nothing");
-		return;
-	}
-	if (!op->remote.seg_cnt || !tagrv_rndv_write_start(op)) {
-		/* Nobody will read it. */
-		tagrv_op_deregister(op);
-		op->state = TAGRV_OP_COPYING;
-		op->granted = hdr->data;
-		op->engine->stats.moved_tx[TAGRV_PROTO_RNDV_COPY]++;
-	}
-	tagrv_rndv_go_on(op);
 }

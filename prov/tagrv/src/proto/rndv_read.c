@@ -17,7 +17,10 @@ static void read_end(struct tagrv_op *op)
 {
 	if (tagrv_list_linked(&op->link))
 		tagrv_list_remove(&op->link);
-	tagrv_rndv_recv_end(op);
+	if (op->piece_of)
+		tagrv_rndv_piece_end(op);
+	else
+		tagrv_rndv_recv_end(op);
 }
 
 static void get_done(struct tagrv_done *done, int status)
@@ -73,7 +76,7 @@ void tagrv_rndv_read_start(struct tagrv_op *op)
 
 	op->state = TAGRV_OP_READING;
 	op->done.fn = get_done;
-	op->engine->stats.moved_rx[TAGRV_PROTO_RNDV_READ]++;
+	op->engine->stats.moved_rx[TAGRV_PROTO_RNDV_READ] += !op->piece_of;
 	tagrv_list_push_tail(&peer->readers, &op->link);
 	/* Reads keep the order in which receives matched. */
 	if (op->link.prev != &peer->readers || tagrv_rndv_read(op))

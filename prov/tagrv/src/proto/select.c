@@ -56,6 +56,22 @@ static struct cost cost_copy(const struct tagrv_xport_attr *a)
 	return cost;
 }
 
+/* Registration of the next piece hides behind the movement of those before. */
+static struct cost cost_pipe(const struct tagrv_xport_attr *a)
+{
+	double piece = (double) a->reg_piece, other;
+	struct cost cost = cost_get(a);
+
+	cost.fixed += 2 * a->latency + a->overhead;
+	if (!a->reg_piece)
+		return cost;
+	other = a->reg_growth + (a->reg_overhead + 2 * a->overhead +
+				 a->get_overhead) / piece;
+	cost.fixed += 2 * piece * a->reg_growth;
+	cost.per_byte = TAGRV_MAX(1 / a->bandwidth, other);
+	return cost;
+}
+
 static const struct row {
 	const char *name;
 	uint32_t caps;		/* that the transport must have */
@@ -65,6 +81,7 @@ static const struct row {
 	[TAGRV_PROTO_RNDV_READ] = { "get", TAGRV_XPORT_GET, cost_get },
 	[TAGRV_PROTO_RNDV_WRITE] = { "put", TAGRV_XPORT_PUT, cost_put },
 	[TAGRV_PROTO_RNDV_COPY] = { "copy", 0, cost_copy },
+	[TAGRV_PROTO_RNDV_PIPE] = { "pipeline", TAGRV_XPORT_GET, cost_pipe },
 };
 
 const char *tagrv_proto_name(enum tagrv_proto proto)
@@ -155,16 +172,26 @@ static bool is_candidate(const struct facts *f, enum tagrv_proto proto)
 	return is_able(f, proto, 1);
 }
 
+/* Where they meet the one that grows less, for a range of its own begins there. */
+static bool is_faster(const struct facts *f, enum tagrv_proto a,
+		      enum tagrv_proto b, size_t len)
+{
+	double time_a = tagrv_select_estimate(a, f->attr, len);
+	double time_b = tagrv_select_estimate(b, f->attr, len);
+
+	if (time_a != time_b || !f->known)
+		return time_a < time_b;
+	return rows[a].cost(f->attr).per_byte < rows[b].cost(f->attr).per_byte;
+}
+
 /* Copies are always possible. Without estimates the first one is the best. */
 static enum tagrv_proto best_rndv(const struct facts *f, size_t len)
 {
 	enum tagrv_proto best = TAGRV_PROTO_EAGER;
 
 	for (int p = TAGRV_PROTO_EAGER + 1; p < TAGRV_PROTO_CNT; p++)
-		if (is_candidate(f, p) &&
-		    (best == TAGRV_PROTO_EAGER ||
-		     tagrv_select_estimate(p, f->attr, len) <
-		     tagrv_select_estimate(best, f->attr, len)))
+		if (is_candidate(f, p) && (best == TAGRV_PROTO_EAGER ||
+					   is_faster(f, p, best, len)))
 			best = p;
 	return best;
 }
@@ -427,7 +454,7 @@ const char *tagrv_select_describe(const struct tagrv_select *table, size_t i,
 		 tagrv_select_estimate(range->proto, attr, first));
 	put_time(to, sizeof(to), tagrv_select_estimate(
 		range->proto, attr, open ? (size_t) 1 << 20 : range->last));
-	snprintf(text, size, "%-18s %-6s %10s %10s%s  %s", sizes,
+	snprintf(text, size, "%-18s %-8s %10s %10s%s  %s", sizes,
 		 rows[range->proto].name, from, to,
 		 open ? " (1 MiB)" : "        ", reasons[range->reason]);
 	return text;
@@ -446,7 +473,7 @@ const char *tagrv_select_describe_credit(const struct tagrv_select *table,
 		 tagrv_select_estimate(range->proto, attr, first));
 	put_time(to, sizeof(to),
 		 tagrv_select_estimate(range->proto, attr, range->last));
-	snprintf(text, size, "%-18s %-6s %10s %10s          for %zu to %zu, "
+	snprintf(text, size, "%-18s %-8s %10s %10s          for %zu to %zu, "
 		 "where the receiver has no room for eager", "without credit",
 		 rows[range->proto].name, from, to, first, range->last);
 	return text;

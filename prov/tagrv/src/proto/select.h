@@ -18,15 +18,25 @@
  *   put     get + latency: the receiver answers first
  *   copy    4 latency + 4 overhead + s overhead / max_packet
  *           + max(s / bandwidth, s / copy_bandwidth)
+ *   pipeline
+ *           2 (reg_overhead + p reg_growth) + 6 latency + 4 overhead
+ *           + get_overhead + max(s / bandwidth,
+ *             s reg_growth + s / p (reg_overhead + 2 overhead + get_overhead))
  *
- * Copies go by RTS, CTS, fragments and FIN; each packet has its overhead.
+ * Copies go by RTS, CTS, fragments and FIN; each packet has its overhead. In the
+ * pipeline (rndv_pipe.c) both sides register a first piece of p = reg_piece bytes;
+ * from then on the slower of moving and registering counts, instead of the sum. So
+ * it wins where growth is no small part of the time of a byte, from somewhat more
+ * than a piece on. Where reg_piece is 0 it is taken for a get with more packets.
  *
  * The two registrations are counted in full, as for buffers that are used for
  * the first time: with the cache of registrations (regcache.h) those that are
  * used again cost some 0.2 us instead, so that rendezvous overtakes eager at a
  * smaller size than computed. Which buffers come is not known here; to be wrong
  * in this direction costs a copy, in the other one a registration. A profile
- * measured with the cache has the costs of buffers found in it.
+ * measured with the cache has the costs of buffers found in it. Only a pipeline is
+ * not used for a buffer that the sender knows to be registered, or to have been
+ * used before: that one is registered at once, and kept (send.c).
  *
  * All are straight lines, so each pair meets at most once, and that size is
  * computed, not searched. The threshold is the first size at which
@@ -58,6 +68,7 @@ enum tagrv_proto {
 	TAGRV_PROTO_RNDV_READ,	/* RTS, the receiver reads, FIN */
 	TAGRV_PROTO_RNDV_WRITE,	/* RTS, CTS, the sender writes, DONE */
 	TAGRV_PROTO_RNDV_COPY,	/* RTS, CTS, fragments, FIN */
+	TAGRV_PROTO_RNDV_PIPE,	/* RTS, CTS, pieces that are read, FIN */
 	TAGRV_PROTO_CNT,
 };
 

@@ -76,7 +76,7 @@ static enum tagrv_proto read_rndv(const char *text)
 	if (*text && strcasecmp(text, "auto") &&
 	    !atomic_flag_test_and_set(&told))
 		tagrv_warn("FI_TAGRV_RNDV is '%s', but must be auto, get, "
-			   "put or copy: auto is used\n", text);
+			   "put, copy or pipeline: auto is used\n", text);
 	return TAGRV_PROTO_EAGER;
 }
 

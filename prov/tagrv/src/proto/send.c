@@ -70,15 +70,30 @@ static int send_eager_op(struct tagrv_op *op)
 	return ret;
 }
 
-/* By the table, which is for our own packets: those of a peer may be shorter. */
-static enum tagrv_proto by_size(const struct tagrv_peer *peer, size_t len)
+/* A pipeline is for buffers whose registration costs something. */
+static bool is_known(const struct tagrv_op *op)
 {
-	enum tagrv_proto proto = TAGRV_PROTO_EAGER;
+	const struct tagrv_device *dev = op->peer->lane->link->xport->dev;
 
-	if (len > peer->eager_limit)
-		proto = tagrv_select_find(peer->select, len)->proto;
-	return proto == TAGRV_PROTO_EAGER && len > peer->packet_limit ?
-	       tagrv_select_instead(peer->select, len) : proto;
+	return !op->engine->dom->select.rndv &&
+	       tagrv_op_was_registered(op, dev);
+}
+
+/* By the table, which is for our own packets: those of a peer may be shorter. */
+static enum tagrv_proto by_size(const struct tagrv_op *op)
+{
+	const struct tagrv_peer *peer = op->peer;
+	const struct tagrv_select_range *range;
+	size_t len = op->len;
+
+	if (len <= peer->eager_limit)
+		return TAGRV_PROTO_EAGER;
+	range = tagrv_select_find(peer->select, len);
+	if (range->proto == TAGRV_PROTO_RNDV_PIPE &&
+	    range->reason != TAGRV_SELECT_FORCED && is_known(op))
+		return TAGRV_PROTO_RNDV_READ;
+	return range->proto == TAGRV_PROTO_EAGER && len > peer->packet_limit ?
+	       tagrv_select_instead(peer->select, len) : range->proto;
 }
 
 static bool has_credit(const struct tagrv_peer *peer, size_t len)
@@ -111,7 +126,7 @@ static int send_announced(struct tagrv_op *op, enum tagrv_proto proto)
 static TAGRV_COLD int send_by_table(struct tagrv_op *op)
 {
 	struct tagrv_peer *peer = op->peer;
-	enum tagrv_proto proto = by_size(peer, op->len);
+	enum tagrv_proto proto = by_size(op);
 	int ret;
 
 	if (proto != TAGRV_PROTO_EAGER)

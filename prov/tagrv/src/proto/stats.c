@@ -36,11 +36,14 @@ void tagrv_engine_tell_rndv(const struct tagrv_engine *engine)
 	char addr[TAGRV_ADDR_STRLEN];
 
 	tagrv_info("endpoint %s: of rendezvous messages sent, the peers read %"
-		   PRIu64 ", %" PRIu64 " were written to them and %" PRIu64
+		   PRIu64 " and %" PRIu64 " by pieces, %" PRIu64
+		   " were written to them and %" PRIu64
 		   " copied; of those that came, %" PRIu64 " were read, %"
-		   PRIu64 " written by the peers and %" PRIu64 " copied\n",
+		   PRIu64 " by pieces, %" PRIu64 " written by the peers and %"
+		   PRIu64 " copied\n",
 		   tagrv_addr_str(&engine->name, addr, sizeof(addr)),
-		   tx[TAGRV_PROTO_RNDV_READ], tx[TAGRV_PROTO_RNDV_WRITE],
-		   tx[TAGRV_PROTO_RNDV_COPY], rx[TAGRV_PROTO_RNDV_READ],
+		   tx[TAGRV_PROTO_RNDV_READ], tx[TAGRV_PROTO_RNDV_PIPE],
+		   tx[TAGRV_PROTO_RNDV_WRITE], tx[TAGRV_PROTO_RNDV_COPY],
+		   rx[TAGRV_PROTO_RNDV_READ], rx[TAGRV_PROTO_RNDV_PIPE],
 		   rx[TAGRV_PROTO_RNDV_WRITE], rx[TAGRV_PROTO_RNDV_COPY]);
 }

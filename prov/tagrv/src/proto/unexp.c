@@ -34,8 +34,11 @@ int tagrv_unexp_full(void)
 
 /* ---- what an RTS says about the sender's memory ---- */
 
+/* Keys, or the length of the head and the head: never both. */
 static size_t remote_size(const struct tagrv_remote *remote)
 {
+	if (remote->head_len)
+		return sizeof(remote->head_len) + remote->head_len;
 	return remote->seg_cnt == 1 ? sizeof(struct tagrv_only_seg) :
 	       remote->seg_cnt * sizeof(remote->seg[0]);
 }
@@ -48,7 +51,12 @@ static void pack_remote(struct tagrv_umsg *umsg,
 	umsg->seg_cnt = remote->seg_cnt;
 	umsg->key_len = remote->key_len;
 	umsg->len = remote->len;
-	if (remote->seg_cnt == 1) {
+	if (remote->head_len) {
+		memcpy(umsg->payload, &remote->head_len,
+		       sizeof(remote->head_len));
+		memcpy((char *) umsg->payload + sizeof(remote->head_len),
+		       remote->head, remote->head_len);
+	} else if (remote->seg_cnt == 1) {
 		only.addr = remote->seg[0].addr;
 		memcpy(only.key, remote->seg[0].key, sizeof(only.key));
 		memcpy(umsg->payload, &only, sizeof(only));
@@ -67,7 +75,13 @@ static void unpack_remote(const struct tagrv_umsg *umsg,
 	remote->proto = umsg->rndv - 1;
 	remote->seg_cnt = umsg->seg_cnt;
 	remote->key_len = umsg->key_len;
-	if (umsg->seg_cnt == 1) {
+	remote->head_len = 0;
+	if (umsg->payload && !umsg->seg_cnt) {
+		memcpy(&remote->head_len, umsg->payload,
+		       sizeof(remote->head_len));
+		remote->head = (const char *) umsg->payload +
+			       sizeof(remote->head_len);
+	} else if (umsg->seg_cnt == 1) {
 		memcpy(&only, umsg->payload, sizeof(only));
 		remote->seg[0].addr = only.addr;
 		remote->seg[0].len = umsg->len;
@@ -161,8 +175,9 @@ int tagrv_unexp_keep(struct tagrv_peer *peer, struct tagrv_match_msg *msg,
 	else if (len)
 		memcpy(umsg->payload, payload, len);
 	msg->user = umsg;
-	if (!remote)
-		charge(umsg, tagrv_credit_units(len));
+	if (!remote || remote->head_len)
+		charge(umsg, tagrv_credit_units(remote ? remote->head_len :
+							 len));
 	if (!remote && hdr->op && (hdr->flags & TAGRV_PKT_ACK_DELIVERY)) {
 		tagrv_peer_fin(peer, hdr->op, 0);
 		umsg->op = 0;

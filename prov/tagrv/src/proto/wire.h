@@ -30,6 +30,7 @@ enum tagrv_opcode {
 	TAGRV_PKT_GRANT	= 6,	/* send more of it */
 	TAGRV_PKT_FRAG	= 7,	/* a piece of it */
 	TAGRV_PKT_DONE	= 8,	/* a receive of yours has all, or gets no more */
+	TAGRV_PKT_PIECE	= 9,	/* read this part of it */
 	TAGRV_PKT_BATCH	= 16,	/* several small eager messages */
 };
 
@@ -47,15 +48,16 @@ struct tagrv_hdr {
 	uint8_t	zero[3];
 	uint32_t op;		/* RTS, EAGER: sender's handle, 0 when no FIN
 				 * is wanted; FIN: the handle it ends; CTS,
-				 * GRANT: handle of the RTS; FRAG, DONE: that
-				 * of the CTS */
+				 * GRANT: handle of the RTS; FRAG, DONE, PIECE:
+				 * that of the CTS */
 	uint64_t tag;		/* big-endian */
 	uint16_t flags;
 	uint16_t credit;	/* section 1.5: units given back */
 	uint32_t seq;		/* EAGER, RTS: number of the envelope */
 	uint64_t data;		/* immediate data; FIN, DONE: FI_E* status or 0;
 				 * CTS, GRANT: bytes that may be sent, from the
-				 * first one on; FRAG: where it begins */
+				 * first one on, or where the copied tail begins;
+				 * FRAG, PIECE: where it begins */
 };
 static_assert(sizeof(struct tagrv_hdr) == 32, "eager header is 32 bytes");
 static_assert(offsetof(struct tagrv_hdr, tag) == 8, "tag where hardware looks");
@@ -165,7 +167,7 @@ static inline bool tagrv_item_unpack(struct tagrv_item *item, const void *from,
 	return true;
 }
 
-/* Section 1.3: follows the header of an RTS; seg_cnt segments follow it. */
+/* Section 1.3: follows the header of an RTS; seg_cnt segments or a head follow it. */
 struct tagrv_rts {
 	uint64_t len;		/* bytes of the whole message */
 	uint8_t	seg_cnt;	/* 0: it cannot be read; ..TAGRV_IOV_MAX */
@@ -194,13 +196,14 @@ static_assert(sizeof(struct tagrv_hdr) + TAGRV_FIN_MORE_MAX *
 	      sizeof(struct tagrv_fin_more) <= TAGRV_HDR_ROOM,
 	      "every link takes it");
 
-/* Section 1.8: follows the header of a CTS; seg_cnt segments follow it. */
+/* Section 1.8: follows the header of a CTS or a PIECE; seg_cnt segments follow it. */
 struct tagrv_cts {
-	uint64_t want;		/* bytes, what fits the receive */
-	uint32_t op;		/* receiver's handle */
+	uint64_t want;		/* bytes: what fits the receive; of the piece */
+	uint32_t op;		/* receiver's handle; sender's of the piece */
 	uint8_t	seg_cnt;	/* 0: to be copied; ..TAGRV_IOV_MAX */
 	uint8_t	key_len;	/* bytes used of each key */
-	uint8_t	zero[2];
+	uint8_t	pieces;		/* CTS: offered at a time, 0: none at all */
+	uint8_t	zero;
 };
 static_assert(sizeof(struct tagrv_cts) == sizeof(struct tagrv_rts),
 	      "a CTS is no longer than an RTS");

@@ -86,6 +86,8 @@ struct tagrv_xport_attr {
 	double	get_overhead;	/* s per get, beyond that of a message */
 	double	reg_overhead;	/* s per registration */
 	double	reg_growth;	/* s per byte registered */
+	size_t	reg_piece;	/* bytes registered at a time where others move
+				   meanwhile; 0: always all at once */
 	const char *source;	/* of these times and rates: "declared", ... */
 };
 

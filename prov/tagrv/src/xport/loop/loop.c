@@ -115,6 +115,7 @@ static struct tagrv_xport_attr attr_of(const struct tagrv_params *params)
 		.overhead = 0.05e-6,
 		.reg_overhead = 0.05e-6,
 		.reg_growth = 0,
+		.reg_piece = params->read_segment,
 		.source = "declared",
 	};
 }

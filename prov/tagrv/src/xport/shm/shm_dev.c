@@ -137,6 +137,7 @@ static struct tagrv_xport_attr attr_of(const struct tagrv_params *params,
 		.get_overhead = cma ? tagrv_shm_rates()->call : 0.5e-6,
 		.reg_overhead = 0.05e-6,
 		.reg_growth = 0,
+		.reg_piece = params->read_segment,
 		.source = "measured",
 	};
 }

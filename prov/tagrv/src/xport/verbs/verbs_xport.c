@@ -103,6 +103,7 @@ static void fill_attr(struct verbs_xport *xp, uint32_t max_inline)
 		.overhead = hw ? 0.1e-6 : 5e-6,
 		.reg_overhead = hw ? 2e-6 : 20e-6,
 		.reg_growth = 0.06e-9,
+		.reg_piece = xp->params.read_segment,
 		.source = "declared",
 	};
 	/* Before a burst ends, one of its packets must ask for a completion. */
