@@ -12,8 +12,8 @@
  *   ANNOUNCED -- FIN --> end                            |  here                FIN sent
  *     | CTS                                             '------- DONE ----------> end
  *     |--> COPYING -- all sent --> FIN_WAIT
- *     '--> WRITING -- all puts done --> end, DONE sent (FIN_WAIT with DELIVERY,
- *                                       unless the FIN was here first)
+ *     '--> WRITING -- all puts done --> end, DONE sent (FIN_WAIT with a level
+ *                         above INJECT, unless the FIN was here first)
  *
  *    end with error on link failure: each state has one list or one callback
  *    that ends it, so nothing can end twice:
