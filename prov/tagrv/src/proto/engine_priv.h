@@ -110,6 +110,7 @@ struct tagrv_engine {
 		uint64_t lost_injects;	/* injects that failed after return */
 		uint64_t eager_tx, eager_rx, rndv_tx, rndv_rx;
 		uint64_t no_credit;	/* small ones sent as an RTS */
+		uint64_t buffered;	/* those of them that are our copies */
 		/* rendezvous by who moved the bytes, if any had to be moved */
 		uint64_t moved_tx[TAGRV_PROTO_CNT], moved_rx[TAGRV_PROTO_CNT];
 		uint64_t fin_tx, fin_packets;
