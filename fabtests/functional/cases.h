@@ -19,6 +19,7 @@ extern const struct test_case format_cases[];
 extern const struct test_case level_cases[];
 extern const struct test_case levels_cases[];
 extern const struct test_case levels_hold_cases[];
+extern const struct test_case matrix_cases[];
 extern const struct test_case selective_cases[];
 extern const struct test_case rndv_cases[];
 extern const struct test_case order_cases[];
