@@ -15,7 +15,7 @@
 #include <sched.h>
 #include <string.h>
 
-enum { TAG_MESSAGE = 1, TAG_SECOND, STEPS = 4 };
+enum { TAG_MESSAGE = 1, TAG_SECOND, STEPS = 4, MANY = 100 };
 
 static const struct fx_attr plain;
 
@@ -205,6 +205,83 @@ static void fails(struct test *t)
 		fails_one(t, &ways[i]);
 }
 
+/* ---- cost: one acknowledgement for each message, and often less ---- */
+
+static void expect_cost(struct fx *fx, const struct fi_tagrv_proto_stats *before, uint64_t sent,
+			uint64_t acked)
+{
+	struct fi_tagrv_proto_stats now = ways_stats(fx);
+	uint64_t acks = now.acks_tx - before->acks_tx;
+	uint64_t packets = now.ack_packets_tx - before->ack_packets_tx;
+
+	CHECK(now.eager_tx - before->eager_tx == sent, "%" PRIu64 " messages, not %" PRIu64,
+	      now.eager_tx - before->eager_tx, sent);
+	CHECK(now.announced_tx == before->announced_tx, "a small message was announced");
+	CHECK(acks == acked, "%" PRIu64 " acknowledgements for %" PRIu64 " messages", acks, acked);
+	CHECK(packets <= acked, "%" PRIu64 " packets for %" PRIu64 " messages", packets, acked);
+}
+
+static void send_matched(struct fx *fx, struct fi_context2 *ctx)
+{
+	SEND(fx, .call = CALL_MSG, .tagged = true, .addr = fx->peer, .tag = TAG_MESSAGE,
+	     .flags = FI_MATCH_COMPLETE | FI_COMPLETION, .ctx = ctx);
+}
+
+static void post_empty(struct fx *fx, struct fi_context2 *ctx)
+{
+	RECV(fx, .tagged = true, .addr = FI_ADDR_UNSPEC, .tag = TAG_MESSAGE, .ctx = ctx);
+}
+
+static void cost_of_many(struct fx *fx)
+{
+	struct fi_tagrv_proto_stats before = ways_stats(fx);
+	static struct fi_context2 ctx[MANY];
+	bool sends = run_sends(fx->t);
+
+	run_step("%d messages", MANY);
+	for (int i = 0; i < MANY && !sends; i++)
+		post_empty(fx, &ctx[i]);
+	fx_barrier(fx);
+	for (int i = 0; i < MANY && sends; i++)
+		send_matched(fx, &ctx[i]);
+	COMP_ANY_ORDER(fx, sends ? FX_TX : FX_RX, ctx, MANY);
+	fx_barrier(fx);
+	expect_cost(fx, &before, sends ? MANY : 0, sends ? 0 : MANY);
+}
+
+/* Each side answers what it got, and waits for the level of its own. */
+static void cost_of_ping_pong(struct fx *fx)
+{
+	struct fi_tagrv_proto_stats before = ways_stats(fx);
+	struct fi_context2 tx, rx;
+
+	run_step("%d round trips", MANY);
+	post_empty(fx, &rx);
+	fx_barrier(fx);
+	for (int i = 0; i < 2 * MANY; i++) {
+		if (i % 2 == fx->t->rank) {
+			send_matched(fx, &tx);
+			COMP_EXPECT(fx, FX_TX, .ctx = &tx, .flags = SENT_TAGGED);
+			continue;
+		}
+		COMP_EXPECT(fx, FX_RX, .ctx = &rx, .flags = GOT_TAGGED, .tag = TAG_MESSAGE);
+		if (i + 2 < 2 * MANY)
+			post_empty(fx, &rx);
+	}
+	fx_barrier(fx);
+	expect_cost(fx, &before, MANY, MANY);
+}
+
+static void cost(struct test *t)
+{
+	struct fx fx;
+
+	ways_open(t, &fx, &ways[WAY_EAGER], &plain);
+	cost_of_many(&fx);
+	cost_of_ping_pong(&fx);
+	ways_close(&fx, &ways[WAY_EAGER]);
+}
+
 const struct test_case levels_hold_cases[] = {
 	{ .name = "levels_outlives_eager", .run = outlives_eager,
 	  .shows = "transmit complete: an eager message arrives although the sender dies" },
@@ -222,5 +299,7 @@ const struct test_case levels_hold_cases[] = {
 	  .shows = "delivery and match complete: the bytes are there without another call" },
 	{ .name = "levels_fails", .run = fails,
 	  .shows = "silent sends that never match tell of their failure" },
+	{ .name = "levels_cost", .run = cost,
+	  .shows = "match complete costs one acknowledgement for each message" },
 	{ .name = NULL },
 };
