@@ -127,10 +127,8 @@ void tagrv_recv_eager(struct tagrv_op *target, struct tagrv_peer *peer,
 {
 	struct tagrv_op *op = receiver(target, len);
 
-	bool wants_fin = tagrv_hdr_wants_fin(hdr->flags, hdr->op);
-
 	if (TAGRV_UNLIKELY(!op)) {
-		if (wants_fin)
+		if (tagrv_hdr_wants_fin(hdr->flags, hdr->op))
 			tagrv_peer_fin(peer, hdr->op, -FI_ENOMEM);
 		slice_lost(target, peer, hdr->tag, -FI_ENOMEM);
 		return;
@@ -139,7 +137,7 @@ void tagrv_recv_eager(struct tagrv_op *target, struct tagrv_peer *peer,
 	tagrv_iov_scatter(op->iov, op->iov_cnt, payload,
 			  TAGRV_MIN(len, op->room));
 	/* It may leave at once, and says that the bytes are in place. */
-	if (wants_fin)
+	if (tagrv_hdr_wants_fin(hdr->flags, hdr->op))
 		tagrv_peer_fin(peer, hdr->op, 0);
 	tagrv_op_recv_end(op, 0);
 }
