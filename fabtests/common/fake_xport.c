@@ -173,7 +173,10 @@ static struct fake_record *record(struct tagrv_link *link, enum fake_kind kind,
 
 	if (fake.log_cnt > FAKE_LOG_MAX)
 		abort();
-	*r = (struct fake_record) { .kind = kind, .link = link, .done = done };
+	*r = (struct fake_record) {
+		.kind = kind, .link = link, .done = done,
+		.watched = fake.watch ? *fake.watch : 0,
+	};
 	return r;
 }
 

@@ -30,6 +30,7 @@ struct fake_record {
 	uint8_t	*data;		/* packet, malloc'ed */
 	void	*addr;		/* get, put: local address */
 	uint64_t raddr;
+	char	watched;	/* *fake.watch when it was recorded */
 };
 
 struct fake_packet {
@@ -58,6 +59,7 @@ struct fake_xport {
 	size_t	links;		/* links alive */
 	bool	hold_closed;	/* link_close does not end at once */
 	struct tagrv_link *held;
+	const char *watch;	/* a byte to look at with each record, or NULL */
 	int	events;		/* what each progress says it handled */
 	struct fake_packet queue[FAKE_QUEUE_MAX];	/* for progress */
 	size_t	queue_cnt;

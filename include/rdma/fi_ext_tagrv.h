@@ -70,6 +70,42 @@ struct fi_tagrv_ops_match {
 			     struct fi_tagrv_match_stats *stats, size_t *len);
 };
 
+#define TAGRV_EP_PROTO_OPS	"tagrv_ep_proto"
+
+/*
+ * The messages of one endpoint by protocol, tagged and untagged together, since
+ * it was enabled. What ends in _tx was sent, what ends in _rx has come.
+ *
+ * A message counts where its protocol is known: an eager one when its packet is
+ * sent or has come; another one as announced then, and as read, written or copied
+ * by those who move its bytes when they begin, a sender that is read from when it
+ * hears of the end. Where nothing has to be moved (no payload, or a receive of 0
+ * bytes) it counts as announced only; a sender cannot tell the latter from a read.
+ */
+struct fi_tagrv_proto_stats {
+	uint64_t eager_tx, eager_rx;	/* payload together with the envelope */
+	uint64_t batched_tx, batched_rx;	/* of those, several to a packet */
+	uint64_t announced_tx, announced_rx;	/* envelope alone */
+	uint64_t no_credit_tx;	/* of those, small ones that the peer had no
+				   room to keep */
+	uint64_t buffered_tx;	/* of those, injected, sent from a copy */
+	uint64_t get_tx, get_rx;	/* of those announced, read by the receiver */
+	uint64_t put_tx, put_rx;	/* ... written by the sender */
+	uint64_t copy_tx, copy_rx;	/* ... copied in fragments */
+	uint64_t acks_tx;	/* acknowledgements of messages */
+	uint64_t ack_packets_tx;	/* packets that held nothing else */
+};
+
+struct fi_tagrv_ops_proto {
+	size_t	size;			/* of this table, in bytes */
+	/*
+	 * As get_stats of struct fi_tagrv_ops_match; the first version has the
+	 * members up to ack_packets_tx.
+	 */
+	int	(*get_stats)(struct fid_ep *ep,
+			     struct fi_tagrv_proto_stats *stats, size_t *len);
+};
+
 #ifdef __cplusplus
 }
 #endif

@@ -120,7 +120,8 @@ static void insert_self(struct api *api)
 	cr_assert_eq(fi_av_insert(api->av, name, 1, &api->self, 0, NULL), 1);
 }
 
-void api_open_ep(struct api *api, const struct fi_info *hints, uint64_t flags)
+static void open_ep(struct api *api, const struct fi_info *hints,
+		    uint64_t flags, bool counted)
 {
 	api_open_domain(api, hints);
 	api->av = api_open_av(api);
@@ -129,8 +130,23 @@ void api_open_ep(struct api *api, const struct fi_info *hints, uint64_t flags)
 	cr_assert_eq(fi_ep_bind(api->ep, &api->av->fid, 0), 0);
 	cr_assert_eq(fi_ep_bind(api->ep, &api->cq->fid,
 				FI_TRANSMIT | FI_RECV | flags), 0);
+	if (counted) {
+		cr_assert_eq(fi_cntr_open(api->domain, NULL, &api->cntr, NULL),
+			     0);
+		cr_assert_eq(fi_ep_bind(api->ep, &api->cntr->fid, FI_SEND), 0);
+	}
 	cr_assert_eq(fi_enable(api->ep), 0);
 	insert_self(api);
+}
+
+void api_open_ep(struct api *api, const struct fi_info *hints, uint64_t flags)
+{
+	open_ep(api, hints, flags, false);
+}
+
+void api_open_counted_ep(struct api *api, const struct fi_info *hints)
+{
+	open_ep(api, hints, 0, true);
 }
 
 void api_must_close(struct fid *fid)
@@ -145,6 +161,8 @@ void api_close(struct api *api)
 {
 	if (api->ep)
 		api_must_close(&api->ep->fid);
+	if (api->cntr)
+		api_must_close(&api->cntr->fid);
 	if (api->cq)
 		api_must_close(&api->cq->fid);
 	if (api->av)

@@ -31,6 +31,7 @@ struct api {
 	struct fid_cq *cq;
 	struct fid_ep *ep;
 	fi_addr_t self;
+	struct fid_cntr *cntr;	/* of sends */
 };
 
 /* Environment and parameters; for .init of every suite. */
@@ -55,6 +56,8 @@ struct fid_cq *api_open_cq(struct api *api, enum fi_cq_format format,
 struct fid_av *api_open_av(struct api *api);
 /* One queue for both directions, with bind flags besides TRANSMIT and RECV. */
 void api_open_ep(struct api *api, const struct fi_info *hints, uint64_t flags);
+/* With a counter of sends besides. */
+void api_open_counted_ep(struct api *api, const struct fi_info *hints);
 /* Each object must close without error. */
 void api_close(struct api *api);
 void api_must_close(struct fid *fid);

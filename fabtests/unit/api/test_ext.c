@@ -164,6 +164,81 @@ Test(ext, an_alias_tells_the_same)
 	api_must_close(&alias->fid);
 }
 
+static struct fi_tagrv_proto_stats protocols(void)
+{
+	struct fi_tagrv_proto_stats now[2];
+	struct fi_tagrv_ops_proto *ops;
+	size_t len = sizeof(now[0]) - 1;
+	void *found = NULL;
+
+	memset(now, 0xee, sizeof(now));
+	cr_assert_eq(fi_open_ops(&api.ep->fid, TAGRV_EP_PROTO_OPS, 0, &found,
+				 NULL), 0);
+	ops = found;
+	cr_assert_eq(ops->size, sizeof(*ops));
+	cr_assert_eq(ops->get_stats(NULL, now, &len), -FI_EINVAL);
+	cr_assert_eq(ops->get_stats(api.ep, now, &len), -FI_ETOOSMALL);
+	cr_assert_eq(len, sizeof(now[0]));
+	len = sizeof(now);
+	cr_assert_eq(ops->get_stats(api.ep, now, &len), 0);
+	cr_assert_eq(len, sizeof(now[0]));
+	cr_assert_eq(now[1].eager_tx, UINT64_C(0xeeeeeeeeeeeeeeee));
+	return now[0];
+}
+
+/* One message to ourselves, by call with flags, and both its completions. */
+static void send_to_self(const char *from, char *to, size_t len, uint64_t flags)
+{
+	struct iovec iov = { (void *) (uintptr_t) from, len };
+	const struct fi_msg_tagged msg = {
+		.msg_iov = &iov, .iov_count = 1, .addr = api.self, .tag = 1,
+		.context = &ctx[1],
+	};
+	struct fi_cq_tagged_entry entry;
+	ssize_t ret;
+
+	cr_assert_eq(fi_trecv(api.ep, to, len, NULL, FI_ADDR_UNSPEC, 1, 0,
+			      &ctx[0]), 0);
+	cr_assert_eq(fi_tsendmsg(api.ep, &msg, flags), 0);
+	for (int i = 0; i < 2; i++) {
+		cr_assert(api_wait(&api, &entry, &ret));
+		cr_assert_eq(ret, 1);
+	}
+}
+
+Test(ext, counts_messages_by_protocol)
+{
+	static char from[100000], to[100000];
+	static const char *const rndv[] = { "get", "put", "copy" };
+	const struct fi_tagrv_proto_stats none = { 0 };
+
+	for (int i = 0; i < 3; i++) {
+		struct fi_tagrv_proto_stats want = {
+			.eager_tx = 2, .eager_rx = 2,
+			.announced_tx = 1, .announced_rx = 1,
+			.acks_tx = i == 1 ? 1 : 2,
+			.ack_packets_tx = i == 1 ? 1 : 2,
+		}, now;
+
+		if (i == 0)
+			want.get_tx = want.get_rx = 1;
+		if (i == 1)
+			want.put_tx = want.put_rx = 1;
+		if (i == 2)
+			want.copy_tx = want.copy_rx = 1;
+		setenv("FI_TAGRV_RNDV", rndv[i], 1);
+		api_open_ep(&api, NULL, 0);
+		now = protocols();
+		cr_expect(!memcmp(&now, &none, sizeof(now)));
+		send_to_self(from, to, 8, 0);
+		send_to_self(from, to, 8, FI_MATCH_COMPLETE);
+		send_to_self(from, to, sizeof(from), 0);
+		now = protocols();
+		cr_expect(!memcmp(&now, &want, sizeof(now)), "%s", rndv[i]);
+		api_close(&api);
+	}
+}
+
 static void expect_line(const char *all, const char *what)
 {
 	cr_expect_not_null(strstr(all, what), "no '%s' in: %s", what, all);

@@ -21,6 +21,15 @@ static void open_api(uint64_t bind_flags, uint64_t tx_flags, uint64_t rx_flags)
 	fi_freeinfo(hints);
 }
 
+static void open_counted(uint64_t tx_flags)
+{
+	struct fi_info *hints = api_hints();
+
+	hints->tx_attr->op_flags = tx_flags;
+	api_open_counted_ep(&api, hints);
+	fi_freeinfo(hints);
+}
+
 static void tear_down(void)
 {
 	api_close(&api);
@@ -289,6 +298,73 @@ Test(xfer, the_strongest_of_several_levels_holds)
 	cr_assert_eq(fi_control(&api.ep->fid, FI_SETOPSFLAG, &flags), 0);
 	ep = tagrv_container_of(api.ep, struct tagrv_ep, ep);
 	cr_expect_eq(ep->tx_flags, FI_MATCH_COMPLETE | FI_COMPLETION);
+}
+
+static size_t unexpected(void)
+{
+	const struct tagrv_ep *ep = tagrv_container_of(api.ep, struct tagrv_ep,
+						       ep);
+	struct tagrv_match_stats stats;
+
+	tagrv_engine_match_stats(ep->engine, &stats);
+	return stats.unexpected;
+}
+
+/* Both inject calls; returns when the messages are there, and match nothing. */
+static void inject_unexpected(void)
+{
+	int64_t end = tagrv_deadline(20000);
+
+	cr_assert_eq(send_tagged(INJECT, 0), 0);
+	cr_assert_eq(send_msg(INJECTDATA, 0), 0);
+	while (unexpected() < 2) {
+		cr_assert_eq(fi_cq_read(api.cq, NULL, 0), -FI_EAGAIN);
+		cr_assert(tagrv_time_left(end), "%zu came", unexpected());
+	}
+	/* What was sent in answer has come back by then. */
+	for (int i = 0; i < 4; i++)
+		(void) fi_cq_read(api.cq, NULL, 0);
+}
+
+/* They write no entry: a counter is what tells when they complete. */
+Test(xfer, injects_count_at_the_default_level)
+{
+	static const struct { uint64_t level, early; } cases[] = {
+		{ 0, 2 }, { FI_TRANSMIT_COMPLETE, 2 },
+		{ FI_DELIVERY_COMPLETE, 2 }, { FI_MATCH_COMPLETE, 0 },
+	};
+	struct fi_cq_tagged_entry entry[2];
+
+	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(cases); i++) {
+		open_counted(cases[i].level);
+		inject_unexpected();
+		cr_expect_eq(fi_cntr_read(api.cntr), cases[i].early,
+			     "level %zu", i);
+		recv_tagged(PLAIN, 0);
+		recv_msg(PLAIN, 0);
+		cr_expect_eq(completions(entry), 2);
+		cr_expect(entry[1].flags & FI_RECV);
+		cr_expect_eq(fi_cntr_wait(api.cntr, 2, 20000), 0);
+		cr_expect_eq(fi_cq_read(api.cq, entry, 1), -FI_EAGAIN);
+		api_close(&api);
+	}
+}
+
+/* Without a counter nobody could tell, so that they cost no ack. */
+Test(xfer, injects_that_nobody_counts_have_no_level)
+{
+	uint64_t flags = FI_TRANSMIT | FI_MATCH_COMPLETE;
+	struct tagrv_ep *ep;
+
+	open_api(0, FI_MATCH_COMPLETE, 0);
+	ep = tagrv_container_of(api.ep, struct tagrv_ep, ep);
+	cr_expect_eq(ep->inject_flags, FI_INJECT);
+	api_close(&api);
+	open_counted(0);
+	ep = tagrv_container_of(api.ep, struct tagrv_ep, ep);
+	cr_expect_eq(ep->inject_flags, FI_INJECT);
+	cr_assert_eq(fi_control(&api.ep->fid, FI_SETOPSFLAG, &flags), 0);
+	cr_expect_eq(ep->inject_flags, FI_INJECT | FI_MATCH_COMPLETE);
 }
 
 Test(xfer, injection_is_limited)

@@ -346,23 +346,47 @@ struct tagrv_hdr packet_header(size_t i)
 	return hdr;
 }
 
+/* Where the messages of recorded packet i begin; *fins stand before them. */
+static const uint8_t *skip_fins(size_t i, size_t *fins)
+{
+	const uint8_t *pos = fake.log[i].data + sizeof(struct tagrv_hdr);
+	const uint8_t *end = fake.log[i].data + fake.log[i].len;
+	struct tagrv_item item;
+
+	cr_assert_eq(packet_header(i).opcode, TAGRV_PKT_BATCH);
+	for (*fins = 0; tagrv_item_peek(&item, pos, (size_t) (end - pos)) &&
+			item.flags == TAGRV_ITEM_FIN; ++*fins)
+		pos += TAGRV_ITEM_WORD;
+	return pos;
+}
+
 /* Finds message k; false: there are not so many. */
 static bool find_item(size_t i, size_t k, struct sent_item *sent)
 {
 	const uint8_t *pos, *end;
+	size_t fins;
 
-	cr_assert_eq(packet_header(i).opcode, TAGRV_PKT_BATCH);
-	pos = fake.log[i].data + sizeof(struct tagrv_hdr);
+	pos = skip_fins(i, &fins);
 	end = fake.log[i].data + fake.log[i].len;
 	for (; pos < end; k--) {
-		cr_assert(tagrv_item_unpack(&sent->item, pos,
-					    (size_t) (end - pos)));
+		size_t left = (size_t) (end - pos);
+
+		cr_assert(tagrv_item_peek(&sent->item, pos, left) &&
+			  tagrv_item_unpack(&sent->item, pos, left));
 		sent->payload = pos + tagrv_item_head(sent->item.flags);
 		if (!k)
 			return true;
 		pos += tagrv_item_size(sent->item.flags, sent->item.len);
 	}
 	return false;
+}
+
+size_t sent_fins(size_t i)
+{
+	size_t fins;
+
+	skip_fins(i, &fins);
+	return fins;
 }
 
 struct sent_item sent_item(size_t i, size_t k)

@@ -81,5 +81,7 @@ struct sent_item {
 struct sent_item sent_item(size_t i, size_t k);
 /* How many there are in it. */
 size_t sent_items(size_t i);
+/* How many FINs stand in front of them. */
+size_t sent_fins(size_t i);
 
 #endif

@@ -624,3 +624,197 @@ Test(batch, several_fins_of_one_packet_end_their_sends)
 	fake_deliver(fx.link, &pkt, sizeof(pkt) - 1);
 	cr_assert_null(peer()->lane, "half a pair");
 }
+
+/* ---- FINs that ride along ---- */
+
+/* As many messages that want an ack, matched while nothing can be sent. */
+static void owe_acks(uint32_t first, size_t cnt)
+{
+	static char in[8];
+	bool refuse = fake.refuse_all;
+
+	fake.refuse_all = true;
+	for (size_t i = 0; i < cnt; i++) {
+		cr_assert_eq(submit_recv(in, 8, 99, &ctx[15]), 0);
+		arrive_eager("x", 1, 99, TAGRV_PKT_ACK_MATCH,
+			     first + (uint32_t) i);
+		cr_assert_eq(take(&fx.rx).err, 0);
+	}
+	fake.refuse_all = refuse;
+}
+
+static struct tagrv_item fin_at(size_t i, size_t k)
+{
+	const uint8_t *pos = fake.log[i].data + sizeof(struct tagrv_hdr);
+	struct tagrv_item item;
+
+	cr_assert_lt(k, sent_fins(i));
+	cr_assert(tagrv_item_peek(&item, pos + 8 * k, 8));
+	return item;
+}
+
+static void expect_acks(uint64_t acks, uint64_t packets)
+{
+	cr_assert_eq(fx.engine->stats.fin_tx, acks);
+	cr_assert_eq(fx.engine->stats.fin_packets, packets);
+	cr_assert_eq(fx.engine->ctls.used, 0);
+}
+
+Test(batch, fins_cost_no_packet_where_messages_wait)
+{
+	peer_up(true);
+	for (size_t waiting = 1; waiting < 4; waiting++) {
+		size_t i = waiting - 1;
+
+		fake.refuse_all = true;
+		send_some(waiting, 8, 0);
+		owe_acks(70, 2);
+		fake.refuse_all = false;
+		tagrv_engine_progress(fx.engine);
+		cr_assert_eq(fake.log_cnt, waiting, "one packet");
+		cr_assert_eq(sent_items(i), waiting);
+		cr_assert_eq(sent_fins(i), 2);
+		cr_assert_eq(fin_at(i, 0).op, 70);
+		cr_assert_eq(fin_at(i, 1).op, 71);
+		cr_assert_eq(fin_at(i, 1).len, 0);
+		expect_acks(2 * waiting, 0);
+	}
+	cr_assert_eq(packet_header(2).seq, 1 + 2);
+	cr_assert_eq(fx.engine->stats.eager_tx, 1 + 2 + 3);
+	cr_assert_eq(fx.engine->stats.batched_tx, 2 + 3);
+}
+
+Test(batch, fins_wait_for_no_message)
+{
+	peer_up(true);
+	owe_acks(70, 1);
+	tagrv_engine_progress(fx.engine);
+	cr_assert_eq(packet_header(0).opcode, TAGRV_PKT_FIN);
+	expect_acks(1, 1);
+	/* Nor for one that cannot share a packet. */
+	fake.refuse_all = true;
+	cr_assert_eq(submit_send(data, 2000, 1, &ctx[0], 0), 0);
+	owe_acks(71, 1);
+	fake.refuse_all = false;
+	tagrv_engine_progress(fx.engine);
+	cr_assert_eq(packet_header(1).opcode, TAGRV_PKT_FIN);
+	cr_assert_eq(packet_header(2).opcode, TAGRV_PKT_EAGER);
+	expect_acks(2, 2);
+}
+
+/* Those have slots of their own. */
+Test(batch, fins_pass_messages_for_which_there_is_no_room)
+{
+	peer_up(true);
+	fake.refuse_all = true;
+	send_some(2, 8, 0);
+	owe_acks(70, 3);
+	fake.refuse_all = false;
+	fake.refuse = 1;
+	tagrv_engine_progress(fx.engine);
+	cr_assert_eq(packet_header(0).opcode, TAGRV_PKT_FIN);
+	cr_assert_eq(fake.log[0].len, 32 + 2 * 8);
+	expect_acks(3, 1);
+	cr_assert_eq(sent_items(1), 2);
+	cr_assert_eq(sent_fins(1), 0);
+}
+
+Test(batch, many_fins_leave_room_for_messages)
+{
+	peer_up(true);
+	fake.refuse_all = true;
+	send_some(2, 1024, 0);
+	owe_acks(70, 20);
+	fake.refuse_all = false;
+	tagrv_engine_progress(fx.engine);
+	cr_assert_eq(sent_fins(0), 8);
+	cr_assert_eq(sent_items(0), 2);
+	cr_assert_eq(packet_header(1).opcode, TAGRV_PKT_FIN);
+	cr_assert_eq(fake.log_cnt, 2);
+	expect_acks(20, 1);
+}
+
+static size_t put_fin(char *to, uint32_t op, uint32_t status)
+{
+	tagrv_item_pack_fin(to, op, status);
+	return TAGRV_ITEM_WORD;
+}
+
+/* With n messages of tag 5 and without payload behind the FINs. */
+static size_t put_empty(char *to, size_t n)
+{
+	const struct tagrv_item item = { .flags = TAGRV_PKT_TAGGED, .tag = 5 };
+	size_t len = 0;
+
+	while (n--)
+		len += tagrv_item_pack(to + len, &item);
+	return len;
+}
+
+static void arrive_batch(const char *body, size_t len, uint32_t seq)
+{
+	const struct tagrv_hdr hdr = { .opcode = TAGRV_PKT_BATCH, .seq = seq };
+	uint64_t words[TAGRV_SHORT_WORDS];
+	char packet[512];
+
+	tagrv_hdr_pack(words, &hdr);
+	memcpy(packet, words, sizeof(words));
+	memcpy(packet + sizeof(words), body, len);
+	fake_deliver(fx.link, packet, sizeof(words) + len);
+}
+
+Test(batch, fins_in_front_end_what_they_name)
+{
+	uint32_t handle[2];
+	char body[256];
+	size_t len;
+
+	peer_up(true);
+	for (size_t i = 0; i < 2; i++) {
+		cr_assert_eq(submit_send("x", 1, 1, &ctx[i],
+					 FI_MATCH_COMPLETE), 0);
+		handle[i] = packet_header(i).op;
+	}
+	cr_assert_eq(submit_recv(NULL, 0, 5, &ctx[2]), 0);
+	len = put_fin(body, handle[1], FI_ENOMEM);
+	len += put_fin(body + len, handle[0], 0);
+	len += put_empty(body + len, 2);
+	arrive_batch(body, len, 0);
+	cr_assert_eq(take(&fx.tx).err, FI_ENOMEM);
+	cr_assert_eq(take(&fx.tx).context, &ctx[0]);
+	cr_assert_eq(take(&fx.rx).context, &ctx[2]);
+	cr_assert_eq(fx.engine->stats.eager_rx, 2);
+	cr_assert_eq(fx.engine->stats.batched_rx, 2);
+	cr_assert_eq(fx.engine->stats.bad_packets, 0);
+	/* The next one follows the two messages. */
+	fx.rx_seq = 2;
+	arrive_eager("x", 1, 6, 0, 0);
+	cr_assert_eq(fx.engine->stats.bad_packets, 0);
+}
+
+Test(batch, fins_out_of_place_are_refused)
+{
+	for (int i = 0; i < 4; i++) {
+		char body[256];
+		size_t len = 0;
+
+		peer_up(true);
+		cr_assert_eq(submit_send("x", 1, 1, ctx, FI_MATCH_COMPLETE), 0);
+		if (i == 0)	/* no message */
+			len = put_fin(body, 1, 0);
+		if (i == 1) {	/* behind a message */
+			len = put_empty(body, 1);
+			len += put_fin(body + len, 1, 0);
+		}
+		if (i == 2) {	/* with another flag */
+			len = put_fin(body, 1, 0);
+			body[6] |= TAGRV_PKT_TAGGED;
+			len += put_empty(body + len, 1);
+		}
+		if (i == 3)	/* half of one */
+			len = put_fin(body, 1, 0) - 4;
+		arrive_batch(body, len, 0);
+		cr_assert_eq(fake.links, 0, "case %d", i);
+		cr_assert_eq(take(&fx.tx).err, FI_EREMOTEIO);
+	}
+}

@@ -9,27 +9,38 @@
 #include "api/nosys_priv.h"
 #include "api/objects_priv.h"
 
-/* Applications were compiled with it: it never grows, see the header. */
-#define STATS_LEN_MIN	80
+/* Applications were compiled with them: they never grow, see the header. */
+#define MATCH_LEN_MIN	80
+#define PROTO_LEN_MIN	128
 
-static_assert(sizeof(struct fi_tagrv_match_stats) == STATS_LEN_MIN,
+static_assert(sizeof(struct fi_tagrv_match_stats) == MATCH_LEN_MIN &&
+	      sizeof(struct fi_tagrv_proto_stats) == PROTO_LEN_MIN,
 	      "what is added to the first version has to be announced");
 
-static int get_stats(struct fid_ep *fid, struct fi_tagrv_match_stats *stats,
-		     size_t *len)
+/* 0: there is an engine to ask, and room for the answer. */
+static int check(struct fid_ep *fid, const void *stats, size_t *len, size_t min)
 {
-	const struct tagrv_ep *ep;
-	struct tagrv_match_stats now;
-
 	if (!fid || !stats || !len)
 		return -FI_EINVAL;
-	ep = tagrv_container_of(fid, struct tagrv_ep, ep);
-	if (!ep->engine)
+	if (!tagrv_container_of(fid, struct tagrv_ep, ep)->engine)
 		return -FI_EOPBADSTATE;
-	if (*len < STATS_LEN_MIN) {
-		*len = STATS_LEN_MIN;
+	if (*len < min) {
+		*len = min;
 		return -FI_ETOOSMALL;
 	}
+	return 0;
+}
+
+static int get_match_stats(struct fid_ep *fid,
+			   struct fi_tagrv_match_stats *stats, size_t *len)
+{
+	int ret = check(fid, stats, len, MATCH_LEN_MIN);
+	struct tagrv_match_stats now;
+	const struct tagrv_ep *ep;
+
+	if (ret)
+		return ret;
+	ep = tagrv_container_of(fid, struct tagrv_ep, ep);
 	tagrv_lock_acquire(&ep->dom->lock);
 	tagrv_engine_match_stats(ep->engine, &now);
 	tagrv_lock_release(&ep->dom->lock);
@@ -49,20 +60,66 @@ static int get_stats(struct fid_ep *fid, struct fi_tagrv_match_stats *stats,
 	return 0;
 }
 
+static int get_proto_stats(struct fid_ep *fid,
+			   struct fi_tagrv_proto_stats *stats, size_t *len)
+{
+	int ret = check(fid, stats, len, PROTO_LEN_MIN);
+	struct tagrv_proto_stats now;
+	const struct tagrv_ep *ep;
+
+	if (ret)
+		return ret;
+	ep = tagrv_container_of(fid, struct tagrv_ep, ep);
+	tagrv_lock_acquire(&ep->dom->lock);
+	tagrv_engine_proto_stats(ep->engine, &now);
+	tagrv_lock_release(&ep->dom->lock);
+	*stats = (struct fi_tagrv_proto_stats) {
+		.eager_tx = now.eager_tx,
+		.eager_rx = now.eager_rx,
+		.batched_tx = now.batched_tx,
+		.batched_rx = now.batched_rx,
+		.announced_tx = now.rndv_tx,
+		.announced_rx = now.rndv_rx,
+		.no_credit_tx = now.no_credit,
+		.buffered_tx = now.buffered,
+		.get_tx = now.read_tx,
+		.get_rx = now.read_rx,
+		.put_tx = now.write_tx,
+		.put_rx = now.write_rx,
+		.copy_tx = now.copy_tx,
+		.copy_rx = now.copy_rx,
+		.acks_tx = now.acks,
+		.ack_packets_tx = now.ack_packets,
+	};
+	*len = sizeof(*stats);
+	return 0;
+}
+
 static struct fi_tagrv_ops_match match_ops = {
 	.size = sizeof(match_ops),
-	.get_stats = get_stats,
+	.get_stats = get_match_stats,
+};
+
+static struct fi_tagrv_ops_proto proto_ops = {
+	.size = sizeof(proto_ops),
+	.get_stats = get_proto_stats,
 };
 
 int tagrv_ep_ops_open(struct fid *fid, const char *name, uint64_t flags,
 		      void **ops, void *context)
 {
+	void *found = NULL;
+
 	if (!name || !ops)
 		return -FI_EINVAL;
-	if (strcmp(name, TAGRV_EP_MATCH_OPS))
+	if (!strcmp(name, TAGRV_EP_MATCH_OPS))
+		found = &match_ops;
+	if (!strcmp(name, TAGRV_EP_PROTO_OPS))
+		found = &proto_ops;
+	if (!found)
 		return tagrv_nosys_ops_open(fid, name, flags, ops, context);
 	if (flags)
 		return -FI_EBADFLAGS;
-	*ops = &match_ops;
+	*ops = found;
 	return 0;
 }

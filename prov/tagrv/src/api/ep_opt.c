@@ -179,6 +179,9 @@ void tagrv_ep_resolve_flags(struct tagrv_ep *ep)
 {
 	ep->tx_flags = tagrv_strongest_level(ep->tx_op_flags) | ep->tx_force;
 	ep->rx_flags = ep->rx_op_flags | ep->rx_force;
+	/* Where nobody counts them, nobody could tell their level. */
+	ep->inject_flags = FI_INJECT |
+			   (ep->tx_cntr ? ep->tx_flags & TAGRV_LEVEL_FLAGS : 0);
 }
 
 /* FI_TRANSMIT or FI_RECV in the flags says which side is meant, never both. */

@@ -130,7 +130,7 @@ static inline ssize_t inject(struct fid_ep *fid, const void *buf, size_t len,
 		.iov_cnt = 1,
 		.dest = dest_addr,
 		.data = data,
-		.flags = FI_INJECT | flags,
+		.flags = tagrv_ep_of(fid)->inject_flags | flags,
 		.space = TAGRV_SPACE_MSG,
 		.no_context = true,
 	};

@@ -98,6 +98,7 @@ struct tagrv_ep {
 	struct tagrv_dom *dom;
 	struct tagrv_engine *engine;	/* NULL: not enabled */
 	uint64_t tx_flags, rx_flags;	/* of calls that carry none */
+	uint64_t inject_flags;		/* of the inject calls */
 	uint64_t tx_force, rx_force;	/* FI_COMPLETION unless selective */
 	/* the rest is for set-up */
 	struct tagrv_ep *base;

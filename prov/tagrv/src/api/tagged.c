@@ -144,7 +144,7 @@ static inline ssize_t inject(struct fid_ep *fid, const void *buf, size_t len,
 		.dest = dest_addr,
 		.tag = tag,
 		.data = data,
-		.flags = FI_INJECT | flags,
+		.flags = tagrv_ep_of(fid)->inject_flags | flags,
 		.space = TAGRV_SPACE_TAGGED,
 		.no_context = true,
 	};

@@ -12,6 +12,9 @@
  * behind, the fewer packets it is given for the same messages. A transport may
  * ask for that before it is full: tagrv_xport_attr.burst.
  *
+ * FINs that wait for the same peer ride in front of the messages (fin.c), also
+ * where there is but one of these.
+ *
  * Nothing else changes: order, sequence numbers, credit and acks are those of
  * the same messages in packets of their own. The packet is put together in
  * memory of the engine, copied once more than those are; that is why only
@@ -60,6 +63,7 @@ static char *put_item(char *to, const struct tagrv_op *op)
 /* What a packet is being filled with. */
 struct filling {
 	size_t	cnt, len;		/* messages, bytes without header */
+	size_t	fins;
 	uint32_t units;			/* of credit */
 	struct tagrv_op *leader;	/* first that waits for the wire */
 };
@@ -106,8 +110,10 @@ static int send_filled(struct tagrv_peer *peer, const struct filling *f)
 	peer->credit.left -= f->units;
 	peer->tx_seq += (uint32_t) f->cnt;
 	peer->engine->stats.eager_tx += f->cnt;
-	peer->engine->stats.batched_tx += f->cnt;
+	if (f->cnt > 1)
+		peer->engine->stats.batched_tx += f->cnt;
 	peer->engine->stats.batch_tx++;
+	tagrv_fin_ridden(peer, f->fins);
 	return 0;
 }
 
@@ -119,13 +125,16 @@ int tagrv_batch_send(struct tagrv_peer *peer, size_t *cnt)
 
 	*cnt = 0;
 	node = tagrv_list_first(&peer->pending);
-	if (node->next == &peer->pending)
+	if (node->next == &peer->pending && tagrv_list_empty(&peer->ctl))
 		return -FI_ENOENT;
+	f.fins = tagrv_fin_ride(peer, peer->engine->batch +
+				      sizeof(struct tagrv_hdr));
+	f.len = f.fins * TAGRV_ITEM_WORD;
 	for (; node != &peer->pending; node = node->next)
 		if (!add_op(peer, &f, tagrv_container_of(node, struct tagrv_op,
 							 link)))
 			break;
-	if (f.cnt < 2)
+	if (!f.cnt || f.cnt + f.fins < 2)
 		return -FI_ENOENT;
 	ret = send_filled(peer, &f);
 	if (ret)
@@ -140,30 +149,68 @@ int tagrv_batch_send(struct tagrv_peer *peer, size_t *cnt)
 
 /* ---- receiver ---- */
 
+/* One message; false: the packet is refused. */
+static bool take_item(struct tagrv_peer *peer, struct tagrv_item *item,
+		      const char *pos, size_t left)
+{
+	struct tagrv_hdr one = { .opcode = TAGRV_PKT_EAGER };
+
+	if (!tagrv_item_unpack(item, pos, left)) {
+		tagrv_engine_bad_packet(peer, "malformed batch");
+		return false;
+	}
+	one.op = item->op;
+	one.tag = item->tag;
+	one.flags = item->flags;
+	one.data = item->data;
+	peer->rx_seq++;
+	tagrv_eager_item(peer, &one, pos + tagrv_item_head(item->flags),
+			 item->len);
+	return true;
+}
+
+/* FINs that stand in front; returns where they end. */
+static const char *take_fins(struct tagrv_peer *peer, const char *pos,
+			     const char *end)
+{
+	struct tagrv_item item;
+
+	while (tagrv_item_peek(&item, pos, (size_t) (end - pos)) &&
+	       item.flags == TAGRV_ITEM_FIN) {
+		const struct tagrv_hdr one = {
+			.opcode = TAGRV_PKT_FIN, .op = item.op, .data = item.len,
+		};
+
+		tagrv_rndv_fin_packet(peer, &one);
+		pos += TAGRV_ITEM_WORD;
+	}
+	return pos;
+}
+
 void tagrv_batch_packet(struct tagrv_peer *peer, const void *body, size_t len)
 {
 	const struct tagrv_lane *lane = peer->lane;
-	const char *pos = body, *end = pos + len;
+	const char *end = (const char *) body + len;
+	const char *pos = take_fins(peer, body, end);
+	struct tagrv_engine *engine = peer->engine;
 	struct tagrv_item item;
+	uint64_t cnt = 0;
 
-	peer->engine->stats.batch_rx++;
+	engine->stats.batch_rx++;
 	/* The header has counted the first. */
 	peer->rx_seq--;
 	do {
-		struct tagrv_hdr one = { .opcode = TAGRV_PKT_EAGER };
+		size_t left = (size_t) (end - pos);
 
-		if (!tagrv_item_unpack(&item, pos, (size_t) (end - pos))) {
+		if (!tagrv_item_peek(&item, pos, left)) {
 			tagrv_engine_bad_packet(peer, "malformed batch");
 			return;
 		}
-		one.op = item.op;
-		one.tag = item.tag;
-		one.flags = item.flags;
-		one.data = item.data;
-		peer->rx_seq++;
-		peer->engine->stats.batched_rx++;
-		tagrv_eager_item(peer, &one,
-				 pos + tagrv_item_head(item.flags), item.len);
+		if (!take_item(peer, &item, pos, left))
+			return;
+		cnt++;
 		pos += tagrv_item_size(item.flags, item.len);
 	} while (pos < end && peer->lane == lane);
+	if (cnt > 1)
+		engine->stats.batched_rx += cnt;
 }

@@ -24,16 +24,19 @@ static inline uint16_t packet_flags(uint8_t space, uint64_t op_flags)
 		flags |= TAGRV_PKT_TAGGED;
 	if (op_flags & FI_REMOTE_CQ_DATA)
 		flags |= TAGRV_PKT_DATA;
-	if (op_flags & FI_MATCH_COMPLETE)
-		flags |= TAGRV_PKT_ACK_MATCH;
-	else if (op_flags & FI_DELIVERY_COMPLETE)
-		flags |= TAGRV_PKT_ACK_DELIVERY;
 	return flags;
+}
+
+static inline uint16_t ack_flags(uint64_t op_flags)
+{
+	if (op_flags & FI_MATCH_COMPLETE)
+		return TAGRV_PKT_ACK_MATCH;
+	return op_flags & FI_DELIVERY_COMPLETE ? TAGRV_PKT_ACK_DELIVERY : 0;
 }
 
 uint16_t tagrv_eager_flags(uint8_t space, uint64_t op_flags)
 {
-	return packet_flags(space, op_flags);
+	return packet_flags(space, op_flags) | ack_flags(op_flags);
 }
 
 static int send_pieces(struct tagrv_link *link, uint64_t *words,
@@ -55,7 +58,8 @@ int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
 		.opcode = TAGRV_PKT_EAGER,
 		.op = handle,
 		.tag = req->tag,
-		.flags = packet_flags(req->space, req->flags),
+		.flags = packet_flags(req->space, req->flags) |
+			 (handle ? ack_flags(req->flags) : 0),
 		.credit = tagrv_credit_offer(&peer->credit),
 		.seq = peer->tx_seq,
 		.data = req->data,

@@ -123,6 +123,21 @@ int tagrv_engine_cancel(struct tagrv_engine *engine, void *context);
 void tagrv_engine_match_stats(const struct tagrv_engine *engine,
 			      struct tagrv_match_stats *stats);
 
+/* Messages by protocol, and what their acks cost, since the engine was opened. */
+struct tagrv_proto_stats {
+	uint64_t eager_tx, eager_rx;
+	uint64_t batched_tx, batched_rx;	/* of those, several to a packet */
+	uint64_t rndv_tx, rndv_rx;	/* announced by an RTS */
+	uint64_t no_credit;		/* sent: of those, small ones */
+	uint64_t buffered;		/* sent: of those, from a copy */
+	uint64_t read_tx, read_rx;	/* of those, by who moved the bytes */
+	uint64_t write_tx, write_rx;
+	uint64_t copy_tx, copy_rx;
+	uint64_t acks, ack_packets;	/* sent; packets that had nothing else */
+};
+void tagrv_engine_proto_stats(const struct tagrv_engine *engine,
+			      struct tagrv_proto_stats *stats);
+
 /* Moves everything; returns events handled. */
 int tagrv_engine_progress(struct tagrv_engine *engine);
 

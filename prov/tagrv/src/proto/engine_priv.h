@@ -110,10 +110,11 @@ struct tagrv_engine {
 		uint64_t lost_injects;	/* injects that failed after return */
 		uint64_t eager_tx, eager_rx, rndv_tx, rndv_rx;
 		uint64_t no_credit;	/* small ones sent as an RTS */
+		uint64_t buffered;	/* those of them that are our copies */
 		/* rendezvous by who moved the bytes, if any had to be moved */
 		uint64_t moved_tx[TAGRV_PROTO_CNT], moved_rx[TAGRV_PROTO_CNT];
 		uint64_t fin_tx, fin_packets;
-		uint64_t batch_tx, batch_rx;	/* packets of several eager */
+		uint64_t batch_tx, batch_rx;	/* packets of several things */
 		uint64_t batched_tx, batched_rx;	/* messages in them */
 	} stats;
 };
@@ -202,6 +203,13 @@ size_t tagrv_batch_room(const struct tagrv_op *op);
  * empty, in one packet. -FI_EAGAIN and others as the transport's send.
  */
 int tagrv_fin_send(struct tagrv_peer *peer) TAGRV_WARN_UNUSED;
+/*
+ * Writes the first FINs of the queue to 'to' as items of a BATCH, at most
+ * TAGRV_FIN_RIDE_MAX; returns how many. When that packet has left they are
+ * taken off by the second call.
+ */
+size_t tagrv_fin_ride(const struct tagrv_peer *peer, char *to);
+void tagrv_fin_ridden(struct tagrv_peer *peer, size_t cnt);
 void tagrv_fin_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		      const void *body, size_t len);
 

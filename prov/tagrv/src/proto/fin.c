@@ -11,7 +11,12 @@
  * is no room they stay queued, and gather all the same. A DONE has a packet of
  * its own, in its turn.
  *
- * Layout: docs/wire_protocol.md section 1.7.
+ * Where messages wait for the peer, too, FINs ride in front of these (batch.c)
+ * and cost no packet. None is held back for that: the answer that an application
+ * may send next could carry it, but if it computes instead, its peer would wait
+ * as long for a completion that is due.
+ *
+ * Layouts: docs/wire_protocol.md sections 1.6 and 1.7.
  */
 #include <rdma/fi_errno.h>
 
@@ -56,6 +61,36 @@ static size_t fill(struct tagrv_peer *peer, struct fin_packet *pkt,
 	return cnt;
 }
 
+size_t tagrv_fin_ride(const struct tagrv_peer *peer, char *to)
+{
+	struct tagrv_list *node;
+	size_t cnt = 0;
+
+	tagrv_list_for_each(&peer->ctl, node) {
+		const struct tagrv_ctl *ctl = ctl_of(node);
+
+		if (ctl->opcode != TAGRV_PKT_FIN || cnt == TAGRV_FIN_RIDE_MAX)
+			break;
+		tagrv_item_pack_fin(to + cnt * TAGRV_ITEM_WORD, ctl->op,
+				    ctl->status);
+		cnt++;
+	}
+	return cnt;
+}
+
+static void drop_sent(struct tagrv_peer *peer, size_t cnt)
+{
+	while (cnt--)
+		tagrv_pool_put(&peer->engine->ctls, tagrv_container_of(
+			tagrv_list_pop(&peer->ctl), struct tagrv_ctl, link));
+}
+
+void tagrv_fin_ridden(struct tagrv_peer *peer, size_t cnt)
+{
+	peer->engine->stats.fin_tx += cnt;
+	drop_sent(peer, cnt);
+}
+
 int tagrv_fin_send(struct tagrv_peer *peer)
 {
 	uint16_t credit = tagrv_credit_offer(&peer->credit);
@@ -74,9 +109,7 @@ int tagrv_fin_send(struct tagrv_peer *peer)
 		peer->engine->stats.fin_tx += cnt;
 		peer->engine->stats.fin_packets++;
 	}
-	while (cnt--)
-		tagrv_pool_put(&peer->engine->ctls, tagrv_container_of(
-			tagrv_list_pop(&peer->ctl), struct tagrv_ctl, link));
+	drop_sent(peer, cnt);
 	return 0;
 }
 

@@ -15,8 +15,8 @@
  *     |      |   one PIECE for each that the peer reads: freed by its FIN
  *     |      v   a piece cannot be registered
  *     |--> COPYING -- all sent --> FIN_WAIT
- *     '--> WRITING -- all puts done --> end, DONE sent (FIN_WAIT with DELIVERY,
- *                                       unless the FIN was here first)
+ *     '--> WRITING -- all puts done --> end, DONE sent (FIN_WAIT with a level
+ *                         above INJECT, unless the FIN was here first)
  *
  *    end with error on link failure: each state has one list or one callback
  *    that ends it, so nothing can end twice:

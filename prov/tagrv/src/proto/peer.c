@@ -190,13 +190,27 @@ int tagrv_peer_control(struct tagrv_peer *peer, struct tagrv_hdr *hdr,
 	return check_control(peer, ret);
 }
 
+/* The first of the queue; a FIN with messages that wait, where it can. */
+static int serve_first(struct tagrv_peer *peer)
+{
+	const struct tagrv_ctl *first = tagrv_container_of(
+		tagrv_list_first(&peer->ctl), struct tagrv_ctl, link);
+	size_t cnt;
+
+	if (first->opcode == TAGRV_PKT_FIN &&
+	    !tagrv_list_empty(&peer->pending) && !tagrv_batch_send(peer, &cnt))
+		return 0;
+	/* What has no room may have some as control. */
+	return check_control(peer, tagrv_fin_send(peer));
+}
+
 /* Credit goes with what is sent anyway, else by itself. */
 static int serve_ctl(struct tagrv_peer *peer)
 {
 	struct tagrv_hdr hdr = { .opcode = TAGRV_PKT_CREDIT };
 
 	while (!tagrv_list_empty(&peer->ctl)) {
-		int ret = check_control(peer, tagrv_fin_send(peer));
+		int ret = serve_first(peer);
 
 		if (ret)
 			return ret;

@@ -127,15 +127,18 @@ void tagrv_recv_eager(struct tagrv_op *target, struct tagrv_peer *peer,
 {
 	struct tagrv_op *op = receiver(target, len);
 
-	if (tagrv_hdr_wants_fin(hdr->flags, hdr->op))
-		tagrv_peer_fin(peer, hdr->op, op ? 0 : -FI_ENOMEM);
 	if (TAGRV_UNLIKELY(!op)) {
+		if (tagrv_hdr_wants_fin(hdr->flags, hdr->op))
+			tagrv_peer_fin(peer, hdr->op, -FI_ENOMEM);
 		slice_lost(target, peer, hdr->tag, -FI_ENOMEM);
 		return;
 	}
 	set_message(op, peer, hdr, len);
 	tagrv_iov_scatter(op->iov, op->iov_cnt, payload,
 			  TAGRV_MIN(len, op->room));
+	/* It may leave at once, and says that the bytes are in place. */
+	if (tagrv_hdr_wants_fin(hdr->flags, hdr->op))
+		tagrv_peer_fin(peer, hdr->op, 0);
 	tagrv_op_recv_end(op, 0);
 }
 

@@ -19,10 +19,10 @@
  *
  * The sender's buffer is lent to us from RTS to FIN, so FIN goes out whatever
  * became of the receive: matched, truncated, discarded (put alone ends the sender
- * by its last write, unless DELIVERY is asked for). Only when the
+ * by its last write, unless a level above INJECT is asked for). Only when the
  * connection itself is gone does no FIN come; then both sides end their half.
- * It serves for DELIVERY and MATCH, too: it is sent after the match, and when
- * the bytes are in place.
+ * It serves for every level: it is sent after the match, and when the bytes are
+ * in place.
  *
  * Layouts: docs/wire_protocol.md section 1.3.
  */

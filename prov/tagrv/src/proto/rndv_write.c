@@ -15,10 +15,12 @@
  *            <-- GRANT(n) -----------------
  *
  * DONE goes behind the last write, on a transport that keeps this order, else
- * when that one is done. The sender ends with its last write; with DELIVERY asked
- * for, DONE asks for a FIN, because a device may have bytes that are in nobody's
- * sight yet. Where DONE did not wait for the writes, its FIN may be here before
- * the transport says that they are done: it is kept until then.
+ * when that one is done. The sender ends with its last write, which is when its
+ * buffer is free. For any level above INJECT, DONE asks for a FIN: until DONE is
+ * there the receive depends on the sender's process (TRANSMIT), and what is
+ * written may still be in a ring or a device (DELIVERY, MATCH). Where DONE did not
+ * wait for the writes, its FIN may be here before the transport says that they are
+ * done: it is kept until then.
  *
  * A receive whose keys are out ends by DONE, or when its link is gone: until then
  * the peer may write to it.
@@ -36,7 +38,8 @@ static bool is_alive(const struct tagrv_op *op)
 
 static bool wants_fin(const struct tagrv_op *op)
 {
-	return op->flags & FI_DELIVERY_COMPLETE && !op->status && !op->acked;
+	return op->flags & (FI_TRANSMIT_COMPLETE | TAGRV_ACK_LEVELS) &&
+	       !op->status && !op->acked;
 }
 
 static void say_done(struct tagrv_op *op)

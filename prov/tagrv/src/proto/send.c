@@ -119,6 +119,7 @@ static int send_announced(struct tagrv_op *op, enum tagrv_proto proto)
 	tagrv_list_remove(&op->link);
 	op->state = TAGRV_OP_ANNOUNCED;
 	tagrv_list_push_tail(&peer->waiting, &op->link);
+	peer->engine->stats.buffered += op->bounce != NULL;
 	return 0;
 }
 

@@ -12,6 +12,32 @@ void tagrv_engine_match_stats(const struct tagrv_engine *engine,
 	tagrv_match_get_stats(engine->match, stats);
 }
 
+void tagrv_engine_proto_stats(const struct tagrv_engine *engine,
+			      struct tagrv_proto_stats *stats)
+{
+	const uint64_t *tx = engine->stats.moved_tx;
+	const uint64_t *rx = engine->stats.moved_rx;
+
+	*stats = (struct tagrv_proto_stats) {
+		.eager_tx = engine->stats.eager_tx,
+		.eager_rx = engine->stats.eager_rx,
+		.batched_tx = engine->stats.batched_tx,
+		.batched_rx = engine->stats.batched_rx,
+		.rndv_tx = engine->stats.rndv_tx,
+		.rndv_rx = engine->stats.rndv_rx,
+		.no_credit = engine->stats.no_credit,
+		.buffered = engine->stats.buffered,
+		.read_tx = tx[TAGRV_PROTO_RNDV_READ],
+		.read_rx = rx[TAGRV_PROTO_RNDV_READ],
+		.write_tx = tx[TAGRV_PROTO_RNDV_WRITE],
+		.write_rx = rx[TAGRV_PROTO_RNDV_WRITE],
+		.copy_tx = tx[TAGRV_PROTO_RNDV_COPY],
+		.copy_rx = rx[TAGRV_PROTO_RNDV_COPY],
+		.acks = engine->stats.fin_tx,
+		.ack_packets = engine->stats.fin_packets,
+	};
+}
+
 void tagrv_engine_tell_match(const struct tagrv_engine *engine)
 {
 	char addr[TAGRV_ADDR_STRLEN];

@@ -103,11 +103,12 @@ static inline bool tagrv_hdr_unpack(struct tagrv_hdr *hdr,
 /*
  * Section 1.6: each message of a BATCH begins with two words; immediate data, if
  * the flags say so, is a third, then follow payload and zeros up to a whole word.
+ * A FIN that travels with them is the first word alone.
  */
 struct tagrv_item {
-	uint32_t op;		/* as in an EAGER header */
-	uint16_t len;		/* bytes of payload */
-	uint16_t flags;		/* enum tagrv_pkt_flags */
+	uint32_t op;		/* as in an EAGER header; FIN: what it ends */
+	uint16_t len;		/* bytes of payload; FIN: status, FI_E* or 0 */
+	uint16_t flags;		/* enum tagrv_pkt_flags, or TAGRV_ITEM_FIN */
 	uint64_t tag;		/* big-endian */
 	uint64_t data;		/* only with TAGRV_PKT_DATA */
 };
@@ -115,6 +116,7 @@ static_assert(sizeof(struct tagrv_item) == 24, "an item is three words");
 
 #define TAGRV_ITEM_WORD	sizeof(uint64_t)
 #define TAGRV_ITEM_MIN	(2 * TAGRV_ITEM_WORD)
+#define TAGRV_ITEM_FIN	(1u << 15)	/* no other flag goes with it */
 
 /* Bytes before the payload. */
 static inline size_t tagrv_item_head(uint16_t flags)
@@ -144,21 +146,42 @@ static inline size_t tagrv_item_pack(void *to, const struct tagrv_item *item)
 	return len;
 }
 
-/* False: it is not all there, or bits are set that have no meaning. */
-static inline bool tagrv_item_unpack(struct tagrv_item *item, const void *from,
-				     size_t left)
+/* Writes a FIN, one word. status: FI_E* or 0. */
+static inline void tagrv_item_pack_fin(void *to, uint32_t op, uint32_t status)
+{
+	const uint64_t word = htole64(op | (uint64_t) (status & UINT16_MAX) << 32 |
+				      (uint64_t) TAGRV_ITEM_FIN << 48);
+
+	memcpy(to, &word, sizeof(word));
+}
+
+/* Reads the first word. False: it is not there. */
+static inline bool tagrv_item_peek(struct tagrv_item *item, const void *from,
+				   size_t left)
 {
 	uint64_t first;
 
-	if (left < TAGRV_ITEM_MIN)
+	if (left < TAGRV_ITEM_WORD)
 		return false;
 	first = le64toh(tagrv_word_load(from));
 	*item = (struct tagrv_item) {
 		.op = (uint32_t) first,
 		.len = (uint16_t) (first >> 32),
 		.flags = (uint16_t) (first >> 48),
-		.tag = be64toh(tagrv_word_load((const char *) from + 8)),
 	};
+	return true;
+}
+
+/*
+ * Reads a message, the first word of which is in *item. False: it is not all
+ * there, or bits are set that have no meaning.
+ */
+static inline bool tagrv_item_unpack(struct tagrv_item *item, const void *from,
+				     size_t left)
+{
+	if (left < TAGRV_ITEM_MIN)
+		return false;
+	item->tag = be64toh(tagrv_word_load((const char *) from + 8));
 	if (item->flags & ~TAGRV_PKT_FLAGS ||
 	    tagrv_item_size(item->flags, item->len) > left)
 		return false;
@@ -191,6 +214,7 @@ struct tagrv_fin_more {
 };
 static_assert(sizeof(struct tagrv_fin_more) == 8, "one more FIN");
 
+#define TAGRV_FIN_RIDE_MAX	8	/* sent in front of messages; the same */
 #define TAGRV_FIN_MORE_MAX	16	/* sent; any number is received */
 static_assert(sizeof(struct tagrv_hdr) + TAGRV_FIN_MORE_MAX *
 	      sizeof(struct tagrv_fin_more) <= TAGRV_HDR_ROOM,
