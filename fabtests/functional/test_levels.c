@@ -273,6 +273,11 @@ static void copy(struct test *t)
 	run_way(t, &ways[WAY_COPY]);
 }
 
+static void pipeline(struct test *t)
+{
+	run_way(t, &ways[WAY_PIPELINE]);
+}
+
 const struct test_case levels_cases[] = {
 	{ .name = "levels_eager", .run = eager, .self = true,
 	  .shows = "each level of eager messages, seen or counted, is neither early nor late" },
@@ -288,5 +293,7 @@ const struct test_case levels_cases[] = {
 	  .shows = "the same of messages that the sender writes" },
 	{ .name = "levels_copy", .run = copy, .self = true,
 	  .shows = "the same of messages that are copied" },
+	{ .name = "levels_pipeline", .run = pipeline, .self = true,
+	  .shows = "the same of messages that are read in pieces" },
 	{ .name = NULL },
 };

@@ -190,11 +190,13 @@ static void check_member(const struct fi_tagrv_proto_stats *before,
 static void check_moved(const struct fi_tagrv_proto_stats *before,
 			const struct fi_tagrv_proto_stats *now, const struct kind *k, bool sends)
 {
-	static const size_t tx[] = { AT(get_tx), AT(put_tx), AT(copy_tx) };
-	static const size_t rx[] = { AT(get_rx), AT(put_rx), AT(copy_rx) };
+	static const size_t tx[] = { AT(get_tx), AT(put_tx), AT(copy_tx),
+				     AT(pipeline_tx) };
+	static const size_t rx[] = { AT(get_rx), AT(put_rx), AT(copy_rx),
+				     AT(pipeline_rx) };
 	uint64_t sum = 0;
 
-	for (int i = 0; i < 3; i++) {
+	for (size_t i = 0; i < sizeof(tx) / sizeof(tx[0]); i++) {
 		size_t member = sends ? tx[i] : rx[i];
 
 		sum += ways_count(now, member) - ways_count(before, member);
@@ -322,6 +324,11 @@ static void copy(struct test *t)
 	run_way(t, WAY_COPY);
 }
 
+static void pipeline(struct test *t)
+{
+	run_way(t, WAY_PIPELINE);
+}
+
 const struct test_case matrix_cases[] = {
 	{ .name = "matrix_eager", .run = eager, .self = true,
 	  .shows = "eager messages, whole, cut, empty, behind a cancel, scattered, unexpected" },
@@ -337,5 +344,7 @@ const struct test_case matrix_cases[] = {
 	  .shows = "the same of messages that the sender writes" },
 	{ .name = "matrix_copy", .run = copy, .self = true,
 	  .shows = "the same of messages that are copied" },
+	{ .name = "matrix_pipeline", .run = pipeline, .self = true,
+	  .shows = "the same of messages that are read in pieces" },
 	{ .name = NULL },
 };

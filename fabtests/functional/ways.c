@@ -32,6 +32,9 @@ const struct way ways[WAY_COUNT] = {
 		      .most = 5 << 20, .announced = true, .sent = AT(put_tx), .got = AT(put_rx) },
 	[WAY_COPY] = { .name = "copy", .proto = "copy:1-", .rndv = "copy", .len = 100000,
 		       .most = 5 << 20, .announced = true, .sent = AT(copy_tx), .got = AT(copy_rx) },
+	[WAY_PIPELINE] = { .name = "pipeline", .proto = "pipeline:1-", .rndv = "pipeline",
+			   .len = 100000, .most = 5 << 20, .announced = true,
+			   .sent = AT(pipeline_tx), .got = AT(pipeline_rx) },
 };
 
 static struct fi_tagrv_ops_proto *open_ops(struct fx *fx)

@@ -23,7 +23,8 @@ struct way {
 				   them on either side */
 };
 
-enum { WAY_EAGER, WAY_BATCHED, WAY_STARVED, WAY_INJECTED, WAY_GET, WAY_PUT, WAY_COPY, WAY_COUNT };
+enum { WAY_EAGER, WAY_BATCHED, WAY_STARVED, WAY_INJECTED, WAY_GET, WAY_PUT, WAY_COPY, WAY_PIPELINE,
+       WAY_COUNT };
 
 extern const struct way ways[WAY_COUNT];
 

@@ -92,6 +92,7 @@ struct fi_tagrv_proto_stats {
 	uint64_t get_tx, get_rx;	/* of those announced, read by the receiver */
 	uint64_t put_tx, put_rx;	/* ... written by the sender */
 	uint64_t copy_tx, copy_rx;	/* ... copied in fragments */
+	uint64_t pipeline_tx, pipeline_rx;	/* ... read in pieces */
 	uint64_t acks_tx;	/* acknowledgements of messages */
 	uint64_t ack_packets_tx;	/* packets that held nothing else */
 };

@@ -11,7 +11,7 @@
 
 /* Applications were compiled with them: they never grow, see the header. */
 #define MATCH_LEN_MIN	80
-#define PROTO_LEN_MIN	128
+#define PROTO_LEN_MIN	144
 
 static_assert(sizeof(struct fi_tagrv_match_stats) == MATCH_LEN_MIN &&
 	      sizeof(struct fi_tagrv_proto_stats) == PROTO_LEN_MIN,
@@ -88,6 +88,8 @@ static int get_proto_stats(struct fid_ep *fid,
 		.put_rx = now.write_rx,
 		.copy_tx = now.copy_tx,
 		.copy_rx = now.copy_rx,
+		.pipeline_tx = now.pipeline_tx,
+		.pipeline_rx = now.pipeline_rx,
 		.acks_tx = now.acks,
 		.ack_packets_tx = now.ack_packets,
 	};

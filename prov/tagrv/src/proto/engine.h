@@ -133,6 +133,7 @@ struct tagrv_proto_stats {
 	uint64_t read_tx, read_rx;	/* of those, by who moved the bytes */
 	uint64_t write_tx, write_rx;
 	uint64_t copy_tx, copy_rx;
+	uint64_t pipeline_tx, pipeline_rx;
 	uint64_t acks, ack_packets;	/* sent; packets that had nothing else */
 };
 void tagrv_engine_proto_stats(const struct tagrv_engine *engine,

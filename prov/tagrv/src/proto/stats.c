@@ -33,6 +33,8 @@ void tagrv_engine_proto_stats(const struct tagrv_engine *engine,
 		.write_rx = rx[TAGRV_PROTO_RNDV_WRITE],
 		.copy_tx = tx[TAGRV_PROTO_RNDV_COPY],
 		.copy_rx = rx[TAGRV_PROTO_RNDV_COPY],
+		.pipeline_tx = tx[TAGRV_PROTO_RNDV_PIPE],
+		.pipeline_rx = rx[TAGRV_PROTO_RNDV_PIPE],
 		.acks = engine->stats.fin_tx,
 		.ack_packets = engine->stats.fin_packets,
 	};
