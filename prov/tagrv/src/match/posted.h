@@ -43,7 +43,7 @@
 #define TAGRV_LIST_LONG		256	/* is hashed even if nobody walked yet */
 #define TAGRV_CLASSES		64	/* bits of a word */
 #define TAGRV_NO_CLASS		UINT8_MAX
-#define TAGRV_HINT_SHIFT	58	/* of a 64-bit product: 64 hints */
+#define TAGRV_HINT_SHIFT	56	/* of a 64-bit product: 256 hints */
 #define TAGRV_NO_RECV		UINT32_MAX
 
 struct tagrv_posted_block;
@@ -151,6 +151,7 @@ struct tagrv_posted_queue {
 	uint64_t live[TAGRV_SPACE_CNT];	/* bit c: classes[c] is hashed, maybe empty */
 	struct tagrv_posted_class classes[TAGRV_CLASSES];
 	uint64_t fresh;		/* bit c: about to get receives */
+	uint64_t hint_factor;	/* parts the classes */
 	uint8_t	hints[1 << (64 - TAGRV_HINT_SHIFT)];	/* class of such receives */
 	uint64_t probed[TAGRV_SPACE_CNT];	/* bit g: groups[g] holds receives */
 	struct tagrv_posted_group groups[TAGRV_CLASSES];
