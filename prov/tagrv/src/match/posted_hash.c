@@ -40,16 +40,21 @@ static inline bool has_key(const void *arg, uint32_t index)
 	       key->queue->classes[recv->class].group == key->number;
 }
 
+/* place: of tag and peer, where groups share lines. */
 static inline uint32_t make_key(const struct tagrv_posted_queue *queue,
 				uint8_t number, uint32_t peer, uint64_t tag,
-				struct recv_key *key)
+				uint32_t place, struct recv_key *key)
 {
+	uint32_t hash;
+
 	key->queue = queue;
 	key->group = &queue->groups[number];
 	key->tag = tag & key->group->care;
 	key->peer = key->group->any ? TAGRV_MATCH_ANY : peer;
 	key->number = number;
-	return tagrv_hash(&queue->seed, key->tag, key->peer, number);
+	hash = tagrv_hash(&queue->seed, key->tag, key->peer, number);
+	return queue->shared & 1ull << number ?
+	       tagrv_posted_at_place(hash, place) : hash;
 }
 
 static inline bool is_class(const struct tagrv_posted_queue *queue, unsigned c,
@@ -59,6 +64,12 @@ static inline bool is_class(const struct tagrv_posted_queue *queue, unsigned c,
 
 	return (queue->live[space] & 1ull << c) && class->care == care &&
 	       class->any == any;
+}
+
+static inline uint32_t place_of(const struct tagrv_posted_queue *queue,
+				uint32_t peer, uint64_t tag)
+{
+	return queue->shared ? tagrv_posted_place(queue, peer, tag) : 0;
 }
 
 static inline unsigned hint_of(uint64_t care, bool any, uint64_t factor)
@@ -129,7 +140,9 @@ static bool link_key(struct tagrv_posted_queue *queue,
 		     struct tagrv_posted *recv, uint8_t number)
 {
 	struct recv_key key;
-	uint32_t hash = make_key(queue, number, recv->peer, recv->tag, &key);
+	uint32_t place = place_of(queue, recv->peer, recv->tag);
+	uint32_t hash = make_key(queue, number, recv->peer, recv->tag, place,
+				 &key);
 	uint32_t index = tagrv_posted_index(recv);
 	struct tagrv_posted *head, *tail;
 	uint32_t *cell;
@@ -217,8 +230,11 @@ static uint8_t join_group(struct tagrv_posted_queue *queue,
 	uint8_t number = tagrv_posted_group_for(queue, class->space,
 						class->care, class->any);
 
-	if (number == TAGRV_NO_CLASS)
-		return group_new(queue, class);
+	if (number == TAGRV_NO_CLASS) {
+		number = group_new(queue, class);
+		tagrv_posted_place_join(queue, number);
+		return number;
+	}
 	queue->groups[number].classes++;
 	queue->groups[number].walked = 0;
 	return number;
@@ -231,7 +247,8 @@ static void class_end(struct tagrv_posted_queue *queue, uint8_t c)
 	const struct tagrv_posted_class *class = &queue->classes[c];
 
 	assert(!class->cnt);
-	queue->groups[class->group].classes--;
+	if (!--queue->groups[class->group].classes)
+		queue->shared &= ~(1ull << class->group);
 	queue->live[class->space] &= ~(1ull << c);
 	queue->demotions++;
 	tagrv_posted_list_renew(queue, class->space);
@@ -299,6 +316,8 @@ bool tagrv_posted_hash_add(struct tagrv_posted_queue *queue,
 		class->oldest = recv->seq;
 	}
 	class->last = tagrv_posted_index(recv);
+	if (TAGRV_UNLIKELY(queue->tab.crowded))
+		tagrv_posted_place_part(queue);
 	return true;
 }
 
@@ -414,6 +433,7 @@ static unsigned make_probes(const struct tagrv_posted_queue *queue,
 			    uint32_t peer, uint8_t space, uint64_t tag,
 			    uint64_t before, struct probe *probes)
 {
+	uint32_t place = place_of(queue, peer, tag);
 	unsigned cnt = 0;
 
 	for (uint64_t todo = queue->probed[space]; todo; todo &= todo - 1) {
@@ -422,7 +442,7 @@ static unsigned make_probes(const struct tagrv_posted_queue *queue,
 
 		if (queue->groups[g].oldest > before)
 			continue;
-		probe->hash = make_key(queue, g, peer, tag, &probe->key);
+		probe->hash = make_key(queue, g, peer, tag, place, &probe->key);
 		tagrv_keytab_prefetch(&queue->tab, probe->hash);
 		cnt++;
 	}
@@ -513,6 +533,7 @@ static TAGRV_COLD void split(struct tagrv_posted_queue *queue, uint8_t space,
 		group_remove(queue, number, space);
 	}
 	to = group_new(queue, class);
+	queue->groups[to].apart = true;
 	queue->groups[number].classes--;
 	class->group = to;
 	for (i = class->first; i != TAGRV_NO_RECV; i = recv->newer) {
