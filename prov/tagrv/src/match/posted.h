@@ -341,11 +341,16 @@ struct tagrv_posted *
 tagrv_posted_list_next(const struct tagrv_posted_list *list,
 		       const struct tagrv_posted *prev);
 
-/* posted_hash.c */
+/* posted_hint.c */
 
 /* The hashed class of such a receive, or TAGRV_NO_CLASS. */
 uint8_t tagrv_posted_class_of(struct tagrv_posted_queue *queue, uint8_t space,
 			      uint64_t care, bool any);
+
+/* There is a new class. */
+void tagrv_posted_hints_renew(struct tagrv_posted_queue *queue) TAGRV_COLD;
+
+/* posted_hash.c */
 
 /*
  * A class without receives, in a group; TAGRV_NO_CLASS when all are taken. Once
