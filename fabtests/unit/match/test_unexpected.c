@@ -267,3 +267,72 @@ Test(unexpected, flood_of_one_peer_costs_no_probe_of_another, .timeout = 10)
 	cr_expect_eq(stats(match).probes, before + 1);
 	tagrv_match_destroy(match);
 }
+
+#define PEERS	10
+#define FAR	1000
+
+/* Messages of some peers, and an index that parts them all. */
+static struct tagrv_match *deep_queue(bool asked)
+{
+	struct tagrv_match *match = engine(0, 0);
+
+	for (uintptr_t i = 1; i <= FAR; i++)
+		arrive(match, (uint32_t) (i % PEERS), i, i);
+	cr_assert_eq(stats(match).unexpected_indexes, 1);
+	if (asked)
+		cr_assert_eq(peek(match, tagged(3, 0, ALL)), 3);
+	for (unsigned i = 0; i < 8; i++)
+		cr_assert_eq(peek(match, tagged(ANY, 0, EXACT)), 0);
+	return match;
+}
+
+/* Nobody asked by peer alone: kept, it would only cost. */
+Test(unexpected, index_by_peer_goes_and_comes_back, .timeout = 10)
+{
+	struct tagrv_match *match = deep_queue(false);
+	uint64_t before;
+
+	cr_assert_eq(stats(match).unexpected_indexes, 1);
+	for (unsigned i = 0; i < 8; i++)
+		cr_assert_eq(peek(match, tagged(PEERS, 0, ALL)), 0);
+	cr_assert_eq(stats(match).unexpected_indexes, 2);
+	before = stats(match).probes;
+	for (uint32_t peer = 1; peer < PEERS; peer++)
+		cr_assert_eq(peek(match, tagged(peer, 0, ALL)), peer);
+	cr_expect_leq(stats(match).probes - before, PEERS);
+	tagrv_match_destroy(match);
+}
+
+Test(unexpected, index_by_peer_stays_where_it_is_asked, .timeout = 10)
+{
+	struct tagrv_match *match = deep_queue(true);
+
+	cr_expect_eq(stats(match).unexpected_indexes, 2);
+	tagrv_match_destroy(match);
+}
+
+static bool count_it(struct tagrv_match_msg *msg, void *arg)
+{
+	unsigned *cnt = arg;
+
+	(void) msg;
+	++*cnt;
+	return true;
+}
+
+/* Many peers that leave do not each pay for all messages. */
+Test(unexpected, drains_bring_the_index_by_peer_back, .timeout = 10)
+{
+	struct tagrv_match *match = deep_queue(false);
+	unsigned cnt = 0;
+
+	for (unsigned i = 0; i < 8; i++)
+		tagrv_match_drain_unexpected(match, PEERS + i, count_it, &cnt);
+	cr_expect_eq(cnt, 0);
+	cr_assert_eq(stats(match).unexpected_indexes, 2);
+	tagrv_match_drain_unexpected(match, 3, count_it, &cnt);
+	cr_expect_eq(cnt, FAR / PEERS);
+	cr_expect_eq(peek(match, tagged(3, 0, ALL)), 0);
+	cr_expect_eq(peek(match, tagged(4, 0, ALL)), 4);
+	tagrv_match_destroy(match);
+}

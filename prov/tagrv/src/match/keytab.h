@@ -33,6 +33,7 @@
 #define TAGRV_KEYTAB_CELLS	7
 #define TAGRV_KEYTAB_FILL	4	/* keys for each bucket, on average */
 #define TAGRV_KEYTAB_MIN	8	/* buckets, a power of two */
+#define TAGRV_KEYTAB_CROWD	8	/* full buckets passed: not by chance */
 
 struct tagrv_key_bucket {
 	alignas(TAGRV_CACHE_LINE)
@@ -57,6 +58,7 @@ struct tagrv_keytab {
 	size_t	cnt;		/* keys, those in 'old' included */
 	struct tagrv_key_array old;
 	size_t	old_next;	/* buckets before are moved */
+	bool	crowded;	/* a key had to pass many; for the user to clear */
 };
 
 /* Whether the entry at a pool index has the key that is looked for. */
@@ -179,6 +181,8 @@ static inline bool tagrv_keytab_insert(struct tagrv_keytab *tab, uint32_t hash,
 	while (TAGRV_UNLIKELY(!(unused = tagrv_keytab_equal(bucket->hash, 0)))) {
 		bucket->passed++;
 		bucket = tagrv_keytab_bucket(&tab->now, ++nr);
+		if (TAGRV_UNLIKELY(nr - hash >= TAGRV_KEYTAB_CROWD))
+			tab->crowded = true;
 	}
 	cell = (unsigned) __builtin_ctz(unused);
 	tagrv_keytab_set(bucket->hash, cell, hash);

@@ -19,7 +19,8 @@
  * keys: that is a group, and costs an arrival one probe instead of two. Under
  * one key are then receives of several classes by age, and the first that
  * matches is the group's answer. The answer to an arrival is the earliest of the
- * list's first hit and one of each group.
+ * list's first hit and one of each group. Groups have their keys in the same
+ * lines of the table where that can be (posted_place.c).
  *
  * Every receive starts in the list of its space unless its class is hashed.
  * Classes are hashed when the list is longer than 32, arrivals have walked along
@@ -43,8 +44,16 @@
 #define TAGRV_LIST_LONG		256	/* is hashed even if nobody walked yet */
 #define TAGRV_CLASSES		64	/* bits of a word */
 #define TAGRV_NO_CLASS		UINT8_MAX
-#define TAGRV_HINT_SHIFT	58	/* of a 64-bit product: 64 hints */
+#define TAGRV_HINT_SHIFT	56	/* of a 64-bit product: 256 hints */
 #define TAGRV_NO_RECV		UINT32_MAX
+/* What posted receives' hashes are told apart by, besides the groups. */
+#define TAGRV_HASH_NAME		TAGRV_CLASSES
+#define TAGRV_HASH_PLACE	(TAGRV_CLASSES + 1)
+/* Low bits of a hash that say the line; no table has more of them. */
+#define TAGRV_PLACE_MASK	((1u << 20) - 1)
+
+static_assert(TAGRV_POOL_MAX / TAGRV_KEYTAB_FILL < TAGRV_PLACE_MASK,
+	      "bits for every line");
 
 struct tagrv_posted_block;
 
@@ -127,8 +136,15 @@ struct tagrv_posted_group {
 	uint64_t walked;	/* receives passed since there is more than one class */
 	uint32_t cnt;		/* receives */
 	bool	any;
+	bool	apart;		/* its keys never lie with other groups' */
 	uint8_t	space;
 	uint8_t	classes;	/* 0: there is no such group */
+};
+
+/* What the groups that lie together all compare. */
+struct tagrv_posted_common {
+	uint64_t care;
+	bool	any;
 };
 
 struct tagrv_posted_name {
@@ -151,9 +167,13 @@ struct tagrv_posted_queue {
 	uint64_t live[TAGRV_SPACE_CNT];	/* bit c: classes[c] is hashed, maybe empty */
 	struct tagrv_posted_class classes[TAGRV_CLASSES];
 	uint64_t fresh;		/* bit c: about to get receives */
+	uint64_t hint_factor;	/* parts the classes */
 	uint8_t	hints[1 << (64 - TAGRV_HINT_SHIFT)];	/* class of such receives */
 	uint64_t probed[TAGRV_SPACE_CNT];	/* bit g: groups[g] holds receives */
 	struct tagrv_posted_group groups[TAGRV_CLASSES];
+	uint64_t shared;	/* bit g: groups[g] lies with others */
+	struct tagrv_posted_common common;	/* of those */
+	uint64_t placed;	/* 'last_seq' when 'common' became what it is */
 	struct tagrv_keytab tab;
 	struct tagrv_hash_seed seed;
 	struct tagrv_match_level level;
@@ -179,6 +199,22 @@ static inline uint32_t tagrv_posted_index(const struct tagrv_posted *recv)
 static inline tagrv_match_id tagrv_posted_id(const struct tagrv_posted *recv)
 {
 	return recv->seq << 32 | recv->node.handle;
+}
+
+/* Where the keys of a message, or of a receive, lie in groups that share lines. */
+static inline uint32_t
+tagrv_posted_place(const struct tagrv_posted_queue *queue, uint32_t peer,
+		   uint64_t tag)
+{
+	return tagrv_hash(&queue->seed, tag & queue->common.care,
+			  queue->common.any ? TAGRV_MATCH_ANY : peer,
+			  TAGRV_HASH_PLACE);
+}
+
+/* The hash of a key in such a group. */
+static inline uint32_t tagrv_posted_at_place(uint32_t hash, uint32_t place)
+{
+	return (hash & ~TAGRV_PLACE_MASK) | (place & TAGRV_PLACE_MASK);
 }
 
 /* What one branch tells; 'who' of a slot, see above. */
@@ -305,11 +341,16 @@ struct tagrv_posted *
 tagrv_posted_list_next(const struct tagrv_posted_list *list,
 		       const struct tagrv_posted *prev);
 
-/* posted_hash.c */
+/* posted_hint.c */
 
 /* The hashed class of such a receive, or TAGRV_NO_CLASS. */
 uint8_t tagrv_posted_class_of(struct tagrv_posted_queue *queue, uint8_t space,
 			      uint64_t care, bool any);
+
+/* There is a new class. */
+void tagrv_posted_hints_renew(struct tagrv_posted_queue *queue) TAGRV_COLD;
+
+/* posted_hash.c */
 
 /*
  * A class without receives, in a group; TAGRV_NO_CLASS when all are taken. Once
@@ -346,6 +387,14 @@ struct tagrv_posted *tagrv_posted_hash_match(struct tagrv_posted_queue *queue,
 					     uint32_t peer, uint8_t space,
 					     uint64_t tag,
 					     struct tagrv_posted *best);
+
+/* posted_place.c */
+
+/* A new group, still empty, gets its keys where others are, if that can be. */
+void tagrv_posted_place_join(struct tagrv_posted_queue *queue, uint8_t number);
+
+/* Groups that lie together part: the table is crowded. */
+void tagrv_posted_place_part(struct tagrv_posted_queue *queue);
 
 /* posted_name.c */
 

@@ -36,43 +36,27 @@ static inline bool has_key(const void *arg, uint32_t index)
 	       key->queue->classes[recv->class].group == key->number;
 }
 
+/* place: of tag and peer, where groups share lines. */
 static inline uint32_t make_key(const struct tagrv_posted_queue *queue,
 				uint8_t number, uint32_t peer, uint64_t tag,
-				struct recv_key *key)
+				uint32_t place, struct recv_key *key)
 {
+	uint32_t hash;
+
 	key->queue = queue;
 	key->group = &queue->groups[number];
 	key->tag = tag & key->group->care;
 	key->peer = key->group->any ? TAGRV_MATCH_ANY : peer;
 	key->number = number;
-	return tagrv_hash(&queue->seed, key->tag, key->peer, number);
+	hash = tagrv_hash(&queue->seed, key->tag, key->peer, number);
+	return queue->shared & 1ull << number ?
+	       tagrv_posted_at_place(hash, place) : hash;
 }
 
-static inline bool is_class(const struct tagrv_posted_queue *queue, unsigned c,
-			    uint8_t space, uint64_t care, bool any)
+static inline uint32_t place_of(const struct tagrv_posted_queue *queue,
+				uint32_t peer, uint64_t tag)
 {
-	const struct tagrv_posted_class *class = &queue->classes[c];
-
-	return (queue->live[space] & 1ull << c) && class->care == care &&
-	       class->any == any;
-}
-
-/* The last one found with bits like these is most often the one. */
-uint8_t tagrv_posted_class_of(struct tagrv_posted_queue *queue, uint8_t space,
-			      uint64_t care, bool any)
-{
-	uint8_t *hint = &queue->hints[(care * 2 + any) * 0x9e3779b97f4a7c15 >>
-				      TAGRV_HINT_SHIFT];
-
-	if (TAGRV_LIKELY(is_class(queue, *hint, space, care, any)))
-		return *hint;
-	for (uint64_t todo = queue->live[space]; todo; todo &= todo - 1) {
-		unsigned c = (unsigned) __builtin_ctzll(todo);
-
-		if (is_class(queue, c, space, care, any))
-			return *hint = (uint8_t) c;
-	}
-	return TAGRV_NO_CLASS;
+	return queue->shared ? tagrv_posted_place(queue, peer, tag) : 0;
 }
 
 /* Behind all others of its key: a ring, whose head the table knows. */
@@ -80,7 +64,9 @@ static bool link_key(struct tagrv_posted_queue *queue,
 		     struct tagrv_posted *recv, uint8_t number)
 {
 	struct recv_key key;
-	uint32_t hash = make_key(queue, number, recv->peer, recv->tag, &key);
+	uint32_t place = place_of(queue, recv->peer, recv->tag);
+	uint32_t hash = make_key(queue, number, recv->peer, recv->tag, place,
+				 &key);
 	uint32_t index = tagrv_posted_index(recv);
 	struct tagrv_posted *head, *tail;
 	uint32_t *cell;
@@ -168,8 +154,11 @@ static uint8_t join_group(struct tagrv_posted_queue *queue,
 	uint8_t number = tagrv_posted_group_for(queue, class->space,
 						class->care, class->any);
 
-	if (number == TAGRV_NO_CLASS)
-		return group_new(queue, class);
+	if (number == TAGRV_NO_CLASS) {
+		number = group_new(queue, class);
+		tagrv_posted_place_join(queue, number);
+		return number;
+	}
 	queue->groups[number].classes++;
 	queue->groups[number].walked = 0;
 	return number;
@@ -182,7 +171,8 @@ static void class_end(struct tagrv_posted_queue *queue, uint8_t c)
 	const struct tagrv_posted_class *class = &queue->classes[c];
 
 	assert(!class->cnt);
-	queue->groups[class->group].classes--;
+	if (!--queue->groups[class->group].classes)
+		queue->shared &= ~(1ull << class->group);
 	queue->live[class->space] &= ~(1ull << c);
 	queue->demotions++;
 	tagrv_posted_list_renew(queue, class->space);
@@ -224,6 +214,7 @@ uint8_t tagrv_posted_class_new(struct tagrv_posted_queue *queue, uint8_t space,
 	queue->live[space] |= 1ull << c;
 	queue->fresh |= 1ull << c;
 	queue->promotions++;
+	tagrv_posted_hints_renew(queue);
 	tagrv_posted_list_renew(queue, space);
 	return c;
 }
@@ -249,6 +240,8 @@ bool tagrv_posted_hash_add(struct tagrv_posted_queue *queue,
 		class->oldest = recv->seq;
 	}
 	class->last = tagrv_posted_index(recv);
+	if (TAGRV_UNLIKELY(queue->tab.crowded))
+		tagrv_posted_place_part(queue);
 	return true;
 }
 
@@ -364,6 +357,7 @@ static unsigned make_probes(const struct tagrv_posted_queue *queue,
 			    uint32_t peer, uint8_t space, uint64_t tag,
 			    uint64_t before, struct probe *probes)
 {
+	uint32_t place = place_of(queue, peer, tag);
 	unsigned cnt = 0;
 
 	for (uint64_t todo = queue->probed[space]; todo; todo &= todo - 1) {
@@ -372,7 +366,7 @@ static unsigned make_probes(const struct tagrv_posted_queue *queue,
 
 		if (queue->groups[g].oldest > before)
 			continue;
-		probe->hash = make_key(queue, g, peer, tag, &probe->key);
+		probe->hash = make_key(queue, g, peer, tag, place, &probe->key);
 		tagrv_keytab_prefetch(&queue->tab, probe->hash);
 		cnt++;
 	}
@@ -387,12 +381,16 @@ void tagrv_posted_ahead(const struct tagrv_posted_queue *queue, uint32_t peer,
 	make_probes(queue, peer, space, tag, UINT64_MAX, probes);
 }
 
+/* What one branch tells: with or without a peer is guessed wrong too often. */
 static inline bool fits(const struct tagrv_posted_queue *queue,
 			const struct tagrv_posted *recv, uint32_t peer,
 			uint64_t tag)
 {
-	return !((recv->tag ^ tag) & queue->classes[recv->class].care) &&
-	       (recv->peer == TAGRV_MATCH_ANY || recv->peer == peer);
+	const struct tagrv_posted_class *class = &queue->classes[recv->class];
+	uint32_t named = (uint32_t) class->any - 1;
+
+	return !(((recv->tag ^ tag) & class->care) |
+		 ((recv->peer ^ peer) & named));
 }
 
 /* The first under a key that fits and is older than 'before', or NULL. */
@@ -459,6 +457,7 @@ static TAGRV_COLD void split(struct tagrv_posted_queue *queue, uint8_t space,
 		group_remove(queue, number, space);
 	}
 	to = group_new(queue, class);
+	queue->groups[to].apart = true;
 	queue->groups[number].classes--;
 	class->group = to;
 	for (i = class->first; i != TAGRV_NO_RECV; i = recv->newer) {

@@ -22,8 +22,6 @@
 #define UNUSED_EACH	4
 #define UNUSED_MIN	4096
 
-#define NAME_SPACE	TAGRV_CLASSES	/* behind those of the classes */
-
 struct name_key {
 	const struct tagrv_posted_queue *queue;
 	void	*name;
@@ -39,7 +37,7 @@ static bool has_name(const void *arg, uint32_t index)
 
 static uint32_t hash_name(const struct tagrv_posted_queue *queue, void *name)
 {
-	return tagrv_hash(&queue->seed, (uintptr_t) name, 0, NAME_SPACE);
+	return tagrv_hash(&queue->seed, (uintptr_t) name, 0, TAGRV_HASH_NAME);
 }
 
 static uint32_t *cell_of_name(const struct tagrv_posted_queue *queue,

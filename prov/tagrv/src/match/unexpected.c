@@ -52,6 +52,7 @@ static TAGRV_COLD void go_deep(struct tagrv_unexpected_queue *queue)
 {
 	queue->deep = true;
 	tagrv_unexpected_peer_build(queue);
+	queue->peer_asked = false;
 }
 
 int tagrv_unexpected_add(struct tagrv_unexpected_queue *queue, uint32_t peer,
@@ -73,6 +74,7 @@ int tagrv_unexpected_add(struct tagrv_unexpected_queue *queue, uint32_t peer,
 		.space = space,
 	};
 	entry->heads = 0;
+	entry->alone = 0;
 	before = queue->lists[space].prev;
 	tagrv_list_push_tail(&queue->lists[space], &entry->link);
 	tagrv_level_up(&queue->level);
@@ -124,6 +126,7 @@ find(struct tagrv_unexpected_queue *queue, const struct tagrv_match_want *want)
 	if (!care && !any && (queue->live & 1u << TAGRV_INDEX_PEER)) {
 		queue->level.probes++;
 		queue->indexes[TAGRV_INDEX_PEER].used = queue->last_seq;
+		queue->peer_asked = true;
 		return tagrv_unexpected_peer_first(queue, want->space,
 						   want->peer);
 	}
@@ -211,6 +214,8 @@ after(const struct tagrv_unexpected_queue *queue, bool ring,
 	struct tagrv_unexpected *next;
 
 	if (ring) {
+		if (entry->alone & 1u << TAGRV_INDEX_PEER)
+			return NULL;
 		next = tagrv_unexpected_at(queue,
 					   entry->by[TAGRV_INDEX_PEER].next);
 		return next->msg.seq > entry->msg.seq ? next : NULL;
@@ -245,9 +250,11 @@ void tagrv_unexpected_drain(struct tagrv_unexpected_queue *queue, uint32_t peer,
 {
 	struct tagrv_unexpected *entry;
 	struct cursor cursor;
+	uint64_t steps = 0;
 
 	begin(queue, peer, &cursor);
 	while ((entry = next_of_all(queue, &cursor))) {
+		steps++;
 		if (peer != TAGRV_MATCH_ANY && entry->msg.peer != peer)
 			continue;
 		if (!fn(&entry->msg, arg))
@@ -256,6 +263,10 @@ void tagrv_unexpected_drain(struct tagrv_unexpected_queue *queue, uint32_t peer,
 		tagrv_unexpected_put(queue, &entry->msg);
 	}
 	check_few(queue);
+	if (cursor.ring)
+		queue->peer_asked = true;
+	else if (queue->deep && peer != TAGRV_MATCH_ANY)
+		tagrv_unexpected_peer_walked(queue, steps);
 }
 
 uint64_t tagrv_unexpected_oldest(const struct tagrv_unexpected_queue *queue)

@@ -46,13 +46,15 @@
  * One unexpected message. On its list while queued, on none once handed out.
  * owner: the queue, then the caller from take to put.
  * order: 'msg.seq', the place in the endpoint's sequence of arrivals.
- * size:  a walk reads the first line only, asserted below.
+ * size:  a walk reads the first line only, asserted below; so does who is alone
+ *        under its keys.
  */
 struct tagrv_unexpected {
 	struct tagrv_pool_node node;
 	struct tagrv_list link;		/* list of its space */
 	struct tagrv_match_msg msg;
 	uint8_t	heads;			/* bit i: first of its key in index i */
+	uint8_t	alone;			/* bit i: the only one; by[i] is not set */
 	struct {
 		uint32_t next, prev;	/* pool indexes */
 	} by[TAGRV_INDEXES];
@@ -96,6 +98,7 @@ struct tagrv_unexpected_queue {
 	uint64_t walked;	/* by all of them */
 	struct tagrv_hash_seed seed;
 	uint64_t peer_walked;	/* by what knows a peer only, no index 0 */
+	bool	peer_asked;	/* by such a lookup, or a drain, since it is there */
 	uint64_t builds, evictions;
 	struct tagrv_pool pool;
 };
@@ -179,12 +182,12 @@ struct tagrv_unexpected *
 tagrv_unexpected_peer_first(const struct tagrv_unexpected_queue *queue,
 			    uint8_t space, uint32_t peer);
 
-/* A lookup by peer alone walked without index 0: it may come back. */
-void tagrv_unexpected_peer_walked(struct tagrv_unexpected_queue *queue,
-				  uint64_t steps);
-
 /* Index 0 for what is queued now. */
 void tagrv_unexpected_peer_build(struct tagrv_unexpected_queue *queue);
+
+/* A lookup by peer alone, or a drain, walked without index 0: it may come back. */
+void tagrv_unexpected_peer_walked(struct tagrv_unexpected_queue *queue,
+				  uint64_t steps);
 
 /* An empty index at a free place. False: no memory. */
 bool tagrv_unexpected_index_start(struct tagrv_unexpected_queue *queue,

@@ -8,7 +8,7 @@
 /* Arrivals that an index is kept for unused, for each message and in any case. */
 #define UNUSED_EACH	4
 #define UNUSED_MIN	1024
-/* Steps along a key that cost less than one more index does. */
+/* Steps of a lookup that cost less than one more index does. */
 #define FREE_STEPS	3
 /* Messages behind the mark that an arrival takes along, itself included. */
 #define CATCH_UP	3
@@ -60,6 +60,7 @@ static unsigned number_of(const struct tagrv_unexpected_queue *queue,
 
 /* ---- one message in one index ---- */
 
+/* Links of a message that is alone are not touched: their line may be far. */
 static bool file(struct tagrv_unexpected_queue *queue, unsigned i,
 		 struct tagrv_unexpected *entry)
 {
@@ -67,20 +68,25 @@ static bool file(struct tagrv_unexpected_queue *queue, unsigned i,
 	struct msg_key key = key_in(queue, index, &entry->msg);
 	uint32_t hash = hash_key(queue, key.tag, key.peer, key.space);
 	uint32_t self = tagrv_pool_index(&entry->node);
+	uint8_t bit = (uint8_t) (1u << i);
 	struct tagrv_unexpected *head;
 	uint32_t *cell;
 
 	cell = tagrv_keytab_find(&index->tab, hash, has_key, &key);
 	if (!cell) {
-		entry->by[i].next = self;
-		entry->by[i].prev = self;
-		entry->heads |= (uint8_t) (1u << i);
+		entry->heads |= bit;
+		entry->alone |= bit;
 		return tagrv_keytab_insert(&index->tab, hash, self);
 	}
 	head = tagrv_unexpected_at(queue, *cell);
+	if (head->alone & bit) {
+		head->alone &= (uint8_t) ~bit;
+		head->by[i].prev = *cell;
+	}
 	entry->by[i].next = *cell;
 	entry->by[i].prev = head->by[i].prev;
-	entry->heads &= (uint8_t) ~(1u << i);
+	entry->heads &= (uint8_t) ~bit;
+	entry->alone &= (uint8_t) ~bit;
 	tagrv_unexpected_at(queue, head->by[i].prev)->by[i].next = self;
 	head->by[i].prev = self;
 	return true;
@@ -91,19 +97,23 @@ static void unfile(struct tagrv_unexpected_queue *queue, unsigned i,
 {
 	struct tagrv_unexpected_index *index = &queue->indexes[i];
 	uint32_t self = tagrv_pool_index(&entry->node);
-	uint32_t next = entry->by[i].next, prev = entry->by[i].prev;
-	uint32_t *cell = NULL;
+	uint8_t bit = (uint8_t) (1u << i);
+	uint32_t *cell = NULL, next, prev;
 
-	if (entry->heads & 1u << i)
+	if (entry->heads & bit)
 		cell = tagrv_keytab_cell_of(&index->tab, hash, self);
-	if (next == self) {
+	if (entry->alone & bit) {
 		tagrv_keytab_erase(&index->tab, cell);
 		return;
 	}
+	next = entry->by[i].next;
+	prev = entry->by[i].prev;
 	tagrv_unexpected_at(queue, prev)->by[i].next = next;
 	tagrv_unexpected_at(queue, next)->by[i].prev = prev;
+	if (next == prev)
+		tagrv_unexpected_at(queue, next)->alone |= bit;
 	if (cell) {
-		tagrv_unexpected_at(queue, next)->heads |= (uint8_t) (1u << i);
+		tagrv_unexpected_at(queue, next)->heads |= bit;
 		*cell = next;
 	}
 }
@@ -157,6 +167,18 @@ static bool makes_needless(const struct tagrv_unexpected_index *coarse,
 	       coarse->tab.cnt >= fine->tab.cnt / 4 * 3;
 }
 
+/*
+ * The index by peer is there before anybody has asked by peer alone, so that no
+ * lookup from one peer walks along another's flood. Once a class index parts the
+ * messages as well it only costs; who asks by peer gets it back by walking.
+ */
+static bool makes_peer_needless(const struct tagrv_unexpected_queue *queue,
+				const struct tagrv_unexpected_index *index)
+{
+	return !queue->peer_asked && index->tab.cnt >=
+	       queue->indexes[TAGRV_INDEX_PEER].tab.cnt / 4 * 3;
+}
+
 /* An index has reached the end: it, or others, may be needless now. */
 static TAGRV_COLD void complete(struct tagrv_unexpected_queue *queue,
 				unsigned i)
@@ -166,7 +188,9 @@ static TAGRV_COLD void complete(struct tagrv_unexpected_queue *queue,
 
 		if (!is_complete(queue, j))
 			continue;
-		if (makes_needless(&queue->indexes[i], &queue->indexes[j])) {
+		if (makes_needless(&queue->indexes[i], &queue->indexes[j]) ||
+		    (j == TAGRV_INDEX_PEER &&
+		     makes_peer_needless(queue, &queue->indexes[i]))) {
 			tagrv_unexpected_index_drop(queue, j);
 		} else if (makes_needless(&queue->indexes[j],
 					  &queue->indexes[i])) {
@@ -315,6 +339,8 @@ walk_key(const struct tagrv_unexpected_queue *queue, unsigned i,
 		++*steps;
 		if (fits(entry, want))
 			return entry;
+		if (entry->alone & 1u << i)
+			break;
 		entry = tagrv_unexpected_at(queue, entry->by[i].next);
 	} while (entry != head);
 	return NULL;
@@ -417,9 +443,13 @@ void tagrv_unexpected_peer_build(struct tagrv_unexpected_queue *queue)
 void tagrv_unexpected_peer_walked(struct tagrv_unexpected_queue *queue,
 				  uint64_t steps)
 {
-	queue->peer_walked += steps;
-	if (queue->peer_walked >= TAGRV_INDEX_COST * (uint64_t) queue->level.cnt)
-		tagrv_unexpected_peer_build(queue);
+	if (steps <= FREE_STEPS)
+		return;
+	queue->peer_walked += steps - FREE_STEPS;
+	if (queue->peer_walked < TAGRV_INDEX_COST * (uint64_t) queue->level.cnt)
+		return;
+	queue->peer_asked = true;
+	tagrv_unexpected_peer_build(queue);
 }
 
 /* ---- all of them ---- */

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * posted_place.c: groups share the lines of their keys while that serves, and
+ * part when it does not; who asks finds the same either way.
+ */
+#include "match/posted.h"
+#include "unit/match/match_calls.h"
+
+#define CNT	3000
+
+static struct tagrv_posted_queue queue;
+
+static void begin(void)
+{
+	cr_assert_eq(tagrv_posted_init(&queue, 0, 1), 0);
+}
+
+static void end(void)
+{
+	tagrv_posted_fini(&queue);
+}
+
+/* Receives first, first + 1, ... with tags of the same number, by turns. */
+static void post_kinds(const uint64_t *masks, unsigned kinds, uint32_t peer,
+		       uint64_t step, uintptr_t first, unsigned cnt)
+{
+	for (uintptr_t i = first; i < first + cnt; i++) {
+		struct tagrv_match_want want =
+			tagged(peer, i * step, masks[i % kinds]);
+		tagrv_match_id id;
+
+		queue.last_seq++;
+		cr_assert_eq(tagrv_posted_add(&queue, &want, (void *) i, &id),
+			     0);
+	}
+}
+
+static void expect_match(uint32_t peer, uint64_t tag, uintptr_t number)
+{
+	void *cookie = NULL;
+
+	cr_assert(tagrv_posted_match(&queue, peer, TAGRV_SPACE_TAGGED, tag,
+				     &cookie), "%lu: none found",
+		  (unsigned long) number);
+	cr_assert_eq((uintptr_t) cookie, number);
+}
+
+/* All of them, the youngest half first. */
+static void take(uint64_t step, uintptr_t first, unsigned cnt)
+{
+	for (unsigned n = 0; n < cnt; n++) {
+		uintptr_t i = first + (n + cnt / 2) % cnt;
+
+		expect_match(1, i * step, i);
+	}
+}
+
+/* How many lines further than where it belongs an entry's key is, at most. */
+static size_t longest_way(void)
+{
+	const struct tagrv_key_array *now = &queue.tab.now;
+	size_t longest = 0;
+
+	for (size_t b = 0; b <= now->mask; b++)
+		for (unsigned i = 0; i < TAGRV_KEYTAB_CELLS; i++)
+			if (now->buckets[b].hash[i])
+				longest = TAGRV_MAX(longest,
+					(b - now->buckets[b].hash[i]) &
+					now->mask);
+	return longest;
+}
+
+static unsigned groups_together(void)
+{
+	return (unsigned) __builtin_popcountll(queue.shared);
+}
+
+static unsigned groups_in_all(void)
+{
+	return (unsigned) __builtin_popcountll(
+		queue.probed[TAGRV_SPACE_TAGGED]);
+}
+
+static bool same_line(struct tagrv_posted *recv, void *arg)
+{
+	uint32_t place = tagrv_posted_place(&queue, recv->peer, recv->tag);
+	unsigned *cnt = arg;
+
+	*cnt += recv->class != TAGRV_NO_CLASS &&
+		!((recv->hash ^ place) & TAGRV_PLACE_MASK);
+	return false;
+}
+
+static const uint64_t three[] = { 0xffull << 32, 0xffull << 40, 0xffull << 48 };
+
+Test(place, groups_with_enough_in_common_share_lines, .timeout = 20)
+{
+	unsigned same = 0;
+
+	begin();
+	post_kinds(three, 3, ANY, 1, 1, CNT);
+	cr_assert_eq(groups_in_all(), 3);
+	cr_expect_eq(groups_together(), 3);
+	cr_expect_eq(queue.common.care, ~(0xffffffull << 32));
+	tagrv_posted_each(&queue, same_line, &same);
+	cr_expect_eq(same, queue.level.cnt - queue.lists[0].cnt);
+	cr_expect_leq(longest_way(), TAGRV_KEYTAB_CROWD);
+	take(1, 1, CNT);
+	cr_expect_eq(queue.shared, 0);
+	end();
+}
+
+Test(place, peer_counts_where_all_groups_have_one, .timeout = 20)
+{
+	begin();
+	post_kinds(three, 2, 1, 1, 1, CNT);
+	cr_expect_eq(groups_together(), 2);
+	cr_expect_not(queue.common.any);
+	post_kinds(three + 2, 1, ANY, 1, CNT + 1, CNT);
+	cr_expect_eq(groups_together(), 3);
+	cr_expect(queue.common.any);
+	take(1, 1, 2 * CNT);
+	end();
+}
+
+Test(place, groups_without_common_bits_lie_apart, .timeout = 20)
+{
+	static const uint64_t masks[] = { ~0xffffull, ~0xffff0000ull };
+
+	begin();
+	post_kinds(masks, 2, ANY, 0x10001, 1, CNT);
+	cr_assert_eq(groups_in_all(), 2);
+	cr_expect_eq(groups_together(), 0);
+	take(0x10001, 1, CNT);
+	end();
+}
+
+/* The bits in common tell tags apart at first, and are the same in all later. */
+Test(place, groups_part_when_lines_are_crowded, .timeout = 20)
+{
+	static const uint64_t masks[] = { 0xffffull, 0xffff0000ull };
+	const uint64_t step = 0x10001, rich = step | 1ull << 40;
+
+	begin();
+	post_kinds(masks, 2, ANY, rich, 1, CNT);
+	cr_assert_eq(groups_together(), 2);
+	post_kinds(masks, 2, ANY, step, 1 + CNT, CNT);
+	cr_expect_eq(groups_together(), 0);
+	cr_expect_leq(longest_way(), TAGRV_KEYTAB_CROWD);
+	take(rich, 1, CNT);
+	take(step, 1 + CNT, CNT);
+	end();
+}
+
+Test(place, a_group_narrows_what_is_common_once_it_is_paid_for, .timeout = 20)
+{
+	static const uint64_t fourth[] = { 0xffull << 56 };
+
+	begin();
+	post_kinds(three, 2, ANY, 1, 1, CNT);
+	cr_assert_eq(groups_together(), 2);
+	post_kinds(three + 2, 1, ANY, 1, CNT + 1, 400);
+	cr_expect_eq(groups_together(), 3);
+	post_kinds(fourth, 1, ANY, 1, CNT + 401, 400);
+	cr_assert_eq(groups_in_all(), 4);
+	cr_expect_eq(groups_together(), 3, "moved %u receives after 400 posts",
+		     CNT);
+	take(1, 1, CNT + 800);
+	end();
+}
+
+/* What is common stays as narrow, so that nothing has to be moved. */
+Test(place, groups_come_and_go, .timeout = 20)
+{
+	begin();
+	post_kinds(three, 2, ANY, 1, 1, CNT);
+	for (unsigned round = 0; round < 10; round++) {
+		post_kinds(three + 2, 1, ANY, 1, CNT + 1, 400);
+		cr_assert_eq(groups_together(), 3);
+		take(1, CNT + 1, 400);
+		cr_assert_eq(groups_together(), 2);
+		cr_assert_eq(queue.common.care, ~(0xffffffull << 32));
+	}
+	take(1, 1, CNT);
+	cr_expect_eq(queue.shared, 0);
+	end();
+}
+
+Test(place, earliest_wins_among_groups_in_one_line, .timeout = 20)
+{
+	begin();
+	post_kinds(three, 3, ANY, 1, 1, CNT);
+	for (unsigned round = 0; round < 3; round++)
+		post_kinds(&three[round], 1, ANY, 0, CNT + 1 + round, 1);
+	cr_assert_eq(groups_together(), 3);
+	for (unsigned round = 0; round < 3; round++)
+		expect_match(7, 0, CNT + 1 + round);
+	end();
+}
