@@ -11,6 +11,11 @@
 
 struct fake_verbs_state fv = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
+static size_t memlock_limit(void)
+{
+	return fv.config.memlock ? fv.config.memlock : SIZE_MAX;
+}
+
 static struct tagrv_verbs_calls calls = {
 	.get_device_list = fv_get_device_list,
 	.free_device_list = fv_free_device_list,
@@ -24,6 +29,7 @@ static struct tagrv_verbs_calls calls = {
 	.ack_async_event = fv_ack_async_event,
 	.alloc_pd = fv_alloc_pd,
 	.dealloc_pd = fv_dealloc_pd,
+	.memlock_limit = memlock_limit,
 	.reg_mr = fv_reg_mr,
 	.dereg_mr = fv_dereg_mr,
 	.create_comp_channel = fv_create_comp_channel,

@@ -31,6 +31,7 @@ struct fake_verbs_config {
 	uint32_t max_msg;
 	bool	infiniband;	/* LIDs and one IB GID instead of RoCE */
 	bool	grh_required;	/* and with infiniband: no LIDs either */
+	size_t	memlock;	/* bytes that may be registered; 0: any number */
 	bool	no_resize;	/* of completion queues */
 	bool	no_write;	/* queue pairs refuse remote writes */
 	bool	rnr_fails;	/* who finds no receive buffer does not wait */

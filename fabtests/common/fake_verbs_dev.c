@@ -308,6 +308,9 @@ struct ibv_mr *fv_reg_mr(struct ibv_pd *pd, void *addr, size_t len,
 
 	LOCK();
 	err = fires(&fv.reg);
+	if (!err && fv.config.memlock &&
+	    fv.counts.registered + len > fv.config.memlock)
+		err = ENOMEM;
 	if (err) {
 		errno = err;
 	} else {

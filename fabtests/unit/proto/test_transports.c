@@ -197,6 +197,20 @@ Test(transports, who_lacks_shared_memory_is_reached_by_the_device)
 	expect_way("verbs", "verbs", "verbs");
 }
 
+/* Two endpoints share what is hardly enough for one. */
+Test(transports, little_memory_that_may_be_locked_is_enough)
+{
+	struct fake_verbs_config config = fake_verbs_defaults();
+
+	config.memlock = 65536;
+	for (int srq = 0; srq < 2; srq++) {
+		config.max_srq = srq;
+		fake_verbs_stop();
+		fake_verbs_start(&config);
+		expect_way("verbs", "verbs", "verbs");
+	}
+}
+
 /* Nobody listens any more at names that processes of this host were told. */
 static void be_elsewhere(void)
 {

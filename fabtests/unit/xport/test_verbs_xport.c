@@ -82,6 +82,43 @@ Test(verbs_xport, limits_of_the_device_are_kept)
 	close_one(xp);
 }
 
+/* Half of it for packets: fewer of them first, then smaller ones. */
+Test(verbs_xport, limit_of_locked_memory_is_kept)
+{
+	struct verbs_xport *xp;
+
+	config.memlock = 8 << 20;
+	xp = open_one();
+	cr_assert_eq(xp->base.attr.max_packet, 8192 + TAGRV_HDR_ROOM);
+	cr_assert_eq(xp->params.rx_bufs, 332);
+	cr_assert_eq(xp->params.tx_bufs, 166);
+	cr_assert_leq(xp->rxq.bufs.max * xp->rxq.bufs.size +
+		      xp->tx_bufs.max * xp->tx_bufs.size, 4 << 20);
+	close_one(xp);
+	config.memlock = 65536;
+	xp = open_one();
+	cr_assert_eq(xp->base.attr.max_packet, 1344);
+	cr_assert_eq(xp->rxq.bufs.max, 15);
+	cr_assert_eq(xp->tx_bufs.max, 8);
+	cr_assert_leq(fake_verbs_count().registered, 32768 + 4096);
+	close_one(xp);
+	/* What is set by parameter is not exceeded. */
+	params.eager_max = 512;
+	params.rx_bufs = 17;
+	xp = open_one();
+	cr_assert_eq(xp->base.attr.max_packet, 512 + TAGRV_HDR_ROOM);
+	cr_assert_eq(xp->rxq.bufs.max, 17);
+	close_one(xp);
+	/* The least there is, and the limit says no. */
+	config.memlock = 4096;
+	fake_verbs_start(&config);
+	cr_assert_eq(ops->dev_open("fake0", &params, &dev), 0);
+	cr_assert_eq(ops->xport_open(dev, &params, &sink,
+				     &(struct tagrv_xport *) { NULL }),
+		     -FI_ENOMEM);
+	ops->dev_close(dev);
+}
+
 Test(verbs_xport, shared_queue_can_be_declined)
 {
 	struct verbs_xport *xp;

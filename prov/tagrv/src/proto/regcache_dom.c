@@ -4,14 +4,12 @@
  * in dom.h. A cache and its monitor are made when something is registered for
  * the first time: who sends only short messages has no thread for it.
  */
-#include <linux/capability.h>
 #include <rdma/fi_errno.h>
 #include <strings.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/log.h"
+#include "core/memlock.h"
 #include "proto/dom.h"
 #include "proto/regcache.h"
 
@@ -34,23 +32,6 @@ void tagrv_dom_want_cache(struct tagrv_dom *dom,
 }
 
 /*
- * Whether RLIMIT_MEMLOCK does not count for this process. The kernel asks for
- * the capability in the first user namespace: who has it in another one only
- * learns of the limit by -FI_ENOMEM, after which the cache keeps to it.
- */
-static bool is_privileged(void)
-{
-	struct __user_cap_header_struct head = {
-		.version = _LINUX_CAPABILITY_VERSION_3,
-	};
-	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3] = { 0 };
-
-	return !syscall(SYS_capget, &head, caps) &&
-	       caps[CAP_TO_INDEX(CAP_IPC_LOCK)].effective &
-	       CAP_TO_MASK(CAP_IPC_LOCK);
-}
-
-/*
  * Half of what may be locked: receive buffers and the application need some,
  * too. Where all may be, a quarter of the memory of this host.
  */
@@ -58,15 +39,14 @@ static struct tagrv_regcache_limits
 limits_of(const struct tagrv_params *params)
 {
 	struct tagrv_regcache_limits limits = { .count = COUNT_MAX };
-	struct rlimit memlock;
+	size_t memlock = tagrv_memlock_limit();
 	long pages, page;
 
 	limits.bytes = params->regcache_max;
 	if (limits.bytes)
 		return limits;
-	if (!getrlimit(RLIMIT_MEMLOCK, &memlock) &&
-	    memlock.rlim_cur != RLIM_INFINITY && !is_privileged()) {
-		limits.bytes = memlock.rlim_cur / 2;
+	if (memlock != SIZE_MAX) {
+		limits.bytes = memlock / 2;
 		return limits;
 	}
 	pages = sysconf(_SC_PHYS_PAGES);

@@ -3,6 +3,7 @@
  * The table of verbs calls and its default, libibverbs. What the verbs header
  * defines as a macro or an inline function gets a function of its own here.
  */
+#include "core/memlock.h"
 #include "xport/verbs/verbs_ops.h"
 
 static int query_port(struct ibv_context *ctx, uint8_t port,
@@ -61,6 +62,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 static const struct tagrv_verbs_calls libibverbs = {
 	.class_dir = "/sys/class/infiniband",
 	.uverbs_dir = "/dev/infiniband",
+	.memlock_limit = tagrv_memlock_limit,
 	.get_device_list = ibv_get_device_list,
 	.free_device_list = ibv_free_device_list,
 	.open_device = ibv_open_device,

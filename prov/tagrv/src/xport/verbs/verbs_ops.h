@@ -17,6 +17,7 @@ struct tagrv_verbs_calls {
 	/* Where the kernel shows devices; looked at before any call. */
 	const char *class_dir;		/* "/sys/class/infiniband" */
 	const char *uverbs_dir;		/* "/dev/infiniband" */
+	size_t (*memlock_limit)(void);	/* as tagrv_memlock_limit() */
 
 	struct ibv_device **(*get_device_list)(int *cnt);
 	void (*free_device_list)(struct ibv_device **list);

@@ -25,6 +25,10 @@
 #define VERBS_POST_BATCH	32	/* receives posted in one call */
 #define VERBS_RX_SLAB		512u	/* receive buffers registered at once */
 #define VERBS_TX_SLAB		128u	/* copy buffers registered at once */
+#define VERBS_RX_LEAST		16u	/* where little memory may be locked */
+#define VERBS_TX_LEAST		8u
+#define VERBS_RQ_LEAST		4u
+#define VERBS_EAGER_LEAST	256u
 #define VERBS_RQ_DEPTH		63u	/* receives of a link without SRQ */
 #define VERBS_TX_CQ_DEPTH	4095u	/* sends in flight of one endpoint */
 #define VERBS_RX_CQ_DEPTH	16383u	/* without SRQ, to begin with */

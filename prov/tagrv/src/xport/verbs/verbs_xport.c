@@ -37,6 +37,58 @@ static int status_of_errno(void)
 
 /* ---- sizes ---- */
 
+static size_t buf_size(const struct verbs_xport *xp)
+{
+	return (xp->params.eager_max + TAGRV_HDR_ROOM + 63) & ~(size_t) 63;
+}
+
+/*
+ * Packet buffers may take half of what can be locked, two thirds of it to
+ * receive; the rest is for messages. Fewer buffers first; where not even the
+ * least number of them fits, smaller ones. A message that finds nothing to lock
+ * goes in copies, through these.
+ */
+static void fit_locked(struct verbs_xport *xp)
+{
+	size_t limit = xp->calls->memlock_limit(), room = limit / 2;
+	size_t fits = room / (VERBS_RX_LEAST + VERBS_TX_LEAST) & ~(size_t) 63;
+	struct tagrv_params *params = &xp->params;
+	size_t bufs;
+
+	if (limit == SIZE_MAX)
+		return;
+	if (fits < buf_size(xp)) {
+		fits -= TAGRV_MIN(fits, (size_t) TAGRV_HDR_ROOM);
+		params->eager_max = TAGRV_MIN(params->eager_max,
+			TAGRV_MAX(fits, (size_t) VERBS_EAGER_LEAST));
+	}
+	bufs = room / buf_size(xp);
+	params->rx_bufs = TAGRV_MIN(params->rx_bufs,
+		TAGRV_MAX(bufs / 3 * 2, (size_t) VERBS_RX_LEAST));
+	params->tx_bufs = TAGRV_MIN(params->tx_bufs,
+		TAGRV_MAX(bufs / 3, (size_t) VERBS_TX_LEAST));
+	/* Without SRQ: some peers must have a queue each. */
+	xp->rq_depth = TAGRV_MIN(xp->rq_depth,
+		TAGRV_MAX((uint32_t) params->rx_bufs / 4, VERBS_RQ_LEAST));
+	tagrv_info("verbs: %s: up to %zu receive and %zu send buffers of %zu "
+		   "bytes: %zu bytes may be locked\n", xp->dev->base.name,
+		   params->rx_bufs, params->tx_bufs, buf_size(xp), limit);
+}
+
+/* Slower than the user may think, but it works. */
+static void tell_locked(const struct verbs_xport *xp, size_t wanted)
+{
+	if (xp->params.eager_max == wanted ||
+	    atomic_exchange(&xp->dev->memlock_told, true))
+		return;
+	tagrv_warn("verbs: %s: packets have %zu bytes instead of %zu, and large "
+		   "messages are copied: this process may lock only %zu bytes; "
+		   "raise that with 'ulimit -l unlimited' or in limits.conf, "
+		   "for a container with '--ulimit memlock=-1'\n",
+		   xp->dev->base.name, xp->params.eager_max, wanted,
+		   xp->calls->memlock_limit());
+}
+
 static void choose_sizes(struct verbs_xport *xp)
 {
 	const struct ibv_device_attr *dev = &xp->dev->attr;
@@ -54,6 +106,7 @@ static void choose_sizes(struct verbs_xport *xp)
 	xp->rd_out = (uint8_t) TAGRV_MIN(dev->max_qp_init_rd_atom,
 					 RD_ATOMIC_MAX);
 	xp->use_srq = xp->params.srq && dev->max_srq > 0 && dev->max_srq_wr > 1;
+	fit_locked(xp);
 }
 
 static uint32_t max_rx_bufs(const struct verbs_xport *xp)
@@ -186,7 +239,7 @@ static int open_growing_cq(struct verbs_xport *xp, uint32_t *depth)
 	return 0;
 }
 
-static int open_rx(struct verbs_xport *xp, size_t buf_size)
+static int open_rx(struct verbs_xport *xp)
 {
 	uint32_t depth = max_rx_bufs(xp);
 	int ret;
@@ -196,11 +249,11 @@ static int open_rx(struct verbs_xport *xp, size_t buf_size)
 	ret = xp->use_srq ? open_cq(xp, &xp->rx, depth) :
 			    open_growing_cq(xp, &depth);
 	xp->inbox.rx_cq_depth = depth;
-	xp->rxq.bufs.size = buf_size;	/* links without SRQ read it */
+	xp->rxq.bufs.size = buf_size(xp);	/* links without SRQ read it */
 	if (ret || !xp->use_srq)
 		return ret;
-	ret = tagrv_verbs_bufs_init(&xp->rxq.bufs, xp->dev, buf_size, depth,
-				    VERBS_RX_SLAB);
+	ret = tagrv_verbs_bufs_init(&xp->rxq.bufs, xp->dev, buf_size(xp),
+				    depth, VERBS_RX_SLAB);
 	if (!ret)
 		ret = tagrv_verbs_bufs_grow(&xp->rxq.bufs);
 	if (ret)
@@ -212,12 +265,12 @@ static int open_rx(struct verbs_xport *xp, size_t buf_size)
 	return xp->rxq.posted ? 0 : -FI_ENOMEM;
 }
 
-static int open_tx(struct verbs_xport *xp, size_t buf_size)
+static int open_tx(struct verbs_xport *xp)
 {
 	int ret = open_cq(xp, &xp->tx, xp->tx_cap);
 
 	if (!ret)
-		ret = tagrv_verbs_bufs_init(&xp->tx_bufs, xp->dev, buf_size,
+		ret = tagrv_verbs_bufs_init(&xp->tx_bufs, xp->dev, buf_size(xp),
 					    (uint32_t) xp->params.tx_bufs,
 					    VERBS_TX_SLAB);
 	if (!ret)
@@ -248,19 +301,17 @@ static int probe_qp(struct verbs_xport *xp, uint32_t *max_inline)
 
 static int open_all(struct verbs_xport *xp)
 {
-	size_t packet = xp->params.eager_max + TAGRV_HDR_ROOM;
-	size_t buf_size = (packet + 63) & ~(size_t) 63;
 	uint32_t max_inline = 0;
 	const char *what = "completion channel";
 	int ret = open_channel(xp);
 
 	if (!ret) {
 		what = "receive queue";
-		ret = open_rx(xp, buf_size);
+		ret = open_rx(xp);
 	}
 	if (!ret) {
 		what = "send queue";
-		ret = open_tx(xp, buf_size);
+		ret = open_tx(xp);
 	}
 	if (!ret) {
 		what = "queue pair";
@@ -328,6 +379,7 @@ int tagrv_verbs_xport_open(struct tagrv_device *base,
 		tagrv_verbs_xport_close(&xp->base);
 		return ret;
 	}
+	tell_locked(xp, params->eager_max);
 	join_device(xp);
 	*out = &xp->base;
 	return 0;

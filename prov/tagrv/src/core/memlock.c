@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "core/memlock.h"
+
+#include <linux/capability.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static bool is_privileged(void)
+{
+	struct __user_cap_header_struct head = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3] = { 0 };
+
+	return !syscall(SYS_capget, &head, caps) &&
+	       caps[CAP_TO_INDEX(CAP_IPC_LOCK)].effective &
+	       CAP_TO_MASK(CAP_IPC_LOCK);
+}
+
+size_t tagrv_memlock_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) ||
+	    limit.rlim_cur == RLIM_INFINITY || is_privileged())
+		return SIZE_MAX;
+	return limit.rlim_cur;
+}
