@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The limit of locked memory, and who it does not count for.
+ */
 #include "core/memlock.h"
 
 #include <linux/capability.h>

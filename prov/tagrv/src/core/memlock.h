@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * How much memory may be locked, which is what registering it does.
+ */
 #ifndef TAGRV_CORE_MEMLOCK_H
 #define TAGRV_CORE_MEMLOCK_H
 
