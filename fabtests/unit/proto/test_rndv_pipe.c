@@ -866,6 +866,35 @@ Test(rndv_pipe, failed_piece_is_the_end_of_the_sender)
 	}
 }
 
+/* What stands behind it in the packet came from a peer that is gone. */
+Test(rndv_pipe, link_that_dies_of_a_fin_brings_nothing_more)
+{
+	const struct tagrv_item item = { .flags = TAGRV_PKT_TAGGED, .tag = 9 };
+	const struct tagrv_hdr hdr = { .opcode = TAGRV_PKT_BATCH };
+	uint32_t handle = announce(0), names[2];
+	uint64_t words[16];
+	char *packet = (char *) words;
+	size_t len = TAGRV_SHORT_WORDS * sizeof(uint64_t);
+
+	ask(handle, BIG, MIDDLE, 2);
+	tagrv_hdr_pack(words, &hdr);
+	for (size_t n = 0; n < 2; n++) {
+		names[n] = expect_piece(fake.log_cnt - 2 + n,
+					OWN_HEAD + n * PIECE, PIECE);
+		tagrv_item_pack_fin(packet + len, names[n], FI_EIO);
+		len += TAGRV_ITEM_WORD;
+	}
+	len += tagrv_item_pack(packet + len, &item);
+	cr_assert_eq(submit_recv(dst, BIG, 9, &ctx[1]), 0);
+	fake.ctrl_error = -FI_EMSGSIZE;
+	fake_deliver(fx.link, packet, len);
+	cr_assert_eq(fake.links, 0);
+	cr_assert_eq(take(&fx.tx).context, ctx);
+	expect_empty(&fx.tx);
+	expect_empty(&fx.rx);
+	cr_assert_eq(fx.engine->stats.eager_rx, 0);
+}
+
 Test(rndv_pipe, levels_end_with_the_fin)
 {
 	const uint64_t levels[] = { FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE,

@@ -169,13 +169,15 @@ static bool take_item(struct tagrv_peer *peer, struct tagrv_item *item,
 	return true;
 }
 
-/* FINs that stand in front; returns where they end. */
+/* FINs that stand in front; returns where they end. The lane may die of one. */
 static const char *take_fins(struct tagrv_peer *peer, const char *pos,
 			     const char *end)
 {
+	const struct tagrv_lane *lane = peer->lane;
 	struct tagrv_item item;
 
-	while (tagrv_item_peek(&item, pos, (size_t) (end - pos)) &&
+	while (peer->lane == lane &&
+	       tagrv_item_peek(&item, pos, (size_t) (end - pos)) &&
 	       item.flags == TAGRV_ITEM_FIN) {
 		const struct tagrv_hdr one = {
 			.opcode = TAGRV_PKT_FIN, .op = item.op, .data = item.len,
@@ -197,6 +199,8 @@ void tagrv_batch_packet(struct tagrv_peer *peer, const void *body, size_t len)
 	uint64_t cnt = 0;
 
 	engine->stats.batch_rx++;
+	if (peer->lane != lane)
+		return;
 	/* The header has counted the first. */
 	peer->rx_seq--;
 	do {
