@@ -771,6 +771,21 @@ Test(rndv_pipe, sender_without_room_registers_nothing_twice)
 	cr_assert_eq(fake.regs_made, 2);
 }
 
+/* The answer to all comes with that to the last piece. */
+Test(rndv_pipe, sender_that_is_through_waits_for_no_other)
+{
+	uint32_t handle = announce(0), other = announce(0), name;
+
+	ask(handle, OWN_HEAD + PIECE + FRAG, OWN_HEAD + PIECE, 1);
+	name = expect_piece(fake.log_cnt - 1, OWN_HEAD, PIECE);
+	fake.refuse_all = true;
+	ask(other, BIG, MIDDLE, 1);
+	arrive_fin(name, 0);
+	arrive_fin(handle, 0);
+	cr_assert_eq(take(&fx.tx).err, 0);
+	cr_assert_eq(fx.engine->stats.bad_packets, 0);
+}
+
 /* Less at a time is registered than was asked for. */
 Test(rndv_pipe, sender_short_of_memory_waits_for_its_own)
 {

@@ -276,6 +276,13 @@ int tagrv_rndv_pipe(struct tagrv_op *op)
 	return 0;
 }
 
+/* The receiver has or had all of it: its FIN may be right behind. */
+static bool is_all_out(const struct tagrv_op *op)
+{
+	return !op->pieces && !op->status && op->next == op->want &&
+	       op->offered == op->middle && op->missing == TAGRV_NO_PIECE;
+}
+
 void tagrv_rndv_piece_fin(struct tagrv_op *piece, int status)
 {
 	struct tagrv_op *op = piece->piece_of;
@@ -286,7 +293,14 @@ void tagrv_rndv_piece_fin(struct tagrv_op *piece, int status)
 		op->status = status;
 	piece_free(piece);
 	op->pieces--;
-	tagrv_rndv_go_on(op);
+	if (!is_all_out(op)) {
+		tagrv_rndv_go_on(op);
+		return;
+	}
+	/* Not when those who want to send before it are through. */
+	op->state = TAGRV_OP_FIN_WAIT;
+	tagrv_list_remove(&op->link);
+	tagrv_list_push_tail(&op->peer->waiting, &op->link);
 }
 
 /* ---- receiver ---- */
