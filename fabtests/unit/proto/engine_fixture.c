@@ -267,20 +267,29 @@ void arrive_piece(uint32_t taker, size_t offset, size_t len, const void *buf,
 	fake_deliver(fx.link, &pkt, sizeof(pkt));
 }
 
-void arrive_cts(uint32_t handle, uint32_t taker, size_t want, size_t granted)
+void arrive_wish(uint8_t opcode, uint32_t op, size_t data,
+		 const struct tagrv_cts *cts)
 {
 	struct {
 		struct tagrv_hdr hdr;
 		struct tagrv_cts cts;
 	} pkt = {
-		.hdr.opcode = TAGRV_PKT_CTS,
-		.hdr.op = htole32(handle),
-		.hdr.data = htole64(granted),
-		.cts.want = htole64(want),
-		.cts.op = htole32(taker),
+		.hdr.opcode = opcode,
+		.hdr.op = htole32(op),
+		.hdr.data = htole64(data),
+		.cts = *cts,
 	};
 
 	fake_deliver(fx.link, &pkt, sizeof(pkt));
+}
+
+void arrive_cts(uint32_t handle, uint32_t taker, size_t want, size_t granted)
+{
+	const struct tagrv_cts cts = {
+		.want = htole64(want), .op = htole32(taker),
+	};
+
+	arrive_wish(TAGRV_PKT_CTS, handle, granted, &cts);
 }
 
 void arrive_frag(uint32_t taker, size_t offset, const void *buf, size_t len)

@@ -60,6 +60,9 @@ void arrive_rts_head(const void *buf, size_t head, size_t len, uint64_t tag,
 /* A piece, 'handle', of the message that begins at buf. */
 void arrive_piece(uint32_t taker, size_t offset, size_t len, const void *buf,
 		  uint32_t handle);
+/* A CTS, or a PIECE, that names no memory. */
+void arrive_wish(uint8_t opcode, uint32_t op, size_t data,
+		 const struct tagrv_cts *cts);
 void arrive_cts(uint32_t handle, uint32_t taker, size_t want, size_t granted);
 void arrive_frag(uint32_t taker, size_t offset, const void *buf, size_t len);
 /* A packet that is nothing but a header: FIN, GRANT, DONE. */

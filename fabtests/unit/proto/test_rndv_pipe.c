@@ -487,18 +487,11 @@ Test(rndv_pipe, heads_that_make_no_sense_are_refused)
 /* It names no memory. */
 static void arrive_nothing(uint32_t taker, size_t offset)
 {
-	struct {
-		struct tagrv_hdr hdr;
-		struct tagrv_cts cts;
-	} pkt = {
-		.hdr.opcode = TAGRV_PKT_PIECE,
-		.hdr.op = htole32(taker),
-		.hdr.data = htole64(offset),
-		.cts.want = htole64(PIECE),
-		.cts.op = htole32(NAME),
+	const struct tagrv_cts cts = {
+		.want = htole64(PIECE), .op = htole32(NAME),
 	};
 
-	fake_deliver(fx.link, &pkt, sizeof(pkt));
+	arrive_wish(TAGRV_PKT_PIECE, taker, offset, &cts);
 }
 
 static void bad_piece(int what, uint32_t taker)
@@ -625,19 +618,11 @@ Test(rndv_pipe, pieces_of_other_messages_are_refused)
 /* The peer wants 'want' bytes, the ones from 'middle' on copied. */
 static void ask(uint32_t handle, size_t want, size_t middle, uint8_t pieces)
 {
-	struct {
-		struct tagrv_hdr hdr;
-		struct tagrv_cts cts;
-	} pkt = {
-		.hdr.opcode = TAGRV_PKT_CTS,
-		.hdr.op = htole32(handle),
-		.hdr.data = htole64(middle),
-		.cts.want = htole64(want),
-		.cts.op = htole32(TAKER),
-		.cts.pieces = pieces,
+	const struct tagrv_cts cts = {
+		.want = htole64(want), .op = htole32(TAKER), .pieces = pieces,
 	};
 
-	fake_deliver(fx.link, &pkt, sizeof(pkt));
+	arrive_wish(TAGRV_PKT_CTS, handle, middle, &cts);
 }
 
 static uint32_t announce(uint64_t flags)

@@ -293,14 +293,11 @@ void tagrv_rndv_piece_fin(struct tagrv_op *piece, int status)
 		op->status = status;
 	piece_free(piece);
 	op->pieces--;
-	if (!is_all_out(op)) {
+	/* With nothing left to send it does not wait for those who have. */
+	if (is_all_out(op))
+		tagrv_rndv_pipe(op);
+	else
 		tagrv_rndv_go_on(op);
-		return;
-	}
-	/* Not when those who want to send before it are through. */
-	op->state = TAGRV_OP_FIN_WAIT;
-	tagrv_list_remove(&op->link);
-	tagrv_list_push_tail(&op->peer->waiting, &op->link);
 }
 
 /* ---- receiver ---- */
