@@ -105,7 +105,7 @@ void depth_count_only(const struct depth_point *point, uint32_t ops, bool cold);
 /* Whether the processor's counters may be read. */
 bool depth_counters_work(void);
 
-/* bench_depth_result.c */
+/* bench_depth_result.c: of what is added again the faster one stays. */
 void depth_result_add(const struct depth_point *point, enum depth_cache cache,
 		      const struct depth_cost *cost);
 void depth_result_csv(FILE *out);

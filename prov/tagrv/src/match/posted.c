@@ -100,17 +100,21 @@ int tagrv_posted_add(struct tagrv_posted_queue *queue,
 }
 
 static __attribute__((noinline)) void
-remove_deep(struct tagrv_posted_queue *queue, struct tagrv_posted *recv)
+remove_deep(struct tagrv_posted_queue *queue, struct tagrv_posted *recv,
+	    uint32_t *cell)
 {
 	if (recv->class == TAGRV_NO_CLASS)
 		tagrv_posted_list_remove(queue, recv);
 	else
-		tagrv_posted_hash_remove(queue, recv);
+		tagrv_posted_hash_remove(queue, recv, cell);
 }
 
-/* Takes a receive out for good and returns its cookie. */
+/*
+ * Takes a receive out for good and returns its cookie.
+ * cell: where the key table has it, or NULL: not known.
+ */
 static inline void *unqueue(struct tagrv_posted_queue *queue,
-			    struct tagrv_posted *recv)
+			    struct tagrv_posted *recv, uint32_t *cell)
 {
 	struct tagrv_posted_list *list = &queue->lists[recv->space];
 	void *cookie = recv->cookie;
@@ -119,7 +123,7 @@ static inline void *unqueue(struct tagrv_posted_queue *queue,
 		tagrv_block_clear(list->only, recv->slot);
 		list->cnt--;
 	} else {
-		remove_deep(queue, recv);
+		remove_deep(queue, recv, cell);
 	}
 	if (TAGRV_UNLIKELY(queue->names.name_of != NULL))
 		tagrv_posted_names_remove(queue, recv);
@@ -130,13 +134,14 @@ static inline void *unqueue(struct tagrv_posted_queue *queue,
 
 static __attribute__((noinline)) struct tagrv_posted *
 match_deep(struct tagrv_posted_queue *queue, uint32_t peer, uint8_t space,
-	   uint64_t tag)
+	   uint64_t tag, uint32_t **cell)
 {
 	struct tagrv_posted *recv;
 
 	recv = tagrv_posted_list_match(queue, peer, space, tag);
 	if (queue->live[space])
-		recv = tagrv_posted_hash_match(queue, peer, space, tag, recv);
+		recv = tagrv_posted_hash_match(queue, peer, space, tag, recv,
+					       cell);
 	return recv;
 }
 
@@ -145,14 +150,15 @@ bool tagrv_posted_match(struct tagrv_posted_queue *queue, uint32_t peer,
 {
 	struct tagrv_posted_block *only = queue->lists[space].only;
 	struct tagrv_posted *recv;
+	uint32_t *cell = NULL;
 
 	if (TAGRV_LIKELY(only))
 		recv = tagrv_block_match(only, peer, tag, &queue->level.probes);
 	else
-		recv = match_deep(queue, peer, space, tag);
+		recv = match_deep(queue, peer, space, tag, &cell);
 	if (!recv)
 		return false;
-	*cookie = recv->keep ? recv->cookie : unqueue(queue, recv);
+	*cookie = recv->keep ? recv->cookie : unqueue(queue, recv, cell);
 	return true;
 }
 
@@ -163,7 +169,7 @@ int tagrv_posted_cancel(struct tagrv_posted_queue *queue, tagrv_match_id id,
 
 	if (!recv || tagrv_posted_id(recv) != id)
 		return -FI_ENOENT;
-	*cookie = unqueue(queue, recv);
+	*cookie = unqueue(queue, recv, NULL);
 	return 0;
 }
 
@@ -282,7 +288,7 @@ void tagrv_posted_drain(struct tagrv_posted_queue *queue,
 	struct tagrv_posted *recv;
 
 	while ((recv = first_of_all(queue)))
-		fn(unqueue(queue, recv), arg);
+		fn(unqueue(queue, recv, NULL), arg);
 }
 
 uint64_t tagrv_posted_oldest(const struct tagrv_posted_queue *queue)

@@ -374,19 +374,26 @@ bool tagrv_posted_hash_add(struct tagrv_posted_queue *queue,
 			   struct tagrv_posted *recv, uint8_t class)
 	TAGRV_WARN_UNUSED;
 
-/* Takes a receive out; a group with few left goes back to the list. */
+/*
+ * Takes a receive out; a group with few left goes back to the list.
+ * cell: as tagrv_posted_hash_match() gave it just now, or NULL.
+ */
 void tagrv_posted_hash_remove(struct tagrv_posted_queue *queue,
-			      struct tagrv_posted *recv);
+			      struct tagrv_posted *recv, uint32_t *cell);
 
 /* Fetches what the classes will be asked for. */
 void tagrv_posted_ahead(const struct tagrv_posted_queue *queue, uint32_t peer,
 			uint8_t space, uint64_t tag);
 
-/* The earliest of 'best' (or NULL) and the classes' matches. */
+/*
+ * The earliest of 'best' (or NULL) and the classes' matches. Its cell in the key
+ * table, if it is of a class and was met there; otherwise that is not changed.
+ */
 struct tagrv_posted *tagrv_posted_hash_match(struct tagrv_posted_queue *queue,
 					     uint32_t peer, uint8_t space,
 					     uint64_t tag,
-					     struct tagrv_posted *best);
+					     struct tagrv_posted *best,
+					     uint32_t **cell);
 
 /* posted_place.c */
 

@@ -245,13 +245,13 @@ bool tagrv_posted_hash_add(struct tagrv_posted_queue *queue,
 	return true;
 }
 
+/* cell: the one that names it, or NULL: it is not known. */
 static void unlink_key(struct tagrv_posted_queue *queue,
-		       struct tagrv_posted *recv)
+		       struct tagrv_posted *recv, uint32_t *cell)
 {
 	uint32_t index = tagrv_posted_index(recv);
-	uint32_t *cell = NULL;
 
-	if (recv->head)
+	if (recv->head && !cell)
 		cell = tagrv_keytab_cell_of(&queue->tab, recv->hash, index);
 	if (recv->next == index) {
 		tagrv_keytab_erase(&queue->tab, cell);
@@ -292,9 +292,9 @@ static void unlink_class(struct tagrv_posted_queue *queue,
 }
 
 static void take_out(struct tagrv_posted_queue *queue,
-		     struct tagrv_posted *recv)
+		     struct tagrv_posted *recv, uint32_t *cell)
 {
-	unlink_key(queue, recv);
+	unlink_key(queue, recv, cell);
 	unlink_class(queue, recv);
 }
 
@@ -307,7 +307,7 @@ static void demote_class(struct tagrv_posted_queue *queue, uint8_t c)
 		struct tagrv_posted *recv =
 			tagrv_posted_at(queue, class->first);
 
-		take_out(queue, recv);
+		take_out(queue, recv, NULL);
 		if (tagrv_posted_list_insert(queue, recv, class->care))
 			assert(!"a free block is enough");
 	}
@@ -327,11 +327,11 @@ static TAGRV_COLD void demote(struct tagrv_posted_queue *queue, uint8_t space,
 }
 
 void tagrv_posted_hash_remove(struct tagrv_posted_queue *queue,
-			      struct tagrv_posted *recv)
+			      struct tagrv_posted *recv, uint32_t *cell)
 {
 	uint8_t number = queue->classes[recv->class].group;
 
-	take_out(queue, recv);
+	take_out(queue, recv, cell);
 	if (TAGRV_UNLIKELY(queue->groups[number].cnt <= GROUP_FEW))
 		demote(queue, recv->space, number);
 }
@@ -453,7 +453,7 @@ static TAGRV_COLD void split(struct tagrv_posted_queue *queue, uint8_t space,
 		return;
 	for (i = class->first; i != TAGRV_NO_RECV; i = recv->newer) {
 		recv = tagrv_posted_at(queue, i);
-		unlink_key(queue, recv);
+		unlink_key(queue, recv, NULL);
 		group_remove(queue, number, space);
 	}
 	to = group_new(queue, class);
@@ -471,7 +471,8 @@ static TAGRV_COLD void split(struct tagrv_posted_queue *queue, uint8_t space,
 struct tagrv_posted *tagrv_posted_hash_match(struct tagrv_posted_queue *queue,
 					     uint32_t peer, uint8_t space,
 					     uint64_t tag,
-					     struct tagrv_posted *best)
+					     struct tagrv_posted *best,
+					     uint32_t **cell)
 {
 	uint64_t before = best ? best->seq : UINT64_MAX;
 	struct probe probes[TAGRV_CLASSES];
@@ -482,23 +483,26 @@ struct tagrv_posted *tagrv_posted_hash_match(struct tagrv_posted_queue *queue,
 		uint8_t number = probes[i].key.number;
 		struct tagrv_posted_group *group = &queue->groups[number];
 		struct tagrv_posted *recv;
-		uint32_t *cell;
+		uint32_t *found;
 
 		if (group->oldest > before)
 			continue;
-		cell = tagrv_keytab_find(&queue->tab, probes[i].hash, has_key,
-					 &probes[i].key);
-		if (!cell)
+		found = tagrv_keytab_find(&queue->tab, probes[i].hash, has_key,
+					  &probes[i].key);
+		if (!found)
 			continue;
 		recv = walk_key(queue, group, tagrv_posted_at(queue,
-				*cell), peer, tag, before);
+				*found), peer, tag, before);
 		if (recv) {
 			before = recv->seq;
 			best = recv;
+			*cell = recv->head ? found : NULL;
 		}
 		if (TAGRV_UNLIKELY(group->walked >
-				   SPLIT_COST * (uint64_t) group->cnt))
+				   SPLIT_COST * (uint64_t) group->cnt)) {
 			split(queue, space, number);
+			*cell = NULL;
+		}
 	}
 	return best;
 }
