@@ -172,6 +172,8 @@ static void print_table(const struct tagrv_dom *dom, const struct tagrv_xport *x
 	       attr.reg_overhead * 1e6, attr.reg_growth * 1e6 * (1 << 20));
 	for (size_t i = 0; i < table.cnt; i++)
 		printf("  %s\n", tagrv_select_describe(&table, i, &attr, line, sizeof(line)));
+	if (tagrv_select_describe_prepared(&table, &attr, line, sizeof(line)))
+		printf("  %s\n", line);
 	for (size_t i = 0; i < table.instead_cnt; i++)
 		printf("  %s\n", tagrv_select_describe_credit(&table, i, &attr, line, sizeof(line)));
 }

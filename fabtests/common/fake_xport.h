@@ -18,7 +18,7 @@
 #define FAKE_LOG_MAX	4096
 #define FAKE_QUEUE_MAX	8
 
-enum fake_kind { FAKE_SEND, FAKE_GET, FAKE_PUT };
+enum fake_kind { FAKE_SEND, FAKE_PREPARED, FAKE_GET, FAKE_PUT };
 
 struct fake_record {
 	enum fake_kind kind;

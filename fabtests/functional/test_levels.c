@@ -178,6 +178,7 @@ static void receive_message(struct fx *fx, const struct probe *p)
 static void run_probe(struct fx *fx, struct probe *p)
 {
 	struct fi_tagrv_proto_stats before = ways_stats(fx), after;
+	size_t sent = ways_sent(fx, p->way);
 	bool sends = run_sends(fx->t), receives = run_receives(fx->t);
 
 	run_step("%s, level 0x%" PRIx64 "%s%s", p->way->name, p->level,
@@ -205,7 +206,7 @@ static void run_probe(struct fx *fx, struct probe *p)
 	if (sends) {
 		check_after_match(fx, p);
 		after = ways_stats(fx);
-		CHECK(ways_count(&after, p->way->sent) > ways_count(&before, p->way->sent),
+		CHECK(ways_count(&after, sent) > ways_count(&before, sent),
 		      "it took another way");
 	}
 	fx_barrier(fx);
@@ -248,6 +249,11 @@ static void batched(struct test *t)
 	run_way(t, &ways[WAY_BATCHED]);
 }
 
+static void prepared(struct test *t)
+{
+	run_way(t, &ways[WAY_PREPARED]);
+}
+
 static void starved(struct test *t)
 {
 	run_way(t, &ways[WAY_STARVED]);
@@ -283,6 +289,8 @@ const struct test_case levels_cases[] = {
 	  .shows = "each level of eager messages, seen or counted, is neither early nor late" },
 	{ .name = "levels_batched", .run = batched, .self = true,
 	  .shows = "the same of messages that share a packet" },
+	{ .name = "levels_prepared", .run = prepared, .self = true,
+	  .shows = "the same of messages that the device takes from where they lie" },
 	{ .name = "levels_starved", .run = starved, .self = true,
 	  .shows = "the same where the peer has no room for them" },
 	{ .name = "levels_injected", .run = injected, .self = true,

@@ -83,6 +83,11 @@ static void outlives_batched(struct test *t)
 	outlives(t, WAY_BATCHED);
 }
 
+static void outlives_prepared(struct test *t)
+{
+	outlives(t, WAY_PREPARED);
+}
+
 static void outlives_starved(struct test *t)
 {
 	outlives(t, WAY_STARVED);
@@ -287,6 +292,8 @@ const struct test_case levels_hold_cases[] = {
 	  .shows = "transmit complete: an eager message arrives although the sender dies" },
 	{ .name = "levels_outlives_batched", .run = outlives_batched,
 	  .shows = "the same of one that shares a packet" },
+	{ .name = "levels_outlives_prepared", .run = outlives_prepared,
+	  .shows = "the same of one that the device takes from where it lies" },
 	{ .name = "levels_outlives_starved", .run = outlives_starved,
 	  .shows = "the same of one that the peer had no room for" },
 	{ .name = "levels_outlives_get", .run = outlives_get,

@@ -22,6 +22,7 @@ enum shape { WHOLE, CUT, EMPTY, CANCELLED, SHAPES };
 
 struct kind {
 	const struct way *way;
+	size_t sent;		/* what counts it at the sender */
 	bool scattered;
 	bool unexpected;
 	enum shape shape;
@@ -159,7 +160,7 @@ static void finish_receive(struct fx *fx, const struct kind *k, struct side *s)
 static uint64_t due(const struct kind *k, size_t member)
 {
 	const struct way *way = k->way;
-	bool mine = member == way->sent || member == way->got;
+	bool mine = member == k->sent || member == way->got;
 	uint64_t messages = way->batched ? 2 : 1;
 
 	if (member == AT(eager_tx) || member == AT(eager_rx))
@@ -170,6 +171,9 @@ static uint64_t due(const struct kind *k, size_t member)
 		return way->starved;
 	/* A copy of nothing is none, and nothing has to be moved. */
 	if (way->announced)
+		return mine && k->len;
+	/* Nothing lies nowhere. */
+	if (member == AT(prepared_tx))
 		return mine && k->len;
 	return mine ? messages : 0;
 }
@@ -214,6 +218,7 @@ static void check_counters(struct fx *fx, const struct fi_tagrv_proto_stats *bef
 	if (run_sends(fx->t)) {
 		CHECK_MEMBER(eager_tx);
 		CHECK_MEMBER(batched_tx);
+		CHECK_MEMBER(prepared_tx);
 		CHECK_MEMBER(announced_tx);
 		CHECK_MEMBER(no_credit_tx);
 		CHECK_MEMBER(buffered_tx);
@@ -284,6 +289,7 @@ static void run_way(struct test *t, int number)
 	for (unsigned i = 0; i < 4 * SHAPES; i++) {
 		struct kind k = kind_of(&ways[number], i);
 
+		k.sent = ways_sent(&fx, k.way);
 		run_kind(&fx, &k);
 	}
 	ways_close(&fx, &ways[number]);
@@ -297,6 +303,11 @@ static void eager(struct test *t)
 static void batched(struct test *t)
 {
 	run_way(t, WAY_BATCHED);
+}
+
+static void prepared(struct test *t)
+{
+	run_way(t, WAY_PREPARED);
 }
 
 static void starved(struct test *t)
@@ -334,6 +345,8 @@ const struct test_case matrix_cases[] = {
 	  .shows = "eager messages, whole, cut, empty, behind a cancel, scattered, unexpected" },
 	{ .name = "matrix_batched", .run = batched, .self = true,
 	  .shows = "the same of messages that share a packet" },
+	{ .name = "matrix_prepared", .run = prepared, .self = true,
+	  .shows = "the same of messages that the device takes from where they lie" },
 	{ .name = "matrix_starved", .run = starved, .self = true,
 	  .shows = "the same of small ones that the peer has no room for" },
 	{ .name = "matrix_injected", .run = injected, .self = true,

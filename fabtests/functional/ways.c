@@ -20,6 +20,9 @@ const struct way ways[WAY_COUNT] = {
 	[WAY_BATCHED] = { .name = "batched", .proto = "eager:0-", .rndv = "auto", .len = 1000,
 			  .most = 1024, .flags = FI_MORE, .batched = true,
 			  .sent = AT(batched_tx), .got = AT(batched_rx) },
+	[WAY_PREPARED] = { .name = "prepared", .proto = "prepared:1-", .rndv = "auto", .len = 4000,
+			   .most = 8192, .prepared = true,
+			   .sent = AT(prepared_tx), .got = AT(eager_rx) },
 	[WAY_STARVED] = { .name = "starved", .proto = "eager:0-", .rndv = "auto", .len = 4000,
 			  .most = 8192, .announced = true, .starved = true,
 			  .sent = AT(no_credit_tx), .got = AT(announced_rx) },
@@ -167,6 +170,13 @@ static void drain(struct fx *fx)
 	/* Those without room have waited until now. */
 	for (int i = 0; i < LEFT && run_sends(fx->t) && !fx->attr.tx_bind; i++)
 		COMP_EXPECT(fx, FX_TX, .flags = SENT_TAGGED);
+}
+
+size_t ways_sent(const struct fx *fx, const struct way *way)
+{
+	bool shm = !strcmp(fx->info->domain_attr->name, "shm");
+
+	return way->prepared && shm ? AT(eager_tx) : way->sent;
 }
 
 void ways_open(struct test *t, struct fx *fx, const struct way *way, const struct fx_attr *attr)

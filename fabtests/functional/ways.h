@@ -18,13 +18,14 @@ struct way {
 	uint64_t flags;		/* of the call that sends it */
 	bool announced;		/* the payload stays at the sender until it matches */
 	bool batched;		/* it waits for another one: send that behind it */
+	bool prepared;		/* shared memory does not have it: eager there */
 	bool starved;		/* the peer has no room for it: see ways_starve() */
 	size_t sent, got;	/* offset in struct fi_tagrv_proto_stats of what counts
-				   them on either side */
+				   them on either side; but see ways_sent() */
 };
 
-enum { WAY_EAGER, WAY_BATCHED, WAY_STARVED, WAY_INJECTED, WAY_GET, WAY_PUT, WAY_COPY, WAY_PIPELINE,
-       WAY_COUNT };
+enum { WAY_EAGER, WAY_BATCHED, WAY_PREPARED, WAY_STARVED, WAY_INJECTED, WAY_GET, WAY_PUT, WAY_COPY,
+       WAY_PIPELINE, WAY_COUNT };
 
 extern const struct way ways[WAY_COUNT];
 
@@ -37,6 +38,9 @@ enum { WAYS_FILL_TAG = 0x7777 };
  * to tell.
  */
 void ways_open(struct test *t, struct fx *fx, const struct way *way, const struct fx_attr *attr);
+
+/* What counts them at the sender, over the device of this case. */
+size_t ways_sent(const struct fx *fx, const struct way *way);
 
 /* Collective: receives what filled that room, and closes. */
 void ways_close(struct fx *fx, const struct way *way);

@@ -342,7 +342,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!engine)
 		set_up();
-	dom->select.rndv = next(&in) % TAGRV_PROTO_CNT;
+	dom->select.rndv = next(&in) % TAGRV_PROTO_RNDV_END;
 	engine->rails.all[0].select.cnt = 0;
 	connect_peer();
 	for (int i = 0; in.left && i < STEPS_MAX; i++)

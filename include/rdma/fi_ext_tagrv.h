@@ -85,6 +85,8 @@ struct fi_tagrv_ops_match {
 struct fi_tagrv_proto_stats {
 	uint64_t eager_tx, eager_rx;	/* payload together with the envelope */
 	uint64_t batched_tx, batched_rx;	/* of those, several to a packet */
+	uint64_t prepared_tx;	/* of those, taken by the device from where they
+				   lay */
 	uint64_t announced_tx, announced_rx;	/* envelope alone */
 	uint64_t no_credit_tx;	/* of those, small ones that the peer had no
 				   room to keep */

@@ -165,13 +165,13 @@ static enum tagrv_proto expected(const struct kind *k)
 
 static void run_and_count(const struct kind *k)
 {
-	uint64_t tx[TAGRV_PROTO_CNT], rx[TAGRV_PROTO_CNT];
+	uint64_t tx[TAGRV_PROTO_RNDV_END], rx[TAGRV_PROTO_CNT];
 	bool moves = k->len && k->room;
 
 	memcpy(tx, fx.engine->stats.moved_tx, sizeof(tx));
 	memcpy(rx, fx.engine->stats.moved_rx, sizeof(rx));
 	run(k);
-	for (int p = TAGRV_PROTO_RNDV_READ; p < TAGRV_PROTO_CNT; p++) {
+	for (int p = TAGRV_PROTO_RNDV_READ; p < TAGRV_PROTO_RNDV_END; p++) {
 		bool mine = moves && p == (int) expected(k);
 
 		cr_assert_eq(fx.engine->stats.moved_rx[p] - rx[p], mine,
@@ -219,15 +219,15 @@ Test(rndv_matrix, everything_with_everything)
 		cnt++;
 	}
 	cr_assert_eq(cnt, 4200);
-	static_assert(TAGRV_PROTO_CNT == 5, "all of them");
-	for (int p = TAGRV_PROTO_RNDV_READ; p < TAGRV_PROTO_CNT; p++)
+	static_assert(TAGRV_PROTO_RNDV_END == 5, "all of them");
+	for (int p = TAGRV_PROTO_RNDV_READ; p < TAGRV_PROTO_RNDV_END; p++)
 		cr_assert_gt(fx.engine->stats.moved_rx[p], 0);
 }
 
 /* A receive that is taken back leaves the message to the next one. */
 Test(rndv_matrix, cancelled_receive_costs_nothing)
 {
-	for (int p = TAGRV_PROTO_EAGER; p < TAGRV_PROTO_CNT; p++) {
+	for (int p = TAGRV_PROTO_EAGER; p < TAGRV_PROTO_RNDV_END; p++) {
 		struct kind k = { .sender = p, .receiver = p, .len = 100000,
 				  .room = 100000 };
 
@@ -252,7 +252,7 @@ Test(rndv_matrix, cancelled_receive_costs_nothing)
 /* Closed while all of it is under way: the fixture looks at what is left. */
 Test(rndv_matrix, endpoint_closes_in_the_middle)
 {
-	for (int p = TAGRV_PROTO_EAGER; p < TAGRV_PROTO_CNT; p++) {
+	for (int p = TAGRV_PROTO_EAGER; p < TAGRV_PROTO_RNDV_END; p++) {
 		struct kind k = { .sender = p, .receiver = p, .len = MOST,
 				  .room = MOST };
 

@@ -60,7 +60,7 @@ static bool rndv_wins(const struct tagrv_xport_attr *attr, double percent,
 {
 	double best = INFINITY;
 
-	for (int p = TAGRV_PROTO_RNDV_READ; p < TAGRV_PROTO_CNT; p++)
+	for (int p = TAGRV_PROTO_RNDV_READ; p < TAGRV_PROTO_RNDV_END; p++)
 		if (p != TAGRV_PROTO_RNDV_WRITE)
 			best = TAGRV_MIN(best, tagrv_select_estimate(p, attr,
 								     len));
@@ -260,7 +260,7 @@ static void check_instead(const struct tagrv_xport_attr *attr, size_t limit)
 		double time = tagrv_select_estimate(proto, attr, len);
 
 		cr_assert_neq(proto, TAGRV_PROTO_EAGER);
-		for (int p = TAGRV_PROTO_RNDV_READ; p < TAGRV_PROTO_CNT; p++)
+		for (int p = TAGRV_PROTO_RNDV_READ; p < TAGRV_PROTO_RNDV_END; p++)
 			if (p != TAGRV_PROTO_RNDV_WRITE)
 				cr_assert_leq(time, (1 + 1e-9) *
 					tagrv_select_estimate(p, attr, len),
@@ -308,7 +308,7 @@ Test(select, every_protocol_can_be_forced)
 	struct tagrv_xport_attr attr = shm_like;
 
 	attr.caps |= TAGRV_XPORT_PUT;
-	for (int i = TAGRV_PROTO_RNDV_READ; i < TAGRV_PROTO_CNT; i++) {
+	for (int i = TAGRV_PROTO_RNDV_READ; i < TAGRV_PROTO_RNDV_END; i++) {
 		enum tagrv_proto p = (enum tagrv_proto) i;
 		struct tagrv_select_conf conf = {
 			.rndv = TAGRV_PROTO_RNDV_READ,
@@ -382,13 +382,13 @@ Test(select, senseless_attributes_leave_limits_and_parameters)
 	static const double odd[] = { 0, -1, NAN, INFINITY, -INFINITY };
 	struct tagrv_select_conf conf = { .fallback = 500 };
 
-	for (size_t field = 0; field < 7; field++) {
+	for (size_t field = 0; field < 8; field++) {
 		for (size_t i = 0; i < TAGRV_ARRAY_SIZE(odd); i++) {
 			struct tagrv_xport_attr a = shm_like;
 			double *at[] = {
 				&a.latency, &a.bandwidth, &a.copy_bandwidth,
 				&a.overhead, &a.get_overhead, &a.reg_overhead,
-				&a.reg_growth,
+				&a.reg_growth, &a.prep_overhead,
 			};
 			bool known;
 

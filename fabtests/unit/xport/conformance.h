@@ -5,6 +5,7 @@
  *   test_conformance.c       packets, room, callbacks, sleeping
  *   test_conformance_get.c   reads of a peer's memory
  *   test_conformance_put.c   writes to it
+ *   test_conformance_prepared.c  packets that the device gathers
  *   test_conformance_link.c  how links begin, end and fail
  *
  * TAGRV_TEST_DEVICES="rxa0,rxb0": on two real devices that reach each other.

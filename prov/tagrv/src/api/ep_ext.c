@@ -11,7 +11,7 @@
 
 /* Applications were compiled with them: they never grow, see the header. */
 #define MATCH_LEN_MIN	80
-#define PROTO_LEN_MIN	144
+#define PROTO_LEN_MIN	152
 
 static_assert(sizeof(struct fi_tagrv_match_stats) == MATCH_LEN_MIN &&
 	      sizeof(struct fi_tagrv_proto_stats) == PROTO_LEN_MIN,
@@ -92,6 +92,7 @@ static int get_proto_stats(struct fid_ep *fid,
 		.pipeline_rx = now.pipeline_rx,
 		.acks_tx = now.acks,
 		.ack_packets_tx = now.ack_packets,
+		.prepared_tx = now.prepared_tx,
 	};
 	*len = sizeof(*stats);
 	return 0;

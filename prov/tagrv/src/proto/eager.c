@@ -8,6 +8,16 @@
  *   (INJECT), at the CQE (TRANSMIT)
  *   or at the FIN (DELIVERY, MATCH) <-------  FIN when kept or matched
  *
+ * A message in one packet takes one of three ways to the wire, which the
+ * receiver cannot tell apart:
+ *
+ *   immediate  the processor writes it into the device's queue: send_short, and
+ *              send up to attr.max_inline
+ *   allocated  it is copied into a buffer of the transport: send
+ *   prepared   the device gathers it from the application's registered memory,
+ *              and the send ends when it has: send_prepared, from the size on
+ *              that select.h tells
+ *
  * Layouts: docs/wire_protocol.md section 1.
  */
 #include <rdma/fi_errno.h>
@@ -51,10 +61,11 @@ static int send_pieces(struct tagrv_link *link, uint64_t *words,
 	return link->xport->ops->send(link, iov, req->iov_cnt + 1, 0, done);
 }
 
-int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
-		     size_t len, uint32_t handle, struct tagrv_done *done)
+static inline struct tagrv_hdr make_header(struct tagrv_peer *peer,
+					   const struct tagrv_send_req *req,
+					   uint32_t handle)
 {
-	const struct tagrv_hdr hdr = {
+	return (struct tagrv_hdr) {
 		.opcode = TAGRV_PKT_EAGER,
 		.op = handle,
 		.tag = req->tag,
@@ -64,6 +75,21 @@ int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
 		.seq = peer->tx_seq,
 		.data = req->data,
 	};
+}
+
+static inline void was_sent(struct tagrv_peer *peer,
+			    const struct tagrv_hdr *hdr, size_t len)
+{
+	tagrv_credit_gave(&peer->credit, hdr->credit);
+	peer->credit.left -= tagrv_credit_units(len);
+	peer->tx_seq++;
+	peer->engine->stats.eager_tx++;
+}
+
+int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
+		     size_t len, uint32_t handle, struct tagrv_done *done)
+{
+	const struct tagrv_hdr hdr = make_header(peer, req, handle);
 	struct tagrv_link *link = peer->lane->link;
 	uint64_t words[TAGRV_SHORT_WORDS];
 	int ret = -FI_EAGAIN;
@@ -76,10 +102,27 @@ int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
 		ret = send_pieces(link, words, req, done);
 	if (TAGRV_UNLIKELY(ret))
 		return ret;
-	tagrv_credit_gave(&peer->credit, hdr.credit);
-	peer->credit.left -= tagrv_credit_units(len);
-	peer->tx_seq++;
-	peer->engine->stats.eager_tx++;
+	was_sent(peer, &hdr, len);
+	return 0;
+}
+
+int tagrv_eager_send_prepared(struct tagrv_peer *peer,
+			      const struct tagrv_send_req *req, size_t len,
+			      uint32_t handle, struct tagrv_done *done)
+{
+	const struct tagrv_hdr hdr = make_header(peer, req, handle);
+	struct tagrv_link *link = peer->lane->link;
+	uint64_t words[TAGRV_SHORT_WORDS];
+	int ret;
+
+	tagrv_hdr_pack(words, &hdr);
+	ret = link->xport->ops->send_prepared(link, words, sizeof(words),
+					      req->iov, req->mem, req->iov_cnt,
+					      done);
+	if (ret)
+		return ret;
+	was_sent(peer, &hdr, len);
+	peer->engine->stats.prepared_tx++;
 	return 0;
 }
 

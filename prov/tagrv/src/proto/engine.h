@@ -135,6 +135,7 @@ struct tagrv_proto_stats {
 	uint64_t copy_tx, copy_rx;
 	uint64_t pipeline_tx, pipeline_rx;
 	uint64_t acks, ack_packets;	/* sent; packets that had nothing else */
+	uint64_t prepared_tx;		/* of those eager, by send_prepared */
 };
 void tagrv_engine_proto_stats(const struct tagrv_engine *engine,
 			      struct tagrv_proto_stats *stats);

@@ -109,6 +109,7 @@ struct tagrv_engine {
 		uint64_t bad_packets;	/* refused: malformed, out of order */
 		uint64_t lost_injects;	/* injects that failed after return */
 		uint64_t eager_tx, eager_rx, rndv_tx, rndv_rx;
+		uint64_t prepared_tx;	/* of those eager */
 		uint64_t no_credit;	/* small ones sent as an RTS */
 		uint64_t buffered;	/* those of them that are our copies */
 		/* rendezvous by who moved the bytes, if any had to be moved */
@@ -180,6 +181,11 @@ static inline void tagrv_peer_credit(struct tagrv_peer *peer, uint32_t units)
 uint16_t tagrv_eager_flags(uint8_t space, uint64_t op_flags);
 int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
 		     size_t len, uint32_t handle, struct tagrv_done *done)
+	TAGRV_WARN_UNUSED;
+/* From registered memory, which is busy until done runs. */
+int tagrv_eager_send_prepared(struct tagrv_peer *peer,
+			      const struct tagrv_send_req *req, size_t len,
+			      uint32_t handle, struct tagrv_done *done)
 	TAGRV_WARN_UNUSED;
 void tagrv_eager_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			const void *payload, size_t len);
@@ -350,6 +356,8 @@ int tagrv_send_next(struct tagrv_peer *peer, size_t *bytes) TAGRV_WARN_UNUSED;
  * level asks for. leader: the op whose done the packet has, NULL if none.
  */
 void tagrv_send_taken(struct tagrv_op *op, struct tagrv_op *leader);
+/* Whether a FIN ends a message whose memory the device still has. */
+bool tagrv_send_prepared_acked(struct tagrv_op *op, int status);
 
 /* Whether the sender of an eager message waits for its FIN. */
 static inline bool tagrv_hdr_wants_fin(uint16_t pkt_flags, uint32_t handle)

@@ -123,7 +123,8 @@ struct tagrv_op {
 	struct tagrv_xfer *xfer;	/* TAKING */
 	bool	keys;		/* TAKING: the peer writes by itself */
 	bool	told;		/* TAKING: CTS is sent; WRITING: DONE is */
-	bool	acked;		/* WRITING: its FIN was faster than the writes' end */
+	bool	acked;		/* WRITING, WIRE: its FIN was faster than the end of
+				   the writes, or than the device's completion */
 	bool	asks;		/* COPYING: for grants, by an empty fragment */
 
 	/* rendezvous by pieces: rndv_pipe.c */

@@ -114,6 +114,9 @@ static void tell_select(const struct tagrv_rail *rail)
 	for (size_t i = 0; i < rail->select.cnt; i++)
 		tagrv_info("%s\n", tagrv_select_describe(
 			&rail->select, i, &xport->attr, line, sizeof(line)));
+	if (tagrv_select_describe_prepared(&rail->select, &xport->attr, line,
+					   sizeof(line)))
+		tagrv_info("%s\n", line);
 	for (size_t i = 0; i < rail->select.instead_cnt; i++)
 		tagrv_info("%s\n", tagrv_select_describe_credit(
 			&rail->select, i, &xport->attr, line, sizeof(line)));

@@ -185,7 +185,8 @@ void tagrv_rndv_fin_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr)
 
 	/* Only what waits for a FIN of this very peer can be ended by it. */
 	if (op && op->peer == peer &&
-	    tagrv_rndv_write_acked(op, tagrv_rndv_status(hdr)))
+	    (tagrv_rndv_write_acked(op, tagrv_rndv_status(hdr)) ||
+	     tagrv_send_prepared_acked(op, tagrv_rndv_status(hdr))))
 		return;
 	if (op && op->peer == peer && op->state == TAGRV_OP_PIECE) {
 		tagrv_rndv_piece_fin(op, tagrv_rndv_status(hdr));
@@ -236,7 +237,7 @@ static bool parse_rts(struct tagrv_remote *remote, const struct tagrv_hdr *hdr,
 	remote->len = le64toh(rts.len);
 	remote->op = hdr->op;
 	/* One that we do not know is none. */
-	remote->proto = rts.proto < TAGRV_PROTO_CNT ? rts.proto : 0;
+	remote->proto = rts.proto < TAGRV_PROTO_RNDV_END ? rts.proto : 0;
 	remote->seg_cnt = rts.seg_cnt;
 	remote->key_len = rts.key_len;
 	remote->head = (const char *) body + sizeof(rts);

@@ -72,6 +72,16 @@ static struct cost cost_pipe(const struct tagrv_xport_attr *a)
 	return cost;
 }
 
+/* The copy out is left. */
+static struct cost cost_prepared(const struct tagrv_xport_attr *a)
+{
+	struct cost cost = cost_eager(a);
+
+	cost.fixed += a->prep_overhead;
+	cost.per_byte = (cost.per_byte + 1 / a->bandwidth) / 2;
+	return cost;
+}
+
 static const struct row {
 	const char *name;
 	uint32_t caps;		/* that the transport must have */
@@ -82,6 +92,8 @@ static const struct row {
 	[TAGRV_PROTO_RNDV_WRITE] = { "put", TAGRV_XPORT_PUT, cost_put },
 	[TAGRV_PROTO_RNDV_COPY] = { "copy", 0, cost_copy },
 	[TAGRV_PROTO_RNDV_PIPE] = { "pipeline", TAGRV_XPORT_GET, cost_pipe },
+	[TAGRV_PROTO_EAGER_PREP] = { "prepared", TAGRV_XPORT_PREPARED,
+				     cost_prepared },
 };
 
 const char *tagrv_proto_name(enum tagrv_proto proto)
@@ -100,7 +112,8 @@ static bool has_sense(const struct tagrv_xport_attr *a)
 {
 	return a->bandwidth > 0 && a->copy_bandwidth >= 0 &&
 	       is_time(a->latency) && is_time(a->overhead) &&
-	       is_time(a->get_overhead) && is_time(a->reg_overhead) &&
+	       is_time(a->get_overhead) && is_time(a->prep_overhead) &&
+	       is_time(a->reg_overhead) &&
 	       is_time(a->reg_growth);
 }
 
@@ -159,6 +172,8 @@ static bool is_able(const struct facts *f, enum tagrv_proto proto, size_t len)
 {
 	if (proto == TAGRV_PROTO_EAGER)
 		return len <= f->eager_limit;
+	if (proto == TAGRV_PROTO_EAGER_PREP && len > f->eager_limit)
+		return false;
 	return len && (f->attr->caps & rows[proto].caps) == rows[proto].caps;
 }
 
@@ -189,7 +204,7 @@ static enum tagrv_proto best_rndv(const struct facts *f, size_t len)
 {
 	enum tagrv_proto best = TAGRV_PROTO_EAGER;
 
-	for (int p = TAGRV_PROTO_EAGER + 1; p < TAGRV_PROTO_CNT; p++)
+	for (int p = TAGRV_PROTO_EAGER + 1; p < TAGRV_PROTO_RNDV_END; p++)
 		if (is_candidate(f, p) && (best == TAGRV_PROTO_EAGER ||
 					   is_faster(f, p, best, len)))
 			best = p;
@@ -205,7 +220,8 @@ static void find_thresh(struct facts *f)
 	f->thresh = f->conf->thresh;
 	if (f->thresh)
 		return;
-	for (int p = TAGRV_PROTO_EAGER + 1; f->known && p < TAGRV_PROTO_CNT; p++)
+	for (int p = TAGRV_PROTO_EAGER + 1;
+	     f->known && p < TAGRV_PROTO_RNDV_END; p++)
 		if (is_candidate(f, p))
 			first = TAGRV_MIN(first, first_within(
 				cost_eager(f->attr), rows[p].cost(f->attr),
@@ -261,6 +277,18 @@ static struct tagrv_select_range decide(const struct facts *f, size_t len)
 	return range;
 }
 
+/* What can be injected is never taken from where it lies. */
+static size_t find_prepared(const struct facts *f)
+{
+	size_t len;
+
+	if (!f->known || !is_able(f, TAGRV_PROTO_EAGER_PREP, 1))
+		return SIZE_MAX;
+	len = first_within(cost_eager(f->attr), cost_prepared(f->attr), 1, 1);
+	len = TAGRV_MAX(len, TAGRV_INJECT_MAX + 1);
+	return len <= f->eager_limit ? len : SIZE_MAX;
+}
+
 size_t tagrv_select_eager_limit(const struct tagrv_params *params,
 				size_t max_packet)
 {
@@ -292,8 +320,8 @@ static int compare(const void *a, const void *b)
 /* Where one protocol overtakes another. */
 static void add_meetings(struct points *points, const struct facts *f)
 {
-	for (int p = 0; f->known && p < TAGRV_PROTO_CNT; p++)
-		for (int q = 0; q < TAGRV_PROTO_CNT; q++)
+	for (int p = 0; f->known && p < TAGRV_PROTO_RNDV_END; p++)
+		for (int q = 0; q < TAGRV_PROTO_RNDV_END; q++)
 			if (p != q)
 				add_point(points, first_within(
 					rows[p].cost(f->attr),
@@ -354,6 +382,7 @@ void tagrv_select_build(struct tagrv_select *table,
 
 	find_thresh(&f);
 	find_points(&points, &f);
+	table->prepared = find_prepared(&f);
 	table->cnt = table->instead_cnt = 0;
 	for (size_t i = 0; i < points.cnt; i++) {
 		size_t first = points.at[i];
@@ -401,7 +430,7 @@ size_t tagrv_select_all_eager(const struct tagrv_select *table)
 	for (size_t i = 0; i < table->cnt &&
 			   table->range[i].proto == TAGRV_PROTO_EAGER; i++)
 		last = table->range[i].last;
-	return last;
+	return TAGRV_MIN(last, table->prepared - 1);
 }
 
 /* ---- words ---- */
@@ -457,6 +486,30 @@ const char *tagrv_select_describe(const struct tagrv_select *table, size_t i,
 	snprintf(text, size, "%-18s %-8s %10s %10s%s  %s", sizes,
 		 rows[range->proto].name, from, to,
 		 open ? " (1 MiB)" : "        ", reasons[range->reason]);
+	return text;
+}
+
+const char *tagrv_select_describe_prepared(const struct tagrv_select *table,
+					   const struct tagrv_xport_attr *attr,
+					   char *text, size_t size)
+{
+	size_t first = table->prepared, last = 0;
+	char sizes[48], from[24], to[24];
+
+	for (size_t i = 0; i < table->cnt; i++)
+		if (table->range[i].proto == TAGRV_PROTO_EAGER &&
+		    table->range[i].reason != TAGRV_SELECT_FORCED)
+			last = table->range[i].last;
+	if (first > last)
+		return NULL;
+	snprintf(sizes, sizeof(sizes), "%zu to %zu", first, last);
+	put_time(from, sizeof(from), tagrv_select_estimate(
+		TAGRV_PROTO_EAGER_PREP, attr, first));
+	put_time(to, sizeof(to), tagrv_select_estimate(
+		TAGRV_PROTO_EAGER_PREP, attr, last));
+	snprintf(text, size, "%-18s %-8s %10s %10s          instead of eager, "
+		 "where the memory is registered", sizes,
+		 rows[TAGRV_PROTO_EAGER_PREP].name, from, to);
 	return text;
 }
 

@@ -48,10 +48,20 @@
  * what is injected would be copied for a rendezvous, too, and rates that were
  * measured on a busy host may be far too low.
  *
- * A new protocol is a member of the enum before TAGRV_PROTO_CNT and a row in
- * select.c: everything after eager is a kind of rendezvous, of which the one
- * with the least time is taken, or the one that FI_TAGRV_RNDV names. It is what
- * the sender proposes; the receiver decides (rndv.c).
+ * An eager message whose memory is registered may be gathered by the device
+ * instead of copied first; of the two copies of eager one is spared then, for a
+ * completion that has to be waited for:
+ *
+ *   prepared  latency + overhead + prep_overhead
+ *             + (s / bandwidth + max(s / bandwidth, s / copy_bandwidth)) / 2
+ *
+ * Whether memory is registered is not known here either: 'prepared' is the first
+ * size at which that is no slower, and the send path asks (send.c).
+ *
+ * A new rendezvous is a member of the enum before TAGRV_PROTO_RNDV_END and a row
+ * in select.c: the one with the least time is taken, or the one that
+ * FI_TAGRV_RNDV names. It is what the sender proposes; the receiver decides
+ * (rndv.c).
  */
 #ifndef TAGRV_PROTO_SELECT_H
 #define TAGRV_PROTO_SELECT_H
@@ -62,13 +72,16 @@
 
 #include "xport/xport.h"
 
-/* What comes after eager is a kind of rendezvous; the numbers are on the wire. */
+/* From eager to RNDV_END are kinds of rendezvous; those numbers are on the wire. */
 enum tagrv_proto {
 	TAGRV_PROTO_EAGER,	/* envelope and payload in one packet */
 	TAGRV_PROTO_RNDV_READ,	/* RTS, the receiver reads, FIN */
 	TAGRV_PROTO_RNDV_WRITE,	/* RTS, CTS, the sender writes, DONE */
 	TAGRV_PROTO_RNDV_COPY,	/* RTS, CTS, fragments, FIN */
 	TAGRV_PROTO_RNDV_PIPE,	/* RTS, CTS, pieces that are read, FIN */
+	TAGRV_PROTO_RNDV_END,
+	TAGRV_PROTO_EAGER_PREP = TAGRV_PROTO_RNDV_END,	/* eager, gathered by
+				   the device from registered memory */
 	TAGRV_PROTO_CNT,
 };
 
@@ -127,6 +140,8 @@ void tagrv_select_conf_read(struct tagrv_select_conf *conf,
  */
 struct tagrv_select {
 	size_t	cnt, instead_cnt;
+	size_t	prepared;	/* eager messages of so many bytes and more go
+				   prepared if they can; SIZE_MAX: none does */
 	struct tagrv_select_range range[TAGRV_SELECT_RANGES];
 	struct tagrv_select_range instead[TAGRV_SELECT_RANGES];
 };
@@ -153,7 +168,7 @@ tagrv_select_find(const struct tagrv_select *table, size_t len);
 enum tagrv_proto tagrv_select_instead(const struct tagrv_select *table,
 				      size_t len);
 
-/* Bytes up to which everything is eager, for whatever reason. */
+/* Bytes up to which everything is eager and copied, for whatever reason. */
 size_t tagrv_select_all_eager(const struct tagrv_select *table);
 
 /* Seconds for one message; < 0: the attributes make no sense. */
@@ -170,6 +185,14 @@ const char *tagrv_proto_name(enum tagrv_proto proto);
 const char *tagrv_select_describe(const struct tagrv_select *table, size_t i,
 				  const struct tagrv_xport_attr *attr,
 				  char *text, size_t size);
+
+/*
+ * One line about eager messages that go prepared where their memory is
+ * registered, or NULL: none does.
+ */
+const char *tagrv_select_describe_prepared(const struct tagrv_select *table,
+					   const struct tagrv_xport_attr *attr,
+					   char *text, size_t size);
 
 /*
  * The same about eager messages for which the peer gave no credit, so that only

@@ -70,7 +70,7 @@ static enum tagrv_proto read_rndv(const char *text)
 {
 	static atomic_flag told = ATOMIC_FLAG_INIT;
 
-	for (int p = TAGRV_PROTO_EAGER + 1; p < TAGRV_PROTO_CNT; p++)
+	for (int p = TAGRV_PROTO_EAGER + 1; p < TAGRV_PROTO_RNDV_END; p++)
 		if (!strcasecmp(text, tagrv_proto_name(p)))
 			return p;
 	if (*text && strcasecmp(text, "auto") &&

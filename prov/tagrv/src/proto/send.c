@@ -50,16 +50,22 @@ void tagrv_send_taken(struct tagrv_op *op, struct tagrv_op *leader)
 	}
 }
 
-static int send_eager_op(struct tagrv_op *op)
+static struct tagrv_send_req request_of(struct tagrv_op *op)
 {
-	struct tagrv_send_req req = {
+	return (struct tagrv_send_req) {
 		.iov = op->iov,
+		.mem = op->mem,
 		.iov_cnt = op->iov_cnt,
 		.tag = op->tag,
 		.data = op->data,
 		.flags = op->flags,
 		.space = op->space,
 	};
+}
+
+static int send_eager_op(struct tagrv_op *op)
+{
+	struct tagrv_send_req req = request_of(op);
 	int ret;
 
 	ret = tagrv_eager_send(op->peer, &req, op->len,
@@ -70,13 +76,65 @@ static int send_eager_op(struct tagrv_op *op)
 	return ret;
 }
 
+/* The device has it. A FIN that is due may have been faster. */
+static void prepared_done(struct tagrv_done *done, int status)
+{
+	struct tagrv_op *op = tagrv_container_of(done, struct tagrv_op, done);
+	struct tagrv_peer *peer = op->peer;
+
+	if (op->acked || !tagrv_op_awaits_fin(op) || status) {
+		tagrv_op_send_end(op, op->acked ? op->status :
+				  tagrv_lane_reason(op->lane, status));
+	} else if (peer->lane == op->lane) {
+		op->state = TAGRV_OP_FIN_WAIT;
+		tagrv_list_push_tail(&peer->waiting, &op->link);
+	} else {
+		tagrv_op_send_end(op, -FI_ECONNRESET);
+	}
+}
+
+bool tagrv_send_prepared_acked(struct tagrv_op *op, int status)
+{
+	if (op->state != TAGRV_OP_WIRE || op->done.fn != prepared_done ||
+	    !tagrv_op_awaits_fin(op) || op->acked)
+		return false;
+	op->acked = true;
+	op->status = status;
+	return true;
+}
+
+/* From where it lies. What is a copy of ours, or cannot be registered, is copied. */
+static int send_prepared_op(struct tagrv_op *op)
+{
+	struct tagrv_send_req req = request_of(op);
+	struct tagrv_peer *peer = op->peer;
+	int ret;
+
+	if (op->bounce ||
+	    tagrv_op_register(op, peer->lane->link->xport->dev, op->len, 0))
+		return send_eager_op(op);
+	ret = tagrv_eager_send_prepared(peer, &req, op->len,
+					tagrv_op_awaits_fin(op) ?
+					op->node.handle : 0, &op->done);
+	if (ret)
+		return ret;
+	tagrv_list_remove(&op->link);
+	op->state = TAGRV_OP_WIRE;
+	op->done.fn = prepared_done;
+	op->acked = false;
+	op->lane = peer->lane;
+	return 0;
+}
+
 /* A pipeline is for buffers whose registration costs something. */
 static bool is_known(const struct tagrv_op *op)
 {
-	const struct tagrv_device *dev = op->peer->lane->link->xport->dev;
+	return tagrv_op_was_registered(op, op->peer->lane->link->xport->dev);
+}
 
-	return !op->engine->dom->select.rndv &&
-	       tagrv_op_was_registered(op, dev);
+static bool is_eager(enum tagrv_proto proto)
+{
+	return proto == TAGRV_PROTO_EAGER || proto == TAGRV_PROTO_EAGER_PREP;
 }
 
 /* By the table, which is for our own packets: those of a peer may be shorter. */
@@ -90,10 +148,16 @@ static enum tagrv_proto by_size(const struct tagrv_op *op)
 		return TAGRV_PROTO_EAGER;
 	range = tagrv_select_find(peer->select, len);
 	if (range->proto == TAGRV_PROTO_RNDV_PIPE &&
-	    range->reason != TAGRV_SELECT_FORCED && is_known(op))
+	    range->reason != TAGRV_SELECT_FORCED &&
+	    !op->engine->dom->select.rndv && is_known(op))
 		return TAGRV_PROTO_RNDV_READ;
-	return range->proto == TAGRV_PROTO_EAGER && len > peer->packet_limit ?
-	       tagrv_select_instead(peer->select, len) : range->proto;
+	if (!is_eager(range->proto))
+		return range->proto;
+	if (len > peer->packet_limit)
+		return tagrv_select_instead(peer->select, len);
+	return range->reason != TAGRV_SELECT_FORCED &&
+	       len >= peer->select->prepared && is_known(op) ?
+	       TAGRV_PROTO_EAGER_PREP : range->proto;
 }
 
 static bool has_credit(const struct tagrv_peer *peer, size_t len)
@@ -130,10 +194,11 @@ static TAGRV_COLD int send_by_table(struct tagrv_op *op)
 	enum tagrv_proto proto = by_size(op);
 	int ret;
 
-	if (proto != TAGRV_PROTO_EAGER)
+	if (!is_eager(proto))
 		return send_announced(op, proto);
 	if (has_credit(peer, op->len))
-		return send_eager_op(op);
+		return proto == TAGRV_PROTO_EAGER ? send_eager_op(op) :
+						    send_prepared_op(op);
 	ret = send_announced(op, tagrv_select_instead(peer->select, op->len));
 	peer->engine->stats.no_credit += !ret;
 	return ret;

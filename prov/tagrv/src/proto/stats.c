@@ -37,6 +37,7 @@ void tagrv_engine_proto_stats(const struct tagrv_engine *engine,
 		.pipeline_rx = rx[TAGRV_PROTO_RNDV_PIPE],
 		.acks = engine->stats.fin_tx,
 		.ack_packets = engine->stats.fin_packets,
+		.prepared_tx = engine->stats.prepared_tx,
 	};
 }
 

@@ -28,6 +28,21 @@ int tagrv_stub_send_short(struct tagrv_link *link,
 	return -FI_EAGAIN;
 }
 
+int tagrv_stub_send_prepared(struct tagrv_link *link, const void *hdr,
+			     size_t hdr_len, const struct iovec *iov,
+			     struct tagrv_mem *const *mem, size_t cnt,
+			     struct tagrv_done *done)
+{
+	(void) link;
+	(void) hdr;
+	(void) hdr_len;
+	(void) iov;
+	(void) mem;
+	(void) cnt;
+	(void) done;
+	return -FI_EOPNOTSUPP;
+}
+
 void tagrv_stub_flush(struct tagrv_xport *xport)
 {
 	(void) xport;

@@ -18,6 +18,12 @@ int tagrv_stub_send_short(struct tagrv_link *link,
 			  const uint64_t hdr[TAGRV_SHORT_WORDS],
 			  const void *payload, size_t len);
 
+/* Nothing is gathered: no TAGRV_XPORT_PREPARED. */
+int tagrv_stub_send_prepared(struct tagrv_link *link, const void *hdr,
+			     size_t hdr_len, const struct iovec *iov,
+			     struct tagrv_mem *const *mem, size_t cnt,
+			     struct tagrv_done *done);
+
 /* Sends confirm themselves without being asked. */
 void tagrv_stub_flush(struct tagrv_xport *xport);
 

@@ -55,6 +55,7 @@ enum tagrv_xport_caps {
 	TAGRV_XPORT_GET	= 1 << 0,	/* remote reads */
 	TAGRV_XPORT_PUT	= 1 << 1,	/* remote writes */
 	TAGRV_XPORT_PUT_FENCED = 1 << 2, /* what is sent behind one stays there */
+	TAGRV_XPORT_PREPARED = 1 << 3,	/* send_prepared */
 };
 
 /* What peers may do with registered memory. */
@@ -84,6 +85,7 @@ struct tagrv_xport_attr {
 				   and out of it; 0: as bandwidth */
 	double	overhead;	/* s per message */
 	double	get_overhead;	/* s per get, beyond that of a message */
+	double	prep_overhead;	/* s per prepared send, beyond that of another */
 	double	reg_overhead;	/* s per registration */
 	double	reg_growth;	/* s per byte registered */
 	size_t	reg_piece;	/* bytes registered at a time where others move
@@ -263,6 +265,18 @@ struct tagrv_xport_ops {
 	int (*send_short)(struct tagrv_link *link,
 			  const uint64_t hdr[TAGRV_SHORT_WORDS],
 			  const void *payload, size_t len);
+	/*
+	 * Sends one packet, a header of at most TAGRV_HDR_ROOM bytes and the
+	 * payload that the device itself gathers from registered memory: mem[i]
+	 * has iov[i], if that is not empty. cnt <= TAGRV_IOV_MAX, done is not
+	 * NULL; the payload is busy until it runs. As send, and -FI_EINVAL: a
+	 * segment is not within its memory. Without TAGRV_XPORT_PREPARED
+	 * -FI_EOPNOTSUPP.
+	 */
+	int (*send_prepared)(struct tagrv_link *link, const void *hdr,
+			     size_t hdr_len, const struct iovec *iov,
+			     struct tagrv_mem *const *mem, size_t cnt,
+			     struct tagrv_done *done);
 	/*
 	 * Reads len bytes (at most link->get_max) at remote address raddr into
 	 * addr. As send, and -FI_EINVAL: key or length make no sense, or addr

@@ -243,6 +243,7 @@ const struct tagrv_xport_ops tagrv_shm_ops = {
 	.link_close = tagrv_shm_link_close,
 	.send = tagrv_shm_send,
 	.send_short = tagrv_shm_send_short,
+	.send_prepared = tagrv_stub_send_prepared,
 	.get = tagrv_shm_get,
 	.put = tagrv_shm_put,
 	.progress = tagrv_shm_progress,

@@ -193,6 +193,28 @@ static bool fill_copy(struct verbs_xport *xp, struct ibv_sge *sge,
 	return true;
 }
 
+/* 0, or why a packet of so many bytes cannot be posted now. */
+static int check_packet(struct verbs_xport *xp, struct verbs_link *link,
+			size_t len, bool ctrl)
+{
+	if (TAGRV_UNLIKELY(link->error || link->state != VERBS_LINK_OPEN))
+		return -FI_ENOTCONN;
+	if (TAGRV_UNLIKELY(len > link->max_packet))
+		return -FI_EMSGSIZE;
+	if (TAGRV_UNLIKELY(!has_room(xp, link, ctrl) ||
+			   (!ctrl && is_burst(xp, link)) ||
+			   is_ungranted(xp, link, ctrl)))
+		return try_again(xp);
+	return 0;
+}
+
+/* The copy buffer of a packet that could not be posted. */
+static void put_back(struct verbs_xport *xp, const struct verbs_tx *tx)
+{
+	if (tx->buf != VERBS_NO_BUF)
+		xp->tx_bufs.idle[xp->tx_bufs.idle_cnt++] = tx->buf;
+}
+
 int tagrv_verbs_send(struct tagrv_link *base, const struct iovec *iov,
 		     size_t cnt, unsigned flags, struct tagrv_done *done)
 {
@@ -203,16 +225,10 @@ int tagrv_verbs_send(struct tagrv_link *base, const struct iovec *iov,
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .sg_list = sge };
 	struct verbs_tx tx = { .done = done, .buf = VERBS_NO_BUF };
 	size_t len = tagrv_iov_len(iov, cnt);
-	int ret;
+	int ret = check_packet(xp, link, len, ctrl);
 
-	if (TAGRV_UNLIKELY(link->error || link->state != VERBS_LINK_OPEN))
-		return -FI_ENOTCONN;
-	if (TAGRV_UNLIKELY(len > link->max_packet))
-		return -FI_EMSGSIZE;
-	if (TAGRV_UNLIKELY(!has_room(xp, link, ctrl) ||
-			   (!ctrl && is_burst(xp, link)) ||
-			   is_ungranted(xp, link, ctrl)))
-		return try_again(xp);
+	if (TAGRV_UNLIKELY(ret))
+		return ret;
 	if (len <= xp->base.attr.max_inline && cnt <= xp->qp_sge) {
 		wr.num_sge = fill_sges(sge, iov, cnt);
 		wr.send_flags = len ? IBV_SEND_INLINE : 0;
@@ -223,8 +239,64 @@ int tagrv_verbs_send(struct tagrv_link *base, const struct iovec *iov,
 	}
 	ret = post_packet(xp, link, &wr, &tx,
 			  tagrv_verbs_grant_offer(xp, link));
-	if (TAGRV_UNLIKELY(ret && tx.buf != VERBS_NO_BUF))
-		xp->tx_bufs.idle[xp->tx_bufs.idle_cnt++] = tx.buf;
+	if (TAGRV_UNLIKELY(ret))
+		put_back(xp, &tx);
+	return ret;
+}
+
+/* Adds the segments that hold something; -FI_EINVAL: one is not in its memory. */
+static int fill_prepared(const struct verbs_xport *xp, struct ibv_sge *sge,
+			 int *used, const struct iovec *iov,
+			 struct tagrv_mem *const *mem, size_t cnt)
+{
+	for (size_t i = 0; i < cnt; i++) {
+		const struct tagrv_mem *m = mem[i];
+
+		if (!iov[i].iov_len)
+			continue;
+		if (!m || m->dev != &xp->dev->base ||
+		    !tagrv_range_within((uintptr_t) iov[i].iov_base,
+					iov[i].iov_len, (uintptr_t) m->addr,
+					m->len))
+			return -FI_EINVAL;
+		sge[(*used)++] = (struct ibv_sge) {
+			.addr = (uintptr_t) iov[i].iov_base,
+			.length = (uint32_t) iov[i].iov_len,
+			.lkey = ((const struct verbs_mem *) m)->mr->lkey,
+		};
+	}
+	return 0;
+}
+
+/* The header takes a copy buffer, for the device must be able to read it. */
+int tagrv_verbs_send_prepared(struct tagrv_link *base, const void *hdr,
+			      size_t hdr_len, const struct iovec *iov,
+			      struct tagrv_mem *const *mem, size_t cnt,
+			      struct tagrv_done *done)
+{
+	const struct iovec head = { (void *) (uintptr_t) hdr, hdr_len };
+	struct verbs_link *link = verbs_link_of(base);
+	struct verbs_xport *xp = verbs_xport_of(base->xport);
+	struct ibv_sge sge[VERBS_SGE_MAX];
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = 1,
+	};
+	struct verbs_tx tx = { .done = done, .buf = VERBS_NO_BUF };
+	int ret;
+
+	if (!(xp->base.attr.caps & TAGRV_XPORT_PREPARED))
+		return -FI_EOPNOTSUPP;
+	ret = check_packet(xp, link, hdr_len + tagrv_iov_len(iov, cnt), false);
+	if (!ret)
+		ret = fill_prepared(xp, sge, &wr.num_sge, iov, mem, cnt);
+	if (TAGRV_UNLIKELY(ret))
+		return ret;
+	if (!fill_copy(xp, sge, &head, 1, false, &tx))
+		return try_again(xp);
+	ret = post_packet(xp, link, &wr, &tx,
+			  tagrv_verbs_grant_offer(xp, link));
+	if (TAGRV_UNLIKELY(ret))
+		put_back(xp, &tx);
 	return ret;
 }
 

@@ -468,6 +468,10 @@ void tagrv_verbs_link_fail(struct verbs_link *link, int status, bool later);
 /* verbs_post.c: send side */
 int tagrv_verbs_send(struct tagrv_link *link, const struct iovec *iov,
 		     size_t cnt, unsigned flags, struct tagrv_done *done);
+int tagrv_verbs_send_prepared(struct tagrv_link *link, const void *hdr,
+			      size_t hdr_len, const struct iovec *iov,
+			      struct tagrv_mem *const *mem, size_t cnt,
+			      struct tagrv_done *done);
 int tagrv_verbs_get(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
 		    uint64_t raddr, const void *key, size_t key_len,
 		    size_t len, struct tagrv_done *done);

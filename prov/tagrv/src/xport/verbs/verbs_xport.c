@@ -141,7 +141,8 @@ static void fill_attr(struct verbs_xport *xp, uint32_t max_inline)
 
 	xp->base.attr = (struct tagrv_xport_attr) {
 		.caps = TAGRV_XPORT_GET | TAGRV_XPORT_PUT |
-			TAGRV_XPORT_PUT_FENCED,
+			TAGRV_XPORT_PUT_FENCED |
+			(xp->qp_sge == VERBS_SGE_MAX ? TAGRV_XPORT_PREPARED : 0),
 		.max_inline = TAGRV_MIN(max_inline, max_packet),
 		.max_packet = max_packet,
 		.get_max = xp->dev->base.max_msg,
@@ -154,6 +155,8 @@ static void fill_attr(struct verbs_xport *xp, uint32_t max_inline)
 		/* The wire, and a copy before and after it. */
 		.copy_bandwidth = rate > 0 ? 1 / (1 / rate + 2 / COPY_RATE) : 0,
 		.overhead = hw ? 0.1e-6 : 5e-6,
+		/* A completion of its own, in software the peer's time, too. */
+		.prep_overhead = hw ? 0.3e-6 : 10e-6,
 		.reg_overhead = hw ? 2e-6 : 20e-6,
 		.reg_growth = 0.06e-9,
 		.reg_piece = xp->params.read_segment,
@@ -486,6 +489,7 @@ const struct tagrv_xport_ops tagrv_verbs_ops = {
 	.link_close = tagrv_verbs_link_close,
 	.send = tagrv_verbs_send,
 	.send_short = tagrv_stub_send_short,
+	.send_prepared = tagrv_verbs_send_prepared,
 	.get = tagrv_verbs_get,
 	.put = tagrv_verbs_put,
 	.progress = tagrv_verbs_progress,
