@@ -18,8 +18,8 @@
  * With so many messages there may be indexes; with so few they go. Between the
  * two a walk costs as much as keeping a few indexes does.
  */
-#define INDEX_FROM	64
-#define INDEX_UP_TO	24
+#define INDEX_FROM	32
+#define INDEX_UP_TO	16
 
 static struct tagrv_unexpected *by_msg(struct tagrv_match_msg *msg)
 {
