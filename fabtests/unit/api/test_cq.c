@@ -133,6 +133,10 @@ struct err_entry_1_20 {
 	fi_addr_t src_addr;
 };
 
+static const struct tagrv_addr somebody = {
+	.in = { .sin_family = AF_INET, .sin_port = 0x1234, .sin_addr = { 0x0100007f } },
+};
+
 static void read_error(uint32_t version, struct err_entry_1_20 *entry)
 {
 	struct tagrv_domain *domain = tagrv_container_of(api.domain,
@@ -167,6 +171,56 @@ Test(cq, error_entries_fit_the_version_of_the_application)
 	cr_expect_null(entry.old.err_data);
 	cr_expect_eq(entry.old.err_data_size, 0);
 	cr_expect_eq(entry.src_addr, 5);
+}
+
+/* A sender that is not in the address vector; the entry is filled with 0xee. */
+static void read_stranger(uint32_t version, struct fi_cq_err_entry *entry)
+{
+	struct tagrv_domain *domain = tagrv_container_of(api.domain,
+			struct tagrv_domain, domain);
+	struct tagrv_comp comp = {
+		.context = (void *) 1, .err = TAGRV_ERR_STRANGER,
+	};
+	struct tagrv_cq *cq = tagrv_container_of(api.cq, struct tagrv_cq, cq);
+
+	tagrv_comp_set_stranger(&comp, &somebody);
+	tagrv_compq_push(&cq->queue, &comp);
+	domain->api_version = version;
+	cr_assert_eq(fi_cq_readerr(api.cq, entry, 0), 1);
+	cr_expect_eq(entry->err, FI_EADDRNOTAVAIL);
+	cr_expect_eq(entry->prov_errno, FI_EADDRNOTAVAIL);
+}
+
+Test(cq, the_address_of_a_stranger_goes_where_the_version_says)
+{
+	struct fi_cq_err_entry entry;
+	char room[32], little[8];
+
+	api.cq = api_open_cq(&api, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE);
+	memset(&entry, 0xee, sizeof(entry));
+	read_stranger(FI_VERSION(1, 4), &entry);
+	cr_expect_eq(memcmp(entry.err_data, &somebody, sizeof(somebody.in)), 0);
+	cr_expect_eq(entry.err_data_size, 0xeeeeeeeeeeeeeeee);
+
+	entry.err_data_size = 0;
+	read_stranger(FI_VERSION(1, 17), &entry);
+	cr_expect_eq(memcmp(entry.err_data, &somebody, sizeof(somebody.in)), 0);
+	cr_expect_eq(entry.err_data_size, sizeof(somebody.in));
+
+	entry.err_data = room;
+	entry.err_data_size = sizeof(room);
+	read_stranger(FI_VERSION(1, 17), &entry);
+	cr_expect_eq(entry.err_data, room);
+	cr_expect_eq(memcmp(room, &somebody, sizeof(somebody.in)), 0);
+	cr_expect_eq(entry.err_data_size, sizeof(somebody.in));
+
+	memset(little, 0xee, sizeof(little));
+	entry.err_data = little;
+	entry.err_data_size = 4;
+	read_stranger(FI_VERSION(1, 17), &entry);
+	cr_expect_eq(entry.err_data_size, 4);
+	cr_expect_eq(memcmp(little, &somebody, 4), 0);
+	cr_expect_eq((unsigned char) little[4], 0xee);
 }
 
 Test(cq, texts_of_errors)

@@ -95,29 +95,52 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 }
 
 /*
- * The struct has grown: err_data_size came with 1.5, src_addr (behind what this
- * file was compiled with) with 1.20. Applications of older versions may have no
- * memory there. There is never any error data.
+ * The address of a sender that the address vector does not have, the only error
+ * data there is. It goes where the application says, if it can and does, else
+ * out of memory of the queue.
  */
-static void put_error(struct fi_cq_err_entry *out, const struct tagrv_comp *comp,
-		      uint32_t api_version)
+static void put_err_data(struct tagrv_cq *cq, struct fi_cq_err_entry *out,
+			 const struct tagrv_addr *addr)
 {
-	memcpy(out, comp, sizeof(struct fi_cq_tagged_entry));
-	out->olen = comp->olen;
-	out->err = comp->err;
-	/* No code of a device says more: fi_cq_strerror turns this to text. */
-	out->prov_errno = comp->err;
-	if (FI_VERSION_LT(api_version, FI_VERSION(1, 5))) {
-		out->err_data = NULL;
+	bool sized = FI_VERSION_GE(cq->domain->api_version, FI_VERSION(1, 5));
+	size_t len = addr ? tagrv_addr_len(addr) : 0;
+
+	if (sized && out->err_data_size) {
+		out->err_data_size = TAGRV_MIN(len, out->err_data_size);
+		if (len)
+			memcpy(out->err_data, addr, out->err_data_size);
 		return;
 	}
-	if (!out->err_data_size)
-		out->err_data = NULL;
-	out->err_data_size = 0;
-	if (FI_VERSION_GE(api_version, FI_VERSION(1, 20)))
+	if (addr)
+		cq->err_data = *addr;
+	out->err_data = addr ? &cq->err_data : NULL;
+	if (sized)
+		out->err_data_size = len;
+}
+
+/*
+ * The struct has grown: err_data_size came with 1.5, src_addr (behind what this
+ * file was compiled with) with 1.20. Applications of older versions may have no
+ * memory there.
+ */
+static void put_error(struct tagrv_cq *cq, struct fi_cq_err_entry *out,
+		      const struct tagrv_comp *comp)
+{
+	bool strange = comp->err == TAGRV_ERR_STRANGER;
+	fi_addr_t src = strange ? FI_ADDR_NOTAVAIL : comp->src;
+
+	memcpy(out, comp, sizeof(struct fi_cq_tagged_entry));
+	out->olen = comp->olen;
+	out->err = strange ? FI_EADDRNOTAVAIL : comp->err;
+	/* No code of a device says more: fi_cq_strerror turns this to text. */
+	out->prov_errno = out->err;
+	put_err_data(cq, out, strange ? comp->stranger : NULL);
+	if (FI_VERSION_GE(cq->domain->api_version, FI_VERSION(1, 20)))
 		memcpy((char *) out + offsetof(struct fi_cq_err_entry,
 					       err_data_size) + sizeof(size_t),
-		       &comp->src, sizeof(comp->src));
+		       &src, sizeof(src));
+	if (strange)
+		free(comp->stranger);
 }
 
 static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf,
@@ -131,7 +154,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf,
 	tagrv_lock_acquire(&cq->dom->lock);
 	comp = tagrv_compq_peek(&cq->queue);
 	if (comp && comp->err) {
-		put_error(buf, comp, cq->domain->api_version);
+		put_error(cq, buf, comp);
 		tagrv_compq_pop(&cq->queue);
 		ret = 1;
 	}

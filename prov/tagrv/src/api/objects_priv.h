@@ -75,6 +75,7 @@ struct tagrv_cq {
 	size_t	entry_size;		/* of the format chosen at open */
 	unsigned int reads;		/* since the last progress */
 	atomic_bool signaled;		/* by fi_cq_signal, until somebody saw it */
+	struct tagrv_addr err_data;	/* what fi_cq_readerr gave out last */
 	struct tagrv_wait wait;
 };
 
