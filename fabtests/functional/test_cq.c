@@ -263,6 +263,30 @@ static void one_cq(struct test *t)
 	fx_close(&fx);
 }
 
+/* What nobody can wait on says so, and cannot be opened by mistake. */
+static void without_wait(struct test *t)
+{
+	struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE };
+	struct fi_cq_tagged_entry entry;
+	struct fid *fids[1];
+	struct fid_cq *cq;
+	struct fx fx;
+	int fd;
+
+	fx_open_domain(t, &fx, &plain);
+	CHECK_OK(fi_cq_open(fx.domain, &attr, &cq, NULL));
+	fids[0] = &cq->fid;
+	CHECK(fi_cq_sread(cq, &entry, 1, NULL, 0) == -FI_EINVAL, "a blocking read");
+	CHECK_ERR(fi_cq_signal(cq), -FI_EINVAL);
+	CHECK_ERR(fi_trywait(fx.fabric, fids, 1), -FI_EINVAL);
+	CHECK(fi_control(&cq->fid, FI_GETWAIT, &fd) < 0, "a descriptor of nothing");
+	CHECK(fi_cq_read(cq, &entry, 1) == -FI_EAGAIN, "an empty read");
+	CHECK_OK(fi_close(&cq->fid));
+	attr.wait_obj = FI_WAIT_MUTEX_COND;
+	CHECK_ERR(fi_cq_open(fx.domain, &attr, &cq, NULL), -FI_ENOSYS);
+	fx_close_now(&fx);
+}
+
 const struct test_case cq_cases[] = {
 	{ "cq_sizes", "CQs of 0 to 65536 entries open", sizes, .ranks = 1 },
 	{ "cq_many", "128 CQs at once", many, .ranks = 1 },
@@ -273,6 +297,7 @@ const struct test_case cq_cases[] = {
 	{ "cq_signal_during", "a signal ends a wait", signal_during, .ranks = 1 },
 	{ "cq_sread_message", "a blocking read makes progress and returns a message", sread_message, .ranks = 2 },
 	{ "cq_wait_descriptor", "poll() on the descriptor after fi_trywait sees messages", wait_descriptor, .ranks = 2 },
+	{ "cq_without_wait", "FI_WAIT_NONE: no waiting; others give -FI_ENOSYS", without_wait, .ranks = 1 },
 	{ "cq_one_cq", "one CQ serves both directions", one_cq, .self = true },
 	{ 0 },
 };
