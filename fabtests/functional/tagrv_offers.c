@@ -78,6 +78,10 @@ static const struct word wait_objs[] = {
 	WORD(FI_WAIT_MUTEX_COND), WORD(FI_WAIT_YIELD), WORD(FI_WAIT_POLLFD),
 };
 
+static const struct word wait_conds[] = {
+	WORD(FI_CQ_COND_NONE), WORD(FI_CQ_COND_THRESHOLD),
+};
+
 static const char *provider = "tagrv";
 
 static void die(const char *call, long ret)
@@ -255,6 +259,15 @@ static void try_cqs(struct objects *o)
 		if (fi_cq_open(o->domain, &attr, &o->cq, NULL))
 			continue;
 		PRINT("cq_wait_obj", wait_objs, (uint64_t)i);
+		must_close(&o->cq->fid);
+	}
+	for (int i = 0; i < VALUES; i++) {
+		struct fi_cq_attr attr = { .wait_obj = FI_WAIT_UNSPEC,
+					   .wait_cond = (enum fi_cq_wait_cond)i };
+
+		if (fi_cq_open(o->domain, &attr, &o->cq, NULL))
+			continue;
+		PRINT("cq_wait_cond", wait_conds, (uint64_t)i);
 		must_close(&o->cq->fid);
 	}
 }

@@ -263,6 +263,42 @@ static void one_cq(struct test *t)
 	fx_close(&fx);
 }
 
+/* Six messages, each some time after the other: four end the wait, two do not. */
+static void threshold(struct test *t)
+{
+	struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_UNSPEC,
+				   .wait_cond = FI_CQ_COND_THRESHOLD };
+	struct fi_cq_tagged_entry entry[8];
+	struct fi_context2 ctx[6];
+	struct fx fx;
+	ssize_t n;
+
+	fx_open_domain(t, &fx, &plain);
+	fx_open_endpoint(&fx);
+	CHECK_OK(fi_close(&fx.cq[FX_RX]->fid));
+	CHECK_OK(fi_cq_open(fx.domain, &attr, &fx.cq[FX_RX], NULL));
+	fx_bind_all(&fx);
+	CHECK_OK(fi_enable(fx.ep));
+	fx_exchange_names(&fx);
+	for (int i = 0; i < 6 && run_receives(t); i++)
+		RECV(&fx, .tagged = true, .addr = FI_ADDR_UNSPEC, .ctx = &ctx[i]);
+	fx_barrier(&fx);
+	for (int i = 0; i < 6 && run_sends(t); i++) {
+		if (i == 4)
+			fx_barrier(&fx);
+		usleep(20000);
+		SEND(&fx, .call = CALL_INJECT, .tagged = true, .addr = fx.peer);
+	}
+	if (run_receives(t)) {
+		n = fi_cq_sread(fx.cq[FX_RX], entry, 8, (void *)4, 20000);
+		CHECK(n == 4, "a read of at least 4: %zd", n);
+		fx_barrier(&fx);
+		n = fi_cq_sread(fx.cq[FX_RX], entry, 2, (void *)4, 20000);
+		CHECK(n == 2, "a read of at most 2: %zd", n);
+	}
+	fx_close(&fx);
+}
+
 /* What nobody can wait on says so, and cannot be opened by mistake. */
 static void without_wait(struct test *t)
 {
@@ -297,6 +333,7 @@ const struct test_case cq_cases[] = {
 	{ "cq_signal_during", "a signal ends a wait", signal_during, .ranks = 1 },
 	{ "cq_sread_message", "a blocking read makes progress and returns a message", sread_message, .ranks = 2 },
 	{ "cq_wait_descriptor", "poll() on the descriptor after fi_trywait sees messages", wait_descriptor, .ranks = 2 },
+	{ "cq_threshold", "a blocking read waits for as many entries as asked", threshold, .ranks = 2 },
 	{ "cq_without_wait", "FI_WAIT_NONE: no waiting; others give -FI_ENOSYS", without_wait, .ranks = 1 },
 	{ "cq_one_cq", "one CQ serves both directions", one_cq, .self = true },
 	{ 0 },

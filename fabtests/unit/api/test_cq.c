@@ -406,3 +406,48 @@ Test(cq, attributes_are_checked)
 	cr_assert_eq(fi_cq_open(api.domain, NULL, &cq, NULL), 0);
 	api_must_close(&cq->fid);
 }
+
+static void *push_two_and_an_error(void *cq)
+{
+	push(cq, 2, 0);
+	usleep(10000);
+	push(cq, 3, 0);
+	usleep(10000);
+	push(cq, 4, FI_EIO);
+	return NULL;
+}
+
+Test(cq, a_threshold_is_waited_for)
+{
+	struct fi_cq_attr attr = {
+		.size = 8, .format = FI_CQ_FORMAT_CONTEXT,
+		.wait_obj = FI_WAIT_UNSPEC, .wait_cond = FI_CQ_COND_THRESHOLD,
+	};
+	struct fi_cq_entry entry[16];
+	pthread_t thread;
+
+	cr_assert_eq(fi_cq_open(api.domain, &attr, &api.cq, NULL), 0);
+	push(api.cq, 1, 0);
+	cr_expect_eq(fi_cq_sread(api.cq, entry, 16, (void *) 2, 10), 1,
+		     "what is there when time is up");
+	push(api.cq, 1, 0);
+	cr_expect_eq(fi_cq_sread(api.cq, entry, 1, (void *) 2, -1), 1,
+		     "no more than there is room for");
+	cr_expect_eq(fi_cq_sread(api.cq, entry, 16, (void *) 2, 0), -FI_EAGAIN);
+	push(api.cq, 1, 0);
+	cr_assert_eq(pthread_create(&thread, NULL, push_two_and_an_error,
+				    api.cq), 0);
+	cr_expect_eq(fi_cq_sread(api.cq, entry, 16, (void *) 3, -1), 3);
+	/* An error ends the wait, whatever is in front of it. */
+	pthread_join(thread, NULL);
+	cr_expect_eq(fi_cq_sread(api.cq, entry, 16, (void *) 3, -1), -FI_EAVAIL);
+	cr_assert_eq(fi_cq_readerr(api.cq, &(struct fi_cq_err_entry) { 0 }, 0), 1);
+	push(api.cq, 5, 0);
+	push(api.cq, 6, FI_EIO);
+	cr_expect_eq(fi_cq_sread(api.cq, entry, 16, (void *) 3, -1), 1);
+	cr_assert_eq(fi_cq_readerr(api.cq, &(struct fi_cq_err_entry) { 0 }, 0), 1);
+	/* Nor is more waited for than the queue holds. */
+	for (uintptr_t i = 0; i < 8; i++)
+		push(api.cq, i, 0);
+	cr_expect_eq(fi_cq_sread(api.cq, entry, 16, (void *) 12, -1), 8);
+}

@@ -163,16 +163,31 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf,
 }
 
 /*
- * One round of a blocking read: -FI_EAGAIN with *sleep set when nothing is
- * there and sleeping is safe.
+ * What a blocking read waits for: with FI_CQ_COND_THRESHOLD so many entries, but
+ * never more than it or the queue can take.
+ */
+static size_t threshold_of(const struct tagrv_cq *cq, size_t count,
+			   const void *cond)
+{
+	size_t least = cq->has_threshold ? (uintptr_t) cond : 1;
+
+	return TAGRV_MIN(TAGRV_MIN(least, count), cq->queue.mask + 1);
+}
+
+/*
+ * One round of a blocking read: -FI_EAGAIN with *sleep set when less than 'least'
+ * is there and sleeping is safe.
  */
 static ssize_t read_or_arm(struct tagrv_cq *cq, void *buf, size_t count,
-			   fi_addr_t *src_addr, bool *sleep)
+			   fi_addr_t *src_addr, size_t least, bool *sleep)
 {
-	ssize_t ret;
+	ssize_t ret = -FI_EAGAIN;
 
 	tagrv_lock_acquire(&cq->dom->lock);
-	ret = read_entries(cq, buf, count, src_addr);
+	if (least > 1)
+		tagrv_dom_progress(cq->dom);
+	if (least <= 1 || tagrv_compq_has(&cq->queue, least))
+		ret = read_entries(cq, buf, count, src_addr);
 	if (ret == -FI_EAGAIN)
 		*sleep = !tagrv_wait_prepare(cq->dom, &cq->queue.waker);
 	tagrv_dom_unlock(cq->dom);
@@ -190,21 +205,21 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count,
 {
 	int64_t deadline = tagrv_deadline(timeout);
 	struct tagrv_cq *cq = cq_of(fid);
+	size_t least = threshold_of(cq, count, cond);
 	bool sleep;
 	ssize_t ret;
 	int left;
 
-	(void) cond;
 	if (!tagrv_wait_possible(&cq->wait))
 		return tagrv_refuse(-FI_EINVAL, NO_WAIT, "fi_cq_sread");
 	for (;;) {
 		sleep = false;
-		ret = read_or_arm(cq, buf, count, src_addr, &sleep);
-		if (ret != -FI_EAGAIN || take_signal(cq))
+		ret = read_or_arm(cq, buf, count, src_addr, least, &sleep);
+		if (ret != -FI_EAGAIN)
 			return ret;
 		left = tagrv_time_left(deadline);
-		if (!left)
-			return ret;
+		if (take_signal(cq) || !left)	/* with less than wanted */
+			return cq_readfrom(fid, buf, count, src_addr);
 		if (!sleep)
 			continue;
 		ret = tagrv_dom_sleep(cq->dom, cq->queue.waker.fd, left);
@@ -334,6 +349,12 @@ static int init_cq(struct tagrv_cq *cq, const struct fi_cq_attr *attr)
 		return tagrv_refuse(-FI_EBADFLAGS, "fi_cq_open: flags 0x%llx "
 				    "are not supported",
 				    (unsigned long long) attr->flags);
+	if (attr->wait_obj != FI_WAIT_NONE &&
+	    attr->wait_cond != FI_CQ_COND_NONE &&
+	    attr->wait_cond != FI_CQ_COND_THRESHOLD)
+		return tagrv_refuse(-FI_EINVAL, "fi_cq_open: wait condition %d "
+				    "does not exist", (int) attr->wait_cond);
+	cq->has_threshold = attr->wait_cond == FI_CQ_COND_THRESHOLD;
 	ret = entry_size(attr->format, &cq->entry_size);
 	if (!ret)
 		ret = tagrv_wait_init(&cq->wait, attr->wait_obj);

@@ -195,6 +195,16 @@ void tagrv_compq_pop(struct tagrv_compq *q)
 	q->head++;
 }
 
+bool tagrv_compq_has(const struct tagrv_compq *q, size_t cnt)
+{
+	if (q->over_cnt || q->overrun || q->tail - q->head >= cnt)
+		return true;
+	for (size_t i = q->head; i != q->tail; i++)
+		if (q->ring[i & q->mask].err)
+			return true;
+	return false;
+}
+
 int tagrv_counter_init(struct tagrv_counter *cntr, bool can_wait)
 {
 	atomic_init(&cntr->value, 0);

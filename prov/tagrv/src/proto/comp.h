@@ -119,6 +119,12 @@ static inline bool tagrv_compq_empty(const struct tagrv_compq *q)
 	return q->head == q->tail && !q->over_cnt;
 }
 
+/*
+ * Whether 'cnt' records wait, no more than the ring has slots, or an error is
+ * among those that do, or no more will come.
+ */
+bool tagrv_compq_has(const struct tagrv_compq *q, size_t cnt);
+
 /* Values may be read from any thread without the lock. */
 struct tagrv_counter {
 	_Atomic uint64_t value;
