@@ -3,6 +3,7 @@
  * Completion queues: formats, errors for old and new applications, waiting.
  * Completions are pushed by the test itself.
  */
+#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
@@ -381,6 +382,50 @@ Test(cq, without_wait_object_there_is_no_waiting)
 	cr_expect_eq(fi_control(&api.cq->fid, FI_GETWAIT, &fd), -FI_ENODATA);
 	cr_expect_eq(fi_control(&api.cq->fid, FI_GETWAITOBJ, &obj), 0);
 	cr_expect_eq(obj, FI_WAIT_NONE);
+}
+
+Test(cq, who_yields_is_woken_by_nothing_and_needs_no_descriptor)
+{
+	struct fi_cq_tagged_entry entry;
+	struct fid *fids[1];
+	enum fi_wait_obj obj;
+	uint64_t took;
+	int fd;
+
+	api.cq = api_open_cq(&api, FI_CQ_FORMAT_TAGGED, FI_WAIT_YIELD);
+	fids[0] = &api.cq->fid;
+	took = tagrv_clock_ms();
+	cr_expect_eq(fi_cq_sread(api.cq, &entry, 1, NULL, 50), -FI_EAGAIN);
+	cr_expect_geq(tagrv_clock_ms() - took, 45);
+	cr_expect_eq(sread_while(false, -1, &took), 1);
+	cr_expect_eq(sread_while(true, -1, &took), -FI_EAGAIN);
+	cr_expect_eq(fi_trywait(api.fabric, fids, 1), -FI_EINVAL);
+	cr_expect_eq(fi_control(&api.cq->fid, FI_GETWAIT, &fd), -FI_ENODATA);
+	cr_expect_eq(fi_control(&api.cq->fid, FI_GETWAITOBJ, &obj), 0);
+	cr_expect_eq(obj, FI_WAIT_YIELD);
+}
+
+Test(cq, pollfd_is_one_descriptor)
+{
+	struct fi_wait_pollfd wait = { .nfds = 0 };
+	struct pollfd pfd = { .fd = -1 };
+	struct fid *fids[1];
+	enum fi_wait_obj obj;
+
+	api.cq = api_open_cq(&api, FI_CQ_FORMAT_TAGGED, FI_WAIT_POLLFD);
+	fids[0] = &api.cq->fid;
+	cr_expect_eq(fi_control(&api.cq->fid, FI_GETWAITOBJ, &obj), 0);
+	cr_expect_eq(obj, FI_WAIT_POLLFD);
+	cr_expect_eq(fi_control(&api.cq->fid, FI_GETWAIT, &wait), -FI_ETOOSMALL);
+	cr_assert_eq(wait.nfds, 1);
+	wait.fd = &pfd;
+	cr_assert_eq(fi_control(&api.cq->fid, FI_GETWAIT, &wait), 0);
+	cr_expect_eq(wait.nfds, 1);
+	cr_expect_eq(pfd.events, POLLIN);
+	cr_assert_eq(fi_trywait(api.fabric, fids, 1), 0);
+	cr_expect_eq(poll(&pfd, 1, 0), 0);
+	push(api.cq, 1, 0);
+	cr_expect_eq(poll(&pfd, 1, 0), 1);
 }
 
 Test(cq, attributes_are_checked)

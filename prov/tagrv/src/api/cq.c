@@ -5,6 +5,7 @@
  * Every read moves the whole domain when the queue is empty, and now and then
  * when it is not, so that whoever polls only one of his queues is not starved.
  */
+#include <sched.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,7 +189,7 @@ static ssize_t read_or_arm(struct tagrv_cq *cq, void *buf, size_t count,
 		tagrv_dom_progress(cq->dom);
 	if (least <= 1 || tagrv_compq_has(&cq->queue, least))
 		ret = read_entries(cq, buf, count, src_addr);
-	if (ret == -FI_EAGAIN)
+	if (ret == -FI_EAGAIN && tagrv_wait_has_fd(&cq->wait))
 		*sleep = !tagrv_wait_prepare(cq->dom, &cq->queue.waker);
 	tagrv_dom_unlock(cq->dom);
 	return ret;
@@ -220,6 +221,8 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count,
 		left = tagrv_time_left(deadline);
 		if (take_signal(cq) || !left)	/* with less than wanted */
 			return cq_readfrom(fid, buf, count, src_addr);
+		if (!tagrv_wait_has_fd(&cq->wait))
+			sched_yield();
 		if (!sleep)
 			continue;
 		ret = tagrv_dom_sleep(cq->dom, cq->queue.waker.fd, left);
@@ -260,8 +263,9 @@ int tagrv_cq_trywait(struct tagrv_cq *cq)
 {
 	int ret = -FI_EAGAIN;
 
-	if (!tagrv_wait_possible(&cq->wait))
-		return tagrv_refuse(-FI_EINVAL, NO_WAIT, "fi_trywait");
+	if (!tagrv_wait_has_fd(&cq->wait))
+		return tagrv_refuse(-FI_EINVAL, NO_WAIT " or FI_WAIT_YIELD",
+				    "fi_trywait");
 	tagrv_lock_acquire(&cq->dom->lock);
 	tagrv_dom_progress(cq->dom);
 	if (tagrv_compq_empty(&cq->queue) && !cq->queue.overrun)
@@ -362,7 +366,7 @@ static int init_cq(struct tagrv_cq *cq, const struct fi_cq_attr *attr)
 		return ret;
 	ret = tagrv_compq_init(&cq->queue,
 			       attr->size ? attr->size : SIZE_DEFAULT,
-			       tagrv_wait_possible(&cq->wait));
+			       tagrv_wait_has_fd(&cq->wait));
 	if (ret == -FI_EINVAL)
 		return tagrv_refuse(ret, "fi_cq_open: %zu entries are too many",
 				    attr->size);
