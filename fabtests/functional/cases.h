@@ -35,5 +35,10 @@ extern const struct test_case fault_cases[];
 extern const struct test_case thread_cases[];
 extern const struct test_case misuse_cases[];
 extern const struct test_case match_stats_cases[];
+extern const struct test_case fence_cases[];
+extern const struct test_case source_cases[];
+extern const struct test_case alias_cases[];
+extern const struct test_case more_cases[];
+extern const struct test_case close_cases[];
 
 #endif

@@ -7,6 +7,7 @@
 #include "message.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
@@ -221,6 +222,46 @@ static void receive_error(struct test *t)
 	fx_close(&fx);
 }
 
+/* One turn of an event loop that sleeps until the counter changes. */
+static void sleep_for(struct fx *fx, int fd)
+{
+	struct fid *fids[1] = { &fx->cntr[FX_RX]->fid };
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+	int ret = fi_trywait(fx->fabric, fids, 1);
+
+	CHECK(ret == 0 || ret == -FI_EAGAIN, "fi_trywait: %d", ret);
+	if (ret == 0)
+		CHECK(poll(&pfd, 1, 20000) > 0, "the descriptor stays silent");
+}
+
+static void wait_descriptor(struct test *t)
+{
+	struct fi_context2 ctx[10];
+	struct fx fx;
+	int fd = -1;
+
+	fx_open(t, &fx, &counted);
+	CHECK_OK(fi_control(&fx.cntr[FX_RX]->fid, FI_GETWAIT, &fd));
+	for (int i = 0; i < 10; i++)
+		if (run_receives(t))
+			RECV(&fx, .tagged = true, .addr = FI_ADDR_UNSPEC, .ctx = &ctx[i]);
+	fx_barrier(&fx);
+	for (uint64_t i = 1; i <= 10; i++) {
+		run_step("message %d", (int)i);
+		if (run_sends(t)) {
+			usleep(20000);
+			SEND(&fx, .call = CALL_INJECT, .tagged = true, .addr = fx.peer);
+		}
+		while (run_receives(t) && fi_cntr_read(fx.cntr[FX_RX]) < i) {
+			sleep_for(&fx, fd);
+			CHECK(run_now() < t->deadline, "the counter does not move");
+		}
+	}
+	if (run_receives(t))
+		drain(&fx, FX_RX, 10);
+	fx_close(&fx);
+}
+
 const struct test_case counter_cases[] = {
 	{ "counter_arithmetic", "set, add and their error twins", arithmetic, .ranks = 1 },
 	{ "counter_many", "100 counters are independent", many, .ranks = 1 },
@@ -228,6 +269,8 @@ const struct test_case counter_cases[] = {
 	{ "counter_wait_error", "an error ends a wait", wait_error, .ranks = 1 },
 	{ "counter_counts", "each kind of send and receive counts once", counts, .self = true },
 	{ "counter_wait_for_messages", "a wait makes progress; silent operations count", wait_for_messages, .ranks = 2 },
+	{ "counter_wait_descriptor", "poll() on the descriptor after fi_trywait sees messages",
+	  wait_descriptor, .ranks = 2 },
 	{ "counter_receive_error", "a truncated receive counts as error", receive_error, .self = true },
 	{ 0 },
 };

@@ -13,7 +13,6 @@
 
 static const struct fx_attr plain;
 static const struct fx_attr with_unspec = { .cq_wait = FI_WAIT_UNSPEC };
-static const struct fx_attr with_fd = { .cq_wait = FI_WAIT_FD };
 
 /* Skips when CQs with this wait object are not supported at all. */
 static void need_wait(struct test *t, enum fi_wait_obj wait, const char *what)
@@ -174,15 +173,14 @@ static void signal_during(struct test *t)
 }
 
 /* The receiver only blocks: waiting itself must make progress. */
-static void sread_message(struct test *t)
+static void run_sread(struct test *t, enum fi_wait_obj wait)
 {
 	struct fi_cq_tagged_entry entry;
 	struct fi_context2 ctx;
 	struct fx fx;
 	ssize_t n;
 
-	need_wait(t, FI_WAIT_UNSPEC, "FI_WAIT_UNSPEC");
-	fx_open(t, &fx, &with_unspec);
+	fx_open(t, &fx, &(struct fx_attr){ .cq_wait = wait });
 	for (int i = 0; i < 5; i++) {
 		run_step("message %d", i);
 		if (run_receives(t))
@@ -201,6 +199,18 @@ static void sread_message(struct test *t)
 	fx_close(&fx);
 }
 
+static void sread_message(struct test *t)
+{
+	need_wait(t, FI_WAIT_UNSPEC, "FI_WAIT_UNSPEC");
+	run_sread(t, FI_WAIT_UNSPEC);
+}
+
+static void sread_yield(struct test *t)
+{
+	need_wait(t, FI_WAIT_YIELD, "FI_WAIT_YIELD");
+	run_sread(t, FI_WAIT_YIELD);
+}
+
 /* The way an event loop uses a CQ: ask, sleep in poll(), read. */
 static bool read_by_poll(struct fx *fx, int fd, struct comp *c)
 {
@@ -214,17 +224,28 @@ static bool read_by_poll(struct fx *fx, int fd, struct comp *c)
 	return comp_poll(fx, FX_RX, c);
 }
 
-static void wait_descriptor(struct test *t)
+static int descriptor_of(struct fx *fx, enum fi_wait_obj wait)
+{
+	struct pollfd pfd = { .fd = -1 };
+	struct fi_wait_pollfd set = { .nfds = 1, .fd = &pfd };
+
+	if (wait == FI_WAIT_FD)
+		CHECK_OK(fi_control(&fx->cq[FX_RX]->fid, FI_GETWAIT, &pfd.fd));
+	else
+		CHECK_OK(fi_control(&fx->cq[FX_RX]->fid, FI_GETWAIT, &set));
+	CHECK(pfd.fd >= 0, "wait descriptor %d", pfd.fd);
+	return pfd.fd;
+}
+
+static void run_descriptor(struct test *t, enum fi_wait_obj wait)
 {
 	struct fi_context2 ctx;
 	struct comp c;
 	struct fx fx;
-	int fd = -1;
+	int fd;
 
-	need_wait(t, FI_WAIT_FD, "FI_WAIT_FD");
-	fx_open(t, &fx, &with_fd);
-	CHECK_OK(fi_control(&fx.cq[FX_RX]->fid, FI_GETWAIT, &fd));
-	CHECK(fd >= 0, "wait descriptor %d", fd);
+	fx_open(t, &fx, &(struct fx_attr){ .cq_wait = wait });
+	fd = descriptor_of(&fx, wait);
 	for (int i = 0; i < 5; i++) {
 		run_step("message %d", i);
 		if (run_receives(t))
@@ -242,6 +263,18 @@ static void wait_descriptor(struct test *t)
 		}
 	}
 	fx_close(&fx);
+}
+
+static void wait_descriptor(struct test *t)
+{
+	need_wait(t, FI_WAIT_FD, "FI_WAIT_FD");
+	run_descriptor(t, FI_WAIT_FD);
+}
+
+static void wait_pollfd(struct test *t)
+{
+	need_wait(t, FI_WAIT_POLLFD, "FI_WAIT_POLLFD");
+	run_descriptor(t, FI_WAIT_POLLFD);
 }
 
 static void one_cq(struct test *t)
@@ -263,6 +296,66 @@ static void one_cq(struct test *t)
 	fx_close(&fx);
 }
 
+/* Six messages, each some time after the other: four end the wait, two do not. */
+static void threshold(struct test *t)
+{
+	struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_UNSPEC,
+				   .wait_cond = FI_CQ_COND_THRESHOLD };
+	struct fi_cq_tagged_entry entry[8];
+	struct fi_context2 ctx[6];
+	struct fx fx;
+	ssize_t n;
+
+	fx_open_domain(t, &fx, &plain);
+	fx_open_endpoint(&fx);
+	CHECK_OK(fi_close(&fx.cq[FX_RX]->fid));
+	CHECK_OK(fi_cq_open(fx.domain, &attr, &fx.cq[FX_RX], NULL));
+	fx_bind_all(&fx);
+	CHECK_OK(fi_enable(fx.ep));
+	fx_exchange_names(&fx);
+	for (int i = 0; i < 6 && run_receives(t); i++)
+		RECV(&fx, .tagged = true, .addr = FI_ADDR_UNSPEC, .ctx = &ctx[i]);
+	fx_barrier(&fx);
+	for (int i = 0; i < 6 && run_sends(t); i++) {
+		if (i == 4)
+			fx_barrier(&fx);
+		usleep(20000);
+		SEND(&fx, .call = CALL_INJECT, .tagged = true, .addr = fx.peer);
+	}
+	if (run_receives(t)) {
+		n = fi_cq_sread(fx.cq[FX_RX], entry, 8, (void *)4, 20000);
+		CHECK(n == 4, "a read of at least 4: %zd", n);
+		fx_barrier(&fx);
+		n = fi_cq_sread(fx.cq[FX_RX], entry, 2, (void *)4, 20000);
+		CHECK(n == 2, "a read of at most 2: %zd", n);
+	}
+	fx_close(&fx);
+}
+
+/* What nobody can wait on says so, and cannot be opened by mistake. */
+static void without_wait(struct test *t)
+{
+	struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE };
+	struct fi_cq_tagged_entry entry;
+	struct fid *fids[1];
+	struct fid_cq *cq;
+	struct fx fx;
+	int fd;
+
+	fx_open_domain(t, &fx, &plain);
+	CHECK_OK(fi_cq_open(fx.domain, &attr, &cq, NULL));
+	fids[0] = &cq->fid;
+	CHECK(fi_cq_sread(cq, &entry, 1, NULL, 0) == -FI_EINVAL, "a blocking read");
+	CHECK_ERR(fi_cq_signal(cq), -FI_EINVAL);
+	CHECK_ERR(fi_trywait(fx.fabric, fids, 1), -FI_EINVAL);
+	CHECK(fi_control(&cq->fid, FI_GETWAIT, &fd) < 0, "a descriptor of nothing");
+	CHECK(fi_cq_read(cq, &entry, 1) == -FI_EAGAIN, "an empty read");
+	CHECK_OK(fi_close(&cq->fid));
+	attr.wait_obj = FI_WAIT_MUTEX_COND;
+	CHECK_ERR(fi_cq_open(fx.domain, &attr, &cq, NULL), -FI_ENOSYS);
+	fx_close_now(&fx);
+}
+
 const struct test_case cq_cases[] = {
 	{ "cq_sizes", "CQs of 0 to 65536 entries open", sizes, .ranks = 1 },
 	{ "cq_many", "128 CQs at once", many, .ranks = 1 },
@@ -272,7 +365,11 @@ const struct test_case cq_cases[] = {
 	{ "cq_signal_before", "a signal is remembered for the next wait", signal_before, .ranks = 1 },
 	{ "cq_signal_during", "a signal ends a wait", signal_during, .ranks = 1 },
 	{ "cq_sread_message", "a blocking read makes progress and returns a message", sread_message, .ranks = 2 },
+	{ "cq_sread_yield", "the same where a wait only yields", sread_yield, .ranks = 2 },
 	{ "cq_wait_descriptor", "poll() on the descriptor after fi_trywait sees messages", wait_descriptor, .ranks = 2 },
+	{ "cq_wait_pollfd", "the same with what FI_WAIT_POLLFD gives", wait_pollfd, .ranks = 2 },
+	{ "cq_threshold", "a blocking read waits for as many entries as asked", threshold, .ranks = 2 },
+	{ "cq_without_wait", "FI_WAIT_NONE: no waiting; others give -FI_ENOSYS", without_wait, .ranks = 1 },
 	{ "cq_one_cq", "one CQ serves both directions", one_cq, .self = true },
 	{ 0 },
 };

@@ -195,6 +195,8 @@ static void refused(struct test *t)
 	hints->tx_attr->op_flags = 0;
 	hints->addr_format = FI_ADDR_PSMX;
 	must_refuse(hints, "a foreign address format");
+	hints->addr_format = FI_ADDR_STR;
+	must_refuse(hints, "addresses as text");
 	hints->addr_format = FI_FORMAT_UNSPEC;
 	fi_freeinfo(must_ask(hints));
 	fi_freeinfo(hints);

@@ -2,6 +2,7 @@
 /*
  * Counters: arithmetic and waiting.
  */
+#include <poll.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -77,6 +78,15 @@ Test(cntr, waits_without_wait_object_spin)
 	check_waits(FI_WAIT_NONE);
 }
 
+Test(cntr, waits_that_yield_end_alike)
+{
+	struct fid *fids[1];
+
+	check_waits(FI_WAIT_YIELD);
+	fids[0] = &cntr->fid;
+	cr_expect_eq(fi_trywait(api.fabric, fids, 1), -FI_EINVAL);
+}
+
 static uint64_t later_err;
 
 static void *later(void *arg)
@@ -130,6 +140,21 @@ Test(cntr, the_descriptor_follows_the_counter)
 	cr_expect_not(api_readable(fd));
 }
 
+Test(cntr, pollfd_is_one_descriptor)
+{
+	struct pollfd pfd = { .fd = -1 };
+	struct fi_wait_pollfd wait = { .nfds = 1, .fd = &pfd };
+	struct fid *fids[1];
+
+	open_cntr(FI_WAIT_POLLFD);
+	fids[0] = &cntr->fid;
+	cr_assert_eq(fi_control(&cntr->fid, FI_GETWAIT, &wait), 0);
+	cr_assert_eq(fi_trywait(api.fabric, fids, 1), 0);
+	cr_expect_eq(poll(&pfd, 1, 0), 0);
+	fi_cntr_add(cntr, 1);
+	cr_expect_eq(poll(&pfd, 1, 0), 1);
+}
+
 /* Arming forgets the signal: what the application has not read must be told. */
 Test(cntr, trywait_tells_of_every_change_once)
 {
@@ -153,7 +178,7 @@ Test(cntr, trywait_tells_of_every_change_once)
 
 Test(cntr, attributes_are_checked)
 {
-	struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_YIELD };
+	struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_MUTEX_COND };
 	struct fid_cntr *other;
 
 	cr_expect_eq(fi_cntr_open(api.domain, &attr, &other, NULL), -FI_ENOSYS);

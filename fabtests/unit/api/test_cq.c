@@ -3,6 +3,7 @@
  * Completion queues: formats, errors for old and new applications, waiting.
  * Completions are pushed by the test itself.
  */
+#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
@@ -133,6 +134,10 @@ struct err_entry_1_20 {
 	fi_addr_t src_addr;
 };
 
+static const struct tagrv_addr somebody = {
+	.in = { .sin_family = AF_INET, .sin_port = 0x1234, .sin_addr = { 0x0100007f } },
+};
+
 static void read_error(uint32_t version, struct err_entry_1_20 *entry)
 {
 	struct tagrv_domain *domain = tagrv_container_of(api.domain,
@@ -167,6 +172,56 @@ Test(cq, error_entries_fit_the_version_of_the_application)
 	cr_expect_null(entry.old.err_data);
 	cr_expect_eq(entry.old.err_data_size, 0);
 	cr_expect_eq(entry.src_addr, 5);
+}
+
+/* A sender that is not in the address vector; the entry is filled with 0xee. */
+static void read_stranger(uint32_t version, struct fi_cq_err_entry *entry)
+{
+	struct tagrv_domain *domain = tagrv_container_of(api.domain,
+			struct tagrv_domain, domain);
+	struct tagrv_comp comp = {
+		.context = (void *) 1, .err = TAGRV_ERR_STRANGER,
+	};
+	struct tagrv_cq *cq = tagrv_container_of(api.cq, struct tagrv_cq, cq);
+
+	tagrv_comp_set_stranger(&comp, &somebody);
+	tagrv_compq_push(&cq->queue, &comp);
+	domain->api_version = version;
+	cr_assert_eq(fi_cq_readerr(api.cq, entry, 0), 1);
+	cr_expect_eq(entry->err, FI_EADDRNOTAVAIL);
+	cr_expect_eq(entry->prov_errno, FI_EADDRNOTAVAIL);
+}
+
+Test(cq, the_address_of_a_stranger_goes_where_the_version_says)
+{
+	struct fi_cq_err_entry entry;
+	char room[32], little[8];
+
+	api.cq = api_open_cq(&api, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE);
+	memset(&entry, 0xee, sizeof(entry));
+	read_stranger(FI_VERSION(1, 4), &entry);
+	cr_expect_eq(memcmp(entry.err_data, &somebody, sizeof(somebody.in)), 0);
+	cr_expect_eq(entry.err_data_size, 0xeeeeeeeeeeeeeeee);
+
+	entry.err_data_size = 0;
+	read_stranger(FI_VERSION(1, 17), &entry);
+	cr_expect_eq(memcmp(entry.err_data, &somebody, sizeof(somebody.in)), 0);
+	cr_expect_eq(entry.err_data_size, sizeof(somebody.in));
+
+	entry.err_data = room;
+	entry.err_data_size = sizeof(room);
+	read_stranger(FI_VERSION(1, 17), &entry);
+	cr_expect_eq(entry.err_data, room);
+	cr_expect_eq(memcmp(room, &somebody, sizeof(somebody.in)), 0);
+	cr_expect_eq(entry.err_data_size, sizeof(somebody.in));
+
+	memset(little, 0xee, sizeof(little));
+	entry.err_data = little;
+	entry.err_data_size = 4;
+	read_stranger(FI_VERSION(1, 17), &entry);
+	cr_expect_eq(entry.err_data_size, 4);
+	cr_expect_eq(memcmp(little, &somebody, 4), 0);
+	cr_expect_eq((unsigned char) little[4], 0xee);
 }
 
 Test(cq, texts_of_errors)
@@ -329,6 +384,50 @@ Test(cq, without_wait_object_there_is_no_waiting)
 	cr_expect_eq(obj, FI_WAIT_NONE);
 }
 
+Test(cq, who_yields_is_woken_by_nothing_and_needs_no_descriptor)
+{
+	struct fi_cq_tagged_entry entry;
+	struct fid *fids[1];
+	enum fi_wait_obj obj;
+	uint64_t took;
+	int fd;
+
+	api.cq = api_open_cq(&api, FI_CQ_FORMAT_TAGGED, FI_WAIT_YIELD);
+	fids[0] = &api.cq->fid;
+	took = tagrv_clock_ms();
+	cr_expect_eq(fi_cq_sread(api.cq, &entry, 1, NULL, 50), -FI_EAGAIN);
+	cr_expect_geq(tagrv_clock_ms() - took, 45);
+	cr_expect_eq(sread_while(false, -1, &took), 1);
+	cr_expect_eq(sread_while(true, -1, &took), -FI_EAGAIN);
+	cr_expect_eq(fi_trywait(api.fabric, fids, 1), -FI_EINVAL);
+	cr_expect_eq(fi_control(&api.cq->fid, FI_GETWAIT, &fd), -FI_ENODATA);
+	cr_expect_eq(fi_control(&api.cq->fid, FI_GETWAITOBJ, &obj), 0);
+	cr_expect_eq(obj, FI_WAIT_YIELD);
+}
+
+Test(cq, pollfd_is_one_descriptor)
+{
+	struct fi_wait_pollfd wait = { .nfds = 0 };
+	struct pollfd pfd = { .fd = -1 };
+	struct fid *fids[1];
+	enum fi_wait_obj obj;
+
+	api.cq = api_open_cq(&api, FI_CQ_FORMAT_TAGGED, FI_WAIT_POLLFD);
+	fids[0] = &api.cq->fid;
+	cr_expect_eq(fi_control(&api.cq->fid, FI_GETWAITOBJ, &obj), 0);
+	cr_expect_eq(obj, FI_WAIT_POLLFD);
+	cr_expect_eq(fi_control(&api.cq->fid, FI_GETWAIT, &wait), -FI_ETOOSMALL);
+	cr_assert_eq(wait.nfds, 1);
+	wait.fd = &pfd;
+	cr_assert_eq(fi_control(&api.cq->fid, FI_GETWAIT, &wait), 0);
+	cr_expect_eq(wait.nfds, 1);
+	cr_expect_eq(pfd.events, POLLIN);
+	cr_assert_eq(fi_trywait(api.fabric, fids, 1), 0);
+	cr_expect_eq(poll(&pfd, 1, 0), 0);
+	push(api.cq, 1, 0);
+	cr_expect_eq(poll(&pfd, 1, 0), 1);
+}
+
 Test(cq, attributes_are_checked)
 {
 	struct fi_cq_attr attr = { .size = 1 };
@@ -351,4 +450,49 @@ Test(cq, attributes_are_checked)
 	api_must_close(&cq->fid);
 	cr_assert_eq(fi_cq_open(api.domain, NULL, &cq, NULL), 0);
 	api_must_close(&cq->fid);
+}
+
+static void *push_two_and_an_error(void *cq)
+{
+	push(cq, 2, 0);
+	usleep(10000);
+	push(cq, 3, 0);
+	usleep(10000);
+	push(cq, 4, FI_EIO);
+	return NULL;
+}
+
+Test(cq, a_threshold_is_waited_for)
+{
+	struct fi_cq_attr attr = {
+		.size = 8, .format = FI_CQ_FORMAT_CONTEXT,
+		.wait_obj = FI_WAIT_UNSPEC, .wait_cond = FI_CQ_COND_THRESHOLD,
+	};
+	struct fi_cq_entry entry[16];
+	pthread_t thread;
+
+	cr_assert_eq(fi_cq_open(api.domain, &attr, &api.cq, NULL), 0);
+	push(api.cq, 1, 0);
+	cr_expect_eq(fi_cq_sread(api.cq, entry, 16, (void *) 2, 10), 1,
+		     "what is there when time is up");
+	push(api.cq, 1, 0);
+	cr_expect_eq(fi_cq_sread(api.cq, entry, 1, (void *) 2, -1), 1,
+		     "no more than there is room for");
+	cr_expect_eq(fi_cq_sread(api.cq, entry, 16, (void *) 2, 0), -FI_EAGAIN);
+	push(api.cq, 1, 0);
+	cr_assert_eq(pthread_create(&thread, NULL, push_two_and_an_error,
+				    api.cq), 0);
+	cr_expect_eq(fi_cq_sread(api.cq, entry, 16, (void *) 3, -1), 3);
+	/* An error ends the wait, whatever is in front of it. */
+	pthread_join(thread, NULL);
+	cr_expect_eq(fi_cq_sread(api.cq, entry, 16, (void *) 3, -1), -FI_EAVAIL);
+	cr_assert_eq(fi_cq_readerr(api.cq, &(struct fi_cq_err_entry) { 0 }, 0), 1);
+	push(api.cq, 5, 0);
+	push(api.cq, 6, FI_EIO);
+	cr_expect_eq(fi_cq_sread(api.cq, entry, 16, (void *) 3, -1), 1);
+	cr_assert_eq(fi_cq_readerr(api.cq, &(struct fi_cq_err_entry) { 0 }, 0), 1);
+	/* Nor is more waited for than the queue holds. */
+	for (uintptr_t i = 0; i < 8; i++)
+		push(api.cq, i, 0);
+	cr_expect_eq(fi_cq_sread(api.cq, entry, 16, (void *) 12, -1), 8);
 }

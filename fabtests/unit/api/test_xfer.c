@@ -405,7 +405,7 @@ Test(xfer, arguments_that_cannot_work_are_refused)
 			       1, NULL), -FI_EINVAL);
 	cr_expect_eq(fi_recvv(api.ep, iov, NULL, TAGRV_IOV_MAX + 1,
 			      FI_ADDR_UNSPEC, NULL), -FI_EINVAL);
-	cr_expect_eq(fi_tsendmsg(api.ep, &tmsg, FI_FENCE), -FI_EBADFLAGS);
+	cr_expect_eq(fi_tsendmsg(api.ep, &tmsg, FI_PEEK), -FI_EBADFLAGS);
 	cr_expect_eq(fi_trecvmsg(api.ep, &tmsg, FI_MULTI_RECV), -FI_EBADFLAGS);
 	cr_expect_eq(fi_trecvmsg(api.ep, &tmsg, FI_DISCARD), -FI_EBADFLAGS);
 	cr_expect_eq(fi_recvmsg(api.ep, &msg, FI_PEEK), -FI_EBADFLAGS);

@@ -2,6 +2,7 @@
 /*
  * Peek, claim, discard, cancel, multi-receive and directed receives.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "unit/proto/engine_fixture.h"
@@ -269,4 +270,73 @@ Test(recv, source_is_told_by_the_row_that_is_left)
 	cr_assert_eq(tagrv_avtab_remove(&fx.av, fx.peer_addr), 0);
 	cr_assert_eq(peek(1, ctx, FI_PEEK), 0);
 	cr_assert_eq(take(&fx.rx).src, second);
+}
+
+/* ---- FI_SOURCE_ERR ---- */
+
+static void expect_stranger(const char *what)
+{
+	struct tagrv_comp comp = take(&fx.rx);
+
+	cr_assert_eq(comp.err, TAGRV_ERR_STRANGER, "%s: err %d", what, comp.err);
+	cr_assert_not_null(comp.stranger);
+	cr_expect(tagrv_addr_equal(comp.stranger, &fx.addr), "%s", what);
+	free(comp.stranger);
+}
+
+Test(recv, a_message_of_a_stranger_comes_with_its_address)
+{
+	char buf[8] = "";
+
+	fx.engine->attr.source_err = true;
+	cr_assert_eq(tagrv_avtab_remove(&fx.av, fx.peer_addr), 0);
+	cr_assert_eq(submit_recv(buf, 8, 1, ctx), 0);
+	arrive_eager("posted", 7, 1, 0, 0);
+	cr_expect_str_eq(buf, "posted");
+	expect_stranger("posted");
+	arrive_eager("late", 5, 2, 0, 0);
+	cr_assert_eq(submit_recv(buf, 8, 2, ctx), 0);
+	cr_expect_str_eq(buf, "late");
+	expect_stranger("unexpected");
+	cr_expect_eq(atomic_load(&fx.rx_cntr.err), 2);
+	/* One that is too long is that first of all. */
+	arrive_eager("too long!", 10, 3, 0, 0);
+	cr_assert_eq(submit_recv(buf, 8, 3, ctx), 0);
+	cr_expect_eq(take(&fx.rx).err, FI_ETRUNC);
+}
+
+Test(recv, a_stranger_that_was_inserted_is_none)
+{
+	fi_addr_t again;
+	char buf[8];
+
+	fx.engine->attr.source_err = true;
+	cr_assert_eq(tagrv_avtab_remove(&fx.av, fx.peer_addr), 0);
+	arrive_eager("x", 1, 1, 0, 0);
+	cr_assert_eq(tagrv_avtab_insert(&fx.av, &fx.addr, &again), 0);
+	cr_assert_eq(submit_recv(buf, 8, 1, ctx), 0);
+	cr_assert_eq(take(&fx.rx).src, again);
+}
+
+Test(recv, without_that_capability_a_stranger_is_nobody)
+{
+	char buf[8];
+
+	cr_assert_eq(tagrv_avtab_remove(&fx.av, fx.peer_addr), 0);
+	cr_assert_eq(submit_recv(buf, 8, 1, ctx), 0);
+	arrive_eager("x", 1, 1, 0, 0);
+	cr_assert_eq(take(&fx.rx).src, FI_ADDR_NOTAVAIL);
+}
+
+/* The leak checkers see to the rest: beyond the ring of 16, too. */
+Test(recv, addresses_that_nobody_read_are_freed)
+{
+	static char bufs[40][8];
+
+	fx.engine->attr.source_err = true;
+	cr_assert_eq(tagrv_avtab_remove(&fx.av, fx.peer_addr), 0);
+	for (int i = 0; i < 40; i++) {
+		cr_assert_eq(submit_recv(bufs[i], 8, 1, ctx), 0);
+		arrive_eager("x", 1, 1, 0, 0);
+	}
 }

@@ -105,7 +105,7 @@ static int wait_round(struct tagrv_cntr *cntr, uint64_t threshold, uint64_t err,
 		*ret = -FI_EAVAIL;
 	} else {
 		over = 0;
-		if (tagrv_wait_possible(&cntr->wait))
+		if (tagrv_wait_has_fd(&cntr->wait))
 			*sleep = !tagrv_wait_prepare(cntr->dom,
 						     &cntr->counter.waker);
 	}
@@ -156,9 +156,10 @@ int tagrv_cntr_trywait(struct tagrv_cntr *cntr)
 {
 	int ret;
 
-	if (!tagrv_wait_possible(&cntr->wait))
+	if (!tagrv_wait_has_fd(&cntr->wait))
 		return tagrv_refuse(-FI_EINVAL, "fi_trywait: the counter was "
-				    "opened with FI_WAIT_NONE");
+				    "opened with FI_WAIT_NONE or "
+				    "FI_WAIT_YIELD");
 	tagrv_lock_acquire(&cntr->dom->lock);
 	tagrv_dom_progress(cntr->dom);
 	ret = tagrv_wait_prepare(cntr->dom, &cntr->counter.waker);
@@ -228,7 +229,7 @@ static int init_cntr(struct tagrv_cntr *cntr, const struct fi_cntr_attr *attr)
 	ret = tagrv_wait_init(&cntr->wait, attr->wait_obj);
 	if (!ret)
 		ret = tagrv_counter_init(&cntr->counter,
-					 tagrv_wait_possible(&cntr->wait));
+					 tagrv_wait_has_fd(&cntr->wait));
 	return ret;
 }
 

@@ -5,6 +5,7 @@
  * Every read moves the whole domain when the queue is empty, and now and then
  * when it is not, so that whoever polls only one of his queues is not starved.
  */
+#include <sched.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,29 +96,52 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 }
 
 /*
- * The struct has grown: err_data_size came with 1.5, src_addr (behind what this
- * file was compiled with) with 1.20. Applications of older versions may have no
- * memory there. There is never any error data.
+ * The address of a sender that the address vector does not have, the only error
+ * data there is. It goes where the application says, if it can and does, else
+ * out of memory of the queue.
  */
-static void put_error(struct fi_cq_err_entry *out, const struct tagrv_comp *comp,
-		      uint32_t api_version)
+static void put_err_data(struct tagrv_cq *cq, struct fi_cq_err_entry *out,
+			 const struct tagrv_addr *addr)
 {
-	memcpy(out, comp, sizeof(struct fi_cq_tagged_entry));
-	out->olen = comp->olen;
-	out->err = comp->err;
-	/* No code of a device says more: fi_cq_strerror turns this to text. */
-	out->prov_errno = comp->err;
-	if (FI_VERSION_LT(api_version, FI_VERSION(1, 5))) {
-		out->err_data = NULL;
+	bool sized = FI_VERSION_GE(cq->domain->api_version, FI_VERSION(1, 5));
+	size_t len = addr ? tagrv_addr_len(addr) : 0;
+
+	if (sized && out->err_data_size) {
+		out->err_data_size = TAGRV_MIN(len, out->err_data_size);
+		if (len)
+			memcpy(out->err_data, addr, out->err_data_size);
 		return;
 	}
-	if (!out->err_data_size)
-		out->err_data = NULL;
-	out->err_data_size = 0;
-	if (FI_VERSION_GE(api_version, FI_VERSION(1, 20)))
+	if (addr)
+		cq->err_data = *addr;
+	out->err_data = addr ? &cq->err_data : NULL;
+	if (sized)
+		out->err_data_size = len;
+}
+
+/*
+ * The struct has grown: err_data_size came with 1.5, src_addr (behind what this
+ * file was compiled with) with 1.20. Applications of older versions may have no
+ * memory there.
+ */
+static void put_error(struct tagrv_cq *cq, struct fi_cq_err_entry *out,
+		      const struct tagrv_comp *comp)
+{
+	bool strange = comp->err == TAGRV_ERR_STRANGER;
+	fi_addr_t src = strange ? FI_ADDR_NOTAVAIL : comp->src;
+
+	memcpy(out, comp, sizeof(struct fi_cq_tagged_entry));
+	out->olen = comp->olen;
+	out->err = strange ? FI_EADDRNOTAVAIL : comp->err;
+	/* No code of a device says more: fi_cq_strerror turns this to text. */
+	out->prov_errno = out->err;
+	put_err_data(cq, out, strange ? comp->stranger : NULL);
+	if (FI_VERSION_GE(cq->domain->api_version, FI_VERSION(1, 20)))
 		memcpy((char *) out + offsetof(struct fi_cq_err_entry,
 					       err_data_size) + sizeof(size_t),
-		       &comp->src, sizeof(comp->src));
+		       &src, sizeof(src));
+	if (strange)
+		free(comp->stranger);
 }
 
 static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf,
@@ -131,7 +155,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf,
 	tagrv_lock_acquire(&cq->dom->lock);
 	comp = tagrv_compq_peek(&cq->queue);
 	if (comp && comp->err) {
-		put_error(buf, comp, cq->domain->api_version);
+		put_error(cq, buf, comp);
 		tagrv_compq_pop(&cq->queue);
 		ret = 1;
 	}
@@ -140,17 +164,32 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf,
 }
 
 /*
- * One round of a blocking read: -FI_EAGAIN with *sleep set when nothing is
- * there and sleeping is safe.
+ * What a blocking read waits for: with FI_CQ_COND_THRESHOLD so many entries, but
+ * never more than it or the queue can take.
+ */
+static size_t threshold_of(const struct tagrv_cq *cq, size_t count,
+			   const void *cond)
+{
+	size_t least = cq->has_threshold ? (uintptr_t) cond : 1;
+
+	return TAGRV_MIN(TAGRV_MIN(least, count), cq->queue.mask + 1);
+}
+
+/*
+ * One round of a blocking read: -FI_EAGAIN with *sleep set when less than 'least'
+ * is there and sleeping is safe.
  */
 static ssize_t read_or_arm(struct tagrv_cq *cq, void *buf, size_t count,
-			   fi_addr_t *src_addr, bool *sleep)
+			   fi_addr_t *src_addr, size_t least, bool *sleep)
 {
-	ssize_t ret;
+	ssize_t ret = -FI_EAGAIN;
 
 	tagrv_lock_acquire(&cq->dom->lock);
-	ret = read_entries(cq, buf, count, src_addr);
-	if (ret == -FI_EAGAIN)
+	if (least > 1)
+		tagrv_dom_progress(cq->dom);
+	if (least <= 1 || tagrv_compq_has(&cq->queue, least))
+		ret = read_entries(cq, buf, count, src_addr);
+	if (ret == -FI_EAGAIN && tagrv_wait_has_fd(&cq->wait))
 		*sleep = !tagrv_wait_prepare(cq->dom, &cq->queue.waker);
 	tagrv_dom_unlock(cq->dom);
 	return ret;
@@ -167,21 +206,23 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count,
 {
 	int64_t deadline = tagrv_deadline(timeout);
 	struct tagrv_cq *cq = cq_of(fid);
+	size_t least = threshold_of(cq, count, cond);
 	bool sleep;
 	ssize_t ret;
 	int left;
 
-	(void) cond;
 	if (!tagrv_wait_possible(&cq->wait))
 		return tagrv_refuse(-FI_EINVAL, NO_WAIT, "fi_cq_sread");
 	for (;;) {
 		sleep = false;
-		ret = read_or_arm(cq, buf, count, src_addr, &sleep);
-		if (ret != -FI_EAGAIN || take_signal(cq))
+		ret = read_or_arm(cq, buf, count, src_addr, least, &sleep);
+		if (ret != -FI_EAGAIN)
 			return ret;
 		left = tagrv_time_left(deadline);
-		if (!left)
-			return ret;
+		if (take_signal(cq) || !left)	/* with less than wanted */
+			return cq_readfrom(fid, buf, count, src_addr);
+		if (!tagrv_wait_has_fd(&cq->wait))
+			sched_yield();
 		if (!sleep)
 			continue;
 		ret = tagrv_dom_sleep(cq->dom, cq->queue.waker.fd, left);
@@ -222,8 +263,9 @@ int tagrv_cq_trywait(struct tagrv_cq *cq)
 {
 	int ret = -FI_EAGAIN;
 
-	if (!tagrv_wait_possible(&cq->wait))
-		return tagrv_refuse(-FI_EINVAL, NO_WAIT, "fi_trywait");
+	if (!tagrv_wait_has_fd(&cq->wait))
+		return tagrv_refuse(-FI_EINVAL, NO_WAIT " or FI_WAIT_YIELD",
+				    "fi_trywait");
 	tagrv_lock_acquire(&cq->dom->lock);
 	tagrv_dom_progress(cq->dom);
 	if (tagrv_compq_empty(&cq->queue) && !cq->queue.overrun)
@@ -311,6 +353,12 @@ static int init_cq(struct tagrv_cq *cq, const struct fi_cq_attr *attr)
 		return tagrv_refuse(-FI_EBADFLAGS, "fi_cq_open: flags 0x%llx "
 				    "are not supported",
 				    (unsigned long long) attr->flags);
+	if (attr->wait_obj != FI_WAIT_NONE &&
+	    attr->wait_cond != FI_CQ_COND_NONE &&
+	    attr->wait_cond != FI_CQ_COND_THRESHOLD)
+		return tagrv_refuse(-FI_EINVAL, "fi_cq_open: wait condition %d "
+				    "does not exist", (int) attr->wait_cond);
+	cq->has_threshold = attr->wait_cond == FI_CQ_COND_THRESHOLD;
 	ret = entry_size(attr->format, &cq->entry_size);
 	if (!ret)
 		ret = tagrv_wait_init(&cq->wait, attr->wait_obj);
@@ -318,7 +366,7 @@ static int init_cq(struct tagrv_cq *cq, const struct fi_cq_attr *attr)
 		return ret;
 	ret = tagrv_compq_init(&cq->queue,
 			       attr->size ? attr->size : SIZE_DEFAULT,
-			       tagrv_wait_possible(&cq->wait));
+			       tagrv_wait_has_fd(&cq->wait));
 	if (ret == -FI_EINVAL)
 		return tagrv_refuse(ret, "fi_cq_open: %zu entries are too many",
 				    attr->size);

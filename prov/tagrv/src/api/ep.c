@@ -187,6 +187,7 @@ int tagrv_ep_enable(struct tagrv_ep *ep)
 		.src = ep->src,
 		.directed_recv = ep->caps & FI_DIRECTED_RECV,
 		.source = ep->caps & FI_SOURCE,
+		.source_err = ep->caps & FI_SOURCE_ERR,
 	};
 	struct tagrv_engine *engine;
 	int ret;

@@ -171,6 +171,7 @@ static int fill_domain(const struct tagrv_ask *ask, struct fi_info *info,
 	domain->resource_mgmt = FI_RM_ENABLED;
 	domain->caps = info->caps & TAGRV_CAPS_DOMAIN;
 	fill_domain_limits(domain);
+	domain->max_err_data = tagrv_info_err_data(info->caps);
 	if (ask->hints && ask->hints->domain_attr) {
 		echo_domain_counts(domain, ask->hints->domain_attr);
 		echo_domain_modes(domain, ask->hints->domain_attr);

@@ -27,7 +27,7 @@ uint64_t tagrv_info_fill_caps(uint64_t caps)
 	const uint64_t always = TAGRV_CAPS_DOMAIN;
 
 	if (!caps)
-		return TAGRV_CAPS;
+		return TAGRV_CAPS_DEFAULT;
 	if (!(caps & (FI_MSG | FI_TAGGED)))
 		caps |= FI_MSG | FI_TAGGED;
 	if (!(caps & (FI_SEND | FI_RECV)))
@@ -43,6 +43,8 @@ static int match_caps(struct tagrv_ask *ask, const struct fi_info *hints)
 	/* Buffers for several messages exist for untagged messages only. */
 	if (ask->caps & FI_MULTI_RECV && !(ask->caps & FI_MSG))
 		return refuse("caps: FI_MULTI_RECV without FI_MSG");
+	if (ask->caps & FI_SOURCE_ERR && !(ask->caps & FI_SOURCE))
+		return refuse("caps: FI_SOURCE_ERR without FI_SOURCE");
 	return 0;
 }
 
@@ -115,7 +117,8 @@ static int match_domain_modes(const struct fi_domain_attr *domain)
 	return 0;
 }
 
-static int match_domain(const struct fi_domain_attr *domain)
+static int match_domain(const struct tagrv_ask *ask,
+			const struct fi_domain_attr *domain)
 {
 	if (domain->domain && !tagrv_domain_is_ours(domain->domain))
 		return refuse("domain_attr->domain of another provider");
@@ -131,9 +134,14 @@ static int match_domain(const struct fi_domain_attr *domain)
 			      "context each way, and there are no shared ones");
 	if (domain->auth_key_size)
 		return refuse("domain_attr->auth_key");
-	if (domain->max_err_data)
+	if (domain->max_err_data > tagrv_info_err_data(ask->caps))
 		return refuse("domain_attr->max_err_data");
 	return match_domain_modes(domain);
+}
+
+size_t tagrv_info_err_data(uint64_t caps)
+{
+	return caps & FI_SOURCE_ERR ? sizeof(struct sockaddr_in6) : 0;
 }
 
 static int match_fabric(const struct fi_fabric_attr *fabric)
@@ -158,7 +166,7 @@ int tagrv_info_match(struct tagrv_ask *ask)
 	int ret;
 
 	if (!hints) {
-		ask->caps = TAGRV_CAPS;
+		ask->caps = TAGRV_CAPS_DEFAULT;
 		return 0;
 	}
 	ret = match_caps(ask, hints);
@@ -169,7 +177,7 @@ int tagrv_info_match(struct tagrv_ask *ask)
 	if (!ret && hints->ep_attr)
 		ret = match_ep(hints->ep_attr);
 	if (!ret && hints->domain_attr)
-		ret = match_domain(hints->domain_attr);
+		ret = match_domain(ask, hints->domain_attr);
 	if (!ret && hints->fabric_attr)
 		ret = match_fabric(hints->fabric_attr);
 	return ret;

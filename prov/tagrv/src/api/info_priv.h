@@ -14,11 +14,13 @@
 #include "xport/xport.h"
 
 /* What there is. TX and RX: the bits that may appear in tx_attr and rx_attr. */
-#define TAGRV_CAPS_TX	(FI_MSG | FI_TAGGED | FI_SEND)
+#define TAGRV_CAPS_TX	(FI_MSG | FI_TAGGED | FI_SEND | FI_FENCE)
 #define TAGRV_CAPS_RX	(FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | \
-			 FI_MULTI_RECV | FI_SOURCE)
+			 FI_MULTI_RECV | FI_SOURCE | FI_SOURCE_ERR)
 #define TAGRV_CAPS_DOMAIN (FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define TAGRV_CAPS	(TAGRV_CAPS_TX | TAGRV_CAPS_RX | TAGRV_CAPS_DOMAIN)
+/* Whoever asks for nothing in particular does not want errors for messages. */
+#define TAGRV_CAPS_DEFAULT (TAGRV_CAPS & ~FI_SOURCE_ERR)
 
 #define TAGRV_PROTO		(FI_PROV_SPECIFIC | 0x7467u)
 #define TAGRV_PROTO_VERSION	1
@@ -55,6 +57,8 @@ bool tagrv_info_is_local(const char *name);
 bool tagrv_info_wants_remote(const struct fi_info *hints);
 /* When no device has the name they ask for: says so, and is -FI_ENODATA. */
 int tagrv_info_refuse_name(const struct fi_info *hints);
+/* Most bytes of error data that an endpoint with these capabilities gives. */
+size_t tagrv_info_err_data(uint64_t caps);
 /* Capabilities with everything that the ones named imply. */
 uint64_t tagrv_info_fill_caps(uint64_t caps);
 

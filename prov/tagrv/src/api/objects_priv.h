@@ -73,8 +73,10 @@ struct tagrv_cq {
 	tagrv_refs refs;
 	struct tagrv_compq queue;
 	size_t	entry_size;		/* of the format chosen at open */
+	bool	has_threshold;		/* FI_CQ_COND_THRESHOLD */
 	unsigned int reads;		/* since the last progress */
 	atomic_bool signaled;		/* by fi_cq_signal, until somebody saw it */
+	struct tagrv_addr err_data;	/* what fi_cq_readerr gave out last */
 	struct tagrv_wait wait;
 };
 

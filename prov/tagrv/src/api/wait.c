@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <rdma/fi_errno.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -21,11 +22,13 @@ int tagrv_wait_init(struct tagrv_wait *wait, enum fi_wait_obj obj)
 	case FI_WAIT_NONE:
 	case FI_WAIT_UNSPEC:
 	case FI_WAIT_FD:
+	case FI_WAIT_POLLFD:
+	case FI_WAIT_YIELD:
 		return 0;
 	default:
 		tagrv_warn("wait object %d does not exist here, only "
-			   "FI_WAIT_NONE, FI_WAIT_UNSPEC and FI_WAIT_FD\n",
-			   (int) obj);
+			   "FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_FD, "
+			   "FI_WAIT_POLLFD and FI_WAIT_YIELD\n", (int) obj);
 		return -FI_ENOSYS;
 	}
 }
@@ -49,7 +52,7 @@ static int get_fd(struct tagrv_wait *wait, const struct tagrv_dom *dom,
 {
 	int ret;
 
-	if (!tagrv_wait_possible(wait))
+	if (!tagrv_wait_has_fd(wait))
 		return -FI_ENODATA;
 	if (wait->epoll_fd < 0) {
 		wait->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -67,15 +70,35 @@ static int get_fd(struct tagrv_wait *wait, const struct tagrv_dom *dom,
 	return 0;
 }
 
+/* One descriptor, always the same. */
+static int get_pollfd(struct tagrv_wait *wait, const struct tagrv_dom *dom,
+		      const struct tagrv_waker *waker,
+		      struct fi_wait_pollfd *out)
+{
+	size_t room = out->fd ? out->nfds : 0;
+	int ret, fd;
+
+	out->change_index = 0;
+	out->nfds = 1;
+	if (!room)
+		return -FI_ETOOSMALL;
+	ret = get_fd(wait, dom, waker, &fd);
+	if (!ret)
+		*out->fd = (struct pollfd) { .fd = fd, .events = POLLIN };
+	return ret;
+}
+
 int tagrv_wait_control(struct tagrv_wait *wait, const struct tagrv_dom *dom,
 		       const struct tagrv_waker *waker, int command, void *arg)
 {
 	switch (command) {
 	case FI_GETWAIT:
-		return get_fd(wait, dom, waker, arg);
+		return wait->obj == FI_WAIT_POLLFD ?
+		       get_pollfd(wait, dom, waker, arg) :
+		       get_fd(wait, dom, waker, arg);
 	case FI_GETWAITOBJ:
-		*(enum fi_wait_obj *) arg = tagrv_wait_possible(wait) ?
-					    FI_WAIT_FD : FI_WAIT_NONE;
+		*(enum fi_wait_obj *) arg = wait->obj == FI_WAIT_UNSPEC ?
+					    FI_WAIT_FD : wait->obj;
 		return 0;
 	default:
 		return -FI_ENOSYS;

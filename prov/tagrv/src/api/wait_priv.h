@@ -26,7 +26,7 @@ struct tagrv_wait {
 	int	epoll_fd;		/* -1 until the application asks */
 };
 
-/* -FI_ENOSYS for wait objects other than none, unspec and fd. */
+/* -FI_ENOSYS for wait objects other than none, unspec, fd, pollfd and yield. */
 int tagrv_wait_init(struct tagrv_wait *wait, enum fi_wait_obj obj)
 	TAGRV_WARN_UNUSED;
 void tagrv_wait_fini(struct tagrv_wait *wait);
@@ -36,7 +36,17 @@ static inline bool tagrv_wait_possible(const struct tagrv_wait *wait)
 	return wait->obj != FI_WAIT_NONE;
 }
 
-/* FI_GETWAIT and FI_GETWAITOBJ; -FI_ENOSYS for other commands. */
+/* Who yields never sleeps: there is nothing to be woken by. */
+static inline bool tagrv_wait_has_fd(const struct tagrv_wait *wait)
+{
+	return tagrv_wait_possible(wait) && wait->obj != FI_WAIT_YIELD;
+}
+
+/*
+ * FI_GETWAIT: an int or, for FI_WAIT_POLLFD, a struct fi_wait_pollfd; -FI_ENODATA
+ * where there is no descriptor, -FI_ETOOSMALL. FI_GETWAITOBJ. -FI_ENOSYS for
+ * other commands.
+ */
 int tagrv_wait_control(struct tagrv_wait *wait, const struct tagrv_dom *dom,
 		       const struct tagrv_waker *waker, int command, void *arg);
 

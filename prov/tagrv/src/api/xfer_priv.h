@@ -11,7 +11,8 @@
 #include "api/objects_priv.h"
 #include "core/iov.h"
 
-#define TAGRV_SENDMSG_FLAGS (TAGRV_TX_OP_FLAGS | FI_REMOTE_CQ_DATA | FI_MORE)
+#define TAGRV_SENDMSG_FLAGS (TAGRV_TX_OP_FLAGS | FI_REMOTE_CQ_DATA | \
+			     FI_MORE | FI_FENCE)
 
 /* One log line for a call that can never work; they return the error. */
 ssize_t tagrv_reject_state(void) TAGRV_COLD;

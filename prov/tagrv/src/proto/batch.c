@@ -74,6 +74,9 @@ static bool add_op(struct tagrv_peer *peer, struct filling *f,
 {
 	size_t room = tagrv_batch_room(op);
 
+	/* Before a fence those in front must have ended. */
+	if (op->flags & FI_FENCE && (f->cnt || peer->sent))
+		return false;
 	if (!room || f->len + room > peer->packet_limit ||
 	    !tagrv_send_goes_eager(peer, op->len, peer->credit.left - f->units))
 		return false;

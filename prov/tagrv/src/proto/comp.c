@@ -84,10 +84,31 @@ int tagrv_compq_init(struct tagrv_compq *q, size_t size, bool can_wait)
 	return ret;
 }
 
+void tagrv_comp_set_stranger(struct tagrv_comp *comp,
+			     const struct tagrv_addr *addr)
+{
+	comp->stranger = malloc(sizeof(*addr));
+	if (comp->stranger)
+		*comp->stranger = *addr;
+}
+
+/* What was never read. */
+static void free_strangers(struct tagrv_compq *q)
+{
+	const struct tagrv_comp *comp;
+
+	while ((comp = tagrv_compq_peek(q))) {
+		if (comp->err == TAGRV_ERR_STRANGER)
+			free(comp->stranger);
+		tagrv_compq_pop(q);
+	}
+}
+
 void tagrv_compq_fini(struct tagrv_compq *q)
 {
 	struct tagrv_compq_chunk *chunk;
 
+	free_strangers(q);
 	while ((chunk = q->over_first)) {
 		q->over_first = chunk->next;
 		free(chunk);
@@ -172,6 +193,16 @@ void tagrv_compq_pop(struct tagrv_compq *q)
 {
 	assert(q->head != q->tail);
 	q->head++;
+}
+
+bool tagrv_compq_has(const struct tagrv_compq *q, size_t cnt)
+{
+	if (q->over_cnt || q->overrun || q->tail - q->head >= cnt)
+		return true;
+	for (size_t i = q->head; i != q->tail; i++)
+		if (q->ring[i & q->mask].err)
+			return true;
+	return false;
 }
 
 int tagrv_counter_init(struct tagrv_counter *cntr, bool can_wait)

@@ -14,6 +14,7 @@
 #ifndef TAGRV_PROTO_COMP_H
 #define TAGRV_PROTO_COMP_H
 
+#include <limits.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_eq.h>
 #include <stdatomic.h>
@@ -21,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/addr.h"
 #include "core/compiler.h"
 
 struct tagrv_comp {
@@ -30,10 +32,24 @@ struct tagrv_comp {
 	void	*buf;
 	uint64_t data;
 	uint64_t tag;
-	fi_addr_t src;		/* receives: FI_ADDR_NOTAVAIL when unknown */
+	union {
+		fi_addr_t src;	/* receives: FI_ADDR_NOTAVAIL when unknown */
+		/* With TAGRV_ERR_STRANGER: owned, NULL when memory is out. */
+		struct tagrv_addr *stranger;
+	};
 	size_t	olen;		/* errors: bytes that did not fit */
-	int	err;		/* 0, or a positive FI_E* code */
+	int	err;		/* 0, a positive FI_E* code, or: */
 };
+
+/*
+ * FI_EADDRNOTAVAIL with the address of the sender, which the address table does
+ * not have. No status of an operation can be this one.
+ */
+#define TAGRV_ERR_STRANGER	INT_MAX
+
+/* A copy of the address for a record with TAGRV_ERR_STRANGER. */
+void tagrv_comp_set_stranger(struct tagrv_comp *comp,
+			     const struct tagrv_addr *addr) TAGRV_COLD;
 
 /*
  * Wakes sleepers. 'armed' is set by who is about to sleep, under the domain
@@ -91,7 +107,10 @@ static inline void tagrv_compq_push(struct tagrv_compq *q,
 	*tagrv_compq_add(q) = *comp;
 }
 
-/* Oldest record or NULL; valid until the next push or pop. */
+/*
+ * Oldest record or NULL; valid until the next push or pop. Who pops one with an
+ * address owns that from then on.
+ */
 const struct tagrv_comp *tagrv_compq_peek(struct tagrv_compq *q);
 void tagrv_compq_pop(struct tagrv_compq *q);
 
@@ -99,6 +118,12 @@ static inline bool tagrv_compq_empty(const struct tagrv_compq *q)
 {
 	return q->head == q->tail && !q->over_cnt;
 }
+
+/*
+ * Whether 'cnt' records wait, no more than the ring has slots, or an error is
+ * among those that do, or no more will come.
+ */
+bool tagrv_compq_has(const struct tagrv_compq *q, size_t cnt);
 
 /* Values may be read from any thread without the lock. */
 struct tagrv_counter {

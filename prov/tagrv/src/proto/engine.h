@@ -41,6 +41,7 @@ struct tagrv_engine_attr {
 	struct tagrv_addr src;	/* address to listen on; port 0: any */
 	bool	directed_recv;	/* honour the source of receives */
 	bool	source;		/* report the source with completions */
+	bool	source_err;	/* report an unknown one as an error */
 };
 
 /* Where completions go; any may be NULL. Set before enable. */
@@ -61,9 +62,10 @@ struct tagrv_send_req {
 	 * FI_REMOTE_CQ_DATA, FI_INJECT (buffers free on return; <=
 	 * TAGRV_INJECT_MAX, checked by the caller), one of FI_INJECT_COMPLETE,
 	 * FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE, FI_MATCH_COMPLETE,
-	 * FI_COMPLETION exactly when success is to be reported, and FI_MORE:
-	 * the message may wait for the next send to this peer without it, at
-	 * most until progress is made.
+	 * FI_COMPLETION exactly when success is to be reported, FI_FENCE: not
+	 * before all sends to this peer that were accepted earlier have ended,
+	 * and FI_MORE: the message may wait for the next send to this peer
+	 * without it, at most until progress is made.
 	 */
 	uint64_t flags;
 	uint8_t	space;		/* enum tagrv_match_space */

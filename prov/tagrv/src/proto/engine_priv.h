@@ -345,10 +345,16 @@ static inline bool tagrv_send_goes_eager(const struct tagrv_peer *peer,
 {
 	return len <= peer->eager_limit && tagrv_credit_units(len) <= credit;
 }
+/* Whether the first of the peer's pending ops has to wait for others to end. */
+static inline bool tagrv_send_is_fenced(const struct tagrv_op *op)
+{
+	return op->flags & FI_FENCE && op->peer->sent;
+}
+
 /*
  * Sends the first of the peer's pending ops, and others with it where they may
  * travel together. Adds what they took to *bytes. On errors the queue is as it
- * was.
+ * was. -FI_EAGAIN: there is no room, or it is fenced.
  */
 int tagrv_send_next(struct tagrv_peer *peer, size_t *bytes) TAGRV_WARN_UNUSED;
 /*

@@ -168,11 +168,25 @@ static void send_report_error(struct tagrv_op *op, int status)
 		tagrv_compq_push(engine->sinks.tx_cq, &comp);
 }
 
+/* Who sleeps does not see what ends outside of a pass: a fence may be open. */
+static void leave_sent(struct tagrv_peer *peer)
+{
+	const struct tagrv_list *first = tagrv_list_first(&peer->pending);
+
+	assert(peer->sent);
+	if (--peer->sent || !first || peer->engine->in_pass)
+		return;
+	if (tagrv_container_of(first, struct tagrv_op, link)->flags & FI_FENCE)
+		tagrv_dom_kick(peer->engine->dom);
+}
+
 void tagrv_op_send_end(struct tagrv_op *op, int status)
 {
 	struct tagrv_engine *engine = op->engine;
 
 	assert(!tagrv_list_linked(&op->link));
+	if (op->state != TAGRV_OP_QUEUED)
+		leave_sent(op->peer);
 	tagrv_op_deregister(op);
 	if (op->state == TAGRV_OP_OFFERING)
 		tagrv_rndv_drop_pieces(op);
@@ -193,6 +207,12 @@ void tagrv_op_send_end(struct tagrv_op *op, int status)
 	tagrv_pool_put(&engine->tx_ops, op);
 }
 
+/* A message that came whole, from nobody the address table knows. */
+static bool is_strange(const struct tagrv_op *op, int status)
+{
+	return !status && op->peer && op->peer->fi_addr == FI_ADDR_NOTAVAIL;
+}
+
 static void recv_report(struct tagrv_op *op, int status)
 {
 	struct tagrv_engine *engine = op->engine;
@@ -205,6 +225,8 @@ static void recv_report(struct tagrv_op *op, int status)
 		status = -FI_ETRUNC;
 		over = op->len - op->room;
 	}
+	if (TAGRV_UNLIKELY(engine->attr.source_err) && is_strange(op, status))
+		status = -TAGRV_ERR_STRANGER;
 	if (engine->sinks.rx_cntr) {
 		if (status)
 			tagrv_counter_add_err(engine->sinks.rx_cntr, 1);
@@ -225,6 +247,8 @@ static void recv_report(struct tagrv_op *op, int status)
 						      FI_ADDR_NOTAVAIL;
 	comp->olen = over;
 	comp->err = -status;
+	if (TAGRV_UNLIKELY(comp->err == TAGRV_ERR_STRANGER))
+		tagrv_comp_set_stranger(comp, &op->peer->addr);
 }
 
 void tagrv_op_recv_end(struct tagrv_op *op, int status)

@@ -84,6 +84,8 @@ struct tagrv_peer {
 	size_t	frag_max;		/* payload bytes that a packet can have */
 	uint32_t frags;			/* granted to it and not here yet */
 	size_t	held;			/* bytes of pending held back, FI_MORE */
+	size_t	sent;			/* sends that have left pending and have
+					   not ended: FI_FENCE waits for them */
 	uint32_t tx_seq, rx_seq;
 	struct tagrv_credit credit;
 	struct tagrv_list pending;	/* ops in submit order */

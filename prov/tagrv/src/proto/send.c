@@ -15,7 +15,8 @@
 #include "proto/engine_priv.h"
 
 /* What is awaited, or held back: both need an op. */
-#define NEEDS_OP	(TAGRV_ACK_LEVELS | FI_TRANSMIT_COMPLETE | FI_MORE)
+#define NEEDS_OP	(TAGRV_ACK_LEVELS | FI_TRANSMIT_COMPLETE | FI_MORE | \
+			 FI_FENCE)
 
 /* Others of the same packet are behind its leader in a ring without head. */
 static void wire_done(struct tagrv_done *done, int status)
@@ -39,10 +40,12 @@ void tagrv_send_taken(struct tagrv_op *op, struct tagrv_op *leader)
 	tagrv_list_remove(&op->link);
 	if (tagrv_op_awaits_fin(op)) {
 		op->state = TAGRV_OP_FIN_WAIT;
+		peer->sent++;
 		tagrv_list_push_tail(&peer->waiting, &op->link);
 	} else if (tagrv_op_awaits_wire(op)) {
 		op->state = TAGRV_OP_WIRE;
 		op->lane = peer->lane;
+		peer->sent++;
 		if (op != leader)
 			tagrv_list_push_tail(&leader->link, &op->link);
 	} else {
@@ -182,6 +185,7 @@ static int send_announced(struct tagrv_op *op, enum tagrv_proto proto)
 		return ret;
 	tagrv_list_remove(&op->link);
 	op->state = TAGRV_OP_ANNOUNCED;
+	peer->sent++;
 	tagrv_list_push_tail(&peer->waiting, &op->link);
 	peer->engine->stats.buffered += op->bounce != NULL;
 	return 0;
@@ -215,8 +219,12 @@ int tagrv_send_next(struct tagrv_peer *peer, size_t *bytes)
 	struct tagrv_op *op = tagrv_container_of(
 		tagrv_list_first(&peer->pending), struct tagrv_op, link);
 	size_t len = TAGRV_MIN(op->len, peer->packet_limit), cnt = 0;
-	int ret = tagrv_batch_send(peer, &cnt);
+	int ret;
 
+	/* The pass that ends the last of those before it comes here again. */
+	if (tagrv_send_is_fenced(op))
+		return -FI_EAGAIN;
+	ret = tagrv_batch_send(peer, &cnt);
 	if (cnt)
 		*bytes += peer->packet_limit;
 	if (ret != -FI_ENOENT)
