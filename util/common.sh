@@ -57,6 +57,7 @@ declare -A needs=(
 	[openmpi-bin]='have mpirun.openmpi'
 	[libopenmpi-dev]='have mpicc.openmpi'
 	[hpcc]='have hpcc'
+	[netpipe-openmpi]='have NPopenmpi'
 )
 
 # shellcheck disable=SC2034 # for the caller

@@ -1,160 +1,224 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Random all-to-all: every rank sends every rank (itself included) messages of
- * random sizes and tags. Receives name source and tag, or leave one or both
- * open. Each message tells in its first words who sent it, its number and its
- * length, and every further byte follows from them, so each can be checked
- * whoever received it; numbers of one sender and tag must come in order.
+ * random sizes and tags. Each message tells in its first words who sent it, its
+ * number and its length, and every further byte follows from them, so each can
+ * be checked whoever received it.
  *
- * usage: mpi_random [messages per pair] [seed]
+ * First the receiver probes, for one source or any, one tag or any. Then it
+ * posts its receives ahead: of the four ways to leave source and tag open or
+ * not, each has a communicator of its own, for there all of its receives match
+ * whatever the order in which messages come.
  */
-#include <mpi.h>
-#include <stdint.h>
-#include <stdio.h>
+#include "check.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#define TAGS		4
-#define MAX_LEN		(1 << 20)
-#define WINDOW		32
+enum { TAGS = 4, MAX_LEN = 1 << 20, WINDOW = 32, WAYS = 4 };
+enum { WAY_BOTH, WAY_SOURCE, WAY_TAG, WAY_ANY };	/* what is named */
 
 struct head {
-	uint32_t from, to, number, len, tag, check;
+	int32_t from, to, number, len, tag, way;
 };
 
-static int rank, ranks, errors;
-static uint32_t *next_number;	/* per source and tag */
+struct post {
+	int source, tag, way;
+};
 
-static uint32_t mix(uint32_t x)
+static MPI_Comm comms[WAYS];
+static uint32_t state;
+static char *sbuf[WINDOW];
+static MPI_Request sreq[WINDOW];
+static int sent, total;
+static int *last;	/* number per way, source, and tag */
+
+static uint32_t head_key(const struct head *head)
 {
-	x ^= x >> 16;
-	x *= 0x7feb352d;
-	x ^= x >> 15;
-	x *= 0x846ca68b;
-	return x ^ x >> 16;
+	return check_key(head->from, head->to, head->tag, head->number);
 }
 
-/* Mostly small, some beyond every protocol switch point. */
-static uint32_t random_len(uint32_t *state)
+static void verify(const char *buf, const MPI_Status *status, int way)
 {
-	uint32_t r = *state = mix(*state + 0x9e3779b9);
-
-	if (r % 10 < 6)
-		return r / 16 % 256;
-	if (r % 10 < 9)
-		return r / 16 % 16384;
-	return r / 16 % (MAX_LEN - sizeof(struct head));
-}
-
-static void fill(char *buf, const struct head *head)
-{
-	uint32_t seed = mix(head->from * 65537 + head->number);
-	char *body = buf + sizeof(*head);
-
-	memcpy(buf, head, sizeof(*head));
-	for (uint32_t i = 0; i < head->len; i++)
-		body[i] = (char) (seed + i * 31 + (i >> 8));
-}
-
-static void fail(const char *what, const struct head *head, int source)
-{
-	if (errors++ < 10)
-		fprintf(stderr, "rank %d: %s: from %u (status %d) number %u "
-			"tag %u len %u\n", rank, what, head->from, source,
-			head->number, head->tag, head->len);
-}
-
-static void verify(const char *buf, const MPI_Status *status)
-{
-	const char *body = buf + sizeof(struct head);
 	struct head head;
-	uint32_t seed;
-	int count;
+	int *prev;
 
 	memcpy(&head, buf, sizeof(head));
-	MPI_Get_count(status, MPI_BYTE, &count);
-	if (head.from != (uint32_t) status->MPI_SOURCE ||
-	    head.to != (uint32_t) rank ||
-	    head.tag != (uint32_t) status->MPI_TAG ||
-	    (size_t) count != head.len + sizeof(head)) {
-		fail("envelope differs", &head, status->MPI_SOURCE);
+	if (head.len < 0 || head.len > MAX_LEN || head.way != way ||
+	    head.to != check.rank) {
+		check_fail("a message for rank %d, way %d, length %d came here",
+			   head.to, head.way, head.len);
 		return;
 	}
-	seed = mix(head.from * 65537 + head.number);
-	for (uint32_t i = 0; i < head.len; i++)
-		if (body[i] != (char) (seed + i * 31 + (i >> 8))) {
-			fail("payload differs", &head, status->MPI_SOURCE);
-			return;
-		}
-	if (head.number < next_number[head.from * TAGS + head.tag])
-		fail("overtaken", &head, status->MPI_SOURCE);
-	next_number[head.from * TAGS + head.tag] = head.number + 1;
+	if (!check_status(status, head.from, head.tag,
+			  head.len + (int) sizeof(head)))
+		return;
+	check_bytes(buf + sizeof(head), (size_t) head.len, head_key(&head),
+		    "payload");
+	prev = &last[(way * check.ranks + head.from) * TAGS + head.tag];
+	CHECK(head.number > *prev, "number %d of rank %d, tag %d after %d",
+	      head.number, head.from, head.tag, *prev);
+	*prev = head.number;
+}
+
+/* All know of each message which tag and which way it has. */
+static uint32_t choice(int from, int to, int number)
+{
+	return check_mix(check_key(from, to, 0, number) + check.seed);
+}
+
+static void send_one(bool ways)
+{
+	int slot = sent % WINDOW, done = 0;
+	struct head head = {
+		.from = check.rank,
+		.to = sent % check.ranks,
+		.number = sent / check.ranks,
+	};
+	uint32_t r = choice(head.from, head.to, head.number);
+
+	MPI_Test(&sreq[slot], &done, MPI_STATUS_IGNORE);
+	if (!done)
+		return;
+	head.tag = (int) (r % TAGS);
+	head.way = ways ? (int) (r / TAGS % WAYS) : 0;
+	head.len = check_random_len(&state, MAX_LEN - (int) sizeof(head));
+	memcpy(sbuf[slot], &head, sizeof(head));
+	check_fill(sbuf[slot] + sizeof(head), (size_t) head.len,
+		   head_key(&head));
+	MPI_Isend(sbuf[slot], head.len + (int) sizeof(head), MPI_BYTE, head.to,
+		  head.tag, comms[head.way], &sreq[slot]);
+	sent++;
+}
+
+static void probed(char *buf)
+{
+	int received = 0;
+
+	check_phase("receives after probes");
+	while (sent < total || received < total) {
+		uint32_t r = check_random(&state);
+		MPI_Status status;
+		int found = 0;
+
+		if (sent < total)
+			send_one(false);
+		MPI_Iprobe(r & 64 ? MPI_ANY_SOURCE
+				  : (int) (r / 128) % check.ranks,
+			   r & 32 ? MPI_ANY_TAG : (int) (r / 8) % TAGS,
+			   comms[0], &found, &status);
+		if (!found)
+			continue;
+		MPI_Recv(buf, MAX_LEN, MPI_BYTE, status.MPI_SOURCE,
+			 status.MPI_TAG, comms[0], &status);
+		verify(buf, &status, 0);
+		received++;
+	}
+}
+
+/* The receives of the messages of a few numbers, in an order of no meaning. */
+static int plan(struct post *posts, int first, int numbers)
+{
+	int n = 0;
+
+	for (int i = 0; i < numbers * check.ranks; i++) {
+		int from = i % check.ranks;
+		uint32_t r = choice(from, check.rank, first + i / check.ranks);
+		int way = (int) (r / TAGS % WAYS);
+		bool source = way == WAY_BOTH || way == WAY_SOURCE;
+		bool tag = way == WAY_BOTH || way == WAY_TAG;
+		int at = (int) (check_random(&state) % (uint32_t) (n + 1));
+
+		posts[n++] = posts[at];
+		posts[at] = (struct post) {
+			.way = way,
+			.source = source ? from : MPI_ANY_SOURCE,
+			.tag = tag ? (int) (r % TAGS) : MPI_ANY_TAG,
+		};
+	}
+	return n;
+}
+
+/* Sends and receives of a few numbers, which comes first is left to chance. */
+static void posted_round(char **rbuf, int first, int numbers)
+{
+	struct post posts[WINDOW];
+	MPI_Request rreq[WINDOW];
+	MPI_Status status[WINDOW];
+	int n = plan(posts, first, numbers), next = 0, end = sent + n;
+
+	while (next < n || sent < end) {
+		struct post *post = &posts[next];
+
+		if (sent < end && check_random(&state) % 2)
+			send_one(true);
+		if (next == n || check_random(&state) % 2)
+			continue;
+		MPI_Irecv(rbuf[next], MAX_LEN, MPI_BYTE, post->source,
+			  post->tag, comms[post->way], &rreq[next]);
+		next++;
+	}
+	MPI_Waitall(n, rreq, status);
+	for (int i = 0; i < n; i++)
+		verify(rbuf[i], &status[i], posts[i].way);
+	MPI_Waitall(WINDOW, sreq, MPI_STATUSES_IGNORE);
+}
+
+/*
+ * Nobody goes ahead of the others: what he sent might take the receive of
+ * another message, whose sender would wait for one of a later round.
+ */
+static void posted(char **rbuf)
+{
+	int numbers = check.ranks < WINDOW ? WINDOW / check.ranks : 1;
+
+	check_phase("receives posted before");
+	for (int first = 0; first < check.count; first += numbers) {
+		int left = check.count - first;
+
+		MPI_Barrier(MPI_COMM_WORLD);
+		posted_round(rbuf, first, left < numbers ? left : numbers);
+	}
+}
+
+static void restart(void)
+{
+	MPI_Waitall(WINDOW, sreq, MPI_STATUSES_IGNORE);
+	sent = 0;
+	for (int i = 0; i < WAYS * check.ranks * TAGS; i++)
+		last[i] = -1;
 }
 
 int main(int argc, char **argv)
 {
-	uint32_t per_pair, total, sent = 0, received = 0, len_state;
-	char *sbuf[WINDOW], *rbuf;
-	MPI_Request sreq[WINDOW];
-	int all_errors;
+	char *rbuf[WINDOW];
 
-	MPI_Init(&argc, &argv);
-	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-	per_pair = argc > 1 ? (uint32_t) atoi(argv[1]) : 200;
-	len_state = mix((argc > 2 ? (uint32_t) atoi(argv[2]) : 1) + (uint32_t) rank);
-	total = per_pair * (uint32_t) ranks;
-	next_number = calloc((size_t) ranks * TAGS, sizeof(*next_number));
-	rbuf = malloc(MAX_LEN);
+	check_start(argc, argv, "Random messages of all ranks to all ranks, at most 32.",
+		    "messages per pair", 150);
+	if (check.ranks > WINDOW) {
+		check_fail("more than %d ranks", WINDOW);
+		return check_finish();
+	}
+	state = check_mix(check.seed + (uint32_t) check.rank);
+	total = check.count * check.ranks;
+	last = check_alloc(sizeof(*last) * (size_t) (WAYS * check.ranks * TAGS));
+	for (int i = 0; i < WAYS; i++)
+		MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
 	for (int i = 0; i < WINDOW; i++) {
-		sbuf[i] = malloc(MAX_LEN);
+		sbuf[i] = check_alloc(MAX_LEN);
+		rbuf[i] = check_alloc(MAX_LEN);
 		sreq[i] = MPI_REQUEST_NULL;
 	}
-	while (sent < total || received < total) {
-		uint32_t r = len_state = mix(len_state + 1);
-		MPI_Status status;
-		int slot, flag = 0;
-
-		if (sent < total) {
-			struct head head = {
-				.from = (uint32_t) rank,
-				.to = sent % (uint32_t) ranks,
-				.number = sent / (uint32_t) ranks,
-				.tag = r % TAGS,
-			};
-
-			slot = (int) (sent % WINDOW);
-			MPI_Test(&sreq[slot], &flag, MPI_STATUS_IGNORE);
-			if (flag) {
-				head.len = random_len(&len_state);
-				fill(sbuf[slot], &head);
-				MPI_Isend(sbuf[slot],
-					  (int) (head.len + sizeof(head)),
-					  MPI_BYTE, (int) head.to,
-					  (int) head.tag, MPI_COMM_WORLD,
-					  &sreq[slot]);
-				sent++;
-			}
-		}
-		MPI_Iprobe(r & 64 ? MPI_ANY_SOURCE : (int) (r / 128) % ranks,
-			   r & 32 ? MPI_ANY_TAG : (int) (r / 8) % TAGS,
-			   MPI_COMM_WORLD, &flag, &status);
-		if (flag) {
-			MPI_Recv(rbuf, MAX_LEN, MPI_BYTE, status.MPI_SOURCE,
-				 status.MPI_TAG, MPI_COMM_WORLD, &status);
-			verify(rbuf, &status);
-			received++;
-		}
-	}
-	MPI_Waitall(WINDOW, sreq, MPI_STATUSES_IGNORE);
-	MPI_Allreduce(&errors, &all_errors, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-	if (!rank)
-		printf("random all-to-all of %d ranks, %u messages per pair: "
-		       "%s\n", ranks, per_pair, all_errors ? "WRONG" : "correct");
-	for (int i = 0; i < WINDOW; i++)
+	restart();
+	probed(rbuf[0]);
+	restart();
+	posted(rbuf);
+	for (int i = 0; i < WINDOW; i++) {
 		free(sbuf[i]);
-	free(rbuf);
-	free(next_number);
-	MPI_Finalize();
-	return all_errors != 0;
+		free(rbuf[i]);
+	}
+	for (int i = 0; i < WAYS; i++)
+		MPI_Comm_free(&comms[i]);
+	free(last);
+	return check_finish();
 }

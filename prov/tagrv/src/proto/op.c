@@ -124,18 +124,23 @@ bool tagrv_op_was_registered(const struct tagrv_op *op,
 void tagrv_op_send_report(struct tagrv_engine *engine,
 			  const struct tagrv_send_req *req)
 {
+	struct tagrv_comp *comp;
+
 	if (engine->sinks.tx_cntr)
 		tagrv_counter_add(engine->sinks.tx_cntr, 1);
-	if ((req->flags & FI_COMPLETION) && !req->no_context &&
-	    engine->sinks.tx_cq) {
-		struct tagrv_comp comp = {
-			.context = req->context,
-			.flags = tagrv_op_comp_flags(req->space, true),
-			.src = FI_ADDR_NOTAVAIL,
-		};
-
-		tagrv_compq_push(engine->sinks.tx_cq, &comp);
-	}
+	if (!(req->flags & FI_COMPLETION) || req->no_context ||
+	    !engine->sinks.tx_cq)
+		return;
+	comp = tagrv_compq_add(engine->sinks.tx_cq);
+	comp->context = req->context;
+	comp->flags = tagrv_op_comp_flags(req->space, true);
+	comp->len = 0;
+	comp->buf = NULL;
+	comp->data = 0;
+	comp->tag = 0;
+	comp->src = FI_ADDR_NOTAVAIL;
+	comp->olen = 0;
+	comp->err = 0;
 }
 
 static void send_report_error(struct tagrv_op *op, int status)
