@@ -251,3 +251,15 @@ Test(prepared, without_credit_it_is_announced)
 	cr_assert_eq(submit_send(buf, 4000, 1, ctx, 0), 0);
 	cr_assert_eq(fx.engine->stats.rndv_tx, 1);
 }
+
+Test(prepared, a_fence_waits_for_the_device)
+{
+	start("prepared:0-");
+	cr_assert_eq(submit_send(buf, 64, 1, ctx, 0), 0);
+	cr_assert_eq(submit_send(buf, 64, 2, ctx, FI_FENCE), 0);
+	tagrv_engine_progress(fx.engine);
+	cr_assert_eq(fake.log_cnt, 1);
+	fake_complete(0, 0);
+	tagrv_engine_progress(fx.engine);
+	cr_assert_eq(fake.log_cnt, 2);
+}

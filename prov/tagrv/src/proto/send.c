@@ -125,6 +125,7 @@ static int send_prepared_op(struct tagrv_op *op)
 	op->state = TAGRV_OP_WIRE;
 	op->done.fn = prepared_done;
 	op->acked = false;
+	peer->sent++;
 	op->lane = peer->lane;
 	return 0;
 }
