@@ -17,7 +17,7 @@ static const struct test_case *const tables[] = {
 	rndv_cases,	 selective_cases, order_cases,	 directed_cases, peek_cases,
 	cancel_cases,	 truncate_cases, multi_recv_cases, pressure_cases, progress_cases,
 	connect_cases,	 fault_cases,	 thread_cases,	 misuse_cases,	  match_stats_cases,
-	levels_cases,	 levels_hold_cases, matrix_cases,
+	levels_cases,	 levels_hold_cases, matrix_cases,	 attribute_cases,
 };
 
 struct tally {
