@@ -8,6 +8,7 @@
 #include "runner.h"
 
 extern const struct test_case getinfo_cases[];
+extern const struct test_case attribute_cases[];
 extern const struct test_case address_cases[];
 extern const struct test_case av_cases[];
 extern const struct test_case object_cases[];
