@@ -174,9 +174,10 @@ static void drain(struct fx *fx)
 
 size_t ways_sent(const struct fx *fx, const struct way *way)
 {
-	bool shm = !strcmp(fx->info->domain_attr->name, "shm");
+	const char *name = fx->info->domain_attr->name;
+	bool copies = !strcmp(name, "shm") || !strcmp(name, "loop");
 
-	return way->prepared && shm ? AT(eager_tx) : way->sent;
+	return way->prepared && copies ? AT(eager_tx) : way->sent;
 }
 
 void ways_open(struct test *t, struct fx *fx, const struct way *way, const struct fx_attr *attr)

@@ -18,7 +18,7 @@ struct way {
 	uint64_t flags;		/* of the call that sends it */
 	bool announced;		/* the payload stays at the sender until it matches */
 	bool batched;		/* it waits for another one: send that behind it */
-	bool prepared;		/* shared memory does not have it: eager there */
+	bool prepared;		/* only RDMA has it: eager elsewhere */
 	bool starved;		/* the peer has no room for it: see ways_starve() */
 	size_t sent, got;	/* offset in struct fi_tagrv_proto_stats of what counts
 				   them on either side; but see ways_sent() */
