@@ -74,6 +74,8 @@ static void set_parameters(const struct way *way)
 {
 	setenv("FI_TAGRV_PROTO", way->proto, 1);
 	setenv("FI_TAGRV_RNDV", way->rndv, 1);
+	/* Where it is not possible, the times of a busy machine shall not choose. */
+	setenv("FI_TAGRV_RNDV_THRESH", way->prepared ? "8193" : "auto", 1);
 	setenv("FI_TAGRV_EAGER_BUDGET", way->starved ? "0" : "8388608", 1);
 	setenv("FI_TAGRV_EAGER_CREDIT", way->starved ? "16384" : "393216", 1);
 }
