@@ -33,22 +33,28 @@ static void wire_done(struct tagrv_done *done, int status)
 						     link), status);
 }
 
+/* It was sent and something is awaited: a fence counts it until it ends. */
+static void leave_pending(struct tagrv_op *op, enum tagrv_op_state state)
+{
+	tagrv_list_remove(&op->link);
+	op->state = state;
+	op->peer->sent++;
+}
+
 void tagrv_send_taken(struct tagrv_op *op, struct tagrv_op *leader)
 {
 	struct tagrv_peer *peer = op->peer;
 
-	tagrv_list_remove(&op->link);
 	if (tagrv_op_awaits_fin(op)) {
-		op->state = TAGRV_OP_FIN_WAIT;
-		peer->sent++;
+		leave_pending(op, TAGRV_OP_FIN_WAIT);
 		tagrv_list_push_tail(&peer->waiting, &op->link);
 	} else if (tagrv_op_awaits_wire(op)) {
-		op->state = TAGRV_OP_WIRE;
+		leave_pending(op, TAGRV_OP_WIRE);
 		op->lane = peer->lane;
-		peer->sent++;
 		if (op != leader)
 			tagrv_list_push_tail(&leader->link, &op->link);
 	} else {
+		tagrv_list_remove(&op->link);
 		tagrv_op_send_end(op, 0);
 	}
 }
@@ -121,16 +127,14 @@ static int send_prepared_op(struct tagrv_op *op)
 					op->node.handle : 0, &op->done);
 	if (ret)
 		return ret;
-	tagrv_list_remove(&op->link);
-	op->state = TAGRV_OP_WIRE;
+	leave_pending(op, TAGRV_OP_WIRE);
 	op->done.fn = prepared_done;
 	op->acked = false;
-	peer->sent++;
 	op->lane = peer->lane;
 	return 0;
 }
 
-/* A pipeline is for buffers whose registration costs something. */
+/* A pipeline is for buffers whose registration costs something, prepared not. */
 static bool is_known(const struct tagrv_op *op)
 {
 	return tagrv_op_was_registered(op, op->peer->lane->link->xport->dev);
@@ -184,9 +188,7 @@ static int send_announced(struct tagrv_op *op, enum tagrv_proto proto)
 		return send_eager_op(op);
 	if (ret)
 		return ret;
-	tagrv_list_remove(&op->link);
-	op->state = TAGRV_OP_ANNOUNCED;
-	peer->sent++;
+	leave_pending(op, TAGRV_OP_ANNOUNCED);
 	tagrv_list_push_tail(&peer->waiting, &op->link);
 	peer->engine->stats.buffered += op->bounce != NULL;
 	return 0;

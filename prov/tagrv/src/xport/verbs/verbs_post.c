@@ -244,6 +244,14 @@ int tagrv_verbs_send(struct tagrv_link *base, const struct iovec *iov,
 	return ret;
 }
 
+static bool is_within(const struct verbs_xport *xp, const void *addr, size_t len,
+		      const struct tagrv_mem *mem)
+{
+	return mem->dev == &xp->dev->base &&
+	       tagrv_range_within((uintptr_t) addr, len, (uintptr_t) mem->addr,
+				  mem->len);
+}
+
 /* Adds the segments that hold something; -FI_EINVAL: one is not in its memory. */
 static int fill_prepared(const struct verbs_xport *xp, struct ibv_sge *sge,
 			 int *used, const struct iovec *iov,
@@ -254,10 +262,7 @@ static int fill_prepared(const struct verbs_xport *xp, struct ibv_sge *sge,
 
 		if (!iov[i].iov_len)
 			continue;
-		if (!m || m->dev != &xp->dev->base ||
-		    !tagrv_range_within((uintptr_t) iov[i].iov_base,
-					iov[i].iov_len, (uintptr_t) m->addr,
-					m->len))
+		if (!m || !is_within(xp, iov[i].iov_base, iov[i].iov_len, m))
 			return -FI_EINVAL;
 		sge[(*used)++] = (struct ibv_sge) {
 			.addr = (uintptr_t) iov[i].iov_base,
@@ -354,9 +359,7 @@ static int check_rdma(const struct verbs_link *link, const void *addr,
 	if (TAGRV_UNLIKELY(link->error || link->state != VERBS_LINK_OPEN))
 		return -FI_ENOTCONN;
 	if (key_len != sizeof(uint32_t) || len > max ||
-	    mem->dev != link->base.xport->dev ||
-	    !tagrv_range_within((uintptr_t) addr, len, (uintptr_t) mem->addr,
-				mem->len))
+	    !is_within(verbs_xport_of(link->base.xport), addr, len, mem))
 		return -FI_EINVAL;
 	return 0;
 }
