@@ -5,7 +5,6 @@
 #include "proto/select.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "proto/engine.h"
@@ -431,103 +430,4 @@ size_t tagrv_select_all_eager(const struct tagrv_select *table)
 			   table->range[i].proto == TAGRV_PROTO_EAGER; i++)
 		last = table->range[i].last;
 	return TAGRV_MIN(last, table->prepared - 1);
-}
-
-/* ---- words ---- */
-
-static const char *const reasons[] = {
-	[TAGRV_SELECT_EMPTY] = "there is nothing to fetch",
-	[TAGRV_SELECT_FASTER] = "the faster one",
-	[TAGRV_SELECT_NEAR] = "hardly slower, and spares the receiver memory",
-	[TAGRV_SELECT_SHORT] = "short enough to be injected",
-	[TAGRV_SELECT_LIMIT] = "longer than one packet",
-	[TAGRV_SELECT_THRESH] = "by FI_TAGRV_RNDV_THRESH",
-	[TAGRV_SELECT_FALLBACK] = "rendezvous never catches up: by "
-		"FI_TAGRV_RNDV_THRESH_FALLBACK",
-	[TAGRV_SELECT_UNKNOWN] = "no estimates: by "
-		"FI_TAGRV_RNDV_THRESH_FALLBACK",
-	[TAGRV_SELECT_FORCED] = "by FI_TAGRV_PROTO",
-	[TAGRV_SELECT_UNABLE] = "what FI_TAGRV_PROTO wants is not possible here",
-};
-
-static const char *put_time(char *text, size_t size, double seconds)
-{
-	if (seconds < 0)
-		snprintf(text, size, "?");
-	else
-		snprintf(text, size, "%.3g us", seconds * 1e6);
-	return text;
-}
-
-static size_t first_of(const struct tagrv_select_range *list, size_t i)
-{
-	return i ? list[i - 1].last + 1 : 0;
-}
-
-const char *tagrv_select_describe(const struct tagrv_select *table, size_t i,
-				  const struct tagrv_xport_attr *attr,
-				  char *text, size_t size)
-{
-	const struct tagrv_select_range *range = &table->range[i];
-	size_t first = first_of(table->range, i);
-	/* Of the longest message nobody wants to know. */
-	bool open = range->last >= TAGRV_MAX_MSG;
-	char sizes[48], from[24], to[24];
-
-	if (open)
-		snprintf(sizes, sizeof(sizes), "%zu and more", first);
-	else
-		snprintf(sizes, sizeof(sizes), "%zu to %zu", first,
-			 range->last);
-	put_time(from, sizeof(from),
-		 tagrv_select_estimate(range->proto, attr, first));
-	put_time(to, sizeof(to), tagrv_select_estimate(
-		range->proto, attr, open ? (size_t) 1 << 20 : range->last));
-	snprintf(text, size, "%-18s %-8s %10s %10s%s  %s", sizes,
-		 rows[range->proto].name, from, to,
-		 open ? " (1 MiB)" : "        ", reasons[range->reason]);
-	return text;
-}
-
-const char *tagrv_select_describe_prepared(const struct tagrv_select *table,
-					   const struct tagrv_xport_attr *attr,
-					   char *text, size_t size)
-{
-	size_t first = table->prepared, last = 0;
-	char sizes[48], from[24], to[24];
-
-	for (size_t i = 0; i < table->cnt; i++)
-		if (table->range[i].proto == TAGRV_PROTO_EAGER &&
-		    table->range[i].reason != TAGRV_SELECT_FORCED)
-			last = table->range[i].last;
-	if (first > last)
-		return NULL;
-	snprintf(sizes, sizeof(sizes), "%zu to %zu", first, last);
-	put_time(from, sizeof(from), tagrv_select_estimate(
-		TAGRV_PROTO_EAGER_PREP, attr, first));
-	put_time(to, sizeof(to), tagrv_select_estimate(
-		TAGRV_PROTO_EAGER_PREP, attr, last));
-	snprintf(text, size, "%-18s %-8s %10s %10s          instead of eager, "
-		 "where the memory is registered", sizes,
-		 rows[TAGRV_PROTO_EAGER_PREP].name, from, to);
-	return text;
-}
-
-const char *tagrv_select_describe_credit(const struct tagrv_select *table,
-					 size_t i,
-					 const struct tagrv_xport_attr *attr,
-					 char *text, size_t size)
-{
-	const struct tagrv_select_range *range = &table->instead[i];
-	size_t first = first_of(table->instead, i);
-	char from[24], to[24];
-
-	put_time(from, sizeof(from),
-		 tagrv_select_estimate(range->proto, attr, first));
-	put_time(to, sizeof(to),
-		 tagrv_select_estimate(range->proto, attr, range->last));
-	snprintf(text, size, "%-18s %-8s %10s %10s          for %zu to %zu, "
-		 "where the receiver has no room for eager", "without credit",
-		 rows[range->proto].name, from, to, first, range->last);
-	return text;
 }
