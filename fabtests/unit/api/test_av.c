@@ -100,6 +100,8 @@ Test(av, flags_and_rows_are_checked)
 		     -FI_EBADFLAGS);
 	cr_expect_eq(fi_av_insert(api.av, &in, 1, NULL, FI_PEEK, NULL),
 		     -FI_EBADFLAGS);
+	cr_expect_eq(fi_av_insert(api.av, NULL, 1, rows, 0, NULL), -FI_EINVAL);
+	cr_expect_eq(fi_av_insert(api.av, NULL, 0, rows, 0, NULL), 0);
 	cr_expect_eq(fi_av_remove(api.av, rows, 3, 0), -FI_EINVAL,
 		     "the first is removed, the others are unknown");
 	cr_expect_str_eq(name_of(0), "-");

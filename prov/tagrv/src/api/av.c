@@ -126,6 +126,9 @@ static int av_insert(struct fid_av *fid, const void *addr, size_t count,
 	err = tagrv_av_check_flags(flags, context);
 	if (err)
 		return err;
+	/* As found in an fi_info: getinfo without a node has no dest_addr. */
+	if (!raw && count)
+		return tagrv_refuse(-FI_EINVAL, "fi_av_insert: addr is NULL");
 	tagrv_lock_acquire(&av->domain->dom->lock);
 	for (size_t i = 0; i < count; i++) {
 		size_t len = stride(av, raw);
