@@ -89,7 +89,7 @@ static void set_up(void)
 	require(!tagrv_avtab_init(&av, 1));
 	require(!tagrv_compq_init(&tx, 64, false));
 	require(!tagrv_compq_init(&rx, 64, false));
-	tagrv_engine_set_av(engine, &av);
+	require(!tagrv_engine_set_av(engine, &av));
 	tagrv_engine_set_sinks(engine, &sinks);
 	require(!tagrv_engine_enable(engine));
 	require(!tagrv_avtab_insert(&av, &addr, &dest));
@@ -223,7 +223,7 @@ static void give_recv(uint8_t what, uint64_t flags)
 		.space = what & 32 ? TAGRV_SPACE_MSG : TAGRV_SPACE_TAGGED,
 	};
 
-	recvs += !tagrv_engine_recv(engine, &req);
+	recvs += !tagrv_rx_recv(engine->rx, &req);
 }
 
 static void give_search(uint8_t what)
@@ -299,7 +299,7 @@ static void step(struct input *in)
 static void cancel_all(void)
 {
 	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(contexts); i++)
-		while (!tagrv_engine_cancel(engine, &contexts[i]))
+		while (!tagrv_rx_cancel(engine->rx, &contexts[i]))
 			;
 	count_ends();
 	require(!recvs);
@@ -325,12 +325,12 @@ static void clean_up(void)
 	count_ends();
 	require(!sends && !engine->tx_ops.used);
 	cancel_all();
-	tagrv_unexp_free_claims(engine);
+	tagrv_unexp_drop_claims(engine);
 	empty_queue(16);
 	empty_queue(16 | 32);
-	require(!engine->rx_ops.used && !engine->umsgs.used && !fake.regs);
-	require(!engine->slices.used && !engine->xfers.used &&
-		!engine->frags);
+	require(!engine->rx->ops.used && !engine->umsgs.used && !fake.regs);
+	require(!engine->rx->slices.used && !engine->pieces.used &&
+		!engine->xfers.used && !engine->frags);
 	fake_forget();
 	heard_log = heard_cnt = 0;
 	memset(heard, 0, sizeof(heard));

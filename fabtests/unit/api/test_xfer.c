@@ -306,7 +306,7 @@ static size_t unexpected(void)
 						       ep);
 	struct tagrv_match_stats stats;
 
-	tagrv_engine_match_stats(ep->engine, &stats);
+	tagrv_rx_match_stats(ep->rx, &stats);
 	return stats.unexpected;
 }
 

@@ -29,8 +29,12 @@ void engine_setup(void)
 		.directed_recv = true,
 		.source = true,
 	};
-	struct tagrv_engine_sinks sinks = { &fx.tx, &fx.rx, &fx.tx_cntr,
-					    &fx.rx_cntr };
+	struct tagrv_engine_sinks sinks = {
+		.tx_cq = &fx.tx,
+		.rx_cq = &fx.rx,
+		.tx_cntr = &fx.tx_cntr,
+		.rx_cntr = &fx.rx_cntr,
+	};
 
 	memset(&fx, 0, sizeof(fx));
 	fx.max_packet = FAKE_PACKET_MAX;
@@ -46,12 +50,21 @@ void engine_setup(void)
 	cr_assert_eq(tagrv_compq_init(&fx.rx, 16, false), 0);
 	cr_assert_eq(tagrv_counter_init(&fx.tx_cntr, false), 0);
 	cr_assert_eq(tagrv_counter_init(&fx.rx_cntr, false), 0);
-	tagrv_engine_set_av(fx.engine, &fx.av);
+	cr_assert_eq(tagrv_engine_set_av(fx.engine, &fx.av), 0);
 	tagrv_engine_set_sinks(fx.engine, &sinks);
 	cr_assert_eq(tagrv_engine_enable(fx.engine), 0);
 	/* Nobody listens there: connections come from peer_up() only. */
 	fx.addr = ipv4("127.0.0.1", 9);
 	cr_assert_eq(tagrv_avtab_insert(&fx.av, &fx.addr, &fx.peer_addr), 0);
+}
+
+void engine_limit_queues(size_t posted, size_t unexpected)
+{
+	struct tagrv_rx *rx = fx.engine->rx;
+
+	tagrv_match_destroy(rx->match);
+	cr_assert_eq(tagrv_match_create(posted, unexpected, &rx->match), 0);
+	fx.engine->match = rx->match;
 }
 
 void engine_set_rndv(enum tagrv_proto proto)
@@ -157,7 +170,7 @@ int submit_recv(void *buf, size_t len, uint64_t tag, void *context)
 {
 	struct tagrv_recv_req req = recv_req(buf, len, tag, context);
 
-	return (int) tagrv_engine_recv(fx.engine, &req);
+	return (int) tagrv_rx_recv(fx.engine->rx, &req);
 }
 
 void arrive_eager(const void *buf, size_t len, uint64_t tag, uint16_t flags,

@@ -36,6 +36,9 @@ void peer_up(bool sendable);
 void peer_sendable(void);
 void peer_event(enum tagrv_wireup_event_type type, int status);
 
+/* Before anything is queued: how much can be, at most; 0: no such limit. */
+void engine_limit_queues(size_t posted, size_t unexpected);
+
 /* FI_TAGRV_RNDV from now on, of senders and receivers. */
 void engine_set_rndv(enum tagrv_proto proto);
 

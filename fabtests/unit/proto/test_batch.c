@@ -391,7 +391,7 @@ Test(batch, is_received_as_if_each_had_come_alone)
 	cr_assert_eq(submit_recv(in[0], 16, 1, &ctx[0]), 0);
 	req = recv_req(in[1], 16, 0, &ctx[1]);
 	req.space = TAGRV_SPACE_MSG;
-	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
 	begin(&p);
 	add(&p, "one", 1, TAGRV_PKT_TAGGED, 0);
 	add(&p, "two", 0, TAGRV_PKT_DATA, 0);

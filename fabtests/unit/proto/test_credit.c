@@ -293,14 +293,14 @@ Test(credit, is_free_when_a_message_is_dropped)
 	arrive_eager(data, KIB, 2, 0, 0);
 	req = recv_req(NULL, 0, 1, &ctx[0]);
 	req.flags |= FI_PEEK | FI_DISCARD;
-	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
 	cr_assert_eq(peer()->credit.owed, COST);
 	req = recv_req(NULL, 0, 2, &ctx[1]);
 	req.flags |= FI_PEEK | FI_CLAIM;
-	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
 	cr_assert_eq(peer()->credit.owed, COST);
 	req.flags = FI_CLAIM | FI_DISCARD | FI_COMPLETION;
-	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
 	cr_assert_eq(peer()->credit.owed, 2 * COST);
 }
 

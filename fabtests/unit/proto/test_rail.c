@@ -73,7 +73,7 @@ Test(rail, memory_is_registered_with_the_device_of_the_connection)
 	cr_assert_eq(fake.dev.ops->mem_reg(&fake.dev, in, sizeof(in), true,
 					   &app), 0);
 	req.mem = &app;
-	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
 	arrive_rts(buf, sizeof(buf), 2, 77);
 	cr_assert_eq(fake.regs, 2);
 	fake_complete_all(0);

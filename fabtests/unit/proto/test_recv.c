@@ -23,7 +23,7 @@ static int peek(uint64_t tag, void *context, uint64_t flags)
 
 	req.iov_cnt = 0;
 	req.flags = FI_COMPLETION | flags;
-	return (int) tagrv_engine_recv(fx.engine, &req);
+	return (int) tagrv_rx_recv(fx.engine->rx, &req);
 }
 
 Test(recv, peek_finds_and_leaves_or_says_no_message)
@@ -54,10 +54,10 @@ Test(recv, claim_takes_out_and_is_keyed_by_context)
 	req = recv_req(buf, 4, 999, &ctx[0]);
 	req.src = 0;
 	req.flags |= FI_CLAIM;
-	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
 	cr_assert_eq(buf[0], 'x');
 	cr_assert_eq(take(&fx.rx).tag, 1);
-	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
 	cr_assert_eq(take(&fx.rx).err, FI_ENOMSG, "a claim is used once");
 }
 
@@ -89,15 +89,15 @@ Test(recv, cancel_gives_a_definite_answer)
 
 	cr_assert_eq(submit_recv(buf, 4, 1, &ctx[0]), 0);
 	cr_assert_eq(submit_recv(buf, 4, 1, &ctx[1]), 0);
-	cr_assert_eq(tagrv_engine_cancel(fx.engine, &ctx[0]), 0);
+	cr_assert_eq(tagrv_rx_cancel(fx.engine->rx, &ctx[0]), 0);
 	comp = take(&fx.rx);
 	cr_assert_eq(comp.err, FI_ECANCELED);
 	cr_assert_eq(comp.context, &ctx[0]);
 	cr_assert(comp.flags & FI_RECV);
-	cr_assert_eq(tagrv_engine_cancel(fx.engine, &ctx[0]), -FI_ENOENT);
+	cr_assert_eq(tagrv_rx_cancel(fx.engine->rx, &ctx[0]), -FI_ENOENT);
 	arrive_eager("x", 1, 1, 0, 0);
 	cr_assert_eq(take(&fx.rx).context, &ctx[1]);
-	cr_assert_eq(tagrv_engine_cancel(fx.engine, &ctx[1]), -FI_ENOENT);
+	cr_assert_eq(tagrv_rx_cancel(fx.engine->rx, &ctx[1]), -FI_ENOENT);
 	expect_empty(&fx.rx);
 }
 
@@ -106,8 +106,8 @@ static void post_multi(char *buf, size_t len, void *context)
 	struct tagrv_recv_req req = recv_req(buf, len, 1, context);
 
 	req.flags |= FI_MULTI_RECV;
-	tagrv_engine_set_min_multi_recv(fx.engine, 16);
-	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	tagrv_rx_set_min_multi_recv(fx.engine->rx, 16);
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
 }
 
 Test(recv, multi_buffer_is_packed_tightly_and_released_once)
@@ -176,7 +176,7 @@ Test(recv, posted_receives_leave_room_for_sends)
 	static char big[20000];
 	char buf[4];
 
-	leave_objects(&fx.engine->rx_ops, 1);
+	leave_objects(&fx.engine->rx->ops, 1);
 	cr_assert_eq(submit_recv(buf, 4, 1, ctx), 0);
 	cr_assert_eq(submit_recv(buf, 4, 1, ctx), -FI_EAGAIN);
 	cr_assert_eq(submit_send(big, sizeof(big), 1, ctx, 0), 0);
@@ -190,7 +190,7 @@ Test(recv, multi_buffer_that_cannot_take_a_message_tells_both_sides)
 	char buf[64];
 
 	post_multi(buf, 64, ctx);
-	leave_objects(&fx.engine->slices, 0);
+	leave_objects(&fx.engine->rx->slices, 0);
 	arrive_eager("x", 1, 1, TAGRV_PKT_ACK_DELIVERY, 7);
 	comp = take(&fx.rx);
 	cr_assert_eq(comp.err, FI_ENOMEM);
@@ -198,7 +198,7 @@ Test(recv, multi_buffer_that_cannot_take_a_message_tells_both_sides)
 	cr_assert_eq(fake.log_cnt, 1);
 	cr_assert_eq(packet_header(0).op, 7);
 	cr_assert_eq(packet_header(0).data, FI_ENOMEM);
-	leave_objects(&fx.engine->slices, 1);
+	leave_objects(&fx.engine->rx->slices, 1);
 	arrive_eager("y", 1, 1, 0, 0);
 	cr_assert_eq(take(&fx.rx).len, 1);
 }
@@ -207,8 +207,7 @@ Test(recv, multi_buffer_that_took_messages_but_cannot_be_queued_is_released)
 {
 	char buf[64], small[4];
 
-	tagrv_match_destroy(fx.engine->match);
-	cr_assert_eq(tagrv_match_create(1, 0, &fx.engine->match), 0);
+	engine_limit_queues(1, 0);
 	cr_assert_eq(submit_recv(small, 4, 9, &ctx[1]), 0);
 	arrive_eager("x", 1, 1, 0, 0);
 	post_multi(buf, 64, ctx);
@@ -232,11 +231,11 @@ Test(recv, cancelled_multi_buffer_is_released_with_that_error)
 	static char src[20000], buf[40000];
 
 	post_multi(buf, sizeof(buf), ctx);
-	cr_assert_eq(tagrv_engine_cancel(fx.engine, ctx), 0);
+	cr_assert_eq(tagrv_rx_cancel(fx.engine->rx, ctx), 0);
 	expect_cancelled_multi();
 	post_multi(buf, sizeof(buf), ctx);
 	arrive_rts(src, sizeof(src), 1, 5);
-	cr_assert_eq(tagrv_engine_cancel(fx.engine, ctx), 0);
+	cr_assert_eq(tagrv_rx_cancel(fx.engine->rx, ctx), 0);
 	expect_empty(&fx.rx);
 	fake_complete_all(0);
 	tagrv_engine_progress(fx.engine);
@@ -257,7 +256,7 @@ Test(recv, directed_receive_finds_a_peer_that_spoke_before_it_was_known)
 	cr_assert_eq(tagrv_avtab_insert(&fx.av, &fx.addr, &again), 0);
 	req = recv_req(buf, 4, 1, ctx);
 	req.src = again;
-	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
 	cr_assert_eq(take(&fx.rx).src, again);
 }
 

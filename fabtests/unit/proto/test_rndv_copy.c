@@ -120,7 +120,7 @@ Test(rndv_copy, partly_registrable_memory_is_copied)
 	engine_set_rndv(TAGRV_PROTO_RNDV_WRITE);
 	recv.iov = iov;
 	recv.iov_cnt = 2;
-	cr_assert_eq(tagrv_engine_recv(fx.engine, &recv), 0);
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &recv), 0);
 	arrive_rts(src, FRAG, 4, 99);
 	cr_assert_eq(cts_of(99, FRAG, &taker), FRAG);
 	cr_assert_eq(fake.regs, 0);
@@ -181,7 +181,7 @@ Test(rndv_copy, scattered_receive_is_filled_in_place)
 
 	req.iov = iov;
 	req.iov_cnt = 4;
-	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
 	arrive_rts_bare(BIG, 4, 99);
 	cts_of(99, BIG, &taker);
 	for (size_t i = 0; i < CNT; i++)
@@ -550,7 +550,7 @@ Test(rndv_copy, discard_frees_the_sender_without_copying)
 
 	arrive_rts_bare(BIG, 4, 99);
 	req.flags = FI_PEEK | FI_DISCARD;
-	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
 	cr_assert_eq(take(&fx.rx).len, BIG);
 	cr_assert_eq(last(TAGRV_PKT_FIN).op, 99);
 }
@@ -562,11 +562,11 @@ Test(rndv_copy, claimed_message_is_copied)
 
 	arrive_rts_bare(FRAG, 4, 99);
 	req.flags = FI_PEEK | FI_CLAIM;
-	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
 	take(&fx.rx);
 	req = recv_req(dst, FRAG, 4, ctx);
 	req.flags |= FI_CLAIM;
-	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
 	cts_of(99, FRAG, &taker);
 	frag(taker, 0, FRAG);
 	cr_assert_eq(take(&fx.rx).len, FRAG);

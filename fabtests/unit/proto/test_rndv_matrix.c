@@ -74,7 +74,7 @@ static void post(const struct kind *k)
 	req.iov = iov;
 	req.iov_cnt = cut(iov, dst, k->room, k->scattered && k->room);
 	engine_set_rndv(k->receiver);
-	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
 }
 
 static enum tagrv_proto proposed;	/* by the last send */
@@ -144,9 +144,9 @@ static void run(const struct kind *k)
 	expect_empty(&fx.rx);
 	cr_assert(!memcmp(src, dst, want));
 	cr_assert_eq(dst[want], 0);
-	cr_assert_eq(fx.engine->tx_ops.used + fx.engine->rx_ops.used +
+	cr_assert_eq(fx.engine->tx_ops.used + fx.engine->rx->ops.used +
 		     fx.engine->xfers.used + fx.engine->umsgs.used, 0);
-	cr_assert_eq(fx.engine->frags + fx.engine->slices.used, 0);
+	cr_assert_eq(fx.engine->frags + fx.engine->pieces.used, 0);
 }
 
 /* Who asks last counts: the receiver. */
@@ -232,14 +232,14 @@ Test(rndv_matrix, cancelled_receive_costs_nothing)
 				  .room = 100000 };
 
 		post(&k);
-		cr_assert_eq(tagrv_engine_cancel(fx.engine, &ctx[0]), 0);
+		cr_assert_eq(tagrv_rx_cancel(fx.engine->rx, &ctx[0]), 0);
 		cr_assert_eq(take(&fx.rx).err, FI_ECANCELED);
 		submit(&k);
 		while (tagrv_engine_progress(fx.engine))
 			;
 		post(&k);
 		/* Matched by now, or to be matched: never both. */
-		cr_assert_eq(tagrv_engine_cancel(fx.engine, &ctx[0]),
+		cr_assert_eq(tagrv_rx_cancel(fx.engine->rx, &ctx[0]),
 			     -FI_ENOENT);
 		for (int i = 0; i < 10000 && (tagrv_compq_empty(&fx.tx) ||
 					      tagrv_compq_empty(&fx.rx)); i++)

@@ -121,8 +121,8 @@ static void expect_nothing_left(void)
 	expect_empty(&fx.rx);
 	cr_assert_eq(fake.regs, 0);
 	cr_assert_eq(fx.engine->frags, 0);
-	cr_assert_eq(fx.engine->xfers.used + fx.engine->slices.used +
-		     fx.engine->rx_ops.used, 0);
+	cr_assert_eq(fx.engine->xfers.used + fx.engine->pieces.used +
+		     fx.engine->rx->ops.used, 0);
 }
 
 Test(rndv_pipe, head_tail_and_pieces_make_a_message)
@@ -214,16 +214,16 @@ Test(rndv_pipe, discarded_and_claimed_like_others)
 
 	arrive_rts_head(src, HEAD, BIG, 4, 98);
 	req.flags = FI_PEEK | FI_DISCARD;
-	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
 	cr_assert_eq(take(&fx.rx).len, BIG);
 	cr_assert_eq(last(TAGRV_PKT_FIN).op, 98);
 	arrive_rts_head(src, HEAD, BIG, 4, 99);
 	req.flags = FI_PEEK | FI_CLAIM;
-	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
 	take(&fx.rx);
 	req = recv_req(dst, BIG, 4, ctx);
 	req.flags |= FI_CLAIM;
-	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
 	cts_of(BIG, &taker);
 	cr_assert_arr_eq(src, dst, HEAD);
 }
@@ -322,7 +322,7 @@ Test(rndv_pipe, pieces_and_receives_may_be_scattered)
 
 	req.iov = iov;
 	req.iov_cnt = 4;
-	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
 	arrive_rts_head(src, HEAD, BIG, 4, 99);
 	cts_of(BIG, &taker);
 	for (uint32_t i = 0; HEAD + i * PIECE < MIDDLE; i++) {
@@ -370,7 +370,7 @@ Test(rndv_pipe, piece_that_finds_no_room_is_copied)
 {
 	uint32_t taker = begin(BIG);
 
-	fx.engine->slices.max = 0;
+	fx.engine->pieces.max = 0;
 	tail(taker, MIDDLE, BIG);
 	piece(taker, 0, MIDDLE);
 	expect_taken(0, FI_ENOMEM);

@@ -115,7 +115,7 @@ Test(rndv, scattered_receive_meets_scattered_send)
 
 	req.iov = iov;
 	req.iov_cnt = 4;
-	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
 	arrive_rts(src, BIG, 4, 99);
 	read_all();
 	cr_assert_eq(take(&fx.rx).len, BIG);
@@ -238,7 +238,7 @@ Test(rndv, requests_of_a_dead_connection_leave_a_multi_receive_buffer)
 	fake_break_link(fx.link, -FI_EHOSTUNREACH);
 	req = recv_req(dst, 100, 4, ctx);
 	req.flags |= FI_MULTI_RECV;
-	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
 	comp = take(&fx.rx);
 	cr_assert_eq(comp.err, FI_ECONNRESET);
 	cr_assert_eq(comp.context, ctx);
@@ -247,7 +247,7 @@ Test(rndv, requests_of_a_dead_connection_leave_a_multi_receive_buffer)
 	peer_up(true);
 	arrive_eager("new", 3, 4, 0, 0);
 	cr_assert_eq(take(&fx.rx).buf, dst);
-	cr_assert_eq(tagrv_engine_cancel(fx.engine, ctx), 0);
+	cr_assert_eq(tagrv_rx_cancel(fx.engine->rx, ctx), 0);
 	take(&fx.rx);
 }
 
@@ -260,10 +260,10 @@ Test(rndv, requests_of_a_dead_connection_can_be_discarded)
 	fake_break_link(fx.link, -FI_EHOSTUNREACH);
 	req = recv_req(NULL, 0, 4, ctx);
 	req.flags |= FI_PEEK;
-	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
 	cr_assert_eq(take(&fx.rx).len, BIG);
 	req.flags |= FI_DISCARD;
-	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
 	cr_assert_eq(take(&fx.rx).err, 0);
 	cr_assert_eq(fx.engine->umsgs.used, 0);
 }
@@ -303,7 +303,7 @@ Test(rndv, discard_frees_the_sender_without_reading)
 
 	arrive_rts(src, BIG, 4, 99);
 	req.flags = FI_PEEK | FI_DISCARD;
-	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
 	cr_assert_eq(take(&fx.rx).len, BIG);
 	expect_fin(99, 0);
 }

@@ -114,7 +114,7 @@ Test(rndv_write, scattered_receive_is_offered_in_segments)
 	engine_set_rndv(TAGRV_PROTO_RNDV_WRITE);
 	req.iov = iov;
 	req.iov_cnt = 4;
-	cr_assert_eq(tagrv_engine_recv(fx.engine, &req), 0);
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
 	arrive_rts(src, 72000, 4, 99);
 	last(TAGRV_PKT_CTS);
 	memcpy(&told, fake.log[fake.log_cnt - 1].data,

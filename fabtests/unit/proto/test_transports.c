@@ -68,7 +68,7 @@ static void open_end(struct end *end, const char *transports)
 		     0);
 	cr_assert_eq(tagrv_avtab_init(&end->av, 1), 0);
 	cr_assert_eq(tagrv_compq_init(&end->cq, 16, false), 0);
-	tagrv_engine_set_av(end->engine, &end->av);
+	cr_assert_eq(tagrv_engine_set_av(end->engine, &end->av), 0);
 	tagrv_engine_set_sinks(end->engine, &sinks);
 	cr_assert_eq(tagrv_engine_enable(end->engine), 0);
 }
@@ -120,7 +120,7 @@ static void post(struct end *end, void *buf, size_t len, uint64_t tag)
 	struct tagrv_recv_req req = recv_req(buf, len, tag, buf);
 
 	tagrv_lock_acquire(&end->dom->lock);
-	cr_assert_eq(tagrv_engine_recv(end->engine, &req), 0);
+	cr_assert_eq(tagrv_rx_recv(end->engine->rx, &req), 0);
 	tagrv_lock_release(&end->dom->lock);
 }
 

@@ -165,7 +165,7 @@ static int check_bindings(const struct tagrv_ep *ep)
 }
 
 /* Gives the engine what was bound. The engine asks for the domain lock. */
-static void connect_engine(struct tagrv_ep *ep, struct tagrv_engine *engine)
+static int connect_engine(struct tagrv_ep *ep, struct tagrv_engine *engine)
 {
 	const struct tagrv_engine_sinks sinks = {
 		.tx_cq = ep->tx_cq ? &ep->tx_cq->queue : NULL,
@@ -173,12 +173,15 @@ static void connect_engine(struct tagrv_ep *ep, struct tagrv_engine *engine)
 		.tx_cntr = ep->tx_cntr ? &ep->tx_cntr->counter : NULL,
 		.rx_cntr = ep->rx_cntr ? &ep->rx_cntr->counter : NULL,
 	};
+	int ret;
 
 	tagrv_lock_acquire(&ep->dom->lock);
 	tagrv_engine_set_sinks(engine, &sinks);
-	tagrv_engine_set_av(engine, &ep->av->tab);
-	tagrv_engine_set_min_multi_recv(engine, ep->min_multi_recv);
+	ret = tagrv_engine_set_av(engine, &ep->av->tab);
+	tagrv_rx_set_min_multi_recv(tagrv_engine_rx(engine),
+				    ep->min_multi_recv);
 	tagrv_lock_release(&ep->dom->lock);
+	return ret;
 }
 
 int tagrv_ep_enable(struct tagrv_ep *ep)
@@ -201,13 +204,15 @@ int tagrv_ep_enable(struct tagrv_ep *ep)
 	ret = tagrv_engine_open(ep->dom, &attr, &engine);
 	if (ret)
 		return ret;
-	connect_engine(ep, engine);
-	ret = tagrv_engine_enable(engine);
+	ret = connect_engine(ep, engine);
+	if (!ret)
+		ret = tagrv_engine_enable(engine);
 	if (ret) {
 		tagrv_engine_close(engine);
 		return ret;
 	}
 	tagrv_ep_resolve_flags(ep);
+	ep->rx = tagrv_engine_rx(engine);
 	ep->engine = engine;
 	return 0;
 }

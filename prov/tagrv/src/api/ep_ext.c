@@ -42,7 +42,7 @@ static int get_match_stats(struct fid_ep *fid,
 		return ret;
 	ep = tagrv_container_of(fid, struct tagrv_ep, ep);
 	tagrv_lock_acquire(&ep->dom->lock);
-	tagrv_engine_match_stats(ep->engine, &now);
+	tagrv_rx_match_stats(ep->rx, &now);
 	tagrv_lock_release(&ep->dom->lock);
 	*stats = (struct fi_tagrv_match_stats) {
 		.posted = now.posted,

@@ -30,10 +30,10 @@ static ssize_t ep_cancel(fid_t fid, void *context)
 	struct tagrv_ep *ep = ep_of(fid);
 	int ret;
 
-	if (!ep->engine)
+	if (!ep->rx)
 		return -FI_EOPBADSTATE;
 	tagrv_lock_acquire(&ep->dom->lock);
-	ret = tagrv_engine_cancel(ep->engine, context);
+	ret = tagrv_rx_cancel(ep->rx, context);
 	tagrv_lock_release(&ep->dom->lock);
 	return ret;
 }
@@ -81,10 +81,10 @@ static int ep_getopt(fid_t fid, int level, int optname, void *optval,
 static int set_min_multi_recv(struct tagrv_ep *ep, size_t value)
 {
 	ep->min_multi_recv = value;
-	if (!ep->engine)
+	if (!ep->rx)
 		return 0;
 	tagrv_lock_acquire(&ep->dom->lock);
-	tagrv_engine_set_min_multi_recv(ep->engine, value);
+	tagrv_rx_set_min_multi_recv(ep->rx, value);
 	tagrv_lock_release(&ep->dom->lock);
 	return 0;
 }

@@ -99,6 +99,7 @@ struct tagrv_ep {
 	/* constant once enabled, all that sends and receives look at */
 	struct tagrv_dom *dom;
 	struct tagrv_engine *engine;	/* NULL: not enabled */
+	struct tagrv_rx *rx;		/* the engine's */
 	uint64_t tx_flags, rx_flags;	/* of calls that carry none */
 	uint64_t inject_flags;		/* of the inject calls */
 	uint64_t tx_force, rx_force;	/* FI_COMPLETION unless selective */

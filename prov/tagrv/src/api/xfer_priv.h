@@ -63,13 +63,13 @@ static inline ssize_t tagrv_ep_recv(struct tagrv_ep *ep,
 {
 	ssize_t ret;
 
-	if (TAGRV_UNLIKELY(!ep->engine))
+	if (TAGRV_UNLIKELY(!ep->rx))
 		return tagrv_reject_state();
 	if (TAGRV_UNLIKELY(req->iov_cnt > TAGRV_IOV_MAX ||
 			   (req->flags & FI_MULTI_RECV && req->iov_cnt != 1)))
 		return tagrv_reject_recv(req);
 	tagrv_lock_acquire(&ep->dom->lock);
-	ret = tagrv_engine_recv(ep->engine, req);
+	ret = tagrv_rx_recv(ep->rx, req);
 	tagrv_lock_release(&ep->dom->lock);
 	return TAGRV_LIKELY(!ret) ? 0 : tagrv_explain_recv(req, ret);
 }

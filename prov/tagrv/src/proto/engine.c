@@ -75,10 +75,9 @@ void tagrv_engine_init_pools(struct tagrv_engine *engine)
 {
 	size_t max_ops = engine->dom->params.max_ops;
 
-	/* Each its own, so that posted receives never keep sends from ending. */
+	/* Not those of receives: they never keep sends from ending. */
 	tagrv_pool_init(&engine->tx_ops, sizeof(struct tagrv_op), max_ops);
-	tagrv_pool_init(&engine->rx_ops, sizeof(struct tagrv_op), max_ops);
-	tagrv_pool_init(&engine->slices, sizeof(struct tagrv_op), max_ops);
+	tagrv_pool_init(&engine->pieces, sizeof(struct tagrv_op), max_ops);
 	tagrv_pool_init(&engine->umsgs, sizeof(struct tagrv_umsg),
 			TAGRV_POOL_MAX);
 	tagrv_pool_init(&engine->ctls, sizeof(struct tagrv_ctl),
@@ -96,8 +95,7 @@ void tagrv_engine_init_pools(struct tagrv_engine *engine)
 void tagrv_engine_fini_pools(struct tagrv_engine *engine)
 {
 	tagrv_pool_fini(&engine->tx_ops);
-	tagrv_pool_fini(&engine->rx_ops);
-	tagrv_pool_fini(&engine->slices);
+	tagrv_pool_fini(&engine->pieces);
 	tagrv_pool_fini(&engine->umsgs);
 	tagrv_pool_fini(&engine->ctls);
 	tagrv_pool_fini(&engine->xfers);
@@ -219,8 +217,8 @@ static void on_ahead(struct tagrv_sink *sink, void *link_ctx, const void *data,
 	if (!peer || TAGRV_LIKELY(!tagrv_match_is_far(peer->engine->match)) ||
 	    !decode_header(&hdr, data, len))
 		return;
-	tagrv_match_ahead(peer->engine->match, peer->id, tagrv_hdr_space(&hdr),
-			  hdr.tag);
+	tagrv_match_ahead(peer->engine->match, peer->match_id,
+			  tagrv_hdr_space(&hdr), hdr.tag);
 }
 
 static void on_room(struct tagrv_sink *sink)

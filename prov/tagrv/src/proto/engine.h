@@ -3,7 +3,7 @@
  * The protocol engine of one endpoint: what api/ calls.
  *
  *   fi_tsend --> tagrv_engine_send --> eager / rendezvous --> link
- *   fi_trecv --> tagrv_engine_recv --> match              <-- link
+ *   fi_trecv --> tagrv_rx_recv     --> match              <-- link
  *   fi_cq_read --> tagrv_engine_progress --> completions pushed to compqs
  *
  * Every function is called with the domain lock held unless it says otherwise.
@@ -30,6 +30,7 @@
 #include "proto/avtab.h"
 #include "proto/comp.h"
 #include "proto/dom.h"
+#include "proto/rx.h"
 
 /* Limits that hold on every path; reported by fi_getinfo. */
 #define TAGRV_MAX_MSG		((size_t) 1 << 40)
@@ -39,7 +40,8 @@ struct tagrv_engine;
 
 struct tagrv_engine_attr {
 	struct tagrv_addr src;	/* address to listen on; port 0: any */
-	bool	directed_recv;	/* honour the source of receives */
+	struct tagrv_rx *rx;	/* shared with others; NULL: its own */
+	bool	directed_recv;	/* its own honours the source of receives */
 	bool	source;		/* report the source with completions */
 	bool	source_err;	/* report an unknown one as an error */
 };
@@ -48,6 +50,9 @@ struct tagrv_engine_attr {
 struct tagrv_engine_sinks {
 	struct tagrv_compq *tx_cq, *rx_cq;
 	struct tagrv_counter *tx_cntr, *rx_cntr;
+	/* Receives are reported whatever their flags: those of a shared context
+	 * are posted by who cannot know how the queue was bound. */
+	bool	rx_all;
 };
 
 struct tagrv_send_req {
@@ -72,26 +77,19 @@ struct tagrv_send_req {
 	bool	no_context;	/* fi_inject family: no completion at all */
 };
 
-struct tagrv_recv_req {
-	const struct iovec *iov;
-	size_t	iov_cnt;
-	struct tagrv_mem **mem;
-	fi_addr_t src;		/* or FI_ADDR_UNSPEC */
-	uint64_t tag;
-	uint64_t ignore;
-	void	*context;
-	/* FI_PEEK, FI_CLAIM, FI_DISCARD, FI_MULTI_RECV, FI_COMPLETION */
-	uint64_t flags;
-	uint8_t	space;
-};
-
 /* dom lock not held. Opens transports; -FI_ENOMEM when memory cannot be pinned. */
 int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *attr,
 		      struct tagrv_engine **engine) TAGRV_WARN_UNUSED;
-void tagrv_engine_set_av(struct tagrv_engine *engine, struct tagrv_avtab *av);
+/*
+ * Before enable. -FI_EINVAL: the endpoints that use its shared context already
+ * have another.
+ */
+int tagrv_engine_set_av(struct tagrv_engine *engine, struct tagrv_avtab *av)
+	TAGRV_WARN_UNUSED;
 void tagrv_engine_set_sinks(struct tagrv_engine *engine,
 			    const struct tagrv_engine_sinks *sinks);
-void tagrv_engine_set_min_multi_recv(struct tagrv_engine *engine, size_t bytes);
+/* Where its receives are posted. */
+struct tagrv_rx *tagrv_engine_rx(const struct tagrv_engine *engine);
 /*
  * dom lock not held. Starts the listener: -FI_EADDRINUSE, -FI_EADDRNOTAVAIL.
  */
@@ -99,6 +97,8 @@ int tagrv_engine_enable(struct tagrv_engine *engine) TAGRV_WARN_UNUSED;
 /*
  * dom lock not held. Waits up to close_timeout until peers have what was
  * accepted, then drops the rest; posted receives vanish without completion.
+ * Those of a shared context stay posted, and what of it was being received here
+ * ends there with FI_ECANCELED.
  */
 void tagrv_engine_close(struct tagrv_engine *engine);
 
@@ -112,18 +112,6 @@ void tagrv_engine_name(const struct tagrv_engine *engine,
  */
 ssize_t tagrv_engine_send(struct tagrv_engine *engine,
 			  const struct tagrv_send_req *req) TAGRV_WARN_UNUSED;
-/* The same codes; FI_PEEK and friends answer through the queue. */
-ssize_t tagrv_engine_recv(struct tagrv_engine *engine,
-			  const struct tagrv_recv_req *req) TAGRV_WARN_UNUSED;
-/*
- * Takes back the earliest posted receive with this context: 0 and an
- * FI_ECANCELED completion, or -FI_ENOENT when none is (or no longer) posted.
- */
-int tagrv_engine_cancel(struct tagrv_engine *engine, void *context);
-
-/* What the queues hold and what searches have cost: see match/match.h. */
-void tagrv_engine_match_stats(const struct tagrv_engine *engine,
-			      struct tagrv_match_stats *stats);
 
 /* Messages by protocol, and what their acks cost, since the engine was opened. */
 struct tagrv_proto_stats {

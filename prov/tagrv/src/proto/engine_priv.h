@@ -63,7 +63,25 @@ struct tagrv_buf {
  */
 #define TAGRV_DRAIN_PASSES	64
 
+#define TAGRV_MIN_MULTI_RECV	64	/* bytes, unless told otherwise */
+
 struct tagrv_claim;
+struct tagrv_rx_peer;
+
+struct tagrv_rx {
+	struct tagrv_match *match;
+	struct tagrv_engine *first;	/* of engines; NULL: there is none */
+	bool	directed;
+	bool	shared;			/* not the one engine's */
+	size_t	min_multi_recv;
+	struct tagrv_pool ops;		/* receives */
+	struct tagrv_pool slices;	/* receives into multi-recv buffers */
+	struct tagrv_claim *claims;	/* by context */
+	struct tagrv_list engines;	/* that use it, in order of joining */
+	struct tagrv_compq *cq;		/* for what is about it alone, or NULL */
+	struct tagrv_counter *cntr;
+	struct tagrv_rx_peer *peers;	/* shared: uthash by address */
+};
 
 struct tagrv_engine {
 	struct tagrv_dom *dom;
@@ -76,23 +94,22 @@ struct tagrv_engine {
 	const atomic_size_t *wep_events;	/* how many it has */
 	struct tagrv_addr name;
 	bool	enabled;
-	size_t	min_multi_recv;
 	uint32_t credit_target;		/* units a peer may have here */
 	uint32_t frags;			/* granted to peers and not here yet */
 	uint32_t budget;		/* units of kept messages that cost no
 					   peer any credit: what is left */
 	char	*batch;			/* the packet that batch.c puts together */
 
-	struct tagrv_match *match;
+	struct tagrv_match *match;	/* that of rx: one look less */
+	struct tagrv_rx *rx;
+	struct tagrv_list rx_node;
 	struct tagrv_pool tx_ops;	/* sends: what a FIN names */
-	struct tagrv_pool rx_ops;	/* receives */
-	struct tagrv_pool slices;	/* receives into multi-recv buffers */
+	struct tagrv_pool pieces;	/* reads of parts of a message */
 	struct tagrv_pool umsgs;
 	struct tagrv_pool ctls;
 	struct tagrv_pool xfers;	/* receives that peers send to */
 	struct tagrv_pool bufs[TAGRV_BUF_CLASSES];
 	size_t	buf_size[TAGRV_BUF_CLASSES];
-	struct tagrv_claim *claims;	/* by context */
 
 	struct tagrv_avtab *av;
 	struct tagrv_peer **by_addr;	/* by fi_addr, filled on first use */
@@ -161,7 +178,7 @@ static inline int tagrv_unexp_arrive(struct tagrv_peer *peer,
 				     const struct tagrv_hdr *hdr, void **cookie,
 				     struct tagrv_match_msg **msg)
 {
-	int ret = tagrv_match_arrive(peer->engine->match, peer->id,
+	int ret = tagrv_match_arrive(peer->engine->match, peer->match_id,
 				     tagrv_hdr_space(hdr), hdr->tag, cookie,
 				     msg);
 
@@ -384,28 +401,42 @@ void tagrv_recv_lost(struct tagrv_op *op, struct tagrv_peer *peer,
 		     const struct tagrv_hdr *hdr);
 void tagrv_recv_multi_check(struct tagrv_op *parent);
 
+/* rx.c: -FI_EINVAL: those that use it have another address table. */
+int tagrv_rx_join(struct tagrv_rx *rx, struct tagrv_engine *engine)
+	TAGRV_WARN_UNUSED;
+void tagrv_rx_leave(struct tagrv_engine *engine);
+/* By what number a shared one's engines call this peer in the matcher. */
+int tagrv_rx_id(struct tagrv_rx *rx, const struct tagrv_addr *addr,
+		uint32_t *id) TAGRV_WARN_UNUSED;
+/* Of all engines that use it. */
+void tagrv_rx_progress(struct tagrv_rx *rx);
+/* Where to say what is about it alone; NULL: nowhere. */
+struct tagrv_compq *tagrv_rx_cq(const struct tagrv_rx *rx);
+struct tagrv_counter *tagrv_rx_cntr(const struct tagrv_rx *rx);
+void tagrv_rx_report(struct tagrv_rx *rx, const struct tagrv_comp *comp);
+/* With the counter. */
+void tagrv_rx_report_error(struct tagrv_rx *rx, const struct tagrv_comp *comp);
+
 /* unexp.c */
 int tagrv_unexp_keep(struct tagrv_peer *peer, struct tagrv_match_msg *msg,
 		     const struct tagrv_hdr *hdr, const void *payload,
 		     size_t len, const struct tagrv_remote *remote)
 	TAGRV_WARN_UNUSED;
-void tagrv_unexp_free(struct tagrv_engine *engine, struct tagrv_umsg *umsg);
 /* Gives a kept message to a receive and frees it. */
-void tagrv_unexp_deliver(struct tagrv_engine *engine, struct tagrv_umsg *umsg,
-			 struct tagrv_op *op);
-/* Drops it; the sender is told that it was taken. */
-void tagrv_unexp_discard(struct tagrv_engine *engine, struct tagrv_umsg *umsg);
+void tagrv_unexp_deliver(struct tagrv_umsg *umsg, struct tagrv_op *op);
 /*
  * Rendezvous requests of a connection that is gone can never be served: whatever
  * receive meets one fails with -FI_ECONNRESET, in its turn.
  */
 void tagrv_unexp_lose_rndv(struct tagrv_peer *peer);
 /* FI_PEEK and FI_CLAIM. */
-ssize_t tagrv_unexp_peek(struct tagrv_engine *engine,
-			 const struct tagrv_recv_req *req, uint32_t peer_id);
-ssize_t tagrv_unexp_claimed(struct tagrv_engine *engine,
+ssize_t tagrv_unexp_peek(struct tagrv_rx *rx, const struct tagrv_recv_req *req,
+			 uint32_t match_id);
+ssize_t tagrv_unexp_claimed(struct tagrv_rx *rx,
 			    const struct tagrv_recv_req *req,
 			    struct tagrv_umsg **umsg);
-void tagrv_unexp_free_claims(struct tagrv_engine *engine);
+/* Forgets what came by this engine: what was claimed, then the rest, too. */
+void tagrv_unexp_drop_claims(struct tagrv_engine *engine);
+void tagrv_unexp_drop(struct tagrv_engine *engine);
 
 #endif

@@ -215,7 +215,25 @@ void tagrv_op_send_end(struct tagrv_op *op, int status)
 /* A message that came whole, from nobody the address table knows. */
 static bool is_strange(const struct tagrv_op *op, int status)
 {
-	return !status && op->peer && op->peer->fi_addr == FI_ADDR_NOTAVAIL;
+	return !status && op->peer->fi_addr == FI_ADDR_NOTAVAIL;
+}
+
+/*
+ * Where the end of a receive is told; NULL: nowhere. An endpoint that is being
+ * closed has no queues any more: what it leaves unfinished is the context's.
+ */
+static inline void find_sinks(const struct tagrv_op *op,
+			      struct tagrv_compq **cq,
+			      struct tagrv_counter **cntr)
+{
+	const struct tagrv_engine_sinks *sinks = &op->engine->sinks;
+
+	*cq = sinks->rx_cq;
+	*cntr = sinks->rx_cntr;
+	if (TAGRV_LIKELY(*cq || *cntr))
+		return;
+	*cq = tagrv_rx_cq(op->rx);
+	*cntr = tagrv_rx_cntr(op->rx);
 }
 
 static void recv_report(struct tagrv_op *op, int status)
@@ -223,8 +241,12 @@ static void recv_report(struct tagrv_op *op, int status)
 	struct tagrv_engine *engine = op->engine;
 	struct tagrv_op *whole = op->parent ? op->parent : op;
 	bool has_data = op->pkt_flags & TAGRV_PKT_DATA;
+	struct tagrv_counter *cntr;
+	struct tagrv_compq *cq;
 	struct tagrv_comp *comp;
 	size_t over = 0;
+
+	find_sinks(op, &cq, &cntr);
 
 	if (TAGRV_UNLIKELY(!status && op->len > op->room)) {
 		status = -FI_ETRUNC;
@@ -232,15 +254,16 @@ static void recv_report(struct tagrv_op *op, int status)
 	}
 	if (TAGRV_UNLIKELY(engine->attr.source_err) && is_strange(op, status))
 		status = -TAGRV_ERR_STRANGER;
-	if (engine->sinks.rx_cntr) {
+	if (cntr) {
 		if (status)
-			tagrv_counter_add_err(engine->sinks.rx_cntr, 1);
+			tagrv_counter_add_err(cntr, 1);
 		else
-			tagrv_counter_add(engine->sinks.rx_cntr, 1);
+			tagrv_counter_add(cntr, 1);
 	}
-	if (!engine->sinks.rx_cq || !(status || (whole->flags & FI_COMPLETION)))
+	if (!cq || !(status || (whole->flags & FI_COMPLETION) ||
+		     engine->sinks.rx_all))
 		return;
-	comp = tagrv_compq_add(engine->sinks.rx_cq);
+	comp = tagrv_compq_add(cq);
 	comp->context = whole->context;
 	comp->flags = tagrv_op_comp_flags(op->space, false) |
 		      (has_data ? FI_REMOTE_CQ_DATA : 0);
@@ -248,8 +271,7 @@ static void recv_report(struct tagrv_op *op, int status)
 	comp->buf = op->iov_cnt ? op->iov[0].iov_base : NULL;
 	comp->data = has_data ? op->data : 0;
 	comp->tag = op->tag;
-	comp->src = op->peer && engine->attr.source ? op->peer->fi_addr :
-						      FI_ADDR_NOTAVAIL;
+	comp->src = engine->attr.source ? op->peer->fi_addr : FI_ADDR_NOTAVAIL;
 	comp->olen = over;
 	comp->err = -status;
 	if (TAGRV_UNLIKELY(comp->err == TAGRV_ERR_STRANGER))
@@ -258,13 +280,13 @@ static void recv_report(struct tagrv_op *op, int status)
 
 void tagrv_op_recv_end(struct tagrv_op *op, int status)
 {
-	struct tagrv_engine *engine = op->engine;
 	struct tagrv_op *parent = op->parent;
+	struct tagrv_rx *rx = op->rx;
 
 	assert(!tagrv_list_linked(&op->link));
 	tagrv_op_deregister(op);
 	recv_report(op, status);
-	tagrv_pool_put(parent ? &engine->slices : &engine->rx_ops, op);
+	tagrv_pool_put(parent ? &rx->slices : &rx->ops, op);
 	if (parent) {
 		parent->slices--;
 		tagrv_recv_multi_check(parent);

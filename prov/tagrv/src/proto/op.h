@@ -91,8 +91,8 @@ struct tagrv_op {
 	bool	multi;		/* receive: FI_MULTI_RECV buffer */
 	struct tagrv_list link;
 	struct tagrv_done done;
-	struct tagrv_engine *engine;
-	struct tagrv_peer *peer;	/* receives: of the message */
+	struct tagrv_engine *engine;	/* receives: of the message */
+	struct tagrv_peer *peer;	/* the same */
 	void	*context;
 	uint64_t flags;		/* of the request */
 	uint64_t tag;		/* receives: of the message once matched */
@@ -105,6 +105,7 @@ struct tagrv_op {
 	void	*bounce;	/* send: our copy of an injected payload */
 
 	/* receives */
+	struct tagrv_rx *rx;
 	tagrv_match_id match_id;
 	uint16_t pkt_flags;	/* of the message */
 	struct tagrv_op *parent;	/* multi-recv buffer this is a slice of */
@@ -150,7 +151,7 @@ uint64_t tagrv_op_comp_flags(uint8_t space, bool send);
  */
 void tagrv_op_send_end(struct tagrv_op *op, int status);
 
-/* Ends a receive whose message was len bytes. Truncation is found here. */
+/* Ends a matched receive; its message was len bytes. Finds truncation. */
 void tagrv_op_recv_end(struct tagrv_op *op, int status);
 
 /* Writes the success completion of a send that never needed an op. */

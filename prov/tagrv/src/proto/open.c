@@ -15,6 +15,29 @@
 #include "proto/engine_priv.h"
 #include "proto/regcache.h"
 
+static int open_rx(struct tagrv_engine *engine,
+		   const struct tagrv_engine_attr *attr)
+{
+	int ret = 0;
+
+	engine->rx = attr->rx;
+	if (!engine->rx) {
+		ret = tagrv_rx_open(engine->dom, attr->directed_recv,
+				    &engine->rx);
+		if (ret)
+			return ret;
+		engine->rx->shared = false;
+	}
+	engine->match = engine->rx->match;
+	return 0;
+}
+
+static void close_rx(struct tagrv_engine *engine)
+{
+	if (!engine->rx->shared)
+		tagrv_rx_close(engine->rx);
+}
+
 int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *attr,
 		      struct tagrv_engine **engine)
 {
@@ -26,7 +49,6 @@ int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *att
 	e->dom = dom;
 	e->attr = *attr;
 	e->name = attr->src;
-	e->min_multi_recv = 64;
 	e->credit_target = (uint32_t) (dom->params.eager_credit /
 				       TAGRV_CREDIT_UNIT);
 	e->budget = (uint32_t) (dom->params.eager_budget / TAGRV_CREDIT_UNIT);
@@ -34,16 +56,17 @@ int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *att
 	tagrv_list_init(&e->lanes);
 	tagrv_list_init(&e->gone);
 	tagrv_list_init(&e->av_node);
+	tagrv_list_init(&e->rx_node);
 	ret = tagrv_rails_open(e, &tagrv_engine_sink);
 	if (ret)
 		goto close_rails;
-	ret = tagrv_match_create(0, 0, &e->match);
+	ret = open_rx(e, attr);
 	if (ret)
 		goto close_rails;
 	e->batch = malloc(dom->params.eager_max + sizeof(struct tagrv_hdr));
 	if (!e->batch) {
 		ret = -FI_ENOMEM;
-		goto destroy_match;
+		goto close_rx;
 	}
 	tagrv_engine_init_pools(e);
 	tagrv_lock_acquire(&dom->lock);
@@ -52,18 +75,23 @@ int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *att
 	*engine = e;
 	return 0;
 
-destroy_match:
-	tagrv_match_destroy(e->match);
+close_rx:
+	close_rx(e);
 close_rails:
 	tagrv_rails_close(e);
 	free(e);
 	return ret;
 }
 
-void tagrv_engine_set_av(struct tagrv_engine *engine, struct tagrv_avtab *av)
+int tagrv_engine_set_av(struct tagrv_engine *engine, struct tagrv_avtab *av)
 {
+	int ret;
+
 	engine->av = av;
-	tagrv_list_push_tail(&av->engines, &engine->av_node);
+	ret = tagrv_rx_join(engine->rx, engine);
+	if (!ret)
+		tagrv_list_push_tail(&av->engines, &engine->av_node);
+	return ret;
 }
 
 void tagrv_engine_set_sinks(struct tagrv_engine *engine,
@@ -72,9 +100,9 @@ void tagrv_engine_set_sinks(struct tagrv_engine *engine,
 	engine->sinks = *sinks;
 }
 
-void tagrv_engine_set_min_multi_recv(struct tagrv_engine *engine, size_t bytes)
+struct tagrv_rx *tagrv_engine_rx(const struct tagrv_engine *engine)
 {
-	engine->min_multi_recv = bytes;
+	return engine->rx;
 }
 
 static void kick(void *arg)
@@ -219,11 +247,13 @@ static void close_lanes(struct tagrv_engine *engine)
 {
 	struct tagrv_list *node, *tmp;
 
-	/* Nobody is told any more: the queues may be gone. */
-	engine->sinks = (struct tagrv_engine_sinks) { 0 };
+	/* Nobody is told any more but who shares the receives. */
+	tagrv_rx_leave(engine);
+	engine->sinks = (struct tagrv_engine_sinks) { .rx_all = true };
 	tagrv_list_for_each_safe(&engine->lanes, node, tmp)
 		tagrv_lane_fail(tagrv_container_of(node, struct tagrv_lane,
 						   node), -FI_ECANCELED, false);
+	tagrv_unexp_drop(engine);
 }
 
 static void say_goodbye(struct tagrv_engine *engine)
@@ -305,9 +335,8 @@ void tagrv_engine_close(struct tagrv_engine *engine)
 	tagrv_list_remove(&engine->av_node);
 	tagrv_lock_release(&dom->lock);
 	tell_stats(engine);
-	tagrv_unexp_free_claims(engine);
 	tagrv_rails_close(engine);
-	tagrv_match_destroy(engine->match);
+	close_rx(engine);
 	tagrv_peer_destroy_all(engine);
 	tagrv_engine_fini_pools(engine);
 	free(engine->batch);

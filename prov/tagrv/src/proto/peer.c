@@ -44,6 +44,8 @@ static void init_peer(struct tagrv_peer *peer, struct tagrv_engine *engine,
 
 static int number_peer(struct tagrv_engine *engine, struct tagrv_peer *peer)
 {
+	int ret = 0;
+
 	if (engine->peer_cnt == engine->peer_cap) {
 		size_t cap = TAGRV_MAX(engine->peer_cap * 2, (size_t) 16);
 		struct tagrv_peer **peers =
@@ -55,8 +57,12 @@ static int number_peer(struct tagrv_engine *engine, struct tagrv_peer *peer)
 		engine->peer_cap = cap;
 	}
 	peer->id = (uint32_t) engine->peer_cnt;
-	engine->peers[engine->peer_cnt++] = peer;
-	return 0;
+	peer->match_id = peer->id;
+	if (engine->rx->shared)
+		ret = tagrv_rx_id(engine->rx, &peer->addr, &peer->match_id);
+	if (!ret)
+		engine->peers[engine->peer_cnt++] = peer;
+	return ret;
 }
 
 struct tagrv_peer *tagrv_peer_find(const struct tagrv_engine *engine,

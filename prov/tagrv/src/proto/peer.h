@@ -71,7 +71,8 @@ struct tagrv_ctl {
 };
 
 struct tagrv_peer {
-	uint32_t id;			/* index in engine->peers, for match */
+	uint32_t id;			/* index in engine->peers */
+	uint32_t match_id;		/* the same, or that of a shared rx */
 	uint8_t	state;
 	bool	self;
 	fi_addr_t fi_addr;		/* FI_ADDR_NOTAVAIL: not in the table */

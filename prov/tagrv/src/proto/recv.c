@@ -6,6 +6,8 @@
  * left. Each message becomes a slice, packed behind the one before. The buffer
  * is released by one entry that carries FI_MULTI_RECV alone (or with the error
  * FI_ECANCELED), after the last slice was reported.
+ *
+ * A receive gets its endpoint with its message: until then it is the context's.
  */
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
@@ -17,6 +19,7 @@
 static void set_message(struct tagrv_op *op, struct tagrv_peer *peer,
 			const struct tagrv_hdr *hdr, size_t len)
 {
+	op->engine = peer->engine;
 	op->peer = peer;
 	op->tag = hdr->tag;
 	op->data = hdr->data;
@@ -27,23 +30,23 @@ static void set_message(struct tagrv_op *op, struct tagrv_peer *peer,
 /* Retires a buffer that is too full to stay posted. */
 static void multi_use(struct tagrv_op *parent, size_t bytes)
 {
-	struct tagrv_engine *engine = parent->engine;
+	struct tagrv_rx *rx = parent->rx;
 	void *cookie;
 
 	parent->used += bytes;
-	if (parent->room - parent->used >= engine->min_multi_recv &&
+	if (parent->room - parent->used >= rx->min_multi_recv &&
 	    parent->room > parent->used)
 		return;
 	parent->retired = true;
 	/* While unexpected messages fill it, it was never queued. */
 	if (parent->match_id &&
-	    tagrv_match_cancel(engine->match, parent->match_id, &cookie))
+	    tagrv_match_cancel(rx->match, parent->match_id, &cookie))
 		assert(!"a kept receive is queued until retired");
 }
 
 void tagrv_recv_multi_check(struct tagrv_op *parent)
 {
-	struct tagrv_engine *engine = parent->engine;
+	struct tagrv_rx *rx = parent->rx;
 	struct tagrv_comp comp = {
 		.context = parent->context,
 		.flags = FI_MULTI_RECV,
@@ -56,18 +59,17 @@ void tagrv_recv_multi_check(struct tagrv_op *parent)
 	if (parent->status) {
 		comp.flags |= tagrv_op_comp_flags(parent->space, false);
 		comp.tag = parent->tag;
-		if (engine->sinks.rx_cntr)
-			tagrv_counter_add_err(engine->sinks.rx_cntr, 1);
+		tagrv_rx_report_error(rx, &comp);
+	} else {
+		tagrv_rx_report(rx, &comp);
 	}
-	if (engine->sinks.rx_cq)
-		tagrv_compq_push(engine->sinks.rx_cq, &comp);
-	tagrv_pool_put(&engine->rx_ops, parent);
+	tagrv_pool_put(&rx->ops, parent);
 }
 
 /* A receive of its own for one message into the parent's next free bytes. */
 static struct tagrv_op *slice_get(struct tagrv_op *parent, size_t len)
 {
-	struct tagrv_op *op = tagrv_pool_get(&parent->engine->slices);
+	struct tagrv_op *op = tagrv_pool_get(&parent->rx->slices);
 	size_t room = TAGRV_MIN(len, parent->room - parent->used);
 
 	if (!op)
@@ -76,7 +78,7 @@ static struct tagrv_op *slice_get(struct tagrv_op *parent, size_t len)
 	op->space = parent->space;
 	op->multi = false;
 	op->own_mem = 0;
-	op->engine = parent->engine;
+	op->rx = parent->rx;
 	op->flags = parent->flags;
 	op->parent = parent;
 	op->room = room;
@@ -106,7 +108,7 @@ static struct tagrv_op *receiver(struct tagrv_op *op, size_t len)
 static void slice_lost(struct tagrv_op *parent, const struct tagrv_peer *peer,
 		       uint64_t tag, int status)
 {
-	struct tagrv_engine *engine = parent->engine;
+	const struct tagrv_engine *engine = peer->engine;
 	struct tagrv_comp comp = {
 		.context = parent->context,
 		.flags = tagrv_op_comp_flags(parent->space, false),
@@ -169,7 +171,7 @@ void tagrv_recv_lost(struct tagrv_op *op, struct tagrv_peer *peer,
 	tagrv_op_recv_end(op, -FI_ECONNRESET);
 }
 
-static void fill_op(struct tagrv_op *op, struct tagrv_engine *engine,
+static void fill_op(struct tagrv_op *op, struct tagrv_rx *rx,
 		    const struct tagrv_recv_req *req)
 {
 	op->state = TAGRV_OP_POSTED;
@@ -178,8 +180,7 @@ static void fill_op(struct tagrv_op *op, struct tagrv_engine *engine,
 	op->own_mem = 0;
 	op->no_context = false;
 	op->multi = req->flags & FI_MULTI_RECV && req->iov_cnt == 1;
-	op->engine = engine;
-	op->peer = NULL;
+	op->rx = rx;
 	op->context = req->context;
 	op->flags = req->flags;
 	op->tag = req->tag;
@@ -209,21 +210,19 @@ static void fill_op(struct tagrv_op *op, struct tagrv_engine *engine,
 static size_t fill_multi(struct tagrv_op *op,
 			 const struct tagrv_match_want *want)
 {
-	struct tagrv_engine *engine = op->engine;
+	struct tagrv_match *match = op->rx->match;
 	struct tagrv_match_msg *msg;
 	size_t cnt = 0;
 
 	op->slices++;
-	for (; !op->retired && (msg = tagrv_match_claim(engine->match, want));
-	     cnt++)
-		tagrv_unexp_deliver(engine, msg->user, op);
+	for (; !op->retired && (msg = tagrv_match_claim(match, want)); cnt++)
+		tagrv_unexp_deliver(msg->user, op);
 	op->slices--;
 	return cnt;
 }
 
 static int post(struct tagrv_op *op, const struct tagrv_match_want *want)
 {
-	struct tagrv_engine *engine = op->engine;
 	struct tagrv_match_msg *msg;
 	size_t filled = 0;
 	int ret = 0;
@@ -231,10 +230,10 @@ static int post(struct tagrv_op *op, const struct tagrv_match_want *want)
 	if (op->multi)
 		filled = fill_multi(op, want);
 	if (!op->retired)
-		ret = tagrv_match_post(engine->match, want, op, &op->match_id,
+		ret = tagrv_match_post(op->rx->match, want, op, &op->match_id,
 				       &msg);
 	if (ret == 1) {
-		tagrv_unexp_deliver(engine, msg->user, op);
+		tagrv_unexp_deliver(msg->user, op);
 		return 0;
 	}
 	/* What took messages was accepted: it ends as if it were full. */
@@ -247,29 +246,42 @@ static int post(struct tagrv_op *op, const struct tagrv_match_want *want)
 }
 
 /* FI_CLAIM: the message that a peek with this context took aside. */
-static ssize_t receive_claimed(struct tagrv_engine *engine,
+static ssize_t receive_claimed(struct tagrv_rx *rx,
 			       const struct tagrv_recv_req *req)
 {
 	struct tagrv_umsg *umsg;
 	struct tagrv_op *op;
 	ssize_t ret;
 
-	op = tagrv_pool_get(&engine->rx_ops);
+	op = tagrv_pool_get(&rx->ops);
 	if (!op)
 		return -FI_EAGAIN;
-	ret = tagrv_unexp_claimed(engine, req, &umsg);
+	ret = tagrv_unexp_claimed(rx, req, &umsg);
 	if (ret || !umsg) {
-		tagrv_pool_put(&engine->rx_ops, op);
+		tagrv_pool_put(&rx->ops, op);
 		return ret;
 	}
-	fill_op(op, engine, req);
+	fill_op(op, rx, req);
 	op->multi = false;
-	tagrv_unexp_deliver(engine, umsg, op);
+	tagrv_unexp_deliver(umsg, op);
 	return 0;
 }
 
-ssize_t tagrv_engine_recv(struct tagrv_engine *engine,
-			  const struct tagrv_recv_req *req)
+/* All engines know the peers of one table by the same numbers. */
+static int find_source(struct tagrv_rx *rx, fi_addr_t src, uint32_t *match_id)
+{
+	struct tagrv_peer *peer;
+	int ret;
+
+	if (TAGRV_UNLIKELY(!rx->first))
+		return -FI_EINVAL;
+	ret = tagrv_peer_of(rx->first, src, &peer);
+	if (TAGRV_LIKELY(!ret))
+		*match_id = peer->match_id;
+	return ret;
+}
+
+ssize_t tagrv_rx_recv(struct tagrv_rx *rx, const struct tagrv_recv_req *req)
 {
 	struct tagrv_match_want want = {
 		.tag = req->tag,
@@ -277,30 +289,26 @@ ssize_t tagrv_engine_recv(struct tagrv_engine *engine,
 		.peer = TAGRV_MATCH_ANY,
 		.space = req->space,
 	};
-	struct tagrv_peer *peer;
 	struct tagrv_op *op;
 	ssize_t ret;
 
-	if (TAGRV_UNLIKELY(!engine->enabled))
-		return -FI_EOPBADSTATE;
 	if (req->flags & FI_CLAIM && !(req->flags & FI_PEEK))
-		return receive_claimed(engine, req);
-	if (engine->attr.directed_recv && req->src != FI_ADDR_UNSPEC) {
-		ret = tagrv_peer_of(engine, req->src, &peer);
+		return receive_claimed(rx, req);
+	if (rx->directed && req->src != FI_ADDR_UNSPEC) {
+		ret = find_source(rx, req->src, &want.peer);
 		if (TAGRV_UNLIKELY(ret))
 			return ret;
-		want.peer = peer->id;
 	}
 	if (req->flags & FI_PEEK)
-		return tagrv_unexp_peek(engine, req, want.peer);
-	op = tagrv_pool_get(&engine->rx_ops);
+		return tagrv_unexp_peek(rx, req, want.peer);
+	op = tagrv_pool_get(&rx->ops);
 	if (TAGRV_UNLIKELY(!op))
 		return -FI_EAGAIN;
-	fill_op(op, engine, req);
+	fill_op(op, rx, req);
 	want.keep = op->multi;
 	ret = post(op, &want);
 	if (TAGRV_UNLIKELY(ret))
-		tagrv_pool_put(&engine->rx_ops, op);
+		tagrv_pool_put(&rx->ops, op);
 	return ret;
 }
 
@@ -309,14 +317,30 @@ static void *context_of(void *cookie)
 	return ((struct tagrv_op *) cookie)->context;
 }
 
-int tagrv_engine_cancel(struct tagrv_engine *engine, void *context)
+static void end_cancelled(struct tagrv_op *op)
 {
-	tagrv_match_id id = tagrv_match_find_name(engine->match, context_of,
+	const struct tagrv_comp comp = {
+		.context = op->context,
+		.flags = tagrv_op_comp_flags(op->space, false),
+		.buf = op->iov_cnt ? op->iov[0].iov_base : NULL,
+		.tag = op->tag,
+		.src = FI_ADDR_NOTAVAIL,
+		.err = FI_ECANCELED,
+	};
+	struct tagrv_rx *rx = op->rx;
+
+	tagrv_pool_put(&rx->ops, op);
+	tagrv_rx_report_error(rx, &comp);
+}
+
+int tagrv_rx_cancel(struct tagrv_rx *rx, void *context)
+{
+	tagrv_match_id id = tagrv_match_find_name(rx->match, context_of,
 						  context);
 	struct tagrv_op *op;
 	void *cookie;
 
-	if (!id || tagrv_match_cancel(engine->match, id, &cookie))
+	if (!id || tagrv_match_cancel(rx->match, id, &cookie))
 		return -FI_ENOENT;
 	op = cookie;
 	if (op->multi) {
@@ -326,7 +350,6 @@ int tagrv_engine_cancel(struct tagrv_engine *engine, void *context)
 		tagrv_recv_multi_check(op);
 		return 0;
 	}
-	op->len = 0;
-	tagrv_op_recv_end(op, -FI_ECANCELED);
+	end_cancelled(op);
 	return 0;
 }

@@ -312,7 +312,7 @@ void tagrv_rndv_piece_end(struct tagrv_op *piece)
 		op->missing = TAGRV_MIN(op->missing, piece->offered);
 	/* Before the sender may reuse its part of the memory. */
 	tagrv_op_deregister(piece);
-	tagrv_pool_put(&op->engine->slices, piece);
+	tagrv_pool_put(&op->engine->pieces, piece);
 	/* Counted until then: the lane may die of the FIN, but not the op. */
 	if (op->peer->lane && op->peer->lane == op->lane)
 		tagrv_peer_fin(op->peer, handle, status);
@@ -322,7 +322,7 @@ void tagrv_rndv_piece_end(struct tagrv_op *piece)
 
 static void piece_start(struct tagrv_op *op, const struct tagrv_remote *remote)
 {
-	struct tagrv_op *piece = piece_get(&op->engine->slices, op, remote->len);
+	struct tagrv_op *piece = piece_get(&op->engine->pieces, op, remote->len);
 	int ret;
 
 	if (!piece) {

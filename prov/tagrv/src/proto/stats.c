@@ -6,12 +6,6 @@
 
 #include "proto/engine_priv.h"
 
-void tagrv_engine_match_stats(const struct tagrv_engine *engine,
-			      struct tagrv_match_stats *stats)
-{
-	tagrv_match_get_stats(engine->match, stats);
-}
-
 void tagrv_engine_proto_stats(const struct tagrv_engine *engine,
 			      struct tagrv_proto_stats *stats)
 {
@@ -47,11 +41,13 @@ void tagrv_engine_tell_match(const struct tagrv_engine *engine)
 	struct tagrv_match_stats m;
 
 	tagrv_match_get_stats(engine->match, &m);
-	tagrv_info("endpoint %s: %zu receives posted, at most %zu, %zu classes, "
+	tagrv_info("endpoint %s%s: %zu receives posted, at most %zu, %zu classes, "
 		   "oldest %" PRIu64 " posts ago; %zu messages unexpected, at "
 		   "most %zu, %zu indexes, oldest %" PRIu64 " arrivals ago; %"
 		   PRIu64 " searches, %.1f entries compared in each\n",
 		   tagrv_addr_str(&engine->name, addr, sizeof(addr)),
+		   engine->rx->shared ? " and those it shares receives with" :
+					"",
 		   m.posted, m.posted_peak, m.posted_classes, m.posted_oldest,
 		   m.unexpected, m.unexpected_peak, m.unexpected_indexes,
 		   m.unexpected_oldest, m.searches,

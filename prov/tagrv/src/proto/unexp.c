@@ -136,13 +136,12 @@ static void charge(struct tagrv_umsg *umsg, uint32_t units)
 	tagrv_peer_credit(peer, units);
 }
 
-static void discharge(struct tagrv_engine *engine,
-		      const struct tagrv_umsg *umsg)
+static void discharge(const struct tagrv_umsg *umsg)
 {
 	if (!umsg->units)
 		return;
 	if (!umsg->life)
-		engine->budget += umsg->units;
+		umsg->peer->engine->budget += umsg->units;
 	else if (umsg->life == umsg->peer->credit.life)
 		tagrv_peer_credit(umsg->peer, umsg->units);
 }
@@ -185,9 +184,11 @@ int tagrv_unexp_keep(struct tagrv_peer *peer, struct tagrv_match_msg *msg,
 	return 0;
 }
 
-void tagrv_unexp_free(struct tagrv_engine *engine, struct tagrv_umsg *umsg)
+static void umsg_free(struct tagrv_umsg *umsg)
 {
-	discharge(engine, umsg);
+	struct tagrv_engine *engine = umsg->peer->engine;
+
+	discharge(umsg);
 	tagrv_match_release(engine->match, umsg->msg);
 	umsg_put(engine, umsg);
 }
@@ -208,8 +209,7 @@ static void make_header(const struct tagrv_umsg *umsg, struct tagrv_hdr *hdr)
 	};
 }
 
-void tagrv_unexp_deliver(struct tagrv_engine *engine, struct tagrv_umsg *umsg,
-			 struct tagrv_op *op)
+void tagrv_unexp_deliver(struct tagrv_umsg *umsg, struct tagrv_op *op)
 {
 	struct tagrv_remote remote;
 	struct tagrv_hdr hdr;
@@ -224,15 +224,16 @@ void tagrv_unexp_deliver(struct tagrv_engine *engine, struct tagrv_umsg *umsg,
 		tagrv_recv_eager(op, umsg->peer, &hdr, umsg->payload,
 				 umsg->len);
 	}
-	tagrv_unexp_free(engine, umsg);
+	umsg_free(umsg);
 }
 
-void tagrv_unexp_discard(struct tagrv_engine *engine, struct tagrv_umsg *umsg)
+/* Drops it; the sender is told that it was taken. */
+static void discard(struct tagrv_umsg *umsg)
 {
 	if (umsg->rndv ? umsg->op != 0 :
 			 tagrv_hdr_wants_fin(umsg->pkt_flags, umsg->op))
 		tagrv_peer_fin(umsg->peer, umsg->op, 0);
-	tagrv_unexp_free(engine, umsg);
+	umsg_free(umsg);
 }
 
 /* Nobody waits for an ack any more, and what was only announced is lost. */
@@ -240,8 +241,9 @@ static bool mark_lost(struct tagrv_match_msg *msg, void *arg)
 {
 	struct tagrv_umsg *umsg = msg->user;
 
-	(void) arg;
-	umsg->op = 0;
+	/* Of a shared context's queue others may know the same peer. */
+	if (umsg->peer == arg)
+		umsg->op = 0;
 	return false;
 }
 
@@ -250,14 +252,15 @@ void tagrv_unexp_lose_rndv(struct tagrv_peer *peer)
 	struct tagrv_engine *engine = peer->engine;
 	struct tagrv_claim *claim;
 
-	tagrv_match_drain_unexpected(engine->match, peer->id, mark_lost, NULL);
-	for (claim = engine->claims; claim; claim = claim->hh.next)
+	tagrv_match_drain_unexpected(engine->match, peer->match_id, mark_lost,
+				     peer);
+	for (claim = engine->rx->claims; claim; claim = claim->hh.next)
 		if (claim->umsg->peer == peer)
 			claim->umsg->op = 0;
 }
 
 /* The answer to a peek, claim or discard: what message it is about. */
-static void report(struct tagrv_engine *engine, const struct tagrv_recv_req *req,
+static void report(struct tagrv_rx *rx, const struct tagrv_recv_req *req,
 		   const struct tagrv_umsg *umsg, int err)
 {
 	struct tagrv_comp comp = {
@@ -275,19 +278,18 @@ static void report(struct tagrv_engine *engine, const struct tagrv_recv_req *req
 			comp.flags |= FI_REMOTE_CQ_DATA;
 			comp.data = umsg->data;
 		}
-		if (engine->attr.source)
+		if (umsg->peer->engine->attr.source)
 			comp.src = umsg->peer->fi_addr;
 	}
-	if (engine->sinks.rx_cq)
-		tagrv_compq_push(engine->sinks.rx_cq, &comp);
+	tagrv_rx_report(rx, &comp);
 }
 
-static int set_aside(struct tagrv_engine *engine, void *context,
+static int set_aside(struct tagrv_rx *rx, void *context,
 		     struct tagrv_umsg *umsg)
 {
 	struct tagrv_claim *claim, *old;
 
-	HASH_FIND_PTR(engine->claims, &context, old);
+	HASH_FIND_PTR(rx->claims, &context, old);
 	if (old)
 		return -FI_EBUSY;
 	claim = calloc(1, sizeof(*claim));
@@ -295,7 +297,7 @@ static int set_aside(struct tagrv_engine *engine, void *context,
 		return -FI_ENOMEM;
 	claim->context = context;
 	claim->umsg = umsg;
-	HASH_ADD_PTR(engine->claims, context, claim);
+	HASH_ADD_PTR(rx->claims, context, claim);
 	if (!claim->hh.tbl) {
 		free(claim);
 		return -FI_ENOMEM;
@@ -303,38 +305,38 @@ static int set_aside(struct tagrv_engine *engine, void *context,
 	return 0;
 }
 
-ssize_t tagrv_unexp_peek(struct tagrv_engine *engine,
-			 const struct tagrv_recv_req *req, uint32_t peer_id)
+ssize_t tagrv_unexp_peek(struct tagrv_rx *rx, const struct tagrv_recv_req *req,
+			 uint32_t match_id)
 {
 	struct tagrv_match_want want = {
 		.tag = req->tag,
 		.ignore = req->ignore,
-		.peer = peer_id,
+		.peer = match_id,
 		.space = req->space,
 	};
 	struct tagrv_match_msg *msg;
 	int ret;
 
-	msg = tagrv_match_peek(engine->match, &want);
+	msg = tagrv_match_peek(rx->match, &want);
 	if (!msg) {
 		/* It may be in a queue of the device: look once. */
-		tagrv_engine_progress(engine);
-		msg = tagrv_match_peek(engine->match, &want);
+		tagrv_rx_progress(rx);
+		msg = tagrv_match_peek(rx->match, &want);
 	}
 	if (!msg) {
-		report(engine, req, NULL, FI_ENOMSG);
+		report(rx, req, NULL, FI_ENOMSG);
 		return 0;
 	}
 	if (req->flags & FI_CLAIM) {
-		ret = set_aside(engine, req->context, msg->user);
+		ret = set_aside(rx, req->context, msg->user);
 		if (ret)
 			return ret;
-		tagrv_match_take(engine->match, msg);
+		tagrv_match_take(rx->match, msg);
 	}
-	report(engine, req, msg->user, 0);
+	report(rx, req, msg->user, 0);
 	if ((req->flags & (FI_DISCARD | FI_CLAIM)) == FI_DISCARD) {
-		tagrv_match_take(engine->match, msg);
-		tagrv_unexp_discard(engine, msg->user);
+		tagrv_match_take(rx->match, msg);
+		discard(msg->user);
 	}
 	return 0;
 }
@@ -343,7 +345,7 @@ ssize_t tagrv_unexp_peek(struct tagrv_engine *engine,
  * *umsg is NULL when the request is answered already: nothing was claimed with
  * this context, its sender is gone, or it was to be discarded.
  */
-ssize_t tagrv_unexp_claimed(struct tagrv_engine *engine,
+ssize_t tagrv_unexp_claimed(struct tagrv_rx *rx,
 			    const struct tagrv_recv_req *req,
 			    struct tagrv_umsg **umsg)
 {
@@ -352,33 +354,55 @@ ssize_t tagrv_unexp_claimed(struct tagrv_engine *engine,
 	struct tagrv_umsg *found;
 
 	*umsg = NULL;
-	HASH_FIND_PTR(engine->claims, &context, claim);
+	HASH_FIND_PTR(rx->claims, &context, claim);
 	if (!claim) {
-		report(engine, req, NULL, FI_ENOMSG);
+		report(rx, req, NULL, FI_ENOMSG);
 		return 0;
 	}
 	found = claim->umsg;
-	HASH_DEL(engine->claims, claim);
+	HASH_DEL(rx->claims, claim);
 	free(claim);
 	if (req->flags & FI_DISCARD) {
-		report(engine, req, found, 0);
-		tagrv_unexp_discard(engine, found);
+		report(rx, req, found, 0);
+		discard(found);
 	} else if (is_lost(found)) {
-		report(engine, req, found, FI_ECONNRESET);
-		tagrv_unexp_free(engine, found);
+		report(rx, req, found, FI_ECONNRESET);
+		umsg_free(found);
 	} else {
 		*umsg = found;
 	}
 	return 0;
 }
 
-void tagrv_unexp_free_claims(struct tagrv_engine *engine)
+void tagrv_unexp_drop_claims(struct tagrv_engine *engine)
 {
+	struct tagrv_rx *rx = engine->rx;
 	struct tagrv_claim *claim, *tmp;
 
-	HASH_ITER(hh, engine->claims, claim, tmp) {
-		HASH_DEL(engine->claims, claim);
-		tagrv_unexp_free(engine, claim->umsg);
+	HASH_ITER(hh, rx->claims, claim, tmp) {
+		if (claim->umsg->peer->engine != engine)
+			continue;
+		HASH_DEL(rx->claims, claim);
+		umsg_free(claim->umsg);
 		free(claim);
 	}
+}
+
+static bool drop(struct tagrv_match_msg *msg, void *arg)
+{
+	struct tagrv_umsg *umsg = msg->user;
+	struct tagrv_engine *engine = arg;
+
+	if (umsg->peer->engine != engine)
+		return false;
+	discharge(umsg);
+	umsg_put(engine, umsg);
+	return true;
+}
+
+void tagrv_unexp_drop(struct tagrv_engine *engine)
+{
+	tagrv_unexp_drop_claims(engine);
+	tagrv_match_drain_unexpected(engine->match, TAGRV_MATCH_ANY, drop,
+				     engine);
 }
