@@ -69,6 +69,8 @@ static int fake_xport_open(struct tagrv_device *dev,
 {
 	struct tagrv_xport *base = dev == &fake.dev ? &fake.base : &fake.local;
 
+	if (base->sink)
+		base = calloc(1, sizeof(*base));
 	base->ops = dev->ops;
 	base->dev = dev;
 	base->sink = sink;
@@ -88,10 +90,13 @@ static int fake_xport_open(struct tagrv_device *dev,
 
 static void fake_xport_close(struct tagrv_xport *xport)
 {
-	(void) xport;
+	if (xport == &fake.base || xport == &fake.local)
+		xport->sink = NULL;
+	else
+		free(xport);
 }
 
-static struct tagrv_link *new_link(struct tagrv_xport *xport)
+struct tagrv_link *fake_link_on(struct tagrv_xport *xport)
 {
 	struct fake_link *link = calloc(1, sizeof(*link));
 
@@ -104,18 +109,18 @@ static struct tagrv_link *new_link(struct tagrv_xport *xport)
 
 struct tagrv_link *fake_link(void)
 {
-	return new_link(&fake.base);
+	return fake_link_on(&fake.base);
 }
 
 struct tagrv_link *fake_local_link(void)
 {
-	return new_link(&fake.local);
+	return fake_link_on(&fake.local);
 }
 
 static int fake_link_create(struct tagrv_xport *xport, void *blob, size_t *len,
 			    struct tagrv_link **link)
 {
-	*link = new_link(xport);
+	*link = fake_link_on(xport);
 	memset(blob, 0, 4);
 	*len = 4;
 	return 0;
@@ -289,7 +294,7 @@ static int fake_nothing(struct tagrv_xport *xport)
 
 static int fake_arm(struct tagrv_xport *xport)
 {
-	fake.local_arms += xport == &fake.local;
+	fake.local_arms += xport->dev == &fake.local_dev;
 	return 0;
 }
 
@@ -314,12 +319,12 @@ static int fake_progress(struct tagrv_xport *xport)
 {
 	struct fake_packet first = fake.queue[0];
 
-	if (xport == &fake.local) {
+	if (xport->dev == &fake.local_dev) {
 		fake.local_polls++;
 		return 0;
 	}
 	fake.polls++;
-	if (!fake.queue_cnt)
+	if (!fake.queue_cnt || first.link->xport != xport)
 		return fake.events;
 	memmove(fake.queue, fake.queue + 1,
 		--fake.queue_cnt * sizeof(fake.queue[0]));

@@ -65,7 +65,10 @@ struct fake_xport {
 	size_t	queue_cnt;
 };
 
-/* The only instance: engines open it through its two devices. */
+/*
+ * The only instance: engines open it through its two devices. Engines after the
+ * first have transports of their own, with one log and one script for all.
+ */
 extern struct fake_xport fake;
 
 /* What the transports say of it, from the next fake_device() on. */
@@ -77,6 +80,8 @@ struct tagrv_device *fake_device(void);
 struct tagrv_device *fake_local_device(void);
 struct tagrv_link *fake_link(void);
 struct tagrv_link *fake_local_link(void);
+/* One of another engine's transport. */
+struct tagrv_link *fake_link_on(struct tagrv_xport *xport);
 
 void fake_deliver(struct tagrv_link *link, const void *data, size_t len);
 /* The same, by a later progress: one packet each. */
