@@ -209,6 +209,21 @@ static void try_value(enum value value, const char *what, const struct word *wor
 	}
 }
 
+/* A number that stands for something else. */
+static void try_shared(bool rx)
+{
+	struct fi_info *hints = hints_new(), *info;
+
+	if (rx)
+		hints->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+	else
+		hints->ep_attr->tx_ctx_cnt = FI_SHARED_CONTEXT;
+	info = ask(hints);
+	if (info)
+		printf("%cx_ctx_cnt FI_SHARED_CONTEXT\n", rx ? 'r' : 't');
+	drop(hints, info);
+}
+
 /* What is demanded of an application that offers everything. */
 static void print_demands(void)
 {
@@ -394,6 +409,8 @@ int main(int argc, char **argv)
 	TRY_VALUE(AV_TYPE, "av_type", av_types);
 	TRY_VALUE(ADDR_FORMAT, "addr_format", addr_formats);
 	TRY_VALUE(MR_MODE, "mr_mode", mr_modes);
+	try_shared(false);
+	try_shared(true);
 	print_demands();
 	try_objects();
 	return EXIT_SUCCESS;

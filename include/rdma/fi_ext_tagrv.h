@@ -35,7 +35,8 @@ extern "C" {
 /*
  * The queues of one endpoint, tagged and untagged together. A receive that found
  * its message when it was posted, and a message that found its receive when it
- * arrived, were never queued.
+ * arrived, were never queued. Of a shared receive context, or of an endpoint that
+ * has one: its queues, for all its endpoints.
  *
  * Ages are counts, not times: how many receives were posted (messages arrived)
  * after the oldest one that is still queued, queued or not; 0: nothing is queued.

@@ -33,6 +33,7 @@ Test(nosys, no_table_has_an_empty_slot)
 	struct fi_cntr_attr cntr_attr = { 0 };
 	struct fi_eq_attr eq_attr = { 0 };
 	struct fid_cntr *cntr;
+	struct fid_ep *srx;
 	struct fid_eq *eq;
 	struct fid_mr *mr;
 	struct api api;
@@ -42,6 +43,7 @@ Test(nosys, no_table_has_an_empty_slot)
 	cr_assert_eq(fi_cntr_open(api.domain, &cntr_attr, &cntr, NULL), 0);
 	cr_assert_eq(fi_eq_open(api.fabric, &eq_attr, &eq, NULL), 0);
 	cr_assert_eq(fi_mr_reg(api.domain, &byte, 1, 0, 0, 0, 0, &mr, NULL), 0);
+	cr_assert_eq(fi_srx_context(api.domain, NULL, &srx, NULL), 0);
 	CHECK_TABLE(api.fabric->fid.ops);
 	CHECK_TABLE(api.fabric->ops);
 	CHECK_TABLE(api.domain->fid.ops);
@@ -64,8 +66,17 @@ Test(nosys, no_table_has_an_empty_slot)
 	CHECK_TABLE(api.ep->rma);
 	CHECK_TABLE(api.ep->atomic);
 	CHECK_TABLE(api.ep->collective);
+	CHECK_TABLE(srx->fid.ops);
+	CHECK_TABLE(srx->ops);
+	CHECK_TABLE(srx->cm);
+	CHECK_TABLE(srx->msg);
+	CHECK_TABLE(srx->tagged);
+	CHECK_TABLE(srx->rma);
+	CHECK_TABLE(srx->atomic);
+	CHECK_TABLE(srx->collective);
 	CHECK_TABLE(&tagrv_nosys_msg);
 	CHECK_TABLE(&tagrv_nosys_tagged);
+	api_must_close(&srx->fid);
 	api_must_close(&mr->fid);
 	api_must_close(&eq->fid);
 	api_must_close(&cntr->fid);

@@ -17,8 +17,8 @@ static int domain_close(struct fid *fid)
 	int ret;
 
 	ret = tagrv_ref_check(&domain->refs, "domain",
-			      "endpoints, queues, counters, address vectors "
-			      "and memory regions");
+			      "endpoints, shared contexts, queues, counters, "
+			      "address vectors and memory regions");
 	if (ret)
 		return ret;
 	tagrv_dom_close(domain->dom);
@@ -60,7 +60,7 @@ static struct fi_ops_domain domain_ops = {
 	.cntr_open = tagrv_cntr_open,
 	.poll_open = tagrv_nosys_poll_open,
 	.stx_ctx = tagrv_nosys_stx_ctx,
-	.srx_ctx = tagrv_nosys_srx_ctx,
+	.srx_ctx = tagrv_srx_open,
 	.query_atomic = tagrv_nosys_query_atomic,
 	.query_collective = tagrv_nosys_query_collective,
 	.endpoint2 = tagrv_nosys_endpoint2,

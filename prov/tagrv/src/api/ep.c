@@ -15,7 +15,6 @@
 
 #define CNTR_BIND_FLAGS	(FI_SEND | FI_RECV | FI_READ | FI_WRITE | \
 			 FI_REMOTE_READ | FI_REMOTE_WRITE)
-#define MIN_MULTI_RECV	64
 
 static struct tagrv_ep *ep_of(struct fid *fid)
 {
@@ -135,9 +134,10 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		return bind_eq(ep, tagrv_container_of(bfid, struct tagrv_eq,
 						      eq.fid));
 	case FI_CLASS_SRX_CTX:
+		return tagrv_srx_share(ep, ep_of(bfid), flags);
 	case FI_CLASS_STX_CTX:
 		return tagrv_refuse(-FI_ENOSYS, "fi_ep_bind: there are no "
-				    "shared contexts");
+				    "shared transmit contexts");
 	default:
 		return tagrv_refuse(-FI_EINVAL, "fi_ep_bind: an object of class "
 				    "%zu cannot be bound", bfid->fclass);
@@ -161,6 +161,10 @@ static int check_bindings(const struct tagrv_ep *ep)
 		tagrv_warn("fi_enable: no address vector was bound\n");
 		return -FI_ENOAV;
 	}
+	if (ep->shares_rx && !ep->srx)
+		return tagrv_refuse(-FI_EINVAL, "fi_enable: no shared receive "
+				    "context was bound, which rx_ctx_cnt asks "
+				    "for");
 	return 0;
 }
 
@@ -172,22 +176,26 @@ static int connect_engine(struct tagrv_ep *ep, struct tagrv_engine *engine)
 		.rx_cq = ep->rx_cq ? &ep->rx_cq->queue : NULL,
 		.tx_cntr = ep->tx_cntr ? &ep->tx_cntr->counter : NULL,
 		.rx_cntr = ep->rx_cntr ? &ep->rx_cntr->counter : NULL,
+		.rx_all = ep->srx && ep->rx_force,
 	};
 	int ret;
 
 	tagrv_lock_acquire(&ep->dom->lock);
 	tagrv_engine_set_sinks(engine, &sinks);
 	ret = tagrv_engine_set_av(engine, &ep->av->tab);
-	tagrv_rx_set_min_multi_recv(tagrv_engine_rx(engine),
-				    ep->min_multi_recv);
+	if (!ep->srx)
+		tagrv_rx_set_min_multi_recv(tagrv_engine_rx(engine),
+					    ep->min_multi_recv);
 	tagrv_lock_release(&ep->dom->lock);
-	return ret;
+	return ret ? tagrv_refuse(ret, "fi_enable: endpoints with one shared "
+				  "receive context have one address vector") : 0;
 }
 
 int tagrv_ep_enable(struct tagrv_ep *ep)
 {
 	const struct tagrv_engine_attr attr = {
 		.src = ep->src,
+		.rx = ep->srx ? ep->srx->rx : NULL,
 		.directed_recv = ep->caps & FI_DIRECTED_RECV,
 		.source = ep->caps & FI_SOURCE,
 		.source_err = ep->caps & FI_SOURCE_ERR,
@@ -212,7 +220,7 @@ int tagrv_ep_enable(struct tagrv_ep *ep)
 		return ret;
 	}
 	tagrv_ep_resolve_flags(ep);
-	ep->rx = tagrv_engine_rx(engine);
+	ep->rx = ep->srx ? NULL : tagrv_engine_rx(engine);
 	ep->engine = engine;
 	return 0;
 }
@@ -231,6 +239,8 @@ static void put_bindings(struct tagrv_ep *ep)
 		tagrv_ref_put(&ep->av->refs);
 	if (ep->eq)
 		tagrv_ref_put(&ep->eq->refs);
+	if (ep->srx)
+		tagrv_ref_put(&ep->srx->refs);
 	tagrv_ref_put(&ep->domain->refs);
 }
 
@@ -281,6 +291,11 @@ static int check_info(const struct tagrv_ep *ep, const struct fi_info *info)
 		tagrv_warn("fi_endpoint: only FI_EP_RDM is supported\n");
 		return -FI_EINVAL;
 	}
+	if (info->ep_attr && info->ep_attr->tx_ctx_cnt == FI_SHARED_CONTEXT) {
+		tagrv_warn("fi_endpoint: there are no shared transmit "
+			   "contexts\n");
+		return -FI_EINVAL;
+	}
 	if (ep->caps & ~TAGRV_CAPS || ep->tx_op_flags & ~TAGRV_TX_OP_FLAGS ||
 	    ep->rx_op_flags & ~TAGRV_RX_OP_FLAGS) {
 		tagrv_warn("fi_endpoint: capabilities or operation flags that "
@@ -314,12 +329,17 @@ static int init_ep(struct tagrv_ep *ep, struct tagrv_domain *domain,
 	ep->domain = domain;
 	ep->dom = domain->dom;
 	ep->caps = tagrv_info_fill_caps(info->caps);
-	ep->min_multi_recv = MIN_MULTI_RECV;
+	ep->min_multi_recv = TAGRV_MIN_MULTI_RECV;
+	ep->shares_rx = info->ep_attr &&
+			info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
 	ep->tx_force = ep->rx_force = FI_COMPLETION;
 	if (info->tx_attr)
 		ep->tx_op_flags = info->tx_attr->op_flags;
 	if (info->rx_attr)
 		ep->rx_op_flags = info->rx_attr->op_flags;
+	ep->rx_caps = ep->caps;
+	if (info->rx_attr && info->rx_attr->caps)
+		ep->rx_caps &= tagrv_info_fill_caps(info->rx_attr->caps);
 	ret = check_info(ep, info);
 	return ret ? ret : choose_source(ep, info);
 }

@@ -17,12 +17,21 @@ static_assert(sizeof(struct fi_tagrv_match_stats) == MATCH_LEN_MIN &&
 	      sizeof(struct fi_tagrv_proto_stats) == PROTO_LEN_MIN,
 	      "what is added to the first version has to be announced");
 
-/* 0: there is an engine to ask, and room for the answer. */
+/* Where what arrives for it is matched; NULL: it is not enabled. */
+static const struct tagrv_rx *rx_of(struct fid_ep *fid)
+{
+	const struct tagrv_ep *ep = tagrv_container_of(fid, struct tagrv_ep,
+						       ep);
+
+	return ep->engine ? tagrv_engine_rx(ep->engine) : ep->rx;
+}
+
+/* 0: there is something to ask, and room for the answer. */
 static int check(struct fid_ep *fid, const void *stats, size_t *len, size_t min)
 {
 	if (!fid || !stats || !len)
 		return -FI_EINVAL;
-	if (!tagrv_container_of(fid, struct tagrv_ep, ep)->engine)
+	if (!rx_of(fid))
 		return -FI_EOPBADSTATE;
 	if (*len < min) {
 		*len = min;
@@ -42,7 +51,7 @@ static int get_match_stats(struct fid_ep *fid,
 		return ret;
 	ep = tagrv_container_of(fid, struct tagrv_ep, ep);
 	tagrv_lock_acquire(&ep->dom->lock);
-	tagrv_rx_match_stats(ep->rx, &now);
+	tagrv_rx_match_stats(rx_of(fid), &now);
 	tagrv_lock_release(&ep->dom->lock);
 	*stats = (struct fi_tagrv_match_stats) {
 		.posted = now.posted,
@@ -117,7 +126,9 @@ int tagrv_ep_ops_open(struct fid *fid, const char *name, uint64_t flags,
 		return -FI_EINVAL;
 	if (!strcmp(name, TAGRV_EP_MATCH_OPS))
 		found = &match_ops;
-	if (!strcmp(name, TAGRV_EP_PROTO_OPS))
+	/* A shared context moves nothing by itself. */
+	if (!strcmp(name, TAGRV_EP_PROTO_OPS) &&
+	    fid->fclass != FI_CLASS_SRX_CTX)
 		found = &proto_ops;
 	if (!found)
 		return tagrv_nosys_ops_open(fid, name, flags, ops, context);

@@ -30,8 +30,9 @@ static ssize_t ep_cancel(fid_t fid, void *context)
 	struct tagrv_ep *ep = ep_of(fid);
 	int ret;
 
+	/* None is posted to who shares a context. */
 	if (!ep->rx)
-		return -FI_EOPBADSTATE;
+		return ep->engine ? -FI_ENOENT : -FI_EOPBADSTATE;
 	tagrv_lock_acquire(&ep->dom->lock);
 	ret = tagrv_rx_cancel(ep->rx, context);
 	tagrv_lock_release(&ep->dom->lock);
@@ -44,7 +45,8 @@ static int option(const struct tagrv_ep *ep, int level, int name, size_t *value)
 		return -FI_ENOPROTOOPT;
 	switch (name) {
 	case FI_OPT_MIN_MULTI_RECV:
-		*value = ep->base->min_multi_recv;
+		*value = ep->base->srx ? ep->base->srx->min_multi_recv :
+					 ep->base->min_multi_recv;
 		return 0;
 	case FI_OPT_CM_DATA_SIZE:
 		*value = 0;
@@ -80,6 +82,8 @@ static int ep_getopt(fid_t fid, int level, int optname, void *optval,
 
 static int set_min_multi_recv(struct tagrv_ep *ep, size_t value)
 {
+	if (ep->shares_rx)
+		return -FI_EOPNOTSUPP;	/* it is the context's */
 	ep->min_multi_recv = value;
 	if (!ep->rx)
 		return 0;

@@ -113,7 +113,8 @@ static void fill_ep(const struct tagrv_ask *ask, struct fi_ep_attr *ep)
 	ep->mem_tag_format = hint && hint->mem_tag_format ?
 			     hint->mem_tag_format : TAG_FORMAT_ALL;
 	ep->tx_ctx_cnt = 1;
-	ep->rx_ctx_cnt = 1;
+	ep->rx_ctx_cnt = hint && hint->rx_ctx_cnt == FI_SHARED_CONTEXT ?
+			 FI_SHARED_CONTEXT : 1;
 }
 
 static void fill_domain_limits(struct fi_domain_attr *domain)
@@ -126,6 +127,7 @@ static void fill_domain_limits(struct fi_domain_attr *domain)
 	domain->rx_ctx_cnt = OBJECTS;
 	domain->max_ep_tx_ctx = 1;
 	domain->max_ep_rx_ctx = 1;
+	domain->max_ep_srx_ctx = OBJECTS;
 	domain->cntr_cnt = OBJECTS;
 	domain->mr_iov_limit = 1;
 	domain->mr_cnt = REGIONS;
@@ -139,6 +141,8 @@ static void echo_domain_counts(struct fi_domain_attr *domain,
 	domain->ep_cnt = TAGRV_MAX(domain->ep_cnt, hint->ep_cnt);
 	domain->tx_ctx_cnt = TAGRV_MAX(domain->tx_ctx_cnt, hint->tx_ctx_cnt);
 	domain->rx_ctx_cnt = TAGRV_MAX(domain->rx_ctx_cnt, hint->rx_ctx_cnt);
+	domain->max_ep_srx_ctx = TAGRV_MAX(domain->max_ep_srx_ctx,
+					   hint->max_ep_srx_ctx);
 	domain->cntr_cnt = TAGRV_MAX(domain->cntr_cnt, hint->cntr_cnt);
 	domain->mr_cnt = TAGRV_MAX(domain->mr_cnt, hint->mr_cnt);
 }

@@ -13,7 +13,6 @@
 
 #define THREADING_MAX		FI_THREAD_ENDPOINT
 #define PROGRESS_UNIFIED	3	/* of newer headers */
-#define MSG_ORDERS		((uint64_t) FI_ORDER_SAS)
 
 static int refuse(const char *what)
 {
@@ -54,7 +53,7 @@ static int match_tx(const struct tagrv_ask *ask, const struct fi_tx_attr *tx)
 		return refuse("tx_attr->caps");
 	if (tx->op_flags & ~TAGRV_TX_OP_FLAGS)
 		return refuse("tx_attr->op_flags");
-	if (tx->msg_order & ~MSG_ORDERS)
+	if (tx->msg_order & ~TAGRV_MSG_ORDERS)
 		return refuse("tx_attr->msg_order");
 	if (tx->comp_order)
 		return refuse("tx_attr->comp_order");
@@ -73,7 +72,7 @@ static int match_rx(const struct tagrv_ask *ask, const struct fi_rx_attr *rx)
 		return refuse("rx_attr->caps");
 	if (rx->op_flags & ~TAGRV_RX_OP_FLAGS)
 		return refuse("rx_attr->op_flags");
-	if (rx->msg_order & ~MSG_ORDERS)
+	if (rx->msg_order & ~TAGRV_MSG_ORDERS)
 		return refuse("rx_attr->msg_order");
 	if (rx->comp_order)
 		return refuse("rx_attr->comp_order");
@@ -94,7 +93,11 @@ static int match_ep(const struct fi_ep_attr *ep)
 	if (ep->max_order_raw_size || ep->max_order_war_size ||
 	    ep->max_order_waw_size)
 		return refuse("ep_attr->max_order_*_size");
-	if (ep->tx_ctx_cnt > 1 || ep->rx_ctx_cnt > 1)
+	if (ep->tx_ctx_cnt == FI_SHARED_CONTEXT)
+		return refuse("ep_attr->tx_ctx_cnt: there are no shared "
+			      "transmit contexts");
+	if (ep->tx_ctx_cnt > 1 ||
+	    (ep->rx_ctx_cnt > 1 && ep->rx_ctx_cnt != FI_SHARED_CONTEXT))
 		return refuse("ep_attr->tx_ctx_cnt or rx_ctx_cnt");
 	if (ep->auth_key_size)
 		return refuse("ep_attr->auth_key");
@@ -129,9 +132,9 @@ static int match_domain(const struct tagrv_ask *ask,
 	if (domain->mr_iov_limit > 1)
 		return refuse("domain_attr->mr_iov_limit");
 	if (domain->max_ep_tx_ctx > 1 || domain->max_ep_rx_ctx > 1 ||
-	    domain->max_ep_stx_ctx || domain->max_ep_srx_ctx)
+	    domain->max_ep_stx_ctx)
 		return refuse("domain_attr->max_ep_*_ctx: an endpoint has one "
-			      "context each way, and there are no shared ones");
+			      "context each way, and none to send is shared");
 	if (domain->auth_key_size)
 		return refuse("domain_attr->auth_key");
 	if (domain->max_err_data > tagrv_info_err_data(ask->caps))

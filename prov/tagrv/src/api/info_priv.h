@@ -24,6 +24,7 @@
 
 #define TAGRV_PROTO		(FI_PROV_SPECIFIC | 0x7467u)
 #define TAGRV_PROTO_VERSION	1
+#define TAGRV_MSG_ORDERS	((uint64_t) FI_ORDER_SAS)
 #define TAGRV_CQ_DATA_SIZE	8
 #define TAGRV_MR_KEY_SIZE	8
 #define TAGRV_SIZE_DEFAULT	1024	/* of tx_attr and rx_attr */

@@ -82,13 +82,6 @@ int tagrv_nosys_stx_ctx(UNUSED struct fid_domain *domain,
 	return -FI_ENOSYS;
 }
 
-int tagrv_nosys_srx_ctx(UNUSED struct fid_domain *domain,
-			UNUSED struct fi_rx_attr *attr,
-			UNUSED struct fid_ep **rx_ep, UNUSED void *context)
-{
-	return -FI_ENOSYS;
-}
-
 int tagrv_nosys_query_atomic(UNUSED struct fid_domain *domain,
 			     UNUSED enum fi_datatype datatype,
 			     UNUSED enum fi_op op,
@@ -180,3 +173,28 @@ int tagrv_nosys_join(UNUSED struct fid_ep *ep, UNUSED const void *addr,
 {
 	return -FI_ENOSYS;
 }
+
+static int setname(UNUSED struct fid *fid, UNUSED void *addr,
+		   UNUSED size_t addrlen)
+{
+	return -FI_ENOSYS;
+}
+
+static int getname(UNUSED struct fid *fid, UNUSED void *addr,
+		   UNUSED size_t *addrlen)
+{
+	return -FI_ENOSYS;
+}
+
+struct fi_ops_cm tagrv_nosys_cm = {
+	.size = sizeof(struct fi_ops_cm),
+	.setname = setname,
+	.getname = getname,
+	.getpeer = tagrv_nosys_getpeer,
+	.connect = tagrv_nosys_connect,
+	.listen = tagrv_nosys_listen,
+	.accept = tagrv_nosys_accept,
+	.reject = tagrv_nosys_reject,
+	.shutdown = tagrv_nosys_shutdown,
+	.join = tagrv_nosys_join,
+};

@@ -22,6 +22,8 @@ extern struct fi_ops_tagged tagrv_nosys_tagged;
 extern struct fi_ops_rma tagrv_nosys_rma;
 extern struct fi_ops_atomic tagrv_nosys_atomic;
 extern struct fi_ops_collective tagrv_nosys_collective;
+/* Of what has no address and no connections. */
+extern struct fi_ops_cm tagrv_nosys_cm;
 
 /* struct fi_ops */
 int tagrv_nosys_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
@@ -47,8 +49,6 @@ int tagrv_nosys_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr,
 			  struct fid_poll **pollset);
 int tagrv_nosys_stx_ctx(struct fid_domain *domain, struct fi_tx_attr *attr,
 			struct fid_stx **stx, void *context);
-int tagrv_nosys_srx_ctx(struct fid_domain *domain, struct fi_rx_attr *attr,
-			struct fid_ep **rx_ep, void *context);
 int tagrv_nosys_query_atomic(struct fid_domain *domain,
 			     enum fi_datatype datatype, enum fi_op op,
 			     struct fi_atomic_attr *attr, uint64_t flags);

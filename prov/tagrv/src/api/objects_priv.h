@@ -4,7 +4,9 @@
  *
  *   fabric <-- domain <-- mr, av, cq, cntr
  *     ^          ^              ^
- *     '-- eq     '----- ep -----'    (and the eq, once bound)
+ *     |          |--- srx ------|    (once bound)
+ *     |          |     ^        |
+ *     '-- eq     '---- ep ------'    (and the eq, once bound)
  *
  * Each arrow is one count in 'refs' of the object it points to; an object that
  * is still referred to answers fi_close with -FI_EBUSY.
@@ -91,15 +93,16 @@ struct tagrv_cntr {
 };
 
 /*
- * An endpoint or an alias of one. An alias shares everything but its default
- * flags with 'base'; the base of an endpoint is itself.
+ * An endpoint, an alias of one, or a shared receive context. An alias shares
+ * everything but its default flags with 'base'; the base of others is itself. A
+ * shared context has an rx and no engine, an endpoint that uses it the reverse.
  */
 struct tagrv_ep {
 	struct fid_ep ep;
 	/* constant once enabled, all that sends and receives look at */
 	struct tagrv_dom *dom;
-	struct tagrv_engine *engine;	/* NULL: not enabled */
-	struct tagrv_rx *rx;		/* the engine's */
+	struct tagrv_engine *engine;	/* NULL: not enabled, nothing is sent */
+	struct tagrv_rx *rx;		/* NULL: nothing is received by calls */
 	uint64_t tx_flags, rx_flags;	/* of calls that carry none */
 	uint64_t inject_flags;		/* of the inject calls */
 	uint64_t tx_force, rx_force;	/* FI_COMPLETION unless selective */
@@ -110,8 +113,11 @@ struct tagrv_ep {
 	struct tagrv_cq *tx_cq, *rx_cq;
 	struct tagrv_cntr *tx_cntr, *rx_cntr;
 	struct tagrv_eq *eq;
-	tagrv_refs refs;		/* aliases */
+	struct tagrv_ep *srx;		/* shared context, if it shares_rx */
+	bool	shares_rx;
+	tagrv_refs refs;		/* aliases; of an srx: endpoints */
 	uint64_t caps;
+	uint64_t rx_caps;		/* those that its receives have */
 	uint64_t tx_op_flags, rx_op_flags;
 	size_t	min_multi_recv;
 	struct tagrv_addr src;
@@ -149,6 +155,8 @@ int tagrv_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr,
 		    struct fid_cntr **cntr, void *context);
 int tagrv_ep_open(struct fid_domain *domain, struct fi_info *info,
 		  struct fid_ep **ep, void *context);
+int tagrv_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr,
+		   struct fid_ep **srx, void *context);
 int tagrv_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr,
 		  struct fid_eq **eq, void *context);
 
@@ -166,6 +174,8 @@ void tagrv_ep_resolve_flags(struct tagrv_ep *ep);
 int tagrv_ep_control(struct fid *fid, int command, void *arg);
 int tagrv_ep_enable(struct tagrv_ep *ep);
 int tagrv_ep_alias(struct tagrv_ep *ep, const struct fi_alias *alias);
+/* srx.c: binds the context to an endpoint that is not enabled yet. */
+int tagrv_srx_share(struct tagrv_ep *ep, struct tagrv_ep *srx, uint64_t flags);
 /* ep_ext.c: fi_open_ops, see rdma/fi_ext_tagrv.h. */
 int tagrv_ep_ops_open(struct fid *fid, const char *name, uint64_t flags,
 		      void **ops, void *context);

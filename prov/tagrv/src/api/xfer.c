@@ -6,10 +6,26 @@
 
 #include "core/log.h"
 
-ssize_t tagrv_reject_state(void)
+static ssize_t reject_state(void)
 {
 	return tagrv_refuse(-FI_EOPBADSTATE, "a send or receive on an endpoint "
 			    "that is not enabled (fi_enable)");
+}
+
+ssize_t tagrv_reject_send_state(const struct tagrv_ep *ep)
+{
+	if (ep->ep.fid.fclass != FI_CLASS_SRX_CTX)
+		return reject_state();
+	return tagrv_refuse(-FI_ENOSYS, "a send on a shared receive context");
+}
+
+ssize_t tagrv_reject_recv_state(const struct tagrv_ep *ep)
+{
+	if (!ep->engine)
+		return reject_state();
+	return tagrv_refuse(-FI_ENOSYS, "a receive on an endpoint that shares "
+			    "its receives: they are posted to the shared "
+			    "context");
 }
 
 ssize_t tagrv_reject_flags(const char *call, uint64_t flags)

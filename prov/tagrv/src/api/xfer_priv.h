@@ -15,7 +15,8 @@
 			     FI_MORE | FI_FENCE)
 
 /* One log line for a call that can never work; they return the error. */
-ssize_t tagrv_reject_state(void) TAGRV_COLD;
+ssize_t tagrv_reject_send_state(const struct tagrv_ep *ep) TAGRV_COLD;
+ssize_t tagrv_reject_recv_state(const struct tagrv_ep *ep) TAGRV_COLD;
 ssize_t tagrv_reject_flags(const char *call, uint64_t flags) TAGRV_COLD;
 ssize_t tagrv_reject_send(const struct tagrv_send_req *req) TAGRV_COLD;
 ssize_t tagrv_reject_recv(const struct tagrv_recv_req *req) TAGRV_COLD;
@@ -46,7 +47,7 @@ static inline ssize_t tagrv_ep_send(struct tagrv_ep *ep,
 	ssize_t ret;
 
 	if (TAGRV_UNLIKELY(!ep->engine))
-		return tagrv_reject_state();
+		return tagrv_reject_send_state(ep);
 	if (TAGRV_UNLIKELY(req->iov_cnt > TAGRV_IOV_MAX ||
 			   (req->flags & FI_INJECT &&
 			    tagrv_iov_len(req->iov, req->iov_cnt) >
@@ -64,7 +65,7 @@ static inline ssize_t tagrv_ep_recv(struct tagrv_ep *ep,
 	ssize_t ret;
 
 	if (TAGRV_UNLIKELY(!ep->rx))
-		return tagrv_reject_state();
+		return tagrv_reject_recv_state(ep);
 	if (TAGRV_UNLIKELY(req->iov_cnt > TAGRV_IOV_MAX ||
 			   (req->flags & FI_MULTI_RECV && req->iov_cnt != 1)))
 		return tagrv_reject_recv(req);

@@ -63,8 +63,6 @@ struct tagrv_buf {
  */
 #define TAGRV_DRAIN_PASSES	64
 
-#define TAGRV_MIN_MULTI_RECV	64	/* bytes, unless told otherwise */
-
 struct tagrv_claim;
 struct tagrv_rx_peer;
 

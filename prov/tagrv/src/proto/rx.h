@@ -33,6 +33,8 @@
 #include "proto/comp.h"
 #include "proto/dom.h"
 
+#define TAGRV_MIN_MULTI_RECV	64	/* bytes, unless told otherwise */
+
 struct tagrv_mem;
 struct tagrv_rx;
 
