@@ -41,5 +41,7 @@ extern const struct test_case source_cases[];
 extern const struct test_case alias_cases[];
 extern const struct test_case more_cases[];
 extern const struct test_case close_cases[];
+extern const struct test_case srx_cases[];
+extern const struct test_case srx_life_cases[];
 
 #endif

@@ -30,6 +30,8 @@ struct fi_info *fx_hints(const struct test *t, const struct fx_attr *attr)
 	hints->tx_attr->msg_order = FI_ORDER_SAS;
 	hints->rx_attr->msg_order = FI_ORDER_SAS;
 	hint_domain(hints->domain_attr, attr);
+	if (attr->srx)
+		hints->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
 	hints->fabric_attr->prov_name = strdup(t->opt->provider);
 	return hints;
 }
@@ -107,23 +109,56 @@ static void open_counters(struct fx *fx)
 	CHECK_OK(fi_cntr_open(fx->domain, &cntr, &fx->cntr[FX_RX], NULL));
 }
 
-void fx_open_endpoint(struct fx *fx)
+static bool shares_srx(const struct fx *fx)
+{
+	return fx->attr.srx && fx->attr.share;
+}
+
+static void open_av(struct fx *fx)
 {
 	struct fi_av_attr av = { .type = fx->attr.av_type, .count = 1 };
+
+	if (shares_srx(fx))
+		fx->av = fx->attr.share->av;
+	else
+		CHECK_OK(fi_av_open(fx->domain, &av, &fx->av, NULL));
+}
+
+static void open_srx(struct fx *fx)
+{
+	struct fi_cq_attr cq = { .format = FI_CQ_FORMAT_TAGGED };
+
+	if (shares_srx(fx)) {
+		fx->srx = fx->attr.share->srx;
+		return;
+	}
+	CHECK_OK(fi_srx_context(fx->domain, fx->info->rx_attr, &fx->srx, NULL));
+	if (!fx->attr.srx_queue)
+		return;
+	CHECK_OK(fi_cq_open(fx->domain, &cq, &fx->srx_cq, NULL));
+	CHECK_OK(fi_ep_bind(fx->srx, &fx->srx_cq->fid, FI_RECV));
+}
+
+void fx_open_endpoint(struct fx *fx)
+{
 	size_t min = fx->attr.min_multi_recv;
 
-	CHECK_OK(fi_av_open(fx->domain, &av, &fx->av, NULL));
+	open_av(fx);
 	open_cqs(fx);
 	open_counters(fx);
+	if (fx->attr.srx)
+		open_srx(fx);
 	CHECK_OK(fi_endpoint(fx->domain, fx->info, &fx->ep, NULL));
 	if (min)
-		CHECK_OK(fi_setopt(&fx->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &min,
-				   sizeof(min)));
+		CHECK_OK(fi_setopt(&fx_rx_ep(fx)->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV,
+				   &min, sizeof(min)));
 }
 
 void fx_bind_all(struct fx *fx)
 {
 	CHECK_OK(fi_ep_bind(fx->ep, &fx->av->fid, 0));
+	if (fx->srx)
+		CHECK_OK(fi_ep_bind(fx->ep, &fx->srx->fid, 0));
 	if (fx->eq)
 		CHECK_OK(fi_ep_bind(fx->ep, &fx->eq->fid, 0));
 	if (fx->attr.one_cq) {
@@ -223,8 +258,12 @@ void fx_close_now(struct fx *fx)
 	if (fx->ep)
 		close_fid(&fx->ep->fid, "endpoint");
 	close_queues(fx);
-	if (fx->av)
+	if (fx->av && !shares_srx(fx))
 		close_fid(&fx->av->fid, "AV");
+	if (fx->srx && !shares_srx(fx))
+		close_fid(&fx->srx->fid, "shared receive context");
+	if (fx->srx_cq)
+		close_fid(&fx->srx_cq->fid, "shared receive context's CQ");
 	close_domain(fx);
 	fi_freeinfo(fx->info);
 	memset(fx, 0, sizeof(*fx));

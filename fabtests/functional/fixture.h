@@ -39,6 +39,8 @@ struct fx_attr {
 	bool one_cq;		/* both directions on one CQ */
 	bool stranger;		/* learn the names of the others but insert none */
 	bool disabled;		/* stop before fi_enable */
+	bool srx;		/* a shared receive context: share's, with its AV, or a new one */
+	bool srx_queue;		/* with one more CQ, for what is about the context alone */
 	const struct fx *share;	/* use the fabric and domain of this one */
 };
 
@@ -53,6 +55,8 @@ struct fx {
 	struct fid_cq *cq[2];	/* indexed by fx_side; equal with one_cq */
 	struct fid_cntr *cntr[2];
 	struct fid_ep *ep;
+	struct fid_ep *srx;	/* where receives are posted, if it is there */
+	struct fid_cq *srx_cq;
 	size_t namelen;
 	uint8_t name[RUN_RANKS_MAX][FX_NAME_MAX];
 	fi_addr_t addr[RUN_RANKS_MAX];
@@ -83,6 +87,12 @@ void fx_open_endpoint(struct fx *fx);
 void fx_bind_all(struct fx *fx);
 void fx_exchange_names(struct fx *fx);
 void fx_insert(struct fx *fx, int rank);
+
+/* Where receives are posted. */
+static inline struct fid_ep *fx_rx_ep(const struct fx *fx)
+{
+	return fx->srx ? fx->srx : fx->ep;
+}
 
 /* Lets the provider work without consuming completions. */
 void fx_progress(struct fx *fx);

@@ -127,12 +127,12 @@ ssize_t msg_try_recv(struct fid_ep *ep, const struct msg *m)
 	return m->tagged ? recv_tagged(ep, m, &v) : recv_plain(ep, m, &v);
 }
 
-static void retry(struct fx *fx, const struct msg *m, const char *what,
+static void retry(struct fx *fx, struct fid_ep *ep, const struct msg *m, const char *what,
 		  ssize_t (*attempt)(struct fid_ep *ep, const struct msg *m))
 {
 	ssize_t ret;
 
-	while ((ret = attempt(fx->ep, m)) == -FI_EAGAIN) {
+	while ((ret = attempt(ep, m)) == -FI_EAGAIN) {
 		fx_progress(fx);
 		CHECK(run_now() < fx->t->deadline, "%s of %zu bytes (%s): -FI_EAGAIN without end",
 		      what, m->len, msg_call_name(m->call));
@@ -144,12 +144,12 @@ static void retry(struct fx *fx, const struct msg *m, const char *what,
 
 void msg_send(struct fx *fx, const struct msg *m)
 {
-	retry(fx, m, "send", msg_try_send);
+	retry(fx, fx->ep, m, "send", msg_try_send);
 }
 
 void msg_recv(struct fx *fx, const struct msg *m)
 {
-	retry(fx, m, "receive", msg_try_recv);
+	retry(fx, fx_rx_ep(fx), m, "receive", msg_try_recv);
 }
 
 const char *msg_call_name(enum msg_call call)

@@ -42,7 +42,7 @@ void msg_recv(struct fx *fx, const struct msg *m);
 #define SEND(fx, ...) msg_send((fx), &(struct msg){ __VA_ARGS__ })
 #define RECV(fx, ...) msg_recv((fx), &(struct msg){ __VA_ARGS__ })
 #define TRY_SEND(fx, ...) msg_try_send((fx)->ep, &(struct msg){ __VA_ARGS__ })
-#define TRY_RECV(fx, ...) msg_try_recv((fx)->ep, &(struct msg){ __VA_ARGS__ })
+#define TRY_RECV(fx, ...) msg_try_recv(fx_rx_ep(fx), &(struct msg){ __VA_ARGS__ })
 
 /* Sends of this call write a completion. */
 static inline bool msg_completes(enum msg_call call)

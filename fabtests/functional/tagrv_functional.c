@@ -18,7 +18,8 @@ static const struct test_case *const tables[] = {
 	cancel_cases,	 truncate_cases, multi_recv_cases, pressure_cases, progress_cases,
 	connect_cases,	 fault_cases,	 thread_cases,	 misuse_cases,	  match_stats_cases,
 	levels_cases,	 levels_hold_cases, matrix_cases, fence_cases,	  source_cases,
-	alias_cases,	 more_cases,	 close_cases,	 attribute_cases,
+	alias_cases,	 more_cases,	 close_cases,	 attribute_cases, srx_cases,
+	srx_life_cases,
 };
 
 struct tally {

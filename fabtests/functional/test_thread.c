@@ -116,20 +116,30 @@ static void own_domains(struct test *t)
 		fx_close(&fx[i]);
 }
 
-static void own_endpoints(struct test *t)
+static void endpoints(struct test *t, bool srx)
 {
 	static struct worker w[THREADS];
 	static struct fx fx[THREADS];
-	struct fx_attr attr = { .threading = FI_THREAD_SAFE };
+	struct fx_attr attr = { .threading = FI_THREAD_SAFE, .srx = srx };
 
 	for (int i = 0; i < THREADS; i++) {
-		fx_open(t, &fx[i], &attr);
+		fx_open_or_skip(t, &fx[i], &attr, "shared receive context");
 		attr.share = &fx[0];
 		w[i].fx = &fx[i];
 	}
 	run_workers(w, THREADS, exchange_rounds);
 	for (int i = THREADS - 1; i >= 0; i--)
 		fx_close(&fx[i]);
+}
+
+static void own_endpoints(struct test *t)
+{
+	endpoints(t, false);
+}
+
+static void shared_context(struct test *t)
+{
+	endpoints(t, true);
 }
 
 /* Thread 0 blocks in a read while the main thread sends. */
@@ -203,6 +213,7 @@ static void open_close(struct test *t)
 const struct test_case thread_cases[] = {
 	{ "thread_shared_endpoint", "4 threads send and receive on one endpoint", shared_endpoint, .ranks = 2, .slow = 2 },
 	{ "thread_own_endpoints", "4 threads, each with an endpoint of one domain", own_endpoints, .ranks = 2, .slow = 2 },
+	{ "thread_shared_context", "the same, and all receive from one context", shared_context, .ranks = 2, .slow = 2 },
 	{ "thread_own_domains", "2 threads, each with its own domain", own_domains, .ranks = 2, .slow = 2 },
 	{ "thread_blocked_reader", "one thread blocks in a read, another sends", blocked_reader, .ranks = 1 },
 	{ "thread_open_close", "4 threads open and close their own objects", open_close, .ranks = 1 },

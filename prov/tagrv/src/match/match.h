@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Matching engine of one endpoint: posted receives and unexpected messages.
+ * Matching engine of one endpoint, or of those that share their receives: posted
+ * receives and unexpected messages.
  *
  * Pure data structure: no I/O, no packets, no fids. The caller holds the domain
  * lock; search and insertion are one call, so no message can slip between "not
@@ -51,7 +52,7 @@ struct tagrv_match_want {
  */
 struct tagrv_match_msg {
 	uint64_t tag;
-	uint64_t seq;		/* arrival order, endpoint-wide */
+	uint64_t seq;		/* arrival order, engine-wide */
 	uint32_t peer;
 	uint8_t	space;
 	void	*user;		/* the caller's record of payload or RTS */
