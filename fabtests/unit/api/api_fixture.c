@@ -191,3 +191,13 @@ bool api_readable(int fd)
 
 	return poll(&pfd, 1, 0) == 1;
 }
+
+void api_expect_refused(ssize_t ret, int err, const char *word, int line)
+{
+	const char *text;
+	unsigned lines = api_log_lines(&text);
+
+	cr_expect_eq(ret, err, "line %d: %zd", line, ret);
+	cr_expect_eq(lines, 1, "line %d: %u lines: %s", line, lines, text);
+	cr_expect_not_null(strstr(text, word), "line %d: %s", line, text);
+}

@@ -66,4 +66,9 @@ void api_must_close(struct fid *fid);
 bool api_wait(struct api *api, struct fi_cq_tagged_entry *entry, ssize_t *ret);
 bool api_readable(int fd);
 
+/* One line of the log with this word, once the call has given this error. */
+#define REFUSED(call, err, word) \
+	api_expect_refused((ssize_t) (call), err, word, __LINE__)
+void api_expect_refused(ssize_t ret, int err, const char *word, int line);
+
 #endif

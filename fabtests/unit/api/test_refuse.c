@@ -24,20 +24,6 @@ static void tear_down(void)
 
 TestSuite(refuse, .init = set_up, .fini = tear_down, .timeout = 30);
 
-/* One line with this word, once the call has given this error. */
-#define REFUSED(call, err, word) \
-	expect_refused((ssize_t) (call), err, word, __LINE__)
-
-static void expect_refused(ssize_t ret, int err, const char *word, int line)
-{
-	const char *text;
-	unsigned lines = api_log_lines(&text);
-
-	cr_expect_eq(ret, err, "line %d: %zd", line, ret);
-	cr_expect_eq(lines, 1, "line %d: %u lines: %s", line, lines, text);
-	cr_expect_not_null(strstr(text, word), "line %d: %s", line, text);
-}
-
 static int bind_to(struct fid *fid, uint64_t flags)
 {
 	return fi_ep_bind(api.ep, fid, flags);

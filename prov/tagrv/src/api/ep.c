@@ -305,13 +305,14 @@ static int check_info(const struct tagrv_ep *ep, const struct fi_info *info)
 	return 0;
 }
 
-static void init_fid(struct tagrv_ep *ep, void *context)
+void tagrv_ep_init_fid(struct tagrv_ep *ep, size_t fclass, struct fi_ops *ops,
+		       struct fi_ops_cm *cm, void *context)
 {
-	ep->ep.fid.fclass = FI_CLASS_EP;
+	ep->ep.fid.fclass = fclass;
 	ep->ep.fid.context = context;
-	ep->ep.fid.ops = &tagrv_ep_fid_ops;
+	ep->ep.fid.ops = ops;
 	ep->ep.ops = &tagrv_ep_ops;
-	ep->ep.cm = &tagrv_ep_cm_ops;
+	ep->ep.cm = cm;
 	ep->ep.msg = ep->caps & FI_MSG ? &tagrv_msg_ops : &tagrv_nosys_msg;
 	ep->ep.tagged = ep->caps & FI_TAGGED ? &tagrv_tagged_ops :
 					       &tagrv_nosys_tagged;
@@ -361,7 +362,8 @@ int tagrv_ep_open(struct fid_domain *domain, struct fi_info *info,
 		free(self);
 		return ret;
 	}
-	init_fid(self, context);
+	tagrv_ep_init_fid(self, FI_CLASS_EP, &tagrv_ep_fid_ops, &tagrv_ep_cm_ops,
+			  context);
 	tagrv_ref_get(&self->domain->refs);
 	*ep = &self->ep;
 	return 0;

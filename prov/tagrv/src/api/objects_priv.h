@@ -173,6 +173,9 @@ int tagrv_eq_trywait(struct tagrv_eq *eq);
 void tagrv_ep_resolve_flags(struct tagrv_ep *ep);
 int tagrv_ep_control(struct fid *fid, int command, void *arg);
 int tagrv_ep_enable(struct tagrv_ep *ep);
+/* The calls of an endpoint or shared context, by its caps. */
+void tagrv_ep_init_fid(struct tagrv_ep *ep, size_t fclass, struct fi_ops *ops,
+		       struct fi_ops_cm *cm, void *context);
 int tagrv_ep_alias(struct tagrv_ep *ep, const struct fi_alias *alias);
 /* srx.c: binds the context to an endpoint that is not enabled yet. */
 int tagrv_srx_share(struct tagrv_ep *ep, struct tagrv_ep *srx, uint64_t flags);

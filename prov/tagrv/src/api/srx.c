@@ -157,21 +157,6 @@ static int check_attr(const struct tagrv_domain *domain,
 				   "fi_getinfo offers: %s", what) : 0;
 }
 
-static void init_fid(struct tagrv_ep *srx, void *context)
-{
-	srx->ep.fid.fclass = FI_CLASS_SRX_CTX;
-	srx->ep.fid.context = context;
-	srx->ep.fid.ops = &fid_ops;
-	srx->ep.ops = &tagrv_ep_ops;
-	srx->ep.cm = &tagrv_nosys_cm;
-	srx->ep.msg = srx->caps & FI_MSG ? &tagrv_msg_ops : &tagrv_nosys_msg;
-	srx->ep.tagged = srx->caps & FI_TAGGED ? &tagrv_tagged_ops :
-						 &tagrv_nosys_tagged;
-	srx->ep.rma = &tagrv_nosys_rma;
-	srx->ep.atomic = &tagrv_nosys_atomic;
-	srx->ep.collective = &tagrv_nosys_collective;
-}
-
 int tagrv_srx_open(struct fid_domain *fid, struct fi_rx_attr *attr,
 		   struct fid_ep **srx, void *context)
 {
@@ -199,7 +184,8 @@ int tagrv_srx_open(struct fid_domain *fid, struct fi_rx_attr *attr,
 		return ret;
 	}
 	tagrv_ep_resolve_flags(self);
-	init_fid(self, context);
+	tagrv_ep_init_fid(self, FI_CLASS_SRX_CTX, &fid_ops, &tagrv_nosys_cm,
+			  context);
 	tagrv_ref_get(&domain->refs);
 	*srx = &self->ep;
 	return 0;
