@@ -115,3 +115,21 @@ Test(nosys, an_endpoint_has_the_transfers_it_was_opened_for)
 	api_close(&api);
 	fi_freeinfo(hints);
 }
+
+Test(nosys, a_refused_call_has_a_line_in_the_log)
+{
+	struct fid_stx *stx = NULL;
+	const char *text;
+	struct api api;
+
+	api_log_start("info");
+	api_open_ep(&api, NULL, 0);
+	api_log_lines(NULL);
+	cr_expect_eq(fi_stx_context(api.domain, NULL, &stx, NULL), -FI_ENOSYS);
+	cr_expect_eq(api_log_lines(&text), 1u);
+	cr_expect_not_null(strstr(text, "fi_stx_context: not offered"));
+	cr_expect_eq(fi_shutdown(api.ep, 0), -FI_ENOSYS);
+	cr_expect_eq(api_log_lines(&text), 1u);
+	cr_expect_not_null(strstr(text, "fi_shutdown: not offered"));
+	api_close(&api);
+}

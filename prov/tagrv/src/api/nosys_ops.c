@@ -10,7 +10,7 @@ static ssize_t msg_recv(UNUSED struct fid_ep *ep, UNUSED void *buf,
 			UNUSED size_t len, UNUSED void *desc,
 			UNUSED fi_addr_t src_addr, UNUSED void *context)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_recv");
 }
 
 static ssize_t msg_recvv(UNUSED struct fid_ep *ep,
@@ -18,27 +18,27 @@ static ssize_t msg_recvv(UNUSED struct fid_ep *ep,
 			 UNUSED size_t count, UNUSED fi_addr_t src_addr,
 			 UNUSED void *context)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_recvv, fi_sendv");
 }
 
 static ssize_t msg_recvmsg(UNUSED struct fid_ep *ep,
 			   UNUSED const struct fi_msg *msg,
 			   UNUSED uint64_t flags)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_recvmsg, fi_sendmsg");
 }
 
 static ssize_t msg_send(UNUSED struct fid_ep *ep, UNUSED const void *buf,
 			UNUSED size_t len, UNUSED void *desc,
 			UNUSED fi_addr_t dest_addr, UNUSED void *context)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_send");
 }
 
 static ssize_t msg_inject(UNUSED struct fid_ep *ep, UNUSED const void *buf,
 			  UNUSED size_t len, UNUSED fi_addr_t dest_addr)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_inject");
 }
 
 static ssize_t msg_senddata(UNUSED struct fid_ep *ep, UNUSED const void *buf,
@@ -46,14 +46,14 @@ static ssize_t msg_senddata(UNUSED struct fid_ep *ep, UNUSED const void *buf,
 			    UNUSED uint64_t data, UNUSED fi_addr_t dest_addr,
 			    UNUSED void *context)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_senddata");
 }
 
 static ssize_t msg_injectdata(UNUSED struct fid_ep *ep, UNUSED const void *buf,
 			      UNUSED size_t len, UNUSED uint64_t data,
 			      UNUSED fi_addr_t dest_addr)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_injectdata");
 }
 
 struct fi_ops_msg tagrv_nosys_msg = {
@@ -74,7 +74,7 @@ static ssize_t tagged_recv(UNUSED struct fid_ep *ep, UNUSED void *buf,
 			   UNUSED fi_addr_t src_addr, UNUSED uint64_t tag,
 			   UNUSED uint64_t ignore, UNUSED void *context)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_trecv");
 }
 
 static ssize_t tagged_recvv(UNUSED struct fid_ep *ep,
@@ -83,14 +83,14 @@ static ssize_t tagged_recvv(UNUSED struct fid_ep *ep,
 			    UNUSED uint64_t tag, UNUSED uint64_t ignore,
 			    UNUSED void *context)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_trecvv");
 }
 
 static ssize_t tagged_recvmsg(UNUSED struct fid_ep *ep,
 			      UNUSED const struct fi_msg_tagged *msg,
 			      UNUSED uint64_t flags)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_trecvmsg, fi_tsendmsg");
 }
 
 static ssize_t tagged_send(UNUSED struct fid_ep *ep, UNUSED const void *buf,
@@ -98,7 +98,7 @@ static ssize_t tagged_send(UNUSED struct fid_ep *ep, UNUSED const void *buf,
 			   UNUSED fi_addr_t dest_addr, UNUSED uint64_t tag,
 			   UNUSED void *context)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_tsend");
 }
 
 static ssize_t tagged_sendv(UNUSED struct fid_ep *ep,
@@ -106,14 +106,14 @@ static ssize_t tagged_sendv(UNUSED struct fid_ep *ep,
 			    UNUSED size_t count, UNUSED fi_addr_t dest_addr,
 			    UNUSED uint64_t tag, UNUSED void *context)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_tsendv");
 }
 
 static ssize_t tagged_inject(UNUSED struct fid_ep *ep, UNUSED const void *buf,
 			     UNUSED size_t len, UNUSED fi_addr_t dest_addr,
 			     UNUSED uint64_t tag)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_tinject");
 }
 
 static ssize_t tagged_senddata(UNUSED struct fid_ep *ep, UNUSED const void *buf,
@@ -121,7 +121,7 @@ static ssize_t tagged_senddata(UNUSED struct fid_ep *ep, UNUSED const void *buf,
 			       UNUSED uint64_t data, UNUSED fi_addr_t dest_addr,
 			       UNUSED uint64_t tag, UNUSED void *context)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_tsenddata");
 }
 
 static ssize_t tagged_injectdata(UNUSED struct fid_ep *ep,
@@ -130,7 +130,7 @@ static ssize_t tagged_injectdata(UNUSED struct fid_ep *ep,
 				 UNUSED fi_addr_t dest_addr,
 				 UNUSED uint64_t tag)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_tinjectdata");
 }
 
 struct fi_ops_tagged tagrv_nosys_tagged = {
@@ -151,7 +151,7 @@ static ssize_t rma_read(UNUSED struct fid_ep *ep, UNUSED void *buf,
 			UNUSED fi_addr_t src_addr, UNUSED uint64_t addr,
 			UNUSED uint64_t key, UNUSED void *context)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_read");
 }
 
 static ssize_t rma_readv(UNUSED struct fid_ep *ep,
@@ -160,14 +160,14 @@ static ssize_t rma_readv(UNUSED struct fid_ep *ep,
 			 UNUSED uint64_t addr, UNUSED uint64_t key,
 			 UNUSED void *context)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_readv, fi_writev");
 }
 
 static ssize_t rma_readmsg(UNUSED struct fid_ep *ep,
 			   UNUSED const struct fi_msg_rma *msg,
 			   UNUSED uint64_t flags)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_readmsg, fi_writemsg");
 }
 
 static ssize_t rma_write(UNUSED struct fid_ep *ep, UNUSED const void *buf,
@@ -175,14 +175,14 @@ static ssize_t rma_write(UNUSED struct fid_ep *ep, UNUSED const void *buf,
 			 UNUSED fi_addr_t dest_addr, UNUSED uint64_t addr,
 			 UNUSED uint64_t key, UNUSED void *context)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_write");
 }
 
 static ssize_t rma_inject(UNUSED struct fid_ep *ep, UNUSED const void *buf,
 			  UNUSED size_t len, UNUSED fi_addr_t dest_addr,
 			  UNUSED uint64_t addr, UNUSED uint64_t key)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_inject_write");
 }
 
 static ssize_t rma_writedata(UNUSED struct fid_ep *ep, UNUSED const void *buf,
@@ -191,7 +191,7 @@ static ssize_t rma_writedata(UNUSED struct fid_ep *ep, UNUSED const void *buf,
 			     UNUSED uint64_t addr, UNUSED uint64_t key,
 			     UNUSED void *context)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_writedata");
 }
 
 static ssize_t rma_injectdata(UNUSED struct fid_ep *ep, UNUSED const void *buf,
@@ -199,7 +199,7 @@ static ssize_t rma_injectdata(UNUSED struct fid_ep *ep, UNUSED const void *buf,
 			      UNUSED fi_addr_t dest_addr, UNUSED uint64_t addr,
 			      UNUSED uint64_t key)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_inject_writedata");
 }
 
 struct fi_ops_rma tagrv_nosys_rma = {
@@ -222,7 +222,7 @@ static ssize_t atomic_write(UNUSED struct fid_ep *ep, UNUSED const void *buf,
 			    UNUSED enum fi_datatype datatype,
 			    UNUSED enum fi_op op, UNUSED void *context)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_atomic");
 }
 
 static ssize_t atomic_writev(UNUSED struct fid_ep *ep,
@@ -233,14 +233,14 @@ static ssize_t atomic_writev(UNUSED struct fid_ep *ep,
 			     UNUSED enum fi_datatype datatype,
 			     UNUSED enum fi_op op, UNUSED void *context)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_atomicv");
 }
 
 static ssize_t atomic_writemsg(UNUSED struct fid_ep *ep,
 			       UNUSED const struct fi_msg_atomic *msg,
 			       UNUSED uint64_t flags)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_atomicmsg");
 }
 
 static ssize_t atomic_inject(UNUSED struct fid_ep *ep, UNUSED const void *buf,
@@ -249,7 +249,7 @@ static ssize_t atomic_inject(UNUSED struct fid_ep *ep, UNUSED const void *buf,
 			     UNUSED enum fi_datatype datatype,
 			     UNUSED enum fi_op op)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_inject_atomic");
 }
 
 static ssize_t atomic_readwrite(UNUSED struct fid_ep *ep,
@@ -261,7 +261,7 @@ static ssize_t atomic_readwrite(UNUSED struct fid_ep *ep,
 				UNUSED enum fi_datatype datatype,
 				UNUSED enum fi_op op, UNUSED void *context)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_fetch_atomic");
 }
 
 static ssize_t atomic_readwritev(UNUSED struct fid_ep *ep,
@@ -275,7 +275,7 @@ static ssize_t atomic_readwritev(UNUSED struct fid_ep *ep,
 				 UNUSED enum fi_datatype datatype,
 				 UNUSED enum fi_op op, UNUSED void *context)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_fetch_atomicv");
 }
 
 static ssize_t atomic_readwritemsg(UNUSED struct fid_ep *ep,
@@ -285,7 +285,7 @@ static ssize_t atomic_readwritemsg(UNUSED struct fid_ep *ep,
 				   UNUSED size_t result_count,
 				   UNUSED uint64_t flags)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_fetch_atomicmsg");
 }
 
 static ssize_t atomic_compwrite(UNUSED struct fid_ep *ep,
@@ -298,7 +298,7 @@ static ssize_t atomic_compwrite(UNUSED struct fid_ep *ep,
 				UNUSED enum fi_datatype datatype,
 				UNUSED enum fi_op op, UNUSED void *context)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_compare_atomic");
 }
 
 static ssize_t atomic_compwritev(UNUSED struct fid_ep *ep,
@@ -315,7 +315,7 @@ static ssize_t atomic_compwritev(UNUSED struct fid_ep *ep,
 				 UNUSED enum fi_datatype datatype,
 				 UNUSED enum fi_op op, UNUSED void *context)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_compare_atomicv");
 }
 
 static ssize_t atomic_compwritemsg(UNUSED struct fid_ep *ep,
@@ -328,14 +328,14 @@ static ssize_t atomic_compwritemsg(UNUSED struct fid_ep *ep,
 				   UNUSED size_t result_count,
 				   UNUSED uint64_t flags)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_compare_atomicmsg");
 }
 
 static int atomic_writevalid(UNUSED struct fid_ep *ep,
 			     UNUSED enum fi_datatype datatype,
 			     UNUSED enum fi_op op, UNUSED size_t *count)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_atomicvalid");
 }
 
 struct fi_ops_atomic tagrv_nosys_atomic = {
@@ -359,7 +359,7 @@ static ssize_t collective_barrier(UNUSED struct fid_ep *ep,
 				  UNUSED fi_addr_t coll_addr,
 				  UNUSED void *context)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_barrier");
 }
 
 static ssize_t collective_broadcast(UNUSED struct fid_ep *ep, UNUSED void *buf,
@@ -369,7 +369,7 @@ static ssize_t collective_broadcast(UNUSED struct fid_ep *ep, UNUSED void *buf,
 				    UNUSED enum fi_datatype datatype,
 				    UNUSED uint64_t flags, UNUSED void *context)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_broadcast");
 }
 
 static ssize_t collective_alltoall(UNUSED struct fid_ep *ep,
@@ -380,7 +380,7 @@ static ssize_t collective_alltoall(UNUSED struct fid_ep *ep,
 				   UNUSED enum fi_datatype datatype,
 				   UNUSED uint64_t flags, UNUSED void *context)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_alltoall, fi_allgather");
 }
 
 static ssize_t collective_allreduce(UNUSED struct fid_ep *ep,
@@ -392,7 +392,7 @@ static ssize_t collective_allreduce(UNUSED struct fid_ep *ep,
 				    UNUSED enum fi_op op, UNUSED uint64_t flags,
 				    UNUSED void *context)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_allreduce");
 }
 
 static ssize_t collective_reduce(UNUSED struct fid_ep *ep,
@@ -405,7 +405,7 @@ static ssize_t collective_reduce(UNUSED struct fid_ep *ep,
 				 UNUSED enum fi_op op, UNUSED uint64_t flags,
 				 UNUSED void *context)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_reduce");
 }
 
 static ssize_t collective_scatter(UNUSED struct fid_ep *ep,
@@ -417,7 +417,7 @@ static ssize_t collective_scatter(UNUSED struct fid_ep *ep,
 				  UNUSED enum fi_datatype datatype,
 				  UNUSED uint64_t flags, UNUSED void *context)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_scatter, fi_gather");
 }
 
 static ssize_t collective_msg(UNUSED struct fid_ep *ep,
@@ -426,14 +426,14 @@ static ssize_t collective_msg(UNUSED struct fid_ep *ep,
 			      UNUSED void **result_desc,
 			      UNUSED size_t result_count, UNUSED uint64_t flags)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("collective operations");
 }
 
 static ssize_t collective_barrier2(UNUSED struct fid_ep *ep,
 				   UNUSED fi_addr_t coll_addr,
 				   UNUSED uint64_t flags, UNUSED void *context)
 {
-	return -FI_ENOSYS;
+	return tagrv_nosys("fi_barrier2");
 }
 
 struct fi_ops_collective tagrv_nosys_collective = {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * What this provider does not do: an entry for every slot of every ops table,
- * so that nobody has to test for NULL. All answer -FI_ENOSYS.
+ * so that nobody has to test for NULL. All answer -FI_ENOSYS and say so in the
+ * log, at level info: some programs ask this way what there is.
  */
 #ifndef TAGRV_API_NOSYS_PRIV_H
 #define TAGRV_API_NOSYS_PRIV_H
@@ -15,6 +16,9 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
+
+/* Logs a line with the call's name, or names; returns -FI_ENOSYS. */
+int tagrv_nosys(const char *call);
 
 /* Whole tables. The transfer calls of an endpoint without the capability. */
 extern struct fi_ops_msg tagrv_nosys_msg;

@@ -103,7 +103,7 @@ static int srx_control(struct fid *fid, int command, void *arg)
 	case FI_SETOPSFLAG:
 		return control_flags(fid, command, arg);
 	default:
-		return -FI_ENOSYS;
+		return tagrv_nosys("fi_control");
 	}
 }
 
