@@ -18,12 +18,10 @@
 #include <rdma/fi_errno.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "core/log.h"
 #include "xport/verbs/verbs_priv.h"
 
-#define ACK_EVENTS	64	/* acknowledging takes a mutex */
 #define IDLE_POLLS	64	/* progress calls between looks for errors */
 #define RQ_PASS		256u	/* packets of one pass without SRQ */
 
@@ -45,11 +43,8 @@ static TAGRV_COLD int take_held(struct verbs_cq *cq, struct ibv_wc *wc)
 	return (int) cnt;
 }
 
-/*
- * Takes completions, those held back by arm or reap first. Less than a batch means
- * that the queue was empty.
- */
-static int take(struct verbs_xport *xp, struct verbs_cq *cq, struct ibv_wc *wc)
+int tagrv_verbs_take(struct verbs_xport *xp, struct verbs_cq *cq,
+		     struct ibv_wc *wc)
 {
 	int held = 0, cnt;
 
@@ -173,7 +168,7 @@ void tagrv_verbs_on_rx(struct verbs_xport *xp, const struct ibv_wc *wc)
 	give_back(xp, link, rxq, (uint32_t) wc->wr_id);
 }
 
-static void refill_idle(struct verbs_xport *xp)
+void tagrv_verbs_refill_idle(struct verbs_xport *xp)
 {
 	struct tagrv_list *node;
 
@@ -213,7 +208,7 @@ static void grant_more(struct verbs_xport *xp)
 		grow_rx(xp);
 	if (TAGRV_LIKELY(tagrv_list_empty(&xp->owing)))
 		return;
-	refill_idle(xp);
+	tagrv_verbs_refill_idle(xp);
 	tagrv_verbs_grant_serve(xp);
 }
 
@@ -230,7 +225,7 @@ static unsigned poll_rx(struct verbs_xport *xp)
 	int cnt;
 
 	do {
-		cnt = take(xp, &xp->rx, wc);
+		cnt = tagrv_verbs_take(xp, &xp->rx, wc);
 		for (int i = 0; i < cnt; i++)
 			tagrv_verbs_on_rx(xp, &wc[i]);
 		handled += (uint32_t) cnt;
@@ -240,7 +235,7 @@ static unsigned poll_rx(struct verbs_xport *xp)
 	if (cnt < VERBS_BATCH && !xp->rx.held_cnt)
 		xp->rx_empty_pass = xp->pass;
 	if (!handled)
-		refill_idle(xp);
+		tagrv_verbs_refill_idle(xp);
 	else if (TAGRV_UNLIKELY(handled >= limit))
 		grow_rx(xp);
 	return handled;
@@ -301,7 +296,7 @@ static unsigned poll_tx(struct verbs_xport *xp)
 	xp->must_poll_tx = false;
 	limit = xp->inflight;
 	do {
-		cnt = take(xp, &xp->tx, wc);
+		cnt = tagrv_verbs_take(xp, &xp->tx, wc);
 		for (int i = 0; i < cnt; i++)
 			on_tx(xp, &wc[i]);
 		handled += (uint32_t) cnt;
@@ -447,56 +442,4 @@ int tagrv_verbs_reap(struct tagrv_xport *xport)
 	events = poll_tx(xp);
 	tell_room(xp);
 	return (int) events;
-}
-
-static void ack_events(struct verbs_xport *xp, struct verbs_cq *cq)
-{
-	if (++cq->unacked < ACK_EVENTS)
-		return;
-	xp->calls->ack_cq_events(cq->cq, cq->unacked);
-	cq->unacked = 0;
-}
-
-static void drain_events(struct verbs_xport *xp)
-{
-	struct ibv_cq *cq;
-	uint64_t cnt;
-	void *ctx;
-
-	while (!xp->calls->get_cq_event(xp->channel, &cq, &ctx))
-		ack_events(xp, cq == xp->rx.cq ? &xp->rx : &xp->tx);
-	if (read(xp->wake_fd, &cnt, sizeof(cnt)) < 0)
-		return;
-}
-
-/* What came between the last poll and the request is seen here or wakes. */
-static bool hold(struct verbs_xport *xp, struct verbs_cq *cq)
-{
-	if (!cq->held_cnt)
-		cq->held_cnt = (uint32_t) take(xp, cq, cq->held);
-	return cq->held_cnt != 0;
-}
-
-/* A flush that waits for room goes on with the completion that makes it. */
-static bool alarm_waits(struct verbs_xport *xp)
-{
-	uint32_t bits = atomic_load(&xp->alarm);
-
-	return xp->signaled ? bits & ~(uint32_t) VERBS_ALARM_FLUSH : bits;
-}
-
-int tagrv_verbs_arm(struct tagrv_xport *xport)
-{
-	struct verbs_xport *xp = verbs_xport_of(xport);
-
-	drain_events(xp);
-	if (xp->calls->req_notify_cq(xp->rx.cq, 0) ||
-	    xp->calls->req_notify_cq(xp->tx.cq, 0))
-		tagrv_verbs_queue_failed(xp);
-	refill_idle(xp);
-	if (hold(xp, &xp->rx) || hold(xp, &xp->tx) ||
-	    alarm_waits(xp) || !tagrv_list_empty(&xp->closing) ||
-	    (xp->starved && (xp->freed || xp->want_tx_bufs)))
-		return -FI_EAGAIN;
-	return 0;
 }

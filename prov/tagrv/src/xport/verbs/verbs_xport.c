@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * An endpoint's queues: sizes, opening, closing, and the transport's table.
+ * An endpoint's queues: opening, closing, and the transport's table. Their
+ * sizes are chosen in verbs_size.c.
  *
  *   receive CQ  one entry for every receive buffer there can be
  *   send CQ     tx_cap entries; not more requests are in flight at a time
@@ -8,186 +9,17 @@
  *   channel     both CQs raise their events here, for who wants to sleep
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "core/log.h"
 #include "xport/stubs.h"
 #include "xport/verbs/verbs_priv.h"
 
-#define RD_ATOMIC_MAX	16
-#define TX_RESERVE_MAX	64u
-#define SQ_RESERVE_MAX	16u
 #define BUF_RESERVE_MAX	16u
 
-static uint32_t clamp(uint32_t value, uint32_t min, uint32_t max)
-{
-	return TAGRV_MAX(min, TAGRV_MIN(value, max));
-}
-
-static int status_of_errno(void)
-{
-	return errno ? -errno : -FI_EIO;
-}
-
-/* ---- sizes ---- */
-
-static size_t buf_size(const struct verbs_xport *xp)
-{
-	return (xp->params.eager_max + TAGRV_HDR_ROOM + 63) & ~(size_t) 63;
-}
-
-/*
- * Packet buffers may take half of what can be locked, two thirds of it to
- * receive; the rest is for messages. Fewer buffers first; where not even the
- * least number of them fits, smaller ones. A message that finds nothing to lock
- * goes in copies, through these.
- */
-static void fit_locked(struct verbs_xport *xp)
-{
-	size_t limit = xp->calls->memlock_limit(), room = limit / 2;
-	size_t fits = room / (VERBS_RX_LEAST + VERBS_TX_LEAST) & ~(size_t) 63;
-	struct tagrv_params *params = &xp->params;
-	size_t bufs;
-
-	if (limit == SIZE_MAX)
-		return;
-	if (fits < buf_size(xp)) {
-		fits -= TAGRV_MIN(fits, (size_t) TAGRV_HDR_ROOM);
-		params->eager_max = TAGRV_MIN(params->eager_max,
-			TAGRV_MAX(fits, (size_t) VERBS_EAGER_LEAST));
-	}
-	bufs = room / buf_size(xp);
-	params->rx_bufs = TAGRV_MIN(params->rx_bufs,
-		TAGRV_MAX(bufs / 3 * 2, (size_t) VERBS_RX_LEAST));
-	params->tx_bufs = TAGRV_MIN(params->tx_bufs,
-		TAGRV_MAX(bufs / 3, (size_t) VERBS_TX_LEAST));
-	/* Without SRQ: some peers must have a queue each. */
-	xp->rq_depth = TAGRV_MIN(xp->rq_depth,
-		TAGRV_MAX((uint32_t) params->rx_bufs / 4, VERBS_RQ_LEAST));
-	tagrv_info("verbs: %s: up to %zu receive and %zu send buffers of %zu "
-		   "bytes: %zu bytes may be locked\n", xp->dev->base.name,
-		   params->rx_bufs, params->tx_bufs, buf_size(xp), limit);
-}
-
-/* Slower than the user may think, but it works. */
-static void tell_locked(const struct verbs_xport *xp, size_t wanted)
-{
-	if (xp->params.eager_max == wanted ||
-	    atomic_exchange(&xp->dev->memlock_told, true))
-		return;
-	tagrv_warn("verbs: %s: packets have %zu bytes instead of %zu, and large "
-		   "messages are copied: this process may lock only %zu bytes; "
-		   "raise that with 'ulimit -l unlimited' or in limits.conf, "
-		   "for a container with '--ulimit memlock=-1'\n",
-		   xp->dev->base.name, xp->params.eager_max, wanted,
-		   xp->calls->memlock_limit());
-}
-
-static void choose_sizes(struct verbs_xport *xp)
-{
-	const struct ibv_device_attr *dev = &xp->dev->attr;
-	uint32_t max_cqe = (uint32_t) TAGRV_MAX(dev->max_cqe, 2);
-	uint32_t max_wr = (uint32_t) TAGRV_MAX(dev->max_qp_wr, 3);
-
-	xp->tx_cap = TAGRV_MIN(VERBS_TX_CQ_DEPTH, max_cqe);
-	xp->tx_reserve = clamp(xp->tx_cap / 16, 1, TX_RESERVE_MAX);
-	xp->sq_depth = verbs_ring_size(TAGRV_MIN((uint32_t)
-						 xp->params.sq_depth, max_wr));
-	xp->sq_reserve = clamp(xp->sq_depth / 8, 1, SQ_RESERVE_MAX);
-	xp->rq_depth = TAGRV_MIN(VERBS_RQ_DEPTH, TAGRV_MIN(max_wr, max_cqe));
-	xp->qp_sge = clamp((uint32_t) dev->max_sge, 1, VERBS_SGE_MAX);
-	xp->rd_in = (uint8_t) TAGRV_MIN(dev->max_qp_rd_atom, RD_ATOMIC_MAX);
-	xp->rd_out = (uint8_t) TAGRV_MIN(dev->max_qp_init_rd_atom,
-					 RD_ATOMIC_MAX);
-	xp->use_srq = xp->params.srq && dev->max_srq > 0 && dev->max_srq_wr > 1;
-	fit_locked(xp);
-}
-
-static uint32_t max_rx_bufs(const struct verbs_xport *xp)
-{
-	const struct ibv_device_attr *dev = &xp->dev->attr;
-	uint32_t max = (uint32_t) TAGRV_MIN(dev->max_srq_wr, dev->max_cqe);
-
-	return verbs_ring_size(TAGRV_MIN((uint32_t) xp->params.rx_bufs, max));
-}
-
-/* Bytes per second of memcpy, what is copied being in some cache. */
-#define COPY_RATE	8e9
-
-/* Packets in flight per link; all that there is room for counts as no bound. */
-static uint32_t choose_burst(const struct verbs_xport *xp)
-{
-	uint32_t burst = (uint32_t) xp->params.burst;
-
-	if (!burst)
-		burst = xp->dev->base.software ? VERBS_SOFT_BURST : UINT32_MAX;
-	return TAGRV_MIN(burst, xp->sq_depth);
-}
-
-/* Measured figures differ; these rank software and hardware correctly. */
-static void fill_attr(struct verbs_xport *xp, uint32_t max_inline)
-{
-	bool hw = !xp->dev->base.software;
-	size_t max_packet = xp->params.eager_max + TAGRV_HDR_ROOM;
-	size_t depth = TAGRV_MIN(xp->params.read_depth, (size_t) xp->rd_out);
-	struct verbs_port port = tagrv_verbs_port_now(xp->dev);
-	double rate = (double) tagrv_verbs_port_speed(&port.attr) / 8;
-
-	xp->base.attr = (struct tagrv_xport_attr) {
-		.caps = TAGRV_XPORT_GET | TAGRV_XPORT_PUT |
-			TAGRV_XPORT_PUT_FENCED |
-			(xp->qp_sge == VERBS_SGE_MAX ? TAGRV_XPORT_PREPARED : 0),
-		.max_inline = TAGRV_MIN(max_inline, max_packet),
-		.max_packet = max_packet,
-		.get_max = xp->dev->base.max_msg,
-		.get_depth = depth,
-		.put_max = xp->dev->base.max_msg,
-		.put_depth = xp->params.read_depth,
-		.burst = choose_burst(xp),
-		.latency = hw ? 1.0e-6 : 20e-6,
-		.bandwidth = rate,
-		/* The wire, and a copy before and after it. */
-		.copy_bandwidth = rate > 0 ? 1 / (1 / rate + 2 / COPY_RATE) : 0,
-		.overhead = hw ? 0.1e-6 : 5e-6,
-		/* A completion of its own, in software the peer's time, too. */
-		.prep_overhead = hw ? 0.3e-6 : 10e-6,
-		.reg_overhead = hw ? 2e-6 : 20e-6,
-		.reg_growth = 0.06e-9,
-		.reg_piece = xp->params.read_segment,
-		.source = "declared",
-	};
-	/* Before a burst ends, one of its packets must ask for a completion. */
-	xp->signal_every = clamp((uint32_t) xp->base.attr.burst / 2, 1,
-				 (uint32_t) xp->params.signal_every);
-}
-
 /* ---- queues ---- */
-
-static int open_channel(struct verbs_xport *xp)
-{
-	struct epoll_event event = { .events = EPOLLIN };
-	int flags;
-
-	errno = 0;
-	xp->channel = xp->calls->create_comp_channel(xp->dev->ctx);
-	if (!xp->channel)
-		return status_of_errno();
-	flags = fcntl(xp->channel->fd, F_GETFL);
-	xp->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	xp->wait_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (flags < 0 || xp->wake_fd < 0 || xp->wait_fd < 0 ||
-	    fcntl(xp->channel->fd, F_SETFL, flags | O_NONBLOCK) ||
-	    epoll_ctl(xp->wait_fd, EPOLL_CTL_ADD, xp->channel->fd, &event) ||
-	    epoll_ctl(xp->wait_fd, EPOLL_CTL_ADD, xp->wake_fd, &event))
-		return status_of_errno();
-	return 0;
-}
 
 static int open_cq(struct verbs_xport *xp, struct verbs_cq *cq, uint32_t depth)
 {
@@ -195,7 +27,7 @@ static int open_cq(struct verbs_xport *xp, struct verbs_cq *cq, uint32_t depth)
 	cq->cq = xp->calls->create_cq(xp->dev->ctx, (int) depth, xp,
 				      xp->channel);
 	if (!cq->cq)
-		return status_of_errno();
+		return verbs_status_of_errno();
 	cq->held_cap = VERBS_BATCH;
 	if (!cq->held)
 		cq->held = calloc(cq->held_cap, sizeof(*cq->held));
@@ -244,7 +76,7 @@ static int open_growing_cq(struct verbs_xport *xp, uint32_t *depth)
 
 static int open_rx(struct verbs_xport *xp)
 {
-	uint32_t depth = max_rx_bufs(xp);
+	uint32_t depth = tagrv_verbs_rx_max(xp);
 	int ret;
 
 	if (xp->use_srq)
@@ -252,16 +84,18 @@ static int open_rx(struct verbs_xport *xp)
 	ret = xp->use_srq ? open_cq(xp, &xp->rx, depth) :
 			    open_growing_cq(xp, &depth);
 	xp->inbox.rx_cq_depth = depth;
-	xp->rxq.bufs.size = buf_size(xp);	/* links without SRQ read it */
+	/* Links without SRQ read it. */
+	xp->rxq.bufs.size = tagrv_verbs_buf_size(xp);
 	if (ret || !xp->use_srq)
 		return ret;
-	ret = tagrv_verbs_bufs_init(&xp->rxq.bufs, xp->dev, buf_size(xp),
+	ret = tagrv_verbs_bufs_init(&xp->rxq.bufs, xp->dev,
+				    tagrv_verbs_buf_size(xp),
 				    depth, VERBS_RX_SLAB);
 	if (!ret)
 		ret = tagrv_verbs_bufs_grow(&xp->rxq.bufs);
 	if (ret)
 		return ret;
-	xp->rxq.refill_at = clamp(xp->rxq.bufs.total / 4, 1, VERBS_BATCH);
+	xp->rxq.refill_at = verbs_clamp(xp->rxq.bufs.total / 4, 1, VERBS_BATCH);
 	tagrv_verbs_rxq_refill(xp->calls, &xp->rxq);
 	xp->inbox.rx_total = xp->rxq.posted;
 	xp->inbox.rx_max = xp->rxq.bufs.max;
@@ -273,12 +107,14 @@ static int open_tx(struct verbs_xport *xp)
 	int ret = open_cq(xp, &xp->tx, xp->tx_cap);
 
 	if (!ret)
-		ret = tagrv_verbs_bufs_init(&xp->tx_bufs, xp->dev, buf_size(xp),
+		ret = tagrv_verbs_bufs_init(&xp->tx_bufs, xp->dev,
+					    tagrv_verbs_buf_size(xp),
 					    (uint32_t) xp->params.tx_bufs,
 					    VERBS_TX_SLAB);
 	if (!ret)
 		ret = tagrv_verbs_bufs_grow(&xp->tx_bufs);
-	xp->tx_buf_reserve = clamp(xp->tx_bufs.total / 8, 1, BUF_RESERVE_MAX);
+	xp->tx_buf_reserve = verbs_clamp(xp->tx_bufs.total / 8, 1,
+					 BUF_RESERVE_MAX);
 	return ret;
 }
 
@@ -306,7 +142,7 @@ static int open_all(struct verbs_xport *xp)
 {
 	uint32_t max_inline = 0;
 	const char *what = "completion channel";
-	int ret = open_channel(xp);
+	int ret = tagrv_verbs_channel_open(xp);
 
 	if (!ret) {
 		what = "receive queue";
@@ -321,7 +157,7 @@ static int open_all(struct verbs_xport *xp)
 		ret = probe_qp(xp, &max_inline);
 	}
 	if (!ret)
-		fill_attr(xp, max_inline);
+		tagrv_verbs_attr_fill(xp, max_inline);
 	else if (ret != -FI_ENOMEM || !atomic_load(&xp->dev->memlock_told))
 		tagrv_warn("verbs: %s: cannot make a %s: %s\n",
 			   xp->dev->base.name, what, strerror(-ret));
@@ -376,13 +212,13 @@ int tagrv_verbs_xport_open(struct tagrv_device *base,
 	tagrv_list_init(&xp->inbox.fresh);
 	tagrv_list_init(&xp->inbox.dropped);
 	pthread_mutex_init(&xp->inbox.mutex, NULL);
-	choose_sizes(xp);
+	tagrv_verbs_sizes_choose(xp);
 	ret = open_all(xp);
 	if (ret) {
 		tagrv_verbs_xport_close(&xp->base);
 		return ret;
 	}
-	tell_locked(xp, params->eager_max);
+	tagrv_verbs_sizes_tell(xp, params->eager_max);
 	join_device(xp);
 	*out = &xp->base;
 	return 0;
@@ -400,30 +236,16 @@ static void close_cq(struct verbs_xport *xp, struct verbs_cq *cq)
 			   xp->dev->base.name);
 }
 
-static void close_fd(int fd)
-{
-	if (fd >= 0)
-		close(fd);
-}
-
 /* Events taken from the channel must be acknowledged before their CQ goes. */
 static void close_queues(struct verbs_xport *xp)
 {
-	struct ibv_cq *cq;
-	void *ctx;
-
-	if (xp->channel)
-		while (!xp->calls->get_cq_event(xp->channel, &cq, &ctx))
-			xp->calls->ack_cq_events(cq, 1);
+	tagrv_verbs_channel_empty(xp);
 	if (xp->rxq.srq && xp->calls->destroy_srq(xp->rxq.srq))
 		tagrv_warn("verbs: %s: cannot destroy the receive queue\n",
 			   xp->dev->base.name);
 	close_cq(xp, &xp->rx);
 	close_cq(xp, &xp->tx);
-	if (xp->channel)
-		xp->calls->destroy_comp_channel(xp->channel);
-	close_fd(xp->wake_fd);
-	close_fd(xp->wait_fd);
+	tagrv_verbs_channel_close(xp);
 }
 
 /* Links discarded or closed a moment ago still drain: bounded by their limit. */
@@ -462,11 +284,6 @@ void tagrv_verbs_xport_close(struct tagrv_xport *base)
 	tagrv_verbs_map_fini(&xp->map);
 	pthread_mutex_destroy(&xp->inbox.mutex);
 	free(xp);
-}
-
-int tagrv_verbs_wait_fd(struct tagrv_xport *xport)
-{
-	return verbs_xport_of(xport)->wait_fd;
 }
 
 const struct tagrv_xport_ops tagrv_verbs_ops = {

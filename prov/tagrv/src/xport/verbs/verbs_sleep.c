@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * For who sleeps until an endpoint has something to do: one file descriptor of
+ *
+ *   channel   an event of either completion queue, asked for by arm
+ *   wake_fd   written by other threads that set an alarm
+ *
+ * arm empties both, asks for events and then looks once more: what it finds is
+ * held for the next pass, and nobody sleeps.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <rdma/fi_errno.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "xport/verbs/verbs_priv.h"
+
+#define ACK_EVENTS	64	/* acknowledging takes a mutex */
+
+int tagrv_verbs_channel_open(struct verbs_xport *xp)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int flags;
+
+	errno = 0;
+	xp->channel = xp->calls->create_comp_channel(xp->dev->ctx);
+	if (!xp->channel)
+		return verbs_status_of_errno();
+	flags = fcntl(xp->channel->fd, F_GETFL);
+	xp->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	xp->wait_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (flags < 0 || xp->wake_fd < 0 || xp->wait_fd < 0 ||
+	    fcntl(xp->channel->fd, F_SETFL, flags | O_NONBLOCK) ||
+	    epoll_ctl(xp->wait_fd, EPOLL_CTL_ADD, xp->channel->fd, &event) ||
+	    epoll_ctl(xp->wait_fd, EPOLL_CTL_ADD, xp->wake_fd, &event))
+		return verbs_status_of_errno();
+	return 0;
+}
+
+void tagrv_verbs_channel_empty(struct verbs_xport *xp)
+{
+	struct ibv_cq *cq;
+	void *ctx;
+
+	if (!xp->channel)
+		return;
+	while (!xp->calls->get_cq_event(xp->channel, &cq, &ctx))
+		xp->calls->ack_cq_events(cq, 1);
+}
+
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+void tagrv_verbs_channel_close(struct verbs_xport *xp)
+{
+	if (xp->channel)
+		xp->calls->destroy_comp_channel(xp->channel);
+	close_fd(xp->wake_fd);
+	close_fd(xp->wait_fd);
+}
+
+int tagrv_verbs_wait_fd(struct tagrv_xport *xport)
+{
+	return verbs_xport_of(xport)->wait_fd;
+}
+
+static void ack_events(struct verbs_xport *xp, struct verbs_cq *cq)
+{
+	if (++cq->unacked < ACK_EVENTS)
+		return;
+	xp->calls->ack_cq_events(cq->cq, cq->unacked);
+	cq->unacked = 0;
+}
+
+static void drain_events(struct verbs_xport *xp)
+{
+	struct ibv_cq *cq;
+	uint64_t cnt;
+	void *ctx;
+
+	while (!xp->calls->get_cq_event(xp->channel, &cq, &ctx))
+		ack_events(xp, cq == xp->rx.cq ? &xp->rx : &xp->tx);
+	if (read(xp->wake_fd, &cnt, sizeof(cnt)) < 0)
+		return;
+}
+
+/* What came between the last poll and the request is seen here or wakes. */
+static bool hold(struct verbs_xport *xp, struct verbs_cq *cq)
+{
+	if (!cq->held_cnt)
+		cq->held_cnt = (uint32_t) tagrv_verbs_take(xp, cq,
+								cq->held);
+	return cq->held_cnt != 0;
+}
+
+/* A flush that waits for room goes on with the completion that makes it. */
+static bool alarm_waits(struct verbs_xport *xp)
+{
+	uint32_t bits = atomic_load(&xp->alarm);
+
+	return xp->signaled ? bits & ~(uint32_t) VERBS_ALARM_FLUSH : bits;
+}
+
+int tagrv_verbs_arm(struct tagrv_xport *xport)
+{
+	struct verbs_xport *xp = verbs_xport_of(xport);
+
+	drain_events(xp);
+	if (xp->calls->req_notify_cq(xp->rx.cq, 0) ||
+	    xp->calls->req_notify_cq(xp->tx.cq, 0))
+		tagrv_verbs_queue_failed(xp);
+	tagrv_verbs_refill_idle(xp);
+	if (hold(xp, &xp->rx) || hold(xp, &xp->tx) ||
+	    alarm_waits(xp) || !tagrv_list_empty(&xp->closing) ||
+	    (xp->starved && (xp->freed || xp->want_tx_bufs)))
+		return -FI_EAGAIN;
+	return 0;
+}
