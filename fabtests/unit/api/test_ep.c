@@ -291,6 +291,29 @@ Test(ep, an_alias_has_its_own_flags)
 		     -FI_EINVAL);
 }
 
+static uint64_t flags_of(struct fid_ep *ep, uint64_t side)
+{
+	cr_assert_eq(control(ep, FI_GETOPSFLAG, &side), 0);
+	return side;
+}
+
+/* The one that was given, not the endpoint behind both. */
+Test(ep, an_alias_of_an_alias_starts_from_that)
+{
+	struct fid_ep *alias, *second;
+
+	enable();
+	cr_assert_eq(fi_ep_alias(api.ep, &alias, FI_TRANSMIT |
+				 FI_DELIVERY_COMPLETE), 0);
+	cr_assert_eq(fi_ep_alias(alias, &second, FI_RECV | FI_MULTI_RECV), 0);
+	cr_expect_eq(flags_of(second, FI_TRANSMIT), FI_DELIVERY_COMPLETE);
+	cr_expect_eq(flags_of(second, FI_RECV), FI_MULTI_RECV);
+	cr_expect_eq(flags_of(alias, FI_RECV), 0);
+	api_must_close(&alias->fid);
+	cr_expect_eq(fi_close(&api.ep->fid), -FI_EBUSY);
+	api_must_close(&second->fid);
+}
+
 Test(ep, nothing_moves_before_enable)
 {
 	struct fi_msg_tagged msg = { 0 };

@@ -230,7 +230,7 @@ int tagrv_ep_alias(struct tagrv_ep *ep, const struct fi_alias *alias)
 	self = malloc(sizeof(*self));
 	if (!self)
 		return -FI_ENOMEM;
-	*self = *ep->base;
+	*self = *ep;		/* with the flags of this one, alias or not */
 	atomic_init(&self->refs, 0);
 	ret = alias->flags ? set_op_flags(self, alias->flags) : 0;
 	if (ret) {
