@@ -244,6 +244,27 @@ static void expect_line(const char *all, const char *what)
 	cr_expect_not_null(strstr(all, what), "no '%s' in: %s", what, all);
 }
 
+/* The table is one for all endpoints: a shared context is no reason to crash. */
+Test(ext, a_shared_context_has_no_protocols)
+{
+	struct fi_tagrv_proto_stats now;
+	struct fi_tagrv_ops_proto *ops;
+	size_t len = sizeof(now);
+	struct fid_ep *srx;
+	void *found;
+
+	api_open_ep(&api, NULL, 0);
+	cr_assert_eq(fi_srx_context(api.domain, NULL, &srx, NULL), 0);
+	cr_expect_eq(fi_open_ops(&srx->fid, TAGRV_EP_PROTO_OPS, 0, &found,
+				 NULL), -FI_ENOSYS);
+	cr_assert_eq(fi_open_ops(&api.ep->fid, TAGRV_EP_PROTO_OPS, 0, &found,
+				 NULL), 0);
+	ops = found;
+	cr_expect_eq(ops->get_stats(srx, &now, &len), -FI_EOPBADSTATE);
+	cr_expect_eq(len, sizeof(now));
+	api_must_close(&srx->fid);
+}
+
 Test(ext, tells_the_log_now_and_then_and_at_close)
 {
 	uint64_t end = tagrv_clock_ms() + PATIENCE_MS;

@@ -79,6 +79,9 @@ static int get_proto_stats(struct fid_ep *fid,
 	if (ret)
 		return ret;
 	ep = tagrv_container_of(fid, struct tagrv_ep, ep);
+	/* A shared context, by the table of an endpoint. */
+	if (!ep->engine)
+		return -FI_EOPBADSTATE;
 	tagrv_lock_acquire(&ep->dom->lock);
 	tagrv_engine_proto_stats(ep->engine, &now);
 	tagrv_lock_release(&ep->dom->lock);
