@@ -6,9 +6,11 @@
 
 #include <criterion/redirect.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 
 #include "core/param.h"
 
@@ -190,6 +192,20 @@ bool api_readable(int fd)
 	struct pollfd pfd = { .fd = fd, .events = POLLIN };
 
 	return poll(&pfd, 1, 0) == 1;
+}
+
+static void on_alarm(int number)
+{
+	(void) number;
+}
+
+void api_alarm(unsigned ms)
+{
+	const struct sigaction action = { .sa_handler = on_alarm };
+	const struct itimerval once = { .it_value.tv_usec = ms * 1000 };
+
+	cr_assert_eq(sigaction(SIGALRM, &action, NULL), 0);
+	cr_assert_eq(setitimer(ITIMER_REAL, &once, NULL), 0);
 }
 
 void api_expect_refused(ssize_t ret, int err, const char *word, int line)

@@ -65,6 +65,8 @@ void api_must_close(struct fid *fid);
 /* Reads until a completion (or an error) is there; false after a second. */
 bool api_wait(struct api *api, struct fi_cq_tagged_entry *entry, ssize_t *ret);
 bool api_readable(int fd);
+/* A signal that interrupts system calls comes after so many milliseconds. */
+void api_alarm(unsigned ms);
 
 /* One line of the log with this word, once the call has given this error. */
 #define REFUSED(call, err, word) \

@@ -166,6 +166,18 @@ Test(eq, blocking_reads_end_by_event_or_timeout)
 	expect(9, 0);
 }
 
+Test(eq, an_interrupted_read_finds_nothing)
+{
+	struct fi_eq_entry entry;
+	uint32_t event;
+	ssize_t ret;
+
+	open_eq(4, FI_WRITE, FI_WAIT_UNSPEC);
+	api_alarm(50);
+	ret = fi_eq_sread(eq, &event, &entry, sizeof(entry), 10000, 0);
+	cr_expect_eq(ret, -FI_EAGAIN, "%s", fi_strerror((int) -ret));
+}
+
 Test(eq, closing_frees_what_was_never_read)
 {
 	open_eq(100, FI_WRITE, FI_WAIT_NONE);

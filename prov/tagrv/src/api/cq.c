@@ -226,6 +226,8 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count,
 		if (!sleep)
 			continue;
 		ret = tagrv_dom_sleep(cq->dom, cq->queue.waker.fd, left);
+		if (ret == -FI_EINTR)	/* fi_cq(3): as if time were up */
+			return cq_readfrom(fid, buf, count, src_addr);
 		if (ret < 0)
 			return ret;
 	}

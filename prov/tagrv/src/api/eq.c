@@ -145,8 +145,9 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf,
 		left = tagrv_time_left(deadline);
 		if (!left)
 			return ret;
+		/* Interrupted: fi_eq(3) wants the answer of when time is up. */
 		if (poll(&pfd, 1, left) < 0)
-			return -errno;
+			return errno == EINTR ? -FI_EAGAIN : -errno;
 	}
 }
 
