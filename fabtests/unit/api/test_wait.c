@@ -2,9 +2,13 @@
 /*
  * Threads that sleep on queues and counters while others work.
  */
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
 #include "unit/api/api_fixture.h"
 
-enum { PATIENCE_MS = 5000 };
+enum { ASLEEP_US = 50000, PATIENCE_MS = 5000 };
 
 static struct api api;
 
@@ -28,4 +32,81 @@ Test(wait, an_interrupted_read_finds_nothing)
 	ret = fi_cq_sread(api.cq, &entry, 1, NULL, 2 * PATIENCE_MS);
 	cr_expect_eq(ret, -FI_EAGAIN, "%s", fi_strerror((int) -ret));
 	cr_expect_lt(tagrv_clock_ms() - start, PATIENCE_MS);
+}
+
+/* ---- conditions of their own ---- */
+
+struct waiter {
+	pthread_t thread;
+	struct fid_cntr *cntr;
+	uint64_t threshold;
+	int	ret;
+	atomic_bool over;
+};
+
+static void *wait_for(void *arg)
+{
+	struct waiter *waiter = arg;
+
+	waiter->ret = fi_cntr_wait(waiter->cntr, waiter->threshold,
+				   2 * PATIENCE_MS);
+	waiter->over = true;
+	return NULL;
+}
+
+static void start(struct waiter *waiter, struct fid_cntr *cntr,
+		  uint64_t threshold)
+{
+	*waiter = (struct waiter) { .cntr = cntr, .threshold = threshold };
+	cr_assert_eq(pthread_create(&waiter->thread, NULL, wait_for, waiter),
+		     0);
+	usleep(ASLEEP_US);
+}
+
+static void join(struct waiter *waiter)
+{
+	pthread_join(waiter->thread, NULL);
+	cr_expect_eq(waiter->ret, 0);
+}
+
+/* On one processor, so that one is through before the other begins. */
+static void use_one_cpu(void)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET((size_t) sched_getcpu(), &set);
+	cr_assert_eq(sched_setaffinity(0, sizeof(set), &set), 0);
+}
+
+static void check_pair(struct fid_cntr *cntr, uint64_t first, uint64_t second)
+{
+	uint64_t end = tagrv_clock_ms() + PATIENCE_MS;
+	struct waiter a, b, *low = first < second ? &a : &b;
+
+	start(&a, cntr, first);
+	start(&b, cntr, second);
+	fi_cntr_add(cntr, 1);
+	while (!low->over && tagrv_clock_ms() < end)
+		usleep(1000);
+	cr_expect(low->over, "thresholds %d and %d", (int) first,
+		  (int) second);
+	fi_cntr_set(cntr, 100);
+	join(&a);
+	join(&b);
+	fi_cntr_set(cntr, 0);
+}
+
+/* Who has to go on sleeping does not take the other's wake-up along. */
+Test(wait, each_thread_has_its_own_threshold)
+{
+	struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_UNSPEC };
+
+	use_one_cpu();
+	api_open_domain(&api, NULL);
+	cr_assert_eq(fi_cntr_open(api.domain, &attr, &api.cntr, NULL), 0);
+	for (int i = 0; i < 2; i++) {
+		check_pair(api.cntr, 1, 100);
+		check_pair(api.cntr, 100, 1);
+	}
 }

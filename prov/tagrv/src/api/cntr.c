@@ -106,8 +106,8 @@ static int wait_round(struct tagrv_cntr *cntr, uint64_t threshold, uint64_t err,
 	} else {
 		over = 0;
 		if (tagrv_wait_has_fd(&cntr->wait))
-			*sleep = !tagrv_wait_prepare(cntr->dom,
-						     &cntr->counter.waker);
+			*sleep = !tagrv_wait_enter(cntr->dom,
+						   &cntr->counter.waker);
 	}
 	tagrv_dom_unlock(cntr->dom);
 	return over;
@@ -123,13 +123,10 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 
 	while (!wait_round(cntr, threshold, err, &sleep, &ret)) {
 		left = tagrv_time_left(deadline);
+		ret = sleep ? tagrv_wait_sleep(cntr->dom, &cntr->counter.waker,
+					       left) : sched_yield();
 		if (!left)
 			return -FI_ETIMEDOUT;
-		if (!sleep) {
-			sched_yield();
-			continue;
-		}
-		ret = tagrv_dom_sleep(cntr->dom, cntr->counter.waker.fd, left);
 		if (ret < 0)
 			return ret;
 	}

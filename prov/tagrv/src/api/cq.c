@@ -190,7 +190,7 @@ static ssize_t read_or_arm(struct tagrv_cq *cq, void *buf, size_t count,
 	if (least <= 1 || tagrv_compq_has(&cq->queue, least))
 		ret = read_entries(cq, buf, count, src_addr);
 	if (ret == -FI_EAGAIN && tagrv_wait_has_fd(&cq->wait))
-		*sleep = !tagrv_wait_prepare(cq->dom, &cq->queue.waker);
+		*sleep = !tagrv_wait_enter(cq->dom, &cq->queue.waker);
 	tagrv_dom_unlock(cq->dom);
 	return ret;
 }
@@ -218,17 +218,15 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count,
 		ret = read_or_arm(cq, buf, count, src_addr, least, &sleep);
 		if (ret != -FI_EAGAIN)
 			return ret;
-		left = tagrv_time_left(deadline);
-		if (take_signal(cq) || !left)	/* with less than wanted */
-			return cq_readfrom(fid, buf, count, src_addr);
-		if (!tagrv_wait_has_fd(&cq->wait))
+		left = take_signal(cq) ? 0 : tagrv_time_left(deadline);
+		if (sleep)
+			ret = tagrv_wait_sleep(cq->dom, &cq->queue.waker, left);
+		else if (!tagrv_wait_has_fd(&cq->wait))
 			sched_yield();
-		if (!sleep)
-			continue;
-		ret = tagrv_dom_sleep(cq->dom, cq->queue.waker.fd, left);
-		if (ret == -FI_EINTR)	/* fi_cq(3): as if time were up */
+		/* With less than wanted; fi_cq(3) has it so for interrupts. */
+		if (!left || ret == -FI_EINTR)
 			return cq_readfrom(fid, buf, count, src_addr);
-		if (ret < 0)
+		if (ret < 0 && ret != -FI_EAGAIN)
 			return ret;
 	}
 }

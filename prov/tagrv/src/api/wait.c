@@ -107,9 +107,35 @@ int tagrv_wait_control(struct tagrv_wait *wait, const struct tagrv_dom *dom,
 
 int tagrv_wait_prepare(struct tagrv_dom *dom, struct tagrv_waker *waker)
 {
+	if (TAGRV_UNLIKELY(waker->owed)) {	/* theirs is not ours to empty */
+		dom->give_way = true;
+		return -FI_EAGAIN;
+	}
 	tagrv_waker_clear(waker);
 	waker->armed = true;
 	return tagrv_dom_arm(dom);
+}
+
+int tagrv_wait_enter(struct tagrv_dom *dom, struct tagrv_waker *waker)
+{
+	int ret = tagrv_wait_prepare(dom, waker);
+
+	if (!ret)
+		waker->sleepers++;
+	return ret;
+}
+
+int tagrv_wait_sleep(struct tagrv_dom *dom, struct tagrv_waker *waker,
+		     int timeout)
+{
+	int ret = timeout ? tagrv_dom_sleep(dom, waker->fd, timeout) : 0;
+
+	tagrv_lock_acquire(&dom->lock);
+	waker->sleepers--;
+	if (waker->owed)
+		waker->owed--;
+	tagrv_lock_release(&dom->lock);
+	return ret;
 }
 
 int64_t tagrv_deadline(int timeout)

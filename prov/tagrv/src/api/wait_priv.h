@@ -52,6 +52,11 @@ int tagrv_wait_control(struct tagrv_wait *wait, const struct tagrv_dom *dom,
 
 /* Domain lock held, nothing to report. 0: sleep; -FI_EAGAIN: progress first. */
 int tagrv_wait_prepare(struct tagrv_dom *dom, struct tagrv_waker *waker);
+/* The same for who sleeps here: 0 is to be followed by tagrv_wait_sleep(). */
+int tagrv_wait_enter(struct tagrv_dom *dom, struct tagrv_waker *waker);
+/* Lock not held. Returns as tagrv_dom_sleep(). */
+int tagrv_wait_sleep(struct tagrv_dom *dom, struct tagrv_waker *waker,
+		     int timeout);
 
 /* A timeout in ms, negative for ever, as a point in time (INT64_MAX: never). */
 int64_t tagrv_deadline(int timeout);

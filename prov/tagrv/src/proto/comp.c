@@ -26,8 +26,7 @@ struct tagrv_compq_chunk {
 
 int tagrv_waker_init(struct tagrv_waker *waker, bool can_wait)
 {
-	waker->fd = -1;
-	waker->armed = false;
+	*waker = (struct tagrv_waker) { .fd = -1 };
 	if (!can_wait)
 		return 0;
 	waker->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -48,6 +47,7 @@ void tagrv_waker_signal(struct tagrv_waker *waker)
 	if (!waker->armed)
 		return;
 	waker->armed = false;
+	waker->owed = waker->sleepers;
 	/* Fails only when the descriptor is readable already. */
 	if (waker->fd >= 0 && write(waker->fd, &one, sizeof(one)) < 0)
 		return;

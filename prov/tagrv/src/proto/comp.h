@@ -55,10 +55,15 @@ void tagrv_comp_set_stranger(struct tagrv_comp *comp,
  * Wakes sleepers. 'armed' is set by who is about to sleep, under the domain
  * lock; signal() then writes the eventfd once. fd is -1 for objects that
  * nobody can wait on.
+ *
+ * Several threads may sleep on one object, each with a condition of its own: who
+ * finds his not met must not empty the eventfd before the others have seen it.
  */
 struct tagrv_waker {
 	int	fd;
 	bool	armed;
+	unsigned int sleepers;	/* threads that sleep */
+	unsigned int owed;	/* of those, signaled and not up yet */
 };
 
 int tagrv_waker_init(struct tagrv_waker *waker, bool can_wait) TAGRV_WARN_UNUSED;
