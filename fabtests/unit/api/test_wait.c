@@ -110,3 +110,42 @@ Test(wait, each_thread_has_its_own_threshold)
 		check_pair(api.cntr, 100, 1);
 	}
 }
+
+/* ---- messages to oneself ---- */
+
+static void *read_one(void *arg)
+{
+	struct fi_cq_tagged_entry entry;
+	ssize_t *ret = arg;
+
+	*ret = fi_cq_sread(api.cq, &entry, 1, NULL, 2 * PATIENCE_MS);
+	return NULL;
+}
+
+static void inject(uint64_t tag)
+{
+	cr_assert_eq(fi_tinject(api.ep, NULL, 0, api.self, tag), 0);
+}
+
+/* One thread sends and looks at nothing, the other one is asleep. */
+Test(wait, a_message_to_oneself_wakes_another_thread)
+{
+	struct fi_msg_tagged msg = { .tag = 2 };
+	struct fi_cq_tagged_entry entry;
+	pthread_t thread;
+	uint64_t start;
+	ssize_t ret;
+
+	api_open_ep(&api, NULL, FI_SELECTIVE_COMPLETION);
+	msg.addr = api.self;
+	cr_assert_eq(fi_trecvmsg(api.ep, &msg, FI_COMPLETION), 0);
+	inject(1);		/* connects */
+	cr_expect_eq(fi_cq_read(api.cq, &entry, 1), -FI_EAGAIN);
+	cr_assert_eq(pthread_create(&thread, NULL, read_one, &ret), 0);
+	usleep(ASLEEP_US);
+	start = tagrv_clock_ms();
+	inject(2);
+	pthread_join(thread, NULL);
+	cr_expect_eq(ret, 1);
+	cr_expect_lt(tagrv_clock_ms() - start, PATIENCE_MS);
+}

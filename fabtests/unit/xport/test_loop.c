@@ -3,6 +3,7 @@
  * What only the loop transport does; the contract is test_conformance.c's.
  */
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,52 @@ Test(loop, queue_is_bounded)
 		sent++;
 	cr_assert_eq(sent, 256);
 	PAIR_UNTIL(&pair, pair.a->packet_cnt == sent);
+}
+
+static bool is_readable(int fd)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+
+	return poll(&pfd, 1, 0) == 1;
+}
+
+static void settle(void)
+{
+	while (ops->arm(pair.a->xport) == -FI_EAGAIN)
+		ops->progress(pair.a->xport);
+}
+
+/* Work that another thread brings while one sleeps. */
+Test(loop, own_work_wakes)
+{
+	int fd = ops->wait_fd(pair.a->xport);
+	struct tagrv_mem *mem;
+	char buf[8] = "", key[TAGRV_KEY_MAX];
+	struct op op;
+	size_t len;
+
+	cr_assert_eq(ops->mem_reg(pair.a->dev, buf, 8, TAGRV_MEM_READ, &mem),
+		     0);
+	len = ops->mem_key(mem, key);
+	for (int what = 0; what < 3; what++) {
+		settle();
+		cr_assert(!is_readable(fd));
+		op_init(&op);
+		if (what == 0)
+			cr_assert_eq(end_send(pair.a, 1, 8, 0, &op), 0);
+		else if (what == 1)
+			cr_assert_eq(ops->get(pair.a->link, buf, mem,
+					      (uintptr_t) buf, key, len, 8,
+					      &op.done), 0);
+		else
+			ops->link_close(pair.a->link);
+		cr_assert(is_readable(fd), "case %d", what);
+		cr_assert_eq(ops->arm(pair.a->xport), -FI_EAGAIN);
+		cr_assert(is_readable(fd), "it is for who slept");
+		PAIR_UNTIL(&pair, op.calls || pair.a->closed);
+	}
+	pair.a->link = NULL;
+	ops->mem_dereg(mem);
 }
 
 /* Each link has the depth that the attributes promise. */

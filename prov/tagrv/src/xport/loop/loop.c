@@ -79,6 +79,7 @@ struct loop_xport {
 	struct get gets[GET_SLOTS];
 	uint32_t get_head, get_tail;
 	struct tagrv_list closing;
+	struct loop_bell bell;
 	pthread_mutex_t mutex;		/* guards next_id */
 	uint64_t next_id;
 	bool	starved;		/* -FI_EAGAIN was given, room is due */
@@ -125,6 +126,7 @@ static int xport_open(struct tagrv_device *dev,
 		      struct tagrv_sink *sink, struct tagrv_xport **xport)
 {
 	struct loop_xport *xp = calloc(1, sizeof(*xp));
+	int ret;
 
 	if (!xp)
 		return -FI_ENOMEM;
@@ -140,9 +142,10 @@ static int xport_open(struct tagrv_device *dev,
 	pthread_mutex_init(&xp->mutex, NULL);
 	xp->slots = calloc(xp->slot_cnt, sizeof(*xp->slots));
 	xp->data = malloc(xp->slot_cnt * xp->base.attr.max_packet);
-	if (!xp->slots || !xp->data) {
+	ret = tagrv_loop_bell_open(&xp->bell);
+	if (ret || !xp->slots || !xp->data) {
 		tagrv_loop_ops.xport_close(&xp->base);
-		return -FI_ENOMEM;
+		return ret ? ret : -FI_ENOMEM;
 	}
 	*xport = &xp->base;
 	return 0;
@@ -155,6 +158,7 @@ static void xport_close(struct tagrv_xport *xport)
 	while (!tagrv_list_empty(&xp->closing))
 		tagrv_loop_ops.progress(xport);
 	pthread_mutex_destroy(&xp->mutex);
+	tagrv_loop_bell_close(&xp->bell);
 	free(xp->slots);
 	free(xp->data);
 	free(xp);
@@ -223,6 +227,7 @@ static void link_close(struct tagrv_link *link)
 		return;
 	l->closing = true;
 	tagrv_list_push_tail(&to_xport(link->xport)->closing, &l->node);
+	tagrv_loop_bell_ring(&to_xport(link->xport)->bell);
 }
 
 static unsigned bury(struct loop_xport *xp)
@@ -281,6 +286,7 @@ static int send_packet(struct tagrv_link *link, const struct iovec *iov,
 	tagrv_iov_gather(data_at(xp, xp->tail), iov, cnt);
 	l->queued++;
 	xp->tail++;
+	tagrv_loop_bell_ring(&xp->bell);
 	return 0;
 }
 
@@ -311,6 +317,7 @@ static int queue_copy(struct tagrv_link *link, bool put, void *addr,
 	l->queued++;
 	l->gets++;
 	xp->get_tail++;
+	tagrv_loop_bell_ring(&xp->bell);
 	return 0;
 }
 
@@ -440,13 +447,21 @@ static size_t outstanding(struct tagrv_xport *xport)
 	return (xp->tail - xp->sent) + (xp->get_tail - xp->get_head);
 }
 
-/* Only our own calls bring work, so an empty queue is enough to sleep on. */
+static int wait_fd(struct tagrv_xport *xport)
+{
+	return to_xport(xport)->bell.fd;
+}
+
+/* Only our own calls bring work, but of any thread. */
 static int arm(struct tagrv_xport *xport)
 {
 	struct loop_xport *xp = to_xport(xport);
 
-	return xp->tail != xp->head || xp->get_tail != xp->get_head ||
-	       !tagrv_list_empty(&xp->closing) ? -FI_EAGAIN : 0;
+	if (xp->tail != xp->head || xp->get_tail != xp->get_head ||
+	    !tagrv_list_empty(&xp->closing))
+		return -FI_EAGAIN;
+	tagrv_loop_bell_arm(&xp->bell);
+	return 0;
 }
 
 const struct tagrv_xport_ops tagrv_loop_ops = {
@@ -476,6 +491,6 @@ const struct tagrv_xport_ops tagrv_loop_ops = {
 	.reap = reap,
 	.flush = tagrv_stub_flush,
 	.outstanding = outstanding,
-	.wait_fd = tagrv_stub_wait_fd,
+	.wait_fd = wait_fd,
 	.arm = arm,
 };

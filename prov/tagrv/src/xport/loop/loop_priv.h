@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What the two files of the loop transport know of each other.
+ * What the files of the loop transport know of each other.
  */
 #ifndef TAGRV_XPORT_LOOP_LOOP_PRIV_H
 #define TAGRV_XPORT_LOOP_LOOP_PRIV_H
@@ -8,6 +8,25 @@
 #include "xport/xport.h"
 
 #define TAGRV_LOOP_NAME	"loop"
+
+/* What threads that wait for work sleep on. Serialized by the caller. */
+struct loop_bell {
+	int	fd;		/* an eventfd */
+	bool	armed;		/* somebody may sleep */
+	bool	rung;		/* the eventfd is readable */
+};
+
+int tagrv_loop_bell_open(struct loop_bell *bell);
+void tagrv_loop_bell_close(struct loop_bell *bell);
+void tagrv_loop_bell_wake(struct loop_bell *bell);
+void tagrv_loop_bell_arm(struct loop_bell *bell);
+
+/* There is work. */
+static inline void tagrv_loop_bell_ring(struct loop_bell *bell)
+{
+	if (TAGRV_UNLIKELY(bell->armed))
+		tagrv_loop_bell_wake(bell);
+}
 
 int tagrv_loop_discover(const struct tagrv_params *params,
 			struct tagrv_device_desc **descs, size_t *cnt,
