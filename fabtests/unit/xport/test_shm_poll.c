@@ -221,6 +221,40 @@ Test(shm_poll, own_work_wakes, .timeout = 20)
 	pair_close(&pair);
 }
 
+/*
+ * Several threads may sleep on the descriptor: one that is up again, and finds
+ * something before it sleeps or instead of the sender's bell, leaves the others
+ * what they were promised.
+ */
+Test(shm_poll, nobody_takes_the_wakeup_of_others, .timeout = 20)
+{
+	uint64_t count;
+	uint32_t nr;
+	int fd;
+
+	pair_open(&pair, PAIR_SHM);
+	pair_connect(&pair);
+	fd = ops->wait_fd(pair.b->xport);
+	settle(pair.b);
+	cr_assert_eq(end_send(pair.a, 1, 8, 0, NULL), 0);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1);
+	cr_assert(is_readable(fd, 0));
+	cr_assert_eq(end_send(pair.a, 2, 8, 0, NULL), 0);
+	cr_assert_eq(ops->arm(pair.b->xport), -FI_EAGAIN);
+	cr_expect(is_readable(fd, 0), "emptied for nothing");
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 2);
+	settle(pair.b);
+	cr_assert(!is_readable(fd, 0));
+	nr = atomic_load(&rx()->bell->armed);
+	cr_assert_eq(end_send(pair.a, 3, 8, 0, NULL), 0);
+	/* As it is before the sender comes to ring. */
+	cr_assert_eq(read(fd, &count, sizeof(count)), sizeof(count));
+	atomic_store(&rx()->bell->armed, nr);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 3);
+	cr_expect(is_readable(fd, 0), "disarmed without a word");
+	pair_close(&pair);
+}
+
 /* Who wakes us was killed, or is slow: neither keeps others from doing so. */
 Test(shm_poll, half_a_wakeup_does_no_harm, .timeout = 20)
 {

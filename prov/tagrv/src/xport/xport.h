@@ -310,7 +310,9 @@ struct tagrv_xport_ops {
 	int (*wait_fd)(struct tagrv_xport *xport);
 	/*
 	 * 0: armed until progress returns more than 0, sleep is safe;
-	 * -FI_EAGAIN: call progress first.
+	 * -FI_EAGAIN: call progress first. Where several threads sleep on the
+	 * descriptor, the one that ends this, here or by progress, leaves it
+	 * readable, or armed, for the others.
 	 */
 	int (*arm)(struct tagrv_xport *xport);
 };

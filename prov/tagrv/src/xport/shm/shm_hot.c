@@ -199,6 +199,8 @@ static bool has_anything(struct shm_xport *xp)
 static void disarm(struct shm_xport *xp)
 {
 	xp->armed = false;
+	/* From here on no sender rings for others who sleep. */
+	tagrv_shm_wake_own(xp);
 	atomic_store(&xp->bell->armed, 0);
 	set_polled(xp, SHM_POLLED);
 }
