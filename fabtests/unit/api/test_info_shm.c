@@ -157,4 +157,24 @@ Test(info_shm, comes_after_the_devices)
 	tagrv_info_cleanup();
 	fake_verbs_stop();
 }
+
+/* What was found is kept for a while, but not from who wants it new. */
+Test(info_shm, who_asks_for_a_scan_gets_one)
+{
+	struct fake_verbs_config config = fake_verbs_defaults();
+	struct fi_info *info = NULL;
+
+	for (unsigned i = 1; i <= 2; i++) {
+		config.devices = i;
+		fake_verbs_start(&config);
+		unsetenv("FI_TAGRV_DEVICES");
+		cr_assert_eq(tagrv_getinfo(API_VERSION, NULL, NULL,
+					   TAGRV_FLAG_RESCAN, NULL, &info), 0);
+		cr_expect_str_eq(info->next->domain_attr->name,
+				 i == 1 ? "shm" : "fake1");
+		fi_freeinfo(info);
+		fake_verbs_stop();
+	}
+	tagrv_info_cleanup();
+}
 #endif

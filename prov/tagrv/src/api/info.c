@@ -120,6 +120,10 @@ static int offer_devices(const struct tagrv_ask *ask, struct fi_info **info)
 	size_t cnt;
 	int ret;
 
+	/* Once for a call of the application, not for each that comes of it. */
+	if (ask->flags & TAGRV_FLAG_RESCAN &&
+	    !(ask->flags & TAGRV_FLAG_INTERNAL))
+		tagrv_info_rescan();
 	ret = tagrv_info_devices(&ask->params, ask->flags & TAGRV_FLAG_INTERNAL,
 				 &descs, &cnt);
 	if (ret)

@@ -3,7 +3,8 @@
  * Devices found by the transports.
  *
  * One call of the application becomes several of ours, and test programs make
- * hundreds: what was found is kept for a second, as long as the parameters stay.
+ * hundreds: what was found is kept for a second, as long as the parameters stay
+ * and nobody says FI_RESCAN.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -218,6 +219,13 @@ int tagrv_info_devices(const struct tagrv_params *params, bool quiet,
 		ret = copy_found(descs, cnt);
 	pthread_mutex_unlock(&found.lock);
 	return ret;
+}
+
+void tagrv_info_rescan(void)
+{
+	pthread_mutex_lock(&found.lock);
+	found.valid = false;
+	pthread_mutex_unlock(&found.lock);
 }
 
 void tagrv_info_tell_why(void)

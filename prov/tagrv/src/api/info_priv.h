@@ -31,6 +31,7 @@
 
 /* libfabric's own question on behalf of providers that layer above others. */
 #define TAGRV_FLAG_INTERNAL	(1ULL << 59)
+#define TAGRV_FLAG_RESCAN	(1ULL << 35)	/* FI_RESCAN of newer headers */
 
 /* One call of fi_getinfo. */
 struct tagrv_ask {
@@ -80,6 +81,8 @@ int tagrv_info_default_source(const char *domain, uint32_t addr_format,
  */
 int tagrv_info_devices(const struct tagrv_params *params, bool quiet,
 		       struct tagrv_device_desc **descs, size_t *cnt);
+/* The next call looks for them, however short the last one is ago. */
+void tagrv_info_rescan(void);
 /* Warns, once for each reason, why devices found last are of no use. */
 void tagrv_info_tell_why(void);
 
