@@ -62,8 +62,8 @@ static const struct word progresses[] = {
 static const struct word av_types[] = { WORD(FI_AV_MAP), WORD(FI_AV_TABLE) };
 static const struct word mr_modes[] = { WORD(FI_MR_BASIC), WORD(FI_MR_SCALABLE) };
 static const struct word ep_types[] = {
-	WORD(FI_EP_MSG), WORD(FI_EP_DGRAM), WORD(FI_EP_RDM), WORD(FI_EP_SOCK_STREAM),
-	WORD(FI_EP_SOCK_DGRAM),
+	WORD(FI_EP_MSG), WORD(FI_EP_DGRAM), WORD(FI_EP_RDM), { 4, "FI_EP_SOCK_STREAM" },
+	{ 5, "FI_EP_SOCK_DGRAM" },
 };
 static const struct word addr_formats[] = {
 	WORD(FI_SOCKADDR), WORD(FI_SOCKADDR_IN), WORD(FI_SOCKADDR_IN6), WORD(FI_SOCKADDR_IB),

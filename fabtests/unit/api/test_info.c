@@ -86,7 +86,7 @@ Test(info, only_rdm_endpoints)
 {
 	struct fi_info *hints = api_hints(), *info;
 
-	for (int type = FI_EP_UNSPEC; type <= FI_EP_SOCK_DGRAM; type++) {
+	for (int type = FI_EP_UNSPEC; type <= FI_EP_RDM + 2; type++) {
 		hints->ep_attr->type = (enum fi_ep_type) type;
 		cr_expect_eq(api_getinfo(hints, &info),
 			     type == FI_EP_UNSPEC || type == FI_EP_RDM ?

@@ -72,7 +72,6 @@ static void fill_tx(const struct tagrv_ask *ask, struct fi_info *info)
 
 	tx->caps = info->caps & TAGRV_CAPS_TX;
 	tx->msg_order = FI_ORDER_SAS;
-	tx->comp_order = FI_ORDER_NONE;
 	tx->inject_size = TAGRV_INJECT_MAX;
 	tx->size = TAGRV_SIZE_DEFAULT;
 	tx->iov_limit = TAGRV_IOV_MAX;
@@ -91,7 +90,6 @@ static void fill_rx(const struct tagrv_ask *ask, struct fi_info *info)
 
 	rx->caps = info->caps & TAGRV_CAPS_RX;
 	rx->msg_order = FI_ORDER_SAS;
-	rx->comp_order = FI_ORDER_NONE;
 	rx->size = TAGRV_SIZE_DEFAULT;
 	rx->iov_limit = TAGRV_IOV_MAX;
 	if (!hint)
@@ -158,7 +156,8 @@ static void echo_domain_modes(struct fi_domain_attr *domain,
 		domain->data_progress = hint->data_progress;
 	domain->av_type = hint->av_type;
 	/* Nothing is demanded; the two old modes stand alone and are echoed. */
-	if (hint->mr_mode == FI_MR_BASIC || hint->mr_mode == FI_MR_SCALABLE)
+	if (hint->mr_mode == TAGRV_MR_BASIC ||
+	    hint->mr_mode == TAGRV_MR_SCALABLE)
 		domain->mr_mode = hint->mr_mode;
 	domain->domain = hint->domain;
 }

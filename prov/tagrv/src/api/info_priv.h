@@ -22,12 +22,16 @@
 /* Whoever asks for nothing in particular does not want errors for messages. */
 #define TAGRV_CAPS_DEFAULT (TAGRV_CAPS & ~FI_SOURCE_ERR)
 
-#define TAGRV_PROTO		(FI_PROV_SPECIFIC | 0x7467u)
+/* Bit 31, FI_PROV_SPECIFIC while headers had it: no number of libfabric's. */
+#define TAGRV_PROTO		(1u << 31 | 0x7467u)
 #define TAGRV_PROTO_VERSION	1
 #define TAGRV_MSG_ORDERS	((uint64_t) FI_ORDER_SAS)
 #define TAGRV_CQ_DATA_SIZE	8
 #define TAGRV_MR_KEY_SIZE	8
 #define TAGRV_SIZE_DEFAULT	1024	/* of tx_attr and rx_attr */
+/* FI_MR_BASIC and FI_MR_SCALABLE, which newer headers warn of. */
+#define TAGRV_MR_BASIC		(1 << 0)
+#define TAGRV_MR_SCALABLE	(1 << 1)
 
 /* libfabric's own question on behalf of providers that layer above others. */
 #define TAGRV_FLAG_INTERNAL	(1ULL << 59)
