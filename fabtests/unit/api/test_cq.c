@@ -128,17 +128,21 @@ Test(cq, sources_come_with_readfrom)
 
 /* ---- errors for applications of other versions ---- */
 
-/* What newer headers have behind our struct. */
-struct err_entry_1_20 {
+/* What newer headers have behind err_data_size, whichever these are. */
+union err_entry {
 	struct fi_cq_err_entry old;
-	fi_addr_t src_addr;
+	struct {
+		char old[offsetof(struct fi_cq_err_entry, err_data_size) +
+			 sizeof(size_t)];
+		fi_addr_t src_addr;
+	} newer;
 };
 
 static const struct tagrv_addr somebody = {
 	.in = { .sin_family = AF_INET, .sin_port = 0x1234, .sin_addr = { 0x0100007f } },
 };
 
-static void read_error(uint32_t version, struct err_entry_1_20 *entry)
+static void read_error(uint32_t version, union err_entry *entry)
 {
 	struct tagrv_domain *domain = tagrv_container_of(api.domain,
 			struct tagrv_domain, domain);
@@ -151,7 +155,7 @@ static void read_error(uint32_t version, struct err_entry_1_20 *entry)
 
 Test(cq, error_entries_fit_the_version_of_the_application)
 {
-	struct err_entry_1_20 entry;
+	union err_entry entry;
 	char err_data[8];
 
 	api.cq = api_open_cq(&api, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE);
@@ -159,19 +163,19 @@ Test(cq, error_entries_fit_the_version_of_the_application)
 	read_error(FI_VERSION(1, 4), &entry);
 	cr_expect_null(entry.old.err_data);
 	cr_expect_eq(entry.old.err_data_size, 0xeeeeeeeeeeeeeeee);
-	cr_expect_eq(entry.src_addr, 0xeeeeeeeeeeeeeeee);
+	cr_expect_eq(entry.newer.src_addr, 0xeeeeeeeeeeeeeeee);
 
 	entry.old.err_data = err_data;
 	entry.old.err_data_size = sizeof(err_data);
 	read_error(FI_VERSION(1, 17), &entry);
 	cr_expect_eq(entry.old.err_data, err_data, "the application's buffer");
 	cr_expect_eq(entry.old.err_data_size, 0);
-	cr_expect_eq(entry.src_addr, 0xeeeeeeeeeeeeeeee);
+	cr_expect_eq(entry.newer.src_addr, 0xeeeeeeeeeeeeeeee);
 
 	read_error(FI_VERSION(1, 20), &entry);
 	cr_expect_null(entry.old.err_data);
 	cr_expect_eq(entry.old.err_data_size, 0);
-	cr_expect_eq(entry.src_addr, 5);
+	cr_expect_eq(entry.newer.src_addr, 5);
 }
 
 /* A sender that is not in the address vector; the entry is filled with 0xee. */
