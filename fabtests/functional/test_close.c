@@ -10,8 +10,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { ROUNDS = 12, OPS = 24, LARGE = 1 << 20, CLOSE_MS = 15000 };
+enum { ROUNDS = 12, OPS = 24, LARGE = 1 << 20, CLOSE_MS = 15000, KIB = 1024, MANY = 1000,
+       SLEEP_US = 500000 };
 
 struct traffic {
 	struct fi_context2 ctx[2 * OPS];	/* sends first */
@@ -133,8 +135,54 @@ static void any_moment(struct test *t)
 	free(tr);
 }
 
+/* Rank 1 closes at once, rank 0 looks when it is gone, or waits to be: all has come. */
+static void receive_all(struct fx *fx, uint64_t n, size_t len)
+{
+	struct fi_context2 ctx;
+	uint8_t in[KIB];
+
+	for (uint64_t i = 0; i < n; i++) {
+		RECV(fx, .tagged = true, .buf = in, .len = len, .addr = FI_ADDR_UNSPEC, .tag = i,
+		     .ctx = &ctx);
+		COMP_EXPECT(fx, FX_RX, .ctx = &ctx, .flags = GOT_TAGGED, .len = len, .buf = in,
+			    .tag = i);
+		CHECK(pattern_check(in, len, i) == len, "message %d is damaged", (int)i);
+	}
+}
+
+static void inject_all(struct fx *fx, uint64_t n, size_t len)
+{
+	uint8_t out[KIB];
+
+	for (uint64_t i = 0; i < n; i++) {
+		pattern_fill(out, len, i);
+		SEND(fx, .call = CALL_INJECT, .tagged = true, .buf = out, .len = len,
+		     .addr = fx->peer, .tag = i);
+	}
+}
+
+/* Most of them are only announced: their bytes are the sender's to keep. */
+static void injected(struct test *t)
+{
+	struct fx fx;
+
+	setenv("FI_TAGRV_EAGER_BUDGET", "0", 1);
+	setenv("FI_TAGRV_EAGER_CREDIT", "16384", 1);
+	fx_open(t, &fx, &(struct fx_attr){ 0 });
+	if (t->rank) {
+		inject_all(&fx, MANY, KIB);
+	} else {
+		usleep(SLEEP_US);
+		receive_all(&fx, MANY, KIB);
+	}
+	fx_close_now(&fx);
+	run_barrier(t);
+}
+
 const struct test_case close_cases[] = {
 	{ "close_any_moment", "an endpoint closes amid transfers; each of the peer's ends once",
 	  any_moment, .ranks = 2, .slow = 3 },
+	{ "close_injected", "what was injected arrives though the sender closes first", injected,
+	  .ranks = 2 },
 	{ 0 },
 };

@@ -78,9 +78,16 @@ void engine_set_rndv(enum tagrv_proto proto)
 	}
 }
 
+void engine_close(void)
+{
+	if (fx.engine)
+		tagrv_engine_close(fx.engine);
+	fx.engine = NULL;
+}
+
 void engine_teardown(void)
 {
-	tagrv_engine_close(fx.engine);
+	engine_close();
 	cr_assert_eq(fake.regs, 0, "%zu registrations left", fake.regs);
 	cr_assert_eq(fake.links, 0, "%zu links left", fake.links);
 	tagrv_avtab_fini(&fx.av);

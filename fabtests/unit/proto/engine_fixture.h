@@ -29,6 +29,8 @@ struct engine_fixture {
 extern struct engine_fixture fx;
 
 void engine_setup(void);
+/* Before the teardown, to look at what is left in the queues. */
+void engine_close(void);
 void engine_teardown(void);
 
 /* Reports the connection: UP, sendable or not. */

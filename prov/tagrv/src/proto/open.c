@@ -187,23 +187,32 @@ void tagrv_engine_name(const struct tagrv_engine *engine,
 
 /* ---- close ---- */
 
-/* Sends that the application was told are done, but that have not left. */
-static bool owes_peer(const struct tagrv_peer *peer)
+/*
+ * Sends that the application was told are done, but that have not left: what is
+ * only announced is ours to keep until the peer has all of it.
+ */
+static bool has_injected(const struct tagrv_list *sends)
 {
 	const struct tagrv_list *node;
 
-	if (tagrv_list_empty(&peer->pending))
-		return peer->lane && !tagrv_list_empty(&peer->ctl);
-	if (peer->lane)
-		return true;
-	tagrv_list_for_each(&peer->pending, node) {
+	tagrv_list_for_each(sends, node) {
 		const struct tagrv_op *op =
 			tagrv_container_of(node, struct tagrv_op, link);
 
-		if (op->no_context || (op->flags & FI_INJECT))
+		if ((op->no_context || (op->flags & FI_INJECT)) &&
+		    op->state != TAGRV_OP_FIN_WAIT)
 			return true;
 	}
 	return false;
+}
+
+static bool owes_peer(const struct tagrv_peer *peer)
+{
+	if (!peer->lane)
+		return has_injected(&peer->pending);
+	return !tagrv_list_empty(&peer->pending) ||
+	       !tagrv_list_empty(&peer->ctl) ||
+	       has_injected(&peer->waiting) || has_injected(&peer->writers);
 }
 
 static bool is_quiet(struct tagrv_engine *engine)
