@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum { ROUNDS = 12, OPS = 24, LARGE = 1 << 20, CLOSE_MS = 15000, KIB = 1024, MANY = 1000,
-       SLEEP_US = 500000 };
+       LONG_QUEUE = 20000, SLEEP_US = 500000 };
 
 struct traffic {
 	struct fi_context2 ctx[2 * OPS];	/* sends first */
@@ -179,10 +179,35 @@ static void injected(struct test *t)
 	run_barrier(t);
 }
 
+/* More than one look at a ring can take. */
+static void long_queue(struct test *t)
+{
+	struct fx fx;
+
+	setenv("FI_TAGRV_EAGER_CREDIT", "268435456", 1);
+	setenv("FI_TAGRV_SHM_RING", "4194304", 1);
+	fx_open(t, &fx, &(struct fx_attr){ 0 });
+	for (int round = 0; round < 2; round++) {
+		if (t->rank) {
+			inject_all(&fx, LONG_QUEUE, 0);
+		} else {
+			usleep(round * SLEEP_US);
+			receive_all(&fx, LONG_QUEUE, 0);
+		}
+		/* The first round makes the peer's credit grow. */
+		if (!round)
+			fx_barrier(&fx);
+	}
+	fx_close_now(&fx);
+	run_barrier(t);
+}
+
 const struct test_case close_cases[] = {
 	{ "close_any_moment", "an endpoint closes amid transfers; each of the peer's ends once",
 	  any_moment, .ranks = 2, .slow = 3 },
 	{ "close_injected", "what was injected arrives though the sender closes first", injected,
 	  .ranks = 2 },
+	{ "close_long_queue", "many messages that wait for a look arrive though the sender closes",
+	  long_queue, .ranks = 2 },
 	{ 0 },
 };

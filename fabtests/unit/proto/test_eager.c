@@ -288,6 +288,28 @@ Test(eager, peer_that_hangs_up_is_dropped_although_others_keep_us_busy)
 	cr_assert_eq(take(&fx.tx).err, FI_ECONNRESET);
 }
 
+/* However many passes that takes. */
+Test(eager, what_a_peer_sent_before_it_hung_up_is_taken_in)
+{
+	enum { LEFT = 3 * TAGRV_DRAIN_PASSES };
+	char buf[8];
+
+	peer_up(true);
+	fake.events = 1;
+	peer_event(TAGRV_WIREUP_GONE, 0);
+	fx.later = true;
+	for (int i = 0; i < LEFT; i++) {
+		arrive_eager("last", 5, 1, 0, 0);
+		tagrv_engine_progress(fx.engine);
+		cr_assert_eq(submit_recv(buf, 8, 1, ctx), 0);
+		cr_assert_eq(take(&fx.rx).len, 5);
+	}
+	cr_assert_not_null(fx.engine->peers[0]->lane);
+	for (int i = 0; i < TAGRV_DRAIN_PASSES; i++)
+		tagrv_engine_progress(fx.engine);
+	cr_assert_null(fx.engine->peers[0]->lane);
+}
+
 Test(eager, peer_that_hung_up_gets_nothing_more)
 {
 	peer_up(true);

@@ -301,6 +301,19 @@ static int serve_busy(struct tagrv_engine *engine)
 	return more;
 }
 
+/*
+ * Where others keep us busy, no pass finds nothing; but what a transport hands
+ * over in one pass may be far less than what the peer has left there.
+ */
+static bool is_drained(struct tagrv_lane *lane)
+{
+	if (lane->gone_seq != lane->peer->rx_seq) {
+		lane->gone_seq = lane->peer->rx_seq;
+		lane->gone_passes = 0;
+	}
+	return ++lane->gone_passes >= TAGRV_DRAIN_PASSES;
+}
+
 /* idle: this pass found nothing. */
 static void drop_gone(struct tagrv_engine *engine, bool idle)
 {
@@ -314,8 +327,7 @@ static void drop_gone(struct tagrv_engine *engine, bool idle)
 			tagrv_container_of(node, struct tagrv_lane, gone_node);
 
 		tagrv_list_push_tail(&engine->gone, node);
-		/* Where others keep us busy, no pass finds nothing. */
-		if (idle || ++lane->gone_passes >= TAGRV_DRAIN_PASSES)
+		if (idle || is_drained(lane))
 			tagrv_lane_fail(lane, lane->gone_status, false);
 	}
 }

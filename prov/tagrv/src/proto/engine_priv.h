@@ -58,8 +58,9 @@ struct tagrv_buf {
 #define TAGRV_BUF_CLASSES	5
 
 /*
- * Progress passes that a peer which ended its connection is waited for, so that
- * what it sent before is taken in; fewer when one finds nothing.
+ * Progress passes that a peer which ended its connection is waited for since its
+ * last message came, so that what it sent before is taken in; fewer when one
+ * finds nothing.
  */
 #define TAGRV_DRAIN_PASSES	64
 

@@ -49,7 +49,9 @@ struct tagrv_lane {
 	struct tagrv_link *link;
 	uint32_t epoch;
 	int	gone_status;
-	unsigned gone_passes;		/* of progress since it is on gone */
+	unsigned gone_passes;		/* of progress since it is on gone, and
+					   since its last message came: */
+	uint32_t gone_seq;		/* peer->rx_seq then */
 	int	status;			/* why it failed, once closing */
 	bool	closing;		/* link_close was called */
 };
