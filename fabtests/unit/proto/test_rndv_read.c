@@ -251,6 +251,31 @@ Test(rndv, requests_of_a_dead_connection_leave_a_multi_receive_buffer)
 	take(&fx.rx);
 }
 
+/* A receive that fails is one, claimed or not: it counts. */
+Test(rndv, requests_of_a_dead_connection_fail_their_claim)
+{
+	struct tagrv_recv_req req;
+	struct tagrv_comp comp;
+
+	arrive_rts(src, BIG, 4, 99);
+	req = recv_req(NULL, 0, 4, ctx);
+	req.flags |= FI_PEEK | FI_CLAIM;
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
+	cr_assert_eq(take(&fx.rx).err, 0);
+	fake_break_link(fx.link, -FI_EHOSTUNREACH);
+	req = recv_req(dst, BIG, 4, ctx);
+	req.flags |= FI_CLAIM;
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
+	comp = take(&fx.rx);
+	cr_assert_eq(comp.err, FI_ECONNRESET);
+	cr_assert_eq(comp.context, ctx);
+	cr_assert_eq(comp.src, fx.peer_addr);
+	cr_assert_eq(comp.len, 0);
+	cr_assert_eq(atomic_load(&fx.rx_cntr.err), 1);
+	cr_assert_eq(fx.engine->umsgs.used, 0);
+	cr_assert_eq(fx.engine->rx->ops.used, 0);
+}
+
 /* It can be looked at and dropped as any other. */
 Test(rndv, requests_of_a_dead_connection_can_be_discarded)
 {

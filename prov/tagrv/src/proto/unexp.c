@@ -343,7 +343,7 @@ ssize_t tagrv_unexp_peek(struct tagrv_rx *rx, const struct tagrv_recv_req *req,
 
 /*
  * *umsg is NULL when the request is answered already: nothing was claimed with
- * this context, its sender is gone, or it was to be discarded.
+ * this context, or it was to be discarded.
  */
 ssize_t tagrv_unexp_claimed(struct tagrv_rx *rx,
 			    const struct tagrv_recv_req *req,
@@ -365,9 +365,6 @@ ssize_t tagrv_unexp_claimed(struct tagrv_rx *rx,
 	if (req->flags & FI_DISCARD) {
 		report(rx, req, found, 0);
 		discard(found);
-	} else if (is_lost(found)) {
-		report(rx, req, found, FI_ECONNRESET);
-		umsg_free(found);
 	} else {
 		*umsg = found;
 	}
