@@ -74,6 +74,9 @@ void arrive_frag(uint32_t taker, size_t offset, const void *buf, size_t len);
 void arrive_control(uint8_t opcode, uint32_t handle, uint64_t data);
 void arrive_fin(uint32_t handle, uint32_t status);
 
+/* Sees each line that is logged, those of level info, too; NULL: none. */
+extern void (*log_hook)(const char *line);
+
 /* Takes the oldest record of a queue; fails the test when there is none. */
 struct tagrv_comp take(struct tagrv_compq *q);
 void expect_empty(struct tagrv_compq *q);

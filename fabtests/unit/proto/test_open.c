@@ -2,6 +2,7 @@
 /*
  * Closing: what is waited for, what is not, and how long.
  */
+#include <pthread.h>
 #include <string.h>
 
 #include "core/clock.h"
@@ -94,4 +95,29 @@ Test(open, what_was_only_announced_is_not)
 	cr_assert_eq(submit_send(data, sizeof(data), 1, data, 0), 0);
 	cr_assert_eq(packet_header(0).opcode, TAGRV_PKT_RTS);
 	expect_close(0);
+}
+
+/* ---- what is told ---- */
+
+static int lines, locked;
+
+static void look_at(const char *line)
+{
+	if (!strstr(line, "unexpected at a time"))
+		return;
+	lines++;
+	if (pthread_mutex_trylock(&fx.dom->lock.mutex))
+		locked++;
+	else
+		pthread_mutex_unlock(&fx.dom->lock.mutex);
+}
+
+/* Of queues that other endpoints may use at the same time. */
+Test(open, queues_are_looked_at_under_the_lock)
+{
+	log_hook = look_at;
+	engine_close();
+	log_hook = NULL;
+	cr_assert_eq(lines, 1);
+	cr_assert_eq(locked, 1);
 }

@@ -342,8 +342,9 @@ void tagrv_engine_close(struct tagrv_engine *engine)
 	tagrv_lock_acquire(&dom->lock);
 	tagrv_list_remove(&engine->dom_node);
 	tagrv_list_remove(&engine->av_node);
-	tagrv_lock_release(&dom->lock);
+	/* Others use what it tells of: a shared context, the caches. */
 	tell_stats(engine);
+	tagrv_lock_release(&dom->lock);
 	tagrv_rails_close(engine);
 	close_rx(engine);
 	tagrv_peer_destroy_all(engine);
