@@ -223,6 +223,8 @@ Test(rndv_write, receive_that_told_nobody_ends_at_once)
 
 /* ---- sender ---- */
 
+static bool no_room;	/* for what is to be written, so far */
+
 /* Sends BIG bytes and is told to write 'want' of them to dst, in two pieces. */
 static uint32_t write_to(uint64_t flags, size_t want)
 {
@@ -242,6 +244,7 @@ static uint32_t write_to(uint64_t flags, size_t want)
 	cr_assert_eq(submit_send(src, BIG, 4, ctx, flags), 0);
 	handle = last(TAGRV_PKT_RTS).op;
 	told.hdr.op = htole32(handle);
+	fake.refuse_all = no_room;
 	fake_deliver(fx.link, &told, offsetof(struct told, seg[2]));
 	return handle;
 }
@@ -285,6 +288,24 @@ Test(rndv_write, done_follows_at_once_where_order_is_kept)
 	cr_assert_eq(take(&fx.tx).err, 0);
 	last(TAGRV_PKT_DONE);
 	cr_assert_eq(fake.log_cnt, 4, "RTS, two writes, one DONE");
+}
+
+/* Nothing else waits for the peer: the receiver would wait for ever. */
+Test(rndv_write, done_without_room_behind_late_writes_is_sent_later)
+{
+	fake.base.attr.caps |= TAGRV_XPORT_PUT_FENCED;
+	no_room = true;
+	write_to(0, 3000);
+	cr_assert_eq(fake.log_cnt, 1, "RTS");
+	fake.refuse_all = false;
+	fake.ctrl_error = -FI_EAGAIN;
+	tagrv_engine_progress(fx.engine);
+	cr_assert_eq(fake.log_cnt, 3, "two writes");
+	fake.ctrl_error = 0;
+	write_all(0);
+	cr_assert_eq(take(&fx.tx).err, 0);
+	cr_assert_eq(last(TAGRV_PKT_DONE).op, 55);
+	cr_assert_eq(fake.log_cnt, 4);
 }
 
 Test(rndv_write, done_that_cannot_be_sent_ends_the_sender_once)

@@ -312,7 +312,9 @@ bool tagrv_peer_serve(struct tagrv_peer *peer)
 	blocked |= serve_list(&peer->readers, tagrv_rndv_read);
 	blocked |= serve_list(&peer->writers, tagrv_rndv_move);
 	pending = serve_pending(peer);
-	if (!blocked && !pending && tagrv_list_linked(&peer->busy_node))
+	/* What ended meanwhile may have left a FIN or DONE without room. */
+	if (!blocked && !pending && tagrv_list_empty(&peer->ctl) &&
+	    tagrv_list_linked(&peer->busy_node))
 		tagrv_list_remove(&peer->busy_node);
 	return pending > 0;
 }
