@@ -149,7 +149,8 @@ static void read_error(uint32_t version, union err_entry *entry)
 
 	domain->api_version = version;
 	push(api.cq, 1, FI_EIO);
-	cr_assert_eq(fi_cq_readerr(api.cq, &entry->old, 0), 1);
+	/* fi_cq_readerr of newer headers writes to the entry, too. */
+	cr_assert_eq(api.cq->ops->readerr(api.cq, &entry->old, 0), 1);
 	cr_expect_eq(entry->old.err, FI_EIO);
 }
 
