@@ -199,6 +199,17 @@ Test(rndv, link_error_ends_the_waiting_sender_and_its_late_fin_is_refused)
 	cr_assert_eq(fake.regs, 0);
 }
 
+/* The receive whose message is lost with its connection. */
+static struct tagrv_comp take_reset(void *context)
+{
+	struct tagrv_comp comp = take(&fx.rx);
+
+	cr_assert_eq(comp.err, FI_ECONNRESET);
+	cr_assert_eq(comp.context, context);
+	cr_assert_eq(comp.src, fx.peer_addr);
+	return comp;
+}
+
 /* In its turn, and only the receive that it would have matched. */
 Test(rndv, requests_of_a_dead_connection_fail_their_receive)
 {
@@ -213,11 +224,8 @@ Test(rndv, requests_of_a_dead_connection_fail_their_receive)
 	cr_assert_eq(submit_recv(dst, BIG, 4, &ctx[0]), 0);
 	cr_assert_eq(take(&fx.rx).err, 0);
 	cr_assert_eq(submit_recv(dst, BIG, 4, &ctx[1]), 0);
-	comp = take(&fx.rx);
-	cr_assert_eq(comp.err, FI_ECONNRESET);
-	cr_assert_eq(comp.context, &ctx[1]);
+	comp = take_reset(&ctx[1]);
 	cr_assert_eq(comp.tag, 4);
-	cr_assert_eq(comp.src, fx.peer_addr);
 	cr_assert_eq(comp.len, 0);
 	cr_assert_eq(atomic_load(&fx.rx_cntr.err), 1);
 	cr_assert_eq(submit_recv(dst, BIG, 4, &ctx[2]), 0);
@@ -239,10 +247,7 @@ Test(rndv, requests_of_a_dead_connection_leave_a_multi_receive_buffer)
 	req = recv_req(dst, 100, 4, ctx);
 	req.flags |= FI_MULTI_RECV;
 	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
-	comp = take(&fx.rx);
-	cr_assert_eq(comp.err, FI_ECONNRESET);
-	cr_assert_eq(comp.context, ctx);
-	cr_assert_eq(comp.src, fx.peer_addr);
+	comp = take_reset(ctx);
 	cr_assert_eq(comp.flags & FI_MULTI_RECV, 0);
 	peer_up(true);
 	arrive_eager("new", 3, 4, 0, 0);
@@ -266,10 +271,7 @@ Test(rndv, requests_of_a_dead_connection_fail_their_claim)
 	req = recv_req(dst, BIG, 4, ctx);
 	req.flags |= FI_CLAIM;
 	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
-	comp = take(&fx.rx);
-	cr_assert_eq(comp.err, FI_ECONNRESET);
-	cr_assert_eq(comp.context, ctx);
-	cr_assert_eq(comp.src, fx.peer_addr);
+	comp = take_reset(ctx);
 	cr_assert_eq(comp.len, 0);
 	cr_assert_eq(atomic_load(&fx.rx_cntr.err), 1);
 	cr_assert_eq(fx.engine->umsgs.used, 0);

@@ -47,9 +47,3 @@ void tagrv_stub_flush(struct tagrv_xport *xport)
 {
 	(void) xport;
 }
-
-int tagrv_stub_wait_fd(struct tagrv_xport *xport)
-{
-	(void) xport;
-	return -1;
-}

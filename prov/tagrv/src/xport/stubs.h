@@ -27,7 +27,4 @@ int tagrv_stub_send_prepared(struct tagrv_link *link, const void *hdr,
 /* Sends confirm themselves without being asked. */
 void tagrv_stub_flush(struct tagrv_xport *xport);
 
-/* Nothing to sleep on. */
-int tagrv_stub_wait_fd(struct tagrv_xport *xport);
-
 #endif
