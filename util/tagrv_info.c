@@ -13,13 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/info.h"
-#include "api/info_priv.h"
+#include "api/info/info.h"
+#include "api/info/info_priv.h"
 #include "core/log.h"
 #include "core/param.h"
 #include "proto/dom.h"
-#include "proto/profile.h"
-#include "proto/select.h"
+#include "select/profile.h"
+#include "select/select.h"
 
 static void print_help(void)
 {

@@ -10,13 +10,13 @@
  *
  *   clang -g -O1 -std=c11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined \
  *     -Iprov/tagrv/src -Ifabtests fabtests/fuzz/fuzz_wireup.c \
- *     prov/tagrv/src/proto/conn*.c prov/tagrv/src/proto/wireup_rec.c \
+ *     prov/tagrv/src/wireup/conn*.c prov/tagrv/src/wireup/wireup_rec.c \
  *     prov/tagrv/src/core/addr.c prov/tagrv/src/core/log.c -lfabric
  */
 #include <stdint.h>
 #include <string.h>
 
-#include "unit/proto/conn_driver.h"
+#include "unit/wireup/conn_driver.h"
 
 #define US	10
 #define PEER	20

@@ -16,7 +16,7 @@
 #include <rdma/fi_tagged.h>
 #include <stdbool.h>
 
-#include "api/info.h"
+#include "api/info/info.h"
 #include "api/objects_priv.h"
 #include "core/clock.h"
 

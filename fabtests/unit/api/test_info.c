@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/info_priv.h"
+#include "api/info/info_priv.h"
 #ifdef HAVE_VERBS
 #include "common/fake_verbs.h"
 #endif

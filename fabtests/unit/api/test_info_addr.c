@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/info_priv.h"
+#include "api/info/info_priv.h"
 #include "unit/api/api_fixture.h"
 
 TestSuite(info_addr, .init = api_init, .timeout = 30);

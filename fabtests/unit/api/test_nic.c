@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/info_priv.h"
+#include "api/info/info_priv.h"
 #include "unit/api/api_fixture.h"
 
 TestSuite(nic, .init = api_init, .timeout = 20);

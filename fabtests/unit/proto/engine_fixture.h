@@ -9,6 +9,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
 
+#include "common/caught_log.h"
 #include "common/fake_xport.h"
 #include "proto/engine_priv.h"
 
@@ -73,9 +74,6 @@ void arrive_frag(uint32_t taker, size_t offset, const void *buf, size_t len);
 /* A packet that is nothing but a header: FIN, GRANT, DONE. */
 void arrive_control(uint8_t opcode, uint32_t handle, uint64_t data);
 void arrive_fin(uint32_t handle, uint32_t status);
-
-/* Sees each line that is logged, those of level info, too; NULL: none. */
-extern void (*log_hook)(const char *line);
 
 /* Takes the oldest record of a queue; fails the test when there is none. */
 struct tagrv_comp take(struct tagrv_compq *q);

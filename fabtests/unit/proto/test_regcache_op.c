@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "proto/regcache.h"
+#include "reg/regcache.h"
 #include "unit/proto/engine_fixture.h"
 
 #define BIG	((size_t) 1 << 20)

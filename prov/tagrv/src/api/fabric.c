@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/info.h"
+#include "api/info/info.h"
 #include "api/nosys_priv.h"
 #include "api/objects_priv.h"
 #include "core/log.h"

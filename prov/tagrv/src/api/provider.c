@@ -8,7 +8,7 @@
 #include <rdma/fabric.h>
 #include <rdma/providers/fi_prov.h>
 
-#include "api/info.h"
+#include "api/info/info.h"
 #include "api/objects_priv.h"
 #include "core/compiler.h"
 #include "core/log.h"

@@ -9,7 +9,7 @@
  */
 #include <stdlib.h>
 
-#include "api/info_priv.h"
+#include "api/info/info_priv.h"
 #include "api/nosys_priv.h"
 #include "api/objects_priv.h"
 

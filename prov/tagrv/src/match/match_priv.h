@@ -2,8 +2,8 @@
 /*
  * What both queues behind match.h share; posted.h and unexpected.h draw them.
  */
-#ifndef TAGRV_MATCH_PRIV_H
-#define TAGRV_MATCH_PRIV_H
+#ifndef TAGRV_MATCH_MATCH_PRIV_H
+#define TAGRV_MATCH_MATCH_PRIV_H
 
 #include "match/match.h"
 

@@ -16,7 +16,7 @@
 #include "core/log.h"
 #include "core/thread.h"
 #include "proto/engine_priv.h"
-#include "proto/profile.h"
+#include "select/profile.h"
 
 /* Longest sleep of the progress thread: bounds what no event announces. */
 #define THREAD_SLEEP_MS	100

@@ -21,7 +21,7 @@
 #include "core/list.h"
 #include "core/lock.h"
 #include "core/param.h"
-#include "proto/select.h"
+#include "select/select.h"
 #include "xport/xport.h"
 
 #define TAGRV_DOM_DEVS_MAX	2	/* this host's, and a NIC */

@@ -26,15 +26,12 @@
 #include <sys/uio.h>
 
 #include "core/addr.h"
+#include "core/limits.h"
 #include "match/match.h"
 #include "proto/avtab.h"
 #include "proto/comp.h"
 #include "proto/dom.h"
 #include "proto/rx.h"
-
-/* Limits that hold on every path; reported by fi_getinfo. */
-#define TAGRV_MAX_MSG		((size_t) 1 << 40)
-#define TAGRV_INJECT_MAX	((size_t) 1024)
 
 struct tagrv_engine;
 

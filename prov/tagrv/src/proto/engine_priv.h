@@ -15,9 +15,9 @@
 #include "proto/op.h"
 #include "proto/peer.h"
 #include "proto/rail.h"
-#include "proto/select.h"
-#include "proto/wire.h"
-#include "proto/wireup.h"
+#include "select/select.h"
+#include "wire/packet.h"
+#include "wireup/wireup.h"
 
 /*
  * An unexpected message. What came with it is in a buffer of a size class: the

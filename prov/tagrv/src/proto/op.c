@@ -9,7 +9,7 @@
 
 #include "core/iov.h"
 #include "proto/engine_priv.h"
-#include "proto/regcache.h"
+#include "reg/regcache.h"
 
 uint64_t tagrv_op_comp_flags(uint8_t space, bool send)
 {

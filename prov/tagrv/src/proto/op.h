@@ -41,7 +41,7 @@
 #include "core/pool.h"
 #include "match/match.h"
 #include "proto/engine.h"
-#include "proto/wire.h"
+#include "wire/packet.h"
 #include "xport/xport.h"
 
 struct tagrv_lane;

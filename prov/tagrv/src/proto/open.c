@@ -13,7 +13,7 @@
 
 #include "core/clock.h"
 #include "proto/engine_priv.h"
-#include "proto/regcache.h"
+#include "reg/regcache.h"
 
 static int open_rx(struct tagrv_engine *engine,
 		   const struct tagrv_engine_attr *attr)

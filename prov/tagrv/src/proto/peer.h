@@ -25,7 +25,7 @@
 #include "core/list.h"
 #include "core/pool.h"
 #include "proto/credit.h"
-#include "proto/wireup.h"
+#include "wireup/wireup.h"
 
 struct tagrv_engine;
 struct tagrv_hdr;

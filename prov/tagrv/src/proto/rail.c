@@ -11,7 +11,7 @@
 #include <sys/epoll.h>
 
 #include "proto/engine_priv.h"
-#include "proto/profile.h"
+#include "select/profile.h"
 
 /* ---- open and close ---- */
 

@@ -20,7 +20,7 @@
 
 #include "core/compiler.h"
 #include "proto/dom.h"
-#include "proto/select.h"
+#include "select/select.h"
 #include "xport/xport.h"
 
 #define TAGRV_RAILS_MAX	(TAGRV_DOM_DEVS_MAX + 1)

@@ -11,7 +11,7 @@
 #include "core/log.h"
 #include "core/memlock.h"
 #include "proto/dom.h"
-#include "proto/regcache.h"
+#include "reg/regcache.h"
 
 /*
  * Seconds of a registration from which on keeping it pays. To find one costs

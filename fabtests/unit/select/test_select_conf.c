@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * select_conf.c: thresholds and forced ranges, from text.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/caught_log.h"
+#include "core/param.h"
+#include "proto/engine.h"
+#include "select/select.h"
+
+static struct tagrv_select_conf conf;
+
+static void read_thresh(const char *text)
+{
+	struct tagrv_params params = { .rndv_perf_diff = 1 };
+
+	snprintf(params.rndv_thresh, sizeof(params.rndv_thresh), "%s", text);
+	tagrv_select_conf_read(&conf, &params);
+}
+
+static void read_proto(const char *text)
+{
+	struct tagrv_params params = { .rndv_perf_diff = 1 };
+
+	snprintf(params.proto, sizeof(params.proto), "%s", text);
+	tagrv_select_conf_read(&conf, &params);
+}
+
+TestSuite(select_conf, .timeout = 20);
+
+Test(select_conf, thresholds)
+{
+	static const struct {
+		const char *text;
+		size_t bytes;
+	} known[] = {
+		{ "", 0 }, { "auto", 0 }, { "AUTO", 0 }, { "0", 1 },
+		{ "1", 1 }, { "4096", 4096 }, { "4k", 4096 }, { "4K", 4096 },
+		{ "1m", 1 << 20 }, { "1g", 1 << 30 },
+		{ "99999999999999999999g", TAGRV_MAX_MSG },
+	};
+
+	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(known); i++) {
+		read_thresh(known[i].text);
+		cr_expect_eq(conf.thresh, known[i].bytes, "%s", known[i].text);
+	}
+	cr_expect_eq(conf.perf_diff, 1);
+	cr_expect_eq(log_count("\n"), 0);
+}
+
+Test(select_conf, thresholds_that_are_none_are_told_once)
+{
+	static const char *const wrong[] = { "4x", "-5", "k", "4 k", "inf" };
+
+	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(wrong); i++) {
+		read_thresh(wrong[i]);
+		cr_expect_eq(conf.thresh, 0, "%s", wrong[i]);
+	}
+	cr_expect_eq(log_count("FI_TAGRV_RNDV_THRESH is '4x', but"), 1);
+	cr_expect_eq(log_count("\n"), 1);
+}
+
+Test(select_conf, ranges_are_taken)
+{
+	read_proto("eager:0-4k,get:4k-");
+	cr_assert_eq(conf.force_cnt, 2);
+	cr_expect_eq(conf.force[0].proto, TAGRV_PROTO_EAGER);
+	cr_expect_eq(conf.force[0].from, 0);
+	cr_expect_eq(conf.force[0].to, 4096);
+	cr_expect_eq(conf.force[1].proto, TAGRV_PROTO_RNDV_READ);
+	cr_expect_eq(conf.force[1].from, 4096);
+	cr_expect_eq(conf.force[1].to, SIZE_MAX);
+	read_proto("GET:-10");
+	cr_assert_eq(conf.force_cnt, 1);
+	cr_expect_eq(conf.force[0].from, 0);
+	cr_expect_eq(conf.force[0].to, 10);
+	cr_expect_eq(log_count("\n"), 0);
+}
+
+static const struct {
+	const char *text, *said;
+} mistakes[] = {
+	{ "eagre:0-4k", "no such protocol at 'eagre:0-4k'" },
+	{ "eager", "':' and a range are missing" },
+	{ "eager:4k", "a range is written as" },
+	{ "eager:0-4q", "this is no size" },
+	{ "eager:4k-4k", "the range is empty" },
+	{ "eager:0-4k,get:2k-", "overlaps one before at 'get:2k-'" },
+	{ "eager:0-4k,", "a range is missing" },
+	{ ",", "no such protocol" },
+	{ "get:0-1,get:1-2,get:2-3,get:3-4,get:4-5,get:5-6,get:6-7,get:7-8,"
+	  "get:8-9", "too many ranges at 'get:8-9'" },
+};
+
+/* One warning a process: each in a process of its own. */
+#define MISTAKE(n) \
+	Test(select_conf, mistake_ ## n) \
+	{ \
+		read_proto(mistakes[n].text); \
+		read_proto(mistakes[n].text); \
+		cr_expect_eq(conf.force_cnt, 0); \
+		cr_expect_eq(log_count(mistakes[n].said), 1); \
+		cr_expect_eq(log_count("it is not used\n"), 1); \
+	}
+
+MISTAKE(0)
+MISTAKE(1)
+MISTAKE(2)
+MISTAKE(3)
+MISTAKE(4)
+MISTAKE(5)
+MISTAKE(6)
+MISTAKE(7)
+MISTAKE(8)

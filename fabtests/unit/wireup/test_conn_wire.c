@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Two connection state machines against each other over wires that break at
+ * random: in the end they agree, and without faults nothing is ever lost.
+ */
+#include <criterion/criterion.h>
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "unit/wireup/conn_driver.h"
+
+/*
+ * A TCP connection: records of each direction in order; an end that closes
+ * lets what it sent arrive, or not, before the other end sees that.
+ */
+#define WIRES		8
+#define QUEUE		16
+
+struct wire_end {
+	struct driver *d;
+	struct driver_chan *chan;	/* NULL: closed */
+	struct tagrv_wireup_rec queue[QUEUE];	/* to this end */
+	size_t	cnt;
+	bool	ended;			/* after the queue: the other's end */
+};
+
+struct wire {
+	bool	used;
+	struct wire_end end[2];		/* [0] dialed */
+};
+
+/* What a side lacks, and keeps lacking when it is restarted. */
+struct ability {
+	bool	no_local;	/* it does not know the preferred transport */
+	bool	bad_local;	/* it cannot bind it */
+	bool	bad_device;	/* it cannot bind the other one */
+};
+
+struct world {
+	struct driver d[2];
+	struct ability ability[2];
+	struct wire wires[WIRES];
+	unsigned seed;
+};
+
+static struct world world;
+
+static unsigned pick(unsigned limit)
+{
+	return (unsigned) rand_r(&world.seed) % limit;
+}
+
+static void start(int who)
+{
+	const struct ability *ability = &world.ability[who];
+	struct driver *d = &world.d[who];
+
+	driver_init(d, (uint8_t) (1 + who), (uint8_t) (2 - who));
+	if (!ability->no_local)
+		driver_add_local(d);
+	d->local.bind_status = ability->bad_local ? -FI_EHOSTUNREACH : 0;
+	d->fake.bind_status = ability->bad_device ? -FI_ENETUNREACH : 0;
+}
+
+static void start_both(unsigned seed, const struct ability ability[2])
+{
+	memset(&world, 0, sizeof(world));
+	world.seed = seed;
+	memcpy(world.ability, ability, sizeof(world.ability));
+	start(0);
+	start(1);
+}
+
+static bool has_local(int who)
+{
+	return !world.ability[who].no_local && !world.ability[who].bad_local;
+}
+
+static void gather(struct wire *wire)
+{
+	for (int i = 0; i < 2; i++) {
+		struct wire_end *end = &wire->end[i], *far = &wire->end[!i];
+		struct driver_chan *chan = end->chan;
+
+		if (!chan)
+			continue;
+		for (size_t n = 0; n < chan->sent_cnt; n++) {
+			cr_assert_lt(far->cnt, QUEUE);
+			if (far->chan)
+				far->queue[far->cnt++] = chan->sent[n];
+		}
+		chan->sent_cnt = 0;
+		if (!chan->open) {
+			chan->wire = NULL;
+			end->chan = NULL;
+			/* Unread input makes it a reset that overtakes. */
+			if (end->cnt)
+				far->cnt = pick((unsigned) far->cnt + 1);
+			end->cnt = 0;
+			far->ended = true;
+		}
+	}
+	if (!wire->end[0].chan && !wire->end[1].chan)
+		wire->used = false;
+}
+
+static void gather_all(void)
+{
+	for (int i = 0; i < WIRES; i++) {
+		if (world.wires[i].used)
+			gather(&world.wires[i]);
+	}
+}
+
+static struct wire *find_wire(void)
+{
+	for (int i = 0; i < WIRES; i++) {
+		if (!world.wires[i].used)
+			return &world.wires[i];
+	}
+	return NULL;
+}
+
+static void dial_wire(int who)
+{
+	struct driver *d = &world.d[who], *far = &world.d[!who];
+	struct driver_chan *chan = driver_open(far, false);
+	struct wire *wire = find_wire();
+
+	if (!wire || !chan) {
+		if (chan)
+			chan->open = false;
+		driver_fail_dial(d, -FI_ETIMEDOUT);
+		return;
+	}
+	memset(wire, 0, sizeof(*wire));
+	wire->used = true;
+	chan->wire = wire;
+	wire->end[1] = (struct wire_end) { .d = far, .chan = chan };
+	chan = driver_answer_dial(d);
+	chan->wire = wire;
+	wire->end[0] = (struct wire_end) { .d = d, .chan = chan };
+}
+
+/* One step of one end: a record or the end arrives. */
+static void step_end(struct wire_end *end)
+{
+	struct tagrv_wireup_rec rec;
+
+	if (!end->chan)
+		return;
+	if (end->cnt) {
+		rec = end->queue[0];
+		memmove(&end->queue[0], &end->queue[1],
+			--end->cnt * sizeof(rec));
+		driver_record(end->d, end->chan, &rec);
+	} else if (end->ended) {
+		driver_close(end->d, end->chan);
+	}
+}
+
+static bool is_quiet_end(const struct wire_end *end)
+{
+	return !end->chan || (!end->cnt && !end->ended);
+}
+
+/* Without time passing, nothing will happen. */
+static bool is_quiet(void)
+{
+	for (int i = 0; i < WIRES; i++) {
+		if (world.wires[i].used &&
+		    (!is_quiet_end(&world.wires[i].end[0]) ||
+		     !is_quiet_end(&world.wires[i].end[1])))
+			return false;
+	}
+	return !world.d[0].dial && !world.d[1].dial;
+}
+
+static void step_wire(struct wire *wire)
+{
+	struct wire_end *end = &wire->end[pick(2)];
+
+	step_end(end);
+	gather(wire);
+}
+
+static void cut_wire(struct wire *wire)
+{
+	for (int i = 0; i < 2; i++) {
+		wire->end[i].cnt = pick((unsigned) wire->end[i].cnt + 1);
+		wire->end[i].ended = true;
+	}
+}
+
+/* The process dies, and another one takes its address. */
+static void restart(int who)
+{
+	struct driver *d = &world.d[who];
+	uint8_t life = (uint8_t) (d->host.uuid[1] + 1);
+	uint64_t time = d->now;
+
+	for (int i = 0; i < WIRES; i++) {
+		for (int e = 0; e < 2; e++) {
+			struct wire *wire = &world.wires[i];
+
+			if (!wire->used || wire->end[e].d != d ||
+			    !wire->end[e].chan)
+				continue;
+			wire->end[e].chan = NULL;
+			wire->end[!e].ended = true;
+			if (!wire->end[!e].chan)
+				wire->used = false;
+		}
+	}
+	tagrv_conn_close(&d->conn);
+	driver_free_link(d);
+	start(who);
+	d->host.uuid[1] = life;
+	d->now = time;
+}
+
+/* -- what goes on -- */
+
+/* Whoever may send has a peer whose link takes it in. */
+static void check_sendable(const struct driver *d)
+{
+	const struct fake_link *link;
+
+	if (!d->up || !d->sendable)
+		return;
+	link = fake_link_of(d->link);
+	cr_assert_eq(fake_bound_to[link->peer_id % FAKE_MEMORY], link->id);
+}
+
+static void step(bool faults)
+{
+	int who = (int) pick(2);
+	struct driver *d = &world.d[who];
+	struct wire *wire = &world.wires[pick(WIRES)];
+	unsigned what = pick(faults ? 24 : 12);
+
+	if (what < 8) {
+		if (wire->used)
+			step_wire(wire);
+	} else if (what < 10) {
+		if (d->dial)
+			dial_wire(who);
+	} else if (what < 12) {
+		if (d->timer_at && (faults ? !pick(10) : is_quiet()))
+			driver_run_timer(d);
+	} else if (what < 14) {
+		driver_want(d);
+	} else if (what == 14) {
+		if (!pick(4))
+			driver_drop(d);
+	} else if (what == 15) {
+		if (wire->used && !pick(4))
+			cut_wire(wire);
+	} else if (what == 16) {
+		if (d->dial)
+			driver_fail_dial(d, pick(2) ? -FI_ETIMEDOUT :
+						      -FI_ECONNREFUSED);
+	} else if (what == 17) {
+		if (!pick(20))
+			restart(who);
+	}
+	gather_all();
+	check_sendable(&world.d[0]);
+	check_sendable(&world.d[1]);
+	world.d[0].now = TAGRV_MAX(world.d[0].now, world.d[1].now);
+	world.d[1].now = world.d[0].now;
+}
+
+static bool is_settled(void)
+{
+	return is_quiet() && world.d[0].conn.state == TAGRV_CONN_READY &&
+	       world.d[1].conn.state == TAGRV_CONN_READY;
+}
+
+static void check_settled(unsigned seed)
+{
+	struct driver *a = &world.d[0], *b = &world.d[1];
+	int wires = 0;
+
+	cr_assert(a->link && b->link);
+	cr_assert_eq(fake_link_of(a->link)->peer_id,
+		     fake_link_of(b->link)->id, "seed %u", seed);
+	cr_assert_eq(fake_link_of(b->link)->peer_id,
+		     fake_link_of(a->link)->id, "seed %u", seed);
+	cr_assert_eq(driver_is_local(a), has_local(0) && has_local(1),
+		     "seed %u", seed);
+	for (int i = 0; i < WIRES; i++)
+		wires += world.wires[i].used;
+	cr_assert_eq(wires, 1, "seed %u: %d sockets stay", seed, wires);
+}
+
+static void settle(unsigned seed)
+{
+	for (int i = 0; i < 100000 && !is_settled(); i++) {
+		driver_want(&world.d[0]);
+		driver_want(&world.d[1]);
+		step(false);
+	}
+	cr_assert(is_settled(), "seed %u never settles", seed);
+	check_settled(seed);
+}
+
+static void play(unsigned seed, const struct ability ability[2])
+{
+	start_both(seed, ability);
+	for (int i = 0; i < 400; i++)
+		step(true);
+	settle(seed);
+	for (int i = 0; i < 2; i++)
+		driver_fini(&world.d[i]);
+}
+
+/* Nothing goes wrong: whatever crosses, one connection comes of it. */
+static void play_clean(unsigned seed, const struct ability ability[2])
+{
+	bool agree = ability[0].bad_local == ability[1].bad_local ||
+		     ability[0].no_local || ability[1].no_local;
+
+	start_both(seed, ability);
+	driver_want(&world.d[seed % 2]);
+	for (int i = 0; i < 100000 && !is_settled(); i++) {
+		if (!pick(8))
+			driver_want(&world.d[pick(2)]);
+		step(false);
+	}
+	cr_assert(is_settled(), "seed %u never settles", seed);
+	check_settled(seed);
+	for (int i = 0; i < 2; i++) {
+		struct driver *d = &world.d[i];
+
+		cr_assert_eq(d->gones + d->faileds, 0, "seed %u", seed);
+		cr_assert_eq(d->ups, 1 + d->agains, "seed %u", seed);
+		cr_assert_leq(d->agains, agree ? 0 : 2, "seed %u", seed);
+		cr_assert_leq(d->host.epoch, agree ? 1 : 3, "seed %u", seed);
+		cr_assert_leq(d->fake.created, (int) d->host.epoch);
+		driver_fini(d);
+	}
+}
+
+/* Every pair of sides that have a transport in common. */
+static const struct ability pairs[][2] = {
+	{ { .no_local = true }, { .no_local = true } },
+	{ { 0 }, { 0 } },
+	{ { 0 }, { .no_local = true } },
+	{ { .bad_local = true }, { .bad_local = true } },
+	{ { .bad_local = true }, { .no_local = true } },
+	{ { 0 }, { .bad_local = true } },
+	{ { .bad_device = true }, { 0 } },
+	{ { .bad_device = true }, { .bad_device = true } },
+};
+
+#define PAIRS	TAGRV_ARRAY_SIZE(pairs)
+
+static void mirror(unsigned seed, struct ability ability[2])
+{
+	const struct ability *pair = pairs[seed % PAIRS];
+	unsigned turn = seed / PAIRS % 2;
+
+	ability[turn] = pair[0];
+	ability[!turn] = pair[1];
+}
+
+Test(conn_wire, crossing_in_any_order_loses_nothing, .timeout = 120)
+{
+	for (unsigned seed = 0; seed < 12000; seed++) {
+		struct ability ability[2];
+
+		mirror(seed, ability);
+		play_clean(seed, ability);
+	}
+}
+
+Test(conn_wire, two_machines_always_agree_in_the_end, .timeout = 120)
+{
+	unsigned first = (unsigned) time(NULL) * 1000;
+
+	for (unsigned i = 0; i < 4000; i++) {
+		unsigned seed = i < 2000 ? i : first + i;
+		struct ability ability[2];
+
+		mirror(seed, ability);
+		play(seed, ability);
+	}
+}
+
+/* Nothing in common: both are told, and nothing is left. */
+Test(conn_wire, without_a_common_transport_both_give_up, .timeout = 60)
+{
+	const struct ability ability[2] = {
+		{ .bad_local = true }, { .bad_device = true },
+	};
+
+	for (unsigned seed = 0; seed < 2000; seed++) {
+		struct driver *d = world.d;
+
+		start_both(seed, ability);
+		driver_want(&d[seed % 2]);
+		driver_want(&d[pick(2)]);
+		for (int i = 0; i < 10000 &&
+		     !(is_quiet() && tagrv_conn_is_idle(&d[0].conn) &&
+		       tagrv_conn_is_idle(&d[1].conn)); i++)
+			step(false);
+		for (int i = 0; i < 2; i++) {
+			cr_assert(tagrv_conn_is_idle(&d[i].conn), "seed %u",
+				  seed);
+			cr_assert_eq(d[i].up, false);
+			cr_assert_eq(d[i].sendables, 0);
+			driver_fini(&d[i]);
+		}
+		cr_assert_gt(d[0].faileds + d[0].gones + d[1].faileds +
+			     d[1].gones, 0, "seed %u", seed);
+		cr_assert_lt(d[0].now, 1000 + 30000, "seed %u", seed);
+	}
+}

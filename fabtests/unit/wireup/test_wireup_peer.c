@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Peers that come, go and come back: restarts, refusals, lost handshakes.
+ */
+#include <criterion/criterion.h>
+#include <rdma/fi_errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "unit/wireup/wireup_fixture.h"
+
+Test(wireup_peer, drop_then_connect_has_a_new_epoch, .timeout = 30)
+{
+	struct tagrv_wireup *wireup = create();
+	struct ep a, b;
+	uint32_t epoch;
+
+	open_ep(&a, wireup, 10);
+	open_ep(&b, wireup, 10);
+	for (int i = 1; i <= 5; i++) {
+		connect_ep(&a, &b);
+		await(&a, &a.sendables, i);
+		await(&b, &b.sendables, i);
+		check_pair(&a, &b);
+		if (i > 1)
+			cr_assert_neq(a.up.epoch, epoch);
+		epoch = a.up.epoch;
+		fake_free(a.up.link);
+		fake_free(b.up.link);
+		tagrv_wireup_drop(a.wep, &b.name, epoch);
+		/* At once, without waiting until b knows. */
+	}
+	await(&b, &b.gones, 5);
+	cr_assert_eq(a.gones, 0);
+	/* A drop of what is long gone changes nothing. */
+	connect_ep(&a, &b);
+	await(&a, &a.sendables, 6);
+	tagrv_wireup_drop(a.wep, &b.name, epoch);
+	await(&b, &b.sendables, 6);
+	cr_assert_eq(b.gones, 5);
+	free_pair(&a, &b);
+	tagrv_wireup_destroy(wireup);
+}
+
+Test(wireup_peer, peer_without_memory_is_asked_again, .timeout = 30)
+{
+	struct tagrv_wireup *wireup = create();
+	struct timespec some = { .tv_nsec = 50000000 };
+	struct ep a, b;
+
+	open_ep(&b, wireup, 10);
+	b.fake.bind_status = -FI_ENOMEM;
+	open_ep(&a, wireup, 10);
+	connect_ep(&a, &b);
+	while (!b.fake.discarded)
+		nanosleep(&some, NULL);
+	cr_assert_eq(a.faileds, 0);
+	/* Read by the thread: change it while nothing listens to us. */
+	close_ep(&b);
+	cr_assert_eq(b.fake.alive, 0);
+	cr_assert_eq(try_open(&b, wireup, b.name, 10), 0);
+	await(&a, &a.sendables, 1);
+	await(&b, &b.sendables, 1);
+	free_pair(&a, &b);
+	tagrv_wireup_destroy(wireup);
+}
+
+Test(wireup_peer, no_transport_is_a_clear_answer, .timeout = 30)
+{
+	struct tagrv_wireup *wireup = create();
+	struct ep a, b;
+
+	open_ep(&a, wireup, 10);
+	open_ep(&b, wireup, 10);
+	/* Set before anybody can have connected. */
+	b.fake.ops.wire_id = FAKE_WIRE_ID + 1;
+	connect_ep(&a, &b);
+	await(&a, &a.faileds, 1);
+	cr_assert_eq(a.failed.status, -FI_EHOSTUNREACH);
+	close_ep(&a);
+	close_ep(&b);
+	cr_assert_eq(a.fake.alive + b.fake.alive, 0);
+	tagrv_wireup_destroy(wireup);
+}
+
+Test(wireup_peer, own_address_is_refused, .timeout = 30)
+{
+	struct tagrv_wireup *wireup = create();
+	struct ep a;
+
+	open_ep(&a, wireup, 10);
+	connect_ep(&a, &a);
+	await(&a, &a.faileds, 1);
+	cr_assert_eq(a.failed.status, -FI_EINVAL);
+	close_ep(&a);
+	cr_assert_eq(a.fake.alive, 0);
+	tagrv_wireup_destroy(wireup);
+}
+
+Test(wireup_peer, without_transport_everybody_is_refused, .timeout = 30)
+{
+	struct tagrv_wireup *wireup = create();
+	struct tagrv_wireup_attr attr = {
+		.addr = loopback(0),
+		.connect_timeout = 10,
+	};
+	struct tagrv_wireup_event event;
+	struct tagrv_wireup_ep *wep;
+	struct ep a;
+
+	open_ep(&a, wireup, 10);
+	cr_assert_eq(tagrv_wireup_listen(wireup, &attr, &wep), 0);
+	cr_assert_eq(tagrv_wireup_connect(wep, &a.name), 0);
+	while (!tagrv_wireup_poll(wep, &event))
+		sched_yield();
+	cr_assert_eq(event.type, TAGRV_WIREUP_FAILED);
+	cr_assert_eq(event.status, -FI_EHOSTUNREACH);
+	struct tagrv_addr name;
+	tagrv_wireup_name(wep, &name);
+	cr_assert_eq(tagrv_wireup_connect(a.wep, &name), 0);
+	await(&a, &a.faileds, 1);
+	cr_assert_eq(a.failed.status, -FI_EHOSTUNREACH);
+	tagrv_wireup_unlisten(wep);
+	close_ep(&a);
+	tagrv_wireup_destroy(wireup);
+}
+
+Test(wireup_peer, hang_up_means_death, .timeout = 30)
+{
+	struct tagrv_wireup *wireup = create();
+	struct raw raw;
+	struct ep a;
+
+	open_ep(&a, wireup, 10);
+	raw_connect(&raw, &a, 1, 1);
+	close(raw.fd);
+	await(&a, &a.gones, 1);
+	cr_assert_eq(a.gone.status, -FI_ECONNRESET);
+	cr_assert_eq(a.gone.epoch, a.up.epoch);
+	fake_free(a.up.link);
+	close_ep(&a);
+	tagrv_wireup_destroy(wireup);
+}
+
+Test(wireup_peer, new_incarnation_replaces_the_old_one, .timeout = 30)
+{
+	struct tagrv_wireup *wireup = create();
+	struct tagrv_wireup_rec rec;
+	struct raw old, again, new;
+	struct ep a;
+
+	open_ep(&a, wireup, 10);
+	raw_connect(&old, &a, 1, 5);
+	fake_free(a.up.link);
+	/* Same uuid, later epoch. */
+	raw_connect(&again, &a, 1, 6);
+	cr_assert_eq(a.gones, 1);
+	cr_assert_eq(a.gone.status, -FI_ECONNRESET);
+	cr_assert_eq(raw_recv(&old, &rec), 0);
+	fake_free(a.up.link);
+	/* Earlier epoch: no answer but the end, and no harm done. */
+	close(old.fd);
+	raw_open(&old, &a, 1);
+	old.mine.src_epoch = 5;
+	raw_send(&old);
+	cr_assert_eq(raw_recv(&old, &rec), 0);
+	/* Another uuid at the same address. */
+	raw_connect(&new, &a, 2, 1);
+	cr_assert_eq(a.gones, 2);
+	cr_assert_eq(a.gone.status, -FI_ECONNRESET);
+	cr_assert_eq(raw_recv(&again, &rec), 0);
+	cr_assert_eq(a.up.uuid[0], 2);
+	fake_free(a.up.link);
+	close(old.fd);
+	close(again.fd);
+	close(new.fd);
+	close_ep(&a);
+	cr_assert_eq(a.fake.alive, 0);
+	tagrv_wireup_destroy(wireup);
+}
+
+Test(wireup_peer, request_for_somebody_else_is_stale, .timeout = 30)
+{
+	struct tagrv_wireup *wireup = create();
+	struct tagrv_wireup_rec rec;
+	struct raw raw;
+	struct ep a;
+
+	open_ep(&a, wireup, 10);
+	raw_open(&raw, &a, 1);
+	memset(raw.mine.dst_uuid, 0x77, TAGRV_UUID_LEN);
+	raw_send(&raw);
+	cr_assert_eq(raw_recv(&raw, &rec), 1);
+	cr_assert_eq(rec.type, TAGRV_WIREUP_REJ);
+	cr_assert_eq(rec.reason, TAGRV_WIREUP_STALE);
+	close(raw.fd);
+	/* Us, but a connection we do not have. */
+	raw_open(&raw, &a, 1);
+	memcpy(raw.mine.dst_uuid, rec.src_uuid, TAGRV_UUID_LEN);
+	raw.mine.dst_epoch = 99;
+	raw_send(&raw);
+	cr_assert_eq(raw_recv(&raw, &rec), 1);
+	cr_assert_eq(rec.reason, TAGRV_WIREUP_STALE);
+	close(raw.fd);
+	cr_assert_eq(a.fake.created, 0);
+	close_ep(&a);
+	tagrv_wireup_destroy(wireup);
+}
+
+Test(wireup_peer, wildcard_in_a_record_is_the_source, .timeout = 30)
+{
+	struct tagrv_wireup *wireup = create();
+	struct tagrv_wireup_rec rec;
+	struct tagrv_addr want = loopback(4711);
+	struct raw raw;
+	struct ep a;
+
+	open_ep(&a, wireup, 10);
+	raw_open(&raw, &a, 1);
+	raw.mine.addr = loopback(4711);
+	raw.mine.addr.in.sin_addr.s_addr = htonl(INADDR_ANY);
+	raw_send(&raw);
+	cr_assert_eq(raw_recv(&raw, &rec), 1);
+	await(&a, &a.ups, 1);
+	cr_assert(tagrv_addr_equal(&a.up.addr, &want));
+	fake_free(a.up.link);
+	close_ep(&a);
+	close(raw.fd);
+	tagrv_wireup_destroy(wireup);
+}
+
+Test(wireup_peer, lost_handshake_is_resumed_by_the_passive_side, .timeout = 30)
+{
+	struct tagrv_wireup *wireup = create();
+	struct tagrv_wireup_rec rec, again;
+	struct tagrv_addr any = loopback(0);
+	socklen_t len = sizeof(any.in);
+	struct raw raw;
+	struct ep a;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	cr_assert_eq(bind(fd, &any.sa, len), 0);
+	cr_assert_eq(listen(fd, 5), 0);
+	cr_assert_eq(getsockname(fd, &any.sa, &len), 0);
+	open_ep(&a, wireup, 10);
+	raw_open(&raw, &a, 1);
+	raw.mine.addr = loopback(tagrv_addr_port(&any));
+	raw_send(&raw);
+	cr_assert_eq(raw_recv(&raw, &rec), 1);
+	close(raw.fd);		/* before RTU */
+	raw.fd = accept(fd, NULL, NULL);
+	cr_assert_geq(raw.fd, 0);
+	cr_assert_eq(raw_recv(&raw, &again), 1);
+	cr_assert_eq(again.type, TAGRV_WIREUP_REQ);
+	cr_assert_eq(again.src_epoch, rec.src_epoch);
+	cr_assert_eq(again.dst_epoch, raw.mine.src_epoch);
+	cr_assert_arr_eq(again.links[0].data, rec.links[0].data, 8);
+	raw.mine.type = TAGRV_WIREUP_REP;
+	memcpy(raw.mine.dst_uuid, rec.src_uuid, TAGRV_UUID_LEN);
+	raw.mine.dst_epoch = rec.src_epoch;
+	raw_send(&raw);
+	cr_assert_eq(raw_recv(&raw, &rec), 1);
+	cr_assert_eq(rec.type, TAGRV_WIREUP_RTU);
+	await(&a, &a.sendables, 1);
+	cr_assert_eq(a.ups, 1);
+	cr_assert_eq(a.gones, 0);
+	/* Closing says goodbye. */
+	fake_free(a.up.link);
+	close_ep(&a);
+	cr_assert_eq(raw_recv(&raw, &rec), 1);
+	cr_assert_eq(rec.type, TAGRV_WIREUP_CLOSE);
+	cr_assert_eq(rec.reason, TAGRV_WIREUP_OK);
+	cr_assert_eq(raw_recv(&raw, &rec), 0);
+	close(raw.fd);
+	close(fd);
+	tagrv_wireup_destroy(wireup);
+}
+
+static void run_victim(int fd)
+{
+	struct tagrv_wireup *wireup = create();
+	struct tagrv_addr peer;
+	struct ep a;
+
+	open_ep(&a, wireup, 10);
+	if (read(fd, &peer, sizeof(peer)) != sizeof(peer))
+		_exit(1);
+	if (tagrv_wireup_connect(a.wep, &peer))
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+Test(wireup_peer, killed_process_is_noticed, .timeout = 30)
+{
+	struct tagrv_wireup *wireup;
+	uint64_t start;
+	int fds[2];
+	struct ep a;
+	pid_t pid;
+
+	cr_assert_eq(pipe(fds), 0);
+	pid = fork();
+	if (!pid)
+		run_victim(fds[0]);
+	wireup = create();
+	open_ep(&a, wireup, 10);
+	cr_assert_eq(write(fds[1], &a.name, sizeof(a.name)), sizeof(a.name));
+	await(&a, &a.sendables, 1);
+	start = now_ms();
+	kill(pid, SIGKILL);
+	await(&a, &a.gones, 1);
+	cr_assert_eq(a.gone.status, -FI_ECONNRESET);
+	cr_assert_lt(now_ms() - start, 5000);
+	waitpid(pid, NULL, 0);
+	/* And nobody is there now. */
+	fake_free(a.up.link);
+	close_ep(&a);
+	tagrv_wireup_destroy(wireup);
+}
+
+Test(wireup_peer, connect_and_drop_at_random, .timeout = 120)
+{
+	struct tagrv_wireup *left = create(), *right = create();
+	unsigned seed = (unsigned) now_ms();
+	struct ep eps[2];
+
+	open_ep(&eps[0], left, 20);
+	open_ep(&eps[1], right, 20);
+	for (int i = 0; i < 300; i++) {
+		struct ep *a = &eps[rand_r(&seed) % 2];
+		struct ep *b = a == eps ? &eps[1] : &eps[0];
+		struct tagrv_wireup_event event;
+
+		switch (rand_r(&seed) % 4) {
+		case 0:
+		case 1:
+			connect_ep(a, b);
+			break;
+		case 2:
+			while (tagrv_wireup_poll(a->wep, &event)) {
+				if (event.type != TAGRV_WIREUP_UP)
+					continue;
+				fake_free(event.link);
+				if (rand_r(&seed) % 2)
+					tagrv_wireup_drop(a->wep, &event.addr,
+							  event.epoch);
+			}
+			break;
+		default:
+			sched_yield();
+		}
+	}
+	for (int i = 0; i < 2; i++) {
+		struct tagrv_wireup_event event;
+
+		while (tagrv_wireup_poll(eps[i].wep, &event)) {
+			if (event.type == TAGRV_WIREUP_UP)
+				fake_free(event.link);
+		}
+		close_ep(&eps[i]);
+		cr_assert_eq(eps[i].fake.alive, 0, "seed %u", seed);
+		cr_assert_eq(eps[i].faileds, 0);
+	}
+	tagrv_wireup_destroy(left);
+	tagrv_wireup_destroy(right);
+}
+
+/* Sends the REQ on a socket of its own; returns the reason of the refusal. */
+static uint8_t refusal(struct raw *raw)
+{
+	struct tagrv_wireup_rec rec;
+
+	raw_send(raw);
+	cr_assert_eq(raw_recv(raw, &rec), 1);
+	cr_assert_eq(rec.type, TAGRV_WIREUP_REJ);
+	close(raw->fd);
+	return rec.reason;
+}
+
+Test(wireup_peer, stranger_with_our_own_address_is_refused, .timeout = 60)
+{
+	struct tagrv_wireup *wireup = create();
+	struct raw raw;
+	struct ep a;
+
+	open_ep(&a, wireup, 10);
+	raw_open(&raw, &a, 1);
+	raw.mine.addr = a.name;
+	cr_assert_eq(refusal(&raw), TAGRV_WIREUP_SELF);
+	cr_assert_eq(a.ups, 0);
+	close_ep(&a);
+	tagrv_wireup_destroy(wireup);
+}
+
+Test(wireup_peer, nobody_resumes_what_belongs_to_another, .timeout = 60)
+{
+	struct tagrv_wireup *wireup = create();
+	struct raw good, bad;
+	struct ep a;
+
+	open_ep(&a, wireup, 10);
+	raw_connect(&good, &a, 1, 1);
+	raw_open(&bad, &a, 1);
+	bad.mine.dst_epoch = a.up.epoch;
+	cr_assert_eq(refusal(&bad), TAGRV_WIREUP_STALE, "it does not name us");
+	raw_open(&bad, &a, 2);
+	bad.mine.dst_epoch = a.up.epoch;
+	memcpy(bad.mine.dst_uuid, good.mine.dst_uuid, TAGRV_UUID_LEN);
+	cr_assert_eq(refusal(&bad), TAGRV_WIREUP_STALE, "another's link");
+	collect(&a);
+	cr_assert_eq(a.gones, 0);
+	cr_assert_eq(a.ups, 1);
+	fake_free(a.up.link);
+	close(good.fd);
+	close_ep(&a);
+	tagrv_wireup_destroy(wireup);
+}

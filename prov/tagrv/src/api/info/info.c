@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * fi_getinfo: one fi_info per device, the best one first, this host's last.
+ */
+#include "api/info/info.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "api/info/info_priv.h"
+#include "core/log.h"
+
+struct offer {
+	const struct tagrv_device_desc *desc;
+	struct tagrv_addr src;
+	bool	owns_src;	/* the source asked for is this device's address */
+	bool	near;		/* to the processor we run on */
+	bool	local;		/* reaches only this host */
+};
+
+static int current_numa_node(void)
+{
+	unsigned int cpu, node;
+
+	return syscall(SYS_getcpu, &cpu, &node, NULL) ? -1 : (int) node;
+}
+
+static bool same_host(const struct tagrv_addr *a, const struct tagrv_addr *b)
+{
+	struct tagrv_addr x = *a, y = *b;
+
+	if (!x.sa.sa_family || !y.sa.sa_family)
+		return false;
+	tagrv_addr_set_port(&x, 0);
+	tagrv_addr_set_port(&y, 0);
+	return tagrv_addr_equal(&x, &y);
+}
+
+/* Positive when a is the better one. */
+static int compare(const struct offer *a, const struct offer *b)
+{
+	if (a->local != b->local)
+		return a->local ? -1 : 1;
+	if (a->owns_src != b->owns_src)
+		return a->owns_src ? 1 : -1;
+	if (a->desc->up != b->desc->up)
+		return a->desc->up ? 1 : -1;
+	if (a->near != b->near)
+		return a->near ? 1 : -1;
+	if (a->desc->speed != b->desc->speed)
+		return a->desc->speed > b->desc->speed ? 1 : -1;
+	return 0;
+}
+
+/* Insertion keeps the order of discovery among equals. */
+static void insert(struct offer *offers, size_t cnt, const struct offer *offer)
+{
+	while (cnt && compare(offer, &offers[cnt - 1]) > 0) {
+		offers[cnt] = offers[cnt - 1];
+		cnt--;
+	}
+	offers[cnt] = *offer;
+}
+
+/* Devices that the hints leave, best first; their number or -FI_ENODATA. */
+static int choose(const struct tagrv_ask *ask,
+		  const struct tagrv_device_desc *descs, size_t cnt,
+		  struct offer *offers)
+{
+	int node = current_numa_node(), n = 0;
+	bool named = false;
+
+	for (size_t i = 0; i < cnt; i++) {
+		struct offer offer = { .desc = &descs[i] };
+
+		if (!tagrv_info_match_name(ask->hints, descs[i].name))
+			continue;
+		named = true;
+		if (!tagrv_info_match_reach(ask, descs[i].name))
+			continue;
+		tagrv_info_source(ask, &descs[i], &offer.src);
+		offer.owns_src = same_host(&ask->src, &descs[i].addr);
+		offer.near = descs[i].numa_node < 0 ||
+			     descs[i].numa_node == node;
+		offer.local = tagrv_info_is_local(descs[i].name);
+		insert(offers, (size_t) n++, &offer);
+	}
+	if (!named)
+		return tagrv_info_refuse_name(ask->hints);
+	/* What could reach other hosts was found to be of no use. */
+	if (!n && !(ask->flags & TAGRV_FLAG_INTERNAL))
+		tagrv_info_tell_why();
+	return n ? n : -FI_ENODATA;
+}
+
+static int build_list(const struct tagrv_ask *ask, const struct offer *offers,
+		      int cnt, struct fi_info **info)
+{
+	struct fi_info *first = NULL, **tail = &first;
+
+	for (int i = 0; i < cnt; i++) {
+		*tail = tagrv_info_build(ask, offers[i].desc, &offers[i].src);
+		if (!*tail) {
+			tagrv_info_free(first);
+			return -FI_ENOMEM;
+		}
+		tail = &(*tail)->next;
+	}
+	*info = first;
+	return 0;
+}
+
+static int offer_devices(const struct tagrv_ask *ask, struct fi_info **info)
+{
+	struct tagrv_device_desc *descs;
+	struct offer *offers;
+	size_t cnt;
+	int ret;
+
+	/* Once for a call of the application, not for each that comes of it. */
+	if (ask->flags & TAGRV_FLAG_RESCAN &&
+	    !(ask->flags & TAGRV_FLAG_INTERNAL))
+		tagrv_info_rescan();
+	ret = tagrv_info_devices(&ask->params, ask->flags & TAGRV_FLAG_INTERNAL,
+				 &descs, &cnt);
+	if (ret)
+		return ret;
+	offers = calloc(cnt, sizeof(*offers));
+	ret = offers ? choose(ask, descs, cnt, offers) : -FI_ENOMEM;
+	if (ret > 0)
+		ret = build_list(ask, offers, ret, info);
+	free(offers);
+	free(descs);
+	return ret;
+}
+
+/* Said once: fi_getinfo is called again and again. */
+static int check_transports(const struct tagrv_params *params)
+{
+	static atomic_bool told;
+	const char *name;
+	size_t len;
+
+	if (!tagrv_xport_find_unknown(params, &name, &len))
+		return 0;
+	if (!atomic_exchange(&told, true))
+		tagrv_warn("FI_TAGRV_TRANSPORTS is '%s', but '%.*s' is no "
+			   "transport: there are shm and verbs\n",
+			   params->transports, (int) len, name);
+	return -FI_ENODATA;
+}
+
+int tagrv_getinfo(uint32_t version, const char *node, const char *service,
+		  uint64_t flags, const struct fi_info *hints,
+		  struct fi_info **info)
+{
+	struct tagrv_ask ask = {
+		.version = version, .flags = flags, .hints = hints,
+	};
+	int ret;
+
+	/*
+	 * libfabric asks for other types, too, on behalf of providers that
+	 * layer above them: answered at once and without a word.
+	 */
+	if (!tagrv_info_match_type(hints))
+		return -FI_ENODATA;
+	tagrv_param_read(&ask.params);
+	ret = check_transports(&ask.params);
+	if (!ret)
+		ret = tagrv_info_match(&ask);
+	if (!ret)
+		ret = tagrv_info_resolve(&ask, node, service);
+	if (!ret)
+		ret = offer_devices(&ask, info);
+	return ret;
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Node, service and hints to source and destination addresses.
+ *
+ * Order of sources: what the call names, what the hints carry, FI_TAGRV_IFACE,
+ * loopback for a domain or a destination of this host, the device's own address, the first
+ * interface that is up (best: with a carrier), loopback.
+ */
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/info/info.h"
+#include "api/info/info_priv.h"
+#include "core/log.h"
+
+static int family_of_format(uint32_t format, int *family)
+{
+	switch (format) {
+	case FI_FORMAT_UNSPEC:
+	case FI_SOCKADDR:
+		*family = AF_UNSPEC;
+		return 0;
+	case FI_SOCKADDR_IN:
+		*family = AF_INET;
+		return 0;
+	case FI_SOCKADDR_IN6:
+		*family = AF_INET6;
+		return 0;
+	default:
+		tagrv_info("fi_getinfo: address format %u is not supported\n",
+			   format);
+		return -FI_ENODATA;
+	}
+}
+
+/* Link-local addresses need a scope that a peer cannot know. */
+static bool is_link_local(const struct sockaddr *sa)
+{
+	const struct sockaddr_in6 *in6 = (const void *) sa;
+
+	return sa->sa_family == AF_INET6 &&
+	       IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr);
+}
+
+/* 0: not to be used; of others the highest is the best. */
+static int rank(const struct ifaddrs *ifa, int family, const char *name)
+{
+	if (!ifa->ifa_addr || ifa->ifa_addr->sa_family != family ||
+	    !(ifa->ifa_flags & IFF_UP))
+		return 0;
+	if (name ? strcmp(ifa->ifa_name, name) != 0 :
+		   (ifa->ifa_flags & IFF_LOOPBACK) != 0)
+		return 0;
+	if (is_link_local(ifa->ifa_addr))
+		return name ? 1 : 0;
+	return ifa->ifa_flags & IFF_RUNNING ? 3 : 2;
+}
+
+/* Address of the named interface, or of the best one (NULL). */
+static int interface_addr(const char *name, int family, struct tagrv_addr *addr)
+{
+	const struct ifaddrs *chosen = NULL;
+	struct ifaddrs *list;
+	int best = 0, ret = -FI_ENODATA;
+
+	if (getifaddrs(&list))
+		return ret;
+	for (struct ifaddrs *ifa = list; ifa; ifa = ifa->ifa_next)
+		if (rank(ifa, family, name) > best) {
+			best = rank(ifa, family, name);
+			chosen = ifa;
+		}
+	if (chosen)
+		ret = tagrv_addr_from(addr, chosen->ifa_addr, 0);
+	freeifaddrs(list);
+	return ret;
+}
+
+/* What is used where nothing says which: IPv4, unless only IPv6 is there. */
+static int usual_family(const struct tagrv_params *params)
+{
+	const char *iface = params->iface[0] ? params->iface : NULL;
+	struct tagrv_addr addr;
+	struct in6_addr raw;
+
+	if (iface && inet_pton(AF_INET, iface, &raw) == 1)
+		return AF_INET;
+	if (iface && inet_pton(AF_INET6, iface, &raw) == 1)
+		return AF_INET6;
+	if (interface_addr(iface, AF_INET, &addr) &&
+	    !interface_addr(iface, AF_INET6, &addr))
+		return AF_INET6;
+	return AF_INET;
+}
+
+/* The usual family first where both are possible. */
+static const struct addrinfo *choose(const struct addrinfo *list, int usual)
+{
+	for (const struct addrinfo *ai = list; ai; ai = ai->ai_next)
+		if (ai->ai_family == usual)
+			return ai;
+	return list;
+}
+
+/*
+ * Nodes may be names that only another provider knows, and libfabric asks all:
+ * a warning is for those who asked for this one.
+ */
+static bool is_meant(const struct tagrv_ask *ask)
+{
+	const char *chosen = getenv("FI_PROVIDER");
+
+	if (ask->flags & TAGRV_FLAG_INTERNAL)
+		return false;
+	if (ask->hints && ask->hints->fabric_attr &&
+	    ask->hints->fabric_attr->prov_name)
+		chosen = ask->hints->fabric_attr->prov_name;
+	return chosen && strstr(chosen, tagrv_prov.name);
+}
+
+static TAGRV_COLD void tell_unresolved(const struct tagrv_ask *ask,
+				       const char *node, const char *service,
+				       const char *why)
+{
+	if (!node)
+		node = "-";
+	if (!service)
+		service = "-";
+	if (is_meant(ask))
+		tagrv_warn("fi_getinfo: node %s, service %s: %s; it takes an "
+			   "IP address or a name that getent ahosts finds\n",
+			   node, service, why);
+	else
+		tagrv_info("fi_getinfo: node %s, service %s: %s\n", node,
+			   service, why);
+}
+
+static int resolve_name(const struct tagrv_ask *ask, const char *node,
+			const char *service, struct tagrv_addr *addr)
+{
+	const struct addrinfo hints = {
+		.ai_family = ask->family,
+		.ai_socktype = SOCK_STREAM,
+		.ai_flags = ask->flags & FI_NUMERICHOST ? AI_NUMERICHOST : 0,
+	};
+	const struct addrinfo *one;
+	struct addrinfo *list;
+	int ret;
+
+	ret = getaddrinfo(node, service, &hints, &list);
+	if (ret) {
+		tell_unresolved(ask, node, service, gai_strerror(ret));
+		return -FI_ENODATA;
+	}
+	one = choose(list, usual_family(&ask->params));
+	ret = tagrv_addr_from(addr, one->ai_addr, one->ai_addrlen);
+	freeaddrinfo(list);
+	return ret ? -FI_ENODATA : 0;
+}
+
+static int from_hint(const void *raw, size_t len, struct tagrv_addr *addr)
+{
+	if (!raw || !len)
+		return 0;
+	return tagrv_addr_from(addr, raw, len) ? -FI_ENODATA : 0;
+}
+
+static int resolve_source(struct tagrv_ask *ask, const char *node,
+			  const char *service)
+{
+	struct tagrv_addr any;
+	int ret;
+
+	if (ask->flags & FI_SOURCE && node)
+		return resolve_name(ask, node, service, &ask->src);
+	if (ask->flags & FI_SOURCE && service) {
+		ret = resolve_name(ask, NULL, service, &any);
+		if (!ret)
+			ask->src_port = tagrv_addr_port(&any);
+		return ret;
+	}
+	return ask->hints ? from_hint(ask->hints->src_addr,
+				      ask->hints->src_addrlen, &ask->src) : 0;
+}
+
+static int resolve_dest(struct tagrv_ask *ask, const char *node,
+			const char *service)
+{
+	if (!(ask->flags & FI_SOURCE) && (node || service))
+		return resolve_name(ask, node, service, &ask->dest);
+	return ask->hints ? from_hint(ask->hints->dest_addr,
+				      ask->hints->dest_addrlen, &ask->dest) : 0;
+}
+
+/* A socket can be bound to what is ours, and to nothing else. */
+static bool is_local(const struct tagrv_addr *addr)
+{
+	struct tagrv_addr any_port = *addr;
+	bool local;
+	int fd;
+
+	tagrv_addr_set_port(&any_port, 0);
+	fd = socket(addr->sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return false;
+	local = !bind(fd, &any_port.sa, (socklen_t) tagrv_addr_len(&any_port));
+	close(fd);
+	return local;
+}
+
+/* One family for everything. */
+static int settle_family(struct tagrv_ask *ask)
+{
+	int src = ask->src.sa.sa_family, dest = ask->dest.sa.sa_family;
+	char text[TAGRV_ADDR_STRLEN];
+	int family = ask->family;
+
+	if (!family)
+		family = src ? src : dest ? dest : usual_family(&ask->params);
+	if ((src && src != family) || (dest && dest != family)) {
+		tagrv_info("fi_getinfo: source, destination and address format "
+			   "do not agree on IPv4 or IPv6\n");
+		return -FI_ENODATA;
+	}
+	if (src && !is_local(&ask->src)) {
+		tagrv_info("fi_getinfo: source %s is no address of this "
+			   "host\n", tagrv_addr_str(&ask->src, text,
+						    sizeof(text)));
+		return -FI_ENODATA;
+	}
+	ask->family = family;
+	return 0;
+}
+
+static void loopback(int family, struct tagrv_addr *addr)
+{
+	memset(addr, 0, sizeof(*addr));
+	addr->sa.sa_family = (sa_family_t) family;
+	if (family == AF_INET)
+		addr->in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	else
+		addr->in6.sin6_addr = in6addr_loopback;
+}
+
+static bool is_loopback(const struct tagrv_addr *addr)
+{
+	if (addr->sa.sa_family == AF_INET)
+		return ntohl(addr->in.sin_addr.s_addr) >> 24 == 127;
+	return addr->sa.sa_family == AF_INET6 &&
+	       IN6_IS_ADDR_LOOPBACK(&addr->in6.sin6_addr);
+}
+
+/* FI_TAGRV_IFACE: an address or the name of an interface. */
+static int find_iface(const struct tagrv_params *params, int family,
+		       struct tagrv_addr *addr)
+{
+	static atomic_bool told;
+
+	memset(addr, 0, sizeof(*addr));
+	addr->sa.sa_family = (sa_family_t) family;
+	if (inet_pton(family, params->iface, family == AF_INET ?
+		      (void *) &addr->in.sin_addr :
+		      (void *) &addr->in6.sin6_addr) == 1 && is_local(addr))
+		return 0;
+	if (!interface_addr(params->iface, family, addr))
+		return 0;
+	/* fi_getinfo is called again and again. */
+	if (!atomic_exchange(&told, true))
+		tagrv_warn("FI_TAGRV_IFACE=%s is neither an interface that is "
+			   "up nor an IPv%d address of this host (see ip "
+			   "addr)\n", params->iface, family == AF_INET ? 4 : 6);
+	return -FI_ENODATA;
+}
+
+/* Takes the place of a source that was not named otherwise. */
+static int apply_iface(struct tagrv_ask *ask)
+{
+	int ret;
+
+	if (ask->src.sa.sa_family || !ask->params.iface[0])
+		return 0;
+	ret = find_iface(&ask->params, ask->family, &ask->src);
+	if (!ret)
+		tagrv_addr_set_port(&ask->src, ask->src_port);
+	return ret;
+}
+
+int tagrv_info_resolve(struct tagrv_ask *ask, const char *node,
+		       const char *service)
+{
+	int ret;
+
+	ret = family_of_format(ask->hints ? ask->hints->addr_format :
+					    FI_FORMAT_UNSPEC, &ask->family);
+	if (!ret)
+		ret = resolve_source(ask, node, service);
+	if (!ret)
+		ret = resolve_dest(ask, node, service);
+	if (!ret)
+		ret = settle_family(ask);
+	return ret ? ret : apply_iface(ask);
+}
+
+static void choose_host(const struct tagrv_ask *ask,
+			const struct tagrv_device_desc *desc,
+			struct tagrv_addr *src)
+{
+	bool local = desc && tagrv_info_is_local(desc->name);
+
+	if (local || is_loopback(&ask->dest))
+		loopback(ask->family, src);
+	else if (desc && desc->addr.sa.sa_family == ask->family)
+		*src = desc->addr;
+	else if (interface_addr(NULL, ask->family, src))
+		loopback(ask->family, src);
+}
+
+void tagrv_info_source(const struct tagrv_ask *ask,
+		       const struct tagrv_device_desc *desc,
+		       struct tagrv_addr *src)
+{
+	if (ask->src.sa.sa_family) {
+		*src = ask->src;
+		return;
+	}
+	choose_host(ask, desc, src);
+	tagrv_addr_set_port(src, ask->src_port);
+}
+
+int tagrv_info_default_source(const char *domain, uint32_t addr_format,
+			      struct tagrv_addr *src)
+{
+	const struct tagrv_device_desc *desc = NULL;
+	struct tagrv_device_desc *descs;
+	struct tagrv_ask ask = { 0 };
+	size_t cnt;
+	int ret;
+
+	tagrv_param_read(&ask.params);
+	ret = family_of_format(addr_format, &ask.family);
+	if (ret)
+		return ret;
+	if (!ask.family)
+		ask.family = usual_family(&ask.params);
+	ret = apply_iface(&ask);
+	if (ret)
+		return ret;
+	if (tagrv_info_devices(&ask.params, true, &descs, &cnt)) {
+		descs = NULL;
+		cnt = 0;
+	}
+	for (size_t i = 0; i < cnt; i++)
+		if (!strcmp(descs[i].name, domain))
+			desc = &descs[i];
+	tagrv_info_source(&ask, desc, src);
+	free(descs);
+	return 0;
+}

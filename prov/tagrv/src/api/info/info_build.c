@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Memory and contents of an fi_info.
+ *
+ * libfabric frees what is built here, piece by piece with free(), and a newer
+ * one reads members that our headers do not know yet: each struct is allocated
+ * by itself, zeroed, with room at its end.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/info/info.h"
+#include "api/info/info_priv.h"
+#include "core/log.h"
+
+#define ROOM	256		/* bytes newer versions may have added */
+
+#define TAG_FORMAT_ALL	0xaaaaaaaaaaaaaaaaULL	/* all 64 bits, one field */
+#define OBJECTS		256	/* of a kind; no limit, but descriptors are */
+#define REGIONS		65536
+
+static void *zalloc(size_t size)
+{
+	return calloc(1, size + ROOM);
+}
+
+void tagrv_info_free(struct fi_info *info)
+{
+	struct fi_info *next;
+
+	for (; info; info = next) {
+		next = info->next;
+		free(info->src_addr);
+		free(info->dest_addr);
+		free(info->tx_attr);
+		free(info->rx_attr);
+		free(info->ep_attr);
+		if (info->domain_attr)
+			free(info->domain_attr->name);
+		free(info->domain_attr);
+		if (info->fabric_attr)
+			free(info->fabric_attr->name);
+		free(info->fabric_attr);
+		if (info->nic)
+			fi_close(&info->nic->fid);
+		free(info);
+	}
+}
+
+static struct fi_info *alloc_info(void)
+{
+	struct fi_info *info = zalloc(sizeof(*info));
+
+	if (!info)
+		return NULL;
+	info->tx_attr = zalloc(sizeof(*info->tx_attr));
+	info->rx_attr = zalloc(sizeof(*info->rx_attr));
+	info->ep_attr = zalloc(sizeof(*info->ep_attr));
+	info->domain_attr = zalloc(sizeof(*info->domain_attr));
+	info->fabric_attr = zalloc(sizeof(*info->fabric_attr));
+	if (info->tx_attr && info->rx_attr && info->ep_attr &&
+	    info->domain_attr && info->fabric_attr)
+		return info;
+	tagrv_info_free(info);
+	return NULL;
+}
+
+static void fill_tx(const struct tagrv_ask *ask, struct fi_info *info)
+{
+	const struct fi_tx_attr *hint = ask->hints ? ask->hints->tx_attr : NULL;
+	struct fi_tx_attr *tx = info->tx_attr;
+
+	tx->caps = info->caps & TAGRV_CAPS_TX;
+	tx->msg_order = FI_ORDER_SAS;
+	tx->inject_size = TAGRV_INJECT_MAX;
+	tx->size = TAGRV_SIZE_DEFAULT;
+	tx->iov_limit = TAGRV_IOV_MAX;
+	if (!hint)
+		return;
+	if (hint->caps & TAGRV_CAPS_TX)
+		tx->caps &= hint->caps;
+	tx->op_flags = hint->op_flags;
+	tx->size = TAGRV_MAX(tx->size, hint->size);
+}
+
+static void fill_rx(const struct tagrv_ask *ask, struct fi_info *info)
+{
+	const struct fi_rx_attr *hint = ask->hints ? ask->hints->rx_attr : NULL;
+	struct fi_rx_attr *rx = info->rx_attr;
+
+	rx->caps = info->caps & TAGRV_CAPS_RX;
+	rx->msg_order = FI_ORDER_SAS;
+	rx->size = TAGRV_SIZE_DEFAULT;
+	rx->iov_limit = TAGRV_IOV_MAX;
+	if (!hint)
+		return;
+	if (hint->caps & TAGRV_CAPS_RX)
+		rx->caps &= hint->caps;
+	rx->op_flags = hint->op_flags;
+	rx->size = TAGRV_MAX(rx->size, hint->size);
+}
+
+static void fill_ep(const struct tagrv_ask *ask, struct fi_ep_attr *ep)
+{
+	const struct fi_ep_attr *hint = ask->hints ? ask->hints->ep_attr : NULL;
+
+	ep->type = FI_EP_RDM;
+	ep->protocol = TAGRV_PROTO;
+	ep->protocol_version = TAGRV_PROTO_VERSION;
+	ep->max_msg_size = TAGRV_MAX_MSG;
+	ep->mem_tag_format = hint && hint->mem_tag_format ?
+			     hint->mem_tag_format : TAG_FORMAT_ALL;
+	ep->tx_ctx_cnt = 1;
+	ep->rx_ctx_cnt = hint && hint->rx_ctx_cnt == FI_SHARED_CONTEXT ?
+			 FI_SHARED_CONTEXT : 1;
+}
+
+static void fill_domain_limits(struct fi_domain_attr *domain)
+{
+	domain->mr_key_size = TAGRV_MR_KEY_SIZE;
+	domain->cq_data_size = TAGRV_CQ_DATA_SIZE;
+	domain->cq_cnt = OBJECTS;
+	domain->ep_cnt = OBJECTS;
+	domain->tx_ctx_cnt = OBJECTS;
+	domain->rx_ctx_cnt = OBJECTS;
+	domain->max_ep_tx_ctx = 1;
+	domain->max_ep_rx_ctx = 1;
+	domain->max_ep_srx_ctx = OBJECTS;
+	domain->cntr_cnt = OBJECTS;
+	domain->mr_iov_limit = 1;
+	domain->mr_cnt = REGIONS;
+}
+
+/* Numbers of objects are no limits here: who wants more may have them. */
+static void echo_domain_counts(struct fi_domain_attr *domain,
+			       const struct fi_domain_attr *hint)
+{
+	domain->cq_cnt = TAGRV_MAX(domain->cq_cnt, hint->cq_cnt);
+	domain->ep_cnt = TAGRV_MAX(domain->ep_cnt, hint->ep_cnt);
+	domain->tx_ctx_cnt = TAGRV_MAX(domain->tx_ctx_cnt, hint->tx_ctx_cnt);
+	domain->rx_ctx_cnt = TAGRV_MAX(domain->rx_ctx_cnt, hint->rx_ctx_cnt);
+	domain->max_ep_srx_ctx = TAGRV_MAX(domain->max_ep_srx_ctx,
+					   hint->max_ep_srx_ctx);
+	domain->cntr_cnt = TAGRV_MAX(domain->cntr_cnt, hint->cntr_cnt);
+	domain->mr_cnt = TAGRV_MAX(domain->mr_cnt, hint->mr_cnt);
+}
+
+static void echo_domain_modes(struct fi_domain_attr *domain,
+			      const struct fi_domain_attr *hint)
+{
+	if (hint->threading)
+		domain->threading = hint->threading;
+	if (hint->control_progress)
+		domain->control_progress = hint->control_progress;
+	if (hint->data_progress)
+		domain->data_progress = hint->data_progress;
+	domain->av_type = hint->av_type;
+	/* Nothing is demanded; the two old modes stand alone and are echoed. */
+	if (hint->mr_mode == TAGRV_MR_BASIC ||
+	    hint->mr_mode == TAGRV_MR_SCALABLE)
+		domain->mr_mode = hint->mr_mode;
+	domain->domain = hint->domain;
+}
+
+static int fill_domain(const struct tagrv_ask *ask, struct fi_info *info,
+		       const char *name)
+{
+	struct fi_domain_attr *domain = info->domain_attr;
+
+	domain->name = strdup(name);
+	domain->threading = FI_THREAD_SAFE;
+	domain->control_progress = FI_PROGRESS_MANUAL;
+	domain->data_progress = FI_PROGRESS_MANUAL;
+	domain->resource_mgmt = FI_RM_ENABLED;
+	domain->caps = info->caps & TAGRV_CAPS_DOMAIN;
+	fill_domain_limits(domain);
+	domain->max_err_data = tagrv_info_err_data(info->caps);
+	if (ask->hints && ask->hints->domain_attr) {
+		echo_domain_counts(domain, ask->hints->domain_attr);
+		echo_domain_modes(domain, ask->hints->domain_attr);
+	}
+	return domain->name ? 0 : -FI_ENOMEM;
+}
+
+/* prov_name stays NULL: libfabric sets it. */
+static int fill_fabric(const struct tagrv_ask *ask,
+		       struct fi_fabric_attr *fabric)
+{
+	fabric->name = strdup(TAGRV_FABRIC_NAME);
+	fabric->prov_version = tagrv_prov.version;
+	fabric->api_version = ask->version;
+	if (ask->hints && ask->hints->fabric_attr)
+		fabric->fabric = ask->hints->fabric_attr->fabric;
+	return fabric->name ? 0 : -FI_ENOMEM;
+}
+
+static int put_addr(const struct tagrv_addr *addr, void **out, size_t *len)
+{
+	*len = tagrv_addr_len(addr);
+	if (!*len)
+		return 0;
+	*out = zalloc(*len);
+	if (!*out)
+		return -FI_ENOMEM;
+	memcpy(*out, addr, *len);
+	return 0;
+}
+
+static int fill_addrs(const struct tagrv_ask *ask, struct fi_info *info,
+		      const struct tagrv_addr *src)
+{
+	info->addr_format = ask->family == AF_INET6 ? FI_SOCKADDR_IN6 :
+						      FI_SOCKADDR_IN;
+	if (put_addr(src, &info->src_addr, &info->src_addrlen))
+		return -FI_ENOMEM;
+	return put_addr(&ask->dest, &info->dest_addr, &info->dest_addrlen);
+}
+
+struct fi_info *tagrv_info_build(const struct tagrv_ask *ask,
+				 const struct tagrv_device_desc *desc,
+				 const struct tagrv_addr *src)
+{
+	struct fi_info *info = alloc_info();
+
+	if (!info)
+		return NULL;
+	info->caps = ask->caps;
+	if (tagrv_info_is_local(desc->name) &&
+	    !tagrv_info_wants_remote(ask->hints))
+		info->caps &= ~FI_REMOTE_COMM;
+	fill_tx(ask, info);
+	fill_rx(ask, info);
+	fill_ep(ask, info->ep_attr);
+	if (fill_domain(ask, info, desc->name) ||
+	    fill_fabric(ask, info->fabric_attr) || fill_addrs(ask, info, src))
+		goto free_info;
+	if (!tagrv_info_is_local(desc->name)) {
+		info->nic = tagrv_nic_create(desc);
+		if (!info->nic)
+			goto free_info;
+	}
+	return info;
+free_info:
+	tagrv_info_free(info);
+	return NULL;
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Hints against what we can do.
+ *
+ * Only members of the oldest supported struct layout are read: the application
+ * may have been built with it.
+ */
+#include <string.h>
+
+#include "api/info/info.h"
+#include "api/info/info_priv.h"
+#include "core/log.h"
+
+#define THREADING_MAX		FI_THREAD_ENDPOINT
+#define PROGRESS_UNIFIED	3	/* of newer headers */
+
+static int refuse(const char *what)
+{
+	tagrv_info("fi_getinfo: the hints ask for more than there is: %s\n",
+		   what);
+	return -FI_ENODATA;
+}
+
+uint64_t tagrv_info_fill_caps(uint64_t caps)
+{
+	const uint64_t always = TAGRV_CAPS_DOMAIN;
+
+	if (!caps)
+		return TAGRV_CAPS_DEFAULT;
+	if (!(caps & (FI_MSG | FI_TAGGED)))
+		caps |= FI_MSG | FI_TAGGED;
+	if (!(caps & (FI_SEND | FI_RECV)))
+		caps |= FI_SEND | FI_RECV;
+	return caps | always;
+}
+
+static int match_caps(struct tagrv_ask *ask, const struct fi_info *hints)
+{
+	ask->caps = tagrv_info_fill_caps(hints->caps);
+	if (ask->caps & ~TAGRV_CAPS)
+		return refuse("caps");
+	/* Buffers for several messages exist for untagged messages only. */
+	if (ask->caps & FI_MULTI_RECV && !(ask->caps & FI_MSG))
+		return refuse("caps: FI_MULTI_RECV without FI_MSG");
+	if (ask->caps & FI_SOURCE_ERR && !(ask->caps & FI_SOURCE))
+		return refuse("caps: FI_SOURCE_ERR without FI_SOURCE");
+	return 0;
+}
+
+static int match_tx(const struct tagrv_ask *ask, const struct fi_tx_attr *tx)
+{
+	if (tx->caps & ~TAGRV_CAPS || tx->caps & TAGRV_CAPS_TX & ~ask->caps)
+		return refuse("tx_attr->caps");
+	if (tx->op_flags & ~TAGRV_TX_OP_FLAGS)
+		return refuse("tx_attr->op_flags");
+	if (tx->msg_order & ~TAGRV_MSG_ORDERS)
+		return refuse("tx_attr->msg_order");
+	if (tx->comp_order)
+		return refuse("tx_attr->comp_order");
+	if (tx->inject_size > TAGRV_INJECT_MAX)
+		return refuse("tx_attr->inject_size");
+	if (tx->size > ask->params.max_ops)
+		return refuse("tx_attr->size (see FI_TAGRV_MAX_OPS)");
+	if (tx->iov_limit > TAGRV_IOV_MAX || tx->rma_iov_limit)
+		return refuse("tx_attr->iov_limit or rma_iov_limit");
+	return 0;
+}
+
+static int match_rx(const struct tagrv_ask *ask, const struct fi_rx_attr *rx)
+{
+	if (rx->caps & ~TAGRV_CAPS || rx->caps & TAGRV_CAPS_RX & ~ask->caps)
+		return refuse("rx_attr->caps");
+	if (rx->op_flags & ~TAGRV_RX_OP_FLAGS)
+		return refuse("rx_attr->op_flags");
+	if (rx->msg_order & ~TAGRV_MSG_ORDERS)
+		return refuse("rx_attr->msg_order");
+	if (rx->comp_order)
+		return refuse("rx_attr->comp_order");
+	if (rx->size > ask->params.max_ops)
+		return refuse("rx_attr->size (see FI_TAGRV_MAX_OPS)");
+	if (rx->iov_limit > TAGRV_IOV_MAX)
+		return refuse("rx_attr->iov_limit");
+	return 0;
+}
+
+static int match_ep(const struct fi_ep_attr *ep)
+{
+	if ((ep->protocol && ep->protocol != TAGRV_PROTO) ||
+	    ep->protocol_version > TAGRV_PROTO_VERSION)
+		return refuse("ep_attr->protocol or protocol_version");
+	if (ep->max_msg_size > TAGRV_MAX_MSG)
+		return refuse("ep_attr->max_msg_size");
+	if (ep->max_order_raw_size || ep->max_order_war_size ||
+	    ep->max_order_waw_size)
+		return refuse("ep_attr->max_order_*_size");
+	if (ep->tx_ctx_cnt == FI_SHARED_CONTEXT)
+		return refuse("ep_attr->tx_ctx_cnt: there are no shared "
+			      "transmit contexts");
+	if (ep->tx_ctx_cnt > 1 ||
+	    (ep->rx_ctx_cnt > 1 && ep->rx_ctx_cnt != FI_SHARED_CONTEXT))
+		return refuse("ep_attr->tx_ctx_cnt or rx_ctx_cnt");
+	if (ep->auth_key_size)
+		return refuse("ep_attr->auth_key");
+	return 0;
+}
+
+static int match_domain_modes(const struct fi_domain_attr *domain)
+{
+	if ((unsigned int) domain->threading > THREADING_MAX)
+		return refuse("domain_attr->threading");
+	if ((unsigned int) domain->control_progress > PROGRESS_UNIFIED ||
+	    (unsigned int) domain->data_progress > PROGRESS_UNIFIED)
+		return refuse("domain_attr->control_progress or data_progress");
+	if ((unsigned int) domain->resource_mgmt > FI_RM_ENABLED)
+		return refuse("domain_attr->resource_mgmt");
+	if ((unsigned int) domain->av_type > FI_AV_TABLE)
+		return refuse("domain_attr->av_type");
+	if (domain->caps & ~TAGRV_CAPS_DOMAIN)
+		return refuse("domain_attr->caps");
+	return 0;
+}
+
+static int match_domain(const struct tagrv_ask *ask,
+			const struct fi_domain_attr *domain)
+{
+	if (domain->domain && !tagrv_domain_is_ours(domain->domain))
+		return refuse("domain_attr->domain of another provider");
+	if (domain->mr_key_size > TAGRV_MR_KEY_SIZE)
+		return refuse("domain_attr->mr_key_size");
+	if (domain->cq_data_size > TAGRV_CQ_DATA_SIZE)
+		return refuse("domain_attr->cq_data_size");
+	if (domain->mr_iov_limit > 1)
+		return refuse("domain_attr->mr_iov_limit");
+	if (domain->max_ep_tx_ctx > 1 || domain->max_ep_rx_ctx > 1 ||
+	    domain->max_ep_stx_ctx)
+		return refuse("domain_attr->max_ep_*_ctx: an endpoint has one "
+			      "context each way, and none to send is shared");
+	if (domain->auth_key_size)
+		return refuse("domain_attr->auth_key");
+	if (domain->max_err_data > tagrv_info_err_data(ask->caps))
+		return refuse("domain_attr->max_err_data");
+	return match_domain_modes(domain);
+}
+
+size_t tagrv_info_err_data(uint64_t caps)
+{
+	return caps & FI_SOURCE_ERR ? sizeof(struct sockaddr_in6) : 0;
+}
+
+static int match_fabric(const struct fi_fabric_attr *fabric)
+{
+	if (fabric->fabric && !tagrv_fabric_is_ours(fabric->fabric))
+		return refuse("fabric_attr->fabric of another provider");
+	if (fabric->name && strcmp(fabric->name, TAGRV_FABRIC_NAME))
+		return refuse("fabric_attr->name");
+	return 0;
+}
+
+bool tagrv_info_match_type(const struct fi_info *hints)
+{
+	return !hints || !hints->ep_attr ||
+	       hints->ep_attr->type == FI_EP_UNSPEC ||
+	       hints->ep_attr->type == FI_EP_RDM;
+}
+
+int tagrv_info_match(struct tagrv_ask *ask)
+{
+	const struct fi_info *hints = ask->hints;
+	int ret;
+
+	if (!hints) {
+		ask->caps = TAGRV_CAPS_DEFAULT;
+		return 0;
+	}
+	ret = match_caps(ask, hints);
+	if (!ret && hints->tx_attr)
+		ret = match_tx(ask, hints->tx_attr);
+	if (!ret && hints->rx_attr)
+		ret = match_rx(ask, hints->rx_attr);
+	if (!ret && hints->ep_attr)
+		ret = match_ep(hints->ep_attr);
+	if (!ret && hints->domain_attr)
+		ret = match_domain(ask, hints->domain_attr);
+	if (!ret && hints->fabric_attr)
+		ret = match_fabric(hints->fabric_attr);
+	return ret;
+}
+
+static bool name_fits(const struct fi_domain_attr *attr, const char *name)
+{
+	if (attr->domain && strcmp(tagrv_container_of(attr->domain,
+				   struct tagrv_domain, domain)->name, name))
+		return false;
+	return !attr->name || !strcmp(attr->name, name);
+}
+
+bool tagrv_info_match_name(const struct fi_info *hints, const char *name)
+{
+	return !hints || !hints->domain_attr ||
+	       name_fits(hints->domain_attr, name);
+}
+
+int tagrv_info_refuse_name(const struct fi_info *hints)
+{
+	const char *name = hints->domain_attr->name;
+
+	tagrv_info("fi_getinfo: the hints ask for a domain that no usable "
+		   "device has: domain_attr->%s%s\n", name ? "name " : "domain",
+		   name ? name : "");
+	return -FI_ENODATA;
+}
+
+bool tagrv_info_is_local(const char *name)
+{
+	return !strcmp(name, TAGRV_LOOP_NAME) || !strcmp(name, TAGRV_SHM_NAME);
+}
+
+bool tagrv_info_wants_remote(const struct fi_info *hints)
+{
+	uint64_t caps = hints ? hints->caps : 0;
+
+	if (hints && hints->domain_attr)
+		caps |= hints->domain_attr->caps;
+	return caps & FI_REMOTE_COMM;
+}
+
+/*
+ * MPI libraries ask for FI_REMOTE_COMM wherever their ranks are. Who names shm
+ * in FI_TAGRV_DEVICES, or no other transport, says that all are here.
+ */
+static bool is_enough(const struct tagrv_ask *ask, const char *name)
+{
+	return !tagrv_info_is_local(name) ||
+	       (!strcmp(name, TAGRV_SHM_NAME) &&
+		(ask->params.devices[0] ||
+		 !strcmp(ask->params.transports, TAGRV_SHM_NAME)));
+}
+
+bool tagrv_info_match_reach(const struct tagrv_ask *ask, const char *name)
+{
+	if (!tagrv_info_wants_remote(ask->hints) || is_enough(ask, name))
+		return true;
+	refuse("FI_REMOTE_COMM from a domain that reaches only this host");
+	return false;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What monitors have in common: who is told, what is still watched.
+ */
+#include "reg/monitor.h"
+
+int tagrv_monitor_init(struct tagrv_monitor *monitor,
+		       const struct tagrv_monitor_ops *ops)
+{
+	monitor->ops = ops;
+	tagrv_list_init(&monitor->watchers);
+	atomic_init(&monitor->generation, 0);
+	atomic_init(&monitor->forks, 0);
+	atomic_init(&monitor->foreign, false);
+	return -pthread_mutex_init(&monitor->mutex, NULL);
+}
+
+void tagrv_monitor_fini(struct tagrv_monitor *monitor)
+{
+	pthread_mutex_destroy(&monitor->mutex);
+}
+
+void tagrv_monitor_add(struct tagrv_monitor *monitor,
+		       struct tagrv_watcher *watcher)
+{
+	tagrv_monitor_lock(monitor);
+	tagrv_list_push_tail(&monitor->watchers, &watcher->node);
+	tagrv_monitor_unlock(monitor);
+}
+
+void tagrv_monitor_remove(struct tagrv_monitor *monitor,
+			  struct tagrv_watcher *watcher)
+{
+	tagrv_monitor_lock(monitor);
+	tagrv_list_remove(&watcher->node);
+	tagrv_monitor_unlock(monitor);
+}
+
+void tagrv_monitor_invalidate(struct tagrv_monitor *monitor, uintptr_t from,
+			      uintptr_t to)
+{
+	struct tagrv_list *pos;
+
+	tagrv_list_for_each(&monitor->watchers, pos) {
+		struct tagrv_watcher *watcher = tagrv_container_of(
+			pos, struct tagrv_watcher, node);
+
+		watcher->invalidate(watcher, from, to);
+	}
+}
+
+/* The first range of any watcher that meets [from, to). */
+static struct tagrv_interval *first_range(struct tagrv_monitor *monitor,
+					  uintptr_t from, uintptr_t to)
+{
+	struct tagrv_interval *first = NULL;
+	struct tagrv_list *pos;
+
+	tagrv_list_for_each(&monitor->watchers, pos) {
+		struct tagrv_interval *range = tagrv_interval_overlap(
+			tagrv_container_of(pos, struct tagrv_watcher,
+					   node)->ranges, from, to);
+
+		if (range && (!first || range->from < first->from))
+			first = range;
+	}
+	return first;
+}
+
+void tagrv_monitor_release(struct tagrv_monitor *monitor, uintptr_t from,
+			   uintptr_t to)
+{
+	while (from < to) {
+		struct tagrv_interval *range = first_range(monitor, from, to);
+
+		if (!range || range->from > from)
+			monitor->ops->unwatch(monitor, from,
+					      range ? range->from : to);
+		if (!range)
+			return;
+		from = range->to;
+	}
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The file of measured times and rates: see profile.h.
+ */
+#include "select/profile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <math.h>
+#include <rdma/fi_errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/log.h"
+
+#define MAGIC		"tagrv-profile 1"
+#define DEVICES_MAX	64
+#define FILE_MAX	(64 << 10)	/* bytes */
+#define TRANSPORT_MAX	16
+#define BLANKS		" \t\r"
+
+static const struct key {
+	const char *name;
+	size_t	offset;
+	double	min, max;	/* nonsense beyond */
+} keys[] = {
+#define KEY(field, min, max) \
+	{ #field, offsetof(struct tagrv_xport_attr, field), min, max }
+	KEY(latency, 0, 10),
+	KEY(bandwidth, 1, 1e15),
+	KEY(copy_bandwidth, 1, 1e15),
+	KEY(overhead, 0, 10),
+	KEY(get_overhead, 0, 10),
+	KEY(reg_overhead, 0, 10),
+	KEY(reg_growth, 0, 1),
+};
+
+struct entry {
+	char	transport[TRANSPORT_MAX];
+	char	device[TAGRV_DEVNAME_MAX];
+	double	value[TAGRV_ARRAY_SIZE(keys)];
+	bool	known[TAGRV_ARRAY_SIZE(keys)];
+};
+
+struct tagrv_profile {
+	size_t	cnt;
+	struct entry entry[DEVICES_MAX];
+};
+
+/* ---- lines ---- */
+
+/* The next word of the line, cut out of it; NULL: none is left. */
+static char *next_word(char **line)
+{
+	char *word = *line + strspn(*line, BLANKS), *end;
+
+	if (!*word)
+		return NULL;
+	end = word + strcspn(word, BLANKS);
+	*line = *end ? end + 1 : end;
+	*end = '\0';
+	return word;
+}
+
+static struct entry *find(const struct tagrv_profile *profile,
+			  const char *transport, const char *device)
+{
+	for (size_t i = 0; i < profile->cnt; i++) {
+		const struct entry *entry = &profile->entry[i];
+
+		if (!strcmp(entry->transport, transport) &&
+		    !strcmp(entry->device, device))
+			return (struct entry *) entry;
+	}
+	return NULL;
+}
+
+static const char *begin_device(struct tagrv_profile *profile, char *line)
+{
+	char *transport = next_word(&line), *device = next_word(&line);
+	struct entry *entry = &profile->entry[profile->cnt];
+
+	if (!transport || !device || next_word(&line))
+		return "a transport and a device are wanted";
+	if (profile->cnt == DEVICES_MAX)
+		return "too many devices";
+	if (find(profile, transport, device))
+		return "this device was there before";
+	if (strlen(transport) >= sizeof(entry->transport) ||
+	    strlen(device) >= sizeof(entry->device))
+		return "this name is too long";
+	strcpy(entry->transport, transport);
+	strcpy(entry->device, device);
+	profile->cnt++;
+	return NULL;
+}
+
+static const char *set_value(struct tagrv_profile *profile, const char *name,
+			     char *line)
+{
+	const char *text = next_word(&line);
+	struct entry *entry;
+	size_t i = 0;
+	double value;
+	char *end;
+
+	while (i < TAGRV_ARRAY_SIZE(keys) && strcmp(keys[i].name, name))
+		i++;
+	if (i == TAGRV_ARRAY_SIZE(keys))
+		return "this is not known here";
+	if (!profile->cnt)
+		return "a device must be named before";
+	if (!text || next_word(&line))
+		return "one number is wanted";
+	value = strtod(text, &end);
+	if (end == text || *end || !isfinite(value))
+		return "this is no number";
+	if (value < keys[i].min || value > keys[i].max)
+		return "this number makes no sense";
+	entry = &profile->entry[profile->cnt - 1];
+	if (entry->known[i])
+		return "this was there before";
+	entry->value[i] = value;
+	entry->known[i] = true;
+	return NULL;
+}
+
+static const char *parse_line(struct tagrv_profile *profile, char *line)
+{
+	const char *name;
+
+	line[strcspn(line, "#")] = '\0';
+	name = next_word(&line);
+	if (!name)
+		return NULL;
+	if (!strcmp(name, "device"))
+		return begin_device(profile, line);
+	return set_value(profile, name, line);
+}
+
+/* NULL, or what is wrong in line *number. */
+static const char *parse_lines(struct tagrv_profile *profile, char *text,
+			       unsigned *number)
+{
+	char *line = strsep(&text, "\n");
+	const char *wrong = NULL;
+
+	*number = 1;
+	if (strcmp(line, MAGIC))
+		return "'" MAGIC "' is wanted";
+	while (!wrong && (line = strsep(&text, "\n"))) {
+		++*number;
+		wrong = parse_line(profile, line);
+	}
+	return wrong;
+}
+
+struct tagrv_profile *tagrv_profile_parse(char *text, char *wrong,
+					  size_t wrong_len)
+{
+	struct tagrv_profile *profile = calloc(1, sizeof(*profile));
+	/* The application's may write numbers with a comma. */
+	locale_t plain = newlocale(LC_ALL_MASK, "C", NULL), own;
+	const char *what = "out of memory";
+	unsigned number = 0;
+
+	if (profile && plain) {
+		own = uselocale(plain);
+		what = parse_lines(profile, text, &number);
+		uselocale(own);
+	}
+	if (plain)
+		freelocale(plain);
+	if (!what)
+		return profile;
+	snprintf(wrong, wrong_len, "line %u: %s", number, what);
+	free(profile);
+	return NULL;
+}
+
+void tagrv_profile_free(struct tagrv_profile *profile)
+{
+	free(profile);
+}
+
+/* ---- the file ---- */
+
+int tagrv_profile_path(const struct tagrv_params *params, char *path,
+		       size_t size)
+{
+	const char *dir = secure_getenv("XDG_CONFIG_HOME");
+	const char *home = secure_getenv("HOME");
+	int len;
+
+	if (!strcmp(params->profile, "none"))
+		return -FI_ENODATA;
+	if (*params->profile)
+		len = snprintf(path, size, "%s", params->profile);
+	else if (dir && *dir == '/')
+		len = snprintf(path, size, "%s/tagrv/profile", dir);
+	else if (home && *home == '/')
+		len = snprintf(path, size, "%s/.config/tagrv/profile", home);
+	else
+		return -FI_ENODATA;
+	return len < 0 || (size_t) len >= size ? -FI_ENODATA : 0;
+}
+
+/*
+ * NULL, or why the file is not to be used. Who names a file trusts its owner;
+ * what is found may lie in somebody else's home, after su for example.
+ */
+static const char *check_file(const struct stat *st, bool named)
+{
+	if (!S_ISREG(st->st_mode) || st->st_size > FILE_MAX)
+		return "it is no file of at most 64 KiB";
+	if (st->st_mode & S_IWOTH)
+		return "everybody may write to it";
+	if (!named && st->st_uid && st->st_uid != geteuid())
+		return "it is another user's; FI_TAGRV_PROFILE can name it";
+	return NULL;
+}
+
+/* NULL, or what is wrong. */
+static const char *read_whole(int fd, size_t len, char **text)
+{
+	*text = calloc(1, len + 1);
+	if (!*text)
+		return strerror(ENOMEM);
+	if (read(fd, *text, len) != (ssize_t) len)
+		return "it cannot be read whole";
+	return strlen(*text) == len ? NULL : "it is no text";
+}
+
+/* The whole file as a string to be freed; NULL: 'wrong' tells why. */
+static char *read_file(const char *path, bool named, char *wrong,
+		       size_t wrong_len)
+{
+	/* Not to hang where somebody put a pipe. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	const char *what;
+	char *text = NULL;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st)) {
+		what = strerror(errno);
+	} else {
+		what = check_file(&st, named);
+		if (!what)
+			what = read_whole(fd, (size_t) st.st_size, &text);
+	}
+	if (fd >= 0)
+		close(fd);
+	if (!what)
+		return text;
+	snprintf(wrong, wrong_len, "%s", what);
+	free(text);
+	return NULL;
+}
+
+struct tagrv_profile *tagrv_profile_load(const struct tagrv_params *params)
+{
+	static atomic_flag told = ATOMIC_FLAG_INIT;
+	struct tagrv_profile *profile = NULL;
+	char path[1024], wrong[128], *text;
+
+	if (tagrv_profile_path(params, path, sizeof(path)))
+		return NULL;
+	if (!*params->profile && access(path, F_OK))
+		return NULL;
+	text = read_file(path, *params->profile, wrong, sizeof(wrong));
+	if (text)
+		profile = tagrv_profile_parse(text, wrong, sizeof(wrong));
+	free(text);
+	if (profile)
+		tagrv_info("times and rates of %zu devices from %s\n",
+			   profile->cnt, path);
+	else if (!atomic_flag_test_and_set(&told))
+		tagrv_warn("the profile %s is not used: %s\n", path, wrong);
+	return profile;
+}
+
+void tagrv_profile_apply(const struct tagrv_profile *profile,
+			 const struct tagrv_device *dev,
+			 struct tagrv_xport_attr *attr)
+{
+	const struct entry *entry =
+		profile ? find(profile, dev->ops->name, dev->name) : NULL;
+
+	if (!entry)
+		return;
+	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(keys); i++)
+		if (entry->known[i])
+			*(double *) ((char *) attr + keys[i].offset) =
+				entry->value[i];
+	attr->source = "profile";
+}

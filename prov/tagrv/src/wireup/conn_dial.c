@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * A connection's sockets: which ones it holds, when it dials, how long it
+ * pauses.
+ */
+#include "wireup/conn_priv.h"
+
+#define ATTEMPT_MAX	8000	/* ms from the first SYN to the REP */
+#define PAUSE_MIN	10	/* ms */
+#define PAUSE_MAX	2000
+
+void tagrv_conn_forget(struct tagrv_conn *conn, struct tagrv_chan *chan)
+{
+	if (tagrv_conn_holds(conn, chan))
+		conn->chan[chan->dialed] = NULL;
+	if (chan->dialed && conn->dial == TAGRV_CONN_ASKED)
+		conn->dial = TAGRV_CONN_OFF;
+	chan->conn = NULL;
+}
+
+void tagrv_conn_hang_up(struct tagrv_conn *conn, struct tagrv_chan *chan)
+{
+	tagrv_conn_forget(conn, chan);
+	conn->host->ops->hangup(chan);
+}
+
+/* The peer dials one socket at a time, so a newer one replaces the older. */
+void tagrv_conn_hold(struct tagrv_conn *conn, struct tagrv_chan *chan)
+{
+	struct tagrv_chan *old = conn->chan[chan->dialed];
+
+	if (old == chan)
+		return;
+	if (old)
+		tagrv_conn_hang_up(conn, old);
+	conn->chan[chan->dialed] = chan;
+	chan->conn = conn;
+	chan->heard = false;
+}
+
+void tagrv_conn_set_timer(struct tagrv_conn *conn)
+{
+	uint64_t at = conn->deadline;
+
+	if (conn->dial != TAGRV_CONN_OFF && conn->step_end &&
+	    (!at || conn->step_end < at))
+		at = conn->step_end;
+	conn->host->ops->timer(conn, at);
+}
+
+void tagrv_conn_start_attempt(struct tagrv_conn *conn)
+{
+	conn->step_end = tagrv_conn_now(conn) + ATTEMPT_MAX;
+	if (!conn->deadline)
+		conn->deadline = tagrv_conn_now(conn) + conn->host->timeout;
+	tagrv_conn_set_timer(conn);
+}
+
+void tagrv_conn_start_dial(struct tagrv_conn *conn)
+{
+	conn->dial = TAGRV_CONN_DIALING;
+	conn->step_end = 0;
+	conn->host->ops->dial(conn);
+	tagrv_conn_set_timer(conn);
+}
+
+/* Ends an attempt that has not got as far as a REQ. */
+void tagrv_conn_stop_dial(struct tagrv_conn *conn)
+{
+	if (conn->dial == TAGRV_CONN_DIALING)
+		conn->host->ops->undial(conn);
+	if (conn->dial != TAGRV_CONN_ASKED)
+		conn->dial = TAGRV_CONN_OFF;
+}
+
+static uint32_t random_below(struct tagrv_conn_host *host, uint32_t limit)
+{
+	/* xorshift32: spreads retries, nothing depends on its quality */
+	host->seed ^= host->seed << 13;
+	host->seed ^= host->seed >> 17;
+	host->seed ^= host->seed << 5;
+	return host->seed % limit;
+}
+
+void tagrv_conn_pause_dial(struct tagrv_conn *conn, int why)
+{
+	uint32_t pause = PAUSE_MIN << TAGRV_MIN(conn->fails, 10u);
+
+	pause = TAGRV_MIN(pause, (uint32_t) PAUSE_MAX);
+	pause = pause / 2 + random_below(conn->host, pause / 2 + 1);
+	conn->fails++;
+	conn->why = why;
+	conn->dial = TAGRV_CONN_PAUSE;
+	conn->step_end = tagrv_conn_now(conn) + pause;
+	tagrv_conn_set_timer(conn);
+}

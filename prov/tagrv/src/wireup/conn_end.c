@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * How a connection ends, is tried once more, or begins again with new links.
+ */
+#include "wireup/conn_priv.h"
+
+#include <string.h>
+
+#include "core/log.h"
+
+/* -- ends ---------------------------------------------------------------- */
+
+static void forget_links(struct tagrv_conn *conn)
+{
+	tagrv_conn_discard_links(conn);
+	conn->epoch = 0;
+	conn->unkept = false;
+}
+
+void tagrv_conn_reset(struct tagrv_conn *conn, struct tagrv_chan *keep,
+		      bool tell)
+{
+	if (conn->dial == TAGRV_CONN_DIALING)
+		conn->host->ops->undial(conn);
+	for (int i = TAGRV_CONN_ACCEPTED; i <= TAGRV_CONN_DIALED; i++) {
+		struct tagrv_chan *chan = conn->chan[i];
+
+		if (!chan || chan == keep)
+			continue;
+		if (tell)
+			tagrv_conn_say(conn, chan, TAGRV_WIREUP_CLOSE, TAGRV_WIREUP_OK);
+		tagrv_conn_hang_up(conn, chan);
+	}
+	conn->host->ops->timer(conn, 0);
+	forget_links(conn);
+	conn->peer_epoch = 0;
+	conn->avoid = 0;
+	conn->state = TAGRV_CONN_IDLE;
+	conn->dial = TAGRV_CONN_OFF;
+	conn->deadline = 0;
+	conn->step_end = 0;
+	conn->fails = 0;
+	conn->why = 0;
+	if (keep)
+		keep->heard = false;
+}
+
+void tagrv_conn_emit_gone(struct tagrv_conn *conn, int status)
+{
+	struct tagrv_wireup_event event = {
+		.type = TAGRV_WIREUP_GONE,
+		.status = status,
+	};
+
+	tagrv_conn_emit(conn, &event);
+}
+
+/* What the user can do about a connection that did not come about. */
+static const char *advice(int status)
+{
+	switch (status) {
+	case -FI_ECONNREFUSED:
+		return "no peer answers at this port; is it running, and is "
+		       "this its address?";
+	case -FI_ETIMEDOUT:
+		return "no answer; does a firewall drop TCP to this port? "
+		       "FI_TAGRV_CONNECT_TIMEOUT extends the wait";
+	case -FI_EHOSTUNREACH:
+		return "no route, or no transport in common; check the "
+		       "network, FI_TAGRV_DEVICES and FI_TAGRV_TRANSPORTS on "
+		       "both hosts";
+	case -FI_ENOPROTOOPT:
+		return "the peer speaks another wire version; use the same "
+		       "release of this provider on both hosts";
+	case -FI_EINVAL:
+		return "this is our own address";
+	default:
+		return "resources ran out; see ulimit -n and ulimit -l";
+	}
+}
+
+void tagrv_conn_fail(struct tagrv_conn *conn, int status)
+{
+	struct tagrv_wireup_event event = {
+		.type = TAGRV_WIREUP_FAILED,
+		.status = status,
+	};
+	char text[TAGRV_ADDR_STRLEN];
+
+	tagrv_warn("wireup: cannot connect to %s: %s\n",
+		   tagrv_addr_str(&conn->addr, text, sizeof(text)),
+		   advice(status));
+	tagrv_conn_emit(conn, &event);
+	tagrv_conn_reset(conn, NULL, conn->epoch != 0);
+}
+
+void tagrv_conn_give_up(struct tagrv_conn *conn, int status)
+{
+	if (!tagrv_conn_is_bound(conn)) {
+		tagrv_conn_fail(conn, status);
+		return;
+	}
+	tagrv_conn_emit_gone(conn, status == -FI_EHOSTUNREACH ?
+			     status : -FI_ECONNRESET);
+	tagrv_conn_reset(conn, NULL, true);
+}
+
+/* -- again --------------------------------------------------------------- */
+
+void tagrv_conn_retry(struct tagrv_conn *conn, int why)
+{
+	if (tagrv_conn_is_bound(conn) &&
+	    (conn->state == TAGRV_CONN_READY || tagrv_conn_has_chan(conn)))
+		tagrv_conn_set_timer(conn);
+	else if (conn->dial == TAGRV_CONN_OFF)
+		tagrv_conn_pause_dial(conn, why);
+}
+
+void tagrv_conn_ask(struct tagrv_conn *conn, struct tagrv_chan *chan)
+{
+	int ret;
+
+	conn->dial = TAGRV_CONN_ASKED;
+	ret = tagrv_conn_make_links(conn);
+	if (ret) {
+		tagrv_conn_fail(conn, ret);
+		return;
+	}
+	tagrv_conn_say(conn, chan, TAGRV_WIREUP_REQ, TAGRV_WIREUP_OK);
+}
+
+void tagrv_conn_begin_again(struct tagrv_conn *conn,
+			    const struct tagrv_wireup_rec *rec, int status)
+{
+	struct tagrv_chan *dialed = conn->chan[TAGRV_CONN_DIALED];
+
+	if (!tagrv_conn_has_offer(conn)) {
+		tagrv_conn_give_up(conn, status);
+		return;
+	}
+	if (tagrv_conn_is_bound(conn))
+		tagrv_conn_emit_gone(conn, -FI_EAGAIN);
+	forget_links(conn);
+	/* The peer's next link has a later number than the one given up. */
+	memcpy(conn->uuid, rec->src_uuid, TAGRV_UUID_LEN);
+	conn->peer_epoch = rec->src_epoch;
+	conn->state = TAGRV_CONN_WANTED;
+	for (int i = TAGRV_CONN_ACCEPTED; i <= TAGRV_CONN_DIALED; i++)
+		if (conn->chan[i])
+			conn->chan[i]->heard = false;
+	if (dialed && conn->dial != TAGRV_CONN_DIALING) {
+		tagrv_conn_start_attempt(conn);
+		tagrv_conn_ask(conn, dialed);
+	} else {
+		tagrv_conn_retry(conn, status);
+	}
+}

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The wireup thread: its loop, commands to it, watched descriptors.
+ *
+ *   caller                          thread
+ *     connect, drop --cmds------->    epoll: commands, listeners, sockets,
+ *     listen, unlisten,               watched descriptors, nearest timer
+ *     watch, unwatch --cmds------>
+ *       (wait until done)             conn.c decides, per peer
+ *     poll <----- events (per endpoint), kick -----'
+ *
+ * Each round of the loop handles one batch of epoll events, then timers, then
+ * commands, then starts dials: see wireup_priv.h for what may be freed when.
+ */
+#include "wireup/wireup.h"
+
+#include <errno.h>
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/thread.h"
+#include "wireup/wireup_net.h"
+#include "wireup/wireup_priv.h"
+
+#define BATCH		64	/* epoll events per round */
+#define STOP_WAIT	500	/* ms that closing sockets get at the end */
+#define SOCK_CAP_MIN	16
+
+struct watch {
+	enum tagrv_wireup_source source;
+	struct tagrv_list node;
+	int	fd;
+	void	(*fn)(void *arg);
+	void	*arg;
+};
+
+/* A command whose caller waits; lives on the caller's stack. */
+struct sync {
+	struct tagrv_wireup_msg msg;
+	struct watch *watch;
+	int	fd;
+	int	ret;
+	bool	done;		/* under wireup->mutex */
+};
+
+/* -- commands in --------------------------------------------------------- */
+
+void tagrv_wireup_push(struct tagrv_wireup *wireup,
+		       struct tagrv_wireup_msg *msg)
+{
+	uint64_t one = 1;
+	bool first;
+
+	pthread_mutex_lock(&wireup->mutex);
+	first = tagrv_list_empty(&wireup->cmds);
+	tagrv_list_push_tail(&wireup->cmds, &msg->node);
+	pthread_mutex_unlock(&wireup->mutex);
+	/* Who found the list empty wakes the thread for all that follow. */
+	while (first && write(wireup->cmd_fd, &one, sizeof(one)) < 0 &&
+	       errno == EINTR)
+		;
+}
+
+static int run_sync(struct tagrv_wireup *wireup, struct sync *sync)
+{
+	tagrv_wireup_push(wireup, &sync->msg);
+	pthread_mutex_lock(&wireup->mutex);
+	while (!sync->done)
+		pthread_cond_wait(&wireup->done, &wireup->mutex);
+	pthread_mutex_unlock(&wireup->mutex);
+	return sync->ret;
+}
+
+int tagrv_wireup_call(struct tagrv_wireup *wireup, enum tagrv_wireup_cmd cmd,
+		      struct tagrv_wireup_ep *wep)
+{
+	struct sync sync = { .msg = { .cmd = cmd, .wep = wep } };
+
+	return run_sync(wireup, &sync);
+}
+
+static void finish_sync(struct tagrv_wireup *wireup, struct sync *sync, int ret)
+{
+	pthread_mutex_lock(&wireup->mutex);
+	sync->ret = ret;
+	sync->done = true;
+	pthread_cond_broadcast(&wireup->done);
+	pthread_mutex_unlock(&wireup->mutex);
+}
+
+static int start_watch(struct tagrv_wireup *wireup, struct watch *watch)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = watch };
+
+	if (epoll_ctl(wireup->epfd, EPOLL_CTL_ADD, watch->fd, &ev))
+		return errno == ENOMEM || errno == ENOSPC ? -FI_ENOMEM :
+							    -FI_EINVAL;
+	tagrv_list_push_tail(&wireup->watches, &watch->node);
+	return 0;
+}
+
+static void stop_watch(struct tagrv_wireup *wireup, int fd)
+{
+	struct tagrv_list *node, *tmp;
+
+	tagrv_list_for_each_safe(&wireup->watches, node, tmp) {
+		struct watch *watch =
+			tagrv_container_of(node, struct watch, node);
+
+		if (watch->fd != fd)
+			continue;
+		(void) epoll_ctl(wireup->epfd, EPOLL_CTL_DEL, fd, NULL);
+		tagrv_list_remove(node);
+		free(watch);
+	}
+}
+
+static void run_cmd(struct tagrv_wireup *wireup, struct tagrv_wireup_msg *msg)
+{
+	struct sync *sync = tagrv_container_of(msg, struct sync, msg);
+	int ret = 0;
+
+	switch (msg->cmd) {
+	case TAGRV_WIREUP_CONNECT:
+		tagrv_wireup_peer_connect(msg);
+		return;
+	case TAGRV_WIREUP_DROP:
+		tagrv_wireup_peer_drop(msg);
+		return;
+	case TAGRV_WIREUP_LISTEN:
+		ret = tagrv_wireup_ep_start(msg->wep);
+		break;
+	case TAGRV_WIREUP_UNLISTEN:
+		tagrv_wireup_ep_stop(msg->wep);
+		break;
+	case TAGRV_WIREUP_WATCH_FD:
+		ret = start_watch(wireup, sync->watch);
+		break;
+	case TAGRV_WIREUP_UNWATCH_FD:
+		stop_watch(wireup, sync->fd);
+		break;
+	case TAGRV_WIREUP_STOP:
+		wireup->stop_by = wireup->now + STOP_WAIT;
+		break;
+	}
+	finish_sync(wireup, sync, ret);
+}
+
+static void run_cmds(struct tagrv_wireup *wireup)
+{
+	struct tagrv_list cmds, *node;
+	uint64_t count;
+
+	tagrv_list_init(&cmds);
+	(void) !read(wireup->cmd_fd, &count, sizeof(count));
+	pthread_mutex_lock(&wireup->mutex);
+	tagrv_list_splice_tail(&cmds, &wireup->cmds);
+	pthread_mutex_unlock(&wireup->mutex);
+	while ((node = tagrv_list_pop(&cmds)) != NULL)
+		run_cmd(wireup, tagrv_container_of(node,
+						   struct tagrv_wireup_msg,
+						   node));
+}
+
+/* -- the thread ---------------------------------------------------------- */
+
+static int wait_ms(const struct tagrv_wireup *wireup)
+{
+	int wait = tagrv_wireup_timer_wait(&wireup->timers, wireup->now);
+
+	if (!tagrv_list_empty(&wireup->dead))
+		return 0;
+	if (wireup->stop_by && (wait < 0 || wait > STOP_WAIT))
+		return STOP_WAIT;
+	return wait;
+}
+
+/* Returns whether there are commands. */
+static bool dispatch(struct tagrv_wireup *wireup, const struct epoll_event *ev)
+{
+	void *ptr = ev->data.ptr;
+
+	switch (*(enum tagrv_wireup_source *) ptr) {
+	case TAGRV_WIREUP_COMMANDS:
+		return true;
+	case TAGRV_WIREUP_LISTENER:
+		tagrv_wireup_sock_accept(ptr);
+		break;
+	case TAGRV_WIREUP_SOCK:
+		tagrv_wireup_sock_event(ptr, ev->events);
+		break;
+	case TAGRV_WIREUP_WATCH: {
+		const struct watch *watch = ptr;
+
+		watch->fn(watch->arg);
+		/* Broken, for good: it would be reported for ever. */
+		if (ev->events & (EPOLLERR | EPOLLHUP))
+			(void) epoll_ctl(wireup->epfd, EPOLL_CTL_DEL, watch->fd,
+					 NULL);
+		break;
+	}
+	}
+	return false;
+}
+
+static bool is_finished(const struct tagrv_wireup *wireup)
+{
+	return wireup->stop_by && (tagrv_list_empty(&wireup->lingers) ||
+				   wireup->now >= wireup->stop_by);
+}
+
+static void *thread_main(void *arg)
+{
+	struct tagrv_wireup *wireup = arg;
+	struct epoll_event evs[BATCH];
+
+	while (!is_finished(wireup)) {
+		int cnt = epoll_wait(wireup->epfd, evs, BATCH, wait_ms(wireup));
+		bool cmds = false;
+
+		wireup->now = tagrv_clock_ms();
+		for (int i = 0; i < cnt; i++)
+			cmds |= dispatch(wireup, &evs[i]);
+		tagrv_wireup_timer_run(&wireup->timers, wireup->now);
+		if (cmds)
+			run_cmds(wireup);
+		tagrv_wireup_peer_dial_more(wireup);
+		tagrv_wireup_sock_bury(wireup);
+	}
+	while (!tagrv_list_empty(&wireup->lingers))
+		tagrv_wireup_sock_close(
+			tagrv_container_of(tagrv_list_first(&wireup->lingers),
+					   struct tagrv_wireup_sock, node));
+	tagrv_wireup_sock_bury(wireup);
+	return NULL;
+}
+
+/* -- public --------------------------------------------------------------- */
+
+/* Half of what the process may open. */
+static size_t get_sock_cap(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) ||
+	    limit.rlim_cur == RLIM_INFINITY)
+		return SIZE_MAX;
+	return TAGRV_MAX((size_t) limit.rlim_cur / 2, (size_t) SOCK_CAP_MIN);
+}
+
+static int open_fds(struct tagrv_wireup *wireup)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = wireup };
+	int ret;
+
+	wireup->epfd = epoll_create1(EPOLL_CLOEXEC);
+	if (wireup->epfd < 0)
+		return tagrv_wireup_net_error(errno);
+	wireup->cmd_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (wireup->cmd_fd < 0) {
+		ret = tagrv_wireup_net_error(errno);
+		goto close_epfd;
+	}
+	if (epoll_ctl(wireup->epfd, EPOLL_CTL_ADD, wireup->cmd_fd, &ev)) {
+		ret = -FI_ENOMEM;
+		goto close_cmd_fd;
+	}
+	return 0;
+
+close_cmd_fd:
+	close(wireup->cmd_fd);
+close_epfd:
+	close(wireup->epfd);
+	return ret;
+}
+
+static void close_fds(struct tagrv_wireup *wireup)
+{
+	close(wireup->cmd_fd);
+	close(wireup->epfd);
+}
+
+int tagrv_wireup_create(struct tagrv_wireup **wireup)
+{
+	struct tagrv_wireup *out = calloc(1, sizeof(*out));
+	int ret;
+
+	if (!out)
+		return -FI_ENOMEM;
+	ret = open_fds(out);
+	if (ret)
+		goto free_out;
+	out->commands = TAGRV_WIREUP_COMMANDS;
+	out->now = tagrv_clock_ms();
+	out->sock_cap = get_sock_cap();
+	pthread_mutex_init(&out->mutex, NULL);
+	pthread_cond_init(&out->done, NULL);
+	tagrv_list_init(&out->cmds);
+	tagrv_list_init(&out->dials);
+	tagrv_list_init(&out->lingers);
+	tagrv_list_init(&out->dead);
+	tagrv_list_init(&out->watches);
+	if (tagrv_thread_start(&out->thread, "tagrv-wireup", thread_main, out)) {
+		ret = -FI_ENOMEM;
+		goto close_out;
+	}
+	*wireup = out;
+	return 0;
+
+close_out:
+	pthread_cond_destroy(&out->done);
+	pthread_mutex_destroy(&out->mutex);
+	close_fds(out);
+free_out:
+	free(out);
+	return ret;
+}
+
+void tagrv_wireup_destroy(struct tagrv_wireup *wireup)
+{
+	struct tagrv_list *node;
+
+	if (!wireup)
+		return;
+	tagrv_wireup_call(wireup, TAGRV_WIREUP_STOP, NULL);
+	pthread_join(wireup->thread, NULL);
+	while ((node = tagrv_list_pop(&wireup->watches)) != NULL)
+		free(tagrv_container_of(node, struct watch, node));
+	tagrv_wireup_timer_fini(&wireup->timers);
+	pthread_cond_destroy(&wireup->done);
+	pthread_mutex_destroy(&wireup->mutex);
+	close_fds(wireup);
+	free(wireup);
+}
+
+int tagrv_wireup_watch(struct tagrv_wireup *wireup, int fd,
+		       void (*fn)(void *arg), void *arg)
+{
+	struct sync sync = { .msg.cmd = TAGRV_WIREUP_WATCH_FD };
+	int ret;
+
+	sync.watch = calloc(1, sizeof(*sync.watch));
+	if (!sync.watch)
+		return -FI_ENOMEM;
+	*sync.watch = (struct watch) {
+		.source = TAGRV_WIREUP_WATCH,
+		.fd = fd,
+		.fn = fn,
+		.arg = arg,
+	};
+	ret = run_sync(wireup, &sync);
+	if (ret)
+		free(sync.watch);
+	return ret;
+}
+
+void tagrv_wireup_unwatch(struct tagrv_wireup *wireup, int fd)
+{
+	struct sync sync = { .msg.cmd = TAGRV_WIREUP_UNWATCH_FD, .fd = fd };
+
+	run_sync(wireup, &sync);
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Endpoints of the wireup thread: the listener's life, commands about peers,
+ * and the queue of events.
+ *
+ * Messages are never lost for want of memory: an event's is allocated before
+ * there is anything to report (wireup_peer.c), and an UP leaves its message
+ * behind for the drop that may follow.
+ */
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "wireup/wireup_net.h"
+#include "wireup/wireup_priv.h"
+
+/* -- in the thread -------------------------------------------------------- */
+
+int tagrv_wireup_ep_start(struct tagrv_wireup_ep *wep)
+{
+	struct tagrv_wireup *wireup = wep->wireup;
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = wep };
+
+	if (tagrv_wireup_timer_reserve(&wireup->timers))
+		return -FI_ENOMEM;
+	if (tagrv_wireup_timer_reserve(&wireup->timers))
+		goto release_resume;
+	if (epoll_ctl(wireup->epfd, EPOLL_CTL_ADD, wep->fd, &ev))
+		goto release_ticker;
+	if (wep->attr.tick)
+		tagrv_wireup_timer_set(&wireup->timers, &wep->ticker,
+				       wireup->now + wep->attr.tick);
+	return 0;
+
+release_ticker:
+	tagrv_wireup_timer_release(&wireup->timers, &wep->ticker);
+release_resume:
+	tagrv_wireup_timer_release(&wireup->timers, &wep->resume);
+	return -FI_ENOMEM;
+}
+
+/* Sockets of no connection: strangers. Those of connections linger already. */
+static void close_socks(struct tagrv_wireup_ep *wep)
+{
+	struct tagrv_list *node;
+
+	while ((node = tagrv_list_first(&wep->socks)) != NULL)
+		tagrv_wireup_sock_close(
+			tagrv_container_of(node, struct tagrv_wireup_sock,
+					   node));
+}
+
+void tagrv_wireup_ep_stop(struct tagrv_wireup_ep *wep)
+{
+	/* A forked process may hold a copy that would report to us for ever. */
+	(void) epoll_ctl(wep->wireup->epfd, EPOLL_CTL_DEL, wep->fd, NULL);
+	close(wep->fd);
+	wep->paused = false;		/* nothing to resume */
+	tagrv_wireup_peer_close_all(wep);
+	close_socks(wep);
+	tagrv_wireup_timer_release(&wep->wireup->timers, &wep->ticker);
+	tagrv_wireup_timer_release(&wep->wireup->timers, &wep->resume);
+	if (wep->strangers > 1)
+		tagrv_info("wireup: %lu connections with strangers were "
+			   "closed\n", wep->strangers);
+}
+
+/* -- events out ---------------------------------------------------------- */
+
+void tagrv_wireup_emit(struct tagrv_wireup_ep *wep,
+		       struct tagrv_wireup_msg *msg)
+{
+	pthread_mutex_lock(&wep->mutex);
+	tagrv_list_push_tail(&wep->events, &msg->node);
+	atomic_fetch_add_explicit(&wep->event_cnt, 1, memory_order_release);
+	pthread_mutex_unlock(&wep->mutex);
+	if (wep->attr.kick)
+		wep->attr.kick(wep->attr.kick_arg);
+}
+
+/* Frees what the event leaves no use for; the caller frees the result. */
+static struct tagrv_wireup_msg *keep_spare(struct tagrv_wireup_ep *wep,
+					   struct tagrv_wireup_msg *msg)
+{
+	struct tagrv_list *node = &msg->node;
+
+	if (msg->event.type == TAGRV_WIREUP_UP) {
+		tagrv_list_push_tail(&wep->spares, node);
+		return NULL;
+	}
+	if (msg->event.type == TAGRV_WIREUP_TICK) {
+		wep->tick = msg;
+		return NULL;
+	}
+	if (msg->event.type == TAGRV_WIREUP_GONE &&
+	    (node = tagrv_list_pop(&wep->spares)) != NULL)
+		free(tagrv_container_of(node, struct tagrv_wireup_msg, node));
+	return msg;
+}
+
+const atomic_size_t *tagrv_wireup_event_cnt(const struct tagrv_wireup_ep *wep)
+{
+	return &wep->event_cnt;
+}
+
+bool tagrv_wireup_poll(struct tagrv_wireup_ep *wep,
+		       struct tagrv_wireup_event *event)
+{
+	struct tagrv_wireup_msg *msg = NULL;
+	struct tagrv_list *node;
+
+	if (!atomic_load_explicit(&wep->event_cnt, memory_order_acquire))
+		return false;
+	pthread_mutex_lock(&wep->mutex);
+	node = tagrv_list_pop(&wep->events);
+	if (node) {
+		atomic_fetch_sub_explicit(&wep->event_cnt, 1,
+					  memory_order_relaxed);
+		msg = tagrv_container_of(node, struct tagrv_wireup_msg, node);
+		*event = msg->event;
+		msg = keep_spare(wep, msg);
+	}
+	pthread_mutex_unlock(&wep->mutex);
+	free(msg);
+	return node != NULL;
+}
+
+/* -- public --------------------------------------------------------------- */
+
+static void resume_accept(struct tagrv_wireup_timer *timer)
+{
+	tagrv_wireup_sock_resume_accept(
+		tagrv_container_of(timer, struct tagrv_wireup_ep, resume));
+}
+
+static void tick(struct tagrv_wireup_timer *timer)
+{
+	struct tagrv_wireup_ep *wep =
+		tagrv_container_of(timer, struct tagrv_wireup_ep, ticker);
+	struct tagrv_wireup *wireup = wep->wireup;
+	struct tagrv_wireup_msg *msg;
+
+	pthread_mutex_lock(&wep->mutex);
+	msg = wep->tick;
+	wep->tick = NULL;
+	pthread_mutex_unlock(&wep->mutex);
+	if (msg)
+		tagrv_wireup_emit(wep, msg);
+	tagrv_wireup_timer_set(&wireup->timers, timer,
+			       wireup->now + wep->attr.tick);
+}
+
+static int init_tick(struct tagrv_wireup_ep *wep)
+{
+	wep->ticker.fn = tick;
+	if (!wep->attr.tick)
+		return 0;
+	wep->tick = calloc(1, sizeof(*wep->tick));
+	if (!wep->tick)
+		return -FI_ENOMEM;
+	wep->tick->wep = wep;
+	wep->tick->event.type = TAGRV_WIREUP_TICK;
+	return 0;
+}
+
+static int init_host(struct tagrv_wireup_ep *wep)
+{
+	struct tagrv_conn_host *host = &wep->host;
+
+	*host = (struct tagrv_conn_host) {
+		.ops = &tagrv_wireup_conn_ops,
+		.xports = wep->attr.xports,
+		.xport_cnt = wep->attr.xport_cnt,
+		.addr = wep->name,
+		.timeout = (uint64_t) wep->attr.connect_timeout * 1000,
+		.now = &wep->wireup->now,
+	};
+	if (getrandom(host->uuid, sizeof(host->uuid), 0) !=
+	    (ssize_t) sizeof(host->uuid) ||
+	    getrandom(&host->seed, sizeof(host->seed), 0) !=
+	    (ssize_t) sizeof(host->seed))
+		return -FI_EIO;
+	host->seed |= 1;
+	return 0;
+}
+
+static void free_msgs(struct tagrv_list *msgs)
+{
+	struct tagrv_list *node;
+
+	while ((node = tagrv_list_pop(msgs)) != NULL) {
+		struct tagrv_wireup_msg *msg = tagrv_container_of(
+			node, struct tagrv_wireup_msg, node);
+		struct tagrv_link *link = msg->event.link;
+
+		if (link)
+			link->xport->ops->link_discard(link);
+		free(msg);
+	}
+}
+
+int tagrv_wireup_listen(struct tagrv_wireup *wireup,
+			const struct tagrv_wireup_attr *attr,
+			struct tagrv_wireup_ep **wep)
+{
+	struct tagrv_wireup_ep *out = calloc(1, sizeof(*out));
+	int ret;
+
+	if (!out)
+		return -FI_ENOMEM;
+	out->listener = TAGRV_WIREUP_LISTENER;
+	out->wireup = wireup;
+	out->attr = *attr;
+	out->resume.fn = resume_accept;
+	tagrv_list_init(&out->socks);
+	tagrv_list_init(&out->events);
+	tagrv_list_init(&out->spares);
+	ret = init_tick(out);
+	if (ret)
+		goto free_out;
+	ret = tagrv_wireup_net_listen(&attr->addr, &out->name);
+	if (ret < 0)
+		goto free_out;
+	out->fd = ret;
+	ret = init_host(out);
+	if (ret)
+		goto close_fd;
+	pthread_mutex_init(&out->mutex, NULL);
+	ret = tagrv_wireup_call(wireup, TAGRV_WIREUP_LISTEN, out);
+	if (ret)
+		goto destroy_mutex;
+	*wep = out;
+	return 0;
+
+destroy_mutex:
+	pthread_mutex_destroy(&out->mutex);
+close_fd:
+	close(out->fd);
+free_out:
+	free(out->tick);
+	free(out);
+	return ret;
+}
+
+void tagrv_wireup_unlisten(struct tagrv_wireup_ep *wep)
+{
+	if (!wep)
+		return;
+	tagrv_wireup_call(wep->wireup, TAGRV_WIREUP_UNLISTEN, wep);
+	free_msgs(&wep->events);
+	free(wep->tick);
+	/* Their links are the engine's. */
+	while (!tagrv_list_empty(&wep->spares))
+		free(tagrv_container_of(tagrv_list_pop(&wep->spares),
+					struct tagrv_wireup_msg, node));
+	pthread_mutex_destroy(&wep->mutex);
+	free(wep);
+}
+
+void tagrv_wireup_name(const struct tagrv_wireup_ep *wep,
+		       struct tagrv_addr *addr)
+{
+	*addr = wep->name;
+}
+
+int tagrv_wireup_connect(struct tagrv_wireup_ep *wep,
+			 const struct tagrv_addr *addr)
+{
+	struct tagrv_wireup_msg *msg = calloc(1, sizeof(*msg));
+
+	if (!msg)
+		return -FI_ENOMEM;
+	msg->cmd = TAGRV_WIREUP_CONNECT;
+	msg->wep = wep;
+	msg->event.addr = *addr;
+	tagrv_wireup_push(wep->wireup, msg);
+	return 0;
+}
+
+/* Takes the message its UP left, so that it cannot fail where it matters. */
+void tagrv_wireup_drop(struct tagrv_wireup_ep *wep,
+		       const struct tagrv_addr *addr, uint32_t epoch)
+{
+	struct tagrv_wireup_msg *msg = NULL;
+	struct tagrv_list *node;
+
+	pthread_mutex_lock(&wep->mutex);
+	node = tagrv_list_pop(&wep->spares);
+	pthread_mutex_unlock(&wep->mutex);
+	if (node)
+		msg = tagrv_container_of(node, struct tagrv_wireup_msg, node);
+	else
+		msg = malloc(sizeof(*msg));
+	if (!msg)
+		return;
+	*msg = (struct tagrv_wireup_msg) {
+		.cmd = TAGRV_WIREUP_DROP,
+		.wep = wep,
+		.event = { .addr = *addr, .epoch = epoch },
+	};
+	tagrv_wireup_push(wep->wireup, msg);
+}

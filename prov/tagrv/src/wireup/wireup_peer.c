@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The peers of an endpoint: finds the connection a record or command is for,
+ * and carries out what its state machine (conn.c) decides.
+ *
+ * A peer exists from the first command or REQ that concerns it until its
+ * machine is idle again. Messages for its events are allocated before there is
+ * anything to report, so that no event is ever lost:
+ *
+ *   connect()  brings the command itself, good for a FAILED
+ *   prepare    UP, SENDABLE, and GONE or FAILED of one epoch
+ */
+#define HASH_NONFATAL_OOM 1
+/* A full bucket is no problem worth reporting; adding tells by tbl == NULL. */
+#include <uthash.h>
+
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "wireup/wireup_priv.h"
+
+#define DIALS_MAX	64	/* handshakes we started, at a time */
+#define EVENTS_PER_EPOCH 3
+
+struct tagrv_wireup_peer {
+	UT_hash_handle hh;		/* key: conn.addr */
+	struct tagrv_conn conn;
+	struct tagrv_wireup_ep *wep;
+	struct tagrv_wireup_timer timer;
+	struct tagrv_list dial_node;	/* on wireup->dials */
+	struct tagrv_wireup_sock *dialing;	/* CONNECTING */
+	struct tagrv_list spares;	/* messages for events */
+	unsigned spare_cnt;
+};
+
+static struct tagrv_wireup_peer *peer_of(struct tagrv_conn *conn)
+{
+	return tagrv_container_of(conn, struct tagrv_wireup_peer, conn);
+}
+
+static struct tagrv_wireup_sock *sock_of(struct tagrv_chan *chan)
+{
+	return tagrv_container_of(chan, struct tagrv_wireup_sock, chan);
+}
+
+static void add_spare(struct tagrv_wireup_peer *peer,
+		      struct tagrv_wireup_msg *msg)
+{
+	tagrv_list_push_tail(&peer->spares, &msg->node);
+	peer->spare_cnt++;
+}
+
+static struct tagrv_wireup_msg *take_spare(struct tagrv_wireup_peer *peer)
+{
+	struct tagrv_list *node = tagrv_list_pop(&peer->spares);
+
+	assert(node);
+	peer->spare_cnt--;
+	return tagrv_container_of(node, struct tagrv_wireup_msg, node);
+}
+
+/* -- the table ----------------------------------------------------------- */
+
+static void on_timer(struct tagrv_wireup_timer *timer);
+
+static struct tagrv_wireup_peer *find(struct tagrv_wireup_ep *wep,
+				      const struct tagrv_addr *addr)
+{
+	struct tagrv_wireup_peer *peer;
+
+	HASH_FIND(hh, wep->peers, addr, sizeof(*addr), peer);
+	return peer;
+}
+
+/*
+ * The one whose link a resumed handshake names: it knows us by uuid, and we know
+ * it. NULL: there is none, or it is bound to somebody else.
+ */
+static struct tagrv_wireup_peer *find_epoch(struct tagrv_wireup_ep *wep,
+					    const struct tagrv_wireup_rec *rec)
+{
+	struct tagrv_wireup_peer *peer = wep->peers;
+
+	if (memcmp(rec->dst_uuid, wep->host.uuid, TAGRV_UUID_LEN))
+		return NULL;
+	while (peer && peer->conn.epoch != rec->dst_epoch)
+		peer = peer->hh.next;
+	if (peer && tagrv_conn_is_bound(&peer->conn) &&
+	    memcmp(peer->conn.uuid, rec->src_uuid, TAGRV_UUID_LEN))
+		return NULL;
+	return peer;
+}
+
+static struct tagrv_wireup_peer *create(struct tagrv_wireup_ep *wep,
+					const struct tagrv_addr *addr)
+{
+	struct tagrv_wireup_peer *peer = calloc(1, sizeof(*peer));
+
+	if (!peer)
+		return NULL;
+	if (tagrv_wireup_timer_reserve(&wep->wireup->timers))
+		goto free_peer;
+	tagrv_conn_init(&peer->conn, &wep->host, addr);
+	HASH_ADD(hh, wep->peers, conn.addr, sizeof(peer->conn.addr), peer);
+	if (!peer->hh.tbl)
+		goto release_timer;
+	peer->wep = wep;
+	peer->timer.fn = on_timer;
+	tagrv_list_init(&peer->dial_node);
+	tagrv_list_init(&peer->spares);
+	return peer;
+
+release_timer:
+	tagrv_wireup_timer_release(&wep->wireup->timers, &peer->timer);
+free_peer:
+	free(peer);
+	return NULL;
+}
+
+static void destroy(struct tagrv_wireup_peer *peer)
+{
+	struct tagrv_wireup_ep *wep = peer->wep;
+
+	assert(!peer->dialing && !tagrv_list_linked(&peer->dial_node));
+	HASH_DELETE(hh, wep->peers, peer);
+	tagrv_wireup_timer_release(&wep->wireup->timers, &peer->timer);
+	while (peer->spare_cnt)
+		free(take_spare(peer));
+	free(peer);
+}
+
+/* Ends every visit to the machine: what is idle goes, what is short is cut. */
+static void leave(struct tagrv_wireup_peer *peer)
+{
+	struct tagrv_wireup_ep *wep = peer->wep;
+	struct tagrv_wireup *wireup = wep->wireup;
+	struct tagrv_conn *conn = &peer->conn;
+
+	if (tagrv_conn_is_idle(conn)) {
+		destroy(peer);
+		return;
+	}
+	if (conn->state != TAGRV_CONN_READY || wireup->socks <= wireup->sock_cap)
+		return;
+	if (!wep->told_unkept)
+		tagrv_info("wireup: more than %zu sockets: further peers are "
+			   "noticed to be gone only by traffic; raise ulimit "
+			   "-n to avoid that\n", wireup->sock_cap);
+	wep->told_unkept = true;
+	tagrv_conn_unkeep(conn);
+}
+
+/* -- what the machine decides -------------------------------------------- */
+
+static int conn_prepare(struct tagrv_conn *conn)
+{
+	struct tagrv_wireup_peer *peer = peer_of(conn);
+
+	while (peer->spare_cnt < EVENTS_PER_EPOCH) {
+		struct tagrv_wireup_msg *msg = calloc(1, sizeof(*msg));
+
+		if (!msg)
+			return -FI_ENOMEM;
+		add_spare(peer, msg);
+	}
+	return 0;
+}
+
+static void conn_emit(struct tagrv_conn *conn,
+		      const struct tagrv_wireup_event *event)
+{
+	struct tagrv_wireup_peer *peer = peer_of(conn);
+	struct tagrv_wireup_msg *msg = take_spare(peer);
+
+	msg->event = *event;
+	tagrv_wireup_emit(peer->wep, msg);
+}
+
+static void conn_dial(struct tagrv_conn *conn)
+{
+	struct tagrv_wireup_peer *peer = peer_of(conn);
+
+	tagrv_list_push_tail(&peer->wep->wireup->dials, &peer->dial_node);
+}
+
+static void conn_undial(struct tagrv_conn *conn)
+{
+	struct tagrv_wireup_peer *peer = peer_of(conn);
+
+	tagrv_list_remove(&peer->dial_node);
+	if (peer->dialing)
+		tagrv_wireup_sock_close(peer->dialing);
+	peer->dialing = NULL;
+}
+
+static void conn_send(struct tagrv_chan *chan,
+		      const struct tagrv_wireup_rec *rec)
+{
+	tagrv_wireup_sock_send(sock_of(chan), rec);
+}
+
+static void conn_hangup(struct tagrv_chan *chan)
+{
+	tagrv_wireup_sock_hangup(sock_of(chan));
+}
+
+static void conn_timer(struct tagrv_conn *conn, uint64_t at)
+{
+	struct tagrv_wireup_peer *peer = peer_of(conn);
+
+	tagrv_wireup_timer_set(&peer->wep->wireup->timers, &peer->timer, at);
+}
+
+const struct tagrv_conn_ops tagrv_wireup_conn_ops = {
+	.prepare = conn_prepare,
+	.emit = conn_emit,
+	.dial = conn_dial,
+	.undial = conn_undial,
+	.send = conn_send,
+	.hangup = conn_hangup,
+	.timer = conn_timer,
+};
+
+/* -- commands and timers ------------------------------------------------- */
+
+void tagrv_wireup_peer_connect(struct tagrv_wireup_msg *msg)
+{
+	struct tagrv_wireup_ep *wep = msg->wep;
+	struct tagrv_wireup_peer *peer = find(wep, &msg->event.addr);
+
+	if (peer) {
+		free(msg);
+		return;
+	}
+	peer = create(wep, &msg->event.addr);
+	if (!peer) {
+		msg->event.type = TAGRV_WIREUP_FAILED;
+		msg->event.status = -FI_ENOMEM;
+		tagrv_wireup_emit(wep, msg);
+		return;
+	}
+	add_spare(peer, msg);
+	tagrv_conn_want(&peer->conn);
+	leave(peer);
+}
+
+void tagrv_wireup_peer_drop(struct tagrv_wireup_msg *msg)
+{
+	struct tagrv_wireup_peer *peer = find(msg->wep, &msg->event.addr);
+
+	if (peer) {
+		tagrv_conn_drop(&peer->conn, msg->event.epoch);
+		leave(peer);
+	}
+	free(msg);
+}
+
+static void on_timer(struct tagrv_wireup_timer *timer)
+{
+	struct tagrv_wireup_peer *peer =
+		tagrv_container_of(timer, struct tagrv_wireup_peer, timer);
+
+	tagrv_conn_timer(&peer->conn);
+	leave(peer);
+}
+
+void tagrv_wireup_peer_close_all(struct tagrv_wireup_ep *wep)
+{
+	while (wep->peers) {
+		struct tagrv_wireup_peer *peer = wep->peers;
+
+		tagrv_conn_close(&peer->conn);
+		destroy(peer);
+	}
+}
+
+/* -- dialing ------------------------------------------------------------- */
+
+static void dial(struct tagrv_wireup_peer *peer)
+{
+	struct tagrv_wireup_sock *sock;
+	int status;
+
+	tagrv_conn_dialing(&peer->conn);
+	sock = tagrv_wireup_sock_dial(peer->wep, &peer->conn.addr, &status);
+	if (sock) {
+		sock->chan.conn = &peer->conn;
+		peer->dialing = sock;
+		return;
+	}
+	tagrv_conn_dial_failed(&peer->conn, status);
+	leave(peer);
+}
+
+void tagrv_wireup_peer_dial_more(struct tagrv_wireup *wireup)
+{
+	while (wireup->dialing < DIALS_MAX) {
+		struct tagrv_list *node = tagrv_list_pop(&wireup->dials);
+
+		if (!node)
+			return;
+		dial(tagrv_container_of(node, struct tagrv_wireup_peer,
+					dial_node));
+	}
+}
+
+void tagrv_wireup_peer_dialed(struct tagrv_wireup_sock *sock, int status)
+{
+	struct tagrv_wireup_peer *peer = peer_of(sock->chan.conn);
+
+	peer->dialing = NULL;
+	if (status) {
+		sock->chan.conn = NULL;
+		tagrv_wireup_sock_close(sock);
+		tagrv_conn_dial_failed(&peer->conn, status);
+	} else {
+		tagrv_conn_dialed(&peer->conn, &sock->chan);
+	}
+	leave(peer);
+}
+
+void tagrv_wireup_peer_lost(struct tagrv_wireup_sock *sock)
+{
+	struct tagrv_wireup_peer *peer = peer_of(sock->chan.conn);
+
+	tagrv_conn_closed(&peer->conn, &sock->chan);
+	leave(peer);
+}
+
+/* -- records ------------------------------------------------------------- */
+
+/* The address we know the peer by: what it says, where that means something. */
+static void repair_addr(const struct tagrv_wireup_sock *sock,
+			struct tagrv_addr *addr)
+{
+	uint16_t port = tagrv_addr_port(addr);
+
+	if (tagrv_addr_is_any(addr)) {
+		*addr = sock->addr;
+		tagrv_addr_set_port(addr, port);
+	}
+	/* A scope counts interfaces, so the peer's number is not ours. */
+	if (addr->sa.sa_family == AF_INET6 &&
+	    IN6_IS_ADDR_LINKLOCAL(&addr->in6.sin6_addr))
+		addr->in6.sin6_scope_id =
+			sock->addr.sa.sa_family == AF_INET6 ?
+			sock->addr.in6.sin6_scope_id : 0;
+}
+
+static TAGRV_COLD void reject_version(struct tagrv_wireup_sock *sock,
+				      const struct tagrv_wireup_rec *rec)
+{
+	struct tagrv_wireup_ep *wep = sock->wep;
+	char text[TAGRV_ADDR_STRLEN];
+
+	if (!wep->told_version)
+		tagrv_warn("wireup: refused %s: it speaks wire versions %u to "
+			   "%u, we speak %u to %u; use the same release of "
+			   "this provider on both hosts\n",
+			   tagrv_addr_str(&sock->addr, text, sizeof(text)),
+			   rec->version_min, rec->version_max,
+			   TAGRV_WIRE_VERSION_MIN, TAGRV_WIRE_VERSION);
+	wep->told_version = true;
+	tagrv_conn_reject(&wep->host, &sock->chan, rec, TAGRV_WIREUP_VERSION);
+	tagrv_wireup_sock_hangup(sock);
+}
+
+static void reject(struct tagrv_wireup_sock *sock,
+		   const struct tagrv_wireup_rec *rec,
+		   enum tagrv_wireup_reason reason)
+{
+	tagrv_conn_reject(&sock->wep->host, &sock->chan, rec, reason);
+	tagrv_wireup_sock_hangup(sock);
+}
+
+/* The first REQ on an accepted socket. */
+static void on_first(struct tagrv_wireup_sock *sock,
+		     struct tagrv_wireup_rec *rec)
+{
+	struct tagrv_wireup_ep *wep = sock->wep;
+	struct tagrv_wireup_peer *peer;
+
+	repair_addr(sock, &rec->addr);
+	/* A host that shares our private address: what we send to it is ours. */
+	if (tagrv_addr_equal(&rec->addr, &wep->name)) {
+		reject(sock, rec, TAGRV_WIREUP_SELF);
+		return;
+	}
+	if (rec->dst_epoch) {
+		peer = find_epoch(wep, rec);
+		if (!peer) {
+			reject(sock, rec, TAGRV_WIREUP_STALE);
+			return;
+		}
+	} else {
+		peer = find(wep, &rec->addr);
+	}
+	if (!peer)
+		peer = create(wep, &rec->addr);
+	if (!peer) {
+		reject(sock, rec, TAGRV_WIREUP_BUSY);
+		return;
+	}
+	tagrv_conn_record(&peer->conn, &sock->chan, rec);
+	leave(peer);
+}
+
+void tagrv_wireup_peer_record(struct tagrv_wireup_sock *sock,
+			      struct tagrv_wireup_rec *rec, int status)
+{
+	struct tagrv_conn *conn = sock->chan.conn;
+	int reason;
+
+	/* Of another version, only a refusal is understood. */
+	if (status && rec->type != TAGRV_WIREUP_REJ) {
+		if (rec->type == TAGRV_WIREUP_REQ && !conn)
+			reject_version(sock, rec);
+		else
+			tagrv_wireup_sock_stranger(sock);
+		return;
+	}
+	reason = tagrv_conn_screen(&sock->wep->host, rec);
+	if (reason < 0 || (!conn && rec->type != TAGRV_WIREUP_REQ)) {
+		tagrv_wireup_sock_stranger(sock);
+	} else if (reason != TAGRV_WIREUP_OK && !conn) {
+		reject(sock, rec, (enum tagrv_wireup_reason) reason);
+	} else if (!conn) {
+		on_first(sock, rec);
+	} else if (reason == TAGRV_WIREUP_OK) {
+		tagrv_conn_record(conn, &sock->chan, rec);
+		leave(peer_of(conn));
+	}
+}

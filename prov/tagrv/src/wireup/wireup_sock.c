@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Sockets of the wireup thread.
+ *
+ *   accept --> half-open --first record--> OPEN --hangup--> LINGER --> DEAD
+ *   dial ----> CONNECTING ---------------> OPEN                         ^
+ *                   '---- error, garbage, silence: close --------------'
+ *
+ * A half-open socket is a stranger's until it has sent one whole REQ within
+ * FIRST_RECORD ms; at most HALF_OPEN_MAX of them are served at a time, the rest
+ * waits in the backlog. Lingering makes sure that the last record arrives: a
+ * close with unread input would reset the connection and might destroy it.
+ */
+#include <errno.h>
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "wireup/wireup_net.h"
+#include "wireup/wireup_priv.h"
+
+#define FIRST_RECORD	5000	/* ms */
+#define LINGER		1000	/* ms */
+#define ACCEPT_PAUSE	100	/* ms, when out of files or memory */
+#define HALF_OPEN_MAX	256
+#define READS_MAX	4	/* of one socket before others have their turn */
+#define TX_MAX		(16 * TAGRV_WIREUP_REC_MAX)
+
+static void set_events(struct tagrv_wireup_sock *sock, uint32_t events)
+{
+	struct epoll_event ev = { .events = events, .data.ptr = sock };
+
+	(void) epoll_ctl(sock->wireup->epfd, EPOLL_CTL_MOD, sock->fd, &ev);
+}
+
+static void on_timer(struct tagrv_wireup_timer *timer)
+{
+	struct tagrv_wireup_sock *sock =
+		tagrv_container_of(timer, struct tagrv_wireup_sock, timer);
+
+	if (sock->state == TAGRV_WIREUP_LINGER)
+		tagrv_wireup_sock_close(sock);
+	else
+		tagrv_wireup_sock_stranger(sock);
+}
+
+static struct tagrv_wireup_sock *create(struct tagrv_wireup_ep *wep, int fd,
+					const struct tagrv_addr *addr,
+					uint32_t events)
+{
+	struct tagrv_wireup *wireup = wep->wireup;
+	struct tagrv_wireup_sock *sock = calloc(1, sizeof(*sock));
+	struct epoll_event ev = { .events = events, .data.ptr = sock };
+
+	if (!sock)
+		return NULL;
+	if (tagrv_wireup_timer_reserve(&wireup->timers))
+		goto free_sock;
+	if (epoll_ctl(wireup->epfd, EPOLL_CTL_ADD, fd, &ev))
+		goto release_timer;
+	sock->source = TAGRV_WIREUP_SOCK;
+	sock->wireup = wireup;
+	sock->wep = wep;
+	sock->fd = fd;
+	sock->addr = *addr;
+	sock->timer.fn = on_timer;
+	tagrv_list_push_tail(&wep->socks, &sock->node);
+	wireup->socks++;
+	return sock;
+
+release_timer:
+	tagrv_wireup_timer_release(&wireup->timers, &sock->timer);
+free_sock:
+	free(sock);
+	return NULL;
+}
+
+/* -- ends ---------------------------------------------------------------- */
+
+void tagrv_wireup_sock_free_slot(struct tagrv_wireup_sock *sock)
+{
+	if (sock->slot)
+		sock->wireup->dialing--;
+	sock->slot = false;
+}
+
+static void end_half_open(struct tagrv_wireup_sock *sock)
+{
+	struct tagrv_wireup_ep *wep = sock->wep;
+
+	if (!sock->half_open)
+		return;
+	sock->half_open = false;
+	tagrv_wireup_timer_set(&sock->wireup->timers, &sock->timer, 0);
+	if (--wep->half_open == HALF_OPEN_MAX / 2 && wep->paused)
+		tagrv_wireup_sock_resume_accept(wep);
+}
+
+void tagrv_wireup_sock_close(struct tagrv_wireup_sock *sock)
+{
+	struct tagrv_wireup *wireup = sock->wireup;
+
+	if (sock->state == TAGRV_WIREUP_DEAD)
+		return;
+	end_half_open(sock);
+	tagrv_wireup_sock_free_slot(sock);
+	tagrv_wireup_timer_release(&wireup->timers, &sock->timer);
+	/*
+	 * A process that the application forked may hold a copy of it: then a
+	 * mere close would neither end the connection nor the events.
+	 */
+	(void) epoll_ctl(wireup->epfd, EPOLL_CTL_DEL, sock->fd, NULL);
+	shutdown(sock->fd, SHUT_RDWR);
+	close(sock->fd);
+	free(sock->tx);
+	sock->tx = NULL;
+	sock->state = TAGRV_WIREUP_DEAD;
+	sock->chan.conn = NULL;
+	sock->wep = NULL;
+	wireup->socks--;
+	tagrv_list_remove(&sock->node);
+	tagrv_list_push_tail(&wireup->dead, &sock->node);
+}
+
+void tagrv_wireup_sock_bury(struct tagrv_wireup *wireup)
+{
+	struct tagrv_list *node;
+
+	while ((node = tagrv_list_pop(&wireup->dead)) != NULL)
+		free(tagrv_container_of(node, struct tagrv_wireup_sock, node));
+}
+
+void tagrv_wireup_sock_hangup(struct tagrv_wireup_sock *sock)
+{
+	struct tagrv_wireup *wireup = sock->wireup;
+
+	if (sock->state != TAGRV_WIREUP_OPEN) {
+		tagrv_wireup_sock_close(sock);
+		return;
+	}
+	end_half_open(sock);
+	tagrv_wireup_sock_free_slot(sock);
+	sock->state = TAGRV_WIREUP_LINGER;
+	sock->chan.conn = NULL;
+	sock->wep = NULL;
+	sock->rx_len = 0;
+	tagrv_list_remove(&sock->node);
+	tagrv_list_push_tail(&wireup->lingers, &sock->node);
+	tagrv_wireup_timer_set(&wireup->timers, &sock->timer,
+			       wireup->now + LINGER);
+	if (!sock->tx_len)
+		shutdown(sock->fd, SHUT_WR);
+}
+
+static void note_stranger(struct tagrv_wireup_sock *sock)
+{
+	struct tagrv_wireup_ep *wep = sock->wep;
+	char text[TAGRV_ADDR_STRLEN];
+
+	wep->strangers++;
+	if (!wep->told_stranger)
+		tagrv_warn("wireup: closed a connection from %s, which is not "
+			   "a peer of ours; port scanners do that, else check "
+			   "who uses our port. Further ones are counted only\n",
+			   tagrv_addr_str(&sock->addr, text, sizeof(text)));
+	wep->told_stranger = true;
+}
+
+void tagrv_wireup_sock_stranger(struct tagrv_wireup_sock *sock)
+{
+	/* Of one we dialed, the failure to connect will tell. */
+	if (!sock->chan.dialed)
+		note_stranger(sock);
+	if (sock->chan.conn)
+		tagrv_wireup_peer_lost(sock);
+	tagrv_wireup_net_abort(sock->fd);
+	tagrv_wireup_sock_close(sock);
+}
+
+/* -- accept and dial ----------------------------------------------------- */
+
+static void poll_listener(struct tagrv_wireup_ep *wep, uint32_t events)
+{
+	struct epoll_event ev = { .events = events, .data.ptr = wep };
+
+	(void) epoll_ctl(wep->wireup->epfd, EPOLL_CTL_MOD, wep->fd, &ev);
+	wep->paused = !events;
+}
+
+void tagrv_wireup_sock_resume_accept(struct tagrv_wireup_ep *wep)
+{
+	poll_listener(wep, EPOLLIN);
+}
+
+static void pause_accept(struct tagrv_wireup_ep *wep, int status)
+{
+	poll_listener(wep, 0);
+	tagrv_wireup_timer_set(&wep->wireup->timers, &wep->resume,
+			       wep->wireup->now + ACCEPT_PAUSE);
+	if (!wep->told_files)
+		tagrv_warn("wireup: cannot accept connections for now: %s; "
+			   "see ulimit -n\n", fi_strerror(-status));
+	wep->told_files = true;
+}
+
+static int admit(struct tagrv_wireup_ep *wep)
+{
+	struct tagrv_wireup_sock *sock;
+	struct tagrv_addr peer;
+	int fd = tagrv_wireup_net_accept(wep->fd, &peer);
+
+	if (fd < 0)
+		return fd;
+	sock = create(wep, fd, &peer, EPOLLIN);
+	if (!sock) {
+		close(fd);
+		return -FI_ENOMEM;
+	}
+	sock->state = TAGRV_WIREUP_OPEN;
+	sock->half_open = true;
+	wep->half_open++;
+	tagrv_wireup_timer_set(&wep->wireup->timers, &sock->timer,
+			       wep->wireup->now + FIRST_RECORD);
+	return 0;
+}
+
+void tagrv_wireup_sock_accept(struct tagrv_wireup_ep *wep)
+{
+	int ret;
+
+	while (!wep->paused) {
+		if (wep->half_open >= HALF_OPEN_MAX) {
+			poll_listener(wep, 0);
+			return;
+		}
+		ret = admit(wep);
+		if (ret == -FI_EAGAIN)
+			return;
+		if (ret)
+			pause_accept(wep, ret);
+	}
+}
+
+struct tagrv_wireup_sock *tagrv_wireup_sock_dial(struct tagrv_wireup_ep *wep,
+						 const struct tagrv_addr *addr,
+						 int *status)
+{
+	struct tagrv_wireup_sock *sock;
+	int fd = tagrv_wireup_net_dial(addr);
+
+	if (fd < 0) {
+		*status = fd;
+		return NULL;
+	}
+	sock = create(wep, fd, addr, EPOLLOUT);
+	if (!sock) {
+		close(fd);
+		*status = -FI_ENOMEM;
+		return NULL;
+	}
+	sock->state = TAGRV_WIREUP_CONNECTING;
+	sock->chan.dialed = true;
+	sock->slot = true;
+	wep->wireup->dialing++;
+	return sock;
+}
+
+/* -- output -------------------------------------------------------------- */
+
+/* Reports itself later, as a hang-up. */
+static void break_off(struct tagrv_wireup_sock *sock)
+{
+	sock->tx_len = 0;
+	set_events(sock, EPOLLIN);
+	shutdown(sock->fd, SHUT_RDWR);
+}
+
+static void store(struct tagrv_wireup_sock *sock, const uint8_t *data,
+		  size_t len)
+{
+	if (!sock->tx)
+		sock->tx = malloc(TX_MAX);
+	/* Too much means that the peer does not read: it is as good as gone. */
+	if (!sock->tx || len > TX_MAX - sock->tx_len) {
+		break_off(sock);
+		return;
+	}
+	memcpy(sock->tx + sock->tx_len, data, len);
+	sock->tx_len += len;
+	set_events(sock, EPOLLIN | EPOLLOUT);
+}
+
+/* Bytes taken, or -1 when the socket is broken. */
+static ssize_t try_send(struct tagrv_wireup_sock *sock, const uint8_t *data,
+			size_t len)
+{
+	ssize_t ret = send(sock->fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	if (ret < 0 && (errno == EAGAIN || errno == EWOULDBLOCK ||
+			errno == EINTR || errno == ENOBUFS))
+		return 0;
+	return ret;
+}
+
+void tagrv_wireup_sock_send(struct tagrv_wireup_sock *sock,
+			    const struct tagrv_wireup_rec *rec)
+{
+	uint8_t buf[TAGRV_WIREUP_REC_MAX];
+	size_t len = tagrv_wireup_rec_encode(rec, buf);
+	ssize_t sent = 0;
+
+	if (sock->state != TAGRV_WIREUP_OPEN)
+		return;
+	if (!sock->tx_len)
+		sent = try_send(sock, buf, len);
+	if (sent < 0)
+		break_off(sock);
+	else if ((size_t) sent < len)
+		store(sock, buf + sent, len - (size_t) sent);
+}
+
+static void flush(struct tagrv_wireup_sock *sock)
+{
+	ssize_t sent;
+
+	if (!sock->tx_len)
+		return;
+	sent = try_send(sock, sock->tx, sock->tx_len);
+	if (sent < 0) {
+		break_off(sock);
+		return;
+	}
+	sock->tx_len -= (size_t) sent;
+	memmove(sock->tx, sock->tx + sent, sock->tx_len);
+	if (sock->tx_len)
+		return;
+	set_events(sock, EPOLLIN);
+	if (sock->state == TAGRV_WIREUP_LINGER)
+		shutdown(sock->fd, SHUT_WR);
+}
+
+/* -- input --------------------------------------------------------------- */
+
+static void lost(struct tagrv_wireup_sock *sock)
+{
+	if (sock->half_open && sock->rx_len) {
+		tagrv_wireup_sock_stranger(sock);
+		return;
+	}
+	if (sock->chan.conn)
+		tagrv_wireup_peer_lost(sock);
+	tagrv_wireup_sock_close(sock);
+}
+
+/* Handles every whole record in the buffer. */
+static void parse(struct tagrv_wireup_sock *sock)
+{
+	struct tagrv_wireup_rec rec;
+	ssize_t len;
+	int ret;
+
+	while (sock->state == TAGRV_WIREUP_OPEN && sock->rx_len) {
+		len = tagrv_wireup_rec_length(sock->rx, sock->rx_len);
+		if (!len || (len > 0 && (size_t) len > sock->rx_len))
+			return;
+		ret = len < 0 ? -FI_EINVAL :
+		      tagrv_wireup_rec_decode(sock->rx, (size_t) len, &rec);
+		if (ret && ret != -FI_ENOPROTOOPT) {
+			tagrv_wireup_sock_stranger(sock);
+			return;
+		}
+		sock->rx_len -= (size_t) len;
+		memmove(sock->rx, sock->rx + len, sock->rx_len);
+		end_half_open(sock);
+		tagrv_wireup_sock_free_slot(sock);
+		tagrv_wireup_peer_record(sock, &rec, ret);
+	}
+}
+
+static void receive(struct tagrv_wireup_sock *sock)
+{
+	for (int i = 0; i < READS_MAX; i++) {
+		ssize_t got = recv(sock->fd, sock->rx + sock->rx_len,
+				   sizeof(sock->rx) - sock->rx_len, 0);
+
+		if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+			return;
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0) {
+			lost(sock);
+			return;
+		}
+		sock->rx_len += (size_t) got;
+		parse(sock);
+		if (sock->state != TAGRV_WIREUP_OPEN)
+			return;
+	}
+}
+
+/* Nothing that comes now matters, except the end. */
+static void drain(struct tagrv_wireup_sock *sock)
+{
+	for (int i = 0; i < READS_MAX; i++) {
+		ssize_t got = recv(sock->fd, sock->rx, sizeof(sock->rx), 0);
+
+		if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK ||
+				errno == EINTR))
+			return;
+		if (got <= 0) {
+			tagrv_wireup_sock_close(sock);
+			return;
+		}
+	}
+}
+
+static void finish_dial(struct tagrv_wireup_sock *sock)
+{
+	int ret = tagrv_wireup_net_dialed(sock->fd);
+
+	if (!ret) {
+		sock->state = TAGRV_WIREUP_OPEN;
+		set_events(sock, EPOLLIN);
+	}
+	tagrv_wireup_peer_dialed(sock, ret);
+}
+
+void tagrv_wireup_sock_event(struct tagrv_wireup_sock *sock, uint32_t events)
+{
+	switch (sock->state) {
+	case TAGRV_WIREUP_CONNECTING:
+		finish_dial(sock);
+		break;
+	case TAGRV_WIREUP_OPEN:
+		if (events & EPOLLOUT)
+			flush(sock);
+		receive(sock);
+		break;
+	case TAGRV_WIREUP_LINGER:
+		if (events & EPOLLOUT)
+			flush(sock);
+		drain(sock);
+		break;
+	case TAGRV_WIREUP_DEAD:
+		break;
+	}
+}
