@@ -17,7 +17,7 @@
 #include "api/info/info_priv.h"
 #include "core/log.h"
 #include "core/param.h"
-#include "proto/dom.h"
+#include "object/dom.h"
 #include "select/profile.h"
 #include "select/select.h"
 

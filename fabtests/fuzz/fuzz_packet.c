@@ -24,7 +24,13 @@
 #include <string.h>
 
 #include "common/fake_xport.h"
-#include "proto/engine_priv.h"
+#include "engine/connect.h"
+#include "engine/drive.h"
+#include "engine/endpoint.h"
+#include "object/engine.h"
+#include "object/lane.h"
+#include "object/op.h"
+#include "object/peer.h"
 
 /* Head, pieces and tail of a message, each of them shorter than a packet. */
 enum { BUF_LEN = 600, STEPS_MAX = 400, EAGER = 64, PIECE = 50, HEARD = 8 };
@@ -108,7 +114,7 @@ static void connect_peer(void)
 
 static struct tagrv_peer *peer(void)
 {
-	return engine->peers[0];
+	return engine->table.peers[0];
 }
 
 static bool is_up(void)
@@ -323,14 +329,14 @@ static void clean_up(void)
 	if (is_up())
 		fake_break_link(fz_link, -FI_ECONNRESET);
 	count_ends();
-	require(!sends && !engine->tx_ops.used);
+	require(!sends && !engine->pools.tx_ops.used);
 	cancel_all();
 	tagrv_unexp_drop_claims(engine);
 	empty_queue(16);
 	empty_queue(16 | 32);
-	require(!engine->rx->ops.used && !engine->umsgs.used && !fake.regs);
-	require(!engine->rx->slices.used && !engine->pieces.used &&
-		!engine->xfers.used && !engine->frags);
+	require(!engine->rx->ops.used && !engine->pools.umsgs.used && !fake.regs);
+	require(!engine->rx->slices.used && !engine->pools.pieces.used &&
+		!engine->pools.xfers.used && !engine->credit.frags);
 	fake_forget();
 	heard_log = heard_cnt = 0;
 	memset(heard, 0, sizeof(heard));

@@ -40,7 +40,13 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "proto/engine_priv.h"
+#include "engine/connect.h"
+#include "engine/drive.h"
+#include "engine/endpoint.h"
+#include "object/engine.h"
+#include "object/lane.h"
+#include "object/op.h"
+#include "object/peer.h"
 #include "xport/stubs.h"
 
 enum { SIM_SIDES = 3 };

@@ -195,12 +195,12 @@ static void judge_peers(int i)
 {
 	const struct tagrv_engine *engine = sim.side[i].engine;
 
-	for (size_t p = 0; p < engine->peer_cnt; p++) {
-		const struct tagrv_peer *peer = engine->peers[p];
+	for (size_t p = 0; p < engine->table.cnt; p++) {
+		const struct tagrv_peer *peer = engine->table.peers[p];
 
 		SIM_CHECK(!peer->sent && !peer->frags, "side %d: %zu sends, %u fragments left", i,
 			  (size_t)peer->sent, (unsigned)peer->frags);
-		SIM_CHECK(tagrv_list_empty(&peer->waiting) && tagrv_list_empty(&peer->ctl),
+		SIM_CHECK(tagrv_list_empty(&peer->waiting) && tagrv_list_empty(&peer->acks),
 			  "side %d keeps what a peer waits for", i);
 		if (peer->lane)
 			judge_credit(i, peer);
@@ -216,15 +216,15 @@ static void judge_engine(int i)
 {
 	const struct tagrv_engine *engine = sim.side[i].engine;
 
-	judge_pool(i, "sends", &engine->tx_ops);
-	judge_pool(i, "pieces", &engine->pieces);
-	judge_pool(i, "messages", &engine->umsgs);
-	judge_pool(i, "transfers", &engine->xfers);
+	judge_pool(i, "sends", &engine->pools.tx_ops);
+	judge_pool(i, "pieces", &engine->pools.pieces);
+	judge_pool(i, "messages", &engine->pools.umsgs);
+	judge_pool(i, "transfers", &engine->pools.xfers);
 	judge_pool(i, "receives", &engine->rx->ops);
 	judge_pool(i, "parts of receives", &engine->rx->slices);
-	SIM_CHECK(!engine->frags, "side %d: %u fragments left", i, engine->frags);
-	SIM_CHECK(engine->budget == sim.side[i].dom->params.eager_budget / 64,
-		  "side %d: %u units of its budget left", i, engine->budget);
+	SIM_CHECK(!engine->credit.frags, "side %d: %u fragments left", i, engine->credit.frags);
+	SIM_CHECK(engine->credit.budget == sim.side[i].dom->params.eager_budget / 64,
+		  "side %d: %u units of its budget left", i, engine->credit.budget);
 	SIM_CHECK(sim.broken || !engine->stats.bad_packets, "side %d refused %" PRIu64 " packets",
 		  i, engine->stats.bad_packets);
 }

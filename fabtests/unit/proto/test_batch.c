@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "unit/proto/engine_fixture.h"
+#include "common/engine_fixture.h"
+#include "proto/ack.h"
 
 TestSuite(batch, .init = engine_setup, .fini = engine_teardown, .timeout = 20);
 
@@ -15,7 +16,7 @@ static char data[8192];
 
 static struct tagrv_peer *peer(void)
 {
-	return fx.engine->peers[0];
+	return fx.engine->table.peers[0];
 }
 
 static void send_some(size_t cnt, size_t len, uint64_t flags)
@@ -222,7 +223,7 @@ Test(batch, each_message_ends_at_its_own_level)
 	cr_assert_eq(take(&fx.tx).context, &ctx[4]);
 	arrive_fin(sent_item(0, 2).item.op, 0);
 	cr_assert_eq(take(&fx.tx).context, &ctx[2]);
-	cr_assert_eq(fx.engine->tx_ops.used, 0);
+	cr_assert_eq(fx.engine->pools.tx_ops.used, 0);
 }
 
 Test(batch, a_broken_link_ends_all_that_wait)
@@ -238,7 +239,7 @@ Test(batch, a_broken_link_ends_all_that_wait)
 	for (int i = 0; i < 6; i++)
 		cr_assert_eq(take(&fx.tx).err, FI_ECONNRESET);
 	expect_empty(&fx.tx);
-	cr_assert_eq(fx.engine->tx_ops.used, 0);
+	cr_assert_eq(fx.engine->pools.tx_ops.used, 0);
 }
 
 Test(batch, an_injected_buffer_is_free_while_it_waits)
@@ -259,7 +260,7 @@ Test(batch, an_injected_buffer_is_free_while_it_waits)
 	tagrv_engine_progress(fx.engine);
 	cr_assert_str_eq((const char *) sent_item(0, 1).payload, "before");
 	expect_empty(&fx.tx);
-	cr_assert_eq(fx.engine->tx_ops.used, 0);
+	cr_assert_eq(fx.engine->pools.tx_ops.used, 0);
 }
 
 /* ---- FI_MORE ---- */
@@ -542,7 +543,7 @@ Test(batch, fins_of_one_pass_share_a_packet)
 	for (uint32_t i = 0; i < 5; i++)
 		cr_assert_eq(fin_of(0, i), i + 1);
 	cr_assert_eq(fin_of(0, 5), 0);
-	cr_assert_eq(fx.engine->ctls.used, 0);
+	cr_assert_eq(fx.engine->pools.acks.used, 0);
 }
 
 Test(batch, a_fin_outside_of_a_pass_leaves_at_once)
@@ -579,11 +580,11 @@ Test(batch, a_done_has_a_packet_of_its_own_in_its_turn)
 {
 	peer_up(true);
 	fake.refuse_all = true;
-	tagrv_peer_fin(peer(), 1, 0);
-	tagrv_peer_fin(peer(), 2, 0);
-	tagrv_peer_done(peer(), 3, TAGRV_PKT_ACK_DELIVERY, 0);
-	tagrv_peer_done(peer(), 4, 0, -FI_EIO);
-	tagrv_peer_fin(peer(), 5, 0);
+	tagrv_ack_fin(peer(), 1, 0);
+	tagrv_ack_fin(peer(), 2, 0);
+	tagrv_ack_done(peer(), 3, TAGRV_PKT_ACK_DELIVERY, 0);
+	tagrv_ack_done(peer(), 4, 0, -FI_EIO);
+	tagrv_ack_fin(peer(), 5, 0);
 	fake.refuse_all = false;
 	tagrv_engine_progress(fx.engine);
 	cr_assert_eq(fake.log_cnt, 4);
@@ -657,7 +658,7 @@ static void expect_acks(uint64_t acks, uint64_t packets)
 {
 	cr_assert_eq(fx.engine->stats.fin_tx, acks);
 	cr_assert_eq(fx.engine->stats.fin_packets, packets);
-	cr_assert_eq(fx.engine->ctls.used, 0);
+	cr_assert_eq(fx.engine->pools.acks.used, 0);
 }
 
 Test(batch, fins_cost_no_packet_where_messages_wait)

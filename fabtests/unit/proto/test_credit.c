@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "unit/proto/engine_fixture.h"
+#include "common/engine_fixture.h"
 
 /* Peers pay for themselves, unless a test says something else. */
 static void setup(void)
 {
 	engine_setup();
-	fx.engine->budget = 0;
+	fx.engine->credit.budget = 0;
 }
 
 TestSuite(credit, .init = setup, .fini = engine_teardown, .timeout = 20);
@@ -23,7 +23,7 @@ static char data[8 * KIB], got[8 * KIB];
 
 static struct tagrv_peer *peer(void)
 {
-	return fx.engine->peers[0];
+	return fx.engine->table.peers[0];
 }
 
 static void arrive_credit(uint16_t units)
@@ -115,7 +115,7 @@ Test(credit, empty_and_injected_messages_need_it_too)
 	cr_assert_eq(take(&fx.tx).context, ctx);
 	arrive_fin(packet_header(1).op, 0);
 	expect_empty(&fx.tx);
-	cr_assert_eq(fx.engine->tx_ops.used, 0);
+	cr_assert_eq(fx.engine->pools.tx_ops.used, 0);
 }
 
 Test(credit, that_adds_up_to_nonsense_ends_the_connection)
@@ -197,21 +197,21 @@ Test(credit, comes_back_at_once_while_the_endpoint_pays)
 	size_t most = FIRST / COST;
 
 	peer_up(true);
-	fx.engine->budget = (uint32_t) most * COST + COST - 1;
+	fx.engine->credit.budget = (uint32_t) most * COST + COST - 1;
 	for (size_t i = 0; i < most; i++)
 		arrive_eager(data, KIB, i, 0, 0);
 	tagrv_engine_progress(fx.engine);
-	cr_assert_eq(fx.engine->budget, COST - 1);
+	cr_assert_eq(fx.engine->credit.budget, COST - 1);
 	cr_assert_eq(peer()->credit.promised + peer()->credit.owed, FIRST);
 	arrive_eager(data, KIB, most, 0, 0);
-	cr_assert_eq(fx.engine->budget, COST - 1);
+	cr_assert_eq(fx.engine->credit.budget, COST - 1);
 	cr_assert_eq(peer()->credit.promised + peer()->credit.owed,
 		     FIRST - COST);
 	for (size_t i = 0; i <= most; i++) {
 		cr_assert_eq(submit_recv(got, KIB, i, ctx), 0);
 		take(&fx.rx);
 	}
-	cr_assert_eq(fx.engine->budget, most * COST + COST - 1);
+	cr_assert_eq(fx.engine->credit.budget, most * COST + COST - 1);
 	cr_assert_eq(peer()->credit.promised + peer()->credit.owed, FIRST);
 }
 
@@ -219,13 +219,13 @@ Test(credit, comes_back_at_once_while_the_endpoint_pays)
 Test(credit, of_the_endpoint_is_free_after_a_reconnect)
 {
 	peer_up(true);
-	fx.engine->budget = 2 * COST;
+	fx.engine->credit.budget = 2 * COST;
 	arrive_eager(data, KIB, 1, 0, 0);
 	peer_up(true);
-	cr_assert_eq(fx.engine->budget, COST);
+	cr_assert_eq(fx.engine->credit.budget, COST);
 	cr_assert_eq(submit_recv(got, KIB, 1, ctx), 0);
 	cr_assert_eq(take(&fx.rx).len, KIB);
-	cr_assert_eq(fx.engine->budget, 2 * COST);
+	cr_assert_eq(fx.engine->credit.budget, 2 * COST);
 	cr_assert_eq(peer()->credit.promised, FIRST);
 }
 
@@ -243,7 +243,7 @@ Test(credit, nobody_may_send_beyond_it)
 static void check_window(uint32_t target, size_t len)
 {
 	peer_up(true);
-	fx.engine->credit_target = target;
+	fx.engine->credit.target = target;
 	for (uint32_t i = 0; i < 4 * TAGRV_MAX(target, (uint32_t) FIRST); i++) {
 		cr_assert_eq(submit_recv(got, len, i, ctx), 0);
 		arrive_eager(data, len, i, 0, 0);

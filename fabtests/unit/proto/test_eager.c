@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "unit/proto/engine_fixture.h"
+#include "common/engine_fixture.h"
 
 TestSuite(eager, .init = engine_setup, .fini = engine_teardown, .timeout = 20);
 
@@ -82,17 +82,17 @@ Test(eager, busy_peers_take_turns_to_be_first)
 	cr_assert_eq(tagrv_avtab_insert(&fx.av, &other, &to_other), 0);
 	fx.addr = other;
 	peer_up(true);
-	a = fx.engine->peers[0];
-	b = fx.engine->peers[1];
+	a = fx.engine->table.peers[0];
+	b = fx.engine->table.peers[1];
 	fake.refuse_all = true;
 	cr_assert_eq(submit_send("x", 1, 1, ctx, 0), 0);
 	fx.peer_addr = to_other;
 	cr_assert_eq(submit_send("x", 1, 1, ctx, 0), 0);
-	cr_assert_eq(tagrv_list_first(&fx.engine->busy), &a->busy_node);
+	cr_assert_eq(tagrv_list_first(&fx.engine->tx.busy), &a->busy_node);
 	tagrv_engine_progress(fx.engine);
-	cr_assert_eq(tagrv_list_first(&fx.engine->busy), &b->busy_node);
+	cr_assert_eq(tagrv_list_first(&fx.engine->tx.busy), &b->busy_node);
 	tagrv_engine_progress(fx.engine);
-	cr_assert_eq(tagrv_list_first(&fx.engine->busy), &a->busy_node);
+	cr_assert_eq(tagrv_list_first(&fx.engine->tx.busy), &a->busy_node);
 }
 
 Test(eager, injected_buffer_is_free_at_once_even_when_queued)
@@ -255,10 +255,10 @@ Test(eager, connection_that_is_of_no_use_ends_what_waits)
 	peer_up(true);
 	cr_assert_eq(take(&fx.tx).err, FI_EHOSTUNREACH);
 	cr_assert_eq(fake.links, 0);
-	cr_assert_eq(fx.engine->peers[0]->state, TAGRV_PEER_IDLE);
+	cr_assert_eq(fx.engine->table.peers[0]->state, TAGRV_PEER_IDLE);
 	fx.max_packet = FAKE_PACKET_MAX;
 	cr_assert_eq(submit_send("x", 1, 1, &ctx[1], 0), 0);
-	cr_assert_eq(fx.engine->peers[0]->state, TAGRV_PEER_CONNECTING,
+	cr_assert_eq(fx.engine->table.peers[0]->state, TAGRV_PEER_CONNECTING,
 		     "asks for a connection again");
 	peer_up(true);
 	cr_assert_eq(take(&fx.tx).err, 0);
@@ -304,10 +304,10 @@ Test(eager, what_a_peer_sent_before_it_hung_up_is_taken_in)
 		cr_assert_eq(submit_recv(buf, 8, 1, ctx), 0);
 		cr_assert_eq(take(&fx.rx).len, 5);
 	}
-	cr_assert_not_null(fx.engine->peers[0]->lane);
+	cr_assert_not_null(fx.engine->table.peers[0]->lane);
 	for (int i = 0; i < TAGRV_DRAIN_PASSES; i++)
 		tagrv_engine_progress(fx.engine);
-	cr_assert_null(fx.engine->peers[0]->lane);
+	cr_assert_null(fx.engine->table.peers[0]->lane);
 }
 
 Test(eager, peer_that_hung_up_gets_nothing_more)

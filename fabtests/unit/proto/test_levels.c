@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "unit/proto/engine_fixture.h"
+#include "common/engine_fixture.h"
 
 #define BIG	((size_t) 100000)
 
@@ -69,7 +69,7 @@ static size_t sent_before;	/* packets, before the message */
 
 static struct tagrv_peer *peer(void)
 {
-	return fx.engine->peers[0];
+	return fx.engine->table.peers[0];
 }
 
 static void submit(enum way way, uint64_t flags)
@@ -165,7 +165,7 @@ static void play(enum way way, uint64_t level, bool seen)
 		expect_empty(&fx.tx);
 	}
 	cr_assert_eq(fx.engine->stats.bad_packets, 0, "nobody is acked twice");
-	cr_assert_eq(fx.engine->tx_ops.used, 0);
+	cr_assert_eq(fx.engine->pools.tx_ops.used, 0);
 }
 
 static void start_again(void)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/param.h"
-#include "unit/proto/engine_fixture.h"
+#include "common/engine_fixture.h"
 
 TestSuite(prepared, .fini = engine_teardown, .timeout = 20);
 
@@ -75,7 +75,7 @@ Test(prepared, from_the_size_on_that_pays)
 	size_t first;
 
 	start(NULL);
-	first = fx.engine->peers[0]->select->prepared;
+	first = fx.engine->table.peers[0]->select->prepared;
 	cr_assert(first >= 2399 && first <= 2401, "%zu", first);
 	send_registered(first - 1, 0);
 	cr_assert_eq(last(), FAKE_SEND);
@@ -230,7 +230,7 @@ Test(prepared, where_the_transport_cannot_it_is_not_chosen)
 	peer_up(true);
 	cr_assert_eq(submit_send(buf, 4000, 1, ctx, 0), 0);
 	cr_assert_eq(last(), FAKE_SEND);
-	cr_assert_eq(fx.engine->peers[0]->select->prepared, SIZE_MAX);
+	cr_assert_eq(fx.engine->table.peers[0]->select->prepared, SIZE_MAX);
 }
 
 Test(prepared, a_connection_that_breaks_ends_it_once)
@@ -247,7 +247,7 @@ Test(prepared, a_connection_that_breaks_ends_it_once)
 Test(prepared, without_credit_it_is_announced)
 {
 	start("prepared:0-");
-	fx.engine->peers[0]->credit.left = 0;
+	fx.engine->table.peers[0]->credit.left = 0;
 	cr_assert_eq(submit_send(buf, 4000, 1, ctx, 0), 0);
 	cr_assert_eq(fx.engine->stats.rndv_tx, 1);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "unit/proto/engine_fixture.h"
+#include "common/engine_fixture.h"
 
 #define FRAG	(FAKE_PACKET_MAX - sizeof(struct tagrv_hdr))
 #define CNT	20
@@ -90,9 +90,9 @@ Test(rndv_copy, receiver_asks_copies_and_answers)
 	cr_assert_eq(last(TAGRV_PKT_FIN).data, 0);
 	cr_assert_eq(take(&fx.rx).len, BIG);
 	cr_assert_arr_eq(src, dst, BIG);
-	cr_assert_eq(fx.engine->frags, 0);
+	cr_assert_eq(fx.engine->credit.frags, 0);
 	cr_assert_eq(fx.engine->stats.moved_rx[TAGRV_PROTO_RNDV_COPY], 1);
-	cr_assert_eq(fx.engine->xfers.used, 0);
+	cr_assert_eq(fx.engine->pools.xfers.used, 0);
 }
 
 Test(rndv_copy, unregistrable_receive_is_copied)
@@ -220,7 +220,7 @@ Test(rndv_copy, grants_of_all_messages_are_bounded)
 			granted += cts_of(100 + (uint32_t) i, BIG, &taker[i]);
 	}
 	cr_assert_eq(granted, DEPTH * DEPTH * FRAG);
-	cr_assert_eq(fx.engine->frags, DEPTH * DEPTH);
+	cr_assert_eq(fx.engine->credit.frags, DEPTH * DEPTH);
 	/* What comes in is granted to those that wait. */
 	log = fake.log_cnt;
 	frag(taker[0], 0, BIG);
@@ -237,7 +237,7 @@ Test(rndv_copy, cts_without_room_is_sent_later)
 	cr_assert_eq(submit_recv(dst, FRAG, 4, ctx), 0);
 	arrive_rts_bare(FRAG, 4, 99);
 	cr_assert_eq(fake.log_cnt, 0);
-	cr_assert_eq(fx.engine->frags, 0);
+	cr_assert_eq(fx.engine->credit.frags, 0);
 	fake.refuse_all = false;
 	tagrv_engine_progress(fx.engine);
 	cts_of(99, FRAG, &taker);
@@ -270,8 +270,8 @@ Test(rndv_copy, link_error_ends_receives_wherever_they_are)
 	cr_assert_eq(take(&fx.rx).err, FI_EHOSTUNREACH);
 	cr_assert_eq(take(&fx.rx).err, FI_EHOSTUNREACH);
 	expect_empty(&fx.rx);
-	cr_assert_eq(fx.engine->frags, 0);
-	cr_assert_eq(fx.engine->xfers.used, 0);
+	cr_assert_eq(fx.engine->credit.frags, 0);
+	cr_assert_eq(fx.engine->pools.xfers.used, 0);
 	/* Its old name means nothing to the next connection. */
 	fake.refuse_all = false;
 	peer_up(true);
@@ -289,7 +289,7 @@ Test(rndv_copy, sender_gives_up)
 	cts_of(99, BIG, &taker);
 	arrive_control(TAGRV_PKT_DONE, taker, FI_EIO);
 	cr_assert_eq(take(&fx.rx).err, FI_EIO);
-	cr_assert_eq(fx.engine->frags, 0);
+	cr_assert_eq(fx.engine->credit.frags, 0);
 	last(TAGRV_PKT_CTS);	/* no FIN for a send that has ended */
 }
 

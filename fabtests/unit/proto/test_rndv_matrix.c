@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "unit/proto/engine_fixture.h"
+#include "common/engine_fixture.h"
 
 #define MOST	((size_t) 1 << 20)
 #define EAGER	((size_t) 8192)		/* with credit, at most */
@@ -144,9 +144,9 @@ static void run(const struct kind *k)
 	expect_empty(&fx.rx);
 	cr_assert(!memcmp(src, dst, want));
 	cr_assert_eq(dst[want], 0);
-	cr_assert_eq(fx.engine->tx_ops.used + fx.engine->rx->ops.used +
-		     fx.engine->xfers.used + fx.engine->umsgs.used, 0);
-	cr_assert_eq(fx.engine->frags + fx.engine->pieces.used, 0);
+	cr_assert_eq(fx.engine->pools.tx_ops.used + fx.engine->rx->ops.used +
+		     fx.engine->pools.xfers.used + fx.engine->pools.umsgs.used, 0);
+	cr_assert_eq(fx.engine->credit.frags + fx.engine->pools.pieces.used, 0);
 }
 
 /* Who asks last counts: the receiver. */

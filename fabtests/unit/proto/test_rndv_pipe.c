@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "unit/proto/engine_fixture.h"
+#include "common/engine_fixture.h"
 
 #define FRAG	(FAKE_PACKET_MAX - sizeof(struct tagrv_hdr))
 #define PIECE	((size_t) 16384)
@@ -120,8 +120,8 @@ static void expect_nothing_left(void)
 {
 	expect_empty(&fx.rx);
 	cr_assert_eq(fake.regs, 0);
-	cr_assert_eq(fx.engine->frags, 0);
-	cr_assert_eq(fx.engine->xfers.used + fx.engine->pieces.used +
+	cr_assert_eq(fx.engine->credit.frags, 0);
+	cr_assert_eq(fx.engine->pools.xfers.used + fx.engine->pools.pieces.used +
 		     fx.engine->rx->ops.used, 0);
 }
 
@@ -189,17 +189,17 @@ Test(rndv_pipe, unexpected_head_is_kept_and_paid_for)
 		&tagrv_peer_find(fx.engine, &fx.addr)->credit;
 	uint32_t units = tagrv_credit_units(HEAD), budget, taker;
 
-	budget = fx.engine->budget;
+	budget = fx.engine->credit.budget;
 	arrive_rts_head(src, HEAD, BIG, 4, 99);
-	cr_assert_eq(fx.engine->budget, budget - units);
-	fx.engine->budget = 0;
+	cr_assert_eq(fx.engine->credit.budget, budget - units);
+	fx.engine->credit.budget = 0;
 	arrive_rts_head(src, HEAD, BIG, 5, 98);
 	cr_assert_eq(credit->promised + credit->owed + units, credit->window);
 	cr_assert_eq(fake.log_cnt, 0);
 	cr_assert_eq(submit_recv(dst, BIG, 4, ctx), 0);
 	cts_of(BIG, &taker);
 	cr_assert_arr_eq(src, dst, HEAD);
-	cr_assert_eq(fx.engine->budget, units);
+	cr_assert_eq(fx.engine->credit.budget, units);
 	/* One that fits ends at once. */
 	cr_assert_eq(submit_recv(dst, HEAD, 5, &ctx[1]), 0);
 	cr_assert_eq(last(TAGRV_PKT_FIN).op, 98);
@@ -370,7 +370,7 @@ Test(rndv_pipe, piece_that_finds_no_room_is_copied)
 {
 	uint32_t taker = begin(BIG);
 
-	fx.engine->pieces.max = 0;
+	fx.engine->pools.pieces.max = 0;
 	tail(taker, MIDDLE, BIG);
 	piece(taker, 0, MIDDLE);
 	expect_taken(0, FI_ENOMEM);
@@ -481,7 +481,7 @@ Test(rndv_pipe, heads_that_make_no_sense_are_refused)
 	peer->credit.promised = tagrv_credit_units(HEAD) - 1;
 	arrive_rts_head(src, HEAD, BIG, 4, 99);
 	expect_refused();
-	cr_assert_eq(fx.engine->umsgs.used, 0);
+	cr_assert_eq(fx.engine->pools.umsgs.used, 0);
 }
 
 /* It names no memory. */
@@ -707,7 +707,7 @@ Test(rndv_pipe, tail_goes_first_then_pieces_one_by_one)
 	arrive_fin(handle, 0);
 	cr_assert_eq(take(&fx.tx).context, ctx);
 	cr_assert_eq(fx.engine->stats.moved_tx[TAGRV_PROTO_RNDV_PIPE], 1);
-	cr_assert_eq(fx.engine->tx_ops.used, 0);
+	cr_assert_eq(fx.engine->pools.tx_ops.used, 0);
 }
 
 Test(rndv_pipe, scattered_pieces_have_a_key_for_each_part)
@@ -802,7 +802,7 @@ static void expect_copies(uint32_t handle, size_t gap)
 	}
 	arrive_fin(handle, 0);
 	cr_assert_eq(take(&fx.tx).err, 0);
-	cr_assert_eq(fx.engine->tx_ops.used, 0);
+	cr_assert_eq(fx.engine->pools.tx_ops.used, 0);
 	cr_assert_eq(fx.engine->stats.moved_tx[TAGRV_PROTO_RNDV_COPY], 0);
 }
 
@@ -862,7 +862,7 @@ Test(rndv_pipe, failed_piece_is_the_end_of_the_sender)
 		cr_assert_eq(last(TAGRV_PKT_DONE).op, TAKER);
 		cr_assert_eq(last(TAGRV_PKT_DONE).data,
 			     (uint64_t) (i ? FI_EFAULT : FI_EIO));
-		cr_assert_eq(fx.engine->tx_ops.used + fake.regs, 0);
+		cr_assert_eq(fx.engine->pools.tx_ops.used + fake.regs, 0);
 	}
 }
 
@@ -929,7 +929,7 @@ Test(rndv_pipe, link_error_ends_the_sender_in_every_state)
 		fake_break_link(fx.link, -FI_EHOSTUNREACH);
 		cr_assert_eq(take(&fx.tx).err, FI_EHOSTUNREACH);
 		expect_empty(&fx.tx);
-		cr_assert_eq(fx.engine->tx_ops.used + fake.regs, 0);
+		cr_assert_eq(fx.engine->pools.tx_ops.used + fake.regs, 0);
 		fake.refuse_all = false;
 		peer_up(true);
 	}
@@ -978,7 +978,7 @@ Test(rndv_pipe, senseless_wishes_are_refused)
 		expect_refused();
 		cr_assert_eq(take(&fx.tx).err, FI_EREMOTEIO);
 		expect_empty(&fx.tx);
-		cr_assert_eq(fx.engine->tx_ops.used + fake.regs, 0);
+		cr_assert_eq(fx.engine->pools.tx_ops.used + fake.regs, 0);
 		peer_up(true);
 	}
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "unit/proto/engine_fixture.h"
+#include "common/engine_fixture.h"
 
 #define BIG	((size_t) 3 << 20)
 
@@ -233,7 +233,7 @@ Test(rndv, requests_of_a_dead_connection_fail_their_receive)
 	cr_assert_eq(comp.err, 0);
 	cr_assert_arr_eq(dst, "new", 3);
 	cr_assert_eq(fake.log_cnt, 0, "nobody is told");
-	cr_assert_eq(fx.engine->umsgs.used, 0);
+	cr_assert_eq(fx.engine->pools.umsgs.used, 0);
 }
 
 /* The buffer is none the poorer for it. */
@@ -274,7 +274,7 @@ Test(rndv, requests_of_a_dead_connection_fail_their_claim)
 	comp = take_reset(ctx);
 	cr_assert_eq(comp.len, 0);
 	cr_assert_eq(atomic_load(&fx.rx_cntr.err), 1);
-	cr_assert_eq(fx.engine->umsgs.used, 0);
+	cr_assert_eq(fx.engine->pools.umsgs.used, 0);
 	cr_assert_eq(fx.engine->rx->ops.used, 0);
 }
 
@@ -292,7 +292,7 @@ Test(rndv, requests_of_a_dead_connection_can_be_discarded)
 	req.flags |= FI_DISCARD;
 	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
 	cr_assert_eq(take(&fx.rx).err, 0);
-	cr_assert_eq(fx.engine->umsgs.used, 0);
+	cr_assert_eq(fx.engine->pools.umsgs.used, 0);
 }
 
 Test(rndv, fin_without_room_is_sent_later)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "unit/proto/engine_fixture.h"
+#include "common/engine_fixture.h"
 
 #define BIG	((size_t) 3 << 20)
 
@@ -190,7 +190,7 @@ Test(rndv_write, what_is_not_agreed_is_refused)
 		expect_refused();
 		cr_assert_eq(take(&fx.rx).err, FI_EREMOTEIO);
 		expect_empty(&fx.rx);
-		cr_assert_eq(fx.engine->xfers.used, 0);
+		cr_assert_eq(fx.engine->pools.xfers.used, 0);
 		cr_assert_eq(dst[0], 0);
 		peer_up(true);
 	}

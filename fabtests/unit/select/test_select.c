@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/engine.h"
+#include "core/limits.h"
 #include "select/select.h"
 
 #define LIMIT	((size_t) 65536)

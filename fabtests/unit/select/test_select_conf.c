@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "common/caught_log.h"
+#include "core/limits.h"
 #include "core/param.h"
-#include "proto/engine.h"
 #include "select/select.h"
 
 static struct tagrv_select_conf conf;

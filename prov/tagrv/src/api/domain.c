@@ -21,6 +21,7 @@ static int domain_close(struct fid *fid)
 			      "address vectors and memory regions");
 	if (ret)
 		return ret;
+	tagrv_dom_stop(domain->dom);
 	tagrv_dom_close(domain->dom);
 	tagrv_ref_put(&domain->fabric->refs);
 	free(domain);
@@ -87,7 +88,14 @@ static int open_dom(struct tagrv_domain *domain,
 				 attr->control_progress == FI_PROGRESS_AUTO,
 	};
 
-	return tagrv_dom_open(&dom_attr, &domain->dom);
+	int ret = tagrv_dom_open(&dom_attr, &domain->dom);
+
+	if (ret)
+		return ret;
+	ret = tagrv_dom_start(domain->dom);
+	if (ret)
+		tagrv_dom_close(domain->dom);
+	return ret;
 }
 
 static int check_format(uint32_t format)

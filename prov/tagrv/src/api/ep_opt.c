@@ -8,6 +8,7 @@
 #include "api/nosys_priv.h"
 #include "api/objects_priv.h"
 #include "api/xfer_priv.h"
+#include "core/limits.h"
 #include "core/log.h"
 
 /* Options that newer headers name; older applications cannot ask for them. */

@@ -27,10 +27,11 @@
 #include "api/wait_priv.h"
 #include "core/addr.h"
 #include "core/compiler.h"
-#include "proto/avtab.h"
-#include "proto/comp.h"
-#include "proto/dom.h"
-#include "proto/engine.h"
+#include "engine/drive.h"
+#include "engine/endpoint.h"
+#include "object/avtab.h"
+#include "object/comp.h"
+#include "object/dom.h"
 
 /* Operation flags an endpoint can have by default, and single calls can give. */
 #define TAGRV_LEVEL_FLAGS (FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | \

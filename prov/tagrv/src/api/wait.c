@@ -13,6 +13,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "engine/drive.h"
 
 int tagrv_wait_init(struct tagrv_wait *wait, enum fi_wait_obj obj)
 {

@@ -18,8 +18,8 @@
 #include <stdint.h>
 
 #include "core/compiler.h"
-#include "proto/comp.h"
-#include "proto/dom.h"
+#include "object/comp.h"
+#include "object/dom.h"
 
 struct tagrv_wait {
 	enum fi_wait_obj obj;

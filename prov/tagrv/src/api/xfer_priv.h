@@ -10,6 +10,7 @@
 
 #include "api/objects_priv.h"
 #include "core/iov.h"
+#include "core/limits.h"
 
 #define TAGRV_SENDMSG_FLAGS (TAGRV_TX_OP_FLAGS | FI_REMOTE_CQ_DATA | \
 			     FI_MORE | FI_FENCE)

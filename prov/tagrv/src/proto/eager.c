@@ -2,29 +2,30 @@
 /*
  * Eager: envelope and payload in one packet.
  *
- *   sender                                    receiver
+ *   sender                                    receiver (arrive.c)
  *   one packet: header, payload     ------->  matched: copy out, end
- *   end when the packet is taken              else: compact copy is kept
+ *   end when the packet is accepted           else: compact copy is kept
  *   (INJECT), at the CQE (TRANSMIT)
  *   or at the FIN (DELIVERY, MATCH) <-------  FIN when kept or matched
  *
  * A message in one packet takes one of three ways to the wire, which the
  * receiver cannot tell apart:
  *
- *   immediate  the processor writes it into the device's queue: send_short, and
- *              send up to attr.max_inline
- *   allocated  it is copied into a buffer of the transport: send
- *   prepared   the device gathers it from the application's registered memory,
- *              and the send ends when it has: send_prepared, from the size on
- *              that select.h tells
+ *   immediate  the processor writes the packet into the device's queue:
+ *              send_short, and send up to attr.max_inline
+ *   allocated  the packet is copied into a buffer of the transport: send
+ *   prepared   the device gathers the payload from the application's registered
+ *              memory, and the send ends when it has: send_prepared, from the
+ *              size on that select.h tells
  *
  * Layouts: docs/wire_protocol.md section 1.
  */
+#include "proto/eager.h"
+
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
 
-#include "core/iov.h"
-#include "proto/engine_priv.h"
+#include "object/lane.h"
 
 static inline uint16_t packet_flags(uint8_t space, uint64_t op_flags)
 {
@@ -71,16 +72,16 @@ static inline struct tagrv_hdr make_header(struct tagrv_peer *peer,
 		.tag = req->tag,
 		.flags = packet_flags(req->space, req->flags) |
 			 (handle ? ack_flags(req->flags) : 0),
-		.credit = tagrv_credit_offer(&peer->credit),
+		.credit = tagrv_credit_to_return(&peer->credit),
 		.seq = peer->tx_seq,
 		.data = req->data,
 	};
 }
 
-static inline void was_sent(struct tagrv_peer *peer,
-			    const struct tagrv_hdr *hdr, size_t len)
+static inline void count_sent(struct tagrv_peer *peer,
+			      const struct tagrv_hdr *hdr, size_t len)
 {
-	tagrv_credit_gave(&peer->credit, hdr->credit);
+	tagrv_credit_returned(&peer->credit, hdr->credit);
 	peer->credit.left -= tagrv_credit_units(len);
 	peer->tx_seq++;
 	peer->engine->stats.eager_tx++;
@@ -102,7 +103,7 @@ int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
 		ret = send_pieces(link, words, req, done);
 	if (TAGRV_UNLIKELY(ret))
 		return ret;
-	was_sent(peer, &hdr, len);
+	count_sent(peer, &hdr, len);
 	return 0;
 }
 
@@ -121,47 +122,7 @@ int tagrv_eager_send_prepared(struct tagrv_peer *peer,
 					      done);
 	if (ret)
 		return ret;
-	was_sent(peer, &hdr, len);
+	count_sent(peer, &hdr, len);
 	peer->engine->stats.prepared_tx++;
 	return 0;
-}
-
-static inline void arrive(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
-			  const void *payload, size_t len)
-{
-	uint32_t units = tagrv_credit_units(len);
-	struct tagrv_match_msg *msg;
-	void *cookie;
-	int ret;
-
-	if (TAGRV_UNLIKELY(!tagrv_credit_arrived(&peer->credit, units))) {
-		tagrv_engine_bad_packet(peer, "sent without credit");
-		return;
-	}
-	peer->engine->stats.eager_rx++;
-	ret = tagrv_unexp_arrive(peer, hdr, &cookie, &msg);
-	if (ret == 1) {
-		/* First: a FIN takes it along. */
-		tagrv_peer_credit(peer, units);
-		tagrv_recv_eager(cookie, peer, hdr, payload, len);
-		return;
-	}
-	if (!ret)
-		ret = tagrv_unexp_keep(peer, msg, hdr, payload, len, NULL);
-	/* The message is lost with the memory: the sender must learn of it. */
-	if (ret)
-		tagrv_lane_fail(peer->lane, ret, true);
-}
-
-void tagrv_eager_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
-			const void *payload, size_t len)
-{
-	arrive(peer, hdr, payload, len);
-}
-
-/* With one caller each, both are compiled for it. */
-void tagrv_eager_item(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
-		      const void *payload, size_t len)
-{
-	arrive(peer, hdr, payload, len);
 }

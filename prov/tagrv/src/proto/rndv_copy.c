@@ -3,8 +3,8 @@
  * Rendezvous by copies: a pipeline of fragments through the packet buffers of
  * both sides, for memory that cannot be registered or reached.
  *
- *   sender                                    receiver
- *   ANNOUNCED                                 TAKING
+ *   sender                                    receiver (rndv_cts.c)
+ *   ANNOUNCED                                 CTS
  *            <-- CTS(handle, want, n) ------
  *   COPYING  --- FRAG(handle, offset) ----->   copied into place
  *            --- ... n bytes in all ------->
@@ -15,66 +15,63 @@
  *   A sender that cannot go on says so:
  *   end      --- DONE(handle, status) ----->  end
  *
- * A link is in order, so a fragment always begins where the one before ended,
- * and it is full unless it is the last: nothing else is accepted, and nothing
- * is written outside of what was asked for.
+ * A fragment is full unless it is the last, and begins where the one before it
+ * ended: the receiver accepts nothing else.
  *
  * Layouts: docs/wire_protocol.md section 1.8.
  */
 #include <rdma/fi_errno.h>
 
 #include "core/iov.h"
-#include "proto/engine_priv.h"
+#include "proto/packet_send.h"
+#include "proto/rndv_priv.h"
 
 /* ---- receiver ---- */
 
-void tagrv_rndv_take_frag(struct tagrv_op *op, const void *payload, size_t len)
-{
-	struct iovec iov[TAGRV_IOV_MAX];
-	size_t cnt = tagrv_iov_slice(iov, op->iov, op->iov_cnt, op->next, len);
+static const struct tagrv_proto_ops recv_ops = {
+	.name = "copy",
+	.move = tagrv_rndv_grant,
+	.fail = tagrv_rndv_cts_fail,
+};
 
-	tagrv_iov_scatter(iov, cnt, payload, len);
-	op->next += len;
+bool tagrv_rndv_copy_begin(struct tagrv_op *op)
+{
+	tagrv_rndv_ask(op, &recv_ops);
+	return true;
 }
 
 /* ---- sender ---- */
 
 int tagrv_rndv_send_frag(struct tagrv_op *op, size_t len)
 {
-	struct tagrv_peer *peer = op->peer;
-	struct tagrv_link *link = peer->lane->link;
-	const struct tagrv_hdr hdr = {
+	struct tagrv_hdr hdr = {
 		.opcode = TAGRV_PKT_FRAG,
-		.op = op->remote.op,
-		.credit = tagrv_credit_offer(&peer->credit),
-		.data = op->next,
+		.op = op->rndv->remote.op,
+		.data = op->rndv->next,
 	};
 	uint64_t words[TAGRV_SHORT_WORDS];
 	struct iovec iov[TAGRV_IOV_MAX + 1] = { { words, sizeof(words) } };
-	size_t cnt;
-	int ret;
+	size_t cnt = tagrv_iov_slice(iov + 1, op->iov, op->iov_cnt,
+				     op->rndv->next, len);
+	int ret = tagrv_packet_send(op->peer, &hdr, iov, cnt + 1, 0, NULL);
 
-	tagrv_hdr_pack(words, &hdr);
-	cnt = tagrv_iov_slice(iov + 1, op->iov, op->iov_cnt, op->next, len);
-	ret = link->xport->ops->send(link, iov, cnt + 1, 0, NULL);
-	if (ret)
-		return ret;
-	tagrv_credit_gave(&peer->credit, hdr.credit);
-	op->next += len;
-	return 0;
+	if (!ret)
+		op->rndv->next += len;
+	return ret;
 }
 
 static int send_frags(struct tagrv_op *op)
 {
+	struct tagrv_rndv *r = op->rndv;
 	size_t max = op->peer->frag_max;
 	int ret = 0;
 
-	if (op->asks)
+	if (r->ask_grant)
 		ret = tagrv_rndv_send_frag(op, 0);
-	op->asks &= ret != 0;
-	while (!ret && op->next < op->granted)
+	r->ask_grant &= ret != 0;
+	while (!ret && r->next < r->granted)
 		ret = tagrv_rndv_send_frag(op, TAGRV_MIN(max,
-							 op->want - op->next));
+							 r->want - r->next));
 	return ret;
 }
 
@@ -86,34 +83,66 @@ int tagrv_rndv_copy(struct tagrv_op *op)
 		return -FI_EAGAIN;
 	tagrv_list_remove(&op->link);
 	if (ret) {
-		/* The receiver waits for the rest. */
-		tagrv_peer_done(op->peer, op->remote.op, 0, ret);
-		tagrv_op_send_end(op, ret);
+		tagrv_rndv_send_quit(op, ret);
 		return 0;
 	}
-	if (op->next == op->want)
-		op->state = TAGRV_OP_FIN_WAIT;
+	if (op->rndv->next == op->rndv->want)
+		tagrv_op_set_state(op, TAGRV_OP_FIN_WAIT);
 	tagrv_list_push_tail(&op->peer->waiting, &op->link);
 	return 0;
+}
+
+static const struct tagrv_proto_ops send_ops = {
+	.name = "copy",
+	.move = tagrv_rndv_copy,
+	.fail = tagrv_rndv_send_fail,
+	.release = tagrv_rndv_release,
+};
+
+static void begin(struct tagrv_op *op, bool ask_grant)
+{
+	tagrv_op_set_state(op, TAGRV_OP_COPYING);
+	op->ops = &send_ops;
+	op->rndv->ask_grant = ask_grant;
+}
+
+void tagrv_rndv_copy_start(struct tagrv_op *op, size_t granted)
+{
+	/* The peer will not read it. */
+	tagrv_op_deregister(op);
+	op->rndv->granted = granted;
+	begin(op, !granted);
+	op->engine->stats.moved_tx[TAGRV_PROTO_RNDV_COPY]++;
+}
+
+void tagrv_rndv_copy_rest(struct tagrv_op *op, size_t from)
+{
+	op->rndv->next = op->rndv->granted = from;
+	begin(op, true);
 }
 
 /* Whole fragments, or all the rest: the receiver counts the same ones. */
 bool tagrv_rndv_is_grant(const struct tagrv_op *op, uint64_t granted)
 {
-	return granted > op->granted && granted <= op->want &&
-	       (granted == op->want || !(granted % op->peer->frag_max));
+	const struct tagrv_rndv *r = op->rndv;
+
+	return granted > r->granted && granted <= r->want &&
+	       (granted == r->want || !(granted % op->peer->frag_max));
 }
 
 void tagrv_rndv_grant_packet(struct tagrv_peer *peer,
-			     const struct tagrv_hdr *hdr)
+			     const struct tagrv_hdr *hdr, const void *body,
+			     size_t len)
 {
 	struct tagrv_op *op =
 		tagrv_rndv_find_send(peer, hdr->op, TAGRV_OP_COPYING);
 
+	(void) body;
+	(void) len;
 	if (!op || !tagrv_rndv_is_grant(op, hdr->data)) {
-		tagrv_engine_bad_packet(peer, "grant for nothing");
+		tagrv_peer_bad_packet(peer, "grant for nothing");
 		return;
 	}
-	op->granted = hdr->data;
-	tagrv_rndv_go_on(op);
+	op->rndv->granted = hdr->data;
+	tagrv_rndv_resume(op);
 }

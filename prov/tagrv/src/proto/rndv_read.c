@@ -9,76 +9,88 @@
  */
 #include <rdma/fi_errno.h>
 
-#include "core/iov.h"
-#include "proto/engine_priv.h"
+#include "proto/rndv_priv.h"
 
 /* All that was to be read is read, or the first failure is known. */
-static void read_end(struct tagrv_op *op)
+static void end(struct tagrv_op *op)
 {
 	if (tagrv_list_linked(&op->link))
 		tagrv_list_remove(&op->link);
-	if (op->piece_of)
-		tagrv_rndv_piece_end(op);
-	else
-		tagrv_rndv_recv_end(op);
+	op->rndv->read_end(op);
 }
 
 static void get_done(struct tagrv_done *done, int status)
 {
 	struct tagrv_op *op = tagrv_container_of(done, struct tagrv_op, done);
 
-	op->inflight--;
-	if (status && !op->status)
-		op->status = tagrv_lane_reason(op->lane, status);
-	if (op->inflight)
-		return;
-	if (op->status || op->next == op->want)
-		read_end(op);
+	if (tagrv_rndv_segment_done(op, status))
+		end(op);
 }
 
-static int get_next(struct tagrv_op *op)
+static int post(struct tagrv_op *op, struct tagrv_link *link,
+		const struct tagrv_segment *seg)
 {
-	struct tagrv_link *link = op->peer->lane->link;
-	struct tagrv_piece piece;
-	int ret;
-
-	tagrv_rndv_next(op, link->get_max, &piece);
-	ret = link->xport->ops->get(link, piece.addr, piece.mem, piece.raddr,
-				    piece.key, op->remote.key_len, piece.len,
-				    &op->done);
-	if (ret)
-		return ret;
-	op->next += piece.len;
-	op->inflight++;
-	return 0;
+	return link->xport->ops->get(link, seg->addr, seg->mem, seg->raddr,
+				     seg->key, op->rndv->remote.key_len,
+				     seg->len, &op->done);
 }
 
-int tagrv_rndv_read(struct tagrv_op *op)
+static int read_move(struct tagrv_op *op)
 {
-	while (op->next < op->want && !op->status) {
-		int ret = get_next(op);
-
-		if (!ret)
-			continue;
-		if (ret == -FI_EAGAIN || ret == -FI_ENOTCONN)
-			return -FI_EAGAIN;
-		op->status = ret;
-	}
+	if (tagrv_rndv_post_all(op, op->peer->lane->link->get_max, post))
+		return -FI_EAGAIN;
 	tagrv_list_remove(&op->link);
-	if (!op->inflight)
-		read_end(op);
+	if (!op->rndv->inflight)
+		end(op);
 	return 0;
 }
 
-void tagrv_rndv_read_start(struct tagrv_op *op)
+/* Reads in flight end by their callbacks. */
+static void read_fail(struct tagrv_op *op, int status)
+{
+	if (!op->status)
+		op->status = status;
+	if (!op->rndv->inflight)
+		end(op);
+}
+
+static const struct tagrv_proto_ops read_ops = {
+	.name = "read",
+	.move = read_move,
+	.fail = read_fail,
+};
+
+void tagrv_rndv_read_start(struct tagrv_op *op,
+			   void (*read_end)(struct tagrv_op *op))
 {
 	struct tagrv_peer *peer = op->peer;
 
-	op->state = TAGRV_OP_READING;
+	op->rndv->read_end = read_end;
+	op->ops = &read_ops;
 	op->done.fn = get_done;
-	op->engine->stats.moved_rx[TAGRV_PROTO_RNDV_READ] += !op->piece_of;
 	tagrv_list_push_tail(&peer->readers, &op->link);
 	/* Reads keep the order in which receives matched. */
-	if (op->link.prev != &peer->readers || tagrv_rndv_read(op))
+	if (op->link.prev != &peer->readers || read_move(op))
 		tagrv_peer_set_busy(peer);
+}
+
+bool tagrv_rndv_read_begin(struct tagrv_op *op)
+{
+	const struct tagrv_xport *xport = tagrv_peer_xport(op->peer);
+	int ret;
+
+	if (!(xport->attr.caps & TAGRV_XPORT_GET) || !op->rndv->remote.seg_cnt)
+		return false;
+	ret = tagrv_op_register(op, xport->dev, op->rndv->want, 0);
+	if (ret) {
+		tagrv_op_deregister(op);
+		/* Memory that is not there is no better for other protocols. */
+		if (ret == -FI_EFAULT)
+			op->status = ret;
+		return false;
+	}
+	op->engine->stats.moved_rx[TAGRV_PROTO_RNDV_READ]++;
+	tagrv_op_set_state(op, TAGRV_OP_READING);
+	tagrv_rndv_read_start(op, tagrv_rndv_recv_end);
+	return true;
 }

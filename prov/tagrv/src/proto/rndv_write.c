@@ -3,7 +3,7 @@
  * Rendezvous by remote write: the sender pushes, once it was told where to.
  *
  *   sender                                    receiver
- *   ANNOUNCED                                 TAKING
+ *   ANNOUNCED                                 CTS
  *            <-- CTS(handle, want, keys) ---
  *   WRITING: writes in segments,
  *     put_depth in flight
@@ -14,13 +14,13 @@
  *   COPYING  --- FRAG(handle, empty) ------>
  *            <-- GRANT(n) -----------------
  *
- * DONE goes behind the last write, on a transport that keeps this order, else
- * when that one is done. The sender ends with its last write, which is when its
+ * DONE is sent behind the last write on a transport that keeps this order, else
+ * when that write is done. The sender ends with its last write, which is when its
  * buffer is free. For any level above INJECT, DONE asks for a FIN: until DONE is
- * there the receive depends on the sender's process (TRANSMIT), and what is
- * written may still be in a ring or a device (DELIVERY, MATCH). Where DONE did not
- * wait for the writes, its FIN may be here before the transport says that they are
- * done: it is kept until then.
+ * there the receive depends on the sender's process (TRANSMIT), and written bytes
+ * may still be in a ring or a device (DELIVERY, MATCH). Where DONE did not wait for
+ * the writes, its FIN may come before the transport says that they are done: it is
+ * kept until then.
  *
  * A receive whose keys are out ends by DONE, or when its link is gone: until then
  * the peer may write to it.
@@ -29,9 +29,41 @@
  */
 #include <rdma/fi_errno.h>
 
-#include "proto/engine_priv.h"
+#include "proto/ack.h"
+#include "proto/rndv_priv.h"
 
-static bool is_alive(const struct tagrv_op *op)
+/* ---- receiver ---- */
+
+static const struct tagrv_proto_ops recv_ops = {
+	.name = "write",
+	.move = tagrv_rndv_grant,
+	.fail = tagrv_rndv_cts_fail,
+};
+
+bool tagrv_rndv_write_begin(struct tagrv_op *op)
+{
+	const struct tagrv_xport *xport = tagrv_peer_xport(op->peer);
+	int ret;
+
+	if (!(xport->attr.caps & TAGRV_XPORT_PUT))
+		return false;
+	ret = tagrv_op_register(op, xport->dev, op->rndv->want,
+				TAGRV_MEM_WRITE);
+	if (ret) {
+		tagrv_op_deregister(op);
+		/* Memory that is not there is no better for other protocols. */
+		if (ret == -FI_EFAULT)
+			op->status = ret;
+		return false;
+	}
+	op->rndv->by_write = true;
+	tagrv_rndv_ask(op, &recv_ops);
+	return true;
+}
+
+/* ---- sender ---- */
+
+static bool is_connected(const struct tagrv_op *op)
 {
 	return op->peer->lane && op->peer->lane == op->lane;
 }
@@ -39,29 +71,29 @@ static bool is_alive(const struct tagrv_op *op)
 static bool wants_fin(const struct tagrv_op *op)
 {
 	return op->flags & (FI_TRANSMIT_COMPLETE | TAGRV_ACK_LEVELS) &&
-	       !op->status && !op->acked;
+	       !op->status && !op->rndv->early_fin;
 }
 
-static void say_done(struct tagrv_op *op)
+static void send_done(struct tagrv_op *op)
 {
 	bool ack = wants_fin(op);
 
-	op->told = true;
-	tagrv_peer_done(op->peer, op->remote.op,
-			ack ? TAGRV_PKT_ACK_DELIVERY : 0, op->status);
+	op->rndv->done_sent = true;
+	tagrv_ack_done(op->peer, op->rndv->remote.op,
+		       ack ? TAGRV_PKT_ACK_DELIVERY : 0, op->status);
 }
 
 /* All is written, or the first failure is known. */
-static void write_end(struct tagrv_op *op)
+static void end(struct tagrv_op *op)
 {
 	bool ack = wants_fin(op);
 
 	if (tagrv_list_linked(&op->link))
 		tagrv_list_remove(&op->link);
-	if (!op->told && is_alive(op))
-		say_done(op);
-	if (ack && is_alive(op)) {
-		op->state = TAGRV_OP_FIN_WAIT;
+	if (!op->rndv->done_sent && is_connected(op))
+		send_done(op);
+	if (ack && is_connected(op)) {
+		tagrv_op_set_state(op, TAGRV_OP_FIN_WAIT);
 		tagrv_list_push_tail(&op->peer->waiting, &op->link);
 		return;
 	}
@@ -72,78 +104,65 @@ static void put_done(struct tagrv_done *done, int status)
 {
 	struct tagrv_op *op = tagrv_container_of(done, struct tagrv_op, done);
 
-	op->inflight--;
-	if (status && !op->status)
-		op->status = tagrv_lane_reason(op->lane, status);
-	if (op->inflight)
-		return;
-	if (op->status || op->next == op->want)
-		write_end(op);
+	if (tagrv_rndv_segment_done(op, status))
+		end(op);
 }
 
-static int put_next(struct tagrv_op *op)
+static int post(struct tagrv_op *op, struct tagrv_link *link,
+		const struct tagrv_segment *seg)
 {
-	struct tagrv_link *link = op->peer->lane->link;
-	struct tagrv_piece piece;
-	int ret;
-
-	tagrv_rndv_next(op, link->put_max, &piece);
-	ret = link->xport->ops->put(link, piece.addr, piece.mem, piece.raddr,
-				    piece.key, op->remote.key_len, piece.len,
-				    &op->done);
-	if (ret)
-		return ret;
-	op->next += piece.len;
-	op->inflight++;
-	return 0;
+	return link->xport->ops->put(link, seg->addr, seg->mem, seg->raddr,
+				     seg->key, op->rndv->remote.key_len,
+				     seg->len, &op->done);
 }
 
-int tagrv_rndv_write(struct tagrv_op *op)
+static int write_move(struct tagrv_op *op)
 {
-	uint32_t caps = op->peer->lane->link->xport->attr.caps;
+	const struct tagrv_link *link = op->peer->lane->link;
+	bool fenced = link->xport->attr.caps & TAGRV_XPORT_PUT_FENCED;
 
-	while (op->next < op->want && !op->status) {
-		int ret = put_next(op);
-
-		if (!ret)
-			continue;
-		if (ret == -FI_EAGAIN || ret == -FI_ENOTCONN)
-			return -FI_EAGAIN;
-		op->status = ret;
-	}
+	if (tagrv_rndv_post_all(op, link->put_max, post))
+		return -FI_EAGAIN;
 	tagrv_list_remove(&op->link);
-	/* Held up: the lane may die of it, and with it what is in flight. */
-	op->inflight++;
-	if (caps & TAGRV_XPORT_PUT_FENCED && !op->status)
-		say_done(op);
-	if (!--op->inflight)
-		write_end(op);
+	/* Extra reference: send_done() may fail the lane and free the op. */
+	op->rndv->inflight++;
+	if (fenced && !op->status)
+		send_done(op);
+	if (!--op->rndv->inflight)
+		end(op);
 	return 0;
 }
 
-bool tagrv_rndv_write_acked(struct tagrv_op *op, int status)
+static const struct tagrv_proto_ops send_ops = {
+	.name = "write",
+	.move = write_move,
+	.fail = tagrv_rndv_send_fail,
+	.release = tagrv_rndv_release,
+};
+
+bool tagrv_rndv_write_early_fin(struct tagrv_op *op, int status)
 {
-	if (op->state != TAGRV_OP_WRITING || !op->told || !wants_fin(op))
+	if (!op->rndv->done_sent || !wants_fin(op))
 		return false;
-	op->acked = true;
+	op->rndv->early_fin = true;
 	op->status = status;
 	return true;
 }
 
 bool tagrv_rndv_write_start(struct tagrv_op *op)
 {
-	const struct tagrv_xport *xport = op->peer->lane->link->xport;
+	const struct tagrv_xport *xport = tagrv_peer_xport(op->peer);
 
 	if (!(xport->attr.caps & TAGRV_XPORT_PUT))
 		return false;
-	if (tagrv_op_register(op, xport->dev, op->want, 0)) {
+	if (tagrv_op_register(op, xport->dev, op->rndv->want, 0)) {
 		tagrv_op_deregister(op);
 		return false;
 	}
-	op->state = TAGRV_OP_WRITING;
+	tagrv_op_set_state(op, TAGRV_OP_WRITING);
+	op->ops = &send_ops;
 	op->done.fn = put_done;
 	op->lane = op->peer->lane;
-	op->acked = false;
 	op->engine->stats.moved_tx[TAGRV_PROTO_RNDV_WRITE]++;
 	return true;
 }

@@ -10,6 +10,7 @@
 
 #include "api/objects_priv.h"
 #include "core/addr.h"
+#include "core/limits.h"
 #include "core/param.h"
 #include "xport/xport.h"
 

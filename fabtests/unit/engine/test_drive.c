@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * When a polling loop leaves the processor to a device in software; which devices
+ * a domain has.
+ */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef HAVE_VERBS
+#include "common/fake_verbs.h"
+#endif
+#include "object/dom.h"
+#include "common/engine_fixture.h"
+
+TestSuite(dom, .init = engine_setup, .fini = engine_teardown, .timeout = 20);
+
+#define PASSES	1000	/* far more than any threshold */
+
+static void poll_idle(int passes)
+{
+	while (passes--)
+		tagrv_dom_progress(fx.dom);
+}
+
+Test(dom, gives_way_to_a_device_in_software_after_idle_passes)
+{
+	fx.dom->dev->software = true;
+	peer_up(true);
+	poll_idle(10);
+	cr_assert(!fx.dom->give_way);
+	poll_idle(PASSES);
+	cr_assert(fx.dom->give_way);
+	tagrv_dom_unlock(fx.dom);
+	cr_assert(!fx.dom->give_way);
+}
+
+Test(dom, does_not_give_way_while_messages_flow)
+{
+	fx.dom->dev->software = true;
+	peer_up(true);
+	fx.later = true;
+	for (int i = 0; i < PASSES; i++) {
+		arrive_eager("x", 1, 1, 0, 0);
+		tagrv_dom_progress(fx.dom);
+		cr_assert(!fx.dom->give_way);
+	}
+}
+
+Test(dom, never_gives_way_to_an_adapter)
+{
+	fx.dom->dev->software = false;
+	peer_up(true);
+	poll_idle(PASSES);
+	cr_assert(!fx.dom->give_way);
+}
+
+Test(dom, does_not_give_way_to_a_device_without_connections)
+{
+	fx.dom->dev->software = true;
+	poll_idle(PASSES);
+	cr_assert(!fx.dom->give_way);
+}
+
+/* ---- devices ---- */
+
+TestSuite(dom_devices, .timeout = 20);
+
+/* The names of the transports that connections may use, best first. */
+static const char *devices_of(const char *name, const char *transports)
+{
+	struct tagrv_dom_attr attr = { .name = name };
+	static char text[64];
+	struct tagrv_dom *dom;
+
+	tagrv_param_define();
+	setenv("FI_TAGRV_TRANSPORTS", transports, 1);
+	text[0] = '\0';
+	if (tagrv_dom_open(&attr, &dom))
+		return "none";
+	for (size_t i = 0; i < dom->dev_cnt; i++) {
+		strcat(text, dom->devs[i]->name);
+		strcat(text, " ");
+	}
+	cr_assert(!dom->dev_cnt || dom->dev == dom->devs[dom->dev_cnt - 1]);
+	tagrv_dom_close(dom);
+	return text;
+}
+
+Test(dom_devices, of_this_host)
+{
+	cr_assert_str_eq(devices_of("shm", ""), "shm ");
+	cr_assert_str_eq(devices_of("shm", "verbs"), "none");
+	cr_assert_str_eq(devices_of("loop", ""), "");
+}
+
+#ifdef HAVE_VERBS
+Test(dom_devices, of_a_nic_and_this_host)
+{
+	struct fake_verbs_config config = fake_verbs_defaults();
+
+	fake_verbs_start(&config);
+	cr_assert_str_eq(devices_of("fake0", ""), "shm fake0 ");
+	cr_assert_str_eq(devices_of("fake0", "verbs"), "fake0 ");
+	cr_assert_str_eq(devices_of("fake0", "shm"), "none");
+	fake_verbs_stop();
+}
+#endif

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Whole endpoints, each with shared memory and a (fake) RDMA device: which of the
+ * two a connection takes, and that messages match whichever way they come.
+ */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#ifdef HAVE_VERBS
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/fake_verbs.h"
+#include "common/engine_fixture.h"
+
+#define PATIENCE_S	20
+#define LARGE		(1 << 20)
+
+struct end {
+	struct tagrv_dom *dom;
+	struct tagrv_engine *engine;
+	struct tagrv_avtab av;
+	struct tagrv_compq cq;
+};
+
+static void start(void)
+{
+	struct fake_verbs_config config = fake_verbs_defaults();
+
+	tagrv_param_define();
+	fake_verbs_start(&config);
+}
+
+TestSuite(transports, .init = start, .fini = fake_verbs_stop, .timeout = 60);
+
+static struct tagrv_addr any_port(void)
+{
+	struct sockaddr_in in = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	struct tagrv_addr addr;
+
+	cr_assert_eq(tagrv_addr_from(&addr, &in, sizeof(in)), 0);
+	return addr;
+}
+
+static void open_end(struct end *end, const char *transports)
+{
+	const struct tagrv_dom_attr attr = { .name = "fake0" };
+	const struct tagrv_engine_attr engine_attr = {
+		.src = any_port(), .source = true,
+	};
+	const struct tagrv_engine_sinks sinks = {
+		.tx_cq = &end->cq, .rx_cq = &end->cq,
+	};
+
+	setenv("FI_TAGRV_TRANSPORTS", transports, 1);
+	cr_assert_eq(tagrv_dom_open(&attr, &end->dom), 0);
+	cr_assert_eq(tagrv_engine_open(end->dom, &engine_attr, &end->engine),
+		     0);
+	cr_assert_eq(tagrv_avtab_init(&end->av, 1), 0);
+	cr_assert_eq(tagrv_compq_init(&end->cq, 16, false), 0);
+	cr_assert_eq(tagrv_engine_set_av(end->engine, &end->av), 0);
+	tagrv_engine_set_sinks(end->engine, &sinks);
+	cr_assert_eq(tagrv_engine_enable(end->engine), 0);
+}
+
+static void close_end(struct end *end)
+{
+	tagrv_engine_close(end->engine);
+	tagrv_avtab_fini(&end->av);
+	tagrv_compq_fini(&end->cq);
+	tagrv_dom_close(end->dom);
+}
+
+static fi_addr_t know(struct end *end, const struct end *other)
+{
+	struct tagrv_addr name;
+	fi_addr_t addr;
+
+	tagrv_engine_name(other->engine, &name);
+	cr_assert_eq(tagrv_avtab_insert(&end->av, &name, &addr), 0);
+	return addr;
+}
+
+static void progress(struct end *end)
+{
+	tagrv_lock_acquire(&end->dom->lock);
+	tagrv_dom_progress(end->dom);
+	tagrv_lock_release(&end->dom->lock);
+}
+
+/* The next completion of 'end', while the others go on, too. */
+static struct tagrv_comp await(struct end *end, struct end *others, int cnt)
+{
+	time_t limit = time(NULL) + PATIENCE_S;
+	struct tagrv_comp comp;
+
+	while (tagrv_compq_empty(&end->cq)) {
+		cr_assert_lt(time(NULL), limit, "no completion comes");
+		for (int i = 0; i < cnt; i++)
+			progress(&others[i]);
+	}
+	comp = *tagrv_compq_peek(&end->cq);
+	tagrv_compq_pop(&end->cq);
+	cr_assert_eq(comp.err, 0, "%s", fi_strerror(comp.err));
+	return comp;
+}
+
+static void post(struct end *end, void *buf, size_t len, uint64_t tag)
+{
+	struct tagrv_recv_req req = recv_req(buf, len, tag, buf);
+
+	tagrv_lock_acquire(&end->dom->lock);
+	cr_assert_eq(tagrv_rx_recv(end->engine->rx, &req), 0);
+	tagrv_lock_release(&end->dom->lock);
+}
+
+static void submit(struct end *end, fi_addr_t dest, void *buf, size_t len,
+		   uint64_t tag)
+{
+	struct tagrv_send_req req = send_req(buf, len, tag, buf);
+
+	req.dest = dest;
+	tagrv_lock_acquire(&end->dom->lock);
+	cr_assert_eq(tagrv_engine_send(end->engine, &req), 0);
+	tagrv_lock_release(&end->dom->lock);
+}
+
+/* By what the connection to the first peer goes. */
+static const char *way(const struct end *end)
+{
+	const struct tagrv_peer *peer = end->engine->table.peers[0];
+
+	return peer->lane ? peer->lane->link->xport->ops->name : "nothing";
+}
+
+static char out[2][LARGE], in[2][LARGE];
+
+static void fill(char *buf, char what)
+{
+	for (size_t i = 0; i < LARGE; i++)
+		buf[i] = (char) (what + i % 101);
+}
+
+/* A small and a large message each way, both sides beginning at once. */
+static void talk(struct end ends[2])
+{
+	static const size_t sizes[] = { 8, LARGE };
+	fi_addr_t addr[2] = { know(&ends[0], &ends[1]), know(&ends[1], &ends[0]) };
+
+	for (size_t s = 0; s < 2; s++) {
+		for (int i = 0; i < 2; i++) {
+			fill(out[i], (char) (i + (int) s));
+			memset(in[i], 0, LARGE);
+			post(&ends[i], in[i], LARGE, s);
+			submit(&ends[i], addr[i], out[i], sizes[s], s);
+		}
+		for (int i = 0; i < 4; i++)
+			await(&ends[i % 2], ends, 2);
+		cr_assert(!memcmp(in[0], out[1], sizes[s]));
+		cr_assert(!memcmp(in[1], out[0], sizes[s]));
+	}
+}
+
+static void expect_way(const char *a, const char *b, const char *want)
+{
+	struct end ends[2];
+
+	open_end(&ends[0], a);
+	open_end(&ends[1], b);
+	talk(ends);
+	cr_assert_str_eq(way(&ends[0]), want);
+	cr_assert_str_eq(way(&ends[1]), want);
+	close_end(&ends[0]);
+	close_end(&ends[1]);
+}
+
+Test(transports, shared_memory_is_preferred)
+{
+	expect_way("shm,verbs", "", "shm");
+	expect_way("verbs,shm", "shm,verbs", "shm");
+}
+
+Test(transports, who_lacks_shared_memory_is_reached_by_the_device)
+{
+	expect_way("shm,verbs", "verbs", "verbs");
+	expect_way("verbs", "shm,verbs", "verbs");
+	expect_way("verbs", "verbs", "verbs");
+}
+
+/* Two endpoints share what is hardly enough for one. */
+Test(transports, little_memory_that_may_be_locked_is_enough)
+{
+	struct fake_verbs_config config = fake_verbs_defaults();
+
+	config.memlock = 65536;
+	for (int srq = 0; srq < 2; srq++) {
+		config.max_srq = srq;
+		fake_verbs_stop();
+		fake_verbs_start(&config);
+		expect_way("verbs", "verbs", "verbs");
+	}
+}
+
+/* Nobody listens any more at names that processes of this host were told. */
+static void be_elsewhere(void)
+{
+	for (int fd = 3; fd < 256; fd++) {
+		struct sockaddr_un sun;
+		socklen_t len = sizeof(sun);
+		int other;
+
+		if (getsockname(fd, (struct sockaddr *) &sun, &len) ||
+		    sun.sun_family != AF_UNIX ||
+		    memcmp(sun.sun_path, "\0tagrv-", 7))
+			continue;
+		other = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+		cr_assert_eq(dup3(other, fd, O_CLOEXEC), fd);
+		close(other);
+	}
+}
+
+/* A copied machine has the same identity, but other sockets. */
+Test(transports, copies_of_a_host_meet_by_the_device)
+{
+	struct end ends[2];
+
+	open_end(&ends[0], "");
+	open_end(&ends[1], "");
+	be_elsewhere();
+	talk(ends);
+	cr_assert_str_eq(way(&ends[0]), "verbs");
+	cr_assert_str_eq(way(&ends[1]), "verbs");
+	close_end(&ends[0]);
+	close_end(&ends[1]);
+}
+
+/* Messages of two peers that come two ways meet the same receives. */
+Test(transports, one_matcher_for_all_ways)
+{
+	struct end ends[3];
+	unsigned got[2] = { 0 };
+	char buf[64][8];
+	fi_addr_t addr;
+
+	open_end(&ends[0], "");
+	open_end(&ends[1], "");
+	open_end(&ends[2], "verbs");
+	for (int i = 0; i < 64; i++)
+		post(&ends[0], buf[i], 8, 5);
+	for (int i = 1; i < 3; i++) {
+		addr = know(&ends[i], &ends[0]);
+		for (uint64_t n = 0; n < 32; n++) {
+			uint64_t text = n << 8 | (uint64_t) i;
+
+			submit(&ends[i], addr, memcpy(&out[i - 1][n * 8], &text,
+						      8), 8, 5);
+		}
+	}
+	for (int i = 0; i < 64; i++) {
+		struct tagrv_comp comp = await(&ends[0], ends, 3);
+		uint64_t text;
+
+		memcpy(&text, comp.context, 8);
+		cr_assert_eq(text >> 8, got[(text & 0xff) - 1]++,
+			     "in order of each sender");
+	}
+	cr_assert_eq(got[0] + got[1], 64);
+	cr_assert_str_eq(way(&ends[1]), "shm");
+	cr_assert_str_eq(way(&ends[2]), "verbs");
+	for (int i = 0; i < 3; i++)
+		close_end(&ends[i]);
+}
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Closing an engine, in this order: progress until peers have the messages that
+ * were accepted and the acks they wait for, within close_timeout; refuse new work;
+ * say goodbye to peers (they see an orderly end, not a death); end links; free.
+ */
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "engine/drive.h"
+#include "engine/endpoint.h"
+#include "engine/open.h"
+#include "object/lane.h"
+#include "object/op.h"
+#include "proto/peek.h"
+#include "proto/unexp.h"
+#include "wireup/wireup.h"
+
+/*
+ * Whether there are sends that the application was told are done, but that have
+ * not left: a copy of ours that is only announced has to be kept until the peer
+ * has all of it.
+ */
+static bool has_injected(const struct tagrv_list *sends)
+{
+	const struct tagrv_list *node;
+
+	tagrv_list_for_each(sends, node) {
+		const struct tagrv_op *op =
+			tagrv_container_of(node, struct tagrv_op, link);
+
+		if ((op->tx.no_context || (op->flags & FI_INJECT)) &&
+		    op->state != TAGRV_OP_FIN_WAIT)
+			return true;
+	}
+	return false;
+}
+
+static bool owes_peer(const struct tagrv_peer *peer)
+{
+	if (!peer->lane)
+		return has_injected(&peer->pending);
+	return !tagrv_list_empty(&peer->pending) ||
+	       !tagrv_list_empty(&peer->acks) ||
+	       has_injected(&peer->waiting) || has_injected(&peer->writers);
+}
+
+static bool is_quiet(struct tagrv_engine *engine)
+{
+	for (size_t i = 0; i < engine->table.cnt; i++)
+		if (owes_peer(engine->table.peers[i]))
+			return false;
+	return tagrv_rails_flush(&engine->rails);
+}
+
+static bool has_no_lanes(struct tagrv_engine *engine)
+{
+	return tagrv_list_empty(&engine->conn.lanes);
+}
+
+/* Progresses until the condition holds or 'ms' have passed. */
+static bool progress_until(struct tagrv_engine *engine,
+			   bool (*holds)(struct tagrv_engine *), uint64_t ms)
+{
+	struct tagrv_dom *dom = engine->dom;
+	uint64_t end = tagrv_clock_ms() + ms;
+	bool ok;
+
+	do {
+		int events;
+
+		tagrv_lock_acquire(&dom->lock);
+		/* All endpoints: a wake-up taken here may be for another one. */
+		events = tagrv_dom_progress(dom);
+		ok = holds(engine);
+		if (!ok && !events)
+			events = tagrv_dom_arm(dom);
+		tagrv_dom_unlock(dom);
+		if (!ok && !events)
+			tagrv_dom_sleep(dom, -1, 10);
+	} while (!ok && tagrv_clock_ms() < end);
+	return ok;
+}
+
+static void close_lanes(struct tagrv_engine *engine)
+{
+	struct tagrv_list *node, *tmp;
+
+	/* From here on only a shared context is reported to. */
+	tagrv_rx_leave(engine);
+	engine->sinks = (struct tagrv_engine_sinks) { .rx_all = true };
+	tagrv_list_for_each_safe(&engine->conn.lanes, node, tmp)
+		tagrv_lane_fail(tagrv_container_of(node, struct tagrv_lane,
+						   node), -FI_ECANCELED, false);
+	tagrv_peek_drop_claims(engine);
+	tagrv_unexp_drop(engine);
+}
+
+static void say_goodbye(struct tagrv_engine *engine)
+{
+	struct tagrv_wireup_ep *wep = engine->conn.wep;
+	struct tagrv_dom *dom = engine->dom;
+
+	if (!wep)
+		return;
+	/* Connections that came up meanwhile are dropped with the queue. */
+	tagrv_lock_acquire(&dom->lock);
+	engine->conn.wep = NULL;
+	tagrv_lock_release(&dom->lock);
+	tagrv_wireup_unlisten(wep);
+}
+
+void tagrv_engine_close(struct tagrv_engine *engine)
+{
+	struct tagrv_dom *dom = engine->dom;
+	char addr[TAGRV_ADDR_STRLEN];
+
+	if (engine->enabled &&
+	    !progress_until(engine, is_quiet,
+			    (uint64_t) dom->params.close_timeout * 1000))
+		tagrv_warn("endpoint %s closed with messages that no peer took "
+			   "within FI_TAGRV_CLOSE_TIMEOUT (%d s)\n",
+			   tagrv_addr_str(&engine->name, addr, sizeof(addr)),
+			   dom->params.close_timeout);
+	tagrv_lock_acquire(&dom->lock);
+	/* Messages that came by its connections are still queued. */
+	if (engine->enabled && dom->params.match_stats)
+		tagrv_engine_log_match(engine);
+	engine->enabled = false;
+	tagrv_lock_release(&dom->lock);
+	say_goodbye(engine);
+	tagrv_lock_acquire(&dom->lock);
+	close_lanes(engine);
+	tagrv_lock_release(&dom->lock);
+	if (!progress_until(engine, has_no_lanes, 3000))
+		tagrv_warn("device %s does not give back its work: closed by "
+			   "force\n",
+			   engine->rails.active[0]->xport->dev->name);
+	tagrv_lock_acquire(&dom->lock);
+	tagrv_list_remove(&engine->dom_node);
+	tagrv_list_remove(&engine->table.watcher.node);
+	/* Under the lock: other endpoints share the context and the caches. */
+	tagrv_engine_log_stats(engine);
+	tagrv_lock_release(&dom->lock);
+	tagrv_rails_close(engine);
+	tagrv_engine_close_rx(engine);
+	tagrv_peer_destroy_all(engine);
+	tagrv_engine_fini_pools(engine);
+	free(engine->tx.batch);
+	free(engine);
+}

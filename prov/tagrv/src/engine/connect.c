@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Connections coming and going: what the wireup thread reported, asking for a
+ * connection, and the one to ourselves.
+ */
+#include "engine/connect.h"
+
+#include <rdma/fi_errno.h>
+
+#include "core/log.h"
+#include "object/lane.h"
+#include "proto/serve.h"
+#include "wire/packet.h"
+
+static int attach(struct tagrv_peer *peer, struct tagrv_link *link,
+		  uint32_t epoch, size_t max_packet)
+{
+	struct tagrv_engine *engine = peer->engine;
+	struct tagrv_lane *lane = tagrv_lane_create(peer, link, epoch);
+	int ret;
+
+	if (!lane)
+		return -FI_ENOMEM;
+	max_packet = TAGRV_MIN(max_packet, link->xport->attr.max_packet);
+	peer->packet_limit = tagrv_select_eager_limit(&engine->dom->params,
+						      max_packet);
+	peer->select = tagrv_rail_select(tagrv_rail_of(link));
+	peer->eager_limit = TAGRV_MIN(peer->packet_limit,
+				      tagrv_select_all_eager(peer->select));
+	peer->frag_max = max_packet - sizeof(struct tagrv_hdr);
+	tagrv_peer_set_state(peer, TAGRV_PEER_BOUND);
+	ret = link->xport->ops->link_attach(link, lane);
+	if (ret) {
+		tagrv_peer_set_state(peer, TAGRV_PEER_IDLE);
+		tagrv_lane_discard(lane);
+		return ret;
+	}
+	tagrv_rail_add_lane(tagrv_rail_of(link));
+	return 0;
+}
+
+static void set_ready(struct tagrv_peer *peer)
+{
+	tagrv_peer_set_state(peer, TAGRV_PEER_READY);
+	tagrv_peer_set_busy(peer);
+	tagrv_peer_serve(peer);
+}
+
+/* ---- asking for one ---- */
+
+/* A lane to ourselves, over the loop transport. */
+static int connect_self(struct tagrv_peer *peer)
+{
+	struct tagrv_xport *loop = tagrv_rail_loop(&peer->engine->rails)->xport;
+	struct tagrv_link *link;
+	uint8_t blob[TAGRV_BLOB_MAX];
+	size_t len;
+	int ret;
+
+	ret = loop->ops->link_create(loop, blob, &len, &link);
+	if (ret)
+		return ret;
+	ret = loop->ops->link_bind(link, blob, len);
+	if (!ret)
+		ret = attach(peer, link, 0, loop->attr.max_packet);
+	if (ret) {
+		loop->ops->link_discard(link);
+		return ret;
+	}
+	set_ready(peer);
+	return 0;
+}
+
+void tagrv_peer_connect(struct tagrv_peer *peer)
+{
+	struct tagrv_engine *engine = peer->engine;
+	int ret;
+
+	if (peer->state != TAGRV_PEER_IDLE)
+		return;
+	peer->self = tagrv_addr_equal(&peer->addr, &engine->name);
+	if (peer->self) {
+		ret = connect_self(peer);
+	} else {
+		ret = tagrv_rails_lost(&engine->rails);
+		if (!ret)
+			ret = tagrv_wireup_connect(engine->conn.wep,
+						   &peer->addr);
+		if (!ret)
+			tagrv_peer_set_state(peer, TAGRV_PEER_CONNECTING);
+	}
+	if (ret)
+		tagrv_peer_fail_pending(peer, ret);
+}
+
+/* ---- reports of the wireup thread ---- */
+
+static void on_failed(struct tagrv_peer *peer, int status)
+{
+	if (peer->state == TAGRV_PEER_CONNECTING)
+		tagrv_peer_set_state(peer, TAGRV_PEER_IDLE);
+	if (!peer->lane)
+		tagrv_peer_fail_pending(peer, tagrv_rails_blame(
+			&peer->engine->rails, status));
+}
+
+/*
+ * The peer was restarted. Messages of its former life were reported to it as sent,
+ * so they are taken in first.
+ */
+static void drain_old(struct tagrv_peer *peer)
+{
+	struct tagrv_lane *lane = peer->lane;
+	struct tagrv_xport *xport = lane->link->xport;
+
+	for (int i = 0; i < TAGRV_DRAIN_PASSES && peer->lane == lane; i++)
+		if (!xport->ops->progress(xport))
+			break;
+	if (peer->lane == lane)
+		tagrv_lane_fail(lane, -FI_ECONNRESET, false);
+}
+
+static int accept_link(struct tagrv_peer *peer,
+		       const struct tagrv_wireup_event *event)
+{
+	char addr[TAGRV_ADDR_STRLEN];
+
+	if (event->max_packet >= TAGRV_RTS_MAX)
+		return attach(peer, event->link, event->epoch,
+			      event->max_packet);
+	tagrv_warn("connection to %s refused: its packets are too small; use "
+		   "the same release of this provider on both hosts\n",
+		   tagrv_addr_str(&peer->addr, addr, sizeof(addr)));
+	return -FI_EHOSTUNREACH;
+}
+
+static void on_up(struct tagrv_engine *engine,
+		  const struct tagrv_wireup_event *event)
+{
+	struct tagrv_peer *peer = tagrv_peer_get(engine, &event->addr);
+	int ret = -FI_ENOMEM;
+
+	if (peer && peer->lane)
+		drain_old(peer);
+	if (peer)
+		ret = accept_link(peer, event);
+	if (ret) {
+		event->link->xport->ops->link_discard(event->link);
+		tagrv_wireup_drop(engine->conn.wep, &event->addr, event->epoch);
+		if (peer)
+			on_failed(peer, ret);
+		return;
+	}
+	if (event->sendable && peer->lane && peer->state == TAGRV_PEER_BOUND)
+		set_ready(peer);
+}
+
+/* Another link is on its way: pending sends wait for that one. */
+static void reconnect(struct tagrv_peer *peer)
+{
+	struct tagrv_lane *lane = peer->lane;
+
+	peer->lane = NULL;
+	tagrv_peer_set_state(peer, TAGRV_PEER_IDLE);
+	tagrv_lane_fail(lane, -FI_ECONNRESET, false);
+	if (!tagrv_list_empty(&peer->pending))
+		tagrv_peer_connect(peer);
+}
+
+static void on_gone(struct tagrv_engine *engine, struct tagrv_peer *peer,
+		    int status)
+{
+	struct tagrv_lane *lane = peer->lane;
+
+	/* A READY peer is connected by this link after all: a packet came by it. */
+	if (status == -FI_EAGAIN && peer->state == TAGRV_PEER_BOUND) {
+		reconnect(peer);
+		return;
+	}
+	if (!status || status == -FI_EAGAIN)
+		status = -FI_ECONNRESET;
+	/* Messages that the peer sent before are taken in first: progress.c. */
+	lane->gone_status = status;
+	/* No more sends: they would seem to work, because the device knows of
+	 * nothing yet. */
+	tagrv_peer_set_state(peer, TAGRV_PEER_LEAVING);
+	if (!tagrv_list_linked(&lane->gone_node))
+		tagrv_list_push_tail(&engine->conn.gone, &lane->gone_node);
+}
+
+void tagrv_engine_wireup_event(struct tagrv_engine *engine,
+			       const struct tagrv_wireup_event *event)
+{
+	struct tagrv_peer *peer;
+
+	if (event->type == TAGRV_WIREUP_UP) {
+		on_up(engine, event);
+		return;
+	}
+	if (event->type == TAGRV_WIREUP_TICK) {
+		tagrv_engine_log_match(engine);
+		return;
+	}
+	peer = tagrv_peer_get(engine, &event->addr);
+	if (!peer)
+		return;
+	if (event->type == TAGRV_WIREUP_FAILED) {
+		on_failed(peer, event->status);
+		return;
+	}
+	if (!peer->lane || peer->lane->epoch != event->epoch)
+		return;		/* of a connection that failed before */
+	if (event->type == TAGRV_WIREUP_GONE)
+		on_gone(engine, peer, event->status);
+	else if (peer->state == TAGRV_PEER_BOUND)
+		set_ready(peer);
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What a transport reports: packets, by a table of opcodes, and links that fail
+ * or close.
+ */
+#include "engine/dispatch.h"
+
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+
+#include "core/iov.h"
+#include "core/log.h"
+#include "engine/unbatch.h"
+#include "object/lane.h"
+#include "object/op.h"
+#include "proto/acked.h"
+#include "proto/arrive.h"
+#include "proto/rndv.h"
+#include "proto/unexp.h"
+
+/* ---- packets ---- */
+
+static void on_credit(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+		      const void *body, size_t len)
+{
+	/* Nothing but the credit that every header has. */
+	(void) peer;
+	(void) hdr;
+	(void) body;
+	(void) len;
+}
+
+struct handler {
+	/* The header's credit was counted; the body was not looked at. */
+	void (*packet)(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+		       const void *body, size_t len);
+	bool	numbered;	/* the header has the number of an envelope */
+};
+
+/*
+ * By opcode. A new kind of packet is one entry, and one in wire/packet.h. EAGER
+ * has none: dispatch() calls its handler, so that the compiler inlines it there.
+ */
+static const struct handler handlers[] = {
+	[TAGRV_PKT_BATCH]  = { tagrv_unbatch, true },
+	[TAGRV_PKT_RTS]	   = { tagrv_arrive_rts, true },
+	[TAGRV_PKT_FIN]	   = { tagrv_acked_packet, false },
+	[TAGRV_PKT_CREDIT] = { on_credit, false },
+	[TAGRV_PKT_CTS]	   = { tagrv_rndv_cts_packet, false },
+	[TAGRV_PKT_GRANT]  = { tagrv_rndv_grant_packet, false },
+	[TAGRV_PKT_FRAG]   = { tagrv_rndv_frag_packet, false },
+	[TAGRV_PKT_DONE]   = { tagrv_rndv_done_packet, false },
+	[TAGRV_PKT_PIECE]  = { tagrv_rndv_piece_packet, false },
+};
+
+static bool decode_header(struct tagrv_hdr *hdr, const void *data, size_t len)
+{
+	uint64_t words[TAGRV_SHORT_WORDS];
+
+	if (len < sizeof(words))
+		return false;
+	/* Each word is read once: the peer may be able to change them. */
+#pragma GCC unroll 4
+	for (int i = 0; i < TAGRV_SHORT_WORDS; i++)
+		words[i] = tagrv_word_load((const char *) data +
+					   (size_t) i * sizeof(*words));
+	return tagrv_hdr_unpack(hdr, words);
+}
+
+/* The number of the first envelope of a packet; a BATCH counts the others. */
+static bool in_sequence(struct tagrv_peer *peer, const struct tagrv_hdr *hdr)
+{
+	if (TAGRV_LIKELY(hdr->seq == peer->rx_seq)) {
+		peer->rx_seq++;
+		return true;
+	}
+	tagrv_peer_bad_packet(peer, "out of sequence");
+	return false;
+}
+
+/* Not inlined: the path of eager packets would have to save more registers. */
+static __attribute__((noinline))
+void other_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+		  const void *body, size_t len)
+{
+	const struct handler *handler = &handlers[hdr->opcode];
+
+	if (hdr->opcode >= TAGRV_ARRAY_SIZE(handlers) || !handler->packet)
+		tagrv_peer_bad_packet(peer, "unknown opcode");
+	else if (!handler->numbered || in_sequence(peer, hdr))
+		handler->packet(peer, hdr, body, len);
+}
+
+static void dispatch(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+		     const void *body, size_t len)
+{
+	if (TAGRV_UNLIKELY(!tagrv_credit_received(&peer->credit, hdr->credit)))
+		tagrv_peer_bad_packet(peer, "too much credit");
+	else if (TAGRV_LIKELY(hdr->opcode == TAGRV_PKT_EAGER)) {
+		if (in_sequence(peer, hdr))
+			tagrv_arrive_eager(peer, hdr, body, len);
+	} else {
+		other_packet(peer, hdr, body, len);
+	}
+}
+
+static void on_packet(struct tagrv_sink *sink, void *link_ctx,
+		      const void *data, size_t len)
+{
+	struct tagrv_lane *lane = link_ctx;
+	struct tagrv_peer *peer = lane->peer;
+	struct tagrv_hdr hdr;
+
+	(void) sink;
+	if (!peer || peer->lane != lane)
+		return;		/* of a connection that was given up */
+	if (!decode_header(&hdr, data, len)) {
+		tagrv_peer_bad_packet(peer, "malformed header");
+		return;
+	}
+	/* A packet proves that the peer is READY: it can receive, too. */
+	if (TAGRV_UNLIKELY(peer->state == TAGRV_PEER_BOUND)) {
+		tagrv_peer_set_state(peer, TAGRV_PEER_READY);
+		tagrv_peer_set_busy(peer);
+	}
+	dispatch(peer, &hdr, (const char *) data + sizeof(hdr),
+		 len - sizeof(hdr));
+}
+
+/* Asks for the memory that matching the next packet but one will need. */
+static void on_ahead(struct tagrv_sink *sink, void *link_ctx, const void *data,
+		     size_t len)
+{
+	const struct tagrv_lane *lane = link_ctx;
+	const struct tagrv_peer *peer = lane->peer;
+	struct tagrv_hdr hdr;
+
+	(void) sink;
+	if (!peer || TAGRV_LIKELY(!tagrv_match_is_far(peer->engine->match)) ||
+	    !decode_header(&hdr, data, len))
+		return;
+	tagrv_match_ahead(peer->engine->match, peer->match_id,
+			  tagrv_hdr_space(&hdr), hdr.tag);
+}
+
+static void on_room(struct tagrv_sink *sink)
+{
+	(void) sink;	/* every progress pass serves the busy peers anyway */
+}
+
+/* ---- links ---- */
+
+static void on_link_error(struct tagrv_sink *sink, void *link_ctx, int status)
+{
+	struct tagrv_lane *lane = link_ctx;
+	char addr[TAGRV_ADDR_STRLEN];
+
+	(void) sink;
+	if (lane->peer)
+		tagrv_warn("connection to %s failed: %s\n",
+			   tagrv_addr_str(&lane->peer->addr, addr,
+					  sizeof(addr)), fi_strerror(-status));
+	tagrv_lane_fail(lane, status, true);
+}
+
+static void on_link_closed(struct tagrv_sink *sink, void *link_ctx)
+{
+	struct tagrv_lane *lane = link_ctx;
+	struct tagrv_list *node;
+
+	while ((node = tagrv_list_pop(&lane->exposed)))
+		tagrv_rndv_recv_abort(tagrv_container_of(node, struct tagrv_op,
+							 link), lane->status);
+	tagrv_list_remove(&lane->node);
+	free(lane);
+	tagrv_rail_drop_lane(tagrv_rail_of_sink(sink));
+}
+
+static void on_fatal(struct tagrv_sink *sink, int status)
+{
+	struct tagrv_rail *rail = tagrv_rail_of_sink(sink);
+	struct tagrv_engine *engine = rail->engine;
+	struct tagrv_list *node, *tmp;
+
+	rail->fatal = status;
+	tagrv_warn("device %s is lost: operations under way over it fail, and so "
+		   "does every new connection that needs it\n",
+		   rail->xport->dev->name);
+	tagrv_list_for_each_safe(&engine->conn.lanes, node, tmp) {
+		struct tagrv_lane *lane =
+			tagrv_container_of(node, struct tagrv_lane, node);
+
+		if (lane->link->xport == rail->xport)
+			tagrv_lane_fail(lane, status, true);
+	}
+}
+
+const struct tagrv_sink tagrv_engine_sink = {
+	.packet = on_packet,
+	.ahead = on_ahead,
+	.room = on_room,
+	.link_error = on_link_error,
+	.link_closed = on_link_closed,
+	.fatal = on_fatal,
+};

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Driving a domain: see drive.h.
+ */
+#include "engine/drive.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <rdma/fi_errno.h>
+#include <unistd.h>
+
+#include "core/thread.h"
+#include "engine/endpoint.h"
+#include "object/engine.h"
+
+/* Longest sleep of the progress thread: bounds the delay of what no event
+ * announces. */
+#define THREAD_SLEEP_MS	100
+
+#define IDLE_YIELD	256	/* passes without an event */
+
+static struct tagrv_engine *engine_of(struct tagrv_list *dom_node)
+{
+	return tagrv_container_of(dom_node, struct tagrv_engine, dom_node);
+}
+
+/*
+ * A device in software moves bytes on this very processor, in a kernel thread
+ * or a peer's process that a polling loop would starve of half its time. Adapters
+ * need no processor, and a short wait is not worth a system call.
+ */
+static void count_pass(struct tagrv_dom *dom, int events)
+{
+	struct tagrv_list *node;
+
+	if (events)
+		dom->idle_passes = 0;
+	else if (++dom->idle_passes >= IDLE_YIELD)
+		tagrv_list_for_each(&dom->engines, node)
+			dom->give_way |= tagrv_rails_need_cpu(
+				&engine_of(node)->rails);
+}
+
+int tagrv_dom_progress(struct tagrv_dom *dom)
+{
+	struct tagrv_list *node;
+	int events = 0;
+
+	tagrv_list_for_each(&dom->engines, node)
+		events += tagrv_engine_progress(engine_of(node));
+	count_pass(dom, events);
+	tagrv_dom_reap(dom);
+	return events;
+}
+
+static int arm_engine(struct tagrv_engine *engine)
+{
+	/* Events are requested first and looked for second, so that none which
+	 * comes in between is missed. */
+	if (tagrv_rails_arm(&engine->rails))
+		return -FI_EAGAIN;
+	if (!tagrv_list_empty(&engine->conn.gone))
+		return -FI_EAGAIN;
+	/* Rails without connections, too. */
+	if (tagrv_rails_poll_all(&engine->rails))
+		return -FI_EAGAIN;
+	return tagrv_engine_progress(engine) ? -FI_EAGAIN : 0;
+}
+
+int tagrv_dom_arm(struct tagrv_dom *dom)
+{
+	struct tagrv_list *node;
+	uint64_t count;
+
+	/* Emptied before the queues are looked at, so no kick is missed. */
+	if (read(dom->kick_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		return -FI_EAGAIN;
+	tagrv_list_for_each(&dom->engines, node) {
+		int ret = arm_engine(engine_of(node));
+
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+int tagrv_dom_sleep(struct tagrv_dom *dom, int extra_fd, int timeout)
+{
+	struct pollfd fds[2] = {
+		{ .fd = dom->wait_fd, .events = POLLIN },
+		{ .fd = extra_fd, .events = POLLIN },
+	};
+	int ret = poll(fds, 2, timeout);
+
+	return ret < 0 ? -errno : ret;
+}
+
+/* ---- the progress thread ---- */
+
+static void *progress_thread(void *arg)
+{
+	struct tagrv_dom *dom = arg;
+	bool stop, idle;
+
+	do {
+		tagrv_lock_acquire(&dom->lock);
+		idle = !tagrv_dom_progress(dom) && !tagrv_dom_arm(dom);
+		stop = dom->stop;
+		tagrv_dom_unlock(dom);
+		if (idle && !stop)
+			tagrv_dom_sleep(dom, -1, THREAD_SLEEP_MS);
+	} while (!stop);
+	return NULL;
+}
+
+int tagrv_dom_start(struct tagrv_dom *dom)
+{
+	if (!dom->auto_progress)
+		return 0;
+	return tagrv_thread_start(&dom->thread, "tagrv-progress",
+				  progress_thread, dom);
+}
+
+void tagrv_dom_stop(struct tagrv_dom *dom)
+{
+	if (!dom->auto_progress)
+		return;
+	tagrv_lock_acquire(&dom->lock);
+	dom->stop = true;
+	tagrv_lock_release(&dom->lock);
+	tagrv_dom_kick(dom);
+	pthread_join(dom->thread, NULL);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Driving a domain: progress of all its endpoints, sleeping, and the thread of
+ * FI_PROGRESS_AUTO.
+ *
+ * Sleep rule: under the lock, progress until idle, then tagrv_dom_arm(); when that
+ * returns 0, tagrv_dom_sleep() without the lock, then progress again.
+ */
+#ifndef TAGRV_ENGINE_DRIVE_H
+#define TAGRV_ENGINE_DRIVE_H
+
+#include "object/dom.h"
+
+/* Moves every endpoint once; lock held. Returns events handled. */
+int tagrv_dom_progress(struct tagrv_dom *dom);
+
+/*
+ * Lock held. 0: dom->wait_fd will become readable on the next event; -FI_EAGAIN:
+ * progress first.
+ */
+int tagrv_dom_arm(struct tagrv_dom *dom);
+
+/*
+ * Sleeps until something happened, extra_fd (-1: none) is readable or timeout
+ * ms passed (-1: for ever). Lock not held. Returns like poll(2), -FI_E* on
+ * error; -FI_EINTR for a signal.
+ */
+int tagrv_dom_sleep(struct tagrv_dom *dom, int extra_fd, int timeout);
+
+/*
+ * Starts the thread that makes progress, if the domain was opened with
+ * auto_progress. -FI_ENOMEM and what pthread_create() says. Lock not held.
+ */
+int tagrv_dom_start(struct tagrv_dom *dom) TAGRV_WARN_UNUSED;
+/* Ends it, if it was started. Every endpoint was closed before. Lock not held. */
+void tagrv_dom_stop(struct tagrv_dom *dom);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * One progress pass of an engine: reports of the wireup thread, then the
+ * transports, then peers with work to send. The lane of a peer that hung up is
+ * failed only after a pass that found nothing, or many passes, so that what the
+ * peer sent before is taken in first.
+ */
+#include <rdma/fi_errno.h>
+
+#include "engine/connect.h"
+#include "engine/endpoint.h"
+#include "object/engine.h"
+#include "object/lane.h"
+#include "proto/serve.h"
+#include "wireup/wireup.h"
+
+/*
+ * Serves each busy peer once, and begins with another one every time. Returns how
+ * many can go on.
+ */
+static int serve_busy(struct tagrv_engine *engine)
+{
+	struct tagrv_list turn;
+	struct tagrv_list *node;
+	int more = 0;
+
+	tagrv_list_init(&turn);
+	tagrv_list_splice_tail(&turn, &engine->tx.busy);
+	node = tagrv_list_pop(&turn);
+	tagrv_list_push_tail(&turn, node);
+	while ((node = tagrv_list_pop(&turn))) {
+		tagrv_list_push_tail(&engine->tx.busy, node);
+		more += tagrv_peer_serve(
+			tagrv_container_of(node, struct tagrv_peer, busy_node));
+	}
+	return more;
+}
+
+/*
+ * Whether so many passes brought nothing of a peer that hung up that its link can
+ * be taken to be empty. One pass is not enough: a transport may hand over far less
+ * in a pass than the peer has left there, and other peers' messages make each pass
+ * look busy.
+ */
+static bool is_drained(struct tagrv_lane *lane)
+{
+	if (lane->gone_seq != lane->peer->rx_seq) {
+		lane->gone_seq = lane->peer->rx_seq;
+		lane->gone_passes = 0;
+	}
+	return ++lane->gone_passes >= TAGRV_DRAIN_PASSES;
+}
+
+/* idle: this pass found nothing. */
+static void drop_gone(struct tagrv_engine *engine, bool idle)
+{
+	struct tagrv_list turn, *node;
+
+	/* The failure of one lane may fail others, which leave this list then. */
+	tagrv_list_init(&turn);
+	tagrv_list_splice_tail(&turn, &engine->conn.gone);
+	while ((node = tagrv_list_pop(&turn))) {
+		struct tagrv_lane *lane =
+			tagrv_container_of(node, struct tagrv_lane, gone_node);
+
+		tagrv_list_push_tail(&engine->conn.gone, node);
+		if (idle || is_drained(lane))
+			tagrv_lane_fail(lane, lane->gone_status, false);
+	}
+}
+
+int tagrv_engine_progress(struct tagrv_engine *engine)
+{
+	struct tagrv_wireup_event event;
+	int events = 0;
+
+	while (engine->conn.wep &&
+	       tagrv_wireup_has_event(engine->conn.wep_events) &&
+	       tagrv_wireup_poll(engine->conn.wep, &event)) {
+		tagrv_engine_wireup_event(engine, &event);
+		events++;
+	}
+	engine->in_pass = true;
+	events += tagrv_rails_poll(&engine->rails);
+	engine->in_pass = false;
+	if (!tagrv_list_empty(&engine->tx.busy))
+		events += serve_busy(engine);
+	if (TAGRV_UNLIKELY(!tagrv_list_empty(&engine->conn.gone)))
+		drop_gone(engine, !events);
+	if (!events)
+		tagrv_match_tend(engine->match);
+	return events;
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Submitting sends.
+ *
+ * Fast path: the peer is connected, nothing is queued before the message, it fits
+ * one packet, and no later event has to be awaited: one transport send, no op.
+ * Every other send gets an op on the peer's pending queue, which keeps the order of
+ * submits. Messages that wait there may share a packet: proto/batch.c.
+ */
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+
+#include "core/iov.h"
+#include "core/limits.h"
+#include "engine/connect.h"
+#include "engine/endpoint.h"
+#include "object/lane.h"
+#include "object/op.h"
+#include "proto/batch.h"
+#include "proto/eager.h"
+#include "proto/sent.h"
+#include "proto/serve.h"
+
+/* Flags of sends that something is awaited for, or that are held back. */
+#define NEEDS_OP	(TAGRV_ACK_LEVELS | FI_TRANSMIT_COMPLETE | FI_MORE | \
+			 FI_FENCE)
+
+/* Copies a buffer that the caller may reuse on return. */
+static int copy_injected(struct tagrv_op *op, const struct tagrv_send_req *req)
+{
+	struct tagrv_buf *buf;
+
+	if (!op->len)
+		return 0;
+	buf = tagrv_pool_get(&op->engine->pools.bufs[TAGRV_BUF_INJECT]);
+	if (!buf)
+		return -FI_EAGAIN;
+	tagrv_iov_gather(buf->bytes, req->iov, req->iov_cnt);
+	op->tx.bounce = buf->bytes;
+	op->iov[0] = (struct iovec) { buf->bytes, op->len };
+	op->iov_cnt = 1;
+	return 0;
+}
+
+static void fill_op(struct tagrv_op *op, struct tagrv_engine *engine,
+		    struct tagrv_peer *peer, const struct tagrv_send_req *req)
+{
+	tagrv_op_start(op, TAGRV_OP_QUEUED);
+	op->space = req->space;
+	op->iov_cnt = (uint8_t) req->iov_cnt;
+	op->own_mem = 0;
+	op->born = engine->dom->clock.tick;
+	op->ops = &tagrv_eager_ops;
+	op->done.fn = tagrv_sent_done;
+	op->engine = engine;
+	op->peer = peer;
+	op->context = req->context;
+	op->flags = req->flags;
+	op->tag = req->tag;
+	op->data = req->data;
+	op->status = 0;
+	op->tx.bounce = NULL;
+	op->tx.no_context = req->no_context;
+	op->len = 0;
+	for (size_t i = 0; i < req->iov_cnt; i++) {
+		op->iov[i] = req->iov[i];
+		op->mem[i] = req->mem ? req->mem[i] : NULL;
+		op->len += req->iov[i].iov_len;
+	}
+	tagrv_list_init(&op->link);
+}
+
+/*
+ * FI_MORE: whether the message, the last of the queue, may wait for the next one.
+ * A message that is held back is sent with the next send to the peer without the
+ * flag, when a packet is full, or by progress. first: none was queued before it.
+ */
+static bool hold_back(struct tagrv_peer *peer, const struct tagrv_op *op,
+		      bool first)
+{
+	size_t room = tagrv_batch_room(op);
+
+	if (first)
+		peer->held = 0;
+	if (!(op->flags & FI_MORE) || !room || !(first || peer->held))
+		return false;
+	peer->held += room;
+	/* The progress thread may sleep. */
+	if (first && peer->engine->dom->auto_progress)
+		tagrv_dom_kick(peer->engine->dom);
+	return peer->held < peer->packet_limit;
+}
+
+/* Sends the op queued last now, or leaves it to progress behind earlier ones. */
+static void submit_queued(struct tagrv_peer *peer, const struct tagrv_op *op)
+{
+	bool first = op->link.prev == &peer->pending;
+
+	if (peer->state != TAGRV_PEER_READY) {
+		tagrv_peer_connect(peer);
+		return;
+	}
+	tagrv_peer_set_busy(peer);
+	if (!hold_back(peer, op, first) && (first || peer->held))
+		tagrv_peer_serve(peer);
+}
+
+static ssize_t send_queued(struct tagrv_engine *engine, struct tagrv_peer *peer,
+			   const struct tagrv_send_req *req)
+{
+	struct tagrv_op *op = tagrv_pool_get(&engine->pools.tx_ops);
+	int ret;
+
+	if (TAGRV_UNLIKELY(!op))
+		return -FI_EAGAIN;
+	fill_op(op, engine, peer, req);
+	if (req->no_context || (req->flags & FI_INJECT)) {
+		ret = copy_injected(op, req);
+		if (ret) {
+			tagrv_op_set_free(op);
+			tagrv_pool_put(&engine->pools.tx_ops, op);
+			return ret;
+		}
+	}
+	tagrv_list_push_tail(&peer->pending, &op->link);
+	submit_queued(peer, op);
+	return 0;
+}
+
+/*
+ * Makes room. Finished sends are reaped here, because a caller may repeat the
+ * send for ever without reading a queue.
+ */
+static void reap(struct tagrv_engine *engine, struct tagrv_peer *peer)
+{
+	if (peer->lane)
+		tagrv_peer_xport(peer)->ops->reap(tagrv_peer_xport(peer));
+	else
+		tagrv_rails_reap(&engine->rails);
+}
+
+static ssize_t try_fast(struct tagrv_engine *engine, struct tagrv_peer *peer,
+			const struct tagrv_send_req *req, size_t len)
+{
+	int ret;
+
+	if (peer->state != TAGRV_PEER_READY ||
+	    !tagrv_list_empty(&peer->pending))
+		return -FI_EAGAIN;
+	ret = tagrv_eager_send(peer, req, len, 0, NULL);
+	if (!ret)
+		tagrv_op_send_report(engine, req);
+	return ret;
+}
+
+ssize_t tagrv_engine_send(struct tagrv_engine *engine,
+			  const struct tagrv_send_req *req)
+{
+	size_t len = tagrv_iov_len(req->iov, req->iov_cnt);
+	struct tagrv_peer *peer;
+	ssize_t ret;
+
+	if (TAGRV_UNLIKELY(!engine->enabled))
+		return -FI_EOPBADSTATE;
+	if (TAGRV_UNLIKELY(len > TAGRV_MAX_MSG))
+		return -FI_EMSGSIZE;
+	ret = tagrv_peer_of(engine, req->dest, &peer);
+	if (TAGRV_UNLIKELY(ret))
+		return ret;
+	if (TAGRV_LIKELY(tagrv_eager_fits(peer, len, peer->credit.left) &&
+			 !(req->flags & NEEDS_OP))) {
+		ret = try_fast(engine, peer, req, len);
+		if (TAGRV_LIKELY(!ret))
+			return 0;
+		if (ret != -FI_EAGAIN && ret != -FI_ENOTCONN)
+			return ret;
+	}
+	ret = send_queued(engine, peer, req);
+	if (ret == -FI_EAGAIN) {
+		reap(engine, peer);
+		/* Sends queued before go first. */
+		while (tagrv_list_linked(&peer->busy_node) &&
+		       tagrv_peer_serve(peer))
+			;
+		ret = send_queued(engine, peer, req);
+	}
+	return ret;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Completion records, their queue, and counters.
+ *
+ *   push -> [ ring of the size the application asked for ] -> read
+ *              \_ full: overflow list, drained into the ring by reads
+ *
+ * Nothing is reordered: a record goes to the ring only while the overflow list
+ * is empty. Nothing is lost while there is memory; after that reads say
+ * -FI_EOVERRUN. Success and error records share the queue, so that an error is
+ * reported in its place. All calls run under the domain lock, except counter
+ * reads.
+ */
+#ifndef TAGRV_OBJECT_COMP_H
+#define TAGRV_OBJECT_COMP_H
+
+#include <limits.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_eq.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/addr.h"
+#include "core/compiler.h"
+
+struct tagrv_comp {
+	void	*context;
+	uint64_t flags;		/* FI_SEND|FI_TAGGED and the like */
+	size_t	len;
+	void	*buf;
+	uint64_t data;
+	uint64_t tag;
+	union {
+		fi_addr_t src;	/* receives: FI_ADDR_NOTAVAIL when unknown */
+		/* With TAGRV_ERR_STRANGER: owned, NULL when memory is out. */
+		struct tagrv_addr *stranger;
+	};
+	size_t	olen;		/* errors: bytes that did not fit */
+	int	err;		/* 0, a positive FI_E* code, or: */
+};
+
+/*
+ * FI_EADDRNOTAVAIL with the address of the sender, which the address table does
+ * not have. No status of an operation can be this one.
+ */
+#define TAGRV_ERR_STRANGER	INT_MAX
+
+/* A copy of the address for a record with TAGRV_ERR_STRANGER. */
+void tagrv_comp_set_stranger(struct tagrv_comp *comp,
+			     const struct tagrv_addr *addr) TAGRV_COLD;
+
+/*
+ * Wakes sleepers. 'armed' is set by who is about to sleep, under the domain
+ * lock; signal() then writes the eventfd once. fd is -1 for objects that
+ * nobody can wait on.
+ *
+ * Several threads may sleep on one object, each with a condition of its own: who
+ * finds his not met must not empty the eventfd before the others have seen it.
+ */
+struct tagrv_waker {
+	int	fd;
+	bool	armed;
+	unsigned int sleepers;	/* threads that sleep */
+	unsigned int owed;	/* of those, signaled and not up yet */
+};
+
+int tagrv_waker_init(struct tagrv_waker *waker, bool can_wait) TAGRV_WARN_UNUSED;
+void tagrv_waker_fini(struct tagrv_waker *waker);
+void tagrv_waker_signal(struct tagrv_waker *waker);
+/* Empties the eventfd and disarms. */
+void tagrv_waker_clear(struct tagrv_waker *waker);
+
+struct tagrv_compq_chunk;
+
+struct tagrv_compq {
+	struct tagrv_comp *ring;
+	size_t	mask;		/* slots - 1 */
+	size_t	head, tail;	/* free-running: tail - head records in ring */
+	struct tagrv_compq_chunk *over_first, *over_last;
+	size_t	over_cnt, over_peak;
+	bool	overrun;	/* memory ran out: reads say -FI_EOVERRUN */
+	struct tagrv_comp lost;	/* what is written where there is no memory */
+	struct tagrv_waker waker;
+};
+
+/* size: records, at least 1; rounded up to a power of two. */
+int tagrv_compq_init(struct tagrv_compq *q, size_t size, bool can_wait)
+	TAGRV_WARN_UNUSED;
+void tagrv_compq_fini(struct tagrv_compq *q);
+
+/* As tagrv_compq_add(), when the ring is full. */
+struct tagrv_comp *tagrv_compq_add_over(struct tagrv_compq *q) TAGRV_COLD;
+
+/*
+ * Appends a record for the caller to fill, every member, before any other call:
+ * written once where it is read, not copied there.
+ */
+static inline struct tagrv_comp *tagrv_compq_add(struct tagrv_compq *q)
+{
+	if (TAGRV_UNLIKELY(q->waker.armed))
+		tagrv_waker_signal(&q->waker);
+	if (TAGRV_UNLIKELY(q->over_cnt || q->tail - q->head > q->mask))
+		return tagrv_compq_add_over(q);
+	return &q->ring[q->tail++ & q->mask];
+}
+
+static inline void tagrv_compq_push(struct tagrv_compq *q,
+				    const struct tagrv_comp *comp)
+{
+	*tagrv_compq_add(q) = *comp;
+}
+
+/*
+ * Oldest record or NULL; valid until the next push or pop. Who pops one with an
+ * address owns that from then on.
+ */
+const struct tagrv_comp *tagrv_compq_peek(struct tagrv_compq *q);
+void tagrv_compq_pop(struct tagrv_compq *q);
+
+static inline bool tagrv_compq_empty(const struct tagrv_compq *q)
+{
+	return q->head == q->tail && !q->over_cnt;
+}
+
+/*
+ * Whether 'cnt' records wait, no more than the ring has slots, or an error is
+ * among those that do, or no more will come.
+ */
+bool tagrv_compq_has(const struct tagrv_compq *q, size_t cnt);
+
+/* Values may be read from any thread without the lock. */
+struct tagrv_counter {
+	_Atomic uint64_t value;
+	_Atomic uint64_t err;
+	struct tagrv_waker waker;
+};
+
+int tagrv_counter_init(struct tagrv_counter *cntr, bool can_wait)
+	TAGRV_WARN_UNUSED;
+void tagrv_counter_fini(struct tagrv_counter *cntr);
+void tagrv_counter_add(struct tagrv_counter *cntr, uint64_t value);
+void tagrv_counter_add_err(struct tagrv_counter *cntr, uint64_t value);
+
+#endif

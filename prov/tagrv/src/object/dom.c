@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Opening and closing what endpoints of a domain share: see dom.h.
+ */
+#include "object/dom.h"
+
+#include <errno.h>
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "select/profile.h"
+#include "wireup/wireup.h"
+#include "select/profile.h"
+
+/* Shared memory reaches peers on this host; without it the device does. */
+static void open_local(struct tagrv_dom *dom)
+{
+	const struct tagrv_xport_ops *ops = &tagrv_shm_ops;
+	int ret;
+
+	if (!tagrv_xport_is_wanted(&dom->params, ops))
+		return;
+	ret = ops->dev_open(ops->name, &dom->params, &dom->devs[dom->dev_cnt]);
+	if (!ret)
+		dom->dev_cnt++;
+	else
+		tagrv_warn("no shared memory, processes of this host are "
+			   "reached by the device: %s\n", fi_strerror(-ret));
+}
+
+static int open_device(struct tagrv_dom *dom, const char *name)
+{
+	int ret = -FI_ENODEV;
+
+	if (!strcmp(name, "loop"))
+		return 0;
+	for (size_t i = 0; tagrv_xports[i] && ret == -FI_ENODEV; i++)
+		if (tagrv_xport_is_wanted(&dom->params, tagrv_xports[i]))
+			ret = tagrv_xports[i]->dev_open(name, &dom->params,
+							&dom->dev);
+	if (ret) {
+		tagrv_warn("device %s cannot be opened: %s\n", name,
+			   fi_strerror(-ret));
+		return ret;
+	}
+	if (dom->dev->ops != &tagrv_shm_ops)
+		open_local(dom);
+	dom->devs[dom->dev_cnt++] = dom->dev;
+	return 0;
+}
+
+static void close_devices(struct tagrv_dom *dom)
+{
+	while (dom->dev_cnt) {
+		struct tagrv_device *dev = dom->devs[--dom->dev_cnt];
+
+		dev->ops->dev_close(dev);
+	}
+}
+
+static int open_waiting(struct tagrv_dom *dom)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int ret;
+
+	dom->wait_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (dom->wait_fd < 0)
+		return -errno;
+	dom->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (dom->kick_fd < 0 ||
+	    epoll_ctl(dom->wait_fd, EPOLL_CTL_ADD, dom->kick_fd, &event)) {
+		ret = -errno;
+		if (dom->kick_fd >= 0)
+			close(dom->kick_fd);
+		close(dom->wait_fd);
+		return ret;
+	}
+	return 0;
+}
+
+int tagrv_dom_open(const struct tagrv_dom_attr *attr, struct tagrv_dom **dom)
+{
+	struct tagrv_dom *d = calloc(1, sizeof(*d));
+	int ret;
+
+	if (!d)
+		return -FI_ENOMEM;
+	tagrv_param_read(&d->params);
+	tagrv_list_init(&d->engines);
+	d->auto_progress = attr->auto_progress;
+	tagrv_select_conf_read(&d->select, &d->params);
+	d->profile = tagrv_profile_load(&d->params);
+	ret = tagrv_lock_init(&d->lock, !attr->serialized || attr->auto_progress);
+	if (ret)
+		goto free_dom;
+	ret = tagrv_loop_ops.dev_open("loop", &d->params, &d->loop);
+	if (ret)
+		goto fini_lock;
+	ret = open_device(d, attr->name);
+	if (ret)
+		goto close_loop;
+	ret = open_waiting(d);
+	if (ret)
+		goto close_devices;
+	*dom = d;
+	return 0;
+
+close_devices:
+	close_devices(d);
+close_loop:
+	d->loop->ops->dev_close(d->loop);
+fini_lock:
+	tagrv_lock_fini(&d->lock);
+free_dom:
+	tagrv_profile_free(d->profile);
+	free(d);
+	return ret;
+}
+
+static void unwatch_device(struct tagrv_dom *dom, struct tagrv_device *dev)
+{
+	int fd = dev->ops->dev_event_fd(dev);
+
+	if (fd >= 0)
+		tagrv_wireup_unwatch(dom->wireup, fd);
+}
+
+void tagrv_dom_close(struct tagrv_dom *dom)
+{
+	assert(tagrv_list_empty(&dom->engines));
+	if (dom->wireup) {
+		for (size_t i = 0; i < dom->dev_cnt; i++)
+			unwatch_device(dom, dom->devs[i]);
+		tagrv_wireup_destroy(dom->wireup);
+	}
+	close(dom->kick_fd);
+	close(dom->wait_fd);
+	tagrv_dom_close_caches(dom);
+	close_devices(dom);
+	dom->loop->ops->dev_close(dom->loop);
+	tagrv_lock_fini(&dom->lock);
+	tagrv_profile_free(dom->profile);
+	free(dom);
+}
+
+void tagrv_dom_kick(struct tagrv_dom *dom)
+{
+	uint64_t one = 1;
+
+	/* A full counter is readable as well, so a failure does no harm. */
+	if (write(dom->kick_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+void tagrv_dom_tick(struct tagrv_dom *dom)
+{
+	uint64_t now = tagrv_clock_ms(), *begin = dom->clock.begin;
+	uint32_t tick = dom->clock.tick;
+
+	if (now - begin[tick % TAGRV_DOM_TICKS] < 1000)
+		return;
+	dom->clock.tick = tick + 1;
+	begin[(tick + 1) % TAGRV_DOM_TICKS] = now;
+}
+
+uint64_t tagrv_dom_age(const struct tagrv_dom *dom, uint32_t born)
+{
+	uint32_t ticks = dom->clock.tick - born;
+
+	if (!ticks)
+		return 0;
+	/* The next tick may be forgotten: then the oldest that is known counts. */
+	ticks = TAGRV_MIN(ticks, TAGRV_DOM_TICKS);
+	return tagrv_clock_ms() -
+	       dom->clock.begin[(dom->clock.tick - ticks + 1) % TAGRV_DOM_TICKS];
+}

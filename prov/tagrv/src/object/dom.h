@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What the endpoints of one fi_domain share: the devices, the lock, the wireup
+ * thread, caches of registrations, and descriptors to sleep on.
+ *
+ *              dom.wait_fd (epoll)
+ *               |- completion channels of every engine's transports
+ *               '- kick_fd: tagrv_dom_kick, mostly by the wireup thread
+ *
+ * engine/drive.h moves the endpoints, and says how a caller may sleep.
+ */
+#ifndef TAGRV_OBJECT_DOM_H
+#define TAGRV_OBJECT_DOM_H
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+
+#include "core/compiler.h"
+#include "core/list.h"
+#include "core/lock.h"
+#include "core/param.h"
+#include "select/select.h"
+#include "xport/xport.h"
+
+#define TAGRV_DOM_DEVS_MAX	2	/* shared memory, and a NIC */
+#define TAGRV_DOM_TICKS		1024	/* a power of two; the oldest age told */
+
+struct tagrv_monitor;
+struct tagrv_profile;
+struct tagrv_regcache;
+struct tagrv_regcache_stats;
+struct tagrv_wireup;
+
+struct tagrv_dom_attr {
+	const char *name;	/* device name as fi_getinfo gave it */
+	bool	serialized;	/* FI_THREAD_DOMAIN and weaker: no lock */
+	bool	auto_progress;	/* a thread makes progress (implies the lock) */
+};
+
+/* Cache of registrations of one device. */
+struct tagrv_dom_cache {
+	struct tagrv_regcache *cache;	/* NULL: none */
+	struct tagrv_monitor *monitor;	/* what it relies on */
+	bool	wanted;			/* to be opened with the first use */
+};
+
+/*
+ * Age of operations without a clock on the data path: an operation keeps the
+ * tick of its submit. tick begins when a progress pass finds that a second has
+ * passed since the last one began, so an operation with an older tick was there
+ * when the tick after its own began: it is at least that old.
+ */
+struct tagrv_dom_clock {
+	uint32_t tick;
+	uint64_t begin[TAGRV_DOM_TICKS];	/* ms; of tick n: [n mod TICKS] */
+};
+
+struct tagrv_dom {
+	struct tagrv_params params;
+	struct tagrv_select_conf select;	/* of params */
+	struct tagrv_profile *profile;	/* NULL: none */
+	struct tagrv_lock lock;
+	struct tagrv_device *dev;	/* of that name; NULL: "loop" */
+	/* What connections may use, best first; dev is among them. */
+	struct tagrv_device *devs[TAGRV_DOM_DEVS_MAX];
+	size_t	dev_cnt;
+	struct tagrv_dom_cache caches[TAGRV_DOM_DEVS_MAX];	/* of devs */
+	struct tagrv_device *loop;	/* messages to self */
+	struct tagrv_wireup *wireup;	/* created with the first endpoint */
+	struct tagrv_list engines;	/* struct tagrv_engine::dom_node */
+	int	wait_fd;
+	int	kick_fd;
+	uint32_t idle_passes;		/* of every endpoint, in a row */
+	bool	give_way;		/* to the device, once unlocked */
+	bool	auto_progress;
+	bool	stop;			/* the progress thread shall end */
+	pthread_t thread;		/* of engine/drive.c, if auto_progress */
+	struct tagrv_dom_clock clock;
+};
+
+/*
+ * Opens the devices and starts no thread. -FI_ENODEV: no such device,
+ * -FI_ENOMEM, -FI_EACCES, -FI_EIO.
+ */
+int tagrv_dom_open(const struct tagrv_dom_attr *attr, struct tagrv_dom **dom)
+	TAGRV_WARN_UNUSED;
+/* Every endpoint was closed before, and the progress thread has ended. */
+void tagrv_dom_close(struct tagrv_dom *dom);
+
+/*
+ * dom_cache.c; lock held, except for the last one.
+ *
+ * Registrations of the transport's device will be kept if they cost enough.
+ */
+void tagrv_dom_want_cache(struct tagrv_dom *dom,
+			  const struct tagrv_xport *xport);
+/* NULL: registrations of this device are not kept. */
+struct tagrv_regcache *tagrv_dom_cache(struct tagrv_dom *dom,
+				       const struct tagrv_device *dev);
+/* Deregisters what is kept and not in use; returns how many there were. */
+size_t tagrv_dom_evict(struct tagrv_dom *dom, const struct tagrv_device *dev);
+/* Deregisters what is kept of memory that is gone. */
+void tagrv_dom_reap(struct tagrv_dom *dom);
+/* Of all devices together; zeros when nothing is kept. */
+void tagrv_dom_cache_stats(const struct tagrv_dom *dom,
+			   struct tagrv_regcache_stats *sum);
+/* No operation is left. */
+void tagrv_dom_close_caches(struct tagrv_dom *dom);
+
+/*
+ * Releases the lock after progress, and yields the processor when a device in
+ * software, which needs it, has had nothing for us for a while: never under the
+ * lock, for which other threads may wait.
+ */
+static inline void tagrv_dom_unlock(struct tagrv_dom *dom)
+{
+	bool give_way = dom->give_way;
+
+	dom->give_way = false;
+	tagrv_lock_release(&dom->lock);
+	if (TAGRV_UNLIKELY(give_way))
+		sched_yield();
+}
+
+/* Makes wait_fd readable; any thread. */
+void tagrv_dom_kick(struct tagrv_dom *dom);
+
+/* Begins a new tick if a second has passed since the last one; lock held. */
+void tagrv_dom_tick(struct tagrv_dom *dom);
+/* Milliseconds, at least, since an operation was submitted in this tick. */
+uint64_t tagrv_dom_age(const struct tagrv_dom *dom, uint32_t born);
+
+#endif

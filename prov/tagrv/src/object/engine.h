@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The engine of one endpoint: its data. engine/ opens, drives and closes it,
+ * proto/ moves messages with it.
+ *
+ * owner: the endpoint, by tagrv_engine_open() and tagrv_engine_close(). lock: the
+ * domain's, for every field that is not constant from open on.
+ */
+#ifndef TAGRV_OBJECT_ENGINE_H
+#define TAGRV_OBJECT_ENGINE_H
+
+#include "core/list.h"
+#include "core/pool.h"
+#include "match/match.h"
+#include "object/attr.h"
+#include "object/avtab.h"
+#include "object/dom.h"
+#include "object/rail.h"
+#include "object/rx.h"
+#include "select/select.h"
+
+struct tagrv_peer;
+struct tagrv_wireup_ep;
+
+/*
+ * An unexpected message. What came with it is in a buffer of a size class: the
+ * payload of an eager message, or the segments (or head) of an RTS.
+ */
+struct tagrv_umsg {
+	struct tagrv_pool_node node;
+	struct tagrv_match_msg *msg;
+	struct tagrv_peer *peer;
+	uint64_t data;
+	size_t	len;		/* bytes: eager: payload; RTS: whole message */
+	void	*payload;	/* NULL when empty */
+	uint32_t op;		/* sender's handle */
+	uint32_t life;		/* credit.life of the connection whose credit it
+				   holds; 0: it holds the endpoint's budget */
+	uint16_t units;		/* of credit or budget that it holds */
+	uint16_t pkt_flags;
+	uint8_t	payload_class;
+	uint8_t	seg_cnt, key_len;	/* of an RTS */
+	uint8_t	rndv;		/* 0: eager, else 1 + protocol proposed */
+};
+
+static_assert(sizeof(struct tagrv_umsg) == TAGRV_CACHE_LINE,
+	      "one line of memory, besides the payload");
+
+/* What is kept of an RTS with one segment: its length is the message's. */
+struct tagrv_only_seg {
+	uint64_t addr;
+	uint8_t	key[TAGRV_KEY_MAX];
+};
+
+/* Payload of an unexpected message or an inject: node, then bytes. */
+struct tagrv_buf {
+	struct tagrv_pool_node node;
+	char	bytes[];
+};
+
+/* Size classes of such payloads; the last but one is that of injects. */
+#define TAGRV_BUF_CLASSES	5
+#define TAGRV_BUF_INJECT	(TAGRV_BUF_CLASSES - 2)
+
+struct tagrv_engine {
+	/* What every send and every arrival looks at. */
+	struct tagrv_dom *dom;
+	struct tagrv_rx *rx;
+	struct tagrv_match *match;	/* rx->match: one look less */
+	bool	enabled;
+	bool	in_pass;		/* a progress pass is polling transports;
+					   it serves busy peers before it ends */
+	struct tagrv_engine_sinks sinks;
+
+	/* Peers, and the address table that names them. */
+	struct {
+		struct tagrv_peer **by_addr;	/* by fi_addr; filled on first use */
+		size_t	by_addr_cnt;
+		struct tagrv_peer **peers;	/* by peer->id */
+		size_t	cnt, cap;
+		void	*index;			/* uthash by address */
+		struct tagrv_avtab *av;
+		struct tagrv_av_watcher watcher;
+	} table;
+
+	struct {
+		struct tagrv_list busy;	/* READY peers with work to send */
+		char	*batch;		/* packet that proto/batch.c fills */
+	} tx;
+
+	struct {
+		uint32_t target;	/* units of credit a peer may have here */
+		uint32_t budget;	/* units left for kept messages that cost
+					   no peer any credit */
+		uint32_t frags;		/* fragments granted to all peers and not
+					   here yet */
+	} credit;
+
+	struct {
+		uint64_t bad_packets;	/* refused: malformed, out of order */
+		uint64_t lost_injects;	/* injects that failed after return */
+		uint64_t eager_tx, eager_rx, rndv_tx, rndv_rx;
+		uint64_t prepared_tx;	/* eager_tx by send_prepared */
+		uint64_t no_credit;	/* small messages sent as an RTS */
+		uint64_t buffered;	/* no_credit, from our copy */
+		/* rendezvous messages by the protocol that moved the bytes */
+		uint64_t moved_tx[TAGRV_PROTO_CNT], moved_rx[TAGRV_PROTO_CNT];
+		uint64_t fin_tx, fin_packets;
+		uint64_t batch_tx, batch_rx;	/* packets of several things */
+		uint64_t batched_tx, batched_rx;	/* messages in them */
+	} stats;
+
+	struct tagrv_rails rails;	/* the transports */
+
+	struct {
+		struct tagrv_pool tx_ops;	/* sends: what a FIN names */
+		struct tagrv_pool rndvs;	/* rendezvous parts of all ops */
+		struct tagrv_pool pieces;	/* reads of parts of a message */
+		struct tagrv_pool umsgs;
+		struct tagrv_pool acks;
+		struct tagrv_pool xfers;	/* receives that peers send to */
+		struct tagrv_pool bufs[TAGRV_BUF_CLASSES];
+		size_t	buf_size[TAGRV_BUF_CLASSES];	/* bytes, ascending */
+	} pools;
+
+	/* Connections and their set-up. */
+	struct {
+		struct tagrv_wireup_ep *wep;		/* NULL: not enabled */
+		const atomic_size_t *wep_events;	/* how many wait in it */
+		struct tagrv_list lanes;
+		struct tagrv_list gone;	/* lanes whose peer hung up */
+		/* A lane is lost: what proto/ keeps of the peer by itself. */
+		void	(*lane_lost)(struct tagrv_peer *peer);
+	} conn;
+
+	struct tagrv_engine_attr attr;
+	struct tagrv_addr name;		/* address that peers use */
+	struct tagrv_list dom_node;	/* dom->engines */
+	struct tagrv_list rx_node;	/* rx->engines */
+};
+
+/* pools.c */
+void tagrv_engine_init_pools(struct tagrv_engine *engine);
+void tagrv_engine_fini_pools(struct tagrv_engine *engine);
+/* A buffer of len bytes or more; *class names its size for put. NULL: no memory,
+ * or len is more than a packet can bring. */
+struct tagrv_buf *tagrv_engine_buf_get(struct tagrv_engine *engine, size_t len,
+				       uint8_t *class);
+void tagrv_engine_buf_put(struct tagrv_engine *engine, void *bytes,
+			  uint8_t class);
+
+/* stats.c */
+void tagrv_engine_proto_stats(const struct tagrv_engine *engine,
+			      struct tagrv_proto_stats *stats);
+/* Log lines: the queues; who moved the bytes of rendezvous messages; all. */
+void tagrv_engine_log_match(const struct tagrv_engine *engine);
+void tagrv_engine_log_stats(const struct tagrv_engine *engine);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Lanes: creation and failure. See lane.h.
+ */
+#include "object/lane.h"
+
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+
+#include "core/log.h"
+#include "object/op.h"
+#include "wireup/wireup.h"
+
+struct tagrv_lane *tagrv_lane_create(struct tagrv_peer *peer,
+				     struct tagrv_link *link, uint32_t epoch)
+{
+	struct tagrv_lane *lane = calloc(1, sizeof(*lane));
+
+	if (!lane)
+		return NULL;
+	lane->peer = peer;
+	lane->link = link;
+	lane->epoch = epoch;
+	tagrv_list_init(&lane->gone_node);
+	tagrv_list_init(&lane->exposed);
+	tagrv_list_push_tail(&peer->engine->conn.lanes, &lane->node);
+	peer->lane = lane;
+	peer->tx_seq = 0;
+	peer->rx_seq = 0;
+	tagrv_credit_reset(&peer->credit);
+	return lane;
+}
+
+void tagrv_lane_discard(struct tagrv_lane *lane)
+{
+	lane->peer->lane = NULL;
+	tagrv_list_remove(&lane->node);
+	free(lane);
+}
+
+/* ---- failure ---- */
+
+static void fail_ops(struct tagrv_list *list, int status)
+{
+	struct tagrv_list *node;
+
+	while ((node = tagrv_list_pop(list))) {
+		struct tagrv_op *op =
+			tagrv_container_of(node, struct tagrv_op, link);
+
+		op->ops->fail(op, status);
+	}
+}
+
+void tagrv_peer_fail_pending(struct tagrv_peer *peer, int status)
+{
+	fail_ops(&peer->pending, status);
+}
+
+static void drop_acks(struct tagrv_peer *peer)
+{
+	struct tagrv_list *node;
+
+	while ((node = tagrv_list_pop(&peer->acks)))
+		tagrv_pool_put(&peer->engine->pools.acks,
+			       tagrv_container_of(node, struct tagrv_ack, link));
+}
+
+static void fail_peer(struct tagrv_peer *peer, const struct tagrv_lane *lane,
+		      int status, bool tell_wireup)
+{
+	struct tagrv_engine *engine = peer->engine;
+
+	peer->lane = NULL;
+	tagrv_peer_set_state(peer, TAGRV_PEER_IDLE);
+	peer->tx_seq = 0;
+	peer->rx_seq = 0;
+	tagrv_list_remove(&peer->busy_node);
+	if (tell_wireup && engine->conn.wep && !peer->self)
+		tagrv_wireup_drop(engine->conn.wep, &peer->addr, lane->epoch);
+	engine->conn.lane_lost(peer);
+	drop_acks(peer);
+	fail_ops(&peer->waiting, status);
+	fail_ops(&peer->readers, status);
+	fail_ops(&peer->writers, status);
+	fail_ops(&peer->to_grant, status);
+	fail_ops(&peer->granted, status);
+	tagrv_peer_fail_pending(peer, status);
+}
+
+void tagrv_lane_fail(struct tagrv_lane *lane, int status, bool tell_wireup)
+{
+	struct tagrv_peer *peer = lane->peer;
+
+	if (lane->closing)
+		return;
+	lane->closing = true;
+	lane->status = status;
+	tagrv_list_remove(&lane->gone_node);
+	lane->peer = NULL;
+	if (peer && peer->lane == lane)
+		fail_peer(peer, lane, status, tell_wireup);
+	/* Frees the lane, now or when everything outstanding has ended. */
+	lane->link->xport->ops->link_close(lane->link);
+}
+
+/* ---- packets that are refused ---- */
+
+void tagrv_peer_count_bad(struct tagrv_peer *peer, const char *why)
+{
+	char addr[TAGRV_ADDR_STRLEN];
+
+	if (!peer->engine->stats.bad_packets++)
+		tagrv_warn("packet from %s refused: %s (counted, not logged "
+			   "again)\n", tagrv_addr_str(&peer->addr, addr,
+						      sizeof(addr)), why);
+}
+
+void tagrv_peer_bad_packet(struct tagrv_peer *peer, const char *why)
+{
+	tagrv_peer_count_bad(peer, why);
+	tagrv_lane_fail(peer->lane, -FI_EREMOTEIO, true);
+}

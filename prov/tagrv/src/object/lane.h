@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Lane: one life of the connection to a peer.
+ *
+ *   UP --> lane of the peer --> lane_fail --> closing --> link_closed: freed
+ *
+ * A lane outlives the peer's interest in it until the transport reports the link
+ * closed, so a new lane can come up while the old one drains.
+ *
+ * A lane may fail inside any call into a transport that can reap completions:
+ * look at peer->lane and peer->state again after such a call.
+ */
+#ifndef TAGRV_OBJECT_LANE_H
+#define TAGRV_OBJECT_LANE_H
+
+#include <rdma/fi_errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/list.h"
+#include "object/peer.h"
+#include "xport/xport.h"
+
+struct tagrv_lane {
+	struct tagrv_list node;		/* engine->conn.lanes */
+	struct tagrv_list gone_node;	/* engine->conn.gone */
+	struct tagrv_list exposed;	/* receives that the peer may write to
+					   until the link is closed */
+	struct tagrv_peer *peer;	/* NULL once replaced or failed */
+	struct tagrv_link *link;
+	uint32_t epoch;
+	int	gone_status;
+	unsigned gone_passes;		/* progress passes without a message of
+					   the peer since it hung up */
+	uint32_t gone_seq;		/* peer->rx_seq at the last of them */
+	int	status;			/* why it failed, once closing */
+	bool	closing;		/* link_close was called */
+};
+
+/* The transport that a connected peer's packets take. */
+static inline struct tagrv_xport *tagrv_peer_xport(const struct tagrv_peer *peer)
+{
+	return peer->lane->link->xport;
+}
+
+/*
+ * The status of an operation that was under way: when the end of the lane cut it
+ * off, the reason why the lane failed.
+ */
+static inline int tagrv_lane_reason(const struct tagrv_lane *lane, int status)
+{
+	return status == -FI_ECANCELED && lane->closing ? lane->status : status;
+}
+
+/* NULL: out of memory. The lane replaces none: peer->lane is NULL. */
+struct tagrv_lane *tagrv_lane_create(struct tagrv_peer *peer,
+				     struct tagrv_link *link, uint32_t epoch)
+	TAGRV_WARN_UNUSED;
+/* A lane whose link was never attached. */
+void tagrv_lane_discard(struct tagrv_lane *lane);
+
+/*
+ * The lane is of no use: ends everything that depends on it with 'status' and
+ * closes the link. tell_wireup: its thread does not know yet.
+ */
+void tagrv_lane_fail(struct tagrv_lane *lane, int status, bool tell_wireup);
+/* Ends sends that wait for a connection which will not come. */
+void tagrv_peer_fail_pending(struct tagrv_peer *peer, int status);
+
+/* Counts, and logs once per engine, that a peer sent something senseless. */
+void tagrv_peer_count_bad(struct tagrv_peer *peer, const char *why) TAGRV_COLD;
+/*
+ * The same, and fails the lane: an operation that the packet was about will never
+ * end on either side, and only the end of the connection tells both.
+ */
+void tagrv_peer_bad_packet(struct tagrv_peer *peer, const char *why) TAGRV_COLD;
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Registration of an operation's buffer: by the application, by the cache, or for
+ * this operation only. See op.h.
+ */
+#include <rdma/fi_errno.h>
+
+#include "core/iov.h"
+#include "object/engine.h"
+#include "object/op.h"
+#include "reg/regcache.h"
+
+/* Whether the registration is of this device and memory and allows the access. */
+static bool covers(const struct tagrv_mem *mem, const struct tagrv_device *dev,
+		   const void *addr, size_t len, unsigned access)
+{
+	return mem && mem->dev == dev && (mem->access & access) == access &&
+	       tagrv_range_within((uintptr_t) addr, len, (uintptr_t) mem->addr,
+				  mem->len);
+}
+
+/*
+ * From the cache if there is one, else for this operation only. Memory that a
+ * peer may write to is never cached: its registration ends with the receive.
+ */
+static int acquire(struct tagrv_dom *dom, struct tagrv_device *dev, void *addr,
+		   size_t len, unsigned access, struct tagrv_mem **mem)
+{
+	struct tagrv_regcache *cache = tagrv_dom_cache(dom, dev);
+	int ret = -FI_EOPNOTSUPP;
+
+	if (cache && !(access & TAGRV_MEM_WRITE))
+		ret = tagrv_regcache_get(cache, addr, len, mem);
+	/* There is no cache, or it ran out of something. */
+	if (ret)
+		ret = dev->ops->mem_reg(dev, addr, len, access, mem);
+	/* Registrations that nobody uses may have held the memory. */
+	if (ret == -FI_ENOMEM && tagrv_dom_evict(dom, dev))
+		ret = dev->ops->mem_reg(dev, addr, len, access, mem);
+	return ret;
+}
+
+static void release(struct tagrv_op *op, unsigned i)
+{
+	struct tagrv_mem *mem = op->mem[i];
+
+	op->own_mem &= (uint8_t) ~(1u << i);
+	/* Another protocol may register the segment again. */
+	op->mem[i] = NULL;
+	if (mem->owner)
+		tagrv_regcache_put(mem);
+	else
+		mem->dev->ops->mem_dereg(mem);
+}
+
+static int register_one(struct tagrv_op *op, struct tagrv_device *dev,
+			unsigned i, size_t bytes, unsigned access)
+{
+	int ret;
+
+	if (covers(op->mem[i], dev, op->iov[i].iov_base, bytes, access))
+		return 0;
+	if (op->own_mem & (1u << i))
+		release(op, i);
+	ret = acquire(op->engine->dom, dev, op->iov[i].iov_base, bytes, access,
+		      &op->mem[i]);
+	if (ret) {
+		op->mem[i] = NULL;
+		return ret;
+	}
+	op->own_mem |= (uint8_t) (1u << i);
+	return 0;
+}
+
+int tagrv_op_register(struct tagrv_op *op, struct tagrv_device *dev,
+		      size_t bytes, unsigned access)
+{
+	for (unsigned i = 0; i < op->iov_cnt && bytes; i++) {
+		size_t n = TAGRV_MIN(op->iov[i].iov_len, bytes);
+		int ret;
+
+		if (!n)
+			continue;
+		ret = register_one(op, dev, i, n, access);
+		if (ret)
+			return ret;
+		bytes -= n;
+	}
+	return 0;
+}
+
+void tagrv_op_deregister(struct tagrv_op *op)
+{
+	for (unsigned i = 0; op->own_mem; i++)
+		if (op->own_mem & (1u << i))
+			release(op, i);
+}
+
+bool tagrv_op_was_registered(const struct tagrv_op *op,
+			     const struct tagrv_device *dev)
+{
+	struct tagrv_regcache *cache = tagrv_dom_cache(op->engine->dom, dev);
+
+	for (unsigned i = 0; i < op->iov_cnt; i++) {
+		const struct iovec *iov = &op->iov[i];
+
+		if (iov->iov_len &&
+		    !covers(op->mem[i], dev, iov->iov_base, iov->iov_len,
+			    TAGRV_MEM_READ) &&
+		    !(cache && tagrv_regcache_knows(cache, iov->iov_base,
+						    iov->iov_len)))
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Peers of an engine: states, creation, and how the address table names them.
+ * See peer.h.
+ */
+#include "object/peer.h"
+
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#include "object/rx.h"
+
+static const char *const names[TAGRV_PEER_STATES] = {
+	[TAGRV_PEER_IDLE]	= "IDLE",
+	[TAGRV_PEER_CONNECTING]	= "CONNECTING",
+	[TAGRV_PEER_BOUND]	= "BOUND",
+	[TAGRV_PEER_READY]	= "READY",
+	[TAGRV_PEER_LEAVING]	= "LEAVING",
+};
+
+#define TO(state)	(1u << TAGRV_PEER_##state)
+
+/* Bit n: the peer may move to state n. */
+static const uint8_t moves[TAGRV_PEER_STATES] = {
+	[TAGRV_PEER_IDLE]	= TO(CONNECTING) | TO(BOUND),
+	[TAGRV_PEER_CONNECTING]	= TO(IDLE) | TO(BOUND),
+	[TAGRV_PEER_BOUND]	= TO(IDLE) | TO(READY) | TO(LEAVING),
+	[TAGRV_PEER_READY]	= TO(IDLE) | TO(LEAVING),
+	[TAGRV_PEER_LEAVING]	= TO(IDLE) | TO(LEAVING),
+};
+
+const char *tagrv_peer_state_name(unsigned state)
+{
+	return state < TAGRV_PEER_STATES ? names[state] : "?";
+}
+
+bool tagrv_peer_may_move(unsigned from, unsigned to)
+{
+	return from < TAGRV_PEER_STATES && to < TAGRV_PEER_STATES &&
+	       moves[from] & 1u << to;
+}
+
+/* A peer with its place in the engine's index by address. */
+struct indexed_peer {
+	struct tagrv_peer peer;
+	UT_hash_handle hh;
+};
+
+static void init_peer(struct tagrv_peer *peer, struct tagrv_engine *engine,
+		      const struct tagrv_addr *addr)
+{
+	peer->engine = engine;
+	peer->addr = *addr;
+	peer->state = TAGRV_PEER_IDLE;
+	peer->eager_limit = engine->dom->params.eager_max;
+	peer->packet_limit = peer->eager_limit;
+	peer->fi_addr = engine->table.av ? tagrv_avtab_find(engine->table.av, addr) :
+				     FI_ADDR_NOTAVAIL;
+	tagrv_list_init(&peer->pending);
+	tagrv_list_init(&peer->waiting);
+	tagrv_list_init(&peer->readers);
+	tagrv_list_init(&peer->to_grant);
+	tagrv_list_init(&peer->granted);
+	tagrv_list_init(&peer->writers);
+	tagrv_list_init(&peer->acks);
+	tagrv_list_init(&peer->busy_node);
+}
+
+static int number_peer(struct tagrv_engine *engine, struct tagrv_peer *peer)
+{
+	int ret = 0;
+
+	if (engine->table.cnt == engine->table.cap) {
+		size_t cap = TAGRV_MAX(engine->table.cap * 2, (size_t) 16);
+		struct tagrv_peer **peers =
+			realloc(engine->table.peers, cap * sizeof(*peers));
+
+		if (!peers)
+			return -FI_ENOMEM;
+		engine->table.peers = peers;
+		engine->table.cap = cap;
+	}
+	peer->id = (uint32_t) engine->table.cnt;
+	peer->match_id = peer->id;
+	if (engine->rx->shared)
+		ret = tagrv_rx_id(engine->rx, &peer->addr, &peer->match_id);
+	if (!ret)
+		engine->table.peers[engine->table.cnt++] = peer;
+	return ret;
+}
+
+struct tagrv_peer *tagrv_peer_find(const struct tagrv_engine *engine,
+				   const struct tagrv_addr *addr)
+{
+	struct indexed_peer *index = engine->table.index, *found;
+
+	HASH_FIND(hh, index, addr, sizeof(*addr), found);
+	return found ? &found->peer : NULL;
+}
+
+struct tagrv_peer *tagrv_peer_get(struct tagrv_engine *engine,
+				  const struct tagrv_addr *addr)
+{
+	struct indexed_peer *index = engine->table.index, *found;
+
+	HASH_FIND(hh, index, addr, sizeof(*addr), found);
+	if (found)
+		return &found->peer;
+	found = calloc(1, sizeof(*found));
+	if (!found)
+		return NULL;
+	init_peer(&found->peer, engine, addr);
+	HASH_ADD(hh, index, peer.addr, sizeof(*addr), found);
+	if (!found->hh.tbl || number_peer(engine, &found->peer)) {
+		if (found->hh.tbl)
+			HASH_DEL(index, found);
+		engine->table.index = index;
+		free(found);
+		return NULL;
+	}
+	engine->table.index = index;
+	return &found->peer;
+}
+
+static int grow_by_addr(struct tagrv_engine *engine, fi_addr_t fi_addr)
+{
+	size_t cnt = TAGRV_MAX((size_t) fi_addr + 1, engine->table.by_addr_cnt * 2);
+	struct tagrv_peer **map = realloc(engine->table.by_addr, cnt * sizeof(*map));
+
+	if (!map)
+		return -FI_ENOMEM;
+	memset(map + engine->table.by_addr_cnt, 0,
+	       (cnt - engine->table.by_addr_cnt) * sizeof(*map));
+	engine->table.by_addr = map;
+	engine->table.by_addr_cnt = cnt;
+	return 0;
+}
+
+int tagrv_peer_resolve(struct tagrv_engine *engine, fi_addr_t fi_addr,
+		       struct tagrv_peer **peer)
+{
+	const struct tagrv_addr *addr;
+
+	addr = engine->table.av ? tagrv_avtab_lookup(engine->table.av, fi_addr) : NULL;
+	if (!addr)
+		return -FI_EINVAL;
+	if (fi_addr >= engine->table.by_addr_cnt && grow_by_addr(engine, fi_addr))
+		return -FI_ENOMEM;
+	*peer = tagrv_peer_get(engine, addr);
+	engine->table.by_addr[fi_addr] = *peer;
+	return *peer ? 0 : -FI_ENOMEM;
+}
+
+void tagrv_peer_destroy_all(struct tagrv_engine *engine)
+{
+	struct indexed_peer *index = engine->table.index, *p, *tmp;
+
+	HASH_ITER(hh, index, p, tmp) {
+		HASH_DEL(index, p);
+		free(p);
+	}
+	engine->table.index = NULL;
+	free(engine->table.peers);
+	free(engine->table.by_addr);
+	engine->table.peers = NULL;
+	engine->table.by_addr = NULL;
+	engine->table.cnt = 0;
+	engine->table.by_addr_cnt = 0;
+}
+
+/* ---- names in the address table ---- */
+
+static struct tagrv_engine *engine_of(struct tagrv_av_watcher *watcher)
+{
+	return tagrv_container_of(watcher, struct tagrv_engine, table.watcher);
+}
+
+/* A peer that sent to us before it was inserted gets its fi_addr now. */
+static void on_inserted(struct tagrv_av_watcher *watcher, fi_addr_t fi_addr,
+			const struct tagrv_addr *addr)
+{
+	struct tagrv_peer *peer = tagrv_peer_find(engine_of(watcher), addr);
+
+	if (peer && peer->fi_addr == FI_ADDR_NOTAVAIL)
+		peer->fi_addr = fi_addr;
+}
+
+/* The peer's row is gone; another row may have the same address. */
+static void rename_peer(struct tagrv_peer *peer)
+{
+	peer->fi_addr = tagrv_avtab_find(peer->engine->table.av, &peer->addr);
+}
+
+static void on_removed(struct tagrv_av_watcher *watcher, fi_addr_t fi_addr)
+{
+	struct tagrv_engine *engine = engine_of(watcher);
+	struct tagrv_peer *peer;
+
+	if (fi_addr >= engine->table.by_addr_cnt ||
+	    !engine->table.by_addr[fi_addr]) {
+		/* Never used for a call, but perhaps reported as a source. */
+		for (size_t i = 0; i < engine->table.cnt; i++)
+			if (engine->table.peers[i]->fi_addr == fi_addr)
+				rename_peer(engine->table.peers[i]);
+		return;
+	}
+	peer = engine->table.by_addr[fi_addr];
+	engine->table.by_addr[fi_addr] = NULL;
+	if (peer->fi_addr == fi_addr)
+		rename_peer(peer);
+}
+
+void tagrv_peer_watch_table(struct tagrv_engine *engine, struct tagrv_avtab *av)
+{
+	struct tagrv_av_watcher *watcher = &engine->table.watcher;
+
+	watcher->inserted = on_inserted;
+	watcher->removed = on_removed;
+	tagrv_list_push_tail(&av->watchers, &watcher->node);
+}

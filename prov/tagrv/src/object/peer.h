@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Peer: a remote endpoint, known by the address of its listener.
+ *
+ *        send wanted         UP                    SENDABLE
+ *   IDLE -----------> CONNECTING --> BOUND (receive only) --> READY
+ *     ^  <--- FAILED -----|             |                       |
+ *     |  <- GONE (EAGAIN): pending kept-|                       |
+ *     |                                 '---- GONE: LEAVING ----|
+ *     '--- link error, or drained: lane_fail -------------------'
+ *
+ * UP may come in any state without a lane: the peer dials us, too. lane.h has
+ * the connection itself.
+ */
+#ifndef TAGRV_OBJECT_PEER_H
+#define TAGRV_OBJECT_PEER_H
+
+#include <assert.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/addr.h"
+#include "core/list.h"
+#include "core/pool.h"
+#include "object/credit.h"
+#include "object/engine.h"
+
+struct tagrv_lane;
+struct tagrv_select;
+
+enum tagrv_peer_state {
+	TAGRV_PEER_IDLE,	/* no connection, none wanted */
+	TAGRV_PEER_CONNECTING,	/* asked wireup for one */
+	TAGRV_PEER_BOUND,	/* may receive; sends wait for SENDABLE */
+	TAGRV_PEER_READY,
+	TAGRV_PEER_LEAVING,	/* hung up: packets are taken in, none are sent */
+	TAGRV_PEER_STATES
+};
+
+/* An ack, FIN or DONE, that waits for others or for room. */
+struct tagrv_ack {
+	struct tagrv_pool_node node;
+	struct tagrv_list link;		/* peer->acks */
+	uint8_t	opcode;			/* TAGRV_PKT_FIN or TAGRV_PKT_DONE */
+	uint16_t flags;
+	uint32_t op;			/* the peer's handle */
+	uint32_t status;		/* FI_E* or 0 */
+};
+
+struct tagrv_peer {
+	/* What every send looks at. */
+	struct tagrv_engine *engine;
+	struct tagrv_lane *lane;	/* NULL: not connected */
+	struct tagrv_list pending;	/* sends in submit order */
+	size_t	eager_limit;		/* payload bytes: all up to it go eager */
+	struct tagrv_credit credit;
+	uint32_t tx_seq;
+	/* And what every arrival looks at. */
+	uint32_t rx_seq;
+	uint32_t match_id;		/* id, or that of a shared context */
+	uint8_t	state;			/* enum: tagrv_peer_set_state() */
+	bool	self;			/* it is this endpoint */
+	fi_addr_t fi_addr;		/* FI_ADDR_NOTAVAIL: not in the table */
+
+	uint32_t id;			/* index in engine->table.peers */
+	uint32_t frags;			/* fragments granted to it and not here */
+	size_t	packet_limit;		/* payload bytes of one eager packet */
+	size_t	frag_max;		/* payload bytes of one fragment */
+	const struct tagrv_select *select;	/* protocols beyond eager_limit;
+						   NULL: no link so far */
+	size_t	held;			/* bytes of pending held back, FI_MORE */
+	size_t	sent;			/* sends that have left pending and have
+					   not ended: FI_FENCE waits for them */
+	struct tagrv_list waiting;	/* sends that wait for FIN or CTS */
+	struct tagrv_list readers;	/* receives with reads to post */
+	struct tagrv_list to_grant;	/* receives with a CTS or GRANT to send */
+	struct tagrv_list granted;	/* receives that wait for the sender */
+	struct tagrv_list writers;	/* sends with something to move */
+	struct tagrv_list acks;		/* tagrv_ack::link */
+	struct tagrv_list busy_node;	/* engine->tx.busy */
+	struct tagrv_addr addr;
+};
+
+/* "READY" and the like; a state that does not exist is "?". */
+const char *tagrv_peer_state_name(unsigned state);
+/* Whether a peer may go from one state to the other. */
+bool tagrv_peer_may_move(unsigned from, unsigned to);
+
+static inline void tagrv_peer_set_state(struct tagrv_peer *peer,
+					enum tagrv_peer_state state)
+{
+	assert(tagrv_peer_may_move(peer->state, state));
+	peer->state = (uint8_t) state;
+}
+
+/* Finds or creates. NULL: out of memory. */
+struct tagrv_peer *tagrv_peer_get(struct tagrv_engine *engine,
+				  const struct tagrv_addr *addr);
+/* NULL: no such peer yet. */
+struct tagrv_peer *tagrv_peer_find(const struct tagrv_engine *engine,
+				   const struct tagrv_addr *addr);
+/* As tagrv_peer_of(), for an fi_addr that is used for the first time. */
+int tagrv_peer_resolve(struct tagrv_engine *engine, fi_addr_t fi_addr,
+		       struct tagrv_peer **peer) TAGRV_COLD TAGRV_WARN_UNUSED;
+void tagrv_peer_destroy_all(struct tagrv_engine *engine);
+/* Follows the changes of the address table: engine->table.watcher. */
+void tagrv_peer_watch_table(struct tagrv_engine *engine,
+			    struct tagrv_avtab *av);
+
+/* The peer an fi_addr stands for. -FI_EINVAL: no such row; -FI_ENOMEM. */
+TAGRV_WARN_UNUSED
+static inline int tagrv_peer_of(struct tagrv_engine *engine, fi_addr_t fi_addr,
+				struct tagrv_peer **peer)
+{
+	if (TAGRV_UNLIKELY(fi_addr >= engine->table.by_addr_cnt ||
+			   !engine->table.by_addr[fi_addr]))
+		return tagrv_peer_resolve(engine, fi_addr, peer);
+	*peer = engine->table.by_addr[fi_addr];
+	return 0;
+}
+
+/* Makes the next progress pass serve the peer. */
+static inline void tagrv_peer_set_busy(struct tagrv_peer *peer)
+{
+	if (!tagrv_list_linked(&peer->busy_node))
+		tagrv_list_push_tail(&peer->engine->tx.busy, &peer->busy_node);
+}
+
+/* Units that a message of this connection used are free again. */
+static inline void tagrv_peer_release_credit(struct tagrv_peer *peer,
+					     uint32_t units)
+{
+	if (TAGRV_UNLIKELY(tagrv_credit_release(&peer->credit, units,
+						peer->engine->credit.target)) &&
+	    peer->state == TAGRV_PEER_READY)
+		tagrv_peer_set_busy(peer);
+}
+
+#endif

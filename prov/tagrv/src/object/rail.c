@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Rails: opening, closing, polling. See rail.h.
+ */
+#include "object/rail.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <rdma/fi_errno.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+
+#include "core/log.h"
+#include "object/engine.h"
+#include "select/profile.h"
+
+/* ---- open and close ---- */
+
+static int watch(struct tagrv_dom *dom, struct tagrv_xport *xport)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int fd = xport->ops->wait_fd(xport);
+
+	if (fd < 0)
+		return 0;
+	return epoll_ctl(dom->wait_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+static int open_one(struct tagrv_engine *engine, struct tagrv_device *dev,
+		    const struct tagrv_sink *sink)
+{
+	struct tagrv_rails *rails = &engine->rails;
+	struct tagrv_rail *rail = &rails->all[rails->cnt];
+	int ret;
+
+	rail->sink = *sink;
+	rail->engine = engine;
+	ret = dev->ops->xport_open(dev, &engine->dom->params, &rail->sink,
+				   &rail->xport);
+	if (ret)
+		return ret;
+	/* By the declared cost: with a cache, a profile has the cost of finding a
+	 * registration instead. */
+	tagrv_lock_acquire(&engine->dom->lock);
+	tagrv_dom_want_cache(engine->dom, rail->xport);
+	tagrv_lock_release(&engine->dom->lock);
+	tagrv_profile_apply(engine->dom->profile, dev, &rail->xport->attr);
+	rails->cnt++;
+	return watch(engine->dom, rail->xport);
+}
+
+int tagrv_rails_open(struct tagrv_engine *engine, const struct tagrv_sink *sink)
+{
+	struct tagrv_rails *rails = &engine->rails;
+	struct tagrv_dom *dom = engine->dom;
+
+	rails->dom = dom;
+	for (size_t i = 0; i < dom->dev_cnt; i++) {
+		int ret = open_one(engine, dom->devs[i], sink);
+
+		if (ret)
+			return ret;
+		rails->xports[rails->xport_cnt++] = rails->all[i].xport;
+	}
+	return open_one(engine, dom->loop, sink);
+}
+
+void tagrv_rails_close(struct tagrv_engine *engine)
+{
+	struct tagrv_rails *rails = &engine->rails;
+
+	while (rails->cnt) {
+		struct tagrv_xport *xport = rails->all[--rails->cnt].xport;
+		int fd = xport->ops->wait_fd(xport);
+
+		/* A forked process may hold a copy that would report to us. */
+		if (fd >= 0)
+			(void) epoll_ctl(engine->dom->wait_fd, EPOLL_CTL_DEL,
+					 fd, NULL);
+		xport->ops->xport_close(xport);
+	}
+}
+
+/* ---- lanes ---- */
+
+void tagrv_rail_add_lane(struct tagrv_rail *rail)
+{
+	struct tagrv_rails *rails = &rail->engine->rails;
+
+	if (!rail->lanes++)
+		rails->active[rails->active_cnt++] = rail;
+	rail->ups++;
+}
+
+void tagrv_rail_drop_lane(struct tagrv_rail *rail)
+{
+	struct tagrv_rails *rails = &rail->engine->rails;
+	size_t i = 0;
+
+	if (--rail->lanes)
+		return;
+	while (rails->active[i] != rail)
+		i++;
+	rails->active[i] = rails->active[--rails->active_cnt];
+}
+
+/* ---- protocols ---- */
+
+static void log_select(const struct tagrv_rail *rail)
+{
+	const struct tagrv_xport *xport = rail->xport;
+	char line[160];
+
+	tagrv_info("protocols over %s %s, by times and rates %s:\n",
+		   xport->ops->name, xport->dev->name,
+		   xport->attr.source ? xport->attr.source : "unknown");
+	for (size_t i = 0; i < rail->select.cnt; i++)
+		tagrv_info("%s\n", tagrv_select_describe(
+			&rail->select, i, &xport->attr, line, sizeof(line)));
+	if (tagrv_select_describe_prepared(&rail->select, &xport->attr, line,
+					   sizeof(line)))
+		tagrv_info("%s\n", line);
+	for (size_t i = 0; i < rail->select.instead_cnt; i++)
+		tagrv_info("%s\n", tagrv_select_describe_credit(
+			&rail->select, i, &xport->attr, line, sizeof(line)));
+}
+
+const struct tagrv_select *tagrv_rail_select(struct tagrv_rail *rail)
+{
+	const struct tagrv_dom *dom = rail->engine->dom;
+	const struct tagrv_xport_attr *attr = &rail->xport->attr;
+
+	if (!rail->select.cnt) {
+		tagrv_select_build(&rail->select, &dom->select, attr,
+				   tagrv_select_eager_limit(&dom->params,
+							    attr->max_packet));
+		log_select(rail);
+	}
+	return &rail->select;
+}
+
+/* ---- all rails ---- */
+
+TAGRV_COLD int tagrv_rails_poll_all(struct tagrv_rails *rails)
+{
+	int events = 0;
+
+	for (size_t i = 0; i < rails->cnt; i++) {
+		struct tagrv_xport *xport = rails->all[i].xport;
+
+		events += xport->ops->progress(xport);
+	}
+	return events;
+}
+
+void tagrv_rails_reap(struct tagrv_rails *rails)
+{
+	for (size_t i = 0; i < rails->active_cnt; i++) {
+		struct tagrv_xport *xport = rails->active[i]->xport;
+
+		xport->ops->reap(xport);
+	}
+}
+
+int tagrv_rails_arm(struct tagrv_rails *rails)
+{
+	for (size_t i = 0; i < rails->cnt; i++) {
+		struct tagrv_xport *xport = rails->all[i].xport;
+
+		if (xport->ops->arm(xport))
+			return -FI_EAGAIN;
+	}
+	return 0;
+}
+
+bool tagrv_rails_flush(struct tagrv_rails *rails)
+{
+	bool quiet = true;
+
+	for (size_t i = 0; i < rails->cnt; i++) {
+		struct tagrv_xport *xport = rails->all[i].xport;
+
+		if (rails->all[i].fatal)
+			continue;
+		xport->ops->flush(xport);
+		quiet &= !xport->ops->outstanding(xport);
+	}
+	return quiet;
+}
+
+size_t tagrv_rails_max_packet(const struct tagrv_rails *rails)
+{
+	size_t max = 0;
+
+	for (size_t i = 0; i < rails->cnt; i++)
+		max = TAGRV_MAX(max, rails->all[i].xport->attr.max_packet);
+	return max;
+}
+
+int tagrv_rails_lost(const struct tagrv_rails *rails)
+{
+	int status = -FI_EHOSTUNREACH;
+
+	for (size_t i = 0; i < rails->xport_cnt; i++) {
+		status = rails->all[i].fatal;
+		if (!status)
+			break;
+	}
+	return status;
+}
+
+int tagrv_rails_blame(const struct tagrv_rails *rails, int status)
+{
+	for (size_t i = 0; i < rails->xport_cnt; i++)
+		if (status == -FI_EHOSTUNREACH && rails->all[i].fatal)
+			status = rails->all[i].fatal;
+	return status;
+}
+
+bool tagrv_rails_need_cpu(const struct tagrv_rails *rails)
+{
+	for (size_t i = 0; i < rails->active_cnt; i++)
+		if (rails->active[i]->xport->dev->software)
+			return true;
+	return false;
+}
+
+void tagrv_rails_describe(const struct tagrv_rails *rails, char *text, size_t len)
+{
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < rails->cnt && used < len; i++)
+		used += (size_t) snprintf(text + used, len - used,
+					  "%s%" PRIu64 " %s", i ? ", " : "",
+					  rails->all[i].ups,
+					  rails->all[i].xport->ops->name);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * FINs that come: what each means depends on the state of the send that its
+ * handle names.
+ */
+#include "proto/acked.h"
+
+#include <rdma/fi_errno.h>
+
+#include "core/iov.h"
+#include "object/lane.h"
+#include "object/op.h"
+#include "proto/rndv_priv.h"
+#include "proto/sent.h"
+
+int tagrv_acked_status(uint64_t status)
+{
+	if (!status)
+		return 0;
+	return status < FI_ERRNO_MAX ? -(int) status : -FI_EIO;
+}
+
+/*
+ * The send was announced and the peer never asked for anything: the peer has read
+ * the message, or the head in the RTS was all of it.
+ */
+static void end_announced(struct tagrv_op *op, int status)
+{
+	bool piped = op->rndv->remote.proto == TAGRV_PROTO_RNDV_PIPE;
+
+	if (op->len && !status)
+		op->engine->stats.moved_tx[piped ? TAGRV_PROTO_RNDV_PIPE :
+						   TAGRV_PROTO_RNDV_READ]++;
+	tagrv_list_remove(&op->link);
+	tagrv_op_send_end(op, status);
+}
+
+/* False: the op awaits no FIN. */
+static bool take_fin(struct tagrv_op *op, int status)
+{
+	switch (op->state) {
+	case TAGRV_OP_FIN_WAIT:
+	case TAGRV_OP_COPYING:
+		tagrv_list_remove(&op->link);
+		tagrv_op_send_end(op, status);
+		return true;
+	case TAGRV_OP_ANNOUNCED:
+		end_announced(op, status);
+		return true;
+	case TAGRV_OP_PIECE:
+		tagrv_rndv_piece_fin(op, status);
+		return true;
+	case TAGRV_OP_WIRE:
+		return tagrv_sent_early_fin(op, status);
+	case TAGRV_OP_WRITING:
+		return tagrv_rndv_write_early_fin(op, status);
+	default:
+		return false;
+	}
+}
+
+void tagrv_acked_fin(struct tagrv_peer *peer, uint32_t handle, uint64_t status)
+{
+	struct tagrv_op *op = tagrv_pool_find(&peer->engine->pools.tx_ops,
+					      handle);
+
+	if (!op || op->peer != peer ||
+	    !take_fin(op, tagrv_acked_status(status)))
+		tagrv_peer_count_bad(peer,
+				     "FIN for an operation that awaits none");
+}
+
+void tagrv_acked_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			const void *body, size_t len)
+{
+	struct tagrv_fin_more more;
+
+	if (len % sizeof(more)) {
+		tagrv_peer_bad_packet(peer, "malformed FIN");
+		return;
+	}
+	tagrv_acked_fin(peer, hdr->op, hdr->data);
+	for (size_t i = 0; i < len; i += sizeof(more)) {
+		/* A copy is checked: the peer may write to the packet meanwhile. */
+		tagrv_copy_once(&more, (const char *) body + i, sizeof(more));
+		tagrv_acked_fin(peer, le32toh(more.op), le32toh(more.status));
+	}
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Arrivals: messages and announcements that come are matched.
+ *
+ * Each has passed the checks of its packet's header. A message for which the peer
+ * had no credit, or which cannot be kept, fails the lane.
+ */
+#ifndef TAGRV_PROTO_ARRIVE_H
+#define TAGRV_PROTO_ARRIVE_H
+
+#include "object/peer.h"
+#include "wire/packet.h"
+
+/* An EAGER packet: header, and len bytes of payload. */
+void tagrv_arrive_eager(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			const void *payload, size_t len);
+/* The same for one message of a BATCH, its header made of the item's. */
+void tagrv_arrive_item(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+		       const void *payload, size_t len);
+/* An RTS: header, and len bytes of body, which are checked here. */
+void tagrv_arrive_rts(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+		      const void *body, size_t len);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The one way a packet leaves, but for eager messages (eager.c), which have a
+ * faster call of the transport.
+ */
+#ifndef TAGRV_PROTO_PACKET_SEND_H
+#define TAGRV_PROTO_PACKET_SEND_H
+
+#include "object/lane.h"
+#include "wire/packet.h"
+
+/*
+ * Sends a packet to a connected peer. hdr: host byte order; its credit is set
+ * here. iov[0] begins with sizeof(*hdr) bytes for the header, which is written
+ * there. flags, done and the answer: as tagrv_xport_ops::send.
+ */
+TAGRV_WARN_UNUSED
+static inline int tagrv_packet_send(struct tagrv_peer *peer,
+				    struct tagrv_hdr *hdr,
+				    const struct iovec *iov, size_t cnt,
+				    unsigned flags, struct tagrv_done *done)
+{
+	struct tagrv_link *link = peer->lane->link;
+	int ret;
+
+	hdr->credit = tagrv_credit_to_return(&peer->credit);
+	tagrv_hdr_pack(iov[0].iov_base, hdr);
+	ret = link->xport->ops->send(link, iov, cnt, flags, done);
+	if (!ret)
+		tagrv_credit_returned(&peer->credit, hdr->credit);
+	return ret;
+}
+
+#endif

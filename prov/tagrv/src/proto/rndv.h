@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Rendezvous, as the rest of proto/ and engine/ see it: announcing a message,
+ * beginning to receive one, and the packets in between. rndv.c draws it.
+ */
+#ifndef TAGRV_PROTO_RNDV_H
+#define TAGRV_PROTO_RNDV_H
+
+#include "object/op.h"
+#include "object/peer.h"
+#include "select/select.h"
+#include "wire/packet.h"
+
+/*
+ * Announces the message of a queued send by an RTS that proposes this protocol.
+ * 0: the RTS has left; -FI_EAGAIN: no room now; -FI_EFAULT; -FI_ENOMEM;
+ * TAGRV_RNDV_USE_EAGER: the buffer cannot be registered, but fits one packet for
+ * which there is credit.
+ */
+int tagrv_rndv_announce(struct tagrv_op *op, enum tagrv_proto proto)
+	TAGRV_WARN_UNUSED;
+#define TAGRV_RNDV_USE_EAGER	1
+
+/*
+ * A receive has matched an announced message: chooses the protocol and begins.
+ * The op ends now or later, with op->len bytes or an error.
+ */
+void tagrv_rndv_begin(struct tagrv_op *op, const struct tagrv_remote *remote);
+
+/*
+ * Ends a receive in state CTS, on whatever list it is, without a word to the
+ * sender, whose connection is gone.
+ */
+void tagrv_rndv_recv_abort(struct tagrv_op *op, int status);
+
+/* Packets of a connected peer; one that makes no sense fails the lane. */
+void tagrv_rndv_cts_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			   const void *body, size_t len);
+void tagrv_rndv_grant_packet(struct tagrv_peer *peer,
+			     const struct tagrv_hdr *hdr, const void *body,
+			     size_t len);
+void tagrv_rndv_frag_packet(struct tagrv_peer *peer,
+			    const struct tagrv_hdr *hdr, const void *payload,
+			    size_t len);
+void tagrv_rndv_piece_packet(struct tagrv_peer *peer,
+			     const struct tagrv_hdr *hdr, const void *body,
+			     size_t len);
+void tagrv_rndv_done_packet(struct tagrv_peer *peer,
+			    const struct tagrv_hdr *hdr, const void *body,
+			    size_t len);
+
+#endif

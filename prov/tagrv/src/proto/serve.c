@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Serving a peer: see serve.h. A peer that is served until nothing waits for it
+ * leaves engine->tx.busy.
+ */
+#include "proto/serve.h"
+
+#include <rdma/fi_errno.h>
+
+#include "object/lane.h"
+#include "object/op.h"
+#include "proto/ack.h"
+#include "proto/batch.h"
+#include "proto/send.h"
+
+/* Bytes of messages that one peer sends before other peers have their turn. */
+#define QUANTUM		((size_t) 64 << 10)
+
+/* Sends the first acks: FINs with messages that wait, where there are some. */
+static int serve_first_acks(struct tagrv_peer *peer)
+{
+	const struct tagrv_ack *first = tagrv_container_of(
+		tagrv_list_first(&peer->acks), struct tagrv_ack, link);
+	size_t cnt;
+
+	if (first->opcode == TAGRV_PKT_FIN &&
+	    !tagrv_list_empty(&peer->pending) && !tagrv_batch_send(peer, &cnt))
+		return 0;
+	/* A control packet may have room where messages have none. */
+	return tagrv_ack_send(peer);
+}
+
+/* Credit goes with what is sent anyway, else in a packet of its own. */
+static int serve_acks(struct tagrv_peer *peer)
+{
+	struct tagrv_hdr hdr = { .opcode = TAGRV_PKT_CREDIT };
+
+	while (!tagrv_list_empty(&peer->acks)) {
+		int ret = serve_first_acks(peer);
+
+		if (ret)
+			return ret;
+	}
+	return tagrv_credit_is_due(&peer->credit) ?
+	       tagrv_control_send(peer, &hdr, NULL, 0) : 0;
+}
+
+/* 0: nothing waits any more; 1: the quantum is used up; -FI_EAGAIN: no room. */
+static int serve_pending(struct tagrv_peer *peer)
+{
+	struct tagrv_list *node;
+	size_t bytes = 0;
+
+	while ((node = tagrv_list_first(&peer->pending))) {
+		int ret;
+
+		if (bytes >= QUANTUM)
+			return 1;
+		ret = tagrv_send_next(peer, &bytes);
+		if (!ret)
+			continue;
+		if (ret == -FI_EAGAIN || ret == -FI_ENOTCONN)
+			return -FI_EAGAIN;
+		tagrv_list_remove(node);
+		tagrv_op_send_end(tagrv_container_of(node, struct tagrv_op,
+						     link), ret);
+	}
+	return 0;
+}
+
+/* move() takes an op off the list when it is through with it. */
+static int serve_list(struct tagrv_list *list)
+{
+	struct tagrv_list *node;
+
+	while ((node = tagrv_list_first(list))) {
+		struct tagrv_op *op =
+			tagrv_container_of(node, struct tagrv_op, link);
+
+		if (op->ops->move(op))
+			return -FI_EAGAIN;
+	}
+	return 0;
+}
+
+bool tagrv_peer_serve(struct tagrv_peer *peer)
+{
+	int blocked, pending;
+
+	if (peer->state != TAGRV_PEER_READY)
+		return false;
+	peer->held = 0;
+	blocked = serve_acks(peer);
+	/* Each list is tried whatever became of the others: reads, for one, have
+	 * slots of their own in the transport. */
+	blocked |= serve_list(&peer->to_grant);
+	blocked |= serve_list(&peer->readers);
+	blocked |= serve_list(&peer->writers);
+	pending = serve_pending(peer);
+	/* An operation that ended meanwhile may have queued an ack without room. */
+	if (!blocked && !pending && tagrv_list_empty(&peer->acks) &&
+	    tagrv_list_linked(&peer->busy_node))
+		tagrv_list_remove(&peer->busy_node);
+	return pending > 0;
+}

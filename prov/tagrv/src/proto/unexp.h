@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Unexpected messages: keeping, delivering, dropping.
+ */
+#ifndef TAGRV_PROTO_UNEXP_H
+#define TAGRV_PROTO_UNEXP_H
+
+#include "object/op.h"
+#include "object/peer.h"
+#include "wire/packet.h"
+
+/* Logs that too many messages are kept. Returns the error of that. */
+int tagrv_unexp_full(void) TAGRV_COLD;
+
+/* The queue in which an envelope is matched. */
+static inline uint8_t tagrv_hdr_space(const struct tagrv_hdr *hdr)
+{
+	return hdr->flags & TAGRV_PKT_TAGGED ? TAGRV_SPACE_TAGGED :
+					       TAGRV_SPACE_MSG;
+}
+
+/* Finds the receive of a message, as tagrv_match_arrive() does; -FI_ENOBUFS when
+ * no more messages can be kept. */
+static inline int tagrv_unexp_arrive(struct tagrv_peer *peer,
+				     const struct tagrv_hdr *hdr, void **cookie,
+				     struct tagrv_match_msg **msg)
+{
+	int ret = tagrv_match_arrive(peer->engine->match, peer->match_id,
+				     tagrv_hdr_space(hdr), hdr->tag, cookie,
+				     msg);
+
+	return TAGRV_LIKELY(ret != -FI_EAGAIN) ? ret : tagrv_unexp_full();
+}
+
+/*
+ * Keeps a message that tagrv_unexp_arrive() queued as msg: an eager one with its
+ * payload, or (remote is not NULL) an RTS. -FI_ENOMEM: the message is lost.
+ */
+int tagrv_unexp_keep(struct tagrv_peer *peer, struct tagrv_match_msg *msg,
+		     const struct tagrv_hdr *hdr, const void *payload,
+		     size_t len, const struct tagrv_remote *remote)
+	TAGRV_WARN_UNUSED;
+/* Gives a kept message, which is on no queue, to a receive and frees it. */
+void tagrv_unexp_deliver(struct tagrv_umsg *umsg, struct tagrv_op *op);
+/* Frees one; the sender is told that it was received. */
+void tagrv_unexp_discard(struct tagrv_umsg *umsg);
+/* Frees one without a word to the sender. */
+void tagrv_unexp_free(struct tagrv_umsg *umsg);
+
+/*
+ * Rendezvous requests of a connection that is gone can never be served: a receive
+ * that meets one fails with -FI_ECONNRESET, in its turn.
+ */
+void tagrv_unexp_lose_rndv(struct tagrv_peer *peer);
+/* Frees all messages that came by this engine, but claimed ones. */
+void tagrv_unexp_drop(struct tagrv_engine *engine);
+
+#endif
