@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "api/info/info.h"
-#include "api/info/info_priv.h"
 #include "core/log.h"
 #include "core/param.h"
 #include "object/dom.h"

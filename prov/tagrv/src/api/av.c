@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "api/av_priv.h"
-#include "api/nosys_priv.h"
 #include "api/objects_priv.h"
 #include "core/log.h"
 

@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "api/nosys_priv.h"
 #include "api/objects_priv.h"
 #include "core/log.h"
 

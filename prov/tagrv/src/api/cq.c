@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/nosys_priv.h"
 #include "api/objects_priv.h"
 #include "core/iov.h"
 #include "core/log.h"

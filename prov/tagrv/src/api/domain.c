@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * struct fid_domain: a device with everything that is opened on it.
+ * struct fid_domain: one device, and the parent of all objects opened on it.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/nosys_priv.h"
 #include "api/objects_priv.h"
 #include "core/log.h"
 
@@ -28,7 +27,7 @@ static int domain_close(struct fid *fid)
 	return 0;
 }
 
-/* An event queue may be bound, but nothing here completes later. */
+/* Accepts an event queue, but keeps no reference: no call reports to it. */
 static int domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	(void) fid;
@@ -77,9 +76,9 @@ static int open_dom(struct tagrv_domain *domain,
 		    const struct fi_domain_attr *attr)
 {
 	/*
-	 * With FI_THREAD_COMPLETION two threads may drive two queues at once,
-	 * and both queues belong to one engine: only FI_THREAD_DOMAIN promises
-	 * that nobody else is inside.
+	 * Only FI_THREAD_DOMAIN allows going without the lock. With
+	 * FI_THREAD_COMPLETION two threads may read two queues at once, and
+	 * both queues may belong to one engine.
 	 */
 	const struct tagrv_dom_attr dom_attr = {
 		.name = domain->name,
@@ -107,8 +106,8 @@ static int check_format(uint32_t format)
 	case FI_SOCKADDR_IN6:
 		return 0;
 	default:
-		tagrv_warn("fi_domain: address format %u is none of "
-			   "FI_SOCKADDR, FI_SOCKADDR_IN and FI_SOCKADDR_IN6\n",
+		tagrv_warn("fi_domain: address format %u is not FI_SOCKADDR, "
+			   "FI_SOCKADDR_IN or FI_SOCKADDR_IN6\n",
 			   format);
 		return -FI_EINVAL;
 	}

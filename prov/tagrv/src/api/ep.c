@@ -8,8 +8,7 @@
  */
 #include <stdlib.h>
 
-#include "api/info/info_priv.h"
-#include "api/nosys_priv.h"
+#include "api/info/info.h"
 #include "api/objects_priv.h"
 #include "core/log.h"
 

@@ -6,7 +6,6 @@
 #include <rdma/fi_ext_tagrv.h>
 #include <string.h>
 
-#include "api/nosys_priv.h"
 #include "api/objects_priv.h"
 
 /* Applications were compiled with them: they never grow, see the header. */

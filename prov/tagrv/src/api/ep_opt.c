@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/nosys_priv.h"
 #include "api/objects_priv.h"
 #include "api/xfer_priv.h"
 #include "core/limits.h"

@@ -10,7 +10,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "api/nosys_priv.h"
 #include "api/objects_priv.h"
 #include "core/log.h"
 

@@ -1,51 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * struct fid_fabric: holds nothing but its name, as peers are found by address.
+ * struct fid_fabric, which only has a name because peers are found by address;
+ * fi_getinfo, fi_trywait.
  */
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/info/info.h"
-#include "api/nosys_priv.h"
 #include "api/objects_priv.h"
-#include "core/log.h"
-
-int tagrv_ref_check(tagrv_refs *refs, const char *object, const char *users)
-{
-	unsigned int n = atomic_load_explicit(refs, memory_order_acquire);
-
-	if (!n)
-		return 0;
-	tagrv_warn("a %s cannot be closed: %u object%s still use%s it (close "
-		   "its %s first)\n", object, n, n == 1 ? "" : "s",
-		   n == 1 ? "s" : "", users);
-	return -FI_EBUSY;
-}
-
-int tagrv_refuse(int err, const char *fmt, ...)
-{
-	char text[256];
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
-	tagrv_warn("%s\n", text);
-	return err;
-}
-
-const char *tagrv_strerror(int prov_errno, char *buf, size_t len)
-{
-	const char *text = fi_strerror(abs(prov_errno));
-
-	if (buf && len) {
-		strncpy(buf, text, len - 1);
-		buf[len - 1] = '\0';
-	}
-	return text;
-}
 
 static int fabric_close(struct fid *fid)
 {
@@ -115,6 +77,36 @@ bool tagrv_fabric_is_ours(const struct fid_fabric *fabric)
 {
 	return fabric->fid.fclass == FI_CLASS_FABRIC &&
 	       fabric->fid.ops == &fid_ops;
+}
+
+/* Looks up the open objects that the hints name. */
+static void find_objects(const struct fi_info *hints,
+			 struct tagrv_info_objects *objects)
+{
+	const struct fi_fabric_attr *fabric = hints->fabric_attr;
+	const struct fi_domain_attr *domain = hints->domain_attr;
+
+	if (fabric && fabric->fabric)
+		objects->foreign_fabric = !tagrv_fabric_is_ours(fabric->fabric);
+	if (!domain || !domain->domain)
+		return;
+	if (tagrv_domain_is_ours(domain->domain))
+		objects->domain_name = tagrv_container_of(domain->domain,
+				struct tagrv_domain, domain)->name;
+	else
+		objects->foreign_domain = true;
+}
+
+int tagrv_getinfo(uint32_t version, const char *node, const char *service,
+		  uint64_t flags, const struct fi_info *hints,
+		  struct fi_info **info)
+{
+	struct tagrv_info_objects objects = { 0 };
+
+	if (hints)
+		find_objects(hints, &objects);
+	return tagrv_info_get(version, node, service, flags, hints, &objects,
+			      info);
 }
 
 int tagrv_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric,

@@ -8,7 +8,6 @@
  */
 #include <stdlib.h>
 
-#include "api/nosys_priv.h"
 #include "api/objects_priv.h"
 #include "core/log.h"
 

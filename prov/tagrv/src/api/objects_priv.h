@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The structs behind the fids, and who holds whom:
+ * The structs behind the fids, and which object holds which:
  *
  *   fabric <-- domain <-- mr, av, cq, cntr
  *     ^          ^              ^
- *     |          |--- srx ------|    (once bound)
+ *     |          |--- srx ------|    (an srx holds what was bound to it)
  *     |          |     ^        |
- *     '-- eq     '---- ep ------'    (and the eq, once bound)
+ *     '-- eq     '---- ep ------'    (an ep holds what was bound to it, eq too)
  *
- * Each arrow is one count in 'refs' of the object it points to; an object that
- * is still referred to answers fi_close with -FI_EBUSY.
+ * Each arrow is one count in 'refs' of the object that it points to. fi_close of
+ * an object with a count returns -FI_EBUSY.
  */
 #ifndef TAGRV_API_OBJECTS_PRIV_H
 #define TAGRV_API_OBJECTS_PRIV_H
@@ -24,6 +24,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "api/nosys/nosys.h"
 #include "api/wait_priv.h"
 #include "core/addr.h"
 #include "core/compiler.h"
@@ -32,12 +33,6 @@
 #include "object/avtab.h"
 #include "object/comp.h"
 #include "object/dom.h"
-
-/* Operation flags an endpoint can have by default, and single calls can give. */
-#define TAGRV_LEVEL_FLAGS (FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | \
-			   FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
-#define TAGRV_TX_OP_FLAGS (FI_COMPLETION | FI_INJECT | TAGRV_LEVEL_FLAGS)
-#define TAGRV_RX_OP_FLAGS (FI_COMPLETION | FI_MULTI_RECV)
 
 typedef _Atomic unsigned int tagrv_refs;
 
@@ -59,7 +54,7 @@ struct tagrv_domain {
 struct tagrv_mr {
 	struct fid_mr mr;
 	struct tagrv_domain *domain;
-	struct tagrv_mem *mem;		/* NULL: nothing had to be registered */
+	struct tagrv_mem *mem;		/* NULL: nothing was registered */
 };
 
 struct tagrv_av {
@@ -78,8 +73,8 @@ struct tagrv_cq {
 	size_t	entry_size;		/* of the format chosen at open */
 	bool	has_threshold;		/* FI_CQ_COND_THRESHOLD */
 	unsigned int reads;		/* since the last progress */
-	atomic_bool signaled;		/* by fi_cq_signal, until somebody saw it */
-	struct tagrv_addr err_data;	/* what fi_cq_readerr gave out last */
+	atomic_bool signaled;		/* by fi_cq_signal; a waiter clears it */
+	struct tagrv_addr err_data;	/* fi_cq_readerr gives pointers to it */
 	struct tagrv_wait wait;
 };
 
@@ -89,37 +84,39 @@ struct tagrv_cntr {
 	struct tagrv_dom *dom;
 	tagrv_refs refs;
 	struct tagrv_counter counter;
-	uint64_t seen, seen_err;	/* what the application was told last */
+	uint64_t seen, seen_err;	/* values the application read last */
 	struct tagrv_wait wait;
 };
 
 /*
- * An endpoint, an alias of one, or a shared receive context. An alias shares
- * everything but its default flags with 'base'; the base of others is itself. A
- * shared context has an rx and no engine, an endpoint that uses it the reverse.
+ * An endpoint, an alias of one, or a shared receive context.
+ *
+ * An alias is a copy of the endpoint 'base' with default flags of its own; 'base'
+ * of an endpoint or shared context points to itself. A shared context has an rx
+ * and no engine; an endpoint that uses one has an engine and no rx.
  */
 struct tagrv_ep {
 	struct fid_ep ep;
-	/* constant once enabled, all that sends and receives look at */
+	/* read by sends and receives; constant once the endpoint is enabled */
 	struct tagrv_dom *dom;
-	struct tagrv_engine *engine;	/* NULL: not enabled, nothing is sent */
-	struct tagrv_rx *rx;		/* NULL: nothing is received by calls */
-	uint64_t tx_flags, rx_flags;	/* of calls that carry none */
-	uint64_t inject_flags;		/* of the inject calls */
+	struct tagrv_engine *engine;	/* NULL: not enabled, or an srx */
+	struct tagrv_rx *rx;		/* NULL: not enabled, or uses an srx */
+	uint64_t tx_flags, rx_flags;	/* for calls without a flags argument */
+	uint64_t inject_flags;		/* for the inject calls */
 	uint64_t tx_force, rx_force;	/* FI_COMPLETION unless selective */
-	/* the rest is for set-up */
+	/* set-up only */
 	struct tagrv_ep *base;
 	struct tagrv_domain *domain;
 	struct tagrv_av *av;
 	struct tagrv_cq *tx_cq, *rx_cq;
 	struct tagrv_cntr *tx_cntr, *rx_cntr;
 	struct tagrv_eq *eq;
-	struct tagrv_ep *srx;		/* shared context, if it shares_rx */
-	bool	shares_rx;
-	tagrv_refs refs;		/* aliases; of an srx: endpoints */
+	struct tagrv_ep *srx;		/* the shared context bound, or NULL */
+	bool	shares_rx;		/* rx_ctx_cnt is FI_SHARED_CONTEXT */
+	tagrv_refs refs;		/* by aliases; on an srx, by endpoints */
 	uint64_t caps;
-	uint64_t rx_caps;		/* those that its receives have */
-	uint64_t tx_op_flags, rx_op_flags;
+	uint64_t rx_caps;		/* those of caps that rx_attr has */
+	uint64_t tx_op_flags, rx_op_flags;	/* as asked for */
 	size_t	min_multi_recv;
 	struct tagrv_addr src;
 };
@@ -131,7 +128,7 @@ struct tagrv_event {
 	unsigned char data[];
 };
 
-/* Belongs to the fabric, so it has a lock of its own. */
+/* Not under the domain lock, because it belongs to the fabric. */
 struct tagrv_eq {
 	struct fid_eq eq;
 	struct tagrv_fabric *fabric;
@@ -140,12 +137,20 @@ struct tagrv_eq {
 	struct tagrv_event *first, *last;
 	size_t	cnt, max;
 	bool	writable;		/* FI_WRITE was asked for */
-	int	fd;			/* readable while events wait, or -1 */
+	int	fd;			/* readable while events wait; or -1 */
 };
 
-/* One per object type; the inline functions below rely on the member order. */
+/* The calls behind fi_getinfo and fi_fabric. */
+int tagrv_getinfo(uint32_t version, const char *node, const char *service,
+		  uint64_t flags, const struct fi_info *hints,
+		  struct fi_info **info);
 int tagrv_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric,
 		      void *context);
+
+/*
+ * One constructor per object type, for ops tables. 0 and the object, which
+ * fi_close() frees; -FI_ENOMEM, or the error of an argument.
+ */
 int tagrv_domain_open(struct fid_fabric *fabric, struct fi_info *info,
 		      struct fid_domain **domain, void *context);
 int tagrv_av_open(struct fid_domain *domain, struct fi_av_attr *attr,
@@ -161,26 +166,32 @@ int tagrv_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr,
 int tagrv_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr,
 		  struct fid_eq **eq, void *context);
 
-/* Is this fid one of ours, of the right class? For fids found in hints. */
+/* Hints may name an object of another provider, which is not in our structs. */
 bool tagrv_fabric_is_ours(const struct fid_fabric *fabric);
 bool tagrv_domain_is_ours(const struct fid_domain *domain);
 
-/* 0: sleeping is safe until the object's descriptor is readable. */
+/*
+ * fi_trywait of one object. 0: the caller may sleep until the object's descriptor
+ * is readable; -FI_EAGAIN: read the object first; -FI_EINVAL: no descriptor.
+ */
 int tagrv_cq_trywait(struct tagrv_cq *cq);
 int tagrv_cntr_trywait(struct tagrv_cntr *cntr);
 int tagrv_eq_trywait(struct tagrv_eq *eq);
 
-/* ep.c and ep_opt.c */
+/* Computes tx_flags, rx_flags and inject_flags from op flags and bindings. */
 void tagrv_ep_resolve_flags(struct tagrv_ep *ep);
+/* fi_control of an endpoint. */
 int tagrv_ep_control(struct fid *fid, int command, void *arg);
+/* fi_enable: opens the engine with the objects that were bound. */
 int tagrv_ep_enable(struct tagrv_ep *ep);
-/* The calls of an endpoint or shared context, by its caps. */
+/* Sets class, context and ops tables; transfers that caps lack are refused. */
 void tagrv_ep_init_fid(struct tagrv_ep *ep, size_t fclass, struct fi_ops *ops,
 		       struct fi_ops_cm *cm, void *context);
+/* FI_ALIAS: -FI_EOPBADSTATE before fi_enable, -FI_EINVAL for bad flags. */
 int tagrv_ep_alias(struct tagrv_ep *ep, const struct fi_alias *alias);
-/* srx.c: binds the context to an endpoint that is not enabled yet. */
+/* Binds the shared context srx to an endpoint that is not enabled yet. */
 int tagrv_srx_share(struct tagrv_ep *ep, struct tagrv_ep *srx, uint64_t flags);
-/* ep_ext.c: fi_open_ops, see rdma/fi_ext_tagrv.h. */
+/* fi_open_ops of an endpoint or shared context: see rdma/fi_ext_tagrv.h. */
 int tagrv_ep_ops_open(struct fid *fid, const char *name, uint64_t flags,
 		      void **ops, void *context);
 
@@ -201,11 +212,9 @@ static inline void tagrv_ref_put(tagrv_refs *refs)
 	atomic_fetch_sub_explicit(refs, 1, memory_order_release);
 }
 
-/* 0, or -FI_EBUSY with a log line that says what is still open. */
+/* 0, or -FI_EBUSY and a warning that names the objects to close first. */
 int tagrv_ref_check(tagrv_refs *refs, const char *object, const char *users);
-/* One log line for a call that can never work; returns the error. */
-int tagrv_refuse(int err, const char *fmt, ...) TAGRV_PRINTF(2, 3) TAGRV_COLD;
-/* What fi_cq_strerror and fi_eq_strerror answer; also copied to buf, if any. */
+/* fi_cq_strerror, fi_eq_strerror: returns the text; copies it to buf, if any. */
 const char *tagrv_strerror(int prov_errno, char *buf, size_t len);
 
 #endif

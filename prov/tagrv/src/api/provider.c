@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Entry of the plug-in, the one symbol it exports.
+ * fi_prov_ini, the only symbol that the plug-in exports.
  *
- * Runs in every process that uses libfabric at all, wanted or not: it names
- * functions and parameters and touches nothing else.
+ * libfabric calls it in every process that uses libfabric at all, even with
+ * another provider. So it only sets functions and registers parameters.
  */
 #include <rdma/fabric.h>
 #include <rdma/providers/fi_prov.h>
@@ -22,8 +22,9 @@ FI_EXT_INI
 					     FI_MINOR_VERSION);
 
 	/*
-	 * libfabric passes over providers older than what the application asks
-	 * for, so a plug-in built on old headers takes the running version.
+	 * libfabric skips a provider whose fi_version is older than the version
+	 * the application asks for. A plug-in built with old headers therefore
+	 * reports the version of the library that loads it.
 	 */
 	tagrv_prov.fi_version = TAGRV_MAX(compiled, fi_version());
 	tagrv_prov.getinfo = tagrv_getinfo;

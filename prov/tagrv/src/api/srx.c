@@ -9,8 +9,7 @@
  */
 #include <stdlib.h>
 
-#include "api/info/info_priv.h"
-#include "api/nosys_priv.h"
+#include "api/info/info.h"
 #include "api/objects_priv.h"
 
 /* What decides which messages a context can take. */

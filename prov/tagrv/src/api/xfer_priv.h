@@ -8,6 +8,7 @@
 #ifndef TAGRV_API_XFER_PRIV_H
 #define TAGRV_API_XFER_PRIV_H
 
+#include "api/info/info.h"
 #include "api/objects_priv.h"
 #include "core/iov.h"
 #include "core/limits.h"

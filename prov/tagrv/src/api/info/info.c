@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * fi_getinfo: one fi_info per device, the best one first, this host's last.
+ * fi_getinfo: one fi_info per device, the best device first; domains that reach
+ * only this host come last.
  */
 #include "api/info/info.h"
 
+#include <rdma/fi_errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +18,8 @@
 struct offer {
 	const struct tagrv_device_desc *desc;
 	struct tagrv_addr src;
-	bool	owns_src;	/* the source asked for is this device's address */
-	bool	near;		/* to the processor we run on */
+	bool	owns_src;	/* the hints ask for this device's address */
+	bool	near;		/* on the caller's NUMA node, or unknown */
 	bool	local;		/* reaches only this host */
 };
 
@@ -39,7 +41,7 @@ static bool same_host(const struct tagrv_addr *a, const struct tagrv_addr *b)
 	return tagrv_addr_equal(&x, &y);
 }
 
-/* Positive when a is the better one. */
+/* Positive: a is the better offer; negative: b is; 0: they are equal. */
 static int compare(const struct offer *a, const struct offer *b)
 {
 	if (a->local != b->local)
@@ -55,7 +57,7 @@ static int compare(const struct offer *a, const struct offer *b)
 	return 0;
 }
 
-/* Insertion keeps the order of discovery among equals. */
+/* Insertion sort: equal offers keep the order in which they were found. */
 static void insert(struct offer *offers, size_t cnt, const struct offer *offer)
 {
 	while (cnt && compare(offer, &offers[cnt - 1]) > 0) {
@@ -65,7 +67,7 @@ static void insert(struct offer *offers, size_t cnt, const struct offer *offer)
 	offers[cnt] = *offer;
 }
 
-/* Devices that the hints leave, best first; their number or -FI_ENODATA. */
+/* Fills offers, best first. Returns their number or -FI_ENODATA. */
 static int choose(const struct tagrv_ask *ask,
 		  const struct tagrv_device_desc *descs, size_t cnt,
 		  struct offer *offers)
@@ -76,7 +78,7 @@ static int choose(const struct tagrv_ask *ask,
 	for (size_t i = 0; i < cnt; i++) {
 		struct offer offer = { .desc = &descs[i] };
 
-		if (!tagrv_info_match_name(ask->hints, descs[i].name))
+		if (!tagrv_info_match_name(ask, descs[i].name))
 			continue;
 		named = true;
 		if (!tagrv_info_match_reach(ask, descs[i].name))
@@ -90,9 +92,9 @@ static int choose(const struct tagrv_ask *ask,
 	}
 	if (!named)
 		return tagrv_info_refuse_name(ask->hints);
-	/* What could reach other hosts was found to be of no use. */
+	/* The hints want other hosts, and no device for that is usable. */
 	if (!n && !(ask->flags & TAGRV_FLAG_INTERNAL))
-		tagrv_info_tell_why();
+		tagrv_info_warn_why();
 	return n ? n : -FI_ENODATA;
 }
 
@@ -120,7 +122,7 @@ static int offer_devices(const struct tagrv_ask *ask, struct fi_info **info)
 	size_t cnt;
 	int ret;
 
-	/* Once for a call of the application, not for each that comes of it. */
+	/* libfabric repeats the flag in its internal calls: scan only once. */
 	if (ask->flags & TAGRV_FLAG_RESCAN &&
 	    !(ask->flags & TAGRV_FLAG_INTERNAL))
 		tagrv_info_rescan();
@@ -137,34 +139,36 @@ static int offer_devices(const struct tagrv_ask *ask, struct fi_info **info)
 	return ret;
 }
 
-/* Said once: fi_getinfo is called again and again. */
+/* Warns once, because programs call fi_getinfo again and again. */
 static int check_transports(const struct tagrv_params *params)
 {
-	static atomic_bool told;
+	static atomic_bool warned;
 	const char *name;
 	size_t len;
 
 	if (!tagrv_xport_find_unknown(params, &name, &len))
 		return 0;
-	if (!atomic_exchange(&told, true))
+	if (!atomic_exchange(&warned, true))
 		tagrv_warn("FI_TAGRV_TRANSPORTS is '%s', but '%.*s' is no "
 			   "transport: there are shm and verbs\n",
 			   params->transports, (int) len, name);
 	return -FI_ENODATA;
 }
 
-int tagrv_getinfo(uint32_t version, const char *node, const char *service,
-		  uint64_t flags, const struct fi_info *hints,
-		  struct fi_info **info)
+int tagrv_info_get(uint32_t version, const char *node, const char *service,
+		   uint64_t flags, const struct fi_info *hints,
+		   const struct tagrv_info_objects *objects,
+		   struct fi_info **info)
 {
 	struct tagrv_ask ask = {
 		.version = version, .flags = flags, .hints = hints,
+		.objects = *objects,
 	};
 	int ret;
 
 	/*
-	 * libfabric asks for other types, too, on behalf of providers that
-	 * layer above them: answered at once and without a word.
+	 * libfabric asks every provider for other endpoint types, too, on
+	 * behalf of providers layered above: nothing to log.
 	 */
 	if (!tagrv_info_match_type(hints))
 		return -FI_ENODATA;

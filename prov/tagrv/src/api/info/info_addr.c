@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Node, service and hints to source and destination addresses.
+ * fi_getinfo: node, service and hints become source and destination addresses.
  *
- * Order of sources: what the call names, what the hints carry, FI_TAGRV_IFACE,
- * loopback for a domain or a destination of this host, the device's own address, the first
- * interface that is up (best: with a carrier), loopback.
+ * The source is the first of these that is there: the address named by the call,
+ * the one in the hints, FI_TAGRV_IFACE, loopback (for a domain or a destination
+ * of this host), the device's own address, the first interface that is up and
+ * has a carrier, the first that is up, loopback.
  */
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
+#include <rdma/fi_errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "api/info/info.h"
 #include "api/info/info_priv.h"
 #include "core/log.h"
 
@@ -39,7 +40,7 @@ static int family_of_format(uint32_t format, int *family)
 	}
 }
 
-/* Link-local addresses need a scope that a peer cannot know. */
+/* A link-local address needs a scope id, which means nothing to a peer. */
 static bool is_link_local(const struct sockaddr *sa)
 {
 	const struct sockaddr_in6 *in6 = (const void *) sa;
@@ -48,7 +49,7 @@ static bool is_link_local(const struct sockaddr *sa)
 	       IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr);
 }
 
-/* 0: not to be used; of others the highest is the best. */
+/* How well an interface suits; 0: not at all. */
 static int rank(const struct ifaddrs *ifa, int family, const char *name)
 {
 	if (!ifa->ifa_addr || ifa->ifa_addr->sa_family != family ||
@@ -82,8 +83,8 @@ static int interface_addr(const char *name, int family, struct tagrv_addr *addr)
 	return ret;
 }
 
-/* What is used where nothing says which: IPv4, unless only IPv6 is there. */
-static int usual_family(const struct tagrv_params *params)
+/* The default family: IPv4, unless interfaces have IPv6 addresses only. */
+static int default_family(const struct tagrv_params *params)
 {
 	const char *iface = params->iface[0] ? params->iface : NULL;
 	struct tagrv_addr addr;
@@ -99,20 +100,21 @@ static int usual_family(const struct tagrv_params *params)
 	return AF_INET;
 }
 
-/* The usual family first where both are possible. */
-static const struct addrinfo *choose(const struct addrinfo *list, int usual)
+/* The first address of the preferred family, else the first one. */
+static const struct addrinfo *choose(const struct addrinfo *list, int preferred)
 {
 	for (const struct addrinfo *ai = list; ai; ai = ai->ai_next)
-		if (ai->ai_family == usual)
+		if (ai->ai_family == preferred)
 			return ai;
 	return list;
 }
 
 /*
- * Nodes may be names that only another provider knows, and libfabric asks all:
- * a warning is for those who asked for this one.
+ * Has the application chosen this provider by name? libfabric asks all providers
+ * about a node, which may be a name that only another provider understands:
+ * otherwise an unknown node is not worth a warning.
  */
-static bool is_meant(const struct tagrv_ask *ask)
+static bool is_chosen(const struct tagrv_ask *ask)
 {
 	const char *chosen = getenv("FI_PROVIDER");
 
@@ -124,17 +126,17 @@ static bool is_meant(const struct tagrv_ask *ask)
 	return chosen && strstr(chosen, tagrv_prov.name);
 }
 
-static TAGRV_COLD void tell_unresolved(const struct tagrv_ask *ask,
-				       const char *node, const char *service,
-				       const char *why)
+static TAGRV_COLD void log_unresolved(const struct tagrv_ask *ask,
+				      const char *node, const char *service,
+				      const char *why)
 {
 	if (!node)
 		node = "-";
 	if (!service)
 		service = "-";
-	if (is_meant(ask))
-		tagrv_warn("fi_getinfo: node %s, service %s: %s; it takes an "
-			   "IP address or a name that getent ahosts finds\n",
+	if (is_chosen(ask))
+		tagrv_warn("fi_getinfo: node %s, service %s: %s; use an IP "
+			   "address or a name that getent ahosts finds\n",
 			   node, service, why);
 	else
 		tagrv_info("fi_getinfo: node %s, service %s: %s\n", node,
@@ -155,10 +157,10 @@ static int resolve_name(const struct tagrv_ask *ask, const char *node,
 
 	ret = getaddrinfo(node, service, &hints, &list);
 	if (ret) {
-		tell_unresolved(ask, node, service, gai_strerror(ret));
+		log_unresolved(ask, node, service, gai_strerror(ret));
 		return -FI_ENODATA;
 	}
-	one = choose(list, usual_family(&ask->params));
+	one = choose(list, default_family(&ask->params));
 	ret = tagrv_addr_from(addr, one->ai_addr, one->ai_addrlen);
 	freeaddrinfo(list);
 	return ret ? -FI_ENODATA : 0;
@@ -198,7 +200,7 @@ static int resolve_dest(struct tagrv_ask *ask, const char *node,
 				      ask->hints->dest_addrlen, &ask->dest) : 0;
 }
 
-/* A socket can be bound to what is ours, and to nothing else. */
+/* Is this an address of this host? Only then can a socket be bound to it. */
 static bool is_local(const struct tagrv_addr *addr)
 {
 	struct tagrv_addr any_port = *addr;
@@ -214,7 +216,7 @@ static bool is_local(const struct tagrv_addr *addr)
 	return local;
 }
 
-/* One family for everything. */
+/* Source, destination and address format must have the same family. */
 static int settle_family(struct tagrv_ask *ask)
 {
 	int src = ask->src.sa.sa_family, dest = ask->dest.sa.sa_family;
@@ -222,7 +224,7 @@ static int settle_family(struct tagrv_ask *ask)
 	int family = ask->family;
 
 	if (!family)
-		family = src ? src : dest ? dest : usual_family(&ask->params);
+		family = src ? src : dest ? dest : default_family(&ask->params);
 	if ((src && src != family) || (dest && dest != family)) {
 		tagrv_info("fi_getinfo: source, destination and address format "
 			   "do not agree on IPv4 or IPv6\n");
@@ -256,11 +258,11 @@ static bool is_loopback(const struct tagrv_addr *addr)
 	       IN6_IS_ADDR_LOOPBACK(&addr->in6.sin6_addr);
 }
 
-/* FI_TAGRV_IFACE: an address or the name of an interface. */
+/* The address that FI_TAGRV_IFACE stands for: its own or an interface's. */
 static int find_iface(const struct tagrv_params *params, int family,
 		       struct tagrv_addr *addr)
 {
-	static atomic_bool told;
+	static atomic_bool warned;
 
 	memset(addr, 0, sizeof(*addr));
 	addr->sa.sa_family = (sa_family_t) family;
@@ -270,15 +272,15 @@ static int find_iface(const struct tagrv_params *params, int family,
 		return 0;
 	if (!interface_addr(params->iface, family, addr))
 		return 0;
-	/* fi_getinfo is called again and again. */
-	if (!atomic_exchange(&told, true))
+	/* Once, because programs call fi_getinfo again and again. */
+	if (!atomic_exchange(&warned, true))
 		tagrv_warn("FI_TAGRV_IFACE=%s is neither an interface that is "
 			   "up nor an IPv%d address of this host (see ip "
 			   "addr)\n", params->iface, family == AF_INET ? 4 : 6);
 	return -FI_ENODATA;
 }
 
-/* Takes the place of a source that was not named otherwise. */
+/* FI_TAGRV_IFACE is the source when neither call nor hints name one. */
 static int apply_iface(struct tagrv_ask *ask)
 {
 	int ret;
@@ -347,7 +349,7 @@ int tagrv_info_default_source(const char *domain, uint32_t addr_format,
 	if (ret)
 		return ret;
 	if (!ask.family)
-		ask.family = usual_family(&ask.params);
+		ask.family = default_family(&ask.params);
 	ret = apply_iface(&ask);
 	if (ret)
 		return ret;

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Memory and contents of an fi_info.
+ * fi_getinfo: allocates and fills one fi_info.
  *
- * libfabric frees what is built here, piece by piece with free(), and a newer
- * one reads members that our headers do not know yet: each struct is allocated
- * by itself, zeroed, with room at its end.
+ * libfabric calls free() for each struct of an fi_info, and newer versions read
+ * members behind those of our headers. So each struct is an allocation of its
+ * own, zeroed, with room at its end.
  */
+#include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/info/info.h"
 #include "api/info/info_priv.h"
+#include "core/limits.h"
 #include "core/log.h"
 
-#define ROOM	256		/* bytes newer versions may have added */
+#define ROOM	256		/* bytes for members that newer versions add */
 
 #define TAG_FORMAT_ALL	0xaaaaaaaaaaaaaaaaULL	/* all 64 bits, one field */
-#define OBJECTS		256	/* of a kind; no limit, but descriptors are */
+/* Counts to show. The provider has no limits; file descriptors may run out. */
+#define OBJECTS		256	/* of each kind */
 #define REGIONS		65536
 
 static void *zalloc(size_t size)
@@ -131,7 +133,7 @@ static void fill_domain_limits(struct fi_domain_attr *domain)
 	domain->mr_cnt = REGIONS;
 }
 
-/* Numbers of objects are no limits here: who wants more may have them. */
+/* Counts are no limits: hints that ask for more get more. */
 static void echo_domain_counts(struct fi_domain_attr *domain,
 			       const struct fi_domain_attr *hint)
 {
@@ -155,7 +157,10 @@ static void echo_domain_modes(struct fi_domain_attr *domain,
 	if (hint->data_progress)
 		domain->data_progress = hint->data_progress;
 	domain->av_type = hint->av_type;
-	/* Nothing is demanded; the two old modes stand alone and are echoed. */
+	/*
+	 * The provider requires no mode. Only the two old modes are echoed,
+	 * which are never combined with others.
+	 */
 	if (hint->mr_mode == TAGRV_MR_BASIC ||
 	    hint->mr_mode == TAGRV_MR_SCALABLE)
 		domain->mr_mode = hint->mr_mode;
@@ -182,7 +187,7 @@ static int fill_domain(const struct tagrv_ask *ask, struct fi_info *info,
 	return domain->name ? 0 : -FI_ENOMEM;
 }
 
-/* prov_name stays NULL: libfabric sets it. */
+/* Leaves prov_name NULL, because libfabric sets it. */
 static int fill_fabric(const struct tagrv_ask *ask,
 		       struct fi_fabric_attr *fabric)
 {

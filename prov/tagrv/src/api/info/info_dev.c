@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Devices found by the transports.
+ * fi_getinfo: the devices that the transports find.
  *
- * One call of the application becomes several of ours, and test programs make
- * hundreds: what was found is kept for a second, as long as the parameters stay
- * and nobody says FI_RESCAN.
+ * libfabric turns one fi_getinfo into several calls of the provider, and test
+ * programs make hundreds of them. So the list of devices is kept for a second,
+ * unless the parameters change or a call has FI_RESCAN.
  */
 #include <pthread.h>
+#include <rdma/fi_errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/info/info.h"
 #include "api/info/info_priv.h"
 #include "core/clock.h"
+#include "core/limits.h"
 #include "core/log.h"
 
 #define KEEP_MS		1000
@@ -24,13 +25,13 @@ static struct {
 	bool	valid;
 	uint64_t found_at;
 	struct tagrv_params params;
-	struct tagrv_device_desc *descs;	/* usable ones */
+	struct tagrv_device_desc *descs;	/* the usable devices */
 	size_t	cnt;
-	char	*why;		/* lines: what keeps each from being used */
-	char	*told;		/* what the last warnings said */
+	char	*why;		/* why others are unusable, a line each */
+	char	*warned;	/* the reasons given in the last warnings */
 } found = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Without memory for it, a reason is not told. */
+/* Drops the reason when memory is out. */
 static void add_reason(const char *name, const char *why)
 {
 	char *lines;
@@ -104,11 +105,11 @@ static void forget(void)
 	found.valid = false;
 }
 
-/* FI_TAGRV_DEVICES, taken apart: words for what is no RDMA device, the rest. */
+/* FI_TAGRV_DEVICES, split into the words loop and shm and names of NICs. */
 struct wish {
-	bool	all;		/* it is not set */
+	bool	all;		/* the parameter is not set */
 	bool	loop, shm;
-	struct tagrv_params nics;	/* with what is left of the list */
+	struct tagrv_params nics;	/* devices[] lists NICs only */
 };
 
 static void read_wish(const struct tagrv_params *params, struct wish *wish)
@@ -165,7 +166,7 @@ static int discover(const struct tagrv_params *params)
 		return ret;
 	if (!found.cnt && !found.why)
 		add_reason(NULL, "FI_TAGRV_DEVICES names none");
-	/* Compared byte by byte, padding included. */
+	/* memcpy copies padding, too, which is_fresh() compares. */
 	memcpy(&found.params, params, sizeof(*params));
 	found.found_at = tagrv_clock_ms();
 	found.valid = true;
@@ -178,18 +179,18 @@ static bool is_fresh(const struct tagrv_params *params)
 	       !memcmp(&found.params, params, sizeof(*params));
 }
 
-/* One line for each device. */
-static void tell_why(void)
+/* Warns with a line for each device, unless the last warnings were the same. */
+static void warn_why(void)
 {
 	const char *line, *end;
 
-	if (!found.why || (found.told && !strcmp(found.told, found.why)))
+	if (!found.why || (found.warned && !strcmp(found.warned, found.why)))
 		return;
 	for (line = found.why; (end = strchr(line, '\n')); line = end + 1)
 		tagrv_warn("no usable device: %.*s\n", (int) (end - line),
 			   line);
-	free(found.told);
-	found.told = strdup(found.why);
+	free(found.warned);
+	found.warned = strdup(found.why);
 }
 
 static int copy_found(struct tagrv_device_desc **descs, size_t *cnt)
@@ -213,7 +214,7 @@ int tagrv_info_devices(const struct tagrv_params *params, bool quiet,
 	if (!ret && !found.cnt) {
 		ret = -FI_ENODATA;
 		if (!quiet)
-			tell_why();
+			warn_why();
 	}
 	if (!ret)
 		ret = copy_found(descs, cnt);
@@ -228,10 +229,10 @@ void tagrv_info_rescan(void)
 	pthread_mutex_unlock(&found.lock);
 }
 
-void tagrv_info_tell_why(void)
+void tagrv_info_warn_why(void)
 {
 	pthread_mutex_lock(&found.lock);
-	tell_why();
+	warn_why();
 	pthread_mutex_unlock(&found.lock);
 }
 
@@ -239,7 +240,7 @@ void tagrv_info_cleanup(void)
 {
 	pthread_mutex_lock(&found.lock);
 	forget();
-	free(found.told);
-	found.told = NULL;
+	free(found.warned);
+	found.warned = NULL;
 	pthread_mutex_unlock(&found.lock);
 }

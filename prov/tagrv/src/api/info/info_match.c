@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Hints against what we can do.
+ * fi_getinfo: are the hints within what the provider offers?
  *
- * Only members of the oldest supported struct layout are read: the application
- * may have been built with it.
+ * Only members of the oldest supported struct layout are read, because the
+ * application may have been built with that layout.
  */
+#include <netinet/in.h>
+#include <rdma/fi_errno.h>
 #include <string.h>
 
-#include "api/info/info.h"
 #include "api/info/info_priv.h"
+#include "core/limits.h"
 #include "core/log.h"
 
 #define THREADING_MAX		FI_THREAD_ENDPOINT
-#define PROGRESS_UNIFIED	3	/* of newer headers */
+#define PROGRESS_UNIFIED	3	/* FI_PROGRESS_CONTROL_UNIFIED, newer headers */
 
-static int refuse(const char *what)
+static int refuse(const char *member)
 {
 	tagrv_info("fi_getinfo: the hints ask for more than there is: %s\n",
-		   what);
+		   member);
 	return -FI_ENODATA;
 }
 
 uint64_t tagrv_info_fill_caps(uint64_t caps)
 {
-	const uint64_t always = TAGRV_CAPS_DOMAIN;
-
 	if (!caps)
 		return TAGRV_CAPS_DEFAULT;
 	if (!(caps & (FI_MSG | FI_TAGGED)))
 		caps |= FI_MSG | FI_TAGGED;
 	if (!(caps & (FI_SEND | FI_RECV)))
 		caps |= FI_SEND | FI_RECV;
-	return caps | always;
+	return caps | TAGRV_CAPS_DOMAIN;
 }
 
 static int match_caps(struct tagrv_ask *ask, const struct fi_info *hints)
@@ -39,7 +39,7 @@ static int match_caps(struct tagrv_ask *ask, const struct fi_info *hints)
 	ask->caps = tagrv_info_fill_caps(hints->caps);
 	if (ask->caps & ~TAGRV_CAPS)
 		return refuse("caps");
-	/* Buffers for several messages exist for untagged messages only. */
+	/* Multi-receive buffers take untagged messages only. */
 	if (ask->caps & FI_MULTI_RECV && !(ask->caps & FI_MSG))
 		return refuse("caps: FI_MULTI_RECV without FI_MSG");
 	if (ask->caps & FI_SOURCE_ERR && !(ask->caps & FI_SOURCE))
@@ -123,7 +123,7 @@ static int match_domain_modes(const struct fi_domain_attr *domain)
 static int match_domain(const struct tagrv_ask *ask,
 			const struct fi_domain_attr *domain)
 {
-	if (domain->domain && !tagrv_domain_is_ours(domain->domain))
+	if (ask->objects.foreign_domain)
 		return refuse("domain_attr->domain of another provider");
 	if (domain->mr_key_size > TAGRV_MR_KEY_SIZE)
 		return refuse("domain_attr->mr_key_size");
@@ -147,9 +147,10 @@ size_t tagrv_info_err_data(uint64_t caps)
 	return caps & FI_SOURCE_ERR ? sizeof(struct sockaddr_in6) : 0;
 }
 
-static int match_fabric(const struct fi_fabric_attr *fabric)
+static int match_fabric(const struct tagrv_ask *ask,
+			const struct fi_fabric_attr *fabric)
 {
-	if (fabric->fabric && !tagrv_fabric_is_ours(fabric->fabric))
+	if (ask->objects.foreign_fabric)
 		return refuse("fabric_attr->fabric of another provider");
 	if (fabric->name && strcmp(fabric->name, TAGRV_FABRIC_NAME))
 		return refuse("fabric_attr->name");
@@ -182,22 +183,21 @@ int tagrv_info_match(struct tagrv_ask *ask)
 	if (!ret && hints->domain_attr)
 		ret = match_domain(ask, hints->domain_attr);
 	if (!ret && hints->fabric_attr)
-		ret = match_fabric(hints->fabric_attr);
+		ret = match_fabric(ask, hints->fabric_attr);
 	return ret;
 }
 
-static bool name_fits(const struct fi_domain_attr *attr, const char *name)
+static bool is_name(const char *asked, const char *name)
 {
-	if (attr->domain && strcmp(tagrv_container_of(attr->domain,
-				   struct tagrv_domain, domain)->name, name))
-		return false;
-	return !attr->name || !strcmp(attr->name, name);
+	return !asked || !strcmp(asked, name);
 }
 
-bool tagrv_info_match_name(const struct fi_info *hints, const char *name)
+bool tagrv_info_match_name(const struct tagrv_ask *ask, const char *name)
 {
-	return !hints || !hints->domain_attr ||
-	       name_fits(hints->domain_attr, name);
+	if (!ask->hints || !ask->hints->domain_attr)
+		return true;
+	return is_name(ask->objects.domain_name, name) &&
+	       is_name(ask->hints->domain_attr->name, name);
 }
 
 int tagrv_info_refuse_name(const struct fi_info *hints)
@@ -225,10 +225,11 @@ bool tagrv_info_wants_remote(const struct fi_info *hints)
 }
 
 /*
- * MPI libraries ask for FI_REMOTE_COMM wherever their ranks are. Who names shm
- * in FI_TAGRV_DEVICES, or no other transport, says that all are here.
+ * May this device be offered to hints with FI_REMOTE_COMM? MPI libraries ask
+ * for it wherever their ranks are: a user who names shm in FI_TAGRV_DEVICES, or
+ * allows no other transport, vouches that all ranks are on this host.
  */
-static bool is_enough(const struct tagrv_ask *ask, const char *name)
+static bool serves_remote(const struct tagrv_ask *ask, const char *name)
 {
 	return !tagrv_info_is_local(name) ||
 	       (!strcmp(name, TAGRV_SHM_NAME) &&
@@ -238,7 +239,7 @@ static bool is_enough(const struct tagrv_ask *ask, const char *name)
 
 bool tagrv_info_match_reach(const struct tagrv_ask *ask, const char *name)
 {
-	if (!tagrv_info_wants_remote(ask->hints) || is_enough(ask, name))
+	if (!tagrv_info_wants_remote(ask->hints) || serves_remote(ask, name))
 		return true;
 	refuse("FI_REMOTE_COMM from a domain that reaches only this host");
 	return false;

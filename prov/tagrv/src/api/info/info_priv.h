@@ -1,40 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The parts of fi_getinfo among themselves; map of the files in info.h.
+ * Calls between the files of fi_getinfo; info.h says which file does what.
  */
 #ifndef TAGRV_API_INFO_INFO_PRIV_H
 #define TAGRV_API_INFO_INFO_PRIV_H
 
-#include <rdma/fabric.h>
-#include <stdbool.h>
-
-#include "api/objects_priv.h"
-#include "core/addr.h"
+#include "api/info/info.h"
 #include "core/limits.h"
-#include "core/param.h"
-#include "xport/xport.h"
 
-/* What there is. TX and RX: the bits that may appear in tx_attr and rx_attr. */
-#define TAGRV_CAPS_TX	(FI_MSG | FI_TAGGED | FI_SEND | FI_FENCE)
-#define TAGRV_CAPS_RX	(FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | \
-			 FI_MULTI_RECV | FI_SOURCE | FI_SOURCE_ERR)
-#define TAGRV_CAPS_DOMAIN (FI_LOCAL_COMM | FI_REMOTE_COMM)
-#define TAGRV_CAPS	(TAGRV_CAPS_TX | TAGRV_CAPS_RX | TAGRV_CAPS_DOMAIN)
-/* Whoever asks for nothing in particular does not want errors for messages. */
+/* For hints without caps: no FI_SOURCE_ERR, which turns messages into errors. */
 #define TAGRV_CAPS_DEFAULT (TAGRV_CAPS & ~FI_SOURCE_ERR)
 
-/* Bit 31, FI_PROV_SPECIFIC while headers had it: no number of libfabric's. */
+/* Bit 31 was FI_PROV_SPECIFIC: libfabric assigns no such number. */
 #define TAGRV_PROTO		(1u << 31 | 0x7467u)
 #define TAGRV_PROTO_VERSION	1
-#define TAGRV_MSG_ORDERS	((uint64_t) FI_ORDER_SAS)
-#define TAGRV_CQ_DATA_SIZE	8
-#define TAGRV_MR_KEY_SIZE	8
-#define TAGRV_SIZE_DEFAULT	1024	/* of tx_attr and rx_attr */
-/* FI_MR_BASIC and FI_MR_SCALABLE, which newer headers warn of. */
+#define TAGRV_CQ_DATA_SIZE	8	/* bytes */
+#define TAGRV_MR_KEY_SIZE	8	/* bytes */
+#define TAGRV_SIZE_DEFAULT	1024	/* tx_attr->size, rx_attr->size */
+/* FI_MR_BASIC and FI_MR_SCALABLE, which are deprecated in newer headers. */
 #define TAGRV_MR_BASIC		(1 << 0)
 #define TAGRV_MR_SCALABLE	(1 << 1)
 
-/* libfabric's own question on behalf of providers that layer above others. */
+/* libfabric itself asks, on behalf of a provider layered above others. */
 #define TAGRV_FLAG_INTERNAL	(1ULL << 59)
 #define TAGRV_FLAG_RESCAN	(1ULL << 35)	/* FI_RESCAN of newer headers */
 
@@ -43,61 +30,49 @@ struct tagrv_ask {
 	uint32_t version;
 	uint64_t flags;
 	const struct fi_info *hints;	/* or NULL */
+	struct tagrv_info_objects objects;
 	struct tagrv_params params;
 	uint64_t caps;			/* granted, whatever the device */
-	/* addresses; family 0 where there is none */
-	int	family;
-	struct tagrv_addr src, dest;
+	int	family;			/* AF_INET, AF_INET6; 0: not decided */
+	struct tagrv_addr src, dest;	/* family 0: none given */
 	uint16_t src_port;		/* when only a service was given */
 };
 
-/* The one endpoint type there is, or none named. */
+/* True for hints that name FI_EP_RDM, or no endpoint type. */
 bool tagrv_info_match_type(const struct fi_info *hints);
-/* Hints against what we can do; sets ask->caps. 0 or -FI_ENODATA. */
+/* Checks the hints, whatever the device; sets ask->caps. 0 or -FI_ENODATA. */
 int tagrv_info_match(struct tagrv_ask *ask);
-/* Do the hints name this device, or none? Does it reach what they ask for? */
-bool tagrv_info_match_name(const struct fi_info *hints, const char *name);
+/* True unless the hints name another device. */
+bool tagrv_info_match_name(const struct tagrv_ask *ask, const char *name);
+/* True unless the hints ask for other hosts and the device reaches only this. */
 bool tagrv_info_match_reach(const struct tagrv_ask *ask, const char *name);
-/* Does it reach this host, or even only its own endpoint? No NIC, then. */
-bool tagrv_info_is_local(const char *name);
-/* Do the hints ask for other hosts? */
+/* Do the hints ask for FI_REMOTE_COMM? */
 bool tagrv_info_wants_remote(const struct fi_info *hints);
-/* When no device has the name they ask for: says so, and is -FI_ENODATA. */
+/* Logs that no device has the name in the hints. Returns -FI_ENODATA. */
 int tagrv_info_refuse_name(const struct fi_info *hints);
-/* Most bytes of error data that an endpoint with these capabilities gives. */
+/* domain_attr->max_err_data for these capabilities, in bytes. */
 size_t tagrv_info_err_data(uint64_t caps);
-/* Capabilities with everything that the ones named imply. */
-uint64_t tagrv_info_fill_caps(uint64_t caps);
 
 /* Sets the address members of the ask. 0 or -FI_ENODATA. */
 int tagrv_info_resolve(struct tagrv_ask *ask, const char *node,
 		       const char *service);
-/* The source of one device for this ask. */
+/* The source address for one device, or for none (NULL). */
 void tagrv_info_source(const struct tagrv_ask *ask,
 		       const struct tagrv_device_desc *desc,
 		       struct tagrv_addr *src);
-/* For an endpoint whose info names none. 0 or -FI_ENODATA. */
-int tagrv_info_default_source(const char *domain, uint32_t addr_format,
-			      struct tagrv_addr *src);
 
-/*
- * Devices that can be used. *descs is the caller's to free. -FI_ENODATA: none;
- * unless 'quiet' a warning says why, once for each reason.
- */
-int tagrv_info_devices(const struct tagrv_params *params, bool quiet,
-		       struct tagrv_device_desc **descs, size_t *cnt);
-/* The next call looks for them, however short the last one is ago. */
+/* The next tagrv_info_devices() asks the transports again. */
 void tagrv_info_rescan(void);
-/* Warns, once for each reason, why devices found last are of no use. */
-void tagrv_info_tell_why(void);
+/* Warns, once for each reason, why devices found last cannot be used. */
+void tagrv_info_warn_why(void);
 
-/* NULL when memory is out. Frees like libfabric does: tagrv_info_free(). */
+/* One fi_info for tagrv_info_free(), which frees lists as libfabric does. */
 struct fi_info *tagrv_info_build(const struct tagrv_ask *ask,
 				 const struct tagrv_device_desc *desc,
 				 const struct tagrv_addr *src);
 void tagrv_info_free(struct fi_info *info);
 
-/* NULL when memory is out. */
+/* fi_close() frees it. NULL: no memory. */
 struct fid_nic *tagrv_nic_create(const struct tagrv_device_desc *desc);
 
 #endif

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * struct fid_nic: what the device is, for those who choose among several.
+ * struct fid_nic: describes a device to applications that choose among several.
  *
- * libfabric frees it by its close call, duplicates it by FI_DUP and prints it by
- * tostr. Every sub-struct is there: MPI libraries do not check.
+ * libfabric frees a fid_nic by ops->close, duplicates it by FI_DUP and prints it
+ * by ops->tostr. No sub-struct is NULL, because MPI libraries do not check.
  */
 #include <arpa/inet.h>
+#include <rdma/fi_errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/info/info_priv.h"
-#include "api/nosys_priv.h"
+#include "api/nosys/nosys.h"
 
 static int nic_close(struct fid *fid)
 {
@@ -66,7 +67,7 @@ static struct fid_nic *alloc_nic(void)
 	return NULL;
 }
 
-/* An empty or missing string is none, which is no failure. */
+/* Duplicates text; NULL or empty text leaves *out NULL. False: no memory. */
 static bool put(char **out, const char *text)
 {
 	if (!text || !text[0])
@@ -131,7 +132,7 @@ static void bus_text(const struct fi_bus_attr *bus, char *text, size_t len)
 		snprintf(text, len, "(unknown)");
 }
 
-/* Appends to the text in buf, where 'len' more bytes are free. */
+/* Appends to the string in buf, behind which 'len' bytes are free. */
 static int nic_tostr(const struct fid *fid, char *buf, size_t len)
 {
 	const struct fid_nic *nic = (const struct fid_nic *) fid;

@@ -1,18 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What this provider does not do, object calls: see nosys_priv.h. The tables of
- * transfer calls are in nosys_ops.c.
+ * Refusals, and calls of objects that are not supported. nosys_ops.c has those
+ * of transfers.
  */
-#include "api/nosys_priv.h"
+#include "api/nosys/nosys.h"
+
+#include <stdarg.h>
+#include <stdio.h>
 
 #include "core/log.h"
 
 #define UNUSED __attribute__((unused))
 
+int tagrv_refuse(int err, const char *fmt, ...)
+{
+	char text[256];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	tagrv_warn("%s\n", text);
+	return err;
+}
+
 int tagrv_nosys(const char *call)
 {
 	tagrv_info("%s: not offered by this provider, or not by this object "
-		   "or endpoint as it was opened (fi_tagrv(7) names what is)\n",
+		   "as it was opened (fi_tagrv(7) lists supported features)\n",
 		   call);
 	return -FI_ENOSYS;
 }

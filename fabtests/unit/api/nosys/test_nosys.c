@@ -7,7 +7,7 @@
 #include <rdma/fi_rma.h>
 #include <string.h>
 
-#include "api/nosys_priv.h"
+#include "api/nosys/nosys.h"
 #include "unit/api/api_fixture.h"
 
 TestSuite(nosys, .init = api_init, .timeout = 20);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What this provider does not do: an entry for every slot of every ops table,
- * so that nobody has to test for NULL. All answer -FI_ENOSYS and say so in the
- * log, at level info: some programs ask this way what there is.
+ * Refusals.
+ *
+ * Calls that this provider does not support have a function here, so that every
+ * slot of every ops table is set and callers need no test for NULL. Each returns
+ * -FI_ENOSYS and logs its name at level info only, because some programs call
+ * them to find out what a provider supports.
  */
-#ifndef TAGRV_API_NOSYS_PRIV_H
-#define TAGRV_API_NOSYS_PRIV_H
+#ifndef TAGRV_API_NOSYS_NOSYS_H
+#define TAGRV_API_NOSYS_NOSYS_H
 
 #include <rdma/fabric.h>
 #include <rdma/fi_atomic.h>
@@ -17,16 +20,24 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
-/* Logs a line with the call's name, or names; returns -FI_ENOSYS. */
+#include "core/compiler.h"
+
+/*
+ * For a call whose arguments or whose object's state can never work: warns with
+ * the given line (without '\n'), returns err.
+ */
+int tagrv_refuse(int err, const char *fmt, ...) TAGRV_PRINTF(2, 3) TAGRV_COLD;
+
+/* Logs that the named call is not supported; returns -FI_ENOSYS. */
 int tagrv_nosys(const char *call);
 
-/* Whole tables. The transfer calls of an endpoint without the capability. */
+/* Tables for endpoints that lack the capability. */
 extern struct fi_ops_msg tagrv_nosys_msg;
 extern struct fi_ops_tagged tagrv_nosys_tagged;
 extern struct fi_ops_rma tagrv_nosys_rma;
 extern struct fi_ops_atomic tagrv_nosys_atomic;
 extern struct fi_ops_collective tagrv_nosys_collective;
-/* Of what has no address and no connections. */
+/* For objects without address and connections. */
 extern struct fi_ops_cm tagrv_nosys_cm;
 
 /* struct fi_ops */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What this provider does not do, transfer calls: see nosys_priv.h.
+ * Transfers that are not supported: one function per slot of the ops tables.
  */
-#include "api/nosys_priv.h"
+#include "api/nosys/nosys.h"
 
 #define UNUSED __attribute__((unused))
 
