@@ -177,6 +177,21 @@ void api_close(struct api *api)
 	*api = (struct api) { 0 };
 }
 
+void api_push(struct fid_cq *fid, uintptr_t number, int err)
+{
+	struct tagrv_cq *cq = tagrv_container_of(fid, struct tagrv_cq, cq);
+	const struct tagrv_comp comp = {
+		.context = (void *) number, .flags = FI_RECV | FI_TAGGED,
+		.len = 10 * number, .buf = (void *) (number + 1),
+		.data = number + 2, .tag = number + 3, .src = number + 4,
+		.olen = number + 5, .err = err,
+	};
+
+	tagrv_lock_acquire(&cq->dom->lock);
+	tagrv_compq_push(&cq->queue, &comp);
+	tagrv_lock_release(&cq->dom->lock);
+}
+
 bool api_wait(struct api *api, struct fi_cq_tagged_entry *entry, ssize_t *ret)
 {
 	int64_t end = tagrv_deadline(1000);

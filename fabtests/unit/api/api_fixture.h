@@ -62,6 +62,11 @@ void api_open_counted_ep(struct api *api, const struct fi_info *hints);
 void api_close(struct api *api);
 void api_must_close(struct fid *fid);
 
+/*
+ * Writes a completion, or with err a failure, whose members all follow from
+ * 'number'; api_fixture.c says how.
+ */
+void api_push(struct fid_cq *fid, uintptr_t number, int err);
 /* Reads until a completion (or an error) is there; false after a second. */
 bool api_wait(struct api *api, struct fi_cq_tagged_entry *entry, ssize_t *ret);
 bool api_readable(int fd);

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Completion queues: error entries for old and new applications, texts of errors.
+ */
+#include <string.h>
+
+#include "unit/api/api_fixture.h"
+
+static struct api api;
+
+static void set_up(void)
+{
+	api_init();
+	api_open_domain(&api, NULL);
+}
+
+static void tear_down(void)
+{
+	api_close(&api);
+}
+
+TestSuite(cq_error, .init = set_up, .fini = tear_down, .timeout = 30);
+
+/* What newer headers have behind err_data_size, whichever these are. */
+union err_entry {
+	struct fi_cq_err_entry old;
+	struct {
+		char old[offsetof(struct fi_cq_err_entry, err_data_size) +
+			 sizeof(size_t)];
+		fi_addr_t src_addr;
+	} newer;
+};
+
+static const struct tagrv_addr somebody = {
+	.in = { .sin_family = AF_INET, .sin_port = 0x1234, .sin_addr = { 0x0100007f } },
+};
+
+static void read_error(uint32_t version, union err_entry *entry)
+{
+	struct tagrv_domain *domain = tagrv_container_of(api.domain,
+			struct tagrv_domain, domain);
+
+	domain->api_version = version;
+	api_push(api.cq, 1, FI_EIO);
+	/* fi_cq_readerr of newer headers writes to the entry, too. */
+	cr_assert_eq(api.cq->ops->readerr(api.cq, &entry->old, 0), 1);
+	cr_expect_eq(entry->old.err, FI_EIO);
+}
+
+Test(cq_error, error_entries_fit_the_version_of_the_application)
+{
+	union err_entry entry;
+	char err_data[8];
+
+	api.cq = api_open_cq(&api, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE);
+	memset(&entry, 0xee, sizeof(entry));
+	read_error(FI_VERSION(1, 4), &entry);
+	cr_expect_null(entry.old.err_data);
+	cr_expect_eq(entry.old.err_data_size, 0xeeeeeeeeeeeeeeee);
+	cr_expect_eq(entry.newer.src_addr, 0xeeeeeeeeeeeeeeee);
+
+	entry.old.err_data = err_data;
+	entry.old.err_data_size = sizeof(err_data);
+	read_error(FI_VERSION(1, 17), &entry);
+	cr_expect_eq(entry.old.err_data, err_data, "the application's buffer");
+	cr_expect_eq(entry.old.err_data_size, 0);
+	cr_expect_eq(entry.newer.src_addr, 0xeeeeeeeeeeeeeeee);
+
+	read_error(FI_VERSION(1, 20), &entry);
+	cr_expect_null(entry.old.err_data);
+	cr_expect_eq(entry.old.err_data_size, 0);
+	cr_expect_eq(entry.newer.src_addr, 5);
+}
+
+/* A sender that is not in the address vector; the entry is filled with 0xee. */
+static void read_stranger(uint32_t version, struct fi_cq_err_entry *entry)
+{
+	struct tagrv_domain *domain = tagrv_container_of(api.domain,
+			struct tagrv_domain, domain);
+	struct tagrv_comp comp = {
+		.context = (void *) 1, .err = TAGRV_ERR_STRANGER,
+	};
+	struct tagrv_cq *cq = tagrv_container_of(api.cq, struct tagrv_cq, cq);
+
+	tagrv_comp_set_stranger(&comp, &somebody);
+	tagrv_compq_push(&cq->queue, &comp);
+	domain->api_version = version;
+	cr_assert_eq(fi_cq_readerr(api.cq, entry, 0), 1);
+	cr_expect_eq(entry->err, FI_EADDRNOTAVAIL);
+	cr_expect_eq(entry->prov_errno, FI_EADDRNOTAVAIL);
+}
+
+Test(cq_error, the_address_of_a_stranger_goes_where_the_version_says)
+{
+	struct fi_cq_err_entry entry;
+	char room[32], little[8];
+
+	api.cq = api_open_cq(&api, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE);
+	memset(&entry, 0xee, sizeof(entry));
+	read_stranger(FI_VERSION(1, 4), &entry);
+	cr_expect_eq(memcmp(entry.err_data, &somebody, sizeof(somebody.in)), 0);
+	cr_expect_eq(entry.err_data_size, 0xeeeeeeeeeeeeeeee);
+
+	entry.err_data_size = 0;
+	read_stranger(FI_VERSION(1, 17), &entry);
+	cr_expect_eq(memcmp(entry.err_data, &somebody, sizeof(somebody.in)), 0);
+	cr_expect_eq(entry.err_data_size, sizeof(somebody.in));
+
+	entry.err_data = room;
+	entry.err_data_size = sizeof(room);
+	read_stranger(FI_VERSION(1, 17), &entry);
+	cr_expect_eq(entry.err_data, room);
+	cr_expect_eq(memcmp(room, &somebody, sizeof(somebody.in)), 0);
+	cr_expect_eq(entry.err_data_size, sizeof(somebody.in));
+
+	memset(little, 0xee, sizeof(little));
+	entry.err_data = little;
+	entry.err_data_size = 4;
+	read_stranger(FI_VERSION(1, 17), &entry);
+	cr_expect_eq(entry.err_data_size, 4);
+	cr_expect_eq(memcmp(little, &somebody, 4), 0);
+	cr_expect_eq((unsigned char) little[4], 0xee);
+}
+
+Test(cq_error, texts_of_errors)
+{
+	char text[8];
+
+	api.cq = api_open_cq(&api, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE);
+	cr_expect_str_eq(fi_cq_strerror(api.cq, FI_ETRUNC, NULL, NULL, 0),
+			 fi_strerror(FI_ETRUNC));
+	fi_cq_strerror(api.cq, FI_ETRUNC, NULL, text, sizeof(text));
+	cr_expect_eq(strncmp(text, fi_strerror(FI_ETRUNC), 7), 0);
+	cr_expect_eq(text[7], '\0');
+}
