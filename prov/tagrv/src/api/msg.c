@@ -1,29 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Untagged transfers: fi_send, fi_recv and their relatives.
- *
- * Calls with a flags argument use these flags instead of the endpoint's.
  */
 #include "api/xfer_priv.h"
 
 #define RECVMSG_FLAGS (TAGRV_RX_OP_FLAGS | FI_MORE)
 
-static ssize_t msg_recvv(struct fid_ep *fid, const struct iovec *iov,
+/* The arguments of fi_sendmsg and fi_recvmsg in the form of tagged calls. */
+static inline struct fi_msg_tagged untagged(const struct fi_msg *msg)
+{
+	return (struct fi_msg_tagged) {
+		.msg_iov = msg->msg_iov, .desc = msg->desc,
+		.iov_count = msg->iov_count, .addr = msg->addr,
+		.context = msg->context, .data = msg->data,
+	};
+}
+
+static inline ssize_t msg_recvv(struct fid_ep *fid, const struct iovec *iov,
 			 void **desc, size_t count, fi_addr_t src_addr,
 			 void *context)
 {
-	struct tagrv_ep *ep = tagrv_ep_of(fid);
-	const struct tagrv_recv_req req = {
-		.iov = iov,
-		.iov_cnt = count,
-		.mem = (struct tagrv_mem **) desc,
-		.src = src_addr,
-		.context = context,
-		.flags = ep->rx_flags,
-		.space = TAGRV_SPACE_MSG,
+	const struct fi_msg_tagged msg = {
+		.msg_iov = iov, .desc = desc, .iov_count = count,
+		.addr = src_addr, .context = context,
 	};
 
-	return tagrv_ep_recv(ep, &req);
+	return tagrv_xfer_recv(fid, TAGRV_SPACE_MSG, &msg,
+			       tagrv_ep_of(fid)->rx_flags);
 }
 
 static ssize_t msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc,
@@ -37,48 +40,24 @@ static ssize_t msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc,
 static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg,
 			   uint64_t flags)
 {
-	struct tagrv_ep *ep = tagrv_ep_of(fid);
-	const struct tagrv_recv_req req = {
-		.iov = msg->msg_iov,
-		.iov_cnt = msg->iov_count,
-		.mem = (struct tagrv_mem **) msg->desc,
-		.src = msg->addr,
-		.context = msg->context,
-		.flags = (flags & ~FI_MORE) | ep->rx_force,
-		.space = TAGRV_SPACE_MSG,
-	};
+	const struct fi_msg_tagged tagged = untagged(msg);
 
 	if (TAGRV_UNLIKELY(flags & ~RECVMSG_FLAGS))
 		return tagrv_reject_flags("fi_recvmsg", flags & ~RECVMSG_FLAGS);
-	return tagrv_ep_recv(ep, &req);
-}
-
-/* All sends that take the endpoint's flags. */
-static inline ssize_t send_plain(struct fid_ep *fid, const struct iovec *iov,
-				 void **desc, size_t count, uint64_t data,
-				 uint64_t flags, fi_addr_t dest_addr,
-				 void *context)
-{
-	struct tagrv_ep *ep = tagrv_ep_of(fid);
-	const struct tagrv_send_req req = {
-		.iov = iov,
-		.iov_cnt = count,
-		.mem = (struct tagrv_mem **) desc,
-		.dest = dest_addr,
-		.data = data,
-		.context = context,
-		.flags = ep->tx_flags | flags,
-		.space = TAGRV_SPACE_MSG,
-	};
-
-	return tagrv_ep_send(ep, &req);
+	return tagrv_xfer_recv(fid, TAGRV_SPACE_MSG, &tagged,
+			       (flags & ~FI_MORE) | tagrv_ep_of(fid)->rx_force);
 }
 
 static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov,
 			 void **desc, size_t count, fi_addr_t dest_addr,
 			 void *context)
 {
-	return send_plain(fid, iov, desc, count, 0, 0, dest_addr, context);
+	const struct fi_msg_tagged msg = {
+		.msg_iov = iov, .desc = desc, .iov_count = count,
+		.addr = dest_addr, .context = context,
+	};
+
+	return tagrv_xfer_send(fid, TAGRV_SPACE_MSG, &msg, 0);
 }
 
 static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len,
@@ -86,8 +65,7 @@ static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len,
 {
 	const struct iovec iov = { .iov_base = (void *) buf, .iov_len = len };
 
-	return send_plain(fid, &iov, desc ? &desc : NULL, 1, 0, 0, dest_addr,
-			  context);
+	return msg_sendv(fid, &iov, desc ? &desc : NULL, 1, dest_addr, context);
 }
 
 static ssize_t msg_senddata(struct fid_ep *fid, const void *buf, size_t len,
@@ -95,47 +73,33 @@ static ssize_t msg_senddata(struct fid_ep *fid, const void *buf, size_t len,
 			    void *context)
 {
 	const struct iovec iov = { .iov_base = (void *) buf, .iov_len = len };
+	const struct fi_msg_tagged msg = {
+		.msg_iov = &iov, .desc = desc ? &desc : NULL, .iov_count = 1,
+		.addr = dest_addr, .context = context, .data = data,
+	};
 
-	return send_plain(fid, &iov, desc ? &desc : NULL, 1, data,
-			  FI_REMOTE_CQ_DATA, dest_addr, context);
+	return tagrv_xfer_send(fid, TAGRV_SPACE_MSG, &msg, FI_REMOTE_CQ_DATA);
 }
 
 static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *msg,
 			   uint64_t flags)
 {
-	struct tagrv_ep *ep = tagrv_ep_of(fid);
-	const struct tagrv_send_req req = {
-		.iov = msg->msg_iov,
-		.iov_cnt = msg->iov_count,
-		.mem = (struct tagrv_mem **) msg->desc,
-		.dest = msg->addr,
-		.data = msg->data,
-		.context = msg->context,
-		.flags = tagrv_strongest_level(flags) | ep->tx_force,
-		.space = TAGRV_SPACE_MSG,
-	};
+	const struct fi_msg_tagged tagged = untagged(msg);
 
-	if (TAGRV_UNLIKELY(flags & ~TAGRV_SENDMSG_FLAGS))
-		return tagrv_reject_flags("fi_sendmsg",
-					  flags & ~TAGRV_SENDMSG_FLAGS);
-	return tagrv_ep_send(ep, &req);
+	return tagrv_xfer_sendmsg(fid, TAGRV_SPACE_MSG, &tagged, flags,
+				  "fi_sendmsg");
 }
 
 static inline ssize_t inject(struct fid_ep *fid, const void *buf, size_t len,
 			     uint64_t data, uint64_t flags, fi_addr_t dest_addr)
 {
 	const struct iovec iov = { .iov_base = (void *) buf, .iov_len = len };
-	const struct tagrv_send_req req = {
-		.iov = &iov,
-		.iov_cnt = 1,
-		.dest = dest_addr,
+	const struct fi_msg_tagged msg = {
+		.msg_iov = &iov, .iov_count = 1, .addr = dest_addr,
 		.data = data,
-		.flags = tagrv_ep_of(fid)->inject_flags | flags,
-		.space = TAGRV_SPACE_MSG,
-		.no_context = true,
 	};
 
-	return tagrv_ep_send(tagrv_ep_of(fid), &req);
+	return tagrv_xfer_inject(fid, TAGRV_SPACE_MSG, &msg, flags);
 }
 
 static ssize_t msg_inject(struct fid_ep *fid, const void *buf, size_t len,

@@ -1,33 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Tagged transfers: fi_tsend, fi_trecv and their relatives.
- *
- * Calls with a flags argument use these flags instead of the endpoint's.
  */
 #include "api/xfer_priv.h"
 
 #define SEARCH_FLAGS	(FI_PEEK | FI_CLAIM | FI_DISCARD)
 #define RECVMSG_FLAGS	(FI_COMPLETION | SEARCH_FLAGS | FI_MORE)
 
-static ssize_t tagged_recvv(struct fid_ep *fid, const struct iovec *iov,
+static inline ssize_t tagged_recvv(struct fid_ep *fid, const struct iovec *iov,
 			    void **desc, size_t count, fi_addr_t src_addr,
 			    uint64_t tag, uint64_t ignore, void *context)
 {
-	struct tagrv_ep *ep = tagrv_ep_of(fid);
-	const struct tagrv_recv_req req = {
-		.iov = iov,
-		.iov_cnt = count,
-		.mem = (struct tagrv_mem **) desc,
-		.src = src_addr,
-		.tag = tag,
-		.ignore = ignore,
+	const struct fi_msg_tagged msg = {
+		.msg_iov = iov, .desc = desc, .iov_count = count,
+		.addr = src_addr, .tag = tag, .ignore = ignore,
 		.context = context,
-		/* Buffers for several messages are for untagged ones only. */
-		.flags = ep->rx_flags & ~FI_MULTI_RECV,
-		.space = TAGRV_SPACE_TAGGED,
 	};
 
-	return tagrv_ep_recv(ep, &req);
+	/* Multi-receive buffers take untagged messages only. */
+	return tagrv_xfer_recv(fid, TAGRV_SPACE_TAGGED, &msg,
+			       tagrv_ep_of(fid)->rx_flags & ~FI_MULTI_RECV);
 }
 
 static ssize_t tagged_recv(struct fid_ep *fid, void *buf, size_t len,
@@ -43,52 +35,23 @@ static ssize_t tagged_recv(struct fid_ep *fid, void *buf, size_t len,
 static ssize_t tagged_recvmsg(struct fid_ep *fid,
 			      const struct fi_msg_tagged *msg, uint64_t flags)
 {
-	struct tagrv_ep *ep = tagrv_ep_of(fid);
-	const struct tagrv_recv_req req = {
-		.iov = msg->msg_iov,
-		.iov_cnt = msg->iov_count,
-		.mem = (struct tagrv_mem **) msg->desc,
-		.src = msg->addr,
-		.tag = msg->tag,
-		.ignore = msg->ignore,
-		.context = msg->context,
-		.flags = (flags & ~FI_MORE) | ep->rx_force,
-		.space = TAGRV_SPACE_TAGGED,
-	};
-
 	if (TAGRV_UNLIKELY(flags & ~RECVMSG_FLAGS ||
 			   (flags & SEARCH_FLAGS) == FI_DISCARD))
 		return tagrv_reject_flags("fi_trecvmsg", flags);
-	return tagrv_ep_recv(ep, &req);
-}
-
-/* All sends that take the endpoint's flags. */
-static inline ssize_t send_plain(struct fid_ep *fid, const struct iovec *iov,
-				 void **desc, size_t count, uint64_t data,
-				 uint64_t flags, fi_addr_t dest_addr,
-				 uint64_t tag, void *context)
-{
-	struct tagrv_ep *ep = tagrv_ep_of(fid);
-	const struct tagrv_send_req req = {
-		.iov = iov,
-		.iov_cnt = count,
-		.mem = (struct tagrv_mem **) desc,
-		.dest = dest_addr,
-		.tag = tag,
-		.data = data,
-		.context = context,
-		.flags = ep->tx_flags | flags,
-		.space = TAGRV_SPACE_TAGGED,
-	};
-
-	return tagrv_ep_send(ep, &req);
+	return tagrv_xfer_recv(fid, TAGRV_SPACE_TAGGED, msg,
+			       (flags & ~FI_MORE) | tagrv_ep_of(fid)->rx_force);
 }
 
 static ssize_t tagged_sendv(struct fid_ep *fid, const struct iovec *iov,
 			    void **desc, size_t count, fi_addr_t dest_addr,
 			    uint64_t tag, void *context)
 {
-	return send_plain(fid, iov, desc, count, 0, 0, dest_addr, tag, context);
+	const struct fi_msg_tagged msg = {
+		.msg_iov = iov, .desc = desc, .iov_count = count,
+		.addr = dest_addr, .tag = tag, .context = context,
+	};
+
+	return tagrv_xfer_send(fid, TAGRV_SPACE_TAGGED, &msg, 0);
 }
 
 static ssize_t tagged_send(struct fid_ep *fid, const void *buf, size_t len,
@@ -97,8 +60,8 @@ static ssize_t tagged_send(struct fid_ep *fid, const void *buf, size_t len,
 {
 	const struct iovec iov = { .iov_base = (void *) buf, .iov_len = len };
 
-	return send_plain(fid, &iov, desc ? &desc : NULL, 1, 0, 0, dest_addr,
-			  tag, context);
+	return tagged_sendv(fid, &iov, desc ? &desc : NULL, 1, dest_addr, tag,
+			    context);
 }
 
 static ssize_t tagged_senddata(struct fid_ep *fid, const void *buf, size_t len,
@@ -106,31 +69,20 @@ static ssize_t tagged_senddata(struct fid_ep *fid, const void *buf, size_t len,
 			       uint64_t tag, void *context)
 {
 	const struct iovec iov = { .iov_base = (void *) buf, .iov_len = len };
+	const struct fi_msg_tagged msg = {
+		.msg_iov = &iov, .desc = desc ? &desc : NULL, .iov_count = 1,
+		.addr = dest_addr, .tag = tag, .context = context, .data = data,
+	};
 
-	return send_plain(fid, &iov, desc ? &desc : NULL, 1, data,
-			  FI_REMOTE_CQ_DATA, dest_addr, tag, context);
+	return tagrv_xfer_send(fid, TAGRV_SPACE_TAGGED, &msg,
+			       FI_REMOTE_CQ_DATA);
 }
 
 static ssize_t tagged_sendmsg(struct fid_ep *fid,
 			      const struct fi_msg_tagged *msg, uint64_t flags)
 {
-	struct tagrv_ep *ep = tagrv_ep_of(fid);
-	const struct tagrv_send_req req = {
-		.iov = msg->msg_iov,
-		.iov_cnt = msg->iov_count,
-		.mem = (struct tagrv_mem **) msg->desc,
-		.dest = msg->addr,
-		.tag = msg->tag,
-		.data = msg->data,
-		.context = msg->context,
-		.flags = tagrv_strongest_level(flags) | ep->tx_force,
-		.space = TAGRV_SPACE_TAGGED,
-	};
-
-	if (TAGRV_UNLIKELY(flags & ~TAGRV_SENDMSG_FLAGS))
-		return tagrv_reject_flags("fi_tsendmsg",
-					  flags & ~TAGRV_SENDMSG_FLAGS);
-	return tagrv_ep_send(ep, &req);
+	return tagrv_xfer_sendmsg(fid, TAGRV_SPACE_TAGGED, msg, flags,
+				  "fi_tsendmsg");
 }
 
 static inline ssize_t inject(struct fid_ep *fid, const void *buf, size_t len,
@@ -138,18 +90,12 @@ static inline ssize_t inject(struct fid_ep *fid, const void *buf, size_t len,
 			     uint64_t tag)
 {
 	const struct iovec iov = { .iov_base = (void *) buf, .iov_len = len };
-	const struct tagrv_send_req req = {
-		.iov = &iov,
-		.iov_cnt = 1,
-		.dest = dest_addr,
-		.tag = tag,
+	const struct fi_msg_tagged msg = {
+		.msg_iov = &iov, .iov_count = 1, .addr = dest_addr, .tag = tag,
 		.data = data,
-		.flags = tagrv_ep_of(fid)->inject_flags | flags,
-		.space = TAGRV_SPACE_TAGGED,
-		.no_context = true,
 	};
 
-	return tagrv_ep_send(tagrv_ep_of(fid), &req);
+	return tagrv_xfer_inject(fid, TAGRV_SPACE_TAGGED, &msg, flags);
 }
 
 static ssize_t tagged_inject(struct fid_ep *fid, const void *buf, size_t len,
