@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * struct fid_av: the application's view of an address table.
+ * struct fid_av: address vectors, on top of struct tagrv_avtab.
  *
- * Inserting never connects and never blocks (names excepted), so there is no
- * asynchronous mode. FI_AV_MAP and FI_AV_TABLE are the same here.
+ * An insert never connects, and never blocks unless it resolves names, so there
+ * is no asynchronous mode. FI_AV_MAP and FI_AV_TABLE behave alike: an fi_addr_t
+ * is the number of a row.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@ static struct tagrv_av *av_of(struct fid_av *av)
 	return tagrv_container_of(av, struct tagrv_av, av);
 }
 
-/* Bytes from one address to the next in an array given by the application. */
+/* Size of the address at addr, one of the application's packed array. */
 static size_t stride(const struct tagrv_av *av, const void *addr)
 {
 	sa_family_t family;
@@ -50,9 +51,9 @@ static bool format_fits(const struct tagrv_av *av, const struct tagrv_addr *addr
 	}
 }
 
-/* One address that a peer can be reached at, or -FI_EINVAL. */
-static int take(const struct tagrv_av *av, const void *raw, size_t len,
-		struct tagrv_addr *addr)
+/* Copies the address. -FI_EINVAL: no peer can be reached at it. */
+static int parse(const struct tagrv_av *av, const void *raw, size_t len,
+		 struct tagrv_addr *addr)
 {
 	int ret;
 
@@ -73,7 +74,7 @@ static void log_refused(const struct tagrv_addr *addr, int err)
 		   tagrv_addr_str(addr, text, sizeof(text)), fi_strerror(err));
 }
 
-/* 0 or a positive FI_E* code, as FI_SYNC_ERR reports it. */
+/* Domain lock held. 0 or a positive FI_E* code, as FI_SYNC_ERR reports it. */
 static int insert_one(struct tagrv_av *av, const void *raw, size_t len,
 		      fi_addr_t *fi_addr)
 {
@@ -81,7 +82,7 @@ static int insert_one(struct tagrv_av *av, const void *raw, size_t len,
 	fi_addr_t row;
 	int ret;
 
-	ret = take(av, raw, len, &addr);
+	ret = parse(av, raw, len, &addr);
 	if (!ret)
 		ret = tagrv_avtab_insert(&av->tab, &addr, &row);
 	if (ret)
@@ -110,7 +111,7 @@ int tagrv_av_check_flags(uint64_t flags, const void *context)
 				    (unsigned long long) flags);
 	if (flags & FI_SYNC_ERR && !context)
 		return tagrv_refuse(-FI_EINVAL, "fi_av_insert: FI_SYNC_ERR "
-				    "wants an array of int as context");
+				    "needs an array of int as context");
 	return 0;
 }
 
@@ -125,7 +126,7 @@ static int av_insert(struct fid_av *fid, const void *addr, size_t count,
 	err = tagrv_av_check_flags(flags, context);
 	if (err)
 		return err;
-	/* As found in an fi_info: getinfo without a node has no dest_addr. */
+	/* Perhaps the dest_addr of an fi_getinfo without a node. */
 	if (!raw && count)
 		return tagrv_refuse(-FI_EINVAL, "fi_av_insert: addr is NULL");
 	tagrv_lock_acquire(&av->domain->dom->lock);
@@ -182,7 +183,7 @@ static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *addr,
 	return ret;
 }
 
-/* The form libfabric prints its addresses in. */
+/* The same format as libfabric's own providers print. */
 static const char *av_straddr(struct fid_av *av, const void *addr, char *buf,
 			      size_t *len)
 {
@@ -241,7 +242,7 @@ static int check_attr(const struct fi_av_attr *attr)
 		return tagrv_refuse(-FI_EBADFLAGS, "fi_av_open: flags 0x%llx "
 				    "are not supported",
 				    (unsigned long long) attr->flags);
-	/* MPI libraries try that first: not worth a warning. */
+	/* MPI libraries try a named vector first: not worth a warning. */
 	if (attr->name || attr->flags & (FI_READ | FI_EVENT)) {
 		tagrv_info("fi_av_open: named, read-only and asynchronous "
 			   "address vectors are not supported\n");
@@ -249,7 +250,7 @@ static int check_attr(const struct fi_av_attr *attr)
 	}
 	if (attr->type > FI_AV_TABLE || attr->rx_ctx_bits) {
 		tagrv_warn("fi_av_open: type %d with %d receive context bits "
-			   "does not exist here\n", (int) attr->type,
+			   "is not supported\n", (int) attr->type,
 			   attr->rx_ctx_bits);
 		return -FI_EINVAL;
 	}

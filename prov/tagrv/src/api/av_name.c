@@ -57,9 +57,9 @@ int tagrv_av_insertsvc(struct fid_av *av, const char *node, const char *service,
 }
 
 /*
- * Adds n to the number that the name ends in, keeping leading zeros: node09
- * becomes node10, 10.1.0.9 becomes 10.1.0.10. false: it ends in no number or
- * the result does not fit.
+ * Writes the name with n added to its last number, keeping leading zeros: node09
+ * becomes node10, 10.1.0.9 becomes 10.1.0.10. False: the name does not end in a
+ * number, or out is too short.
  */
 static bool count_up(char *out, size_t len, const char *name, size_t n)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * struct fid_cntr: counts completions; reading and waiting moves the domain.
+ * struct fid_cntr: counters of completions. Reads and waits make progress.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -89,7 +89,7 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 	return 0;
 }
 
-/* 1: the wait is over with *ret; 0: go on, and *sleep says whether to sleep. */
+/* 1: fi_cntr_wait returns *ret; 0: it goes on, and sleeps if *sleep. */
 static int wait_round(struct tagrv_cntr *cntr, uint64_t threshold, uint64_t err,
 		      bool *sleep, int *ret)
 {
@@ -132,7 +132,7 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 	return ret;
 }
 
-/* Has the counter changed since the application looked? It will look now. */
+/* True once for each change since the application read the counter. */
 static bool take_change(struct tagrv_cntr *cntr)
 {
 	uint64_t value = value_of(cntr), err = errors_of(cntr);
@@ -145,8 +145,9 @@ static bool take_change(struct tagrv_cntr *cntr)
 }
 
 /*
- * Arming forgets the signal of whatever was counted before, here or in another
- * thread: the application must be told of that, or it sleeps on.
+ * tagrv_wait_prepare() clears the signal of completions that were counted before,
+ * by this thread or another. If the application has not read their count yet,
+ * it must not sleep: -FI_EAGAIN.
  */
 int tagrv_cntr_trywait(struct tagrv_cntr *cntr)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * struct fid_cq: the application's end of a completion queue.
+ * struct fid_cq: completion queues, on top of struct tagrv_compq.
  *
- * Every read moves the whole domain when the queue is empty, and now and then
- * when it is not, so that whoever polls only one of his queues is not starved.
+ * A read makes progress for the whole domain when the queue is empty, and every
+ * READS_MAX reads when it is not: an application that polls one queue that never
+ * runs empty needs progress, too.
  */
 #include <sched.h>
 #include <stddef.h>
@@ -16,9 +17,9 @@
 
 #define SIZE_DEFAULT	1024
 #define NO_WAIT	"%s: the completion queue was opened with FI_WAIT_NONE"
-#define READS_MAX	8	/* of a queue that is not empty, per progress */
+#define READS_MAX	8	/* reads per progress, of a queue not empty */
 
-/* A record starts like an entry of the longest format, so reading is copying. */
+/* A record starts like an entry of the longest format: a read only copies. */
 #define SAME_PLACE(record, entry) \
 	static_assert(offsetof(struct tagrv_comp, record) == \
 		      offsetof(struct fi_cq_tagged_entry, entry), #entry)
@@ -34,7 +35,7 @@ static struct tagrv_cq *cq_of(struct fid_cq *cq)
 	return tagrv_container_of(cq, struct tagrv_cq, cq);
 }
 
-/* The record was written just now: see tagrv_word_copy. */
+/* Copies word by word, because the record was written a moment ago. */
 static inline char *put_entry(char *out, const struct tagrv_comp *comp,
 			      size_t size)
 {
@@ -45,8 +46,8 @@ static inline char *put_entry(char *out, const struct tagrv_comp *comp,
 	return out + size;
 }
 
-/* What a read answers that has no entry to give. */
-static ssize_t nothing(struct tagrv_cq *cq, const struct tagrv_comp *comp)
+/* The result of a read without entries; comp is the oldest record, or NULL. */
+static ssize_t no_entries(struct tagrv_cq *cq, const struct tagrv_comp *comp)
 {
 	if (comp)
 		return comp->err ? -FI_EAVAIL : 0;
@@ -74,7 +75,7 @@ static ssize_t read_entries(struct tagrv_cq *cq, void *buf, size_t count,
 		tagrv_compq_pop(&cq->queue);
 		n++;
 	}
-	return n ? (ssize_t) n : nothing(cq, comp);
+	return n ? (ssize_t) n : no_entries(cq, comp);
 }
 
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count,
@@ -95,9 +96,9 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 }
 
 /*
- * The address of a sender that the address vector does not have, the only error
- * data there is. It goes where the application says, if it can and does, else
- * out of memory of the queue.
+ * The only error data is the address of a sender that is not in the address
+ * vector. From version 1.5 on an application may provide a buffer for it; others
+ * get a pointer into the queue.
  */
 static void put_err_data(struct tagrv_cq *cq, struct fi_cq_err_entry *out,
 			 const struct tagrv_addr *addr)
@@ -119,27 +120,27 @@ static void put_err_data(struct tagrv_cq *cq, struct fi_cq_err_entry *out,
 }
 
 /*
- * The struct has grown: err_data_size came with 1.5, src_addr (behind what this
- * file was compiled with) with 1.20. Applications of older versions may have no
- * memory there.
+ * struct fi_cq_err_entry has grown: err_data_size came with 1.5, src_addr (which
+ * our headers may not have) with 1.20. Applications of older versions may have
+ * no memory there.
  */
 static void put_error(struct tagrv_cq *cq, struct fi_cq_err_entry *out,
 		      const struct tagrv_comp *comp)
 {
-	bool strange = comp->err == TAGRV_ERR_STRANGER;
-	fi_addr_t src = strange ? FI_ADDR_NOTAVAIL : comp->src;
+	bool stranger = comp->err == TAGRV_ERR_STRANGER;
+	fi_addr_t src = stranger ? FI_ADDR_NOTAVAIL : comp->src;
 
 	memcpy(out, comp, sizeof(struct fi_cq_tagged_entry));
 	out->olen = comp->olen;
-	out->err = strange ? FI_EADDRNOTAVAIL : comp->err;
-	/* No code of a device says more: fi_cq_strerror turns this to text. */
+	out->err = stranger ? FI_EADDRNOTAVAIL : comp->err;
+	/* There are no device codes; fi_cq_strerror takes prov_errno. */
 	out->prov_errno = out->err;
-	put_err_data(cq, out, strange ? comp->stranger : NULL);
+	put_err_data(cq, out, stranger ? comp->stranger : NULL);
 	if (FI_VERSION_GE(cq->domain->api_version, FI_VERSION(1, 20)))
 		memcpy((char *) out + offsetof(struct fi_cq_err_entry,
 					       err_data_size) + sizeof(size_t),
 		       &src, sizeof(src));
-	if (strange)
+	if (stranger)
 		free(comp->stranger);
 }
 
@@ -163,8 +164,8 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf,
 }
 
 /*
- * What a blocking read waits for: with FI_CQ_COND_THRESHOLD so many entries, but
- * never more than it or the queue can take.
+ * Entries that a blocking read waits for: with FI_CQ_COND_THRESHOLD as many as
+ * cond says, but at most those that fit its buffer or the queue.
  */
 static size_t threshold_of(const struct tagrv_cq *cq, size_t count,
 			   const void *cond)
@@ -175,8 +176,8 @@ static size_t threshold_of(const struct tagrv_cq *cq, size_t count,
 }
 
 /*
- * One round of a blocking read: -FI_EAGAIN with *sleep set when less than 'least'
- * is there and sleeping is safe.
+ * One round of a blocking read. -FI_EAGAIN: fewer than 'least' entries are there;
+ * *sleep is set if the caller is to sleep.
  */
 static ssize_t read_or_arm(struct tagrv_cq *cq, void *buf, size_t count,
 			   fi_addr_t *src_addr, size_t least, bool *sleep)
@@ -222,7 +223,10 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count,
 			ret = tagrv_wait_sleep(cq->dom, &cq->queue.waker, left);
 		else if (!tagrv_wait_has_fd(&cq->wait))
 			sched_yield();
-		/* With less than wanted; fi_cq(3) has it so for interrupts. */
+		/*
+		 * Time is up, or the wait was interrupted: return the entries
+		 * there are, as fi_cq(3) says.
+		 */
 		if (!left || ret == -FI_EINTR)
 			return cq_readfrom(fid, buf, count, src_addr);
 		if (ret < 0 && ret != -FI_EAGAIN)
@@ -293,8 +297,8 @@ static int cq_close(struct fid *fid)
 	if (ret)
 		return ret;
 	if (cq->queue.over_peak)
-		tagrv_info("completion queue of %zu entries: up to %zu more had "
-			   "to wait for the application\n",
+		tagrv_info("completion queue of %zu entries: up to %zu more "
+			   "waited because the application did not read\n",
 			   cq->queue.mask + 1, cq->queue.over_peak);
 	tagrv_wait_fini(&cq->wait);
 	tagrv_compq_fini(&cq->queue);
@@ -338,8 +342,8 @@ static int entry_size(enum fi_cq_format format, size_t *size)
 		*size = sizeof(struct fi_cq_tagged_entry);
 		return 0;
 	default:
-		return tagrv_refuse(-FI_ENOSYS, "fi_cq_open: format %d does not "
-				    "exist here", (int) format);
+		return tagrv_refuse(-FI_ENOSYS, "fi_cq_open: format %d is not "
+				    "supported", (int) format);
 	}
 }
 
@@ -347,7 +351,7 @@ static int init_cq(struct tagrv_cq *cq, const struct fi_cq_attr *attr)
 {
 	int ret;
 
-	/* FI_AFFINITY is a hint about interrupts, which there are none of. */
+	/* FI_AFFINITY is a hint about interrupts: ignored. */
 	if (attr->flags & ~FI_AFFINITY)
 		return tagrv_refuse(-FI_EBADFLAGS, "fi_cq_open: flags 0x%llx "
 				    "are not supported",

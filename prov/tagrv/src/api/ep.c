@@ -3,8 +3,8 @@
  * struct fid_ep: opening, binding, enabling, closing. Options, names and flags
  * are in ep_opt.c, transfers in msg.c and tagged.c.
  *
- * The engine is opened by fi_enable: until then an endpoint is only a list of
- * what it shall have, and everything may be set in any order.
+ * fi_enable opens the engine. Until then the struct only collects settings and
+ * bindings, which may come in any order.
  */
 #include <stdlib.h>
 
@@ -20,7 +20,7 @@ static struct tagrv_ep *ep_of(struct fid *fid)
 	return tagrv_container_of(fid, struct tagrv_ep, ep.fid);
 }
 
-/* Everything is bound once, and belongs to what the endpoint belongs to. */
+/* An object is bound once, and must be of the endpoint's domain or fabric. */
 static int check_bind(bool ours, bool again, const char *object)
 {
 	if (!ours)
@@ -39,7 +39,7 @@ static int bind_cq(struct tagrv_ep *ep, struct tagrv_cq *cq, uint64_t flags)
 	if (!(flags & (FI_TRANSMIT | FI_RECV)) ||
 	    flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION))
 		return tagrv_refuse(-FI_EBADFLAGS, "fi_ep_bind: flags 0x%llx "
-				    "make no sense with a completion queue",
+				    "do not apply to a completion queue",
 				    (unsigned long long) flags);
 	ret = check_bind(cq->domain == ep->domain,
 			 (flags & FI_TRANSMIT && ep->tx_cq) ||
@@ -61,7 +61,7 @@ static int bind_cq(struct tagrv_ep *ep, struct tagrv_cq *cq, uint64_t flags)
 	return 0;
 }
 
-/* Flags of transfers that are not offered are accepted: nothing counts there. */
+/* Accepts the flags of RMA transfers, which do not exist: they count nothing. */
 static int bind_cntr(struct tagrv_ep *ep, struct tagrv_cntr *cntr,
 		     uint64_t flags)
 {
@@ -69,7 +69,7 @@ static int bind_cntr(struct tagrv_ep *ep, struct tagrv_cntr *cntr,
 
 	if (flags & ~CNTR_BIND_FLAGS)
 		return tagrv_refuse(-FI_EBADFLAGS, "fi_ep_bind: flags 0x%llx "
-				    "make no sense with a counter",
+				    "do not apply to a counter",
 				    (unsigned long long) flags);
 	ret = check_bind(cntr->domain == ep->domain,
 			 (flags & FI_SEND && ep->tx_cntr) ||
@@ -162,12 +162,12 @@ static int check_bindings(const struct tagrv_ep *ep)
 	}
 	if (ep->shares_rx && !ep->srx)
 		return tagrv_refuse(-FI_EINVAL, "fi_enable: no shared receive "
-				    "context was bound, which rx_ctx_cnt asks "
-				    "for");
+				    "context was bound, though rx_ctx_cnt is "
+				    "FI_SHARED_CONTEXT");
 	return 0;
 }
 
-/* Gives the engine what was bound. The engine asks for the domain lock. */
+/* Passes the bound objects to the engine. Takes the domain lock. */
 static int connect_engine(struct tagrv_ep *ep, struct tagrv_engine *engine)
 {
 	const struct tagrv_engine_sinks sinks = {
@@ -186,8 +186,8 @@ static int connect_engine(struct tagrv_ep *ep, struct tagrv_engine *engine)
 		tagrv_rx_set_min_multi_recv(tagrv_engine_rx(engine),
 					    ep->min_multi_recv);
 	tagrv_lock_release(&ep->dom->lock);
-	return ret ? tagrv_refuse(ret, "fi_enable: endpoints with one shared "
-				  "receive context have one address vector") : 0;
+	return ret ? tagrv_refuse(ret, "fi_enable: endpoints that share a "
+				  "receive context must have one address vector") : 0;
 }
 
 int tagrv_ep_enable(struct tagrv_ep *ep)
@@ -263,7 +263,7 @@ static int ep_close(struct fid *fid)
 	return 0;
 }
 
-struct fi_ops tagrv_ep_fid_ops = {
+static struct fi_ops fid_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = ep_close,
 	.bind = ep_bind,
@@ -273,7 +273,7 @@ struct fi_ops tagrv_ep_fid_ops = {
 	.ops_set = tagrv_nosys_ops_set,
 };
 
-/* The address to listen on: that of the info, else as fi_getinfo chooses. */
+/* The address to listen on: the info's, else the one fi_getinfo would give. */
 static int choose_source(struct tagrv_ep *ep, const struct fi_info *info)
 {
 	if (info->src_addr)
@@ -361,7 +361,7 @@ int tagrv_ep_open(struct fid_domain *domain, struct fi_info *info,
 		free(self);
 		return ret;
 	}
-	tagrv_ep_init_fid(self, FI_CLASS_EP, &tagrv_ep_fid_ops, &tagrv_ep_cm_ops,
+	tagrv_ep_init_fid(self, FI_CLASS_EP, &fid_ops, &tagrv_ep_cm_ops,
 			  context);
 	tagrv_ref_get(&self->domain->refs);
 	*ep = &self->ep;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The calls of rdma/fi_ext_tagrv.h: had by fi_open_ops, for those who know this
- * provider.
+ * fi_open_ops of an endpoint: the calls of rdma/fi_ext_tagrv.h, for applications
+ * that know this provider.
  */
 #include <rdma/fi_ext_tagrv.h>
 #include <string.h>
 
 #include "api/objects_priv.h"
 
-/* Applications were compiled with them: they never grow, see the header. */
+/* Bytes of the structs' first version: the least that a caller must provide. */
 #define MATCH_LEN_MIN	80
 #define PROTO_LEN_MIN	152
 
 static_assert(sizeof(struct fi_tagrv_match_stats) == MATCH_LEN_MIN &&
 	      sizeof(struct fi_tagrv_proto_stats) == PROTO_LEN_MIN,
-	      "what is added to the first version has to be announced");
+	      "a struct has grown: keep *_LEN_MIN, and document the new members");
 
-/* Where what arrives for it is matched; NULL: it is not enabled. */
+/* The queues where its messages are matched; NULL: it is not enabled. */
 static const struct tagrv_rx *rx_of(struct fid_ep *fid)
 {
 	const struct tagrv_ep *ep = tagrv_container_of(fid, struct tagrv_ep,
@@ -25,7 +25,7 @@ static const struct tagrv_rx *rx_of(struct fid_ep *fid)
 	return ep->engine ? tagrv_engine_rx(ep->engine) : ep->rx;
 }
 
-/* 0: there is something to ask, and room for the answer. */
+/* 0: the endpoint has queues, and stats has room for 'min' bytes. */
 static int check(struct fid_ep *fid, const void *stats, size_t *len, size_t min)
 {
 	if (!fid || !stats || !len)
@@ -78,7 +78,7 @@ static int get_proto_stats(struct fid_ep *fid,
 	if (ret)
 		return ret;
 	ep = tagrv_container_of(fid, struct tagrv_ep, ep);
-	/* A shared context, by the table of an endpoint. */
+	/* A shared context, passed to the ops that were opened on an endpoint. */
 	if (!ep->engine)
 		return -FI_EOPBADSTATE;
 	tagrv_lock_acquire(&ep->dom->lock);
@@ -128,7 +128,7 @@ int tagrv_ep_ops_open(struct fid *fid, const char *name, uint64_t flags,
 		return -FI_EINVAL;
 	if (!strcmp(name, TAGRV_EP_MATCH_OPS))
 		found = &match_ops;
-	/* A shared context moves nothing by itself. */
+	/* A shared context has no engine, which counts protocols. */
 	if (!strcmp(name, TAGRV_EP_PROTO_OPS) &&
 	    fid->fclass != FI_CLASS_SRX_CTX)
 		found = &proto_ops;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Options, names, default flags and aliases of an endpoint; fi_cancel.
+ * struct fid_ep: options, names, default flags, aliases; fi_cancel.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "core/limits.h"
 #include "core/log.h"
 
-/* Options that newer headers name; older applications cannot ask for them. */
+/* Options of newer headers. Applications built with older ones do not know them. */
 enum {
 	OPT_CUDA_API_PERMITTED	= 10,
 	OPT_SHARED_MEMORY_PERMITTED,
@@ -30,7 +30,7 @@ static ssize_t ep_cancel(fid_t fid, void *context)
 	struct tagrv_ep *ep = ep_of(fid);
 	int ret;
 
-	/* None is posted to who shares a context. */
+	/* Receives of an endpoint with a shared context are in the context. */
 	if (!ep->rx)
 		return ep->engine ? -FI_ENOENT : -FI_EOPBADSTATE;
 	tagrv_lock_acquire(&ep->dom->lock);
@@ -83,7 +83,7 @@ static int ep_getopt(fid_t fid, int level, int optname, void *optval,
 static int set_min_multi_recv(struct tagrv_ep *ep, size_t value)
 {
 	if (ep->shares_rx)
-		return -FI_EOPNOTSUPP;	/* it is the context's */
+		return -FI_EOPNOTSUPP;	/* set it at the shared context */
 	ep->min_multi_recv = value;
 	if (!ep->rx)
 		return 0;
@@ -183,12 +183,12 @@ void tagrv_ep_resolve_flags(struct tagrv_ep *ep)
 {
 	ep->tx_flags = tagrv_strongest_level(ep->tx_op_flags) | ep->tx_force;
 	ep->rx_flags = ep->rx_op_flags | ep->rx_force;
-	/* Where nobody counts them, nobody could tell their level. */
+	/* Without a counter no one can observe the level of an inject. */
 	ep->inject_flags = FI_INJECT |
 			   (ep->tx_cntr ? ep->tx_flags & TAGRV_LEVEL_FLAGS : 0);
 }
 
-/* FI_TRANSMIT or FI_RECV in the flags says which side is meant, never both. */
+/* Flags contain either FI_TRANSMIT or FI_RECV, for the side they apply to. */
 static int set_op_flags(struct tagrv_ep *ep, uint64_t flags)
 {
 	uint64_t ops = flags & ~(FI_TRANSMIT | FI_RECV);
@@ -197,7 +197,7 @@ static int set_op_flags(struct tagrv_ep *ep, uint64_t flags)
 	if (tx == rx)
 		return -FI_EINVAL;
 	if (ops & ~(tx ? TAGRV_TX_OP_FLAGS : TAGRV_RX_OP_FLAGS)) {
-		tagrv_info("operation flags 0x%llx are not supported\n",
+		tagrv_info("default operation flags 0x%llx are not supported\n",
 			   (unsigned long long) ops);
 		return -FI_EINVAL;
 	}
@@ -219,18 +219,18 @@ static int get_op_flags(const struct tagrv_ep *ep, uint64_t *flags)
 	return 0;
 }
 
-int tagrv_ep_alias(struct tagrv_ep *ep, const struct fi_alias *alias)
+static int ep_alias(struct tagrv_ep *ep, const struct fi_alias *alias)
 {
 	struct tagrv_ep *self;
 	int ret;
 
-	/* Later bindings would not reach it. */
+	/* The alias is a copy: objects bound later would be missing in it. */
 	if (!ep->engine)
 		return -FI_EOPBADSTATE;
 	self = malloc(sizeof(*self));
 	if (!self)
 		return -FI_ENOMEM;
-	*self = *ep;		/* with the flags of this one, alias or not */
+	*self = *ep;		/* default flags too, which ep may have changed */
 	atomic_init(&self->refs, 0);
 	ret = alias->flags ? set_op_flags(self, alias->flags) : 0;
 	if (ret) {
@@ -254,7 +254,7 @@ int tagrv_ep_control(struct fid *fid, int command, void *arg)
 	case FI_SETOPSFLAG:
 		return set_op_flags(ep, *(const uint64_t *) arg);
 	case FI_ALIAS:
-		return tagrv_ep_alias(ep, arg);
+		return ep_alias(ep, arg);
 	default:
 		return -FI_ENOSYS;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * struct fid_eq: a queue of events. Nothing here happens asynchronously, so the
- * only events are those the application writes itself.
+ * struct fid_eq: event queues. The provider does nothing asynchronously, so the
+ * only events are those that the application writes.
  */
 #include <errno.h>
 #include <poll.h>
@@ -22,7 +22,7 @@ static struct tagrv_eq *eq_of(struct fid_eq *eq)
 	return tagrv_container_of(eq, struct tagrv_eq, eq);
 }
 
-/* The descriptor is readable exactly while events wait. */
+/* mark_readable() and mark_empty(): fd is readable while events wait. */
 static void mark_readable(struct tagrv_eq *eq)
 {
 	const uint64_t one = 1;
@@ -86,7 +86,7 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf,
 	return ret;
 }
 
-/* There are no error events. */
+/* No event is an error. */
 static ssize_t eq_readerr(struct fid_eq *eq, struct fi_eq_err_entry *buf,
 			  uint64_t flags)
 {
@@ -105,8 +105,8 @@ static ssize_t eq_write(struct fid_eq *fid, uint32_t event, const void *buf,
 
 	if (!eq->writable || flags || len > EVENT_MAX)
 		return tagrv_refuse(-FI_EINVAL, "fi_eq_write: the queue was "
-				    "opened without FI_WRITE, or flags, or more "
-				    "than %zu bytes", EVENT_MAX);
+				    "opened without FI_WRITE, or the call has "
+				    "flags or more than %zu bytes", EVENT_MAX);
 	added = malloc(sizeof(*added) + len);
 	if (!added)
 		return -FI_ENOMEM;
@@ -144,7 +144,7 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf,
 		left = tagrv_time_left(deadline);
 		if (!left)
 			return ret;
-		/* Interrupted: fi_eq(3) wants the answer of when time is up. */
+		/* fi_eq(3): a signal ends the wait as the timeout does. */
 		if (poll(&pfd, 1, left) < 0)
 			return errno == EINTR ? -FI_EAGAIN : -errno;
 	}
@@ -247,7 +247,7 @@ static int open_fd(enum fi_wait_obj wait_obj, int *fd)
 		return *fd < 0 ? -errno : 0;
 	default:
 		return tagrv_refuse(-FI_ENOSYS, "fi_eq_open: wait object %d "
-				    "does not exist here", (int) wait_obj);
+				    "is not supported", (int) wait_obj);
 	}
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * struct fid_mr: memory registered by the application. Nothing demands it; a
- * transfer that is given the descriptor spares its own registration.
+ * struct fid_mr: memory registered by the application, which no transfer requires.
+ * A transfer with a descriptor saves the engine its own registration.
  *
- * mem_desc is the struct tagrv_mem itself, so that the descriptor array of a
- * transfer is what the engine wants. A region is one segment for that reason.
+ * mem_desc points to the struct tagrv_mem, so that the engine can use the
+ * descriptor array of a transfer as it is. Hence a region has one segment.
  */
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ static int mr_close(struct fid *fid)
 	return 0;
 }
 
-/* A region is enabled from the start; saying so again does no harm. */
+/* A region is enabled from the start, so FI_ENABLE does nothing. */
 static int mr_control(struct fid *fid, int command, void *arg)
 {
 	(void) fid;
@@ -40,7 +40,7 @@ static struct fi_ops fid_ops = {
 	.ops_set = tagrv_nosys_ops_set,
 };
 
-/* attr->iface means nothing to applications without FI_HMEM: not looked at. */
+/* Does not read attr->iface, which applications without FI_HMEM may not set. */
 static int check_attr(const struct fi_mr_attr *attr, uint64_t flags)
 {
 	if (flags) {
@@ -56,7 +56,7 @@ static int check_attr(const struct fi_mr_attr *attr, uint64_t flags)
 	return 0;
 }
 
-/* What the provider keeps for itself gives way to the application. */
+/* Drops cached registrations in favour of the application's. */
 static bool make_room(struct tagrv_dom *dom)
 {
 	size_t cnt;
@@ -73,13 +73,13 @@ static int register_mem(struct tagrv_dom *dom, const struct iovec *iov,
 	struct tagrv_device *dev = dom->dev;
 	int ret;
 
-	/* Remote, too: the peer reads from it when the message is long. */
+	/* Remote reads, because peers read long messages from this memory. */
 	ret = dev->ops->mem_reg(dev, iov->iov_base, iov->iov_len,
 				TAGRV_MEM_READ, mem);
 	if (ret == -FI_ENOMEM && make_room(dom))
 		ret = dev->ops->mem_reg(dev, iov->iov_base, iov->iov_len,
 					TAGRV_MEM_READ, mem);
-	/* The device says itself what limits the memory. */
+	/* The device has logged -FI_ENOMEM with the limit to raise. */
 	if (ret && ret != -FI_ENOMEM)
 		tagrv_warn("fi_mr_reg: %zu bytes at %p cannot be registered on "
 			   "%s: %s\n", iov->iov_len, iov->iov_base, dev->name,

@@ -187,15 +187,12 @@ int tagrv_ep_enable(struct tagrv_ep *ep);
 /* Sets class, context and ops tables; transfers that caps lack are refused. */
 void tagrv_ep_init_fid(struct tagrv_ep *ep, size_t fclass, struct fi_ops *ops,
 		       struct fi_ops_cm *cm, void *context);
-/* FI_ALIAS: -FI_EOPBADSTATE before fi_enable, -FI_EINVAL for bad flags. */
-int tagrv_ep_alias(struct tagrv_ep *ep, const struct fi_alias *alias);
 /* Binds the shared context srx to an endpoint that is not enabled yet. */
 int tagrv_srx_share(struct tagrv_ep *ep, struct tagrv_ep *srx, uint64_t flags);
 /* fi_open_ops of an endpoint or shared context: see rdma/fi_ext_tagrv.h. */
 int tagrv_ep_ops_open(struct fid *fid, const char *name, uint64_t flags,
 		      void **ops, void *context);
 
-extern struct fi_ops tagrv_ep_fid_ops;
 extern struct fi_ops_ep tagrv_ep_ops;
 extern struct fi_ops_cm tagrv_ep_cm_ops;
 extern struct fi_ops_msg tagrv_msg_ops;

@@ -3,16 +3,16 @@
  * Shared receive contexts: a struct fid_ep that only receives, on behalf of the
  * endpoints it is bound to.
  *
- * It is ready when it is open: receives may be posted before any endpoint is
- * there. The transfer calls are those of endpoints, which find an rx and no
- * engine.
+ * A context needs no fi_enable: receives may be posted before there is any
+ * endpoint. Its transfer calls are those of endpoints, which refuse sends because
+ * a context has no engine.
  */
 #include <stdlib.h>
 
 #include "api/info/info.h"
 #include "api/objects_priv.h"
 
-/* What decides which messages a context can take. */
+/* A context must have those of its endpoints: they decide what it can match. */
 #define MATCHED_CAPS	(FI_MSG | FI_TAGGED | FI_DIRECTED_RECV | FI_MULTI_RECV)
 
 static struct tagrv_ep *srx_of(struct fid *fid)
@@ -23,8 +23,8 @@ static struct tagrv_ep *srx_of(struct fid *fid)
 static int check_bind(bool ours, bool again, uint64_t flags, const char *object)
 {
 	if (flags != FI_RECV)
-		return tagrv_refuse(-FI_EBADFLAGS, "fi_ep_bind: a shared "
-				    "receive context has its %s with FI_RECV "
+		return tagrv_refuse(-FI_EBADFLAGS, "fi_ep_bind: a %s is bound to "
+				    "a shared receive context with FI_RECV "
 				    "alone, not flags 0x%llx", object,
 				    (unsigned long long) flags);
 	if (!ours)
@@ -85,7 +85,7 @@ static int srx_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	}
 }
 
-/* The default flags of receives; there are no others to ask for. */
+/* Default flags: a context has those of receives only. */
 static int control_flags(struct fid *fid, int command, uint64_t *flags)
 {
 	if (!(*flags & FI_RECV))
@@ -138,22 +138,22 @@ static struct fi_ops fid_ops = {
 static int check_attr(const struct tagrv_domain *domain,
 		      const struct fi_rx_attr *attr)
 {
-	const char *what = NULL;
+	const char *member = NULL;
 
 	if (attr->caps & ~TAGRV_CAPS)
-		what = "caps";
+		member = "caps";
 	else if (attr->op_flags & ~TAGRV_RX_OP_FLAGS)
-		what = "op_flags";
+		member = "op_flags";
 	else if (attr->msg_order & ~TAGRV_MSG_ORDERS)
-		what = "msg_order";
+		member = "msg_order";
 	else if (attr->comp_order)
-		what = "comp_order";
+		member = "comp_order";
 	else if (attr->size > domain->dom->params.max_ops)
-		what = "size (see FI_TAGRV_MAX_OPS)";
+		member = "size (see FI_TAGRV_MAX_OPS)";
 	else if (attr->iov_limit > TAGRV_IOV_MAX)
-		what = "iov_limit";
-	return what ? tagrv_refuse(-FI_EINVAL, "fi_srx_context: more than "
-				   "fi_getinfo offers: %s", what) : 0;
+		member = "iov_limit";
+	return member ? tagrv_refuse(-FI_EINVAL, "fi_srx_context: more than "
+				   "fi_getinfo offers: %s", member) : 0;
 }
 
 int tagrv_srx_open(struct fid_domain *fid, struct fi_rx_attr *attr,
@@ -196,7 +196,7 @@ int tagrv_srx_share(struct tagrv_ep *ep, struct tagrv_ep *srx, uint64_t flags)
 
 	if (flags)
 		return tagrv_refuse(-FI_EBADFLAGS, "fi_ep_bind: flags 0x%llx "
-				    "make no sense with a shared receive "
+				    "do not apply to a shared receive "
 				    "context", (unsigned long long) flags);
 	if (srx->domain != ep->domain)
 		return tagrv_refuse(-FI_EINVAL, "fi_ep_bind: the shared receive "
@@ -210,8 +210,8 @@ int tagrv_srx_share(struct tagrv_ep *ep, struct tagrv_ep *srx, uint64_t flags)
 				    "its shared receive context already");
 	if (lack)
 		return tagrv_refuse(-FI_EINVAL, "fi_ep_bind: the endpoint has "
-				    "capabilities that its shared receive "
-				    "context has not: 0x%llx",
+				    "capabilities that the shared receive "
+				    "context lacks: 0x%llx",
 				    (unsigned long long) lack);
 	ep->srx = srx;
 	tagrv_ref_get(&srx->refs);

@@ -27,7 +27,7 @@ int tagrv_wait_init(struct tagrv_wait *wait, enum fi_wait_obj obj)
 	case FI_WAIT_YIELD:
 		return 0;
 	default:
-		tagrv_warn("wait object %d does not exist here, only "
+		tagrv_warn("wait object %d is not supported, only "
 			   "FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_FD, "
 			   "FI_WAIT_POLLFD and FI_WAIT_YIELD\n", (int) obj);
 		return -FI_ENOSYS;
@@ -71,7 +71,7 @@ static int get_fd(struct tagrv_wait *wait, const struct tagrv_dom *dom,
 	return 0;
 }
 
-/* One descriptor, always the same. */
+/* Always the same single descriptor. */
 static int get_pollfd(struct tagrv_wait *wait, const struct tagrv_dom *dom,
 		      const struct tagrv_waker *waker,
 		      struct fi_wait_pollfd *out)
@@ -108,7 +108,8 @@ int tagrv_wait_control(struct tagrv_wait *wait, const struct tagrv_dom *dom,
 
 int tagrv_wait_prepare(struct tagrv_dom *dom, struct tagrv_waker *waker)
 {
-	if (TAGRV_UNLIKELY(waker->owed)) {	/* theirs is not ours to empty */
+	/* Other threads were signaled and are not awake yet: keep waker->fd. */
+	if (TAGRV_UNLIKELY(waker->owed)) {
 		dom->give_way = true;
 		return -FI_EAGAIN;
 	}

@@ -3,12 +3,12 @@
  * Sleeping on a completion queue or counter.
  *
  *   epoll_fd (given to the application)
- *    |- dom.wait_fd   something can be moved forward
- *    '- waker.fd      another thread has moved it already
+ *    |- dom.wait_fd   a device or connection has work for progress
+ *    '- waker.fd      another thread made progress and pushed a completion
  *
- * Before any sleep, under the domain lock and with nothing to report, the waker
- * is cleared and armed and the domain armed, in this order: whatever is pushed
- * from then on makes one of the descriptors readable.
+ * Before any sleep, under the domain lock and with no completion to report: clear
+ * and arm the waker, then arm the domain. From then on every completion makes one
+ * of the two descriptors readable.
  */
 #ifndef TAGRV_API_WAIT_PRIV_H
 #define TAGRV_API_WAIT_PRIV_H
@@ -23,7 +23,7 @@
 
 struct tagrv_wait {
 	enum fi_wait_obj obj;
-	int	epoll_fd;		/* -1 until the application asks */
+	int	epoll_fd;		/* -1 until FI_GETWAIT */
 };
 
 /* -FI_ENOSYS for wait objects other than none, unspec, fd, pollfd and yield. */
@@ -36,31 +36,34 @@ static inline bool tagrv_wait_possible(const struct tagrv_wait *wait)
 	return wait->obj != FI_WAIT_NONE;
 }
 
-/* Who yields never sleeps: there is nothing to be woken by. */
+/* FI_WAIT_YIELD never sleeps, so that it needs no descriptor. */
 static inline bool tagrv_wait_has_fd(const struct tagrv_wait *wait)
 {
 	return tagrv_wait_possible(wait) && wait->obj != FI_WAIT_YIELD;
 }
 
 /*
- * FI_GETWAIT: an int or, for FI_WAIT_POLLFD, a struct fi_wait_pollfd; -FI_ENODATA
- * where there is no descriptor, -FI_ETOOSMALL. FI_GETWAITOBJ. -FI_ENOSYS for
- * other commands.
+ * fi_control. FI_GETWAIT fills an int or, for FI_WAIT_POLLFD, a struct
+ * fi_wait_pollfd (-FI_ETOOSMALL without room); -FI_ENODATA: there is no
+ * descriptor. FI_GETWAITOBJ fills an enum. Other commands: -FI_ENOSYS.
  */
 int tagrv_wait_control(struct tagrv_wait *wait, const struct tagrv_dom *dom,
 		       const struct tagrv_waker *waker, int command, void *arg);
 
-/* Domain lock held, nothing to report. 0: sleep; -FI_EAGAIN: progress first. */
+/*
+ * Prepares a sleep; domain lock held, no completion to report. 0: the caller may
+ * sleep; -FI_EAGAIN: it must make progress first.
+ */
 int tagrv_wait_prepare(struct tagrv_dom *dom, struct tagrv_waker *waker);
-/* The same for who sleeps here: 0 is to be followed by tagrv_wait_sleep(). */
+/* Also counts the caller as a sleeper: after 0 it must tagrv_wait_sleep(). */
 int tagrv_wait_enter(struct tagrv_dom *dom, struct tagrv_waker *waker);
-/* Lock not held. Returns as tagrv_dom_sleep(). */
+/* Sleeps up to timeout ms; lock not held. Returns as tagrv_dom_sleep(). */
 int tagrv_wait_sleep(struct tagrv_dom *dom, struct tagrv_waker *waker,
 		     int timeout);
 
-/* A timeout in ms, negative for ever, as a point in time (INT64_MAX: never). */
+/* Now plus timeout ms; INT64_MAX, never, for a negative timeout. */
 int64_t tagrv_deadline(int timeout);
-/* ms left for poll(2): -1 for ever, 0 when the deadline has passed. */
+/* ms left, for poll(2): -1 for ever, 0 when the deadline has passed. */
 int tagrv_time_left(int64_t deadline);
 
 #endif

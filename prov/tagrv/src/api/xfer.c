@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Transfers that are refused before the engine sees them.
+ * Transfers that are refused, before the engine sees them or by the engine.
  */
 #include "api/xfer_priv.h"
 
@@ -62,12 +62,12 @@ ssize_t tagrv_explain_send(const struct tagrv_send_req *req, ssize_t ret)
 {
 	if (ret == -FI_EMSGSIZE)
 		tagrv_warn("a message of %zu bytes: at most %zu are possible, "
-			   "which fi_getinfo tells as max_msg_size\n",
+			   "see max_msg_size of fi_getinfo\n",
 			   tagrv_iov_len(req->iov, req->iov_cnt),
 			   TAGRV_MAX_MSG);
 	else if (ret == -FI_EINVAL)
 		tagrv_warn("a send to address number %llu: the address vector "
-			   "has no such entry, or not any more\n",
+			   "has no such entry, or it was removed\n",
 			   (unsigned long long) req->dest);
 	return ret;
 }
@@ -76,7 +76,7 @@ ssize_t tagrv_explain_recv(const struct tagrv_recv_req *req, ssize_t ret)
 {
 	if (ret == -FI_EINVAL)
 		tagrv_warn("a receive from address number %llu: the address "
-			   "vector has no such entry, or not any more\n",
+			   "vector has no such entry, or it was removed\n",
 			   (unsigned long long) req->src);
 	return ret;
 }
