@@ -20,7 +20,7 @@ void api_init(void)
 	tagrv_param_define();
 }
 
-/* fi_getinfo for its side effects: it sets the level, and drops parameters. */
+/* Calls fi_getinfo so that libfabric sets its log level, and drops parameters. */
 void api_log_start(const char *level)
 {
 	struct fi_info *info = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Address vectors: what is taken, what is refused, names, strings.
+ * Address vectors: inserts and their refusals, names, strings.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -65,7 +65,7 @@ Test(av, addresses_come_back_byte_for_byte)
 	cr_expect_str_eq(name_of(3), "fi_sockaddr_in://10.1.2.4:9");
 }
 
-Test(av, what_cannot_be_reached_is_refused)
+Test(av, unreachable_addresses_are_refused)
 {
 	struct sockaddr_in in[5] = {
 		address("10.1.2.3", 9),
@@ -165,7 +165,7 @@ Test(av, kinds_that_can_be_opened)
 	struct fid_av *av;
 
 	cr_assert_eq(fi_av_open(api.domain, &attr, &av, &attr), 0);
-	cr_expect_eq(attr.type, FI_AV_TABLE, "the choice is told");
+	cr_expect_eq(attr.type, FI_AV_TABLE, "fi_av_open writes its choice");
 	cr_expect_eq(av->fid.context, &attr);
 	api_must_close(&av->fid);
 	attr.type = FI_AV_MAP;

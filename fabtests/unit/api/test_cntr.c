@@ -78,7 +78,7 @@ Test(cntr, waits_without_wait_object_spin)
 	check_waits(FI_WAIT_NONE);
 }
 
-Test(cntr, waits_that_yield_end_alike)
+Test(cntr, waits_that_yield_end_by_threshold_or_timeout)
 {
 	struct fid *fids[1];
 
@@ -155,8 +155,8 @@ Test(cntr, pollfd_is_one_descriptor)
 	cr_expect_eq(poll(&pfd, 1, 0), 1);
 }
 
-/* Arming forgets the signal: what the application has not read must be told. */
-Test(cntr, trywait_tells_of_every_change_once)
+/* Arming clears the signal: a change that was not read yet must end fi_trywait. */
+Test(cntr, trywait_refuses_to_sleep_once_per_change)
 {
 	struct fid *fids[1];
 

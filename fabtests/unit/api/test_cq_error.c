@@ -21,7 +21,7 @@ static void tear_down(void)
 
 TestSuite(cq_error, .init = set_up, .fini = tear_down, .timeout = 30);
 
-/* What newer headers have behind err_data_size, whichever these are. */
+/* Newer headers have src_addr behind err_data_size; ours may be either. */
 union err_entry {
 	struct fi_cq_err_entry old;
 	struct {
@@ -31,7 +31,7 @@ union err_entry {
 	} newer;
 };
 
-static const struct tagrv_addr somebody = {
+static const struct tagrv_addr unknown_sender = {
 	.in = { .sin_family = AF_INET, .sin_port = 0x1234, .sin_addr = { 0x0100007f } },
 };
 
@@ -42,7 +42,7 @@ static void read_error(uint32_t version, union err_entry *entry)
 
 	domain->api_version = version;
 	api_push(api.cq, 1, FI_EIO);
-	/* fi_cq_readerr of newer headers writes to the entry, too. */
+	/* Not fi_cq_readerr, which in newer headers writes to the entry itself. */
 	cr_assert_eq(api.cq->ops->readerr(api.cq, &entry->old, 0), 1);
 	cr_expect_eq(entry->old.err, FI_EIO);
 }
@@ -72,7 +72,7 @@ Test(cq_error, error_entries_fit_the_version_of_the_application)
 	cr_expect_eq(entry.newer.src_addr, 5);
 }
 
-/* A sender that is not in the address vector; the entry is filled with 0xee. */
+/* Reads the error of a message whose sender is not in the address vector. */
 static void read_stranger(uint32_t version, struct fi_cq_err_entry *entry)
 {
 	struct tagrv_domain *domain = tagrv_container_of(api.domain,
@@ -82,7 +82,7 @@ static void read_stranger(uint32_t version, struct fi_cq_err_entry *entry)
 	};
 	struct tagrv_cq *cq = tagrv_container_of(api.cq, struct tagrv_cq, cq);
 
-	tagrv_comp_set_stranger(&comp, &somebody);
+	tagrv_comp_set_stranger(&comp, &unknown_sender);
 	tagrv_compq_push(&cq->queue, &comp);
 	domain->api_version = version;
 	cr_assert_eq(fi_cq_readerr(api.cq, entry, 0), 1);
@@ -90,7 +90,7 @@ static void read_stranger(uint32_t version, struct fi_cq_err_entry *entry)
 	cr_expect_eq(entry->prov_errno, FI_EADDRNOTAVAIL);
 }
 
-Test(cq_error, the_address_of_a_stranger_goes_where_the_version_says)
+Test(cq_error, the_address_of_an_unknown_sender_fits_the_version)
 {
 	struct fi_cq_err_entry entry;
 	char room[32], little[8];
@@ -98,27 +98,29 @@ Test(cq_error, the_address_of_a_stranger_goes_where_the_version_says)
 	api.cq = api_open_cq(&api, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE);
 	memset(&entry, 0xee, sizeof(entry));
 	read_stranger(FI_VERSION(1, 4), &entry);
-	cr_expect_eq(memcmp(entry.err_data, &somebody, sizeof(somebody.in)), 0);
+	cr_expect_eq(memcmp(entry.err_data, &unknown_sender,
+			    sizeof(unknown_sender.in)), 0);
 	cr_expect_eq(entry.err_data_size, 0xeeeeeeeeeeeeeeee);
 
 	entry.err_data_size = 0;
 	read_stranger(FI_VERSION(1, 17), &entry);
-	cr_expect_eq(memcmp(entry.err_data, &somebody, sizeof(somebody.in)), 0);
-	cr_expect_eq(entry.err_data_size, sizeof(somebody.in));
+	cr_expect_eq(memcmp(entry.err_data, &unknown_sender,
+			    sizeof(unknown_sender.in)), 0);
+	cr_expect_eq(entry.err_data_size, sizeof(unknown_sender.in));
 
 	entry.err_data = room;
 	entry.err_data_size = sizeof(room);
 	read_stranger(FI_VERSION(1, 17), &entry);
 	cr_expect_eq(entry.err_data, room);
-	cr_expect_eq(memcmp(room, &somebody, sizeof(somebody.in)), 0);
-	cr_expect_eq(entry.err_data_size, sizeof(somebody.in));
+	cr_expect_eq(memcmp(room, &unknown_sender, sizeof(unknown_sender.in)), 0);
+	cr_expect_eq(entry.err_data_size, sizeof(unknown_sender.in));
 
 	memset(little, 0xee, sizeof(little));
 	entry.err_data = little;
 	entry.err_data_size = 4;
 	read_stranger(FI_VERSION(1, 17), &entry);
 	cr_expect_eq(entry.err_data_size, 4);
-	cr_expect_eq(memcmp(little, &somebody, 4), 0);
+	cr_expect_eq(memcmp(little, &unknown_sender, 4), 0);
 	cr_expect_eq((unsigned char) little[4], 0xee);
 }
 

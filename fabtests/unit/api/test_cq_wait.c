@@ -152,7 +152,7 @@ Test(cq_wait, without_wait_object_there_is_no_waiting)
 	cr_expect_eq(obj, FI_WAIT_NONE);
 }
 
-Test(cq_wait, who_yields_is_woken_by_nothing_and_needs_no_descriptor)
+Test(cq_wait, a_yielding_queue_has_no_descriptor)
 {
 	struct fi_cq_tagged_entry entry;
 	struct fid *fids[1];
@@ -206,7 +206,7 @@ static void *push_two_and_an_error(void *cq)
 	return NULL;
 }
 
-Test(cq_wait, a_threshold_is_waited_for)
+Test(cq_wait, a_read_waits_for_its_threshold)
 {
 	struct fi_cq_attr attr = {
 		.size = 8, .format = FI_CQ_FORMAT_CONTEXT,
@@ -227,7 +227,7 @@ Test(cq_wait, a_threshold_is_waited_for)
 	cr_assert_eq(pthread_create(&thread, NULL, push_two_and_an_error,
 				    api.cq), 0);
 	cr_expect_eq(fi_cq_sread(api.cq, entry, 16, (void *) 3, -1), 3);
-	/* An error ends the wait, whatever is in front of it. */
+	/* An error ends the wait, even behind too few entries. */
 	pthread_join(thread, NULL);
 	cr_expect_eq(fi_cq_sread(api.cq, entry, 16, (void *) 3, -1), -FI_EAVAIL);
 	cr_assert_eq(fi_cq_readerr(api.cq, &(struct fi_cq_err_entry) { 0 }, 0), 1);
@@ -235,7 +235,7 @@ Test(cq_wait, a_threshold_is_waited_for)
 	api_push(api.cq, 6, FI_EIO);
 	cr_expect_eq(fi_cq_sread(api.cq, entry, 16, (void *) 3, -1), 1);
 	cr_assert_eq(fi_cq_readerr(api.cq, &(struct fi_cq_err_entry) { 0 }, 0), 1);
-	/* Nor is more waited for than the queue holds. */
+	/* A threshold above the queue's size waits for a full queue. */
 	for (uintptr_t i = 0; i < 8; i++)
 		api_push(api.cq, i, 0);
 	cr_expect_eq(fi_cq_sread(api.cq, entry, 16, (void *) 12, -1), 8);

@@ -297,8 +297,8 @@ static uint64_t flags_of(struct fid_ep *ep, uint64_t side)
 	return side;
 }
 
-/* The one that was given, not the endpoint behind both. */
-Test(ep, an_alias_of_an_alias_starts_from_that)
+/* Flags are copied from the alias given to FI_ALIAS, not from its endpoint. */
+Test(ep, an_alias_of_an_alias_copies_that_aliases_flags)
 {
 	struct fid_ep *alias, *second;
 
@@ -314,7 +314,7 @@ Test(ep, an_alias_of_an_alias_starts_from_that)
 	api_must_close(&second->fid);
 }
 
-Test(ep, nothing_moves_before_enable)
+Test(ep, transfers_fail_before_enable)
 {
 	struct fi_msg_tagged msg = { 0 };
 	char byte = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The calls of rdma/fi_ext_tagrv.h, and the log lines that say the same.
+ * The calls of rdma/fi_ext_tagrv.h, and log lines with the same numbers.
  */
 #include <rdma/fi_ext_tagrv.h>
 #include <stdlib.h>
@@ -67,7 +67,7 @@ static void send_unexpected(uint64_t tag, uint64_t n)
 	}
 }
 
-Test(ext, refuses_what_it_does_not_have)
+Test(ext, unknown_names_are_refused)
 {
 	void *ops = &api;
 
@@ -102,7 +102,7 @@ Test(ext, checks_arguments_and_room)
 	cr_expect_eq(ops->get_stats(api.ep, now, &len), -FI_ETOOSMALL);
 	cr_expect_eq(len, sizeof(now[0]));
 	cr_expect_eq(now[0].posted, UINT64_C(0xeeeeeeeeeeeeeeee));
-	/* Of a newer application, with more members. */
+	/* A newer application has room for more members. */
 	len = sizeof(now);
 	cr_expect_eq(ops->get_stats(api.ep, now, &len), 0);
 	cr_expect_eq(len, sizeof(now[0]));
@@ -110,7 +110,7 @@ Test(ext, checks_arguments_and_room)
 	cr_expect_eq(now[1].posted, UINT64_C(0xeeeeeeeeeeeeeeee));
 }
 
-Test(ext, wants_an_enabled_endpoint)
+Test(ext, needs_an_enabled_endpoint)
 {
 	struct fi_tagrv_match_stats now;
 	size_t len = sizeof(now);
@@ -121,7 +121,7 @@ Test(ext, wants_an_enabled_endpoint)
 		     -FI_EOPBADSTATE);
 }
 
-Test(ext, counts_what_is_queued)
+Test(ext, counts_queued_receives_and_messages)
 {
 	struct fi_tagrv_match_stats now;
 	uint64_t searches, probes;
@@ -153,7 +153,7 @@ Test(ext, counts_what_is_queued)
 	cr_expect_eq(now.unexpected_peak, 2);
 }
 
-Test(ext, an_alias_tells_the_same)
+Test(ext, an_alias_has_the_statistics_of_its_endpoint)
 {
 	struct fid_ep *alias = NULL;
 
@@ -244,7 +244,7 @@ static void expect_line(const char *all, const char *what)
 	cr_expect_not_null(strstr(all, what), "no '%s' in: %s", what, all);
 }
 
-/* The table is one for all endpoints: a shared context is no reason to crash. */
+/* The ops work for all endpoints: passing a shared context must not crash. */
 Test(ext, a_shared_context_has_no_protocols)
 {
 	struct fi_tagrv_proto_stats now;
@@ -265,7 +265,7 @@ Test(ext, a_shared_context_has_no_protocols)
 	api_must_close(&srx->fid);
 }
 
-Test(ext, tells_the_log_now_and_then_and_at_close)
+Test(ext, statistics_are_logged_periodically_and_at_close)
 {
 	uint64_t end = tagrv_clock_ms() + PATIENCE_MS;
 	const char *text = "";
@@ -291,7 +291,7 @@ Test(ext, tells_the_log_now_and_then_and_at_close)
 	expect_line(text, "1 messages unexpected, at most 1,");
 }
 
-Test(ext, says_nothing_unless_asked)
+Test(ext, statistics_are_not_logged_by_default)
 {
 	const char *text;
 

@@ -178,7 +178,7 @@ Test(eq, an_interrupted_read_finds_nothing)
 	cr_expect_eq(ret, -FI_EAGAIN, "%s", fi_strerror((int) -ret));
 }
 
-Test(eq, closing_frees_what_was_never_read)
+Test(eq, closing_frees_unread_events)
 {
 	open_eq(100, FI_WRITE, FI_WAIT_NONE);
 	for (uintptr_t i = 0; i < 50; i++)

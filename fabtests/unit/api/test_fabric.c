@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Fabric and domain: names, what keeps them open, fi_trywait, full tables.
+ * Fabric and domain: names, references, the lock, fi_trywait.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ Test(fabric, only_its_own_name_opens_it)
 	cr_expect_eq(tagrv_fabric_open(&attr, &fabric, NULL), -FI_EINVAL);
 }
 
-Test(fabric, what_is_in_use_stays_open)
+Test(fabric, objects_in_use_stay_open)
 {
 	struct fi_eq_attr attr = { .wait_obj = FI_WAIT_NONE };
 	struct fid_eq *eq;
@@ -77,7 +77,7 @@ Test(fabric, a_domain_needs_a_known_device_and_format)
 	api_close(&api);
 }
 
-Test(fabric, only_full_serialization_saves_the_lock)
+Test(fabric, only_thread_domain_needs_no_lock)
 {
 	struct fi_info *hints = api_hints();
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Memory regions: all ways to register, keys, wrong arguments; and the device's
- * part through a device that only records.
+ * Memory regions: all ways to register, keys, wrong arguments; with a device that
+ * records how it is called.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Shared receive contexts: attributes, binding, the order of life and death,
- * options, and calls that are the other's.
+ * Shared receive contexts: attributes, binding, order of closing, options, and
+ * calls that only an endpoint or only a context has.
  */
 #include <rdma/fi_ext_tagrv.h>
 #include <string.h>
@@ -56,9 +56,9 @@ static void enable(struct fid_ep *ep)
 	cr_assert_eq(fi_enable(ep), 0);
 }
 
-/* ---- what is offered ---- */
+/* ---- attributes ---- */
 
-Test(srx, who_asks_for_it_is_told_so)
+Test(srx, hints_that_ask_for_one_are_met)
 {
 	struct fi_info *usual = api_hints(), *info = api_must_getinfo(usual);
 
@@ -70,7 +70,7 @@ Test(srx, who_asks_for_it_is_told_so)
 	fi_freeinfo(usual);
 }
 
-Test(srx, opens_from_what_was_offered)
+Test(srx, opens_from_offered_attributes)
 {
 	struct fi_rx_attr attr = *api.info->rx_attr;
 	struct fid_ep *other;
@@ -154,7 +154,7 @@ Test(srx, wrong_bindings_are_refused)
 	api_close(&other);
 }
 
-Test(srx, only_what_is_for_receives_has_to_agree)
+Test(srx, only_receive_capabilities_must_agree)
 {
 	struct fid_ep *tagged, *ep;
 
@@ -179,13 +179,13 @@ Test(srx, its_endpoints_have_one_address_vector)
 	REFUSED(fi_enable(eps[1]), -FI_EINVAL, "one address vector");
 	api_must_close(&eps[0]->fid);
 	eps[0] = NULL;
-	cr_expect_eq(fi_enable(eps[1]), 0, "nobody uses the other any more");
+	cr_expect_eq(fi_enable(eps[1]), 0, "no endpoint uses the other vector now");
 	api_must_close(&eps[1]->fid);
 	eps[1] = NULL;
 	api_must_close(&av->fid);
 }
 
-Test(srx, what_is_bound_to_the_context)
+Test(srx, queues_and_counters_are_bound_to_the_context)
 {
 	struct fid_cntr *cntr;
 	struct api other;
@@ -252,7 +252,7 @@ static struct fi_cq_tagged_entry wait_one(int err)
 	return entry;
 }
 
-/* To oneself; returns the context of the receive. */
+/* Sends to the endpoint itself; returns the context of the receive. */
 static void *send_to_self(struct fid_ep *ep, bool tagged)
 {
 	struct fi_cq_tagged_entry entry;
@@ -276,7 +276,7 @@ Test(srx, receives_are_posted_to_the_context_only)
 {
 	char byte, bytes[4][1];
 
-	/* Before there is an endpoint, too. */
+	/* Receives may be posted before there is an endpoint. */
 	cr_assert_eq(fi_trecv(srx, bytes[0], 1, NULL, FI_ADDR_UNSPEC, 5, 0,
 			      &bytes[0]), 0);
 	enable(eps[0]);
@@ -301,7 +301,7 @@ Test(srx, receives_are_posted_to_the_context_only)
 	cr_expect_eq(wait_one(FI_ECANCELED).op_context, &bytes[3]);
 }
 
-Test(srx, the_context_receives_what_it_was_opened_for)
+Test(srx, the_context_receives_the_kinds_in_its_caps)
 {
 	struct fi_rx_attr attr = { .caps = FI_TAGGED | FI_RECV };
 	struct fid_ep *tagged;
@@ -326,7 +326,7 @@ static size_t min_of(struct fid_ep *ep)
 	return value;
 }
 
-Test(srx, the_least_room_of_a_multi_buffer_is_the_contexts)
+Test(srx, min_multi_recv_is_set_at_the_context)
 {
 	size_t value = 100;
 

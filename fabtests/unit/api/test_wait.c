@@ -19,7 +19,7 @@ static void tear_down(void)
 
 TestSuite(wait, .init = api_init, .fini = tear_down, .timeout = 60);
 
-/* fi_cq(3): whoever is interrupted gets what he gets when time is up. */
+/* fi_cq(3): an interrupted read returns what it would at its timeout. */
 Test(wait, an_interrupted_read_finds_nothing)
 {
 	uint64_t start = tagrv_clock_ms();
@@ -34,7 +34,7 @@ Test(wait, an_interrupted_read_finds_nothing)
 	cr_expect_lt(tagrv_clock_ms() - start, PATIENCE_MS);
 }
 
-/* ---- conditions of their own ---- */
+/* ---- threads with different thresholds ---- */
 
 struct waiter {
 	pthread_t thread;
@@ -69,7 +69,7 @@ static void join(struct waiter *waiter)
 	cr_expect_eq(waiter->ret, 0);
 }
 
-/* On one processor, so that one is through before the other begins. */
+/* Uses one processor, so that one thread is done before the other begins. */
 static void use_one_cpu(void)
 {
 	cpu_set_t set;
@@ -97,7 +97,7 @@ static void check_pair(struct fid_cntr *cntr, uint64_t first, uint64_t second)
 	fi_cntr_set(cntr, 0);
 }
 
-/* Who has to go on sleeping does not take the other's wake-up along. */
+/* A thread that goes on sleeping must not swallow the other's wake-up. */
 Test(wait, each_thread_has_its_own_threshold)
 {
 	struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_UNSPEC };
@@ -127,7 +127,7 @@ static void inject(uint64_t tag)
 	cr_assert_eq(fi_tinject(api.ep, NULL, 0, api.self, tag), 0);
 }
 
-/* One thread sends and looks at nothing, the other one is asleep. */
+/* One thread sends and reads no queue; the other one sleeps on its queue. */
 Test(wait, a_message_to_oneself_wakes_another_thread)
 {
 	struct fi_msg_tagged msg = { .tag = 2 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Transfers to self, all calls: what of the arguments arrives, which flags hold,
- * what is refused.
+ * All transfer calls, to the endpoint itself: arguments that arrive, flags that
+ * hold, calls that are refused.
  */
 #include <string.h>
 
@@ -37,7 +37,7 @@ static void tear_down(void)
 
 TestSuite(xfer, .init = api_init, .fini = tear_down, .timeout = 30);
 
-/* One call of each family, with the same arguments where there are such. */
+/* Calls of each family, with the same arguments as far as they have them. */
 enum call { PLAIN, VECTOR, MESSAGE, DATA, INJECT, INJECTDATA, CALLS };
 
 static const struct iovec out_iov[2] = { { out, 4 }, { out + 4, 9 } };
@@ -133,7 +133,7 @@ static ssize_t recv_msg(enum call call, uint64_t flags)
 	}
 }
 
-/* Completions until there are no more: entry[0] of the send, [1] of the receive. */
+/* Reads all completions: entry[0] is the send's, entry[1] the receive's. */
 static int completions(struct fi_cq_tagged_entry entry[2])
 {
 	struct fi_cq_tagged_entry one;
@@ -169,7 +169,7 @@ static void check_recv(const struct fi_cq_tagged_entry *entry, enum call call,
 	cr_expect_arr_eq(in, out, SENT);
 }
 
-Test(xfer, every_call_delivers_what_it_was_given)
+Test(xfer, every_call_delivers_its_arguments)
 {
 	struct fi_cq_tagged_entry entry[2];
 
@@ -208,7 +208,7 @@ Test(xfer, data_of_a_message_counts_only_with_its_flag)
 
 /* ---- selective completion ---- */
 
-/* What the flags of the call, or of the endpoint, let through. */
+/* Is there a completion of the send, and of the receive? */
 static void expect_seen(bool send, bool recv, const char *what)
 {
 	struct fi_cq_tagged_entry entry[2];
@@ -218,7 +218,7 @@ static void expect_seen(bool send, bool recv, const char *what)
 	cr_expect_eq(entry[1].flags != 0, recv, "%s: receive", what);
 }
 
-Test(xfer, selective_binding_silences_what_is_not_flagged)
+Test(xfer, selective_binding_reports_flagged_calls_only)
 {
 	open_api(FI_SELECTIVE_COMPLETION, 0, 0);
 	recv_tagged(PLAIN, 0);
@@ -249,7 +249,7 @@ Test(xfer, flags_of_a_call_replace_those_of_the_endpoint)
 	expect_seen(false, false, "inject");
 }
 
-Test(xfer, errors_are_seen_under_selective_completion)
+Test(xfer, errors_are_reported_under_selective_completion)
 {
 	struct fi_cq_tagged_entry entry;
 	struct fi_cq_err_entry err = { 0 };
@@ -269,7 +269,7 @@ Test(xfer, errors_are_seen_under_selective_completion)
 
 /* ---- levels and injection ---- */
 
-Test(xfer, all_completion_levels_are_taken)
+Test(xfer, all_completion_levels_are_accepted)
 {
 	static const uint64_t levels[] = {
 		FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE,
@@ -310,7 +310,7 @@ static size_t unexpected(void)
 	return stats.unexpected;
 }
 
-/* Both inject calls; returns when the messages are there, and match nothing. */
+/* Makes both inject calls, and waits until the messages are unexpected. */
 static void inject_unexpected(void)
 {
 	int64_t end = tagrv_deadline(20000);
@@ -321,12 +321,12 @@ static void inject_unexpected(void)
 		cr_assert_eq(fi_cq_read(api.cq, NULL, 0), -FI_EAGAIN);
 		cr_assert(tagrv_time_left(end), "%zu came", unexpected());
 	}
-	/* What was sent in answer has come back by then. */
+	/* After a few more reads, acknowledgements have arrived, if any. */
 	for (int i = 0; i < 4; i++)
 		(void) fi_cq_read(api.cq, NULL, 0);
 }
 
-/* They write no entry: a counter is what tells when they complete. */
+/* Injects write no entry: only a counter shows when they complete. */
 Test(xfer, injects_count_at_the_default_level)
 {
 	static const struct { uint64_t level, early; } cases[] = {
@@ -350,8 +350,8 @@ Test(xfer, injects_count_at_the_default_level)
 	}
 }
 
-/* Without a counter nobody could tell, so that they cost no ack. */
-Test(xfer, injects_that_nobody_counts_have_no_level)
+/* Without a counter no acknowledgement is sent for an inject. */
+Test(xfer, injects_without_counter_have_no_level)
 {
 	uint64_t flags = FI_TRANSMIT | FI_MATCH_COMPLETE;
 	struct tagrv_ep *ep;

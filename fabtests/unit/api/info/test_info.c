@@ -19,7 +19,7 @@
 
 TestSuite(info, .init = api_init, .timeout = 30);
 
-Test(info, without_hints_everything_that_does_no_harm_is_offered)
+Test(info, without_hints_all_harmless_capabilities_are_offered)
 {
 	struct fi_info *info = api_must_getinfo(NULL);
 
@@ -65,7 +65,7 @@ Test(info, every_struct_has_room_at_its_end)
 	fi_freeinfo(info);
 }
 
-Test(info, unknown_transport_is_told_once_and_offers_nothing)
+Test(info, an_unknown_transport_is_logged_once_and_offers_nothing)
 {
 	struct fi_info *info;
 	const char *text;
@@ -109,7 +109,7 @@ static void check_caps(const struct fi_info *info, uint64_t asked)
 	cr_expect_eq(info->domain_attr->caps, FI_LOCAL_COMM);
 }
 
-Test(info, every_set_of_capabilities_is_held_or_refused)
+Test(info, every_set_of_capabilities_is_met_or_refused)
 {
 	static const uint64_t bits[] = {
 		FI_MSG, FI_TAGGED, FI_DIRECTED_RECV, FI_MULTI_RECV, FI_SOURCE,
@@ -136,7 +136,7 @@ Test(info, every_set_of_capabilities_is_held_or_refused)
 	fi_freeinfo(hints);
 }
 
-Test(info, what_costs_is_given_only_when_asked_for)
+Test(info, only_capabilities_asked_for_are_given)
 {
 	struct fi_info *hints = api_hints(), *info;
 
@@ -381,7 +381,7 @@ Test(info, names_must_be_ours)
 	fi_freeinfo(hints);
 }
 
-Test(info, a_mistyped_name_is_told)
+Test(info, a_mistyped_name_is_logged)
 {
 	struct fi_info *hints = api_hints(), *info;
 	const char *text;

@@ -165,7 +165,7 @@ Test(info_addr, addresses_of_the_hints_are_kept)
 
 /* ---- interfaces ---- */
 
-/* Stand in for those of the C library: the test says what interfaces exist. */
+/* Replaces getifaddrs of the C library: the test chooses the interfaces. */
 static struct ifaddrs interfaces[8];
 static struct tagrv_addr interface_addrs[8];
 static size_t interface_cnt;
@@ -196,14 +196,14 @@ static void add_interface(const char *name, const char *ip, unsigned flags)
 		ifa[-1].ifa_next = ifa;
 }
 
-/* Any host has it, also the one the tests run on. */
+/* Loopback, which every host has. */
 static void add_loopback(void)
 {
 	add_interface("lo", "127.0.0.1", IFF_UP | IFF_RUNNING | IFF_LOOPBACK);
 	add_interface("lo", "::1", IFF_UP | IFF_RUNNING | IFF_LOOPBACK);
 }
 
-/* What fi_getinfo gives a device without an address. */
+/* The source that fi_getinfo gives a device without an address. */
 static const char *default_source(const char *node)
 {
 	struct tagrv_device_desc desc = { .name = "dev0" };
@@ -274,8 +274,8 @@ static int ask_for_nowhere(const struct fi_info *hints)
 			     hints, &info);
 }
 
-/* It may be a name for another provider. */
-Test(info_addr, an_unknown_node_is_told_to_who_wants_us)
+/* A node may be a name that only another provider understands. */
+Test(info_addr, an_unknown_node_is_a_warning_for_a_chosen_provider)
 {
 	struct fi_info *hints = api_hints();
 	const char *log;
@@ -291,7 +291,7 @@ Test(info_addr, an_unknown_node_is_told_to_who_wants_us)
 	fi_freeinfo(hints);
 }
 
-Test(info_addr, a_wrong_iface_is_told_once)
+Test(info_addr, a_wrong_iface_is_logged_once)
 {
 	const char *log;
 

@@ -61,7 +61,7 @@ static int cnt_of_shm(const struct fi_info *hints)
 	return cnt;
 }
 
-Test(info_shm, other_hosts_may_be_asked_for_only_by_who_names_it)
+Test(info_shm, is_offered_for_other_hosts_only_when_named)
 {
 	struct fi_info *hints = api_hints(), *info;
 
@@ -119,7 +119,7 @@ Test(info_shm, words_can_be_combined)
 #ifdef HAVE_VERBS
 static char names[256];
 
-/* The domains in their order. */
+/* The names of the domains offered, in order. */
 static const char *offered(const char *devices)
 {
 	struct fi_info *info;
@@ -158,8 +158,8 @@ Test(info_shm, comes_after_the_devices)
 	fake_verbs_stop();
 }
 
-/* What was found is kept for a while, but not from who wants it new. */
-Test(info_shm, who_asks_for_a_scan_gets_one)
+/* FI_RESCAN must not be served from the list that is kept for a second. */
+Test(info_shm, rescan_asks_the_transports_again)
 {
 	struct fake_verbs_config config = fake_verbs_defaults();
 	struct fi_info *info = NULL;

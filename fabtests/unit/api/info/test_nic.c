@@ -43,7 +43,7 @@ static void check(const struct fid_nic *nic)
 	cr_expect_str_eq(nic->link_attr->network_type, "Ethernet");
 }
 
-Test(nic, holds_what_the_transport_found)
+Test(nic, holds_the_description_of_the_transport)
 {
 	struct tagrv_device_desc desc = description();
 	struct fid_nic *nic = tagrv_nic_create(&desc);
@@ -65,7 +65,7 @@ Test(nic, a_device_without_bus_and_address_has_every_part)
 	cr_expect_eq(fi_close(&nic->fid), 0);
 }
 
-/* The way libfabric handles it. */
+/* libfabric handles the nic of an info. */
 Test(nic, survives_duplication_and_printing_of_its_info)
 {
 	struct tagrv_ask ask = { .caps = TAGRV_CAPS, .family = AF_INET };

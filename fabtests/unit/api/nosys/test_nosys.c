@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Every slot of every ops table is filled, and what is not supported says so.
+ * Every slot of every ops table is set; unsupported calls return -FI_ENOSYS and log.
  */
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_collective.h>
@@ -13,8 +13,8 @@
 TestSuite(nosys, .init = api_init, .timeout = 20);
 
 /*
- * A table is its size and then pointers only. Those from 'end' on came with newer
- * headers, whose calls look whether there is one.
+ * A table is a size followed by function pointers. Newer headers added those from
+ * byte 'end' on, and test them for NULL before a call.
  */
 static void check_table(const void *table, size_t size, size_t end,
 			const char *what)

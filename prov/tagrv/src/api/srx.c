@@ -12,7 +12,7 @@
 #include "api/info/info.h"
 #include "api/objects_priv.h"
 
-/* A context must have those of its endpoints: they decide what it can match. */
+/* A context must have these if its endpoints do: they decide which messages match. */
 #define MATCHED_CAPS	(FI_MSG | FI_TAGGED | FI_DIRECTED_RECV | FI_MULTI_RECV)
 
 static struct tagrv_ep *srx_of(struct fid *fid)
