@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * tagrv_info: what the provider finds on this host and what it makes of it.
+ * tagrv_info: prints the devices, parameters and protocol tables of this host.
  *
- * Linked with the provider's own objects, so that what it prints is what the
- * plug-in of the same release does.
+ * It is linked with the provider's own objects, so that it prints what the plug-in
+ * of the same release would use.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -47,7 +47,7 @@ static bool is_offered(const struct tagrv_device_desc *descs, size_t cnt,
 	return false;
 }
 
-/* What there is besides, and why it is not offered. */
+/* Devices that are not offered, with the reason. */
 static void print_others(const struct tagrv_params *params,
 			 const struct tagrv_device_desc *offered, size_t offered_cnt)
 {
@@ -91,7 +91,7 @@ static void print_device(const struct tagrv_device_desc *desc)
 
 /* ---- parameters ---- */
 
-/* Texts are empty by default; the help says what that means. */
+/* A text parameter is empty by default: print the default named in its help. */
 static void print_default(size_t i)
 {
 	const char *def = strstr(tagrv_param_help(i), "(default: ");
@@ -121,7 +121,7 @@ static void print_params(const struct tagrv_params *params)
 
 /* ---- protocols ---- */
 
-/* Nothing is ever sent, so nothing is ever told. */
+/* print_table() opens a transport but sends nothing: no callback is called. */
 static void on_packet(struct tagrv_sink *sink, void *link_ctx, const void *data, size_t len)
 {
 	(void) sink;
@@ -231,7 +231,7 @@ static bool parse_options(int argc, char **argv)
 	return protocols;
 }
 
-/* libfabric's log and parameters work only after its own initialisation. */
+/* Initialises libfabric, without which its log and parameters do not work. */
 static void start_libfabric(void)
 {
 	struct fi_param *list;
