@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The connection state machine: see conn.h for the picture.
+ * The connection state machine: what records, timers and the engine's calls do.
+ * conn.h has the picture.
  *
- * The epoch counts the links of an endpoint, not of a peer, so a (uuid, epoch)
- * names one link for ever. Rules that keep both sides agreed:
+ * The epoch counts the links of an endpoint, not of a peer, so (uuid, epoch)
+ * names one link for ever. Rules that keep the states of both sides consistent:
  *
- * - UP is emitted before the REP or RTU that lets the peer send.
- * - Whoever was heard on a channel got an answer there that makes it READY, so
- *   the other channel may be closed, even if that loses what is in flight.
- * - Nobody resumes what it has forgotten: a REQ that names our epoch (dst_epoch)
- *   is rejected as STALE by the driver when no connection has that epoch.
+ * - UP is emitted before the REP or RTU that allows the peer to send.
+ * - The REP or RTU sent on a channel makes the peer READY. So once a channel is
+ *   marked 'answered', the other channel may be closed, even if records on it
+ *   are lost.
+ * - A connection is resumed only if both sides remember it: the driver rejects a
+ *   REQ that names our epoch (dst_epoch) as STALE when no connection has it.
  */
 #include "wireup/conn_priv.h"
 
@@ -20,15 +22,18 @@
 
 /* -- states ----------------------------------------------------------------- */
 
-/* Two channels and one is enough: the smaller uuid's stays. */
-static void settle(struct tagrv_conn *conn)
+/*
+ * A READY connection needs one channel: the one dialed by the smaller uuid stays,
+ * once we have answered on it.
+ */
+static void hang_up_extra_chan(struct tagrv_conn *conn)
 {
 	int keep = memcmp(conn->host->uuid, conn->uuid, TAGRV_UUID_LEN) < 0 ?
 		   TAGRV_CONN_DIALED : TAGRV_CONN_ACCEPTED;
 
 	if (conn->state == TAGRV_CONN_READY &&
 	    conn->chan[TAGRV_CONN_ACCEPTED] && conn->chan[TAGRV_CONN_DIALED] &&
-	    conn->chan[keep]->heard)
+	    conn->chan[keep]->answered)
 		tagrv_conn_hang_up(conn, conn->chan[!keep]);
 }
 
@@ -49,31 +54,33 @@ static void become_ready(struct tagrv_conn *conn)
 
 /* -- records ------------------------------------------------------------- */
 
-enum kinship {
-	SAME,		/* the link we are bound to */
-	OLDER,		/* an earlier one of that peer */
-	OTHER,		/* a later one, or of another incarnation */
+/* The link that a record's (src_uuid, src_epoch) names, beside conn's. */
+enum rec_link {
+	LINK_SAME,		/* the peer's link that conn is bound to */
+	LINK_OLDER,		/* an earlier link of the same peer process */
+	LINK_NEW,		/* a later link, or of a restarted peer */
 };
 
-static enum kinship compare(const struct tagrv_conn *conn,
-			    const struct tagrv_wireup_rec *rec)
+static enum rec_link classify_link(const struct tagrv_conn *conn,
+				   const struct tagrv_wireup_rec *rec)
 {
 	int32_t diff = (int32_t) (rec->src_epoch - conn->peer_epoch);
 
 	if (!conn->peer_epoch ||
 	    memcmp(rec->src_uuid, conn->uuid, TAGRV_UUID_LEN))
-		return OTHER;
+		return LINK_NEW;
 	if (!tagrv_conn_is_bound(conn))
-		return diff <= 0 ? OLDER : OTHER;
-	return diff < 0 ? OLDER : diff ? OTHER : SAME;
+		return diff <= 0 ? LINK_OLDER : LINK_NEW;
+	return diff < 0 ? LINK_OLDER : diff ? LINK_NEW : LINK_SAME;
 }
 
 /*
- * How the engine is told of a link that the peer has given up: nothing went over
- * it yet, and the process is the same, so what waits goes over the next one.
+ * The status of GONE when the peer gave its link up. -FI_EAGAIN: the peer process
+ * is the same and nothing was sent over the link, so queued operations can use the
+ * next link.
  */
-static int replaced_status(const struct tagrv_conn *conn,
-			   const struct tagrv_wireup_rec *rec)
+static int gone_status(const struct tagrv_conn *conn,
+		       const struct tagrv_wireup_rec *rec)
 {
 	bool same = !memcmp(rec->src_uuid, conn->uuid, TAGRV_UUID_LEN);
 
@@ -81,8 +88,11 @@ static int replaced_status(const struct tagrv_conn *conn,
 							 -FI_ECONNRESET;
 }
 
-/* It resumes with the one link it has chosen, and we know of others. */
-static void ask_for_another(struct tagrv_conn *conn, struct tagrv_chan *chan,
+/*
+ * The peer resumes with the one link that it chose, which we cannot bind; other
+ * transports are left to try.
+ */
+static void reject_and_begin_again(struct tagrv_conn *conn, struct tagrv_chan *chan,
 			    const struct tagrv_wireup_rec *rec)
 {
 	tagrv_conn_reject(conn->host, chan, rec, TAGRV_WIREUP_STALE);
@@ -98,11 +108,11 @@ static void refuse_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	tagrv_info("wireup: refused %s: %s\n",
 		   tagrv_addr_str(&conn->addr, text, sizeof(text)),
 		   fi_strerror(-status));
-	tagrv_conn_reject(conn->host, chan, rec, tagrv_conn_is_busy(status) ?
+	tagrv_conn_reject(conn->host, chan, rec, tagrv_conn_is_transient(status) ?
 			  TAGRV_WIREUP_BUSY : TAGRV_WIREUP_TRANSPORT);
 	tagrv_conn_hang_up(conn, chan);
 	if (conn->state == TAGRV_CONN_WANTED)
-		tagrv_conn_fail(conn, tagrv_conn_is_busy(status) ?
+		tagrv_conn_fail(conn, tagrv_conn_is_transient(status) ?
 				status : -FI_EHOSTUNREACH);
 	else
 		tagrv_conn_reset(conn, NULL, false);
@@ -110,31 +120,31 @@ static void refuse_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 
 static void send_rep(struct tagrv_conn *conn, struct tagrv_chan *chan)
 {
-	tagrv_conn_say(conn, chan, TAGRV_WIREUP_REP, TAGRV_WIREUP_OK);
-	chan->heard = true;
-	settle(conn);
+	tagrv_conn_send_rec(conn, chan, TAGRV_WIREUP_REP, TAGRV_WIREUP_OK);
+	chan->answered = true;
+	hang_up_extra_chan(conn);
 }
 
 static void on_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		   const struct tagrv_wireup_rec *rec)
 {
 	bool bound = tagrv_conn_is_bound(conn);
-	enum kinship kin = compare(conn, rec);
+	enum rec_link link = classify_link(conn, rec);
 	int ret;
 
-	if (kin == OLDER) {
+	if (link == LINK_OLDER) {
 		if (!tagrv_conn_holds(conn, chan))
 			tagrv_conn_hang_up(conn, chan);
 		return;
 	}
-	if (kin == SAME) {
+	if (link == LINK_SAME) {
 		tagrv_conn_stop_dial(conn);
 		tagrv_conn_hold(conn, chan);
 		send_rep(conn, chan);
 		return;
 	}
 	if (bound) {
-		tagrv_conn_emit_gone(conn, replaced_status(conn, rec));
+		tagrv_conn_emit_gone(conn, gone_status(conn, rec));
 		tagrv_conn_reset(conn, tagrv_conn_holds(conn, chan) ? chan : NULL,
 				 false);
 	}
@@ -142,7 +152,7 @@ static void on_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	ret = tagrv_conn_bind(conn, rec, false);
 	if (ret && rec->dst_epoch && conn->state == TAGRV_CONN_WANTED &&
 	    tagrv_conn_has_offer(conn)) {
-		ask_for_another(conn, chan, rec);
+		reject_and_begin_again(conn, chan, rec);
 		return;
 	}
 	if (ret) {
@@ -155,27 +165,32 @@ static void on_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	send_rep(conn, chan);
 }
 
-/* Binds to the link in the answer. False: begins again without it, or fails. */
-static bool take_answer(struct tagrv_conn *conn, const struct tagrv_wireup_rec *rec)
+/* Binds to the link in the REP. False: began again without its transport, or failed. */
+static bool bind_to_rep(struct tagrv_conn *conn, const struct tagrv_wireup_rec *rec)
 {
 	unsigned avoid = conn->avoid;
 	int ret = tagrv_conn_bind(conn, rec, true);
 
 	if (!ret)
 		return true;
-	if (!tagrv_conn_is_busy(ret))
+	if (!tagrv_conn_is_transient(ret))
 		ret = -FI_EHOSTUNREACH;
 	if (conn->avoid != avoid)
 		tagrv_conn_begin_again(conn, rec, ret);
 	else
-		tagrv_conn_fail(conn, ret);	/* it offers what we did not */
+		/* The REP has no transport that our REQ offered. */
+		tagrv_conn_fail(conn, ret);
 	return false;
 }
 
-/* Bound to its REQ before: is it by the same transport? */
-static bool check_answer(struct tagrv_conn *conn, const struct tagrv_wireup_rec *rec)
+/*
+ * A REP arrives after conn was bound to the peer's REQ (the REQs crossed): both
+ * sides must have chosen the same transport. False: began again, or gave up.
+ */
+static bool check_rep_transport(struct tagrv_conn *conn,
+				const struct tagrv_wireup_rec *rec)
 {
-	if (tagrv_conn_agrees(conn, rec))
+	if (tagrv_conn_same_transport(conn, rec))
 		return true;
 	if (conn->state == TAGRV_CONN_READY)
 		tagrv_conn_give_up(conn, -FI_ECONNRESET);
@@ -188,52 +203,53 @@ static void on_rep(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		   const struct tagrv_wireup_rec *rec)
 {
 	bool bound = tagrv_conn_is_bound(conn);
-	enum kinship kin = bound ? compare(conn, rec) : SAME;
+	enum rec_link link = bound ? classify_link(conn, rec) : LINK_SAME;
 
-	if (!conn->epoch || rec->dst_epoch != conn->epoch || kin == OLDER)
+	if (!conn->epoch || rec->dst_epoch != conn->epoch || link == LINK_OLDER)
 		return;
-	if (kin == OTHER && replaced_status(conn, rec) == -FI_EAGAIN) {
+	if (link == LINK_NEW && gone_status(conn, rec) == -FI_EAGAIN) {
 		tagrv_conn_begin_again(conn, rec, -FI_ECONNRESET);
 		return;
 	}
-	if (kin == OTHER) {
-		/* It was replaced between its REQ and its REP. */
-		tagrv_conn_answer(conn->host, chan, rec, TAGRV_WIREUP_CLOSE,
-				  TAGRV_WIREUP_OK);
+	if (link == LINK_NEW) {
+		/* The peer was restarted between its REQ and its REP. */
+		tagrv_conn_send_reply(conn->host, chan, rec, TAGRV_WIREUP_CLOSE,
+				      TAGRV_WIREUP_OK);
 		tagrv_conn_emit_gone(conn, -FI_ECONNRESET);
 		tagrv_conn_reset(conn, NULL, false);
 		return;
 	}
-	if (!(bound ? check_answer(conn, rec) : take_answer(conn, rec)))
+	if (!(bound ? check_rep_transport(conn, rec) : bind_to_rep(conn, rec)))
 		return;
 	if (chan->dialed && conn->dial == TAGRV_CONN_ASKED)
 		conn->dial = TAGRV_CONN_OFF;
 	become_ready(conn);
-	tagrv_conn_say(conn, chan, TAGRV_WIREUP_RTU, TAGRV_WIREUP_OK);
-	chan->heard = true;
-	settle(conn);
+	tagrv_conn_send_rec(conn, chan, TAGRV_WIREUP_RTU, TAGRV_WIREUP_OK);
+	chan->answered = true;
+	hang_up_extra_chan(conn);
 }
 
-static bool is_ours(const struct tagrv_conn *conn,
-		    const struct tagrv_wireup_rec *rec)
+/* True: the record names both links of this connection. */
+static bool is_about_our_link(const struct tagrv_conn *conn,
+			      const struct tagrv_wireup_rec *rec)
 {
-	return tagrv_conn_is_bound(conn) && compare(conn, rec) == SAME &&
+	return tagrv_conn_is_bound(conn) && classify_link(conn, rec) == LINK_SAME &&
 	       rec->dst_epoch == conn->epoch;
 }
 
 static void on_rtu(struct tagrv_conn *conn, const struct tagrv_wireup_rec *rec)
 {
-	if (!is_ours(conn, rec))
+	if (!is_about_our_link(conn, rec))
 		return;
 	become_ready(conn);
-	settle(conn);
+	hang_up_extra_chan(conn);
 }
 
 static void on_stale(struct tagrv_conn *conn,
 		     const struct tagrv_wireup_rec *rec)
 {
 	if (tagrv_conn_is_bound(conn)) {
-		tagrv_conn_emit_gone(conn, replaced_status(conn, rec));
+		tagrv_conn_emit_gone(conn, gone_status(conn, rec));
 		tagrv_conn_reset(conn, NULL, true);
 	} else {
 		tagrv_conn_retry(conn, -FI_ECONNREFUSED);
@@ -270,17 +286,17 @@ static void on_close(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		     const struct tagrv_wireup_rec *rec)
 {
 	if (rec->reason == TAGRV_WIREUP_UNKEPT) {
-		conn->unkept = conn->unkept || is_ours(conn, rec);
-		return;		/* the hang-up follows */
+		conn->unkept = conn->unkept || is_about_our_link(conn, rec);
+		return;		/* the peer closes the socket next */
 	}
-	/* It gives no epoch of ours when it had not got our REP yet. */
-	if (tagrv_conn_is_bound(conn) && compare(conn, rec) == SAME &&
+	/* dst_epoch is 0 if the peer had not received our REP yet. */
+	if (tagrv_conn_is_bound(conn) && classify_link(conn, rec) == LINK_SAME &&
 	    (!rec->dst_epoch || rec->dst_epoch == conn->epoch)) {
 		tagrv_conn_emit_gone(conn, 0);
 		tagrv_conn_reset(conn, NULL, false);
 	} else if (conn->state == TAGRV_CONN_WANTED &&
 		   tagrv_conn_holds(conn, chan)) {
-		/* It closes, and may be replaced by another incarnation. */
+		/* The peer's endpoint closes; a restarted one may replace it. */
 		tagrv_conn_hang_up(conn, chan);
 		tagrv_conn_retry(conn, -FI_ECONNREFUSED);
 	}
@@ -320,14 +336,14 @@ void tagrv_conn_dialed(struct tagrv_conn *conn, struct tagrv_chan *chan)
 {
 	assert(conn->dial == TAGRV_CONN_DIALING && chan->dialed);
 	tagrv_conn_hold(conn, chan);
-	tagrv_conn_ask(conn, chan);
+	tagrv_conn_send_req(conn, chan);
 }
 
 void tagrv_conn_dial_failed(struct tagrv_conn *conn, int status)
 {
 	assert(conn->dial == TAGRV_CONN_DIALING);
 	conn->dial = TAGRV_CONN_OFF;
-	/* It listened when it called us, so a refusal means that it died. */
+	/* A BOUND peer had a listener when it sent its REQ: refused means dead. */
 	if (conn->state == TAGRV_CONN_BOUND && status == -FI_ECONNREFUSED)
 		tagrv_conn_give_up(conn, status);
 	else
@@ -362,7 +378,8 @@ void tagrv_conn_timer(struct tagrv_conn *conn)
 	struct tagrv_chan *chan = conn->chan[TAGRV_CONN_DIALED];
 
 	if (conn->deadline && tagrv_conn_now(conn) >= conn->deadline) {
-		tagrv_conn_give_up(conn, conn->why ? conn->why : -FI_ETIMEDOUT);
+		tagrv_conn_give_up(conn, conn->last_error ? conn->last_error :
+							    -FI_ETIMEDOUT);
 	} else if (conn->dial == TAGRV_CONN_PAUSE &&
 		   tagrv_conn_now(conn) >= conn->step_end) {
 		tagrv_conn_start_dial(conn);
@@ -377,7 +394,7 @@ void tagrv_conn_timer(struct tagrv_conn *conn)
 	}
 }
 
-/* -- the engine's wishes ------------------------------------------------- */
+/* -- calls of the engine -------------------------------------------------- */
 
 void tagrv_conn_init(struct tagrv_conn *conn, struct tagrv_conn_host *host,
 		     const struct tagrv_addr *addr)
@@ -417,7 +434,7 @@ void tagrv_conn_unkeep(struct tagrv_conn *conn)
 
 		if (!chan)
 			continue;
-		tagrv_conn_say(conn, chan, TAGRV_WIREUP_CLOSE, TAGRV_WIREUP_UNKEPT);
+		tagrv_conn_send_rec(conn, chan, TAGRV_WIREUP_CLOSE, TAGRV_WIREUP_UNKEPT);
 		tagrv_conn_hang_up(conn, chan);
 	}
 }

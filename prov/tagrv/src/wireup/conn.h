@@ -13,29 +13,34 @@
  *   BOUND, READY --> IDLE: GONE (CLOSE, hang-up, a restarted peer) or drop
  *   WANTED, BOUND --> WANTED: begins again with new links (see below)
  *
- *   dialing, while WANTED or (its socket lost) BOUND:
+ *   dialing, while WANTED, or while BOUND without a socket:
  *      OFF --> DIALING --> ASKED (REQ sent) --> OFF
  *                ^ '--------.'
  *                '-- PAUSE <'   refused, timed out, busy: growing pauses
  *
- * A REQ means "here are my links, one per transport, tell me yours" and is
- * answered by a REP with the one link chosen, however often it comes. When two
- * REQs cross, each side binds to a link in the other's REQ and answers with its
- * own: nobody loses.
+ * A REQ offers the sender's links, one per transport. Its answer is always a REP
+ * with the one link that was chosen, even if the REQ is repeated. When two REQs
+ * cross, each side binds to a link in the other side's REQ and answers with its
+ * own link: neither REQ is wasted.
  *
- * Both sides prefer transports in the same order and take the first that can be
- * bound. Only where one side cannot bind what the other has chosen, a machine
- * begins again: it avoids that transport, makes new links with a new epoch and
- * asks. An UP of the old ones is taken back by GONE with -FI_EAGAIN. Each time
- * one side avoids one transport more, so this ends.
+ * Both sides prefer transports in the same order and bind to the first one that
+ * works. If one side cannot bind to the transport that the other side chose, its
+ * machine begins again: it avoids that transport, makes new links with a new
+ * epoch and sends a new REQ. If UP was emitted for the old links, GONE with
+ * -FI_EAGAIN revokes it. Every such restart avoids one more transport, so there
+ * are no more restarts than transports.
  *
- * A connection has up to two sockets ("channels"): the one we dialed and the
- * one the peer dialed. Once READY, the one dialed by the smaller uuid is kept as
- * a sign of life; its hang-up means that the peer died.
+ * A connection has up to two sockets ("channels"): one that this side dialed and
+ * one that the peer dialed. Once READY, the channel dialed by the endpoint with
+ * the smaller uuid stays open as a sign of life: when that channel breaks, the
+ * peer has died.
  *
- * Functions take one event in, call ops, and never call back into each other;
- * ops must not call the machine. After each event the caller looks whether the
- * connection is idle, and may free it then.
+ * Each function handles one event and calls ops; ops must not call the machine.
+ * After each event the caller tests tagrv_conn_is_idle() and may free an idle
+ * connection.
+ *
+ * Comments and log lines below say "we" and "ours" for the endpoint that runs
+ * this code, "the peer" for the endpoint at the other end.
  */
 #ifndef TAGRV_WIREUP_CONN_H
 #define TAGRV_WIREUP_CONN_H
@@ -51,53 +56,55 @@
 
 struct tagrv_conn;
 
-/* A socket as the machine sees it; the driver embeds it. */
+/* A socket as the machine sees it. The driver (wireup_sock.c) embeds it. */
 struct tagrv_chan {
-	struct tagrv_conn *conn;	/* NULL: none, or not any more */
-	bool	dialed;			/* by us */
-	bool	heard;			/* the peer answered our epoch here */
+	struct tagrv_conn *conn;	/* NULL: belongs to no connection */
+	bool	dialed;			/* by us, else by the peer */
+	bool	answered;		/* we sent REP or RTU here for this epoch */
 };
 
 struct tagrv_conn_ops {
-	/* Memory for the events of one epoch. -FI_ENOMEM. */
+	/* Allocates the messages for the events of one epoch. 0 or -FI_ENOMEM. */
 	int (*prepare)(struct tagrv_conn *conn);
+	/* Copies the event and queues it for the engine; cannot fail. */
 	void (*emit)(struct tagrv_conn *conn,
 		     const struct tagrv_wireup_event *event);
 	/*
-	 * Asks for a socket to conn->addr, now or when its turn comes:
-	 * tagrv_conn_dialing, then tagrv_conn_dialed or tagrv_conn_dial_failed
-	 * follow, never from within.
+	 * Asks for a socket to conn->addr. When dialing starts, the driver calls
+	 * tagrv_conn_dialing(), and then tagrv_conn_dialed() or
+	 * tagrv_conn_dial_failed(); none of the three from within dial().
 	 */
 	void (*dial)(struct tagrv_conn *conn);
+	/* Cancels dial(): the driver closes the socket and reports nothing. */
 	void (*undial)(struct tagrv_conn *conn);
-	/* A channel that breaks is reported later, by tagrv_conn_closed. */
+	/* Cannot fail: a broken channel is reported later, by tagrv_conn_closed(). */
 	void (*send)(struct tagrv_chan *chan,
 		     const struct tagrv_wireup_rec *rec);
-	/* Forgets the channel; what was sent on it still gets through. */
+	/* Closes the channel after what was sent on it has been delivered. */
 	void (*hangup)(struct tagrv_chan *chan);
-	/* Calls tagrv_conn_timer once at this time; 0: not any more. */
+	/* Calls tagrv_conn_timer() once at this time (ms); 0 clears the timer. */
 	void (*timer)(struct tagrv_conn *conn, uint64_t at);
 };
 
-/* What the connections of one endpoint share. */
+/* What all connections of one endpoint share. The driver owns it. */
 struct tagrv_conn_host {
 	const struct tagrv_conn_ops *ops;
-	/* Best first, at most TAGRV_WIREUP_LINKS_MAX; 0: refuses everybody. */
+	/* Best first, at most TAGRV_WIREUP_LINKS_MAX. */
 	struct tagrv_xport *const *xports;
-	size_t	xport_cnt;
+	size_t	xport_cnt;		/* 0: every REQ is rejected */
 	struct tagrv_addr addr;		/* our listener as peers know it */
 	uint8_t	uuid[TAGRV_UUID_LEN];
-	uint32_t epoch;			/* last one given out */
-	uint32_t seed;			/* of jitter, not zero */
+	uint32_t epoch;			/* the last epoch given to a connection */
+	uint32_t seed;			/* of the jitter of pauses, not zero */
 	uint64_t timeout;		/* ms until a peer is unreachable */
 	const uint64_t *now;		/* ms, of the event being handled */
 };
 
 enum tagrv_conn_state {
-	TAGRV_CONN_IDLE,	/* nothing to remember */
-	TAGRV_CONN_WANTED,	/* the engine asked, no peer answered yet */
-	TAGRV_CONN_BOUND,	/* UP reported; the peer may not hear us yet */
-	TAGRV_CONN_READY,	/* both sides can send */
+	TAGRV_CONN_IDLE,	/* no connection; may be freed */
+	TAGRV_CONN_WANTED,	/* the engine asked; no answer from the peer yet */
+	TAGRV_CONN_BOUND,	/* UP emitted; the peer may not be bound yet */
+	TAGRV_CONN_READY,	/* both sides are bound and can send */
 };
 
 enum tagrv_conn_dial {
@@ -108,35 +115,43 @@ enum tagrv_conn_dial {
 };
 
 /*
- * owner: the driver, which embeds it. lock: none, one thread. lifetime: from
- * the first event of a peer until it is idle.
+ * owner: the driver (wireup_peer.c), which embeds it. lock: none, only the wireup
+ * thread touches it. lifetime: from the first event of a peer until IDLE.
  */
 struct tagrv_conn {
 	struct tagrv_conn_host *host;
 	struct tagrv_addr addr;		/* the peer's listener */
 	enum tagrv_conn_state state;
 	enum tagrv_conn_dial dial;
-	struct tagrv_chan *chan[2];	/* [1]: the one we dialed */
+	struct tagrv_chan *chan[2];	/* by enum in conn_priv.h */
 
 	/* our side */
-	uint32_t epoch;			/* 0: no link made yet */
-	unsigned avoid;			/* bit per transport that does not do */
-	unsigned chosen;		/* the transport, once bound */
-	/* By transport; ours until UP is reported. NULL: not offered. */
+	uint32_t epoch;			/* number of our links; 0: none made yet */
+	unsigned avoid;			/* bit i: do not use host->xports[i] */
+	unsigned chosen;		/* index of the transport, once bound */
+	/*
+	 * By index of the transport; NULL: not offered. The machine owns the
+	 * links until UP hands one of them over; the others are discarded then.
+	 */
 	struct tagrv_link *links[TAGRV_WIREUP_LINKS_MAX];
 	struct tagrv_wireup_blob blobs[TAGRV_WIREUP_LINKS_MAX];
 
-	/* The peer's side, once bound; WANTED: the link given up, if not 0. */
+	/*
+	 * The peer's side, once bound. While WANTED, after a restart: the peer's
+	 * link that was given up (peer_epoch 0: none).
+	 */
 	uint8_t	uuid[TAGRV_UUID_LEN];
 	uint32_t peer_epoch;
-	bool	unkept;			/* hang-up does not mean death */
+	bool	unkept;			/* no socket kept: a hang-up is no death */
 
-	uint64_t deadline;		/* give up; 0: not started */
-	uint64_t step_end;		/* of a pause or of one attempt */
-	unsigned fails;			/* attempts in a row */
-	int	why;			/* the last one failed */
+	/* times in ms, as *host->now */
+	uint64_t deadline;		/* to give up at; 0: not started */
+	uint64_t step_end;		/* end of the pause or of the attempt */
+	unsigned fails;			/* failed attempts in a row */
+	int	last_error;		/* -FI_E* of the last attempt; 0: none */
 };
 
+/* Fills conn: IDLE, without channels or links. */
 void tagrv_conn_init(struct tagrv_conn *conn, struct tagrv_conn_host *host,
 		     const struct tagrv_addr *addr);
 
@@ -145,39 +160,45 @@ static inline bool tagrv_conn_is_idle(const struct tagrv_conn *conn)
 	return conn->state == TAGRV_CONN_IDLE;
 }
 
-/* Whether it knows the peer: uuid and peer_epoch are set. */
+/* True: a link is bound, and uuid and peer_epoch name the peer's link. */
 static inline bool tagrv_conn_is_bound(const struct tagrv_conn *conn)
 {
 	return conn->state >= TAGRV_CONN_BOUND;
 }
 
-/* The engine asks for the connection. */
+/* The engine asks for the connection. Does nothing unless the state is IDLE. */
 void tagrv_conn_want(struct tagrv_conn *conn);
-/* The engine's link of this epoch is of no use any more. */
+/* The engine's link of this epoch failed or was closed. Ignores other epochs. */
 void tagrv_conn_drop(struct tagrv_conn *conn, uint32_t epoch);
-/* The endpoint closes: as drop, whatever the state; reports nothing. */
+/* The endpoint closes: ends the connection in any state and emits no event. */
 void tagrv_conn_close(struct tagrv_conn *conn);
-/* Sockets are short: gives up those of a READY connection. */
+/* File descriptors are scarce: closes the sockets of a READY connection. */
 void tagrv_conn_unkeep(struct tagrv_conn *conn);
 
-/* An attempt to dial begins, has worked, has failed (-FI_E*). */
+/* The driver starts to dial; has a connected socket; failed (status: -FI_E*). */
 void tagrv_conn_dialing(struct tagrv_conn *conn);
 void tagrv_conn_dialed(struct tagrv_conn *conn, struct tagrv_chan *chan);
 void tagrv_conn_dial_failed(struct tagrv_conn *conn, int status);
-/* A record arrived on a channel, new or known, that tagrv_conn_screen let by. */
+/*
+ * A record arrived on a channel of this connection, or on a channel without a
+ * connection (then a REQ). tagrv_conn_screen() has returned TAGRV_WIREUP_OK for
+ * it. On return chan->conn tells whether the connection kept the channel.
+ */
 void tagrv_conn_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		       const struct tagrv_wireup_rec *rec);
-/* The channel is broken or closed by the peer; gone on return. */
+/* The channel broke, or the peer closed it. The caller closes the socket. */
 void tagrv_conn_closed(struct tagrv_conn *conn, struct tagrv_chan *chan);
+/* The time that ops->timer was given has come. */
 void tagrv_conn_timer(struct tagrv_conn *conn);
 
 /*
- * Looks at a record before any connection does. -FI_EINVAL: a stranger's,
- * hang up; else a REQ to be rejected with this reason, or TAGRV_WIREUP_OK.
+ * Decides whether a record may be handed to a connection. Returns
+ * TAGRV_WIREUP_OK; the reason with which a REQ must be rejected; or -FI_EINVAL
+ * when the record is not for this endpoint and its socket must be closed.
  */
 int tagrv_conn_screen(const struct tagrv_conn_host *host,
 		      const struct tagrv_wireup_rec *rec) TAGRV_WARN_UNUSED;
-/* Answers a REQ that no connection deals with by a REJ. */
+/* Sends a REJ for a REQ that belongs to no connection. */
 void tagrv_conn_reject(const struct tagrv_conn_host *host,
 		       struct tagrv_chan *chan,
 		       const struct tagrv_wireup_rec *req,

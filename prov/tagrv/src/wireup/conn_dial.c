@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * A connection's sockets: which ones it holds, when it dials, how long it
- * pauses.
+ * The channels of a connection, attempts to dial and the pauses between them.
  */
 #include "wireup/conn_priv.h"
 
@@ -35,7 +34,7 @@ void tagrv_conn_hold(struct tagrv_conn *conn, struct tagrv_chan *chan)
 		tagrv_conn_hang_up(conn, old);
 	conn->chan[chan->dialed] = chan;
 	chan->conn = conn;
-	chan->heard = false;
+	chan->answered = false;
 }
 
 void tagrv_conn_set_timer(struct tagrv_conn *conn)
@@ -64,7 +63,6 @@ void tagrv_conn_start_dial(struct tagrv_conn *conn)
 	tagrv_conn_set_timer(conn);
 }
 
-/* Ends an attempt that has not got as far as a REQ. */
 void tagrv_conn_stop_dial(struct tagrv_conn *conn)
 {
 	if (conn->dial == TAGRV_CONN_DIALING)
@@ -75,21 +73,21 @@ void tagrv_conn_stop_dial(struct tagrv_conn *conn)
 
 static uint32_t random_below(struct tagrv_conn_host *host, uint32_t limit)
 {
-	/* xorshift32: spreads retries, nothing depends on its quality */
+	/* xorshift32: good enough to spread the retries of many peers */
 	host->seed ^= host->seed << 13;
 	host->seed ^= host->seed >> 17;
 	host->seed ^= host->seed << 5;
 	return host->seed % limit;
 }
 
-void tagrv_conn_pause_dial(struct tagrv_conn *conn, int why)
+void tagrv_conn_pause_dial(struct tagrv_conn *conn, int status)
 {
 	uint32_t pause = PAUSE_MIN << TAGRV_MIN(conn->fails, 10u);
 
 	pause = TAGRV_MIN(pause, (uint32_t) PAUSE_MAX);
 	pause = pause / 2 + random_below(conn->host, pause / 2 + 1);
 	conn->fails++;
-	conn->why = why;
+	conn->last_error = status;
 	conn->dial = TAGRV_CONN_PAUSE;
 	conn->step_end = tagrv_conn_now(conn) + pause;
 	tagrv_conn_set_timer(conn);

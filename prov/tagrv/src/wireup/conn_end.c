@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * How a connection ends, is tried once more, or begins again with new links.
+ * The end of a connection; another attempt; a restart with new links.
  */
 #include "wireup/conn_priv.h"
 
@@ -18,7 +18,7 @@ static void forget_links(struct tagrv_conn *conn)
 }
 
 void tagrv_conn_reset(struct tagrv_conn *conn, struct tagrv_chan *keep,
-		      bool tell)
+		      bool send_close)
 {
 	if (conn->dial == TAGRV_CONN_DIALING)
 		conn->host->ops->undial(conn);
@@ -27,8 +27,9 @@ void tagrv_conn_reset(struct tagrv_conn *conn, struct tagrv_chan *keep,
 
 		if (!chan || chan == keep)
 			continue;
-		if (tell)
-			tagrv_conn_say(conn, chan, TAGRV_WIREUP_CLOSE, TAGRV_WIREUP_OK);
+		if (send_close)
+			tagrv_conn_send_rec(conn, chan, TAGRV_WIREUP_CLOSE,
+					    TAGRV_WIREUP_OK);
 		tagrv_conn_hang_up(conn, chan);
 	}
 	conn->host->ops->timer(conn, 0);
@@ -40,9 +41,9 @@ void tagrv_conn_reset(struct tagrv_conn *conn, struct tagrv_chan *keep,
 	conn->deadline = 0;
 	conn->step_end = 0;
 	conn->fails = 0;
-	conn->why = 0;
+	conn->last_error = 0;
 	if (keep)
-		keep->heard = false;
+		keep->answered = false;
 }
 
 void tagrv_conn_emit_gone(struct tagrv_conn *conn, int status)
@@ -55,7 +56,7 @@ void tagrv_conn_emit_gone(struct tagrv_conn *conn, int status)
 	tagrv_conn_emit(conn, &event);
 }
 
-/* What the user can do about a connection that did not come about. */
+/* What the user can do about a failure to connect. */
 static const char *advice(int status)
 {
 	switch (status) {
@@ -107,16 +108,16 @@ void tagrv_conn_give_up(struct tagrv_conn *conn, int status)
 
 /* -- again --------------------------------------------------------------- */
 
-void tagrv_conn_retry(struct tagrv_conn *conn, int why)
+void tagrv_conn_retry(struct tagrv_conn *conn, int status)
 {
 	if (tagrv_conn_is_bound(conn) &&
 	    (conn->state == TAGRV_CONN_READY || tagrv_conn_has_chan(conn)))
 		tagrv_conn_set_timer(conn);
 	else if (conn->dial == TAGRV_CONN_OFF)
-		tagrv_conn_pause_dial(conn, why);
+		tagrv_conn_pause_dial(conn, status);
 }
 
-void tagrv_conn_ask(struct tagrv_conn *conn, struct tagrv_chan *chan)
+void tagrv_conn_send_req(struct tagrv_conn *conn, struct tagrv_chan *chan)
 {
 	int ret;
 
@@ -126,7 +127,7 @@ void tagrv_conn_ask(struct tagrv_conn *conn, struct tagrv_chan *chan)
 		tagrv_conn_fail(conn, ret);
 		return;
 	}
-	tagrv_conn_say(conn, chan, TAGRV_WIREUP_REQ, TAGRV_WIREUP_OK);
+	tagrv_conn_send_rec(conn, chan, TAGRV_WIREUP_REQ, TAGRV_WIREUP_OK);
 }
 
 void tagrv_conn_begin_again(struct tagrv_conn *conn,
@@ -141,16 +142,16 @@ void tagrv_conn_begin_again(struct tagrv_conn *conn,
 	if (tagrv_conn_is_bound(conn))
 		tagrv_conn_emit_gone(conn, -FI_EAGAIN);
 	forget_links(conn);
-	/* The peer's next link has a later number than the one given up. */
+	/* The peer's next link has a larger epoch than the link given up. */
 	memcpy(conn->uuid, rec->src_uuid, TAGRV_UUID_LEN);
 	conn->peer_epoch = rec->src_epoch;
 	conn->state = TAGRV_CONN_WANTED;
 	for (int i = TAGRV_CONN_ACCEPTED; i <= TAGRV_CONN_DIALED; i++)
 		if (conn->chan[i])
-			conn->chan[i]->heard = false;
+			conn->chan[i]->answered = false;
 	if (dialed && conn->dial != TAGRV_CONN_DIALING) {
 		tagrv_conn_start_attempt(conn);
-		tagrv_conn_ask(conn, dialed);
+		tagrv_conn_send_req(conn, dialed);
 	} else {
 		tagrv_conn_retry(conn, status);
 	}

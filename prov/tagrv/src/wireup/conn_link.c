@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The links of a connection: which are offered, which one is taken.
+ * The links of a connection: which ones are offered, which one is chosen.
  *
- * Who asks makes a link of every transport, since any may be chosen; who is
- * asked makes them one by one until one can be bound. All links of one epoch are
- * made before the first record that carries it, so that (uuid, epoch) means the
- * same links for ever. Once one is bound the others are discarded.
+ * The side that sends a REQ makes a link of every transport first, since the peer
+ * may choose any of them. The side that gets a REQ makes them one by one until
+ * one can be bound. All links of an epoch exist before the first record with this
+ * epoch is sent, so that (uuid, epoch) means the same links for ever. Once one
+ * link is bound the others are discarded.
  *
- * The order of preference is that of the host, and the same on both sides (see
- * docs/wire_protocol.md).
+ * The order of preference is that of host->xports, the same on both sides
+ * (docs/wire_protocol.md, section 2.3).
  */
 #include "wireup/conn_priv.h"
 
@@ -19,7 +20,7 @@ static bool is_avoided(const struct tagrv_conn *conn, unsigned i)
 	return conn->avoid & 1u << i;
 }
 
-/* -- making -------------------------------------------------------------- */
+/* -- making links --------------------------------------------------------- */
 
 static int begin_epoch(struct tagrv_conn *conn)
 {
@@ -70,7 +71,7 @@ void tagrv_conn_discard_links(struct tagrv_conn *conn)
 		discard_link(conn, i);
 }
 
-/* One is enough; what cannot be made is not offered. */
+/* One link is enough; a transport whose link cannot be made is not offered. */
 int tagrv_conn_make_links(struct tagrv_conn *conn)
 {
 	int ret, status = -FI_EHOSTUNREACH;
@@ -108,14 +109,14 @@ find_blob(const struct tagrv_conn *conn, const struct tagrv_wireup_rec *rec,
 	return NULL;
 }
 
-/* fresh: nothing was offered, so a link is made for what the peer offers. */
-static int bind_one(struct tagrv_conn *conn, unsigned i,
-		    const struct tagrv_wireup_blob *blob, bool fresh)
+/* make: we have offered nothing yet, so the link must be made first. */
+static int bind_link(struct tagrv_conn *conn, unsigned i,
+		     const struct tagrv_wireup_blob *blob, bool make)
 {
 	struct tagrv_link *link;
 	int ret;
 
-	if (fresh) {
+	if (make) {
 		ret = make_link(conn, i);
 		if (ret)
 			return ret;
@@ -148,31 +149,31 @@ int tagrv_conn_bind(struct tagrv_conn *conn,
 		    const struct tagrv_wireup_rec *rec, bool sendable)
 {
 	int ret, status = -FI_EHOSTUNREACH;
-	bool fresh = !conn->epoch;
+	bool make = !conn->epoch;
 
-	ret = fresh ? begin_epoch(conn) : 0;
+	ret = make ? begin_epoch(conn) : 0;
 	if (ret)
 		return ret;
 	for (unsigned i = 0; i < conn->host->xport_cnt; i++) {
 		const struct tagrv_wireup_blob *blob = find_blob(conn, rec, i);
 
-		if (!blob || is_avoided(conn, i) || !(fresh || conn->links[i]))
+		if (!blob || is_avoided(conn, i) || !(make || conn->links[i]))
 			continue;
-		ret = bind_one(conn, i, blob, fresh);
+		ret = bind_link(conn, i, blob, make);
 		if (!ret) {
 			become_bound(conn, i, rec, blob, sendable);
 			return 0;
 		}
-		/* A link is bound once, so this one is of no use any more. */
+		/* link_bind() may be tried only once per link. */
 		discard_link(conn, i);
 		conn->avoid |= 1u << i;
-		if (!tagrv_conn_is_busy(status))
+		if (!tagrv_conn_is_transient(status))
 			status = ret;
 	}
 	return status;
 }
 
-/* -- agreeing ------------------------------------------------------------ */
+/* -- agreeing on a transport ---------------------------------------------- */
 
 bool tagrv_conn_has_offer(const struct tagrv_conn *conn)
 {
@@ -183,11 +184,12 @@ bool tagrv_conn_has_offer(const struct tagrv_conn *conn)
 }
 
 /*
- * Whoever chose the later one could not have the earlier one. So the earlier one
- * goes: on this side because the peer shows it, on the peer's it went already.
+ * Of the two chosen transports, the preferred one (lower index) did not work for
+ * the side that chose the other one. That side avoids it already; from here on
+ * this side does, too.
  */
-bool tagrv_conn_agrees(struct tagrv_conn *conn,
-		       const struct tagrv_wireup_rec *rec)
+bool tagrv_conn_same_transport(struct tagrv_conn *conn,
+			       const struct tagrv_wireup_rec *rec)
 {
 	unsigned i = 0;
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Between the files of the state machine:
+ * Shared by the files of the state machine:
  *
- *   conn.c       decides: records, time, the engine's wishes
- *   conn_end.c   ends, and begins again
+ *   conn.c       decides what a record, a timer or a call of the engine does
+ *   conn_end.c   ends a connection, tries again, begins again with new links
  *   conn_link.c  makes, chooses and binds links
- *   conn_wire.c  says and screens records
- *   conn_dial.c  holds sockets and dials
+ *   conn_wire.c  fills, sends and screens records
+ *   conn_dial.c  adds and removes channels, dials, sets the timer
  */
 #ifndef TAGRV_WIREUP_CONN_PRIV_H
 #define TAGRV_WIREUP_CONN_PRIV_H
@@ -34,8 +34,8 @@ static inline uint64_t tagrv_conn_now(const struct tagrv_conn *conn)
 	return *conn->host->now;
 }
 
-/* What of our own troubles may pass by itself. */
-static inline bool tagrv_conn_is_busy(int status)
+/* True: a local shortage that may be over when the connection is tried again. */
+static inline bool tagrv_conn_is_transient(int status)
 {
 	return status == -FI_ENOMEM || status == -FI_EAGAIN ||
 	       status == -FI_EMFILE || status == -FI_EBUSY ||
@@ -44,76 +44,89 @@ static inline bool tagrv_conn_is_busy(int status)
 
 /* -- conn_end.c ------------------------------------------------------------ */
 
-/* Back to IDLE; 'keep' stays held. tell: the peer may still believe in us. */
+/*
+ * Returns to IDLE: discards links, clears the timer, hangs up all channels but
+ * 'keep' (may be NULL). send_close: sends CLOSE before each hang-up.
+ */
 void tagrv_conn_reset(struct tagrv_conn *conn, struct tagrv_chan *keep,
-		      bool tell);
+		      bool send_close);
 void tagrv_conn_emit_gone(struct tagrv_conn *conn, int status);
-/* What was WANTED does not come about. */
+/* Logs and emits FAILED and resets. State: WANTED. */
 void tagrv_conn_fail(struct tagrv_conn *conn, int status);
-/* As fail, or the end of what is bound. */
+/* Emits FAILED if not bound yet, else GONE, and resets. */
 void tagrv_conn_give_up(struct tagrv_conn *conn, int status);
 /*
- * Gives up the peer's link in the record, and asks anew, with new links of what
- * is not avoided; ends with this status when everything is.
+ * Discards our links, remembers the peer's link in the record as given up, and
+ * sends a REQ with new links of the transports that are not avoided. If all of
+ * them are, gives up with this status.
  */
 void tagrv_conn_begin_again(struct tagrv_conn *conn,
 			    const struct tagrv_wireup_rec *rec, int status);
-/* An attempt ended without a connection; another one follows if needed. */
-void tagrv_conn_retry(struct tagrv_conn *conn, int why);
-/* Makes links and sends a REQ on the channel we dialed. */
-void tagrv_conn_ask(struct tagrv_conn *conn, struct tagrv_chan *chan);
+/* An attempt failed with this status: dials again later if it is still needed. */
+void tagrv_conn_retry(struct tagrv_conn *conn, int status);
+/* Makes links, unless they exist, and sends a REQ on the channel we dialed. */
+void tagrv_conn_send_req(struct tagrv_conn *conn, struct tagrv_chan *chan);
 
 /* -- conn_dial.c ---------------------------------------------------------- */
 
-/* Makes the channel this connection's; an older one of its kind is hung up. */
+/*
+ * Makes the channel one of this connection's. It replaces an older channel that
+ * was dialed by the same side.
+ */
 void tagrv_conn_hold(struct tagrv_conn *conn, struct tagrv_chan *chan);
+/* Undoes hold; the socket stays open. */
 void tagrv_conn_forget(struct tagrv_conn *conn, struct tagrv_chan *chan);
-/* Forgets it and tells the driver. */
+/* Undoes hold and has the driver close the socket. */
 void tagrv_conn_hang_up(struct tagrv_conn *conn, struct tagrv_chan *chan);
-/* To the deadline or the end of the step of dialing, whichever is nearer. */
+/* Sets the timer to conn->deadline or conn->step_end, whichever comes first. */
 void tagrv_conn_set_timer(struct tagrv_conn *conn);
-/* The time of an attempt begins, and that of all if it is the first. */
+/* Sets step_end for one attempt and, if it is the first one, the deadline. */
 void tagrv_conn_start_attempt(struct tagrv_conn *conn);
 void tagrv_conn_start_dial(struct tagrv_conn *conn);
-/* Ends an attempt that has not got as far as a REQ. */
+/* Stops dialing, unless a REQ was sent already (ASKED). */
 void tagrv_conn_stop_dial(struct tagrv_conn *conn);
-/* Dials again after a pause that grows with each failure. */
-void tagrv_conn_pause_dial(struct tagrv_conn *conn, int why);
+/* Dials again after a pause that doubles with each failure; status: its cause. */
+void tagrv_conn_pause_dial(struct tagrv_conn *conn, int status);
 
 /* -- conn_wire.c ---------------------------------------------------------- */
 
-/* Completes the event from the connection and emits it. */
+/* Fills in the event's addr, epoch and uuid and emits it. */
 void tagrv_conn_emit(struct tagrv_conn *conn,
 		     struct tagrv_wireup_event *event);
 
-/* Sends a record about this connection. */
-void tagrv_conn_say(struct tagrv_conn *conn, struct tagrv_chan *chan,
-		    enum tagrv_wireup_rec_type type, uint8_t reason);
-/* Sends one to whoever sent rec, connection or not. */
-void tagrv_conn_answer(const struct tagrv_conn_host *host,
-		       struct tagrv_chan *chan,
-		       const struct tagrv_wireup_rec *rec,
-		       enum tagrv_wireup_rec_type type, uint8_t reason);
+/* Sends a record with this connection's epochs and, for REQ and REP, its links. */
+void tagrv_conn_send_rec(struct tagrv_conn *conn, struct tagrv_chan *chan,
+			 enum tagrv_wireup_rec_type type, uint8_t reason);
+/* Sends a record to the sender of 'rec', with its epochs; needs no connection. */
+void tagrv_conn_send_reply(const struct tagrv_conn_host *host,
+			   struct tagrv_chan *chan,
+			   const struct tagrv_wireup_rec *rec,
+			   enum tagrv_wireup_rec_type type, uint8_t reason);
 
 /* -- conn_link.c ----------------------------------------------------------- */
 
-/* Makes a link of every transport to offer, and gives them the next epoch. */
+/*
+ * Makes a link of every transport that is not avoided and gives them the next
+ * epoch, unless that was done before. -FI_E*: not one link could be made.
+ */
 int tagrv_conn_make_links(struct tagrv_conn *conn) TAGRV_WARN_UNUSED;
 void tagrv_conn_discard_links(struct tagrv_conn *conn);
 /*
- * Takes the best transport in the record that can be bound, avoids those before
- * it, becomes BOUND (or READY if sendable) and emits UP. -FI_EHOSTUNREACH: none.
+ * Binds to the best transport in the record that works, becomes BOUND (or READY
+ * if sendable) and emits UP. Transports that did not work are avoided from then
+ * on. If none worked, returns the first transient failure or else the last one;
+ * -FI_EHOSTUNREACH if the record has no transport that can be tried.
  */
 int tagrv_conn_bind(struct tagrv_conn *conn,
 		    const struct tagrv_wireup_rec *rec, bool sendable)
 	TAGRV_WARN_UNUSED;
-/* Whether a transport is left that is not avoided. */
+/* True: at least one transport is not avoided. */
 bool tagrv_conn_has_offer(const struct tagrv_conn *conn);
 /*
- * Whether the peer is bound to the transport that we are bound to. If not, the
- * one that does not do on both sides is avoided from here on.
+ * True: the record, a REP, is about the transport that we are bound to. Else the
+ * transport of the two that does not work on both sides is avoided from then on.
  */
-bool tagrv_conn_agrees(struct tagrv_conn *conn,
-		       const struct tagrv_wireup_rec *rec);
+bool tagrv_conn_same_transport(struct tagrv_conn *conn,
+			       const struct tagrv_wireup_rec *rec);
 
 #endif

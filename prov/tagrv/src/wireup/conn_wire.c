@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What a connection says, and what is looked at before any connection hears it.
+ * Records of the state machine: filled and sent, and screened before a connection
+ * gets them.
  */
 #include <string.h>
 
@@ -21,7 +22,7 @@ static void fill_head(const struct tagrv_conn_host *host,
 	memcpy(rec->src_uuid, host->uuid, TAGRV_UUID_LEN);
 }
 
-/* What we offer, or the one that was chosen of it. */
+/* All links that we offer or, once bound, the chosen one. */
 static void fill_links(const struct tagrv_conn *conn,
 		       struct tagrv_wireup_rec *rec)
 {
@@ -37,8 +38,8 @@ static void fill_links(const struct tagrv_conn *conn,
 	}
 }
 
-void tagrv_conn_say(struct tagrv_conn *conn, struct tagrv_chan *chan,
-		    enum tagrv_wireup_rec_type type, uint8_t reason)
+void tagrv_conn_send_rec(struct tagrv_conn *conn, struct tagrv_chan *chan,
+			 enum tagrv_wireup_rec_type type, uint8_t reason)
 {
 	struct tagrv_wireup_rec rec;
 
@@ -53,10 +54,10 @@ void tagrv_conn_say(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	conn->host->ops->send(chan, &rec);
 }
 
-void tagrv_conn_answer(const struct tagrv_conn_host *host,
-		       struct tagrv_chan *chan,
-		       const struct tagrv_wireup_rec *rec,
-		       enum tagrv_wireup_rec_type type, uint8_t reason)
+void tagrv_conn_send_reply(const struct tagrv_conn_host *host,
+			   struct tagrv_chan *chan,
+			   const struct tagrv_wireup_rec *rec,
+			   enum tagrv_wireup_rec_type type, uint8_t reason)
 {
 	struct tagrv_wireup_rec out;
 
@@ -72,7 +73,7 @@ void tagrv_conn_reject(const struct tagrv_conn_host *host,
 		       const struct tagrv_wireup_rec *req,
 		       enum tagrv_wireup_reason reason)
 {
-	tagrv_conn_answer(host, chan, req, TAGRV_WIREUP_REJ, (uint8_t) reason);
+	tagrv_conn_send_reply(host, chan, req, TAGRV_WIREUP_REJ, (uint8_t) reason);
 }
 
 int tagrv_conn_screen(const struct tagrv_conn_host *host,
@@ -90,7 +91,7 @@ int tagrv_conn_screen(const struct tagrv_conn_host *host,
 		return to_us || to_any ? TAGRV_WIREUP_OK : TAGRV_WIREUP_STALE;
 	case TAGRV_WIREUP_REJ:
 	case TAGRV_WIREUP_CLOSE:
-		/* Their senders may not know yet who we are. */
+		/* The sender may not know our uuid yet. */
 		return to_us || to_any ? TAGRV_WIREUP_OK : -FI_EINVAL;
 	default:
 		return to_us ? TAGRV_WIREUP_OK : -FI_EINVAL;

@@ -10,7 +10,7 @@
  *     poll <----- events (per endpoint), kick -----'
  *
  * Each round of the loop handles one batch of epoll events, then timers, then
- * commands, then starts dials: see wireup_priv.h for what may be freed when.
+ * commands, then starts to dial, and frees closed sockets last (wireup_priv.h).
  */
 #include "wireup/wireup.h"
 
@@ -31,7 +31,7 @@
 
 #define BATCH		64	/* epoll events per round */
 #define STOP_WAIT	500	/* ms that closing sockets get at the end */
-#define SOCK_CAP_MIN	16
+#define SOCK_CAP_MIN	16	/* sockets kept open even if RLIMIT_NOFILE is tiny */
 
 struct watch {
 	enum tagrv_wireup_source source;
@@ -41,13 +41,13 @@ struct watch {
 	void	*arg;
 };
 
-/* A command whose caller waits; lives on the caller's stack. */
+/* A command whose caller waits, on the caller's stack. */
 struct sync {
 	struct tagrv_wireup_msg msg;
 	struct watch *watch;
 	int	fd;
 	int	ret;
-	bool	done;		/* under wireup->mutex */
+	bool	done;		/* wireup->mutex */
 };
 
 /* -- commands in --------------------------------------------------------- */
@@ -62,7 +62,7 @@ void tagrv_wireup_push(struct tagrv_wireup *wireup,
 	first = tagrv_list_empty(&wireup->cmds);
 	tagrv_list_push_tail(&wireup->cmds, &msg->node);
 	pthread_mutex_unlock(&wireup->mutex);
-	/* Who found the list empty wakes the thread for all that follow. */
+	/* The first command of a list wakes the thread, which takes the whole list. */
 	while (first && write(wireup->cmd_fd, &one, sizeof(one)) < 0 &&
 	       errno == EINTR)
 		;
@@ -182,7 +182,7 @@ static int wait_ms(const struct tagrv_wireup *wireup)
 	return wait;
 }
 
-/* Returns whether there are commands. */
+/* Handles one epoll event. True: the event says that there are commands. */
 static bool dispatch(struct tagrv_wireup *wireup, const struct epoll_event *ev)
 {
 	void *ptr = ev->data.ptr;
@@ -200,7 +200,7 @@ static bool dispatch(struct tagrv_wireup *wireup, const struct epoll_event *ev)
 		const struct watch *watch = ptr;
 
 		watch->fn(watch->arg);
-		/* Broken, for good: it would be reported for ever. */
+		/* epoll would report a broken descriptor in every round. */
 		if (ev->events & (EPOLLERR | EPOLLHUP))
 			(void) epoll_ctl(wireup->epfd, EPOLL_CTL_DEL, watch->fd,
 					 NULL);
@@ -232,19 +232,19 @@ static void *thread_main(void *arg)
 		if (cmds)
 			run_cmds(wireup);
 		tagrv_wireup_peer_dial_more(wireup);
-		tagrv_wireup_sock_bury(wireup);
+		tagrv_wireup_sock_free_dead(wireup);
 	}
 	while (!tagrv_list_empty(&wireup->lingers))
 		tagrv_wireup_sock_close(
 			tagrv_container_of(tagrv_list_first(&wireup->lingers),
 					   struct tagrv_wireup_sock, node));
-	tagrv_wireup_sock_bury(wireup);
+	tagrv_wireup_sock_free_dead(wireup);
 	return NULL;
 }
 
 /* -- public --------------------------------------------------------------- */
 
-/* Half of what the process may open. */
+/* Half of the file descriptors that the process may open. */
 static size_t get_sock_cap(void)
 {
 	struct rlimit limit;

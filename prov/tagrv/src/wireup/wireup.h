@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Connection set-up: one listener per endpoint, one helper thread per domain.
+ * Connection set-up: one listener per endpoint, one wireup thread per domain.
  *
- * The thread owns sockets, timers and half-made links, so that the passive side
- * answers while the application computes. It exchanges one idempotent record
- * over TCP (wireup/wireup_rec.h) and talks with the engine through two queues:
+ * The thread owns sockets, timers and links until they are bound, so that an
+ * endpoint accepts connections while its application computes. It exchanges
+ * records over TCP (wireup/wireup_rec.h; a repeated record does no harm) and
+ * communicates with the engine through two queues:
  *
  *   engine (domain lock)                      wireup thread
  *     connect(addr), drop(addr, epoch)  --->  commands
  *     poll() <-- UP, SENDABLE, FAILED, GONE,  events
  *                TICK
  *
- * Everything the thread finds out becomes an event; it never touches an engine,
- * a peer or an attached link. Order: UP is queued before the peer can learn
- * that it may send to this link.
+ * The thread reports by events only; it never touches an engine, a peer of an
+ * engine or an attached link. UP is queued before the peer can learn that it may
+ * send over this link.
  */
 #ifndef TAGRV_WIREUP_WIREUP_H
 #define TAGRV_WIREUP_WIREUP_H
@@ -28,33 +29,37 @@
 
 #define TAGRV_UUID_LEN		16
 #define TAGRV_WIRE_VERSION	1	/* newest packet format we speak */
-#define TAGRV_WIRE_VERSION_MIN	1
-/* Optional abilities we have, one bit each. */
+#define TAGRV_WIRE_VERSION_MIN	1	/* oldest packet format we speak */
+/* Optional features we have, one bit each; none is defined yet. */
 #define TAGRV_WIRE_FEATURES	UINT64_C(0)
 
 struct tagrv_wireup;
 struct tagrv_wireup_ep;
 
 enum tagrv_wireup_event_type {
-	/* A link was bound. Ours from here on; attach it. 'sendable' tells
-	 * whether the peer is known to be able to receive already. */
+	/*
+	 * A link was bound. The engine owns it from here on and attaches it.
+	 * sendable: the peer is bound, too, so that packets may be sent; else
+	 * SENDABLE follows.
+	 */
 	TAGRV_WIREUP_UP,
 	/* The peer of an earlier UP (same epoch) can receive now. */
 	TAGRV_WIREUP_SENDABLE,
-	/* connect() gave up: status. */
+	/* A connect() failed with 'status'; no UP was reported. */
 	TAGRV_WIREUP_FAILED,
 	/*
-	 * The peer of an earlier UP is gone (status 0: it closed in an orderly
-	 * way; -FI_ECONNRESET: it died or was restarted; -FI_EHOSTUNREACH: no
-	 * transport does on both sides). What it sent before may still be in
-	 * the device's queue.
-	 * -FI_EAGAIN: only this link is of no use, and we have not been told
-	 * that we may send over it; what waits may ask for another one.
+	 * The peer of an earlier UP (same epoch) is gone. Packets that it sent
+	 * before may still be in the transport's queues. status:
+	 *  0                 the peer closed its endpoint
+	 *  -FI_ECONNRESET    it died or was restarted
+	 *  -FI_EHOSTUNREACH  no transport works on both sides
+	 *  -FI_EAGAIN        only this link failed, before SENDABLE; the engine
+	 *                    may connect again for its queued operations
 	 */
 	TAGRV_WIREUP_GONE,
 	/*
-	 * So much time as asked for has passed. Comes as an event because
-	 * progress looks for those anyway, and shall read no clock.
+	 * attr.tick ms have passed. An event, because progress polls for events
+	 * anyway and need not read a clock for this.
 	 */
 	TAGRV_WIREUP_TICK,
 };
@@ -63,73 +68,83 @@ struct tagrv_wireup_event {
 	enum tagrv_wireup_event_type type;
 	int	status;
 	struct tagrv_addr addr;		/* the peer's listener */
-	uint8_t	uuid[TAGRV_UUID_LEN];	/* its incarnation */
+	uint8_t	uuid[TAGRV_UUID_LEN];	/* of the peer's endpoint, once bound */
 	uint32_t epoch;			/* our number of this connection */
-	bool	sendable;
+	bool	sendable;		/* UP */
 	struct tagrv_link *link;	/* UP */
-	size_t	max_packet;		/* UP: what the peer can receive */
+	size_t	max_packet;		/* UP: bytes of a packet to the peer, at most */
 };
 
 struct tagrv_wireup_attr {
 	struct tagrv_addr addr;		/* to bind; port 0: any */
-	/* Best first, at most TAGRV_WIREUP_LINKS_MAX; 0: refuse everybody. */
-	struct tagrv_xport *const *xports;	/* outlives the endpoint */
-	size_t	xport_cnt;
+	/* Best first; the array and the transports outlive the endpoint. */
+	struct tagrv_xport *const *xports;
+	size_t	xport_cnt;		/* 0: refuses every peer; at most
+					   TAGRV_WIREUP_LINKS_MAX */
 	int	connect_timeout;	/* seconds */
-	/* ms between TICKs, 0: none; no second one before the first is polled */
+	/* ms between TICKs, 0: none. At most one TICK is queued at a time. */
 	unsigned tick;
-	void	(*kick)(void *arg);	/* an event was queued; any thread */
+	void	(*kick)(void *arg);	/* an event was queued; called by the
+					   wireup thread; NULL: none */
 	void	*kick_arg;
 };
 
-/* Starts the thread. -FI_ENOMEM, -FI_EMFILE. */
+/* Starts the thread. Returns 0, -FI_ENOMEM or -FI_EMFILE. */
 int tagrv_wireup_create(struct tagrv_wireup **wireup) TAGRV_WARN_UNUSED;
-/* Every endpoint was closed before. Joins the thread. */
+/*
+ * Ends and joins the thread and frees *wireup (NULL: nothing to do). All its
+ * endpoints must be closed.
+ */
 void tagrv_wireup_destroy(struct tagrv_wireup *wireup);
 
 /*
- * Calls fn(arg) in the thread whenever fd is readable, until unwatch, and a last
- * time when it is broken.
+ * Calls fn(arg) in the thread whenever fd is readable, until unwatch. When fd
+ * reports an error, fn is called once more and never again. Waits for the thread;
+ * must not be called by it. Returns 0, -FI_ENOMEM or -FI_EINVAL. The caller keeps
+ * and closes fd, after unwatch.
  */
 int tagrv_wireup_watch(struct tagrv_wireup *wireup, int fd,
 		       void (*fn)(void *arg), void *arg) TAGRV_WARN_UNUSED;
+/* fn is not running and is not called any more on return. */
 void tagrv_wireup_unwatch(struct tagrv_wireup *wireup, int fd);
 
 /*
- * Binds and listens, returns once peers can connect. -FI_EADDRINUSE,
- * -FI_EADDRNOTAVAIL, -FI_ENOMEM; one log line says what to do.
+ * Creates an endpoint: binds, listens, and returns once peers can connect. *wep
+ * is freed by tagrv_wireup_unlisten(). Returns 0 or -FI_EADDRINUSE,
+ * -FI_EADDRNOTAVAIL, -FI_EMFILE, -FI_ENOMEM, ...; an address that cannot be bound
+ * is logged with advice.
  */
 int tagrv_wireup_listen(struct tagrv_wireup *wireup,
 			const struct tagrv_wireup_attr *attr,
 			struct tagrv_wireup_ep **wep) TAGRV_WARN_UNUSED;
 /*
- * Ends listening and every connection, in an orderly way, and waits until the
- * thread has let go of the endpoint. Links that were never reported are
- * discarded, events not polled are dropped (their links discarded, too).
+ * Ends listening, sends CLOSE to every connected peer, waits until the thread does
+ * not use the endpoint any more, and frees it (NULL: nothing to do). Discards
+ * events that were not polled, and links that were not handed out by UP.
  */
 void tagrv_wireup_unlisten(struct tagrv_wireup_ep *wep);
 
-/* The address peers can use, never a wildcard, real port. */
+/* The address under which peers can connect: real port, never a wildcard. */
 void tagrv_wireup_name(const struct tagrv_wireup_ep *wep,
 		       struct tagrv_addr *addr);
 
 /*
- * Asks for a connection; an UP (or FAILED) event follows, once. Asking again
- * while one is on its way or up does nothing. -FI_ENOMEM.
+ * Asks for a connection; one UP or FAILED event follows. Does nothing while a
+ * connection to this address is being made or exists. Returns 0 or -FI_ENOMEM.
  */
 int tagrv_wireup_connect(struct tagrv_wireup_ep *wep,
 			 const struct tagrv_addr *addr) TAGRV_WARN_UNUSED;
 /*
- * The connection of this epoch is of no use any more: its link failed or was
- * closed. The next connect starts afresh with a new epoch; the peer is told
- * where a socket to it was kept and there is memory to do so.
+ * Ends the connection of this epoch, because the engine closed its link. The next
+ * connect makes a new one with a new epoch. The peer is sent CLOSE if a socket to
+ * it was kept. Does nothing if memory is short and the UP's message was used up.
  */
 void tagrv_wireup_drop(struct tagrv_wireup_ep *wep,
 		       const struct tagrv_addr *addr, uint32_t epoch);
 
 /*
- * The number of events, for progress to look at before it polls; valid until
- * unlisten.
+ * Returns the counter of queued events, which progress tests by
+ * tagrv_wireup_has_event() before it polls. Valid until unlisten.
  */
 const atomic_size_t *tagrv_wireup_event_cnt(const struct tagrv_wireup_ep *wep);
 static inline bool tagrv_wireup_has_event(const atomic_size_t *cnt)
@@ -137,7 +152,7 @@ static inline bool tagrv_wireup_has_event(const atomic_size_t *cnt)
 	return atomic_load_explicit(cnt, memory_order_relaxed) != 0;
 }
 
-/* True with the oldest event. */
+/* Moves the oldest event to *event. False: there is none. */
 bool tagrv_wireup_poll(struct tagrv_wireup_ep *wep,
 		       struct tagrv_wireup_event *event);
 

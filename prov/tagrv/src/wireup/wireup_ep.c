@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Endpoints of the wireup thread: the listener's life, commands about peers,
- * and the queue of events.
+ * Endpoints of the wireup thread: listener, commands about peers, queue of
+ * events.
  *
- * Messages are never lost for want of memory: an event's is allocated before
- * there is anything to report (wireup_peer.c), and an UP leaves its message
- * behind for the drop that may follow.
+ * Events are never lost for want of memory: their messages are allocated before
+ * a connection is tried (wireup_peer.c). The message of a polled UP is kept for
+ * the DROP command of this connection.
  */
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ release_resume:
 	return -FI_ENOMEM;
 }
 
-/* Sockets of no connection: strangers. Those of connections linger already. */
+/* Closes half-open sockets; sockets of connections are in state LINGER by now. */
 static void close_socks(struct tagrv_wireup_ep *wep)
 {
 	struct tagrv_list *node;
@@ -56,7 +56,10 @@ static void close_socks(struct tagrv_wireup_ep *wep)
 
 void tagrv_wireup_ep_stop(struct tagrv_wireup_ep *wep)
 {
-	/* A forked process may hold a copy that would report to us for ever. */
+	/*
+	 * If a forked process has a copy of the listener, close() alone would
+	 * leave it in our epoll set.
+	 */
 	(void) epoll_ctl(wep->wireup->epfd, EPOLL_CTL_DEL, wep->fd, NULL);
 	close(wep->fd);
 	wep->paused = false;		/* nothing to resume */
@@ -82,8 +85,12 @@ void tagrv_wireup_emit(struct tagrv_wireup_ep *wep,
 		wep->attr.kick(wep->attr.kick_arg);
 }
 
-/* Frees what the event leaves no use for; the caller frees the result. */
-static struct tagrv_wireup_msg *keep_spare(struct tagrv_wireup_ep *wep,
+/*
+ * Keeps the message of a polled UP as a spare for tagrv_wireup_drop(), and the
+ * message of a TICK for the next one. GONE frees a spare: no drop follows. Returns
+ * the message if the caller must free it. wep->mutex held.
+ */
+static struct tagrv_wireup_msg *recycle_msg(struct tagrv_wireup_ep *wep,
 					   struct tagrv_wireup_msg *msg)
 {
 	struct tagrv_list *node = &msg->node;
@@ -122,7 +129,7 @@ bool tagrv_wireup_poll(struct tagrv_wireup_ep *wep,
 					  memory_order_relaxed);
 		msg = tagrv_container_of(node, struct tagrv_wireup_msg, node);
 		*event = msg->event;
-		msg = keep_spare(wep, msg);
+		msg = recycle_msg(wep, msg);
 	}
 	pthread_mutex_unlock(&wep->mutex);
 	free(msg);
@@ -253,7 +260,7 @@ void tagrv_wireup_unlisten(struct tagrv_wireup_ep *wep)
 	tagrv_wireup_call(wep->wireup, TAGRV_WIREUP_UNLISTEN, wep);
 	free_msgs(&wep->events);
 	free(wep->tick);
-	/* Their links are the engine's. */
+	/* The links that these messages name belong to the engine. */
 	while (!tagrv_list_empty(&wep->spares))
 		free(tagrv_container_of(tagrv_list_pop(&wep->spares),
 					struct tagrv_wireup_msg, node));
@@ -281,7 +288,7 @@ int tagrv_wireup_connect(struct tagrv_wireup_ep *wep,
 	return 0;
 }
 
-/* Takes the message its UP left, so that it cannot fail where it matters. */
+/* Uses the message that the UP left, so that it does not depend on memory. */
 void tagrv_wireup_drop(struct tagrv_wireup_ep *wep,
 		       const struct tagrv_addr *addr, uint32_t epoch)
 {

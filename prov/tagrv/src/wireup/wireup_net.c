@@ -15,7 +15,7 @@
 #include "core/log.h"
 
 #define BACKLOG		4096
-/* A dead host is noticed after about 20 s; a dead process at once. */
+/* A dead host is noticed after about 20 s; a dead process by its kernel, at once. */
 #define KEEP_IDLE	10	/* s */
 #define KEEP_INTERVAL	3	/* s */
 #define KEEP_COUNT	3
@@ -51,7 +51,7 @@ int tagrv_wireup_net_error(int err)
 
 static void set_option(int fd, int level, int name, int value)
 {
-	/* None of them is worth failing for. */
+	/* A connection works without any of these options. */
 	(void) setsockopt(fd, level, name, &value, sizeof(value));
 }
 
@@ -65,7 +65,7 @@ static void set_options(int fd)
 	set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, USER_TIMEOUT);
 }
 
-/* Better is higher; 0: of no use to a peer elsewhere. */
+/* How good an interface is for peers of other hosts; 0: cannot be used. */
 static int rank_iface(const struct ifaddrs *ifa, int family)
 {
 	const struct sockaddr_in6 *in6 = (const void *) ifa->ifa_addr;
@@ -80,7 +80,7 @@ static int rank_iface(const struct ifaddrs *ifa, int family)
 	return rank;
 }
 
-/* Replaces a wildcard by the address of an interface, loopback at worst. */
+/* Replaces a wildcard by the address of the best interface, or by loopback. */
 static void choose_name(struct tagrv_addr *name)
 {
 	uint16_t port = tagrv_addr_port(name);
@@ -154,8 +154,8 @@ int tagrv_wireup_net_listen(const struct tagrv_addr *addr,
 		return ret;
 	}
 	/*
-	 * Lets a restarted process have its port back while old connections
-	 * linger; two living listeners still conflict.
+	 * A restarted process can bind its port again while connections of its
+	 * predecessor are in TIME_WAIT; two listeners on a port still conflict.
 	 */
 	set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
 	if (addr->sa.sa_family == AF_INET6)
@@ -182,7 +182,7 @@ int tagrv_wireup_net_accept(int listener, struct tagrv_addr *peer)
 	socklen_t len;
 	int fd;
 
-	/* A connection that was reset while it waited is none: try the next. */
+	/* Skip connections that were reset while they waited in the backlog. */
 	do {
 		len = sizeof(sa);
 		fd = accept4(listener, (struct sockaddr *) &sa, &len,
@@ -209,7 +209,7 @@ int tagrv_wireup_net_dial(const struct tagrv_addr *addr)
 	set_options(fd);
 	if (connect(fd, &addr->sa, (socklen_t) tagrv_addr_len(addr)) &&
 	    errno != EINPROGRESS && errno != EINTR) {
-		/* EINVAL: link-local without a scope; no way to get there. */
+		/* EINVAL: a link-local address without a scope. */
 		ret = errno == EINVAL ? -FI_EHOSTUNREACH :
 					tagrv_wireup_net_error(errno);
 		close(fd);
@@ -219,10 +219,10 @@ int tagrv_wireup_net_dial(const struct tagrv_addr *addr)
 }
 
 /*
- * A connect to a free local port may be given that very port as its source, and
- * TCP then connects the socket to itself. Nobody listens there.
+ * If nobody listens on a local port, the kernel may choose this very port as the
+ * source of a connect to it; TCP then connects the socket to itself.
  */
-static bool is_own_echo(int fd)
+static bool is_self_connected(int fd)
 {
 	struct sockaddr_storage here, there;
 	socklen_t here_len = sizeof(here), there_len = sizeof(there);
@@ -245,7 +245,7 @@ int tagrv_wireup_net_dialed(int fd)
 		err = errno;
 	if (err)
 		return tagrv_wireup_net_error(err);
-	if (is_own_echo(fd)) {
+	if (is_self_connected(fd)) {
 		tagrv_wireup_net_abort(fd);
 		return -FI_ECONNREFUSED;
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The socket calls of wireup: nonblocking, close-on-exec TCP with options set.
+ * The socket calls of wireup. All sockets are TCP, nonblocking, close-on-exec;
+ * the caller closes them.
  */
 #ifndef TAGRV_WIREUP_WIREUP_NET_H
 #define TAGRV_WIREUP_WIREUP_NET_H
@@ -11,22 +12,22 @@
 #include "core/compiler.h"
 
 /*
- * Returns a listening socket and the address peers can use. -FI_EADDRINUSE,
- * -FI_EADDRNOTAVAIL, -FI_EMFILE, ...; logged.
+ * Returns a listening socket and, in *name, the address under which peers reach
+ * it. -FI_EADDRINUSE, -FI_EADDRNOTAVAIL, -FI_EMFILE, ...; failures are logged.
  */
 int tagrv_wireup_net_listen(const struct tagrv_addr *addr,
 			    struct tagrv_addr *name) TAGRV_WARN_UNUSED;
-/* The next waiting connection and whose it is; -FI_EAGAIN: none. */
+/* Returns a socket from the backlog, *peer: its other end; -FI_EAGAIN: none. */
 int tagrv_wireup_net_accept(int listener, struct tagrv_addr *peer)
 	TAGRV_WARN_UNUSED;
-/* A socket that is connecting (or connected already). */
+/* Starts a TCP connect to addr. Returns the socket or -FI_E*. */
 int tagrv_wireup_net_dial(const struct tagrv_addr *addr) TAGRV_WARN_UNUSED;
-/* How that went, once writable: 0 or -FI_E*. */
+/* The result of that connect, once the socket is writable: 0 or -FI_E*. */
 int tagrv_wireup_net_dialed(int fd) TAGRV_WARN_UNUSED;
-/* The next close resets the connection at once. */
+/* Has close() reset the TCP connection instead of ending it in order. */
 void tagrv_wireup_net_abort(int fd);
 
-/* What an errno of a socket call means to the caller: -FI_E*. */
+/* Maps an errno of a socket call to -FI_E*. */
 int tagrv_wireup_net_error(int err);
 
 #endif

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The peers of an endpoint: finds the connection a record or command is for,
- * and carries out what its state machine (conn.c) decides.
+ * The peers of an endpoint: finds the peer of a record or command, and does what
+ * the peer's state machine (conn.c) decides.
  *
- * A peer exists from the first command or REQ that concerns it until its
- * machine is idle again. Messages for its events are allocated before there is
- * anything to report, so that no event is ever lost:
+ * A peer exists from the first command or REQ about it until its machine is idle
+ * again. The messages for its events are allocated before they are needed, so that
+ * no event is lost for want of memory:
  *
- *   connect()  brings the command itself, good for a FAILED
- *   prepare    UP, SENDABLE, and GONE or FAILED of one epoch
+ *   connect()      the command's own message serves for FAILED
+ *   conn_prepare() three per epoch: UP, SENDABLE, and GONE or FAILED
  */
-#define HASH_NONFATAL_OOM 1
-/* A full bucket is no problem worth reporting; adding tells by tbl == NULL. */
+#define HASH_NONFATAL_OOM 1	/* HASH_ADD leaves hh.tbl NULL without memory */
 #include <uthash.h>
 
 #include <rdma/fi_errno.h>
@@ -30,7 +29,7 @@ struct tagrv_wireup_peer {
 	struct tagrv_wireup_ep *wep;
 	struct tagrv_wireup_timer timer;
 	struct tagrv_list dial_node;	/* on wireup->dials */
-	struct tagrv_wireup_sock *dialing;	/* CONNECTING */
+	struct tagrv_wireup_sock *dialing;	/* in state CONNECTING, or NULL */
 	struct tagrv_list spares;	/* messages for events */
 	unsigned spare_cnt;
 };
@@ -75,8 +74,8 @@ static struct tagrv_wireup_peer *find(struct tagrv_wireup_ep *wep,
 }
 
 /*
- * The one whose link a resumed handshake names: it knows us by uuid, and we know
- * it. NULL: there is none, or it is bound to somebody else.
+ * The peer of a REQ that resumes a connection (dst_epoch is set), by our epoch.
+ * NULL: no connection has this epoch, or it is bound to another uuid.
  */
 static struct tagrv_wireup_peer *find_epoch(struct tagrv_wireup_ep *wep,
 					    const struct tagrv_wireup_rec *rec)
@@ -131,8 +130,11 @@ static void destroy(struct tagrv_wireup_peer *peer)
 	free(peer);
 }
 
-/* Ends every visit to the machine: what is idle goes, what is short is cut. */
-static void leave(struct tagrv_wireup_peer *peer)
+/*
+ * Must follow every call of the machine: frees an idle peer, and closes the sockets
+ * of a READY one if too many are open.
+ */
+static void after_event(struct tagrv_wireup_peer *peer)
 {
 	struct tagrv_wireup_ep *wep = peer->wep;
 	struct tagrv_wireup *wireup = wep->wireup;
@@ -144,11 +146,11 @@ static void leave(struct tagrv_wireup_peer *peer)
 	}
 	if (conn->state != TAGRV_CONN_READY || wireup->socks <= wireup->sock_cap)
 		return;
-	if (!wep->told_unkept)
+	if (!wep->logged_unkept)
 		tagrv_info("wireup: more than %zu sockets: further peers are "
 			   "noticed to be gone only by traffic; raise ulimit "
 			   "-n to avoid that\n", wireup->sock_cap);
-	wep->told_unkept = true;
+	wep->logged_unkept = true;
 	tagrv_conn_unkeep(conn);
 }
 
@@ -243,7 +245,7 @@ void tagrv_wireup_peer_connect(struct tagrv_wireup_msg *msg)
 	}
 	add_spare(peer, msg);
 	tagrv_conn_want(&peer->conn);
-	leave(peer);
+	after_event(peer);
 }
 
 void tagrv_wireup_peer_drop(struct tagrv_wireup_msg *msg)
@@ -252,7 +254,7 @@ void tagrv_wireup_peer_drop(struct tagrv_wireup_msg *msg)
 
 	if (peer) {
 		tagrv_conn_drop(&peer->conn, msg->event.epoch);
-		leave(peer);
+		after_event(peer);
 	}
 	free(msg);
 }
@@ -263,7 +265,7 @@ static void on_timer(struct tagrv_wireup_timer *timer)
 		tagrv_container_of(timer, struct tagrv_wireup_peer, timer);
 
 	tagrv_conn_timer(&peer->conn);
-	leave(peer);
+	after_event(peer);
 }
 
 void tagrv_wireup_peer_close_all(struct tagrv_wireup_ep *wep)
@@ -291,7 +293,7 @@ static void dial(struct tagrv_wireup_peer *peer)
 		return;
 	}
 	tagrv_conn_dial_failed(&peer->conn, status);
-	leave(peer);
+	after_event(peer);
 }
 
 void tagrv_wireup_peer_dial_more(struct tagrv_wireup *wireup)
@@ -318,7 +320,7 @@ void tagrv_wireup_peer_dialed(struct tagrv_wireup_sock *sock, int status)
 	} else {
 		tagrv_conn_dialed(&peer->conn, &sock->chan);
 	}
-	leave(peer);
+	after_event(peer);
 }
 
 void tagrv_wireup_peer_lost(struct tagrv_wireup_sock *sock)
@@ -326,12 +328,12 @@ void tagrv_wireup_peer_lost(struct tagrv_wireup_sock *sock)
 	struct tagrv_wireup_peer *peer = peer_of(sock->chan.conn);
 
 	tagrv_conn_closed(&peer->conn, &sock->chan);
-	leave(peer);
+	after_event(peer);
 }
 
 /* -- records ------------------------------------------------------------- */
 
-/* The address we know the peer by: what it says, where that means something. */
+/* Makes the address that a peer reported usable here: wildcard, IPv6 scope. */
 static void repair_addr(const struct tagrv_wireup_sock *sock,
 			struct tagrv_addr *addr)
 {
@@ -341,7 +343,7 @@ static void repair_addr(const struct tagrv_wireup_sock *sock,
 		*addr = sock->addr;
 		tagrv_addr_set_port(addr, port);
 	}
-	/* A scope counts interfaces, so the peer's number is not ours. */
+	/* A scope is a host's own number of an interface. */
 	if (addr->sa.sa_family == AF_INET6 &&
 	    IN6_IS_ADDR_LINKLOCAL(&addr->in6.sin6_addr))
 		addr->in6.sin6_scope_id =
@@ -355,14 +357,14 @@ static TAGRV_COLD void reject_version(struct tagrv_wireup_sock *sock,
 	struct tagrv_wireup_ep *wep = sock->wep;
 	char text[TAGRV_ADDR_STRLEN];
 
-	if (!wep->told_version)
+	if (!wep->logged_version)
 		tagrv_warn("wireup: refused %s: it speaks wire versions %u to "
 			   "%u, we speak %u to %u; use the same release of "
 			   "this provider on both hosts\n",
 			   tagrv_addr_str(&sock->addr, text, sizeof(text)),
 			   rec->version_min, rec->version_max,
 			   TAGRV_WIRE_VERSION_MIN, TAGRV_WIRE_VERSION);
-	wep->told_version = true;
+	wep->logged_version = true;
 	tagrv_conn_reject(&wep->host, &sock->chan, rec, TAGRV_WIREUP_VERSION);
 	tagrv_wireup_sock_hangup(sock);
 }
@@ -376,14 +378,14 @@ static void reject(struct tagrv_wireup_sock *sock,
 }
 
 /* The first REQ on an accepted socket. */
-static void on_first(struct tagrv_wireup_sock *sock,
-		     struct tagrv_wireup_rec *rec)
+static void on_first_req(struct tagrv_wireup_sock *sock,
+			 struct tagrv_wireup_rec *rec)
 {
 	struct tagrv_wireup_ep *wep = sock->wep;
 	struct tagrv_wireup_peer *peer;
 
 	repair_addr(sock, &rec->addr);
-	/* A host that shares our private address: what we send to it is ours. */
+	/* Another host has our (private) address: our REQs would reach ourselves. */
 	if (tagrv_addr_equal(&rec->addr, &wep->name)) {
 		reject(sock, rec, TAGRV_WIREUP_SELF);
 		return;
@@ -404,7 +406,7 @@ static void on_first(struct tagrv_wireup_sock *sock,
 		return;
 	}
 	tagrv_conn_record(&peer->conn, &sock->chan, rec);
-	leave(peer);
+	after_event(peer);
 }
 
 void tagrv_wireup_peer_record(struct tagrv_wireup_sock *sock,
@@ -413,23 +415,23 @@ void tagrv_wireup_peer_record(struct tagrv_wireup_sock *sock,
 	struct tagrv_conn *conn = sock->chan.conn;
 	int reason;
 
-	/* Of another version, only a refusal is understood. */
+	/* Of a record in another version only the head is known: enough for REJ. */
 	if (status && rec->type != TAGRV_WIREUP_REJ) {
 		if (rec->type == TAGRV_WIREUP_REQ && !conn)
 			reject_version(sock, rec);
 		else
-			tagrv_wireup_sock_stranger(sock);
+			tagrv_wireup_sock_close_stranger(sock);
 		return;
 	}
 	reason = tagrv_conn_screen(&sock->wep->host, rec);
 	if (reason < 0 || (!conn && rec->type != TAGRV_WIREUP_REQ)) {
-		tagrv_wireup_sock_stranger(sock);
+		tagrv_wireup_sock_close_stranger(sock);
 	} else if (reason != TAGRV_WIREUP_OK && !conn) {
 		reject(sock, rec, (enum tagrv_wireup_reason) reason);
 	} else if (!conn) {
-		on_first(sock, rec);
+		on_first_req(sock, rec);
 	} else if (reason == TAGRV_WIREUP_OK) {
 		tagrv_conn_record(conn, &sock->chan, rec);
-		leave(peer_of(conn));
+		after_event(peer_of(conn));
 	}
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Inside of the wireup thread.
+ * Shared by the files of the wireup thread.
  *
  *   wireup.c        the thread's loop, commands, watched descriptors
  *   wireup_ep.c     endpoints: listener, queue of events
- *   wireup_peer.c   table of peers; joins their conn.c machines to sockets
- *   wireup_sock.c   sockets: records in and out, strangers, closing in order
+ *   wireup_peer.c   table of peers; drives their state machines (conn.c)
+ *   wireup_sock.c   sockets: records in and out, strangers, orderly close
  *   wireup_net.c    socket calls      wireup_timer.c  heap of timers
  *
- * Only the thread touches what is not marked otherwise. Nothing is freed while
- * a batch of epoll events is being handled, because one that comes later may
- * still point to it: closed sockets wait on 'dead' until the batch is done, and
- * commands, which free the rest, run after it.
+ * Only the thread touches a field, unless the field's comment says otherwise.
+ * Nothing that an epoll event may point to is freed while a batch of epoll events
+ * is being handled: closed sockets wait on 'dead' until the batch is done, and
+ * commands, which free endpoints and watches, run after the batch.
  */
 #ifndef TAGRV_WIREUP_WIREUP_PRIV_H
 #define TAGRV_WIREUP_WIREUP_PRIV_H
@@ -29,7 +29,7 @@
 
 struct tagrv_wireup_peer;
 
-/* What an epoll event points to; first member of its owner. */
+/* Type of the object that an epoll event points to; the object's first member. */
 enum tagrv_wireup_source {
 	TAGRV_WIREUP_COMMANDS,	/* struct tagrv_wireup::commands */
 	TAGRV_WIREUP_LISTENER,	/* struct tagrv_wireup_ep::listener */
@@ -40,14 +40,15 @@ enum tagrv_wireup_source {
 enum tagrv_wireup_cmd {
 	TAGRV_WIREUP_CONNECT,	/* event.addr */
 	TAGRV_WIREUP_DROP,	/* event.addr, event.epoch */
-	TAGRV_WIREUP_LISTEN,	/* the rest: struct sync in wireup.c */
+	/* The caller of the following ones waits: struct sync in wireup.c. */
+	TAGRV_WIREUP_LISTEN,
 	TAGRV_WIREUP_UNLISTEN,
 	TAGRV_WIREUP_WATCH_FD,
 	TAGRV_WIREUP_UNWATCH_FD,
 	TAGRV_WIREUP_STOP,
 };
 
-/* One command or event; a command may travel back as the event it led to. */
+/* One command or event. A CONNECT's message is used again for its event. */
 struct tagrv_wireup_msg {
 	struct tagrv_list node;
 	enum tagrv_wireup_cmd cmd;
@@ -58,23 +59,24 @@ struct tagrv_wireup_msg {
 struct tagrv_wireup {
 	enum tagrv_wireup_source commands;
 	int	epfd;
-	int	cmd_fd;			/* eventfd: the command list has some */
+	int	cmd_fd;			/* eventfd: 'cmds' is not empty */
 	pthread_t thread;
 
-	pthread_mutex_t mutex;		/* of the two below */
-	pthread_cond_t done;		/* a synchronous command is */
-	struct tagrv_list cmds;
+	pthread_mutex_t mutex;		/* protects cmds and sync.done */
+	pthread_cond_t done;		/* some sync.done was set */
+	struct tagrv_list cmds;		/* any thread */
 
 	uint64_t now;			/* ms, when epoll_wait returned */
 	struct tagrv_wireup_timers timers;
 	struct tagrv_list dials;	/* peers waiting for a dial slot */
 	unsigned dialing;		/* slots in use */
-	struct tagrv_list lingers;	/* sockets that only flush and close */
+	struct tagrv_list lingers;	/* sockets in state LINGER */
 	struct tagrv_list dead;		/* sockets to be freed after the batch */
 	struct tagrv_list watches;
 	size_t	socks;			/* open sockets of all endpoints */
-	size_t	sock_cap;		/* beyond it none is kept for long */
-	uint64_t stop_by;		/* end at the latest; 0: go on */
+	size_t	sock_cap;		/* of socks; beyond it, READY connections
+					   give up their sockets */
+	uint64_t stop_by;		/* ms, the thread ends by then; 0: runs on */
 };
 
 struct tagrv_wireup_ep {
@@ -85,34 +87,34 @@ struct tagrv_wireup_ep {
 	struct tagrv_addr name;		/* constant; any thread */
 	struct tagrv_conn_host host;
 	struct tagrv_wireup_peer *peers;	/* hash by address */
-	struct tagrv_list socks;
-	unsigned half_open;		/* sockets without a first record */
-	struct tagrv_wireup_timer resume;	/* of accepting */
+	struct tagrv_list socks;	/* CONNECTING or OPEN */
+	unsigned half_open;		/* accepted sockets without a first record */
+	struct tagrv_wireup_timer resume;	/* to accept again */
 	struct tagrv_wireup_timer ticker;
-	bool	paused;			/* listener not polled */
-	bool	told_stranger;		/* each is logged once */
-	bool	told_version;
-	bool	told_unkept;
-	bool	told_files;
-	unsigned long strangers;
+	bool	paused;			/* the listener is not polled */
+	bool	logged_stranger;	/* each of these lines is logged once */
+	bool	logged_version;
+	bool	logged_unkept;
+	bool	logged_files;
+	unsigned long strangers;	/* sockets closed as strangers */
 
-	pthread_mutex_t mutex;		/* of the lists below; any thread */
+	pthread_mutex_t mutex;		/* protects what follows; any thread */
 	struct tagrv_list events;
-	struct tagrv_list spares;	/* one per UP polled, for its drop */
+	struct tagrv_list spares;	/* a message per polled UP, for its drop */
 	struct tagrv_wireup_msg *tick;	/* for the next TICK; NULL: queued */
-	atomic_size_t event_cnt;
+	atomic_size_t event_cnt;	/* length of events; read without mutex */
 };
 
 enum tagrv_wireup_sock_state {
 	TAGRV_WIREUP_CONNECTING,	/* dialed, not writable yet */
 	TAGRV_WIREUP_OPEN,
-	TAGRV_WIREUP_LINGER,	/* sends what is left, waits for the peer's end */
+	TAGRV_WIREUP_LINGER,	/* sends stored bytes, waits for the peer's end */
 	TAGRV_WIREUP_DEAD,	/* closed, awaits the end of the batch */
 };
 
 /*
- * owner: its endpoint's list, from LINGER on the thread. size: the receive
- * buffer, so that a record is read only when all of it is there.
+ * One TCP socket. owner: the list of its endpoint; wireup->lingers from LINGER
+ * on. size: 1 KiB of receive buffer, which holds the longest record.
  */
 struct tagrv_wireup_sock {
 	enum tagrv_wireup_source source;
@@ -121,71 +123,83 @@ struct tagrv_wireup_sock {
 	struct tagrv_wireup *wireup;
 	struct tagrv_wireup_ep *wep;	/* NULL from LINGER on */
 	struct tagrv_list node;
-	struct tagrv_wireup_timer timer;	/* first record; linger */
+	struct tagrv_wireup_timer timer;	/* half-open: first record; LINGER: end */
 	struct tagrv_addr addr;		/* of the other end of the socket */
 	int	fd;
 	bool	half_open;		/* counted in wep->half_open */
 	bool	slot;			/* counted in wireup->dialing */
-	uint8_t	*tx;			/* what the kernel would not take */
+	uint8_t	*tx;			/* bytes that the kernel did not take yet */
 	size_t	tx_len;
-	size_t	rx_len;
+	size_t	rx_len;			/* bytes in rx */
 	uint8_t	rx[TAGRV_WIREUP_REC_MAX];
 };
 
 /* -- wireup.c ------------------------------------------------------------ */
 
-/* Hands a command to the thread; any other thread. */
+/* Queues a command for the thread, which owns msg from here on. Any thread. */
 void tagrv_wireup_push(struct tagrv_wireup *wireup,
 		       struct tagrv_wireup_msg *msg);
-/* Has the thread run one of the synchronous commands; not from within it. */
+/*
+ * Queues a command and waits until the thread has run it. Returns its result.
+ * Must not be called by the wireup thread.
+ */
 int tagrv_wireup_call(struct tagrv_wireup *wireup, enum tagrv_wireup_cmd cmd,
 		      struct tagrv_wireup_ep *wep);
 
 /* -- wireup_ep.c --------------------------------------------------------- */
 
+/* In the thread: starts accepting and ticking. 0 or -FI_ENOMEM. */
 int tagrv_wireup_ep_start(struct tagrv_wireup_ep *wep);
+/* In the thread: closes the listener, all connections and all sockets. */
 void tagrv_wireup_ep_stop(struct tagrv_wireup_ep *wep);
-/* Gives the message to the engine. */
+/* Queues the event in msg for the engine, which frees msg, and calls attr.kick. */
 void tagrv_wireup_emit(struct tagrv_wireup_ep *wep,
 		       struct tagrv_wireup_msg *msg);
 
 /* -- wireup_sock.c ------------------------------------------------------- */
 
+/* Accepts connections until there are no more, or accepting is paused. */
 void tagrv_wireup_sock_accept(struct tagrv_wireup_ep *wep);
-/* NULL: status tells why (-FI_E*). */
+/* Creates a socket that is CONNECTING. NULL: failed, *status is -FI_E*. */
 struct tagrv_wireup_sock *tagrv_wireup_sock_dial(struct tagrv_wireup_ep *wep,
 						 const struct tagrv_addr *addr,
 						 int *status);
+/* Handles the epoll events of a socket. */
 void tagrv_wireup_sock_event(struct tagrv_wireup_sock *sock, uint32_t events);
+/* Sends a record, or stores it until the kernel takes it. Cannot fail. */
 void tagrv_wireup_sock_send(struct tagrv_wireup_sock *sock,
 			    const struct tagrv_wireup_rec *rec);
-/* Closes once everything sent has been taken, or after a second. */
+/* Orderly close: LINGER until the peer has read and closed, at most a second. */
 void tagrv_wireup_sock_hangup(struct tagrv_wireup_sock *sock);
+/* Closes the socket now; it is freed after the batch of epoll events. */
 void tagrv_wireup_sock_close(struct tagrv_wireup_sock *sock);
-/* Its handshake is over, or failed: others may dial. */
+/* The handshake that this socket dialed for is over: another peer may dial. */
 void tagrv_wireup_sock_free_slot(struct tagrv_wireup_sock *sock);
-/* It sent what no peer of ours sends. Hangs up. */
-void tagrv_wireup_sock_stranger(struct tagrv_wireup_sock *sock);
+/* The other end does not speak our protocol: counts it and closes the socket. */
+void tagrv_wireup_sock_close_stranger(struct tagrv_wireup_sock *sock);
+/* Polls the listener again. */
 void tagrv_wireup_sock_resume_accept(struct tagrv_wireup_ep *wep);
-/* Frees the dead. */
-void tagrv_wireup_sock_bury(struct tagrv_wireup *wireup);
+/* Frees the sockets on wireup->dead. */
+void tagrv_wireup_sock_free_dead(struct tagrv_wireup *wireup);
 
 /* -- wireup_peer.c ------------------------------------------------------- */
 
 extern const struct tagrv_conn_ops tagrv_wireup_conn_ops;
 
-/* Both take the message over. */
+/* Run the commands CONNECT and DROP; both own msg from here on. */
 void tagrv_wireup_peer_connect(struct tagrv_wireup_msg *msg);
 void tagrv_wireup_peer_drop(struct tagrv_wireup_msg *msg);
-/* Starts waiting dials while there are slots. */
+/* Dials for the peers on wireup->dials while there are slots. */
 void tagrv_wireup_peer_dial_more(struct tagrv_wireup *wireup);
-/* Every connection of the endpoint ends. */
+/* Ends and frees every connection of the endpoint. */
 void tagrv_wireup_peer_close_all(struct tagrv_wireup_ep *wep);
 
-/* From a socket: it connected (0) or not, got a record, was lost. */
+/* A dialed socket is connected (status 0), or could not be (-FI_E*). */
 void tagrv_wireup_peer_dialed(struct tagrv_wireup_sock *sock, int status);
+/* A record arrived; status: of tagrv_wireup_rec_decode(), 0 or -FI_ENOPROTOOPT. */
 void tagrv_wireup_peer_record(struct tagrv_wireup_sock *sock,
 			      struct tagrv_wireup_rec *rec, int status);
+/* The socket of a connection broke; the caller closes it. */
 void tagrv_wireup_peer_lost(struct tagrv_wireup_sock *sock);
 
 #endif

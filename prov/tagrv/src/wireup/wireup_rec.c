@@ -11,13 +11,13 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Families as they are written; AF_INET6 differs between systems. */
+/* Address families in a record; the value of AF_INET6 differs between systems. */
 #define FAMILY_NONE	0
 #define FAMILY_IN	4
 #define FAMILY_IN6	6
 
-#define LINK_HEAD	4
-#define LINK_TAIL	4	/* behind all links, one for each */
+#define LINK_HEAD	4	/* bytes before a link's blob */
+#define LINK_TAIL	4	/* bytes per link behind all links: max packet */
 #define IP_LEN		16
 
 static_assert(sizeof(TAGRV_WIREUP_MAGIC) - 1 == TAGRV_WIREUP_MAGIC_LEN,
@@ -191,7 +191,7 @@ ssize_t tagrv_wireup_rec_length(const void *buf, size_t len)
 	return total;
 }
 
-/* Without them, what every link takes stands for each. */
+/* Optional; if absent, every link has the record's max_packet. */
 static void get_max_packets(struct reader *r, struct tagrv_wireup_rec *rec)
 {
 	bool given = r->left > 0;
@@ -238,7 +238,7 @@ static int get_body(struct reader *r, struct tagrv_wireup_rec *rec)
 	return get_links(r, rec);
 }
 
-/* What the types that make a connection must say. */
+/* True: a REQ or REP has all fields without which there is no connection. */
 static bool is_complete(const struct tagrv_wireup_rec *rec)
 {
 	if (rec->type != TAGRV_WIREUP_REQ && rec->type != TAGRV_WIREUP_REP)

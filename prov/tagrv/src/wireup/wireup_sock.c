@@ -6,10 +6,12 @@
  *   dial ----> CONNECTING ---------------> OPEN                         ^
  *                   '---- error, garbage, silence: close --------------'
  *
- * A half-open socket is a stranger's until it has sent one whole REQ within
- * FIRST_RECORD ms; at most HALF_OPEN_MAX of them are served at a time, the rest
- * waits in the backlog. Lingering makes sure that the last record arrives: a
- * close with unread input would reset the connection and might destroy it.
+ * An accepted socket is half-open until it has sent one whole REQ. Anything else,
+ * or silence for FIRST_RECORD ms, is taken for a stranger and the socket is closed.
+ * At most HALF_OPEN_MAX of them are served at a time; more wait in the backlog.
+ *
+ * LINGER makes sure that the last record arrives: to close a socket with unread
+ * input resets the TCP connection, and the peer might lose the record.
  */
 #include <errno.h>
 #include <rdma/fi_errno.h>
@@ -27,8 +29,8 @@
 #define LINGER		1000	/* ms */
 #define ACCEPT_PAUSE	100	/* ms, when out of files or memory */
 #define HALF_OPEN_MAX	256
-#define READS_MAX	4	/* of one socket before others have their turn */
-#define TX_MAX		(16 * TAGRV_WIREUP_REC_MAX)
+#define READS_MAX	4	/* per event, so that other sockets have their turn */
+#define TX_MAX		(16 * TAGRV_WIREUP_REC_MAX)	/* bytes stored to send */
 
 static void set_events(struct tagrv_wireup_sock *sock, uint32_t events)
 {
@@ -45,7 +47,7 @@ static void on_timer(struct tagrv_wireup_timer *timer)
 	if (sock->state == TAGRV_WIREUP_LINGER)
 		tagrv_wireup_sock_close(sock);
 	else
-		tagrv_wireup_sock_stranger(sock);
+		tagrv_wireup_sock_close_stranger(sock);
 }
 
 static struct tagrv_wireup_sock *create(struct tagrv_wireup_ep *wep, int fd,
@@ -79,7 +81,7 @@ free_sock:
 	return NULL;
 }
 
-/* -- ends ---------------------------------------------------------------- */
+/* -- closing --------------------------------------------------------------- */
 
 void tagrv_wireup_sock_free_slot(struct tagrv_wireup_sock *sock)
 {
@@ -110,8 +112,8 @@ void tagrv_wireup_sock_close(struct tagrv_wireup_sock *sock)
 	tagrv_wireup_sock_free_slot(sock);
 	tagrv_wireup_timer_release(&wireup->timers, &sock->timer);
 	/*
-	 * A process that the application forked may hold a copy of it: then a
-	 * mere close would neither end the connection nor the events.
+	 * If a forked process has a copy of the descriptor, close() alone would
+	 * end neither the TCP connection nor the epoll events.
 	 */
 	(void) epoll_ctl(wireup->epfd, EPOLL_CTL_DEL, sock->fd, NULL);
 	shutdown(sock->fd, SHUT_RDWR);
@@ -126,7 +128,7 @@ void tagrv_wireup_sock_close(struct tagrv_wireup_sock *sock)
 	tagrv_list_push_tail(&wireup->dead, &sock->node);
 }
 
-void tagrv_wireup_sock_bury(struct tagrv_wireup *wireup)
+void tagrv_wireup_sock_free_dead(struct tagrv_wireup *wireup)
 {
 	struct tagrv_list *node;
 
@@ -156,25 +158,25 @@ void tagrv_wireup_sock_hangup(struct tagrv_wireup_sock *sock)
 		shutdown(sock->fd, SHUT_WR);
 }
 
-static void note_stranger(struct tagrv_wireup_sock *sock)
+static void count_stranger(struct tagrv_wireup_sock *sock)
 {
 	struct tagrv_wireup_ep *wep = sock->wep;
 	char text[TAGRV_ADDR_STRLEN];
 
 	wep->strangers++;
-	if (!wep->told_stranger)
+	if (!wep->logged_stranger)
 		tagrv_warn("wireup: closed a connection from %s, which is not "
-			   "a peer of ours; port scanners do that, else check "
-			   "who uses our port. Further ones are counted only\n",
+			   "a peer of ours: a port scanner, or a program with a "
+			   "wrong port number? Further ones are only counted\n",
 			   tagrv_addr_str(&sock->addr, text, sizeof(text)));
-	wep->told_stranger = true;
+	wep->logged_stranger = true;
 }
 
-void tagrv_wireup_sock_stranger(struct tagrv_wireup_sock *sock)
+void tagrv_wireup_sock_close_stranger(struct tagrv_wireup_sock *sock)
 {
-	/* Of one we dialed, the failure to connect will tell. */
+	/* On a socket that we dialed, the failure to connect is logged instead. */
 	if (!sock->chan.dialed)
-		note_stranger(sock);
+		count_stranger(sock);
 	if (sock->chan.conn)
 		tagrv_wireup_peer_lost(sock);
 	tagrv_wireup_net_abort(sock->fd);
@@ -201,13 +203,13 @@ static void pause_accept(struct tagrv_wireup_ep *wep, int status)
 	poll_listener(wep, 0);
 	tagrv_wireup_timer_set(&wep->wireup->timers, &wep->resume,
 			       wep->wireup->now + ACCEPT_PAUSE);
-	if (!wep->told_files)
+	if (!wep->logged_files)
 		tagrv_warn("wireup: cannot accept connections for now: %s; "
 			   "see ulimit -n\n", fi_strerror(-status));
-	wep->told_files = true;
+	wep->logged_files = true;
 }
 
-static int admit(struct tagrv_wireup_ep *wep)
+static int accept_one(struct tagrv_wireup_ep *wep)
 {
 	struct tagrv_wireup_sock *sock;
 	struct tagrv_addr peer;
@@ -237,7 +239,7 @@ void tagrv_wireup_sock_accept(struct tagrv_wireup_ep *wep)
 			poll_listener(wep, 0);
 			return;
 		}
-		ret = admit(wep);
+		ret = accept_one(wep);
 		if (ret == -FI_EAGAIN)
 			return;
 		if (ret)
@@ -271,22 +273,22 @@ struct tagrv_wireup_sock *tagrv_wireup_sock_dial(struct tagrv_wireup_ep *wep,
 
 /* -- output -------------------------------------------------------------- */
 
-/* Reports itself later, as a hang-up. */
-static void break_off(struct tagrv_wireup_sock *sock)
+/* The next epoll event of the socket reports its end, and on_end() handles it. */
+static void shut_down(struct tagrv_wireup_sock *sock)
 {
 	sock->tx_len = 0;
 	set_events(sock, EPOLLIN);
 	shutdown(sock->fd, SHUT_RDWR);
 }
 
-static void store(struct tagrv_wireup_sock *sock, const uint8_t *data,
-		  size_t len)
+static void queue_tx(struct tagrv_wireup_sock *sock, const uint8_t *data,
+		     size_t len)
 {
 	if (!sock->tx)
 		sock->tx = malloc(TX_MAX);
-	/* Too much means that the peer does not read: it is as good as gone. */
+	/* A peer that does not read TX_MAX bytes is given up. */
 	if (!sock->tx || len > TX_MAX - sock->tx_len) {
-		break_off(sock);
+		shut_down(sock);
 		return;
 	}
 	memcpy(sock->tx + sock->tx_len, data, len);
@@ -294,7 +296,7 @@ static void store(struct tagrv_wireup_sock *sock, const uint8_t *data,
 	set_events(sock, EPOLLIN | EPOLLOUT);
 }
 
-/* Bytes taken, or -1 when the socket is broken. */
+/* Returns the bytes that the kernel took, or -1 when the socket is broken. */
 static ssize_t try_send(struct tagrv_wireup_sock *sock, const uint8_t *data,
 			size_t len)
 {
@@ -318,9 +320,9 @@ void tagrv_wireup_sock_send(struct tagrv_wireup_sock *sock,
 	if (!sock->tx_len)
 		sent = try_send(sock, buf, len);
 	if (sent < 0)
-		break_off(sock);
+		shut_down(sock);
 	else if ((size_t) sent < len)
-		store(sock, buf + sent, len - (size_t) sent);
+		queue_tx(sock, buf + sent, len - (size_t) sent);
 }
 
 static void flush(struct tagrv_wireup_sock *sock)
@@ -331,7 +333,7 @@ static void flush(struct tagrv_wireup_sock *sock)
 		return;
 	sent = try_send(sock, sock->tx, sock->tx_len);
 	if (sent < 0) {
-		break_off(sock);
+		shut_down(sock);
 		return;
 	}
 	sock->tx_len -= (size_t) sent;
@@ -345,10 +347,11 @@ static void flush(struct tagrv_wireup_sock *sock)
 
 /* -- input --------------------------------------------------------------- */
 
-static void lost(struct tagrv_wireup_sock *sock)
+/* The other end closed the socket, or it broke. */
+static void on_end(struct tagrv_wireup_sock *sock)
 {
 	if (sock->half_open && sock->rx_len) {
-		tagrv_wireup_sock_stranger(sock);
+		tagrv_wireup_sock_close_stranger(sock);
 		return;
 	}
 	if (sock->chan.conn)
@@ -357,7 +360,7 @@ static void lost(struct tagrv_wireup_sock *sock)
 }
 
 /* Handles every whole record in the buffer. */
-static void parse(struct tagrv_wireup_sock *sock)
+static void handle_records(struct tagrv_wireup_sock *sock)
 {
 	struct tagrv_wireup_rec rec;
 	ssize_t len;
@@ -370,7 +373,7 @@ static void parse(struct tagrv_wireup_sock *sock)
 		ret = len < 0 ? -FI_EINVAL :
 		      tagrv_wireup_rec_decode(sock->rx, (size_t) len, &rec);
 		if (ret && ret != -FI_ENOPROTOOPT) {
-			tagrv_wireup_sock_stranger(sock);
+			tagrv_wireup_sock_close_stranger(sock);
 			return;
 		}
 		sock->rx_len -= (size_t) len;
@@ -392,17 +395,17 @@ static void receive(struct tagrv_wireup_sock *sock)
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got <= 0) {
-			lost(sock);
+			on_end(sock);
 			return;
 		}
 		sock->rx_len += (size_t) got;
-		parse(sock);
+		handle_records(sock);
 		if (sock->state != TAGRV_WIREUP_OPEN)
 			return;
 	}
 }
 
-/* Nothing that comes now matters, except the end. */
+/* LINGER: discards input until the other end closes the socket. */
 static void drain(struct tagrv_wireup_sock *sock)
 {
 	for (int i = 0; i < READS_MAX; i++) {

@@ -7,10 +7,10 @@
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 
-#define WAIT_MAX	60000	/* ms; keeps the result an int */
+#define WAIT_MAX	60000	/* ms; the result fits an int */
 
-static void place(struct tagrv_wireup_timers *timers, size_t pos,
-		  struct tagrv_wireup_timer *timer)
+static void heap_set(struct tagrv_wireup_timers *timers, size_t pos,
+		     struct tagrv_wireup_timer *timer)
 {
 	timers->heap[pos] = timer;
 	timer->pos = pos;
@@ -24,10 +24,10 @@ static void sift_up(struct tagrv_wireup_timers *timers, size_t pos,
 
 		if (timers->heap[parent]->at <= timer->at)
 			break;
-		place(timers, pos, timers->heap[parent]);
+		heap_set(timers, pos, timers->heap[parent]);
 		pos = parent;
 	}
-	place(timers, pos, timer);
+	heap_set(timers, pos, timer);
 }
 
 static void sift_down(struct tagrv_wireup_timers *timers, size_t pos,
@@ -43,14 +43,14 @@ static void sift_down(struct tagrv_wireup_timers *timers, size_t pos,
 			child++;
 		if (timer->at <= timers->heap[child]->at)
 			break;
-		place(timers, pos, timers->heap[child]);
+		heap_set(timers, pos, timers->heap[child]);
 		pos = child;
 	}
-	place(timers, pos, timer);
+	heap_set(timers, pos, timer);
 }
 
-static void take_out(struct tagrv_wireup_timers *timers,
-		     struct tagrv_wireup_timer *timer)
+static void heap_remove(struct tagrv_wireup_timers *timers,
+			struct tagrv_wireup_timer *timer)
 {
 	struct tagrv_wireup_timer *last = timers->heap[--timers->cnt];
 	size_t pos = timer->pos;
@@ -92,7 +92,7 @@ void tagrv_wireup_timer_set(struct tagrv_wireup_timers *timers,
 	if (timer->at == at)
 		return;
 	if (timer->at)
-		take_out(timers, timer);
+		heap_remove(timers, timer);
 	if (!at)
 		return;
 	assert(timers->cnt < timers->reserved);
@@ -105,7 +105,7 @@ void tagrv_wireup_timer_run(struct tagrv_wireup_timers *timers, uint64_t now)
 	while (timers->cnt && timers->heap[0]->at <= now) {
 		struct tagrv_wireup_timer *timer = timers->heap[0];
 
-		take_out(timers, timer);
+		heap_remove(timers, timer);
 		timer->fn(timer);
 	}
 }

@@ -2,8 +2,8 @@
 /*
  * Timers of the wireup thread: a binary heap ordered by time.
  *
- * Room in the heap is reserved with each timer's owner, so that setting a timer
- * cannot fail. One thread only.
+ * The owner of a timer reserves room in the heap when it is created, so that
+ * setting the timer cannot fail. Only the wireup thread uses timers.
  */
 #ifndef TAGRV_WIREUP_WIREUP_TIMER_H
 #define TAGRV_WIREUP_WIREUP_TIMER_H
@@ -23,23 +23,24 @@ struct tagrv_wireup_timers {
 	struct tagrv_wireup_timer **heap;
 	size_t	cnt;
 	size_t	cap;
-	size_t	reserved;	/* timers that may be set at once */
+	size_t	reserved;	/* timers that may be set at a time */
 };
 
-/* Makes room for one more timer. -FI_ENOMEM. */
+/* Makes room for one more timer. 0 or -FI_ENOMEM. */
 int tagrv_wireup_timer_reserve(struct tagrv_wireup_timers *timers)
 	TAGRV_WARN_UNUSED;
 /* Clears the timer and gives its room back. */
 void tagrv_wireup_timer_release(struct tagrv_wireup_timers *timers,
 				struct tagrv_wireup_timer *timer);
-/* Calls timer->fn once at this time or soon after; 0 clears it. */
+/* Has timer->fn called once when 'at' (ms) has come; 0 clears the timer. */
 void tagrv_wireup_timer_set(struct tagrv_wireup_timers *timers,
 			    struct tagrv_wireup_timer *timer, uint64_t at);
-/* Runs what is due. */
+/* Calls and clears the timers that are due at 'now' (ms). */
 void tagrv_wireup_timer_run(struct tagrv_wireup_timers *timers, uint64_t now);
-/* ms until the next one is due, -1 when none is set: for epoll_wait. */
+/* Returns ms until the next timer is due, -1 if none is set, as for epoll_wait. */
 int tagrv_wireup_timer_wait(const struct tagrv_wireup_timers *timers,
 			    uint64_t now);
+/* Frees the heap. No timer is set. */
 void tagrv_wireup_timer_fini(struct tagrv_wireup_timers *timers);
 
 #endif
