@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What monitors have in common: who is told, what is still watched.
+ * The part that all monitors share: the list of watchers, and which parts of a
+ * range are still watched for one of them.
  */
 #include "reg/monitor.h"
 
@@ -49,11 +50,11 @@ void tagrv_monitor_invalidate(struct tagrv_monitor *monitor, uintptr_t from,
 	}
 }
 
-/* The first range of any watcher that meets [from, to). */
-static struct tagrv_interval *first_range(struct tagrv_monitor *monitor,
-					  uintptr_t from, uintptr_t to)
+/* The lowest range of any watcher that meets [from, to). */
+static struct tagrv_interval *lowest_range(struct tagrv_monitor *monitor,
+					   uintptr_t from, uintptr_t to)
 {
-	struct tagrv_interval *first = NULL;
+	struct tagrv_interval *lowest = NULL;
 	struct tagrv_list *pos;
 
 	tagrv_list_for_each(&monitor->watchers, pos) {
@@ -61,17 +62,17 @@ static struct tagrv_interval *first_range(struct tagrv_monitor *monitor,
 			tagrv_container_of(pos, struct tagrv_watcher,
 					   node)->ranges, from, to);
 
-		if (range && (!first || range->from < first->from))
-			first = range;
+		if (range && (!lowest || range->from < lowest->from))
+			lowest = range;
 	}
-	return first;
+	return lowest;
 }
 
-void tagrv_monitor_release(struct tagrv_monitor *monitor, uintptr_t from,
-			   uintptr_t to)
+void tagrv_monitor_unwatch_unused(struct tagrv_monitor *monitor, uintptr_t from,
+				  uintptr_t to)
 {
 	while (from < to) {
-		struct tagrv_interval *range = first_range(monitor, from, to);
+		struct tagrv_interval *range = lowest_range(monitor, from, to);
 
 		if (!range || range->from > from)
 			monitor->ops->unwatch(monitor, from,

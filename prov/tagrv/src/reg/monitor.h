@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Learns that memory is unmapped, moved or emptied, so that registrations of
- * it are not used for what comes to lie at the same address.
+ * A monitor learns from the kernel that memory is unmapped, moved or emptied, so
+ * that the registration of old memory is not used for new memory at the same
+ * address.
  *
- *   watcher (a cache) --> watch, unwatch     ranges it holds
- *                     --> changing           may what it holds be used?
- *   back end          --> invalidate         to every watcher, under the lock
+ *   watcher (a cache) --> watch, unwatch     for the ranges that it keeps
+ *                     --> changing           before it uses a kept range
+ *   back end          --> invalidate         of every watcher, lock held
  *
- * The lock of a monitor is the innermost of all. Who holds it allocates and
- * frees nothing, registers nothing and logs nothing: a thread that frees memory
- * may hold the allocator's lock and wait until the back end has taken in what
- * happened, for which the back end needs this lock.
+ * The lock of a monitor is the innermost of all locks. While it is held, do not
+ * allocate, free, register or log: a thread that frees memory may hold the
+ * allocator's lock while it waits in munmap() until the back end has read the
+ * event, and the back end needs the monitor's lock for that.
  *
- * Why nothing stale is used, and what is not covered: docs/registration.md.
+ * docs/registration.md says why no stale registration is used, and what is not
+ * covered.
  */
 #ifndef TAGRV_REG_MONITOR_H
 #define TAGRV_REG_MONITOR_H
@@ -31,18 +33,18 @@ struct tagrv_monitor;
 struct tagrv_monitor_ops {
 	const char *name;
 	/*
-	 * Tells of changes of [from, to) from here on. Lock held; whole pages.
-	 * -FI_EOPNOTSUPP: not of this kind of memory, or somebody else does;
-	 * -FI_ENOMEM.
+	 * From here on changes of [from, to), whole pages, invalidate. Lock
+	 * held. 0; -FI_EOPNOTSUPP: this kind of memory cannot be watched, or
+	 * another userfaultfd of the process watches it; -FI_ENOMEM.
 	 */
 	int (*watch)(struct tagrv_monitor *monitor, uintptr_t from,
 		     uintptr_t to);
-	/* Lock held; parts that are not watched, or not there, do no harm. */
+	/* Ends watch. Lock held. Parts may be unwatched or unmapped already. */
 	void (*unwatch)(struct tagrv_monitor *monitor, uintptr_t from,
 			uintptr_t to);
 	/*
-	 * Whether a change is under way of which watchers have not been told
-	 * yet, of any range that is watched. Any thread, lock not needed.
+	 * True: some watched memory is being changed and the watchers have not
+	 * been invalidated yet. Any thread; needs no lock.
 	 */
 	bool (*changing)(struct tagrv_monitor *monitor);
 };
@@ -50,27 +52,27 @@ struct tagrv_monitor_ops {
 struct tagrv_monitor {
 	const struct tagrv_monitor_ops *ops;
 	pthread_mutex_t mutex;
-	struct tagrv_list watchers;	/* under the mutex */
-	/* Goes up before watchers are told of a change. */
+	struct tagrv_list watchers;	/* mutex held */
+	/* Incremented before watchers are invalidated; read without the lock. */
 	atomic_uint generation;
-	atomic_uint forks;		/* of this process since the start */
-	/* We are a child of the process whose memory it watches. */
+	atomic_uint forks;		/* how often this process has forked */
+	/* True in a forked child: the monitor watches its parent's memory. */
 	atomic_bool foreign;
 };
 
-/* Who wants to be told. Set by its owner, but for node. */
+/* A user of the monitor. Its owner sets all fields but node before add. */
 struct tagrv_watcher {
 	struct tagrv_list node;
-	const struct tagrv_intervals *ranges;	/* under the monitor's lock */
-	/* What lies in [from, to) is gone or will be. Lock held. */
+	const struct tagrv_intervals *ranges;	/* watched; monitor's lock held */
+	/* The memory in [from, to) is gone or will be. Monitor's lock held. */
 	void (*invalidate)(struct tagrv_watcher *watcher, uintptr_t from,
 			   uintptr_t to);
 };
 
-/* For back ends; ops stay the caller's. */
+/* For back ends. ops must outlive the monitor. 0 or -FI_E*. */
 int tagrv_monitor_init(struct tagrv_monitor *monitor,
 		       const struct tagrv_monitor_ops *ops) TAGRV_WARN_UNUSED;
-/* No watcher is left. */
+/* For back ends. All watchers were removed before. */
 void tagrv_monitor_fini(struct tagrv_monitor *monitor);
 
 static inline void tagrv_monitor_lock(struct tagrv_monitor *monitor)
@@ -83,23 +85,24 @@ static inline void tagrv_monitor_unlock(struct tagrv_monitor *monitor)
 	pthread_mutex_unlock(&monitor->mutex);
 }
 
-/* Lock not held. */
+/* Add and remove a watcher, which stays the caller's. They take the lock. */
 void tagrv_monitor_add(struct tagrv_monitor *monitor,
 		       struct tagrv_watcher *watcher);
 void tagrv_monitor_remove(struct tagrv_monitor *monitor,
 			  struct tagrv_watcher *watcher);
 
-/* Tells every watcher; lock held. For back ends. */
+/* Calls invalidate of every watcher. For back ends; lock held. */
 void tagrv_monitor_invalidate(struct tagrv_monitor *monitor, uintptr_t from,
 			      uintptr_t to);
-/* Ends watching of what of [from, to) no watcher's range meets; lock held. */
-void tagrv_monitor_release(struct tagrv_monitor *monitor, uintptr_t from,
-			   uintptr_t to);
+/* Unwatches the parts of [from, to) that no watcher has a range in. Lock held. */
+void tagrv_monitor_unwatch_unused(struct tagrv_monitor *monitor, uintptr_t from,
+				  uintptr_t to);
 
 /*
- * The process's monitor over userfaultfd(2): one for all domains, since a range
- * can have only one. Started with the first user, with a thread; ended with the
- * last one. -FI_ENOSYS or -FI_EPERM with the reason in why; -FI_ENOMEM.
+ * Returns the monitor over userfaultfd(2). There is one in a process, for all
+ * domains, since a range can belong to one userfaultfd only. The first get starts
+ * it and its thread, the last put ends them. On -FI_ENOSYS, -FI_EPERM or
+ * -FI_ENOMEM the text in 'why' (why_len bytes) says what is missing.
  */
 int tagrv_monitor_uffd_get(struct tagrv_monitor **monitor, char *why,
 			   size_t why_len) TAGRV_WARN_UNUSED;

@@ -2,15 +2,15 @@
 /*
  * The monitor over userfaultfd(2).
  *
- *   munmap, mremap, madvise      thread                     caches
- *   mm changed, or about to be
- *   blocks  ------ event ----->  lock, generation++
- *                                read, invalidate ------->  entries dropped
- *   goes on <------------------  unlock
+ *   munmap, mremap, madvise      monitor thread             caches
+ *   memory changed (or will)
+ *   caller blocks - event ---->  lock, generation++
+ *                                read, invalidate ------->  regions removed
+ *   caller goes on <-----------  unlock
  *
- * Ranges are registered for write protection that is never applied: no access
- * faults, nothing waits for us but the calls above. Permission for faults in
- * the kernel is not needed for that reason, so UFFD_USER_MODE_ONLY will do.
+ * Ranges are registered for write protection, which is never applied: no memory
+ * access faults, and only the calls above wait for this thread. So faults of the
+ * kernel need not be handled, and UFFD_USER_MODE_ONLY is enough.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@
 #include "reg/monitor.h"
 #include "reg/monitor_vma.h"
 
-/* What older headers lack. */
+/* Older kernel headers lack these. */
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY	1
 #endif
@@ -48,14 +48,14 @@
 
 struct uffd_monitor {
 	struct tagrv_monitor base;
-	int	fd;
-	int	maps_fd;
-	int	stop_fd;
-	unsigned users;		/* under the_mutex */
+	int	fd;		/* userfaultfd */
+	int	maps_fd;	/* /proc/self/maps */
+	int	stop_fd;	/* eventfd: the thread ends */
+	unsigned users;		/* the_mutex held */
 	pthread_t thread;
 };
 
-/* One in a process: see monitor.h. */
+/* The one monitor of the process, or NULL: see tagrv_monitor_uffd_get(). */
 static pthread_mutex_t the_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct uffd_monitor *the_monitor;
 
@@ -71,7 +71,7 @@ static void uffd_unwatch(struct tagrv_monitor *base, uintptr_t from,
 {
 	struct uffdio_range range = { .start = from, .len = to - from };
 
-	/* What was unmapped is not registered any more: no error for us. */
+	/* Fails for unmapped memory, which is not registered any more: fine. */
 	ioctl(uffd_of(base)->fd, UFFDIO_UNREGISTER, &range);
 }
 
@@ -84,26 +84,26 @@ static int uffd_watch(struct tagrv_monitor *base, uintptr_t from, uintptr_t to)
 	};
 
 	if (ioctl(uffd->fd, UFFDIO_REGISTER, &range)) {
-		/* Out of mappings: those in front may be watched already. */
+		/* ENOMEM: too many mappings; some of the range may be watched. */
 		if (errno != ENOMEM)
 			return -FI_EOPNOTSUPP;
-		tagrv_monitor_release(base, from, to);
+		tagrv_monitor_unwatch_unused(base, from, to);
 		return -FI_ENOMEM;
 	}
-	/* Watched first, looked second: what is mapped instead is told of. */
+	/* Check after UFFDIO_REGISTER: a later change of the range gives an event. */
 	if (tagrv_vma_is_plain(uffd->maps_fd, from, to, false))
 		return 0;
-	tagrv_monitor_release(base, from, to);
+	tagrv_monitor_unwatch_unused(base, from, to);
 	return -FI_EOPNOTSUPP;
 }
 
 /*
- * The kernel counts changes from the moment on when it holds its lock of the
- * address space until the event is read, and refuses to write-protect
- * meanwhile, before it looks at the range: an empty one, which is an error.
- * Returns the error, 0 if there is none.
+ * The kernel counts a change from the time when it locks the address space until
+ * the event is read. As long as the count is not 0, UFFDIO_WRITEPROTECT fails with
+ * EAGAIN, before the range is checked. The range given here is empty, so that the
+ * call fails with EINVAL otherwise. Returns the errno, or 0.
  */
-static int protect_nothing(const struct uffd_monitor *uffd)
+static int probe_changes(const struct uffd_monitor *uffd)
 {
 	struct uffdio_writeprotect nothing = { .mode = 0 };
 
@@ -112,7 +112,7 @@ static int protect_nothing(const struct uffd_monitor *uffd)
 
 static bool uffd_changing(struct tagrv_monitor *base)
 {
-	return protect_nothing(uffd_of(base)) != EINVAL;
+	return probe_changes(uffd_of(base)) != EINVAL;
 }
 
 static const struct tagrv_monitor_ops uffd_ops = {
@@ -124,7 +124,7 @@ static const struct tagrv_monitor_ops uffd_ops = {
 
 /* ---- events ---- */
 
-static void take_event(struct uffd_monitor *uffd, const struct uffd_msg *msg)
+static void handle_event(struct uffd_monitor *uffd, const struct uffd_msg *msg)
 {
 	uintptr_t to;
 
@@ -139,22 +139,22 @@ static void take_event(struct uffd_monitor *uffd, const struct uffd_msg *msg)
 		tagrv_monitor_invalidate(&uffd->base, msg->arg.remap.from,
 					 msg->arg.remap.from +
 					 msg->arg.remap.len);
-		/* What we watched is now watched there, where we need not. */
+		/* The kernel goes on watching at the new address: end that. */
 		tagrv_monitor_invalidate(&uffd->base, to,
 					 to + msg->arg.remap.len);
-		tagrv_monitor_release(&uffd->base, to, to + msg->arg.remap.len);
+		tagrv_monitor_unwatch_unused(&uffd->base, to, to + msg->arg.remap.len);
 		break;
-	default:	/* no faults are asked for */
+	default:	/* page faults: never asked for */
 		break;
 	}
 }
 
 /*
- * Reading lets the caller of munmap go on, so nobody may use an entry between
- * that and its invalidation: the lock is taken before, and the generation tells
- * those who look without it.
+ * read() lets the caller of munmap go on. A region must not be found between that
+ * and its invalidation, so the lock is taken before, and the generation is
+ * incremented for the cache's front slots, which are read without the lock.
  */
-static void take_events(struct uffd_monitor *uffd)
+static void handle_events(struct uffd_monitor *uffd)
 {
 	struct uffd_msg msg[EVENTS_AT_ONCE];
 	ssize_t got;
@@ -163,11 +163,11 @@ static void take_events(struct uffd_monitor *uffd)
 	atomic_fetch_add(&uffd->base.generation, 1);
 	got = read(uffd->fd, msg, sizeof(msg));
 	for (size_t i = 0; got > 0 && i < (size_t) got / sizeof(msg[0]); i++)
-		take_event(uffd, &msg[i]);
+		handle_event(uffd, &msg[i]);
 	tagrv_monitor_unlock(&uffd->base);
 }
 
-/* Allocates nothing and logs nothing: see monitor.h. */
+/* Must not allocate or log: see monitor.h. */
 static void *event_thread(void *arg)
 {
 	struct uffd_monitor *uffd = arg;
@@ -178,7 +178,7 @@ static void *event_thread(void *arg)
 
 	while (!(fds[1].revents & POLLIN)) {
 		if (poll(fds, 2, -1) > 0 && fds[0].revents & POLLIN)
-			take_events(uffd);
+			handle_events(uffd);
 	}
 	return NULL;
 }
@@ -186,9 +186,9 @@ static void *event_thread(void *arg)
 /* ---- fork ---- */
 
 /*
- * The child has the descriptors, but the memory behind them is the parent's. A
- * descriptor that it kept would make callers of munmap in the parent wait for
- * ever once the parent's thread has ended.
+ * The child inherits the descriptors, but they watch the parent's memory. If the
+ * child kept a copy of the userfaultfd, callers of munmap in the parent would wait
+ * for ever once the parent has closed its own.
  */
 static void after_fork_child(void)
 {
@@ -204,15 +204,15 @@ static void after_fork_child(void)
 	the_mutex = fresh;
 }
 
-/* So that nobody starts or ends it meanwhile. */
+/* Keeps other threads from starting or ending the monitor during a fork. */
 static void before_fork(void)
 {
 	pthread_mutex_lock(&the_mutex);
 }
 
 /*
- * Pages of the parent may be copied when it writes to them next, before Linux
- * 5.12 also those that a device knows: what was registered is registered anew.
+ * After a fork the parent's pages may be copied when it writes to them, before
+ * Linux 5.12 even pages that are registered with a device: caches drop all.
  */
 static void after_fork_parent(void)
 {
@@ -238,8 +238,7 @@ static int open_fd(void)
 		fd = (int) syscall(SYS_userfaultfd, flags);
 	if (fd >= 0)
 		return fd;
-	/* That the device is not there either is not the reason. */
-	err = errno;
+	err = errno;	/* of the system call; the device often does not exist */
 	dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
 	if (dev >= 0) {
 		fd = ioctl(dev, USERFAULTFD_IOC_NEW, flags);
@@ -259,13 +258,16 @@ static int check_kernel(struct uffd_monitor *uffd, char *why, size_t why_len)
 			 "of unmapped memory");
 		return -FI_ENOSYS;
 	}
-	/* Came a little later than counting of changes under way. */
+	/*
+	 * A feature slightly newer than the counting of changes under way, which
+	 * has no feature bit of its own.
+	 */
 	if (!(api.features & UFFD_FEATURE_EXACT_ADDRESS)) {
 		snprintf(why, why_len, "userfaultfd of this kernel is older "
 			 "than that of Linux 5.18");
 		return -FI_ENOSYS;
 	}
-	if (protect_nothing(uffd) != EINVAL) {
+	if (probe_changes(uffd) != EINVAL) {
 		snprintf(why, why_len, "userfaultfd does not tell whether "
 			 "memory is changing");
 		return -FI_ENOSYS;
@@ -352,11 +354,11 @@ static void stop(struct uffd_monitor *uffd)
 {
 	uint64_t one = 1;
 
-	/* A full counter is readable as well. */
+	/* write() fails only when the counter is full, and then stop_fd is readable. */
 	if (write(uffd->stop_fd, &one, sizeof(one)) < 0)
 		(void) one;
 	pthread_join(uffd->thread, NULL);
-	/* Who waits with an event that nobody reads goes on by this. */
+	/* Callers of munmap whose events were not read go on when fd is closed. */
 	close_fds(uffd);
 	tagrv_monitor_fini(&uffd->base);
 	free(uffd);
@@ -368,7 +370,7 @@ void tagrv_monitor_uffd_put(struct tagrv_monitor *monitor)
 
 	if (atomic_load(&monitor->foreign))
 		return;
-	/* Held to the end: a child must know of the descriptors. */
+	/* Locked until the descriptors are closed, so that no fork copies them. */
 	pthread_mutex_lock(&the_mutex);
 	if (!--uffd->users) {
 		stop(uffd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Kinds of memory: see monitor_vma.h. Linux 6.11 answers for one address;
- * before, the text is read from its start.
+ * Kinds of memory: see monitor_vma.h. Linux 6.11 and later answer for one address
+ * (PROCMAP_QUERY); before, the text of /proc/self/maps is read from its start.
  */
 #include "reg/monitor_vma.h"
 
@@ -20,7 +20,7 @@ struct vma {
 /* ---- by ioctl ---- */
 
 /* PROCMAP_QUERY of linux/fs.h, which older headers lack. */
-struct query {
+struct procmap_query {
 	uint64_t size;
 	uint64_t flags;
 	uint64_t addr;
@@ -31,14 +31,14 @@ struct query {
 	uint64_t name_addr, build_id_addr;
 };
 
-#define QUERY		_IOWR('f', 17, struct query)
+#define QUERY		_IOWR('f', 17, struct procmap_query)
 #define QUERY_WRITABLE	0x02u
 #define QUERY_SHARED	0x08u
 
-/* 0, -ENOENT: nothing there, other errors: no such call. */
-static int ask(int maps, uintptr_t addr, struct vma *vma)
+/* 0; -ENOENT: nothing is mapped at addr; other errors: no such ioctl. */
+static int query_vma(int maps, uintptr_t addr, struct vma *vma)
 {
-	struct query query = { .size = sizeof(query), .addr = addr };
+	struct procmap_query query = { .size = sizeof(query), .addr = addr };
 
 	if (ioctl(maps, QUERY, &query))
 		return -errno;
@@ -51,13 +51,13 @@ static int ask(int maps, uintptr_t addr, struct vma *vma)
 
 /* ---- by text ---- */
 
-struct text {
+struct maps_text {
 	int	fd;
 	size_t	at, len;
 	char	buf[4096];
 };
 
-static int next_char(struct text *text)
+static int next_char(struct maps_text *text)
 {
 	ssize_t got;
 
@@ -72,7 +72,7 @@ static int next_char(struct text *text)
 }
 
 /* Reads a hexadecimal number and the character that ends it. */
-static uintptr_t next_hex(struct text *text, int *end)
+static uintptr_t next_hex(struct maps_text *text, int *end)
 {
 	uintptr_t value = 0;
 
@@ -90,8 +90,8 @@ static uintptr_t next_hex(struct text *text, int *end)
 	}
 }
 
-/* 7f00-7f01 rw-p 00000000 00:00 0    [name] */
-static bool next_vma(struct text *text, struct vma *vma)
+/* Reads a line such as "7f00-7f01 rw-p 00000000 00:00 0    [name]". */
+static bool next_vma(struct maps_text *text, struct vma *vma)
 {
 	char mode[5] = "";
 	int end;
@@ -103,7 +103,7 @@ static bool next_vma(struct text *text, struct vma *vma)
 	next_hex(text, &end);	/* offset */
 	next_hex(text, &end);	/* device */
 	next_hex(text, &end);
-	/* The inode is decimal: all that matters is whether it is 0. */
+	/* The inode is decimal, but only compared with 0. */
 	vma->plain = !next_hex(text, &end) && mode[1] == 'w' && mode[3] == 'p';
 	while (end != '\n' && end != -1)
 		end = next_char(text);
@@ -112,7 +112,7 @@ static bool next_vma(struct text *text, struct vma *vma)
 
 static bool read_text(int maps, uintptr_t from, uintptr_t to)
 {
-	struct text text = { .fd = maps };
+	struct maps_text text = { .fd = maps };
 	struct vma vma = { 0 };
 
 	if (lseek(maps, 0, SEEK_SET))
@@ -134,7 +134,7 @@ bool tagrv_vma_is_plain(int maps, uintptr_t from, uintptr_t to, bool by_text)
 	struct vma vma = { 0 };
 
 	while (!by_text) {
-		int ret = ask(maps, from, &vma);
+		int ret = query_vma(maps, from, &vma);
 
 		if (ret && ret != -ENOENT)
 			break;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What kind of memory lies at an address, as the kernel tells in
- * /proc/self/maps.
+ * The kind of memory at an address, by /proc/self/maps.
  */
 #ifndef TAGRV_REG_MONITOR_VMA_H
 #define TAGRV_REG_MONITOR_VMA_H
@@ -10,13 +9,13 @@
 #include <stdint.h>
 
 /*
- * Whether [from, to) is wholly mapped, writable, and private memory without a
- * file: heap, stack, anonymous mappings. Only of such memory can nobody but a
- * caller of munmap, mremap and madvise in this process change the pages: a file
- * can be truncated, a segment detached by shmdt, without anything being said.
+ * True: all of [from, to) is mapped, writable, private and without a file: heap,
+ * stack, anonymous mappings. The pages of such memory change only by munmap, mremap
+ * and madvise in this process, which give events; files can be truncated, and
+ * shmdt detaches a segment, without an event.
  *
- * maps: descriptor of /proc/self/maps, opened by this process. Allocates
- * nothing. by_text: does not use the call that newer kernels have.
+ * maps: descriptor of /proc/self/maps, opened by this process; its offset changes.
+ * by_text: read the text even if the kernel has PROCMAP_QUERY. Allocates nothing.
  */
 bool tagrv_vma_is_plain(int maps, uintptr_t from, uintptr_t to, bool by_text);
 

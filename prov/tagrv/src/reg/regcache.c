@@ -2,12 +2,14 @@
 /*
  * Cache of registrations: see regcache.h; reasons in docs/registration.md.
  *
- *   in tree ---- monitor, evicted, absorbed ----> in gone --- reap ---> lost
- *   (live)                                                  |  in use     |
- *                                                  not used |             |
- *                                                           v             |
- *                                                         freed <---------'
- *                                                               last user
+ * A region's life:
+ *
+ *   live, in tree ---------------------> on cache->removed --- reap ---> reaped
+ *            invalidated, evicted, or           |         in use     |
+ *            covered by a new region            | reap,              |
+ *                                               | not in use         | last put
+ *                                               v                    |
+ *                                             freed <----------------'
  */
 #include "reg/regcache.h"
 
@@ -18,7 +20,7 @@
 #include "core/list.h"
 
 #define FRONT_SLOTS	16u	/* a power of two */
-#define REGAIN		64u	/* see make_room */
+#define ROOM_REGAIN	64u	/* see make_room */
 
 struct region {
 	struct tagrv_interval range;
@@ -26,49 +28,50 @@ struct region {
 	struct tagrv_mem *mem;
 	struct tagrv_list idle;		/* while not in use */
 	unsigned users;
-	bool	lost;			/* was in gone: goes with the last user */
+	bool	reaped;			/* the last put frees it */
 
 	/* monitor's lock */
-	struct tagrv_list gone;
-	bool	live;			/* in the tree */
-	bool	told;			/* the monitor took it out */
+	struct tagrv_list removed;	/* on cache->removed */
+	bool	live;			/* in cache->tree */
+	bool	invalidated;		/* removed by the monitor or after a fork */
 };
 
+/* A slot of recently found regions, read without the monitor's lock. */
 struct front {
 	struct region *region;
-	unsigned generation;		/* the monitor's, when it was right */
+	unsigned generation;		/* valid while it is the monitor's */
 };
 
 struct tagrv_regcache {
 	struct tagrv_device *dev;
 	struct tagrv_monitor *monitor;
 	struct tagrv_regcache_limits limits;
-	size_t	room;			/* bytes: what fitted, within limits */
+	size_t	room;			/* bytes to keep now; <= limits.bytes */
 	struct front front[FRONT_SLOTS];
-	struct tagrv_list idle;		/* least recently used first */
-	size_t	bytes, count;		/* registered here, lost ones too */
-	size_t	page;
-	unsigned forks;			/* the monitor's, when last looked */
+	struct tagrv_list idle;		/* unused regions, least recent first */
+	size_t	bytes, count;		/* of all regions, reaped ones too */
+	size_t	page;			/* bytes */
+	unsigned forks;			/* monitor->forks when last read */
 	struct tagrv_regcache_stats stats;
 
 	/* monitor's lock */
 	struct tagrv_watcher watcher;
 	struct tagrv_intervals tree;
-	struct tagrv_list gone;
-	atomic_bool any_gone;
+	struct tagrv_list removed;	/* regions taken out of the tree */
+	atomic_bool any_removed;	/* removed is not empty; read without lock */
 };
 
-/* ---- what the monitor says ---- */
+/* ---- invalidation ---- */
 
-/* Lock held; see monitor.h for what must not be done here. */
-static void let_go(struct tagrv_regcache *cache, struct region *region,
-		   bool told)
+/* Monitor's lock held; monitor.h says what must not be done then. */
+static void remove_from_tree(struct tagrv_regcache *cache,
+			     struct region *region, bool invalidated)
 {
 	tagrv_interval_remove(&cache->tree, &region->range);
 	region->live = false;
-	region->told = told;
-	tagrv_list_push_tail(&cache->gone, &region->gone);
-	atomic_store_explicit(&cache->any_gone, true, memory_order_release);
+	region->invalidated = invalidated;
+	tagrv_list_push_tail(&cache->removed, &region->removed);
+	atomic_store_explicit(&cache->any_removed, true, memory_order_release);
 }
 
 static void invalidate(struct tagrv_watcher *watcher, uintptr_t from,
@@ -79,13 +82,13 @@ static void invalidate(struct tagrv_watcher *watcher, uintptr_t from,
 	struct tagrv_interval *range;
 
 	while ((range = tagrv_interval_overlap(&cache->tree, from, to)))
-		let_go(cache, tagrv_container_of(range, struct region, range),
-		       true);
+		remove_from_tree(cache, tagrv_container_of(range, struct region, range),
+				 true);
 }
 
-/* ---- ends of regions ---- */
+/* ---- removal of regions ---- */
 
-/* Outside of the lock: deregistration frees memory. */
+/* Monitor's lock not held: deregistration frees memory. */
 static void region_free(struct region *region)
 {
 	struct tagrv_regcache *cache = region->cache;
@@ -98,42 +101,42 @@ static void region_free(struct region *region)
 	free(region);
 }
 
-/* The next one that was taken out of the tree, or NULL. */
-static struct region *take_gone(struct tagrv_regcache *cache)
+/* Returns the next region that was removed from the tree, or NULL. */
+static struct region *pop_removed(struct tagrv_regcache *cache)
 {
 	struct region *region = NULL;
 	struct tagrv_list *node;
 
 	tagrv_monitor_lock(cache->monitor);
-	node = tagrv_list_pop(&cache->gone);
+	node = tagrv_list_pop(&cache->removed);
 	if (node) {
-		region = tagrv_container_of(node, struct region, gone);
-		region->lost = true;
-		/* Parts of it may still be there, and watched. */
-		tagrv_monitor_release(cache->monitor, region->range.from,
-				      region->range.to);
+		region = tagrv_container_of(node, struct region, removed);
+		region->reaped = true;
+		/* Parts of the range may still be mapped and watched. */
+		tagrv_monitor_unwatch_unused(cache->monitor, region->range.from,
+					     region->range.to);
 	} else {
-		atomic_store(&cache->any_gone, false);
+		atomic_store(&cache->any_removed, false);
 	}
 	tagrv_monitor_unlock(cache->monitor);
 	return region;
 }
 
-static void forget_front(struct tagrv_regcache *cache,
-			 const struct region *region)
+static void clear_front(struct tagrv_regcache *cache,
+			const struct region *region)
 {
 	for (size_t i = 0; i < FRONT_SLOTS; i++)
 		if (cache->front[i].region == region)
 			cache->front[i].region = NULL;
 }
 
-static TAGRV_COLD void reap_gone(struct tagrv_regcache *cache)
+static TAGRV_COLD void reap_removed(struct tagrv_regcache *cache)
 {
 	struct region *region;
 
-	while ((region = take_gone(cache))) {
-		forget_front(cache, region);
-		if (region->told)
+	while ((region = pop_removed(cache))) {
+		clear_front(cache, region);
+		if (region->invalidated)
 			cache->stats.invalidations++;
 		else
 			cache->stats.evictions++;
@@ -150,13 +153,16 @@ static bool is_foreign(const struct tagrv_regcache *cache)
 
 void tagrv_regcache_reap(struct tagrv_regcache *cache)
 {
-	if (TAGRV_UNLIKELY(atomic_load_explicit(&cache->any_gone,
+	if (TAGRV_UNLIKELY(atomic_load_explicit(&cache->any_removed,
 						memory_order_acquire)) &&
 	    !is_foreign(cache))
-		reap_gone(cache);
+		reap_removed(cache);
 }
 
-/* By the way that the monitor takes, which may have been faster. */
+/*
+ * Frees the least recently used region. The monitor's thread may have removed this
+ * region already. False: all regions are in use.
+ */
 static bool evict_one(struct tagrv_regcache *cache)
 {
 	struct tagrv_list *node = tagrv_list_first(&cache->idle);
@@ -167,9 +173,9 @@ static bool evict_one(struct tagrv_regcache *cache)
 	region = tagrv_container_of(node, struct region, idle);
 	tagrv_monitor_lock(cache->monitor);
 	if (region->live)
-		let_go(cache, region, false);
+		remove_from_tree(cache, region, false);
 	tagrv_monitor_unlock(cache->monitor);
-	reap_gone(cache);
+	reap_removed(cache);
 	return true;
 }
 
@@ -184,13 +190,13 @@ size_t tagrv_regcache_evict(struct tagrv_regcache *cache)
 	return cnt;
 }
 
-/* After a fork: all is registered anew when it is used next. */
+/* Removes all regions: after a fork, and at the end. */
 static TAGRV_COLD void drop_all(struct tagrv_regcache *cache)
 {
 	tagrv_monitor_lock(cache->monitor);
 	invalidate(&cache->watcher, 0, UINTPTR_MAX);
 	tagrv_monitor_unlock(cache->monitor);
-	reap_gone(cache);
+	reap_removed(cache);
 }
 
 /* ---- hits ---- */
@@ -231,7 +237,7 @@ static struct region *find(struct tagrv_regcache *cache, uintptr_t from,
 	return front->region;
 }
 
-static struct tagrv_mem *hold(struct region *region)
+static struct tagrv_mem *start_use(struct region *region)
 {
 	if (!region->users++ && tagrv_list_linked(&region->idle))
 		tagrv_list_remove(&region->idle);
@@ -241,27 +247,26 @@ static struct tagrv_mem *hold(struct region *region)
 /* ---- misses ---- */
 
 /*
- * A smaller region within a new one has nothing that the new one has not. Those
- * that only overlap stay: to register their union would make a walk through a
- * large buffer register it again and again.
+ * Removes regions that lie within the new one. Regions that only overlap it stay:
+ * docs/registration.md, "Structure".
  */
-static void absorb(struct tagrv_regcache *cache, struct region *region)
+static void remove_covered(struct tagrv_regcache *cache, struct region *region)
 {
 	uintptr_t from = region->range.from, to = region->range.to;
 	struct tagrv_interval *range;
 
 	while ((range = tagrv_interval_from(&cache->tree, from)) &&
 	       range->to <= to)
-		let_go(cache, tagrv_container_of(range, struct region, range),
-		       false);
+		remove_from_tree(cache, tagrv_container_of(range, struct region, range),
+				 false);
 }
 
-static int enter(struct tagrv_regcache *cache, struct region *region)
+static int insert_and_watch(struct tagrv_regcache *cache, struct region *region)
 {
 	int ret;
 
 	tagrv_monitor_lock(cache->monitor);
-	absorb(cache, region);
+	remove_covered(cache, region);
 	tagrv_interval_insert(&cache->tree, &region->range);
 	region->live = true;
 	ret = cache->monitor->ops->watch(cache->monitor, region->range.from,
@@ -269,27 +274,28 @@ static int enter(struct tagrv_regcache *cache, struct region *region)
 	if (ret)
 		tagrv_interval_remove(&cache->tree, &region->range);
 	tagrv_monitor_unlock(cache->monitor);
-	reap_gone(cache);
+	reap_removed(cache);
 	return ret;
 }
 
-/* Undoes enter, whether or not the monitor has been faster. */
-static void withdraw(struct tagrv_regcache *cache, struct region *region)
+/* Undoes insert_and_watch, even if the monitor has removed the region meanwhile. */
+static void undo_insert(struct tagrv_regcache *cache, struct region *region)
 {
 	tagrv_monitor_lock(cache->monitor);
 	if (region->live)
 		tagrv_interval_remove(&cache->tree, &region->range);
 	else
-		tagrv_list_remove(&region->gone);
-	tagrv_monitor_release(cache->monitor, region->range.from,
-			      region->range.to);
+		tagrv_list_remove(&region->removed);
+	tagrv_monitor_unwatch_unused(cache->monitor, region->range.from,
+				     region->range.to);
 	tagrv_monitor_unlock(cache->monitor);
 }
 
 /*
- * What once did not fit may fit by now, for others gave memory back: each one
- * that wants more than there is room for gains a part of its length. If it was
- * in vain, 1 in 64 of these has cost a failed registration.
+ * Evicts regions until len bytes fit. cache->room shrinks when a registration fails
+ * for want of memory, but memory may be free again later: so each region that
+ * exceeds the room raises it by 1/64 of its length. If memory is still short, at
+ * most one in 64 such regions costs a failed registration. False: no room.
  */
 static bool make_room(struct tagrv_regcache *cache, size_t len)
 {
@@ -297,7 +303,7 @@ static bool make_room(struct tagrv_regcache *cache, size_t len)
 		return false;
 	if (cache->bytes + len > cache->room)
 		cache->room = TAGRV_MIN(cache->limits.bytes,
-					cache->room + len / REGAIN);
+					cache->room + len / ROOM_REGAIN);
 	if (len > cache->room)
 		return false;
 	while (cache->bytes > cache->room - len ||
@@ -318,16 +324,16 @@ static struct region *region_create(struct tagrv_regcache *cache,
 	region->range.from = from;
 	region->range.to = to;
 	tagrv_list_init(&region->idle);
-	tagrv_list_init(&region->gone);
+	tagrv_list_init(&region->removed);
 	return region;
 }
 
 /*
- * Watched before it is registered: what happens in between is told, and the
- * region then serves this caller only, for whom it is good.
+ * The range is watched before it is registered. If it is invalidated in between,
+ * the region serves this caller's operation only.
  */
-static int add(struct tagrv_regcache *cache, uintptr_t from, uintptr_t to,
-	       struct region **out)
+static int register_region(struct tagrv_regcache *cache, uintptr_t from, uintptr_t to,
+			   struct region **out)
 {
 	struct region *region;
 	int ret;
@@ -338,13 +344,13 @@ static int add(struct tagrv_regcache *cache, uintptr_t from, uintptr_t to,
 	if (!region)
 		return -FI_ENOMEM;
 	region->users = 1;
-	ret = enter(cache, region);
+	ret = insert_and_watch(cache, region);
 	if (!ret) {
 		ret = cache->dev->ops->mem_reg(cache->dev, (void *) from,
 					       to - from, TAGRV_MEM_READ,
 					       &region->mem);
 		if (ret)
-			withdraw(cache, region);
+			undo_insert(cache, region);
 	}
 	if (ret) {
 		free(region);
@@ -359,7 +365,7 @@ static int add(struct tagrv_regcache *cache, uintptr_t from, uintptr_t to,
 
 /* ---- calls ---- */
 
-/* Whether what we hold may be used, for this process and at this moment. */
+/* True: regions may be used; this is not a forked child and no memory is changing. */
 static bool may_use(struct tagrv_regcache *cache)
 {
 	unsigned forks;
@@ -392,10 +398,10 @@ int tagrv_regcache_get(struct tagrv_regcache *cache, const void *addr,
 	region = find(cache, from, to);
 	if (TAGRV_LIKELY(region)) {
 		cache->stats.hits++;
-		*mem = hold(region);
+		*mem = start_use(region);
 		return 0;
 	}
-	ret = add(cache, from, to, &region);
+	ret = register_region(cache, from, to, &region);
 	if (ret) {
 		cache->stats.bypasses++;
 		return ret;
@@ -419,13 +425,13 @@ void tagrv_regcache_put(struct tagrv_mem *mem)
 	struct region *region = mem->owner;
 	struct tagrv_regcache *cache = region->cache;
 
-	/* The registration is the parent's: not ours to end. */
+	/* In a forked child: the registration belongs to the parent. */
 	if (TAGRV_UNLIKELY(is_foreign(cache)))
 		return;
 	tagrv_regcache_reap(cache);
 	if (--region->users)
 		return;
-	if (TAGRV_UNLIKELY(region->lost))
+	if (TAGRV_UNLIKELY(region->reaped))
 		region_free(region);
 	else
 		tagrv_list_push_tail(&cache->idle, &region->idle);
@@ -453,7 +459,7 @@ int tagrv_regcache_create(struct tagrv_device *dev,
 	cache->page = (size_t) sysconf(_SC_PAGESIZE);
 	cache->forks = atomic_load(&monitor->forks);
 	tagrv_list_init(&cache->idle);
-	tagrv_list_init(&cache->gone);
+	tagrv_list_init(&cache->removed);
 	cache->watcher.ranges = &cache->tree;
 	cache->watcher.invalidate = invalidate;
 	tagrv_monitor_add(monitor, &cache->watcher);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Registrations that outlive the operation: the cache of one device of one
- * domain.
+ * The cache of registrations of one device of one domain: memory stays registered
+ * after the operation that needed it.
  *
  *   get --> front (direct-mapped, recent) --> tree (by range) --> register
- *   put --> idle, least recently used first --> deregistered when the cache is
- *           full, memory runs out, or the monitor said that the memory went
+ *   put --> idle list, least recently used first --> deregistered when the cache
+ *           is full, registration fails for want of memory, or the monitor
+ *           invalidated the memory
  *
- * An entry in use is never deregistered. One whose memory went is handed out
- * to nobody any more, and goes with its last user.
+ * A region in use is never deregistered. After its memory was invalidated, get
+ * does not return it any more, and its last put deregisters it.
  *
- * lock: the domain's, except where a function says not. What the monitor's
- * thread touches is under the monitor's lock: see monitor.h.
+ * lock: the domain lock is held in every call. Fields that the monitor's thread
+ * touches are under the monitor's lock: see monitor.h.
  */
 #ifndef TAGRV_REG_REGCACHE_H
 #define TAGRV_REG_REGCACHE_H
@@ -27,54 +28,62 @@
 struct tagrv_regcache;
 
 struct tagrv_regcache_stats {
-	uint64_t hits, misses;
-	uint64_t evictions;	/* for want of room or of memory */
-	uint64_t invalidations;	/* because their memory went */
-	uint64_t bypasses;	/* get said no */
+	uint64_t hits;		/* get found a region */
+	uint64_t misses;	/* get registered one and kept it */
+	uint64_t evictions;	/* removed for want of room or memory, or because
+				   a new region covers it */
+	uint64_t invalidations;	/* removed by the monitor, or after a fork */
+	uint64_t bypasses;	/* get failed; the caller registers by itself */
 };
 
 struct tagrv_regcache_limits {
-	size_t	bytes;		/* registered and cached, together */
-	size_t	count;		/* entries */
+	size_t	bytes;		/* of all regions together */
+	size_t	count;		/* of regions */
 };
 
-/* The monitor stays the caller's and outlives the cache. -FI_ENOMEM. */
+/* dev and monitor stay the caller's and outlive the cache. 0 or -FI_ENOMEM. */
 int tagrv_regcache_create(struct tagrv_device *dev,
 			  struct tagrv_monitor *monitor,
 			  const struct tagrv_regcache_limits *limits,
 			  struct tagrv_regcache **cache) TAGRV_WARN_UNUSED;
-/* Nothing is in use any more. */
+/* Deregisters all regions. None is in use any more. */
 void tagrv_regcache_destroy(struct tagrv_regcache *cache);
 
 /*
- * Memory that covers [addr, addr + len) and may be read by peers, held until
- * put. len > 0. -FI_EOPNOTSUPP: this memory cannot be cached, or not now: the
- * caller registers it for itself. -FI_ENOMEM: as mem_reg.
+ * Returns registered memory, readable by peers, that covers [addr, addr + len);
+ * tagrv_regcache_put() ends its use. len > 0. -FI_EOPNOTSUPP: this memory cannot be
+ * cached, or not now; the caller registers it for the operation. -FI_ENOMEM: no
+ * memory, of the host or to be locked.
  */
 int tagrv_regcache_get(struct tagrv_regcache *cache, const void *addr,
 		       size_t len, struct tagrv_mem **mem) TAGRV_WARN_UNUSED;
 /*
- * Whether memory at addr is kept, so that this buffer was in use before, and all
- * of its len bytes could be: a hint, without a look at what became of it since.
+ * True: the page at addr is in the cache, so this buffer was probably used before,
+ * and the limits allow all of its len bytes. A hint: does not ask whether the
+ * memory is changing.
  */
 bool tagrv_regcache_knows(struct tagrv_regcache *cache, const void *addr,
 			  size_t len);
-/* mem->owner is set for what get returned, and for nothing else. */
+/*
+ * Ends one use of memory that get returned. Such memory has mem->owner set; memory
+ * from mem_reg has not, and must not be put.
+ */
 void tagrv_regcache_put(struct tagrv_mem *mem);
 
 /*
- * Deregisters all that is not in use, and keeps to what fitted, which grows
- * again by and by: for when a registration got -FI_ENOMEM. Returns how many
- * there were.
+ * After a registration failed with -FI_ENOMEM: deregisters all regions that are
+ * not in use. From then on the cache keeps no more bytes than it had; this limit
+ * grows again slowly (see make_room). Returns the number of regions deregistered.
  */
 size_t tagrv_regcache_evict(struct tagrv_regcache *cache);
 
 /*
- * Deregisters what lost its memory. get and put do so as well: this is for
- * those who have neither to do.
+ * Deregisters unused regions whose memory was invalidated. get and put do this, too;
+ * progress calls it for endpoints that do neither.
  */
 void tagrv_regcache_reap(struct tagrv_regcache *cache);
 
+/* Copies the statistics since the cache was created. */
 void tagrv_regcache_get_stats(struct tagrv_regcache *cache,
 			      struct tagrv_regcache_stats *stats);
 
