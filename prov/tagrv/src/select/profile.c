@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The file of measured times and rates: see profile.h.
+ * Reads the file of measured times and rates: see profile.h.
  */
 #include "select/profile.h"
 
@@ -27,7 +27,7 @@
 static const struct key {
 	const char *name;
 	size_t	offset;
-	double	min, max;	/* nonsense beyond */
+	double	min, max;	/* other values are mistakes */
 } keys[] = {
 #define KEY(field, min, max) \
 	{ #field, offsetof(struct tagrv_xport_attr, field), min, max }
@@ -54,7 +54,7 @@ struct tagrv_profile {
 
 /* ---- lines ---- */
 
-/* The next word of the line, cut out of it; NULL: none is left. */
+/* Cuts the next word off the line; NULL: there is none. */
 static char *next_word(char **line)
 {
 	char *word = *line + strspn(*line, BLANKS), *end;
@@ -80,7 +80,9 @@ static struct entry *find(const struct tagrv_profile *profile,
 	return NULL;
 }
 
-static const char *begin_device(struct tagrv_profile *profile, char *line)
+/* The following functions return NULL, or a text about the mistake. */
+
+static const char *parse_device(struct tagrv_profile *profile, char *line)
 {
 	char *transport = next_word(&line), *device = next_word(&line);
 	struct entry *entry = &profile->entry[profile->cnt];
@@ -100,8 +102,8 @@ static const char *begin_device(struct tagrv_profile *profile, char *line)
 	return NULL;
 }
 
-static const char *set_value(struct tagrv_profile *profile, const char *name,
-			     char *line)
+static const char *parse_value(struct tagrv_profile *profile, const char *name,
+			       char *line)
 {
 	const char *text = next_word(&line);
 	struct entry *entry;
@@ -139,46 +141,46 @@ static const char *parse_line(struct tagrv_profile *profile, char *line)
 	if (!name)
 		return NULL;
 	if (!strcmp(name, "device"))
-		return begin_device(profile, line);
-	return set_value(profile, name, line);
+		return parse_device(profile, line);
+	return parse_value(profile, name, line);
 }
 
-/* NULL, or what is wrong in line *number. */
+/* *number: the line of the mistake. */
 static const char *parse_lines(struct tagrv_profile *profile, char *text,
 			       unsigned *number)
 {
 	char *line = strsep(&text, "\n");
-	const char *wrong = NULL;
+	const char *error = NULL;
 
 	*number = 1;
 	if (strcmp(line, MAGIC))
 		return "'" MAGIC "' is wanted";
-	while (!wrong && (line = strsep(&text, "\n"))) {
+	while (!error && (line = strsep(&text, "\n"))) {
 		++*number;
-		wrong = parse_line(profile, line);
+		error = parse_line(profile, line);
 	}
-	return wrong;
+	return error;
 }
 
-struct tagrv_profile *tagrv_profile_parse(char *text, char *wrong,
-					  size_t wrong_len)
+struct tagrv_profile *tagrv_profile_parse(char *text, char *error,
+					  size_t error_len)
 {
 	struct tagrv_profile *profile = calloc(1, sizeof(*profile));
-	/* The application's may write numbers with a comma. */
+	/* The application's locale may write numbers with a comma. */
 	locale_t plain = newlocale(LC_ALL_MASK, "C", NULL), own;
-	const char *what = "out of memory";
+	const char *problem = "out of memory";
 	unsigned number = 0;
 
 	if (profile && plain) {
 		own = uselocale(plain);
-		what = parse_lines(profile, text, &number);
+		problem = parse_lines(profile, text, &number);
 		uselocale(own);
 	}
 	if (plain)
 		freelocale(plain);
-	if (!what)
+	if (!problem)
 		return profile;
-	snprintf(wrong, wrong_len, "line %u: %s", number, what);
+	snprintf(error, error_len, "line %u: %s", number, problem);
 	free(profile);
 	return NULL;
 }
@@ -211,8 +213,9 @@ int tagrv_profile_path(const struct tagrv_params *params, char *path,
 }
 
 /*
- * NULL, or why the file is not to be used. Who names a file trusts its owner;
- * what is found may lie in somebody else's home, after su for example.
+ * NULL, or why the file must not be used. A file that FI_TAGRV_PROFILE names may
+ * be any user's. One that was found in a home directory may not: after su, HOME
+ * can be another user's.
  */
 static const char *check_file(const struct stat *st, bool named)
 {
@@ -225,7 +228,7 @@ static const char *check_file(const struct stat *st, bool named)
 	return NULL;
 }
 
-/* NULL, or what is wrong. */
+/* NULL, or a text about the problem; *text is to be freed in both cases. */
 static const char *read_whole(int fd, size_t len, char **text)
 {
 	*text = calloc(1, len + 1);
@@ -236,51 +239,51 @@ static const char *read_whole(int fd, size_t len, char **text)
 	return strlen(*text) == len ? NULL : "it is no text";
 }
 
-/* The whole file as a string to be freed; NULL: 'wrong' tells why. */
-static char *read_file(const char *path, bool named, char *wrong,
-		       size_t wrong_len)
+/* Returns the whole file as a string to be freed; NULL: 'error' has the reason. */
+static char *read_file(const char *path, bool named, char *error,
+		       size_t error_len)
 {
-	/* Not to hang where somebody put a pipe. */
+	/* O_NONBLOCK: open() of a FIFO must not wait for a writer. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	const char *what;
+	const char *problem;
 	char *text = NULL;
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st)) {
-		what = strerror(errno);
+		problem = strerror(errno);
 	} else {
-		what = check_file(&st, named);
-		if (!what)
-			what = read_whole(fd, (size_t) st.st_size, &text);
+		problem = check_file(&st, named);
+		if (!problem)
+			problem = read_whole(fd, (size_t) st.st_size, &text);
 	}
 	if (fd >= 0)
 		close(fd);
-	if (!what)
+	if (!problem)
 		return text;
-	snprintf(wrong, wrong_len, "%s", what);
+	snprintf(error, error_len, "%s", problem);
 	free(text);
 	return NULL;
 }
 
 struct tagrv_profile *tagrv_profile_load(const struct tagrv_params *params)
 {
-	static atomic_flag told = ATOMIC_FLAG_INIT;
+	static atomic_flag logged = ATOMIC_FLAG_INIT;
 	struct tagrv_profile *profile = NULL;
-	char path[1024], wrong[128], *text;
+	char path[1024], error[128], *text;
 
 	if (tagrv_profile_path(params, path, sizeof(path)))
 		return NULL;
 	if (!*params->profile && access(path, F_OK))
 		return NULL;
-	text = read_file(path, *params->profile, wrong, sizeof(wrong));
+	text = read_file(path, *params->profile, error, sizeof(error));
 	if (text)
-		profile = tagrv_profile_parse(text, wrong, sizeof(wrong));
+		profile = tagrv_profile_parse(text, error, sizeof(error));
 	free(text);
 	if (profile)
 		tagrv_info("times and rates of %zu devices from %s\n",
 			   profile->cnt, path);
-	else if (!atomic_flag_test_and_set(&told))
-		tagrv_warn("the profile %s is not used: %s\n", path, wrong);
+	else if (!atomic_flag_test_and_set(&logged))
+		tagrv_warn("the profile %s is not used: %s\n", path, error);
 	return profile;
 }
 

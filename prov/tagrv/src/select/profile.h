@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Times and rates of this host's devices, measured beforehand and kept in a
- * file, which replace those that transports declare.
+ * A profile is a file with measured times and rates of this host's devices
+ * (written by tagrv_tune). They replace the values that transports declare.
  *
  *   tagrv-profile 1
  *   # comment
@@ -14,8 +14,8 @@
  *   reg_overhead 5e-08        per registration, s
  *   reg_growth 0              per byte registered, s
  *
- * What a device's part leaves out stays as declared. A file with any mistake is
- * not used at all: half a profile would choose worse than none.
+ * Values that a device's part leaves out stay as declared. A file with any mistake
+ * is ignored as a whole: choices by half a profile would be worse than without.
  */
 #ifndef TAGRV_SELECT_PROFILE_H
 #define TAGRV_SELECT_PROFILE_H
@@ -27,28 +27,30 @@
 struct tagrv_profile;
 
 /*
- * Reads the file of FI_TAGRV_PROFILE, or the user's own one if there is one.
- * NULL: there is none, or it is not used, as when everybody may write to it;
- * why is said in one line, once a process. Freed by tagrv_profile_free, which takes NULL.
+ * Reads the file that FI_TAGRV_PROFILE names, else the user's own profile. NULL:
+ * there is none, or it cannot be used (say, everybody may write to it), which is
+ * logged once per process. The caller frees the result by tagrv_profile_free().
  */
 struct tagrv_profile *tagrv_profile_load(const struct tagrv_params *params);
+/* NULL is fine. */
 void tagrv_profile_free(struct tagrv_profile *profile);
 
 /*
- * The path that is read: PATH_MAX bytes at most. -FI_ENODATA: none is wanted,
- * or there is no place for it.
+ * Writes the path of the profile to path (size bytes). 0; -FI_ENODATA: the user
+ * wants none, no directory for it is known, or the path is too long.
  */
 int tagrv_profile_path(const struct tagrv_params *params, char *path,
 		       size_t size) TAGRV_WARN_UNUSED;
 
 /*
- * Reads lines from a text that ends with '\0' and is changed. NULL: out of
- * memory, or a mistake, which 'wrong' tells with the number of its line.
+ * Reads a profile from a string, which is changed. NULL: out of memory or a
+ * mistake; 'error' (error_len bytes) gets a text with the number of the line. The
+ * caller frees the result by tagrv_profile_free().
  */
-struct tagrv_profile *tagrv_profile_parse(char *text, char *wrong,
-					  size_t wrong_len);
+struct tagrv_profile *tagrv_profile_parse(char *text, char *error,
+					  size_t error_len);
 
-/* Replaces what the profile (NULL: none) knows of this transport and device. */
+/* Replaces the attributes that the profile (NULL: none) has for this device. */
 void tagrv_profile_apply(const struct tagrv_profile *profile,
 			 const struct tagrv_device *dev,
 			 struct tagrv_xport_attr *attr);

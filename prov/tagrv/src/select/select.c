@@ -36,7 +36,7 @@ static struct cost cost_get(const struct tagrv_xport_attr *a)
 	};
 }
 
-/* The receiver answers before anything is moved. */
+/* One packet more than a get: the receiver's CTS comes before the bytes. */
 static struct cost cost_put(const struct tagrv_xport_attr *a)
 {
 	struct cost cost = cost_get(a);
@@ -55,7 +55,7 @@ static struct cost cost_copy(const struct tagrv_xport_attr *a)
 	return cost;
 }
 
-/* Registration of the next piece hides behind the movement of those before. */
+/* The next piece is registered while pieces before it are moved. */
 static struct cost cost_pipe(const struct tagrv_xport_attr *a)
 {
 	double piece = (double) a->reg_piece, other;
@@ -71,7 +71,7 @@ static struct cost cost_pipe(const struct tagrv_xport_attr *a)
 	return cost;
 }
 
-/* The copy out is left. */
+/* The receiver's copy remains, the sender's does not. */
 static struct cost cost_prepared(const struct tagrv_xport_attr *a)
 {
 	struct cost cost = cost_eager(a);
@@ -81,11 +81,11 @@ static struct cost cost_prepared(const struct tagrv_xport_attr *a)
 	return cost;
 }
 
-static const struct row {
+static const struct proto {
 	const char *name;
-	uint32_t caps;		/* that the transport must have */
+	uint32_t caps;		/* TAGRV_XPORT_* that the transport must have */
 	struct cost (*cost)(const struct tagrv_xport_attr *attr);
-} rows[TAGRV_PROTO_CNT] = {
+} protos[TAGRV_PROTO_CNT] = {
 	[TAGRV_PROTO_EAGER] = { "eager", 0, cost_eager },
 	[TAGRV_PROTO_RNDV_READ] = { "get", TAGRV_XPORT_GET, cost_get },
 	[TAGRV_PROTO_RNDV_WRITE] = { "put", TAGRV_XPORT_PUT, cost_put },
@@ -97,7 +97,7 @@ static const struct row {
 
 const char *tagrv_proto_name(enum tagrv_proto proto)
 {
-	return rows[proto].name;
+	return protos[proto].name;
 }
 
 /* ---- estimates ---- */
@@ -107,7 +107,7 @@ static bool is_time(double value)
 	return isfinite(value) && value >= 0;
 }
 
-static bool has_sense(const struct tagrv_xport_attr *a)
+static bool attr_is_valid(const struct tagrv_xport_attr *a)
 {
 	return a->bandwidth > 0 && a->copy_bandwidth >= 0 &&
 	       is_time(a->latency) && is_time(a->overhead) &&
@@ -124,18 +124,18 @@ static double time_of(struct cost cost, size_t len)
 double tagrv_select_estimate(enum tagrv_proto proto,
 			     const struct tagrv_xport_attr *attr, size_t len)
 {
-	return has_sense(attr) ? time_of(rows[proto].cost(attr), len) : -1;
+	return attr_is_valid(attr) ? time_of(protos[proto].cost(attr), len) : -1;
 }
 
-/* Curves may lie closer than numbers can tell: then any size will do. */
-#define STEPS	16
+/* Beyond that two lines are so close that either size is right. */
+#define ROUNDING_STEPS	16
 
 /*
- * The first size from 'low' on at which b takes no more than 'allow' times what
- * a takes; SIZE_MAX: there is none. A look at the neighbours mends rounding.
+ * The first size >= low at which b takes at most 'allow' times the time of a;
+ * SIZE_MAX: there is none. The loops correct rounding errors of the division.
  */
-static size_t first_within(struct cost a, struct cost b, double allow,
-			   size_t low)
+static size_t first_size_within(struct cost a, struct cost b, double allow,
+				size_t low)
 {
 	double gain = allow * a.per_byte - b.per_byte;
 	double lead = b.fixed - allow * a.fixed;
@@ -146,10 +146,10 @@ static size_t first_within(struct cost a, struct cost b, double allow,
 	if (!(gain > 0) || !(lead / gain < (double) TAGRV_MAX_MSG))
 		return SIZE_MAX;
 	len = (size_t) (lead / gain) + 1;
-	for (int i = 0; i < STEPS && len > low + 1; i++, len--)
+	for (int i = 0; i < ROUNDING_STEPS && len > low + 1; i++, len--)
 		if (time_of(b, len - 1) > allow * time_of(a, len - 1))
 			break;
-	for (int i = 0; i < STEPS; i++, len++)
+	for (int i = 0; i < ROUNDING_STEPS; i++, len++)
 		if (time_of(b, len) <= allow * time_of(a, len))
 			break;
 	return len;
@@ -161,44 +161,45 @@ struct facts {
 	const struct tagrv_select_conf *conf;
 	const struct tagrv_xport_attr *attr;
 	size_t	eager_limit;
-	bool	known;		/* there are estimates */
-	size_t	meeting;	/* SIZE_MAX: none, or not asked for */
-	size_t	thresh;		/* SIZE_MAX: none */
-	enum tagrv_select_reason below, above;	/* of the threshold */
+	bool	has_estimates;	/* the attributes are valid */
+	size_t	crossover;	/* where rendezvous overtakes eager; SIZE_MAX:
+				   nowhere, or not computed */
+	size_t	thresh;		/* first size of rendezvous; SIZE_MAX: none */
+	enum tagrv_select_reason below, above;	/* reasons on its two sides */
 };
 
-static bool is_able(const struct facts *f, enum tagrv_proto proto, size_t len)
+static bool is_possible(const struct facts *f, enum tagrv_proto proto, size_t len)
 {
 	if (proto == TAGRV_PROTO_EAGER)
 		return len <= f->eager_limit;
 	if (proto == TAGRV_PROTO_EAGER_PREP && len > f->eager_limit)
 		return false;
-	return len && (f->attr->caps & rows[proto].caps) == rows[proto].caps;
+	return len && (f->attr->caps & protos[proto].caps) == protos[proto].caps;
 }
 
-/* What FI_TAGRV_RNDV names is the only one, where it is possible. */
+/* If FI_TAGRV_RNDV names a possible rendezvous, it is the only candidate. */
 static bool is_candidate(const struct facts *f, enum tagrv_proto proto)
 {
 	enum tagrv_proto rndv = f->conf->rndv;
 
-	if (rndv && is_able(f, rndv, 1))
+	if (rndv && is_possible(f, rndv, 1))
 		return proto == rndv;
-	return is_able(f, proto, 1);
+	return is_possible(f, proto, 1);
 }
 
-/* Where they meet the one that grows less, for a range of its own begins there. */
+/* At a tie, a is faster if it grows less: its range begins at this size. */
 static bool is_faster(const struct facts *f, enum tagrv_proto a,
 		      enum tagrv_proto b, size_t len)
 {
 	double time_a = tagrv_select_estimate(a, f->attr, len);
 	double time_b = tagrv_select_estimate(b, f->attr, len);
 
-	if (time_a != time_b || !f->known)
+	if (time_a != time_b || !f->has_estimates)
 		return time_a < time_b;
-	return rows[a].cost(f->attr).per_byte < rows[b].cost(f->attr).per_byte;
+	return protos[a].cost(f->attr).per_byte < protos[b].cost(f->attr).per_byte;
 }
 
-/* Copies are always possible. Without estimates the first one is the best. */
+/* Always finds one: copies are always possible. Without estimates, the first one. */
 static enum tagrv_proto best_rndv(const struct facts *f, size_t len)
 {
 	enum tagrv_proto best = TAGRV_PROTO_EAGER;
@@ -220,24 +221,24 @@ static void find_thresh(struct facts *f)
 	if (f->thresh)
 		return;
 	for (int p = TAGRV_PROTO_EAGER + 1;
-	     f->known && p < TAGRV_PROTO_RNDV_END; p++)
+	     f->has_estimates && p < TAGRV_PROTO_RNDV_END; p++)
 		if (is_candidate(f, p))
-			first = TAGRV_MIN(first, first_within(
-				cost_eager(f->attr), rows[p].cost(f->attr),
+			first = TAGRV_MIN(first, first_size_within(
+				cost_eager(f->attr), protos[p].cost(f->attr),
 				allow, 1));
-	f->meeting = first;
+	f->crossover = first;
 	f->thresh = TAGRV_MAX(first, TAGRV_INJECT_MAX + 1);
 	f->below = TAGRV_SELECT_FASTER;
 	f->above = TAGRV_SELECT_NEAR;
 	if (first != SIZE_MAX)
 		return;
 	f->thresh = f->conf->fallback ? f->conf->fallback : SIZE_MAX;
-	f->below = f->above = f->known ? TAGRV_SELECT_FALLBACK :
+	f->below = f->above = f->has_estimates ? TAGRV_SELECT_FALLBACK :
 					 TAGRV_SELECT_UNKNOWN;
 }
 
-static enum tagrv_select_reason why_rndv(const struct facts *f, size_t len,
-					 enum tagrv_proto proto)
+static enum tagrv_select_reason rndv_reason(const struct facts *f, size_t len,
+					    enum tagrv_proto proto)
 {
 	if (f->above == TAGRV_SELECT_NEAR &&
 	    tagrv_select_estimate(proto, f->attr, len) <=
@@ -250,7 +251,7 @@ static struct tagrv_select_range decide(const struct facts *f, size_t len)
 {
 	struct tagrv_select_range range = { .proto = TAGRV_PROTO_EAGER,
 					    .reason = TAGRV_SELECT_EMPTY };
-	bool unable = false;
+	bool impossible = false;
 
 	if (!len)
 		return range;
@@ -259,31 +260,31 @@ static struct tagrv_select_range decide(const struct facts *f, size_t len)
 			continue;
 		range.proto = f->conf->force[i].proto;
 		range.reason = TAGRV_SELECT_FORCED;
-		if (is_able(f, range.proto, len))
+		if (is_possible(f, range.proto, len))
 			return range;
-		unable = true;
+		impossible = true;
 	}
 	if (len <= f->eager_limit && len < f->thresh) {
 		range.proto = TAGRV_PROTO_EAGER;
-		range.reason = len < f->meeting ? f->below : TAGRV_SELECT_SHORT;
+		range.reason = len < f->crossover ? f->below : TAGRV_SELECT_SHORT;
 	} else {
 		range.proto = best_rndv(f, len);
 		range.reason = len > f->eager_limit ? TAGRV_SELECT_LIMIT :
-				why_rndv(f, len, range.proto);
+				rndv_reason(f, len, range.proto);
 	}
-	if (unable)
+	if (impossible)
 		range.reason = TAGRV_SELECT_UNABLE;
 	return range;
 }
 
-/* What can be injected is never taken from where it lies. */
+/* Messages that can be injected are copied, never prepared. */
 static size_t find_prepared(const struct facts *f)
 {
 	size_t len;
 
-	if (!f->known || !is_able(f, TAGRV_PROTO_EAGER_PREP, 1))
+	if (!f->has_estimates || !is_possible(f, TAGRV_PROTO_EAGER_PREP, 1))
 		return SIZE_MAX;
-	len = first_within(cost_eager(f->attr), cost_prepared(f->attr), 1, 1);
+	len = first_size_within(cost_eager(f->attr), cost_prepared(f->attr), 1, 1);
 	len = TAGRV_MAX(len, TAGRV_INJECT_MAX + 1);
 	return len <= f->eager_limit ? len : SIZE_MAX;
 }
@@ -297,7 +298,7 @@ size_t tagrv_select_eager_limit(const struct tagrv_params *params,
 
 /* ---- the table ---- */
 
-/* Sizes at which the answer may change: each begins a range. */
+/* Sizes at which the choice may change: a range begins at each of them. */
 struct points {
 	size_t	at[TAGRV_SELECT_RANGES];
 	size_t	cnt;
@@ -316,26 +317,26 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Where one protocol overtakes another. */
-static void add_meetings(struct points *points, const struct facts *f)
+/* Sizes at which one protocol overtakes another. */
+static void add_crossovers(struct points *points, const struct facts *f)
 {
-	for (int p = 0; f->known && p < TAGRV_PROTO_RNDV_END; p++)
+	for (int p = 0; f->has_estimates && p < TAGRV_PROTO_RNDV_END; p++)
 		for (int q = 0; q < TAGRV_PROTO_RNDV_END; q++)
 			if (p != q)
-				add_point(points, first_within(
-					rows[p].cost(f->attr),
-					rows[q].cost(f->attr), 1, 1));
+				add_point(points, first_size_within(
+					protos[p].cost(f->attr),
+					protos[q].cost(f->attr), 1, 1));
 }
 
-static void find_points(struct points *points, const struct facts *f)
+static void collect_points(struct points *points, const struct facts *f)
 {
 	points->cnt = 0;
 	add_point(points, 0);
 	add_point(points, 1);
 	add_point(points, f->eager_limit + 1);
-	add_point(points, f->meeting);
+	add_point(points, f->crossover);
 	add_point(points, f->thresh);
-	add_meetings(points, f);
+	add_crossovers(points, f);
 	for (size_t i = 0; i < f->conf->force_cnt; i++) {
 		add_point(points, f->conf->force[i].from);
 		add_point(points, f->conf->force[i].to);
@@ -343,8 +344,11 @@ static void find_points(struct points *points, const struct facts *f)
 	qsort(points->at, points->cnt, sizeof(*points->at), compare);
 }
 
-/* An empty message is of the first range's kind, unless that is no eager. */
-static bool is_same(const struct tagrv_select_range *a,
+/*
+ * True: b continues range a. The empty message alone joins the range behind it,
+ * whatever its reason, if that is eager, too.
+ */
+static bool extends(const struct tagrv_select_range *a,
 		    const struct tagrv_select_range *b)
 {
 	return a->proto == b->proto && (a->reason == b->reason ||
@@ -356,7 +360,7 @@ static void add_range(struct tagrv_select_range *list, size_t *cnt,
 {
 	struct tagrv_select_range *prev = *cnt ? &list[*cnt - 1] : NULL;
 
-	if (prev && is_same(prev, &range)) {
+	if (prev && extends(prev, &range)) {
 		prev->reason = range.reason;
 		prev->last = range.last;
 		return;
@@ -374,13 +378,13 @@ void tagrv_select_build(struct tagrv_select *table,
 		.conf = conf,
 		.attr = attr,
 		.eager_limit = TAGRV_MIN(eager_limit, TAGRV_MAX_MSG - 1),
-		.known = has_sense(attr),
-		.meeting = SIZE_MAX,
+		.has_estimates = attr_is_valid(attr),
+		.crossover = SIZE_MAX,
 	};
 	struct points points;
 
 	find_thresh(&f);
-	find_points(&points, &f);
+	collect_points(&points, &f);
 	table->prepared = find_prepared(&f);
 	table->cnt = table->instead_cnt = 0;
 	for (size_t i = 0; i < points.cnt; i++) {

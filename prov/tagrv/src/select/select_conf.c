@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What the user wants of the choice of protocols, from the parameters.
+ * Parameters of the choice of protocols. Their grammar:
  *
  *   RNDV          = "auto" | protocol, which is not eager
  *   RNDV_THRESH   = "auto" | size          RNDV_THRESH_FALLBACK = "inf" | size
  *   PROTO         = item { "," item }
- *   item          = protocol ":" [size] "-" [size]      the second excluded
+ *   item          = protocol ":" [size] "-" [size]      the second one excluded
  *   size          = number ["k" | "m" | "g"]
  */
 #include <stdatomic.h>
@@ -19,7 +19,7 @@
 #include "core/param.h"
 #include "select/select.h"
 
-/* Sizes beyond the longest message are that; false: no size at all. */
+/* Sizes above TAGRV_MAX_MSG are read as TAGRV_MAX_MSG. False: this is no size. */
 static bool parse_size(const char *text, const char **end, size_t *size)
 {
 	static const char units[] = "kmg";
@@ -35,7 +35,7 @@ static bool parse_size(const char *text, const char **end, size_t *size)
 	if (unit) {
 		int shift = 10 * (int) (unit - units + 1);
 
-		/* So that nothing is shifted out: 2^33 k is too long, too. */
+		/* The shift must not overflow; 2^33 k exceeds the limit anyway. */
 		value = value >> 33 ? TAGRV_MAX_MSG : value << shift;
 		stop++;
 	}
@@ -44,20 +44,21 @@ static bool parse_size(const char *text, const char **end, size_t *size)
 	return true;
 }
 
-/* ---- one size, or a word for none ---- */
+/* ---- one size, or a word that stands for none ---- */
 
+/* Returns the size, or 0 for 'word' and for invalid text, which is logged. */
 static size_t read_size(const char *name, const char *text, const char *word,
-			atomic_flag *told)
+			atomic_flag *logged)
 {
 	const char *end;
 	size_t size;
 
 	if (!*text || !strcasecmp(text, word))
 		return 0;
-	/* Without payload nothing can be fetched: from 0 on is from 1 on. */
+	/* An empty message is always eager: a threshold of 0 means 1. */
 	if (parse_size(text, &end, &size) && !*end)
 		return TAGRV_MAX(size, (size_t) 1);
-	if (!atomic_flag_test_and_set(told))
+	if (!atomic_flag_test_and_set(logged))
 		tagrv_warn("FI_TAGRV_%s is '%s', but must be bytes (such as "
 			   "4096 or 4k) or %s: %s is used\n", name, text, word,
 			   word);
@@ -68,13 +69,13 @@ static size_t read_size(const char *name, const char *text, const char *word,
 
 static enum tagrv_proto read_rndv(const char *text)
 {
-	static atomic_flag told = ATOMIC_FLAG_INIT;
+	static atomic_flag logged = ATOMIC_FLAG_INIT;
 
 	for (int p = TAGRV_PROTO_EAGER + 1; p < TAGRV_PROTO_RNDV_END; p++)
 		if (!strcasecmp(text, tagrv_proto_name(p)))
 			return p;
 	if (*text && strcasecmp(text, "auto") &&
-	    !atomic_flag_test_and_set(&told))
+	    !atomic_flag_test_and_set(&logged))
 		tagrv_warn("FI_TAGRV_RNDV is '%s', but must be auto, get, "
 			   "put, copy or pipeline: auto is used\n", text);
 	return TAGRV_PROTO_EAGER;
@@ -98,13 +99,13 @@ static bool parse_name(const char **pos, enum tagrv_proto *proto)
 	return false;
 }
 
-/* NULL, or what is wrong at *pos. */
+/* Adds the range at *pos to conf. Returns NULL, or the error at *pos. */
 static const char *parse_item(const char **pos, struct tagrv_select_conf *conf)
 {
 	size_t i = conf->force_cnt, from = 0, to = SIZE_MAX;
 	enum tagrv_proto proto;
 
-	if (i == TAGRV_SELECT_FORCES)
+	if (i == TAGRV_SELECT_FORCED_MAX)
 		return "too many ranges";
 	if (!parse_name(pos, &proto))
 		return "no such protocol";
@@ -130,7 +131,7 @@ static const char *parse_item(const char **pos, struct tagrv_select_conf *conf)
 	return NULL;
 }
 
-/* "eager, get, ...": what can be named. */
+/* Writes the names of all protocols, "eager, get, ...". */
 static const char *list_names(char *text, size_t size)
 {
 	size_t used = 0;
@@ -143,38 +144,38 @@ static const char *list_names(char *text, size_t size)
 
 static void read_force(struct tagrv_select_conf *conf, const char *text)
 {
-	static atomic_flag told = ATOMIC_FLAG_INIT;
-	const char *pos = text, *wrong = NULL;
+	static atomic_flag logged = ATOMIC_FLAG_INIT;
+	const char *pos = text, *error = NULL;
 	char names[128];
 
-	while (*pos && !wrong) {
+	while (*pos && !error) {
 		const char *start = pos;
 
-		wrong = parse_item(&pos, conf);
-		if (wrong)
+		error = parse_item(&pos, conf);
+		if (error)
 			pos = start;
 		else if (*pos == ',' && !*++pos)
-			wrong = "a range is missing";
+			error = "a range is missing";
 	}
-	if (!wrong)
+	if (!error)
 		return;
 	conf->force_cnt = 0;
-	if (!atomic_flag_test_and_set(&told))
+	if (!atomic_flag_test_and_set(&logged))
 		tagrv_warn("FI_TAGRV_PROTO is '%s': %s at '%s' (protocols: "
-			   "%s): it is not used\n", text, wrong, pos,
+			   "%s): it is not used\n", text, error, pos,
 			   list_names(names, sizeof(names)));
 }
 
 void tagrv_select_conf_read(struct tagrv_select_conf *conf,
 			    const struct tagrv_params *params)
 {
-	static atomic_flag told[2] = { ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT };
+	static atomic_flag logged[2] = { ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT };
 
 	memset(conf, 0, sizeof(*conf));
 	conf->thresh = read_size("RNDV_THRESH", params->rndv_thresh, "auto",
-				 &told[0]);
+				 &logged[0]);
 	conf->fallback = read_size("RNDV_THRESH_FALLBACK",
-				   params->rndv_fallback, "inf", &told[1]);
+				   params->rndv_fallback, "inf", &logged[1]);
 	conf->perf_diff = params->rndv_perf_diff;
 	conf->rndv = read_rndv(params->rndv);
 	read_force(conf, params->proto);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Packet layouts, version 1. Described in docs/wire_protocol.md, section 1.
+ * Packet layouts, version 1. Sections cited below: docs/wire_protocol.md.
  *
  * The first 16 bytes have the shape that tag-matching hardware parses: opcode,
  * three zero bytes, 32 bits of context, big-endian tag. All other fields are
@@ -20,44 +20,44 @@
 #include "core/iov.h"
 #include "xport/xport.h"
 
-/* Section 1.1. Values 0..3 mean to tag-matching hardware what they mean here. */
+/* Section 1.1. Tag-matching hardware uses the values 0..3 with the same meaning. */
 enum tagrv_opcode {
-	TAGRV_PKT_RTS	= 1,	/* rendezvous request */
-	TAGRV_PKT_FIN	= 2,	/* an operation of yours is finished */
+	TAGRV_PKT_RTS	= 1,	/* rendezvous request: envelope without payload */
+	TAGRV_PKT_FIN	= 2,	/* ends one or more operations of the receiver */
 	TAGRV_PKT_EAGER	= 3,	/* envelope and payload */
-	TAGRV_PKT_CREDIT = 4,	/* nothing but credit */
-	TAGRV_PKT_CTS	= 5,	/* answer to an RTS: send it to me */
-	TAGRV_PKT_GRANT	= 6,	/* send more of it */
-	TAGRV_PKT_FRAG	= 7,	/* a piece of it */
-	TAGRV_PKT_DONE	= 8,	/* a receive of yours has all, or gets no more */
-	TAGRV_PKT_PIECE	= 9,	/* read this part of it */
+	TAGRV_PKT_CREDIT = 4,	/* returns credit, nothing else */
+	TAGRV_PKT_CTS	= 5,	/* answer to an RTS: the sender moves the bytes */
+	TAGRV_PKT_GRANT	= 6,	/* the sender may send more fragments */
+	TAGRV_PKT_FRAG	= 7,	/* a copied fragment of the message */
+	TAGRV_PKT_DONE	= 8,	/* the sender has written all bytes, or gives up */
+	TAGRV_PKT_PIECE	= 9,	/* keys of a piece for the receiver to read */
 	TAGRV_PKT_BATCH	= 16,	/* several small eager messages */
 };
 
 enum tagrv_pkt_flags {
-	TAGRV_PKT_TAGGED	= 1 << 0,	/* else FI_MSG space */
+	TAGRV_PKT_TAGGED	= 1 << 0,	/* tag space; else FI_MSG space */
 	TAGRV_PKT_DATA		= 1 << 1,	/* hdr.data is immediate data */
-	TAGRV_PKT_ACK_DELIVERY	= 1 << 2,	/* FIN when taken in */
-	TAGRV_PKT_ACK_MATCH	= 1 << 3,	/* FIN when matched */
+	TAGRV_PKT_ACK_DELIVERY	= 1 << 2,	/* FIN when all is in the buffer */
+	TAGRV_PKT_ACK_MATCH	= 1 << 3,	/* FIN when matched to a receive */
 	TAGRV_PKT_FLAGS		= (1 << 4) - 1,
 };
 
-/* Section 1.2: starts every packet. */
+/* Section 1.2: the first 32 bytes of every packet. */
 struct tagrv_hdr {
 	uint8_t	opcode;
 	uint8_t	zero[3];
-	uint32_t op;		/* RTS, EAGER: sender's handle, 0 when no FIN
-				 * is wanted; FIN: the handle it ends; CTS,
-				 * GRANT: handle of the RTS; FRAG, DONE, PIECE:
-				 * that of the CTS */
+	uint32_t op;		/* RTS, EAGER: handle of the send, 0: no FIN is
+				 * wanted; FIN: handle of the operation that ends;
+				 * CTS, GRANT: handle of the RTS; FRAG, DONE,
+				 * PIECE: handle of the CTS */
 	uint64_t tag;		/* big-endian */
 	uint16_t flags;
 	uint16_t credit;	/* section 1.5: units given back */
 	uint32_t seq;		/* EAGER, RTS: number of the envelope */
 	uint64_t data;		/* immediate data; FIN, DONE: FI_E* status or 0;
-				 * CTS, GRANT: bytes that may be sent, from the
-				 * first one on, or where the copied tail begins;
-				 * FRAG, PIECE: where it begins */
+				 * CTS, GRANT: bytes granted from the start of the
+				 * message on, or the offset where the copied tail
+				 * begins; FRAG, PIECE: offset in the message */
 };
 static_assert(sizeof(struct tagrv_hdr) == 32, "eager header is 32 bytes");
 static_assert(offsetof(struct tagrv_hdr, tag) == 8, "tag where hardware looks");
@@ -68,9 +68,9 @@ static_assert(sizeof(struct tagrv_hdr) == TAGRV_SHORT_HDR &&
 	      offsetof(struct tagrv_hdr, data) == 24, "a header is four words");
 
 /*
- * A header as it travels, written and read by whole words: what is written in
- * small pieces and read in larger ones at once has to wait for the cache. hdr
- * holds host byte order; its tag does, too.
+ * Writes a header in wire byte order. hdr, with its tag, is in host byte order.
+ * Headers are written and read by 64-bit words: to read a word that was written
+ * in smaller parts just before stalls the processor (no store forwarding).
  */
 static inline void tagrv_hdr_pack(uint64_t words[TAGRV_SHORT_WORDS],
 				  const struct tagrv_hdr *hdr)
@@ -82,7 +82,7 @@ static inline void tagrv_hdr_pack(uint64_t words[TAGRV_SHORT_WORDS],
 	words[3] = htole64(hdr->data);
 }
 
-/* False: bits are set that have no meaning. */
+/* Reads a header into host byte order. False: undefined bits are set. */
 static inline bool tagrv_hdr_unpack(struct tagrv_hdr *hdr,
 				    const uint64_t words[TAGRV_SHORT_WORDS])
 {
@@ -101,12 +101,12 @@ static inline bool tagrv_hdr_unpack(struct tagrv_hdr *hdr,
 }
 
 /*
- * Section 1.6: each message of a BATCH begins with two words; immediate data, if
- * the flags say so, is a third, then follow payload and zeros up to a whole word.
- * A FIN that travels with them is the first word alone.
+ * Section 1.6: an item of a BATCH. A message has two words, a third word if
+ * TAGRV_PKT_DATA is set, then its payload, with zeros up to a whole word. A FIN has
+ * the first word only.
  */
 struct tagrv_item {
-	uint32_t op;		/* as in an EAGER header; FIN: what it ends */
+	uint32_t op;		/* as in an EAGER header; FIN: handle that ends */
 	uint16_t len;		/* bytes of payload; FIN: status, FI_E* or 0 */
 	uint16_t flags;		/* enum tagrv_pkt_flags, or TAGRV_ITEM_FIN */
 	uint64_t tag;		/* big-endian */
@@ -114,24 +114,27 @@ struct tagrv_item {
 };
 static_assert(sizeof(struct tagrv_item) == 24, "an item is three words");
 
-#define TAGRV_ITEM_WORD	sizeof(uint64_t)
-#define TAGRV_ITEM_MIN	(2 * TAGRV_ITEM_WORD)
-#define TAGRV_ITEM_FIN	(1u << 15)	/* no other flag goes with it */
+#define TAGRV_ITEM_WORD	sizeof(uint64_t)	/* bytes */
+#define TAGRV_ITEM_MIN	(2 * TAGRV_ITEM_WORD)	/* bytes of the smallest message */
+#define TAGRV_ITEM_FIN	(1u << 15)	/* the item is a FIN; no other flag is set */
 
-/* Bytes before the payload. */
+/* Bytes of a message before the payload. */
 static inline size_t tagrv_item_head(uint16_t flags)
 {
 	return flags & TAGRV_PKT_DATA ? 3 * TAGRV_ITEM_WORD : TAGRV_ITEM_MIN;
 }
 
-/* Bytes of the whole item. */
+/* Bytes of a whole message, padding included. */
 static inline size_t tagrv_item_size(uint16_t flags, size_t len)
 {
 	return tagrv_item_head(flags) +
 	       ((len + TAGRV_ITEM_WORD - 1) & ~(TAGRV_ITEM_WORD - 1));
 }
 
-/* item: host byte order. Returns the bytes written, tagrv_item_head(). */
+/*
+ * Writes the words of a message before its payload; item is in host byte order.
+ * Returns the bytes written, tagrv_item_head(item->flags).
+ */
 static inline size_t tagrv_item_pack(void *to, const struct tagrv_item *item)
 {
 	const uint64_t words[3] = {
@@ -146,7 +149,7 @@ static inline size_t tagrv_item_pack(void *to, const struct tagrv_item *item)
 	return len;
 }
 
-/* Writes a FIN, one word. status: FI_E* or 0. */
+/* Writes a FIN, one word. op: handle that ends; status: positive FI_E* or 0. */
 static inline void tagrv_item_pack_fin(void *to, uint32_t op, uint32_t status)
 {
 	const uint64_t word = htole64(op | (uint64_t) (status & UINT16_MAX) << 32 |
@@ -155,7 +158,10 @@ static inline void tagrv_item_pack_fin(void *to, uint32_t op, uint32_t status)
 	memcpy(to, &word, sizeof(word));
 }
 
-/* Reads the first word. False: it is not there. */
+/*
+ * Reads the first word of an item: op, len and flags. False: fewer than 8 bytes
+ * are left.
+ */
 static inline bool tagrv_item_peek(struct tagrv_item *item, const void *from,
 				   size_t left)
 {
@@ -173,8 +179,8 @@ static inline bool tagrv_item_peek(struct tagrv_item *item, const void *from,
 }
 
 /*
- * Reads a message, the first word of which is in *item. False: it is not all
- * there, or bits are set that have no meaning.
+ * Reads the rest of a message after tagrv_item_peek(). False: the item is longer
+ * than the bytes left, or undefined flags are set.
  */
 static inline bool tagrv_item_unpack(struct tagrv_item *item, const void *from,
 				     size_t left)
@@ -190,12 +196,15 @@ static inline bool tagrv_item_unpack(struct tagrv_item *item, const void *from,
 	return true;
 }
 
-/* Section 1.3: follows the header of an RTS; seg_cnt segments or a head follow it. */
+/*
+ * Section 1.3: follows the header of an RTS. Behind it come seg_cnt segments, or
+ * the first bytes of the message (its head).
+ */
 struct tagrv_rts {
 	uint64_t len;		/* bytes of the whole message */
-	uint8_t	seg_cnt;	/* 0: it cannot be read; ..TAGRV_IOV_MAX */
+	uint8_t	seg_cnt;	/* at most TAGRV_IOV_MAX; 0: no keys */
 	uint8_t	key_len;	/* bytes used of each key */
-	uint8_t	proto;		/* enum tagrv_proto asked for, 0: any */
+	uint8_t	proto;		/* enum tagrv_proto proposed, 0: any */
 	uint8_t	zero[5];
 };
 static_assert(sizeof(struct tagrv_rts) == 16, "fixed part of an RTS");
@@ -207,32 +216,35 @@ struct tagrv_rts_seg {
 };
 static_assert(sizeof(struct tagrv_rts_seg) == 32, "segment of an RTS");
 
-/* Section 1.7: each follows the header of a FIN for another operation. */
+/* Section 1.7: further operations that a FIN ends, behind its header. */
 struct tagrv_fin_more {
 	uint32_t op;
 	uint32_t status;	/* FI_E* or 0 */
 };
 static_assert(sizeof(struct tagrv_fin_more) == 8, "one more FIN");
 
-#define TAGRV_FIN_RIDE_MAX	8	/* sent in front of messages; the same */
-#define TAGRV_FIN_MORE_MAX	16	/* sent; any number is received */
+/* Limits of what is sent. Any number that fits a packet is received. */
+#define TAGRV_FIN_RIDE_MAX	8	/* FINs in a BATCH */
+#define TAGRV_FIN_MORE_MAX	16	/* struct tagrv_fin_more in a FIN */
 static_assert(sizeof(struct tagrv_hdr) + TAGRV_FIN_MORE_MAX *
 	      sizeof(struct tagrv_fin_more) <= TAGRV_HDR_ROOM,
 	      "every link takes it");
 
-/* Section 1.8: follows the header of a CTS or a PIECE; seg_cnt segments follow it. */
+/*
+ * Section 1.8: follows the header of a CTS or a PIECE. seg_cnt segments follow it.
+ */
 struct tagrv_cts {
-	uint64_t want;		/* bytes: what fits the receive; of the piece */
-	uint32_t op;		/* receiver's handle; sender's of the piece */
-	uint8_t	seg_cnt;	/* 0: to be copied; ..TAGRV_IOV_MAX */
+	uint64_t want;		/* CTS: bytes wanted; PIECE: its length */
+	uint32_t op;		/* CTS: receiver's handle; PIECE: sender's */
+	uint8_t	seg_cnt;	/* at most TAGRV_IOV_MAX; CTS, 0: copy or pieces */
 	uint8_t	key_len;	/* bytes used of each key */
-	uint8_t	pieces;		/* CTS: offered at a time, 0: none at all */
+	uint8_t	pieces;		/* CTS: pieces offered at a time; 0: none */
 	uint8_t	zero;
 };
 static_assert(sizeof(struct tagrv_cts) == sizeof(struct tagrv_rts),
 	      "a CTS is no longer than an RTS");
 
-/* Largest control packet: what a receive buffer holds beyond the payload. */
+/* Bytes of the longest control packet, an RTS with all segments. */
 #define TAGRV_RTS_MAX	(sizeof(struct tagrv_hdr) + sizeof(struct tagrv_rts) + \
 			 TAGRV_IOV_MAX * sizeof(struct tagrv_rts_seg))
 static_assert(TAGRV_RTS_MAX <= TAGRV_HDR_ROOM, "packets are eager_max + that");

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The table of protocols in words: a line for each range.
+ * Text about the table of protocols, for tagrv_info and the log. Each range is a
+ * line:
  *
- *   sizes, protocol, estimated time of the first and the last size, a remark
+ *   sizes, protocol, estimated time of the first and the last size, reason
  */
 #include <stdio.h>
 
@@ -24,7 +25,7 @@ static const char *const reasons[] = {
 	[TAGRV_SELECT_UNABLE] = "what FI_TAGRV_PROTO wants is not possible here",
 };
 
-static const char *put_time(char *text, size_t size, double seconds)
+static const char *format_time(char *text, size_t size, double seconds)
 {
 	if (seconds < 0)
 		snprintf(text, size, "?");
@@ -33,7 +34,7 @@ static const char *put_time(char *text, size_t size, double seconds)
 	return text;
 }
 
-static size_t first_of(const struct tagrv_select_range *list, size_t i)
+static size_t first_size(const struct tagrv_select_range *list, size_t i)
 {
 	return i ? list[i - 1].last + 1 : 0;
 }
@@ -41,21 +42,21 @@ static size_t first_of(const struct tagrv_select_range *list, size_t i)
 struct line {
 	const char *sizes;
 	enum tagrv_proto proto;
-	size_t	first, last;	/* whose times are told */
-	const char *note;	/* eight columns behind the second one */
+	size_t	first, last;	/* sizes whose times are printed */
+	const char *note;	/* about 'last', at most eight columns */
 	const char *remark;
 };
 
-static const char *put_line(const struct line *line,
-			    const struct tagrv_xport_attr *attr, char *text,
-			    size_t size)
+static const char *format_line(const struct line *line,
+			       const struct tagrv_xport_attr *attr, char *text,
+			       size_t size)
 {
 	char from[24], to[24];
 
-	put_time(from, sizeof(from),
-		 tagrv_select_estimate(line->proto, attr, line->first));
-	put_time(to, sizeof(to),
-		 tagrv_select_estimate(line->proto, attr, line->last));
+	format_time(from, sizeof(from),
+		    tagrv_select_estimate(line->proto, attr, line->first));
+	format_time(to, sizeof(to),
+		    tagrv_select_estimate(line->proto, attr, line->last));
 	snprintf(text, size, "%-18s %-8s %10s %10s%-8s  %s", line->sizes,
 		 tagrv_proto_name(line->proto), from, to, line->note,
 		 line->remark);
@@ -67,8 +68,8 @@ const char *tagrv_select_describe(const struct tagrv_select *table, size_t i,
 				  char *text, size_t size)
 {
 	const struct tagrv_select_range *range = &table->range[i];
-	size_t first = first_of(table->range, i);
-	/* Of the longest message nobody wants to know. */
+	size_t first = first_size(table->range, i);
+	/* The last range has no end of interest: print the time of 1 MiB. */
 	bool open = range->last >= TAGRV_MAX_MSG;
 	char sizes[48];
 	struct line line = {
@@ -85,7 +86,7 @@ const char *tagrv_select_describe(const struct tagrv_select *table, size_t i,
 	else
 		snprintf(sizes, sizeof(sizes), "%zu to %zu", first,
 			 range->last);
-	return put_line(&line, attr, text, size);
+	return format_line(&line, attr, text, size);
 }
 
 const char *tagrv_select_describe_prepared(const struct tagrv_select *table,
@@ -108,7 +109,7 @@ const char *tagrv_select_describe_prepared(const struct tagrv_select *table,
 	if (line.first > line.last)
 		return NULL;
 	snprintf(sizes, sizeof(sizes), "%zu to %zu", line.first, line.last);
-	return put_line(&line, attr, text, size);
+	return format_line(&line, attr, text, size);
 }
 
 const char *tagrv_select_describe_credit(const struct tagrv_select *table,
@@ -120,7 +121,7 @@ const char *tagrv_select_describe_credit(const struct tagrv_select *table,
 	struct line line = {
 		.sizes = "without credit",
 		.proto = table->instead[i].proto,
-		.first = first_of(table->instead, i),
+		.first = first_size(table->instead, i),
 		.last = table->instead[i].last,
 		.note = "",
 		.remark = remark,
@@ -128,5 +129,5 @@ const char *tagrv_select_describe_credit(const struct tagrv_select *table,
 
 	snprintf(remark, sizeof(remark), "for %zu to %zu, where the receiver "
 		 "has no room for eager", line.first, line.last);
-	return put_line(&line, attr, text, size);
+	return format_line(&line, attr, text, size);
 }
