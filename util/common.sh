@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # shellcheck shell=bash
 #
-# What util/check, util/demo and compare-verbs share: devices, packages and
-# incremental builds. Sourced; the caller sets 'tool' (its name), 'top' (the tree)
-# and, for packages, 'install' (0 or 1).
+# Functions that util/check, util/demo and compare-verbs share: devices, packages
+# and incremental builds. To be sourced; the caller sets 'tool' (its own name), 'top'
+# (the source tree) and, for packages, 'install' (0 or 1).
 
 die()
 {
@@ -16,7 +16,7 @@ have()
 	command -v "$1" >/dev/null 2>&1
 }
 
-# RDMA devices that tagrv can use: InfiniBand or RoCE (iWARP and EFA have another node type) with an active port.
+# Prints the RDMA devices that tagrv can use: InfiniBand or RoCE (iWARP and EFA have another node type) with an active port.
 active_devices()
 {
 	local device port
@@ -32,7 +32,7 @@ active_devices()
 
 # --- packages -----------------------------------------------------------------
 
-# Debian's and Ubuntu's package for each need; the test succeeds when it is there.
+# Package of Debian and Ubuntu -> a test that succeeds when it is installed.
 declare -A needs=(
 	[autoconf]='have autoreconf'
 	[automake]='have automake'
@@ -64,6 +64,7 @@ declare -A needs=(
 build_packages=(autoconf automake binutils gcc libc6-dev libtool make pkg-config
 	libfabric-dev libibverbs-dev uthash-dev)
 
+# usage: missing_of PACKAGE...; prints those that are missing
 missing_of()
 {
 	local package
@@ -72,7 +73,7 @@ missing_of()
 	done
 }
 
-# What the virtual machine with software RDMA devices takes.
+# Prints the missing packages that the virtual machine needs.
 missing_of_vm()
 {
 	"${top:?}/util/rxe-vm" --packages | while read -r package; do
@@ -96,7 +97,7 @@ apt_install()
 		die "cannot install: $*"
 }
 
-# Installs those that are missing, or names them and stops.
+# usage: require_packages PACKAGE...; installs them, or with install=0 names them and stops
 require_packages()
 {
 	local missing
@@ -115,12 +116,12 @@ bootstrap()
 	[ -x "$top/configure" ] || (cd "$top" && ./autogen.sh)
 }
 
-# usage: configure_in DIRECTORY ARGUMENT...; does nothing when that was done before.
+# usage: configure_in DIRECTORY ARGUMENT...; does nothing if DIRECTORY was configured with the same arguments before
 configure_in()
 {
 	local dir=$1
 	shift
-	# Then 'configure' refuses every other place.
+	# In a source tree that is configured itself, 'configure' refuses to run for other directories.
 	[ ! -e "$top/config.status" ] || die 'the tree itself is configured: run make distclean there first'
 	mkdir -p "$dir"
 	[ -f "$dir/Makefile" ] && [ "$(cat "$dir/.configured" 2>/dev/null)" = "$*" ] && return

@@ -27,13 +27,13 @@ static void print_help(void)
 	     "Print the devices that the provider tagrv offers, and its parameters with their\n"
 	     "values and where these come from.\n"
 	     "\n"
-	     "  -p, --protocols    instead: for each device the sizes of messages, the protocol\n"
-	     "                     they take, the estimated times of the shortest and the longest\n"
-	     "                     of them, and the reason; above, the times and rates of the\n"
-	     "                     device that this follows from\n"
+	     "  -p, --protocols    instead: for each device its times and rates, and the table of\n"
+	     "                     protocols that follows from them: sizes, protocol, estimated\n"
+	     "                     time of the shortest and of the longest message, reason\n"
 	     "  -h, --help         this text\n"
 	     "\n"
-	     "The FI_TAGRV_ variables of the environment hold here, too: see fi_tagrv(7).");
+	     "Uses the FI_TAGRV_ variables of the environment as the provider does: see\n"
+	     "fi_tagrv(7).");
 }
 
 /* ---- devices ---- */
