@@ -54,7 +54,7 @@ static void become_ready(struct tagrv_conn *conn)
 
 /* -- records ------------------------------------------------------------- */
 
-/* The link that a record's (src_uuid, src_epoch) names, beside conn's. */
+/* The link that a record names (src_uuid, src_epoch), compared with the peer's link of conn. */
 enum rec_link {
 	LINK_SAME,		/* the peer's link that conn is bound to */
 	LINK_OLDER,		/* an earlier link of the same peer process */
