@@ -2,9 +2,9 @@
 /*
  * Functional tests of a libfabric provider through the public API: options, list of cases, report.
  */
-#include "cases.h"
-#include "options.h"
-#include "runner.h"
+#include "cases/cases.h"
+#include "framework/options.h"
+#include "framework/runner.h"
 
 #include <fnmatch.h>
 #include <stdio.h>

@@ -13,9 +13,9 @@
 #ifndef STRESS_KILL_H
 #define STRESS_KILL_H
 
-#include "completion.h"
-#include "message.h"
-#include "pattern.h"
+#include "framework/completion.h"
+#include "framework/message.h"
+#include "framework/pattern.h"
 
 #include <stdatomic.h>
 

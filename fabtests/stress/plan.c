@@ -3,7 +3,8 @@
  * Random messages, and receives proved to match all of them.
  */
 #include "plan.h"
-#include "pattern.h"
+
+#include "framework/pattern.h"
 
 #include <string.h>
 

@@ -14,7 +14,7 @@
 #ifndef STRESS_PLAN_H
 #define STRESS_PLAN_H
 
-#include "message.h"
+#include "framework/message.h"
 
 enum { PLAN_BLOCK = 32, PLAN_LEN_MAX = 8 << 20 };
 

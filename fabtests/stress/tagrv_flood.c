@@ -10,10 +10,10 @@
  * receiver's memory grows by while it takes nothing is bounded, however much is
  * sent.
  */
-#include "completion.h"
-#include "message.h"
-#include "options.h"
-#include "pattern.h"
+#include "framework/completion.h"
+#include "framework/message.h"
+#include "framework/options.h"
+#include "framework/pattern.h"
 
 #include <inttypes.h>
 #include <sched.h>

@@ -9,8 +9,8 @@
  * which goes on all the while. One case each for messages sent eagerly, read
  * through the rings, and read with one copy.
  */
+#include "framework/options.h"
 #include "kill.h"
-#include "options.h"
 
 #include <inttypes.h>
 #include <sched.h>

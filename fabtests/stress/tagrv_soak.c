@@ -8,12 +8,12 @@
  * Every completion is held against the plan: which message, tag, length, data,
  * content, and exactly once.
  */
-#include "completion.h"
-#include "message.h"
-#include "options.h"
-#include "pattern.h"
+#include "framework/completion.h"
+#include "framework/message.h"
+#include "framework/options.h"
+#include "framework/pattern.h"
+#include "framework/transfer.h"
 #include "plan.h"
-#include "transfer.h"
 
 #include <inttypes.h>
 #include <sched.h>

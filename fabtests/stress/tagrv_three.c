@@ -12,10 +12,10 @@
  * and whatever the other one sends. That holds for receives in the order in which
  * they were posted: a long message may complete after a short one behind it.
  */
-#include "completion.h"
-#include "message.h"
-#include "options.h"
-#include "pattern.h"
+#include "framework/completion.h"
+#include "framework/message.h"
+#include "framework/options.h"
+#include "framework/pattern.h"
 
 #include <inttypes.h>
 #include <sched.h>

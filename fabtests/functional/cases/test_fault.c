@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Peers that die, come back or never existed: errors in time, and life goes on.
+ */
+#include "cases.h"
+#include "framework/completion.h"
+#include "framework/message.h"
+#include "framework/pattern.h"
+#include "framework/transfer.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { FAULT_MS = 30000, TRIES = 40 };
+
+static const struct fx_attr plain;
+
+/* Operations whose completions may be errors, but must come, once each. */
+struct pending {
+	struct fi_context2 *ctx;
+	int *result;		/* -1 until completed, then err */
+	size_t n;
+	size_t done;
+};
+
+static void pending_open(struct pending *p, size_t n)
+{
+	p->ctx = calloc(n, sizeof(*p->ctx));
+	p->result = malloc(n * sizeof(*p->result));
+	CHECK(p->ctx && p->result, "no memory");
+	p->n = n;
+	p->done = 0;
+	for (size_t i = 0; i < n; i++)
+		p->result[i] = -1;
+}
+
+static void pending_close(struct pending *p)
+{
+	free(p->ctx);
+	free(p->result);
+}
+
+static void pending_take(struct pending *p, const struct comp *c)
+{
+	size_t i = ((uintptr_t)c->ctx - (uintptr_t)p->ctx) / sizeof(*p->ctx);
+
+	CHECK(i < p->n && c->ctx == &p->ctx[i], "entry with foreign context, err %d", c->err);
+	CHECK(p->result[i] < 0, "operation %zu completed twice: %d, then %d", i, p->result[i],
+	      c->err);
+	p->result[i] = c->err;
+	p->done++;
+}
+
+/* Takes what comes on both sides within ms, until 'want' of 'until' are done. */
+static bool settle(struct fx *fx, struct pending *tx, struct pending *rx, struct pending *until,
+		   size_t want, int ms)
+{
+	int64_t end = run_now() + ms;
+	struct comp c;
+
+	while (until->done < want && run_now() < end) {
+		if (comp_poll(fx, FX_TX, &c))
+			pending_take(tx, &c);
+		if (comp_poll(fx, FX_RX, &c))
+			pending_take(rx, &c);
+		sched_yield();
+	}
+	return until->done >= want;
+}
+
+static void set_short_timeout(void)
+{
+	setenv("FI_TAGRV_CONNECT_TIMEOUT", "3", 1);
+}
+
+/* Ranks 0 and 2 exchange a message of each kind; rank 1 is out of it. */
+static void talk_with_third(struct fx *fx)
+{
+	int other = fx->t->rank ? 0 : 2;
+	static const size_t sizes[] = { 8, 1 << 20 };
+
+	for (int i = 0; i < 2; i++) {
+		struct guard out = guard_alloc(sizes[i]), in = guard_alloc(sizes[i]);
+		struct fi_context2 tx, rx;
+
+		run_step("%zu bytes between the survivors", sizes[i]);
+		pattern_fill(out.data, out.len, 3);
+		RECV(fx, .tagged = true, .buf = in.data, .len = in.len, .addr = FI_ADDR_UNSPEC,
+		     .tag = 77, .ctx = &rx);
+		SEND(fx, .tagged = true, .buf = out.data, .len = out.len, .addr = fx->addr[other],
+		     .tag = 77, .ctx = &tx);
+		COMP_EXPECT(fx, FX_RX, .ctx = &rx, .flags = GOT_TAGGED, .len = in.len, .tag = 77);
+		COMP_EXPECT(fx, FX_TX, .ctx = &tx, .flags = SENT_TAGGED);
+		GUARD_HOLDS(&in, in.len, 3);
+		guard_free(&out);
+		guard_free(&in);
+	}
+}
+
+enum { SENDS = 16, RECEIVES = 16, BULK = 4 << 20 };
+
+/* Rank 1: 16 large sends, then progress until it is killed. */
+static _Noreturn void be_victim(struct fx *fx)
+{
+	static struct fi_context2 ctx[RECEIVES];
+	struct guard g = guard_alloc(BULK);
+
+	pattern_fill(g.data, g.len, 1);
+	for (int i = 0; i < RECEIVES; i++)
+		SEND(fx, .tagged = true, .buf = g.data, .len = g.len, .addr = fx->addr[0],
+		     .tag = 1, .ctx = &ctx[i]);
+	for (;;)
+		fx_idle(fx, 1000);
+}
+
+static void post_to_victim(struct fx *fx, struct pending *tx, const struct guard *g)
+{
+	for (int i = 0; i < SENDS; i++)
+		SEND(fx, .tagged = true, .buf = g->data, .len = i & 1 ? g->len : 64,
+		     .addr = fx->addr[1], .tag = 5, .ctx = &tx->ctx[i]);
+}
+
+static void check_results(const struct pending *tx, const struct pending *rx, struct guard *in)
+{
+	int failed = 0;
+
+	for (int i = 0; i < SENDS; i++)
+		failed += tx->result[i] > 0;
+	CHECK(failed, "all sends to a dead peer that received nothing succeeded");
+	for (int i = 0; i < RECEIVES; i++)
+		if (!rx->result[i])
+			GUARD_HOLDS(&in[i], BULK, 1);
+}
+
+static void cancel_rest(struct fx *fx, const struct pending *rx)
+{
+	for (size_t i = 0; i < rx->n; i++)
+		if (rx->result[i] < 0)
+			(void)fi_cancel(&fx->ep->fid, &rx->ctx[i]);
+}
+
+/*
+ * Rank 0: outstanding sends nobody will receive, receives of which the first is
+ * done when rank 1 dies. What was matched must end by itself; what was not is
+ * cancelled.
+ */
+static void survive(struct fx *fx)
+{
+	struct guard in[RECEIVES], out = guard_alloc(1 << 20);
+	struct pending tx, rx;
+
+	pending_open(&tx, SENDS);
+	pending_open(&rx, RECEIVES);
+	for (int i = 0; i < RECEIVES; i++) {
+		in[i] = guard_alloc(BULK);
+		RECV(fx, .tagged = true, .buf = in[i].data, .len = BULK, .addr = FI_ADDR_UNSPEC,
+		     .tag = 1, .ctx = &rx.ctx[i]);
+	}
+	post_to_victim(fx, &tx, &out);
+	run_step("first receive from the victim");
+	CHECK(settle(fx, &tx, &rx, &rx, 1, FAULT_MS), "nothing arrives from the victim");
+	run_kill(fx->t, 1, RUN_MAY_DIE);
+	run_step("sends to the dead peer");
+	CHECK(settle(fx, &tx, &rx, &tx, SENDS, FAULT_MS), "%zu of %d sends to a dead peer ended",
+	      tx.done, SENDS);
+	settle(fx, &tx, &rx, &rx, RECEIVES, 1000);
+	cancel_rest(fx, &rx);
+	run_step("receives from the dead peer");
+	CHECK(settle(fx, &tx, &rx, &rx, RECEIVES, FAULT_MS),
+	      "%zu of %d receives from a dead peer ended", rx.done, RECEIVES);
+	check_results(&tx, &rx, in);
+	for (int i = 0; i < RECEIVES; i++)
+		guard_free(&in[i]);
+	guard_free(&out);
+	pending_close(&tx);
+	pending_close(&rx);
+}
+
+/* A send to a peer known to be dead fails, at once or by completion. */
+static void send_to_dead(struct fx *fx, fi_addr_t dead, size_t len)
+{
+	int64_t end = run_now() + FAULT_MS;
+	struct guard g = guard_alloc(len);
+	struct pending tx, rx;
+	ssize_t ret;
+
+	run_step("%zu bytes to nobody", len);
+	pending_open(&tx, 1);
+	pending_open(&rx, 0);
+	while ((ret = TRY_SEND(fx, .tagged = true, .buf = g.data, .len = len, .addr = dead, .tag = 1,
+			       .ctx = &tx.ctx[0])) == -FI_EAGAIN &&
+	       run_now() < end)
+		fx_idle(fx, 1);
+	CHECK(ret <= 0 && ret != -FI_EAGAIN, "send to nobody: %zd", ret);
+	if (!ret) {
+		CHECK(settle(fx, &tx, &rx, &tx, 1, FAULT_MS), "no completion of a send to nobody");
+		CHECK(tx.result[0] > 0, "a send to nobody succeeded");
+	}
+	pending_close(&tx);
+	pending_close(&rx);
+	guard_free(&g);
+}
+
+static void peer_killed(struct test *t)
+{
+	struct fx fx;
+
+	set_short_timeout();
+	fx_open(t, &fx, &plain);
+	if (t->rank == 1)
+		be_victim(&fx);
+	if (t->rank == 0)
+		survive(&fx);
+	fx_barrier(&fx);
+	talk_with_third(&fx);
+	if (t->rank == 0)
+		send_to_dead(&fx, fx.addr[1], 1 << 20);
+	fx_barrier(&fx);
+	talk_with_third(&fx);
+	fx_close(&fx);
+}
+
+static void writer_killed(struct test *t)
+{
+	setenv("FI_TAGRV_RNDV", "put", 1);
+	peer_killed(t);
+}
+
+static void copier_killed(struct test *t)
+{
+	setenv("FI_TAGRV_RNDV", "copy", 1);
+	peer_killed(t);
+}
+
+static void offerer_killed(struct test *t)
+{
+	setenv("FI_TAGRV_RNDV", "pipeline", 1);
+	setenv("FI_TAGRV_READ_SEGMENT", "16384", 1);
+	peer_killed(t);
+}
+
+/* An idle connection breaks: no entry; later sends fail; others are not touched. */
+static void idle_peer_killed(struct test *t)
+{
+	struct fi_context2 ctx;
+	struct fx fx;
+
+	set_short_timeout();
+	fx_open(t, &fx, &plain);
+	if (t->rank == 0) {
+		RECV(&fx, .tagged = true, .addr = FI_ADDR_UNSPEC, .tag = 1, .ctx = &ctx);
+		COMP_EXPECT(&fx, FX_RX, .ctx = &ctx, .flags = GOT_TAGGED, .tag = 1);
+	}
+	if (t->rank == 1) {
+		SEND(&fx, .tagged = true, .addr = fx.addr[0], .tag = 1, .ctx = &ctx);
+		COMP_EXPECT(&fx, FX_TX, .ctx = &ctx, .flags = SENT_TAGGED);
+	}
+	fx_barrier(&fx);
+	if (t->rank == 1)
+		run_kill(t, 1, RUN_MAY_DIE);
+	COMP_NONE(&fx, 1000);
+	if (t->rank == 0)
+		send_to_dead(&fx, fx.addr[1], 1 << 20);
+	fx_barrier(&fx);
+	talk_with_third(&fx);
+	fx_close(&fx);
+}
+
+/* Rank 1 announces its port to its next life. */
+static void leave_note(const struct fx *fx)
+{
+	struct sockaddr_in in;
+
+	if (!fx_is_inet(fx))
+		run_skip("addresses are not IPv4 socket addresses");
+	memcpy(&in, fx->name[1], sizeof(in));
+	snprintf(fx->t->shared->note, sizeof(fx->t->shared->note), "%u", ntohs(in.sin_port));
+}
+
+/* One try of rank 0 to reach rank 1; an old connection may make it fail. */
+static void try_reach(struct fx *fx)
+{
+	struct pending tx, rx;
+
+	pending_open(&tx, 1);
+	pending_open(&rx, 0);
+	SEND(fx, .tagged = true, .addr = fx->addr[1], .tag = 9, .ctx = &tx.ctx[0]);
+	CHECK(settle(fx, &tx, &rx, &tx, 1, FAULT_MS), "a send to a restarted peer does not end");
+	pending_close(&tx);
+	pending_close(&rx);
+}
+
+static uint8_t share_success(struct fx *fx, uint8_t mine)
+{
+	struct run_gathered all;
+
+	fx_exchange(fx, &mine, 1, &all);
+	return all.data[1][0];
+}
+
+/* Repeats until rank 1 has got a message; then withdraws what is left of the tries. */
+static void reach_again(struct fx *fx)
+{
+	struct fi_context2 ctx;
+	uint8_t reached = 0;
+	struct comp c;
+
+	if (fx->t->rank == 1)
+		RECV(fx, .tagged = true, .addr = FI_ADDR_UNSPEC, .tag = 9, .ctx = &ctx);
+	for (int i = 0; i < TRIES && !reached; i++) {
+		uint8_t mine = 0;
+
+		run_step("try %d to reach the restarted peer", i);
+		if (fx->t->rank == 0)
+			try_reach(fx);
+		fx_idle(fx, 200);
+		if (fx->t->rank == 1 && comp_poll(fx, FX_RX, &c)) {
+			COMP_SAME(fx, &c, .ctx = &ctx, .flags = GOT_TAGGED, .tag = 9);
+			mine = 1;
+		}
+		reached = share_success(fx, mine);
+	}
+	CHECK(reached, "the restarted peer is not reached");
+}
+
+static void reply(struct fx *fx)
+{
+	struct fi_context2 ctx;
+
+	if (fx->t->rank == 0) {
+		RECV(fx, .tagged = true, .addr = FI_ADDR_UNSPEC, .tag = 10, .ctx = &ctx);
+		COMP_EXPECT(fx, FX_RX, .ctx = &ctx, .flags = GOT_TAGGED, .tag = 10);
+	} else {
+		SEND(fx, .tagged = true, .addr = fx->addr[0], .tag = 10, .ctx = &ctx);
+		COMP_EXPECT(fx, FX_TX, .ctx = &ctx, .flags = SENT_TAGGED);
+	}
+}
+
+static void exchange_transfers(struct fx *fx, uint64_t id)
+{
+	static const size_t sizes[] = { 0, 100, 20000, 1 << 20 };
+
+	for (uint64_t i = 0; i < 8; i++) {
+		struct transfer tr = {
+			.id = id + i, .len = sizes[i / 2], .tagged = true, .unexpected = i & 1,
+		};
+
+		transfer_run(fx, &tr);
+	}
+}
+
+/* Rank 0 keeps its endpoint; the name exchange is the one rank 1 makes on opening. */
+static void meet_again(struct test *t, struct fx *fx)
+{
+	struct run_gathered all;
+
+	if (t->rank == 1) {
+		fx_open(t, fx, &(struct fx_attr){ .service = t->shared->note });
+		return;
+	}
+	run_step("the peer comes back");
+	fx_exchange(fx, fx->name[0], fx->namelen, &all);
+	CHECK(all.len[1] == fx->namelen && !memcmp(all.data[1], fx->name[1], fx->namelen),
+	      "the restarted peer has another address");
+}
+
+static void restart(struct test *t, bool orderly, bool peer_first)
+{
+	struct fx fx;
+
+	set_short_timeout();
+	if (t->life == 0) {
+		fx_open(t, &fx, &plain);
+		if (t->rank == 1)
+			leave_note(&fx);
+		exchange_transfers(&fx, 100);
+		fx_barrier(&fx);
+		if (t->rank == 1) {
+			if (orderly)
+				fx_close_now(&fx);
+			run_kill(t, 1, RUN_COMES_BACK);
+		}
+	}
+	meet_again(t, &fx);
+	if (peer_first)
+		reply(&fx);
+	reach_again(&fx);
+	reply(&fx);
+	exchange_transfers(&fx, 200);
+	fx_close(&fx);
+}
+
+static void restart_killed(struct test *t)
+{
+	restart(t, false, false);
+}
+
+static void restart_closed(struct test *t)
+{
+	restart(t, true, false);
+}
+
+static void restart_peer_first(struct test *t)
+{
+	restart(t, false, true);
+}
+
+/* A port that was free a moment ago. */
+static uint16_t unused_port(void)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET };
+	socklen_t len = sizeof(in);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	CHECK(fd >= 0 && !bind(fd, (struct sockaddr *)&in, sizeof(in)) &&
+		      !getsockname(fd, (struct sockaddr *)&in, &len),
+	      "no free port");
+	close(fd);
+	return in.sin_port;
+}
+
+static fi_addr_t insert_nobody(struct fx *fx)
+{
+	fi_addr_t addr = FI_ADDR_NOTAVAIL;
+	struct sockaddr_in in;
+
+	if (!fx_is_inet(fx))
+		run_skip("addresses are not IPv4 socket addresses");
+	memcpy(&in, fx->name[fx->t->rank], sizeof(in));
+	in.sin_port = unused_port();
+	CHECK(fi_av_insert(fx->av, &in, 1, &addr, 0, NULL) == 1, "insert failed");
+	return addr;
+}
+
+static void inject_to_nobody(struct fx *fx, fi_addr_t nobody)
+{
+	ssize_t ret;
+
+	run_step("inject to nobody");
+	ret = TRY_SEND(fx, .call = CALL_INJECT, .tagged = true, .addr = nobody, .tag = 1);
+	CHECK(ret <= 0, "inject to nobody: %zd", ret);
+	COMP_NONE(fx, 5000);
+}
+
+static void nobody_listens(struct test *t)
+{
+	static const size_t sizes[] = { 0, 1000, 1 << 20 };
+	fi_addr_t nobody;
+	struct fx fx;
+
+	set_short_timeout();
+	fx_open(t, &fx, &plain);
+	nobody = insert_nobody(&fx);
+	for (int i = 0; i < 3 && t->rank == 0; i++)
+		send_to_dead(&fx, nobody, sizes[i]);
+	if (t->rank == 0)
+		inject_to_nobody(&fx, nobody);
+	exchange_transfers(&fx, 300);
+	fx_close(&fx);
+}
+
+/* As many sends to nobody as are taken; one to the living peer must pass them. */
+static void crowd_and_pass(struct fx *fx, fi_addr_t nobody, struct pending *tx)
+{
+	size_t n = 0;
+
+	while (n < tx->n && !TRY_SEND(fx, .tagged = true, .addr = nobody, .tag = 1,
+				      .ctx = &tx->ctx[n]))
+		n++;
+	tx->n = n;
+	run_step("a message behind %zu to nobody", n);
+	SEND(fx, .call = CALL_INJECT, .tagged = true, .addr = fx->peer, .tag = 2);
+}
+
+static void await_passing(struct fx *fx)
+{
+	struct fi_context2 ctx;
+
+	RECV(fx, .tagged = true, .addr = FI_ADDR_UNSPEC, .tag = 2, .ctx = &ctx);
+	COMP_EXPECT(fx, FX_RX, .ctx = &ctx, .flags = GOT_TAGGED, .tag = 2);
+}
+
+static void nobody_blocks_nobody(struct test *t)
+{
+	struct pending tx, rx;
+	fi_addr_t nobody;
+	struct fx fx;
+
+	set_short_timeout();
+	fx_open(t, &fx, &plain);
+	nobody = insert_nobody(&fx);
+	pending_open(&tx, t->rank ? 0 : 50);
+	pending_open(&rx, 0);
+	if (t->rank == 0)
+		crowd_and_pass(&fx, nobody, &tx);
+	else
+		await_passing(&fx);
+	fx_barrier(&fx);
+	CHECK(settle(&fx, &tx, &rx, &tx, tx.n, FAULT_MS), "%zu of %zu sends ended", tx.done, tx.n);
+	for (size_t i = 0; i < tx.n; i++)
+		CHECK(tx.result[i] > 0, "send %zu to nobody succeeded", i);
+	pending_close(&tx);
+	pending_close(&rx);
+	exchange_transfers(&fx, 400);
+	fx_close(&fx);
+}
+
+const struct test_case fault_cases[] = {
+	{ "fault_peer_killed", "SIGKILL amid transfers: each ends once, a third rank is not touched",
+	  peer_killed, .ranks = 3, .slow = 3 },
+	{ "fault_peer_killed_put", "the same where the senders write", writer_killed,
+	  .ranks = 3, .slow = 3 },
+	{ "fault_peer_killed_copy", "the same where messages are copied", copier_killed,
+	  .ranks = 3, .slow = 3 },
+	{ "fault_peer_killed_pipeline", "the same where messages are read in pieces", offerer_killed,
+	  .ranks = 3, .slow = 3 },
+	{ "fault_idle_peer_killed", "an idle peer dies silently; later sends fail", idle_peer_killed,
+	  .ranks = 3, .slow = 2 },
+	{ "fault_restart_killed", "a killed peer comes back at its address", restart_killed,
+	  .ranks = 2, .slow = 2 },
+	{ "fault_restart_closed", "a peer that closed comes back at its address", restart_closed,
+	  .ranks = 2, .slow = 2 },
+	{ "fault_restart_peer_first", "a killed peer comes back and speaks first", restart_peer_first,
+	  .ranks = 2, .slow = 2 },
+	{ "fault_nobody_listens", "sends to an address without endpoint fail in time", nobody_listens,
+	  .ranks = 2, .slow = 2 },
+	{ "fault_nobody_blocks_nobody", "they do not delay sends to others", nobody_blocks_nobody,
+	  .ranks = 2, .slow = 2 },
+	{ 0 },
+};
