@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Fake RDMA devices: the table of calls, and what tests do to them.
+ * Fake RDMA devices: the table of calls, and how tests steer the devices.
  */
 #include "common/fake_verbs_priv.h"
 
@@ -8,8 +8,6 @@
 #include <sys/eventfd.h>
 
 #include "xport/verbs/verbs_ops.h"
-
-struct fake_verbs_state fv = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
 static size_t memlock_limit(void)
 {

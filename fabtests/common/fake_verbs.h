@@ -13,6 +13,15 @@
  *   - a completion queue that overflows loses completions (and is counted).
  *
  * One instance per process; every call is thread-safe.
+ *
+ * Each file calls only files below it:
+ *
+ *   fake_verbs.c        table of calls, control by tests
+ *   fake_verbs_post.c   posting, polling: the calls in which packets move
+ *   fake_verbs_wire.c   carries out work requests between queue pairs
+ *   fake_verbs_qp.c     queue pairs and their states
+ *   fake_verbs_cq.c     completion channels, completion queues, receive queues
+ *   fake_verbs_dev.c    the state of all; devices, events, memory
  */
 #ifndef FABTESTS_COMMON_FAKE_VERBS_H
 #define FABTESTS_COMMON_FAKE_VERBS_H

@@ -173,30 +173,9 @@ void fv_push_wc(struct ibv_cq *base, const struct ibv_wc *wc, uint32_t slot)
 	channel->cqs[fv_queue_push(&channel->queue)] = base;
 }
 
-int fv_poll_cq(struct ibv_cq *base, int max, struct ibv_wc *wc)
-{
-	struct fake_cq *cq = tagrv_container_of(base, struct fake_cq, base);
-	struct fake_qp *qp;
-	int cnt = 0;
-
-	LOCK();
-	fv_move();
-	while (cnt < max && cq->cnt) {
-		wc[cnt] = cq->ring[cq->head];
-		qp = fv_find_qp(wc[cnt].qp_num);
-		if (qp && qp->base.send_cq == base)
-			qp->freed = cq->slot_of[cq->head];
-		cq->head = (cq->head + 1) % cq->cap;
-		cq->cnt--;
-		cnt++;
-	}
-	UNLOCK();
-	return cnt;
-}
-
 /* ---- receive queues ---- */
 
-static int rq_push(struct recv_queue *rq, const struct ibv_recv_wr *wr)
+int fv_rq_push(struct recv_queue *rq, const struct ibv_recv_wr *wr)
 {
 	if (rq->cnt == rq->cap)
 		return ENOMEM;
@@ -262,45 +241,4 @@ int fv_destroy_srq(struct ibv_srq *base)
 		free(srq);
 	}
 	return ret;
-}
-
-static int post_recvs(struct recv_queue *rq, bool dead, struct ibv_recv_wr *wr,
-		      struct ibv_recv_wr **bad)
-{
-	int err = 0;
-
-	fv.counts.post_calls++;
-	for (; wr; wr = wr->next) {
-		err = dead ? 0 : rq_push(rq, wr);
-		if (err) {
-			*bad = wr;
-			break;
-		}
-	}
-	fv_move();
-	return err;
-}
-
-int fv_post_srq_recv(struct ibv_srq *base, struct ibv_recv_wr *wr,
-		     struct ibv_recv_wr **bad)
-{
-	struct fake_srq *srq = tagrv_container_of(base, struct fake_srq, base);
-	int err;
-
-	LOCK();
-	err = post_recvs(&srq->rq, false, wr, bad);
-	UNLOCK();
-	return err;
-}
-
-int fv_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr,
-		 struct ibv_recv_wr **bad)
-{
-	struct fake_qp *qp = tagrv_container_of(base, struct fake_qp, base);
-	int err;
-
-	LOCK();
-	err = post_recvs(&qp->rq, qp->base.state == IBV_QPS_ERR, wr, bad);
-	UNLOCK();
-	return err;
 }

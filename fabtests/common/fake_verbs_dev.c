@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Fake RDMA devices: opening, queries, asynchronous events, memory.
+ * Fake RDMA devices: their state, opening, queries, asynchronous events, memory.
  */
 #include "common/fake_verbs_priv.h"
 
@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+
+struct fake_verbs_state fv = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
 /* ---- event queues ---- */
 

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What the files of the fake devices share: see fake_verbs.h.
+ * State and functions that the files of the fake devices share; fake_verbs.h
+ * says in which order these files call each other.
  *
- *   fake_verbs.c      table of calls, control by tests
- *   fake_verbs_dev.c  devices, their events, memory
- *   fake_verbs_cq.c   completion queues, receive queues
- *   fake_verbs_qp.c   queue pairs, and the wire between them
- *
- * Functions named like a verb are that verb; the others want the mutex held.
+ * A function named after a verb (fv_create_cq for ibv_create_cq) does what the
+ * verb does and takes the mutex; all other functions want the mutex held.
  */
 #ifndef FABTESTS_COMMON_FAKE_VERBS_PRIV_H
 #define FABTESTS_COMMON_FAKE_VERBS_PRIV_H
@@ -126,6 +123,11 @@ static inline int fires(struct fault *fault)
 	return fault->nth && !--fault->nth ? fault->value : 0;
 }
 
+static inline struct send_wr *fv_sq_at(struct fake_qp *qp, uint32_t seq)
+{
+	return &qp->sq[seq % qp->cap.max_send_wr];
+}
+
 /* fake_verbs_dev.c: event queues, devices, memory */
 bool fv_queue_open(struct event_queue *queue);
 unsigned fv_queue_push(struct event_queue *queue);
@@ -157,6 +159,7 @@ int fv_dereg_mr(struct ibv_mr *base);
 
 /* fake_verbs_cq.c: completion and receive queues */
 void fv_push_wc(struct ibv_cq *base, const struct ibv_wc *wc, uint32_t slot);
+int fv_rq_push(struct recv_queue *rq, const struct ibv_recv_wr *wr);
 struct recv_wr fv_rq_pop(struct recv_queue *rq);
 struct ibv_comp_channel *fv_create_comp_channel(struct ibv_context *ctx);
 int fv_destroy_comp_channel(struct ibv_comp_channel *base);
@@ -169,24 +172,29 @@ int fv_req_notify_cq(struct ibv_cq *base, int solicited_only);
 int fv_get_cq_event(struct ibv_comp_channel *base, struct ibv_cq **cq,
 		    void **cq_context);
 void fv_ack_cq_events(struct ibv_cq *base, unsigned cnt);
-int fv_poll_cq(struct ibv_cq *base, int max, struct ibv_wc *wc);
 struct ibv_srq *fv_create_srq(struct ibv_pd *pd,
 			      struct ibv_srq_init_attr *attr);
 int fv_destroy_srq(struct ibv_srq *base);
-int fv_post_srq_recv(struct ibv_srq *base, struct ibv_recv_wr *wr,
-		     struct ibv_recv_wr **bad);
-int fv_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr,
-		 struct ibv_recv_wr **bad);
 
-/* fake_verbs_qp.c: queue pairs and the wire between them */
+/* fake_verbs_qp.c: queue pairs */
 struct fake_qp *fv_find_qp(uint32_t qpn);
-void fv_move(void);
+void fv_complete(struct fake_qp *qp, enum ibv_wc_status status);
 void fv_to_error(struct fake_qp *qp);
 struct ibv_qp *fv_create_qp(struct ibv_pd *pd,
 			    struct ibv_qp_init_attr *attr);
 int fv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask);
 int fv_destroy_qp(struct ibv_qp *base);
+
+/* fake_verbs_wire.c: what moves between queue pairs */
+void fv_move(void);
+
+/* fake_verbs_post.c: posting and polling */
 int fv_post_send(struct ibv_qp *base, struct ibv_send_wr *wr,
 		 struct ibv_send_wr **bad);
+int fv_post_srq_recv(struct ibv_srq *base, struct ibv_recv_wr *wr,
+		     struct ibv_recv_wr **bad);
+int fv_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr,
+		 struct ibv_recv_wr **bad);
+int fv_poll_cq(struct ibv_cq *base, int max, struct ibv_wc *wc);
 
 #endif

@@ -16,6 +16,9 @@
 
 enum { WHAT_SHIFT = 56, ROUND_SHIFT = 32, EAGER_MAX = 8192, BULK_MIN = 64 << 10, BULK_MORE = 1 << 20 };
 
+struct kill_board *board;
+enum kill_kind kill_kind;
+
 int64_t kill_now(void)
 {
 	struct timespec ts;

@@ -1,32 +1,38 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Protocol engines in one process, over a transport that does what it likes.
- *
- *   sim_main      options; one process per seed: set up, steps, the end
- *   sim_traffic   posts random sends, receives, peeks, claims, cancels
- *   sim_expect    takes completions: each byte, flag, number and error
- *   sim_side      two or three engines of random parameters; what they hold when
- *                 all has ended
- *   sim_conn      brings up connections in place of the wireup thread
- *   sim_xport     the transport: moves what it has when it wants, is full when it
- *                 wants, refuses registrations, loses gets and puts, breaks
+ * Protocol engines in one process, over a transport that behaves at random.
  *
  *   traffic --> engine 0 --> sim_link ==== sim_link --> engine 1 --> expect
- *                  |          queues of packets, puts,     |
- *                  '--------- gets, ends of them ----------'   (and engine 2)
+ *                  |       queues of packets, gets and     |
+ *                  '------ puts, and of their ends --------'     (and engine 2)
  *
- * One stream of random numbers decides everything: a seed stands for one run, to
- * the last packet. No clock is read, and the engines' wireup threads, which try in
- * vain to reach a port where nobody listens, have nothing to say.
+ * Each file calls only files below it:
+ *
+ *   sim_main     options; one process per seed: set up, steps, the end
+ *   sim_expect   checks completions: each byte, flag, number and error
+ *   sim_side     two or three engines with random parameters; checks that they
+ *                hold nothing when all operations have ended
+ *   sim_conn     brings up connections in place of the wireup thread
+ *   sim_traffic  posts random sends, receives, peeks, claims and cancels
+ *   sim_xport    the random transport: accepts operations, is full, refuses
+ *                registrations
+ *   sim_move     carries out a random part of what was accepted, loses gets and
+ *                puts, reports broken connections
+ *   sim_link     both ends of a connection, their queues, registered memory
+ *   sim_base     state, random numbers, sim_fail
+ *
+ * One stream of random numbers decides everything, so a seed gives the same run
+ * each time, to the last packet. No clock is read. The engines' wireup threads
+ * try to connect to a port where nobody listens, and so report nothing.
  *
  * What must hold, whatever the transport does:
- *   - each accepted operation ends exactly once, and without an error unless
- *     something broke or the receive was too short or cancelled
- *   - what arrives is what was sent: bytes, length, tag, source, data, flags;
- *     nothing is written beyond it, and no message is received twice
- *   - memory is reached by peers only while it is registered for that
- *   - when all has ended, engines hold nothing: operations, messages, credit,
- *     registrations, links; counters count what completions told
+ *   - each accepted operation ends exactly once, and without an error unless a
+ *     connection broke or the receive was too short or cancelled
+ *   - a received message equals the sent one: bytes, length, tag, source, data,
+ *     flags; no byte beyond it is written, and no message is received twice
+ *   - peers reach memory only while it is registered for their kind of access
+ *   - when all operations have ended, engines hold nothing: operations, messages,
+ *     credit, registrations, links; counters equal the number of completions
  *
  * With three engines, two of them may share a receive context.
  */
@@ -51,65 +57,65 @@
 
 enum { SIM_SIDES = 3 };
 
-/* What a seed is made of. Chances are in percent. */
+/* Limits and chances that a seed draws at its start. Chances are in percent. */
 struct sim_mix {
 	uint32_t caps;		/* of the transport */
-	size_t	depth;		/* its gets, and its puts, in flight */
-	unsigned full;		/* chance that it has no room */
-	unsigned no_reg;	/* that a registration fails */
-	unsigned lossy;		/* that a get or put fails */
+	size_t	depth;		/* most gets, and most puts, in flight per link */
+	unsigned full;		/* chance that a post is refused with FI_EAGAIN */
+	unsigned no_reg;	/* chance that a registration fails */
+	unsigned lossy;		/* chance that a get or put fails */
 	bool	breaks;		/* connections break, or are replaced */
 	bool	abrupt;		/* everything is closed amid traffic */
-	size_t	sends, recvs;	/* most at a time */
-	size_t	pause;		/* one in so many steps, 0: none */
+	size_t	sends, recvs;	/* most operations outstanding at a time */
+	size_t	pause;		/* mean number of steps between pauses, 0: none */
 	size_t	max_len;	/* bytes of a message */
 	unsigned multi;		/* chance that a receive takes several messages */
-	unsigned peek, cancel;	/* of one in a step */
-	unsigned directed;	/* that a receive names its source */
-	unsigned own_mem;	/* that a buffer was registered by the application */
+	unsigned peek, cancel;	/* chance of a peek, of a cancel, in each step */
+	unsigned directed;	/* chance that a receive names its source */
+	unsigned own_mem;	/* chance that the application registered a buffer */
 };
 
-/* One endpoint and what an application has for it. */
+/* One endpoint with the objects that an application opens for it. */
 struct sim_side {
 	struct tagrv_device dev;
-	struct tagrv_dom *dom;		/* the third may use the second's */
-	struct tagrv_avtab own_av, *av;	/* so with this one */
+	struct tagrv_dom *dom;		/* side 2 shares side 1's, if sim.shared */
+	struct tagrv_avtab own_av, *av;	/* 'av' of side 2 is side 1's, if sim.shared */
 	struct tagrv_engine *engine;
 	struct tagrv_rx *rx;
 	struct tagrv_compq tx_cq, rx_cq;
 	struct tagrv_counter tx_cntr, rx_cntr;
-	struct tagrv_addr addr;		/* by which others know it */
-	fi_addr_t self;			/* by which it sends to itself */
-	uint64_t accepted;		/* sends */
+	struct tagrv_addr addr;		/* in the address tables of all sides */
+	fi_addr_t self;			/* row of this side in its own table */
+	uint64_t accepted;		/* sends that the engine has taken */
 };
 
-/* A message that was accepted; its number is its place. */
+/* An accepted message; its id is its index in sim.msgs. */
 struct sim_msg {
 	int	src, dst;
 	size_t	len;
 	uint64_t tag, flags;
 	uint8_t	space;
-	bool	data;		/* carries its number as remote data */
-	bool	got;
+	bool	data;		/* carries its id as remote CQ data */
+	bool	got;		/* received, discarded or lost: it has ended */
 };
 
 enum sim_kind { SIM_SEND, SIM_RECV, SIM_MULTI, SIM_PEEK, SIM_CLAIM };
 
-/* An operation that has not ended: its address is the context. */
+/* An operation that has not ended; its address is the operation's context. */
 struct sim_op {
 	struct tagrv_list node;		/* sim.live */
 	enum sim_kind kind;
 	int	side;
 	uint64_t flags;
-	unsigned number;		/* of operations, for the trace */
-	unsigned id;			/* message: of a send, or claimed */
+	unsigned number;		/* counts operations, for the trace */
+	unsigned id;			/* of the message that is sent or claimed */
 	char	*buf;
 	size_t	len;
 	struct iovec iov[TAGRV_IOV_MAX];
 	size_t	iov_cnt;
-	struct tagrv_mem *mem;		/* the application's own, or NULL */
+	struct tagrv_mem *mem;		/* registered by the application, or NULL */
 	bool	cancelled;
-	bool	claiming;		/* the claim was posted */
+	bool	claiming;		/* the receive with FI_CLAIM was posted */
 };
 
 struct sim {
@@ -121,17 +127,17 @@ struct sim {
 	struct tagrv_rx *shared;	/* of sides 1 and 2, or NULL */
 	struct sim_msg *msgs;
 	unsigned msg_cnt, got_cnt;
-	struct tagrv_list live;
+	struct tagrv_list live;		/* of sim_op */
 	unsigned op_cnt;
-	size_t	sends, recvs;		/* that have not ended */
-	bool	broken;			/* so that operations may fail */
-	uint64_t rx_ok, rx_err;		/* what the counters shall say */
-	size_t	regs, links;		/* that exist */
+	size_t	sends, recvs;		/* operations that have not ended */
+	bool	broken;			/* a connection broke: operations may fail */
+	uint64_t rx_ok, rx_err;		/* expected sums of the receive counters */
+	size_t	regs, links;		/* registrations and links that exist */
 };
 
 extern struct sim sim;
 
-/* --- sim_main.c --- */
+/* --- sim_base.c --- */
 
 #define SIM_CHECK(cond, ...) do { \
 	if (!(cond)) \
@@ -143,69 +149,82 @@ extern struct sim sim;
 		sim_trace(__VA_ARGS__); \
 } while (0)
 
-/* Says what is wrong, and ends the seed. */
+/* Prints what is wrong and ends the seed's process with a failure. */
 _Noreturn void sim_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void sim_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Zeroed memory; fails the seed when there is none. */
 void *sim_alloc(size_t len);
 
+/* Starts the stream of random numbers. */
+void sim_seed(uint64_t seed);
 /* A random number below n; 0 for n 0. */
 size_t sim_below(size_t n);
 bool sim_chance(unsigned percent);
 
-/* --- sim_xport.c --- */
+/* --- sim_link.c --- */
 
 /* One end of a connection. */
 struct sim_link;
 
-extern const struct tagrv_xport_ops sim_xport_ops;
-
-/* A pair that is connected: of these sides, with these epochs. */
+/* Makes both ends of a connection; side[i] and epoch[i] belong to link[i]. */
 void sim_link_pair(struct sim_link *link[2], const int side[2], const uint32_t epoch[2]);
 struct tagrv_link *sim_link_base(struct sim_link *link);
-/* The other end never comes up. */
+/* Frees the other end, as if it had never come up. */
 void sim_link_bereave(struct sim_link *link);
 /* Breaks one of a side's connections, if it has any. */
 void sim_link_break_one(int side);
-/* The epoch of a link whose end is to be told by the wireup, or 0; once. */
+/*
+ * Returns the epoch of a broken link of 'side' whose end the wireup has to
+ * report, and the link's other side; 0 if there is none. Each link comes once.
+ */
 uint32_t sim_link_take_gone(int side, int *other);
-/* What an application registers; never fails. */
+/* Registers memory for the application; never fails. */
 struct tagrv_mem *sim_mem_own(struct tagrv_device *dev, void *addr, size_t len, unsigned access);
+
+/* --- sim_xport.c --- */
+
+extern const struct tagrv_xport_ops sim_xport_ops;
 
 /* --- sim_conn.c --- */
 
+/* What engine 'side' knows of engine 'other'; NULL: nothing. */
 struct tagrv_peer *sim_conn_peer(int side, int other);
+/* Reports some of the wireup events that are due. */
 void sim_conn_step(void);
 
 /* --- sim_side.c --- */
 
 void sim_side_open_all(void);
-/* All has ended: nothing may be left. */
+/* Checks, after all operations have ended, that nothing is left. */
 void sim_side_judge(void);
-/* Closes the engines, 'first' before the others; links end with them. */
+/* Closes the engines, 'first' before the others, and with them their links. */
 void sim_side_close_all(int first);
-/* Frees the rest. */
+/* Closes queues, counters, address tables and domains. */
 void sim_side_free_all(void);
 
 /* --- sim_traffic.c --- */
 
-/* Byte i of a message. */
+/* Byte i of message id. */
 unsigned char sim_pattern(unsigned id, size_t i);
+/* Frees the operation with its buffer and its registration. */
 void sim_op_free(struct sim_op *op);
 
 void sim_traffic_send(void);
 void sim_traffic_recv(void);
 void sim_traffic_peek(void);
 void sim_traffic_cancel(void);
-/* Receives what was claimed: some, or the next one for sure. */
+/* Posts the receive of a claimed message: at random, or certainly with sure. */
 void sim_traffic_claim(bool sure);
-/* Receives that may still be cancelled. */
+/* How many receives may still be cancelled. */
 size_t sim_traffic_posted(void);
+/* Frees the operations that never ended because everything was closed. */
 void sim_traffic_drop_all(void);
 
 /* --- sim_expect.c --- */
 
-enum { SIM_FILL = 0xee };	/* what receive buffers hold before */
+enum { SIM_FILL = 0xee };	/* content of receive buffers before a receive */
 
+/* Takes and checks all completions of a side's queue. */
 void sim_expect_rx(int side);
 void sim_expect_tx(int side);
 

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -23,67 +22,6 @@ enum { PASSES = 30, IDLE_ROUNDS = 100, ROUNDS_MAX = 20000, CANCEL_ROUNDS = 400, 
 
 /* Receives at a time where each message shall find one, and how many are taken back then. */
 enum { MANY = 300, SOME = 50 };
-
-struct sim sim;
-
-static uint64_t state;		/* of the random numbers */
-
-/* --- for the other files --- */
-
-__attribute__((format(printf, 2, 0)))
-static void tell(const char *what, const char *format, va_list args)
-{
-	printf("%s", what);
-	vprintf(format, args);
-	putchar('\n');
-}
-
-void sim_trace(const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	tell("", format, args);
-	va_end(args);
-}
-
-/* What the engines hold then is nobody's leak. */
-void sim_fail(const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	tell("wrong: ", format, args);
-	va_end(args);
-	fflush(stdout);
-	_exit(EXIT_FAILURE);
-}
-
-void *sim_alloc(size_t len)
-{
-	void *mem = calloc(1, len ? len : 1);
-
-	SIM_CHECK(mem, "no memory");
-	return mem;
-}
-
-static uint64_t next_number(void)
-{
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state;
-}
-
-size_t sim_below(size_t n)
-{
-	return n ? (next_number() >> 11) % n : 0;
-}
-
-bool sim_chance(unsigned percent)
-{
-	return sim_below(100) < percent;
-}
 
 /* --- one seed --- */
 
@@ -257,9 +195,7 @@ static void cancel_rest(void)
 
 static void run_seed(uint64_t seed)
 {
-	state = UINT64_C(0x9e3779b97f4a7c15) * (seed + 1);
-	for (int i = 0; i < 10; i++)
-		next_number();
+	sim_seed(seed);
 	tagrv_list_init(&sim.live);
 	sim.msgs = sim_alloc(sim.steps * sizeof(*sim.msgs));
 	mix_transport(&sim.mix);

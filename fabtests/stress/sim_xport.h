@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The random transport's inside: sim_xport.c takes what is posted, sim_move.c moves it.
+ * The random transport's inside: sim_xport.c accepts operations and queues them
+ * as items, sim_move.c carries items out, sim_link.c has the links and queues.
  */
 #ifndef STRESS_SIM_XPORT_H
 #define STRESS_SIM_XPORT_H
 
 #include "sim.h"
+
+enum { SIM_KEY_LEN = 4 };	/* bytes of a registration's key */
 
 enum item_kind { ITEM_SEND, ITEM_PREPARED, ITEM_GET, ITEM_PUT };
 
@@ -16,9 +19,9 @@ struct item {
 	int	status;
 	char	*data;			/* packet, or its header */
 	size_t	len;
-	struct iovec iov[TAGRV_IOV_MAX];	/* prepared: the rest of it */
+	struct iovec iov[TAGRV_IOV_MAX];	/* prepared: the packet's rest */
 	size_t	iov_cnt;
-	void	*addr;			/* get, put */
+	void	*addr;			/* local end of a get or put */
 	uint64_t raddr;
 	uint32_t key;
 };
@@ -31,12 +34,17 @@ struct queue {
 struct sim_link {
 	struct tagrv_link base;
 	struct sim_link *peer, *next;
-	struct queue out, in, rdma, dones;
+	struct queue out;		/* in order: packets, fenced puts */
+	struct queue rdma;		/* in any order: gets, other puts */
+	struct queue in;		/* packets that have arrived here */
+	struct queue dones;		/* carried out, callback not called yet */
 	size_t	gets, puts;		/* in flight */
-	int	side, other;
+	int	side, other;		/* owner of this end, of the other end */
 	uint32_t epoch;
-	bool	broken, reported, closing;
-	bool	gone;			/* for the wireup to tell */
+	bool	broken;			/* no more items are carried out */
+	bool	reported;		/* link_error was called, or gone set */
+	bool	closing;		/* link_close was called */
+	bool	gone;			/* the wireup has to report the end */
 };
 
 struct sim_xport {
@@ -55,15 +63,21 @@ static inline struct sim_xport *sim_xport_of(struct tagrv_xport *base)
 	return (struct sim_xport *)base;
 }
 
-/* Takes the item at a place. */
+/* --- sim_link.c --- */
+
+/* Takes the item at an index out of the queue; NULL if the queue is empty. */
 struct item *sim_queue_take(struct queue *q, size_t place);
 void sim_queue_push(struct queue *q, struct item *item);
 struct item *sim_item_new(enum item_kind kind, struct tagrv_done *done, size_t len);
 void sim_item_free(struct item *item);
-/* Whether a peer may reach what a get or put names. */
+void sim_mem_dereg(struct tagrv_mem *base);
+size_t sim_mem_key(const struct tagrv_mem *base, void *key);
+/* Whether memory is registered for the get or put. */
 bool sim_mem_allows(const struct item *item);
 void sim_link_break(struct sim_link *link);
 void sim_link_discard(struct tagrv_link *base);
+
+/* --- sim_move.c --- */
 
 int sim_move_progress(struct tagrv_xport *xport);
 int sim_move_reap(struct tagrv_xport *xport);

@@ -27,9 +27,6 @@ enum { WANTED_US = 1000000, LIMIT_US = 10000000, SETTLE_MS = 10000, WARM_UP = 64
 /* The survivor's flows. */
 enum { OUT, BACK, DATA, NEVER, FLOWS };
 
-struct kill_board *board;
-enum kill_kind kill_kind;
-
 static uint64_t rounds = 100;
 
 struct survivor {

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Cost of matching by depth of the queue: what the parts of match_depth share.
+ * match_depth: the cost of matching by depth of the queue. Each file calls only
+ * files below it:
  *
  *   match_depth.c    options and the points to measure
- *   depth_load.c     which receives and messages a queue holds
+ *   depth_check.c    all structures give the answers of the model
+ *   depth_result.c   CSV, targets
  *   depth_time.c     ns, instructions and cache lines of one point
  *   depth_subject.c  the engine and three structures to compare it with
- *   depth_check.c    all of them give the answers of the model
- *   depth_result.c   CSV, targets
+ *   depth_load.c     which receives and messages a queue holds
+ *   depth_die.c      the end with a message
  */
 #ifndef FABTESTS_BENCHMARKS_MATCHING_DEPTH_H
 #define FABTESTS_BENCHMARKS_MATCHING_DEPTH_H
@@ -65,6 +67,10 @@ struct depth_request {
 	uint32_t number;
 };
 
+/* depth_die.c: prints "match_depth: message" and exits with status 1. */
+_Noreturn void depth_die(const char *fmt, ...)
+	__attribute__((format(printf, 1, 2)));
+
 /* depth_load.c: numbers from a seed, and entry 'number' of a queue. */
 uint64_t depth_random(uint64_t *state);
 void depth_request_make(struct depth_request *req, enum depth_side side,
@@ -111,9 +117,5 @@ void depth_result_add(const struct depth_point *point, enum depth_cache cache,
 void depth_result_csv(FILE *out);
 /* Prints the targets; false when one is missed or was not measured. */
 bool depth_result_judge(FILE *out);
-
-/* "match_depth: message", then exit status 1. */
-_Noreturn void depth_die(const char *fmt, ...)
-	__attribute__((format(printf, 1, 2)));
 
 #endif

@@ -8,7 +8,6 @@
 #include "depth.h"
 
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,19 +37,6 @@ static const char all_lengths[] =
 	"65,80,96,128,192,256,512,1024,2048,4096,8192,16384,32768,65536,100000,"
 	"131072,262144,524288,1000000";
 static const char quick_lengths[] = "1,2,4,8,16,24,32,64,256,1024,16384,100000";
-
-void depth_die(const char *fmt, ...)
-{
-	va_list ap;
-
-	fflush(stdout);
-	fputs("match_depth: ", stderr);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-	exit(EXIT_FAILURE);
-}
 
 static void print_help(void)
 {

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Fake RDMA devices: how packets move between queue pairs.
+ *
+ *   post_send --> qp->sq --> fv_move() --> peer's receive queue --> its CQ
+ *                                 \------> own CQ, if signaled or failed
+ *
+ * fv_move() carries out all work requests that can be carried out, of all queue
+ * pairs. A send whose peer has no receive buffer is counted; it waits for a
+ * buffer without limit, or fails if config.rnr_fails is set.
+ */
+#include "common/fake_verbs_priv.h"
+
+#include <assert.h>
+#include <string.h>
+
+static bool reaches(const struct fake_qp *from, const struct fake_qp *to)
+{
+	union ibv_gid gid;
+
+	if (to->attr.dest_qp_num != from->base.qp_num ||
+	    to->attr.rq_psn != from->attr.sq_psn)
+		return false;
+	if (fv.config.infiniband && !fv.config.grh_required)
+		return from->attr.ah_attr.dlid ==
+		       100 + to->dev * 10 + to->attr.port_num;
+	gid = fv_make_gid(to->dev, to->attr.port_num, !fv.config.infiniband);
+	return from->attr.ah_attr.is_global &&
+	       !memcmp(&gid, &from->attr.ah_attr.grh.dgid, sizeof(gid));
+}
+
+static struct fake_qp *peer_of(const struct fake_qp *qp)
+{
+	struct fake_qp *peer = fv_find_qp(qp->attr.dest_qp_num);
+
+	if (!peer || (peer->base.state != IBV_QPS_RTR &&
+		      peer->base.state != IBV_QPS_RTS) || !reaches(qp, peer))
+		return NULL;
+	return peer;
+}
+
+static bool local_ok(const struct fake_qp *qp, const struct send_wr *wr,
+		     int access)
+{
+	if (wr->inlined)
+		return true;
+	for (int i = 0; i < wr->wr.num_sge; i++)
+		if (!fv_covered(qp->base.pd, wr->sge[i].lkey, false,
+			     wr->sge[i].addr, wr->sge[i].length, access))
+			return false;
+	return true;
+}
+
+/* Copies between the local segments and contiguous memory. */
+static void copy_data(const struct send_wr *wr, char *buf, bool gather)
+{
+	if (wr->inlined) {
+		memcpy(buf, wr->inlined, wr->len);
+		return;
+	}
+	for (int i = 0; i < wr->wr.num_sge; i++) {
+		char *seg = (char *) (uintptr_t) wr->sge[i].addr;
+
+		memcpy(gather ? buf : seg, gather ? seg : buf,
+		       wr->sge[i].length);
+		buf += wr->sge[i].length;
+	}
+}
+
+#define BLOCKED	((enum ibv_wc_status) -1)
+
+static enum ibv_wc_status do_send(struct fake_qp *qp, struct fake_qp *peer,
+				  const struct send_wr *wr)
+{
+	struct recv_queue *rq = peer->base.srq ?
+		&tagrv_container_of(peer->base.srq, struct fake_srq, base)->rq :
+		&peer->rq;
+	struct ibv_wc wc = {
+		.opcode = IBV_WC_RECV, .qp_num = peer->base.qp_num,
+		.byte_len = (uint32_t) wr->len, .wc_flags = IBV_WC_GRH,
+		.src_qp = qp->base.qp_num,
+	};
+	struct recv_wr to;
+
+	if (wr->wr.opcode == IBV_WR_SEND_WITH_IMM) {
+		wc.wc_flags |= IBV_WC_WITH_IMM;
+		wc.imm_data = wr->wr.imm_data;
+	}
+
+	if (!rq->cnt) {
+		fv.counts.rnr += !wr->blocked;
+		return BLOCKED;
+	}
+	to = fv_rq_pop(rq);
+	wc.wr_id = to.wr_id;
+	if (wr->len > to.sge.length) {
+		wc.status = IBV_WC_LOC_LEN_ERR;
+		fv_push_wc(peer->base.recv_cq, &wc, 0);
+		fv_to_error(peer);
+		return IBV_WC_REM_INV_REQ_ERR;
+	}
+	assert(fv_covered(peer->base.pd, to.sge.lkey, false, to.sge.addr, wr->len,
+		       IBV_ACCESS_LOCAL_WRITE));
+	copy_data(wr, (char *) (uintptr_t) to.sge.addr, true);
+	fv_push_wc(peer->base.recv_cq, &wc, 0);
+	return IBV_WC_SUCCESS;
+}
+
+static enum ibv_wc_status do_rdma(struct fake_qp *peer,
+				  const struct send_wr *wr, bool is_read)
+{
+	int access = is_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
+	char *remote = (char *) (uintptr_t) wr->wr.wr.rdma.remote_addr;
+
+	if (!(peer->attr.qp_access_flags & access) ||
+	    (!is_read && fv.config.no_write) ||
+	    (wr->len && !fv_covered(peer->base.pd, wr->wr.wr.rdma.rkey, true,
+				 (uintptr_t) remote, wr->len, access))) {
+		fv_to_error(peer);
+		return IBV_WC_REM_ACCESS_ERR;
+	}
+	if (wr->len)
+		copy_data(wr, remote, !is_read);
+	return IBV_WC_SUCCESS;
+}
+
+static enum ibv_wc_status execute(struct fake_qp *qp, const struct send_wr *wr)
+{
+	bool is_read = wr->wr.opcode == IBV_WR_RDMA_READ;
+	struct fake_qp *peer = peer_of(qp);
+
+	if (!peer)
+		return IBV_WC_RETRY_EXC_ERR;
+	if (!local_ok(qp, wr, is_read ? IBV_ACCESS_LOCAL_WRITE : 0))
+		return IBV_WC_LOC_PROT_ERR;
+	if (wr->len > fv.config.max_msg)
+		return IBV_WC_LOC_LEN_ERR;
+	return wr->wr.opcode == IBV_WR_SEND ||
+	       wr->wr.opcode == IBV_WR_SEND_WITH_IMM ?
+	       do_send(qp, peer, wr) : do_rdma(peer, wr, is_read);
+}
+
+static bool step(struct fake_qp *qp)
+{
+	enum ibv_wc_status status;
+
+	if (qp->base.state != IBV_QPS_RTS || qp->executed == qp->posted)
+		return false;
+	status = execute(qp, fv_sq_at(qp, qp->executed));
+	if (status == BLOCKED) {
+		fv_sq_at(qp, qp->executed)->blocked = true;
+		if (!fv.config.rnr_fails)
+			return false;
+		status = IBV_WC_RNR_RETRY_EXC_ERR;
+	}
+	fv.counts.executed++;
+	if (!status)
+		status = (enum ibv_wc_status) fires(&fv.wr);
+	fv_complete(qp, status);
+	if (status)
+		fv_to_error(qp);
+	return true;
+}
+
+void fv_move(void)
+{
+	struct tagrv_list *pos;
+	bool moved = !fv.held;
+
+	while (moved) {
+		moved = false;
+		tagrv_list_for_each(&fv.qps, pos)
+			moved |= step(tagrv_container_of(pos, struct fake_qp,
+							 node));
+	}
+}
