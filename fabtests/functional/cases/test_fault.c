@@ -1,79 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Peers that die, come back or never existed: errors in time, and life goes on.
+ * Peers that are killed or never existed: each operation with them ends with an
+ * error in time, and traffic between the other ranks goes on.
  */
 #include "cases.h"
 #include "framework/completion.h"
 #include "framework/message.h"
 #include "framework/pattern.h"
+#include "framework/pending.h"
 #include "framework/transfer.h"
 
 #include <arpa/inet.h>
-#include <inttypes.h>
 #include <netinet/in.h>
-#include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { FAULT_MS = 30000, TRIES = 40 };
+enum { FAULT_MS = 30000 };
 
 static const struct fx_attr plain;
-
-/* Operations whose completions may be errors, but must come, once each. */
-struct pending {
-	struct fi_context2 *ctx;
-	int *result;		/* -1 until completed, then err */
-	size_t n;
-	size_t done;
-};
-
-static void pending_open(struct pending *p, size_t n)
-{
-	p->ctx = calloc(n, sizeof(*p->ctx));
-	p->result = malloc(n * sizeof(*p->result));
-	CHECK(p->ctx && p->result, "no memory");
-	p->n = n;
-	p->done = 0;
-	for (size_t i = 0; i < n; i++)
-		p->result[i] = -1;
-}
-
-static void pending_close(struct pending *p)
-{
-	free(p->ctx);
-	free(p->result);
-}
-
-static void pending_take(struct pending *p, const struct comp *c)
-{
-	size_t i = ((uintptr_t)c->ctx - (uintptr_t)p->ctx) / sizeof(*p->ctx);
-
-	CHECK(i < p->n && c->ctx == &p->ctx[i], "entry with foreign context, err %d", c->err);
-	CHECK(p->result[i] < 0, "operation %zu completed twice: %d, then %d", i, p->result[i],
-	      c->err);
-	p->result[i] = c->err;
-	p->done++;
-}
-
-/* Takes what comes on both sides within ms, until 'want' of 'until' are done. */
-static bool settle(struct fx *fx, struct pending *tx, struct pending *rx, struct pending *until,
-		   size_t want, int ms)
-{
-	int64_t end = run_now() + ms;
-	struct comp c;
-
-	while (until->done < want && run_now() < end) {
-		if (comp_poll(fx, FX_TX, &c))
-			pending_take(tx, &c);
-		if (comp_poll(fx, FX_RX, &c))
-			pending_take(rx, &c);
-		sched_yield();
-	}
-	return until->done >= want;
-}
 
 static void set_short_timeout(void)
 {
@@ -165,15 +111,15 @@ static void survive(struct fx *fx)
 	}
 	post_to_victim(fx, &tx, &out);
 	run_step("first receive from the victim");
-	CHECK(settle(fx, &tx, &rx, &rx, 1, FAULT_MS), "nothing arrives from the victim");
+	CHECK(pending_settle(fx, &tx, &rx, &rx, 1, FAULT_MS), "nothing arrives from the victim");
 	run_kill(fx->t, 1, RUN_MAY_DIE);
 	run_step("sends to the dead peer");
-	CHECK(settle(fx, &tx, &rx, &tx, SENDS, FAULT_MS), "%zu of %d sends to a dead peer ended",
+	CHECK(pending_settle(fx, &tx, &rx, &tx, SENDS, FAULT_MS), "%zu of %d sends to a dead peer ended",
 	      tx.done, SENDS);
-	settle(fx, &tx, &rx, &rx, RECEIVES, 1000);
+	pending_settle(fx, &tx, &rx, &rx, RECEIVES, 1000);
 	cancel_rest(fx, &rx);
 	run_step("receives from the dead peer");
-	CHECK(settle(fx, &tx, &rx, &rx, RECEIVES, FAULT_MS),
+	CHECK(pending_settle(fx, &tx, &rx, &rx, RECEIVES, FAULT_MS),
 	      "%zu of %d receives from a dead peer ended", rx.done, RECEIVES);
 	check_results(&tx, &rx, in);
 	for (int i = 0; i < RECEIVES; i++)
@@ -200,7 +146,7 @@ static void send_to_dead(struct fx *fx, fi_addr_t dead, size_t len)
 		fx_idle(fx, 1);
 	CHECK(ret <= 0 && ret != -FI_EAGAIN, "send to nobody: %zd", ret);
 	if (!ret) {
-		CHECK(settle(fx, &tx, &rx, &tx, 1, FAULT_MS), "no completion of a send to nobody");
+		CHECK(pending_settle(fx, &tx, &rx, &tx, 1, FAULT_MS), "no completion of a send to nobody");
 		CHECK(tx.result[0] > 0, "a send to nobody succeeded");
 	}
 	pending_close(&tx);
@@ -273,145 +219,6 @@ static void idle_peer_killed(struct test *t)
 	fx_close(&fx);
 }
 
-/* Rank 1 announces its port to its next life. */
-static void leave_note(const struct fx *fx)
-{
-	struct sockaddr_in in;
-
-	if (!fx_is_inet(fx))
-		run_skip("addresses are not IPv4 socket addresses");
-	memcpy(&in, fx->name[1], sizeof(in));
-	snprintf(fx->t->shared->note, sizeof(fx->t->shared->note), "%u", ntohs(in.sin_port));
-}
-
-/* One try of rank 0 to reach rank 1; an old connection may make it fail. */
-static void try_reach(struct fx *fx)
-{
-	struct pending tx, rx;
-
-	pending_open(&tx, 1);
-	pending_open(&rx, 0);
-	SEND(fx, .tagged = true, .addr = fx->addr[1], .tag = 9, .ctx = &tx.ctx[0]);
-	CHECK(settle(fx, &tx, &rx, &tx, 1, FAULT_MS), "a send to a restarted peer does not end");
-	pending_close(&tx);
-	pending_close(&rx);
-}
-
-static uint8_t share_success(struct fx *fx, uint8_t mine)
-{
-	struct run_gathered all;
-
-	fx_exchange(fx, &mine, 1, &all);
-	return all.data[1][0];
-}
-
-/* Repeats until rank 1 has got a message; then withdraws what is left of the tries. */
-static void reach_again(struct fx *fx)
-{
-	struct fi_context2 ctx;
-	uint8_t reached = 0;
-	struct comp c;
-
-	if (fx->t->rank == 1)
-		RECV(fx, .tagged = true, .addr = FI_ADDR_UNSPEC, .tag = 9, .ctx = &ctx);
-	for (int i = 0; i < TRIES && !reached; i++) {
-		uint8_t mine = 0;
-
-		run_step("try %d to reach the restarted peer", i);
-		if (fx->t->rank == 0)
-			try_reach(fx);
-		fx_idle(fx, 200);
-		if (fx->t->rank == 1 && comp_poll(fx, FX_RX, &c)) {
-			COMP_SAME(fx, &c, .ctx = &ctx, .flags = GOT_TAGGED, .tag = 9);
-			mine = 1;
-		}
-		reached = share_success(fx, mine);
-	}
-	CHECK(reached, "the restarted peer is not reached");
-}
-
-static void reply(struct fx *fx)
-{
-	struct fi_context2 ctx;
-
-	if (fx->t->rank == 0) {
-		RECV(fx, .tagged = true, .addr = FI_ADDR_UNSPEC, .tag = 10, .ctx = &ctx);
-		COMP_EXPECT(fx, FX_RX, .ctx = &ctx, .flags = GOT_TAGGED, .tag = 10);
-	} else {
-		SEND(fx, .tagged = true, .addr = fx->addr[0], .tag = 10, .ctx = &ctx);
-		COMP_EXPECT(fx, FX_TX, .ctx = &ctx, .flags = SENT_TAGGED);
-	}
-}
-
-static void exchange_transfers(struct fx *fx, uint64_t id)
-{
-	static const size_t sizes[] = { 0, 100, 20000, 1 << 20 };
-
-	for (uint64_t i = 0; i < 8; i++) {
-		struct transfer tr = {
-			.id = id + i, .len = sizes[i / 2], .tagged = true, .unexpected = i & 1,
-		};
-
-		transfer_run(fx, &tr);
-	}
-}
-
-/* Rank 0 keeps its endpoint; the name exchange is the one rank 1 makes on opening. */
-static void meet_again(struct test *t, struct fx *fx)
-{
-	struct run_gathered all;
-
-	if (t->rank == 1) {
-		fx_open(t, fx, &(struct fx_attr){ .service = t->shared->note });
-		return;
-	}
-	run_step("the peer comes back");
-	fx_exchange(fx, fx->name[0], fx->namelen, &all);
-	CHECK(all.len[1] == fx->namelen && !memcmp(all.data[1], fx->name[1], fx->namelen),
-	      "the restarted peer has another address");
-}
-
-static void restart(struct test *t, bool orderly, bool peer_first)
-{
-	struct fx fx;
-
-	set_short_timeout();
-	if (t->life == 0) {
-		fx_open(t, &fx, &plain);
-		if (t->rank == 1)
-			leave_note(&fx);
-		exchange_transfers(&fx, 100);
-		fx_barrier(&fx);
-		if (t->rank == 1) {
-			if (orderly)
-				fx_close_now(&fx);
-			run_kill(t, 1, RUN_COMES_BACK);
-		}
-	}
-	meet_again(t, &fx);
-	if (peer_first)
-		reply(&fx);
-	reach_again(&fx);
-	reply(&fx);
-	exchange_transfers(&fx, 200);
-	fx_close(&fx);
-}
-
-static void restart_killed(struct test *t)
-{
-	restart(t, false, false);
-}
-
-static void restart_closed(struct test *t)
-{
-	restart(t, true, false);
-}
-
-static void restart_peer_first(struct test *t)
-{
-	restart(t, false, true);
-}
-
 /* A port that was free a moment ago. */
 static uint16_t unused_port(void)
 {
@@ -462,7 +269,7 @@ static void nobody_listens(struct test *t)
 		send_to_dead(&fx, nobody, sizes[i]);
 	if (t->rank == 0)
 		inject_to_nobody(&fx, nobody);
-	exchange_transfers(&fx, 300);
+	transfer_several(&fx, 300);
 	fx_close(&fx);
 }
 
@@ -503,12 +310,12 @@ static void nobody_blocks_nobody(struct test *t)
 	else
 		await_passing(&fx);
 	fx_barrier(&fx);
-	CHECK(settle(&fx, &tx, &rx, &tx, tx.n, FAULT_MS), "%zu of %zu sends ended", tx.done, tx.n);
+	CHECK(pending_settle(&fx, &tx, &rx, &tx, tx.n, FAULT_MS), "%zu of %zu sends ended", tx.done, tx.n);
 	for (size_t i = 0; i < tx.n; i++)
 		CHECK(tx.result[i] > 0, "send %zu to nobody succeeded", i);
 	pending_close(&tx);
 	pending_close(&rx);
-	exchange_transfers(&fx, 400);
+	transfer_several(&fx, 400);
 	fx_close(&fx);
 }
 
@@ -523,12 +330,6 @@ const struct test_case fault_cases[] = {
 	  .ranks = 3, .slow = 3 },
 	{ "fault_idle_peer_killed", "an idle peer dies silently; later sends fail", idle_peer_killed,
 	  .ranks = 3, .slow = 2 },
-	{ "fault_restart_killed", "a killed peer comes back at its address", restart_killed,
-	  .ranks = 2, .slow = 2 },
-	{ "fault_restart_closed", "a peer that closed comes back at its address", restart_closed,
-	  .ranks = 2, .slow = 2 },
-	{ "fault_restart_peer_first", "a killed peer comes back and speaks first", restart_peer_first,
-	  .ranks = 2, .slow = 2 },
 	{ "fault_nobody_listens", "sends to an address without endpoint fail in time", nobody_listens,
 	  .ranks = 2, .slow = 2 },
 	{ "fault_nobody_blocks_nobody", "they do not delay sends to others", nobody_blocks_nobody,

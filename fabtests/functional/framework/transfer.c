@@ -156,3 +156,16 @@ void transfer_run(struct fx *fx, const struct transfer *tr)
 	if (run_sends(t))
 		finish_send(fx, tr, &out);
 }
+
+void transfer_several(struct fx *fx, uint64_t id)
+{
+	static const size_t sizes[] = { 0, 100, 20000, 1 << 20 };
+
+	for (uint64_t i = 0; i < 8; i++) {
+		struct transfer tr = {
+			.id = id + i, .len = sizes[i / 2], .tagged = true, .unexpected = i & 1,
+		};
+
+		transfer_run(fx, &tr);
+	}
+}

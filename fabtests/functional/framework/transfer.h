@@ -25,6 +25,8 @@ struct transfer {
 };
 
 void transfer_run(struct fx *fx, const struct transfer *tr);
+/* Eight tagged transfers of 0 bytes to 1 MiB, expected and not; content and tags from id on. */
+void transfer_several(struct fx *fx, uint64_t id);
 
 /* Number of segments both directions support, at most TRANSFER_IOV_MAX. */
 size_t transfer_iov_limit(const struct fx *fx);

@@ -3,13 +3,11 @@
  * Handover: blobs, what the socket refuses, other users, descriptors.
  */
 #include <criterion/criterion.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/fi_errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -21,6 +19,7 @@
 
 #include "unit/xport/pair.h"
 #include "unit/xport/shm_child.h"
+#include "unit/xport/shm_forge.h"
 #include "xport/shm/shm_priv.h"
 
 static struct pair pair;
@@ -91,97 +90,6 @@ Test(shm_hand, peers_elsewhere_are_unreachable, .timeout = 10)
 
 /* ---- strangers at the socket ---- */
 
-static int dial(const struct shm_device *to)
-{
-	struct sockaddr_un sun = { .sun_family = AF_UNIX };
-	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-	memcpy(sun.sun_path, "\0tagrv-", 7);
-	memcpy(sun.sun_path + 7, to->name, SHM_SOCK_NAME);
-	if (connect(sock, (struct sockaddr *) &sun,
-		    (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 7 +
-				 SHM_SOCK_NAME)))
-		return -1;
-	return sock;
-}
-
-static void say(int sock, const void *data, size_t len, const int *fds,
-		size_t cnt)
-{
-	union {
-		struct cmsghdr align;
-		char space[CMSG_SPACE(sizeof(int) * 8)];
-	} control = { .space = "" };
-	struct iovec iov = { (void *) (uintptr_t) data, len };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-	if (cnt) {
-		msg.msg_control = control.space;
-		msg.msg_controllen = CMSG_SPACE(sizeof(int) * cnt);
-		CMSG_FIRSTHDR(&msg)->cmsg_level = SOL_SOCKET;
-		CMSG_FIRSTHDR(&msg)->cmsg_type = SCM_RIGHTS;
-		CMSG_FIRSTHDR(&msg)->cmsg_len = CMSG_LEN(sizeof(int) * cnt);
-		memcpy(CMSG_DATA(CMSG_FIRSTHDR(&msg)), fds, sizeof(int) * cnt);
-	}
-	if (sendmsg(sock, &msg, MSG_NOSIGNAL) < 0)
-		_exit(3);
-}
-
-/* A message as a peer would send it, for a link that waits for one. */
-struct forged {
-	struct tagrv_link *link;
-	struct shm_hand hand;
-	int	fds[SHM_HAND_FDS];
-};
-
-static void forge(struct forged *f)
-{
-	const uint32_t lines = 508;
-	struct shm_constants constants = {
-		.magic = SHM_MAGIC, .version = SHM_VERSION, .lines = lines,
-	};
-	char blob[TAGRV_BLOB_MAX];
-	void *ring, *bell;
-	size_t len;
-
-	cr_assert_eq(ops->link_create(pair.a->xport, blob, &len, &f->link), 0);
-	cr_assert_eq(tagrv_shm_region_create("ring", 32768, &f->fds[0], &ring),
-		     0);
-	cr_assert_eq(tagrv_shm_region_create("bell", SHM_BELL_SIZE, &f->fds[1],
-					     &bell), 0);
-	memcpy(ring, &constants, sizeof(constants));
-	munmap(ring, 32768);
-	munmap(bell, SHM_BELL_SIZE);
-	f->fds[2] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	f->hand = (struct shm_hand) {
-		.magic = SHM_MAGIC, .version = SHM_VERSION,
-		.id = shm_link_of(f->link)->id,
-		.nonce = shm_link_of(f->link)->nonce,
-		.lines = lines, .max_packet = 8384,
-	};
-}
-
-static bool is_taken(const struct forged *f)
-{
-	return atomic_load(&shm_link_of(f->link)->tx_ready) != 0;
-}
-
-static void unforge(struct forged *f)
-{
-	for (int i = 0; i < SHM_HAND_FDS; i++)
-		close(f->fds[i]);
-	ops->link_discard(f->link);
-}
-
-static void deliver(struct forged *f)
-{
-	int sock = dial(dev());
-
-	say(sock, &f->hand, sizeof(f->hand), f->fds, SHM_HAND_FDS);
-	close(sock);
-	tagrv_shm_pull(dev());
-}
-
 static int replace(struct forged *f, int i, int fd)
 {
 	close(f->fds[i]);
@@ -227,21 +135,21 @@ Test(shm_hand, forged_handovers_are_refused, .timeout = 20)
 	unsigned had;
 
 	pair_open(&pair, PAIR_SHM);
-	forge(&f);
-	deliver(&f);
-	cr_assert(is_taken(&f), "a good one is taken");
-	deliver(&f);
+	forged_open(&f, pair.a->xport);
+	forged_deliver(&f);
+	cr_assert(forged_is_taken(&f), "a good one is taken");
+	forged_deliver(&f);
 	cr_assert_eq(dev()->refused, 1, "but once only");
-	unforge(&f);
+	forged_close(&f);
 	had = count_fds();
 	for (int how = 0; how < 15; how++) {
-		forge(&f);
+		forged_open(&f, pair.a->xport);
 		spoil(&f, how);
-		deliver(&f);
-		cr_assert(!is_taken(&f), "case %d", how);
+		forged_deliver(&f);
+		cr_assert(!forged_is_taken(&f), "case %d", how);
 		cr_assert_eq(dev()->refused, (unsigned) how + 2, "case %d",
 			     how);
-		unforge(&f);
+		forged_close(&f);
 	}
 	cr_assert_eq(count_fds(), had);
 	pair_close(&pair);
@@ -256,9 +164,9 @@ Test(shm_hand, handover_that_cannot_be_taken_ends_the_link, .timeout = 20)
 	int sock;
 
 	pair_open(&pair, PAIR_SHM);
-	forge(&f);
-	sock = dial(dev());
-	say(sock, &f.hand, sizeof(f.hand), f.fds, SHM_HAND_FDS);
+	forged_open(&f, pair.a->xport);
+	sock = shm_dial(dev());
+	shm_say(sock, &f.hand, sizeof(f.hand), f.fds, SHM_HAND_FDS);
 	had = count_fds();
 	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
 	few = old;
@@ -267,11 +175,11 @@ Test(shm_hand, handover_that_cannot_be_taken_ends_the_link, .timeout = 20)
 	tagrv_shm_pull(dev());
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
 	cr_assert_eq(dev()->refused, 1);
-	cr_assert(!is_taken(&f));
+	cr_assert(!forged_is_taken(&f));
 	cr_assert(atomic_load(&shm_link_of(f.link)->peer_dead));
 	cr_assert_eq(count_fds(), had);
 	close(sock);
-	unforge(&f);
+	forged_close(&f);
 	pair_close(&pair);
 }
 
@@ -295,9 +203,9 @@ Test(shm_hand, without_descriptors_accepting_pauses, .timeout = 60)
 	int sock;
 
 	pair_open(&pair, PAIR_SHM);
-	forge(&f);
-	sock = dial(dev());
-	say(sock, &f.hand, sizeof(f.hand), f.fds, SHM_HAND_FDS);
+	forged_open(&f, pair.a->xport);
+	sock = shm_dial(dev());
+	shm_say(sock, &f.hand, sizeof(f.hand), f.fds, SHM_HAND_FDS);
 	cr_assert(has_event(0));
 	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
 	few = old;
@@ -311,13 +219,13 @@ Test(shm_hand, without_descriptors_accepting_pauses, .timeout = 60)
 				  "by nothing but the timer");
 		cr_assert(has_event(10000), "it is tried again");
 	}
-	cr_assert(!is_taken(&f));
+	cr_assert(!forged_is_taken(&f));
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
 	ops->dev_event(pair.a->dev);
-	cr_assert(is_taken(&f));
+	cr_assert(forged_is_taken(&f));
 	cr_assert_eq(dev()->refused, 0);
 	close(sock);
-	unforge(&f);
+	forged_close(&f);
 	pair_close(&pair);
 }
 
@@ -330,10 +238,10 @@ Test(shm_hand, rubbish_is_no_message, .timeout = 20)
 	pair_open(&pair, PAIR_SHM);
 	had = count_fds();
 	for (size_t cnt = 0; cnt <= 7; cnt++) {
-		sock = dial(dev());
-		say(sock, junk, 1 + cnt * 20, fds, cnt);
+		sock = shm_dial(dev());
+		shm_say(sock, junk, 1 + cnt * 20, fds, cnt);
 		close(sock);
-		close(dial(dev()));	/* not a word */
+		close(shm_dial(dev()));	/* not a word */
 		tagrv_shm_pull(dev());
 	}
 	cr_assert_eq(dev()->refused, 16);
@@ -352,7 +260,7 @@ Test(shm_hand, silent_connections_are_few, .timeout = 20)
 	pair_open(&pair, PAIR_SHM);
 	had = count_fds();
 	for (int i = 0; i < 200; i++)
-		socks[i] = dial(dev());
+		socks[i] = shm_dial(dev());
 	tagrv_shm_pull(dev());
 	cr_assert_eq(count_fds(), had + 200 + SHM_PENDING);
 	pair_connect(&pair);
@@ -427,15 +335,15 @@ Test(shm_hand, other_users_are_refused, .timeout = 20)
 	if (geteuid())
 		cr_skip_test("needs root");
 	pair_open(&pair, PAIR_SHM);
-	forge(&f);
+	forged_open(&f, pair.a->xport);
 	child = fork();
 	if (!child) {
 		pid_t parent = getppid();
 
 		if (setgid(65534) || setuid(65534))
 			_exit(2);
-		sock = dial(dev());
-		say(sock, &f.hand, sizeof(f.hand), f.fds, SHM_HAND_FDS);
+		sock = shm_dial(dev());
+		shm_say(sock, &f.hand, sizeof(f.hand), f.fds, SHM_HAND_FDS);
 		try_to_open(parent, f.fds[0]);
 		try_to_open(parent, shm_xport_of(pair.a->xport)->bell_fd);
 		_exit(0);
@@ -443,9 +351,9 @@ Test(shm_hand, other_users_are_refused, .timeout = 20)
 	cr_assert_eq(waitpid(child, &status, 0), child);
 	cr_assert(WIFEXITED(status) && !WEXITSTATUS(status), "%d", status);
 	tagrv_shm_pull(dev());
-	cr_assert(!is_taken(&f));
+	cr_assert(!forged_is_taken(&f));
 	cr_assert_eq(dev()->refused, 1);
-	unforge(&f);
+	forged_close(&f);
 	pair_close(&pair);
 }
 

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Memory that the monitor over userfaultfd cannot watch is not kept in the cache;
+ * and systems where userfaultfd is forbidden.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <linux/userfaultfd.h>
+#include <rdma/fi_errno.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "reg/monitor_vma.h"
+#include "unit/reg/monitor_fixture.h"
+
+/* Constants that older headers lack. */
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY	1
+#endif
+#define NEW_UFFD	_IO(0xAA, 0x00)	/* ioctl of /dev/userfaultfd */
+
+TestSuite(monitor_vma, .timeout = 60);
+
+Test(monitor_vma, memory_of_files_and_segments_is_not_kept)
+{
+	int fd = memfd_create("tagrv", 0);
+	char *shared, *private, *segment;
+	int id;
+
+	if (!watch_start())
+		return;
+	cr_assert_eq(ftruncate(fd, BYTES), 0);
+	shared = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	private = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	cr_assert_eq(watch_use(shared, BYTES), -1);
+	cr_assert_eq(watch_use(private, BYTES), -1);
+	id = shmget(IPC_PRIVATE, BYTES, 0600);
+	cr_assert_geq(id, 0);
+	segment = shmat(id, NULL, 0);
+	shmctl(id, IPC_RMID, NULL);
+	cr_assert_eq(watch_use(segment, BYTES), -1);
+	shmdt(segment);
+	cr_assert_eq(reg_device.made, 0);
+	munmap(shared, BYTES);
+	munmap(private, BYTES);
+	close(fd);
+	watch_end();
+}
+
+Test(monitor_vma, holes_and_read_only_memory_are_not_kept)
+{
+	char *p = map_pages();
+
+	if (!watch_start())
+		return;
+	mprotect(p + 4 * PAGE, PAGE, PROT_READ);
+	munmap(p + 8 * PAGE, PAGE);
+	cr_assert_eq(watch_use(p, 5 * PAGE), -1);
+	cr_assert_eq(watch_use(p + 6 * PAGE, 4 * PAGE), -1);
+	cr_assert_eq(watch_use(p, 4 * PAGE), 0);
+	cr_assert_eq(watch_use(p + 9 * PAGE, 2 * PAGE), 0);
+	watch_end();
+	munmap(p, BYTES);
+}
+
+/* Both ways to ask the kernel give the same answers. */
+Test(monitor_vma, kinds_of_memory)
+{
+	int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	int fd = memfd_create("tagrv", 0);
+	char *p = map_pages(), *shared;
+	static char bss[3 * 4096];
+
+	cr_assert_geq(maps, 0);
+	cr_assert_eq(ftruncate(fd, BYTES), 0);
+	shared = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	mprotect(p + 4 * PAGE, PAGE, PROT_READ);
+	munmap(p + 8 * PAGE, PAGE);
+	/* Another mapping of the same kind right behind. */
+	madvise(p + 2 * PAGE, PAGE, MADV_DONTFORK);
+	memset(bss, 1, sizeof(bss));
+	for (int by_text = 0; by_text < 2; by_text++) {
+		uintptr_t a = (uintptr_t) p;
+
+		cr_assert(tagrv_vma_is_plain(maps, a, a + 4 * PAGE, by_text));
+		cr_assert(tagrv_vma_is_plain(maps, a + PAGE, a + 2 * PAGE,
+					     by_text));
+		cr_assert_not(tagrv_vma_is_plain(maps, a, a + 5 * PAGE,
+						 by_text));
+		cr_assert_not(tagrv_vma_is_plain(maps, a + 8 * PAGE,
+						 a + 9 * PAGE, by_text));
+		cr_assert_not(tagrv_vma_is_plain(maps, a + 7 * PAGE,
+						 a + 10 * PAGE, by_text));
+		cr_assert(tagrv_vma_is_plain(maps, a + 9 * PAGE,
+					     a + PAGES * PAGE, by_text));
+		a = (uintptr_t) shared;
+		cr_assert_not(tagrv_vma_is_plain(maps, a, a + PAGE, by_text));
+		a = ((uintptr_t) bss + PAGE - 1) & ~(PAGE - 1);
+		cr_assert(tagrv_vma_is_plain(maps, a, a + PAGE, by_text));
+		a = (uintptr_t) "read only" & ~(PAGE - 1);
+		cr_assert_not(tagrv_vma_is_plain(maps, a, a + PAGE, by_text));
+	}
+	munmap(p, BYTES);
+	munmap(shared, BYTES);
+	close(fd);
+	close(maps);
+}
+
+/* A range has one userfaultfd: that of the application stays. */
+Test(monitor_vma, memory_that_others_watch_is_not_kept)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	char *p = map_pages();
+	struct uffdio_register range = {
+		.range = { (uintptr_t) p + PAGE, PAGE },
+		.mode = UFFDIO_REGISTER_MODE_WP,
+	};
+	int fd;
+
+	if (!watch_start())
+		return;
+	fd = (int) syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+	cr_assert_eq(ioctl(fd, UFFDIO_API, &api), 0);
+	cr_assert_eq(ioctl(fd, UFFDIO_REGISTER, &range), 0);
+	cr_assert_eq(watch_use(p, BYTES), -1);
+	cr_assert_eq(watch_use(p + 4 * PAGE, PAGE), 0);
+	cr_assert_eq(ioctl(fd, UFFDIO_UNREGISTER, &range.range), 0,
+		     "it still has it");
+	cr_assert_eq(watch_use(p, BYTES), 0);
+	close(fd);
+	watch_end();
+	munmap(p, BYTES);
+}
+
+/* ---- where it is forbidden ---- */
+
+/* As filters of containers do it; the device, of use to root, is none here. */
+static void forbid_userfaultfd(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, args[1])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NEW_UFFD, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOTTY),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog filter = { TAGRV_ARRAY_SIZE(code), code };
+
+	cr_assert_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	cr_assert_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
+}
+
+Test(monitor_vma, forbidden)
+{
+	struct tagrv_monitor *none = NULL;
+
+	forbid_userfaultfd();
+	cr_assert_eq(tagrv_monitor_uffd_get(&none, watch.why, sizeof(watch.why)),
+		     -FI_EPERM);
+	cr_assert_null(none);
+	cr_assert(strstr(watch.why, strerror(EPERM)), "%s", watch.why);
+}

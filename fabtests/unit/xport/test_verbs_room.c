@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What runs out on the send side over fake devices: the send queue, the
+ * completion queue, copy buffers; and many links that share them.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <rdma/fi_errno.h>
+
+#include "unit/xport/pair.h"
+#include "xport/verbs/verbs_priv.h"
+
+static struct pair pair;
+static struct fake_verbs_config config;
+static struct tagrv_params params;
+
+static void prepare(void)
+{
+	config = fake_verbs_defaults();
+	params = pair_params();
+}
+
+static struct verbs_xport *start(void)
+{
+	pair_open_with(&pair, PAIR_SRQ, &params, &config);
+	pair_connect(&pair);
+	pair_grant(&pair, pair.a->link, pair.b->link);
+	pair.b->forget = true;
+	return verbs_xport_of(pair.a->xport);
+}
+
+/* Further links between the two ends, with packets granted. */
+struct links {
+	struct tagrv_link *a[40], *b[40];
+	unsigned cnt;
+};
+
+static void links_open(struct links *l, unsigned cnt)
+{
+	const struct tagrv_xport_ops *ops = pair.a->xport->ops;
+
+	cr_assert_leq(cnt, TAGRV_ARRAY_SIZE(l->a));
+	l->cnt = cnt;
+	for (unsigned i = 0; i < cnt; i++) {
+		pair_link(&pair, &l->a[i], &l->b[i]);
+		pair_grant(&pair, l->a[i], l->b[i]);
+		cr_assert_eq(ops->link_attach(l->a[i], NULL), 0);
+		cr_assert_eq(ops->link_attach(l->b[i], NULL), 0);
+	}
+}
+
+static void links_close(struct links *l)
+{
+	const struct tagrv_xport_ops *ops = pair.a->xport->ops;
+
+	for (unsigned i = 0; i < l->cnt; i++) {
+		ops->link_close(l->a[i]);
+		ops->link_close(l->b[i]);
+	}
+	PAIR_UNTIL(&pair, pair.a->closed == l->cnt &&
+			  pair.b->closed == l->cnt);
+}
+
+TestSuite(verbs_room, .init = prepare, .timeout = 20);
+
+Test(verbs_room, send_queue_is_never_overfilled)
+{
+	struct verbs_xport *xp;
+	unsigned sent = 0;
+
+	xp = start();
+	fake_verbs_hold(true);
+	while (!end_send(pair.a, sent, 8, 0, NULL))
+		sent++;
+	cr_assert_eq(sent, verbs_link_of(pair.a->link)->depth - xp->sq_reserve);
+	while (!end_send(pair.a, sent, 8, TAGRV_SEND_CTRL, NULL))
+		sent++;
+	cr_assert_eq(sent, 126, "127, one of them for the close");
+	fake_verbs_hold(false);
+	pair_close(&pair);	/* checks for overflows */
+}
+
+/*
+ * Fake devices are in software: few packets are in flight, so that small messages
+ * gather. One of them always asks for the completion that lets it go on.
+ */
+Test(verbs_room, bursts_back_up_over_software)
+{
+	struct verbs_xport *xp;
+	unsigned sent = 0;
+
+	params.burst = 0;
+	xp = start();
+	cr_assert_eq(xp->base.attr.burst, VERBS_SOFT_BURST);
+	fake_verbs_hold(true);
+	while (!end_send(pair.a, sent, 8, 0, NULL))
+		sent++;
+	cr_assert_eq(sent, VERBS_SOFT_BURST);
+	cr_assert_eq(end_send(pair.a, sent, 8, TAGRV_SEND_CTRL, NULL), 0,
+		     "control packets may pass");
+	fake_verbs_hold(false);
+	for (unsigned more = 0; more < 100; more++)
+		PAIR_UNTIL(&pair, !end_send(pair.a, sent, 8, 0, NULL));
+	pair_close(&pair);
+}
+
+/* What the device moves by itself is no reason to gather messages. */
+Test(verbs_room, writes_are_no_packets)
+{
+	static char to[64], from[64];
+	struct tagrv_mem *remote, *local;
+	const struct tagrv_xport_ops *ops;
+	unsigned char key[TAGRV_KEY_MAX];
+	struct verbs_xport *xp;
+	uint32_t granted;
+	struct op op;
+	size_t len;
+
+	params.burst = 1;
+	xp = start();
+	ops = xp->base.ops;
+	cr_assert_eq(ops->mem_reg(pair.b->dev, to, sizeof(to), TAGRV_MEM_WRITE,
+				  &remote), 0);
+	cr_assert_eq(ops->mem_reg(pair.a->dev, from, sizeof(from), 0, &local),
+		     0);
+	len = ops->mem_key(remote, key);
+	op_init(&op);
+	granted = verbs_link_of(pair.a->link)->granted;
+	fake_verbs_hold(true);
+	cr_assert_eq(ops->put(pair.a->link, from, local, (uintptr_t) to, key,
+			      len, sizeof(from), &op.done), 0);
+	cr_assert_eq(verbs_link_of(pair.a->link)->granted, granted,
+		     "it takes no buffer of the peer");
+	cr_assert_eq(end_send(pair.a, 0, 8, 0, NULL), 0);
+	cr_assert_eq(end_send(pair.a, 1, 8, 0, NULL), -FI_EAGAIN);
+	fake_verbs_hold(false);
+	PAIR_UNTIL(&pair, op.calls);
+	ops->mem_dereg(local);
+	ops->mem_dereg(remote);
+	pair_close(&pair);
+}
+
+Test(verbs_room, a_burst_is_as_long_as_was_asked_for)
+{
+	struct verbs_xport *xp;
+	unsigned sent = 0;
+
+	params.burst = 1;
+	xp = start();
+	cr_assert_eq(xp->signal_every, 1);
+	for (; sent < 20; sent++)
+		PAIR_UNTIL(&pair, !end_send(pair.a, sent, 8, 0, NULL));
+	cr_assert_leq(xp->inflight, 1);
+	pair_close(&pair);
+}
+
+/* However many links: the completion queue holds what an error would bring. */
+Test(verbs_room, completion_queue_is_never_overfilled)
+{
+	enum { LINKS = 8 };
+	struct links l;
+	unsigned sent = 0;
+	struct verbs_xport *xp;
+
+	config.max_cqe = 300;
+	config.max_srq_wr = 256;
+	xp = start();
+	links_open(&l, LINKS);
+	fake_verbs_hold(true);
+	for (int i = 0; i < LINKS; i++) {
+		struct end end = *pair.a;
+
+		end.link = l.a[i];
+		while (!end_send(&end, sent, 8, TAGRV_SEND_CTRL, NULL))
+			sent++;
+	}
+	cr_assert_eq(sent, xp->tx_cap);
+	links_close(&l);
+	cr_assert_eq(xp->inflight, 0);
+	fake_verbs_hold(false);
+	pair_close(&pair);
+}
+
+/* Links that fell silent must not keep what others need. */
+static void serve_many_links(size_t len)
+{
+	enum { LINKS = 40 };
+	struct links l;
+	struct end end;
+
+	config.max_cqe = 128;
+	config.max_srq_wr = 100;
+	params.tx_bufs = 32;
+	start();
+	links_open(&l, LINKS);
+	end = *pair.a;
+	for (int round = 0; round < 5; round++)
+		for (int i = 0; i < LINKS; i++) {
+			end.link = l.a[i];
+			for (unsigned k = 0; k < 7; k++)
+				pair_send(&pair, &end, k, len, NULL);
+		}
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 5 * LINKS * 7);
+	links_close(&l);
+	pair_close(&pair);
+}
+
+Test(verbs_room, idle_links_leave_completions_to_others)
+{
+	serve_many_links(16);
+}
+
+Test(verbs_room, idle_links_leave_buffers_to_others)
+{
+	serve_many_links(400);
+}
+
+Test(verbs_room, copy_buffers_grow_outside_of_send)
+{
+	struct verbs_xport *xp;
+	unsigned sent = 0;
+	uint32_t before;
+
+	params.sq_depth = 1023;
+	xp = start();
+	before = xp->tx_bufs.total;
+	cr_assert_eq(before, 128);
+	fake_verbs_hold(true);
+	while (!end_send(pair.a, sent, 1000, 0, NULL))
+		sent++;
+	cr_assert_eq(sent, 128 - xp->tx_buf_reserve);
+	cr_assert_eq(xp->tx_bufs.total, before, "not in send");
+	xp->base.ops->reap(&xp->base);
+	cr_assert_eq(xp->tx_bufs.total, 256);
+	cr_assert_eq(pair.a->rooms, 1);
+	while (!end_send(pair.a, sent, 1000, 0, NULL))
+		sent++;
+	cr_assert_eq(sent, 256 - xp->tx_buf_reserve);
+	fake_verbs_hold(false);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == sent);
+	pair_close(&pair);
+}
+
+Test(verbs_room, copy_buffers_stop_growing)
+{
+	struct verbs_xport *xp;
+	unsigned sent = 0;
+
+	params.sq_depth = 1023;
+	params.tx_bufs = 200;
+	xp = start();
+	fake_verbs_hold(true);
+	for (int i = 0; i < 4; i++) {
+		while (!end_send(pair.a, sent, 1000, 0, NULL))
+			sent++;
+		pair_progress(&pair);
+	}
+	cr_assert_eq(xp->tx_bufs.total, 200);
+	cr_assert_eq(sent, 200 - xp->tx_buf_reserve);
+	cr_assert_eq(end_send(pair.a, sent, 1000, TAGRV_SEND_CTRL, NULL), 0);
+	fake_verbs_hold(false);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == sent + 1);
+	pair_close(&pair);
+}
+
+Test(verbs_room, failed_growth_is_lived_with)
+{
+	struct verbs_xport *xp;
+	unsigned sent = 0;
+
+	params.sq_depth = 1023;
+	xp = start();
+	fake_verbs_fail_reg(1, ENOMEM);
+	fake_verbs_hold(true);
+	while (!end_send(pair.a, sent, 1000, 0, NULL))
+		sent++;
+	pair_progress(&pair);
+	cr_assert_eq(xp->tx_bufs.total, 128);
+	fake_verbs_hold(false);
+	while (sent < 500)
+		pair_send(&pair, pair.a, sent++, 1000, NULL);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == sent);
+	pair_close(&pair);
+}
+
+/* The device says it is full: nothing has happened, and room is announced. */
+Test(verbs_room, device_without_room_is_asked_again)
+{
+	struct verbs_xport *xp = start();
+
+	fake_verbs_fail_post(1, ENOMEM);
+	cr_assert_eq(end_send(pair.a, 0, 1000, 0, NULL), -FI_EAGAIN);
+	cr_assert_eq(xp->inflight, 0);
+	cr_assert_eq(xp->tx_bufs.idle_cnt, xp->tx_bufs.total);
+	PAIR_UNTIL(&pair, pair.a->rooms == 1);
+	cr_assert_eq(end_send(pair.a, 0, 1000, 0, NULL), 0);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1);
+	pair_close(&pair);
+}
+
+/* Flush of more links than the completion queue has room for. */
+Test(verbs_room, flush_goes_on_until_all_is_confirmed)
+{
+	enum { LINKS = 20 };
+	struct links l;
+	struct verbs_xport *xp;
+	struct end end;
+
+	config.max_cqe = 64;
+	config.max_srq_wr = 64;
+	params.signal_every = 1024;
+	xp = start();
+	links_open(&l, LINKS);
+	end = *pair.a;
+	fake_verbs_hold(true);
+	for (int i = 0; i < LINKS; i++) {
+		end.link = l.a[i];
+		for (unsigned k = 0; k < 3; k++)
+			end_send(&end, k, 16, TAGRV_SEND_CTRL, NULL);
+	}
+	xp->base.ops->flush(&xp->base);
+	cr_assert_eq(xp->inflight, xp->tx_cap, "too little room");
+	xp->base.ops->progress(&xp->base);
+	cr_assert_eq(xp->base.ops->progress(&xp->base), 0, "nothing happens");
+	cr_assert_eq(xp->base.ops->arm(&xp->base), 0, "so sleep is safe");
+	fake_verbs_hold(false);
+	PAIR_UNTIL(&pair, !xp->base.ops->outstanding(&xp->base));
+	links_close(&l);
+	pair_close(&pair);
+}
