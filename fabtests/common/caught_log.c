@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Keeps the lines that are logged: see caught_log.h.
+ * Keeps log lines: see caught_log.h.
  */
 #include "common/caught_log.h"
 
@@ -46,13 +46,13 @@ void fi_log(const struct fi_provider *prov, enum fi_log_level level,
 	pthread_mutex_unlock(&log_mutex);
 }
 
-int log_count(const char *what)
+int log_count(const char *text)
 {
 	const char *pos = log_text;
 	int count = 0;
 
 	pthread_mutex_lock(&log_mutex);
-	while ((pos = strstr(pos, what)) != NULL) {
+	while ((pos = strstr(pos, text)) != NULL) {
 		count++;
 		pos++;
 	}

@@ -173,7 +173,7 @@ void fake_verbs_set_gids(const struct ibv_gid_entry *gids, size_t cnt)
 	UNLOCK();
 }
 
-/* Both kinds of descriptor are readable from now on, and reads fail. */
+/* From now on the descriptors of contexts and channels are readable and reads fail. */
 void fake_verbs_unplug(unsigned dev)
 {
 	struct tagrv_list *pos;

@@ -4,15 +4,15 @@
  * reliable connections between any two of the devices, for tests of the verbs
  * transport without hardware.
  *
- * Packets move inside post and poll calls. What real devices do, or leave to
- * chance, happens here always:
+ * Packets move inside post and poll calls. Where real devices may choose, these
+ * always do what is hardest for the transport:
  *   - a queue pair in error completes every outstanding work request,
- *   - receives posted to one in error never complete,
+ *   - receives posted to a queue pair in error never complete,
  *   - send queue slots come back only when a completion is polled,
  *   - completions of a destroyed queue pair stay in the completion queue,
  *   - a completion queue that overflows loses completions (and is counted).
  *
- * One instance per process; every call is thread-safe.
+ * The devices exist once per process. Every call is thread-safe.
  *
  * Each file calls only files below it:
  *
@@ -39,26 +39,27 @@ struct fake_verbs_config {
 	int	rd_atom;
 	uint32_t max_msg;
 	bool	infiniband;	/* LIDs and one IB GID instead of RoCE */
-	bool	grh_required;	/* and with infiniband: no LIDs either */
+	bool	grh_required;	/* ports demand GRHs; with infiniband: no LIDs */
 	size_t	memlock;	/* bytes that may be registered; 0: any number */
-	bool	no_resize;	/* of completion queues */
+	bool	no_resize;	/* completion queues cannot be resized */
 	bool	no_write;	/* queue pairs refuse remote writes */
-	bool	rnr_fails;	/* who finds no receive buffer does not wait */
+	bool	rnr_fails;	/* a send that finds no receive buffer fails */
 	enum ibv_port_state port_state;
 	enum ibv_node_type node_type;
 	int	open_errno;	/* open_device fails with it */
-	bool	open_fails;	/* the same, without setting errno */
-	int	list_errno, query_errno, port_errno;	/* others, in turn */
-	const char *class_dir;	/* looked at before any call; NULL: nothing */
+	bool	open_fails;	/* open_device fails without setting errno */
+	int	list_errno;	/* get_device_list fails with it */
+	int	query_errno, port_errno;	/* so do query_device, query_port */
+	const char *class_dir;	/* as in struct tagrv_verbs_calls */
 	const char *uverbs_dir;
 	const struct ibv_gid_entry *gids;	/* NULL: 2 of RoCE v2 */
 	size_t	gid_cnt;
 };
 
-/* Two devices like common hardware. */
+/* Returns two devices with the limits of common hardware. */
 struct fake_verbs_config fake_verbs_defaults(void);
 
-/* Puts the devices behind the verbs transport; stop takes them away. */
+/* Makes the verbs transport call the fake devices; stop undoes it. */
 void fake_verbs_start(const struct fake_verbs_config *config);
 void fake_verbs_stop(void);
 
@@ -68,11 +69,11 @@ struct fake_verbs_counts {
 	unsigned cq_overflows;
 	unsigned sq_overflows;
 	unsigned rnr;		/* sends that found no receive buffer */
-	unsigned lost_events;	/* object destroyed with unacked events */
+	unsigned lost_events;	/* unacked events of destroyed objects */
 	unsigned device_lists;	/* calls of get_device_list */
 	unsigned executed;	/* work requests carried out */
 	unsigned completions;	/* put into send completion queues */
-	unsigned post_calls;	/* of receives */
+	unsigned post_calls;	/* calls that post receives */
 	unsigned inlined;	/* sends that were posted inline */
 	size_t	registered;	/* bytes */
 };
@@ -82,32 +83,33 @@ struct fake_verbs_counts fake_verbs_count(void);
 /* While held, work requests are accepted but not carried out. */
 void fake_verbs_hold(bool on);
 
-/* The nth (1: next) work request carried out ends with this status. */
+/* The nth (1: next) work request that is carried out ends with the status. */
 void fake_verbs_fail_wr(unsigned nth, enum ibv_wc_status status);
-/* The nth call from now on fails with this error; 0: not any more. */
+/* The nth call of ibv_post_send from now on fails with this error; nth 0: none. */
 void fake_verbs_fail_post(unsigned nth, int err);
-/* The same, after the request was queued: it is carried out nevertheless. */
+/* As fail_post, but the request was queued and is carried out nevertheless. */
 void fake_verbs_fail_doorbell(unsigned nth, int err);
+/* As fail_post, for other calls. */
 void fake_verbs_fail_reg(unsigned nth, int err);
 void fake_verbs_fail_create_qp(unsigned nth, int err);
 void fake_verbs_fail_modify_qp(unsigned nth, int err);
 
-/* Changes the gids of all devices, as config.gids did. */
+/* Replaces config.gids. */
 void fake_verbs_set_gids(const struct ibv_gid_entry *gids, size_t cnt);
 /*
- * Raises an asynchronous event of a device (index) or of an object on it; for
- * those of ports, element points to the number.
+ * Raises an asynchronous event of device number dev. element is the queue pair,
+ * queue or port number (int *) that the event is about.
  */
 void fake_verbs_event(unsigned dev, enum ibv_event_type type, void *element);
-/* Pulls a device out: there is no event but that nothing can be read. */
+/* Pulls a device out: its descriptors become readable and all reads fail. */
 void fake_verbs_unplug(unsigned dev);
 /* The youngest living object of each kind on a device, NULL if none. */
 struct ibv_qp *fake_verbs_last_qp(unsigned dev);
 struct ibv_cq *fake_verbs_last_cq(unsigned dev);
 struct ibv_srq *fake_verbs_last_srq(unsigned dev);
-/* Puts a completion of our making into a queue pair's receive queue's CQ. */
+/* Adds a completion to the CQ of a queue pair's receives. */
 void fake_verbs_inject_rx(struct ibv_qp *qp, const struct ibv_wc *wc);
-/* Breaks a queue pair as the device would. */
+/* Moves a queue pair to the error state, as a device does. */
 void fake_verbs_break_qp(struct ibv_qp *qp);
 
 #endif

@@ -22,7 +22,7 @@ bool fv_queue_open(struct event_queue *queue)
 	return queue->fd >= 0;
 }
 
-/* Slot for the next event. */
+/* Returns the slot for the next event. */
 unsigned fv_queue_push(struct event_queue *queue)
 {
 	assert(queue->tail - queue->head < MAX_EVENTS);
@@ -30,7 +30,7 @@ unsigned fv_queue_push(struct event_queue *queue)
 	return queue->tail++ % MAX_EVENTS;
 }
 
-/* Slot of the oldest event, -1 and EAGAIN if there is none. */
+/* Returns the slot of the oldest event, or -1 with EAGAIN if there is none. */
 int fv_queue_pop(struct event_queue *queue)
 {
 	eventfd_t one;
@@ -197,7 +197,7 @@ ssize_t fv_query_gid_table(struct ibv_context *ctx,
 	return (ssize_t) cnt;
 }
 
-/* Entry 0 is a limited member, entry 1 a full one. */
+/* Entry 0 of the table is a limited member of its partition, entry 1 a full one. */
 int fv_query_pkey(struct ibv_context *ctx, uint8_t port, int index,
 		  __be16 *pkey)
 {
@@ -344,7 +344,7 @@ int fv_dereg_mr(struct ibv_mr *base)
 	return 0;
 }
 
-/* Is the range registered with the key and the rights? Access 0: any. */
+/* Whether the range is registered under the key with these access flags, all of them. */
 bool fv_covered(const struct ibv_pd *pd, uint32_t key, bool remote,
 		uint64_t addr, uint64_t len, int access)
 {

@@ -51,7 +51,7 @@ struct fake_cq {
 	struct tagrv_list node;
 	unsigned dev;
 	struct ibv_wc *ring;
-	uint32_t *slot_of;	/* send queue slots to free when polled */
+	uint32_t *slot_of;	/* value for fake_qp.freed once polled */
 	unsigned cap, head, cnt;
 	unsigned users;
 	unsigned unacked;
@@ -101,7 +101,7 @@ struct fault {
 	int	value;
 };
 
-/* All of it, under one mutex. */
+/* All devices and their objects, under one mutex. */
 struct fake_verbs_state {
 	pthread_mutex_t mutex;
 	struct fake_verbs_config config;
@@ -118,6 +118,7 @@ extern struct fake_verbs_state fv;
 #define LOCK()		pthread_mutex_lock(&fv.mutex)
 #define UNLOCK()	pthread_mutex_unlock(&fv.mutex)
 
+/* Returns the value of a fault that is due now, otherwise 0. */
 static inline int fires(struct fault *fault)
 {
 	return fault->nth && !--fault->nth ? fault->value : 0;

@@ -82,7 +82,7 @@ void fv_complete(struct fake_qp *qp, enum ibv_wc_status status)
 	fv_push_wc(qp->base.send_cq, &wc, qp->executed);
 }
 
-/* Everything outstanding is flushed, except what a shared queue holds. */
+/* Flushes all work requests except the receives of a shared receive queue. */
 void fv_to_error(struct fake_qp *qp)
 {
 	struct ibv_wc wc = {

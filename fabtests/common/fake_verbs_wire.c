@@ -51,7 +51,7 @@ static bool local_ok(const struct fake_qp *qp, const struct send_wr *wr,
 	return true;
 }
 
-/* Copies between the local segments and contiguous memory. */
+/* Copies from the local segments to buf (gather) or from buf to the segments. */
 static void copy_data(const struct send_wr *wr, char *buf, bool gather)
 {
 	if (wr->inlined) {

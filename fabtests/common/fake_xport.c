@@ -221,7 +221,7 @@ static int fake_send(struct tagrv_link *link, const struct iovec *iov,
 	return 0;
 }
 
-/* The payload is looked at when it is complete, as a device may. */
+/* Keeps references: the payload is read at completion, as a device may do. */
 static int fake_send_prepared(struct tagrv_link *link, const void *hdr,
 			      size_t hdr_len, const struct iovec *iov,
 			      struct tagrv_mem *const *mem, size_t cnt,
@@ -378,7 +378,7 @@ struct tagrv_device *fake_local_device(void)
 
 void fake_deliver(struct tagrv_link *link, const void *data, size_t len)
 {
-	/* A copy of exactly this size: reads beyond it are found. */
+	/* A copy of exactly this size, so that sanitizers find reads beyond its end. */
 	void *copy = malloc(len ? len : 1);
 
 	memcpy(copy, data, len);

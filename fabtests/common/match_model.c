@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Naive matcher: see match_model.h. Plain on purpose; do not make it faster.
+ * Naive matcher: see match_model.h. Simple on purpose; do not make it faster.
  */
 #include "common/match_model.h"
 

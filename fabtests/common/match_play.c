@@ -38,7 +38,7 @@ static void *as_pointer(uint64_t number)
 	return (void *) (uintptr_t) number;
 }
 
-/* What no choice depends on: bits that must not be looked at, and the like. */
+/* Numbers that the outcome must not depend on, such as ignored bits of a tag. */
 static uint64_t noise(struct match_play *play)
 {
 	uint64_t z = play->noise += 0x9e3779b97f4a7c15;
@@ -48,7 +48,7 @@ static uint64_t noise(struct match_play *play)
 	return z ^ z >> 31;
 }
 
-/* --- what is drawn --- */
+/* --- drawing arguments --- */
 
 /* One of 2^tag_bits tags. */
 static uint64_t draw_tag(struct match_play *play)
@@ -73,7 +73,7 @@ static uint8_t draw_space(struct match_play *play)
 					       TAGRV_SPACE_TAGGED;
 }
 
-/* With drift, a third of the masks is in use, and which third moves on. */
+/* With mix->drift, only a third of the masks is in use, and the third changes with time. */
 static uint64_t draw_mask(struct match_play *play)
 {
 	const struct match_play_mix *mix = play->mix;
@@ -86,7 +86,7 @@ static uint64_t draw_mask(struct match_play *play)
 	return play->masks[(first + below(play, cnt)) % mix->masks];
 }
 
-/* Ignored bits hold noise: they must not be looked at. */
+/* Ignored bits of the tag hold noise: the engine must not look at them. */
 static struct tagrv_match_want draw_want(struct match_play *play)
 {
 	uint64_t ignore = draw_mask(play);
@@ -101,7 +101,7 @@ static struct tagrv_match_want draw_want(struct match_play *play)
 	};
 }
 
-/* While shrinking, posts become arrivals that match and the reverse. */
+/* While queues shrink, the weights of posts and arrivals are exchanged. */
 static unsigned weight(const struct match_play *play, unsigned op)
 {
 	const struct match_play_mix *mix = play->mix;
@@ -147,7 +147,7 @@ static void draw_mix(struct match_play *play)
 		play->masks[1] = UINT64_MAX;
 }
 
-/* --- messages that were handed out --- */
+/* --- messages that the engine handed out --- */
 
 static void check_msg(struct match_play *play, const struct tagrv_match_msg *msg,
 		      const struct match_model_msg *as)
@@ -158,7 +158,7 @@ static void check_msg(struct match_play *play, const struct tagrv_match_msg *msg
 	check(play, msg->space == as->space, "space of the message");
 }
 
-/* What it says must not change until it is released. */
+/* The fields of a message must not have changed before its release. */
 static void release_one(struct match_play *play)
 {
 	unsigned i = (unsigned) below(play, play->held_cnt);
@@ -232,7 +232,7 @@ static void do_arrive(struct match_play *play)
 	play->last_seq = msg->seq;
 }
 
-/* Half of them queued, half long gone or never queued. */
+/* Half of the receives to cancel are queued, half are gone. */
 static void do_cancel(struct match_play *play)
 {
 	uint64_t number = below(play, play->recv_cnt + 1);
@@ -248,7 +248,7 @@ static void do_cancel(struct match_play *play)
 	check(play, cookie == as_pointer(was_there ? number : 0), "receive");
 }
 
-/* Two receives bear a name, mostly; an eighth of all bear the same. */
+/* Pairs of receives have the same name; an eighth of all receives have name 0. */
 static uint64_t name_of_number(uint64_t number)
 {
 	return number % 8 ? number / 2 : 0;
@@ -259,7 +259,7 @@ static void *name_of(void *cookie)
 	return as_pointer(name_of_number((uintptr_t) cookie));
 }
 
-/* As fi_cancel does. */
+/* Finds a receive by its name and cancels it, as fi_cancel does. */
 static void do_name(struct match_play *play)
 {
 	uint64_t name = name_of_number(below(play, play->recv_cnt + 1));
@@ -276,7 +276,7 @@ static void do_name(struct match_play *play)
 	match_model_cancel(&play->model, number);
 }
 
-/* peek, claim, take and discard differ in what becomes of the message. */
+/* Peek leaves the message, claim and take hold it, discard releases it. */
 static void do_look(struct match_play *play)
 {
 	struct tagrv_match_want want = draw_want(play);
@@ -303,9 +303,9 @@ static void do_look(struct match_play *play)
 
 struct drain {
 	struct match_play *play;
-	uint32_t peer;		/* TAGRV_MATCH_ANY: all */
+	uint32_t peer;		/* TAGRV_MATCH_ANY: of all peers */
 	size_t	next;		/* first message of the model not yet seen */
-	bool	all;		/* else some stay */
+	bool	all;		/* false: a quarter of the messages stays */
 };
 
 static bool on_drained(struct tagrv_match_msg *msg, void *arg)
@@ -327,7 +327,7 @@ static bool on_drained(struct tagrv_match_msg *msg, void *arg)
 	return true;
 }
 
-/* 'next' stops behind the last message seen; none of the peer may follow. */
+/* No message of the peer may follow the last one that was drained. */
 static void drain_unexpected(struct match_play *play, uint32_t peer, bool all)
 {
 	struct drain drain = { .play = play, .peer = peer, .all = all };

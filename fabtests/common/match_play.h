@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Plays operations to the matching engine and to the naive matcher of
- * match_model.h, and compares every answer.
+ * Calls the matching engine and the naive matcher of match_model.h with the same
+ * arguments, and compares every answer.
  *
- * What is done is drawn from a source of numbers: a random generator in the
- * unit test, the input of the fuzzer. A mix is a way of using the engine: how
- * many peers, tags and masks, how deep the queues, which calls how often.
+ * The calls are drawn from a source of numbers: a random generator in the unit
+ * test, the input in the fuzzer. A mix describes a use of the engine: how many
+ * peers, tags and masks, how deep the queues are, how often each call is made.
  * Receives and messages carry numbers; the engine holds them as cookie and user.
  */
 #ifndef FABTESTS_COMMON_MATCH_PLAY_H
@@ -24,21 +24,21 @@ enum match_play_op {
 struct match_play_mix {
 	const char *name;
 	unsigned peers, peer_step;	/* peers 0, step, 2 * step, ... */
-	unsigned tag_bits;		/* tags differ in that many bits */
-	unsigned masks;			/* up to MATCH_PLAY_MASKS */
-	unsigned any, msg, keep;	/* percent of wants */
+	unsigned tag_bits;		/* tags differ in so many bits */
+	unsigned masks;			/* number of masks, up to MATCH_PLAY_MASKS */
+	unsigned any, msg, keep;	/* percent: any peer, space MSG, keep */
 	size_t	recv_limit, msg_limit;
 	unsigned weight[PLAY_OPS];
-	/* Optional. */
-	unsigned wave;		/* steps of growing, then as many of shrinking */
-	unsigned drift;		/* steps after which other masks are used */
-	unsigned pause;		/* steps with PLAY_NAME, then as many without */
-	/* What must have been reached at the end. */
+	/* Optional, in steps. */
+	unsigned wave;		/* queues grow for so long, then shrink as long */
+	unsigned drift;		/* other masks are used after so long */
+	unsigned pause;		/* PLAY_NAME is used for so long, then not as long */
+	/* Statistics must be at least this at the end. */
 	size_t	recv_peak, msg_peak;
 	uint64_t promotions, demotions, builds, evictions;
 };
 
-/* Numbers start with 1; index them into 'ids'. */
+/* Receives are numbered from 1; ids[number] is the engine's id of a receive. */
 struct match_play {
 	const struct match_play_mix *mix;
 	uint64_t (*below)(void *arg, uint64_t n);	/* 0 .. n - 1 */
@@ -58,16 +58,17 @@ struct match_play {
 };
 
 /*
- * mix, below, fail, arg and step_max are set; the rest is 0. 'seed' is that of
- * the engine's hashes. False: no memory, and nothing is held.
+ * The caller has set mix, below, fail, arg and step_max, and the rest to 0.
+ * 'seed' is for the engine's hashes. Returns false when there is no memory;
+ * then nothing is to be freed.
  */
 bool match_play_init(struct match_play *play, uint64_t seed);
 
-/* One operation, drawn or given. At most step_max times. */
+/* Does one operation, a drawn one or a given one. At most step_max calls. */
 void match_play_step(struct match_play *play);
 void match_play_do(struct match_play *play, enum match_play_op op);
 
-/* Empties both, compares on the way, and frees. Says what was reached. */
+/* Empties both matchers, compares what comes out, frees them. Returns the engine's statistics. */
 struct tagrv_match_stats match_play_fini(struct match_play *play);
 
 const char *match_play_op_name(enum match_play_op op);

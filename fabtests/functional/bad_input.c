@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Mistakes that users make, and strangers at the port: one per call of the program, which prints the
- * answer. fabtests/scripts/bad-input compares it, and what was logged, with what is documented.
+ * Mistakes that users make, and foreign connections to the port: one case per run, which prints the
+ * provider's answer. fabtests/scripts/bad-input compares answer and log lines with the documents.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -24,8 +24,8 @@
 enum {
 	GARBAGE = 65536,
 	WAIT_S = 30,
-	RECORD = 96,		/* bytes of a record without links */
-	RECORD_LENGTH = 8,	/* offsets in it: docs/wire_protocol.md, 2.1 */
+	RECORD = 96,		/* bytes of a wireup record without links */
+	RECORD_LENGTH = 8,	/* offsets in a record: docs/wire_protocol.md, 2.1 */
 	RECORD_TYPE = 10,
 	RECORD_REASON = 11,
 	RECORD_VERSION_MIN = 12,
@@ -48,7 +48,7 @@ static struct fid_fabric *fabric;
 static struct fid_domain *domain;
 static struct end a, b;
 
-/* What the case is about works, or the answer is of no use. */
+/* Ends the program when a call fails that the case needs. */
 static void must(ssize_t ret, const char *what)
 {
 	if (ret >= 0)
@@ -126,7 +126,7 @@ static void close_all(void)
 	fi_freeinfo(info);
 }
 
-/* a alone, which knows itself: an address vector with one entry. */
+/* Opens end a, whose address vector contains only its own address. */
 static void open_a(void)
 {
 	open_domain();
@@ -188,7 +188,7 @@ static int memlock(void)
 	return open_end(&a);
 }
 
-/* ---- strangers ---- */
+/* ---- foreign connections ---- */
 
 static void one_done(struct end *end)
 {
@@ -197,7 +197,7 @@ static void one_done(struct end *end)
 	ssize_t ret;
 
 	do {
-		/* Whoever waits moves both ends: they share the domain. */
+		/* Reading one CQ makes progress for both ends, which share the domain. */
 		ret = fi_cq_read(end->cq, &entry, 1);
 	} while (ret == -FI_EAGAIN && time(NULL) < give_up);
 	must(ret, "a message that should arrive");
@@ -215,7 +215,7 @@ static void exchange(void)
 	must(in == out ? 0 : -FI_EIO, "the message's contents");
 }
 
-/* Two ends, unless the device reaches only itself. */
+/* Opens both ends, or only a if the device reaches no other endpoint. */
 static void open_ends(void)
 {
 	open_a();
@@ -238,7 +238,7 @@ static int stranger(void)
 	return fd;
 }
 
-/* The connection may be closed before all of it is sent. */
+/* The peer may close the connection before all bytes are sent. */
 static int garbage(void)
 {
 	static unsigned char bytes[GARBAGE];

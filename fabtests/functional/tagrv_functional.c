@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Functional tests of a libfabric provider through the public API: options, list of cases, report.
+ * Functional tests of a libfabric provider through its public calls: selects, runs and reports cases.
  */
 #include "cases/cases.h"
 #include "framework/options.h"

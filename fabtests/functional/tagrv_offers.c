@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Everything a provider offers, found by asking for each bit and each value there
- * can be: one line each, as in 'caps FI_TAGGED'. What fi_info shows by itself are
- * the defaults only.
+ * Prints all that a provider offers, one line each, such as 'caps FI_TAGGED'. The
+ * program asks for each bit and each value there can be, because fi_info without
+ * hints shows only the defaults.
  */
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -20,7 +20,7 @@
 #define BASE_CAPS	(FI_MSG | FI_TAGGED | FI_SOURCE)
 #define COUNT(array)	(sizeof(array) / sizeof((array)[0]))
 
-enum { VALUES = 64 };	/* of an enumeration, more than any has */
+enum { VALUES = 64 };	/* more than any enumeration has */
 
 struct word {
 	uint64_t value;
@@ -96,7 +96,7 @@ static void must(long ret, const char *call)
 		die(call, ret);
 }
 
-/* A value that headers of this version do not name is one all the same. */
+/* Prints a value, also one that the headers of this version do not name. */
 static void print(const char *what, const struct word *words, size_t n, uint64_t value)
 {
 	for (size_t i = 0; i < n; i++)
@@ -121,7 +121,7 @@ static struct fi_info *hints_new(void)
 	return hints;
 }
 
-/* What these hints give; both are freed by hints_drop(). NULL: refused. */
+/* Returns what fi_getinfo gives for the hints; NULL: refused. drop() frees both. */
 static struct fi_info *ask(const struct fi_info *hints)
 {
 	struct fi_info *info = NULL;
@@ -138,7 +138,7 @@ static void drop(struct fi_info *hints, struct fi_info *info)
 	fi_freeinfo(hints);
 }
 
-/* ---- what fi_getinfo is asked for ---- */
+/* ---- fi_getinfo ---- */
 
 enum mask { CAPS, TX_OP_FLAGS, RX_OP_FLAGS, TX_ORDER, COMP_ORDER };
 
@@ -174,7 +174,7 @@ static void try_mask(enum mask mask, const char *what, const struct word *words,
 
 enum value { TYPE, THREADING, CONTROL_PROGRESS, DATA_PROGRESS, AV_TYPE, ADDR_FORMAT, MR_MODE };
 
-/* All of them are enumerations or integers of that size. */
+/* All these fields are enumerations or integers of that size. */
 static void *value_of(struct fi_info *info, enum value value)
 {
 	switch (value) {
@@ -202,14 +202,14 @@ static void try_value(enum value value, const char *what, const struct word *wor
 
 		memcpy(value_of(hints, value), &i, sizeof(i));
 		info = ask(hints);
-		/* FI_SOCKADDR stands for the formats it can be. */
+		/* FI_SOCKADDR is answered by one of the formats that it stands for. */
 		if (info && (value == ADDR_FORMAT || !memcmp(value_of(info, value), &i, sizeof(i))))
 			print(what, words, n, i);
 		drop(hints, info);
 	}
 }
 
-/* A number that stands for something else. */
+/* FI_SHARED_CONTEXT as the number of contexts. */
 static void try_shared(bool rx)
 {
 	struct fi_info *hints = hints_new(), *info;
@@ -224,7 +224,7 @@ static void try_shared(bool rx)
 	drop(hints, info);
 }
 
-/* What is demanded of an application that offers everything. */
+/* Prints the modes that the provider demands of an application which offers all. */
 static void print_demands(void)
 {
 	struct fi_info *hints = hints_new(), *info;
@@ -241,7 +241,7 @@ static void print_demands(void)
 	drop(hints, info);
 }
 
-/* ---- what objects can be opened with ---- */
+/* ---- attributes of objects ---- */
 
 struct objects {
 	struct fi_info *info;
@@ -324,7 +324,7 @@ static void open_ep(struct objects *o)
 	must(fi_av_insert(o->av, name, 1, &o->self, 0, NULL) - 1, "fi_av_insert");
 }
 
-/* Calls of an endpoint with itself; what completes is of no interest. */
+/* Tries flags of calls, on an endpoint connected to itself; completions are ignored. */
 static void try_call_flags(struct objects *o)
 {
 	static struct fi_context2 ctx[64];
@@ -368,7 +368,7 @@ static void try_objects(void)
 	drop(hints, o.info);
 }
 
-/* As fi_info -v prints it. */
+/* Prints an info as fi_info -v does. */
 static void print_info(uint64_t wanted)
 {
 	struct fi_info *hints = hints_new(), *info;
@@ -387,14 +387,14 @@ int main(int argc, char **argv)
 {
 	if (argc == 2 && !strcmp(argv[1], "--info")) {
 		print_info(0);
-		/* What only this one has. */
+		/* Adds what only infos with FI_SOURCE_ERR have. */
 		print_info(BASE_CAPS | FI_SOURCE_ERR);
 		return EXIT_SUCCESS;
 	}
 	if (argc > 1) {
 		puts("usage: tagrv_offers [--info]\n\n"
-		     "Print everything that the provider offers, a line each; with --info what fi_info\n"
-		     "prints of it.");
+		     "Print everything that the provider offers, one line each; with --info print its\n"
+		     "infos as fi_info -v does.");
 		return strcmp(argv[1], "--help") ? EXIT_FAILURE : EXIT_SUCCESS;
 	}
 	TRY_MASK(CAPS, "caps", caps);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The tables of cases; each ends with an entry without name.
+ * The tables of cases, one per file; each ends with an entry without a name.
  */
 #ifndef FUNCTIONAL_CASES_H
 #define FUNCTIONAL_CASES_H

@@ -22,7 +22,7 @@ static struct fid_ep *alias_of(struct fid_ep *ep, uint64_t flags)
 	return alias;
 }
 
-/* In turn by the endpoint, silent, and by its alias, seen. */
+/* Sends by the endpoint, silently, and by its alias, with completions, in turn. */
 static void send_by_both(struct fx *fx, struct fid_ep *alias)
 {
 	struct fi_context2 ctx[5];
@@ -40,7 +40,7 @@ static void send_by_both(struct fx *fx, struct fid_ep *alias)
 	COMP_ANY_ORDER(fx, FX_TX, ctx, 5);
 }
 
-/* The same of receives; messages come in the order of the sends. */
+/* Receives by both in turn; messages match in the order in which they were sent. */
 static void recv_by_both(struct fx *fx, struct fid_ep *alias)
 {
 	struct fi_context2 ctx[10];
@@ -73,7 +73,7 @@ static void flags(struct test *t)
 	fx_close(&fx);
 }
 
-/* A receive posted by one is cancelled by the other, and what is closed is the alias. */
+/* An alias has the endpoint's name and cancels its receives; the endpoint closes last. */
 static void lifetime(struct test *t)
 {
 	struct fid_ep *alias, *second;
@@ -113,9 +113,11 @@ static void refused(struct test *t)
 }
 
 const struct test_case alias_cases[] = {
-	{ "alias_flags", "default flags of its own; order is kept across both", flags, .ranks = 2 },
-	{ "alias_lifetime", "one name, one cancel; the endpoint stays while it is there", lifetime,
+	{ "alias_flags", "an alias has its own default flags; order is kept across both", flags,
+	  .ranks = 2 },
+	{ "alias_lifetime", "an alias has the same name and receives; the endpoint closes last",
+	  lifetime, .ranks = 1 },
+	{ "alias_refused", "flags of both directions, of none, of the wrong one", refused,
 	  .ranks = 1 },
-	{ "alias_refused", "flags of both sides, of none, of the wrong one", refused, .ranks = 1 },
 	{ 0 },
 };

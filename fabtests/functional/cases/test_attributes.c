@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Attributes of what fi_getinfo offers: whole, stable, and as generous as MPI
+ * Attributes that fi_getinfo returns: complete, stable, and as generous as MPI
  * libraries and libfabric's own tests take for granted.
  */
 #include "cases.h"
@@ -23,7 +23,7 @@ static struct fi_info *must_ask(const struct fi_info *hints)
 	return info;
 }
 
-/* Asked with its own info, and with the answer to that: nothing moves. */
+/* fi_getinfo with its own result as hints changes no attribute, nor does a second turn. */
 static void check_same(const struct fi_info *a, const struct fi_info *b)
 {
 	const struct fi_domain_attr *da = a->domain_attr, *db = b->domain_attr;
@@ -81,7 +81,7 @@ static void generous_one(const struct fi_info *info)
 	CHECK(info->tx_attr->inject_size >= 256, "inject_size %zu", info->tx_attr->inject_size);
 	CHECK(info->tx_attr->iov_limit >= 4 && info->rx_attr->iov_limit >= 4,
 	      "iov_limit %zu and %zu", info->tx_attr->iov_limit, info->rx_attr->iov_limit);
-	/* One field of all bits: whichever are asked for are there. */
+	/* One tag field of all 64 bits. */
 	CHECK(info->ep_attr->mem_tag_format == 0xaaaaaaaaaaaaaaaaULL,
 	      "mem_tag_format 0x%" PRIx64, info->ep_attr->mem_tag_format);
 	CHECK(info->tx_attr->comp_order == info->rx_attr->comp_order, "comp_order differs");
@@ -109,7 +109,7 @@ static void generous(struct test *t)
 	fi_freeinfo(hints);
 }
 
-/* MPI libraries look into every part of a nic without asking whether it is there. */
+/* MPI libraries read every part of a nic without checking for NULL. */
 static void check_nic(const struct fi_info *info)
 {
 	const struct fid_nic *nic = info->nic;
@@ -144,7 +144,7 @@ static void nic(struct test *t)
 	fi_freeinfo(hints);
 }
 
-/* A format is a mask, or below 65536 the name of one; either is held, or refused. */
+/* A tag format is a mask or, below 65536, a named format; the answer has it or is an error. */
 static void tag_formats(struct test *t)
 {
 	static const uint64_t formats[] = {
@@ -165,7 +165,7 @@ static void tag_formats(struct test *t)
 	fi_freeinfo(hints);
 }
 
-/* The one that newer headers add is met; what none defines is refused. */
+/* The progress model that newer headers add is accepted; undefined ones are refused. */
 static void new_values(struct test *t)
 {
 	struct fi_info *hints = fx_hints(t, &plain);
@@ -188,9 +188,9 @@ const struct test_case attribute_cases[] = {
 	  .ranks = 1 },
 	{ "attributes_generous", "limits, orders and counts that clients take for granted", generous,
 	  .ranks = 1 },
-	{ "attributes_nic", "a nic is whole, also in a copy, or there is none", nic, .ranks = 1 },
-	{ "attributes_tag_formats", "any format of tags is held", tag_formats, .ranks = 1 },
-	{ "attributes_new_values", "values of newer headers are met or refused", new_values,
+	{ "attributes_nic", "a nic has all its parts, also in a copy, or there is no nic", nic, .ranks = 1 },
+	{ "attributes_tag_formats", "any format of tags is supported", tag_formats, .ranks = 1 },
+	{ "attributes_new_values", "values of newer headers are accepted or refused", new_values,
 	  .ranks = 1 },
 	{ 0 },
 };

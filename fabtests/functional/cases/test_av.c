@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Address vectors: what goes in comes out, indices, bad addresses, strings.
+ * Address vectors: insert and look up, indices, bad addresses, strings.
  */
 #include "cases.h"
 #include "framework/fixture.h"
@@ -126,7 +126,7 @@ static void open_counts(struct test *t)
 	fx_close_now(&fx);
 }
 
-/* Tables count up, so the array of results may be left out. */
+/* Indices of a table count up, so the array of results may be NULL. */
 static void insert_blind(struct test *t)
 {
 	struct sockaddr_in in[3] = { address(1, 9), address(2, 9), address(3, 9) };
@@ -143,7 +143,7 @@ static void insert_blind(struct test *t)
 	fx_close_now(&fx);
 }
 
-/* Without flags the context is only a context, even when it looks like an array. */
+/* Without FI_SYNC_ERR the context is not an array of errors to write to. */
 static void context_ignored(struct test *t)
 {
 	struct sockaddr_in in[2] = { address(1, 9), address(2, 9) };
@@ -331,7 +331,7 @@ static void symmetric(struct test *t)
 	fx_close_now(&fx);
 }
 
-/* Asynchronous insertion is optional, but must not be pretended. */
+/* Asynchronous insertion is optional; without it FI_EVENT must be refused. */
 static void asynchronous(struct test *t)
 {
 	struct fi_av_attr attr = { .type = FI_AV_TABLE, .count = 1, .flags = FI_EVENT };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * fi_cancel: exactly one completion, and the others are not touched.
+ * fi_cancel: the receive completes exactly once, other receives are not affected.
  */
 #include "cases.h"
 #include "framework/completion.h"
@@ -35,7 +35,7 @@ static void send_two(struct fx *fx)
 	COMP_ANY_ORDER(fx, FX_TX, ctx, 2);
 }
 
-/* The first of two receives is cancelled; its context serves again. */
+/* The first of two receives is cancelled; its context is used again. */
 static void first_of_two(struct test *t)
 {
 	struct fi_context2 ctx[2];
@@ -109,7 +109,7 @@ static void among_many(struct test *t)
 	fx_close(&fx);
 }
 
-/* What is not pending cannot be cancelled, and nothing is reported. */
+/* Cancelling a receive that is not posted gives no completion. */
 static void unknown(struct test *t)
 {
 	struct fi_context2 done, never;
@@ -126,7 +126,7 @@ static void unknown(struct test *t)
 	fx_close(&fx);
 }
 
-/* Of several receives with one context a cancel takes one. */
+/* Of several receives with the same context fi_cancel cancels one. */
 static void same_context(struct test *t)
 {
 	struct fi_context2 ctx;
@@ -144,8 +144,8 @@ static void same_context(struct test *t)
 }
 
 /*
- * A receive whose message is already moving: it ends once, cancelled or not, and
- * the sender's buffer is released either way.
+ * Cancels a receive whose message is already moving: it ends once, cancelled or
+ * not, and the send completes either way.
  */
 static void under_way_one(struct fx *fx, const struct guard *g, uint64_t tag)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * fi_close at any moment: it returns in time, and the peer learns what became of
- * each of its operations.
+ * fi_close at any moment: it returns in time, and each of the peer's operations
+ * completes.
  */
 #include "cases.h"
 #include "framework/completion.h"
@@ -16,7 +16,7 @@ enum { ROUNDS = 12, OPS = 24, LARGE = 1 << 20, CLOSE_MS = 15000, KIB = 1024, MAN
        LONG_QUEUE = 20000, SLEEP_US = 500000 };
 
 struct traffic {
-	struct fi_context2 ctx[2 * OPS];	/* sends first */
+	struct fi_context2 ctx[2 * OPS];	/* of the sends, then of the receives */
 	bool done[2 * OPS];
 	uint8_t *out;
 	uint8_t *in;			/* OPS times LARGE */
@@ -30,7 +30,7 @@ static size_t len_of(uint64_t tag)
 	return lens[pattern_next(&tag) % 6];
 }
 
-/* Sends and receives in turn; peers that are gone already are an answer, too. */
+/* Posts sends and receives in turn; an error because the peer is gone is accepted. */
 static void start(struct fx *fx, struct traffic *tr, uint64_t *state)
 {
 	static const uint64_t levels[] = { 0, FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE,
@@ -49,7 +49,7 @@ static void start(struct fx *fx, struct traffic *tr, uint64_t *state)
 	}
 }
 
-/* Takes what there is; each operation ends once, and what came is as it was sent. */
+/* Reads all completions: each operation ends once, received bytes are the sent ones. */
 static void take(struct fx *fx, struct traffic *tr)
 {
 	struct comp c;
@@ -78,7 +78,7 @@ static bool sends_left(const struct traffic *tr)
 	return false;
 }
 
-/* The other one goes whenever it likes: all sends end, then receives can be had back. */
+/* The other rank closes at a random moment: all sends end, then receives can be cancelled. */
 static void survive(struct fx *fx, struct traffic *tr)
 {
 	while (sends_left(tr)) {
@@ -110,7 +110,7 @@ static void one_round(struct test *t, struct traffic *tr, int round, uint64_t *s
 	begin = run_now();
 	fx_close_now(&fx);
 	CHECK(run_now() - begin < CLOSE_MS, "fi_close took %d ms", (int)(run_now() - begin));
-	/* Without progress: the one that closed is not waited for by anybody. */
+	/* Without progress: the rank that has closed cannot make any. */
 	run_barrier(t);
 }
 
@@ -120,7 +120,7 @@ static void any_moment(struct test *t)
 	uint64_t state = t->seed + (uint64_t)t->rank;
 
 	CHECK(tr, "no memory");
-	/* One that closed before it was connected is looked for that long. */
+	/* So long sends try to reach a peer that closed before it was connected. */
 	setenv("FI_TAGRV_CONNECT_TIMEOUT", "2", 1);
 	tr->out = malloc(LARGE);
 	tr->in = calloc(OPS, LARGE);
@@ -135,7 +135,7 @@ static void any_moment(struct test *t)
 	free(tr);
 }
 
-/* Rank 1 closes at once, rank 0 looks when it is gone, or waits to be: all has come. */
+/* Rank 0 starts when rank 1 is in fi_close, or has returned from it: all messages arrive. */
 static void receive_all(struct fx *fx, uint64_t n, size_t len)
 {
 	struct fi_context2 ctx;
@@ -161,7 +161,7 @@ static void inject_all(struct fx *fx, uint64_t n, size_t len)
 	}
 }
 
-/* Most of them are only announced: their bytes are the sender's to keep. */
+/* Most of the injects are only announced: the sender keeps their bytes. */
 static void injected(struct test *t)
 {
 	struct fx fx;
@@ -179,7 +179,7 @@ static void injected(struct test *t)
 	run_barrier(t);
 }
 
-/* More than one look at a ring can take. */
+/* More messages than one poll of a ring takes. */
 static void long_queue(struct test *t)
 {
 	struct fx fx;
@@ -194,7 +194,7 @@ static void long_queue(struct test *t)
 			usleep(round * SLEEP_US);
 			receive_all(&fx, LONG_QUEUE, 0);
 		}
-		/* The first round makes the peer's credit grow. */
+		/* The first round makes the peer grant more credit. */
 		if (!round)
 			fx_barrier(&fx);
 	}
@@ -203,11 +203,11 @@ static void long_queue(struct test *t)
 }
 
 const struct test_case close_cases[] = {
-	{ "close_any_moment", "an endpoint closes amid transfers; each of the peer's ends once",
+	{ "close_any_moment", "an endpoint closes amid transfers; each of the peer's operations ends once",
 	  any_moment, .ranks = 2, .slow = 3 },
-	{ "close_injected", "what was injected arrives though the sender closes first", injected,
+	{ "close_injected", "injected messages arrive although the sender closes first", injected,
 	  .ranks = 2 },
-	{ "close_long_queue", "many messages that wait for a look arrive though the sender closes",
+	{ "close_long_queue", "many messages not polled yet arrive although the sender closes",
 	  long_queue, .ranks = 2 },
 	{ 0 },
 };

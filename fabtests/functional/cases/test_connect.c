@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Coming and going: first messages that cross, closing right after the last one.
+ * Connecting and closing: first messages that cross, closing right after the last one.
  */
 #include "cases.h"
 #include "framework/completion.h"
@@ -14,7 +14,7 @@
 
 static const struct fx_attr plain;
 
-/* Every rank sends to every other at the same moment, as its very first act. */
+/* Every rank sends to every other rank at the same moment, as its first operation. */
 static void cross(struct test *t, size_t len)
 {
 	struct fi_context2 tx[RUN_RANKS_MAX], rx[RUN_RANKS_MAX];
@@ -58,7 +58,7 @@ static void crossing_large(struct test *t)
 	}
 }
 
-/* What a sender leaves behind before it closes. */
+/* Messages that a sender sends right before it closes. */
 struct farewell {
 	size_t len;
 	int count;
@@ -106,7 +106,7 @@ static void hear_farewell(struct fx *fx, const struct farewell *f)
 	guard_free(&g);
 }
 
-/* The sender's process ends; all it sent must be received all the same. */
+/* The sender's process ends; all its messages must be received all the same. */
 static void close_drains(struct test *t)
 {
 	struct fx fx;
@@ -122,7 +122,7 @@ static void close_drains(struct test *t)
 	fx_close_now(&fx);
 }
 
-/* The receiver starts to look only when the sender is already closing. */
+/* The receiver makes no progress before the sender is closing. */
 static void close_drains_injects(struct test *t)
 {
 	struct fx fx;
@@ -138,7 +138,7 @@ static void close_drains_injects(struct test *t)
 	fx_close_now(&fx);
 }
 
-/* The very first message is also the last. */
+/* The first message is also the last. */
 static void close_after_first(struct test *t)
 {
 	static const struct farewell one = { .len = 8, .count = 1, .call = CALL_INJECT };
@@ -155,7 +155,7 @@ static void close_after_first(struct test *t)
 	}
 }
 
-/* The receiver closes right after its completion: the sender's must still come. */
+/* The receiver closes right after its completion; the send must complete too. */
 static void receiver_closes(struct test *t)
 {
 	static const size_t sizes[] = { 0, 1000, 100000, 1 << 20 };
@@ -235,7 +235,7 @@ static void many_clients(struct test *t)
 	fx_close(&fx);
 }
 
-/* A peer that leaves in peace causes no entry on anybody's CQ. */
+/* A peer that closes while idle causes no completion at other ranks. */
 static void quiet_leave(struct test *t)
 {
 	struct fi_context2 ctx[2];
@@ -275,11 +275,11 @@ const struct test_case connect_cases[] = {
 	{ "connect_crossing_large", "the same with large messages", crossing_large, .ranks = 2 },
 	{ "connect_crossing_four", "four ranks, all to all", crossing, .ranks = 4 },
 	{ "connect_close_drains", "a sender closes and exits; everything arrives", close_drains, .ranks = 2 },
-	{ "connect_close_drains_injects", "injects to a receiver that is not looking", close_drains_injects, .ranks = 2 },
+	{ "connect_close_drains_injects", "injects to a receiver that makes no progress", close_drains_injects, .ranks = 2 },
 	{ "connect_close_after_first", "one inject, then close", close_after_first, .ranks = 2 },
 	{ "connect_receiver_closes", "a receiver closes after its completion", receiver_closes, .ranks = 2 },
 	{ "connect_many_clients", "ten endpoints in turn talk to one", many_clients, .ranks = 2 },
 	{ "connect_quiet_leave", "an idle peer that closes is not an error", quiet_leave, .ranks = 2 },
-	{ "connect_slow_peer", "a receiver that sleeps at first", slow_peer, .ranks = 2 },
+	{ "connect_slow_peer", "a receiver that makes no progress at first", slow_peer, .ranks = 2 },
 	{ 0 },
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Counters: as objects, and what operations add to them.
+ * Counters: set, add, wait; and how operations count.
  */
 #include "cases.h"
 #include "framework/completion.h"
@@ -15,7 +15,7 @@
 
 static const struct fx_attr counted = { .counters = true };
 
-/* Updates may become visible a little later. */
+/* Waits for the values, which may become visible a little later. */
 static void expect_value(struct fid_cntr *cntr, uint64_t value, uint64_t err)
 {
 	int64_t end = run_now() + 5000;
@@ -130,10 +130,10 @@ static void drain(struct fx *fx, enum fx_side side, size_t n)
 	}
 }
 
-/* One of each kind: plain, msg, data, inject, inject data; tagged and not. */
+/* One send by each call: plain, msg, data, inject, inject data; tagged and not. */
 static void send_one_of_each(struct fx *fx)
 {
-	/* Those that are not injected read it after the call. */
+	/* Static: sends that are not injected read it after the call. */
 	static char zeros[8];
 
 	for (int tagged = 0; tagged < 2; tagged++)
@@ -167,7 +167,7 @@ static void counts(struct test *t)
 	fx_close(&fx);
 }
 
-/* Silent operations count too, and waiting on a counter makes progress. */
+/* Operations without completion count too, and waiting on a counter makes progress. */
 static void wait_for_messages(struct test *t)
 {
 	struct fx_attr attr = {
@@ -222,7 +222,7 @@ static void receive_error(struct test *t)
 	fx_close(&fx);
 }
 
-/* One turn of an event loop that sleeps until the counter changes. */
+/* One turn of an event loop: sleeps until the counter changes. */
 static void sleep_for(struct fx *fx, int fd)
 {
 	struct fid *fids[1] = { &fx->cntr[FX_RX]->fid };

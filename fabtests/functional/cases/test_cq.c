@@ -82,7 +82,7 @@ static void reads(struct test *t)
 	fx_close(&fx);
 }
 
-/* Several entries in one call, and none lost by reads of nothing. */
+/* Several entries per read; reads of 0 entries lose none. */
 static void read_batches(struct test *t)
 {
 	struct fi_cq_tagged_entry entry[4];
@@ -172,7 +172,7 @@ static void signal_during(struct test *t)
 	fx_close(&fx);
 }
 
-/* The receiver only blocks: waiting itself must make progress. */
+/* The receiver only blocks in fi_cq_sread, which must make progress. */
 static void run_sread(struct test *t, enum fi_wait_obj wait)
 {
 	struct fi_cq_tagged_entry entry;
@@ -211,7 +211,7 @@ static void sread_yield(struct test *t)
 	run_sread(t, FI_WAIT_YIELD);
 }
 
-/* The way an event loop uses a CQ: ask, sleep in poll(), read. */
+/* As an event loop does: fi_trywait, poll(), read. */
 static bool read_by_poll(struct fx *fx, int fd, struct comp *c)
 {
 	struct fid *fids[1] = { &fx->cq[FX_RX]->fid };
@@ -296,7 +296,7 @@ static void one_cq(struct test *t)
 	fx_close(&fx);
 }
 
-/* Six messages, each some time after the other: four end the wait, two do not. */
+/* Six messages with pauses between: four end a wait for four entries, two do not. */
 static void threshold(struct test *t)
 {
 	struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_UNSPEC,
@@ -332,7 +332,7 @@ static void threshold(struct test *t)
 	fx_close(&fx);
 }
 
-/* What nobody can wait on says so, and cannot be opened by mistake. */
+/* A CQ with FI_WAIT_NONE cannot be waited on; wait objects that do not exist are refused. */
 static void without_wait(struct test *t)
 {
 	struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE };

@@ -100,7 +100,7 @@ static void vectors(struct test *t)
 	fx_close(&fx);
 }
 
-/* Nothing to point at, nothing to remember. */
+/* Messages without buffer, vector and context. */
 static void nothing(struct test *t)
 {
 	struct fx fx;
@@ -155,7 +155,7 @@ static void receive_in_turn(struct fx *fx, uint64_t *in, int n)
 		CHECK(in[i] == (uint64_t)i, "message %d holds %llu", i, (unsigned long long)in[i]);
 }
 
-/* One variable serves all messages: its value must be taken before the call returns. */
+/* All messages are sent from one variable: the call must copy it. */
 static void inject_burst(struct test *t)
 {
 	static uint64_t in[2000];
@@ -175,7 +175,7 @@ static void inject_burst(struct test *t)
 	fx_close(&fx);
 }
 
-/* Data given without FI_REMOTE_CQ_DATA stays at home. */
+/* CQ data given without FI_REMOTE_CQ_DATA is not sent. */
 static void data_without_flag(struct test *t)
 {
 	struct transfer tr = { .len = 100, .send_call = CALL_MSG, .data = 0x1234 };
@@ -226,7 +226,7 @@ static void short_message(struct test *t)
 	fx_close(&fx);
 }
 
-/* Both ranks send and receive at once, several sizes under way together. */
+/* Both ranks send and receive messages of several sizes at the same time. */
 static void both_directions(struct test *t)
 {
 	struct guard out[SIZE_COUNT], in[SIZE_COUNT];
@@ -255,7 +255,7 @@ static void both_directions(struct test *t)
 	fx_close(&fx);
 }
 
-/* 128 receives wait; small messages complete them in the order of posting. */
+/* Small messages complete 128 posted receives in the order of posting. */
 static void many_posted(struct test *t)
 {
 	static struct fi_context2 tx[128], rx[128];

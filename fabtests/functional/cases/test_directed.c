@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Receives from one source only, and sources the AV does not know yet or any more.
+ * Directed receives; and sources that are not in the AV yet, or any more.
  */
 #include "cases.h"
 #include "framework/completion.h"
@@ -80,7 +80,7 @@ static void posted(struct test *t)
 	fx_close(&fx);
 }
 
-/* All messages wait; they are fetched from rank 2 first. */
+/* All messages are unexpected; those of rank 2 are received first. */
 static void unexpected(struct test *t)
 {
 	struct fx fx;
@@ -100,7 +100,7 @@ static void unexpected(struct test *t)
 	fx_close(&fx);
 }
 
-/* A wildcard posted between two directed receives takes what comes in its turn. */
+/* A wildcard between two directed receives matches in its place of the order. */
 static void with_wildcard(struct test *t)
 {
 	struct fi_context2 ctx[3];
@@ -133,7 +133,7 @@ static void with_wildcard(struct test *t)
 	fx_close(&fx);
 }
 
-/* Many senders, one wildcard receiver: order holds for each of them. */
+/* Two senders, wildcard receives: the order of each sender holds. */
 static void two_streams(struct test *t)
 {
 	uint32_t next[3] = { 0 };
@@ -153,7 +153,7 @@ static void two_streams(struct test *t)
 	fx_close(&fx);
 }
 
-/* Without FI_DIRECTED_RECV the source address given is of no meaning. */
+/* Without FI_DIRECTED_RECV the source address of a receive is ignored. */
 static void not_directed(struct test *t)
 {
 	struct fx fx;
@@ -171,8 +171,8 @@ static void not_directed(struct test *t)
 }
 
 /*
- * Rank 1 sends before rank 0 knows it: the first message is for anybody, the
- * second is found by a receive directed at the address inserted meanwhile.
+ * Rank 1 sends before its address is in rank 0's AV. A wildcard receive takes the
+ * first message, a receive directed at the address inserted later the second.
  */
 static void late_insert(struct test *t)
 {
@@ -200,7 +200,7 @@ static void late_insert(struct test *t)
 	fx_close(&fx);
 }
 
-/* A large message of an unknown sender is bound to the address later too. */
+/* The same for a large message, of which only the announcement has arrived. */
 static void late_insert_large(struct test *t)
 {
 	struct guard g = guard_alloc(2 << 20);
@@ -231,7 +231,7 @@ static void late_insert_large(struct test *t)
 	fx_close(&fx);
 }
 
-/* Both sides forget and insert each other again; traffic goes on, both ways. */
+/* Both ranks remove and insert each other's address; traffic goes on both ways. */
 static void reinsert(struct test *t)
 {
 	int other = !t->rank;

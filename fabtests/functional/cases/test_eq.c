@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct eq_test {
-	struct fx fx;		/* only the fabric is used */
+	struct fx fx;		/* only its fabric is used */
 	struct fid_eq *eq;
 };
 

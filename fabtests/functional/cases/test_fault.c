@@ -26,7 +26,7 @@ static void set_short_timeout(void)
 	setenv("FI_TAGRV_CONNECT_TIMEOUT", "3", 1);
 }
 
-/* Ranks 0 and 2 exchange a message of each kind; rank 1 is out of it. */
+/* Ranks 0 and 2 exchange a small and a large message; rank 1 takes no part. */
 static void talk_with_third(struct fx *fx)
 {
 	int other = fx->t->rank ? 0 : 2;
@@ -93,9 +93,9 @@ static void cancel_rest(struct fx *fx, const struct pending *rx)
 }
 
 /*
- * Rank 0: outstanding sends nobody will receive, receives of which the first is
- * done when rank 1 dies. What was matched must end by itself; what was not is
- * cancelled.
+ * Rank 0: when rank 1 dies, all sends are unmatched and only the first receive is
+ * certainly done. Sends and matched receives must end by themselves; receives that
+ * did not match are cancelled.
  */
 static void survive(struct fx *fx)
 {
@@ -129,7 +129,7 @@ static void survive(struct fx *fx)
 	pending_close(&rx);
 }
 
-/* A send to a peer known to be dead fails, at once or by completion. */
+/* A send to a dead peer fails, at once or by its completion. */
 static void send_to_dead(struct fx *fx, fi_addr_t dead, size_t len)
 {
 	int64_t end = run_now() + FAULT_MS;
@@ -173,26 +173,26 @@ static void peer_killed(struct test *t)
 	fx_close(&fx);
 }
 
-static void writer_killed(struct test *t)
+static void killed_with_put(struct test *t)
 {
 	setenv("FI_TAGRV_RNDV", "put", 1);
 	peer_killed(t);
 }
 
-static void copier_killed(struct test *t)
+static void killed_with_copy(struct test *t)
 {
 	setenv("FI_TAGRV_RNDV", "copy", 1);
 	peer_killed(t);
 }
 
-static void offerer_killed(struct test *t)
+static void killed_with_pipeline(struct test *t)
 {
 	setenv("FI_TAGRV_RNDV", "pipeline", 1);
 	setenv("FI_TAGRV_READ_SEGMENT", "16384", 1);
 	peer_killed(t);
 }
 
-/* An idle connection breaks: no entry; later sends fail; others are not touched. */
+/* The peer of an idle connection dies: no entry, later sends fail, other ranks go on. */
 static void idle_peer_killed(struct test *t)
 {
 	struct fi_context2 ctx;
@@ -219,7 +219,7 @@ static void idle_peer_killed(struct test *t)
 	fx_close(&fx);
 }
 
-/* A port that was free a moment ago. */
+/* Returns a port that nobody listens at. */
 static uint16_t unused_port(void)
 {
 	struct sockaddr_in in = { .sin_family = AF_INET };
@@ -273,7 +273,7 @@ static void nobody_listens(struct test *t)
 	fx_close(&fx);
 }
 
-/* As many sends to nobody as are taken; one to the living peer must pass them. */
+/* Posts all sends to nobody that are accepted, then one to the peer, which must not wait for them. */
 static void crowd_and_pass(struct fx *fx, fi_addr_t nobody, struct pending *tx)
 {
 	size_t n = 0;
@@ -294,7 +294,7 @@ static void await_passing(struct fx *fx)
 	COMP_EXPECT(fx, FX_RX, .ctx = &ctx, .flags = GOT_TAGGED, .tag = 2);
 }
 
-static void nobody_blocks_nobody(struct test *t)
+static void unreachable_delays_none(struct test *t)
 {
 	struct pending tx, rx;
 	fi_addr_t nobody;
@@ -320,19 +320,19 @@ static void nobody_blocks_nobody(struct test *t)
 }
 
 const struct test_case fault_cases[] = {
-	{ "fault_peer_killed", "SIGKILL amid transfers: each ends once, a third rank is not touched",
+	{ "fault_peer_killed", "SIGKILL amid transfers: each operation ends once, a third rank goes on",
 	  peer_killed, .ranks = 3, .slow = 3 },
-	{ "fault_peer_killed_put", "the same where the senders write", writer_killed,
+	{ "fault_peer_killed_put", "the same with protocol put", killed_with_put,
 	  .ranks = 3, .slow = 3 },
-	{ "fault_peer_killed_copy", "the same where messages are copied", copier_killed,
+	{ "fault_peer_killed_copy", "the same with protocol copy", killed_with_copy,
 	  .ranks = 3, .slow = 3 },
-	{ "fault_peer_killed_pipeline", "the same where messages are read in pieces", offerer_killed,
+	{ "fault_peer_killed_pipeline", "the same with protocol pipeline", killed_with_pipeline,
 	  .ranks = 3, .slow = 3 },
 	{ "fault_idle_peer_killed", "an idle peer dies silently; later sends fail", idle_peer_killed,
 	  .ranks = 3, .slow = 2 },
-	{ "fault_nobody_listens", "sends to an address without endpoint fail in time", nobody_listens,
+	{ "fault_nobody_listens", "sends to an address without an endpoint fail in time", nobody_listens,
 	  .ranks = 2, .slow = 2 },
-	{ "fault_nobody_blocks_nobody", "they do not delay sends to others", nobody_blocks_nobody,
+	{ "fault_unreachable_delays_none", "sends to an unreachable address delay no sends to others", unreachable_delays_none,
 	  .ranks = 2, .slow = 2 },
 	{ 0 },
 };

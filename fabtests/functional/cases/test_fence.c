@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * FI_FENCE: a send that waits until all before it to the same peer have completed.
+ * FI_FENCE: a fenced send waits until all earlier sends to the same peer have completed.
  */
 #include "cases.h"
 #include "framework/completion.h"
@@ -14,7 +14,7 @@ enum { LARGE = 1 << 20, SMALL = 16, FIRST = 1, FENCED, BEHIND };
 
 static const struct fx_attr fenced = { .caps = FI_MSG | FI_TAGGED | FI_FENCE };
 
-/* What the fence waits for: a message that completes only when it has matched. */
+/* The send that the fence waits for: it completes only when it has matched. */
 struct first {
 	const char *name;
 	size_t len;
@@ -80,7 +80,7 @@ static void waits(struct test *t)
 	fx_close(&fx);
 }
 
-/* Rank 1 leaves a message unmatched; what goes to rank 2 does not wait for it. */
+/* Rank 1 leaves a message unmatched; a fenced send to rank 2 does not wait for it. */
 static void other_peer(struct test *t)
 {
 	struct guard g = guard_alloc(LARGE);
@@ -119,7 +119,7 @@ struct one {
 	uint64_t flags;
 };
 
-/* Both ranks draw the same. */
+/* Both ranks draw the same messages. */
 static void draw(struct one *one, uint64_t *state)
 {
 	static const size_t lens[] = { 0, 8, 1000, 5000, 20000, 300000 };
@@ -135,7 +135,7 @@ static void draw(struct one *one, uint64_t *state)
 		one->flags |= FI_FENCE;
 }
 
-/* When a fenced one completes, all before it have. */
+/* When a fenced send completes, all earlier sends have completed. */
 static void check_completed(const struct one *one, bool *done, size_t first, size_t now)
 {
 	CHECK(!done[now], "message %zu completed twice", now);
@@ -201,8 +201,8 @@ static void among_many(struct test *t)
 }
 
 const struct test_case fence_cases[] = {
-	{ "fence_waits", "a fenced send and those behind it wait for the ones before", waits, .ranks = 2 },
-	{ "fence_other_peer", "but not for those to another peer", other_peer, .ranks = 3 },
-	{ "fence_among_many", "no fenced send of 400 completes before an older one", among_many, .ranks = 2 },
+	{ "fence_waits", "a fenced send and those after it wait for the earlier ones", waits, .ranks = 2 },
+	{ "fence_other_peer", "a fenced send does not wait for sends to another peer", other_peer, .ranks = 3 },
+	{ "fence_among_many", "400 random sends: no fenced one completes before an earlier one", among_many, .ranks = 2 },
 	{ 0 },
 };

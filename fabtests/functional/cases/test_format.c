@@ -50,7 +50,7 @@ static void tagged(struct test *t)
 	run_format(t, FI_CQ_FORMAT_TAGGED);
 }
 
-/* The tag reported is the sender's, also in bits the receive ignored. */
+/* The completion has the sender's tag, also in bits that the receive ignores. */
 static void tag_of_sender(struct test *t)
 {
 	static const uint64_t tags[] = { 0, 1, 0x80000000ULL, 0x8000000000000000ULL, ~0ULL };
@@ -99,7 +99,7 @@ static void receive_from(struct fx *fx, fi_addr_t from)
 	}
 }
 
-/* Ranks 1 and 2 send in turn; rank 0 sees who it was. */
+/* Ranks 1 and 2 send in turn; fi_cq_readfrom tells rank 0 the sender. */
 static void source(struct test *t)
 {
 	struct fx_attr attr = { .caps = FI_MSG | FI_TAGGED | FI_SOURCE };

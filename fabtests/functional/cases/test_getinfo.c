@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * fi_getinfo: what is promised, echoed and refused for given hints.
+ * fi_getinfo: what it offers, returns unchanged and refuses for given hints.
  */
 #include "cases.h"
 #include "framework/fixture.h"
@@ -154,7 +154,7 @@ static void round_trip(struct test *t)
 
 static void endpoint_types(struct test *t)
 {
-	/* The last two are types of sockets, which newer headers do not name. */
+	/* The last two are the socket types, which newer headers do not define. */
 	static const int types[] = { FI_EP_MSG, FI_EP_DGRAM, FI_EP_RDM + 1, FI_EP_RDM + 2 };
 	struct fi_info *hints = fx_hints(t, &plain);
 
@@ -413,7 +413,7 @@ static void modes(struct test *t)
 	fi_freeinfo(hints);
 }
 
-/* A size in ep_attr is a minimum: the answer is what the provider really has. */
+/* A size in the hints is a minimum; the result has the provider's real size. */
 static void sizes(struct test *t)
 {
 	struct fi_info *hints = fx_hints(t, &plain);
@@ -465,8 +465,8 @@ const struct test_case getinfo_cases[] = {
 	{ "getinfo_endpoint_types", "only FI_EP_RDM is offered", endpoint_types, .ranks = 1 },
 	{ "getinfo_refused", "what cannot be had gives -FI_ENODATA", refused, .ranks = 1 },
 	{ "getinfo_unknown_names", "unknown fabric or domain gives -FI_ENODATA", unknown_names, .ranks = 1 },
-	{ "getinfo_caps_sets", "512 sets: refused, or held by caps, tx and rx caps", caps_sets, .ranks = 1 },
-	{ "getinfo_caps_needed", "the sets MPI and fabtests ask for", caps_needed, .ranks = 1 },
+	{ "getinfo_caps_sets", "512 sets of caps: refused, or contained in caps, tx and rx caps", caps_sets, .ranks = 1 },
+	{ "getinfo_caps_needed", "sets of caps that MPI and fabtests ask for are offered", caps_needed, .ranks = 1 },
 	{ "getinfo_op_flags", "operation flags come back as asked", op_flags, .ranks = 1 },
 	{ "getinfo_threading", "the threading model comes back as asked", threading, .ranks = 1 },
 	{ "getinfo_progress", "the progress models come back as asked", progress, .ranks = 1 },

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Completion levels: when a send completes, and what the sender may do then.
+ * Completion levels: when a send completes, and that the sender may reuse its buffer.
  */
 #include "cases.h"
 #include "framework/completion.h"
@@ -120,7 +120,7 @@ static void match_complete(struct test *t)
 	reuse(t, FI_MATCH_COMPLETE);
 }
 
-/* The receiver looks into its buffer before it reads any completion. */
+/* The receiver checks its buffer before it reads any completion. */
 static void placed_one(struct fx *fx, size_t len, uint64_t tag, uint64_t level, enum how how)
 {
 	struct guard g = guard_alloc(len);
@@ -174,7 +174,7 @@ static void match_waits_one(struct fx *fx, size_t len, uint64_t tag, enum how ho
 	guard_free(&g);
 }
 
-/* No completion for as long as no receive is posted. */
+/* The send does not complete while no receive is posted. */
 static void match_waits(struct test *t)
 {
 	struct fx fx;
@@ -213,7 +213,7 @@ static void match_discard(struct test *t)
 	fx_close(&fx);
 }
 
-/* Delivery needs no receive: a buffered message is delivered. */
+/* FI_DELIVERY_COMPLETE needs no receive: a buffered message counts as delivered. */
 static void delivery_unmatched(struct test *t)
 {
 	struct fi_context2 ctx;
@@ -250,7 +250,7 @@ static size_t mixed_len(const struct fx *fx, int i)
 	return mixed_flags(i) & FI_INJECT && len > most ? most : len;
 }
 
-/* Every one ends once and is counted; those with FI_COMPLETION are seen. */
+/* Every send ends once and is counted; sends with FI_COMPLETION have an entry. */
 static void mixed_send(struct fx *fx, struct guard *out)
 {
 	struct fi_context2 ctx[MIXED];
@@ -280,7 +280,7 @@ static void mixed_post(struct fx *fx, struct guard *in, struct fi_context2 *ctx)
 	}
 }
 
-/* In each space receives match in order, so each has the message of its number. */
+/* Receives match in order, tagged and untagged ones apart: receive i gets message i of its kind. */
 static void mixed_recv(struct fx *fx, struct guard *in, struct fi_context2 *ctx)
 {
 	COMP_ANY_ORDER(fx, FX_RX, ctx, MIXED);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Completion levels by every way a message can take: neither early nor missing.
+ * Completion levels by every way a message can take: sends complete neither too
+ * early nor too late.
  *
- * What has not happened is proven by order, not by waiting. Packets of two
- * endpoints arrive in the order sent, acknowledgements among them:
+ * That a send has not completed is proven by order, not by waiting. Packets between
+ * two endpoints, also acknowledgements, arrive in the order in which they were sent:
  *
  *   sender                                receiver
- *   message, no receive is posted  -----> kept
- *   fence                          -----> received: the message is there, and was
- *                                  <----- acknowledged before, if it ever was
- *   answer: look for the completion
+ *   message, no receive is posted  -----> kept as unexpected
+ *   fence                          -----> received: so the message has arrived, and
+ *                                         its acknowledgement, if any, was sent
+ *   is there a completion?         <----- answer
  *   go on                          -----> posts the receive
  *   completion                     <----- matched
  */
@@ -30,19 +31,19 @@ static const uint64_t levels[] = { 0, FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE,
 
 enum { LEVEL_COUNT = sizeof(levels) / sizeof(levels[0]), SETTLED = 16 };
 
-/* One message and what its sender knows of it. */
+/* One message, at its sender. */
 struct probe {
 	const struct way *way;
 	uint64_t level;
-	bool by_default;	/* the level is the endpoint's */
-	bool silent;		/* only the counter tells */
+	bool by_default;	/* the level is among the endpoint's default flags */
+	bool silent;		/* no completion entry: only the counter counts */
 	struct guard g;
 	struct fi_context2 ctx;
-	uint64_t counted;	/* sends that the counter had before */
-	uint64_t others;	/* sent since, without level */
+	uint64_t counted;	/* value of the counter before the send */
+	uint64_t others;	/* other sends since */
 };
 
-/* A message without payload or level that its receiver waits for. */
+/* Sends an empty message without level, for hear() at the other rank. */
 static void say(struct fx *fx, struct probe *p, uint64_t tag)
 {
 	SEND(fx, .call = CALL_MSG, .tagged = true, .addr = fx->peer, .tag = tag, .ctx = p);
@@ -64,7 +65,7 @@ static void set_default(struct fx *fx, uint64_t level)
 	CHECK_OK(fi_control(&fx->ep->fid, FI_SETOPSFLAG, &flags));
 }
 
-/* By default, when calls without flags can say all the rest. */
+/* With by_default the level comes from the default flags and the call has none. */
 static void send_message(struct fx *fx, struct probe *p)
 {
 	bool inject = p->way->flags & FI_INJECT;
@@ -85,7 +86,7 @@ static void send_message(struct fx *fx, struct probe *p)
 		say(fx, p, TAG_SECOND);
 }
 
-/* Is it to complete before it matches? 1: yes, 0: no, -1: both would be true. */
+/* Whether the send completes before its match. 1: yes, 0: no, -1: both are allowed. */
 static int comes_early(const struct probe *p)
 {
 	if (!p->way->announced)
@@ -95,7 +96,7 @@ static int comes_early(const struct probe *p)
 	return 0;
 }
 
-/* Entries of others are taken along the way; true: its own has come. */
+/* Reads completions until the probe's own; false if it has not come yet. */
 static bool poll_own(struct fx *fx, struct probe *p)
 {
 	struct comp c;
@@ -117,7 +118,7 @@ static uint64_t count_own(struct fx *fx, const struct probe *p)
 	return now > p->others ? now - p->others : 0;
 }
 
-/* With a level of an entry's own, and no other way to learn of it. */
+/* Whether the send has a completion entry: fi_inject has none. */
 static bool has_entry(const struct probe *p)
 {
 	return !p->silent && !(p->by_default && p->way->flags & FI_INJECT);
@@ -136,10 +137,10 @@ static void await(struct fx *fx, struct probe *p)
 	}
 }
 
-/* The sender, when the answer is there. */
+/* At the sender, after the answer. */
 static void check_before_match(struct fx *fx, struct probe *p)
 {
-	/* Within one endpoint the answer's own traffic is on its way. */
+	/* With --self, acknowledgements may arrive after the answer. */
 	for (int i = 0; i < SETTLED; i++)
 		fx_progress(fx);
 	if (comes_early(p) == 1) {
@@ -207,7 +208,7 @@ static void run_probe(struct fx *fx, struct probe *p)
 		check_after_match(fx, p);
 		after = ways_stats(fx);
 		CHECK(ways_count(&after, sent) > ways_count(&before, sent),
-		      "it took another way");
+		      "the message took another way");
 	}
 	fx_barrier(fx);
 	while (poll_own(fx, p))
@@ -215,7 +216,7 @@ static void run_probe(struct fx *fx, struct probe *p)
 	guard_free(&p->g);
 }
 
-/* FI_MORE is only for calls with flags, and so are levels then. */
+/* A way with FI_MORE needs calls with flags, so it has no probe by default flags. */
 static void run_way(struct test *t, const struct way *way)
 {
 	for (int silent = 0; silent < 2; silent++) {
@@ -286,22 +287,22 @@ static void pipeline(struct test *t)
 
 const struct test_case levels_cases[] = {
 	{ .name = "levels_eager", .run = eager, .self = true,
-	  .shows = "each level of eager messages, seen or counted, is neither early nor late" },
+	  .shows = "each level of eager messages, with completion or counted, is neither early nor late" },
 	{ .name = "levels_batched", .run = batched, .self = true,
-	  .shows = "the same of messages that share a packet" },
+	  .shows = "the same for messages that share a packet" },
 	{ .name = "levels_prepared", .run = prepared, .self = true,
-	  .shows = "the same of messages that the device takes from where they lie" },
+	  .shows = "the same for messages that the device gathers from user memory" },
 	{ .name = "levels_starved", .run = starved, .self = true,
-	  .shows = "the same where the peer has no room for them" },
+	  .shows = "the same for messages announced because the peer has no room" },
 	{ .name = "levels_injected", .run = injected, .self = true,
-	  .shows = "the same of injects that wait in a copy; calls have no entry, but count" },
+	  .shows = "the same for injects that wait in a copy; fi_inject has no entry, but counts" },
 	{ .name = "levels_get", .run = get, .self = true,
-	  .shows = "the same of messages that the receiver reads" },
+	  .shows = "the same for messages that the receiver reads" },
 	{ .name = "levels_put", .run = put, .self = true,
-	  .shows = "the same of messages that the sender writes" },
+	  .shows = "the same for messages that the sender writes" },
 	{ .name = "levels_copy", .run = copy, .self = true,
-	  .shows = "the same of messages that are copied" },
+	  .shows = "the same for messages that are sent in fragments" },
 	{ .name = "levels_pipeline", .run = pipeline, .self = true,
-	  .shows = "the same of messages that are read in pieces" },
+	  .shows = "the same for messages that are read in pieces" },
 	{ .name = NULL },
 };

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What a completion level promises holds at the very moment of the completion,
- * by every way a message can take: the sender may die (TRANSMIT), the receiver
- * may look at its buffer (DELIVERY, MATCH). And sends that nobody sees say so
- * when they fail.
+ * The promise of a completion level holds at the moment of the completion, by
+ * every way a message can take: the sender may die (TRANSMIT), the receiver finds
+ * the bytes in its buffer (DELIVERY, MATCH). Silent sends report their failure.
  */
 #include "cases.h"
 #include "framework/completion.h"
@@ -19,7 +18,7 @@ enum { TAG_MESSAGE = 1, TAG_SECOND, STEPS = 4, MANY = 100 };
 
 static const struct fx_attr plain;
 
-/* What a batched one travels with leaves no entry. */
+/* A batched message is followed by an inject, which leaves no completion. */
 static void send_message(struct fx *fx, const struct way *way, const struct guard *g,
 			 uint64_t flags, struct fi_context2 *ctx)
 {
@@ -48,7 +47,7 @@ static void die_when_sent(struct fx *fx, const struct way *way)
 	run_kill(fx->t, 0, RUN_MAY_DIE);
 }
 
-/* Of an eager one the receiver looks only when the sender is dead. */
+/* The receiver of an eager message makes no progress until the sender is dead. */
 static void outlives(struct test *t, int number)
 {
 	const struct way *way = &ways[number];
@@ -110,7 +109,7 @@ static void outlives_copy(struct test *t)
 
 /* ---- DELIVERY, MATCH: the bytes are in the buffer ---- */
 
-/* True in all ranks: the sender, who works meanwhile, has its completion. */
+/* The sender makes a little progress; returns true in all ranks once it has the completion. */
 static bool is_done(struct fx *fx, struct fi_context2 *ctx)
 {
 	struct run_gathered all;
@@ -125,7 +124,7 @@ static bool is_done(struct fx *fx, struct fi_context2 *ctx)
 	return all.data[0][0];
 }
 
-/* The receiver works step by step, and not at all once the sender is done. */
+/* The receiver makes progress step by step, and none once the sender is done. */
 static void placed_one(struct fx *fx, const struct way *way, uint64_t level, bool unexpected)
 {
 	struct guard out = guard_alloc(way->len), in = guard_alloc(way->len);
@@ -176,7 +175,7 @@ static void placed(struct test *t)
 
 /* ---- errors ---- */
 
-/* The receiver ends without a receive: a silent send must not stay silent. */
+/* The receiver closes without a receive: the silent send must report an error. */
 static void fails_one(struct test *t, const struct way *way)
 {
 	struct fx_attr attr = { .counters = true, .tx_bind = FI_SELECTIVE_COMPLETION };
@@ -254,7 +253,7 @@ static void cost_of_many(struct fx *fx)
 	expect_cost(fx, &before, sends ? MANY : 0, sends ? 0 : MANY);
 }
 
-/* Each side answers what it got, and waits for the level of its own. */
+/* Each side answers the message it received, and waits until its own send has matched. */
 static void cost_of_ping_pong(struct fx *fx)
 {
 	struct fi_tagrv_proto_stats before = ways_stats(fx);

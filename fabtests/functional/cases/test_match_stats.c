@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What the provider tells about its queues through fi_open_ops.
+ * Statistics of the matching queues, through fi_open_ops.
  */
 #include "cases.h"
 #include "framework/completion.h"
@@ -35,7 +35,7 @@ static void read_stats(struct fx *fx, struct fi_tagrv_match_stats *now)
 	CHECK((now)->member == (want), #member " is %llu, not %llu",                               \
 	      (unsigned long long)(now)->member, (unsigned long long)(want))
 
-/* Receives nobody sends to: queued, counted by age, taken back one by one. */
+/* Receives without messages are queued, counted by age, cancelled one by one. */
 static void posted(struct test *t)
 {
 	static struct fi_context2 ctx[QUEUED];
@@ -77,7 +77,7 @@ static void expect_unexpected(struct fx *fx, uint64_t cnt)
 	CHECK_STAT(&now, unexpected_oldest, cnt - 1);
 }
 
-/* Messages of another process that nobody asked for, then received. */
+/* Unexpected messages of another process, received later. */
 static void unexpected(struct test *t)
 {
 	static struct fi_context2 ctx[QUEUED];
@@ -110,7 +110,7 @@ static void unexpected(struct test *t)
 }
 
 const struct test_case match_stats_cases[] = {
-	{ "match_stats_posted", "length, peak and age of the queue of receives", posted, .ranks = 1 },
-	{ "match_stats_unexpected", "the same of messages that came early; searches", unexpected, .ranks = 2 },
+	{ "match_stats_posted", "length, peak and age of the queue of posted receives", posted, .ranks = 1 },
+	{ "match_stats_unexpected", "length and peak of the queue of unexpected messages; searches", unexpected, .ranks = 2 },
 	{ 0 },
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Every way a message can take x contiguous or scattered x expected or not x
- * whole, cut, empty or behind a receive that was taken back. Each arrives as it
- * should, and the provider's counters say on both sides that it took this way and
+ * whole, truncated, empty or after a cancelled receive. Each message arrives as it
+ * should, and the provider's counters on both sides show that it took this way and
  * no other.
  */
 #include "cases.h"
@@ -22,7 +22,7 @@ enum shape { WHOLE, CUT, EMPTY, CANCELLED, SHAPES };
 
 struct kind {
 	const struct way *way;
-	size_t sent;		/* what counts it at the sender */
+	size_t sent;		/* the sender's counter: see ways_sent() */
 	bool scattered;
 	bool unexpected;
 	enum shape shape;
@@ -62,7 +62,7 @@ static void scatter_pattern(const struct side *s, size_t len)
 	free(flat);
 }
 
-/* What is injected is overwritten at once. */
+/* The buffer of an inject is overwritten at once. */
 static void send_message(struct fx *fx, const struct kind *k, struct side *s)
 {
 	side_init(s, k, k->len, 5);
@@ -116,7 +116,7 @@ static void wait_unexpected(struct fx *fx, uint64_t want)
 	}
 }
 
-/* The message is the segments one behind the other. */
+/* The message is the concatenation of the segments. */
 static void check_content(const struct kind *k, const struct side *s)
 {
 	size_t got = k->len < k->room ? k->len : k->room, at = 0;
@@ -156,7 +156,7 @@ static void finish_receive(struct fx *fx, const struct kind *k, struct side *s)
 
 #define AT(member) offsetof(struct fi_tagrv_proto_stats, member)
 
-/* How often a message of this kind counts there. */
+/* By how much a message of this kind increments a counter. */
 static uint64_t due(const struct kind *k, size_t member)
 {
 	const struct way *way = k->way;
@@ -169,10 +169,9 @@ static uint64_t due(const struct kind *k, size_t member)
 		return way->announced && (k->len || way->starved);
 	if (member == AT(no_credit_tx))
 		return way->starved;
-	/* A copy of nothing is none, and nothing has to be moved. */
+	/* Empty messages are not copied and have no bytes to move. */
 	if (way->announced)
 		return mine && k->len;
-	/* Nothing lies nowhere. */
 	if (member == AT(prepared_tx))
 		return mine && k->len;
 	return mine ? messages : 0;
@@ -190,7 +189,7 @@ static void check_member(const struct fi_tagrv_proto_stats *before,
 
 #define CHECK_MEMBER(member) check_member(before, &now, k, AT(member), #member)
 
-/* What is announced for want of room is moved as the provider likes. */
+/* Messages announced for want of room may be moved by any protocol. */
 static void check_moved(const struct fi_tagrv_proto_stats *before,
 			const struct fi_tagrv_proto_stats *now, const struct kind *k, bool sends)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Bad arguments: the right error at once, no completion, and the endpoint works on.
+ * Wrong arguments: the right error at once, no completion, and the endpoint goes on.
  */
 #include "cases.h"
 #include "framework/completion.h"
@@ -30,14 +30,14 @@ static void message_to_self(struct fx *fx)
 	COMP_EXPECT(fx, FX_TX, .ctx = &ctx[1], .flags = SENT_TAGGED);
 }
 
-/* Connected to itself, so that no call can hide behind -FI_EAGAIN. */
+/* Opens an endpoint connected to itself, so that no call answers -FI_EAGAIN. */
 static void open_sound(struct test *t, struct fx *fx, const struct fx_attr *attr)
 {
 	fx_open(t, fx, attr);
 	message_to_self(fx);
 }
 
-/* After whatever was refused: nothing on the CQs, and a message gets through. */
+/* After a refused call the CQs are empty and a message gets through. */
 static void close_sound(struct fx *fx)
 {
 	run_step("nothing on the CQs, a message gets through");
@@ -190,7 +190,7 @@ static void unknown_flags(struct test *t)
 	close_sound(&fx);
 }
 
-/* Flags of the one direction are wrong in the other. */
+/* Flags for sends are wrong in receives, and the reverse. */
 static void foreign_flags(struct test *t)
 {
 	struct fi_context2 ctx;
@@ -206,7 +206,7 @@ static void foreign_flags(struct test *t)
 	close_sound(&fx);
 }
 
-/* A claim of nothing: refused at once, or an error entry. */
+/* FI_CLAIM without a claimed message: refused at once, or an error entry. */
 static void claim_of_nothing(struct test *t)
 {
 	struct fi_context2 ctx;
@@ -225,7 +225,7 @@ static void claim_of_nothing(struct test *t)
 	close_sound(&fx);
 }
 
-/* The result of opening an endpoint at this port. */
+/* Opens an endpoint at this port and returns the result. */
 static int open_at(struct test *t, uint16_t port)
 {
 	struct fx_attr attr = { 0 };
@@ -286,9 +286,9 @@ const struct test_case misuse_cases[] = {
 	{ "misuse_inject_too_long", "an inject over inject_size gives -FI_EMSGSIZE", inject_too_long, .ranks = 1 },
 	{ "misuse_too_many_segments", "more segments than iov_limit give -FI_EINVAL", too_many_segments, .ranks = 1 },
 	{ "misuse_unknown_destination", "an address not in the AV gives -FI_EINVAL", unknown_destination, .ranks = 1 },
-	{ "misuse_removed_address", "so does a removed one, for directed receives too", removed_address, .ranks = 1 },
+	{ "misuse_removed_address", "so does a removed address, for directed receives too", removed_address, .ranks = 1 },
 	{ "misuse_unknown_flags", "unknown flags give -FI_EINVAL or -FI_EBADFLAGS", unknown_flags, .ranks = 1 },
-	{ "misuse_foreign_flags", "so do flags that make no sense", foreign_flags, .ranks = 1 },
+	{ "misuse_foreign_flags", "so do flags that the call does not have", foreign_flags, .ranks = 1 },
 	{ "misuse_claim_of_nothing", "a claim without claimed message fails", claim_of_nothing, .ranks = 1 },
 	{ "misuse_port_in_use", "the port of another endpoint gives -FI_EADDRINUSE", port_in_use, .ranks = 1 },
 	{ "misuse_port_of_stranger", "so does the port of a foreign socket", port_of_stranger, .ranks = 1 },

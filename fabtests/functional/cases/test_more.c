@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * FI_MORE: what is said to be followed by something need not be.
+ * FI_MORE: messages leave even when no further message follows.
  */
 #include "cases.h"
 #include "framework/completion.h"
@@ -14,7 +14,7 @@ enum { LEN = 64, COUNT = 300, LARGE = 100000 };
 
 static char zeros[LARGE];
 
-/* One message with FI_MORE and nothing behind it; then only one queue is read. */
+/* One message with FI_MORE and no other after it; then only one CQ or counter is read. */
 static void send_alone(struct fx *fx, int how)
 {
 	struct fi_context2 ctx;
@@ -52,7 +52,7 @@ static void alone(struct test *t)
 	fx_close(&fx);
 }
 
-/* With a thread of the provider no call at all is needed. */
+/* With automatic progress no further call is needed. */
 static void alone_automatic(struct test *t)
 {
 	struct fx_attr attr = { .progress = FI_PROGRESS_AUTO, .threading = FI_THREAD_SAFE };
@@ -78,7 +78,7 @@ static void alone_automatic(struct test *t)
 	fx_close(&fx);
 }
 
-/* Messages of all kinds, with the flag or not; the tag is the number. */
+/* Messages of all kinds, with FI_MORE or without; the tag is the number. */
 static void send_mixed(struct fx *fx, struct fi_context2 *ctx)
 {
 	uint64_t state = fx->t->seed;
@@ -122,8 +122,8 @@ static void order(struct test *t)
 }
 
 const struct test_case more_cases[] = {
-	{ "more_alone", "a message that nothing follows leaves with the next read", alone, .ranks = 2 },
-	{ "more_alone_automatic", "with automatic progress by itself", alone_automatic, .ranks = 2 },
+	{ "more_alone", "a message that no other follows leaves with the next read of a CQ", alone, .ranks = 2 },
+	{ "more_alone_automatic", "with automatic progress it leaves without a read", alone_automatic, .ranks = 2 },
 	{ "more_order", "messages match in order, with FI_MORE or without", order, .ranks = 2 },
 	{ 0 },
 };

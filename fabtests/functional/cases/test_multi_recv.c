@@ -28,21 +28,21 @@ static void open_multi(struct test *t, struct fx *fx, uint64_t rx_flags, uint64_
 typedef size_t (*length_fn)(uint64_t i);
 
 /*
- * The receiving end: two buffers that take turns. Messages lie in the order of
- * sending, in the buffer posted first; they may be reported in any order, because
- * what the sender had to keep is read later. A buffer is released after its last
+ * The receiver: two buffers that take turns. Messages are placed in the order of
+ * sending, in the buffer posted first. Their completions may come in any order,
+ * because announced messages are read later. A buffer is released after its last
  * message.
  */
 struct landing {
 	struct guard half[2];
 	struct fi_context2 ctx[2];
 	size_t used[2];		/* end of the farthest message */
-	uint64_t posts;		/* so far */
-	uint64_t post[2];	/* number of the last one of each half */
+	uint64_t posts;		/* number of posts so far */
+	uint64_t post[2];	/* number of the last post of each buffer */
 	uint64_t count;
 	uint64_t n;
 	length_fn length;
-	uint64_t *place;	/* of each message, 0: not seen */
+	uint64_t *place;	/* position of each message, 0: not seen */
 	bool by_default;	/* FI_MULTI_RECV comes from op_flags */
 };
 
@@ -86,7 +86,7 @@ static size_t bytes_left(const struct landing *l, int half)
 	return l->half[half].len - l->used[half];
 }
 
-/* Number of the message by its content. */
+/* Returns the number of the message, found by its content. */
 static uint64_t identify(const struct landing *l, const struct comp *c)
 {
 	for (uint64_t i = 0; i < l->n; i++)
@@ -120,7 +120,7 @@ static void release(struct fx *fx, struct landing *l, int half)
 	post_half(fx, l, half);
 }
 
-/* Takes one entry: a message, a release, or both in one. True for a message. */
+/* Reads one entry: a message, a release, or both. Returns true for a message. */
 static bool landing_take(struct fx *fx, struct landing *l)
 {
 	struct comp c;
@@ -139,7 +139,7 @@ static bool landing_take(struct fx *fx, struct landing *l)
 	return c.flags & FI_RECV;
 }
 
-/* The sending end: all messages stay in place until all are done. */
+/* The sender: the buffers of all messages stay until all sends are done. */
 struct outgoing {
 	uint64_t n;
 	uint8_t *mem;
@@ -186,7 +186,7 @@ static size_t large_length(uint64_t i)
 	return i % 3 ? LARGE - i % 7 : 1 + i % 50;
 }
 
-/* A release may come as an entry of its own, behind the last message. */
+/* A release may come as an entry of its own after the last message. */
 static void drain_releases(struct fx *fx, struct landing *l)
 {
 	fx_barrier(fx);
@@ -202,7 +202,7 @@ static void receive_n(struct fx *fx, struct landing *l)
 	drain_releases(fx, l);
 }
 
-/* 1 KiB messages pack without gaps: 64 of them per buffer. */
+/* Messages of 1 KiB are placed without gaps: 64 of them in each buffer. */
 static void receive_tight(struct fx *fx, struct landing *l)
 {
 	receive_n(fx, l);
@@ -287,7 +287,7 @@ static void unexpected_rendezvous(struct test *t)
 	play(t, 16 * HALF, LARGE, &l, true);
 }
 
-/* The release is reported even when messages are silent. */
+/* The release has an entry even when the messages have none. */
 static void silent(struct test *t)
 {
 	struct guard g = guard_alloc(4 * MESSAGE);
@@ -334,8 +334,8 @@ const struct test_case multi_recv_cases[] = {
 	{ "multi_recv_tight", "64 messages of 1 KiB fill each 64 KiB buffer", tight, .ranks = 2 },
 	{ "multi_recv_lengths", "2000 messages of 0 to 3000 bytes", lengths, .ranks = 2 },
 	{ "multi_recv_rendezvous", "large messages land in the buffer too", rendezvous, .ranks = 2 },
-	{ "multi_recv_unexpected", "waiting messages fill a late buffer", unexpected, .ranks = 2 },
-	{ "multi_recv_unexpected_rendezvous", "large ones as well", unexpected_rendezvous, .ranks = 2 },
+	{ "multi_recv_unexpected", "unexpected messages fill a buffer posted later", unexpected, .ranks = 2 },
+	{ "multi_recv_unexpected_rendezvous", "so do large unexpected messages", unexpected_rendezvous, .ranks = 2 },
 	{ "multi_recv_silent", "the release is seen under selective completion", silent, .ranks = 2 },
 	{ "multi_recv_cancelled", "a buffer can be cancelled", cancelled, .ranks = 1 },
 	{ 0 },

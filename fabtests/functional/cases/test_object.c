@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Life of fabric objects: open, bind, enable, options, registration, close.
+ * Fabric objects: open, bind, enable, options, registration, close.
  */
 #include "cases.h"
 #include "framework/completion.h"
@@ -37,7 +37,7 @@ static void open_close(struct test *t)
 	fx_close(&fx);
 }
 
-/* A second fixture keeps the provider loaded, so only the objects themselves count. */
+/* A second fixture keeps the provider open, so that only the objects themselves are counted. */
 static void open_close_often(struct test *t)
 {
 	struct fx keep, fx;
@@ -242,7 +242,7 @@ static void registration_vectors(struct test *t)
 	fx_close(&fx);
 }
 
-/* The region is freed and allocated anew at what is likely the same address. */
+/* The buffer is freed and allocated again, probably at the same address. */
 static void registered_transfer(struct fx *fx, int round)
 {
 	size_t len = 1UL << 20;
@@ -279,7 +279,7 @@ static void registration_reuse(struct test *t)
 	fx_close(&fx);
 }
 
-/* Both endpoints belong to this process, so both need it for progress. */
+/* Both endpoints belong to this process, which makes progress for both. */
 static void await_entry(struct fx *at, enum fx_side side, struct fx *other, struct comp *c)
 {
 	while (!comp_poll(at, side, c)) {
@@ -341,7 +341,7 @@ static void talk(struct fx *a, struct fx *b)
 	}
 }
 
-/* The transport of one process talking to itself may reach no other endpoint. */
+/* With --self the transport may reach no other endpoint. */
 static void skip_if_self(const struct test *t)
 {
 	if (t->opt->self)
@@ -374,8 +374,8 @@ static void two_domains(struct test *t)
 }
 
 const struct test_case object_cases[] = {
-	{ "object_open_close", "everything closes; what is in use answers -FI_EBUSY", open_close, .ranks = 1 },
-	{ "object_open_close_often", "50 rounds leave no descriptor and no thread", open_close_often, .ranks = 1 },
+	{ "object_open_close", "all objects close; objects in use answer -FI_EBUSY", open_close, .ranks = 1 },
+	{ "object_open_close_often", "50 rounds leave no file descriptor and no thread", open_close_often, .ranks = 1 },
 	{ "object_never_enabled", "an endpoint that was never enabled closes", never_enabled, .ranks = 1 },
 	{ "object_close_av_before_cq", "the AV may go before the CQs", close_av_before_cq, .ranks = 1 },
 	{ "object_enable_without_cq", "fi_enable needs CQs for both directions", enable_without_cq, .ranks = 1 },

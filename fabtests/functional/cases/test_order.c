@@ -14,7 +14,7 @@ enum { BIG = 1 << 20 };
 
 static const struct fx_attr plain;
 
-/* A script: receives are numbered in order of posting, sends in order of sending. */
+/* A script numbers receives in the order of posting and sends in the order of sending. */
 struct post {
 	uint64_t tag;
 	uint64_t ignore;
@@ -58,7 +58,7 @@ static void send_all(struct fx *fx, const struct script *s, struct guard *out,
 	}
 }
 
-/* Each message must be found in exactly the buffer the script names. */
+/* Each message must be in exactly the buffer that the script names. */
 static void check_all(struct fx *fx, const struct script *s, struct guard *in,
 		      struct fi_context2 *ctx)
 {
@@ -153,7 +153,7 @@ static void masks(struct test *t)
 	play_posted(t, SCRIPT(posts, sent));
 }
 
-/* Messages wait in the order of sending; each receive takes its first match. */
+/* All messages are unexpected; each receive takes the first one that matches. */
 static void masks_unexpected(struct test *t)
 {
 	static const struct post posts[] = {
@@ -167,7 +167,7 @@ static void masks_unexpected(struct test *t)
 	play_unexpected(t, SCRIPT(posts, sent));
 }
 
-/* Exact and wildcard receives posted alternately: only the order of posting counts. */
+/* Exact and wildcard receives posted in turn match in the order of posting. */
 static void wildcard_order(struct test *t)
 {
 	static const struct post posts[] = {
@@ -180,7 +180,7 @@ static void wildcard_order(struct test *t)
 	play_posted(t, SCRIPT(posts, sent));
 }
 
-/* 40 receives with different masks, so no two share a class. */
+/* 40 receives, each with a mask of its own. */
 static void many_masks(struct test *t)
 {
 	struct post posts[40];
@@ -196,7 +196,7 @@ static void many_masks(struct test *t)
 	play_posted(t, &s);
 }
 
-/* Same tag, sizes on both sides of every protocol boundary: order of sending. */
+/* One tag, sizes on both sides of every change of protocol: the order is that of sending. */
 static void mixed_script(struct script *s, struct post *posts, struct sent *sent, int n)
 {
 	static const size_t sizes[] = { BIG, 8, 0, 5000, 200000, 64, 16384, 1, 70000, 300 };
@@ -258,7 +258,7 @@ static void reverse_tags(struct test *t)
 	play_unexpected(t, &s);
 }
 
-/* The two spaces do not see each other, not even with a full wildcard. */
+/* Tagged receives take no untagged message, and the reverse, not even with wildcards. */
 static void separate_spaces(struct test *t)
 {
 	struct fi_context2 tx[4], rx[4];
@@ -283,7 +283,7 @@ static void separate_spaces(struct test *t)
 	fx_close(&fx);
 }
 
-/* Half of the messages meet a posted receive, half come early, wave after wave. */
+/* In each wave half of the messages are expected and half are unexpected. */
 static void waves_send(struct fx *fx, uint32_t *out, struct fi_context2 *tx, int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -338,8 +338,8 @@ const struct test_case order_cases[] = {
 	{ "order_many_masks", "40 different masks at once", many_masks, .self = true },
 	{ "order_mixed_posted", "small behind large, same tag, receives posted", mixed_posted, .self = true },
 	{ "order_mixed_unexpected", "small behind large, same tag, receives late", mixed_unexpected, .self = true },
-	{ "order_mixed_msg", "the same untagged", mixed_msg, .self = true },
-	{ "order_mixed_msg_unexpected", "the same untagged, receives late", mixed_msg_unexpected, .self = true },
+	{ "order_mixed_msg", "the same with untagged messages", mixed_msg, .self = true },
+	{ "order_mixed_msg_unexpected", "the same with untagged messages, receives late", mixed_msg_unexpected, .self = true },
 	{ "order_reverse_tags", "late receives in reverse order of tags", reverse_tags, .self = true },
 	{ "order_separate_spaces", "tagged and untagged messages do not mix", separate_spaces, .self = true },
 	{ "order_waves", "3000 messages, some before and some after their receive", waves, .ranks = 2 },

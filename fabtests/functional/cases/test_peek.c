@@ -22,7 +22,7 @@ static void peek(struct fx *fx, fi_addr_t from, uint64_t tag, uint64_t ignore, u
 	     .flags = FI_PEEK | flags, .ctx = ctx);
 }
 
-/* Asks until the message has arrived; it must be this one. */
+/* Peeks until the message has arrived, and checks it. */
 static void peek_hit(struct fx *fx, uint64_t tag, size_t len, uint64_t flags, void *ctx)
 {
 	struct comp c;
@@ -69,7 +69,7 @@ static void receive(struct fx *fx, uint64_t tag, size_t len)
 	guard_free(&g);
 }
 
-/* The sender's whole part: COUNT messages with rising tags, spinning on -FI_EAGAIN. */
+/* The sender: COUNT messages with rising tags, repeated on -FI_EAGAIN. */
 static void send_all(struct fx *fx, size_t len)
 {
 	struct guard g[COUNT];
@@ -124,7 +124,7 @@ static void play_peek(struct fx *fx, size_t len)
 	peek_miss(fx, FIRST_TAG, 0);
 }
 
-/* A claimed message is out of sight for everybody else. */
+/* Other receives and peeks do not see a claimed message. */
 static void play_claim(struct fx *fx, size_t len)
 {
 	struct guard g = guard_alloc(len);
@@ -142,7 +142,7 @@ static void play_claim(struct fx *fx, size_t len)
 	guard_free(&g);
 }
 
-/* Several claims at once, fetched in another order. */
+/* Several claims at once, received in another order. */
 static void play_claims(struct fx *fx, size_t len)
 {
 	static const int order[] = { 2, 0, 3, 1 };
@@ -192,7 +192,7 @@ static void play_reverse(struct fx *fx, size_t len)
 		receive(fx, tag, len);
 }
 
-/* A wildcard peek shows the first message, its receive takes that one. */
+/* A wildcard peek shows the first message, and a wildcard receive takes it. */
 static void play_any(struct fx *fx, size_t len)
 {
 	struct fi_context2 ctx;
@@ -236,7 +236,7 @@ static void any(struct test *t)
 	run_play(t, play_any);
 }
 
-/* Posted receives are served first: what they took, a peek cannot see. */
+/* Posted receives match first: a peek does not see their messages. */
 static void posted_first(struct test *t)
 {
 	struct fi_context2 ctx;
@@ -349,8 +349,8 @@ static void selective(struct test *t)
 
 const struct test_case peek_cases[] = {
 	{ "peek_plain", "a peek reports and leaves the message", plain_peek, .ranks = 2 },
-	{ "peek_claim", "a claimed message is hidden until fetched by its context", claim_one, .ranks = 2 },
-	{ "peek_claim_many", "claims are fetched in any order", claim_many, .ranks = 2 },
+	{ "peek_claim", "a claimed message is hidden until received by its context", claim_one, .ranks = 2 },
+	{ "peek_claim_many", "claimed messages are received in any order", claim_many, .ranks = 2 },
 	{ "peek_discard", "discard after peek or claim: one entry, message gone", discard, .ranks = 2 },
 	{ "peek_reverse", "receives in reverse order after a peek", reverse, .ranks = 2 },
 	{ "peek_any", "a wildcard peek shows the message a receive would take", any, .ranks = 2 },

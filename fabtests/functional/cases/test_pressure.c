@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * More operations than anybody reserved room for: nothing is lost, nothing stops.
+ * More operations than there is room for: no message is lost, traffic goes on.
  */
 #include "cases.h"
 #include "framework/completion.h"
@@ -17,7 +17,7 @@ enum { MANY = 5000, KIB = 1024 };
 
 static const struct fx_attr plain;
 
-/* n messages of equal length, each in its own memory with its own context. */
+/* n messages of equal length, each with memory and a context of its own. */
 struct batch {
 	size_t n;
 	size_t len;
@@ -63,7 +63,7 @@ static void batch_check(const struct batch *b)
 		      "message %zu of %zu is wrong", i, b->n);
 }
 
-/* As many receives as the provider takes, at least as many as it announced. */
+/* Posts as many receives as the provider accepts, at least rx_attr->size. */
 static uint32_t post_until_full(struct fx *fx, struct batch *b)
 {
 	size_t promised = fx->info->rx_attr->size;
@@ -127,7 +127,7 @@ static void cq_of_1(struct test *t)
 	run_small_cq(t, 1);
 }
 
-/* The sender calls nothing but the send until all are taken. */
+/* The sender calls only fi_tsend until all messages are accepted. */
 static void spin_send(struct fx *fx, struct batch *b)
 {
 	for (size_t i = 0; i < b->n; i++) {
@@ -203,7 +203,7 @@ static size_t resident_bytes(void)
 	return resident * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* 64 MiB wait at the sender, not in the receiver's memory. */
+/* 64 MiB of unexpected messages stay at the sender, not in the receiver's memory. */
 static void flood_large(struct test *t)
 {
 	size_t before, after;
@@ -231,7 +231,7 @@ static void flood_large(struct test *t)
 	batch_close(&b);
 }
 
-/* Injects write no entry, so nobody has a reason to read the transmit CQ. */
+/* Injects write no entry, so the transmit CQ need not be read. */
 static void inject_all(struct fx *fx, uint64_t n)
 {
 	for (uint64_t i = 0; i < n; i++) {
@@ -311,7 +311,7 @@ static void incast(struct test *t)
 const struct test_case pressure_cases[] = {
 	{ "pressure_cq_of_100", "5000 operations outstanding on CQs of 100 entries", cq_of_100, .ranks = 2 },
 	{ "pressure_cq_of_1", "5000 operations outstanding on CQs of one entry", cq_of_1, .ranks = 2 },
-	{ "pressure_eagain_spin", "a sender that never reads a CQ gets on", eagain_spin, .ranks = 2 },
+	{ "pressure_eagain_spin", "a sender that never reads a CQ makes progress", eagain_spin, .ranks = 2 },
 	{ "pressure_flood_64", "64 x 1 KiB while the receiver sleeps a second", flood_64, .ranks = 2 },
 	{ "pressure_flood_3000", "3000 x 1 KiB while the receiver sleeps a second", flood_3000, .ranks = 2 },
 	{ "pressure_flood_large", "64 x 1 MiB unexpected are not buffered", flood_large, .ranks = 2 },

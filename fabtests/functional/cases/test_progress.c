@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What moves the endpoint: any CQ read, any counter read, a thread of its own.
+ * Which calls make progress: reads of any CQ, of any counter; with automatic
+ * progress none is needed.
  */
 #include "cases.h"
 #include "framework/completion.h"
@@ -15,7 +16,7 @@ enum { LARGE = 4 << 20 };
 
 static const struct fx_attr plain;
 
-/* Receive from the other rank and send to it, both under way. */
+/* A large send to the other rank and a receive from it at the same time. */
 struct swap {
 	struct guard out;
 	struct guard in;
@@ -45,7 +46,7 @@ static void swap_close(struct swap *s)
 	guard_free(&s->in);
 }
 
-/* One CQ alone is read until it yields its entry; the other is not touched. */
+/* Reads one CQ until its entry comes; the other CQ is not read. */
 static void read_only(struct fx *fx, enum fx_side side, void *ctx, uint64_t flags)
 {
 	struct comp c;
@@ -104,7 +105,7 @@ static void poke(void *arg)
 	sched_yield();
 }
 
-/* The sender waits for word from the receiver and meanwhile reads 0 entries of one CQ. */
+/* While the sender waits for the receiver it reads 0 entries of one CQ. */
 static void zero_reads(struct test *t)
 {
 	struct fi_context2 ctx;
@@ -143,7 +144,7 @@ static void await_counter(struct fx *fx, enum fx_side side, uint64_t value)
 	}
 }
 
-/* No CQ is read at all; only one counter at a time. */
+/* Only one counter at a time is read, and no CQ. */
 static void counters_only(struct test *t)
 {
 	struct fx_attr attr = {
@@ -168,7 +169,7 @@ static void counters_only(struct test *t)
 	fx_close(&fx);
 }
 
-/* The receiver does not call the provider at all while the message comes in. */
+/* The receiver does not call the provider while the message arrives. */
 static void automatic(struct test *t)
 {
 	struct fx_attr attr = {
@@ -193,7 +194,10 @@ static void automatic(struct test *t)
 		COMP_EXPECT(&fx, FX_TX, .ctx = &ctx, .flags = SENT_TAGGED);
 	}
 	run_barrier(t);
-	/* The sender's completion has shown it; ours makes the bytes another thread wrote ours. */
+	/*
+	 * The sender's completion shows that the bytes are placed. The own completion makes
+	 * the writes of the provider's thread visible here.
+	 */
 	if (!run_sends(t)) {
 		COMP_EXPECT(&fx, FX_RX, .ctx = &ctx, .flags = GOT_TAGGED, .len = g.len, .tag = 1);
 		GUARD_HOLDS(&g, g.len, 1);

@@ -17,7 +17,7 @@ enum { FAULT_MS = 30000, TRIES = 40 };
 
 static const struct fx_attr plain;
 
-/* Rank 1 announces its port to its next life. */
+/* Rank 1 leaves its port to the process that takes over. */
 static void leave_note(const struct fx *fx)
 {
 	struct sockaddr_in in;
@@ -28,7 +28,7 @@ static void leave_note(const struct fx *fx)
 	snprintf(fx->t->shared->note, sizeof(fx->t->shared->note), "%u", ntohs(in.sin_port));
 }
 
-/* One try of rank 0 to reach rank 1; an old connection may make it fail. */
+/* Rank 0 sends once to rank 1; the send may fail over the old connection. */
 static void try_reach(struct fx *fx)
 {
 	struct pending tx, rx;
@@ -50,7 +50,7 @@ static uint8_t share_success(struct fx *fx, uint8_t mine)
 	return all.data[1][0];
 }
 
-/* Repeats until rank 1 has got a message. */
+/* Rank 0 repeats its send until rank 1 has received one. */
 static void reach_again(struct fx *fx)
 {
 	struct fi_context2 ctx;
@@ -88,7 +88,7 @@ static void reply(struct fx *fx)
 	}
 }
 
-/* Rank 0 keeps its endpoint; the name exchange is the one rank 1 makes on opening. */
+/* Rank 1 opens again; rank 0 keeps its endpoint and takes part in the exchange of names. */
 static void meet_again(struct test *t, struct fx *fx)
 {
 	struct run_gathered all;
@@ -149,7 +149,7 @@ const struct test_case restart_cases[] = {
 	  .ranks = 2, .slow = 2 },
 	{ "fault_restart_closed", "a peer that closed comes back at its address", restart_closed,
 	  .ranks = 2, .slow = 2 },
-	{ "fault_restart_peer_first", "a killed peer comes back and speaks first", restart_peer_first,
+	{ "fault_restart_peer_first", "a killed peer comes back and sends first", restart_peer_first,
 	  .ranks = 2, .slow = 2 },
 	{ 0 },
 };

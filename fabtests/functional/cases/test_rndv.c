@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Large messages by every protocol, whether both sides ask for the same one or not.
+ * Large messages by every protocol, with the same setting on both sides or not.
  */
 #include "cases.h"
 #include "framework/pattern.h"
@@ -19,13 +19,13 @@ enum {
 
 static const struct fx_attr plain;
 
-/* The longest receive that is too short, then one message that fits. */
+/* A receive of half the message's length, then a message that fits. */
 static void run_cut(struct fx *fx, size_t len, uint64_t tag)
 {
 	struct guard out = guard_alloc(len), in = guard_alloc(len / 2);
 	struct fi_context2 tx, rx;
 
-	run_step("%zu bytes into half of that", len);
+	run_step("%zu bytes into a receive of half the length", len);
 	pattern_fill(out.data, len, tag);
 	if (run_receives(fx->t))
 		RECV(fx, .tagged = true, .buf = in.data, .len = in.len, .addr = FI_ADDR_UNSPEC,
@@ -44,7 +44,7 @@ static void run_cut(struct fx *fx, size_t len, uint64_t tag)
 	guard_free(&in);
 }
 
-/* The first 'cnt' lengths. */
+/* Transfers of the first 'cnt' lengths. */
 static void run_lens(struct fx *fx, unsigned cnt)
 {
 	size_t limit = transfer_iov_limit(fx);
@@ -68,7 +68,7 @@ static void run_lens(struct fx *fx, unsigned cnt)
 		run_cut(fx, lens[i], 1000 + i);
 }
 
-/* The parameter is read with the domain. */
+/* Sets the parameter before the domain is opened, which reads it. */
 static void run_some(struct test *t, const char *sender, const char *receiver, unsigned cnt)
 {
 	struct fx fx;
@@ -105,9 +105,9 @@ static void pipeline(struct test *t)
 }
 
 /*
- * Many pieces in flight, and a tail that is longer than some messages. 257 pieces
- * are four times what may be in flight; 1280 of the longest message would show
- * nothing more, and take a software device too long on a busy host.
+ * Many pieces in flight, and a long tail. 257 pieces are four times as many as may
+ * be in flight. The 1280 pieces of the longest message would show nothing more, and
+ * take too long over a software device of a busy host.
  */
 static void pipeline_of_small_pieces(struct test *t)
 {

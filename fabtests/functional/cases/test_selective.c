@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Selective completion: which operations write an entry and which stay silent.
+ * Selective completion: which operations write a completion entry and which do not.
  */
 #include "cases.h"
 #include "framework/completion.h"
@@ -11,7 +11,7 @@
 
 enum { LEN = 256, LONG_LEN = 200000 };
 
-/* One operation of a script and whether it is to be seen. */
+/* One operation of a script, and whether it must have an entry. */
 struct step {
 	enum msg_call call;
 	uint64_t flags;
@@ -33,7 +33,7 @@ static void open_selective(struct test *t, struct fx *fx, uint64_t op_flags)
 	fx_open(t, fx, &attr);
 }
 
-/* Operations that are seen get the contexts of an array, in order, the others none. */
+/* Operations with an entry have the contexts ctx[0], ctx[1] ..., the others none. */
 static void send_script(struct fx *fx, const struct step *step, int n, size_t len)
 {
 	struct fi_context2 ctx[16];
@@ -168,7 +168,7 @@ static void recv_default_seen(struct test *t)
 	recv_script(t, FI_COMPLETION, script, sizeof(script) / sizeof(script[0]));
 }
 
-/* Silent operations are done all the same: the data is there when a later one is seen. */
+/* Silent operations are carried out too: when a later one completes, their data is there. */
 static void silent_data(struct test *t)
 {
 	static uint8_t out[64][LEN], in[64][LEN];
@@ -193,7 +193,7 @@ static void silent_data(struct test *t)
 	fx_close(&fx);
 }
 
-/* Errors are never silent. */
+/* Operations that fail always have an entry. */
 static void errors_seen(struct test *t)
 {
 	struct fi_context2 ctx;
@@ -214,7 +214,7 @@ static void errors_seen(struct test *t)
 	fx_close(&fx);
 }
 
-/* Without selective binding FI_COMPLETION means nothing and all is seen. */
+/* Without FI_SELECTIVE_COMPLETION every operation has an entry. */
 static void not_selective(struct test *t)
 {
 	struct fi_context2 ctx[2];
@@ -234,12 +234,12 @@ static void not_selective(struct test *t)
 }
 
 const struct test_case selective_cases[] = {
-	{ "selective_send_silent", "sends are silent unless a call asks", send_silent, .ranks = 2 },
+	{ "selective_send_silent", "sends have no entry unless the call asks for it", send_silent, .ranks = 2 },
 	{ "selective_send_default_seen", "op_flags apply to calls without flags only", send_default_seen, .ranks = 2 },
-	{ "selective_recv_silent", "receives are silent unless a call asks", recv_silent, .ranks = 2 },
+	{ "selective_recv_silent", "receives have no entry unless the call asks for it", recv_silent, .ranks = 2 },
 	{ "selective_recv_default_seen", "the same for receives", recv_default_seen, .ranks = 2 },
-	{ "selective_silent_data", "silent operations are done in order", silent_data, .ranks = 2 },
+	{ "selective_silent_data", "operations without entry are carried out in order", silent_data, .ranks = 2 },
 	{ "selective_errors_seen", "truncation and cancel are always reported", errors_seen, .ranks = 2 },
-	{ "selective_off", "without the binding every operation completes", not_selective, .self = true },
+	{ "selective_off", "without FI_SELECTIVE_COMPLETION every operation has an entry", not_selective, .self = true },
 	{ 0 },
 };

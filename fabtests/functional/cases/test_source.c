@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * FI_SOURCE_ERR: messages of senders that the AV does not have.
+ * FI_SOURCE_ERR: messages of senders that are not in the AV.
  */
 #include "cases.h"
 #include "framework/completion.h"
@@ -67,7 +67,7 @@ static void read_stranger(struct fx *fx, size_t i, void *ctx, uint8_t *name, boo
 		memcpy(name, e.err_data, e.err_data_size);
 }
 
-/* The bytes are there, and the address in the entry is the sender's. */
+/* The bytes have arrived, and the error entry has the sender's address. */
 static void recv_strange(struct fx *fx, size_t i, int from)
 {
 	uint8_t name[FX_NAME_MAX] = { 0 };
@@ -83,7 +83,7 @@ static void recv_strange(struct fx *fx, size_t i, int from)
 	guard_free(&g);
 }
 
-/* Once inserted it is nobody special any more. */
+/* Messages of an inserted sender have ordinary completions. */
 static void recv_known(struct fx *fx, size_t i, int from)
 {
 	static char buf[LARGE];
@@ -119,7 +119,7 @@ static void stranger(struct test *t)
 	fx_close(&fx);
 }
 
-/* A message that came before its sender was inserted is matched and named after. */
+/* A message arrives before its sender is inserted and is received after it. */
 static void bound_later(struct test *t)
 {
 	struct fx fx;
@@ -138,7 +138,7 @@ static void bound_later(struct test *t)
 	fx_close(&fx);
 }
 
-/* Answers to one whose only address is in the error entry. */
+/* Answers to the address in the error entry. */
 static void answer(struct test *t)
 {
 	uint8_t name[FX_NAME_MAX] = { 0 };
@@ -164,8 +164,8 @@ static void answer(struct test *t)
 }
 
 const struct test_case source_cases[] = {
-	{ "source_stranger", "FI_EADDRNOTAVAIL, the message and its sender's address", stranger, .ranks = 2 },
-	{ "source_bound_later", "an insert before the receive makes it known", bound_later, .ranks = 2 },
-	{ "source_answer", "who has that address can answer", answer, .ranks = 2 },
+	{ "source_stranger", "FI_EADDRNOTAVAIL, with the message and the sender's address", stranger, .ranks = 2 },
+	{ "source_bound_later", "a sender inserted before the receive is known", bound_later, .ranks = 2 },
+	{ "source_answer", "the address of the error entry can be inserted and answered", answer, .ranks = 2 },
 	{ 0 },
 };

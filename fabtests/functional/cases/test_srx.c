@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Endpoints that share their receives: what one posts to the context, messages of
- * all of them take, and each completes where it came.
+ * Endpoints with a shared receive context: receives posted to the context take
+ * messages of all its endpoints, and complete at the endpoint of the message.
  */
 #include "cases.h"
 #include "framework/completion.h"
@@ -86,7 +86,7 @@ static void posted(struct test *t)
 	team_close(&team);
 }
 
-/* A level that is reached when the message is kept tells the order of arrival. */
+/* Waits for each send to complete, so that the messages arrive in this order. */
 static void send_kept(struct team *team, bool tagged)
 {
 	struct fi_context2 ctx;
@@ -135,7 +135,7 @@ static void cross(struct team *team, int from, int to, uint32_t value)
 	COMP_EXPECT(fx, FX_TX, .ctx = &ctx, .flags = SENT_TAGGED);
 }
 
-/* Each source's messages come by another endpoint each time. */
+/* Messages of one source use another endpoint each time. */
 static void send_crossed(struct team *team)
 {
 	for (int i = 0; i < TEAM_EPS * TEAM_EPS; i++)
@@ -149,7 +149,7 @@ static void post_directed(struct team *team, uint32_t *in, struct fi_context2 *c
 		     .addr = team->fx[i / TEAM_EPS].addr[0], .tag = 3, .ctx = &ctx[i]);
 }
 
-/* Receives i * TEAM_EPS and on are for source i: they have its messages. */
+/* Receives from i * TEAM_EPS on are directed at source i and have its messages. */
 static void check_directed(struct team *team, const uint32_t *in, struct fi_context2 *ctx)
 {
 	uint32_t seen = 0;
@@ -231,7 +231,7 @@ static void truncated(struct test *t)
 	team_close(&team);
 }
 
-/* ---- at random ---- */
+/* ---- random messages ---- */
 
 enum { MESSAGES = 400, TAGS = 4 };
 
@@ -239,7 +239,7 @@ struct plan {
 	int e;
 	bool tagged;
 	uint64_t tag;
-	size_t len;		/* at least the number of the message */
+	size_t len;		/* at least room for the number of the message */
 };
 
 static void make_plan(const struct test *t, struct plan *plan)
@@ -284,7 +284,7 @@ static void send_plan(struct team *team, const struct plan *plan)
 struct take {
 	struct fi_context2 ctx;	/* first, so that a context leads to it */
 	uint8_t *in;
-	uint64_t id;		/* of the message it has */
+	uint64_t id;		/* number of the received message */
 };
 
 static void take_one(const struct plan *plan, struct take *takes, int e, const struct comp *c)
@@ -304,7 +304,7 @@ static void take_one(const struct plan *plan, struct take *takes, int e, const s
 	CHECK(pattern_check(take->in, c->len, take->id) == c->len, "wrong content");
 }
 
-/* Of one endpoint and tag: in the order of sending. */
+/* Messages of one endpoint and tag are received in the order of sending. */
 static void check_order(const struct plan *plan, const struct take *takes)
 {
 	int64_t last[TEAM_EPS][2][TAGS];

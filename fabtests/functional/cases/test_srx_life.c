@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Shared receive contexts: what is about a context alone, endpoints that come and
- * go, who sleeps.
+ * Shared receive contexts: operations of the context itself, endpoints that open and
+ * close, readers that sleep.
  */
 #include "cases.h"
 #include "framework/completion.h"
@@ -16,7 +16,7 @@ enum { COUNT = 12, LARGE = 300000 };
 
 static const size_t lengths[] = { 8, LARGE };
 
-/* ---- what is about the context ---- */
+/* ---- operations of the context itself ---- */
 
 static void cancel_one(struct team *team)
 {
@@ -46,7 +46,7 @@ static void cancelled(struct test *t)
 	}
 }
 
-/* Asks the context until the message is there. */
+/* Peeks at the context until the message has arrived. */
 static void search(struct team *team, uint64_t tag, size_t len, uint64_t flags, void *ctx)
 {
 	struct comp c;
@@ -84,7 +84,7 @@ static void find_claimed(struct team *team, size_t len)
 	guard_free(&g);
 }
 
-/* Each message is claimed, all but the first are received by their endpoints. */
+/* Each message is claimed; all but the first are received by their endpoints. */
 static void play_claims(struct team *team, size_t len)
 {
 	struct guard out[TEAM_EPS];
@@ -122,7 +122,7 @@ static size_t part_length(int i)
 	return i % 3 ? 1000 : 40000;
 }
 
-/* Part i comes to 'at', by its endpoint. */
+/* Message i is placed at 'at', by its endpoint. */
 static void play_part(struct team *team, int i, const uint8_t *at, void *buffer)
 {
 	struct fx *fx = &team->fx[team_way(i)];
@@ -146,7 +146,7 @@ static void play_part(struct team *team, int i, const uint8_t *at, void *buffer)
 	guard_free(&out);
 }
 
-/* The parts lie one behind the other, whichever endpoint they came by. */
+/* Messages are placed one after the other, whichever endpoint they use. */
 static void multi_recv(struct test *t)
 {
 	struct fx_attr attr = {
@@ -177,7 +177,7 @@ static void multi_recv(struct test *t)
 	team_close(&team);
 }
 
-/* What an endpoint's queue is bound with holds for what comes by it. */
+/* FI_SELECTIVE_COMPLETION of an endpoint holds for messages of this endpoint. */
 static void selective(struct test *t)
 {
 	struct fx_attr attr = { .rx_bind = FI_SELECTIVE_COMPLETION, .counters = true };
@@ -205,7 +205,7 @@ static void selective(struct test *t)
 	team_close(&team);
 }
 
-/* ---- coming and going ---- */
+/* ---- endpoints open and close ---- */
 
 static void by(struct team *team, int e, uint64_t tag, bool at_once)
 {
@@ -218,8 +218,8 @@ static void by(struct team *team, int e, uint64_t tag, bool at_once)
 }
 
 /*
- * A message is left behind with the endpoint that goes; the receives stay for what
- * comes by the others, and by the one that comes in its place.
+ * An unexpected message is lost with the endpoint that closes. The receives stay for
+ * messages of the other endpoints, and of the endpoint that is opened in its place.
  */
 static void one_goes(struct test *t)
 {
@@ -270,7 +270,7 @@ static void life(struct test *t)
 	hints->ep_attr->tx_ctx_cnt = FI_SHARED_CONTEXT;
 	CHECK_ERR(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info), -FI_ENODATA);
 	fi_freeinfo(hints);
-	/* They end with the context, which is closed last. */
+	/* The receives end with the context, which is closed last. */
 	for (int i = 0; i < COUNT; i++)
 		RECV(&team.fx[0], .tagged = i % 2, .buf = &byte, .len = 1, .addr = FI_ADDR_UNSPEC,
 		     .ctx = &ctx);
@@ -298,7 +298,7 @@ static void *read_all(void *arg)
 	return NULL;
 }
 
-/* Who sleeps at an endpoint's queue is woken by a receive posted to the context. */
+/* A receive posted to the context wakes a thread that sleeps at an endpoint's CQ. */
 static void wake(struct test *t, enum fi_progress progress)
 {
 	struct fx_attr attr = {
@@ -336,13 +336,13 @@ static void wake_auto(struct test *t)
 }
 
 const struct test_case srx_life_cases[] = {
-	{ "srx_cancelled", "receives taken back from the context", cancelled, .ranks = 1, .self = true },
+	{ "srx_cancelled", "receives of the context are cancelled", cancelled, .ranks = 1, .self = true },
 	{ "srx_claims", "peek, claim and discard", claims, .ranks = 2, .self = true },
 	{ "srx_multi_recv", "one buffer for messages of all endpoints", multi_recv, .ranks = 2, .self = true },
 	{ "srx_selective", "each endpoint's selective completion", selective, .ranks = 2, .self = true },
 	{ "srx_one_goes", "an endpoint is closed, and another opened, while others go on", one_goes, .ranks = 2, .self = true },
-	{ "srx_life", "what is refused, and receives left in a context", life, .ranks = 1, .self = true },
+	{ "srx_life", "refused calls, and receives left in a context", life, .ranks = 1, .self = true },
 	{ "srx_wake", "a receive posted to the context wakes an endpoint's reader", wake_manual, .ranks = 1, .self = true },
-	{ "srx_wake_automatic", "so it does with automatic progress", wake_auto, .ranks = 1, .self = true },
+	{ "srx_wake_automatic", "the same with automatic progress", wake_auto, .ranks = 1, .self = true },
 	{ 0 },
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Threads: sharing one endpoint, or each with a domain of its own.
+ * Threads that share an endpoint, or have endpoints or domains of their own.
  */
 #include "cases.h"
 #include "framework/completion.h"
@@ -13,7 +13,7 @@
 
 enum { THREADS = 4, ROUNDS = 300, LARGE = 200000 };
 
-/* An operation any thread may see the completion of. */
+/* An operation whose completion any thread may read. */
 struct job {
 	struct fi_context2 ctx;	/* first, so that a context leads to its job */
 	_Atomic bool done;
@@ -212,9 +212,9 @@ static void open_close(struct test *t)
 
 const struct test_case thread_cases[] = {
 	{ "thread_shared_endpoint", "4 threads send and receive on one endpoint", shared_endpoint, .ranks = 2, .slow = 2 },
-	{ "thread_own_endpoints", "4 threads, each with an endpoint of one domain", own_endpoints, .ranks = 2, .slow = 2 },
-	{ "thread_shared_context", "the same, and all receive from one context", shared_context, .ranks = 2, .slow = 2 },
-	{ "thread_own_domains", "2 threads, each with its own domain", own_domains, .ranks = 2, .slow = 2 },
+	{ "thread_own_endpoints", "4 threads, each with an endpoint of its own in one domain", own_endpoints, .ranks = 2, .slow = 2 },
+	{ "thread_shared_context", "the same with one shared receive context", shared_context, .ranks = 2, .slow = 2 },
+	{ "thread_own_domains", "2 threads, each with a domain of its own", own_domains, .ranks = 2, .slow = 2 },
 	{ "thread_blocked_reader", "one thread blocks in a read, another sends", blocked_reader, .ranks = 1 },
 	{ "thread_open_close", "4 threads open and close their own objects", open_close, .ranks = 1 },
 	{ 0 },

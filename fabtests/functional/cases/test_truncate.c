@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Messages longer than their receive: an error of that receive and of nothing else.
+ * Messages longer than their receive: only this receive fails.
  */
 #include "cases.h"
 #include "framework/completion.h"
@@ -34,7 +34,7 @@ static void check_truncated(struct fx *fx, const struct cut *cut, const struct g
 	GUARD_HOLDS(g, cut->buffer, tag);
 }
 
-/* The truncated message, then one that fits. */
+/* Sends the message that is truncated, then one that fits. */
 static void send_cut(struct fx *fx, const struct cut *cut, uint64_t tag, bool tagged,
 		     struct guard *g, struct fi_context2 *ctx)
 {
@@ -98,7 +98,7 @@ static void unexpected(struct test *t)
 	run_cuts(t, true);
 }
 
-/* The room is spread over segments, one of them empty. */
+/* The receive has several segments, one of them empty. */
 static void segments(struct test *t)
 {
 	struct guard out = guard_alloc(200000), in[3];
@@ -136,7 +136,7 @@ static void segments(struct test *t)
 	fx_close(&fx);
 }
 
-/* Delivered and matched, though not in full: the sender's levels are met. */
+/* A truncated message counts as delivered and matched at the sender. */
 static void levels(struct test *t)
 {
 	struct cut cut = { .message = 300000, .buffer = 10 };
@@ -190,8 +190,8 @@ static void with_data(struct test *t)
 }
 
 const struct test_case truncate_cases[] = {
-	{ "truncate_expected", "error, lengths, guard bytes; sender and later messages fine", expected, .self = true },
-	{ "truncate_unexpected", "the same when the message was there first", unexpected, .self = true },
+	{ "truncate_expected", "error, lengths, guard bytes; send and later messages succeed", expected, .self = true },
+	{ "truncate_unexpected", "the same with unexpected messages", unexpected, .self = true },
 	{ "truncate_segments", "a scattered receive is filled and not overrun", segments, .self = true },
 	{ "truncate_levels", "delivery and match complete of a truncated message", levels, .self = true },
 	{ "truncate_with_data", "tag and CQ data of a truncated message", with_data, .ranks = 2 },

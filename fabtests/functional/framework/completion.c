@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Reads CQs of any format into one structure and compares field by field.
+ * Reads CQ entries of any format into struct comp and compares them field by field.
  */
 #include "completion.h"
 
@@ -42,7 +42,7 @@ static ssize_t read_one(struct fx *fx, enum fx_side side, struct fi_cq_tagged_en
 	return fi_cq_read(fx->cq[side], e, 1);
 }
 
-/* All formats are prefixes of the tagged one. */
+/* Each format is a prefix of fi_cq_tagged_entry. */
 bool comp_poll(struct fx *fx, enum fx_side side, struct comp *c)
 {
 	struct fi_cq_tagged_entry e;

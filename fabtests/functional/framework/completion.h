@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Completions of a fixture, taken one by one and compared exactly.
+ * Reading the completions of a fixture one by one, and comparing each exactly.
  */
 #ifndef FUNCTIONAL_COMPLETION_H
 #define FUNCTIONAL_COMPLETION_H
 
 #include "fixture.h"
 
-/* One CQ entry of any format, successful (err 0) or not. Also: the entry wanted. */
+/* One CQ entry of any format, successful (err 0) or not; or the entry that is expected. */
 struct comp {
 	void *ctx;
 	uint64_t flags;
@@ -17,7 +17,7 @@ struct comp {
 	uint64_t tag;
 	int err;
 	size_t olen;
-	fi_addr_t src;		/* with FI_SOURCE */
+	fi_addr_t src;		/* compared if the endpoint has FI_SOURCE */
 };
 
 #define SENT_TAGGED (FI_SEND | FI_TAGGED)
@@ -25,10 +25,10 @@ struct comp {
 #define GOT_TAGGED  (FI_RECV | FI_TAGGED)
 #define GOT_MSG	    (FI_RECV | FI_MSG)
 
-/* One non-blocking read; false when there was nothing. */
+/* One non-blocking read; returns false when there was no entry. */
 bool comp_poll(struct fx *fx, enum fx_side side, struct comp *c);
 
-/* As comp_poll() but until the deadline of the case. */
+/* Reads until there is an entry; fails at the deadline of the case. */
 #define COMP_WAIT(fx, side, c) comp_wait(__FILE__, __LINE__, (fx), (side), (c))
 void comp_wait(const char *file, int line, struct fx *fx, enum fx_side side, struct comp *c);
 
@@ -42,19 +42,19 @@ void comp_wait(const char *file, int line, struct fx *fx, enum fx_side side, str
 void comp_expect(const char *file, int line, struct fx *fx, enum fx_side side,
 		 const struct comp *want);
 
-/* The comparison alone. */
+/* Compares an entry that was read before. */
 #define COMP_SAME(fx, got, ...)                                                                    \
 	comp_compare(__FILE__, __LINE__, (fx), (got), &(struct comp){ __VA_ARGS__ })
 void comp_compare(const char *file, int line, const struct fx *fx, const struct comp *got,
 		  const struct comp *want);
 
-/* n successful entries whose contexts are ctx[0] .. ctx[n-1], in this or any order. */
+/* Waits for n successful entries with the contexts ctx[0] .. ctx[n-1], in this or any order. */
 #define COMP_IN_ORDER(fx, side, ctx, n) comp_many(__FILE__, __LINE__, (fx), (side), (ctx), (n), true)
 #define COMP_ANY_ORDER(fx, side, ctx, n) comp_many(__FILE__, __LINE__, (fx), (side), (ctx), (n), false)
 void comp_many(const char *file, int line, struct fx *fx, enum fx_side side,
 	       struct fi_context2 *ctx, size_t n, bool ordered);
 
-/* Fails on any entry, on either CQ, within so many milliseconds. */
+/* Reads both CQs for ms milliseconds; any entry fails the case. */
 #define COMP_NONE(fx, ms) comp_none(__FILE__, __LINE__, (fx), (ms))
 void comp_none(const char *file, int line, struct fx *fx, int ms);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Opens and closes the objects of one endpoint in the order the API asks for.
+ * Opens and closes the objects of one endpoint in the order that libfabric demands.
  */
 #include "fixture.h"
 #include "completion.h"

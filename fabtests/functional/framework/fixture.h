@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * One endpoint with everything it needs, opened from a few attributes, and the
- * addresses of the same endpoint in the other ranks.
+ * One endpoint with all objects that it needs, opened from a few attributes, and
+ * the addresses of the same endpoint in the other ranks.
  */
 #ifndef FUNCTIONAL_FIXTURE_H
 #define FUNCTIONAL_FIXTURE_H
@@ -20,7 +20,7 @@ enum { FX_NAME_MAX = 128 };
 
 enum fx_side { FX_TX, FX_RX };
 
-/* All zero is a usable endpoint: tagged CQ format, FI_MSG | FI_TAGGED, separate CQs. */
+/* All zero gives a usable endpoint: tagged CQ format, FI_MSG | FI_TAGGED, separate CQs. */
 struct fx_attr {
 	uint64_t caps;		/* 0: FI_MSG | FI_TAGGED */
 	uint64_t tx_flags;	/* default operation flags */
@@ -37,11 +37,11 @@ struct fx_attr {
 	size_t min_multi_recv;
 	bool counters;		/* bind a send and a receive counter */
 	bool one_cq;		/* both directions on one CQ */
-	bool stranger;		/* learn the names of the others but insert none */
+	bool stranger;		/* exchange names, but insert none into the AV */
 	bool disabled;		/* stop before fi_enable */
-	bool srx;		/* a shared receive context: share's, with its AV, or a new one */
-	bool srx_queue;		/* with one more CQ, for what is about the context alone */
-	const struct fx *share;	/* use the fabric and domain of this one */
+	bool srx;		/* shared receive context: share's, with its AV, or a new one */
+	bool srx_queue;		/* open one more CQ for entries of the context itself */
+	const struct fx *share;	/* use the fabric and domain of this fixture */
 };
 
 struct fx {
@@ -55,18 +55,18 @@ struct fx {
 	struct fid_cq *cq[2];	/* indexed by fx_side; equal with one_cq */
 	struct fid_cntr *cntr[2];
 	struct fid_ep *ep;
-	struct fid_ep *srx;	/* where receives are posted, if it is there */
+	struct fid_ep *srx;	/* shared receive context or NULL */
 	struct fid_cq *srx_cq;
 	size_t namelen;
 	uint8_t name[RUN_RANKS_MAX][FX_NAME_MAX];
 	fi_addr_t addr[RUN_RANKS_MAX];
-	fi_addr_t peer;		/* the other one of two ranks, or oneself */
+	fi_addr_t peer;		/* the other rank of two; with --self the own rank */
 };
 
-/* Hints as fx_open() uses them; the caller frees them. */
+/* Returns the hints that fx_open() uses; the caller frees them. */
 struct fi_info *fx_hints(const struct test *t, const struct fx_attr *attr);
 
-/* 0 and a list to free, or a negative fabric error. */
+/* fi_getinfo for these attributes: 0 and a list to free, or a negative fabric error. */
 int fx_try_info(const struct test *t, const struct fx_attr *attr, struct fi_info **info);
 
 /* Collective over all living ranks unless attr->disabled. Any error fails the case. */
@@ -75,38 +75,38 @@ void fx_open(struct test *t, struct fx *fx, const struct fx_attr *attr);
 /* As fx_open(), but the case is skipped when fi_getinfo offers nothing like it. */
 void fx_open_or_skip(struct test *t, struct fx *fx, const struct fx_attr *attr, const char *what);
 
-/* Collective: meets the others, then fails on any completion nobody asked for, then closes. */
+/* Collective: waits for the other ranks, fails the case if a completion is left, closes. */
 void fx_close(struct fx *fx);
 
-/* Closes at once: no meeting, completions may be left. */
+/* Closes at once, without the other ranks; completions may be left. */
 void fx_close_now(struct fx *fx);
 
-/* Parts of fx_open() for cases that go step by step. */
+/* Parts of fx_open(), for cases that open step by step. */
 void fx_open_domain(struct test *t, struct fx *fx, const struct fx_attr *attr);
 void fx_open_endpoint(struct fx *fx);
 void fx_bind_all(struct fx *fx);
 void fx_exchange_names(struct fx *fx);
 void fx_insert(struct fx *fx, int rank);
 
-/* Where receives are posted. */
+/* The endpoint or shared context that receives are posted to. */
 static inline struct fid_ep *fx_rx_ep(const struct fx *fx)
 {
 	return fx->srx ? fx->srx : fx->ep;
 }
 
-/* Lets the provider work without consuming completions. */
+/* Makes progress without consuming completions. */
 void fx_progress(struct fx *fx);
 
-/* Works for so long; a completion that shows up is left for the reader. */
+/* Makes progress for ms milliseconds; completions stay in the CQs. */
 void fx_idle(struct fx *fx, int ms);
 
-/* Meets the other ranks and lets the provider work meanwhile. */
+/* Waits for the other ranks and makes progress meanwhile. */
 void fx_barrier(struct fx *fx);
 
-/* As run_exchange() with progress. */
+/* run_exchange() with progress meanwhile. */
 void fx_exchange(struct fx *fx, const void *mine, size_t len, struct run_gathered *all);
 
-/* Addresses are struct sockaddr_in. */
+/* Whether addresses are struct sockaddr_in. */
 bool fx_is_inet(const struct fx *fx);
 
 #endif

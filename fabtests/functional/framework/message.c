@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Dispatches a message to the API call it names.
+ * Posts a message by the call that msg.call names.
  */
 #include "message.h"
 

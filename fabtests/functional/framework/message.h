@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * One send or receive as data, posted through any of the API's calls.
+ * Describes one send or receive, and posts it by any of libfabric's calls.
  */
 #ifndef FUNCTIONAL_MESSAGE_H
 #define FUNCTIONAL_MESSAGE_H
@@ -8,9 +8,9 @@
 #include "fixture.h"
 
 enum msg_call {
-	CALL_BUF,		/* fi_send, fi_recv and tagged twins */
+	CALL_BUF,		/* fi_send, fi_recv, and their tagged forms */
 	CALL_IOV,		/* fi_sendv, fi_recvv */
-	CALL_MSG,		/* fi_sendmsg, fi_recvmsg: the only ones that use flags */
+	CALL_MSG,		/* fi_sendmsg, fi_recvmsg: only these use msg.flags */
 	CALL_INJECT,
 	CALL_DATA,		/* fi_senddata */
 	CALL_INJECTDATA,
@@ -31,11 +31,11 @@ struct msg {
 	void *ctx;
 };
 
-/* One attempt; the call's return value. */
+/* One attempt; returns the value of the call. */
 ssize_t msg_try_send(struct fid_ep *ep, const struct msg *m);
 ssize_t msg_try_recv(struct fid_ep *ep, const struct msg *m);
 
-/* Repeat while -FI_EAGAIN, with progress; anything else fails the case. */
+/* Repeat on -FI_EAGAIN, with progress; another error fails the case. */
 void msg_send(struct fx *fx, const struct msg *m);
 void msg_recv(struct fx *fx, const struct msg *m);
 
@@ -44,7 +44,7 @@ void msg_recv(struct fx *fx, const struct msg *m);
 #define TRY_SEND(fx, ...) msg_try_send((fx)->ep, &(struct msg){ __VA_ARGS__ })
 #define TRY_RECV(fx, ...) msg_try_recv(fx_rx_ep(fx), &(struct msg){ __VA_ARGS__ })
 
-/* Sends of this call write a completion. */
+/* Whether sends by this call write a completion. */
 static inline bool msg_completes(enum msg_call call)
 {
 	return call != CALL_INJECT && call != CALL_INJECTDATA;

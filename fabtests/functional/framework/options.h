@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Command line shared by the test programs.
+ * The command line of the test programs.
  */
 #ifndef FUNCTIONAL_OPTIONS_H
 #define FUNCTIONAL_OPTIONS_H
@@ -14,14 +14,14 @@ struct options {
 	bool timeout_given;
 };
 
-/* A program's own numeric option. */
+/* A numeric option that one program has. */
 struct option_number {
 	const char *name;
 	const char *help;
-	uint64_t *value;	/* holds the default before parsing */
+	uint64_t *value;	/* contains the default before parsing */
 };
 
-/* Exits with a message on bad usage and after --help. */
+/* Exits with a message on wrong usage, and after --help. */
 void options_parse(struct options *opt, int argc, char **argv, const struct option_number *own,
 		   int own_count);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Message contents from a counter-based generator; guards of a constant byte.
+ * Contents of messages from a counter-based generator; guards of a constant byte.
  */
 #include "pattern.h"
 #include "runner.h"

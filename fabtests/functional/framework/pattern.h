@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Recognizable message contents, and buffers that notice a byte written outside.
+ * Contents of messages that depend on a seed, and buffers with guard bytes around.
  */
 #ifndef FUNCTIONAL_PATTERN_H
 #define FUNCTIONAL_PATTERN_H
@@ -8,13 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Steps a generator of good 64-bit values; any start value will do. */
+/* Returns the next random number; *state may start with any value. */
 uint64_t pattern_next(uint64_t *state);
 
-/* Byte i of the pattern depends on seed and i only. */
+/* Fills buf; byte i depends on seed and i only. */
 void pattern_fill(void *buf, size_t len, uint64_t seed);
 
-/* Index of the first byte that differs from the pattern, or len. */
+/* Returns the index of the first byte that differs from the pattern, or len. */
 size_t pattern_check(const void *buf, size_t len, uint64_t seed);
 
 /* A buffer with guard bytes on both sides; data is 64-byte aligned. */
@@ -24,14 +24,14 @@ struct guard {
 	uint8_t *base;
 };
 
-/* Filled with a constant that no pattern repeats; fails the case without memory. */
+/* Allocates len bytes and fills them with a constant; fails the case without memory. */
 struct guard guard_alloc(size_t len);
 void guard_free(struct guard *g);
 
-/* Gives all data bytes the constant again. */
+/* Fills all data bytes with the constant again. */
 void guard_wipe(struct guard *g);
 
-/* Number of guard bytes changed, plus data bytes changed at or after 'used'. */
+/* Counts changed guard bytes, and changed data bytes from index 'used' on. */
 size_t guard_damage(const struct guard *g, size_t used);
 
 /* Fails the case unless the first 'len' bytes hold the pattern and no other byte changed. */

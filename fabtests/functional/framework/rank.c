@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Rank side of the runner: reports to it and meets the other ranks.
+ * The part of the runner inside a rank: reports to the runner, meets other ranks.
  */
 #include "runner.h"
 #include "runner_priv.h"
@@ -16,10 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Constant from rank_enter() to the end of the process. */
+/* Set once, by rank_enter(). */
 static struct test *current;
 
-/* Threads of a case report for the same rank. */
+/* Several threads of a rank may report. */
 static pthread_mutex_t reporting = PTHREAD_MUTEX_INITIALIZER;
 
 void rank_enter(struct test *t)
@@ -68,7 +68,7 @@ void run_fail(const char *file, int line, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	/* Not unlocked: the first failure ends the process. */
+	/* Stays locked: the first failure ends the process. */
 	pthread_mutex_lock(&reporting);
 	snprintf(me()->why, sizeof(me()->why), "%s (%.60s:%d)", text, slash ? slash + 1 : file,
 		 line);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Runner side: forks the ranks of a case, serves their exchanges, judges ends.
+ * The runner's process: forks the ranks of a case, serves their exchanges, judges
+ * how they end.
  */
 #include "runner.h"
 #include "runner_priv.h"
@@ -20,10 +21,10 @@ enum { WHERE_MAX = 200 };
 
 struct rank_process {
 	pid_t pid;
-	int hub;		/* our end of the control socket */
+	int hub;		/* the runner's end of the control socket */
 	int life;
 	bool running;
-	bool waiting;		/* contributed to the exchange under way */
+	bool waiting;		/* has contributed to the current exchange */
 	struct run_blob blob;
 };
 
@@ -46,7 +47,7 @@ static void set_environment(const struct run_options *opt, int rank)
 		setenv("FI_TAGRV_DEVICES", opt->device[rank % 2], 1);
 }
 
-/* The rank's process: never returns. Exits normally so that unloading is tested too. */
+/* Runs the case in the rank's process. Ends with exit(), so that unloading is tested too. */
 static _Noreturn void be_rank(struct run *run, int rank, int hub)
 {
 	struct test t = {
@@ -76,7 +77,7 @@ static _Noreturn void be_rank(struct run *run, int rank, int hub)
 static void finish(struct run *run, enum run_outcome outcome, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* The first verdict counts. */
+/* Sets the result of the case; later calls change nothing. */
 static void finish(struct run *run, enum run_outcome outcome, const char *fmt, ...)
 {
 	va_list ap;
@@ -116,7 +117,7 @@ static void start_rank(struct run *run, int rank)
 	}
 }
 
-/* Where a rank was, for the report: its phase, and its step if it noted one. */
+/* Describes where a rank was: its phase, and its step if it noted one. */
 static const char *where(const struct run *run, int rank, char *text, size_t size)
 {
 	const struct run_rank *left = &run->shared->rank[rank];
@@ -142,7 +143,7 @@ static void judge_signal(struct run *run, int rank, int sig)
 	}
 }
 
-/* One rank's failure is often the cause of another's: the first to fail is to blame. */
+/* A failure often causes others: the rank that failed first is reported. */
 static int first_to_fail(const struct run *run, int rank)
 {
 	for (int i = 0; i < run->ranks; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Runs one test case in fresh processes, one per rank, and judges how they end.
+ * Runs one test case in new processes, one per rank, and judges how they end.
  *
  *                 +-- control socket -- rank 0 --+
  *   runner -------+-- control socket -- rank 1   +-- fabric under test
@@ -37,10 +37,10 @@ struct run_options {
 enum run_death {
 	RUN_MUST_LIVE,		/* dying is a failure */
 	RUN_MAY_DIE,		/* SIGKILL ends the rank without blame */
-	RUN_COMES_BACK,		/* so it does, and a new process takes over the rank */
+	RUN_COMES_BACK,		/* as RUN_MAY_DIE; then a new process takes over the rank */
 };
 
-/* What a rank leaves behind for the runner, readable however it ends. */
+/* Written by a rank in shared memory, so that the runner can read it however the rank ends. */
 struct run_rank {
 	char phase[32];		/* what the fixture is doing: opening, open, closing */
 	char step[RUN_TEXT_MAX];
@@ -52,17 +52,18 @@ struct run_rank {
 
 struct run_shared {
 	struct run_rank rank[RUN_RANKS_MAX];
-	char note[RUN_TEXT_MAX];	/* from one life of a rank to the next */
+	char note[RUN_TEXT_MAX];	/* left by a rank for the process that takes over */
 };
 
-/* The view a test case has of its own process. */
+/* What a test case knows about its own process. */
 struct test {
 	const struct run_options *opt;
 	int rank;
 	int ranks;
 	int life;		/* 0, or 1 in the process that took over a rank */
 	int64_t deadline;	/* run_now() at which waiting for a completion is given up */
-	int64_t patience;	/* the same for other ranks: later, so that their reason is told */
+	int64_t patience;	/* the same for waiting for other ranks: later than deadline,
+				   so that a rank without completion is reported first */
 	uint64_t seed;		/* equal in all ranks of the case */
 	int hub;
 	struct run_shared *shared;
@@ -73,7 +74,7 @@ struct test_case {
 	const char *shows;
 	void (*run)(struct test *t);
 	int ranks;		/* 0 means 2 */
-	bool self;		/* also makes sense with one process talking to itself */
+	bool self;		/* the case also runs with one process (--self) */
 	int slow;		/* multiplies the timeout; 0 means 1 */
 };
 
@@ -84,7 +85,7 @@ struct run_result {
 	char why[2 * RUN_TEXT_MAX];
 };
 
-/* One contribution per rank; len is 0 for ranks that are gone. */
+/* The contributions of all ranks; len is 0 for ranks that are gone. */
 struct run_gathered {
 	uint32_t len[RUN_RANKS_MAX];
 	uint8_t data[RUN_RANKS_MAX][RUN_BLOB_MAX];
@@ -92,37 +93,37 @@ struct run_gathered {
 
 typedef void (*run_idle_fn)(void *arg);
 
-/* Runner side. */
+/* For the program: runs a case and returns its result. */
 void run_case(const struct test_case *test_case, const struct run_options *opt,
 	      struct run_result *result);
 
-/* Rank side: monotonic milliseconds. */
+/* Monotonic milliseconds. All calls from here on are for ranks. */
 int64_t run_now(void);
 
-/* Notes what comes next; shown when the case fails or hangs. */
+/* Notes the next step of the case, to be shown when it fails or hangs. */
 void run_step(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 void run_phase(const char *phase);
 
-/* Ends the process and the case. */
+/* Ends the process and the case. Use CHECK() and the like. */
 _Noreturn void run_fail(const char *file, int line, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 _Noreturn void run_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Fails unless ret is 0; the reason names the call and the fabric error. */
+/* Fails unless ret is 0, and reports the call and the fabric error. */
 void run_ok(const char *file, int line, const char *call, long ret);
 
 /*
- * Gathers one blob of every living rank; a barrier when len is 0. 'idle' is
- * called over and over while others are late, or the rank sleeps when it is NULL.
+ * Gathers one blob from every living rank; with len 0 it is a barrier. While
+ * other ranks are late, 'idle' is called repeatedly; if it is NULL, the rank sleeps.
  */
 void run_exchange(struct test *t, const void *mine, size_t len, struct run_gathered *all,
 		  run_idle_fn idle, void *arg);
 
-/* Waits for all living ranks without calling the fabric at all. */
+/* Waits for all living ranks, without progress. */
 void run_barrier(struct test *t);
 
-/* Ends a rank by SIGKILL: oneself or another. */
+/* Ends a rank, also the calling one, by SIGKILL. */
 void run_kill(struct test *t, int rank, enum run_death death);
 
 static inline bool run_sends(const struct test *t)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Endpoints that share their receives: see team.h.
+ * Endpoints with a shared receive context: see team.h.
  */
 #include "team.h"
 #include "completion.h"

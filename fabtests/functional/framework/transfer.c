@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Posts and checks the two halves of a transfer.
+ * Transfers: see transfer.h.
  */
 #include "transfer.h"
 #include "pattern.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One half: a buffer, its segments and the context of its operation. */
+/* The send or the receive: buffer, segments, context of the operation. */
 struct half {
 	struct guard g;
 	struct iovec iov[TRANSFER_IOV_MAX];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * One message from rank 0 to rank 1 with everything checked: content, bytes
- * around it, both completions. Collective: both ranks give the same transfer.
+ * Sends one message from rank 0 to rank 1 and checks content, bytes around it and
+ * both completions. Collective: both ranks call with the same transfer.
  */
 #ifndef FUNCTIONAL_TRANSFER_H
 #define FUNCTIONAL_TRANSFER_H
@@ -19,7 +19,7 @@ struct transfer {
 	size_t send_segments;	/* for CALL_IOV and CALL_MSG; 0 means 1 */
 	size_t recv_segments;
 	uint64_t send_flags;	/* for CALL_MSG */
-	uint64_t data;		/* for calls that carry it */
+	uint64_t data;		/* for calls with remote CQ data */
 	bool tagged;
 	bool unexpected;	/* the message arrives before the receive is posted */
 };
@@ -28,12 +28,12 @@ void transfer_run(struct fx *fx, const struct transfer *tr);
 /* Eight tagged transfers of 0 bytes to 1 MiB, expected and not; content and tags from id on. */
 void transfer_several(struct fx *fx, uint64_t id);
 
-/* Number of segments both directions support, at most TRANSFER_IOV_MAX. */
+/* Segments that both directions support, at most TRANSFER_IOV_MAX. */
 size_t transfer_iov_limit(const struct fx *fx);
 
 /*
- * Cuts a buffer into n uneven segments, some empty, that lie in memory in
- * reverse order; the message is their concatenation.
+ * Cuts a buffer into n segments of different lengths, some empty, in reverse order
+ * of their addresses; the message is their concatenation.
  */
 void transfer_cut(struct iovec *iov, size_t n, uint8_t *buf, size_t len, uint64_t seed);
 

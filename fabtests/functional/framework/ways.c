@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Forces protocols and reads the counters that prove it.
+ * Ways of a message: see ways.h.
  */
 #include "ways.h"
 #include "completion.h"
@@ -69,18 +69,18 @@ uint64_t ways_count(const struct fi_tagrv_proto_stats *stats, size_t member)
 	return value;
 }
 
-/* Parameters are read with the domain. */
+/* Call it before the domain is opened, which reads the parameters. */
 static void set_parameters(const struct way *way)
 {
 	setenv("FI_TAGRV_PROTO", way->proto, 1);
 	setenv("FI_TAGRV_RNDV", way->rndv, 1);
-	/* Where it is not possible, the times of a busy machine shall not choose. */
+	/* Devices without prepared sends must send 8192 bytes eagerly, at any measured times. */
 	setenv("FI_TAGRV_RNDV_THRESH", way->prepared ? "8193" : "auto", 1);
 	setenv("FI_TAGRV_EAGER_BUDGET", way->starved ? "0" : "8388608", 1);
 	setenv("FI_TAGRV_EAGER_CREDIT", way->starved ? "16384" : "393216", 1);
 }
 
-/* By injects, which leave nothing to be read; both sides make a connection of it. */
+/* Connects both ranks by an inject, which leaves no completion. */
 static void connect(struct fx *fx)
 {
 	struct fi_context2 ctx;
@@ -98,7 +98,7 @@ static void connect(struct fx *fx)
 static uint8_t filler[FILL_MOST];
 static uint32_t fillers;	/* sent by this process */
 
-/* Sends one and waits until it is known how it went. True: it found room. */
+/* Sends a filler. Returns false if it was announced because credit was short. */
 static bool fill_one(struct fx *fx, size_t len)
 {
 	struct fi_tagrv_proto_stats before = ways_stats(fx), now;
@@ -125,7 +125,7 @@ static uint64_t messages_got(struct fx *fx)
 	return now.eager_rx + now.announced_rx;
 }
 
-/* How many the sender has sent, told to both. */
+/* Tells both ranks how many fillers the sender has sent. */
 static uint32_t agree(struct fx *fx)
 {
 	struct run_gathered all;
@@ -136,18 +136,17 @@ static uint32_t agree(struct fx *fx)
 	return n;
 }
 
-/* Large ones first; the last room is for an envelope without payload. */
+/* Uses up all credit, first by long fillers, then by empty ones. */
 static void starve(struct fx *fx)
 {
 	static const size_t lens[LEFT] = { FILL_MOST, 1000, 0 };
-
 	uint32_t n;
 
 	fillers = 0;
 	for (int i = 0; i < LEFT && run_sends(fx->t); i++)
 		while (fill_one(fx, lens[i]))
 			CHECK(fillers < FILLERS, "the peer keeps whatever is sent to it");
-	/* Those, and the one that made the connection. */
+	/* The fillers, and the inject of connect(). */
 	n = agree(fx) + 1;
 	while (run_receives(fx->t) && messages_got(fx) < n) {
 		fx_progress(fx);
@@ -169,7 +168,7 @@ static void drain(struct fx *fx)
 		COMP_WAIT(fx, FX_RX, &c);
 		CHECK(!c.err, "filler %u: err %d", i, c.err);
 	}
-	/* Those without room have waited until now. */
+	/* The sends without credit complete only now. */
 	for (int i = 0; i < LEFT && run_sends(fx->t) && !fx->attr.tx_bind; i++)
 		COMP_EXPECT(fx, FX_TX, .flags = SENT_TAGGED);
 }
