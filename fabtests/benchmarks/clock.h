@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * A clock that can be read on the path that is measured.
+ * A clock that is cheap enough to be read within a measurement.
  *
- * The processor's own counter where there is one: reading it costs some
- * nanoseconds everywhere, while CLOCK_MONOTONIC costs a microsecond where the
- * kernel does not trust that counter, as on emulated processors. perftest and
- * ucx_perftest read it, too, so that figures side by side carry the same cost.
+ * It is the processor's time stamp counter, if there is one. Reading the counter
+ * costs a few nanoseconds; CLOCK_MONOTONIC costs a microsecond where the kernel does
+ * not trust the counter, as on emulated processors. perftest and ucx_perftest read
+ * the counter, too, so that their figures include the same cost.
  */
 #ifndef FABTESTS_BENCHMARKS_CLOCK_H
 #define FABTESTS_BENCHMARKS_CLOCK_H
@@ -35,7 +35,7 @@ static inline uint64_t clock_ticks(void)
 #endif
 }
 
-/* Seconds per tick, compared with CLOCK_MONOTONIC for 20 ms. */
+/* Returns seconds per tick, measured against CLOCK_MONOTONIC for 20 ms. */
 static inline double clock_seconds_per_tick(void)
 {
 	uint64_t ns = clock_monotonic_ns(), ticks = clock_ticks(), past;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # shellcheck shell=bash disable=SC2154
 #
-# What compare-verbs, compare-shm and compare-depth share: options, the build to measure, rounds, UCX, medians and targets.
+# Shared by the compare-* programs: options, the build to measure, rounds, UCX, medians and targets.
 # Sourced; the caller sets 'tool' (its name), 'top' (the tree), 'rounds', 'build', 'whats' with an array WHAT_sizes for each,
 # 'tools', 'work' (a folder), and defines 'measure TOOL WHAT SIZE', which leaves one figure in 'out', or nothing.
 
@@ -40,7 +40,7 @@ find_build()
 	die "no built plug-in found; build the tree or name the place with --build"
 }
 
-# Spinning processes on a machine that is busy with something else measure the scheduler.
+# On a busy machine, spinning processes would measure the scheduler.
 warn_if_busy()
 {
 	local load
@@ -50,7 +50,7 @@ warn_if_busy()
 	fi
 }
 
-# The tools of 'tools' in turn, for each measurement; every second round in reverse order.
+# Runs the tools of 'tools' in turn, for each measurement; every second round in reverse order.
 run_rounds()
 {
 	local round i name what size reversed=()
@@ -81,7 +81,7 @@ scaled()
 	[ -z "$1" ] || awk -v n="$1" -v f="$2" 'BEGIN { printf "%.4f\n", n * f }'
 }
 
-# usage: ucx COLUMN OPTION...; the result is in 'out', for the server must not outlive us. 'ucx_server' and 'ucx_client' are
+# usage: ucx COLUMN OPTION...; the result is in 'out', without a subshell, so that the server can be ended here. 'ucx_server' and 'ucx_client' are
 # their commands, 'pause' the seconds that a server needs to listen.
 port=$((20000 + $$ % 10000))
 ucx_server=(ucx_perftest) ucx_client=(ucx_perftest) pause=0.2
@@ -152,7 +152,7 @@ compare_awk='
 		print ""
 	}
 
-	# The best of those whose name does not match ours.
+	# The best of the tools whose name does not match 'ours'.
 	function best(what, size, ours,    n, names, i, m, found) {
 		n = split(tools, names, " ")
 		for (i = 1; i <= n; i++) {
@@ -176,7 +176,7 @@ compare_awk='
 	}
 '
 
-# What the programs complained about, and the results for --csv.
+# Prints the errors of the programs, and writes the results for --csv.
 show_errors()
 {
 	local error

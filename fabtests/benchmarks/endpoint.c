@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * One endpoint with one peer, on the public calls of libfabric alone.
+ * One endpoint with one peer, by libfabric's public calls only.
  */
 #include "endpoint.h"
 #include "oob.h"
@@ -270,7 +270,7 @@ char *endpoint_recv_slot(const struct endpoint *e, uint64_t message)
 	return e->memory + (e->conf.slots + slot) * e->conf.slot_size;
 }
 
-/* Tags are message numbers: a message that is lost or overtaken shows. */
+/* The tag is the message number, so that lost or reordered messages are found. */
 void endpoint_post_recv(struct endpoint *e, size_t len)
 {
 	struct endpoint_op *op = &e->ops[e->conf.slots + e->received % e->conf.slots];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * One endpoint with one peer, for benchmarks: numbered tagged messages from and
- * to a row of equal slots of memory.
+ * One endpoint with one peer, for benchmarks: numbered tagged messages from and to
+ * slots of memory of equal size.
  */
 #ifndef BENCH_ENDPOINT_H
 #define BENCH_ENDPOINT_H
@@ -20,18 +20,18 @@ struct endpoint_conf {
 	size_t slot_size;	/* largest message */
 	size_t slots;		/* most messages in flight */
 	uint64_t caps;		/* besides FI_TAGGED */
-	size_t recvs;		/* most receives or messages that wait; 0: the provider's choice */
+	size_t recvs;		/* most receives, and unexpected messages; 0: provider's choice */
 	unsigned timeout;	/* seconds without any completion */
-	bool one_buffer;	/* all messages from and to one slot of each kind */
+	bool one_buffer;	/* one slot for all sends, one for all receives */
 	bool use_mr;		/* register the slots, pass their descriptor */
-	bool use_inject;	/* for messages within the provider's limit */
-	bool yield;		/* give the processor away between empty polls */
+	bool use_inject;	/* inject messages up to the provider's limit */
+	bool yield;		/* sched_yield() after empty polls */
 	bool auto_progress;	/* FI_PROGRESS_AUTO, and any thread may call */
-	enum fi_wait_obj wait;	/* not FI_WAIT_NONE: endpoint_sleep() may be called */
+	enum fi_wait_obj wait;	/* other than FI_WAIT_NONE: endpoint_sleep() is allowed */
 };
 
 struct endpoint_op {
-	struct fi_context2 context;	/* first: the provider hands it back */
+	struct fi_context2 context;	/* first member: the provider returns its address */
 	bool	is_recv;
 };
 
@@ -51,31 +51,31 @@ struct endpoint {
 	struct endpoint_op *ops;
 	uint64_t sent, received;		/* posted so far */
 	uint64_t sends_done, recvs_done;	/* completed so far */
-	size_t	expect;		/* bytes of every receive under way */
+	size_t	expect;		/* bytes of every posted receive */
 };
 
 /* Any failure ends the program with a message. oob: see oob.h. */
 void endpoint_open(struct endpoint *e, const struct endpoint_conf *conf, int oob);
 void endpoint_close(struct endpoint *e);
 
-/* As endpoint_open() does with the first: names go both ways, the other one's is inserted. */
+/* Exchanges names with a further peer and inserts its name; both sides call it. */
 fi_addr_t endpoint_meet(struct endpoint *e, int oob);
 
-/* Slots are used in turn; the pointer is valid until the next of its kind. */
+/* Slots are used in turn; the pointer is valid until the next slot of its kind is used. */
 char *endpoint_send_slot(const struct endpoint *e, uint64_t message);
 char *endpoint_recv_slot(const struct endpoint *e, uint64_t message);
 
 void endpoint_post_recv(struct endpoint *e, size_t len);
 void endpoint_post_send(struct endpoint *e, size_t len);
 
-/* Wait until so many have completed since the endpoint was opened. */
+/* Wait until so many have completed since endpoint_open(). */
 void endpoint_wait_recvs(struct endpoint *e, uint64_t count);
 void endpoint_wait_sends(struct endpoint *e, uint64_t count);
 
-/* Sleeps until something may have completed, and takes it. */
+/* Sleeps until there may be a completion, and reads it. */
 void endpoint_sleep(struct endpoint *e);
 
-/* One look at the completion queue; an oob_idle_fn. */
+/* Reads the completion queue once; usable as oob_idle_fn. */
 void endpoint_progress(void *endpoint);
 
 #endif

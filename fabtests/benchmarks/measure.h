@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What benchmarks have in common: medians, processors, and the machine's own
- * limit for anything that travels between two of its processes.
+ * Helpers of benchmarks: medians, processors, and the machine's own limit for
+ * messages between two of its processes.
  */
 #ifndef FABTESTS_BENCHMARKS_MEASURE_H
 #define FABTESTS_BENCHMARKS_MEASURE_H
@@ -19,14 +19,14 @@ static inline int measure_compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Sorts the values: the first one is the least. */
+/* Returns the median. Sorts the values: the first one is the least. */
 static inline double measure_median(double *values, size_t cnt)
 {
 	qsort(values, cnt, sizeof(*values), measure_compare);
 	return cnt % 2 ? values[cnt / 2] : (values[cnt / 2 - 1] + values[cnt / 2]) / 2;
 }
 
-/* To the first (0) or second (1) ... of the processors we may use; false: there is none. */
+/* Pins the process to processor number 'who' of those it may use; false: there is none. */
 static inline bool measure_pin(int who)
 {
 	cpu_set_t all, one;
@@ -43,14 +43,14 @@ static inline bool measure_pin(int who)
 	return false;
 }
 
-/* A line of memory that two processes share; a prefetcher may fetch two. */
+/* A cache line that two processes share; alone in two, because a prefetcher may fetch two. */
 struct measure_line {
 	_Alignas(128) _Atomic uint64_t turn;
 };
 
 /*
- * Waits for turn 'first' of 'in' and writes the next to 'out', so many times.
- * Two processes that begin with 0 and 1 take turns; 'in' and 'out' may be one.
+ * Waits for turn 'first' of 'in' and writes the next turn to 'out', repeatedly. Two
+ * processes that begin with 0 and 1 take turns; 'in' and 'out' may be the same line.
  */
 static inline void measure_take_turns(struct measure_line *in, struct measure_line *out,
 				      uint64_t first, uint64_t count)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Out-of-band channel: one TCP connection, or a socket pair after fork.
+ * Out-of-band channel: a TCP connection, or a socket pair after fork.
  */
 #include "oob.h"
 
@@ -89,7 +89,7 @@ static int connect_once(const struct addrinfo *res)
 	return -1;
 }
 
-/* The server may start a little later. */
+/* Retries: the server may start a little later. */
 int oob_connect(const char *host, const char *port)
 {
 	const struct timespec pause = { .tv_nsec = CONNECT_PAUSE_MS * 1000000L };

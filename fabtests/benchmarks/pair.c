@@ -30,7 +30,7 @@ int pair_run(void (*be)(const void *arg, int who, int oob), const void *arg)
 	if (child < 0)
 		bench_die("cannot fork");
 	if (child == 0) {
-		/* Not SIGKILL: providers may have files to take away. */
+		/* The child must not outlive this process. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(fd[0]);
 		be(arg, 1, fd[1]);

@@ -6,13 +6,13 @@
 #define BENCH_PAIR_H
 
 /*
- * Calls be() in this process with who = 0, and in a child, which ends with this
- * one, with who = 1; each has its end of an out-of-band channel (oob.h) and
- * closes it. Returns the exit status for main.
+ * Calls be() in this process with who = 0, and with who = 1 in a child, which is
+ * killed when this process ends. Each gets its end of an out-of-band channel (oob.h)
+ * and must close it. Returns the exit status for main.
  */
 int pair_run(void (*be)(const void *arg, int who, int oob), const void *arg);
 
-/* To the first or second of the processors we may use, by 'who'. */
+/* Pins this process to processor number 'who' of those it may use. */
 void pair_pin(int who);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What tagrv_pingpong can be asked for.
+ * The options of tagrv_pingpong.
  */
 #ifndef BENCH_PINGPONG_H
 #define BENCH_PINGPONG_H
@@ -18,18 +18,18 @@ struct options {
 	const char *domain[2];
 	const char *address[2];
 	const char *port;
-	const char *host;		/* client of a server there */
+	const char *host;		/* run as client of the server on this host */
 	bool	server;
 	bool	latency, bandwidth, registration, verify, header;
 	size_t	sizes[SIZES_MAX];
 	size_t	size_cnt;
 	unsigned blocks;
-	unsigned long iterations;	/* in a block; 0: by time */
+	unsigned long iterations;	/* in a block; 0: chosen by time */
 	double	budget;			/* seconds for one measurement */
 	bool	pin;			/* each process to a processor of its own */
 };
 
-/* Ends the program with a message where an option is wrong, or for --help. */
+/* Ends the program with a message for a wrong option, and for --help. */
 void options_parse(struct options *opt, int argc, char **argv);
 
 #endif

@@ -6,17 +6,17 @@
  *   receiver (measures)                     sender
  *   posted: posts N receives that match nothing, then in every round
  *     posts BATCH receives, orders  ------>
- *                             <------       sends BATCH messages, then says so
+ *                             <------       sends BATCH messages, then reports it
  *     [reads completions]
- *   unexpected: lets N messages come that no receive asks for, then
+ *   unexpected: receives N messages that match no receive, then in every round
  *     orders                  ------>
  *                             <------       sends BATCH messages and a marker
  *     [posts a receive, reads its completion] for each of them
  *
- * Timed is what stands in brackets: the receiver's work for messages that have
- * left the sender. The median over rounds is shown, per message. Receives use
- * four masks, and half of them name their source: every other one, so that each
- * mask goes with one or the other, or all eight combinations.
+ * The steps in brackets are timed: the receiver's work for messages that have left
+ * the sender. The result is the median over rounds, per message. Receives use four
+ * masks, and half of them name their source: with 4 kinds of receives two of the
+ * masks, with 8 kinds each mask in half of its receives.
  */
 #include "clock.h"
 #include "endpoint.h"
@@ -46,13 +46,13 @@ struct options {
 	struct endpoint_conf conf;
 	size_t	queued;
 	double	seconds;
-	unsigned kinds;		/* of receives: 4 or 8 */
+	unsigned kinds;		/* kinds of receives: 4 or 8 */
 	bool	unexpected;
 	bool	pin;
 	bool	header;
 };
 
-/* What the receiver asks the sender for: tags first, first + 1, ... */
+/* An order of the receiver to the sender: messages with tags first, first + 1, ... */
 struct order {
 	uint64_t first;
 	uint64_t count;		/* 0: the end */
@@ -63,12 +63,12 @@ struct side {
 	struct endpoint e;
 	const struct options *opt;
 	int	oob;
-	struct endpoint_op *ops;	/* of receives: fillers, batch, marker */
+	struct endpoint_op *ops;	/* receives: fillers, batch, marker */
 	char	buf[64];
 	uint64_t waited;		/* receives that were waited for */
 };
 
-/* --- limits of patience --------------------------------------------------- */
+/* --- time limits ---------------------------------------------------------- */
 
 static void give_up(int signal)
 {
@@ -81,7 +81,7 @@ static void give_up(int signal)
 		_exit(EXIT_FAILURE);
 }
 
-/* A provider may refuse for ever, or spin inside a call. SIGTERM: some tidy up. */
+/* A provider may refuse for ever or spin inside a call. SIGTERM lets providers clean up. */
 static void be_patient(const struct side *s)
 {
 	alarm(s->opt->conf.timeout);
@@ -168,7 +168,7 @@ static void fill_posted(struct side *s)
 	}
 }
 
-/* The sender has said that all have left when the marker is in. */
+/* When the marker has arrived, all messages have arrived. */
 static void wait_marker(struct side *s)
 {
 	char said;
@@ -189,7 +189,7 @@ static void fill_unexpected(struct side *s)
 	wait_marker(s);
 }
 
-/* idle: what to do until all have left; nothing, when it is measured. */
+/* idle: called until all messages have left the sender; NULL in measured rounds. */
 static uint64_t round_posted(struct side *s, uint64_t first, oob_idle_fn idle)
 {
 	uint64_t start;
@@ -254,7 +254,7 @@ static void be_receiver(struct side *s)
 	double us;
 
 	be_patient(s);
-	/* The connection is made before anything is queued. */
+	/* Connect before anything is queued. */
 	round_posted(s, TAG_MARKER / 2, endpoint_progress);
 	if (opt->unexpected)
 		fill_unexpected(s);
@@ -309,7 +309,7 @@ static void print_help(void)
 	     "  -q, --queue QUEUE     posted: receives that match nothing (default), or\n"
 	     "                        unexpected: messages that nobody asks for\n"
 	     "  -l, --length N        how many of them (default 16)\n"
-	     "  -k, --kinds N         of receives: 4 masks, of which two go with a source and two\n"
+	     "  -k, --kinds N         kinds of receives: 4 masks, of which two go with a source and two\n"
 	     "                        without (4, default), or each with both (8)\n"
 	     "  -t, --time SECONDS    of the measurement (default 1)\n"
 	     "      --domain NAME     libfabric domain (default: the provider's first)\n"
@@ -389,7 +389,7 @@ int main(int argc, char **argv)
 		apply(&opt, key, optarg);
 	if (optind < argc)
 		bench_die("unexpected argument '%s'", argv[optind]);
-	/* Some providers take this as the limit of messages that wait, too. */
+	/* For some providers this limits unexpected messages, too. */
 	opt.conf.recvs = opt.queued + 2 * BATCH + 2;
 	return pair_run(be, &opt);
 }

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What peers cost that are connected and silent: half a round trip of 8 bytes
- * between two endpoints that know nobody else, and between two that are connected
- * to many processes, which sleep.
+ * The cost of connected but silent peers: half a round trip of 8 bytes between two
+ * endpoints without other peers, and between two endpoints that are connected to
+ * many processes, which sleep.
  *
  *   leader  [few]  <------ messages ------> [few]   follower
  *           [many] <------ messages ------> [many]
  *              ^------ idle process 2 ------^        has sent one message to each
  *              ^------      ...       ------^
  *
- * Each of the two processes has both endpoints, in domains of their own, and
- * blocks of round trips alternate between them, so that whatever disturbs the
- * machine disturbs both alike.
+ * Both processes have both endpoints, in separate domains. Blocks of round trips
+ * alternate between the two pairs, so that a busy machine disturbs both alike.
  */
 #include "clock.h"
 #include "endpoint.h"
@@ -47,7 +46,7 @@ static const struct endpoint_conf *conf(void)
 
 /* ---- idle processes ---- */
 
-/* Sends each of the two the message that it has posted a receive for, and sleeps. */
+/* Sends a message to the leader and to the follower, then sleeps. */
 static _Noreturn void be_idle(int leader, int follower)
 {
 	struct endpoint_conf completes = *conf();
@@ -57,10 +56,10 @@ static _Noreturn void be_idle(int leader, int follower)
 	char go;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* One after the other: none may take the processor from those at work. */
+	/* One process after the other, so that few compete for the processors. */
 	oob_recv(leader, &go, 1, NULL, NULL);
 	completes.yield = true;
-	/* Nobody makes progress for an injected message once we sleep. */
+	/* A sleeping process makes no progress for an injected message. */
 	completes.use_inject = false;
 	endpoint_open(&e, &completes, leader);
 	addr[0] = e.peer;
@@ -76,7 +75,7 @@ static _Noreturn void be_idle(int leader, int follower)
 		pause();
 }
 
-/* The active side's half of that. */
+/* Receives the message of an idle process, at the leader or follower. */
 static void hear_from(struct endpoint *e, bool leads, int oob)
 {
 	uint64_t number = e->received;
@@ -88,15 +87,15 @@ static void hear_from(struct endpoint *e, bool leads, int oob)
 	endpoint_post_recv(e, SIZE);
 	oob_send(oob, &number, sizeof(number));
 	endpoint_wait_recvs(e, e->received);
-	/* Tags are numbers, and the active ones shall go on with the same. */
+	/* Tags are message numbers: keep both counters equal. */
 	e->sent++;
 	e->sends_done++;
 	close(oob);
 }
 
-/* ---- the active ones ---- */
+/* ---- leader and follower ---- */
 
-/* Receives are posted one ahead; the first one of a block before it begins. */
+/* Receives are posted one ahead; the first receive of a block before the block. */
 static double round_trips(struct endpoint *e, bool leads, int oob, unsigned count, double tick)
 {
 	uint64_t start;

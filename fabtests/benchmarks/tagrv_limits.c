@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What this machine can do at best between two of its processes: nothing that
- * goes through shared memory is faster.
+ * The limits of this machine between two of its processes: no transport through
+ * shared memory can be faster.
  *
  *   cache line   two processes take turns writing to one line of a shared page
  *   memcpy       copies of a size between two buffers that are used in turn
@@ -65,7 +65,7 @@ static int copy(size_t size)
 
 		for (size_t t = 0; t < times; t++) {
 			memcpy(to, from, size);
-			/* The compiler must not know that nobody reads it. */
+			/* Keeps the compiler from removing a copy that is never read. */
 			__asm__ volatile("" : : "r"(to) : "memory");
 		}
 		values[i] = (double)(clock_ticks() - start) * tick / (double)times;

@@ -10,8 +10,8 @@
  *   bandwidth:  window   -------> posts the next window's receives
  *                        <------- 'window is in', empty
  *
- * A time is the median over blocks; the number of messages in a block follows
- * from a first, short run and the time a measurement may take.
+ * A time is the median over blocks. The number of messages in a block is computed
+ * from a short first run and the time that a measurement may take.
  */
 #include "clock.h"
 #include "endpoint.h"
@@ -29,7 +29,7 @@ enum { WARM_UP = 5 };
 
 enum order_kind { ORDER_LATENCY, ORDER_BANDWIDTH, ORDER_END };
 
-/* What the leader asks the follower to take part in. */
+/* An order of the leader to the follower: the next measurement. */
 struct order {
 	uint64_t kind;
 	uint64_t size;
@@ -149,7 +149,7 @@ static void send_window(struct bench *b, size_t size)
 
 static void recv_window(struct bench *b, size_t size, bool last)
 {
-	/* Any may be the last to complete: their order is not promised. */
+	/* Wait for all: receives may complete in any order. */
 	endpoint_wait_recvs(&b->e, b->taken + b->e.conf.slots);
 	for (size_t i = 0; i < b->e.conf.slots; i++)
 		verify(b, b->taken++, size);
@@ -223,7 +223,7 @@ static void follow(struct bench *b)
 	}
 }
 
-/* A short run warms up and tells how many fit the time. */
+/* A short run warms up and measures how many messages fit the time. */
 static double measure(struct bench *b, enum order_kind kind, size_t size)
 {
 	const struct options *opt = b->opt;
@@ -241,7 +241,7 @@ static double measure(struct bench *b, enum order_kind kind, size_t size)
 
 /* --- registration --------------------------------------------------------- */
 
-/* Registers and releases memory that was touched before. Returns seconds per time. */
+/* Registers and releases touched memory repeatedly. Returns seconds for one turn. */
 static double registration_block(const struct bench *b, char *memory, size_t size, uint64_t count)
 {
 	double start = now();
@@ -272,7 +272,7 @@ static double measure_registration(const struct bench *b, size_t size)
 	return measure_median(values, opt->blocks);
 }
 
-/* Connections are made by the first message. */
+/* The first message makes the connection. */
 static void connect_peers(struct bench *b)
 {
 	const struct order order = {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What the shared-memory transport adds to the machine's own limit.
+ * The cost of the shared-memory transport beside the machine's own limit.
  *
  *   cache line   two processes take turns writing to one line of a shared page
- *   two lines    the same with a line per direction, as any queue has: writing
- *                to a line that the other one polls costs a transfer more
+ *   two lines    the same with one line per direction, as queues have: writing
+ *                to a line that the other process polls costs one more transfer
  *   packet       40-byte packets through send and progress
  *   rate         packets of 40 bytes one way, as fast as they go
- *   get          remote reads of 1 MiB, both ways of doing it
+ *   get          remote reads of 1 MiB, through rings and with one copy
  *
- * Half of a round trip; median over many short blocks, because the processors
- * may be shared with others, and the best block. The program calls the
- * functions of the provider's xport/, not libfabric's: util/check_layers names
- * it for that.
+ * Times are half round trips: the median over many short blocks, because other
+ * programs may use the processors, and the best block. The program calls functions
+ * of the provider's xport/, not libfabric's; util/check_layers allows this program
+ * to do so.
  */
 #include <rdma/fi_errno.h>
 #include <signal.h>

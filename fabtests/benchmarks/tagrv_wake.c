@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Waiting: what it costs to wait, and how long it takes to wake up.
+ * Waiting: the processor time of waiting, and how long it takes to wake up.
  *
  *   sender                          sleeper
  *                 <--- ready ---    receive posted; goes to sleep
@@ -9,10 +9,10 @@
  *
  * The sleeper has an endpoint for each way of waiting: blocking reads of the
  * completion queue, its descriptor in poll(2), and blocking reads while a thread of
- * the provider makes progress. Beside them, in turn: the same with nothing but an
- * eventfd, which is what the machine and its scheduler take. Then the sleeper does
- * nothing for two seconds while the provider's thread waits for messages, and its
- * processor time is what waiting costs.
+ * the provider makes progress. In turn with them the same is measured with only an
+ * eventfd: the part of the machine and its scheduler. Then the sleeper does nothing
+ * for two seconds while the provider's thread waits for messages: its processor time
+ * is the cost of waiting.
  */
 #include "clock.h"
 #include "endpoint.h"
@@ -40,7 +40,7 @@ static const char *const names[WAYS] = {
 	"eventfd", "fi_cq_sread", "FI_WAIT_FD", "FI_PROGRESS_AUTO",
 };
 
-static unsigned samples = 50;		/* of each way in a round */
+static unsigned samples = 50;		/* of each way of waiting, per round */
 static const char *provider = "tagrv", *device = "shm";
 
 /* Shared by both processes. */
@@ -85,7 +85,7 @@ static void wake(struct side *s, enum way way)
 		return;
 	}
 	endpoint_post_send(e, 8);
-	/* Even the first one has left then: nothing of it waits for progress. */
+	/* So that no message waits for progress of the sender, not even the first. */
 	endpoint_wait_sends(e, e->sent);
 }
 
@@ -150,7 +150,7 @@ static void report(double values[WAYS][SAMPLES_MAX], size_t cnt)
 
 /* ---- both ---- */
 
-/* The first of each connects. */
+/* The first message of each endpoint connects. */
 static void measure(struct side *s)
 {
 	static double values[WAYS][SAMPLES_MAX];
@@ -191,7 +191,7 @@ static int run(void)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 	open_all(&s);
 	measure(&s);
-	/* Nothing moves until the sleeper has slept. */
+	/* The sender waits until the sleeper has measured two idle seconds. */
 	if (s.sleeps)
 		oob_send(s.oob, &done, 1);
 	else

@@ -2,12 +2,12 @@
 /*
  * Fuzzes the matching engine against the naive matcher (common/match_play.h).
  *
- *   byte 0      which mix
- *   byte 1      receives and messages that are queued before the play begins
+ *   byte 0      number of the mix
+ *   byte 1      receives and messages that are queued at the start
  *   byte 2, 3   seed of the hashes, of the masks and of the tags
- *   the rest    what is done: each choice takes one, two or four bytes
+ *   the rest    operations: each choice takes one, two or four bytes
  *
- * The play ends with the input. Any answer that differs aborts.
+ * The run ends with the input. Any different answer aborts.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ struct input {
 	struct match_play play;
 };
 
-/* Few tags and peers, so that much matches; limits where borders are crossed. */
+/* Few tags and peers, so that much matches; small limits, so that they are reached. */
 static const struct match_play_mix mixes[] = {
 	{ "one mask", 2, 1, 2, 1, 50, 0, 0, 64, 64,
 	  .weight = { 40, 40, 5, 2, 4, 3, 3, 2, 1 } },
@@ -69,7 +69,7 @@ static void fail(void *arg, const char *what)
 	abort();
 }
 
-/* Depth that inputs of a few hundred bytes would not reach. */
+/* Fills a queue deeper than inputs of a few hundred bytes could. */
 static void fill(struct match_play *play, enum match_play_op op, unsigned cnt)
 {
 	static const uint8_t bytes[] = {

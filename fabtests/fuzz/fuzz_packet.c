@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Fuzzes what a connected peer can send: packets for an engine over the scripted
- * transport, with receives posted and sends that wait for it.
+ * Fuzzes the packets of a connected peer: an engine over the scripted transport, with
+ * posted receives and sends to this peer.
  *
- *   input: one byte for what the engine asks for in a rendezvous, then steps of one
- *   byte each, most with bytes that follow
+ *   input: one byte for the engine's rendezvous protocol, then steps of one byte
+ *   each, most with bytes that follow
  *     0 a packet: two bytes of length, then its bytes
- *     1 the same behind a header with the right number: opcode, flags, op, tag, and
- *       two bytes of data; op 128 and more: one that the engine told the peer of
- *     2 a receive is posted    3 a send of some level    4 progress
- *     5 transfers end          6 no room, or room again  7 peek, claim, discard
- *     8 a CTS or PIECE with numbers that may make sense
- *     9 registrations fail, or work again
+ *     1 a packet with a valid header: opcode, flags, op, tag, and two bytes of data;
+ *       op 128 and more: a handle that the engine has sent to the peer
+ *     2 post a receive         3 post a send of some level  4 progress
+ *     5 end transfers          6 no room, or room again     7 peek, claim, discard
+ *     8 a CTS or PIECE whose numbers are often valid
+ *     9 registrations fail, or succeed again
  *
- * Nothing may crash, hang or be read out of bounds, and every operation that was
- * accepted ends exactly once.
+ * Nothing may crash, hang or be read out of bounds, and every accepted operation
+ * ends exactly once.
  */
 #include <arpa/inet.h>
 #include <rdma/fi_errno.h>
@@ -32,7 +32,7 @@
 #include "object/op.h"
 #include "object/peer.h"
 
-/* Head, pieces and tail of a message, each of them shorter than a packet. */
+/* Lengths that make head, pieces and tail of a message shorter than a packet. */
 enum { BUF_LEN = 600, STEPS_MAX = 400, EAGER = 64, PIECE = 50, HEARD = 8 };
 
 struct input {
@@ -49,8 +49,8 @@ static fi_addr_t dest;
 static struct tagrv_link *fz_link;
 static char out[BUF_LEN], in_buf[BUF_LEN];
 static char contexts[4];	/* of receives */
-static size_t sends, recvs;	/* accepted and not ended */
-static uint32_t heard[HEARD];	/* the last handles that the peer was told */
+static size_t sends, recvs;	/* accepted, not ended */
+static uint32_t heard[HEARD];	/* the last handles that the engine sent to the peer */
 static size_t heard_cnt, heard_log;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -84,7 +84,7 @@ static void set_up(void)
 	require(!tagrv_addr_from(&addr, &sin, sizeof(sin)));
 	require(!tagrv_dom_open(&dom_attr, &dom));
 	dom->dev = fake_device();
-	/* What a packet says about addresses is not true. */
+	/* Addresses in fuzzed packets are invalid: gets and puts must not use them. */
 	fake.still = true;
 	dom->devs[0] = dom->dev;
 	dom->dev_cnt = 1;
@@ -130,7 +130,7 @@ static void count_ends(void)
 		require(tagrv_compq_peek(&rx) && recvs);
 }
 
-/* What the peer can name: operations by their own packets, receives by a CTS. */
+/* Collects handles from sent packets: of operations, and of receives from a CTS. */
 static void hear(void)
 {
 	for (; heard_log < fake.log_cnt; heard_log++) {
@@ -311,7 +311,7 @@ static void cancel_all(void)
 	require(!recvs);
 }
 
-/* Receives whatever message is left. */
+/* Receives all messages that are left. */
 static void empty_queue(uint8_t any)
 {
 	do {
@@ -321,7 +321,7 @@ static void empty_queue(uint8_t any)
 	cancel_all();
 }
 
-/* All that is left: the connection, receives, claims and messages. */
+/* Ends what is left: the connection, receives, claims and messages. */
 static void clean_up(void)
 {
 	fake.refuse_all = false;

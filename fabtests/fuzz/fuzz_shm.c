@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Fuzzes what a peer can do through shared memory: the transport is one end of
- * a link, this program the other, from the handover on.
+ * Fuzzes what a peer can do through shared memory. One end of a link is the
+ * transport, the other end is this program (the peer), from the handover on.
  *
  *   input: steps of one byte each, some with bytes that follow
- *     0 bytes into the next line of its ring    1 an entry with a true head
- *     2 it sends a packet                       3 it reads memory of ours
- *     4 bytes anywhere in its ring              5 it asks us for memory
- *     6 it arms                                 7 the head that it believes
- *     8 what we say about ourselves             9 bits of its bell
- *     10 an answer to its read                 12 it writes to memory of ours
- *     13 we write to memory of its
+ *     0  peer writes bytes into the next line of the transport's ring
+ *     1  peer writes an entry with a valid head
+ *     2  transport sends a packet            3  transport gets memory of the peer
+ *     4  peer writes bytes anywhere in the transport's ring
+ *     5  peer asks for memory of the transport
+ *     6  transport arms                      7  peer changes the consumer's head
+ *     8  peer changes its own header         9  peer sets bits of the transport's bell
+ *     10 peer answers a get                  11 peer consumes, as a correct one
+ *     12 transport puts to memory of the peer
+ *     13 peer puts to memory of the transport
  *
  * Nothing may crash, hang or be read out of bounds. A link fails once at most,
- * and closing it ends every read.
+ * and closing it ends every get.
  */
 #include <fcntl.h>
 #include <rdma/fi_errno.h>
@@ -38,7 +41,7 @@ struct input {
 	size_t	left;
 };
 
-/* The transport's end. */
+/* The transport's end of the link. */
 struct side {
 	struct tagrv_sink sink;
 	struct tagrv_device *dev;
@@ -49,16 +52,16 @@ struct side {
 	char	key[TAGRV_KEY_MAX];
 	size_t	key_len;
 	unsigned errors, gets;
-	uint64_t sum;		/* of the bytes of packets: reads them all */
+	uint64_t sum;		/* of all bytes of packets, so that each is read */
 };
 
-/* Ours. */
+/* The peer's end: this program. */
 struct peer {
 	int	listen_fd;
 	uint8_t	name[NAME_LEN];
-	struct shm_tx tx;		/* into its ring */
-	struct shm_header *own;		/* of our ring */
-	struct shm_bell *bell;		/* its */
+	struct shm_tx tx;		/* writes to the transport's ring */
+	struct shm_header *own;		/* header of the peer's ring */
+	struct shm_bell *bell;		/* the transport's bell */
 };
 
 static struct side side;
@@ -85,7 +88,7 @@ static void on_packet(struct tagrv_sink *sink, void *ctx, const void *data,
 		side.sum += ((const uint8_t *) data)[i];
 }
 
-/* All that may be read. */
+/* Reads all bytes that the transport allows to be read ahead. */
 static void on_ahead(struct tagrv_sink *sink, void *ctx, const void *data,
 		     size_t len)
 {
@@ -197,7 +200,7 @@ static void *map(int fd, size_t size)
 	return at;
 }
 
-/* Its ring and bell, for us to write to. */
+/* Maps the transport's ring and bell for writing. */
 static void take_ring(void)
 {
 	int sock = accept(peer.listen_fd, NULL, NULL), fds[SHM_HAND_FDS];
@@ -312,7 +315,7 @@ static void take(struct input *in, void *to, size_t len)
 	in->left -= len;
 }
 
-/* Room as an honest peer finds it, so that many entries follow each other. */
+/* Whether a correct peer would find room, so that many valid entries follow each other. */
 static bool has_room(uint32_t cost)
 {
 	if (cost > peer.tx.lines)
@@ -344,7 +347,7 @@ static void put_any(struct input *in)
 	put(kind, body, sizeof(body), len);
 }
 
-/* What a get of ours asks for is true but for what the input changes. */
+/* A get request that is valid except for the bytes that the input changes. */
 static void put_request(struct input *in)
 {
 	struct shm_get_req req = {
@@ -359,7 +362,7 @@ static void put_request(struct input *in)
 	put(SHM_GET_REQ, &req, sizeof(req), sizeof(req));
 }
 
-/* The same of a put. */
+/* The same for a put. */
 static void put_piece(struct input *in)
 {
 	struct shm_put_piece piece = {
@@ -394,14 +397,14 @@ static void send_packet(size_t len)
 	require(!ret || ret == -FI_EAGAIN || ret == -FI_ENOTCONN);
 }
 
-static void read_ours(void)
+static void transport_gets(void)
 {
 	if (!ops->get(side.link, side.buf, side.mem, 4096, side.key,
 		      side.key_len, GET_LEN / 4, &get_done))
 		side.gets++;
 }
 
-static void write_theirs(void)
+static void transport_puts(void)
 {
 	if (!ops->put(side.link, side.buf, side.mem, 4096, side.key,
 		      side.key_len, GET_LEN / 4, &get_done))
@@ -423,7 +426,7 @@ static void step(struct input *in)
 		break;
 	case 1: put_any(in); break;
 	case 2: send_packet(next(in) * 16); break;
-	case 3: read_ours(); break;
+	case 3: transport_gets(); break;
 	case 4: anywhere(in); break;
 	case 5: put_request(in); break;
 	case 6: ops->arm(side.xport); break;
@@ -431,9 +434,9 @@ static void step(struct input *in)
 	case 8: take(in, &peer.own->cons.state, next(in) % 5); break;
 	case 9: take(in, peer.bell, next(in) % 100); break;
 	case 10: put_answer(in); break;
-	case 12: write_theirs(); break;
+	case 12: transport_puts(); break;
 	case 13: put_piece(in); break;
-	default:	/* an honest consumer */
+	default:	/* a correct consumer */
 		peer.own->cons.head += next(in);
 	}
 	atomic_fetch_or(&peer.bell->bits[0], 1);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Fuzzes what comes from the network during connection set-up.
+ * Fuzzes the bytes that arrive from the network during connection set-up.
  *
- *   byte 0 even: the rest is one record, decoded
- *   byte 0 odd:  the rest is a play for the state machine: one byte per event,
+ *   byte 0 even: the rest is one record, which is decoded
+ *   byte 0 odd:  the rest is events for the state machine: one byte per event,
  *                records follow as bytes or are made from one byte each
  *
- * The driver aborts when the machine does what no state allows.
+ * The driver aborts when the machine does something that its state does not allow.
  *
  *   clang -g -O1 -std=c11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined \
  *     -Iprov/tagrv/src -Ifabtests fabtests/fuzz/fuzz_wireup.c \
@@ -47,13 +47,13 @@ static void fuzz_decode(const uint8_t *data, size_t size)
 	if (tagrv_wireup_rec_decode(data, size, &rec))
 		return;
 	len = tagrv_wireup_rec_encode(&rec, buf);
-	/* Sizes of links that were not there are written out. */
+	/* Encoding writes the sizes of missing links, too. */
 	driver_require(len <= size + rec.link_cnt * 4 && len <= sizeof(buf));
 	driver_require(!tagrv_wireup_rec_decode(buf, len, &again));
 	driver_require(!memcmp(&rec, &again, sizeof(rec)));
 }
 
-/* A likely record: who, which epochs, how many links, from a few bits. */
+/* Makes a plausible record from a few bits: sender, epochs, number of links. */
 static struct tagrv_wireup_rec make_rec(struct driver *d, struct input *in)
 {
 	enum tagrv_wireup_rec_type type =
@@ -91,7 +91,7 @@ static void give_record(struct driver *d, struct input *in)
 	driver_record(d, chan, &rec);
 }
 
-/* The same, but as it comes from the wire. */
+/* Gives the machine a record decoded from bytes of the input. */
 static void give_bytes(struct driver *d, struct input *in)
 {
 	struct driver_chan *chan = &d->chans[next(in) % DRIVER_CHANS];
@@ -164,7 +164,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!(next(&in) & 1)) {
 		uint8_t *copy = malloc(in.left + 1);
 
-		/* In a buffer of its own, so that overruns are seen. */
+		/* In a buffer of exactly its size, so that overruns are found. */
 		memcpy(copy, in.pos, in.left);
 		fuzz_decode(copy, in.left);
 		free(copy);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What the MPI programs have in common. Rank 0 speaks for all where all know
- * the same; failures are printed where they happen.
+ * What the MPI programs share: see check.h. Messages that concern all ranks are
+ * printed by rank 0, failures by the rank where they happen.
  */
 #include "check.h"
 
@@ -21,7 +21,7 @@ static const char *name = "mpi", *unit;
 static _Atomic(const char *) phase = "start";
 static atomic_int failures;
 
-/* Ends for all ranks alike: only the first one speaks. */
+/* Ends the program on all ranks; rank 0 prints the help. */
 static void leave(int status, const char *help, int count)
 {
 	if (check.rank == 0)
@@ -38,7 +38,7 @@ static void leave(int status, const char *help, int count)
 	exit(status);
 }
 
-/* Async-signal-safe, for the program hangs somewhere. */
+/* Only async-signal-safe calls: the program hangs at an unknown place. */
 static void on_alarm(int signo)
 {
 	char text[256], digits[] = "00";
@@ -67,7 +67,7 @@ static void start(int argc, char **argv, const char *help, int count,
 	name = strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0];
 	check.count = count;
 	check.multiple = threads;
-	for (int i = 1; i < argc; i++)	/* needed before the rest can be told */
+	for (int i = 1; i < argc; i++)	/* before MPI_Init_thread, which needs it */
 		check.multiple |= !strcmp(argv[i], "-m");
 	asked = check.multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
 	MPI_Init_thread(&argc, &argv, asked, &level);

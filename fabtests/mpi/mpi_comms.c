@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Communicators keep their messages apart: the same ranks and tags in several
- * of them, wildcard receives in each; parts of the world with ranks in another
- * order; two groups that talk to each other; collectives of several at a time;
- * and many that come and go.
+ * communicators, with wildcard receives; parts of the world with ranks in another
+ * order; intercommunicators; collectives of several communicators at a time; many
+ * communicators created and freed.
  */
 #include "check.h"
 
@@ -33,7 +33,7 @@ static void receive_any(MPI_Comm comm, int in_comm, int from, int number,
 		    check_key(from, check.rank, TAG, number), "message");
 }
 
-/* All have sent in all communicators before anyone looks, in another order. */
+/* All ranks send in all communicators; then they receive in another order of communicators. */
 static void apart(void)
 {
 	int next = (check.rank + 1) % check.ranks;
@@ -65,7 +65,7 @@ static void apart(void)
 	free(in);
 }
 
-/* Rank in the world of one of a communicator. */
+/* Returns the rank in MPI_COMM_WORLD of a rank of the communicator. */
 static int in_world(MPI_Comm comm, int rank)
 {
 	MPI_Group part, world;
@@ -79,7 +79,7 @@ static int in_world(MPI_Comm comm, int rank)
 	return there;
 }
 
-/* Everyone to everyone of this communicator, by its ranks, with a wildcard. */
+/* Every rank of the communicator sends to every other; wildcard receives. */
 static void talk(MPI_Comm comm, int number)
 {
 	char *out = check_alloc(MAX_LEN), *in = check_alloc(MAX_LEN);
@@ -132,7 +132,7 @@ static void parts(void)
 	MPI_Comm_free(&random);
 }
 
-/* The first rank, and all others. */
+/* An intercommunicator of rank 0 and all others. */
 static void across(void)
 {
 	MPI_Comm local, inter, merged;
@@ -165,7 +165,7 @@ static void across(void)
 	MPI_Comm_free(&local);
 }
 
-/* Collectives of several communicators, all under way, and messages between. */
+/* Collectives of several communicators at the same time, and messages meanwhile. */
 static void at_a_time(void)
 {
 	MPI_Comm comms[COMMS];

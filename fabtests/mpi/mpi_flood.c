@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Floods: all ranks send one of them, in turn, as fast as they can. He looks
- * first for what each of them sent last, so all the rest is there before its
- * receives; then he takes it in an order of his own. Nothing is lost, and what
- * has one source and tag comes in the order it was sent.
+ * Floods: all ranks send to one rank, as fast as they can; each rank has its turn. It
+ * receives the last message of each sender first, so that all others are unexpected,
+ * and then the rest in another order. No message is lost, and messages of one source
+ * and tag are received in the order of sending.
  */
 #include "check.h"
 
@@ -20,7 +20,7 @@ struct flood {
 static uint32_t state;
 static char *rbuf;
 
-/* Most are short: it is their number that counts. */
+/* Most messages are short, because their number matters. */
 static int length(int from, int to, int number)
 {
 	uint32_t row = check_key(from, to, (int) check.seed, number);
@@ -38,7 +38,7 @@ static int tag_of(int from, int to, int number)
 	return (int) (check_key(from, to, 1, number) % TAGS);
 }
 
-/* The first word is the number, as far as there is room. */
+/* The first word of a message is its number, if there is room. */
 static void send_all(struct flood *flood, int to)
 {
 	for (int i = 0; i < check.count; i++) {
@@ -88,7 +88,7 @@ static void receive(int source, int tag, int *last)
 	last[from * (TAGS + 1) + tag] = number;
 }
 
-/* How many of each tag there are is known; wildcards take what they find. */
+/* The number of messages of each tag is known; wildcards take any of them. */
 static void receive_all(void)
 {
 	int cells = check.ranks * (TAGS + 1), left = 0;

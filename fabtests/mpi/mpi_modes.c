@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The modes of sending: what is sent synchronously is not complete before it is
- * matched, and is complete after; buffered and ready sends, and all of them in
- * one order. Every rank sends to each other one and to itself.
+ * The modes of sending: a synchronous send completes when it is matched and not
+ * before; buffered and ready sends; all modes keep the order. Every rank sends to
+ * every rank, itself included.
  */
 #include "check.h"
 
@@ -12,11 +12,13 @@ enum { TAG = 1, CHAT = 2, CHATS = 20, MAX_LEN = 300000, ORDERED = 12 };
 
 static const int sizes[] = { 0, 8, 200, 5000, 20000, MAX_LEN };
 static char *sbuf, *rbuf;
-static int next, prev;	/* at the distance of this round */
+static int next, prev;	/* ranks at the distance of this round */
 static uint32_t state;
 
-/* Some round trips, which make whatever can go on go on. Who receives 'req'
- * does so after his last one, for which he needs ours. */
+/*
+ * Some round trips, which make progress on both sides. The receiver of 'req' posts
+ * its receive after the last round trip, which needs a message of this rank.
+ */
 static void chat(MPI_Request *req)
 {
 	for (int i = 0; i < CHATS; i++) {
@@ -62,7 +64,7 @@ static void not_before_match(int len)
 	MPI_Wait(&req, MPI_STATUS_IGNORE);
 }
 
-/* The receive is there when the message comes; any source, for a change. */
+/* The receive is posted before the message; from any source. */
 static void matched_at_once(int len)
 {
 	MPI_Request in, out;
@@ -86,7 +88,7 @@ static void matched_at_once(int len)
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* MPI_Rsend wants the receive posted: the barrier tells so. */
+/* MPI_Rsend needs a posted receive: hence the barrier. */
 static void ready(int len)
 {
 	MPI_Request in;
@@ -102,7 +104,7 @@ static void ready(int len)
 		    "message");
 }
 
-/* The buffer may be used again at once, long before anybody receives. */
+/* The buffer may be used again at once, before the message is received. */
 static void buffered(int len)
 {
 	int room = len + MPI_BSEND_OVERHEAD;
@@ -120,7 +122,7 @@ static void buffered(int len)
 	free(space);
 }
 
-/* One tag, all modes by turns: received as they were sent. */
+/* One tag, all modes in turn: received in the order of sending. */
 static void one_order(void)
 {
 	static char *bufs[ORDERED];
@@ -129,7 +131,7 @@ static void one_order(void)
 
 	check_phase("synchronous and other sends in order");
 	for (int i = 0; i < ORDERED; i++) {
-		/* The receiver knows the lengths: they do not depend on rank. */
+		/* Lengths do not depend on the rank, so the receiver knows them. */
 		len[i] = check_random_len(&state, MAX_LEN);
 		bufs[i] = check_alloc((size_t) len[i]);
 		check_fill(bufs[i], (size_t) len[i],

@@ -23,7 +23,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Seconds of half a round trip. */
+/* Returns the seconds of half a round trip. */
 static double latency(long count)
 {
 	double start = MPI_Wtime();
@@ -39,7 +39,7 @@ static double latency(long count)
 	return (MPI_Wtime() - start) / (double) count / 2;
 }
 
-/* Seconds per message, a window of them answered by an empty one. */
+/* Returns the seconds per message; an empty message answers each window. */
 static double stream(long count)
 {
 	static MPI_Request req[WINDOW_MAX];
@@ -64,7 +64,7 @@ static double stream(long count)
 	return (MPI_Wtime() - start) / (double) (count * window);
 }
 
-/* 'per': operations of fn that one unit of count stands for. */
+/* 'per': operations of fn for one unit of its count. */
 static double measure(double (*fn)(long), double per, double seconds)
 {
 	double values[BLOCKS], once;
@@ -97,7 +97,7 @@ int main(int argc, char **argv)
 	}
 	out = malloc((size_t) size + 1);
 	in = malloc((size_t) size + 1);
-	/* What was never written would all be one page of zeros. */
+	/* Pages never written would all be the same page of zeros. */
 	memset(out, 1, (size_t) size + 1);
 	memset(in, 2, (size_t) size + 1);
 	half = measure(latency, 2, seconds);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Probes of both kinds, receives that are cancelled, and receives that are too
- * short. Every rank sends to the next one and receives from the one before, at
- * each distance in turn.
+ * Probes and matched probes, cancelled receives, and receives that are too short.
+ * Every rank sends to the next rank and receives from the previous one, at each
+ * distance in turn.
  */
 #include "check.h"
 
@@ -15,7 +15,7 @@ static const int sizes[] = { 0, 1, 100, 5000, 20000, MAX_LEN };
 static char *sbuf, *rbuf;
 static int next, prev;
 static uint32_t state;
-static MPI_Comm comm;	/* whose errors are returned */
+static MPI_Comm comm;	/* with MPI_ERRORS_RETURN */
 
 static uint32_t key_in(int number)
 {
@@ -29,7 +29,7 @@ static void post_send(char *buf, int len, int tag, int number, MPI_Request *req)
 	MPI_Isend(buf, len, MPI_BYTE, next, tag, comm, req);
 }
 
-/* What is waiting is found by who asks for it, again and again, by no other. */
+/* A waiting message is found by every matching probe, and by no other. */
 static void probes(int len)
 {
 	MPI_Request req;
@@ -56,7 +56,7 @@ static void probes(int len)
 	MPI_Barrier(comm);
 }
 
-/* Taken out in order, received in reverse; others go past them meanwhile. */
+/* Matched probes in order, receives in reverse order; other messages are received between. */
 static void matched_probes(int len)
 {
 	MPI_Request req[MANY];
@@ -108,7 +108,7 @@ static void matched_probes(int len)
 	MPI_Barrier(comm);
 }
 
-/* From everyone at once: the message that was found is the one received. */
+/* Messages from all ranks at once: the message that a matched probe found is received. */
 static void matched_from_all(void)
 {
 	MPI_Request *req = check_alloc(sizeof(*req) * (size_t) check.ranks);
@@ -139,7 +139,7 @@ static void matched_from_all(void)
 	MPI_Barrier(comm);
 }
 
-/* Nobody sends: every one is cancelled. Then a message takes the one left. */
+/* Receives without messages are cancelled; a message matches the one that is left. */
 static void cancelled(int len)
 {
 	MPI_Request in[MANY], out;
@@ -170,7 +170,7 @@ static void cancelled(int len)
 	MPI_Barrier(comm);
 }
 
-/* The message is on its way: it is received, or still there to be received. */
+/* Cancelled while the message is moving: the message is received now or by the next receive. */
 static void cancel_race(int len, int number)
 {
 	MPI_Request in, out;
@@ -203,7 +203,7 @@ static void expect_truncate(int error)
 	      class);
 }
 
-/* Nothing beyond the buffer is touched, and what follows comes whole. */
+/* No byte beyond the buffer is written, and later messages arrive complete. */
 static void truncated(int len, bool waiting, bool nonblocking)
 {
 	int room = len / 2;

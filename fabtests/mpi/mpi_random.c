@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Random all-to-all: every rank sends every rank (itself included) messages of
- * random sizes and tags. Each message tells in its first words who sent it, its
- * number and its length, and every further byte follows from them, so each can
- * be checked whoever received it.
+ * random sizes and tags. The first words of a message are its sender, number and
+ * length, and all other bytes are derived from them, so that each message can be
+ * checked by any receive.
  *
- * First the receiver probes, for one source or any, one tag or any. Then it
- * posts its receives ahead: of the four ways to leave source and tag open or
- * not, each has a communicator of its own, for there all of its receives match
- * whatever the order in which messages come.
+ * First the receiver probes, for one source or any, one tag or any. Then it posts
+ * its receives ahead. Each of the four combinations of named or wildcard source and
+ * tag has a communicator of its own, so that all its receives match in whatever
+ * order the messages arrive.
  */
 #include "check.h"
 
@@ -16,7 +16,8 @@
 #include <string.h>
 
 enum { TAGS = 4, MAX_LEN = 1 << 20, WINDOW = 32, WAYS = 4 };
-enum { WAY_BOTH, WAY_SOURCE, WAY_TAG, WAY_ANY };	/* what is named */
+/* What a receive names; the rest is a wildcard. */
+enum { WAY_BOTH, WAY_SOURCE, WAY_TAG, WAY_ANY };
 
 struct head {
 	int32_t from, to, number, len, tag, way;
@@ -61,7 +62,7 @@ static void verify(const char *buf, const MPI_Status *status, int way)
 	*prev = head.number;
 }
 
-/* All know of each message which tag and which way it has. */
+/* All ranks can compute the tag and the kind of receive of each message. */
 static uint32_t choice(int from, int to, int number)
 {
 	return check_mix(check_key(from, to, 0, number) + check.seed);
@@ -116,7 +117,7 @@ static void probed(char *buf)
 	}
 }
 
-/* The receives of the messages of a few numbers, in an order of no meaning. */
+/* Lists the receives for messages of a few numbers, in random order. */
 static int plan(struct post *posts, int first, int numbers)
 {
 	int n = 0;
@@ -139,7 +140,7 @@ static int plan(struct post *posts, int first, int numbers)
 	return n;
 }
 
-/* Sends and receives of a few numbers, which comes first is left to chance. */
+/* Posts sends and receives for messages of a few numbers, in random order. */
 static void posted_round(char **rbuf, int first, int numbers)
 {
 	struct post posts[WINDOW];
@@ -165,8 +166,8 @@ static void posted_round(char **rbuf, int first, int numbers)
 }
 
 /*
- * Nobody goes ahead of the others: what he sent might take the receive of
- * another message, whose sender would wait for one of a later round.
+ * All ranks do the same round: a message of a later round might match the receive of
+ * another message, whose sender would then wait for a receive of a later round.
  */
 static void posted(char **rbuf)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * A token travels round the ring of ranks in messages of growing size; each
- * rank adds its number to every word, so the sum at the end is known.
+ * A token travels round the ring of ranks in messages of growing size. Each rank adds
+ * its number to every word, so that the sum at the end is known.
  */
 #include "check.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Storms of exchanges: all ranks send and receive at the same time, by
- * MPI_Sendrecv with partners at random distance, in place, by persistent
- * requests, and everyone with everyone, completed in whatever order.
+ * Exchanges of all ranks at the same time: by MPI_Sendrecv with partners at random
+ * distance, in place, by persistent requests, and of all ranks with all ranks,
+ * completed in any order.
  */
 #include "check.h"
 
@@ -11,7 +11,7 @@
 enum { TAG = 31, PER_PEER = 4, MAX_LEN = 1 << 18, HUGE_LEN = 4 << 20 };
 
 static char *sbuf, *rbuf;
-static uint32_t together;	/* the same row of numbers on all ranks */
+static uint32_t together;	/* state of random numbers that are equal on all ranks */
 
 static int length(int from, int to, int number)
 {
@@ -46,7 +46,7 @@ static void exchange(int number)
 	check_status(&status, prev, TAG, want);
 	check_bytes(rbuf, (size_t) want,
 		    check_key(prev, check.rank, TAG, number), "message");
-	/* Of any source: nobody may be ahead. */
+	/* The receive is from any source: no rank may be ahead. */
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 
@@ -56,7 +56,7 @@ static void in_place(int number)
 	int next, prev, len;
 
 	partners(&next, &prev);
-	len = length(0, 0, number);	/* one length for both ways */
+	len = length(0, 0, number);	/* one length for both directions */
 	check_fill(sbuf, (size_t) len,
 		   check_key(check.rank, next, TAG, number));
 	MPI_Sendrecv_replace(sbuf, len, MPI_BYTE, next, TAG, prev, TAG,
@@ -72,7 +72,7 @@ static char *room(char *base, int at)
 	return base + (size_t) at * MAX_LEN;
 }
 
-/* Completed by MPI_Testsome, receives and sends mixed. */
+/* Receives and sends of all ranks, completed by MPI_Testsome. */
 static void everyone(int number, char *out, char *in, MPI_Request *req)
 {
 	int n = check.ranks * PER_PEER, left = 2 * n, some;
@@ -106,7 +106,7 @@ static void everyone(int number, char *out, char *in, MPI_Request *req)
 	free(index);
 }
 
-/* The same requests again and again: started, completed, filled anew. */
+/* Persistent requests are started and completed repeatedly, with new contents. */
 static void persistent(char *out, char *in, MPI_Request *req)
 {
 	int n = check.ranks;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Threads that all use MPI: each with a communicator of its own, then all with
- * one and tags of their own, then across (a thread here with another one
- * there), then several that take what comes by matched probes.
+ * Threads that all use MPI: each with a communicator of its own; all with one
+ * communicator and tags of their own; a thread of one rank with another thread of the
+ * other; several that receive any message by matched probes.
  */
 #include "check.h"
 
@@ -21,7 +21,7 @@ struct worker {
 };
 
 static MPI_Comm shared;
-static atomic_int left;		/* messages that none has taken */
+static atomic_int left;		/* messages not received yet */
 
 static int length(int from, int to, int tag, int number)
 {
@@ -30,7 +30,7 @@ static int length(int from, int to, int tag, int number)
 	return check_random_len(&row, MAX_LEN);
 }
 
-/* A window of receives, then its sends, with the next and the one before. */
+/* Posts a window of receives from the previous rank, then sends a window to the next. */
 static void window(struct worker *w, MPI_Comm comm, int rtag, int stag,
 		   bool any, int number)
 {
@@ -62,7 +62,7 @@ static void window(struct worker *w, MPI_Comm comm, int rtag, int stag,
 	}
 }
 
-/* Collectives, too: the communicator belongs to the thread. */
+/* With collectives, because the communicator belongs to the thread. */
 static void *own_comm(void *arg)
 {
 	struct worker *w = arg;
@@ -87,7 +87,7 @@ static void *own_tags(void *arg)
 	return NULL;
 }
 
-/* What a thread sends, the one after it receives; the tag tells which. */
+/* The message of a thread is received by the next thread; the tag identifies it. */
 static void *across(void *arg)
 {
 	struct worker *w = arg;
@@ -115,7 +115,7 @@ static void take(struct worker *w, MPI_Message *msg, MPI_Status *status)
 		    "message");
 }
 
-/* Each sends to all ranks; who receives is left open. */
+/* Each thread sends to all ranks; any thread may receive a message. */
 static void *takers(void *arg)
 {
 	struct worker *w = arg;

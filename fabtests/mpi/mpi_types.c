@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Types with gaps: vectors, indexed blocks, structures, and structures of
- * vectors. What lies in the blocks comes over, what lies between stays as it
- * was; and where all elements are alike, the other side may have them in a row.
- * Where the bytes are is computed here, not asked of MPI.
+ * Types with gaps: vectors, indexed blocks, structures, and structures of vectors.
+ * The bytes in the blocks arrive, the bytes between stay unchanged. Where all
+ * elements have the same type, the other side may use a contiguous buffer. This
+ * program computes the places of the bytes itself, without asking MPI.
  */
 #include "check.h"
 
@@ -19,7 +19,7 @@ struct block {
 struct layout {
 	const char *name;
 	MPI_Datatype type;
-	MPI_Datatype unit;	/* if all elements are of this type */
+	MPI_Datatype unit;	/* common type of all elements, if there is one */
 	int extent, size, blocks;
 	struct block block[BLOCKS];
 };
@@ -53,7 +53,7 @@ static void vector(struct layout *layout)
 	layout->extent = ((count - 1) * stride + len) * word;
 }
 
-/* Blocks of random length at random distance, none at all among them. */
+/* Blocks of random length, some empty, at random distances. */
 static void indexed(struct layout *layout)
 {
 	int len[BLOCKS], at[BLOCKS], end = 0;
@@ -64,7 +64,7 @@ static void indexed(struct layout *layout)
 		at[i] = end + (int) (check_random(&state) % 20);
 		end = at[i] + len[i];
 	}
-	at[0] = 0;	/* the first byte belongs to it, and the last one */
+	at[0] = 0;	/* the blocks contain the first and the last byte */
 	len[0] = 1;
 	len[BLOCKS - 1]++;
 	end = at[BLOCKS - 1] + len[BLOCKS - 1];
@@ -100,7 +100,7 @@ static void structure(struct layout *layout)
 	layout->extent = sizeof(struct particle);
 }
 
-/* A column of a matrix, and behind it the next of these begins one word on. */
+/* A column of a matrix; its extent is one word, so that the next column follows. */
 static void column(struct layout *layout)
 {
 	int rows = 16, columns = 24, word = (int) sizeof(int32_t);
@@ -137,7 +137,7 @@ static void nested(struct layout *layout)
 	layout->extent = 200;
 }
 
-/* Into the blocks, or out of them: 'row' has the bytes without gaps. */
+/* Copies into the blocks or out of them; 'row' has the bytes without gaps. */
 static void scatter(const struct layout *layout, int count, char *buf,
 		    char *row, bool out)
 {
@@ -155,7 +155,7 @@ static void scatter(const struct layout *layout, int count, char *buf,
 		}
 }
 
-/* What is in no block. */
+/* Checks that the bytes between blocks are unchanged. */
 static void check_gaps(const struct layout *layout, int count, char *buf)
 {
 	size_t bytes = (size_t) count * (size_t) layout->size;
@@ -179,7 +179,7 @@ struct side {
 	int count;
 };
 
-/* The same bytes in blocks, or in a row. */
+/* A side with the bytes in blocks, or contiguous. */
 static struct side side_of(const struct layout *layout, int count, bool row)
 {
 	size_t bytes = (size_t) count * (size_t) layout->size;
@@ -206,7 +206,7 @@ static void *start_of(struct side *side, bool row)
 	return row ? side->row : side->buf;
 }
 
-/* late: the receive is posted when the message is there. */
+/* late: the receive is posted after the message has arrived. */
 static void exchange(const struct layout *layout, int count, bool row_out,
 		     bool row_in, bool late)
 {
@@ -247,7 +247,7 @@ static void exchange(const struct layout *layout, int count, bool row_out,
 	free(in.row);
 }
 
-/* From one to all, and from all to all. */
+/* From one rank to all, and from all to all. */
 static void collective(const struct layout *layout, int count)
 {
 	struct side one = side_of(layout, count, false);
@@ -296,7 +296,7 @@ int main(int argc, char **argv)
 	struct layout layout;
 
 	check_start(argc, argv, "Messages of types with gaps.", "rounds", 2);
-	state = check_mix(check.seed);	/* one layout on all ranks */
+	state = check_mix(check.seed);	/* equal on all ranks, and so the layout */
 	for (int i = 0; i < check.count; i++) {
 		int distance = i % check.ranks;
 

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What the processes of tagrv_kill have in common.
+ * Shared by the files of tagrv_kill. tagrv_kill.c is the survivor, kill_peer.c the
+ * victim and the partner; both use kill_flow.c (messages, the board) and
+ * kill_left.c (what a process holds).
  *
  *   partner <== numbered messages, both ways, without end ==> survivor
  *      |                                                         |
  *      '------------ kill -9 at some moment ------> victim <=====' one way
  *
- * They meet on a board in shared memory and in no exchange of the runner's: that
- * would have them wait for each other. Each victim is a new process, a new life
- * of its rank; its number is that of the round.
+ * The processes coordinate through a board in shared memory. The runner's exchanges
+ * would make them wait for each other. Each victim is a new process of its rank, one
+ * per round; test.life is the number of the round.
  */
 #ifndef STRESS_KILL_H
 #define STRESS_KILL_H
@@ -26,14 +28,14 @@ enum { SURVIVOR, VICTIM, PARTNER, KILL_RANKS };
 enum { FLOW_WINDOW = 8, SOCK_NAME_MAX = 108 };
 
 struct kill_board {
-	_Atomic int opened[KILL_RANKS];	/* lives whose endpoint is open; its name: */
+	_Atomic int opened[KILL_RANKS];	/* endpoints opened so far, by rank */
 	uint8_t name[KILL_RANKS][FX_NAME_MAX];
 	uint8_t sock[SOCK_NAME_MAX];	/* the victim's abstract socket */
 	size_t sock_len;
-	_Atomic int begun;		/* rounds */
-	_Atomic int flowing;		/* rounds whose victim may be killed */
+	_Atomic int begun;		/* rounds begun so far */
+	_Atomic int flowing;		/* rounds so far whose victim may be killed */
 	_Atomic int64_t killed_at;	/* us; 0: not yet in this round */
-	_Atomic int killed;		/* rounds whose victim was */
+	_Atomic int killed;		/* rounds so far whose victim was killed */
 	_Atomic bool over;
 };
 
@@ -49,10 +51,10 @@ enum flow_what { FLOW_DATA = 1, FLOW_NEVER, FLOW_OUT, FLOW_BACK };
 
 struct flow_op {
 	struct fi_context2 ctx;
-	bool busy;		/* taken by the provider, not completed */
-	bool filled;		/* refused once, to be tried again */
-	bool withdrawn;		/* by fi_cancel */
-	bool wide;		/* received with every number masked */
+	bool busy;		/* accepted by the provider, not completed */
+	bool filled;		/* refused once, to be posted again */
+	bool withdrawn;		/* cancelled by fi_cancel */
+	bool wide;		/* a receive that ignores the number */
 	uint64_t tag;
 	int64_t posted;		/* us */
 	struct guard g;
@@ -62,33 +64,33 @@ struct flow {
 	struct fx *fx;
 	enum flow_what what;
 	bool sends;
-	bool mortal;		/* the other side will be killed */
+	bool mortal;		/* the peer will be killed */
 	bool stopped;		/* nothing more is posted */
 	fi_addr_t addr;
 	uint64_t next;		/* number of the next message */
 	uint64_t posted, done, failed, refused, cancelled;
 	unsigned busy;
-	int64_t worst;		/* us from the kill to the last of its errors */
+	int64_t worst;		/* us from the kill to the last error */
 	struct flow_op op[FLOW_WINDOW];
 };
 
-/* Largest message of a kind of flow. */
+/* Returns the length of the largest message of a kind of flow. */
 size_t flow_len_max(enum flow_what what);
 void flow_open(struct flow *f, struct fx *fx, enum flow_what what, int round, bool sends,
 	       fi_addr_t addr);
 void flow_close(struct flow *f);
-/* Posts what there is room for. */
+/* Posts operations until the window is full or the provider refuses. */
 void flow_post(struct flow *f);
-/* Takes one completion per side, if there is one, to the flow whose it is. */
+/* Reads at most one completion from each CQ, for n flows; false if there was none. */
 bool flow_poll(struct flow *flow, size_t n);
-/* Withdraws receives that no message came for. */
+/* Cancels receives that no message has matched. */
 void flow_cancel(struct flow *f);
 
 /* ---- processes ---- */
 
-/* Opens the endpoint and tells its name on the board. */
+/* Opens the endpoint and writes its name to the board. */
 void kill_open(struct test *t, struct fx *fx);
-/* Inserts the address of another rank once its life of this number is open. */
+/* Inserts the address of another rank once the endpoint of its life is open; false: not yet. */
 bool kill_meet(struct fx *fx, int rank, int life);
 
 void kill_be_victim(struct test *t);
@@ -98,9 +100,9 @@ void kill_be_partner(struct test *t);
 
 struct left {
 	unsigned fds;
-	unsigned rings;		/* mappings of shared memory of tagrv's */
-	unsigned maps;		/* mappings in all: depends on malloc, too */
-	unsigned sockets;	/* with the name of ours: queued connections */
+	unsigned rings;		/* mappings of tagrv's shared memory */
+	unsigned maps;		/* all mappings; malloc changes their number, too */
+	unsigned sockets;	/* sockets with this process's name: queued connections */
 	size_t rss;		/* KiB */
 };
 
@@ -108,9 +110,9 @@ void left_look(struct left *left);
 bool left_same(const struct left *a, const struct left *b);
 /* Writes the descriptors to standard output. */
 void left_list(void);
-/* Abstract name of tagrv's socket in this process; false: none. */
+/* Finds the abstract name of tagrv's socket in this process; false: none. */
 bool left_sock_name(uint8_t *name, size_t *len);
-/* Entries of /proc/net/unix with that name. */
+/* Counts entries of /proc/net/unix with this name. */
 unsigned left_sockets(const uint8_t *name, size_t len);
 
 #endif

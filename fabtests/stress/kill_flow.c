@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Numbered messages one way: both sides know length and content from the tag.
+ * The board, and flows of numbered messages in one direction. Both sides derive
+ * length and content of a message from its tag.
  *
- * Every second receive takes any number, so that messages meet exact receives
- * as well as wildcards; such receives are posted and matched in order, so each
- * of them must get exactly the number it was posted for all the same, as long as
- * the sender lives.
+ * Every second receive ignores the number, so that messages meet exact receives as
+ * well as wildcards. Receives are posted and matched in order, so each of them must
+ * get exactly the number it was posted for, as long as the sender lives.
  */
 #include "kill.h"
 
@@ -87,7 +87,7 @@ static void fill(struct flow *f, struct flow_op *op)
 		pattern_fill(op->g.data, len_of(f, op->tag), op->tag);
 }
 
-/* False: not now, or never again. */
+/* Returns false if the provider refused, for now or for ever. */
 static bool post_one(struct flow *f, struct flow_op *op)
 {
 	ssize_t ret;
@@ -112,7 +112,7 @@ static bool post_one(struct flow *f, struct flow_op *op)
 	return true;
 }
 
-/* In order, or receives would match in another one than they were numbered. */
+/* Posts in order: receives match in the order of posting, which must be that of their numbers. */
 void flow_post(struct flow *f)
 {
 	for (int n = 0; n < FLOW_WINDOW && !f->stopped; n++) {
@@ -124,8 +124,8 @@ void flow_post(struct flow *f)
 }
 
 /*
- * What a victim had only announced, for want of credit even short ones, makes the
- * receive that meets it fail: so each gets its own, or none.
+ * A message that the victim had only announced makes the receive that matches it
+ * fail. So each receive gets the message with its own number, or fails.
  */
 static void check_message(const struct flow *f, const struct flow_op *op, const struct comp *c)
 {
@@ -143,7 +143,7 @@ static void take_error(struct flow *f, const struct flow_op *op, const struct co
 {
 	int64_t killed = atomic_load(&board->killed_at);
 
-	/* If the other side ended because it found something wrong, that is to be told. */
+	/* Wait a moment: if the peer ended because a check failed, its report comes first. */
 	if (!f->mortal || !killed)
 		usleep(100000);
 	CHECK(f->mortal && killed, "an operation with a living peer fails: err %d (%s)", c->err,
@@ -155,7 +155,7 @@ static void take_error(struct flow *f, const struct flow_op *op, const struct co
 	}
 	CHECK(c->err != FI_ECANCELED, "nobody withdrew operation 0x%" PRIx64, op->tag);
 	f->failed++;
-	/* Those posted later were not outstanding. */
+	/* Operations posted after the kill do not count. */
 	if (op->posted < killed && kill_now() - killed > f->worst)
 		f->worst = kill_now() - killed;
 }
@@ -187,7 +187,7 @@ static void dispatch(struct flow *flow, size_t n, const struct comp *c)
 		take(&flow[i], op, c);
 		return;
 	}
-	CHECK(false, "a completion of nobody's: context %p, err %d", c->ctx, c->err);
+	CHECK(false, "a completion with foreign context %p, err %d", c->ctx, c->err);
 }
 
 bool flow_poll(struct flow *flow, size_t n)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What a process holds of the kernel's: descriptors, mappings, sockets.
+ * Counts what a process holds: descriptors, mappings, sockets.
  */
 #include "kill.h"
 
@@ -26,7 +26,7 @@ static unsigned count_fds(void)
 	while (readdir(dir))
 		n++;
 	closedir(dir);
-	return n - 3;	/* itself, and two names that are no descriptors */
+	return n - 3;	/* the directory itself, "." and ".." */
 }
 
 static void count_maps(struct left *left)
@@ -91,7 +91,7 @@ static char *read_all(const char *path, size_t *len)
 	return text;
 }
 
-/* The file shows a zero byte of an abstract name as '@', others as they are. */
+/* The file shows zero bytes of an abstract name as '@', other bytes unchanged. */
 unsigned left_sockets(const uint8_t *name, size_t len)
 {
 	uint8_t shown[SOCK_NAME_MAX];

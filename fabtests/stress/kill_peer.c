@@ -42,7 +42,7 @@ static void await_rank(struct fx *fx, int rank)
 	}
 }
 
-/* Odd ones send, even ones receive. */
+/* The victim sends in odd rounds and receives in even ones. */
 void kill_be_victim(struct test *t)
 {
 	static struct flow flow;
@@ -70,8 +70,8 @@ void kill_be_victim(struct test *t)
 struct killer {
 	struct test *t;
 	uint64_t random;
-	int round;		/* the next one */
-	int64_t at;		/* us; 0: the round's transfers are not under way */
+	int round;		/* next round to kill in */
+	int64_t at;		/* us, time of the kill; 0: not chosen yet */
 };
 
 static void maybe_kill(struct killer *k)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Random messages, and receives proved to match all of them.
+ * Draws random messages and, for each block, receives that match all of them.
  */
 #include "plan.h"
 
@@ -13,7 +13,7 @@ enum { PROBABILITY_ONE = 1 << 20 };
 /* One class of lengths: uniform from 0 to max. */
 struct length_class {
 	size_t max;
-	double share;		/* of messages, with the default volume */
+	double share;		/* part of all messages, with the default volume */
 };
 
 static const struct length_class classes[] = {
@@ -47,7 +47,7 @@ static size_t draw_length(const struct plan *plan, uint64_t *state)
 	return pattern_next(state) % (SMALL_MAX + 1);
 }
 
-/* Few values, so that messages meet receives that are not theirs. */
+/* Few values, so that many receives match the same messages. */
 static uint64_t draw_tag(uint64_t *state)
 {
 	uint64_t r = pattern_next(state);
@@ -126,7 +126,7 @@ static void shuffle(struct plan_receive *r, uint64_t *state)
 	}
 }
 
-/* Each message takes the first free receive that matches; number of those without. */
+/* Gives each message the first free receive that matches; returns how many found none. */
 static int assign(struct plan_receive *r, const struct plan_message *m, bool *taken, bool *placed)
 {
 	int without = PLAN_BLOCK;
@@ -147,7 +147,7 @@ static int assign(struct plan_receive *r, const struct plan_message *m, bool *ta
 	return without;
 }
 
-/* Receives nobody took become exact ones for the messages left over. */
+/* Turns the receives left over into exact ones for the messages left over. */
 static void repair(struct plan_receive *r, const struct plan_message *m, const bool *taken,
 		   const bool *placed)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Connections between the engines, as the wireup would report them: UP on both
- * sides, SENDABLE on the one that was not told at once, GONE where a link broke and
- * the wireup is the one to tell, and now and then where it never came up.
+ * Connections between the engines, reported as the wireup would report them: UP on
+ * both sides, SENDABLE later on the side where UP did not imply it, GONE for broken
+ * links whose end the wireup has to report, and for some that never came up.
  */
 #include "sim.h"
 
 enum { WAITING_MAX = 16 };
 
-/* A side that has not been told yet that it may send. */
+/* A side that still has to get SENDABLE. */
 struct waiting {
 	int	side, other;
-	uint32_t epoch;		/* 0: nobody */
+	uint32_t epoch;		/* 0: free entry */
 };
 
 static struct waiting waiting[WAITING_MAX];
@@ -81,7 +81,7 @@ static bool is_asking(const struct tagrv_peer *peer)
 	return peer && peer->state == TAGRV_PEER_CONNECTING;
 }
 
-/* Where one side still has the old connection, this is the other one's new life. */
+/* With sim.mix.breaks, also when one side still has the old connection: the other restarted. */
 static bool wants_connection(int side, int other)
 {
 	struct tagrv_peer *a = sim_conn_peer(side, other), *b = sim_conn_peer(other, side);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What completions must say: see sim.h.
+ * Checks of completions: see sim.h.
  */
 #include "sim.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-enum { TAKEN = 0xdd };	/* what a part of a buffer holds once it was checked */
+enum { TAKEN = 0xdd };	/* overwrites checked parts of multi-receive buffers */
 
-/* Of an operation that has not ended, or the engine has made it up. */
+/* Finds the operation; fails if it does not exist or has ended. */
 static struct sim_op *op_of(const struct tagrv_comp *comp)
 {
 	struct tagrv_list *pos;
@@ -29,7 +29,7 @@ static unsigned id_of(const struct tagrv_comp *comp)
 	return (unsigned)(comp->flags & FI_REMOTE_CQ_DATA ? comp->data : comp->tag >> 4);
 }
 
-/* A message ends, here and only here. */
+/* Marks a message as received, discarded or lost; only once. */
 static void get_msg(unsigned id)
 {
 	SIM_CHECK(id < sim.msg_cnt, "message %u was never sent", id);
@@ -43,7 +43,7 @@ static uint64_t flags_of(const struct sim_msg *msg, uint64_t what)
 	return what | (msg->space == TAGRV_SPACE_TAGGED ? FI_TAGGED : FI_MSG);
 }
 
-/* Returns the message that a receive or a peek tells of. */
+/* Checks flags, tag and source of a receive or peek; returns the message. */
 static const struct sim_msg *check_envelope(const struct tagrv_comp *comp)
 {
 	unsigned id = id_of(comp);
@@ -87,7 +87,7 @@ static void end_recv(struct sim_op *op)
 	sim_op_free(op);
 }
 
-/* Whether it came to nothing, as it may: cancelled, or lost with its connection. */
+/* Whether the receive failed for an allowed reason: cancelled, or a broken connection. */
 static bool has_failed(const struct sim_op *op, const struct tagrv_comp *comp)
 {
 	if (!comp->err || comp->err == FI_ETRUNC)
@@ -103,7 +103,7 @@ static bool has_failed(const struct sim_op *op, const struct tagrv_comp *comp)
 	return true;
 }
 
-/* What a peek finds is not received by that, unless it is discarded. */
+/* A peek does not end the message unless it discards it. */
 static void take_peek(struct sim_op *op, const struct tagrv_comp *comp)
 {
 	const struct sim_msg *msg;

@@ -2,8 +2,8 @@
 /*
  * Random traffic between protocol engines over a random transport: see sim.h.
  *
- * Each seed is run in a process of its own, so that one which crashes is one that
- * fails. The last line is 'N passed, N failed'.
+ * Each seed runs in a process of its own, so that a crash is a failed seed. The last
+ * line is 'N passed, N failed'.
  */
 #include "sim.h"
 
@@ -17,10 +17,10 @@
 
 enum { SEEDS = 100, STEPS = 8000 };
 
-/* Rounds until all has ended: how many more are enough, and how many are too many. */
+/* Rounds until all operations have ended: idle ones before the end, the limit, for cancels. */
 enum { PASSES = 30, IDLE_ROUNDS = 100, ROUNDS_MAX = 20000, CANCEL_ROUNDS = 400, REST = 300 };
 
-/* Receives at a time where each message shall find one, and how many are taken back then. */
+/* Receives at a time while each message must find one; how many are cancelled at a time. */
 enum { MANY = 300, SOME = 50 };
 
 /* --- one seed --- */
@@ -101,7 +101,7 @@ static void move(void)
 	take_some();
 }
 
-/* Messages that receives are missing for. */
+/* Counts messages that no receive has matched. */
 static size_t missing(void)
 {
 	size_t cnt = 0;
@@ -123,7 +123,7 @@ static void cancel_some(size_t cnt)
 		sim_traffic_cancel();
 }
 
-/* Sends nothing, and receives, until all messages have ended for so many rounds. */
+/* Receives and sends nothing, until all messages have ended for so many rounds. */
 static void settle(unsigned rounds)
 {
 	for (unsigned round = 0, idle = 0; idle < rounds; round++) {
@@ -146,8 +146,8 @@ static void settle(unsigned rounds)
 }
 
 /*
- * What is left behind without anybody to serve it is found only when nothing else is
- * sent there: so there are pauses.
+ * Pauses show operations that the engine has forgotten: later traffic with the same
+ * peer would serve them.
  */
 static void pause_traffic(unsigned rounds)
 {
@@ -218,7 +218,7 @@ static void run_seed(uint64_t seed)
 	SIM_TRACE("%u messages, %u of them received", sim.msg_cnt, sim.got_cnt);
 }
 
-/* --- all of them --- */
+/* --- all seeds --- */
 
 /* Whether the seed passed, in a process of its own. */
 static bool try_seed(const char *program, uint64_t seed)
@@ -310,7 +310,7 @@ int main(int argc, char **argv)
 	struct choice choice = parse(argc, argv);
 	uint64_t passed = 0;
 
-	/* A seed that breaks connections has much to say, all of it expected. */
+	/* Seeds that break connections log many warnings, all of them expected. */
 	setenv("FI_LOG_LEVEL", "error", 0);
 	for (uint64_t i = 0; i < choice.cnt; i++)
 		passed += try_seed(argv[0], choice.first + i);

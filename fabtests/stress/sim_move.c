@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What the random transport does with what was posted: a random part of each queue
- * in each pass. A broken link moves nothing more but what has already arrived; some
- * time later its owner is told, by the sink or by the wireup.
+ * Carries out a random part of each queue in each pass. A broken link only delivers
+ * packets that have already arrived; some time later its end is reported, by the
+ * sink or by the wireup.
  */
 #include "sim_xport.h"
 
@@ -15,7 +15,7 @@ static int rdma_lost(struct sim_link *link, const struct item *item)
 	return -FI_EIO;
 }
 
-/* Moves the bytes of a get or put; returns how it ends. */
+/* Copies the bytes of a get or put; returns its status. */
 static int rdma_move(struct sim_link *link, const struct item *item)
 {
 	struct sim_link *peer = link->peer;
@@ -98,7 +98,7 @@ static int end_some(struct sim_link *link)
 	return events;
 }
 
-/* Ends all that is outstanding. */
+/* Ends all outstanding operations. */
 static void flush_link(struct sim_link *link, int status)
 {
 	struct item *item;
@@ -126,7 +126,7 @@ static int move_some(struct sim_link *link)
 	return events;
 }
 
-/* Memory of its very size, so that a sanitizer sees what is read beyond it. */
+/* Each packet is in memory of exactly its size, so that sanitizers find reads beyond its end. */
 static int hand_over_some(struct sim_link *link)
 {
 	struct tagrv_sink *sink = link->base.xport->sink;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The engines: opened with random parameters, judged when all has ended, closed.
+ * The engines: opened with random parameters, checked when all operations have
+ * ended, closed.
  */
 #include "sim.h"
 
@@ -9,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PORT = 9 };	/* of the first; nobody listens at these */
+enum { PORT = 9 };	/* of side 0; nobody listens at these ports */
 
 static const char *const rndv_ways[] = { "auto", "get", "put", "copy", "pipeline" };
 
@@ -49,7 +50,7 @@ static size_t some_eager_max(void)
 	return sim_chance(50) ? 8192 : 1024 + sim_below(4000);
 }
 
-/* Each side has its own. */
+/* Each side has parameters of its own. */
 static void set_random(void)
 {
 	set_number("FI_TAGRV_EAGER_MAX", some_eager_max());
@@ -83,7 +84,7 @@ static bool shares(int i)
 	return sim.shared && i > 0;
 }
 
-/* Of several with one context the first has the domain and the table. */
+/* Of sides with a shared context only side 1 owns domain and address table. */
 static bool owns(int i)
 {
 	return !shares(i) || i == 1;
@@ -164,7 +165,7 @@ void sim_side_open_all(void)
 		open_engine(i);
 }
 
-/* --- judging --- */
+/* --- checking --- */
 
 static int side_of(const struct tagrv_addr *addr)
 {
@@ -174,7 +175,7 @@ static int side_of(const struct tagrv_addr *addr)
 	return -1;
 }
 
-/* What one side may send is what the other one has promised, to the unit. */
+/* The credit that one side has is exactly what the other side has promised. */
 static void judge_credit(int i, const struct tagrv_peer *peer)
 {
 	const struct tagrv_credit *credit = &peer->credit;
@@ -266,7 +267,7 @@ void sim_side_judge(void)
 
 /* --- closing --- */
 
-/* Those of the application are its own. */
+/* Only the application's own registrations may be left. */
 static void judge_closed(void)
 {
 	struct tagrv_list *pos;

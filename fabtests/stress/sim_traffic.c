@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Random operations. A message has its number in its tag, and in its remote data
- * where it carries any, so that who gets it knows which it is; the lowest bits of
- * the tag are what receives choose by.
+ * Random operations. A message has its id in its tag and in its remote CQ data, if
+ * any, so that the receiver can identify it. Receives select by the lowest bits of
+ * the tag.
  */
 #include "sim.h"
 
@@ -11,7 +11,7 @@
 
 enum { TAG_BITS = 2, TAGS = 1 << TAG_BITS, ID_SHIFT = 4 };
 
-/* Around what divides protocols, packets and pieces. */
+/* Lengths around the limits of protocols, packets and pieces. */
 static const size_t lens[] = { 0, 1, 8, 60, 64, 100, 500, 1000, 1024, 1025, 2000, 5000, 8192,
 			       8193, 12000, 30000, 66000, 150000 };
 enum { SHORT_LENS = 13 };
@@ -75,7 +75,7 @@ static void split(struct sim_op *op)
 	}
 }
 
-/* A buffer of op->len bytes, in pieces unless it is for several messages. */
+/* Allocates op->len bytes, in random segments unless the buffer is for several messages. */
 static void get_buffer(struct sim_op *op)
 {
 	op->buf = sim_alloc(op->len);
@@ -88,7 +88,7 @@ static void get_buffer(struct sim_op *op)
 	op->iov_cnt = 1;
 }
 
-/* What the request shall name where the application has registered the buffer. */
+/* Registers the buffer, at random; returns the request's mem, or NULL. */
 static struct tagrv_mem **register_own(struct sim_op *op, struct tagrv_mem *mem[TAGRV_IOV_MAX])
 {
 	unsigned access = sim_chance(50) ? TAGRV_MEM_READ | TAGRV_MEM_WRITE : TAGRV_MEM_READ;
@@ -103,7 +103,7 @@ static struct tagrv_mem **register_own(struct sim_op *op, struct tagrv_mem *mem[
 
 /* --- sends --- */
 
-/* Those of one shared context do not talk with each other. */
+/* Sides with a shared context do not send to each other. */
 static bool may_talk(int src, int dst)
 {
 	return src == dst ? sim_chance(40) : !sim.shared || !src || !dst;
@@ -151,7 +151,7 @@ static struct sim_op *op_of_msg(const struct sim_msg *msg, unsigned id)
 	return op;
 }
 
-/* The buffers of an inject are free on return, the operation of one without context, too. */
+/* After an inject the buffer may be overwritten; without context the operation is over. */
 static void sent(struct sim_op *op, const struct sim_msg *msg, bool no_context)
 {
 	SIM_TRACE("send %u: %d->%d message %u, %zu bytes, tag %#llx, flags %#llx", op->number,

@@ -2,11 +2,11 @@
 /*
  * The random transport: see sim.h.
  *
- *   send, fenced put --> out --(in order)--.
- *   get, other puts  --> rdma --(in any)---+--> peer's memory, peer's 'in'
- *                                          '--> dones --> done callbacks
+ *   send, fenced put --> out --(in order)-----.
+ *   get, other puts  --> rdma --(any order)---+--> peer's memory, peer's 'in'
+ *                                             '--> dones --> done callbacks
  *
- * What is posted waits there until sim_move.c moves it.
+ * Posted operations wait in 'out' and 'rdma' until sim_move.c carries them out.
  */
 #include "sim_xport.h"
 
@@ -67,7 +67,7 @@ static void xport_close(struct tagrv_xport *xport)
 static int link_create(struct tagrv_xport *xport, void *blob, size_t *len, struct tagrv_link **link)
 {
 	(void)xport, (void)blob, (void)len, (void)link;
-	return -FI_ENOMEM;	/* connections are sim_conn.c's */
+	return -FI_ENOMEM;	/* sim_conn.c makes the connections */
 }
 
 static int link_bind(struct tagrv_link *link, const void *blob, size_t len)
@@ -95,7 +95,7 @@ static void link_close(struct tagrv_link *base)
 
 /* --- posting --- */
 
-/* 0 when there is room. */
+/* Returns 0 when the link accepts an operation. */
 static int link_busy(struct sim_link *link, unsigned flags)
 {
 	bool ctrl = flags & TAGRV_SEND_CTRL;
@@ -191,7 +191,7 @@ static int post_put(struct tagrv_link *base, const void *addr, struct tagrv_mem 
 	return post_rdma(sim_link_of(base), want, mem, key, key_len);
 }
 
-/* --- the whole --- */
+/* --- the rest --- */
 
 static size_t outstanding(struct tagrv_xport *xport)
 {
@@ -202,7 +202,7 @@ static size_t outstanding(struct tagrv_xport *xport)
 	return cnt;
 }
 
-/* Nobody sleeps here. */
+/* The simulation never sleeps. */
 static int wait_fd(struct tagrv_xport *xport)
 {
 	(void)xport;

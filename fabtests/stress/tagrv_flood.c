@@ -3,11 +3,11 @@
  * More messages than a receiver can keep, before it posts a single receive.
  *
  *   flood    senders 1..N --> rank 0, which first sleeps, then only makes
- *            progress, and receives when all have sent what they have
- *   mutual   two ranks do that to each other
+ *            progress, and receives when the senders have sent all they can
+ *   mutual   two ranks flood each other
  *
- * Every message must arrive, whole and in the order of its sender; what the
- * receiver's memory grows by while it takes nothing is bounded, however much is
+ * Every message must arrive, complete and in the order of its sender. While the
+ * receiver posts no receive, its memory grows by a bounded amount, however much is
  * sent.
  */
 #include "framework/completion.h"
@@ -38,7 +38,7 @@ static uint64_t tag_of(int rank, uint64_t number)
 	return (uint64_t)rank << SOURCE_SHIFT | number;
 }
 
-/* Of a sanitizer's memory only a part is the provider's. */
+/* With a sanitizer most of the growth is not the provider's. */
 #ifndef __has_feature
 #define __has_feature(x) 0
 #endif
@@ -58,7 +58,7 @@ static void judge(long grown)
 		      grown >> 10, bound_mib);
 }
 
-/* KiB of memory in use. */
+/* Returns the KiB of memory in use. */
 static long resident(void)
 {
 	long pages = 0;
@@ -97,7 +97,7 @@ static void open_flood(struct test *t, struct flood *s)
 	fx_barrier(&s->fx);
 }
 
-/* Hands to the provider what it takes. */
+/* Posts sends until the provider refuses. */
 static void send_some(struct flood *s, fi_addr_t to)
 {
 	while (s->sent < messages) {
@@ -121,7 +121,7 @@ static void finish_sends(struct flood *s, fi_addr_t to)
 	}
 }
 
-/* Lets everything come that comes without a receive. Returns KiB of growth. */
+/* Makes progress until nothing more arrives without receives. Returns the growth in KiB. */
 static long be_flooded(struct flood *s, fi_addr_t to)
 {
 	int64_t quiet = run_now() + QUIET_MS;
@@ -142,7 +142,7 @@ static long be_flooded(struct flood *s, fi_addr_t to)
 	return grown;
 }
 
-/* Receives the messages of one rank, the way they were sent, and sends what is left to 'to'. */
+/* Receives the messages of one rank in the order of sending, and sends the rest to 'to'. */
 static void receive_from(struct flood *s, int rank, fi_addr_t to)
 {
 	uint8_t buf[LEN + 1];

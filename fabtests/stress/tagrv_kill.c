@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Processes killed amid transfers through shared memory, and the one that goes on.
+ * Processes are killed amid transfers through shared memory; their peer goes on.
  *
  * In every round a new victim exchanges messages with the survivor, as sender or
- * receiver, and is killed at some moment. Then the survivor must have exactly one
- * completion for each operation it had been taken from, must hold nothing of the
- * victim's any more, and must still exchange correct messages with its partner,
- * which goes on all the while. One case each for messages sent eagerly, read
- * through the rings, and read with one copy.
+ * receiver, and is killed at a random moment. Then the survivor must get exactly one
+ * completion for each accepted operation, must hold no resource of the victim, and
+ * must still exchange correct messages with its partner, as it does all the time.
+ * There is one case each for messages sent eagerly, read through the rings, and read
+ * with one copy.
  */
 #include "framework/options.h"
 #include "kill.h"
@@ -20,7 +20,7 @@
 #include <sys/mman.h>
 #include <sys/uio.h>
 
-/* A second is wanted; on a machine that is busy with other things it may take longer. */
+/* Errors should come within WANTED_US; on a busy machine they may take until LIMIT_US. */
 enum { WANTED_US = 1000000, LIMIT_US = 10000000, SETTLE_MS = 10000, WARM_UP = 64, AFTER = 16,
        QUIET = 100 };
 
@@ -33,12 +33,14 @@ struct survivor {
 	struct test *t;
 	struct fx fx;
 	struct flow flow[FLOWS];
-	struct left before, first;	/* the first round; the third */
-	uint8_t sock[SOCK_NAME_MAX];	/* of this round's victim */
+	struct left before;		/* before the first round */
+	struct left first;		/* after the second round */
+	uint8_t sock[SOCK_NAME_MAX];	/* socket name of this round's victim */
 	size_t	sock_len;
 	uint64_t random;
-	uint64_t errors, most, slow;	/* operations, of one round, rounds */
-	int64_t worst;			/* us */
+	uint64_t errors, most;		/* failed operations: all, most of one round */
+	uint64_t slow;			/* rounds with an error later than WANTED_US */
+	int64_t worst;			/* us until the last error */
 };
 
 static void turn(struct survivor *s)
@@ -48,7 +50,7 @@ static void turn(struct survivor *s)
 			flow_post(&s->flow[i]);
 	if (!flow_poll(s->flow, FLOWS))
 		sched_yield();
-	CHECK(run_now() < s->t->deadline, "no end in sight");
+	CHECK(run_now() < s->t->deadline, "the case does not end in time");
 }
 
 /* ---- one round ---- */
@@ -67,7 +69,7 @@ static void begin(struct survivor *s, int round)
 	atomic_store(&board->begun, round + 1);
 }
 
-/* Some messages get through, so that both are in the middle of it. */
+/* Exchanges some messages, then lets the partner kill the victim. */
 static void flow_freely(struct survivor *s, int round)
 {
 	uint64_t want = 1 + pattern_next(&s->random) % (kill_kind == KILL_EAGER ? 500 : 25);
@@ -92,7 +94,7 @@ static void turn_after(struct survivor *s)
 	      s->flow[NEVER].busy);
 }
 
-/* What arrived is there to be received, whoever sent it: it must be right, or fail. */
+/* Messages of the victim that have arrived are received: correctly, or with an error. */
 static void receive_rest(struct survivor *s)
 {
 	struct flow *data = &s->flow[DATA];
@@ -107,8 +109,8 @@ static void receive_rest(struct survivor *s)
 }
 
 /*
- * Sends and matched receives end by themselves. What no message came for is
- * still anybody's, and is withdrawn; fi_cancel knows the difference.
+ * Sends and matched receives must end by themselves. Receives that no message has
+ * matched are cancelled.
  */
 static void outlive(struct survivor *s, int round)
 {
@@ -122,7 +124,7 @@ static void outlive(struct survivor *s, int round)
 	flow_cancel(data);
 	while (data->busy)
 		turn_after(s);
-	CHECK(never->failed == never->posted, "%" PRIu64 " of %" PRIu64 " sends nobody received "
+	CHECK(never->failed == never->posted, "%" PRIu64 " of %" PRIu64 " unmatched sends "
 	      "failed", never->failed, never->posted);
 	for (int i = DATA; i <= NEVER; i++) {
 		struct flow *f = &s->flow[i];
@@ -148,7 +150,7 @@ static void judge(struct survivor *s)
 		s->worst = worst;
 }
 
-/* Connections end in other threads, too. */
+/* Waits until nothing of the victim is left: other threads close connections, too. */
 static void settle(struct survivor *s, int round)
 {
 	int64_t end = run_now() + SETTLE_MS;
@@ -192,7 +194,7 @@ static void one_round(struct survivor *s, int round)
 	meet_partner(s, AFTER);
 }
 
-/* ---- all ---- */
+/* ---- all rounds ---- */
 
 static void tell(const struct survivor *s)
 {
@@ -210,7 +212,7 @@ static void tell(const struct survivor *s)
 	       now.rings, s->first.maps, now.maps, s->first.rss, now.rss);
 }
 
-/* What the kernel does not allow, the transport cannot do either. */
+/* Skips the case where the kernel does not allow process_vm_readv. */
 static void need_copy(struct test *t)
 {
 	int there = -1;
@@ -262,7 +264,7 @@ static void be(struct test *t)
 		kill_be_partner(t);
 }
 
-/* Rounds of all cases together; each is a process or two to start. */
+/* total: rounds of all cases together. */
 static int run_all(const struct run_options *opt, uint64_t total)
 {
 	static const struct test_case cases[] = {

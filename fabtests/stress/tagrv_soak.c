@@ -4,9 +4,8 @@
  *
  * Each direction follows a plan (plan.h). Sends and receives are posted in the
  * order of the plan but at random moments, in moods that let one side run ahead
- * for a while, so messages meet posted receives as well as wait for them.
- * Every completion is held against the plan: which message, tag, length, data,
- * content, and exactly once.
+ * for a while, so that messages are expected as well as unexpected. Every completion
+ * is compared with the plan: message, tag, length, data, content; exactly once.
  */
 #include "framework/completion.h"
 #include "framework/message.h"
@@ -27,7 +26,7 @@ static uint64_t total_messages = 20000;
 static uint64_t total_bytes = 1ULL << 30;
 static uint64_t send_budget = 64ULL << 20;	/* bytes outstanding per sender */
 
-/* One operation under way; its context is the address of the slot. */
+/* One operation that has not ended; its context is the address of the slot. */
 struct slot {
 	struct fi_context2 ctx;
 	bool busy;
@@ -41,7 +40,7 @@ struct slot {
 struct sender {
 	struct plan plan;
 	struct slot slot[SEND_WINDOW];
-	struct slot *ready;	/* prepared, not yet taken by the provider */
+	struct slot *ready;	/* prepared, not yet accepted by the provider */
 	uint64_t next;		/* message to send */
 	uint64_t done;
 	uint64_t outstanding;	/* bytes */
@@ -100,7 +99,7 @@ static void release(struct slot *slot)
 	slot->busy = false;
 }
 
-/* Segments lie in memory back to front; the message is their concatenation. */
+/* Segments are in reverse order of addresses; the message is their concatenation. */
 static void fill(struct slot *slot, uint64_t seed)
 {
 	uint8_t *flat = malloc(slot->g.len + 1);
@@ -142,7 +141,7 @@ static ssize_t start_send(struct soak *s, struct slot *slot)
 			.data = m->data, .flags = m->flags, .ctx = slot);
 }
 
-/* The provider has taken the send; some are over with that. */
+/* The provider has accepted the send; injects end with that. */
 static void account_send(struct sender *out, struct slot *slot)
 {
 	if (!msg_completes(slot->sent.call)) {
@@ -186,7 +185,7 @@ static void finish_send(struct soak *s, const struct comp *c)
 	release(slot);
 }
 
-/* Room is exact for vectors and a little more than needed otherwise. */
+/* The buffer is exact for vectors, and a little longer than needed otherwise. */
 static struct slot *prepare_recv(struct soak *s)
 {
 	struct receiver *in = &s->in;
@@ -298,7 +297,7 @@ static void report(struct soak *s)
 	       s->in.bytes >> 20);
 }
 
-/* The oldest message of each direction that is not over. */
+/* Returns the oldest message that has not ended; one function for each direction. */
 static const struct plan_message *oldest_send(const struct soak *s)
 {
 	const struct plan_message *m = NULL;

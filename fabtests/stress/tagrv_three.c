@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Three processes through the same wildcard receives: two senders, each by a
- * transport of its own where there is an RDMA device.
+ * Two senders and one receiver with wildcard receives. Each sender uses a transport
+ * of its own if there is an RDMA device.
  *
  *   rank 2 (--dev-a) ---- shared memory ----> rank 0 (--dev-a)   any source, any tag
  *   rank 1 (--dev-b) ---- the device -------> rank 0
  *
- * Rank 1 is told to use no shared memory, unless its device is "shm": then all
- * go through shared memory. Each receive gets some message; those of one sender
- * must meet receives in the order in which they were sent, whatever their sizes
- * and whatever the other one sends. That holds for receives in the order in which
- * they were posted: a long message may complete after a short one behind it.
+ * Parameters keep rank 1 from shared memory, unless its device is "shm": then all
+ * messages go through shared memory. The messages of one sender must match receives
+ * in the order in which they were sent, whatever their sizes and whatever the other
+ * sender sends. The order is that of posting: a long message may complete after a
+ * short one that was sent later.
  */
 #include "framework/completion.h"
 #include "framework/message.h"
@@ -39,12 +39,12 @@ struct three {
 	struct fx fx;
 	struct slot slot[WINDOW];
 	uint64_t posted, done, bytes;
-	uint64_t *tags;		/* rank 0: what each receive got */
+	uint64_t *tags;		/* rank 0: the tag that each receive got */
 	uint64_t random;
-	bool lazy;		/* posts nothing for a while, so that messages have to wait */
+	bool lazy;		/* posts nothing for a while, so that messages are unexpected */
 };
 
-/* The tag tells sender and number, and everything else follows from it. */
+/* The tag contains sender and number; length and content are derived from it. */
 static uint64_t tag_of(int rank, uint64_t number)
 {
 	return (uint64_t)rank << SOURCE_SHIFT | number;
@@ -75,7 +75,7 @@ static void taken(struct three *s, struct slot *slot, ssize_t ret, const char *w
 	slot->busy = true;
 }
 
-/* Only what carries the context of an operation under way. */
+/* Finds the operation of a completion; fails if it is not outstanding. */
 static struct slot *slot_of(struct three *s, const struct comp *c)
 {
 	struct slot *slot = c->ctx;

@@ -23,7 +23,7 @@
 
 enum {
 	DEPTH_PEERS	= 64,	/* senders that messages come from */
-	DEPTH_LENGTHS	= 96,	/* most lengths and numbers of classes in a run */
+	DEPTH_LENGTHS	= 96,	/* most lengths, and most numbers of classes, in a run */
 	DEPTH_CLASSES	= 64,	/* (directed or not) x 32 masks */
 	/* The engine's pools hold one less than 2^20. */
 	DEPTH_LENGTH_MAX = 1000000,
@@ -36,30 +36,30 @@ extern const char *const depth_side_names[DEPTH_SIDES];
 extern const char *const depth_cache_names[DEPTH_CACHES];
 
 /*
- * A structure under test. Receives and messages are numbers from 1; 'capacity'
- * of each may be queued. Only one side is used at a time: post and match, or
- * arrive and claim.
+ * A structure under test. Receives and messages have numbers from 1; up to
+ * 'capacity' of each may be queued. Only one side is used at a time: post and match,
+ * or arrive and claim.
  */
 struct depth_subject {
 	const char *name;
 	const char *is;		/* one line for --help */
-	bool	learns;		/* is faster once it has seen what is asked for */
+	bool	learns;		/* gets faster with use, so it needs warming up */
 	void	*(*open)(size_t capacity);	/* NULL: no memory */
 	void	(*close)(void *self);
 	void	(*post)(void *self, const struct tagrv_match_want *want,
 			uint32_t number);
-	/* Number of the earliest receive that matches, taken out; 0: none. */
+	/* Removes the earliest matching receive, returns its number; 0: none. */
 	uint32_t (*match)(void *self, uint32_t peer, uint64_t tag);
 	void	(*arrive)(void *self, uint32_t peer, uint64_t tag,
 			  uint32_t number);
-	/* Number of the earliest message that matches, taken out; 0: none. */
+	/* Removes the earliest matching message, returns its number; 0: none. */
 	uint32_t (*claim)(void *self, const struct tagrv_match_want *want);
 };
 
 /* The engine first, the linear list second; ends with NULL. */
 extern const struct depth_subject *const depth_subjects[];
 
-/* One match: what is asked, and what must be the answer. */
+/* One match: the request, and the number that must be the answer. */
 struct depth_request {
 	struct tagrv_match_want want;
 	uint64_t tag;
@@ -75,10 +75,10 @@ _Noreturn void depth_die(const char *fmt, ...)
 uint64_t depth_random(uint64_t *state);
 void depth_request_make(struct depth_request *req, enum depth_side side,
 			unsigned classes, uint32_t number, uint64_t random);
-/* Class 'nr' as a receive for anything; for depth_check, too. */
+/* Returns source and ignored bits of class 'nr'. */
 struct tagrv_match_want depth_class(unsigned nr);
 
-/* depth_check.c: false, and says what differs. */
+/* depth_check.c: prints the first difference and returns false if there is one. */
 bool depth_check(uint64_t seed);
 
 struct depth_point {
@@ -111,7 +111,7 @@ void depth_count_only(const struct depth_point *point, uint32_t ops, bool cold);
 /* Whether the processor's counters may be read. */
 bool depth_counters_work(void);
 
-/* depth_result.c: of what is added again the faster one stays. */
+/* depth_result.c: of several results for a point the fastest one is kept. */
 void depth_result_add(const struct depth_point *point, enum depth_cache cache,
 		      const struct depth_cost *cost);
 void depth_result_csv(FILE *out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Before anything is timed, every structure has to give the model's answers to
- * random calls in which many receives compete for a message.
+ * Before times are measured, every structure must give the same answers as the model
+ * to random calls, in which many receives compete for a message.
  */
 #include "depth.h"
 
@@ -9,7 +9,7 @@
 
 enum { STEPS = 6000, QUEUED_MAX = 300, TAGS = 6, PEERS = 3 };
 
-/* Steps lean to queueing, then to taking, so that both ends are reached. */
+/* More calls queue for a while, then more remove, so that queues become full and empty. */
 static bool queues(uint64_t random, unsigned step)
 {
 	return random % 8 < (step / 1000 % 2 ? 3 : 5);

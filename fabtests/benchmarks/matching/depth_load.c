@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What the queues of match_depth hold: entry 'number' is computed, not stored,
- * so that the benchmark itself touches no memory that grows with the queue.
+ * The entries of match_depth's queues. Entry 'number' is computed, not stored, so
+ * that the benchmark itself touches no memory that grows with the queue.
  *
- * A tag is the entry's number in its low half, which every class compares, and
- * noise above. Class c is directed when odd and ignores c / 2 bits of the noise,
- * so exactly one entry matches each request, and a structure that looked at
- * ignored bits would find none.
+ * The low half of a tag is the entry's number, which every class compares; the high
+ * half is noise. Odd classes are directed; class c ignores c / 2 bits of the noise.
+ * So exactly one entry matches each request, and a structure that compared ignored
+ * bits would find none.
  */
 #include "depth.h"
 
@@ -15,7 +15,7 @@
 const char *const depth_side_names[] = { "posted", "unexpected" };
 const char *const depth_cache_names[] = { "warm", "disturbed" };
 
-/* SplitMix64: any seed will do, and neighbours are far apart. */
+/* SplitMix64: works with any seed; neighbouring values give very different results. */
 static uint64_t scramble(uint64_t x)
 {
 	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -38,9 +38,8 @@ struct tagrv_match_want depth_class(unsigned nr)
 }
 
 /*
- * Posted receives have a class each, and the message that is to find one
- * differs from it where it may. An unexpected message has none: the receive that
- * is to find it comes from any of the classes.
+ * A posted receive has a class, and its message differs from it in ignored bits. An
+ * unexpected message has no class: its receive is of a random class.
  */
 void depth_request_make(struct depth_request *req, enum depth_side side,
 			unsigned classes, uint32_t number, uint64_t random)

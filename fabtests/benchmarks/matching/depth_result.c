@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Results of match_depth: as CSV, and beside the targets of the engine.
+ * Results of match_depth: as CSV, and compared with the targets of the engine.
  */
 #include "depth.h"
 
@@ -115,8 +115,8 @@ struct step {
 };
 
 /*
- * The steepest step between lengths of which one is at most twice the other,
- * and none is below 'from'.
+ * Finds the steepest step between two lengths, both at least 'from', of which one is
+ * at most twice the other.
  */
 static void find_step(enum depth_side side, uint32_t from, struct step *step)
 {
@@ -157,8 +157,8 @@ static bool judge_steps(FILE *out, enum depth_side side, uint32_t from)
 }
 
 /*
- * The step from one entry to two is told apart: there a choice begins, which
- * the processor guesses wrong half of the time in any structure.
+ * The step from one entry to two is judged apart: from two entries on there is a
+ * branch that the processor mispredicts half of the time in any structure.
  */
 static bool judge_all_steps(FILE *out, enum depth_side side)
 {

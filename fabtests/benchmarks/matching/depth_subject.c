@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What match_depth measures: the engine, and three structures to compare it
- * with, in the shapes that other libraries have them.
+ * The structures that match_depth measures: the engine, and three others for
+ * comparison, built like those of other libraries.
  *
  *   list     one list, oldest entry first
  *   hash     the tag is hashed when a receive ignores nothing; all others are
@@ -9,8 +9,8 @@
  *   source   a list for each sender and one for any; unexpected messages are
  *            on the list of their sender and on one of all
  *
- * The three have what flatters them: entries of one cache line out of one
- * array, no statistics, no limits, tables as large as the queue, one side only.
+ * The three have every advantage: entries of one cache line in one array, no
+ * statistics, no limits, tables as large as the queue, one side only.
  */
 #include <stdlib.h>
 
@@ -103,12 +103,12 @@ static const struct depth_subject engine = {
 	engine_post, engine_match, engine_arrive, engine_claim,
 };
 
-/* ---- what the others share ---- */
+/* ---- shared by the three others ---- */
 
-/* A receive or a message; care, of a message: nothing. */
+/* A receive or a message; messages do not use care. */
 struct node {
-	struct tagrv_list link;		/* of the list all walk */
-	struct tagrv_list side;		/* of a bucket or a sender */
+	struct tagrv_list link;		/* in the list of all entries */
+	struct tagrv_list side;		/* in the list of a bucket or a sender */
 	uint64_t tag, care, seq;
 	uint32_t peer, number;
 };
@@ -168,7 +168,7 @@ static struct node *node_get(struct store *store, uint32_t peer, uint64_t tag,
 	return node;
 }
 
-/* The last one freed is the next one used: it is still in the cache. */
+/* Frees a node. The last one freed is used next: it is still in the cache. */
 static uint32_t node_put(struct store *store, struct node *node)
 {
 	uint32_t number = node->number;
@@ -189,7 +189,7 @@ static bool wants(const struct tagrv_match_want *want, const struct node *msg)
 	       (want->peer == msg->peer || want->peer == TAGRV_MATCH_ANY);
 }
 
-/* The first on a list by 'member' that fits, or NULL. */
+/* The first node of a list, linked by 'member', that fits; or NULL. */
 #define FIRST_THAT(head, member, fits) ({				\
 	struct tagrv_list *pos_;					\
 	struct node *node = NULL, *found_ = NULL;			\

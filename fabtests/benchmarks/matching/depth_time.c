@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * One point of match_depth: a queue of that length, warmed up, then
+ * Measures one point of match_depth: a queue of a given length, warmed up, then
  *
  *   warm       blocks of requests one after the other, as in a loop that does
  *              nothing else
- *   disturbed  single requests; before each a buffer larger than the
- *              second-level cache is walked, as an application would do; so
- *              many of them make a sample
+ *   disturbed  single requests; before each a buffer larger than the second-level
+ *              cache is read, as an application would do; several make a sample
  *
- * The median is shown: the processor may be shared with others. A sample has
- * several requests, for some classes may cost more than others. The clock's own
- * cost is subtracted. A queue keeps its length: what was taken is put back.
+ * The result is the median, because other programs may use the processor. A sample
+ * has several requests, because some classes may cost more than others. The cost of
+ * the clock is subtracted. The queue keeps its length: removed entries are put back.
  */
 #include "depth.h"
 
@@ -41,7 +40,7 @@ static int counters[2] = { -1, -1 };	/* instructions, lines */
 
 /* ---- clock ---- */
 
-/* What was measured is finished, what follows has not begun. */
+/* Reads the clock when all earlier instructions have ended and no later one has begun. */
 static uint64_t ticks(void)
 {
 	uint64_t now;
@@ -154,7 +153,7 @@ static void next_request(struct run *run, struct depth_request *req)
 			   depth_random(&run->random));
 }
 
-/* Returns the requests that were answered wrongly. */
+/* Returns the number of wrong answers. */
 static __attribute__((noinline)) unsigned
 do_requests(const struct depth_point *p, void *self,
 	    const struct depth_request *reqs, unsigned cnt)
@@ -222,9 +221,8 @@ static void fill(struct run *run)
 }
 
 /*
- * What is built by use shall be there: every class is asked for many times
- * for each sender, and most entries have been met. Who walks lists has met
- * them anyway.
+ * How many requests warm a structure up. A structure that learns must have got many
+ * requests of every class and sender, and have found most entries.
  */
 static unsigned warm_requests(const struct depth_point *p)
 {
@@ -232,7 +230,7 @@ static unsigned warm_requests(const struct depth_point *p)
 			   16 * DEPTH_PEERS * p->classes : 0);
 }
 
-/* As far as time allows. Returns the seconds of one request. */
+/* Warms up as far as time allows. Returns the seconds of one request. */
 static double warm_up(struct run *run)
 {
 	bool learns = run->point->subject->learns;
@@ -292,7 +290,7 @@ static double measure_cold(struct run *run)
 	return median(values, samples) * 1e9;
 }
 
-/* Switching the counters costs some instructions: few beside a block's. */
+/* Switching the counters on and off costs few instructions compared with a block. */
 static void count(struct run *run, struct depth_cost *cost, unsigned blocks,
 		  unsigned cnt, bool cold)
 {

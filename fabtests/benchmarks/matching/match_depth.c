@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * match_depth: what one match costs behind 1 to a million queued entries.
+ * match_depth: the cost of one match among 1 to a million queued entries.
  *
- * Built as fabtests/benchmarks/match_depth. The program calls the functions of
- * the provider's match/, not libfabric's: util/check_layers names it for that.
+ * Built as fabtests/benchmarks/match_depth. The program calls functions of the
+ * provider's match/, not libfabric's; util/check_layers allows this folder to do so.
  */
 #include "depth.h"
 
@@ -21,7 +21,7 @@ struct numbers {
 
 struct options {
 	struct numbers lengths, classes;
-	bool	subjects[8];		/* as depth_subjects */
+	bool	subjects[8];		/* indexed as depth_subjects */
 	bool	sides[DEPTH_SIDES];
 	bool	caches[DEPTH_CACHES];
 	struct depth_conf conf;
@@ -31,7 +31,7 @@ struct options {
 	bool	judge, strict, check_only;
 };
 
-/* Neighbours are where a structure may change, and powers of two. */
+/* Powers of two, and neighbouring lengths where a structure may change. */
 static const char all_lengths[] =
 	"1,2,3,4,6,8,12,14,15,16,17,18,20,23,24,25,28,31,32,33,36,40,48,63,64,"
 	"65,80,96,128,192,256,512,1024,2048,4096,8192,16384,32768,65536,100000,"
