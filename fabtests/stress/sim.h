@@ -170,7 +170,7 @@ struct sim_link;
 void sim_link_pair(struct sim_link *link[2], const int side[2], const uint32_t epoch[2]);
 struct tagrv_link *sim_link_base(struct sim_link *link);
 /* Frees the other end, as if it had never come up. */
-void sim_link_bereave(struct sim_link *link);
+void sim_link_discard_peer(struct sim_link *link);
 /* Breaks one of a side's connections, if it has any. */
 void sim_link_break_one(int side);
 /*

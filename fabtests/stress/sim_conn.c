@@ -63,7 +63,7 @@ static void connect_pair(int side, int other)
 	tell_up(side, other, link[0], epoch[0], false);
 	if (sim.mix.breaks && sim_chance(15)) {
 		SIM_TRACE("connection %d-%d is taken back", side, other);
-		sim_link_bereave(link[0]);
+		sim_link_discard_peer(link[0]);
 		tell_gone(side, other, epoch[0], -FI_EAGAIN);
 		return;
 	}

@@ -144,7 +144,7 @@ void sim_link_discard(struct tagrv_link *link)
 	sim.links--;
 }
 
-void sim_link_bereave(struct sim_link *link)
+void sim_link_discard_peer(struct sim_link *link)
 {
 	sim_link_discard(&link->peer->base);
 	link->peer = NULL;

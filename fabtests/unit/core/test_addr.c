@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * addr.c: what is part of an address, what is refused, how it is written.
+ * addr.c: parts of an address that are compared, refused addresses, text form.
  */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>

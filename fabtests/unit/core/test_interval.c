@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Sets of ranges, against a list that is searched from end to end.
+ * interval.c: sets of ranges, compared with a list that is searched completely.
  */
 #include <criterion/criterion.h>
 #include <stdbool.h>
@@ -22,7 +22,7 @@ static uint32_t rnd(uint32_t below)
 	return (uint32_t) (state >> 33) % below;
 }
 
-/* Order, balance and 'max' of every node; returns how many there are. */
+/* Checks order, balance and 'max' of every node; returns the number of nodes. */
 static size_t check(const struct tagrv_interval *n)
 {
 	uintptr_t max;

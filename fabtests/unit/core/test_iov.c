@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * iov.h: totals and copies, empty pieces and short ends included.
+ * iov.h: totals and copies, also with empty segments and short buffers.
  */
 #include <criterion/criterion.h>
 

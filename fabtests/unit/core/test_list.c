@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * list.h: order, removal anywhere, nodes that are on no list.
+ * list.h: order, removal at any place, nodes that are on no list.
  */
 #include <criterion/criterion.h>
 
@@ -34,7 +34,7 @@ static void push(int from, int to)
 		tagrv_list_push_tail(&head, &items[i].link);
 }
 
-/* The list as a number, one digit an item; both directions must agree. */
+/* Returns the list as a number, one digit per item; both directions must agree. */
 static int digits(const struct tagrv_list *list)
 {
 	struct tagrv_list *pos;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * param.c: defaults, ranges, what is said about values that are not used.
+ * param.c: defaults, ranges, and warnings about values that are not used.
  *
  * The parameters are read from the environment of the test's own process.
  */
@@ -15,7 +15,7 @@
 
 static struct tagrv_params params;
 
-/* fi_getinfo for its side effect: it sets libfabric's log level. */
+/* Calls fi_getinfo because it sets libfabric's log level. */
 static void set_up(void)
 {
 	struct fi_info *info = NULL;
@@ -41,7 +41,7 @@ static void read_with(const char *name, const char *value)
 	tagrv_param_read(&params);
 }
 
-/* Lines logged since the test began. */
+/* Counts the lines logged since the test began. */
 static unsigned warnings(char *text, size_t len)
 {
 	FILE *file = cr_get_redirected_stderr();
@@ -118,7 +118,7 @@ Test(param, every_parameter_has_a_help_text_with_its_default)
 	cr_expect_null(tagrv_param_help(cnt));
 }
 
-Test(param, legal_values_are_taken_in_silence)
+Test(param, legal_values_are_used_without_warning)
 {
 	char text[4096];
 
@@ -189,7 +189,7 @@ Test(param, infinite_retry_is_not_possible)
 	cr_expect_not_null(strstr(text, "FI_TAGRV_QP_RETRY is 7"), "%s", text);
 }
 
-Test(param, what_does_not_fit_an_int_is_not_cut)
+Test(param, values_too_large_for_an_int_are_not_truncated)
 {
 	char text[4096];
 
@@ -215,7 +215,7 @@ Test(param, no_number_leaves_the_default_with_one_warning)
 				  "no number: 6 is used"), "%s", text);
 }
 
-Test(param, truth_that_is_none_leaves_the_default_with_one_warning)
+Test(param, a_wrong_boolean_leaves_the_default_with_one_warning)
 {
 	char text[4096];
 
@@ -245,7 +245,7 @@ Test(param, long_text_is_cut_with_one_warning)
 	cr_expect_str_eq(params.iface, value);
 }
 
-Test(param, each_read_sees_the_environment_of_its_time)
+Test(param, each_read_uses_the_current_environment)
 {
 	read_with("FI_TAGRV_READ_DEPTH", "9");
 	cr_expect_eq(params.read_depth, 9);

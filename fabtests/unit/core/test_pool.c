@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * pool.c: stable addresses, limits, handles that know their object's life.
+ * pool.c: stable addresses, limits, handles that become invalid with their object.
  */
 #include <criterion/criterion.h>
 #include <rdma/fi_errno.h>
@@ -60,7 +60,7 @@ Test(pool, objects_are_aligned_distinct_and_do_not_move, .timeout = 10)
 	tagrv_pool_fini(&pool);
 }
 
-/* No object is on more lines than it must be; two small ones share one. */
+/* No object covers more cache lines than necessary; two small objects share one. */
 Test(pool, objects_begin_lines_or_halves_of_them, .timeout = 10)
 {
 	static const size_t sizes[] = { 9, 32, 33, 64, 65, 200 };
@@ -175,7 +175,7 @@ Test(pool, handle_of_a_freed_object_finds_nothing, .timeout = 10)
 	tagrv_pool_fini(&pool);
 }
 
-/* 4095 generations: all of them differ, and 0 is skipped when they wrap. */
+/* All 4095 generations differ, and 0 is skipped when they wrap. */
 Test(pool, handle_repeats_after_all_generations_and_is_never_zero,
      .timeout = 10)
 {
@@ -193,7 +193,7 @@ Test(pool, handle_repeats_after_all_generations_and_is_never_zero,
 	tagrv_pool_fini(&pool);
 }
 
-Test(pool, invented_handles_find_nothing, .timeout = 10)
+Test(pool, unknown_handles_find_nothing, .timeout = 10)
 {
 	struct tagrv_pool pool = pool_of(20);
 	uint32_t handle = get(&pool)->node.handle;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Short forms of the calls of match.h for the tests of this folder: receives
- * and messages are small numbers, and what must not happen fails the test.
+ * Short forms of the calls of match.h for the tests of this folder: receives and
+ * messages are small numbers, and an unexpected result fails the test.
  */
 #ifndef FABTESTS_UNIT_MATCH_CALLS_H
 #define FABTESTS_UNIT_MATCH_CALLS_H
@@ -111,7 +111,7 @@ static inline uintptr_t arrival_gets(struct tagrv_match *match, uint32_t peer,
 	return arrival_in_gets(match, TAGRV_SPACE_TAGGED, peer, tag);
 }
 
-/* Number of the message that a peek finds, 0 for none. */
+/* Returns the number of the message that a peek finds, 0 for none. */
 static inline uintptr_t peek(struct tagrv_match *match,
 			     struct tagrv_match_want want)
 {
@@ -120,7 +120,7 @@ static inline uintptr_t peek(struct tagrv_match *match,
 	return msg ? (uintptr_t) msg->user : 0;
 }
 
-/* Number of the receive that a cancel takes out, 0 for none. */
+/* Returns the number of the cancelled receive, 0 for none. */
 static inline uintptr_t cancel(struct tagrv_match *match, tagrv_match_id id)
 {
 	void *cookie = NULL;

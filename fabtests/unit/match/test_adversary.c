@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Uses that a list or a careless hash would not survive. Costs are probes
- * (entries compared, keys looked up), not times.
+ * Uses that would be too slow with a list or a simple hash. Costs are probes
+ * (compared entries, looked-up keys), not times.
  */
 #include "match/hash.h"
 #include "match/keytab.h"
@@ -10,7 +10,7 @@
 #define MASKS	4000
 #define FLOOD	1000000
 
-/* Mask i of thousands, outside the bits that the test's tags differ in. */
+/* Returns mask i of thousands, outside the bits in which the tags differ. */
 static uint64_t mask(uint64_t i)
 {
 	return i << 40;
@@ -18,7 +18,7 @@ static uint64_t mask(uint64_t i)
 
 /*
  * Receives are matched in random order and posted again at once. A linear list
- * would pass those posted before: 'order' is what it would look like.
+ * would pass all earlier receives: 'order' is that list.
  */
 static void play_masks(uint64_t masks, uint64_t each)
 {
@@ -61,7 +61,7 @@ Test(adversary, masks_beyond_those_that_can_be_hashed, .timeout = 60)
 	play_masks(100, 40);
 }
 
-Test(adversary, ten_thousand_same_receives_lengthen_nothing, .timeout = 60)
+Test(adversary, ten_thousand_equal_receives_cost_no_more_probes, .timeout = 60)
 {
 	struct tagrv_match *match = engine(0, 0);
 	uint64_t before;
@@ -81,7 +81,7 @@ Test(adversary, ten_thousand_same_receives_lengthen_nothing, .timeout = 60)
 
 /* ---- floods of unexpected messages ---- */
 
-/* All of a class: in vain, so that its lookups have seen the whole queue. */
+/* Lookups of one class without result, so that each has passed the whole queue. */
 static void look_in_vain(struct tagrv_match *match,
 			 struct tagrv_match_want want)
 {
@@ -135,7 +135,7 @@ Test(adversary, million_messages_of_ten_thousand_peers, .timeout = 120)
 	look_in_vain(match, tagged(ANY, 5000, 0xf));
 	expect_probes(match, before, 6ull * FLOOD);
 	before = stats(match).probes;
-	/* By peer and tag, and first of a peer. */
+	/* By peer and tag, then the first message of a peer. */
 	for (unsigned n = 0; n < 10000; n++) {
 		uintptr_t i = 1 + tagrv_hash_word(&random) % FLOOD;
 		uint32_t peer = (uint32_t) (i % 10000);
@@ -148,7 +148,7 @@ Test(adversary, million_messages_of_ten_thousand_peers, .timeout = 120)
 	tagrv_match_destroy(match);
 }
 
-/* A class used once each must not throw out those that are used always. */
+/* Thousands of classes used once must not replace those in frequent use. */
 Test(adversary, lookups_with_thousands_of_masks, .timeout = 60)
 {
 	struct tagrv_match *match = engine(0, 0);
@@ -172,7 +172,7 @@ Test(adversary, lookups_with_thousands_of_masks, .timeout = 60)
 
 #define KEYS	1000
 
-/* Buckets that the lookups of all keys pass under a seed. */
+/* Counts the buckets that the lookups of all keys pass under a seed. */
 static uint64_t buckets_passed(uint64_t from, const uint64_t *tags)
 {
 	struct tagrv_hash_seed seed = tagrv_hash_make_seed(from);
@@ -196,7 +196,7 @@ static uint64_t buckets_passed(uint64_t from, const uint64_t *tags)
 	return passed;
 }
 
-/* Tags that share their place under the seed 1. */
+/* Tags that all collide under seed 1. */
 Test(adversary, tags_chosen_against_one_seed_are_harmless_with_another,
      .timeout = 60)
 {
@@ -215,7 +215,7 @@ Test(adversary, tags_chosen_against_one_seed_are_harmless_with_another,
 		cr_expect_leq(buckets_passed(seed, tags), 2 * KEYS);
 }
 
-/* Tags as applications make them: counters, fields, single bits, strides. */
+/* Tags of usual applications: counters, fields, single bits, strides. */
 Test(adversary, regular_tags_do_not_collide, .timeout = 60)
 {
 	static const uint64_t strides[] = {

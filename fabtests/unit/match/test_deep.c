@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * posted_list.c, posted_hash.c: the rules of test_posted.c where classes are
- * hashed, and the way there and back.
+ * posted_list.c, posted_hash.c: the rules of test_posted.c with hashed classes, and
+ * the changes from list to hash and back.
  */
 #include "unit/match/match_calls.h"
 
 #define DEEP	5000
-#define NOISE	1000000		/* numbers of receives that never match */
+#define NOISE	1000000		/* first number of receives that never match */
 
-/* Receives of the kinds of the test, so that each has a class of its own. */
+/* Posts many receives of the test's kinds, so that each kind gets a class. */
 static void post_noise(struct tagrv_match *match, unsigned cnt)
 {
 	static const uint64_t masks[] = { EXACT, 0x0f, 0xf0 };
@@ -88,8 +88,8 @@ Test(deep, cancel_takes_head_middle_and_tail_of_a_key, .timeout = 20)
 	tagrv_match_destroy(match);
 }
 
-/* Down to two receives and back up, many times: nothing may get lost. */
-Test(deep, ids_outlive_the_way_to_a_class_and_back, .timeout = 20)
+/* Down to two receives and up again, many times: no receive may get lost. */
+Test(deep, ids_stay_valid_when_receives_move_to_a_class_and_back, .timeout = 20)
 {
 	struct tagrv_match *match = engine(0, 0);
 	static tagrv_match_id id[300];
@@ -110,7 +110,7 @@ Test(deep, ids_outlive_the_way_to_a_class_and_back, .timeout = 20)
 	tagrv_match_destroy(match);
 }
 
-/* 64 receives come and go, in the order of posts or against it. */
+/* 64 receives are posted and matched, in the order of posting or in reverse. */
 static void windows(struct tagrv_match *match, unsigned cnt, bool forward)
 {
 	for (unsigned round = 0; round < cnt; round++) {
@@ -210,12 +210,12 @@ static uintptr_t cancel_name(struct tagrv_match *match, uintptr_t name)
 	return id ? cancel(match, id) : 0;
 }
 
-/* Two receives bear each name; NULL is a name like others. */
+/* Two receives have each name; NULL is a name like others. */
 Test(names, earliest_of_a_name_is_found_first, .timeout = 20)
 {
 	struct tagrv_match *match = engine(0, 0);
 
-	post(match, tagged(1, 1, EXACT), 1);	/* bears NULL */
+	post(match, tagged(1, 1, EXACT), 1);	/* its name is NULL */
 	for (uintptr_t i = 2; i < DEEP; i++)
 		post(match, i % 3 ? tagged(1, i, EXACT) : untagged(1), i);
 	for (uintptr_t name = DEEP / 2 - 1; name > 0; name--) {
@@ -248,7 +248,7 @@ Test(names, index_follows_posts_matches_and_cancels, .timeout = 20)
 	tagrv_match_destroy(match);
 }
 
-Test(names, index_costs_nothing_once_nobody_cancels, .timeout = 20)
+Test(names, index_is_dropped_when_there_are_no_cancels, .timeout = 20)
 {
 	struct tagrv_match *match = engine(0, 0);
 	uint64_t before;
@@ -278,7 +278,7 @@ static uint64_t nested(uint64_t bits)
 	return ((1ull << bits) - 1) << 8;
 }
 
-/* Receives of 20 masks, all of one key match: age alone decides. */
+/* Receives of 20 masks. All receives of a key match, so the earliest must win. */
 static void share(uint64_t keys)
 {
 	struct tagrv_match *match = engine(0, 0);
@@ -300,7 +300,7 @@ Test(deep, classes_that_share_keys_are_matched_by_age, .timeout = 20)
 	share(4);
 }
 
-/* One probe for all of them, where each key is one receive's. */
+/* One probe for all classes, where each key has one receive. */
 Test(deep, classes_that_share_keys_cost_one_probe, .timeout = 20)
 {
 	struct tagrv_match *match = engine(0, 0);
@@ -316,7 +316,7 @@ Test(deep, classes_that_share_keys_cost_one_probe, .timeout = 20)
 	tagrv_match_destroy(match);
 }
 
-/* A coarse class that shares its key with thousands of finer ones is left. */
+/* The coarse class is separated when thousands of receives share its key. */
 Test(deep, classes_are_parted_where_keys_are_shared_by_too_many, .timeout = 20)
 {
 	struct tagrv_match *match = engine(0, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * keytab.c: keys are found, before, while and after it grows.
+ * keytab.c: keys are found before, during and after growth.
  */
 #include <criterion/criterion.h>
 
@@ -9,7 +9,7 @@
 
 #define KEYS	20000
 
-/* Some keys share a hash: they must be told apart by what they are. */
+/* Some keys have the same hash and must be told apart by comparison. */
 static uint32_t hash_of(uint32_t i)
 {
 	uint64_t state = i / 3;
@@ -30,7 +30,7 @@ static bool has(const struct tagrv_keytab *tab, uint32_t i)
 	return cell;
 }
 
-/* The way with vectors and the one without; 'passed' is no cell. */
+/* With vector instructions and without; the field 'passed' is not a cell. */
 Test(keytab, cells_are_compared_and_set_one_by_one)
 {
 	struct tagrv_key_bucket bucket = { .hash = { 0 } };
@@ -68,7 +68,7 @@ Test(keytab, keys_are_there_at_every_size, .timeout = 30)
 	tagrv_keytab_fini(&tab);
 }
 
-/* Erased where they have been moved to, and where they have not yet. */
+/* Keys are erased from the new table and, if not moved yet, from the old one. */
 Test(keytab, erasing_leaves_all_others, .timeout = 30)
 {
 	static bool there[KEYS];

@@ -90,7 +90,7 @@ Test(match, untagged_space_is_in_order_and_knows_peers, .timeout = 10)
 	tagrv_match_destroy(match);
 }
 
-/* The largest peer and the reserved value above it must not be mixed up. */
+/* The largest peer must differ from the reserved value above it. */
 Test(match, every_peer_number_is_only_itself, .timeout = 10)
 {
 	struct tagrv_match *match = engine(0, 0);
@@ -103,7 +103,7 @@ Test(match, every_peer_number_is_only_itself, .timeout = 10)
 	tagrv_match_destroy(match);
 }
 
-/* All 2^64 masks are legal, whatever tag format was announced. */
+/* All 2^64 masks are legal, whatever the tag format is. */
 Test(match, every_single_bit_can_be_ignored, .timeout = 10)
 {
 	struct tagrv_match *match = engine(0, 0);

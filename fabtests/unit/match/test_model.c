@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The engine against the naive matcher: a million random operations, every
- * answer compared (see common/match_play.h).
+ * The engine against the naive matcher: a million random operations, each answer
+ * compared (see common/match_play.h).
  *
- * The seed is printed. TAGRV_TEST_SEED=<seed> plays the same operations again;
- * --filter model/<mix> plays one mix alone.
+ * The seed is printed. TAGRV_TEST_SEED=<seed> repeats the same operations;
+ * --filter model/<mix> runs one mix.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static uint64_t below(void *arg, uint64_t n)
 	return tagrv_hash_word(&run->random) % n;
 }
 
-/* Passing checks cost nothing; cr_assert would report each to the parent. */
+/* Not cr_assert, which would report each passed check to the parent process. */
 static void fail(void *arg, const char *what)
 {
 	const struct run *run = arg;

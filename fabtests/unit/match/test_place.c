@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * posted_place.c: groups share the lines of their keys while that serves, and
- * part when it does not; who asks finds the same either way.
+ * posted_place.c: groups share the cache lines of their keys while that is cheaper,
+ * and separate when it is not; the results are the same.
  */
 #include "match/posted.h"
 #include "unit/match/match_calls.h"
@@ -20,7 +20,7 @@ static void end(void)
 	tagrv_posted_fini(&queue);
 }
 
-/* Receives first, first + 1, ... with tags of the same number, by turns. */
+/* Posts receives first, first + 1, ... with tags i * step; the masks take turns. */
 static void post_kinds(const uint64_t *masks, unsigned kinds, uint32_t peer,
 		       uint64_t step, uintptr_t first, unsigned cnt)
 {
@@ -45,7 +45,7 @@ static void expect_match(uint32_t peer, uint64_t tag, uintptr_t number)
 	cr_assert_eq((uintptr_t) cookie, number);
 }
 
-/* All of them, the youngest half first. */
+/* Matches all of them, the later half first. */
 static void take(uint64_t step, uintptr_t first, unsigned cnt)
 {
 	for (unsigned n = 0; n < cnt; n++) {
@@ -55,7 +55,7 @@ static void take(uint64_t step, uintptr_t first, unsigned cnt)
 	}
 }
 
-/* How many lines further than where it belongs an entry's key is, at most. */
+/* Returns by how many lines a key is displaced at most. */
 static size_t longest_way(void)
 {
 	const struct tagrv_key_array *now = &queue.tab.now;
@@ -123,7 +123,7 @@ Test(place, peer_counts_where_all_groups_have_one, .timeout = 20)
 	end();
 }
 
-Test(place, groups_without_common_bits_lie_apart, .timeout = 20)
+Test(place, groups_without_common_bits_are_separate, .timeout = 20)
 {
 	static const uint64_t masks[] = { ~0xffffull, ~0xffff0000ull };
 
@@ -135,8 +135,8 @@ Test(place, groups_without_common_bits_lie_apart, .timeout = 20)
 	end();
 }
 
-/* The bits in common tell tags apart at first, and are the same in all later. */
-Test(place, groups_part_when_lines_are_crowded, .timeout = 20)
+/* The first tags differ in the common bits, all later tags have the same common bits. */
+Test(place, groups_separate_when_lines_are_crowded, .timeout = 20)
 {
 	static const uint64_t masks[] = { 0xffffull, 0xffff0000ull };
 	const uint64_t step = 0x10001, rich = step | 1ull << 40;
@@ -152,7 +152,7 @@ Test(place, groups_part_when_lines_are_crowded, .timeout = 20)
 	end();
 }
 
-Test(place, a_group_narrows_what_is_common_once_it_is_paid_for, .timeout = 20)
+Test(place, a_group_narrows_the_common_bits_when_posts_have_paid_for_it, .timeout = 20)
 {
 	static const uint64_t fourth[] = { 0xffull << 56 };
 
@@ -169,7 +169,7 @@ Test(place, a_group_narrows_what_is_common_once_it_is_paid_for, .timeout = 20)
 	end();
 }
 
-/* What is common stays as narrow, so that nothing has to be moved. */
+/* The set of common bits stays narrow, so that no receive has to be moved. */
 Test(place, groups_come_and_go, .timeout = 20)
 {
 	begin();

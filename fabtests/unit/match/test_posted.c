@@ -92,7 +92,7 @@ Test(posted, cancel_takes_head_middle_and_tail, .timeout = 10)
 	tagrv_match_destroy(match);
 }
 
-Test(posted, cancel_knows_matched_cancelled_and_invented_ids, .timeout = 10)
+Test(posted, cancel_refuses_matched_cancelled_and_unknown_ids, .timeout = 10)
 {
 	struct tagrv_match *match = engine(0, 0);
 	tagrv_match_id matched = post(match, tagged(1, 7, EXACT), 1);
@@ -108,7 +108,7 @@ Test(posted, cancel_knows_matched_cancelled_and_invented_ids, .timeout = 10)
 	tagrv_match_destroy(match);
 }
 
-/* One slot, reused more often than its generation can count. */
+/* One slot, reused more often than there are generations. */
 Test(posted, old_id_never_names_a_new_receive, .timeout = 10)
 {
 	struct tagrv_match *match = engine(1, 0);
@@ -182,7 +182,7 @@ Test(posted, kept_receive_takes_one_earlier_message_and_is_not_queued,
 	tagrv_match_destroy(match);
 }
 
-Test(posted, ids_outlive_growth, .timeout = 10)
+Test(posted, ids_stay_valid_when_the_queue_grows, .timeout = 10)
 {
 	struct tagrv_match *match = engine(0, 0);
 	tagrv_match_id first = post(match, tagged(1, 1, EXACT), 1);

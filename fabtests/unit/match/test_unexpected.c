@@ -16,7 +16,7 @@ Test(unexpected, same_messages_are_taken_first_in_first_out, .timeout = 10)
 	tagrv_match_destroy(match);
 }
 
-/* More than MPI asks for: no busy source starves another. */
+/* MPI does not demand this order. It keeps a busy source from starving others. */
 Test(unexpected, wildcard_takes_the_earliest_of_all_peers, .timeout = 10)
 {
 	struct tagrv_match *match = engine(0, 0);
@@ -74,7 +74,7 @@ Test(unexpected, later_message_is_taken_when_earlier_ones_do_not_match,
 	tagrv_match_destroy(match);
 }
 
-Test(unexpected, message_says_what_arrived, .timeout = 10)
+Test(unexpected, message_has_peer_tag_and_space_of_the_arrival, .timeout = 10)
 {
 	struct tagrv_match *match = engine(0, 0);
 	struct tagrv_match_msg *a = arrive(match, 5, 0x77, 1);
@@ -237,7 +237,7 @@ Test(unexpected, drain_leaves_what_its_callback_refuses, .timeout = 10)
 	tagrv_match_destroy(match);
 }
 
-/* A peer number given out again starts clean; its receives are not touched. */
+/* A reused peer number has no messages; its receives are kept. */
 Test(unexpected, drained_peer_can_come_back, .timeout = 10)
 {
 	struct tagrv_match *match = engine(0, 0);
@@ -253,7 +253,7 @@ Test(unexpected, drained_peer_can_come_back, .timeout = 10)
 	tagrv_match_destroy(match);
 }
 
-/* A receive from one peer does not pay for the flood of another. */
+/* A receive from one peer passes no messages of another. */
 Test(unexpected, flood_of_one_peer_costs_no_probe_of_another, .timeout = 10)
 {
 	struct tagrv_match *match = engine(0, 0);
@@ -271,7 +271,7 @@ Test(unexpected, flood_of_one_peer_costs_no_probe_of_another, .timeout = 10)
 #define PEERS	10
 #define FAR	1000
 
-/* Messages of some peers, and an index that parts them all. */
+/* Queues messages of some peers, and has an index made that separates them all. */
 static struct tagrv_match *deep_queue(bool asked)
 {
 	struct tagrv_match *match = engine(0, 0);
@@ -286,7 +286,7 @@ static struct tagrv_match *deep_queue(bool asked)
 	return match;
 }
 
-/* Nobody asked by peer alone: kept, it would only cost. */
+/* Without lookups by peer alone the index by peer is dropped. */
 Test(unexpected, index_by_peer_goes_and_comes_back, .timeout = 10)
 {
 	struct tagrv_match *match = deep_queue(false);
@@ -303,7 +303,7 @@ Test(unexpected, index_by_peer_goes_and_comes_back, .timeout = 10)
 	tagrv_match_destroy(match);
 }
 
-Test(unexpected, index_by_peer_stays_where_it_is_asked, .timeout = 10)
+Test(unexpected, index_by_peer_stays_while_it_is_used, .timeout = 10)
 {
 	struct tagrv_match *match = deep_queue(true);
 
@@ -320,7 +320,7 @@ static bool count_it(struct tagrv_match_msg *msg, void *arg)
 	return true;
 }
 
-/* Many peers that leave do not each pay for all messages. */
+/* When many peers leave, each drain does not pass all messages. */
 Test(unexpected, drains_bring_the_index_by_peer_back, .timeout = 10)
 {
 	struct tagrv_match *match = deep_queue(false);

@@ -12,7 +12,7 @@ struct fake_monitor fake_monitor;
 
 struct count_mem {
 	struct tagrv_mem base;
-	uint64_t identity[];		/* of its pages */
+	uint64_t identity[];		/* of all pages */
 };
 
 static uintptr_t page_of(const struct tagrv_mem *mem, size_t i)

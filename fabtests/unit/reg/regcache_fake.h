@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * A device that counts what is registered with it, and notes which memory that
- * was; a monitor that says what the test says.
+ * A device that counts registrations and records the registered pages; a monitor
+ * that reports changes when the test calls for it.
  */
 #ifndef TAGRV_REGCACHE_FAKE_H
 #define TAGRV_REGCACHE_FAKE_H
@@ -13,27 +13,27 @@
 struct reg_device {
 	struct tagrv_device dev;
 	size_t	alive, made;
-	int	fail;			/* what the next mem_reg answers */
-	size_t	room;			/* bytes alive at most, 0: any */
+	int	fail;			/* returned by mem_reg unless 0 */
+	size_t	room;			/* most registered bytes, 0: no limit */
 	size_t	bytes;
 	/*
-	 * What tells a page from others that come to lie at its address;
-	 * mem_reg notes it of all its pages. NULL: nothing is noted.
+	 * Returns a number that differs from those of other pages mapped at
+	 * the same address; mem_reg records it for all pages. NULL: it does not.
 	 */
 	uint64_t (*identity)(uintptr_t page);
-	/* Runs in mem_reg, before it succeeds: what comes in between. */
+	/* Called in mem_reg before it succeeds, or NULL. */
 	void	(*meanwhile)(void);
 };
 
 extern struct reg_device reg_device;
 
-/* Starts afresh: nothing registered. */
+/* Resets the device: nothing is registered. */
 struct tagrv_device *reg_device_start(void);
 
-/* Whether the pages of a registration are those that lie there now. */
+/* Whether the registered pages are the pages that are mapped now. */
 bool reg_device_is_true(const struct tagrv_mem *mem);
 
-/* The memory it knows: nothing is there, addresses are numbers. */
+/* The memory of the fake monitor: numbers only, nothing is mapped there. */
 #define FAKE_BASE	((uintptr_t) 1 << 32)
 #define FAKE_PAGE	((uintptr_t) 4096)
 #define FAKE_PAGES	1024u
@@ -41,16 +41,16 @@ bool reg_device_is_true(const struct tagrv_mem *mem);
 struct fake_monitor {
 	struct tagrv_monitor base;
 	bool	changing;
-	int	refuse;			/* what watch answers */
+	int	refuse;			/* returned by watch unless 0 */
 	bool	watched[FAKE_PAGES];
 };
 
 extern struct fake_monitor fake_monitor;
 
 struct tagrv_monitor *fake_monitor_start(void);
-/* Pages that it watches now. */
+/* Counts the pages that are watched. */
 size_t fake_monitor_watched(void);
-/* As a back end does it. */
+/* Reports a change to the caches, as a back end does. */
 void fake_monitor_change(uintptr_t from, uintptr_t to);
 
 #endif

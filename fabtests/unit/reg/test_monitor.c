@@ -34,7 +34,7 @@ Test(monitor, unmapped_and_mapped_at_the_same_address)
 	munmap(p, BYTES);
 	map_pages_at(p, BYTES, MAP_FIXED_NOREPLACE);
 	cr_assert_eq(watch_use(p, BYTES), 0);
-	/* In part, and by one call. */
+	/* A part is mapped anew by a single call. */
 	map_pages_at(p + 3 * PAGE, PAGE, MAP_FIXED);
 	cr_assert_eq(watch_use(p + PAGE, 4 * PAGE), 0);
 	cr_assert_eq(watch_use(p + PAGE, PAGE), 1);
@@ -57,7 +57,7 @@ Test(monitor, moved_and_moved_back)
 	map_pages_at(p, BYTES, MAP_FIXED_NOREPLACE);
 	cr_assert_eq(watch_use(p, BYTES), 0);
 	cr_assert_eq(watch_use(q, BYTES), 0);
-	/* Watched where it went, although not asked for: that must end. */
+	/* The moved pages are watched at their new address; watch_end() must end that. */
 	watch_end();
 	munmap(p, BYTES);
 	munmap(q, BYTES);
@@ -102,7 +102,7 @@ Test(monitor, heap_given_back)
 
 	if (!watch_start())
 		return;
-	/* No allocator of a sanitizer's may do otherwise. */
+	/* sbrk itself: a sanitizer's allocator does not use the heap. */
 	p = sbrk((intptr_t) (len + PAGE));
 	cr_assert_neq(p, (void *) -1);
 	end = p + len + PAGE;
@@ -125,7 +125,7 @@ Test(monitor, malloc_trim_and_large_blocks)
 	if (!watch_start())
 		return;
 	for (int i = 0; i < 50; i++) {
-		/* Mapped and unmapped by malloc itself, often in one place. */
+		/* malloc maps and unmaps these, often at the same address. */
 		char *p = aligned_alloc(PAGE, len);
 		char *q = aligned_alloc(PAGE, BYTES);
 
@@ -139,8 +139,8 @@ Test(monitor, malloc_trim_and_large_blocks)
 	watch_end();
 }
 
-/* What is kept of a block splits its mapping, which mremap refuses then. */
-Test(monitor, realloc_of_a_block_of_which_a_part_is_kept)
+/* A watched part splits the mapping of the block; mremap refuses such mappings. */
+Test(monitor, realloc_of_a_block_with_a_cached_part)
 {
 	size_t len = (size_t) 1 << 20;
 	char *p = malloc(len);
@@ -168,8 +168,8 @@ static void *unmap_it(void *arg)
 }
 
 /*
- * Another thread unmaps; before it returns, its address is ours already. The
- * monitor is held off meanwhile, so that this always happens.
+ * Another thread unmaps; before munmap returns, this thread maps the same address.
+ * The monitor's lock is held meanwhile, so that this always happens.
  */
 Test(monitor, address_reused_before_munmap_returns)
 {
@@ -181,7 +181,7 @@ Test(monitor, address_reused_before_munmap_returns)
 	if (!watch_start())
 		return;
 	cr_assert_eq(watch_use(p, BYTES), 0);
-	/* From here on it is found without the lock that we hold. */
+	/* From here on the cache finds it without the monitor's lock. */
 	cr_assert_eq(watch_use(p, BYTES), 1);
 	tagrv_monitor_lock(watch.monitor);
 	cr_assert_eq(pthread_create(&thread, NULL, unmap_it, p), 0);
@@ -203,7 +203,7 @@ Test(monitor, address_reused_before_munmap_returns)
 
 static _Atomic bool stop_churn;
 
-/* Maps, fills, unmaps: takes and gives addresses that others have had. */
+/* Maps, fills, unmaps: addresses are reused by all threads. */
 static void *churn(void *arg)
 {
 	while (!stop_churn) {
@@ -257,7 +257,7 @@ static int child(char *p)
 	if (reg_device.alive != 1)
 		return 3;
 	munmap(p, BYTES);
-	/* It can have one for itself. */
+	/* The child can open a monitor of its own. */
 	if (tagrv_monitor_uffd_get(&own, watch.why, sizeof(watch.why)) || own == watch.monitor)
 		return 4;
 	tagrv_monitor_uffd_put(own);
@@ -287,7 +287,7 @@ Test(monitor, child_of_fork)
 	munmap(p, BYTES);
 }
 
-/* A child that lives on must not keep the parent's calls waiting. */
+/* A living child must not block the parent's calls. */
 Test(monitor, parent_ends_while_a_child_lives)
 {
 	char *p = map_pages();

@@ -74,7 +74,7 @@ Test(monitor_vma, holes_and_read_only_memory_are_not_kept)
 	munmap(p, BYTES);
 }
 
-/* Both ways to ask the kernel give the same answers. */
+/* Both ways of asking the kernel give the same answers. */
 Test(monitor_vma, kinds_of_memory)
 {
 	int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
@@ -87,7 +87,7 @@ Test(monitor_vma, kinds_of_memory)
 	shared = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	mprotect(p + 4 * PAGE, PAGE, PROT_READ);
 	munmap(p + 8 * PAGE, PAGE);
-	/* Another mapping of the same kind right behind. */
+	/* Splits the mapping: another one of the same kind follows directly. */
 	madvise(p + 2 * PAGE, PAGE, MADV_DONTFORK);
 	memset(bss, 1, sizeof(bss));
 	for (int by_text = 0; by_text < 2; by_text++) {
@@ -117,7 +117,7 @@ Test(monitor_vma, kinds_of_memory)
 	close(maps);
 }
 
-/* A range has one userfaultfd: that of the application stays. */
+/* A range can have one userfaultfd: that of the application stays. */
 Test(monitor_vma, memory_that_others_watch_is_not_kept)
 {
 	struct uffdio_api api = { .api = UFFD_API };
@@ -136,7 +136,7 @@ Test(monitor_vma, memory_that_others_watch_is_not_kept)
 	cr_assert_eq(watch_use(p, BYTES), -1);
 	cr_assert_eq(watch_use(p + 4 * PAGE, PAGE), 0);
 	cr_assert_eq(ioctl(fd, UFFDIO_UNREGISTER, &range.range), 0,
-		     "it still has it");
+		     "the application's userfaultfd is still registered");
 	cr_assert_eq(watch_use(p, BYTES), 0);
 	close(fd);
 	watch_end();
@@ -145,7 +145,7 @@ Test(monitor_vma, memory_that_others_watch_is_not_kept)
 
 /* ---- where it is forbidden ---- */
 
-/* As filters of containers do it; the device, of use to root, is none here. */
+/* As the filters of containers do. Also forbids /dev/userfaultfd, which root could use. */
 static void forbid_userfaultfd(void)
 {
 	struct sock_filter code[] = {

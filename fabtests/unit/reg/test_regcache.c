@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The cache of registrations, over a device that counts and a monitor that says
- * what the test says. Addresses are numbers: nothing is read or written.
+ * The cache of registrations, over a counting device and a scripted monitor (see
+ * regcache_fake.h). Addresses are numbers: no memory is read or written.
  */
 #include <rdma/fi_errno.h>
 
@@ -70,7 +70,7 @@ static void change(unsigned from, unsigned to)
 	fake_monitor_change(BASE + from * PAGE, BASE + to * PAGE);
 }
 
-/* By the beginning: who sends a buffer in pieces has not registered all of it. */
+/* A buffer is known by its first page: of buffers sent in pieces only a part is registered. */
 Test(regcache, knows_what_was_used_before)
 {
 	cr_expect_not(tagrv_regcache_knows(cache, AT(1), PAGE));
@@ -117,7 +117,7 @@ Test(regcache, a_larger_region_takes_the_place_of_those_within)
 	use(AT(1), PAGE);
 	use(AT(7), 2 * PAGE);
 	use(AT(1), 7 * PAGE);
-	/* One is still in use, one reaches beyond. */
+	/* One region is still in use, one is not contained. */
 	cr_assert_eq(reg_device.alive, 3);
 	tagrv_regcache_put(old);
 	cr_assert_eq(reg_device.alive, 2);
@@ -173,7 +173,7 @@ Test(regcache, entries_in_use_are_never_evicted)
 	cr_assert_eq(reg_device.alive, 0);
 }
 
-Test(regcache, what_lost_its_memory_is_registered_anew)
+Test(regcache, unmapped_regions_are_registered_anew)
 {
 	use(AT(1), 4 * PAGE);
 	use(AT(9), PAGE);
@@ -186,7 +186,7 @@ Test(regcache, what_lost_its_memory_is_registered_anew)
 	expect(1, 3, 0, 1);
 }
 
-Test(regcache, what_lost_its_memory_in_use_goes_with_its_last_user)
+Test(regcache, unmapped_regions_in_use_end_with_their_last_user)
 {
 	struct tagrv_mem *a = get(AT(1), PAGE), *b = get(AT(1), PAGE), *c;
 
@@ -204,7 +204,7 @@ Test(regcache, what_lost_its_memory_in_use_goes_with_its_last_user)
 	tagrv_regcache_put(c);
 }
 
-Test(regcache, idle_and_lost_is_reaped_by_put_of_another)
+Test(regcache, unmapped_idle_regions_are_reaped_by_a_put)
 {
 	struct tagrv_mem *mem = get(AT(9), PAGE);
 
@@ -276,7 +276,7 @@ Test(regcache, failed_registrations_leave_nothing)
 	cr_assert_eq(reg_device.made, 1);
 }
 
-Test(regcache, keeps_to_what_fitted)
+Test(regcache, cap_shrinks_to_what_the_device_accepted)
 {
 	use(AT(1), 10 * PAGE);
 	use(AT(20), 10 * PAGE);
@@ -288,8 +288,8 @@ Test(regcache, keeps_to_what_fitted)
 	expect(0, 5, 3, 0);
 }
 
-/* Memory ran out once, and is there again: not for ever is less kept. */
-Test(regcache, regains_room_by_and_by)
+/* Registrable memory ran out once and is available again: the cap grows again. */
+Test(regcache, cap_grows_again)
 {
 	struct tagrv_mem *mem;
 	int tries = 1;
@@ -324,7 +324,7 @@ Test(regcache, all_is_registered_anew_after_a_fork)
 	cr_assert_eq(reg_device.made, 4);
 }
 
-/* Two caches of one monitor: what one lets go may still be the other's. */
+/* Two caches of one monitor: pages that one cache releases may be used by the other. */
 Test(regcache, watching_goes_on_for_the_other_cache)
 {
 	struct tagrv_regcache_limits limits = { 64 * PAGE, 16 };
@@ -349,7 +349,7 @@ Test(regcache, watching_goes_on_for_the_other_cache)
 #define SPAN	48u	/* pages */
 #define HELD	12u
 
-/* Each page has a version that changes with it: the device notes it. */
+/* The version of each page; the device records it at registration. */
 static uint64_t version[SPAN + 8];
 
 static uint64_t version_of(uintptr_t page)
@@ -387,7 +387,7 @@ static void get_random(struct held *h)
 		cr_assert(fake_monitor.watched[i], "page %u", i);
 }
 
-Test(regcache, never_hands_out_what_changed)
+Test(regcache, never_returns_registrations_of_changed_memory)
 {
 	struct held held[HELD] = { { 0 } };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * profile.c: lines of measured times and rates, and what is said about bad ones.
+ * profile.c: lines of measured times and rates, and warnings about wrong ones.
  */
 #include <criterion/criterion.h>
 #include <rdma/fi_errno.h>
@@ -218,7 +218,7 @@ Test(profile_file, that_everybody_may_write_is_not_trusted)
 	cr_expect_eq(log_count("\n"), 1);
 }
 
-/* Only root can make one; for others nothing is to be seen. */
+/* Only root can make such a file; other users skip the check. */
 Test(profile_file, of_another_user_must_be_named)
 {
 	struct tagrv_params params = { .profile = "" };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * select.c: the table of protocols by size, against a look at every size.
+ * select.c: the table of protocols by size, compared with a scan of every size.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -32,7 +32,7 @@ static void build(const struct tagrv_select_conf *conf,
 	tagrv_select_build(&table, conf, attr, limit);
 }
 
-/* What holds for every table, whatever it was made from. */
+/* Checks what holds for every table. */
 static void check_shape(size_t limit)
 {
 	size_t last = 0;
@@ -68,7 +68,7 @@ static bool rndv_wins(const struct tagrv_xport_attr *attr, double percent,
 	       tagrv_select_estimate(TAGRV_PROTO_EAGER, attr, len);
 }
 
-/* The first size at which a rendezvous wins, by trying all; limit + 1: none. */
+/* Returns the first size at which a rendezvous is faster, by trying all; limit + 1: none. */
 static size_t scan(const struct tagrv_xport_attr *attr, double percent,
 		   size_t limit)
 {
@@ -96,7 +96,7 @@ Test(select, estimates_are_those_of_the_header)
 		     4 + 2 + 8 * (0.5 / 16 + 0.5));
 }
 
-/* A first piece of 4 bytes; then moving, or registering, is what takes longer. */
+/* The first piece has 4 bytes; then either moving or registering takes longer. */
 Test(select, pipeline_hides_registrations)
 {
 	struct tagrv_xport_attr a = {
@@ -116,7 +116,7 @@ Test(select, pipeline_hides_registrations)
 		     tagrv_select_estimate(TAGRV_PROTO_RNDV_READ, &a, 8) + 2);
 }
 
-/* An adapter: registration of a byte takes longer than to move it. */
+/* Like an adapter: registering a byte takes longer than moving it. */
 Test(select, pipeline_is_for_what_is_long_and_dear_to_register)
 {
 	struct tagrv_xport_attr a = {
@@ -129,18 +129,18 @@ Test(select, pipeline_is_for_what_is_long_and_dear_to_register)
 
 	build(&automatic, &a, 8192);
 	check_shape(8192);
-	/* 65.01456 us later, 0.12 ns less for each byte: just that size. */
+	/* Starts 65.01456 us later and takes 0.12 ns less per byte: equal at this size. */
 	cr_expect_eq(proto_of(541780), TAGRV_PROTO_RNDV_READ);
 	cr_expect_eq(proto_of(541796), TAGRV_PROTO_RNDV_PIPE);
 	cr_expect_eq(proto_of(1 << 20), TAGRV_PROTO_RNDV_PIPE);
 	cr_expect_eq(proto_of(1 << 30), TAGRV_PROTO_RNDV_PIPE);
 	cr_expect_eq(tagrv_select_find(&table, 1 << 20)->reason,
 		     TAGRV_SELECT_LIMIT);
-	/* Without reads there is none. */
+	/* Without gets there is no pipeline. */
 	a.caps = TAGRV_XPORT_PUT;
 	build(&automatic, &a, 8192);
 	cr_expect_eq(proto_of(1 << 30), TAGRV_PROTO_RNDV_WRITE);
-	/* What costs nothing need not be hidden. */
+	/* Registrations without cost need no pipeline. */
 	a.caps = TAGRV_XPORT_GET;
 	a.reg_overhead = a.reg_growth = 0;
 	build(&automatic, &a, 8192);
@@ -178,7 +178,7 @@ Test(select, a_percentage_moves_it_down_and_says_so)
 		     TAGRV_SELECT_FASTER);
 }
 
-/* As measured where somebody else had the processors. */
+/* Attributes as measured on a busy machine. */
 Test(select, auto_announces_nothing_that_can_be_injected)
 {
 	struct tagrv_select_conf conf = { .thresh = 100 };
@@ -219,7 +219,7 @@ Test(select, the_limit_of_a_packet_holds_always)
 	cr_expect_eq(proto_of(1001), TAGRV_PROTO_RNDV_COPY);
 }
 
-Test(select, bytes_are_taken_as_they_are)
+Test(select, thresholds_in_bytes_are_used_unchanged)
 {
 	struct tagrv_select_conf conf = { .thresh = 777 };
 
@@ -231,7 +231,7 @@ Test(select, bytes_are_taken_as_they_are)
 		     TAGRV_SELECT_THRESH);
 }
 
-Test(select, what_never_meets_falls_back)
+Test(select, curves_that_never_cross_use_the_fallback)
 {
 	struct tagrv_select_conf conf = { .fallback = 3000 };
 	struct tagrv_xport_attr attr = shm_like;
@@ -245,14 +245,14 @@ Test(select, what_never_meets_falls_back)
 	check_shape(LIMIT);
 	cr_expect_eq(proto_of(2999), TAGRV_PROTO_EAGER);
 	cr_expect_neq(proto_of(3000), TAGRV_PROTO_EAGER);
-	/* Where they do meet, it is of no account. */
+	/* The fallback has no effect where the curves cross. */
 	build(&conf, &shm_like, LIMIT);
 	cr_expect_eq(proto_of(3000), TAGRV_PROTO_EAGER);
 }
 
 /* ---- which rendezvous ---- */
 
-/* What takes the place of eager has the least time of what is possible. */
+/* The rendezvous used without credit must have the least time of those possible. */
 static void check_instead(const struct tagrv_xport_attr *attr, size_t limit)
 {
 	for (size_t len = 1; len <= limit; len++) {
@@ -296,7 +296,7 @@ Test(select, the_parameter_leaves_one_rendezvous)
 	cr_expect_eq(tagrv_select_instead(&table, 8), TAGRV_PROTO_RNDV_WRITE);
 	build(&automatic, &attr, 8192);
 	cr_expect_eq(proto_of(100000), TAGRV_PROTO_RNDV_READ);
-	/* Not possible: as if it was not named. */
+	/* The named rendezvous is not possible: ignored. */
 	build(&conf, &shm_like, 8192);
 	check_shape(8192);
 	cr_expect_eq(proto_of(8193), TAGRV_PROTO_RNDV_READ);
@@ -428,7 +428,7 @@ Test(select, a_line_tells_sizes_times_and_reason)
 
 static unsigned seed;
 
-/* From low to high, each doubling as likely as another. */
+/* Returns a random value from low to high, uniform by logarithm. */
 static double spread(double low, double high)
 {
 	double part = (double) rand_r(&seed) / RAND_MAX;
@@ -462,13 +462,13 @@ Test(select, any_attributes_give_what_a_scan_gives, .timeout = 60)
 		size_t limit = (size_t) spread(64, 65536);
 		size_t first = scan(&attr, conf.perf_diff, limit);
 
-		/* What can be injected is never announced. */
+		/* Messages that can be injected are never announced. */
 		if (first <= TAGRV_INJECT_MAX)
 			first = TAGRV_MIN(TAGRV_INJECT_MAX, limit) + 1;
 		build(&conf, &attr, limit);
 		check_shape(limit);
 		check_instead(&attr, limit);
-		/* Eager up to one size, and never again. */
+		/* Eager up to one size, and not beyond. */
 		for (size_t len = 0; len <= limit + 100; len++)
 			cr_assert_eq(proto_of(len) == TAGRV_PROTO_EAGER,
 				     len < first, "run %u: %zu of %zu", run,

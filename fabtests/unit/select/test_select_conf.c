@@ -95,7 +95,7 @@ static const struct {
 	  "get:8-9", "too many ranges at 'get:8-9'" },
 };
 
-/* One warning a process: each in a process of its own. */
+/* A process logs the warning once, so each mistake has a process of its own. */
 #define MISTAKE(n) \
 	Test(select_conf, mistake_ ## n) \
 	{ \

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What tests of the connection state machine say to it, one call each.
+ * Short calls for tests of the connection state machine.
  */
-#ifndef FABTESTS_UNIT_PROTO_CONN_CALLS_H
-#define FABTESTS_UNIT_PROTO_CONN_CALLS_H
+#ifndef FABTESTS_UNIT_WIREUP_CONN_CALLS_H
+#define FABTESTS_UNIT_WIREUP_CONN_CALLS_H
 
 #include <criterion/criterion.h>
 
 #include "unit/wireup/conn_driver.h"
 
 #define US	10
-#define PEER	20	/* larger uuid: the socket we dial is kept */
-#define LESS	5	/* smaller uuid: the socket it dials is kept */
+#define PEER	20	/* larger uuid than US: the socket that US dials is kept */
+#define LESS	5	/* smaller uuid: the socket that LESS dials is kept */
 
 static inline void give(struct driver *d, struct driver_chan *chan,
 			enum tagrv_wireup_rec_type type, uint8_t who,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * A driver for one connection state machine: takes what it does down, and
- * aborts when it does what no state allows. For unit tests and fuzzing.
+ * A driver for one connection state machine: records its actions, and aborts when the
+ * state machine does something that its state does not allow. For unit tests and
+ * fuzzing.
  */
 #ifndef FABTESTS_UNIT_CONN_DRIVER_H
 #define FABTESTS_UNIT_CONN_DRIVER_H
@@ -25,12 +26,12 @@ static inline void driver_die(const char *cond, int line)
 
 struct driver_chan {
 	struct tagrv_chan chan;
-	bool	open;			/* the machine may use it */
-	bool	hung_up;		/* by the machine */
-	bool	fresh;			/* the machine has not seen it yet */
+	bool	open;			/* the state machine may use it */
+	bool	hung_up;		/* closed by the state machine */
+	bool	fresh;			/* the state machine has not got it yet */
 	struct tagrv_wireup_rec sent[DRIVER_SENT];
 	size_t	sent_cnt;
-	void	*wire;			/* of the test */
+	void	*wire;			/* for use by the test */
 };
 
 struct driver {
@@ -42,10 +43,10 @@ struct driver {
 	struct driver_chan chans[DRIVER_CHANS];
 	uint64_t now;
 	uint64_t timer_at;
-	bool	dial;			/* asked for, not answered yet */
+	bool	dial;			/* requested, not answered yet */
 	int	prepare_status;
 	int	prepared;		/* events that may still be emitted */
-	/* what was emitted */
+	/* emitted events */
 	bool	up, sendable;
 	int	ups, sendables, faileds, gones;
 	int	agains;		/* GONE with -FI_EAGAIN, not among gones */
@@ -112,7 +113,7 @@ static inline void driver_emit(struct tagrv_conn *conn,
 		break;
 	case TAGRV_WIREUP_GONE:
 		driver_require(d->up && event->epoch == d->event.epoch);
-		/* Taken back only where nothing can have been sent. */
+		/* A link is taken back only when no packet can have been sent. */
 		driver_require(event->status != -FI_EAGAIN || !d->sendable);
 		d->up = false;
 		d->sendable = false;
@@ -121,7 +122,7 @@ static inline void driver_emit(struct tagrv_conn *conn,
 		driver_free_link(d);
 		break;
 	case TAGRV_WIREUP_TICK:
-		driver_require(false);	/* no connection's business */
+		driver_require(false);	/* a connection has no such event */
 		break;
 	}
 	d->event = *event;
@@ -218,7 +219,7 @@ static inline void driver_init(struct driver *d, uint8_t who, uint8_t peer)
 	tagrv_conn_init(&d->conn, &d->host, &addr);
 }
 
-/* Another transport, which is preferred to the one that is there. */
+/* Adds a second transport, preferred to the first one. */
 static inline void driver_add_local(struct driver *d)
 {
 	fake_init(&d->local);
@@ -235,7 +236,7 @@ static inline bool driver_is_local(const struct driver *d)
 	return d->link->xport == &d->local.base;
 }
 
-/* What must be true between any two events. */
+/* Checks what must hold between any two events. */
 static inline void driver_check(const struct driver *d)
 {
 	int links = d->link != NULL;
@@ -248,7 +249,7 @@ static inline void driver_check(const struct driver *d)
 	for (int i = 0; i < DRIVER_CHANS; i++) {
 		const struct driver_chan *chan = &d->chans[i];
 
-		/* An open one is held, else nobody would ever close it. */
+		/* The state machine keeps each open channel, or it would never be closed. */
 		driver_require(!chan->open || chan->fresh ||
 			       d->conn.chan[chan->chan.dialed] == &chan->chan);
 		driver_require(chan->open || !chan->chan.conn);
@@ -275,7 +276,7 @@ static inline void driver_check(const struct driver *d)
 	}
 }
 
-/* A socket, of the peer's making or of ours. NULL: too many. */
+/* Opens a channel, dialed by this end or by the peer. NULL: too many. */
 static inline struct driver_chan *driver_open(struct driver *d, bool dialed)
 {
 	for (int i = 0; i < DRIVER_CHANS; i++) {
@@ -292,7 +293,7 @@ static inline struct driver_chan *driver_open(struct driver *d, bool dialed)
 	return NULL;
 }
 
-/* The dial that was asked for works. */
+/* The requested dial succeeds. */
 static inline struct driver_chan *driver_answer_dial(struct driver *d)
 {
 	struct driver_chan *chan = driver_open(d, true);
@@ -315,7 +316,7 @@ static inline void driver_fail_dial(struct driver *d, int status)
 	driver_check(d);
 }
 
-/* Gives a record to the machine the way wireup_peer.c does. */
+/* Gives a record to the state machine as wireup_peer.c does. */
 static inline void driver_record(struct driver *d, struct driver_chan *chan,
 				 const struct tagrv_wireup_rec *rec)
 {
@@ -377,7 +378,7 @@ static inline void driver_drop(struct driver *d)
 	driver_check(d);
 }
 
-/* The end: whatever the state, nothing may be left. */
+/* Ends the state machine: whatever its state, no object may be left. */
 static inline void driver_fini(struct driver *d)
 {
 	tagrv_conn_close(&d->conn);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The connection state machine, scripted event by event: how it comes up, and
- * what it takes for news.
+ * The connection state machine, scripted event by event: how a connection comes up,
+ * and which records belong to a new one.
  */
 #include <criterion/criterion.h>
 #include <rdma/fi_errno.h>
@@ -54,7 +54,7 @@ Test(conn, passive_side_is_up_before_it_answers, .timeout = 10)
 	give(&d, chan, TAGRV_WIREUP_RTU, PEER, 7);
 	cr_assert_eq(d.sendables, 1);
 	cr_assert_eq(d.timer_at, 0);
-	/* Once is enough. */
+	/* A second RTU has no effect. */
 	give(&d, chan, TAGRV_WIREUP_RTU, PEER, 7);
 	cr_assert_eq(d.sendables, 1);
 	driver_fini(&d);
@@ -99,7 +99,7 @@ Test(conn, crossing_requests_share_one_link, .timeout = 10)
 	give(&d, out, TAGRV_WIREUP_REP, PEER, 7);
 	cr_assert(d.sendable);
 	cr_assert_eq(driver_last(out)->type, TAGRV_WIREUP_RTU);
-	/* Ours is the smaller uuid: what we dialed stays. */
+	/* The own uuid is smaller: the dialed socket stays. */
 	cr_assert(in->hung_up);
 	cr_assert(out->open);
 	driver_fini(&d);
@@ -122,7 +122,7 @@ Test(conn, larger_uuid_keeps_the_accepted_socket, .timeout = 10)
 	driver_fini(&d);
 }
 
-Test(conn, socket_closed_by_the_other_choice_is_no_death, .timeout = 10)
+Test(conn, socket_closed_by_the_choice_of_the_peer_is_not_the_end, .timeout = 10)
 {
 	struct driver_chan *out, *in;
 	struct driver d;
@@ -131,7 +131,7 @@ Test(conn, socket_closed_by_the_other_choice_is_no_death, .timeout = 10)
 	out = ask(&d);
 	in = driver_open(&d, false);
 	give(&d, in, TAGRV_WIREUP_REQ, PEER, 7);
-	/* The peer is ready, hangs up what it dialed, its RTU is on the way. */
+	/* The peer is ready and closes the socket it dialed; its RTU is on the way. */
 	driver_close(&d, in);
 	cr_assert_eq(d.gones, 0);
 	cr_assert(!d.dial);
@@ -158,7 +158,7 @@ Test(conn, request_makes_a_queued_dial_needless, .timeout = 10)
 	driver_fini(&d);
 }
 
-Test(conn, lost_rtu_is_made_up_for_by_dialing, .timeout = 10)
+Test(conn, lost_rtu_is_replaced_by_dialing, .timeout = 10)
 {
 	const struct tagrv_wireup_rec *rec;
 	struct driver_chan *in, *out;
@@ -199,7 +199,7 @@ Test(conn, peer_that_died_while_connecting_is_gone, .timeout = 10)
 	cr_assert_eq(d.gones, 1);
 	cr_assert_eq(d.event.status, -FI_ECONNRESET);
 	cr_assert(tagrv_conn_is_idle(&d.conn));
-	/* ... somebody else answers, ... */
+	/* ... another process answers, ... */
 	in = be_asked(&d, PEER, 8);
 	driver_close(&d, in);
 	driver_run_timer(&d);
@@ -208,7 +208,7 @@ Test(conn, peer_that_died_while_connecting_is_gone, .timeout = 10)
 		    TAGRV_WIREUP_STALE);
 	cr_assert_eq(d.gones, 2);
 	cr_assert(tagrv_conn_is_idle(&d.conn));
-	/* ... or nobody, for long. */
+	/* ... or none answers for a long time. */
 	in = be_asked(&d, PEER, 9);
 	driver_close(&d, in);
 	while (!tagrv_conn_is_idle(&d.conn)) {
@@ -263,7 +263,7 @@ Test(conn, newer_epoch_is_a_new_connection, .timeout = 10)
 	cr_assert_neq(d.event.epoch, epoch);
 	cr_assert_eq(d.fake.created, 2);
 	cr_assert(in->hung_up);
-	/* On the same socket, too; over the one before nothing was sent. */
+	/* On the same socket, too; over the previous link nothing was sent. */
 	give(&d, next, TAGRV_WIREUP_REQ, PEER, 9);
 	cr_assert_eq(d.gones, 1);
 	cr_assert_eq(d.agains, 1);
@@ -323,7 +323,7 @@ Test(conn, answer_to_an_earlier_epoch_is_ignored, .timeout = 10)
 	driver_fini(&d);
 }
 
-Test(conn, records_for_others_are_screened, .timeout = 10)
+Test(conn, records_for_other_endpoints_are_refused, .timeout = 10)
 {
 	struct tagrv_wireup_rec rec;
 	struct driver d;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The connection state machine with two transports: which one is taken, and what
- * happens when one side cannot have it. "local" is preferred to "device".
+ * The connection state machine with two transports: which one is chosen, and what
+ * happens when one side cannot use it. "local" is preferred to "device".
  */
 #include <criterion/criterion.h>
 #include <rdma/fi_errno.h>
@@ -66,7 +66,7 @@ static bool offers(const struct driver_chan *chan, bool local, bool device)
 	return has_local == local && has_device == device;
 }
 
-Test(conn_choice, who_asks_offers_everything_and_takes_the_answer, .timeout = 10)
+Test(conn_choice, active_side_offers_all_and_uses_the_answer, .timeout = 10)
 {
 	struct driver_chan *chan;
 	struct driver d;
@@ -86,7 +86,7 @@ Test(conn_choice, who_asks_offers_everything_and_takes_the_answer, .timeout = 10
 	driver_fini(&d);
 }
 
-Test(conn_choice, who_is_asked_takes_the_best_and_makes_no_other, .timeout = 10)
+Test(conn_choice, passive_side_chooses_the_best_and_makes_no_other, .timeout = 10)
 {
 	struct driver_chan *chan;
 	struct driver d;
@@ -105,9 +105,9 @@ Test(conn_choice, who_is_asked_takes_the_best_and_makes_no_other, .timeout = 10)
 	driver_fini(&d);
 }
 
-Test(conn_choice, what_cannot_be_bound_is_passed_over, .timeout = 10)
+Test(conn_choice, links_that_cannot_be_bound_are_passed_over, .timeout = 10)
 {
-	/* Elsewhere; or a copy of this machine, with nobody at that name. */
+	/* Another host; or a copy of this host, without a socket of that name. */
 	static const int reasons[] = { -FI_EHOSTUNREACH, -FI_ECONNREFUSED };
 	struct driver_chan *chan;
 	struct driver d;
@@ -123,7 +123,7 @@ Test(conn_choice, what_cannot_be_bound_is_passed_over, .timeout = 10)
 		cr_assert_eq(d.ups, 1);
 		driver_fini(&d);
 	}
-	/* The same for what cannot even be made. */
+	/* The same when the link cannot be created. */
 	init(&d);
 	d.local.create_status = -FI_EMFILE;
 	chan = driver_open(&d, false);
@@ -137,7 +137,7 @@ Test(conn_choice, what_cannot_be_bound_is_passed_over, .timeout = 10)
 	driver_fini(&d);
 }
 
-Test(conn_choice, peer_of_before_offers_and_understands_one, .timeout = 10)
+Test(conn_choice, peer_of_an_older_release_offers_one_link, .timeout = 10)
 {
 	struct driver_chan *chan;
 	struct driver d;
@@ -155,7 +155,7 @@ Test(conn_choice, peer_of_before_offers_and_understands_one, .timeout = 10)
 	driver_fini(&d);
 }
 
-Test(conn_choice, nothing_that_can_be_bound_is_refused, .timeout = 10)
+Test(conn_choice, request_without_a_usable_link_is_refused, .timeout = 10)
 {
 	struct driver_chan *chan;
 	struct driver d;
@@ -168,7 +168,7 @@ Test(conn_choice, nothing_that_can_be_bound_is_refused, .timeout = 10)
 	cr_assert_eq(driver_last(chan)->type, TAGRV_WIREUP_REJ);
 	cr_assert_eq(driver_last(chan)->reason, TAGRV_WIREUP_TRANSPORT);
 	cr_assert(tagrv_conn_is_idle(&d.conn));
-	/* What may pass by itself is worth another try. */
+	/* Temporary failures are tried again. */
 	d.local.bind_status = -FI_ENOMEM;
 	chan = driver_open(&d, false);
 	give(&d, chan, TAGRV_WIREUP_REQ, 7, true, true);
@@ -195,7 +195,7 @@ Test(conn_choice, answer_that_cannot_be_bound_is_asked_for_again, .timeout = 10)
 	cr_assert(d.sendable);
 	cr_assert(!driver_is_local(&d));
 	driver_fini(&d);
-	/* Nothing left: it fails, and the peer is told. */
+	/* No transport is left: it fails, and the peer is told. */
 	init(&d);
 	d.local.bind_status = -FI_EHOSTUNREACH;
 	d.fake.bind_status = -FI_ENETUNREACH;
@@ -222,7 +222,7 @@ Test(conn_choice, answer_by_what_was_not_offered_fails, .timeout = 10)
 	driver_fini(&d);
 }
 
-Test(conn_choice, peer_that_asks_for_another_takes_ours_back, .timeout = 10)
+Test(conn_choice, request_for_another_link_takes_the_first_one_back, .timeout = 10)
 {
 	struct driver_chan *chan;
 	struct driver d;
@@ -244,7 +244,7 @@ Test(conn_choice, peer_that_asks_for_another_takes_ours_back, .timeout = 10)
 
 /* -- crossing requests that end in different choices -- */
 
-Test(conn_choice, peer_that_chose_less_shows_what_it_lacks, .timeout = 10)
+Test(conn_choice, a_lesser_choice_shows_what_the_peer_lacks, .timeout = 10)
 {
 	struct driver_chan *out, *in;
 	struct driver d;
@@ -259,7 +259,7 @@ Test(conn_choice, peer_that_chose_less_shows_what_it_lacks, .timeout = 10)
 	cr_assert_eq(d.gones + d.faileds, 0);
 	cr_assert_eq(driver_last(out)->type, TAGRV_WIREUP_REQ);
 	cr_assert(offers(out, false, true));
-	/* It begins again as well, and its request comes first. */
+	/* The peer begins again as well, and its request arrives first. */
 	give(&d, in, TAGRV_WIREUP_REQ, 8, false, true);
 	cr_assert(!driver_is_local(&d));
 	give(&d, out, TAGRV_WIREUP_REP, 8, false, true);
@@ -268,7 +268,7 @@ Test(conn_choice, peer_that_chose_less_shows_what_it_lacks, .timeout = 10)
 	driver_fini(&d);
 }
 
-Test(conn_choice, who_chose_less_keeps_to_it, .timeout = 10)
+Test(conn_choice, a_lesser_choice_is_kept, .timeout = 10)
 {
 	struct driver_chan *out, *in;
 	struct driver d;
@@ -288,7 +288,7 @@ Test(conn_choice, who_chose_less_keeps_to_it, .timeout = 10)
 	driver_fini(&d);
 }
 
-Test(conn_choice, answer_of_the_next_link_is_no_death, .timeout = 10)
+Test(conn_choice, answer_about_the_next_link_is_not_the_end, .timeout = 10)
 {
 	struct driver_chan *out, *in;
 	struct driver d;
@@ -297,7 +297,7 @@ Test(conn_choice, answer_of_the_next_link_is_no_death, .timeout = 10)
 	out = ask(&d);
 	in = driver_open(&d, false);
 	give(&d, in, TAGRV_WIREUP_REQ, 7, false, true);
-	/* It was asked for another link between its request and this. */
+	/* Between its request and this answer, the peer got a request for another link. */
 	give(&d, out, TAGRV_WIREUP_REP, 8, false, true);
 	cr_assert_eq(d.agains, 1);
 	cr_assert_eq(d.gones, 0);
@@ -328,7 +328,7 @@ Test(conn_choice, resumed_handshake_names_the_link_chosen, .timeout = 10)
 	driver_fini(&d);
 }
 
-Test(conn_choice, resumed_with_what_does_not_do_begins_again, .timeout = 10)
+Test(conn_choice, resuming_with_an_unusable_link_begins_again, .timeout = 10)
 {
 	struct tagrv_wireup_rec rec;
 	struct driver_chan *in, *out;

@@ -137,12 +137,12 @@ Test(conn, silent_peer_is_given_up_when_bound, .timeout = 10)
 	driver_fini(&d);
 }
 
-Test(conn, own_troubles_are_told, .timeout = 10)
+Test(conn, own_failures_are_reported, .timeout = 10)
 {
 	struct driver_chan *chan;
 	struct driver d;
 
-	/* As the passive side: come again. */
+	/* As the passive side: asks the peer to try again. */
 	driver_init(&d, US, PEER);
 	d.fake.create_status = -FI_ENOMEM;
 	chan = driver_open(&d, false);
@@ -156,7 +156,7 @@ Test(conn, own_troubles_are_told, .timeout = 10)
 	give(&d, chan, TAGRV_WIREUP_REQ, PEER, 7);
 	cr_assert_eq(driver_last(chan)->reason, TAGRV_WIREUP_BUSY);
 	d.prepare_status = 0;
-	/* No way to its network: for ever. */
+	/* The peer's network is unreachable: a permanent failure. */
 	d.fake.bind_status = -FI_ENETUNREACH;
 	chan = driver_open(&d, false);
 	give(&d, chan, TAGRV_WIREUP_REQ, PEER, 7);
@@ -174,7 +174,7 @@ Test(conn, own_troubles_are_told, .timeout = 10)
 	cr_assert_eq(d.faileds, 2);
 	cr_assert_eq(d.event.status, -FI_EMFILE);
 	d.fake.create_status = 0;
-	/* Asking and being asked when binding fails. */
+	/* Active and passive at the same time, and binding fails. */
 	chan = ask(&d);
 	d.fake.bind_status = -FI_ENETUNREACH;
 	chan = driver_open(&d, false);
@@ -195,7 +195,7 @@ Test(conn, no_transport_in_common, .timeout = 10)
 	chan = driver_open(&d, false);
 	driver_record(&d, chan, &rec);
 	cr_assert_eq(driver_last(chan)->reason, TAGRV_WIREUP_TRANSPORT);
-	/* Ours is the second of two. */
+	/* The own transport is the second of two. */
 	rec.links[1] = rec.links[0];
 	rec.links[1].wire_id = FAKE_WIRE_ID;
 	rec.link_cnt = 2;
@@ -212,7 +212,7 @@ Test(conn, orderly_close_has_status_zero, .timeout = 10)
 
 	driver_init(&d, US, PEER);
 	chan = connect_to(&d, PEER, 7);
-	/* Of a connection before this one: nothing. */
+	/* A CLOSE of an earlier connection has no effect. */
 	give_reason(&d, chan, TAGRV_WIREUP_CLOSE, PEER, 6, TAGRV_WIREUP_OK);
 	cr_assert_eq(d.gones, 0);
 	give_reason(&d, chan, TAGRV_WIREUP_CLOSE, PEER, 7, TAGRV_WIREUP_OK);
@@ -240,7 +240,7 @@ Test(conn, close_instead_of_an_answer_is_retried, .timeout = 10)
 	driver_fini(&d);
 }
 
-Test(conn, drop_tells_and_forgets, .timeout = 10)
+Test(conn, drop_tells_the_peer_and_forgets, .timeout = 10)
 {
 	struct driver_chan *chan;
 	struct driver d;
@@ -254,13 +254,13 @@ Test(conn, drop_tells_and_forgets, .timeout = 10)
 	cr_assert_eq(driver_last(chan)->dst_epoch, 7);
 	cr_assert(chan->hung_up);
 	cr_assert_eq(d.gones, 0);
-	/* The next one has another number. */
+	/* The next connection has another epoch. */
 	connect_to(&d, PEER, 8);
 	cr_assert_eq(d.event.epoch, 2);
 	driver_fini(&d);
 }
 
-Test(conn, unkept_socket_is_no_death, .timeout = 10)
+Test(conn, closing_an_unkept_socket_is_not_the_end, .timeout = 10)
 {
 	struct driver_chan *chan;
 	struct driver d;
@@ -273,12 +273,12 @@ Test(conn, unkept_socket_is_no_death, .timeout = 10)
 	cr_assert_eq(driver_last(chan)->reason, TAGRV_WIREUP_UNKEPT);
 	cr_assert(chan->hung_up);
 	cr_assert_eq(d.gones, 0);
-	/* It comes back restarted: told by its REQ. */
+	/* The restarted peer is recognized by its REQ. */
 	chan = driver_open(&d, false);
 	give(&d, chan, TAGRV_WIREUP_REQ, PEER, 8);
 	cr_assert_eq(d.gones, 1);
 	give(&d, chan, TAGRV_WIREUP_RTU, PEER, 8);
-	/* And the other way round: the peer does not keep it. */
+	/* The reverse: the peer does not keep the socket. */
 	give_reason(&d, chan, TAGRV_WIREUP_CLOSE, PEER, 8,
 		    TAGRV_WIREUP_UNKEPT);
 	driver_close(&d, chan);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Two connection state machines against each other over wires that break at
- * random: in the end they agree, and without faults nothing is ever lost.
+ * Two connection state machines over wires that break at random: in the end they
+ * agree, and without faults no connection is ever lost.
  */
 #include <criterion/criterion.h>
 #include <rdma/fi_errno.h>
@@ -11,8 +11,8 @@
 #include "unit/wireup/conn_driver.h"
 
 /*
- * A TCP connection: records of each direction in order; an end that closes
- * lets what it sent arrive, or not, before the other end sees that.
+ * A TCP connection: records arrive in order in each direction. When an end closes,
+ * its records may or may not arrive before the other end sees the close.
  */
 #define WIRES		8
 #define QUEUE		16
@@ -22,7 +22,7 @@ struct wire_end {
 	struct driver_chan *chan;	/* NULL: closed */
 	struct tagrv_wireup_rec queue[QUEUE];	/* to this end */
 	size_t	cnt;
-	bool	ended;			/* after the queue: the other's end */
+	bool	ended;			/* other end closed; seen after the queue */
 };
 
 struct wire {
@@ -30,11 +30,11 @@ struct wire {
 	struct wire_end end[2];		/* [0] dialed */
 };
 
-/* What a side lacks, and keeps lacking when it is restarted. */
+/* The transports that a side cannot use, also after a restart. */
 struct ability {
 	bool	no_local;	/* it does not know the preferred transport */
 	bool	bad_local;	/* it cannot bind it */
-	bool	bad_device;	/* it cannot bind the other one */
+	bool	bad_device;	/* it cannot bind the device */
 };
 
 struct world {
@@ -94,7 +94,7 @@ static void gather(struct wire *wire)
 		if (!chan->open) {
 			chan->wire = NULL;
 			end->chan = NULL;
-			/* Unread input makes it a reset that overtakes. */
+			/* Closing with unread input is a reset, which overtakes queued records. */
 			if (end->cnt)
 				far->cnt = pick((unsigned) far->cnt + 1);
 			end->cnt = 0;
@@ -143,7 +143,7 @@ static void dial_wire(int who)
 	wire->end[0] = (struct wire_end) { .d = d, .chan = chan };
 }
 
-/* One step of one end: a record or the end arrives. */
+/* One step of one end: a record or the close arrives. */
 static void step_end(struct wire_end *end)
 {
 	struct tagrv_wireup_rec rec;
@@ -165,7 +165,7 @@ static bool is_quiet_end(const struct wire_end *end)
 	return !end->chan || (!end->cnt && !end->ended);
 }
 
-/* Without time passing, nothing will happen. */
+/* Whether nothing can happen until a timer fires. */
 static bool is_quiet(void)
 {
 	for (int i = 0; i < WIRES; i++) {
@@ -193,7 +193,7 @@ static void cut_wire(struct wire *wire)
 	}
 }
 
-/* The process dies, and another one takes its address. */
+/* The process dies, and another one uses its address. */
 static void restart(int who)
 {
 	struct driver *d = &world.d[who];
@@ -220,9 +220,9 @@ static void restart(int who)
 	d->now = time;
 }
 
-/* -- what goes on -- */
+/* -- random events -- */
 
-/* Whoever may send has a peer whose link takes it in. */
+/* A side that is sendable has a peer whose link receives. */
 static void check_sendable(const struct driver *d)
 {
 	const struct fake_link *link;
@@ -316,7 +316,7 @@ static void play(unsigned seed, const struct ability ability[2])
 		driver_fini(&world.d[i]);
 }
 
-/* Nothing goes wrong: whatever crosses, one connection comes of it. */
+/* Without faults, crossing requests always give one connection. */
 static void play_clean(unsigned seed, const struct ability ability[2])
 {
 	bool agree = ability[0].bad_local == ability[1].bad_local ||
@@ -389,7 +389,7 @@ Test(conn_wire, two_machines_always_agree_in_the_end, .timeout = 120)
 	}
 }
 
-/* Nothing in common: both are told, and nothing is left. */
+/* No transport in common: both sides fail, and no object is left. */
 Test(conn_wire, without_a_common_transport_both_give_up, .timeout = 60)
 {
 	const struct ability ability[2] = {

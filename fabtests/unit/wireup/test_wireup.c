@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Wireup over real loopback sockets: endpoints of one process find each other,
- * or are told why not.
+ * Wireup over real loopback sockets: endpoints of one process connect, or get the
+ * reason of a failure.
  */
 #include <criterion/criterion.h>
 #include <stdatomic.h>
@@ -37,7 +37,7 @@ Test(wireup, two_endpoints_connect, .timeout = 30)
 	tagrv_wireup_destroy(wireup);
 }
 
-/* Each polled one makes room for the next; none piles up behind it. */
+/* A tick is emitted only when the previous one has been polled. */
 Test(wireup, ticks_as_asked, .timeout = 60)
 {
 	struct tagrv_wireup *wireup = create();
@@ -127,8 +127,8 @@ Test(wireup, many_to_one, .timeout = 60)
 }
 
 /*
- * A port that was free a moment ago, of an address that other processes do not
- * use: on 127.0.0.1 one of the tests that run beside this might take it.
+ * A free port of an address that other processes do not use: a port of 127.0.0.1
+ * might be taken by a test that runs at the same time.
  */
 static struct tagrv_addr free_port(void)
 {
@@ -195,7 +195,7 @@ Test(wireup, port_in_use_is_told, .timeout = 30)
 	name = a.name;
 	cr_assert_eq(try_open(&b, wireup, name, 1), -FI_EADDRINUSE);
 	cr_assert_eq(log_count("choose another port"), 1);
-	/* With a connection that lingers on the port, it can be had again. */
+	/* The port can be used again although a connection lingers on it. */
 	open_ep(&b, wireup, 10);
 	connect_ep(&b, &a);
 	await(&a, &a.sendables, 1);
@@ -221,7 +221,7 @@ Test(wireup, unknown_local_address_is_told, .timeout = 30)
 	tagrv_wireup_destroy(wireup);
 }
 
-Test(wireup, events_nobody_polled_leave_nothing, .timeout = 30)
+Test(wireup, events_never_polled_leave_nothing, .timeout = 30)
 {
 	struct tagrv_wireup *wireup = create();
 	struct ep a, b;
@@ -235,7 +235,7 @@ Test(wireup, events_nobody_polled_leave_nothing, .timeout = 30)
 	cr_assert_eq(b.fake.alive, 0);
 	cr_assert_eq(b.fake.discarded, 1);
 	close_ep(&a);
-	/* Still dialing when it closes. */
+	/* Closed while dialing. */
 	open_ep(&a, wireup, 10);
 	connect_ep(&a, &b);
 	close_ep(&a);

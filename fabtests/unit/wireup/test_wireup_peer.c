@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Peers that come, go and come back: restarts, refusals, lost handshakes.
+ * Peers that connect, end and come back: restarts, refusals, lost handshakes.
  */
 #include <criterion/criterion.h>
 #include <rdma/fi_errno.h>
@@ -30,11 +30,11 @@ Test(wireup_peer, drop_then_connect_has_a_new_epoch, .timeout = 30)
 		fake_free(a.up.link);
 		fake_free(b.up.link);
 		tagrv_wireup_drop(a.wep, &b.name, epoch);
-		/* At once, without waiting until b knows. */
+		/* At once, before b has noticed. */
 	}
 	await(&b, &b.gones, 5);
 	cr_assert_eq(a.gones, 0);
-	/* A drop of what is long gone changes nothing. */
+	/* Dropping a connection that is gone has no effect. */
 	connect_ep(&a, &b);
 	await(&a, &a.sendables, 6);
 	tagrv_wireup_drop(a.wep, &b.name, epoch);
@@ -57,7 +57,7 @@ Test(wireup_peer, peer_without_memory_is_asked_again, .timeout = 30)
 	while (!b.fake.discarded)
 		nanosleep(&some, NULL);
 	cr_assert_eq(a.faileds, 0);
-	/* Read by the thread: change it while nothing listens to us. */
+	/* The thread reads it: change it while b is closed. */
 	close_ep(&b);
 	cr_assert_eq(b.fake.alive, 0);
 	cr_assert_eq(try_open(&b, wireup, b.name, 10), 0);
@@ -74,7 +74,7 @@ Test(wireup_peer, no_transport_is_a_clear_answer, .timeout = 30)
 
 	open_ep(&a, wireup, 10);
 	open_ep(&b, wireup, 10);
-	/* Set before anybody can have connected. */
+	/* Set before any peer can have connected. */
 	b.fake.ops.wire_id = FAKE_WIRE_ID + 1;
 	connect_ep(&a, &b);
 	await(&a, &a.faileds, 1);
@@ -99,7 +99,7 @@ Test(wireup_peer, own_address_is_refused, .timeout = 30)
 	tagrv_wireup_destroy(wireup);
 }
 
-Test(wireup_peer, without_transport_everybody_is_refused, .timeout = 30)
+Test(wireup_peer, without_transport_all_peers_are_refused, .timeout = 30)
 {
 	struct tagrv_wireup *wireup = create();
 	struct tagrv_wireup_attr attr = {
@@ -127,7 +127,7 @@ Test(wireup_peer, without_transport_everybody_is_refused, .timeout = 30)
 	tagrv_wireup_destroy(wireup);
 }
 
-Test(wireup_peer, hang_up_means_death, .timeout = 30)
+Test(wireup_peer, closed_socket_ends_the_connection, .timeout = 30)
 {
 	struct tagrv_wireup *wireup = create();
 	struct raw raw;
@@ -160,7 +160,7 @@ Test(wireup_peer, new_incarnation_replaces_the_old_one, .timeout = 30)
 	cr_assert_eq(a.gone.status, -FI_ECONNRESET);
 	cr_assert_eq(raw_recv(&old, &rec), 0);
 	fake_free(a.up.link);
-	/* Earlier epoch: no answer but the end, and no harm done. */
+	/* Earlier epoch: the connection is closed without an answer, the current one stays. */
 	close(old.fd);
 	raw_open(&old, &a, 1);
 	old.mine.src_epoch = 5;
@@ -181,7 +181,7 @@ Test(wireup_peer, new_incarnation_replaces_the_old_one, .timeout = 30)
 	tagrv_wireup_destroy(wireup);
 }
 
-Test(wireup_peer, request_for_somebody_else_is_stale, .timeout = 30)
+Test(wireup_peer, request_for_another_endpoint_is_stale, .timeout = 30)
 {
 	struct tagrv_wireup *wireup = create();
 	struct tagrv_wireup_rec rec;
@@ -196,7 +196,7 @@ Test(wireup_peer, request_for_somebody_else_is_stale, .timeout = 30)
 	cr_assert_eq(rec.type, TAGRV_WIREUP_REJ);
 	cr_assert_eq(rec.reason, TAGRV_WIREUP_STALE);
 	close(raw.fd);
-	/* Us, but a connection we do not have. */
+	/* The right uuid, but an unknown connection. */
 	raw_open(&raw, &a, 1);
 	memcpy(raw.mine.dst_uuid, rec.src_uuid, TAGRV_UUID_LEN);
 	raw.mine.dst_epoch = 99;
@@ -209,7 +209,7 @@ Test(wireup_peer, request_for_somebody_else_is_stale, .timeout = 30)
 	tagrv_wireup_destroy(wireup);
 }
 
-Test(wireup_peer, wildcard_in_a_record_is_the_source, .timeout = 30)
+Test(wireup_peer, wildcard_address_in_a_record_means_the_source, .timeout = 30)
 {
 	struct tagrv_wireup *wireup = create();
 	struct tagrv_wireup_rec rec;
@@ -266,7 +266,7 @@ Test(wireup_peer, lost_handshake_is_resumed_by_the_passive_side, .timeout = 30)
 	await(&a, &a.sendables, 1);
 	cr_assert_eq(a.ups, 1);
 	cr_assert_eq(a.gones, 0);
-	/* Closing says goodbye. */
+	/* Closing sends a CLOSE. */
 	fake_free(a.up.link);
 	close_ep(&a);
 	cr_assert_eq(raw_recv(&raw, &rec), 1);
@@ -315,7 +315,7 @@ Test(wireup_peer, killed_process_is_noticed, .timeout = 30)
 	cr_assert_eq(a.gone.status, -FI_ECONNRESET);
 	cr_assert_lt(now_ms() - start, 5000);
 	waitpid(pid, NULL, 0);
-	/* And nobody is there now. */
+	/* Now no process listens at the address. */
 	fake_free(a.up.link);
 	close_ep(&a);
 	tagrv_wireup_destroy(wireup);
@@ -380,7 +380,7 @@ static uint8_t refusal(struct raw *raw)
 	return rec.reason;
 }
 
-Test(wireup_peer, stranger_with_our_own_address_is_refused, .timeout = 60)
+Test(wireup_peer, foreign_peer_with_the_own_address_is_refused, .timeout = 60)
 {
 	struct tagrv_wireup *wireup = create();
 	struct raw raw;
@@ -395,7 +395,7 @@ Test(wireup_peer, stranger_with_our_own_address_is_refused, .timeout = 60)
 	tagrv_wireup_destroy(wireup);
 }
 
-Test(wireup_peer, nobody_resumes_what_belongs_to_another, .timeout = 60)
+Test(wireup_peer, foreign_connections_cannot_be_resumed, .timeout = 60)
 {
 	struct tagrv_wireup *wireup = create();
 	struct raw good, bad;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The wireup record: round trips, the bytes as documented, and what happens to
- * records that are cut, bent or from the future.
+ * The wireup record: round trips, the documented bytes, and records that are
+ * truncated, corrupted or of a later version.
  */
 #include <criterion/criterion.h>
 #include <net/if.h>
@@ -60,7 +60,7 @@ static void fill(struct tagrv_wireup_rec *rec, enum tagrv_wireup_rec_type type,
 	}
 }
 
-Test(wireup_rec, what_is_written_is_read, .timeout = 10)
+Test(wireup_rec, encoded_records_are_decoded, .timeout = 10)
 {
 	static const int families[] = { AF_INET, AF_INET6, 0 };
 	struct tagrv_wireup_rec rec, out;
@@ -106,7 +106,7 @@ Test(wireup_rec, longest_record_fits, .timeout = 10)
 	cr_assert(!memcmp(&rec, &out, sizeof(rec)));
 }
 
-/* The bytes are a promise to every other release: docs/wire_protocol.md. */
+/* All releases must use these bytes: docs/wire_protocol.md. */
 Test(wireup_rec, bytes_are_as_documented, .timeout = 10)
 {
 	static const uint8_t want[] = {
@@ -132,7 +132,7 @@ Test(wireup_rec, bytes_are_as_documented, .timeout = 10)
 	cr_assert_arr_eq(buf, want, sizeof(want));
 }
 
-/* Exactly as many bytes as the length says, so that a sanitizer sees reads beyond. */
+/* Decodes a copy of exactly this length, so that a sanitizer finds reads beyond its end. */
 static int decode_copy(const uint8_t *buf, size_t len,
 		       struct tagrv_wireup_rec *out)
 {
@@ -145,7 +145,7 @@ static int decode_copy(const uint8_t *buf, size_t len,
 	return ret;
 }
 
-Test(wireup_rec, cut_anywhere_is_refused, .timeout = 10)
+Test(wireup_rec, truncated_records_are_refused, .timeout = 10)
 {
 	uint8_t buf[TAGRV_WIREUP_REC_MAX];
 	struct tagrv_wireup_rec rec, out;
@@ -154,7 +154,7 @@ Test(wireup_rec, cut_anywhere_is_refused, .timeout = 10)
 	fill(&rec, TAGRV_WIREUP_REP, AF_INET6, 3);
 	len = tagrv_wireup_rec_encode(&rec, buf);
 	for (size_t cut = 0; cut < len; cut++) {
-		/* The length still promises all of it ... */
+		/* The length field is still that of the whole record ... */
 		cr_assert_eq(decode_copy(buf, cut, &out), -FI_EINVAL);
 		if (cut >= 10)
 			cr_assert_eq(tagrv_wireup_rec_length(buf, cut),
@@ -163,7 +163,7 @@ Test(wireup_rec, cut_anywhere_is_refused, .timeout = 10)
 			cr_assert_eq(tagrv_wireup_rec_length(buf, cut), 0);
 	}
 	for (size_t cut = 10; cut < len; cut++) {
-		/* ... or only what is there; without sizes, see below. */
+		/* ... or that of the truncated one; for missing sizes see below. */
 		buf[8] = (uint8_t) (cut >> 8);
 		buf[9] = (uint8_t) cut;
 		if (cut == len - 3 * 4)
@@ -172,7 +172,7 @@ Test(wireup_rec, cut_anywhere_is_refused, .timeout = 10)
 	}
 }
 
-/* Whatever is read can be written and read again with the same result. */
+/* A decoded record can be encoded and decoded again with the same result. */
 static void check_consistent(const struct tagrv_wireup_rec *rec)
 {
 	uint8_t buf[TAGRV_WIREUP_REC_MAX];
@@ -184,7 +184,7 @@ static void check_consistent(const struct tagrv_wireup_rec *rec)
 	cr_assert(!memcmp(rec, &out, sizeof(out)));
 }
 
-Test(wireup_rec, bent_bits_do_no_harm, .timeout = 20)
+Test(wireup_rec, corrupted_bits_do_no_harm, .timeout = 20)
 {
 	uint8_t buf[TAGRV_WIREUP_REC_MAX];
 	struct tagrv_wireup_rec rec, out;
@@ -208,7 +208,7 @@ Test(wireup_rec, bent_bits_do_no_harm, .timeout = 20)
 	cr_assert_gt(refused, 100);
 }
 
-Test(wireup_rec, noise_is_no_record, .timeout = 20)
+Test(wireup_rec, random_bytes_are_no_record, .timeout = 20)
 {
 	uint8_t buf[TAGRV_WIREUP_REC_MAX];
 	struct tagrv_wireup_rec out;
@@ -266,7 +266,7 @@ Test(wireup_rec, future_version_is_understood_as_far_as_its_head, .timeout = 10)
 	rec.version_min = TAGRV_WIRE_VERSION + 1;
 	rec.version_max = TAGRV_WIRE_VERSION + 5;
 	tagrv_wireup_rec_encode(&rec, buf);
-	/* The body may be anything, or nothing. */
+	/* The body may have any bytes, or be missing. */
 	memset(buf + TAGRV_WIREUP_REC_HEAD, 0xff, 200);
 	for (size_t len = TAGRV_WIREUP_REC_HEAD; len < 200; len++) {
 		buf[8] = (uint8_t) (len >> 8);
@@ -278,10 +278,10 @@ Test(wireup_rec, future_version_is_understood_as_far_as_its_head, .timeout = 10)
 		cr_assert_eq(out.version_max, TAGRV_WIRE_VERSION + 5);
 		cr_assert_eq(out.link_cnt, 0);
 	}
-	/* So is one from the past. */
+	/* The same for an earlier version. */
 	memset(buf + 12, 0, 4);
 	cr_assert_eq(decode_copy(buf, 199, &out), -FI_ENOPROTOOPT);
-	/* No version at all is a lie. */
+	/* A record without any version is invalid. */
 	buf[13] = 2;
 	cr_assert_eq(decode_copy(buf, 199, &out), -FI_EINVAL);
 }
@@ -345,7 +345,7 @@ Test(wireup_rec, senseless_values_are_refused, .timeout = 10)
 	refuse_changed(72, 0);
 	refuse_changed(98, TAGRV_BLOB_MAX + 1);
 	refuse_changed(98, 200);
-	/* What a connection cannot be made with. */
+	/* Values with which no connection can be made. */
 	fill(&rec, TAGRV_WIREUP_REQ, AF_INET, 1);
 	memset(rec.src_uuid, 0, TAGRV_UUID_LEN);
 	len = tagrv_wireup_rec_encode(&rec, buf);

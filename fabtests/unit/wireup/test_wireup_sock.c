@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Strangers, slow and future peers, and what happens when sockets are short.
+ * Foreign connections, slow peers, peers of later releases, and lack of sockets.
  */
 #include <criterion/criterion.h>
 #include <rdma/fi_errno.h>
@@ -12,7 +12,7 @@
 
 #include "unit/wireup/wireup_fixture.h"
 
-Test(wireup_sock, garbage_is_refused_and_told_once, .timeout = 60)
+Test(wireup_sock, garbage_is_refused_and_logged_once, .timeout = 60)
 {
 	struct tagrv_wireup *wireup = create();
 	static uint8_t junk[65536];
@@ -35,19 +35,19 @@ Test(wireup_sock, garbage_is_refused_and_told_once, .timeout = 60)
 	cr_assert_eq(send(raw.fd, junk, 16, MSG_NOSIGNAL), 16);
 	cr_assert_eq(raw_recv(&raw, &rec), 0);
 	close(raw.fd);
-	/* Half a record, then nothing more. */
+	/* Half a record and nothing else. */
 	raw_open(&raw, &a, 1);
 	cr_assert_eq(send(raw.fd, TAGRV_WIREUP_MAGIC, 8, MSG_NOSIGNAL), 8);
 	shutdown(raw.fd, SHUT_WR);
 	cr_assert_eq(raw_recv(&raw, &rec), 0);
 	close(raw.fd);
-	/* A record, but not one to begin with. */
+	/* A record that must not be the first one. */
 	raw_open(&raw, &a, 1);
 	raw.mine.type = TAGRV_WIREUP_RTU;
 	raw_send(&raw);
 	cr_assert_eq(raw_recv(&raw, &rec), 0);
 	close(raw.fd);
-	/* A port scan is nothing to talk about. */
+	/* A port scan is not logged. */
 	raw_open(&raw, &a, 1);
 	close(raw.fd);
 	cr_assert_eq(log_count("not a peer of ours"), 1);
@@ -74,12 +74,12 @@ Test(wireup_sock, ends_are_seen_although_a_forked_process_has_copies,
 	child = fork();
 	if (!child) {
 		close(raw.fd);
-		alarm(PATIENCE / 1000 + 5);	/* should we fail */
+		alarm(PATIENCE / 1000 + 5);	/* ends the test if it hangs */
 		pause();
 		_exit(0);
 	}
 	cr_assert_gt(child, 0);
-	/* Garbage: we are a stranger now and cut off at once. */
+	/* After garbage the connection is closed at once. */
 	memset(&rec, 'x', sizeof(rec));
 	cr_assert_eq(send(raw.fd, &rec, 64, MSG_NOSIGNAL), 64);
 	cr_assert_eq(raw_recv(&raw, &rec), 0);
@@ -92,7 +92,7 @@ Test(wireup_sock, ends_are_seen_although_a_forked_process_has_copies,
 	waitpid(child, NULL, 0);
 }
 
-Test(wireup_sock, slow_stranger_is_cut_off, .timeout = 60)
+Test(wireup_sock, slow_connection_is_closed, .timeout = 60)
 {
 	struct tagrv_wireup *wireup = create();
 	struct tagrv_wireup_rec rec;
@@ -135,7 +135,7 @@ Test(wireup_sock, bytes_one_by_one_are_a_record, .timeout = 30)
 	for (size_t i = 0; i < len; i++)
 		cr_assert_eq(send(raw.fd, buf + i, 1, MSG_NOSIGNAL), 1);
 	cr_assert_eq(raw_recv(&raw, &rec), 1);
-	/* And several at once are several. */
+	/* Several records in one segment are several records. */
 	raw.mine.type = TAGRV_WIREUP_RTU;
 	memcpy(raw.mine.dst_uuid, rec.src_uuid, TAGRV_UUID_LEN);
 	raw.mine.dst_epoch = rec.src_epoch;
@@ -167,7 +167,7 @@ Test(wireup_sock, future_version_is_refused_politely, .timeout = 30)
 	raw.mine.version_min = TAGRV_WIRE_VERSION + 1;
 	raw.mine.version_max = TAGRV_WIRE_VERSION + 9;
 	tagrv_wireup_rec_encode(&raw.mine, memset(buf, 0xee, sizeof(buf)));
-	/* The body is one we know nothing of. */
+	/* The body is of an unknown version. */
 	memset(buf + TAGRV_WIREUP_REC_HEAD, 0xa5,
 	       sizeof(buf) - TAGRV_WIREUP_REC_HEAD);
 	buf[8] = sizeof(buf) >> 8;
@@ -187,7 +187,7 @@ Test(wireup_sock, future_version_is_refused_politely, .timeout = 30)
 	tagrv_wireup_destroy(wireup);
 }
 
-/* A listener that answers every REQ by these bytes. */
+/* A listener that answers every REQ with these bytes. */
 struct answerer {
 	int	fd;
 	uint8_t	buf[TAGRV_WIREUP_REC_MAX];
@@ -254,7 +254,7 @@ Test(wireup_sock, refusal_from_the_future_is_understood, .timeout = 30)
 	tagrv_wireup_destroy(wireup);
 }
 
-Test(wireup_sock, another_service_at_the_port_is_no_peer, .timeout = 30)
+Test(wireup_sock, another_service_at_the_port_is_not_a_peer, .timeout = 30)
 {
 	struct tagrv_wireup *wireup = create();
 	struct answerer ans = { .buf = "HTTP/1.1 400 Bad Request\r\n\r\n" };
@@ -274,7 +274,7 @@ Test(wireup_sock, another_service_at_the_port_is_no_peer, .timeout = 30)
 	tagrv_wireup_destroy(wireup);
 }
 
-Test(wireup_sock, too_many_strangers_wait_outside, .timeout = 60)
+Test(wireup_sock, too_many_unknown_connections_have_to_wait, .timeout = 60)
 {
 	enum { STRANGERS = 400 };
 	struct tagrv_wireup *wireup = create();
@@ -286,7 +286,7 @@ Test(wireup_sock, too_many_strangers_wait_outside, .timeout = 60)
 		raw_open(&raws[i], &a, 1);
 	open_ep(&b, wireup, 30);
 	connect_ep(&b, &a);
-	/* Served once the first ones have used up their time. */
+	/* Served once the time of the first ones is over. */
 	await(&a, &a.sendables, 1);
 	await(&b, &b.sendables, 1);
 	for (int i = 0; i < STRANGERS; i++)
@@ -319,7 +319,7 @@ Test(wireup_sock, sockets_beyond_the_cap_are_given_up, .timeout = 60)
 		fake_free(hub.up.link);
 	}
 	cr_assert_eq(hub.gones, 0);
-	/* Among the last, so its socket was not kept: nobody notices. */
+	/* One of the last, so its socket was not kept: the peer does not notice the end. */
 	fake_free(peers[PEERS - 1].up.link);
 	close_ep(&peers[PEERS - 1]);
 	fake_free(peers[0].up.link);

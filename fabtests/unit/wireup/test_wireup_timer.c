@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The timer heap against a plain search, with timers set, moved and cleared at
- * random.
+ * The timer heap, compared with a search of all timers, which are set, moved and
+ * cleared at random.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 static struct tagrv_wireup_timers timers;
 static struct tagrv_wireup_timer timer[TIMERS];
-static uint64_t want[TIMERS];	/* when, by our own book; 0: not set */
+static uint64_t want[TIMERS];	/* expected time of each timer; 0: not set */
 static uint64_t now, latest;
 
 static void on_timer(struct tagrv_wireup_timer *fired)

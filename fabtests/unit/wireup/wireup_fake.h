@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * A transport for wireup tests: its links are numbers and its blobs carry them,
- * so that a test can tell which link was bound to which.
+ * A transport for wireup tests: its links have numbers, which its blobs contain, so
+ * that a test can tell which link was bound to which.
  */
 #ifndef FABTESTS_UNIT_WIREUP_FAKE_H
 #define FABTESTS_UNIT_WIREUP_FAKE_H
@@ -13,8 +13,8 @@
 
 #include "xport/xport.h"
 
-#define FAKE_WIRE_ID	7	/* of what every peer has, like a device */
-#define FAKE_LOCAL_ID	8	/* of what is preferred, like shared memory */
+#define FAKE_WIRE_ID	7	/* of the transport that every peer has, like a device */
+#define FAKE_LOCAL_ID	8	/* of the preferred transport, like shared memory */
 
 struct fake_xport {
 	struct tagrv_xport base;
@@ -24,7 +24,7 @@ struct fake_xport {
 	atomic_int refused;	/* by bind_status */
 	atomic_int discarded;
 	atomic_int alive;
-	int	create_status;	/* what the next calls answer */
+	int	create_status;	/* returned by the next calls */
 	int	bind_status;
 };
 
@@ -36,7 +36,7 @@ struct fake_link {
 
 static atomic_ullong fake_next_id = 1;
 
-/* What the latest links were bound to, also after they are gone. */
+/* Remembers what the latest links were bound to, also after they are freed. */
 #define FAKE_MEMORY	4096
 static atomic_ullong fake_bound_to[FAKE_MEMORY];
 
@@ -91,7 +91,7 @@ static inline int fake_bind(struct tagrv_link *link, const void *blob,
 	return 0;
 }
 
-/* What link_close would do: also for links the test got by UP. */
+/* Frees a link, also one that the test got by UP. */
 static inline void fake_free(struct tagrv_link *link)
 {
 	atomic_fetch_sub(&fake_of(link->xport)->alive, 1);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Endpoints with wireup over loopback for tests, and raw sockets that play
- * peers.
+ * Endpoints with wireup over loopback for tests, and raw sockets that act as peers.
  */
 #ifndef FABTESTS_UNIT_WIREUP_FIXTURE_H
 #define FABTESTS_UNIT_WIREUP_FIXTURE_H
@@ -35,7 +34,7 @@ struct ep {
 	struct tagrv_wireup_ep *wep;
 	struct tagrv_addr name;
 	int	kick_fd;
-	/* what poll_all collected */
+	/* events that poll_all() has counted */
 	int	ups, sendables, faileds, gones, ticks;
 	struct tagrv_wireup_event up, failed, gone;	/* the latest */
 };
@@ -137,7 +136,7 @@ static inline void collect(struct ep *ep)
 	}
 }
 
-/* Waits until *what is at least 'least'. */
+/* Polls until *what is at least 'least'. */
 static inline void await(struct ep *ep, const int *what, int least)
 {
 	uint64_t end = now_ms() + PATIENCE;
@@ -184,11 +183,11 @@ static inline void free_pair(struct ep *a, struct ep *b)
 	close_ep(b);
 }
 
-/* -- raw sockets that play peers ----------------------------------------- */
+/* -- raw sockets that act as peers ---------------------------------------- */
 
 struct raw {
 	int	fd;
-	struct tagrv_wireup_rec mine;	/* who we claim to be */
+	struct tagrv_wireup_rec mine;	/* identity that the raw peer claims */
 };
 
 static inline void raw_open(struct raw *raw, const struct ep *to, uint8_t who)
@@ -222,7 +221,7 @@ static inline void raw_send(struct raw *raw)
 	cr_assert_eq(send(raw->fd, buf, len, MSG_NOSIGNAL), (ssize_t) len);
 }
 
-/* 1: a record; 0: end of the connection. */
+/* Returns 1 for a record, 0 at the end of the connection. */
 static inline int raw_recv(struct raw *raw, struct tagrv_wireup_rec *rec)
 {
 	uint8_t buf[TAGRV_WIREUP_REC_MAX];
@@ -244,7 +243,7 @@ static inline int raw_recv(struct raw *raw, struct tagrv_wireup_rec *rec)
 	return 1;
 }
 
-/* A whole handshake as the active side. */
+/* Does a whole handshake as the active side. */
 static inline void raw_connect(struct raw *raw, struct ep *to, uint8_t who,
 			uint32_t epoch)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What xport.h promises, checked on every transport and on odd devices.
+ * The contract of xport.h, checked on every transport and on fake devices with few
+ * abilities.
  *
  *   test_conformance.c       packets, room, callbacks, sleeping
  *   test_conformance_get.c   reads of a peer's memory
- *   test_conformance_put.c   writes to it
+ *   test_conformance_put.c   writes to a peer's memory
  *   test_conformance_prepared.c  packets that the device gathers
- *   test_conformance_link.c  how links begin, end and fail
+ *   test_conformance_link.c  links begin, end and fail
  *
- * TAGRV_TEST_DEVICES="rxa0,rxb0": on two real devices that reach each other.
+ * TAGRV_TEST_DEVICES="rxa0,rxb0" runs it on two real devices that reach each other.
  */
 #ifndef FABTESTS_UNIT_XPORT_CONFORMANCE_H
 #define FABTESTS_UNIT_XPORT_CONFORMANCE_H
@@ -18,8 +19,8 @@
 #include "unit/xport/pair.h"
 
 /*
- * A test that runs on an unconnected pair of every kind, one after the other:
- * a process for each would take longer than the test. --verbose tells which.
+ * A test that runs on an unconnected pair of every kind, one after the other in one
+ * process, which is faster. --verbose prints the kinds.
  */
 #define ON_ALL(name) \
 	static void name(struct pair *p); \
@@ -41,7 +42,7 @@ static inline size_t max_packet(const struct pair *p)
 	return p->a->xport->attr.max_packet;
 }
 
-/* Memory of one end that is registered; access: enum tagrv_mem_access. */
+/* Registered memory of one end; access: enum tagrv_mem_access. */
 struct region {
 	unsigned char *data;
 	size_t	len;
@@ -56,7 +57,7 @@ void region_close(struct region *r);
 /* Reads 'len' bytes of 'from' into 'to', both at the same offset. */
 int get(struct end *end, struct region *to, struct region *from,
 	size_t offset, size_t len, struct op *op);
-/* Writes 'len' bytes of 'from' to 'to', which is the other end's. */
+/* Writes 'len' bytes of 'from' to 'to', which belongs to the other end. */
 int put(struct end *end, struct region *to, struct region *from,
 	size_t offset, size_t len, struct op *op);
 

@@ -301,7 +301,7 @@ void pair_grant(struct pair *pair, struct tagrv_link *a, struct tagrv_link *b)
 void end_close_link(struct end *end)
 {
 	unsigned closed = end->closed;
-	/* The limit of the verbs transport is 1 s, which none should need. */
+	/* The verbs transport gives up after 1 s, which no close should need. */
 	double until = pair_now() + 0.9;
 
 	if (!end->link)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Two connected ends of a transport, and a record of what their sinks heard.
+ * Two connected ends of a transport; each records the calls of its sink.
  *
  *   pair_open -> pair_connect -> ... -> pair_close
  *
- * For the loop transport both ends are one: the same device, xport and link.
+ * For the loop transport both ends are the same: device, xport and link.
  */
 #ifndef FABTESTS_UNIT_XPORT_PAIR_H
 #define FABTESTS_UNIT_XPORT_PAIR_H
@@ -12,7 +12,7 @@
 #include "common/fake_verbs.h"
 #include "xport/xport.h"
 
-/* What the pair runs on. */
+/* Transport and devices of a pair. */
 enum pair_kind {
 	PAIR_LOOP,
 	PAIR_SHM,		/* reads through the rings */
@@ -21,9 +21,9 @@ enum pair_kind {
 	PAIR_SRQ,		/* fake verbs devices */
 	PAIR_RQ,		/* without shared receive queues */
 	PAIR_TINY,		/* with the smallest limits */
-	PAIR_TINY_RQ,		/* and both */
+	PAIR_TINY_RQ,		/* PAIR_TINY and PAIR_RQ */
 	PAIR_IB,		/* InfiniBand addresses */
-	PAIR_DEVICE,		/* real ones, named by TAGRV_TEST_DEVICES */
+	PAIR_DEVICE,		/* real devices, named by TAGRV_TEST_DEVICES */
 	PAIR_DEVICE_RQ,
 	PAIR_KINDS,
 };
@@ -36,12 +36,12 @@ struct packet_record {
 	unsigned char *data;
 };
 
-/* What was told of a packet before it came. */
+/* What the sink's ahead() told about a packet that is still to come. */
 struct ahead {
 	void	*ctx;
 	size_t	len;
 	unsigned char head[TAGRV_SHORT_HDR];
-	unsigned due;		/* comes with this packet of ctx; 0: nothing told */
+	unsigned due;		/* number of that packet of ctx; 0: none announced */
 };
 
 struct end {
@@ -50,7 +50,7 @@ struct end {
 	struct tagrv_xport *xport;
 	struct tagrv_link *link;	/* NULL once closed */
 	struct tagrv_params params;
-	/* heard so far */
+	/* recorded so far */
 	struct packet_record *packets;
 	size_t	packet_cnt, packet_cap;
 	bool	forget;			/* count packets only */
@@ -73,17 +73,17 @@ struct pair {
 	bool	granted;		/* pair_grant was called */
 };
 
-/* A done record that counts. */
+/* An operation that counts calls of its done callback. */
 struct op {
 	struct tagrv_done done;
 	unsigned calls;
 	int	status;
-	bool	in_call;	/* set around send: a callback then is wrong */
+	bool	in_call;	/* set during the posting call: callbacks are wrong then */
 };
 
 struct tagrv_params pair_params(void);
 
-/* Kinds to run: real devices if the environment names them, else all others. */
+/* Lists the kinds to run: real devices if TAGRV_TEST_DEVICES is set, else all others. */
 size_t pair_kinds(enum pair_kind kinds[PAIR_KINDS]);
 
 void pair_open(struct pair *pair, enum pair_kind kind);
@@ -92,13 +92,13 @@ void pair_open_with(struct pair *pair, enum pair_kind kind,
 		    const struct fake_verbs_config *config);
 void pair_connect(struct pair *pair);
 /*
- * Verbs: a may send as many packets as it likes, for tests of what else there is
- * to run out of. b gives nothing more.
+ * Verbs: grants a any number of packets, so that other resources run out first. b
+ * grants no more.
  */
 void pair_grant(struct pair *pair, struct tagrv_link *a, struct tagrv_link *b);
-/* A further link between the ends; sets both. Not attached. */
+/* Makes a further link between the ends and returns both halves, not attached. */
 void pair_link(struct pair *pair, struct tagrv_link **a, struct tagrv_link **b);
-/* Closes links and xports, and checks that nothing is left. */
+/* Closes links and xports, and checks that no object is left. */
 void pair_close(struct pair *pair);
 
 void end_open(struct end *end, const struct tagrv_xport_ops *ops,
@@ -108,7 +108,7 @@ void end_close(struct end *end);
 void end_close_link(struct end *end);
 
 int pair_progress(struct pair *pair);
-/* Moves both ends until the condition holds, at most 10 s. */
+/* Makes progress at both ends until the condition holds, at most 10 s. */
 #define PAIR_UNTIL(pair, cond) \
 	do { \
 		double until_ = pair_now() + 10; \
@@ -123,7 +123,7 @@ void op_init(struct op *op);
 /* Sends len bytes of a pattern that depends on 'seed'. */
 int end_send(struct end *end, unsigned seed, size_t len, unsigned flags,
 	     struct op *op);
-/* The same, again and again until there is room. */
+/* Repeats end_send() with progress until there is room. */
 void pair_send(struct pair *pair, struct end *end, unsigned seed, size_t len,
 	       struct op *op);
 void fill_pattern(void *buf, unsigned seed, size_t len);

@@ -13,7 +13,7 @@
 
 #include "unit/xport/pair.h"
 
-/* What the processes tell each other through memory; outlives the child. */
+/* Shared memory of both processes; it stays when the child is gone. */
 struct told {
 	_Atomic unsigned sent;
 	struct offer {
@@ -25,18 +25,18 @@ struct told {
 extern struct end end;
 extern struct told *told;
 
-/* life: what the child does. cma: FI_TAGRV_SHM_CMA of both. */
+/* The child calls life(). cma: FI_TAGRV_SHM_CMA of both processes. */
 void child_start(void (*life)(void), const char *cma);
-/* Returns when the other process has called it, too. */
+/* Waits until the other process has called it, too. */
 void child_meet(void);
 void child_kill(void);
-/* What a wireup thread does: handovers and deaths. */
+/* Handles device events as a wireup thread does: handovers and deaths. */
 void child_events(void);
-/* Until the end of the link is reported: within 1 s. */
+/* Makes progress until the end of the link is reported: within 1 s. */
 void child_wait_for_error(void);
 void child_stop(void);
 
-/* Descriptors of this process, and memory it maps of a transport. */
+/* Count descriptors of this process, and its mappings of a transport's memory. */
 unsigned count_fds(void);
 unsigned count_maps(void);
 

@@ -137,12 +137,12 @@ ON_ALL(control_packets_have_room_left)
 	cr_assert(is_pattern(p->b->packets[sent].data, sent, 16));
 }
 
-/* A sender that only ever uses -FI_EAGAIN and reap gets on all the same. */
+/* A sender that gets -FI_EAGAIN and only calls reap can go on, too. */
 ON_ALL(reap_alone_makes_room)
 {
 	unsigned sent = 0, spins = 0;
 
-	if (p->a == p->b)	/* its room comes from delivery */
+	if (p->a == p->b)	/* loop: delivery makes room */
 		return pair_connect(p);
 	pair_connect(p);
 	p->b->forget = true;
@@ -210,7 +210,7 @@ ON_ALL(flush_confirms_all)
 	PAIR_UNTIL(p, p->b->packet_cnt == 7);
 	ops_of(p)->flush(p->a->xport);
 	PAIR_UNTIL(p, !ops_of(p)->outstanding(p->a->xport));
-	ops_of(p)->flush(p->a->xport);	/* nothing to do */
+	ops_of(p)->flush(p->a->xport);	/* no effect */
 	cr_assert_eq(ops_of(p)->outstanding(p->a->xport), 0);
 	cr_assert_eq(p->a->errors + p->b->errors, 0);
 	cr_assert_eq(p->b->packet_cnt, 7, "flush must not send packets");
@@ -253,7 +253,7 @@ ON_ALL(packet_callback_may_close)
 {
 	pair_connect(p);
 	p->b->on_packet = close_it;
-	/* Who has nobody to hear from may be let send no more. */
+	/* A sender that hears from no peer may get no more grants. */
 	cr_assert_eq(end_send(p->a, 0, 24, 0, NULL), 0);
 	for (unsigned i = 1; i < 4; i++)
 		if (end_send(p->a, i, 24, 0, NULL))
@@ -305,7 +305,7 @@ ON_ALL(sleep_is_safe_after_arm)
 
 	pair_connect(p);
 	settle(p, p->b);
-	if (fd < 0) {		/* nothing comes from outside */
+	if (fd < 0) {		/* no events from outside */
 		cr_assert_eq(end_send(p->a, 1, 8, 0, NULL), 0);
 		cr_assert_eq(ops_of(p)->arm(p->b->xport), -FI_EAGAIN);
 		PAIR_UNTIL(p, p->b->packet_cnt == 1);
@@ -323,7 +323,7 @@ ON_ALL(sleep_is_safe_after_arm)
 	cr_assert_eq(p->b->packet_cnt, 100);
 }
 
-/* Who looks once more before it sleeps is woken all the same. */
+/* A thread that calls progress once more before it sleeps is woken, too. */
 ON_ALL(progress_that_finds_nothing_stays_armed)
 {
 	int fd = ops_of(p)->wait_fd(p->b->xport);
@@ -341,7 +341,7 @@ ON_ALL(progress_that_finds_nothing_stays_armed)
 	}
 }
 
-/* What arrives between the last progress and arm must not be slept through. */
+/* A packet that arrives between the last progress and arm must be noticed by arm. */
 ON_ALL(arm_sees_what_came_before)
 {
 	double until = pair_now() + 5;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * How links begin, end and fail: see conformance.h.
+ * Links begin, end and fail: see conformance.h.
  */
 #include <rdma/fi_errno.h>
 #include <string.h>
@@ -53,7 +53,7 @@ ON_ALL(closed_links_take_nothing)
 	region_open(&from, p->b, 64, true);
 	op_init(&op);
 	ops_of(p)->link_close(p->a->link);
-	ops_of(p)->link_close(p->a->link);	/* once is enough */
+	ops_of(p)->link_close(p->a->link);	/* no effect */
 	cr_assert_eq(end_send(p->a, 1, 8, 0, &op), -FI_ENOTCONN);
 	cr_assert_eq(get(p->a, &to, &from, 0, 8, &op), -FI_ENOTCONN);
 	p->a->link = NULL;
@@ -114,7 +114,7 @@ ON_ALL(several_links_are_independent)
 	PAIR_UNTIL(p, p->a->closed == closed && p->b->closed == closed);
 }
 
-/* ---- before a link is one ---- */
+/* ---- before a link is attached ---- */
 
 ON_ALL(discarded_links_are_never_heard_of)
 {
@@ -150,7 +150,7 @@ ON_ALL(blobs_are_validated)
 	ops_of(p)->link_discard(link);
 }
 
-/* The peer may be faster than we are with attaching. */
+/* The peer may attach and send before this end has attached. */
 ON_ALL(packets_before_attach_are_kept)
 {
 	enum { CNT = 30 };
@@ -176,7 +176,7 @@ ON_ALL(packets_before_attach_are_kept)
 
 /* ---- errors ---- */
 
-/* A network does not tell a process that ended from a host that did. */
+/* Over a network the end of a process looks like the end of its host. */
 static int status_of_dead(const struct end *end)
 {
 	return end->xport->ops == &tagrv_shm_ops ? -FI_ECONNRESET :
@@ -214,7 +214,7 @@ ON_ALL(dead_peer_is_reported_once)
 	cr_assert_eq(p->a->fatals, 0);
 }
 
-/* An error nobody asked a completion for is noticed, too. */
+/* An error is noticed although no operation has a done callback. */
 ON_ALL(dead_peer_is_noticed_without_done)
 {
 	if (p->a == p->b)

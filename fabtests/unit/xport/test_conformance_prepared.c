@@ -10,7 +10,7 @@
 
 static const char head[32] = "a header of the protocols";
 
-/* Segments of so many bytes, one behind the other in a region. */
+/* Sends a packet of consecutive segments of a region, with these lengths. */
 static int send_segments(struct pair *p, struct region *from,
 			 const size_t *lens, size_t cnt, struct op *op)
 {
@@ -89,7 +89,7 @@ ON_ALL(prepared_packets_have_limits)
 	lens[0]--;
 	cr_assert_eq(send_segments(p, &from, lens, 1, &op), 0);
 	PAIR_UNTIL(p, op.calls);
-	/* What is not registered. */
+	/* Memory that is not registered. */
 	op_init(&op);
 	lens[0] = 8;
 	from.data = (void *) ((char *) from.data + max - 7);
@@ -99,7 +99,7 @@ ON_ALL(prepared_packets_have_limits)
 	region_close(&from);
 }
 
-/* What a close cuts off ends, once, and the memory is free then. */
+/* Packets cut off by a close end once; then the memory may be deregistered. */
 ON_ALL(prepared_packets_end_with_their_link)
 {
 	const size_t lens[] = { 1000 };

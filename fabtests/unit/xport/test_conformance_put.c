@@ -31,7 +31,7 @@ ON_ALL(put_writes_remote_memory)
 		cr_assert_gt(ops_of(p)->outstanding(p->a->xport), 0);
 		PAIR_UNTIL(p, op.calls);
 		cr_assert_eq(op.status, 0);
-		/* Packets sent from now on come behind the bytes. */
+		/* Packets sent from now on arrive after the bytes of the put. */
 		pair_send(p, p->a, 1, 10, NULL);
 		PAIR_UNTIL(p, p->b->packet_cnt > packets);
 		cr_assert(is_pattern(to.data, 3, sizes[i]));
@@ -42,7 +42,7 @@ ON_ALL(put_writes_remote_memory)
 	region_close(&from);
 }
 
-/* Where the transport says so, packets sent behind a put stay behind it. */
+/* With TAGRV_XPORT_PUT_FENCED, packets sent after a put arrive after it. */
 ON_ALL(fenced_put_is_not_overtaken)
 {
 	struct region to, from;
@@ -123,7 +123,7 @@ ON_ALL(put_checks_its_arguments)
 	region_close(&from);
 }
 
-/* Either the put fails or the link does, and nothing is written. */
+/* The put or the link fails, and no byte is written. */
 static void expect_refused(struct pair *p, struct region *to)
 {
 	struct region from;
@@ -151,7 +151,7 @@ ON_ALL(put_with_a_stale_key_fails)
 	free(to.data);
 }
 
-/* What peers may read is not theirs to write to. */
+/* Memory registered for reading by peers is not writable for them. */
 ON_ALL(put_to_readable_memory_fails)
 {
 	struct region to;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What only the loop transport does; the contract is test_conformance.c's.
+ * Behaviour of the loop transport only; test_conformance*.c check the contract.
  */
 #include <criterion/criterion.h>
 #include <poll.h>
@@ -70,7 +70,7 @@ static void settle(void)
 		ops->progress(pair.a->xport);
 }
 
-/* Work that another thread brings while one sleeps. */
+/* A packet sent by another thread wakes the sleeping one. */
 Test(loop, own_work_wakes)
 {
 	int fd = ops->wait_fd(pair.a->xport);
@@ -103,7 +103,7 @@ Test(loop, own_work_wakes)
 	ops->mem_dereg(mem);
 }
 
-/* Each link has the depth that the attributes promise. */
+/* Each link allows as many gets as attr.get_depth. */
 Test(loop, gets_are_counted_per_link)
 {
 	static char from[64], to[64];
@@ -161,7 +161,7 @@ static void send_one_more(struct end *end, const void *data, size_t len)
 	cr_assert_eq(end_send(end, 0, len, 0, NULL), 0);
 }
 
-/* Who answers every packet does not keep progress from returning. */
+/* Progress returns although each packet is answered by a new one. */
 Test(loop, progress_ends)
 {
 	pair.a->on_packet = send_one_more;
@@ -187,7 +187,7 @@ Test(loop, foreign_blobs_are_refused)
 	ops->link_discard(b);
 }
 
-/* A large get does not hold up packets, and survives them. */
+/* Packets pass a large get, which still succeeds. */
 Test(loop, packets_pass_a_large_get)
 {
 	size_t len = 2 << 20;
@@ -215,7 +215,7 @@ Test(loop, packets_pass_a_large_get)
 	free(to);
 }
 
-/* The source goes away in the middle: the get fails, nothing is touched. */
+/* The source is deregistered during the get: it fails and touches no more memory. */
 Test(loop, source_may_go_away)
 {
 	size_t len = 1 << 20;

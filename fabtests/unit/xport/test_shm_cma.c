@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Several single copies in one call, and what is known of their speed.
+ * Several gets by one call of process_vm_readv, and the measured rates of copies.
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@ static struct pair pair;
 static struct tagrv_mem *target_mem;
 static unsigned char target[CNT][LEN];
 
-/* One source of its own registration each, and the read of it. */
+/* A source with a registration of its own, and the get of it. */
 static struct source {
 	unsigned char *bytes;
 	struct tagrv_mem *mem;
@@ -52,7 +52,7 @@ static void start(void)
 		s->key_len = ops->mem_key(s->mem, s->key);
 		op_init(&s->op);
 	}
-	/* The first packet maps the peer's side. */
+	/* The first packet maps the peer's memory. */
 	pair_send(&pair, pair.a, 1, 8, NULL);
 	pair_send(&pair, pair.b, 1, 8, NULL);
 	PAIR_UNTIL(&pair, pair.a->packet_cnt && pair.b->packet_cnt);
@@ -136,7 +136,7 @@ Test(shm_cma, unmapped_memory_spoils_no_other_read, .timeout = 30)
 	stop();
 }
 
-/* An index far from the others is read by a call of its own. */
+/* A table entry far from the others is read by a call of its own. */
 Test(shm_cma, entries_far_apart_are_read_one_by_one, .timeout = 30)
 {
 	static char memory[200];
@@ -147,7 +147,7 @@ Test(shm_cma, entries_far_apart_are_read_one_by_one, .timeout = 30)
 		cr_assert_eq(ops->mem_reg(pair.b->dev, &memory[i], 1, true,
 					  &between[i]), 0);
 	ops->mem_dereg(sources[1].mem);
-	/* The free entry goes to this one, the next source to the end. */
+	/* This registration gets the free entry, the next one an entry at the end. */
 	cr_assert_eq(ops->mem_reg(pair.b->dev, memory, 1, true,
 				  &sources[1].mem), 0);
 	cr_assert_eq(ops->mem_reg(pair.b->dev, sources[1].bytes, LEN, true,
@@ -172,7 +172,7 @@ static void close_link(struct tagrv_done *done, int status)
 	pair.a->link = NULL;
 }
 
-/* The first to end closes the link: the others end once, too. */
+/* The first callback closes the link: the other gets end once, too. */
 Test(shm_cma, a_callback_may_close_the_link, .timeout = 30)
 {
 	start();
@@ -188,7 +188,7 @@ Test(shm_cma, a_callback_may_close_the_link, .timeout = 30)
 	stop();
 }
 
-/* ---- what is known of the host ---- */
+/* ---- stored rates of the host ---- */
 
 static char folder[] = "/tmp/tagrv-test-XXXXXX";
 static char file[64];

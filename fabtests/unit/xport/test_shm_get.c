@@ -98,7 +98,7 @@ Test(shm_get, keys_are_checked_by_the_reader, .timeout = 30)
 	check_keys(PAIR_SHM_CMA);
 }
 
-/* A refusal is shorter than the piece, and so may stand where that cannot. */
+/* A refusal is shorter than a piece of data, so it fits at lines where a piece does not. */
 Test(shm_get, refusals_fit_at_every_line, .timeout = 30)
 {
 	uint32_t lines;
@@ -138,7 +138,7 @@ Test(shm_get, deregistration_stops_single_copies, .timeout = 30)
 	check_dereg(PAIR_SHM_CMA);
 }
 
-/* The kernel changes its mind half way: the rings do the rest. */
+/* The kernel forbids copies half way: the rest goes through the rings. */
 Test(shm_get, rest_goes_through_the_rings, .timeout = 30)
 {
 	start(PAIR_SHM_CMA);
@@ -157,7 +157,7 @@ Test(shm_get, vanished_owner_fails_the_link, .timeout = 30)
 {
 	start(PAIR_SHM_CMA);
 	cr_assert_eq(outcome((uintptr_t) source, 100), 0);
-	shm_link_of(pair.a->link)->peer_pid = 0x3fffffff;	/* nobody */
+	shm_link_of(pair.a->link)->peer_pid = 0x3fffffff;	/* no such process */
 	cr_assert_eq(get_from((uintptr_t) source, 100), 0);
 	PAIR_UNTIL(&pair, op.calls);
 	cr_assert_eq(op.status, -FI_ECONNRESET);
@@ -165,7 +165,7 @@ Test(shm_get, vanished_owner_fails_the_link, .timeout = 30)
 	stop();
 }
 
-/* Packets of both sides pass while a long read is served. */
+/* Packets of both sides pass a long get. */
 Test(shm_get, packets_are_not_held_up, .timeout = 30)
 {
 	size_t before;
@@ -187,7 +187,7 @@ Test(shm_get, packets_are_not_held_up, .timeout = 30)
 	stop();
 }
 
-/* A reader that closes leaves the owner with a link that still is one. */
+/* Closing one end during a get leaves the other end with a valid link. */
 static void check_close(bool reader)
 {
 	start(PAIR_SHM);

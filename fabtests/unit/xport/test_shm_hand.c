@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Handover: blobs, what the socket refuses, other users, descriptors.
+ * Handover: blobs, messages that the socket refuses, other users, descriptors.
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -88,7 +88,7 @@ Test(shm_hand, peers_elsewhere_are_unreachable, .timeout = 10)
 	pair_close(&pair);
 }
 
-/* ---- strangers at the socket ---- */
+/* ---- wrong messages at the socket ---- */
 
 static int replace(struct forged *f, int i, int fd)
 {
@@ -111,7 +111,7 @@ static void spoil(struct forged *f, int how)
 	case 7: f->hand.max_packet = 0; break;
 	case 8: f->hand.bell_index = SHM_BELL_LINKS; break;
 	case 9: f->hand.fence = 2; break;
-	case 10:	/* could shrink */
+	case 10:	/* the ring's file could shrink */
 		replace(f, 0, memfd_create("x", MFD_CLOEXEC));
 		cr_assert_eq(ftruncate(f->fds[0], 32768), 0);
 		break;
@@ -155,7 +155,7 @@ Test(shm_hand, forged_handovers_are_refused, .timeout = 20)
 	pair_close(&pair);
 }
 
-/* No descriptor is free for what it brings: it will not come again. */
+/* No descriptor is free for those of the handover, which is not repeated. */
 Test(shm_hand, handover_that_cannot_be_taken_ends_the_link, .timeout = 20)
 {
 	struct rlimit old, few;
@@ -195,7 +195,7 @@ static bool has_event(int ms)
 	return is_readable(ops->dev_event_fd(pair.a->dev), ms);
 }
 
-/* The thread that waits for connections must not spin over one meanwhile. */
+/* Without a free descriptor the thread must not spin over a pending connection. */
 Test(shm_hand, without_descriptors_accepting_pauses, .timeout = 60)
 {
 	struct rlimit old, few;
@@ -229,7 +229,7 @@ Test(shm_hand, without_descriptors_accepting_pauses, .timeout = 60)
 	pair_close(&pair);
 }
 
-Test(shm_hand, rubbish_is_no_message, .timeout = 20)
+Test(shm_hand, wrong_messages_are_refused, .timeout = 20)
 {
 	int fds[7] = { 0, 0, 0, 0, 0, 0, 0 }, sock;
 	char junk[200] = "junk";
@@ -241,7 +241,7 @@ Test(shm_hand, rubbish_is_no_message, .timeout = 20)
 		sock = shm_dial(dev());
 		shm_say(sock, junk, 1 + cnt * 20, fds, cnt);
 		close(sock);
-		close(shm_dial(dev()));	/* not a word */
+		close(shm_dial(dev()));	/* sends nothing */
 		tagrv_shm_pull(dev());
 	}
 	cr_assert_eq(dev()->refused, 16);
@@ -289,8 +289,8 @@ static void *wireup(void *arg)
 	return NULL;
 }
 
-/* Links come and go while another thread reads handovers. */
-Test(shm_hand, wireup_thread_is_no_stranger, .timeout = 60)
+/* Links are made and closed while another thread reads handovers. */
+Test(shm_hand, wireup_thread_reads_handovers_meanwhile, .timeout = 60)
 {
 	pthread_t thread;
 
@@ -325,7 +325,7 @@ static void try_to_open(pid_t pid, int fd)
 		_exit(4);
 }
 
-/* Even with all that a peer knows: nonce, name, number of the descriptor. */
+/* Refused although the process knows nonce, name and descriptors of the peer. */
 Test(shm_hand, other_users_are_refused, .timeout = 20)
 {
 	struct forged f;
@@ -357,7 +357,7 @@ Test(shm_hand, other_users_are_refused, .timeout = 20)
 	pair_close(&pair);
 }
 
-/* A name that somebody else took over is sent nothing. */
+/* No handover is sent to a socket name that another user has taken over. */
 Test(shm_hand, other_users_are_sent_nothing, .timeout = 20)
 {
 	struct shm_blob blob = sample();

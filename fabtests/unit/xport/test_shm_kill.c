@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * kill -9 in the middle of everything: both processes send and read as fast as
- * they can, and one of them is killed after a time of random length. Whatever
- * the survivor has begun ends once, within a second; its other link does not
- * notice; no descriptor, mapping or process is left.
+ * Both processes send and read as fast as they can, and one of them is killed
+ * (SIGKILL) at a random moment. All operations of the survivor end once, within a
+ * second; its other link is not affected; no descriptor, mapping or process is left.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -19,7 +18,7 @@ enum { ROUNDS = 100, SENDS = 32, GETS = 4, LEN = 1 << 20, OTHER_LEN = 4000 };
 
 static const struct tagrv_xport_ops *const ops = &tagrv_shm_ops;
 
-/* What one process has under way. */
+/* The outstanding operations of one process. */
 static struct {
 	struct op sends[SENDS], gets[GETS];
 	bool	sending[SENDS], getting[GETS];
@@ -177,7 +176,7 @@ static void close_other(void)
 
 /* ---- rounds ---- */
 
-/* Goes on sending until it is told, then waits for what is under way. */
+/* Sends until the error is reported, then waits for outstanding operations. */
 static void outlive(bool gets)
 {
 	double killed = pair_now();
@@ -219,7 +218,7 @@ static void end_round(void)
 	child_stop();
 }
 
-/* finish: not before a read was finished, however slow the machine is. */
+/* finish: kill only after a get was finished, however slow the machine is. */
 static unsigned one_round(bool gets, const char *cma, unsigned passes,
 			  bool finish)
 {
@@ -253,7 +252,7 @@ static void kill_many(bool gets, const char *cma)
 
 /* ---- both sleep whenever they can ---- */
 
-/* Nothing but a wake-up, of the peer or of its end, may go on from here. */
+/* Sleeps until woken by the peer or by its end. */
 static void nap(void)
 {
 	struct pollfd fds[] = {
@@ -302,7 +301,7 @@ Test(shm_kill, while_both_sleep, .timeout = 120)
 	}
 }
 
-/* ---- none does ---- */
+/* ---- both spin ---- */
 
 Test(shm_kill, in_the_middle_of_packets, .timeout = 120)
 {

@@ -57,7 +57,7 @@ static void send_on(int i)
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == had + 1);
 }
 
-/* Rings looked at in a pass while one link is in use. */
+/* Returns the rings polled per pass while only one link is in use. */
 static double polls_per_pass(int active)
 {
 	uint64_t polls = rx()->polls, pass = rx()->pass;
@@ -70,7 +70,7 @@ static double polls_per_pass(int active)
 Test(shm_poll, idle_links_cost_nothing, .timeout = 60)
 {
 	open_links();
-	/* Attached, never used: their first bits are answered and that is it. */
+	/* Links never used: the first pass serves their bells. */
 	pair_progress(&pair);
 	send_on(0);
 	cr_assert_leq(polls_per_pass(0), 1.01);
@@ -87,7 +87,7 @@ Test(shm_poll, idle_links_cost_nothing, .timeout = 60)
 	close_links();
 }
 
-/* Those that bring nothing are not looked at for ever, and come back at once. */
+/* Rings without packets are polled no more after a while, and again once there is one. */
 Test(shm_poll, idle_links_go_cold, .timeout = 60)
 {
 	open_links();
@@ -108,7 +108,7 @@ Test(shm_poll, idle_links_go_cold, .timeout = 60)
 	close_links();
 }
 
-/* More links in use than there are places. */
+/* More links are in use than can be hot. */
 Test(shm_poll, cold_rings_are_served, .timeout = 60)
 {
 	open_links();
@@ -155,7 +155,7 @@ Test(shm_poll, starved_sender_is_woken, .timeout = 20)
 		settle(pair.a);
 		cr_assert(!is_readable(fd, 0));
 		cr_assert_eq(pair.a->rooms, had);
-		if (round & 1)	/* by a receiver that was asleep, too */
+		if (round & 1)	/* the receiver slept, too */
 			settle(pair.b);
 		while (pair.b->packet_cnt < sent)
 			ops->progress(pair.b->xport);
@@ -167,7 +167,7 @@ Test(shm_poll, starved_sender_is_woken, .timeout = 20)
 	pair_close(&pair);
 }
 
-/* A wake-up that was consumed does not come again. */
+/* A consumed wake-up does not make the descriptor readable again. */
 Test(shm_poll, eventfd_is_emptied, .timeout = 20)
 {
 	int fd;
@@ -185,7 +185,7 @@ Test(shm_poll, eventfd_is_emptied, .timeout = 20)
 	pair_close(&pair);
 }
 
-/* Work that another thread of ours makes while one sleeps. */
+/* Work of another thread of this process wakes the sleeping one. */
 Test(shm_poll, own_work_wakes, .timeout = 20)
 {
 	char buf[8] = "";
@@ -222,11 +222,10 @@ Test(shm_poll, own_work_wakes, .timeout = 20)
 }
 
 /*
- * Several threads may sleep on the descriptor: one that is up again, and finds
- * something before it sleeps or instead of the sender's bell, leaves the others
- * what they were promised.
+ * Several threads may sleep on the descriptor. A thread that is awake and polls must
+ * not consume the wake-up of the others.
  */
-Test(shm_poll, nobody_takes_the_wakeup_of_others, .timeout = 20)
+Test(shm_poll, no_thread_consumes_the_wakeup_of_others, .timeout = 20)
 {
 	uint64_t count;
 	uint32_t nr;
@@ -247,7 +246,7 @@ Test(shm_poll, nobody_takes_the_wakeup_of_others, .timeout = 20)
 	cr_assert(!is_readable(fd, 0));
 	nr = atomic_load(&rx()->bell->armed);
 	cr_assert_eq(end_send(pair.a, 3, 8, 0, NULL), 0);
-	/* As it is before the sender comes to ring. */
+	/* As before the sender has rung. */
 	cr_assert_eq(read(fd, &count, sizeof(count)), sizeof(count));
 	atomic_store(&rx()->bell->armed, nr);
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == 3);
@@ -255,7 +254,7 @@ Test(shm_poll, nobody_takes_the_wakeup_of_others, .timeout = 20)
 	pair_close(&pair);
 }
 
-/* Who wakes us was killed, or is slow: neither keeps others from doing so. */
+/* A peer that was killed or is slow while it wakes this process does not block other wake-ups. */
 Test(shm_poll, half_a_wakeup_does_no_harm, .timeout = 20)
 {
 	struct shm_bell *bell;
@@ -269,7 +268,7 @@ Test(shm_poll, half_a_wakeup_does_no_harm, .timeout = 20)
 	bell = rx()->bell;
 	settle(pair.b);
 	nr = atomic_load(&bell->armed);
-	cr_assert_eq(write(fd, &one, sizeof(one)), 8);	/* and then it died */
+	cr_assert_eq(write(fd, &one, sizeof(one)), 8);	/* then it was killed */
 	cr_assert_eq(ops->progress(pair.b->xport), 0);
 	settle(pair.b);
 	cr_assert(!is_readable(fd, 0));
@@ -281,8 +280,8 @@ Test(shm_poll, half_a_wakeup_does_no_harm, .timeout = 20)
 }
 
 /*
- * Two threads that sleep until the other one's packet comes, after a pause of
- * random length: a wake-up that gets lost stops both.
+ * Two threads sleep until a packet of the other one comes; each sends after a random
+ * pause. A lost wake-up would stop both.
  */
 enum { ROUNDS = 20000 };
 
@@ -349,7 +348,7 @@ Test(shm_poll, no_wakeup_is_lost_with_fences, .timeout = 120)
 	run_sleepers(PAIR_SHM_TINY);
 }
 
-/* The same for room: a flood into a receiver that sleeps whenever it can. */
+/* The same for room: a flood to a receiver that sleeps whenever it can. */
 static void *flood(void *arg)
 {
 	struct sleeper *s = arg;

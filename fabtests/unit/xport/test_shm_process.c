@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Two processes, one of which is killed: what it published arrives, its end is
- * noticed without traffic, and nothing of it is left.
+ * Two processes, one of which is killed: its published packets arrive, its end is
+ * noticed without traffic, and no resource of it is left.
  */
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -18,7 +18,7 @@
 
 static const struct tagrv_xport_ops *const ops = &tagrv_shm_ops;
 
-/* Entries whose name contains 'what'. */
+/* Counts entries whose name contains 'what'. */
 static unsigned count_in(const char *path, const char *what)
 {
 	DIR *dir = opendir(path);
@@ -62,7 +62,7 @@ static void kill_sender(unsigned after)
 		ops->progress(end.xport);
 	child_kill();
 	child_wait_for_error();
-	/* One more may have been published than it had time to count. */
+	/* It may have been killed after publishing a packet and before counting it. */
 	cr_assert(end.packet_cnt == told->sent ||
 		  end.packet_cnt == told->sent + 1, "%zu of %u",
 		  end.packet_cnt, told->sent);
@@ -72,7 +72,7 @@ static void kill_sender(unsigned after)
 	cr_assert_eq(count_in("/dev/shm", "tagrv"), 0);
 }
 
-Test(shm_process, what_a_killed_sender_published_arrives, .timeout = 120)
+Test(shm_process, published_packets_of_a_killed_sender_arrive, .timeout = 120)
 {
 	for (unsigned i = 0; i < 50; i++)
 		kill_sender(i * 37);
@@ -90,7 +90,7 @@ static void sleep_for_ever(void)
 		pause();
 }
 
-/* The one that sends is the one that survives. */
+/* The sender survives. */
 Test(shm_process, killed_receiver_is_noticed, .timeout = 120)
 {
 	unsigned fds = count_fds(), sent;
@@ -110,7 +110,7 @@ Test(shm_process, killed_receiver_is_noticed, .timeout = 120)
 	cr_assert_eq(count_fds(), fds);
 }
 
-/* Its handover is there, but nobody has read it so far. */
+/* The peer is killed before its handover was read. */
 Test(shm_process, end_before_the_handover_is_noticed, .timeout = 60)
 {
 	unsigned fds = count_fds();
@@ -132,7 +132,7 @@ static bool has_event(void)
 	return poll(&pfd, 1, 0) == 1;
 }
 
-/* What a child of ours inherited must not keep the wireup thread busy. */
+/* Descriptors inherited by a forked child must not keep the wireup thread busy. */
 Test(shm_process, end_after_close_is_no_event, .timeout = 20)
 {
 	pid_t heir;

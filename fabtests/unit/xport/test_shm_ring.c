@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The ring between two ends: every way round its end, random sizes, and what a
- * peer that writes nonsense can break.
+ * The ring between two ends: wrapping at every line, random sizes, and peers that
+ * write wrong values.
  */
 #include <criterion/criterion.h>
 #include <rdma/fi_errno.h>
@@ -45,7 +45,7 @@ static void send_and_check(unsigned seed, size_t len)
 	cr_assert(is_pattern(pair.b->packets[had].data, seed, len));
 }
 
-/* Entries that end before, at and beyond the last line. */
+/* Entries end before, at and after the last line. */
 Test(shm_ring, wraps_at_every_line, .timeout = 60)
 {
 	uint32_t lines;
@@ -68,8 +68,8 @@ Test(shm_ring, wraps_at_every_line, .timeout = 60)
 	pair_close(&pair);
 }
 
-/* Each is compared with the packet that then comes. */
-Test(shm_ring, packets_that_wait_are_told_ahead, .timeout = 60)
+/* Each announcement is compared with the packet that follows. */
+Test(shm_ring, waiting_packets_are_announced_ahead, .timeout = 60)
 {
 	unsigned before;
 
@@ -95,7 +95,7 @@ Test(shm_ring, takes_every_length, .timeout = 60)
 	pair_close(&pair);
 }
 
-/* What a receiver must see next; length and content follow from the number. */
+/* The next packet that a receiver expects; length and content are derived from its number. */
 struct stream {
 	unsigned next;
 	size_t	max;
@@ -164,7 +164,7 @@ Test(shm_ring, random_sizes_in_the_smallest_ring, .timeout = 60)
 	run_model(PAIR_SHM_TINY);
 }
 
-/* Packets are never longer than half of the ring lets them be. */
+/* A packet never needs more than half of the ring. */
 Test(shm_ring, size_follows_the_parameter, .timeout = 20)
 {
 	static const struct {
@@ -215,7 +215,7 @@ static void write_word(uint64_t word)
 	tagrv_shm_ring_bell(tx_link());
 }
 
-/* A consumer's word that b believes only if it can be true. */
+/* Writes the consumer's head, which b accepts only if it is possible. */
 static void write_head(uint64_t head)
 {
 	atomic_store(&shm_link_of(pair.b->link)->tx.hdr->cons.head, head);
@@ -279,7 +279,7 @@ static void check_rule(int rule)
 	cr_assert_eq(pair.b->error_ctx, pair.b);
 	cr_assert_eq(end_send(pair.b, 1, 8, 0, NULL), -FI_ENOTCONN);
 	cr_assert_eq(shm_xport_of(pair.b->xport)->errors, 1);
-	/* The other link of the same endpoints does not notice. */
+	/* The other link of the same endpoints is not affected. */
 	end_close_link(pair.b);
 	end_close_link(pair.a);
 	pair.a->link = a;
@@ -290,7 +290,7 @@ static void check_rule(int rule)
 	pair_close(&pair);
 }
 
-Test(shm_ring, nonsense_breaks_its_own_link_only, .timeout = 60)
+Test(shm_ring, wrong_values_break_only_their_own_link, .timeout = 60)
 {
 	for (int rule = 0; rule < CASES; rule++)
 		check_rule(rule);

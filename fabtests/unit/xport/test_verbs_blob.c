@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The blob of a verbs link: layout, and that nonsense is refused.
+ * The blob of a verbs link: layout, and refusal of wrong values.
  */
 #include <criterion/criterion.h>
 #include <rdma/fi_errno.h>
@@ -121,7 +121,7 @@ Test(verbs_blob, infiniband_needs_a_unicast_lid_or_a_gid, .timeout = 5)
 	cr_assert_eq(repack(&blob), -FI_EINVAL);
 }
 
-/* Whatever the bytes are: no crash, and what is taken is in range. */
+/* Random bytes cause no crash, and accepted values are in range. */
 Test(verbs_blob, random_bytes_do_no_harm, .timeout = 10)
 {
 	uint64_t state = 88172645463325252ull;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Opening devices, and which GID and partition key are chosen.
+ * Opening devices, and the choice of GID and partition key.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -144,7 +144,7 @@ Test(verbs_dev, gid_index_can_be_given)
 {
 	params.gid_index = 2;
 	cr_assert_eq(chosen(8), 2);
-	params.gid_index = 3;	/* of the other port */
+	params.gid_index = 3;	/* a GID of the other port */
 	fake_verbs_start(&config);
 	cr_assert_eq(tagrv_verbs_ops.dev_open("fake0", &params, &dev),
 		     -FI_ENODEV);

@@ -98,7 +98,7 @@ static union ibv_gid gid_of_new_link(void)
 	return own.gid;
 }
 
-/* A new address of the interface is what later peers are told. */
+/* Blobs of later links have the new address of the interface. */
 static void address_changes(enum ibv_event_type type)
 {
 	const struct ibv_gid_entry gids[] = { {
@@ -157,7 +157,7 @@ Test(verbs_event, dead_completion_queue_is_fatal)
 	pair_close(&pair);
 }
 
-/* Peers that connect then are refused, not accepted by an endpoint that died. */
+/* Peers that connect later are refused by the dead endpoint. */
 Test(verbs_event, dead_queues_take_no_links)
 {
 	char blob[TAGRV_BLOB_MAX];
@@ -200,7 +200,7 @@ Test(verbs_event, dead_device_is_fatal_for_all)
 	pair_close(&pair);
 }
 
-/* No event tells of it: only that events cannot be read any more. */
+/* There is no event; only reading events fails. */
 Test(verbs_event, unplugged_device_is_fatal)
 {
 	int fd = ops->wait_fd(pair.a->xport);
@@ -217,7 +217,7 @@ Test(verbs_event, unplugged_device_is_fatal)
 	pair_close(&pair);
 }
 
-/* Opened after the device had died: told at once. */
+/* An endpoint opened after the device died is told at once. */
 Test(verbs_event, late_xport_hears_of_the_death)
 {
 	struct tagrv_xport *xport;
@@ -232,7 +232,7 @@ Test(verbs_event, late_xport_hears_of_the_death)
 	pair_close(&pair);
 }
 
-/* Who sleeps on the xport is woken by what another thread has learned. */
+/* An event that another thread reads wakes threads that sleep on the endpoint. */
 Test(verbs_event, sleepers_are_woken)
 {
 	int fd = ops->wait_fd(pair.a->xport);
@@ -257,5 +257,5 @@ Test(verbs_event, many_wakeups_are_acknowledged)
 		pair.a->xport->ops->progress(pair.a->xport);
 		PAIR_UNTIL(&pair, pair.b->packet_cnt == i + 1);
 	}
-	pair_close(&pair);	/* no event unacknowledged */
+	pair_close(&pair);	/* checks that all events were acknowledged */
 }

@@ -45,12 +45,12 @@ static unsigned send_all(struct end *end, unsigned flags)
 	return sent;
 }
 
-/* What a new link has: a part of the buffers, so that others may come. */
+/* The first grant of a link: a part of the buffers, so that more links can follow. */
 enum { FIRST = 4095 / 256 };
 
 TestSuite(verbs_grant, .init = prepare, .timeout = 20);
 
-/* Or the tests below would not see one. */
+/* Proves that the devices of these tests report such a packet. */
 Test(verbs_grant, an_ungranted_packet_finds_no_buffer)
 {
 	config.max_srq_wr = 8;
@@ -80,7 +80,7 @@ Test(verbs_grant, a_sender_stops_where_the_grant_does)
 	pair_close(&pair);
 }
 
-/* What goes the other way anyway brings it. */
+/* Packets in the other direction carry grants. */
 Test(verbs_grant, comes_with_other_packets)
 {
 	start();
@@ -96,8 +96,8 @@ Test(verbs_grant, comes_with_other_packets)
 	pair_close(&pair);
 }
 
-/* One way only: few packets are needed to grant many. */
-Test(verbs_grant, costs_little_by_itself)
+/* Traffic in one direction: few packets grant many. */
+Test(verbs_grant, costs_few_packets_by_itself)
 {
 	start();
 	for (unsigned i = 0; i < 4096; i++)
@@ -110,8 +110,8 @@ Test(verbs_grant, costs_little_by_itself)
 	pair_close(&pair);
 }
 
-/* Both stop at the last grant, and both go on. */
-Test(verbs_grant, two_that_have_none_left_go_on)
+/* Both ends have used all grants, and both can go on. */
+Test(verbs_grant, two_ends_without_grants_go_on)
 {
 	enum { CNT = 3000 };
 	unsigned a = 0, b = 0;
@@ -137,7 +137,7 @@ Test(verbs_grant, two_that_have_none_left_go_on)
 	pair_close(&pair);
 }
 
-/* Many peers share the buffers there are, and more are registered for them. */
+/* Many peers share the buffers, and more buffers are registered for them. */
 Test(verbs_grant, many_peers_share_the_buffers)
 {
 	enum { LINKS = 200, ROUNDS = 50 };
@@ -184,7 +184,7 @@ Test(verbs_grant, many_peers_share_the_buffers)
 	pair_close(&pair);
 }
 
-/* Beyond that every peer still has what it needs to go on, which is counted. */
+/* Beyond the limit each peer still gets the grant that it needs to go on; this is counted. */
 Test(verbs_grant, too_many_peers_are_counted)
 {
 	enum { LINKS = 40 };
@@ -209,7 +209,7 @@ Test(verbs_grant, too_many_peers_are_counted)
 	pair_close(&pair);
 }
 
-Test(verbs_grant, a_peer_that_takes_more_is_given_up)
+Test(verbs_grant, a_peer_that_exceeds_its_grant_is_given_up)
 {
 	start();
 	link_of(pair.b)->out = 1;
@@ -222,7 +222,7 @@ Test(verbs_grant, a_peer_that_takes_more_is_given_up)
 	pair_close(&pair);
 }
 
-/* Half-used grants go with the link; the next one begins afresh. */
+/* Unused grants end with their link; the next link starts anew. */
 Test(verbs_grant, begins_anew_with_each_link)
 {
 	start();

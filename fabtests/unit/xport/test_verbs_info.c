@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What discovery finds, leaves out, and says when there is nothing.
+ * Discovery: devices it finds, devices it leaves out, and reasons when there are none.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -115,8 +115,8 @@ Test(verbs_info, unknown_names_match_nothing)
 	cr_assert_eq(cnt, 1);
 }
 
-/* The library's first call is slow: it must not be made in vain. */
-Test(verbs_info, machine_without_rdma_is_told_from_sysfs)
+/* The first call of the library is slow, so it must not be made without devices. */
+Test(verbs_info, machine_without_rdma_is_recognized_by_sysfs)
 {
 	char dir[] = "/tmp/tagrv-info-XXXXXX";
 

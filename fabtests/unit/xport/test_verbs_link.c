@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Links over fake devices: what is negotiated, closing in all circumstances,
- * and the wireup thread at work meanwhile.
+ * Links over fake devices: negotiated values, closing in all circumstances, and a
+ * wireup thread that works meanwhile.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -58,8 +58,8 @@ Test(verbs_link, reads_are_limited_by_the_weaker_side)
 }
 
 /*
- * Software devices lose track of more than 127 packets of reads: packets of
- * the path, not of our port (fake0: 4096 bytes, fake1: 1024).
+ * Software devices fail with more than 127 packets of reads in flight. The size of
+ * packets is that of the path, not of the own port (fake0: 4096 bytes, fake1: 1024).
  */
 Test(verbs_link, reads_in_flight_are_limited_by_the_path)
 {
@@ -93,7 +93,7 @@ Test(verbs_link, other_networks_are_refused)
 	pair_close(&pair);
 }
 
-/* Ports of some networks are told apart by their GIDs, in one subnet, too. */
+/* In some networks ports are identified by their GIDs even in one subnet. */
 Test(verbs_link, infiniband_may_require_gids)
 {
 	config.infiniband = true;
@@ -182,7 +182,7 @@ Test(verbs_link, receive_cq_grows_with_links)
 		cr_assert_eq(ops->link_attach(b[i], NULL), 0);
 	}
 	cr_assert_geq(xp->inbox.rx_cq_depth, LINKS * 63);
-	/* All receives flushed at once must fit: pair_close looks. */
+	/* All receives flushed at once must fit; pair_close() checks it. */
 	for (int i = 0; i < LINKS; i++) {
 		ops->link_close(a[i]);
 		ops->link_close(b[i]);
@@ -232,7 +232,7 @@ Test(verbs_link, close_confirms_what_was_sent)
 	pair_close(&pair);
 }
 
-/* Nothing of the queue pair may be left in the receive CQ when it goes. */
+/* The receive CQ must have no completion of the queue pair when it is destroyed. */
 static void close_with_unread(unsigned cnt, bool sleeps)
 {
 	struct verbs_xport *xp;
@@ -251,7 +251,7 @@ static void close_with_unread(unsigned cnt, bool sleeps)
 	ops->link_close(pair.b->link);
 	pair.b->link = NULL;
 	while (!pair.b->closed) {
-		usleep(10000);	/* the clock alone must not end it */
+		usleep(10000);	/* time alone must not end the link */
 		ops->progress(pair.b->xport);
 	}
 	cr_assert_eq(xp->rx_taken, cnt);
@@ -260,17 +260,17 @@ static void close_with_unread(unsigned cnt, bool sleeps)
 	pair_close(&pair);
 }
 
-Test(verbs_link, close_waits_for_what_a_pass_left)
+Test(verbs_link, close_waits_for_completions_left_by_a_pass)
 {
 	close_with_unread(400, false);
 }
 
-Test(verbs_link, close_waits_for_more_than_was_held)
+Test(verbs_link, close_waits_for_more_than_the_held_completions)
 {
 	close_with_unread(8, true);
 }
 
-/* Destruction is slow: others must not wait for that of hundreds. */
+/* Destroying is slow: other links must not wait for hundreds of them. */
 Test(verbs_link, few_links_end_in_one_pass)
 {
 	enum { LINKS = 40 };
@@ -319,7 +319,7 @@ Test(verbs_link, xport_close_finishes_links)
 	cr_assert_eq(fake_verbs_count().objects, 0);
 }
 
-/* A device that cannot stop a queue pair: 1 s, then it is destroyed. */
+/* If the device cannot stop a queue pair, it is destroyed after 1 s. */
 Test(verbs_link, close_is_bounded)
 {
 	double start;
@@ -344,7 +344,7 @@ Test(verbs_link, close_is_bounded)
 	pair_close(&pair);
 }
 
-/* Close posts one request more; a device that refuses it is asked once. */
+/* Closing posts one more request, once, even if the device refuses it. */
 Test(verbs_link, refused_last_request_is_not_repeated)
 {
 	struct op op;
@@ -354,7 +354,7 @@ Test(verbs_link, refused_last_request_is_not_repeated)
 	op_init(&op);
 	fake_verbs_hold(true);
 	cr_assert_eq(end_send(pair.a, 1, 500, 0, &op), 0);
-	fake_verbs_fail_modify_qp(1, EIO);	/* or nothing is in flight */
+	fake_verbs_fail_modify_qp(1, EIO);	/* otherwise nothing stays in flight */
 	fake_verbs_fail_post(1, EINVAL);
 	ops->link_close(pair.a->link);
 	cr_assert(verbs_link_of(pair.a->link)->draining);
@@ -365,7 +365,7 @@ Test(verbs_link, refused_last_request_is_not_repeated)
 	pair_close(&pair);
 }
 
-/* Completions of a queue pair that is gone are of no interest. */
+/* Completions of a destroyed queue pair are ignored. */
 Test(verbs_link, late_completions_are_ignored)
 {
 	struct verbs_xport *xp;
@@ -400,7 +400,7 @@ struct worker {
 	unsigned made;
 };
 
-/* What a wireup thread does: links come, some are given up. */
+/* Works as a wireup thread: makes links, gives some of them up. */
 static void *make_links(void *arg)
 {
 	struct worker *w = arg;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The map from queue pair numbers to links, against a plain array.
+ * The map from queue pair numbers to links, compared with an array.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ Test(verbs_map, empty_map_finds_nothing, .timeout = 5)
 	tagrv_verbs_map_fini(&map);
 }
 
-Test(verbs_map, removing_a_stranger_does_nothing, .timeout = 5)
+Test(verbs_map, removing_an_unknown_link_does_nothing, .timeout = 5)
 {
 	struct verbs_map map = { 0 };
 	struct verbs_link link = { .qpn = 5 }, other = { .qpn = 6 };
@@ -54,7 +54,7 @@ Test(verbs_map, agrees_with_an_array, .timeout = 20)
 	for (int round = 0; round < 100000; round++) {
 		uint32_t i = rnd(&state) % QPNS;
 
-		/* Fill up for a while, then empty out. */
+		/* Fills up for a while, then empties. */
 		if (!model[i] && (round / 8000) % 2 == 0) {
 			model[i] = calloc(1, sizeof(**model));
 			model[i]->qpn = base + i;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Registration through verbs: rights, keys, errors.
+ * Registration through verbs: access flags, keys, errors.
  */
 #include <criterion/criterion.h>
 #include <endian.h>
@@ -45,7 +45,7 @@ Test(verbs_mem, key_is_the_rkey_in_big_endian)
 	tagrv_verbs_ops.mem_dereg(mem);
 }
 
-Test(verbs_mem, nothing_cannot_be_registered)
+Test(verbs_mem, zero_bytes_cannot_be_registered)
 {
 	struct tagrv_mem *mem = NULL;
 	char c;
@@ -72,7 +72,7 @@ Test(verbs_mem, errors_are_passed_on)
 	cr_assert_eq(fake_verbs_count().registered, 0);
 }
 
-/* Read-only memory can be lent to the peer all the same. */
+/* Read-only memory can be registered for reading by the peer. */
 Test(verbs_mem, read_only_memory_is_registered_for_reading)
 {
 	struct tagrv_mem *mem;

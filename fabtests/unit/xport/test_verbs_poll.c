@@ -72,7 +72,7 @@ Test(verbs_poll, buffers_are_back_before_sleep)
 	pair_close(&pair);
 }
 
-/* What arm held back is not all there is when progress comes to it. */
+/* After arm has held completions back, progress also reads later ones. */
 Test(verbs_poll, held_completions_are_topped_up)
 {
 	struct verbs_xport *xp = start();
@@ -98,7 +98,7 @@ static void burst(unsigned cnt)
 	pair.b->xport->ops->progress(pair.b->xport);
 }
 
-Test(verbs_poll, half_the_buffers_in_a_pass_is_fine)
+Test(verbs_poll, half_the_buffers_in_a_pass_do_not_make_them_grow)
 {
 	burst(256);
 	cr_assert_eq(verbs_xport_of(pair.b->xport)->rxq.bufs.total, 512);
@@ -126,7 +126,7 @@ Test(verbs_poll, receive_buffers_stop_growing)
 	pair_close(&pair);
 }
 
-Test(verbs_poll, failed_growth_is_lived_with)
+Test(verbs_poll, failed_growth_is_not_an_error)
 {
 	struct verbs_xport *xp;
 
@@ -143,7 +143,7 @@ Test(verbs_poll, failed_growth_is_lived_with)
 	pair_close(&pair);
 }
 
-/* More packets than buffers: the sender waits, none is lost. */
+/* More packets than buffers: the sender waits, no packet is lost. */
 Test(verbs_poll, few_buffers_only_slow_down)
 {
 	config.max_srq_wr = 4;
@@ -188,7 +188,7 @@ Test(verbs_poll, early_packets_come_first)
 	pair_close(&pair);
 }
 
-/* However many there are, the owner gets a turn to attach the link. */
+/* However many there are, progress returns, so that the owner can attach the link. */
 Test(verbs_poll, early_packets_end_the_pass)
 {
 	enum { CNT = 2 * VERBS_STRAY_LINK };
@@ -211,7 +211,7 @@ Test(verbs_poll, early_packets_end_the_pass)
 	pair_close(&pair);
 }
 
-/* What cannot be kept is not lost in silence. */
+/* When there is no room to keep an early packet, the link breaks. */
 Test(verbs_poll, too_many_early_packets_break_the_link)
 {
 	struct verbs_xport *xp;
@@ -264,7 +264,7 @@ Test(verbs_poll, early_packets_stop_at_close)
 
 /* ---- odd completions ---- */
 
-Test(verbs_poll, strangers_are_ignored)
+Test(verbs_poll, completions_of_unknown_queue_pairs_are_ignored)
 {
 	struct verbs_xport *xp = start();
 	struct ibv_qp *qp = fake_verbs_last_qp(1);
@@ -284,11 +284,10 @@ Test(verbs_poll, strangers_are_ignored)
 	cr_assert_eq(xp->stale, 3);
 	cr_assert_eq(pair.b->packet_cnt, 0);
 	cr_assert_eq(pair.b->errors, 0);
-	/* One buffer was counted twice, the device being told it is free. */
 	pair_close(&pair);
 }
 
-/* A packet longer than the buffer it is in, or not a packet at all. */
+/* Injects a packet longer than its buffer, or a completion that is no packet. */
 static void inject(enum ibv_wc_opcode opcode, uint32_t len)
 {
 	struct verbs_xport *xp = start();
@@ -359,7 +358,7 @@ Test(verbs_poll, statuses_have_meanings)
 	fails_with(IBV_WC_GENERAL_ERR, -FI_EIO);
 }
 
-Test(verbs_poll, local_errors_of_a_dead_port_are_the_networks)
+Test(verbs_poll, local_errors_on_a_dead_port_are_network_errors)
 {
 	struct verbs_dev dev;
 	struct ibv_wc wc = { .status = IBV_WC_LOC_QP_OP_ERR };
@@ -372,12 +371,12 @@ Test(verbs_poll, local_errors_of_a_dead_port_are_the_networks)
 	prepare();
 	start();
 	config.port_state = IBV_PORT_DOWN;
-	fake_verbs_start(&config);	/* the same devices, port down */
+	fake_verbs_start(&config);	/* the same devices with port down */
 	cr_assert_eq(tagrv_verbs_wc_status(verbs_dev_of(pair.a->dev), &wc),
 		     -FI_ENETDOWN);
 }
 
-/* Nobody sends, and the queue pair breaks: only the receives tell. */
+/* The queue pair breaks without a send: only flushed receives show it. */
 Test(verbs_poll, flushed_receives_are_an_error)
 {
 	config.max_srq = 0;
@@ -388,7 +387,7 @@ Test(verbs_poll, flushed_receives_are_an_error)
 	pair_close(&pair);
 }
 
-/* With both kinds of news at once, the reason is what the send tells. */
+/* With failed sends and flushed receives at once, the status is that of the send. */
 Test(verbs_poll, send_errors_explain_flushed_receives)
 {
 	struct op op;
@@ -404,7 +403,7 @@ Test(verbs_poll, send_errors_explain_flushed_receives)
 	cr_assert_eq(pair.a->errors, 1);
 }
 
-/* A peer that lies about its buffers, or a sender that ignores them. */
+/* A packet longer than the peer's buffers. */
 Test(verbs_poll, packet_too_large_breaks_both_ends)
 {
 	const struct tagrv_xport_ops *ops = &tagrv_verbs_ops;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The send side over fake devices: inline or copied, signaled or not, and
- * what happens when something runs out.
+ * The send side over fake devices: inline or copied, signaled or not, and refused
+ * requests. test_verbs_room.c has what runs out.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -56,7 +56,7 @@ Test(verbs_post, small_packets_go_inline)
 	pair_close(&pair);
 }
 
-/* Inline data may come in no more pieces than the device takes. */
+/* Inline data may have at most as many segments as the device allows. */
 Test(verbs_post, many_small_pieces_are_copied)
 {
 	char text[] = "abc";
@@ -140,7 +140,7 @@ Test(verbs_post, negative_errors_are_errors_too)
 	pair_close(&pair);
 }
 
-/* An error with nothing refused: the device may read the buffer yet. */
+/* An error without a refused request: the device may still read the buffer. */
 Test(verbs_post, requests_queued_in_spite_of_an_error_count)
 {
 	struct verbs_xport *xp = start();
@@ -191,7 +191,7 @@ Test(verbs_post, sequence_numbers_wrap)
 	pair_close(&pair);
 }
 
-/* The smaller of the two ends' buffers counts. */
+/* The smaller buffer size of both ends is the limit. */
 Test(verbs_post, peer_with_smaller_buffers_is_respected)
 {
 	struct tagrv_params small;
@@ -211,7 +211,7 @@ Test(verbs_post, peer_with_smaller_buffers_is_respected)
 	pair_close(&pair);
 }
 
-/* A device may refuse the empty write of flush: the link then is broken. */
+/* A device may refuse the empty write of flush; then the link breaks. */
 Test(verbs_post, refused_flush_is_an_error_of_the_link)
 {
 	config.no_write = true;

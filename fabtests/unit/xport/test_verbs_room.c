@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What runs out on the send side over fake devices: the send queue, the
+ * Resources of the send side that run out, over fake devices: the send queue, the
  * completion queue, copy buffers; and many links that share them.
  */
 #include <criterion/criterion.h>
@@ -81,8 +81,8 @@ Test(verbs_room, send_queue_is_never_overfilled)
 }
 
 /*
- * Fake devices are in software: few packets are in flight, so that small messages
- * gather. One of them always asks for the completion that lets it go on.
+ * Fake devices count as software: few packets are in flight, so that small messages
+ * gather. One of the packets is always signaled, so that sending can go on.
  */
 Test(verbs_room, bursts_back_up_over_software)
 {
@@ -104,8 +104,8 @@ Test(verbs_room, bursts_back_up_over_software)
 	pair_close(&pair);
 }
 
-/* What the device moves by itself is no reason to gather messages. */
-Test(verbs_room, writes_are_no_packets)
+/* Writes, which the device does by itself, do not count as packets in flight. */
+Test(verbs_room, writes_do_not_count_as_packets)
 {
 	static char to[64], from[64];
 	struct tagrv_mem *remote, *local;
@@ -140,7 +140,7 @@ Test(verbs_room, writes_are_no_packets)
 	pair_close(&pair);
 }
 
-Test(verbs_room, a_burst_is_as_long_as_was_asked_for)
+Test(verbs_room, a_burst_is_as_long_as_the_parameter)
 {
 	struct verbs_xport *xp;
 	unsigned sent = 0;
@@ -154,7 +154,7 @@ Test(verbs_room, a_burst_is_as_long_as_was_asked_for)
 	pair_close(&pair);
 }
 
-/* However many links: the completion queue holds what an error would bring. */
+/* With any number of links the completion queue has room for all flushed requests. */
 Test(verbs_room, completion_queue_is_never_overfilled)
 {
 	enum { LINKS = 8 };
@@ -181,7 +181,7 @@ Test(verbs_room, completion_queue_is_never_overfilled)
 	pair_close(&pair);
 }
 
-/* Links that fell silent must not keep what others need. */
+/* Idle links must not keep completions or buffers that other links need. */
 static void serve_many_links(size_t len)
 {
 	enum { LINKS = 40 };
@@ -263,7 +263,7 @@ Test(verbs_room, copy_buffers_stop_growing)
 	pair_close(&pair);
 }
 
-Test(verbs_room, failed_growth_is_lived_with)
+Test(verbs_room, failed_growth_is_not_an_error)
 {
 	struct verbs_xport *xp;
 	unsigned sent = 0;
@@ -283,7 +283,7 @@ Test(verbs_room, failed_growth_is_lived_with)
 	pair_close(&pair);
 }
 
-/* The device says it is full: nothing has happened, and room is announced. */
+/* The device is full: the send has no effect, and room is announced later. */
 Test(verbs_room, device_without_room_is_asked_again)
 {
 	struct verbs_xport *xp = start();
@@ -298,7 +298,7 @@ Test(verbs_room, device_without_room_is_asked_again)
 	pair_close(&pair);
 }
 
-/* Flush of more links than the completion queue has room for. */
+/* Flushes more links than the completion queue has room for. */
 Test(verbs_room, flush_goes_on_until_all_is_confirmed)
 {
 	enum { LINKS = 20 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Opening an endpoint's queues: sizes within the device's limits, and nothing
- * left behind when it fails half-way.
+ * Opening an endpoint's queues: sizes within the device's limits, and no objects left
+ * when it fails half-way.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -82,7 +82,7 @@ Test(verbs_xport, limits_of_the_device_are_kept)
 	close_one(xp);
 }
 
-/* Half of it for packets: fewer of them first, then smaller ones. */
+/* Half of the limit is for packet buffers: first there are fewer, then smaller ones. */
 Test(verbs_xport, limit_of_locked_memory_is_kept)
 {
 	struct verbs_xport *xp;
@@ -102,14 +102,14 @@ Test(verbs_xport, limit_of_locked_memory_is_kept)
 	cr_assert_eq(xp->tx_bufs.max, 8);
 	cr_assert_leq(fake_verbs_count().registered, 32768 + 4096);
 	close_one(xp);
-	/* What is set by parameter is not exceeded. */
+	/* The parameter is not exceeded. */
 	params.eager_max = 512;
 	params.rx_bufs = 17;
 	xp = open_one();
 	cr_assert_eq(xp->base.attr.max_packet, 512 + TAGRV_HDR_ROOM);
 	cr_assert_eq(xp->rxq.bufs.max, 17);
 	close_one(xp);
-	/* The least there is, and the limit says no. */
+	/* The limit is below the smallest sizes. */
 	config.memlock = 4096;
 	fake_verbs_start(&config);
 	cr_assert_eq(ops->dev_open("fake0", &params, &dev), 0);
@@ -131,7 +131,7 @@ Test(verbs_xport, shared_queue_can_be_declined)
 	close_one(xp);
 }
 
-/* Its receive CQ grows with the peers; where it cannot, it is large at once. */
+/* The receive CQ grows with the peers; where it cannot be resized, it is large at once. */
 Test(verbs_xport, receive_cq_that_cannot_grow_is_large)
 {
 	struct verbs_xport *xp;
@@ -148,7 +148,7 @@ Test(verbs_xport, receive_cq_that_cannot_grow_is_large)
 	close_one(xp);
 }
 
-/* Each registration and queue pair in turn fails: nothing may be left. */
+/* Each registration and queue pair fails in turn: no object may be left. */
 Test(verbs_xport, failure_leaves_nothing)
 {
 	struct tagrv_xport *xport = NULL;

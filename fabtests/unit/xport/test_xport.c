@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The list of transports that may be used.
+ * FI_TAGRV_TRANSPORTS: the list of transports that may be used.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
