@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""The layers of prov/tagrv/src: which folder may include and call which.
+
+  api -> api/info -> api/nosys -> engine -> proto -> object -> wireup, select, reg -> wire -> match, xport -> core
+
+A folder calls only folders further to the right; folders of one level do not call each other. A back end, a folder
+xport/NAME, uses xport and core. Nobody uses a back end, except that xport/xport.c, the table of transports, has the
+address of each tagrv_NAME_ops.
+"""
+import re
+from pathlib import Path
+
+SRC = Path('prov/tagrv/src')
+BACK_END = 'xport/*'
+
+LEVELS = [
+    {'api'},
+    {'api/info'},
+    {'api/nosys'},
+    {'engine'},
+    {'proto'},
+    {'object'},
+    {'wireup', 'select', 'reg'},
+    {'wire'},
+    {BACK_END},
+    {'match', 'xport'},
+    {'core'},
+]
+
+# Folder -> folders whose headers it may include, besides its own. Each is further down in LEVELS; where the list is
+# shorter than that, the folder has no business with the rest. The application never sees a packet: api has no wire.
+MAY_INCLUDE = {
+    'api': {'api/info', 'api/nosys', 'engine', 'proto', 'object', 'select', 'reg', 'match', 'xport', 'core'},
+    'api/info': {'api/nosys', 'xport', 'core'},
+    'api/nosys': {'core'},
+    'engine': {'proto', 'object', 'wireup', 'select', 'reg', 'wire', 'match', 'xport', 'core'},
+    'proto': {'object', 'wireup', 'select', 'reg', 'wire', 'match', 'xport', 'core'},
+    'object': {'wireup', 'select', 'reg', 'wire', 'match', 'xport', 'core'},
+    'wireup': {'wire', 'xport', 'core'},
+    'select': {'wire', 'xport', 'core'},
+    'reg': {'xport', 'core'},
+    'wire': {'xport', 'core'},
+    BACK_END: {'xport', 'core'},
+    'match': {'core'},
+    'xport': {'core'},
+    'core': set(),
+}
+
+# The file with the table of transports, and the header that declares what the table points to.
+REGISTRY = 'xport/xport.c'
+REGISTRY_HEADER = 'xport/xport.h'
+
+
+def folder_of(source):
+    """Folder of a file that is named relative to prov/tagrv/src."""
+    return str(Path(source).parent)
+
+
+def kind_of(folder):
+    """The name of a folder in LEVELS and MAY_INCLUDE."""
+    return BACK_END if re.match(r'^xport/\w+$', folder) else folder
+
+
+def is_layer(folder):
+    return kind_of(folder) in MAY_INCLUDE
+
+
+def level_of(folder):
+    """How far down a folder stands; 0 is api."""
+    return next(i for i, level in enumerate(LEVELS) if kind_of(folder) in level)
+
+
+def may_include(folder, used):
+    return folder == used or used in MAY_INCLUDE[kind_of(folder)]
+
+
+def may_call(folder, used):
+    """Whether functions of 'folder' may use symbols of 'used'. Wider than may_include(): an inline function of a
+    header brings its own calls into every folder that includes the header."""
+    if folder == used or kind_of(used) == BACK_END:
+        return folder == used
+    if kind_of(folder) == BACK_END:
+        return may_include(folder, used)
+    return level_of(folder) < level_of(used)
+
+
+def is_registered(call):
+    """Whether a call of objects.read_calls() is the table of transports pointing to a back end."""
+    return call.source == REGISTRY and is_ops_of(call.symbol, folder_of(call.target))
+
+
+def is_ops_of(symbol, folder):
+    return kind_of(folder) == BACK_END and symbol == f'tagrv_{Path(folder).name}_ops'
