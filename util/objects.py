@@ -33,8 +33,8 @@ class ObjectError(Exception):
 class Object:
     """One ELF object file: the symbols it defines, and (function, symbol) of its references.
 
-    'globals' are the names that other files can use. 'references' has the name of a local symbol too, as far as the
-    compiler left a relocation for it (it does with -ffunction-sections)."""
+    'globals' are the names that other files can use, 'names' all functions and variables. 'references' tell of those
+    to local symbols too, as far as the compiler left a relocation (it does with -ffunction-sections)."""
 
     def __init__(self, path):
         self.data = path.read_bytes()
@@ -47,6 +47,8 @@ class Object:
             raise ObjectError(f'{path} holds LTO code only: add -ffat-lto-objects or configure with --disable-lto')
         self.globals = {s.name for s in self.symbols
                         if s.bind != STB_LOCAL and SHN_UNDEF < s.section < SHN_LORESERVE}
+        self.names = {s.name for s in self.symbols
+                      if s.type in (STT_OBJECT, STT_FUNC) and SHN_UNDEF < s.section < SHN_LORESERVE}
         self.references = self._references()
 
     def _sections(self):
@@ -146,8 +148,9 @@ def read_calls(objects):
     owner = {name: source for source, obj in objects.items() for name in obj.globals}
     for source, obj in sorted(objects.items()):
         for function, symbol in sorted(obj.references):
-            if symbol in owner:
-                yield Call(source, function, symbol, owner[symbol])
+            target = source if symbol in obj.names else owner.get(symbol)
+            if target:
+                yield Call(source, function, symbol, target)
 
 
 def circles(edges):
