@@ -68,6 +68,9 @@ CASES = [
     ('fabtests/stress/sim.h', '#include "proto/p_priv.h"\n#include "xport/stubs.h"\n', None),
     ('fabtests/stress/sim_x.c', '#include "sim.h"\n', None),
     ('fabtests/stress/z.c', '#include "proto/p.h"\n', ':1: stress/ uses public headers only'),
+    ('fabtests/benchmarks/matching/m.c', '#include "match/m.h"\n', None),
+    ('fabtests/benchmarks/matching/n.c', '#include "match/m_priv.h"\n', ':1: match/m_priv.h is private'),
+    ('fabtests/benchmarks/b.c', '#include "match/m.h"\n', ':1: benchmarks/ uses public headers only'),
     ('fabtests/functional/y.c', '#include "x.h"\n', None),
 ]
 UNLISTED = 'prov/tagrv/src/core/forgotten.c'
