@@ -16,12 +16,6 @@ const struct tagrv_proto_ops tagrv_eager_ops = {
 	.fail = tagrv_op_send_end,
 };
 
-uint64_t tagrv_op_comp_flags(uint8_t space, bool send)
-{
-	return (send ? FI_SEND : FI_RECV) |
-	       (space == TAGRV_SPACE_TAGGED ? FI_TAGGED : FI_MSG);
-}
-
 /* ---- sends ---- */
 
 void tagrv_op_send_report(struct tagrv_engine *engine,

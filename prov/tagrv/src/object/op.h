@@ -259,7 +259,11 @@ static inline bool tagrv_op_awaits_wire(const struct tagrv_op *op)
 extern const struct tagrv_proto_ops tagrv_eager_ops;
 
 /* Flags of a completion: FI_SEND or FI_RECV with FI_TAGGED or FI_MSG. */
-uint64_t tagrv_op_comp_flags(uint8_t space, bool send);
+static inline uint64_t tagrv_op_comp_flags(uint8_t space, bool send)
+{
+	return (send ? FI_SEND : FI_RECV) |
+	       (space == TAGRV_SPACE_TAGGED ? FI_TAGGED : FI_MSG);
+}
 
 /*
  * Ends a send: releases what it holds, counts, writes the completion if one is

@@ -5,20 +5,11 @@
  */
 #include "proto/acked.h"
 
-#include <rdma/fi_errno.h>
-
 #include "core/iov.h"
 #include "object/lane.h"
 #include "object/op.h"
 #include "proto/rndv_priv.h"
 #include "proto/sent.h"
-
-int tagrv_acked_status(uint64_t status)
-{
-	if (!status)
-		return 0;
-	return status < FI_ERRNO_MAX ? -(int) status : -FI_EIO;
-}
 
 /*
  * The send was announced and the peer never asked for anything: the peer has read
@@ -65,7 +56,7 @@ void tagrv_acked_fin(struct tagrv_peer *peer, uint32_t handle, uint64_t status)
 					      handle);
 
 	if (!op || op->peer != peer ||
-	    !take_fin(op, tagrv_acked_status(status)))
+	    !take_fin(op, tagrv_status_unpack(status)))
 		tagrv_peer_count_bad(peer,
 				     "FIN for an operation that awaits none");
 }

@@ -17,7 +17,4 @@ void tagrv_acked_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
  */
 void tagrv_acked_fin(struct tagrv_peer *peer, uint32_t handle, uint64_t status);
 
-/* The status in a packet that ends something: 0 or -FI_E*. */
-int tagrv_acked_status(uint64_t status);
-
 #endif

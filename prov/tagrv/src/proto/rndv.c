@@ -146,16 +146,3 @@ int tagrv_rndv_announce(struct tagrv_op *op, enum tagrv_proto proto)
 		tagrv_rndv_detach(op);
 	return ret;
 }
-
-void tagrv_rndv_release(struct tagrv_op *op)
-{
-	tagrv_rndv_detach(op);
-}
-
-void tagrv_rndv_send_fail(struct tagrv_op *op, int status)
-{
-	if (!op->status)
-		op->status = status;
-	if (!op->rndv->inflight)
-		tagrv_op_send_end(op, op->status);
-}

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Rendezvous, receiver: the choice of a protocol for a message that was matched,
- * and the end of the receive.
+ * Rendezvous, receiver: the choice of a protocol for a message that was matched.
  *
  * The protocol that we want (FI_TAGRV_RNDV), or else the sender's proposal, is
  * tried first; then get; then pieces or, without remote reads, put; then copies,
@@ -20,29 +19,6 @@ static bool (*const begins[TAGRV_PROTO_RNDV_END])(struct tagrv_op *op) = {
 	[TAGRV_PROTO_RNDV_COPY]		= tagrv_rndv_copy_begin,
 	[TAGRV_PROTO_RNDV_PIPE]		= tagrv_rndv_piece_begin,
 };
-
-/* ---- the end ---- */
-
-void tagrv_rndv_recv_end_silent(struct tagrv_op *op)
-{
-	int status = op->status;
-
-	tagrv_rndv_detach(op);
-	tagrv_op_recv_end(op, status);
-}
-
-void tagrv_rndv_recv_end(struct tagrv_op *op)
-{
-	struct tagrv_peer *peer = op->peer;
-
-	/* Registration ends before the sender may reuse its buffer. */
-	tagrv_op_deregister(op);
-	if (peer->lane && peer->lane == op->lane)
-		tagrv_ack_fin(peer, op->rndv->remote.op, op->status);
-	tagrv_rndv_recv_end_silent(op);
-}
-
-/* ---- the beginning ---- */
 
 /* Stores what came with the RTS. True: that is all that is wanted. */
 static bool store_head(struct tagrv_op *op)

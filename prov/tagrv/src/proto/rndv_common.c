@@ -5,7 +5,6 @@
 #include <rdma/fi_errno.h>
 
 #include "core/iov.h"
-#include "proto/ack.h"
 #include "proto/rndv_priv.h"
 
 struct tagrv_op *tagrv_rndv_find_send(struct tagrv_peer *peer, uint32_t handle,
@@ -45,10 +44,4 @@ void tagrv_rndv_resume(struct tagrv_op *op)
 	if (peer->state != TAGRV_PEER_READY ||
 	    op->link.prev != &peer->writers || op->ops->move(op))
 		tagrv_peer_set_busy(peer);
-}
-
-void tagrv_rndv_send_quit(struct tagrv_op *op, int status)
-{
-	tagrv_ack_done(op->peer, op->rndv->remote.op, 0, status);
-	tagrv_op_send_end(op, status);
 }

@@ -29,7 +29,6 @@
 
 #include "core/iov.h"
 #include "proto/ack.h"
-#include "proto/acked.h"
 #include "proto/rndv_priv.h"
 
 #define BUDGET	8u
@@ -317,7 +316,7 @@ void tagrv_rndv_done_packet(struct tagrv_peer *peer,
 	}
 	if (!hdr->data)
 		op->engine->stats.moved_rx[TAGRV_PROTO_RNDV_WRITE]++;
-	op->status = tagrv_acked_status(hdr->data);
+	op->status = tagrv_status_unpack(hdr->data);
 	close_xfer(op);
 	if (hdr->flags & TAGRV_PKT_ACK_DELIVERY)
 		tagrv_rndv_recv_end(op);

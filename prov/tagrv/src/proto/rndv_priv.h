@@ -12,6 +12,7 @@
  *   rndv_piece.c      ... by pieces, the receiver's half
  *   rndv_answer.c   sender: a CTS comes
  *   rndv_common.c   sender: what the protocols share that it moves
+ *   rndv_end.c      ends of receives and sends
  *   rndv_mem.c      rendezvous parts of ops, segments of memory
  *   rndv_segments.c reads and writes of a message in segments
  *
@@ -83,7 +84,7 @@ bool tagrv_rndv_segment_done(struct tagrv_op *op, int status);
 
 /* ---- receiver ---- */
 
-/* Frees the sender by a FIN, then ends the receive, with op->status. On no list. */
+/* rndv_end.c. Frees the sender by a FIN, then ends the receive, with op->status. On no list. */
 void tagrv_rndv_recv_end(struct tagrv_op *op);
 /* Ends the receive with op->status; the sender needs no word. */
 void tagrv_rndv_recv_end_silent(struct tagrv_op *op);

@@ -12,6 +12,7 @@
 
 #include <assert.h>
 #include <endian.h>
+#include <rdma/fi_errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -98,6 +99,14 @@ static inline bool tagrv_hdr_unpack(struct tagrv_hdr *hdr,
 		.data = le64toh(words[3]),
 	};
 	return !(first & 0xffffff00) && !(hdr->flags & ~TAGRV_PKT_FLAGS);
+}
+
+/* The status in a FIN or DONE, FI_E* or 0, as 0 or -FI_E*. */
+static inline int tagrv_status_unpack(uint64_t status)
+{
+	if (!status)
+		return 0;
+	return status < FI_ERRNO_MAX ? -(int) status : -FI_EIO;
 }
 
 /*
