@@ -117,6 +117,27 @@ struct fi_tagrv_ops_proto {
 			     struct fi_tagrv_proto_stats *stats, size_t *len);
 };
 
+#define TAGRV_EP_DUMP_OPS	"tagrv_ep_dump"
+
+/*
+ * The state of one endpoint as text, for a person who wants to know why a program
+ * hangs: its peers, and each operation that has not ended with its age, tag, size,
+ * protocol, and what it waits for. The text may change with each release. A shared
+ * receive context does not have this table; endpoints that use one show it.
+ */
+struct fi_tagrv_ops_dump {
+	size_t	size;			/* bytes of this table */
+	/*
+	 * Writes the text to a file descriptor. Takes the domain's lock, if it
+	 * has one, while the text is made; may be called whenever fi_cq_read may.
+	 *
+	 * Returns 0; -FI_EINVAL: ep is NULL; -FI_EOPBADSTATE: the endpoint is not
+	 * enabled; -FI_ENOMEM; or -errno of write(2), when part of the text may
+	 * have been written.
+	 */
+	int	(*dump)(struct fid_ep *ep, int fd);
+};
+
 #ifdef __cplusplus
 }
 #endif

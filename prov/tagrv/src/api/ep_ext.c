@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/objects_priv.h"
+#include "engine/dump.h"
 
 /* Bytes of the structs' first version: the least that a caller must provide. */
 #define MATCH_LEN_MIN	80
@@ -109,6 +110,18 @@ static int get_proto_stats(struct fid_ep *fid,
 	return 0;
 }
 
+static int dump(struct fid_ep *fid, int fd)
+{
+	const struct tagrv_ep *ep;
+
+	if (!fid)
+		return -FI_EINVAL;
+	ep = tagrv_container_of(fid, struct tagrv_ep, ep);
+	if (!ep->engine)
+		return -FI_EOPBADSTATE;
+	return tagrv_engine_dump_fd(ep->engine, fd);
+}
+
 static struct fi_tagrv_ops_match match_ops = {
 	.size = sizeof(match_ops),
 	.get_stats = get_match_stats,
@@ -117,6 +130,11 @@ static struct fi_tagrv_ops_match match_ops = {
 static struct fi_tagrv_ops_proto proto_ops = {
 	.size = sizeof(proto_ops),
 	.get_stats = get_proto_stats,
+};
+
+static struct fi_tagrv_ops_dump dump_ops = {
+	.size = sizeof(dump_ops),
+	.dump = dump,
 };
 
 int tagrv_ep_ops_open(struct fid *fid, const char *name, uint64_t flags,
@@ -132,6 +150,9 @@ int tagrv_ep_ops_open(struct fid *fid, const char *name, uint64_t flags,
 	if (!strcmp(name, TAGRV_EP_PROTO_OPS) &&
 	    fid->fclass != FI_CLASS_SRX_CTX)
 		found = &proto_ops;
+	if (!strcmp(name, TAGRV_EP_DUMP_OPS) &&
+	    fid->fclass != FI_CLASS_SRX_CTX)
+		found = &dump_ops;
 	if (!found)
 		return tagrv_nosys_ops_open(fid, name, flags, ops, context);
 	if (flags)

@@ -142,6 +142,12 @@ static const struct param table[] = {
 	  "Seconds between lines in the log, at level info, that tell how long "
 	  "the queues of each endpoint are and what searches cost, with a last "
 	  "one when it is closed; 0: none (default: 0)" },
+	{ "DUMP", FI_PARAM_STRING, FIELD(dump), 0, 0, 0,
+	  "File, or stderr, that the state of all endpoints is appended to when an "
+	  "operation is older than FI_TAGRV_DUMP_AFTER (default: none)" },
+	{ "DUMP_AFTER", FI_PARAM_INT, FIELD(dump_after), 60, 0, 86400,
+	  "Seconds after which FI_TAGRV_DUMP takes an operation for one that hangs; "
+	  "0: never (default: 60)" },
 };
 
 void tagrv_param_define(void)

@@ -55,6 +55,8 @@ struct tagrv_params {
 	int	close_timeout;		/* seconds fi_close waits for its acks */
 	/* introspection */
 	int	match_stats;		/* seconds between log lines; 0: none */
+	char	dump[512];		/* path or stderr; empty: none */
+	int	dump_after;		/* seconds; 0: never */
 };
 
 /* Registers names and help texts with libfabric; called once per load. */

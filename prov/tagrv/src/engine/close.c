@@ -10,6 +10,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "engine/drive.h"
+#include "engine/dump.h"
 #include "engine/endpoint.h"
 #include "engine/open.h"
 #include "object/lane.h"
@@ -112,18 +113,29 @@ static void say_goodbye(struct tagrv_engine *engine)
 	tagrv_wireup_unlisten(wep);
 }
 
-void tagrv_engine_close(struct tagrv_engine *engine)
+/* Says what is lost, and what it waited for. */
+static void log_given_up(struct tagrv_engine *engine)
 {
 	struct tagrv_dom *dom = engine->dom;
 	char addr[TAGRV_ADDR_STRLEN];
 
+	tagrv_warn("endpoint %s closed with messages that no peer took "
+		   "within FI_TAGRV_CLOSE_TIMEOUT (%d s):\n",
+		   tagrv_addr_str(&engine->name, addr, sizeof(addr)),
+		   dom->params.close_timeout);
+	tagrv_lock_acquire(&dom->lock);
+	tagrv_engine_dump_log(engine);
+	tagrv_lock_release(&dom->lock);
+}
+
+void tagrv_engine_close(struct tagrv_engine *engine)
+{
+	struct tagrv_dom *dom = engine->dom;
+
 	if (engine->enabled &&
 	    !progress_until(engine, is_quiet,
 			    (uint64_t) dom->params.close_timeout * 1000))
-		tagrv_warn("endpoint %s closed with messages that no peer took "
-			   "within FI_TAGRV_CLOSE_TIMEOUT (%d s)\n",
-			   tagrv_addr_str(&engine->name, addr, sizeof(addr)),
-			   dom->params.close_timeout);
+		log_given_up(engine);
 	tagrv_lock_acquire(&dom->lock);
 	/* Messages that came by its connections are still queued. */
 	if (engine->enabled && dom->params.match_stats)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/thread.h"
+#include "engine/dump.h"
 #include "engine/endpoint.h"
 #include "object/engine.h"
 
@@ -49,6 +50,10 @@ int tagrv_dom_progress(struct tagrv_dom *dom)
 	tagrv_list_for_each(&dom->engines, node)
 		events += tagrv_engine_progress(engine_of(node));
 	count_pass(dom, events);
+	if (TAGRV_UNLIKELY(dom->clock.tick != dom->clock.checked)) {
+		dom->clock.checked = dom->clock.tick;
+		tagrv_dom_check_age(dom);
+	}
 	tagrv_dom_reap(dom);
 	return events;
 }

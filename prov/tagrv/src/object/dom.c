@@ -18,6 +18,23 @@
 #include "wireup/wireup.h"
 #include "select/profile.h"
 
+struct tagrv_list tagrv_doms = { &tagrv_doms, &tagrv_doms };
+static pthread_mutex_t doms_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void add_to_all(struct tagrv_dom *dom)
+{
+	pthread_mutex_lock(&doms_mutex);
+	tagrv_list_push_tail(&tagrv_doms, &dom->all_node);
+	pthread_mutex_unlock(&doms_mutex);
+}
+
+static void remove_from_all(struct tagrv_dom *dom)
+{
+	pthread_mutex_lock(&doms_mutex);
+	tagrv_list_remove(&dom->all_node);
+	pthread_mutex_unlock(&doms_mutex);
+}
+
 /* Shared memory reaches peers on this host; without it the device does. */
 static void open_local(struct tagrv_dom *dom)
 {
@@ -108,6 +125,7 @@ int tagrv_dom_open(const struct tagrv_dom_attr *attr, struct tagrv_dom **dom)
 	ret = open_waiting(d);
 	if (ret)
 		goto close_devices;
+	add_to_all(d);
 	*dom = d;
 	return 0;
 
@@ -134,6 +152,7 @@ static void unwatch_device(struct tagrv_dom *dom, struct tagrv_device *dev)
 void tagrv_dom_close(struct tagrv_dom *dom)
 {
 	assert(tagrv_list_empty(&dom->engines));
+	remove_from_all(dom);
 	if (dom->wireup) {
 		for (size_t i = 0; i < dom->dev_cnt; i++)
 			unwatch_device(dom, dom->devs[i]);

@@ -53,6 +53,8 @@ struct tagrv_dom_cache {
  */
 struct tagrv_dom_clock {
 	uint32_t tick;
+	uint32_t checked;			/* last tick of engine/dump.c */
+	uint64_t next_dump;			/* ms; not before */
 	uint64_t begin[TAGRV_DOM_TICKS];	/* ms; of tick n: [n mod TICKS] */
 };
 
@@ -77,7 +79,11 @@ struct tagrv_dom {
 	bool	stop;			/* the progress thread shall end */
 	pthread_t thread;		/* of engine/drive.c, if auto_progress */
 	struct tagrv_dom_clock clock;
+	struct tagrv_list all_node;	/* tagrv_doms */
 };
+
+/* All domains of the process, for debuggers: nothing else reads the list. */
+extern struct tagrv_list tagrv_doms;
 
 /*
  * Opens the devices and starts no thread. -FI_ENODEV: no such device,

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Dumps name each operation that has not ended, its peer, its age and what it
+ * waits for; and are written when they should be.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/engine_fixture.h"
+#include "core/clock.h"
+#include "engine/dump.h"
+
+static char text[65536];
+static char buf[64];
+static int ctx[4];
+
+static void dump(void)
+{
+	FILE *out = fmemopen(text, sizeof(text), "w");
+
+	tagrv_engine_dump(fx.engine, out);
+	fclose(out);
+}
+
+/* The line of the dump that has this text; NULL: none. */
+static const char *line_with(const char *what)
+{
+	static char line[1024];
+	const char *pos = strstr(text, what), *begin = pos, *end;
+
+	if (!pos)
+		return NULL;
+	while (begin > text && begin[-1] != '\n')
+		begin--;
+	end = strchr(pos, '\n');
+	snprintf(line, sizeof(line), "%.*s", (int) (end - begin), begin);
+	return line;
+}
+
+static void expect_line(const char *op, const char *part)
+{
+	const char *line = line_with(op);
+
+	cr_assert_not_null(line, "no line with %s in:\n%s", op, text);
+	cr_expect_not_null(strstr(line, part), "no %s in: %s", part, line);
+}
+
+static const char *peer_name(void)
+{
+	static char addr[TAGRV_ADDR_STRLEN];
+
+	return tagrv_addr_str(&fx.addr, addr, sizeof(addr));
+}
+
+/* Makes every operation so far at least so old. */
+static void grow_older(unsigned seconds)
+{
+	struct tagrv_dom_clock *clock = &fx.dom->clock;
+
+	clock->tick++;
+	clock->begin[clock->tick % TAGRV_DOM_TICKS] =
+		tagrv_clock_ms() - (uint64_t) seconds * 1000;
+}
+
+TestSuite(dump, .init = engine_setup, .fini = engine_teardown);
+
+/* The scripted transport takes the packet, and no FIN ever comes. */
+Test(dump, lost_fin_of_an_eager_message)
+{
+	peer_up(true);
+	cr_assert_eq(submit_send(buf, 8, 0x2a, ctx, FI_DELIVERY_COMPLETE |
+						   FI_COMPLETION), 0);
+	grow_older(12);
+	dump();
+	expect_line("send ", "FIN_WAIT: eager");
+	expect_line("send ", peer_name());
+	expect_line("send ", "tag 0x2a, 8 bytes");
+	expect_line("send ", "for 12 s or more");
+	expect_line("send ", "waits for a FIN of the peer: the message is not "
+			     "received");
+	expect_line("  sends: ", "1 (1 FIN_WAIT)");
+}
+
+Test(dump, lost_fin_of_a_message_that_was_read)
+{
+	static char large[20000];
+
+	peer_up(true);
+	cr_assert_eq(submit_send(large, sizeof(large), 7, ctx,
+				 FI_COMPLETION), 0);
+	dump();
+	expect_line("send ", "ANNOUNCED: rendezvous");
+	expect_line("send ", "20000 bytes");
+	expect_line("send ", "waits for a FIN or CTS of the peer");
+}
+
+Test(dump, send_without_a_connection)
+{
+	cr_assert_eq(submit_send(buf, 8, 1, ctx, FI_COMPLETION), 0);
+	dump();
+	expect_line("send ", "QUEUED");
+	expect_line("send ", "waits for a connection, the peer is CONNECTING");
+	expect_line("  peer ", "no connection");
+	expect_line("  peer ", "1 queued");
+}
+
+Test(dump, receive_that_nothing_matches)
+{
+	cr_assert_eq(submit_recv(buf, sizeof(buf), 0x99, ctx), 0);
+	dump();
+	expect_line("receive ", "POSTED: tag 0x99, 64 bytes");
+	expect_line("receive ", "waits for a message that matches");
+}
+
+Test(dump, receive_whose_fragments_do_not_come)
+{
+	static char large[5000];
+
+	peer_up(true);
+	cr_assert_eq(submit_recv(large, sizeof(large), 3, ctx), 0);
+	arrive_rts_bare(sizeof(large), 3, 17);
+	dump();
+	expect_line("receive ", "CTS: copy from ");
+	expect_line("receive ", "0 of 5000 moved");
+	expect_line("receive ", "fragments that the peer was granted");
+}
+
+Test(dump, idle_endpoint_has_nothing_to_tell)
+{
+	peer_up(true);
+	dump();
+	expect_line("  peer ", "READY by ");
+	expect_line("  peer ", "idle");
+	expect_line("  sends: ", "0");
+	cr_expect_null(line_with("waits for"));
+}
+
+/* ---- by age ---- */
+
+static size_t file_size(const char *path)
+{
+	FILE *file = fopen(path, "r");
+	long size;
+
+	if (!file)
+		return 0;
+	fseek(file, 0, SEEK_END);
+	size = ftell(file);
+	fclose(file);
+	return (size_t) size;
+}
+
+Test(dump, old_operation_is_dumped_once_in_a_while)
+{
+	char path[] = "/tmp/tagrv-test-dump-XXXXXX";
+	int fd = mkstemp(path);
+	size_t size;
+
+	cr_assert_geq(fd, 0);
+	close(fd);
+	strcpy(fx.dom->params.dump, path);
+	fx.dom->params.dump_after = 10;
+	cr_assert_eq(submit_recv(buf, sizeof(buf), 5, ctx), 0);
+	grow_older(9);
+	tagrv_dom_check_age(fx.dom);
+	cr_expect_eq(file_size(path), 0);
+	grow_older(11);
+	fx.dom->clock.tick--;
+	fx.dom->clock.begin[fx.dom->clock.tick % TAGRV_DOM_TICKS] -= 2000;
+	tagrv_dom_check_age(fx.dom);
+	size = file_size(path);
+	cr_expect_gt(size, 0);
+	/* Not again before as much time has passed. */
+	tagrv_dom_check_age(fx.dom);
+	cr_expect_eq(file_size(path), size);
+	unlink(path);
+}
+
+Test(dump, progress_looks_at_ages_with_each_tick)
+{
+	char path[] = "/tmp/tagrv-test-dump-XXXXXX";
+	int fd = mkstemp(path);
+
+	cr_assert_geq(fd, 0);
+	close(fd);
+	strcpy(fx.dom->params.dump, path);
+	fx.dom->params.dump_after = 1;
+	cr_assert_eq(submit_recv(buf, sizeof(buf), 5, ctx), 0);
+	tagrv_dom_progress(fx.dom);
+	cr_expect_eq(file_size(path), 0);
+	grow_older(2);
+	tagrv_dom_progress(fx.dom);
+	cr_expect_gt(file_size(path), 0);
+	unlink(path);
+}
+
+Test(dump, file_that_cannot_be_written_is_one_warning)
+{
+	strcpy(fx.dom->params.dump, "/nowhere/at/all");
+	fx.dom->params.dump_after = 1;
+	cr_assert_eq(submit_recv(buf, sizeof(buf), 5, ctx), 0);
+	grow_older(2);
+	tagrv_dom_check_age(fx.dom);
+	tagrv_dom_check_age(fx.dom);
+	cr_expect_eq(log_count("FI_TAGRV_DUMP: /nowhere/at/all cannot be "
+			       "written"), 1);
+}
+
+Test(dump, fi_close_that_gives_up_says_why)
+{
+	fx.dom->params.close_timeout = 0;
+	peer_up(true);
+	fake.refuse_all = true;
+	cr_assert_eq(submit_send(buf, 8, 0x77, ctx, FI_COMPLETION), 0);
+	engine_close();
+	cr_expect_geq(log_count("no peer took within FI_TAGRV_CLOSE_TIMEOUT"),
+		      1);
+	cr_expect_geq(log_count("tag 0x77, 8 bytes"), 1);
+	cr_expect_geq(log_count("waits for room in the transport"), 1);
+}

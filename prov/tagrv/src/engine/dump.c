@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Dumps: see dump.h.
+ *
+ *   endpoint ADDRESS ...
+ *     peer ADDRESS STATE ...              peers with something under way first
+ *     sends: N (n QUEUED, n FIN_WAIT ...)
+ *       send HANDLE STATE ...             oldest first
+ *     receives: N (...)
+ *
+ * Operations are found in their pools, whatever list or callback has them.
+ */
+#include "engine/dump.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "engine/dump_op.h"
+#include "object/lane.h"
+
+#define OPS_MAX		64	/* printed of sends, and of receives */
+#define PEERS_MAX	64
+#define LOG_LINES	60	/* of a dump that goes to the log */
+
+/* ---- operations ---- */
+
+/* Operations of some pools: counted by state, and the oldest of them. */
+struct op_set {
+	const struct tagrv_op **ops;	/* NULL: out of memory */
+	size_t	cnt, cap;
+	size_t	states[TAGRV_OP_STATES];
+};
+
+typedef bool (*op_filter_fn)(const struct tagrv_op *op, const void *arg);
+
+static size_t used_in(const struct tagrv_pool *pool)
+{
+	return pool->used;
+}
+
+static void collect(struct op_set *set, const struct tagrv_pool *pool,
+		    op_filter_fn wanted, const void *arg)
+{
+	for (uint32_t i = 0; i < tagrv_pool_capacity(pool); i++) {
+		const struct tagrv_op *op = tagrv_pool_at(pool, i);
+
+		if (!op->node.used || op->state >= TAGRV_OP_STATES ||
+		    !wanted(op, arg))
+			continue;
+		set->states[op->state]++;
+		if (set->ops && set->cnt < set->cap)
+			set->ops[set->cnt++] = op;
+	}
+}
+
+/* Oldest first; of the same tick by handle. */
+static int compare_age(const void *a, const void *b)
+{
+	const struct tagrv_op *x = *(const struct tagrv_op *const *) a;
+	const struct tagrv_op *y = *(const struct tagrv_op *const *) b;
+	uint64_t age_x = tagrv_op_age(x), age_y = tagrv_op_age(y);
+
+	if (age_x != age_y)
+		return age_x > age_y ? -1 : 1;
+	return x->node.handle < y->node.handle ? -1 :
+	       x->node.handle > y->node.handle;
+}
+
+static void dump_set(struct op_set *set, const char *what, FILE *out)
+{
+	const char *before = " (";
+	size_t all = 0;
+
+	for (size_t i = 0; i < TAGRV_OP_STATES; i++)
+		all += set->states[i];
+	fprintf(out, "  %s: %zu", what, all);
+	for (unsigned i = 0; i < TAGRV_OP_STATES; i++) {
+		if (!set->states[i])
+			continue;
+		fprintf(out, "%s%zu %s", before, set->states[i],
+			tagrv_op_state_name(i));
+		before = ", ";
+	}
+	fputs(all ? ")\n" : "\n", out);
+	if (set->cnt)
+		qsort(set->ops, set->cnt, sizeof(*set->ops), compare_age);
+	for (size_t i = 0; i < TAGRV_MIN(set->cnt, (size_t) OPS_MAX); i++)
+		tagrv_op_dump(set->ops[i], out);
+	if (all > TAGRV_MIN(set->cnt, (size_t) OPS_MAX))
+		fprintf(out, "    and %zu more\n",
+			all - TAGRV_MIN(set->cnt, (size_t) OPS_MAX));
+}
+
+static void init_set(struct op_set *set, size_t cap)
+{
+	memset(set, 0, sizeof(*set));
+	set->ops = calloc(cap ? cap : 1, sizeof(*set->ops));
+	set->cap = cap;
+}
+
+static bool is_any(const struct tagrv_op *op, const void *arg)
+{
+	(void) arg;
+	return op != NULL;
+}
+
+/* Receives of a shared context belong to the engine whose message they have. */
+static bool is_of_engine(const struct tagrv_op *op, const void *arg)
+{
+	return op->state == TAGRV_OP_POSTED || op->engine == arg;
+}
+
+static void dump_sends(const struct tagrv_engine *engine, FILE *out)
+{
+	struct op_set set;
+
+	init_set(&set, used_in(&engine->pools.tx_ops));
+	collect(&set, &engine->pools.tx_ops, is_any, NULL);
+	dump_set(&set, "sends", out);
+	free(set.ops);
+}
+
+static void dump_receives(const struct tagrv_engine *engine, FILE *out)
+{
+	const struct tagrv_rx *rx = engine->rx;
+	struct op_set set;
+
+	init_set(&set, used_in(&rx->ops) + used_in(&rx->slices) +
+		       used_in(&engine->pools.pieces));
+	collect(&set, &rx->ops, is_of_engine, engine);
+	collect(&set, &rx->slices, is_of_engine, engine);
+	collect(&set, &engine->pools.pieces, is_any, NULL);
+	dump_set(&set, rx->shared ? "receives (posted ones are shared)" : "receives",
+		 out);
+	free(set.ops);
+}
+
+/* ---- peers ---- */
+
+static size_t length(const struct tagrv_list *list)
+{
+	const struct tagrv_list *node;
+	size_t cnt = 0;
+
+	tagrv_list_for_each(list, node)
+		cnt++;
+	return cnt;
+}
+
+static bool is_idle(const struct tagrv_peer *peer)
+{
+	return tagrv_list_empty(&peer->pending) &&
+	       tagrv_list_empty(&peer->waiting) &&
+	       tagrv_list_empty(&peer->readers) &&
+	       tagrv_list_empty(&peer->to_grant) &&
+	       tagrv_list_empty(&peer->granted) &&
+	       tagrv_list_empty(&peer->writers) &&
+	       tagrv_list_empty(&peer->acks) && !peer->sent;
+}
+
+static void dump_lane(const struct tagrv_peer *peer, FILE *out)
+{
+	const struct tagrv_lane *lane = peer->lane;
+
+	if (!lane) {
+		fputs(", no connection", out);
+		return;
+	}
+	fprintf(out, " by %s, connection %u, sent %u, received %u envelopes, "
+		"credit for %u bytes left, %u promised, %u owed",
+		lane->link->xport->ops->name, lane->epoch, peer->tx_seq,
+		peer->rx_seq, peer->credit.left * TAGRV_CREDIT_UNIT,
+		peer->credit.promised * TAGRV_CREDIT_UNIT,
+		peer->credit.owed * TAGRV_CREDIT_UNIT);
+}
+
+static void dump_peer(const struct tagrv_peer *peer, FILE *out)
+{
+	char addr[TAGRV_ADDR_STRLEN];
+
+	fprintf(out, "  peer %s",
+		tagrv_addr_str(&peer->addr, addr, sizeof(addr)));
+	if (peer->fi_addr != FI_ADDR_NOTAVAIL)
+		fprintf(out, ", fi_addr %" PRIu64, peer->fi_addr);
+	fprintf(out, ": %s", tagrv_peer_state_name(peer->state));
+	dump_lane(peer, out);
+	if (is_idle(peer)) {
+		fputs("; idle\n", out);
+		return;
+	}
+	fprintf(out, "; sends: %zu queued, %zu under way, of these %zu wait for "
+		"the peer and %zu for room; receives: %zu with reads to post, "
+		"%zu with a grant to send, %zu wait for the peer, which owes %u "
+		"fragments; %zu acks to send%s\n",
+		length(&peer->pending), peer->sent, length(&peer->waiting),
+		length(&peer->writers), length(&peer->readers),
+		length(&peer->to_grant), length(&peer->granted), peer->frags,
+		length(&peer->acks),
+		tagrv_list_linked(&peer->busy_node) ? "; to be served" : "");
+}
+
+static void dump_peers(const struct tagrv_engine *engine, FILE *out)
+{
+	size_t printed = 0;
+
+	for (int idle = 0; idle < 2; idle++)
+		for (size_t i = 0; i < engine->table.cnt; i++) {
+			const struct tagrv_peer *peer = engine->table.peers[i];
+
+			if (is_idle(peer) == idle && printed < PEERS_MAX) {
+				dump_peer(peer, out);
+				printed++;
+			}
+		}
+	if (printed < engine->table.cnt)
+		fprintf(out, "  and %zu more peers\n",
+			engine->table.cnt - printed);
+}
+
+/* ---- endpoints ---- */
+
+void tagrv_engine_dump(const struct tagrv_engine *engine, FILE *out)
+{
+	char addr[TAGRV_ADDR_STRLEN], rails[128];
+	struct tagrv_match_stats match;
+
+	tagrv_match_get_stats(engine->match, &match);
+	tagrv_rails_describe(&engine->rails, rails, sizeof(rails));
+	fprintf(out, "endpoint %s of process %d%s: connections so far: %s; %zu "
+		"receives posted, %zu messages unexpected, budget for %u bytes "
+		"of them left; %u fragments granted and not here; %" PRIu64
+		" packets refused\n",
+		tagrv_addr_str(&engine->name, addr, sizeof(addr)),
+		(int) getpid(), engine->enabled ? "" : ", closing", rails,
+		match.posted, match.unexpected,
+		engine->credit.budget * TAGRV_CREDIT_UNIT, engine->credit.frags,
+		engine->stats.bad_packets);
+	dump_peers(engine, out);
+	dump_sends(engine, out);
+	dump_receives(engine, out);
+}
+
+/* The dump as text, to be freed; NULL: out of memory. */
+static char *dump_text(const struct tagrv_engine *engine)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	if (!out)
+		return NULL;
+	tagrv_engine_dump(engine, out);
+	if (fclose(out)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+void tagrv_engine_dump_log(const struct tagrv_engine *engine)
+{
+	char *text = dump_text(engine), *line, *rest = text;
+	int lines = 0;
+
+	while (rest && (line = strsep(&rest, "\n")) && *line) {
+		if (++lines > LOG_LINES) {
+			tagrv_warn("the rest of the dump is left out: set "
+				   "FI_TAGRV_DUMP to a file\n");
+			break;
+		}
+		tagrv_warn("%s\n", line);
+	}
+	free(text);
+}
+
+static int write_all(int fd, const char *text)
+{
+	size_t left = strlen(text);
+
+	while (left) {
+		ssize_t n = write(fd, text, left);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n > 0) {
+			text += n;
+			left -= (size_t) n;
+		}
+	}
+	return 0;
+}
+
+int tagrv_engine_dump_fd(struct tagrv_engine *engine, int fd)
+{
+	char *text;
+	int ret;
+
+	tagrv_lock_acquire(&engine->dom->lock);
+	text = dump_text(engine);
+	tagrv_lock_release(&engine->dom->lock);
+	if (!text)
+		return -FI_ENOMEM;
+	ret = write_all(fd, text);
+	free(text);
+	return ret;
+}
+
+/* ---- operations that are too old ---- */
+
+static bool is_old(const struct tagrv_op *op, const void *arg)
+{
+	const uint64_t *ms = arg;
+
+	/* A multi-receive buffer may be posted for as long as the program runs. */
+	return tagrv_op_age(op) >= *ms &&
+	       !(op->state == TAGRV_OP_POSTED && op->rx.multi);
+}
+
+static size_t count_old(const struct tagrv_engine *engine, uint64_t ms)
+{
+	struct op_set set = { .ops = NULL };
+	size_t cnt = 0;
+
+	collect(&set, &engine->pools.tx_ops, is_old, &ms);
+	collect(&set, &engine->rx->ops, is_old, &ms);
+	collect(&set, &engine->rx->slices, is_old, &ms);
+	for (size_t i = 0; i < TAGRV_OP_STATES; i++)
+		cnt += set.states[i];
+	return cnt;
+}
+
+static void dump_dom(const struct tagrv_dom *dom, size_t old)
+{
+	bool to_stderr = !strcmp(dom->params.dump, "stderr");
+	FILE *out = to_stderr ? stderr : fopen(dom->params.dump, "ae");
+	const struct tagrv_list *node;
+
+	if (!out) {
+		tagrv_warn("FI_TAGRV_DUMP: %s cannot be written: %s\n",
+			   dom->params.dump, strerror(errno));
+		return;
+	}
+	fprintf(out, "tagrv: %zu operations of process %d are older than %d s "
+		"(FI_TAGRV_DUMP_AFTER)\n", old, (int) getpid(),
+		dom->params.dump_after);
+	tagrv_list_for_each(&dom->engines, node)
+		tagrv_engine_dump(tagrv_container_of(node, struct tagrv_engine,
+						     dom_node), out);
+	if (to_stderr)
+		fflush(out);
+	else
+		fclose(out);
+}
+
+void tagrv_dom_check_age(struct tagrv_dom *dom)
+{
+	uint64_t now = tagrv_clock_ms();
+	uint64_t ms = (uint64_t) dom->params.dump_after * 1000;
+	struct tagrv_list *node;
+	size_t old = 0;
+
+	if (!dom->params.dump[0] || !ms || now < dom->clock.next_dump)
+		return;
+	tagrv_list_for_each(&dom->engines, node)
+		old += count_old(tagrv_container_of(node, struct tagrv_engine,
+						    dom_node), ms);
+	if (!old)
+		return;
+	dom->clock.next_dump = now + ms;
+	dump_dom(dom, old);
+}

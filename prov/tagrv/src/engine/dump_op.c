@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * One operation in a dump: see dump_op.h. The reasons follow the states that
+ * object/op.h draws.
+ */
+#include "engine/dump_op.h"
+
+#include <inttypes.h>
+
+#include "object/lane.h"
+#include "object/peer.h"
+
+static bool is_posted(const struct tagrv_op *op)
+{
+	return op->state == TAGRV_OP_POSTED;
+}
+
+static bool is_receive(const struct tagrv_op *op)
+{
+	return op->state >= TAGRV_OP_POSTED;
+}
+
+const struct tagrv_dom *tagrv_op_dom(const struct tagrv_op *op)
+{
+	/* A posted receive has no endpoint so far. */
+	return is_posted(op) ? op->rx.rx->dom : op->engine->dom;
+}
+
+uint64_t tagrv_op_age(const struct tagrv_op *op)
+{
+	return tagrv_dom_age(tagrv_op_dom(op), op->born);
+}
+
+/* ---- what it waits for ---- */
+
+static void wait_queued(const struct tagrv_op *op, FILE *out)
+{
+	const struct tagrv_peer *peer = op->peer;
+
+	if (peer->state != TAGRV_PEER_READY)
+		fprintf(out, "a connection, the peer is %s",
+			tagrv_peer_state_name(peer->state));
+	else if (op->flags & FI_FENCE && peer->sent)
+		fprintf(out, "the end of %zu earlier sends (FI_FENCE)",
+			peer->sent);
+	else
+		fputs("room in the transport, behind earlier sends", out);
+}
+
+static void wait_fin(const struct tagrv_op *op, FILE *out)
+{
+	if (op->ops == &tagrv_eager_ops)
+		fprintf(out, "a FIN of the peer: the message %s",
+			op->flags & FI_MATCH_COMPLETE ? "is not matched" :
+							"is not received");
+	else
+		fputs("a FIN of the peer: all bytes are sent", out);
+}
+
+static void wait_copying(const struct tagrv_op *op, FILE *out)
+{
+	const struct tagrv_rndv *r = op->rndv;
+
+	if (r->ask_grant || r->next < r->granted)
+		fputs("room in the transport for fragments", out);
+	else
+		fputs("a GRANT of the peer", out);
+}
+
+static void wait_moving(const struct tagrv_op *op, const char *what, FILE *out)
+{
+	if (op->rndv->inflight)
+		fprintf(out, "the end of %u %s in the device",
+			op->rndv->inflight, what);
+	else
+		fprintf(out, "room in the transport for %s", what);
+}
+
+static void wait_cts(const struct tagrv_op *op, FILE *out)
+{
+	const struct tagrv_rndv *r = op->rndv;
+
+	if (!r->cts_sent)
+		fputs("room, or a grant, to send a CTS", out);
+	else if (r->by_write)
+		fputs("writes and the DONE of the peer", out);
+	else if (r->by_pieces && r->pieces)
+		fprintf(out, "the reads of %u pieces", r->pieces);
+	else if (r->by_pieces)
+		fputs("pieces of the peer", out);
+	else if (r->inflight)
+		fprintf(out, "%u fragments that the peer was granted",
+			r->inflight);
+	else
+		fputs("fragments to be granted to the peer", out);
+}
+
+static void wait_for(const struct tagrv_op *op, FILE *out)
+{
+	switch (op->state) {
+	case TAGRV_OP_QUEUED:
+		wait_queued(op, out);
+		break;
+	case TAGRV_OP_WIRE:
+		fputs("the device's completion of the packet", out);
+		break;
+	case TAGRV_OP_FIN_WAIT:
+		wait_fin(op, out);
+		break;
+	case TAGRV_OP_ANNOUNCED:
+		fputs("a FIN or CTS of the peer: the RTS is not matched, or the "
+		      "peer reads", out);
+		break;
+	case TAGRV_OP_COPYING:
+		wait_copying(op, out);
+		break;
+	case TAGRV_OP_WRITING:
+		wait_moving(op, "writes", out);
+		break;
+	case TAGRV_OP_OFFERING:
+		fprintf(out, "the FINs of %u pieces that the peer reads",
+			op->rndv->pieces);
+		break;
+	case TAGRV_OP_PIECE_READY:
+		fputs("room in the transport to be offered", out);
+		break;
+	case TAGRV_OP_PIECE:
+		fputs("a FIN of the peer, which reads the piece", out);
+		break;
+	case TAGRV_OP_POSTED:
+		fputs("a message that matches", out);
+		break;
+	case TAGRV_OP_READING:
+		wait_moving(op, "reads", out);
+		break;
+	case TAGRV_OP_CTS:
+		wait_cts(op, out);
+		break;
+	default:
+		fputs("nothing: its state is not known", out);
+	}
+}
+
+/* ---- the line ---- */
+
+static void dump_peer(const struct tagrv_op *op, FILE *out)
+{
+	char addr[TAGRV_ADDR_STRLEN];
+
+	if (is_posted(op))
+		return;
+	fprintf(out, "%s %s, ", is_receive(op) ? "from" : "to",
+		tagrv_addr_str(&op->peer->addr, addr, sizeof(addr)));
+}
+
+static void dump_moved(const struct tagrv_op *op, FILE *out)
+{
+	switch (op->state) {
+	case TAGRV_OP_COPYING:
+	case TAGRV_OP_WRITING:
+	case TAGRV_OP_OFFERING:
+	case TAGRV_OP_READING:
+	case TAGRV_OP_CTS:
+		fprintf(out, ", %zu of %zu moved", op->rndv->next,
+			op->rndv->want);
+		break;
+	default:
+		break;
+	}
+}
+
+void tagrv_op_dump(const struct tagrv_op *op, FILE *out)
+{
+	fprintf(out, "    %s %08x %s: ", is_receive(op) ? "receive" : "send",
+		op->node.handle, tagrv_op_state_name(op->state));
+	if (!is_posted(op))
+		fprintf(out, "%s ", op->ops->name);
+	dump_peer(op, out);
+	if (op->space == TAGRV_SPACE_TAGGED)
+		fprintf(out, "tag %#" PRIx64 ", ", op->tag);
+	fprintf(out, "%zu bytes", is_posted(op) ? op->rx.room : op->len);
+	dump_moved(op, out);
+	fprintf(out, ", context %p, for %" PRIu64 " s or more, waits for ",
+		op->context, tagrv_op_age(op) / 1000);
+	wait_for(op, out);
+	fputc('\n', out);
+}
