@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Endpoint addresses: see addr.h.
+ * Normalizes, compares and prints endpoint addresses, see addr.h.
  */
 #include "core/addr.h"
 
@@ -42,7 +42,7 @@ int tagrv_addr_from(struct tagrv_addr *addr, const void *sa, size_t len)
 		out.in6.sin6_family = AF_INET6;
 		out.in6.sin6_port = in6->sin6_port;
 		out.in6.sin6_addr = in6->sin6_addr;
-		/* A scope means something for link-local addresses only. */
+		/* Only link-local addresses have a scope. */
 		if (IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr))
 			out.in6.sin6_scope_id = in6->sin6_scope_id;
 		break;
@@ -80,7 +80,7 @@ void tagrv_addr_set_port(struct tagrv_addr *addr, uint16_t port)
 		addr->in6.sin6_port = htons(port);
 }
 
-/* ip and port of an IPv6 address; a scope only where one is set. */
+/* Writes "[ip]:port", with "%scope" if the scope is set. */
 static void in6_str(const struct sockaddr_in6 *in6, char *buf, size_t len)
 {
 	char ip[INET6_ADDRSTRLEN] = "?";

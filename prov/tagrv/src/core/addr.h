@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Endpoint addresses: FI_SOCKADDR_IN and FI_SOCKADDR_IN6, compared and hashed
- * by family, port and address, and by the scope of a link-local one.
+ * Endpoint addresses, FI_SOCKADDR_IN and FI_SOCKADDR_IN6. Two addresses are equal
+ * if family, port and IP address are, and for link-local addresses the scope.
  */
 #ifndef TAGRV_CORE_ADDR_H
 #define TAGRV_CORE_ADDR_H
@@ -13,12 +13,12 @@
 
 #include "core/compiler.h"
 
-/* Longest text tagrv_addr_str writes: "[ipv6%scope]:port" and the NUL. */
+/* Bytes for the longest text of tagrv_addr_str: "[ipv6%scope]:port" and NUL. */
 #define TAGRV_ADDR_STRLEN	80
 
 /*
- * Normalized: every byte that does not take part in the identity (padding, flow
- * label) is zero, so that memcmp and a byte hash are exact.
+ * A normalized address: every byte that equality ignores (padding, flow label) is
+ * zero, so that memcmp and a hash over all bytes are exact.
  */
 struct tagrv_addr {
 	union {
@@ -32,18 +32,22 @@ struct tagrv_addr {
 size_t tagrv_addr_len(const struct tagrv_addr *addr);
 
 /*
- * Normalizes a sockaddr of at least 'len' bytes (len 0: trust the family).
- * -FI_EINVAL for other families and when it is too short.
+ * Normalizes the sockaddr 'sa' of 'len' bytes; len 0: as long as its family says.
+ * Returns 0, or -FI_EINVAL: another family, or too short; *addr is unchanged.
  */
 int tagrv_addr_from(struct tagrv_addr *addr, const void *sa, size_t len)
 	TAGRV_WARN_UNUSED;
 
 bool tagrv_addr_equal(const struct tagrv_addr *a, const struct tagrv_addr *b);
 bool tagrv_addr_is_any(const struct tagrv_addr *addr);	/* 0.0.0.0 or :: */
+/* Ports are in host byte order; the address must have a family. */
 uint16_t tagrv_addr_port(const struct tagrv_addr *addr);
 void tagrv_addr_set_port(struct tagrv_addr *addr, uint16_t port);
 
-/* Writes "10.1.0.1:5000" or "[fe80::1]:5000"; returns buf. */
+/*
+ * Writes "10.1.0.1:5000" or "[fe80::1]:5000" into buf of len bytes (see
+ * TAGRV_ADDR_STRLEN); returns buf.
+ */
 const char *tagrv_addr_str(const struct tagrv_addr *addr, char *buf, size_t len);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Time for limits and timers, and seconds for measurements: both never jump.
+ * Monotonic time: milliseconds for timers and time limits, seconds for
+ * measurements. Neither jumps when the system's time is set.
  */
 #ifndef TAGRV_CORE_CLOCK_H
 #define TAGRV_CORE_CLOCK_H

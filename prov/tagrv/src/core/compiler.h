@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Compiler attributes and the few macros every layer needs.
+ * Compiler attributes, and the few macros that every layer needs.
  */
 #ifndef TAGRV_CORE_COMPILER_H
 #define TAGRV_CORE_COMPILER_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Set of address ranges: see interval.h. Height of an AVL tree of n nodes: at
- * most 1.44 log2(n), so recursion is bounded by about 60 frames.
+ * Set of address ranges, see interval.h. An AVL tree of n nodes is at most
+ * 1.44 log2(n) high, so the recursions below are at most about 60 frames deep.
  */
 #include "core/interval.h"
 
@@ -29,7 +29,7 @@ static void update(struct tagrv_interval *node)
 	node->max = TAGRV_MAX(node->to, below);
 }
 
-/* The child of 'side' becomes the root of this subtree. */
+/* Makes the child at 'side' the root of this subtree and returns it. */
 static struct tagrv_interval *rotate(struct tagrv_interval *node, int side)
 {
 	struct tagrv_interval *top = node->child[side];
@@ -56,7 +56,7 @@ static struct tagrv_interval *balance(struct tagrv_interval *node)
 	return rotate(node, side);
 }
 
-/* Equal ranges are told apart by their address: the order is total. */
+/* Total order: nodes with the same 'from' are ordered by their own address. */
 static bool before(const struct tagrv_interval *a,
 		   const struct tagrv_interval *b)
 {
@@ -76,31 +76,33 @@ static struct tagrv_interval *insert(struct tagrv_interval *root,
 	return balance(root);
 }
 
-static struct tagrv_interval *take_first(struct tagrv_interval *root,
-					 struct tagrv_interval **first)
+/* Removes the leftmost node as *first; returns the subtree's new root. */
+static struct tagrv_interval *remove_first(struct tagrv_interval *root,
+					   struct tagrv_interval **first)
 {
 	if (!root->child[0]) {
 		*first = root;
 		return root->child[1];
 	}
-	root->child[0] = take_first(root->child[0], first);
+	root->child[0] = remove_first(root->child[0], first);
 	return balance(root);
 }
 
-static struct tagrv_interval *take(struct tagrv_interval *root,
-				   struct tagrv_interval *node)
+/* Removes a node; returns the subtree's new root. */
+static struct tagrv_interval *remove_node(struct tagrv_interval *root,
+					  struct tagrv_interval *node)
 {
 	struct tagrv_interval *next;
 	int side;
 
 	if (root != node) {
 		side = before(root, node);
-		root->child[side] = take(root->child[side], node);
+		root->child[side] = remove_node(root->child[side], node);
 		return balance(root);
 	}
 	if (!node->child[0] || !node->child[1])
 		return node->child[!node->child[0]];
-	node->child[1] = take_first(node->child[1], &next);
+	node->child[1] = remove_first(node->child[1], &next);
 	next->child[0] = node->child[0];
 	next->child[1] = node->child[1];
 	return balance(next);
@@ -117,7 +119,7 @@ void tagrv_interval_insert(struct tagrv_intervals *set,
 void tagrv_interval_remove(struct tagrv_intervals *set,
 			   struct tagrv_interval *node)
 {
-	set->root = take(set->root, node);
+	set->root = remove_node(set->root, node);
 }
 
 struct tagrv_interval *
@@ -129,7 +131,7 @@ tagrv_interval_cover(const struct tagrv_intervals *set, uintptr_t from,
 	while (node) {
 		if (node->from > from)
 			node = node->child[0];
-		/* All that are left of here begin early enough. */
+		/* This node and all on its left begin at or before 'from'. */
 		else if (max_of(node->child[0]) >= to)
 			node = node->child[0];
 		else if (node->to >= to)
@@ -147,8 +149,10 @@ tagrv_interval_overlap(const struct tagrv_intervals *set, uintptr_t from,
 	struct tagrv_interval *node = set->root;
 
 	while (node) {
-		/* If none of those on the left does, it is because one of them
-		 * begins behind the range: all on the right do so, too. */
+		/*
+		 * A left node ends behind 'from'. If no left node overlaps, that
+		 * node begins at or behind 'to', and so do all on its right.
+		 */
 		if (max_of(node->child[0]) > from)
 			node = node->child[0];
 		else if (node->from >= to)

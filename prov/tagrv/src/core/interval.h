@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Set of address ranges [from, to) that may overlap: an AVL tree by 'from' in
- * which every node knows the greatest 'to' below it.
+ * Set of address ranges [from, to) that may overlap: an AVL tree ordered by
+ * 'from', in which every node knows the greatest 'to' of its subtree.
  *
  *              [4,9) max 30
  *             /            \
  *      [1,30) max 30     [6,8) max 8
  *
- * Nodes are embedded; nothing is allocated. Every call is O(log n).
+ * The caller embeds the nodes and owns them; no call allocates or fails. Every
+ * call is O(log n). An empty set is a zeroed struct. The caller locks.
  */
 #ifndef TAGRV_CORE_INTERVAL_H
 #define TAGRV_CORE_INTERVAL_H
@@ -26,24 +27,24 @@ struct tagrv_intervals {
 	struct tagrv_interval *root;
 };
 
-/* The same range may be there several times. */
+/* Adds a node, from < to. A set may hold several nodes with the same range. */
 void tagrv_interval_insert(struct tagrv_intervals *set,
 			   struct tagrv_interval *node);
-/* The node is in the set. */
+/* Removes a node, which must be in the set. */
 void tagrv_interval_remove(struct tagrv_intervals *set,
 			   struct tagrv_interval *node);
 
-/* One that covers all of [from, to), or NULL. */
+/* Any node that covers all of [from, to), or NULL. */
 struct tagrv_interval *
 tagrv_interval_cover(const struct tagrv_intervals *set, uintptr_t from,
 		     uintptr_t to);
-/* Of those that share a byte with [from, to) the one that begins first. */
+/* The node with the lowest 'from' that shares a byte with [from, to), or NULL. */
 struct tagrv_interval *
 tagrv_interval_overlap(const struct tagrv_intervals *set, uintptr_t from,
 		       uintptr_t to);
 /*
- * Of those that begin at 'from' or later the first one; equal ranges follow
- * each other in any order. NULL: none.
+ * The node with the lowest 'from' among those that begin at 'from' or later, or
+ * NULL. Of several nodes that begin at the same address it is any one.
  */
 struct tagrv_interval *
 tagrv_interval_from(const struct tagrv_intervals *set, uintptr_t from);

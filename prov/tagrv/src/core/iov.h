@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Arrays of struct iovec: total length, copies into and out of them; ranges.
+ * Total length of an iovec array, copies into and out of it; test of ranges;
+ * copies of few bytes, of words, and of memory that a peer may change.
  */
 #ifndef TAGRV_CORE_IOV_H
 #define TAGRV_CORE_IOV_H
@@ -12,6 +13,7 @@
 
 #include "core/compiler.h"
 
+/* Returns the bytes of all iovecs together. */
 static inline size_t tagrv_iov_len(const struct iovec *iov, size_t cnt)
 {
 	size_t len = 0;
@@ -23,7 +25,10 @@ static inline size_t tagrv_iov_len(const struct iovec *iov, size_t cnt)
 	return len;
 }
 
-/* Does a range lie within memory of 'size' bytes at 'base'? Nothing wraps. */
+/*
+ * Whether [addr, addr + len) lies within the 'size' bytes at 'base'. No sum is
+ * formed that could wrap.
+ */
 static inline bool tagrv_range_within(uint64_t addr, uint64_t len,
 				      uint64_t base, uint64_t size)
 {
@@ -32,8 +37,8 @@ static inline bool tagrv_range_within(uint64_t addr, uint64_t len,
 }
 
 /*
- * memcpy that calls nobody for few bytes: two moves, which may cover the same
- * bytes of 'to'.
+ * memcpy without a function call for up to 64 bytes: two moves of a fixed size,
+ * which overlap in the middle.
  */
 static inline void tagrv_copy(void *restrict to, const void *restrict from,
 			      size_t len)
@@ -41,7 +46,7 @@ static inline void tagrv_copy(void *restrict to, const void *restrict from,
 	const char *src = from;
 	char *dst = to;
 
-	/* Or branches that a short array never takes would draw warnings. */
+	/* Hides the arrays' sizes: else gcc warns of branches never taken. */
 	__asm__("" : "+r" (dst), "+r" (src));
 	if (len > 64) {
 		memcpy(dst, src, len);
@@ -84,8 +89,9 @@ static inline size_t tagrv_iov_scatter(const struct iovec *iov, size_t cnt,
 }
 
 /*
- * The part of len bytes behind the first 'skip' as iovecs of its own; all of it
- * must be there. out has room for cnt. Returns how many are used.
+ * Writes iovecs for the len bytes that follow the first 'skip' bytes of iov, which
+ * must have skip + len bytes. out has room for cnt entries; returns the entries
+ * used.
  */
 static inline size_t tagrv_iov_slice(struct iovec *out, const struct iovec *iov,
 				     size_t cnt, size_t skip, size_t len)
@@ -109,7 +115,7 @@ static inline size_t tagrv_iov_slice(struct iovec *out, const struct iovec *iov,
 	return used;
 }
 
-/* Copies the iovecs into buf, which has room for all of them. */
+/* Copies all bytes of the iovecs into buf, which has room. Returns the bytes. */
 static inline size_t tagrv_iov_gather(void *buf, const struct iovec *iov,
 				      size_t cnt)
 {
@@ -125,9 +131,9 @@ static inline size_t tagrv_iov_gather(void *buf, const struct iovec *iov,
 }
 
 /*
- * One word that is moved as such. What was written word by word a moment ago
- * and is read back in pairs, as compilers like to copy structures, has to wait
- * until the processor has it in its cache.
+ * Loads one word by one 8-byte load. Compilers like to copy structures by 16-byte
+ * loads; such a load of bytes that two 8-byte stores have just written cannot be
+ * forwarded from the store buffer and waits until both are in the cache.
  */
 static inline uint64_t tagrv_word_load(const void *from)
 {
@@ -138,6 +144,7 @@ static inline uint64_t tagrv_word_load(const void *from)
 	return word;
 }
 
+/* Copies one word by one 8-byte load and store. */
 static inline void tagrv_word_copy(void *to, const void *from)
 {
 	uint64_t word = tagrv_word_load(from);
@@ -146,9 +153,9 @@ static inline void tagrv_word_copy(void *to, const void *from)
 }
 
 /*
- * Copies what somebody else can change at any time, for once and for all: what is
- * checked and what is used afterwards is the copy, even if the compiler would
- * rather read the original again.
+ * Copies memory that another process may change at any time. The barrier keeps
+ * the compiler from reading the original again later, so that the bytes that are
+ * checked are the bytes that are used.
  */
 static inline void tagrv_copy_once(void *to, const void *from, size_t len)
 {

@@ -4,8 +4,9 @@
  *
  *   head <-> first <-> ... <-> last <-> (head)
  *
- * A node that is on no list points to itself, so tagrv_list_remove() may be
- * called on it again and tagrv_list_linked() tells whether it is queued.
+ * A node that is on no list points to itself: tagrv_list_remove() may be called on
+ * it again, and tagrv_list_linked() tells whether it is on a list. The caller owns
+ * heads and nodes; no call allocates or fails.
  */
 #ifndef TAGRV_CORE_LIST_H
 #define TAGRV_CORE_LIST_H
@@ -19,6 +20,7 @@ struct tagrv_list {
 	struct tagrv_list *prev;
 };
 
+/* Initializes a list head as empty, or a node as on no list. */
 static inline void tagrv_list_init(struct tagrv_list *head)
 {
 	head->next = head;
@@ -57,12 +59,13 @@ static inline void tagrv_list_remove(struct tagrv_list *node)
 	tagrv_list_init(node);
 }
 
-/* First node without removing it, NULL when the list is empty. */
+/* Returns the first node, which stays on the list; NULL: the list is empty. */
 static inline struct tagrv_list *tagrv_list_first(const struct tagrv_list *head)
 {
 	return tagrv_list_empty(head) ? NULL : head->next;
 }
 
+/* Removes and returns the first node; NULL: the list is empty. */
 static inline struct tagrv_list *tagrv_list_pop(struct tagrv_list *head)
 {
 	struct tagrv_list *node = tagrv_list_first(head);
@@ -72,7 +75,7 @@ static inline struct tagrv_list *tagrv_list_pop(struct tagrv_list *head)
 	return node;
 }
 
-/* Moves all of 'from' behind the last node of 'to'; 'from' is empty after. */
+/* Moves all nodes of 'from' behind the last node of 'to'; leaves 'from' empty. */
 static inline void tagrv_list_splice_tail(struct tagrv_list *to,
 					  struct tagrv_list *from)
 {
@@ -88,7 +91,7 @@ static inline void tagrv_list_splice_tail(struct tagrv_list *to,
 #define tagrv_list_for_each(head, pos) \
 	for ((pos) = (head)->next; (pos) != (head); (pos) = (pos)->next)
 
-/* 'pos' may be removed inside the loop. */
+/* As tagrv_list_for_each; the loop body may remove 'pos'. */
 #define tagrv_list_for_each_safe(head, pos, tmp) \
 	for ((pos) = (head)->next, (tmp) = (pos)->next; (pos) != (head); \
 	     (pos) = (tmp), (tmp) = (pos)->next)

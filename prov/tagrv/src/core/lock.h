@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The lock of one domain: a mutex that is not taken when the application
- * promised to serialize its calls itself (FI_THREAD_DOMAIN and weaker).
+ * The domain lock: a mutex that is not taken when the application promised to
+ * serialize its calls itself (FI_THREAD_DOMAIN and weaker).
  *
- * Rank: the domain lock comes first, the mutexes of the wireup thread's queues
- * after it. Nothing may be locked while a wireup queue mutex is held.
+ * Lock order: the domain lock first, then a mutex of the wireup thread's queues.
+ * A thread that holds a wireup queue mutex takes no other lock.
  */
 #ifndef TAGRV_CORE_LOCK_H
 #define TAGRV_CORE_LOCK_H
@@ -14,9 +14,10 @@
 
 struct tagrv_lock {
 	pthread_mutex_t mutex;
-	bool on;
+	bool on;		/* false: acquire and release do nothing */
 };
 
+/* on: whether acquire and release lock at all. Returns 0 or -errno. */
 static inline int tagrv_lock_init(struct tagrv_lock *lock, bool on)
 {
 	lock->on = on;

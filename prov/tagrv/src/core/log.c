@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The provider object that log lines and parameters are bound to.
+ * Defines the provider object, to which log lines and parameters belong.
  */
 #include "core/log.h"
 

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Log lines bound to the provider object.
+ * Log lines of the provider.
  *
- * warn: the user must act; info: once per object; trace: per event, never on
- * the data path. Lower case, no '=', one line per cause, where it is understood.
+ *   tagrv_warn   something failed and the user must act; once per cause
+ *   tagrv_info   at most once per object: what was opened, what was chosen
+ *   tagrv_trace  per event, but never on the data path
+ *
+ * Lines begin in lower case, end with \n, have no "name=value" pairs, and are
+ * written by the function that knows the cause.
  */
 #ifndef TAGRV_CORE_LOG_H
 #define TAGRV_CORE_LOG_H
@@ -12,7 +16,7 @@
 #include <rdma/providers/fi_log.h>
 #include <rdma/providers/fi_prov.h>
 
-/* Defined in core/log.c; getinfo, fabric and cleanup are set by fi_prov_ini. */
+/* The provider object; fi_prov_ini sets getinfo, fabric and cleanup. */
 extern struct fi_provider tagrv_prov;
 
 #define tagrv_warn(...)	FI_WARN(&tagrv_prov, FI_LOG_CORE, __VA_ARGS__)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The limit of locked memory, and who it does not count for.
+ * Reads the limit of locked memory, and whether it applies to this process.
  */
 #include "core/memlock.h"
 
@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static bool is_privileged(void)
+static bool has_cap_ipc_lock(void)
 {
 	struct __user_cap_header_struct head = {
 		.version = _LINUX_CAPABILITY_VERSION_3,
@@ -28,7 +28,7 @@ size_t tagrv_memlock_limit(void)
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_MEMLOCK, &limit) ||
-	    limit.rlim_cur == RLIM_INFINITY || is_privileged())
+	    limit.rlim_cur == RLIM_INFINITY || has_cap_ipc_lock())
 		return SIZE_MAX;
 	return limit.rlim_cur;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * How much memory may be locked, which is what registering it does.
+ * How much memory this process may lock. Registration locks memory.
  */
 #ifndef TAGRV_CORE_MEMLOCK_H
 #define TAGRV_CORE_MEMLOCK_H
@@ -8,10 +8,11 @@
 #include <stddef.h>
 
 /*
- * Bytes that this process may lock, RLIMIT_MEMLOCK of setrlimit(2); SIZE_MAX:
- * without limit, or this process has the capability CAP_IPC_LOCK. The kernel
- * asks for that in the first user namespace: who has it in another one only
- * learns of the limit by -FI_ENOMEM.
+ * Returns the bytes that this process may lock: RLIMIT_MEMLOCK of setrlimit(2),
+ * or SIZE_MAX if there is no limit or the process has CAP_IPC_LOCK. The kernel
+ * demands that capability in the initial user namespace: a process that has it
+ * in another namespace gets SIZE_MAX here, and -FI_ENOMEM when it registers more
+ * than its limit.
  */
 size_t tagrv_memlock_limit(void);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The table of FI_TAGRV_* parameters.
+ * The table of FI_TAGRV_* parameters, and how their values are read.
  */
 #include "core/param.h"
 
@@ -15,9 +15,9 @@
 struct param {
 	const char *name;
 	enum fi_param_type type;
-	size_t offset;
-	size_t size;		/* of the field; strings: of the buffer */
-	long long def, min, max;
+	size_t offset;		/* of the field in struct tagrv_params */
+	size_t size;		/* bytes of the field */
+	long long def, min, max;	/* numbers only */
 	const char *help;
 };
 
@@ -42,26 +42,28 @@ static const struct param table[] = {
 	{ "EAGER_CREDIT", FI_PARAM_SIZE_T, FIELD(eager_credit), 393216, 16384,
 	  1 << 30,
 	  "Bytes of unexpected messages that an endpoint keeps for one peer, "
-	  "each with its envelope of 256 bytes; beyond that the peer keeps "
-	  "them itself until they are received (default: 393216)" },
+	  "each with its envelope of 256 bytes; the peer keeps further "
+	  "messages itself until they are received (default: 393216)" },
 	{ "EAGER_BUDGET", FI_PARAM_SIZE_T, FIELD(eager_budget), 8388608, 0,
 	  1 << 30,
 	  "Bytes of unexpected messages, each with its envelope of 256 bytes, "
 	  "that an endpoint keeps before they count against "
-	  "FI_TAGRV_EAGER_CREDIT of who sent them (default: 8388608)" },
+	  "their sender's FI_TAGRV_EAGER_CREDIT (default: 8388608)" },
 	{ "RNDV_THRESH", FI_PARAM_STRING, FIELD(rndv_thresh), 0, 0, 0,
-	  "Bytes from which on messages use the rendezvous protocol; auto "
+	  "Messages of at least so many bytes use the rendezvous protocol; auto "
 	  "computes it from the device's times and rates (default: auto)" },
 	{ "RNDV_THRESH_FALLBACK", FI_PARAM_STRING, FIELD(rndv_fallback), 0, 0, 0,
-	  "The same where rendezvous never catches up by that computation; "
-	  "inf: up to FI_TAGRV_EAGER_MAX everything is eager (default: inf)" },
+	  "FI_TAGRV_RNDV_THRESH for devices over which rendezvous is computed "
+	  "to be slower at every size; inf: all messages up to "
+	  "FI_TAGRV_EAGER_MAX are eager (default: inf)" },
 	{ "RNDV_PERF_DIFF", FI_PARAM_INT, FIELD(rndv_perf_diff), 1, 0, 1000,
-	  "Percent by which a rendezvous may be slower and still be chosen, "
-	  "because it takes no memory of the receiver (default: 1)" },
+	  "Percent by which a rendezvous may be slower than an eager message "
+	  "and still be chosen, because it needs no buffer of the receiver "
+	  "(default: 1)" },
 	{ "PROTO", FI_PARAM_STRING, FIELD(proto), 0, 0, 0,
 	  "Protocols to use for ranges of sizes, the upper end excluded, as in "
-	  "eager:0-4k,get:4k-; what is not possible or not named is chosen "
-	  "as usual (default: all are chosen)" },
+	  "eager:0-4k,get:4k-; for sizes not named, or where the protocol is "
+	  "not possible, the provider chooses (default: all are chosen)" },
 	{ "PROFILE", FI_PARAM_STRING, FIELD(profile), 0, 0, 0,
 	  "File with times and rates measured by tagrv_tune, or none "
 	  "(default: tagrv/profile in XDG_CONFIG_HOME or ~/.config)" },
@@ -73,8 +75,8 @@ static const struct param table[] = {
 	  "Bytes moved by one RDMA read or write of a rendezvous, and of one "
 	  "piece of a pipeline (default: 524288)" },
 	{ "READ_DEPTH", FI_PARAM_SIZE_T, FIELD(read_depth), 4, 1, 64,
-	  "RDMA reads in flight per peer, within the device's limit, and writes; "
-	  "pieces of a pipeline that are registered at a time (default: 4)" },
+	  "RDMA reads or writes in flight per peer, within the device's limit; "
+	  "pieces of a pipeline registered at the same time (default: 4)" },
 	{ "RNDV", FI_PARAM_STRING, FIELD(rndv), 0, 0, 0,
 	  "Who moves the bytes of a rendezvous: the receiver reads them (get), "
 	  "the sender writes them (put) or sends them in copied fragments "
@@ -82,22 +84,22 @@ static const struct param table[] = {
 	  "by one (pipeline); auto: as the sender proposes, by the table of "
 	  "protocols (default: auto)" },
 	{ "COPY_DEPTH", FI_PARAM_SIZE_T, FIELD(copy_depth), 8, 1, 64,
-	  "Fragments of a message in flight where it is copied through the "
-	  "packet buffers (default: 8)" },
+	  "Fragments in flight per message that is copied through the packet "
+	  "buffers (default: 8)" },
 	{ "REGCACHE", FI_PARAM_STRING, FIELD(regcache), 0, 0, 0,
 	  "Keep memory registered after the operation, for the next one (yes), "
-	  "or register it each time (no); auto keeps it where the kernel tells "
-	  "what becomes of it, yes warns where it does not (default: auto)" },
+	  "or register it each time (no); auto keeps it where the kernel reports "
+	  "when it is unmapped, yes warns where it does not (default: auto)" },
 	{ "REGCACHE_MAX", FI_PARAM_SIZE_T, FIELD(regcache_max), 0, 0, 1LL << 46,
-	  "Bytes that are kept registered per domain and device, at most; 0: "
-	  "half of the limit of locked memory, or where there is none a quarter "
-	  "of the memory of the host (default: 0)" },
+	  "Most bytes that are kept registered per domain and device; 0: half of "
+	  "the limit of locked memory, or without a limit a quarter of the "
+	  "memory of the host (default: 0)" },
 	{ "RX_BUFS", FI_PARAM_SIZE_T, FIELD(rx_bufs), 4096, 64, 1 << 20,
-	  "Most receive buffers per endpoint; it starts with 512 and grows "
-	  "under load (default: 4096)" },
+	  "Most receive buffers per endpoint; an endpoint starts with 512 and "
+	  "adds more under load (default: 4096)" },
 	{ "TX_BUFS", FI_PARAM_SIZE_T, FIELD(tx_bufs), 1024, 32, 1 << 20,
-	  "Most copy buffers for sends per endpoint; it starts with 128 and "
-	  "grows under load (default: 1024)" },
+	  "Most copy buffers for sends per endpoint; an endpoint starts with "
+	  "128 and adds more under load (default: 1024)" },
 	{ "SQ_DEPTH", FI_PARAM_SIZE_T, FIELD(sq_depth), 127, 16, 8192,
 	  "Work requests a queue pair can hold (default: 127)" },
 	{ "INLINE", FI_PARAM_SIZE_T, FIELD(inline_max), 192, 0, 1024,
@@ -107,10 +109,10 @@ static const struct param table[] = {
 	  "Work requests retired by one completion (default: 16)" },
 	{ "BURST", FI_PARAM_SIZE_T, FIELD(burst), 0, 0, 8192,
 	  "Packets in flight to one peer beyond which small messages wait and "
-	  "travel together; 0: 8 over devices in software, no bound over "
-	  "adapters (default: 0)" },
+	  "share packets; 0: 8 over software devices, no bound over hardware "
+	  "(default: 0)" },
 	{ "SRQ", FI_PARAM_BOOL, FIELD(srq), 1, 0, 1,
-	  "Share receive buffers between peers where the device can "
+	  "Share receive buffers between peers if the device can "
 	  "(default: yes)" },
 	{ "GID_INDEX", FI_PARAM_INT, FIELD(gid_index), -1, -1, 255,
 	  "GID table index to use; -1 chooses RoCE v2 with an IPv4 address "
@@ -123,11 +125,11 @@ static const struct param table[] = {
 	  "Time a queue pair waits for an ack, as 4.096 us times two to this "
 	  "power (default: 17, about 0.54 s)" },
 	{ "QP_RETRY", FI_PARAM_INT, FIELD(qp_retry), 6, 0, 6,
-	  "Retries after such a time-out before the peer is unreachable, at "
+	  "Retries after FI_TAGRV_QP_TIMEOUT before the peer is unreachable, at "
 	  "most 6 (default: 6)" },
 	{ "SHM_RING", FI_PARAM_SIZE_T, FIELD(shm_ring), 32768, 16384, 4194304,
-	  "Bytes of shared memory per pair of local processes and direction, "
-	  "rounded down to a power of two (default: 32768)" },
+	  "Bytes of shared memory per connection of two local endpoints and "
+	  "direction, rounded down to a power of two (default: 32768)" },
 	{ "SHM_CMA", FI_PARAM_STRING, FIELD(shm_cma), 0, 0, 0,
 	  "Read large messages of local peers with process_vm_readv (yes) or "
 	  "through the shared memory (no); auto measures which is faster "
@@ -136,12 +138,12 @@ static const struct param table[] = {
 	  "Seconds after which operations fail when a peer cannot be reached "
 	  "(default: 30)" },
 	{ "CLOSE_TIMEOUT", FI_PARAM_INT, FIELD(close_timeout), 5, 0, 3600,
-	  "Most seconds fi_close waits until peers have what they were sent "
-	  "(default: 5)" },
+	  "Most seconds fi_close waits until peers have received what was sent "
+	  "to them (default: 5)" },
 	{ "MATCH_STATS", FI_PARAM_INT, FIELD(match_stats), 0, 0, 86400,
-	  "Seconds between lines in the log, at level info, that tell how long "
-	  "the queues of each endpoint are and what searches cost, with a last "
-	  "one when it is closed; 0: none (default: 0)" },
+	  "Seconds between log lines, at level info, with the length of each "
+	  "endpoint's queues and the cost of searches, and a last line when the "
+	  "endpoint is closed; 0: none (default: 0)" },
 	{ "DUMP", FI_PARAM_STRING, FIELD(dump), 0, 0, 0,
 	  "File, or stderr, that the state of all endpoints is appended to when an "
 	  "operation is older than FI_TAGRV_DUMP_AFTER (default: none)" },
@@ -159,15 +161,15 @@ void tagrv_param_define(void)
 
 static atomic_bool warned[TAGRV_ARRAY_SIZE(table)];
 
-/* The table is read for every getinfo call: one warning is enough. */
+/* True once per parameter: it is read by every getinfo call, warned of once. */
 static bool first_warning(const struct param *p)
 {
 	return !atomic_exchange(&warned[p - table], true);
 }
 
 /*
- * The variable as it is: libfabric takes what starts like a number, or not even
- * that, and says nothing. NULL: not set.
+ * The text of the environment variable, NULL: not set. It is parsed here because
+ * libfabric accepts "4x" as 4 and "x" as 0 without a word.
  */
 static const char *env_text(const struct param *p)
 {
@@ -187,8 +189,8 @@ static long long in_range(const struct param *p, long long value)
 	return value < p->min ? p->min : p->max;
 }
 
-/* What newer libfabrics take from a file, or the default. */
-static long long other_source(const struct param *p)
+/* The value that libfabric has from elsewhere (a file), or the default. */
+static long long libfabric_value(const struct param *p)
 {
 	size_t size;
 	int number;
@@ -206,7 +208,10 @@ static long long other_source(const struct param *p)
 	}
 }
 
-/* Out of range of long long is its end, which is out of every range here. */
+/*
+ * Text that exceeds long long becomes LLONG_MIN or LLONG_MAX, which are outside
+ * of every range of the table.
+ */
 static long long read_number(const struct param *p)
 {
 	const char *text = env_text(p);
@@ -214,7 +219,7 @@ static long long read_number(const struct param *p)
 	char *end;
 
 	if (!text)
-		return in_range(p, other_source(p));
+		return in_range(p, libfabric_value(p));
 	value = strtoll(text, &end, 0);
 	if (end != text && !*end)
 		return in_range(p, value);
@@ -224,19 +229,20 @@ static long long read_number(const struct param *p)
 	return p->def;
 }
 
-/* Those of libfabric, which would warn at every read of another. */
-static const char *const words[] = {
+/* The words that libfabric accepts; true has an odd index. */
+static const char *const bool_words[] = {
 	"0", "1", "false", "true", "no", "yes", "off", "on",
 };
 
-static bool read_truth(const struct param *p)
+/* Parsed here: libfabric would warn of any other word at every read. */
+static bool read_bool(const struct param *p)
 {
 	const char *text = env_text(p);
 
 	if (!text)
-		return other_source(p);
-	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(words); i++)
-		if (!strcasecmp(text, words[i]))
+		return libfabric_value(p);
+	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(bool_words); i++)
+		if (!strcasecmp(text, bool_words[i]))
 			return i & 1;
 	if (first_warning(p))
 		tagrv_warn("FI_TAGRV_%s is '%s', which is neither yes nor no: "
@@ -258,7 +264,7 @@ static void read_string(const struct param *p, char *field)
 			   "cut\n", p->name, p->size - 1);
 }
 
-static void read_one(const struct param *p, void *field)
+static void read_param(const struct param *p, void *field)
 {
 	switch (p->type) {
 	case FI_PARAM_STRING:
@@ -268,7 +274,7 @@ static void read_one(const struct param *p, void *field)
 		*(size_t *) field = (size_t) read_number(p);
 		break;
 	case FI_PARAM_BOOL:
-		*(bool *) field = read_truth(p);
+		*(bool *) field = read_bool(p);
 		break;
 	default:
 		*(int *) field = (int) read_number(p);
@@ -279,7 +285,7 @@ void tagrv_param_read(struct tagrv_params *params)
 {
 	memset(params, 0, sizeof(*params));
 	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(table); i++)
-		read_one(&table[i], (char *) params + table[i].offset);
+		read_param(&table[i], (char *) params + table[i].offset);
 }
 
 const char *tagrv_param_name(size_t i)
@@ -315,10 +321,10 @@ const char *tagrv_param_value(size_t i, const struct tagrv_params *params,
 
 const char *tagrv_param_source(size_t i)
 {
-	uint64_t any;		/* holds a value of each type */
+	uint64_t value;		/* large enough for every type */
 
 	if (env_text(&table[i]))
 		return "environment";
-	return fi_param_get(&tagrv_prov, table[i].name, &any) ? "default" :
-								"libfabric";
+	return fi_param_get(&tagrv_prov, table[i].name, &value) ? "default" :
+								  "libfabric";
 }

@@ -2,8 +2,8 @@
 /*
  * Every FI_TAGRV_* parameter: one table (param.c), one struct.
  *
- * A copy is read from the environment for each getinfo call and each domain, so
- * that two domains of one process may differ and nothing is global.
+ * Each fi_getinfo call and each domain reads a copy from the environment, so that
+ * two domains of one process may differ and no value is global.
  */
 #ifndef TAGRV_CORE_PARAM_H
 #define TAGRV_CORE_PARAM_H
@@ -20,8 +20,8 @@ struct tagrv_params {
 	char	transports[64];		/* "shm,verbs"; empty: all */
 	/* protocol */
 	size_t	eager_max;		/* payload bytes sent with the envelope */
-	size_t	eager_credit;		/* bytes of them kept for one peer */
-	size_t	eager_budget;		/* and for all together beyond that */
+	size_t	eager_credit;		/* bytes of unexpected messages per peer */
+	size_t	eager_budget;		/* bytes not counted as eager_credit */
 	char	rndv_thresh[24];	/* bytes or auto; empty: auto */
 	char	rndv_fallback[24];	/* bytes or inf; empty: inf */
 	int	rndv_perf_diff;		/* percent */
@@ -29,7 +29,7 @@ struct tagrv_params {
 	char	profile[512];		/* path or none; empty: the default */
 	size_t	max_ops;		/* operations outstanding per endpoint */
 	size_t	read_segment;		/* bytes per rendezvous read or write */
-	size_t	read_depth;		/* of these in flight per peer */
+	size_t	read_depth;		/* reads or writes in flight per peer */
 	char	rndv[16];		/* auto, get, put, copy; empty: auto */
 	size_t	copy_depth;		/* fragments in flight per message */
 	char	regcache[8];		/* auto, yes, no; empty: auto */
@@ -38,7 +38,7 @@ struct tagrv_params {
 	size_t	rx_bufs;		/* most receive buffers per endpoint */
 	size_t	tx_bufs;		/* most copy buffers per endpoint */
 	size_t	sq_depth;		/* work requests per queue pair */
-	size_t	inline_max;		/* bytes asked for inline */
+	size_t	inline_max;		/* inline bytes asked of the device */
 	size_t	signal_every;		/* work requests per completion */
 	size_t	burst;			/* packets in flight per peer, 0: auto */
 	bool	srq;			/* share one receive queue if possible */
@@ -59,22 +59,31 @@ struct tagrv_params {
 	int	dump_after;		/* seconds; 0: never */
 };
 
-/* Registers names and help texts with libfabric; called once per load. */
+/* Registers names and help texts with libfabric. Called once per load. */
 void tagrv_param_define(void);
 
 /*
- * Reads the environment. A value out of range is replaced by the nearest legal
- * one, one that is no value by the default; a warning says so once a process.
+ * Fills *params from the environment, else from libfabric's other sources, else
+ * with defaults. A number out of range becomes the nearest legal one, and text
+ * that is no number becomes the default; a warning says so, once per process and
+ * parameter. Never fails.
  */
 void tagrv_param_read(struct tagrv_params *params);
 
-/* Table access for utilities and checks: name without prefix, or NULL. */
+/*
+ * Access to row i of the table, for utilities and checks. name (without
+ * FI_TAGRV_) and help are static strings, NULL when the table has no row i; the
+ * other two functions need a row that exists.
+ */
 const char *tagrv_param_name(size_t i);
 const char *tagrv_param_help(size_t i);
-/* The value in params as text; returns text. */
+/* Writes the value in params as text, at most 'size' bytes; returns text. */
 const char *tagrv_param_value(size_t i, const struct tagrv_params *params,
 			      char *text, size_t size);
-/* Where it comes from: "environment", "libfabric" (its files) or "default". */
+/*
+ * Where the value comes from: "environment", "libfabric" (libfabric's own
+ * sources, such as a configuration file) or "default".
+ */
 const char *tagrv_param_source(size_t i);
 
 #endif

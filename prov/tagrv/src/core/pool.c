@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Pool of fixed-size objects: see pool.h.
+ * Pool of fixed-size objects, see pool.h.
  */
 #include "core/pool.h"
 
@@ -9,7 +9,7 @@
 
 #define INDEX_MASK	(TAGRV_POOL_GEN_ONE - 1)
 
-/* Two small ones share a cache line. */
+/* Rounds up to half a cache line, so that two small objects share one. */
 static size_t round_up(size_t size)
 {
 	size_t unit = size <= TAGRV_CACHE_LINE / 2 ? TAGRV_CACHE_LINE / 2 :

@@ -2,14 +2,14 @@
 /*
  * Pool of fixed-size objects with stable addresses, reachable by handle.
  *
- * Objects live in chunks that are never moved or freed before the pool is;
- * get and put are O(1) and allocate only when the free list is empty.
+ * Objects live in chunks that are neither moved nor freed before the pool is
+ * finished. get and put are O(1); get allocates only when the free list is empty.
  *
  *   handle (32 bit) = generation (12 bit) << 20 | index (20 bit)
  *
- * The generation changes with every put, so a handle that comes back from a
- * peer late, twice or invented is told from the living object. Handle 0 is
- * never valid.
+ * The generation changes with every put, so tagrv_pool_find() rejects a handle
+ * that a peer returns late, returns twice or invents. Handle 0 is never valid.
+ * The caller locks.
  */
 #ifndef TAGRV_CORE_POOL_H
 #define TAGRV_CORE_POOL_H
@@ -27,11 +27,11 @@
 
 /* First member of every pooled object. */
 struct tagrv_pool_node {
-	uint32_t handle;	/* of this life of the object */
-	uint32_t used;		/* 0 or 1 */
+	uint32_t handle;	/* constant from get to put */
+	uint32_t used;		/* 1 from get to put, else 0 */
 };
 
-/* An object that is not used: the list costs it no room. */
+/* An object on the free list, whose link lies in the object's own memory. */
 struct tagrv_pool_free {
 	struct tagrv_pool_node node;
 	struct tagrv_pool_free *next;
@@ -44,28 +44,34 @@ struct tagrv_pool {
 	unsigned chunk_shift;
 	size_t	obj_size;
 	size_t	max;		/* objects, at most TAGRV_POOL_MAX */
-	size_t	used;
+	size_t	used;		/* objects between get and put */
 	struct tagrv_pool_free *free_head;
 };
 
 /*
- * obj_size: bytes, with the node first; rounded up to a cache line, or to half
- * of one.
- * max: most objects ever alive at once (clamped to TAGRV_POOL_MAX).
- * Allocates nothing.
+ * Initializes an empty pool; allocates nothing.
+ * obj_size: bytes of an object, its node included; rounded up to half a cache
+ * line or to whole ones.
+ * max: most objects in use at once, cut to TAGRV_POOL_MAX.
  */
 void tagrv_pool_init(struct tagrv_pool *pool, size_t obj_size, size_t max);
 
 /* Frees all memory, objects still in use included. */
 void tagrv_pool_fini(struct tagrv_pool *pool);
 
-/* Makes sure that 'count' objects exist. 0 or -FI_ENOMEM. */
+/*
+ * Allocates until 'count' objects exist, in use or free, or 'max' of them. 0 or
+ * -FI_ENOMEM.
+ */
 int tagrv_pool_reserve(struct tagrv_pool *pool, size_t count) TAGRV_WARN_UNUSED;
 
-/* Adds free objects. -FI_ENOMEM: no memory, or 'max' objects exist. */
+/* Adds one chunk of free objects. -FI_ENOMEM: no memory, or 'max' exist. */
 int tagrv_pool_grow(struct tagrv_pool *pool) TAGRV_COLD TAGRV_WARN_UNUSED;
 
-/* NULL when 'max' objects are in use or memory is out. Contents undefined. */
+/*
+ * Takes an object, which is the caller's until put; its members behind the node
+ * are undefined. NULL: 'max' objects are in use, or there is no memory.
+ */
 TAGRV_WARN_UNUSED
 static inline void *tagrv_pool_get(struct tagrv_pool *pool)
 {
@@ -82,6 +88,7 @@ static inline void *tagrv_pool_get(struct tagrv_pool *pool)
 	return obj;
 }
 
+/* Frees an object that get returned; its handle becomes invalid. */
 static inline void tagrv_pool_put(struct tagrv_pool *pool, void *obj)
 {
 	struct tagrv_pool_free *unused = obj;
@@ -97,13 +104,13 @@ static inline void tagrv_pool_put(struct tagrv_pool *pool, void *obj)
 	pool->used--;
 }
 
-/* Place of an object, 0 to TAGRV_POOL_MAX - 1: the same for all its lives. */
+/* Index of an object, 0 to TAGRV_POOL_MAX - 1; it never changes. */
 static inline uint32_t tagrv_pool_index(const struct tagrv_pool_node *node)
 {
 	return node->handle & (TAGRV_POOL_GEN_ONE - 1);
 }
 
-/* The object at a place that exists, in use or not. */
+/* The object with an index below tagrv_pool_capacity(), in use or free. */
 static inline void *tagrv_pool_at(const struct tagrv_pool *pool, uint32_t index)
 {
 	char *chunk = pool->chunks[index >> pool->chunk_shift];
@@ -111,13 +118,16 @@ static inline void *tagrv_pool_at(const struct tagrv_pool *pool, uint32_t index)
 	return chunk + (index & (pool->chunk_objs - 1)) * pool->obj_size;
 }
 
-/* How many objects exist, in use or not. */
+/* Number of objects that exist, in use or free. */
 static inline size_t tagrv_pool_capacity(const struct tagrv_pool *pool)
 {
 	return TAGRV_MIN(pool->chunk_cnt * pool->chunk_objs, pool->max);
 }
 
-/* Grows when few objects are free; for when there is time. */
+/*
+ * Adds a chunk when less than half a chunk is free. Called when time is not
+ * critical, so that get seldom has to allocate.
+ */
 static inline void tagrv_pool_grow_ahead(struct tagrv_pool *pool)
 {
 	size_t exist = pool->chunk_cnt * pool->chunk_objs;
@@ -125,11 +135,11 @@ static inline void tagrv_pool_grow_ahead(struct tagrv_pool *pool)
 
 	if (TAGRV_UNLIKELY(pool->used + pool->chunk_objs / 2 > exist))
 		ret = tagrv_pool_grow(pool);
-	/* No memory: who needs the object will be told. */
+	/* No memory is no error here: the get that needs it will fail. */
 	(void) ret;
 }
 
-/* The living object behind a handle, NULL for any other value. */
+/* The object in use that has this handle; NULL: no object has it. */
 void *tagrv_pool_find(const struct tagrv_pool *pool, uint32_t handle);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Threads of the provider.
+ * Starts the provider's own threads.
  */
 #ifndef TAGRV_CORE_THREAD_H
 #define TAGRV_CORE_THREAD_H
@@ -9,8 +9,9 @@
 #include <signal.h>
 
 /*
- * Starts a thread with a name of at most 15 characters. Signals are the
- * application's: none is delivered to it. 0 or -errno.
+ * Starts a thread that runs fn(arg), with all signals blocked: signals belong to
+ * the application's threads. name: at most 15 characters. Returns 0 or -errno;
+ * the caller joins the thread.
  */
 static inline int tagrv_thread_start(pthread_t *thread, const char *name,
 				     void *(*fn)(void *arg), void *arg)
