@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Table from hashed keys to pool indexes: see keytab.h.
+ * Hash table from keys to pool indexes, see keytab.h: memory, erasure, growth.
  */
 #include "match/keytab.h"
 
@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys for each bucket when there is no memory for more buckets. */
+/* Keys per bucket, on average, up to which insertions succeed without memory. */
 #define FILL_MAX	6
-/* And when there is time to allocate before it must be. */
+/* Keys per bucket from which on tagrv_keytab_grow_ahead() doubles. */
 #define FILL_AHEAD	3
 
-/* By calloc: pages of a large table are zeroed when first used, not at once. */
+/* Uses calloc, so that the kernel zeroes pages of a large table on first use. */
 static bool alloc_array(struct tagrv_key_array *array, size_t cnt)
 {
 	uintptr_t at;
@@ -71,7 +71,7 @@ static struct tagrv_key_bucket *bucket_of(uint32_t *cell)
 	return (void *) ((uintptr_t) cell & ~(uintptr_t) (TAGRV_CACHE_LINE - 1));
 }
 
-/* Frees a cell, and the way to it. */
+/* Frees a cell and uncounts its key in the buckets that it passed. */
 static uint32_t clear_cell(const struct tagrv_key_array *array,
 			   struct tagrv_key_bucket *bucket, unsigned cell)
 {
@@ -98,13 +98,13 @@ void tagrv_keytab_erase(struct tagrv_keytab *tab, uint32_t *cell)
 
 /* ---- growth ---- */
 
-/* The next bucket of 'old'. Its keys are counted already. */
+/* Moves the keys of the next bucket of 'old' to 'now'; tab->cnt stays the same. */
 static void move_bucket(struct tagrv_keytab *tab)
 {
 	struct tagrv_key_array old = tab->old;
 	struct tagrv_key_bucket *bucket = &old.buckets[tab->old_next];
 
-	/* So that an insertion does not call for another one. */
+	/* Without 'old', the insertions below do not move another bucket. */
 	tab->old.buckets = NULL;
 	for (unsigned i = 0; i < TAGRV_KEYTAB_CELLS; i++) {
 		if (!bucket->hash[i])
@@ -162,7 +162,7 @@ bool tagrv_keytab_grow_ahead(struct tagrv_keytab *tab)
 	       tab->cnt >= (tab->now.mask + 1) * FILL_AHEAD && grow(tab);
 }
 
-/* ---- by entry ---- */
+/* ---- lookup by entry ---- */
 
 static bool is_index(const void *key, uint32_t index)
 {

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Table from hashed keys to pool indexes: buckets of one cache line.
+ * Hash table from keys to pool indexes, with buckets of one cache line.
  *
  *   bucket   hash[0..6]  passed  index[0..6]
- *               |           `-- keys that went on because this one was full
+ *               |           `-- keys in later buckets because this one was full
  *               `-- 0: the cell is free
  *
- * A key is in the bucket that its hash says, or, where that was full when it
- * came, in one of the next. Cells hold the whole hash and all of a bucket are
- * compared at once, without a branch for each: a key that is not there costs one
- * line and no look at any entry, and one that is there costs one line before
- * the entry. Nothing moves when a key goes. At most four of seven cells are
- * used, so that hardly a key is not in its first bucket.
+ * A key is in the bucket that its hash selects or, if that bucket was full at
+ * insertion, in one of the next. Cells hold the whole hash, and all cells of a
+ * bucket are compared at once without a branch for each: looking up a key that
+ * is not in the table reads one cache line and no entry, looking up one that is
+ * reads one line before the entry. Erasing a key moves no other. On average at
+ * most four of seven cells are used, so nearly all keys are in their first bucket.
  *
- * It grows by doubling, a bucket with each insertion: 'old' is what has not been
- * moved yet. Nothing is rehashed: a cell knows its hash.
+ * The table grows by doubling; each insertion moves one bucket from 'old', the
+ * previous array, to 'now'. No key is hashed again: its cell holds the hash.
  */
 #ifndef TAGRV_MATCH_KEYTAB_H
 #define TAGRV_MATCH_KEYTAB_H
@@ -33,7 +33,7 @@
 #define TAGRV_KEYTAB_CELLS	7
 #define TAGRV_KEYTAB_FILL	4	/* keys for each bucket, on average */
 #define TAGRV_KEYTAB_MIN	8	/* buckets, a power of two */
-#define TAGRV_KEYTAB_CROWD	8	/* full buckets passed: not by chance */
+#define TAGRV_KEYTAB_CROWD	8	/* full buckets in a row: not by chance */
 
 struct tagrv_key_bucket {
 	alignas(TAGRV_CACHE_LINE)
@@ -46,45 +46,52 @@ struct tagrv_key_bucket {
 static_assert(sizeof(struct tagrv_key_bucket) == TAGRV_CACHE_LINE,
 	      "a probe touches one line");
 
-/* One array of buckets; 'memory' is what malloc gave for it. */
 struct tagrv_key_array {
 	struct tagrv_key_bucket *buckets;	/* or NULL */
-	size_t	mask;		/* buckets - 1 */
-	void	*memory;
+	size_t	mask;		/* number of buckets - 1 */
+	void	*memory;	/* of 'buckets', not aligned; to be freed */
 };
 
 struct tagrv_keytab {
 	struct tagrv_key_array now;
 	size_t	cnt;		/* keys, those in 'old' included */
 	struct tagrv_key_array old;
-	size_t	old_next;	/* buckets before are moved */
-	bool	crowded;	/* a key had to pass many; for the user to clear */
+	size_t	old_next;	/* buckets of 'old' below this one are empty */
+	bool	crowded;	/* an insertion passed TAGRV_KEYTAB_CROWD full
+				   buckets; the table's user clears it */
 };
 
-/* Whether the entry at a pool index has the key that is looked for. */
+/* Whether the entry at a pool index has the given key. */
 typedef bool (*tagrv_keytab_same)(const void *key, uint32_t index);
 
-/* Room for 'keys' without growing. 0 or -FI_ENOMEM. */
+/* Initializes a table with room for 'keys' keys. 0 or -FI_ENOMEM. */
 int tagrv_keytab_init(struct tagrv_keytab *tab, size_t keys) TAGRV_WARN_UNUSED;
+/* Frees the table's memory; a zeroed table is fine. */
 void tagrv_keytab_fini(struct tagrv_keytab *tab);
 
-/* Forgets all keys, keeps the memory. */
+/* Removes all keys; keeps the memory of 'now'. */
 void tagrv_keytab_clear(struct tagrv_keytab *tab);
 
-/* What an insertion seldom does: doubles, moves a bucket. False: no room. */
+/*
+ * The rare part of an insertion: moves one bucket of 'old', or doubles the table.
+ * False: no memory, and the table is too full for another key.
+ */
 bool tagrv_keytab_make_room(struct tagrv_keytab *tab);
 
 /*
- * Sees to it that so many more keys can be added. False: no memory. Invalidates
- * cells found before.
+ * Ensures that 'keys' more keys can be inserted. False: no memory. Invalidates
+ * pointers to cells.
  */
 bool tagrv_keytab_reserve(struct tagrv_keytab *tab, size_t keys)
 	TAGRV_WARN_UNUSED;
 
-/* Allocates before it must be: true when it did. */
+/*
+ * Doubles a table that is nearly full, before an insertion has to. Returns whether
+ * it did. Invalidates pointers to cells if so.
+ */
 bool tagrv_keytab_grow_ahead(struct tagrv_keytab *tab);
 
-/* How many cells there are for keys, before it grows. */
+/* Number of keys that the table holds before it doubles. */
 static inline size_t tagrv_keytab_room(const struct tagrv_keytab *tab)
 {
 	return (tab->now.mask + 1) * TAGRV_KEYTAB_FILL;
@@ -92,7 +99,7 @@ static inline size_t tagrv_keytab_room(const struct tagrv_keytab *tab)
 
 /* ---- buckets ---- */
 
-/* Bit i: words[i] is 'word', of the first TAGRV_KEYTAB_CELLS. */
+/* Returns a bit mask of the TAGRV_KEYTAB_CELLS words that equal 'word'. */
 static inline unsigned tagrv_keytab_equal_loop(const uint32_t *words,
 					       uint32_t word)
 {
@@ -120,9 +127,10 @@ static inline unsigned tagrv_keytab_equal(const uint32_t *words, uint32_t word)
 }
 
 /*
- * words[cell] = word. What is compared by vectors is written by vectors: a load
- * that overlaps a smaller store has to wait until that and all stores before it
- * have reached the cache, and who matches and posts again comes back at once.
+ * words[cell] = word, by a 16-byte store, because lookups use 16-byte loads: such
+ * a load that overlaps a recent 4-byte store waits until that store and all before
+ * it have reached the cache. Programs that post again after each match would
+ * run into this at once.
  */
 static inline void tagrv_keytab_set(uint32_t *words, unsigned cell,
 				    uint32_t word)
@@ -140,7 +148,7 @@ static inline void tagrv_keytab_set(uint32_t *words, unsigned cell,
 #endif
 }
 
-/* A hash as cells hold it: 0 means free there. */
+/* A hash as cells hold it: never 0, which marks a free cell. */
 static inline uint32_t tagrv_keytab_hash(uint32_t hash)
 {
 	return hash + !hash;
@@ -162,8 +170,8 @@ static inline void tagrv_keytab_prefetch(const struct tagrv_keytab *tab,
 }
 
 /*
- * Adds a key that is not there. False when there is no room and no memory for
- * more. Invalidates cells found before.
+ * Inserts a key that is not in the table. False: no room and no memory.
+ * Invalidates pointers to cells.
  */
 TAGRV_WARN_UNUSED
 static inline bool tagrv_keytab_insert(struct tagrv_keytab *tab, uint32_t hash,
@@ -191,7 +199,7 @@ static inline bool tagrv_keytab_insert(struct tagrv_keytab *tab, uint32_t hash,
 	return true;
 }
 
-/* Inlined with 'same', which is what makes a probe cheap. */
+/* Looks up a key in one array. Always inlined, and 'same' with it, for speed. */
 static inline __attribute__((always_inline)) uint32_t *
 tagrv_keytab_scan(const struct tagrv_key_array *array, uint32_t hash,
 		  tagrv_keytab_same same, const void *key)
@@ -215,7 +223,10 @@ tagrv_keytab_scan(const struct tagrv_key_array *array, uint32_t hash,
 	return NULL;
 }
 
-/* Where the index of a key's entry is, or NULL. The caller may change it. */
+/*
+ * Returns the cell that holds the pool index of a key's entry, or NULL. The
+ * caller may write another index with the same key to it.
+ */
 static inline __attribute__((always_inline)) uint32_t *
 tagrv_keytab_find(const struct tagrv_keytab *tab, uint32_t hash,
 		  tagrv_keytab_same same, const void *key)
@@ -229,11 +240,11 @@ tagrv_keytab_find(const struct tagrv_keytab *tab, uint32_t hash,
 	return tagrv_keytab_scan(&tab->old, hash, same, key);
 }
 
-/* The cell that holds an entry, which must be there. */
+/* Returns the cell of an entry that is in the table under this hash. */
 uint32_t *tagrv_keytab_cell_of(const struct tagrv_keytab *tab, uint32_t hash,
 			       uint32_t index);
 
-/* Removes the key of a cell. No other cell changes its place. */
+/* Removes the key of a cell. Pointers to other cells remain valid. */
 void tagrv_keytab_erase(struct tagrv_keytab *tab, uint32_t *cell);
 
 #endif

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The calls of match.h: which queue is searched, and which one is added to.
+ * The calls of match.h.
  *
- *   post:    unexpected searched, else posted added to
- *   arrive:  posted searched, else unexpected added to
+ *   post:    searches the unexpected messages, else adds to the posted receives
+ *   arrive:  searches the posted receives, else adds to the unexpected messages
  *
- * Each pair is one call under the caller's lock. So a queued message and a
- * queued receive never match each other: whichever came second would have taken
- * the first. Limits are looked at only when something must be queued; a match
- * always goes through.
+ * Search and addition are one call under the caller's lock. So a queued message
+ * and a queued receive never match each other: the later one would have taken the
+ * earlier one. Limits are checked only when an entry must be queued.
  */
 #include <errno.h>
 #include <rdma/fi_errno.h>
@@ -21,7 +20,7 @@
 struct tagrv_match {
 	struct tagrv_posted_queue posted;
 	struct tagrv_unexpected_queue unexpected;
-	uint64_t looks;		/* peek and claim calls */
+	uint64_t peeks;		/* peek and claim calls */
 };
 
 int tagrv_match_create(size_t max_posted, size_t max_unexpected,
@@ -99,7 +98,7 @@ bool tagrv_match_is_far(const struct tagrv_match *match)
 void tagrv_match_ahead(const struct tagrv_match *match, uint32_t peer,
 		       uint8_t space, uint64_t tag)
 {
-	tagrv_posted_ahead(&match->posted, peer, space, tag);
+	tagrv_posted_prefetch(&match->posted, peer, space, tag);
 }
 
 int tagrv_match_cancel(struct tagrv_match *match, tagrv_match_id id,
@@ -124,7 +123,7 @@ struct tagrv_match_msg *tagrv_match_peek(struct tagrv_match *match,
 					 const struct tagrv_match_want *want)
 {
 	assert(want->space < TAGRV_SPACE_CNT);
-	match->looks++;
+	match->peeks++;
 	return tagrv_unexpected_find(&match->unexpected, want);
 }
 
@@ -163,8 +162,8 @@ void tagrv_match_drain_posted(struct tagrv_match *match,
 
 void tagrv_match_tend(struct tagrv_match *match)
 {
-	tagrv_posted_tend(&match->posted);
-	tagrv_unexpected_tend(&match->unexpected);
+	tagrv_posted_grow_ahead(&match->posted);
+	tagrv_unexpected_grow_ahead(&match->unexpected);
 }
 
 void tagrv_match_get_stats(const struct tagrv_match *match,
@@ -186,7 +185,7 @@ void tagrv_match_get_stats(const struct tagrv_match *match,
 			tagrv_unexpected_oldest(&match->unexpected),
 		.probes = posted->probes + unexpected->probes,
 		.searches = match->posted.last_seq +
-			    match->unexpected.last_seq + match->looks,
+			    match->unexpected.last_seq + match->peeks,
 		.promotions = match->posted.promotions,
 		.demotions = match->posted.demotions,
 		.builds = match->unexpected.builds,

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Matching engine of one endpoint, or of those that share their receives: posted
- * receives and unexpected messages.
+ * Matching engine of one endpoint, or of all endpoints of one shared receive
+ * context: its posted receives and its unexpected messages.
  *
- * Pure data structure: no I/O, no packets, no fids. The caller holds the domain
- * lock; search and insertion are one call, so no message can slip between "not
- * found" and "queued".
+ *   post()   -> takes the earliest unexpected message that matches the receive,
+ *               else queues the receive
+ *   arrive() -> takes the earliest posted receive that matches the message, else
+ *               queues the message
  *
- *   post()   -> takes the earliest unexpected message that matches, else queues
- *   arrive() -> takes the earliest posted receive that matches, else queues
+ * Search and insertion are one call, so no message can slip between "not found"
+ * and "queued". Pure data structure: no I/O, no packets, no fids. The caller
+ * holds the domain lock in all calls.
  *
  * Rules: a message (space, peer, tag) matches a receive (space, peer or any,
  * tag, ignore) when the spaces agree, the peer agrees or is any, and
  * ((message.tag ^ receive.tag) & ~receive.ignore) == 0. In the FI_MSG space tag
- * and ignore are not looked at. Of several posted receives the earliest posted
- * wins; of several unexpected messages the earliest arrived.
+ * and ignore are not read. Of several posted receives the earliest posted wins;
+ * of several unexpected messages the earliest arrived.
  *
- * Peers are small integers that the caller gives out; they are never re-keyed.
+ * Peers are integers that the caller assigns; the number of a peer never changes.
  */
 #ifndef TAGRV_MATCH_MATCH_H
 #define TAGRV_MATCH_MATCH_H
@@ -37,78 +39,82 @@ enum tagrv_match_space {
 	TAGRV_SPACE_CNT,
 };
 
-/* What a receive, peek or claim looks for. */
+/* What a receive, peek or claim matches. */
 struct tagrv_match_want {
 	uint64_t tag;
-	uint64_t ignore;
+	uint64_t ignore;	/* tag bits that are not compared */
 	uint32_t peer;		/* or TAGRV_MATCH_ANY */
 	uint8_t	space;		/* enum tagrv_match_space */
-	bool	keep;		/* stays queued when matched (multi-recv) */
+	bool	keep;		/* the receive stays queued when matched
+				   (FI_MULTI_RECV) */
 };
 
 /*
- * One unexpected message. Owned by the engine while queued; after post(), claim()
- * or take() handed it out, by the caller until tagrv_match_release().
+ * One unexpected message. The engine owns it while it is queued; from post(),
+ * claim() or take() until tagrv_match_release() the caller does.
  */
 struct tagrv_match_msg {
 	uint64_t tag;
-	uint64_t seq;		/* arrival order, engine-wide */
+	uint64_t seq;		/* arrival number, counted over all spaces */
 	uint32_t peer;
 	uint8_t	space;
 	void	*user;		/* the caller's record of payload or RTS */
 };
 
-/* Names one queued receive; 0 is never a valid id. */
+/* Identifies one queued receive; 0 is never a valid id. */
 typedef uint64_t tagrv_match_id;
 
 /*
- * Ages are calls: how many posts (arrivals), matched at once or not, have come
- * since the oldest entry that is still queued; 0 when nothing is queued.
+ * The age of an entry is a number of calls: posts (for a receive) or arrivals
+ * (for a message) that came after it, whether they matched or were queued.
  */
 struct tagrv_match_stats {
-	size_t posted, posted_peak;
+	size_t posted, posted_peak;		/* queued now, and most ever */
 	size_t unexpected, unexpected_peak;
-	size_t posted_classes;		/* kinds of receives looked up apart */
-	size_t unexpected_indexes;	/* kinds of lookups that have an index */
-	uint64_t posted_oldest, unexpected_oldest;
-	uint64_t probes;	/* entries compared, keys looked up, in all */
+	size_t posted_classes;		/* classes of receives that have a hash */
+	size_t unexpected_indexes;	/* classes of lookups that have an index */
+	uint64_t posted_oldest, unexpected_oldest;	/* ages; 0: none queued */
+	uint64_t probes;	/* entries compared plus keys looked up */
 	uint64_t searches;	/* post, arrive, peek and claim calls */
-	/* Changes of structure: rare beside searches, or something is wrong. */
-	uint64_t promotions, demotions;		/* classes to and from a hash */
-	uint64_t builds, evictions;		/* indexes */
+	/* Changes of structure: they should be rare beside searches. */
+	uint64_t promotions, demotions;	/* classes given a hash, deprived of it */
+	uint64_t builds, evictions;	/* indexes built, replaced by another */
 };
 
 /*
- * Limits are queued entries; 0: as many as a pool holds (TAGRV_POOL_MAX). More is
- * never possible; messages handed out do not count, but share that maximum.
- * 0, -FI_ENOMEM, or what getrandom() said.
+ * Creates an empty engine. max_posted and max_unexpected limit queued entries;
+ * 0 or more than TAGRV_POOL_MAX: TAGRV_POOL_MAX. Messages that the caller owns
+ * count against TAGRV_POOL_MAX, but not against max_unexpected. Returns 0,
+ * -FI_ENOMEM, or the error of getrandom(2).
  */
 int tagrv_match_create(size_t max_posted, size_t max_unexpected,
 		       struct tagrv_match **match) TAGRV_WARN_UNUSED;
 
 /*
- * The same with the seed of the hashes; create takes one from the system, so
- * that no peer can know which tags collide. For tests and replays.
+ * As tagrv_match_create(), with a given seed of the hashes, for tests that must be
+ * repeatable. tagrv_match_create() takes a random seed from the system, so that
+ * no peer can know which tags collide.
  */
 int tagrv_match_create_seeded(size_t max_posted, size_t max_unexpected,
 			      uint64_t seed, struct tagrv_match **match)
 	TAGRV_WARN_UNUSED;
 
 /*
- * Frees everything. Cookies of queued receives and users of queued messages
- * are the caller's: drain them first (see tagrv_match_drain_*).
+ * Frees the engine; NULL is fine. Cookies of queued receives and 'user' of queued
+ * messages belong to the caller: call tagrv_match_drain_* first to get them.
  */
 void tagrv_match_destroy(struct tagrv_match *match);
 
 /*
  * Posts a receive. Returns
- *   1: *msg is the earliest matching unexpected message, now the caller's;
+ *   1: *msg is the earliest matching unexpected message, now owned by the caller;
  *      the receive was not queued;
- *   0: queued, *id names it;
+ *   0: the receive was queued, *id identifies it; arrive, cancel and drain return
+ *      its cookie;
  *   -FI_EAGAIN: limit of posted receives reached; -FI_ENOMEM: no memory.
  *      Nothing has happened.
- * A want with 'keep' set is searched and queued like any other: the caller
- * that wants several messages for one buffer claims them first.
+ * A want with 'keep' takes one message like any other: a caller that wants
+ * several messages for one buffer calls tagrv_match_claim() first.
  */
 int tagrv_match_post(struct tagrv_match *match,
 		     const struct tagrv_match_want *want, void *cookie,
@@ -116,82 +122,92 @@ int tagrv_match_post(struct tagrv_match *match,
 	TAGRV_WARN_UNUSED;
 
 /*
- * A message has arrived. Returns
- *   1: *cookie is that of the earliest matching receive, which is no longer
+ * Matches a message that has arrived. Returns
+ *   1: *cookie is the cookie of the earliest matching receive, which is no longer
  *      queued unless it was posted with 'keep';
- *   0: queued as unexpected; the caller sets (*msg)->user before it does
- *      anything else with the engine;
- *   -FI_EAGAIN: limit of unexpected messages; -FI_ENOMEM. Nothing happened.
+ *   0: the message was queued as unexpected; the caller must set (*msg)->user
+ *      before its next call of the engine;
+ *   -FI_EAGAIN: limit of unexpected messages reached; -FI_ENOMEM: no memory.
+ *      Nothing has happened.
  */
 int tagrv_match_arrive(struct tagrv_match *match, uint32_t peer, uint8_t space,
 		       uint64_t tag, void **cookie,
 		       struct tagrv_match_msg **msg) TAGRV_WARN_UNUSED;
 
 /*
- * Takes a posted receive out. 0 and its cookie, or -FI_ENOENT when the id is
- * not (or no longer) queued: it was matched, cancelled, or never existed.
+ * Removes a posted receive. Returns 0 and its cookie, or -FI_ENOENT: no queued
+ * receive has this id; it was matched or cancelled, or never existed.
  */
 int tagrv_match_cancel(struct tagrv_match *match, tagrv_match_id id,
 		       void **cookie) TAGRV_WARN_UNUSED;
 
 /*
- * The id of a receive queued with this cookie, or 0. Earliest posted first.
- * For fi_cancel, which names operations by context. 'is' must not call the
- * engine.
+ * Returns the id of the earliest posted receive for whose cookie is(cookie, arg)
+ * is true, or 0. Compares one by one. 'is' must not call the engine.
  */
 tagrv_match_id tagrv_match_find(struct tagrv_match *match,
 				bool (*is)(void *cookie, void *arg), void *arg);
 
 /*
- * The same for a name that each cookie bears: fi_cancel's context. O(1) when it
- * is called often; one walk now and then when it is not. name_of must give the
- * same answer while the receive is queued, must not call the engine, and is
- * the same function in all calls. Several receives may bear one name.
+ * Returns the id of the earliest posted receive with a given name, or 0. The name
+ * of a receive is name_of(cookie); fi_cancel uses the operation's context.
+ * Several receives may have the same name. O(1) on average if it is called often;
+ * rare calls compare one by one. name_of must return the same value as long as
+ * the receive is queued, must not call the engine, and should be the same
+ * function in all calls.
  */
 typedef void *(*tagrv_match_name_fn)(void *cookie);
 tagrv_match_id tagrv_match_find_name(struct tagrv_match *match,
 				     tagrv_match_name_fn name_of, void *name);
 
-/* Earliest matching unexpected message, still queued; NULL when there is none. */
+/* Returns the earliest matching unexpected message, which stays queued, or NULL. */
 struct tagrv_match_msg *tagrv_match_peek(struct tagrv_match *match,
 					 const struct tagrv_match_want *want);
 
-/* The same, taken out of the queue: the caller's until released. */
+/* As peek, but removes the message: the caller owns it until release. */
 struct tagrv_match_msg *tagrv_match_claim(struct tagrv_match *match,
 					  const struct tagrv_match_want *want);
 
-/* Takes a message found by peek out: the caller's until released. */
+/* Removes a message that peek returned: the caller owns it until release. */
 void tagrv_match_take(struct tagrv_match *match, struct tagrv_match_msg *msg);
 
-/* Frees a message that was handed out. Its 'user' is not touched. */
+/* Frees a message that the caller owns. Its 'user' is not freed. */
 void tagrv_match_release(struct tagrv_match *match, struct tagrv_match_msg *msg);
 
 /*
- * Calls fn for queued messages of one peer (or of all: TAGRV_MATCH_ANY), in
- * arrival order; where it returns true the message is taken out and released,
- * else it stays. fn must not call the engine.
+ * Calls fn for each queued message of one peer (or of all: TAGRV_MATCH_ANY), in
+ * arrival order. A message for which fn returns true is removed and freed; others
+ * stay queued. fn must not call the engine.
  */
 void tagrv_match_drain_unexpected(struct tagrv_match *match, uint32_t peer,
 				  bool (*fn)(struct tagrv_match_msg *msg,
 					     void *arg), void *arg);
 
-/* Takes every posted receive out, in post order; fn must not call the engine. */
+/* Removes every posted receive in post order, calling fn, which must not call
+ * the engine, with its cookie. */
 void tagrv_match_drain_posted(struct tagrv_match *match,
 			      void (*fn)(void *cookie, void *arg), void *arg);
 
-/* Whether arrivals look at memory that is likely to be far away. */
+/*
+ * Whether tagrv_match_arrive() reads the key table of posted receives, which is
+ * likely not to be in the cache.
+ */
 bool tagrv_match_is_far(const struct tagrv_match *match);
 
-/* Such a message will arrive soon: asks for that memory. Changes nothing. */
+/*
+ * Prefetches the lines of that table which tagrv_match_arrive() will read for a
+ * message that is about to arrive. Changes nothing.
+ */
 void tagrv_match_ahead(const struct tagrv_match *match, uint32_t peer,
 		       uint8_t space, uint64_t tag);
 
 /*
- * Allocates what posts and arrivals are likely to need next. To be called now
- * and then where time is not critical, so that they seldom have to themselves.
+ * Enlarges pools and tables that are nearly full, so that posts and arrivals
+ * seldom have to. The caller calls it when time is not critical. Never fails.
  */
 void tagrv_match_tend(struct tagrv_match *match);
 
+/* Fills *stats. Finding the ages takes time that grows with the classes. */
 void tagrv_match_get_stats(const struct tagrv_match *match,
 			   struct tagrv_match_stats *stats);
 

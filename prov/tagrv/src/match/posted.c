@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Posted receives: which of list and classes a receive is in, and what holds
- * for both: ids, limits, order over all. The structure is drawn in posted.h.
+ * Adds, matches and cancels posted receives, in the list or in a class; ids,
+ * limits, and the walk over all receives in post order. posted.h draws the
+ * structure.
  *
  *   id = low half of 'seq' << 32 | pool handle (generation and index)
  *
- * The handle finds the entry, the sequence tells its lives apart long after the
- * generation alone would have come round.
+ * The handle finds the entry. The sequence number detects a stale id even after
+ * the handle's generation has wrapped.
+ *
+ * Functions *_deep serve a space with several blocks or with hashed classes; they
+ * are not inlined, to keep the path of a short list small.
  */
 #include <rdma/fi_errno.h>
 
@@ -40,10 +44,10 @@ void tagrv_posted_fini(struct tagrv_posted_queue *queue)
 	tagrv_pool_fini(&queue->pool);
 }
 
-/* In its class if that is hashed, else in the list. */
+/* Adds a receive to its class if that is hashed, else to the list. */
 static __attribute__((noinline)) int
-place_deep(struct tagrv_posted_queue *queue, struct tagrv_posted *recv,
-	   uint64_t care)
+enqueue_deep(struct tagrv_posted_queue *queue, struct tagrv_posted *recv,
+	     uint64_t care)
 {
 	uint8_t class;
 
@@ -56,15 +60,15 @@ place_deep(struct tagrv_posted_queue *queue, struct tagrv_posted *recv,
 	return tagrv_posted_list_add(queue, recv, care);
 }
 
-static inline int place(struct tagrv_posted_queue *queue,
-			struct tagrv_posted *recv, uint64_t care)
+static inline int enqueue(struct tagrv_posted_queue *queue,
+			  struct tagrv_posted *recv, uint64_t care)
 {
 	struct tagrv_posted_list *list = &queue->lists[recv->space];
-	struct tagrv_posted_block *block = list->only;
+	struct tagrv_posted_block *block = list->only_block;
 
 	if (TAGRV_UNLIKELY(!block || list->cnt >= TAGRV_LIST_SHORT ||
 			   block->live >> (TAGRV_BLOCK_SLOTS - 1)))
-		return place_deep(queue, recv, care);
+		return enqueue_deep(queue, recv, care);
 	tagrv_block_fill(block, tagrv_block_end(block), recv, care);
 	list->cnt++;
 	return 0;
@@ -88,7 +92,7 @@ int tagrv_posted_add(struct tagrv_posted_queue *queue,
 	recv->keep = want->keep;
 	recv->seq = queue->last_seq;
 	recv->cookie = cookie;
-	if (TAGRV_UNLIKELY(place(queue, recv, care))) {
+	if (TAGRV_UNLIKELY(enqueue(queue, recv, care))) {
 		tagrv_pool_put(&queue->pool, recv);
 		return -FI_ENOMEM;
 	}
@@ -100,8 +104,8 @@ int tagrv_posted_add(struct tagrv_posted_queue *queue,
 }
 
 static __attribute__((noinline)) void
-remove_deep(struct tagrv_posted_queue *queue, struct tagrv_posted *recv,
-	    uint32_t *cell)
+dequeue_deep(struct tagrv_posted_queue *queue, struct tagrv_posted *recv,
+	     uint32_t *cell)
 {
 	if (recv->class == TAGRV_NO_CLASS)
 		tagrv_posted_list_remove(queue, recv);
@@ -110,20 +114,20 @@ remove_deep(struct tagrv_posted_queue *queue, struct tagrv_posted *recv,
 }
 
 /*
- * Takes a receive out for good and returns its cookie.
- * cell: where the key table has it, or NULL: not known.
+ * Removes and frees a receive; returns its cookie.
+ * cell: the receive's cell in the key table, or NULL: not known, or it has none.
  */
-static inline void *unqueue(struct tagrv_posted_queue *queue,
+static inline void *dequeue(struct tagrv_posted_queue *queue,
 			    struct tagrv_posted *recv, uint32_t *cell)
 {
 	struct tagrv_posted_list *list = &queue->lists[recv->space];
 	void *cookie = recv->cookie;
 
-	if (TAGRV_LIKELY(list->only)) {
-		tagrv_block_clear(list->only, recv->slot);
+	if (TAGRV_LIKELY(list->only_block)) {
+		tagrv_block_clear(list->only_block, recv->slot);
 		list->cnt--;
 	} else {
-		remove_deep(queue, recv, cell);
+		dequeue_deep(queue, recv, cell);
 	}
 	if (TAGRV_UNLIKELY(queue->names.name_of != NULL))
 		tagrv_posted_names_remove(queue, recv);
@@ -148,17 +152,18 @@ match_deep(struct tagrv_posted_queue *queue, uint32_t peer, uint8_t space,
 bool tagrv_posted_match(struct tagrv_posted_queue *queue, uint32_t peer,
 			uint8_t space, uint64_t tag, void **cookie)
 {
-	struct tagrv_posted_block *only = queue->lists[space].only;
+	struct tagrv_posted_block *block = queue->lists[space].only_block;
 	struct tagrv_posted *recv;
 	uint32_t *cell = NULL;
 
-	if (TAGRV_LIKELY(only))
-		recv = tagrv_block_match(only, peer, tag, &queue->level.probes);
+	if (TAGRV_LIKELY(block))
+		recv = tagrv_block_match(block, peer, tag,
+					 &queue->level.probes);
 	else
 		recv = match_deep(queue, peer, space, tag, &cell);
 	if (!recv)
 		return false;
-	*cookie = recv->keep ? recv->cookie : unqueue(queue, recv, cell);
+	*cookie = recv->keep ? recv->cookie : dequeue(queue, recv, cell);
 	return true;
 }
 
@@ -169,17 +174,17 @@ int tagrv_posted_cancel(struct tagrv_posted_queue *queue, tagrv_match_id id,
 
 	if (!recv || tagrv_posted_id(recv) != id)
 		return -FI_ENOENT;
-	*cookie = unqueue(queue, recv, NULL);
+	*cookie = dequeue(queue, recv, NULL);
 	return 0;
 }
 
-/* ---- all in post order ---- */
+/* ---- walk over all receives in post order ---- */
 
-/* The next receive of each list and of each class. */
+/* Merges the lists and classes: the next receive of each. */
 struct walk {
-	struct tagrv_posted *list[TAGRV_SPACE_CNT];
+	struct tagrv_posted *list[TAGRV_SPACE_CNT];	/* NULL: at its end */
 	struct tagrv_posted *class[TAGRV_CLASSES];
-	uint64_t live;
+	uint64_t live;		/* bit c: class[c] is not at its end */
 };
 
 static void walk_begin(const struct tagrv_posted_queue *queue,
@@ -201,8 +206,8 @@ static void walk_begin(const struct tagrv_posted_queue *queue,
 	}
 }
 
-static void step_class(const struct tagrv_posted_queue *queue,
-		       struct walk *walk, unsigned c)
+static void advance_class(const struct tagrv_posted_queue *queue,
+			  struct walk *walk, unsigned c)
 {
 	uint32_t newer = walk->class[c]->newer;
 
@@ -212,7 +217,7 @@ static void step_class(const struct tagrv_posted_queue *queue,
 		walk->class[c] = tagrv_posted_at(queue, newer);
 }
 
-/* NULL at the end. */
+/* Returns the next receive, or NULL at the end. */
 static struct tagrv_posted *
 walk_next(const struct tagrv_posted_queue *queue, struct walk *walk)
 {
@@ -234,7 +239,7 @@ walk_next(const struct tagrv_posted_queue *queue, struct walk *walk)
 		walk->list[best->space] = tagrv_posted_list_next(
 			&queue->lists[best->space], best);
 	else
-		step_class(queue, walk, best->class);
+		advance_class(queue, walk, best->class);
 	return best;
 }
 
@@ -257,7 +262,7 @@ struct search {
 	void	*arg;
 };
 
-static bool is_it(struct tagrv_posted *recv, void *arg)
+static bool has_cookie(struct tagrv_posted *recv, void *arg)
 {
 	const struct search *search = arg;
 
@@ -268,12 +273,13 @@ tagrv_match_id tagrv_posted_find(struct tagrv_posted_queue *queue,
 				 bool (*is)(void *cookie, void *arg), void *arg)
 {
 	struct search search = { is, arg };
-	struct tagrv_posted *recv = tagrv_posted_each(queue, is_it, &search);
+	struct tagrv_posted *recv = tagrv_posted_each(queue, has_cookie,
+						      &search);
 
 	return recv ? tagrv_posted_id(recv) : 0;
 }
 
-static struct tagrv_posted *first_of_all(const struct tagrv_posted_queue *queue)
+static struct tagrv_posted *oldest_recv(const struct tagrv_posted_queue *queue)
 {
 	struct walk walk;
 
@@ -281,21 +287,21 @@ static struct tagrv_posted *first_of_all(const struct tagrv_posted_queue *queue)
 	return walk_next(queue, &walk);
 }
 
-/* Taking one out may move others between list and class: begin anew. */
+/* Removing a receive may move others from class to list: begins a new walk. */
 void tagrv_posted_drain(struct tagrv_posted_queue *queue,
 			void (*fn)(void *cookie, void *arg), void *arg)
 {
 	struct tagrv_posted *recv;
 
-	while ((recv = first_of_all(queue)))
-		fn(unqueue(queue, recv, NULL), arg);
+	while ((recv = oldest_recv(queue)))
+		fn(dequeue(queue, recv, NULL), arg);
 }
 
 uint64_t tagrv_posted_oldest(const struct tagrv_posted_queue *queue)
 {
-	const struct tagrv_posted *first = first_of_all(queue);
+	const struct tagrv_posted *oldest = oldest_recv(queue);
 
-	return first ? queue->last_seq - first->seq : 0;
+	return oldest ? queue->last_seq - oldest->seq : 0;
 }
 
 size_t tagrv_posted_classes(const struct tagrv_posted_queue *queue)
@@ -307,7 +313,7 @@ size_t tagrv_posted_classes(const struct tagrv_posted_queue *queue)
 	return cnt;
 }
 
-void tagrv_posted_tend(struct tagrv_posted_queue *queue)
+void tagrv_posted_grow_ahead(struct tagrv_posted_queue *queue)
 {
 	tagrv_pool_grow_ahead(&queue->pool);
 	tagrv_pool_grow_ahead(&queue->blocks);

@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Receives of hashed classes: one key table for all, a FIFO per key.
+ * Receives of hashed classes: one key table for all classes, a FIFO per key.
  *
- * An arrival computes its key for each group of classes and asks for all their
- * table lines, and only then compares: the misses overlap. A group whose
- * receives are all younger than the best found so far is not asked.
+ * An arrival computes its key in each group and prefetches all their lines of the
+ * table before it compares, so that the cache misses overlap. Groups whose
+ * receives are all younger than the best match so far are not probed.
  *
- * A new class joins a group whose key its receives have, too: whose tag bits are
- * among its own, and that has no peer unless it has one. Where keys are shared
- * by too many, arrivals walk; when they have walked as far as the group is large
- * its largest class gets keys of its own.
+ * Where classes of a group share keys, arrivals must pass receives of other classes.
+ * When they have passed SPLIT_COST receives for each in the group, the largest class
+ * that compares more than the key gets a group of its own.
  */
 #include "match/posted.h"
 
-/* A group with so few receives left goes back to the list. */
+/* A group with at most so many receives returns to the list. */
 #define GROUP_FEW	6
-/* Steps along shared keys, for each receive of a group, until it is split. */
+/* Receives passed, per receive of the group, until the group is split. */
 #define SPLIT_COST	4
 
 struct recv_key {
 	const struct tagrv_posted_queue *queue;
 	const struct tagrv_posted_group *group;
-	uint64_t tag;		/* bits that do not count are 0 */
+	uint64_t tag;		/* bits that are not in the key are 0 */
 	uint32_t peer;
-	uint8_t	number;		/* of the group */
+	uint8_t	number;		/* index of the group */
 };
 
 static inline bool has_key(const void *arg, uint32_t index)
@@ -36,7 +35,7 @@ static inline bool has_key(const void *arg, uint32_t index)
 	       key->queue->classes[recv->class].group == key->number;
 }
 
-/* place: of tag and peer, where groups share lines. */
+/* Fills *key and returns its hash. place: see place_of(). */
 static inline uint32_t make_key(const struct tagrv_posted_queue *queue,
 				uint8_t number, uint32_t peer, uint64_t tag,
 				uint32_t place, struct recv_key *key)
@@ -53,13 +52,17 @@ static inline uint32_t make_key(const struct tagrv_posted_queue *queue,
 	       tagrv_posted_at_place(hash, place) : hash;
 }
 
+/* tagrv_posted_place(), if any group needs it. */
 static inline uint32_t place_of(const struct tagrv_posted_queue *queue,
 				uint32_t peer, uint64_t tag)
 {
 	return queue->shared ? tagrv_posted_place(queue, peer, tag) : 0;
 }
 
-/* Behind all others of its key: a ring, whose head the table knows. */
+/*
+ * Adds a receive as the newest of its key. False: no memory, or the key has a
+ * newer receive.
+ */
 static bool link_key(struct tagrv_posted_queue *queue,
 		     struct tagrv_posted *recv, uint8_t number)
 {
@@ -80,7 +83,7 @@ static bool link_key(struct tagrv_posted_queue *queue,
 	} else {
 		head = tagrv_posted_at(queue, *cell);
 		tail = tagrv_posted_at(queue, head->prev);
-		/* Of another class that came here before. */
+		/* 'tail' is of another class of the group. */
 		if (TAGRV_UNLIKELY(tail->seq > recv->seq))
 			return false;
 		recv->prev = head->prev;
@@ -93,7 +96,7 @@ static bool link_key(struct tagrv_posted_queue *queue,
 	return true;
 }
 
-/* ---- groups ---- */
+/* ---- groups and classes ---- */
 
 static void group_add(struct tagrv_posted_queue *queue, uint8_t number,
 		      const struct tagrv_posted *recv)
@@ -110,113 +113,6 @@ static void group_remove(struct tagrv_posted_queue *queue, uint8_t number,
 {
 	if (!--queue->groups[number].cnt)
 		queue->probed[space] &= ~(1ull << number);
-}
-
-static uint8_t group_new(struct tagrv_posted_queue *queue,
-			 const struct tagrv_posted_class *class)
-{
-	uint8_t number = 0;
-
-	/* There are as many as classes. */
-	while (queue->groups[number].classes)
-		number++;
-	queue->groups[number] = (struct tagrv_posted_group) {
-		.care = class->care,
-		.any = class->any,
-		.space = class->space,
-		.classes = 1,
-	};
-	return number;
-}
-
-/* The one with most tag bits. */
-uint8_t tagrv_posted_group_for(const struct tagrv_posted_queue *queue,
-			       uint8_t space, uint64_t care, bool any)
-{
-	uint8_t best = TAGRV_NO_CLASS;
-
-	for (uint8_t g = 0; g < TAGRV_CLASSES; g++) {
-		const struct tagrv_posted_group *group = &queue->groups[g];
-
-		if (!group->classes || group->space != space ||
-		    group->care & ~care || (any && !group->any))
-			continue;
-		if (best == TAGRV_NO_CLASS ||
-		    !(queue->groups[best].care & ~group->care))
-			best = g;
-	}
-	return best;
-}
-
-static uint8_t join_group(struct tagrv_posted_queue *queue,
-			  const struct tagrv_posted_class *class)
-{
-	uint8_t number = tagrv_posted_group_for(queue, class->space,
-						class->care, class->any);
-
-	if (number == TAGRV_NO_CLASS) {
-		number = group_new(queue, class);
-		tagrv_posted_place_join(queue, number);
-		return number;
-	}
-	queue->groups[number].classes++;
-	queue->groups[number].walked = 0;
-	return number;
-}
-
-/* ---- classes ---- */
-
-static void class_end(struct tagrv_posted_queue *queue, uint8_t c)
-{
-	const struct tagrv_posted_class *class = &queue->classes[c];
-
-	assert(!class->cnt);
-	if (!--queue->groups[class->group].classes)
-		queue->shared &= ~(1ull << class->group);
-	queue->live[class->space] &= ~(1ull << c);
-	queue->demotions++;
-	tagrv_posted_list_renew(queue, class->space);
-}
-
-/* A number that is free, or that of a class that holds nothing. */
-static uint8_t free_class(struct tagrv_posted_queue *queue)
-{
-	uint64_t live = 0;
-
-	for (unsigned i = 0; i < TAGRV_SPACE_CNT; i++)
-		live |= queue->live[i];
-	if (~live)
-		return (uint8_t) __builtin_ctzll(~live);
-	for (uint8_t c = 0; c < TAGRV_CLASSES; c++) {
-		if (queue->classes[c].cnt || queue->fresh & 1ull << c)
-			continue;
-		class_end(queue, c);
-		return c;
-	}
-	return TAGRV_NO_CLASS;
-}
-
-uint8_t tagrv_posted_class_new(struct tagrv_posted_queue *queue, uint8_t space,
-			       uint64_t care, bool any)
-{
-	uint8_t c = free_class(queue);
-
-	if (c == TAGRV_NO_CLASS)
-		return c;
-	queue->classes[c] = (struct tagrv_posted_class) {
-		.care = care,
-		.any = any,
-		.space = space,
-		.first = TAGRV_NO_RECV,
-		.last = TAGRV_NO_RECV,
-	};
-	queue->classes[c].group = join_group(queue, &queue->classes[c]);
-	queue->live[space] |= 1ull << c;
-	queue->fresh |= 1ull << c;
-	queue->promotions++;
-	tagrv_posted_hints_renew(queue);
-	tagrv_posted_list_renew(queue, space);
-	return c;
 }
 
 bool tagrv_posted_hash_add(struct tagrv_posted_queue *queue,
@@ -245,7 +141,7 @@ bool tagrv_posted_hash_add(struct tagrv_posted_queue *queue,
 	return true;
 }
 
-/* cell: the one that names it, or NULL: it is not known. */
+/* cell: the receive's cell if it is a head, or NULL: not known. */
 static void unlink_key(struct tagrv_posted_queue *queue,
 		       struct tagrv_posted *recv, uint32_t *cell)
 {
@@ -291,14 +187,17 @@ static void unlink_class(struct tagrv_posted_queue *queue,
 	class->cnt--;
 }
 
-static void take_out(struct tagrv_posted_queue *queue,
-		     struct tagrv_posted *recv, uint32_t *cell)
+static void unlink_recv(struct tagrv_posted_queue *queue,
+			struct tagrv_posted *recv, uint32_t *cell)
 {
 	unlink_key(queue, recv, cell);
 	unlink_class(queue, recv);
 }
 
-/* Back to the list, as far as there are blocks: this must not allocate. */
+/*
+ * Moves receives to the list while there are free blocks, for this must not
+ * allocate; frees the class if none is left.
+ */
 static void demote_class(struct tagrv_posted_queue *queue, uint8_t c)
 {
 	struct tagrv_posted_class *class = &queue->classes[c];
@@ -307,16 +206,16 @@ static void demote_class(struct tagrv_posted_queue *queue, uint8_t c)
 		struct tagrv_posted *recv =
 			tagrv_posted_at(queue, class->first);
 
-		take_out(queue, recv, NULL);
+		unlink_recv(queue, recv, NULL);
 		if (tagrv_posted_list_insert(queue, recv, class->care))
 			assert(!"a free block is enough");
 	}
 	if (!class->cnt)
-		class_end(queue, c);
+		tagrv_posted_class_free(queue, c);
 }
 
-static TAGRV_COLD void demote(struct tagrv_posted_queue *queue, uint8_t space,
-			      uint8_t number)
+static TAGRV_COLD void demote_group(struct tagrv_posted_queue *queue,
+				    uint8_t space, uint8_t number)
 {
 	for (uint64_t todo = queue->live[space]; todo; todo &= todo - 1) {
 		uint8_t c = (uint8_t) __builtin_ctzll(todo);
@@ -331,9 +230,9 @@ void tagrv_posted_hash_remove(struct tagrv_posted_queue *queue,
 {
 	uint8_t number = queue->classes[recv->class].group;
 
-	take_out(queue, recv, cell);
+	unlink_recv(queue, recv, cell);
 	if (TAGRV_UNLIKELY(queue->groups[number].cnt <= GROUP_FEW))
-		demote(queue, recv->space, number);
+		demote_group(queue, recv->space, number);
 }
 
 void tagrv_posted_hash_settle(struct tagrv_posted_queue *queue, uint8_t space)
@@ -342,7 +241,7 @@ void tagrv_posted_hash_settle(struct tagrv_posted_queue *queue, uint8_t space)
 	for (uint8_t g = 0; g < TAGRV_CLASSES; g++)
 		if (queue->groups[g].classes && queue->groups[g].space == space &&
 		    queue->groups[g].cnt <= GROUP_FEW)
-			demote(queue, space, g);
+			demote_group(queue, space, g);
 }
 
 /* ---- search ---- */
@@ -352,7 +251,10 @@ struct probe {
 	uint32_t hash;
 };
 
-/* Keys of the groups that may hold something older; fetches their lines. */
+/*
+ * Computes and prefetches the keys of groups that may hold a receive older than
+ * seq 'before'; returns their number.
+ */
 static unsigned make_probes(const struct tagrv_posted_queue *queue,
 			    uint32_t peer, uint8_t space, uint64_t tag,
 			    uint64_t before, struct probe *probes)
@@ -373,27 +275,27 @@ static unsigned make_probes(const struct tagrv_posted_queue *queue,
 	return cnt;
 }
 
-void tagrv_posted_ahead(const struct tagrv_posted_queue *queue, uint32_t peer,
-			uint8_t space, uint64_t tag)
+void tagrv_posted_prefetch(const struct tagrv_posted_queue *queue,
+			   uint32_t peer, uint8_t space, uint64_t tag)
 {
 	struct probe probes[TAGRV_CLASSES];
 
 	make_probes(queue, peer, space, tag, UINT64_MAX, probes);
 }
 
-/* What one branch tells: with or without a peer is guessed wrong too often. */
+/* One branch for tag, peer and wildcard: a branch on 'any' is often mispredicted. */
 static inline bool fits(const struct tagrv_posted_queue *queue,
 			const struct tagrv_posted *recv, uint32_t peer,
 			uint64_t tag)
 {
 	const struct tagrv_posted_class *class = &queue->classes[recv->class];
-	uint32_t named = (uint32_t) class->any - 1;
+	uint32_t peer_mask = (uint32_t) class->any - 1;
 
 	return !(((recv->tag ^ tag) & class->care) |
-		 ((recv->peer ^ peer) & named));
+		 ((recv->peer ^ peer) & peer_mask));
 }
 
-/* The first under a key that fits and is older than 'before', or NULL. */
+/* The first receive under a key that fits and is older than 'before', or NULL. */
 static inline struct tagrv_posted *
 walk_key(struct tagrv_posted_queue *queue, struct tagrv_posted_group *group,
 	 struct tagrv_posted *head, uint32_t peer, uint64_t tag,
@@ -415,7 +317,7 @@ walk_key(struct tagrv_posted_queue *queue, struct tagrv_posted_group *group,
 	return recv && recv->seq < before ? recv : NULL;
 }
 
-/* The largest class with a finer key than its group's, or TAGRV_NO_CLASS. */
+/* The largest class that compares more than its group's key, or TAGRV_NO_CLASS. */
 static uint8_t class_to_split(const struct tagrv_posted_queue *queue,
 			      uint8_t space, uint8_t number)
 {
@@ -436,9 +338,9 @@ static uint8_t class_to_split(const struct tagrv_posted_queue *queue,
 	return best;
 }
 
-/* Gives a class keys of its own. Without memory it stays where it is. */
-static TAGRV_COLD void split(struct tagrv_posted_queue *queue, uint8_t space,
-			     uint8_t number)
+/* Moves a group's largest finer class to a new group. Without memory: nothing. */
+static TAGRV_COLD void split_group(struct tagrv_posted_queue *queue,
+				   uint8_t space, uint8_t number)
 {
 	uint8_t c = class_to_split(queue, space, number), to;
 	struct tagrv_posted_class *class;
@@ -456,7 +358,7 @@ static TAGRV_COLD void split(struct tagrv_posted_queue *queue, uint8_t space,
 		unlink_key(queue, recv, NULL);
 		group_remove(queue, number, space);
 	}
-	to = group_new(queue, class);
+	to = tagrv_posted_group_new(queue, class);
 	queue->groups[to].apart = true;
 	queue->groups[number].classes--;
 	class->group = to;
@@ -500,7 +402,7 @@ struct tagrv_posted *tagrv_posted_hash_match(struct tagrv_posted_queue *queue,
 		}
 		if (TAGRV_UNLIKELY(group->walked >
 				   SPLIT_COST * (uint64_t) group->cnt)) {
-			split(queue, space, number);
+			split_group(queue, space, number);
 			*cell = NULL;
 		}
 	}

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * From what a receive compares to its hashed class.
+ * Finds the hashed class of a receive.
  *
- *   tag bits that count, peer or none --> hint --> class, if it is that one
+ *   care mask, with peer or without --> index of hints[] --> class, to be verified
  *
- * A post asks this each time, so the classes that there are should have hints of
- * their own: two that share one take turns there, and every post of either goes
- * through all classes.
+ * hints[] holds the class last found for an index. Every post asks for its class,
+ * so no two classes should have the same index: if two do, they overwrite each
+ * other's hint, and every post of either compares all classes. Therefore the
+ * factor that maps classes to indexes is chosen anew for each new class.
  */
 #include <limits.h>
 
 #include "match/posted.h"
 
-/* Factors tried when a class is new. */
+/* Factors tried when a class was added. */
 #define HINT_TRIES	16
 
 static inline bool is_class(const struct tagrv_posted_queue *queue, unsigned c,
@@ -26,12 +27,12 @@ static inline bool is_class(const struct tagrv_posted_queue *queue, unsigned c,
 
 static inline unsigned hint_of(uint64_t care, bool any, uint64_t factor)
 {
-	uint64_t who = any ? 0x9e3779b97f4a7c15 : 0;
+	uint64_t mix = any ? 0x9e3779b97f4a7c15 : 0;
 
-	return (unsigned) ((care + who) * factor >> TAGRV_HINT_SHIFT);
+	return (unsigned) ((care + mix) * factor >> TAGRV_HINT_SHIFT);
 }
 
-/* How many classes would have the hint of another one. */
+/* Number of classes whose index an earlier class has. */
 static unsigned count_clashes(const struct tagrv_posted_queue *queue,
 			      uint64_t factor)
 {
@@ -52,10 +53,9 @@ static unsigned count_clashes(const struct tagrv_posted_queue *queue,
 	return clashes;
 }
 
-/* Who shares a hint is looked for among all: so a factor that parts them. */
 void tagrv_posted_hints_renew(struct tagrv_posted_queue *queue)
 {
-	uint64_t state = queue->seed.who, best = queue->hint_factor;
+	uint64_t state = queue->seed.peer, best = queue->hint_factor;
 	unsigned least = best ? count_clashes(queue, best) : UINT_MAX;
 
 	for (unsigned i = 0; least && i < HINT_TRIES; i++) {
@@ -70,7 +70,6 @@ void tagrv_posted_hints_renew(struct tagrv_posted_queue *queue)
 	queue->hint_factor = best;
 }
 
-/* The last one found with bits like these is most often the one. */
 uint8_t tagrv_posted_class_of(struct tagrv_posted_queue *queue, uint8_t space,
 			      uint64_t care, bool any)
 {

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Receives that no hash holds: blocks of 64, in post order, compared in turn.
+ * The list of receives that are in no hashed class: blocks of 64 slots in post
+ * order, compared slot by slot.
  *
  *   block:  slot  0 1 2 3 4 5 ... 63
- *           live  . . x . x x ...  .     order is position: the lowest hit wins
+ *           live  . . x . x x ...  .     the lowest slot that matches wins
  *
- * Short queues live here, and so do receives of rare kinds, of which a hash
- * would be asked in vain for each arrival. What a compare needs lies side by
- * side; the entry is only looked at when it is the answer. One by one and not
- * by vectors: a slot just filled cannot be loaded together with its neighbour
- * before both stores have left the store buffer, and with few receives it is
- * the one that was. The way of a queue that is one block and has no hash is in
- * posted.h and posted.c, to be inlined.
+ * Short queues are here, and receives of rare classes, for which each arrival
+ * would probe the key table in vain. A block holds all that a compare reads; only
+ * the receive that matches is read itself. Slots are not compared by vector
+ * loads: a slot just filled cannot be loaded together with its neighbour before
+ * both stores have left the store buffer, and in a short queue the slot that
+ * matches was often just filled. Searching a list of one block without hashed
+ * classes is inlined from posted.h and posted.c.
  *
- * A removed receive leaves a hole. Holes go when the last block is full and
- * when two neighbours fit into half of one.
+ * A removed receive leaves a hole. Holes are closed when the last block is full,
+ * and when two neighbouring blocks together would fill half a block.
  */
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
@@ -22,18 +23,18 @@
 
 #include "match/posted.h"
 
-/* Neighbours with no more than this together become one block. */
+/* Neighbouring blocks with at most so many receives together are merged. */
 #define MERGE_MAX	(TAGRV_BLOCK_SLOTS / 2)
-/* A full block with this many holes is closed up rather than followed. */
+/* A last block with at least so many holes is compacted, else a new one added. */
 #define HOLES_MIN	16
-/* Below, a group of classes is not worth a probe. */
+/* Receives that a group needs for its classes to become hashed. */
 #define GROUP_MIN	24
-/* A census looks at the youngest blocks, and knows so many kinds. */
+/* A census counts so many of the youngest blocks, and so many kinds. */
 #define CENSUS_BLOCKS	32
 #define CENSUS_KINDS	128
-/* Receives between two of them, at least. */
+/* Least number of additions between two censuses. */
 #define CENSUS_MIN	((size_t) 32)
-/* Slots compared, for each receive, that cost what its way to a hash does. */
+/* Slots compared, per receive, that cost as much as moving it to a hash. */
 #define CENSUS_WALK	8
 
 static struct tagrv_posted_block *block_at(const struct tagrv_list *link)
@@ -48,19 +49,19 @@ last_block(const struct tagrv_posted_list *list)
 						 block_at(list->blocks.prev);
 }
 
-void tagrv_posted_list_renew(struct tagrv_posted_queue *queue, uint8_t space)
+void tagrv_posted_list_set_only(struct tagrv_posted_queue *queue, uint8_t space)
 {
 	struct tagrv_posted_list *list = &queue->lists[space];
 	struct tagrv_posted_block *last = last_block(list);
 
-	list->only = last && last->link.prev == &list->blocks &&
-		     !queue->live[space] ? last : NULL;
+	list->only_block = last && last->link.prev == &list->blocks &&
+			   !queue->live[space] ? last : NULL;
 }
 
-static void renew(struct tagrv_posted_queue *queue,
-		  const struct tagrv_posted_list *list)
+static void set_only(struct tagrv_posted_queue *queue,
+		     const struct tagrv_posted_list *list)
 {
-	tagrv_posted_list_renew(queue, (uint8_t) (list - queue->lists));
+	tagrv_posted_list_set_only(queue, (uint8_t) (list - queue->lists));
 }
 
 static struct tagrv_posted_block *
@@ -74,7 +75,7 @@ new_block(struct tagrv_posted_queue *queue, struct tagrv_posted_list *list,
 	block->live = 0;
 	block->cnt = 0;
 	tagrv_list_insert_after(behind, &block->link);
-	renew(queue, list);
+	set_only(queue, list);
 	return block;
 }
 
@@ -84,7 +85,7 @@ static void free_block(struct tagrv_posted_queue *queue,
 {
 	tagrv_list_remove(&block->link);
 	tagrv_pool_put(&queue->blocks, block);
-	renew(queue, list);
+	set_only(queue, list);
 }
 
 static void move_slot(struct tagrv_posted_block *to, unsigned t,
@@ -96,6 +97,7 @@ static void move_slot(struct tagrv_posted_block *to, unsigned t,
 	tagrv_block_fill(to, t, recv, from->care[f]);
 }
 
+/* Moves all receives of a block to its lowest slots. */
 static void close_holes(struct tagrv_posted_block *block)
 {
 	uint64_t todo = block->live;
@@ -108,7 +110,7 @@ static void close_holes(struct tagrv_posted_block *block)
 	}
 }
 
-/* 'from' is behind 'to', and there is room for all. */
+/* Moves all receives of 'from', which follows 'to', to 'to', and frees 'from'. */
 static void merge(struct tagrv_posted_queue *queue,
 		  struct tagrv_posted_list *list,
 		  struct tagrv_posted_block *to,
@@ -121,25 +123,29 @@ static void merge(struct tagrv_posted_queue *queue,
 	free_block(queue, list, from);
 }
 
-/* ---- which classes earn a hash ---- */
+/* ---- census: which classes become hashed ---- */
 
+/* All receives of the list that would be in the same class. */
 struct kind {
 	uint64_t care;
 	bool	any;
-	uint8_t	class;
-	uint16_t cnt;
+	uint8_t	class;		/* to move them to, or TAGRV_NO_CLASS */
+	uint16_t cnt;		/* 0: unused */
 };
 
 struct census {
 	struct kind kinds[CENSUS_KINDS];
 };
 
-/* NULL: too many kinds at this place, and none of them can be frequent. */
+/*
+ * The kind of a slot's receive, from a small hash table. NULL: the four places for
+ * its kind are taken; that many kinds in one spot are unlikely to be frequent.
+ */
 static struct kind *kind_of(struct census *census,
 			    const struct tagrv_posted_block *block,
 			    unsigned slot)
 {
-	bool any = !block->who[slot];
+	bool any = !block->mask_peer[slot];
 	uint64_t mix = (block->care[slot] + any) * 0x9e3779b97f4a7c15;
 
 	for (unsigned i = 0; i < 4; i++) {
@@ -170,7 +176,7 @@ static void count_block(struct census *census,
 	}
 }
 
-/* Kinds that others can share keys with come first: fewest bits, no peer. */
+/* Orders kinds whose keys others can share first: no peer, few tag bits. */
 static int by_coarseness(const void *a, const void *b)
 {
 	const struct kind *x = *(struct kind *const *) a;
@@ -181,7 +187,7 @@ static int by_coarseness(const void *a, const void *b)
 	return __builtin_popcountll(x->care) - __builtin_popcountll(y->care);
 }
 
-/* Receives that would have a place in the group of a kind. */
+/* Number of receives that could share the keys of the kind 'of'. */
 static unsigned count_group(struct kind *const *kinds, size_t cnt,
 			    const struct kind *of)
 {
@@ -194,9 +200,10 @@ static unsigned count_group(struct kind *const *kinds, size_t cnt,
 }
 
 /*
- * Gives classes to kinds that together are worth a probe. What is hashed
- * already gets none: what is in the list all the same was older than what the
- * class held and stays; an arrival asks both.
+ * Creates classes for kinds that have a group or have enough receives together
+ * for a new group. Kinds that are hashed already get no class: their receives in
+ * the list are older than those of their class and stay in the list; arrivals
+ * search both.
  */
 static void find_classes(struct tagrv_posted_queue *queue,
 			 struct census *census, uint8_t space)
@@ -220,7 +227,7 @@ static void find_classes(struct tagrv_posted_queue *queue,
 	}
 }
 
-/* Moves what is frequent into its class; the block may be empty then. */
+/* Moves the receives of kinds that got a class to it; may empty the block. */
 static void promote_block(struct tagrv_posted_queue *queue,
 			  struct tagrv_posted_list *list,
 			  struct census *census,
@@ -239,7 +246,7 @@ static void promote_block(struct tagrv_posted_queue *queue,
 	}
 }
 
-/* Neighbours behind 'pos' become one where they are half empty. */
+/* Merges neighbouring blocks behind 'pos' that together fill half a block. */
 static void merge_behind(struct tagrv_posted_queue *queue,
 			 struct tagrv_posted_list *list, struct tagrv_list *pos)
 {
@@ -281,9 +288,9 @@ static void take_census(struct tagrv_posted_queue *queue,
 	merge_behind(queue, list, before);
 }
 
-/* ---- in and out ---- */
+/* ---- addition and removal ---- */
 
-/* The block whose end the next receive goes to. */
+/* The last block, with a free slot at its end; NULL: no memory. */
 static struct tagrv_posted_block *
 tail_block(struct tagrv_posted_queue *queue, struct tagrv_posted_list *list)
 {
@@ -300,23 +307,23 @@ tail_block(struct tagrv_posted_queue *queue, struct tagrv_posted_list *list)
 }
 
 /*
- * Whether a hash would have saved what it costs. Windows of receives that are
- * taken in the order of posts come and go with one compare for each: to hash
- * them and to bring the last ones back would make all of them dearer. What was
- * compared beyond one slot for a post counts as walked, and what was saved up
- * while there was nothing to hash does not. A long list does not wait until the
- * first walk along it shows what that takes.
+ * Whether searches since the last census cost more than hashing would. A program
+ * whose receives match in post order needs one compare for each; moving its
+ * receives to a class and the last ones back would only slow it down. So only
+ * compares beyond one per post count as wasted, and posts with fewer compares are
+ * no credit for later searches. A list longer than TAGRV_LIST_LONG is hashed
+ * before its first search.
  */
-static bool is_walked(const struct tagrv_posted_queue *queue,
-		      struct tagrv_posted_list *list)
+static bool is_worth_census(const struct tagrv_posted_queue *queue,
+			    struct tagrv_posted_list *list)
 {
 	uint64_t now = queue->level.probes - queue->last_seq;
-	int64_t walked = (int64_t) (now - list->census_at);
+	int64_t wasted = (int64_t) (now - list->census_at);
 
-	if (walked < 0)
+	if (wasted < 0)
 		list->census_at = now;
 	return list->cnt > TAGRV_LIST_LONG ||
-	       walked > (int64_t) (CENSUS_WALK * list->cnt);
+	       wasted > (int64_t) (CENSUS_WALK * list->cnt);
 }
 
 int tagrv_posted_list_add(struct tagrv_posted_queue *queue,
@@ -335,21 +342,21 @@ int tagrv_posted_list_add(struct tagrv_posted_queue *queue,
 		list->census_in--;
 		return 0;
 	}
-	if (!is_walked(queue, list))
+	if (!is_worth_census(queue, list))
 		return 0;
 	take_census(queue, list);
 	list->census_at = queue->level.probes - queue->last_seq;
-	/* So the census costs a receive no more than an arrival does. */
+	/* Per receive added, a census then costs no more than an arrival. */
 	list->census_in = (uint32_t) TAGRV_MAX(CENSUS_MIN,
 		TAGRV_MIN(list->cnt, (size_t) CENSUS_BLOCKS *
 			  TAGRV_BLOCK_SLOTS) / 2);
 	return 0;
 }
 
-/* Halves a full block: the younger half goes to a new one behind it. */
-static bool split(struct tagrv_posted_queue *queue,
-		  struct tagrv_posted_list *list,
-		  struct tagrv_posted_block *block)
+/* Moves the younger half of a full block to a new block. False: no memory. */
+static bool split_block(struct tagrv_posted_queue *queue,
+			struct tagrv_posted_list *list,
+			struct tagrv_posted_block *block)
 {
 	struct tagrv_posted_block *half = new_block(queue, list, &block->link);
 
@@ -360,7 +367,7 @@ static bool split(struct tagrv_posted_queue *queue,
 	return true;
 }
 
-/* The last block that begins before seq, else the first one, else NULL. */
+/* The last block whose first seq is not above 'seq', else the first, else NULL. */
 static struct tagrv_posted_block *
 block_of_seq(const struct tagrv_posted_list *list, uint64_t seq)
 {
@@ -384,7 +391,7 @@ int tagrv_posted_list_insert(struct tagrv_posted_queue *queue,
 	if (!block)
 		return -FI_ENOMEM;
 	if (block->cnt == TAGRV_BLOCK_SLOTS) {
-		if (!split(queue, list, block))
+		if (!split_block(queue, list, block))
 			return -FI_ENOMEM;
 		block = block_of_seq(list, recv->seq);
 	}
@@ -406,7 +413,7 @@ void tagrv_posted_list_remove(struct tagrv_posted_queue *queue,
 	tagrv_block_clear(block, recv->slot);
 	list->cnt--;
 	if (TAGRV_LIKELY(next == block->link.prev))
-		return;		/* the only one: kept, even if empty */
+		return;		/* the only block is kept, even if empty */
 	if (!block->live)
 		free_block(queue, list, block);
 	else if (next != &list->blocks &&

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * From the caller's name of a receive (fi_cancel's context) to the earliest
- * receive that bears it.
+ * Finds the earliest receive with a given name, which is fi_cancel's context.
  *
  *   cell of name --> seq 2 --> seq 7 --> (seq 2)     links[] by pool index
  *
- * Few applications cancel, and no post shall pay for those that do not. So the
- * first cancels walk; when they have walked as far as there are receives, the
- * index is built and kept current; and it is dropped when so many receives were
- * posted without a cancel that building it again costs little beside them.
- * Without memory for it, cancels walk: slower, with the same answer.
+ * Few applications cancel, and posts of the others should not pay for an index.
+ * So the first finds compare receives one by one. When they have compared as many
+ * as are queued, the index is built and updated by each post and match. It is
+ * dropped when so many receives were posted without a find that building it again
+ * would be cheap beside them. Without memory for the index, finds compare one by
+ * one: slower, with the same result.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "match/posted.h"
 
-/* Up to here walking is the cheaper way. */
+/* Receives queued up to which comparing one by one is cheaper than an index. */
 #define WALK_ALWAYS	32
-/* Posts without a cancel, for each receive queued and in any case. */
+/* Posts without a find until the index is dropped: per receive queued, plus. */
 #define UNUSED_EACH	4
 #define UNUSED_MIN	4096
 
@@ -57,8 +57,8 @@ void tagrv_posted_names_drop(struct tagrv_posted_queue *queue)
 	*names = (struct tagrv_posted_names) { 0 };
 }
 
-/* As many links as the pool has places. */
-static bool need_links(struct tagrv_posted_queue *queue, uint32_t index)
+/* Ensures that 'links' has an entry for a pool index. False: no memory. */
+static bool reserve_links(struct tagrv_posted_queue *queue, uint32_t index)
 {
 	struct tagrv_posted_names *names = &queue->names;
 	struct tagrv_posted_name *links;
@@ -75,7 +75,7 @@ static bool need_links(struct tagrv_posted_queue *queue, uint32_t index)
 	return true;
 }
 
-/* Behind all others of its name. */
+/* Adds a receive as the newest of its name. False: no memory. */
 static bool add_name(struct tagrv_posted_queue *queue,
 		     struct tagrv_posted *recv)
 {
@@ -86,7 +86,7 @@ static bool add_name(struct tagrv_posted_queue *queue,
 	struct tagrv_posted_name *links;
 	uint32_t *cell;
 
-	if (!need_links(queue, index))
+	if (!reserve_links(queue, index))
 		return false;
 	links = names->links;
 	cell = cell_of_name(queue, name, hash);
@@ -137,7 +137,8 @@ void tagrv_posted_names_remove(struct tagrv_posted_queue *queue,
 	}
 }
 
-static bool add_one(struct tagrv_posted *recv, void *arg)
+/* For tagrv_posted_each(): true, which ends the walk, means no memory. */
+static bool add_name_fails(struct tagrv_posted *recv, void *arg)
 {
 	return !add_name(arg, recv);
 }
@@ -149,7 +150,7 @@ static bool build(struct tagrv_posted_queue *queue, tagrv_match_name_fn name_of)
 	if (tagrv_keytab_init(&names->tab, queue->level.cnt))
 		return false;
 	names->name_of = name_of;
-	if (!tagrv_posted_each(queue, add_one, queue))
+	if (!tagrv_posted_each(queue, add_name_fails, queue))
 		return true;
 	tagrv_posted_names_drop(queue);
 	return false;

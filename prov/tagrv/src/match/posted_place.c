@@ -1,31 +1,35 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Which groups have their keys in the same table lines.
+ * Decides which groups keep their keys in the same lines of the key table.
  *
  *   group 1  compares bits  ffff....      line of a key: hash of the bits that
- *   group 2  compares bits  ..ffffff      both compare, ..ff....
+ *   group 2  compares bits  ..ffffff      both groups compare, ..ff....
  *   arrival -- one line --> cells of group 1 and group 2
  *
- * An arrival has to ask every group, also those that hold nothing for it, and
- * where many receives are queued each line is far away. So groups lie by what
- * they have in common: tag bits that all of them compare, and the peer if all
- * have one. The rest of a cell's hash is of the group's whole key, as elsewhere.
+ * An arrival must probe every group, also those that hold no match, and in a large
+ * table each line probed is a cache miss. So groups share lines: the line of a key
+ * is a hash of the parts that all groups in 'shared' compare: the common tag bits,
+ * and the peer if all keys have one. The upper bits of a cell's hash are of the
+ * group's whole key, as for other groups.
  *
- * That only pays while the common bits tell keys apart. Where they do not,
- * insertions run into one full line after the other, the table says so, and
- * the groups lie apart from then on, each by its own key, as a group does that
- * has too few bits in common with the others or that was split.
+ * Sharing pays only while the common parts differ between keys. If they do not,
+ * insertions find one full line after the other and set tab.crowded; then no group
+ * shares lines any more: all get 'apart', and the line of a key is selected by the
+ * whole key. A group also gets 'apart' if it has too few bits in common with the
+ * others, or if it was split off another.
  *
- * Keys are moved when a group narrows what is common, which is done only when
- * as many receives were posted since the last time as have to be moved; and once
- * more when a group is set apart. So no post pays for more than two moves on
- * average, and no memory is needed.
+ * A new group may make the common parts fewer, which moves all keys. That happens
+ * only if at least as many receives were posted since the last move as must be
+ * moved; otherwise the new group gets 'apart'. Setting groups apart moves their
+ * keys once more. So a post pays for at most two moves on average. No move needs
+ * memory.
  */
 #include "match/posted.h"
 
-/* Fewer bits cannot tell enough keys apart. */
+/* Groups with fewer common tag bits do not share lines. */
 #define PLACE_BITS_MIN	8
 
+/* The hash of a receive's key in its group, as 'shared' and 'common' are now. */
 static uint32_t hash_of(const struct tagrv_posted_queue *queue,
 			uint8_t number, const struct tagrv_posted *recv)
 {
@@ -40,9 +44,9 @@ static uint32_t hash_of(const struct tagrv_posted_queue *queue,
 							      recv->tag));
 }
 
-/* A cell is free before it is asked for: the table need not grow. */
-static void move(struct tagrv_posted_queue *queue, struct tagrv_posted *recv,
-		 uint32_t hash)
+/* Erases before it inserts, so the table need not grow. */
+static void rehash(struct tagrv_posted_queue *queue, struct tagrv_posted *recv,
+		   uint32_t hash)
 {
 	uint32_t index = tagrv_posted_index(recv);
 
@@ -55,8 +59,7 @@ static void move(struct tagrv_posted_queue *queue, struct tagrv_posted *recv,
 	recv->hash = hash;
 }
 
-/* To where they belong now. */
-static void move_group(struct tagrv_posted_queue *queue, uint8_t number)
+static void rehash_group(struct tagrv_posted_queue *queue, uint8_t number)
 {
 	uint64_t todo = queue->live[queue->groups[number].space];
 
@@ -70,20 +73,20 @@ static void move_group(struct tagrv_posted_queue *queue, uint8_t number)
 		for (uint32_t i = class->first; i != TAGRV_NO_RECV;
 		     i = recv->newer) {
 			recv = tagrv_posted_at(queue, i);
-			move(queue, recv, hash_of(queue, number, recv));
+			rehash(queue, recv, hash_of(queue, number, recv));
 		}
 	}
 }
 
-static void move_groups(struct tagrv_posted_queue *queue, uint64_t groups)
+static void rehash_groups(struct tagrv_posted_queue *queue, uint64_t groups)
 {
 	for (; groups; groups &= groups - 1)
-		move_group(queue, (uint8_t) __builtin_ctzll(groups));
+		rehash_group(queue, (uint8_t) __builtin_ctzll(groups));
 }
 
-/* The groups that can lie with a new one, and how many receives they hold. */
-static uint64_t companions(const struct tagrv_posted_queue *queue,
-			   uint8_t number, uint64_t *cnt)
+/* Bits of the groups that can share lines with a new one; *cnt: receives. */
+static uint64_t find_partners(const struct tagrv_posted_queue *queue,
+			      uint8_t number, uint64_t *cnt)
 {
 	uint64_t found = 0;
 
@@ -118,13 +121,13 @@ common_of(const struct tagrv_posted_queue *queue, uint64_t groups)
 void tagrv_posted_place_join(struct tagrv_posted_queue *queue, uint8_t number)
 {
 	struct tagrv_posted_group *group = &queue->groups[number];
-	uint64_t cnt, others = companions(queue, number, &cnt);
+	uint64_t cnt, others = find_partners(queue, number, &cnt);
 	struct tagrv_posted_common common =
 		common_of(queue, others | 1ull << number);
 
 	if (!others)
 		return;
-	/* What has gone since does not make it wider: nothing to move. */
+	/* Bits regained because a group has gone are not used: no key moves. */
 	if (queue->shared) {
 		common.care &= queue->common.care;
 		common.any |= queue->common.any;
@@ -143,7 +146,7 @@ void tagrv_posted_place_join(struct tagrv_posted_queue *queue, uint8_t number)
 	queue->placed = queue->last_seq;
 	queue->common = common;
 	queue->shared = others | 1ull << number;
-	move_groups(queue, queue->shared);
+	rehash_groups(queue, queue->shared);
 }
 
 void tagrv_posted_place_part(struct tagrv_posted_queue *queue)
@@ -153,6 +156,6 @@ void tagrv_posted_place_part(struct tagrv_posted_queue *queue)
 	queue->shared = 0;
 	for (uint64_t todo = groups; todo; todo &= todo - 1)
 		queue->groups[__builtin_ctzll(todo)].apart = true;
-	move_groups(queue, groups);
+	rehash_groups(queue, groups);
 	queue->tab.crowded = false;
 }

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Unexpected messages: how a lookup finds its way. The structure is drawn in
- * unexpected.h.
+ * Adds, finds, takes and drains unexpected messages. unexpected.h draws the
+ * structure. A lookup searches:
  *
- *   whole tag ignored, any peer    first of the list
- *   whole tag ignored, one peer    first of the peer
- *   class that an index serves     one probe, the key's messages until one fits
- *   else                           a walk
+ *   whole tag ignored, any peer    first message of the list
+ *   whole tag ignored, one peer    first message of the peer in index 0
+ *   class that an index serves     one key of the index, until a message matches
+ *   else                           the list, until a message matches
  *
- * All are in arrival order, so the first match is the earliest.
+ * All of these are in arrival order, so the first match is the earliest.
  */
 #include <rdma/fi_errno.h>
 
 #include "match/unexpected.h"
 
 /*
- * With so many messages there may be indexes; with so few they go. Between the
- * two a walk costs as much as keeping a few indexes does.
+ * Messages queued from which on indexes are used, and down to which they are kept.
+ * Between the two a walk costs about as much as updating a few indexes.
  */
 #define INDEX_FROM	32
 #define INDEX_UP_TO	16
@@ -48,7 +48,7 @@ void tagrv_unexpected_fini(struct tagrv_unexpected_queue *queue)
 	tagrv_pool_fini(&queue->pool);
 }
 
-static TAGRV_COLD void go_deep(struct tagrv_unexpected_queue *queue)
+static TAGRV_COLD void begin_indexes(struct tagrv_unexpected_queue *queue)
 {
 	queue->deep = true;
 	tagrv_unexpected_peer_build(queue);
@@ -81,12 +81,12 @@ int tagrv_unexpected_add(struct tagrv_unexpected_queue *queue, uint32_t peer,
 	if (queue->deep)
 		tagrv_unexpected_index_add(queue, entry, before);
 	else if (TAGRV_UNLIKELY(queue->level.cnt >= INDEX_FROM))
-		go_deep(queue);
+		begin_indexes(queue);
 	*msg = &entry->msg;
 	return 0;
 }
 
-/* Along the list of the space: nothing better is there. */
+/* Searches the list of the space and accounts for the steps. */
 static struct tagrv_unexpected *
 walk(struct tagrv_unexpected_queue *queue, const struct tagrv_match_want *want,
      uint64_t care)
@@ -148,7 +148,7 @@ tagrv_unexpected_find(struct tagrv_unexpected_queue *queue,
 	return entry ? &entry->msg : NULL;
 }
 
-static void unqueue(struct tagrv_unexpected_queue *queue,
+static void dequeue(struct tagrv_unexpected_queue *queue,
 		    struct tagrv_unexpected *entry)
 {
 	assert(tagrv_list_linked(&entry->link));
@@ -158,7 +158,7 @@ static void unqueue(struct tagrv_unexpected_queue *queue,
 	queue->level.cnt--;
 }
 
-static void check_few(struct tagrv_unexpected_queue *queue)
+static void end_indexes_if_few(struct tagrv_unexpected_queue *queue)
 {
 	if (TAGRV_LIKELY(!queue->deep || queue->level.cnt > INDEX_UP_TO))
 		return;
@@ -169,8 +169,8 @@ static void check_few(struct tagrv_unexpected_queue *queue)
 void tagrv_unexpected_take(struct tagrv_unexpected_queue *queue,
 			   struct tagrv_match_msg *msg)
 {
-	unqueue(queue, by_msg(msg));
-	check_few(queue);
+	dequeue(queue, by_msg(msg));
+	end_indexes_if_few(queue);
 }
 
 void tagrv_unexpected_put(struct tagrv_unexpected_queue *queue,
@@ -184,10 +184,10 @@ void tagrv_unexpected_put(struct tagrv_unexpected_queue *queue,
 
 /* ---- drain ---- */
 
-/* The next message of each space; of one peer alone if 'ring'. */
+/* The next message of each space, along the lists or one peer's rings. */
 struct cursor {
 	struct tagrv_unexpected *next[TAGRV_SPACE_CNT];
-	bool	ring;
+	bool	ring;		/* rings of index 0 */
 };
 
 static void begin(const struct tagrv_unexpected_queue *queue, uint32_t peer,
@@ -217,7 +217,7 @@ after(const struct tagrv_unexpected_queue *queue, bool ring,
 		if (entry->alone & 1u << TAGRV_INDEX_PEER)
 			return NULL;
 		next = tagrv_unexpected_at(queue,
-					   entry->by[TAGRV_INDEX_PEER].next);
+					   entry->ring[TAGRV_INDEX_PEER].next);
 		return next->msg.seq > entry->msg.seq ? next : NULL;
 	}
 	if (entry->link.next == &queue->lists[entry->msg.space])
@@ -225,9 +225,9 @@ after(const struct tagrv_unexpected_queue *queue, bool ring,
 	return tagrv_unexpected_by_link(entry->link.next);
 }
 
-/* The earliest, and the cursor is stepped past it; NULL at the end. */
+/* Returns the earliest message and advances past it; NULL at the end. */
 static struct tagrv_unexpected *
-next_of_all(const struct tagrv_unexpected_queue *queue, struct cursor *cursor)
+advance(const struct tagrv_unexpected_queue *queue, struct cursor *cursor)
 {
 	struct tagrv_unexpected *best = NULL;
 
@@ -243,7 +243,7 @@ next_of_all(const struct tagrv_unexpected_queue *queue, struct cursor *cursor)
 	return best;
 }
 
-/* Indexes stay to the end: the cursor goes along one of them. */
+/* Indexes are dropped only at the end, because the cursor may use index 0. */
 void tagrv_unexpected_drain(struct tagrv_unexpected_queue *queue, uint32_t peer,
 			    bool (*fn)(struct tagrv_match_msg *msg, void *arg),
 			    void *arg)
@@ -253,16 +253,16 @@ void tagrv_unexpected_drain(struct tagrv_unexpected_queue *queue, uint32_t peer,
 	uint64_t steps = 0;
 
 	begin(queue, peer, &cursor);
-	while ((entry = next_of_all(queue, &cursor))) {
+	while ((entry = advance(queue, &cursor))) {
 		steps++;
 		if (peer != TAGRV_MATCH_ANY && entry->msg.peer != peer)
 			continue;
 		if (!fn(&entry->msg, arg))
 			continue;
-		unqueue(queue, entry);
+		dequeue(queue, entry);
 		tagrv_unexpected_put(queue, &entry->msg);
 	}
-	check_few(queue);
+	end_indexes_if_few(queue);
 	if (cursor.ring)
 		queue->peer_asked = true;
 	else if (queue->deep && peer != TAGRV_MATCH_ANY)
@@ -275,11 +275,11 @@ uint64_t tagrv_unexpected_oldest(const struct tagrv_unexpected_queue *queue)
 	const struct tagrv_unexpected *first;
 
 	begin(queue, TAGRV_MATCH_ANY, &cursor);
-	first = next_of_all(queue, &cursor);
+	first = advance(queue, &cursor);
 	return first ? queue->last_seq - first->msg.seq : 0;
 }
 
-void tagrv_unexpected_tend(struct tagrv_unexpected_queue *queue)
+void tagrv_unexpected_grow_ahead(struct tagrv_unexpected_queue *queue)
 {
 	tagrv_pool_grow_ahead(&queue->pool);
 	for (uint32_t todo = queue->live; todo; todo &= todo - 1)

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Which classes of lookups get an index. Drawn in unexpected.h.
+ * Decides which classes of lookups get an index. unexpected.h draws the structure.
  *
- * Classes rent (walk) until they have walked TAGRV_INDEX_COST steps for each
- * message queued, all together, then they buy: the key of the class that serves
- * most of what was walked. Where its keys turn out to be shared by too many,
- * lookups of finer classes walk along them and buy their own.
+ * Lookups of all classes walk until together they have walked TAGRV_INDEX_COST
+ * steps for each message queued. Then an index is started for the class whose
+ * index would have saved most of those steps. If too many messages share its keys,
+ * lookups of finer classes walk along the keys' rings, and get indexes of their own
+ * in the same way.
  *
- * Few indexes are kept. One that is complete makes an older and finer one go
- * when it has nearly as many keys. One that no lookup used for long goes. While
- * all places are taken, the index that has saved least is exchanged when twice
- * that was walked; if not, all accounts are halved. So an index that went out of
- * use goes soon, and classes used alike never push each other out.
+ * Indexes are dropped when a younger, coarser one has nearly as many keys, and when
+ * no lookup has used them for long (unexpected_index.c). If all places are taken,
+ * the index that has saved least gives way to a class that has walked twice as many
+ * steps; if there is no such class, age() halves all counts. So an index that is
+ * no longer used is replaced soon, and classes used equally often never replace
+ * each other.
  */
 #include "match/unexpected.h"
 
+/* The entry of a class; a new one replaces the entry with the fewest steps. */
 static struct tagrv_unexpected_walker *
 walker_of(struct tagrv_unexpected_queue *queue, uint64_t care, bool any)
 {
@@ -44,9 +47,12 @@ static void age(struct tagrv_unexpected_queue *queue)
 	}
 }
 
-/* A free place, or the one that saves least if that is little enough. */
-static unsigned place_for(struct tagrv_unexpected_queue *queue,
-			  uint64_t walked)
+/*
+ * An unused index, else the one that saved least, which is dropped if it saved at
+ * most half as many steps as were walked; else TAGRV_INDEXES.
+ */
+static unsigned find_place(struct tagrv_unexpected_queue *queue,
+			   uint64_t walked)
 {
 	unsigned least = TAGRV_INDEX_PEER + 1;
 
@@ -94,22 +100,23 @@ most_wanted(struct tagrv_unexpected_queue *queue, uint64_t *steps)
 	return best;
 }
 
-static TAGRV_COLD void buy(struct tagrv_unexpected_queue *queue)
+static TAGRV_COLD void start_index(struct tagrv_unexpected_queue *queue)
 {
 	uint64_t steps;
-	struct tagrv_unexpected_walker *best = most_wanted(queue, &steps), gets;
+	struct tagrv_unexpected_walker *best = most_wanted(queue, &steps);
+	struct tagrv_unexpected_walker chosen;
 	unsigned i;
 
-	i = best ? place_for(queue, steps) : TAGRV_INDEXES;
+	i = best ? find_place(queue, steps) : TAGRV_INDEXES;
 	if (i == TAGRV_INDEXES) {
 		age(queue);
 		return;
 	}
-	gets = *best;
-	if (tagrv_unexpected_index_start(queue, i, gets.care, gets.any))
+	chosen = *best;
+	if (tagrv_unexpected_index_start(queue, i, chosen.care, chosen.any))
 		queue->indexes[i].credit = steps;
 	for (unsigned j = 0; j < TAGRV_WALKERS; j++)
-		if (would_serve(&gets, &queue->walkers[j]))
+		if (would_serve(&chosen, &queue->walkers[j]))
 			queue->walkers[j].walked = 0;
 	queue->walked -= steps;
 }
@@ -120,5 +127,5 @@ void tagrv_unexpected_walked(struct tagrv_unexpected_queue *queue,
 	walker_of(queue, care, any)->walked += steps;
 	queue->walked += steps;
 	if (queue->walked >= TAGRV_INDEX_COST * (uint64_t) queue->level.cnt)
-		buy(queue);
+		start_index(queue);
 }

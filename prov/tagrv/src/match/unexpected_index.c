@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Indexes over unexpected messages: building, keeping, asking. Drawn in
- * unexpected.h.
+ * Builds, updates and searches the indexes of unexpected messages. unexpected.h
+ * draws the structure.
  */
 #include "match/unexpected.h"
 
-/* Arrivals that an index is kept for unused, for each message and in any case. */
+/* Arrivals until an unused index is dropped: per message queued, plus. */
 #define UNUSED_EACH	4
 #define UNUSED_MIN	1024
-/* Steps of a lookup that cost less than one more index does. */
+/* Steps of a lookup that cost less than a further index. */
 #define FREE_STEPS	3
-/* Messages behind the mark that an arrival takes along, itself included. */
+/* Messages behind the mark that an arrival adds to an incomplete index. */
 #define CATCH_UP	3
 
 struct msg_key {
 	const struct tagrv_unexpected_queue *queue;
-	uint64_t tag;		/* bits that do not count are 0 */
+	uint64_t tag;		/* bits that are not in the key are 0 */
 	uint64_t care;
 	uint32_t peer;		/* or TAGRV_MATCH_ANY */
 	uint8_t	space;
 };
 
-/* A message of any peer, or of this one. */
 static inline bool has_key(const void *arg, uint32_t index)
 {
 	const struct msg_key *key = arg;
@@ -38,7 +37,7 @@ static inline uint32_t hash_key(const struct tagrv_unexpected_queue *queue,
 	return tagrv_hash(&queue->seed, tag, peer, space);
 }
 
-/* What a message is filed under. */
+/* A message's key in an index. */
 static inline struct msg_key key_in(const struct tagrv_unexpected_queue *queue,
 				    const struct tagrv_unexpected_index *index,
 				    const struct tagrv_match_msg *msg)
@@ -60,9 +59,12 @@ static unsigned number_of(const struct tagrv_unexpected_queue *queue,
 
 /* ---- one message in one index ---- */
 
-/* Links of a message that is alone are not touched: their line may be far. */
-static bool file(struct tagrv_unexpected_queue *queue, unsigned i,
-		 struct tagrv_unexpected *entry)
+/*
+ * Adds a message to index i as the newest of its key. False: no memory. Does not
+ * touch ring[i] of a message that is alone, whose line may not be in the cache.
+ */
+static bool index_link(struct tagrv_unexpected_queue *queue, unsigned i,
+		       struct tagrv_unexpected *entry)
 {
 	struct tagrv_unexpected_index *index = &queue->indexes[i];
 	struct msg_key key = key_in(queue, index, &entry->msg);
@@ -81,19 +83,20 @@ static bool file(struct tagrv_unexpected_queue *queue, unsigned i,
 	head = tagrv_unexpected_at(queue, *cell);
 	if (head->alone & bit) {
 		head->alone &= (uint8_t) ~bit;
-		head->by[i].prev = *cell;
+		head->ring[i].prev = *cell;
 	}
-	entry->by[i].next = *cell;
-	entry->by[i].prev = head->by[i].prev;
+	entry->ring[i].next = *cell;
+	entry->ring[i].prev = head->ring[i].prev;
 	entry->heads &= (uint8_t) ~bit;
 	entry->alone &= (uint8_t) ~bit;
-	tagrv_unexpected_at(queue, head->by[i].prev)->by[i].next = self;
-	head->by[i].prev = self;
+	tagrv_unexpected_at(queue, head->ring[i].prev)->ring[i].next = self;
+	head->ring[i].prev = self;
 	return true;
 }
 
-static void unfile(struct tagrv_unexpected_queue *queue, unsigned i,
-		   struct tagrv_unexpected *entry, uint32_t hash)
+/* Removes a message from index i. hash: of its key, if it is the key's head. */
+static void index_unlink(struct tagrv_unexpected_queue *queue, unsigned i,
+			 struct tagrv_unexpected *entry, uint32_t hash)
 {
 	struct tagrv_unexpected_index *index = &queue->indexes[i];
 	uint32_t self = tagrv_pool_index(&entry->node);
@@ -106,10 +109,10 @@ static void unfile(struct tagrv_unexpected_queue *queue, unsigned i,
 		tagrv_keytab_erase(&index->tab, cell);
 		return;
 	}
-	next = entry->by[i].next;
-	prev = entry->by[i].prev;
-	tagrv_unexpected_at(queue, prev)->by[i].next = next;
-	tagrv_unexpected_at(queue, next)->by[i].prev = prev;
+	next = entry->ring[i].next;
+	prev = entry->ring[i].prev;
+	tagrv_unexpected_at(queue, prev)->ring[i].next = next;
+	tagrv_unexpected_at(queue, next)->ring[i].prev = prev;
 	if (next == prev)
 		tagrv_unexpected_at(queue, next)->alone |= bit;
 	if (cell) {
@@ -145,20 +148,21 @@ bool tagrv_unexpected_index_start(struct tagrv_unexpected_queue *queue,
 	return true;
 }
 
-/* Whether all that a receive could take are under one key of the index. */
+/* Whether all messages that a lookup of a class matches have one key in the index. */
 static inline bool serves(const struct tagrv_unexpected_index *index,
 			  uint64_t care, bool any)
 {
 	return !(index->care & ~care) && (index->any || !any);
 }
 
+/* Whether the index holds all messages of its space. */
 static bool is_complete(const struct tagrv_unexpected_queue *queue, unsigned i)
 {
 	return i == TAGRV_INDEX_PEER ||
 	       queue->indexes[i].mark == queue->lists[TAGRV_SPACE_TAGGED].prev;
 }
 
-/* Whether 'fine' saves next to nothing beside the younger 'coarse'. */
+/* Whether the younger index 'coarse' can nearly as well do what 'fine' does. */
 static bool makes_needless(const struct tagrv_unexpected_index *coarse,
 			   const struct tagrv_unexpected_index *fine)
 {
@@ -168,9 +172,10 @@ static bool makes_needless(const struct tagrv_unexpected_index *coarse,
 }
 
 /*
- * The index by peer is there before anybody has asked by peer alone, so that no
- * lookup from one peer walks along another's flood. Once a class index parts the
- * messages as well it only costs; who asks by peer gets it back by walking.
+ * Index 0 is built before any lookup by peer alone, so that lookups of one peer's
+ * messages need not walk past a flood of another's. Once a class index has nearly
+ * as many keys, index 0 is needless unless lookups by peer alone or drains use it.
+ * Such calls that come later walk, and so rebuild it.
  */
 static bool makes_peer_needless(const struct tagrv_unexpected_queue *queue,
 				const struct tagrv_unexpected_index *index)
@@ -179,9 +184,9 @@ static bool makes_peer_needless(const struct tagrv_unexpected_queue *queue,
 	       queue->indexes[TAGRV_INDEX_PEER].tab.cnt / 4 * 3;
 }
 
-/* An index has reached the end: it, or others, may be needless now. */
-static TAGRV_COLD void complete(struct tagrv_unexpected_queue *queue,
-				unsigned i)
+/* Index i has become complete: drops indexes that are needless now, or i itself. */
+static TAGRV_COLD void drop_needless(struct tagrv_unexpected_queue *queue,
+				     unsigned i)
 {
 	for (uint32_t todo = queue->live & ~(1u << i); todo; todo &= todo - 1) {
 		unsigned j = (unsigned) __builtin_ctz(todo);
@@ -200,7 +205,7 @@ static TAGRV_COLD void complete(struct tagrv_unexpected_queue *queue,
 	}
 }
 
-/* Whether the index has this message: built that far, and of its space. */
+/* Whether a queued message is in the index: of its space, and before the mark. */
 static bool contains(const struct tagrv_unexpected_queue *queue, unsigned i,
 		     const struct tagrv_match_msg *msg)
 {
@@ -209,7 +214,10 @@ static bool contains(const struct tagrv_unexpected_queue *queue, unsigned i,
 		msg->seq <= queue->indexes[i].mark_seq);
 }
 
-/* Takes along some of what is behind the mark; false: no memory, dropped. */
+/*
+ * Adds up to 'steps' messages behind the mark. False: no memory, the index was
+ * dropped.
+ */
 static bool catch_up(struct tagrv_unexpected_queue *queue, unsigned i,
 		     unsigned steps)
 {
@@ -220,7 +228,7 @@ static bool catch_up(struct tagrv_unexpected_queue *queue, unsigned i,
 		struct tagrv_unexpected *entry =
 			tagrv_unexpected_by_link(index->mark->next);
 
-		if (!file(queue, i, entry)) {
+		if (!index_link(queue, i, entry)) {
 			tagrv_unexpected_index_drop(queue, i);
 			return false;
 		}
@@ -239,7 +247,7 @@ static void add_to(struct tagrv_unexpected_queue *queue, unsigned i,
 			   UNUSED_EACH * (uint64_t) queue->level.cnt)) {
 		tagrv_unexpected_index_drop(queue, i);
 	} else if (i == TAGRV_INDEX_PEER) {
-		if (!file(queue, i, entry))
+		if (!index_link(queue, i, entry))
 			tagrv_unexpected_index_drop(queue, i);
 	} else if (entry->msg.space != TAGRV_SPACE_TAGGED) {
 		return;
@@ -247,7 +255,7 @@ static void add_to(struct tagrv_unexpected_queue *queue, unsigned i,
 		(void) catch_up(queue, i, 1);
 	} else if (index->mark != &queue->lists[TAGRV_SPACE_TAGGED] &&
 		   catch_up(queue, i, CATCH_UP) && is_complete(queue, i)) {
-		complete(queue, i);
+		drop_needless(queue, i);
 	}
 }
 
@@ -255,14 +263,14 @@ void tagrv_unexpected_index_add(struct tagrv_unexpected_queue *queue,
 				struct tagrv_unexpected *entry,
 				struct tagrv_list *before)
 {
-	/* One that becomes complete may take others away. */
+	/* add_to() may drop this index and others. */
 	for (uint32_t todo = queue->live; todo & queue->live; todo &= todo - 1)
 		if (queue->live & todo & -todo)
 			add_to(queue, (unsigned) __builtin_ctz(todo), entry,
 			       before);
 }
 
-/* All table lines are asked for first: the misses overlap. */
+/* Prefetches the lines of all tables first, so that the cache misses overlap. */
 void tagrv_unexpected_index_remove(struct tagrv_unexpected_queue *queue,
 				   struct tagrv_unexpected *entry)
 {
@@ -288,13 +296,15 @@ void tagrv_unexpected_index_remove(struct tagrv_unexpected_queue *queue,
 	for (; in; in &= in - 1) {
 		unsigned i = (unsigned) __builtin_ctz(in);
 
-		unfile(queue, i, entry, entry->heads & 1u << i ? hash[i] : 0);
+		index_unlink(queue, i, entry,
+			     entry->heads & 1u << i ? hash[i] : 0);
 	}
 }
 
 /*
- * Its own index was earned by lookups of this class: others were worse. Else
- * the more keys there are, the fewer messages share one.
+ * Prefers the class's own index, which exists because lookups with others walked
+ * too far, else the index with most keys, under which the fewest messages share
+ * a key.
  */
 struct tagrv_unexpected_index *
 tagrv_unexpected_index_for(struct tagrv_unexpected_queue *queue, uint64_t care,
@@ -327,7 +337,7 @@ static inline bool fits(const struct tagrv_unexpected *entry,
 	return tagrv_unexpected_fits(entry, want->tag, want->care, want->peer);
 }
 
-/* The first of a key's messages that fits, or NULL. */
+/* The first message of a key that fits, or NULL. */
 static inline struct tagrv_unexpected *
 walk_key(const struct tagrv_unexpected_queue *queue, unsigned i,
 	 struct tagrv_unexpected *head, const struct wanted *want,
@@ -341,31 +351,31 @@ walk_key(const struct tagrv_unexpected_queue *queue, unsigned i,
 			return entry;
 		if (entry->alone & 1u << i)
 			break;
-		entry = tagrv_unexpected_at(queue, entry->by[i].next);
+		entry = tagrv_unexpected_at(queue, entry->ring[i].next);
 	} while (entry != head);
 	return NULL;
 }
 
-/* From the mark on, taking along what is passed. */
+/* Walks the list behind the mark, adding the messages it passes to index i. */
 static struct tagrv_unexpected *
-walk_on(struct tagrv_unexpected_queue *queue, unsigned i,
+walk_behind_mark(struct tagrv_unexpected_queue *queue, unsigned i,
 	const struct wanted *want)
 {
 	struct tagrv_unexpected_index *index = &queue->indexes[i];
 	struct tagrv_list *head = &queue->lists[TAGRV_SPACE_TAGGED], *pos;
-	bool filing = true;
+	bool building = true;
 
 	for (pos = index->mark->next; pos != head; pos = pos->next) {
 		struct tagrv_unexpected *entry = tagrv_unexpected_by_link(pos);
 
-		/* Without memory the walk goes on all the same. */
-		filing = filing && catch_up(queue, i, 1);
+		/* Without memory the index is dropped, and the walk goes on. */
+		building = building && catch_up(queue, i, 1);
 		queue->level.probes++;
 		if (fits(entry, want))
 			return entry;
 	}
-	if (filing)
-		complete(queue, i);
+	if (building)
+		drop_needless(queue, i);
 	return NULL;
 }
 
@@ -388,7 +398,7 @@ tagrv_unexpected_index_find(struct tagrv_unexpected_queue *queue,
 	cell = tagrv_keytab_find(&index->tab, hash_key(queue, key.tag, key.peer,
 						       key.space),
 				 has_key, &key);
-	/* A walk ends in the middle, on average, or at the end in vain. */
+	/* Without the index: half the list on average, all of it in vain. */
 	index->credit += cell ? queue->level.cnt / 2 : queue->level.cnt;
 	index->used = queue->last_seq;
 	if (cell)
@@ -396,7 +406,7 @@ tagrv_unexpected_index_find(struct tagrv_unexpected_queue *queue,
 				 *cell), &want, &steps);
 	queue->level.probes += cell ? steps : 1;
 	if (!found && !is_complete(queue, i))
-		found = walk_on(queue, i, &want);
+		found = walk_behind_mark(queue, i, &want);
 	if (TAGRV_UNLIKELY(steps > FREE_STEPS))
 		tagrv_unexpected_walked(queue, care,
 					lookup->peer == TAGRV_MATCH_ANY,
@@ -404,7 +414,7 @@ tagrv_unexpected_index_find(struct tagrv_unexpected_queue *queue,
 	return found;
 }
 
-/* ---- by peer ---- */
+/* ---- index 0, by peer ---- */
 
 struct tagrv_unexpected *
 tagrv_unexpected_peer_first(const struct tagrv_unexpected_queue *queue,
@@ -418,8 +428,7 @@ tagrv_unexpected_peer_first(const struct tagrv_unexpected_queue *queue,
 	cell = tagrv_keytab_find(&index->tab,
 				 hash_key(queue, 0, peer, space), has_key,
 				 &key);
-	return cell ? tagrv_unexpected_at(queue, *cell) :
-		      NULL;
+	return cell ? tagrv_unexpected_at(queue, *cell) : NULL;
 }
 
 void tagrv_unexpected_peer_build(struct tagrv_unexpected_queue *queue)
@@ -431,7 +440,7 @@ void tagrv_unexpected_peer_build(struct tagrv_unexpected_queue *queue)
 		return;
 	for (unsigned space = 0; space < TAGRV_SPACE_CNT; space++) {
 		tagrv_list_for_each(&queue->lists[space], pos) {
-			if (file(queue, TAGRV_INDEX_PEER,
+			if (index_link(queue, TAGRV_INDEX_PEER,
 				 tagrv_unexpected_by_link(pos)))
 				continue;
 			tagrv_unexpected_index_drop(queue, TAGRV_INDEX_PEER);
@@ -452,9 +461,12 @@ void tagrv_unexpected_peer_walked(struct tagrv_unexpected_queue *queue,
 	tagrv_unexpected_peer_build(queue);
 }
 
-/* ---- all of them ---- */
+/* ---- all indexes ---- */
 
-/* One by one: that leaves the tables clean, however large they have become. */
+/*
+ * Removes the few messages that are left first: tagrv_keytab_clear() then need not
+ * clear the tables, which may be large.
+ */
 void tagrv_unexpected_index_drop_all(struct tagrv_unexpected_queue *queue)
 {
 	struct tagrv_list *pos;
