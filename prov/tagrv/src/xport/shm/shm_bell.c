@@ -18,21 +18,14 @@
  *
  * Bits are hints. A wrong one costs the receiver a look at an empty ring.
  */
-#include <errno.h>
-#include <unistd.h>
-
+#include "core/eventfd.h"
 #include "xport/shm/shm_priv.h"
 
 static void wake(struct shm_bell *bell, int event_fd)
 {
 	uint32_t armed = atomic_load(&bell->armed);
-	uint64_t one = 1;
 
-	if (!armed)
-		return;
-	/* A counter that is full is readable, too. */
-	if (write(event_fd, &one, sizeof(one)) == sizeof(one) ||
-	    errno == EAGAIN)
+	if (armed && !tagrv_eventfd_signal(event_fd))
 		atomic_compare_exchange_strong(&bell->armed, &armed, 0);
 }
 

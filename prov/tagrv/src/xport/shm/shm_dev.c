@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/eventfd.h"
 #include "core/log.h"
 #include "xport/shm/shm_priv.h"
 #include "xport/stubs.h"
@@ -147,9 +147,9 @@ static int open_bell(struct shm_xport *xp)
 	void *bell;
 	int ret;
 
-	xp->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	xp->event_fd = tagrv_eventfd_open();
 	if (xp->event_fd < 0)
-		return -errno;
+		return xp->event_fd;
 	ret = tagrv_shm_region_create("tagrv-bell", SHM_BELL_SIZE,
 				      &xp->bell_fd, &bell);
 	if (!ret)

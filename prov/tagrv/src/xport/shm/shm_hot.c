@@ -11,8 +11,8 @@
  * peers, and senders to a hot ring need not ring the bell.
  */
 #include <rdma/fi_errno.h>
-#include <unistd.h>
 
+#include "core/eventfd.h"
 #include "xport/shm/shm_priv.h"
 
 static void set_state(struct shm_link *link, uint32_t state)
@@ -213,25 +213,17 @@ bool tagrv_shm_wake_up(struct shm_xport *xp)
 	return true;
 }
 
-/*
- * The eventfd is emptied only here, before all is looked at: a write that is
- * still on its way costs one useless pass, and none is ever missed.
- */
-static void empty_event_fd(struct shm_xport *xp)
-{
-	uint64_t count;
-
-	if (read(xp->event_fd, &count, sizeof(count)) < 0)
-		return;
-}
-
 int tagrv_shm_arm(struct tagrv_xport *xport)
 {
 	struct shm_xport *xp = shm_xport_of(xport);
 
 	if (has_own_work(xp))
 		return -FI_EAGAIN;
-	empty_event_fd(xp);
+	/*
+	 * Cleared only here, before all rings are looked at: a signal that comes
+	 * later costs one useless pass, and none is ever missed.
+	 */
+	tagrv_eventfd_clear(xp->event_fd);
 	for (unsigned i = 0; i < xp->hot_cnt; i++)
 		if (xp->hot[i]->rx.head != xp->hot[i]->rx.published)
 			tagrv_shm_publish_head(xp->hot[i]);

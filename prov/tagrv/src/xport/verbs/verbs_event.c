@@ -10,19 +10,15 @@
  */
 #include <errno.h>
 #include <rdma/fi_errno.h>
-#include <unistd.h>
 
+#include "core/eventfd.h"
 #include "core/log.h"
 #include "xport/verbs/verbs_priv.h"
 
 void tagrv_verbs_alarm_wake(struct verbs_xport *xp, uint32_t bits)
 {
-	uint64_t one = 1;
-
 	verbs_alarm_set(xp, bits);
-	/* Fails only when the counter is full: then it is readable already. */
-	if (write(xp->wake_fd, &one, sizeof(one)) < 0)
-		return;
+	tagrv_eventfd_signal(xp->wake_fd);
 }
 
 static void queue_died(struct verbs_dev *dev, struct verbs_xport *xp,

@@ -12,9 +12,9 @@
 #include <fcntl.h>
 #include <rdma/fi_errno.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "core/eventfd.h"
 #include "xport/verbs/verbs_priv.h"
 
 #define ACK_EVENTS	64	/* acknowledging takes a mutex */
@@ -29,7 +29,7 @@ int tagrv_verbs_channel_open(struct verbs_xport *xp)
 	if (!xp->channel)
 		return verbs_status_of_errno();
 	flags = fcntl(xp->channel->fd, F_GETFL);
-	xp->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	xp->wake_fd = tagrv_eventfd_open();
 	xp->wait_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (flags < 0 || xp->wake_fd < 0 || xp->wait_fd < 0 ||
 	    fcntl(xp->channel->fd, F_SETFL, flags | O_NONBLOCK) ||
@@ -80,13 +80,11 @@ static void ack_events(struct verbs_xport *xp, struct verbs_cq *cq)
 static void drain_events(struct verbs_xport *xp)
 {
 	struct ibv_cq *cq;
-	uint64_t cnt;
 	void *ctx;
 
 	while (!xp->calls->get_cq_event(xp->channel, &cq, &ctx))
 		ack_events(xp, cq == xp->rx.cq ? &xp->rx : &xp->tx);
-	if (read(xp->wake_fd, &cnt, sizeof(cnt)) < 0)
-		return;
+	tagrv_eventfd_clear(xp->wake_fd);
 }
 
 /* What came between the last poll and the request is seen here or wakes. */
