@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What one side of a link tells the other, version 1, big-endian:
+ * Packs and checks the address blob that each side of a link sends to the other.
+ * Version 1, big-endian, by byte offset:
  *
- *   0 version   1 net   2 mtu   3 reads served   4 reads made   5-7 zero
+ *   0 version   1 net   2 mtu   3 reads served   4 reads issued   5-7 zero
  *   8 queue pair number   12 first packet number   16 bytes of a packet
- *   20 lid   22 packets the peer may send   24 gid
+ *   20 lid   22 packets that the receiver of the blob may send   24 gid
  */
 #include <endian.h>
 #include <rdma/fi_errno.h>
@@ -54,8 +55,8 @@ size_t tagrv_verbs_blob_pack(const struct verbs_blob *blob, void *to)
 	return sizeof(wire);
 }
 
-/* Can the port be reached by what the blob says? Some have no LID. */
-static bool addressable(const struct verbs_blob *blob)
+/* Whether the blob holds an address of the port. Some InfiniBand ports have no LID. */
+static bool has_address(const struct verbs_blob *blob)
 {
 	static const union ibv_gid none;
 	bool has_gid = memcmp(&blob->gid, &none, sizeof(none)) != 0;
@@ -89,7 +90,7 @@ int tagrv_verbs_blob_unpack(struct verbs_blob *blob, const void *from,
 	    blob->mtu < IBV_MTU_256 || blob->mtu > IBV_MTU_4096 ||
 	    blob->qpn < 2 || blob->qpn > MAX_24BIT || blob->psn > MAX_24BIT ||
 	    !blob->rd_in || !blob->rd_out || blob->grant < VERBS_GRANT_MIN ||
-	    blob->max_packet < TAGRV_HDR_ROOM || !addressable(blob))
+	    blob->max_packet < TAGRV_HDR_ROOM || !has_address(blob))
 		return -FI_EINVAL;
 	return 0;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Registered buffers in slabs, and receive queues filled from them.
+ * Registers buffers in slabs, and posts them to receive queues.
  *
- *   slabs[0]  [ 0 | 1 | ... | 511 ]     buffer i: slab i >> shift, and the
- *   slabs[1]  [ 512 | ...         ]     rest of i within the slab
+ *   slabs[0]  [ 0 | 1 | ... | 511 ]     buffer i is in slab i >> slab_shift, at
+ *   slabs[1]  [ 512 | ...         ]     the index of i's lower bits
  *
- * A receive buffer is always in one of three places: posted to the device, in
- * the hands of the completion being handled, or on the idle stack.
+ * A receive buffer is always in one of three places: posted to the device, in a
+ * completion that is being handled, or on the idle stack.
  */
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
@@ -66,14 +66,14 @@ int tagrv_verbs_bufs_grow(struct verbs_bufs *bufs)
 		bufs->max = bufs->total;
 		return ret;
 	}
-	/* The lowest number comes out of the stack first. */
+	/* The lowest number is on top of the stack. */
 	for (uint32_t i = cnt; i-- > 0;)
 		bufs->idle[bufs->idle_cnt++] = bufs->total + i;
 	bufs->total += cnt;
 	return 0;
 }
 
-/* Posts up to a batch from the top of the stack; returns how many were taken. */
+/* Posts up to a batch from the top of the stack; returns the number posted. */
 static uint32_t post_batch(const struct tagrv_verbs_calls *calls,
 			   struct verbs_rxq *rxq)
 {

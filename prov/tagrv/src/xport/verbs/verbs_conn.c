@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * States of a queue pair.
+ * Creates queue pairs and changes their state.
  *
- *   create --> INIT        receive buffers may be posted, nothing arrives yet
- *   connect -> RTR -> RTS  the peer's blob is known
- *   fail ----> ERR         every work request in flight gives a completion,
- *                          but one completed unsignaled before does not
+ *   create, init --> INIT        receives may be posted, no packet arrives yet
+ *   connect ----> RTR -> RTS     the peer's blob is known
+ *   fail -------> ERR            each request in flight gets a completion;
+ *                                unsignaled requests that completed before do not
  *
- * A queue pair is destroyed from ERR only, drained: straight from RTS a shared
- * receive buffer that holds half a message would be lost. It is never used
- * again after ERR, because not all devices can.
+ * A queue pair that was used is destroyed from ERR only, after it was drained: if it
+ * were destroyed in RTS, a shared receive buffer that holds half a message would be
+ * lost. It is not used again after ERR, because not all devices allow that.
  *
- * retry_cnt 7 means for ever on some devices, so 6 is the most that the
- * parameter admits. rnr_retry 7 does so everywhere and is meant: a peer without
- * buffers is slow, not dead. The RNR timer (0.64 ms) stays far below the ack
- * time-out, or waiting for buffers would use up the retries.
+ * retry_cnt 7 means without end on some devices, so the parameter's maximum is 6.
+ * rnr_retry 7 means without end on all devices and is wanted: a peer without
+ * buffers is slow, not dead. The RNR timer (0.64 ms) is far below the ack time-out;
+ * otherwise waiting for buffers would use up the retries.
  */
 #include <errno.h>
 #include <rdma/fi_errno.h>
@@ -55,8 +55,8 @@ int tagrv_verbs_qp_create(struct verbs_xport *xp, void *context,
 }
 
 /*
- * Remote writes are admitted because an empty one serves to flush: without a
- * registration that allows them they cannot touch any memory.
+ * Remote writes are allowed for puts and for the empty write that flushes. They
+ * can only touch memory that is registered for them.
  */
 int tagrv_verbs_qp_init(struct verbs_link *link)
 {
@@ -74,7 +74,7 @@ int tagrv_verbs_qp_init(struct verbs_link *link)
 				     IBV_QP_ACCESS_FLAGS);
 }
 
-/* Spreads queue pairs over paths; any function of both numbers will do. */
+/* Spreads queue pairs over paths: any function of both numbers serves. */
 static uint32_t flow_label(uint32_t a, uint32_t b)
 {
 	uint64_t v = (uint64_t) a * b;
@@ -84,7 +84,7 @@ static uint32_t flow_label(uint32_t a, uint32_t b)
 	return (uint32_t) v & 0xfffff;
 }
 
-/* Within one InfiniBand subnet, except where ports are told apart by GID. */
+/* Within one InfiniBand subnet, unless the port requires global routing headers. */
 static bool lid_is_enough(const struct verbs_port *port,
 			  const struct verbs_blob *peer)
 {
@@ -179,6 +179,6 @@ void tagrv_verbs_qp_fail(struct verbs_link *link)
 	int err = xp->calls->modify_qp(link->qp, &attr, IBV_QP_STATE);
 
 	if (err)
-		tagrv_info("verbs: %s: qp 0x%x cannot be stopped: %s\n",
+		tagrv_info("verbs: %s: qp 0x%x cannot be put into error: %s\n",
 			   xp->dev->base.name, link->qpn, strerror(err));
 }

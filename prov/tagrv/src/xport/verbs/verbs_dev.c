@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Opening a device and choosing what to use of it: port, GID, partition key.
- * Several domains may open one device; each has a context of its own.
+ * Opens a device and chooses its port, GID and partition key. Several domains may
+ * open one device; each has a context of its own.
  *
  * GIDs of an Ethernet port, best first: RoCE v2 with an IPv4 address, v2 with
  * a global IPv6 address, v2 link-local, v1. Lower index first among equals.
@@ -28,7 +28,7 @@ static bool is_link_local(const union ibv_gid *gid)
 	return IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *) gid->raw);
 }
 
-/* 0: not usable. */
+/* Higher is better; 0: not usable. */
 static int gid_rank(const struct ibv_gid_entry *entry)
 {
 	switch (entry->gid_type) {
@@ -68,7 +68,7 @@ int tagrv_verbs_gid_choose(const struct tagrv_verbs_calls *calls,
 		struct ibv_gid_entry *entry = &table[i];
 		int rank = gid_rank(entry);
 
-		/* A queue pair's address has 8 bits for the index. */
+		/* sgid_index of a queue pair's address has 8 bits. */
 		if (entry->port_num != port || rank <= best ||
 		    entry->gid_index > UINT8_MAX ||
 		    (wanted >= 0 && entry->gid_index != (uint32_t) wanted))
@@ -82,7 +82,7 @@ int tagrv_verbs_gid_choose(const struct tagrv_verbs_calls *calls,
 	return best ? 0 : -FI_ENODATA;
 }
 
-/* The first partition in which the port is a full member. */
+/* Index of the first partition in which the port is a full member, else 0. */
 static uint16_t choose_pkey(struct verbs_dev *dev,
 			    const struct ibv_port_attr *attr)
 {
@@ -116,7 +116,10 @@ int tagrv_verbs_name_split(const char *full, char *name, size_t name_len,
 	return 0;
 }
 
-/* libibverbs tries several ways, and errno is that of the last one. */
+/*
+ * libibverbs tries several ways to open a device, and errno is that of the last; so
+ * this checks access to the device file itself.
+ */
 int tagrv_verbs_open_errno(const struct tagrv_verbs_calls *calls,
 			   const struct ibv_device *dev, int err)
 {
@@ -151,7 +154,7 @@ static int open_context(struct verbs_dev *dev, const char *name)
 	return ret;
 }
 
-/* -FI_ENODATA: no gid. */
+/* Fills *port. 0, -FI_ENODEV, -FI_ENOMEM, or -FI_ENODATA: it has no gid. */
 static int query_port(struct verbs_dev *dev, struct verbs_port *port)
 {
 	struct verbs_gid gid = { .index = 0 };
@@ -172,7 +175,7 @@ static int query_port(struct verbs_dev *dev, struct verbs_port *port)
 	return 0;
 }
 
-static int query(struct verbs_dev *dev)
+static int query_device(struct verbs_dev *dev)
 {
 	int ret;
 
@@ -209,9 +212,9 @@ void tagrv_verbs_port_refresh(struct verbs_dev *dev)
 	int ret = query_port(dev, &port);
 
 	if (ret) {
-		tagrv_info("verbs: %s: the port has changed, but: %s\n",
-			   dev->base.name, ret == -FI_ENODATA ? "no gid" :
-			   strerror(-ret));
+		tagrv_info("verbs: %s: the port has changed, but cannot be "
+			   "queried: %s\n", dev->base.name,
+			   ret == -FI_ENODATA ? "no gid" : strerror(-ret));
 		return;
 	}
 	pthread_mutex_lock(&dev->mutex);
@@ -235,7 +238,7 @@ static int open_all(struct verbs_dev *dev, const char *name)
 	int ret = open_context(dev, name);
 
 	if (!ret)
-		ret = query(dev);
+		ret = query_device(dev);
 	if (!ret)
 		ret = set_nonblock(dev->ctx->async_fd);
 	if (ret)
@@ -277,7 +280,7 @@ int tagrv_verbs_dev_open(const char *full, const struct tagrv_params *params,
 	return 0;
 }
 
-/* Accepts a half-built device. */
+/* Closes a half-built device, too. */
 void tagrv_verbs_dev_close(struct tagrv_device *base)
 {
 	struct verbs_dev *dev = verbs_dev_of(base);

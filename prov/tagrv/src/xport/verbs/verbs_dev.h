@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The device of the verbs transport and registered buffers on it: what the
- * objects of an endpoint (verbs_priv.h) are built on.
+ * The device of the verbs transport, registered buffers, and receive queues. The
+ * objects of an endpoint (verbs_priv.h) are built on these.
  */
 #ifndef TAGRV_XPORT_VERBS_VERBS_DEV_H
 #define TAGRV_XPORT_VERBS_VERBS_DEV_H
@@ -14,14 +14,14 @@
 
 /* ---- device ---- */
 
-/* What carries the packets; peers must agree. Travels in blobs. */
+/* Kind of network; both peers must have the same. Part of the blob. */
 enum verbs_net {
 	VERBS_NET_IB,
 	VERBS_NET_ROCE_V1,
 	VERBS_NET_ROCE_V2,
 };
 
-/* What may change while a port is in use: links are made with a copy. */
+/* Properties of a port that may change while it is used. A link has a copy. */
 struct verbs_port {
 	struct ibv_port_attr attr;
 	union ibv_gid gid;
@@ -38,11 +38,11 @@ struct verbs_dev {
 	struct ibv_device_attr attr;
 	uint8_t	port_num;
 	int	gid_wanted;		/* index, -1: the best */
-	pthread_mutex_t mutex;		/* guards xports and port */
+	pthread_mutex_t mutex;		/* protects xports and port */
 	struct verbs_port port;
-	struct tagrv_list xports;	/* told when the device dies */
-	atomic_bool fatal;
-	atomic_bool memlock_told;	/* the hint about ulimit was given */
+	struct tagrv_list xports;	/* all xports of the device */
+	atomic_bool fatal;		/* failed or removed */
+	atomic_bool memlock_warned;	/* of the limit of locked memory */
 };
 
 struct verbs_mem {
@@ -50,44 +50,50 @@ struct verbs_mem {
 	struct ibv_mr	*mr;
 };
 
-/* The GID of a port that suits us best, by 'wanted' index if that is >= 0. */
 struct verbs_gid {
 	union ibv_gid gid;
 	int	index;
 	uint8_t	net;			/* enum verbs_net */
 };
 
+/*
+ * Chooses the GID of a port: the one with index 'wanted' if that is >= 0, else the
+ * best by the order in verbs_dev.c. 0, -FI_ENOMEM, or -FI_ENODATA: no such GID.
+ */
 int tagrv_verbs_gid_choose(const struct tagrv_verbs_calls *calls,
 			   struct ibv_context *ctx, uint8_t port,
 			   uint8_t port_cnt, const struct ibv_port_attr *attr,
 			   int wanted, struct verbs_gid *gid)
 	TAGRV_WARN_UNUSED;
 
+/* A copy of dev->port. */
 struct verbs_port tagrv_verbs_port_now(struct verbs_dev *dev);
-/* Looks at the port again. What cannot be had any more stays as it was. */
+/* Queries the port again; if that fails dev->port stays as it is. */
 void tagrv_verbs_port_refresh(struct verbs_dev *dev);
 
 /* Splits "name:2" into name and port (1 if none). -FI_EINVAL: malformed. */
 int tagrv_verbs_name_split(const char *full, char *name, size_t name_len,
 			   uint8_t *port) TAGRV_WARN_UNUSED;
 
-/* Why a device could not be opened, given what errno was after it. */
+/* The errno to report for open_device() that failed; err: errno after it. */
 int tagrv_verbs_open_errno(const struct tagrv_verbs_calls *calls,
 			   const struct ibv_device *dev, int err);
 
-/* True for a device behind a bus; rxe and siw have none. */
+/* Whether a device is on a bus; rxe and siw are not. */
 bool tagrv_verbs_is_hardware(const struct ibv_device *dev);
 
-/* Large messages are read: without that a device is of no use. */
+/* Whether a device has RDMA reads, which large messages need. */
 static inline bool verbs_has_reads(const struct ibv_device_attr *attr)
 {
 	return attr->max_qp_rd_atom > 0 && attr->max_qp_init_rd_atom > 0;
 }
 
+/* Bytes of an MTU, 0: no such value. */
 size_t tagrv_verbs_mtu_bytes(enum ibv_mtu mtu);
+/* Bits per second. */
 uint64_t tagrv_verbs_port_speed(const struct ibv_port_attr *attr);
 
-/* Operations on the device, entries of the transport's table. */
+/* Entries of the transport's table, as in xport.h. */
 int tagrv_verbs_discover(const struct tagrv_params *params,
 			 struct tagrv_device_desc **descs, size_t *cnt,
 			 char *why, size_t why_len);
@@ -104,28 +110,32 @@ size_t tagrv_verbs_mem_key(const struct tagrv_mem *mem, void *key);
 /* ---- buffers: verbs_buf.c ---- */
 
 /*
- * Registered buffers of one size, numbered from 0. They come in slabs, are
- * never moved, and go away together. 'idle' is the stack of those in nobody's
- * hands.
+ * Registered buffers of one size, numbered from 0. They are allocated in slabs,
+ * never moved, and freed together.
  */
 struct verbs_bufs {
 	struct verbs_dev *dev;
 	struct tagrv_mem **slabs;
-	unsigned slab_shift;		/* 2^n buffers in a slab */
-	uint32_t max;			/* most buffers ever */
-	uint32_t total;
+	unsigned slab_shift;		/* 2^slab_shift buffers in a slab */
+	uint32_t max;			/* limit of 'total' */
+	uint32_t total;			/* buffers that exist */
 	uint32_t idle_cnt;
-	uint32_t *idle;
-	size_t	size;
+	uint32_t *idle;			/* stack of buffers not in use */
+	size_t	size;			/* bytes of a buffer */
 };
 
+/*
+ * Initializes a set without buffers. size: bytes of a buffer; max: most buffers;
+ * slab: buffers per slab. 0 or -FI_ENOMEM; then call fini all the same.
+ */
 int tagrv_verbs_bufs_init(struct verbs_bufs *bufs, struct verbs_dev *dev,
 			  size_t size, uint32_t max, uint32_t slab)
 	TAGRV_WARN_UNUSED;
+/* Deregisters and frees all buffers; none may be posted to a device. */
 void tagrv_verbs_bufs_fini(struct verbs_bufs *bufs);
 /*
- * Adds a slab. -FI_ENOMEM: registration failed, and 'max' is lowered to what
- * there is, so that nobody tries again.
+ * Adds a slab. 0, -FI_ENOMEM, or the error of the registration. On failure 'max'
+ * becomes 'total', so that later calls do not try again.
  */
 int tagrv_verbs_bufs_grow(struct verbs_bufs *bufs) TAGRV_WARN_UNUSED;
 
@@ -144,16 +154,16 @@ static inline uint32_t verbs_buf_lkey(const struct verbs_bufs *bufs, uint32_t i)
 	return ((const struct verbs_mem *) mem)->mr->lkey;
 }
 
-/* Buffers under a receive queue, shared (xport) or of one queue pair. */
+/* A receive queue and its buffers: of an xport (srq) or of one link (qp). */
 struct verbs_rxq {
 	struct verbs_bufs bufs;
-	struct ibv_srq	*srq;		/* one of these two */
-	struct ibv_qp	*qp;
-	uint32_t posted;
-	uint32_t refill_at;		/* idle buffers worth a post */
+	struct ibv_srq	*srq;		/* either this one is set */
+	struct ibv_qp	*qp;		/* or this one */
+	uint32_t posted;		/* buffers posted to the device */
+	uint32_t refill_at;		/* idle buffers that are posted at once */
 };
 
-/* Posts all idle buffers. What the device refuses stays idle. */
+/* Posts all idle buffers. Buffers that the device refuses stay idle. */
 void tagrv_verbs_rxq_refill(const struct tagrv_verbs_calls *calls,
 			    struct verbs_rxq *rxq);
 

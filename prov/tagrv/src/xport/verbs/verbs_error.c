@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Completion status of a work request -> status of the link.
+ * Maps the completion status of a work request to the status of its link.
  *
  *   retries or RNR retries exceeded,
- *   response time-out                   -FI_EHOSTUNREACH  no answer: the peer
- *                                       is dead or the path to it is
+ *   response time-out                   -FI_EHOSTUNREACH  the peer, or the path
+ *                                       to it, is dead
  *   flushed                             -FI_ECONNRESET    the queue pair broke
- *                                       for another reason, not seen here
+ *                                       for a reason that no completion shows
  *   remote invalid request, remote
  *   operation, remote abort,
  *   bad response                        -FI_EREMOTEIO     the peer's device
  *                                       refused: protocol error, or its queue
  *                                       pair is broken
- *   remote access                       -FI_EACCES        its memory is not
- *                                       registered (any more)
- *   local protection, access, bind      -FI_EFAULT        nor is ours
- *   local length                        -FI_EMSGSIZE      a packet larger than
- *                                       our buffers
- *   local queue pair operation          -FI_ENETDOWN      when our port is not
+ *   remote access                       -FI_EACCES        the peer's memory is
+ *                                       not registered (any more)
+ *   local protection, access, bind      -FI_EFAULT        local memory is not
+ *                                       registered
+ *   local length                        -FI_EMSGSIZE      a packet exceeds the
+ *                                       receive buffer
+ *   local queue pair operation          -FI_ENETDOWN      the local port is not
  *                                       active (seen with rxe), else -FI_EIO
  *   all others                          -FI_EIO
  *
- * Only the first error of a link counts; what is flushed after it ends with
- * the same status.
+ * Only the first error of a link counts: requests that are flushed after it end
+ * with its status.
  */
 #include <rdma/fi_errno.h>
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Asynchronous events of a device, read by the wireup thread.
+ * Handles asynchronous events of a device, in the wireup thread.
  *
- * Nothing is decided here but what the port's address is: an event leaves a
- * mark at the object it is about, and progress of the endpoint, which owns the
- * object, acts on it. Objects
- * cannot go away meanwhile, because their destruction waits for the event to
- * be acknowledged.
+ * An event that concerns a link or an xport only sets its async_error or
+ * async_fatal and an alarm; progress of the endpoint, which owns the object,
+ * handles it. The object cannot be freed meanwhile, because its destruction waits
+ * until the event is acknowledged. Events of the port refresh dev->port here.
  */
 #include <errno.h>
 #include <rdma/fi_errno.h>
@@ -35,7 +34,7 @@ static void link_died(struct verbs_dev *dev, struct verbs_link *link,
 {
 	struct verbs_xport *xp;
 
-	if (!link)	/* the queue pair that xport_open tries out */
+	if (!link)	/* the queue pair of probe_qp() */
 		return;
 	xp = verbs_xport_of(link->base.xport);
 	tagrv_info("verbs: %s: qp 0x%x: %s\n", dev->base.name, link->qpn, what);
@@ -63,8 +62,8 @@ static void device_died(struct verbs_dev *dev)
 }
 
 /*
- * Queue pairs survive a short loss of the link: only traffic can tell. But
- * links made from now on need the port's new address.
+ * Queue pairs survive a short loss of the port, so links do not fail here: if the
+ * loss lasts, their requests do. Links created from now on need the new address.
  */
 static void port_changed(struct verbs_dev *dev,
 			 const struct ibv_async_event *event)
@@ -131,7 +130,7 @@ void tagrv_verbs_dev_event(struct tagrv_device *base)
 		handle(dev, &event);
 		dev->calls->ack_async_event(&event);
 	}
-	/* A device pulled out may say nothing but errors, from then on. */
+	/* After a removal without event every read of an event fails. */
 	if (errno != EAGAIN && errno != EINTR)
 		device_died(dev);
 }

@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Grants: packets that a peer may send before it must hear from us, so that it
- * never finds our receive queue empty (RNR: it would be told to wait, and to
- * send everything behind that packet again).
+ * Grants: each side tells the other how many packets it may send, so that no packet
+ * finds the receive queue empty. (An RNR NAK would make the sender wait and send
+ * that packet and all behind it again.)
  *
  *   sender                                       receiver
  *   granted = g          <------ blob, g ------  out = g: buffers are posted
- *   granted--            --- any packet ------>  out--; posted again soon
- *   none left: -FI_EAGAIN
- *   granted += n         <-- a packet, n ------  out += n, at most 'window'
- *                        <-- empty packet, n --  half of the window is owed
+ *   granted--            --- any packet ------>  out--; buffer is posted again
+ *   granted 0: send returns -FI_EAGAIN
+ *   granted += n         <-- any packet, n ----  out += n, up to rx_window
+ *                        <-- grant-only, n ----  out <= rx_window / 2
  *
- * n travels as immediate data, which costs no buffer and no byte of the packet;
- * bit 31 marks one that is sent for its sake alone.
+ * n is sent as immediate data, which needs no byte of the packet; its bit 31 marks
+ * a grant-only ("bare") packet.
  *
- * What all peers together may send is never more than the buffers posted. The
- * window of each is its share of three quarters of RX_BUFS, VERBS_GRANT_MAX at
- * most; it shrinks when more peers connect. A new link begins with few, which
- * were there before its blob was sent. VERBS_GRANT_MIN are promised to each even
- * if there are too many peers for that: only then, said once in the log and
- * counted, can a packet find no buffer, and is repeated.
+ * With SRQ the 'out' of all links together never exceeds the buffers posted. The
+ * window of a link is its share of three quarters of RX_BUFS, at most
+ * VERBS_GRANT_MAX; it becomes smaller when more peers connect. A new link is
+ * granted a few packets, for which buffers are posted before its blob is sent.
+ * VERBS_GRANT_MIN packets are granted to every link even if there are too many
+ * links for that. Only then can a packet find no buffer and be repeated; that is
+ * counted, and logged once.
  *
- * Of what is left, the last packet is kept for a grant and the one before for
- * control packets. A side without any has sent a grant last, so the other can
- * send; what it sends gives back: nobody waits for ever.
+ * No deadlock: of the packets granted, the last is kept for a grant-only packet and
+ * the one before for control packets. A side that has used its last one has sent a
+ * grant with it, so the other side can send, and its packets bring grants.
  *
- * Buffers of a link without SRQ are its own: it may fill them all.
+ * Without SRQ the buffers belong to the link: all of them are granted.
  */
 #include <endian.h>
 #include <rdma/fi_errno.h>
@@ -35,11 +36,11 @@
 #include "core/log.h"
 #include "xport/verbs/verbs_priv.h"
 
-#define BARE		(1u << 31)	/* in immediate data */
+#define BARE		(1u << 31)	/* in immediate data: grant-only */
 #define COUNT_MAX	0xffffu
-/* A new link has this part of the buffers that nobody was promised. */
+/* A new link is granted at most 1 / NEWCOMERS of the buffers not granted yet. */
 #define NEWCOMERS	256u
-/* Buffers left for links that are being made meanwhile. */
+/* Buffers not granted to links in the map, but kept for new links. */
 #define SPARE(total)	((total) / 8)
 
 static struct verbs_rxq *queue_of(struct verbs_xport *xp,
@@ -58,9 +59,9 @@ static void set_out(struct verbs_xport *xp, struct verbs_link *link,
 	link->out = out;
 }
 
-/* ---- a new link: wireup thread, inbox.mutex is held ---- */
+/* ---- links come and go ---- */
 
-/* Domain lock held as well. */
+/* The domain lock is held. */
 static void choose_window(struct verbs_xport *xp)
 {
 	uint32_t links = TAGRV_MAX(xp->map.cnt, 1u);
@@ -72,6 +73,7 @@ static void choose_window(struct verbs_xport *xp)
 		xp->rx_window = xp->rq_depth;
 }
 
+/* Runs in the wireup thread. */
 void tagrv_verbs_grant_first(struct verbs_link *link)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
@@ -85,7 +87,7 @@ void tagrv_verbs_grant_first(struct verbs_link *link)
 	used = TAGRV_MIN(used, inbox->rx_max);
 	link->out = used < inbox->rx_total ?
 		    TAGRV_MIN(inbox->rx_total - used, VERBS_GRANT_FIRST) : 0;
-	/* Nobody knows how many peers are to come. */
+	/* Many more peers may connect. */
 	link->out = TAGRV_MIN(link->out, (inbox->rx_max - used) / NEWCOMERS);
 	link->out = TAGRV_MAX(link->out, VERBS_GRANT_MIN);
 	if (used + link->out > inbox->rx_total)
@@ -104,7 +106,7 @@ void tagrv_verbs_grant_adopt(struct verbs_link *link)
 	xp->inbox.rx_first -= out;
 	link->out = 0;
 	set_out(xp, link, out);
-	/* Those to come want some that are there. */
+	/* Register more buffers early: new links need some that are posted. */
 	if (atomic_load(&xp->rx_out) > xp->rxq.bufs.total / 2)
 		xp->want_rx_bufs = xp->rxq.bufs.total < xp->rxq.bufs.max;
 }
@@ -113,16 +115,16 @@ void tagrv_verbs_grant_forget(struct verbs_link *link)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 
-	tagrv_list_remove(&link->owing_node);
+	tagrv_list_remove(&link->owed_node);
 	if (!link->rxq)
 		set_out(xp, link, 0);
 	choose_window(xp);
 }
 
-/* ---- giving: endpoint's thread ---- */
+/* ---- granting: endpoint's thread ---- */
 
-/* Buffers that nobody has been promised. */
-static uint32_t unpromised(struct verbs_xport *xp, struct verbs_link *link)
+/* Posted buffers that can be granted to a link. */
+static uint32_t grantable(struct verbs_xport *xp, struct verbs_link *link)
 {
 	const struct verbs_rxq *rxq = queue_of(xp, link);
 	uint32_t taken = link->out;
@@ -134,37 +136,38 @@ static uint32_t unpromised(struct verbs_xport *xp, struct verbs_link *link)
 	return rxq->posted > taken ? rxq->posted - taken : 0;
 }
 
+/* Packets by which a link's 'out' is below the window. */
 static uint32_t owed_to(const struct verbs_xport *xp,
 			const struct verbs_link *link)
 {
 	return xp->rx_window > link->out ? xp->rx_window - link->out : 0;
 }
 
-/* What can be given now. */
+/* Packets that are owed and can be granted now. */
 static uint32_t offer(struct verbs_xport *xp, struct verbs_link *link)
 {
 	uint32_t owed = TAGRV_MIN(owed_to(xp, link), COUNT_MAX);
-	uint32_t has = unpromised(xp, link);
+	uint32_t avail = grantable(xp, link);
 
-	if (has < owed)
+	if (avail < owed)
 		xp->want_rx_bufs = xp->use_srq &&
 				   xp->rxq.bufs.total < xp->rxq.bufs.max;
-	if (TAGRV_UNLIKELY(link->out + has < VERBS_GRANT_MIN))
+	if (TAGRV_UNLIKELY(link->out + avail < VERBS_GRANT_MIN))
 		return TAGRV_MIN(owed, VERBS_GRANT_MIN - link->out);
-	return TAGRV_MIN(owed, has);
+	return TAGRV_MIN(owed, avail);
 }
 
 uint32_t tagrv_verbs_grant_offer(struct verbs_xport *xp,
 				 struct verbs_link *link)
 {
-	/* Not worth the trouble before a quarter is owed. */
+	/* Not worth the work before a quarter of the window is owed. */
 	return owed_to(xp, link) * 4 >= xp->rx_window ? offer(xp, link) : 0;
 }
 
-void tagrv_verbs_grant_gave(struct verbs_xport *xp, struct verbs_link *link,
+void tagrv_verbs_grant_sent(struct verbs_xport *xp, struct verbs_link *link,
 			    uint32_t cnt)
 {
-	if (cnt > unpromised(xp, link) + SPARE(queue_of(xp, link)->bufs.total))
+	if (cnt > grantable(xp, link) + SPARE(queue_of(xp, link)->bufs.total))
 		xp->stats.over += cnt;
 	if (link->rxq)
 		link->out += cnt;
@@ -178,38 +181,38 @@ uint32_t tagrv_verbs_grant_imm(uint32_t cnt, bool bare)
 	return htobe32(cnt | (bare ? BARE : 0));
 }
 
-static void tell_over(struct verbs_xport *xp)
+static void warn_over(struct verbs_xport *xp)
 {
-	if (!xp->stats.over || xp->over_told)
+	if (!xp->stats.over || xp->over_warned)
 		return;
-	xp->over_told = true;
+	xp->over_warned = true;
 	tagrv_warn("verbs: %s: %u peers are too many for %u receive buffers: "
-		   "packets may have to be repeated, raise "
+		   "packets may have to be repeated; raise "
 		   "FI_TAGRV_RX_BUFS\n", xp->dev->base.name, xp->map.cnt,
 		   xp->rxq.bufs.max);
 }
 
-static uint32_t early_room(const struct verbs_link *link)
+/* Packets that may be granted to a link that keeps them as early packets. */
+static uint32_t stray_room(const struct verbs_link *link)
 {
-	uint32_t taken = link->stray_cnt + link->out;
+	uint32_t used = link->stray_cnt + link->out;
 
-	return taken < VERBS_STRAY_LINK ? VERBS_STRAY_LINK - taken : 0;
+	return used < VERBS_STRAY_LINK ? VERBS_STRAY_LINK - used : 0;
 }
 
-void tagrv_verbs_grant_serve(struct verbs_xport *xp)
+void tagrv_verbs_grant_send_owed(struct verbs_xport *xp)
 {
 	struct tagrv_list *pos, *tmp;
 
-	tell_over(xp);
-	tagrv_list_for_each_safe(&xp->owing, pos, tmp) {
+	warn_over(xp);
+	tagrv_list_for_each_safe(&xp->owed, pos, tmp) {
 		struct verbs_link *link =
-			tagrv_container_of(pos, struct verbs_link, owing_node);
+			tagrv_container_of(pos, struct verbs_link, owed_node);
 		uint32_t cnt;
 
 		cnt = link->error ? 0 : offer(xp, link);
-		/* What comes has nowhere to go yet: few are kept. */
 		if (link->state == VERBS_LINK_BOUND)
-			cnt = TAGRV_MIN(cnt, early_room(link));
+			cnt = TAGRV_MIN(cnt, stray_room(link));
 		if (cnt && tagrv_verbs_send_grant(link, cnt) == -FI_EAGAIN)
 			continue;
 		if (cnt || link->error)
@@ -217,9 +220,9 @@ void tagrv_verbs_grant_serve(struct verbs_xport *xp)
 	}
 }
 
-/* ---- getting ---- */
+/* ---- packets received ---- */
 
-bool tagrv_verbs_grant_arrived(struct verbs_xport *xp, struct verbs_link *link)
+bool tagrv_verbs_grant_used(struct verbs_xport *xp, struct verbs_link *link)
 {
 	if (TAGRV_UNLIKELY(!link->out))
 		return false;
@@ -228,14 +231,17 @@ bool tagrv_verbs_grant_arrived(struct verbs_xport *xp, struct verbs_link *link)
 	else
 		set_out(xp, link, link->out - 1);
 	if (link->out * 2 <= xp->rx_window &&
-	    !tagrv_list_linked(&link->owing_node))
-		tagrv_list_push_tail(&xp->owing, &link->owing_node);
+	    !tagrv_list_linked(&link->owed_node))
+		tagrv_list_push_tail(&xp->owed, &link->owed_node);
 	return true;
 }
 
-/* More than a peer could ever mean does us no harm: it waits for itself. */
-bool tagrv_verbs_grant_got(struct verbs_xport *xp, struct verbs_link *link,
-			   uint32_t imm)
+/*
+ * A malicious peer may grant any number: that harms only itself, because the
+ * sends wait at its empty receive queue.
+ */
+bool tagrv_verbs_grant_received(struct verbs_xport *xp,
+				struct verbs_link *link, uint32_t imm)
 {
 	uint32_t bits = be32toh(imm);
 
@@ -247,11 +253,12 @@ bool tagrv_verbs_grant_got(struct verbs_xport *xp, struct verbs_link *link,
 }
 
 /*
- * Reads what a packet grants before the packet is handled, which then grants
- * nothing any more. True: it is bare, and can be handled out of turn. Of a link
- * that is not in the map yet nobody can send.
+ * Adds a packet's grant before the packet is handled, and clears the immediate data
+ * so that it is not added again. True: the packet is grant-only; nothing was added,
+ * and it may be handled before packets that came earlier. Links that are not in the
+ * map yet cannot have sends waiting, so their grants need not be read.
  */
-static bool read_early(struct verbs_xport *xp, struct ibv_wc *wc)
+static bool read_grant(struct verbs_xport *xp, struct ibv_wc *wc)
 {
 	struct verbs_link *link = verbs_map_find(&xp->map, wc->qp_num);
 
@@ -260,13 +267,13 @@ static bool read_early(struct verbs_xport *xp, struct ibv_wc *wc)
 		return false;
 	if (be32toh(wc->imm_data) & BARE)
 		return true;
-	(void) tagrv_verbs_grant_got(xp, link, wc->imm_data);
+	(void) tagrv_verbs_grant_received(xp, link, wc->imm_data);
 	wc->imm_data = 0;
 	return false;
 }
 
-/* Room for another batch behind those held. */
-static bool make_held(struct verbs_cq *cq)
+/* Makes room for another batch behind the completions held. False: no memory. */
+static bool reserve_held(struct verbs_cq *cq)
 {
 	uint32_t cap = cq->held_cap * 2;
 	struct ibv_wc *held;
@@ -286,16 +293,16 @@ static bool make_held(struct verbs_cq *cq)
 }
 
 /*
- * Who only sends does not handle what comes, but must not miss what lets it go
- * on: grants are read, and the packets that brought them wait in their place.
- * Those that bring nothing else are done with, so that they do not run out.
+ * An application that repeats a send without reading a queue must not miss the
+ * grant that lets the send succeed. Packets wait in order for the next progress;
+ * grant-only packets are handled here, so that their buffers are posted again.
  */
-TAGRV_COLD void tagrv_verbs_grant_look(struct verbs_xport *xp)
+TAGRV_COLD void tagrv_verbs_grant_poll(struct verbs_xport *xp)
 {
 	struct verbs_cq *cq = &xp->rx;
 	int cnt = VERBS_BATCH;
 
-	while (cnt == VERBS_BATCH && make_held(cq)) {
+	while (cnt == VERBS_BATCH && reserve_held(cq)) {
 		struct ibv_wc wc[VERBS_BATCH];
 
 		cnt = xp->calls->poll_cq(cq->cq, VERBS_BATCH, wc);
@@ -304,7 +311,7 @@ TAGRV_COLD void tagrv_verbs_grant_look(struct verbs_xport *xp)
 			return;
 		}
 		for (int i = 0; i < cnt; i++) {
-			if (read_early(xp, &wc[i]))
+			if (read_grant(xp, &wc[i]))
 				tagrv_verbs_on_rx(xp, &wc[i]);
 			else
 				cq->held[cq->held_cnt++] = wc[i];

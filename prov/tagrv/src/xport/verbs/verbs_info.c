@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Which devices there are, what they are, or why there are none.
+ * Discovery: lists devices and their properties, or the reason why there are none.
  *
- * A machine without RDMA is told from one directory of sysfs, before libibverbs
- * is asked: its first call loads a driver library for every device family.
+ * Checks a directory of sysfs for devices before it calls libibverbs, whose first
+ * call loads a driver library for every device family.
  *
- * Names: "mlx5_0" is port 1, "mlx5_0:2" port 2. A filter entry without port
- * stands for all ports of the device.
+ * Names: "mlx5_0" is port 1, "mlx5_0:2" port 2. An entry of FI_TAGRV_DEVICES without
+ * port names all ports of the device.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -58,7 +58,7 @@ static int read_int(const struct ibv_device *dev, const char *file, int def)
 	return value;
 }
 
-/* Last component of where a symbolic link points to, "" if there is none. */
+/* Writes the last component of a symbolic link's target, "" if there is none. */
 static void read_link(const struct ibv_device *dev, const char *file, char *to,
 		      size_t len)
 {
@@ -118,7 +118,7 @@ size_t tagrv_verbs_mtu_bytes(enum ibv_mtu mtu)
 	       (size_t) 128 << mtu : 0;
 }
 
-/* Both numbers are bit positions; unknown ones count as the slowest. */
+/* active_speed and active_width have one bit set; 0 counts as the slowest. */
 uint64_t tagrv_verbs_port_speed(const struct ibv_port_attr *attr)
 {
 	static const uint32_t lane_mbit[] = {
@@ -196,7 +196,7 @@ static void describe_port(struct listing *list, struct ibv_context *ctx,
 
 /* ---- list and filter ---- */
 
-/* Does an entry of the filter stand for this port (0: any) of the device? */
+/* Whether an entry of the filter names this port (0: any) of the device. */
 static bool entry_matches(const char *entry, const char *dev, int port)
 {
 	char name[TAGRV_DEVNAME_MAX];
@@ -209,8 +209,8 @@ static bool entry_matches(const char *entry, const char *dev, int port)
 }
 
 /*
- * Calls fn for every entry of the filter until it returns true. True also for
- * an empty filter.
+ * Whether fn returns true for any entry of the filter FI_TAGRV_DEVICES, or the
+ * filter is empty.
  */
 static bool any_entry(const struct tagrv_params *params,
 		      bool (*fn)(const char *entry, const void *arg),
@@ -234,18 +234,18 @@ struct port_id {
 	int	port;
 };
 
-static bool wants(const char *entry, const void *arg)
+static bool names_port(const char *entry, const void *arg)
 {
 	const struct port_id *id = arg;
 
 	return entry_matches(entry, id->dev, id->port);
 }
 
-static bool wanted(const struct listing *list, const char *dev, int port)
+static bool is_wanted(const struct listing *list, const char *dev, int port)
 {
 	struct port_id id = { .dev = dev, .port = port };
 
-	return any_entry(list->params, wants, &id);
+	return any_entry(list->params, names_port, &id);
 }
 
 static struct tagrv_device_desc *add_desc(struct listing *list)
@@ -285,7 +285,7 @@ static int add_port(struct listing *list, struct ibv_device *dev,
 	return 0;
 }
 
-/* Lists a device that has no ports to show for itself. */
+/* Adds a device that cannot be used. err: errno value of the reason, or 0. */
 static int add_unusable(struct listing *list, struct ibv_device *dev,
 			const char *why, int err)
 {
@@ -309,7 +309,7 @@ static int add_ports(struct listing *list, struct ibv_device *dev,
 	if (err)
 		return add_unusable(list, dev, "cannot be queried", err);
 	for (int nr = 1; nr <= attr.phys_port_cnt && !ret; nr++)
-		if (wanted(list, dev->name, nr))
+		if (is_wanted(list, dev->name, nr))
 			ret = add_port(list, dev, ctx, &attr, (uint8_t) nr);
 	return ret;
 }
@@ -320,7 +320,7 @@ static int add_device(struct listing *list, struct ibv_device *dev)
 	char why[64];
 	int ret;
 
-	if (!wanted(list, dev->name, 0))
+	if (!is_wanted(list, dev->name, 0))
 		return 0;
 	if (dev->node_type == IBV_NODE_RNIC)
 		return add_unusable(list, dev, "iWARP is not supported", 0);
@@ -388,22 +388,22 @@ static void join_names(const struct all_devices *all, char *text, size_t len)
 					  all->devs[i]->name);
 }
 
-/* Said once per process: programs call fi_getinfo several times. */
+/* Warns once per process, because programs call fi_getinfo several times. */
 static void check_filter(const struct tagrv_params *params,
 			 const struct all_devices *all)
 {
-	static atomic_flag told = ATOMIC_FLAG_INIT;
+	static atomic_flag warned = ATOMIC_FLAG_INIT;
 	char names[256];
 
 	if (!params->devices[0] || !any_entry(params, is_unknown, all) ||
-	    atomic_flag_test_and_set(&told))
+	    atomic_flag_test_and_set(&warned))
 		return;
 	join_names(all, names, sizeof(names));
 	tagrv_warn("FI_TAGRV_DEVICES is '%s', which names an unknown device, "
 		   "too; there are:%s\n", params->devices, names);
 }
 
-/* Devices that are left out by the filter are no reason; the filter is. */
+/* Every device was excluded by the filter. */
 static void explain_none(const struct tagrv_params *params,
 			 const struct all_devices *all, char *why, size_t len)
 {

@@ -1,38 +1,48 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Life of a link: states in verbs_priv.h, queue pair states in verbs_conn.c.
+ * Life of a link. States are drawn in verbs_priv.h, those of its queue pair in
+ * verbs_conn.c.
  *
  *   wireup thread                       endpoint's thread
  *   create --> inbox.fresh  ------------> map     on attach, or when a
  *   bind                                          completion names the qp
  *                                       attach
- *   discard -> inbox.dropped -----------> closing
- *                                       close --> closing
- *                                       progress: drained, destroyed
+ *   discard -> inbox.discarded ---------> closing
+ *                                       close --> closing: verbs_close.c
  *
- * A peer may send as soon as both sides are bound, which may be before we
- * attach: such packets wait at the link.
- *
- * A closing link is drained when all its sends are complete and no completion of
- * a receive can come any more: with a queue of its own when all buffers came
- * back; with the SRQ when the queue was polled empty a moment after the queue
- * pair was put into error (there is no event to wait for on all devices). What
- * is in the receive CQ must be out before the queue pair is destroyed: some
- * devices then remove it, and shared buffers would be gone with it; others
- * leave it there, in the place of completions to come.
+ * A peer may send as soon as both sides are bound, which may be before the link is
+ * attached: its early packets are kept (verbs_stray.c).
  */
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
-#include "core/clock.h"
 #include "core/log.h"
 #include "xport/verbs/verbs_priv.h"
 
+void tagrv_verbs_link_set_state(struct verbs_link *link,
+				enum verbs_link_state state)
+{
+	static const char *const names[] = {
+		[VERBS_LINK_NEW] = "new",
+		[VERBS_LINK_BOUND] = "bound",
+		[VERBS_LINK_OPEN] = "open",
+		[VERBS_LINK_CLOSING] = "closing",
+	};
+
+	assert(verbs_link_may_become(link->state, state));
+	tagrv_trace("verbs: qp 0x%x: %s -> %s\n", link->qpn,
+		    names[link->state], names[state]);
+	link->state = state;
+}
+
 /* ---- create: wireup thread ---- */
 
-/* Without SRQ every buffer of every link must fit into the receive CQ. */
+/*
+ * Reserves entries of the receive CQ for a link's receive queue, without SRQ; grows
+ * the CQ if necessary.
+ */
 static int reserve_rx_cq(struct verbs_xport *xp)
 {
 	struct verbs_inbox *inbox = &xp->inbox;
@@ -67,7 +77,6 @@ static void release_rx_cq(struct verbs_xport *xp)
 	pthread_mutex_unlock(&xp->inbox.mutex);
 }
 
-/* The receive queue of one link. */
 static int create_rxq(struct verbs_link *link)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
@@ -113,8 +122,7 @@ static int create_qp(struct verbs_link *link)
 	return link->rxq->posted ? 0 : -FI_ENOMEM;
 }
 
-/* Accepts a half-built link. The queue pair is drained or was never used. */
-static void destroy_link(struct verbs_link *link)
+void tagrv_verbs_link_destroy(struct verbs_link *link)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 
@@ -122,7 +130,7 @@ static void destroy_link(struct verbs_link *link)
 		tagrv_warn("verbs: %s: cannot destroy qp 0x%x\n",
 			   xp->dev->base.name, link->qpn);
 	if (link->rxq) {
-		tagrv_list_remove(&link->dirty_node);
+		tagrv_list_remove(&link->refill_node);
 		tagrv_verbs_bufs_fini(&link->rxq->bufs);
 		release_rx_cq(xp);
 		free(link->rxq);
@@ -146,15 +154,15 @@ static struct verbs_link *new_link(struct verbs_xport *xp)
 	link->depth = xp->sq_depth - 1;
 	link->reserve = xp->sq_reserve;
 	tagrv_list_init(&link->strays);
-	tagrv_list_init(&link->dirty_node);
+	tagrv_list_init(&link->refill_node);
 	tagrv_list_init(&link->todo_node);
 	tagrv_list_init(&link->inbox_node);
-	tagrv_list_init(&link->drop_node);
+	tagrv_list_init(&link->discard_node);
 	tagrv_list_init(&link->close_node);
-	tagrv_list_init(&link->owing_node);
+	tagrv_list_init(&link->owed_node);
 	if (!link->ring ||
 	    getrandom(&link->psn, sizeof(link->psn), 0) != sizeof(link->psn)) {
-		destroy_link(link);
+		tagrv_verbs_link_destroy(link);
 		return NULL;
 	}
 	link->psn &= 0xffffff;
@@ -180,7 +188,10 @@ static struct verbs_blob own_blob(const struct verbs_link *link)
 	};
 }
 
-/* From here on completions of the link can be told from others. */
+/*
+ * Gives the link its serial and its first grant, and makes it visible to the
+ * endpoint's thread. Returns its blob.
+ */
 static struct verbs_blob publish(struct verbs_link *link)
 {
 	struct verbs_inbox *inbox =
@@ -217,10 +228,9 @@ int tagrv_verbs_link_create(struct tagrv_xport *xport, void *blob, size_t *len,
 	if (!ret)
 		ret = create_qp(link);
 	if (ret) {
-		destroy_link(link);
+		tagrv_verbs_link_destroy(link);
 		return ret;
 	}
-	/* Once published it may be taken up: its grant is what it was then. */
 	own = publish(link);
 	*len = tagrv_verbs_blob_pack(&own, blob);
 	*out = &link->base;
@@ -228,15 +238,16 @@ int tagrv_verbs_link_create(struct tagrv_xport *xport, void *blob, size_t *len,
 }
 
 /*
- * rxe has at most 128 packets unacknowledged. Where the responses to the reads
- * in flight are more than that, acks of later requests overtake them, it takes
- * the responses for lost and asks again; asked twice for one read, it asks for
- * the wrong bytes. So all reads of a link in flight stay below that number.
- * Packets are those of the path: the smaller of the two ports' sizes.
+ * rxe keeps at most 128 packets unacknowledged. If the reads in flight have more
+ * response packets than that, acks of later requests overtake responses, which rxe
+ * then takes for lost and requests again; when it requests a read's rest a second
+ * time, it asks for the wrong bytes. So on software devices all reads in flight of
+ * a link together have at most so many response packets of the path's MTU, the
+ * smaller one of both ports.
  */
 #define SOFT_READ_PACKETS	127u
 
-static size_t longest_get(const struct verbs_link *link, uint8_t peer_mtu)
+static size_t choose_get_max(const struct verbs_link *link, uint8_t peer_mtu)
 {
 	const struct verbs_xport *xp =
 		(const struct verbs_xport *) link->base.xport;
@@ -273,10 +284,10 @@ int tagrv_verbs_link_bind(struct tagrv_link *base, const void *blob, size_t len)
 				     xp->base.attr.max_packet);
 	link->max_gets = TAGRV_MIN((uint32_t) xp->base.attr.get_depth,
 				   peer.rd_in);
-	base->get_max = longest_get(link, peer.mtu);
+	base->get_max = choose_get_max(link, peer.mtu);
 	base->put_max = xp->base.attr.put_max;
 	link->granted = peer.grant;
-	link->state = VERBS_LINK_BOUND;
+	tagrv_verbs_link_set_state(link, VERBS_LINK_BOUND);
 	return 0;
 }
 
@@ -286,12 +297,12 @@ void tagrv_verbs_link_discard(struct tagrv_link *base)
 	struct verbs_xport *xp = verbs_xport_of(base->xport);
 
 	pthread_mutex_lock(&xp->inbox.mutex);
-	tagrv_list_push_tail(&xp->inbox.dropped, &link->drop_node);
+	tagrv_list_push_tail(&xp->inbox.discarded, &link->discard_node);
 	pthread_mutex_unlock(&xp->inbox.mutex);
-	tagrv_verbs_alarm_wake(xp, VERBS_ALARM_DROPPED);
+	tagrv_verbs_alarm_wake(xp, VERBS_ALARM_DISCARDED);
 }
 
-/* ---- attach and close: endpoint's thread ---- */
+/* ---- attach and fail: endpoint's thread ---- */
 
 bool tagrv_verbs_links_adopt(struct verbs_xport *xp)
 {
@@ -304,7 +315,7 @@ bool tagrv_verbs_links_adopt(struct verbs_xport *xp)
 			tagrv_container_of(pos, struct verbs_link, inbox_node);
 
 		if (tagrv_verbs_map_add(&xp->map, link))
-			break;	/* stays fresh: next time */
+			break;	/* no memory: stays fresh, for the next call */
 		tagrv_list_remove(pos);
 		tagrv_verbs_grant_adopt(link);
 		any = true;
@@ -328,7 +339,7 @@ int tagrv_verbs_link_attach(struct tagrv_link *base, void *ctx)
 	if (xp->fatal && !link->error)
 		link->error = xp->fatal;
 	base->ctx = ctx;
-	link->state = VERBS_LINK_OPEN;
+	tagrv_verbs_link_set_state(link, VERBS_LINK_OPEN);
 	if (link->stray_cnt) {
 		tagrv_list_push_tail(&xp->ready, &link->todo_node);
 		verbs_alarm_set(xp, VERBS_ALARM_READY);
@@ -356,138 +367,4 @@ void tagrv_verbs_link_fail(struct verbs_link *link, int status, bool later)
 		tagrv_list_push_tail(&xp->failed, &link->todo_node);
 		verbs_alarm_set(xp, VERBS_ALARM_FAILED);
 	}
-}
-
-static void begin_close(struct verbs_link *link, bool quiet)
-{
-	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
-
-	link->state = VERBS_LINK_CLOSING;
-	link->quiet = quiet;
-	if (!link->error)
-		link->error = -FI_ECANCELED;
-	tagrv_list_remove(&link->todo_node);
-	tagrv_verbs_strays_drop(link);
-	tagrv_verbs_qp_fail(link);
-	tagrv_verbs_drain(link);
-	link->closed_at = tagrv_clock_ms();
-	tagrv_list_push_tail(&xp->closing, &link->close_node);
-}
-
-void tagrv_verbs_link_close(struct tagrv_link *base)
-{
-	struct verbs_link *link = verbs_link_of(base);
-
-	if (link->state != VERBS_LINK_CLOSING)
-		begin_close(link, false);
-}
-
-void tagrv_verbs_links_take_dropped(struct verbs_xport *xp)
-{
-	struct tagrv_list dropped, *node;
-
-	tagrv_verbs_links_adopt(xp);
-	tagrv_list_init(&dropped);
-	pthread_mutex_lock(&xp->inbox.mutex);
-	tagrv_list_splice_tail(&dropped, &xp->inbox.dropped);
-	tagrv_list_for_each(&dropped, node) {
-		struct verbs_link *link =
-			tagrv_container_of(node, struct verbs_link, drop_node);
-
-		/* The map had no memory for it. */
-		if (tagrv_list_linked(&link->inbox_node))
-			tagrv_verbs_grant_adopt(link);
-		tagrv_list_remove(&link->inbox_node);
-	}
-	pthread_mutex_unlock(&xp->inbox.mutex);
-	while ((node = tagrv_list_pop(&dropped)))
-		begin_close(tagrv_container_of(node, struct verbs_link,
-					       drop_node), true);
-}
-
-/* ---- end ---- */
-
-/*
- * True once every receive completion that was in the queue when the device had
- * its time is handled: the queue was seen empty since, or, where others keep it
- * full, as many were taken as it holds.
- */
-static bool looked_through(struct verbs_xport *xp, struct verbs_link *link,
-			   uint64_t now)
-{
-	uint64_t grace = xp->dev->base.software ? VERBS_CLOSE_SOFT_MS :
-						  VERBS_CLOSE_HW_MS;
-
-	if (now <= link->closed_at + grace)
-		return false;
-	if (!link->ripe_pass) {
-		link->ripe_pass = xp->pass;
-		link->ripe_taken = xp->rx_taken;
-	}
-	return xp->rx_empty_pass > link->ripe_pass ||
-	       xp->rx_taken - link->ripe_taken >=
-	       (uint64_t) xp->dev->attr.max_cqe;
-}
-
-static bool may_end(struct verbs_xport *xp, struct verbs_link *link,
-		    uint64_t now)
-{
-	bool drained = link->head == link->tail &&
-		       !(link->rxq && link->rxq->posted);
-
-	if (xp->fatal || (drained && link->rxq))
-		return true;
-	if (!looked_through(xp, link, now))
-		return false;
-	if (drained)
-		return true;
-	if (now <= link->closed_at + VERBS_CLOSE_MS)
-		return false;
-	tagrv_info("verbs: %s: qp 0x%x did not drain\n", xp->dev->base.name,
-		   link->qpn);
-	return true;
-}
-
-/*
- * The queue pair goes first: what the device did not give back, it cannot
- * write to any more when the owners hear of it.
- */
-static void end_link(struct verbs_xport *xp, struct verbs_link *link)
-{
-	struct tagrv_sink *sink = xp->base.sink;
-	void *ctx = link->base.ctx;
-	bool quiet = link->quiet;
-
-	tagrv_list_remove(&link->close_node);
-	tagrv_verbs_map_remove(&xp->map, link);
-	tagrv_verbs_grant_forget(link);
-	if (xp->calls->destroy_qp(link->qp))
-		tagrv_warn("verbs: %s: cannot destroy qp 0x%x\n",
-			   xp->dev->base.name, link->qpn);
-	link->qp = NULL;
-	tagrv_verbs_retire(link, link->head, link->error);
-	destroy_link(link);
-	if (!quiet)
-		sink->link_closed(sink, ctx);
-}
-
-unsigned tagrv_verbs_links_finish(struct verbs_xport *xp)
-{
-	uint64_t now = tagrv_clock_ms();
-	struct tagrv_list *pos, *tmp;
-	unsigned ended = 0;
-
-	tagrv_list_for_each_safe(&xp->closing, pos, tmp) {
-		struct verbs_link *link =
-			tagrv_container_of(pos, struct verbs_link, close_node);
-
-		if (!may_end(xp, link, now)) {
-			tagrv_verbs_drain(link);
-			continue;
-		}
-		end_link(xp, link);
-		if (++ended == VERBS_CLOSE_BATCH)
-			break;
-	}
-	return ended;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Links by queue pair number: hash table with linear probing. At most half of
- * the slots are used; a removal moves later entries of the run up, so that
- * there are no tombstones and a search ends at the first empty slot.
+ * Finds links by queue pair number: a hash table with linear probing. At most half
+ * of the slots are used. A removal moves later entries of the run into the hole, so
+ * that there are no tombstones and a search ends at the first empty slot.
  */
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
@@ -67,7 +67,7 @@ void tagrv_verbs_map_remove(struct verbs_map *map, struct verbs_link *link)
 	for (i = (i + 1) & map->mask; map->slots[i]; i = (i + 1) & map->mask) {
 		uint32_t home = verbs_map_home(map, map->slots[i]->qpn);
 
-		/* May it move up? Not if its home lies behind the hole. */
+		/* An entry whose home is behind the hole must not move to it. */
 		if (((i - home) & map->mask) < ((i - hole) & map->mask))
 			continue;
 		map->slots[hole] = map->slots[i];

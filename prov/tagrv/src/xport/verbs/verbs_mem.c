@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Registration of memory.
- *
- * Packed key: the rkey, 4 bytes, big-endian.
+ * Registers memory with the device. A packed key is the rkey: 4 bytes, big-endian.
  */
 #include <endian.h>
 #include <errno.h>
@@ -16,12 +14,12 @@
 
 static_assert(sizeof(uint32_t) <= TAGRV_KEY_MAX, "key must fit");
 
-/* Locked memory ran out: by far the most frequent reason, and the user's. */
-static TAGRV_COLD void explain_enomem(struct verbs_dev *dev, size_t len)
+/* By far the most frequent reason is the limit of locked memory: names it. */
+static TAGRV_COLD void warn_of_enomem(struct verbs_dev *dev, size_t len)
 {
 	struct rlimit limit = { 0 };
 
-	if (atomic_exchange(&dev->memlock_told, true))
+	if (atomic_exchange(&dev->memlock_warned, true))
 		return;
 	if (getrlimit(RLIMIT_MEMLOCK, &limit) ||
 	    limit.rlim_cur == RLIM_INFINITY) {
@@ -37,8 +35,8 @@ static TAGRV_COLD void explain_enomem(struct verbs_dev *dev, size_t len)
 }
 
 /*
- * A buffer that is only read from may lie in read-only memory, which cannot be
- * registered for local writes.
+ * A buffer for remote reads only may be in read-only memory, which cannot be
+ * registered for local writes: tries again without them.
  */
 static struct ibv_mr *register_range(struct verbs_dev *dev, void *addr,
 				     size_t len, unsigned access)
@@ -78,7 +76,7 @@ int tagrv_verbs_mem_reg(struct tagrv_device *device, void *addr, size_t len,
 		err = errno ? errno : EIO;
 		free(mem);
 		if (err == ENOMEM)
-			explain_enomem(dev, len);
+			warn_of_enomem(dev, len);
 		return -err;
 	}
 	*out = &mem->base;

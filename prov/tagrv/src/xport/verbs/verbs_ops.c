@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The table of verbs calls and its default, libibverbs. What the verbs header
- * defines as a macro or an inline function gets a function of its own here.
+ * The default table of verbs calls, libibverbs. Verbs that the header defines as
+ * macros or inline functions are wrapped, because the table needs their address.
  */
 #include "core/memlock.h"
 #include "xport/verbs/verbs_ops.h"
@@ -96,7 +96,7 @@ static const struct tagrv_verbs_calls libibverbs = {
 	.post_send = post_send,
 };
 
-/* Written by tests only; the data path uses the copy in its device. */
+/* Written by tests only. The data path uses the pointer in its device. */
 static const struct tagrv_verbs_calls *current = &libibverbs;
 
 const struct tagrv_verbs_calls *tagrv_verbs_calls_get(void)

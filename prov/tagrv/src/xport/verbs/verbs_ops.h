@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Every call into libibverbs goes through one table, so that a test can put a
- * device of its own behind it: one with faults, odd limits or none of the
- * features that real devices have.
+ * The table of verbs calls. Every call into libibverbs goes through it, so that a
+ * test can replace the table by a device of its own: one with faults, odd limits,
+ * or without features that real devices have.
  *
- * A device remembers the table it was opened with. Entries behave as the verbs
- * of the same name: pointers are NULL and errno set, ints are 0 or an errno
- * value, poll_cq and the like excepted.
+ * A device keeps the table that it was opened with. Entries behave as the verbs of
+ * the same name: on failure pointers are NULL with errno set, ints are an errno
+ * value (poll_cq, get_cq_event and get_async_event: negative).
  */
 #ifndef TAGRV_XPORT_VERBS_VERBS_OPS_H
 #define TAGRV_XPORT_VERBS_VERBS_OPS_H
@@ -14,7 +14,7 @@
 #include <infiniband/verbs.h>
 
 struct tagrv_verbs_calls {
-	/* Where the kernel shows devices; looked at before any call. */
+	/* Directories checked for devices before any call; NULL: no check. */
 	const char *class_dir;		/* "/sys/class/infiniband" */
 	const char *uverbs_dir;		/* "/dev/infiniband" */
 	size_t (*memlock_limit)(void);	/* as tagrv_memlock_limit() */
@@ -70,10 +70,13 @@ struct tagrv_verbs_calls {
 			 struct ibv_send_wr **bad);
 };
 
-/* The table that devices opened from now on use. */
+/* The table that devices opened from now on use; static, never NULL. */
 const struct tagrv_verbs_calls *tagrv_verbs_calls_get(void);
 
-/* Replaces it; NULL: libibverbs again. For tests, before any other thread. */
+/*
+ * Replaces the table, which the caller keeps alive; NULL: libibverbs again. For
+ * tests only, before any other thread runs.
+ */
 void tagrv_verbs_calls_set(const struct tagrv_verbs_calls *calls);
 
 #endif

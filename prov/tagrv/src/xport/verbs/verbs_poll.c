@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Completions, and everything that is decided when one is seen.
+ * Polls and handles completions.
  *
  *   progress:  alarms (rare), receive CQ, send CQ, closing links, room
  *   reap:      grants in the receive CQ, send CQ, room
  *
- * Received buffers go back to the device when the receive CQ is found empty,
- * or earlier when a batch of them has gathered: so a reply to a single packet
- * is not delayed, and a stream is served by few chained posts.
+ * Receive buffers are posted again when the receive CQ is found empty, or earlier
+ * when a batch of them is idle. So the reply to a single packet is not delayed, and
+ * a stream of packets needs few chained posts.
  *
- * A pass that takes more than half of the receive buffers was close to leaving
- * the peers without any, so more are registered.
+ * A pass that handles more than half of the receive buffers came close to running
+ * out of them, so more are registered.
  *
- * The first error of a link decides its status. Work requests older than the
- * one that failed are complete, for they would have failed first.
+ * The first error of a link decides its status. Work requests that are older than
+ * the one that failed are complete: otherwise they would have failed first.
  */
 #include <rdma/fi_errno.h>
 #include <string.h>
@@ -22,8 +22,9 @@
 #include "core/log.h"
 #include "xport/verbs/verbs_priv.h"
 
-#define IDLE_POLLS	64	/* progress calls between looks for errors */
-#define RQ_PASS		256u	/* packets of one pass without SRQ */
+#define IDLE_POLLS	64	/* passes per poll of a send CQ without signaled
+				   requests */
+#define RQ_PASS		256u	/* packets handled per pass without SRQ */
 
 TAGRV_COLD void tagrv_verbs_queue_failed(struct verbs_xport *xp)
 {
@@ -33,7 +34,7 @@ TAGRV_COLD void tagrv_verbs_queue_failed(struct verbs_xport *xp)
 	verbs_alarm_set(xp, VERBS_ALARM_DEVICE);
 }
 
-static TAGRV_COLD int take_held(struct verbs_cq *cq, struct ibv_wc *wc)
+static TAGRV_COLD int pop_held(struct verbs_cq *cq, struct ibv_wc *wc)
 {
 	uint32_t cnt = TAGRV_MIN(cq->held_cnt, (uint32_t) VERBS_BATCH);
 
@@ -43,13 +44,13 @@ static TAGRV_COLD int take_held(struct verbs_cq *cq, struct ibv_wc *wc)
 	return (int) cnt;
 }
 
-int tagrv_verbs_take(struct verbs_xport *xp, struct verbs_cq *cq,
-		     struct ibv_wc *wc)
+int tagrv_verbs_poll_cq(struct verbs_xport *xp, struct verbs_cq *cq,
+			struct ibv_wc *wc)
 {
 	int held = 0, cnt;
 
 	if (TAGRV_UNLIKELY(cq->held_cnt))
-		held = take_held(cq, wc);
+		held = pop_held(cq, wc);
 	if (TAGRV_UNLIKELY(held == VERBS_BATCH))
 		return held;
 	cnt = xp->calls->poll_cq(cq->cq, VERBS_BATCH - held, wc + held);
@@ -62,9 +63,10 @@ int tagrv_verbs_take(struct verbs_xport *xp, struct verbs_cq *cq,
 /* ---- receive side ---- */
 
 /*
- * A flushed receive only tells that the queue pair broke. Why is in the send
- * CQ, if it was by one of our requests: so that is read first, and this error
- * counts if nothing better is found.
+ * A flushed receive shows only that the queue pair broke. If one of our requests
+ * broke it, the cause is in the send CQ, which is therefore polled first: the
+ * flush becomes an async_error, which the next progress reports unless the link
+ * has got another error by then.
  */
 static TAGRV_COLD void rx_error(struct verbs_xport *xp, struct verbs_link *link,
 				const struct ibv_wc *wc)
@@ -86,22 +88,22 @@ static TAGRV_COLD void rx_error(struct verbs_xport *xp, struct verbs_link *link,
 }
 
 /*
- * What a packet says about grants, and takes of them. False: there is nothing
- * else in it, or nobody granted it.
+ * Accounts for a packet's use of a grant, and for the grant in it. False: do not
+ * deliver the packet; it is grant-only, or was not granted.
  */
 static bool account(struct verbs_xport *xp, struct verbs_link *link,
 		    const struct ibv_wc *wc)
 {
 	bool bare = false;
 
-	if (TAGRV_UNLIKELY(!tagrv_verbs_grant_arrived(xp, link))) {
-		tagrv_info("verbs: %s: qp 0x%x: more packets than granted\n",
-			   xp->dev->base.name, link->qpn);
+	if (TAGRV_UNLIKELY(!tagrv_verbs_grant_used(xp, link))) {
+		tagrv_info("verbs: %s: qp 0x%x: the peer sent more packets "
+			   "than granted\n", xp->dev->base.name, link->qpn);
 		tagrv_verbs_link_fail(link, -FI_EREMOTEIO, false);
 		return false;
 	}
 	if (wc->wc_flags & IBV_WC_WITH_IMM)
-		bare = tagrv_verbs_grant_got(xp, link, wc->imm_data);
+		bare = tagrv_verbs_grant_received(xp, link, wc->imm_data);
 	return !bare;
 }
 
@@ -123,6 +125,7 @@ static void deliver(struct verbs_xport *xp, struct verbs_link *link,
 		tagrv_verbs_stray_keep(link, data, wc->byte_len);
 }
 
+/* The link of a queue pair that was created since the last adoption, or NULL. */
 static TAGRV_COLD struct verbs_link *find_fresh(struct verbs_xport *xp,
 						uint32_t qpn)
 {
@@ -130,17 +133,17 @@ static TAGRV_COLD struct verbs_link *find_fresh(struct verbs_xport *xp,
 					     NULL;
 }
 
-/* Makes the buffer of a handled completion available again. */
-static void give_back(struct verbs_xport *xp, struct verbs_link *link,
-		      struct verbs_rxq *rxq, uint32_t buf)
+/* Returns the buffer of a handled completion to the idle stack. */
+static void free_rx_buf(struct verbs_xport *xp, struct verbs_link *link,
+			struct verbs_rxq *rxq, uint32_t buf)
 {
 	rxq->bufs.idle[rxq->bufs.idle_cnt++] = buf;
 	if (rxq->qp) {
-		/* What is posted to a broken queue pair may never return. */
+		/* A broken queue pair may never return buffers. */
 		if (link->error || atomic_load(&link->async_error))
 			return;
-		if (!tagrv_list_linked(&link->dirty_node))
-			tagrv_list_push_tail(&xp->dirty, &link->dirty_node);
+		if (!tagrv_list_linked(&link->refill_node))
+			tagrv_list_push_tail(&xp->refill, &link->refill_node);
 	}
 	if (rxq->bufs.idle_cnt >= rxq->refill_at)
 		tagrv_verbs_rxq_refill(xp->calls, rxq);
@@ -165,7 +168,7 @@ void tagrv_verbs_on_rx(struct verbs_xport *xp, const struct ibv_wc *wc)
 		deliver(xp, link, rxq, wc);
 	else
 		xp->stale++;
-	give_back(xp, link, rxq, (uint32_t) wc->wr_id);
+	free_rx_buf(xp, link, rxq, (uint32_t) wc->wr_id);
 }
 
 void tagrv_verbs_refill_idle(struct verbs_xport *xp)
@@ -174,9 +177,9 @@ void tagrv_verbs_refill_idle(struct verbs_xport *xp)
 
 	if (xp->rxq.bufs.idle_cnt)
 		tagrv_verbs_rxq_refill(xp->calls, &xp->rxq);
-	while (TAGRV_UNLIKELY((node = tagrv_list_pop(&xp->dirty)) != NULL)) {
+	while (TAGRV_UNLIKELY((node = tagrv_list_pop(&xp->refill)) != NULL)) {
 		struct verbs_link *link =
-			tagrv_container_of(node, struct verbs_link, dirty_node);
+			tagrv_container_of(node, struct verbs_link, refill_node);
 
 		if (!link->error && !atomic_load(&link->async_error))
 			tagrv_verbs_rxq_refill(xp->calls, link->rxq);
@@ -191,8 +194,8 @@ static TAGRV_COLD void grow_rx(struct verbs_xport *xp)
 	if (!xp->use_srq || bufs->total >= bufs->max)
 		return;
 	if (tagrv_verbs_bufs_grow(bufs))
-		tagrv_warn("verbs: %s: stays with %u receive buffers\n",
-			   xp->dev->base.name, bufs->total);
+		tagrv_warn("verbs: %s: cannot register more than %u receive "
+			   "buffers\n", xp->dev->base.name, bufs->total);
 	else
 		tagrv_verbs_rxq_refill(xp->calls, &xp->rxq);
 	pthread_mutex_lock(&xp->inbox.mutex);
@@ -201,20 +204,21 @@ static TAGRV_COLD void grow_rx(struct verbs_xport *xp)
 	pthread_mutex_unlock(&xp->inbox.mutex);
 }
 
-/* Links whose peers may send no more than half of what they might. */
+/* Grants packets to links whose 'out' is at most half of the window. */
 static void grant_more(struct verbs_xport *xp)
 {
 	if (TAGRV_UNLIKELY(xp->want_rx_bufs))
 		grow_rx(xp);
-	if (TAGRV_LIKELY(tagrv_list_empty(&xp->owing)))
+	if (TAGRV_LIKELY(tagrv_list_empty(&xp->owed)))
 		return;
 	tagrv_verbs_refill_idle(xp);
-	tagrv_verbs_grant_serve(xp);
+	tagrv_verbs_grant_send_owed(xp);
 }
 
 /*
- * Early packets end the pass: the owner attaches their link in its next turn,
- * which a peer that goes on sending must not put off until too many are kept.
+ * Polls the receive CQ until it is empty or 'limit' packets were handled. An early
+ * packet ends the pass, too: the caller attaches the packet's link after it, which
+ * a peer that goes on sending must not delay until too many packets are kept.
  */
 static unsigned poll_rx(struct verbs_xport *xp)
 {
@@ -225,7 +229,7 @@ static unsigned poll_rx(struct verbs_xport *xp)
 	int cnt;
 
 	do {
-		cnt = tagrv_verbs_take(xp, &xp->rx, wc);
+		cnt = tagrv_verbs_poll_cq(xp, &xp->rx, wc);
 		for (int i = 0; i < cnt; i++)
 			tagrv_verbs_on_rx(xp, &wc[i]);
 		handled += (uint32_t) cnt;
@@ -260,7 +264,7 @@ static TAGRV_COLD void tx_error(struct verbs_xport *xp, struct verbs_link *link,
 	tagrv_verbs_retire(link, seq + 1, link->error);
 }
 
-/* A completion of a link that is gone, or seen before, is of no interest. */
+/* Ignores completions of links that are gone, and of requests retired before. */
 static void on_tx(struct verbs_xport *xp, const struct ibv_wc *wc)
 {
 	struct verbs_link *link = verbs_map_find(&xp->map, wc->qp_num);
@@ -275,8 +279,11 @@ static void on_tx(struct verbs_xport *xp, const struct ibv_wc *wc)
 		tx_error(xp, link, wc, seq);
 }
 
-/* Unsignaled requests complete only by an error: look for that now and then. */
-static bool worth_polling(struct verbs_xport *xp)
+/*
+ * Whether the send CQ may have completions. Unsignaled requests have one only if
+ * they fail, which is checked in every IDLE_POLLS-th pass.
+ */
+static bool may_have_tx(struct verbs_xport *xp)
 {
 	if (xp->signaled || xp->tx.held_cnt || xp->must_poll_tx)
 		return true;
@@ -290,18 +297,18 @@ static unsigned poll_tx(struct verbs_xport *xp)
 	uint32_t handled = 0, limit;
 	int cnt;
 
-	if (!worth_polling(xp) || xp->reaping)
+	if (!may_have_tx(xp) || xp->polling_tx)
 		return 0;
-	xp->reaping = true;
+	xp->polling_tx = true;
 	xp->must_poll_tx = false;
 	limit = xp->inflight;
 	do {
-		cnt = tagrv_verbs_take(xp, &xp->tx, wc);
+		cnt = tagrv_verbs_poll_cq(xp, &xp->tx, wc);
 		for (int i = 0; i < cnt; i++)
 			on_tx(xp, &wc[i]);
 		handled += (uint32_t) cnt;
 	} while (cnt == VERBS_BATCH && handled < limit);
-	xp->reaping = false;
+	xp->polling_tx = false;
 	return handled;
 }
 
@@ -309,13 +316,14 @@ static TAGRV_COLD void grow_tx(struct verbs_xport *xp)
 {
 	xp->want_tx_bufs = false;
 	if (tagrv_verbs_bufs_grow(&xp->tx_bufs))
-		tagrv_warn("verbs: %s: stays with %u copy buffers\n",
-			   xp->dev->base.name, xp->tx_bufs.total);
+		tagrv_warn("verbs: %s: cannot register more than %u copy "
+			   "buffers\n", xp->dev->base.name, xp->tx_bufs.total);
 	else
 		xp->freed = true;
 }
 
-static void tell_room(struct verbs_xport *xp)
+/* Calls sink->room if a call returned -FI_EAGAIN and something was freed since. */
+static void announce_room(struct verbs_xport *xp)
 {
 	if (TAGRV_UNLIKELY(xp->want_tx_bufs))
 		grow_tx(xp);
@@ -333,8 +341,8 @@ static void tell_room(struct verbs_xport *xp)
 /* ---- alarms ---- */
 
 /*
- * The channel of a removed device is readable for ever: who sleeps must not be
- * woken by it any more.
+ * The channel of a removed device stays readable: it is taken out of wait_fd, so
+ * that it does not wake sleepers without end.
  */
 static unsigned on_fatal(struct verbs_xport *xp)
 {
@@ -385,10 +393,10 @@ static unsigned report_failed(struct verbs_xport *xp)
 }
 
 /*
- * Returns what the owner should hear of. Flush and room set their own alarm
- * again until they are done: as events they would keep everybody awake.
+ * Returns the number of events. Flush and room do not count: they set their alarm
+ * again until they are done, and as events would keep the caller from sleeping.
  */
-static TAGRV_COLD unsigned attend(struct verbs_xport *xp)
+static TAGRV_COLD unsigned handle_alarms(struct verbs_xport *xp)
 {
 	uint32_t bits = atomic_exchange(&xp->alarm, 0);
 	unsigned events = 0;
@@ -397,8 +405,8 @@ static TAGRV_COLD unsigned attend(struct verbs_xport *xp)
 		events += on_fatal(xp);
 	if (bits & VERBS_ALARM_LINK)
 		events += on_link_alarm(xp);
-	if (bits & VERBS_ALARM_DROPPED)
-		tagrv_verbs_links_take_dropped(xp);
+	if (bits & VERBS_ALARM_DISCARDED)
+		tagrv_verbs_links_close_discarded(xp);
 	if (bits & VERBS_ALARM_READY)
 		events += tagrv_verbs_strays_deliver(xp);
 	if (bits & VERBS_ALARM_FAILED)
@@ -420,13 +428,13 @@ int tagrv_verbs_progress(struct tagrv_xport *xport)
 	xp->pass++;
 	if (TAGRV_UNLIKELY(atomic_load_explicit(&xp->alarm,
 						memory_order_relaxed)))
-		events += attend(xp);
+		events += handle_alarms(xp);
 	events += poll_rx(xp);
 	grant_more(xp);
 	events += poll_tx(xp);
 	if (TAGRV_UNLIKELY(!tagrv_list_empty(&xp->closing)))
 		events += tagrv_verbs_links_finish(xp);
-	tell_room(xp);
+	announce_room(xp);
 	return (int) events;
 }
 
@@ -435,11 +443,11 @@ int tagrv_verbs_reap(struct tagrv_xport *xport)
 	struct verbs_xport *xp = verbs_xport_of(xport);
 	unsigned events;
 
-	if (xp->reaping)
+	if (xp->polling_tx)
 		return 0;
 	if (xp->ungranted)
-		tagrv_verbs_grant_look(xp);
+		tagrv_verbs_grant_poll(xp);
 	events = poll_tx(xp);
-	tell_room(xp);
+	announce_room(xp);
 	return (int) events;
 }

@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Send side: packets, remote reads and writes, and when to ask for a completion.
+ * Posts packets, remote reads and remote writes, and decides which of these work
+ * requests are signaled (give a completion).
  *
  *              tail                    head
  *   ring  ------+-----------------------+------
  *               | u  u  u  S  u  u  S  u|           u unsignaled, S signaled
  *
- * A completion tells that all older work requests of the queue pair are
- * complete, too, so only some are signaled: every n-th, those with a done
- * callback, and all of them while something gets scarce. The last rule is what
- * makes progress certain: at most half of the send queue, of the completion
- * queue and of the copy buffers can be held by requests nobody will hear of,
- * and the other half always comes back.
+ * A completion shows that all older work requests of the queue pair are complete,
+ * too. So only some are signaled: every signal_every-th, those with a done callback,
+ * and all while a resource is scarce. The last rule guarantees progress: unsignaled
+ * requests hold at most half of the send queue, of the completion queue and of the
+ * copy buffers; the other half is freed by completions.
  *
- * A device in software pays for each packet with processor time that messages
- * are made of, and its completions are as late as everybody else's. So few of its
- * packets are in flight at a time (attr.burst): what comes in bursts backs up
- * and is gathered into packets that are worth it, while a lone packet never
- * waits. An adapter has no such bound.
+ * On a software device each packet costs processor time that the application needs,
+ * too. So only attr.burst packets of a link are in flight at a time: messages sent
+ * in a burst wait and are combined into fewer packets, while a single packet never
+ * waits. Hardware devices have no such bound.
  *
- * 'inflight' counts all of them, because after an error each one gives a
- * completion and the queue must not overflow.
+ * 'inflight' counts unsignaled requests, too, because after an error each gives a
+ * completion, and the completion queue must not overflow.
  *
- * The tail of unsignaled requests is confirmed by an empty remote write: it
- * needs neither a buffer nor a key at the other side. flush posts it, and close
- * does so behind all others: put into error, a queue pair completes what is in
- * flight, but stays silent about unsignaled requests completed before. For
- * this last one the queue pair has a slot beyond 'depth'.
+ * Unsignaled requests behind the last signaled one are confirmed by an empty remote
+ * write, which needs neither a buffer nor a key of the peer. flush posts one, and so
+ * does close behind all other requests: a queue pair in ERR completes the requests
+ * in flight, but gives no completion for unsignaled ones that completed before. For
+ * the one of close the send queue has a slot beyond 'depth'.
  */
 #include <endian.h>
 #include <errno.h>
@@ -38,14 +37,14 @@
 #include "core/log.h"
 #include "xport/verbs/verbs_priv.h"
 
-/* Nothing happened; the sink hears when something is freed. */
+/* Returns -FI_EAGAIN; sink->room is called once something is freed. */
 static int try_again(struct verbs_xport *xp)
 {
 	xp->starved = true;
 	return -FI_EAGAIN;
 }
 
-/* The peer has no buffer for another packet of this kind. */
+/* Whether the peer has not granted another packet of this kind. */
 static bool is_ungranted(struct verbs_xport *xp, const struct verbs_link *link,
 			 bool ctrl)
 {
@@ -68,7 +67,7 @@ static bool has_room(const struct verbs_xport *xp,
 	       xp->inflight + xp->tx_reserve < xp->tx_cap;
 }
 
-/* So many packets are under way that the next had better wait for company. */
+/* Whether the next message should wait, to share a packet with later ones. */
 static bool is_burst(const struct verbs_xport *xp,
 		     const struct verbs_link *link)
 {
@@ -91,9 +90,10 @@ static bool must_signal(const struct verbs_xport *xp,
 }
 
 /*
- * A queue that is full although we counted is no error; all else is. 'queued':
- * the request is in the ring all the same, but the device was not told (rxe: a
- * system call that may fail), so that it completes late or never. 0 then.
+ * Returns the result of a post that failed. A full queue, although has_room() said
+ * otherwise, is no error; everything else is. queued: the device has the request
+ * in its queue although it was not notified (rxe: by a system call that may fail);
+ * the request counts as posted (0) and completes late or when the link is closed.
  */
 static TAGRV_COLD int post_failed(struct verbs_link *link, int err, bool queued)
 {
@@ -110,7 +110,10 @@ static TAGRV_COLD int post_failed(struct verbs_link *link, int err, bool queued)
 	return queued ? 0 : -FI_ENOTCONN;
 }
 
-/* Posts one work request that has room; tx->signaled asks for a completion. */
+/*
+ * Posts one work request, for which there is room. tx->signaled: signal it in any
+ * case. 0, -FI_EAGAIN or -FI_ENOTCONN.
+ */
 static int post(struct verbs_xport *xp, struct verbs_link *link,
 		struct ibv_send_wr *wr, struct verbs_tx *tx)
 {
@@ -136,7 +139,7 @@ static int post(struct verbs_xport *xp, struct verbs_link *link,
 	return 0;
 }
 
-/* A packet takes a buffer of the peer, and may grant some of ours. */
+/* Posts a packet, which uses one grant of the peer and grants 'grant' packets. */
 static int post_packet(struct verbs_xport *xp, struct verbs_link *link,
 		       struct ibv_send_wr *wr, struct verbs_tx *tx,
 		       uint32_t grant)
@@ -153,11 +156,11 @@ static int post_packet(struct verbs_xport *xp, struct verbs_link *link,
 	link->granted--;
 	xp->stats.sent++;
 	if (grant)
-		tagrv_verbs_grant_gave(xp, link, grant);
+		tagrv_verbs_grant_sent(xp, link, grant);
 	return 0;
 }
 
-/* Points sges at the segments in use; a length of 0 may mean 2 GiB. */
+/* Skips empty segments: to some devices a length of 0 means 2 GiB. */
 static int fill_sges(struct ibv_sge *sge, const struct iovec *iov, size_t cnt)
 {
 	int used = 0;
@@ -173,15 +176,15 @@ static int fill_sges(struct ibv_sge *sge, const struct iovec *iov, size_t cnt)
 	return used;
 }
 
-/* Copies the packet into a registered buffer. False: there is none. */
+/* Copies the packet into a copy buffer. False: no buffer is idle. */
 static bool fill_copy(struct verbs_xport *xp, struct ibv_sge *sge,
 		      const struct iovec *iov, size_t cnt, bool ctrl,
 		      struct verbs_tx *tx)
 {
 	struct verbs_bufs *bufs = &xp->tx_bufs;
-	uint32_t keep = ctrl ? 0 : xp->tx_buf_reserve;
+	uint32_t reserve = ctrl ? 0 : xp->tx_buf_reserve;
 
-	if (TAGRV_UNLIKELY(bufs->idle_cnt <= keep)) {
+	if (TAGRV_UNLIKELY(bufs->idle_cnt <= reserve)) {
 		xp->want_tx_bufs = bufs->total < bufs->max;
 		return false;
 	}
@@ -193,7 +196,7 @@ static bool fill_copy(struct verbs_xport *xp, struct ibv_sge *sge,
 	return true;
 }
 
-/* 0, or why a packet of so many bytes cannot be posted now. */
+/* Returns 0 if a packet of len bytes can be posted now, else send's error. */
 static int check_packet(struct verbs_xport *xp, struct verbs_link *link,
 			size_t len, bool ctrl)
 {
@@ -208,8 +211,8 @@ static int check_packet(struct verbs_xport *xp, struct verbs_link *link,
 	return 0;
 }
 
-/* The copy buffer of a packet that could not be posted. */
-static void put_back(struct verbs_xport *xp, const struct verbs_tx *tx)
+/* Frees the copy buffer of a packet that could not be posted. */
+static void free_tx_buf(struct verbs_xport *xp, const struct verbs_tx *tx)
 {
 	if (tx->buf != VERBS_NO_BUF)
 		xp->tx_bufs.idle[xp->tx_bufs.idle_cnt++] = tx->buf;
@@ -240,7 +243,7 @@ int tagrv_verbs_send(struct tagrv_link *base, const struct iovec *iov,
 	ret = post_packet(xp, link, &wr, &tx,
 			  tagrv_verbs_grant_offer(xp, link));
 	if (TAGRV_UNLIKELY(ret))
-		put_back(xp, &tx);
+		free_tx_buf(xp, &tx);
 	return ret;
 }
 
@@ -252,7 +255,7 @@ static bool is_within(const struct verbs_xport *xp, const void *addr, size_t len
 				  mem->len);
 }
 
-/* Adds the segments that hold something; -FI_EINVAL: one is not in its memory. */
+/* Adds sges for the segments; -FI_EINVAL: one is not within its memory. */
 static int fill_prepared(const struct verbs_xport *xp, struct ibv_sge *sge,
 			 int *used, const struct iovec *iov,
 			 struct tagrv_mem *const *mem, size_t cnt)
@@ -273,7 +276,7 @@ static int fill_prepared(const struct verbs_xport *xp, struct ibv_sge *sge,
 	return 0;
 }
 
-/* The header takes a copy buffer, for the device must be able to read it. */
+/* The header is copied, because the device reads it from registered memory. */
 int tagrv_verbs_send_prepared(struct tagrv_link *base, const void *hdr,
 			      size_t hdr_len, const struct iovec *iov,
 			      struct tagrv_mem *const *mem, size_t cnt,
@@ -301,7 +304,7 @@ int tagrv_verbs_send_prepared(struct tagrv_link *base, const void *hdr,
 	ret = post_packet(xp, link, &wr, &tx,
 			  tagrv_verbs_grant_offer(xp, link));
 	if (TAGRV_UNLIKELY(ret))
-		put_back(xp, &tx);
+		free_tx_buf(xp, &tx);
 	return ret;
 }
 
@@ -323,11 +326,11 @@ int tagrv_verbs_send_grant(struct verbs_link *link, uint32_t cnt)
 	link->granted--;
 	xp->stats.sent++;
 	xp->stats.bare++;
-	tagrv_verbs_grant_gave(xp, link, cnt);
+	tagrv_verbs_grant_sent(xp, link, cnt);
 	return 0;
 }
 
-/* A read or write of a peer's memory; tx tells which. */
+/* Posts a read (tx->get) or write (tx->put) of the peer's memory. */
 static int post_rdma(struct verbs_link *link, struct verbs_tx *tx, void *addr,
 		     struct tagrv_mem *mem, uint64_t raddr, const void *key,
 		     size_t len)
@@ -351,7 +354,7 @@ static int post_rdma(struct verbs_link *link, struct verbs_tx *tx, void *addr,
 	return post(xp, link, &wr, tx);
 }
 
-/* 0: it may be posted. */
+/* Returns 0 if a get or put may be posted, else its error. */
 static int check_rdma(const struct verbs_link *link, const void *addr,
 		      const struct tagrv_mem *mem, size_t key_len, size_t len,
 		      size_t max)
@@ -401,7 +404,8 @@ int tagrv_verbs_put(struct tagrv_link *base, const void *addr,
 			 len);
 }
 
-static int post_empty(struct verbs_xport *xp, struct verbs_link *link)
+/* Posts an empty remote write, which is signaled. */
+static int post_empty_write(struct verbs_xport *xp, struct verbs_link *link)
 {
 	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE };
 	struct verbs_tx tx = { .buf = VERBS_NO_BUF, .signaled = true };
@@ -413,20 +417,21 @@ static int flush_link(struct verbs_xport *xp, struct verbs_link *link)
 {
 	if (!link->unsignaled || link->error || link->state != VERBS_LINK_OPEN)
 		return 0;
-	return has_room(xp, link, true) ? post_empty(xp, link) : -FI_EAGAIN;
+	return has_room(xp, link, true) ? post_empty_write(xp, link) :
+					  -FI_EAGAIN;
 }
 
-/* A device that refuses the request is not asked in every pass. */
+/* If the device refuses the request, it is not posted again in every pass. */
 void tagrv_verbs_drain(struct verbs_link *link)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 
 	if (!link->draining && link->head != link->tail &&
 	    xp->inflight < xp->tx_cap)
-		link->draining = post_empty(xp, link) != -FI_EAGAIN;
+		link->draining = post_empty_write(xp, link) != -FI_EAGAIN;
 }
 
-/* What finds no room is tried again by progress. */
+/* Links without room are flushed by a later progress: VERBS_ALARM_FLUSH. */
 void tagrv_verbs_flush(struct tagrv_xport *xport)
 {
 	struct verbs_xport *xp = verbs_xport_of(xport);

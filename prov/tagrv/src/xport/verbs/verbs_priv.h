@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Objects of the verbs transport and how they hold each other:
+ * Objects of the verbs transport, each of which holds those below it:
  *
- *   device    context, protection domain, one port
+ *   device    context, protection domain, one port (verbs_dev.h)
  *     xport     two completion queues, receive buffers, copy buffers
  *       link      one RC queue pair
  *
- * Threads: links are created, bound and discarded by the wireup thread while
- * the endpoint's thread polls. Both meet only in struct verbs_inbox, under its
- * mutex, and in the atomic 'alarm' bits. All other fields of an xport and of
- * an attached link belong to the domain lock.
+ * Threads: the wireup thread creates, binds and discards links while the
+ * endpoint's thread polls. The two threads share only struct verbs_inbox, under its
+ * mutex, and atomic fields. All other fields of an xport and of an attached link
+ * are protected by the domain lock.
  */
 #ifndef TAGRV_XPORT_VERBS_VERBS_PRIV_H
 #define TAGRV_XPORT_VERBS_VERBS_PRIV_H
@@ -22,44 +22,48 @@
 #include "xport/verbs/verbs_dev.h"
 
 #define VERBS_WIRE_ID		1
-#define VERBS_BATCH		16	/* completions taken in one poll */
+#define VERBS_BATCH		16	/* completions polled in one call */
 #define VERBS_POST_BATCH	32	/* receives posted in one call */
 #define VERBS_RX_SLAB		512u	/* receive buffers registered at once */
 #define VERBS_TX_SLAB		128u	/* copy buffers registered at once */
-#define VERBS_RX_LEAST		16u	/* where little memory may be locked */
-#define VERBS_TX_LEAST		8u
-#define VERBS_RQ_LEAST		4u
-#define VERBS_EAGER_LEAST	256u
+/* Least numbers and sizes, for processes that may lock little memory */
+#define VERBS_RX_LEAST		16u	/* receive buffers */
+#define VERBS_TX_LEAST		8u	/* copy buffers */
+#define VERBS_RQ_LEAST		4u	/* receives of a link without SRQ */
+#define VERBS_EAGER_LEAST	256u	/* eager payload bytes */
 #define VERBS_RQ_DEPTH		63u	/* receives of a link without SRQ */
-#define VERBS_TX_CQ_DEPTH	4095u	/* sends in flight of one endpoint */
-#define VERBS_RX_CQ_DEPTH	16383u	/* without SRQ, to begin with */
-#define VERBS_RX_CQ_MAX		65535u	/* and where it cannot grow */
+#define VERBS_TX_CQ_DEPTH	4095u	/* work requests in flight per endpoint */
+/* Receive CQ without SRQ: its size at first, and if it cannot be resized */
+#define VERBS_RX_CQ_DEPTH	16383u
+#define VERBS_RX_CQ_MAX		65535u
 #define VERBS_SGE_MAX		(TAGRV_IOV_MAX + 1)
 #define VERBS_STRAY_LINK	64u	/* early packets kept for one link */
-#define VERBS_STRAY_MAX		1024u	/* and for all links together */
-#define VERBS_CLOSE_MS		1000	/* a queue pair drains at most so long */
-#define VERBS_CLOSE_HW_MS	1	/* and with SRQ at least so long, */
-#define VERBS_CLOSE_SOFT_MS	5	/* on software devices so long */
-#define VERBS_CLOSE_BATCH	16u	/* destroyed in one pass: a slow call */
-#define VERBS_GRANT_FIRST	16u	/* packets a new link may bring */
-#define VERBS_GRANT_MIN		4u	/* any link, of which the last */
-#define VERBS_GRANT_CTRL	2u	/* two are for control packets, */
-#define VERBS_GRANT_LAST	1u	/* and one of these for grants */
-#define VERBS_GRANT_MAX		128u	/* packets on their way to us per link */
-#define VERBS_SOFT_BURST	8u	/* packets in flight over software */
+#define VERBS_STRAY_MAX		1024u	/* early packets kept for all links */
+#define VERBS_CLOSE_MS		1000	/* most time for a queue pair to drain */
+/* Time until the device has written all completions of a queue pair in ERR */
+#define VERBS_CLOSE_HW_MS	1
+#define VERBS_CLOSE_SOFT_MS	5
+#define VERBS_CLOSE_BATCH	16u	/* queue pairs destroyed in one pass */
+/* Grants, in packets per link (verbs_grant.c) */
+#define VERBS_GRANT_FIRST	16u	/* most in a blob, with SRQ */
+#define VERBS_GRANT_MIN		4u	/* granted even without buffers */
+#define VERBS_GRANT_CTRL	2u	/* the last 2 are for control packets */
+#define VERBS_GRANT_LAST	1u	/* the last is for a grant-only packet */
+#define VERBS_GRANT_MAX		128u	/* largest window */
+#define VERBS_SOFT_BURST	8u	/* packets in flight, software devices */
 #define VERBS_NO_BUF		UINT32_MAX
 
 /* ---- links: verbs_link.c, verbs_blob.c, verbs_map.c ---- */
 
-/* One work request in flight, at index (sequence & ring_mask). */
+/* One work request in flight, at ring[sequence & ring_mask]. */
 struct verbs_tx {
-	struct tagrv_done *done;
-	uint32_t buf;			/* copy buffer, VERBS_NO_BUF */
+	struct tagrv_done *done;	/* or NULL */
+	uint32_t buf;			/* copy buffer, or VERBS_NO_BUF */
 	bool	get, put;
 	bool	signaled;
 };
 
-/* A packet that came before its link was attached. */
+/* An early packet: it came before its link was attached. */
 struct verbs_stray {
 	struct tagrv_list node;
 	size_t	len;
@@ -73,20 +77,29 @@ struct verbs_stray {
  */
 enum verbs_link_state {
 	VERBS_LINK_NEW,		/* queue pair in INIT, blob on its way */
-	VERBS_LINK_BOUND,	/* queue pair ready to send */
+	VERBS_LINK_BOUND,	/* queue pair in RTS */
 	VERBS_LINK_OPEN,	/* attached: the sink gets its packets */
-	VERBS_LINK_CLOSING,	/* queue pair in error, being drained */
+	VERBS_LINK_CLOSING,	/* queue pair in ERR, being drained */
 };
+
+static inline bool verbs_link_may_become(enum verbs_link_state from,
+					 enum verbs_link_state to)
+{
+	return to == VERBS_LINK_CLOSING ? from != VERBS_LINK_CLOSING :
+					  to == from + 1;
+}
 
 struct verbs_link {
 	struct tagrv_link base;
 	struct ibv_qp	*qp;
 	uint32_t qpn;
-	uint32_t serial;	/* tells links of one qpn apart, in wr_id */
-	_Atomic enum verbs_link_state state;	/* bind and progress meet */
-	/* first error, 0 while alive: nothing is posted from then on */
-	int	error;
-	bool	quiet;		/* discarded: no callback, ctx is invalid */
+	uint32_t serial;	/* in wr_id: detects completions of an earlier
+				   link with the same qpn */
+	/* written by bind, too, in the wireup thread */
+	_Atomic enum verbs_link_state state;
+	int	error;		/* status of its first error; 0: alive. Nothing
+				   is posted to a link with an error */
+	bool	discarded;	/* no callback is due, ctx is invalid */
 	bool	reported;	/* link_error was called */
 	bool	draining;	/* closing: the last request was posted */
 
@@ -94,67 +107,72 @@ struct verbs_link {
 	struct verbs_tx *ring;
 	uint32_t ring_mask;
 	uint32_t head, tail;
-	uint32_t depth;		/* in flight at most, the last one apart */
-	uint32_t reserve;	/* of them for control packets */
-	uint32_t unsignaled;	/* posted since the last signaled one */
-	uint32_t gets, max_gets;
-	uint32_t puts;
-	size_t	max_packet;	/* what the peer's buffers hold */
+	uint32_t depth;		/* most in flight, without close's last one */
+	uint32_t reserve;	/* slots of depth for control packets */
+	uint32_t unsignaled;	/* requests since the last signaled one */
+	uint32_t gets, max_gets;	/* in flight, at most */
+	uint32_t puts;			/* in flight */
+	size_t	max_packet;	/* bytes that the peer's buffers hold */
 
-	/* packets that may be sent: verbs_grant.c */
-	uint32_t granted;	/* by us */
-	uint32_t out;		/* by the peer */
-	struct tagrv_list owing_node;	/* in xport->owing */
+	/* grants, in packets: verbs_grant.c */
+	uint32_t granted;	/* we may still send so many */
+	uint32_t out;		/* the peer may still send so many */
+	struct tagrv_list owed_node;	/* in xport->owed */
 
 	/* receive side */
 	struct verbs_rxq *rxq;	/* own queue, NULL: the xport's SRQ */
-	struct tagrv_list dirty_node;	/* in xport->dirty: idle buffers */
+	struct tagrv_list refill_node;	/* in xport->refill */
 	struct tagrv_list strays;
 	unsigned stray_cnt;
 
 	/* parameters of the connection */
-	struct verbs_port port;	/* ours, as the peer was told */
+	struct verbs_port port;	/* of this side, as in the blob sent */
 	uint32_t psn;
 	atomic_int async_error;	/* set by the wireup thread with an alarm */
 
 	struct tagrv_list todo_node;	/* in xport->ready or ->failed */
 	struct tagrv_list inbox_node;	/* in inbox.fresh, or in none */
-	struct tagrv_list drop_node;	/* in inbox.dropped */
+	struct tagrv_list discard_node;	/* in inbox.discarded */
 	struct tagrv_list close_node;	/* in xport->closing */
 	uint64_t closed_at;	/* ms */
-	uint64_t ripe_pass;	/* by then the device had its time, 0: no */
-	uint64_t ripe_taken;	/* xport->rx_taken then */
+	/* see rx_cq_is_swept() */
+	uint64_t sweep_pass;	/* xport->pass when the sweep began, 0: not yet */
+	uint64_t sweep_taken;	/* xport->rx_taken when it began */
 };
 
-/* What travels in a blob, in host order: verbs_blob.c. */
+/* Contents of a link's address blob, in host byte order. */
 struct verbs_blob {
 	uint32_t qpn, psn;
-	uint32_t max_packet;
+	uint32_t max_packet;	/* bytes of the sender's receive buffers */
 	uint16_t lid;
 	uint8_t	mtu;		/* enum ibv_mtu */
-	uint8_t	rd_in, rd_out;	/* reads served, reads made at a time */
-	uint8_t	net;			/* enum verbs_net */
-	uint16_t grant;		/* packets the peer may send */
+	uint8_t	rd_in, rd_out;	/* reads served, reads issued at a time */
+	uint8_t	net;		/* enum verbs_net */
+	uint16_t grant;		/* packets that the blob's receiver may send */
 	union ibv_gid gid;
 };
 
+/* Writes a blob to 'to' (TAGRV_BLOB_MAX bytes); returns its length. */
 size_t tagrv_verbs_blob_pack(const struct verbs_blob *blob, void *to);
+/* 0, or -FI_EINVAL: malformed, or a value that no peer would send. */
 int tagrv_verbs_blob_unpack(struct verbs_blob *blob, const void *from,
 			    size_t len) TAGRV_WARN_UNUSED;
 
 /* Links by queue pair number: open addressing, at most half full. */
 struct verbs_map {
 	struct verbs_link **slots;
-	uint32_t mask;		/* slots - 1; 0: no slots yet */
+	uint32_t mask;		/* number of slots - 1; 0: no slots yet */
 	unsigned shift;
 	uint32_t cnt;
 };
 
+/* The slot where the search for a queue pair number begins. */
 static inline uint32_t verbs_map_home(const struct verbs_map *map, uint32_t qpn)
 {
 	return (qpn * 2654435769u) >> map->shift;
 }
 
+/* The link of a queue pair, or NULL. */
 static inline struct verbs_link *verbs_map_find(const struct verbs_map *map,
 						uint32_t qpn)
 {
@@ -169,8 +187,10 @@ static inline struct verbs_link *verbs_map_find(const struct verbs_map *map,
 	return NULL;
 }
 
+/* 0 or -FI_ENOMEM. */
 int tagrv_verbs_map_add(struct verbs_map *map, struct verbs_link *link)
 	TAGRV_WARN_UNUSED;
+/* A link that is not in the map is ignored. */
 void tagrv_verbs_map_remove(struct verbs_map *map, struct verbs_link *link);
 void tagrv_verbs_map_fini(struct verbs_map *map);
 
@@ -178,33 +198,34 @@ void tagrv_verbs_map_fini(struct verbs_map *map);
 
 /* Reasons for progress to leave its fast path. */
 enum verbs_alarm {
-	VERBS_ALARM_DROPPED	= 1 << 0,	/* inbox.dropped has links */
+	VERBS_ALARM_DISCARDED	= 1 << 0,	/* inbox.discarded has links */
 	VERBS_ALARM_DEVICE	= 1 << 1,	/* device or a queue has died */
 	VERBS_ALARM_LINK	= 1 << 2,	/* some link has async_error */
-	VERBS_ALARM_FAILED	= 1 << 3,	/* failed has links */
-	VERBS_ALARM_READY	= 1 << 4,	/* ready has links */
+	VERBS_ALARM_FAILED	= 1 << 3,	/* xport->failed has links */
+	VERBS_ALARM_READY	= 1 << 4,	/* xport->ready has links */
 	VERBS_ALARM_FLUSH	= 1 << 5,	/* a flush is not complete */
-	VERBS_ALARM_ROOM	= 1 << 6,	/* announce room, come what may */
+	VERBS_ALARM_ROOM	= 1 << 6,	/* announce room, though nothing
+						   was freed */
 };
 
-/* A completion queue, and completions taken from it but not handled yet. */
+/* A completion queue, and completions polled from it but not handled yet. */
 struct verbs_cq {
 	struct ibv_cq	*cq;
 	unsigned unacked;	/* events to acknowledge */
 	uint32_t held_pos, held_cnt, held_cap;
-	struct ibv_wc *held;	/* of them, those from held_pos on wait */
+	struct ibv_wc *held;	/* held_cnt completions, from held_pos on */
 };
 
-/* Where the wireup thread and progress meet. */
+/* Shared by the wireup thread and the endpoint's thread. */
 struct verbs_inbox {
-	pthread_mutex_t mutex;
-	struct tagrv_list fresh;	/* created, not in the map yet */
-	struct tagrv_list dropped;	/* discarded, to be drained */
+	pthread_mutex_t mutex;		/* protects all fields */
+	struct tagrv_list fresh;	/* links that are not in the map yet */
+	struct tagrv_list discarded;	/* links to be closed */
 	uint32_t next_serial;
-	uint32_t rx_cq_depth;		/* without SRQ: entries of the queue */
-	uint32_t rx_cq_used;		/* and what its links may fill */
-	uint32_t rx_total, rx_max;	/* shared receive buffers now, ever */
-	uint32_t rx_first;		/* promised to fresh links */
+	uint32_t rx_cq_depth;		/* without SRQ: entries of the rx CQ, */
+	uint32_t rx_cq_used;		/* entries that all links may fill */
+	uint32_t rx_total, rx_max;	/* shared receive buffers: now, limit */
+	uint32_t rx_first;		/* packets granted to fresh links */
 };
 
 struct verbs_xport {
@@ -218,47 +239,49 @@ struct verbs_xport {
 	struct verbs_cq rx, tx;
 	struct verbs_map map;
 	struct verbs_rxq rxq;		/* with SRQ */
-	struct verbs_bufs tx_bufs;
-	uint32_t tx_buf_reserve;	/* of them for control packets */
-	uint32_t tx_cap;		/* work requests in flight at most */
-	uint32_t tx_reserve;
+	struct verbs_bufs tx_bufs;	/* copy buffers */
+	uint32_t tx_buf_reserve;	/* copy buffers for control packets */
+	uint32_t tx_cap;		/* most work requests in flight */
+	uint32_t tx_reserve;		/* part of tx_cap for control packets */
 	uint32_t signal_every;
-	uint32_t inflight;
-	uint32_t signaled;		/* of them with a completion to come */
+	uint32_t inflight;		/* work requests of all links */
+	uint32_t signaled;		/* signaled ones in flight */
 	uint32_t idle_polls;
-	bool	starved;		/* -FI_EAGAIN was given, room is due */
-	bool	freed;			/* something became free since */
-	bool	want_tx_bufs;
-	bool	want_rx_bufs;		/* more could be granted */
+	bool	starved;		/* a call returned -FI_EAGAIN: room is due */
+	bool	freed;			/* something was freed since */
+	bool	want_tx_bufs;		/* register more copy buffers */
+	bool	want_rx_bufs;		/* register more, to grant them */
 	bool	ungranted;		/* a send waits for a grant */
-	_Atomic uint32_t rx_out;	/* packets that links in the map may bring */
-	uint32_t rx_window;		/* and what each may bring at most */
-	struct tagrv_list owing;	/* links to be granted more */
-	bool	reaping;		/* the send side is being polled */
+	_Atomic uint32_t rx_out;	/* sum of 'out', links in the map, SRQ */
+	uint32_t rx_window;		/* most packets granted to one link */
+	struct tagrv_list owed;		/* links to be granted more */
+	bool	polling_tx;		/* poll_tx() is running */
 	bool	must_poll_tx;		/* it may explain a flushed receive */
-	struct tagrv_list dirty;	/* links with idle receive buffers */
+	struct tagrv_list refill;	/* links with idle receive buffers */
 
 	/* cold */
 	bool	use_srq;
 	uint32_t sq_depth, sq_reserve, rq_depth;
 	uint32_t qp_sge;
 	uint8_t	rd_in, rd_out;
-	int	fatal;			/* reported status, 0: alive */
-	atomic_int async_fatal;
-	struct tagrv_list ready, failed, closing;
-	unsigned stray_cnt;
+	int	fatal;			/* status passed to sink->fatal, or 0 */
+	atomic_int async_fatal;		/* set by the wireup thread with an alarm */
+	struct tagrv_list ready;	/* links with early packets to deliver */
+	struct tagrv_list failed;	/* links with an error to report */
+	struct tagrv_list closing;	/* links being drained */
+	unsigned stray_cnt;		/* early packets of all links */
 	uint64_t stray_lost, stale;	/* counters for the log at close */
 	struct {
 		uint64_t given;		/* packets granted to peers */
-		uint64_t bare;		/* packets sent for that alone */
-		_Atomic uint64_t over;	/* granted beyond the buffers */
-		uint64_t starved;	/* sends refused for want of a grant */
-		uint64_t sent;		/* packets sent, each for a grant */
+		uint64_t bare;		/* grant-only packets sent */
+		_Atomic uint64_t over;	/* packets granted beyond the buffers */
+		uint64_t starved;	/* sends refused for lack of a grant */
+		uint64_t sent;		/* packets sent */
 	} stats;
-	bool	over_told;
-	uint64_t pass;			/* of progress */
-	uint64_t rx_empty_pass;		/* the last that emptied the receive CQ */
-	uint64_t rx_taken;		/* completions from it */
+	bool	over_warned;
+	uint64_t pass;			/* calls of progress */
+	uint64_t rx_empty_pass;		/* last pass that emptied the rx CQ */
+	uint64_t rx_taken;		/* completions polled from the rx CQ */
 	struct verbs_inbox inbox;
 	struct ibv_comp_channel *channel;
 	int	wake_fd;		/* eventfd: alarms from other threads */
@@ -276,12 +299,16 @@ static inline struct verbs_link *verbs_link_of(struct tagrv_link *link)
 	return tagrv_container_of(link, struct verbs_link, base);
 }
 
-/* 2^k entries take twice the memory of 2^k - 1 where a slot stays empty. */
+/*
+ * A queue size of at most n: on devices that keep one slot of a queue empty, 2^k
+ * entries take twice the memory of 2^k - 1.
+ */
 static inline uint32_t verbs_ring_size(uint32_t n)
 {
 	return n > 4 && !(n & (n - 1)) ? n - 1 : n;
 }
 
+/* Sets alarm bits (enum verbs_alarm); wakes no thread. */
 static inline void verbs_alarm_set(struct verbs_xport *xp, uint32_t bits)
 {
 	atomic_fetch_or_explicit(&xp->alarm, bits, memory_order_release);
@@ -292,42 +319,59 @@ static inline uint32_t verbs_clamp(uint32_t value, uint32_t min, uint32_t max)
 	return TAGRV_MAX(min, TAGRV_MIN(value, max));
 }
 
-/* Of a verbs call that failed, errno having been 0 before it. */
+/* The status of a verbs call that failed; errno must have been 0 before it. */
 static inline int verbs_status_of_errno(void)
 {
 	return errno ? -errno : -FI_EIO;
 }
 
-/* The same from another thread: wakes one that sleeps on the xport. */
+/* Sets alarm bits from another thread, and wakes threads on the wait_fd. */
 void tagrv_verbs_alarm_wake(struct verbs_xport *xp, uint32_t bits);
 
-/* verbs_conn.c: queue pairs */
+/*
+ * verbs_conn.c: queue pairs. 0 or the negated errno of the verbs call.
+ * create: context is returned by events; *got_inline: bytes the device accepts
+ * inline, at least max_inline.
+ */
 int tagrv_verbs_qp_create(struct verbs_xport *xp, void *context,
 			  uint32_t max_inline, struct ibv_qp **qp,
 			  uint32_t *got_inline) TAGRV_WARN_UNUSED;
+/* To INIT: receives may be posted. */
 int tagrv_verbs_qp_init(struct verbs_link *link) TAGRV_WARN_UNUSED;
+/* To RTS, connected to the queue pair of the peer's blob. */
 int tagrv_verbs_qp_connect(struct verbs_link *link,
 			   const struct verbs_blob *peer) TAGRV_WARN_UNUSED;
+/* To ERR: the device flushes all requests. */
 void tagrv_verbs_qp_fail(struct verbs_link *link);
 
-/* verbs_link.c: life of a link */
+/* verbs_link.c: life of a link until it is closed; see xport.h */
 int tagrv_verbs_link_create(struct tagrv_xport *xport, void *blob, size_t *len,
 			    struct tagrv_link **link);
 int tagrv_verbs_link_bind(struct tagrv_link *link, const void *blob,
 			  size_t len);
 void tagrv_verbs_link_discard(struct tagrv_link *link);
 int tagrv_verbs_link_attach(struct tagrv_link *link, void *ctx);
-void tagrv_verbs_link_close(struct tagrv_link *link);
-/* Moves fresh links into the map. True if there were any. */
+/* Moves fresh links into the map. Returns whether any was moved. */
 bool tagrv_verbs_links_adopt(struct verbs_xport *xp);
-/* Begins the close of what was discarded. */
-void tagrv_verbs_links_take_dropped(struct verbs_xport *xp);
-/* Ends closing links that are drained; returns how many. */
-unsigned tagrv_verbs_links_finish(struct verbs_xport *xp);
-/* First error of a link: tells the sink, or progress to do so ('later'). */
+/*
+ * Sets the error of a link unless it has one. Reports it by sink->link_error, now
+ * or, if 'later', in the next progress.
+ */
 void tagrv_verbs_link_fail(struct verbs_link *link, int status, bool later);
+/* Enters another state, which must be legal. */
+void tagrv_verbs_link_set_state(struct verbs_link *link,
+				enum verbs_link_state state);
+/* Frees a link, also a half-built one. Its queue pair is drained or unused. */
+void tagrv_verbs_link_destroy(struct verbs_link *link);
 
-/* verbs_post.c: send side */
+/* verbs_close.c */
+void tagrv_verbs_link_close(struct tagrv_link *link);
+/* Closes the links that the wireup thread has discarded. */
+void tagrv_verbs_links_close_discarded(struct verbs_xport *xp);
+/* Destroys closing links that are drained; returns their number. */
+unsigned tagrv_verbs_links_finish(struct verbs_xport *xp);
+
+/* verbs_post.c: send side; entries of the transport's table as in xport.h */
 int tagrv_verbs_send(struct tagrv_link *link, const struct iovec *iov,
 		     size_t cnt, unsigned flags, struct tagrv_done *done);
 int tagrv_verbs_send_prepared(struct tagrv_link *link, const void *hdr,
@@ -340,83 +384,100 @@ int tagrv_verbs_get(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
 int tagrv_verbs_put(struct tagrv_link *link, const void *addr,
 		    struct tagrv_mem *mem, uint64_t raddr, const void *key,
 		    size_t key_len, size_t len, struct tagrv_done *done);
-/* An empty packet that grants so many: 0, -FI_EAGAIN. */
+/* Sends an empty packet that grants cnt packets. 0, -FI_EAGAIN, -FI_ENOTCONN. */
 int tagrv_verbs_send_grant(struct verbs_link *link, uint32_t cnt)
 	TAGRV_WARN_UNUSED;
 void tagrv_verbs_flush(struct tagrv_xport *xport);
 size_t tagrv_verbs_outstanding(struct tagrv_xport *xport);
-/* Posts the last request of a closing link, unless nothing is in flight. */
+/*
+ * Posts the last request of a closing link, once, unless nothing is in flight. To
+ * be called again until link->draining.
+ */
 void tagrv_verbs_drain(struct verbs_link *link);
-/* Completes work requests up to, not including, sequence 'end'. */
+/* Completes the work requests before sequence 'end': runs their done callbacks. */
 void tagrv_verbs_retire(struct verbs_link *link, uint32_t end, int status);
 
 /* verbs_poll.c: completions */
 int tagrv_verbs_progress(struct tagrv_xport *xport);
 int tagrv_verbs_reap(struct tagrv_xport *xport);
 /*
- * Takes completions, those held back by arm or reap first. Less than
- * VERBS_BATCH means that the queue was empty.
+ * Takes up to VERBS_BATCH completions, first those held back by arm or reap, then
+ * from the device. Returns their number; if that is less than VERBS_BATCH, the
+ * queue was empty.
  */
-int tagrv_verbs_take(struct verbs_xport *xp, struct verbs_cq *cq,
-		     struct ibv_wc *wc);
-/* Posts the receives that wait for more to be posted with them. */
+int tagrv_verbs_poll_cq(struct verbs_xport *xp, struct verbs_cq *cq,
+			struct ibv_wc *wc);
+/* Posts all idle receive buffers to the SRQ, or to the links in 'refill'. */
 void tagrv_verbs_refill_idle(struct verbs_xport *xp);
-/* A completion of the receive CQ. */
+/* Handles a completion of the receive CQ. */
 void tagrv_verbs_on_rx(struct verbs_xport *xp, const struct ibv_wc *wc);
+/* A CQ cannot be polled or armed: the next progress reports the xport as dead. */
 void tagrv_verbs_queue_failed(struct verbs_xport *xp);
 
 /*
- * verbs_grant.c: packets that peers may send. The first three with inbox.mutex
- * held: what a new link may bring; when it is in the map; when it is no more.
+ * verbs_grant.c: grants.
+ * first: sets link->out of a new link, for its blob; needs inbox.mutex.
+ * adopt: the link enters the map; needs inbox.mutex and the domain lock.
+ * forget: the link leaves the map; needs the domain lock.
  */
 void tagrv_verbs_grant_first(struct verbs_link *link);
 void tagrv_verbs_grant_adopt(struct verbs_link *link);
 void tagrv_verbs_grant_forget(struct verbs_link *link);
-/* What the next packet of the link should grant, and that it did. */
+/* The number of packets that the link's next packet should grant; 0: none. */
 uint32_t tagrv_verbs_grant_offer(struct verbs_xport *xp,
 				 struct verbs_link *link);
-void tagrv_verbs_grant_gave(struct verbs_xport *xp, struct verbs_link *link,
+/* Accounts for a packet that was posted and grants cnt packets. */
+void tagrv_verbs_grant_sent(struct verbs_xport *xp, struct verbs_link *link,
 			    uint32_t cnt);
-/* As immediate data. bare: of a packet that carries nothing else. */
+/* A grant as immediate data. bare: the packet carries nothing else. */
 uint32_t tagrv_verbs_grant_imm(uint32_t cnt, bool bare);
-/* Grants by themselves what is owed. */
-void tagrv_verbs_grant_serve(struct verbs_xport *xp);
-/* A packet has come. False: it was not granted. */
-bool tagrv_verbs_grant_arrived(struct verbs_xport *xp, struct verbs_link *link)
+/* Sends grant-only packets to the links in 'owed'. */
+void tagrv_verbs_grant_send_owed(struct verbs_xport *xp);
+/* Accounts for a packet that has come. False: it was not granted. */
+bool tagrv_verbs_grant_used(struct verbs_xport *xp, struct verbs_link *link)
 	TAGRV_WARN_UNUSED;
-/* Reads grants in the receive CQ for who does not handle what comes. */
-void tagrv_verbs_grant_look(struct verbs_xport *xp);
-/* With this immediate data. True: and with nothing else. */
-bool tagrv_verbs_grant_got(struct verbs_xport *xp, struct verbs_link *link,
-			   uint32_t imm);
+/*
+ * Polls the receive CQ for grants and holds all other completions for the next
+ * progress. For reap, which must not deliver packets.
+ */
+void tagrv_verbs_grant_poll(struct verbs_xport *xp);
+/* Adds the grant in a packet's immediate data. True: the packet is grant-only. */
+bool tagrv_verbs_grant_received(struct verbs_xport *xp,
+				struct verbs_link *link, uint32_t imm);
 
-/* verbs_stray.c: packets before attach */
+/*
+ * verbs_stray.c: early packets.
+ * keep: copies a packet; the link fails if too many are kept.
+ */
 void tagrv_verbs_stray_keep(struct verbs_link *link, const void *data,
 			    size_t len) TAGRV_COLD;
-/* Delivers packets kept for links attached since. */
+/* Delivers the early packets of the links in 'ready'; returns the events. */
 unsigned tagrv_verbs_strays_deliver(struct verbs_xport *xp);
+/* Frees the early packets of a link. */
 void tagrv_verbs_strays_drop(struct verbs_link *link);
 
-/* verbs_error.c */
+/* verbs_error.c: the status (0 or -FI_E*) and a text for a completion status */
 int tagrv_verbs_wc_status(const struct verbs_dev *dev, const struct ibv_wc *wc);
 const char *tagrv_verbs_wc_hint(enum ibv_wc_status status);
 
 /* verbs_sleep.c */
+/* Opens channel, wake_fd and wait_fd. On failure call close all the same. */
 int tagrv_verbs_channel_open(struct verbs_xport *xp) TAGRV_WARN_UNUSED;
-/* Takes and acknowledges the events that are left: before CQs are closed. */
+/* Acknowledges all events in the channel; to be called before CQs are closed. */
 void tagrv_verbs_channel_empty(struct verbs_xport *xp);
 void tagrv_verbs_channel_close(struct verbs_xport *xp);
 int tagrv_verbs_wait_fd(struct tagrv_xport *xport);
 int tagrv_verbs_arm(struct tagrv_xport *xport);
 
 /* verbs_size.c */
+/* Sets the sizes of queues, from parameters, device limits and memlock limit. */
 void tagrv_verbs_sizes_choose(struct verbs_xport *xp);
-/* Warns, once for a device, where packets got smaller than 'wanted' bytes. */
-void tagrv_verbs_sizes_tell(const struct verbs_xport *xp, size_t wanted);
-/* Bytes of a packet buffer, and most receive buffers under a shared queue. */
+/* Warns, once per device, if eager_max had to become less than 'wanted' bytes. */
+void tagrv_verbs_sizes_warn(const struct verbs_xport *xp, size_t wanted);
+/* Bytes of a packet buffer; most receive buffers of the SRQ. */
 size_t tagrv_verbs_buf_size(const struct verbs_xport *xp);
 uint32_t tagrv_verbs_rx_max(const struct verbs_xport *xp);
-/* max_inline: bytes that the device takes with a request. */
+/* Fills xport->attr. max_inline: bytes that the device takes inline. */
 void tagrv_verbs_attr_fill(struct verbs_xport *xp, uint32_t max_inline);
 
 /* verbs_xport.c */

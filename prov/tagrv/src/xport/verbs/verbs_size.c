@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * How large an endpoint's queues and buffers are, given what the user asked for,
- * what the device can do and how much memory may be locked; and what that makes
- * of the transport: the figures that the choice of protocols starts from.
+ * Chooses the sizes of an endpoint's queues and buffers from the parameters, the
+ * limits of the device and the limit of locked memory; and fills the transport's
+ * attributes, among them the rates by which protocols are chosen.
  */
 #include "core/log.h"
 #include "xport/verbs/verbs_priv.h"
@@ -17,10 +17,10 @@ size_t tagrv_verbs_buf_size(const struct verbs_xport *xp)
 }
 
 /*
- * Packet buffers may take half of what can be locked, two thirds of it to
- * receive; the rest is for messages. Fewer buffers first; where not even the
- * least number of them fits, smaller ones. A message that finds nothing to lock
- * goes in copies, through these.
+ * Fits the packet buffers into half of the memory that may be locked: two thirds of
+ * that half for receive buffers, one third for copy buffers. The other half is for
+ * messages. Reduces the number of buffers first; if not even the least number fits,
+ * their size. A message that cannot be registered is copied through these buffers.
  */
 static void fit_locked(struct verbs_xport *xp)
 {
@@ -41,7 +41,7 @@ static void fit_locked(struct verbs_xport *xp)
 		TAGRV_MAX(bufs / 3 * 2, (size_t) VERBS_RX_LEAST));
 	params->tx_bufs = TAGRV_MIN(params->tx_bufs,
 		TAGRV_MAX(bufs / 3, (size_t) VERBS_TX_LEAST));
-	/* Without SRQ: some peers must have a queue each. */
+	/* Without SRQ the buffers must suffice for a few links. */
 	xp->rq_depth = TAGRV_MIN(xp->rq_depth,
 		TAGRV_MAX((uint32_t) params->rx_bufs / 4, VERBS_RQ_LEAST));
 	tagrv_info("verbs: %s: up to %zu receive and %zu send buffers of %zu "
@@ -49,11 +49,10 @@ static void fit_locked(struct verbs_xport *xp)
 		   params->rx_bufs, params->tx_bufs, tagrv_verbs_buf_size(xp), limit);
 }
 
-/* Slower than the user may think, but it works. */
-void tagrv_verbs_sizes_tell(const struct verbs_xport *xp, size_t wanted)
+void tagrv_verbs_sizes_warn(const struct verbs_xport *xp, size_t wanted)
 {
 	if (xp->params.eager_max == wanted ||
-	    atomic_exchange(&xp->dev->memlock_told, true))
+	    atomic_exchange(&xp->dev->memlock_warned, true))
 		return;
 	tagrv_warn("verbs: %s: packets have %zu bytes instead of %zu, and large "
 		   "messages are copied: this process may lock only %zu bytes; "
@@ -91,10 +90,10 @@ uint32_t tagrv_verbs_rx_max(const struct verbs_xport *xp)
 	return verbs_ring_size(TAGRV_MIN((uint32_t) xp->params.rx_bufs, max));
 }
 
-/* Bytes per second of memcpy, what is copied being in some cache. */
+/* Bytes per second of memcpy from memory that is in a cache. */
 #define COPY_RATE	8e9
 
-/* Packets in flight per link; all that there is room for counts as no bound. */
+/* Packets in flight per link; sq_depth means no bound. */
 static uint32_t choose_burst(const struct verbs_xport *xp)
 {
 	uint32_t burst = (uint32_t) xp->params.burst;
@@ -104,7 +103,7 @@ static uint32_t choose_burst(const struct verbs_xport *xp)
 	return TAGRV_MIN(burst, xp->sq_depth);
 }
 
-/* Measured figures differ; these rank software and hardware correctly. */
+/* The times are not measured, but rank software and hardware devices correctly. */
 void tagrv_verbs_attr_fill(struct verbs_xport *xp, uint32_t max_inline)
 {
 	bool hw = !xp->dev->base.software;
@@ -126,17 +125,17 @@ void tagrv_verbs_attr_fill(struct verbs_xport *xp, uint32_t max_inline)
 		.burst = choose_burst(xp),
 		.latency = hw ? 1.0e-6 : 20e-6,
 		.bandwidth = rate,
-		/* The wire, and a copy before and after it. */
+		/* The wire, and a copy at each end. */
 		.copy_bandwidth = rate > 0 ? 1 / (1 / rate + 2 / COPY_RATE) : 0,
 		.overhead = hw ? 0.1e-6 : 5e-6,
-		/* A completion of its own, in software the peer's time, too. */
+		/* A completion; on software devices also time of the peer. */
 		.prep_overhead = hw ? 0.3e-6 : 10e-6,
 		.reg_overhead = hw ? 2e-6 : 20e-6,
 		.reg_growth = 0.06e-9,
 		.reg_piece = xp->params.read_segment,
 		.source = "declared",
 	};
-	/* Before a burst ends, one of its packets must ask for a completion. */
+	/* At least one packet of a burst must be signaled before its end. */
 	xp->signal_every = verbs_clamp((uint32_t) xp->base.attr.burst / 2, 1,
 				 (uint32_t) xp->params.signal_every);
 }

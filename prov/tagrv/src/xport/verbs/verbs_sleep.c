@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * For who sleeps until an endpoint has something to do: one file descriptor of
+ * Lets threads sleep until an endpoint has work: wait_fd is an epoll descriptor of
  *
- *   channel   an event of either completion queue, asked for by arm
- *   wake_fd   written by other threads that set an alarm
+ *   channel   events of both completion queues, requested by arm
+ *   wake_fd   signalled by other threads that set an alarm
  *
- * arm empties both, asks for events and then looks once more: what it finds is
- * held for the next pass, and nobody sleeps.
+ * arm clears both, requests events and then polls both queues once more. If it
+ * finds completions, it holds them for the next progress and returns -FI_EAGAIN.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include "core/eventfd.h"
 #include "xport/verbs/verbs_priv.h"
 
-#define ACK_EVENTS	64	/* acknowledging takes a mutex */
+#define ACK_EVENTS	64	/* events acknowledged at once: it takes a mutex */
 
 int tagrv_verbs_channel_open(struct verbs_xport *xp)
 {
@@ -87,17 +87,23 @@ static void drain_events(struct verbs_xport *xp)
 	tagrv_eventfd_clear(xp->wake_fd);
 }
 
-/* What came between the last poll and the request is seen here or wakes. */
-static bool hold(struct verbs_xport *xp, struct verbs_cq *cq)
+/*
+ * Whether completions are held, after polling for some. A completion that came
+ * between the last poll and the request for events is found here.
+ */
+static bool has_held(struct verbs_xport *xp, struct verbs_cq *cq)
 {
 	if (!cq->held_cnt)
-		cq->held_cnt = (uint32_t) tagrv_verbs_take(xp, cq,
-								cq->held);
+		cq->held_cnt = (uint32_t) tagrv_verbs_poll_cq(xp, cq,
+							      cq->held);
 	return cq->held_cnt != 0;
 }
 
-/* A flush that waits for room goes on with the completion that makes it. */
-static bool alarm_waits(struct verbs_xport *xp)
+/*
+ * Whether progress must run because of an alarm. A flush that waits for room is
+ * continued after the next signaled completion, which wakes the sleeper anyway.
+ */
+static bool has_alarm(struct verbs_xport *xp)
 {
 	uint32_t bits = atomic_load(&xp->alarm);
 
@@ -113,8 +119,8 @@ int tagrv_verbs_arm(struct tagrv_xport *xport)
 	    xp->calls->req_notify_cq(xp->tx.cq, 0))
 		tagrv_verbs_queue_failed(xp);
 	tagrv_verbs_refill_idle(xp);
-	if (hold(xp, &xp->rx) || hold(xp, &xp->tx) ||
-	    alarm_waits(xp) || !tagrv_list_empty(&xp->closing) ||
+	if (has_held(xp, &xp->rx) || has_held(xp, &xp->tx) ||
+	    has_alarm(xp) || !tagrv_list_empty(&xp->closing) ||
 	    (xp->starved && (xp->freed || xp->want_tx_bufs)))
 		return -FI_EAGAIN;
 	return 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Packets that come before their link is attached: a peer may send as soon as
- * both sides are bound. They are copied and wait at the link, in order, and are
- * delivered first once it is attached.
+ * Keeps early packets: those that come before their link is attached, because a
+ * peer may send as soon as both sides are bound. They are copied to a list of the
+ * link and delivered in order, before any other packet, once it is attached.
  */
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ void tagrv_verbs_stray_keep(struct verbs_link *link, const void *data,
 	    xp->stray_cnt < VERBS_STRAY_MAX)
 		stray = malloc(sizeof(*stray) + len);
 	if (!stray) {
-		/* A packet is missing now: the link is of no use. */
+		/* A link without one of its packets is of no use. */
 		xp->stray_lost++;
 		tagrv_verbs_link_fail(link, -FI_ENOBUFS, true);
 		return;
@@ -66,7 +66,7 @@ unsigned tagrv_verbs_strays_deliver(struct verbs_xport *xp)
 		struct verbs_link *link =
 			tagrv_container_of(node, struct verbs_link, todo_node);
 
-		/* A callback may close the link, which drops the rest. */
+		/* The callback may close the link, which frees all strays. */
 		while ((stray = pop_stray(xp, link))) {
 			sink->packet(sink, link->base.ctx, stray->data,
 				     stray->len);

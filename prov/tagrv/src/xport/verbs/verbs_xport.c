@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * An endpoint's queues: opening, closing, and the transport's table. Their
- * sizes are chosen in verbs_size.c.
+ * Opens and closes an endpoint's queues; the transport's table. verbs_size.c
+ * chooses the sizes of queues.
  *
- *   receive CQ  one entry for every receive buffer there can be
- *   send CQ     tx_cap entries; not more requests are in flight at a time
- *   SRQ         or, where the device has none, a receive queue per link
- *   channel     both CQs raise their events here, for who wants to sleep
+ *   receive CQ  one entry for every receive buffer that there can be
+ *   send CQ     tx_cap entries, the most requests in flight
+ *   SRQ         or, if the device has none, a receive queue per link
+ *   channel     events of both CQs, for threads that sleep
  */
 #include <errno.h>
 #include <rdma/fi_errno.h>
@@ -17,7 +17,7 @@
 #include "xport/stubs.h"
 #include "xport/verbs/verbs_priv.h"
 
-#define BUF_RESERVE_MAX	16u
+#define BUF_RESERVE_MAX	16u	/* most copy buffers for control packets */
 
 /* ---- queues ---- */
 
@@ -34,7 +34,7 @@ static int open_cq(struct verbs_xport *xp, struct verbs_cq *cq, uint32_t depth)
 	return cq->held ? 0 : -FI_ENOMEM;
 }
 
-/* A device may claim to have SRQs and refuse to make one. */
+/* Clears use_srq on failure: a device may claim SRQs and refuse to create one. */
 static void open_srq(struct verbs_xport *xp, uint32_t depth)
 {
 	struct ibv_srq_init_attr attr = {
@@ -52,8 +52,8 @@ static void open_srq(struct verbs_xport *xp, uint32_t depth)
 }
 
 /*
- * Without SRQ the queue grows with the number of peers. Where it cannot, it
- * has its largest size from the start. Sets the depth.
+ * Opens the receive CQ without SRQ, which grows with the number of links. If the
+ * device cannot resize it, it gets its largest size here. Sets *depth.
  */
 static int open_growing_cq(struct verbs_xport *xp, uint32_t *depth)
 {
@@ -84,7 +84,7 @@ static int open_rx(struct verbs_xport *xp)
 	ret = xp->use_srq ? open_cq(xp, &xp->rx, depth) :
 			    open_growing_cq(xp, &depth);
 	xp->inbox.rx_cq_depth = depth;
-	/* Links without SRQ read it. */
+	/* Without SRQ, links use it for their own receive queues. */
 	xp->rxq.bufs.size = tagrv_verbs_buf_size(xp);
 	if (ret || !xp->use_srq)
 		return ret;
@@ -119,8 +119,8 @@ static int open_tx(struct verbs_xport *xp)
 }
 
 /*
- * Finds out how much a queue pair takes inline: devices refuse what is too
- * much and do not tell how much would not be.
+ * Finds out how many inline bytes a queue pair can have: devices refuse too many,
+ * but do not report their limit.
  */
 static int probe_qp(struct verbs_xport *xp, uint32_t *max_inline)
 {
@@ -158,8 +158,8 @@ static int open_all(struct verbs_xport *xp)
 	}
 	if (!ret)
 		tagrv_verbs_attr_fill(xp, max_inline);
-	else if (ret != -FI_ENOMEM || !atomic_load(&xp->dev->memlock_told))
-		tagrv_warn("verbs: %s: cannot make a %s: %s\n",
+	else if (ret != -FI_ENOMEM || !atomic_load(&xp->dev->memlock_warned))
+		tagrv_warn("verbs: %s: cannot create a %s: %s\n",
 			   xp->dev->base.name, what, strerror(-ret));
 	return ret;
 }
@@ -203,14 +203,14 @@ int tagrv_verbs_xport_open(struct tagrv_device *base,
 	xp->dev = dev;
 	xp->params = *params;
 	xp->wake_fd = xp->wait_fd = -1;
-	tagrv_list_init(&xp->dirty);
+	tagrv_list_init(&xp->refill);
 	tagrv_list_init(&xp->ready);
 	tagrv_list_init(&xp->failed);
 	tagrv_list_init(&xp->closing);
-	tagrv_list_init(&xp->owing);
+	tagrv_list_init(&xp->owed);
 	tagrv_list_init(&xp->dev_node);
 	tagrv_list_init(&xp->inbox.fresh);
-	tagrv_list_init(&xp->inbox.dropped);
+	tagrv_list_init(&xp->inbox.discarded);
 	pthread_mutex_init(&xp->inbox.mutex, NULL);
 	tagrv_verbs_sizes_choose(xp);
 	ret = open_all(xp);
@@ -218,7 +218,7 @@ int tagrv_verbs_xport_open(struct tagrv_device *base,
 		tagrv_verbs_xport_close(&xp->base);
 		return ret;
 	}
-	tagrv_verbs_sizes_tell(xp, params->eager_max);
+	tagrv_verbs_sizes_warn(xp, params->eager_max);
 	join_device(xp);
 	*out = &xp->base;
 	return 0;
@@ -236,7 +236,7 @@ static void close_cq(struct verbs_xport *xp, struct verbs_cq *cq)
 			   xp->dev->base.name);
 }
 
-/* Events taken from the channel must be acknowledged before their CQ goes. */
+/* Events must be acknowledged before their CQ can be destroyed. */
 static void close_queues(struct verbs_xport *xp)
 {
 	tagrv_verbs_channel_empty(xp);
@@ -248,15 +248,15 @@ static void close_queues(struct verbs_xport *xp)
 	tagrv_verbs_channel_close(xp);
 }
 
-/* Links discarded or closed a moment ago still drain: bounded by their limit. */
+/* Waits for closing links to drain, at most VERBS_CLOSE_MS. */
 static void finish_links(struct verbs_xport *xp)
 {
 	while (!tagrv_list_empty(&xp->closing) ||
-	       atomic_load(&xp->alarm) & VERBS_ALARM_DROPPED)
+	       atomic_load(&xp->alarm) & VERBS_ALARM_DISCARDED)
 		tagrv_verbs_progress(&xp->base);
 }
 
-/* Accepts a half-built xport. */
+/* Closes a half-built xport, too. */
 void tagrv_verbs_xport_close(struct tagrv_xport *base)
 {
 	struct verbs_xport *xp = verbs_xport_of(base);
@@ -269,9 +269,10 @@ void tagrv_verbs_xport_close(struct tagrv_xport *base)
 			   (unsigned long long) xp->stale,
 			   (unsigned long long) xp->stray_lost);
 	if (xp->stats.sent || xp->stats.given)
-		tagrv_info("verbs: %s: %llu packets sent, %llu times none was "
-			   "granted; granted %llu, by %llu packets of their "
-			   "own, %llu beyond the buffers\n", base->dev->name,
+		tagrv_info("verbs: %s: sent %llu packets, refused %llu sends "
+			   "for lack of a grant; granted %llu packets, %llu "
+			   "grant-only packets, %llu beyond the buffers\n",
+			   base->dev->name,
 			   (unsigned long long) xp->stats.sent,
 			   (unsigned long long) xp->stats.starved,
 			   (unsigned long long) xp->stats.given,

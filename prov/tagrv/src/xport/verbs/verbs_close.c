@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Closes links: puts the queue pair into ERR, drains it, destroys it. All of this
+ * runs in the endpoint's thread.
+ *
+ * A closing link is drained when all its sends are complete and no receive
+ * completion of it can come any more. With a receive queue of its own that is when
+ * all buffers have come back. With the SRQ it is when the receive CQ was polled
+ * empty some time after the queue pair was put into ERR, because not all devices
+ * have an event for it. The completions must be polled before the queue pair is
+ * destroyed: some devices then remove them from the CQ, and their shared buffers
+ * would be lost; others leave them there, where they take up entries.
+ */
+#include <rdma/fi_errno.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "xport/verbs/verbs_priv.h"
+
+static void begin_close(struct verbs_link *link, bool discarded)
+{
+	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+
+	tagrv_verbs_link_set_state(link, VERBS_LINK_CLOSING);
+	link->discarded = discarded;
+	if (!link->error)
+		link->error = -FI_ECANCELED;
+	tagrv_list_remove(&link->todo_node);
+	tagrv_verbs_strays_drop(link);
+	tagrv_verbs_qp_fail(link);
+	tagrv_verbs_drain(link);
+	link->closed_at = tagrv_clock_ms();
+	tagrv_list_push_tail(&xp->closing, &link->close_node);
+}
+
+void tagrv_verbs_link_close(struct tagrv_link *base)
+{
+	struct verbs_link *link = verbs_link_of(base);
+
+	if (link->state != VERBS_LINK_CLOSING)
+		begin_close(link, false);
+}
+
+void tagrv_verbs_links_close_discarded(struct verbs_xport *xp)
+{
+	struct tagrv_list discarded, *node;
+
+	tagrv_verbs_links_adopt(xp);
+	tagrv_list_init(&discarded);
+	pthread_mutex_lock(&xp->inbox.mutex);
+	tagrv_list_splice_tail(&discarded, &xp->inbox.discarded);
+	tagrv_list_for_each(&discarded, node) {
+		struct verbs_link *link =
+			tagrv_container_of(node, struct verbs_link,
+					   discard_node);
+
+		/* Still fresh: the map had no memory for the link. */
+		if (tagrv_list_linked(&link->inbox_node))
+			tagrv_verbs_grant_adopt(link);
+		tagrv_list_remove(&link->inbox_node);
+	}
+	pthread_mutex_unlock(&xp->inbox.mutex);
+	while ((node = tagrv_list_pop(&discarded)))
+		begin_close(tagrv_container_of(node, struct verbs_link,
+					       discard_node), true);
+}
+
+/*
+ * Whether all receive completions of a closing link were polled. The device has
+ * VERBS_CLOSE_*_MS to write them; the sweep begins then. It ends when the receive CQ
+ * was polled empty or, if other links keep it full, when as many completions were
+ * polled as it can hold.
+ */
+static bool rx_cq_is_swept(struct verbs_xport *xp, struct verbs_link *link,
+			   uint64_t now)
+{
+	uint64_t grace = xp->dev->base.software ? VERBS_CLOSE_SOFT_MS :
+						  VERBS_CLOSE_HW_MS;
+
+	if (now <= link->closed_at + grace)
+		return false;
+	if (!link->sweep_pass) {
+		link->sweep_pass = xp->pass;
+		link->sweep_taken = xp->rx_taken;
+	}
+	return xp->rx_empty_pass > link->sweep_pass ||
+	       xp->rx_taken - link->sweep_taken >=
+	       (uint64_t) xp->dev->attr.max_cqe;
+}
+
+static bool may_destroy(struct verbs_xport *xp, struct verbs_link *link,
+			uint64_t now)
+{
+	bool drained = link->head == link->tail &&
+		       !(link->rxq && link->rxq->posted);
+
+	if (xp->fatal || (drained && link->rxq))
+		return true;
+	if (!rx_cq_is_swept(xp, link, now))
+		return false;
+	if (drained)
+		return true;
+	if (now <= link->closed_at + VERBS_CLOSE_MS)
+		return false;
+	tagrv_info("verbs: %s: qp 0x%x did not drain in %d ms: destroyed\n",
+		   xp->dev->base.name, link->qpn, VERBS_CLOSE_MS);
+	return true;
+}
+
+/*
+ * Destroys the queue pair before it completes requests that the device did not
+ * complete: the device must not write to buffers whose owners may reuse them.
+ */
+static void end_link(struct verbs_xport *xp, struct verbs_link *link)
+{
+	struct tagrv_sink *sink = xp->base.sink;
+	void *ctx = link->base.ctx;
+	bool discarded = link->discarded;
+
+	tagrv_list_remove(&link->close_node);
+	tagrv_verbs_map_remove(&xp->map, link);
+	tagrv_verbs_grant_forget(link);
+	if (xp->calls->destroy_qp(link->qp))
+		tagrv_warn("verbs: %s: cannot destroy qp 0x%x\n",
+			   xp->dev->base.name, link->qpn);
+	link->qp = NULL;
+	tagrv_verbs_retire(link, link->head, link->error);
+	tagrv_verbs_link_destroy(link);
+	if (!discarded)
+		sink->link_closed(sink, ctx);
+}
+
+unsigned tagrv_verbs_links_finish(struct verbs_xport *xp)
+{
+	uint64_t now = tagrv_clock_ms();
+	struct tagrv_list *pos, *tmp;
+	unsigned ended = 0;
+
+	tagrv_list_for_each_safe(&xp->closing, pos, tmp) {
+		struct verbs_link *link =
+			tagrv_container_of(pos, struct verbs_link, close_node);
+
+		if (!may_destroy(xp, link, now)) {
+			tagrv_verbs_drain(link);
+			continue;
+		}
+		end_link(xp, link);
+		if (++ended == VERBS_CLOSE_BATCH)
+			break;
+	}
+	return ended;
+}
