@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The barrier between "entry published" and "is the ring polled?".
+ * The barrier between publishing an entry and reading whether the ring is polled.
  *
- *   sender                          receiver, rarely
- *   publish the entry               polled = 0
+ *   sender, every packet            receiver, rarely
+ *   publish the entry               clear SHM_POLLED
  *   [barrier]                       barrier
- *   polled? no: ring the bell       look at the ring once more
+ *   SHM_POLLED clear: ring bell     read the ring once more
  *
- * One of the two sees the other if both have a full barrier in between. The
- * sender's is on the path of every packet, so the receiver makes the kernel
- * execute it on whatever the sender runs, at its own expense. Senders fence by
- * themselves where that cannot be had: the receiver says so in its handover, or
- * the sender could not register.
+ * One of the two sees the other's store if both have a full barrier in between.
+ * The sender's barrier would cost time for every packet; so the receiver calls
+ * membarrier(2), by which the kernel executes a barrier on all processors where a
+ * registered process runs. If the receiver cannot call it (it says so in its
+ * handover), or the sender could not register, the sender executes a fence per
+ * packet (tx.fence).
  */
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
@@ -37,7 +38,8 @@ static void register_process(void)
 		commands & MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED &&
 		!membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
 	if (!available)
-		tagrv_info("shm: no membarrier here: a fence per packet\n");
+		tagrv_info("shm: membarrier is not available: each packet "
+			   "takes a fence\n");
 }
 
 bool tagrv_shm_barrier_available(void)
@@ -46,7 +48,7 @@ bool tagrv_shm_barrier_available(void)
 	return available;
 }
 
-/* Registered, the call cannot fail any more. */
+/* The system call cannot fail in a registered process. */
 void tagrv_shm_barrier(const struct shm_device *dev)
 {
 	shm_fence();

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The bell: how a ring that is not looked at in every pass gets attention.
+ * The bell: tells a receiver that a ring which it does not poll has an entry, and
+ * wakes the receiver if it sleeps.
  *
  *   sender                             receiver
- *   bits[i] |= link                    armed = n (it goes to sleep)
- *   summary |= i                       looks at summary
- *   armed is n, not 0?                 sleeps on the eventfd
- *      write to the eventfd
- *      armed still n? then 0
+ *   bits[i] |= bit of the link         armed = n (it is about to sleep)
+ *   summary |= bit of word i           summary is 0?
+ *   armed is n, not 0?                    sleeps on the eventfd
+ *      signals the eventfd
+ *      if armed is still n: armed = 0
  *
- * All of these are full barriers, so one of the two always sees the other. The
- * bits are set again each time, even if they are set: who found them set could
- * not tell whether the receiver has looked already, nor whether the one who
- * set them lived to do the rest. For the same reason the eventfd comes before
- * armed: a sender killed in between has woken the receiver, and its number
- * keeps one that was only slow from undoing the next sleep's.
+ * All accesses are full barriers, so either the sender sees 'armed' or the receiver
+ * sees the summary. A sender sets both bits even if they are set already: it cannot
+ * know whether the receiver has read them since, nor whether the sender that set
+ * them was killed before it signalled the eventfd. For the same reason the eventfd is
+ * signalled before 'armed' is cleared. A sleep has a number, so that a slow sender
+ * does not clear the 'armed' of a later sleep.
  *
- * Bits are hints. A wrong one costs the receiver a look at an empty ring.
+ * Bits are hints: a wrong one makes the receiver read an empty ring.
  */
 #include "core/eventfd.h"
 #include "xport/shm/shm_priv.h"
@@ -41,7 +42,7 @@ void tagrv_shm_ring_bell(struct shm_link *link)
 	ring(link->peer_bell, link->peer_bit, link->peer_event_fd);
 }
 
-void tagrv_shm_ring_own(struct shm_link *link)
+void tagrv_shm_ring_own_bell(struct shm_link *link)
 {
 	struct shm_xport *xp = shm_xport_of_link(link);
 

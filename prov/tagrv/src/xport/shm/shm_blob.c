@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What a link tells its peer through the wireup connection, little-endian:
+ * Packs and checks the address blob that a link sends to its peer through wireup.
+ * Little-endian, by byte offset, sizes in bytes:
  *
- *   0 magic (2)   2 version (1)   3 zero (1)   4 uid   8 host (16)
- *   24 socket name (16)   40 id   48 nonce   56 zero (4)
+ *   0 magic (2)   2 version (1)   3 zero (1)   4 uid (4)   8 host (16)
+ *   24 socket name (16)   40 id (8)   48 nonce (8)   56 zero (4)
  *
- * Who knows the nonce may hand over a ring for the link. The host is this boot
- * of this kernel as seen from this network namespace: abstract socket names
- * belong to one.
+ * A process that knows the nonce may hand over a ring for the link. The host id is
+ * the kernel's boot id mixed with the inode of the network namespace, because
+ * abstract socket names belong to a network namespace.
  */
 #include <endian.h>
 #include <fcntl.h>
@@ -96,7 +97,7 @@ static int hex(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* boot_id is 32 hexadecimal digits with dashes in between. */
+/* The file boot_id has 32 hexadecimal digits with dashes in between. */
 static bool read_boot_id(uint8_t id[16])
 {
 	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -117,7 +118,8 @@ static bool read_boot_id(uint8_t id[16])
 	return digits == 32;
 }
 
-static void learn_host(void)
+/* Without boot id or namespace the id is random: only this process has it. */
+static void init_host(void)
 {
 	struct stat st;
 	uint64_t low;
@@ -130,9 +132,8 @@ static void learn_host(void)
 	put64(host + 8, low);
 }
 
-/* Who cannot tell where he is has no neighbours but himself. */
 void tagrv_shm_host_id(uint8_t id[16])
 {
-	pthread_once(&once, learn_host);
+	pthread_once(&once, init_host);
 	memcpy(id, host, sizeof(host));
 }

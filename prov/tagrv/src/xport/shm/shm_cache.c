@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What was measured, kept for the processes that follow on this host:
+ * Keeps the measured rates in a file, for later processes on this host:
  *
- *   $XDG_RUNTIME_DIR/tagrv-shm-rates     "2 <host> <ring> <one copy> <call>\n"
+ *   $XDG_RUNTIME_DIR/tagrv-shm-rates     "2 <host> <ring> <cma> <call>\n"
  *
- * That folder is the user's alone and ends with his last session. Where there is
- * none, or it is not what it should be, every process measures for itself. What
- * is in the file is a hint: the worst that it can do is a slower way.
+ * That folder belongs to the user and is removed with the user's last session.
+ * Without it, or with an invalid file, every process measures. Wrong contents can do
+ * no more harm than choose the slower kind of read.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,11 +20,11 @@
 
 #define FILE_NAME	"tagrv-shm-rates"
 #define FORMAT		"2 %016llx%016llx "
-#define MAX_AGE		3600	/* s; the host may have been busy */
-#define RATE_MAX	1e13	/* bytes/s: nonsense beyond */
-#define CALL_MAX	1.0	/* s: so is this */
+#define MAX_AGE		3600	/* s; the host may have been busy then */
+#define RATE_MAX	1e13	/* bytes/s; higher values are invalid */
+#define CALL_MAX	1.0	/* s; higher values are invalid */
 
-/* Opens the file if it can be ours. */
+/* Opens the file; -1: no folder, or not a regular file of this user. */
 static int open_file(int flags)
 {
 	const char *dir = getenv("XDG_RUNTIME_DIR");
@@ -97,13 +97,13 @@ bool tagrv_shm_rates_load(struct shm_rates *got)
 	return good;
 }
 
-/* What may be read in part is read as nothing: it has no end of line yet. */
+/* A reader ignores a partly written file, which has no end of line yet. */
 void tagrv_shm_rates_store(const struct shm_rates *got)
 {
 	char text[128];
 	int fd, len;
 
-	/* Not allowed here may be allowed next door. */
+	/* process_vm_readv may be allowed to other processes: do not store 0. */
 	if (got->cma <= 0 || got->ring <= 0 || got->call <= 0)
 		return;
 	fd = open_file(O_WRONLY | O_CREAT);

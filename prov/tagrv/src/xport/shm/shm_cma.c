@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Remote reads with one copy: process_vm_readv from the owner's memory.
+ * Remote reads with one copy ("CMA", cross memory attach): process_vm_readv from the
+ * owner's memory.
  *
- * One call reads the data of several gets and then the owner's table entries.
- * They tell if the keys were good until then, as the owner would for a piece that
- * it copies itself; what was read for a bad one is worth nothing, and the get
- * fails.
+ * One call reads the data of several gets and then the owner's table entries. The
+ * entries show whether the keys were valid until after the data were read. A get
+ * whose key was not valid fails, and its data are undefined.
  *
- * Not every kernel lets us (ptrace rules, seccomp, namespaces), so a probe per
- * peer reads its token first: that also proves that the process number means
- * the same process here. And not every machine is faster this way: shm_rate.c.
+ * Some systems do not allow the call (ptrace rules, seccomp, namespaces), so a probe
+ * per peer reads the peer's token first. It also proves that the process id means
+ * the same process here. Not every machine is faster this way: shm_rate.c.
  */
 #include <errno.h>
 #include <rdma/fi_errno.h>
@@ -23,24 +23,24 @@
 #define BATCH_GETS	8u
 #define BATCH_ENTRIES	64u	/* of the table, 2 KiB */
 
-/* Two copies must be that many times as fast: that is what they cost more. */
-#define FREE_HAND	2
+/* Two copies take twice the processor time: they must be twice as fast. */
+#define TWO_COPIES	2
 
-/* ---- which way ---- */
+/* ---- choice ---- */
 
 bool tagrv_shm_cma_wanted(const struct tagrv_params *params)
 {
-	static atomic_flag told = ATOMIC_FLAG_INIT;
+	static atomic_flag warned = ATOMIC_FLAG_INIT;
 	const struct shm_rates *rates = tagrv_shm_rates();
 	const char *how = params->shm_cma;
-	bool wanted = rates->cma * FREE_HAND > rates->ring;
+	bool wanted = rates->cma * TWO_COPIES > rates->ring;
 
 	if (!strcasecmp(how, "yes"))
 		wanted = rates->cma > 0;
 	else if (!strcasecmp(how, "no"))
 		wanted = false;
 	else if (*how && strcasecmp(how, "auto") &&
-		 !atomic_flag_test_and_set(&told))
+		 !atomic_flag_test_and_set(&warned))
 		tagrv_warn("FI_TAGRV_SHM_CMA is '%s', but must be auto, yes or "
 			   "no: auto is used\n", how);
 	tagrv_info("shm: large messages are read %s\n",
@@ -55,13 +55,14 @@ double tagrv_shm_bandwidth(bool cma)
 
 /* ---- reading ---- */
 
-static void fall_back(const char *when, int err)
+/* Logs, once per process, why gets use the rings. */
+static void log_fallback(const char *when, int err)
 {
-	static atomic_flag told = ATOMIC_FLAG_INIT;
+	static atomic_flag logged = ATOMIC_FLAG_INIT;
 
-	if (!atomic_flag_test_and_set(&told))
-		tagrv_info("shm: process_vm_readv %s: %s; large messages go "
-			   "through the rings\n", when, strerror(err));
+	if (!atomic_flag_test_and_set(&logged))
+		tagrv_info("shm: process_vm_readv %s: %s; large messages are "
+			   "read through the rings\n", when, strerror(err));
 }
 
 bool tagrv_shm_cma_probe(int pid, uint64_t table, uint64_t token)
@@ -73,14 +74,14 @@ bool tagrv_shm_cma_probe(int pid, uint64_t table, uint64_t token)
 	if (process_vm_readv(pid, &local, 1, &remote, 1, 0) == sizeof(got) &&
 	    got == token)
 		return true;
-	fall_back("does not reach a peer", errno);
+	log_fallback("does not reach a peer", errno);
 	return false;
 }
 
 /*
- * What one call reads: pieces of several gets of one link, then the part of the
- * owner's table that holds all their entries. Entering the kernel, finding the
- * process and asking whether we may cost as much as copying 10 KiB.
+ * What one call reads: data of several gets of one link, then the part of the
+ * owner's table that holds all their entries. The fixed cost of a call (entering the
+ * kernel, finding the process, checking permission) equals that of copying 10 KiB.
  */
 struct batch {
 	struct shm_link *link;
@@ -91,10 +92,11 @@ struct batch {
 		size_t	len;
 	} part[BATCH_GETS];
 	size_t	bytes;
-	uint32_t low, high;	/* entries of the table */
+	uint32_t low, high;	/* indexes in the table, inclusive */
 };
 
-static bool join(struct batch *b, struct shm_get *get)
+/* Adds data of a get. False: the batch is full, or the get does not fit in. */
+static bool batch_add(struct batch *b, struct shm_get *get)
 {
 	uint32_t low = b->cnt ? TAGRV_MIN(b->low, get->index) : get->index;
 	uint32_t high = b->cnt ? TAGRV_MAX(b->high, get->index) : get->index;
@@ -116,7 +118,7 @@ static bool join(struct batch *b, struct shm_get *get)
 	return true;
 }
 
-/* 0, or what the kernel says; EFAULT, too, where it read only a part. */
+/* Returns 0 or an errno value; EFAULT also if only a part was read. */
 static int read_batch(const struct batch *b, struct shm_entry *entries)
 {
 	struct iovec local[BATCH_GETS + 1], remote[BATCH_GETS + 1];
@@ -142,6 +144,7 @@ static int read_batch(const struct batch *b, struct shm_entry *entries)
 	return ret == (ssize_t) (b->bytes + size) ? 0 : EFAULT;
 }
 
+/* Reading one get failed: fails the get, the link, or leaves CMA for the link. */
 static void on_error(struct shm_get *get, int err)
 {
 	struct shm_link *link = get->link;
@@ -154,26 +157,27 @@ static void on_error(struct shm_get *get, int err)
 		atomic_store(&link->peer_dead, 1);
 		tagrv_shm_check_peer(link);
 	} else {
-		fall_back("failed", err);
+		log_fallback("failed", err);
 	}
 	link->cma = false;
 }
 
-/* The owner is asked for what is left of a get. */
-static void convert(struct shm_get *get)
+/* Requests the rest of a get from the owner, through the rings. */
+static void convert_to_ring(struct shm_get *get)
 {
 	get->addr += get->copied;
 	get->raddr += get->copied;
 	get->len -= get->copied;
 	get->copied = 0;
-	get->state = SHM_GET_ASK;
+	tagrv_shm_get_set_state(get, SHM_GET_QUEUED);
 	tagrv_list_remove(&get->node);
-	tagrv_list_push_tail(&shm_xport_of_link(get->link)->ask_gets,
+	tagrv_list_push_tail(&shm_xport_of_link(get->link)->queued_gets,
 			     &get->node);
 }
 
-static void copied(struct shm_get *get, size_t len,
-		   const struct shm_entry *entry)
+/* Checks the key of a get whose next len bytes were read, and counts them. */
+static void account(struct shm_get *get, size_t len,
+		    const struct shm_entry *entry)
 {
 	if (!tagrv_shm_entry_covers(atomic_load(&entry->secret), entry->addr,
 				    entry->len, get->secret,
@@ -186,6 +190,7 @@ static void copied(struct shm_get *get, size_t len,
 		tagrv_shm_get_finish(get, 0);
 }
 
+/* Reads a batch; returns the events. 0: it failed, and must be split. */
 static unsigned copy_batch(const struct batch *b)
 {
 	struct shm_entry entries[BATCH_ENTRIES];
@@ -196,14 +201,14 @@ static unsigned copy_batch(const struct batch *b)
 		return 1;
 	}
 	if (err)
-		return 0;	/* whose fault it is shows one by one */
+		return 0;	/* the caller reads one get at a time */
 	for (unsigned i = 0; i < b->cnt; i++) {
 		struct shm_get *get = b->part[i].get;
 
-		/* What ends one may end the link with all others. */
+		/* The callback of an earlier get may have ended this one. */
 		if (get->state == SHM_GET_CMA && get->gen == b->part[i].gen)
-			copied(get, b->part[i].len,
-			       &entries[get->index - b->low]);
+			account(get, b->part[i].len,
+				&entries[get->index - b->low]);
 	}
 	return b->cnt;
 }
@@ -219,11 +224,12 @@ unsigned tagrv_shm_cma_pass(struct shm_xport *xp)
 		return 0;
 	first = tagrv_container_of(pos, struct shm_get, node);
 	if (!first->link->cma) {
-		convert(first);
+		convert_to_ring(first);
 		return 1;
 	}
 	tagrv_list_for_each(&xp->cma_gets, pos)
-		if (!join(&b, tagrv_container_of(pos, struct shm_get, node)))
+		if (!batch_add(&b, tagrv_container_of(pos, struct shm_get,
+						      node)))
 			break;
 	if (!b.cnt) {
 		tagrv_shm_get_finish(first, -FI_EACCES);
@@ -233,5 +239,5 @@ unsigned tagrv_shm_cma_pass(struct shm_xport *xp)
 	if (events)
 		return events;
 	b = (struct batch) { .cnt = 0 };
-	return join(&b, first) ? copy_batch(&b) : 0;
+	return batch_add(&b, first) ? copy_batch(&b) : 0;
 }

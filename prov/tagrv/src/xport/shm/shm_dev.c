@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The one device, its endpoints, and the table of this transport's functions.
+ * Opens and closes the device "shm" and its endpoints; the transport's table.
  */
 #include <errno.h>
 #include <rdma/fi_errno.h>
@@ -66,7 +66,7 @@ static void init_device(struct shm_device *dev,
 {
 	dev->base.ops = &tagrv_shm_ops;
 	dev->base.max_msg = SIZE_MAX >> 1;
-	/* The peer moves them, and may wait for our processor to do so. */
+	/* Processes copy the bytes, and may compete for our processor. */
 	dev->base.software = true;
 	snprintf(dev->base.name, sizeof(dev->base.name), SHM_NAME);
 	dev->listen_fd = dev->epoll_fd = dev->resume_fd = -1;
@@ -103,7 +103,7 @@ static int dev_open(const char *name, const struct tagrv_params *params,
 
 /* ---- endpoint ---- */
 
-/* The parameter, brought to a power of two by going down. */
+/* The parameter, rounded down to a power of two. */
 static size_t ring_size(const struct tagrv_params *params)
 {
 	size_t size = SHM_RING_MIN;
@@ -131,7 +131,7 @@ static struct tagrv_xport_attr attr_of(const struct tagrv_params *params,
 		.put_depth = TAGRV_MIN(params->read_depth, (size_t) SHM_GETS),
 		.latency = 0.1e-6,
 		.bandwidth = tagrv_shm_bandwidth(cma),
-		/* One packet's two copies come one after the other. */
+		/* The two copies of one packet do not overlap. */
 		.copy_bandwidth = tagrv_shm_rates()->ring / 2,
 		.overhead = 0.03e-6,
 		.get_overhead = cma ? tagrv_shm_rates()->call : 0.5e-6,
@@ -166,7 +166,7 @@ static void init_lists(struct shm_xport *xp)
 	tagrv_list_init(&xp->waiting);
 	tagrv_list_init(&xp->putting);
 	tagrv_list_init(&xp->cma_gets);
-	tagrv_list_init(&xp->ask_gets);
+	tagrv_list_init(&xp->queued_gets);
 }
 
 static void xport_close(struct tagrv_xport *xport)

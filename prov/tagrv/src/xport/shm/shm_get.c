@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Remote reads, the side that wants the data.
+ * Remote reads, on the side that issues them (a get). shm_serve.c is the other side.
  *
- *   FREE --> CMA --(copied)--------------> done       shm_cma.c
+ *   FREE --> CMA --(copied)------------------------------> FREE    shm_cma.c
  *    |        '--(not allowed)--.
- *    '--> ASK --(room)--> ASKED --(pieces)--> done    through the rings
+ *    '---------------------> QUEUED --(request sent)-->
+ *                            REQUESTED --(all pieces)----> FREE    through the rings
  *
- * Pieces come in order; each names the slot and its generation, so that what is
- * left of an older get is never taken for one of the present.
+ * Pieces come in order. Each has the slot and its generation, so that a piece for an
+ * earlier get in the same slot is never taken for one of the current get.
  */
 #include <rdma/fi_errno.h>
 #include <string.h>
@@ -24,17 +25,19 @@ static struct shm_get *free_slot(struct shm_link *link)
 	return get;
 }
 
-static void want(struct shm_xport *xp, struct shm_get *get)
+static void enqueue(struct shm_xport *xp, struct shm_get *get)
 {
-	get->state = get->link->cma ? SHM_GET_CMA : SHM_GET_ASK;
-	tagrv_list_push_tail(get->link->cma ? &xp->cma_gets : &xp->ask_gets,
+	bool cma = get->link->cma;
+
+	tagrv_shm_get_set_state(get, cma ? SHM_GET_CMA : SHM_GET_QUEUED);
+	tagrv_list_push_tail(cma ? &xp->cma_gets : &xp->queued_gets,
 			     &get->node);
 	xp->slow = true;
-	tagrv_shm_own_work(xp);
+	tagrv_shm_wake_if_armed(xp);
 }
 
-/* Sends the request, if there is room. */
-static bool ask(struct shm_get *get)
+/* Sends the request of a queued get. False: no room. */
+static bool send_request(struct shm_get *get)
 {
 	struct shm_link *link = get->link;
 	uint32_t n = shm_lines_of(sizeof(struct shm_get_req));
@@ -50,25 +53,27 @@ static bool ask(struct shm_get *get)
 	memcpy(shm_tx_body(&link->tx, n), &req, sizeof(req));
 	shm_tx_publish(&link->tx, n, cost, shm_word(SHM_GET_REQ, sizeof(req)));
 	tagrv_list_remove(&get->node);
-	get->state = SHM_GET_ASKED;
-	if (!link->asked_cnt++)
+	tagrv_shm_get_set_state(get, SHM_GET_REQUESTED);
+	if (!link->requested_cnt++)
 		tagrv_list_push_tail(&shm_xport_of_link(link)->waiting,
 				     &link->wait_node);
-	tagrv_shm_tx_told(link, shm_tx_state(&link->tx));
+	tagrv_shm_tx_check_state(link, shm_tx_state(&link->tx));
 	return true;
 }
 
-unsigned tagrv_shm_ask_pass(struct shm_xport *xp)
+unsigned tagrv_shm_request_pass(struct shm_xport *xp)
 {
 	struct tagrv_list *pos, *tmp;
 	unsigned events = 0;
 
-	tagrv_list_for_each_safe(&xp->ask_gets, pos, tmp)
-		events += ask(tagrv_container_of(pos, struct shm_get, node));
+	tagrv_list_for_each_safe(&xp->queued_gets, pos, tmp)
+		events += send_request(tagrv_container_of(pos, struct shm_get,
+							  node));
 	return events;
 }
 
-static int may_get(struct shm_link *link)
+/* Returns 0 if a get can be issued now, else its error. */
+static int check_get(struct shm_link *link)
 {
 	struct shm_xport *xp = shm_xport_of_link(link);
 
@@ -103,7 +108,7 @@ int tagrv_shm_get(struct tagrv_link *base, void *addr, struct tagrv_mem *mem,
 	    !tagrv_range_within((uintptr_t) addr, len, (uintptr_t) mem->addr,
 				mem->len))
 		return -FI_EINVAL;
-	ret = may_get(link);
+	ret = check_get(link);
 	if (ret)
 		return ret;
 	get = free_slot(link);
@@ -117,9 +122,9 @@ int tagrv_shm_get(struct tagrv_link *base, void *addr, struct tagrv_mem *mem,
 	get->index = index;
 	link->get_cnt++;
 	xp->get_cnt++;
-	want(xp, get);
-	if (get->state == SHM_GET_ASK)
-		ask(get);
+	enqueue(xp, get);
+	if (get->state == SHM_GET_QUEUED)
+		send_request(get);
 	return 0;
 }
 
@@ -130,9 +135,9 @@ void tagrv_shm_get_finish(struct shm_get *get, int status)
 	struct tagrv_done *done = get->done;
 
 	tagrv_list_remove(&get->node);
-	if (get->state == SHM_GET_ASKED && !--link->asked_cnt)
+	if (get->state == SHM_GET_REQUESTED && !--link->requested_cnt)
 		tagrv_list_remove(&link->wait_node);
-	get->state = SHM_GET_FREE;
+	tagrv_shm_get_set_state(get, SHM_GET_FREE);
 	get->gen++;
 	link->get_cnt--;
 	xp->get_cnt--;
@@ -157,13 +162,13 @@ unsigned tagrv_shm_gets_end(struct shm_link *link, int status)
 	return events;
 }
 
-/* ---- answers: every field is the peer's word ---- */
+/* ---- answers, in which any field may be wrong ---- */
 
 static struct shm_get *find(struct shm_link *link, uint32_t slot, uint32_t gen)
 {
 	struct shm_get *get = &link->gets[slot % SHM_GETS];
 
-	return slot < SHM_GETS && get->state == SHM_GET_ASKED &&
+	return slot < SHM_GETS && get->state == SHM_GET_REQUESTED &&
 	       get->gen == gen ? get : NULL;
 }
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Handover of rings through an abstract Unix socket (type SOCK_SEQPACKET).
+ * Hands over rings through an abstract Unix socket (type SOCK_SEQPACKET).
  *
- *   link_bind, here                        there, whoever needs it first
+ *   link_bind (push)                       peer (pull)
  *   connect to the name in the blob
- *   is the listener our user's?
- *   send one message, three descriptors    accept, recvmsg, shm_take.c
+ *   is the listener's user our own?
+ *   send one message, three descriptors    accept, recvmsg, shm_map.c
  *   close
  *
- * Nobody waits for anybody: the message stays in the socket until the peer's
- * wireup thread (dev_event) or its first send to us reads it. Where the peer's
- * queue is full, the message is sent later, on the way through tagrv_shm_pull.
+ * Neither side waits: the message stays in the socket until the peer's wireup thread
+ * (dev_event) or the peer's first send reads it. If the socket's queue is full, the
+ * link is put on dev->unpushed and tagrv_shm_pull() tries again.
  */
 #include <errno.h>
 #include <rdma/fi_errno.h>
@@ -25,12 +25,12 @@
 #include "core/log.h"
 #include "xport/shm/shm_priv.h"
 
-/* What an event of the epoll set belongs to; else the id of a link. */
+/* data.u64 of events in the epoll set; lower values are ids of links (pidfds). */
 #define EVENT_LISTEN	UINT64_MAX
 #define EVENT_RESUME	(UINT64_MAX - 1)
 #define EVENT_PENDING	(EVENT_RESUME - SHM_PENDING)
 
-/* Abstract: the name begins with a NUL and lives in no file system. */
+/* An abstract name: begins with a NUL and is in no file system. */
 static socklen_t sock_addr(struct sockaddr_un *sun,
 			   const uint8_t name[SHM_SOCK_NAME])
 {
@@ -70,7 +70,7 @@ int tagrv_shm_listen(struct shm_device *dev)
 	dev->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	dev->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC |
 				SOCK_NONBLOCK, 0);
-	/* When it is needed, there are no descriptors left. */
+	/* Opened now, because it is needed when no descriptors are left. */
 	dev->resume_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC |
 					TFD_NONBLOCK);
 	if (dev->epoll_fd < 0 || dev->listen_fd < 0 || dev->resume_fd < 0 ||
@@ -149,7 +149,7 @@ static bool is_own_user(int sock, struct ucred *cred)
 	       cred->uid == geteuid();
 }
 
-/* The name may have been taken by another user since the peer left. */
+/* Checks the user: another user may have taken the name since the peer ended. */
 static int push(struct shm_device *dev, struct shm_link *link)
 {
 	const int fds[SHM_HAND_FDS] = {
@@ -196,7 +196,7 @@ int tagrv_shm_push_locked(struct shm_device *dev, struct shm_link *link)
 	return ret;
 }
 
-/* A peer that cannot be told any more is gone. */
+/* A peer to which the handover cannot be sent is gone. */
 static void push_again_locked(struct shm_device *dev)
 {
 	struct tagrv_list *pos, *tmp;
@@ -207,15 +207,15 @@ static void push_again_locked(struct shm_device *dev)
 
 		if (tagrv_shm_push_locked(dev, link)) {
 			atomic_store(&link->peer_dead, 1);
-			tagrv_shm_ring_own(link);
+			tagrv_shm_ring_own_bell(link);
 		}
 	}
 }
 
 /* ---- pull ---- */
 
-/* Descriptors received, how many there were; what is too many is closed. */
-static unsigned take_fds(struct msghdr *msg, int fds[SHM_HAND_FDS])
+/* Extracts the descriptors; returns their number, closing those beyond fds. */
+static unsigned extract_fds(struct msghdr *msg, int fds[SHM_HAND_FDS])
 {
 	unsigned cnt = 0;
 	struct cmsghdr *c;
@@ -245,7 +245,7 @@ void tagrv_shm_refuse(struct shm_device *dev, const char *why)
 		tagrv_warn("shm: a handover was refused: %s\n", why);
 }
 
-/* False: the message is not there yet. */
+/* Receives and handles a message. False: it has not come yet. */
 static bool receive_locked(struct shm_device *dev, int sock)
 {
 	union {
@@ -265,11 +265,11 @@ static bool receive_locked(struct shm_device *dev, int sock)
 
 	if (len < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
-	cnt = len < 0 ? 0 : take_fds(&msg, fds);
-	/* Fewer descriptors than were sent: we have too many already. */
+	cnt = len < 0 ? 0 : extract_fds(&msg, fds);
+	/* Too few descriptors: this process has too many open. map() checks. */
 	if (len == sizeof(hand) && cnt <= SHM_HAND_FDS &&
 	    !(msg.msg_flags & MSG_TRUNC))
-		tagrv_shm_take_locked(dev, sock, &hand, fds);
+		tagrv_shm_map_locked(dev, sock, &hand, fds);
 	else
 		tagrv_shm_refuse(dev, "not the message of a peer");
 	for (size_t i = 0; i < SHM_HAND_FDS; i++)
@@ -278,7 +278,7 @@ static bool receive_locked(struct shm_device *dev, int sock)
 	return true;
 }
 
-/* Keeps a connection until its message comes: the oldest may have to go. */
+/* Keeps a connection until its message comes; may close the oldest one kept. */
 static void keep_locked(struct shm_device *dev, int sock)
 {
 	struct shm_pending *oldest = &dev->pending[0];
@@ -314,7 +314,7 @@ static void poll_listener(struct shm_device *dev, uint32_t events)
 	(void) epoll_ctl(dev->epoll_fd, EPOLL_CTL_MOD, dev->listen_fd, &event);
 }
 
-/* A connection that cannot be accepted would be reported without end. */
+/* Stops polling the listener for a while, which would stay readable. */
 static void pause_locked(struct shm_device *dev, int err)
 {
 	struct itimerspec after = {
@@ -380,7 +380,7 @@ static void events_locked(struct shm_device *dev)
 
 	for (int i = 0; i < cnt; i++)
 		if (events[i].data.u64 < EVENT_PENDING)
-			tagrv_shm_died_locked(dev, events[i].data.u64);
+			tagrv_shm_peer_died_locked(dev, events[i].data.u64);
 		else if (events[i].data.u64 == EVENT_RESUME)
 			resume_locked(dev);
 }

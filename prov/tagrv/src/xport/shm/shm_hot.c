@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Which rings are looked at in every pass.
+ * Decides which rings are hot, that is polled in every pass; and sleeping.
  *
- *   cold -- its bit is set and there is a free place,
- *           or one that was idle for SHM_HOT_IDLE passes --> hot (polled)
- *   hot  -- another took its place, or it was idle for
- *           SHM_COOL passes and is not of the last four ----> cold
+ *   cold -- its bit in the bell is set, and a place is free
+ *           or its ring was idle for SHM_HOT_IDLE passes ---> hot
+ *   hot  -- another ring took its place, or it was idle for SHM_COOL
+ *           passes and more than SHM_HOT_KEEP rings are hot -> cold
  *
- * So the cost of a pass depends on the rings in use, not on the number of
- * peers, and senders to a hot ring need not ring the bell.
+ * So the cost of a pass depends on the number of rings in use, not on the number
+ * of peers, and senders to a hot ring need not ring the bell.
  */
 #include <rdma/fi_errno.h>
 
@@ -22,8 +22,8 @@ static void set_state(struct shm_link *link, uint32_t state)
 				      memory_order_relaxed);
 }
 
-/* Takes a link from its place without a word to the sender. */
-static void leave(struct shm_link *link)
+/* Removes a link from the hot rings, without telling the sender. */
+static void remove_hot(struct shm_link *link)
 {
 	struct shm_xport *xp = shm_xport_of_link(link);
 	struct shm_link *last = xp->hot[--xp->hot_cnt];
@@ -39,18 +39,18 @@ void tagrv_shm_cool(struct shm_link *link)
 
 	if (link->hot_at < 0)
 		return;
-	leave(link);
+	remove_hot(link);
 	set_state(link, 0);
 	if (link->rx.head != link->rx.published)
 		tagrv_shm_publish_head(link);
 	tagrv_shm_barrier(shm_device_of(xp->base.dev));
-	/* What was published before the sender could know of it. */
+	/* An entry published before the sender could see the new state. */
 	if (link->rx_open && shm_rx_peek(&link->rx))
-		tagrv_shm_ring_own(link);
+		tagrv_shm_ring_own_bell(link);
 }
 
-/* The one that has been idle for longest, if that is so many passes. */
-static struct shm_link *idle_one(struct shm_xport *xp, uint64_t passes)
+/* The hot link that was idle for longest, if for so many passes, else NULL. */
+static struct shm_link *longest_idle(struct shm_xport *xp, uint64_t passes)
 {
 	struct shm_link *idle = xp->hot[0];
 
@@ -61,25 +61,26 @@ static struct shm_link *idle_one(struct shm_xport *xp, uint64_t passes)
 }
 
 /*
- * Each look at a ring that brings nothing delays those that do: 2 ns each. One
- * at a time, because the word to the sender needs a barrier on all processors.
+ * Polling an idle ring delays the others by 2 ns. One ring per call, because making
+ * it cold takes a barrier on all processors.
  */
 void tagrv_shm_cool_idle(struct shm_xport *xp)
 {
 	struct shm_link *idle = NULL;
 
 	if (xp->hot_cnt > SHM_HOT_KEEP)
-		idle = idle_one(xp, SHM_COOL);
+		idle = longest_idle(xp, SHM_COOL);
 	if (idle)
 		tagrv_shm_cool(idle);
 }
 
+/* Makes a ring hot, if there is a place for it. */
 static void warm(struct shm_link *link)
 {
 	struct shm_xport *xp = shm_xport_of_link(link);
 
 	if (xp->hot_cnt == SHM_HOT) {
-		struct shm_link *idle = idle_one(xp, SHM_HOT_IDLE);
+		struct shm_link *idle = longest_idle(xp, SHM_HOT_IDLE);
 
 		if (!idle)
 			return;
@@ -91,7 +92,7 @@ static void warm(struct shm_link *link)
 	set_state(link, SHM_POLLED);
 }
 
-/* A bit was set: for an entry, for room, or because the peer is gone. */
+/* A link's bit was set: for an entry, for room, or because the peer is gone. */
 static unsigned visit(struct shm_link *link)
 {
 	unsigned events = 0;
@@ -101,11 +102,14 @@ static unsigned visit(struct shm_link *link)
 			warm(link);
 		events = tagrv_shm_drain(link);
 	}
-	/* Even if it was published: the peer's bell may be mapped only now. */
+	/*
+	 * Even if rx.head was published before: the peer's bell, which must be
+	 * rung then, may have been mapped only now.
+	 */
 	if (link->rx_open)
 		tagrv_shm_publish_wanted(link);
 	if (link->rx_open && link->hot_at < 0 && shm_rx_peek(&link->rx))
-		tagrv_shm_ring_own(link);
+		tagrv_shm_ring_own_bell(link);
 	if (!link->closing)
 		tagrv_shm_check_peer(link);
 	return events;
@@ -140,19 +144,19 @@ static void set_polled(struct shm_xport *xp, uint32_t state)
 		set_state(xp->hot[i], state);
 }
 
-/* Something that no peer will wake us for. */
+/* Whether there is work for which no peer rings the bell. */
 static bool has_own_work(struct shm_xport *xp)
 {
 	return xp->done_head != xp->done_tail || xp->room_due ||
 	       !tagrv_list_empty(&xp->failed) ||
 	       !tagrv_list_empty(&xp->closing) ||
 	       !tagrv_list_empty(&xp->cma_gets) ||
-	       !tagrv_list_empty(&xp->ask_gets) ||
+	       !tagrv_list_empty(&xp->queued_gets) ||
 	       atomic_load(&shm_device_of(xp->base.dev)->unpushed_cnt);
 }
 
-/* Has a link that we wait for room or pieces of something for us? */
-static bool has_waited(struct shm_xport *xp)
+/* Whether something that waits for a peer can continue, or must fail. */
+static bool can_continue(struct shm_xport *xp)
 {
 	struct tagrv_list *pos;
 
@@ -191,23 +195,23 @@ static bool has_entries(struct shm_xport *xp)
 	return false;
 }
 
-static bool has_anything(struct shm_xport *xp)
+static bool has_work(struct shm_xport *xp)
 {
-	return has_entries(xp) || has_waited(xp) || has_own_work(xp);
+	return has_entries(xp) || can_continue(xp) || has_own_work(xp);
 }
 
 static void disarm(struct shm_xport *xp)
 {
 	xp->armed = false;
-	/* From here on no sender rings for others who sleep. */
+	/* Wakes our other sleepers: no sender does once 'armed' is 0. */
 	tagrv_shm_wake_own(xp);
 	atomic_store(&xp->bell->armed, 0);
 	set_polled(xp, SHM_POLLED);
 }
 
-bool tagrv_shm_wake_up(struct shm_xport *xp)
+bool tagrv_shm_disarm_if_work(struct shm_xport *xp)
 {
-	if (atomic_load(&xp->bell->armed) && !has_anything(xp))
+	if (atomic_load(&xp->bell->armed) && !has_work(xp))
 		return false;
 	disarm(xp);
 	return true;
@@ -220,8 +224,8 @@ int tagrv_shm_arm(struct tagrv_xport *xport)
 	if (has_own_work(xp))
 		return -FI_EAGAIN;
 	/*
-	 * Cleared only here, before all rings are looked at: a signal that comes
-	 * later costs one useless pass, and none is ever missed.
+	 * Cleared only here, before has_work(): a signal that comes later costs at
+	 * most one useless pass, and none is ever missed.
 	 */
 	tagrv_eventfd_clear(xp->event_fd);
 	for (unsigned i = 0; i < xp->hot_cnt; i++)
@@ -232,7 +236,7 @@ int tagrv_shm_arm(struct tagrv_xport *xport)
 	xp->arm_nr += xp->arm_nr == UINT32_MAX ? 2 : 1;
 	atomic_store(&xp->bell->armed, xp->arm_nr);
 	tagrv_shm_barrier(shm_device_of(xport->dev));
-	if (!has_anything(xp))
+	if (!has_work(xp))
 		return 0;
 	disarm(xp);
 	return -FI_EAGAIN;

@@ -1,29 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What two processes share, version 1. Everything is in native byte order:
- * nothing of it leaves the host.
+ * Layout of the memory that two processes share, and of the handover message;
+ * version 1. All fields are in native byte order, because they never leave the
+ * host.
  *
- * Ring region: a memfd of the receiver, mapped by it and by the one sender.
+ * Ring region: a memfd created by the receiver and mapped by the receiver and one
+ * sender. A line is 64 bytes.
  *
- *   line 0        constants, written by the receiver before anybody maps it
- *   line 1        the consumer's: head, state
- *   line 2        the producer's: starved
+ *   line 0        constants, written by the receiver before the handover
+ *   line 1        written by the consumer: head, state
+ *   line 2        written by the producer: starved
  *   line 3        unused
  *   line 4 ...    entries
  *
- * Entry: whole lines. The first 8 bytes of the first line are the head word,
- * the body follows. A head word of 0 means: nothing there yet.
+ * Entry: one or more whole lines. The first 8 bytes of the first line are the head
+ * word, the body follows. A head word of 0 means that no entry is there yet.
  *
  *    63      40 39  32 31          0
  *   +----------+------+-------------+---------------------------
  *   | SHM_MARK | kind | body bytes  | body ... padded to 64
  *   +----------+------+-------------+---------------------------
  *
- * Bell: a memfd of an xport, mapped by it and by all its peers.
+ * Bell: a memfd created by an xport and mapped by the xport and all its peers.
  *
- *   line 0        summary (one bit per word below), armed: the number of this
- *                 sleep, 0 if the owner is awake or has been woken
- *   line 1 ... 8  one bit per link: look at its ring
+ *   line 0        summary: one bit per word below
+ *                 armed: number of the current sleep; 0: the owner is awake, or
+ *                 has been woken
+ *   line 1 ... 8  one bit per link: its ring may have entries
  */
 #ifndef TAGRV_XPORT_SHM_SHM_LAYOUT_H
 #define TAGRV_XPORT_SHM_SHM_LAYOUT_H
@@ -41,15 +44,15 @@
 #define SHM_HDR_LINES	4u
 #define SHM_RING_MIN	16384u		/* bytes of a ring region */
 #define SHM_RING_MAX	4194304u
-#define SHM_RESERVE	16u		/* lines kept back for control */
-#define SHM_AHEAD	64u		/* free lines with a head of zero */
+#define SHM_RESERVE	16u		/* lines kept for control packets */
+#define SHM_AHEAD	64u		/* lines zeroed ahead of the next entry */
 #define SHM_BELL_LINKS	4096u
 #define SHM_BELL_WORDS	(SHM_BELL_LINKS / 64)
 #define SHM_BELL_SIZE	4096u
 
 enum shm_kind {
 	SHM_PACKET	= 1,	/* body: a packet for the sink */
-	SHM_PAD		= 2,	/* fills the ring to its end */
+	SHM_PAD		= 2,	/* no body; fills the ring to its end */
 	SHM_GET_REQ	= 3,	/* struct shm_get_req */
 	SHM_GET_DATA	= 4,	/* struct shm_get_data and a piece */
 	SHM_GET_FAIL	= 5,	/* struct shm_get_fail */
@@ -57,28 +60,29 @@ enum shm_kind {
 };
 
 enum shm_state {
-	/* The consumer looks at the ring in every pass: no bell is needed. */
+	/* The consumer reads the ring in every pass: no bell is needed. */
 	SHM_POLLED	= 1 << 0,
-	/* The consumer is gone and reads no more. */
+	/* The consumer has closed its link and reads no more. */
 	SHM_CLOSED	= 1 << 1,
 };
 
 struct shm_constants {
 	uint64_t magic;
 	uint32_t version;
-	uint32_t lines;		/* of entries */
-	uint32_t max_packet;
+	uint32_t lines;		/* for entries: the region without its header */
+	uint32_t max_packet;	/* bytes */
 	uint8_t	 zero[44];
 };
 
 struct shm_consumer {
-	_Atomic uint64_t head;	/* lines consumed, never wraps; lags behind */
+	_Atomic uint64_t head;	/* lines consumed since the start; published from
+				   time to time only */
 	_Atomic uint32_t state;	/* enum shm_state */
 	uint8_t	 zero[52];
 };
 
 struct shm_producer {
-	_Atomic uint32_t starved;	/* wants a bell when head moves */
+	_Atomic uint32_t starved;	/* ring the bell when head is published */
 	uint8_t	 zero[60];
 };
 
@@ -91,21 +95,21 @@ struct shm_header {
 
 struct shm_bell {
 	_Atomic uint64_t summary;
-	_Atomic uint32_t armed;	/* set to 0 by who wrote the eventfd */
+	_Atomic uint32_t armed;	/* a sender sets it to 0 after it signalled */
 	uint8_t	 zero[52];
 	_Atomic uint64_t bits[SHM_BELL_WORDS];
 };
 
-/* Read 'len' bytes at raddr. slot and gen come back with the answers. */
+/* Requests 'len' bytes at raddr. The answers repeat slot and gen. */
 struct shm_get_req {
 	uint32_t slot, gen;
 	uint64_t raddr, len;
 	uint64_t secret;
-	uint32_t index;		/* of the owner's table of memory */
+	uint32_t index;		/* in the owner's table of memory */
 	uint32_t zero;
 };
 
-/* The piece follows at the next line of the entry. */
+/* Answers with a piece, whose data begin at the next line of the entry. */
 struct shm_get_data {
 	uint32_t slot, gen;
 	uint64_t offset;
@@ -116,38 +120,38 @@ struct shm_get_fail {
 	uint32_t slot, gen;
 };
 
-/* Write what follows at the next line of the entry to raddr. */
+/* Requests to write a piece to raddr; its data begin at the next line. */
 struct shm_put_piece {
 	uint64_t raddr;
 	uint64_t secret;
-	uint32_t index;		/* of the owner's table of memory */
+	uint32_t index;		/* in the owner's table of memory */
 	uint8_t	 zero[36];
 };
 
 /*
- * The message of the Unix socket. It comes with three descriptors: ring region
- * and bell (memfds), eventfd, all of the sender of this message.
+ * Handover message on the Unix socket. Three descriptors of its sender come with
+ * it: the memfds of the ring region and of the bell, and the eventfd.
  */
 struct shm_hand {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t fence;		/* 1: fence after every send to this ring */
-	uint64_t id, nonce;	/* of the link this is for */
+	uint64_t id, nonce;	/* of the receiver's link, from its blob */
 	uint32_t bell_index;	/* the bit to set in the bell */
 	uint32_t lines;
 	uint32_t max_packet;
 	uint32_t zero;
-	uint64_t table;		/* address of the table of memory */
-	uint64_t token;		/* what its first 8 bytes are */
+	uint64_t table;		/* address of the sender's table of memory */
+	uint64_t token;		/* value of the table's first 8 bytes */
 };
 
 #define SHM_HAND_FDS	3
 
-/* One registration; the table is read by peers, written by its owner. */
+/* One registration. Peers read the table; only its owner writes it. */
 struct shm_entry {
-	_Atomic uint64_t secret;	/* random; 0: free */
+	_Atomic uint64_t secret;	/* random; 0: entry is free */
 	uint64_t addr, len;
-	uint64_t next_free;	/* in use: enum tagrv_mem_access */
+	uint64_t next_free;	/* free: index; in use: enum tagrv_mem_access */
 };
 
 #define SHM_HEAD_WORD	8u

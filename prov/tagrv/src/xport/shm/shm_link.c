@@ -2,18 +2,17 @@
 /*
  * Life of a link.
  *
- *   create --> bind --> attach --> [fail -> link_error] --> close --> buried
+ *   create --> bind --> attach --> [fail -> link_error] --> close --> freed
  *     |          |                                            |
- *     |          our ring exists and is on its way            what is in the
- *     |                                                       peer's ring stays
- *     id, nonce, bit of the bell                              there for it
+ *     |          own ring exists, handover was sent           SHM_CLOSED is set
+ *     id, nonce and bit of the bell are assigned              in the own ring
  *
- * A close leaves SHM_CLOSED in our own ring. The peer finds it with its next
- * send, or at once if it waits for something of ours. Nothing has to drain: what
- * was sent is in the peer's memory already.
+ * The peer of a closed link finds SHM_CLOSED with its next send, or at once if
+ * something of it waits for us. A close need not drain anything: packets sent are
+ * in the peer's memory already and remain there.
  *
- * A link that failed because its peer is gone is reported after what the peer
- * had sent before.
+ * If a link failed because its peer is gone, link_error is reported after all
+ * entries of the peer are delivered.
  */
 #include <errno.h>
 #include <rdma/fi_errno.h>
@@ -31,8 +30,8 @@ static size_t ring_bytes(uint32_t lines)
 
 /* ---- create ---- */
 
-/* A bit of the bell, or -1: there are too many links. */
-static int take_bit_locked(struct shm_xport *xp)
+/* Allocates a bit of the bell; -1: there are too many links. */
+static int alloc_bit_locked(struct shm_xport *xp)
 {
 	for (unsigned i = 0; i < SHM_BELL_WORDS; i++) {
 		unsigned bit;
@@ -65,13 +64,14 @@ static void init(struct shm_link *link, struct shm_xport *xp)
 	tagrv_shm_random(&link->nonce, sizeof(link->nonce));
 }
 
-static int enter(struct shm_device *dev, struct shm_xport *xp,
-		 struct shm_link *link)
+/* Assigns bit and id, and adds the link to dev->links. 0 or -FI_ENOSPC. */
+static int register_link(struct shm_device *dev, struct shm_xport *xp,
+			 struct shm_link *link)
 {
 	int bit;
 
 	pthread_mutex_lock(&dev->mutex);
-	bit = take_bit_locked(xp);
+	bit = alloc_bit_locked(xp);
 	if (bit >= 0) {
 		link->own_bit = (uint32_t) bit;
 		link->id = ++dev->next_id;
@@ -81,8 +81,8 @@ static int enter(struct shm_device *dev, struct shm_xport *xp,
 	return bit < 0 ? -FI_ENOSPC : 0;
 }
 
-static void blob_of(const struct shm_device *dev, const struct shm_link *link,
-		    struct shm_blob *blob)
+static void fill_blob(const struct shm_device *dev, const struct shm_link *link,
+		      struct shm_blob *blob)
 {
 	*blob = (struct shm_blob) {
 		.uid = geteuid(), .id = link->id, .nonce = link->nonce,
@@ -102,12 +102,12 @@ int tagrv_shm_link_create(struct tagrv_xport *xport, void *to, size_t *len,
 	if (!l)
 		return -FI_ENOMEM;
 	init(l, shm_xport_of(xport));
-	ret = enter(dev, shm_xport_of(xport), l);
+	ret = register_link(dev, shm_xport_of(xport), l);
 	if (ret) {
 		free(l);
 		return ret;
 	}
-	blob_of(dev, l, &blob);
+	fill_blob(dev, l, &blob);
 	*len = tagrv_shm_blob_pack(&blob, to);
 	*link = &l->base;
 	return 0;
@@ -144,7 +144,7 @@ static int check_blob(const struct shm_device *dev, const struct shm_link *link,
 {
 	struct shm_blob own;
 
-	blob_of(dev, link, &own);
+	fill_blob(dev, link, &own);
 	if (memcmp(own.host, peer->host, sizeof(own.host)) ||
 	    own.uid != peer->uid)
 		return -FI_EHOSTUNREACH;
@@ -185,8 +185,8 @@ int tagrv_shm_link_attach(struct tagrv_link *base, void *ctx)
 	link->attached = true;
 	link->rx_open = true;
 	xp->links[link->own_bit] = link;
-	/* What came before set a bit that nobody answered. */
-	tagrv_shm_ring_own(link);
+	/* The bit that earlier entries set was handled without a link. */
+	tagrv_shm_ring_own_bell(link);
 	return 0;
 }
 
@@ -202,23 +202,23 @@ void tagrv_shm_link_fail(struct shm_link *link, int status)
 	link->tx_open = false;
 	tagrv_list_push_tail(&xp->failed, &link->failed_node);
 	xp->slow = true;
-	tagrv_shm_own_work(xp);
+	tagrv_shm_wake_if_armed(xp);
 }
 
 void tagrv_shm_link_corrupt(struct shm_link *link, const char *what)
 {
-	static atomic_flag told = ATOMIC_FLAG_INIT;
+	static atomic_flag warned = ATOMIC_FLAG_INIT;
 
 	shm_xport_of_link(link)->errors++;
-	if (!atomic_flag_test_and_set(&told))
-		tagrv_warn("shm: process %d wrote nonsense into a ring (%s): "
+	if (!atomic_flag_test_and_set(&warned))
+		tagrv_warn("shm: process %d wrote an invalid %s into a ring: "
 			   "connection closed\n", link->peer_pid, what);
 	link->corrupt = true;
 	link->rx_open = false;
 	tagrv_shm_link_fail(link, -FI_EREMOTEIO);
 }
 
-/* Off every list of what could still happen with it. */
+/* Closes both ends and removes the link from all lists of work. */
 static void stop(struct shm_link *link)
 {
 	link->rx_open = false;
@@ -230,7 +230,7 @@ static void stop(struct shm_link *link)
 	tagrv_list_remove(&link->wait_node);
 }
 
-static unsigned report_one(struct shm_link *link)
+static unsigned report_link(struct shm_link *link)
 {
 	struct shm_xport *xp = shm_xport_of_link(link);
 
@@ -242,7 +242,7 @@ static unsigned report_one(struct shm_link *link)
 	       tagrv_shm_puts_end(link, link->status);
 }
 
-/* True once nothing of the peer's is left to deliver. */
+/* Whether the ring has no entry to deliver; delivers some if 'deliver'. */
 static bool is_drained(struct shm_link *link, bool deliver, unsigned *events)
 {
 	if (!link->rx_open || !shm_rx_peek(&link->rx))
@@ -265,7 +265,7 @@ unsigned tagrv_shm_report(struct shm_xport *xp, bool deliver)
 			tagrv_container_of(pos, struct shm_link, failed_node);
 
 		if (!link->closing && is_drained(link, deliver, &events))
-			events += report_one(link);
+			events += report_link(link);
 		else if (link->closing)
 			tagrv_list_remove(&link->failed_node);
 	}
@@ -275,8 +275,8 @@ unsigned tagrv_shm_report(struct shm_xport *xp, bool deliver)
 
 /* ---- close ---- */
 
-/* Leaves the word that nobody reads this ring any more. */
-static void hang_up(struct shm_link *link)
+/* Tells the peer that this side reads its ring no more. */
+static void mark_closed(struct shm_link *link)
 {
 	if (!link->rx.hdr)
 		return;
@@ -296,13 +296,13 @@ void tagrv_shm_link_close(struct tagrv_link *base)
 	link->tx_open = false;
 	if (!atomic_load(&link->tx_ready))
 		tagrv_shm_pull(shm_device_of(base->xport->dev));
-	hang_up(link);
+	mark_closed(link);
 	tagrv_list_push_tail(&xp->closing, &link->closing_node);
 	xp->slow = true;
-	tagrv_shm_own_work(xp);
+	tagrv_shm_wake_if_armed(xp);
 }
 
-static void forget(struct shm_device *dev, struct shm_link *link)
+static void unregister_link(struct shm_device *dev, struct shm_link *link)
 {
 	struct shm_xport *xp = shm_xport_of_link(link);
 
@@ -316,10 +316,10 @@ static void forget(struct shm_device *dev, struct shm_link *link)
 	pthread_mutex_unlock(&dev->mutex);
 }
 
-/* Nobody else knows the link any more after forget(). */
+/* After unregister_link() the wireup thread cannot find the link any more. */
 static void destroy(struct shm_link *link)
 {
-	forget(shm_device_of(link->base.xport->dev), link);
+	unregister_link(shm_device_of(link->base.xport->dev), link);
 	if (link->rx.hdr)
 		tagrv_shm_region_unmap(link->rx.hdr,
 				       ring_bytes(link->rx.lines));
@@ -339,11 +339,11 @@ static void destroy(struct shm_link *link)
 
 void tagrv_shm_link_discard(struct tagrv_link *base)
 {
-	hang_up(shm_link_of(base));
+	mark_closed(shm_link_of(base));
 	destroy(shm_link_of(base));
 }
 
-unsigned tagrv_shm_bury(struct shm_xport *xp)
+unsigned tagrv_shm_links_finish(struct shm_xport *xp)
 {
 	struct tagrv_list *pos, *tmp;
 	unsigned events = 0;

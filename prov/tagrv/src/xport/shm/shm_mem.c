@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Registered memory: a table of address, length and a random secret.
+ * Registers memory: a table of address, length and a random secret.
  *
- * Nothing is pinned. A key is the index of an entry and its secret, which is
- * new for every registration; an entry without one is free. The table never
- * moves, because peers that read our memory by themselves read it, too.
+ * No memory is pinned. A key is the index of a table entry and the entry's secret,
+ * which is new for every registration; an entry with secret 0 is free. The table
+ * never moves, because peers read it when they use process_vm_readv.
  *
- *   key:  0 index (4)   4 zero (4)   8 secret (8)
+ *   packed key, offset and bytes:  0 index (4)   4 zero (4)   8 secret (8)
  */
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ struct key {
 
 static_assert(sizeof(struct key) <= TAGRV_KEY_MAX, "key must fit");
 
-/* Never 0. Taken in bulk: a system call for each would be dear. */
+/* Never 0. Reads many random numbers at once, because each read is a system call. */
 static uint64_t new_secret_locked(struct shm_device *dev)
 {
 	uint64_t secret = 0;
@@ -60,8 +60,8 @@ void tagrv_shm_mem_close(struct shm_device *dev)
 		munmap(dev->table, TABLE_BYTES);
 }
 
-/* 0: the table is full. */
-static uint32_t take_entry_locked(struct shm_device *dev)
+/* Returns the index of an unused entry; 0: the table is full. */
+static uint32_t alloc_entry_locked(struct shm_device *dev)
 {
 	uint32_t index = dev->table_free;
 
@@ -72,12 +72,13 @@ static uint32_t take_entry_locked(struct shm_device *dev)
 	return index;
 }
 
+/* Makes the memory accessible to peers. */
 static int publish(struct shm_device *dev, struct shm_mem *m)
 {
 	struct shm_entry *entry;
 
 	pthread_mutex_lock(&dev->mem_mutex);
-	m->index = take_entry_locked(dev);
+	m->index = alloc_entry_locked(dev);
 	if (m->index) {
 		entry = &dev->table[m->index];
 		entry->addr = (uintptr_t) m->base.addr;
@@ -161,7 +162,7 @@ bool tagrv_shm_entry_covers(uint64_t secret, uint64_t addr, uint64_t len,
 	       tagrv_range_within(from, bytes, addr, len);
 }
 
-/* Does the key give this access to the range? Our own word on it. */
+/* Whether a peer's key allows this access to the range. Needs mem_mutex. */
 static bool allows_locked(struct shm_device *dev, uint32_t index,
 			  uint64_t secret, unsigned access, uint64_t addr,
 			  size_t len)
@@ -174,7 +175,7 @@ static bool allows_locked(struct shm_device *dev, uint32_t index,
 	       entry->next_free & access;
 }
 
-/* The mutex is held meanwhile, so that dereg in another thread waits. */
+/* Copies with the mutex held, so that mem_dereg in another thread waits. */
 int tagrv_shm_mem_read(struct shm_device *dev, uint32_t index, uint64_t secret,
 		       uint64_t from, void *to, size_t len)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Progress: hot rings, then what bells announced, then what waits.
+ * Progress: polls the hot rings, then rings whose bit is set in the bell, then
+ * continues operations that wait.
  *
- * A pass with nothing to do reads one line per hot ring and one of the bell,
- * all of them in this processor's cache until a peer writes to them.
+ * A pass without work reads one line per hot ring and one of the bell; all of them
+ * stay in this processor's cache until a peer writes to them.
  */
 #include <rdma/fi_errno.h>
 
@@ -11,8 +12,8 @@
 
 /* ---- one ring ---- */
 
-/* Who only receives has not mapped the peer's side so far, but needs its bell. */
-static TAGRV_COLD void tell_starved(struct shm_link *link)
+/* Maps the peer's bell if nothing was sent so far, and rings it. */
+static TAGRV_COLD void notify_starved(struct shm_link *link)
 {
 	if (!atomic_load_explicit(&link->tx_ready, memory_order_acquire))
 		tagrv_shm_pull(shm_device_of(link->base.xport->dev));
@@ -25,7 +26,7 @@ void tagrv_shm_publish_head(struct shm_link *link)
 	shm_fence();
 	if (TAGRV_UNLIKELY(atomic_load_explicit(&link->rx.hdr->prod.starved,
 						memory_order_relaxed)))
-		tell_starved(link);
+		notify_starved(link);
 }
 
 static bool on_control(struct shm_link *link, uint64_t word)
@@ -50,9 +51,9 @@ static bool on_control(struct shm_link *link, uint64_t word)
 }
 
 /*
- * What follows an entry of n lines, where it is there: a line holds the header,
- * whatever length the peer claims. The look also starts the way of that line
- * from the peer's cache to ours.
+ * Passes the packet behind an entry of n lines to sink->ahead, if it has come. Its
+ * first line holds TAGRV_SHORT_HDR bytes, whatever length the peer claims. Reading
+ * its head word also starts the transfer of that line from the peer's cache.
  */
 static inline void look_ahead(const struct shm_link *link, uint32_t n)
 {
@@ -112,13 +113,13 @@ bool tagrv_shm_check_peer(struct shm_link *link)
 
 	if (link->status || link->closing)
 		return link->status != 0;
-	/* An end that we want nothing of is found by the next send. */
+	/* If nothing waits for the peer, the next send finds that it closed. */
 	if ((closed && waits) || (!closed && atomic_load(&link->peer_dead)))
 		tagrv_shm_link_fail(link, -FI_ECONNRESET);
 	return link->status != 0;
 }
 
-/* ---- all ---- */
+/* ---- a pass ---- */
 
 static unsigned poll_hot(struct shm_xport *xp)
 {
@@ -147,20 +148,21 @@ static void check_waiting(struct shm_xport *xp)
 							wait_node));
 }
 
-static TAGRV_COLD unsigned move_slow(struct shm_xport *xp)
+/* Work on the lists of links and gets. */
+static TAGRV_COLD unsigned work_on_lists(struct shm_xport *xp)
 {
 	unsigned events = 0;
 
 	events += tagrv_shm_cma_pass(xp);
-	events += tagrv_shm_ask_pass(xp);
+	events += tagrv_shm_request_pass(xp);
 	events += tagrv_shm_serve_pass(xp);
 	events += tagrv_shm_put_pass(xp);
 	check_waiting(xp);
 	tagrv_shm_look_for_room(xp);
 	events += tagrv_shm_report(xp, true);
-	events += tagrv_shm_bury(xp);
+	events += tagrv_shm_links_finish(xp);
 	xp->slow = !tagrv_list_empty(&xp->cma_gets) ||
-		!tagrv_list_empty(&xp->ask_gets) ||
+		!tagrv_list_empty(&xp->queued_gets) ||
 		!tagrv_list_empty(&xp->serving) ||
 		!tagrv_list_empty(&xp->putting) ||
 		!tagrv_list_empty(&xp->waiting) ||
@@ -170,7 +172,8 @@ static TAGRV_COLD unsigned move_slow(struct shm_xport *xp)
 	return events;
 }
 
-static TAGRV_COLD void tend(struct shm_xport *xp)
+/* Work that need not be done in every pass. */
+static TAGRV_COLD void rare_work(struct shm_xport *xp)
 {
 	struct shm_device *dev = shm_device_of(xp->base.dev);
 
@@ -185,9 +188,9 @@ int tagrv_shm_progress(struct tagrv_xport *xport)
 	unsigned events = 0;
 
 	if (TAGRV_UNLIKELY(xp->armed)) {
-		if (!tagrv_shm_wake_up(xp))
+		if (!tagrv_shm_disarm_if_work(xp))
 			return 0;
-		events++;	/* or the caller would go to sleep again */
+		events++;	/* else the caller would sleep again */
 	}
 	xp->pass++;
 	if (xp->done_head != xp->done_tail)
@@ -197,13 +200,13 @@ int tagrv_shm_progress(struct tagrv_xport *xport)
 						memory_order_relaxed)))
 		events += tagrv_shm_visit_bits(xp);
 	if (TAGRV_UNLIKELY(xp->slow))
-		events += move_slow(xp);
+		events += work_on_lists(xp);
 	if (TAGRV_UNLIKELY(xp->room_due)) {
 		xp->room_due = false;
 		xport->sink->room(xport->sink);
 		events++;
 	}
 	if (TAGRV_UNLIKELY(xp->pass % SHM_TEND == 0))
-		tend(xp);
+		rare_work(xp);
 	return (int) events;
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Remote writes: through the ring, both sides.
+ * Remote writes, both sides: pieces are sent through the ring.
  *
- *   put --> link->puts --> pieces, some per pass --> done
- *                            SHM_PUT: the owner checks the key and copies
+ *   put --> link->puts --> SHM_PUT entries, some per pass --> done callback
+ *                             |
+ *                             '--> owner: checks the key, copies the piece
  *
- * The owner writes to its memory itself: process_vm_writev could still be at it
- * when the owner has long given the buffer away, after the end of the link. A put
- * is done when its last piece is in the ring, so packets sent after that are
- * behind it. A piece with a bad key is the end of the link.
+ * The owner of the memory writes to it itself. With process_vm_writev the peer could
+ * still write after the link has ended and the owner has reused the buffer. A put is
+ * done when its last piece is in the ring, so packets sent later arrive behind it.
+ * A piece with an invalid key fails the link.
  */
 #include <rdma/fi_errno.h>
 #include <string.h>
@@ -16,16 +17,17 @@
 #include "core/iov.h"
 #include "xport/shm/shm_priv.h"
 
-#define PIECES	4	/* of one link in one pass */
+#define PIECES	4	/* most pieces of a link per pass */
 
-/* ---- the side that has the data ---- */
+/* ---- the side that issues the put ---- */
 
 static struct shm_put *first(struct shm_link *link)
 {
 	return &link->puts[link->put_head % SHM_GETS];
 }
 
-static int may_put(struct shm_link *link)
+/* Returns 0 if a put can be issued now, else its error. */
+static int check_put(struct shm_link *link)
 {
 	struct shm_xport *xp = shm_xport_of_link(link);
 
@@ -60,7 +62,7 @@ int tagrv_shm_put(struct tagrv_link *base, const void *addr,
 	    !tagrv_range_within((uintptr_t) addr, len, (uintptr_t) mem->addr,
 				mem->len))
 		return -FI_EINVAL;
-	ret = may_put(link);
+	ret = check_put(link);
 	if (ret)
 		return ret;
 	link->puts[(link->put_head + link->put_cnt) % SHM_GETS] = put;
@@ -68,11 +70,11 @@ int tagrv_shm_put(struct tagrv_link *base, const void *addr,
 		tagrv_list_push_tail(&xp->putting, &link->put_node);
 	xp->put_cnt++;
 	xp->slow = true;
-	tagrv_shm_own_work(xp);
+	tagrv_shm_wake_if_armed(xp);
 	return 0;
 }
 
-/* Ends the first put of a link; the callback may close the link. */
+/* Ends the first put of a link and runs its callback, which may close the link. */
 static void finish(struct shm_link *link, int status)
 {
 	struct shm_xport *xp = shm_xport_of_link(link);
@@ -101,7 +103,8 @@ unsigned tagrv_shm_puts_end(struct shm_link *link, int status)
 	return events;
 }
 
-static size_t piece_of(struct shm_link *link)
+/* Bytes of the next piece of the first put. */
+static size_t next_piece(struct shm_link *link)
 {
 	size_t eighth = (link->tx.lines + SHM_HDR_LINES) / 8 * SHM_LINE;
 	struct shm_put *put = first(link);
@@ -110,6 +113,7 @@ static size_t piece_of(struct shm_link *link)
 			 put->len - put->copied);
 }
 
+/* Leaves a quarter of the ring to packets. */
 static bool has_room(struct shm_link *link, uint32_t n)
 {
 	return tagrv_shm_tx_free(link, shm_tx_cost(&link->tx, n),
@@ -118,17 +122,17 @@ static bool has_room(struct shm_link *link, uint32_t n)
 
 static uint32_t lines_of_piece(struct shm_link *link)
 {
-	return shm_lines_of(sizeof(struct shm_put_piece) + piece_of(link));
+	return shm_lines_of(sizeof(struct shm_put_piece) + next_piece(link));
 }
 
 bool tagrv_shm_can_put(struct shm_link *link)
 {
-	/* Mapped, and not open yet: that is the next pass' business. */
+	/* Mapped, but not open yet: the next pass opens it. */
 	if (!link->tx_open)
 		return atomic_load(&link->tx_ready);
 	if (has_room(link, lines_of_piece(link)))
 		return true;
-	/* The last pass may have ended with the piece that filled the ring. */
+	/* prod.starved may not be set: has_room() was true in the last pass. */
 	tagrv_shm_starve(link, SHM_WAIT_PUT, 0);
 	return has_room(link, lines_of_piece(link));
 }
@@ -146,13 +150,13 @@ static void write_piece(struct shm_link *link, uint32_t n, size_t len)
 
 	memcpy(body, &piece, sizeof(piece));
 	memcpy(body + sizeof(piece), put->addr + put->copied, len);
-	shm_tx_skip(&link->tx, cost);
+	shm_tx_clear_behind(&link->tx, cost);
 	shm_tx_publish(&link->tx, n, cost,
 		       shm_word(SHM_PUT, (uint32_t) (sizeof(piece) + len)));
 	put->copied += len;
 }
 
-/* False: no room. */
+/* Sends the next piece. False: no room. */
 static bool put_piece(struct shm_link *link)
 {
 	uint32_t n = lines_of_piece(link), state;
@@ -161,17 +165,17 @@ static bool put_piece(struct shm_link *link)
 		tagrv_shm_starve(link, SHM_WAIT_PUT, 0);
 		return false;
 	}
-	write_piece(link, n, piece_of(link));
+	write_piece(link, n, next_piece(link));
 	tagrv_shm_unstarve(link, SHM_WAIT_PUT);
 	state = shm_tx_state(&link->tx);
 	if (state != SHM_POLLED)
-		tagrv_shm_tx_told(link, state);
+		tagrv_shm_tx_check_state(link, state);
 	if (first(link)->copied == first(link)->len && !link->status)
 		finish(link, 0);
 	return true;
 }
 
-static bool may_go_on(struct shm_link *link)
+static bool can_continue(struct shm_link *link)
 {
 	return link->put_cnt && !link->closing && !link->status &&
 	       (link->tx_open || tagrv_shm_tx_open(link));
@@ -182,7 +186,7 @@ unsigned tagrv_shm_put_pass(struct shm_xport *xp)
 	struct tagrv_list turn, *pos;
 	unsigned events = 0;
 
-	/* A callback may begin another put or close any link. */
+	/* A callback may issue another put or close any link. */
 	tagrv_list_init(&turn);
 	tagrv_list_splice_tail(&turn, &xp->putting);
 	while ((pos = tagrv_list_pop(&turn))) {
@@ -191,7 +195,7 @@ unsigned tagrv_shm_put_pass(struct shm_xport *xp)
 
 		tagrv_list_push_tail(&xp->putting, pos);
 		tagrv_shm_check_peer(link);
-		for (int i = 0; i < PIECES && may_go_on(link) &&
+		for (int i = 0; i < PIECES && can_continue(link) &&
 		     put_piece(link); i++)
 			events++;
 	}

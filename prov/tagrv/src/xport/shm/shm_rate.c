@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * How fast this host copies between processes, by measurement.
+ * Measures how fast this host copies between processes.
  *
- *   writer thread                          who asks
+ *   writer thread                          calling thread
  *   from --copy--> window[i] ..........>   window[i] --copy--> to     ring
- *   from --write-> (dirty) ............>   process_vm_readv --> to    one copy
+ *   writes 'from' .....................>   process_vm_readv --> to    cma
  *
- * The writer is a thread on another processor, as a peer would be: what was
- * written there has to come from that processor's cache either way, and two
- * copies in one thread would look three times as fast as they are between two.
- * Each rate is the best of some runs, so that being interrupted does no harm
- * unless all of them are. Where there is one processor only, the two take turns,
- * as processes would.
+ * The writer runs on another processor, as a peer would: the data must come from that
+ * processor's cache in both cases, and two copies in one thread would look three
+ * times as fast as they are between two threads. Each rate is the best of RUNS, so
+ * that an interruption does no harm unless all runs are interrupted. With only one
+ * processor the two threads take turns, as processes would.
  *
- * Measured once per process, and once per host and hour where there is a folder
- * that belongs to the user and goes with him (XDG_RUNTIME_DIR).
+ * Measured once per process, and only once per host and hour if the result can be
+ * stored in a file (shm_cache.c).
  */
 #include <pthread.h>
 #include <sched.h>
@@ -30,20 +29,21 @@
 
 #define BYTES	(256u << 10)
 #define PIECE	(8u << 10)
-#define SLOTS	4u		/* pieces of the window */
+#define SLOTS	4u		/* pieces in the window */
 #define PIECES	(BYTES / PIECE)
 #define SMALL	64u		/* bytes whose copy takes no time */
-#define RUNS	16u		/* 1 ms in all */
+#define RUNS	16u		/* about 1 ms in all */
 
 struct probe {
 	char	*from, *to, *window;
-	_Atomic uint32_t filled, taken;	/* pieces; then runs of the one copy */
+	/* pieces written and read through the window, then runs with cma */
+	_Atomic uint32_t filled, taken;
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct shm_rates rates = { .ring = 4e9 };
 
-/* The other one may need this processor. */
+/* Yields from time to time: the other thread may need this processor. */
 static void wait_until(_Atomic uint32_t *counter, uint32_t value)
 {
 	for (unsigned spins = 1; atomic_load(counter) < value; spins++)
@@ -95,7 +95,7 @@ static double read_ring(struct probe *p)
 	return best;
 }
 
-/* The kernel's copy; false: it does not let us. */
+/* False: process_vm_readv is not allowed. */
 static bool copy_cma(const struct probe *p)
 {
 	struct iovec local = { p->to, BYTES }, remote = { p->from, BYTES };
@@ -121,7 +121,7 @@ static double read_cma(struct probe *p)
 	return best;
 }
 
-/* Entering the kernel, finding the process, asking whether we may. */
+/* Fixed cost of a call: entering the kernel, finding the process, permission. */
 static double time_call(const struct probe *p)
 {
 	struct iovec local = { p->to, SMALL }, remote = { p->from, SMALL };
@@ -136,11 +136,11 @@ static double time_call(const struct probe *p)
 		took = tagrv_clock_seconds() - start;
 		best = TAGRV_MIN(best, took);
 	}
-	/* A clock may be too coarse to see it. */
+	/* The clock may be too coarse: never 0. */
 	return TAGRV_MAX(best, 1e-9);
 }
 
-/* Anywhere but here, even if the process was bound to this processor. */
+/* To another processor, even if the process is bound to this one. */
 static void move_away(pthread_t thread)
 {
 	int here = sched_getcpu();
@@ -175,7 +175,7 @@ static void measure(struct shm_rates *got)
 	free(buf);
 }
 
-static void find_out(void)
+static void load_or_measure(void)
 {
 	bool known = tagrv_shm_rates_load(&rates);
 
@@ -183,14 +183,14 @@ static void find_out(void)
 		measure(&rates);
 		tagrv_shm_rates_store(&rates);
 	}
-	tagrv_info("shm: through the rings %.1f GB/s, process_vm_readv %.1f "
-		   "GB/s and %.2f us per call (%s)\n", rates.ring * 1e-9,
+	tagrv_info("shm: rings copy %.1f GB/s, process_vm_readv %.1f GB/s "
+		   "with %.2f us per call (%s)\n", rates.ring * 1e-9,
 		   rates.cma * 1e-9, rates.call * 1e6,
 		   known ? "as measured before on this host" : "measured now");
 }
 
 const struct shm_rates *tagrv_shm_rates(void)
 {
-	pthread_once(&once, find_out);
+	pthread_once(&once, load_or_measure);
 	return &rates;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Memory that another process can map but not take away.
+ * Creates and maps memory that processes share: sealed memfds.
  *
- * A memfd has no name in any file system: it is gone with the last process that
- * maps it or holds its descriptor. The seals matter to who maps a peer's memfd:
- * a file that can shrink would turn each access into a SIGBUS.
+ * A memfd has no name in any file system: it is freed with the last process that
+ * maps it or holds its descriptor. The seals protect the process that maps a peer's
+ * memfd: if the peer could shrink the file, accesses would raise SIGBUS.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -52,7 +52,7 @@ int tagrv_shm_region_map(int fd, size_t size, void **addr)
 	int seals = fcntl(fd, F_GET_SEALS);
 	struct stat st;
 
-	/* Only a memfd has seals, so what is neither memory nor ours fails. */
+	/* Only a memfd can have this seal: other files fail here. */
 	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) ||
 	    st.st_size < 0 || (size_t) st.st_size != size)
 		return -FI_EINVAL;

@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Both ends of a ring: one producer, one consumer, no index in between.
+ * Both ends of a ring: one producer, one consumer. They share no index on the data
+ * path; the consumer finds an entry by its head word.
  *
  *          rx.head                  tx.tail      tx.limit     tx.freed
  *   lines ----+------------------------+------------+-------------+----
- *    free     | published,             | free,      | free        |
- *             | not consumed           | heads zero |             |
+ *    free     | published,             | free, head | free        |
+ *             | not consumed           | words zero |             |
  *
- * The consumer looks at the head word of the line where the next entry must
- * begin. What an older entry left there must never be taken for a head, so the
- * producer puts zeros into the head words of free lines before it gets to them,
- * and keeps one such line beyond every entry; only lines that a large entry
- * covers anyway are left out. It does so well ahead and after publishing: the
- * next line itself is in the consumer's cache already (it comes with the one
- * that is polled), and to get it back would cost as much as the entry. An entry
- * is published by one release store of its head word, and one that does not fit
- * to the ring's end by that of the SHM_PAD in front of it.
+ * The consumer polls the head word of the line where the next entry must begin.
+ * Data of an older entry must never be taken for a head word. So the producer
+ * zeroes the head words of free lines before it reaches them, and keeps at least
+ * one zeroed line behind every entry. It does so SHM_AHEAD lines ahead, after
+ * publishing an entry: the very next line is in the consumer's cache (prefetched
+ * with the polled one), and fetching it back would cost as much as the entry. The
+ * inner lines of a large entry need not be zeroed, because its body covers them.
  *
- * The consumer never writes to the lines. It publishes how far it is only now
- * and then; the producer reads that only when it knows of no more free lines.
- * So what travels between the caches per small entry is the entry's line.
+ * An entry is published by one release store of its head word. An entry that does
+ * not fit to the end of the ring begins at line 0, behind an SHM_PAD, and is
+ * published by the store of the pad's head word.
+ *
+ * The consumer never writes to the lines. It publishes rx.head from time to time,
+ * and the producer reads that only when it knows of no more free lines. So a small
+ * entry costs the transfer of one line between the caches.
  */
 #ifndef TAGRV_XPORT_SHM_SHM_RING_H
 #define TAGRV_XPORT_SHM_SHM_RING_H
@@ -29,29 +32,34 @@
 
 #include "xport/shm/shm_layout.h"
 
+/*
+ * Producer's end. tail, limit and freed count lines since the start and never wrap;
+ * pos and zero are indexes of lines, below 'lines'.
+ */
 struct shm_tx {
 	char	*data;		/* line 0 of the entries */
 	struct shm_header *hdr;
 	uint32_t lines;
-	uint32_t pos;		/* line of the next entry */
-	uint64_t tail;		/* lines written, pads included */
-	uint64_t limit;		/* lines before this one can be written */
-	uint64_t freed;		/* head last read + lines */
-	uint32_t zero;		/* line of 'limit' */
-	uint32_t max_packet;
-	bool	fence;
+	uint32_t pos;		/* of 'tail': the next entry */
+	uint64_t tail;		/* end of the last entry */
+	uint64_t limit;		/* end of the lines zeroed */
+	uint64_t freed;		/* end of the free lines, as last read */
+	uint32_t zero;		/* of 'limit' */
+	uint32_t max_packet;	/* bytes */
+	bool	fence;		/* full barrier before reading cons.state */
 };
 
+/* Consumer's end. */
 struct shm_rx {
 	char	*data;
 	struct shm_header *hdr;
 	uint32_t lines;
-	uint32_t pos;
-	uint64_t head;
-	uint64_t published;	/* the head that the producer can see */
+	uint32_t pos;		/* of 'head': the next entry */
+	uint64_t head;		/* lines consumed since the start */
+	uint64_t published;	/* value of cons.head */
 };
 
-/* A full barrier; the thread sanitizer does not know the fence. */
+/* A full barrier. The thread sanitizer does not support atomic_thread_fence(). */
 static inline void shm_fence(void)
 {
 #ifdef __SANITIZE_THREAD__
@@ -81,8 +89,8 @@ static inline uint32_t shm_lines_of(size_t len)
 }
 
 /*
- * Longest body that always fits once the ring is empty, wherever it starts:
- * before it up to its own length less one is lost to a pad.
+ * Longest body that fits into the empty ring from any position: a pad in front of
+ * the entry takes at most the entry's own lines less one.
  */
 static inline size_t shm_body_max(uint32_t lines)
 {
@@ -96,7 +104,7 @@ static inline char *shm_tx_line(const struct shm_tx *tx, uint32_t line)
 	return tx->data + (size_t) line * SHM_LINE;
 }
 
-/* Lines that an entry of n lines takes, with the pad in front of it. */
+/* Lines that an entry of n lines takes, including a pad in front of it. */
 static inline uint32_t shm_tx_cost(const struct shm_tx *tx, uint32_t n)
 {
 	uint32_t rest = tx->lines - tx->pos;
@@ -104,13 +112,14 @@ static inline uint32_t shm_tx_cost(const struct shm_tx *tx, uint32_t n)
 	return TAGRV_LIKELY(n <= rest) ? n : rest + n;
 }
 
+/* Whether an entry fits into the zeroed lines, with one behind it. */
 static inline bool shm_tx_fits(const struct shm_tx *tx, uint32_t cost,
 			       uint32_t reserve)
 {
 	return tx->tail + cost + 1 + reserve <= tx->limit;
 }
 
-/* Learns what was consumed. False: the consumer's word cannot be true. */
+/* Reads cons.head into 'freed'. False: the value is impossible (peer's fault). */
 static inline bool shm_tx_refresh(struct shm_tx *tx)
 {
 	uint64_t head = atomic_load_explicit(&tx->hdr->cons.head,
@@ -122,7 +131,7 @@ static inline bool shm_tx_refresh(struct shm_tx *tx)
 	return true;
 }
 
-/* Makes free lines up to 'limit' ready, as far as there are. */
+/* Zeroes head words up to 'limit', but of free lines only. */
 static inline void shm_tx_clear(struct shm_tx *tx, uint64_t limit)
 {
 	limit = TAGRV_MIN(limit, tx->freed);
@@ -135,11 +144,10 @@ static inline void shm_tx_clear(struct shm_tx *tx, uint64_t limit)
 }
 
 /*
- * The same for an entry that will be written next, whatever it takes: its body
- * goes over the old head words, and the consumer does not look at them. Only
- * the one behind it must be zero.
+ * Zeroes only the head word behind the next entry, for a large entry: its body
+ * overwrites the inner lines, whose head words the consumer does not read.
  */
-static inline void shm_tx_skip(struct shm_tx *tx, uint32_t cost)
+static inline void shm_tx_clear_behind(struct shm_tx *tx, uint32_t cost)
 {
 	uint64_t behind = tx->tail + cost;
 
@@ -150,10 +158,8 @@ static inline void shm_tx_skip(struct shm_tx *tx, uint32_t cost)
 	shm_tx_clear(tx, behind + 1);
 }
 
-/*
- * After each entry: keeps SHM_AHEAD lines ready. False as shm_tx_refresh().
- */
-static inline bool shm_tx_ahead(struct shm_tx *tx)
+/* Zeroes SHM_AHEAD lines ahead, after each entry. False: as shm_tx_refresh(). */
+static inline bool shm_tx_clear_ahead(struct shm_tx *tx)
 {
 	bool good = true;
 
@@ -165,7 +171,7 @@ static inline bool shm_tx_ahead(struct shm_tx *tx)
 	return good;
 }
 
-/* Where the body of an entry of n lines goes. */
+/* Address of the body of the next entry, which has n lines. */
 static inline char *shm_tx_body(const struct shm_tx *tx, uint32_t n)
 {
 	uint32_t at = n <= tx->lines - tx->pos ? tx->pos : 0;
@@ -173,7 +179,7 @@ static inline char *shm_tx_body(const struct shm_tx *tx, uint32_t n)
 	return shm_tx_line(tx, at) + SHM_HEAD_WORD;
 }
 
-/* Makes the entry visible; its body is written. cost: shm_tx_cost(). */
+/* Publishes an entry whose body was written. cost: shm_tx_cost(tx, n). */
 static inline void shm_tx_publish(struct shm_tx *tx, uint32_t n, uint32_t cost,
 				  uint64_t word)
 {
@@ -194,7 +200,7 @@ static inline void shm_tx_publish(struct shm_tx *tx, uint32_t n, uint32_t cost,
 	tx->tail += cost;
 }
 
-/* What the consumer says about itself, read after what was published. */
+/* Reads the consumer's state (enum shm_state), ordered behind the last publish. */
 static inline uint32_t shm_tx_state(const struct shm_tx *tx)
 {
 	if (tx->fence)
@@ -207,21 +213,23 @@ static inline uint32_t shm_tx_state(const struct shm_tx *tx)
 
 /* ---- consumer ---- */
 
+/* Reads the head word of the next entry; 0: none was published yet. */
 static inline uint64_t shm_rx_peek(const struct shm_rx *rx)
 {
 	return atomic_load_explicit(shm_head_at(rx->data, rx->pos),
 				    memory_order_acquire);
 }
 
-/* The line behind an entry of n lines that is next. */
+/* Index of the line behind the next entry, which has n lines. */
 static inline uint32_t shm_rx_behind(const struct shm_rx *rx, uint32_t n)
 {
 	return rx->pos + n == rx->lines ? 0 : rx->pos + n;
 }
 
 /*
- * Lines of the entry whose head word was read, 0 if it breaks the rules. The
- * word comes from the peer: only this copy of it may be used.
+ * Lines of the next entry by its head word; 0: the word is invalid. The peer may
+ * change the word in the ring at any time: only the copy that was checked may be
+ * used.
  */
 static inline uint32_t shm_rx_check(const struct shm_rx *rx, uint64_t word)
 {
@@ -247,12 +255,14 @@ static inline char *shm_rx_body(const struct shm_rx *rx)
 	return shm_rx_body_at(rx, rx->pos);
 }
 
+/* Steps past an entry of n lines. */
 static inline void shm_rx_advance(struct shm_rx *rx, uint32_t n)
 {
 	rx->pos = shm_rx_behind(rx, n);
 	rx->head += n;
 }
 
+/* Lets the producer use the lines that were consumed. */
 static inline void shm_rx_publish(struct shm_rx *rx)
 {
 	rx->published = rx->head;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Sends, and what happens when there is no room.
+ * Sends packets, runs done callbacks, and announces room.
  *
- * A send writes its packet into the peer's ring. That is all there is to it, so
- * its done record waits only because it must not run inside the call.
+ * A send writes its packet into the peer's ring and is complete with that. Its done
+ * record is queued only because a callback must not run inside the call.
  *
- *   -FI_EAGAIN --> link in xp->starved, prod.starved set
- *                  the consumer tells when it publishes its head
- *   progress, reap: room for what was refused --> sink->room
+ *   send: -FI_EAGAIN --> link is in xp->starved, prod.starved is set
+ *   consumer publishes its head, sees prod.starved --> rings our bell
+ *   progress, reap: the link has room --> sink->room
  *
- * prod.starved is set before head is looked at once more, and the consumer
- * publishes head before it looks at prod.starved: one of them sees the other.
+ * The producer sets prod.starved and then reads head once more; the consumer
+ * publishes head and then reads prod.starved. With a full barrier in between on
+ * both sides, one of the two sees the other.
  */
 #include <rdma/fi_errno.h>
 
@@ -19,7 +20,6 @@
 
 /* ---- room ---- */
 
-/* A head that cannot be true is the end of the link. */
 bool tagrv_shm_tx_free(struct shm_link *link, uint32_t cost, uint32_t reserve)
 {
 	struct shm_tx *tx = &link->tx;
@@ -51,15 +51,15 @@ void tagrv_shm_starve(struct shm_link *link, enum shm_wait why, uint32_t need)
 		}
 		link->need = TAGRV_MIN(link->need, need);
 		xp->slow = true;
-		/* Head is looked at again, which is progress' business. */
-		tagrv_shm_own_work(xp);
+		/* Progress reads head again. */
+		tagrv_shm_wake_if_armed(xp);
 	}
 	if (link->waits & why ||
 	    !atomic_load_explicit(&link->tx_ready, memory_order_acquire))
 		return;
 	link->waits |= why;
 	atomic_store(&link->tx.hdr->prod.starved, 1);
-	/* A consumer that does not look at the ring may owe us its head. */
+	/* A consumer that does not poll the ring may have an unpublished head. */
 	tagrv_shm_notify(link);
 }
 
@@ -108,8 +108,8 @@ bool tagrv_shm_tx_open(struct shm_link *link)
 	return link->tx_open;
 }
 
-/* -FI_EAGAIN only if the peer is there, or may still be. */
-static TAGRV_COLD int refuse(struct shm_link *link, uint32_t need)
+/* Why a send must fail now: -FI_ENOTCONN, or -FI_EAGAIN and the link starves. */
+static TAGRV_COLD int no_room(struct shm_link *link, uint32_t need)
 {
 	if (link->status || link->closing || !link->bound ||
 	    tagrv_shm_check_peer(link))
@@ -118,7 +118,7 @@ static TAGRV_COLD int refuse(struct shm_link *link, uint32_t need)
 	return -FI_EAGAIN;
 }
 
-TAGRV_COLD void tagrv_shm_tx_told(struct shm_link *link, uint32_t state)
+TAGRV_COLD void tagrv_shm_tx_check_state(struct shm_link *link, uint32_t state)
 {
 	if (state & SHM_CLOSED)
 		tagrv_shm_link_fail(link, -FI_ECONNRESET);
@@ -141,10 +141,10 @@ static inline void push_done(struct shm_xport *xp, struct shm_link *link,
 		.done = done, .link = link, .status = link->status,
 	};
 	link->queued++;
-	tagrv_shm_own_work(xp);
+	tagrv_shm_wake_if_armed(xp);
 }
 
-/* A large entry goes over the old head words: none is zeroed for it. */
+/* large: no head words are zeroed, see shm_tx_clear_behind(). */
 static inline bool make_room(struct shm_link *link, bool large, uint32_t cost,
 			     uint32_t reserve)
 {
@@ -167,14 +167,14 @@ int tagrv_shm_send(struct tagrv_link *base, const struct iovec *iov, size_t cnt,
 	char *body;
 
 	if (TAGRV_UNLIKELY(!link->tx_open) && !tagrv_shm_tx_open(link))
-		return refuse(link, 0);
+		return no_room(link, 0);
 	if (TAGRV_UNLIKELY(len > tx->max_packet))
 		return -FI_EMSGSIZE;
 	n = shm_lines_of(len);
 	cost = shm_tx_cost(tx, n);
 	large = n >= SHM_LARGE;
 	if (TAGRV_UNLIKELY(!make_room(link, large, cost, reserve)))
-		return refuse(link, cost + reserve);
+		return no_room(link, cost + reserve);
 	if (TAGRV_UNLIKELY(done && dones_full(xp)))
 		return -FI_EAGAIN;
 	body = shm_tx_body(tx, n);
@@ -183,19 +183,19 @@ int tagrv_shm_send(struct tagrv_link *base, const struct iovec *iov, size_t cnt,
 		body += iov[i].iov_len;
 	}
 	if (large)
-		shm_tx_skip(tx, cost);
+		shm_tx_clear_behind(tx, cost);
 	shm_tx_publish(tx, n, cost, shm_word(SHM_PACKET, (uint32_t) len));
 	state = shm_tx_state(tx);
 	if (TAGRV_UNLIKELY(state != SHM_POLLED))
-		tagrv_shm_tx_told(link, state);
-	if (TAGRV_UNLIKELY(!large && !shm_tx_ahead(tx)))
+		tagrv_shm_tx_check_state(link, state);
+	if (TAGRV_UNLIKELY(!large && !shm_tx_clear_ahead(tx)))
 		tagrv_shm_link_corrupt(link, "head");
 	if (done)
 		push_done(xp, link, done);
 	return 0;
 }
 
-/* What needs no thought: no pad, lines that are ready, nothing to wait for. */
+/* Only the easy case: no pad, enough zeroed lines, no done record. */
 int tagrv_shm_send_short(struct tagrv_link *base,
 			 const uint64_t hdr[TAGRV_SHORT_WORDS],
 			 const void *payload, size_t len)
@@ -218,29 +218,29 @@ int tagrv_shm_send_short(struct tagrv_link *base,
 			       TAGRV_SHORT_HDR + len)));
 	state = shm_tx_state(tx);
 	if (TAGRV_UNLIKELY(state != SHM_POLLED))
-		tagrv_shm_tx_told(link, state);
-	if (TAGRV_UNLIKELY(!shm_tx_ahead(tx)))
+		tagrv_shm_tx_check_state(link, state);
+	if (TAGRV_UNLIKELY(!shm_tx_clear_ahead(tx)))
 		tagrv_shm_link_corrupt(link, "head");
 	return 0;
 }
 
 /* ---- done ---- */
 
-/* What failed is reported first, and that may have to wait for progress. */
+/* A failed record runs after link_error, which may have to wait for progress. */
 static bool must_wait(const struct shm_done *d)
 {
 	return d->status && !d->link->reported && !d->link->closing;
 }
 
-/* Runs what was there when it began. */
+/* Records that a callback adds wait for the next call. */
 unsigned tagrv_shm_run_dones(struct shm_xport *xp)
 {
 	uint32_t end = xp->done_tail;
 	unsigned events = 0;
 
-	if (xp->reaping)
+	if (xp->running_dones)
 		return 0;
-	xp->reaping = true;
+	xp->running_dones = true;
 	while (xp->done_head != end) {
 		struct shm_done d = xp->dones[xp->done_head % SHM_DONES];
 
@@ -251,7 +251,7 @@ unsigned tagrv_shm_run_dones(struct shm_xport *xp)
 		d.done->fn(d.done, d.status);
 		events++;
 	}
-	xp->reaping = false;
+	xp->running_dones = false;
 	if (TAGRV_UNLIKELY(xp->dones_full && events)) {
 		xp->dones_full = false;
 		xp->room_due = true;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Remote reads through the rings, the side that has the data.
+ * Remote reads through the rings, on the side that owns the memory.
  *
- *   SHM_GET_REQ --> link->serves --> pieces, some per pass --> done
- *                                '--> SHM_GET_FAIL
+ *   SHM_GET_REQ --> link->serves --> SHM_GET_DATA entries, some per pass
+ *                                '--> SHM_GET_FAIL, if the key is invalid
  *
- * While we fill one piece the peer empties another: the two copies overlap. A
- * quarter of the ring is left to packets, so that none waits for a whole get.
+ * While this side fills one piece, the peer copies an earlier one: the two copies
+ * overlap. A quarter of the ring is left to packets, so that no packet waits for
+ * a whole get.
  */
 #include <string.h>
 
 #include "xport/shm/shm_priv.h"
 
-#define PIECES	4	/* of one link in one pass */
+#define PIECES	4	/* most pieces of a link per pass */
 
 static struct shm_serve *first(struct shm_link *link)
 {
@@ -50,7 +51,8 @@ bool tagrv_shm_on_get_req(struct shm_link *link, const char *body, size_t len)
 	return true;
 }
 
-static size_t piece_of(const struct shm_link *link)
+/* Bytes of the next piece of the first request. */
+static size_t next_piece(const struct shm_link *link)
 {
 	size_t eighth = (link->tx.lines + SHM_HDR_LINES) / 8 * SHM_LINE;
 	struct shm_serve *serve = first((struct shm_link *) (uintptr_t) link);
@@ -69,21 +71,21 @@ static bool has_room(struct shm_link *link, uint32_t n)
 bool tagrv_shm_can_serve(struct shm_link *link)
 {
 	uint32_t n = shm_lines_of(sizeof(struct shm_get_data) +
-				  piece_of(link));
+				  next_piece(link));
 
-	/* Mapped, and not open yet: that is the next pass' business. */
+	/* Mapped, but not open yet: the next pass opens it. */
 	if (!link->tx_open)
 		return atomic_load(&link->tx_ready);
 	if (has_room(link, n))
 		return true;
-	/* The last pass may have ended with the piece that filled the ring. */
+	/* prod.starved may not be set: has_room() was true in the last pass. */
 	tagrv_shm_starve(link, SHM_WAIT_SERVE, 0);
 	return has_room(link, n);
 }
 
 /*
- * Writes the next piece into an entry of n lines, or the refusal into one that
- * may be shorter and so have its place elsewhere. Returns the head word.
+ * Writes the next piece into an entry of n lines, or a struct shm_get_fail into a
+ * shorter one, which may begin at another line. Returns the head word.
  */
 static uint64_t fill(struct shm_link *link, uint32_t n, size_t len)
 {
@@ -110,10 +112,10 @@ static uint64_t fill(struct shm_link *link, uint32_t n, size_t len)
 	return shm_word(SHM_GET_DATA, (uint32_t) (sizeof(data) + len));
 }
 
-/* False: no room, or nothing left to do. */
+/* Sends the next piece. False: no room, or no request is left. */
 static bool serve_piece(struct shm_link *link)
 {
-	size_t len = piece_of(link);
+	size_t len = next_piece(link);
 	uint32_t n = shm_lines_of(sizeof(struct shm_get_data) + len);
 	uint32_t state, cost;
 	uint64_t word;
@@ -125,7 +127,7 @@ static bool serve_piece(struct shm_link *link)
 	word = fill(link, n, len);
 	n = shm_lines_of((uint32_t) word);
 	cost = shm_tx_cost(&link->tx, n);
-	shm_tx_skip(&link->tx, cost);
+	shm_tx_clear_behind(&link->tx, cost);
 	shm_tx_publish(&link->tx, n, cost, word);
 	state = shm_tx_state(&link->tx);
 	if (!(state & (SHM_POLLED | SHM_CLOSED)))
@@ -136,7 +138,7 @@ static bool serve_piece(struct shm_link *link)
 	return link->serve_cnt != 0;
 }
 
-/* A peer that left wants nothing any more; that is no error of the link. */
+/* Whether the peer still waits. A peer that has closed is no error here. */
 static bool is_wanted(struct shm_link *link)
 {
 	if (link->status || link->closing)

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What is done with a handover: check, map, watch the process behind it.
+ * Checks a handover, maps its memory and watches the peer's process.
  *
- * The sender is our user (shm_hand.c) and knows the link's nonce. Still nothing
- * is believed that can be looked at: the memory cannot shrink and has the size
- * it is said to have, and the third descriptor is an eventfd, because writing
- * to a pipe could block or kill us.
+ * The sender of the message is a process of our user (checked in shm_hand.c) that
+ * knows the link's nonce. All else is checked here: each memfd must be sealed
+ * against shrinking and have the size that the message says, and the third
+ * descriptor must be an eventfd, because a write to a pipe could block or raise
+ * SIGPIPE.
  *
- * The peer's process comes from the kernel's word, as seen from our namespace;
- * 0 is one that we cannot see. Its end is noticed by a pidfd in the epoll set
- * of the device: this needs no traffic, and no child that inherited descriptors
- * can hide it. It may have ended before its message was read.
+ * The kernel tells the peer's process id as seen from our PID namespace; 0 means
+ * that it is not visible there. A pidfd in the device's epoll set reports the end of
+ * the process: without any traffic, and even if a child has inherited its
+ * descriptors. The process may have ended before its message is read.
  *
- * A handover that names a link with its nonce, and still cannot be used, was all
- * that link will ever get: it fails rather than wait for another.
+ * A link gets one handover only. If it names the link and its nonce but cannot be
+ * used, the link fails.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -65,7 +66,7 @@ static int peer_pid(int sock)
 	return cred.pid;
 }
 
-/* -ESRCH: the process has ended. */
+/* Returns a pidfd, or -errno; -ESRCH: the process has ended. */
 static int peer_pidfd(int sock, int pid)
 {
 	socklen_t len = sizeof(int);
@@ -74,18 +75,18 @@ static int peer_pidfd(int sock, int pid)
 	if (!getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &fd, &len))
 		return fd;
 	if (errno == EINVAL || errno == ESRCH)
-		return -ESRCH;	/* of all kernels that have the option */
+		return -ESRCH;	/* kernels with the option differ in errno */
 	if (pid <= 0)
 		return -EOPNOTSUPP;
 	fd = (int) syscall(SYS_pidfd_open, pid, 0);
 	return fd < 0 ? -errno : fd;
 }
 
-/* What is not watched is noticed to be gone by the layer above, or by nobody. */
+/* The end of a process that cannot be watched is found by the layer above only. */
 static void watch_process(struct shm_device *dev, struct shm_link *link,
 			  int sock)
 {
-	static atomic_flag told = ATOMIC_FLAG_INIT;
+	static atomic_flag warned = ATOMIC_FLAG_INIT;
 	int fd, ret;
 
 	if (link->peer_pid == getpid())
@@ -101,13 +102,13 @@ static void watch_process(struct shm_device *dev, struct shm_link *link,
 		close(fd);
 	if (ret == -ESRCH)
 		atomic_store(&link->peer_dead, 1);
-	else if (!atomic_flag_test_and_set(&told))
+	else if (!atomic_flag_test_and_set(&warned))
 		tagrv_warn("shm: the end of a process cannot be noticed: %s; "
 			   "raise ulimit -n or use a newer kernel\n",
 			   strerror(-ret));
 }
 
-static bool makes_sense(const struct shm_hand *hand)
+static bool is_valid(const struct shm_hand *hand)
 {
 	return hand->magic == SHM_MAGIC && hand->version == SHM_VERSION &&
 	       hand->bell_index < SHM_BELL_LINKS && hand->fence <= 1 &&
@@ -140,8 +141,9 @@ static bool map_all(struct shm_link *link, const struct shm_hand *hand,
 	return true;
 }
 
-static void set_up(struct shm_device *dev, struct shm_link *link, int sock,
-		   const struct shm_hand *hand)
+/* Sets tx and peer_* of the link from a handover that is mapped. */
+static void set_peer(struct shm_device *dev, struct shm_link *link, int sock,
+		     const struct shm_hand *hand)
 {
 	size_t own = link->base.xport->attr.max_packet;
 
@@ -157,36 +159,36 @@ static void set_up(struct shm_device *dev, struct shm_link *link, int sock,
 		tagrv_shm_cma_probe(link->peer_pid, hand->table, hand->token);
 	watch_process(dev, link, sock);
 	atomic_store_explicit(&link->tx_ready, 1, memory_order_release);
-	tagrv_shm_ring_own(link);	/* somebody may be waiting for it */
+	tagrv_shm_ring_own_bell(link);	/* a send may be waiting for tx */
 }
 
-/* Progress finds the peer gone. */
-static void end_locked(struct shm_link *link)
+/* Makes progress fail the link. */
+static void mark_dead_locked(struct shm_link *link)
 {
 	atomic_store(&link->peer_dead, 1);
-	tagrv_shm_ring_own(link);
+	tagrv_shm_ring_own_bell(link);
 }
 
-void tagrv_shm_take_locked(struct shm_device *dev, int sock,
-			   const struct shm_hand *hand, int fds[SHM_HAND_FDS])
+void tagrv_shm_map_locked(struct shm_device *dev, int sock,
+			  const struct shm_hand *hand, int fds[SHM_HAND_FDS])
 {
 	struct shm_link *link = find_locked(dev, hand->id);
-	bool ours = link && link->nonce == hand->nonce &&
+	bool expected = link && link->nonce == hand->nonce &&
 		!atomic_load(&link->tx_ready);
 
-	if (ours && makes_sense(hand) && map_all(link, hand, fds)) {
+	if (expected && is_valid(hand) && map_all(link, hand, fds)) {
 		link->peer_event_fd = fds[2];
 		fds[2] = -1;
-		set_up(dev, link, sock, hand);
-	} else if (link || !makes_sense(hand)) {
-		tagrv_shm_refuse(dev, "it makes no sense, or there are too "
-				 "many open files");
-		if (ours)
-			end_locked(link);
+		set_peer(dev, link, sock, hand);
+	} else if (link || !is_valid(hand)) {
+		tagrv_shm_refuse(dev, "it is invalid, or there are too many "
+				 "open files");
+		if (expected)
+			mark_dead_locked(link);
 	}	/* else: the link was closed meanwhile */
 }
 
-void tagrv_shm_died_locked(struct shm_device *dev, uint64_t id)
+void tagrv_shm_peer_died_locked(struct shm_device *dev, uint64_t id)
 {
 	struct shm_link *link = find_locked(dev, id);
 
@@ -194,5 +196,5 @@ void tagrv_shm_died_locked(struct shm_device *dev, uint64_t id)
 		return;
 	tagrv_shm_unwatch(dev, link->peer_pidfd);
 	link->peer_pidfd = -1;
-	end_locked(link);
+	mark_dead_locked(link);
 }
