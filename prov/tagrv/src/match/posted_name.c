@@ -18,7 +18,7 @@
 
 /* Receives queued up to which comparing one by one is cheaper than an index. */
 #define WALK_ALWAYS	32
-/* Posts without a find until the index is dropped: per receive queued, plus. */
+/* The index is dropped after UNUSED_MIN + UNUSED_EACH * cnt posts unused. */
 #define UNUSED_EACH	4
 #define UNUSED_MIN	4096
 

@@ -5,7 +5,7 @@
  */
 #include "match/unexpected.h"
 
-/* Arrivals until an unused index is dropped: per message queued, plus. */
+/* An index is dropped after UNUSED_MIN + UNUSED_EACH * cnt arrivals unused. */
 #define UNUSED_EACH	4
 #define UNUSED_MIN	1024
 /* Steps of a lookup that cost less than a further index. */
