@@ -1,10 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Answers of a transport that lacks something: see stubs.h.
+ * Answers of a transport that lacks a feature: see stubs.h.
  */
 #include "xport/stubs.h"
 
 #include <rdma/fi_errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int tagrv_stub_discover(const char *name, struct tagrv_device_desc **descs,
+			size_t *cnt, char *why, size_t why_len)
+{
+	*descs = calloc(1, sizeof(**descs));
+	if (!*descs) {
+		snprintf(why, why_len, "out of memory");
+		return -FI_ENOMEM;
+	}
+	**descs = (struct tagrv_device_desc) {
+		.usable = true, .up = true, .max_msg = SIZE_MAX >> 1,
+		.pci_domain = -1, .pci_bus = -1, .pci_dev = -1, .pci_func = -1,
+		.numa_node = -1,
+	};
+	snprintf((*descs)->name, sizeof((*descs)->name), "%s", name);
+	*cnt = 1;
+	return 0;
+}
 
 int tagrv_stub_dev_event_fd(struct tagrv_device *dev)
 {
@@ -15,6 +35,32 @@ int tagrv_stub_dev_event_fd(struct tagrv_device *dev)
 void tagrv_stub_dev_event(struct tagrv_device *dev)
 {
 	(void) dev;
+}
+
+int tagrv_stub_mem_reg(struct tagrv_device *dev, void *addr, size_t len,
+		       unsigned access, struct tagrv_mem **mem)
+{
+	if (!len || (uintptr_t) addr > UINTPTR_MAX - len)
+		return -FI_EINVAL;
+	*mem = malloc(sizeof(**mem));
+	if (!*mem)
+		return -FI_ENOMEM;
+	**mem = (struct tagrv_mem) {
+		.dev = dev, .addr = addr, .len = len, .access = access,
+	};
+	return 0;
+}
+
+void tagrv_stub_mem_dereg(struct tagrv_mem *mem)
+{
+	free(mem);
+}
+
+size_t tagrv_stub_mem_key(const struct tagrv_mem *mem, void *key)
+{
+	(void) mem;
+	(void) key;
+	return 0;
 }
 
 int tagrv_stub_send_short(struct tagrv_link *link,
@@ -41,6 +87,29 @@ int tagrv_stub_send_prepared(struct tagrv_link *link, const void *hdr,
 	(void) cnt;
 	(void) done;
 	return -FI_EOPNOTSUPP;
+}
+
+int tagrv_stub_get(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
+		   uint64_t raddr, const void *key, size_t key_len, size_t len,
+		   struct tagrv_done *done)
+{
+	(void) link;
+	(void) addr;
+	(void) mem;
+	(void) raddr;
+	(void) key;
+	(void) key_len;
+	(void) len;
+	(void) done;
+	return -FI_EOPNOTSUPP;
+}
+
+int tagrv_stub_put(struct tagrv_link *link, const void *addr,
+		   struct tagrv_mem *mem, uint64_t raddr, const void *key,
+		   size_t key_len, size_t len, struct tagrv_done *done)
+{
+	return tagrv_stub_get(link, (void *) (uintptr_t) addr, mem, raddr, key,
+			      key_len, len, done);
 }
 
 void tagrv_stub_flush(struct tagrv_xport *xport)

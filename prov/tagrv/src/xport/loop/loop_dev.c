@@ -11,6 +11,7 @@
 
 #include "core/iov.h"
 #include "xport/loop/loop_priv.h"
+#include "xport/stubs.h"
 
 #define KEY_BUCKETS	64u
 
@@ -34,23 +35,8 @@ int tagrv_loop_discover(const struct tagrv_params *params,
 			struct tagrv_device_desc **descs, size_t *cnt,
 			char *why, size_t why_len)
 {
-	struct tagrv_device_desc *desc = calloc(1, sizeof(*desc));
-
 	(void) params;
-	if (!desc) {
-		snprintf(why, why_len, "out of memory");
-		return -FI_ENOMEM;
-	}
-	snprintf(desc->name, sizeof(desc->name), TAGRV_LOOP_NAME);
-	desc->usable = true;
-	desc->up = true;
-	desc->max_msg = SIZE_MAX >> 1;
-	desc->pci_domain = desc->pci_bus = -1;
-	desc->pci_dev = desc->pci_func = -1;
-	desc->numa_node = -1;
-	*descs = desc;
-	*cnt = 1;
-	return 0;
+	return tagrv_stub_discover(TAGRV_LOOP_NAME, descs, cnt, why, why_len);
 }
 
 int tagrv_loop_dev_open(const char *name, const struct tagrv_params *params,
