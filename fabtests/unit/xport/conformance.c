@@ -7,7 +7,7 @@
 #include <criterion/logging.h>
 #include <stdlib.h>
 
-void run_on_all(void (*test)(struct pair *p))
+void run_on_all(uint32_t caps, void (*test)(struct pair *p))
 {
 	enum pair_kind kinds[PAIR_KINDS];
 	size_t cnt = pair_kinds(kinds);
@@ -16,7 +16,8 @@ void run_on_all(void (*test)(struct pair *p))
 	for (size_t i = 0; i < cnt; i++) {
 		cr_log_info("on %s", pair_kind_names[kinds[i]]);
 		pair_open(p, kinds[i]);
-		test(p);
+		if (has_caps(p, caps))
+			test(p);
 		pair_close(p);
 	}
 	free(p);

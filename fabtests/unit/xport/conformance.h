@@ -22,19 +22,26 @@
  * A test that runs on an unconnected pair of every kind, one after the other in one
  * process, which is faster. --verbose prints the kinds.
  */
-#define ON_ALL(name) \
+#define ON_ALL(name) ON_ALL_WITH(0, name)
+/* The same, but only on transports with these enum tagrv_xport_caps. */
+#define ON_ALL_WITH(caps, name) \
 	static void name(struct pair *p); \
 	Test(conformance, name, .timeout = 120) \
 	{ \
-		run_on_all(name); \
+		run_on_all(caps, name); \
 	} \
 	static void name(struct pair *p)
 
-void run_on_all(void (*test)(struct pair *p));
+void run_on_all(uint32_t caps, void (*test)(struct pair *p));
 
 static inline const struct tagrv_xport_ops *ops_of(const struct pair *p)
 {
 	return p->a->xport->ops;
+}
+
+static inline bool has_caps(const struct pair *p, uint32_t caps)
+{
+	return (p->a->xport->attr.caps & caps) == caps;
 }
 
 static inline size_t max_packet(const struct pair *p)

@@ -15,9 +15,11 @@ ON_ALL(attributes_make_sense)
 
 	cr_assert_eq(attr->max_packet, p->a->params.eager_max + 192);
 	cr_assert_leq(attr->max_inline, attr->max_packet);
-	cr_assert(attr->caps & TAGRV_XPORT_GET);
-	cr_assert_gt(attr->get_max, 0);
-	cr_assert_gt(attr->get_depth, 0);
+	cr_assert(has_caps(p, TAGRV_XPORT_GET | TAGRV_XPORT_PUT));
+	cr_assert_eq(attr->get_max > 0, has_caps(p, TAGRV_XPORT_GET));
+	cr_assert_eq(attr->get_depth > 0, has_caps(p, TAGRV_XPORT_GET));
+	cr_assert_eq(attr->put_max > 0, has_caps(p, TAGRV_XPORT_PUT));
+	cr_assert_eq(attr->put_depth > 0, has_caps(p, TAGRV_XPORT_PUT));
 	cr_assert_gt(attr->latency, 0);
 	cr_assert_gt(attr->bandwidth, 0);
 	cr_assert_eq(p->a->xport->dev, p->a->dev);
@@ -299,6 +301,17 @@ static void settle(struct pair *p, struct end *end)
 		ops_of(p)->progress(end->xport);
 }
 
+/* As settle, and the descriptor becomes quiet, so that a thread does sleep. */
+static void fall_asleep(struct pair *p, struct end *end)
+{
+	double until = pair_now() + 5;
+
+	do {
+		cr_assert(pair_now() < until, "always readable");
+		settle(p, end);
+	} while (is_readable(ops_of(p)->wait_fd(end->xport), 0));
+}
+
 ON_ALL(sleep_is_safe_after_arm)
 {
 	int fd = ops_of(p)->wait_fd(p->b->xport);
@@ -321,6 +334,48 @@ ON_ALL(sleep_is_safe_after_arm)
 		settle(p, p->b);
 	}
 	cr_assert_eq(p->b->packet_cnt, 100);
+	fall_asleep(p, p->b);
+}
+
+/* One thread sleeps, another one sends: done is due. */
+ON_ALL(own_sends_wake)
+{
+	int fd = ops_of(p)->wait_fd(p->a->xport);
+	struct op op;
+
+	pair_connect(p);
+	op_init(&op);
+	if (fd < 0)
+		return;
+	fall_asleep(p, p->a);
+	cr_assert_eq(end_send(p->a, 1, 8, 0, &op), 0);
+	while (!op.calls) {
+		cr_assert(is_readable(fd, 5000), "nobody runs done");
+		ops_of(p)->progress(p->a->xport);
+		settle(p, p->a);
+	}
+}
+
+/* A sender that was told -FI_EAGAIN may sleep until there is room. */
+ON_ALL(room_wakes)
+{
+	int fd = ops_of(p)->wait_fd(p->a->xport);
+	unsigned sent = 0;
+
+	pair_connect(p);
+	if (fd < 0 || p->a == p->b)
+		return;
+	p->b->forget = true;
+	while (!end_send(p->a, sent, 1000, 0, NULL))
+		sent++;
+	settle(p, p->a);
+	while (!p->a->rooms) {
+		ops_of(p)->progress(p->b->xport);
+		cr_assert(is_readable(fd, 5000), "nobody tells of room");
+		ops_of(p)->progress(p->a->xport);
+		settle(p, p->a);
+	}
+	PAIR_UNTIL(p, p->b->packet_cnt == sent);
 }
 
 /* A thread that calls progress once more before it sleeps is woken, too. */

@@ -8,7 +8,7 @@
 
 #include "unit/xport/conformance.h"
 
-ON_ALL(get_reads_remote_memory)
+ON_ALL_WITH(TAGRV_XPORT_GET, get_reads_remote_memory)
 {
 	size_t sizes[] = { 1, 100, 4096, 10001, 0 }, len;
 	struct region to, from;
@@ -36,7 +36,7 @@ ON_ALL(get_reads_remote_memory)
 	region_close(&from);
 }
 
-ON_ALL(gets_in_flight_are_limited)
+ON_ALL_WITH(TAGRV_XPORT_GET, gets_in_flight_are_limited)
 {
 	size_t depth = p->a->xport->attr.get_depth, started = 0, next;
 	struct region to, from;
@@ -71,7 +71,7 @@ ON_ALL(gets_in_flight_are_limited)
 	free(ops);
 }
 
-ON_ALL(get_checks_its_arguments)
+ON_ALL_WITH(TAGRV_XPORT_GET, get_checks_its_arguments)
 {
 	struct region to, from;
 	struct op op;
@@ -92,7 +92,7 @@ ON_ALL(get_checks_its_arguments)
 	region_close(&from);
 }
 
-ON_ALL(get_with_a_stale_key_fails)
+ON_ALL_WITH(TAGRV_XPORT_GET, get_with_a_stale_key_fails)
 {
 	struct region to, from;
 	struct op op;
@@ -110,7 +110,7 @@ ON_ALL(get_with_a_stale_key_fails)
 }
 
 /* Memory registered for local use is not readable by the peer. */
-ON_ALL(get_of_local_memory_fails)
+ON_ALL_WITH(TAGRV_XPORT_GET, get_of_local_memory_fails)
 {
 	struct region to, from;
 	struct op op;
@@ -124,4 +124,24 @@ ON_ALL(get_of_local_memory_fails)
 	cr_assert_eq(op.status, -FI_EACCES);
 	region_close(&to);
 	region_close(&from);
+}
+
+/* A transport says by its capabilities and by the call that it has no get or put. */
+ON_ALL(get_and_put_are_refused_without_the_capability)
+{
+	struct region a, b;
+	struct op op;
+
+	pair_connect(p);
+	region_open(&a, p->a, 64, 0);
+	region_open(&b, p->b, 64, TAGRV_MEM_READ | TAGRV_MEM_WRITE);
+	op_init(&op);
+	if (!has_caps(p, TAGRV_XPORT_GET))
+		cr_assert_eq(get(p->a, &a, &b, 0, 64, &op), -FI_EOPNOTSUPP);
+	if (!has_caps(p, TAGRV_XPORT_PUT))
+		cr_assert_eq(put(p->a, &b, &a, 0, 64, &op), -FI_EOPNOTSUPP);
+	pair_progress(p);
+	cr_assert_eq(op.calls, 0);
+	region_close(&a);
+	region_close(&b);
 }

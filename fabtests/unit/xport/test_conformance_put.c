@@ -8,14 +8,13 @@
 
 #include "unit/xport/conformance.h"
 
-ON_ALL(put_writes_remote_memory)
+ON_ALL_WITH(TAGRV_XPORT_PUT, put_writes_remote_memory)
 {
 	size_t sizes[] = { 0, 1, 100, 4096, 10001, 0 }, len;
 	struct region to, from;
 	struct op op;
 
 	pair_connect(p);
-	cr_assert(p->a->xport->attr.caps & TAGRV_XPORT_PUT);
 	cr_assert_leq(p->a->link->put_max, p->a->xport->attr.put_max);
 	len = TAGRV_MIN((size_t) 1 << 20, p->a->link->put_max);
 	sizes[5] = len;
@@ -43,13 +42,11 @@ ON_ALL(put_writes_remote_memory)
 }
 
 /* With TAGRV_XPORT_PUT_FENCED, packets sent after a put arrive after it. */
-ON_ALL(fenced_put_is_not_overtaken)
+ON_ALL_WITH(TAGRV_XPORT_PUT | TAGRV_XPORT_PUT_FENCED, fenced_put_is_not_overtaken)
 {
 	struct region to, from;
 	struct op op;
 
-	if (!(p->a->xport->attr.caps & TAGRV_XPORT_PUT_FENCED))
-		return;
 	pair_connect(p);
 	region_open(&to, p->b, 4096, TAGRV_MEM_WRITE);
 	region_open(&from, p->a, 4096, 0);
@@ -64,7 +61,7 @@ ON_ALL(fenced_put_is_not_overtaken)
 	region_close(&from);
 }
 
-ON_ALL(puts_in_flight_are_limited)
+ON_ALL_WITH(TAGRV_XPORT_PUT, puts_in_flight_are_limited)
 {
 	size_t depth = p->a->xport->attr.put_depth, started = 0, next;
 	bool held = p->kind >= PAIR_SRQ && p->kind < PAIR_DEVICE;
@@ -102,7 +99,7 @@ ON_ALL(puts_in_flight_are_limited)
 	free(ops);
 }
 
-ON_ALL(put_checks_its_arguments)
+ON_ALL_WITH(TAGRV_XPORT_PUT, put_checks_its_arguments)
 {
 	struct region to, from;
 	struct op op;
@@ -140,7 +137,7 @@ static void expect_refused(struct pair *p, struct region *to)
 	region_close(&from);
 }
 
-ON_ALL(put_with_a_stale_key_fails)
+ON_ALL_WITH(TAGRV_XPORT_PUT, put_with_a_stale_key_fails)
 {
 	struct region to;
 
@@ -152,7 +149,7 @@ ON_ALL(put_with_a_stale_key_fails)
 }
 
 /* Memory registered for reading by peers is not writable for them. */
-ON_ALL(put_to_readable_memory_fails)
+ON_ALL_WITH(TAGRV_XPORT_PUT, put_to_readable_memory_fails)
 {
 	struct region to;
 
@@ -162,7 +159,7 @@ ON_ALL(put_to_readable_memory_fails)
 	region_close(&to);
 }
 
-ON_ALL(put_ends_when_the_link_is_closed)
+ON_ALL_WITH(TAGRV_XPORT_PUT, put_ends_when_the_link_is_closed)
 {
 	struct region to, from;
 	struct op op;
