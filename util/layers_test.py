@@ -71,6 +71,8 @@ CASES = [
     ('fabtests/benchmarks/matching/m.c', '#include "match/m.h"\n', None),
     ('fabtests/benchmarks/matching/n.c', '#include "match/m_priv.h"\n', ':1: match/m_priv.h is private'),
     ('fabtests/benchmarks/b.c', '#include "match/m.h"\n', ':1: benchmarks/ uses public headers only'),
+    ('fabtests/examples/e.c', '#include "xport/stubs.h"\n#include "core/a.h"\n', None),
+    ('fabtests/examples/f.c', '#include "match/m.h"\n', ':1: xport/example/ must not use match/'),
     ('fabtests/functional/y.c', '#include "x.h"\n', None),
 ]
 UNLISTED = 'prov/tagrv/src/core/forgotten.c'

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "examples/file_xport.h"
 #include "xport/shm/shm_priv.h"
 #include "xport/verbs/verbs_priv.h"
 
@@ -19,6 +20,7 @@ const char *const pair_kind_names[PAIR_KINDS] = {
 	[PAIR_SHM] = "shm",
 	[PAIR_SHM_CMA] = "shm, one copy",
 	[PAIR_SHM_TINY] = "shm, tiny",
+	[PAIR_FILE] = "file",
 	[PAIR_SRQ] = "srq",
 	[PAIR_RQ] = "rq",
 	[PAIR_TINY] = "tiny",
@@ -238,6 +240,11 @@ void pair_open_with(struct pair *pair, enum pair_kind kind,
 		return;
 	}
 	pair->b = &pair->ends[1];
+	if (kind == PAIR_FILE) {
+		end_open(pair->a, &tagrv_file_ops, FILE_NAME, params);
+		end_open(pair->b, &tagrv_file_ops, FILE_NAME, params);
+		return;
+	}
 	if (kind < PAIR_SRQ) {
 		open_shm(pair, params);
 		return;

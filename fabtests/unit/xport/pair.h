@@ -18,6 +18,7 @@ enum pair_kind {
 	PAIR_SHM,		/* reads through the rings */
 	PAIR_SHM_CMA,		/* reads by process_vm_readv */
 	PAIR_SHM_TINY,		/* smallest ring; fences instead of membarrier */
+	PAIR_FILE,		/* the toy of docs/new_transport.md */
 	PAIR_SRQ,		/* fake verbs devices */
 	PAIR_RQ,		/* without shared receive queues */
 	PAIR_TINY,		/* with the smallest limits */
