@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The transports of this build: the only file that names back ends.
+ * The transports of this build. No other file above the back ends names one.
  */
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -18,7 +18,17 @@ const struct tagrv_xport_ops *const tagrv_xports[] = {
 	NULL,
 };
 
-/* What can be named, whether or not it is built in. */
+const struct tagrv_xport_ops *tagrv_xport_self(void)
+{
+	return &tagrv_loop_ops;
+}
+
+const struct tagrv_xport_ops *tagrv_xport_local(void)
+{
+	return &tagrv_shm_ops;
+}
+
+/* Names that FI_TAGRV_TRANSPORTS may have, whether or not they are built in. */
 static const char *const names[] = { "shm", "verbs" };
 
 static const char *skip(const char *text, const char *set)
@@ -26,7 +36,7 @@ static const char *skip(const char *text, const char *set)
 	return text + strspn(text, set);
 }
 
-/* The next name of a list; NULL at its end. */
+/* Returns the next name of the list and sets its length; NULL at the end. */
 static const char *next_name(const char *list, size_t *len)
 {
 	list = skip(list, ", ");

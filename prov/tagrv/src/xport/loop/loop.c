@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Messages of an endpoint to itself: the smallest complete transport. Read it
- * beside xport.h; what a transport must do happens here, but for the device and
- * its memory (loop_dev.c).
+ * Messages of an endpoint to itself: the smallest transport of the plug-in. Read
+ * it beside xport.h. The device and its memory are in loop_dev.c.
  *
- * A send copies its packet into a ring of fixed slots. Nothing is delivered
- * inside send, so a receiver never runs under its own sender:
+ * A send copies its packet into a ring of fixed slots. Progress delivers it, so
+ * a receiver never runs inside its own sender:
  *
  *        head              sent               tail
  *   ------+------------------+------------------+------
@@ -14,15 +13,14 @@
  *         | progress         |                  |
  *
  *   send      fills the slot at 'tail'
- *   reap      runs done callbacks from 'sent' on: the "peer's device" has it
- *   progress  does that, then hands packets from 'head' on to the sink
+ *   reap      runs done callbacks from 'sent' on: the ring is the peer's device
+ *   progress  reaps, then hands packets from 'head' on to the sink
  *
- * Gets and puts are memcpys, made in progress and piece by piece so that a large
- * one does not hold up packets. What is at the other end of them must be
- * registered: the key is looked up for every piece, as a device would for every
- * packet.
+ * Gets and puts are memcpys. Progress makes them in pieces, so that a large one
+ * does not hold up packets. The remote memory must be registered: its key is
+ * looked up for every piece, as an adapter does for every packet.
  *
- * A link is bound to its own blob, and there may be several.
+ * A link is bound to its own blob, and an xport may have several links.
  */
 #include "xport/loop/loop_priv.h"
 
@@ -36,17 +34,17 @@
 
 #define MAX_SLOTS	256u		/* packets queued */
 #define MAX_BYTES	(4u << 20)	/* bytes of all slots together */
-#define CTRL_SLOTS	16u		/* of them kept back for control */
+#define CTRL_SLOTS	16u		/* slots kept back for control packets */
 #define GET_SLOTS	64u		/* gets and puts queued, of all links */
-#define GET_PIECE	(256u << 10)	/* bytes copied in one progress */
+#define GET_PIECE	(256u << 10)	/* bytes of a get or put per progress */
 #define BLOB_LEN	16u
 
 struct loop_link {
 	struct tagrv_link base;
 	struct tagrv_list node;		/* in xport->closing */
 	uint64_t id;
-	unsigned queued;		/* slots and gets that name this link */
-	unsigned gets;			/* gets and puts among them */
+	unsigned queued;		/* slots, gets and puts of this link */
+	unsigned gets;			/* gets and puts of this link */
 	bool	bound;
 	bool	closing;
 };
@@ -82,7 +80,7 @@ struct loop_xport {
 	struct loop_bell bell;
 	pthread_mutex_t mutex;		/* guards next_id */
 	uint64_t next_id;
-	bool	starved;		/* -FI_EAGAIN was given, room is due */
+	bool	starved;		/* returned -FI_EAGAIN: room is due */
 	bool	reaping;		/* a done callback is running */
 };
 
@@ -166,7 +164,7 @@ static void xport_close(struct tagrv_xport *xport)
 
 /* ---- links ---- */
 
-/* A blob names the endpoint and the link: bind accepts no other's. */
+/* A blob names the xport and the link: link_bind accepts no other blob. */
 static void blob_of(const struct loop_link *link, uint8_t blob[BLOB_LEN])
 {
 	uint64_t xport = (uintptr_t) link->base.xport;
@@ -218,7 +216,7 @@ static int link_attach(struct tagrv_link *link, void *ctx)
 	return to_link(link)->bound ? 0 : -FI_ENOTCONN;
 }
 
-/* What the link has queued is cancelled by progress, which then buries it. */
+/* Progress cancels what the link has queued, and frees the link after that. */
 static void link_close(struct tagrv_link *link)
 {
 	struct loop_link *l = to_link(link);
@@ -337,7 +335,7 @@ static int put(struct tagrv_link *link, const void *addr, struct tagrv_mem *mem,
 			  key, key_len, len, done);
 }
 
-/* Runs the done callbacks of everything sent until now. */
+/* Runs the done callbacks of every packet that was sent before this call. */
 static int reap(struct tagrv_xport *xport)
 {
 	struct loop_xport *xp = to_xport(xport);
@@ -362,8 +360,8 @@ static int reap(struct tagrv_xport *xport)
 }
 
 /*
- * Hands over what was queued when the pass began: a receiver that answers
- * every packet must not keep us here.
+ * Delivers the packets that were queued when the pass began: a receiver that
+ * answers every packet must not keep us here.
  */
 static unsigned deliver(struct loop_xport *xp)
 {
@@ -379,7 +377,7 @@ static unsigned deliver(struct loop_xport *xp)
 			sink->packet(sink, link->base.ctx,
 				     data_at(xp, xp->head), slot->len);
 		link->queued--;
-		xp->head++;	/* the slot is free only now */
+		xp->head++;	/* the slot is free only after its callback */
 		events++;
 	}
 	return events;
@@ -452,7 +450,7 @@ static int wait_fd(struct tagrv_xport *xport)
 	return to_xport(xport)->bell.fd;
 }
 
-/* Only our own calls bring work, but of any thread. */
+/* Work comes only from our own calls, but these may be another thread's. */
 static int arm(struct tagrv_xport *xport)
 {
 	struct loop_xport *xp = to_xport(xport);

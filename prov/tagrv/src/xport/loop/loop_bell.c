@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Waking who sleeps: work for an endpoint of one's own comes from no device,
- * but from another thread.
+ * Wakes threads that sleep: no device brings work to this transport, but
+ * another thread of the process may.
  */
 #include <errno.h>
 #include <sys/eventfd.h>
@@ -30,7 +30,7 @@ void tagrv_loop_bell_wake(struct loop_bell *bell)
 
 	bell->armed = false;
 	bell->rung = true;
-	/* Fails only when it is readable already. */
+	/* Fails only when the eventfd is readable already. */
 	if (write(bell->fd, &one, sizeof(one)) < 0)
 		return;
 }
@@ -43,7 +43,7 @@ void tagrv_loop_bell_arm(struct loop_bell *bell)
 	if (!bell->rung)
 		return;
 	bell->rung = false;
-	/* Fails only when there is nothing to empty. */
+	/* Fails only when the eventfd is not readable. */
 	if (read(bell->fd, &count, sizeof(count)) < 0)
 		return;
 }

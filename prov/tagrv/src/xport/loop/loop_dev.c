@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The loop device: one by name, always there, and the table of the memory
+ * The loop device, which is always there, and the table of the memory that is
  * registered with it. Only this file takes the table's mutex.
  */
 #include <pthread.h>
@@ -15,17 +15,16 @@
 
 #define KEY_BUCKETS	64u
 
-/* Owns the keys of the memory registered with it. */
 struct loop_device {
 	struct tagrv_device base;
-	pthread_mutex_t mutex;		/* guards the rest */
-	struct tagrv_list keys[KEY_BUCKETS];
+	pthread_mutex_t mutex;		/* guards keys and next_key */
+	struct tagrv_list keys[KEY_BUCKETS];	/* of memory that peers may use */
 	uint64_t next_key;
 };
 
 struct loop_mem {
 	struct tagrv_mem base;
-	struct tagrv_list node;		/* in a bucket; alone if not remote */
+	struct tagrv_list node;		/* in keys[]; on no list if access is 0 */
 	uint64_t key;			/* never reused */
 };
 
@@ -119,7 +118,7 @@ size_t tagrv_loop_mem_key(const struct tagrv_mem *mem, void *key)
 	return sizeof(m->key);
 }
 
-/* True if 'key' gives this access to the range. Under the mutex. */
+/* True if 'key' allows this access to the whole range. The mutex is held. */
 static bool key_covers(struct loop_device *loop, uint64_t key, unsigned access,
 		       uint64_t addr, size_t len)
 {
@@ -138,7 +137,7 @@ static bool key_covers(struct loop_device *loop, uint64_t key, unsigned access,
 	return false;
 }
 
-/* The mutex is held, so that mem_dereg in another thread waits for the copy. */
+/* Copies under the mutex, so that mem_dereg in another thread waits. */
 int tagrv_loop_copy(struct tagrv_device *dev, bool put, void *local,
 		    uint64_t key, uint64_t addr, size_t len)
 {

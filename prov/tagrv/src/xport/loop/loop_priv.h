@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What the files of the loop transport know of each other.
+ * Between the files of the loop transport.
  */
 #ifndef TAGRV_XPORT_LOOP_LOOP_PRIV_H
 #define TAGRV_XPORT_LOOP_LOOP_PRIV_H
@@ -9,10 +9,10 @@
 
 #define TAGRV_LOOP_NAME	"loop"
 
-/* What threads that wait for work sleep on. Serialized by the caller. */
+/* Threads that wait for work sleep on fd. The domain lock guards the rest. */
 struct loop_bell {
 	int	fd;		/* an eventfd */
-	bool	armed;		/* somebody may sleep */
+	bool	armed;		/* a thread may sleep */
 	bool	rung;		/* the eventfd is readable */
 };
 
@@ -21,7 +21,7 @@ void tagrv_loop_bell_close(struct loop_bell *bell);
 void tagrv_loop_bell_wake(struct loop_bell *bell);
 void tagrv_loop_bell_arm(struct loop_bell *bell);
 
-/* There is work. */
+/* Wakes the threads that sleep: there is work. */
 static inline void tagrv_loop_bell_ring(struct loop_bell *bell)
 {
 	if (TAGRV_UNLIKELY(bell->armed))
@@ -39,8 +39,9 @@ int tagrv_loop_mem_reg(struct tagrv_device *dev, void *addr, size_t len,
 void tagrv_loop_mem_dereg(struct tagrv_mem *mem);
 size_t tagrv_loop_mem_key(const struct tagrv_mem *mem, void *key);
 /*
- * Copies between 'local' and what a key stands for, to there with 'put'.
- * -FI_EACCES: that covers no such range, or may not be used so.
+ * Copies between 'local' and the registered memory of 'key' at 'addr', with
+ * 'put' into that memory. -FI_EACCES: the key covers no such range, or does not
+ * allow this access.
  */
 int tagrv_loop_copy(struct tagrv_device *dev, bool put, void *local,
 		    uint64_t key, uint64_t addr, size_t len);
