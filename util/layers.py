@@ -48,7 +48,7 @@ MAY_INCLUDE = {
 
 # The file with the table of transports, and the header that declares what the table points to.
 REGISTRY = 'xport/xport.c'
-REGISTRY_HEADER = 'xport/xport.h'
+REGISTRY_HEADER = 'xport/backends.h'
 
 
 def folder_of(source):

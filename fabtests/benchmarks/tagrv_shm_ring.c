@@ -27,7 +27,7 @@
 
 #include "benchmarks/clock.h"
 #include "benchmarks/measure.h"
-#include "xport/xport.h"
+#include "xport/backends.h"
 
 enum { BLOCKS = 1001, ITERS = 200, GET_LEN = 1 << 20, GETS = 20 };
 

@@ -30,9 +30,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "xport/backends.h"
 #include "xport/shm/shm_layout.h"
 #include "xport/shm/shm_ring.h"
-#include "xport/xport.h"
 
 enum { GET_LEN = 20000, NAME_LEN = 16, NAME_AT = 24, ID_AT = 40 };
 

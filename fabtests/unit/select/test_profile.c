@@ -33,7 +33,7 @@ static struct tagrv_profile *parse(const char *lines, char *wrong, size_t len)
 static struct tagrv_xport_attr apply(const struct tagrv_profile *profile,
 				     const char *name)
 {
-	struct tagrv_device dev = { .ops = &tagrv_shm_ops };
+	struct tagrv_device dev = { .ops = tagrv_xport_local() };
 	struct tagrv_xport_attr attr = declared;
 
 	snprintf(dev.name, sizeof(dev.name), "%s", name);

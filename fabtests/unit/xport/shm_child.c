@@ -3,6 +3,7 @@
  * A child process at the other end: see shm_child.h.
  */
 #include "unit/xport/shm_child.h"
+#include "xport/backends.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>

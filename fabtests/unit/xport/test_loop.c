@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "unit/xport/pair.h"
+#include "xport/backends.h"
 
 static struct pair pair;
 static const struct tagrv_xport_ops *const ops = &tagrv_loop_ops;

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "unit/xport/shm_child.h"
+#include "xport/backends.h"
 
 enum { ROUNDS = 100, SENDS = 32, GETS = 4, LEN = 1 << 20, OTHER_LEN = 4000 };
 

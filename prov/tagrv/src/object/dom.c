@@ -38,7 +38,7 @@ static void remove_from_all(struct tagrv_dom *dom)
 /* Shared memory reaches peers on this host; without it the device does. */
 static void open_local(struct tagrv_dom *dom)
 {
-	const struct tagrv_xport_ops *ops = &tagrv_shm_ops;
+	const struct tagrv_xport_ops *ops = tagrv_xport_local();
 	int ret;
 
 	if (!tagrv_xport_is_wanted(&dom->params, ops))
@@ -55,7 +55,7 @@ static int open_device(struct tagrv_dom *dom, const char *name)
 {
 	int ret = -FI_ENODEV;
 
-	if (!strcmp(name, "loop"))
+	if (!strcmp(name, tagrv_xport_self()->name))
 		return 0;
 	for (size_t i = 0; tagrv_xports[i] && ret == -FI_ENODEV; i++)
 		if (tagrv_xport_is_wanted(&dom->params, tagrv_xports[i]))
@@ -66,7 +66,7 @@ static int open_device(struct tagrv_dom *dom, const char *name)
 			   fi_strerror(-ret));
 		return ret;
 	}
-	if (dom->dev->ops != &tagrv_shm_ops)
+	if (dom->dev->ops != tagrv_xport_local())
 		open_local(dom);
 	dom->devs[dom->dev_cnt++] = dom->dev;
 	return 0;
@@ -116,7 +116,8 @@ int tagrv_dom_open(const struct tagrv_dom_attr *attr, struct tagrv_dom **dom)
 	ret = tagrv_lock_init(&d->lock, !attr->serialized || attr->auto_progress);
 	if (ret)
 		goto free_dom;
-	ret = tagrv_loop_ops.dev_open("loop", &d->params, &d->loop);
+	ret = tagrv_xport_self()->dev_open(tagrv_xport_self()->name,
+					   &d->params, &d->loop);
 	if (ret)
 		goto fini_lock;
 	ret = open_device(d, attr->name);

@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+#include "xport/backends.h"
+
 const struct tagrv_xport_ops *const tagrv_xports[] = {
 	&tagrv_shm_ops,
 #ifdef HAVE_VERBS

@@ -378,8 +378,4 @@ bool tagrv_xport_is_wanted(const struct tagrv_params *params,
 bool tagrv_xport_find_unknown(const struct tagrv_params *params,
 			      const char **name, size_t *len);
 
-extern const struct tagrv_xport_ops tagrv_loop_ops;
-extern const struct tagrv_xport_ops tagrv_shm_ops;
-extern const struct tagrv_xport_ops tagrv_verbs_ops;
-
 #endif

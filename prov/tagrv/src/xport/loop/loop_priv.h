@@ -5,7 +5,7 @@
 #ifndef TAGRV_XPORT_LOOP_LOOP_PRIV_H
 #define TAGRV_XPORT_LOOP_LOOP_PRIV_H
 
-#include "xport/xport.h"
+#include "xport/backends.h"
 
 #define TAGRV_LOOP_NAME	"loop"
 

@@ -18,8 +18,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "xport/backends.h"
 #include "xport/shm/shm_ring.h"
-#include "xport/xport.h"
 
 #define SHM_NAME	"shm"
 #define SHM_HOT		16	/* most rings polled in every pass */

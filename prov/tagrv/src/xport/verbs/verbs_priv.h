@@ -19,6 +19,7 @@
 #include <rdma/fi_errno.h>
 #include <stdatomic.h>
 
+#include "xport/backends.h"
 #include "xport/verbs/verbs_dev.h"
 
 #define VERBS_WIRE_ID		1
