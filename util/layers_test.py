@@ -37,7 +37,7 @@ CASES = [
     ('prov/tagrv/src/proto/r.c', '#include "match/m_priv.h"\n', ':1: match/m_priv.h is private'),
     ('prov/tagrv/src/proto/s.c', '#include "api/f.h"\n', ':1: proto/ must not use api/'),
     ('prov/tagrv/src/proto/t.h', '#include <uthash.h>\n', ':1: <uthash.h> in a header'),
-    ('prov/tagrv/src/api/f.h', '#include "proto/p.h"\n#include "xport/xport.h"\n', None),
+    ('prov/tagrv/src/api/f.h', '#include "engine/e.h"\n#include "xport/xport.h"\n', None),
     ('prov/tagrv/src/api/g.c', '#include "api/info/i_priv.h"\n', ':1: api/info/i_priv.h is private'),
     ('prov/tagrv/src/api/h.c', '#include "wire/w.h"\n', ':1: api/ must not use wire/'),
     ('prov/tagrv/src/api/info/i_priv.h', '#include "api/nosys/n.h"\n', None),
