@@ -75,6 +75,7 @@ int main(int argc, char **argv)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	options_parse(&opt, argc, argv, NULL, 0);
+	options_default_timeout(&opt, 300);
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
 		for (const struct test_case *c = tables[i]; c->name; c++) {
 			if (!wanted(c, opt.pattern))

@@ -36,7 +36,7 @@ bool kill_meet(struct fx *fx, int rank, int life)
 static void await_rank(struct fx *fx, int rank)
 {
 	while (!kill_meet(fx, rank, 0)) {
-		CHECK(run_now() < fx->t->deadline, "rank %d does not come", rank);
+		FX_CHECK_MOVES(fx, "rank %d does not come", rank);
 		fx_progress(fx);
 		usleep(1000);
 	}
@@ -55,7 +55,7 @@ void kill_be_victim(struct test *t)
 			fx_close_now(&fx);
 			return;
 		}
-		CHECK(run_now() < t->deadline, "round %d does not begin", t->life);
+		CHECK_MOVES("round %d does not begin", t->life);
 		usleep(500);
 	}
 	flow_open(&flow, &fx, FLOW_DATA, t->life, t->life & 1, fx.addr[SURVIVOR]);
@@ -63,7 +63,7 @@ void kill_be_victim(struct test *t)
 		flow_post(&flow);
 		if (!flow_poll(&flow, 1))
 			sched_yield();
-		CHECK(run_now() < t->deadline, "nobody kills the victim");
+		CHECK_MOVES("nobody kills the victim");
 	}
 }
 
@@ -104,7 +104,7 @@ void kill_be_partner(struct test *t)
 		if (!flow_poll(flow, 2))
 			sched_yield();
 		maybe_kill(&killer);
-		CHECK(run_now() < t->deadline, "the survivor does not come to an end");
+		CHECK_MOVES("the survivor does not come to an end");
 	}
 	flow_cancel(&flow[1]);
 	fx_close_now(&fx);

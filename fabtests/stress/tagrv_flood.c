@@ -69,9 +69,9 @@ static long resident(void)
 	return pages * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-static void in_time(const struct flood *s)
+static void in_time(struct flood *s)
 {
-	CHECK(run_now() < s->fx.t->deadline, "%" PRIu64 " sent, %" PRIu64 " ended: no end in sight",
+	FX_CHECK_MOVES(&s->fx, "%" PRIu64 " sent, %" PRIu64 " ended: no end in sight",
 	      s->sent, s->ended);
 	sched_yield();
 }
@@ -241,8 +241,7 @@ int main(int argc, char **argv)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	options_parse(&opt, argc, argv, own, sizeof(own) / sizeof(own[0]));
-	if (!opt.timeout_given)
-		opt.run.timeout_s = 300;
+	options_default_timeout(&opt, 300);
 	if (!messages || messages > UINT32_MAX || !senders || senders >= RUN_RANKS_MAX ||
 	    opt.run.self) {
 		fprintf(stderr, "tagrv_flood: some messages and 1 to %d senders are needed\n",

@@ -352,7 +352,8 @@ static void turn(struct soak *s, uint64_t turns)
 	if (!poll_all(s))
 		sched_yield();
 	report(s);
-	if (run_now() >= s->fx.t->deadline)
+	fx_look(&s->fx);
+	if (run_is_given_up())
 		give_up(s);
 }
 
@@ -425,8 +426,7 @@ int main(int argc, char **argv)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	options_parse(&opt, argc, argv, own, sizeof(own) / sizeof(own[0]));
-	if (!opt.timeout_given)
-		opt.run.timeout_s = 1800;
+	options_default_timeout(&opt, 1800);
 	printf("seed %" PRIu64 ", %" PRIu64 " messages, about %" PRIu64 " MiB\n", opt.run.seed,
 	       total_messages, total_bytes >> 20);
 	run_case(&test_case, &opt.run, &result);

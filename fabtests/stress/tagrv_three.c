@@ -89,7 +89,7 @@ static struct slot *slot_of(struct three *s, const struct comp *c)
 
 static void pass_time(struct three *s)
 {
-	CHECK(run_now() < s->fx.t->deadline, "%" PRIu64 " posted, %" PRIu64 " done: no end in sight",
+	FX_CHECK_MOVES(&s->fx, "%" PRIu64 " posted, %" PRIu64 " done: no end in sight",
 	      s->posted, s->done);
 	sched_yield();
 }
@@ -228,8 +228,7 @@ int main(int argc, char **argv)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	options_parse(&opt, argc, argv, own, 1);
-	if (!opt.timeout_given)
-		opt.run.timeout_s = 300;
+	options_default_timeout(&opt, 300);
 	if (!messages || messages > UINT32_MAX || opt.run.self) {
 		fputs("tagrv_three: three processes and some messages are needed\n", stderr);
 		return 2;

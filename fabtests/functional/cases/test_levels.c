@@ -128,11 +128,11 @@ static void await(struct fx *fx, struct probe *p)
 {
 	while (has_entry(p) && !poll_own(fx, p)) {
 		fx_progress(fx);
-		CHECK(run_now() < fx->t->deadline, "no completion");
+		FX_CHECK_MOVES(fx, "no completion");
 		sched_yield();
 	}
 	while (count_own(fx, p) < 1) {
-		CHECK(run_now() < fx->t->deadline, "the counter has not moved");
+		FX_CHECK_MOVES(fx, "the counter has not moved");
 		sched_yield();
 	}
 }

@@ -142,7 +142,7 @@ static void placed_one(struct fx *fx, const struct way *way, uint64_t level, boo
 	if (receives && unexpected)
 		post_receive(fx, &in, &rx);
 	while (!is_done(fx, &tx)) {
-		CHECK(run_now() < fx->t->deadline, "no completion");
+		FX_CHECK_MOVES(fx, "no completion");
 		if (receives)
 			fi_cq_read(fx->cq[FX_RX], NULL, 0);
 	}

@@ -69,8 +69,8 @@ static void expect_unexpected(struct fx *fx, uint64_t cnt)
 	do {
 		fx_progress(fx);
 		read_stats(fx, &now);
-		CHECK(run_now() < fx->t->deadline, "%llu of %llu messages came",
-		      (unsigned long long)now.unexpected, (unsigned long long)cnt);
+		FX_CHECK_MOVES(fx, "%llu of %llu messages came",
+			       (unsigned long long)now.unexpected, (unsigned long long)cnt);
 	} while (now.unexpected < cnt);
 	CHECK_STAT(&now, unexpected, cnt);
 	CHECK_STAT(&now, unexpected_peak, cnt);

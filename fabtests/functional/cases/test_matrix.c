@@ -112,7 +112,7 @@ static void wait_unexpected(struct fx *fx, uint64_t want)
 {
 	while (unexpected_now(fx) < want) {
 		fx_progress(fx);
-		CHECK(run_now() < fx->t->deadline, "the message does not come");
+		FX_CHECK_MOVES(fx, "the message does not come");
 	}
 }
 

@@ -22,11 +22,11 @@ static void send_alone(struct fx *fx, int how)
 	SEND(fx, .call = CALL_MSG, .tagged = true, .buf = zeros, .len = LEN, .addr = fx->peer,
 	     .tag = 1, .flags = FI_MORE | FI_DELIVERY_COMPLETE, .ctx = &ctx);
 	while (fi_cntr_read(fx->cntr[FX_TX]) < (uint64_t)how && how == 3)
-		CHECK(run_now() < fx->t->deadline, "the counter does not move it");
+		FX_CHECK_MOVES(fx, "the counter does not move it");
 	if (how == 2)
 		while (fi_cq_read(fx->cq[FX_RX], NULL, 0) == -FI_EAGAIN &&
 		       fi_cntr_read(fx->cntr[FX_TX]) < 2)
-			CHECK(run_now() < fx->t->deadline, "the receive CQ does not move it");
+			FX_CHECK_MOVES(fx, "the receive CQ does not move it");
 	COMP_EXPECT(fx, FX_TX, .ctx = &ctx, .flags = SENT_TAGGED);
 }
 

@@ -284,7 +284,7 @@ static void await_entry(struct fx *at, enum fx_side side, struct fx *other, stru
 {
 	while (!comp_poll(at, side, c)) {
 		fx_progress(other);
-		CHECK(run_now() < at->t->deadline, "no completion");
+		FX_CHECK_MOVES(at, "no completion");
 	}
 }
 
@@ -295,7 +295,7 @@ static void send_beside(struct fx *from, struct fx *to, const struct msg *m)
 	while ((ret = msg_try_send(from->ep, m)) == -FI_EAGAIN) {
 		fx_progress(from);
 		fx_progress(to);
-		CHECK(run_now() < from->t->deadline, "-FI_EAGAIN without end");
+		FX_CHECK_MOVES(from, "-FI_EAGAIN without end");
 	}
 	CHECK(!ret, "send: %zd", ret);
 }

@@ -307,7 +307,7 @@ static void waves_recv(struct fx *fx, uint32_t *in, struct fi_context2 *rx, int 
 			     .addr = FI_ADDR_UNSPEC, .tag = 3, .ctx = &rx[posted]);
 			posted++;
 		}
-		CHECK(run_now() < fx->t->deadline, "message %d of %d does not come", seen, n);
+		FX_CHECK_MOVES(fx, "message %d of %d does not come", seen, n);
 		if (!comp_poll(fx, FX_RX, &c))
 			continue;
 		COMP_SAME(fx, &c, .ctx = c.ctx, .flags = GOT_TAGGED, .len = 4, .tag = 3);

@@ -32,7 +32,7 @@ static void peek_hit(struct fx *fx, uint64_t tag, size_t len, uint64_t flags, vo
 		peek(fx, FI_ADDR_UNSPEC, tag, 0, flags, ctx);
 		COMP_WAIT(fx, FX_RX, &c);
 		CHECK(c.ctx == ctx, "a peek completed with context %p, want %p", c.ctx, ctx);
-		CHECK(run_now() < fx->t->deadline, "the message is never found");
+		FX_CHECK_MOVES(fx, "the message is never found");
 	} while (c.err == FI_ENOMSG);
 	CHECK(!c.err, "peek: error %d (%s)", c.err, fi_strerror(c.err));
 	CHECK(c.tag == tag, "peek found tag 0x%" PRIx64 ", want 0x%" PRIx64, c.tag, tag);
@@ -306,7 +306,8 @@ static void by_source(struct test *t)
 		do {
 			peek(&fx, fx.addr[from], 1, 0, FI_CLAIM, &ctx);
 			COMP_WAIT(&fx, FX_RX, &c);
-		} while (c.err == FI_ENOMSG && run_now() < t->deadline);
+			FX_CHECK_MOVES(&fx, "the message is never found");
+		} while (c.err == FI_ENOMSG);
 		CHECK(!c.err, "peek: error %d", c.err);
 		RECV(&fx, .call = CALL_MSG, .tagged = true, .buf = &value, .len = 4, .addr = 0,
 		     .flags = FI_CLAIM, .ctx = &ctx);

@@ -136,7 +136,7 @@ static void spin_send(struct fx *fx, struct batch *b)
 		pattern_fill(b->mem + i * b->len, b->len, i);
 		while ((ret = TRY_SEND(fx, .tagged = true, .buf = b->mem + i * b->len, .len = b->len,
 				       .addr = fx->peer, .tag = 1, .ctx = &b->ctx[i])) == -FI_EAGAIN)
-			CHECK(run_now() < fx->t->deadline, "send %zu: -FI_EAGAIN without end", i);
+			FX_CHECK_MOVES(fx, "send %zu: -FI_EAGAIN without end", i);
 		CHECK(!ret, "send %zu: %zd", i, ret);
 	}
 }
@@ -240,7 +240,7 @@ static void inject_all(struct fx *fx, uint64_t n)
 		while ((ret = TRY_SEND(fx, .call = CALL_INJECT, .tagged = true, .buf = &i,
 				       .len = sizeof(i), .addr = fx->peer, .tag = 1)) == -FI_EAGAIN) {
 			fi_cq_read(fx->cq[FX_RX], NULL, 0);
-			CHECK(run_now() < fx->t->deadline, "inject %d: -FI_EAGAIN without end",
+			FX_CHECK_MOVES(fx, "inject %d: -FI_EAGAIN without end",
 			      (int)i);
 			sched_yield();
 		}

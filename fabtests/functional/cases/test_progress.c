@@ -52,7 +52,7 @@ static void read_only(struct fx *fx, enum fx_side side, void *ctx, uint64_t flag
 	struct comp c;
 
 	while (!comp_poll(fx, side, &c)) {
-		CHECK(run_now() < fx->t->deadline, "reading one CQ does not finish the transfer");
+		FX_CHECK_MOVES(fx, "reading one CQ does not finish the transfer");
 		sched_yield();
 	}
 	COMP_SAME(fx, &c, .ctx = ctx, .flags = flags, .len = LARGE, .tag = 1);
@@ -139,7 +139,7 @@ static void await_counter(struct fx *fx, enum fx_side side, uint64_t value)
 {
 	while (fi_cntr_read(fx->cntr[side]) < value) {
 		CHECK(!fi_cntr_readerr(fx->cntr[side]), "an operation failed");
-		CHECK(run_now() < fx->t->deadline, "reading one counter does not finish it");
+		FX_CHECK_MOVES(fx, "reading one counter does not finish it");
 		sched_yield();
 	}
 }

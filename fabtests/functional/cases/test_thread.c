@@ -46,7 +46,7 @@ static void await_job(struct fx *fx, struct job *job)
 	while (!atomic_load(&job->done)) {
 		note_completion(fx, FX_TX);
 		note_completion(fx, FX_RX);
-		CHECK(run_now() < fx->t->deadline, "an operation does not complete");
+		FX_CHECK_MOVES(fx, "an operation does not complete");
 		sched_yield();
 	}
 }
@@ -153,7 +153,7 @@ static void *block_for_all(void *arg)
 
 		do {
 			n = fi_cq_sread(w->fx->cq[FX_RX], &entry, 1, NULL, 1000);
-			CHECK(run_now() < w->fx->t->deadline, "a blocked reader sees nothing");
+			FX_CHECK_MOVES(w->fx, "a blocked reader sees nothing");
 		} while (n == -FI_EAGAIN || n == -FI_EINTR);
 		CHECK(n == 1 && entry.op_context == &w->rx, "sread: %zd", n);
 	}
@@ -174,7 +174,7 @@ static void blocked_reader(struct test *t)
 		RECV(&fx, .tagged = true, .addr = FI_ADDR_UNSPEC, .tag = i, .ctx = &w.rx);
 		SEND(&fx, .tagged = true, .addr = fx.addr[0], .tag = i, .ctx = &ctx);
 		while (fi_cq_read(fx.cq[FX_TX], &(struct fi_cq_tagged_entry){ 0 }, 1) != 1)
-			CHECK(run_now() < t->deadline, "no completion of a send");
+			FX_CHECK_MOVES(&fx, "no completion of a send");
 	}
 	pthread_join(w.thread, NULL);
 	fx_close(&fx);

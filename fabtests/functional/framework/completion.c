@@ -20,6 +20,9 @@ static bool poll_error(struct fx *fx, enum fx_side side, struct comp *c)
 		return false;
 	CHECK(n == 1, "fi_cq_readerr: %zd", n);
 	CHECK(e.err > 0, "an error entry with err %d", e.err);
+	/* A search that finds nothing may be repeated for ever. */
+	if (e.err != FI_ENOMSG)
+		run_moved();
 	*c = (struct comp){
 		.ctx = e.op_context,
 		.flags = e.flags,
@@ -56,6 +59,7 @@ bool comp_poll(struct fx *fx, enum fx_side side, struct comp *c)
 	if (n == -FI_EAVAIL)
 		return poll_error(fx, side, c);
 	CHECK(n == 1, "fi_cq_read of one entry: %zd (%s)", n, n < 0 ? fi_strerror((int)-n) : "");
+	run_moved();
 	*c = (struct comp){
 		.ctx = e.op_context,
 		.flags = e.flags,
@@ -78,8 +82,8 @@ void comp_wait(const char *file, int line, struct fx *fx, enum fx_side side, str
 	while (!comp_poll(fx, side, c)) {
 		if (fx->cq[FX_TX] != fx->cq[FX_RX])
 			fi_cq_read(fx->cq[!side], NULL, 0);
-		if (run_now() >= fx->t->deadline)
-			run_fail(file, line, "no completion on the %s CQ in time", side_name(side));
+		fx_look(fx);
+		run_check_moves(file, line, "no completion on the %s CQ", side_name(side));
 		sched_yield();
 	}
 }

@@ -28,7 +28,7 @@ struct comp {
 /* One non-blocking read; returns false when there was no entry. */
 bool comp_poll(struct fx *fx, enum fx_side side, struct comp *c);
 
-/* Reads until there is an entry; fails at the deadline of the case. */
+/* Reads until there is an entry; fails when the case moves no more. */
 #define COMP_WAIT(fx, side, c) comp_wait(__FILE__, __LINE__, (fx), (side), (c))
 void comp_wait(const char *file, int line, struct fx *fx, enum fx_side side, struct comp *c);
 

@@ -287,6 +287,7 @@ void fx_progress(struct fx *fx)
 static void idle_once(void *arg)
 {
 	fx_progress(arg);
+	fx_look(arg);
 	sched_yield();
 }
 

@@ -61,6 +61,8 @@ struct fx {
 	uint8_t name[RUN_RANKS_MAX][FX_NAME_MAX];
 	fi_addr_t addr[RUN_RANKS_MAX];
 	fi_addr_t peer;		/* the other rank of two; with --self the own rank */
+	_Atomic unsigned looked;	/* run_shared.looks when fx_look() asked the provider */
+	_Atomic uint64_t seen;	/* sum of the provider's statistics then */
 };
 
 /* Returns the hints that fx_open() uses; the caller frees them. */
@@ -93,6 +95,20 @@ static inline struct fid_ep *fx_rx_ep(const struct fx *fx)
 {
 	return fx->srx ? fx->srx : fx->ep;
 }
+
+/*
+ * Publishes the provider's statistics of this endpoint for the report, once after
+ * each look of the runner; when they changed, that is a move. May be called
+ * whenever fi_cq_read may.
+ */
+void fx_look(struct fx *fx);
+
+/* CHECK_MOVES() for loops that wait for something of this endpoint. */
+#define FX_CHECK_MOVES(fx, ...)                                                                    \
+	do {                                                                                       \
+		fx_look(fx);                                                                       \
+		CHECK_MOVES(__VA_ARGS__);                                                          \
+	} while (0)
 
 /* Makes progress without consuming completions. */
 void fx_progress(struct fx *fx);

@@ -134,7 +134,7 @@ static void retry(struct fx *fx, struct fid_ep *ep, const struct msg *m, const c
 
 	while ((ret = attempt(ep, m)) == -FI_EAGAIN) {
 		fx_progress(fx);
-		CHECK(run_now() < fx->t->deadline, "%s of %zu bytes (%s): -FI_EAGAIN without end",
+		FX_CHECK_MOVES(fx, "%s of %zu bytes (%s): -FI_EAGAIN without end",
 		      what, m->len, msg_call_name(m->call));
 		sched_yield();
 	}

@@ -3,6 +3,7 @@
  * Parses the command line of the test programs.
  */
 #include "options.h"
+#include "common/slowness.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -11,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { OWN_MAX = 8, OPT_OWN = 1000 };
+enum { OWN_MAX = 8, OPT_OWN = 1000, STALL_S = 30 };
 
 enum {
 	OPT_DEV_A = 256,
@@ -21,6 +22,7 @@ enum {
 	OPT_SELF,
 	OPT_TRANSPORT,
 	OPT_SEED,
+	OPT_STALL,
 	OPT_TIMEOUT,
 };
 
@@ -35,6 +37,7 @@ static const struct option common[] = {
 	{ "self", no_argument, NULL, OPT_SELF },
 	{ "transport", required_argument, NULL, OPT_TRANSPORT },
 	{ "seed", required_argument, NULL, OPT_SEED },
+	{ "stall", required_argument, NULL, OPT_STALL },
 	{ "timeout", required_argument, NULL, OPT_TIMEOUT },
 	{ "help", no_argument, NULL, 'h' },
 };
@@ -54,7 +57,10 @@ static void print_help(const char *program, const struct option_number *own, int
 	       "      --self              one process sends to itself (same as --transport loop)\n"
 	       "      --transport KIND    pair (default) or loop\n"
 	       "      --seed N            start of all random choices\n"
-	       "      --timeout SECONDS   of one case (default 60; some cases take a multiple)\n"
+	       "      --stall SECONDS     a case fails when nothing moves for so long (default 30)\n"
+	       "      --timeout SECONDS   a case fails after so long even if it moves; some cases\n"
+	       "                          take a multiple (default: see the program)\n"
+	       "                          On a slow machine both defaults are multiplied.\n"
 	       "  -h, --help              this text\n",
 	       program);
 	for (int i = 0; i < own_count; i++)
@@ -116,6 +122,9 @@ static void apply(struct options *opt, int key)
 	case OPT_SEED:
 		opt->run.seed = number(optarg);
 		break;
+	case OPT_STALL:
+		opt->run.stall_s = (int)number(optarg);
+		break;
 	case OPT_TIMEOUT:
 		opt->run.timeout_s = (int)number(optarg);
 		opt->timeout_given = true;
@@ -131,7 +140,7 @@ static void set_defaults(struct options *opt)
 
 	memset(opt, 0, sizeof(*opt));
 	opt->run.provider = provider && *provider ? provider : "tagrv";
-	opt->run.timeout_s = 60;
+	opt->run.stall_s = (int)(STALL_S * slowness());
 	opt->run.seed = (uint64_t)time(NULL);
 }
 
@@ -160,4 +169,10 @@ void options_parse(struct options *opt, int argc, char **argv, const struct opti
 	}
 	if (optind < argc)
 		usage_error("unexpected argument", argv[optind]);
+}
+
+void options_default_timeout(struct options *opt, int seconds)
+{
+	if (!opt->timeout_given)
+		opt->run.timeout_s = (int)(seconds * slowness());
 }

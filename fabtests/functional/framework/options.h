@@ -25,4 +25,7 @@ struct option_number {
 void options_parse(struct options *opt, int argc, char **argv, const struct option_number *own,
 		   int own_count);
 
+/* Sets the limit that --timeout did not; multiplied by slowness(). */
+void options_default_timeout(struct options *opt, int seconds);
+
 #endif

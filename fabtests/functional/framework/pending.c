@@ -35,18 +35,30 @@ static void take(struct pending *p, const struct comp *c)
 	p->done++;
 }
 
-bool pending_settle(struct fx *fx, struct pending *tx, struct pending *rx, struct pending *until,
-		    size_t want, int ms)
+static void take_both(struct fx *fx, struct pending *tx, struct pending *rx)
 {
-	int64_t end = run_now() + ms;
 	struct comp c;
 
-	while (until->done < want && run_now() < end) {
-		if (comp_poll(fx, FX_TX, &c))
-			take(tx, &c);
-		if (comp_poll(fx, FX_RX, &c))
-			take(rx, &c);
-		sched_yield();
+	if (comp_poll(fx, FX_TX, &c))
+		take(tx, &c);
+	if (comp_poll(fx, FX_RX, &c))
+		take(rx, &c);
+	sched_yield();
+}
+
+void pending_await(struct fx *fx, struct pending *tx, struct pending *rx,
+		   const struct pending *until, size_t want, const char *what)
+{
+	while (until->done < want) {
+		take_both(fx, tx, rx);
+		FX_CHECK_MOVES(fx, "%zu of %zu %s", until->done, want, what);
 	}
-	return until->done >= want;
+}
+
+void pending_settle(struct fx *fx, struct pending *tx, struct pending *rx, int ms)
+{
+	int64_t end = run_now() + ms;
+
+	while (rx->done < rx->n && run_now() < end)
+		take_both(fx, tx, rx);
 }

@@ -21,9 +21,12 @@ void pending_close(struct pending *p);
 
 /*
  * Takes completions of both sides until 'want' operations of 'until', which is
- * tx or rx, are done, or ms milliseconds are over; says whether they are.
+ * tx or rx, are done. 'what' names them when the case moves no more.
  */
-bool pending_settle(struct fx *fx, struct pending *tx, struct pending *rx, struct pending *until,
-		    size_t want, int ms);
+void pending_await(struct fx *fx, struct pending *tx, struct pending *rx,
+		   const struct pending *until, size_t want, const char *what);
+
+/* Takes completions of both sides until all of rx are done, or ms milliseconds are over. */
+void pending_settle(struct fx *fx, struct pending *tx, struct pending *rx, int ms);
 
 #endif

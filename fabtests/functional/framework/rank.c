@@ -4,6 +4,7 @@
  */
 #include "runner.h"
 #include "runner_priv.h"
+#include "common/slowness.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -36,6 +37,11 @@ int64_t run_now(void)
 	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
+int64_t run_slow_ms(int ms)
+{
+	return (int64_t)(ms * slowness());
+}
+
 static struct run_rank *me(void)
 {
 	return &current->shared->rank[current->rank];
@@ -50,6 +56,7 @@ void run_step(const char *fmt, ...)
 	vsnprintf(me()->step, sizeof(me()->step), fmt, ap);
 	pthread_mutex_unlock(&reporting);
 	va_end(ap);
+	run_moved();
 }
 
 void run_phase(const char *phase)
@@ -57,23 +64,61 @@ void run_phase(const char *phase)
 	pthread_mutex_lock(&reporting);
 	snprintf(me()->phase, sizeof(me()->phase), "%s", phase);
 	pthread_mutex_unlock(&reporting);
+	run_moved();
 }
 
-void run_fail(const char *file, int line, const char *fmt, ...)
+void run_moved(void)
+{
+	atomic_fetch_add_explicit(&me()->moves, 1, memory_order_relaxed);
+}
+
+void run_tell(const char *stats, bool moved)
+{
+	pthread_mutex_lock(&reporting);
+	snprintf(me()->stats, sizeof(me()->stats), "%s", stats);
+	pthread_mutex_unlock(&reporting);
+	if (moved)
+		run_moved();
+}
+
+static _Noreturn void fail(const char *file, int line, const char *fmt, va_list ap)
+	__attribute__((format(printf, 3, 0)));
+
+static _Noreturn void fail(const char *file, int line, const char *fmt, va_list ap)
 {
 	const char *slash = strrchr(file, '/');
 	char text[RUN_TEXT_MAX - 80];
-	va_list ap;
 
-	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
 	/* Stays locked: the first failure ends the process. */
 	pthread_mutex_lock(&reporting);
 	snprintf(me()->why, sizeof(me()->why), "%s (%.60s:%d)", text, slash ? slash + 1 : file,
 		 line);
 	atomic_store(&me()->failed_at, run_now());
 	_exit(RUN_EXIT_FAILED);
+}
+
+void run_fail(const char *file, int line, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	fail(file, line, fmt, ap);
+}
+
+bool run_is_given_up(void)
+{
+	return atomic_load_explicit(&current->shared->given_up, memory_order_relaxed);
+}
+
+void run_check_moves(const char *file, int line, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!run_is_given_up())
+		return;
+	va_start(ap, fmt);
+	fail(file, line, fmt, ap);
 }
 
 void run_skip(const char *fmt, ...)
@@ -113,7 +158,7 @@ static void await_others(struct test *t, run_idle_fn idle, void *arg)
 	while (!readable(t->hub, idle ? 0 : 100)) {
 		if (idle)
 			idle(arg);
-		CHECK(run_now() < t->patience, "the other ranks do not come");
+		CHECK_MOVES("the other ranks do not come");
 	}
 }
 
@@ -127,6 +172,7 @@ void run_exchange(struct test *t, const void *mine, size_t len, struct run_gathe
 	if (len)
 		memcpy(blob.data, mine, len);
 	CHECK(send(t->hub, &blob, sizeof(blob), MSG_NOSIGNAL) == sizeof(blob), "the runner is gone");
+	run_moved();
 	await_others(t, idle, arg);
 	if (!all)
 		all = &unused;

@@ -3,6 +3,7 @@
  * The runner's process: forks the ranks of a case, serves their exchanges, judges
  * how they end.
  */
+#include "patience.h"
 #include "runner.h"
 #include "runner_priv.h"
 
@@ -34,9 +35,8 @@ struct run {
 	struct run_shared *shared;
 	struct run_result *result;
 	struct rank_process proc[RUN_RANKS_MAX];
+	struct patience patience;
 	int ranks;
-	int64_t started;
-	int64_t limit;		/* milliseconds */
 	bool over;
 };
 
@@ -55,8 +55,6 @@ static _Noreturn void be_rank(struct run *run, int rank, int hub)
 		.rank = rank,
 		.ranks = run->ranks,
 		.life = run->proc[rank].life,
-		.deadline = run->started + run->limit - run->limit / 5,
-		.patience = run->started + run->limit - run->limit / 10,
 		.seed = run->opt->seed,
 		.hub = hub,
 		.shared = run->shared,
@@ -137,7 +135,7 @@ static void judge_signal(struct run *run, int rank, int sig)
 		       where(run, rank, text, sizeof(text)));
 		return;
 	}
-	if (death == RUN_COMES_BACK) {
+	if (death == RUN_COMES_BACK && !run->patience.given_up_at) {
 		run->proc[rank].life++;
 		start_rank(run, rank);
 	}
@@ -159,6 +157,9 @@ static void judge_failure(struct run *run, int rank)
 {
 	char text[WHERE_MAX];
 
+	/* Its reason is in the report of all ranks. */
+	if (run->patience.given_up_at)
+		return;
 	rank = first_to_fail(run, rank);
 	finish(run, RUN_FAILED, "%s [%s]", run->shared->rank[rank].why,
 	       where(run, rank, text, sizeof(text)));
@@ -253,40 +254,29 @@ static bool any_running(const struct run *run)
 	return false;
 }
 
-static void time_out(struct run *run)
-{
-	char all[RUN_RANKS_MAX * WHERE_MAX] = "", one[WHERE_MAX];
-
-	for (int i = 0; i < run->ranks; i++) {
-		size_t used = strlen(all);
-
-		if (run->proc[i].running)
-			snprintf(all + used, sizeof(all) - used, "%s%s", used ? "; " : "",
-				 where(run, i, one, sizeof(one)));
-	}
-	finish(run, RUN_FAILED, "hangs, killed after %d s [%s]", (int)(run->limit / 1000), all);
-}
-
 static void watch(struct run *run)
 {
 	struct pollfd fds[RUN_RANKS_MAX];
-	int64_t left = run->started + run->limit - run_now();
 
-	if (left <= 0) {
-		time_out(run);
-		return;
-	}
 	for (int i = 0; i < run->ranks; i++) {
 		fds[i].fd = run->proc[i].running ? run->proc[i].hub : -1;
 		fds[i].events = POLLIN;
 		fds[i].revents = 0;
 	}
-	poll(fds, (nfds_t)run->ranks, (int)left);
+	poll(fds, (nfds_t)run->ranks, PATIENCE_LOOK_MS);
 	for (int i = 0; i < run->ranks && !run->over; i++)
 		if (fds[i].revents)
 			serve(run, i);
 	if (all_wait(run))
 		release(run);
+}
+
+static void give_up(struct run *run)
+{
+	char report[RUN_REPORT_MAX];
+
+	patience_report(&run->patience, report, sizeof(report));
+	finish(run, RUN_FAILED, "%s", report);
 }
 
 static void kill_all(struct run *run)
@@ -325,12 +315,14 @@ void run_case(const struct test_case *test_case, const struct run_options *opt,
 		return;
 	}
 	run.ranks = count_ranks(test_case, opt);
-	run.started = run_now();
-	run.limit = 1000LL * opt->timeout_s * (test_case->slow ? test_case->slow : 1);
+	patience_start(&run.patience, run.shared, run.ranks, 1000LL * opt->stall_s,
+		       1000LL * opt->timeout_s * (test_case->slow ? test_case->slow : 1));
 	for (int i = 0; i < run.ranks && !run.over; i++)
 		start_rank(&run, i);
-	while (!run.over && any_running(&run))
+	while (!run.over && any_running(&run) && !patience_is_over(&run.patience))
 		watch(&run);
+	if (run.patience.given_up_at)
+		give_up(&run);
 	kill_all(&run);
 	munmap(run.shared, sizeof(*run.shared));
 }

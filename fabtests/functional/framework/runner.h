@@ -8,7 +8,14 @@
  *     +---- one shared page: last step, reason of failure, permission to die
  *
  * Ranks meet over the control sockets only, never over the fabric. The first
- * rank that fails, hangs or crashes ends the case for all of them.
+ * rank that fails or crashes ends the case for all of them.
+ *
+ * No wait has a deadline of its own. Each rank counts its moves in the shared
+ * page: steps, completions, meetings, and changes of the provider's statistics.
+ * Several times a second the runner adds the counts up (patience.h). When the sum
+ * stood still for stall_s seconds, the case has stalled; when the sum still grows
+ * after timeout_s seconds, the case is too slow. In both cases CHECK_MOVES() then
+ * fails in every rank that waits, and the report shows what each waited for.
  */
 #ifndef FUNCTIONAL_RUNNER_H
 #define FUNCTIONAL_RUNNER_H
@@ -23,6 +30,7 @@ enum {
 	RUN_RANKS_MAX = 16,
 	RUN_BLOB_MAX = 512,	/* bytes one rank may contribute to an exchange */
 	RUN_TEXT_MAX = 512,
+	RUN_REPORT_MAX = 16384,
 };
 
 struct run_options {
@@ -31,7 +39,8 @@ struct run_options {
 	const char *address[2];	/* source address of even and odd ranks, or NULL */
 	bool self;		/* one process plays sender and receiver */
 	uint64_t seed;
-	int timeout_s;		/* of one case */
+	int stall_s;		/* a case fails when no rank moves for so long */
+	int timeout_s;		/* a case fails after so long even if ranks move */
 };
 
 enum run_death {
@@ -45,6 +54,8 @@ struct run_rank {
 	char phase[32];		/* what the fixture is doing: opening, open, closing */
 	char step[RUN_TEXT_MAX];
 	char why[RUN_TEXT_MAX];
+	char stats[RUN_TEXT_MAX];	/* what the provider told last */
+	_Atomic uint64_t moves;
 	_Atomic int64_t failed_at;	/* run_now(), or 0 */
 	_Atomic pid_t pid;
 	_Atomic int death;
@@ -52,6 +63,8 @@ struct run_rank {
 
 struct run_shared {
 	struct run_rank rank[RUN_RANKS_MAX];
+	_Atomic unsigned looks;		/* the runner's looks at the moves so far */
+	atomic_bool given_up;		/* by the runner: CHECK_MOVES() fails */
 	char note[RUN_TEXT_MAX];	/* left by a rank for the process that takes over */
 };
 
@@ -61,9 +74,6 @@ struct test {
 	int rank;
 	int ranks;
 	int life;		/* 0, or 1 in the process that took over a rank */
-	int64_t deadline;	/* run_now() at which waiting for a completion is given up */
-	int64_t patience;	/* the same for waiting for other ranks: later than deadline,
-				   so that a rank without completion is reported first */
 	uint64_t seed;		/* equal in all ranks of the case */
 	int hub;
 	struct run_shared *shared;
@@ -75,14 +85,14 @@ struct test_case {
 	void (*run)(struct test *t);
 	int ranks;		/* 0 means 2 */
 	bool self;		/* the case also runs with one process (--self) */
-	int slow;		/* multiplies the timeout; 0 means 1 */
+	int slow;		/* multiplies timeout_s; 0 means 1 */
 };
 
 enum run_outcome { RUN_PASSED, RUN_FAILED, RUN_SKIPPED };
 
 struct run_result {
 	enum run_outcome outcome;
-	char why[2 * RUN_TEXT_MAX];
+	char why[RUN_REPORT_MAX];
 };
 
 /* The contributions of all ranks; len is 0 for ranks that are gone. */
@@ -100,10 +110,28 @@ void run_case(const struct test_case *test_case, const struct run_options *opt,
 /* Monotonic milliseconds. All calls from here on are for ranks. */
 int64_t run_now(void);
 
+/* ms of a quiet machine, multiplied on a slow one: for limits of what must be fast. */
+int64_t run_slow_ms(int ms);
+
 /* Notes the next step of the case, to be shown when it fails or hangs. */
 void run_step(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 void run_phase(const char *phase);
+
+/* Counts a move: something happened that the case waits for. */
+void run_moved(void);
+
+/* Publishes the provider's statistics for the report; 'moved': they have changed. */
+void run_tell(const char *stats, bool moved);
+
+/*
+ * For every loop that waits: returns as long as the case moves, afterwards fails
+ * with the text, which says what is missing. See FX_CHECK_MOVES() in fixture.h.
+ */
+#define CHECK_MOVES(...) run_check_moves(__FILE__, __LINE__, __VA_ARGS__)
+bool run_is_given_up(void);
+void run_check_moves(const char *file, int line, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* Ends the process and the case. Use CHECK() and the like. */
 _Noreturn void run_fail(const char *file, int line, const char *fmt, ...)

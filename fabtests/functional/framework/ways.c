@@ -109,7 +109,7 @@ static bool fill_one(struct fx *fx, size_t len)
 	do {
 		fx_progress(fx);
 		now = ways_stats(fx);
-		CHECK(run_now() < fx->t->deadline, "a filler is not sent");
+		FX_CHECK_MOVES(fx, "a filler is not sent");
 	} while (now.eager_tx == before.eager_tx && now.announced_tx == before.announced_tx);
 	if (now.no_credit_tx != before.no_credit_tx)
 		return false;
@@ -150,7 +150,7 @@ static void starve(struct fx *fx)
 	n = agree(fx) + 1;
 	while (run_receives(fx->t) && messages_got(fx) < n) {
 		fx_progress(fx);
-		CHECK(run_now() < fx->t->deadline, "fillers do not come");
+		FX_CHECK_MOVES(fx, "fillers do not come");
 	}
 	fx_barrier(fx);
 }
