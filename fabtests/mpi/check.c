@@ -20,6 +20,8 @@ struct check check = { .threads = 4, .seed = 1 };
 static const char *name = "mpi", *unit;
 static _Atomic(const char *) phase = "start";
 static atomic_int failures;
+static atomic_uint moves;	/* messages made, messages checked, phases */
+static int limit = LIMIT;
 
 /* Ends the program on all ranks; rank 0 prints the help. */
 static void leave(int status, const char *help, int count)
@@ -31,27 +33,43 @@ static void leave(int status, const char *help, int count)
 			"  -n COUNT    %s (default %d)\n"
 			"  -s SEED     of random sizes, tags and order (default 1)\n"
 			"  -j THREADS  of each rank, where there are some (default 4)\n"
-			"  -t SECONDS  gives up then, 0: never (default %d)\n"
+			"  -t SECONDS  gives up when nothing moves for so long, 0: "
+			"never (default %d)\n"
 			"  -m          initializes MPI for MPI_THREAD_MULTIPLE\n",
 			name, help, unit, count, LIMIT);
 	MPI_Finalize();
 	exit(status);
 }
 
-/* Only async-signal-safe calls: the program hangs at an unknown place. */
+static void moved(void)
+{
+	atomic_fetch_add_explicit(&moves, 1, memory_order_relaxed);
+}
+
+/*
+ * Ends the program unless it moved since the last alarm. Only async-signal-safe
+ * calls: the program may hang at an unknown place.
+ */
 static void on_alarm(int signo)
 {
+	static unsigned before = UINT32_MAX;
 	char text[256], digits[] = "00";
 	const char *what = atomic_load(&phase);
+	unsigned now = atomic_load(&moves);
 
 	(void) signo;
+	if (now != before) {
+		before = now;
+		alarm((unsigned int) limit);
+		return;
+	}
 	digits[0] = (char) ('0' + check.rank / 10 % 10);
 	digits[1] = (char) ('0' + check.rank % 10);
 	text[0] = 0;
 	strncat(text, name, 60);
 	strcat(text, ": rank ");
 	strcat(text, digits);
-	strcat(text, ": time is over, in ");
+	strcat(text, ": nothing moves any more, in ");
 	strncat(text, what, 120);
 	strcat(text, "\n");
 	if (write(STDERR_FILENO, text, strlen(text)) < 0)
@@ -62,7 +80,7 @@ static void on_alarm(int signo)
 static void start(int argc, char **argv, const char *help, int count,
 		  bool threads)
 {
-	int limit = LIMIT, option, level, wrong = 0, asked;
+	int option, level, wrong = 0, asked;
 
 	name = strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0];
 	check.count = count;
@@ -111,6 +129,7 @@ void check_start_threads(int argc, char **argv, const char *help,
 void check_phase(const char *what)
 {
 	atomic_store(&phase, what);
+	moved();
 }
 
 void check_fail(const char *format, ...)
@@ -180,6 +199,7 @@ void check_fill(void *buf, size_t len, uint32_t key)
 {
 	unsigned char *p = buf;
 
+	moved();
 	for (size_t i = 0; i < len; i++)
 		p[i] = (unsigned char) (key + i * 31 + (i >> 8));
 }
@@ -193,6 +213,7 @@ bool check_bytes(const void *buf, size_t len, uint32_t key, const char *what)
 {
 	const unsigned char *p = buf;
 
+	moved();
 	for (size_t i = 0; i < len; i++) {
 		unsigned char want = (unsigned char) (key + i * 31 + (i >> 8));
 
@@ -209,6 +230,7 @@ bool check_status(const MPI_Status *status, int source, int tag, int bytes)
 {
 	int count;
 
+	moved();
 	MPI_Get_count(status, MPI_BYTE, &count);
 	if ((source < 0 || status->MPI_SOURCE == source) &&
 	    (tag < 0 || status->MPI_TAG == tag) &&

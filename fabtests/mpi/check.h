@@ -36,8 +36,9 @@ void check_start_threads(int argc, char **argv, const char *help,
 			 const char *unit, int count);
 
 /*
- * Names the phase that begins, for the report of failures and of a timeout (-t).
- * 'what' must stay valid. Any thread may call it.
+ * Names the phase that begins, for the report of failures and of a program that
+ * does not move: one in which nobody called check_phase, check_fill, check_bytes or
+ * check_status for the time of -t. 'what' must stay valid. Any thread may call it.
  */
 void check_phase(const char *what);
 

@@ -20,7 +20,7 @@ static bool poll_error(struct fx *fx, enum fx_side side, struct comp *c)
 		return false;
 	CHECK(n == 1, "fi_cq_readerr: %zd", n);
 	CHECK(e.err > 0, "an error entry with err %d", e.err);
-	/* A search that finds nothing may be repeated for ever. */
+	/* FI_PEEK without success is no move: a test may repeat it for ever. */
 	if (e.err != FI_ENOMSG)
 		run_moved();
 	*c = (struct comp){

@@ -7,19 +7,21 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* For ranks to see that the case was given up, and to say what they waited for. */
-enum { GRACE_MS = 5000 };
+/* GRACE_MS: time for ranks to notice that the case was given up and to fail. */
+enum { GRACE_MS = 5000, TELL_MS = 60000 };
 
-void patience_start(struct patience *p, struct run_shared *shared, int ranks, int64_t stall_ms,
-		    int64_t limit_ms)
+void patience_start(struct patience *p, const char *name, struct run_shared *shared, int ranks,
+		    int64_t stall_ms, int64_t limit_ms)
 {
 	*p = (struct patience){
+		.name = name,
 		.shared = shared,
 		.ranks = ranks,
 		.stall_ms = stall_ms,
 		.limit_ms = limit_ms,
 		.started = run_now(),
 		.moved_at = run_now(),
+		.told_at = run_now(),
 	};
 }
 
@@ -32,6 +34,16 @@ static uint64_t count_moves(const struct patience *p)
 	return moves;
 }
 
+/* The line tells whoever watches the output that the program does not hang. */
+static void tell(struct patience *p, int64_t now)
+{
+	if (now - p->told_at < TELL_MS)
+		return;
+	p->told_at = now;
+	printf("still %s after %d s, moved %d ms ago\n", p->name, (int)((now - p->started) / 1000),
+	       (int)(now - p->moved_at));
+}
+
 static void look(struct patience *p, int64_t now)
 {
 	uint64_t moves = count_moves(p);
@@ -41,6 +53,7 @@ static void look(struct patience *p, int64_t now)
 		p->moves = moves;
 		p->moved_at = now;
 	}
+	tell(p, now);
 	atomic_fetch_add(&p->shared->looks, 1);
 	p->stalled = now - p->moved_at >= p->stall_ms;
 	if (p->stalled || now - p->started >= p->limit_ms) {
@@ -89,7 +102,7 @@ static void add_rank(struct report *r, const struct run_rank *left, int rank)
 	if (atomic_load(&left->failed_at))
 		add(r, ": %s", left->why);
 	else
-		add(r, ": has ended, or does not look for the runner");
+		add(r, ": ended, or stuck where it does not check for moves");
 	if (left->stats[0])
 		add(r, "\n        %s", left->stats);
 }

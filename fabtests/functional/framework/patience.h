@@ -11,20 +11,25 @@
 enum { PATIENCE_LOOK_MS = 200 };	/* between two looks */
 
 struct patience {
+	const char *name;	/* of the case */
 	struct run_shared *shared;
 	int ranks;
 	int64_t stall_ms, limit_ms;
-	int64_t started, looked_at, moved_at;	/* run_now() */
+	int64_t started, looked_at, moved_at, told_at;	/* run_now() */
 	int64_t given_up_at;	/* run_now(), or 0 */
 	uint64_t moves;
 	bool stalled;
 };
 
-/* Begins to watch a case that starts now. */
-void patience_start(struct patience *p, struct run_shared *shared, int ranks, int64_t stall_ms,
-		    int64_t limit_ms);
+/* Begins to watch a case that starts now. The name is not copied. */
+void patience_start(struct patience *p, const char *name, struct run_shared *shared, int ranks,
+		    int64_t stall_ms, int64_t limit_ms);
 
-/* To be called every PATIENCE_LOOK_MS, or more often. True: the ranks that still run do not answer; kill them. */
+/*
+ * To be called every PATIENCE_LOOK_MS, or more often. Says on standard output, once
+ * a minute, that the case still runs. Returns true when the case was given up and
+ * its ranks had time to fail: those that still run are to be killed.
+ */
 bool patience_is_over(struct patience *p);
 
 /*

@@ -315,7 +315,7 @@ void run_case(const struct test_case *test_case, const struct run_options *opt,
 		return;
 	}
 	run.ranks = count_ranks(test_case, opt);
-	patience_start(&run.patience, run.shared, run.ranks, 1000LL * opt->stall_s,
+	patience_start(&run.patience, test_case->name, run.shared, run.ranks, 1000LL * opt->stall_s,
 		       1000LL * opt->timeout_s * (test_case->slow ? test_case->slow : 1));
 	for (int i = 0; i < run.ranks && !run.over; i++)
 		start_rank(&run, i);
