@@ -81,3 +81,8 @@ double slowness(void)
 	setenv("FABTESTS_SLOWNESS", text, 0);
 	return value;
 }
+
+unsigned slow_ms(unsigned ms)
+{
+	return (unsigned)(ms * slowness());
+}

@@ -10,8 +10,11 @@
  * From 1 (a quiet machine) to 4 (an emulated one, a sanitizer, a busy one).
  * Measured in some 15 ms (more on a slow machine) at the first call, and handed down to programs and
  * processes started later in FABTESTS_SLOWNESS; that variable, if it is set to
- * a number, is believed. Not to be called by several threads at once.
+ * a number, is believed. The first call is not thread-safe.
  */
 double slowness(void);
+
+/* ms * slowness(): what takes ms at most on a quiet machine. */
+unsigned slow_ms(unsigned ms);
 
 #endif

@@ -39,7 +39,7 @@ int64_t run_now(void)
 
 int64_t run_slow_ms(int ms)
 {
-	return (int64_t)(ms * slowness());
+	return slow_ms((unsigned)ms);
 }
 
 static struct run_rank *me(void)

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/time.h>
 
+#include "common/slowness.h"
 #include "core/param.h"
 
 void api_init(void)
@@ -194,7 +195,7 @@ void api_push(struct fid_cq *fid, uintptr_t number, int err)
 
 bool api_wait(struct api *api, struct fi_cq_tagged_entry *entry, ssize_t *ret)
 {
-	int64_t end = tagrv_deadline(1000);
+	int64_t end = tagrv_deadline(slow_ms(1000));
 
 	do {
 		*ret = fi_cq_read(api->cq, entry, 1);

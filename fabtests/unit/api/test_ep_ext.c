@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/slowness.h"
 #include "unit/api/api_fixture.h"
 
-enum { PATIENCE_MS = 20000 };
+#define PATIENCE_MS	slow_ms(20000)
 
 static struct api api;
 static struct fi_context2 ctx[4];

@@ -6,9 +6,12 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "common/slowness.h"
 #include "unit/api/api_fixture.h"
 
-enum { ASLEEP_US = 50000, PATIENCE_MS = 5000 };
+#define PATIENCE_MS	slow_ms(5000)
+
+enum { ASLEEP_US = 50000 };
 
 static struct api api;
 

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "common/slowness.h"
 #include "core/clock.h"
 #include "common/engine_fixture.h"
 
@@ -25,7 +26,7 @@ static void expect_close(uint64_t ended)
 	uint64_t begin = tagrv_clock_ms();
 
 	engine_close();
-	cr_assert_lt(tagrv_clock_ms() - begin, 8000);
+	cr_assert_lt(tagrv_clock_ms() - begin, slow_ms(8000));
 	cr_assert_eq(atomic_load(&fx.tx_cntr.value), ended);
 	cr_assert_eq(atomic_load(&fx.tx_cntr.err), 0);
 }

@@ -17,10 +17,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/slowness.h"
 #include "common/fake_verbs.h"
 #include "common/engine_fixture.h"
 
-#define PATIENCE_S	20
+#define PATIENCE_S	(slow_ms(20000) / 1000)
 #define LARGE		(1 << 20)
 
 struct end {

@@ -19,11 +19,13 @@
 #include <unistd.h>
 
 #include "common/caught_log.h"
+#include "common/slowness.h"
 #include "wireup/wireup.h"
 #include "wireup/wireup_rec.h"
 #include "unit/wireup/wireup_fake.h"
 
-#define PATIENCE	20000	/* ms until a test gives up on an event */
+/* ms until a test gives up on an event */
+#define PATIENCE	slow_ms(20000)
 
 /* -- endpoints ----------------------------------------------------------- */
 

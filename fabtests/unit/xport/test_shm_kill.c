@@ -156,12 +156,12 @@ static void use_other(void)
 	static char data[OTHER_LEN];
 	struct iovec iov = { data, sizeof(data) };
 	unsigned had = my.other;
-	double until = pair_now() + 1;
+	double until = pair_work() + 1;
 
 	cr_assert_eq(ops->send(my.others[0], &iov, 1, 0, NULL), 0);
 	while (my.other == had) {
 		ops->progress(end.xport);
-		cr_assert_lt(pair_now(), until);
+		cr_assert_lt(pair_work(), until);
 	}
 }
 
@@ -180,7 +180,7 @@ static void close_other(void)
 /* Sends until the error is reported, then waits for outstanding operations. */
 static void outlive(bool gets)
 {
-	double killed = pair_now();
+	double killed = pair_work();
 
 	while (settle_all() || !end.errors) {
 		child_events();
@@ -188,7 +188,7 @@ static void outlive(bool gets)
 			ops->progress(end.xport);
 		else
 			move(gets);
-		cr_assert_lt(pair_now(), killed + 1, "%u still under way",
+		cr_assert_lt(pair_work(), killed + 1, "%u still under way",
 			     settle_all());
 	}
 	cr_assert_eq(end.errors, 1);
@@ -223,12 +223,12 @@ static void end_round(void)
 static unsigned one_round(bool gets, const char *cma, unsigned passes,
 			  bool finish)
 {
-	double until = pair_now() + 10;
+	double until = pair_work() + 10;
 
 	begin_round(gets ? send_and_get : only_send, cma);
 	for (unsigned i = 0; i < passes; i++)
 		move(gets);
-	while (finish && !my.got && pair_now() < until)
+	while (finish && !my.got && pair_work() < until)
 		move(gets);
 	child_kill();
 	outlive(gets);
