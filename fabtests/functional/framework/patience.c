@@ -6,6 +6,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <time.h>
 
 /* GRACE_MS: time for ranks to notice that the case was given up and to fail. */
 enum { GRACE_MS = 5000, TELL_MS = 60000 };
@@ -44,11 +45,35 @@ static void tell(struct patience *p, int64_t now)
 	       (int)(now - p->moved_at));
 }
 
+/* Milliseconds of processor time that the rank's process used so far. */
+static int64_t work_of(const struct patience *p, int rank)
+{
+	pid_t pid = atomic_load(&p->shared->rank[rank].pid);
+	struct timespec used;
+	clockid_t clock;
+
+	if (!pid || clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &used))
+		return 0;
+	return (int64_t)used.tv_sec * 1000 + used.tv_nsec / 1000000;
+}
+
+static void note_work(struct patience *p, bool moved)
+{
+	for (int i = 0; i < p->ranks; i++) {
+		int64_t work = work_of(p, i);
+
+		if (moved)
+			p->worked_before[i] = work;
+		p->worked[i] = work - p->worked_before[i];
+	}
+}
+
 static void look(struct patience *p, int64_t now)
 {
 	uint64_t moves = count_moves(p);
 
 	p->looked_at = now;
+	note_work(p, moves != p->moves);
 	if (moves != p->moves) {
 		p->moves = moves;
 		p->moved_at = now;
@@ -94,8 +119,10 @@ static void add(struct report *r, const char *fmt, ...)
 		r->used += (size_t)n < r->size - r->used ? (size_t)n : r->size - r->used - 1;
 }
 
-static void add_rank(struct report *r, const struct run_rank *left, int rank)
+static void add_rank(struct report *r, const struct patience *p, int rank)
 {
+	const struct run_rank *left = &p->shared->rank[rank];
+
 	add(r, "\n    rank %d, %s", rank, left->phase);
 	if (left->step[0])
 		add(r, ", \"%s\"", left->step);
@@ -103,8 +130,8 @@ static void add_rank(struct report *r, const struct run_rank *left, int rank)
 		add(r, ": %s", left->why);
 	else
 		add(r, ": ended, or stuck where it does not check for moves");
-	if (left->stats[0])
-		add(r, "\n        %s", left->stats);
+	add(r, "\n        %.1f s of processor time since then%s%s", (double)p->worked[rank] * 1e-3,
+	    left->stats[0] ? "; " : "", left->stats);
 }
 
 void patience_report(const struct patience *p, char *text, size_t size)
@@ -114,8 +141,8 @@ void patience_report(const struct patience *p, char *text, size_t size)
 	if (p->stalled)
 		add(&r, "stalled: nothing moved for %d s", (int)(p->stall_ms / 1000));
 	else
-		add(&r, "slow: still moving after %d s, last %d ms before",
+		add(&r, "slow: still moving after %d s, last moved %d ms ago",
 		    (int)(p->limit_ms / 1000), (int)(p->given_up_at - p->moved_at));
 	for (int i = 0; i < p->ranks; i++)
-		add_rank(&r, &p->shared->rank[i], i);
+		add_rank(&r, p, i);
 }

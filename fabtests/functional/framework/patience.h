@@ -19,6 +19,8 @@ struct patience {
 	int64_t given_up_at;	/* run_now(), or 0 */
 	uint64_t moves;
 	bool stalled;
+	int64_t worked[RUN_RANKS_MAX];	/* ms of processor time of each rank since moved_at */
+	int64_t worked_before[RUN_RANKS_MAX];
 };
 
 /* Begins to watch a case that starts now. The name is not copied. */
@@ -34,7 +36,8 @@ bool patience_is_over(struct patience *p);
 
 /*
  * Writes why the case was given up, and for each rank its step, the text of its
- * CHECK_MOVES() and its provider's statistics.
+ * CHECK_MOVES(), the processor time it used since the last move of any rank, and its
+ * provider's statistics.
  */
 void patience_report(const struct patience *p, char *text, size_t size);
 

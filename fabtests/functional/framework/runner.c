@@ -267,7 +267,7 @@ static void watch(struct run *run)
 	for (int i = 0; i < run->ranks && !run->over; i++)
 		if (fds[i].revents)
 			serve(run, i);
-	if (all_wait(run))
+	if (!run->patience.given_up_at && all_wait(run))
 		release(run);
 }
 
