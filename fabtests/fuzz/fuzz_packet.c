@@ -31,6 +31,8 @@
 #include "object/lane.h"
 #include "object/op.h"
 #include "object/peer.h"
+#include "proto/peek.h"
+#include "proto/unexp.h"
 
 /* Lengths that make head, pieces and tail of a message shorter than a packet. */
 enum { BUF_LEN = 600, STEPS_MAX = 400, EAGER = 64, PIECE = 50, HEARD = 8 };
@@ -331,11 +333,12 @@ static void clean_up(void)
 	count_ends();
 	require(!sends && !engine->pools.tx_ops.used);
 	cancel_all();
-	tagrv_unexp_drop_claims(engine);
+	tagrv_peek_drop_claims(engine);
 	empty_queue(16);
 	empty_queue(16 | 32);
 	require(!engine->rx->ops.used && !engine->pools.umsgs.used && !fake.regs);
 	require(!engine->rx->slices.used && !engine->pools.pieces.used &&
+		!engine->pools.rndvs.used &&
 		!engine->pools.xfers.used && !engine->credit.frags);
 	fake_forget();
 	heard_log = heard_cnt = 0;

@@ -83,12 +83,14 @@ static __attribute__((noinline))
 void other_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		  const void *body, size_t len)
 {
-	const struct handler *handler = &handlers[hdr->opcode];
+	struct handler handler = { NULL, false };
 
-	if (hdr->opcode >= TAGRV_ARRAY_SIZE(handlers) || !handler->packet)
+	if (hdr->opcode < TAGRV_ARRAY_SIZE(handlers))
+		handler = handlers[hdr->opcode];
+	if (!handler.packet)
 		tagrv_peer_bad_packet(peer, "unknown opcode");
-	else if (!handler->numbered || in_sequence(peer, hdr))
-		handler->packet(peer, hdr, body, len);
+	else if (!handler.numbered || in_sequence(peer, hdr))
+		handler.packet(peer, hdr, body, len);
 }
 
 static void dispatch(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
