@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """The layers of prov/tagrv/src: which folder may include and call which.
 
-  api -> api/info -> api/nosys -> engine -> proto -> object -> wireup, select, reg -> wire -> match, xport -> core
+  api -> api/info -> api/nosys -> engine -> proto -> proto/rndv -> proto/packet -> object -> wireup, select, reg
+      -> wire -> match, xport -> core
 
 A folder calls only folders further to the right; folders of one level do not call each other. A back end, a folder
 xport/NAME, uses xport and core. Nobody uses a back end, except that xport/xport.c, the table of transports, has the
@@ -19,6 +20,8 @@ LEVELS = [
     {'api/nosys'},
     {'engine'},
     {'proto'},
+    {'proto/rndv'},
+    {'proto/packet'},
     {'object'},
     {'wireup', 'select', 'reg'},
     {'wire'},
@@ -33,8 +36,11 @@ MAY_INCLUDE = {
     'api': {'api/info', 'api/nosys', 'engine', 'object', 'select', 'reg', 'match', 'xport', 'core'},
     'api/info': {'api/nosys', 'xport', 'core'},
     'api/nosys': {'core'},
-    'engine': {'proto', 'object', 'wireup', 'select', 'reg', 'wire', 'match', 'xport', 'core'},
-    'proto': {'object', 'wireup', 'select', 'reg', 'wire', 'match', 'xport', 'core'},
+    'engine': {'proto', 'proto/rndv', 'proto/packet', 'object', 'wireup', 'select', 'reg', 'wire', 'match', 'xport',
+               'core'},
+    'proto': {'proto/rndv', 'proto/packet', 'object', 'wireup', 'select', 'reg', 'wire', 'match', 'xport', 'core'},
+    'proto/rndv': {'proto/packet', 'object', 'select', 'reg', 'wire', 'xport', 'core'},
+    'proto/packet': {'object', 'wire', 'xport', 'core'},
     'object': {'wireup', 'select', 'reg', 'wire', 'match', 'xport', 'core'},
     'wireup': {'wire', 'xport', 'core'},
     'select': {'wire', 'xport', 'core'},

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/engine_fixture.h"
-#include "proto/ack.h"
+#include "proto/packet/ack.h"
 
 TestSuite(batch, .init = engine_setup, .fini = engine_teardown, .timeout = 20);
 

@@ -13,6 +13,7 @@
 #include "engine/dump.h"
 #include "engine/endpoint.h"
 #include "engine/open.h"
+#include "engine/stats.h"
 #include "object/lane.h"
 #include "object/op.h"
 #include "proto/peek.h"

@@ -8,6 +8,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/log.h"
+#include "engine/stats.h"
 #include "object/lane.h"
 #include "proto/serve.h"
 #include "wire/packet.h"

@@ -15,7 +15,7 @@
 #include "object/op.h"
 #include "proto/acked.h"
 #include "proto/arrive.h"
-#include "proto/rndv.h"
+#include "proto/rndv/rndv.h"
 #include "proto/unexp.h"
 
 /* ---- packets ---- */

@@ -149,11 +149,4 @@ struct tagrv_buf *tagrv_engine_buf_get(struct tagrv_engine *engine, size_t len,
 void tagrv_engine_buf_put(struct tagrv_engine *engine, void *bytes,
 			  uint8_t class);
 
-/* stats.c */
-void tagrv_engine_proto_stats(const struct tagrv_engine *engine,
-			      struct tagrv_proto_stats *stats);
-/* Log lines: the queues; who moved the bytes of rendezvous messages; all. */
-void tagrv_engine_log_match(const struct tagrv_engine *engine);
-void tagrv_engine_log_stats(const struct tagrv_engine *engine);
-
 #endif

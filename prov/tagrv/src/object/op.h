@@ -131,7 +131,7 @@ struct tagrv_rndv {
 
 	/* receive that is CTS */
 	bool	by_write;	/* the peer has keys and writes by itself */
-	bool	by_pieces;	/* protocol of rndv_pipe.c */
+	bool	by_pieces;	/* protocol of rndv/pipe.c */
 	bool	cts_sent;
 	/* send */
 	bool	done_sent;	/* WRITING: DONE is sent or queued */
@@ -143,7 +143,7 @@ struct tagrv_rndv {
 	void	(*read_end)(struct tagrv_op *op);	/* READING: all is read,
 							   or op->status */
 
-	/* by pieces: rndv_pipe.c */
+	/* by pieces: rndv/pipe.c */
 	uint32_t pieces;	/* out: offered, or being read */
 	size_t	offered;	/* bytes before the next piece, the head first;
 				   of a piece: where it begins */

@@ -8,7 +8,7 @@
 #include "core/iov.h"
 #include "object/lane.h"
 #include "object/op.h"
-#include "proto/rndv_priv.h"
+#include "proto/rndv/rndv.h"
 #include "proto/sent.h"
 
 /*

@@ -14,7 +14,7 @@
 #include "object/lane.h"
 #include "object/op.h"
 #include "proto/deliver.h"
-#include "proto/rndv_priv.h"
+#include "proto/rndv/rndv.h"
 #include "proto/unexp.h"
 
 static inline void arrive(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,

@@ -29,9 +29,10 @@
 #include <string.h>
 
 #include "core/iov.h"
-#include "proto/ack.h"
 #include "proto/eager.h"
-#include "proto/packet_send.h"
+#include "proto/packet/ack.h"
+#include "proto/packet/packet_flags.h"
+#include "proto/packet/packet_send.h"
 #include "proto/sent.h"
 
 /* On any transport, copying that much costs less than a packet. */
@@ -40,7 +41,7 @@ static_assert(MSG_MAX <= UINT16_MAX, "the length fits an item");
 
 size_t tagrv_batch_room(const struct tagrv_op *op)
 {
-	uint16_t flags = tagrv_eager_flags(op->space, op->flags);
+	uint16_t flags = tagrv_packet_flags(op->space, op->flags);
 
 	return op->len <= MSG_MAX ? tagrv_item_size(flags, op->len) : 0;
 }
@@ -50,7 +51,7 @@ static char *put_item(char *to, const struct tagrv_op *op)
 	const struct tagrv_item item = {
 		.op = tagrv_op_awaits_fin(op) ? op->node.handle : 0,
 		.len = (uint16_t) op->len,
-		.flags = tagrv_eager_flags(op->space, op->flags),
+		.flags = tagrv_packet_flags(op->space, op->flags),
 		.tag = op->tag,
 		.data = op->data,
 	};

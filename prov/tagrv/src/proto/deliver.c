@@ -9,8 +9,8 @@
 
 #include "core/iov.h"
 #include "object/engine.h"
-#include "proto/ack.h"
-#include "proto/rndv.h"
+#include "proto/packet/ack.h"
+#include "proto/rndv/rndv.h"
 
 static void set_message(struct tagrv_op *op, struct tagrv_peer *peer,
 			const struct tagrv_hdr *hdr, size_t len)

@@ -26,29 +26,7 @@
 #include <rdma/fi_tagged.h>
 
 #include "object/lane.h"
-
-static inline uint16_t packet_flags(uint8_t space, uint64_t op_flags)
-{
-	uint16_t flags = 0;
-
-	if (space == TAGRV_SPACE_TAGGED)
-		flags |= TAGRV_PKT_TAGGED;
-	if (op_flags & FI_REMOTE_CQ_DATA)
-		flags |= TAGRV_PKT_DATA;
-	return flags;
-}
-
-static inline uint16_t ack_flags(uint64_t op_flags)
-{
-	if (op_flags & FI_MATCH_COMPLETE)
-		return TAGRV_PKT_ACK_MATCH;
-	return op_flags & FI_DELIVERY_COMPLETE ? TAGRV_PKT_ACK_DELIVERY : 0;
-}
-
-uint16_t tagrv_eager_flags(uint8_t space, uint64_t op_flags)
-{
-	return packet_flags(space, op_flags) | ack_flags(op_flags);
-}
+#include "proto/packet/packet_flags.h"
 
 static int send_pieces(struct tagrv_link *link, uint64_t *words,
 		       const struct tagrv_send_req *req,
@@ -70,8 +48,8 @@ static inline struct tagrv_hdr make_header(struct tagrv_peer *peer,
 		.opcode = TAGRV_PKT_EAGER,
 		.op = handle,
 		.tag = req->tag,
-		.flags = packet_flags(req->space, req->flags) |
-			 (handle ? ack_flags(req->flags) : 0),
+		.flags = tagrv_packet_space_flags(req->space, req->flags) |
+			 (handle ? tagrv_packet_ack_flags(req->flags) : 0),
 		.credit = tagrv_credit_to_return(&peer->credit),
 		.seq = peer->tx_seq,
 		.data = req->data,

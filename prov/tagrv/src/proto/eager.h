@@ -18,9 +18,6 @@ static inline bool tagrv_eager_fits(const struct tagrv_peer *peer, size_t len,
 	return len <= peer->eager_limit && tagrv_credit_units(len) <= credit;
 }
 
-/* enum tagrv_pkt_flags of a message with these flags of the request. */
-uint16_t tagrv_eager_flags(uint8_t space, uint64_t op_flags);
-
 /*
  * Sends the message as one packet. len: bytes of all iov, for which the peer has
  * given credit. handle: named by the FIN; 0: none is wanted. done: as

@@ -18,7 +18,7 @@
 #include "object/lane.h"
 #include "proto/batch.h"
 #include "proto/eager.h"
-#include "proto/rndv.h"
+#include "proto/rndv/rndv.h"
 #include "proto/sent.h"
 
 static struct tagrv_send_req request_of(struct tagrv_op *op)

@@ -9,8 +9,8 @@
 
 #include "object/lane.h"
 #include "object/op.h"
-#include "proto/ack.h"
 #include "proto/batch.h"
+#include "proto/packet/ack.h"
 #include "proto/send.h"
 
 /* Bytes of messages that one peer sends before other peers have their turn. */

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "core/log.h"
-#include "proto/ack.h"
 #include "proto/deliver.h"
+#include "proto/packet/ack.h"
 
 int tagrv_unexp_full(void)
 {

@@ -26,7 +26,7 @@
  *
  * copy: RTS, CTS, fragments and FIN; each packet costs its overhead.
  *
- * pipeline (rndv_pipe.c): both sides register a first piece of p = reg_piece
+ * pipeline (rndv/pipe.c): both sides register a first piece of p = reg_piece
  * bytes. After that, moving one piece overlaps with registering the next one, so
  * the slower of the two counts instead of their sum. It is the fastest protocol
  * where reg_growth is a large part of the time per byte, for messages somewhat
@@ -64,7 +64,7 @@
  *
  * To add a rendezvous, add a member to the enum before TAGRV_PROTO_RNDV_END and a
  * row to protos[] in select.c. The sender proposes the rendezvous with the least
- * time, or the one that FI_TAGRV_RNDV names; the receiver decides (rndv.c).
+ * time, or the one that FI_TAGRV_RNDV names; the receiver decides (rndv/begin.c).
  */
 #ifndef TAGRV_SELECT_SELECT_H
 #define TAGRV_SELECT_SELECT_H

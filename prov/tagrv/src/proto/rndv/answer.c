@@ -3,13 +3,13 @@
  * Rendezvous where the sender moves the bytes, the sender's half: a CTS comes and
  * decides how.
  *
- *   CTS with keys        rndv_write.c; or, where this side cannot write, copies
- *   CTS with pieces      rndv_pipe.c
- *   CTS with a grant     rndv_copy.c
+ *   CTS with keys        write.c; or, where this side cannot write, copies
+ *   CTS with pieces      pipe.c
+ *   CTS with a grant     copy.c
  */
 #include <rdma/fi_errno.h>
 
-#include "proto/rndv_priv.h"
+#include "proto/rndv/rndv_priv.h"
 
 /* False: the CTS grants nothing that makes sense. */
 static bool start(struct tagrv_op *op, uint64_t granted)

@@ -9,8 +9,8 @@
 #include <rdma/fi_errno.h>
 
 #include "core/iov.h"
-#include "proto/ack.h"
-#include "proto/rndv_priv.h"
+#include "proto/packet/ack.h"
+#include "proto/rndv/rndv_priv.h"
 
 /* The protocols, by their numbers on the wire. */
 static bool (*const begins[TAGRV_PROTO_RNDV_END])(struct tagrv_op *op) = {

@@ -3,11 +3,11 @@
  * Rendezvous: the announcement, and how the parts play together.
  *
  *   sender                                    receiver
- *   QUEUED    -- RTS(tag, length, keys) -->   match, choose: rndv_begin.c
- *   ANNOUNCED                                   get:      rndv_read.c
- *                                               put:      rndv_write.c
- *                                               copy:     rndv_copy.c
- *                                               pipeline: rndv_pipe.c, rndv_piece.c
+ *   QUEUED    -- RTS(tag, length, keys) -->   match, choose: begin.c
+ *   ANNOUNCED                                   get:      read.c
+ *                                               put:      write.c
+ *                                               copy:     copy.c
+ *                                               pipeline: pipe.c, piece.c
  *   end      <-- FIN(status) --------------   end
  *
  * The sender proposes a protocol, by its table (select/select.h); the receiver may
@@ -29,9 +29,9 @@
 #include <string.h>
 
 #include "core/iov.h"
-#include "proto/eager.h"
-#include "proto/packet_send.h"
-#include "proto/rndv_priv.h"
+#include "proto/packet/packet_flags.h"
+#include "proto/packet/packet_send.h"
+#include "proto/rndv/rndv_priv.h"
 
 struct rts_packet {
 	uint64_t words[TAGRV_SHORT_WORDS];
@@ -109,7 +109,7 @@ static int send_announcement(struct tagrv_op *op, enum tagrv_proto proto,
 		.op = op->node.handle,
 		.tag = op->tag,
 		/* Its FIN serves for DELIVERY and MATCH: no other is asked for. */
-		.flags = tagrv_eager_flags(op->space,
+		.flags = tagrv_packet_flags(op->space,
 					   op->flags & FI_REMOTE_CQ_DATA),
 		.seq = op->peer->tx_seq,
 		.data = op->data,

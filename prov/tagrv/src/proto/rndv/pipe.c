@@ -6,7 +6,7 @@
  *   0        head                   middle                  tail      want
  *   |-- in the RTS --|-- piece --|-- piece --| ... |-- copied in FRAGs --|
  *
- *   sender                                    receiver (rndv_piece.c)
+ *   sender                                    receiver (piece.c)
  *   QUEUED    -- RTS(head) --------------->   matched: the head is in place
  *   ANNOUNCED                                 CTS
  *            <-- CTS(handle, want, middle, n)   n pieces at a time
@@ -23,7 +23,7 @@
  *
  *   One side cannot register a piece: when all pieces that are out have ended, the
  *   rest is copied, from the first piece that is missing on:
- *   COPYING   -- FRAG(offset, empty) ----->   CTS, as in rndv_copy.c
+ *   COPYING   -- FRAG(offset, empty) ----->   CTS, as in copy.c
  *            <-- GRANT(n) -----------------
  *
  * A piece is registered just before it is moved, so one side registers the next
@@ -31,7 +31,7 @@
  * read_segment bytes are registered at a time. The tail is on its way while both
  * sides register their first pieces.
  *
- * To the receiver a piece is a message of its own that is read (rndv_read.c), and
+ * To the receiver a piece is a message of its own that is read (read.c), and
  * to the sender one that is announced: its FIN ends it. The sender alone decides
  * how the message goes on; the receiver says of each piece whether it has it:
  * FI_ENOMEM asks for copies, any other status is the end of the send.
@@ -46,8 +46,8 @@
 #include <string.h>
 
 #include "core/iov.h"
-#include "proto/packet_send.h"
-#include "proto/rndv_priv.h"
+#include "proto/packet/packet_send.h"
+#include "proto/rndv/rndv_priv.h"
 
 struct piece_packet {
 	uint64_t words[TAGRV_SHORT_WORDS];

@@ -18,13 +18,13 @@
  *
  * Layouts: docs/wire_protocol.md sections 1.6 and 1.7.
  */
-#include "proto/ack.h"
+#include "proto/packet/ack.h"
 
 #include <rdma/fi_errno.h>
 
 #include "core/log.h"
 #include "object/lane.h"
-#include "proto/packet_send.h"
+#include "proto/packet/packet_send.h"
 
 struct fin_packet {
 	uint64_t words[TAGRV_SHORT_WORDS];

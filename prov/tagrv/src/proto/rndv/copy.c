@@ -3,7 +3,7 @@
  * Rendezvous by copies: a pipeline of fragments through the packet buffers of
  * both sides, for memory that cannot be registered or reached.
  *
- *   sender                                    receiver (rndv_cts.c)
+ *   sender                                    receiver (cts.c)
  *   ANNOUNCED                                 CTS
  *            <-- CTS(handle, want, n) ------
  *   COPYING  --- FRAG(handle, offset) ----->   copied into place
@@ -23,8 +23,8 @@
 #include <rdma/fi_errno.h>
 
 #include "core/iov.h"
-#include "proto/packet_send.h"
-#include "proto/rndv_priv.h"
+#include "proto/packet/packet_send.h"
+#include "proto/rndv/rndv_priv.h"
 
 /* ---- receiver ---- */
 

@@ -2,8 +2,8 @@
 /*
  * Rendezvous: ends of receives and sends, which put the rendezvous part back.
  */
-#include "proto/ack.h"
-#include "proto/rndv_priv.h"
+#include "proto/packet/ack.h"
+#include "proto/rndv/rndv_priv.h"
 
 /* ---- receiver ---- */
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Rendezvous by pieces, the receiver's half: each PIECE is registered, read and
- * acknowledged by itself. rndv_pipe.c draws the whole.
+ * acknowledged by itself. pipe.c draws the whole.
  */
 #include <rdma/fi_errno.h>
 
-#include "proto/ack.h"
-#include "proto/rndv_priv.h"
+#include "proto/packet/ack.h"
+#include "proto/rndv/rndv_priv.h"
 
 static const struct tagrv_proto_ops recv_ops = {
 	.name = "pipeline",

@@ -3,11 +3,11 @@
  * Rendezvous where the sender moves the bytes, the receiver's half: asking for
  * them by a CTS, granting fragments, and the end.
  *
- *   receiver                                  sender (rndv_answer.c)
+ *   receiver                                  sender (answer.c)
  *   CTS, on peer->to_grant                    ANNOUNCED
- *            --- CTS(handle, want, keys) --->   WRITING, rndv_write.c
- *         or --- CTS(handle, want, n) ------>   COPYING, rndv_copy.c
- *         or --- CTS(handle, want, pieces) ->   OFFERING, rndv_pipe.c
+ *            --- CTS(handle, want, keys) --->   WRITING, write.c
+ *         or --- CTS(handle, want, n) ------>   COPYING, copy.c
+ *         or --- CTS(handle, want, pieces) ->   OFFERING, pipe.c
  *   on peer->granted
  *            <-- FRAG: all are here ---------
  *   end      --- FIN ---------------------->   end
@@ -28,8 +28,8 @@
 #include <string.h>
 
 #include "core/iov.h"
-#include "proto/ack.h"
-#include "proto/rndv_priv.h"
+#include "proto/packet/ack.h"
+#include "proto/rndv/rndv_priv.h"
 
 #define BUDGET	8u
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Reads and writes of a message in segments: as many in flight as the transport
- * has room for. Used by rndv_read.c and rndv_write.c.
+ * has room for. Used by read.c and write.c.
  */
 #include <rdma/fi_errno.h>
 
-#include "proto/rndv_priv.h"
+#include "proto/rndv/rndv_priv.h"
 
 static int post_next(struct tagrv_op *op, size_t max, tagrv_rndv_post_fn post)
 {

@@ -10,7 +10,7 @@
  *            === remote writes ============>
  *   end      --- DONE(handle, status) ----->  end
  *
- *   A sender that cannot write asks for grants, and goes on as rndv_copy.c:
+ *   A sender that cannot write asks for grants, and goes on as copy.c:
  *   COPYING  --- FRAG(handle, empty) ------>
  *            <-- GRANT(n) -----------------
  *
@@ -29,8 +29,8 @@
  */
 #include <rdma/fi_errno.h>
 
-#include "proto/ack.h"
-#include "proto/rndv_priv.h"
+#include "proto/packet/ack.h"
+#include "proto/rndv/rndv_priv.h"
 
 /* ---- receiver ---- */
 

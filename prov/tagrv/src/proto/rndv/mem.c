@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/iov.h"
-#include "proto/rndv_priv.h"
+#include "proto/rndv/rndv_priv.h"
 
 /* ---- parts of ops ---- */
 

@@ -2,43 +2,37 @@
 /*
  * The files of rendezvous among themselves.
  *
- *   rndv.c          sender: the announcement
- *   rndv_begin.c    receiver: the choice of a protocol
- *   rndv_read.c     the receiver reads
- *   rndv_cts.c      the receiver asks the sender, which moves the bytes ...
- *   rndv_write.c      ... by writes
- *   rndv_copy.c       ... by fragments
- *   rndv_pipe.c       ... by pieces, the sender's half
- *   rndv_piece.c      ... by pieces, the receiver's half
- *   rndv_answer.c   sender: a CTS comes
- *   rndv_common.c   sender: what the protocols share that it moves
- *   rndv_end.c      ends of receives and sends
- *   rndv_mem.c      rendezvous parts of ops, segments of memory
- *   rndv_segments.c reads and writes of a message in segments
+ *   announce.c   sender: the announcement
+ *   begin.c      receiver: the choice of a protocol
+ *   read.c       the receiver reads
+ *   cts.c        the receiver asks the sender, which moves the bytes ...
+ *   write.c        ... by writes
+ *   copy.c         ... by fragments
+ *   pipe.c         ... by pieces, the sender's half
+ *   piece.c        ... by pieces, the receiver's half
+ *   answer.c     sender: a CTS comes
+ *   common.c     sender: what the protocols share in which it moves the bytes
+ *   end.c        ends of receives and sends
+ *   mem.c        rendezvous parts of ops, segments of memory
+ *   segments.c   reads and writes of a message in segments
  *
  * A new protocol is one file with a table of struct tagrv_proto_ops for each side
- * that has something to do, and one entry in rndv_begin.c.
+ * that has something to do, and one entry in begin.c.
  */
-#ifndef TAGRV_PROTO_RNDV_PRIV_H
-#define TAGRV_PROTO_RNDV_PRIV_H
+#ifndef TAGRV_PROTO_RNDV_RNDV_PRIV_H
+#define TAGRV_PROTO_RNDV_RNDV_PRIV_H
 
 #include "object/lane.h"
 #include "object/op.h"
 #include "object/peer.h"
-#include "proto/rndv.h"
+#include "proto/rndv/rndv.h"
 
-/* ---- rndv_mem.c ---- */
+/* ---- mem.c ---- */
 
 /* Gives the op a rendezvous part, all zero but the remote. False: no memory. */
 bool tagrv_rndv_attach(struct tagrv_op *op) TAGRV_WARN_UNUSED;
 void tagrv_rndv_detach(struct tagrv_op *op);
 
-/*
- * Parses segments of a packet ('bytes' bytes at 'from') into remote->seg, whose
- * seg_cnt and key_len are set; 'len': what they have to be together.
- */
-bool tagrv_rndv_parse_segments(struct tagrv_remote *remote, const void *from,
-			       size_t bytes, uint64_t len) TAGRV_WARN_UNUSED;
 /* Writes segments for the op's first 'len' bytes, which are registered, as they
  * travel; returns how many. */
 size_t tagrv_rndv_pack_segments(const struct tagrv_op *op, size_t len,
@@ -68,7 +62,7 @@ struct tagrv_op *tagrv_rndv_piece_get(struct tagrv_pool *pool,
 /* Deregisters a piece and puts it back. */
 void tagrv_rndv_piece_put(struct tagrv_pool *pool, struct tagrv_op *piece);
 
-/* ---- rndv_segments.c ---- */
+/* ---- segments.c ---- */
 
 /* Posts one segment. As tagrv_xport_ops::get. */
 typedef int (*tagrv_rndv_post_fn)(struct tagrv_op *op, struct tagrv_link *link,
@@ -84,7 +78,7 @@ bool tagrv_rndv_segment_done(struct tagrv_op *op, int status);
 
 /* ---- receiver ---- */
 
-/* rndv_end.c. Frees the sender by a FIN, then ends the receive, with op->status. On no list. */
+/* end.c. Frees the sender by a FIN, then ends the receive, with op->status. On no list. */
 void tagrv_rndv_recv_end(struct tagrv_op *op);
 /* Ends the receive with op->status; the sender needs no word. */
 void tagrv_rndv_recv_end_silent(struct tagrv_op *op);
@@ -98,11 +92,11 @@ bool tagrv_rndv_write_begin(struct tagrv_op *op);
 bool tagrv_rndv_copy_begin(struct tagrv_op *op);
 bool tagrv_rndv_piece_begin(struct tagrv_op *op);
 
-/* rndv_read.c: reads what op describes into registered memory, then calls 'end'. */
+/* read.c: reads what op describes into registered memory, then calls 'end'. */
 void tagrv_rndv_read_start(struct tagrv_op *op,
 			   void (*end)(struct tagrv_op *op));
 
-/* rndv_cts.c: sends a CTS, now or when the peer is served. */
+/* cts.c: sends a CTS, now or when the peer is served. */
 void tagrv_rndv_ask(struct tagrv_op *op, const struct tagrv_proto_ops *ops);
 /* tagrv_proto_ops of receives that are CTS: sends a CTS or GRANT; its failure. */
 int tagrv_rndv_grant(struct tagrv_op *op);
@@ -129,12 +123,10 @@ bool tagrv_rndv_parse_cts(struct tagrv_remote *remote, uint8_t *pieces,
 /* Moves the op now, or when the peer is served. */
 void tagrv_rndv_resume(struct tagrv_op *op);
 
-/* rndv_write.c. False: this side cannot write, or register. */
+/* write.c. False: this side cannot write, or register. */
 bool tagrv_rndv_write_start(struct tagrv_op *op);
-/* A FIN for an op in state WRITING. False: it awaits none. */
-bool tagrv_rndv_write_early_fin(struct tagrv_op *op, int status);
 
-/* rndv_copy.c: the op sends fragments; granted: bytes; 0: it has to ask. */
+/* copy.c: the op sends fragments; granted: bytes; 0: it has to ask. */
 void tagrv_rndv_copy_start(struct tagrv_op *op, size_t granted);
 /* The op sends the bytes from here on in fragments, and has to ask for grants. */
 void tagrv_rndv_copy_rest(struct tagrv_op *op, size_t from);
@@ -147,11 +139,9 @@ bool tagrv_rndv_is_grant(const struct tagrv_op *op, uint64_t granted);
 /* The op cannot go on: tells the receiver, which waits for the rest, and ends. */
 void tagrv_rndv_send_quit(struct tagrv_op *op, int status);
 
-/* rndv_pipe.c: bytes of the message that may travel with its RTS. */
+/* pipe.c: bytes of the message that may travel with its RTS. */
 size_t tagrv_rndv_head(const struct tagrv_op *op);
 /* False: the CTS makes no sense. middle: bytes before the copied tail. */
 bool tagrv_rndv_pipe_start(struct tagrv_op *op, uint64_t middle);
-/* A FIN for a piece. */
-void tagrv_rndv_piece_fin(struct tagrv_op *piece, int status);
 
 #endif

@@ -2,9 +2,12 @@
 /*
  * Statistics of an engine: for callers, and as lines of the log.
  */
+#include "engine/stats.h"
+
 #include <inttypes.h>
 
 #include "core/log.h"
+#include "engine/endpoint.h"
 #include "object/engine.h"
 #include "reg/regcache.h"
 

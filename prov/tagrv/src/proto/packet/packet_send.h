@@ -3,8 +3,8 @@
  * The one way a packet leaves, but for eager messages (eager.c), which have a
  * faster call of the transport.
  */
-#ifndef TAGRV_PROTO_PACKET_SEND_H
-#define TAGRV_PROTO_PACKET_SEND_H
+#ifndef TAGRV_PROTO_PACKET_PACKET_SEND_H
+#define TAGRV_PROTO_PACKET_PACKET_SEND_H
 
 #include "object/lane.h"
 #include "wire/packet.h"

@@ -3,8 +3,8 @@
  * Control packets: acks, which say that an operation of the peer is finished, and
  * others that must get through when messages cannot.
  */
-#ifndef TAGRV_PROTO_ACK_H
-#define TAGRV_PROTO_ACK_H
+#ifndef TAGRV_PROTO_PACKET_ACK_H
+#define TAGRV_PROTO_PACKET_ACK_H
 
 #include "object/peer.h"
 #include "wire/packet.h"

@@ -5,7 +5,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/iov.h"
-#include "proto/rndv_priv.h"
+#include "proto/rndv/rndv_priv.h"
 
 struct tagrv_op *tagrv_rndv_find_send(struct tagrv_peer *peer, uint32_t handle,
 				      enum tagrv_op_state state)

@@ -9,7 +9,7 @@
  */
 #include <rdma/fi_errno.h>
 
-#include "proto/rndv_priv.h"
+#include "proto/rndv/rndv_priv.h"
 
 /* All that was to be read is read, or the first failure is known. */
 static void end(struct tagrv_op *op)

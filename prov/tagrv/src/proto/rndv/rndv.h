@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Rendezvous, as the rest of proto/ and engine/ see it: announcing a message,
- * beginning to receive one, and the packets in between. rndv.c draws it.
+ * beginning to receive one, and the packets in between. announce.c draws it.
  */
-#ifndef TAGRV_PROTO_RNDV_H
-#define TAGRV_PROTO_RNDV_H
+#ifndef TAGRV_PROTO_RNDV_RNDV_H
+#define TAGRV_PROTO_RNDV_RNDV_H
 
 #include "object/op.h"
 #include "object/peer.h"
@@ -32,6 +32,18 @@ void tagrv_rndv_begin(struct tagrv_op *op, const struct tagrv_remote *remote);
  * sender, whose connection is gone.
  */
 void tagrv_rndv_recv_abort(struct tagrv_op *op, int status);
+
+/*
+ * Parses segments of a packet ('bytes' bytes at 'from') into remote->seg, whose
+ * seg_cnt and key_len are set; 'len': what they have to be together.
+ */
+bool tagrv_rndv_parse_segments(struct tagrv_remote *remote, const void *from,
+			       size_t bytes, uint64_t len) TAGRV_WARN_UNUSED;
+
+/* write.c: a FIN for an op in state WRITING. False: it awaits none. */
+bool tagrv_rndv_write_early_fin(struct tagrv_op *op, int status);
+/* pipe.c: a FIN for a piece. */
+void tagrv_rndv_piece_fin(struct tagrv_op *piece, int status);
 
 /* Packets of a connected peer; one that makes no sense fails the lane. */
 void tagrv_rndv_cts_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
