@@ -51,6 +51,20 @@ void watch_end(void)
 	tagrv_monitor_uffd_put(watch.monitor);
 }
 
+void watch_settle(void)
+{
+	size_t alive = reg_device.alive;
+	char *p = map_pages();
+
+	cr_assert_eq(watch_use(p, BYTES), 0);
+	/* Returns when the thread, which holds the monitor's lock, has read the event. */
+	munmap(p, BYTES);
+	tagrv_monitor_lock(watch.monitor);
+	tagrv_monitor_unlock(watch.monitor);
+	tagrv_regcache_reap(watch.cache);
+	cr_assert_eq(reg_device.alive, alive);
+}
+
 int watch_use(void *addr, size_t len)
 {
 	size_t made = reg_device.made;

@@ -34,6 +34,14 @@ bool watch_start(void);
 void watch_end(void);
 
 /*
+ * Returns when the monitor's thread has handled an event and holds no lock: call it
+ * before fork(). Without it the thread may still be starting. gcc 12's libasan
+ * allocates memory in a thread that starts and has no fork handlers, so that the
+ * child would inherit a locked allocator: its next thread or malloc would hang.
+ */
+void watch_settle(void);
+
+/*
  * Takes a registration from the cache and puts it back, as an operation does;
  * it must stand for the pages that are mapped now. Returns 1 when it was in the
  * cache, 0 when it was made, -1 when this memory cannot be watched.

@@ -10,12 +10,14 @@
 #include <pthread.h>
 #include <rdma/fi_errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/slowness.h"
 #include "unit/reg/monitor_fixture.h"
 
 TestSuite(monitor, .timeout = 60);
@@ -241,43 +243,69 @@ Test(monitor, others_map_and_unmap_all_the_time)
 
 /* ---- fork ---- */
 
+/* What the child does now; in memory that the parent shares. */
+static _Atomic(const char *) *doing;
+
 /* The child must neither use nor end what the parent registered. */
-static int child(char *p)
+static bool child(char *p)
 {
 	struct tagrv_monitor *own;
 	struct tagrv_mem *mem;
 
+	*doing = "uses the parent's cache";
 	if (tagrv_regcache_get(watch.cache, p, BYTES, &mem) != -FI_EOPNOTSUPP)
-		return 1;
+		return false;
+	*doing = "frees regions of the parent's cache";
 	tagrv_regcache_reap(watch.cache);
 	if (tagrv_regcache_evict(watch.cache) || reg_device.alive != 1)
-		return 2;
+		return false;
+	*doing = "ends the parent's cache and monitor";
 	tagrv_regcache_destroy(watch.cache);
 	tagrv_monitor_uffd_put(watch.monitor);
 	if (reg_device.alive != 1)
-		return 3;
+		return false;
 	munmap(p, BYTES);
-	/* The child can open a monitor of its own. */
+	*doing = "opens a monitor of its own";
 	if (tagrv_monitor_uffd_get(&own, watch.why, sizeof(watch.why)) || own == watch.monitor)
-		return 4;
+		return false;
+	*doing = "ends its own monitor";
 	tagrv_monitor_uffd_put(own);
-	return 0;
+	return true;
+}
+
+/* A child that hangs dies of SIGALRM well before the test's own limit. */
+static void run_child(char *p)
+{
+	alarm(slow_ms(40000) / 1000);
+	_exit(!child(p));
+}
+
+static void wait_for_child(pid_t pid)
+{
+	int status;
+
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert(!WIFSIGNALED(status), "the child %s while it %s: signal %d",
+		  WTERMSIG(status) == SIGALRM ? "hung" : "died", *doing, WTERMSIG(status));
+	cr_assert(!WEXITSTATUS(status), "the child failed while it %s", *doing);
 }
 
 Test(monitor, child_of_fork)
 {
 	char *p = map_pages();
-	int status;
 	pid_t pid;
 
+	doing = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	cr_assert_neq(doing, MAP_FAILED);
 	if (!watch_start())
 		return;
 	cr_assert_eq(watch_use(p, BYTES), 0);
+	watch_settle();
 	pid = fork();
 	if (!pid)
-		_exit(child(p));
-	cr_assert_eq(waitpid(pid, &status, 0), pid);
-	cr_assert(WIFEXITED(status) && !WEXITSTATUS(status), "%x", status);
+		run_child(p);
+	cr_assert_geq(pid, 0);
+	wait_for_child(pid);
 	cr_assert_eq(watch_use(p, BYTES), 0, "registered anew after a fork");
 	cr_assert_eq(watch_use(p, BYTES), 1);
 	munmap(p, BYTES);
@@ -298,6 +326,7 @@ Test(monitor, parent_ends_while_a_child_lives)
 		return;
 	cr_assert_eq(pipe(fds), 0);
 	cr_assert_eq(watch_use(p, BYTES), 0);
+	watch_settle();
 	pid = fork();
 	if (!pid) {
 		char c;
