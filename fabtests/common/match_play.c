@@ -217,7 +217,7 @@ static void do_arrive(struct match_play *play)
 	int ret;
 
 	if (noise(play) & 1)
-		tagrv_match_ahead(play->match, as.peer, as.space, as.tag);
+		tagrv_match_prefetch(play->match, as.peer, as.space, as.tag);
 	ret = tagrv_match_arrive(play->match, as.peer, as.space, as.tag, &cookie,
 				 &msg);
 	check(play, ret == match_model_arrive(&play->model, &as, &number),
@@ -417,7 +417,7 @@ void match_play_do(struct match_play *play, enum match_play_op op)
 	play->op = op;
 	do_op(play);
 	if (play->step % 64 == 0)
-		tagrv_match_tend(play->match);
+		tagrv_match_grow_ahead(play->match);
 	check_counts(play);
 	play->step++;
 }

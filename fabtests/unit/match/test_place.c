@@ -78,7 +78,7 @@ static unsigned groups_together(void)
 static unsigned groups_in_all(void)
 {
 	return (unsigned) __builtin_popcountll(
-		queue.probed[TAGRV_SPACE_TAGGED]);
+		queue.live_groups[TAGRV_SPACE_TAGGED]);
 }
 
 static bool same_line(struct tagrv_posted *recv, void *arg)

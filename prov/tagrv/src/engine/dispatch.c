@@ -138,11 +138,11 @@ static void on_ahead(struct tagrv_sink *sink, void *link_ctx, const void *data,
 	struct tagrv_hdr hdr;
 
 	(void) sink;
-	if (!peer || TAGRV_LIKELY(!tagrv_match_is_far(peer->engine->match)) ||
+	if (!peer || TAGRV_LIKELY(!tagrv_match_uses_hash(peer->engine->match)) ||
 	    !decode_header(&hdr, data, len))
 		return;
-	tagrv_match_ahead(peer->engine->match, peer->match_id,
-			  tagrv_hdr_space(&hdr), hdr.tag);
+	tagrv_match_prefetch(peer->engine->match, peer->match_id,
+			     tagrv_hdr_space(&hdr), hdr.tag);
 }
 
 static void on_room(struct tagrv_sink *sink)

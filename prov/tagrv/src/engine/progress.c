@@ -88,6 +88,6 @@ int tagrv_engine_progress(struct tagrv_engine *engine)
 	if (TAGRV_UNLIKELY(!tagrv_list_empty(&engine->conn.gone)))
 		drop_gone(engine, !events);
 	if (!events)
-		tagrv_match_tend(engine->match);
+		tagrv_match_grow_ahead(engine->match);
 	return events;
 }

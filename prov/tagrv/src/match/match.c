@@ -86,17 +86,17 @@ int tagrv_match_arrive(struct tagrv_match *match, uint32_t peer, uint8_t space,
 	return tagrv_unexpected_add(&match->unexpected, peer, space, tag, msg);
 }
 
-bool tagrv_match_is_far(const struct tagrv_match *match)
+bool tagrv_match_uses_hash(const struct tagrv_match *match)
 {
-	uint64_t probed = 0;
+	uint64_t live_groups = 0;
 
 	for (unsigned space = 0; space < TAGRV_SPACE_CNT; space++)
-		probed |= match->posted.probed[space];
-	return probed;
+		live_groups |= match->posted.live_groups[space];
+	return live_groups;
 }
 
-void tagrv_match_ahead(const struct tagrv_match *match, uint32_t peer,
-		       uint8_t space, uint64_t tag)
+void tagrv_match_prefetch(const struct tagrv_match *match, uint32_t peer,
+			  uint8_t space, uint64_t tag)
 {
 	tagrv_posted_prefetch(&match->posted, peer, space, tag);
 }
@@ -160,7 +160,7 @@ void tagrv_match_drain_posted(struct tagrv_match *match,
 	tagrv_posted_drain(&match->posted, fn, arg);
 }
 
-void tagrv_match_tend(struct tagrv_match *match)
+void tagrv_match_grow_ahead(struct tagrv_match *match)
 {
 	tagrv_posted_grow_ahead(&match->posted);
 	tagrv_unexpected_grow_ahead(&match->unexpected);

@@ -189,23 +189,23 @@ void tagrv_match_drain_posted(struct tagrv_match *match,
 			      void (*fn)(void *cookie, void *arg), void *arg);
 
 /*
- * Whether tagrv_match_arrive() reads the key table of posted receives, which is
- * likely not to be in the cache.
+ * Whether some posted receives are in the key table, a hash: tagrv_match_arrive()
+ * then reads lines of it that are probably not in the processor's cache.
  */
-bool tagrv_match_is_far(const struct tagrv_match *match);
+bool tagrv_match_uses_hash(const struct tagrv_match *match);
 
 /*
- * Prefetches the lines of that table which tagrv_match_arrive() will read for a
+ * Prefetches the lines of the key table which tagrv_match_arrive() will read for a
  * message that is about to arrive. Changes nothing.
  */
-void tagrv_match_ahead(const struct tagrv_match *match, uint32_t peer,
-		       uint8_t space, uint64_t tag);
+void tagrv_match_prefetch(const struct tagrv_match *match, uint32_t peer,
+			  uint8_t space, uint64_t tag);
 
 /*
  * Enlarges pools and tables that are nearly full, so that posts and arrivals
  * seldom have to. The caller calls it when time is not critical. Never fails.
  */
-void tagrv_match_tend(struct tagrv_match *match);
+void tagrv_match_grow_ahead(struct tagrv_match *match);
 
 /* Fills *stats. Finding the ages takes time that grows with the classes. */
 void tagrv_match_get_stats(const struct tagrv_match *match,

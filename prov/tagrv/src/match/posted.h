@@ -172,7 +172,7 @@ struct tagrv_posted_queue {
 	uint64_t fresh;		/* bit c: created by the census that is running */
 	uint64_t hint_factor;	/* see posted_hint.c */
 	uint8_t	hints[1 << (64 - TAGRV_HINT_SHIFT)];	/* likely class */
-	uint64_t probed[TAGRV_SPACE_CNT];	/* bit g: groups[g] holds receives */
+	uint64_t live_groups[TAGRV_SPACE_CNT];	/* bit g: groups[g] holds receives */
 	struct tagrv_posted_group groups[TAGRV_CLASSES];
 	uint64_t shared;	/* bit g: groups[g] shares lines with others */
 	struct tagrv_posted_common common;	/* of the groups in 'shared' */

@@ -105,14 +105,14 @@ static void group_add(struct tagrv_posted_queue *queue, uint8_t number,
 
 	if (!group->cnt++ || recv->seq < group->oldest)
 		group->oldest = recv->seq;
-	queue->probed[recv->space] |= 1ull << number;
+	queue->live_groups[recv->space] |= 1ull << number;
 }
 
 static void group_remove(struct tagrv_posted_queue *queue, uint8_t number,
 			 uint8_t space)
 {
 	if (!--queue->groups[number].cnt)
-		queue->probed[space] &= ~(1ull << number);
+		queue->live_groups[space] &= ~(1ull << number);
 }
 
 bool tagrv_posted_hash_add(struct tagrv_posted_queue *queue,
@@ -262,7 +262,7 @@ static unsigned make_probes(const struct tagrv_posted_queue *queue,
 	uint32_t place = place_of(queue, peer, tag);
 	unsigned cnt = 0;
 
-	for (uint64_t todo = queue->probed[space]; todo; todo &= todo - 1) {
+	for (uint64_t todo = queue->live_groups[space]; todo; todo &= todo - 1) {
 		uint8_t g = (uint8_t) __builtin_ctzll(todo);
 		struct probe *probe = &probes[cnt];
 
