@@ -173,7 +173,7 @@ static void print_table(const struct tagrv_dom *dom, const struct tagrv_xport *x
 		printf("  %s\n", tagrv_select_describe(&table, i, &attr, line, sizeof(line)));
 	if (tagrv_select_describe_prepared(&table, &attr, line, sizeof(line)))
 		printf("  %s\n", line);
-	for (size_t i = 0; i < table.instead_cnt; i++)
+	for (size_t i = 0; i < table.no_credit_cnt; i++)
 		printf("  %s\n", tagrv_select_describe_credit(&table, i, &attr, line, sizeof(line)));
 }
 

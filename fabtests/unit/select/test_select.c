@@ -256,7 +256,7 @@ Test(select, curves_that_never_cross_use_the_fallback)
 static void check_instead(const struct tagrv_xport_attr *attr, size_t limit)
 {
 	for (size_t len = 1; len <= limit; len++) {
-		enum tagrv_proto proto = tagrv_select_instead(&table, len);
+		enum tagrv_proto proto = tagrv_select_no_credit(&table, len);
 		double time = tagrv_select_estimate(proto, attr, len);
 
 		cr_assert_neq(proto, TAGRV_PROTO_EAGER);
@@ -274,10 +274,10 @@ Test(select, without_credit_the_fastest_rendezvous_is_taken)
 
 	build(&automatic, &shm_like, 8192);
 	check_instead(&shm_like, 8192);
-	cr_expect_eq(tagrv_select_instead(&table, 0), TAGRV_PROTO_RNDV_COPY);
-	cr_expect_eq(tagrv_select_instead(&table, 8), TAGRV_PROTO_RNDV_COPY);
-	cr_expect_eq(tagrv_select_instead(&table, 8192), TAGRV_PROTO_RNDV_READ);
-	cr_expect_eq(table.instead_cnt, 2);
+	cr_expect_eq(tagrv_select_no_credit(&table, 0), TAGRV_PROTO_RNDV_COPY);
+	cr_expect_eq(tagrv_select_no_credit(&table, 8), TAGRV_PROTO_RNDV_COPY);
+	cr_expect_eq(tagrv_select_no_credit(&table, 8192), TAGRV_PROTO_RNDV_READ);
+	cr_expect_eq(table.no_credit_cnt, 2);
 	tagrv_select_describe_credit(&table, 1, &shm_like, text, sizeof(text));
 	cr_expect_not_null(strstr(text, "without credit"), "%s", text);
 	cr_expect_not_null(strstr(text, "get"), "%s", text);
@@ -293,14 +293,14 @@ Test(select, the_parameter_leaves_one_rendezvous)
 	build(&conf, &attr, 8192);
 	check_shape(8192);
 	cr_expect_eq(proto_of(8193), TAGRV_PROTO_RNDV_WRITE);
-	cr_expect_eq(tagrv_select_instead(&table, 8), TAGRV_PROTO_RNDV_WRITE);
+	cr_expect_eq(tagrv_select_no_credit(&table, 8), TAGRV_PROTO_RNDV_WRITE);
 	build(&automatic, &attr, 8192);
 	cr_expect_eq(proto_of(100000), TAGRV_PROTO_RNDV_READ);
 	/* The named rendezvous is not possible: ignored. */
 	build(&conf, &shm_like, 8192);
 	check_shape(8192);
 	cr_expect_eq(proto_of(8193), TAGRV_PROTO_RNDV_READ);
-	cr_expect_eq(tagrv_select_instead(&table, 8), TAGRV_PROTO_RNDV_COPY);
+	cr_expect_eq(tagrv_select_no_credit(&table, 8), TAGRV_PROTO_RNDV_COPY);
 }
 
 Test(select, every_protocol_can_be_forced)

@@ -83,7 +83,7 @@ static void note_proposal(const struct tagrv_peer *peer, size_t len)
 {
 	proposed = tagrv_select_find(peer->select, len)->proto;
 	if (proposed == TAGRV_PROTO_EAGER)
-		proposed = tagrv_select_instead(peer->select, len);
+		proposed = tagrv_select_no_credit(peer->select, len);
 }
 
 static bool has_head(const struct kind *k)

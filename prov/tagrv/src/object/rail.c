@@ -120,7 +120,7 @@ static void log_select(const struct tagrv_rail *rail)
 	if (tagrv_select_describe_prepared(&rail->select, &xport->attr, line,
 					   sizeof(line)))
 		tagrv_info("%s\n", line);
-	for (size_t i = 0; i < rail->select.instead_cnt; i++)
+	for (size_t i = 0; i < rail->select.no_credit_cnt; i++)
 		tagrv_info("%s\n", tagrv_select_describe_credit(
 			&rail->select, i, &xport->attr, line, sizeof(line)));
 }

@@ -96,7 +96,7 @@ static enum tagrv_proto choose(const struct tagrv_op *op)
 	if (!is_eager(range->proto))
 		return range->proto;
 	if (len > peer->packet_limit)
-		return tagrv_select_instead(peer->select, len);
+		return tagrv_select_no_credit(peer->select, len);
 	return range->reason != TAGRV_SELECT_FORCED &&
 	       len >= peer->select->prepared && was_registered(op) ?
 	       TAGRV_PROTO_EAGER_PREP : range->proto;
@@ -125,7 +125,7 @@ static TAGRV_COLD int send_by_table(struct tagrv_op *op)
 		return proto == TAGRV_PROTO_EAGER ? send_eager(op) :
 						    send_prepared(op);
 	/* Without credit the message stays here until the peer asks for it. */
-	ret = announce(op, tagrv_select_instead(peer->select, op->len));
+	ret = announce(op, tagrv_select_no_credit(peer->select, op->len));
 	peer->engine->stats.no_credit += !ret;
 	return ret;
 }

@@ -386,7 +386,7 @@ void tagrv_select_build(struct tagrv_select *table,
 	find_thresh(&f);
 	collect_points(&points, &f);
 	table->prepared = find_prepared(&f);
-	table->cnt = table->instead_cnt = 0;
+	table->cnt = table->no_credit_cnt = 0;
 	for (size_t i = 0; i < points.cnt; i++) {
 		size_t first = points.at[i];
 		struct tagrv_select_range range = decide(&f, first);
@@ -400,7 +400,7 @@ void tagrv_select_build(struct tagrv_select *table,
 			.proto = best_rndv(&f, first),
 			.reason = TAGRV_SELECT_FASTER,
 		};
-		add_range(table->instead, &table->instead_cnt, first, range);
+		add_range(table->no_credit, &table->no_credit_cnt, first, range);
 	}
 }
 
@@ -420,10 +420,10 @@ tagrv_select_find(const struct tagrv_select *table, size_t len)
 	return find_range(table->range, table->cnt, len);
 }
 
-enum tagrv_proto tagrv_select_instead(const struct tagrv_select *table,
-				      size_t len)
+enum tagrv_proto tagrv_select_no_credit(const struct tagrv_select *table,
+					size_t len)
 {
-	return find_range(table->instead, table->instead_cnt, len)->proto;
+	return find_range(table->no_credit, table->no_credit_cnt, len)->proto;
 }
 
 size_t tagrv_select_all_eager(const struct tagrv_select *table)

@@ -6,7 +6,7 @@
  * When the first link of a transport comes up, a table of ranges of sizes is
  * built. The send path compares the length with one number, up to which all
  * messages are eager, and searches the table only above it. If the peer has given
- * no credit for an eager message, the second table ('instead') names the
+ * no credit for an eager message, the second table ('no_credit') names the
  * rendezvous that replaces eager.
  *
  * Estimated time of one message of s bytes, until it is in the receive's buffer
@@ -142,7 +142,7 @@ void tagrv_select_conf_read(struct tagrv_select_conf *conf,
 			    const struct tagrv_params *params);
 
 struct tagrv_select {
-	size_t	cnt, instead_cnt;
+	size_t	cnt, no_credit_cnt;
 	/*
 	 * Eager messages of this many bytes or more are sent prepared if their
 	 * memory is registered; SIZE_MAX: none is.
@@ -151,7 +151,7 @@ struct tagrv_select {
 	/* From 0 to TAGRV_MAX_MSG; the first range is eager, the last is not. */
 	struct tagrv_select_range range[TAGRV_SELECT_RANGES];
 	/* Without credit: from 0 to the longest eager message, all rendezvous. */
-	struct tagrv_select_range instead[TAGRV_SELECT_RANGES];
+	struct tagrv_select_range no_credit[TAGRV_SELECT_RANGES];
 };
 
 /*
@@ -176,8 +176,8 @@ const struct tagrv_select_range *
 tagrv_select_find(const struct tagrv_select *table, size_t len);
 
 /* The rendezvous that replaces eager for this length if there is no credit. */
-enum tagrv_proto tagrv_select_instead(const struct tagrv_select *table,
-				      size_t len);
+enum tagrv_proto tagrv_select_no_credit(const struct tagrv_select *table,
+					size_t len);
 
 /* Bytes up to which every message is eager and never prepared. */
 size_t tagrv_select_all_eager(const struct tagrv_select *table);
@@ -205,7 +205,7 @@ const char *tagrv_select_describe_prepared(const struct tagrv_select *table,
 					   const struct tagrv_xport_attr *attr,
 					   char *text, size_t size);
 
-/* The same for range i < table->instead_cnt of eager messages without credit. */
+/* The same for range i < table->no_credit_cnt of eager messages without credit. */
 const char *tagrv_select_describe_credit(const struct tagrv_select *table,
 					 size_t i,
 					 const struct tagrv_xport_attr *attr,

@@ -120,9 +120,9 @@ const char *tagrv_select_describe_credit(const struct tagrv_select *table,
 	char remark[96];
 	struct line line = {
 		.sizes = "without credit",
-		.proto = table->instead[i].proto,
-		.first = first_size(table->instead, i),
-		.last = table->instead[i].last,
+		.proto = table->no_credit[i].proto,
+		.first = first_size(table->no_credit, i),
+		.last = table->no_credit[i].last,
 		.note = "",
 		.remark = remark,
 	};

@@ -233,7 +233,7 @@ struct tagrv_fin_more {
 static_assert(sizeof(struct tagrv_fin_more) == 8, "one more FIN");
 
 /* Limits of what is sent. Any number that fits a packet is received. */
-#define TAGRV_FIN_RIDE_MAX	8	/* FINs in a BATCH */
+#define TAGRV_BATCH_FIN_MAX	8	/* FINs in a BATCH */
 #define TAGRV_FIN_MORE_MAX	16	/* struct tagrv_fin_more in a FIN */
 static_assert(sizeof(struct tagrv_hdr) + TAGRV_FIN_MORE_MAX *
 	      sizeof(struct tagrv_fin_more) <= TAGRV_HDR_ROOM,

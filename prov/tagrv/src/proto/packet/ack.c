@@ -100,7 +100,7 @@ size_t tagrv_ack_pack_items(const struct tagrv_peer *peer, char *to)
 	tagrv_list_for_each(&peer->acks, node) {
 		const struct tagrv_ack *ack = ack_of(node);
 
-		if (ack->opcode != TAGRV_PKT_FIN || cnt == TAGRV_FIN_RIDE_MAX)
+		if (ack->opcode != TAGRV_PKT_FIN || cnt == TAGRV_BATCH_FIN_MAX)
 			break;
 		tagrv_item_pack_fin(to + cnt * TAGRV_ITEM_WORD, ack->op,
 				    ack->status);

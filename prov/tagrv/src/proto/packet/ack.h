@@ -29,7 +29,7 @@ int tagrv_ack_send(struct tagrv_peer *peer) TAGRV_WARN_UNUSED;
 
 /*
  * Writes the first FINs of peer->acks to 'to' as items of a BATCH, at most
- * TAGRV_FIN_RIDE_MAX; returns how many. When that packet has left,
+ * TAGRV_BATCH_FIN_MAX; returns how many. When that packet has left,
  * tagrv_ack_items_sent() takes them off the queue.
  */
 size_t tagrv_ack_pack_items(const struct tagrv_peer *peer, char *to);
