@@ -89,8 +89,8 @@ static void on_packet(struct tagrv_sink *sink, void *ctx, const void *data,
 }
 
 /* Reads all bytes that the transport allows to be read ahead. */
-static void on_ahead(struct tagrv_sink *sink, void *ctx, const void *data,
-		     size_t len)
+static void on_next_packet(struct tagrv_sink *sink, void *ctx, const void *data,
+			   size_t len)
 {
 	volatile const unsigned char *byte = data;
 
@@ -142,7 +142,7 @@ static void open_side(void)
 
 	get_done.fn = on_got;
 	side.sink = (struct tagrv_sink) {
-		.packet = on_packet, .ahead = on_ahead, .room = on_room, .link_error = on_error,
+		.packet = on_packet, .next_packet = on_next_packet, .room = on_room, .link_error = on_error,
 		.link_closed = on_closed, .fatal = on_fatal,
 	};
 	require(!ops->dev_open("shm", &params, &side.dev));

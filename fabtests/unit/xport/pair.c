@@ -78,24 +78,24 @@ static struct end *end_of(struct tagrv_sink *sink)
 	return tagrv_container_of(sink, struct end, sink);
 }
 
-static void on_ahead(struct tagrv_sink *sink, void *ctx, const void *data,
-		     size_t len)
+static void on_next_packet(struct tagrv_sink *sink, void *ctx, const void *data,
+			   size_t len)
 {
 	struct end *end = end_of(sink);
 
-	end->ahead = (struct ahead) { .ctx = ctx, .len = len, .due = 2 };
-	memcpy(end->ahead.head, data, sizeof(end->ahead.head));
-	end->aheads++;
+	end->next_packet = (struct next_packet) { .ctx = ctx, .len = len, .due = 2 };
+	memcpy(end->next_packet.head, data, sizeof(end->next_packet.head));
+	end->next_packets++;
 }
 
-static void check_ahead(struct ahead *ahead, const void *ctx, const void *data,
-			size_t len)
+static void check_next_packet(struct next_packet *next, const void *ctx,
+			      const void *data, size_t len)
 {
-	if (!ahead->due || ahead->ctx != ctx || --ahead->due)
+	if (!next->due || next->ctx != ctx || --next->due)
 		return;
-	cr_assert_eq(ahead->len, len);
-	cr_assert_arr_eq(ahead->head, data,
-			 TAGRV_MIN(len, sizeof(ahead->head)));
+	cr_assert_eq(next->len, len);
+	cr_assert_arr_eq(next->head, data,
+			 TAGRV_MIN(len, sizeof(next->head)));
 }
 
 static void on_packet(struct tagrv_sink *sink, void *ctx, const void *data,
@@ -104,7 +104,7 @@ static void on_packet(struct tagrv_sink *sink, void *ctx, const void *data,
 	struct end *end = end_of(sink);
 	struct packet_record *record;
 
-	check_ahead(&end->ahead, ctx, data, len);
+	check_next_packet(&end->next_packet, ctx, data, len);
 	if (end->packet_cnt == end->packet_cap && !end->forget) {
 		end->packet_cap = end->packet_cap ? end->packet_cap * 2 : 64;
 		end->packets = realloc(end->packets, end->packet_cap *
@@ -145,8 +145,8 @@ static void on_error(struct tagrv_sink *sink, void *ctx, int status)
 
 static void on_closed(struct tagrv_sink *sink, void *ctx)
 {
-	if (end_of(sink)->ahead.ctx == ctx)
-		end_of(sink)->ahead.due = 0;
+	if (end_of(sink)->next_packet.ctx == ctx)
+		end_of(sink)->next_packet.due = 0;
 	end_of(sink)->closed++;
 }
 
@@ -163,7 +163,7 @@ void end_open(struct end *end, const struct tagrv_xport_ops *ops,
 {
 	*end = (struct end) {
 		.sink = {
-			.packet = on_packet, .ahead = on_ahead,
+			.packet = on_packet, .next_packet = on_next_packet,
 			.room = on_room,
 			.link_error = on_error, .link_closed = on_closed,
 			.fatal = on_fatal,

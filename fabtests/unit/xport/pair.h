@@ -37,12 +37,12 @@ struct packet_record {
 	unsigned char *data;
 };
 
-/* What the sink's ahead() told about a packet that is still to come. */
-struct ahead {
+/* The arguments of next_packet(), until the packet that it announced has come. */
+struct next_packet {
 	void	*ctx;
 	size_t	len;
 	unsigned char head[TAGRV_SHORT_HDR];
-	unsigned due;		/* number of that packet of ctx; 0: none announced */
+	unsigned due;		/* packets of ctx until that one, which counts; 0: none announced */
 };
 
 struct end {
@@ -55,8 +55,8 @@ struct end {
 	struct packet_record *packets;
 	size_t	packet_cnt, packet_cap;
 	bool	forget;			/* count packets only */
-	struct ahead ahead;
-	unsigned aheads;
+	struct next_packet next_packet;
+	unsigned next_packets;
 	unsigned rooms, errors, closed, fatals;
 	int	error_status, fatal_status;
 	void	*error_ctx;

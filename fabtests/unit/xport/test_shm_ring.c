@@ -75,11 +75,11 @@ Test(shm_ring, waiting_packets_are_announced_ahead, .timeout = 60)
 
 	start(PAIR_SHM);
 	send_and_check(0, 8);
-	before = pair.b->aheads;
+	before = pair.b->next_packets;
 	for (unsigned i = 0; i < 10; i++)
 		pair_send(&pair, pair.a, i, 100 * i, NULL);
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == 11);
-	cr_expect_eq(pair.b->aheads, before + 9);
+	cr_expect_eq(pair.b->next_packets, before + 9);
 	pair_close(&pair);
 }
 

@@ -129,9 +129,9 @@ static void on_packet(struct tagrv_sink *sink, void *link_ctx,
 		 len - sizeof(hdr));
 }
 
-/* Asks for the memory that matching the next packet but one will need. */
-static void on_ahead(struct tagrv_sink *sink, void *link_ctx, const void *data,
-		     size_t len)
+/* Prefetches the memory that matching this packet will need, when its turn comes. */
+static void on_next_packet(struct tagrv_sink *sink, void *link_ctx,
+			   const void *data, size_t len)
 {
 	const struct tagrv_lane *lane = link_ctx;
 	const struct tagrv_peer *peer = lane->peer;
@@ -199,7 +199,7 @@ static void on_fatal(struct tagrv_sink *sink, int status)
 
 const struct tagrv_sink tagrv_engine_sink = {
 	.packet = on_packet,
-	.ahead = on_ahead,
+	.next_packet = on_next_packet,
 	.room = on_room,
 	.link_error = on_link_error,
 	.link_closed = on_link_closed,

@@ -142,13 +142,14 @@ struct tagrv_sink {
 	void (*packet)(struct tagrv_sink *sink, void *link_ctx,
 		       const void *data, size_t len);
 	/*
-	 * Optional, may be NULL. Announces a packet that is delivered after the
-	 * next one: data, of which TAGRV_SHORT_HDR bytes can be read, is what
-	 * that packet will begin with, unless the peer changes it. A transport
-	 * calls ahead where that costs nothing, or never.
+	 * Optional, may be NULL. Called before packet() of one packet to announce
+	 * the packet behind it, so that the engine can prefetch: data, of which
+	 * TAGRV_SHORT_HDR bytes can be read, is what that packet will begin with,
+	 * unless the peer changes it; len is its length as the peer claims it. A
+	 * transport calls next_packet where that costs nothing, or never.
 	 */
-	void (*ahead)(struct tagrv_sink *sink, void *link_ctx,
-		      const void *data, size_t len);
+	void (*next_packet)(struct tagrv_sink *sink, void *link_ctx,
+			    const void *data, size_t len);
 	/* A send, get or put that returned -FI_EAGAIN may succeed now. */
 	void (*room)(struct tagrv_sink *sink);
 	/*

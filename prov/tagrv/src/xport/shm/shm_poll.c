@@ -51,11 +51,11 @@ static bool on_control(struct shm_link *link, uint64_t word)
 }
 
 /*
- * Passes the packet behind an entry of n lines to sink->ahead, if it has come. Its
+ * Passes the packet behind an entry of n lines to sink->next_packet, if it has come. Its
  * first line holds TAGRV_SHORT_HDR bytes, whatever length the peer claims. Reading
  * its head word also starts the transfer of that line from the peer's cache.
  */
-static inline void look_ahead(const struct shm_link *link, uint32_t n)
+static inline void announce_next(const struct shm_link *link, uint32_t n)
 {
 	struct tagrv_sink *sink = link->base.xport->sink;
 	const struct shm_rx *rx = &link->rx;
@@ -63,8 +63,8 @@ static inline void look_ahead(const struct shm_link *link, uint32_t n)
 	uint64_t word = atomic_load_explicit(shm_head_at(rx->data, line),
 					     memory_order_acquire);
 
-	if (word && shm_kind_of(word) == SHM_PACKET && sink->ahead)
-		sink->ahead(sink, link->base.ctx, shm_rx_body_at(rx, line),
+	if (word && shm_kind_of(word) == SHM_PACKET && sink->next_packet)
+		sink->next_packet(sink, link->base.ctx, shm_rx_body_at(rx, line),
 			    (uint32_t) word);
 }
 
@@ -76,7 +76,7 @@ static inline bool consume(struct shm_link *link, uint64_t word)
 
 	if (TAGRV_LIKELY(n && shm_kind_of(word) == SHM_PACKET &&
 			 (uint32_t) word <= xport->attr.max_packet)) {
-		look_ahead(link, n);
+		announce_next(link, n);
 		xport->sink->packet(xport->sink, link->base.ctx,
 				    shm_rx_body(rx), (uint32_t) word);
 	} else if (!n || !on_control(link, word)) {
