@@ -139,7 +139,7 @@ static void play(struct driver *d, struct input *in)
 			driver_close(d, chan);
 		break;
 	case 6:
-		tagrv_conn_unkeep(&d->conn);
+		tagrv_conn_close_sockets(&d->conn);
 		driver_check(d);
 		break;
 	case 7:

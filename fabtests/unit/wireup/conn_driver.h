@@ -270,7 +270,7 @@ static inline void driver_check(const struct driver *d)
 		break;
 	case TAGRV_CONN_READY:
 		driver_require(d->up && d->sendable);
-		driver_require(d->conn.unkept || d->conn.chan[0] ||
+		driver_require(d->conn.sockets_closed || d->conn.chan[0] ||
 			       d->conn.chan[1]);
 		break;
 	}

@@ -260,17 +260,17 @@ Test(conn, drop_tells_the_peer_and_forgets, .timeout = 10)
 	driver_fini(&d);
 }
 
-Test(conn, closing_an_unkept_socket_is_not_the_end, .timeout = 10)
+Test(conn, closing_sockets_on_purpose_is_not_the_end, .timeout = 10)
 {
 	struct driver_chan *chan;
 	struct driver d;
 
 	driver_init(&d, US, PEER);
 	chan = connect_to(&d, PEER, 7);
-	tagrv_conn_unkeep(&d.conn);
+	tagrv_conn_close_sockets(&d.conn);
 	driver_check(&d);
 	cr_assert_eq(driver_last(chan)->type, TAGRV_WIREUP_CLOSE);
-	cr_assert_eq(driver_last(chan)->reason, TAGRV_WIREUP_UNKEPT);
+	cr_assert_eq(driver_last(chan)->reason, TAGRV_WIREUP_SOCKET_CLOSED);
 	cr_assert(chan->hung_up);
 	cr_assert_eq(d.gones, 0);
 	/* The restarted peer is recognized by its REQ. */
@@ -280,7 +280,7 @@ Test(conn, closing_an_unkept_socket_is_not_the_end, .timeout = 10)
 	give(&d, chan, TAGRV_WIREUP_RTU, PEER, 8);
 	/* The reverse: the peer does not keep the socket. */
 	give_reason(&d, chan, TAGRV_WIREUP_CLOSE, PEER, 8,
-		    TAGRV_WIREUP_UNKEPT);
+		    TAGRV_WIREUP_SOCKET_CLOSED);
 	driver_close(&d, chan);
 	cr_assert_eq(d.gones, 1);
 	cr_assert_eq(d.conn.state, TAGRV_CONN_READY);

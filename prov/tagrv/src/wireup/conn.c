@@ -285,8 +285,9 @@ static void on_rej(struct tagrv_conn *conn, struct tagrv_chan *chan,
 static void on_close(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		     const struct tagrv_wireup_rec *rec)
 {
-	if (rec->reason == TAGRV_WIREUP_UNKEPT) {
-		conn->unkept = conn->unkept || is_about_our_link(conn, rec);
+	if (rec->reason == TAGRV_WIREUP_SOCKET_CLOSED) {
+		conn->sockets_closed = conn->sockets_closed ||
+				       is_about_our_link(conn, rec);
 		return;		/* the peer closes the socket next */
 	}
 	/* dst_epoch is 0 if the peer had not received our REP yet. */
@@ -359,7 +360,7 @@ void tagrv_conn_closed(struct tagrv_conn *conn, struct tagrv_chan *chan)
 		return;
 	switch (conn->state) {
 	case TAGRV_CONN_READY:
-		if (conn->unkept)
+		if (conn->sockets_closed)
 			break;
 		tagrv_conn_emit_gone(conn, -FI_ECONNRESET);
 		tagrv_conn_reset(conn, NULL, false);
@@ -424,17 +425,18 @@ void tagrv_conn_close(struct tagrv_conn *conn)
 	tagrv_conn_reset(conn, NULL, conn->epoch != 0);
 }
 
-void tagrv_conn_unkeep(struct tagrv_conn *conn)
+void tagrv_conn_close_sockets(struct tagrv_conn *conn)
 {
 	if (conn->state != TAGRV_CONN_READY)
 		return;
-	conn->unkept = true;
+	conn->sockets_closed = true;
 	for (int i = TAGRV_CONN_ACCEPTED; i <= TAGRV_CONN_DIALED; i++) {
 		struct tagrv_chan *chan = conn->chan[i];
 
 		if (!chan)
 			continue;
-		tagrv_conn_send_rec(conn, chan, TAGRV_WIREUP_CLOSE, TAGRV_WIREUP_UNKEPT);
+		tagrv_conn_send_rec(conn, chan, TAGRV_WIREUP_CLOSE,
+				    TAGRV_WIREUP_SOCKET_CLOSED);
 		tagrv_conn_hang_up(conn, chan);
 	}
 }

@@ -142,7 +142,8 @@ struct tagrv_conn {
 	 */
 	uint8_t	uuid[TAGRV_UUID_LEN];
 	uint32_t peer_epoch;
-	bool	unkept;			/* no socket kept: a hang-up is no death */
+	bool	sockets_closed;		/* by either side, to save descriptors: a
+					   hang-up does not mean that the peer died */
 
 	/* times in ms, as *host->now */
 	uint64_t deadline;		/* to give up at; 0: not started */
@@ -173,7 +174,7 @@ void tagrv_conn_drop(struct tagrv_conn *conn, uint32_t epoch);
 /* The endpoint closes: ends the connection in any state and emits no event. */
 void tagrv_conn_close(struct tagrv_conn *conn);
 /* File descriptors are scarce: closes the sockets of a READY connection. */
-void tagrv_conn_unkeep(struct tagrv_conn *conn);
+void tagrv_conn_close_sockets(struct tagrv_conn *conn);
 
 /* The driver starts to dial; has a connected socket; failed (status: -FI_E*). */
 void tagrv_conn_dialing(struct tagrv_conn *conn);

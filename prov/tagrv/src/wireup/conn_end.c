@@ -14,7 +14,7 @@ static void forget_links(struct tagrv_conn *conn)
 {
 	tagrv_conn_discard_links(conn);
 	conn->epoch = 0;
-	conn->unkept = false;
+	conn->sockets_closed = false;
 }
 
 void tagrv_conn_reset(struct tagrv_conn *conn, struct tagrv_chan *keep,

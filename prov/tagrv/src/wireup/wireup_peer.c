@@ -146,12 +146,12 @@ static void after_event(struct tagrv_wireup_peer *peer)
 	}
 	if (conn->state != TAGRV_CONN_READY || wireup->socks <= wireup->sock_cap)
 		return;
-	if (!wep->logged_unkept)
+	if (!wep->logged_sockets_closed)
 		tagrv_info("wireup: more than %zu sockets: further peers are "
 			   "noticed to be gone only by traffic; raise ulimit "
 			   "-n to avoid that\n", wireup->sock_cap);
-	wep->logged_unkept = true;
-	tagrv_conn_unkeep(conn);
+	wep->logged_sockets_closed = true;
+	tagrv_conn_close_sockets(conn);
 }
 
 /* -- what the machine decides -------------------------------------------- */

@@ -94,7 +94,7 @@ struct tagrv_wireup_ep {
 	bool	paused;			/* the listener is not polled */
 	bool	logged_stranger;	/* each of these lines is logged once */
 	bool	logged_version;
-	bool	logged_unkept;
+	bool	logged_sockets_closed;
 	bool	logged_files;
 	unsigned long strangers;	/* sockets closed as strangers */
 

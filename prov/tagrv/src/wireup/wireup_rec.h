@@ -47,7 +47,7 @@ enum tagrv_wireup_reason {
 	TAGRV_WIREUP_BUSY,	/* REJ: out of resources, try again */
 	TAGRV_WIREUP_STALE,	/* REJ: the destination uuid or epoch is gone */
 	TAGRV_WIREUP_SELF,	/* REJ: the endpoint connected to itself */
-	TAGRV_WIREUP_UNKEPT,	/* CLOSE: of this socket, not of the connection */
+	TAGRV_WIREUP_SOCKET_CLOSED, /* CLOSE: ends this socket, not the connection */
 };
 
 /* One link of the sender, as its transport describes it. */
