@@ -13,8 +13,9 @@
  * failure is logged and counted). -FI_EAGAIN: nothing happened, try again
  * after reading a completion queue.
  *
- * At most TAGRV_POOL_MAX unexpected messages are kept; the next one ends the
- * connection it came by with FI_ENOBUFS, because nothing holds senders back yet.
+ * Credit (object/credit.h) bounds the payload of unexpected messages, but an
+ * announced message costs none. At most TAGRV_POOL_MAX unexpected messages of all
+ * kinds are kept; the next one ends its connection with FI_ENOBUFS.
  */
 #ifndef TAGRV_ENGINE_ENDPOINT_H
 #define TAGRV_ENGINE_ENDPOINT_H
