@@ -7,7 +7,7 @@
  * The inbox of a link is a folder /tmp/tagrv-file-XXXXXX; its last six letters are the blob. The
  * peer writes a packet to a file of its own and renames that into our inbox, to the packet's
  * number, so a packet is there as a whole or not at all. We deliver 0, 1, ... in order and remove
- * each one after its callback. So what one side has to know of the other is what exists:
+ * each one after its callback. All that one side knows of the other is which files exist:
  *
  *   packet i - FILE_WINDOW is still there	the inbox has no room for packet i
  *   the folder is gone				the peer has closed the link
