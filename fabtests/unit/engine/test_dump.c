@@ -127,6 +127,32 @@ Test(dump, receive_whose_fragments_do_not_come)
 	expect_line("receive ", "fragments that the peer was granted");
 }
 
+/* A buffer may be posted for ever; a message in it is as old as its match. */
+Test(dump, message_in_a_multi_receive_buffer_is_younger_than_the_buffer)
+{
+	static char large[5000];
+	struct tagrv_recv_req req = recv_req(large, sizeof(large), 3, ctx);
+
+	peer_up(true);
+	req.flags |= FI_MULTI_RECV;
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
+	grow_older(1000);
+	arrive_rts_bare(3000, 3, 17);
+	dump();
+	expect_line("receive ", "for 1000 s or more, waits for messages that "
+				"match: 3000 bytes have been used");
+	expect_line(" CTS: copy", "for 0 s or more");
+	fx.dom->params.dump_after = 10;
+	strcpy(fx.dom->params.dump, "/nowhere/at/all");
+	tagrv_dom_check_age(fx.dom);
+	cr_expect_eq(log_count("/nowhere/at/all"), 0);
+	/* Nothing is left for another message. */
+	arrive_rts_bare(2000, 3, 18);
+	dump();
+	expect_line("receive ", "waits for the end of the last 2 messages in the "
+				"buffer");
+}
+
 Test(dump, idle_endpoint_has_nothing_to_tell)
 {
 	peer_up(true);
@@ -178,6 +204,35 @@ Test(dump, old_operation_is_dumped_once_in_a_while)
 	unlink(path);
 }
 
+/* Each endpoint's dump shows the receive, but it is one operation. */
+Test(dump, old_receive_of_a_shared_context_counts_once)
+{
+	struct tagrv_engine_attr attr = { .src = fx.engine->attr.src };
+	char path[] = "/tmp/tagrv-test-dump-XXXXXX";
+	struct tagrv_recv_req req = recv_req(buf, sizeof(buf), 5, ctx);
+	struct tagrv_engine *users[2];
+	int fd = mkstemp(path);
+
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(tagrv_rx_open(fx.dom, false, &attr.rx), 0);
+	for (int i = 0; i < 2; i++) {
+		cr_assert_eq(tagrv_engine_open(fx.dom, &attr, &users[i]), 0);
+		cr_assert_eq(tagrv_engine_set_av(users[i], &fx.av), 0);
+	}
+	cr_assert_eq(tagrv_rx_recv(attr.rx, &req), 0);
+	strcpy(fx.dom->params.dump, path);
+	fx.dom->params.dump_after = 1;
+	grow_older(2);
+	tagrv_dom_check_age(fx.dom);
+	cr_assert_gt(read(fd, text, sizeof(text) - 1), 0);
+	expect_line("tagrv: ", "tagrv: 1 operations of process");
+	for (int i = 0; i < 2; i++)
+		tagrv_engine_close(users[i]);
+	tagrv_rx_close(attr.rx);
+	close(fd);
+	unlink(path);
+}
+
 Test(dump, progress_looks_at_ages_with_each_tick)
 {
 	char path[] = "/tmp/tagrv-test-dump-XXXXXX";
@@ -206,6 +261,46 @@ Test(dump, file_that_cannot_be_written_is_one_warning)
 	tagrv_dom_check_age(fx.dom);
 	cr_expect_eq(log_count("FI_TAGRV_DUMP: /nowhere/at/all cannot be "
 			       "written"), 1);
+}
+
+Test(dump, full_disk_is_a_warning)
+{
+	strcpy(fx.dom->params.dump, "/dev/full");
+	fx.dom->params.dump_after = 1;
+	cr_assert_eq(submit_recv(buf, sizeof(buf), 5, ctx), 0);
+	grow_older(2);
+	tagrv_dom_check_age(fx.dom);
+	cr_expect_eq(log_count("FI_TAGRV_DUMP: /dev/full cannot be written: "
+			       "No space left"), 1);
+}
+
+/* A blocked fi_cq_sread makes a pass or two for each time it wakes up. */
+Test(dump, clock_goes_on_while_a_caller_sleeps, .timeout = 20)
+{
+	uint32_t tick;
+
+	while (tagrv_dom_arm(fx.dom))
+		tagrv_dom_progress(fx.dom);
+	tick = fx.dom->clock.tick;
+	fx.dom->clock.begin[tick % TAGRV_DOM_TICKS] -= 1000;
+	while (tagrv_dom_arm(fx.dom))
+		tagrv_dom_progress(fx.dom);
+	cr_expect_gt(fx.dom->clock.tick, tick);
+}
+
+Test(dump, sleeping_caller_looks_at_ages_once_a_second, .timeout = 20)
+{
+	uint64_t begin;
+
+	while (tagrv_dom_arm(fx.dom))
+		tagrv_dom_progress(fx.dom);
+	begin = tagrv_clock_ms();
+	fx.dom->params.dump_after = 5;
+	/* Without a file nobody is interested. */
+	cr_expect_eq(tagrv_dom_sleep(fx.dom, -1, 1200), 0);
+	cr_expect_geq(tagrv_clock_ms() - begin, 1200);
+	strcpy(fx.dom->params.dump, "stderr");
+	cr_expect_eq(tagrv_dom_sleep(fx.dom, -1, -1), 0);
 }
 
 Test(dump, fi_close_that_gives_up_says_why)

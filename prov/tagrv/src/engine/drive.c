@@ -18,6 +18,9 @@
  * announces. */
 #define THREAD_SLEEP_MS	100
 
+/* Longest sleep where old operations are to be dumped: a tick. */
+#define DUMP_SLEEP_MS	1000
+
 #define IDLE_YIELD	256	/* passes without an event */
 
 static struct tagrv_engine *engine_of(struct tagrv_list *dom_node)
@@ -77,6 +80,8 @@ int tagrv_dom_arm(struct tagrv_dom *dom)
 	struct tagrv_list *node;
 	uint64_t count;
 
+	/* A caller that sleeps makes too few passes for the tick of a pass. */
+	tagrv_dom_tick(dom);
 	/* Emptied before the queues are looked at, so no kick is missed. */
 	if (read(dom->kick_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
 		return -FI_EAGAIN;
@@ -95,8 +100,12 @@ int tagrv_dom_sleep(struct tagrv_dom *dom, int extra_fd, int timeout)
 		{ .fd = dom->wait_fd, .events = POLLIN },
 		{ .fd = extra_fd, .events = POLLIN },
 	};
-	int ret = poll(fds, 2, timeout);
+	int ret;
 
+	if (tagrv_dom_dumps(dom) &&
+	    (timeout < 0 || timeout > DUMP_SLEEP_MS))
+		timeout = DUMP_SLEEP_MS;
+	ret = poll(fds, 2, timeout);
 	return ret < 0 ? -errno : ret;
 }
 

@@ -22,8 +22,9 @@ int tagrv_dom_arm(struct tagrv_dom *dom);
 
 /*
  * Sleeps until something happened, extra_fd (-1: none) is readable or timeout
- * ms passed (-1: for ever). Lock not held. Returns like poll(2), -FI_E* on
- * error; -FI_EINTR for a signal.
+ * ms passed (-1: for ever); at most a second where FI_TAGRV_DUMP looks for old
+ * operations. Lock not held. Returns like poll(2), -FI_E* on error; -FI_EINTR for
+ * a signal.
  */
 int tagrv_dom_sleep(struct tagrv_dom *dom, int extra_fd, int timeout);
 

@@ -13,6 +13,7 @@
 #include "engine/dump.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@
 
 /* Operations of some pools: counted by state, and the oldest of them. */
 struct op_set {
+	const struct tagrv_dom *dom;
 	const struct tagrv_op **ops;	/* NULL: out of memory */
 	size_t	cnt, cap;
 	size_t	states[TAGRV_OP_STATES];
@@ -59,15 +61,14 @@ static void collect(struct op_set *set, const struct tagrv_pool *pool,
 	}
 }
 
-/* Oldest first; of the same tick by handle. */
+/* Oldest first; of the same tick by handle. Ages would grow between calls. */
 static int compare_age(const void *a, const void *b)
 {
 	const struct tagrv_op *x = *(const struct tagrv_op *const *) a;
 	const struct tagrv_op *y = *(const struct tagrv_op *const *) b;
-	uint64_t age_x = tagrv_op_age(x), age_y = tagrv_op_age(y);
 
-	if (age_x != age_y)
-		return age_x > age_y ? -1 : 1;
+	if (x->born != y->born)
+		return x->born < y->born ? -1 : 1;
 	return x->node.handle < y->node.handle ? -1 :
 	       x->node.handle > y->node.handle;
 }
@@ -91,15 +92,17 @@ static void dump_set(struct op_set *set, const char *what, FILE *out)
 	if (set->cnt)
 		qsort(set->ops, set->cnt, sizeof(*set->ops), compare_age);
 	for (size_t i = 0; i < TAGRV_MIN(set->cnt, (size_t) OPS_MAX); i++)
-		tagrv_op_dump(set->ops[i], out);
+		tagrv_op_dump(set->ops[i], set->dom, out);
 	if (all > TAGRV_MIN(set->cnt, (size_t) OPS_MAX))
 		fprintf(out, "    and %zu more\n",
 			all - TAGRV_MIN(set->cnt, (size_t) OPS_MAX));
 }
 
-static void init_set(struct op_set *set, size_t cap)
+static void init_set(struct op_set *set, const struct tagrv_dom *dom,
+		     size_t cap)
 {
 	memset(set, 0, sizeof(*set));
+	set->dom = dom;
 	set->ops = calloc(cap ? cap : 1, sizeof(*set->ops));
 	set->cap = cap;
 }
@@ -120,7 +123,7 @@ static void dump_sends(const struct tagrv_engine *engine, FILE *out)
 {
 	struct op_set set;
 
-	init_set(&set, used_in(&engine->pools.tx_ops));
+	init_set(&set, engine->dom, used_in(&engine->pools.tx_ops));
 	collect(&set, &engine->pools.tx_ops, is_any, NULL);
 	dump_set(&set, "sends", out);
 	free(set.ops);
@@ -131,8 +134,8 @@ static void dump_receives(const struct tagrv_engine *engine, FILE *out)
 	const struct tagrv_rx *rx = engine->rx;
 	struct op_set set;
 
-	init_set(&set, used_in(&rx->ops) + used_in(&rx->slices) +
-		       used_in(&engine->pools.pieces));
+	init_set(&set, engine->dom, used_in(&rx->ops) + used_in(&rx->slices) +
+				    used_in(&engine->pools.pieces));
 	collect(&set, &rx->ops, is_of_engine, engine);
 	collect(&set, &rx->slices, is_of_engine, engine);
 	collect(&set, &engine->pools.pieces, is_any, NULL);
@@ -164,6 +167,11 @@ static bool is_idle(const struct tagrv_peer *peer)
 	       tagrv_list_empty(&peer->acks) && !peer->sent;
 }
 
+static size_t bytes_of(uint32_t units)
+{
+	return (size_t) units * TAGRV_CREDIT_UNIT;
+}
+
 static void dump_lane(const struct tagrv_peer *peer, FILE *out)
 {
 	const struct tagrv_lane *lane = peer->lane;
@@ -173,11 +181,10 @@ static void dump_lane(const struct tagrv_peer *peer, FILE *out)
 		return;
 	}
 	fprintf(out, " by %s, connection %u, sent %u, received %u envelopes, "
-		"credit for %u bytes left, %u promised, %u owed",
+		"credit for %zu bytes left, %zu promised, %zu owed",
 		lane->link->xport->ops->name, lane->epoch, peer->tx_seq,
-		peer->rx_seq, peer->credit.left * TAGRV_CREDIT_UNIT,
-		peer->credit.promised * TAGRV_CREDIT_UNIT,
-		peer->credit.owed * TAGRV_CREDIT_UNIT);
+		peer->rx_seq, bytes_of(peer->credit.left),
+		bytes_of(peer->credit.promised), bytes_of(peer->credit.owed));
 }
 
 static void dump_peer(const struct tagrv_peer *peer, FILE *out)
@@ -233,21 +240,27 @@ void tagrv_engine_dump(const struct tagrv_engine *engine, FILE *out)
 	tagrv_match_get_stats(engine->match, &match);
 	tagrv_rails_describe(&engine->rails, rails, sizeof(rails));
 	fprintf(out, "endpoint %s of process %d%s: connections so far: %s; %zu "
-		"receives posted, %zu messages unexpected, budget for %u bytes "
-		"of them left; %u fragments granted and not here; %" PRIu64
+		"receives posted, %zu messages unexpected, budget for %zu "
+		"bytes of them left; %u fragments granted and not here; %" PRIu64
 		" packets refused\n",
 		tagrv_addr_str(&engine->name, addr, sizeof(addr)),
-		(int) getpid(), engine->enabled ? "" : ", closing", rails,
+		(int) getpid(), engine->enabled ? "" : ", not enabled", rails,
 		match.posted, match.unexpected,
-		engine->credit.budget * TAGRV_CREDIT_UNIT, engine->credit.frags,
+		bytes_of(engine->credit.budget), engine->credit.frags,
 		engine->stats.bad_packets);
 	dump_peers(engine, out);
 	dump_sends(engine, out);
 	dump_receives(engine, out);
 }
 
-/* The dump as text, to be freed; NULL: out of memory. */
-static char *dump_text(const struct tagrv_engine *engine)
+static void dump_one(const void *engine, FILE *out)
+{
+	tagrv_engine_dump(engine, out);
+}
+
+/* What 'dump' writes, to be freed; NULL: out of memory. */
+static char *text_of(void (*dump)(const void *what, FILE *out),
+		     const void *what)
 {
 	char *text = NULL;
 	size_t len;
@@ -255,7 +268,7 @@ static char *dump_text(const struct tagrv_engine *engine)
 
 	if (!out)
 		return NULL;
-	tagrv_engine_dump(engine, out);
+	dump(what, out);
 	if (fclose(out)) {
 		free(text);
 		return NULL;
@@ -265,7 +278,7 @@ static char *dump_text(const struct tagrv_engine *engine)
 
 void tagrv_engine_dump_log(const struct tagrv_engine *engine)
 {
-	char *text = dump_text(engine), *line, *rest = text;
+	char *text = text_of(dump_one, engine), *line, *rest = text;
 	int lines = 0;
 
 	while (rest && (line = strsep(&rest, "\n")) && *line) {
@@ -279,6 +292,7 @@ void tagrv_engine_dump_log(const struct tagrv_engine *engine)
 	free(text);
 }
 
+/* In one piece, where the file takes it: processes may share a file. */
 static int write_all(int fd, const char *text)
 {
 	size_t left = strlen(text);
@@ -302,7 +316,7 @@ int tagrv_engine_dump_fd(struct tagrv_engine *engine, int fd)
 	int ret;
 
 	tagrv_lock_acquire(&engine->dom->lock);
-	text = dump_text(engine);
+	text = text_of(dump_one, engine);
 	tagrv_lock_release(&engine->dom->lock);
 	if (!text)
 		return -FI_ENOMEM;
@@ -313,65 +327,99 @@ int tagrv_engine_dump_fd(struct tagrv_engine *engine, int fd)
 
 /* ---- operations that are too old ---- */
 
+struct limit {
+	const struct tagrv_dom *dom;
+	uint64_t ms;
+};
+
 static bool is_old(const struct tagrv_op *op, const void *arg)
 {
-	const uint64_t *ms = arg;
+	const struct limit *limit = arg;
 
 	/* A multi-receive buffer may be posted for as long as the program runs. */
-	return tagrv_op_age(op) >= *ms &&
+	return tagrv_dom_age(limit->dom, op->born) >= limit->ms &&
 	       !(op->state == TAGRV_OP_POSTED && op->rx.multi);
 }
 
-static size_t count_old(const struct tagrv_engine *engine, uint64_t ms)
+/* The receives of a shared context count once, for its first engine. */
+static size_t count_old(const struct tagrv_engine *engine,
+			const struct limit *limit)
 {
+	const struct tagrv_rx *rx = engine->rx;
 	struct op_set set = { .ops = NULL };
 	size_t cnt = 0;
 
-	collect(&set, &engine->pools.tx_ops, is_old, &ms);
-	collect(&set, &engine->rx->ops, is_old, &ms);
-	collect(&set, &engine->rx->slices, is_old, &ms);
+	collect(&set, &engine->pools.tx_ops, is_old, limit);
+	if (!rx->shared || rx->first == engine) {
+		collect(&set, &rx->ops, is_old, limit);
+		collect(&set, &rx->slices, is_old, limit);
+	}
 	for (size_t i = 0; i < TAGRV_OP_STATES; i++)
 		cnt += set.states[i];
 	return cnt;
 }
 
-static void dump_dom(const struct tagrv_dom *dom, size_t old)
+static size_t count_all_old(const struct tagrv_dom *dom)
 {
-	bool to_stderr = !strcmp(dom->params.dump, "stderr");
-	FILE *out = to_stderr ? stderr : fopen(dom->params.dump, "ae");
+	const struct limit limit = {
+		.dom = dom, .ms = (uint64_t) dom->params.dump_after * 1000,
+	};
+	const struct tagrv_list *node;
+	size_t old = 0;
+
+	tagrv_list_for_each(&dom->engines, node)
+		old += count_old(tagrv_container_of(node, struct tagrv_engine,
+						    dom_node), &limit);
+	return old;
+}
+
+static void dump_all(const void *arg, FILE *out)
+{
+	const struct tagrv_dom *dom = arg;
 	const struct tagrv_list *node;
 
-	if (!out) {
-		tagrv_warn("FI_TAGRV_DUMP: %s cannot be written: %s\n",
-			   dom->params.dump, strerror(errno));
-		return;
-	}
 	fprintf(out, "tagrv: %zu operations of process %d are older than %d s "
-		"(FI_TAGRV_DUMP_AFTER)\n", old, (int) getpid(),
+		"(FI_TAGRV_DUMP_AFTER)\n", count_all_old(dom), (int) getpid(),
 		dom->params.dump_after);
 	tagrv_list_for_each(&dom->engines, node)
 		tagrv_engine_dump(tagrv_container_of(node, struct tagrv_engine,
 						     dom_node), out);
-	if (to_stderr)
-		fflush(out);
-	else
-		fclose(out);
+}
+
+/* To the file that FI_TAGRV_DUMP names. 0 or -FI_E*. */
+static int append(const char *path, const char *text)
+{
+	bool to_stderr = !strcmp(path, "stderr");
+	int fd, ret;
+
+	if (!text)
+		return -FI_ENOMEM;
+	fd = to_stderr ? STDERR_FILENO :
+			 open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
+			      0666);
+	if (fd < 0)
+		return -errno;
+	ret = write_all(fd, text);
+	if (!to_stderr)
+		close(fd);
+	return ret;
 }
 
 void tagrv_dom_check_age(struct tagrv_dom *dom)
 {
 	uint64_t now = tagrv_clock_ms();
 	uint64_t ms = (uint64_t) dom->params.dump_after * 1000;
-	struct tagrv_list *node;
-	size_t old = 0;
+	char *text;
+	int ret;
 
-	if (!dom->params.dump[0] || !ms || now < dom->clock.next_dump)
-		return;
-	tagrv_list_for_each(&dom->engines, node)
-		old += count_old(tagrv_container_of(node, struct tagrv_engine,
-						    dom_node), ms);
-	if (!old)
+	if (!tagrv_dom_dumps(dom) || now < dom->clock.next_dump ||
+	    !count_all_old(dom))
 		return;
 	dom->clock.next_dump = now + ms;
-	dump_dom(dom, old);
+	text = text_of(dump_all, dom);
+	ret = append(dom->params.dump, text);
+	free(text);
+	if (ret)
+		tagrv_warn("FI_TAGRV_DUMP: %s cannot be written: %s\n",
+			   dom->params.dump, fi_strerror(-ret));
 }

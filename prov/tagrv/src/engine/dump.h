@@ -32,4 +32,10 @@ int tagrv_engine_dump_fd(struct tagrv_engine *engine, int fd);
  */
 void tagrv_dom_check_age(struct tagrv_dom *dom);
 
+/* Whether tagrv_dom_check_age() has anything to look for. */
+static inline bool tagrv_dom_dumps(const struct tagrv_dom *dom)
+{
+	return dom->params.dump[0] && dom->params.dump_after;
+}
+
 #endif

@@ -20,17 +20,6 @@ static bool is_receive(const struct tagrv_op *op)
 	return op->state >= TAGRV_OP_POSTED;
 }
 
-const struct tagrv_dom *tagrv_op_dom(const struct tagrv_op *op)
-{
-	/* A posted receive has no endpoint so far. */
-	return is_posted(op) ? op->rx.rx->dom : op->engine->dom;
-}
-
-uint64_t tagrv_op_age(const struct tagrv_op *op)
-{
-	return tagrv_dom_age(tagrv_op_dom(op), op->born);
-}
-
 /* ---- what it waits for ---- */
 
 static void wait_queued(const struct tagrv_op *op, FILE *out)
@@ -57,6 +46,17 @@ static void wait_fin(const struct tagrv_op *op, FILE *out)
 		fputs("a FIN of the peer: all bytes are sent", out);
 }
 
+static void wait_offering(const struct tagrv_op *op, FILE *out)
+{
+	const struct tagrv_rndv *r = op->rndv;
+
+	if (r->pieces)
+		fprintf(out, "the FINs of %u pieces that the peer reads",
+			r->pieces);
+	else
+		fputs("room in the transport for pieces", out);
+}
+
 static void wait_copying(const struct tagrv_op *op, FILE *out)
 {
 	const struct tagrv_rndv *r = op->rndv;
@@ -76,23 +76,43 @@ static void wait_moving(const struct tagrv_op *op, const char *what, FILE *out)
 		fprintf(out, "room in the transport for %s", what);
 }
 
+/* Bytes that come by pieces and are not announced by a PIECE so far. */
+static bool lacks_pieces(const struct tagrv_rndv *r)
+{
+	return r->by_pieces && r->offered < r->middle;
+}
+
 static void wait_cts(const struct tagrv_op *op, FILE *out)
 {
 	const struct tagrv_rndv *r = op->rndv;
 
-	if (!r->cts_sent)
+	if (op->peer->lane != op->lane)
+		fputs("the end of the connection that failed", out);
+	else if (!r->cts_sent)
 		fputs("room, or a grant, to send a CTS", out);
 	else if (r->by_write)
 		fputs("writes and the DONE of the peer", out);
-	else if (r->by_pieces && r->pieces)
+	else if (r->pieces)
 		fprintf(out, "the reads of %u pieces", r->pieces);
-	else if (r->by_pieces)
+	else if (lacks_pieces(r))
 		fputs("pieces of the peer", out);
 	else if (r->inflight)
 		fprintf(out, "%u fragments that the peer was granted",
 			r->inflight);
 	else
 		fputs("fragments to be granted to the peer", out);
+}
+
+static void wait_posted(const struct tagrv_op *op, FILE *out)
+{
+	if (!op->rx.multi)
+		fputs("a message that matches", out);
+	else if (!op->rx.retired)
+		fprintf(out, "messages that match: %zu bytes have been used",
+			op->rx.used);
+	else
+		fprintf(out, "the end of the last %u messages in the buffer",
+			op->rx.slices);
 }
 
 static void wait_for(const struct tagrv_op *op, FILE *out)
@@ -118,8 +138,7 @@ static void wait_for(const struct tagrv_op *op, FILE *out)
 		wait_moving(op, "writes", out);
 		break;
 	case TAGRV_OP_OFFERING:
-		fprintf(out, "the FINs of %u pieces that the peer reads",
-			op->rndv->pieces);
+		wait_offering(op, out);
 		break;
 	case TAGRV_OP_PIECE_READY:
 		fputs("room in the transport to be offered", out);
@@ -128,7 +147,7 @@ static void wait_for(const struct tagrv_op *op, FILE *out)
 		fputs("a FIN of the peer, which reads the piece", out);
 		break;
 	case TAGRV_OP_POSTED:
-		fputs("a message that matches", out);
+		wait_posted(op, out);
 		break;
 	case TAGRV_OP_READING:
 		wait_moving(op, "reads", out);
@@ -153,6 +172,19 @@ static void dump_peer(const struct tagrv_op *op, FILE *out)
 		tagrv_addr_str(&op->peer->addr, addr, sizeof(addr)));
 }
 
+/*
+ * Bytes whose read, write or packet has begun. By pieces, the message grows from
+ * both ends of the middle: offered counts up to it, next from there on.
+ */
+static size_t moved(const struct tagrv_op *op)
+{
+	const struct tagrv_rndv *r = op->rndv;
+
+	if (op->state == TAGRV_OP_OFFERING || (r->by_pieces && r->cts_sent))
+		return r->offered + r->next - r->middle;
+	return r->by_pieces ? r->offered : r->next;
+}
+
 static void dump_moved(const struct tagrv_op *op, FILE *out)
 {
 	switch (op->state) {
@@ -161,15 +193,15 @@ static void dump_moved(const struct tagrv_op *op, FILE *out)
 	case TAGRV_OP_OFFERING:
 	case TAGRV_OP_READING:
 	case TAGRV_OP_CTS:
-		fprintf(out, ", %zu of %zu moved", op->rndv->next,
-			op->rndv->want);
+		fprintf(out, ", %zu of %zu moved", moved(op), op->rndv->want);
 		break;
 	default:
 		break;
 	}
 }
 
-void tagrv_op_dump(const struct tagrv_op *op, FILE *out)
+void tagrv_op_dump(const struct tagrv_op *op, const struct tagrv_dom *dom,
+		   FILE *out)
 {
 	fprintf(out, "    %s %08x %s: ", is_receive(op) ? "receive" : "send",
 		op->node.handle, tagrv_op_state_name(op->state));
@@ -181,7 +213,7 @@ void tagrv_op_dump(const struct tagrv_op *op, FILE *out)
 	fprintf(out, "%zu bytes", is_posted(op) ? op->rx.room : op->len);
 	dump_moved(op, out);
 	fprintf(out, ", context %p, for %" PRIu64 " s or more, waits for ",
-		op->context, tagrv_op_age(op) / 1000);
+		op->context, tagrv_dom_age(dom, op->born) / 1000);
 	wait_for(op, out);
 	fputc('\n', out);
 }

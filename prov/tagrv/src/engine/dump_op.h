@@ -10,11 +10,11 @@
 #include "object/engine.h"
 #include "object/op.h"
 
-/* A line: what the operation is, its age, and what it waits for. */
-void tagrv_op_dump(const struct tagrv_op *op, FILE *out);
-
-/* The domain of an operation, and its age in milliseconds, at least. */
-const struct tagrv_dom *tagrv_op_dom(const struct tagrv_op *op);
-uint64_t tagrv_op_age(const struct tagrv_op *op);
+/*
+ * Writes one line: the operation, its age, and the event that it waits for. dom:
+ * of the operation; its lock is held.
+ */
+void tagrv_op_dump(const struct tagrv_op *op, const struct tagrv_dom *dom,
+		   FILE *out);
 
 #endif

@@ -163,7 +163,7 @@ struct tagrv_op {
 	uint8_t	space;		/* enum tagrv_match_space */
 	uint8_t	iov_cnt;
 	uint8_t	own_mem;	/* bit i: mem[i] was registered for this op */
-	uint32_t born;		/* dom->clock.tick at submit */
+	uint32_t born;		/* dom->clock.tick at submit; slice: at match */
 	struct tagrv_list link;	/* of the list of its state */
 	const struct tagrv_proto_ops *ops;
 	struct tagrv_engine *engine;	/* receive: of the matched message */

@@ -42,7 +42,7 @@ struct tagrv_op *tagrv_op_slice(struct tagrv_op *parent, size_t len)
 	tagrv_op_start(op, TAGRV_OP_POSTED);
 	op->space = parent->space;
 	op->own_mem = 0;
-	op->born = parent->born;
+	op->born = parent->rx.rx->dom->clock.tick;
 	op->ops = parent->ops;
 	op->context = parent->context;
 	op->flags = parent->flags;
