@@ -37,6 +37,7 @@ extern const struct test_case restart_cases[];
 extern const struct test_case thread_cases[];
 extern const struct test_case misuse_cases[];
 extern const struct test_case match_stats_cases[];
+extern const struct test_case dump_cases[];
 extern const struct test_case fence_cases[];
 extern const struct test_case source_cases[];
 extern const struct test_case alias_cases[];

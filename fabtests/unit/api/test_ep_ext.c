@@ -2,9 +2,12 @@
 /*
  * The calls of rdma/fi_ext_tagrv.h, and log lines with the same numbers.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <rdma/fi_ext_tagrv.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/slowness.h"
 #include "unit/api/api_fixture.h"
@@ -265,6 +268,91 @@ Test(ext, a_shared_context_has_no_protocols)
 	cr_expect_eq(len, sizeof(now));
 	api_must_close(&srx->fid);
 }
+
+/* ---- dumps ---- */
+
+static struct fi_tagrv_ops_dump *open_dump(struct fid_ep *ep)
+{
+	void *ops = NULL;
+
+	cr_assert_eq(fi_open_ops(&ep->fid, TAGRV_EP_DUMP_OPS, 0, &ops, NULL),
+		     0);
+	return ops;
+}
+
+/* What a pipe gets of the dump. */
+static const char *dump(struct fid_ep *ep)
+{
+	static char text[16384];
+	ssize_t len;
+	int fds[2];
+
+	cr_assert_eq(pipe(fds), 0);
+	cr_assert_eq(open_dump(ep)->dump(ep, fds[1]), 0);
+	close(fds[1]);
+	len = read(fds[0], text, sizeof(text) - 1);
+	cr_assert_gt(len, 0);
+	text[len] = '\0';
+	close(fds[0]);
+	return text;
+}
+
+Test(ext, dumps_to_a_descriptor)
+{
+	struct fid_ep *alias = NULL;
+
+	api_open_ep(&api, NULL, 0);
+	cr_expect_eq(open_dump(api.ep)->size, sizeof(struct fi_tagrv_ops_dump));
+	expect_line(dump(api.ep), "  receives: 0\n");
+	post(0x77, 0);
+	expect_line(dump(api.ep), "  receives: 1 (1 POSTED)\n");
+	expect_line(dump(api.ep), "tag 0x77, 0 bytes");
+	cr_assert_eq(fi_ep_alias(api.ep, &alias, 0), 0);
+	expect_line(dump(alias), "tag 0x77, 0 bytes");
+	api_must_close(&alias->fid);
+}
+
+Test(ext, dump_checks_its_arguments)
+{
+	struct fi_tagrv_ops_dump *ops;
+	int fd;
+
+	api_open_ep(&api, NULL, 0);
+	ops = open_dump(api.ep);
+	cr_expect_eq(ops->dump(NULL, STDERR_FILENO), -FI_EINVAL);
+	cr_expect_eq(ops->dump(api.ep, -1), -EBADF);
+	fd = open("/dev/full", O_WRONLY);
+	cr_expect_eq(ops->dump(api.ep, fd), -ENOSPC);
+	close(fd);
+	fd = open("/dev/null", O_RDONLY);
+	cr_expect_eq(ops->dump(api.ep, fd), -EBADF);
+	close(fd);
+}
+
+Test(ext, dump_needs_an_enabled_endpoint)
+{
+	api_open_domain(&api, NULL);
+	cr_assert_eq(fi_endpoint(api.domain, api.info, &api.ep, NULL), 0);
+	cr_expect_eq(open_dump(api.ep)->dump(api.ep, STDERR_FILENO),
+		     -FI_EOPBADSTATE);
+}
+
+Test(ext, a_shared_context_has_no_dump)
+{
+	struct fid_ep *srx;
+	void *found = NULL;
+
+	api_open_ep(&api, NULL, 0);
+	cr_assert_eq(fi_srx_context(api.domain, NULL, &srx, NULL), 0);
+	cr_expect_eq(fi_open_ops(&srx->fid, TAGRV_EP_DUMP_OPS, 0, &found, NULL),
+		     -FI_ENOSYS);
+	cr_expect_null(found);
+	cr_expect_eq(open_dump(api.ep)->dump(srx, STDERR_FILENO),
+		     -FI_EOPBADSTATE);
+	api_must_close(&srx->fid);
+}
+
+/* ---- the log ---- */
 
 Test(ext, statistics_are_logged_periodically_and_at_close)
 {
