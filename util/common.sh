@@ -39,6 +39,7 @@ declare -A needs=(
 	[binutils]='have nm'
 	[clang]='have clang'
 	[gcc]='have gcc'
+	[gdb]='have gdb'
 	[libc6-dev]='[ -e /usr/include/stdio.h ]'
 	[libtool]='have libtoolize'
 	[libclang-rt-dev]='have clang && compgen -G "$(clang -print-resource-dir)/lib/*/libclang_rt.fuzzer*"'

@@ -9,6 +9,7 @@
  *     receives: N (...)
  *
  * Operations are found in their pools, whatever list or callback has them.
+ * util/tagrv-gdb.py prints the same text from a core: change both.
  */
 #include "engine/dump.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * One operation in a dump: see dump_op.h. The reasons follow the states that
- * object/op.h draws.
+ * object/op.h draws. util/tagrv-gdb.py prints the same text: change both.
  */
 #include "engine/dump_op.h"
 
