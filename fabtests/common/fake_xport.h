@@ -57,6 +57,7 @@ struct fake_xport {
 	size_t	regs_made;	/* registrations since fake_device() */
 	size_t	regs_max;	/* more alive give -FI_ENOMEM; 0: no limit */
 	size_t	links;		/* links alive */
+	size_t	outstanding;	/* sends that are never confirmed */
 	bool	hold_closed;	/* link_close waits for fake_close_held() */
 	struct tagrv_link *held;
 	const char *watch;	/* byte to copy into each record, or NULL */

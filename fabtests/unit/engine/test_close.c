@@ -89,6 +89,32 @@ Test(open, what_was_injected_and_has_left_is_not)
 	expect_close(1);
 }
 
+static void leave_inject_without_fin(void)
+{
+	take_credit();
+	submit_inject(sizeof(data));
+	arrive_cts(packet_header(0).op, 7, sizeof(data), sizeof(data));
+	cr_assert_eq(packet_header(1).opcode, TAGRV_PKT_FRAG);
+}
+
+/* The peer has all bytes: only its FIN is not here. */
+Test(open, what_was_injected_and_has_left_is_not_lost)
+{
+	leave_inject_without_fin();
+	expect_close(0);
+	cr_expect_eq(log_count("an injected message"), 0);
+}
+
+/* No transport has confirmed the fragment. */
+Test(open, what_was_injected_and_may_have_left_is_logged)
+{
+	leave_inject_without_fin();
+	fx.dom->params.close_timeout = 0;
+	fake.outstanding = 1;
+	engine_close();
+	cr_expect_eq(log_count("an injected message"), 1);
+}
+
 /* Nobody was told that it is done. */
 Test(open, what_was_only_announced_is_not)
 {

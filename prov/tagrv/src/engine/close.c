@@ -86,6 +86,34 @@ static bool progress_until(struct tagrv_engine *engine,
 	return ok;
 }
 
+static void end_arrived_to(struct tagrv_peer *peer)
+{
+	struct tagrv_list *node, *tmp;
+
+	tagrv_list_for_each_safe(&peer->waiting, node, tmp) {
+		struct tagrv_op *op =
+			tagrv_container_of(node, struct tagrv_op, link);
+
+		if (op->state != TAGRV_OP_FIN_WAIT || !op->tx.no_context)
+			continue;
+		tagrv_list_remove(node);
+		tagrv_op_send_end(op, 0);
+	}
+}
+
+/*
+ * Ends injected messages of which only the FIN is missing, before their connection
+ * fails: with nothing outstanding, peers have every byte, so the messages are not
+ * to be logged as lost.
+ */
+static void end_arrived(struct tagrv_engine *engine)
+{
+	if (!tagrv_rails_flush(&engine->rails))
+		return;
+	for (size_t i = 0; i < engine->table.cnt; i++)
+		end_arrived_to(engine->table.peers[i]);
+}
+
 static void close_lanes(struct tagrv_engine *engine)
 {
 	struct tagrv_list *node, *tmp;
@@ -93,6 +121,7 @@ static void close_lanes(struct tagrv_engine *engine)
 	/* From here on only a shared context is reported to. */
 	tagrv_rx_leave(engine);
 	engine->sinks = (struct tagrv_engine_sinks) { .rx_all = true };
+	end_arrived(engine);
 	tagrv_list_for_each_safe(&engine->conn.lanes, node, tmp)
 		tagrv_lane_fail(tagrv_container_of(node, struct tagrv_lane,
 						   node), -FI_ECANCELED, false);
