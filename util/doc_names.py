@@ -37,7 +37,8 @@ class Code:
     def __init__(self, tree):
         self.tree = tree
         paths = [p for top in CODE for p in sorted((tree / top).rglob('*.[ch]'))]
-        self.files = {str(p.relative_to(tree)) for p in paths}
+        scripts = (tree / 'util').glob('*.py')
+        self.files = {str(p.relative_to(tree)) for p in (*paths, *scripts)}
         self.programs = {p.name for top in ('util', 'fabtests') for p in (tree / top).rglob('*') if not p.suffix}
         text = {p: COMMENT.sub('', p.read_text()) for p in paths}
         makefiles = [(tree / name).read_text() for name in MAKEFILES]
