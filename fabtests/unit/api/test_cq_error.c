@@ -78,11 +78,11 @@ static void read_stranger(uint32_t version, struct fi_cq_err_entry *entry)
 	struct tagrv_domain *domain = tagrv_container_of(api.domain,
 			struct tagrv_domain, domain);
 	struct tagrv_comp comp = {
-		.context = (void *) 1, .err = TAGRV_ERR_STRANGER,
+		.context = (void *) 1, .err = TAGRV_ERR_UNKNOWN_SOURCE,
 	};
 	struct tagrv_cq *cq = tagrv_container_of(api.cq, struct tagrv_cq, cq);
 
-	tagrv_comp_set_stranger(&comp, &unknown_sender);
+	tagrv_comp_set_unknown_source(&comp, &unknown_sender);
 	tagrv_compq_push(&cq->queue, &comp);
 	domain->api_version = version;
 	cr_assert_eq(fi_cq_readerr(api.cq, entry, 0), 1);

@@ -277,10 +277,10 @@ static void expect_stranger(const char *what)
 {
 	struct tagrv_comp comp = take(&fx.rx);
 
-	cr_assert_eq(comp.err, TAGRV_ERR_STRANGER, "%s: err %d", what, comp.err);
-	cr_assert_not_null(comp.stranger);
-	cr_expect(tagrv_addr_equal(comp.stranger, &fx.addr), "%s", what);
-	free(comp.stranger);
+	cr_assert_eq(comp.err, TAGRV_ERR_UNKNOWN_SOURCE, "%s: err %d", what, comp.err);
+	cr_assert_not_null(comp.unknown_source);
+	cr_expect(tagrv_addr_equal(comp.unknown_source, &fx.addr), "%s", what);
+	free(comp.unknown_source);
 }
 
 Test(recv, a_message_of_a_stranger_comes_with_its_address)

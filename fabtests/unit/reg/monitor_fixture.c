@@ -61,7 +61,7 @@ void watch_settle(void)
 	munmap(p, BYTES);
 	tagrv_monitor_lock(watch.monitor);
 	tagrv_monitor_unlock(watch.monitor);
-	tagrv_regcache_reap(watch.cache);
+	tagrv_regcache_free_invalidated(watch.cache);
 	cr_assert_eq(reg_device.alive, alive);
 }
 

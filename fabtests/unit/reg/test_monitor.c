@@ -256,7 +256,7 @@ static bool child(char *p)
 	if (tagrv_regcache_get(watch.cache, p, BYTES, &mem) != -FI_EOPNOTSUPP)
 		return false;
 	*doing = "frees regions of the parent's cache";
-	tagrv_regcache_reap(watch.cache);
+	tagrv_regcache_free_invalidated(watch.cache);
 	if (tagrv_regcache_evict(watch.cache) || reg_device.alive != 1)
 		return false;
 	*doing = "ends the parent's cache and monitor";

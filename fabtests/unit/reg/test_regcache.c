@@ -73,14 +73,14 @@ static void change(unsigned from, unsigned to)
 /* A buffer is known by its first page: of buffers sent in pieces only a part is registered. */
 Test(regcache, knows_what_was_used_before)
 {
-	cr_expect_not(tagrv_regcache_knows(cache, AT(1), PAGE));
+	cr_expect_not(tagrv_regcache_has_start(cache, AT(1), PAGE));
 	use(AT(1), 2 * PAGE);
-	cr_expect(tagrv_regcache_knows(cache, AT(1), 64 * PAGE));
-	cr_expect(tagrv_regcache_knows(cache, (char *) AT(3) - 1, PAGE));
-	cr_expect_not(tagrv_regcache_knows(cache, AT(1), 64 * PAGE + 1));
-	cr_expect_not(tagrv_regcache_knows(cache, AT(3), PAGE));
+	cr_expect(tagrv_regcache_has_start(cache, AT(1), 64 * PAGE));
+	cr_expect(tagrv_regcache_has_start(cache, (char *) AT(3) - 1, PAGE));
+	cr_expect_not(tagrv_regcache_has_start(cache, AT(1), 64 * PAGE + 1));
+	cr_expect_not(tagrv_regcache_has_start(cache, AT(3), PAGE));
 	change(1, 2);
-	cr_expect_not(tagrv_regcache_knows(cache, AT(1), PAGE));
+	cr_expect_not(tagrv_regcache_has_start(cache, AT(1), PAGE));
 	expect(0, 1, 0, 0);
 }
 
@@ -179,7 +179,7 @@ Test(regcache, unmapped_regions_are_registered_anew)
 	use(AT(9), PAGE);
 	change(4, 5);
 	cr_assert_eq(reg_device.alive, 2, "not in the monitor's call");
-	tagrv_regcache_reap(cache);
+	tagrv_regcache_free_invalidated(cache);
 	cr_assert_eq(reg_device.alive, 1);
 	use(AT(1), PAGE);
 	use(AT(9), PAGE);
@@ -228,7 +228,7 @@ Test(regcache, memory_that_goes_while_it_is_registered)
 	mem = get(AT(0), 3 * PAGE);
 	cr_assert_neq(get(AT(0), PAGE), mem, "for its first user only");
 	tagrv_regcache_put(mem);
-	tagrv_regcache_reap(cache);
+	tagrv_regcache_free_invalidated(cache);
 	cr_assert_eq(reg_device.alive, 1);
 	use(AT(0), PAGE);
 	expect(1, 2, 0, 1);

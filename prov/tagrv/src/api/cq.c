@@ -127,21 +127,21 @@ static void put_err_data(struct tagrv_cq *cq, struct fi_cq_err_entry *out,
 static void put_error(struct tagrv_cq *cq, struct fi_cq_err_entry *out,
 		      const struct tagrv_comp *comp)
 {
-	bool stranger = comp->err == TAGRV_ERR_STRANGER;
-	fi_addr_t src = stranger ? FI_ADDR_NOTAVAIL : comp->src;
+	bool unknown_source = comp->err == TAGRV_ERR_UNKNOWN_SOURCE;
+	fi_addr_t src = unknown_source ? FI_ADDR_NOTAVAIL : comp->src;
 
 	memcpy(out, comp, sizeof(struct fi_cq_tagged_entry));
 	out->olen = comp->olen;
-	out->err = stranger ? FI_EADDRNOTAVAIL : comp->err;
+	out->err = unknown_source ? FI_EADDRNOTAVAIL : comp->err;
 	/* There are no device codes; fi_cq_strerror takes prov_errno. */
 	out->prov_errno = out->err;
-	put_err_data(cq, out, stranger ? comp->stranger : NULL);
+	put_err_data(cq, out, unknown_source ? comp->unknown_source : NULL);
 	if (FI_VERSION_GE(cq->domain->api_version, FI_VERSION(1, 20)))
 		memcpy((char *) out + offsetof(struct fi_cq_err_entry,
 					       err_data_size) + sizeof(size_t),
 		       &src, sizeof(src));
-	if (stranger)
-		free(comp->stranger);
+	if (unknown_source)
+		free(comp->unknown_source);
 }
 
 static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf,

@@ -57,7 +57,7 @@ int tagrv_dom_progress(struct tagrv_dom *dom)
 		dom->clock.checked = dom->clock.tick;
 		tagrv_dom_check_age(dom);
 	}
-	tagrv_dom_reap(dom);
+	tagrv_dom_free_invalidated(dom);
 	return events;
 }
 

@@ -84,22 +84,22 @@ int tagrv_compq_init(struct tagrv_compq *q, size_t size, bool can_wait)
 	return ret;
 }
 
-void tagrv_comp_set_stranger(struct tagrv_comp *comp,
-			     const struct tagrv_addr *addr)
+void tagrv_comp_set_unknown_source(struct tagrv_comp *comp,
+				   const struct tagrv_addr *addr)
 {
-	comp->stranger = malloc(sizeof(*addr));
-	if (comp->stranger)
-		*comp->stranger = *addr;
+	comp->unknown_source = malloc(sizeof(*addr));
+	if (comp->unknown_source)
+		*comp->unknown_source = *addr;
 }
 
 /* What was never read. */
-static void free_strangers(struct tagrv_compq *q)
+static void free_unknown_sources(struct tagrv_compq *q)
 {
 	const struct tagrv_comp *comp;
 
 	while ((comp = tagrv_compq_peek(q))) {
-		if (comp->err == TAGRV_ERR_STRANGER)
-			free(comp->stranger);
+		if (comp->err == TAGRV_ERR_UNKNOWN_SOURCE)
+			free(comp->unknown_source);
 		tagrv_compq_pop(q);
 	}
 }
@@ -108,7 +108,7 @@ void tagrv_compq_fini(struct tagrv_compq *q)
 {
 	struct tagrv_compq_chunk *chunk;
 
-	free_strangers(q);
+	free_unknown_sources(q);
 	while ((chunk = q->over_first)) {
 		q->over_first = chunk->next;
 		free(chunk);

@@ -34,8 +34,8 @@ struct tagrv_comp {
 	uint64_t tag;
 	union {
 		fi_addr_t src;	/* receives: FI_ADDR_NOTAVAIL when unknown */
-		/* With TAGRV_ERR_STRANGER: owned, NULL when memory is out. */
-		struct tagrv_addr *stranger;
+		/* With TAGRV_ERR_UNKNOWN_SOURCE: owned, NULL when memory is out. */
+		struct tagrv_addr *unknown_source;
 	};
 	size_t	olen;		/* errors: bytes that did not fit */
 	int	err;		/* 0, a positive FI_E* code, or: */
@@ -45,11 +45,11 @@ struct tagrv_comp {
  * FI_EADDRNOTAVAIL with the address of the sender, which the address table does
  * not have. No status of an operation can be this one.
  */
-#define TAGRV_ERR_STRANGER	INT_MAX
+#define TAGRV_ERR_UNKNOWN_SOURCE	INT_MAX
 
-/* A copy of the address for a record with TAGRV_ERR_STRANGER. */
-void tagrv_comp_set_stranger(struct tagrv_comp *comp,
-			     const struct tagrv_addr *addr) TAGRV_COLD;
+/* A copy of the address for a record with TAGRV_ERR_UNKNOWN_SOURCE. */
+void tagrv_comp_set_unknown_source(struct tagrv_comp *comp,
+				   const struct tagrv_addr *addr) TAGRV_COLD;
 
 /*
  * Wakes sleepers. 'armed' is set by who is about to sleep, under the domain

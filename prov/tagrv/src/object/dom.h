@@ -107,7 +107,7 @@ struct tagrv_regcache *tagrv_dom_cache(struct tagrv_dom *dom,
 /* Deregisters what is kept and not in use; returns how many there were. */
 size_t tagrv_dom_evict(struct tagrv_dom *dom, const struct tagrv_device *dev);
 /* Deregisters what is kept of memory that is gone. */
-void tagrv_dom_reap(struct tagrv_dom *dom);
+void tagrv_dom_free_invalidated(struct tagrv_dom *dom);
 /* Of all devices together; zeros when nothing is kept. */
 void tagrv_dom_cache_stats(const struct tagrv_dom *dom,
 			   struct tagrv_regcache_stats *sum);

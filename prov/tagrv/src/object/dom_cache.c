@@ -129,11 +129,11 @@ size_t tagrv_dom_evict(struct tagrv_dom *dom, const struct tagrv_device *dev)
 	return 0;
 }
 
-void tagrv_dom_reap(struct tagrv_dom *dom)
+void tagrv_dom_free_invalidated(struct tagrv_dom *dom)
 {
 	for (size_t i = 0; i < dom->dev_cnt; i++)
 		if (dom->caches[i].cache)
-			tagrv_regcache_reap(dom->caches[i].cache);
+			tagrv_regcache_free_invalidated(dom->caches[i].cache);
 }
 
 void tagrv_dom_cache_stats(const struct tagrv_dom *dom,

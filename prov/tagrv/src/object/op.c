@@ -157,7 +157,7 @@ static void recv_report(struct tagrv_op *op, int status)
 	}
 	if (TAGRV_UNLIKELY(engine->attr.source_err) &&
 	    is_unknown_source(op, status))
-		status = -TAGRV_ERR_STRANGER;
+		status = -TAGRV_ERR_UNKNOWN_SOURCE;
 	if (cntr) {
 		if (status)
 			tagrv_counter_add_err(cntr, 1);
@@ -178,8 +178,8 @@ static void recv_report(struct tagrv_op *op, int status)
 	comp->src = engine->attr.source ? op->peer->fi_addr : FI_ADDR_NOTAVAIL;
 	comp->olen = over;
 	comp->err = -status;
-	if (TAGRV_UNLIKELY(comp->err == TAGRV_ERR_STRANGER))
-		tagrv_comp_set_stranger(comp, &op->peer->addr);
+	if (TAGRV_UNLIKELY(comp->err == TAGRV_ERR_UNKNOWN_SOURCE))
+		tagrv_comp_set_unknown_source(comp, &op->peer->addr);
 }
 
 void tagrv_op_recv_end(struct tagrv_op *op, int status)

@@ -107,8 +107,8 @@ bool tagrv_op_was_registered(const struct tagrv_op *op,
 		if (iov->iov_len &&
 		    !covers(op->mem[i], dev, iov->iov_base, iov->iov_len,
 			    TAGRV_MEM_READ) &&
-		    !(cache && tagrv_regcache_knows(cache, iov->iov_base,
-						    iov->iov_len)))
+		    !(cache && tagrv_regcache_has_start(cache, iov->iov_base,
+							iov->iov_len)))
 			return false;
 	}
 	return true;

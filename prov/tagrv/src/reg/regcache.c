@@ -4,12 +4,12 @@
  *
  * A region's life:
  *
- *   live, in tree ---------------------> on cache->removed --- reap ---> reaped
- *            invalidated, evicted, or           |         in use     |
- *            covered by a new region            | reap,              |
- *                                               | not in use         | last put
- *                                               v                    |
- *                                             freed <----------------'
+ *   live, in tree -----------------> on cache->removed --------> free_on_put
+ *            invalidated, evicted, or       |     free_removed(),  |
+ *            covered by a new region        |     in use           |
+ *                                           | free_removed(),      | last put
+ *                                           v not in use           |
+ *                                         freed <------------------'
  */
 #include "reg/regcache.h"
 
@@ -28,7 +28,7 @@ struct region {
 	struct tagrv_mem *mem;
 	struct tagrv_list idle;		/* while not in use */
 	unsigned users;
-	bool	reaped;			/* the last put frees it */
+	bool	free_on_put;		/* the last put frees it */
 
 	/* monitor's lock */
 	struct tagrv_list removed;	/* on cache->removed */
@@ -49,7 +49,7 @@ struct tagrv_regcache {
 	size_t	room;			/* bytes to keep now; <= limits.bytes */
 	struct front front[FRONT_SLOTS];
 	struct tagrv_list idle;		/* unused regions, least recent first */
-	size_t	bytes, count;		/* of all regions, reaped ones too */
+	size_t	bytes, count;		/* of all regions, removed ones that are in use too */
 	size_t	page;			/* bytes */
 	unsigned forks;			/* monitor->forks when last read */
 	struct tagrv_regcache_stats stats;
@@ -111,7 +111,7 @@ static struct region *pop_removed(struct tagrv_regcache *cache)
 	node = tagrv_list_pop(&cache->removed);
 	if (node) {
 		region = tagrv_container_of(node, struct region, removed);
-		region->reaped = true;
+		region->free_on_put = true;
 		/* Parts of the range may still be mapped and watched. */
 		tagrv_monitor_unwatch_unused(cache->monitor, region->range.from,
 					     region->range.to);
@@ -130,7 +130,7 @@ static void clear_front(struct tagrv_regcache *cache,
 			cache->front[i].region = NULL;
 }
 
-static TAGRV_COLD void reap_removed(struct tagrv_regcache *cache)
+static TAGRV_COLD void free_removed(struct tagrv_regcache *cache)
 {
 	struct region *region;
 
@@ -151,12 +151,12 @@ static bool is_foreign(const struct tagrv_regcache *cache)
 				    memory_order_relaxed);
 }
 
-void tagrv_regcache_reap(struct tagrv_regcache *cache)
+void tagrv_regcache_free_invalidated(struct tagrv_regcache *cache)
 {
 	if (TAGRV_UNLIKELY(atomic_load_explicit(&cache->any_removed,
 						memory_order_acquire)) &&
 	    !is_foreign(cache))
-		reap_removed(cache);
+		free_removed(cache);
 }
 
 /*
@@ -175,7 +175,7 @@ static bool evict_one(struct tagrv_regcache *cache)
 	if (region->live)
 		remove_from_tree(cache, region, false);
 	tagrv_monitor_unlock(cache->monitor);
-	reap_removed(cache);
+	free_removed(cache);
 	return true;
 }
 
@@ -196,7 +196,7 @@ static TAGRV_COLD void drop_all(struct tagrv_regcache *cache)
 	tagrv_monitor_lock(cache->monitor);
 	invalidate(&cache->watcher, 0, UINTPTR_MAX);
 	tagrv_monitor_unlock(cache->monitor);
-	reap_removed(cache);
+	free_removed(cache);
 }
 
 /* ---- hits ---- */
@@ -274,7 +274,7 @@ static int insert_and_watch(struct tagrv_regcache *cache, struct region *region)
 	if (ret)
 		tagrv_interval_remove(&cache->tree, &region->range);
 	tagrv_monitor_unlock(cache->monitor);
-	reap_removed(cache);
+	free_removed(cache);
 	return ret;
 }
 
@@ -390,7 +390,7 @@ int tagrv_regcache_get(struct tagrv_regcache *cache, const void *addr,
 	struct region *region;
 	int ret;
 
-	tagrv_regcache_reap(cache);
+	tagrv_regcache_free_invalidated(cache);
 	if (!may_use(cache) || to <= from) {
 		cache->stats.bypasses++;
 		return -FI_EOPNOTSUPP;
@@ -411,8 +411,8 @@ int tagrv_regcache_get(struct tagrv_regcache *cache, const void *addr,
 	return 0;
 }
 
-bool tagrv_regcache_knows(struct tagrv_regcache *cache, const void *addr,
-			  size_t len)
+bool tagrv_regcache_has_start(struct tagrv_regcache *cache, const void *addr,
+			      size_t len)
 {
 	uintptr_t from = (uintptr_t) addr;
 
@@ -428,10 +428,10 @@ void tagrv_regcache_put(struct tagrv_mem *mem)
 	/* In a forked child: the registration belongs to the parent. */
 	if (TAGRV_UNLIKELY(is_foreign(cache)))
 		return;
-	tagrv_regcache_reap(cache);
+	tagrv_regcache_free_invalidated(cache);
 	if (--region->users)
 		return;
-	if (TAGRV_UNLIKELY(region->reaped))
+	if (TAGRV_UNLIKELY(region->free_on_put))
 		region_free(region);
 	else
 		tagrv_list_push_tail(&cache->idle, &region->idle);

@@ -62,8 +62,8 @@ int tagrv_regcache_get(struct tagrv_regcache *cache, const void *addr,
  * and the limits allow all of its len bytes. A hint: does not ask whether the
  * memory is changing.
  */
-bool tagrv_regcache_knows(struct tagrv_regcache *cache, const void *addr,
-			  size_t len);
+bool tagrv_regcache_has_start(struct tagrv_regcache *cache, const void *addr,
+			      size_t len);
 /*
  * Ends one use of memory that get returned. Such memory has mem->owner set; memory
  * from mem_reg has not, and must not be put.
@@ -81,7 +81,7 @@ size_t tagrv_regcache_evict(struct tagrv_regcache *cache);
  * Deregisters unused regions whose memory was invalidated. get and put do this, too;
  * progress calls it for endpoints that do neither.
  */
-void tagrv_regcache_reap(struct tagrv_regcache *cache);
+void tagrv_regcache_free_invalidated(struct tagrv_regcache *cache);
 
 /* Copies the statistics since the cache was created. */
 void tagrv_regcache_get_stats(struct tagrv_regcache *cache,
