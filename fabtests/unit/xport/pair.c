@@ -304,15 +304,15 @@ void pair_connect(struct pair *pair)
 		cr_assert_eq(ops->link_attach(pair->b->link, pair->b), 0);
 }
 
-void pair_grant(struct pair *pair, struct tagrv_link *a, struct tagrv_link *b)
+void pair_permit(struct pair *pair, struct tagrv_link *a, struct tagrv_link *b)
 {
 	const uint32_t many = 1u << 24;
 
-	pair->granted = true;
-	verbs_link_of(a)->granted += many;
-	verbs_link_of(b)->out += many;
+	pair->permitted = true;
+	verbs_link_of(a)->tx_permits += many;
+	verbs_link_of(b)->rx_permits += many;
 	if (!verbs_link_of(b)->rxq)
-		atomic_fetch_add(&verbs_xport_of(b->xport)->rx_out, many);
+		atomic_fetch_add(&verbs_xport_of(b->xport)->rx_permits, many);
 }
 
 void end_close_link(struct end *end)
@@ -354,7 +354,7 @@ void pair_close(struct pair *pair)
 	cr_assert_eq(counts.cq_overflows, 0);
 	cr_assert_eq(counts.sq_overflows, 0);
 	cr_assert_eq(counts.lost_events, 0);
-	cr_assert(pair->granted || !counts.rnr,
+	cr_assert(pair->permitted || !counts.rnr,
 		  "%u packets found no receive buffer", counts.rnr);
 	fake_verbs_stop();
 }

@@ -71,7 +71,7 @@ struct pair {
 	enum pair_kind kind;
 	struct end ends[2];
 	struct end *a, *b;		/* b is a for the loop transport */
-	bool	granted;		/* pair_grant was called */
+	bool	permitted;		/* pair_permit was called */
 };
 
 /* An operation that counts calls of its done callback. */
@@ -93,10 +93,10 @@ void pair_open_with(struct pair *pair, enum pair_kind kind,
 		    const struct fake_verbs_config *config);
 void pair_connect(struct pair *pair);
 /*
- * Verbs: grants a any number of packets, so that other resources run out first. b
- * grants no more.
+ * Verbs: permits a any number of packets, so that other resources run out first. b
+ * permits no more.
  */
-void pair_grant(struct pair *pair, struct tagrv_link *a, struct tagrv_link *b);
+void pair_permit(struct pair *pair, struct tagrv_link *a, struct tagrv_link *b);
 /* Makes a further link between the ends and returns both halves, not attached. */
 void pair_link(struct pair *pair, struct tagrv_link **a, struct tagrv_link **b);
 /* Closes links and xports, and checks that no object is left. */

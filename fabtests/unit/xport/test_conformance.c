@@ -258,7 +258,7 @@ ON_ALL(packet_callback_may_close)
 {
 	pair_connect(p);
 	p->b->on_packet = close_it;
-	/* A sender that hears from no peer may get no more grants. */
+	/* A sender that hears from no peer may get no more permits. */
 	cr_assert_eq(end_send(p->a, 0, 24, 0, NULL), 0);
 	for (unsigned i = 1; i < 4; i++)
 		if (end_send(p->a, i, 24, 0, NULL))

@@ -24,7 +24,7 @@ static struct verbs_xport *start(void)
 {
 	pair_open_with(&pair, PAIR_SRQ, &params, &config);
 	pair_connect(&pair);
-	pair_grant(&pair, pair.a->link, pair.b->link);
+	pair_permit(&pair, pair.a->link, pair.b->link);
 	return verbs_xport_of(pair.b->xport);
 }
 
@@ -167,7 +167,7 @@ static void send_early(unsigned cnt)
 
 	pair_open_with(&pair, PAIR_SRQ, &params, &config);
 	pair_link(&pair, &pair.a->link, &pair.b->link);
-	pair_grant(&pair, pair.a->link, pair.b->link);
+	pair_permit(&pair, pair.a->link, pair.b->link);
 	cr_assert_eq(ops->link_attach(pair.a->link, pair.a), 0);
 	for (unsigned i = 0; i < cnt; i++)
 		pair_send(&pair, pair.a, i, 10, NULL);
@@ -197,7 +197,7 @@ Test(verbs_poll, early_packets_end_the_pass)
 	params.sq_depth = 255;
 	pair_open_with(&pair, PAIR_SRQ, &params, &config);
 	pair_link(&pair, &pair.a->link, &pair.b->link);
-	pair_grant(&pair, pair.a->link, pair.b->link);
+	pair_permit(&pair, pair.a->link, pair.b->link);
 	cr_assert_eq(ops->link_attach(pair.a->link, pair.a), 0);
 	for (unsigned i = 0; i < CNT; i++)
 		cr_assert_eq(end_send(pair.a, i, 10, 0, NULL), 0);

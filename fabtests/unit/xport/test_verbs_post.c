@@ -24,7 +24,7 @@ static struct verbs_xport *start(void)
 {
 	pair_open_with(&pair, PAIR_SRQ, &params, &config);
 	pair_connect(&pair);
-	pair_grant(&pair, pair.a->link, pair.b->link);
+	pair_permit(&pair, pair.a->link, pair.b->link);
 	pair.b->forget = true;
 	return verbs_xport_of(pair.a->xport);
 }
@@ -204,7 +204,7 @@ Test(verbs_post, peer_with_smaller_buffers_is_respected)
 	small.eager_max = 1000;
 	end_open(pair.b, &tagrv_verbs_ops, "fake1", &small);
 	pair_connect(&pair);
-	pair_grant(&pair, pair.a->link, pair.b->link);
+	pair_permit(&pair, pair.a->link, pair.b->link);
 	cr_assert_eq(end_send(pair.a, 1, 1193, 0, NULL), -FI_EMSGSIZE);
 	cr_assert_eq(end_send(pair.a, 1, 1192, 0, NULL), 0);
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1);

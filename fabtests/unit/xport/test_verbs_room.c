@@ -24,12 +24,12 @@ static struct verbs_xport *start(void)
 {
 	pair_open_with(&pair, PAIR_SRQ, &params, &config);
 	pair_connect(&pair);
-	pair_grant(&pair, pair.a->link, pair.b->link);
+	pair_permit(&pair, pair.a->link, pair.b->link);
 	pair.b->forget = true;
 	return verbs_xport_of(pair.a->xport);
 }
 
-/* Further links between the two ends, with packets granted. */
+/* Further links between the two ends, with packets permitted. */
 struct links {
 	struct tagrv_link *a[40], *b[40];
 	unsigned cnt;
@@ -43,7 +43,7 @@ static void links_open(struct links *l, unsigned cnt)
 	l->cnt = cnt;
 	for (unsigned i = 0; i < cnt; i++) {
 		pair_link(&pair, &l->a[i], &l->b[i]);
-		pair_grant(&pair, l->a[i], l->b[i]);
+		pair_permit(&pair, l->a[i], l->b[i]);
 		cr_assert_eq(ops->link_attach(l->a[i], NULL), 0);
 		cr_assert_eq(ops->link_attach(l->b[i], NULL), 0);
 	}
@@ -112,7 +112,7 @@ Test(verbs_room, writes_do_not_count_as_packets)
 	const struct tagrv_xport_ops *ops;
 	unsigned char key[TAGRV_KEY_MAX];
 	struct verbs_xport *xp;
-	uint32_t granted;
+	uint32_t permitted;
 	struct op op;
 	size_t len;
 
@@ -125,11 +125,11 @@ Test(verbs_room, writes_do_not_count_as_packets)
 		     0);
 	len = ops->mem_key(remote, key);
 	op_init(&op);
-	granted = verbs_link_of(pair.a->link)->granted;
+	permitted = verbs_link_of(pair.a->link)->tx_permits;
 	fake_verbs_hold(true);
 	cr_assert_eq(ops->put(pair.a->link, from, local, (uintptr_t) to, key,
 			      len, sizeof(from), &op.done), 0);
-	cr_assert_eq(verbs_link_of(pair.a->link)->granted, granted,
+	cr_assert_eq(verbs_link_of(pair.a->link)->tx_permits, permitted,
 		     "it takes no buffer of the peer");
 	cr_assert_eq(end_send(pair.a, 0, 8, 0, NULL), 0);
 	cr_assert_eq(end_send(pair.a, 1, 8, 0, NULL), -FI_EAGAIN);

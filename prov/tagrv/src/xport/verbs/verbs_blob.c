@@ -28,7 +28,7 @@ struct wire_blob {
 	uint32_t psn;
 	uint32_t max_packet;
 	uint16_t lid;
-	uint16_t grant;
+	uint16_t permits;
 	uint8_t	 gid[16];
 };
 
@@ -47,7 +47,7 @@ size_t tagrv_verbs_blob_pack(const struct verbs_blob *blob, void *to)
 		.psn = htobe32(blob->psn),
 		.max_packet = htobe32(blob->max_packet),
 		.lid = htobe16(blob->lid),
-		.grant = htobe16(blob->grant),
+		.permits = htobe16(blob->permits),
 	};
 
 	memcpy(wire.gid, &blob->gid, sizeof(wire.gid));
@@ -79,7 +79,7 @@ int tagrv_verbs_blob_unpack(struct verbs_blob *blob, const void *from,
 		.psn = be32toh(wire.psn),
 		.max_packet = be32toh(wire.max_packet),
 		.lid = be16toh(wire.lid),
-		.grant = be16toh(wire.grant),
+		.permits = be16toh(wire.permits),
 		.mtu = wire.mtu,
 		.rd_in = wire.rd_in,
 		.rd_out = wire.rd_out,
@@ -89,7 +89,7 @@ int tagrv_verbs_blob_unpack(struct verbs_blob *blob, const void *from,
 	if (wire.version != VERSION || blob->net > VERBS_NET_ROCE_V2 ||
 	    blob->mtu < IBV_MTU_256 || blob->mtu > IBV_MTU_4096 ||
 	    blob->qpn < 2 || blob->qpn > MAX_24BIT || blob->psn > MAX_24BIT ||
-	    !blob->rd_in || !blob->rd_out || blob->grant < VERBS_GRANT_MIN ||
+	    !blob->rd_in || !blob->rd_out || blob->permits < VERBS_PERMIT_MIN ||
 	    blob->max_packet < TAGRV_HDR_ROOM || !has_address(blob))
 		return -FI_EINVAL;
 	return 0;

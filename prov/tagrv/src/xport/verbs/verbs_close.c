@@ -56,7 +56,7 @@ void tagrv_verbs_links_close_discarded(struct verbs_xport *xp)
 
 		/* Still fresh: the map had no memory for the link. */
 		if (tagrv_list_linked(&link->inbox_node))
-			tagrv_verbs_grant_adopt(link);
+			tagrv_verbs_permit_adopt(link);
 		tagrv_list_remove(&link->inbox_node);
 	}
 	pthread_mutex_unlock(&xp->inbox.mutex);
@@ -81,10 +81,10 @@ static bool rx_cq_is_swept(struct verbs_xport *xp, struct verbs_link *link,
 		return false;
 	if (!link->sweep_pass) {
 		link->sweep_pass = xp->pass;
-		link->sweep_taken = xp->rx_taken;
+		link->sweep_polled = xp->rx_polled;
 	}
 	return xp->rx_empty_pass > link->sweep_pass ||
-	       xp->rx_taken - link->sweep_taken >=
+	       xp->rx_polled - link->sweep_polled >=
 	       (uint64_t) xp->dev->attr.max_cqe;
 }
 
@@ -119,7 +119,7 @@ static void end_link(struct verbs_xport *xp, struct verbs_link *link)
 
 	tagrv_list_remove(&link->close_node);
 	tagrv_verbs_map_remove(&xp->map, link);
-	tagrv_verbs_grant_forget(link);
+	tagrv_verbs_permit_forget(link);
 	if (xp->calls->destroy_qp(link->qp))
 		tagrv_warn("verbs: %s: cannot destroy qp 0x%x\n",
 			   xp->dev->base.name, link->qpn);

@@ -183,13 +183,13 @@ static struct verbs_blob own_blob(const struct verbs_link *link)
 		.rd_in = xp->rd_in,
 		.rd_out = xp->rd_out,
 		.net = link->port.net,
-		.grant = (uint16_t) link->out,
+		.permits = (uint16_t) link->rx_permits,
 		.gid = link->port.gid,
 	};
 }
 
 /*
- * Gives the link its serial and its first grant, and makes it visible to the
+ * Gives the link its serial and its first permit, and makes it visible to the
  * endpoint's thread. Returns its blob.
  */
 static struct verbs_blob publish(struct verbs_link *link)
@@ -200,7 +200,7 @@ static struct verbs_blob publish(struct verbs_link *link)
 
 	pthread_mutex_lock(&inbox->mutex);
 	link->serial = ++inbox->next_serial;
-	tagrv_verbs_grant_first(link);
+	tagrv_verbs_permit_first(link);
 	own = own_blob(link);
 	tagrv_list_push_tail(&inbox->fresh, &link->inbox_node);
 	pthread_mutex_unlock(&inbox->mutex);
@@ -286,7 +286,7 @@ int tagrv_verbs_link_bind(struct tagrv_link *base, const void *blob, size_t len)
 				   peer.rd_in);
 	base->get_max = choose_get_max(link, peer.mtu);
 	base->put_max = xp->base.attr.put_max;
-	link->granted = peer.grant;
+	link->tx_permits = peer.permits;
 	tagrv_verbs_link_set_state(link, VERBS_LINK_BOUND);
 	return 0;
 }
@@ -317,7 +317,7 @@ bool tagrv_verbs_links_adopt(struct verbs_xport *xp)
 		if (tagrv_verbs_map_add(&xp->map, link))
 			break;	/* no memory: stays fresh, for the next call */
 		tagrv_list_remove(pos);
-		tagrv_verbs_grant_adopt(link);
+		tagrv_verbs_permit_adopt(link);
 		any = true;
 	}
 	pthread_mutex_unlock(&xp->inbox.mutex);

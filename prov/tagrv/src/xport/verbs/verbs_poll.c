@@ -3,7 +3,7 @@
  * Polls and handles completions.
  *
  *   progress:  alarms (rare), receive CQ, send CQ, closing links, room
- *   reap:      grants in the receive CQ, send CQ, room
+ *   reap:      permits in the receive CQ, send CQ, room
  *
  * Receive buffers are posted again when the receive CQ is found empty, or earlier
  * when a batch of them is idle. So the reply to a single packet is not delayed, and
@@ -88,23 +88,23 @@ static TAGRV_COLD void rx_error(struct verbs_xport *xp, struct verbs_link *link,
 }
 
 /*
- * Accounts for a packet's use of a grant, and for the grant in it. False: do not
- * deliver the packet; it is grant-only, or was not granted.
+ * Accounts for a packet's use of a permit, and for the permit in it. False: do not
+ * deliver the packet; it is permit-only, or was not permitted.
  */
 static bool account(struct verbs_xport *xp, struct verbs_link *link,
 		    const struct ibv_wc *wc)
 {
-	bool bare = false;
+	bool permit_only = false;
 
-	if (TAGRV_UNLIKELY(!tagrv_verbs_grant_used(xp, link))) {
+	if (TAGRV_UNLIKELY(!tagrv_verbs_permit_used(xp, link))) {
 		tagrv_info("verbs: %s: qp 0x%x: the peer sent more packets "
-			   "than granted\n", xp->dev->base.name, link->qpn);
+			   "than it was permitted\n", xp->dev->base.name, link->qpn);
 		tagrv_verbs_link_fail(link, -FI_EREMOTEIO, false);
 		return false;
 	}
 	if (wc->wc_flags & IBV_WC_WITH_IMM)
-		bare = tagrv_verbs_grant_received(xp, link, wc->imm_data);
-	return !bare;
+		permit_only = tagrv_verbs_permit_received(xp, link, wc->imm_data);
+	return !permit_only;
 }
 
 static void deliver(struct verbs_xport *xp, struct verbs_link *link,
@@ -204,15 +204,15 @@ static TAGRV_COLD void grow_rx(struct verbs_xport *xp)
 	pthread_mutex_unlock(&xp->inbox.mutex);
 }
 
-/* Grants packets to links whose 'out' is at most half of the window. */
-static void grant_more(struct verbs_xport *xp)
+/* Permits packets to links whose rx_permits are at most half of the window. */
+static void permit_more(struct verbs_xport *xp)
 {
 	if (TAGRV_UNLIKELY(xp->want_rx_bufs))
 		grow_rx(xp);
 	if (TAGRV_LIKELY(tagrv_list_empty(&xp->owed)))
 		return;
 	tagrv_verbs_refill_idle(xp);
-	tagrv_verbs_grant_send_owed(xp);
+	tagrv_verbs_permit_send_owed(xp);
 }
 
 /*
@@ -235,7 +235,7 @@ static unsigned poll_rx(struct verbs_xport *xp)
 		handled += (uint32_t) cnt;
 	} while (cnt == VERBS_BATCH && handled < limit &&
 		 xp->stray_cnt <= strays);
-	xp->rx_taken += handled;
+	xp->rx_polled += handled;
 	if (cnt < VERBS_BATCH && !xp->rx.held_cnt)
 		xp->rx_empty_pass = xp->pass;
 	if (!handled)
@@ -430,7 +430,7 @@ int tagrv_verbs_progress(struct tagrv_xport *xport)
 						memory_order_relaxed)))
 		events += handle_alarms(xp);
 	events += poll_rx(xp);
-	grant_more(xp);
+	permit_more(xp);
 	events += poll_tx(xp);
 	if (TAGRV_UNLIKELY(!tagrv_list_empty(&xp->closing)))
 		events += tagrv_verbs_links_finish(xp);
@@ -445,8 +445,8 @@ int tagrv_verbs_reap(struct tagrv_xport *xport)
 
 	if (xp->polling_tx)
 		return 0;
-	if (xp->ungranted)
-		tagrv_verbs_grant_poll(xp);
+	if (xp->lacks_permit)
+		tagrv_verbs_permit_poll(xp);
 	events = poll_tx(xp);
 	announce_room(xp);
 	return (int) events;

@@ -44,15 +44,15 @@ static int try_again(struct verbs_xport *xp)
 	return -FI_EAGAIN;
 }
 
-/* Whether the peer has not granted another packet of this kind. */
-static bool is_ungranted(struct verbs_xport *xp, const struct verbs_link *link,
+/* Whether the peer has not permitted another packet of this kind. */
+static bool lacks_permit(struct verbs_xport *xp, const struct verbs_link *link,
 			 bool ctrl)
 {
-	if (TAGRV_LIKELY(link->granted > (ctrl ? VERBS_GRANT_LAST :
-						 VERBS_GRANT_CTRL)))
+	if (TAGRV_LIKELY(link->tx_permits > (ctrl ? VERBS_PERMIT_LAST :
+						 VERBS_PERMIT_CTRL)))
 		return false;
-	xp->stats.starved++;
-	xp->ungranted = true;
+	xp->stats.sends_refused++;
+	xp->lacks_permit = true;
 	return true;
 }
 
@@ -139,24 +139,24 @@ static int post(struct verbs_xport *xp, struct verbs_link *link,
 	return 0;
 }
 
-/* Posts a packet, which uses one grant of the peer and grants 'grant' packets. */
+/* Posts a packet, which uses one permit of the peer and permits 'permit' packets. */
 static int post_packet(struct verbs_xport *xp, struct verbs_link *link,
 		       struct ibv_send_wr *wr, struct verbs_tx *tx,
-		       uint32_t grant)
+		       uint32_t permit)
 {
 	int ret;
 
-	if (grant) {
+	if (permit) {
 		wr->opcode = IBV_WR_SEND_WITH_IMM;
-		wr->imm_data = tagrv_verbs_grant_imm(grant, false);
+		wr->imm_data = tagrv_verbs_permit_imm(permit, false);
 	}
 	ret = post(xp, link, wr, tx);
 	if (TAGRV_UNLIKELY(ret))
 		return ret;
-	link->granted--;
-	xp->stats.sent++;
-	if (grant)
-		tagrv_verbs_grant_sent(xp, link, grant);
+	link->tx_permits--;
+	xp->stats.packets_sent++;
+	if (permit)
+		tagrv_verbs_permit_sent(xp, link, permit);
 	return 0;
 }
 
@@ -206,7 +206,7 @@ static int check_packet(struct verbs_xport *xp, struct verbs_link *link,
 		return -FI_EMSGSIZE;
 	if (TAGRV_UNLIKELY(!has_room(xp, link, ctrl) ||
 			   (!ctrl && is_burst(xp, link)) ||
-			   is_ungranted(xp, link, ctrl)))
+			   lacks_permit(xp, link, ctrl)))
 		return try_again(xp);
 	return 0;
 }
@@ -241,7 +241,7 @@ int tagrv_verbs_send(struct tagrv_link *base, const struct iovec *iov,
 		wr.num_sge = len != 0;
 	}
 	ret = post_packet(xp, link, &wr, &tx,
-			  tagrv_verbs_grant_offer(xp, link));
+			  tagrv_verbs_permit_offer(xp, link));
 	if (TAGRV_UNLIKELY(ret))
 		free_tx_buf(xp, &tx);
 	return ret;
@@ -302,31 +302,31 @@ int tagrv_verbs_send_prepared(struct tagrv_link *base, const void *hdr,
 	if (!fill_copy(xp, sge, &head, 1, false, &tx))
 		return try_again(xp);
 	ret = post_packet(xp, link, &wr, &tx,
-			  tagrv_verbs_grant_offer(xp, link));
+			  tagrv_verbs_permit_offer(xp, link));
 	if (TAGRV_UNLIKELY(ret))
 		free_tx_buf(xp, &tx);
 	return ret;
 }
 
-int tagrv_verbs_send_grant(struct verbs_link *link, uint32_t cnt)
+int tagrv_verbs_send_permit(struct verbs_link *link, uint32_t cnt)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 	struct ibv_send_wr wr = {
 		.opcode = IBV_WR_SEND_WITH_IMM,
-		.imm_data = tagrv_verbs_grant_imm(cnt, true),
+		.imm_data = tagrv_verbs_permit_imm(cnt, true),
 	};
 	struct verbs_tx tx = { .buf = VERBS_NO_BUF };
 	int ret;
 
-	if (!link->granted || !has_room(xp, link, true))
+	if (!link->tx_permits || !has_room(xp, link, true))
 		return -FI_EAGAIN;
 	ret = post(xp, link, &wr, &tx);
 	if (ret)
 		return ret;
-	link->granted--;
-	xp->stats.sent++;
-	xp->stats.bare++;
-	tagrv_verbs_grant_sent(xp, link, cnt);
+	link->tx_permits--;
+	xp->stats.packets_sent++;
+	xp->stats.permit_only_sent++;
+	tagrv_verbs_permit_sent(xp, link, cnt);
 	return 0;
 }
 

@@ -45,12 +45,12 @@
 #define VERBS_CLOSE_HW_MS	1
 #define VERBS_CLOSE_SOFT_MS	5
 #define VERBS_CLOSE_BATCH	16u	/* queue pairs destroyed in one pass */
-/* Grants, in packets per link (verbs_grant.c) */
-#define VERBS_GRANT_FIRST	16u	/* most in a blob, with SRQ */
-#define VERBS_GRANT_MIN		4u	/* granted even without buffers */
-#define VERBS_GRANT_CTRL	2u	/* the last 2 are for control packets */
-#define VERBS_GRANT_LAST	1u	/* the last is for a grant-only packet */
-#define VERBS_GRANT_MAX		128u	/* largest window */
+/* Permits: numbers of packets per link (verbs_permit.c) */
+#define VERBS_PERMIT_FIRST	16u	/* most in a blob, with SRQ */
+#define VERBS_PERMIT_MIN	4u	/* permitted even without buffers */
+#define VERBS_PERMIT_CTRL	2u	/* the last 2 are for control packets */
+#define VERBS_PERMIT_LAST	1u	/* the last is for a permit-only packet */
+#define VERBS_PERMIT_MAX		128u	/* largest window */
 #define VERBS_SOFT_BURST	8u	/* packets in flight, software devices */
 #define VERBS_NO_BUF		UINT32_MAX
 
@@ -115,9 +115,9 @@ struct verbs_link {
 	uint32_t puts;			/* in flight */
 	size_t	max_packet;	/* bytes that the peer's buffers hold */
 
-	/* grants, in packets: verbs_grant.c */
-	uint32_t granted;	/* we may still send so many */
-	uint32_t out;		/* the peer may still send so many */
+	/* permits: verbs_permit.c */
+	uint32_t tx_permits;	/* packets that we may still send */
+	uint32_t rx_permits;	/* packets that the peer may still send */
 	struct tagrv_list owed_node;	/* in xport->owed */
 
 	/* receive side */
@@ -138,7 +138,7 @@ struct verbs_link {
 	uint64_t closed_at;	/* ms */
 	/* see rx_cq_is_swept() */
 	uint64_t sweep_pass;	/* xport->pass when the sweep began, 0: not yet */
-	uint64_t sweep_taken;	/* xport->rx_taken when it began */
+	uint64_t sweep_polled;	/* xport->rx_polled when it began */
 };
 
 /* Contents of a link's address blob, in host byte order. */
@@ -149,7 +149,7 @@ struct verbs_blob {
 	uint8_t	mtu;		/* enum ibv_mtu */
 	uint8_t	rd_in, rd_out;	/* reads served, reads issued at a time */
 	uint8_t	net;		/* enum verbs_net */
-	uint16_t grant;		/* packets that the blob's receiver may send */
+	uint16_t permits;	/* packets that the blob's receiver may send */
 	union ibv_gid gid;
 };
 
@@ -226,7 +226,7 @@ struct verbs_inbox {
 	uint32_t rx_cq_depth;		/* without SRQ: entries of the rx CQ, */
 	uint32_t rx_cq_used;		/* entries that all links may fill */
 	uint32_t rx_total, rx_max;	/* shared receive buffers: now, limit */
-	uint32_t rx_first;		/* packets granted to fresh links */
+	uint32_t fresh_permits;		/* packets permitted to fresh links */
 };
 
 struct verbs_xport {
@@ -251,11 +251,11 @@ struct verbs_xport {
 	bool	starved;		/* a call returned -FI_EAGAIN: room is due */
 	bool	freed;			/* something was freed since */
 	bool	want_tx_bufs;		/* register more copy buffers */
-	bool	want_rx_bufs;		/* register more, to grant them */
-	bool	ungranted;		/* a send waits for a grant */
-	_Atomic uint32_t rx_out;	/* sum of 'out', links in the map, SRQ */
-	uint32_t rx_window;		/* most packets granted to one link */
-	struct tagrv_list owed;		/* links to be granted more */
+	bool	want_rx_bufs;		/* register more, to permit them */
+	bool	lacks_permit;		/* a send waits for a permit */
+	_Atomic uint32_t rx_permits;	/* with SRQ: sum over links in the map */
+	uint32_t rx_window;		/* most packets permitted to one link */
+	struct tagrv_list owed;		/* links to be permitted more */
 	bool	polling_tx;		/* poll_tx() is running */
 	bool	must_poll_tx;		/* it may explain a flushed receive */
 	struct tagrv_list refill;	/* links with idle receive buffers */
@@ -273,16 +273,16 @@ struct verbs_xport {
 	unsigned stray_cnt;		/* early packets of all links */
 	uint64_t stray_lost, stale;	/* counters for the log at close */
 	struct {
-		uint64_t given;		/* packets granted to peers */
-		uint64_t bare;		/* grant-only packets sent */
-		_Atomic uint64_t over;	/* packets granted beyond the buffers */
-		uint64_t starved;	/* sends refused for lack of a grant */
-		uint64_t sent;		/* packets sent */
+		uint64_t permits_sent;	/* packets permitted to peers */
+		uint64_t permit_only_sent; /* packets that were permits only */
+		_Atomic uint64_t permits_over;	/* beyond the buffers posted */
+		uint64_t sends_refused;	/* for lack of a permit */
+		uint64_t packets_sent;
 	} stats;
-	bool	over_warned;
+	bool	warned_over;
 	uint64_t pass;			/* calls of progress */
 	uint64_t rx_empty_pass;		/* last pass that emptied the rx CQ */
-	uint64_t rx_taken;		/* completions polled from the rx CQ */
+	uint64_t rx_polled;		/* completions polled from the rx CQ */
 	struct verbs_inbox inbox;
 	struct ibv_comp_channel *channel;
 	int	wake_fd;		/* eventfd: alarms from other threads */
@@ -385,8 +385,8 @@ int tagrv_verbs_get(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
 int tagrv_verbs_put(struct tagrv_link *link, const void *addr,
 		    struct tagrv_mem *mem, uint64_t raddr, const void *key,
 		    size_t key_len, size_t len, struct tagrv_done *done);
-/* Sends an empty packet that grants cnt packets. 0, -FI_EAGAIN, -FI_ENOTCONN. */
-int tagrv_verbs_send_grant(struct verbs_link *link, uint32_t cnt)
+/* Sends an empty packet that permits cnt packets. 0, -FI_EAGAIN, -FI_ENOTCONN. */
+int tagrv_verbs_send_permit(struct verbs_link *link, uint32_t cnt)
 	TAGRV_WARN_UNUSED;
 void tagrv_verbs_flush(struct tagrv_xport *xport);
 size_t tagrv_verbs_outstanding(struct tagrv_xport *xport);
@@ -416,35 +416,35 @@ void tagrv_verbs_on_rx(struct verbs_xport *xp, const struct ibv_wc *wc);
 void tagrv_verbs_queue_failed(struct verbs_xport *xp);
 
 /*
- * verbs_grant.c: grants.
- * first: sets link->out of a new link, for its blob; needs inbox.mutex.
+ * verbs_permit.c: permits.
+ * first: sets link->rx_permits of a new link, for its blob; needs inbox.mutex.
  * adopt: the link enters the map; needs inbox.mutex and the domain lock.
  * forget: the link leaves the map; needs the domain lock.
  */
-void tagrv_verbs_grant_first(struct verbs_link *link);
-void tagrv_verbs_grant_adopt(struct verbs_link *link);
-void tagrv_verbs_grant_forget(struct verbs_link *link);
-/* The number of packets that the link's next packet should grant; 0: none. */
-uint32_t tagrv_verbs_grant_offer(struct verbs_xport *xp,
-				 struct verbs_link *link);
-/* Accounts for a packet that was posted and grants cnt packets. */
-void tagrv_verbs_grant_sent(struct verbs_xport *xp, struct verbs_link *link,
-			    uint32_t cnt);
-/* A grant as immediate data. bare: the packet carries nothing else. */
-uint32_t tagrv_verbs_grant_imm(uint32_t cnt, bool bare);
-/* Sends grant-only packets to the links in 'owed'. */
-void tagrv_verbs_grant_send_owed(struct verbs_xport *xp);
-/* Accounts for a packet that has come. False: it was not granted. */
-bool tagrv_verbs_grant_used(struct verbs_xport *xp, struct verbs_link *link)
+void tagrv_verbs_permit_first(struct verbs_link *link);
+void tagrv_verbs_permit_adopt(struct verbs_link *link);
+void tagrv_verbs_permit_forget(struct verbs_link *link);
+/* The number of packets that the link's next packet should permit; 0: none. */
+uint32_t tagrv_verbs_permit_offer(struct verbs_xport *xp,
+				  struct verbs_link *link);
+/* Accounts for a packet that was posted and permits cnt packets. */
+void tagrv_verbs_permit_sent(struct verbs_xport *xp, struct verbs_link *link,
+			     uint32_t cnt);
+/* A permit as immediate data. permit_only: the packet is empty otherwise. */
+uint32_t tagrv_verbs_permit_imm(uint32_t cnt, bool permit_only);
+/* Sends permit-only packets to the links in xport->owed. */
+void tagrv_verbs_permit_send_owed(struct verbs_xport *xp);
+/* Accounts for a packet that has come. False: it was not permitted. */
+bool tagrv_verbs_permit_used(struct verbs_xport *xp, struct verbs_link *link)
 	TAGRV_WARN_UNUSED;
 /*
- * Polls the receive CQ for grants and holds all other completions for the next
+ * Polls the receive CQ for permits and holds all other completions for the next
  * progress. For reap, which must not deliver packets.
  */
-void tagrv_verbs_grant_poll(struct verbs_xport *xp);
-/* Adds the grant in a packet's immediate data. True: the packet is grant-only. */
-bool tagrv_verbs_grant_received(struct verbs_xport *xp,
-				struct verbs_link *link, uint32_t imm);
+void tagrv_verbs_permit_poll(struct verbs_xport *xp);
+/* Adds the permit in a packet's immediate data. True: the packet is permit-only. */
+bool tagrv_verbs_permit_received(struct verbs_xport *xp,
+				 struct verbs_link *link, uint32_t imm);
 
 /*
  * verbs_stray.c: early packets.

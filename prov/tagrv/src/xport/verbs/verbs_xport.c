@@ -268,16 +268,17 @@ void tagrv_verbs_xport_close(struct tagrv_xport *base)
 			   "packets lost\n", base->dev->name,
 			   (unsigned long long) xp->stale,
 			   (unsigned long long) xp->stray_lost);
-	if (xp->stats.sent || xp->stats.given)
+	if (xp->stats.packets_sent || xp->stats.permits_sent)
 		tagrv_info("verbs: %s: sent %llu packets, refused %llu sends "
-			   "for lack of a grant; granted %llu packets, %llu "
-			   "grant-only packets, %llu beyond the buffers\n",
+			   "that the peer had not permitted yet; permitted "
+			   "peers %llu packets, %llu of them without a receive "
+			   "buffer; %llu packets were permits only\n",
 			   base->dev->name,
-			   (unsigned long long) xp->stats.sent,
-			   (unsigned long long) xp->stats.starved,
-			   (unsigned long long) xp->stats.given,
-			   (unsigned long long) xp->stats.bare,
-			   (unsigned long long) xp->stats.over);
+			   (unsigned long long) xp->stats.packets_sent,
+			   (unsigned long long) xp->stats.sends_refused,
+			   (unsigned long long) xp->stats.permits_sent,
+			   (unsigned long long) xp->stats.permits_over,
+			   (unsigned long long) xp->stats.permit_only_sent);
 	close_queues(xp);
 	if (xp->use_srq)
 		tagrv_verbs_bufs_fini(&xp->rxq.bufs);

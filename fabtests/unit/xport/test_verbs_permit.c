@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Grants over fake devices that fail a packet which finds no receive buffer.
+ * Permits over fake devices that fail a packet which finds no receive buffer.
  */
 #include <criterion/criterion.h>
 #include <rdma/fi_errno.h>
@@ -45,43 +45,43 @@ static unsigned send_all(struct end *end, unsigned flags)
 	return sent;
 }
 
-/* The first grant of a link: a part of the buffers, so that more links can follow. */
+/* The first permit of a link: a part of the buffers, so that more links can follow. */
 enum { FIRST = 4095 / 256 };
 
-TestSuite(verbs_grant, .init = prepare, .timeout = 20);
+TestSuite(verbs_permit, .init = prepare, .timeout = 20);
 
 /* Proves that the devices of these tests report such a packet. */
-Test(verbs_grant, an_ungranted_packet_finds_no_buffer)
+Test(verbs_permit, an_unpermitted_packet_finds_no_buffer)
 {
 	config.max_srq_wr = 8;
 	start();
-	link_of(pair.a)->granted = 100;
+	link_of(pair.a)->tx_permits = 100;
 	for (unsigned i = 0; i < 9; i++)
 		cr_assert_eq(end_send(pair.a, i, 8, 0, NULL), 0);
 	cr_assert_eq(fake_verbs_count().rnr, 1);
 	PAIR_UNTIL(&pair, pair.a->errors == 1);
 	cr_assert_eq(pair.a->error_status, -FI_EHOSTUNREACH);
-	pair.granted = true;
+	pair.permitted = true;
 	pair_close(&pair);
 }
 
-Test(verbs_grant, a_sender_stops_where_the_grant_does)
+Test(verbs_permit, a_sender_stops_where_the_permit_does)
 {
 	start();
-	cr_assert_eq(link_of(pair.a)->granted, FIRST);
-	cr_assert_eq(send_all(pair.a, 0), FIRST - VERBS_GRANT_CTRL);
+	cr_assert_eq(link_of(pair.a)->tx_permits, FIRST);
+	cr_assert_eq(send_all(pair.a, 0), FIRST - VERBS_PERMIT_CTRL);
 	cr_assert_eq(send_all(pair.a, TAGRV_SEND_CTRL),
-		     VERBS_GRANT_CTRL - VERBS_GRANT_LAST);
-	cr_assert_eq(xport_of(pair.a)->stats.starved, 2);
+		     VERBS_PERMIT_CTRL - VERBS_PERMIT_LAST);
+	cr_assert_eq(xport_of(pair.a)->stats.sends_refused, 2);
 	cr_assert_eq(pair.a->rooms, 0);
 	PAIR_UNTIL(&pair, pair.a->rooms == 1);
-	cr_assert_eq(link_of(pair.a)->granted, VERBS_GRANT_MAX);
+	cr_assert_eq(link_of(pair.a)->tx_permits, VERBS_PERMIT_MAX);
 	cr_assert_eq(end_send(pair.a, 0, 8, 0, NULL), 0);
 	pair_close(&pair);
 }
 
-/* Packets in the other direction carry grants. */
-Test(verbs_grant, comes_with_other_packets)
+/* Packets in the other direction carry permits. */
+Test(verbs_permit, comes_with_other_packets)
 {
 	start();
 	for (unsigned i = 0; i < 1000; i++) {
@@ -91,27 +91,27 @@ Test(verbs_grant, comes_with_other_packets)
 		pair.a->xport->ops->progress(pair.a->xport);
 	}
 	cr_assert_eq(pair.a->packet_cnt, 1000);
-	cr_assert_leq(xport_of(pair.a)->stats.bare, 2);
-	cr_assert_leq(xport_of(pair.b)->stats.bare, 2);
+	cr_assert_leq(xport_of(pair.a)->stats.permit_only_sent, 2);
+	cr_assert_leq(xport_of(pair.b)->stats.permit_only_sent, 2);
 	pair_close(&pair);
 }
 
-/* Traffic in one direction: few packets grant many. */
-Test(verbs_grant, costs_few_packets_by_itself)
+/* Traffic in one direction: few packets permit many. */
+Test(verbs_permit, costs_few_packets_by_itself)
 {
 	start();
 	for (unsigned i = 0; i < 4096; i++)
 		pair_send(&pair, pair.a, i, 8, NULL);
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == 4096);
-	cr_assert_leq(xport_of(pair.b)->stats.bare,
-		      2 + 4096 / (VERBS_GRANT_MAX / 2));
-	cr_assert_eq(xport_of(pair.b)->stats.over, 0);
-	cr_assert_eq(pair.a->packet_cnt, 0, "grants are nobody's packets");
+	cr_assert_leq(xport_of(pair.b)->stats.permit_only_sent,
+		      2 + 4096 / (VERBS_PERMIT_MAX / 2));
+	cr_assert_eq(xport_of(pair.b)->stats.permits_over, 0);
+	cr_assert_eq(pair.a->packet_cnt, 0, "permits are nobody's packets");
 	pair_close(&pair);
 }
 
-/* Both ends have used all grants, and both can go on. */
-Test(verbs_grant, two_ends_without_grants_go_on)
+/* Both ends have used all permits, and both can go on. */
+Test(verbs_permit, two_ends_without_permits_go_on)
 {
 	enum { CNT = 3000 };
 	unsigned a = 0, b = 0;
@@ -138,7 +138,7 @@ Test(verbs_grant, two_ends_without_grants_go_on)
 }
 
 /* Many peers share the buffers, and more buffers are registered for them. */
-Test(verbs_grant, many_peers_share_the_buffers)
+Test(verbs_permit, many_peers_share_the_buffers)
 {
 	enum { LINKS = 200, ROUNDS = 50 };
 	static struct tagrv_link *a[LINKS], *b[LINKS];
@@ -154,7 +154,7 @@ Test(verbs_grant, many_peers_share_the_buffers)
 		cr_assert_eq(pair.b->xport->ops->link_attach(b[i], pair.b), 0);
 		pair_progress(&pair);
 	}
-	cr_assert_eq(xp->rx_window, VERBS_GRANT_MIN);
+	cr_assert_eq(xp->rx_window, VERBS_PERMIT_MIN);
 	for (int round = 0; round < ROUNDS; round++) {
 		for (int i = 0; i < LINKS; i++) {
 			struct end end = *pair.a;
@@ -166,26 +166,26 @@ Test(verbs_grant, many_peers_share_the_buffers)
 				total++;
 			}
 		}
-		cr_assert_leq(atomic_load(&xp->rx_out), xp->rxq.bufs.total);
+		cr_assert_leq(atomic_load(&xp->rx_permits), xp->rxq.bufs.total);
 		for (int i = 0; i < 20; i++)
 			pair_progress(&pair);
 	}
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == total);
 	cr_assert_eq(total, LINKS * ROUNDS);
 	cr_assert_eq(fake_verbs_count().rnr, 0);
-	cr_assert_eq(xp->stats.over, 0);
+	cr_assert_eq(xp->stats.permits_over, 0);
 	for (int i = 0; i < LINKS; i++) {
 		pair.a->xport->ops->link_close(a[i]);
 		pair.b->xport->ops->link_close(b[i]);
 	}
 	PAIR_UNTIL(&pair, pair.a->closed == LINKS && pair.b->closed == LINKS);
-	cr_assert_eq(atomic_load(&xp->rx_out), link_of(pair.b)->out);
+	cr_assert_eq(atomic_load(&xp->rx_permits), link_of(pair.b)->rx_permits);
 	pair.a->closed = pair.b->closed = 0;
 	pair_close(&pair);
 }
 
-/* Beyond the limit each peer still gets the grant that it needs to go on; this is counted. */
-Test(verbs_grant, too_many_peers_are_counted)
+/* Beyond the limit each peer still gets the permit that it needs to go on; this is counted. */
+Test(verbs_permit, too_many_peers_are_counted)
 {
 	enum { LINKS = 40 };
 	struct tagrv_link *a[LINKS], *b[LINKS];
@@ -196,24 +196,24 @@ Test(verbs_grant, too_many_peers_are_counted)
 	xp = xport_of(pair.b);
 	for (int i = 0; i < LINKS; i++) {
 		pair_link(&pair, &a[i], &b[i]);
-		cr_assert_geq(verbs_link_of(a[i])->granted, VERBS_GRANT_MIN);
+		cr_assert_geq(verbs_link_of(a[i])->tx_permits, VERBS_PERMIT_MIN);
 	}
-	cr_assert_gt(xp->stats.over, 0);
+	cr_assert_gt(xp->stats.permits_over, 0);
 	for (int i = 0; i < LINKS; i++) {
 		pair.a->xport->ops->link_discard(a[i]);
 		pair.b->xport->ops->link_discard(b[i]);
 	}
 	PAIR_UNTIL(&pair, tagrv_list_empty(&xp->closing) &&
-		   !atomic_load(&xp->alarm) && !xp->inbox.rx_first);
-	PAIR_UNTIL(&pair, atomic_load(&xp->rx_out) == link_of(pair.b)->out);
+		   !atomic_load(&xp->alarm) && !xp->inbox.fresh_permits);
+	PAIR_UNTIL(&pair, atomic_load(&xp->rx_permits) == link_of(pair.b)->rx_permits);
 	pair_close(&pair);
 }
 
-Test(verbs_grant, a_peer_that_exceeds_its_grant_is_given_up)
+Test(verbs_permit, a_peer_that_exceeds_its_permit_is_given_up)
 {
 	start();
-	link_of(pair.b)->out = 1;
-	atomic_store(&xport_of(pair.b)->rx_out, 1);
+	link_of(pair.b)->rx_permits = 1;
+	atomic_store(&xport_of(pair.b)->rx_permits, 1);
 	cr_assert_eq(end_send(pair.a, 0, 8, 0, NULL), 0);
 	cr_assert_eq(end_send(pair.a, 1, 8, 0, NULL), 0);
 	PAIR_UNTIL(&pair, pair.b->errors == 1);
@@ -222,17 +222,17 @@ Test(verbs_grant, a_peer_that_exceeds_its_grant_is_given_up)
 	pair_close(&pair);
 }
 
-/* Unused grants end with their link; the next link starts anew. */
-Test(verbs_grant, begins_anew_with_each_link)
+/* Unused permits end with their link; the next link starts anew. */
+Test(verbs_permit, begins_anew_with_each_link)
 {
 	start();
 	send_all(pair.a, 0);
 	end_close_link(pair.a);
 	end_close_link(pair.b);
-	cr_assert_eq(atomic_load(&xport_of(pair.b)->rx_out), 0);
+	cr_assert_eq(atomic_load(&xport_of(pair.b)->rx_permits), 0);
 	pair.a->closed = pair.b->closed = 0;
 	pair_connect(&pair);
-	cr_assert_eq(link_of(pair.a)->granted, FIRST);
-	cr_assert_eq(send_all(pair.a, 0), FIRST - VERBS_GRANT_CTRL);
+	cr_assert_eq(link_of(pair.a)->tx_permits, FIRST);
+	cr_assert_eq(send_all(pair.a, 0), FIRST - VERBS_PERMIT_CTRL);
 	pair_close(&pair);
 }
