@@ -213,7 +213,7 @@ Test(shm_hand, without_descriptors_accepting_pauses, .timeout = 60)
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
 	for (int i = 0; i < 3; i++) {
 		ops->dev_event(pair.a->dev);
-		cr_assert(dev()->told_files);
+		cr_assert(dev()->warned_files);
 		if (has_event(0))
 			cr_assert(is_readable(dev()->resume_fd, 0),
 				  "by nothing but the timer");

@@ -94,8 +94,8 @@ Test(shm_poll, idle_links_go_cold, .timeout = 60)
 	for (int i = 0; i < LINKS; i++)
 		send_on(i);
 	cr_assert_eq(rx()->hot_cnt, SHM_HOT);
-	for (int i = 0; i < SHM_COOL + (SHM_HOT + 1) * SHM_TEND; i++) {
-		if (i % SHM_TEND == 0)
+	for (int i = 0; i < SHM_COOL + (SHM_HOT + 1) * SHM_RARE_PASSES; i++) {
+		if (i % SHM_RARE_PASSES == 0)
 			send_on(0);
 		ops->progress(pair.b->xport);
 	}

@@ -133,7 +133,7 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 }
 
 /* True once for each change since the application read the counter. */
-static bool take_change(struct tagrv_cntr *cntr)
+static bool consume_change(struct tagrv_cntr *cntr)
 {
 	uint64_t value = value_of(cntr), err = errors_of(cntr);
 
@@ -160,7 +160,7 @@ int tagrv_cntr_trywait(struct tagrv_cntr *cntr)
 	tagrv_lock_acquire(&cntr->dom->lock);
 	tagrv_dom_progress(cntr->dom);
 	ret = tagrv_wait_prepare(cntr->dom, &cntr->counter.waker);
-	if (take_change(cntr))
+	if (consume_change(cntr))
 		ret = -FI_EAGAIN;
 	tagrv_dom_unlock(cntr->dom);
 	return ret;

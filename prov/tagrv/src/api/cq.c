@@ -195,7 +195,7 @@ static ssize_t read_or_arm(struct tagrv_cq *cq, void *buf, size_t count,
 	return ret;
 }
 
-static bool take_signal(struct tagrv_cq *cq)
+static bool consume_signal(struct tagrv_cq *cq)
 {
 	return atomic_load_explicit(&cq->signaled, memory_order_relaxed) &&
 	       atomic_exchange(&cq->signaled, false);
@@ -218,7 +218,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count,
 		ret = read_or_arm(cq, buf, count, src_addr, least, &sleep);
 		if (ret != -FI_EAGAIN)
 			return ret;
-		left = take_signal(cq) ? 0 : tagrv_time_left(deadline);
+		left = consume_signal(cq) ? 0 : tagrv_time_left(deadline);
 		if (sleep)
 			ret = tagrv_wait_sleep(cq->dom, &cq->queue.waker, left);
 		else if (!tagrv_wait_has_fd(&cq->wait))
@@ -274,7 +274,7 @@ int tagrv_cq_trywait(struct tagrv_cq *cq)
 	if (tagrv_compq_empty(&cq->queue) && !cq->queue.overrun)
 		ret = tagrv_wait_prepare(cq->dom, &cq->queue.waker);
 	tagrv_dom_unlock(cq->dom);
-	return take_signal(cq) ? -FI_EAGAIN : ret;
+	return consume_signal(cq) ? -FI_EAGAIN : ret;
 }
 
 static struct fi_ops_cq cq_ops = {

@@ -177,8 +177,8 @@ void tagrv_engine_close(struct tagrv_engine *engine)
 	close_lanes(engine);
 	tagrv_lock_release(&dom->lock);
 	if (!progress_until(engine, has_no_lanes, 3000))
-		tagrv_warn("device %s does not give back its work: closed by "
-			   "force\n",
+		tagrv_warn("device %s does not complete its operations: closed "
+			   "by force\n",
 			   engine->rails.active[0]->xport->dev->name);
 	tagrv_lock_acquire(&dom->lock);
 	tagrv_list_remove(&engine->dom_node);

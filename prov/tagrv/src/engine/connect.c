@@ -107,7 +107,7 @@ static void on_failed(struct tagrv_peer *peer, int status)
 
 /*
  * The peer was restarted. Messages of its former life were reported to it as sent,
- * so they are taken in first.
+ * so they are received first.
  */
 static void drain_old(struct tagrv_peer *peer)
 {
@@ -180,7 +180,7 @@ static void on_gone(struct tagrv_engine *engine, struct tagrv_peer *peer,
 	}
 	if (!status || status == -FI_EAGAIN)
 		status = -FI_ECONNRESET;
-	/* Messages that the peer sent before are taken in first: progress.c. */
+	/* Messages that the peer sent before are received first: progress.c. */
 	lane->gone_status = status;
 	/* No more sends: they would seem to work, because the device knows of
 	 * nothing yet. */

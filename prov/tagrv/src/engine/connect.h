@@ -10,7 +10,7 @@
 
 /*
  * Progress passes without a message of a peer that ended its connection, after
- * which its link is taken to be empty; one idle pass is enough, too.
+ * which its link counts as empty; one idle pass is enough, too.
  */
 #define TAGRV_DRAIN_PASSES	64
 

@@ -68,8 +68,8 @@ ssize_t tagrv_engine_send(struct tagrv_engine *engine,
 
 /*
  * As tagrv_engine_send(): accepted with 0, then exactly one completion.
- * -FI_EINVAL: no such source; -FI_EAGAIN; -FI_ENOMEM. FI_PEEK and friends
- * answer through the queue; -FI_EBUSY: a second claim by one context.
+ * -FI_EINVAL: no such source; -FI_EAGAIN; -FI_ENOMEM. FI_PEEK, FI_CLAIM and
+ * FI_DISCARD report to the queue; -FI_EBUSY: a second claim by one context.
  */
 ssize_t tagrv_rx_recv(struct tagrv_rx *rx, const struct tagrv_recv_req *req)
 	TAGRV_WARN_UNUSED;

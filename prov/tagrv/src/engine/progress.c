@@ -3,7 +3,7 @@
  * One progress pass of an engine: reports of the wireup thread, then the
  * transports, then peers with work to send. The lane of a peer that hung up is
  * failed only after a pass that found nothing, or many passes, so that what the
- * peer sent before is taken in first.
+ * peer sent before is received first.
  */
 #include <rdma/fi_errno.h>
 

@@ -38,12 +38,12 @@ struct tagrv_comp {
 		struct tagrv_addr *unknown_source;
 	};
 	size_t	olen;		/* errors: bytes that did not fit */
-	int	err;		/* 0, a positive FI_E* code, or: */
+	int	err;		/* 0, FI_E*, or TAGRV_ERR_UNKNOWN_SOURCE */
 };
 
 /*
- * FI_EADDRNOTAVAIL with the address of the sender, which the address table does
- * not have. No status of an operation can be this one.
+ * Stands for FI_EADDRNOTAVAIL in a record with the address of the sender, which the
+ * address table does not have. No FI_E* code has this value.
  */
 #define TAGRV_ERR_UNKNOWN_SOURCE	INT_MAX
 
@@ -52,18 +52,19 @@ void tagrv_comp_set_unknown_source(struct tagrv_comp *comp,
 				   const struct tagrv_addr *addr) TAGRV_COLD;
 
 /*
- * Wakes sleepers. 'armed' is set by who is about to sleep, under the domain
- * lock; signal() then writes the eventfd once. fd is -1 for objects that
- * nobody can wait on.
+ * Wakes sleepers. A thread that is about to sleep sets 'armed' under the domain
+ * lock; signal() then writes the eventfd once. fd is -1 for objects on which no
+ * thread can wait.
  *
- * Several threads may sleep on one object, each with a condition of its own: who
- * finds his not met must not empty the eventfd before the others have seen it.
+ * Several threads may sleep on one object, each with a condition of its own. A
+ * thread whose condition is not met must not empty the eventfd before the others
+ * have seen it.
  */
 struct tagrv_waker {
 	int	fd;
 	bool	armed;
 	unsigned int sleepers;	/* threads that sleep */
-	unsigned int owed;	/* of those, signaled and not up yet */
+	unsigned int owed;	/* of those: signaled, and not awake yet */
 };
 
 int tagrv_waker_init(struct tagrv_waker *waker, bool can_wait) TAGRV_WARN_UNUSED;
@@ -81,7 +82,7 @@ struct tagrv_compq {
 	struct tagrv_compq_chunk *over_first, *over_last;
 	size_t	over_cnt, over_peak;
 	bool	overrun;	/* memory ran out: reads say -FI_EOVERRUN */
-	struct tagrv_comp lost;	/* what is written where there is no memory */
+	struct tagrv_comp lost;	/* written to when there is no memory */
 	struct tagrv_waker waker;
 };
 
@@ -94,8 +95,8 @@ void tagrv_compq_fini(struct tagrv_compq *q);
 struct tagrv_comp *tagrv_compq_add_over(struct tagrv_compq *q) TAGRV_COLD;
 
 /*
- * Appends a record for the caller to fill, every member, before any other call:
- * written once where it is read, not copied there.
+ * Appends a record, every member of which the caller sets before any other call. So
+ * a record is written where it will be read, and not copied.
  */
 static inline struct tagrv_comp *tagrv_compq_add(struct tagrv_compq *q)
 {
@@ -113,8 +114,8 @@ static inline void tagrv_compq_push(struct tagrv_compq *q,
 }
 
 /*
- * Oldest record or NULL; valid until the next push or pop. Who pops one with an
- * address owns that from then on.
+ * Oldest record or NULL; valid until the next push or pop. The caller of pop owns
+ * the unknown_source of the record from then on.
  */
 const struct tagrv_comp *tagrv_compq_peek(struct tagrv_compq *q);
 void tagrv_compq_pop(struct tagrv_compq *q);
@@ -125,8 +126,8 @@ static inline bool tagrv_compq_empty(const struct tagrv_compq *q)
 }
 
 /*
- * Whether 'cnt' records wait, no more than the ring has slots, or an error is
- * among those that do, or no more will come.
+ * Whether a thread that waits for 'cnt' records should read: so many are queued, or
+ * as many as the ring has slots, or an error is among them, or the queue overran.
  */
 bool tagrv_compq_has(const struct tagrv_compq *q, size_t cnt);
 

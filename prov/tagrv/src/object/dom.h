@@ -24,7 +24,7 @@
 #include "xport/xport.h"
 
 #define TAGRV_DOM_DEVS_MAX	2	/* shared memory, and a NIC */
-#define TAGRV_DOM_TICKS		1024	/* a power of two; the oldest age told */
+#define TAGRV_DOM_TICKS		1024	/* a power of two; ticks whose begin is known */
 
 struct tagrv_monitor;
 struct tagrv_profile;
@@ -73,8 +73,9 @@ struct tagrv_dom {
 	struct tagrv_list engines;	/* struct tagrv_engine::dom_node */
 	int	wait_fd;
 	int	kick_fd;
-	uint32_t idle_passes;		/* of every endpoint, in a row */
-	bool	give_way;		/* to the device, once unlocked */
+	uint32_t idle_passes;		/* passes in a row without an event */
+	bool	give_way;		/* tagrv_dom_unlock() shall yield the
+					   processor to a device in software */
 	bool	auto_progress;
 	bool	stop;			/* the progress thread shall end */
 	pthread_t thread;		/* of engine/drive.c, if auto_progress */
@@ -95,7 +96,7 @@ int tagrv_dom_open(const struct tagrv_dom_attr *attr, struct tagrv_dom **dom)
 void tagrv_dom_close(struct tagrv_dom *dom);
 
 /*
- * dom_cache.c; lock held, except for the last one.
+ * dom_cache.c; lock held, except in tagrv_dom_close_caches().
  *
  * Registrations of the transport's device will be kept if they cost enough.
  */
@@ -104,20 +105,20 @@ void tagrv_dom_want_cache(struct tagrv_dom *dom,
 /* NULL: registrations of this device are not kept. */
 struct tagrv_regcache *tagrv_dom_cache(struct tagrv_dom *dom,
 				       const struct tagrv_device *dev);
-/* Deregisters what is kept and not in use; returns how many there were. */
+/* Deregisters all cached memory that is not in use; returns the registrations. */
 size_t tagrv_dom_evict(struct tagrv_dom *dom, const struct tagrv_device *dev);
-/* Deregisters what is kept of memory that is gone. */
+/* Deregisters cached memory that was unmapped or replaced, unless in use. */
 void tagrv_dom_free_invalidated(struct tagrv_dom *dom);
 /* Of all devices together; zeros when nothing is kept. */
 void tagrv_dom_cache_stats(const struct tagrv_dom *dom,
 			   struct tagrv_regcache_stats *sum);
-/* No operation is left. */
+/* Deregisters all cached memory; no operation uses any. */
 void tagrv_dom_close_caches(struct tagrv_dom *dom);
 
 /*
- * Releases the lock after progress, and yields the processor when a device in
- * software, which needs it, has had nothing for us for a while: never under the
- * lock, for which other threads may wait.
+ * Releases the lock after progress. Then yields the processor if a device in
+ * software, which needs processors of this host, has had no event for a while: not
+ * under the lock, for which other threads may wait.
  */
 static inline void tagrv_dom_unlock(struct tagrv_dom *dom)
 {

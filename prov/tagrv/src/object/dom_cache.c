@@ -104,7 +104,7 @@ static void open_cache(struct tagrv_dom *dom, struct tagrv_dom_cache *c,
 	}
 	c->monitor = monitor;
 	tagrv_info("device %s: up to %zu bytes are kept registered, changes of "
-		   "memory are told by %s\n", dev->name, limits.bytes,
+		   "memory are reported by %s\n", dev->name, limits.bytes,
 		   monitor->ops->name);
 }
 

@@ -63,10 +63,10 @@ struct tagrv_buf {
 #define TAGRV_BUF_INJECT	(TAGRV_BUF_CLASSES - 2)
 
 struct tagrv_engine {
-	/* What every send and every arrival looks at. */
+	/* Read by every send and every arrival. */
 	struct tagrv_dom *dom;
 	struct tagrv_rx *rx;
-	struct tagrv_match *match;	/* rx->match: one look less */
+	struct tagrv_match *match;	/* copy of rx->match, saves a load */
 	bool	enabled;
 	bool	in_pass;		/* a progress pass is polling transports;
 					   it serves busy peers before it ends */
@@ -98,7 +98,8 @@ struct tagrv_engine {
 
 	struct {
 		uint64_t bad_packets;	/* refused: malformed, out of order */
-		uint64_t lost_injects;	/* injects that failed after return */
+		uint64_t lost_injects;	/* injects that failed after the call had
+					   returned 0 */
 		uint64_t eager_tx, eager_rx, rndv_tx, rndv_rx;
 		uint64_t prepared_tx;	/* eager_tx by send_prepared */
 		uint64_t no_credit;	/* small messages sent as an RTS */
@@ -106,19 +107,19 @@ struct tagrv_engine {
 		/* rendezvous messages by the protocol that moved the bytes */
 		uint64_t moved_tx[TAGRV_PROTO_CNT], moved_rx[TAGRV_PROTO_CNT];
 		uint64_t fin_tx, fin_packets;
-		uint64_t batch_tx, batch_rx;	/* packets of several things */
-		uint64_t batched_tx, batched_rx;	/* messages in them */
+		uint64_t batch_tx, batch_rx;	/* BATCH packets */
+		uint64_t batched_tx, batched_rx;	/* messages in BATCH packets */
 	} stats;
 
 	struct tagrv_rails rails;	/* the transports */
 
 	struct {
-		struct tagrv_pool tx_ops;	/* sends: what a FIN names */
+		struct tagrv_pool tx_ops;	/* sends; a FIN has a handle of one */
 		struct tagrv_pool rndvs;	/* rendezvous parts of all ops */
 		struct tagrv_pool pieces;	/* reads of parts of a message */
 		struct tagrv_pool umsgs;
 		struct tagrv_pool acks;
-		struct tagrv_pool xfers;	/* receives that peers send to */
+		struct tagrv_pool xfers;	/* handles of receives, in CTSs */
 		struct tagrv_pool bufs[TAGRV_BUF_CLASSES];
 		size_t	buf_size[TAGRV_BUF_CLASSES];	/* bytes, ascending */
 	} pools;
@@ -126,10 +127,11 @@ struct tagrv_engine {
 	/* Connections and their set-up. */
 	struct {
 		struct tagrv_wireup_ep *wep;		/* NULL: not enabled */
-		const atomic_size_t *wep_events;	/* how many wait in it */
+		const atomic_size_t *wep_events;	/* reports waiting in it */
 		struct tagrv_list lanes;
 		struct tagrv_list gone;	/* lanes whose peer hung up */
-		/* A lane is lost: what proto/ keeps of the peer by itself. */
+		/* The peer has lost its lane: proto/ marks the rendezvous
+		 * requests of the peer that it keeps as lost. */
 		void	(*lane_lost)(struct tagrv_peer *peer);
 	} conn;
 

@@ -67,7 +67,7 @@ static void drop_acks(struct tagrv_peer *peer)
 }
 
 static void fail_peer(struct tagrv_peer *peer, const struct tagrv_lane *lane,
-		      int status, bool tell_wireup)
+		      int status, bool notify_wireup)
 {
 	struct tagrv_engine *engine = peer->engine;
 
@@ -76,7 +76,7 @@ static void fail_peer(struct tagrv_peer *peer, const struct tagrv_lane *lane,
 	peer->tx_seq = 0;
 	peer->rx_seq = 0;
 	tagrv_list_remove(&peer->busy_node);
-	if (tell_wireup && engine->conn.wep && !peer->self)
+	if (notify_wireup && engine->conn.wep && !peer->self)
 		tagrv_wireup_drop(engine->conn.wep, &peer->addr, lane->epoch);
 	engine->conn.lane_lost(peer);
 	drop_acks(peer);
@@ -88,7 +88,7 @@ static void fail_peer(struct tagrv_peer *peer, const struct tagrv_lane *lane,
 	tagrv_peer_fail_pending(peer, status);
 }
 
-void tagrv_lane_fail(struct tagrv_lane *lane, int status, bool tell_wireup)
+void tagrv_lane_fail(struct tagrv_lane *lane, int status, bool notify_wireup)
 {
 	struct tagrv_peer *peer = lane->peer;
 
@@ -99,7 +99,7 @@ void tagrv_lane_fail(struct tagrv_lane *lane, int status, bool tell_wireup)
 	tagrv_list_remove(&lane->gone_node);
 	lane->peer = NULL;
 	if (peer && peer->lane == lane)
-		fail_peer(peer, lane, status, tell_wireup);
+		fail_peer(peer, lane, status, notify_wireup);
 	/* Frees the lane, now or when everything outstanding has ended. */
 	lane->link->xport->ops->link_close(lane->link);
 }

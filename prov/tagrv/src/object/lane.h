@@ -29,7 +29,7 @@ struct tagrv_lane {
 	struct tagrv_peer *peer;	/* NULL once replaced or failed */
 	struct tagrv_link *link;
 	uint32_t epoch;
-	int	gone_status;
+	int	gone_status;		/* why the peer hung up: 0 or -FI_E* */
 	unsigned gone_passes;		/* progress passes without a message of
 					   the peer since it hung up */
 	uint32_t gone_seq;		/* peer->rx_seq at the last of them */
@@ -61,17 +61,17 @@ void tagrv_lane_discard(struct tagrv_lane *lane);
 
 /*
  * The lane is of no use: ends everything that depends on it with 'status' and
- * closes the link. tell_wireup: its thread does not know yet.
+ * closes the link. notify_wireup: the wireup thread does not know of the failure.
  */
-void tagrv_lane_fail(struct tagrv_lane *lane, int status, bool tell_wireup);
+void tagrv_lane_fail(struct tagrv_lane *lane, int status, bool notify_wireup);
 /* Ends sends that wait for a connection which will not come. */
 void tagrv_peer_fail_pending(struct tagrv_peer *peer, int status);
 
-/* Counts, and logs once per engine, that a peer sent something senseless. */
+/* Counts, and logs once per engine, a malformed or unexpected packet of a peer. */
 void tagrv_peer_count_bad(struct tagrv_peer *peer, const char *why) TAGRV_COLD;
 /*
- * The same, and fails the lane: an operation that the packet was about will never
- * end on either side, and only the end of the connection tells both.
+ * The same, and fails the lane: otherwise the operation that the packet was about
+ * would never end, on either side.
  */
 void tagrv_peer_bad_packet(struct tagrv_peer *peer, const char *why) TAGRV_COLD;
 

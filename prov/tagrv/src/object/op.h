@@ -91,8 +91,8 @@ struct tagrv_proto_ops {
 	 */
 	int (*move)(struct tagrv_op *op);
 	/*
-	 * The connection is gone (status: -FI_E*) and the op was taken off its
-	 * list: ends it, or leaves it to the callback that will.
+	 * The connection is gone (status: -FI_E*) and the op was removed from
+	 * its list: ends the op, or leaves that to a callback that is still due.
 	 */
 	void (*fail)(struct tagrv_op *op, int status);
 	/* The send is about to be freed: releases what the protocol holds for
@@ -130,21 +130,21 @@ struct tagrv_rndv {
 				   that are granted and not here */
 
 	/* receive that is CTS */
-	bool	by_write;	/* the peer has keys and writes by itself */
+	bool	by_write;	/* the peer has our keys and writes into the buffer */
 	bool	by_pieces;	/* protocol of rndv/pipe.c */
 	bool	cts_sent;
 	/* send */
 	bool	done_sent;	/* WRITING: DONE is sent or queued */
 	bool	early_fin;	/* WRITING: the FIN came before the end of the
 				   writes; op->status is its status */
-	bool	ask_grant;	/* COPYING: an empty fragment asks for grants */
-	uint8_t	depth;		/* OFFERING: pieces out at a time */
+	bool	ask_grant;	/* COPYING: an empty fragment has to ask for grants */
+	uint8_t	depth;		/* OFFERING: most pieces offered at a time */
 	struct tagrv_xfer *xfer;	/* CTS */
-	void	(*read_end)(struct tagrv_op *op);	/* READING: all is read,
-							   or op->status */
+	/* READING: called when all is read, or op->status is an error */
+	void	(*read_end)(struct tagrv_op *op);
 
 	/* by pieces: rndv/pipe.c */
-	uint32_t pieces;	/* out: offered, or being read */
+	uint32_t pieces;	/* pieces that are offered or being read */
 	size_t	offered;	/* bytes before the next piece, the head first;
 				   of a piece: where it begins */
 	size_t	middle;		/* bytes before the copied tail */
@@ -175,14 +175,15 @@ struct tagrv_op {
 	size_t	len;		/* bytes; receive: of the message */
 	struct iovec iov[TAGRV_IOV_MAX];
 	struct tagrv_mem *mem[TAGRV_IOV_MAX];
-	struct tagrv_lane *lane;	/* the RTS came by it, or done will */
+	struct tagrv_lane *lane;	/* by which the RTS came; or whose link
+					   will call done */
 	struct tagrv_done done;
 	struct tagrv_rndv *rndv;	/* once announced; undefined before */
 	int	status;		/* first error */
 	union {
 		struct {
 			void	*bounce;	/* our copy of an injected payload */
-			bool	no_context;	/* inject: nobody is told */
+			bool	no_context;	/* fi_inject family: no completion */
 			bool	early_fin;	/* WIRE: the FIN came before the
 						   device's completion; status
 						   is its status */
@@ -194,8 +195,8 @@ struct tagrv_op {
 			struct tagrv_op *parent; /* multi-receive buffer that
 						    this is a slice of */
 			uint16_t pkt_flags;	/* of the message */
-			bool	multi;		/* FI_MULTI_RECV buffer; only
-						   such a one has: */
+			bool	multi;		/* FI_MULTI_RECV buffer; else
+						   the rest is unused */
 			bool	retired;	/* no longer posted */
 			uint32_t slices;	/* slices that have not ended */
 			size_t	used;		/* bytes handed out */

@@ -35,7 +35,7 @@ enum tagrv_peer_state {
 	TAGRV_PEER_CONNECTING,	/* asked wireup for one */
 	TAGRV_PEER_BOUND,	/* may receive; sends wait for SENDABLE */
 	TAGRV_PEER_READY,
-	TAGRV_PEER_LEAVING,	/* hung up: packets are taken in, none are sent */
+	TAGRV_PEER_LEAVING,	/* hung up: packets are received, none are sent */
 	TAGRV_PEER_STATES
 };
 
@@ -50,14 +50,14 @@ struct tagrv_ack {
 };
 
 struct tagrv_peer {
-	/* What every send looks at. */
+	/* Read by every send. */
 	struct tagrv_engine *engine;
 	struct tagrv_lane *lane;	/* NULL: not connected */
 	struct tagrv_list pending;	/* sends in submit order */
 	size_t	eager_limit;		/* payload bytes: all up to it go eager */
 	struct tagrv_credit credit;
 	uint32_t tx_seq;
-	/* And what every arrival looks at. */
+	/* Read by every arrival. */
 	uint32_t rx_seq;
 	uint32_t match_id;		/* id, or that of a shared context */
 	uint8_t	state;			/* enum: tagrv_peer_set_state() */
@@ -95,10 +95,10 @@ static inline void tagrv_peer_set_state(struct tagrv_peer *peer,
 	peer->state = (uint8_t) state;
 }
 
-/* Finds or creates. NULL: out of memory. */
+/* The peer with this address, created if it is new. NULL: out of memory. */
 struct tagrv_peer *tagrv_peer_get(struct tagrv_engine *engine,
 				  const struct tagrv_addr *addr);
-/* NULL: no such peer yet. */
+/* The peer with this address; NULL: there is none yet. */
 struct tagrv_peer *tagrv_peer_find(const struct tagrv_engine *engine,
 				   const struct tagrv_addr *addr);
 /* As tagrv_peer_of(), for an fi_addr that is used for the first time. */

@@ -114,7 +114,7 @@ bool tagrv_rails_flush(struct tagrv_rails *rails);
 size_t tagrv_rails_max_packet(const struct tagrv_rails *rails);
 /* Why no peer can be reached (-FI_E*), or 0. */
 int tagrv_rails_lost(const struct tagrv_rails *rails);
-/* A failure to reach a peer, or of the device whose loss may have caused it. */
+/* Replaces -FI_EHOSTUNREACH by the error of a lost device, which may have caused it. */
 int tagrv_rails_blame(const struct tagrv_rails *rails, int status);
 /* Whether a rail in use has a device in software, which needs our processor. */
 bool tagrv_rails_need_cpu(const struct tagrv_rails *rails);

@@ -77,14 +77,15 @@ void tagrv_rx_set_min_multi_recv(struct tagrv_rx *rx, size_t bytes);
 int tagrv_rx_join(struct tagrv_rx *rx, struct tagrv_engine *engine)
 	TAGRV_WARN_UNUSED;
 void tagrv_rx_leave(struct tagrv_engine *engine);
-/* The number by which a shared context's engines call this peer in the matcher. */
+/* Sets *id to the peer's number in the matching engine of a shared context. 0 or
+ * -FI_ENOMEM. */
 int tagrv_rx_id(struct tagrv_rx *rx, const struct tagrv_addr *addr,
 		uint32_t *id) TAGRV_WARN_UNUSED;
 
 /* Where to report what concerns the context alone; NULL: nowhere. */
 struct tagrv_compq *tagrv_rx_cq(const struct tagrv_rx *rx);
 struct tagrv_counter *tagrv_rx_cntr(const struct tagrv_rx *rx);
-/* Writes an entry there; the second one counts an error, too. */
+/* Writes an entry to tagrv_rx_cq(); an error counts in tagrv_rx_cntr(), too. */
 void tagrv_rx_report(struct tagrv_rx *rx, const struct tagrv_comp *comp);
 void tagrv_rx_report_error(struct tagrv_rx *rx, const struct tagrv_comp *comp);
 

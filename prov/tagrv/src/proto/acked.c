@@ -27,7 +27,7 @@ static void end_announced(struct tagrv_op *op, int status)
 }
 
 /* False: the op awaits no FIN. */
-static bool take_fin(struct tagrv_op *op, int status)
+static bool end_by_fin(struct tagrv_op *op, int status)
 {
 	switch (op->state) {
 	case TAGRV_OP_FIN_WAIT:
@@ -56,7 +56,7 @@ void tagrv_acked_fin(struct tagrv_peer *peer, uint32_t handle, uint64_t status)
 					      handle);
 
 	if (!op || op->peer != peer ||
-	    !take_fin(op, tagrv_status_unpack(status)))
+	    !end_by_fin(op, tagrv_status_unpack(status)))
 		tagrv_peer_count_bad(peer,
 				     "FIN for an operation that awaits none");
 }

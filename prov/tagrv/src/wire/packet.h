@@ -27,12 +27,12 @@ enum tagrv_opcode {
 	TAGRV_PKT_FIN	= 2,	/* ends one or more operations of the receiver */
 	TAGRV_PKT_EAGER	= 3,	/* envelope and payload */
 	TAGRV_PKT_CREDIT = 4,	/* returns credit, nothing else */
-	TAGRV_PKT_CTS	= 5,	/* answer to an RTS: the sender moves the bytes */
+	TAGRV_PKT_CTS	= 5,	/* answer to an RTS: asks the sender to move the bytes */
 	TAGRV_PKT_GRANT	= 6,	/* the sender may send more fragments */
 	TAGRV_PKT_FRAG	= 7,	/* a copied fragment of the message */
 	TAGRV_PKT_DONE	= 8,	/* the sender has written all bytes, or gives up */
 	TAGRV_PKT_PIECE	= 9,	/* keys of a piece for the receiver to read */
-	TAGRV_PKT_BATCH	= 16,	/* several small eager messages */
+	TAGRV_PKT_BATCH	= 16,	/* several small eager messages, and FINs */
 };
 
 enum tagrv_pkt_flags {

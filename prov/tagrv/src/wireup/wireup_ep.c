@@ -68,8 +68,8 @@ void tagrv_wireup_ep_stop(struct tagrv_wireup_ep *wep)
 	tagrv_wireup_timer_release(&wep->wireup->timers, &wep->ticker);
 	tagrv_wireup_timer_release(&wep->wireup->timers, &wep->resume);
 	if (wep->strangers > 1)
-		tagrv_info("wireup: %lu connections with strangers were "
-			   "closed\n", wep->strangers);
+		tagrv_info("wireup: %lu connections were closed, because they "
+			   "did not come from peers\n", wep->strangers);
 }
 
 /* -- events out ---------------------------------------------------------- */

@@ -51,7 +51,7 @@ static void add_spare(struct tagrv_wireup_peer *peer,
 	peer->spare_cnt++;
 }
 
-static struct tagrv_wireup_msg *take_spare(struct tagrv_wireup_peer *peer)
+static struct tagrv_wireup_msg *pop_spare(struct tagrv_wireup_peer *peer)
 {
 	struct tagrv_list *node = tagrv_list_pop(&peer->spares);
 
@@ -126,7 +126,7 @@ static void destroy(struct tagrv_wireup_peer *peer)
 	HASH_DELETE(hh, wep->peers, peer);
 	tagrv_wireup_timer_release(&wep->wireup->timers, &peer->timer);
 	while (peer->spare_cnt)
-		free(take_spare(peer));
+		free(pop_spare(peer));
 	free(peer);
 }
 
@@ -147,9 +147,10 @@ static void after_event(struct tagrv_wireup_peer *peer)
 	if (conn->state != TAGRV_CONN_READY || wireup->socks <= wireup->sock_cap)
 		return;
 	if (!wep->logged_sockets_closed)
-		tagrv_info("wireup: more than %zu sockets: further peers are "
-			   "noticed to be gone only by traffic; raise ulimit "
-			   "-n to avoid that\n", wireup->sock_cap);
+		tagrv_info("wireup: more than %zu sockets: those of connected "
+			   "peers are closed, so that the death of such a peer "
+			   "is noticed late; raise ulimit -n to avoid that\n",
+			   wireup->sock_cap);
 	wep->logged_sockets_closed = true;
 	tagrv_conn_close_sockets(conn);
 }
@@ -174,7 +175,7 @@ static void conn_emit(struct tagrv_conn *conn,
 		      const struct tagrv_wireup_event *event)
 {
 	struct tagrv_wireup_peer *peer = peer_of(conn);
-	struct tagrv_wireup_msg *msg = take_spare(peer);
+	struct tagrv_wireup_msg *msg = pop_spare(peer);
 
 	msg->event = *event;
 	tagrv_wireup_emit(peer->wep, msg);

@@ -2,7 +2,7 @@
 /*
  * Acks: the queue of FINs and DONEs of a peer, and control packets.
  *
- *   packets taken in by one pass of progress       one FIN packet at its end
+ *   packets received in one pass of progress       one FIN packet at its end
  *   EAGER(17, ack) EAGER(18, ack) RTS(19, read) --> FIN(17), 18, 19
  *
  * During a pass FINs are queued, so that FINs to one peer share a packet; the pass

@@ -288,7 +288,7 @@ void tagrv_rndv_frag_packet(struct tagrv_peer *peer,
 		return;
 	}
 	if (!op || !is_next(op, hdr->data, len)) {
-		tagrv_peer_bad_packet(peer, "fragment nobody asked for");
+		tagrv_peer_bad_packet(peer, "fragment that was not asked for");
 		return;
 	}
 	store_frag(op, payload, len);

@@ -84,7 +84,7 @@ void tagrv_rndv_piece_packet(struct tagrv_peer *peer,
 				  op->rndv->middle - op->rndv->offered, body,
 				  len) ||
 	    !remote.seg_cnt) {
-		tagrv_peer_bad_packet(peer, "piece nobody asked for");
+		tagrv_peer_bad_packet(peer, "piece that was not asked for");
 		return;
 	}
 	piece_start(op, &remote);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The files of rendezvous among themselves.
+ * What the files of this folder use of each other.
  *
  *   announce.c   sender: the announcement
  *   begin.c      receiver: the choice of a protocol
@@ -11,7 +11,7 @@
  *   pipe.c         ... by pieces, the sender's half
  *   piece.c        ... by pieces, the receiver's half
  *   answer.c     sender: a CTS comes
- *   common.c     sender: what the protocols share in which it moves the bytes
+ *   common.c     sender: shared by write.c, copy.c and pipe.c
  *   end.c        ends of receives and sends
  *   mem.c        rendezvous parts of ops, segments of memory
  *   segments.c   reads and writes of a message in segments
@@ -51,7 +51,7 @@ void tagrv_rndv_next_segment(const struct tagrv_op *op, size_t max,
 
 /* By pieces: where copies begin that replace the pieces that are missing. */
 size_t tagrv_rndv_gap(const struct tagrv_op *op);
-/* Whether so many bytes are too long to be registered at once for certain. */
+/* Whether len bytes are more than one read, so that pieces can be read instead. */
 bool tagrv_rndv_is_long(const struct tagrv_op *op, size_t len);
 /*
  * By pieces, on both sides: an op from this pool for the next len bytes of op's

@@ -39,7 +39,7 @@ static void register_process(void)
 		!membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
 	if (!available)
 		tagrv_info("shm: membarrier is not available: each packet "
-			   "takes a fence\n");
+			   "costs a memory fence\n");
 }
 
 bool tagrv_shm_barrier_available(void)

@@ -242,7 +242,7 @@ static unsigned extract_fds(struct msghdr *msg, int fds[SHM_HAND_FDS])
 void tagrv_shm_refuse(struct shm_device *dev, const char *why)
 {
 	if (!atomic_fetch_add(&dev->refused, 1))
-		tagrv_warn("shm: a handover was refused: %s\n", why);
+		tagrv_warn("shm: a peer's handover of its ring was refused: %s\n", why);
 }
 
 /* Receives and handles a message. False: it has not come yet. */
@@ -321,10 +321,10 @@ static void pause_locked(struct shm_device *dev, int err)
 		.it_value.tv_nsec = SHM_ACCEPT_PAUSE_MS * 1000000L,
 	};
 
-	if (!dev->told_files)
+	if (!dev->warned_files)
 		tagrv_warn("shm: cannot accept connections for now: %s; see "
 			   "ulimit -n\n", strerror(err));
-	dev->told_files = true;
+	dev->warned_files = true;
 	poll_listener(dev, 0);
 	(void) timerfd_settime(dev->resume_fd, 0, &after, NULL);
 }

@@ -103,7 +103,7 @@ static void watch_process(struct shm_device *dev, struct shm_link *link,
 	if (ret == -ESRCH)
 		atomic_store(&link->peer_dead, 1);
 	else if (!atomic_flag_test_and_set(&warned))
-		tagrv_warn("shm: the end of a process cannot be noticed: %s; "
+		tagrv_warn("shm: cannot watch for the end of a process: %s; "
 			   "raise ulimit -n or use a newer kernel\n",
 			   strerror(-ret));
 }

@@ -25,7 +25,7 @@
 #define SHM_HOT		16	/* most rings polled in every pass */
 #define SHM_HOT_IDLE	4096	/* idle passes until another may take a place */
 #define SHM_HOT_KEEP	4	/* hot rings that SHM_COOL does not apply to */
-#define SHM_TEND	1024	/* passes between two calls of rare_work() */
+#define SHM_RARE_PASSES	1024	/* passes between two calls of rare_work() */
 #define SHM_COOL	65536	/* idle passes until a ring becomes cold */
 #define SHM_LARGE	32	/* lines of a large entry: inner ones not zeroed */
 /* Payload bytes of an entry that has a short header and is not large */
@@ -74,7 +74,7 @@ struct shm_device {
 	uint64_t next_id;
 	int	listen_fd, epoll_fd;
 	int	resume_fd;	/* timer: poll the listener again */
-	bool	told_files;	/* warned that accept failed */
+	bool	warned_files;	/* warned that accept failed for want of files */
 	struct shm_pending pending[SHM_PENDING];
 	_Atomic unsigned refused;	/* handovers that were refused */
 	pthread_mutex_t mem_mutex;

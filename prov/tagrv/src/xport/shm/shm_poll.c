@@ -206,7 +206,7 @@ int tagrv_shm_progress(struct tagrv_xport *xport)
 		xport->sink->room(xport->sink);
 		events++;
 	}
-	if (TAGRV_UNLIKELY(xp->pass % SHM_TEND == 0))
+	if (TAGRV_UNLIKELY(xp->pass % SHM_RARE_PASSES == 0))
 		rare_work(xp);
 	return (int) events;
 }
