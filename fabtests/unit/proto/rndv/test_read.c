@@ -2,34 +2,18 @@
 /*
  * Rendezvous by read: both halves, every way it can end.
  */
-#include <stdlib.h>
 #include <string.h>
 
-#include "common/engine_fixture.h"
+#include "unit/proto/rndv/rndv_fixture.h"
 
 #define BIG	((size_t) 3 << 20)
 
-static char ctx[8];
-static char *src, *dst;
-
 static void setup(void)
 {
-	engine_setup();
-	peer_up(true);
-	src = malloc(BIG);
-	dst = calloc(1, BIG);
-	for (size_t i = 0; i < BIG; i++)
-		src[i] = (char) (i * 7 + (i >> 9));
+	rndv_setup(BIG);
 }
 
-static void teardown(void)
-{
-	engine_teardown();
-	free(src);
-	free(dst);
-}
-
-TestSuite(rndv, .init = setup, .fini = teardown, .timeout = 20);
+TestSuite(rndv, .init = setup, .fini = rndv_teardown, .timeout = 20);
 
 /* Completes reads and serves until nothing moves; returns the reads done. */
 static size_t read_all(void)

@@ -3,50 +3,18 @@
  * Rendezvous by write: both halves, every way it can end, and what a peer must
  * not do.
  */
-#include <stdlib.h>
 #include <string.h>
 
-#include "common/engine_fixture.h"
+#include "unit/proto/rndv/rndv_fixture.h"
 
 #define BIG	((size_t) 3 << 20)
 
-static char ctx[8];
-static char *src, *dst;
-static uint32_t bad_cnt;
-
 static void setup(void)
 {
-	engine_setup();
-	peer_up(true);
-	bad_cnt = 0;
-	src = malloc(BIG);
-	dst = calloc(1, BIG);
-	for (size_t i = 0; i < BIG; i++)
-		src[i] = (char) (i * 7 + (i >> 9));
+	rndv_setup(BIG);
 }
 
-static void teardown(void)
-{
-	engine_teardown();
-	free(src);
-	free(dst);
-}
-
-TestSuite(rndv_write, .init = setup, .fini = teardown, .timeout = 20);
-
-static struct tagrv_hdr last(uint8_t opcode)
-{
-	struct tagrv_hdr hdr = packet_header(fake.log_cnt - 1);
-
-	cr_assert_eq(hdr.opcode, opcode, "last packet is %u", hdr.opcode);
-	return hdr;
-}
-
-static void expect_refused(void)
-{
-	cr_assert_eq(fx.engine->stats.bad_packets, ++bad_cnt);
-	cr_assert_eq(fake.links, 0, "the connection is given up");
-}
+TestSuite(rndv_write, .init = setup, .fini = rndv_teardown, .timeout = 20);
 
 /* ---- receiver ---- */
 
@@ -330,7 +298,7 @@ Test(rndv_write, delivery_waits_for_the_answer)
 	cr_assert_eq(take(&fx.tx).err, 0);
 }
 
-/* The peer has all, but the transport has not said so yet. */
+/* The FIN arrives before the transport reports the end of the writes. */
 Test(rndv_write, answer_may_be_faster_than_the_end_of_writes)
 {
 	for (int err = 0; err <= FI_EIO; err += FI_EIO) {
@@ -342,7 +310,7 @@ Test(rndv_write, answer_may_be_faster_than_the_end_of_writes)
 		arrive_fin(handle, err);
 		expect_empty(&fx.tx);
 		arrive_fin(handle, 0);
-		cr_assert_eq(fx.engine->stats.bad_packets, ++bad_cnt, "one is enough");
+		expect_ignored();
 		write_all(0);
 		cr_assert_eq(take(&fx.tx).err, err);
 		expect_empty(&fx.tx);
