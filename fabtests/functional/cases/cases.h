@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The tables of cases, one per file; each ends with an entry without a name.
+ * The tables of cases, one for each file in messages/, objects/ and failures/; each ends
+ * with an entry without a name.
  */
 #ifndef FUNCTIONAL_CASES_H
 #define FUNCTIONAL_CASES_H
