@@ -218,6 +218,7 @@ static void judge_engine(int i)
 	const struct tagrv_engine *engine = sim.side[i].engine;
 
 	judge_pool(i, "sends", &engine->pools.tx_ops);
+	judge_pool(i, "parts of rendezvous", &engine->pools.rndvs);
 	judge_pool(i, "pieces", &engine->pools.pieces);
 	judge_pool(i, "messages", &engine->pools.umsgs);
 	judge_pool(i, "transfers", &engine->pools.xfers);
