@@ -73,7 +73,7 @@ static uint8_t next(struct input *in)
 
 static void set_up(void)
 {
-	struct tagrv_dom_attr dom_attr = { .name = "loop" };
+	struct tagrv_dom_attr dom_attr = { .name = "loop", .serialized = true };
 	struct tagrv_engine_attr attr = {
 		.directed_recv = true, .source = true,
 	};

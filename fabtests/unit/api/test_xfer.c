@@ -312,7 +312,9 @@ static size_t unexpected(void)
 						       ep);
 	struct tagrv_match_stats stats;
 
+	tagrv_lock_acquire(&ep->dom->lock);
 	tagrv_rx_match_stats(ep->rx, &stats);
+	tagrv_lock_release(&ep->dom->lock);
 	return stats.unexpected;
 }
 

@@ -142,6 +142,7 @@ static void look_at(const char *line)
 /* Of queues that other endpoints may use at the same time. */
 Test(open, queues_are_looked_at_under_the_lock)
 {
+	fx.dom->lock.on = true;
 	log_hook = look_at;
 	engine_close();
 	log_hook = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * When a polling loop leaves the processor to a device in software; which devices
- * a domain has.
+ * a domain has; which calls need the domain lock.
  */
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -14,6 +14,7 @@
 #include "common/fake_verbs.h"
 #endif
 #include "object/dom.h"
+#include "common/aborts.h"
 #include "common/engine_fixture.h"
 
 TestSuite(dom, .init = engine_setup, .fini = engine_teardown, .timeout = 20);
@@ -34,6 +35,7 @@ Test(dom, gives_way_to_a_device_in_software_after_idle_passes)
 	cr_assert(!fx.dom->give_way);
 	poll_idle(PASSES);
 	cr_assert(fx.dom->give_way);
+	tagrv_lock_acquire(&fx.dom->lock);
 	tagrv_dom_unlock(fx.dom);
 	cr_assert(!fx.dom->give_way);
 }
@@ -64,6 +66,63 @@ Test(dom, does_not_give_way_to_a_device_without_connections)
 	poll_idle(PASSES);
 	cr_assert(!fx.dom->give_way);
 }
+
+/* ---- the domain lock ---- */
+
+#ifdef TAGRV_DEBUG
+static void open_with_lock(void)
+{
+	engine_setup();
+	fx.dom->lock.on = true;
+}
+
+TestSuite(dom_lock, .init = open_with_lock, .timeout = 20);
+
+static void progress(void)
+{
+	tagrv_dom_progress(fx.dom);
+}
+
+static void submit(void)
+{
+	submit_send("x", 1, 1, NULL, 0);
+}
+
+static void arrive(void)
+{
+	arrive_eager("x", 1, 1, 0, 0);
+}
+
+static void sleep_locked(void)
+{
+	tagrv_lock_acquire(&fx.dom->lock);
+	tagrv_dom_sleep(fx.dom, -1, 0);
+}
+
+Test(dom_lock, is_asserted)
+{
+	tagrv_lock_acquire(&fx.dom->lock);
+	peer_up(true);
+	tagrv_lock_release(&fx.dom->lock);
+	cr_expect(aborts(progress));
+	cr_expect(aborts(submit));
+	cr_expect(aborts(arrive));
+	cr_expect(aborts(sleep_locked));
+	engine_teardown();
+}
+
+Test(dom_lock, suffices)
+{
+	tagrv_lock_acquire(&fx.dom->lock);
+	peer_up(true);
+	cr_expect_eq(submit_send("x", 1, 1, NULL, 0), 0);
+	arrive_eager("x", 1, 1, 0, 0);
+	tagrv_dom_progress(fx.dom);
+	tagrv_lock_release(&fx.dom->lock);
+	cr_expect_eq(tagrv_dom_sleep(fx.dom, -1, 0) < 0, 0);
+	engine_teardown();
+}
+#endif
 
 /* ---- devices ---- */
 

@@ -69,8 +69,10 @@ static void open_end(struct end *end, const char *transports)
 		     0);
 	cr_assert_eq(tagrv_avtab_init(&end->av, 1), 0);
 	cr_assert_eq(tagrv_compq_init(&end->cq, 16, false), 0);
+	tagrv_lock_acquire(&end->dom->lock);
 	cr_assert_eq(tagrv_engine_set_av(end->engine, &end->av), 0);
 	tagrv_engine_set_sinks(end->engine, &sinks);
+	tagrv_lock_release(&end->dom->lock);
 	cr_assert_eq(tagrv_engine_enable(end->engine), 0);
 }
 
@@ -87,7 +89,9 @@ static fi_addr_t know(struct end *end, const struct end *other)
 	struct tagrv_addr name;
 	fi_addr_t addr;
 
+	tagrv_lock_acquire(&other->dom->lock);
 	tagrv_engine_name(other->engine, &name);
+	tagrv_lock_release(&other->dom->lock);
 	cr_assert_eq(tagrv_avtab_insert(&end->av, &name, &addr), 0);
 	return addr;
 }

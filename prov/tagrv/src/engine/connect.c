@@ -77,6 +77,7 @@ void tagrv_peer_connect(struct tagrv_peer *peer)
 	struct tagrv_engine *engine = peer->engine;
 	int ret;
 
+	tagrv_assert_locked(engine->dom);
 	if (peer->state != TAGRV_PEER_IDLE)
 		return;
 	peer->self = tagrv_addr_equal(&peer->addr, &engine->name);
@@ -194,6 +195,7 @@ void tagrv_engine_wireup_event(struct tagrv_engine *engine,
 {
 	struct tagrv_peer *peer;
 
+	tagrv_assert_locked(engine->dom);
 	if (event->type == TAGRV_WIREUP_UP) {
 		on_up(engine, event);
 		return;

@@ -113,6 +113,7 @@ static void on_packet(struct tagrv_sink *sink, void *link_ctx,
 	struct tagrv_peer *peer = lane->peer;
 	struct tagrv_hdr hdr;
 
+	tagrv_assert_locked(tagrv_rail_of_sink(sink)->engine->dom);
 	(void) sink;
 	if (!peer || peer->lane != lane)
 		return;		/* of a connection that was given up */
@@ -157,6 +158,7 @@ static void on_link_error(struct tagrv_sink *sink, void *link_ctx, int status)
 	struct tagrv_lane *lane = link_ctx;
 	char addr[TAGRV_ADDR_STRLEN];
 
+	tagrv_assert_locked(tagrv_rail_of_sink(sink)->engine->dom);
 	(void) sink;
 	if (lane->peer)
 		tagrv_warn("connection to %s failed: %s\n",
@@ -170,6 +172,7 @@ static void on_link_closed(struct tagrv_sink *sink, void *link_ctx)
 	struct tagrv_lane *lane = link_ctx;
 	struct tagrv_list *node;
 
+	tagrv_assert_locked(tagrv_rail_of_sink(sink)->engine->dom);
 	while ((node = tagrv_list_pop(&lane->exposed)))
 		tagrv_rndv_recv_abort(tagrv_container_of(node, struct tagrv_op,
 							 link), lane->status);
@@ -184,6 +187,7 @@ static void on_fatal(struct tagrv_sink *sink, int status)
 	struct tagrv_engine *engine = rail->engine;
 	struct tagrv_list *node, *tmp;
 
+	tagrv_assert_locked(engine->dom);
 	rail->fatal = status;
 	tagrv_warn("device %s is lost: operations under way over it fail, and so "
 		   "does every new connection that needs it\n",

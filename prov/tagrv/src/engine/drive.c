@@ -50,6 +50,7 @@ int tagrv_dom_progress(struct tagrv_dom *dom)
 	struct tagrv_list *node;
 	int events = 0;
 
+	tagrv_assert_locked(dom);
 	tagrv_list_for_each(&dom->engines, node)
 		events += tagrv_engine_progress(engine_of(node));
 	count_pass(dom, events);
@@ -80,6 +81,7 @@ int tagrv_dom_arm(struct tagrv_dom *dom)
 	struct tagrv_list *node;
 	uint64_t count;
 
+	tagrv_assert_locked(dom);
 	/* A caller that sleeps makes too few passes for the tick of a pass. */
 	tagrv_dom_tick(dom);
 	/* Emptied before the queues are looked at, so no kick is missed. */
@@ -102,6 +104,7 @@ int tagrv_dom_sleep(struct tagrv_dom *dom, int extra_fd, int timeout)
 	};
 	int ret;
 
+	assert(!tagrv_lock_is_mine(&dom->lock));
 	if (tagrv_dom_dumps(dom) &&
 	    (timeout < 0 || timeout > DUMP_SLEEP_MS))
 		timeout = DUMP_SLEEP_MS;

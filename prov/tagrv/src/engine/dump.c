@@ -238,6 +238,7 @@ void tagrv_engine_dump(const struct tagrv_engine *engine, FILE *out)
 	char addr[TAGRV_ADDR_STRLEN], rails[128];
 	struct tagrv_match_stats match;
 
+	tagrv_assert_locked(engine->dom);
 	tagrv_match_get_stats(engine->match, &match);
 	tagrv_rails_describe(&engine->rails, rails, sizeof(rails));
 	fprintf(out, "endpoint %s of process %d%s: connections so far: %s; %zu "
@@ -282,6 +283,7 @@ void tagrv_engine_dump_log(const struct tagrv_engine *engine)
 	char *text = text_of(dump_one, engine), *line, *rest = text;
 	int lines = 0;
 
+	tagrv_assert_locked(engine->dom);
 	while (rest && (line = strsep(&rest, "\n")) && *line) {
 		if (++lines > LOG_LINES) {
 			tagrv_warn("the rest of the dump is left out: set "
@@ -413,6 +415,7 @@ void tagrv_dom_check_age(struct tagrv_dom *dom)
 	char *text;
 	int ret;
 
+	tagrv_assert_locked(dom);
 	if (!tagrv_dom_dumps(dom) || now < dom->clock.next_dump ||
 	    !count_all_old(dom))
 		return;

@@ -43,7 +43,7 @@ int tagrv_engine_set_av(struct tagrv_engine *engine, struct tagrv_avtab *av)
 	TAGRV_WARN_UNUSED;
 void tagrv_engine_set_sinks(struct tagrv_engine *engine,
 			    const struct tagrv_engine_sinks *sinks);
-/* Where its receives are posted. */
+/* Where its receives are posted: constant, needs no lock. */
 struct tagrv_rx *tagrv_engine_rx(const struct tagrv_engine *engine);
 /* dom lock not held. Starts the listener: -FI_EADDRINUSE, -FI_EADDRNOTAVAIL. */
 int tagrv_engine_enable(struct tagrv_engine *engine) TAGRV_WARN_UNUSED;

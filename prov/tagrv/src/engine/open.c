@@ -95,6 +95,7 @@ int tagrv_engine_set_av(struct tagrv_engine *engine, struct tagrv_avtab *av)
 {
 	int ret;
 
+	tagrv_assert_locked(engine->dom);
 	engine->table.av = av;
 	ret = tagrv_rx_join(engine->rx, engine);
 	if (!ret)
@@ -105,6 +106,7 @@ int tagrv_engine_set_av(struct tagrv_engine *engine, struct tagrv_avtab *av)
 void tagrv_engine_set_sinks(struct tagrv_engine *engine,
 			    const struct tagrv_engine_sinks *sinks)
 {
+	tagrv_assert_locked(engine->dom);
 	engine->sinks = *sinks;
 }
 
@@ -190,5 +192,6 @@ int tagrv_engine_enable(struct tagrv_engine *engine)
 void tagrv_engine_name(const struct tagrv_engine *engine,
 		       struct tagrv_addr *addr)
 {
+	tagrv_assert_locked(engine->dom);
 	*addr = engine->name;
 }

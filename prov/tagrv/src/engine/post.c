@@ -153,6 +153,7 @@ ssize_t tagrv_rx_recv(struct tagrv_rx *rx, const struct tagrv_recv_req *req)
 	struct tagrv_op *op;
 	ssize_t ret;
 
+	tagrv_assert_locked(rx->dom);
 	if (req->flags & FI_CLAIM && !(req->flags & FI_PEEK))
 		return receive_claimed(rx, req);
 	if (rx->directed && req->src != FI_ADDR_UNSPEC) {
@@ -206,6 +207,7 @@ int tagrv_rx_cancel(struct tagrv_rx *rx, void *context)
 	struct tagrv_op *op;
 	void *cookie;
 
+	tagrv_assert_locked(rx->dom);
 	if (!id || tagrv_match_cancel(rx->match, id, &cookie))
 		return -FI_ENOENT;
 	op = cookie;

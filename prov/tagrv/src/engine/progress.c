@@ -74,6 +74,7 @@ int tagrv_engine_progress(struct tagrv_engine *engine)
 	struct tagrv_wireup_event event;
 	int events = 0;
 
+	tagrv_assert_locked(engine->dom);
 	while (engine->conn.wep &&
 	       tagrv_wireup_has_event(engine->conn.wep_events) &&
 	       tagrv_wireup_poll(engine->conn.wep, &event)) {

@@ -17,6 +17,7 @@ void tagrv_engine_proto_stats(const struct tagrv_engine *engine,
 	const uint64_t *tx = engine->stats.moved_tx;
 	const uint64_t *rx = engine->stats.moved_rx;
 
+	tagrv_assert_locked(engine->dom);
 	*stats = (struct tagrv_proto_stats) {
 		.eager_tx = engine->stats.eager_tx,
 		.eager_rx = engine->stats.eager_rx,
@@ -45,6 +46,7 @@ void tagrv_engine_log_match(const struct tagrv_engine *engine)
 	char addr[TAGRV_ADDR_STRLEN];
 	struct tagrv_match_stats m;
 
+	tagrv_assert_locked(engine->dom);
 	tagrv_match_get_stats(engine->match, &m);
 	tagrv_info("endpoint %s%s: %zu receives posted, at most %zu, %zu classes, "
 		   "oldest %" PRIu64 " posts ago; %zu messages unexpected, at "
@@ -85,6 +87,7 @@ void tagrv_engine_log_stats(const struct tagrv_engine *engine)
 	struct tagrv_match_stats match;
 	char rails[128];
 
+	tagrv_assert_locked(engine->dom);
 	tagrv_dom_cache_stats(engine->dom, &regs);
 	tagrv_rails_describe(&engine->rails, rails, sizeof(rails));
 	tagrv_match_get_stats(engine->match, &match);

@@ -160,6 +160,7 @@ ssize_t tagrv_engine_send(struct tagrv_engine *engine,
 	struct tagrv_peer *peer;
 	ssize_t ret;
 
+	tagrv_assert_locked(engine->dom);
 	if (TAGRV_UNLIKELY(!engine->enabled))
 		return -FI_EOPBADSTATE;
 	if (TAGRV_UNLIKELY(len > TAGRV_MAX_MSG))

@@ -60,6 +60,7 @@ void tagrv_unbatch(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 	struct tagrv_item item;
 	uint64_t cnt = 0;
 
+	tagrv_assert_locked(engine->dom);
 	(void) hdr;
 	engine->stats.batch_rx++;
 	if (peer->lane != lane)

@@ -183,6 +183,7 @@ void tagrv_dom_tick(struct tagrv_dom *dom)
 	uint64_t now = tagrv_clock_ms(), *begin = dom->clock.begin;
 	uint32_t tick = dom->clock.tick;
 
+	tagrv_assert_locked(dom);
 	if (now - begin[tick % TAGRV_DOM_TICKS] < 1000)
 		return;
 	dom->clock.tick = tick + 1;
@@ -193,6 +194,7 @@ uint64_t tagrv_dom_age(const struct tagrv_dom *dom, uint32_t born)
 {
 	uint32_t ticks = dom->clock.tick - born;
 
+	tagrv_assert_locked(dom);
 	if (!ticks)
 		return 0;
 	/* The next tick may be forgotten: then the oldest that is known counts. */

@@ -12,6 +12,7 @@
 #ifndef TAGRV_OBJECT_DOM_H
 #define TAGRV_OBJECT_DOM_H
 
+#include <assert.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -82,6 +83,12 @@ struct tagrv_dom {
 	struct tagrv_dom_clock clock;
 	struct tagrv_list all_node;	/* tagrv_doms */
 };
+
+/*
+ * In each function that needs the domain lock; nothing in release builds. See
+ * tagrv_lock_held() for domains without a lock.
+ */
+#define tagrv_assert_locked(dom)	assert(tagrv_lock_held(&(dom)->lock))
 
 /* All domains of the process, for debuggers: nothing else reads the list. */
 extern struct tagrv_list tagrv_doms;

@@ -25,6 +25,7 @@
 void tagrv_dom_want_cache(struct tagrv_dom *dom,
 			  const struct tagrv_xport *xport)
 {
+	tagrv_assert_locked(dom);
 	if (xport->attr.reg_overhead < KEEP_COST)
 		return;
 	for (size_t i = 0; i < dom->dev_cnt; i++)
@@ -111,6 +112,7 @@ static void open_cache(struct tagrv_dom *dom, struct tagrv_dom_cache *c,
 struct tagrv_regcache *tagrv_dom_cache(struct tagrv_dom *dom,
 				       const struct tagrv_device *dev)
 {
+	tagrv_assert_locked(dom);
 	for (size_t i = 0; i < dom->dev_cnt; i++) {
 		if (dom->devs[i] != dev)
 			continue;
@@ -123,6 +125,7 @@ struct tagrv_regcache *tagrv_dom_cache(struct tagrv_dom *dom,
 
 size_t tagrv_dom_evict(struct tagrv_dom *dom, const struct tagrv_device *dev)
 {
+	tagrv_assert_locked(dom);
 	for (size_t i = 0; i < dom->dev_cnt; i++)
 		if (dom->devs[i] == dev && dom->caches[i].cache)
 			return tagrv_regcache_evict(dom->caches[i].cache);
@@ -131,6 +134,7 @@ size_t tagrv_dom_evict(struct tagrv_dom *dom, const struct tagrv_device *dev)
 
 void tagrv_dom_free_invalidated(struct tagrv_dom *dom)
 {
+	tagrv_assert_locked(dom);
 	for (size_t i = 0; i < dom->dev_cnt; i++)
 		if (dom->caches[i].cache)
 			tagrv_regcache_free_invalidated(dom->caches[i].cache);
@@ -139,6 +143,7 @@ void tagrv_dom_free_invalidated(struct tagrv_dom *dom)
 void tagrv_dom_cache_stats(const struct tagrv_dom *dom,
 			   struct tagrv_regcache_stats *sum)
 {
+	tagrv_assert_locked(dom);
 	*sum = (struct tagrv_regcache_stats) { 0 };
 	for (size_t i = 0; i < dom->dev_cnt; i++) {
 		struct tagrv_regcache_stats stats;

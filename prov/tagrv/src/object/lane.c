@@ -16,6 +16,7 @@ struct tagrv_lane *tagrv_lane_create(struct tagrv_peer *peer,
 {
 	struct tagrv_lane *lane = calloc(1, sizeof(*lane));
 
+	tagrv_assert_locked(peer->engine->dom);
 	if (!lane)
 		return NULL;
 	lane->peer = peer;
@@ -33,6 +34,7 @@ struct tagrv_lane *tagrv_lane_create(struct tagrv_peer *peer,
 
 void tagrv_lane_discard(struct tagrv_lane *lane)
 {
+	tagrv_assert_locked(lane->peer->engine->dom);
 	lane->peer->lane = NULL;
 	tagrv_list_remove(&lane->node);
 	free(lane);
@@ -54,6 +56,7 @@ static void fail_ops(struct tagrv_list *list, int status)
 
 void tagrv_peer_fail_pending(struct tagrv_peer *peer, int status)
 {
+	tagrv_assert_locked(peer->engine->dom);
 	fail_ops(&peer->pending, status);
 }
 
@@ -92,6 +95,7 @@ void tagrv_lane_fail(struct tagrv_lane *lane, int status, bool notify_wireup)
 {
 	struct tagrv_peer *peer = lane->peer;
 
+	tagrv_assert_locked(tagrv_rail_of(lane->link)->engine->dom);
 	if (lane->closing)
 		return;
 	lane->closing = true;
@@ -110,6 +114,7 @@ void tagrv_peer_count_bad(struct tagrv_peer *peer, const char *why)
 {
 	char addr[TAGRV_ADDR_STRLEN];
 
+	tagrv_assert_locked(peer->engine->dom);
 	if (!peer->engine->stats.bad_packets++)
 		tagrv_warn("packet from %s refused: %s (counted, not logged "
 			   "again)\n", tagrv_addr_str(&peer->addr, addr,

@@ -9,6 +9,8 @@
  *
  * A lane may fail inside any call into a transport that can reap completions:
  * look at peer->lane and peer->state again after such a call.
+ *
+ * lock: the domain lock is held in every call.
  */
 #ifndef TAGRV_OBJECT_LANE_H
 #define TAGRV_OBJECT_LANE_H

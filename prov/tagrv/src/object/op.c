@@ -23,6 +23,7 @@ void tagrv_op_send_report(struct tagrv_engine *engine,
 {
 	struct tagrv_comp *comp;
 
+	tagrv_assert_locked(engine->dom);
 	if (engine->sinks.tx_cntr)
 		tagrv_counter_add(engine->sinks.tx_cntr, 1);
 	if (!(req->flags & FI_COMPLETION) || req->no_context ||
@@ -89,6 +90,7 @@ void tagrv_op_send_end(struct tagrv_op *op, int status)
 {
 	struct tagrv_engine *engine = op->engine;
 
+	tagrv_assert_locked(engine->dom);
 	assert(!tagrv_list_linked(&op->link));
 	if (op->state != TAGRV_OP_QUEUED)
 		uncount_sent(op->peer);
@@ -187,6 +189,7 @@ void tagrv_op_recv_end(struct tagrv_op *op, int status)
 	struct tagrv_op *parent = op->rx.parent;
 	struct tagrv_rx *rx = op->rx.rx;
 
+	tagrv_assert_locked(rx->dom);
 	assert(!tagrv_list_linked(&op->link));
 	tagrv_op_deregister(op);
 	recv_report(op, status);

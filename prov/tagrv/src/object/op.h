@@ -34,6 +34,8 @@
  *
  * An op whose message travels by rendezvous has a second part, struct tagrv_rndv,
  * from a pool of its own; eager messages never touch one.
+ *
+ * lock: the domain lock is held in every call but those that only name states.
  */
 #ifndef TAGRV_OBJECT_OP_H
 #define TAGRV_OBJECT_OP_H

@@ -75,6 +75,7 @@ static int register_one(struct tagrv_op *op, struct tagrv_device *dev,
 int tagrv_op_register(struct tagrv_op *op, struct tagrv_device *dev,
 		      size_t bytes, unsigned access)
 {
+	tagrv_assert_locked(op->engine->dom);
 	for (unsigned i = 0; i < op->iov_cnt && bytes; i++) {
 		size_t n = TAGRV_MIN(op->iov[i].iov_len, bytes);
 		int ret;
@@ -91,6 +92,7 @@ int tagrv_op_register(struct tagrv_op *op, struct tagrv_device *dev,
 
 void tagrv_op_deregister(struct tagrv_op *op)
 {
+	tagrv_assert_locked(op->engine->dom);
 	for (unsigned i = 0; op->own_mem; i++)
 		if (op->own_mem & (1u << i))
 			release(op, i);
@@ -101,6 +103,7 @@ bool tagrv_op_was_registered(const struct tagrv_op *op,
 {
 	struct tagrv_regcache *cache = tagrv_dom_cache(op->engine->dom, dev);
 
+	tagrv_assert_locked(op->engine->dom);
 	for (unsigned i = 0; i < op->iov_cnt; i++) {
 		const struct iovec *iov = &op->iov[i];
 

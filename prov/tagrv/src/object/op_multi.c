@@ -37,6 +37,7 @@ struct tagrv_op *tagrv_op_slice(struct tagrv_op *parent, size_t len)
 	struct tagrv_op *op = tagrv_pool_get(&parent->rx.rx->slices);
 	size_t room = TAGRV_MIN(len, parent->rx.room - parent->rx.used);
 
+	tagrv_assert_locked(parent->rx.rx->dom);
 	if (!op)
 		return NULL;
 	tagrv_op_start(op, TAGRV_OP_POSTED);
@@ -70,6 +71,7 @@ void tagrv_op_multi_check(struct tagrv_op *parent)
 		.err = -parent->status,
 	};
 
+	tagrv_assert_locked(rx->dom);
 	if (!parent->rx.retired || parent->rx.slices)
 		return;
 	if (parent->status) {

@@ -98,6 +98,7 @@ struct tagrv_peer *tagrv_peer_find(const struct tagrv_engine *engine,
 {
 	struct indexed_peer *index = engine->table.index, *found;
 
+	tagrv_assert_locked(engine->dom);
 	HASH_FIND(hh, index, addr, sizeof(*addr), found);
 	return found ? &found->peer : NULL;
 }
@@ -107,6 +108,7 @@ struct tagrv_peer *tagrv_peer_get(struct tagrv_engine *engine,
 {
 	struct indexed_peer *index = engine->table.index, *found;
 
+	tagrv_assert_locked(engine->dom);
 	HASH_FIND(hh, index, addr, sizeof(*addr), found);
 	if (found)
 		return &found->peer;
@@ -145,6 +147,7 @@ int tagrv_peer_resolve(struct tagrv_engine *engine, fi_addr_t fi_addr,
 {
 	const struct tagrv_addr *addr;
 
+	tagrv_assert_locked(engine->dom);
 	addr = engine->table.av ? tagrv_avtab_lookup(engine->table.av, fi_addr) : NULL;
 	if (!addr)
 		return -FI_EINVAL;
@@ -200,6 +203,7 @@ static void on_removed(struct tagrv_av_watcher *watcher, fi_addr_t fi_addr)
 	struct tagrv_engine *engine = engine_of(watcher);
 	struct tagrv_peer *peer;
 
+	tagrv_assert_locked(engine->dom);
 	if (fi_addr >= engine->table.by_addr_cnt ||
 	    !engine->table.by_addr[fi_addr]) {
 		/* Never used for a call, but perhaps reported as a source. */
@@ -218,6 +222,7 @@ void tagrv_peer_watch_table(struct tagrv_engine *engine, struct tagrv_avtab *av)
 {
 	struct tagrv_av_watcher *watcher = &engine->table.watcher;
 
+	tagrv_assert_locked(engine->dom);
 	watcher->inserted = on_inserted;
 	watcher->removed = on_removed;
 	tagrv_list_push_tail(&av->watchers, &watcher->node);

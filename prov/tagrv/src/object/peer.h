@@ -11,6 +11,9 @@
  *
  * UP may come in any state without a lane: the peer dials us, too. lane.h has
  * the connection itself.
+ *
+ * lock: the domain lock is held in every call; tagrv_peer_destroy_all() needs none,
+ * because the engine is in no list any more.
  */
 #ifndef TAGRV_OBJECT_PEER_H
 #define TAGRV_OBJECT_PEER_H

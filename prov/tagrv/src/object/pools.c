@@ -65,6 +65,7 @@ void tagrv_engine_fini_pools(struct tagrv_engine *engine)
 struct tagrv_buf *tagrv_engine_buf_get(struct tagrv_engine *engine, size_t len,
 				       uint8_t *class)
 {
+	tagrv_assert_locked(engine->dom);
 	for (uint8_t i = 0; i < TAGRV_BUF_CLASSES; i++) {
 		if (len > engine->pools.buf_size[i])
 			continue;
@@ -77,6 +78,7 @@ struct tagrv_buf *tagrv_engine_buf_get(struct tagrv_engine *engine, size_t len,
 void tagrv_engine_buf_put(struct tagrv_engine *engine, void *bytes,
 			  uint8_t class)
 {
+	tagrv_assert_locked(engine->dom);
 	tagrv_pool_put(&engine->pools.bufs[class],
 		       (char *) bytes - offsetof(struct tagrv_buf, bytes));
 }

@@ -77,7 +77,10 @@ void tagrv_rails_close(struct tagrv_engine *engine)
 		if (fd >= 0)
 			(void) epoll_ctl(engine->dom->wait_fd, EPOLL_CTL_DEL,
 					 fd, NULL);
+		/* What is still outstanding ends by callbacks now. */
+		tagrv_lock_acquire(&engine->dom->lock);
 		xport->ops->xport_close(xport);
+		tagrv_lock_release(&engine->dom->lock);
 	}
 }
 
@@ -87,6 +90,7 @@ void tagrv_rail_add_lane(struct tagrv_rail *rail)
 {
 	struct tagrv_rails *rails = &rail->engine->rails;
 
+	tagrv_assert_locked(rails->dom);
 	if (!rail->lanes++)
 		rails->active[rails->active_cnt++] = rail;
 	rail->ups++;
@@ -97,6 +101,7 @@ void tagrv_rail_drop_lane(struct tagrv_rail *rail)
 	struct tagrv_rails *rails = &rail->engine->rails;
 	size_t i = 0;
 
+	tagrv_assert_locked(rails->dom);
 	if (--rail->lanes)
 		return;
 	while (rails->active[i] != rail)
@@ -130,6 +135,7 @@ const struct tagrv_select *tagrv_rail_select(struct tagrv_rail *rail)
 	const struct tagrv_dom *dom = rail->engine->dom;
 	const struct tagrv_xport_attr *attr = &rail->xport->attr;
 
+	tagrv_assert_locked(dom);
 	if (!rail->select.cnt) {
 		tagrv_select_build(&rail->select, &dom->select, attr,
 				   tagrv_select_eager_limit(&dom->params,
@@ -145,6 +151,7 @@ TAGRV_COLD int tagrv_rails_poll_all(struct tagrv_rails *rails)
 {
 	int events = 0;
 
+	tagrv_assert_locked(rails->dom);
 	for (size_t i = 0; i < rails->cnt; i++) {
 		struct tagrv_xport *xport = rails->all[i].xport;
 
@@ -155,6 +162,7 @@ TAGRV_COLD int tagrv_rails_poll_all(struct tagrv_rails *rails)
 
 void tagrv_rails_reap(struct tagrv_rails *rails)
 {
+	tagrv_assert_locked(rails->dom);
 	for (size_t i = 0; i < rails->active_cnt; i++) {
 		struct tagrv_xport *xport = rails->active[i]->xport;
 
@@ -164,6 +172,7 @@ void tagrv_rails_reap(struct tagrv_rails *rails)
 
 int tagrv_rails_arm(struct tagrv_rails *rails)
 {
+	tagrv_assert_locked(rails->dom);
 	for (size_t i = 0; i < rails->cnt; i++) {
 		struct tagrv_xport *xport = rails->all[i].xport;
 
@@ -177,6 +186,7 @@ bool tagrv_rails_flush(struct tagrv_rails *rails)
 {
 	bool quiet = true;
 
+	tagrv_assert_locked(rails->dom);
 	for (size_t i = 0; i < rails->cnt; i++) {
 		struct tagrv_xport *xport = rails->all[i].xport;
 
@@ -201,6 +211,7 @@ int tagrv_rails_lost(const struct tagrv_rails *rails)
 {
 	int status = -FI_EHOSTUNREACH;
 
+	tagrv_assert_locked(rails->dom);
 	for (size_t i = 0; i < rails->xport_cnt; i++) {
 		status = rails->all[i].fatal;
 		if (!status)
@@ -211,6 +222,7 @@ int tagrv_rails_lost(const struct tagrv_rails *rails)
 
 int tagrv_rails_blame(const struct tagrv_rails *rails, int status)
 {
+	tagrv_assert_locked(rails->dom);
 	for (size_t i = 0; i < rails->xport_cnt; i++)
 		if (status == -FI_EHOSTUNREACH && rails->all[i].fatal)
 			status = rails->all[i].fatal;
@@ -219,6 +231,7 @@ int tagrv_rails_blame(const struct tagrv_rails *rails, int status)
 
 bool tagrv_rails_need_cpu(const struct tagrv_rails *rails)
 {
+	tagrv_assert_locked(rails->dom);
 	for (size_t i = 0; i < rails->active_cnt; i++)
 		if (rails->active[i]->xport->dev->software)
 			return true;
@@ -229,6 +242,7 @@ void tagrv_rails_describe(const struct tagrv_rails *rails, char *text, size_t le
 {
 	size_t used = 0;
 
+	tagrv_assert_locked(rails->dom);
 	text[0] = '\0';
 	for (size_t i = 0; i < rails->cnt && used < len; i++)
 		used += (size_t) snprintf(text + used, len - used,

@@ -110,7 +110,7 @@ void tagrv_rails_reap(struct tagrv_rails *rails);
 int tagrv_rails_arm(struct tagrv_rails *rails) TAGRV_WARN_UNUSED;
 /* Asks for outstanding confirmations; true when there are none. */
 bool tagrv_rails_flush(struct tagrv_rails *rails);
-/* Bytes of the longest packet that any rail may bring. */
+/* Bytes of the longest packet that any rail may bring. Needs no lock. */
 size_t tagrv_rails_max_packet(const struct tagrv_rails *rails);
 /* Why no peer can be reached (-FI_E*), or 0. */
 int tagrv_rails_lost(const struct tagrv_rails *rails);

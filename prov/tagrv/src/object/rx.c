@@ -62,16 +62,19 @@ void tagrv_rx_close(struct tagrv_rx *rx)
 
 void tagrv_rx_set_cq(struct tagrv_rx *rx, struct tagrv_compq *cq)
 {
+	tagrv_assert_locked(rx->dom);
 	rx->cq = cq;
 }
 
 void tagrv_rx_set_cntr(struct tagrv_rx *rx, struct tagrv_counter *cntr)
 {
+	tagrv_assert_locked(rx->dom);
 	rx->cntr = cntr;
 }
 
 void tagrv_rx_set_min_multi_recv(struct tagrv_rx *rx, size_t bytes)
 {
+	tagrv_assert_locked(rx->dom);
 	rx->min_multi_recv = bytes;
 }
 
@@ -87,6 +90,7 @@ static void choose_first(struct tagrv_rx *rx)
 
 int tagrv_rx_join(struct tagrv_rx *rx, struct tagrv_engine *engine)
 {
+	tagrv_assert_locked(rx->dom);
 	if (rx->first && rx->first->table.av != engine->table.av)
 		return -FI_EINVAL;
 	tagrv_list_push_tail(&rx->engines, &engine->rx_node);
@@ -96,6 +100,7 @@ int tagrv_rx_join(struct tagrv_rx *rx, struct tagrv_engine *engine)
 
 void tagrv_rx_leave(struct tagrv_engine *engine)
 {
+	tagrv_assert_locked(engine->dom);
 	tagrv_list_remove(&engine->rx_node);
 	choose_first(engine->rx);
 }
@@ -105,6 +110,7 @@ int tagrv_rx_id(struct tagrv_rx *rx, const struct tagrv_addr *addr,
 {
 	struct tagrv_rx_peer *peer;
 
+	tagrv_assert_locked(rx->dom);
 	HASH_FIND(hh, rx->peers, addr, sizeof(*addr), peer);
 	if (!peer) {
 		peer = calloc(1, sizeof(*peer));
@@ -126,6 +132,7 @@ int tagrv_rx_id(struct tagrv_rx *rx, const struct tagrv_addr *addr,
 
 struct tagrv_compq *tagrv_rx_cq(const struct tagrv_rx *rx)
 {
+	tagrv_assert_locked(rx->dom);
 	if (rx->cq)
 		return rx->cq;
 	return rx->first ? rx->first->sinks.rx_cq : NULL;
@@ -133,6 +140,7 @@ struct tagrv_compq *tagrv_rx_cq(const struct tagrv_rx *rx)
 
 struct tagrv_counter *tagrv_rx_cntr(const struct tagrv_rx *rx)
 {
+	tagrv_assert_locked(rx->dom);
 	if (rx->cntr)
 		return rx->cntr;
 	return rx->first ? rx->first->sinks.rx_cntr : NULL;
@@ -158,5 +166,6 @@ void tagrv_rx_report_error(struct tagrv_rx *rx, const struct tagrv_comp *comp)
 void tagrv_rx_match_stats(const struct tagrv_rx *rx,
 			  struct tagrv_match_stats *stats)
 {
+	tagrv_assert_locked(rx->dom);
 	tagrv_match_get_stats(rx->match, stats);
 }

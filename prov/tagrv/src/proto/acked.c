@@ -55,6 +55,7 @@ void tagrv_acked_fin(struct tagrv_peer *peer, uint32_t handle, uint64_t status)
 	struct tagrv_op *op = tagrv_pool_find(&peer->engine->pools.tx_ops,
 					      handle);
 
+	tagrv_assert_locked(peer->engine->dom);
 	if (!op || op->peer != peer ||
 	    !end_by_fin(op, tagrv_status_unpack(status)))
 		tagrv_peer_count_bad(peer,
@@ -66,6 +67,7 @@ void tagrv_acked_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 {
 	struct tagrv_fin_more more;
 
+	tagrv_assert_locked(peer->engine->dom);
 	if (len % sizeof(more)) {
 		tagrv_peer_bad_packet(peer, "malformed FIN");
 		return;

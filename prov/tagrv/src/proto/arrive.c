@@ -48,12 +48,14 @@ static inline void arrive(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 void tagrv_arrive_eager(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			const void *payload, size_t len)
 {
+	tagrv_assert_locked(peer->engine->dom);
 	arrive(peer, hdr, payload, len);
 }
 
 void tagrv_arrive_item(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		       const void *payload, size_t len)
 {
+	tagrv_assert_locked(peer->engine->dom);
 	arrive(peer, hdr, payload, len);
 }
 
@@ -99,6 +101,7 @@ TAGRV_COLD void tagrv_arrive_rts(struct tagrv_peer *peer, const struct tagrv_hdr
 	void *cookie;
 	int ret;
 
+	tagrv_assert_locked(peer->engine->dom);
 	if (!parse_rts(&remote, hdr, body, len)) {
 		tagrv_peer_bad_packet(peer, "malformed RTS");
 		return;

@@ -123,6 +123,7 @@ int tagrv_batch_send(struct tagrv_peer *peer, size_t *cnt)
 	struct tagrv_list *node;
 	int ret;
 
+	tagrv_assert_locked(peer->engine->dom);
 	*cnt = 0;
 	node = tagrv_list_first(&peer->pending);
 	if (node->next == &peer->pending && tagrv_list_empty(&peer->acks))

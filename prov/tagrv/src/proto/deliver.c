@@ -54,6 +54,7 @@ void tagrv_deliver_eager(struct tagrv_op *target, struct tagrv_peer *peer,
 {
 	struct tagrv_op *op = receiver(target, len);
 
+	tagrv_assert_locked(peer->engine->dom);
 	if (TAGRV_UNLIKELY(!op)) {
 		if (tagrv_hdr_wants_fin(hdr->flags, hdr->op))
 			tagrv_ack_fin(peer, hdr->op, -FI_ENOMEM);
@@ -75,6 +76,7 @@ void tagrv_deliver_rndv(struct tagrv_op *target, struct tagrv_peer *peer,
 {
 	struct tagrv_op *op = receiver(target, remote->len);
 
+	tagrv_assert_locked(peer->engine->dom);
 	if (TAGRV_UNLIKELY(!op)) {
 		tagrv_ack_fin(peer, remote->op, -FI_ENOMEM);
 		report_lost(target, peer, hdr->tag, -FI_ENOMEM);
@@ -87,6 +89,7 @@ void tagrv_deliver_rndv(struct tagrv_op *target, struct tagrv_peer *peer,
 void tagrv_deliver_lost(struct tagrv_op *op, struct tagrv_peer *peer,
 			const struct tagrv_hdr *hdr)
 {
+	tagrv_assert_locked(peer->engine->dom);
 	if (op->rx.multi) {
 		report_lost(op, peer, hdr->tag, -FI_ECONNRESET);
 		return;

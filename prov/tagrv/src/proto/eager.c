@@ -73,6 +73,7 @@ int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
 	uint64_t words[TAGRV_SHORT_WORDS];
 	int ret = -FI_EAGAIN;
 
+	tagrv_assert_locked(peer->engine->dom);
 	tagrv_hdr_pack(words, &hdr);
 	if (req->iov_cnt == 1 && !done && len <= link->xport->attr.max_short)
 		ret = link->xport->ops->send_short(link, words,
@@ -94,6 +95,7 @@ int tagrv_eager_send_prepared(struct tagrv_peer *peer,
 	uint64_t words[TAGRV_SHORT_WORDS];
 	int ret;
 
+	tagrv_assert_locked(peer->engine->dom);
 	tagrv_hdr_pack(words, &hdr);
 	ret = link->xport->ops->send_prepared(link, words, sizeof(words),
 					      req->iov, req->mem, req->iov_cnt,

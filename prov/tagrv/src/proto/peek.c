@@ -80,6 +80,7 @@ ssize_t tagrv_peek(struct tagrv_rx *rx, const struct tagrv_recv_req *req,
 	struct tagrv_match_msg *msg = tagrv_match_peek(rx->match, &want);
 	int ret;
 
+	tagrv_assert_locked(rx->dom);
 	if (!msg)
 		return -FI_ENOMSG;
 	if (req->flags & FI_CLAIM) {
@@ -99,6 +100,7 @@ ssize_t tagrv_peek(struct tagrv_rx *rx, const struct tagrv_recv_req *req,
 void tagrv_peek_report_none(struct tagrv_rx *rx,
 			    const struct tagrv_recv_req *req)
 {
+	tagrv_assert_locked(rx->dom);
 	report(rx, req, NULL, FI_ENOMSG);
 }
 
@@ -109,6 +111,7 @@ struct tagrv_umsg *tagrv_peek_claimed(struct tagrv_rx *rx,
 	struct tagrv_claim *claim;
 	struct tagrv_umsg *umsg;
 
+	tagrv_assert_locked(rx->dom);
 	HASH_FIND_PTR(rx->claims, &context, claim);
 	if (!claim) {
 		tagrv_peek_report_none(rx, req);
@@ -128,6 +131,7 @@ void tagrv_peek_lose_rndv(struct tagrv_peer *peer)
 {
 	struct tagrv_claim *claim;
 
+	tagrv_assert_locked(peer->engine->dom);
 	for (claim = peer->engine->rx->claims; claim; claim = claim->hh.next)
 		if (claim->umsg->peer == peer)
 			claim->umsg->op = 0;
@@ -138,6 +142,7 @@ void tagrv_peek_drop_claims(struct tagrv_engine *engine)
 	struct tagrv_rx *rx = engine->rx;
 	struct tagrv_claim *claim, *tmp;
 
+	tagrv_assert_locked(engine->dom);
 	HASH_ITER(hh, rx->claims, claim, tmp) {
 		if (claim->umsg->peer->engine != engine)
 			continue;

@@ -143,6 +143,7 @@ int tagrv_send_next(struct tagrv_peer *peer, size_t *bytes)
 	size_t len = TAGRV_MIN(op->len, peer->packet_limit), cnt = 0;
 	int ret;
 
+	tagrv_assert_locked(peer->engine->dom);
 	/* The pass that ends the last send in front of a fence tries again. */
 	if (op->flags & FI_FENCE && peer->sent)
 		return -FI_EAGAIN;

@@ -31,6 +31,7 @@ void tagrv_sent_done(struct tagrv_done *done, int status)
 	struct tagrv_op *op = tagrv_container_of(done, struct tagrv_op, done);
 	struct tagrv_list others, *node;
 
+	tagrv_assert_locked(op->engine->dom);
 	status = tagrv_lane_reason(op->lane, status);
 	tagrv_list_init(&others);
 	tagrv_list_splice_tail(&others, &op->link);
@@ -44,6 +45,7 @@ void tagrv_sent_eager(struct tagrv_op *op, struct tagrv_op *leader)
 {
 	struct tagrv_peer *peer = op->peer;
 
+	tagrv_assert_locked(op->engine->dom);
 	if (tagrv_op_awaits_fin(op)) {
 		leave_pending(op, TAGRV_OP_FIN_WAIT);
 		tagrv_list_push_tail(&peer->waiting, &op->link);
@@ -60,6 +62,7 @@ void tagrv_sent_eager(struct tagrv_op *op, struct tagrv_op *leader)
 
 void tagrv_sent_rts(struct tagrv_op *op)
 {
+	tagrv_assert_locked(op->engine->dom);
 	leave_pending(op, TAGRV_OP_ANNOUNCED);
 	tagrv_list_push_tail(&op->peer->waiting, &op->link);
 	op->engine->stats.buffered += op->tx.bounce != NULL;
@@ -86,6 +89,7 @@ static void prepared_done(struct tagrv_done *done, int status)
 
 void tagrv_sent_prepared(struct tagrv_op *op)
 {
+	tagrv_assert_locked(op->engine->dom);
 	leave_pending(op, TAGRV_OP_WIRE);
 	op->done.fn = prepared_done;
 	op->tx.early_fin = false;
@@ -94,6 +98,7 @@ void tagrv_sent_prepared(struct tagrv_op *op)
 
 bool tagrv_sent_early_fin(struct tagrv_op *op, int status)
 {
+	tagrv_assert_locked(op->engine->dom);
 	if (op->done.fn != prepared_done || !tagrv_op_awaits_fin(op) ||
 	    op->tx.early_fin)
 		return false;

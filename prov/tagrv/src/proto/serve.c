@@ -87,6 +87,7 @@ bool tagrv_peer_serve(struct tagrv_peer *peer)
 {
 	int blocked, pending;
 
+	tagrv_assert_locked(peer->engine->dom);
 	if (peer->state != TAGRV_PEER_READY)
 		return false;
 	peer->held = 0;

@@ -145,6 +145,7 @@ int tagrv_unexp_keep(struct tagrv_peer *peer, struct tagrv_match_msg *msg,
 	struct tagrv_engine *engine = peer->engine;
 	struct tagrv_umsg *umsg;
 
+	tagrv_assert_locked(peer->engine->dom);
 	umsg = umsg_get(engine, remote ? remote_size(remote) : len);
 	if (!umsg) {
 		tagrv_match_take(engine->match, msg);
@@ -180,6 +181,7 @@ void tagrv_unexp_free(struct tagrv_umsg *umsg)
 {
 	struct tagrv_engine *engine = umsg->peer->engine;
 
+	tagrv_assert_locked(umsg->peer->engine->dom);
 	discharge(umsg);
 	tagrv_match_release(engine->match, umsg->msg);
 	umsg_put(engine, umsg);
@@ -206,6 +208,7 @@ void tagrv_unexp_deliver(struct tagrv_umsg *umsg, struct tagrv_op *op)
 	struct tagrv_remote remote;
 	struct tagrv_hdr hdr;
 
+	tagrv_assert_locked(umsg->peer->engine->dom);
 	make_header(umsg, &hdr);
 	if (TAGRV_UNLIKELY(is_lost(umsg))) {
 		tagrv_deliver_lost(op, umsg->peer, &hdr);
@@ -221,6 +224,7 @@ void tagrv_unexp_deliver(struct tagrv_umsg *umsg, struct tagrv_op *op)
 
 void tagrv_unexp_discard(struct tagrv_umsg *umsg)
 {
+	tagrv_assert_locked(umsg->peer->engine->dom);
 	if (umsg->rndv ? umsg->op != 0 :
 			 tagrv_hdr_wants_fin(umsg->pkt_flags, umsg->op))
 		tagrv_ack_fin(umsg->peer, umsg->op, 0);
@@ -241,6 +245,7 @@ static bool mark_lost(struct tagrv_match_msg *msg, void *arg)
 
 void tagrv_unexp_lose_rndv(struct tagrv_peer *peer)
 {
+	tagrv_assert_locked(peer->engine->dom);
 	tagrv_match_drain_unexpected(peer->engine->match, peer->match_id,
 				     mark_lost, peer);
 }
@@ -259,6 +264,7 @@ static bool drop(struct tagrv_match_msg *msg, void *arg)
 
 void tagrv_unexp_drop(struct tagrv_engine *engine)
 {
+	tagrv_assert_locked(engine->dom);
 	tagrv_match_drain_unexpected(engine->match, TAGRV_MATCH_ANY, drop,
 				     engine);
 }

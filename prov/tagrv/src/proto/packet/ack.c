@@ -53,6 +53,7 @@ int tagrv_control_send(struct tagrv_peer *peer, struct tagrv_hdr *hdr,
 		{ words, sizeof(words) }, { (void *) (uintptr_t) body, len },
 	};
 
+	tagrv_assert_locked(peer->engine->dom);
 	return check_control(peer, tagrv_packet_send(peer, hdr, iov,
 						     len ? 2 : 1,
 						     TAGRV_SEND_CTRL, NULL));
@@ -97,6 +98,7 @@ size_t tagrv_ack_pack_items(const struct tagrv_peer *peer, char *to)
 	struct tagrv_list *node;
 	size_t cnt = 0;
 
+	tagrv_assert_locked(peer->engine->dom);
 	tagrv_list_for_each(&peer->acks, node) {
 		const struct tagrv_ack *ack = ack_of(node);
 
@@ -118,6 +120,7 @@ static void drop_sent(struct tagrv_peer *peer, size_t cnt)
 
 void tagrv_ack_items_sent(struct tagrv_peer *peer, size_t cnt)
 {
+	tagrv_assert_locked(peer->engine->dom);
 	peer->engine->stats.fin_tx += cnt;
 	drop_sent(peer, cnt);
 }
@@ -131,6 +134,7 @@ int tagrv_ack_send(struct tagrv_peer *peer)
 						  more[cnt - 1]) };
 	int ret = tagrv_packet_send(peer, &hdr, &iov, 1, TAGRV_SEND_CTRL, NULL);
 
+	tagrv_assert_locked(peer->engine->dom);
 	if (ret)
 		return check_control(peer, ret);
 	if (hdr.opcode == TAGRV_PKT_FIN) {
@@ -172,11 +176,13 @@ static void queue_ack(struct tagrv_peer *peer, uint8_t opcode, uint16_t flags,
 
 void tagrv_ack_fin(struct tagrv_peer *peer, uint32_t op, int status)
 {
+	tagrv_assert_locked(peer->engine->dom);
 	queue_ack(peer, TAGRV_PKT_FIN, 0, op, status);
 }
 
 void tagrv_ack_done(struct tagrv_peer *peer, uint32_t op, uint16_t flags,
 		    int status)
 {
+	tagrv_assert_locked(peer->engine->dom);
 	queue_ack(peer, TAGRV_PKT_DONE, flags, op, status);
 }

@@ -133,6 +133,7 @@ int tagrv_rndv_announce(struct tagrv_op *op, enum tagrv_proto proto)
 	bool readable;
 	int ret;
 
+	tagrv_assert_locked(op->engine->dom);
 	ret = make_readable(op, proto, &readable);
 	if (ret)
 		return ret;

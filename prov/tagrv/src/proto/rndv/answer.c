@@ -33,6 +33,7 @@ void tagrv_rndv_cts_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 	struct tagrv_op *op =
 		tagrv_rndv_find_send(peer, hdr->op, TAGRV_OP_ANNOUNCED);
 
+	tagrv_assert_locked(peer->engine->dom);
 	if (!op || !tagrv_rndv_parse_cts(&op->rndv->remote, &op->rndv->depth,
 					 op->len, body, len)) {
 		tagrv_peer_bad_packet(peer, "CTS that answers no RTS");

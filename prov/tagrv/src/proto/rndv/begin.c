@@ -69,6 +69,7 @@ static void choose(struct tagrv_op *op)
 
 void tagrv_rndv_begin(struct tagrv_op *op, const struct tagrv_remote *remote)
 {
+	tagrv_assert_locked(op->engine->dom);
 	op->lane = op->peer->lane;
 	op->status = 0;
 	if (!tagrv_rndv_attach(op)) {

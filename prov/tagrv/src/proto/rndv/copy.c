@@ -137,6 +137,7 @@ void tagrv_rndv_grant_packet(struct tagrv_peer *peer,
 	struct tagrv_op *op =
 		tagrv_rndv_find_send(peer, hdr->op, TAGRV_OP_COPYING);
 
+	tagrv_assert_locked(peer->engine->dom);
 	(void) body;
 	(void) len;
 	if (!op || !tagrv_rndv_is_grant(op, hdr->data)) {

@@ -175,6 +175,7 @@ static void close_xfer(struct tagrv_op *op)
 
 void tagrv_rndv_recv_abort(struct tagrv_op *op, int status)
 {
+	tagrv_assert_locked(op->engine->dom);
 	op->status = status;
 	close_xfer(op);
 	tagrv_rndv_recv_end_silent(op);
@@ -283,6 +284,7 @@ void tagrv_rndv_frag_packet(struct tagrv_peer *peer,
 	struct tagrv_op *op = tagrv_rndv_find_recv(peer, hdr->op);
 	uint32_t depth = (uint32_t) peer->engine->dom->params.copy_depth;
 
+	tagrv_assert_locked(peer->engine->dom);
 	if (op && !len && is_gap(op, hdr->data)) {
 		switch_to_copies(op, hdr->data);
 		return;
@@ -308,6 +310,7 @@ void tagrv_rndv_done_packet(struct tagrv_peer *peer,
 {
 	struct tagrv_op *op = tagrv_rndv_find_recv(peer, hdr->op);
 
+	tagrv_assert_locked(peer->engine->dom);
 	(void) body;
 	(void) len;
 	if (!op || op->rndv->pieces || (!hdr->data && !op->rndv->by_write)) {

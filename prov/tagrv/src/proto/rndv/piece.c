@@ -78,6 +78,7 @@ void tagrv_rndv_piece_packet(struct tagrv_peer *peer,
 	struct tagrv_remote remote;
 	uint8_t none;
 
+	tagrv_assert_locked(peer->engine->dom);
 	if (!op || !op->rndv->by_pieces || hdr->data != op->rndv->offered ||
 	    op->rndv->pieces >= op->engine->dom->params.read_depth ||
 	    !tagrv_rndv_parse_cts(&remote, &none,

@@ -252,6 +252,7 @@ void tagrv_rndv_piece_fin(struct tagrv_op *piece, int status)
 	struct tagrv_op *op = piece->rndv->piece_of;
 	struct tagrv_rndv *r = op->rndv;
 
+	tagrv_assert_locked(piece->engine->dom);
 	if (status == -FI_ENOMEM)
 		r->missing = TAGRV_MIN(r->missing, piece->rndv->offered);
 	else if (status && !op->status)

@@ -24,6 +24,7 @@ static int post_next(struct tagrv_op *op, size_t max, tagrv_rndv_post_fn post)
 int tagrv_rndv_post_all(struct tagrv_op *op, size_t max,
 			tagrv_rndv_post_fn post)
 {
+	tagrv_assert_locked(op->engine->dom);
 	while (op->rndv->next < op->rndv->want && !op->status) {
 		int ret = post_next(op, max, post);
 
@@ -37,6 +38,7 @@ int tagrv_rndv_post_all(struct tagrv_op *op, size_t max,
 
 bool tagrv_rndv_segment_done(struct tagrv_op *op, int status)
 {
+	tagrv_assert_locked(op->engine->dom);
 	op->rndv->inflight--;
 	if (status && !op->status)
 		op->status = tagrv_lane_reason(op->lane, status);

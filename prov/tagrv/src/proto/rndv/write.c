@@ -142,6 +142,7 @@ static const struct tagrv_proto_ops send_ops = {
 
 bool tagrv_rndv_write_early_fin(struct tagrv_op *op, int status)
 {
+	tagrv_assert_locked(op->engine->dom);
 	if (!op->rndv->done_sent || !wants_fin(op))
 		return false;
 	op->rndv->early_fin = true;
