@@ -92,7 +92,9 @@ static fi_addr_t know(struct end *end, const struct end *other)
 	tagrv_lock_acquire(&other->dom->lock);
 	tagrv_engine_name(other->engine, &name);
 	tagrv_lock_release(&other->dom->lock);
+	tagrv_lock_acquire(&end->dom->lock);
 	cr_assert_eq(tagrv_avtab_insert(&end->av, &name, &addr), 0);
+	tagrv_lock_release(&end->dom->lock);
 	return addr;
 }
 
