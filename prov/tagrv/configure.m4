@@ -1,7 +1,7 @@
 dnl SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 dnl
 dnl What the provider needs: libfabric and uthash always, libibverbs for RDMA
-dnl devices, Criterion for its unit tests. Every message names the package.
+dnl devices, Criterion for its unit tests, sys/sdt.h for trace points. Every message names the package.
 
 AC_DEFUN([TAGRV_CONFIGURE], [
 	PKG_CHECK_MODULES([LIBFABRIC], [libfabric >= 1.17],
@@ -12,6 +12,7 @@ AC_DEFUN([TAGRV_CONFIGURE], [
 	TAGRV_CHECK_UTHASH
 	TAGRV_CHECK_VERBS
 	TAGRV_CHECK_CRITERION
+	TAGRV_CHECK_SDT
 ])
 
 AC_DEFUN([TAGRV_CHECK_UTHASH], [
@@ -52,4 +53,41 @@ AC_DEFUN([TAGRV_CHECK_CRITERION], [
 			with_criterion_text="no: 'make check' will fail (Criterion is missing: apt-get install libcriterion-dev)"])])
 	AM_CONDITIONAL([HAVE_CRITERION], [test "$with_criterion" = yes])
 	AM_CONDITIONAL([MISS_CRITERION], [test "$with_criterion" = missing])
+])
+
+dnl core/trace.h uses parts of sys/sdt.h that are not promised to stay.
+AC_DEFUN([TAGRV_COMPILE_SDT], [
+	AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[#include <sys/sdt.h>]], [[
+		int i = 0;
+		__asm__ inline volatile (
+			_SDT_ASM_BODY(tagrv, test, _SDT_ASM_ARGS, (1))
+			: : _SDT_ASM_OPERANDS_1(i));
+		__asm__ inline volatile (_SDT_ASM_BASE);]])], [$1], [$2])
+])
+
+dnl clang gives asm operands a place on the stack: each point would cost a store for
+dnl each argument. gcc names the register or memory where the argument is.
+AC_DEFUN([TAGRV_CHECK_SDT], [
+	AC_ARG_WITH([sdt], [AS_HELP_STRING([--without-sdt],
+		[build without trace points])],
+		[], [with_sdt=check])
+	with_sdt_text="no (--without-sdt)"
+	AS_IF([test "$with_sdt" = check], [
+		AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[
+			#ifdef __clang__
+			#error
+			#endif]])], [], [
+			with_sdt=no
+			with_sdt_text="no (with $CC they cost time: --with-sdt)"])])
+	AS_IF([test "$with_sdt" != no], [
+		AC_MSG_CHECKING([for sys/sdt.h])
+		TAGRV_COMPILE_SDT([
+			AC_MSG_RESULT([yes])
+			with_sdt_text=yes
+			AC_DEFINE([HAVE_SDT], [1], [Define to 1 to have trace points.])], [
+			AC_MSG_RESULT([no])
+			AS_IF([test "$with_sdt" = yes],
+				[AC_MSG_ERROR([sys/sdt.h is missing
+  (Debian, Ubuntu: apt-get install systemtap-sdt-dev; elsewhere: systemtap-sdt-devel)])])
+			with_sdt_text="no (sys/sdt.h is missing: apt-get install systemtap-sdt-dev)"])])
 ])
