@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""Trace points of the provider: their arguments, the numbers in these, and files of recorded events.
+
+A trace is text: a first line that says so, then one line for each event,
+
+    NANOSECONDS PROCESS THREAD POINT ARGUMENT...
+
+with the time of CLOCK_MONOTONIC, one clock for all processes of a host, and arguments in hexadecimal. Lines that begin
+with # are comments.
+"""
+MAGIC = '# tagrv trace 1'
+
+# As core/trace.h has them; the four words are a packet's header.
+POINTS = {
+    'packet_out': ('peer', 'word0', 'word1', 'word2', 'word3', 'len'),
+    'packet_in': ('peer', 'word0', 'word1', 'word2', 'word3', 'len'),
+    'item_out': ('peer', 'op', 'tag', 'len'),
+    'item_in': ('peer', 'handle', 'tag', 'len'),
+    'fin_queued': ('peer', 'opcode', 'handle', 'status'),
+    'fin_out': ('peer', 'opcode', 'handle', 'status'),
+    'fin_in': ('peer', 'handle', 'status'),
+    'op_state': ('op', 'handle', 'old', 'now', 'peer', 'tag'),
+    'peer_state': ('peer', 'id', 'old', 'now', 'own_port', 'peer_port'),
+    'unexpected': ('msg', 'peer', 'handle', 'tag', 'len'),
+    'match': ('op', 'peer', 'msg', 'handle', 'tag', 'len'),
+    'rndv_start': ('op', 'peer', 'handle', 'xfer', 'proto', 'want'),
+    'segment_posted': ('op', 'peer', 'offset', 'len'),
+    'segment_done': ('op', 'peer', 'status', 'inflight'),
+    'piece': ('piece', 'op', 'peer', 'handle', 'offset', 'len'),
+    'send_complete': ('op', 'peer', 'context', 'tag', 'len', 'status'),
+    'recv_complete': ('op', 'peer', 'context', 'tag', 'len', 'status'),
+}
+
+# enum tagrv_opcode, tagrv_op_state, tagrv_peer_state, tagrv_proto
+OPCODES = {1: 'RTS', 2: 'FIN', 3: 'EAGER', 4: 'CREDIT', 5: 'CTS', 6: 'GRANT', 7: 'FRAG', 8: 'DONE', 9: 'PIECE',
+           16: 'BATCH'}
+OP_STATES = ('FREE', 'QUEUED', 'WIRE', 'FIN_WAIT', 'ANNOUNCED', 'COPYING', 'WRITING', 'OFFERING', 'PIECE_READY', 'PIECE',
+             'POSTED', 'READING', 'CTS')
+OF_RECEIVES = ('POSTED', 'READING', 'CTS')
+PEER_STATES = ('IDLE', 'CONNECTING', 'BOUND', 'READY', 'LEAVING')
+PROTOCOLS = ('eager', 'get', 'put', 'copy', 'pipeline')
+
+
+class BadTrace(Exception):
+    """A file that is no trace, with the line to print."""
+
+
+def name_of(names, number):
+    return names[number] if number < len(names) else f'{number}?'
+
+
+def swapped(value, size):
+    return int.from_bytes(value.to_bytes(size, 'little'), 'big')
+
+
+def signed(value):
+    """A status, traced with 32 or 64 bits."""
+    value &= 0xffffffff
+    return value - (1 << 32) if value >> 31 else value
+
+
+class Event:
+    """One event; its arguments are attributes, those of a packet the fields of its header."""
+
+    def __init__(self, time, pid, tid, point, values):
+        self.time, self.pid, self.tid, self.point, self.values = time, pid, tid, point, values
+        for name, value in zip(POINTS[point], values):
+            setattr(self, name, value)
+        if 'status' in POINTS[point]:
+            self.status = signed(self.status)
+        if 'word0' in POINTS[point]:
+            self.content = values[1:]
+            self.opcode = OPCODES.get(self.word0 & 0xff, f'{self.word0 & 0xff}?')
+            self.handle = self.word0 >> 32
+            self.tag = swapped(self.word1, 8)
+            self.seq = self.word2 >> 32
+            self.data = self.word3
+        elif 'opcode' in POINTS[point]:
+            self.opcode = OPCODES.get(self.opcode, f'{self.opcode}?')
+
+    @property
+    def conn(self):
+        """The peer, which is another one in each process."""
+        return self.pid, self.peer
+
+    def line(self):
+        return f'{self.time} {self.pid} {self.tid} {self.point} {" ".join(f"{v:x}" for v in self.values)}'
+
+
+def parse(line):
+    """An event, or None where the line is none."""
+    words = line.split()
+    if len(words) < 5 or words[3] not in POINTS or len(words) != 4 + len(POINTS[words[3]]):
+        return None
+    try:
+        time, pid, tid = map(int, words[:3])
+        return Event(time, pid, tid, words[3], tuple(int(word, 16) for word in words[4:]))
+    except ValueError:
+        return None
+
+
+def sort(events):
+    """By time; what one thread did stays in order."""
+    return sorted(events, key=lambda event: event.time)
+
+
+def read(path):
+    """The events of a trace, sorted. BadTrace, OSError."""
+    with open(path, encoding='ascii', errors='replace') as file:
+        if file.readline().rstrip() != MAGIC:
+            raise BadTrace(f'{path} is no trace of util/timeline')
+        lines = [line for line in file if line.strip() and not line.startswith('#')]
+    events = []
+    for line in lines:
+        event = parse(line)
+        if not event:
+            raise BadTrace(f'{path}: no event: {line.rstrip()}')
+        events.append(event)
+    return sort(events)
+
+
+def write(path, events, comment):
+    with open(path, 'w', encoding='ascii') as file:
+        file.write(f'{MAGIC}\n# {comment}\n')
+        file.writelines(event.line() + '\n' for event in events)
