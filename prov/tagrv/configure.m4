@@ -1,7 +1,8 @@
 dnl SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 dnl
 dnl What the provider needs: libfabric and uthash always, libibverbs for RDMA
-dnl devices, Criterion for its unit tests, sys/sdt.h for trace points. Every message names the package.
+dnl devices, Criterion for its unit tests, sys/sdt.h for trace points. Every message
+dnl names the package.
 
 AC_DEFUN([TAGRV_CONFIGURE], [
 	PKG_CHECK_MODULES([LIBFABRIC], [libfabric >= 1.17],

@@ -10,6 +10,7 @@
 
 #include "core/iov.h"
 #include "core/log.h"
+#include "core/trace.h"
 #include "engine/unbatch.h"
 #include "object/lane.h"
 #include "object/op.h"
@@ -121,6 +122,7 @@ static void on_packet(struct tagrv_sink *sink, void *link_ctx,
 		tagrv_peer_bad_packet(peer, "malformed header");
 		return;
 	}
+	tagrv_trace_packet_in(peer, data, len - sizeof(hdr));
 	/* A packet proves that the peer is READY: it can receive, too. */
 	if (TAGRV_UNLIKELY(peer->state == TAGRV_PEER_BOUND)) {
 		tagrv_peer_set_state(peer, TAGRV_PEER_READY);

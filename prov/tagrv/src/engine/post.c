@@ -8,6 +8,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
 
+#include "core/trace.h"
 #include "engine/endpoint.h"
 #include "object/engine.h"
 #include "object/op.h"
@@ -43,6 +44,8 @@ static void fill_op(struct tagrv_op *op, struct tagrv_rx *rx,
 		op->rx.room += req->iov[i].iov_len;
 	}
 	tagrv_list_init(&op->link);
+	tagrv_trace_op_state(op, op->node.handle, TAGRV_OP_FREE,
+			     TAGRV_OP_POSTED, NULL, 0);
 }
 
 /*

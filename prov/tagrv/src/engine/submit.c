@@ -12,6 +12,7 @@
 
 #include "core/iov.h"
 #include "core/limits.h"
+#include "core/trace.h"
 #include "engine/connect.h"
 #include "engine/endpoint.h"
 #include "object/lane.h"
@@ -68,6 +69,8 @@ static void fill_op(struct tagrv_op *op, struct tagrv_engine *engine,
 		op->len += req->iov[i].iov_len;
 	}
 	tagrv_list_init(&op->link);
+	tagrv_trace_op_state(op, op->node.handle, TAGRV_OP_FREE,
+			     TAGRV_OP_QUEUED, peer, req->tag);
 }
 
 /*

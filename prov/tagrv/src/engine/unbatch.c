@@ -10,6 +10,7 @@
  */
 #include "engine/unbatch.h"
 
+#include "core/trace.h"
 #include "object/lane.h"
 #include "proto/acked.h"
 #include "proto/arrive.h"
@@ -29,6 +30,7 @@ static bool handle_message(struct tagrv_peer *peer, struct tagrv_item *item,
 	hdr.flags = item->flags;
 	hdr.data = item->data;
 	peer->rx_seq++;
+	tagrv_trace_item_in(peer, item->op, item->tag, item->len);
 	tagrv_arrive_item(peer, &hdr, pos + tagrv_item_head(item->flags),
 			  item->len);
 	return true;

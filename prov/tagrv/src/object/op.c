@@ -92,6 +92,8 @@ void tagrv_op_send_end(struct tagrv_op *op, int status)
 
 	tagrv_assert_locked(engine->dom);
 	assert(!tagrv_list_linked(&op->link));
+	tagrv_trace_send_complete(op, op->peer, op->context, op->tag, op->len,
+				  status);
 	if (op->state != TAGRV_OP_QUEUED)
 		uncount_sent(op->peer);
 	tagrv_op_deregister(op);
@@ -160,6 +162,8 @@ static void recv_report(struct tagrv_op *op, int status)
 	if (TAGRV_UNLIKELY(engine->attr.source_err) &&
 	    is_unknown_source(op, status))
 		status = -TAGRV_ERR_UNKNOWN_SOURCE;
+	tagrv_trace_recv_complete(op, op->peer, whole->context, op->tag,
+				  op->len, status);
 	if (cntr) {
 		if (status)
 			tagrv_counter_add_err(cntr, 1);

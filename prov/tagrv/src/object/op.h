@@ -47,6 +47,7 @@
 
 #include "core/list.h"
 #include "core/pool.h"
+#include "core/trace.h"
 #include "match/match.h"
 #include "object/request.h"
 #include "wire/packet.h"
@@ -219,7 +220,10 @@ const char *tagrv_op_state_name(unsigned state);
 /* Whether the picture above has an arrow between the two. */
 bool tagrv_op_may_move(unsigned from, unsigned to);
 
-/* The first state of an op that came from a pool. */
+/*
+ * The first state of an op that came from a pool. The caller traces it (op_state)
+ * or the piece, once the fields that the trace point names are set.
+ */
 static inline void tagrv_op_start(struct tagrv_op *op, enum tagrv_op_state state)
 {
 	assert(tagrv_op_may_move(TAGRV_OP_FREE, state));
@@ -230,6 +234,8 @@ static inline void tagrv_op_set_state(struct tagrv_op *op,
 				      enum tagrv_op_state state)
 {
 	assert(tagrv_op_may_move(op->state, state));
+	tagrv_trace_op_state(op, op->node.handle, op->state, state, op->peer,
+			     op->tag);
 	op->state = (uint8_t) state;
 }
 

@@ -56,6 +56,8 @@ struct tagrv_op *tagrv_op_slice(struct tagrv_op *parent, size_t len)
 	op->iov[0].iov_len = room;
 	op->mem[0] = parent->mem[0];
 	tagrv_list_init(&op->link);
+	tagrv_trace_op_state(op, op->node.handle, TAGRV_OP_FREE,
+			     TAGRV_OP_POSTED, NULL, 0);
 	parent->rx.slices++;
 	use(parent, room);
 	return op;

@@ -27,6 +27,7 @@
 #include "core/addr.h"
 #include "core/list.h"
 #include "core/pool.h"
+#include "core/trace.h"
 #include "object/credit.h"
 #include "object/engine.h"
 
@@ -95,6 +96,9 @@ static inline void tagrv_peer_set_state(struct tagrv_peer *peer,
 					enum tagrv_peer_state state)
 {
 	assert(tagrv_peer_may_move(peer->state, state));
+	tagrv_trace_peer_state(peer, peer->id, peer->state, state,
+			       peer->engine->name.in.sin_port,
+			       peer->addr.in.sin_port);
 	peer->state = (uint8_t) state;
 }
 

@@ -6,6 +6,7 @@
 #include "proto/acked.h"
 
 #include "core/iov.h"
+#include "core/trace.h"
 #include "object/lane.h"
 #include "object/op.h"
 #include "proto/rndv/rndv.h"
@@ -56,6 +57,7 @@ void tagrv_acked_fin(struct tagrv_peer *peer, uint32_t handle, uint64_t status)
 					      handle);
 
 	tagrv_assert_locked(peer->engine->dom);
+	tagrv_trace_fin_in(peer, handle, status);
 	if (!op || op->peer != peer ||
 	    !end_by_fin(op, tagrv_status_unpack(status)))
 		tagrv_peer_count_bad(peer,

@@ -11,6 +11,7 @@
 
 #include "core/iov.h"
 #include "core/limits.h"
+#include "core/trace.h"
 #include "object/lane.h"
 #include "object/op.h"
 #include "proto/deliver.h"
@@ -31,7 +32,8 @@ static inline void arrive(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 	}
 	peer->engine->stats.eager_rx++;
 	ret = tagrv_unexp_arrive(peer, hdr, &cookie, &msg);
-	if (ret == 1) {
+	if (TAGRV_LIKELY(ret == 1)) {
+		tagrv_trace_match(cookie, peer, NULL, hdr->op, hdr->tag, len);
 		/* Before the delivery, whose FIN takes the credit along. */
 		tagrv_peer_release_credit(peer, units);
 		tagrv_deliver_eager(cookie, peer, hdr, payload, len);
@@ -114,6 +116,8 @@ TAGRV_COLD void tagrv_arrive_rts(struct tagrv_peer *peer, const struct tagrv_hdr
 	peer->engine->stats.rndv_rx++;
 	ret = tagrv_unexp_arrive(peer, hdr, &cookie, &msg);
 	if (ret == 1) {
+		tagrv_trace_match(cookie, peer, NULL, hdr->op, hdr->tag,
+				  remote.len);
 		if (units)
 			tagrv_peer_release_credit(peer, units);
 		tagrv_deliver_rndv(cookie, peer, hdr, &remote);

@@ -102,7 +102,7 @@ static int send_packet(struct tagrv_peer *peer, const struct batch *b)
 	const struct iovec iov = {
 		peer->engine->tx.batch, sizeof(hdr) + b->len,
 	};
-	int ret = tagrv_packet_send(peer, &hdr, &iov, 1, 0,
+	int ret = tagrv_packet_send(peer, &hdr, &iov, 1, b->len, 0,
 				    b->leader ? &b->leader->done : NULL);
 
 	if (ret)
@@ -141,9 +141,13 @@ int tagrv_batch_send(struct tagrv_peer *peer, size_t *cnt)
 	if (ret)
 		return ret;
 	*cnt = b.cnt;
-	while (b.cnt--)
-		tagrv_sent_eager(tagrv_container_of(
+	while (b.cnt--) {
+		struct tagrv_op *op = tagrv_container_of(
 			tagrv_list_first(&peer->pending), struct tagrv_op,
-			link), b.leader);
+			link);
+
+		tagrv_trace_item_out(peer, op, op->tag, op->len);
+		tagrv_sent_eager(op, b.leader);
+	}
 	return 0;
 }

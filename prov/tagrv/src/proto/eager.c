@@ -25,6 +25,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
 
+#include "core/trace.h"
 #include "object/lane.h"
 #include "proto/packet/packet_flags.h"
 
@@ -57,8 +58,10 @@ static inline struct tagrv_hdr make_header(struct tagrv_peer *peer,
 }
 
 static inline void count_sent(struct tagrv_peer *peer,
-			      const struct tagrv_hdr *hdr, size_t len)
+			      const struct tagrv_hdr *hdr,
+			      const uint64_t *words, size_t len)
 {
+	tagrv_trace_packet_out(peer, words, len);
 	tagrv_credit_returned(&peer->credit, hdr->credit);
 	peer->credit.left -= tagrv_credit_units(len);
 	peer->tx_seq++;
@@ -82,7 +85,7 @@ int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
 		ret = send_pieces(link, words, req, done);
 	if (TAGRV_UNLIKELY(ret))
 		return ret;
-	count_sent(peer, &hdr, len);
+	count_sent(peer, &hdr, words, len);
 	return 0;
 }
 
@@ -102,7 +105,7 @@ int tagrv_eager_send_prepared(struct tagrv_peer *peer,
 					      done);
 	if (ret)
 		return ret;
-	count_sent(peer, &hdr, len);
+	count_sent(peer, &hdr, words, len);
 	peer->engine->stats.prepared_tx++;
 	return 0;
 }

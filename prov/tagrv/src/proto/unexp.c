@@ -167,6 +167,7 @@ int tagrv_unexp_keep(struct tagrv_peer *peer, struct tagrv_match_msg *msg,
 	else if (len)
 		memcpy(umsg->payload, payload, len);
 	msg->user = umsg;
+	tagrv_trace_unexpected(umsg, peer, hdr->op, hdr->tag, umsg->len);
 	if (!remote || remote->head_len)
 		charge(umsg, tagrv_credit_units(remote ? remote->head_len :
 							 len));
@@ -210,6 +211,7 @@ void tagrv_unexp_deliver(struct tagrv_umsg *umsg, struct tagrv_op *op)
 
 	tagrv_assert_locked(umsg->peer->engine->dom);
 	make_header(umsg, &hdr);
+	tagrv_trace_match(op, umsg->peer, umsg, umsg->op, hdr.tag, umsg->len);
 	if (TAGRV_UNLIKELY(is_lost(umsg))) {
 		tagrv_deliver_lost(op, umsg->peer, &hdr);
 	} else if (umsg->rndv) {

@@ -55,7 +55,7 @@ int tagrv_control_send(struct tagrv_peer *peer, struct tagrv_hdr *hdr,
 
 	tagrv_assert_locked(peer->engine->dom);
 	return check_control(peer, tagrv_packet_send(peer, hdr, iov,
-						     len ? 2 : 1,
+						     len ? 2 : 1, len,
 						     TAGRV_SEND_CTRL, NULL));
 }
 
@@ -113,9 +113,13 @@ size_t tagrv_ack_pack_items(const struct tagrv_peer *peer, char *to)
 
 static void drop_sent(struct tagrv_peer *peer, size_t cnt)
 {
-	while (cnt--)
-		tagrv_pool_put(&peer->engine->pools.acks, tagrv_container_of(
-			tagrv_list_pop(&peer->acks), struct tagrv_ack, link));
+	while (cnt--) {
+		struct tagrv_ack *ack = tagrv_container_of(
+			tagrv_list_pop(&peer->acks), struct tagrv_ack, link);
+
+		tagrv_trace_fin_out(peer, ack->opcode, ack->op, ack->status);
+		tagrv_pool_put(&peer->engine->pools.acks, ack);
+	}
 }
 
 void tagrv_ack_items_sent(struct tagrv_peer *peer, size_t cnt)
@@ -132,7 +136,9 @@ int tagrv_ack_send(struct tagrv_peer *peer)
 	size_t cnt = fill(peer, &hdr, &pkt);
 	const struct iovec iov = { &pkt, offsetof(struct fin_packet,
 						  more[cnt - 1]) };
-	int ret = tagrv_packet_send(peer, &hdr, &iov, 1, TAGRV_SEND_CTRL, NULL);
+	int ret = tagrv_packet_send(peer, &hdr, &iov, 1,
+				    iov.iov_len - sizeof(hdr),
+				    TAGRV_SEND_CTRL, NULL);
 
 	tagrv_assert_locked(peer->engine->dom);
 	if (ret)
@@ -166,6 +172,7 @@ static void queue_ack(struct tagrv_peer *peer, uint8_t opcode, uint16_t flags,
 	ack->flags = flags;
 	ack->op = op;
 	ack->status = (uint32_t) -status;
+	tagrv_trace_fin_queued(peer, opcode, op, ack->status);
 	tagrv_list_push_tail(&peer->acks, &ack->link);
 	if (peer->state != TAGRV_PEER_READY)
 		return;

@@ -6,19 +6,22 @@
 #ifndef TAGRV_PROTO_PACKET_PACKET_SEND_H
 #define TAGRV_PROTO_PACKET_PACKET_SEND_H
 
+#include "core/trace.h"
 #include "object/lane.h"
 #include "wire/packet.h"
 
 /*
  * Sends a packet to a connected peer. hdr: host byte order; its credit is set
  * here. iov[0] begins with sizeof(*hdr) bytes for the header, which is written
- * there. flags, done and the answer: as tagrv_xport_ops::send.
+ * there. body: bytes behind the header; only the trace point reads it. flags,
+ * done and the answer: as tagrv_xport_ops::send.
  */
 TAGRV_WARN_UNUSED
 static inline int tagrv_packet_send(struct tagrv_peer *peer,
 				    struct tagrv_hdr *hdr,
 				    const struct iovec *iov, size_t cnt,
-				    unsigned flags, struct tagrv_done *done)
+				    size_t body, unsigned flags,
+				    struct tagrv_done *done)
 {
 	struct tagrv_link *link = peer->lane->link;
 	int ret;
@@ -26,9 +29,11 @@ static inline int tagrv_packet_send(struct tagrv_peer *peer,
 	hdr->credit = tagrv_credit_to_return(&peer->credit);
 	tagrv_hdr_pack(iov[0].iov_base, hdr);
 	ret = link->xport->ops->send(link, iov, cnt, flags, done);
-	if (!ret)
-		tagrv_credit_returned(&peer->credit, hdr->credit);
-	return ret;
+	if (ret)
+		return ret;
+	tagrv_trace_packet_out(peer, iov[0].iov_base, body);
+	tagrv_credit_returned(&peer->credit, hdr->credit);
+	return 0;
 }
 
 #endif

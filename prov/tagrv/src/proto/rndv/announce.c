@@ -87,7 +87,9 @@ static int send_rts(struct tagrv_op *op, struct tagrv_hdr *hdr,
 	};
 	size_t cnt = tagrv_iov_slice(iov + 1, op->iov, op->iov_cnt, 0, head);
 	struct tagrv_peer *peer = op->peer;
-	int ret = tagrv_packet_send(peer, hdr, iov, cnt + 1, 0, NULL);
+	int ret = tagrv_packet_send(peer, hdr, iov, cnt + 1,
+				    iov[0].iov_len - sizeof(*hdr) + head, 0,
+				    NULL);
 
 	if (ret)
 		return ret;

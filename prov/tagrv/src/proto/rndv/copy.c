@@ -36,7 +36,7 @@ static const struct tagrv_proto_ops recv_ops = {
 
 bool tagrv_rndv_copy_begin(struct tagrv_op *op)
 {
-	tagrv_rndv_ask(op, &recv_ops);
+	tagrv_rndv_ask(op, &recv_ops, TAGRV_PROTO_RNDV_COPY);
 	return true;
 }
 
@@ -53,7 +53,7 @@ int tagrv_rndv_send_frag(struct tagrv_op *op, size_t len)
 	struct iovec iov[TAGRV_IOV_MAX + 1] = { { words, sizeof(words) } };
 	size_t cnt = tagrv_iov_slice(iov + 1, op->iov, op->iov_cnt,
 				     op->rndv->next, len);
-	int ret = tagrv_packet_send(op->peer, &hdr, iov, cnt + 1, 0, NULL);
+	int ret = tagrv_packet_send(op->peer, &hdr, iov, cnt + 1, len, 0, NULL);
 
 	if (!ret)
 		op->rndv->next += len;

@@ -136,7 +136,8 @@ static void want_grant(struct tagrv_op *op)
 		tagrv_peer_set_busy(peer);
 }
 
-void tagrv_rndv_ask(struct tagrv_op *op, const struct tagrv_proto_ops *ops)
+void tagrv_rndv_ask(struct tagrv_op *op, const struct tagrv_proto_ops *ops,
+		    enum tagrv_proto proto)
 {
 	struct tagrv_xfer *xfer = tagrv_pool_get(&op->engine->pools.xfers);
 	struct tagrv_rndv *r = op->rndv;
@@ -147,6 +148,8 @@ void tagrv_rndv_ask(struct tagrv_op *op, const struct tagrv_proto_ops *ops)
 		return;
 	}
 	xfer->op = op;
+	tagrv_trace_rndv_start(op, op->peer, r->remote.op, xfer->node.handle,
+			       proto, r->want);
 	tagrv_op_set_state(op, TAGRV_OP_CTS);
 	op->ops = ops;
 	r->xfer = xfer;

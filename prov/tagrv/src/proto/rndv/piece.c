@@ -20,7 +20,7 @@ bool tagrv_rndv_piece_begin(struct tagrv_op *op)
 		return false;
 	op->engine->stats.moved_rx[TAGRV_PROTO_RNDV_PIPE]++;
 	op->rndv->by_pieces = true;
-	tagrv_rndv_ask(op, &recv_ops);
+	tagrv_rndv_ask(op, &recv_ops, TAGRV_PROTO_RNDV_PIPE);
 	return true;
 }
 
@@ -59,6 +59,8 @@ static void piece_start(struct tagrv_op *op, const struct tagrv_remote *remote)
 	r->offered += remote->len;
 	r->pieces++;
 	piece->rndv->remote = *remote;
+	tagrv_trace_piece(piece, op, op->peer, remote->op,
+			  piece->rndv->offered, remote->len);
 	tagrv_op_start(piece, TAGRV_OP_READING);
 	ret = tagrv_op_register(piece, tagrv_peer_xport(op->peer)->dev,
 				remote->len, 0);

@@ -99,6 +99,8 @@ static int make_ready(struct tagrv_op *op)
 	if (!piece)
 		return -FI_ENOMEM;
 	tagrv_op_start(piece, TAGRV_OP_PIECE_READY);
+	tagrv_trace_piece(piece, op, op->peer, piece->node.handle, r->offered,
+			  len);
 	tagrv_list_push_tail(&r->parts, &piece->link);
 	ret = tagrv_op_register(piece, tagrv_peer_xport(op->peer)->dev, len,
 				TAGRV_MEM_READ);
@@ -128,7 +130,8 @@ static int send_ready(struct tagrv_op *op)
 	pkt.cts.seg_cnt = (uint8_t) tagrv_rndv_pack_segments(
 		piece, piece->rndv->want, pkt.seg, &pkt.cts.key_len);
 	iov.iov_len = offsetof(struct piece_packet, seg[pkt.cts.seg_cnt]);
-	ret = tagrv_packet_send(op->peer, &hdr, &iov, 1, 0, NULL);
+	ret = tagrv_packet_send(op->peer, &hdr, &iov, 1,
+				iov.iov_len - sizeof(hdr), 0, NULL);
 	if (ret)
 		return ret;
 	tagrv_op_set_state(piece, TAGRV_OP_PIECE);

@@ -90,6 +90,8 @@ bool tagrv_rndv_read_begin(struct tagrv_op *op)
 		return false;
 	}
 	op->engine->stats.moved_rx[TAGRV_PROTO_RNDV_READ]++;
+	tagrv_trace_rndv_start(op, op->peer, op->rndv->remote.op, 0,
+			       TAGRV_PROTO_RNDV_READ, op->rndv->want);
 	tagrv_op_set_state(op, TAGRV_OP_READING);
 	tagrv_rndv_read_start(op, tagrv_rndv_recv_end);
 	return true;

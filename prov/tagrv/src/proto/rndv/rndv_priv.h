@@ -97,7 +97,8 @@ void tagrv_rndv_read_start(struct tagrv_op *op,
 			   void (*end)(struct tagrv_op *op));
 
 /* cts.c: sends a CTS, now or when the peer is served. */
-void tagrv_rndv_ask(struct tagrv_op *op, const struct tagrv_proto_ops *ops);
+void tagrv_rndv_ask(struct tagrv_op *op, const struct tagrv_proto_ops *ops,
+		    enum tagrv_proto proto);
 /* tagrv_proto_ops of receives that are CTS: sends a CTS or GRANT; its failure. */
 int tagrv_rndv_grant(struct tagrv_op *op);
 void tagrv_rndv_cts_fail(struct tagrv_op *op, int status);

@@ -5,6 +5,7 @@
  */
 #include <rdma/fi_errno.h>
 
+#include "core/trace.h"
 #include "proto/rndv/rndv_priv.h"
 
 static int post_next(struct tagrv_op *op, size_t max, tagrv_rndv_post_fn post)
@@ -16,6 +17,7 @@ static int post_next(struct tagrv_op *op, size_t max, tagrv_rndv_post_fn post)
 	ret = post(op, op->peer->lane->link, &segment);
 	if (ret)
 		return ret;
+	tagrv_trace_segment_posted(op, op->peer, op->rndv->next, segment.len);
 	op->rndv->next += segment.len;
 	op->rndv->inflight++;
 	return 0;
@@ -40,6 +42,7 @@ bool tagrv_rndv_segment_done(struct tagrv_op *op, int status)
 {
 	tagrv_assert_locked(op->engine->dom);
 	op->rndv->inflight--;
+	tagrv_trace_segment_done(op, op->peer, status, op->rndv->inflight);
 	if (status && !op->status)
 		op->status = tagrv_lane_reason(op->lane, status);
 	if (op->rndv->inflight)

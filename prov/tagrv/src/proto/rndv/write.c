@@ -57,7 +57,7 @@ bool tagrv_rndv_write_begin(struct tagrv_op *op)
 		return false;
 	}
 	op->rndv->by_write = true;
-	tagrv_rndv_ask(op, &recv_ops);
+	tagrv_rndv_ask(op, &recv_ops, TAGRV_PROTO_RNDV_WRITE);
 	return true;
 }
 
