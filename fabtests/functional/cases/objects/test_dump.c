@@ -2,7 +2,7 @@
 /*
  * The dump of an endpoint, through fi_open_ops.
  */
-#include "cases.h"
+#include "cases/cases.h"
 #include "framework/completion.h"
 #include "framework/message.h"
 

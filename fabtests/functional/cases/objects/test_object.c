@@ -195,7 +195,7 @@ static void open_ops(struct test *t)
 
 static void register_one(struct fx *fx, size_t len, uint64_t access)
 {
-	void *buf = malloc(len);
+	void *buf = calloc(1, len);
 	struct fid_mr *mr;
 
 	CHECK(buf, "no memory");
