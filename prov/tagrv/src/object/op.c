@@ -144,7 +144,12 @@ static inline void find_sinks(const struct tagrv_op *op,
 	*cntr = tagrv_rx_cntr(op->rx.rx);
 }
 
-static void recv_report(struct tagrv_op *op, int status)
+/*
+ * Counts and reports the end of a receive; 'over': bytes of the message that the
+ * receive had no room for. Inlined, so that both are constants where all went well.
+ */
+static inline __attribute__((always_inline)) void
+report_recv(struct tagrv_op *op, int status, size_t over)
 {
 	struct tagrv_engine *engine = op->engine;
 	struct tagrv_op *whole = op->rx.parent ? op->rx.parent : op;
@@ -152,16 +157,8 @@ static void recv_report(struct tagrv_op *op, int status)
 	struct tagrv_counter *cntr;
 	struct tagrv_compq *cq;
 	struct tagrv_comp *comp;
-	size_t over = 0;
 
 	find_sinks(op, &cq, &cntr);
-	if (TAGRV_UNLIKELY(!status && op->len > op->rx.room)) {
-		status = -FI_ETRUNC;
-		over = op->len - op->rx.room;
-	}
-	if (TAGRV_UNLIKELY(engine->attr.source_err) &&
-	    is_unknown_source(op, status))
-		status = -TAGRV_ERR_UNKNOWN_SOURCE;
 	tagrv_trace_recv_complete(op, op->peer, whole->context, op->tag,
 				  op->len, status);
 	if (cntr) {
@@ -184,8 +181,31 @@ static void recv_report(struct tagrv_op *op, int status)
 	comp->src = engine->attr.source ? op->peer->fi_addr : FI_ADDR_NOTAVAIL;
 	comp->olen = over;
 	comp->err = -status;
-	if (TAGRV_UNLIKELY(comp->err == TAGRV_ERR_UNKNOWN_SOURCE))
+	if (status == -TAGRV_ERR_UNKNOWN_SOURCE)
 		tagrv_comp_set_unknown_source(comp, &op->peer->addr);
+}
+
+/* The end of a receive that failed, was too short, or may have no known source. */
+static TAGRV_COLD void report_recv_checked(struct tagrv_op *op, int status)
+{
+	size_t over = 0;
+
+	if (!status && op->len > op->rx.room) {
+		status = -FI_ETRUNC;
+		over = op->len - op->rx.room;
+	}
+	if (op->engine->attr.source_err && is_unknown_source(op, status))
+		status = -TAGRV_ERR_UNKNOWN_SOURCE;
+	report_recv(op, status, over);
+}
+
+static inline void recv_report(struct tagrv_op *op, int status)
+{
+	if (TAGRV_UNLIKELY(status || op->len > op->rx.room ||
+			   op->engine->attr.source_err))
+		report_recv_checked(op, status);
+	else
+		report_recv(op, 0, 0);
 }
 
 void tagrv_op_recv_end(struct tagrv_op *op, int status)
