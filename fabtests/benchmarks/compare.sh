@@ -40,6 +40,23 @@ find_build()
 	die "no built plug-in found; build the tree or name the place with --build"
 }
 
+# usage: plugin_of TOOL; prints the folder of the plug-in, which for the tool 'before' is that of --before.
+plugin_of()
+{
+	local dir=$build
+	[ "$1" != before ] || dir=$before
+	echo "$dir/prov/tagrv/.libs"
+}
+
+# With --before: checks the folder, and leaves only the two builds in 'tools'.
+tools_of_before()
+{
+	[ -n "${before:-}" ] || return 0
+	[ -e "$before/prov/tagrv/.libs/libtagrv-fi.so" ] || die "--before: $before has no plug-in; is it a build?"
+	before=$(readlink -f "$before")
+	tools=(tagrv before)
+}
+
 # On a busy machine, spinning processes would measure the scheduler.
 warn_if_busy()
 {
@@ -161,6 +178,21 @@ compare_awk='
 				found = m
 		}
 		return found
+	}
+
+	# For --before: each measurement, ours by theirs.
+	function judge_before(whats, latency_sizes, bandwidth_sizes,    n, i, list) {
+		printf "\ntagrv, compared with the build before%36s\n", "ratio"
+		n = index(whats, " latency ") ? split(latency_sizes, list, " ") : 0
+		for (i = 1; i <= n; i++)
+			judge(list[i] " B half round trip at most 1.05 times that before", median("tagrv,latency," list[i]),
+				median("before,latency," list[i]), 1.05, 1)
+		if (index(whats, " rate "))
+			judge("8 B message rate at least 0.95 times that before", median("tagrv,rate,8"), median("before,rate,8"), 0.95, 0)
+		n = index(whats, " bandwidth ") ? split(bandwidth_sizes, list, " ") : 0
+		for (i = 1; i <= n; i++)
+			judge(list[i] " B bandwidth at least 0.95 times that before", median("tagrv,bandwidth," list[i]),
+				median("before,bandwidth," list[i]), 0.95, 0)
 	}
 
 	function judge(text, ours, theirs, factor, smaller,    ratio, met) {
