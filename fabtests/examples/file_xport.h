@@ -6,6 +6,8 @@
 #ifndef FABTESTS_EXAMPLES_FILE_XPORT_H
 #define FABTESTS_EXAMPLES_FILE_XPORT_H
 
+#include <stdio.h>
+
 #include "core/list.h"
 #include "xport/xport.h"
 
@@ -38,7 +40,7 @@ struct file_xport {
 	size_t	outstanding;		/* sent and not ended, of all links */
 	int	watch;			/* inotify of all inboxes; wait_fd */
 	bool	busy;			/* a pass runs: callbacks start no other */
-	char	packet[FILE_PACKET_MAX + 1];	/* the one being delivered */
+	char	packet[FILE_PACKET_MAX + 1];	/* being delivered, or events of inotify */
 };
 
 static inline struct file_xport *to_xport(struct tagrv_xport *xport)
@@ -49,6 +51,15 @@ static inline struct file_xport *to_xport(struct tagrv_xport *xport)
 static inline struct file_link *to_link(struct tagrv_link *link)
 {
 	return tagrv_container_of(link, struct file_link, base);
+}
+
+/* The path of packet 'nr' in an inbox, valid within the block that asks for it. */
+#define PATH(inbox, nr)	path_of((char[64]) { "" }, inbox, nr)
+
+static inline const char *path_of(char path[64], const char *inbox, uint64_t nr)
+{
+	snprintf(path, 64, "%s/%llu", inbox, (unsigned long long) nr);
+	return path;
 }
 
 extern const struct tagrv_xport_ops tagrv_file_ops;
