@@ -60,10 +60,11 @@ struct fi_tagrv_ops_match {
 	size_t	size;			/* bytes of this table */
 	/*
 	 * Fills *stats with the current values. *len: in, the bytes that stats
-	 * has room for, usually sizeof(*stats); out, the bytes filled, which
-	 * are not more. Takes the domain's lock, if it has one; may be called
-	 * whenever fi_cq_read may. probes / searches is the mean cost of a
-	 * search.
+	 * has room for, usually sizeof(*stats); out, the bytes filled: as many
+	 * as there is room for, but not more than this version's struct has.
+	 * No byte behind them is written. Takes the domain's lock, if it has
+	 * one; may be called whenever fi_cq_read may. probes / searches is the
+	 * mean cost of a search.
 	 *
 	 * Returns 0; -FI_EOPBADSTATE: the endpoint is not enabled; -FI_EINVAL:
 	 * an argument is NULL; -FI_ETOOSMALL: there is no room for the members

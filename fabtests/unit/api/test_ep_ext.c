@@ -190,6 +190,71 @@ static struct fi_tagrv_proto_stats protocols(void)
 	return now[0];
 }
 
+/* ---- the caller's room ---- */
+
+/* Bytes of the first versions, which applications built with them pass for ever. */
+enum { MATCH_FIRST = 80, PROTO_FIRST = 152 };
+
+static int get_match(void *stats, size_t *len)
+{
+	return open_ops(api.ep)->get_stats(api.ep, stats, len);
+}
+
+static int get_proto(void *stats, size_t *len)
+{
+	struct fi_tagrv_ops_proto *ops;
+	void *found = NULL;
+
+	cr_assert_eq(fi_open_ops(&api.ep->fid, TAGRV_EP_PROTO_OPS, 0, &found,
+				 NULL), 0);
+	ops = found;
+	return ops->get_stats(api.ep, stats, len);
+}
+
+/* 'get', whose struct has 'size' bytes, fills the room it has and no byte more. */
+static void expect_filled(int (*get)(void *stats, size_t *len), size_t room,
+			  size_t size)
+{
+	uint64_t words[64];
+	const unsigned char *bytes = (const unsigned char *) words;
+	size_t len = room, want = room < size ? room : size;
+
+	memset(words, 0xee, sizeof(words));
+	cr_expect_eq(get(words, &len), 0);
+	cr_expect_eq(len, want);
+	for (size_t i = 0; i < sizeof(words); i++)
+		cr_expect_eq(bytes[i] == 0xee, i >= want,
+			     "byte %zu with room for %zu", i, room);
+}
+
+static void expect_refused(int (*get)(void *stats, size_t *len), size_t first)
+{
+	uint64_t words[64], untouched[64];
+	size_t len = first - 1;
+
+	memset(words, 0xee, sizeof(words));
+	memset(untouched, 0xee, sizeof(untouched));
+	cr_expect_eq(get(words, &len), -FI_ETOOSMALL);
+	cr_expect_eq(len, first);
+	cr_expect(!memcmp(words, untouched, sizeof(words)));
+}
+
+Test(ext, nothing_is_written_behind_the_callers_room)
+{
+	const size_t match = sizeof(struct fi_tagrv_match_stats);
+	const size_t proto = sizeof(struct fi_tagrv_proto_stats);
+
+	api_open_ep(&api, NULL, 0);
+	expect_refused(get_match, MATCH_FIRST);
+	expect_refused(get_proto, PROTO_FIRST);
+	for (size_t more = 0; more <= 32; more += 4) {
+		expect_filled(get_match, MATCH_FIRST + more, match);
+		expect_filled(get_proto, PROTO_FIRST + more, proto);
+	}
+}
+
+/* ---- messages by protocol ---- */
+
 /* One message to ourselves, by call with flags, and both its completions. */
 static void send_to_self(const char *from, char *to, size_t len, uint64_t flags)
 {

@@ -40,10 +40,21 @@ static int check(struct fid_ep *fid, const void *stats, size_t *len, size_t min)
 	return 0;
 }
 
+/*
+ * Copies 'now', a struct of 'size' bytes, or its first *len bytes: an older
+ * application has room for fewer members. Puts the number of bytes into *len.
+ */
+static void fill(void *stats, size_t *len, const void *now, size_t size)
+{
+	*len = TAGRV_MIN(*len, size);
+	memcpy(stats, now, *len);
+}
+
 static int get_match_stats(struct fid_ep *fid,
 			   struct fi_tagrv_match_stats *stats, size_t *len)
 {
 	int ret = check(fid, stats, len, MATCH_LEN_MIN);
+	struct fi_tagrv_match_stats out;
 	struct tagrv_match_stats now;
 	const struct tagrv_ep *ep;
 
@@ -53,7 +64,7 @@ static int get_match_stats(struct fid_ep *fid,
 	tagrv_lock_acquire(&ep->dom->lock);
 	tagrv_rx_match_stats(rx_of(fid), &now);
 	tagrv_lock_release(&ep->dom->lock);
-	*stats = (struct fi_tagrv_match_stats) {
+	out = (struct fi_tagrv_match_stats) {
 		.posted = now.posted,
 		.posted_peak = now.posted_peak,
 		.posted_classes = now.posted_classes,
@@ -65,7 +76,7 @@ static int get_match_stats(struct fid_ep *fid,
 		.searches = now.searches,
 		.probes = now.probes,
 	};
-	*len = sizeof(*stats);
+	fill(stats, len, &out, sizeof(out));
 	return 0;
 }
 
@@ -73,6 +84,7 @@ static int get_proto_stats(struct fid_ep *fid,
 			   struct fi_tagrv_proto_stats *stats, size_t *len)
 {
 	int ret = check(fid, stats, len, PROTO_LEN_MIN);
+	struct fi_tagrv_proto_stats out;
 	struct tagrv_proto_stats now;
 	const struct tagrv_ep *ep;
 
@@ -85,7 +97,7 @@ static int get_proto_stats(struct fid_ep *fid,
 	tagrv_lock_acquire(&ep->dom->lock);
 	tagrv_engine_proto_stats(ep->engine, &now);
 	tagrv_lock_release(&ep->dom->lock);
-	*stats = (struct fi_tagrv_proto_stats) {
+	out = (struct fi_tagrv_proto_stats) {
 		.eager_tx = now.eager_tx,
 		.eager_rx = now.eager_rx,
 		.batched_tx = now.batched_tx,
@@ -106,7 +118,7 @@ static int get_proto_stats(struct fid_ep *fid,
 		.ack_packets_tx = now.ack_packets,
 		.prepared_tx = now.prepared_tx,
 	};
-	*len = sizeof(*stats);
+	fill(stats, len, &out, sizeof(out));
 	return 0;
 }
 
