@@ -2,20 +2,26 @@
 /*
  * Random traffic between protocol engines over a random transport: see sim.h.
  *
- * Each seed runs in a process of its own, so that a crash is a failed seed. The last
- * line is 'N passed, N failed'.
+ * Each seed runs in a process of its own, so that a crash or a hang is a failed seed.
+ * The last line is 'N passed, N failed'.
  */
 #include "sim.h"
 
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/slowness.h"
+
 enum { SEEDS = 100, STEPS = 8000 };
+
+/* Limit for each STEPS steps of a seed, which take about a second. */
+enum { SEED_MS = 60000 };
 
 /* Rounds until all operations have ended: idle ones before the end, the limit, for cancels. */
 enum { PASSES = 30, IDLE_ROUNDS = 100, ROUNDS_MAX = 20000, CANCEL_ROUNDS = 400, REST = 300 };
@@ -220,6 +226,28 @@ static void run_seed(uint64_t seed)
 
 /* --- all seeds --- */
 
+/*
+ * libinfinipath, which libfabric may load, handles these signals: its handler calls
+ * backtrace() and exit(), which wait for ever if malloc() or free() has raised the
+ * signal, and turn any other crash into status 1.
+ */
+static void restore_signals(void)
+{
+	static const int signals[] = { SIGSEGV, SIGBUS, SIGILL, SIGABRT, SIGINT, SIGTERM };
+
+	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(signals); i++)
+		signal(signals[i], SIG_DFL);
+}
+
+/* SIGALRM ends a seed that hangs. With -v a reader may stop the output: no limit. */
+static void limit_time(void)
+{
+	uint64_t limit = (slow_ms(SEED_MS) / 1000) * (1 + sim.steps / STEPS);
+
+	if (!sim.trace)
+		alarm((unsigned)TAGRV_MIN(limit, (uint64_t)UINT32_MAX));
+}
+
 /* Whether the seed passed, in a process of its own. */
 static bool try_seed(const char *program, uint64_t seed)
 {
@@ -229,6 +257,7 @@ static bool try_seed(const char *program, uint64_t seed)
 	fflush(stdout);
 	pid = fork();
 	if (!pid) {
+		limit_time();
 		run_seed(seed);
 		exit(EXIT_SUCCESS);
 	}
@@ -237,7 +266,8 @@ static bool try_seed(const char *program, uint64_t seed)
 		exit(2);
 	}
 	if (WIFSIGNALED(status))
-		printf("wrong: signal %d\n", WTERMSIG(status));
+		printf("wrong: %s %d\n", WTERMSIG(status) == SIGALRM ?
+		       "the seed hangs, signal" : "signal", WTERMSIG(status));
 	if (status)
 		printf("FAIL seed %" PRIu64 "; again: %s --seed %" PRIu64 " --seeds 1 --steps %"
 		       PRIu64 " -v\n", seed, program, seed, sim.steps);
@@ -310,6 +340,7 @@ int main(int argc, char **argv)
 	struct choice choice = parse(argc, argv);
 	uint64_t passed = 0;
 
+	restore_signals();
 	/* Seeds that break connections log many warnings, all of them expected. */
 	setenv("FI_LOG_LEVEL", "error", 0);
 	for (uint64_t i = 0; i < choice.cnt; i++)
