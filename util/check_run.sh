@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+# shellcheck shell=bash
+#
+# Runs and reports the steps of util/check. To be sourced by it.
+#
+# The steps vm-* keep one processor busy and need nothing but finished builds. So they run in a lane of their own, a second
+# process, beside the other steps. Each step leaves its result in a file of build/logs; the main process reports the results
+# in the order of the steps:
+#
+#      main process   layers ... gcc, clang, ... distcheck | reports vm-functional, vm-bad-input ... as they end
+#      lane                          vm-functional, vm-bad-input ...
+#
+# A step of the lane waits until the step that builds its programs has ended (builder_of).
+
+: "${logs:?}" "${in_turn:?}" "${steps=}"
+
+# shellcheck disable=SC2034 # 'total' is set and the sums are printed by util/check
+passed=0 failed=0 skipped=0 number=0 total=0
+lane=''                      # process id of the lane of vm-*
+duration()
+{
+	printf '%d.%d s' $(($1 / 1000)) $(($1 % 1000 / 100))
+}
+
+# Prints the lines of a log that most likely say why a step failed, and its end.
+show_failure()
+{
+	{
+		grep -aE -e '^FAIL |^    rank [0-9]+, |^        [0-9.]+ s of processor time|\[FAIL\]|\[CRASH\]' \
+			-e ' error: |undefined reference|: (error|runtime error): |ERROR: AddressSan' "$1" | head -20
+		echo ...
+		tail -15 "$1"
+	} | sed 's/^/    | /'
+}
+
+# usage: report STATUS LOG MILLISECONDS COUNTS; adds the numbers of one step to the totals and prints the rest of its line.
+report()
+{
+	local status=$1 log=$2 time=$3 p=0 f=0 s=0 a b c text
+	while read -r a b c; do
+		p=$((p + a)) f=$((f + b)) s=$((s + c))
+	done <"$4"
+	if [ "$status" = 77 ] && [ $f = 0 ]; then
+		p=0 s=1
+		text="skipped: $(tail -1 "$log")"
+	elif [ "$status" != 0 ]; then
+		[ $f -gt 0 ] || f=1
+		text="FAILED: $p passed, $f failed"
+	else
+		[ $((p + f + s)) -gt 0 ] || p=1
+		[ $f = 0 ] && text="$p passed" || text="FAILED: $p passed, $f failed"
+		[ $s = 0 ] || text="$text, $s skipped"
+	fi
+	printf '%s (%s)\n' "$text" "$(duration "$time")"
+	[ "$s" = 0 ] || grep -vE 'needs (more than one process|endpoints that reach each other)$' "$log" |
+		sed -nE 's/^skip(ped:)? /        skipped: /p' | sort -u
+	[ $f = 0 ] || show_failure "$log"
+	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+}
+
+# usage: execute STEP; leaves 'STATUS MILLISECONDS' in STEP.result and the numbers in STEP.counts.
+execute()
+{
+	local name=$1 start status=0
+	count_file=$logs/$name.counts
+	: >"$count_file"
+	start=$(date +%s%3N)
+	# In a process of its own, since 'set -e' has no effect in a function that is tested.
+	set +e
+	(set -e; "step_${name//-/_}") >"$logs/$name.log" 2>&1 </dev/null
+	status=$?
+	set -e
+	echo "$status $(($(date +%s%3N) - start))" >"$logs/$name.result.new"
+	mv "$logs/$name.result.new" "$logs/$name.result"
+}
+
+in_lane() { [[ $in_turn = 0 && $1 == vm-* ]]; }
+
+# usage: await_result STEP PROCESS; waits until the process has left the result of the step, or has ended.
+await_result()
+{
+	while [ ! -e "$logs/$1.result" ] && kill -0 "$2" 2>/dev/null; do
+		sleep 0.2
+	done
+}
+
+# Prints the steps that must have ended before a step of the lane begins, because they build what it uses.
+builder_of()
+{
+	case $1 in
+	vm-asan*) echo asan ;;
+	vm-tsan) echo tsan ;;
+	*) echo gcc ;;
+	esac
+}
+
+run_lane()
+{
+	local step name builder
+	trap end_boot EXIT
+	trap 'exit 143' TERM
+	for step in "${steps[@]}"; do
+		name=${step%%|*}
+		in_lane "$name" && selected "$step" || continue
+		builder=$(builder_of "$name")
+		! is_selected "$builder" || await_result "$builder" $$
+		execute "$name"
+	done
+}
+
+# usage: is_selected NAME
+is_selected()
+{
+	local step
+	for step in "${steps[@]}"; do
+		[ "${step%%|*}" != "$1" ] || ! selected "$step" || return 0
+	done
+	return 1
+}
+
+start_lane()
+{
+	# A process group of its own, so that end_lane reaches everything it has started.
+	set -m
+	run_lane &
+	lane=$!
+	set +m
+}
+
+# Ends what still runs when util/check is interrupted.
+end_lane()
+{
+	[ -n "$lane" ] || { end_boot; return 0; }
+	kill -- -"$lane" 2>/dev/null || true
+	wait "$lane" 2>/dev/null || true
+}
+
+run_step()
+{
+	local name=$1 text=$2 result='125 0'
+	number=$((number + 1))
+	printf '[%2d/%d] %s: %s ... ' $number $total "$name" "$text"
+	if in_lane "$name"; then
+		await_result "$name" "$lane"
+	else
+		execute "$name"
+	fi
+	[ ! -e "$logs/$name.result" ] || result=$(<"$logs/$name.result")
+	touch "$logs/$name.log" "$logs/$name.counts"
+	report "${result% *}" "$logs/$name.log" "${result#* }" "$logs/$name.counts"
+}
+
