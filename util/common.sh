@@ -37,6 +37,7 @@ declare -A needs=(
 	[autoconf]='have autoreconf'
 	[automake]='have automake'
 	[binutils]='have nm'
+	[ccache]='have ccache'
 	[clang]='have clang'
 	[gcc]='have gcc'
 	[gdb]='have gdb'
