@@ -197,3 +197,35 @@ Test(place, earliest_wins_among_groups_in_one_line, .timeout = 20)
 		expect_match(7, 0, CNT + 1 + round);
 	end();
 }
+
+/*
+ * A group whose first class is gone, and whose last class gets a group of its own, is
+ * unused. The next class that gets its number has few bits in common with the others.
+ */
+Test(place, group_that_its_last_class_left_shares_no_lines, .timeout = 20)
+{
+	const uint64_t coarse = 0xffffull << 48 | 0xff, other = 0xffffull << 32 | 0xff;
+	const uint64_t fine[] = { ~(coarse | 0xff00) }, last[] = { ~0xffff00ull };
+	const uint8_t space = TAGRV_SPACE_TAGGED;
+	uint8_t first, number;
+
+	begin();
+	first = tagrv_posted_class_new(&queue, space, coarse, false);
+	tagrv_posted_class_new(&queue, space, other, false);
+	tagrv_posted_class_new(&queue, space, ~fine[0], false);
+	number = queue.classes[first].group;
+	cr_assert_eq(queue.groups[number].classes, 2);
+	cr_assert(queue.shared & 1ull << number);
+	tagrv_posted_class_free(&queue, first);
+	post_kinds(fine, 1, 1, 0x100, 1, 60);
+	for (uintptr_t i = 60; i > 40; i--)
+		expect_match(1, i * 0x100, i);
+	cr_assert_eq(queue.groups[number].classes, 0, "no class has moved");
+	cr_expect_not(queue.shared & 1ull << number);
+	first = tagrv_posted_class_new(&queue, space, ~last[0], false);
+	cr_assert_eq(queue.classes[first].group, number);
+	post_kinds(last, 1, 1, 0x10000, 100, 30);
+	for (uintptr_t i = 100; i < 130; i++)
+		expect_match(1, i * 0x10000 | 0x55, i);
+	end();
+}

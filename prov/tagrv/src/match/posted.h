@@ -385,6 +385,8 @@ uint8_t tagrv_posted_group_for(const struct tagrv_posted_queue *queue,
 /* Creates a group whose key is that of the class. Always succeeds. */
 uint8_t tagrv_posted_group_new(struct tagrv_posted_queue *queue,
 			       const struct tagrv_posted_class *class);
+/* A class leaves its group, which is unused when no other class is in it. */
+void tagrv_posted_group_leave(struct tagrv_posted_queue *queue, uint8_t number);
 
 /* Frees a class without receives, and its group if no other class is in it. */
 void tagrv_posted_class_free(struct tagrv_posted_queue *queue, uint8_t c);

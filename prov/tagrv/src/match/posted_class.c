@@ -25,6 +25,12 @@ uint8_t tagrv_posted_group_new(struct tagrv_posted_queue *queue,
 	return number;
 }
 
+void tagrv_posted_group_leave(struct tagrv_posted_queue *queue, uint8_t number)
+{
+	if (!--queue->groups[number].classes)
+		queue->shared &= ~(1ull << number);
+}
+
 uint8_t tagrv_posted_group_for(const struct tagrv_posted_queue *queue,
 			       uint8_t space, uint64_t care, bool any)
 {
@@ -64,8 +70,7 @@ void tagrv_posted_class_free(struct tagrv_posted_queue *queue, uint8_t c)
 	const struct tagrv_posted_class *class = &queue->classes[c];
 
 	assert(!class->cnt);
-	if (!--queue->groups[class->group].classes)
-		queue->shared &= ~(1ull << class->group);
+	tagrv_posted_group_leave(queue, class->group);
 	queue->live[class->space] &= ~(1ull << c);
 	queue->demotions++;
 	tagrv_posted_list_set_only(queue, class->space);

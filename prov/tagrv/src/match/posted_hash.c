@@ -360,7 +360,7 @@ static TAGRV_COLD void split_group(struct tagrv_posted_queue *queue,
 	}
 	to = tagrv_posted_group_new(queue, class);
 	queue->groups[to].apart = true;
-	queue->groups[number].classes--;
+	tagrv_posted_group_leave(queue, number);
 	class->group = to;
 	for (i = class->first; i != TAGRV_NO_RECV; i = recv->newer) {
 		recv = tagrv_posted_at(queue, i);
