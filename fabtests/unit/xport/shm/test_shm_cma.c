@@ -245,6 +245,31 @@ Test(shm_rates, are_kept_for_the_next_process)
 	tagrv_shm_rates_store(&rates);
 }
 
+static long now_nsec(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_nsec;
+}
+
+/* From 2 ms before a second begins to 2 ms after: time() is late there. */
+Test(shm_rates, are_known_where_a_second_begins)
+{
+	struct shm_rates rates = { .ring = 7e9, .cma = 1.1e10,
+				   .call = 6e-7 };
+	struct timespec rest = { 0 };
+	long now = now_nsec();
+
+	rest.tv_nsec = now < 998000000 ? 998000000 - now : 0;
+	nanosleep(&rest, NULL);
+	do {
+		tagrv_shm_rates_store(&rates);
+		cr_assert(is_known());
+		now = now_nsec();
+	} while (now >= 998000000 || now < 2000000);
+}
+
 Test(shm_rates, of_a_host_without_single_copies_are_not_kept)
 {
 	struct shm_rates rates = { .ring = 7e9 };

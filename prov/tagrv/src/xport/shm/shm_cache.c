@@ -55,13 +55,19 @@ static int put_host(char *text, size_t size)
 			(unsigned long long) host[1]);
 }
 
+/*
+ * Linux 6.13 and later stamp a file by the precise clock when somebody asked for its
+ * time before. time() reads a clock that is late by up to one tick, so such a file
+ * could seem to come from the next second: compare by the precise clock, too.
+ */
 static bool is_fresh(int fd)
 {
-	time_t now = time(NULL);
+	struct timespec now;
 	struct stat st;
 
-	return !fstat(fd, &st) && st.st_mtime <= now &&
-	       now - st.st_mtime < MAX_AGE;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return !fstat(fd, &st) && st.st_mtime <= now.tv_sec &&
+	       now.tv_sec - st.st_mtime < MAX_AGE;
 }
 
 static bool parse(const char *text, struct shm_rates *got)
