@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "reg/regcache.h"
+#include "common/apart.h"
 #include "common/engine_fixture.h"
 
 #define BIG	((size_t) 1 << 20)
@@ -32,9 +33,8 @@ static void start(double overhead, const char *how)
 	fake_reg_overhead = overhead;
 	engine_setup();
 	peer_up(true);
-	buf = mmap(NULL, BIG, PROT_READ | PROT_WRITE,
-		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	cr_assert_neq(buf, MAP_FAILED);
+	buf = map_apart(BIG);
+	cr_assert_not_null(buf);
 }
 
 static void setup(void)

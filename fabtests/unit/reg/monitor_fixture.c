@@ -11,10 +11,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-struct watch watch;
+#include "common/apart.h"
 
-/* No sanitizer, and nothing else in this process, maps memory here. */
-#define OURS	((uintptr_t) 0x200000000000)
+struct watch watch;
 
 static uint64_t mark_of(uintptr_t page)
 {
@@ -91,8 +90,8 @@ char *map_pages_at(void *addr, size_t len, int flags)
 
 char *map_pages(void)
 {
-	static uintptr_t at = OURS;
+	char *p = map_apart(BYTES);
 
-	at += 4 * BYTES;
-	return map_pages_at((void *) at, BYTES, 0);
+	cr_assert_not_null(p);
+	return p;
 }
