@@ -68,6 +68,16 @@ static void on_packet(struct tagrv_sink *sink, void *ctx, const void *data,
 	tagrv_container_of(sink, struct side, sink)->got++;
 }
 
+static void on_tagged(void *ctx, uint64_t meta, uint64_t tag, uint64_t data,
+		      const void *payload)
+{
+	(void) ctx;
+	(void) meta;
+	(void) tag;
+	(void) data;
+	(void) payload;
+}
+
 static void on_room(struct tagrv_sink *sink)
 {
 	(void) sink;
@@ -109,7 +119,7 @@ static void open_side(struct side *s, const char *cma)
 
 	snprintf(params.shm_cma, sizeof(params.shm_cma), "%s", cma);
 	s->sink = (struct tagrv_sink) {
-		.packet = on_packet, .room = on_room, .link_error = on_error,
+		.packet = on_packet, .tagged = on_tagged, .room = on_room, .link_error = on_error,
 		.link_closed = on_closed, .fatal = on_fatal,
 	};
 	require(!ops->dev_open("shm", &params, &s->dev), "dev_open");

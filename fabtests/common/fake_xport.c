@@ -349,6 +349,7 @@ static const struct tagrv_xport_ops fake_ops = {
 	.link_close = fake_link_close,
 	.send = fake_send,
 	.send_short = tagrv_stub_send_short,
+	.send_tagged = tagrv_stub_send_tagged,
 	.send_prepared = fake_send_prepared,
 	.get = fake_get,
 	.put = fake_put,

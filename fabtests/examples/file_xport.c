@@ -292,7 +292,8 @@ const struct tagrv_xport_ops tagrv_file_ops = {
 	.mem_key = tagrv_stub_mem_key, .xport_open = xport_open, .xport_close = xport_close,
 	.link_create = link_create, .link_bind = link_bind, .link_discard = link_discard,
 	.link_attach = link_attach, .link_close = link_close, .send = send_packet,
-	.send_short = tagrv_stub_send_short, .send_prepared = tagrv_stub_send_prepared,
+	.send_short = tagrv_stub_send_short, .send_tagged = tagrv_stub_send_tagged,
+	.send_prepared = tagrv_stub_send_prepared,
 	.get = tagrv_stub_get, .put = tagrv_stub_put, .progress = progress, .reap = reap,
 	.flush = tagrv_stub_flush, .outstanding = outstanding, .wait_fd = wait_fd, .arm = arm,
 };

@@ -4,7 +4,7 @@
  * transport, the other end is this program (the peer), from the handover on.
  *
  *   input: steps of one byte each, some with bytes that follow
- *     0  peer writes bytes into the next line of the transport's ring
+ *     0  peer writes bytes into the next slot of the transport's ring
  *     1  peer writes an entry with a valid head
  *     2  transport sends a packet            3  transport gets memory of the peer
  *     4  peer writes bytes anywhere in the transport's ring
@@ -14,6 +14,7 @@
  *     10 peer answers a get                  11 peer consumes, as a correct one
  *     12 transport puts to memory of the peer
  *     13 peer puts to memory of the transport
+ *     14 peer sends a tagged message       15 transport sends one
  *
  * Nothing may crash, hang or be read out of bounds. A link fails once at most,
  * and closing it ends every get.
@@ -88,6 +89,23 @@ static void on_packet(struct tagrv_sink *sink, void *ctx, const void *data,
 		side.sum += ((const uint8_t *) data)[i];
 }
 
+static void on_tagged(void *ctx, uint64_t meta, uint64_t tag, uint64_t data,
+		      const void *payload)
+{
+	require(ctx == &side &&
+		TAGRV_META_LEN(meta) < side.xport->attr.tagged_end);
+	require(!data || meta & TAGRV_META_DATA);
+	side.sum += tag + data;
+	for (size_t i = 0; i < TAGRV_META_LEN(meta); i++)
+		side.sum += ((const uint8_t *) payload)[i];
+}
+
+static void on_next_tagged(void *ctx, uint64_t tag)
+{
+	require(ctx == &side);
+	side.sum += tag;
+}
+
 /* Reads all bytes that the transport allows to be read ahead. */
 static void on_next_packet(struct tagrv_sink *sink, void *ctx, const void *data,
 			   size_t len)
@@ -142,7 +160,9 @@ static void open_side(void)
 
 	get_done.fn = on_got;
 	side.sink = (struct tagrv_sink) {
-		.packet = on_packet, .next_packet = on_next_packet, .room = on_room, .link_error = on_error,
+		.packet = on_packet, .next_packet = on_next_packet,
+		.tagged = on_tagged, .next_tagged = on_next_tagged,
+		.room = on_room, .link_error = on_error,
 		.link_closed = on_closed, .fatal = on_fatal,
 	};
 	require(!ops->dev_open("shm", &params, &side.dev));
@@ -215,10 +235,13 @@ static void take_ring(void)
 	close(fds[2]);
 	peer.bell = map(fds[1], SHM_BELL_SIZE);
 	peer.tx = (struct shm_tx) {
-		.hdr = map(fds[0], SHM_RING_MIN), .lines = hand.lines,
-		.limit = hand.lines, .freed = hand.lines,
+		.hdr = map(fds[0], SHM_RING_MIN), .mask = hand.slots - 1,
+		.shift = (uint32_t) __builtin_ctz(hand.slots),
+		.limit = hand.slots, .arena_size = hand.arena,
+		.arena_limit = hand.arena,
 	};
 	peer.tx.data = (char *) (peer.tx.hdr + 1);
+	peer.tx.arena = peer.tx.data + (size_t) hand.slots * SHM_STRIDE;
 }
 
 static int sealed(size_t size)
@@ -234,8 +257,8 @@ static void give_ring(const char *blob)
 {
 	struct shm_hand hand = {
 		.magic = SHM_MAGIC, .version = SHM_VERSION,
-		.lines = SHM_RING_MIN / SHM_LINE - SHM_HDR_LINES,
-		.max_packet = 4096,
+		.slots = shm_slots_of(SHM_RING_MIN),
+		.arena = shm_arena_of(SHM_RING_MIN), .max_packet = 3200,
 	};
 	int fds[SHM_HAND_FDS] = {
 		sealed(SHM_RING_MIN), sealed(SHM_BELL_SIZE),
@@ -257,7 +280,8 @@ static void give_ring(const char *blob)
 	peer.own = mmap(NULL, SHM_RING_MIN, PROT_READ | PROT_WRITE, MAP_SHARED,
 			fds[0], 0);
 	peer.own->constants = (struct shm_constants) {
-		.magic = SHM_MAGIC, .version = SHM_VERSION, .lines = hand.lines,
+		.magic = SHM_MAGIC, .version = SHM_VERSION, .slots = hand.slots,
+		.arena = hand.arena,
 	};
 	require(!connect(sock, (struct sockaddr *) &sun, len) &&
 		sendmsg(sock, &msg, 0) == sizeof(hand));
@@ -316,30 +340,46 @@ static void take(struct input *in, void *to, size_t len)
 }
 
 /* Whether a correct peer would find room, so that many valid entries follow each other. */
-static bool has_room(uint32_t cost)
+static bool has_room(uint32_t bytes)
 {
-	if (cost > peer.tx.lines)
-		return false;
-	if (!shm_tx_fits(&peer.tx, cost, 0) && shm_tx_refresh(&peer.tx))
-		shm_tx_clear(&peer.tx, peer.tx.freed);
-	return shm_tx_fits(&peer.tx, cost, 0);
+	return shm_tx_fits(&peer.tx, bytes, 0, 0) ||
+	       (shm_tx_refresh(&peer.tx) &&
+		shm_tx_fits(&peer.tx, bytes, 0, 0));
 }
 
 static void put(enum shm_kind kind, const void *body, uint32_t body_len,
 		uint32_t len)
 {
-	uint32_t n = shm_lines_of(len), cost = shm_tx_cost(&peer.tx, n);
-
-	if (n > peer.tx.lines / 2 || !has_room(cost))
+	if (len > peer.tx.arena_size / 2 ||
+	    !has_room(len <= SHM_INLINE ? 0 : shm_tx_arena_cost(&peer.tx, len)))
 		return;
-	memcpy(shm_tx_body(&peer.tx, n), body, TAGRV_MIN(body_len, len));
-	shm_tx_publish(&peer.tx, n, cost, shm_word(kind, len));
+	memcpy(shm_tx_body(&peer.tx, len), body, TAGRV_MIN(body_len, len));
+	shm_tx_publish_body(&peer.tx, kind, len);
+}
+
+static void put_tagged(struct input *in)
+{
+	bool has_data = next(in) & 1;
+	uint32_t len = next(in) * (next(in) & 1 ? 1 : 20);
+	uint32_t room = has_data ? SHM_DATA_INLINE : SHM_TAGGED_INLINE;
+	char *slot = shm_tx_slot(&peer.tx);
+
+	if (!has_room(len <= room ? 0 : shm_tx_arena_cost(&peer.tx, len)))
+		return;
+	take(in, slot + SHM_HEAD_WORD, SHM_INLINE);
+	if (len > room) {
+		take(in, shm_tx_arena(&peer.tx, len), TAGRV_MIN(len, 20u));
+		shm_tx_use_arena(&peer.tx, len);
+	}
+	shm_tx_publish(&peer.tx, shm_word(has_data ? SHM_TAGGED_DATA :
+						     SHM_TAGGED, len,
+					  (uint16_t) next(in)));
 }
 
 static void put_any(struct input *in)
 {
-	static const uint32_t lens[] = { 0, 8, 40, 56, 57, 100, 4096, 7544 };
-	enum shm_kind kind = (enum shm_kind) (next(in) % 7);
+	static const uint32_t lens[] = { 0, 8, 40, 56, 57, 100, 3200, 3966 };
+	enum shm_kind kind = (enum shm_kind) (next(in) % 9);
 	uint32_t len = lens[next(in) % 8] + next(in) % 3;
 	char body[64] = "";
 
@@ -397,6 +437,15 @@ static void send_packet(size_t len)
 	require(!ret || ret == -FI_EAGAIN || ret == -FI_ENOTCONN);
 }
 
+static void send_tagged(struct input *in)
+{
+	static char data[4096];
+	uint64_t meta = TAGRV_META(next(in) * 13, next(in)) | (next(in) & 1);
+	int ret = ops->send_tagged(side.link, meta, next(in), 1, data);
+
+	require(!ret || ret == -FI_EAGAIN);
+}
+
 static void transport_gets(void)
 {
 	if (!ops->get(side.link, side.buf, side.mem, 4096, side.key,
@@ -420,9 +469,9 @@ static void anywhere(struct input *in)
 
 static void step(struct input *in)
 {
-	switch (next(in) % 14) {
+	switch (next(in) % 16) {
 	case 0:
-		take(in, peer.tx.data + (size_t) peer.tx.pos * SHM_LINE, 64);
+		take(in, shm_tx_slot(&peer.tx), SHM_LINE);
 		break;
 	case 1: put_any(in); break;
 	case 2: send_packet(next(in) * 16); break;
@@ -430,12 +479,14 @@ static void step(struct input *in)
 	case 4: anywhere(in); break;
 	case 5: put_request(in); break;
 	case 6: ops->arm(side.xport); break;
-	case 7: take(in, &peer.own->cons.head, next(in) % 9); break;
+	case 7: take(in, &peer.own->cons.head, next(in) % 17); break;
 	case 8: take(in, &peer.own->cons.state, next(in) % 5); break;
 	case 9: take(in, peer.bell, next(in) % 100); break;
 	case 10: put_answer(in); break;
 	case 12: transport_puts(); break;
 	case 13: put_piece(in); break;
+	case 14: put_tagged(in); break;
+	case 15: send_tagged(in); break;
 	default:	/* a correct consumer */
 		peer.own->cons.head += next(in);
 	}

@@ -60,6 +60,7 @@ enum { SIM_SIDES = 3 };
 /* Limits and chances that a seed draws at its start. Chances are in percent. */
 struct sim_mix {
 	uint32_t caps;		/* of the transport */
+	size_t	tagged_end;	/* shorter tagged messages need no header */
 	size_t	depth;		/* most gets, and most puts, in flight per link */
 	unsigned full;		/* chance that a post is refused with FI_EAGAIN */
 	unsigned no_reg;	/* chance that a registration fails */

@@ -42,6 +42,7 @@ static void mix_transport(struct sim_mix *mix)
 	mix->caps |= sim_chance(80) ? TAGRV_XPORT_PUT : 0;
 	mix->caps |= sim_chance(50) ? TAGRV_XPORT_PUT_FENCED : 0;
 	mix->caps |= sim_chance(60) ? TAGRV_XPORT_PREPARED : 0;
+	mix->tagged_end = sim_chance(30) ? 0 : sim_below(400);
 	mix->depth = 1 + sim_below(5);
 	mix->full = often(30, 60);
 	mix->no_reg = often(50, 60);
@@ -66,8 +67,8 @@ static void mix_traffic(struct sim_mix *mix)
 
 static void trace_mix(const struct sim_mix *mix)
 {
-	SIM_TRACE("caps %#x, depth %zu, full %u%%, unregistered %u%%, lossy %u%%%s%s", mix->caps,
-		  mix->depth, mix->full, mix->no_reg, mix->lossy, mix->breaks ? ", breaks" : "",
+	SIM_TRACE("caps %#x, tagged below %zu, depth %zu, full %u%%, unregistered %u%%, lossy %u%%%s%s",
+		  mix->caps, mix->tagged_end, mix->depth, mix->full, mix->no_reg, mix->lossy, mix->breaks ? ", breaks" : "",
 		  mix->abrupt ? ", abrupt" : "");
 	SIM_TRACE("a pause each %zu steps", mix->pause);
 	SIM_TRACE("%zu sends, %zu receives at a time, of %zu bytes, multi %u%%, peek %u%%, "

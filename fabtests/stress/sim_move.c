@@ -55,7 +55,10 @@ static void move_packet(struct sim_link *link, struct item *item)
 	if (!link->peer || link->peer->closing) {
 		link->broken = true;
 	} else {
-		packet = sim_item_new(ITEM_SEND, NULL, item->len + rest);
+		packet = sim_item_new(item->kind, NULL, item->len + rest);
+		packet->meta = item->meta;
+		packet->tag = item->tag;
+		packet->tag_data = item->tag_data;
 		packet->data = sim_alloc(packet->len);
 		memcpy(packet->data, item->data, item->len);
 		tagrv_iov_gather(packet->data + item->len, item->iov, item->iov_cnt);
@@ -135,7 +138,10 @@ static int hand_over_some(struct sim_link *link)
 	for (size_t n = sim_below(12); n && link->in.cnt && !link->closing; n--, events++) {
 		struct item *item = sim_queue_take(&link->in, 0);
 
-		sink->packet(sink, link->base.ctx, item->data, item->len);
+		if (item->kind == ITEM_TAGGED)
+			sink->tagged(link->base.ctx, item->meta, item->tag, item->tag_data, item->data);
+		else
+			sink->packet(sink, link->base.ctx, item->data, item->len);
 		sim_item_free(item);
 	}
 	return events;

@@ -10,6 +10,7 @@
  */
 #include "sim_xport.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +48,7 @@ static int xport_open(struct tagrv_device *dev, const struct tagrv_params *param
 	x->base = (struct tagrv_xport){ .ops = dev->ops, .dev = dev, .sink = sink };
 	x->base.attr = (struct tagrv_xport_attr){
 		.caps = sim.mix.caps,
-		.max_inline = 64, .max_packet = params->eager_max + TAGRV_HDR_ROOM,
+		.tagged_end = sim.mix.tagged_end, .max_inline = 64, .max_packet = params->eager_max + TAGRV_HDR_ROOM,
 		.get_max = RDMA_MAX, .get_depth = sim.mix.depth,
 		.put_max = RDMA_MAX, .put_depth = sim.mix.depth,
 		.latency = 1e-6, .bandwidth = 1e9, .copy_bandwidth = 1e9, .overhead = 1e-7,
@@ -121,6 +122,26 @@ static int post_send(struct tagrv_link *base, const struct iovec *iov, size_t cn
 	item = sim_item_new(ITEM_SEND, done, len);
 	item->data = sim_alloc(len);
 	tagrv_iov_gather(item->data, iov, cnt);
+	sim_queue_push(&sim_link_of(base)->out, item);
+	return 0;
+}
+
+static int post_tagged(struct tagrv_link *base, uint64_t meta, uint64_t tag, uint64_t data,
+		       const void *payload)
+{
+	size_t len = TAGRV_META_LEN(meta);
+	struct item *item;
+
+	SIM_CHECK(len < base->xport->attr.tagged_end, "a tagged message of %zu bytes", len);
+	SIM_CHECK(!(meta & ~(TAGRV_META_SHARED | TAGRV_META_DATA)), "unknown bits in %#" PRIx64, meta);
+	if (link_busy(sim_link_of(base), 0))
+		return -FI_EAGAIN;
+	item = sim_item_new(ITEM_TAGGED, NULL, len);
+	item->data = sim_alloc(len);
+	tagrv_copy(item->data, payload, len);
+	item->meta = meta;
+	item->tag = tag;
+	item->tag_data = data;
 	sim_queue_push(&sim_link_of(base)->out, item);
 	return 0;
 }
@@ -233,6 +254,7 @@ const struct tagrv_xport_ops sim_xport_ops = {
 	.link_close = link_close,
 	.send = post_send,
 	.send_short = tagrv_stub_send_short,
+	.send_tagged = post_tagged,
 	.send_prepared = post_prepared,
 	.get = post_get,
 	.put = post_put,

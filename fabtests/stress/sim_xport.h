@@ -10,20 +10,21 @@
 
 enum { SIM_KEY_LEN = 4 };	/* bytes of a registration's key */
 
-enum item_kind { ITEM_SEND, ITEM_PREPARED, ITEM_GET, ITEM_PUT };
+enum item_kind { ITEM_SEND, ITEM_PREPARED, ITEM_TAGGED, ITEM_GET, ITEM_PUT };
 
 struct item {
 	struct item *next;
 	enum item_kind kind;
 	struct tagrv_done *done;
 	int	status;
-	char	*data;			/* packet, or its header */
+	char	*data;			/* packet, or its header; tagged: payload */
 	size_t	len;
 	struct iovec iov[TAGRV_IOV_MAX];	/* prepared: the packet's rest */
 	size_t	iov_cnt;
 	void	*addr;			/* local end of a get or put */
 	uint64_t raddr;
 	uint32_t key;
+	uint64_t meta, tag, tag_data;	/* tagged */
 };
 
 struct queue {

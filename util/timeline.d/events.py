@@ -10,10 +10,12 @@ with # are comments.
 """
 MAGIC = '# tagrv trace 1'
 
-# As core/trace.h has them; the four words are a packet's header.
+# As core/trace.h has them; the four words are a packet's header, meta has the bytes in its upper half.
 POINTS = {
     'packet_out': ('peer', 'word0', 'word1', 'word2', 'word3', 'len'),
     'packet_in': ('peer', 'word0', 'word1', 'word2', 'word3', 'len'),
+    'tagged_out': ('peer', 'seq', 'meta', 'tag', 'data'),
+    'tagged_in': ('peer', 'seq', 'meta', 'tag', 'data'),
     'item_out': ('peer', 'op', 'tag', 'len'),
     'item_in': ('peer', 'handle', 'tag', 'len'),
     'fin_queued': ('peer', 'opcode', 'handle', 'status'),
@@ -39,6 +41,10 @@ OP_STATES = ('FREE', 'QUEUED', 'WIRE', 'FIN_WAIT', 'ANNOUNCED', 'COPYING', 'WRIT
 OF_RECEIVES = ('POSTED', 'READING', 'CTS')
 PEER_STATES = ('IDLE', 'CONNECTING', 'BOUND', 'READY', 'LEAVING')
 PROTOCOLS = ('eager', 'get', 'put', 'copy', 'pipeline')
+
+# A message may go as a packet or in a shorter form without a header.
+OUT = ('packet_out', 'tagged_out')
+IN = ('packet_in', 'tagged_in')
 
 
 class BadTrace(Exception):
@@ -75,6 +81,9 @@ class Event:
             self.tag = swapped(self.word1, 8)
             self.seq = self.word2 >> 32
             self.data = self.word3
+        elif 'meta' in POINTS[point]:
+            self.opcode, self.handle, self.len = 'EAGER', 0, self.meta >> 32
+            self.content = 'tagged', self.seq, self.tag, self.len
         elif 'opcode' in POINTS[point]:
             self.opcode = OPCODES.get(self.opcode, f'{self.opcode}?')
 

@@ -90,9 +90,9 @@ def ends_by_packets(trace, known):
     """The other end of the rest: where most of the packets left that came here."""
     left, votes = defaultdict(list), defaultdict(lambda: defaultdict(int))
     for event in trace:
-        if event.point == 'packet_out' and event.conn not in known:
+        if event.point in events.OUT and event.conn not in known:
             left[event.content].append(event.conn)
-        elif event.point == 'packet_in' and event.conn not in known:
+        elif event.point in events.IN and event.conn not in known:
             for conn in left[event.content]:
                 votes[event.conn][conn] += conn != event.conn
     ends = {}
@@ -104,18 +104,18 @@ def ends_by_packets(trace, known):
 
 
 def pair_packets(trace, ends):
-    """Gives packet_in the packet_out that it was, as 'left'. What came before it was traced as sent left at that time, and
+    """Gives a packet that came the one that left, which it was, as 'left'. What came before it was traced as sent left at that time, and
     the messages of a BATCH left with it."""
     left, batches, items = defaultdict(deque), {}, []
     for event in trace:
         event.left = None
-        if event.point == 'packet_out':
+        if event.point in events.OUT:
             left[event.conn, event.content].append(event)
             batches[event.conn] = event
         elif event.point == 'item_out' and event.conn in batches:
             items.append((event, batches[event.conn]))
     for event in trace:
-        if event.point == 'packet_in':
+        if event.point in events.IN:
             queue = left.get((ends.get(event.conn), event.content))
             if queue:
                 event.left = queue.popleft()
@@ -123,7 +123,7 @@ def pair_packets(trace, ends):
     for event, batch in items:
         event.time = batch.time
     # At the same time: first what leaves.
-    return sorted(trace, key=lambda event: (event.time, event.point == 'packet_in'))
+    return sorted(trace, key=lambda event: (event.time, event.point in events.IN))
 
 
 # ---- messages ----
@@ -197,6 +197,8 @@ class Assembly:
             self.add(self.xfers.get((self.ends.get(event.conn), event.handle)), event, SENDER, f'{event.opcode} out',
                      f'{event.len} bytes' if event.opcode == 'FRAG' else '')
 
+    on_tagged_out = on_packet_out
+
     def on_item_out(self, event):
         batch = self.batches.get(event.conn)
         op = self.ops.get((event.pid, event.op))
@@ -239,6 +241,8 @@ class Assembly:
         elif event.opcode in TO_RECEIVER:
             self.add(self.xfers.get((event.conn, event.handle)), event, RECEIVER, f'{event.opcode} in',
                      f'{event.len} bytes' if event.opcode == 'FRAG' else '')
+
+    on_tagged_in = on_packet_in
 
     def on_item_in(self, event):
         batch = self.batches.get((event.conn, 'in'))

@@ -56,7 +56,7 @@ struct tagrv_params pair_params(void)
 		.rx_bufs = 4096, .tx_bufs = 1024, .sq_depth = 127,
 		.inline_max = 192, .signal_every = 16, .burst = 8192,
 		.gid_index = -1,
-		.qp_timeout = 14, .qp_retry = 2, .shm_ring = 32768,
+		.qp_timeout = 14, .qp_retry = 2, .shm_ring = 65536,
 	};
 }
 
@@ -122,6 +122,32 @@ static void on_packet(struct tagrv_sink *sink, void *ctx, const void *data,
 		end->on_packet(end, data, len);
 }
 
+static void on_tagged(void *ctx, uint64_t meta, uint64_t tag, uint64_t data,
+		      const void *payload)
+{
+	struct end *end = ctx;
+
+	if (end->next_packet.ctx == ctx && end->next_packet.due)
+		end->next_packet.due--;
+	end->tagged = (struct tagged_record) {
+		.meta = meta, .tag = tag, .data = data,
+		.packets_before = end->packet_cnt,
+	};
+	memcpy(end->tagged.payload, payload,
+	       TAGRV_MIN(TAGRV_META_LEN(meta), sizeof(end->tagged.payload)));
+	end->tagged_cnt++;
+	if (end->tags_ahead && end->tags_ahead == end->tagged_cnt)
+		cr_assert_eq(end->tag_ahead, tag);
+}
+
+static void on_next_tagged(void *ctx, uint64_t tag)
+{
+	struct end *end = ctx;
+
+	end->tag_ahead = tag;
+	end->tags_ahead = end->tagged_cnt + 2;
+}
+
 static void on_room(struct tagrv_sink *sink)
 {
 	struct end *end = end_of(sink);
@@ -164,6 +190,7 @@ void end_open(struct end *end, const struct tagrv_xport_ops *ops,
 	*end = (struct end) {
 		.sink = {
 			.packet = on_packet, .next_packet = on_next_packet,
+			.tagged = on_tagged, .next_tagged = on_next_tagged,
 			.room = on_room,
 			.link_error = on_error, .link_closed = on_closed,
 			.fatal = on_fatal,
@@ -227,7 +254,7 @@ static void open_shm(struct pair *pair, const struct tagrv_params *params)
 		 pair->kind == PAIR_SHM_CMA ? "yes" : "no");
 	if (pair->kind == PAIR_SHM_TINY) {
 		own.shm_ring = SHM_RING_MIN;
-		own.eager_max = TAGRV_MIN(own.eager_max, (size_t) 4096);
+		own.eager_max = TAGRV_MIN(own.eager_max, (size_t) 3072);
 	}
 	for (int i = 0; i < 2; i++) {
 		end_open(&pair->ends[i], &tagrv_shm_ops, "shm", &own);

@@ -45,6 +45,13 @@ struct next_packet {
 	unsigned due;		/* packets of ctx until that one, which counts; 0: none announced */
 };
 
+/* The last call of sink->tagged; its context is the end. */
+struct tagged_record {
+	uint64_t meta, tag, data;
+	size_t	packets_before;		/* packets that came earlier */
+	unsigned char payload[16384];
+};
+
 struct end {
 	struct tagrv_sink sink;
 	struct tagrv_device *dev;
@@ -57,6 +64,10 @@ struct end {
 	bool	forget;			/* count packets only */
 	struct next_packet next_packet;
 	unsigned next_packets;
+	struct tagged_record tagged;
+	unsigned tagged_cnt;
+	uint64_t tag_ahead;		/* last tag that was announced */
+	unsigned tags_ahead;		/* number of the message it was announced for */
 	unsigned rooms, errors, closed, fatals;
 	int	error_status, fatal_status;
 	void	*error_ctx;

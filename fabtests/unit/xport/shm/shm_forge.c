@@ -51,9 +51,10 @@ void shm_say(int sock, const void *data, size_t len, const int *fds,
 
 void forged_open(struct forged *f, struct tagrv_xport *xport)
 {
-	const uint32_t lines = 508;
+	const uint32_t slots = shm_slots_of(32768), arena = shm_arena_of(32768);
 	struct shm_constants constants = {
-		.magic = SHM_MAGIC, .version = SHM_VERSION, .lines = lines,
+		.magic = SHM_MAGIC, .version = SHM_VERSION, .slots = slots,
+		.arena = arena,
 	};
 	char blob[TAGRV_BLOB_MAX];
 	void *ring, *bell;
@@ -73,7 +74,8 @@ void forged_open(struct forged *f, struct tagrv_xport *xport)
 		.magic = SHM_MAGIC, .version = SHM_VERSION,
 		.id = shm_link_of(f->link)->id,
 		.nonce = shm_link_of(f->link)->nonce,
-		.lines = lines, .max_packet = 8384,
+		.slots = slots, .arena = arena,
+		.max_packet = (uint32_t) shm_body_max(arena),
 	};
 }
 

@@ -98,15 +98,15 @@ Test(shm_get, keys_are_checked_by_the_reader, .timeout = 30)
 	check_keys(PAIR_SHM_CMA);
 }
 
-/* A refusal is shorter than a piece of data, so it fits at lines where a piece does not. */
-Test(shm_get, refusals_fit_at_every_line, .timeout = 30)
+/* A refusal is shorter than the piece of data for which there was room. */
+Test(shm_get, refusals_fit_everywhere, .timeout = 30)
 {
-	uint32_t lines;
+	uint32_t slots;
 
 	start(PAIR_SHM_TINY);
 	cr_assert_eq(outcome((uintptr_t) source, 100), 0);
-	lines = shm_link_of(pair.b->link)->tx.lines;
-	for (uint32_t i = 0; i < 2 * lines; i++)
+	slots = shm_link_of(pair.b->link)->tx.mask + 1;
+	for (uint32_t i = 0; i < 2 * slots; i++)
 		cr_assert_eq(outcome(0, 100 + i * 16), -FI_EACCES, "%u", i);
 	cr_assert_eq(pair.a->errors + pair.b->errors, 0);
 	stop();

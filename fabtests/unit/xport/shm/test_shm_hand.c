@@ -104,9 +104,9 @@ static void spoil(struct forged *f, int how)
 	case 0: f->hand.nonce++; break;
 	case 1: f->hand.magic++; break;
 	case 2: f->hand.version++; break;
-	case 3: f->hand.lines++; break;
-	case 4: f->hand.lines = UINT32_MAX; break;
-	case 5: f->hand.lines = 1; break;
+	case 3: f->hand.slots++; break;
+	case 4: f->hand.slots *= 1u << 20; break;
+	case 5: f->hand.slots = 1; break;
 	case 6: f->hand.max_packet = 1 << 20; break;
 	case 7: f->hand.max_packet = 0; break;
 	case 8: f->hand.bell_index = SHM_BELL_LINKS; break;

@@ -26,10 +26,11 @@ static void start(enum pair_kind kind)
 
 /* ---- sizes ---- */
 
+/* Moves the place of the next body in the arena to this line. */
 static void go_to(uint32_t line)
 {
-	while (tx_link()->tx.pos != line) {
-		pair_send(&pair, pair.a, 0, 8, NULL);
+	while (tx_link()->tx.arena_pos != line * SHM_LINE) {
+		pair_send(&pair, pair.a, 0, SHM_INLINE + 1, NULL);
 		pair_progress(&pair);
 	}
 	pair_progress(&pair);
@@ -45,18 +46,18 @@ static void send_and_check(unsigned seed, size_t len)
 	cr_assert(is_pattern(pair.b->packets[had].data, seed, len));
 }
 
-/* Entries end before, at and after the last line. */
+/* Bodies end before, at and after the arena's end. */
 Test(shm_ring, wraps_at_every_line, .timeout = 60)
 {
 	uint32_t lines;
 
 	start(PAIR_SHM_TINY);
 	pair_send(&pair, pair.a, 0, 8, NULL);
-	lines = tx_link()->tx.lines;
+	lines = tx_link()->tx.arena_size / SHM_LINE;
 	for (uint32_t line = 0; line < lines; line++) {
 		for (int more = -1; more <= 1; more++) {
 			int n = (int) (lines - line) + more;
-			size_t len = (size_t) n * SHM_LINE - SHM_HEAD_WORD;
+			size_t len = (size_t) n * SHM_LINE;
 
 			if (n < 1 || len > tx_link()->tx.max_packet)
 				continue;
@@ -77,7 +78,7 @@ Test(shm_ring, waiting_packets_are_announced_ahead, .timeout = 60)
 	send_and_check(0, 8);
 	before = pair.b->next_packets;
 	for (unsigned i = 0; i < 10; i++)
-		pair_send(&pair, pair.a, i, 100 * i, NULL);
+		pair_send(&pair, pair.a, i, 5 * i, NULL);
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == 11);
 	cr_expect_eq(pair.b->next_packets, before + 9);
 	pair_close(&pair);
@@ -164,14 +165,14 @@ Test(shm_ring, random_sizes_in_the_smallest_ring, .timeout = 60)
 	run_model(PAIR_SHM_TINY);
 }
 
-/* A packet never needs more than half of the ring. */
+/* A packet never needs more than half of the arena, which is half of the ring. */
 Test(shm_ring, size_follows_the_parameter, .timeout = 20)
 {
 	static const struct {
 		size_t asked, given, max_packet;
 	} cases[] = {
-		{ 16384, 16384, 7544 }, { 32768, 32768, 15736 },
-		{ 65535, 32768, 15736 }, { 4194304, 4194304, 65536 + 192 },
+		{ 16384, 16384, 3456 }, { 32768, 32768, 7552 },
+		{ 65535, 32768, 7552 }, { 4194304, 4194304, 65536 + 192 },
 	};
 	struct tagrv_params params = pair_params();
 
@@ -193,26 +194,22 @@ Test(shm_ring, size_follows_the_parameter, .timeout = 20)
 
 /* ---- a peer that breaks the rules ---- */
 
-enum { CASES = 15 };
-
-static void write_entry(enum shm_kind kind, const void *body, size_t body_len,
-			uint32_t len)
-{
-	struct shm_tx *tx = &tx_link()->tx;
-	char *at = tx->data + (size_t) tx->pos * SHM_LINE;
-
-	if (body_len)
-		memcpy(at + SHM_HEAD_WORD, body, body_len);
-	atomic_store((_Atomic uint64_t *) (void *) at, shm_word(kind, len));
-	tagrv_shm_ring_bell(tx_link());
-}
+enum { CASES = 16 };
 
 static void write_word(uint64_t word)
 {
 	struct shm_tx *tx = &tx_link()->tx;
 
-	atomic_store(shm_head_at(tx->data, tx->pos), word);
+	atomic_store(shm_head_of(shm_tx_slot(tx)),
+		     word | shm_lap(tx->tail, tx->shift));
 	tagrv_shm_ring_bell(tx_link());
+}
+
+static void write_entry(enum shm_kind kind, const void *body, size_t body_len,
+			uint32_t len)
+{
+	memcpy(shm_tx_body(&tx_link()->tx, len), body, body_len);
+	write_word(shm_word(kind, len, 0));
 }
 
 /* Writes the consumer's head, which b accepts only if it is possible. */
@@ -223,14 +220,20 @@ static void write_head(uint64_t head)
 		;
 }
 
+static void write_arena(uint64_t arena)
+{
+	atomic_store(&shm_link_of(pair.b->link)->tx.hdr->cons.arena, arena);
+	write_head(0);
+}
+
 static void flood_requests(void)
 {
 	for (unsigned i = 0; i <= SHM_GETS; i++) {
 		struct shm_get_req req = { .slot = i, .len = 1 << 20 };
 		struct shm_tx *tx = &tx_link()->tx;
 
-		memcpy(shm_tx_body(tx, 1), &req, sizeof(req));
-		shm_tx_publish(tx, 1, 1, shm_word(SHM_GET_REQ, sizeof(req)));
+		memcpy(shm_tx_body(tx, sizeof(req)), &req, sizeof(req));
+		shm_tx_publish_body(tx, SHM_GET_REQ, sizeof(req));
 	}
 	tagrv_shm_ring_bell(tx_link());
 }
@@ -242,20 +245,21 @@ static void break_rule(int rule)
 	uint32_t max = (uint32_t) pair.a->xport->attr.max_packet;
 
 	switch (rule) {
-	case 0: write_word(1); break;
+	case 0: write_word(0x10000); break;
 	case 1: write_word(UINT64_MAX); break;
-	case 2: write_word(shm_word(0, 8)); break;
-	case 3: write_word(shm_word(77, 8)); break;
-	case 4: write_word(shm_word(SHM_PACKET, max + 1)); break;
-	case 5: write_word(shm_word(SHM_PACKET, UINT32_MAX)); break;
-	case 6: write_word(shm_word(SHM_PAD, 8)); break;
-	case 7: write_word(shm_word(SHM_PAD, 0x7fffffff)); break;
+	case 2: write_word(shm_word(0, 8, 0)); break;
+	case 3: write_word(shm_word(77, 8, 0)); break;
+	case 4: write_word(shm_word(SHM_PACKET, max + 1, 0)); break;
+	case 5: write_word(shm_word(SHM_PACKET, UINT32_MAX, 0)); break;
+	case 6: write_word(shm_word(SHM_TAGGED, max, 0)); break;
+	case 7: write_word(shm_word(SHM_TAGGED_DATA, UINT32_MAX, 0)); break;
 	case 8: write_entry(SHM_GET_REQ, &req, 8, 8); break;
 	case 9: write_entry(SHM_GET_DATA, &data, sizeof(data), 80); break;
 	case 10: write_entry(SHM_GET_DATA, &data, 8, 8); break;
 	case 11: write_entry(SHM_GET_FAIL, &data, 8, 8); break;
 	case 12: flood_requests(); break;
 	case 13: write_head(1u << 20); break;
+	case 14: write_arena(1u << 20); break;
 	default: write_head(UINT64_MAX); break;
 	}
 }

@@ -97,7 +97,7 @@ int tagrv_av_insert_one(struct tagrv_av *av, const void *raw, size_t len,
 {
 	int err;
 
-	tagrv_lock_acquire(&av->domain->dom->lock);
+	tagrv_dom_lock(av->domain->dom);
 	err = insert_one(av, raw, len, fi_addr);
 	tagrv_lock_release(&av->domain->dom->lock);
 	return err;
@@ -129,7 +129,7 @@ static int av_insert(struct fid_av *fid, const void *addr, size_t count,
 	/* Perhaps the dest_addr of an fi_getinfo without a node. */
 	if (!raw && count)
 		return tagrv_refuse(-FI_EINVAL, "fi_av_insert: addr is NULL");
-	tagrv_lock_acquire(&av->domain->dom->lock);
+	tagrv_dom_lock(av->domain->dom);
 	for (size_t i = 0; i < count; i++) {
 		size_t len = stride(av, raw);
 
@@ -153,7 +153,7 @@ static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count,
 		return tagrv_refuse(-FI_EBADFLAGS, "fi_av_remove: flags 0x%llx "
 				    "are not supported",
 				    (unsigned long long) flags);
-	tagrv_lock_acquire(&av->domain->dom->lock);
+	tagrv_dom_lock(av->domain->dom);
 	for (size_t i = 0; i < count; i++) {
 		int err = tagrv_avtab_remove(&av->tab, fi_addr[i]);
 
@@ -170,7 +170,7 @@ static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *addr,
 	const struct tagrv_addr *found;
 	int ret = -FI_EINVAL;
 
-	tagrv_lock_acquire(&av->domain->dom->lock);
+	tagrv_dom_lock(av->domain->dom);
 	found = tagrv_avtab_lookup(&av->tab, fi_addr);
 	if (found) {
 		size_t len = tagrv_addr_len(found);

@@ -29,7 +29,7 @@ static uint64_t cntr_read(struct fid_cntr *fid)
 	uint64_t value;
 
 	tagrv_lock_acquire(&cntr->dom->lock);
-	tagrv_dom_progress(cntr->dom);
+	tagrv_dom_look(cntr->dom);
 	value = cntr->seen = value_of(cntr);
 	tagrv_dom_unlock(cntr->dom);
 	return value;
@@ -41,7 +41,7 @@ static uint64_t cntr_readerr(struct fid_cntr *fid)
 	uint64_t err;
 
 	tagrv_lock_acquire(&cntr->dom->lock);
-	tagrv_dom_progress(cntr->dom);
+	tagrv_dom_look(cntr->dom);
 	err = cntr->seen_err = errors_of(cntr);
 	tagrv_dom_unlock(cntr->dom);
 	return err;
@@ -51,7 +51,7 @@ static int cntr_add(struct fid_cntr *fid, uint64_t value)
 {
 	struct tagrv_cntr *cntr = cntr_of(fid);
 
-	tagrv_lock_acquire(&cntr->dom->lock);
+	tagrv_dom_lock(cntr->dom);
 	tagrv_counter_add(&cntr->counter, value);
 	tagrv_lock_release(&cntr->dom->lock);
 	return 0;
@@ -61,7 +61,7 @@ static int cntr_adderr(struct fid_cntr *fid, uint64_t value)
 {
 	struct tagrv_cntr *cntr = cntr_of(fid);
 
-	tagrv_lock_acquire(&cntr->dom->lock);
+	tagrv_dom_lock(cntr->dom);
 	tagrv_counter_add_err(&cntr->counter, value);
 	tagrv_lock_release(&cntr->dom->lock);
 	return 0;
@@ -71,7 +71,7 @@ static int cntr_set(struct fid_cntr *fid, uint64_t value)
 {
 	struct tagrv_cntr *cntr = cntr_of(fid);
 
-	tagrv_lock_acquire(&cntr->dom->lock);
+	tagrv_dom_lock(cntr->dom);
 	atomic_store(&cntr->counter.value, value);
 	tagrv_waker_signal(&cntr->counter.waker);
 	tagrv_lock_release(&cntr->dom->lock);
@@ -82,7 +82,7 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 {
 	struct tagrv_cntr *cntr = cntr_of(fid);
 
-	tagrv_lock_acquire(&cntr->dom->lock);
+	tagrv_dom_lock(cntr->dom);
 	atomic_store(&cntr->counter.err, value);
 	tagrv_waker_signal(&cntr->counter.waker);
 	tagrv_lock_release(&cntr->dom->lock);
@@ -96,7 +96,7 @@ static int wait_round(struct tagrv_cntr *cntr, uint64_t threshold, uint64_t err,
 	int over = 1;
 
 	*sleep = false;
-	tagrv_lock_acquire(&cntr->dom->lock);
+	tagrv_dom_lock(cntr->dom);
 	tagrv_dom_progress(cntr->dom);
 	if (value_of(cntr) >= threshold) {
 		*ret = 0;
@@ -157,7 +157,7 @@ int tagrv_cntr_trywait(struct tagrv_cntr *cntr)
 		return tagrv_refuse(-FI_EINVAL, "fi_trywait: the counter was "
 				    "opened with FI_WAIT_NONE or "
 				    "FI_WAIT_YIELD");
-	tagrv_lock_acquire(&cntr->dom->lock);
+	tagrv_dom_lock(cntr->dom);
 	tagrv_dom_progress(cntr->dom);
 	ret = tagrv_wait_prepare(cntr->dom, &cntr->counter.waker);
 	if (consume_change(cntr))

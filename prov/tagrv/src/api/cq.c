@@ -54,6 +54,26 @@ static ssize_t no_entries(struct tagrv_cq *cq, const struct tagrv_comp *comp)
 	return cq->queue.overrun ? -FI_EOVERRUN : -FI_EAGAIN;
 }
 
+/* Whether a read has nothing to return, and nothing to do. Lock held. */
+static inline bool is_idle(struct tagrv_cq *cq)
+{
+	return tagrv_compq_empty(&cq->queue) && !cq->queue.overrun &&
+	       tagrv_watch_is_idle(&cq->dom->watch);
+}
+
+/* Makes progress; returns the number of entries that are in buf after that. */
+static inline size_t look_with_window(struct tagrv_cq *cq, void *buf,
+				      size_t count, fi_addr_t *src_addr)
+{
+	bool fast = cq->dom->params.fast;
+
+	cq->reads = 0;
+	tagrv_compq_open_window(&cq->queue, buf, fast ? count : 0,
+				cq->entry_size, src_addr);
+	tagrv_dom_look(cq->dom);
+	return tagrv_compq_close_window(&cq->queue);
+}
+
 /* Domain lock held. */
 static ssize_t read_entries(struct tagrv_cq *cq, void *buf, size_t count,
 			    fi_addr_t *src_addr)
@@ -62,10 +82,12 @@ static ssize_t read_entries(struct tagrv_cq *cq, void *buf, size_t count,
 	char *out = buf;
 	size_t n = 0;
 
-	if (tagrv_compq_empty(&cq->queue) || !count ||
-	    ++cq->reads >= READS_MAX) {
+	if (TAGRV_LIKELY(tagrv_compq_empty(&cq->queue))) {
+		n = look_with_window(cq, buf, count, src_addr);
+		out += n * cq->entry_size;
+	} else if (!count || ++cq->reads >= READS_MAX) {
 		cq->reads = 0;
-		tagrv_dom_progress(cq->dom);
+		tagrv_dom_look(cq->dom);
 	}
 	while ((comp = tagrv_compq_peek(&cq->queue)) && n < count &&
 	       !comp->err) {
@@ -78,16 +100,40 @@ static ssize_t read_entries(struct tagrv_cq *cq, void *buf, size_t count,
 	return n ? (ssize_t) n : no_entries(cq, comp);
 }
 
+/* Lock held; releases it. */
+static __attribute__((noinline)) ssize_t
+read_and_unlock(struct tagrv_cq *cq, void *buf, size_t count,
+		fi_addr_t *src_addr)
+{
+	ssize_t ret = read_entries(cq, buf, count, src_addr);
+
+	tagrv_dom_unlock(cq->dom);
+	return ret;
+}
+
+/* A read with a lock: apart, so that one without has no register to save. */
+static __attribute__((noinline)) ssize_t
+locked_read(struct tagrv_cq *cq, void *buf, size_t count, fi_addr_t *src_addr)
+{
+	tagrv_lock_acquire(&cq->dom->lock);
+	if (TAGRV_UNLIKELY(!is_idle(cq)))
+		return read_and_unlock(cq, buf, count, src_addr);
+	tagrv_lock_release(&cq->dom->lock);
+	return -FI_EAGAIN;
+}
+
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count,
 			   fi_addr_t *src_addr)
 {
 	struct tagrv_cq *cq = cq_of(fid);
-	ssize_t ret;
 
+	if (TAGRV_UNLIKELY(cq->dom->lock.on))
+		return locked_read(cq, buf, count, src_addr);
 	tagrv_lock_acquire(&cq->dom->lock);
-	ret = read_entries(cq, buf, count, src_addr);
-	tagrv_dom_unlock(cq->dom);
-	return ret;
+	if (TAGRV_UNLIKELY(!is_idle(cq)))
+		return read_and_unlock(cq, buf, count, src_addr);
+	tagrv_lock_release(&cq->dom->lock);
+	return -FI_EAGAIN;
 }
 
 static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
@@ -152,7 +198,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf,
 	ssize_t ret = -FI_EAGAIN;
 
 	(void) flags;
-	tagrv_lock_acquire(&cq->dom->lock);
+	tagrv_dom_lock(cq->dom);
 	comp = tagrv_compq_peek(&cq->queue);
 	if (comp && comp->err) {
 		put_error(cq, buf, comp);
@@ -184,7 +230,7 @@ static ssize_t read_or_arm(struct tagrv_cq *cq, void *buf, size_t count,
 {
 	ssize_t ret = -FI_EAGAIN;
 
-	tagrv_lock_acquire(&cq->dom->lock);
+	tagrv_dom_lock(cq->dom);
 	if (least > 1)
 		tagrv_dom_progress(cq->dom);
 	if (least <= 1 || tagrv_compq_has(&cq->queue, least))
@@ -247,7 +293,7 @@ static int cq_signal(struct fid_cq *fid)
 	if (!tagrv_wait_possible(&cq->wait))
 		return tagrv_refuse(-FI_EINVAL, NO_WAIT, "fi_cq_signal");
 	atomic_store(&cq->signaled, true);
-	tagrv_lock_acquire(&cq->dom->lock);
+	tagrv_dom_lock(cq->dom);
 	cq->queue.waker.armed = true;
 	tagrv_waker_signal(&cq->queue.waker);
 	tagrv_lock_release(&cq->dom->lock);
@@ -269,7 +315,7 @@ int tagrv_cq_trywait(struct tagrv_cq *cq)
 	if (!tagrv_wait_has_fd(&cq->wait))
 		return tagrv_refuse(-FI_EINVAL, NO_WAIT " or FI_WAIT_YIELD",
 				    "fi_trywait");
-	tagrv_lock_acquire(&cq->dom->lock);
+	tagrv_dom_lock(cq->dom);
 	tagrv_dom_progress(cq->dom);
 	if (tagrv_compq_empty(&cq->queue) && !cq->queue.overrun)
 		ret = tagrv_wait_prepare(cq->dom, &cq->queue.waker);

@@ -179,7 +179,7 @@ static int connect_engine(struct tagrv_ep *ep, struct tagrv_engine *engine)
 	};
 	int ret;
 
-	tagrv_lock_acquire(&ep->dom->lock);
+	tagrv_dom_lock(ep->dom);
 	tagrv_engine_set_sinks(engine, &sinks);
 	ret = tagrv_engine_set_av(engine, &ep->av->tab);
 	if (!ep->srx)

@@ -61,7 +61,7 @@ static int get_match_stats(struct fid_ep *fid,
 	if (ret)
 		return ret;
 	ep = tagrv_container_of(fid, struct tagrv_ep, ep);
-	tagrv_lock_acquire(&ep->dom->lock);
+	tagrv_dom_lock(ep->dom);
 	tagrv_rx_match_stats(rx_of(fid), &now);
 	tagrv_lock_release(&ep->dom->lock);
 	out = (struct fi_tagrv_match_stats) {
@@ -94,7 +94,7 @@ static int get_proto_stats(struct fid_ep *fid,
 	/* A shared context, passed to the ops that were opened on an endpoint. */
 	if (!ep->engine)
 		return -FI_EOPBADSTATE;
-	tagrv_lock_acquire(&ep->dom->lock);
+	tagrv_dom_lock(ep->dom);
 	tagrv_engine_proto_stats(ep->engine, &now);
 	tagrv_lock_release(&ep->dom->lock);
 	out = (struct fi_tagrv_proto_stats) {

@@ -33,7 +33,7 @@ static ssize_t ep_cancel(fid_t fid, void *context)
 	/* Receives of an endpoint with a shared context are in the context. */
 	if (!ep->rx)
 		return ep->engine ? -FI_ENOENT : -FI_EOPBADSTATE;
-	tagrv_lock_acquire(&ep->dom->lock);
+	tagrv_dom_lock(ep->dom);
 	ret = tagrv_rx_cancel(ep->rx, context);
 	tagrv_lock_release(&ep->dom->lock);
 	return ret;
@@ -87,7 +87,7 @@ static int set_min_multi_recv(struct tagrv_ep *ep, size_t value)
 	ep->min_multi_recv = value;
 	if (!ep->rx)
 		return 0;
-	tagrv_lock_acquire(&ep->dom->lock);
+	tagrv_dom_lock(ep->dom);
 	tagrv_rx_set_min_multi_recv(ep->rx, value);
 	tagrv_lock_release(&ep->dom->lock);
 	return 0;
@@ -155,7 +155,7 @@ static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
 	size_t len, room = *addrlen;
 
 	if (ep->engine) {
-		tagrv_lock_acquire(&ep->dom->lock);
+		tagrv_dom_lock(ep->dom);
 		tagrv_engine_name(ep->engine, &name);
 		tagrv_lock_release(&ep->dom->lock);
 	}

@@ -61,7 +61,7 @@ static bool make_room(struct tagrv_dom *dom)
 {
 	size_t cnt;
 
-	tagrv_lock_acquire(&dom->lock);
+	tagrv_dom_lock(dom);
 	cnt = tagrv_dom_evict(dom, dom->dev);
 	tagrv_lock_release(&dom->lock);
 	return cnt > 0;

@@ -43,7 +43,7 @@ static int bind_cq(struct tagrv_ep *srx, struct tagrv_cq *cq, uint64_t flags)
 
 	if (ret)
 		return ret;
-	tagrv_lock_acquire(&srx->dom->lock);
+	tagrv_dom_lock(srx->dom);
 	tagrv_rx_set_cq(srx->rx, &cq->queue);
 	tagrv_lock_release(&srx->dom->lock);
 	srx->rx_cq = cq;
@@ -59,7 +59,7 @@ static int bind_cntr(struct tagrv_ep *srx, struct tagrv_cntr *cntr,
 
 	if (ret)
 		return ret;
-	tagrv_lock_acquire(&srx->dom->lock);
+	tagrv_dom_lock(srx->dom);
 	tagrv_rx_set_cntr(srx->rx, &cntr->counter);
 	tagrv_lock_release(&srx->dom->lock);
 	srx->rx_cntr = cntr;

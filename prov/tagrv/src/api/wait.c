@@ -132,7 +132,7 @@ int tagrv_wait_sleep(struct tagrv_dom *dom, struct tagrv_waker *waker,
 {
 	int ret = timeout ? tagrv_dom_sleep(dom, waker->fd, timeout) : 0;
 
-	tagrv_lock_acquire(&dom->lock);
+	tagrv_dom_lock(dom);
 	waker->sleepers--;
 	if (waker->owed)
 		waker->owed--;

@@ -86,6 +86,10 @@ static const struct param table[] = {
 	{ "COPY_DEPTH", FI_PARAM_SIZE_T, FIELD(copy_depth), 8, 1, 64,
 	  "Fragments in flight per message that is copied through the packet "
 	  "buffers (default: 8)" },
+	{ "FAST", FI_PARAM_BOOL, FIELD(fast), 1, 0, 1,
+	  "Short ways for the commonest messages and reads; no takes the "
+	  "general way for all of them, to compare both or to look for a fault "
+	  "(default: yes)" },
 	{ "REGCACHE", FI_PARAM_STRING, FIELD(regcache), 0, 0, 0,
 	  "Keep memory registered after the operation, for the next one (yes), "
 	  "or register it each time (no); auto keeps it where the kernel reports "
@@ -127,9 +131,9 @@ static const struct param table[] = {
 	{ "QP_RETRY", FI_PARAM_INT, FIELD(qp_retry), 6, 0, 6,
 	  "Retries after FI_TAGRV_QP_TIMEOUT before the peer is unreachable, at "
 	  "most 6 (default: 6)" },
-	{ "SHM_RING", FI_PARAM_SIZE_T, FIELD(shm_ring), 32768, 16384, 4194304,
+	{ "SHM_RING", FI_PARAM_SIZE_T, FIELD(shm_ring), 65536, 16384, 4194304,
 	  "Bytes of shared memory per connection of two local endpoints and "
-	  "direction, rounded down to a power of two (default: 32768)" },
+	  "direction, rounded down to a power of two (default: 65536)" },
 	{ "SHM_CMA", FI_PARAM_STRING, FIELD(shm_cma), 0, 0, 0,
 	  "Read large messages of local peers with process_vm_readv (yes) or "
 	  "through the shared memory (no); auto measures which is faster "

@@ -32,6 +32,7 @@ struct tagrv_params {
 	size_t	read_depth;		/* reads or writes in flight per peer */
 	char	rndv[16];		/* auto, get, put, copy; empty: auto */
 	size_t	copy_depth;		/* fragments in flight per message */
+	bool	fast;			/* short ways for the commonest calls */
 	char	regcache[8];		/* auto, yes, no; empty: auto */
 	size_t	regcache_max;		/* bytes; 0: from the limits */
 	/* verbs */

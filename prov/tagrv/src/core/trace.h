@@ -83,6 +83,15 @@ typedef uint64_t __attribute__((may_alias, aligned(1))) tagrv_trace_word;
 		    TAGRV_TRACE_WORD(header, 3), len)
 
 /*
+ * A tagged message in the form without a header (send_tagged of xport/xport.h),
+ * which stands for an EAGER packet. seq: its sequence number. meta: TAGRV_META.
+ */
+#define tagrv_trace_tagged_out(peer, seq, meta, tag, data) \
+	TAGRV_POINT(5, tagged_out, peer, seq, meta, tag, data)
+#define tagrv_trace_tagged_in(peer, seq, meta, tag, data) \
+	TAGRV_POINT(5, tagged_in, peer, seq, meta, tag, data)
+
+/*
  * A message of a BATCH, in the order of the packet: after packet_out of the
  * packet; after packet_in, before the message is matched. op: the send. handle:
  * the sender's, in the FIN that it waits for, or 0.
@@ -167,8 +176,8 @@ typedef uint64_t __attribute__((may_alias, aligned(1))) tagrv_trace_word;
  * context: the application's. len: bytes of the message, also where the buffer has
  * room for fewer. status: 0 or -FI_E*.
  *
- * A send that needs no op has ended with its packet: packet_out of an EAGER, while
- * no op of the peer is QUEUED. The fast path has no point but that.
+ * A send that needs no op has ended with its packet: tagged_out, or packet_out of an
+ * EAGER, while no op of the peer is QUEUED. The fast path has no point but that.
  */
 #define tagrv_trace_send_complete(op, peer, context, tag, len, status) \
 	TAGRV_POINT(6, send_complete, op, peer, context, tag, len, status)

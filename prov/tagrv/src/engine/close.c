@@ -73,7 +73,7 @@ static bool progress_until(struct tagrv_engine *engine,
 	do {
 		int events;
 
-		tagrv_lock_acquire(&dom->lock);
+		tagrv_dom_lock(dom);
 		/* All endpoints: a wake-up taken here may be for another one. */
 		events = tagrv_dom_progress(dom);
 		ok = holds(engine);
@@ -137,7 +137,7 @@ static void say_goodbye(struct tagrv_engine *engine)
 	if (!wep)
 		return;
 	/* Connections that came up meanwhile are dropped with the queue. */
-	tagrv_lock_acquire(&dom->lock);
+	tagrv_dom_lock(dom);
 	engine->conn.wep = NULL;
 	tagrv_lock_release(&dom->lock);
 	tagrv_wireup_unlisten(wep);
@@ -153,7 +153,7 @@ static void log_given_up(struct tagrv_engine *engine)
 		   "within FI_TAGRV_CLOSE_TIMEOUT (%d s):\n",
 		   tagrv_addr_str(&engine->name, addr, sizeof(addr)),
 		   dom->params.close_timeout);
-	tagrv_lock_acquire(&dom->lock);
+	tagrv_dom_lock(dom);
 	tagrv_engine_dump_log(engine);
 	tagrv_lock_release(&dom->lock);
 }
@@ -166,21 +166,21 @@ void tagrv_engine_close(struct tagrv_engine *engine)
 	    !progress_until(engine, is_quiet,
 			    (uint64_t) dom->params.close_timeout * 1000))
 		log_given_up(engine);
-	tagrv_lock_acquire(&dom->lock);
+	tagrv_dom_lock(dom);
 	/* Messages that came by its connections are still queued. */
 	if (engine->enabled && dom->params.match_stats)
 		tagrv_engine_log_match(engine);
 	engine->enabled = false;
 	tagrv_lock_release(&dom->lock);
 	say_goodbye(engine);
-	tagrv_lock_acquire(&dom->lock);
+	tagrv_dom_lock(dom);
 	close_lanes(engine);
 	tagrv_lock_release(&dom->lock);
 	if (!progress_until(engine, has_no_lanes, 3000))
 		tagrv_warn("device %s does not complete its operations: closed "
 			   "by force\n",
 			   engine->rails.active[0]->xport->dev->name);
-	tagrv_lock_acquire(&dom->lock);
+	tagrv_dom_lock(dom);
 	tagrv_list_remove(&engine->dom_node);
 	tagrv_list_remove(&engine->table.watcher.node);
 	/* Under the lock: other endpoints share the context and the caches. */

@@ -188,6 +188,7 @@ static void on_gone(struct tagrv_engine *engine, struct tagrv_peer *peer,
 	tagrv_peer_set_state(peer, TAGRV_PEER_LEAVING);
 	if (!tagrv_list_linked(&lane->gone_node))
 		tagrv_list_push_tail(&engine->conn.gone, &lane->gone_node);
+	tagrv_watch_attend(&engine->dom->watch);
 }
 
 void tagrv_engine_wireup_event(struct tagrv_engine *engine,

@@ -107,6 +107,15 @@ static void dispatch(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 	}
 }
 
+/* A peer sends nothing before it is READY: it can receive, too. */
+static inline void set_ready(struct tagrv_peer *peer)
+{
+	if (TAGRV_LIKELY(peer->state != TAGRV_PEER_BOUND))
+		return;
+	tagrv_peer_set_state(peer, TAGRV_PEER_READY);
+	tagrv_peer_set_busy(peer);
+}
+
 static void on_packet(struct tagrv_sink *sink, void *link_ctx,
 		      const void *data, size_t len)
 {
@@ -123,13 +132,43 @@ static void on_packet(struct tagrv_sink *sink, void *link_ctx,
 		return;
 	}
 	tagrv_trace_packet_in(peer, data, len - sizeof(hdr));
-	/* A packet proves that the peer is READY: it can receive, too. */
-	if (TAGRV_UNLIKELY(peer->state == TAGRV_PEER_BOUND)) {
-		tagrv_peer_set_state(peer, TAGRV_PEER_READY);
-		tagrv_peer_set_busy(peer);
-	}
+	set_ready(peer);
 	dispatch(peer, &hdr, (const char *) data + sizeof(hdr),
 		 len - sizeof(hdr));
+}
+
+static void on_tagged(void *link_ctx, uint64_t meta, uint64_t tag,
+		      uint64_t data, const void *payload)
+{
+	struct tagrv_lane *lane = link_ctx;
+	struct tagrv_peer *peer = lane->peer;
+	struct tagrv_hdr hdr = {
+		.opcode = TAGRV_PKT_EAGER, .tag = tag, .data = data,
+		.flags = TAGRV_PKT_TAGGED |
+			 (meta & TAGRV_META_DATA ? TAGRV_PKT_DATA : 0),
+	};
+
+	if (TAGRV_UNLIKELY(!peer || peer->lane != lane))
+		return;		/* of a connection that was given up */
+	tagrv_assert_locked(peer->engine->dom);
+	tagrv_trace_tagged_in(peer, peer->rx_seq, meta, tag, data);
+	set_ready(peer);
+	peer->rx_seq++;
+	if (TAGRV_UNLIKELY(!tagrv_credit_received(&peer->credit,
+						  TAGRV_META_CREDIT(meta))))
+		tagrv_peer_bad_packet(peer, "too much credit");
+	else
+		tagrv_arrive_eager(peer, &hdr, payload, TAGRV_META_LEN(meta));
+}
+
+static void on_next_tagged(void *link_ctx, uint64_t tag)
+{
+	const struct tagrv_lane *lane = link_ctx;
+	const struct tagrv_peer *peer = lane->peer;
+
+	if (peer && TAGRV_UNLIKELY(tagrv_match_uses_hash(peer->engine->match)))
+		tagrv_match_prefetch(peer->engine->match, peer->match_id,
+				     TAGRV_SPACE_TAGGED, tag);
 }
 
 /* Prefetches the memory that matching this packet will need, when its turn comes. */
@@ -205,6 +244,8 @@ static void on_fatal(struct tagrv_sink *sink, int status)
 
 const struct tagrv_sink tagrv_engine_sink = {
 	.packet = on_packet,
+	.tagged = on_tagged,
+	.next_tagged = on_next_tagged,
 	.next_packet = on_next_packet,
 	.room = on_room,
 	.link_error = on_link_error,

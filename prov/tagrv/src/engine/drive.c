@@ -51,6 +51,7 @@ int tagrv_dom_progress(struct tagrv_dom *dom)
 	int events = 0;
 
 	tagrv_assert_locked(dom);
+	tagrv_watch_begin_pass(&dom->watch);
 	tagrv_list_for_each(&dom->engines, node)
 		events += tagrv_engine_progress(engine_of(node));
 	count_pass(dom, events);
@@ -59,6 +60,41 @@ int tagrv_dom_progress(struct tagrv_dom *dom)
 		tagrv_dom_check_age(dom);
 	}
 	tagrv_dom_free_invalidated(dom);
+	return events;
+}
+
+/* A pass instead of a look, which is mostly the last one of so many. */
+static __attribute__((noinline)) int pass_that_is_due(struct tagrv_dom *dom)
+{
+	if (!dom->watch.unlisted)
+		dom->idle_passes += TAGRV_WATCH_LOOKS - 1;
+	return tagrv_dom_progress(dom);
+}
+
+int tagrv_dom_look(struct tagrv_dom *dom)
+{
+	struct tagrv_watch *watch = &dom->watch;
+	int events = 0;
+
+	tagrv_assert_locked(dom);
+	if (TAGRV_UNLIKELY(!watch->left))
+		return pass_that_is_due(dom);
+	dom->in_pass = true;
+	for (uint32_t i = 0; i < watch->cnt; i++) {
+		const struct tagrv_watch_what *what = &watch->what[i];
+
+		if (!tagrv_watch_is_set(watch, i))
+			continue;
+		if (what->drain)
+			events += what->drain(what->owner);
+		else
+			tagrv_watch_attend(watch);
+	}
+	dom->in_pass = false;
+	if (TAGRV_UNLIKELY(!watch->left))
+		events += tagrv_dom_progress(dom);
+	else if (events)
+		dom->idle_passes = 0;
 	return events;
 }
 
@@ -120,7 +156,7 @@ static void *progress_thread(void *arg)
 	bool stop, idle;
 
 	do {
-		tagrv_lock_acquire(&dom->lock);
+		tagrv_dom_lock(dom);
 		idle = !tagrv_dom_progress(dom) && !tagrv_dom_arm(dom);
 		stop = dom->stop;
 		tagrv_dom_unlock(dom);
@@ -142,7 +178,7 @@ void tagrv_dom_stop(struct tagrv_dom *dom)
 {
 	if (!dom->auto_progress)
 		return;
-	tagrv_lock_acquire(&dom->lock);
+	tagrv_dom_lock(dom);
 	dom->stop = true;
 	tagrv_lock_release(&dom->lock);
 	tagrv_dom_kick(dom);

@@ -11,8 +11,15 @@
 
 #include "object/dom.h"
 
-/* Moves every endpoint once; lock held. Returns events handled. */
+/* A pass: moves every endpoint once; lock held. Returns events handled. */
 int tagrv_dom_progress(struct tagrv_dom *dom);
+
+/*
+ * Moves what has something to do, which costs less than a pass: handles the words of
+ * dom->watch that are not 0, or makes a pass if one is due. For calls that an
+ * application repeats; lock held. Returns events handled.
+ */
+int tagrv_dom_look(struct tagrv_dom *dom);
 
 /*
  * Lock held. 0: dom->wait_fd will become readable on the next event; -FI_EAGAIN:

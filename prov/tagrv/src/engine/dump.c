@@ -318,7 +318,7 @@ int tagrv_engine_dump_fd(struct tagrv_engine *engine, int fd)
 	char *text;
 	int ret;
 
-	tagrv_lock_acquire(&engine->dom->lock);
+	tagrv_dom_lock(engine->dom);
 	text = text_of(dump_one, engine);
 	tagrv_lock_release(&engine->dom->lock);
 	if (!text)

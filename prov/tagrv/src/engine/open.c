@@ -77,7 +77,7 @@ int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *att
 		goto close_rx;
 	}
 	tagrv_engine_init_pools(e);
-	tagrv_lock_acquire(&dom->lock);
+	tagrv_dom_lock(dom);
 	tagrv_list_push_tail(&dom->engines, &e->dom_node);
 	tagrv_lock_release(&dom->lock);
 	*engine = e;
@@ -170,7 +170,7 @@ int tagrv_engine_enable(struct tagrv_engine *engine)
 	struct tagrv_wireup_ep *wep;
 	int ret;
 
-	tagrv_lock_acquire(&dom->lock);
+	tagrv_dom_lock(dom);
 	ret = need_wireup(dom);
 	tagrv_lock_release(&dom->lock);
 	if (ret)
@@ -178,7 +178,7 @@ int tagrv_engine_enable(struct tagrv_engine *engine)
 	ret = tagrv_wireup_listen(dom->wireup, &attr, &wep);
 	if (ret)
 		return ret;
-	tagrv_lock_acquire(&dom->lock);
+	tagrv_dom_lock(dom);
 	engine->conn.wep = wep;
 	engine->conn.wep_events = tagrv_wireup_event_cnt(wep);
 	tagrv_wireup_name(wep, &engine->name);

@@ -81,14 +81,17 @@ int tagrv_engine_progress(struct tagrv_engine *engine)
 		tagrv_engine_wireup_event(engine, &event);
 		events++;
 	}
-	engine->in_pass = true;
+	engine->dom->in_pass = true;
 	events += tagrv_rails_poll(&engine->rails);
-	engine->in_pass = false;
+	engine->dom->in_pass = false;
 	if (!tagrv_list_empty(&engine->tx.busy))
 		events += serve_busy(engine);
 	if (TAGRV_UNLIKELY(!tagrv_list_empty(&engine->conn.gone)))
 		drop_gone(engine, !events);
 	if (!events)
 		tagrv_match_grow_ahead(engine->match);
+	if (!tagrv_list_empty(&engine->tx.busy) ||
+	    !tagrv_list_empty(&engine->conn.gone))
+		tagrv_watch_attend(&engine->dom->watch);
 	return events;
 }

@@ -5,8 +5,12 @@
  *   push -> [ ring of the size the application asked for ] -> read
  *              \_ full: overflow list, drained into the ring by reads
  *
+ * A read that finds the queue empty and makes progress opens a window on the
+ * caller's buffer: successes are written there at once, until the buffer is full or
+ * an error must be queued.
+ *
  * Nothing is reordered: a record goes to the ring only while the overflow list
- * is empty. Nothing is lost while there is memory; after that reads say
+ * is empty, and into the window only while the ring is empty. Nothing is lost while there is memory; after that reads say
  * -FI_EOVERRUN. Success and error records share the queue, so that an error is
  * reported in its place. All calls run under the domain lock, except counter
  * reads.
@@ -75,7 +79,17 @@ void tagrv_waker_clear(struct tagrv_waker *waker);
 
 struct tagrv_compq_chunk;
 
+/* Where successes go while a read is under way. */
+struct tagrv_compq_window {
+	char	*at;		/* the next entry */
+	size_t	left;		/* entries; 0: closed */
+	size_t	cnt;		/* entries written */
+	size_t	entry_size;	/* bytes */
+	fi_addr_t *src;		/* the next source, or NULL: not asked for */
+};
+
 struct tagrv_compq {
+	struct tagrv_compq_window window;
 	struct tagrv_comp *ring;
 	size_t	mask;		/* slots - 1 */
 	size_t	head, tail;	/* free-running: tail - head records in ring */
@@ -100,11 +114,66 @@ struct tagrv_comp *tagrv_compq_add_over(struct tagrv_compq *q) TAGRV_COLD;
  */
 static inline struct tagrv_comp *tagrv_compq_add(struct tagrv_compq *q)
 {
+	q->window.left = 0;
 	if (TAGRV_UNLIKELY(q->waker.armed))
 		tagrv_waker_signal(&q->waker);
 	if (TAGRV_UNLIKELY(q->over_cnt || q->tail - q->head > q->mask))
 		return tagrv_compq_add_over(q);
 	return &q->ring[q->tail++ & q->mask];
+}
+
+/* Opens a window on 'count' entries at buf, of an empty queue. */
+static inline void tagrv_compq_open_window(struct tagrv_compq *q, void *buf,
+					   size_t count, size_t entry_size,
+					   fi_addr_t *src)
+{
+	q->window = (struct tagrv_compq_window) {
+		.at = buf, .left = count, .entry_size = entry_size, .src = src,
+	};
+}
+
+/* Closes it; returns the number of entries that were written. */
+static inline size_t tagrv_compq_close_window(struct tagrv_compq *q)
+{
+	q->window.left = 0;
+	return q->window.cnt;
+}
+
+/* Writes a success, whose members are those of *comp, into the window. */
+static inline void tagrv_compq_write(struct tagrv_compq_window *window,
+				     const struct tagrv_comp *comp)
+{
+	struct fi_cq_tagged_entry *entry = (void *) window->at;
+
+	entry->op_context = comp->context;
+	if (window->entry_size >= sizeof(struct fi_cq_msg_entry)) {
+		entry->flags = comp->flags;
+		entry->len = comp->len;
+	}
+	if (window->entry_size >= sizeof(struct fi_cq_data_entry)) {
+		entry->buf = comp->buf;
+		entry->data = comp->data;
+	}
+	if (window->entry_size >= sizeof(struct fi_cq_tagged_entry))
+		entry->tag = comp->tag;
+	if (TAGRV_UNLIKELY(window->src != NULL))
+		*window->src++ = comp->src;
+	window->at += window->entry_size;
+	window->cnt++;
+	window->left--;
+}
+
+/*
+ * Reports a success: into the window, or to the queue. Inlined, so that *comp is
+ * never in memory.
+ */
+static inline __attribute__((always_inline)) void
+tagrv_compq_report(struct tagrv_compq *q, const struct tagrv_comp *comp)
+{
+	if (TAGRV_LIKELY(q->window.left))
+		tagrv_compq_write(&q->window, comp);
+	else
+		*tagrv_compq_add(q) = *comp;
 }
 
 static inline void tagrv_compq_push(struct tagrv_compq *q,

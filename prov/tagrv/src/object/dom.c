@@ -110,6 +110,9 @@ int tagrv_dom_open(const struct tagrv_dom_attr *attr, struct tagrv_dom **dom)
 		return -FI_ENOMEM;
 	tagrv_param_read(&d->params);
 	tagrv_list_init(&d->engines);
+	tagrv_watch_init(&d->watch);
+	if (!d->params.fast)
+		tagrv_watch_add_unlisted(&d->watch);
 	d->auto_progress = attr->auto_progress;
 	tagrv_select_conf_read(&d->select, &d->params);
 	d->profile = tagrv_profile_load(&d->params);

@@ -74,7 +74,11 @@ struct tagrv_dom {
 	struct tagrv_list engines;	/* struct tagrv_engine::dom_node */
 	int	wait_fd;
 	int	kick_fd;
-	uint32_t idle_passes;		/* passes in a row without an event */
+	struct tagrv_watch watch;	/* tells when a pass is due */
+	bool	in_pass;		/* transports are being polled; busy peers
+					   are served before the pass ends */
+	uint32_t idle_passes;		/* looks and passes in a row without an
+					   event */
 	bool	give_way;		/* tagrv_dom_unlock() shall yield the
 					   processor to a device in software */
 	bool	auto_progress;
@@ -135,6 +139,16 @@ static inline void tagrv_dom_unlock(struct tagrv_dom *dom)
 	tagrv_lock_release(&dom->lock);
 	if (TAGRV_UNLIKELY(give_way))
 		sched_yield();
+}
+
+/*
+ * Takes the lock for a call that may leave work for the next pass. Calls on the data
+ * path take it by tagrv_lock_acquire() and ask for a pass only if they leave work.
+ */
+static inline void tagrv_dom_lock(struct tagrv_dom *dom)
+{
+	tagrv_lock_acquire(&dom->lock);
+	tagrv_watch_attend(&dom->watch);
 }
 
 /* Makes wait_fd readable; any thread. */

@@ -68,8 +68,6 @@ struct tagrv_engine {
 	struct tagrv_rx *rx;
 	struct tagrv_match *match;	/* copy of rx->match, saves a load */
 	bool	enabled;
-	bool	in_pass;		/* a progress pass is polling transports;
-					   it serves busy peers before it ends */
 	struct tagrv_engine_sinks sinks;
 
 	/* Peers, and the address table that names them. */
@@ -127,7 +125,7 @@ struct tagrv_engine {
 	/* Connections and their set-up. */
 	struct {
 		struct tagrv_wireup_ep *wep;		/* NULL: not enabled */
-		const atomic_size_t *wep_events;	/* reports waiting in it */
+		const _Atomic uint64_t *wep_events;	/* reports waiting in it */
 		struct tagrv_list lanes;
 		struct tagrv_list gone;	/* lanes whose peer hung up */
 		/* The peer has lost its lane: proto/ marks the rendezvous

@@ -21,24 +21,17 @@ const struct tagrv_proto_ops tagrv_eager_ops = {
 void tagrv_op_send_report(struct tagrv_engine *engine,
 			  const struct tagrv_send_req *req)
 {
-	struct tagrv_comp *comp;
-
 	tagrv_assert_locked(engine->dom);
 	if (engine->sinks.tx_cntr)
 		tagrv_counter_add(engine->sinks.tx_cntr, 1);
 	if (!(req->flags & FI_COMPLETION) || req->no_context ||
 	    !engine->sinks.tx_cq)
 		return;
-	comp = tagrv_compq_add(engine->sinks.tx_cq);
-	comp->context = req->context;
-	comp->flags = tagrv_op_comp_flags(req->space, true);
-	comp->len = 0;
-	comp->buf = NULL;
-	comp->data = 0;
-	comp->tag = 0;
-	comp->src = FI_ADDR_NOTAVAIL;
-	comp->olen = 0;
-	comp->err = 0;
+	tagrv_compq_report(engine->sinks.tx_cq, &(struct tagrv_comp) {
+		.context = req->context,
+		.flags = tagrv_op_comp_flags(req->space, true),
+		.src = FI_ADDR_NOTAVAIL,
+	});
 }
 
 static void send_report_error(struct tagrv_op *op, int status)
@@ -80,7 +73,7 @@ static void uncount_sent(struct tagrv_peer *peer)
 	const struct tagrv_list *first = tagrv_list_first(&peer->pending);
 
 	assert(peer->sent);
-	if (--peer->sent || !first || peer->engine->in_pass)
+	if (--peer->sent || !first || peer->engine->dom->in_pass)
 		return;
 	if (tagrv_container_of(first, struct tagrv_op, link)->flags & FI_FENCE)
 		tagrv_dom_kick(peer->engine->dom);
@@ -156,7 +149,7 @@ report_recv(struct tagrv_op *op, int status, size_t over)
 	bool has_data = op->rx.pkt_flags & TAGRV_PKT_DATA;
 	struct tagrv_counter *cntr;
 	struct tagrv_compq *cq;
-	struct tagrv_comp *comp;
+	struct tagrv_comp comp;
 
 	find_sinks(op, &cq, &cntr);
 	tagrv_trace_recv_complete(op, op->peer, whole->context, op->tag,
@@ -170,19 +163,26 @@ report_recv(struct tagrv_op *op, int status, size_t over)
 	if (!cq || !(status || (whole->flags & FI_COMPLETION) ||
 		     engine->sinks.rx_all))
 		return;
-	comp = tagrv_compq_add(cq);
-	comp->context = whole->context;
-	comp->flags = tagrv_op_comp_flags(op->space, false) |
-		      (has_data ? FI_REMOTE_CQ_DATA : 0);
-	comp->len = op->len - over;
-	comp->buf = op->iov_cnt ? op->iov[0].iov_base : NULL;
-	comp->data = has_data ? op->data : 0;
-	comp->tag = op->tag;
-	comp->src = engine->attr.source ? op->peer->fi_addr : FI_ADDR_NOTAVAIL;
-	comp->olen = over;
-	comp->err = -status;
+	comp = (struct tagrv_comp) {
+		.context = whole->context,
+		.flags = tagrv_op_comp_flags(op->space, false) |
+			 (has_data ? FI_REMOTE_CQ_DATA : 0),
+		.len = op->len - over,
+		.buf = op->iov_cnt ? op->iov[0].iov_base : NULL,
+		.data = has_data ? op->data : 0,
+		.tag = op->tag,
+		.src = engine->attr.source ? op->peer->fi_addr :
+					     FI_ADDR_NOTAVAIL,
+		.olen = over,
+		.err = -status,
+	};
+	if (TAGRV_LIKELY(!status)) {
+		tagrv_compq_report(cq, &comp);
+		return;
+	}
 	if (status == -TAGRV_ERR_UNKNOWN_SOURCE)
-		tagrv_comp_set_unknown_source(comp, &op->peer->addr);
+		tagrv_comp_set_unknown_source(&comp, &op->peer->addr);
+	tagrv_compq_push(cq, &comp);
 }
 
 /* The end of a receive that failed, was too short, or may have no known source. */

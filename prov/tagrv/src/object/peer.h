@@ -131,8 +131,10 @@ static inline int tagrv_peer_of(struct tagrv_engine *engine, fi_addr_t fi_addr,
 /* Makes the next progress pass serve the peer. */
 static inline void tagrv_peer_set_busy(struct tagrv_peer *peer)
 {
-	if (!tagrv_list_linked(&peer->busy_node))
-		tagrv_list_push_tail(&peer->engine->tx.busy, &peer->busy_node);
+	if (tagrv_list_linked(&peer->busy_node))
+		return;
+	tagrv_list_push_tail(&peer->engine->tx.busy, &peer->busy_node);
+	tagrv_watch_attend(&peer->engine->dom->watch);
 }
 
 /* Units that a message of this connection used are free again. */

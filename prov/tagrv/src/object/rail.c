@@ -34,14 +34,17 @@ static int open_one(struct tagrv_engine *engine, struct tagrv_device *dev,
 	int ret;
 
 	rail->sink = *sink;
+	rail->sink.watch = &engine->dom->watch;
 	rail->engine = engine;
 	ret = dev->ops->xport_open(dev, &engine->dom->params, &rail->sink,
 				   &rail->xport);
 	if (ret)
 		return ret;
+	if (!engine->dom->params.fast)
+		rail->xport->attr.tagged_end = 0;
 	/* By the declared cost: with a cache, a profile has the cost of finding a
 	 * registration instead. */
-	tagrv_lock_acquire(&engine->dom->lock);
+	tagrv_dom_lock(engine->dom);
 	tagrv_dom_want_cache(engine->dom, rail->xport);
 	tagrv_lock_release(&engine->dom->lock);
 	tagrv_profile_apply(engine->dom->profile, dev, &rail->xport->attr);
@@ -78,7 +81,7 @@ void tagrv_rails_close(struct tagrv_engine *engine)
 			(void) epoll_ctl(engine->dom->wait_fd, EPOLL_CTL_DEL,
 					 fd, NULL);
 		/* What is still outstanding ends by callbacks now. */
-		tagrv_lock_acquire(&engine->dom->lock);
+		tagrv_dom_lock(engine->dom);
 		xport->ops->xport_close(xport);
 		tagrv_lock_release(&engine->dom->lock);
 	}
@@ -86,14 +89,22 @@ void tagrv_rails_close(struct tagrv_engine *engine)
 
 /* ---- lanes ---- */
 
+static bool is_watched(const struct tagrv_rail *rail)
+{
+	return rail->xport->attr.caps & TAGRV_XPORT_WATCHED;
+}
+
 void tagrv_rail_add_lane(struct tagrv_rail *rail)
 {
 	struct tagrv_rails *rails = &rail->engine->rails;
 
 	tagrv_assert_locked(rails->dom);
-	if (!rail->lanes++)
-		rails->active[rails->active_cnt++] = rail;
 	rail->ups++;
+	if (rail->lanes++)
+		return;
+	rails->active[rails->active_cnt++] = rail;
+	if (!is_watched(rail))
+		tagrv_watch_add_unlisted(&rails->dom->watch);
 }
 
 void tagrv_rail_drop_lane(struct tagrv_rail *rail)
@@ -107,6 +118,8 @@ void tagrv_rail_drop_lane(struct tagrv_rail *rail)
 	while (rails->active[i] != rail)
 		i++;
 	rails->active[i] = rails->active[--rails->active_cnt];
+	if (!is_watched(rail))
+		tagrv_watch_remove_unlisted(&rails->dom->watch);
 }
 
 /* ---- protocols ---- */

@@ -57,26 +57,47 @@ static inline struct tagrv_hdr make_header(struct tagrv_peer *peer,
 	};
 }
 
-static inline void count_sent(struct tagrv_peer *peer,
-			      const struct tagrv_hdr *hdr,
-			      const uint64_t *words, size_t len)
+static inline void count_sent(struct tagrv_peer *peer, uint16_t credit,
+			      size_t len)
 {
-	tagrv_trace_packet_out(peer, words, len);
-	tagrv_credit_returned(&peer->credit, hdr->credit);
+	tagrv_credit_returned(&peer->credit, credit);
 	peer->credit.left -= tagrv_credit_units(len);
 	peer->tx_seq++;
 	peer->engine->stats.eager_tx++;
 }
 
-int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
-		     size_t len, uint32_t handle, struct tagrv_done *done)
+/*
+ * The shortest form: the message has tag and payload, maybe data, and nothing is
+ * awaited. -FI_EAGAIN: it takes another form.
+ */
+static inline int send_tagged(struct tagrv_peer *peer,
+			      const struct tagrv_send_req *req, size_t len)
+{
+	uint16_t credit = tagrv_credit_to_return(&peer->credit);
+	struct tagrv_link *link = peer->lane->link;
+	uint64_t meta = TAGRV_META(len, credit);
+	int ret;
+
+	if (req->flags & FI_REMOTE_CQ_DATA)
+		meta |= TAGRV_META_DATA;
+	ret = link->xport->ops->send_tagged(link, meta, req->tag, req->data,
+					    req->iov->iov_base);
+	if (TAGRV_UNLIKELY(ret))
+		return ret;
+	tagrv_trace_tagged_out(peer, peer->tx_seq, meta, req->tag, req->data);
+	count_sent(peer, credit, len);
+	return 0;
+}
+
+static int send_packet(struct tagrv_peer *peer,
+		       const struct tagrv_send_req *req, size_t len,
+		       uint32_t handle, struct tagrv_done *done)
 {
 	const struct tagrv_hdr hdr = make_header(peer, req, handle);
 	struct tagrv_link *link = peer->lane->link;
 	uint64_t words[TAGRV_SHORT_WORDS];
 	int ret = -FI_EAGAIN;
 
-	tagrv_assert_locked(peer->engine->dom);
 	tagrv_hdr_pack(words, &hdr);
 	if (req->iov_cnt == 1 && !done && len <= link->xport->attr.max_short)
 		ret = link->xport->ops->send_short(link, words,
@@ -85,8 +106,23 @@ int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
 		ret = send_pieces(link, words, req, done);
 	if (TAGRV_UNLIKELY(ret))
 		return ret;
-	count_sent(peer, &hdr, words, len);
+	tagrv_trace_packet_out(peer, words, len);
+	count_sent(peer, hdr.credit, len);
 	return 0;
+}
+
+int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
+		     size_t len, uint32_t handle, struct tagrv_done *done)
+{
+	const struct tagrv_link *link = peer->lane->link;
+
+	tagrv_assert_locked(peer->engine->dom);
+	if (TAGRV_LIKELY(req->space == TAGRV_SPACE_TAGGED && !handle && !done &&
+			 req->iov_cnt == 1 &&
+			 len < link->xport->attr.tagged_end) &&
+	    TAGRV_LIKELY(!send_tagged(peer, req, len)))
+		return 0;
+	return send_packet(peer, req, len, handle, done);
 }
 
 int tagrv_eager_send_prepared(struct tagrv_peer *peer,
@@ -105,7 +141,8 @@ int tagrv_eager_send_prepared(struct tagrv_peer *peer,
 					      done);
 	if (ret)
 		return ret;
-	count_sent(peer, &hdr, words, len);
+	tagrv_trace_packet_out(peer, words, len);
+	count_sent(peer, hdr.credit, len);
 	peer->engine->stats.prepared_tx++;
 	return 0;
 }

@@ -146,8 +146,9 @@ void tagrv_wireup_drop(struct tagrv_wireup_ep *wep,
  * Returns the counter of queued events, which progress tests by
  * tagrv_wireup_has_event() before it polls. Valid until unlisten.
  */
-const atomic_size_t *tagrv_wireup_event_cnt(const struct tagrv_wireup_ep *wep);
-static inline bool tagrv_wireup_has_event(const atomic_size_t *cnt)
+const _Atomic uint64_t *
+tagrv_wireup_event_cnt(const struct tagrv_wireup_ep *wep);
+static inline bool tagrv_wireup_has_event(const _Atomic uint64_t *cnt)
 {
 	return atomic_load_explicit(cnt, memory_order_relaxed) != 0;
 }

@@ -109,7 +109,8 @@ static struct tagrv_wireup_msg *recycle_msg(struct tagrv_wireup_ep *wep,
 	return msg;
 }
 
-const atomic_size_t *tagrv_wireup_event_cnt(const struct tagrv_wireup_ep *wep)
+const _Atomic uint64_t *
+tagrv_wireup_event_cnt(const struct tagrv_wireup_ep *wep)
 {
 	return &wep->event_cnt;
 }

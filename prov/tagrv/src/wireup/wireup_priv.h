@@ -102,7 +102,7 @@ struct tagrv_wireup_ep {
 	struct tagrv_list events;
 	struct tagrv_list spares;	/* a message per polled UP, for its drop */
 	struct tagrv_wireup_msg *tick;	/* for the next TICK; NULL: queued */
-	atomic_size_t event_cnt;	/* length of events; read without mutex */
+	_Atomic uint64_t event_cnt;	/* length of events; read without mutex */
 };
 
 enum tagrv_wireup_sock_state {

@@ -74,6 +74,17 @@ int tagrv_stub_send_short(struct tagrv_link *link,
 	return -FI_EAGAIN;
 }
 
+int tagrv_stub_send_tagged(struct tagrv_link *link, uint64_t meta, uint64_t tag,
+			   uint64_t data, const void *payload)
+{
+	(void) link;
+	(void) meta;
+	(void) tag;
+	(void) data;
+	(void) payload;
+	return -FI_EAGAIN;
+}
+
 int tagrv_stub_send_prepared(struct tagrv_link *link, const void *hdr,
 			     size_t hdr_len, const struct iovec *iov,
 			     struct tagrv_mem *const *mem, size_t cnt,

@@ -34,6 +34,10 @@ int tagrv_stub_send_short(struct tagrv_link *link,
 			  const uint64_t hdr[TAGRV_SHORT_WORDS],
 			  const void *payload, size_t len);
 
+/* There is no short form; attr.tagged_end must be 0. */
+int tagrv_stub_send_tagged(struct tagrv_link *link, uint64_t meta, uint64_t tag,
+			   uint64_t data, const void *payload);
+
 /* The device gathers nothing; attr.caps is without TAGRV_XPORT_PREPARED. */
 int tagrv_stub_send_prepared(struct tagrv_link *link, const void *hdr,
 			     size_t hdr_len, const struct iovec *iov,

@@ -40,6 +40,7 @@
 #include "core/compiler.h"
 #include "core/list.h"
 #include "core/param.h"
+#include "xport/watch.h"
 
 struct fid_nic;
 struct tagrv_device;
@@ -55,11 +56,28 @@ struct tagrv_link;
 #define TAGRV_SHORT_WORDS	4	/* words in the header of send_short */
 #define TAGRV_SHORT_HDR		(TAGRV_SHORT_WORDS * sizeof(uint64_t))
 
+/*
+ * What send_tagged and sink->tagged take and give besides tag, data and payload:
+ *
+ *    63          32 31        16 15     1  0
+ *   +--------------+------------+--------+------+
+ *   | payload bytes| credit     | 0      | data |
+ *   +--------------+------------+--------+------+
+ */
+#define TAGRV_META_DATA		UINT64_C(1)	/* the message has data */
+#define TAGRV_META_SHARED	(~UINT64_C(0xffff))	/* bytes and credit */
+#define TAGRV_META(len, credit)	((uint64_t) (len) << 32 | \
+				 (uint64_t) (credit) << 16)
+#define TAGRV_META_LEN(meta)	((uint32_t) ((meta) >> 32))
+#define TAGRV_META_CREDIT(meta)	((uint16_t) ((meta) >> 16))
+
 enum tagrv_xport_caps {
 	TAGRV_XPORT_GET	= 1 << 0,	/* get works: remote reads */
 	TAGRV_XPORT_PUT	= 1 << 1,	/* put works: remote writes */
 	TAGRV_XPORT_PUT_FENCED = 1 << 2, /* no packet overtakes an earlier put */
 	TAGRV_XPORT_PREPARED = 1 << 3,	/* send_prepared works */
+	TAGRV_XPORT_WATCHED = 1 << 4,	/* all that progress has to do is announced in
+					   sink->watch; it need not be polled */
 };
 
 /* What peers may do with registered memory. */
@@ -78,6 +96,7 @@ struct tagrv_xport_attr {
 	size_t	max_inline;	/* bytes of a send in few pieces that needs no
 				   copy buffer: a hint, no promise */
 	size_t	max_short;	/* bytes of payload that send_short takes */
+	size_t	tagged_end;	/* send_tagged takes payloads shorter than this */
 	size_t	max_packet;	/* bytes of one send, all iovecs together */
 	size_t	get_max;	/* bytes of one get, over any link */
 	size_t	get_depth;	/* gets in flight per link, at most */
@@ -138,9 +157,24 @@ struct tagrv_mem {
  * send, get, put and link_close of the same xport, but not progress.
  */
 struct tagrv_sink {
+	/*
+	 * Where a transport with TAGRV_XPORT_WATCHED adds the words by which its
+	 * peers announce something, and sets 'attention' when progress has
+	 * something to do by itself. NULL: its owner calls progress often.
+	 */
+	struct tagrv_watch *watch;
 	/* One packet has arrived; data is valid during the call only. */
 	void (*packet)(struct tagrv_sink *sink, void *link_ctx,
 		       const void *data, size_t len);
+	/*
+	 * One tagged message has arrived that the peer sent by send_tagged; meta
+	 * and payload are the peer's. May be NULL only with transports whose
+	 * attr.tagged_end is 0. payload is valid during the call only.
+	 */
+	void (*tagged)(void *link_ctx, uint64_t meta, uint64_t tag,
+		       uint64_t data, const void *payload);
+	/* As next_packet, for such a message. */
+	void (*next_tagged)(void *link_ctx, uint64_t tag);
 	/*
 	 * Optional, may be NULL. Called before packet() of one packet to announce
 	 * the packet behind it, so that the engine can prefetch: data, of which
@@ -294,6 +328,14 @@ struct tagrv_xport_ops {
 	int (*send_short)(struct tagrv_link *link,
 			  const uint64_t hdr[TAGRV_SHORT_WORDS],
 			  const void *payload, size_t len);
+	/*
+	 * Sends a tagged message in the shortest form a transport has, for
+	 * sink->tagged. It needs no number, because links keep the order; meta says
+	 * what there is (TAGRV_META). Returns as send_short, and for payloads
+	 * shorter than attr.tagged_end.
+	 */
+	int (*send_tagged)(struct tagrv_link *link, uint64_t meta, uint64_t tag,
+			   uint64_t data, const void *payload);
 	/*
 	 * Sends one packet: a header of at most TAGRV_HDR_ROOM bytes, and a
 	 * payload that the device itself gathers from registered memory. iov[i]

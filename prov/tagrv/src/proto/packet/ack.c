@@ -177,7 +177,7 @@ static void queue_ack(struct tagrv_peer *peer, uint8_t opcode, uint16_t flags,
 	if (peer->state != TAGRV_PEER_READY)
 		return;
 	/* Others may follow in this pass: they share a packet. */
-	if (engine->in_pass || tagrv_ack_send(peer) == -FI_EAGAIN)
+	if (engine->dom->in_pass || tagrv_ack_send(peer) == -FI_EAGAIN)
 		tagrv_peer_set_busy(peer);
 }
 

@@ -482,6 +482,7 @@ const struct tagrv_xport_ops tagrv_loop_ops = {
 	.link_close = link_close,
 	.send = send_packet,
 	.send_short = tagrv_stub_send_short,
+	.send_tagged = tagrv_stub_send_tagged,
 	.send_prepared = tagrv_stub_send_prepared,
 	.get = get,
 	.put = put,

@@ -116,14 +116,15 @@ static size_t ring_size(const struct tagrv_params *params)
 static struct tagrv_xport_attr attr_of(const struct tagrv_params *params,
 				       size_t ring, bool cma)
 {
-	uint32_t lines = (uint32_t) (ring / SHM_LINE) - SHM_HDR_LINES;
 	size_t max_packet = TAGRV_MIN(params->eager_max + TAGRV_HDR_ROOM,
-				      shm_body_max(lines));
+				      shm_body_max(shm_arena_of(ring)));
 
 	return (struct tagrv_xport_attr) {
-		.caps = TAGRV_XPORT_GET | TAGRV_XPORT_PUT,
+		.caps = TAGRV_XPORT_GET | TAGRV_XPORT_PUT |
+			TAGRV_XPORT_WATCHED,
 		.max_inline = max_packet,
-		.max_short = TAGRV_MIN(SHM_SHORT, max_packet - TAGRV_SHORT_HDR),
+		.max_short = max_packet - TAGRV_SHORT_HDR,
+		.tagged_end = max_packet - TAGRV_HDR_ROOM + 1,
 		.max_packet = max_packet,
 		.get_max = 1 << 30,
 		.get_depth = TAGRV_MIN(params->read_depth, (size_t) SHM_GETS),
@@ -175,6 +176,7 @@ static void xport_close(struct tagrv_xport *xport)
 
 	while (!tagrv_list_empty(&xp->closing))
 		tagrv_shm_progress(xport);
+	tagrv_watch_remove(xport->sink->watch, &xp->watch_at);
 	tagrv_shm_region_unmap(xp->bell, SHM_BELL_SIZE);
 	if (xp->bell_fd >= 0)
 		close(xp->bell_fd);
@@ -199,6 +201,7 @@ static int xport_open(struct tagrv_device *dev,
 	xp->base.attr = attr_of(params, xp->ring_size,
 				shm_device_of(dev)->cma);
 	xp->bell_fd = xp->event_fd = -1;
+	xp->watch_at = TAGRV_WATCH_OFF;
 	init_lists(xp);
 	ret = open_bell(xp);
 	if (ret) {
@@ -243,6 +246,7 @@ const struct tagrv_xport_ops tagrv_shm_ops = {
 	.link_close = tagrv_shm_link_close,
 	.send = tagrv_shm_send,
 	.send_short = tagrv_shm_send_short,
+	.send_tagged = tagrv_shm_send_tagged,
 	.send_prepared = tagrv_stub_send_prepared,
 	.get = tagrv_shm_get,
 	.put = tagrv_shm_put,

@@ -32,7 +32,7 @@ static void enqueue(struct shm_xport *xp, struct shm_get *get)
 	tagrv_shm_get_set_state(get, cma ? SHM_GET_CMA : SHM_GET_QUEUED);
 	tagrv_list_push_tail(cma ? &xp->cma_gets : &xp->queued_gets,
 			     &get->node);
-	xp->slow = true;
+	tagrv_shm_set_slow(xp);
 	tagrv_shm_wake_if_armed(xp);
 }
 
@@ -40,24 +40,22 @@ static void enqueue(struct shm_xport *xp, struct shm_get *get)
 static bool send_request(struct shm_get *get)
 {
 	struct shm_link *link = get->link;
-	uint32_t n = shm_lines_of(sizeof(struct shm_get_req));
-	uint32_t cost = shm_tx_cost(&link->tx, n);
 	struct shm_get_req req = {
 		.slot = (uint32_t) (get - link->gets), .gen = get->gen,
 		.raddr = get->raddr, .len = get->len,
 		.secret = get->secret, .index = get->index,
 	};
 
-	if (!link->tx_open || !tagrv_shm_tx_room(link, cost, SHM_RESERVE))
+	if (!link->tx_open ||
+	    !tagrv_shm_tx_room(link, sizeof(req), SHM_LEAVE_RESERVE))
 		return false;
-	memcpy(shm_tx_body(&link->tx, n), &req, sizeof(req));
-	shm_tx_publish(&link->tx, n, cost, shm_word(SHM_GET_REQ, sizeof(req)));
+	memcpy(shm_tx_body(&link->tx, sizeof(req)), &req, sizeof(req));
 	tagrv_list_remove(&get->node);
 	tagrv_shm_get_set_state(get, SHM_GET_REQUESTED);
 	if (!link->requested_cnt++)
 		tagrv_list_push_tail(&shm_xport_of_link(link)->waiting,
 				     &link->wait_node);
-	tagrv_shm_tx_check_state(link, shm_tx_state(&link->tx));
+	tagrv_shm_tx_finish(link, SHM_GET_REQ, sizeof(req));
 	return true;
 }
 
@@ -80,7 +78,7 @@ static int check_get(struct shm_link *link)
 	if (link->closing || link->status || !link->bound)
 		return -FI_ENOTCONN;
 	if (!link->tx_open && !tagrv_shm_tx_open(link)) {
-		tagrv_shm_starve(link, SHM_WAIT_SEND, 0);
+		tagrv_shm_starve_send(link, SHM_LEAVE_RESERVE, 0);
 		return -FI_EAGAIN;
 	}
 	if (link->get_cnt >= xp->base.attr.get_depth) {

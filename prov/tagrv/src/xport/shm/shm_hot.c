@@ -31,6 +31,7 @@ static void remove_hot(struct shm_link *link)
 	xp->hot[link->hot_at] = last;
 	last->hot_at = link->hot_at;
 	link->hot_at = -1;
+	tagrv_watch_remove(xp->base.sink->watch, &link->watch_at);
 }
 
 void tagrv_shm_cool(struct shm_link *link)
@@ -41,11 +42,11 @@ void tagrv_shm_cool(struct shm_link *link)
 		return;
 	remove_hot(link);
 	set_state(link, 0);
-	if (link->rx.head != link->rx.published)
+	if (!shm_rx_is_published(&link->rx))
 		tagrv_shm_publish_head(link);
 	tagrv_shm_barrier(shm_device_of(xp->base.dev));
 	/* An entry published before the sender could see the new state. */
-	if (link->rx_open && shm_rx_peek(&link->rx))
+	if (link->rx_open && shm_rx_has(&link->rx))
 		tagrv_shm_ring_own_bell(link);
 }
 
@@ -89,6 +90,9 @@ static void warm(struct shm_link *link)
 	link->hot_at = (int) xp->hot_cnt;
 	link->last_pass = xp->pass;
 	xp->hot[xp->hot_cnt++] = link;
+	tagrv_watch_add(xp->base.sink->watch, tagrv_shm_drain_hot, link,
+			&link->watch_at);
+	tagrv_shm_watch_next(link);
 	set_state(link, SHM_POLLED);
 }
 
@@ -97,7 +101,7 @@ static unsigned visit(struct shm_link *link)
 {
 	unsigned events = 0;
 
-	if (link->rx_open && shm_rx_peek(&link->rx)) {
+	if (link->rx_open && shm_rx_has(&link->rx)) {
 		if (link->hot_at < 0)
 			warm(link);
 		events = tagrv_shm_drain(link);
@@ -108,7 +112,7 @@ static unsigned visit(struct shm_link *link)
 	 */
 	if (link->rx_open)
 		tagrv_shm_publish_wanted(link);
-	if (link->rx_open && link->hot_at < 0 && shm_rx_peek(&link->rx))
+	if (link->rx_open && link->hot_at < 0 && shm_rx_has(&link->rx))
 		tagrv_shm_ring_own_bell(link);
 	if (!link->closing)
 		tagrv_shm_check_peer(link);
@@ -190,7 +194,7 @@ static bool has_entries(struct shm_xport *xp)
 	if (atomic_load(&xp->bell->summary))
 		return true;
 	for (unsigned i = 0; i < xp->hot_cnt; i++)
-		if (shm_rx_peek(&xp->hot[i]->rx))
+		if (shm_rx_has(&xp->hot[i]->rx))
 			return true;
 	return false;
 }
@@ -229,7 +233,7 @@ int tagrv_shm_arm(struct tagrv_xport *xport)
 	 */
 	tagrv_eventfd_clear(xp->event_fd);
 	for (unsigned i = 0; i < xp->hot_cnt; i++)
-		if (xp->hot[i]->rx.head != xp->hot[i]->rx.published)
+		if (!shm_rx_is_published(&xp->hot[i]->rx))
 			tagrv_shm_publish_head(xp->hot[i]);
 	xp->armed = true;
 	set_polled(xp, 0);

@@ -1,25 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Layout of the memory that two processes share, and of the handover message;
- * version 1. All fields are in native byte order, because they never leave the
+ * version 2. All fields are in native byte order, because they never leave the
  * host.
  *
  * Ring region: a memfd created by the receiver and mapped by the receiver and one
  * sender. A line is 64 bytes.
  *
  *   line 0        constants, written by the receiver before the handover
- *   line 1        written by the consumer: head, state
- *   line 2        written by the producer: starved
- *   line 3        unused
- *   line 4 ...    entries
+ *   line 1        written by the consumer: head
+ *   line 2        written by the consumer: state
+ *   line 3        written by the producer: starved
+ *   slots         one line of every SHM_STRIDE bytes; a power of two of them
+ *   arena         bytes for bodies that do not fit into a slot
  *
- * Entry: one or more whole lines. The first 8 bytes of the first line are the head
- * word, the body follows. A head word of 0 means that no entry is there yet.
+ * Entry: one slot. Its first 8 bytes are the head word; it is published by the store
+ * of that word. The lap bit is 1 in the first lap around the slots, 0 in the second,
+ * and so on: a slot whose lap bit is that of the lap before has no entry yet.
  *
- *    63      40 39  32 31          0
- *   +----------+------+-------------+---------------------------
- *   | SHM_MARK | kind | body bytes  | body ... padded to 64
- *   +----------+------+-------------+---------------------------
+ *    63       32 31      16 15      8 7     1  0
+ *   +-----------+----------+---------+-------+-----+
+ *   | body bytes|   extra  | SHM_MARK| kind  | lap |
+ *   +-----------+----------+---------+-------+-----+
+ *
+ * The body follows the head word if it fits into the slot. Entries SHM_TAGGED have
+ * their tag, SHM_TAGGED_DATA their tag and data, between the head word and the body,
+ * and credit in 'extra'. A body that does not fit there is in the arena: it begins
+ * where the last one there ended, at a whole line; or at offset 0, if it would cross
+ * the arena's end. So both sides know where it is, and with the slot its part of the
+ * arena is free again.
  *
  * Bell: a memfd created by an xport and mapped by the xport and all its peers.
  *
@@ -36,27 +45,33 @@
 
 #include "core/compiler.h"
 
-#define SHM_VERSION	1u
+#define SHM_VERSION	2u
 #define SHM_MAGIC	0x676e697276726774ull	/* "tgrvring" */
-#define SHM_MARK	0x6d6873ull		/* "shm" */
+#define SHM_MARK	0xa5u
 
 #define SHM_LINE	64u
 #define SHM_HDR_LINES	4u
+/*
+ * A processor that waits for a line may fetch its neighbour, too, with which it forms
+ * 128 aligned bytes: the slot that is written next must not be that neighbour.
+ */
+#define SHM_STRIDE	128u		/* bytes from one slot to the next */
 #define SHM_RING_MIN	16384u		/* bytes of a ring region */
 #define SHM_RING_MAX	4194304u
-#define SHM_RESERVE	16u		/* lines kept for control packets */
-#define SHM_AHEAD	64u		/* lines zeroed ahead of the next entry */
+#define SHM_RESERVE	16u		/* slots kept for control packets */
+#define SHM_RESERVE_BYTES 1024u		/* of the arena, likewise */
 #define SHM_BELL_LINKS	4096u
 #define SHM_BELL_WORDS	(SHM_BELL_LINKS / 64)
 #define SHM_BELL_SIZE	4096u
 
 enum shm_kind {
 	SHM_PACKET	= 1,	/* body: a packet for the sink */
-	SHM_PAD		= 2,	/* no body; fills the ring to its end */
-	SHM_GET_REQ	= 3,	/* struct shm_get_req */
-	SHM_GET_DATA	= 4,	/* struct shm_get_data and a piece */
-	SHM_GET_FAIL	= 5,	/* struct shm_get_fail */
-	SHM_PUT		= 6,	/* struct shm_put_piece and the piece */
+	SHM_TAGGED	= 2,	/* a tagged message: tag; body: payload */
+	SHM_TAGGED_DATA	= 3,	/* the same: tag, data; body: payload */
+	SHM_GET_REQ	= 4,	/* struct shm_get_req */
+	SHM_GET_DATA	= 5,	/* struct shm_get_data and a piece */
+	SHM_GET_FAIL	= 6,	/* struct shm_get_fail */
+	SHM_PUT		= 7,	/* struct shm_put_piece and the piece */
 };
 
 enum shm_state {
@@ -69,16 +84,22 @@ enum shm_state {
 struct shm_constants {
 	uint64_t magic;
 	uint32_t version;
-	uint32_t lines;		/* for entries: the region without its header */
+	uint32_t slots;		/* a power of two */
 	uint32_t max_packet;	/* bytes */
-	uint8_t	 zero[44];
+	uint32_t arena;		/* bytes: whole lines */
+	uint8_t	 zero[40];
 };
 
 struct shm_consumer {
-	_Atomic uint64_t head;	/* lines consumed since the start; published from
-				   time to time only */
+	/* Slots, and bytes of the arena with what was skipped at its end, that
+	 * were consumed since the start. Published from time to time only, 'head'
+	 * after 'arena'. */
+	_Atomic uint64_t head;
+	_Atomic uint64_t arena;
+	uint8_t	 zero[48];
+	/* On a line of its own: producers read it with every entry. */
 	_Atomic uint32_t state;	/* enum shm_state */
-	uint8_t	 zero[52];
+	uint8_t	 zero2[60];
 };
 
 struct shm_producer {
@@ -90,7 +111,6 @@ struct shm_header {
 	struct shm_constants constants;
 	struct shm_consumer cons;
 	struct shm_producer prod;
-	uint8_t	 zero[64];
 };
 
 struct shm_bell {
@@ -109,23 +129,23 @@ struct shm_get_req {
 	uint32_t zero;
 };
 
-/* Answers with a piece, whose data begin at the next line of the entry. */
+/* Answers with a piece, whose data begin at the next line of the arena. */
 struct shm_get_data {
 	uint32_t slot, gen;
 	uint64_t offset;
-	uint8_t	 zero[40];
+	uint8_t	 zero[48];
 };
 
 struct shm_get_fail {
 	uint32_t slot, gen;
 };
 
-/* Requests to write a piece to raddr; its data begin at the next line. */
+/* Requests to write a piece to raddr; its data begin at the next line of the arena. */
 struct shm_put_piece {
 	uint64_t raddr;
 	uint64_t secret;
 	uint32_t index;		/* in the owner's table of memory */
-	uint8_t	 zero[36];
+	uint8_t	 zero[44];
 };
 
 /*
@@ -138,9 +158,9 @@ struct shm_hand {
 	uint32_t fence;		/* 1: fence after every send to this ring */
 	uint64_t id, nonce;	/* of the receiver's link, from its blob */
 	uint32_t bell_index;	/* the bit to set in the bell */
-	uint32_t lines;
+	uint32_t slots;
 	uint32_t max_packet;
-	uint32_t zero;
+	uint32_t arena;
 	uint64_t table;		/* address of the sender's table of memory */
 	uint64_t token;		/* value of the table's first 8 bytes */
 };
@@ -155,30 +175,34 @@ struct shm_entry {
 };
 
 #define SHM_HEAD_WORD	8u
+#define SHM_INLINE	(SHM_LINE - SHM_HEAD_WORD)	/* bytes of a body */
+#define SHM_TAGGED_INLINE	(SHM_INLINE - 8u)
+#define SHM_DATA_INLINE	(SHM_INLINE - 16u)
 #define SHM_OFFSET(type, member, at) \
 	static_assert(offsetof(struct type, member) == (at), "shared layout")
 
 static_assert(sizeof(struct shm_constants) == SHM_LINE, "shared layout");
-static_assert(sizeof(struct shm_consumer) == SHM_LINE, "shared layout");
+static_assert(sizeof(struct shm_consumer) == 2 * SHM_LINE, "shared layout");
 static_assert(sizeof(struct shm_producer) == SHM_LINE, "shared layout");
 static_assert(sizeof(struct shm_header) == SHM_HDR_LINES * SHM_LINE,
 	      "shared layout");
 static_assert(sizeof(struct shm_bell) == 9 * SHM_LINE, "shared layout");
 static_assert(sizeof(struct shm_bell) <= SHM_BELL_SIZE, "shared layout");
 static_assert(sizeof(struct shm_get_req) == 40, "shared layout");
-static_assert(sizeof(struct shm_get_data) + SHM_HEAD_WORD == SHM_LINE,
+static_assert(sizeof(struct shm_get_data) == SHM_LINE,
 	      "a piece begins with a line");
 static_assert(sizeof(struct shm_get_fail) == 8, "shared layout");
-static_assert(sizeof(struct shm_put_piece) + SHM_HEAD_WORD == SHM_LINE,
+static_assert(sizeof(struct shm_put_piece) == SHM_LINE,
 	      "a piece begins with a line");
 static_assert(sizeof(struct shm_hand) == 64, "shared layout");
 static_assert(sizeof(struct shm_entry) == 32, "shared layout");
 SHM_OFFSET(shm_constants, version, 8);
-SHM_OFFSET(shm_constants, lines, 12);
+SHM_OFFSET(shm_constants, slots, 12);
 SHM_OFFSET(shm_constants, max_packet, 16);
-SHM_OFFSET(shm_consumer, state, 8);
+SHM_OFFSET(shm_constants, arena, 20);
+SHM_OFFSET(shm_consumer, state, 64);
 SHM_OFFSET(shm_header, cons, 64);
-SHM_OFFSET(shm_header, prod, 128);
+SHM_OFFSET(shm_header, prod, 192);
 SHM_OFFSET(shm_bell, armed, 8);
 SHM_OFFSET(shm_bell, bits, 64);
 SHM_OFFSET(shm_get_req, raddr, 8);

@@ -23,11 +23,6 @@
 #include "core/log.h"
 #include "xport/shm/shm_priv.h"
 
-static size_t ring_bytes(uint32_t lines)
-{
-	return ((size_t) lines + SHM_HDR_LINES) * SHM_LINE;
-}
-
 /* ---- create ---- */
 
 /* Allocates a bit of the bell; -1: there are too many links. */
@@ -49,6 +44,7 @@ static void init(struct shm_link *link, struct shm_xport *xp)
 {
 	*link = (struct shm_link) {
 		.base.xport = &xp->base, .hot_at = -1, .ring_fd = -1,
+		.watch_at = TAGRV_WATCH_OFF,
 		.peer_event_fd = -1, .peer_pidfd = -1,
 	};
 	tagrv_list_init(&link->dev_node);
@@ -118,7 +114,7 @@ int tagrv_shm_link_create(struct tagrv_xport *xport, void *to, size_t *len,
 static int create_ring(struct shm_link *link)
 {
 	struct shm_xport *xp = shm_xport_of_link(link);
-	uint32_t lines = (uint32_t) (xp->ring_size / SHM_LINE) - SHM_HDR_LINES;
+	uint32_t slots = shm_slots_of(xp->ring_size);
 	void *ring;
 	int ret;
 
@@ -131,9 +127,13 @@ static int create_ring(struct shm_link *link)
 	}
 	link->rx.hdr = ring;
 	link->rx.data = (char *) ring + sizeof(struct shm_header);
-	link->rx.lines = lines;
+	link->rx.mask = slots - 1;
+	link->rx.shift = (uint32_t) __builtin_ctz(slots);
+	link->rx.arena = link->rx.data + (size_t) slots * SHM_STRIDE;
+	link->rx.arena_size = shm_arena_of(xp->ring_size);
 	link->rx.hdr->constants = (struct shm_constants) {
-		.magic = SHM_MAGIC, .version = SHM_VERSION, .lines = lines,
+		.magic = SHM_MAGIC, .version = SHM_VERSION, .slots = slots,
+		.arena = link->rx.arena_size,
 		.max_packet = (uint32_t) xp->base.attr.max_packet,
 	};
 	return 0;
@@ -174,6 +174,13 @@ int tagrv_shm_link_bind(struct tagrv_link *base, const void *from, size_t len)
 
 /* ---- attach ---- */
 
+static void watch_bell(struct shm_xport *xp)
+{
+	tagrv_watch_add(xp->base.sink->watch, NULL, xp, &xp->watch_at);
+	tagrv_watch_move(xp->base.sink->watch, xp->watch_at,
+			 &xp->bell->summary, 0);
+}
+
 int tagrv_shm_link_attach(struct tagrv_link *base, void *ctx)
 {
 	struct shm_link *link = shm_link_of(base);
@@ -185,6 +192,9 @@ int tagrv_shm_link_attach(struct tagrv_link *base, void *ctx)
 	link->attached = true;
 	link->rx_open = true;
 	xp->links[link->own_bit] = link;
+	/* Here, because opening does not hold the domain lock. */
+	if (xp->watch_at == TAGRV_WATCH_OFF)
+		watch_bell(xp);
 	/* The bit that earlier entries set was handled without a link. */
 	tagrv_shm_ring_own_bell(link);
 	return 0;
@@ -199,9 +209,9 @@ void tagrv_shm_link_fail(struct shm_link *link, int status)
 	if (link->status)
 		return;
 	link->status = status;
-	link->tx_open = false;
+	tagrv_shm_tx_shut(link);
 	tagrv_list_push_tail(&xp->failed, &link->failed_node);
-	xp->slow = true;
+	tagrv_shm_set_slow(xp);
 	tagrv_shm_wake_if_armed(xp);
 }
 
@@ -222,7 +232,7 @@ void tagrv_shm_link_corrupt(struct shm_link *link, const char *what)
 static void stop(struct shm_link *link)
 {
 	link->rx_open = false;
-	link->tx_open = false;
+	tagrv_shm_tx_shut(link);
 	tagrv_shm_cool(link);
 	tagrv_list_remove(&link->starved_node);
 	tagrv_list_remove(&link->serve_node);
@@ -245,11 +255,11 @@ static unsigned report_link(struct shm_link *link)
 /* Whether the ring has no entry to deliver; delivers some if 'deliver'. */
 static bool is_drained(struct shm_link *link, bool deliver, unsigned *events)
 {
-	if (!link->rx_open || !shm_rx_peek(&link->rx))
+	if (!link->rx_open || !shm_rx_has(&link->rx))
 		return true;
 	if (deliver)
 		*events += tagrv_shm_drain(link);
-	return !link->rx_open || !shm_rx_peek(&link->rx);
+	return !link->rx_open || !shm_rx_has(&link->rx);
 }
 
 unsigned tagrv_shm_report(struct shm_xport *xp, bool deliver)
@@ -293,12 +303,12 @@ void tagrv_shm_link_close(struct tagrv_link *base)
 		return;
 	link->closing = true;
 	link->rx_open = false;
-	link->tx_open = false;
+	tagrv_shm_tx_shut(link);
 	if (!atomic_load(&link->tx_ready))
 		tagrv_shm_pull(shm_device_of(base->xport->dev));
 	mark_closed(link);
 	tagrv_list_push_tail(&xp->closing, &link->closing_node);
-	xp->slow = true;
+	tagrv_shm_set_slow(xp);
 	tagrv_shm_wake_if_armed(xp);
 }
 
@@ -322,10 +332,10 @@ static void destroy(struct shm_link *link)
 	unregister_link(shm_device_of(link->base.xport->dev), link);
 	if (link->rx.hdr)
 		tagrv_shm_region_unmap(link->rx.hdr,
-				       ring_bytes(link->rx.lines));
+				       shm_region_of(link->rx.mask + 1));
 	if (link->tx.hdr)
 		tagrv_shm_region_unmap(link->tx.hdr,
-				       ring_bytes(link->tx.lines));
+				       shm_region_of(link->tx.mask + 1));
 	tagrv_shm_region_unmap(link->peer_bell, SHM_BELL_SIZE);
 	if (link->ring_fd >= 0)
 		close(link->ring_fd);

@@ -112,16 +112,18 @@ static bool is_valid(const struct shm_hand *hand)
 {
 	return hand->magic == SHM_MAGIC && hand->version == SHM_VERSION &&
 	       hand->bell_index < SHM_BELL_LINKS && hand->fence <= 1 &&
-	       hand->lines <= SHM_RING_MAX / SHM_LINE - SHM_HDR_LINES &&
-	       hand->lines >= SHM_RING_MIN / SHM_LINE - SHM_HDR_LINES &&
+	       hand->slots >= shm_slots_of(SHM_RING_MIN) &&
+	       hand->slots <= shm_slots_of(SHM_RING_MAX) &&
+	       !(hand->slots & (hand->slots - 1)) &&
+	       hand->arena == shm_arena_of(shm_region_of(hand->slots)) &&
 	       hand->max_packet &&
-	       hand->max_packet <= shm_body_max(hand->lines);
+	       hand->max_packet <= shm_body_max(hand->arena);
 }
 
 static bool map_all(struct shm_link *link, const struct shm_hand *hand,
 		    const int fds[SHM_HAND_FDS])
 {
-	size_t size = ((size_t) hand->lines + SHM_HDR_LINES) * SHM_LINE;
+	size_t size = shm_region_of(hand->slots);
 	struct shm_header *hdr;
 	void *ring, *bell;
 
@@ -130,13 +132,15 @@ static bool map_all(struct shm_link *link, const struct shm_hand *hand,
 	hdr = ring;
 	if (hdr->constants.magic != SHM_MAGIC ||
 	    hdr->constants.version != SHM_VERSION ||
-	    hdr->constants.lines != hand->lines ||
+	    hdr->constants.slots != hand->slots ||
+	    hdr->constants.arena != hand->arena ||
 	    tagrv_shm_region_map(fds[1], SHM_BELL_SIZE, &bell)) {
 		tagrv_shm_region_unmap(ring, size);
 		return false;
 	}
 	link->tx.hdr = hdr;
 	link->tx.data = (char *) ring + sizeof(*hdr);
+	link->tx.arena = link->tx.data + (size_t) hand->slots * SHM_STRIDE;
 	link->peer_bell = bell;
 	return true;
 }
@@ -147,9 +151,11 @@ static void set_peer(struct shm_device *dev, struct shm_link *link, int sock,
 {
 	size_t own = link->base.xport->attr.max_packet;
 
-	link->tx.lines = hand->lines;
-	link->tx.limit = hand->lines;	/* a new memfd is all zeros */
-	link->tx.freed = hand->lines;
+	link->tx.mask = hand->slots - 1;
+	link->tx.shift = (uint32_t) __builtin_ctz(hand->slots);
+	link->tx.limit = hand->slots;
+	link->tx.arena_size = hand->arena;
+	link->tx.arena_limit = hand->arena;
 	link->tx.max_packet = (uint32_t) TAGRV_MIN(hand->max_packet, own);
 	link->tx.fence = hand->fence || dev->force_fence;
 	link->peer_bit = hand->bell_index;

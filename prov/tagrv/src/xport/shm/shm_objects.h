@@ -27,10 +27,6 @@
 #define SHM_HOT_KEEP	4	/* hot rings that SHM_COOL does not apply to */
 #define SHM_RARE_PASSES	1024	/* passes between two calls of rare_work() */
 #define SHM_COOL	65536	/* idle passes until a ring becomes cold */
-#define SHM_LARGE	32	/* lines of a large entry: inner ones not zeroed */
-/* Payload bytes of an entry that has a short header and is not large */
-#define SHM_SHORT	((SHM_LARGE - 1) * SHM_LINE - SHM_HEAD_WORD - \
-			 TAGRV_SHORT_HDR)
 #define SHM_BATCH	64	/* entries of one ring handled in one pass */
 #define SHM_DONES	1024	/* done records of an xport; a power of two */
 #define SHM_GETS	16	/* gets, and puts, of a link and direction */
@@ -127,12 +123,23 @@ enum shm_wait {
 	SHM_WAIT_PUT	= 1 << 2,	/* a put to the peer */
 };
 
+/* What an entry must leave free in the ring. */
+enum shm_leave {
+	SHM_LEAVE_NOTHING,	/* control packets */
+	SHM_LEAVE_RESERVE,	/* what control packets may need */
+	SHM_LEAVE_QUARTER,	/* pieces: and a quarter, for packets */
+};
+
+#define SHM_LEAVES	3
+#define SHM_NEEDS_NONE	UINT32_MAX
+
 struct shm_link {
 	struct tagrv_link base;
 	/* consumer: read in every pass */
 	struct shm_rx rx;
 	uint64_t last_pass;	/* last pass that found an entry */
 	int	hot_at;		/* index in xport->hot; -1: cold */
+	int	watch_at;	/* index of its next head word in sink->watch */
 	bool	rx_open;	/* attached; entries are delivered */
 	bool	closing;
 	/* producer */
@@ -147,7 +154,8 @@ struct shm_link {
 	uint32_t peer_bit;	/* in peer_bell */
 	uint32_t own_bit;	/* in xport->bell */
 	unsigned waits;		/* enum shm_wait */
-	uint32_t need;		/* lines that SHM_WAIT_SEND waits for */
+	/* by enum shm_leave: shortest body that SHM_WAIT_SEND waits for */
+	uint32_t need[SHM_LEAVES];
 	uint32_t queued;	/* its records in xport->dones */
 	int	status;		/* -FI_E*: why it failed; 0: alive */
 	bool	bound, attached;
@@ -183,6 +191,7 @@ struct shm_xport {
 	struct shm_bell *bell;
 	uint64_t pass;		/* calls of progress */
 	unsigned hot_cnt;
+	int	watch_at;	/* index of the bell's summary in sink->watch */
 	bool	slow;		/* one of the lists below may have entries */
 	bool	armed;		/* arm succeeded, progress found nothing since */
 	uint32_t arm_nr;	/* value that bell->armed was last set to */

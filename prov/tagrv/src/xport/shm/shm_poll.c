@@ -8,6 +8,7 @@
  */
 #include <rdma/fi_errno.h>
 
+#include "core/iov.h"
 #include "xport/shm/shm_priv.h"
 
 /* ---- one ring ---- */
@@ -31,12 +32,12 @@ void tagrv_shm_publish_head(struct shm_link *link)
 
 static bool on_control(struct shm_link *link, uint64_t word)
 {
-	const char *body = shm_rx_body(&link->rx);
-	uint32_t len = (uint32_t) word;
+	uint32_t len = shm_word_len(word);
+	const char *body = shm_rx_body(&link->rx, len, SHM_INLINE);
 
-	switch (shm_kind_of(word)) {
-	case SHM_PAD:
-		return link->rx.pos + shm_lines_of(len) == link->rx.lines;
+	if (!body)
+		return false;
+	switch (shm_word_kind(word)) {
 	case SHM_GET_REQ:
 		return tagrv_shm_on_get_req(link, body, len);
 	case SHM_GET_DATA:
@@ -51,42 +52,106 @@ static bool on_control(struct shm_link *link, uint64_t word)
 }
 
 /*
- * Passes the packet behind an entry of n lines to sink->next_packet, if it has come. Its
- * first line holds TAGRV_SHORT_HDR bytes, whatever length the peer claims. Reading
- * its head word also starts the transfer of that line from the peer's cache.
+ * Announces the message behind the next entry, if it has come. Reading its head word
+ * also starts the transfer of that line from the peer's cache. Whatever length the peer
+ * claims, a body in the slot holds a header.
  */
-static inline void announce_next(const struct shm_link *link, uint32_t n)
+static inline void announce_next(const struct shm_link *link)
 {
 	struct tagrv_sink *sink = link->base.xport->sink;
 	const struct shm_rx *rx = &link->rx;
-	uint32_t line = shm_rx_behind(rx, n);
-	uint64_t word = atomic_load_explicit(shm_head_at(rx->data, line),
-					     memory_order_acquire);
+	uint64_t nr = rx->head + 1, word = shm_rx_load(rx, nr), tag;
+	char *slot = shm_slot_at(rx->data, rx->mask, nr);
 
-	if (word && shm_kind_of(word) == SHM_PACKET && sink->next_packet)
-		sink->next_packet(sink, link->base.ctx, shm_rx_body_at(rx, line),
-			    (uint32_t) word);
+	if (TAGRV_LIKELY(!shm_rx_is_new(rx, word, nr)) || !sink->next_tagged)
+		return;
+	tag = tagrv_word_load(slot + SHM_HEAD_WORD);
+	if (shm_word_kind(word) == SHM_TAGGED ||
+	    shm_word_kind(word) == SHM_TAGGED_DATA)
+		sink->next_tagged(link->base.ctx, tag);
+	else if (shm_word_kind(word) == SHM_PACKET && sink->next_packet &&
+		 shm_word_len(word) <= SHM_INLINE)
+		sink->next_packet(sink, link->base.ctx, slot + SHM_HEAD_WORD,
+				  shm_word_len(word));
+}
+
+/* False: the entry is invalid. */
+static inline bool take_packet(struct shm_link *link, uint64_t word)
+{
+	struct tagrv_xport *xport = link->base.xport;
+	uint32_t len = shm_word_len(word);
+	const char *body = shm_rx_body(&link->rx, len, SHM_INLINE);
+
+	if (TAGRV_UNLIKELY(!body || len > xport->attr.max_packet))
+		return false;
+	announce_next(link);
+	xport->sink->packet(xport->sink, link->base.ctx, body, len);
+	shm_rx_advance(&link->rx, len, SHM_INLINE);
+	return true;
+}
+
+/* room: bytes of the slot behind tag and data. */
+static inline bool take_tagged(struct shm_link *link, uint64_t word,
+			       uint32_t room)
+{
+	struct tagrv_xport *xport = link->base.xport;
+	const char *slot = shm_rx_slot(&link->rx);
+	uint32_t len = shm_word_len(word);
+	const char *body = shm_rx_body(&link->rx, len, room);
+	uint64_t meta = (word & TAGRV_META_SHARED) |
+			(room == SHM_DATA_INLINE ? TAGRV_META_DATA : 0);
+	uint64_t tag = tagrv_word_load(slot + SHM_HEAD_WORD), data = 0;
+
+	if (TAGRV_UNLIKELY(!body || len >= xport->attr.tagged_end))
+		return false;
+	if (room == SHM_DATA_INLINE)
+		data = tagrv_word_load(slot + SHM_HEAD_WORD + sizeof(tag));
+	announce_next(link);
+	xport->sink->tagged(link->base.ctx, meta, tag, data, body);
+	shm_rx_advance(&link->rx, len, room);
+	return true;
+}
+
+static bool take_other(struct shm_link *link, uint64_t word)
+{
+	if (!on_control(link, word))
+		return false;
+	shm_rx_advance(&link->rx, shm_word_len(word), SHM_INLINE);
+	return true;
 }
 
 static inline bool consume(struct shm_link *link, uint64_t word)
 {
-	struct tagrv_xport *xport = link->base.xport;
-	struct shm_rx *rx = &link->rx;
-	uint32_t n = shm_rx_check(rx, word);
+	unsigned kind = shm_word_kind(word);
+	bool good;
 
-	if (TAGRV_LIKELY(n && shm_kind_of(word) == SHM_PACKET &&
-			 (uint32_t) word <= xport->attr.max_packet)) {
-		announce_next(link, n);
-		xport->sink->packet(xport->sink, link->base.ctx,
-				    shm_rx_body(rx), (uint32_t) word);
-	} else if (!n || !on_control(link, word)) {
+	if (TAGRV_LIKELY(kind == SHM_TAGGED))
+		good = take_tagged(link, word, SHM_TAGGED_INLINE);
+	else if (kind == SHM_TAGGED_DATA)
+		good = take_tagged(link, word, SHM_DATA_INLINE);
+	else if (kind == SHM_PACKET)
+		good = take_packet(link, word);
+	else
+		good = take_other(link, word);
+	if (TAGRV_UNLIKELY(!good)) {
 		tagrv_shm_link_corrupt(link, "entry");
 		return false;
 	}
-	shm_rx_advance(rx, n);
-	if (TAGRV_UNLIKELY(rx->head - rx->published >= rx->lines / 4))
+	if (TAGRV_UNLIKELY(shm_rx_should_publish(&link->rx)))
 		tagrv_shm_publish_head(link);
 	return true;
+}
+
+void tagrv_shm_watch_next(struct shm_link *link)
+{
+	struct shm_rx *rx = &link->rx;
+	uint64_t word = shm_rx_load(rx, rx->head);
+
+	/* An entry that is there already differs from what is called idle. */
+	if (shm_rx_is_new(rx, word, rx->head))
+		word = ~word;
+	tagrv_watch_move(link->base.xport->sink->watch, link->watch_at,
+			 shm_head_of(shm_rx_slot(rx)), word);
 }
 
 unsigned tagrv_shm_drain(struct shm_link *link)
@@ -95,9 +160,27 @@ unsigned tagrv_shm_drain(struct shm_link *link)
 	uint64_t word;
 
 	while (cnt < SHM_BATCH && link->rx_open &&
-	       (word = shm_rx_peek(&link->rx)) && consume(link, word))
+	       shm_rx_peek(&link->rx, &word)) {
+		if (!consume(link, word))
+			break;
 		cnt++;
+	}
+	if (TAGRV_LIKELY(link->watch_at >= 0))
+		tagrv_shm_watch_next(link);
 	return cnt;
+}
+
+int tagrv_shm_drain_hot(void *owner)
+{
+	struct shm_link *link = owner;
+	struct shm_xport *xp = shm_xport_of_link(link);
+	int events;
+
+	link->last_pass = xp->pass;
+	events = (int) tagrv_shm_drain(link);
+	if (!shm_rx_is_published(&link->rx))
+		tagrv_shm_publish_wanted(link);
+	return events;
 }
 
 /* ---- the peer ---- */
@@ -128,10 +211,10 @@ static unsigned poll_hot(struct shm_xport *xp)
 	for (unsigned i = 0; i < xp->hot_cnt; i++) {
 		struct shm_link *link = xp->hot[i];
 
-		if (shm_rx_peek(&link->rx)) {
+		if (shm_rx_has(&link->rx)) {
 			link->last_pass = xp->pass;
 			events += tagrv_shm_drain(link);
-		} else if (link->rx.head != link->rx.published) {
+		} else if (!shm_rx_is_published(&link->rx)) {
 			tagrv_shm_publish_wanted(link);
 		}
 	}
@@ -182,14 +265,23 @@ static TAGRV_COLD void rare_work(struct shm_xport *xp)
 	tagrv_shm_cool_idle(xp);
 }
 
+/* Whether the next pass has something to do that no watched word tells of. */
+static inline bool has_more(const struct shm_xport *xp)
+{
+	return xp->slow || xp->room_due || xp->armed ||
+	       xp->done_head != xp->done_tail;
+}
+
 int tagrv_shm_progress(struct tagrv_xport *xport)
 {
 	struct shm_xport *xp = shm_xport_of(xport);
 	unsigned events = 0;
 
 	if (TAGRV_UNLIKELY(xp->armed)) {
-		if (!tagrv_shm_disarm_if_work(xp))
+		if (!tagrv_shm_disarm_if_work(xp)) {
+			tagrv_watch_attend(xport->sink->watch);
 			return 0;
+		}
 		events++;	/* else the caller would sleep again */
 	}
 	xp->pass++;
@@ -208,5 +300,7 @@ int tagrv_shm_progress(struct tagrv_xport *xport)
 	}
 	if (TAGRV_UNLIKELY(xp->pass % SHM_RARE_PASSES == 0))
 		rare_work(xp);
+	if (TAGRV_UNLIKELY(has_more(xp)))
+		tagrv_watch_attend(xport->sink->watch);
 	return (int) events;
 }

@@ -97,6 +97,12 @@ static inline void tagrv_shm_wake_if_armed(struct shm_xport *xp)
 	if (TAGRV_UNLIKELY(xp->armed))
 		tagrv_shm_wake_own(xp);
 }
+/* One of the lists of links and gets may have got an entry: the next pass looks. */
+static inline void tagrv_shm_set_slow(struct shm_xport *xp)
+{
+	xp->slow = true;
+	tagrv_watch_attend(xp->base.sink->watch);
+}
 /* Rings the peer's bell unless the peer polls the ring; after a full fence. */
 void tagrv_shm_notify(struct shm_link *link);
 
@@ -131,25 +137,32 @@ int tagrv_shm_send(struct tagrv_link *link, const struct iovec *iov,
 int tagrv_shm_send_short(struct tagrv_link *link,
 			 const uint64_t hdr[TAGRV_SHORT_WORDS],
 			 const void *payload, size_t len);
+int tagrv_shm_send_tagged(struct tagrv_link *link, uint64_t meta, uint64_t tag,
+			  uint64_t data, const void *payload);
 /* Sets tx_open if tx is mapped by now. False: not mapped, failed or closing. */
 bool tagrv_shm_tx_open(struct shm_link *link);
+/* Closes tx for sends. */
+void tagrv_shm_tx_shut(struct shm_link *link);
 /*
- * Whether the peer's ring has cost + 1 + reserve free lines; reads cons.head if
- * necessary, and fails the link if that is invalid.
+ * Whether there is room for an entry with a body of len bytes (shm_tx_body()) that
+ * leaves this much free; reads cons.head if necessary, and fails the link if that is
+ * invalid.
  */
-bool tagrv_shm_tx_free(struct shm_link *link, uint32_t cost, uint32_t reserve);
-/* As tagrv_shm_tx_free(); also zeroes the head words of these lines. */
-bool tagrv_shm_tx_room(struct shm_link *link, uint32_t cost, uint32_t reserve);
+bool tagrv_shm_tx_room(struct shm_link *link, uint32_t len,
+		       enum shm_leave leave);
+/* Publishes an entry whose body was written to shm_tx_body(). */
+void tagrv_shm_tx_finish(struct shm_link *link, enum shm_kind kind, uint32_t len);
 /*
  * Handles shm_tx_state() after a publish if it is not SHM_POLLED: rings the peer's
  * bell, or fails the link because the peer has closed it.
  */
 void tagrv_shm_tx_check_state(struct shm_link *link, uint32_t state);
-/*
- * Sets prod.starved because 'why' waits for room. need: lines, SHM_WAIT_SEND only.
- * unstarve: 'why' no longer waits.
- */
-void tagrv_shm_starve(struct shm_link *link, enum shm_wait why, uint32_t need);
+/* Sets prod.starved because 'why' waits for room. unstarve: 'why' no longer waits. */
+void tagrv_shm_starve(struct shm_link *link, enum shm_wait why);
+/* The same for a call that returns -FI_EAGAIN: sink->room follows when there is room
+ * for such an entry. */
+void tagrv_shm_starve_send(struct shm_link *link, enum shm_leave leave,
+			   uint32_t len);
 void tagrv_shm_unstarve(struct shm_link *link, enum shm_wait why);
 /* Whether a send of a starved link would not return -FI_EAGAIN again. */
 bool tagrv_shm_has_room(struct shm_link *link);
@@ -164,6 +177,10 @@ void tagrv_shm_look_for_room(struct shm_xport *xp);
 int tagrv_shm_progress(struct tagrv_xport *xport);
 /* Handles at most SHM_BATCH entries of a link's ring; returns their number. */
 unsigned tagrv_shm_drain(struct shm_link *link);
+/* Watches for the link's next entry, if the link is watched. */
+void tagrv_shm_watch_next(struct shm_link *link);
+/* As tagrv_shm_drain(), for a hot link between passes: sink->watch. */
+int tagrv_shm_drain_hot(void *link);
 /* Publishes rx.head, and rings the bell of a producer that waits for it. */
 void tagrv_shm_publish_head(struct shm_link *link);
 /* Publishes rx.head if the producer waits for it. */

@@ -34,7 +34,7 @@ static int check_put(struct shm_link *link)
 	if (!link->tx_open && !tagrv_shm_tx_open(link)) {
 		if (!link->bound || tagrv_shm_check_peer(link))
 			return -FI_ENOTCONN;
-		tagrv_shm_starve(link, SHM_WAIT_SEND, 0);
+		tagrv_shm_starve_send(link, SHM_LEAVE_RESERVE, 0);
 		return -FI_EAGAIN;
 	}
 	if (link->put_cnt >= xp->base.attr.put_depth) {
@@ -69,7 +69,7 @@ int tagrv_shm_put(struct tagrv_link *base, const void *addr,
 	if (!link->put_cnt++)
 		tagrv_list_push_tail(&xp->putting, &link->put_node);
 	xp->put_cnt++;
-	xp->slow = true;
+	tagrv_shm_set_slow(xp);
 	tagrv_shm_wake_if_armed(xp);
 	return 0;
 }
@@ -106,23 +106,21 @@ unsigned tagrv_shm_puts_end(struct shm_link *link, int status)
 /* Bytes of the next piece of the first put. */
 static size_t next_piece(struct shm_link *link)
 {
-	size_t eighth = (link->tx.lines + SHM_HDR_LINES) / 8 * SHM_LINE;
+	size_t quarter = link->tx.arena_size / 4;
 	struct shm_put *put = first(link);
 
-	return TAGRV_MIN(TAGRV_MIN(eighth, (size_t) SHM_GET_PIECE),
+	return TAGRV_MIN(TAGRV_MIN(quarter, (size_t) SHM_GET_PIECE),
 			 put->len - put->copied);
 }
 
-/* Leaves a quarter of the ring to packets. */
-static bool has_room(struct shm_link *link, uint32_t n)
+static uint32_t body_bytes(struct shm_link *link)
 {
-	return tagrv_shm_tx_free(link, shm_tx_cost(&link->tx, n),
-				 SHM_RESERVE + link->tx.lines / 4);
+	return (uint32_t) (sizeof(struct shm_put_piece) + next_piece(link));
 }
 
-static uint32_t lines_of_piece(struct shm_link *link)
+static bool has_room(struct shm_link *link)
 {
-	return shm_lines_of(sizeof(struct shm_put_piece) + next_piece(link));
+	return tagrv_shm_tx_room(link, body_bytes(link), SHM_LEAVE_QUARTER);
 }
 
 bool tagrv_shm_can_put(struct shm_link *link)
@@ -130,46 +128,38 @@ bool tagrv_shm_can_put(struct shm_link *link)
 	/* Mapped, but not open yet: the next pass opens it. */
 	if (!link->tx_open)
 		return atomic_load(&link->tx_ready);
-	if (has_room(link, lines_of_piece(link)))
+	if (has_room(link))
 		return true;
 	/* prod.starved may not be set: has_room() was true in the last pass. */
-	tagrv_shm_starve(link, SHM_WAIT_PUT, 0);
-	return has_room(link, lines_of_piece(link));
+	tagrv_shm_starve(link, SHM_WAIT_PUT);
+	return has_room(link);
 }
 
-/* Writes the next piece into an entry of n lines. */
-static void write_piece(struct shm_link *link, uint32_t n, size_t len)
+static void write_piece(struct shm_link *link, size_t len)
 {
 	struct shm_put *put = first(link);
 	struct shm_put_piece piece = {
 		.raddr = put->raddr + put->copied, .secret = put->secret,
 		.index = put->index,
 	};
-	uint32_t cost = shm_tx_cost(&link->tx, n);
-	char *body = shm_tx_body(&link->tx, n);
+	uint32_t bytes = (uint32_t) (sizeof(piece) + len);
+	char *body = shm_tx_body(&link->tx, bytes);
 
 	memcpy(body, &piece, sizeof(piece));
 	memcpy(body + sizeof(piece), put->addr + put->copied, len);
-	shm_tx_clear_behind(&link->tx, cost);
-	shm_tx_publish(&link->tx, n, cost,
-		       shm_word(SHM_PUT, (uint32_t) (sizeof(piece) + len)));
 	put->copied += len;
+	tagrv_shm_tx_finish(link, SHM_PUT, bytes);
 }
 
 /* Sends the next piece. False: no room. */
 static bool put_piece(struct shm_link *link)
 {
-	uint32_t n = lines_of_piece(link), state;
-
-	if (!has_room(link, n)) {
-		tagrv_shm_starve(link, SHM_WAIT_PUT, 0);
+	if (!has_room(link)) {
+		tagrv_shm_starve(link, SHM_WAIT_PUT);
 		return false;
 	}
-	write_piece(link, n, next_piece(link));
 	tagrv_shm_unstarve(link, SHM_WAIT_PUT);
-	state = shm_tx_state(&link->tx);
-	if (state != SHM_POLLED)
-		tagrv_shm_tx_check_state(link, state);
+	write_piece(link, next_piece(link));
 	if (first(link)->copied == first(link)->len && !link->status)
 		finish(link, 0);
 	return true;

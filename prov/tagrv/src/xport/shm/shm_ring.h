@@ -1,28 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Both ends of a ring: one producer, one consumer. They share no index on the data
- * path; the consumer finds an entry by its head word.
+ * path; the consumer finds an entry by the lap bit of its head word.
  *
- *          rx.head                  tx.tail      tx.limit     tx.freed
- *   lines ----+------------------------+------------+-------------+----
- *    free     | published,             | free, head | free        |
- *             | not consumed           | words zero |             |
+ *            rx.head                  tx.tail              tx.limit
+ *   slots ------+------------------------+---------------------+----
+ *      free     | published,             | free                |
+ *               | not consumed           |                     |
  *
- * The consumer polls the head word of the line where the next entry must begin.
- * Data of an older entry must never be taken for a head word. So the producer
- * zeroes the head words of free lines before it reaches them, and keeps at least
- * one zeroed line behind every entry. It does so SHM_AHEAD lines ahead, after
- * publishing an entry: the very next line is in the consumer's cache (prefetched
- * with the polled one), and fetching it back would cost as much as the entry. The
- * inner lines of a large entry need not be zeroed, because its body covers them.
+ * The consumer polls the head word of the slot where the next entry must come. It
+ * never writes to slots or arena. It publishes rx.head from time to time, and the
+ * producer reads that only when it knows of no more free slots or bytes. So a small
+ * entry costs the transfer of one line between the caches, and the producer fetches
+ * the lines that it will write soon ahead of time (shm_prefetch_write).
  *
- * An entry is published by one release store of its head word. An entry that does
- * not fit to the end of the ring begins at line 0, behind an SHM_PAD, and is
- * published by the store of the pad's head word.
- *
- * The consumer never writes to the lines. It publishes rx.head from time to time,
- * and the producer reads that only when it knows of no more free lines. So a small
- * entry costs the transfer of one line between the caches.
+ * Everything that the consumer reads may be changed by the peer at any time: a head
+ * word is read once, and the place of a body is computed, not read.
  */
 #ifndef TAGRV_XPORT_SHM_SHM_RING_H
 #define TAGRV_XPORT_SHM_SHM_RING_H
@@ -32,19 +25,27 @@
 
 #include "xport/shm/shm_layout.h"
 
+#define SHM_FETCH_AHEAD	4u	/* slots between the next one and the one prefetched */
+
 /*
- * Producer's end. tail, limit and freed count lines since the start and never wrap;
- * pos and zero are indexes of lines, below 'lines'.
+ * Producer's end. tail, limit, arena_tail and arena_limit count since the start and
+ * never wrap.
  */
 struct shm_tx {
-	char	*data;		/* line 0 of the entries */
+	char	*data;		/* slot 0 */
+	uint64_t tail;		/* slots used */
+	/* A short entry may be sent while tail is below: limit - SHM_RESERVE, or 0
+	 * when a send has to be looked at closer (not open, or 'fence'). */
+	uint64_t soft_limit;
+	uint32_t mask;		/* slots - 1 */
+	uint32_t shift;		/* log2 of slots */
 	struct shm_header *hdr;
-	uint32_t lines;
-	uint32_t pos;		/* of 'tail': the next entry */
-	uint64_t tail;		/* end of the last entry */
-	uint64_t limit;		/* end of the lines zeroed */
-	uint64_t freed;		/* end of the free lines, as last read */
-	uint32_t zero;		/* of 'limit' */
+	char	*arena;
+	uint32_t arena_size;
+	uint32_t arena_pos;	/* of arena_tail */
+	uint64_t arena_tail;	/* end of the last body */
+	uint64_t arena_limit;	/* end of the free bytes, as last read */
+	uint64_t limit;		/* end of the free slots, as last read */
 	uint32_t max_packet;	/* bytes */
 	bool	fence;		/* full barrier before reading cons.state */
 };
@@ -52,11 +53,15 @@ struct shm_tx {
 /* Consumer's end. */
 struct shm_rx {
 	char	*data;
+	uint64_t head;		/* slots consumed since the start */
+	uint32_t mask, shift;
 	struct shm_header *hdr;
-	uint32_t lines;
-	uint32_t pos;		/* of 'head': the next entry */
-	uint64_t head;		/* lines consumed since the start */
+	char	*arena;
+	uint32_t arena_size;
+	uint32_t arena_pos;	/* where the next body begins, if it fits */
+	uint64_t arena_head;	/* bytes consumed */
 	uint64_t published;	/* value of cons.head */
+	uint64_t arena_published;
 };
 
 /* A full barrier. The thread sanitizer does not support atomic_thread_fence(). */
@@ -71,133 +76,191 @@ static inline void shm_fence(void)
 #endif
 }
 
-static inline _Atomic uint64_t *shm_head_at(const char *data, uint32_t line)
+/*
+ * Fetches a line that will be written, as a hint. x86 needs assembly: without a flag
+ * for newer processors, compilers fetch such lines for reading only.
+ */
+static inline void shm_prefetch_write(const void *line)
 {
-	return (_Atomic uint64_t *) (uintptr_t) (data + (size_t) line *
-						 SHM_LINE);
+#if defined(__x86_64__)
+	__asm__ volatile("prefetchw %0" : : "m" (*(const char *) line));
+#else
+	__builtin_prefetch(line, 1);
+#endif
 }
 
-static inline uint64_t shm_word(enum shm_kind kind, uint32_t len)
+static inline char *shm_slot_at(char *data, uint32_t mask, uint64_t nr)
 {
-	return SHM_MARK << 40 | (uint64_t) kind << 32 | len;
+	return data + (nr & mask) * SHM_STRIDE;
 }
 
-/* Lines of an entry with a body of 'len' bytes (below 2^32 - 128). */
-static inline uint32_t shm_lines_of(size_t len)
+static inline _Atomic uint64_t *shm_head_of(char *slot)
 {
-	return (uint32_t) ((len + SHM_HEAD_WORD + SHM_LINE - 1) / SHM_LINE);
+	return (_Atomic uint64_t *) (void *) slot;
+}
+
+/* The lap bit of the entry with this number. */
+static inline uint64_t shm_lap(uint64_t nr, uint32_t shift)
+{
+	return ~(nr >> shift) & 1;
+}
+
+/* A head word without its lap bit. */
+static inline uint64_t shm_word(enum shm_kind kind, uint32_t len, uint16_t extra)
+{
+	return (uint64_t) len << 32 | (uint64_t) extra << 16 | SHM_MARK << 8 |
+	       (uint64_t) kind << 1;
+}
+
+static inline uint32_t shm_word_len(uint64_t word)
+{
+	return (uint32_t) (word >> 32);
+}
+
+static inline uint16_t shm_word_extra(uint64_t word)
+{
+	return (uint16_t) (word >> 16);
+}
+
+/* The kind; a value that is no enum shm_kind if the word has no SHM_MARK. */
+static inline unsigned shm_word_kind(uint64_t word)
+{
+	return (word >> 1 & 0x7fff) ^ SHM_MARK << 7;
+}
+
+/* Bytes of the arena that a body takes, if it does not fit into its slot. */
+static inline uint32_t shm_arena_bytes(uint32_t len)
+{
+	return (len + SHM_LINE - 1) & ~(SHM_LINE - 1);
 }
 
 /*
- * Longest body that fits into the empty ring from any position: a pad in front of
- * the entry takes at most the entry's own lines less one.
+ * Longest body that fits into the empty arena from any position: what is skipped at
+ * the arena's end is less than the body.
  */
-static inline size_t shm_body_max(uint32_t lines)
+static inline size_t shm_body_max(uint32_t arena)
 {
-	return (size_t) ((lines - SHM_RESERVE) / 2) * SHM_LINE - SHM_HEAD_WORD;
+	return ((arena - SHM_RESERVE_BYTES) / 2) & ~(size_t) (SHM_LINE - 1);
+}
+
+/* How a region is divided: a half for slots, the rest for the arena. */
+static inline uint32_t shm_slots_of(size_t region)
+{
+	return (uint32_t) (region / 2 / SHM_STRIDE);
+}
+
+static inline uint32_t shm_arena_of(size_t region)
+{
+	return (uint32_t) (region / 2 - SHM_HDR_LINES * SHM_LINE);
+}
+
+static inline size_t shm_region_of(uint32_t slots)
+{
+	return (size_t) slots * SHM_STRIDE * 2;
 }
 
 /* ---- producer ---- */
 
-static inline char *shm_tx_line(const struct shm_tx *tx, uint32_t line)
+static inline char *shm_tx_slot(const struct shm_tx *tx)
 {
-	return tx->data + (size_t) line * SHM_LINE;
+	return shm_slot_at(tx->data, tx->mask, tx->tail);
 }
 
-/* Lines that an entry of n lines takes, including a pad in front of it. */
-static inline uint32_t shm_tx_cost(const struct shm_tx *tx, uint32_t n)
+/* Bytes of the arena that a body takes, with what is skipped in front of it. */
+static inline uint32_t shm_tx_arena_cost(const struct shm_tx *tx, uint32_t len)
 {
-	uint32_t rest = tx->lines - tx->pos;
+	uint32_t need = shm_arena_bytes(len);
+	uint32_t rest = tx->arena_size - tx->arena_pos;
 
-	return TAGRV_LIKELY(n <= rest) ? n : rest + n;
+	return TAGRV_LIKELY(need <= rest) ? need : rest + need;
 }
 
-/* Whether an entry fits into the zeroed lines, with one behind it. */
-static inline bool shm_tx_fits(const struct shm_tx *tx, uint32_t cost,
-			       uint32_t reserve)
+/*
+ * Whether an entry may be sent as far as is known: one slot, and 'bytes' of the arena
+ * (0: the body fits into the slot). slots, reserve: to be left free.
+ */
+static inline bool shm_tx_fits(const struct shm_tx *tx, uint32_t bytes,
+			       uint32_t slots, uint32_t reserve)
 {
-	return tx->tail + cost + 1 + reserve <= tx->limit;
+	return tx->tail + slots < tx->limit &&
+	       (!bytes || tx->arena_tail + bytes + reserve <= tx->arena_limit);
 }
 
-/* Reads cons.head into 'freed'. False: the value is impossible (peer's fault). */
+/* Sets soft_limit after a change of 'limit'. */
+static inline void shm_tx_open(struct shm_tx *tx)
+{
+	tx->soft_limit = tx->fence ? 0 : tx->limit - SHM_RESERVE;
+}
+
+static inline void shm_tx_shut(struct shm_tx *tx)
+{
+	tx->soft_limit = 0;
+}
+
+/* Reads what the consumer has published. False: it is impossible (peer's fault). */
 static inline bool shm_tx_refresh(struct shm_tx *tx)
 {
 	uint64_t head = atomic_load_explicit(&tx->hdr->cons.head,
 					     memory_order_acquire);
+	uint64_t arena = atomic_load_explicit(&tx->hdr->cons.arena,
+					      memory_order_relaxed);
 
-	if (head > tx->tail || head + tx->lines < tx->freed)
+	if (head > tx->tail || head + tx->mask + 1 < tx->limit ||
+	    arena > tx->arena_tail ||
+	    arena + tx->arena_size < tx->arena_limit)
 		return false;
-	tx->freed = head + tx->lines;
+	tx->limit = head + tx->mask + 1;
+	tx->arena_limit = arena + tx->arena_size;
 	return true;
 }
 
-/* Zeroes head words up to 'limit', but of free lines only. */
-static inline void shm_tx_clear(struct shm_tx *tx, uint64_t limit)
+/* Where the body of the next entry goes if it does not fit into the slot. */
+static inline char *shm_tx_arena(const struct shm_tx *tx, uint32_t len)
 {
-	limit = TAGRV_MIN(limit, tx->freed);
-	while (tx->limit < limit) {
-		atomic_store_explicit(shm_head_at(tx->data, tx->zero), 0,
-				      memory_order_relaxed);
-		tx->zero = tx->zero + 1 == tx->lines ? 0 : tx->zero + 1;
-		tx->limit++;
-	}
+	bool wraps = shm_arena_bytes(len) > tx->arena_size - tx->arena_pos;
+
+	return tx->arena + (wraps ? 0 : tx->arena_pos);
 }
 
-/*
- * Zeroes only the head word behind the next entry, for a large entry: its body
- * overwrites the inner lines, whose head words the consumer does not read.
- */
-static inline void shm_tx_clear_behind(struct shm_tx *tx, uint32_t cost)
+/* The next entry has its body in the arena. */
+static inline void shm_tx_use_arena(struct shm_tx *tx, uint32_t len)
 {
-	uint64_t behind = tx->tail + cost;
+	uint32_t need = shm_arena_bytes(len);
 
-	if (tx->limit < behind) {
-		tx->limit = behind;
-		tx->zero = (tx->pos + cost) % tx->lines;
-	}
-	shm_tx_clear(tx, behind + 1);
+	tx->arena_tail += shm_tx_arena_cost(tx, len);
+	if (need > tx->arena_size - tx->arena_pos)
+		tx->arena_pos = 0;
+	tx->arena_pos += need;
+	if (tx->arena_pos == tx->arena_size)
+		tx->arena_pos = 0;
 }
 
-/* Zeroes SHM_AHEAD lines ahead, after each entry. False: as shm_tx_refresh(). */
-static inline bool shm_tx_clear_ahead(struct shm_tx *tx)
+/* Where the body of the next entry goes, unless the entry is a tagged message. */
+static inline char *shm_tx_body(const struct shm_tx *tx, uint32_t len)
 {
-	bool good = true;
-
-	if (tx->limit - tx->tail >= SHM_AHEAD)
-		return true;
-	if (TAGRV_UNLIKELY(tx->freed - tx->tail < SHM_AHEAD))
-		good = shm_tx_refresh(tx);
-	shm_tx_clear(tx, tx->tail + SHM_AHEAD);
-	return good;
+	return len <= SHM_INLINE ? shm_tx_slot(tx) + SHM_HEAD_WORD :
+				   shm_tx_arena(tx, len);
 }
 
-/* Address of the body of the next entry, which has n lines. */
-static inline char *shm_tx_body(const struct shm_tx *tx, uint32_t n)
+/* Publishes the next entry, whose body was written. */
+static inline void shm_tx_publish(struct shm_tx *tx, uint64_t word)
 {
-	uint32_t at = n <= tx->lines - tx->pos ? tx->pos : 0;
+	uint64_t nr = tx->tail++;
 
-	return shm_tx_line(tx, at) + SHM_HEAD_WORD;
-}
-
-/* Publishes an entry whose body was written. cost: shm_tx_cost(tx, n). */
-static inline void shm_tx_publish(struct shm_tx *tx, uint32_t n, uint32_t cost,
-				  uint64_t word)
-{
-	uint32_t at = tx->pos, next = at + n;
-
-	if (TAGRV_UNLIKELY(cost != n)) {
-		atomic_store_explicit(shm_head_at(tx->data, 0), word,
-				      memory_order_relaxed);
-		word = shm_word(SHM_PAD, (tx->lines - at) * SHM_LINE -
-				SHM_HEAD_WORD);
-		next = n;
-	}
-	if (next == tx->lines)
-		next = 0;
-	atomic_store_explicit(shm_head_at(tx->data, at), word,
+	atomic_store_explicit(shm_head_of(shm_slot_at(tx->data, tx->mask, nr)),
+			      word | shm_lap(nr, tx->shift),
 			      memory_order_release);
-	tx->pos = next;
-	tx->tail += cost;
+	shm_prefetch_write(shm_slot_at(tx->data, tx->mask,
+				       nr + 1 + SHM_FETCH_AHEAD));
+}
+
+/* The same for an entry with shm_tx_body(). */
+static inline void shm_tx_publish_body(struct shm_tx *tx, enum shm_kind kind,
+				       uint32_t len)
+{
+	if (len > SHM_INLINE)
+		shm_tx_use_arena(tx, len);
+	shm_tx_publish(tx, shm_word(kind, len, 0));
 }
 
 /* Reads the consumer's state (enum shm_state), ordered behind the last publish. */
@@ -213,59 +276,96 @@ static inline uint32_t shm_tx_state(const struct shm_tx *tx)
 
 /* ---- consumer ---- */
 
-/* Reads the head word of the next entry; 0: none was published yet. */
-static inline uint64_t shm_rx_peek(const struct shm_rx *rx)
+static inline char *shm_rx_slot(const struct shm_rx *rx)
 {
-	return atomic_load_explicit(shm_head_at(rx->data, rx->pos),
-				    memory_order_acquire);
+	return shm_slot_at(rx->data, rx->mask, rx->head);
 }
 
-/* Index of the line behind the next entry, which has n lines. */
-static inline uint32_t shm_rx_behind(const struct shm_rx *rx, uint32_t n)
+static inline uint64_t shm_rx_load(const struct shm_rx *rx, uint64_t nr)
 {
-	return rx->pos + n == rx->lines ? 0 : rx->pos + n;
+	return atomic_load_explicit(
+		shm_head_of(shm_slot_at(rx->data, rx->mask, nr)),
+		memory_order_acquire);
+}
+
+/* Whether this head word is that of the entry with this number. */
+static inline bool shm_rx_is_new(const struct shm_rx *rx, uint64_t word,
+				 uint64_t nr)
+{
+	return (word & 1) == shm_lap(nr, rx->shift);
+}
+
+/* Whether the next entry was published; *word: its head word. */
+static inline bool shm_rx_peek(const struct shm_rx *rx, uint64_t *word)
+{
+	*word = shm_rx_load(rx, rx->head);
+	return shm_rx_is_new(rx, *word, rx->head);
+}
+
+static inline bool shm_rx_has(const struct shm_rx *rx)
+{
+	uint64_t word;
+
+	return shm_rx_peek(rx, &word);
 }
 
 /*
- * Lines of the next entry by its head word; 0: the word is invalid. The peer may
- * change the word in the ring at any time: only the copy that was checked may be
- * used.
+ * The body of the next entry; room: bytes of the slot that it may take, at the slot's
+ * end. NULL: the length is invalid.
  */
-static inline uint32_t shm_rx_check(const struct shm_rx *rx, uint64_t word)
+static inline char *shm_rx_body(const struct shm_rx *rx, uint32_t len,
+				uint32_t room)
 {
-	uint32_t len = (uint32_t) word, rest = rx->lines - rx->pos;
+	uint32_t need;
 
-	if (word >> 40 != SHM_MARK || len > rest * SHM_LINE - SHM_HEAD_WORD)
-		return 0;
-	return shm_lines_of(len);
+	if (len <= room)
+		return shm_rx_slot(rx) + SHM_LINE - room;
+	if (TAGRV_UNLIKELY(len > rx->arena_size / 2))
+		return NULL;
+	need = shm_arena_bytes(len);
+	return rx->arena + (need > rx->arena_size - rx->arena_pos ?
+			    0 : rx->arena_pos);
 }
 
-static inline enum shm_kind shm_kind_of(uint64_t word)
+/* Steps past the entry; len and room as for shm_rx_body(). */
+static inline void shm_rx_advance(struct shm_rx *rx, uint32_t len,
+				  uint32_t room)
 {
-	return (enum shm_kind) (word >> 32 & 0xff);
+	uint32_t need, rest = rx->arena_size - rx->arena_pos;
+
+	rx->head++;
+	if (TAGRV_LIKELY(len <= room))
+		return;
+	need = shm_arena_bytes(len);
+	if (need > rest) {
+		rx->arena_head += rest;
+		rx->arena_pos = 0;
+	}
+	rx->arena_head += need;
+	rx->arena_pos += need;
+	if (rx->arena_pos == rx->arena_size)
+		rx->arena_pos = 0;
 }
 
-static inline char *shm_rx_body_at(const struct shm_rx *rx, uint32_t line)
+/* Whether enough was consumed to tell the producer. */
+static inline bool shm_rx_should_publish(const struct shm_rx *rx)
 {
-	return rx->data + (size_t) line * SHM_LINE + SHM_HEAD_WORD;
+	return rx->head - rx->published > rx->mask / 4 ||
+	       rx->arena_head - rx->arena_published > rx->arena_size / 4;
 }
 
-static inline char *shm_rx_body(const struct shm_rx *rx)
+static inline bool shm_rx_is_published(const struct shm_rx *rx)
 {
-	return shm_rx_body_at(rx, rx->pos);
+	return rx->head == rx->published;
 }
 
-/* Steps past an entry of n lines. */
-static inline void shm_rx_advance(struct shm_rx *rx, uint32_t n)
-{
-	rx->pos = shm_rx_behind(rx, n);
-	rx->head += n;
-}
-
-/* Lets the producer use the lines that were consumed. */
+/* Lets the producer use what was consumed. */
 static inline void shm_rx_publish(struct shm_rx *rx)
 {
 	rx->published = rx->head;
+	rx->arena_published = rx->arena_head;
+	atomic_store_explicit(&rx->hdr->cons.arena, rx->arena_head,
+			      memory_order_relaxed);
 	atomic_store_explicit(&rx->hdr->cons.head, rx->head,
 			      memory_order_release);
 }

@@ -9,6 +9,9 @@
  *   consumer publishes its head, sees prod.starved --> rings our bell
  *   progress, reap: the link has room --> sink->room
  *
+ * send_short and send_tagged do the easy cases only: the link is open, there is room, and
+ * nothing has to be called back. All others are send's.
+ *
  * The producer sets prod.starved and then reads head once more; the consumer
  * publishes head and then reads prod.starved. With a full barrier in between on
  * both sides, one of the two sees the other.
@@ -20,47 +23,89 @@
 
 /* ---- room ---- */
 
-bool tagrv_shm_tx_free(struct shm_link *link, uint32_t cost, uint32_t reserve)
+/* Whether an entry with so many bytes in the arena fits by what is known. */
+static inline bool fits(const struct shm_tx *tx, uint32_t bytes,
+			enum shm_leave leave)
+{
+	uint32_t slots = 0, reserve = 0;
+
+	if (leave != SHM_LEAVE_NOTHING) {
+		slots = SHM_RESERVE;
+		reserve = SHM_RESERVE_BYTES;
+	}
+	if (leave == SHM_LEAVE_QUARTER) {
+		slots += (tx->mask + 1) / 4;
+		reserve += tx->arena_size / 4;
+	}
+	return shm_tx_fits(tx, bytes, slots, reserve);
+}
+
+static TAGRV_COLD bool refresh_and_look(struct shm_link *link, uint32_t bytes,
+					enum shm_leave leave)
 {
 	struct shm_tx *tx = &link->tx;
-	uint64_t need = tx->tail + cost + 1 + reserve;
 
-	if (need > tx->freed && !shm_tx_refresh(tx)) {
+	if (!shm_tx_refresh(tx)) {
 		tagrv_shm_link_corrupt(link, "head");
 		return false;
 	}
-	return need <= tx->freed;
+	if (link->tx_open)
+		shm_tx_open(tx);
+	return fits(tx, bytes, leave);
 }
 
-bool tagrv_shm_tx_room(struct shm_link *link, uint32_t cost, uint32_t reserve)
+static inline bool has_room(struct shm_link *link, uint32_t bytes,
+			    enum shm_leave leave)
 {
-	if (!tagrv_shm_tx_free(link, cost, reserve))
-		return false;
-	shm_tx_clear(&link->tx, link->tx.tail + cost + 1 + reserve);
-	return true;
+	return TAGRV_LIKELY(fits(&link->tx, bytes, leave)) ||
+	       refresh_and_look(link, bytes, leave);
 }
 
-void tagrv_shm_starve(struct shm_link *link, enum shm_wait why, uint32_t need)
+/* Bytes of the arena that an entry with shm_tx_body() takes. */
+static inline uint32_t bytes_of(const struct shm_tx *tx, uint32_t len)
+{
+	return len <= SHM_INLINE ? 0 : shm_tx_arena_cost(tx, len);
+}
+
+bool tagrv_shm_tx_room(struct shm_link *link, uint32_t len,
+		       enum shm_leave leave)
+{
+	return has_room(link, bytes_of(&link->tx, len), leave);
+}
+
+/* A call has returned -FI_EAGAIN: the least that any of them needs is announced. */
+static void start_waiting(struct shm_link *link, enum shm_leave leave,
+			  uint32_t len)
 {
 	struct shm_xport *xp = shm_xport_of_link(link);
 
-	if (why == SHM_WAIT_SEND) {
-		if (!tagrv_list_linked(&link->starved_node)) {
-			tagrv_list_push_tail(&xp->starved, &link->starved_node);
-			link->need = need;
-		}
-		link->need = TAGRV_MIN(link->need, need);
-		xp->slow = true;
-		/* Progress reads head again. */
-		tagrv_shm_wake_if_armed(xp);
+	if (!tagrv_list_linked(&link->starved_node)) {
+		tagrv_list_push_tail(&xp->starved, &link->starved_node);
+		for (int i = 0; i < SHM_LEAVES; i++)
+			link->need[i] = SHM_NEEDS_NONE;
 	}
+	link->need[leave] = TAGRV_MIN(link->need[leave], len);
+	tagrv_shm_set_slow(xp);
+	/* Progress reads head again. */
+	tagrv_shm_wake_if_armed(xp);
+}
+
+void tagrv_shm_starve(struct shm_link *link, enum shm_wait why)
+{
 	if (link->waits & why ||
 	    !atomic_load_explicit(&link->tx_ready, memory_order_acquire))
 		return;
 	link->waits |= why;
 	atomic_store(&link->tx.hdr->prod.starved, 1);
-	/* A consumer that does not poll the ring may have an unpublished head. */
-	tagrv_shm_notify(link);
+	/* The consumer may have an unpublished head, and find no more entries. */
+	tagrv_shm_ring_bell(link);
+}
+
+void tagrv_shm_starve_send(struct shm_link *link, enum shm_leave leave,
+			   uint32_t len)
+{
+	start_waiting(link, leave, len);
+	tagrv_shm_starve(link, SHM_WAIT_SEND);
 }
 
 void tagrv_shm_unstarve(struct shm_link *link, enum shm_wait why)
@@ -76,7 +121,11 @@ bool tagrv_shm_has_room(struct shm_link *link)
 {
 	if (!link->tx_open && !tagrv_shm_tx_open(link))
 		return link->status != 0;
-	return tagrv_shm_tx_room(link, link->need, 0);
+	for (int i = 0; i < SHM_LEAVES; i++)
+		if (link->need[i] != SHM_NEEDS_NONE &&
+		    tagrv_shm_tx_room(link, link->need[i], (enum shm_leave) i))
+			return true;
+	return link->status != 0;
 }
 
 void tagrv_shm_look_for_room(struct shm_xport *xp)
@@ -105,16 +154,25 @@ bool tagrv_shm_tx_open(struct shm_link *link)
 		tagrv_shm_pull(shm_device_of(link->base.xport->dev));
 	link->tx_open = atomic_load_explicit(&link->tx_ready,
 					     memory_order_acquire);
+	if (link->tx_open)
+		shm_tx_open(&link->tx);
 	return link->tx_open;
 }
 
+void tagrv_shm_tx_shut(struct shm_link *link)
+{
+	link->tx_open = false;
+	shm_tx_shut(&link->tx);
+}
+
 /* Why a send must fail now: -FI_ENOTCONN, or -FI_EAGAIN and the link starves. */
-static TAGRV_COLD int no_room(struct shm_link *link, uint32_t need)
+static TAGRV_COLD int no_room(struct shm_link *link, enum shm_leave leave,
+			      size_t len)
 {
 	if (link->status || link->closing || !link->bound ||
 	    tagrv_shm_check_peer(link))
 		return -FI_ENOTCONN;
-	tagrv_shm_starve(link, SHM_WAIT_SEND, need);
+	tagrv_shm_starve_send(link, leave, (uint32_t) len);
 	return -FI_EAGAIN;
 }
 
@@ -141,86 +199,151 @@ static inline void push_done(struct shm_xport *xp, struct shm_link *link,
 		.done = done, .link = link, .status = link->status,
 	};
 	link->queued++;
+	tagrv_watch_attend(xp->base.sink->watch);
 	tagrv_shm_wake_if_armed(xp);
 }
 
-/* large: no head words are zeroed, see shm_tx_clear_behind(). */
-static inline bool make_room(struct shm_link *link, bool large, uint32_t cost,
-			     uint32_t reserve)
+/* Behind every entry. */
+static inline void after_publish(struct shm_link *link)
 {
-	if (large)
-		return tagrv_shm_tx_free(link, cost, reserve);
-	return TAGRV_LIKELY(shm_tx_fits(&link->tx, cost, reserve)) ||
-	       tagrv_shm_tx_room(link, cost, reserve);
+	uint32_t state = shm_tx_state(&link->tx);
+
+	if (TAGRV_UNLIKELY(state != SHM_POLLED))
+		tagrv_shm_tx_check_state(link, state);
+}
+
+void tagrv_shm_tx_finish(struct shm_link *link, enum shm_kind kind, uint32_t len)
+{
+	bool answer = kind == SHM_GET_DATA || kind == SHM_GET_FAIL;
+	uint32_t state;
+
+	shm_tx_publish_body(&link->tx, kind, len);
+	state = shm_tx_state(&link->tx);
+	/* A peer that has closed wants no answer any more: that is no error. */
+	if (TAGRV_UNLIKELY(state != SHM_POLLED) &&
+	    !(answer && state & SHM_CLOSED))
+		tagrv_shm_tx_check_state(link, state);
 }
 
 int tagrv_shm_send(struct tagrv_link *base, const struct iovec *iov, size_t cnt,
 		   unsigned flags, struct tagrv_done *done)
 {
+	enum shm_leave leave = flags & TAGRV_SEND_CTRL ? SHM_LEAVE_NOTHING :
+							 SHM_LEAVE_RESERVE;
 	struct shm_link *link = shm_link_of(base);
 	struct shm_xport *xp = shm_xport_of_link(link);
-	struct shm_tx *tx = &link->tx;
-	uint32_t reserve = flags & TAGRV_SEND_CTRL ? 0 : SHM_RESERVE;
 	size_t len = tagrv_iov_len(iov, cnt);
-	uint32_t n, cost, state;
-	bool large;
 	char *body;
 
 	if (TAGRV_UNLIKELY(!link->tx_open) && !tagrv_shm_tx_open(link))
-		return no_room(link, 0);
-	if (TAGRV_UNLIKELY(len > tx->max_packet))
+		return no_room(link, leave, 0);
+	if (TAGRV_UNLIKELY(len > link->tx.max_packet))
 		return -FI_EMSGSIZE;
-	n = shm_lines_of(len);
-	cost = shm_tx_cost(tx, n);
-	large = n >= SHM_LARGE;
-	if (TAGRV_UNLIKELY(!make_room(link, large, cost, reserve)))
-		return no_room(link, cost + reserve);
+	if (TAGRV_UNLIKELY(!tagrv_shm_tx_room(link, (uint32_t) len, leave)))
+		return no_room(link, leave, len);
 	if (TAGRV_UNLIKELY(done && dones_full(xp)))
 		return -FI_EAGAIN;
-	body = shm_tx_body(tx, n);
+	body = shm_tx_body(&link->tx, (uint32_t) len);
 	for (size_t i = 0; i < cnt; i++) {
 		tagrv_copy(body, iov[i].iov_base, iov[i].iov_len);
 		body += iov[i].iov_len;
 	}
-	if (large)
-		shm_tx_clear_behind(tx, cost);
-	shm_tx_publish(tx, n, cost, shm_word(SHM_PACKET, (uint32_t) len));
-	state = shm_tx_state(tx);
-	if (TAGRV_UNLIKELY(state != SHM_POLLED))
-		tagrv_shm_tx_check_state(link, state);
-	if (TAGRV_UNLIKELY(!large && !shm_tx_clear_ahead(tx)))
-		tagrv_shm_link_corrupt(link, "head");
+	tagrv_shm_tx_finish(link, SHM_PACKET, (uint32_t) len);
 	if (done)
 		push_done(xp, link, done);
 	return 0;
 }
 
-/* Only the easy case: no pad, enough zeroed lines, no done record. */
+static inline bool is_roomy(const struct shm_tx *tx, uint32_t bytes)
+{
+	return tx->tail < tx->soft_limit &&
+	       (!bytes || tx->arena_tail + bytes + SHM_RESERVE_BYTES <=
+			  tx->arena_limit);
+}
+
+static TAGRV_COLD bool refresh_and_look_again(struct shm_link *link,
+					      uint32_t bytes)
+{
+	return link->tx_open &&
+	       refresh_and_look(link, bytes, SHM_LEAVE_RESERVE) &&
+	       is_roomy(&link->tx, bytes);
+}
+
+/* Whether the short forms can be used now, with so many bytes of the arena. */
+static inline bool is_easy(struct shm_link *link, uint32_t bytes)
+{
+	return TAGRV_LIKELY(is_roomy(&link->tx, bytes)) ||
+	       refresh_and_look_again(link, bytes);
+}
+
 int tagrv_shm_send_short(struct tagrv_link *base,
 			 const uint64_t hdr[TAGRV_SHORT_WORDS],
 			 const void *payload, size_t len)
 {
 	struct shm_link *link = shm_link_of(base);
-	uint32_t n = shm_lines_of(TAGRV_SHORT_HDR + len), state;
+	uint32_t total = (uint32_t) (TAGRV_SHORT_HDR + len);
 	struct shm_tx *tx = &link->tx;
 	char *body;
 
-	if (TAGRV_UNLIKELY(!link->tx_open || n > tx->lines - tx->pos ||
-			   TAGRV_SHORT_HDR + len > tx->max_packet ||
-			   !shm_tx_fits(tx, n, SHM_RESERVE)))
+	if (TAGRV_UNLIKELY(total > tx->max_packet ||
+			   !is_easy(link, bytes_of(tx, total))))
 		return -FI_EAGAIN;
-	body = shm_tx_line(tx, tx->pos) + SHM_HEAD_WORD;
+	body = shm_tx_body(tx, total);
 #pragma GCC unroll 4
 	for (int i = 0; i < TAGRV_SHORT_WORDS; i++)
 		tagrv_word_copy(body + (size_t) i * sizeof(*hdr), &hdr[i]);
 	tagrv_copy(body + TAGRV_SHORT_HDR, payload, len);
-	shm_tx_publish(tx, n, n, shm_word(SHM_PACKET, (uint32_t) (
-			       TAGRV_SHORT_HDR + len)));
-	state = shm_tx_state(tx);
-	if (TAGRV_UNLIKELY(state != SHM_POLLED))
-		tagrv_shm_tx_check_state(link, state);
-	if (TAGRV_UNLIKELY(!shm_tx_clear_ahead(tx)))
-		tagrv_shm_link_corrupt(link, "head");
+	shm_tx_publish_body(tx, SHM_PACKET, total);
+	after_publish(link);
+	return 0;
+}
+
+/* A tagged message whose payload goes to the arena. */
+static __attribute__((noinline)) int
+send_tagged_long(struct shm_link *link, uint64_t word, uint64_t tag,
+		 uint64_t data, const void *payload)
+{
+	uint32_t len = shm_word_len(word);
+	struct shm_tx *tx = &link->tx;
+	char *slot = shm_tx_slot(tx);
+
+	if (!is_easy(link, shm_tx_arena_cost(tx, len)))
+		return -FI_EAGAIN;
+	tagrv_copy(shm_tx_arena(tx, len), payload, len);
+	memcpy(slot + SHM_HEAD_WORD, &tag, sizeof(tag));
+	/* Ignored in an entry without data. */
+	memcpy(slot + SHM_HEAD_WORD + sizeof(tag), &data, sizeof(data));
+	shm_tx_use_arena(tx, len);
+	shm_tx_publish(tx, word);
+	after_publish(link);
+	return 0;
+}
+
+int tagrv_shm_send_tagged(struct tagrv_link *base, uint64_t meta, uint64_t tag,
+			  uint64_t data, const void *payload)
+{
+	bool has_data = meta & TAGRV_META_DATA;
+	uint64_t word = (meta & TAGRV_META_SHARED) |
+			shm_word(has_data ? SHM_TAGGED_DATA : SHM_TAGGED, 0, 0);
+	uint32_t len = TAGRV_META_LEN(meta);
+	struct shm_link *link = shm_link_of(base);
+	struct shm_tx *tx = &link->tx;
+	char *to = shm_tx_slot(tx);
+
+	if (len > (has_data ? SHM_DATA_INLINE : SHM_TAGGED_INLINE))
+		return send_tagged_long(link, word, tag, data, payload);
+	if (TAGRV_UNLIKELY(!is_easy(link, 0)))
+		return -FI_EAGAIN;
+	to += SHM_HEAD_WORD;
+	memcpy(to, &tag, sizeof(tag));
+	to += sizeof(tag);
+	if (has_data) {
+		memcpy(to, &data, sizeof(data));
+		to += sizeof(data);
+	}
+	tagrv_copy(to, payload, len);
+	shm_tx_publish(tx, word);
+	after_publish(link);
 	return 0;
 }
 

@@ -47,92 +47,85 @@ bool tagrv_shm_on_get_req(struct shm_link *link, const char *body, size_t len)
 	serve->copied = 0;
 	if (!link->serve_cnt++)
 		tagrv_list_push_tail(&xp->serving, &link->serve_node);
-	xp->slow = true;
+	tagrv_shm_set_slow(xp);
 	return true;
 }
 
 /* Bytes of the next piece of the first request. */
 static size_t next_piece(const struct shm_link *link)
 {
-	size_t eighth = (link->tx.lines + SHM_HDR_LINES) / 8 * SHM_LINE;
+	size_t quarter = link->tx.arena_size / 4;
 	struct shm_serve *serve = first((struct shm_link *) (uintptr_t) link);
-	size_t most = TAGRV_MIN(eighth, (size_t) SHM_GET_PIECE);
+	size_t most = TAGRV_MIN(quarter, (size_t) SHM_GET_PIECE);
 
 	return (size_t) TAGRV_MIN((uint64_t) most,
 				  serve->req.len - serve->copied);
 }
 
-static bool has_room(struct shm_link *link, uint32_t n)
+static bool has_room(struct shm_link *link)
 {
-	return tagrv_shm_tx_free(link, shm_tx_cost(&link->tx, n),
-				 SHM_RESERVE + link->tx.lines / 4);
+	size_t len = sizeof(struct shm_get_data) + next_piece(link);
+
+	return tagrv_shm_tx_room(link, (uint32_t) len, SHM_LEAVE_QUARTER);
 }
 
 bool tagrv_shm_can_serve(struct shm_link *link)
 {
-	uint32_t n = shm_lines_of(sizeof(struct shm_get_data) +
-				  next_piece(link));
-
 	/* Mapped, but not open yet: the next pass opens it. */
 	if (!link->tx_open)
 		return atomic_load(&link->tx_ready);
-	if (has_room(link, n))
+	if (has_room(link))
 		return true;
 	/* prod.starved may not be set: has_room() was true in the last pass. */
-	tagrv_shm_starve(link, SHM_WAIT_SERVE, 0);
-	return has_room(link, n);
+	tagrv_shm_starve(link, SHM_WAIT_SERVE);
+	return has_room(link);
 }
 
-/*
- * Writes the next piece into an entry of n lines, or a struct shm_get_fail into a
- * shorter one, which may begin at another line. Returns the head word.
- */
-static uint64_t fill(struct shm_link *link, uint32_t n, size_t len)
+/* Sends the answer that the first request cannot be served. */
+static void fail_first(struct shm_link *link)
 {
-	char *body = shm_tx_body(&link->tx, n);
+	struct shm_serve *serve = first(link);
+	struct shm_get_fail fail = {
+		.slot = serve->req.slot, .gen = serve->req.gen,
+	};
+
+	serve->copied = serve->req.len;
+	memcpy(shm_tx_body(&link->tx, sizeof(fail)), &fail, sizeof(fail));
+	tagrv_shm_tx_finish(link, SHM_GET_FAIL, sizeof(fail));
+}
+
+static void answer_first(struct shm_link *link, size_t len)
+{
 	struct shm_device *dev = shm_device_of(link->base.xport->dev);
 	struct shm_serve *serve = first(link);
 	struct shm_get_data data = {
 		.slot = serve->req.slot, .gen = serve->req.gen,
 		.offset = serve->copied,
 	};
-	struct shm_get_fail fail = { .slot = data.slot, .gen = data.gen };
+	uint32_t bytes = (uint32_t) (sizeof(data) + len);
+	char *body = shm_tx_body(&link->tx, bytes);
 
 	if (serve->req.raddr + serve->copied < serve->req.raddr ||
 	    tagrv_shm_mem_read(dev, serve->req.index, serve->req.secret,
 			       serve->req.raddr + serve->copied,
 			       body + sizeof(data), len)) {
-		serve->copied = serve->req.len;
-		memcpy(shm_tx_body(&link->tx, shm_lines_of(sizeof(fail))),
-		       &fail, sizeof(fail));
-		return shm_word(SHM_GET_FAIL, sizeof(fail));
+		fail_first(link);
+		return;
 	}
 	serve->copied += len;
 	memcpy(body, &data, sizeof(data));
-	return shm_word(SHM_GET_DATA, (uint32_t) (sizeof(data) + len));
+	tagrv_shm_tx_finish(link, SHM_GET_DATA, bytes);
 }
 
 /* Sends the next piece. False: no room, or no request is left. */
 static bool serve_piece(struct shm_link *link)
 {
-	size_t len = next_piece(link);
-	uint32_t n = shm_lines_of(sizeof(struct shm_get_data) + len);
-	uint32_t state, cost;
-	uint64_t word;
-
-	if (!has_room(link, n)) {
-		tagrv_shm_starve(link, SHM_WAIT_SERVE, 0);
+	if (!has_room(link)) {
+		tagrv_shm_starve(link, SHM_WAIT_SERVE);
 		return false;
 	}
-	word = fill(link, n, len);
-	n = shm_lines_of((uint32_t) word);
-	cost = shm_tx_cost(&link->tx, n);
-	shm_tx_clear_behind(&link->tx, cost);
-	shm_tx_publish(&link->tx, n, cost, word);
-	state = shm_tx_state(&link->tx);
-	if (!(state & (SHM_POLLED | SHM_CLOSED)))
-		tagrv_shm_ring_bell(link);
 	tagrv_shm_unstarve(link, SHM_WAIT_SERVE);
+	answer_first(link, next_piece(link));
 	if (first(link)->copied == first(link)->req.len)
 		drop_first(link);
 	return link->serve_cnt != 0;

@@ -308,6 +308,7 @@ const struct tagrv_xport_ops tagrv_verbs_ops = {
 	.link_close = tagrv_verbs_link_close,
 	.send = tagrv_verbs_send,
 	.send_short = tagrv_stub_send_short,
+	.send_tagged = tagrv_stub_send_tagged,
 	.send_prepared = tagrv_verbs_send_prepared,
 	.get = tagrv_verbs_get,
 	.put = tagrv_verbs_put,

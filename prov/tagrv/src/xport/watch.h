@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Words in memory that keep their value until something comes for a domain. An idle read of a
+ * completion queue looks at them instead of making a whole progress pass.
+ *
+ *   left            looks until the next pass. Whoever queues work for the next pass
+ *                   sets it to 0 by tagrv_watch_attend(); a pass that leaves work
+ *                   behind does so again. The count bounds the delay of what no
+ *                   word tells and nobody has announced
+ *   unlisted        things that no word tells of (completion queues of devices,
+ *                   words without a place): every look is a pass
+ *   word[0 .. cnt)  has the value idle[i] while nothing has come
+ *   what[0 .. cnt)  what to do about each word
+ *
+ * Going to sleep never relies on any of it.
+ *
+ * owner: the domain. lock: the domain's; other threads and processes only write to
+ * the words themselves.
+ */
+#ifndef TAGRV_XPORT_WATCH_H
+#define TAGRV_XPORT_WATCH_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/compiler.h"
+
+#define TAGRV_WATCH_WORDS	64
+#define TAGRV_WATCH_LOOKS	64	/* looks without a pass, at most */
+
+/* Words that are always looked at: without a loop. */
+#define TAGRV_WATCH_FIRST	2
+
+struct tagrv_watch_what {
+	/* Handles what has come; returns the number of events. NULL: a pass is
+	 * needed. May add and remove words. */
+	int (*drain)(void *owner);
+	void	*owner;
+	int	*at;		/* the owner's copy of the word's index */
+};
+
+struct tagrv_watch {
+	uint32_t left;
+	uint32_t cnt;
+	/* From 'cnt' on: a word that stays 0. */
+	const _Atomic uint64_t *word[TAGRV_WATCH_WORDS];
+	uint64_t idle[TAGRV_WATCH_WORDS];
+	uint32_t unlisted;
+	struct tagrv_watch_what what[TAGRV_WATCH_WORDS];
+};
+
+void tagrv_watch_init(struct tagrv_watch *watch);
+
+/* Values of *at that are no index. */
+#define TAGRV_WATCH_OFF		(-1)	/* not added, or removed */
+#define TAGRV_WATCH_NO_PLACE	(-2)	/* counted in 'unlisted' */
+
+/*
+ * Makes place for a word, which tagrv_watch_move() names, and keeps its index in *at,
+ * which lives until the word is removed. watch: NULL: nobody looks, and nothing
+ * happens here or in the functions below.
+ */
+void tagrv_watch_add(struct tagrv_watch *watch, int (*drain)(void *owner),
+		     void *owner, int *at);
+/* Removes the word, if it was added. */
+void tagrv_watch_remove(struct tagrv_watch *watch, int *at);
+
+/* One thing more, or less, that no word tells of. */
+void tagrv_watch_add_unlisted(struct tagrv_watch *watch);
+void tagrv_watch_remove_unlisted(struct tagrv_watch *watch);
+
+/* Which word it is from now on, and its value while nothing has come. */
+static inline void tagrv_watch_move(struct tagrv_watch *watch, int at,
+				    const _Atomic uint64_t *word, uint64_t idle)
+{
+	if (TAGRV_LIKELY(at >= 0)) {
+		watch->word[at] = word;
+		watch->idle[at] = idle;
+	}
+}
+
+/* The next look makes a pass. */
+static inline void tagrv_watch_attend(struct tagrv_watch *watch)
+{
+	if (watch)
+		watch->left = 0;
+}
+
+/* A pass begins: work that is queued from here on needs another one. */
+static inline void tagrv_watch_begin_pass(struct tagrv_watch *watch)
+{
+	watch->left = watch->unlisted ? 0 : TAGRV_WATCH_LOOKS;
+}
+
+static inline bool tagrv_watch_is_set(const struct tagrv_watch *watch,
+				      uint32_t at)
+{
+	return atomic_load_explicit(watch->word[at], memory_order_relaxed) !=
+	       watch->idle[at];
+}
+
+/* A look: whether there is nothing to do. Counts down to the next pass. */
+static inline bool tagrv_watch_is_idle(struct tagrv_watch *watch)
+{
+	if (TAGRV_UNLIKELY(!watch->left))
+		return false;
+	watch->left--;
+	for (uint32_t i = 0; i < TAGRV_WATCH_FIRST; i++)
+		if (TAGRV_UNLIKELY(tagrv_watch_is_set(watch, i)))
+			return false;
+	for (uint32_t i = TAGRV_WATCH_FIRST; i < watch->cnt; i++)
+		if (TAGRV_UNLIKELY(tagrv_watch_is_set(watch, i)))
+			return false;
+	return true;
+}
+
+#endif
