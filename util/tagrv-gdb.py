@@ -154,42 +154,53 @@ class Clock:
 # ---- operations ----
 
 class Ops:
-    """Operations of some pools, as raw memory: there may be very many."""
+    """Operations of some pools, and posted receives without one, as raw memory: there may be very many."""
 
     def __init__(self):
         self.kind = lookup_type('struct tagrv_op')
         self.offsets = {name: offset_of(self.kind, name) for name in ('state', 'born', 'engine')}
+        self.record = lookup_type('struct tagrv_posted')
+        self.room = offset_of(self.record, 'pub') + offset_of(lookup_type('struct tagrv_match_recv'), 'room')
+        self.recv = lookup_type('struct tagrv_recv')
+        self.recv_offsets = {name: self.room + offset_of(self.recv, name) for name in ('op', 'born')}
         self.states = state_names('OP')
         self.end = enum_value('op_state', 'TAGRV_OP_STATES')
         self.posted = enum_value('op_state', 'TAGRV_OP_POSTED')
-        self.found = []         # (born, handle, address)
+        self.found = []         # (born, handle, whether it is a receive without an operation, address)
         self.counts = {}
         self.errors = []
 
     def collect(self, pool, wanted=None):
+        self.collect_from(pool, self.kind, lambda raw, where: self.look_at(raw, where, wanted))
+
+    def collect_posted(self, pool):
+        self.collect_from(pool, self.record, self.look_at_posted)
+
+    def collect_from(self, pool, kind, look_at):
         try:
-            self.collect_chunks(pool, wanted)
+            self.collect_chunks(pool, kind, look_at)
         except BROKEN as e:
             self.errors.append(f'the pool of operations at {int(pool.address):#x}: {e}')
 
-    def collect_chunks(self, pool, wanted):
+    def collect_chunks(self, pool, kind, look_at):
         size, per_chunk, cnt = (int(pool[name]) for name in ('obj_size', 'chunk_objs', 'chunk_cnt'))
         if not cnt:
             return
-        if not self.kind.sizeof <= size <= OP_SIZE_MAX or cnt * per_chunk > 2 * POOL_MAX:
+        if not kind.sizeof <= size <= OP_SIZE_MAX or cnt * per_chunk > 2 * POOL_MAX:
             raise gdb.MemoryError(f'{cnt} times {per_chunk} operations of {size} bytes cannot be')
         left = min(cnt * per_chunk, int(pool['max']))
         for i in range(cnt):
             try:
-                self.look_at_chunk(int(pool['chunks'][i]), size, min(per_chunk, left), wanted)
+                self.look_at_chunk(int(pool['chunks'][i]), size, min(per_chunk, left), look_at)
             except gdb.MemoryError as e:
                 self.errors.append(f'up to {min(per_chunk, left)} operations: {e}')
             left -= per_chunk
 
-    def look_at_chunk(self, begin, size, cnt, wanted):
+    @staticmethod
+    def look_at_chunk(begin, size, cnt, look_at):
         raw = bytes(gdb.selected_inferior().read_memory(begin, size * cnt))
         for i in range(cnt):
-            self.look_at(raw[i * size:(i + 1) * size], begin + i * size, wanted)
+            look_at(raw[i * size:(i + 1) * size], begin + i * size)
 
     def look_at(self, raw, where, wanted):
         handle, used = struct.unpack_from('=II', raw)
@@ -197,22 +208,49 @@ class Ops:
         engine = struct.unpack_from('=Q', raw, self.offsets['engine'])[0]
         if not used or state >= self.end or (wanted is not None and state != self.posted and engine != wanted):
             return
+        self.add(state, struct.unpack_from('=I', raw, self.offsets['born'])[0], handle, False, where)
+
+    def look_at_posted(self, raw, where):
+        handle, used = struct.unpack_from('=II', raw)
+        if used and not struct.unpack_from('=Q', raw, self.recv_offsets['op'])[0]:
+            born = struct.unpack_from('=I', raw, self.recv_offsets['born'])[0]
+            self.add(self.posted, born, handle, True, where + self.room)
+
+    def add(self, state, born, handle, bare, where):
         self.counts[state] = self.counts.get(state, 0) + 1
-        self.found.append((struct.unpack_from('=I', raw, self.offsets['born'])[0], handle, where))
+        self.found.append((born, handle, bare, where))
 
     def dump(self, what, clock):
         counts = ', '.join(f'{cnt} {self.states[state]}' for state, cnt in sorted(self.counts.items()))
         yield f'  {what}: {len(self.found)}' + (f' ({counts})' if counts else '')
-        for _, _, where in sorted(self.found)[:OPS_MAX]:
-            op = gdb.Value(where).cast(self.kind.pointer()).dereference()
+        for _, handle, bare, where in sorted(self.found)[:OPS_MAX]:
+            kind = self.recv if bare else self.kind
+            what = gdb.Value(where).cast(kind.pointer()).dereference()
             try:
-                yield Op(op, self).line(clock)
+                yield recv_line(what, handle, clock) if bare else Op(what, self).line(clock)
             except BROKEN as e:
                 yield f'tagrv: the operation at {where:#x} cannot be read: {e}'
         if len(self.found) > OPS_MAX:
             yield f'    and {len(self.found) - OPS_MAX} more'
         for error in self.errors:
             yield f'tagrv: cannot be read: {error}'
+
+
+def tag_of(what):
+    is_tagged = int(what['space']) == enum_value('match_space', 'TAGRV_SPACE_TAGGED')
+    return f"tag {hexadecimal(what['tag'])}, " if is_tagged else ''
+
+
+def age_of(what, clock):
+    context = int(what['context'])
+    return (f", context {hex(context) if context else '(nil)'}, for {clock.age(int(what['born'])) // 1000} s or more, "
+            'waits for ')
+
+
+def recv_line(recv, handle, clock):
+    """A posted receive without an operation: tagrv_recv_dump()."""
+    return (f"    receive {handle:08x} POSTED: {tag_of(recv)}{int(recv['len'])} bytes{age_of(recv, clock)}"
+            'a message that matches')
 
 
 class Op:
@@ -229,13 +267,10 @@ class Op:
         line = f"    {'receive' if self.is_receive else 'send'} {int(op['node']['handle']):08x} {self.state}: "
         if not self.posted:
             line += f"{text(op['ops']['name'])} {'from' if self.is_receive else 'to'} {address(op['peer']['addr'])}, "
-        if int(op['space']) == enum_value('match_space', 'TAGRV_SPACE_TAGGED'):
-            line += f"tag {hexadecimal(op['tag'])}, "
+        line += tag_of(op)
         line += f"{int(op['rx']['room'] if self.posted else op['len'])} bytes{self.moved()}"
-        context = int(op['context'])
-        line += f", context {hex(context) if context else '(nil)'}"
         wait = getattr(self, 'wait_' + self.state.lower(), lambda: 'nothing: its state is not known')
-        return f"{line}, for {clock.age(int(op['born'])) // 1000} s or more, waits for {wait()}"
+        return f"{line}{age_of(op, clock)}{wait()}"
 
     def part(self, name):
         """Of the rendezvous part, as a number."""
@@ -407,6 +442,7 @@ def dump_ops(engine, clock):
     sends.collect(engine['pools']['tx_ops'])
     yield from sends.dump('sends', clock)
     rx = engine['rx'].dereference()
+    receives.collect_posted(rx['match']['posted']['pool'])
     receives.collect(rx['ops'], int(engine.address))
     receives.collect(rx['slices'], int(engine.address))
     receives.collect(engine['pools']['pieces'])

@@ -180,23 +180,38 @@ static void hold(struct match_play *play, struct tagrv_match_msg *msg,
 	play->held_as[play->held_cnt++] = *as;
 }
 
+/* Pairs of receives have the same name; an eighth of all receives have name 0. */
+static uint64_t name_of_number(uint64_t number)
+{
+	return number % 8 ? number / 2 : 0;
+}
+
+static uint64_t number_of(const struct tagrv_match_recv *recv)
+{
+	return recv ? recv->room[0] : 0;
+}
+
 /* --- the operations --- */
 
 static void do_post(struct match_play *play)
 {
 	struct tagrv_match_want want = draw_want(play);
 	uint64_t number = ++play->recv_cnt;
+	struct tagrv_match_recv *recv = NULL;
 	struct tagrv_match_msg *msg = NULL;
 	struct match_model_msg as = { 0 };
 	tagrv_match_id id = 0;
 	int ret;
 
-	ret = tagrv_match_post(play->match, &want, as_pointer(number), &id, &msg);
+	want.name = as_pointer(name_of_number(number));
+	ret = tagrv_match_post(play->match, &want, &recv, &id, &msg);
 	check(play, ret == match_model_post(&play->model, &want, number, &as),
 	      "result");
 	check(play, (ret == 0) == (id != 0), "id");
 	check(play, (ret == 1) == (msg != NULL), "having a message");
 	play->ids[number] = id;
+	if (!ret)
+		recv->room[0] = number;
 	if (ret != 1)
 		return;
 	play->hits++;
@@ -212,17 +227,17 @@ static void do_arrive(struct match_play *play)
 		.space = draw_space(play),
 	};
 	struct tagrv_match_msg *msg = NULL;
+	struct tagrv_match_recv *recv = NULL;
 	uint64_t number = 0;
-	void *cookie = NULL;
 	int ret;
 
 	if (noise(play) & 1)
 		tagrv_match_prefetch(play->match, as.peer, as.space, as.tag);
-	ret = tagrv_match_arrive(play->match, as.peer, as.space, as.tag, &cookie,
+	ret = tagrv_match_arrive(play->match, as.peer, as.space, as.tag, &recv,
 				 &msg);
 	check(play, ret == match_model_arrive(&play->model, &as, &number),
 	      "result");
-	check(play, cookie == as_pointer(number), "receive");
+	check(play, number_of(recv) == number, "receive");
 	check(play, (ret == 0) == (msg != NULL), "having a message");
 	play->hits += ret == 1;
 	if (ret)
@@ -236,27 +251,16 @@ static void do_arrive(struct match_play *play)
 static void do_cancel(struct match_play *play)
 {
 	uint64_t number = below(play, play->recv_cnt + 1);
-	void *cookie = NULL;
+	struct tagrv_match_recv *recv = NULL;
 	bool was_there;
 	int ret;
 
 	if (play->model.recv_cnt && percent(play, 50))
 		number = play->model.recvs[below(play, play->model.recv_cnt)].number;
-	ret = tagrv_match_cancel(play->match, play->ids[number], &cookie);
+	ret = tagrv_match_cancel(play->match, play->ids[number], &recv);
 	was_there = match_model_cancel(&play->model, number);
 	check(play, ret == (was_there ? 0 : -FI_ENOENT), "result");
-	check(play, cookie == as_pointer(was_there ? number : 0), "receive");
-}
-
-/* Pairs of receives have the same name; an eighth of all receives have name 0. */
-static uint64_t name_of_number(uint64_t number)
-{
-	return number % 8 ? number / 2 : 0;
-}
-
-static void *name_of(void *cookie)
-{
-	return as_pointer(name_of_number((uintptr_t) cookie));
+	check(play, number_of(recv) == (was_there ? number : 0), "receive");
 }
 
 /* Finds a receive by its name and cancels it, as fi_cancel does. */
@@ -264,15 +268,15 @@ static void do_name(struct match_play *play)
 {
 	uint64_t name = name_of_number(below(play, play->recv_cnt + 1));
 	uint64_t number = match_model_find(&play->model, name_of_number, name);
-	void *cookie = NULL;
+	struct tagrv_match_recv *recv = NULL;
 	tagrv_match_id id;
 
-	id = tagrv_match_find_name(play->match, name_of, as_pointer(name));
+	id = tagrv_match_find_name(play->match, as_pointer(name));
 	check(play, id == (number ? play->ids[number] : 0), "id");
 	if (!id || percent(play, 20))
 		return;
-	check(play, !tagrv_match_cancel(play->match, id, &cookie) &&
-		    cookie == as_pointer(number), "receive");
+	check(play, !tagrv_match_cancel(play->match, id, &recv) &&
+		    number_of(recv) == number, "receive");
 	match_model_cancel(&play->model, number);
 }
 
@@ -338,14 +342,14 @@ static void drain_unexpected(struct match_play *play, uint32_t peer, bool all)
 			   play->model.msgs[i].peer != peer, "end of the drain");
 }
 
-static void on_drained_recv(void *cookie, void *arg)
+static void on_drained_recv(struct tagrv_match_recv *recv, void *arg)
 {
 	struct match_play *play = arg;
 	uint64_t number = 0;
 
 	if (play->model.recv_cnt)
 		number = play->model.recvs[0].number;
-	check(play, number && cookie == as_pointer(number), "drained receive");
+	check(play, number && number_of(recv) == number, "drained receive");
 	match_model_cancel(&play->model, number);
 }
 

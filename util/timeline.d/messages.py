@@ -334,11 +334,23 @@ class Assembly:
             message.len = event.len
             self.kept[event.pid, event.msg] = message
 
+    def on_posted(self, event):
+        self.ops[event.pid, event.recv] = Op(event.time, 0, RECEIVER)
+
+    def on_recv_op(self, event):
+        """A receive that was posted without an op gets one; one with an op is posted."""
+        recv, op = (event.pid, event.recv), (event.pid, event.op)
+        known = self.ops.get(op)
+        if not known or known.handle != event.handle:
+            known = self.ops.get(recv) or Op(None, 0, RECEIVER)
+            known.handle = event.handle
+        self.ops[recv] = self.ops[op] = known
+
     def on_match(self, event):
         message = self.kept.pop((event.pid, event.msg), None) if event.msg else self.arriving.get(event.conn)
         if not message:
             return
-        op = self.ops.setdefault((event.pid, event.op), Op(None, 0, RECEIVER))
+        op = self.ops.setdefault((event.pid, event.recv), Op(None, 0, RECEIVER))
         op.message = message
         message.add(event, RECEIVER, 'match')
         message.len, message.posted = event.len, op.time

@@ -34,9 +34,9 @@ static bool drop_msg(struct tagrv_match_msg *msg, void *arg)
 	return true;
 }
 
-static void drop_recv(void *cookie, void *arg)
+static void drop_recv(struct tagrv_match_recv *recv, void *arg)
 {
-	(void) cookie;
+	(void) recv;
 	(void) arg;
 }
 
@@ -50,23 +50,24 @@ static void engine_close(void *self)
 static void engine_post(void *self, const struct tagrv_match_want *want,
 			uint32_t number)
 {
+	struct tagrv_match_recv *recv;
 	struct tagrv_match_msg *msg;
 	tagrv_match_id id;
 
-	if (tagrv_match_post(self, want, (void *) (uintptr_t) number, &id,
-			     &msg))
+	if (tagrv_match_post(self, want, &recv, &id, &msg))
 		depth_die("the engine does not queue a receive");
+	recv->room[0] = number;
 }
 
 static uint32_t engine_match(void *self, uint32_t peer, uint64_t tag)
 {
+	struct tagrv_match_recv *recv;
 	struct tagrv_match_msg *msg;
-	void *cookie;
 	int ret = tagrv_match_arrive(self, peer, TAGRV_SPACE_TAGGED, tag,
-				     &cookie, &msg);
+				     &recv, &msg);
 
 	if (TAGRV_LIKELY(ret == 1))
-		return (uint32_t) (uintptr_t) cookie;
+		return (uint32_t) recv->room[0];
 	if (ret)
 		depth_die("the engine does not queue a message");
 	tagrv_match_take(self, msg);
@@ -77,10 +78,10 @@ static uint32_t engine_match(void *self, uint32_t peer, uint64_t tag)
 static void engine_arrive(void *self, uint32_t peer, uint64_t tag,
 			  uint32_t number)
 {
+	struct tagrv_match_recv *recv;
 	struct tagrv_match_msg *msg;
-	void *cookie;
 
-	if (tagrv_match_arrive(self, peer, TAGRV_SPACE_TAGGED, tag, &cookie,
+	if (tagrv_match_arrive(self, peer, TAGRV_SPACE_TAGGED, tag, &recv,
 			       &msg))
 		depth_die("the engine does not queue a message");
 	msg->user = (void *) (uintptr_t) number;

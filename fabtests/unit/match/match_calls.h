@@ -39,16 +39,25 @@ static inline struct tagrv_match_want untagged(uint32_t peer)
 	};
 }
 
-/* Posts receive 'number', which must be queued. */
+/* The number of a receive, which is in the first word of its room. */
+static inline uintptr_t number_of(const struct tagrv_match_recv *recv)
+{
+	return recv ? (uintptr_t) recv->room[0] : 0;
+}
+
+/* Posts receive 'number', which must be queued; its name is half of the number. */
 static inline tagrv_match_id post(struct tagrv_match *match,
 				  struct tagrv_match_want want,
 				  uintptr_t number)
 {
+	struct tagrv_match_recv *recv = NULL;
 	struct tagrv_match_msg *msg = NULL;
 	tagrv_match_id id = 0;
 
-	cr_assert_eq(tagrv_match_post(match, &want, (void *) number, &id, &msg),
-		     0, "receive %lu was not queued", (unsigned long) number);
+	want.name = (void *) (number / 2);
+	cr_assert_eq(tagrv_match_post(match, &want, &recv, &id, &msg), 0,
+		     "receive %lu was not queued", (unsigned long) number);
+	recv->room[0] = number;
 	cr_assert_neq(id, 0);
 	cr_assert_null(msg);
 	return id;
@@ -58,11 +67,12 @@ static inline tagrv_match_id post(struct tagrv_match *match,
 static inline uintptr_t post_gets(struct tagrv_match *match,
 				  struct tagrv_match_want want)
 {
+	struct tagrv_match_recv *recv = NULL;
 	struct tagrv_match_msg *msg = NULL;
 	tagrv_match_id id = 0;
 	uintptr_t number;
 
-	cr_assert_eq(tagrv_match_post(match, &want, NULL, &id, &msg), 1);
+	cr_assert_eq(tagrv_match_post(match, &want, &recv, &id, &msg), 1);
 	cr_assert_eq(id, 0);
 	number = (uintptr_t) msg->user;
 	tagrv_match_release(match, msg);
@@ -75,11 +85,11 @@ arrive_in(struct tagrv_match *match, uint8_t space, uint32_t peer, uint64_t tag,
 	  uintptr_t number)
 {
 	struct tagrv_match_msg *msg = NULL;
-	void *cookie = NULL;
+	struct tagrv_match_recv *recv = NULL;
 
-	cr_assert_eq(tagrv_match_arrive(match, peer, space, tag, &cookie, &msg),
+	cr_assert_eq(tagrv_match_arrive(match, peer, space, tag, &recv, &msg),
 		     0, "message %lu was not queued", (unsigned long) number);
-	cr_assert_null(cookie);
+	cr_assert_null(recv);
 	msg->user = (void *) number;
 	return msg;
 }
@@ -97,12 +107,12 @@ static inline uintptr_t arrival_in_gets(struct tagrv_match *match,
 					uint64_t tag)
 {
 	struct tagrv_match_msg *msg = NULL;
-	void *cookie = NULL;
+	struct tagrv_match_recv *recv = NULL;
 
-	cr_assert_eq(tagrv_match_arrive(match, peer, space, tag, &cookie, &msg),
+	cr_assert_eq(tagrv_match_arrive(match, peer, space, tag, &recv, &msg),
 		     1, "no receive found");
 	cr_assert_null(msg);
-	return (uintptr_t) cookie;
+	return number_of(recv);
 }
 
 static inline uintptr_t arrival_gets(struct tagrv_match *match, uint32_t peer,
@@ -123,11 +133,11 @@ static inline uintptr_t peek(struct tagrv_match *match,
 /* Returns the number of the cancelled receive, 0 for none. */
 static inline uintptr_t cancel(struct tagrv_match *match, tagrv_match_id id)
 {
-	void *cookie = NULL;
-	int ret = tagrv_match_cancel(match, id, &cookie);
+	struct tagrv_match_recv *recv = NULL;
+	int ret = tagrv_match_cancel(match, id, &recv);
 
-	cr_assert(ret == 0 || (ret == -FI_ENOENT && !cookie));
-	return (uintptr_t) cookie;
+	cr_assert(ret == 0 || (ret == -FI_ENOENT && !recv));
+	return number_of(recv);
 }
 
 static inline struct tagrv_match_stats stats(const struct tagrv_match *match)

@@ -145,12 +145,12 @@ Test(match, limit_of_messages_stops_queueing_only, .timeout = 10)
 {
 	struct tagrv_match *match = engine(0, 1);
 	struct tagrv_match_msg *msg = NULL;
-	void *cookie = NULL;
+	struct tagrv_match_recv *recv = NULL;
 
 	arrive(match, 1, 7, 1);
-	cr_assert_eq(tagrv_match_arrive(match, 1, TAGRV_SPACE_MSG, 7, &cookie,
+	cr_assert_eq(tagrv_match_arrive(match, 1, TAGRV_SPACE_MSG, 7, &recv,
 					&msg), -FI_EAGAIN);
-	cr_assert(!cookie && !msg);
+	cr_assert(!recv && !msg);
 	post(match, tagged(1, 8, EXACT), 5);
 	cr_assert_eq(arrival_gets(match, 1, 8), 5);
 	cr_assert_eq(post_gets(match, tagged(1, 7, EXACT)), 1);

@@ -27,22 +27,22 @@ static void post_kinds(const uint64_t *masks, unsigned kinds, uint32_t peer,
 	for (uintptr_t i = first; i < first + cnt; i++) {
 		struct tagrv_match_want want =
 			tagged(peer, i * step, masks[i % kinds]);
+		struct tagrv_match_recv *recv;
 		tagrv_match_id id;
 
 		queue.last_seq++;
-		cr_assert_eq(tagrv_posted_add(&queue, &want, (void *) i, &id),
-			     0);
+		cr_assert_eq(tagrv_posted_add(&queue, &want, &recv, &id), 0);
+		recv->room[0] = i;
 	}
 }
 
 static void expect_match(uint32_t peer, uint64_t tag, uintptr_t number)
 {
-	void *cookie = NULL;
+	const struct tagrv_match_recv *recv =
+		tagrv_posted_match(&queue, peer, TAGRV_SPACE_TAGGED, tag);
 
-	cr_assert(tagrv_posted_match(&queue, peer, TAGRV_SPACE_TAGGED, tag,
-				     &cookie), "%lu: none found",
-		  (unsigned long) number);
-	cr_assert_eq((uintptr_t) cookie, number);
+	cr_assert(recv, "%lu: none found", (unsigned long) number);
+	cr_assert_eq(recv->room[0], number);
 }
 
 /* Matches all of them, the later half first. */

@@ -91,12 +91,12 @@ Test(unexpected, user_of_a_new_message_is_null, .timeout = 10)
 {
 	struct tagrv_match *match = engine(0, 0);
 	struct tagrv_match_msg *msg = NULL;
-	void *cookie;
+	struct tagrv_match_recv *recv;
 
 	arrive(match, 1, 1, 9);
 	cr_assert_eq(post_gets(match, tagged(1, 1, EXACT)), 9);
 	cr_assert_eq(tagrv_match_arrive(match, 1, TAGRV_SPACE_TAGGED, 1,
-					&cookie, &msg), 0);
+					&recv, &msg), 0);
 	cr_expect_null(msg->user);
 	tagrv_match_destroy(match);
 }

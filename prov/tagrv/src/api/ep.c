@@ -218,9 +218,9 @@ int tagrv_ep_enable(struct tagrv_ep *ep)
 		tagrv_engine_close(engine);
 		return ret;
 	}
-	tagrv_ep_resolve_flags(ep);
 	ep->rx = ep->srx ? NULL : tagrv_engine_rx(engine);
 	ep->engine = engine;
+	tagrv_ep_resolve_flags(ep);
 	return 0;
 }
 

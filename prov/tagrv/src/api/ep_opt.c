@@ -9,6 +9,7 @@
 #include "api/xfer_priv.h"
 #include "core/limits.h"
 #include "core/log.h"
+#include "engine/fast.h"
 
 /* Options of newer headers. Applications built with older ones do not know them. */
 enum {
@@ -186,6 +187,10 @@ void tagrv_ep_resolve_flags(struct tagrv_ep *ep)
 	/* Without a counter no one can observe the level of an inject. */
 	ep->inject_flags = FI_INJECT |
 			   (ep->tx_cntr ? ep->tx_flags & TAGRV_LEVEL_FLAGS : 0);
+	ep->plain_send = ep->tx_flags & (TAGRV_NEEDS_OP | FI_INJECT) ?
+			 NULL : ep->engine;
+	ep->plain_inject = ep->inject_flags & TAGRV_NEEDS_OP ? NULL :
+							       ep->engine;
 }
 
 /* Flags contain either FI_TRANSMIT or FI_RECV, for the side they apply to. */

@@ -101,6 +101,8 @@ struct tagrv_ep {
 	struct tagrv_dom *dom;
 	struct tagrv_engine *engine;	/* NULL: not enabled, or an srx */
 	struct tagrv_rx *rx;		/* NULL: not enabled, or uses an srx */
+	/* 'engine' if nothing is awaited for sends, or for injects; else NULL */
+	struct tagrv_engine *plain_send, *plain_inject;
 	uint64_t tx_flags, rx_flags;	/* for calls without a flags argument */
 	uint64_t inject_flags;		/* for the inject calls */
 	uint64_t tx_force, rx_force;	/* FI_COMPLETION unless selective */

@@ -16,7 +16,7 @@
  *     a state when it has changed.
  *   - Peers, operations and kept messages are named by their addresses. An
  *     address means another object from the next event on that begins one:
- *     op_state from the state FREE, unexpected.
+ *     op_state from the state FREE, posted, unexpected.
  *   - At most six arguments: bpftrace reads no more. A single byte is passed as
  *     uint32_t: gdb does not know r8 to r15 by their byte names.
  *
@@ -133,17 +133,27 @@ typedef uint64_t __attribute__((may_alias, aligned(1))) tagrv_trace_word;
 
 /* ---- matching ---- */
 
+/*
+ * A receive was posted. recv: names it until it ends or has an op. One that was
+ * posted with an op had the event op_state before.
+ */
+#define tagrv_trace_posted(recv, context, tag) \
+	TAGRV_POINT(3, posted, recv, context, tag)
+/* A posted receive has an op, which stands for it from here on. */
+#define tagrv_trace_recv_op(recv, op, handle) \
+	TAGRV_POINT(3, recv_op, recv, op, handle)
+
 /* No receive waits for a message: it is kept as 'msg'. handle: the sender's, or 0. */
 #define tagrv_trace_unexpected(msg, peer, handle, tag, len) \
 	TAGRV_POINT(5, unexpected, msg, peer, handle, tag, len)
 
 /*
  * A message and a receive have found each other. msg: the kept message; NULL where
- * the receive was posted first. op: the receive; a multi-receive buffer goes on
- * with an op of its own for the message.
+ * the receive was posted first. A multi-receive buffer goes on with an op of its own
+ * for the message.
  */
-#define tagrv_trace_match(op, peer, msg, handle, tag, len) \
-	TAGRV_POINT(6, match, op, peer, msg, handle, tag, len)
+#define tagrv_trace_match(recv, peer, msg, handle, tag, len) \
+	TAGRV_POINT(6, match, recv, peer, msg, handle, tag, len)
 
 /* ---- rendezvous ---- */
 
@@ -174,7 +184,7 @@ typedef uint64_t __attribute__((may_alias, aligned(1))) tagrv_trace_word;
 /*
  * A send or receive has ended, with or without an entry in a completion queue.
  * context: the application's. len: bytes of the message, also where the buffer has
- * room for fewer. status: 0 or -FI_E*.
+ * room for fewer. status: 0 or -FI_E*. op: of a receive without one, the receive.
  *
  * A send that needs no op has ended with its packet: tagged_out, or packet_out of an
  * EAGER, while no op of the peer is QUEUED. The fast path has no point but that.

@@ -8,7 +8,8 @@
  *       send HANDLE STATE ...             oldest first
  *     receives: N (...)
  *
- * Operations are found in their pools, whatever list or callback has them.
+ * Operations are found in their pools, whatever list or callback has them, and posted
+ * receives in the matching engine.
  * util/tagrv-gdb.py prints the same text from a core: change both.
  */
 #include "engine/dump.h"
@@ -32,19 +33,29 @@
 
 /* ---- operations ---- */
 
-/* Operations of some pools: counted by state, and the oldest of them. */
+/* An operation; or a posted receive that has none. */
+struct item {
+	const struct tagrv_op *op;	/* or NULL */
+	const struct tagrv_recv *recv;
+	uint32_t born, handle;
+};
+
+/* Counted by state, and remembered as far as there is memory. */
 struct op_set {
 	const struct tagrv_dom *dom;
-	const struct tagrv_op **ops;	/* NULL: out of memory */
+	struct item *items;	/* NULL: out of memory */
 	size_t	cnt, cap;
 	size_t	states[TAGRV_OP_STATES];
+	uint64_t least_age;	/* ms, of posted receives that are wanted */
 };
 
 typedef bool (*op_filter_fn)(const struct tagrv_op *op, const void *arg);
 
-static size_t used_in(const struct tagrv_pool *pool)
+static void add(struct op_set *set, unsigned state, struct item item)
 {
-	return pool->used;
+	set->states[state]++;
+	if (set->items && set->cnt < set->cap)
+		set->items[set->cnt++] = item;
 }
 
 static void collect(struct op_set *set, const struct tagrv_pool *pool,
@@ -53,29 +64,61 @@ static void collect(struct op_set *set, const struct tagrv_pool *pool,
 	for (uint32_t i = 0; i < tagrv_pool_capacity(pool); i++) {
 		const struct tagrv_op *op = tagrv_pool_at(pool, i);
 
-		if (!op->node.used || op->state >= TAGRV_OP_STATES ||
-		    !wanted(op, arg))
-			continue;
-		set->states[op->state]++;
-		if (set->ops && set->cnt < set->cap)
-			set->ops[set->cnt++] = op;
+		if (op->node.used && op->state < TAGRV_OP_STATES &&
+		    wanted(op, arg))
+			add(set, op->state, (struct item) {
+				.op = op, .born = op->born,
+				.handle = op->node.handle,
+			});
 	}
 }
 
-/* Oldest first; of the same tick by handle. Ages would grow between calls. */
+/* For tagrv_match_find(): false, which goes on. */
+static bool add_posted(const struct tagrv_match_recv *record, tagrv_match_id id,
+		       void *arg)
+{
+	const struct tagrv_recv *recv = tagrv_recv_of_const(record);
+	struct op_set *set = arg;
+
+	if (!recv->op && tagrv_dom_age(set->dom, recv->born) >= set->least_age)
+		add(set, TAGRV_OP_POSTED, (struct item) {
+			.recv = recv, .born = recv->born,
+			.handle = (uint32_t) id,
+		});
+	return false;
+}
+
+/* The posted receives that have no op. */
+static void collect_posted(struct op_set *set, const struct tagrv_rx *rx)
+{
+	(void) tagrv_match_find(rx->match, add_posted, set);
+}
+
+/* Oldest first; of the same tick by handle, those with an op first. Ages would grow
+ * between calls. */
 static int compare_age(const void *a, const void *b)
 {
-	const struct tagrv_op *x = *(const struct tagrv_op *const *) a;
-	const struct tagrv_op *y = *(const struct tagrv_op *const *) b;
+	const struct item *x = a, *y = b;
 
 	if (x->born != y->born)
 		return x->born < y->born ? -1 : 1;
-	return x->node.handle < y->node.handle ? -1 :
-	       x->node.handle > y->node.handle;
+	if (x->handle != y->handle)
+		return x->handle < y->handle ? -1 : 1;
+	return !x->op - !y->op;
+}
+
+static void dump_item(const struct op_set *set, const struct item *item,
+		      FILE *out)
+{
+	if (item->op)
+		tagrv_op_dump(item->op, set->dom, out);
+	else
+		tagrv_recv_dump(item->recv, item->handle, set->dom, out);
 }
 
 static void dump_set(struct op_set *set, const char *what, FILE *out)
 {
+	size_t shown = TAGRV_MIN(set->cnt, (size_t) OPS_MAX);
 	const char *before = " (";
 	size_t all = 0;
 
@@ -91,12 +134,11 @@ static void dump_set(struct op_set *set, const char *what, FILE *out)
 	}
 	fputs(all ? ")\n" : "\n", out);
 	if (set->cnt)
-		qsort(set->ops, set->cnt, sizeof(*set->ops), compare_age);
-	for (size_t i = 0; i < TAGRV_MIN(set->cnt, (size_t) OPS_MAX); i++)
-		tagrv_op_dump(set->ops[i], set->dom, out);
-	if (all > TAGRV_MIN(set->cnt, (size_t) OPS_MAX))
-		fprintf(out, "    and %zu more\n",
-			all - TAGRV_MIN(set->cnt, (size_t) OPS_MAX));
+		qsort(set->items, set->cnt, sizeof(*set->items), compare_age);
+	for (size_t i = 0; i < shown; i++)
+		dump_item(set, &set->items[i], out);
+	if (all > shown)
+		fprintf(out, "    and %zu more\n", all - shown);
 }
 
 static void init_set(struct op_set *set, const struct tagrv_dom *dom,
@@ -104,7 +146,7 @@ static void init_set(struct op_set *set, const struct tagrv_dom *dom,
 {
 	memset(set, 0, sizeof(*set));
 	set->dom = dom;
-	set->ops = calloc(cap ? cap : 1, sizeof(*set->ops));
+	set->items = calloc(cap ? cap : 1, sizeof(*set->items));
 	set->cap = cap;
 }
 
@@ -124,10 +166,18 @@ static void dump_sends(const struct tagrv_engine *engine, FILE *out)
 {
 	struct op_set set;
 
-	init_set(&set, engine->dom, used_in(&engine->pools.tx_ops));
+	init_set(&set, engine->dom, engine->pools.tx_ops.used);
 	collect(&set, &engine->pools.tx_ops, is_any, NULL);
 	dump_set(&set, "sends", out);
-	free(set.ops);
+	free(set.items);
+}
+
+static size_t posted_cnt(const struct tagrv_rx *rx)
+{
+	struct tagrv_match_stats stats;
+
+	tagrv_match_get_stats(rx->match, &stats);
+	return stats.posted;
 }
 
 static void dump_receives(const struct tagrv_engine *engine, FILE *out)
@@ -135,14 +185,16 @@ static void dump_receives(const struct tagrv_engine *engine, FILE *out)
 	const struct tagrv_rx *rx = engine->rx;
 	struct op_set set;
 
-	init_set(&set, engine->dom, used_in(&rx->ops) + used_in(&rx->slices) +
-				    used_in(&engine->pools.pieces));
+	init_set(&set, engine->dom, posted_cnt(rx) + rx->ops.used +
+				    rx->slices.used +
+				    engine->pools.pieces.used);
+	collect_posted(&set, rx);
 	collect(&set, &rx->ops, is_of_engine, engine);
 	collect(&set, &rx->slices, is_of_engine, engine);
 	collect(&set, &engine->pools.pieces, is_any, NULL);
 	dump_set(&set, rx->shared ? "receives (posted ones are shared)" : "receives",
 		 out);
-	free(set.ops);
+	free(set.items);
 }
 
 /* ---- peers ---- */
@@ -349,11 +401,12 @@ static size_t count_old(const struct tagrv_engine *engine,
 			const struct limit *limit)
 {
 	const struct tagrv_rx *rx = engine->rx;
-	struct op_set set = { .ops = NULL };
+	struct op_set set = { .dom = limit->dom, .least_age = limit->ms };
 	size_t cnt = 0;
 
 	collect(&set, &engine->pools.tx_ops, is_old, limit);
 	if (!rx->shared || rx->first == engine) {
+		collect_posted(&set, rx);
 		collect(&set, &rx->ops, is_old, limit);
 		collect(&set, &rx->slices, is_old, limit);
 	}

@@ -103,10 +103,12 @@ static void wait_cts(const struct tagrv_op *op, FILE *out)
 		fputs("fragments to be granted to the peer", out);
 }
 
+static const char posted_wait[] = "a message that matches";
+
 static void wait_posted(const struct tagrv_op *op, FILE *out)
 {
 	if (!op->rx.multi)
-		fputs("a message that matches", out);
+		fputs(posted_wait, out);
 	else if (!op->rx.retired)
 		fprintf(out, "messages that match: %zu bytes have been used",
 			op->rx.used);
@@ -200,6 +202,19 @@ static void dump_moved(const struct tagrv_op *op, FILE *out)
 	}
 }
 
+static void dump_tag(uint8_t space, uint64_t tag, FILE *out)
+{
+	if (space == TAGRV_SPACE_TAGGED)
+		fprintf(out, "tag %#" PRIx64 ", ", tag);
+}
+
+static void dump_age(const void *context, uint32_t born,
+		     const struct tagrv_dom *dom, FILE *out)
+{
+	fprintf(out, ", context %p, for %" PRIu64 " s or more, waits for ",
+		context, tagrv_dom_age(dom, born) / 1000);
+}
+
 void tagrv_op_dump(const struct tagrv_op *op, const struct tagrv_dom *dom,
 		   FILE *out)
 {
@@ -208,12 +223,21 @@ void tagrv_op_dump(const struct tagrv_op *op, const struct tagrv_dom *dom,
 	if (!is_posted(op))
 		fprintf(out, "%s ", op->ops->name);
 	dump_peer(op, out);
-	if (op->space == TAGRV_SPACE_TAGGED)
-		fprintf(out, "tag %#" PRIx64 ", ", op->tag);
+	dump_tag(op->space, op->tag, out);
 	fprintf(out, "%zu bytes", is_posted(op) ? op->rx.room : op->len);
 	dump_moved(op, out);
-	fprintf(out, ", context %p, for %" PRIu64 " s or more, waits for ",
-		op->context, tagrv_dom_age(dom, op->born) / 1000);
+	dump_age(op->context, op->born, dom, out);
 	wait_for(op, out);
 	fputc('\n', out);
+}
+
+void tagrv_recv_dump(const struct tagrv_recv *recv, uint32_t handle,
+		     const struct tagrv_dom *dom, FILE *out)
+{
+	fprintf(out, "    receive %08x %s: ", handle,
+		tagrv_op_state_name(TAGRV_OP_POSTED));
+	dump_tag(recv->space, recv->tag, out);
+	fprintf(out, "%zu bytes", recv->len);
+	dump_age(recv->context, recv->born, dom, out);
+	fprintf(out, "%s\n", posted_wait);
 }

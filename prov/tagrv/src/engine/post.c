@@ -2,6 +2,9 @@
 /*
  * Posting receives, and taking them back.
  *
+ *   one segment              --> the matching engine's record: recv.h
+ *   several, multi-receive   --> an op, which the record names
+ *
  * A receive belongs to the receive context until a message matches it. A
  * multi-receive buffer stays posted ('keep') while it has room: object/op_multi.c.
  */
@@ -13,12 +16,74 @@
 #include "object/engine.h"
 #include "object/op.h"
 #include "object/peer.h"
+#include "object/recv.h"
 #include "proto/peek.h"
 #include "proto/unexp.h"
 
-static void fill_op(struct tagrv_op *op, struct tagrv_rx *rx,
-		    const struct tagrv_recv_req *req)
+/* ---- receives of one segment ---- */
+
+static inline void fill_recv(struct tagrv_recv *recv, const struct tagrv_rx *rx,
+			     const struct tagrv_recv_req *req)
 {
+	recv->op = NULL;
+	recv->context = req->context;
+	recv->buf = req->iov->iov_base;
+	recv->len = req->iov->iov_len;
+	recv->mem = req->mem ? *req->mem : NULL;
+	recv->tag = req->tag;
+	recv->born = rx->dom->clock.tick;
+	recv->space = req->space;
+	recv->reports = req->flags & FI_COMPLETION;
+}
+
+/* A kept message is there for the receive. */
+static __attribute__((noinline)) void
+take_kept(struct tagrv_rx *rx, const struct tagrv_recv_req *req,
+	  struct tagrv_match_msg *msg)
+{
+	struct tagrv_recv recv;
+
+	fill_recv(&recv, rx, req);
+	tagrv_trace_posted(&recv, req->context, req->tag);
+	tagrv_unexp_deliver(msg->user, &recv);
+}
+
+static inline ssize_t post_plain(struct tagrv_rx *rx,
+				 const struct tagrv_recv_req *req,
+				 const struct tagrv_match_want *want)
+{
+	struct tagrv_match_recv *record;
+	struct tagrv_match_msg *msg;
+	tagrv_match_id id;
+	int ret;
+
+	/* So many receives may wait, and so many have messages under way. */
+	if (TAGRV_UNLIKELY(rx->ops.used >= rx->max_ops))
+		return -FI_EAGAIN;
+	ret = tagrv_match_post(rx->match, want, &record, &id, &msg);
+	if (TAGRV_LIKELY(!ret)) {
+		fill_recv(tagrv_recv_of(record), rx, req);
+		tagrv_trace_posted(tagrv_recv_of(record), req->context,
+				   req->tag);
+		return 0;
+	}
+	if (ret != 1)
+		return ret;
+	take_kept(rx, req, msg);
+	return 0;
+}
+
+/* ---- receives with an op ---- */
+
+static struct tagrv_op *new_op(struct tagrv_rx *rx,
+			       const struct tagrv_recv_req *req)
+{
+	struct tagrv_op *op = NULL;
+
+	if (rx->ops.used < rx->max_ops)
+		op = tagrv_pool_get(&rx->ops);
+	if (!op)
+		return NULL;
 	tagrv_op_start(op, TAGRV_OP_POSTED);
 	op->space = req->space;
 	op->iov_cnt = (uint8_t) req->iov_cnt;
@@ -32,12 +97,10 @@ static void fill_op(struct tagrv_op *op, struct tagrv_rx *rx,
 	op->rx.room = 0;
 	op->rx.parent = NULL;
 	op->rx.multi = req->flags & FI_MULTI_RECV && req->iov_cnt == 1;
-	if (TAGRV_UNLIKELY(op->rx.multi)) {
-		op->rx.match_id = 0;
-		op->rx.used = 0;
-		op->rx.slices = 0;
-		op->rx.retired = false;
-	}
+	op->rx.match_id = 0;
+	op->rx.used = 0;
+	op->rx.slices = 0;
+	op->rx.retired = false;
 	for (size_t i = 0; i < req->iov_cnt; i++) {
 		op->iov[i] = req->iov[i];
 		op->mem[i] = req->mem ? req->mem[i] : NULL;
@@ -46,6 +109,21 @@ static void fill_op(struct tagrv_op *op, struct tagrv_rx *rx,
 	tagrv_list_init(&op->link);
 	tagrv_trace_op_state(op, op->node.handle, TAGRV_OP_FREE,
 			     TAGRV_OP_POSTED, NULL, 0);
+	return op;
+}
+
+/* The receive that the op is. */
+static struct tagrv_recv recv_of_op(struct tagrv_op *op)
+{
+	return (struct tagrv_recv) { .op = op, .context = op->context };
+}
+
+static void deliver(struct tagrv_umsg *umsg, struct tagrv_op *op)
+{
+	const struct tagrv_recv recv = recv_of_op(op);
+
+	tagrv_trace_recv_op(&recv, op, op->node.handle);
+	tagrv_unexp_deliver(umsg, &recv);
 }
 
 /*
@@ -62,53 +140,84 @@ static size_t fill_multi(struct tagrv_op *op,
 
 	op->rx.slices++;
 	for (; !op->rx.retired && (msg = tagrv_match_claim(match, want)); cnt++)
-		tagrv_unexp_deliver(msg->user, op);
+		deliver(msg->user, op);
 	op->rx.slices--;
 	return cnt;
 }
 
-static int post(struct tagrv_op *op, const struct tagrv_match_want *want)
+/* As tagrv_match_post(); a message that was kept is delivered. */
+static int queue(struct tagrv_op *op, const struct tagrv_match_want *want)
 {
+	struct tagrv_match_recv *record;
 	struct tagrv_match_msg *msg;
-	size_t filled = 0;
+	int ret = tagrv_match_post(op->rx.rx->match, want, &record,
+				   &op->rx.match_id, &msg);
+
+	if (ret == 1) {
+		deliver(msg->user, op);
+	} else if (!ret) {
+		*tagrv_recv_of(record) = recv_of_op(op);
+		tagrv_trace_recv_op(tagrv_recv_of(record), op,
+				    op->node.handle);
+	}
+	return ret == 1 ? 0 : ret;
+}
+
+static int post_multi(struct tagrv_op *op, const struct tagrv_match_want *want)
+{
+	size_t filled = fill_multi(op, want);
 	int ret = 0;
 
-	if (op->rx.multi)
-		filled = fill_multi(op, want);
-	if (!op->rx.multi || !op->rx.retired)
-		ret = tagrv_match_post(op->rx.rx->match, want, op,
-				       &op->rx.match_id, &msg);
-	if (ret == 1) {
-		tagrv_unexp_deliver(msg->user, op);
-		return 0;
-	}
+	if (!op->rx.retired)
+		ret = queue(op, want);
 	/* A buffer that has messages was accepted: it ends as if it were full. */
 	if (ret && filled)
 		op->rx.retired = true;
-	if (!op->rx.multi || !op->rx.retired)
+	if (!op->rx.retired)
 		return ret;
 	tagrv_op_multi_check(op);
 	return 0;
 }
 
+static ssize_t post_with_op(struct tagrv_rx *rx,
+			    const struct tagrv_recv_req *req,
+			    struct tagrv_match_want *want)
+{
+	struct tagrv_op *op = new_op(rx, req);
+	int ret;
+
+	if (TAGRV_UNLIKELY(!op))
+		return -FI_EAGAIN;
+	want->keep = op->rx.multi;
+	ret = op->rx.multi ? post_multi(op, want) : queue(op, want);
+	if (TAGRV_UNLIKELY(ret)) {
+		tagrv_op_set_free(op);
+		tagrv_pool_put(&rx->ops, op);
+	}
+	return ret;
+}
+
+/* ---- peeks and claims ---- */
+
 /* FI_CLAIM: receives the message that a peek with this context set aside. */
 static ssize_t receive_claimed(struct tagrv_rx *rx,
 			       const struct tagrv_recv_req *req)
 {
+	struct tagrv_recv_req plain = *req;
 	struct tagrv_umsg *umsg;
 	struct tagrv_op *op;
 
-	op = tagrv_pool_get(&rx->ops);
+	plain.flags &= ~FI_MULTI_RECV;
+	op = new_op(rx, &plain);
 	if (!op)
 		return -FI_EAGAIN;
 	umsg = tagrv_peek_claimed(rx, req);
-	if (!umsg) {
-		tagrv_pool_put(&rx->ops, op);
+	if (umsg) {
+		deliver(umsg, op);
 		return 0;
 	}
-	fill_op(op, rx, req);
-	op->rx.multi = false;
-	tagrv_unexp_deliver(umsg, op);
+	tagrv_op_set_free(op);
+	tagrv_pool_put(&rx->ops, op);
 	return 0;
 }
 
@@ -145,82 +254,83 @@ static int find_source(struct tagrv_rx *rx, fi_addr_t src, uint32_t *match_id)
 	return ret;
 }
 
+/* A search of kept messages. */
+static TAGRV_COLD ssize_t search(struct tagrv_rx *rx,
+				 const struct tagrv_recv_req *req)
+{
+	uint32_t match_id = TAGRV_MATCH_ANY;
+	int ret = 0;
+
+	if (!(req->flags & FI_PEEK))
+		return receive_claimed(rx, req);
+	if (rx->directed && req->src != FI_ADDR_UNSPEC)
+		ret = find_source(rx, req->src, &match_id);
+	return ret ? ret : peek(rx, req, match_id);
+}
+
 ssize_t tagrv_rx_recv(struct tagrv_rx *rx, const struct tagrv_recv_req *req)
 {
 	struct tagrv_match_want want = {
 		.tag = req->tag,
 		.ignore = req->ignore,
 		.peer = TAGRV_MATCH_ANY,
+		.name = req->context,
 		.space = req->space,
 	};
-	struct tagrv_op *op;
 	ssize_t ret;
 
 	tagrv_assert_locked(rx->dom);
-	if (req->flags & FI_CLAIM && !(req->flags & FI_PEEK))
-		return receive_claimed(rx, req);
+	if (TAGRV_UNLIKELY(req->flags & (FI_PEEK | FI_CLAIM)))
+		return search(rx, req);
 	if (rx->directed && req->src != FI_ADDR_UNSPEC) {
 		ret = find_source(rx, req->src, &want.peer);
 		if (TAGRV_UNLIKELY(ret))
 			return ret;
 	}
-	if (req->flags & FI_PEEK)
-		return peek(rx, req, want.peer);
-	op = tagrv_pool_get(&rx->ops);
-	if (TAGRV_UNLIKELY(!op))
-		return -FI_EAGAIN;
-	fill_op(op, rx, req);
-	want.keep = op->rx.multi;
-	ret = post(op, &want);
-	if (TAGRV_UNLIKELY(ret)) {
-		tagrv_op_set_free(op);
-		tagrv_pool_put(&rx->ops, op);
-	}
-	return ret;
+	if (TAGRV_UNLIKELY(req->iov_cnt != 1 || req->flags & FI_MULTI_RECV))
+		return post_with_op(rx, req, &want);
+	return post_plain(rx, req, &want);
 }
 
 /* ---- cancel ---- */
 
-static void *context_of(void *cookie)
+static void end_cancelled(struct tagrv_rx *rx, const struct tagrv_recv *recv)
 {
-	return ((struct tagrv_op *) cookie)->context;
-}
+	const struct tagrv_op *op = recv->op;
+	const void *first = op && op->iov_cnt ? op->iov[0].iov_base : NULL;
 
-static void end_cancelled(struct tagrv_op *op)
-{
-	const struct tagrv_comp comp = {
-		.context = op->context,
-		.flags = tagrv_op_comp_flags(op->space, false),
-		.buf = op->iov_cnt ? op->iov[0].iov_base : NULL,
-		.tag = op->tag,
+	tagrv_rx_report_error(rx, &(struct tagrv_comp) {
+		.context = recv->context,
+		.flags = tagrv_op_comp_flags(op ? op->space : recv->space,
+					     false),
+		.buf = op ? (void *) (uintptr_t) first : recv->buf,
+		.tag = op ? op->tag : recv->tag,
 		.src = FI_ADDR_NOTAVAIL,
 		.err = FI_ECANCELED,
-	};
-	struct tagrv_rx *rx = op->rx.rx;
-
-	tagrv_op_set_free(op);
-	tagrv_pool_put(&rx->ops, op);
-	tagrv_rx_report_error(rx, &comp);
+	});
 }
 
 int tagrv_rx_cancel(struct tagrv_rx *rx, void *context)
 {
-	tagrv_match_id id = tagrv_match_find_name(rx->match, context_of,
-						  context);
+	tagrv_match_id id = tagrv_match_find_name(rx->match, context);
+	struct tagrv_match_recv *record;
 	struct tagrv_op *op;
-	void *cookie;
 
 	tagrv_assert_locked(rx->dom);
-	if (!id || tagrv_match_cancel(rx->match, id, &cookie))
+	if (!id || tagrv_match_cancel(rx->match, id, &record))
 		return -FI_ENOENT;
-	op = cookie;
-	if (op->rx.multi) {
+	op = tagrv_recv_of(record)->op;
+	if (op && op->rx.multi) {
 		/* Where slices of it are under way, their end releases it. */
 		op->rx.retired = true;
 		op->status = -FI_ECANCELED;
 		tagrv_op_multi_check(op);
 		return 0;
 	}
-	end_cancelled(op);
+	end_cancelled(rx, tagrv_recv_of(record));
+	if (op) {
+		tagrv_op_set_free(op);
+		tagrv_pool_put(&rx->ops, op);
+	}
 	return 0;
 }

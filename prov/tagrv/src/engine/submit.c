@@ -2,7 +2,7 @@
 /*
  * Submitting sends.
  *
- * Fast path: the peer is connected, nothing is queued before the message, it fits
+ * The shortest way is in fast.h. The next one: the peer is connected, nothing is queued before the message, it fits
  * one packet, and no later event has to be awaited: one transport send, no op.
  * Every other send gets an op on the peer's pending queue, which keeps the order of
  * submits. Messages that wait there may share a packet: proto/batch.c.
@@ -15,16 +15,13 @@
 #include "core/trace.h"
 #include "engine/connect.h"
 #include "engine/endpoint.h"
+#include "engine/fast.h"
 #include "object/lane.h"
 #include "object/op.h"
 #include "proto/batch.h"
 #include "proto/eager.h"
 #include "proto/sent.h"
 #include "proto/serve.h"
-
-/* Flags of sends that something is awaited for, or that are held back. */
-#define NEEDS_OP	(TAGRV_ACK_LEVELS | FI_TRANSMIT_COMPLETE | FI_MORE | \
-			 FI_FENCE)
 
 /* Copies a buffer that the caller may reuse on return. */
 static int copy_injected(struct tagrv_op *op, const struct tagrv_send_req *req)
@@ -126,6 +123,7 @@ static ssize_t send_queued(struct tagrv_engine *engine, struct tagrv_peer *peer,
 		}
 	}
 	tagrv_list_push_tail(&peer->pending, &op->link);
+	tagrv_peer_shut_plain(peer);
 	submit_queued(peer, op);
 	return 0;
 }
@@ -172,7 +170,7 @@ ssize_t tagrv_engine_send(struct tagrv_engine *engine,
 	if (TAGRV_UNLIKELY(ret))
 		return ret;
 	if (TAGRV_LIKELY(tagrv_eager_fits(peer, len, peer->credit.left) &&
-			 !(req->flags & NEEDS_OP))) {
+			 !(req->flags & TAGRV_NEEDS_OP))) {
 		ret = try_fast(engine, peer, req, len);
 		if (TAGRV_LIKELY(!ret))
 			return 0;

@@ -60,8 +60,9 @@ void tagrv_match_destroy(struct tagrv_match *match)
 }
 
 int tagrv_match_post(struct tagrv_match *match,
-		     const struct tagrv_match_want *want, void *cookie,
-		     tagrv_match_id *id, struct tagrv_match_msg **msg)
+		     const struct tagrv_match_want *want,
+		     struct tagrv_match_recv **recv, tagrv_match_id *id,
+		     struct tagrv_match_msg **msg)
 {
 	struct tagrv_match_msg *found;
 
@@ -69,20 +70,25 @@ int tagrv_match_post(struct tagrv_match *match,
 	match->posted.last_seq++;
 	found = tagrv_unexpected_find(&match->unexpected, want);
 	if (!found)
-		return tagrv_posted_add(&match->posted, want, cookie, id);
+		return tagrv_posted_add(&match->posted, want, recv, id);
 	tagrv_unexpected_take(&match->unexpected, found);
 	*msg = found;
 	return 1;
 }
 
 int tagrv_match_arrive(struct tagrv_match *match, uint32_t peer, uint8_t space,
-		       uint64_t tag, void **cookie,
+		       uint64_t tag, struct tagrv_match_recv **recv,
 		       struct tagrv_match_msg **msg)
 {
+	struct tagrv_match_recv *found;
+
 	assert(peer != TAGRV_MATCH_ANY && space < TAGRV_SPACE_CNT);
 	match->unexpected.last_seq++;
-	if (tagrv_posted_match(&match->posted, peer, space, tag, cookie))
+	found = tagrv_posted_match(&match->posted, peer, space, tag);
+	if (found) {
+		*recv = found;
 		return 1;
+	}
 	return tagrv_unexpected_add(&match->unexpected, peer, space, tag, msg);
 }
 
@@ -102,21 +108,20 @@ void tagrv_match_prefetch(const struct tagrv_match *match, uint32_t peer,
 }
 
 int tagrv_match_cancel(struct tagrv_match *match, tagrv_match_id id,
-		       void **cookie)
+		       struct tagrv_match_recv **recv)
 {
-	return tagrv_posted_cancel(&match->posted, id, cookie);
+	return tagrv_posted_cancel(&match->posted, id, recv);
 }
 
-tagrv_match_id tagrv_match_find(struct tagrv_match *match,
-				bool (*is)(void *cookie, void *arg), void *arg)
+tagrv_match_id tagrv_match_find(const struct tagrv_match *match,
+				tagrv_match_recv_fn fn, void *arg)
 {
-	return tagrv_posted_find(&match->posted, is, arg);
+	return tagrv_posted_find(&match->posted, fn, arg);
 }
 
-tagrv_match_id tagrv_match_find_name(struct tagrv_match *match,
-				     tagrv_match_name_fn name_of, void *name)
+tagrv_match_id tagrv_match_find_name(struct tagrv_match *match, void *name)
 {
-	return tagrv_posted_find_name(&match->posted, name_of, name);
+	return tagrv_posted_find_name(&match->posted, name);
 }
 
 struct tagrv_match_msg *tagrv_match_peek(struct tagrv_match *match,
@@ -155,7 +160,8 @@ void tagrv_match_drain_unexpected(struct tagrv_match *match, uint32_t peer,
 }
 
 void tagrv_match_drain_posted(struct tagrv_match *match,
-			      void (*fn)(void *cookie, void *arg), void *arg)
+			      void (*fn)(struct tagrv_match_recv *recv, void *arg),
+			      void *arg)
 {
 	tagrv_posted_drain(&match->posted, fn, arg);
 }

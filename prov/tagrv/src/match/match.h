@@ -44,9 +44,22 @@ struct tagrv_match_want {
 	uint64_t tag;
 	uint64_t ignore;	/* tag bits that are not compared */
 	uint32_t peer;		/* or TAGRV_MATCH_ANY */
+	void	*name;		/* posts: for tagrv_match_find_name() */
 	uint8_t	space;		/* enum tagrv_match_space */
 	bool	keep;		/* the receive stays queued when matched
 				   (FI_MULTI_RECV) */
+};
+
+#define TAGRV_MATCH_ROOM	64	/* bytes */
+
+/*
+ * One posted receive. post() returns it, and the caller fills the room before its
+ * next call of the engine. The receive that arrive() or cancel() returns is no longer
+ * queued (but see 'keep'), and can be read until the next post.
+ */
+struct tagrv_match_recv {
+	void	*name;		/* of the want; constant while it is queued */
+	uint64_t room[TAGRV_MATCH_ROOM / sizeof(uint64_t)];	/* the caller's */
 };
 
 /*
@@ -100,8 +113,8 @@ int tagrv_match_create_seeded(size_t max_posted, size_t max_unexpected,
 	TAGRV_WARN_UNUSED;
 
 /*
- * Frees the engine; NULL is fine. Cookies of queued receives and 'user' of queued
- * messages belong to the caller: call tagrv_match_drain_* first to get them.
+ * Frees the engine; NULL is fine. What the room of queued receives and 'user' of queued
+ * messages point to is the caller's: call tagrv_match_drain_* first to get them.
  */
 void tagrv_match_destroy(struct tagrv_match *match);
 
@@ -109,56 +122,52 @@ void tagrv_match_destroy(struct tagrv_match *match);
  * Posts a receive. Returns
  *   1: *msg is the earliest matching unexpected message, now owned by the caller;
  *      the receive was not queued;
- *   0: the receive was queued, *id identifies it; arrive, cancel and drain return
- *      its cookie;
+ *   0: the receive was queued as *recv, and *id identifies it;
  *   -FI_EAGAIN: limit of posted receives reached; -FI_ENOMEM: no memory.
  *      Nothing has happened.
  * A want with 'keep' takes one message like any other: a caller that wants
  * several messages for one buffer calls tagrv_match_claim() first.
  */
 int tagrv_match_post(struct tagrv_match *match,
-		     const struct tagrv_match_want *want, void *cookie,
-		     tagrv_match_id *id, struct tagrv_match_msg **msg)
-	TAGRV_WARN_UNUSED;
+		     const struct tagrv_match_want *want,
+		     struct tagrv_match_recv **recv, tagrv_match_id *id,
+		     struct tagrv_match_msg **msg) TAGRV_WARN_UNUSED;
 
 /*
  * Matches a message that has arrived. Returns
- *   1: *cookie is the cookie of the earliest matching receive, which is no longer
- *      queued unless it was posted with 'keep';
+ *   1: *recv is the earliest matching receive, which is no longer queued unless it
+ *      was posted with 'keep';
  *   0: the message was queued as unexpected; the caller must set (*msg)->user
  *      before its next call of the engine;
  *   -FI_EAGAIN: limit of unexpected messages reached; -FI_ENOMEM: no memory.
  *      Nothing has happened.
  */
 int tagrv_match_arrive(struct tagrv_match *match, uint32_t peer, uint8_t space,
-		       uint64_t tag, void **cookie,
+		       uint64_t tag, struct tagrv_match_recv **recv,
 		       struct tagrv_match_msg **msg) TAGRV_WARN_UNUSED;
 
 /*
- * Removes a posted receive. Returns 0 and its cookie, or -FI_ENOENT: no queued
+ * Removes a posted receive, and returns 0 and the receive; or -FI_ENOENT: no queued
  * receive has this id; it was matched or cancelled, or never existed.
  */
 int tagrv_match_cancel(struct tagrv_match *match, tagrv_match_id id,
-		       void **cookie) TAGRV_WARN_UNUSED;
+		       struct tagrv_match_recv **recv) TAGRV_WARN_UNUSED;
 
 /*
- * Returns the id of the earliest posted receive for whose cookie is(cookie, arg)
- * is true, or 0. Compares one by one. 'is' must not call the engine.
+ * Calls fn for posted receives in post order, until it returns true. Returns the id
+ * of that receive, or 0. fn must not call the engine.
  */
-tagrv_match_id tagrv_match_find(struct tagrv_match *match,
-				bool (*is)(void *cookie, void *arg), void *arg);
+typedef bool (*tagrv_match_recv_fn)(const struct tagrv_match_recv *recv,
+				    tagrv_match_id id, void *arg);
+tagrv_match_id tagrv_match_find(const struct tagrv_match *match,
+				tagrv_match_recv_fn fn, void *arg);
 
 /*
- * Returns the id of the earliest posted receive with a given name, or 0. The name
- * of a receive is name_of(cookie); fi_cancel uses the operation's context.
- * Several receives may have the same name. O(1) on average if it is called often;
- * rare calls compare one by one. name_of must return the same value as long as
- * the receive is queued, must not call the engine, and should be the same
- * function in all calls.
+ * Returns the id of the earliest posted receive with a given name, or 0; fi_cancel
+ * uses the operation's context. Several receives may have the same name. O(1) on
+ * average if it is called often; rare calls compare one by one.
  */
-typedef void *(*tagrv_match_name_fn)(void *cookie);
-tagrv_match_id tagrv_match_find_name(struct tagrv_match *match,
-				     tagrv_match_name_fn name_of, void *name);
+tagrv_match_id tagrv_match_find_name(struct tagrv_match *match, void *name);
 
 /* Returns the earliest matching unexpected message, which stays queued, or NULL. */
 struct tagrv_match_msg *tagrv_match_peek(struct tagrv_match *match,
@@ -183,10 +192,11 @@ void tagrv_match_drain_unexpected(struct tagrv_match *match, uint32_t peer,
 				  bool (*fn)(struct tagrv_match_msg *msg,
 					     void *arg), void *arg);
 
-/* Removes every posted receive in post order, calling fn, which must not call
- * the engine, with its cookie. */
+/* Removes every posted receive in post order, and calls fn, which must not call the
+ * engine. */
 void tagrv_match_drain_posted(struct tagrv_match *match,
-			      void (*fn)(void *cookie, void *arg), void *arg);
+			      void (*fn)(struct tagrv_match_recv *recv, void *arg),
+			      void *arg);
 
 /*
  * Whether some posted receives are in the key table, a hash: tagrv_match_arrive()

@@ -75,8 +75,8 @@ static inline int enqueue(struct tagrv_posted_queue *queue,
 }
 
 int tagrv_posted_add(struct tagrv_posted_queue *queue,
-		     const struct tagrv_match_want *want, void *cookie,
-		     tagrv_match_id *id)
+		     const struct tagrv_match_want *want,
+		     struct tagrv_match_recv **pub, tagrv_match_id *id)
 {
 	uint64_t care = tagrv_want_care(want);
 	struct tagrv_posted *recv;
@@ -91,14 +91,15 @@ int tagrv_posted_add(struct tagrv_posted_queue *queue,
 	recv->space = want->space;
 	recv->keep = want->keep;
 	recv->seq = queue->last_seq;
-	recv->cookie = cookie;
+	recv->pub.name = want->name;
 	if (TAGRV_UNLIKELY(enqueue(queue, recv, care))) {
 		tagrv_pool_put(&queue->pool, recv);
 		return -FI_ENOMEM;
 	}
-	if (TAGRV_UNLIKELY(queue->names.name_of != NULL))
+	if (TAGRV_UNLIKELY(queue->names.on))
 		tagrv_posted_names_add(queue, recv);
 	tagrv_level_up(&queue->level);
+	*pub = &recv->pub;
 	*id = tagrv_posted_id(recv);
 	return 0;
 }
@@ -114,14 +115,13 @@ dequeue_deep(struct tagrv_posted_queue *queue, struct tagrv_posted *recv,
 }
 
 /*
- * Removes and frees a receive; returns its cookie.
+ * Removes and frees a receive, which can be read until the next one is added.
  * cell: the receive's cell in the key table, or NULL: not known, or it has none.
  */
-static inline void *dequeue(struct tagrv_posted_queue *queue,
-			    struct tagrv_posted *recv, uint32_t *cell)
+static inline void dequeue(struct tagrv_posted_queue *queue,
+			   struct tagrv_posted *recv, uint32_t *cell)
 {
 	struct tagrv_posted_list *list = &queue->lists[recv->space];
-	void *cookie = recv->cookie;
 
 	if (TAGRV_LIKELY(list->only_block)) {
 		tagrv_block_clear(list->only_block, recv->slot);
@@ -129,11 +129,10 @@ static inline void *dequeue(struct tagrv_posted_queue *queue,
 	} else {
 		dequeue_deep(queue, recv, cell);
 	}
-	if (TAGRV_UNLIKELY(queue->names.name_of != NULL))
+	if (TAGRV_UNLIKELY(queue->names.on))
 		tagrv_posted_names_remove(queue, recv);
 	tagrv_pool_put(&queue->pool, recv);
 	queue->level.cnt--;
-	return cookie;
 }
 
 static __attribute__((noinline)) struct tagrv_posted *
@@ -149,8 +148,9 @@ match_deep(struct tagrv_posted_queue *queue, uint32_t peer, uint8_t space,
 	return recv;
 }
 
-bool tagrv_posted_match(struct tagrv_posted_queue *queue, uint32_t peer,
-			uint8_t space, uint64_t tag, void **cookie)
+struct tagrv_match_recv *tagrv_posted_match(struct tagrv_posted_queue *queue,
+					    uint32_t peer, uint8_t space,
+					    uint64_t tag)
 {
 	struct tagrv_posted_block *block = queue->lists[space].only_block;
 	struct tagrv_posted *recv;
@@ -162,19 +162,21 @@ bool tagrv_posted_match(struct tagrv_posted_queue *queue, uint32_t peer,
 	else
 		recv = match_deep(queue, peer, space, tag, &cell);
 	if (!recv)
-		return false;
-	*cookie = recv->keep ? recv->cookie : dequeue(queue, recv, cell);
-	return true;
+		return NULL;
+	if (TAGRV_LIKELY(!recv->keep))
+		dequeue(queue, recv, cell);
+	return &recv->pub;
 }
 
 int tagrv_posted_cancel(struct tagrv_posted_queue *queue, tagrv_match_id id,
-			void **cookie)
+			struct tagrv_match_recv **pub)
 {
 	struct tagrv_posted *recv = tagrv_pool_find(&queue->pool, (uint32_t) id);
 
 	if (!recv || tagrv_posted_id(recv) != id)
 		return -FI_ENOENT;
-	*cookie = dequeue(queue, recv, NULL);
+	dequeue(queue, recv, NULL);
+	*pub = &recv->pub;
 	return 0;
 }
 
@@ -258,23 +260,22 @@ tagrv_posted_each(const struct tagrv_posted_queue *queue,
 }
 
 struct search {
-	bool	(*is)(void *cookie, void *arg);
+	tagrv_match_recv_fn fn;
 	void	*arg;
 };
 
-static bool has_cookie(struct tagrv_posted *recv, void *arg)
+static bool is_found(struct tagrv_posted *recv, void *arg)
 {
 	const struct search *search = arg;
 
-	return search->is(recv->cookie, search->arg);
+	return search->fn(&recv->pub, tagrv_posted_id(recv), search->arg);
 }
 
-tagrv_match_id tagrv_posted_find(struct tagrv_posted_queue *queue,
-				 bool (*is)(void *cookie, void *arg), void *arg)
+tagrv_match_id tagrv_posted_find(const struct tagrv_posted_queue *queue,
+				 tagrv_match_recv_fn fn, void *arg)
 {
-	struct search search = { is, arg };
-	struct tagrv_posted *recv = tagrv_posted_each(queue, has_cookie,
-						      &search);
+	struct search search = { fn, arg };
+	struct tagrv_posted *recv = tagrv_posted_each(queue, is_found, &search);
 
 	return recv ? tagrv_posted_id(recv) : 0;
 }
@@ -289,12 +290,15 @@ static struct tagrv_posted *oldest_recv(const struct tagrv_posted_queue *queue)
 
 /* Removing a receive may move others from class to list: begins a new walk. */
 void tagrv_posted_drain(struct tagrv_posted_queue *queue,
-			void (*fn)(void *cookie, void *arg), void *arg)
+			void (*fn)(struct tagrv_match_recv *recv, void *arg),
+			void *arg)
 {
 	struct tagrv_posted *recv;
 
-	while ((recv = oldest_recv(queue)))
-		fn(dequeue(queue, recv, NULL), arg);
+	while ((recv = oldest_recv(queue))) {
+		dequeue(queue, recv, NULL);
+		fn(&recv->pub, arg);
+	}
 }
 
 uint64_t tagrv_posted_oldest(const struct tagrv_posted_queue *queue)

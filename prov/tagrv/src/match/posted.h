@@ -61,14 +61,14 @@ struct tagrv_posted_block;
 
 /*
  * One posted receive, in a list or in a class until matched or cancelled.
- * owner: the queue; callers hold an id, never a pointer.
+ * owner: the queue; callers hold an id, and a pointer to 'pub' for a moment only.
  * order: 'seq', the number of its post, counted over all spaces; never reused.
- * size:  one cache line, asserted below. Links are pool indexes.
+ * size:  a cache line of its own, and one of the caller's, asserted below. Links
+ *        are pool indexes.
  */
 struct tagrv_posted {
 	struct tagrv_pool_node node;
 	uint64_t seq;
-	void	*cookie;
 	uint64_t tag;		/* bits that are not compared are 0 */
 	uint32_t peer;		/* or TAGRV_MATCH_ANY */
 	uint32_t hash;		/* of the key, in a class only */
@@ -84,10 +84,11 @@ struct tagrv_posted {
 			uint32_t older, newer;	/* list of the same class */
 		};
 	};
+	struct tagrv_match_recv pub;
 };
 
-static_assert(sizeof(struct tagrv_posted) <= TAGRV_CACHE_LINE,
-	      "a match touches one line of a posted receive");
+static_assert(offsetof(struct tagrv_posted, pub.room) == TAGRV_CACHE_LINE,
+	      "a match touches one line of a posted receive, and the caller's");
 
 /*
  * 64 receives, oldest first; slot i matches a message when
@@ -108,10 +109,10 @@ struct tagrv_posted_block {
 /* In a list: a block that has neighbours is at least a quarter full. */
 static_assert(sizeof(struct tagrv_posted) +
 	      sizeof(struct tagrv_posted_block) / TAGRV_BLOCK_SLOTS <=
-	      2 * TAGRV_CACHE_LINE, "memory of a posted receive in a list");
+	      3 * TAGRV_CACHE_LINE, "memory of a posted receive in a list");
 /* In a class: tables are between a quarter and half full. */
 static_assert(sizeof(struct tagrv_posted) + 4 * sizeof(uint64_t) <=
-	      2 * TAGRV_CACHE_LINE, "memory of a posted receive in a class");
+	      3 * TAGRV_CACHE_LINE, "memory of a posted receive in a class");
 
 struct tagrv_posted_list {
 	/* The only block, if the space has no hashed class; else NULL. */
@@ -160,7 +161,7 @@ struct tagrv_posted_names {
 	struct tagrv_keytab tab;
 	struct tagrv_posted_name *links;	/* by pool index */
 	size_t	cap;		/* entries of 'links' */
-	tagrv_match_name_fn name_of;	/* NULL: there is no index */
+	bool	on;		/* there is an index */
 	size_t	walked;		/* receives compared by finds without an index */
 	size_t	unused_posts;	/* posts since the last find */
 };
@@ -292,26 +293,28 @@ void tagrv_posted_fini(struct tagrv_posted_queue *queue);
 
 /* Queues a receive as the newest. 0, -FI_EAGAIN (limit) or -FI_ENOMEM. */
 int tagrv_posted_add(struct tagrv_posted_queue *queue,
-		     const struct tagrv_match_want *want, void *cookie,
+		     const struct tagrv_match_want *want,
+		     struct tagrv_match_recv **recv,
 		     tagrv_match_id *id) TAGRV_WARN_UNUSED;
 
 /*
  * Finds the earliest posted receive that matches; removes it unless it has 'keep'.
- * False: none matches.
+ * NULL: none matches.
  */
-bool tagrv_posted_match(struct tagrv_posted_queue *queue, uint32_t peer,
-			uint8_t space, uint64_t tag, void **cookie);
+struct tagrv_match_recv *tagrv_posted_match(struct tagrv_posted_queue *queue,
+					    uint32_t peer, uint8_t space,
+					    uint64_t tag);
 
 /* As the functions of match.h with the same names. */
 int tagrv_posted_cancel(struct tagrv_posted_queue *queue, tagrv_match_id id,
-			void **cookie) TAGRV_WARN_UNUSED;
-tagrv_match_id tagrv_posted_find(struct tagrv_posted_queue *queue,
-				 bool (*is)(void *cookie, void *arg),
-				 void *arg);
+			struct tagrv_match_recv **recv) TAGRV_WARN_UNUSED;
+tagrv_match_id tagrv_posted_find(const struct tagrv_posted_queue *queue,
+				 tagrv_match_recv_fn fn, void *arg);
 tagrv_match_id tagrv_posted_find_name(struct tagrv_posted_queue *queue,
-				      tagrv_match_name_fn name_of, void *name);
+				      void *name);
 void tagrv_posted_drain(struct tagrv_posted_queue *queue,
-			void (*fn)(void *cookie, void *arg), void *arg);
+			void (*fn)(struct tagrv_match_recv *recv, void *arg),
+			void *arg);
 
 /* Calls fn in post order until it returns true; returns that receive, or NULL. */
 struct tagrv_posted *

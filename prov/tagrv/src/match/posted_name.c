@@ -32,7 +32,7 @@ static bool has_name(const void *arg, uint32_t index)
 	const struct name_key *key = arg;
 	const struct tagrv_posted *recv = tagrv_posted_at(key->queue, index);
 
-	return key->queue->names.name_of(recv->cookie) == key->name;
+	return recv->pub.name == key->name;
 }
 
 static uint32_t hash_name(const struct tagrv_posted_queue *queue, void *name)
@@ -80,7 +80,7 @@ static bool add_name(struct tagrv_posted_queue *queue,
 		     struct tagrv_posted *recv)
 {
 	struct tagrv_posted_names *names = &queue->names;
-	void *name = names->name_of(recv->cookie);
+	void *name = recv->pub.name;
 	uint32_t hash = hash_name(queue, name), head;
 	uint32_t index = tagrv_posted_index(recv);
 	struct tagrv_posted_name *links;
@@ -124,7 +124,7 @@ void tagrv_posted_names_remove(struct tagrv_posted_queue *queue,
 
 	if (link->head)
 		cell = tagrv_keytab_cell_of(&names->tab,
-			hash_name(queue, names->name_of(recv->cookie)), index);
+			hash_name(queue, recv->pub.name), index);
 	if (link->next == index) {
 		tagrv_keytab_erase(&names->tab, cell);
 		return;
@@ -143,13 +143,13 @@ static bool add_name_fails(struct tagrv_posted *recv, void *arg)
 	return !add_name(arg, recv);
 }
 
-static bool build(struct tagrv_posted_queue *queue, tagrv_match_name_fn name_of)
+static bool build(struct tagrv_posted_queue *queue)
 {
 	struct tagrv_posted_names *names = &queue->names;
 
 	if (tagrv_keytab_init(&names->tab, queue->level.cnt))
 		return false;
-	names->name_of = name_of;
+	names->on = true;
 	if (!tagrv_posted_each(queue, add_name_fails, queue))
 		return true;
 	tagrv_posted_names_drop(queue);
@@ -157,7 +157,6 @@ static bool build(struct tagrv_posted_queue *queue, tagrv_match_name_fn name_of)
 }
 
 struct search {
-	tagrv_match_name_fn name_of;
 	void	*name;
 	size_t	steps;
 };
@@ -167,22 +166,19 @@ static bool is_named(struct tagrv_posted *recv, void *arg)
 	struct search *search = arg;
 
 	search->steps++;
-	return search->name_of(recv->cookie) == search->name;
+	return recv->pub.name == search->name;
 }
 
 tagrv_match_id tagrv_posted_find_name(struct tagrv_posted_queue *queue,
-				      tagrv_match_name_fn name_of, void *name)
+				      void *name)
 {
-	struct search search = { name_of, name, 0 };
+	struct search search = { name, 0 };
 	struct tagrv_posted_names *names = &queue->names;
 	struct tagrv_posted *recv = NULL;
 	uint32_t *cell;
 
-	if (names->name_of && names->name_of != name_of)
-		tagrv_posted_names_drop(queue);
-	if (names->name_of || (queue->level.cnt > WALK_ALWAYS &&
-			       names->walked >= queue->level.cnt &&
-			       build(queue, name_of))) {
+	if (names->on || (queue->level.cnt > WALK_ALWAYS &&
+			  names->walked >= queue->level.cnt && build(queue))) {
 		names->unused_posts = 0;
 		queue->level.probes++;
 		cell = cell_of_name(queue, name, hash_name(queue, name));

@@ -21,7 +21,7 @@
  * When its connection fails, an op ends with an error. Each state has one list
  * or one callback that ends its ops, so that none ends twice:
  *
- *   QUEUED     peer->pending              POSTED   the matching engine
+ *   QUEUED     peer->pending              POSTED   the matching engine (recv.h)
  *   WIRE       op->done of the transport  READING  rndv->inflight and
  *   FIN_WAIT   peer->waiting                       peer->readers
  *   ANNOUNCED  peer->waiting              CTS      peer->to_grant: a CTS or GRANT
@@ -249,7 +249,7 @@ static inline void tagrv_op_set_free(struct tagrv_op *op)
 #endif
 }
 
-/* ---- ends (op.c) ---- */
+/* ---- ends (op.c, recv.c) ---- */
 
 /* Levels above INJECT that a FIN of the receiver ends. */
 #define TAGRV_ACK_LEVELS	(FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)

@@ -19,7 +19,7 @@
 static void use(struct tagrv_op *parent, size_t bytes)
 {
 	struct tagrv_rx *rx = parent->rx.rx;
-	void *cookie;
+	struct tagrv_match_recv *record;
 
 	parent->rx.used += bytes;
 	if (parent->rx.room - parent->rx.used >= rx->min_multi_recv &&
@@ -28,7 +28,7 @@ static void use(struct tagrv_op *parent, size_t bytes)
 	parent->rx.retired = true;
 	/* While unexpected messages fill the buffer it was not queued yet. */
 	if (parent->rx.match_id &&
-	    tagrv_match_cancel(rx->match, parent->rx.match_id, &cookie))
+	    tagrv_match_cancel(rx->match, parent->rx.match_id, &record))
 		assert(!"a kept receive is queued until retired");
 }
 

@@ -12,6 +12,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
+#include "object/lane.h"
 #include "object/rx.h"
 
 static const char *const names[TAGRV_PEER_STATES] = {
@@ -42,6 +43,20 @@ bool tagrv_peer_may_move(unsigned from, unsigned to)
 {
 	return from < TAGRV_PEER_STATES && to < TAGRV_PEER_STATES &&
 	       moves[from] & 1u << to;
+}
+
+void tagrv_peer_open_plain(struct tagrv_peer *peer)
+{
+	const struct tagrv_xport *xport;
+
+	peer->plain_end = 0;
+	if (peer->state != TAGRV_PEER_READY || !tagrv_list_empty(&peer->pending))
+		return;
+	xport = tagrv_peer_xport(peer);
+	peer->plain_link = peer->lane->link;
+	peer->send_tagged = xport->ops->send_tagged;
+	peer->plain_end = TAGRV_MIN(xport->attr.tagged_end,
+				    peer->eager_limit + 1);
 }
 
 /* A peer with its place in the engine's index by address. */

@@ -30,6 +30,7 @@
 #include "core/trace.h"
 #include "object/credit.h"
 #include "object/engine.h"
+#include "xport/xport.h"
 
 struct tagrv_lane;
 struct tagrv_select;
@@ -55,12 +56,17 @@ struct tagrv_ack {
 
 struct tagrv_peer {
 	/* Read by every send. */
+	size_t	plain_end;		/* tagged messages with fewer bytes go
+					   by send_tagged; 0: another send
+					   waits, or none is possible */
+	struct tagrv_link *plain_link;	/* lane->link, if plain_end is not 0 */
+	tagrv_send_tagged_fn send_tagged;	/* of plain_link */
+	struct tagrv_credit credit;
+	uint32_t tx_seq;
 	struct tagrv_engine *engine;
 	struct tagrv_lane *lane;	/* NULL: not connected */
 	struct tagrv_list pending;	/* sends in submit order */
 	size_t	eager_limit;		/* payload bytes: all up to it go eager */
-	struct tagrv_credit credit;
-	uint32_t tx_seq;
 	/* Read by every arrival. */
 	uint32_t rx_seq;
 	uint32_t match_id;		/* id, or that of a shared context */
@@ -92,6 +98,18 @@ const char *tagrv_peer_state_name(unsigned state);
 /* Whether a peer may go from one state to the other. */
 bool tagrv_peer_may_move(unsigned from, unsigned to);
 
+/*
+ * Sends may go at once, if there is a connection and none is pending: called
+ * whenever one of the two has become true.
+ */
+void tagrv_peer_open_plain(struct tagrv_peer *peer);
+
+/* A send is pending, or the connection goes away: later ones must not overtake. */
+static inline void tagrv_peer_shut_plain(struct tagrv_peer *peer)
+{
+	peer->plain_end = 0;
+}
+
 static inline void tagrv_peer_set_state(struct tagrv_peer *peer,
 					enum tagrv_peer_state state)
 {
@@ -100,6 +118,7 @@ static inline void tagrv_peer_set_state(struct tagrv_peer *peer,
 			       peer->engine->name.in.sin_port,
 			       peer->addr.in.sin_port);
 	peer->state = (uint8_t) state;
+	tagrv_peer_open_plain(peer);
 }
 
 /* The peer with this address, created if it is new. NULL: out of memory. */

@@ -23,13 +23,12 @@ struct tagrv_rx_peer {
 
 int tagrv_rx_open(struct tagrv_dom *dom, bool directed, struct tagrv_rx **rx)
 {
-	size_t max_ops = dom->params.max_ops;
 	struct tagrv_rx *r = calloc(1, sizeof(*r));
 	int ret;
 
 	if (!r)
 		return -FI_ENOMEM;
-	ret = tagrv_match_create(0, 0, &r->match);
+	ret = tagrv_match_create(dom->params.max_ops, 0, &r->match);
 	if (ret) {
 		free(r);
 		return ret;
@@ -38,9 +37,11 @@ int tagrv_rx_open(struct tagrv_dom *dom, bool directed, struct tagrv_rx **rx)
 	r->directed = directed;
 	r->shared = true;
 	r->min_multi_recv = TAGRV_MIN_MULTI_RECV;
+	r->max_ops = dom->params.max_ops;
 	tagrv_list_init(&r->engines);
-	tagrv_pool_init(&r->ops, sizeof(struct tagrv_op), max_ops);
-	tagrv_pool_init(&r->slices, sizeof(struct tagrv_op), max_ops);
+	/* Posted receives get their op with a message: no limit is to stop that. */
+	tagrv_pool_init(&r->ops, sizeof(struct tagrv_op), TAGRV_POOL_MAX);
+	tagrv_pool_init(&r->slices, sizeof(struct tagrv_op), r->max_ops);
 	*rx = r;
 	return 0;
 }

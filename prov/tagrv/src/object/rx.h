@@ -47,7 +47,8 @@ struct tagrv_rx {
 	bool	directed;		/* honours the source of receives */
 	bool	shared;			/* opened by itself, not by an engine */
 	size_t	min_multi_recv;		/* bytes: less left retires a buffer */
-	struct tagrv_pool ops;		/* receives */
+	size_t	max_ops;		/* of posted receives, and of ops */
+	struct tagrv_pool ops;		/* receives that need an op */
 	struct tagrv_pool slices;	/* receives into multi-receive buffers */
 	struct tagrv_claim *claims;	/* by context: proto/peek.c */
 	struct tagrv_list engines;	/* that use it, in order of joining */

@@ -23,7 +23,7 @@ static inline void arrive(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 {
 	uint32_t units = tagrv_credit_units(len);
 	struct tagrv_match_msg *msg;
-	void *cookie;
+	struct tagrv_recv *recv;
 	int ret;
 
 	if (TAGRV_UNLIKELY(!tagrv_credit_use(&peer->credit, units))) {
@@ -31,12 +31,12 @@ static inline void arrive(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		return;
 	}
 	peer->engine->stats.eager_rx++;
-	ret = tagrv_unexp_arrive(peer, hdr, &cookie, &msg);
+	ret = tagrv_unexp_arrive(peer, hdr, &recv, &msg);
 	if (TAGRV_LIKELY(ret == 1)) {
-		tagrv_trace_match(cookie, peer, NULL, hdr->op, hdr->tag, len);
+		tagrv_trace_match(recv, peer, NULL, hdr->op, hdr->tag, len);
 		/* Before the delivery, whose FIN takes the credit along. */
 		tagrv_peer_release_credit(peer, units);
-		tagrv_deliver_eager(cookie, peer, hdr, payload, len);
+		tagrv_deliver_eager(recv, peer, hdr, payload, len);
 		return;
 	}
 	if (!ret)
@@ -100,7 +100,7 @@ TAGRV_COLD void tagrv_arrive_rts(struct tagrv_peer *peer, const struct tagrv_hdr
 	struct tagrv_match_msg *msg;
 	struct tagrv_remote remote;
 	uint32_t units;
-	void *cookie;
+	struct tagrv_recv *recv;
 	int ret;
 
 	tagrv_assert_locked(peer->engine->dom);
@@ -114,13 +114,13 @@ TAGRV_COLD void tagrv_arrive_rts(struct tagrv_peer *peer, const struct tagrv_hdr
 		return;
 	}
 	peer->engine->stats.rndv_rx++;
-	ret = tagrv_unexp_arrive(peer, hdr, &cookie, &msg);
+	ret = tagrv_unexp_arrive(peer, hdr, &recv, &msg);
 	if (ret == 1) {
-		tagrv_trace_match(cookie, peer, NULL, hdr->op, hdr->tag,
+		tagrv_trace_match(recv, peer, NULL, hdr->op, hdr->tag,
 				  remote.len);
 		if (units)
 			tagrv_peer_release_credit(peer, units);
-		tagrv_deliver_rndv(cookie, peer, hdr, &remote);
+		tagrv_deliver_rndv(recv, peer, hdr, &remote);
 		return;
 	}
 	if (!ret)

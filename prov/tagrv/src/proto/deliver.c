@@ -2,6 +2,10 @@
 /*
  * Delivery: a message goes to the receive that it matched. A receive gets its
  * endpoint with its message: until then it belongs to the receive context.
+ *
+ *   eager, a receive without an op ----------> copied, reported
+ *   eager, an op; a slice of a multi-receive -> copied, the op ends
+ *   rendezvous -----------------------------> an op, if there is none; it begins
  */
 #include "proto/deliver.h"
 
@@ -23,10 +27,13 @@ static void set_message(struct tagrv_op *op, struct tagrv_peer *peer,
 	op->len = len;
 }
 
-/* The receive a message of len bytes goes to; NULL: out of memory. */
-static struct tagrv_op *receiver(struct tagrv_op *op, size_t len)
+/* The op for a message of len bytes. NULL: out of memory. */
+static struct tagrv_op *op_for(const struct tagrv_recv *recv,
+			       struct tagrv_peer *peer, size_t len)
 {
-	return op->rx.multi ? tagrv_op_slice(op, len) : op;
+	if (!recv->op)
+		return tagrv_recv_op(recv, peer->engine->rx);
+	return recv->op->rx.multi ? tagrv_op_slice(recv->op, len) : recv->op;
 }
 
 /* A multi-receive buffer cannot have the message, and stays posted. */
@@ -48,17 +55,26 @@ static void report_lost(struct tagrv_op *parent, const struct tagrv_peer *peer,
 		tagrv_compq_push(engine->sinks.rx_cq, &comp);
 }
 
-void tagrv_deliver_eager(struct tagrv_op *target, struct tagrv_peer *peer,
-			 const struct tagrv_hdr *hdr, const void *payload,
-			 size_t len)
+/* There is no memory for the op of a message: both sides are told. */
+static void deliver_none(const struct tagrv_recv *recv, struct tagrv_peer *peer,
+			 const struct tagrv_hdr *hdr)
 {
-	struct tagrv_op *op = receiver(target, len);
+	if (recv->op)
+		report_lost(recv->op, peer, hdr->tag, -FI_ENOMEM);
+	else
+		tagrv_recv_end(recv, peer, hdr, 0, -FI_ENOMEM);
+}
 
-	tagrv_assert_locked(peer->engine->dom);
+static void deliver_to_op(const struct tagrv_recv *recv, struct tagrv_peer *peer,
+			  const struct tagrv_hdr *hdr, const void *payload,
+			  size_t len)
+{
+	struct tagrv_op *op = op_for(recv, peer, len);
+
 	if (TAGRV_UNLIKELY(!op)) {
 		if (tagrv_hdr_wants_fin(hdr->flags, hdr->op))
 			tagrv_ack_fin(peer, hdr->op, -FI_ENOMEM);
-		report_lost(target, peer, hdr->tag, -FI_ENOMEM);
+		deliver_none(recv, peer, hdr);
 		return;
 	}
 	set_message(op, peer, hdr, len);
@@ -70,30 +86,49 @@ void tagrv_deliver_eager(struct tagrv_op *target, struct tagrv_peer *peer,
 	tagrv_op_recv_end(op, 0);
 }
 
-void tagrv_deliver_rndv(struct tagrv_op *target, struct tagrv_peer *peer,
+void tagrv_deliver_eager(const struct tagrv_recv *recv, struct tagrv_peer *peer,
+			 const struct tagrv_hdr *hdr, const void *payload,
+			 size_t len)
+{
+	tagrv_assert_locked(peer->engine->dom);
+	if (TAGRV_UNLIKELY(recv->op != NULL)) {
+		deliver_to_op(recv, peer, hdr, payload, len);
+		return;
+	}
+	tagrv_copy(recv->buf, payload, TAGRV_MIN(len, recv->len));
+	if (tagrv_hdr_wants_fin(hdr->flags, hdr->op))
+		tagrv_ack_fin(peer, hdr->op, 0);
+	tagrv_recv_end(recv, peer, hdr, len, 0);
+}
+
+void tagrv_deliver_rndv(const struct tagrv_recv *recv, struct tagrv_peer *peer,
 			const struct tagrv_hdr *hdr,
 			const struct tagrv_remote *remote)
 {
-	struct tagrv_op *op = receiver(target, remote->len);
+	struct tagrv_op *op = op_for(recv, peer, remote->len);
 
 	tagrv_assert_locked(peer->engine->dom);
 	if (TAGRV_UNLIKELY(!op)) {
 		tagrv_ack_fin(peer, remote->op, -FI_ENOMEM);
-		report_lost(target, peer, hdr->tag, -FI_ENOMEM);
+		deliver_none(recv, peer, hdr);
 		return;
 	}
 	set_message(op, peer, hdr, remote->len);
 	tagrv_rndv_begin(op, remote);
 }
 
-void tagrv_deliver_lost(struct tagrv_op *op, struct tagrv_peer *peer,
+void tagrv_deliver_lost(const struct tagrv_recv *recv, struct tagrv_peer *peer,
 			const struct tagrv_hdr *hdr)
 {
+	struct tagrv_op *op = recv->op;
+
 	tagrv_assert_locked(peer->engine->dom);
-	if (op->rx.multi) {
+	if (!op) {
+		tagrv_recv_end(recv, peer, hdr, 0, -FI_ECONNRESET);
+	} else if (op->rx.multi) {
 		report_lost(op, peer, hdr->tag, -FI_ECONNRESET);
-		return;
+	} else {
+		set_message(op, peer, hdr, 0);
+		tagrv_op_recv_end(op, -FI_ECONNRESET);
 	}
-	set_message(op, peer, hdr, 0);
-	tagrv_op_recv_end(op, -FI_ECONNRESET);
 }

@@ -7,6 +7,7 @@
 
 #include "object/op.h"
 #include "object/peer.h"
+#include "object/recv.h"
 #include "wire/packet.h"
 
 /* Whether the sender of an eager message waits for its FIN. */
@@ -20,15 +21,15 @@ static inline bool tagrv_hdr_wants_fin(uint16_t pkt_flags, uint32_t handle)
  * An eager message: copies the payload and ends the receive. hdr: envelope, of
  * which op, tag, flags and data count.
  */
-void tagrv_deliver_eager(struct tagrv_op *op, struct tagrv_peer *peer,
+void tagrv_deliver_eager(const struct tagrv_recv *recv, struct tagrv_peer *peer,
 			 const struct tagrv_hdr *hdr, const void *payload,
 			 size_t len);
 /* A message that an RTS announced: its rendezvous begins. */
-void tagrv_deliver_rndv(struct tagrv_op *op, struct tagrv_peer *peer,
+void tagrv_deliver_rndv(const struct tagrv_recv *recv, struct tagrv_peer *peer,
 			const struct tagrv_hdr *hdr,
 			const struct tagrv_remote *remote);
 /* A message that was lost with its connection: ends with -FI_ECONNRESET. */
-void tagrv_deliver_lost(struct tagrv_op *op, struct tagrv_peer *peer,
+void tagrv_deliver_lost(const struct tagrv_recv *recv, struct tagrv_peer *peer,
 			const struct tagrv_hdr *hdr);
 
 #endif

@@ -57,36 +57,22 @@ static inline struct tagrv_hdr make_header(struct tagrv_peer *peer,
 	};
 }
 
-static inline void count_sent(struct tagrv_peer *peer, uint16_t credit,
-			      size_t len)
+/* A queued send in the shortest form. False: it takes another one. */
+static inline bool send_tagged(struct tagrv_peer *peer,
+			       const struct tagrv_send_req *req, size_t len)
 {
-	tagrv_credit_returned(&peer->credit, credit);
-	peer->credit.left -= tagrv_credit_units(len);
-	peer->tx_seq++;
-	peer->engine->stats.eager_tx++;
-}
-
-/*
- * The shortest form: the message has tag and payload, maybe data, and nothing is
- * awaited. -FI_EAGAIN: it takes another form.
- */
-static inline int send_tagged(struct tagrv_peer *peer,
-			      const struct tagrv_send_req *req, size_t len)
-{
-	uint16_t credit = tagrv_credit_to_return(&peer->credit);
 	struct tagrv_link *link = peer->lane->link;
+	uint16_t credit = tagrv_credit_to_return(&peer->credit);
 	uint64_t meta = TAGRV_META(len, credit);
-	int ret;
 
 	if (req->flags & FI_REMOTE_CQ_DATA)
 		meta |= TAGRV_META_DATA;
-	ret = link->xport->ops->send_tagged(link, meta, req->tag, req->data,
-					    req->iov->iov_base);
-	if (TAGRV_UNLIKELY(ret))
-		return ret;
+	if (link->xport->ops->send_tagged(link, meta, req->tag, req->data,
+					  req->iov->iov_base))
+		return false;
 	tagrv_trace_tagged_out(peer, peer->tx_seq, meta, req->tag, req->data);
-	count_sent(peer, credit, len);
-	return 0;
+	tagrv_eager_count(peer, credit, tagrv_credit_units(len));
+	return true;
 }
 
 static int send_packet(struct tagrv_peer *peer,
@@ -107,7 +93,7 @@ static int send_packet(struct tagrv_peer *peer,
 	if (TAGRV_UNLIKELY(ret))
 		return ret;
 	tagrv_trace_packet_out(peer, words, len);
-	count_sent(peer, hdr.credit, len);
+	tagrv_eager_count(peer, hdr.credit, tagrv_credit_units(len));
 	return 0;
 }
 
@@ -120,7 +106,7 @@ int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
 	if (TAGRV_LIKELY(req->space == TAGRV_SPACE_TAGGED && !handle && !done &&
 			 req->iov_cnt == 1 &&
 			 len < link->xport->attr.tagged_end) &&
-	    TAGRV_LIKELY(!send_tagged(peer, req, len)))
+	    TAGRV_LIKELY(send_tagged(peer, req, len)))
 		return 0;
 	return send_packet(peer, req, len, handle, done);
 }
@@ -142,7 +128,7 @@ int tagrv_eager_send_prepared(struct tagrv_peer *peer,
 	if (ret)
 		return ret;
 	tagrv_trace_packet_out(peer, words, len);
-	count_sent(peer, hdr.credit, len);
+	tagrv_eager_count(peer, hdr.credit, tagrv_credit_units(len));
 	peer->engine->stats.prepared_tx++;
 	return 0;
 }

@@ -98,6 +98,8 @@ bool tagrv_peer_serve(struct tagrv_peer *peer)
 	blocked |= serve_list(&peer->readers);
 	blocked |= serve_list(&peer->writers);
 	pending = serve_pending(peer);
+	if (!pending)
+		tagrv_peer_open_plain(peer);
 	/* An operation that ended meanwhile may have queued an ack without room. */
 	if (!blocked && !pending && tagrv_list_empty(&peer->acks) &&
 	    tagrv_list_linked(&peer->busy_node))

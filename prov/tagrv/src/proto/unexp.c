@@ -204,22 +204,22 @@ static void make_header(const struct tagrv_umsg *umsg, struct tagrv_hdr *hdr)
 	};
 }
 
-void tagrv_unexp_deliver(struct tagrv_umsg *umsg, struct tagrv_op *op)
+void tagrv_unexp_deliver(struct tagrv_umsg *umsg, const struct tagrv_recv *recv)
 {
 	struct tagrv_remote remote;
 	struct tagrv_hdr hdr;
 
 	tagrv_assert_locked(umsg->peer->engine->dom);
 	make_header(umsg, &hdr);
-	tagrv_trace_match(op, umsg->peer, umsg, umsg->op, hdr.tag, umsg->len);
+	tagrv_trace_match(recv, umsg->peer, umsg, umsg->op, hdr.tag, umsg->len);
 	if (TAGRV_UNLIKELY(is_lost(umsg))) {
-		tagrv_deliver_lost(op, umsg->peer, &hdr);
+		tagrv_deliver_lost(recv, umsg->peer, &hdr);
 	} else if (umsg->rndv) {
 		unpack_remote(umsg, &remote);
-		tagrv_deliver_rndv(op, umsg->peer, &hdr, &remote);
+		tagrv_deliver_rndv(recv, umsg->peer, &hdr, &remote);
 	} else {
-		tagrv_deliver_eager(op, umsg->peer, &hdr, umsg->payload,
-				 umsg->len);
+		tagrv_deliver_eager(recv, umsg->peer, &hdr, umsg->payload,
+				    umsg->len);
 	}
 	tagrv_unexp_free(umsg);
 }

@@ -7,6 +7,7 @@
 
 #include "object/op.h"
 #include "object/peer.h"
+#include "object/recv.h"
 #include "wire/packet.h"
 
 /* Logs that too many messages are kept. Returns the error of that. */
@@ -22,13 +23,17 @@ static inline uint8_t tagrv_hdr_space(const struct tagrv_hdr *hdr)
 /* Finds the receive of a message, as tagrv_match_arrive() does; -FI_ENOBUFS when
  * no more messages can be kept. */
 static inline int tagrv_unexp_arrive(struct tagrv_peer *peer,
-				     const struct tagrv_hdr *hdr, void **cookie,
+				     const struct tagrv_hdr *hdr,
+				     struct tagrv_recv **recv,
 				     struct tagrv_match_msg **msg)
 {
+	struct tagrv_match_recv *record;
 	int ret = tagrv_match_arrive(peer->engine->match, peer->match_id,
-				     tagrv_hdr_space(hdr), hdr->tag, cookie,
+				     tagrv_hdr_space(hdr), hdr->tag, &record,
 				     msg);
 
+	if (TAGRV_LIKELY(ret == 1))
+		*recv = tagrv_recv_of(record);
 	return TAGRV_LIKELY(ret != -FI_EAGAIN) ? ret : tagrv_unexp_full();
 }
 
@@ -41,7 +46,7 @@ int tagrv_unexp_keep(struct tagrv_peer *peer, struct tagrv_match_msg *msg,
 		     size_t len, const struct tagrv_remote *remote)
 	TAGRV_WARN_UNUSED;
 /* Gives a kept message, which is on no queue, to a receive and frees it. */
-void tagrv_unexp_deliver(struct tagrv_umsg *umsg, struct tagrv_op *op);
+void tagrv_unexp_deliver(struct tagrv_umsg *umsg, const struct tagrv_recv *recv);
 /* Frees one; the sender is told that it was received. */
 void tagrv_unexp_discard(struct tagrv_umsg *umsg);
 /* Frees one without a word to the sender. */

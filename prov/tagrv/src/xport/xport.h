@@ -240,6 +240,10 @@ struct tagrv_link {
 	size_t	get_max, put_max;
 };
 
+typedef int (*tagrv_send_tagged_fn)(struct tagrv_link *link, uint64_t meta,
+				    uint64_t tag, uint64_t data,
+				    const void *payload);
+
 /*
  * Every entry is set: xport/stubs.h has entries for what a transport lacks.
  * Unless a comment says otherwise, int functions return 0 or -FI_E*.
@@ -334,8 +338,7 @@ struct tagrv_xport_ops {
 	 * what there is (TAGRV_META). Returns as send_short, and for payloads
 	 * shorter than attr.tagged_end.
 	 */
-	int (*send_tagged)(struct tagrv_link *link, uint64_t meta, uint64_t tag,
-			   uint64_t data, const void *payload);
+	tagrv_send_tagged_fn send_tagged;
 	/*
 	 * Sends one packet: a header of at most TAGRV_HDR_ROOM bytes, and a
 	 * payload that the device itself gathers from registered memory. iov[i]
