@@ -136,7 +136,7 @@ static void take_part(const struct sim_op *op, const struct tagrv_comp *comp)
 
 	get_msg(id);
 	SIM_CHECK(comp->len + comp->olen == msg->len, "message %u: %zu bytes and %zu too many",
-		  id, comp->len, comp->olen);
+		  id, comp->len, (size_t) comp->olen);
 	SIM_CHECK(tagrv_range_within((uintptr_t)buf, comp->len, (uintptr_t)op->buf, op->len),
 		  "message %u is not within the buffer of receive %u", id, op->number);
 	check_bytes(buf, comp->len, id);
@@ -165,7 +165,7 @@ static void check_message(const struct sim_op *op, const struct tagrv_comp *comp
 
 	SIM_CHECK(comp->len == len && comp->olen == beyond,
 		  "receive %u: %zu bytes and %zu too many, not %zu and %zu", op->number, comp->len,
-		  comp->olen, len, beyond);
+		  (size_t) comp->olen, len, beyond);
 	SIM_CHECK(comp->err == (beyond ? FI_ETRUNC : 0), "receive %u: error %d", op->number,
 		  comp->err);
 	check_bytes(op->buf, len, id_of(comp));

@@ -126,8 +126,8 @@ static int post_send(struct tagrv_link *base, const struct iovec *iov, size_t cn
 	return 0;
 }
 
-static int post_tagged(struct tagrv_link *base, uint64_t meta, uint64_t tag, uint64_t data,
-		       const void *payload)
+static ssize_t post_tagged(struct tagrv_link *base, uint64_t meta, uint64_t tag, uint64_t data,
+			   const void *payload)
 {
 	size_t len = TAGRV_META_LEN(meta);
 	struct item *item;

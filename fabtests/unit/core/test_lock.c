@@ -96,6 +96,71 @@ Test(lock, is_taken_once_and_released_by_its_owner)
 	release();
 }
 
+/* ---- bias ---- */
+
+Test(lock, is_biased_to_its_first_thread_until_another_comes)
+{
+	acquire();
+	release();
+	if (lock.by_mutex)
+		cr_skip_test("there is no membarrier");
+	cr_expect_eq(lock.bias, (uintptr_t) pthread_self());
+	acquire();
+	cr_expect(pthread_mutex_trylock(&lock.mutex) == 0);
+	pthread_mutex_unlock(&lock.mutex);
+	release();
+	in_thread(enter, NULL);
+	cr_expect_eq(lock.bias, TAGRV_LOCK_REVOKED);
+	acquire();
+	cr_expect(lock.by_mutex);
+	cr_expect(pthread_mutex_trylock(&lock.mutex) != 0);
+	release();
+}
+
+#define THREADS	4
+#define ROUNDS	20000
+
+static struct {
+	uint64_t sum;		/* protected by the lock */
+	_Atomic unsigned inside;
+	_Atomic unsigned overlaps;
+	pthread_barrier_t start;
+} shared;
+
+static void *add(void *arg)
+{
+	pthread_barrier_wait(&shared.start);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		tagrv_lock_acquire(&lock);
+		if (shared.inside++)
+			shared.overlaps++;
+		shared.sum++;
+		shared.inside--;
+		tagrv_lock_release(&lock);
+	}
+	return arg;
+}
+
+/* Threads come while another one has the bias, each time anew. */
+Test(lock, lets_one_thread_in_at_a_time, .timeout = 300)
+{
+	pthread_t threads[THREADS];
+
+	for (unsigned round = 0; round < 20; round++) {
+		shared.sum = 0;
+		cr_assert_eq(pthread_barrier_init(&shared.start, NULL, THREADS), 0);
+		for (unsigned i = 0; i < THREADS; i++)
+			cr_assert_eq(pthread_create(&threads[i], NULL, add, NULL), 0);
+		for (unsigned i = 0; i < THREADS; i++)
+			cr_assert_eq(pthread_join(threads[i], NULL), 0);
+		pthread_barrier_destroy(&shared.start);
+		cr_assert_eq(shared.sum, THREADS * ROUNDS);
+		cr_assert_eq(shared.overlaps, 0);
+		tagrv_lock_fini(&lock);
+		cr_assert_eq(tagrv_lock_init(&lock, true), 0);
+	}
+}
+
 TestSuite(lock_off, .init = open_off, .fini = fini, .timeout = 20);
 
 Test(lock_off, counts_as_held_while_nobody_is_inside)

@@ -201,7 +201,7 @@ static void write_word(uint64_t word)
 	struct shm_tx *tx = &tx_link()->tx;
 
 	atomic_store(shm_head_of(shm_tx_slot(tx)),
-		     word | shm_lap(tx->tail, tx->shift));
+		     word | shm_lap(tx->gate.cnt, tx->shift));
 	tagrv_shm_ring_bell(tx_link());
 }
 

@@ -74,21 +74,13 @@ static inline size_t look_with_window(struct tagrv_cq *cq, void *buf,
 	return tagrv_compq_close_window(&cq->queue);
 }
 
-/* Domain lock held. */
-static ssize_t read_entries(struct tagrv_cq *cq, void *buf, size_t count,
-			    fi_addr_t *src_addr)
+/* Copies entries of the queue behind the n that are in buf. */
+static ssize_t read_queue(struct tagrv_cq *cq, void *buf, size_t n,
+			  size_t count, fi_addr_t *src_addr)
 {
+	char *out = (char *) buf + n * cq->entry_size;
 	const struct tagrv_comp *comp;
-	char *out = buf;
-	size_t n = 0;
 
-	if (TAGRV_LIKELY(tagrv_compq_empty(&cq->queue))) {
-		n = look_with_window(cq, buf, count, src_addr);
-		out += n * cq->entry_size;
-	} else if (!count || ++cq->reads >= READS_MAX) {
-		cq->reads = 0;
-		tagrv_dom_look(cq->dom);
-	}
 	while ((comp = tagrv_compq_peek(&cq->queue)) && n < count &&
 	       !comp->err) {
 		if (src_addr)
@@ -98,6 +90,23 @@ static ssize_t read_entries(struct tagrv_cq *cq, void *buf, size_t count,
 		n++;
 	}
 	return n ? (ssize_t) n : no_entries(cq, comp);
+}
+
+/* Domain lock held. */
+static ssize_t read_entries(struct tagrv_cq *cq, void *buf, size_t count,
+			    fi_addr_t *src_addr)
+{
+	size_t n = 0;
+
+	if (TAGRV_LIKELY(tagrv_compq_empty(&cq->queue))) {
+		n = look_with_window(cq, buf, count, src_addr);
+		if (TAGRV_LIKELY(n) && tagrv_compq_empty(&cq->queue))
+			return (ssize_t) n;
+	} else if (!count || ++cq->reads >= READS_MAX) {
+		cq->reads = 0;
+		tagrv_dom_look(cq->dom);
+	}
+	return read_queue(cq, buf, n, count, src_addr);
 }
 
 /* Lock held; releases it. */

@@ -313,8 +313,9 @@ void tagrv_ep_init_fid(struct tagrv_ep *ep, size_t fclass, struct fi_ops *ops,
 	ep->ep.ops = &tagrv_ep_ops;
 	ep->ep.cm = cm;
 	ep->ep.msg = ep->caps & FI_MSG ? &tagrv_msg_ops : &tagrv_nosys_msg;
-	ep->ep.tagged = ep->caps & FI_TAGGED ? &tagrv_tagged_ops :
-					       &tagrv_nosys_tagged;
+	ep->ep.tagged = !(ep->caps & FI_TAGGED) ? &tagrv_nosys_tagged :
+			ep->dom->lock.on ? &tagrv_tagged_locked_ops :
+					   &tagrv_tagged_ops;
 	ep->ep.rma = &tagrv_nosys_rma;
 	ep->ep.atomic = &tagrv_nosys_atomic;
 	ep->ep.collective = &tagrv_nosys_collective;

@@ -187,10 +187,17 @@ void tagrv_ep_resolve_flags(struct tagrv_ep *ep)
 	/* Without a counter no one can observe the level of an inject. */
 	ep->inject_flags = FI_INJECT |
 			   (ep->tx_cntr ? ep->tx_flags & TAGRV_LEVEL_FLAGS : 0);
-	ep->plain_send = ep->tx_flags & (TAGRV_NEEDS_OP | FI_INJECT) ?
-			 NULL : ep->engine;
-	ep->plain_inject = ep->inject_flags & TAGRV_NEEDS_OP ? NULL :
-							       ep->engine;
+	ep->plain_send = ep->plain_inject = NULL;
+	ep->plain_rx = NULL;
+	if (!ep->dom->params.fast)
+		return;
+	ep->plain_rx = ep->rx;
+	if (ep->tx_cntr)
+		return;
+	if (!(ep->tx_flags & (TAGRV_NEEDS_OP | FI_INJECT)))
+		ep->plain_send = ep->engine;
+	if (!(ep->inject_flags & TAGRV_NEEDS_OP))
+		ep->plain_inject = ep->engine;
 }
 
 /* Flags contain either FI_TRANSMIT or FI_RECV, for the side they apply to. */

@@ -101,8 +101,10 @@ struct tagrv_ep {
 	struct tagrv_dom *dom;
 	struct tagrv_engine *engine;	/* NULL: not enabled, or an srx */
 	struct tagrv_rx *rx;		/* NULL: not enabled, or uses an srx */
-	/* 'engine' if nothing is awaited for sends, or for injects; else NULL */
+	/* For the short ways, else NULL: 'engine', if nothing is awaited for sends or
+	 * for injects, and no counter counts them; 'rx'. */
 	struct tagrv_engine *plain_send, *plain_inject;
+	struct tagrv_rx *plain_rx;
 	uint64_t tx_flags, rx_flags;	/* for calls without a flags argument */
 	uint64_t inject_flags;		/* for the inject calls */
 	uint64_t tx_force, rx_force;	/* FI_COMPLETION unless selective */
@@ -198,7 +200,7 @@ int tagrv_ep_ops_open(struct fid *fid, const char *name, uint64_t flags,
 extern struct fi_ops_ep tagrv_ep_ops;
 extern struct fi_ops_cm tagrv_ep_cm_ops;
 extern struct fi_ops_msg tagrv_msg_ops;
-extern struct fi_ops_tagged tagrv_tagged_ops;
+extern struct fi_ops_tagged tagrv_tagged_ops, tagrv_tagged_locked_ops;
 extern struct fi_ops_mr tagrv_mr_ops;
 
 static inline void tagrv_ref_get(tagrv_refs *refs)

@@ -38,7 +38,7 @@ static inline bool tagrv_range_within(uint64_t addr, uint64_t len,
 
 /*
  * memcpy without a function call for up to 64 bytes: two moves of a fixed size,
- * which overlap in the middle.
+ * which overlap in the middle. 8 to 16 bytes are looked for first.
  */
 static inline void tagrv_copy(void *restrict to, const void *restrict from,
 			      size_t len)
@@ -48,7 +48,10 @@ static inline void tagrv_copy(void *restrict to, const void *restrict from,
 
 	/* Hides the arrays' sizes: else gcc warns of branches never taken. */
 	__asm__("" : "+r" (dst), "+r" (src));
-	if (len > 64) {
+	if (len >= 8 && len <= 16) {
+		memcpy(dst, src, 8);
+		memcpy(dst + len - 8, src + len - 8, 8);
+	} else if (len > 64) {
 		memcpy(dst, src, len);
 	} else if (len >= 32) {
 		memcpy(dst, src, 32);
@@ -56,9 +59,6 @@ static inline void tagrv_copy(void *restrict to, const void *restrict from,
 	} else if (len >= 16) {
 		memcpy(dst, src, 16);
 		memcpy(dst + len - 16, src + len - 16, 16);
-	} else if (len >= 8) {
-		memcpy(dst, src, 8);
-		memcpy(dst + len - 8, src + len - 8, 8);
 	} else if (len >= 4) {
 		memcpy(dst, src, 4);
 		memcpy(dst + len - 4, src + len - 4, 4);

@@ -142,11 +142,6 @@ static void on_tagged(void *link_ctx, uint64_t meta, uint64_t tag,
 {
 	struct tagrv_lane *lane = link_ctx;
 	struct tagrv_peer *peer = lane->peer;
-	struct tagrv_hdr hdr = {
-		.opcode = TAGRV_PKT_EAGER, .tag = tag, .data = data,
-		.flags = TAGRV_PKT_TAGGED |
-			 (meta & TAGRV_META_DATA ? TAGRV_PKT_DATA : 0),
-	};
 
 	if (TAGRV_UNLIKELY(!peer || peer->lane != lane))
 		return;		/* of a connection that was given up */
@@ -158,7 +153,8 @@ static void on_tagged(void *link_ctx, uint64_t meta, uint64_t tag,
 						  TAGRV_META_CREDIT(meta))))
 		tagrv_peer_bad_packet(peer, "too much credit");
 	else
-		tagrv_arrive_eager(peer, &hdr, payload, TAGRV_META_LEN(meta));
+		tagrv_arrive_tagged(peer, tag, data, meta & TAGRV_META_DATA,
+				    payload, TAGRV_META_LEN(meta));
 }
 
 static void on_next_tagged(void *link_ctx, uint64_t tag)

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The short way of a send: a tagged message of one segment for which nothing is
- * awaited, to a peer for which nothing waits, in the form that its transport has
- * for such messages. Inlined into the calls of the API, so that the arguments stay in
- * registers.
+ * The short ways of sends and receives, inlined into the calls of the API, so that
+ * arguments stay in registers.
  *
- *   peer->plain_end > bytes, credit --> send_tagged, completion, end
- *   else                            --> false: nothing happened; tagrv_engine_send()
+ *   tagged send of one segment, nothing awaited, no counter, short, to a peer for
+ *   which nothing waits  --> completion, then send_tagged: it cannot fail
+ *   else                 --> tagrv_engine_send()
  *
- * One comparison stands for all that the general way looks at, because
- * object/peer.c sets plain_end to 0 whenever one of these things is not so.
+ *   tagged receive of one segment, for which no message is kept, while few are
+ *   posted               --> a record of the matching engine, no op
+ *   else                 --> tagrv_rx_recv()
+ *
+ * Few comparisons stand for all that the general way looks at, because object/peer.c
+ * sets plain_end to 0 whenever one of these things is not so, and the transport
+ * closes its gate.
  */
 #ifndef TAGRV_ENGINE_FAST_H
 #define TAGRV_ENGINE_FAST_H
@@ -17,34 +21,87 @@
 #include "object/engine.h"
 #include "object/op.h"
 #include "object/peer.h"
+#include "match/quick.h"
+#include "object/recv.h"
 #include "proto/eager.h"
 
 /* Flags of sends that something is awaited for, or that are held back. */
 #define TAGRV_NEEDS_OP	(TAGRV_ACK_LEVELS | FI_TRANSMIT_COMPLETE | FI_MORE | \
 			 FI_FENCE)
 
-/* meta: bytes, and TAGRV_META_DATA. reports: a completion is written. Lock held. */
-static inline bool tagrv_fast_send(struct tagrv_engine *engine, fi_addr_t dest,
-				   uint64_t meta, uint64_t tag, uint64_t data,
-				   const void *buf, void *context, bool reports)
+/* The peer that the short way leads to, or NULL. Lock held. */
+static inline struct tagrv_peer *
+tagrv_fast_peer(const struct tagrv_engine *engine, fi_addr_t dest, size_t len)
 {
 	struct tagrv_peer *peer;
 
 	tagrv_assert_locked(engine->dom);
 	if (TAGRV_UNLIKELY(dest >= engine->table.by_addr_cnt))
-		return false;
+		return NULL;
 	peer = engine->table.by_addr[dest];
-	if (TAGRV_UNLIKELY(!peer) ||
-	    TAGRV_UNLIKELY(!tagrv_eager_send_plain(peer, meta, tag, data, buf)))
-		return false;
-	if (TAGRV_UNLIKELY(engine->sinks.tx_cntr != NULL))
-		tagrv_counter_add(engine->sinks.tx_cntr, 1);
-	if (reports && engine->sinks.tx_cq)
+	return TAGRV_LIKELY(peer) && tagrv_eager_is_plain(peer, len) ? peer :
+								      NULL;
+}
+
+/* Writes the completion of a send to such a peer. */
+static inline void tagrv_fast_report(struct tagrv_engine *engine, void *context)
+{
+	if (TAGRV_LIKELY(engine->sinks.tx_cq != NULL))
 		tagrv_compq_report(engine->sinks.tx_cq, &(struct tagrv_comp) {
 			.context = context,
 			.flags = FI_SEND | FI_TAGGED,
 			.src = FI_ADDR_NOTAVAIL,
 		});
+}
+
+/* The number of the source, TAGRV_MATCH_ANY: any. False: look closer. */
+static inline bool tagrv_fast_source(const struct tagrv_rx *rx, fi_addr_t src,
+				     uint32_t *match_id)
+{
+	const struct tagrv_engine *engine = rx->first;
+	const struct tagrv_peer *peer;
+
+	*match_id = TAGRV_MATCH_ANY;
+	if (!rx->directed || src == FI_ADDR_UNSPEC)
+		return true;
+	if (TAGRV_UNLIKELY(!engine || src >= engine->table.by_addr_cnt))
+		return false;
+	peer = engine->table.by_addr[src];
+	if (TAGRV_UNLIKELY(!peer))
+		return false;
+	*match_id = peer->match_id;
+	return true;
+}
+
+/* False: nothing has happened. Lock held. */
+static inline bool tagrv_fast_recv(struct tagrv_rx *rx, void *buf, size_t len,
+				   struct tagrv_mem *mem, fi_addr_t src,
+				   uint64_t tag, uint64_t ignore, void *context,
+				   bool reports)
+{
+	struct tagrv_match_recv *record;
+	struct tagrv_recv *recv;
+	uint32_t match_id;
+
+	tagrv_assert_locked(rx->dom);
+	if (TAGRV_UNLIKELY(rx->ops.used >= rx->max_ops) ||
+	    !tagrv_fast_source(rx, src, &match_id))
+		return false;
+	record = tagrv_match_post_quick(rx->match, tag, ignore, match_id,
+					context);
+	if (TAGRV_UNLIKELY(!record))
+		return false;
+	recv = tagrv_recv_of(record);
+	recv->op = NULL;
+	recv->context = context;
+	recv->buf = buf;
+	recv->len = len;
+	recv->mem = mem;
+	recv->tag = tag;
+	recv->born = rx->dom->clock.tick;
+	recv->space = TAGRV_SPACE_TAGGED;
+	recv->reports = reports;
+	tagrv_trace_posted(recv, context, tag);
 	return true;
 }
 

@@ -108,6 +108,8 @@ void tagrv_engine_set_sinks(struct tagrv_engine *engine,
 {
 	tagrv_assert_locked(engine->dom);
 	engine->sinks = *sinks;
+	engine->plain_ends = sinks->rx_cq && !sinks->rx_cntr &&
+			     !engine->attr.source_err;
 }
 
 struct tagrv_rx *tagrv_engine_rx(const struct tagrv_engine *engine)

@@ -82,7 +82,8 @@ int tagrv_engine_progress(struct tagrv_engine *engine)
 		events++;
 	}
 	engine->dom->in_pass = true;
-	events += tagrv_rails_poll(&engine->rails);
+	events += tagrv_rails_poll(&engine->rails,
+				   tagrv_match_uses_hash(engine->match));
 	engine->dom->in_pass = false;
 	if (!tagrv_list_empty(&engine->tx.busy))
 		events += serve_busy(engine);

@@ -14,14 +14,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-#include "match/posted.h"
-#include "match/unexpected.h"
-
-struct tagrv_match {
-	struct tagrv_posted_queue posted;
-	struct tagrv_unexpected_queue unexpected;
-	uint64_t peeks;		/* peek and claim calls */
-};
+#include "match/quick.h"
 
 int tagrv_match_create(size_t max_posted, size_t max_unexpected,
 		       struct tagrv_match **match)
@@ -89,6 +82,13 @@ int tagrv_match_arrive(struct tagrv_match *match, uint32_t peer, uint8_t space,
 		*recv = found;
 		return 1;
 	}
+	return tagrv_unexpected_add(&match->unexpected, peer, space, tag, msg);
+}
+
+int tagrv_match_keep(struct tagrv_match *match, uint32_t peer, uint8_t space,
+		     uint64_t tag, struct tagrv_match_msg **msg)
+{
+	match->unexpected.last_seq++;
 	return tagrv_unexpected_add(&match->unexpected, peer, space, tag, msg);
 }
 

@@ -146,6 +146,11 @@ int tagrv_match_arrive(struct tagrv_match *match, uint32_t peer, uint8_t space,
 		       uint64_t tag, struct tagrv_match_recv **recv,
 		       struct tagrv_match_msg **msg) TAGRV_WARN_UNUSED;
 
+/* As tagrv_match_arrive() for a message that no posted receive matches, as the caller
+ * knows: queues it as unexpected. */
+int tagrv_match_keep(struct tagrv_match *match, uint32_t peer, uint8_t space,
+		     uint64_t tag, struct tagrv_match_msg **msg) TAGRV_WARN_UNUSED;
+
 /*
  * Removes a posted receive, and returns 0 and the receive; or -FI_ENOENT: no queued
  * receive has this id; it was matched or cancelled, or never existed.

@@ -68,6 +68,8 @@ struct tagrv_engine {
 	struct tagrv_rx *rx;
 	struct tagrv_match *match;	/* copy of rx->match, saves a load */
 	bool	enabled;
+	bool	plain_ends;	/* the end of a receive is an entry in rx_cq and
+				   nothing else: no counter, no source to check */
 	struct tagrv_engine_sinks sinks;
 
 	/* Peers, and the address table that names them. */

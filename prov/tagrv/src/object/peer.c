@@ -12,6 +12,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
+#include "core/limits.h"
 #include "object/lane.h"
 #include "object/rx.h"
 
@@ -53,9 +54,12 @@ void tagrv_peer_open_plain(struct tagrv_peer *peer)
 	if (peer->state != TAGRV_PEER_READY || !tagrv_list_empty(&peer->pending))
 		return;
 	xport = tagrv_peer_xport(peer);
+	peer->gate = peer->lane->link->gate;
 	peer->plain_link = peer->lane->link;
 	peer->send_tagged = xport->ops->send_tagged;
-	peer->plain_end = TAGRV_MIN(xport->attr.tagged_end,
+	/* Injects take the short way, too. */
+	peer->plain_end = TAGRV_MIN(TAGRV_MIN(xport->attr.tagged_short,
+					      TAGRV_INJECT_MAX + 1),
 				    peer->eager_limit + 1);
 }
 

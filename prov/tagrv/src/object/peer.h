@@ -57,10 +57,13 @@ struct tagrv_ack {
 struct tagrv_peer {
 	/* Read by every send. */
 	size_t	plain_end;		/* tagged messages with fewer bytes go
-					   by send_tagged; 0: another send
-					   waits, or none is possible */
-	struct tagrv_link *plain_link;	/* lane->link, if plain_end is not 0 */
-	tagrv_send_tagged_fn send_tagged;	/* of plain_link */
+					   by send_tagged, if the gate is open;
+					   0: another send waits, or none is
+					   possible, or there is no gate */
+	/* of lane->link, if plain_end is not 0 */
+	const struct tagrv_gate *gate;
+	struct tagrv_link *plain_link;
+	tagrv_send_tagged_fn send_tagged;
 	struct tagrv_credit credit;
 	uint32_t tx_seq;
 	struct tagrv_engine *engine;

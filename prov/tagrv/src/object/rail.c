@@ -41,7 +41,7 @@ static int open_one(struct tagrv_engine *engine, struct tagrv_device *dev,
 	if (ret)
 		return ret;
 	if (!engine->dom->params.fast)
-		rail->xport->attr.tagged_end = 0;
+		rail->xport->attr.tagged_end = rail->xport->attr.tagged_short = 0;
 	/* By the declared cost: with a cache, a profile has the cost of finding a
 	 * registration instead. */
 	tagrv_dom_lock(engine->dom);

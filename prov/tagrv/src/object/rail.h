@@ -86,8 +86,8 @@ static inline struct tagrv_rail *tagrv_rail_loop(struct tagrv_rails *rails)
 /* Moves all rails; returns events handled. */
 int tagrv_rails_poll_all(struct tagrv_rails *rails);
 
-/* Moves the rails in use; returns events handled. */
-static inline int tagrv_rails_poll(struct tagrv_rails *rails)
+/* Moves the rails in use; returns events handled. deep: of their sinks. */
+static inline int tagrv_rails_poll(struct tagrv_rails *rails, bool deep)
 {
 	int events = 0;
 
@@ -97,9 +97,10 @@ static inline int tagrv_rails_poll(struct tagrv_rails *rails)
 	}
 	/* The last lane of a rail may end meanwhile. */
 	for (size_t i = 0; i < rails->active_cnt; i++) {
-		struct tagrv_xport *xport = rails->active[i]->xport;
+		struct tagrv_rail *rail = rails->active[i];
 
-		events += xport->ops->progress(xport);
+		rail->sink.deep = deep;
+		events += rail->xport->ops->progress(rail->xport);
 	}
 	return events;
 }

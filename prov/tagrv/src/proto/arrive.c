@@ -12,25 +12,45 @@
 #include "core/iov.h"
 #include "core/limits.h"
 #include "core/trace.h"
+#include "match/quick.h"
 #include "object/lane.h"
 #include "object/op.h"
 #include "proto/deliver.h"
 #include "proto/rndv/rndv.h"
 #include "proto/unexp.h"
 
+static inline bool use_credit(struct tagrv_peer *peer, uint32_t units)
+{
+	if (TAGRV_LIKELY(tagrv_credit_use(&peer->credit, units))) {
+		peer->engine->stats.eager_rx++;
+		return true;
+	}
+	tagrv_peer_bad_packet(peer, "sent without credit");
+	return false;
+}
+
+/* No receive is posted for the message, which was queued as msg (ret: 0). */
+static void keep(struct tagrv_peer *peer, struct tagrv_match_msg *msg,
+		 const struct tagrv_hdr *hdr, const void *payload, size_t len,
+		 int ret)
+{
+	if (!ret)
+		ret = tagrv_unexp_keep(peer, msg, hdr, payload, len, NULL);
+	/* The message is lost with the memory: the sender must learn of it. */
+	if (ret)
+		tagrv_lane_fail(peer->lane, ret, true);
+}
+
 static inline void arrive(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			  const void *payload, size_t len)
 {
 	uint32_t units = tagrv_credit_units(len);
+	struct tagrv_recv *recv = NULL;
 	struct tagrv_match_msg *msg;
-	struct tagrv_recv *recv;
 	int ret;
 
-	if (TAGRV_UNLIKELY(!tagrv_credit_use(&peer->credit, units))) {
-		tagrv_peer_bad_packet(peer, "sent without credit");
+	if (!use_credit(peer, units))
 		return;
-	}
-	peer->engine->stats.eager_rx++;
 	ret = tagrv_unexp_arrive(peer, hdr, &recv, &msg);
 	if (TAGRV_LIKELY(ret == 1)) {
 		tagrv_trace_match(recv, peer, NULL, hdr->op, hdr->tag, len);
@@ -39,11 +59,7 @@ static inline void arrive(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		tagrv_deliver_eager(recv, peer, hdr, payload, len);
 		return;
 	}
-	if (!ret)
-		ret = tagrv_unexp_keep(peer, msg, hdr, payload, len, NULL);
-	/* The message is lost with the memory: the sender must learn of it. */
-	if (ret)
-		tagrv_lane_fail(peer->lane, ret, true);
+	keep(peer, msg, hdr, payload, len, ret);
 }
 
 /* Separate wrappers, so that the compiler inlines arrive() for each caller. */
@@ -59,6 +75,78 @@ void tagrv_arrive_item(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 {
 	tagrv_assert_locked(peer->engine->dom);
 	arrive(peer, hdr, payload, len);
+}
+
+/* ---- messages without a header ---- */
+
+/* What the header of such a message would be. */
+static struct tagrv_hdr header_of(uint64_t tag, uint64_t data, bool has_data)
+{
+	return (struct tagrv_hdr) {
+		.opcode = TAGRV_PKT_EAGER, .tag = tag, .data = data,
+		.flags = TAGRV_PKT_TAGGED | (has_data ? TAGRV_PKT_DATA : 0),
+	};
+}
+
+/* The receive has an op, or its end is not plain. */
+static __attribute__((noinline)) void
+deliver_other(const struct tagrv_recv *recv, struct tagrv_peer *peer,
+	      uint64_t tag, uint64_t data, bool has_data, const void *payload,
+	      size_t len)
+{
+	const struct tagrv_hdr hdr = header_of(tag, data, has_data);
+
+	tagrv_deliver_eager(recv, peer, &hdr, payload, len);
+}
+
+/* missed: no receive in the matching engine matches. */
+static __attribute__((noinline)) void
+arrive_other(struct tagrv_peer *peer, uint64_t tag, uint64_t data, bool has_data,
+	     const void *payload, size_t len, bool missed)
+{
+	const struct tagrv_hdr hdr = header_of(tag, data, has_data);
+	struct tagrv_match_msg *msg;
+	int ret;
+
+	if (!missed) {
+		arrive(peer, &hdr, payload, len);
+		return;
+	}
+	if (!use_credit(peer, tagrv_credit_units(len)))
+		return;
+	ret = tagrv_match_keep(peer->engine->match, peer->match_id,
+			       TAGRV_SPACE_TAGGED, tag, &msg);
+	keep(peer, msg, &hdr, payload, len,
+	     ret == -FI_EAGAIN ? tagrv_unexp_full() : ret);
+}
+
+void tagrv_arrive_tagged(struct tagrv_peer *peer, uint64_t tag, uint64_t data,
+			 bool has_data, const void *payload, size_t len)
+{
+	uint32_t units = tagrv_credit_units(len);
+	struct tagrv_match_recv *record;
+	const struct tagrv_recv *recv;
+	bool missed = false;
+
+	tagrv_assert_locked(peer->engine->dom);
+	record = TAGRV_LIKELY(units <= peer->credit.promised) ?
+		 tagrv_match_arrive_quick(peer->engine->match, peer->match_id,
+					  tag, &missed) : NULL;
+	if (TAGRV_UNLIKELY(!record)) {
+		arrive_other(peer, tag, data, has_data, payload, len, missed);
+		return;
+	}
+	recv = tagrv_recv_of(record);
+	peer->engine->stats.eager_rx++;
+	tagrv_trace_match(recv, peer, NULL, 0, tag, len);
+	peer->credit.promised -= units;
+	tagrv_peer_release_credit(peer, units);
+	if (TAGRV_LIKELY(!recv->op) &&
+	    TAGRV_LIKELY(tagrv_recv_end_plain(recv, peer, tag, data, has_data,
+					      len)))
+		tagrv_copy(recv->buf, payload, len);
+	else
+		deliver_other(recv, peer, tag, data, has_data, payload, len);
 }
 
 /* ---- announcements ---- */
@@ -100,7 +188,7 @@ TAGRV_COLD void tagrv_arrive_rts(struct tagrv_peer *peer, const struct tagrv_hdr
 	struct tagrv_match_msg *msg;
 	struct tagrv_remote remote;
 	uint32_t units;
-	struct tagrv_recv *recv;
+	struct tagrv_recv *recv = NULL;
 	int ret;
 
 	tagrv_assert_locked(peer->engine->dom);

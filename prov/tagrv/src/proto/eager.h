@@ -18,7 +18,7 @@ static inline bool tagrv_eager_fits(const struct tagrv_peer *peer, size_t len,
 	return len <= peer->eager_limit && tagrv_credit_units(len) <= credit;
 }
 
-/* The packet was sent: credit is what it returned. */
+/* A message was sent, or cannot fail to be: credit is what it returns. */
 static inline void tagrv_eager_count(struct tagrv_peer *peer, uint16_t credit,
 				     uint32_t units)
 {
@@ -28,29 +28,30 @@ static inline void tagrv_eager_count(struct tagrv_peer *peer, uint16_t credit,
 	peer->engine->stats.eager_tx++;
 }
 
-/*
- * Sends a tagged message for which nothing is awaited in the transport's short form.
- * meta: bytes, and TAGRV_META_DATA. False: it cannot go like that now.
- */
-static inline bool tagrv_eager_send_plain(struct tagrv_peer *peer, uint64_t meta,
-					  uint64_t tag, uint64_t data,
-					  const void *buf)
+/* Whether a tagged message for which nothing is awaited can go at once. */
+static inline bool tagrv_eager_is_plain(const struct tagrv_peer *peer, size_t len)
 {
-	uint32_t units = tagrv_credit_units(TAGRV_META_LEN(meta));
-	uint16_t credit = tagrv_credit_to_return(&peer->credit);
+	return TAGRV_LIKELY(len < peer->plain_end) &&
+	       TAGRV_LIKELY(tagrv_credit_units(len) <= peer->credit.left) &&
+	       TAGRV_LIKELY(peer->gate->cnt < peer->gate->end);
+}
 
-	if (TAGRV_UNLIKELY(TAGRV_META_LEN(meta) >= peer->plain_end ||
-			   units > peer->credit.left))
-		return false;
+/*
+ * Sends such a message of len bytes. flags: 0 or TAGRV_META_DATA. It cannot fail, so
+ * it is counted before: then nothing is left to do behind the call. Returns 0.
+ */
+static inline ssize_t tagrv_eager_send_plain(struct tagrv_peer *peer, size_t len,
+					     uint64_t flags, uint64_t tag,
+					     uint64_t data, const void *buf)
+{
+	uint16_t credit = tagrv_credit_to_return(&peer->credit);
+	uint64_t meta = TAGRV_META(len, credit) | flags;
+
 	assert(peer->state == TAGRV_PEER_READY &&
 	       tagrv_list_empty(&peer->pending));
-	meta |= TAGRV_META(0, credit);
-	if (TAGRV_UNLIKELY(peer->send_tagged(peer->plain_link, meta, tag, data,
-					     buf)))
-		return false;
 	tagrv_trace_tagged_out(peer, peer->tx_seq, meta, tag, data);
-	tagrv_eager_count(peer, credit, units);
-	return true;
+	tagrv_eager_count(peer, credit, tagrv_credit_units(len));
+	return peer->send_tagged(peer->plain_link, meta, tag, data, buf);
 }
 
 /*

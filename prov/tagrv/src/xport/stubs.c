@@ -74,7 +74,7 @@ int tagrv_stub_send_short(struct tagrv_link *link,
 	return -FI_EAGAIN;
 }
 
-int tagrv_stub_send_tagged(struct tagrv_link *link, uint64_t meta, uint64_t tag,
+ssize_t tagrv_stub_send_tagged(struct tagrv_link *link, uint64_t meta, uint64_t tag,
 			   uint64_t data, const void *payload)
 {
 	(void) link;

@@ -35,7 +35,7 @@ int tagrv_stub_send_short(struct tagrv_link *link,
 			  const void *payload, size_t len);
 
 /* There is no short form; attr.tagged_end must be 0. */
-int tagrv_stub_send_tagged(struct tagrv_link *link, uint64_t meta, uint64_t tag,
+ssize_t tagrv_stub_send_tagged(struct tagrv_link *link, uint64_t meta, uint64_t tag,
 			   uint64_t data, const void *payload);
 
 /* The device gathers nothing; attr.caps is without TAGRV_XPORT_PREPARED. */

@@ -97,6 +97,8 @@ struct tagrv_xport_attr {
 				   copy buffer: a hint, no promise */
 	size_t	max_short;	/* bytes of payload that send_short takes */
 	size_t	tagged_end;	/* send_tagged takes payloads shorter than this */
+	size_t	tagged_short;	/* the same while the link's gate is open; 0: the
+				   links have no gates */
 	size_t	max_packet;	/* bytes of one send, all iovecs together */
 	size_t	get_max;	/* bytes of one get, over any link */
 	size_t	get_depth;	/* gets in flight per link, at most */
@@ -173,8 +175,11 @@ struct tagrv_sink {
 	 */
 	void (*tagged)(void *link_ctx, uint64_t meta, uint64_t tag,
 		       uint64_t data, const void *payload);
-	/* As next_packet, for such a message. */
+	/* As next_packet, for such a message. Worth the call only while 'deep'. */
 	void (*next_tagged)(void *link_ctx, uint64_t tag);
+	/* So many receives are posted that matching reads lines of memory that are
+	 * probably not in the processor's cache. */
+	bool	deep;
 	/*
 	 * Optional, may be NULL. Called before packet() of one packet to announce
 	 * the packet behind it, so that the engine can prefetch: data, of which
@@ -232,17 +237,28 @@ struct tagrv_xport {
 	struct tagrv_xport_attr attr;
 };
 
+/*
+ * Whether a link takes a short tagged message without fail: while cnt < end, one of
+ * less than attr.tagged_short bytes. The transport changes it under the domain lock.
+ */
+struct tagrv_gate {
+	uint64_t cnt;		/* messages, entries or the like sent so far */
+	uint64_t end;
+};
+
 /* Base of every link; back ends embed it as first member. */
 struct tagrv_link {
 	struct tagrv_xport *xport;
 	void	*ctx;		/* set by attach, handed to sink callbacks */
+	/* of send_tagged; NULL as long as attr.tagged_short is 0 */
+	const struct tagrv_gate *gate;
 	/* bytes of one get or put over this link, set by bind */
 	size_t	get_max, put_max;
 };
 
-typedef int (*tagrv_send_tagged_fn)(struct tagrv_link *link, uint64_t meta,
-				    uint64_t tag, uint64_t data,
-				    const void *payload);
+typedef ssize_t (*tagrv_send_tagged_fn)(struct tagrv_link *link, uint64_t meta,
+					uint64_t tag, uint64_t data,
+					const void *payload);
 
 /*
  * Every entry is set: xport/stubs.h has entries for what a transport lacks.
@@ -335,8 +351,9 @@ struct tagrv_xport_ops {
 	/*
 	 * Sends a tagged message in the shortest form a transport has, for
 	 * sink->tagged. It needs no number, because links keep the order; meta says
-	 * what there is (TAGRV_META). Returns as send_short, and for payloads
-	 * shorter than attr.tagged_end.
+	 * what there is (TAGRV_META). For payloads shorter than attr.tagged_end.
+	 * Returns as send_short, but always 0 while link->gate is open and the
+	 * payload is shorter than attr.tagged_short.
 	 */
 	tagrv_send_tagged_fn send_tagged;
 	/*

@@ -43,7 +43,8 @@ static int alloc_bit_locked(struct shm_xport *xp)
 static void init(struct shm_link *link, struct shm_xport *xp)
 {
 	*link = (struct shm_link) {
-		.base.xport = &xp->base, .hot_at = -1, .ring_fd = -1,
+		.base.xport = &xp->base, .base.gate = &link->tx.gate,
+		.hot_at = -1, .ring_fd = -1,
 		.watch_at = TAGRV_WATCH_OFF,
 		.peer_event_fd = -1, .peer_pidfd = -1,
 	};

@@ -137,7 +137,7 @@ int tagrv_shm_send(struct tagrv_link *link, const struct iovec *iov,
 int tagrv_shm_send_short(struct tagrv_link *link,
 			 const uint64_t hdr[TAGRV_SHORT_WORDS],
 			 const void *payload, size_t len);
-int tagrv_shm_send_tagged(struct tagrv_link *link, uint64_t meta, uint64_t tag,
+ssize_t tagrv_shm_send_tagged(struct tagrv_link *link, uint64_t meta, uint64_t tag,
 			  uint64_t data, const void *payload);
 /* Sets tx_open if tx is mapped by now. False: not mapped, failed or closing. */
 bool tagrv_shm_tx_open(struct shm_link *link);

@@ -3,7 +3,7 @@
  * Both ends of a ring: one producer, one consumer. They share no index on the data
  * path; the consumer finds an entry by the lap bit of its head word.
  *
- *            rx.head                  tx.tail              tx.limit
+ *            rx.head                  tx.gate.cnt          tx.limit
  *   slots ------+------------------------+---------------------+----
  *      free     | published,             | free                |
  *               | not consumed           |                     |
@@ -24,19 +24,19 @@
 #include <string.h>
 
 #include "xport/shm/shm_layout.h"
+#include "xport/xport.h"
 
 #define SHM_FETCH_AHEAD	4u	/* slots between the next one and the one prefetched */
 
 /*
- * Producer's end. tail, limit, arena_tail and arena_limit count since the start and
+ * Producer's end. gate.cnt, limit, arena_tail and arena_limit count since the start and
  * never wrap.
  */
 struct shm_tx {
 	char	*data;		/* slot 0 */
-	uint64_t tail;		/* slots used */
-	/* A short entry may be sent while tail is below: limit - SHM_RESERVE, or 0
-	 * when a send has to be looked at closer (not open, or 'fence'). */
-	uint64_t soft_limit;
+	/* cnt: slots used. end: limit - SHM_RESERVE, or 0 when a send has to be
+	 * looked at closer (not open, or 'fence'). */
+	struct tagrv_gate gate;
 	uint32_t mask;		/* slots - 1 */
 	uint32_t shift;		/* log2 of slots */
 	struct shm_header *hdr;
@@ -163,7 +163,7 @@ static inline size_t shm_region_of(uint32_t slots)
 
 static inline char *shm_tx_slot(const struct shm_tx *tx)
 {
-	return shm_slot_at(tx->data, tx->mask, tx->tail);
+	return shm_slot_at(tx->data, tx->mask, tx->gate.cnt);
 }
 
 /* Bytes of the arena that a body takes, with what is skipped in front of it. */
@@ -182,19 +182,19 @@ static inline uint32_t shm_tx_arena_cost(const struct shm_tx *tx, uint32_t len)
 static inline bool shm_tx_fits(const struct shm_tx *tx, uint32_t bytes,
 			       uint32_t slots, uint32_t reserve)
 {
-	return tx->tail + slots < tx->limit &&
+	return tx->gate.cnt + slots < tx->limit &&
 	       (!bytes || tx->arena_tail + bytes + reserve <= tx->arena_limit);
 }
 
-/* Sets soft_limit after a change of 'limit'. */
+/* Sets gate.end after a change of 'limit'. */
 static inline void shm_tx_open(struct shm_tx *tx)
 {
-	tx->soft_limit = tx->fence ? 0 : tx->limit - SHM_RESERVE;
+	tx->gate.end = tx->fence ? 0 : tx->limit - SHM_RESERVE;
 }
 
 static inline void shm_tx_shut(struct shm_tx *tx)
 {
-	tx->soft_limit = 0;
+	tx->gate.end = 0;
 }
 
 /* Reads what the consumer has published. False: it is impossible (peer's fault). */
@@ -205,7 +205,7 @@ static inline bool shm_tx_refresh(struct shm_tx *tx)
 	uint64_t arena = atomic_load_explicit(&tx->hdr->cons.arena,
 					      memory_order_relaxed);
 
-	if (head > tx->tail || head + tx->mask + 1 < tx->limit ||
+	if (head > tx->gate.cnt || head + tx->mask + 1 < tx->limit ||
 	    arena > tx->arena_tail ||
 	    arena + tx->arena_size < tx->arena_limit)
 		return false;
@@ -245,7 +245,7 @@ static inline char *shm_tx_body(const struct shm_tx *tx, uint32_t len)
 /* Publishes the next entry, whose body was written. */
 static inline void shm_tx_publish(struct shm_tx *tx, uint64_t word)
 {
-	uint64_t nr = tx->tail++;
+	uint64_t nr = tx->gate.cnt++;
 
 	atomic_store_explicit(shm_head_of(shm_slot_at(tx->data, tx->mask, nr)),
 			      word | shm_lap(nr, tx->shift),

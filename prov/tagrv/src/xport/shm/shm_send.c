@@ -256,7 +256,7 @@ int tagrv_shm_send(struct tagrv_link *base, const struct iovec *iov, size_t cnt,
 
 static inline bool is_roomy(const struct shm_tx *tx, uint32_t bytes)
 {
-	return tx->tail < tx->soft_limit &&
+	return tx->gate.cnt < tx->gate.end &&
 	       (!bytes || tx->arena_tail + bytes + SHM_RESERVE_BYTES <=
 			  tx->arena_limit);
 }
@@ -299,7 +299,7 @@ int tagrv_shm_send_short(struct tagrv_link *base,
 }
 
 /* A tagged message whose payload goes to the arena. */
-static __attribute__((noinline)) int
+static __attribute__((noinline)) ssize_t
 send_tagged_long(struct shm_link *link, uint64_t word, uint64_t tag,
 		 uint64_t data, const void *payload)
 {
@@ -319,8 +319,10 @@ send_tagged_long(struct shm_link *link, uint64_t word, uint64_t tag,
 	return 0;
 }
 
-int tagrv_shm_send_tagged(struct tagrv_link *base, uint64_t meta, uint64_t tag,
-			  uint64_t data, const void *payload)
+/* With data, or where the gate is not open. */
+static __attribute__((noinline)) ssize_t
+send_tagged_other(struct tagrv_link *base, uint64_t meta, uint64_t tag,
+		  uint64_t data, const void *payload)
 {
 	bool has_data = meta & TAGRV_META_DATA;
 	uint64_t word = (meta & TAGRV_META_SHARED) |
@@ -344,6 +346,43 @@ int tagrv_shm_send_tagged(struct tagrv_link *base, uint64_t meta, uint64_t tag,
 	tagrv_copy(to, payload, len);
 	shm_tx_publish(tx, word);
 	after_publish(link);
+	return 0;
+}
+
+/* The peer does not poll, or has closed. Returns 0: the message was sent. */
+static TAGRV_COLD ssize_t check_state(struct shm_link *link, uint32_t state)
+{
+	tagrv_shm_tx_check_state(link, state);
+	return 0;
+}
+
+/* All that is rare leaves by tail calls, so that nothing has to be saved here. */
+ssize_t tagrv_shm_send_tagged(struct tagrv_link *base, uint64_t meta, uint64_t tag,
+			  uint64_t data, const void *payload)
+{
+	struct shm_link *link = shm_link_of(base);
+	size_t len = TAGRV_META_LEN(meta);
+	struct shm_tx *tx = &link->tx;
+	uint64_t nr = tx->gate.cnt;
+	uint32_t state;
+	char *slot;
+
+	if (TAGRV_UNLIKELY(meta & TAGRV_META_DATA || len > SHM_TAGGED_INLINE ||
+			   nr >= tx->gate.end))
+		return send_tagged_other(base, meta, tag, data, payload);
+	slot = shm_slot_at(tx->data, tx->mask, nr);
+	memcpy(slot + SHM_HEAD_WORD, &tag, sizeof(tag));
+	tagrv_copy(slot + SHM_HEAD_WORD + sizeof(tag), payload, len);
+	tx->gate.cnt = nr + 1;
+	atomic_store_explicit(shm_head_of(slot), (meta & TAGRV_META_SHARED) |
+			      shm_word(SHM_TAGGED, 0, 0) |
+			      shm_lap(nr, tx->shift), memory_order_release);
+	/* A few slots further; behind the last one, memory of the arena. */
+	shm_prefetch_write(slot + (1 + SHM_FETCH_AHEAD) * SHM_STRIDE);
+	atomic_signal_fence(memory_order_seq_cst);
+	state = atomic_load_explicit(&tx->hdr->cons.state, memory_order_relaxed);
+	if (TAGRV_UNLIKELY(state != SHM_POLLED))
+		return check_state(link, state);
 	return 0;
 }
 
