@@ -160,7 +160,7 @@ class Ops:
         self.kind = lookup_type('struct tagrv_op')
         self.offsets = {name: offset_of(self.kind, name) for name in ('state', 'born', 'engine')}
         self.record = lookup_type('struct tagrv_posted')
-        self.room = offset_of(self.record, 'pub') + offset_of(lookup_type('struct tagrv_match_recv'), 'room')
+        self.room = offset_of(self.record, 'pub')
         self.recv = lookup_type('struct tagrv_recv')
         self.recv_offsets = {name: self.room + offset_of(self.recv, name) for name in ('op', 'born')}
         self.states = state_names('OP')

@@ -54,14 +54,14 @@ static inline void tagrv_fast_report(struct tagrv_engine *engine, void *context)
 		});
 }
 
-/* The number of the source, TAGRV_MATCH_ANY: any. False: look closer. */
+/* The source, as tagrv_slot_peer(). False: look closer. */
 static inline bool tagrv_fast_source(const struct tagrv_rx *rx, fi_addr_t src,
-				     uint32_t *match_id)
+				     uint64_t *mask_peer)
 {
 	const struct tagrv_engine *engine = rx->first;
 	const struct tagrv_peer *peer;
 
-	*match_id = TAGRV_MATCH_ANY;
+	*mask_peer = 0;
 	if (!rx->directed || src == FI_ADDR_UNSPEC)
 		return true;
 	if (TAGRV_UNLIKELY(!engine || src >= engine->table.by_addr_cnt))
@@ -69,7 +69,7 @@ static inline bool tagrv_fast_source(const struct tagrv_rx *rx, fi_addr_t src,
 	peer = engine->table.by_addr[src];
 	if (TAGRV_UNLIKELY(!peer))
 		return false;
-	*match_id = peer->match_id;
+	*mask_peer = (uint64_t) UINT32_MAX << 32 | peer->match_id;
 	return true;
 }
 
@@ -81,19 +81,18 @@ static inline bool tagrv_fast_recv(struct tagrv_rx *rx, void *buf, size_t len,
 {
 	struct tagrv_match_recv *record;
 	struct tagrv_recv *recv;
-	uint32_t match_id;
+	uint64_t mask_peer;
 
 	tagrv_assert_locked(rx->dom);
 	if (TAGRV_UNLIKELY(rx->ops.used >= rx->max_ops) ||
-	    !tagrv_fast_source(rx, src, &match_id))
+	    !tagrv_fast_source(rx, src, &mask_peer))
 		return false;
-	record = tagrv_match_post_quick(rx->match, tag, ignore, match_id,
+	record = tagrv_match_post_quick(rx->match, tag, ignore, mask_peer,
 					context);
 	if (TAGRV_UNLIKELY(!record))
 		return false;
 	recv = tagrv_recv_of(record);
 	recv->op = NULL;
-	recv->context = context;
 	recv->buf = buf;
 	recv->len = len;
 	recv->mem = mem;

@@ -69,7 +69,8 @@ static inline int enqueue(struct tagrv_posted_queue *queue,
 	if (TAGRV_UNLIKELY(!block || list->cnt >= TAGRV_LIST_SHORT ||
 			   block->live >> (TAGRV_BLOCK_SLOTS - 1)))
 		return enqueue_deep(queue, recv, care);
-	tagrv_block_fill(block, tagrv_block_end(block), recv, care);
+	tagrv_block_fill(block, tagrv_block_end(block), recv, recv->tag, care,
+			 tagrv_slot_peer(recv->peer));
 	list->cnt++;
 	return 0;
 }
@@ -112,6 +113,8 @@ dequeue_deep(struct tagrv_posted_queue *queue, struct tagrv_posted *recv,
 		tagrv_posted_list_remove(queue, recv);
 	else
 		tagrv_posted_hash_remove(queue, recv, cell);
+	if (queue->names.on)
+		tagrv_posted_names_remove(queue, recv);
 }
 
 /*
@@ -129,8 +132,6 @@ static inline void dequeue(struct tagrv_posted_queue *queue,
 	} else {
 		dequeue_deep(queue, recv, cell);
 	}
-	if (TAGRV_UNLIKELY(queue->names.on))
-		tagrv_posted_names_remove(queue, recv);
 	tagrv_pool_put(&queue->pool, recv);
 	queue->level.cnt--;
 }

@@ -69,9 +69,10 @@ struct tagrv_posted_block;
 struct tagrv_posted {
 	struct tagrv_pool_node node;
 	uint64_t seq;
+	/* in a class only; the list has tag and peer in the slot */
 	uint64_t tag;		/* bits that are not compared are 0 */
 	uint32_t peer;		/* or TAGRV_MATCH_ANY */
-	uint32_t hash;		/* of the key, in a class only */
+	uint32_t hash;		/* of the key */
 	uint8_t	space;
 	uint8_t	class;		/* or TAGRV_NO_CLASS: in the list */
 	uint8_t	slot;		/* in its block, in the list only */
@@ -99,7 +100,6 @@ struct tagrv_posted_block {
 	struct tagrv_pool_node node;
 	struct tagrv_list link;
 	uint64_t live;		/* bit i: slot i is in use */
-	uint32_t cnt;		/* slots in use */
 	uint64_t tag[TAGRV_BLOCK_SLOTS];
 	uint64_t care[TAGRV_BLOCK_SLOTS];
 	uint64_t mask_peer[TAGRV_BLOCK_SLOTS];	/* ~0 << 32 | peer; 0: any */
@@ -115,7 +115,8 @@ static_assert(sizeof(struct tagrv_posted) + 4 * sizeof(uint64_t) <=
 	      3 * TAGRV_CACHE_LINE, "memory of a posted receive in a class");
 
 struct tagrv_posted_list {
-	/* The only block, if the space has no hashed class; else NULL. */
+	/* The only block, if the space has no hashed class and there is no index
+	 * by name; else NULL. */
 	struct tagrv_posted_block *only_block;
 	struct tagrv_list blocks;
 	size_t	cnt;
@@ -260,18 +261,23 @@ static inline unsigned tagrv_block_end(const struct tagrv_posted_block *block)
 	return block->live ? 64 - (unsigned) __builtin_clzll(block->live) : 0;
 }
 
+/* A peer, or TAGRV_MATCH_ANY, as a slot has it. */
+static inline uint64_t tagrv_slot_peer(uint32_t peer)
+{
+	return peer == TAGRV_MATCH_ANY ? 0 : (uint64_t) UINT32_MAX << 32 | peer;
+}
+
 /* Puts a receive into a free slot. The caller adjusts the list's cnt. */
 static inline void tagrv_block_fill(struct tagrv_posted_block *block,
 				    unsigned slot, struct tagrv_posted *recv,
-				    uint64_t care)
+				    uint64_t tag, uint64_t care,
+				    uint64_t mask_peer)
 {
-	block->tag[slot] = recv->tag;
+	block->tag[slot] = tag;
 	block->care[slot] = care;
-	block->mask_peer[slot] = recv->peer == TAGRV_MATCH_ANY ? 0 :
-				 (uint64_t) UINT32_MAX << 32 | recv->peer;
+	block->mask_peer[slot] = mask_peer;
 	block->recv[slot] = recv;
 	block->live |= 1ull << slot;
-	block->cnt++;
 	recv->class = TAGRV_NO_CLASS;
 	recv->slot = (uint8_t) slot;
 	recv->block = block;
@@ -281,7 +287,6 @@ static inline void tagrv_block_clear(struct tagrv_posted_block *block,
 				     unsigned slot)
 {
 	block->live &= ~(1ull << slot);
-	block->cnt--;
 }
 
 /* posted.c */

@@ -42,6 +42,12 @@ static struct tagrv_posted_block *block_at(const struct tagrv_list *link)
 	return tagrv_container_of(link, struct tagrv_posted_block, link);
 }
 
+/* Slots in use. */
+static unsigned cnt_of(const struct tagrv_posted_block *block)
+{
+	return (unsigned) __builtin_popcountll(block->live);
+}
+
 static struct tagrv_posted_block *
 last_block(const struct tagrv_posted_list *list)
 {
@@ -55,7 +61,8 @@ void tagrv_posted_list_set_only(struct tagrv_posted_queue *queue, uint8_t space)
 	struct tagrv_posted_block *last = last_block(list);
 
 	list->only_block = last && last->link.prev == &list->blocks &&
-			   !queue->live[space] ? last : NULL;
+			   !queue->live[space] && !queue->names.on ?
+			   last : NULL;
 }
 
 static void set_only(struct tagrv_posted_queue *queue,
@@ -73,7 +80,6 @@ new_block(struct tagrv_posted_queue *queue, struct tagrv_posted_list *list,
 	if (!block)
 		return NULL;
 	block->live = 0;
-	block->cnt = 0;
 	tagrv_list_insert_after(behind, &block->link);
 	set_only(queue, list);
 	return block;
@@ -94,7 +100,8 @@ static void move_slot(struct tagrv_posted_block *to, unsigned t,
 	struct tagrv_posted *recv = from->recv[f];
 
 	tagrv_block_clear(from, f);
-	tagrv_block_fill(to, t, recv, from->care[f]);
+	tagrv_block_fill(to, t, recv, from->tag[f], from->care[f],
+			 from->mask_peer[f]);
 }
 
 /* Moves all receives of a block to its lowest slots. */
@@ -118,7 +125,7 @@ static void merge(struct tagrv_posted_queue *queue,
 {
 	close_holes(to);
 	while (from->live)
-		move_slot(to, to->cnt, from,
+		move_slot(to, cnt_of(to), from,
 			  (unsigned) __builtin_ctzll(from->live));
 	free_block(queue, list, from);
 }
@@ -238,8 +245,12 @@ static void promote_block(struct tagrv_posted_queue *queue,
 		struct tagrv_posted *recv = block->recv[slot];
 		struct kind *kind = kind_of(census, block, slot);
 
-		if (!kind || kind->class == TAGRV_NO_CLASS ||
-		    !tagrv_posted_hash_add(queue, recv, kind->class))
+		if (!kind || kind->class == TAGRV_NO_CLASS)
+			continue;
+		recv->tag = block->tag[slot] & block->care[slot];
+		recv->peer = kind->any ? TAGRV_MATCH_ANY :
+			     (uint32_t) block->mask_peer[slot];
+		if (!tagrv_posted_hash_add(queue, recv, kind->class))
 			continue;
 		tagrv_block_clear(block, slot);
 		list->cnt--;
@@ -253,8 +264,8 @@ static void merge_behind(struct tagrv_posted_queue *queue,
 	while (pos->next != &list->blocks) {
 		struct tagrv_list *next = pos->next;
 
-		if (pos != &list->blocks && block_at(pos)->cnt +
-		    block_at(next)->cnt <= MERGE_MAX)
+		if (pos != &list->blocks && cnt_of(block_at(pos)) +
+		    cnt_of(block_at(next)) <= MERGE_MAX)
 			merge(queue, list, block_at(pos), block_at(next));
 		else
 			pos = next;
@@ -300,7 +311,7 @@ tail_block(struct tagrv_posted_queue *queue, struct tagrv_posted_list *list)
 		return new_block(queue, list, &list->blocks);
 	if (TAGRV_LIKELY(tagrv_block_end(block) < TAGRV_BLOCK_SLOTS))
 		return block;
-	if (block->cnt > TAGRV_BLOCK_SLOTS - HOLES_MIN)
+	if (cnt_of(block) > TAGRV_BLOCK_SLOTS - HOLES_MIN)
 		return new_block(queue, list, &block->link);
 	close_holes(block);
 	return block;
@@ -334,7 +345,8 @@ int tagrv_posted_list_add(struct tagrv_posted_queue *queue,
 
 	if (TAGRV_UNLIKELY(!block))
 		return -FI_ENOMEM;
-	tagrv_block_fill(block, tagrv_block_end(block), recv, care);
+	tagrv_block_fill(block, tagrv_block_end(block), recv, recv->tag, care,
+			 tagrv_slot_peer(recv->peer));
 	list->cnt++;
 	if (TAGRV_LIKELY(list->cnt <= TAGRV_LIST_SHORT))
 		return 0;
@@ -363,7 +375,7 @@ static bool split_block(struct tagrv_posted_queue *queue,
 	if (!half)
 		return false;
 	for (unsigned i = TAGRV_BLOCK_SLOTS / 2; i < TAGRV_BLOCK_SLOTS; i++)
-		move_slot(half, half->cnt, block, i);
+		move_slot(half, cnt_of(half), block, i);
 	return true;
 }
 
@@ -390,15 +402,16 @@ int tagrv_posted_list_insert(struct tagrv_posted_queue *queue,
 		block = new_block(queue, list, &list->blocks);
 	if (!block)
 		return -FI_ENOMEM;
-	if (block->cnt == TAGRV_BLOCK_SLOTS) {
+	if (cnt_of(block) == TAGRV_BLOCK_SLOTS) {
 		if (!split_block(queue, list, block))
 			return -FI_ENOMEM;
 		block = block_of_seq(list, recv->seq);
 	}
 	close_holes(block);
-	for (slot = block->cnt; slot && block->recv[slot - 1]->seq > recv->seq; slot--)
+	for (slot = cnt_of(block); slot && block->recv[slot - 1]->seq > recv->seq; slot--)
 		move_slot(block, slot, block, slot - 1);
-	tagrv_block_fill(block, slot, recv, care);
+	tagrv_block_fill(block, slot, recv, recv->tag, care,
+			 tagrv_slot_peer(recv->peer));
 	list->cnt++;
 	return 0;
 }
@@ -417,7 +430,7 @@ void tagrv_posted_list_remove(struct tagrv_posted_queue *queue,
 	if (!block->live)
 		free_block(queue, list, block);
 	else if (next != &list->blocks &&
-		 block->cnt + block_at(next)->cnt <= MERGE_MAX)
+		 cnt_of(block) + cnt_of(block_at(next)) <= MERGE_MAX)
 		merge(queue, list, block, block_at(next));
 }
 

@@ -48,6 +48,13 @@ static uint32_t *cell_of_name(const struct tagrv_posted_queue *queue,
 	return tagrv_keytab_find(&queue->names.tab, hash, has_name, &key);
 }
 
+/* Posts and arrivals that go by the only block know no names. */
+static void renew_only_blocks(struct tagrv_posted_queue *queue)
+{
+	for (uint8_t space = 0; space < TAGRV_SPACE_CNT; space++)
+		tagrv_posted_list_set_only(queue, space);
+}
+
 void tagrv_posted_names_drop(struct tagrv_posted_queue *queue)
 {
 	struct tagrv_posted_names *names = &queue->names;
@@ -55,6 +62,7 @@ void tagrv_posted_names_drop(struct tagrv_posted_queue *queue)
 	tagrv_keytab_fini(&names->tab);
 	free(names->links);
 	*names = (struct tagrv_posted_names) { 0 };
+	renew_only_blocks(queue);
 }
 
 /* Ensures that 'links' has an entry for a pool index. False: no memory. */
@@ -150,6 +158,7 @@ static bool build(struct tagrv_posted_queue *queue)
 	if (tagrv_keytab_init(&names->tab, queue->level.cnt))
 		return false;
 	names->on = true;
+	renew_only_blocks(queue);
 	if (!tagrv_posted_each(queue, add_name_fails, queue))
 		return true;
 	tagrv_posted_names_drop(queue);

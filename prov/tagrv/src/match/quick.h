@@ -31,7 +31,6 @@ tagrv_match_quick_block(const struct tagrv_match *match, uint8_t space)
 	    TAGRV_LIKELY(queue->lists[space].cnt < TAGRV_LIST_SHORT) &&
 	    TAGRV_LIKELY(!(block->live >> (TAGRV_BLOCK_SLOTS - 1))) &&
 	    TAGRV_LIKELY(tagrv_list_empty(&match->unexpected.lists[space])) &&
-	    TAGRV_LIKELY(!queue->names.on) &&
 	    TAGRV_LIKELY(queue->pool.free_head) &&
 	    TAGRV_LIKELY(queue->level.cnt < queue->level.limit))
 		return block;
@@ -39,12 +38,12 @@ tagrv_match_quick_block(const struct tagrv_match *match, uint8_t space)
 }
 
 /*
- * Queues a tagged receive: as tagrv_match_post() where that returns 0. NULL: nothing
- * has happened; call that.
+ * Queues a tagged receive: as tagrv_match_post() where that returns 0. mask_peer:
+ * tagrv_slot_peer(). NULL: nothing has happened; call that.
  */
 static inline struct tagrv_match_recv *
 tagrv_match_post_quick(struct tagrv_match *match, uint64_t tag, uint64_t ignore,
-		       uint32_t peer, void *name)
+		       uint64_t mask_peer, void *name)
 {
 	struct tagrv_posted_queue *queue = &match->posted;
 	struct tagrv_posted_block *block =
@@ -54,13 +53,12 @@ tagrv_match_post_quick(struct tagrv_match *match, uint64_t tag, uint64_t ignore,
 	if (TAGRV_UNLIKELY(!block))
 		return NULL;
 	recv = tagrv_pool_get(&queue->pool);
-	recv->tag = tag & ~ignore;
-	recv->peer = peer;
-	recv->space = TAGRV_SPACE_TAGGED;
-	recv->keep = false;
 	recv->seq = ++queue->last_seq;
 	recv->pub.name = name;
-	tagrv_block_fill(block, tagrv_block_end(block), recv, ~ignore);
+	recv->space = TAGRV_SPACE_TAGGED;
+	recv->keep = false;
+	tagrv_block_fill(block, tagrv_block_end(block), recv, tag, ~ignore,
+			 mask_peer);
 	queue->lists[TAGRV_SPACE_TAGGED].cnt++;
 	tagrv_level_up(&queue->level);
 	return &recv->pub;
@@ -81,7 +79,7 @@ tagrv_match_arrive_quick(struct tagrv_match *match, uint32_t peer, uint64_t tag,
 	struct tagrv_posted *recv;
 
 	*missed = false;
-	if (TAGRV_UNLIKELY(!block || queue->names.on))
+	if (TAGRV_UNLIKELY(!block))
 		return NULL;
 	recv = tagrv_block_match(block, peer, tag, &queue->level.probes);
 	*missed = !recv;

@@ -73,7 +73,7 @@ int tagrv_compq_init(struct tagrv_compq *q, size_t size, bool can_wait)
 	while (slots < size)
 		slots *= 2;
 	*q = (struct tagrv_compq) { .mask = slots - 1, .waker.fd = -1 };
-	q->ring = calloc(slots, sizeof(*q->ring));
+	q->ring = aligned_alloc(TAGRV_CACHE_LINE, slots * sizeof(*q->ring));
 	if (!q->ring)
 		return -FI_ENOMEM;
 	ret = tagrv_waker_init(&q->waker, can_wait);

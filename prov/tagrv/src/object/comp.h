@@ -10,15 +10,15 @@
  * an error must be queued.
  *
  * Nothing is reordered: a record goes to the ring only while the overflow list
- * is empty, and into the window only while the ring is empty. Nothing is lost while there is memory; after that reads say
- * -FI_EOVERRUN. Success and error records share the queue, so that an error is
+ * is empty, and into the window only while the ring is empty. Nothing is lost while
+ * there is memory; after that reads say -FI_EOVERRUN. Success and error records share the queue, so that an error is
  * reported in its place. All calls run under the domain lock, except counter
  * reads.
  */
 #ifndef TAGRV_OBJECT_COMP_H
 #define TAGRV_OBJECT_COMP_H
 
-#include <limits.h>
+#include <assert.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_eq.h>
 #include <stdatomic.h>
@@ -28,6 +28,7 @@
 
 #include "core/addr.h"
 #include "core/compiler.h"
+#include "core/limits.h"
 
 struct tagrv_comp {
 	void	*context;
@@ -41,15 +42,19 @@ struct tagrv_comp {
 		/* With TAGRV_ERR_UNKNOWN_SOURCE: owned, NULL when memory is out. */
 		struct tagrv_addr *unknown_source;
 	};
-	size_t	olen;		/* errors: bytes that did not fit */
-	int	err;		/* 0, FI_E*, or TAGRV_ERR_UNKNOWN_SOURCE */
+	uint64_t olen : 44;	/* errors: bytes that did not fit */
+	uint64_t err : 20;	/* 0, FI_E*, or TAGRV_ERR_UNKNOWN_SOURCE */
 };
+
+static_assert(sizeof(struct tagrv_comp) == TAGRV_CACHE_LINE,
+	      "a record is written and read with one line of memory");
+static_assert(TAGRV_MAX_MSG < (uint64_t) 1 << 44, "olen holds any length");
 
 /*
  * Stands for FI_EADDRNOTAVAIL in a record with the address of the sender, which the
  * address table does not have. No FI_E* code has this value.
  */
-#define TAGRV_ERR_UNKNOWN_SOURCE	INT_MAX
+#define TAGRV_ERR_UNKNOWN_SOURCE	((1 << 20) - 1)
 
 /* A copy of the address for a record with TAGRV_ERR_UNKNOWN_SOURCE. */
 void tagrv_comp_set_unknown_source(struct tagrv_comp *comp,

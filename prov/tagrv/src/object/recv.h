@@ -31,10 +31,13 @@ struct tagrv_op;
 struct tagrv_peer;
 struct tagrv_rx;
 
-/* A posted receive. owner: the matching engine; or the stack, if it was not queued. */
+/*
+ * A posted receive. owner: the matching engine, whose record it is, with the context
+ * as its name; or the stack, if it was not queued.
+ */
 struct tagrv_recv {
-	struct tagrv_op *op;	/* not NULL: the rest but 'context' is unused */
 	void	*context;
+	struct tagrv_op *op;	/* not NULL: the rest is unused */
 	void	*buf;
 	size_t	len;		/* bytes of buf */
 	struct tagrv_mem *mem;	/* registration of buf, or NULL */
@@ -44,19 +47,21 @@ struct tagrv_recv {
 	bool	reports;		/* FI_COMPLETION */
 };
 
-static_assert(sizeof(struct tagrv_recv) <= TAGRV_MATCH_ROOM,
+static_assert(sizeof(struct tagrv_recv) <= sizeof(struct tagrv_match_recv),
 	      "a posted receive needs no memory but the matching engine's");
+static_assert(offsetof(struct tagrv_recv, context) ==
+	      offsetof(struct tagrv_match_recv, name), "the name is the context");
 
 /* The receive that a record of the matching engine is. */
 static inline struct tagrv_recv *tagrv_recv_of(struct tagrv_match_recv *record)
 {
-	return (struct tagrv_recv *) (void *) record->room;
+	return (struct tagrv_recv *) (void *) record;
 }
 
 static inline const struct tagrv_recv *
 tagrv_recv_of_const(const struct tagrv_match_recv *record)
 {
-	return (const struct tagrv_recv *) (const void *) record->room;
+	return (const struct tagrv_recv *) (const void *) record;
 }
 
 /*
