@@ -19,7 +19,7 @@
 
 TestSuite(dom, .init = engine_setup, .fini = engine_teardown, .timeout = 20);
 
-#define PASSES	1000	/* far more than any threshold */
+#define PASSES	(2 * TAGRV_PATIENCE_FIRST)
 
 static void poll_idle(int passes)
 {

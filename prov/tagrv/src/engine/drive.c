@@ -21,31 +21,33 @@
 /* Longest sleep where old operations are to be dumped: a tick. */
 #define DUMP_SLEEP_MS	1000
 
-#define IDLE_YIELD	256	/* passes without an event */
-
 static struct tagrv_engine *engine_of(struct tagrv_list *dom_node)
 {
 	return tagrv_container_of(dom_node, struct tagrv_engine, dom_node);
 }
 
-/*
- * A device in software moves bytes on this very processor, in a kernel thread
- * or a peer's process that a polling loop would starve of half its time. Adapters
- * need no processor, and a short wait is not worth a system call.
- */
-static void count_pass(struct tagrv_dom *dom, int events)
+/* Adapters need no processor, and a short wait is not worth a system call. */
+static bool needs_cpu(struct tagrv_dom *dom)
 {
 	struct tagrv_list *node;
 
-	if (events)
-		dom->idle_passes = 0;
-	else if (++dom->idle_passes >= IDLE_YIELD)
-		tagrv_list_for_each(&dom->engines, node)
-			dom->give_way |= tagrv_rails_need_cpu(
-				&engine_of(node)->rails);
+	tagrv_list_for_each(&dom->engines, node)
+		if (tagrv_rails_need_cpu(&engine_of(node)->rails))
+			return true;
+	return false;
 }
 
-int tagrv_dom_progress(struct tagrv_dom *dom)
+/* looks: those of which this pass is one. */
+static void count_looks(struct tagrv_dom *dom, uint32_t looks, int events)
+{
+	if (events)
+		dom->patience.looks = 0;
+	else if (TAGRV_UNLIKELY(tagrv_patience_is_out(&dom->patience, looks)) &&
+		 tagrv_patience_may_yield(&dom->patience) && needs_cpu(dom))
+		dom->give_way = true;
+}
+
+static int make_pass(struct tagrv_dom *dom, uint32_t looks)
 {
 	struct tagrv_list *node;
 	int events = 0;
@@ -54,7 +56,7 @@ int tagrv_dom_progress(struct tagrv_dom *dom)
 	tagrv_watch_begin_pass(&dom->watch);
 	tagrv_list_for_each(&dom->engines, node)
 		events += tagrv_engine_progress(engine_of(node));
-	count_pass(dom, events);
+	count_looks(dom, looks, events);
 	if (TAGRV_UNLIKELY(dom->clock.tick != dom->clock.checked)) {
 		dom->clock.checked = dom->clock.tick;
 		tagrv_dom_check_age(dom);
@@ -63,12 +65,15 @@ int tagrv_dom_progress(struct tagrv_dom *dom)
 	return events;
 }
 
+int tagrv_dom_progress(struct tagrv_dom *dom)
+{
+	return make_pass(dom, 1);
+}
+
 /* A pass instead of a look, which is mostly the last one of so many. */
 static __attribute__((noinline)) int pass_that_is_due(struct tagrv_dom *dom)
 {
-	if (!dom->watch.unlisted)
-		dom->idle_passes += TAGRV_WATCH_LOOKS - 1;
-	return tagrv_dom_progress(dom);
+	return make_pass(dom, dom->watch.unlisted ? 1 : TAGRV_WATCH_LOOKS);
 }
 
 int tagrv_dom_look(struct tagrv_dom *dom)
@@ -94,7 +99,7 @@ int tagrv_dom_look(struct tagrv_dom *dom)
 	if (TAGRV_UNLIKELY(!watch->left))
 		events += tagrv_dom_progress(dom);
 	else if (events)
-		dom->idle_passes = 0;
+		dom->patience.looks = 0;
 	return events;
 }
 

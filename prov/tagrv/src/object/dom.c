@@ -16,7 +16,6 @@
 #include "core/log.h"
 #include "select/profile.h"
 #include "wireup/wireup.h"
-#include "select/profile.h"
 
 struct tagrv_list tagrv_doms = { &tagrv_doms, &tagrv_doms };
 static pthread_mutex_t doms_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -111,6 +110,7 @@ int tagrv_dom_open(const struct tagrv_dom_attr *attr, struct tagrv_dom **dom)
 	tagrv_param_read(&d->params);
 	tagrv_list_init(&d->engines);
 	tagrv_watch_init(&d->watch);
+	tagrv_patience_init(&d->patience);
 	if (!d->params.fast)
 		tagrv_watch_add_unlisted(&d->watch);
 	d->auto_progress = attr->auto_progress;

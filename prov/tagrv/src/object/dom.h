@@ -14,13 +14,13 @@
 
 #include <assert.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdbool.h>
 
 #include "core/compiler.h"
 #include "core/list.h"
 #include "core/lock.h"
 #include "core/param.h"
+#include "object/patience.h"
 #include "select/select.h"
 #include "xport/xport.h"
 
@@ -77,10 +77,9 @@ struct tagrv_dom {
 	struct tagrv_watch watch;	/* tells when a pass is due */
 	bool	in_pass;		/* transports are being polled; busy peers
 					   are served before the pass ends */
-	uint32_t idle_passes;		/* looks and passes in a row without an
-					   event */
+	struct tagrv_patience patience;
 	bool	give_way;		/* tagrv_dom_unlock() shall yield the
-					   processor to a device in software */
+					   processor */
 	bool	auto_progress;
 	bool	stop;			/* the progress thread shall end */
 	pthread_t thread;		/* of engine/drive.c, if auto_progress */
@@ -127,9 +126,8 @@ void tagrv_dom_cache_stats(const struct tagrv_dom *dom,
 void tagrv_dom_close_caches(struct tagrv_dom *dom);
 
 /*
- * Releases the lock after progress. Then yields the processor if a device in
- * software, which needs processors of this host, has had no event for a while: not
- * under the lock, for which other threads may wait.
+ * Releases the lock after progress. Then yields the processor if that is due
+ * (patience.h): not under the lock, for which other threads may wait.
  */
 static inline void tagrv_dom_unlock(struct tagrv_dom *dom)
 {
@@ -138,7 +136,7 @@ static inline void tagrv_dom_unlock(struct tagrv_dom *dom)
 	dom->give_way = false;
 	tagrv_lock_release(&dom->lock);
 	if (TAGRV_UNLIKELY(give_way))
-		sched_yield();
+		tagrv_patience_yield(&dom->patience);
 }
 
 /*
