@@ -326,6 +326,20 @@ Test(dump_op, many_are_shown_oldest_first)
 	cr_expect_not_null(strstr(text, "    and 6 more\n"));
 }
 
+/* Posted, without an operation: tagged and untagged. */
+static void add_posted(struct tagrv_rx *rx)
+{
+	static char buf[77];
+
+	for (int i = 0; i < 4; i++) {
+		struct tagrv_recv_req req = recv_req(buf, sizeof(buf), 0x9000, NULL);
+
+		req.context = i % 2 ? text : NULL;
+		req.space = i < 2 ? TAGRV_SPACE_TAGGED : TAGRV_SPACE_MSG;
+		cr_assert_eq(tagrv_rx_recv(rx, &req), 0);
+	}
+}
+
 /* Two endpoints, one with a shared context, with all that a dump can have. */
 Test(dump_op, text_for_a_debugger)
 {
@@ -335,6 +349,7 @@ Test(dump_op, text_for_a_debugger)
 	make(fx.engine);
 	add_peers(sharing);
 	add_sends(fx.engine);
+	add_posted(fx.engine->rx);
 	fx.engine->credit.budget = 1 << 30;	/* units of 64 bytes */
 	peer_of(fx.engine)->credit.left = UINT32_MAX;
 	/* A receive of the context that another endpoint has a message for. */
@@ -349,5 +364,7 @@ Test(dump_op, text_for_a_debugger)
 	cr_expect_not_null(strstr(text, "credit for 274877906880 bytes left"));
 	cr_expect_not_null(strstr(text, ", not enabled"));
 	cr_expect_null(strstr(text, "0xabcdef"));
+	cr_expect_not_null(strstr(text, "POSTED: tag 0x9000, 77 bytes"));
+	cr_expect_not_null(strstr(text, "POSTED: 77 bytes"));
 	maybe_wait();
 }

@@ -151,7 +151,7 @@ INLINE ssize_t send_in(bool locked, struct fid_ep *fid, const void *buf,
 		       void *context)
 {
 	const struct tagrv_ep *ep = tagrv_ep_of(fid);
-	ssize_t ret;
+	ssize_t ret = 0;
 
 	if (TAGRV_LIKELY(send_short(ep, ep->plain_send, locked, buf, len, 0, 0,
 				    dest, tag, context,
@@ -165,7 +165,7 @@ INLINE ssize_t senddata_in(bool locked, struct fid_ep *fid, const void *buf,
 			   fi_addr_t dest, uint64_t tag, void *context)
 {
 	const struct tagrv_ep *ep = tagrv_ep_of(fid);
-	ssize_t ret;
+	ssize_t ret = 0;
 
 	if (TAGRV_LIKELY(send_short(ep, ep->plain_send, locked, buf, len, data,
 				    TAGRV_META_DATA, dest, tag, context,
@@ -178,7 +178,7 @@ INLINE ssize_t inject_in(bool locked, struct fid_ep *fid, const void *buf,
 			 size_t len, fi_addr_t dest, uint64_t tag)
 {
 	const struct tagrv_ep *ep = tagrv_ep_of(fid);
-	ssize_t ret;
+	ssize_t ret = 0;
 
 	if (TAGRV_LIKELY(send_short(ep, ep->plain_inject, locked, buf, len, 0, 0,
 				    dest, tag, NULL, false, &ret)))
@@ -191,7 +191,7 @@ INLINE ssize_t injectdata_in(bool locked, struct fid_ep *fid, const void *buf,
 			     uint64_t tag)
 {
 	const struct tagrv_ep *ep = tagrv_ep_of(fid);
-	ssize_t ret;
+	ssize_t ret = 0;
 
 	if (TAGRV_LIKELY(send_short(ep, ep->plain_inject, locked, buf, len, data,
 				    TAGRV_META_DATA, dest, tag, NULL, false,
