@@ -91,6 +91,7 @@ static void open_endpoint(struct endpoint *e)
 	check(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV),
 	      "fi_ep_bind of the completion queue");
 	check(fi_enable(e->ep), "fi_enable");
+	e->inject_size = e->info->tx_attr->inject_size;
 }
 
 static void allocate(struct endpoint *e)
@@ -270,28 +271,41 @@ char *endpoint_recv_slot(const struct endpoint *e, uint64_t message)
 	return e->memory + (e->conf.slots + slot) * e->conf.slot_size;
 }
 
+/* A division would take longer than much of what is measured. */
+static size_t next_slot(const struct endpoint *e, size_t at)
+{
+	return at + 1 < e->conf.slots ? at + 1 : 0;
+}
+
+static char *slot_at(const struct endpoint *e, size_t first, size_t at)
+{
+	return e->memory + (first + (e->conf.one_buffer ? 0 : at)) * e->conf.slot_size;
+}
+
 /* The tag is the message number, so that lost or reordered messages are found. */
 void endpoint_post_recv(struct endpoint *e, size_t len)
 {
-	struct endpoint_op *op = &e->ops[e->conf.slots + e->received % e->conf.slots];
+	struct endpoint_op *op = &e->ops[e->conf.slots + e->recv_at];
+	char *buf = slot_at(e, e->conf.slots, e->recv_at);
 	ssize_t ret;
 
 	op->is_recv = true;
 	e->expect = len;
-	while ((ret = fi_trecv(e->ep, endpoint_recv_slot(e, e->received), len, e->desc,
-			       FI_ADDR_UNSPEC, e->received, 0, &op->context)) == -FI_EAGAIN)
+	while ((ret = fi_trecv(e->ep, buf, len, e->desc, FI_ADDR_UNSPEC, e->received, 0,
+			       &op->context)) == -FI_EAGAIN)
 		endpoint_progress(e);
 	check(ret, "fi_trecv");
 	e->received++;
+	e->recv_at = next_slot(e, e->recv_at);
 }
 
 static ssize_t try_send(struct endpoint *e, size_t len)
 {
-	struct endpoint_op *op = &e->ops[e->sent % e->conf.slots];
-	const char *buf = endpoint_send_slot(e, e->sent);
+	struct endpoint_op *op = &e->ops[e->send_at];
+	const char *buf = slot_at(e, 0, e->send_at);
 	ssize_t ret;
 
-	if (!e->conf.use_inject || len > e->info->tx_attr->inject_size)
+	if (!e->conf.use_inject || len > e->inject_size)
 		return fi_tsend(e->ep, buf, len, e->desc, e->peer, e->sent, &op->context);
 	ret = fi_tinject(e->ep, buf, len, e->peer, e->sent);
 	if (!ret)
@@ -307,4 +321,5 @@ void endpoint_post_send(struct endpoint *e, size_t len)
 		endpoint_progress(e);
 	check(ret, "fi_tsend");
 	e->sent++;
+	e->send_at = next_slot(e, e->send_at);
 }

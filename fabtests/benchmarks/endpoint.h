@@ -46,10 +46,12 @@ struct endpoint {
 	struct fid_ep *ep;
 	struct fid_mr *mr;
 	void	*desc;
+	size_t	inject_size;
 	fi_addr_t peer;
 	char	*memory;	/* slots for sends, then slots for receives */
 	struct endpoint_op *ops;
 	uint64_t sent, received;		/* posted so far */
+	size_t	send_at, recv_at;		/* the next message's slot: sent and received mod slots */
 	uint64_t sends_done, recvs_done;	/* completed so far */
 	size_t	expect;		/* bytes of every posted receive */
 };
@@ -61,7 +63,10 @@ void endpoint_close(struct endpoint *e);
 /* Exchanges names with a further peer and inserts its name; both sides call it. */
 fi_addr_t endpoint_meet(struct endpoint *e, int oob);
 
-/* Slots are used in turn; the pointer is valid until the next slot of its kind is used. */
+/*
+ * Slots are used in turn; the pointer is valid until the next slot of its kind is used.
+ * These two divide: not for what is timed.
+ */
 char *endpoint_send_slot(const struct endpoint *e, uint64_t message);
 char *endpoint_recv_slot(const struct endpoint *e, uint64_t message);
 

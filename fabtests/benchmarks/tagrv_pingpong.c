@@ -6,7 +6,8 @@
  *   leader                        follower
  *   order(size, counts)  --oob--> posts its receives
  *                        <--oob-- ready
- *   latency:    message  <------> message, one at a time
+ *   latency:    message  <------> message, one at a time; receives are posted after
+ *               sends, while the messages travel
  *   bandwidth:  window   -------> posts the next window's receives
  *                        <------- 'window is in', empty
  *
@@ -43,6 +44,7 @@ struct bench {
 	int	oob;
 	bool	leads;
 	uint64_t taken;		/* receives that were waited for */
+	uint64_t to_post;	/* for latency: receives that this order still needs */
 };
 
 /* --- data ----------------------------------------------------------------- */
@@ -54,20 +56,22 @@ static uint8_t pattern(uint64_t message, size_t i)
 
 static void fill(const struct bench *b, size_t size)
 {
-	char *buf = endpoint_send_slot(&b->e, b->e.sent);
+	char *buf;
 
 	if (!b->opt->verify)
 		return;
+	buf = endpoint_send_slot(&b->e, b->e.sent);
 	for (size_t i = 0; i < size; i++)
 		buf[i] = (char)pattern(b->e.sent, i);
 }
 
 static void verify(const struct bench *b, uint64_t message, size_t size)
 {
-	char *buf = endpoint_recv_slot(&b->e, message);
+	char *buf;
 
 	if (!b->opt->verify)
 		return;
+	buf = endpoint_recv_slot(&b->e, message);
 	for (size_t i = 0; i < size; i++)
 		if ((uint8_t)buf[i] != pattern(message, i))
 			bench_die("message %llu of %zu bytes: wrong byte at %zu",
@@ -105,29 +109,40 @@ static void recv_one(struct bench *b, size_t size)
 	verify(b, b->taken++, size);
 }
 
-static void round_trip(struct bench *b, size_t size, bool last)
+/* Two receives are posted, so that the next message always finds one. */
+static void post_next(struct bench *b, size_t size)
 {
-	if (b->leads) {
-		send_one(b, size);
+	if (!b->to_post)
+		return;
+	b->to_post--;
+	endpoint_post_recv(&b->e, size);
+}
+
+static void post_first(struct bench *b, size_t size)
+{
+	post_next(b, size);
+	if (b->e.conf.slots > 1)
+		post_next(b, size);
+}
+
+static void round_trip(struct bench *b, size_t size)
+{
+	if (!b->leads)
 		recv_one(b, size);
-		if (!last)
-			endpoint_post_recv(&b->e, size);
-	} else {
+	send_one(b, size);
+	post_next(b, size);
+	if (b->leads)
 		recv_one(b, size);
-		if (!last)
-			endpoint_post_recv(&b->e, size);
-		send_one(b, size);
-	}
 	endpoint_wait_sends(&b->e, b->e.sent);
 }
 
-/* The first receive was posted before. Returns seconds per half round trip. */
-static double latency_block(struct bench *b, const struct order *order, bool last)
+/* The first receives were posted before. Returns seconds per half round trip. */
+static double latency_block(struct bench *b, const struct order *order)
 {
 	double start = now();
 
 	for (uint64_t i = 0; i < order->count; i++)
-		round_trip(b, order->size, last && i + 1 == order->count);
+		round_trip(b, order->size);
 	return (now() - start) / (double)order->count / 2;
 }
 
@@ -184,7 +199,7 @@ static double run_order(struct bench *b, const struct order *order)
 	for (uint64_t i = 0; i < order->blocks; i++) {
 		bool last = i + 1 == order->blocks;
 
-		values[i] = order->kind == ORDER_LATENCY ? latency_block(b, order, last) :
+		values[i] = order->kind == ORDER_LATENCY ? latency_block(b, order) :
 							   bandwidth_block(b, order, last);
 	}
 	return measure_median(values, order->blocks);
@@ -192,8 +207,9 @@ static double run_order(struct bench *b, const struct order *order)
 
 static void prepare(struct bench *b, const struct order *order)
 {
+	b->to_post = order->kind == ORDER_LATENCY ? order->blocks * order->count : 0;
 	if (order->kind == ORDER_LATENCY)
-		endpoint_post_recv(&b->e, order->size);
+		post_first(b, order->size);
 	else if (!b->leads)
 		post_window(b, order->size);
 }

@@ -89,7 +89,7 @@ static void on_packet(struct tagrv_sink *sink, void *ctx, const void *data,
 		side.sum += ((const uint8_t *) data)[i];
 }
 
-static void on_tagged(void *ctx, uint64_t meta, uint64_t tag, uint64_t data,
+static bool on_tagged(void *ctx, uint64_t meta, uint64_t tag, uint64_t data,
 		      const void *payload)
 {
 	require(ctx == &side &&
@@ -98,6 +98,7 @@ static void on_tagged(void *ctx, uint64_t meta, uint64_t tag, uint64_t data,
 	side.sum += tag + data;
 	for (size_t i = 0; i < TAGRV_META_LEN(meta); i++)
 		side.sum += ((const uint8_t *) payload)[i];
+	return true;
 }
 
 static void on_next_tagged(void *ctx, uint64_t tag)

@@ -61,7 +61,7 @@ static void engine_post(void *self, const struct tagrv_match_want *want,
 
 static uint32_t engine_match(void *self, uint32_t peer, uint64_t tag)
 {
-	struct tagrv_match_recv *recv;
+	struct tagrv_match_recv *recv = NULL;
 	struct tagrv_match_msg *msg;
 	int ret = tagrv_match_arrive(self, peer, TAGRV_SPACE_TAGGED, tag,
 				     &recv, &msg);

@@ -18,6 +18,16 @@ static int drain(void *owner)
 	return 1;
 }
 
+/* Leaves what has come, and wants no more from others. */
+static int *drained;
+
+static int drain_enough(void *owner)
+{
+	drained[(_Atomic uint64_t *) owner - words]++;
+	watch.enough = true;
+	return 1;
+}
+
 static void start(int cnt)
 {
 	tagrv_watch_init(&watch);
@@ -80,6 +90,23 @@ Test(watch, what_no_word_tells_of_makes_every_look_a_pass)
 	tagrv_watch_remove_unlisted(&watch);
 	tagrv_watch_begin_pass(&watch);
 	cr_assert(tagrv_watch_is_idle(&watch));
+}
+
+/* No word is always the last one. */
+Test(watch, a_reader_without_room_takes_from_all_in_turn)
+{
+	static int counts[4];
+
+	start(4);
+	drained = counts;
+	for (int i = 0; i < 4; i++) {
+		watch.what[i].drain = drain_enough;
+		atomic_store(&words[i], i != 2);
+	}
+	for (int i = 0; i < 30; i++)
+		cr_assert_eq(tagrv_watch_drain(&watch), 1);
+	for (int i = 0; i < 4; i++)
+		cr_assert_eq(counts[i], i == 2 ? 0 : 10);
 }
 
 /* Indexes follow their words. */

@@ -65,22 +65,48 @@ static inline bool is_idle(struct tagrv_cq *cq)
 static inline size_t look_with_window(struct tagrv_cq *cq, void *buf,
 				      size_t count, fi_addr_t *src_addr)
 {
-	bool fast = cq->dom->params.fast;
-
+	count &= cq->window_mask;
 	cq->reads = 0;
-	tagrv_compq_open_window(&cq->queue, buf, fast ? count : 0,
-				cq->entry_size, src_addr);
+	tagrv_compq_open_window(&cq->queue, buf, count, src_addr);
 	tagrv_dom_look(cq->dom);
-	return tagrv_compq_close_window(&cq->queue);
+	return tagrv_compq_close_window(&cq->queue, count);
+}
+
+/*
+ * Copies successes of the ring in the longest format behind the n entries that are in
+ * buf, as read_queue(); returns the number of entries then.
+ */
+static inline size_t read_ring(struct tagrv_cq *cq, void *buf, size_t n,
+			       size_t count)
+{
+	const struct tagrv_comp *ring = cq->queue.ring;
+	struct fi_cq_tagged_entry *out = (struct fi_cq_tagged_entry *) buf + n;
+	size_t head = cq->queue.head, tail = cq->queue.tail;
+	size_t mask = cq->queue.mask;
+
+	for (; head != tail && n < count; n++, out++, head++) {
+		const struct tagrv_comp *comp = &ring[head & mask];
+
+		if (TAGRV_UNLIKELY(comp->err))
+			break;
+		put_entry((char *) out, comp, sizeof(*out));
+	}
+	cq->queue.head = head;
+	return n;
 }
 
 /* Copies entries of the queue behind the n that are in buf. */
-static ssize_t read_queue(struct tagrv_cq *cq, void *buf, size_t n,
-			  size_t count, fi_addr_t *src_addr)
+static __attribute__((noinline)) ssize_t
+read_queue(struct tagrv_cq *cq, void *buf, size_t n, size_t count,
+	   fi_addr_t *src_addr)
 {
-	char *out = (char *) buf + n * cq->entry_size;
 	const struct tagrv_comp *comp;
+	char *out;
 
+	if (TAGRV_LIKELY(!src_addr && cq->entry_size ==
+			 sizeof(struct fi_cq_tagged_entry)))
+		n = read_ring(cq, buf, n, count);
+	out = (char *) buf + n * cq->entry_size;
 	while ((comp = tagrv_compq_peek(&cq->queue)) && n < count &&
 	       !comp->err) {
 		if (src_addr)
@@ -93,8 +119,8 @@ static ssize_t read_queue(struct tagrv_cq *cq, void *buf, size_t n,
 }
 
 /* Domain lock held. */
-static ssize_t read_entries(struct tagrv_cq *cq, void *buf, size_t count,
-			    fi_addr_t *src_addr)
+static inline ssize_t read_entries(struct tagrv_cq *cq, void *buf, size_t count,
+				   fi_addr_t *src_addr)
 {
 	size_t n = 0;
 
@@ -114,9 +140,10 @@ static __attribute__((noinline)) ssize_t
 read_and_unlock(struct tagrv_cq *cq, void *buf, size_t count,
 		fi_addr_t *src_addr)
 {
+	struct tagrv_dom *dom = cq->dom;
 	ssize_t ret = read_entries(cq, buf, count, src_addr);
 
-	tagrv_dom_unlock(cq->dom);
+	tagrv_dom_unlock(dom);
 	return ret;
 }
 
@@ -448,6 +475,8 @@ int tagrv_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr,
 	}
 	self->domain = tagrv_container_of(domain, struct tagrv_domain, domain);
 	self->dom = self->domain->dom;
+	self->queue.window.entry_size = self->entry_size;
+	self->window_mask = self->dom->params.fast ? SIZE_MAX : 0;
 	self->cq.fid.fclass = FI_CLASS_CQ;
 	self->cq.fid.context = context;
 	self->cq.fid.ops = &fid_ops;

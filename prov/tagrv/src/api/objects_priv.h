@@ -71,6 +71,7 @@ struct tagrv_cq {
 	tagrv_refs refs;
 	struct tagrv_compq queue;
 	size_t	entry_size;		/* of the format chosen at open */
+	size_t	window_mask;	/* of the entries of a read that are written at once */
 	bool	has_threshold;		/* FI_CQ_COND_THRESHOLD */
 	unsigned int reads;		/* since the last progress */
 	atomic_bool signaled;		/* by fi_cq_signal; a waiter clears it */

@@ -137,24 +137,25 @@ static void on_packet(struct tagrv_sink *sink, void *link_ctx,
 		 len - sizeof(hdr));
 }
 
-static void on_tagged(void *link_ctx, uint64_t meta, uint64_t tag,
+static bool on_tagged(void *link_ctx, uint64_t meta, uint64_t tag,
 		      uint64_t data, const void *payload)
 {
 	struct tagrv_lane *lane = link_ctx;
 	struct tagrv_peer *peer = lane->peer;
 
 	if (TAGRV_UNLIKELY(!peer || peer->lane != lane))
-		return;		/* of a connection that was given up */
+		return true;	/* of a connection that was given up */
 	tagrv_assert_locked(peer->engine->dom);
 	tagrv_trace_tagged_in(peer, peer->rx_seq, meta, tag, data);
 	set_ready(peer);
 	peer->rx_seq++;
 	if (TAGRV_UNLIKELY(!tagrv_credit_received(&peer->credit,
-						  TAGRV_META_CREDIT(meta))))
+						  TAGRV_META_CREDIT(meta)))) {
 		tagrv_peer_bad_packet(peer, "too much credit");
-	else
-		tagrv_arrive_tagged(peer, tag, data, meta & TAGRV_META_DATA,
-				    payload, TAGRV_META_LEN(meta));
+		return true;
+	}
+	return tagrv_arrive_tagged(peer, tag, data, meta & TAGRV_META_DATA,
+				   payload, TAGRV_META_LEN(meta));
 }
 
 static void on_next_tagged(void *link_ctx, uint64_t tag)

@@ -70,37 +70,10 @@ int tagrv_dom_progress(struct tagrv_dom *dom)
 	return make_pass(dom, 1);
 }
 
-/* A pass instead of a look, which is mostly the last one of so many. */
-static __attribute__((noinline)) int pass_that_is_due(struct tagrv_dom *dom)
+int tagrv_dom_pass_for_look(struct tagrv_dom *dom)
 {
+	/* Mostly the last one of so many. */
 	return make_pass(dom, dom->watch.unlisted ? 1 : TAGRV_WATCH_LOOKS);
-}
-
-int tagrv_dom_look(struct tagrv_dom *dom)
-{
-	struct tagrv_watch *watch = &dom->watch;
-	int events = 0;
-
-	tagrv_assert_locked(dom);
-	if (TAGRV_UNLIKELY(!watch->left))
-		return pass_that_is_due(dom);
-	dom->in_pass = true;
-	for (uint32_t i = 0; i < watch->cnt; i++) {
-		const struct tagrv_watch_what *what = &watch->what[i];
-
-		if (!tagrv_watch_is_set(watch, i))
-			continue;
-		if (what->drain)
-			events += what->drain(what->owner);
-		else
-			tagrv_watch_attend(watch);
-	}
-	dom->in_pass = false;
-	if (TAGRV_UNLIKELY(!watch->left))
-		events += tagrv_dom_progress(dom);
-	else if (events)
-		dom->patience.looks = 0;
-	return events;
 }
 
 static int arm_engine(struct tagrv_engine *engine)

@@ -13,13 +13,31 @@
 
 /* A pass: moves every endpoint once; lock held. Returns events handled. */
 int tagrv_dom_progress(struct tagrv_dom *dom);
+/* The same instead of a look, when dom->watch says that it is due. */
+int tagrv_dom_pass_for_look(struct tagrv_dom *dom);
 
 /*
  * Moves what has something to do, which costs less than a pass: handles the words of
- * dom->watch that are not 0, or makes a pass if one is due. For calls that an
+ * dom->watch that have changed, or makes a pass if one is due. For calls that an
  * application repeats; lock held. Returns events handled.
  */
-int tagrv_dom_look(struct tagrv_dom *dom);
+static inline int tagrv_dom_look(struct tagrv_dom *dom)
+{
+	struct tagrv_watch *watch = &dom->watch;
+	int events;
+
+	tagrv_assert_locked(dom);
+	if (TAGRV_UNLIKELY(!watch->left))
+		return tagrv_dom_pass_for_look(dom);
+	dom->in_pass = true;
+	events = tagrv_watch_drain(watch);
+	dom->in_pass = false;
+	if (TAGRV_UNLIKELY(!watch->left))
+		events += tagrv_dom_progress(dom);
+	else
+		dom->patience.looks = 0;
+	return events;
+}
 
 /*
  * Lock held. 0: dom->wait_fd will become readable on the next event; -FI_EAGAIN:

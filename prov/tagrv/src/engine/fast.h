@@ -7,7 +7,7 @@
  *   which nothing waits  --> completion, then send_tagged: it cannot fail
  *   else                 --> tagrv_engine_send()
  *
- *   tagged receive of one segment, for which no message is kept, while few are
+ *   tagged receive of one segment, for which no message is kept, while few others are
  *   posted               --> a record of the matching engine, no op
  *   else                 --> tagrv_rx_recv()
  *
@@ -73,33 +73,38 @@ static inline bool tagrv_fast_source(const struct tagrv_rx *rx, fi_addr_t src,
 	return true;
 }
 
-/* False: nothing has happened. Lock held. */
-static inline bool tagrv_fast_recv(struct tagrv_rx *rx, void *buf, size_t len,
-				   struct tagrv_mem *mem, fi_addr_t src,
-				   uint64_t tag, uint64_t ignore, void *context,
-				   bool reports)
+/*
+ * Posts a tagged receive of one segment. False: nothing has happened. Lock held. The
+ * record takes the arguments first, so that fewer are alive at a time.
+ */
+static inline __attribute__((always_inline)) bool
+tagrv_fast_recv(struct tagrv_rx *rx, void *buf, size_t len,
+		struct tagrv_mem *mem, fi_addr_t src, uint64_t tag,
+		uint64_t ignore, void *context, bool reports)
 {
+	struct tagrv_posted_block *block;
 	struct tagrv_match_recv *record;
 	struct tagrv_recv *recv;
 	uint64_t mask_peer;
 
 	tagrv_assert_locked(rx->dom);
-	if (TAGRV_UNLIKELY(rx->ops.used >= rx->max_ops) ||
+	block = tagrv_match_quick_block(rx->match);
+	if (TAGRV_UNLIKELY(!block || rx->ops.used >= rx->max_ops) ||
 	    !tagrv_fast_source(rx, src, &mask_peer))
 		return false;
-	record = tagrv_match_post_quick(rx->match, tag, ignore, mask_peer,
-					context);
-	if (TAGRV_UNLIKELY(!record))
-		return false;
+	record = tagrv_match_quick_take(rx->match);
 	recv = tagrv_recv_of(record);
+	recv->context = context;
 	recv->op = NULL;
 	recv->buf = buf;
 	recv->len = len;
+	recv->plain_end = reports ? len + 1 : 0;
 	recv->mem = mem;
 	recv->tag = tag;
 	recv->born = rx->dom->clock.tick;
 	recv->space = TAGRV_SPACE_TAGGED;
 	recv->reports = reports;
+	tagrv_match_quick_add(block, record, tag, ignore, mask_peer);
 	tagrv_trace_posted(recv, context, tag);
 	return true;
 }

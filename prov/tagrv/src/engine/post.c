@@ -34,6 +34,7 @@ static inline void fill_recv(struct tagrv_recv *recv, const struct tagrv_rx *rx,
 	recv->born = rx->dom->clock.tick;
 	recv->space = req->space;
 	recv->reports = req->flags & FI_COMPLETION;
+	recv->plain_end = recv->reports ? recv->len + 1 : 0;
 }
 
 /* A kept message is there for the receive. */

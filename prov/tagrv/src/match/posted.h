@@ -337,6 +337,10 @@ void tagrv_posted_grow_ahead(struct tagrv_posted_queue *queue);
 
 /* posted_list.c */
 
+/* Whether a list that grows by a receive stays as it is, without a census. */
+bool tagrv_posted_list_stays(struct tagrv_posted_queue *queue,
+			     struct tagrv_posted_list *list);
+
 /*
  * Add a receive to the list of its space: add at the end, insert where its seq
  * belongs. care: its care mask. 0 or -FI_ENOMEM. add may run a census, which may

@@ -325,7 +325,7 @@ tail_block(struct tagrv_posted_queue *queue, struct tagrv_posted_list *list)
  * no credit for later searches. A list longer than TAGRV_LIST_LONG is hashed
  * before its first search.
  */
-static bool is_worth_census(const struct tagrv_posted_queue *queue,
+static bool is_worth_census(struct tagrv_posted_queue *queue,
 			    struct tagrv_posted_list *list)
 {
 	uint64_t now = queue->level.probes - queue->last_seq;
@@ -335,6 +335,18 @@ static bool is_worth_census(const struct tagrv_posted_queue *queue,
 		list->census_at = now;
 	return list->cnt > TAGRV_LIST_LONG ||
 	       wasted > (int64_t) (CENSUS_WALK * list->cnt);
+}
+
+bool tagrv_posted_list_stays(struct tagrv_posted_queue *queue,
+			     struct tagrv_posted_list *list)
+{
+	if (TAGRV_LIKELY(list->cnt <= TAGRV_LIST_SHORT))
+		return true;
+	if (list->census_in > 0) {
+		list->census_in--;
+		return true;
+	}
+	return !is_worth_census(queue, list);
 }
 
 int tagrv_posted_list_add(struct tagrv_posted_queue *queue,
@@ -348,13 +360,7 @@ int tagrv_posted_list_add(struct tagrv_posted_queue *queue,
 	tagrv_block_fill(block, tagrv_block_end(block), recv, recv->tag, care,
 			 tagrv_slot_peer(recv->peer));
 	list->cnt++;
-	if (TAGRV_LIKELY(list->cnt <= TAGRV_LIST_SHORT))
-		return 0;
-	if (list->census_in > 0) {
-		list->census_in--;
-		return 0;
-	}
-	if (!is_worth_census(queue, list))
+	if (tagrv_posted_list_stays(queue, list))
 		return 0;
 	take_census(queue, list);
 	list->census_at = queue->level.probes - queue->last_seq;

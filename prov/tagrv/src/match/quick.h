@@ -2,7 +2,9 @@
 /*
  * The matching engine itself, and the shortest post and arrival, inlined.
  *
- *   no unexpected message, few receives in one block --> the next slot of the block
+ *   no unexpected message, receives are in one block --> a record, which the caller
+ *                                                        fills, and the next slot
+ *                                                        of the block
  *   else                                             --> NULL: tagrv_match_post()
  *
  *   receives are in one block --> the first slot that matches, or none does
@@ -20,48 +22,59 @@ struct tagrv_match {
 	uint64_t peeks;		/* peek and claim calls */
 };
 
-/* The block whose next slot a receive may take; NULL: look closer. */
+/*
+ * The block whose next slot a tagged receive may take; NULL: look closer. The pool
+ * has no more records than may be posted.
+ */
 static inline struct tagrv_posted_block *
-tagrv_match_quick_block(const struct tagrv_match *match, uint8_t space)
+tagrv_match_quick_block(struct tagrv_match *match)
 {
-	const struct tagrv_posted_queue *queue = &match->posted;
-	struct tagrv_posted_block *block = queue->lists[space].only_block;
+	struct tagrv_posted_queue *queue = &match->posted;
+	struct tagrv_posted_list *list = &queue->lists[TAGRV_SPACE_TAGGED];
+	struct tagrv_posted_block *block = list->only_block;
 
 	if (TAGRV_LIKELY(block) &&
-	    TAGRV_LIKELY(queue->lists[space].cnt < TAGRV_LIST_SHORT) &&
-	    TAGRV_LIKELY(!(block->live >> (TAGRV_BLOCK_SLOTS - 1))) &&
-	    TAGRV_LIKELY(tagrv_list_empty(&match->unexpected.lists[space])) &&
+	    TAGRV_LIKELY((int64_t) block->live >= 0) &&
+	    TAGRV_LIKELY(tagrv_list_empty(
+		&match->unexpected.lists[TAGRV_SPACE_TAGGED])) &&
 	    TAGRV_LIKELY(queue->pool.free_head) &&
-	    TAGRV_LIKELY(queue->level.cnt < queue->level.limit))
+	    (TAGRV_LIKELY(list->cnt < TAGRV_LIST_SHORT) ||
+	     tagrv_posted_list_stays(queue, list)))
 		return block;
 	return NULL;
 }
 
-/*
- * Queues a tagged receive: as tagrv_match_post() where that returns 0. mask_peer:
- * tagrv_slot_peer(). NULL: nothing has happened; call that.
- */
+/* A record for a receive that tagrv_match_quick_add() will queue. */
 static inline struct tagrv_match_recv *
-tagrv_match_post_quick(struct tagrv_match *match, uint64_t tag, uint64_t ignore,
-		       uint64_t mask_peer, void *name)
+tagrv_match_quick_take(struct tagrv_match *match)
 {
 	struct tagrv_posted_queue *queue = &match->posted;
-	struct tagrv_posted_block *block =
-		tagrv_match_quick_block(match, TAGRV_SPACE_TAGGED);
-	struct tagrv_posted *recv;
+	struct tagrv_posted *recv = tagrv_pool_get(&queue->pool);
 
-	if (TAGRV_UNLIKELY(!block))
-		return NULL;
-	recv = tagrv_pool_get(&queue->pool);
 	recv->seq = ++queue->last_seq;
-	recv->pub.name = name;
+	tagrv_level_up(&queue->level);
+	queue->lists[TAGRV_SPACE_TAGGED].cnt++;
+	return &recv->pub;
+}
+
+/*
+ * Queues a tagged receive: with the two before as tagrv_match_post() where that
+ * returns 0. mask_peer: tagrv_slot_peer().
+ */
+static inline void tagrv_match_quick_add(struct tagrv_posted_block *block,
+					 struct tagrv_match_recv *record,
+					 uint64_t tag, uint64_t ignore,
+					 uint64_t mask_peer)
+{
+	struct tagrv_posted *recv =
+		tagrv_container_of(record, struct tagrv_posted, pub);
+
 	recv->space = TAGRV_SPACE_TAGGED;
 	recv->keep = false;
-	tagrv_block_fill(block, tagrv_block_end(block), recv, tag, ~ignore,
-			 mask_peer);
-	queue->lists[TAGRV_SPACE_TAGGED].cnt++;
-	tagrv_level_up(&queue->level);
-	return &recv->pub;
+	/* tagrv_block_end() of a block that is not full. */
+	tagrv_block_fill(block, 63 - (unsigned) __builtin_clzll(
+				 block->live << 1 | 1),
+			 recv, tag, ~ignore, mask_peer);
 }
 
 /*

@@ -88,8 +88,8 @@ struct tagrv_compq_chunk;
 struct tagrv_compq_window {
 	char	*at;		/* the next entry */
 	size_t	left;		/* entries; 0: closed */
-	size_t	cnt;		/* entries written */
-	size_t	entry_size;	/* bytes */
+	size_t	unused;		/* what was left when a record was queued */
+	size_t	entry_size;	/* bytes; constant */
 	fi_addr_t *src;		/* the next source, or NULL: not asked for */
 };
 
@@ -119,7 +119,10 @@ struct tagrv_comp *tagrv_compq_add_over(struct tagrv_compq *q) TAGRV_COLD;
  */
 static inline struct tagrv_comp *tagrv_compq_add(struct tagrv_compq *q)
 {
-	q->window.left = 0;
+	if (TAGRV_UNLIKELY(q->window.left)) {
+		q->window.unused = q->window.left;
+		q->window.left = 0;
+	}
 	if (TAGRV_UNLIKELY(q->waker.armed))
 		tagrv_waker_signal(&q->waker);
 	if (TAGRV_UNLIKELY(q->over_cnt || q->tail - q->head > q->mask))
@@ -129,19 +132,21 @@ static inline struct tagrv_comp *tagrv_compq_add(struct tagrv_compq *q)
 
 /* Opens a window on 'count' entries at buf, of an empty queue. */
 static inline void tagrv_compq_open_window(struct tagrv_compq *q, void *buf,
-					   size_t count, size_t entry_size,
-					   fi_addr_t *src)
+					   size_t count, fi_addr_t *src)
 {
-	q->window = (struct tagrv_compq_window) {
-		.at = buf, .left = count, .entry_size = entry_size, .src = src,
-	};
+	q->window.at = buf;
+	q->window.left = count;
+	q->window.unused = 0;
+	q->window.src = src;
 }
 
-/* Closes it; returns the number of entries that were written. */
-static inline size_t tagrv_compq_close_window(struct tagrv_compq *q)
+/* Closes it; returns the number of entries that were written, of 'count'. */
+static inline size_t tagrv_compq_close_window(struct tagrv_compq *q, size_t count)
 {
+	size_t unused = q->window.left + q->window.unused;
+
 	q->window.left = 0;
-	return q->window.cnt;
+	return count - unused;
 }
 
 /* Writes a success, whose members are those of *comp, into the window. */
@@ -149,22 +154,22 @@ static inline void tagrv_compq_write(struct tagrv_compq_window *window,
 				     const struct tagrv_comp *comp)
 {
 	struct fi_cq_tagged_entry *entry = (void *) window->at;
+	size_t size = window->entry_size;
 
 	entry->op_context = comp->context;
-	if (window->entry_size >= sizeof(struct fi_cq_msg_entry)) {
+	if (TAGRV_LIKELY(size != sizeof(struct fi_cq_entry))) {
 		entry->flags = comp->flags;
 		entry->len = comp->len;
+		if (TAGRV_LIKELY(size != sizeof(struct fi_cq_msg_entry))) {
+			entry->buf = comp->buf;
+			entry->data = comp->data;
+			if (TAGRV_LIKELY(size != sizeof(struct fi_cq_data_entry)))
+				entry->tag = comp->tag;
+		}
 	}
-	if (window->entry_size >= sizeof(struct fi_cq_data_entry)) {
-		entry->buf = comp->buf;
-		entry->data = comp->data;
-	}
-	if (window->entry_size >= sizeof(struct fi_cq_tagged_entry))
-		entry->tag = comp->tag;
 	if (TAGRV_UNLIKELY(window->src != NULL))
 		*window->src++ = comp->src;
-	window->at += window->entry_size;
-	window->cnt++;
+	window->at += size;
 	window->left--;
 }
 

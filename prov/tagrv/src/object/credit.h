@@ -41,6 +41,8 @@ struct tagrv_credit {
 	uint32_t promised;	/* units we take from the peer */
 	uint32_t owed;		/* units to be given back */
 	uint32_t window;	/* promised + owed + in flight + kept */
+	uint32_t due;		/* owed at which a packet should return it; 0: a
+				   release changes the window, too */
 	uint32_t life;		/* number of the connection, from 1 on */
 };
 
@@ -92,6 +94,17 @@ static inline bool tagrv_credit_use(struct tagrv_credit *credit,
 	return true;
 }
 
+/*
+ * A message that the peer has credit for has come, and is gone again at once: its
+ * units are owed. False: the caller takes them off 'owed' again and releases them.
+ */
+static inline bool tagrv_credit_pass(struct tagrv_credit *credit, uint32_t units)
+{
+	credit->promised -= units;
+	credit->owed += units;
+	return credit->owed < credit->due;
+}
+
 /* Whether so much is owed that a packet should return it by itself. */
 static inline bool tagrv_credit_is_due(const struct tagrv_credit *credit)
 {
@@ -117,6 +130,7 @@ static inline bool tagrv_credit_release(struct tagrv_credit *credit,
 		units += more;
 	}
 	credit->owed += units;
+	credit->due = credit->window == target ? target / 4 : 0;
 	return tagrv_credit_is_due(credit);
 }
 

@@ -42,9 +42,12 @@ struct tagrv_recv {
 	size_t	len;		/* bytes of buf */
 	struct tagrv_mem *mem;	/* registration of buf, or NULL */
 	uint64_t tag;
+	/* One more than the longest message whose end needs nothing but a
+	 * completion; 0 with an op, and without FI_COMPLETION. */
+	size_t	plain_end;
 	uint32_t born;		/* dom->clock.tick at submit */
 	uint8_t	space;		/* enum tagrv_match_space */
-	bool	reports;		/* FI_COMPLETION */
+	bool	reports;	/* FI_COMPLETION */
 };
 
 static_assert(sizeof(struct tagrv_recv) <= sizeof(struct tagrv_match_recv),
@@ -90,8 +93,8 @@ static inline bool tagrv_recv_end_plain(const struct tagrv_recv *recv,
 	const struct tagrv_engine *engine = peer->engine;
 	struct tagrv_compq *cq = engine->sinks.rx_cq;
 
-	if (TAGRV_UNLIKELY(!engine->plain_ends) || TAGRV_UNLIKELY(!cq->window.left) ||
-	    TAGRV_UNLIKELY(len > recv->len) || TAGRV_UNLIKELY(!recv->reports))
+	if (TAGRV_UNLIKELY(len >= recv->plain_end) ||
+	    TAGRV_UNLIKELY(!engine->plain_ends) || TAGRV_UNLIKELY(!cq->window.left))
 		return false;
 	tagrv_trace_recv_complete(recv, peer, recv->context, tag, len, 0);
 	tagrv_compq_write(&cq->window, &(struct tagrv_comp) {

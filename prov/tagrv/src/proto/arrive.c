@@ -120,7 +120,13 @@ arrive_other(struct tagrv_peer *peer, uint64_t tag, uint64_t data, bool has_data
 	     ret == -FI_EAGAIN ? tagrv_unexp_full() : ret);
 }
 
-void tagrv_arrive_tagged(struct tagrv_peer *peer, uint64_t tag, uint64_t data,
+static TAGRV_COLD void settle_credit(struct tagrv_peer *peer, uint32_t units)
+{
+	peer->credit.owed -= units;
+	tagrv_peer_release_credit(peer, units);
+}
+
+bool tagrv_arrive_tagged(struct tagrv_peer *peer, uint64_t tag, uint64_t data,
 			 bool has_data, const void *payload, size_t len)
 {
 	uint32_t units = tagrv_credit_units(len);
@@ -134,19 +140,20 @@ void tagrv_arrive_tagged(struct tagrv_peer *peer, uint64_t tag, uint64_t data,
 					  tag, &missed) : NULL;
 	if (TAGRV_UNLIKELY(!record)) {
 		arrive_other(peer, tag, data, has_data, payload, len, missed);
-		return;
+		return true;
 	}
 	recv = tagrv_recv_of(record);
 	peer->engine->stats.eager_rx++;
 	tagrv_trace_match(recv, peer, NULL, 0, tag, len);
-	peer->credit.promised -= units;
-	tagrv_peer_release_credit(peer, units);
-	if (TAGRV_LIKELY(!recv->op) &&
-	    TAGRV_LIKELY(tagrv_recv_end_plain(recv, peer, tag, data, has_data,
-					      len)))
-		tagrv_copy(recv->buf, payload, len);
-	else
+	if (TAGRV_UNLIKELY(!tagrv_credit_pass(&peer->credit, units)))
+		settle_credit(peer, units);
+	if (TAGRV_UNLIKELY(!tagrv_recv_end_plain(recv, peer, tag, data, has_data,
+						 len))) {
 		deliver_other(recv, peer, tag, data, has_data, payload, len);
+		return true;
+	}
+	tagrv_copy(recv->buf, payload, len);
+	return peer->engine->sinks.rx_cq->window.left > 0;
 }
 
 /* ---- announcements ---- */

@@ -11,6 +11,8 @@
  *                   words without a place): every look is a pass
  *   word[0 .. cnt)  has the value idle[i] while nothing has come
  *   what[0 .. cnt)  what to do about each word
+ *   first           where the next look that finds something begins, so that no word
+ *                   is always the last one
  *
  * Going to sleep never relies on any of it.
  *
@@ -35,7 +37,8 @@
 
 struct tagrv_watch_what {
 	/* Handles what has come; returns the number of events. NULL: a pass is
-	 * needed. May add and remove words. */
+	 * needed. May add and remove words, and leave something, which the next
+	 * look must find. */
 	int (*drain)(void *owner);
 	void	*owner;
 	int	*at;		/* the owner's copy of the word's index */
@@ -48,6 +51,8 @@ struct tagrv_watch {
 	const _Atomic uint64_t *word[TAGRV_WATCH_WORDS];
 	uint64_t idle[TAGRV_WATCH_WORDS];
 	uint32_t unlisted;
+	uint32_t first;
+	bool	enough;		/* set by a drain: leave other words for later */
 	struct tagrv_watch_what what[TAGRV_WATCH_WORDS];
 };
 
@@ -99,6 +104,30 @@ static inline bool tagrv_watch_is_set(const struct tagrv_watch *watch,
 {
 	return atomic_load_explicit(watch->word[at], memory_order_relaxed) !=
 	       watch->idle[at];
+}
+
+/* What a look does that has found something; returns the number of events. */
+static inline int tagrv_watch_drain(struct tagrv_watch *watch)
+{
+	uint32_t i = watch->first;
+	int events = 0;
+
+	for (uint32_t n = 0; n < watch->cnt; n++, i++) {
+		if (i >= watch->cnt)
+			i = 0;
+		if (!tagrv_watch_is_set(watch, i))
+			continue;
+		if (TAGRV_UNLIKELY(!watch->what[i].drain))
+			tagrv_watch_attend(watch);
+		else
+			events += watch->what[i].drain(watch->what[i].owner);
+		if (TAGRV_UNLIKELY(watch->enough)) {
+			watch->enough = false;
+			watch->first = i + 1;
+			break;
+		}
+	}
+	return events;
 }
 
 /* A look: whether there is nothing to do. Counts down to the next pass. */

@@ -171,9 +171,11 @@ struct tagrv_sink {
 	/*
 	 * One tagged message has arrived that the peer sent by send_tagged; meta
 	 * and payload are the peer's. May be NULL only with transports whose
-	 * attr.tagged_end is 0. payload is valid during the call only.
+	 * attr.tagged_end is 0. payload is valid during the call only. False:
+	 * nobody can take more at the moment, and a drain of a watched word
+	 * (watch.h) leaves the rest for the next look.
 	 */
-	void (*tagged)(void *link_ctx, uint64_t meta, uint64_t tag,
+	bool (*tagged)(void *link_ctx, uint64_t meta, uint64_t tag,
 		       uint64_t data, const void *payload);
 	/* As next_packet, for such a message. Worth the call only while 'deep'. */
 	void (*next_tagged)(void *link_ctx, uint64_t tag);

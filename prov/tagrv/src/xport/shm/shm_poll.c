@@ -176,47 +176,59 @@ unsigned tagrv_shm_drain(struct shm_link *link)
 	return drain_all(link, SHM_BATCH);
 }
 
-/* Whether it is the head word of a tagged message, without data, in its slot. */
-static inline bool is_short_tagged(uint64_t word, uint64_t lap)
+/* The low half of the head word of a tagged message, without data, in slot nr. */
+static inline uint16_t short_tagged(const struct shm_rx *rx, uint64_t nr)
 {
-	return (uint16_t) word == (shm_word(SHM_TAGGED, 0, 0) | lap) &&
-	       shm_word_len(word) <= SHM_TAGGED_INLINE;
+	return (uint16_t) (shm_word(SHM_TAGGED, 0, 0) | shm_lap(nr, rx->shift));
 }
 
 /*
  * The commonest entries, with little else than their delivery. A slot is given up
  * before, but the producer learns of it only when the head is published. *rest: there
- * may be entries of other kinds behind them; else the next slot is watched.
+ * may be entries of other kinds behind them; else the next slot is watched, which may
+ * have come already.
  */
 static inline unsigned drain_short(struct shm_link *link, bool *rest)
 {
 	struct tagrv_sink *sink = link->base.xport->sink;
 	struct shm_rx *rx = &link->rx;
+	uint16_t want = short_tagged(rx, rx->head);
+	char *slot = shm_rx_slot(rx), *next;
 	unsigned cnt = 0;
+	uint64_t word;
 
 	*rest = true;
-	do {
-		char *slot = shm_rx_slot(rx);
-		uint64_t lap = shm_lap(rx->head, rx->shift);
-		uint64_t word = shm_rx_load(rx, rx->head);
-
-		if (!is_short_tagged(word, lap)) {
-			*rest = (word & 1) == lap;
-			if (TAGRV_LIKELY(!*rest))
-				tagrv_watch_move(sink->watch, link->watch_at,
-						 shm_head_of(slot), word);
+	for (;; slot = next) {
+		word = atomic_load_explicit(shm_head_of(slot),
+					    memory_order_acquire);
+		if ((uint16_t) word != want || TAGRV_UNLIKELY(
+			    shm_word_len(word) > SHM_TAGGED_INLINE))
 			break;
-		}
-		if (TAGRV_UNLIKELY(shm_rx_should_publish(rx)))
+		if (TAGRV_UNLIKELY(shm_rx_slots_are_due(rx)))
 			tagrv_shm_publish_head(link);
 		if (TAGRV_UNLIKELY(sink->deep))
 			announce_next(link);
-		rx->head++;
-		__builtin_prefetch(shm_rx_slot(rx));
-		sink->tagged(link->base.ctx, word & TAGRV_META_SHARED,
-			     tagrv_word_load(slot + SHM_HEAD_WORD), 0,
-			     slot + SHM_HEAD_WORD + sizeof(uint64_t));
-	} while (++cnt < SHM_BATCH && TAGRV_LIKELY(link->rx_open));
+		next = shm_slot_at(rx->data, rx->mask, ++rx->head);
+		__builtin_prefetch(next);
+		if (TAGRV_UNLIKELY(next == rx->data))
+			want ^= 1;	/* the next lap */
+		cnt++;
+		if (TAGRV_UNLIKELY(!sink->tagged(
+			    link->base.ctx, word & TAGRV_META_SHARED,
+			    tagrv_word_load(slot + SHM_HEAD_WORD), 0,
+			    slot + SHM_HEAD_WORD + sizeof(uint64_t)))) {
+			*rest = false;
+			tagrv_shm_watch_next(link);
+			sink->watch->enough = true;
+			return cnt;
+		}
+		if (TAGRV_UNLIKELY(cnt == SHM_BATCH || !link->rx_open))
+			return cnt;
+	}
+	*rest = !((word ^ want) & 1);
+	if (TAGRV_LIKELY(!*rest))
+		tagrv_watch_move(sink->watch, link->watch_at, shm_head_of(slot),
+				 word);
 	return cnt;
 }
 
@@ -229,8 +241,9 @@ int tagrv_shm_drain_hot(void *owner)
 	link->last_pass = shm_xport_of_link(link)->pass;
 	if (TAGRV_LIKELY(link->rx_open))
 		cnt = drain_short(link, &rest);
-	if (rest)
-		cnt += drain_all(link, SHM_BATCH - cnt);
+	if (TAGRV_LIKELY(!rest))
+		return (int) cnt;
+	cnt += drain_all(link, SHM_BATCH - cnt);
 	if (!shm_rx_is_published(&link->rx))
 		tagrv_shm_publish_wanted(link);
 	return (int) cnt;

@@ -348,9 +348,14 @@ static inline void shm_rx_advance(struct shm_rx *rx, uint32_t len,
 }
 
 /* Whether enough was consumed to tell the producer. */
+static inline bool shm_rx_slots_are_due(const struct shm_rx *rx)
+{
+	return rx->head - rx->published > rx->mask / 4;
+}
+
 static inline bool shm_rx_should_publish(const struct shm_rx *rx)
 {
-	return rx->head - rx->published > rx->mask / 4 ||
+	return shm_rx_slots_are_due(rx) ||
 	       rx->arena_head - rx->arena_published > rx->arena_size / 4;
 }
 
