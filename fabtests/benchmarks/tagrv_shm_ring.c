@@ -68,7 +68,7 @@ static void on_packet(struct tagrv_sink *sink, void *ctx, const void *data,
 	tagrv_container_of(sink, struct side, sink)->got++;
 }
 
-static bool on_tagged(void *ctx, uint64_t meta, uint64_t tag, uint64_t data,
+static void on_tagged(void *ctx, uint64_t meta, uint64_t tag, uint64_t data,
 		      const void *payload)
 {
 	(void) ctx;
@@ -76,7 +76,6 @@ static bool on_tagged(void *ctx, uint64_t meta, uint64_t tag, uint64_t data,
 	(void) tag;
 	(void) data;
 	(void) payload;
-	return true;
 }
 
 static void on_room(struct tagrv_sink *sink)

@@ -350,7 +350,7 @@ struct tagrv_comp take(struct tagrv_compq *q)
 
 	cr_assert(first, "a completion is due");
 	comp = *first;
-	tagrv_compq_pop(q);
+	tagrv_compq_pop(q, 1);
 	return comp;
 }
 

@@ -332,6 +332,19 @@ static int fake_progress(struct tagrv_xport *xport)
 	return 1;
 }
 
+static int fake_drain(void *link)
+{
+	(void) link;
+	fake.drains++;
+	return 0;
+}
+
+static void fake_publish(struct tagrv_link *link)
+{
+	(void) link;
+	fake.publishes++;
+}
+
 static const struct tagrv_xport_ops fake_ops = {
 	.name = "fake",
 	.wire_id = 250,
@@ -350,6 +363,8 @@ static const struct tagrv_xport_ops fake_ops = {
 	.send = fake_send,
 	.send_short = tagrv_stub_send_short,
 	.send_tagged = tagrv_stub_send_tagged,
+	.drain = fake_drain,
+	.publish = fake_publish,
 	.send_prepared = fake_send_prepared,
 	.get = fake_get,
 	.put = fake_put,

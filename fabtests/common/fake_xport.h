@@ -44,6 +44,7 @@ struct fake_xport {
 	struct tagrv_device dev, local_dev;
 	unsigned polls, local_polls;	/* calls of progress, by transport */
 	unsigned local_arms;
+	unsigned drains, publishes;	/* calls of ops->drain, ops->publish */
 	struct fake_record log[FAKE_LOG_MAX];
 	size_t	log_cnt;
 	int	refuse;		/* so many next sends and gets give -FI_EAGAIN */

@@ -293,6 +293,8 @@ const struct tagrv_xport_ops tagrv_file_ops = {
 	.link_create = link_create, .link_bind = link_bind, .link_discard = link_discard,
 	.link_attach = link_attach, .link_close = link_close, .send = send_packet,
 	.send_short = tagrv_stub_send_short, .send_tagged = tagrv_stub_send_tagged,
+	.drain = tagrv_stub_drain,
+	.publish = tagrv_stub_publish,
 	.send_prepared = tagrv_stub_send_prepared,
 	.get = tagrv_stub_get, .put = tagrv_stub_put, .progress = progress, .reap = reap,
 	.flush = tagrv_stub_flush, .outstanding = outstanding, .wait_fd = wait_fd, .arm = arm,

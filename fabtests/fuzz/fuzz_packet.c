@@ -126,9 +126,9 @@ static bool is_up(void)
 
 static void count_ends(void)
 {
-	for (; !tagrv_compq_empty(&tx); tagrv_compq_pop(&tx), sends--)
+	for (; !tagrv_compq_empty(&tx); tagrv_compq_pop(&tx, 1), sends--)
 		require(tagrv_compq_peek(&tx) && sends);
-	for (; !tagrv_compq_empty(&rx); tagrv_compq_pop(&rx), recvs--)
+	for (; !tagrv_compq_empty(&rx); tagrv_compq_pop(&rx, 1), recvs--)
 		require(tagrv_compq_peek(&rx) && recvs);
 }
 

@@ -89,7 +89,7 @@ static void on_packet(struct tagrv_sink *sink, void *ctx, const void *data,
 		side.sum += ((const uint8_t *) data)[i];
 }
 
-static bool on_tagged(void *ctx, uint64_t meta, uint64_t tag, uint64_t data,
+static void on_tagged(void *ctx, uint64_t meta, uint64_t tag, uint64_t data,
 		      const void *payload)
 {
 	require(ctx == &side &&
@@ -98,7 +98,6 @@ static bool on_tagged(void *ctx, uint64_t meta, uint64_t tag, uint64_t data,
 	side.sum += tag + data;
 	for (size_t i = 0; i < TAGRV_META_LEN(meta); i++)
 		side.sum += ((const uint8_t *) payload)[i];
-	return true;
 }
 
 static void on_next_tagged(void *ctx, uint64_t tag)
@@ -475,7 +474,7 @@ static void step(struct input *in)
 		take(in, shm_tx_slot(&peer.tx), SHM_LINE);
 		break;
 	case 1: put_any(in); break;
-	case 2: send_packet(next(in) * 16); break;
+	case 2: send_packet(next(in) * 12); break;
 	case 3: transport_gets(); break;
 	case 4: anywhere(in); break;
 	case 5: put_request(in); break;

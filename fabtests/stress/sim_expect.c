@@ -222,7 +222,7 @@ void sim_expect_rx(int side)
 	while ((first = tagrv_compq_peek(cq))) {
 		struct tagrv_comp comp = *first;
 
-		tagrv_compq_pop(cq);
+		tagrv_compq_pop(cq, 1);
 		take_rx(&comp);
 	}
 }
@@ -251,7 +251,7 @@ void sim_expect_tx(int side)
 	while ((first = tagrv_compq_peek(cq))) {
 		struct tagrv_comp comp = *first;
 
-		tagrv_compq_pop(cq);
+		tagrv_compq_pop(cq, 1);
 		take_tx(side, &comp);
 	}
 }

@@ -117,7 +117,7 @@ static struct tagrv_comp await(struct end *end, struct end *others, int cnt)
 			progress(&others[i]);
 	}
 	comp = *tagrv_compq_peek(&end->cq);
-	tagrv_compq_pop(&end->cq);
+	tagrv_compq_pop(&end->cq, 1);
 	cr_assert_eq(comp.err, 0, "%s", fi_strerror(comp.err));
 	return comp;
 }

@@ -43,7 +43,7 @@ static void expect_pop(uint64_t number, int err)
 		     (unsigned long long) number);
 	cr_assert_eq(comp->context, (void *) (uintptr_t) number);
 	cr_assert_eq(comp->err, err);
-	tagrv_compq_pop(&q);
+	tagrv_compq_pop(&q, 1);
 }
 
 static void pop_many(uint64_t from, uint64_t to)
@@ -173,7 +173,7 @@ Test(comp, all_members_survive_ring_and_overflow)
 		cr_expect_eq(got->src, comp.src);
 		cr_expect_eq(got->olen, comp.olen);
 		cr_expect_eq(got->err, comp.err);
-		tagrv_compq_pop(&q);
+		tagrv_compq_pop(&q, 1);
 	}
 }
 

@@ -122,7 +122,7 @@ static void on_packet(struct tagrv_sink *sink, void *ctx, const void *data,
 		end->on_packet(end, data, len);
 }
 
-static bool on_tagged(void *ctx, uint64_t meta, uint64_t tag, uint64_t data,
+static void on_tagged(void *ctx, uint64_t meta, uint64_t tag, uint64_t data,
 		      const void *payload)
 {
 	struct end *end = ctx;
@@ -138,7 +138,6 @@ static bool on_tagged(void *ctx, uint64_t meta, uint64_t tag, uint64_t data,
 	end->tagged_cnt++;
 	if (end->tags_ahead && end->tags_ahead == end->tagged_cnt)
 		cr_assert_eq(end->tag_ahead, tag);
-	return !end->tagged_most || end->tagged_cnt % end->tagged_most;
 }
 
 static void on_next_tagged(void *ctx, uint64_t tag)

@@ -66,7 +66,6 @@ struct end {
 	unsigned next_packets;
 	struct tagged_record tagged;
 	unsigned tagged_cnt;
-	unsigned tagged_most;		/* 0, or so many are enough at a time */
 	uint64_t tag_ahead;		/* last tag that was announced */
 	unsigned tags_ahead;		/* number of the message it was announced for */
 	unsigned rooms, errors, closed, fatals;

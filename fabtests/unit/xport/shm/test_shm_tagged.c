@@ -85,38 +85,6 @@ Test(shm_tagged, waiting_messages_are_announced, .timeout = 60)
 	pair_close(&pair);
 }
 
-/* The next look finds what a reader had no room for. */
-Test(shm_tagged, a_reader_takes_no_more_than_it_wants, .timeout = 60)
-{
-	static struct tagrv_watch watch;
-
-	tagrv_watch_init(&watch);
-	pair_open(&pair, PAIR_SHM);
-	pair.b->sink.watch = &watch;
-	pair_connect(&pair);
-	pair_send(&pair, pair.a, 0, 8, NULL);
-	/* The bell, and the ring. */
-	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1 && watch.cnt == 2);
-	tagrv_watch_begin_pass(&watch);
-	cr_assert(tagrv_watch_is_idle(&watch));
-	for (unsigned i = 1; i <= 9; i++)
-		cr_assert_eq(send_tagged(i, 8, false), 0);
-	pair.b->tagged_most = 3;
-	for (unsigned i = 1; i <= 3; i++) {
-		cr_assert(!tagrv_watch_is_idle(&watch));
-		cr_assert_eq(tagrv_watch_drain(&watch), 3);
-		cr_assert_eq(pair.b->tagged_cnt, 3 * i);
-		check_tagged(3 * i, 8, false);
-	}
-	cr_assert(tagrv_watch_is_idle(&watch));
-	cr_assert_eq(send_tagged(10, 8, false), 0);
-	cr_assert(!tagrv_watch_is_idle(&watch));
-	tagrv_watch_drain(&watch);
-	check_tagged(10, 8, false);
-	cr_assert(tagrv_watch_is_idle(&watch));
-	pair_close(&pair);
-}
-
 /* Control packets still find room where the short form finds none. */
 static void fill_ring(size_t len)
 {

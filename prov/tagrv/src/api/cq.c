@@ -81,18 +81,18 @@ static inline size_t read_ring(struct tagrv_cq *cq, void *buf, size_t n,
 {
 	const struct tagrv_comp *ring = cq->queue.ring;
 	struct fi_cq_tagged_entry *out = (struct fi_cq_tagged_entry *) buf + n;
-	size_t head = cq->queue.head, tail = cq->queue.tail;
-	size_t mask = cq->queue.mask;
+	size_t head = cq->queue.head, mask = cq->queue.mask, cnt = 0;
+	size_t most = TAGRV_MIN(count - n, cq->queue.tail - head);
 
-	for (; head != tail && n < count; n++, out++, head++) {
-		const struct tagrv_comp *comp = &ring[head & mask];
+	for (; cnt < most; cnt++) {
+		const struct tagrv_comp *comp = &ring[(head + cnt) & mask];
 
 		if (TAGRV_UNLIKELY(comp->err))
 			break;
-		put_entry((char *) out, comp, sizeof(*out));
+		put_entry((char *) &out[cnt], comp, sizeof(*out));
 	}
-	cq->queue.head = head;
-	return n;
+	tagrv_compq_pop(&cq->queue, cnt);
+	return n + cnt;
 }
 
 /* Copies entries of the queue behind the n that are in buf. */
@@ -112,7 +112,7 @@ read_queue(struct tagrv_cq *cq, void *buf, size_t n, size_t count,
 		if (src_addr)
 			src_addr[n] = comp->src;
 		out = put_entry(out, comp, cq->entry_size);
-		tagrv_compq_pop(&cq->queue);
+		tagrv_compq_pop(&cq->queue, 1);
 		n++;
 	}
 	return n ? (ssize_t) n : no_entries(cq, comp);
@@ -238,7 +238,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf,
 	comp = tagrv_compq_peek(&cq->queue);
 	if (comp && comp->err) {
 		put_error(cq, buf, comp);
-		tagrv_compq_pop(&cq->queue);
+		tagrv_compq_pop(&cq->queue, 1);
 		ret = 1;
 	}
 	tagrv_lock_release(&cq->dom->lock);

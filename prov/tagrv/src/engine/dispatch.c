@@ -16,6 +16,7 @@
 #include "object/op.h"
 #include "proto/acked.h"
 #include "proto/arrive.h"
+#include "proto/intake.h"
 #include "proto/rndv/rndv.h"
 #include "proto/unexp.h"
 
@@ -137,25 +138,24 @@ static void on_packet(struct tagrv_sink *sink, void *link_ctx,
 		 len - sizeof(hdr));
 }
 
-static bool on_tagged(void *link_ctx, uint64_t meta, uint64_t tag,
+static void on_tagged(void *link_ctx, uint64_t meta, uint64_t tag,
 		      uint64_t data, const void *payload)
 {
 	struct tagrv_lane *lane = link_ctx;
 	struct tagrv_peer *peer = lane->peer;
 
 	if (TAGRV_UNLIKELY(!peer || peer->lane != lane))
-		return true;	/* of a connection that was given up */
+		return;		/* of a connection that was given up */
 	tagrv_assert_locked(peer->engine->dom);
 	tagrv_trace_tagged_in(peer, peer->rx_seq, meta, tag, data);
 	set_ready(peer);
 	peer->rx_seq++;
 	if (TAGRV_UNLIKELY(!tagrv_credit_received(&peer->credit,
-						  TAGRV_META_CREDIT(meta)))) {
+						  TAGRV_META_CREDIT(meta))))
 		tagrv_peer_bad_packet(peer, "too much credit");
-		return true;
-	}
-	return tagrv_arrive_tagged(peer, tag, data, meta & TAGRV_META_DATA,
-				   payload, TAGRV_META_LEN(meta));
+	else
+		tagrv_arrive_tagged(peer, tag, data, meta & TAGRV_META_DATA,
+				    payload, TAGRV_META_LEN(meta));
 }
 
 static void on_next_tagged(void *link_ctx, uint64_t tag)
@@ -241,6 +241,7 @@ static void on_fatal(struct tagrv_sink *sink, int status)
 
 const struct tagrv_sink tagrv_engine_sink = {
 	.packet = on_packet,
+	.drain = tagrv_intake_drain,
 	.tagged = on_tagged,
 	.next_tagged = on_next_tagged,
 	.next_packet = on_next_packet,

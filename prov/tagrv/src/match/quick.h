@@ -7,7 +7,7 @@
  *                                                        of the block
  *   else                                             --> NULL: tagrv_match_post()
  *
- *   receives are in one block --> the first slot that matches, or none does
+ *   receives are in one block --> the first slot that matches
  *   else                      --> tagrv_match_arrive()
  */
 #ifndef TAGRV_MATCH_QUICK_H
@@ -77,33 +77,49 @@ static inline void tagrv_match_quick_add(struct tagrv_posted_block *block,
 			 recv, tag, ~ignore, mask_peer);
 }
 
+/* The block that all tagged receives are in; NULL: there are others, or none. */
+static inline struct tagrv_posted_block *
+tagrv_match_quick_posted(const struct tagrv_match *match)
+{
+	return match->posted.lists[TAGRV_SPACE_TAGGED].only_block;
+}
+
 /*
- * Takes the receive of a tagged message: as tagrv_match_arrive() where that returns 1.
- * NULL: nothing has happened. *missed: no posted receive matches, and the message is
- * for tagrv_match_keep(); else look by tagrv_match_arrive().
+ * The receive that a tagged message of the peer goes to; NULL: none in the block.
+ * *probes: adds the slots that were compared. Changes nothing else.
  */
 static inline struct tagrv_match_recv *
-tagrv_match_arrive_quick(struct tagrv_match *match, uint32_t peer, uint64_t tag,
-			 bool *missed)
+tagrv_match_quick_find(const struct tagrv_posted_block *block, uint32_t peer,
+		       uint64_t tag, uint64_t *probes)
+{
+	struct tagrv_posted *recv = tagrv_block_match(block, peer, tag, probes);
+
+	return recv && TAGRV_LIKELY(!recv->keep) ? &recv->pub : NULL;
+}
+
+/* Takes it out of the queue; the record is as it was until the next post. */
+static inline void tagrv_match_quick_remove(struct tagrv_match *match,
+					    struct tagrv_posted_block *block,
+					    struct tagrv_match_recv *record)
 {
 	struct tagrv_posted_queue *queue = &match->posted;
-	struct tagrv_posted_list *list = &queue->lists[TAGRV_SPACE_TAGGED];
-	struct tagrv_posted_block *block = list->only_block;
-	struct tagrv_posted *recv;
+	struct tagrv_posted *recv =
+		tagrv_container_of(record, struct tagrv_posted, pub);
 
-	*missed = false;
-	if (TAGRV_UNLIKELY(!block))
-		return NULL;
-	recv = tagrv_block_match(block, peer, tag, &queue->level.probes);
-	*missed = !recv;
-	if (TAGRV_UNLIKELY(!recv || recv->keep))
-		return NULL;
-	match->unexpected.last_seq++;
 	tagrv_block_clear(block, recv->slot);
-	list->cnt--;
-	queue->level.cnt--;
 	tagrv_pool_put(&queue->pool, recv);
-	return &recv->pub;
+}
+
+/* So many were taken, by the messages of as many arrivals. */
+static inline void tagrv_match_quick_count(struct tagrv_match *match,
+					   uint32_t cnt, uint64_t probes)
+{
+	struct tagrv_posted_queue *queue = &match->posted;
+
+	match->unexpected.last_seq += cnt;
+	queue->lists[TAGRV_SPACE_TAGGED].cnt -= cnt;
+	queue->level.cnt -= cnt;
+	queue->level.probes += probes;
 }
 
 #endif

@@ -100,7 +100,7 @@ static void free_unknown_sources(struct tagrv_compq *q)
 	while ((comp = tagrv_compq_peek(q))) {
 		if (comp->err == TAGRV_ERR_UNKNOWN_SOURCE)
 			free(comp->unknown_source);
-		tagrv_compq_pop(q);
+		tagrv_compq_pop(q, 1);
 	}
 }
 
@@ -181,18 +181,16 @@ static TAGRV_COLD void refill(struct tagrv_compq *q)
 
 const struct tagrv_comp *tagrv_compq_peek(struct tagrv_compq *q)
 {
-	if (q->head == q->tail) {
-		if (TAGRV_LIKELY(!q->over_cnt))
-			return NULL;
-		refill(q);
-	}
-	return &q->ring[q->head & q->mask];
+	return q->head == q->tail ? NULL : &q->ring[q->head & q->mask];
 }
 
-void tagrv_compq_pop(struct tagrv_compq *q)
+void tagrv_compq_pop(struct tagrv_compq *q, size_t cnt)
 {
-	assert(q->head != q->tail);
-	q->head++;
+	assert(q->tail - q->head >= cnt);
+	q->head += cnt;
+	/* The ring is empty only if the overflow is. */
+	if (TAGRV_UNLIKELY(q->over_cnt && q->head == q->tail))
+		refill(q);
 }
 
 bool tagrv_compq_has(const struct tagrv_compq *q, size_t cnt)

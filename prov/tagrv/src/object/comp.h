@@ -193,15 +193,15 @@ static inline void tagrv_compq_push(struct tagrv_compq *q,
 }
 
 /*
- * Oldest record or NULL; valid until the next push or pop. The caller of pop owns
- * the unknown_source of the record from then on.
+ * Oldest record or NULL; valid until the next push or pop. pop removes the oldest
+ * ones; its caller owns the unknown_source of each from then on.
  */
 const struct tagrv_comp *tagrv_compq_peek(struct tagrv_compq *q);
-void tagrv_compq_pop(struct tagrv_compq *q);
+void tagrv_compq_pop(struct tagrv_compq *q, size_t cnt);
 
 static inline bool tagrv_compq_empty(const struct tagrv_compq *q)
 {
-	return q->head == q->tail && !q->over_cnt;
+	return q->head == q->tail;
 }
 
 /*

@@ -169,4 +169,14 @@ static inline void tagrv_peer_release_credit(struct tagrv_peer *peer,
 		tagrv_peer_set_busy(peer);
 }
 
+/* A message of the peer has come, for which it has credit, and is gone again at once. */
+static inline void tagrv_peer_pass_credit(struct tagrv_peer *peer,
+					  uint32_t units)
+{
+	if (TAGRV_LIKELY(tagrv_credit_pass(&peer->credit, units)))
+		return;
+	peer->credit.owed -= units;
+	tagrv_peer_release_credit(peer, units);
+}
+
 #endif

@@ -81,33 +81,4 @@ struct tagrv_op *tagrv_recv_op(const struct tagrv_recv *recv, struct tagrv_rx *r
 void tagrv_recv_end(const struct tagrv_recv *recv, struct tagrv_peer *peer,
 		    const struct tagrv_hdr *hdr, size_t len, int status);
 
-/*
- * The same for a tagged message that fits, where the end goes straight to the window
- * of a read (comp.h). has_data: the message has 'data'. False: nothing has happened.
- */
-static inline bool tagrv_recv_end_plain(const struct tagrv_recv *recv,
-					const struct tagrv_peer *peer,
-					uint64_t tag, uint64_t data,
-					bool has_data, size_t len)
-{
-	const struct tagrv_engine *engine = peer->engine;
-	struct tagrv_compq *cq = engine->sinks.rx_cq;
-
-	if (TAGRV_UNLIKELY(len >= recv->plain_end) ||
-	    TAGRV_UNLIKELY(!engine->plain_ends) || TAGRV_UNLIKELY(!cq->window.left))
-		return false;
-	tagrv_trace_recv_complete(recv, peer, recv->context, tag, len, 0);
-	tagrv_compq_write(&cq->window, &(struct tagrv_comp) {
-		.context = recv->context,
-		.flags = FI_RECV | FI_TAGGED |
-			 (has_data ? FI_REMOTE_CQ_DATA : 0),
-		.len = len,
-		.buf = recv->buf,
-		.data = data,
-		.tag = tag,
-		.src = engine->attr.source ? peer->fi_addr : FI_ADDR_NOTAVAIL,
-	});
-	return true;
-}
-
 #endif

@@ -12,7 +12,6 @@
 #include "core/iov.h"
 #include "core/limits.h"
 #include "core/trace.h"
-#include "match/quick.h"
 #include "object/lane.h"
 #include "object/op.h"
 #include "proto/deliver.h"
@@ -77,83 +76,17 @@ void tagrv_arrive_item(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 	arrive(peer, hdr, payload, len);
 }
 
-/* ---- messages without a header ---- */
-
-/* What the header of such a message would be. */
-static struct tagrv_hdr header_of(uint64_t tag, uint64_t data, bool has_data)
+void tagrv_arrive_tagged(struct tagrv_peer *peer, uint64_t tag, uint64_t data,
+			 bool has_data, const void *payload, size_t len)
 {
-	return (struct tagrv_hdr) {
+	/* What the header of such a message would be. */
+	const struct tagrv_hdr hdr = {
 		.opcode = TAGRV_PKT_EAGER, .tag = tag, .data = data,
 		.flags = TAGRV_PKT_TAGGED | (has_data ? TAGRV_PKT_DATA : 0),
 	};
-}
-
-/* The receive has an op, or its end is not plain. */
-static __attribute__((noinline)) void
-deliver_other(const struct tagrv_recv *recv, struct tagrv_peer *peer,
-	      uint64_t tag, uint64_t data, bool has_data, const void *payload,
-	      size_t len)
-{
-	const struct tagrv_hdr hdr = header_of(tag, data, has_data);
-
-	tagrv_deliver_eager(recv, peer, &hdr, payload, len);
-}
-
-/* missed: no receive in the matching engine matches. */
-static __attribute__((noinline)) void
-arrive_other(struct tagrv_peer *peer, uint64_t tag, uint64_t data, bool has_data,
-	     const void *payload, size_t len, bool missed)
-{
-	const struct tagrv_hdr hdr = header_of(tag, data, has_data);
-	struct tagrv_match_msg *msg;
-	int ret;
-
-	if (!missed) {
-		arrive(peer, &hdr, payload, len);
-		return;
-	}
-	if (!use_credit(peer, tagrv_credit_units(len)))
-		return;
-	ret = tagrv_match_keep(peer->engine->match, peer->match_id,
-			       TAGRV_SPACE_TAGGED, tag, &msg);
-	keep(peer, msg, &hdr, payload, len,
-	     ret == -FI_EAGAIN ? tagrv_unexp_full() : ret);
-}
-
-static TAGRV_COLD void settle_credit(struct tagrv_peer *peer, uint32_t units)
-{
-	peer->credit.owed -= units;
-	tagrv_peer_release_credit(peer, units);
-}
-
-bool tagrv_arrive_tagged(struct tagrv_peer *peer, uint64_t tag, uint64_t data,
-			 bool has_data, const void *payload, size_t len)
-{
-	uint32_t units = tagrv_credit_units(len);
-	struct tagrv_match_recv *record;
-	const struct tagrv_recv *recv;
-	bool missed = false;
 
 	tagrv_assert_locked(peer->engine->dom);
-	record = TAGRV_LIKELY(units <= peer->credit.promised) ?
-		 tagrv_match_arrive_quick(peer->engine->match, peer->match_id,
-					  tag, &missed) : NULL;
-	if (TAGRV_UNLIKELY(!record)) {
-		arrive_other(peer, tag, data, has_data, payload, len, missed);
-		return true;
-	}
-	recv = tagrv_recv_of(record);
-	peer->engine->stats.eager_rx++;
-	tagrv_trace_match(recv, peer, NULL, 0, tag, len);
-	if (TAGRV_UNLIKELY(!tagrv_credit_pass(&peer->credit, units)))
-		settle_credit(peer, units);
-	if (TAGRV_UNLIKELY(!tagrv_recv_end_plain(recv, peer, tag, data, has_data,
-						 len))) {
-		deliver_other(recv, peer, tag, data, has_data, payload, len);
-		return true;
-	}
-	tagrv_copy(recv->buf, payload, len);
-	return peer->engine->sinks.rx_cq->window.left > 0;
+	arrive(peer, &hdr, payload, len);
 }
 
 /* ---- announcements ---- */

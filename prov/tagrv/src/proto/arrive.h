@@ -15,10 +15,10 @@
 void tagrv_arrive_eager(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			const void *payload, size_t len);
 /*
- * A tagged message of len bytes without a header: sink->tagged, whose result it
- * returns. has_data: it has 'data'. Its credit was counted.
+ * A tagged message of len bytes without a header: sink->tagged. has_data: it has
+ * 'data'. Its credit was counted.
  */
-bool tagrv_arrive_tagged(struct tagrv_peer *peer, uint64_t tag, uint64_t data,
+void tagrv_arrive_tagged(struct tagrv_peer *peer, uint64_t tag, uint64_t data,
 			 bool has_data, const void *payload, size_t len);
 /* The same for one message of a BATCH, its header made of the item's. */
 void tagrv_arrive_item(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,

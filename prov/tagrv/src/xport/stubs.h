@@ -38,6 +38,10 @@ int tagrv_stub_send_short(struct tagrv_link *link,
 ssize_t tagrv_stub_send_tagged(struct tagrv_link *link, uint64_t meta, uint64_t tag,
 			   uint64_t data, const void *payload);
 
+/* Links have no intake. drain returns 0. */
+int tagrv_stub_drain(void *link);
+void tagrv_stub_publish(struct tagrv_link *link);
+
 /* The device gathers nothing; attr.caps is without TAGRV_XPORT_PREPARED. */
 int tagrv_stub_send_prepared(struct tagrv_link *link, const void *hdr,
 			     size_t hdr_len, const struct iovec *iov,

@@ -64,3 +64,22 @@ void tagrv_watch_remove(struct tagrv_watch *watch, int *at)
 	watch->word[last] = &zero;
 	watch->idle[last] = 0;
 }
+
+int tagrv_watch_drain_in_turn(struct tagrv_watch *watch)
+{
+	uint32_t i = watch->first;
+	int events = 0;
+
+	watch->first = 0;
+	for (uint32_t n = 0; n < watch->cnt; n++, i++) {
+		if (i >= watch->cnt)
+			i = 0;
+		events += tagrv_watch_handle(watch, i);
+		if (watch->enough) {
+			watch->enough = false;
+			watch->first = i + 1;
+			break;
+		}
+	}
+	return events;
+}

@@ -106,21 +106,31 @@ static inline bool tagrv_watch_is_set(const struct tagrv_watch *watch,
 	       watch->idle[at];
 }
 
+/* Handles one word, if it has changed; returns the number of events. */
+static inline int tagrv_watch_handle(struct tagrv_watch *watch, uint32_t at)
+{
+	const struct tagrv_watch_what *what = &watch->what[at];
+
+	if (!tagrv_watch_is_set(watch, at))
+		return 0;
+	if (TAGRV_LIKELY(what->drain != NULL))
+		return what->drain(what->owner);
+	tagrv_watch_attend(watch);
+	return 0;
+}
+
+/* As tagrv_watch_drain(), from the word 'first' on. */
+int tagrv_watch_drain_in_turn(struct tagrv_watch *watch) TAGRV_COLD;
+
 /* What a look does that has found something; returns the number of events. */
 static inline int tagrv_watch_drain(struct tagrv_watch *watch)
 {
-	uint32_t i = watch->first;
 	int events = 0;
 
-	for (uint32_t n = 0; n < watch->cnt; n++, i++) {
-		if (i >= watch->cnt)
-			i = 0;
-		if (!tagrv_watch_is_set(watch, i))
-			continue;
-		if (TAGRV_UNLIKELY(!watch->what[i].drain))
-			tagrv_watch_attend(watch);
-		else
-			events += watch->what[i].drain(watch->what[i].owner);
+	if (TAGRV_UNLIKELY(watch->first))
+		return tagrv_watch_drain_in_turn(watch);
+	for (uint32_t i = 0; i < watch->cnt; i++) {
+		events += tagrv_watch_handle(watch, i);
 		if (TAGRV_UNLIKELY(watch->enough)) {
 			watch->enough = false;
 			watch->first = i + 1;

@@ -165,17 +165,18 @@ struct tagrv_sink {
 	 * something to do by itself. NULL: its owner calls progress often.
 	 */
 	struct tagrv_watch *watch;
+	/* Optional. What a watched word of a link with an intake calls, its owner
+	 * being the link, instead of ops->drain. */
+	int (*drain)(void *link);
 	/* One packet has arrived; data is valid during the call only. */
 	void (*packet)(struct tagrv_sink *sink, void *link_ctx,
 		       const void *data, size_t len);
 	/*
 	 * One tagged message has arrived that the peer sent by send_tagged; meta
 	 * and payload are the peer's. May be NULL only with transports whose
-	 * attr.tagged_end is 0. payload is valid during the call only. False:
-	 * nobody can take more at the moment, and a drain of a watched word
-	 * (watch.h) leaves the rest for the next look.
+	 * attr.tagged_end is 0. payload is valid during the call only.
 	 */
-	bool (*tagged)(void *link_ctx, uint64_t meta, uint64_t tag,
+	void (*tagged)(void *link_ctx, uint64_t meta, uint64_t tag,
 		       uint64_t data, const void *payload);
 	/* As next_packet, for such a message. Worth the call only while 'deep'. */
 	void (*next_tagged)(void *link_ctx, uint64_t tag);
@@ -248,12 +249,39 @@ struct tagrv_gate {
 	uint64_t end;
 };
 
+/*
+ * Where short tagged messages of a link come in memory, for an owner that takes them by
+ * itself, without a call. Number nr is at slots + (nr & mask) * TAGRV_INTAKE_STRIDE:
+ *
+ *   head word  low half TAGRV_INTAKE_MARK | lap, the rest as meta; lap: bit 'shift' of
+ *              nr, inverted. Any other value: not such a message, or none yet
+ *   tag
+ *   payload    up to TAGRV_INTAKE_BYTES
+ *
+ * The head word is loaded once, with acquire; all of it is the peer's. The owner takes
+ * the message by cnt++. When something else is there, it calls ops->drain, and when
+ * cnt has reached 'due', ops->publish.
+ */
+struct tagrv_intake {
+	char	*slots, *end;	/* first slot, and behind the last one */
+	uint64_t cnt;		/* taken so far */
+	uint64_t due;
+	uint32_t mask, shift;
+};
+
+#define TAGRV_INTAKE_STRIDE	128u
+#define TAGRV_INTAKE_MARK	0xa504u
+#define TAGRV_INTAKE_BYTES	48u
+
 /* Base of every link; back ends embed it as first member. */
 struct tagrv_link {
 	struct tagrv_xport *xport;
 	void	*ctx;		/* set by attach, handed to sink callbacks */
 	/* of send_tagged; NULL as long as attr.tagged_short is 0 */
 	const struct tagrv_gate *gate;
+	struct tagrv_intake *intake;	/* NULL: none */
+	int	watch_at;	/* index in sink->watch of what the intake's next
+				   message changes, or TAGRV_WATCH_OFF */
 	/* bytes of one get or put over this link, set by bind */
 	size_t	get_max, put_max;
 };
@@ -358,6 +386,14 @@ struct tagrv_xport_ops {
 	 * payload is shorter than attr.tagged_short.
 	 */
 	tagrv_send_tagged_fn send_tagged;
+
+	/*
+	 * Hands over what has come by a link with an intake, and watches the next
+	 * message. Returns the number of events.
+	 */
+	int (*drain)(void *link);
+	/* Lets the peer use what was taken out of the link's intake. */
+	void (*publish)(struct tagrv_link *link);
 	/*
 	 * Sends one packet: a header of at most TAGRV_HDR_ROOM bytes, and a
 	 * payload that the device itself gathers from registered memory. iov[i]

@@ -31,7 +31,7 @@ static void remove_hot(struct shm_link *link)
 	xp->hot[link->hot_at] = last;
 	last->hot_at = link->hot_at;
 	link->hot_at = -1;
-	tagrv_watch_remove(xp->base.sink->watch, &link->watch_at);
+	tagrv_watch_remove(xp->base.sink->watch, &link->base.watch_at);
 }
 
 void tagrv_shm_cool(struct shm_link *link)
@@ -50,14 +50,25 @@ void tagrv_shm_cool(struct shm_link *link)
 		tagrv_shm_ring_own_bell(link);
 }
 
+/* Messages that were taken between passes count, too. */
+static void learn_of_use(const struct shm_xport *xp, struct shm_link *link)
+{
+	if (link->seen == link->rx.in.cnt)
+		return;
+	link->seen = link->rx.in.cnt;
+	link->last_pass = xp->pass;
+}
+
 /* The hot link that was idle for longest, if for so many passes, else NULL. */
 static struct shm_link *longest_idle(struct shm_xport *xp, uint64_t passes)
 {
 	struct shm_link *idle = xp->hot[0];
 
-	for (unsigned i = 1; i < xp->hot_cnt; i++)
+	for (unsigned i = 0; i < xp->hot_cnt; i++) {
+		learn_of_use(xp, xp->hot[i]);
 		if (xp->hot[i]->last_pass < idle->last_pass)
 			idle = xp->hot[i];
+	}
 	return xp->pass - idle->last_pass >= passes ? idle : NULL;
 }
 
@@ -90,8 +101,9 @@ static void warm(struct shm_link *link)
 	link->hot_at = (int) xp->hot_cnt;
 	link->last_pass = xp->pass;
 	xp->hot[xp->hot_cnt++] = link;
-	tagrv_watch_add(xp->base.sink->watch, tagrv_shm_drain_hot, link,
-			&link->watch_at);
+	tagrv_watch_add(xp->base.sink->watch, xp->base.sink->drain ?
+			xp->base.sink->drain : tagrv_shm_drain_hot, link,
+			&link->base.watch_at);
 	tagrv_shm_watch_next(link);
 	set_state(link, SHM_POLLED);
 }
@@ -107,7 +119,7 @@ static unsigned visit(struct shm_link *link)
 		events = tagrv_shm_drain(link);
 	}
 	/*
-	 * Even if rx.head was published before: the peer's bell, which must be
+	 * Even if rx.in.cnt was published before: the peer's bell, which must be
 	 * rung then, may have been mapped only now.
 	 */
 	if (link->rx_open)

@@ -44,8 +44,9 @@ static void init(struct shm_link *link, struct shm_xport *xp)
 {
 	*link = (struct shm_link) {
 		.base.xport = &xp->base, .base.gate = &link->tx.gate,
+		.base.intake = &link->rx.in,
 		.hot_at = -1, .ring_fd = -1,
-		.watch_at = TAGRV_WATCH_OFF,
+		.base.watch_at = TAGRV_WATCH_OFF,
 		.peer_event_fd = -1, .peer_pidfd = -1,
 	};
 	tagrv_list_init(&link->dev_node);
@@ -127,10 +128,12 @@ static int create_ring(struct shm_link *link)
 		return ret;
 	}
 	link->rx.hdr = ring;
-	link->rx.data = (char *) ring + sizeof(struct shm_header);
-	link->rx.mask = slots - 1;
-	link->rx.shift = (uint32_t) __builtin_ctz(slots);
-	link->rx.arena = link->rx.data + (size_t) slots * SHM_STRIDE;
+	link->rx.in.slots = (char *) ring + sizeof(struct shm_header);
+	link->rx.in.mask = slots - 1;
+	link->rx.in.shift = (uint32_t) __builtin_ctz(slots);
+	link->rx.in.due = slots / 4;
+	link->rx.in.end = link->rx.in.slots + (size_t) slots * SHM_STRIDE;
+	link->rx.arena = link->rx.in.end;
 	link->rx.arena_size = shm_arena_of(xp->ring_size);
 	link->rx.hdr->constants = (struct shm_constants) {
 		.magic = SHM_MAGIC, .version = SHM_VERSION, .slots = slots,
@@ -216,6 +219,13 @@ void tagrv_shm_link_fail(struct shm_link *link, int status)
 	tagrv_shm_wake_if_armed(xp);
 }
 
+/* No entry is taken from here on, neither here nor by the owner of the intake. */
+static void shut_rx(struct shm_link *link)
+{
+	link->rx_open = false;
+	tagrv_watch_remove(link->base.xport->sink->watch, &link->base.watch_at);
+}
+
 void tagrv_shm_link_corrupt(struct shm_link *link, const char *what)
 {
 	static atomic_flag warned = ATOMIC_FLAG_INIT;
@@ -225,14 +235,14 @@ void tagrv_shm_link_corrupt(struct shm_link *link, const char *what)
 		tagrv_warn("shm: process %d wrote an invalid %s into a ring: "
 			   "connection closed\n", link->peer_pid, what);
 	link->corrupt = true;
-	link->rx_open = false;
+	shut_rx(link);
 	tagrv_shm_link_fail(link, -FI_EREMOTEIO);
 }
 
 /* Closes both ends and removes the link from all lists of work. */
 static void stop(struct shm_link *link)
 {
-	link->rx_open = false;
+	shut_rx(link);
 	tagrv_shm_tx_shut(link);
 	tagrv_shm_cool(link);
 	tagrv_list_remove(&link->starved_node);
@@ -303,7 +313,7 @@ void tagrv_shm_link_close(struct tagrv_link *base)
 	if (link->closing)
 		return;
 	link->closing = true;
-	link->rx_open = false;
+	shut_rx(link);
 	tagrv_shm_tx_shut(link);
 	if (!atomic_load(&link->tx_ready))
 		tagrv_shm_pull(shm_device_of(base->xport->dev));
@@ -333,7 +343,7 @@ static void destroy(struct shm_link *link)
 	unregister_link(shm_device_of(link->base.xport->dev), link);
 	if (link->rx.hdr)
 		tagrv_shm_region_unmap(link->rx.hdr,
-				       shm_region_of(link->rx.mask + 1));
+				       shm_region_of(link->rx.in.mask + 1));
 	if (link->tx.hdr)
 		tagrv_shm_region_unmap(link->tx.hdr,
 				       shm_region_of(link->tx.mask + 1));

@@ -137,9 +137,9 @@ struct shm_link {
 	struct tagrv_link base;
 	/* consumer: read in every pass */
 	struct shm_rx rx;
-	uint64_t last_pass;	/* last pass that found an entry */
+	uint64_t last_pass;	/* last pass that found an entry, or learned of it */
+	uint64_t seen;		/* rx.in.cnt when last_pass was set */
 	int	hot_at;		/* index in xport->hot; -1: cold */
-	int	watch_at;	/* index of its next head word in sink->watch */
 	bool	rx_open;	/* attached; entries are delivered */
 	bool	closing;
 	/* producer */

@@ -60,8 +60,8 @@ static inline void announce_next(const struct shm_link *link)
 {
 	struct tagrv_sink *sink = link->base.xport->sink;
 	const struct shm_rx *rx = &link->rx;
-	uint64_t nr = rx->head + 1, word = shm_rx_load(rx, nr), tag;
-	char *slot = shm_slot_at(rx->data, rx->mask, nr);
+	uint64_t nr = rx->in.cnt + 1, word = shm_rx_load(rx, nr), tag;
+	char *slot = shm_slot_at(rx->in.slots, rx->in.mask, nr);
 
 	if (TAGRV_LIKELY(!shm_rx_is_new(rx, word, nr)) || !sink->next_tagged)
 		return;
@@ -145,12 +145,12 @@ static inline bool consume(struct shm_link *link, uint64_t word)
 void tagrv_shm_watch_next(struct shm_link *link)
 {
 	struct shm_rx *rx = &link->rx;
-	uint64_t word = shm_rx_load(rx, rx->head);
+	uint64_t word = shm_rx_load(rx, rx->in.cnt);
 
 	/* An entry that is there already differs from what is called idle. */
-	if (shm_rx_is_new(rx, word, rx->head))
+	if (shm_rx_is_new(rx, word, rx->in.cnt))
 		word = ~word;
-	tagrv_watch_move(link->base.xport->sink->watch, link->watch_at,
+	tagrv_watch_move(link->base.xport->sink->watch, link->base.watch_at,
 			 shm_head_of(shm_rx_slot(rx)), word);
 }
 
@@ -166,7 +166,7 @@ static __attribute__((noinline)) unsigned drain_all(struct shm_link *link,
 			break;
 		cnt++;
 	}
-	if (TAGRV_LIKELY(link->watch_at >= 0))
+	if (TAGRV_LIKELY(link->base.watch_at >= 0))
 		tagrv_shm_watch_next(link);
 	return cnt;
 }
@@ -176,77 +176,19 @@ unsigned tagrv_shm_drain(struct shm_link *link)
 	return drain_all(link, SHM_BATCH);
 }
 
-/* The low half of the head word of a tagged message, without data, in slot nr. */
-static inline uint16_t short_tagged(const struct shm_rx *rx, uint64_t nr)
-{
-	return (uint16_t) (shm_word(SHM_TAGGED, 0, 0) | shm_lap(nr, rx->shift));
-}
-
-/*
- * The commonest entries, with little else than their delivery. A slot is given up
- * before, but the producer learns of it only when the head is published. *rest: there
- * may be entries of other kinds behind them; else the next slot is watched, which may
- * have come already.
- */
-static inline unsigned drain_short(struct shm_link *link, bool *rest)
-{
-	struct tagrv_sink *sink = link->base.xport->sink;
-	struct shm_rx *rx = &link->rx;
-	uint16_t want = short_tagged(rx, rx->head);
-	char *slot = shm_rx_slot(rx), *next;
-	unsigned cnt = 0;
-	uint64_t word;
-
-	*rest = true;
-	for (;; slot = next) {
-		word = atomic_load_explicit(shm_head_of(slot),
-					    memory_order_acquire);
-		if ((uint16_t) word != want || TAGRV_UNLIKELY(
-			    shm_word_len(word) > SHM_TAGGED_INLINE))
-			break;
-		if (TAGRV_UNLIKELY(shm_rx_slots_are_due(rx)))
-			tagrv_shm_publish_head(link);
-		if (TAGRV_UNLIKELY(sink->deep))
-			announce_next(link);
-		next = shm_slot_at(rx->data, rx->mask, ++rx->head);
-		__builtin_prefetch(next);
-		if (TAGRV_UNLIKELY(next == rx->data))
-			want ^= 1;	/* the next lap */
-		cnt++;
-		if (TAGRV_UNLIKELY(!sink->tagged(
-			    link->base.ctx, word & TAGRV_META_SHARED,
-			    tagrv_word_load(slot + SHM_HEAD_WORD), 0,
-			    slot + SHM_HEAD_WORD + sizeof(uint64_t)))) {
-			*rest = false;
-			tagrv_shm_watch_next(link);
-			sink->watch->enough = true;
-			return cnt;
-		}
-		if (TAGRV_UNLIKELY(cnt == SHM_BATCH || !link->rx_open))
-			return cnt;
-	}
-	*rest = !((word ^ want) & 1);
-	if (TAGRV_LIKELY(!*rest))
-		tagrv_watch_move(sink->watch, link->watch_at, shm_head_of(slot),
-				 word);
-	return cnt;
-}
-
 int tagrv_shm_drain_hot(void *owner)
 {
 	struct shm_link *link = owner;
-	unsigned cnt = 0;
-	bool rest = true;
+	unsigned cnt = drain_all(link, SHM_BATCH);
 
-	link->last_pass = shm_xport_of_link(link)->pass;
-	if (TAGRV_LIKELY(link->rx_open))
-		cnt = drain_short(link, &rest);
-	if (TAGRV_LIKELY(!rest))
-		return (int) cnt;
-	cnt += drain_all(link, SHM_BATCH - cnt);
 	if (!shm_rx_is_published(&link->rx))
 		tagrv_shm_publish_wanted(link);
 	return (int) cnt;
+}
+
+void tagrv_shm_publish(struct tagrv_link *link)
+{
+	tagrv_shm_publish_head(shm_link_of(link));
 }
 
 /* ---- the peer ---- */
@@ -279,6 +221,7 @@ static unsigned poll_hot(struct shm_xport *xp)
 
 		if (shm_rx_has(&link->rx)) {
 			link->last_pass = xp->pass;
+			link->seen = link->rx.in.cnt;
 			events += tagrv_shm_drain(link);
 		} else if (!shm_rx_is_published(&link->rx)) {
 			tagrv_shm_publish_wanted(link);

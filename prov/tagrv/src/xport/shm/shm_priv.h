@@ -179,11 +179,13 @@ int tagrv_shm_progress(struct tagrv_xport *xport);
 unsigned tagrv_shm_drain(struct shm_link *link);
 /* Watches for the link's next entry, if the link is watched. */
 void tagrv_shm_watch_next(struct shm_link *link);
-/* As tagrv_shm_drain(), for a hot link between passes: sink->watch. */
+/* As tagrv_shm_drain(), for a hot link between passes: ops->drain. */
 int tagrv_shm_drain_hot(void *link);
-/* Publishes rx.head, and rings the bell of a producer that waits for it. */
+/* ops->publish */
+void tagrv_shm_publish(struct tagrv_link *link);
+/* Publishes rx.in.cnt, and rings the bell of a producer that waits for it. */
 void tagrv_shm_publish_head(struct shm_link *link);
-/* Publishes rx.head if the producer waits for it. */
+/* Publishes rx.in.cnt if the producer waits for it. */
 static inline void tagrv_shm_publish_wanted(struct shm_link *link)
 {
 	if (TAGRV_UNLIKELY(atomic_load_explicit(

@@ -3,13 +3,13 @@
  * Both ends of a ring: one producer, one consumer. They share no index on the data
  * path; the consumer finds an entry by the lap bit of its head word.
  *
- *            rx.head                  tx.gate.cnt          tx.limit
+ *            rx.in.cnt                  tx.gate.cnt          tx.limit
  *   slots ------+------------------------+---------------------+----
  *      free     | published,             | free                |
  *               | not consumed           |                     |
  *
  * The consumer polls the head word of the slot where the next entry must come. It
- * never writes to slots or arena. It publishes rx.head from time to time, and the
+ * never writes to slots or arena. It publishes rx.in.cnt from time to time, and the
  * producer reads that only when it knows of no more free slots or bytes. So a small
  * entry costs the transfer of one line between the caches, and the producer fetches
  * the lines that it will write soon ahead of time (shm_prefetch_write).
@@ -52,9 +52,7 @@ struct shm_tx {
 
 /* Consumer's end. */
 struct shm_rx {
-	char	*data;
-	uint64_t head;		/* slots consumed since the start */
-	uint32_t mask, shift;
+	struct tagrv_intake in;	/* cnt: slots consumed since the start */
 	struct shm_header *hdr;
 	char	*arena;
 	uint32_t arena_size;
@@ -63,6 +61,11 @@ struct shm_rx {
 	uint64_t published;	/* value of cons.head */
 	uint64_t arena_published;
 };
+
+static_assert(SHM_STRIDE == TAGRV_INTAKE_STRIDE &&
+	      (SHM_MARK << 8 | SHM_TAGGED << 1) == TAGRV_INTAKE_MARK &&
+	      SHM_TAGGED_INLINE == TAGRV_INTAKE_BYTES,
+	      "an intake finds its messages in slots");
 
 /* A full barrier. The thread sanitizer does not support atomic_thread_fence(). */
 static inline void shm_fence(void)
@@ -278,13 +281,13 @@ static inline uint32_t shm_tx_state(const struct shm_tx *tx)
 
 static inline char *shm_rx_slot(const struct shm_rx *rx)
 {
-	return shm_slot_at(rx->data, rx->mask, rx->head);
+	return shm_slot_at(rx->in.slots, rx->in.mask, rx->in.cnt);
 }
 
 static inline uint64_t shm_rx_load(const struct shm_rx *rx, uint64_t nr)
 {
 	return atomic_load_explicit(
-		shm_head_of(shm_slot_at(rx->data, rx->mask, nr)),
+		shm_head_of(shm_slot_at(rx->in.slots, rx->in.mask, nr)),
 		memory_order_acquire);
 }
 
@@ -292,14 +295,14 @@ static inline uint64_t shm_rx_load(const struct shm_rx *rx, uint64_t nr)
 static inline bool shm_rx_is_new(const struct shm_rx *rx, uint64_t word,
 				 uint64_t nr)
 {
-	return (word & 1) == shm_lap(nr, rx->shift);
+	return (word & 1) == shm_lap(nr, rx->in.shift);
 }
 
 /* Whether the next entry was published; *word: its head word. */
 static inline bool shm_rx_peek(const struct shm_rx *rx, uint64_t *word)
 {
-	*word = shm_rx_load(rx, rx->head);
-	return shm_rx_is_new(rx, *word, rx->head);
+	*word = shm_rx_load(rx, rx->in.cnt);
+	return shm_rx_is_new(rx, *word, rx->in.cnt);
 }
 
 static inline bool shm_rx_has(const struct shm_rx *rx)
@@ -333,7 +336,7 @@ static inline void shm_rx_advance(struct shm_rx *rx, uint32_t len,
 {
 	uint32_t need, rest = rx->arena_size - rx->arena_pos;
 
-	rx->head++;
+	rx->in.cnt++;
 	if (TAGRV_LIKELY(len <= room))
 		return;
 	need = shm_arena_bytes(len);
@@ -350,7 +353,7 @@ static inline void shm_rx_advance(struct shm_rx *rx, uint32_t len,
 /* Whether enough was consumed to tell the producer. */
 static inline bool shm_rx_slots_are_due(const struct shm_rx *rx)
 {
-	return rx->head - rx->published > rx->mask / 4;
+	return rx->in.cnt >= rx->in.due;
 }
 
 static inline bool shm_rx_should_publish(const struct shm_rx *rx)
@@ -361,17 +364,18 @@ static inline bool shm_rx_should_publish(const struct shm_rx *rx)
 
 static inline bool shm_rx_is_published(const struct shm_rx *rx)
 {
-	return rx->head == rx->published;
+	return rx->in.cnt == rx->published;
 }
 
 /* Lets the producer use what was consumed. */
 static inline void shm_rx_publish(struct shm_rx *rx)
 {
-	rx->published = rx->head;
+	rx->published = rx->in.cnt;
+	rx->in.due = rx->in.cnt + rx->in.mask / 4 + 1;
 	rx->arena_published = rx->arena_head;
 	atomic_store_explicit(&rx->hdr->cons.arena, rx->arena_head,
 			      memory_order_relaxed);
-	atomic_store_explicit(&rx->hdr->cons.head, rx->head,
+	atomic_store_explicit(&rx->hdr->cons.head, rx->in.cnt,
 			      memory_order_release);
 }
 

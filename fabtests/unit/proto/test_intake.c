@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Messages that are taken out of a link's intake: which are, what comes of them, and
+ * that all others are left to the transport as they were.
+ */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "common/engine_fixture.h"
+#include "proto/intake.h"
+
+enum { SLOTS = 8, SHIFT = 3, ENTRIES = 6, SOURCE = 77 };
+
+static struct {
+	_Alignas(TAGRV_INTAKE_STRIDE) char slots[SLOTS * TAGRV_INTAKE_STRIDE];
+	struct tagrv_intake in;
+	uint64_t sent;
+	struct fi_cq_tagged_entry entries[ENTRIES];
+	fi_addr_t src[ENTRIES + 1];
+	char	buf[ENTRIES * 2][64];
+} box;
+
+static char ctx[ENTRIES * 2];
+
+static struct tagrv_peer *peer(void)
+{
+	return tagrv_peer_get(fx.engine, &fx.addr);
+}
+
+static const _Atomic uint64_t *next_word(void)
+{
+	return (const _Atomic uint64_t *) (void *)
+		(box.slots + box.in.cnt % SLOTS * TAGRV_INTAKE_STRIDE);
+}
+
+static void setup(void)
+{
+	engine_setup();
+	peer_up(true);
+	memset(&box, 0, sizeof(box));
+	box.in = (struct tagrv_intake) {
+		.slots = box.slots, .end = box.slots + sizeof(box.slots),
+		.due = UINT64_MAX, .mask = SLOTS - 1, .shift = SHIFT,
+	};
+	fx.link->intake = &box.in;
+	peer()->fi_addr = SOURCE;
+	fx.engine->plain_ends = true;	/* the fixture's counter is not looked at */
+	fx.rx.window.entry_size = sizeof(box.entries[0]);
+	fx.link->xport->sink->watch = &fx.dom->watch;
+	tagrv_watch_begin_pass(&fx.dom->watch);
+	tagrv_watch_add(&fx.dom->watch, tagrv_intake_drain, fx.link,
+			&fx.link->watch_at);
+	tagrv_watch_move(&fx.dom->watch, fx.link->watch_at, next_word(), 0);
+}
+
+static void teardown(void)
+{
+	tagrv_watch_remove(&fx.dom->watch, &fx.link->watch_at);
+	engine_teardown();
+}
+
+TestSuite(intake, .init = setup, .fini = teardown, .timeout = 20);
+
+static void post(size_t i, size_t len, uint64_t tag)
+{
+	cr_assert_eq(submit_recv(box.buf[i], len, tag, &ctx[i]), 0);
+}
+
+/* What the peer writes; mark: TAGRV_INTAKE_MARK, or another kind of entry. */
+static void write_slot(uint64_t mark, uint64_t tag, uint32_t len, uint16_t credit)
+{
+	char *slot = box.slots + box.sent % SLOTS * TAGRV_INTAKE_STRIDE;
+	uint64_t lap = ~(box.sent++ >> SHIFT) & 1;
+
+	memcpy(slot + 8, &tag, sizeof(tag));
+	memset(slot + 16, (int) ('a' + tag), TAGRV_INTAKE_BYTES);
+	atomic_store((_Atomic uint64_t *) (void *) slot,
+		     TAGRV_META(len, credit) | mark | lap);
+}
+
+static void arrive(uint64_t tag, uint32_t len)
+{
+	write_slot(TAGRV_INTAKE_MARK, tag, len, 0);
+}
+
+/* A read with room for so many entries; returns how many it got. */
+static size_t look(size_t room)
+{
+	tagrv_compq_open_window(&fx.rx, box.entries, room, box.src);
+	if (!tagrv_watch_is_idle(&fx.dom->watch))
+		tagrv_watch_drain(&fx.dom->watch);
+	return tagrv_compq_close_window(&fx.rx, room);
+}
+
+static void expect_entry(size_t at, size_t recv, uint64_t tag, size_t len)
+{
+	const struct fi_cq_tagged_entry *entry = &box.entries[at];
+
+	cr_expect_eq(entry->op_context, &ctx[recv]);
+	cr_expect_eq(entry->flags, FI_RECV | FI_TAGGED);
+	cr_expect_eq(entry->len, len);
+	cr_expect_eq(entry->buf, box.buf[recv]);
+	cr_expect_eq(entry->tag, tag);
+	cr_expect_eq(box.src[at], (fi_addr_t) SOURCE);
+	for (size_t i = 0; i < len; i++)
+		cr_assert_eq(box.buf[recv][i], (char) ('a' + tag));
+	cr_expect_eq(box.buf[recv][len], 0);
+}
+
+static struct tagrv_match_stats stats(void)
+{
+	struct tagrv_match_stats got;
+
+	tagrv_match_get_stats(fx.engine->match, &got);
+	return got;
+}
+
+/* The message is still there, and nothing of it was counted. */
+static void expect_left(void)
+{
+	struct tagrv_match_stats before = stats();
+	uint32_t promised = peer()->credit.promised, rx_seq = peer()->rx_seq;
+	uint32_t left = peer()->credit.left;
+	uint64_t cnt = box.in.cnt;
+	size_t posted = fx.engine->rx->ops.used;
+
+	fake.drains = 0;
+	cr_assert_eq(look(ENTRIES), 0);
+	cr_assert_eq(fake.drains, 1);
+	cr_assert_eq(box.in.cnt, cnt);
+	cr_assert_eq(peer()->credit.promised, promised);
+	cr_assert_eq(peer()->credit.left, left);
+	cr_assert_eq(peer()->rx_seq, rx_seq);
+	cr_assert_eq(stats().probes, before.probes);
+	cr_assert_eq(stats().searches, before.searches);
+	cr_assert_eq(fx.engine->rx->ops.used, posted);
+}
+
+Test(intake, tells_no_source_that_the_application_did_not_ask_for)
+{
+	fx.engine->attr.source = false;
+	post(0, 63, 1);
+	arrive(1, 8);
+	cr_assert_eq(look(ENTRIES), 1);
+	cr_assert_eq(box.src[0], FI_ADDR_NOTAVAIL);
+}
+
+Test(intake, messages_go_to_their_receives_and_to_the_reader)
+{
+	uint32_t left = peer()->credit.left;
+
+	for (uint64_t i = 0; i < 4; i++)
+		post(i, 63, i);
+	arrive(2, 8);
+	arrive(0, 0);
+	write_slot(TAGRV_INTAKE_MARK, 3, TAGRV_INTAKE_BYTES, 700);
+	box.src[3] = 1;
+	cr_assert_eq(look(ENTRIES), 3);
+	cr_assert_eq(box.src[3], 1);
+	expect_entry(0, 2, 2, 8);
+	expect_entry(1, 0, 0, 0);
+	expect_entry(2, 3, 3, TAGRV_INTAKE_BYTES);
+	cr_assert_eq(peer()->credit.left, left + 700);
+	cr_assert_eq(peer()->credit.owed, tagrv_credit_units(8) +
+		     tagrv_credit_units(0) +
+		     tagrv_credit_units(TAGRV_INTAKE_BYTES));
+	cr_assert_eq(peer()->credit.promised + peer()->credit.owed,
+		     peer()->credit.window);
+	cr_assert_eq(peer()->rx_seq, 3);
+	cr_assert_eq(fx.engine->stats.eager_rx, 3);
+	cr_assert_eq(stats().posted, 1);
+	cr_assert_eq(stats().searches, 4 + 3);
+	cr_assert_not(tagrv_watch_is_set(&fx.dom->watch,
+					 (uint32_t) fx.link->watch_at));
+	arrive(1, 1);
+	cr_assert_eq(look(ENTRIES), 1);
+	expect_entry(0, 1, 1, 1);
+	expect_empty(&fx.rx);
+}
+
+Test(intake, a_receive_takes_one_message)
+{
+	post(0, 63, 5);
+	post(1, 63, 5);
+	for (int i = 0; i < 3; i++)
+		arrive(5, 8);
+	fake.drains = 0;
+	cr_assert_eq(look(ENTRIES), 2);
+	expect_entry(0, 0, 5, 8);
+	expect_entry(1, 1, 5, 8);
+	cr_assert_eq(fake.drains, 1);
+	cr_assert_eq(box.in.cnt, 2);
+}
+
+/* Each lap has its own mark; the transport hears when it is due. */
+Test(intake, goes_round_and_round)
+{
+	box.in.due = 5;
+	for (uint64_t i = 0; i < 5 * SLOTS; i++) {
+		memset(box.buf, 0, sizeof(box.buf));
+		post(0, 63, i);
+		arrive(i, 3);
+		cr_assert_eq(look(ENTRIES), 1, "%zu", (size_t) i);
+		expect_entry(0, 0, i, 3);
+		cr_assert_eq(fake.publishes, i < 4 ? 0 : i - 3);
+	}
+	cr_assert_eq(fake.drains, 0);
+}
+
+Test(intake, a_full_reader_finds_the_rest_with_its_next_look)
+{
+	for (uint64_t i = 0; i < 5; i++) {
+		post(i, 63, i);
+		arrive(i, 1);
+	}
+	cr_assert_eq(look(2), 2);
+	expect_entry(1, 1, 1, 1);
+	/* Other links come first in the next look. */
+	cr_assert_eq(fx.dom->watch.first, (uint32_t) fx.link->watch_at + 1);
+	cr_assert_eq(look(2), 2);
+	expect_entry(0, 2, 2, 1);
+	cr_assert_eq(look(2), 1);
+	expect_entry(0, 4, 4, 1);
+	cr_assert_eq(look(2), 0);
+	cr_assert_eq(fake.drains, 0);
+}
+
+Test(intake, leaves_what_finds_no_receive)
+{
+	post(0, 63, 1);
+	arrive(2, 1);
+	expect_left();
+}
+
+Test(intake, leaves_all_where_receives_are_in_several_blocks)
+{
+	for (uint64_t i = 0; i < 65; i++)
+		cr_assert_eq(submit_recv(box.buf[0], 63, 100 + i, &ctx[0]), 0);
+	arrive(100, 1);
+	expect_left();
+}
+
+Test(intake, leaves_what_does_not_fit)
+{
+	post(0, 7, 1);
+	arrive(1, 8);
+	expect_left();
+}
+
+Test(intake, leaves_receives_of_several_segments)
+{
+	const struct iovec iov[2] = {
+		{ box.buf[0], 4 }, { box.buf[1], 40 },
+	};
+	struct tagrv_recv_req req = recv_req(NULL, 0, 1, ctx);
+
+	req.iov = iov;
+	req.iov_cnt = 2;
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
+	arrive(1, 8);
+	expect_left();
+}
+
+Test(intake, leaves_receives_without_a_completion)
+{
+	struct tagrv_recv_req req = recv_req(box.buf[0], 63, 1, ctx);
+
+	req.flags &= ~FI_COMPLETION;
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
+	arrive(1, 8);
+	expect_left();
+}
+
+Test(intake, leaves_other_entries)
+{
+	post(0, 63, 1);
+	write_slot(TAGRV_INTAKE_MARK + 2, 1, 8, 0);
+	expect_left();
+}
+
+/* What no peer that follows the rules sends. */
+Test(intake, leaves_what_breaks_the_rules)
+{
+	post(0, 63, 1);
+	write_slot(TAGRV_INTAKE_MARK, 1, TAGRV_INTAKE_BYTES + 1, 0);
+	expect_left();
+	box.sent = 0;
+	write_slot(TAGRV_INTAKE_MARK, 1, UINT32_MAX, 0);
+	expect_left();
+	box.sent = 0;
+	arrive(1, 8);
+	peer()->credit.promised = tagrv_credit_units(8) - 1;
+	expect_left();
+	peer()->credit.promised = tagrv_credit_units(8);
+	peer()->credit.left = UINT32_MAX - UINT16_MAX + 1;
+	expect_left();
+	peer()->credit.left--;
+	cr_assert_eq(look(1), 1);
+}
+
+Test(intake, leaves_all_without_a_reader)
+{
+	post(0, 63, 1);
+	arrive(1, 8);
+	tagrv_watch_drain(&fx.dom->watch);
+	cr_assert_eq(fake.drains, 1);
+	cr_assert_eq(box.in.cnt, 0);
+	fx.engine->plain_ends = false;
+	expect_left();
+}
+
+Test(intake, leaves_all_of_a_connection_that_was_given_up)
+{
+	struct tagrv_lane *lane = peer()->lane;
+
+	post(0, 63, 1);
+	arrive(1, 8);
+	peer()->lane = NULL;
+	expect_left();
+	peer()->lane = lane;
+	peer()->state = TAGRV_PEER_LEAVING;
+	expect_left();
+	peer()->state = TAGRV_PEER_READY;
+	cr_assert_eq(look(1), 1);
+}
