@@ -11,9 +11,9 @@
  *
  * Nothing is reordered: a record goes to the ring only while the overflow list
  * is empty, and into the window only while the ring is empty. Nothing is lost while
- * there is memory; after that reads say -FI_EOVERRUN. Success and error records share the queue, so that an error is
- * reported in its place. All calls run under the domain lock, except counter
- * reads.
+ * there is memory; after that reads say -FI_EOVERRUN. Success and error records share
+ * the queue, so that an error is reported in its place. All calls run under the domain
+ * lock, except counter reads.
  */
 #ifndef TAGRV_OBJECT_COMP_H
 #define TAGRV_OBJECT_COMP_H
