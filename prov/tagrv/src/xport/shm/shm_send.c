@@ -264,12 +264,11 @@ static inline bool is_roomy(const struct shm_tx *tx, uint32_t bytes)
 static TAGRV_COLD bool refresh_and_look_again(struct shm_link *link,
 					      uint32_t bytes)
 {
-	return link->tx_open &&
-	       refresh_and_look(link, bytes, SHM_LEAVE_RESERVE) &&
+	return refresh_and_look(link, bytes, SHM_LEAVE_RESERVE) &&
 	       is_roomy(&link->tx, bytes);
 }
 
-/* Whether the short forms can be used now, with so many bytes of the arena. */
+/* Whether the short forms can be used now on an open link: bytes of the arena. */
 static inline bool is_easy(struct shm_link *link, uint32_t bytes)
 {
 	return TAGRV_LIKELY(is_roomy(&link->tx, bytes)) ||
@@ -285,7 +284,8 @@ int tagrv_shm_send_short(struct tagrv_link *base,
 	struct shm_tx *tx = &link->tx;
 	char *body;
 
-	if (TAGRV_UNLIKELY(total > tx->max_packet ||
+	/* Until it is open, another thread may be writing to tx. */
+	if (TAGRV_UNLIKELY(!link->tx_open || total > tx->max_packet ||
 			   !is_easy(link, bytes_of(tx, total))))
 		return -FI_EAGAIN;
 	body = shm_tx_body(tx, total);
@@ -330,13 +330,16 @@ send_tagged_other(struct tagrv_link *base, uint64_t meta, uint64_t tag,
 	uint32_t len = TAGRV_META_LEN(meta);
 	struct shm_link *link = shm_link_of(base);
 	struct shm_tx *tx = &link->tx;
-	char *to = shm_tx_slot(tx);
+	char *to;
 
+	/* Until it is open, another thread may be writing to tx. */
+	if (TAGRV_UNLIKELY(!link->tx_open))
+		return -FI_EAGAIN;
 	if (len > (has_data ? SHM_DATA_INLINE : SHM_TAGGED_INLINE))
 		return send_tagged_long(link, word, tag, data, payload);
 	if (TAGRV_UNLIKELY(!is_easy(link, 0)))
 		return -FI_EAGAIN;
-	to += SHM_HEAD_WORD;
+	to = shm_tx_slot(tx) + SHM_HEAD_WORD;
 	memcpy(to, &tag, sizeof(tag));
 	to += sizeof(tag);
 	if (has_data) {
