@@ -40,6 +40,23 @@ Test(dom, gives_way_to_a_device_in_software_after_idle_passes)
 	cr_assert(!fx.dom->give_way);
 }
 
+/* As with transports that all tell by words when something comes. */
+Test(dom, looks_that_find_nothing_come_to_a_pass)
+{
+	unsigned polls;
+
+	peer_up(true);
+	fx.dom->watch.unlisted = 0;
+	tagrv_dom_progress(fx.dom);
+	polls = fake.polls;
+	for (int i = 0; i < TAGRV_WATCH_LOOKS; i++)
+		cr_assert_eq(tagrv_dom_look(fx.dom), 0);
+	cr_assert_eq(fake.polls, polls);
+	tagrv_dom_look(fx.dom);
+	cr_assert_eq(fake.polls, polls + 1);
+	fx.dom->watch.unlisted = 1;
+}
+
 Test(dom, does_not_give_way_while_messages_flow)
 {
 	fx.dom->dev->software = true;

@@ -169,6 +169,39 @@ static void counters_only(struct test *t)
 	fx_close(&fx);
 }
 
+/* All that the receiver of the first message does is to read its counter. */
+static void counter_alone(struct test *t)
+{
+	struct fx_attr attr = {
+		.counters = true,
+		.tx_bind = FI_SELECTIVE_COMPLETION,
+		.rx_bind = FI_SELECTIVE_COMPLETION,
+	};
+	struct fi_context2 ctx;
+	struct guard g = guard_alloc(64);
+	struct fx fx;
+
+	fx_open(t, &fx, &attr);
+	if (!run_sends(t))
+		RECV(&fx, .tagged = true, .buf = g.data, .len = g.len, .addr = FI_ADDR_UNSPEC,
+		     .tag = 1, .ctx = &ctx);
+	run_barrier(t);
+	if (run_sends(t)) {
+		/* The receiver has read its counter in vain for a while. */
+		usleep(10000);
+		pattern_fill(g.data, g.len, 1);
+		SEND(&fx, .tagged = true, .buf = g.data, .len = g.len, .addr = fx.peer, .tag = 1,
+		     .ctx = &ctx);
+		await_counter(&fx, FX_TX, 1);
+	} else {
+		await_counter(&fx, FX_RX, 1);
+		GUARD_HOLDS(&g, g.len, 1);
+	}
+	fx_barrier(&fx);
+	guard_free(&g);
+	fx_close(&fx);
+}
+
 /* The receiver does not call the provider while the message arrives. */
 static void automatic(struct test *t)
 {
@@ -211,6 +244,8 @@ const struct test_case progress_cases[] = {
 	{ "progress_rx_cq_only", "mutual large sends while only receive CQs are read", rx_cq_only, .ranks = 2 },
 	{ "progress_zero_reads", "reading 0 entries of either CQ moves a send", zero_reads, .ranks = 2 },
 	{ "progress_counters_only", "reading one counter moves everything", counters_only, .ranks = 2 },
+	{ "progress_counter_alone", "reading one counter lets the first peer in", counter_alone,
+	  .ranks = 2 },
 	{ "progress_automatic", "with automatic progress no call is needed", automatic, .ranks = 2 },
 	{ 0 },
 };

@@ -54,21 +54,27 @@ static ssize_t no_entries(struct tagrv_cq *cq, const struct tagrv_comp *comp)
 	return cq->queue.overrun ? -FI_EOVERRUN : -FI_EAGAIN;
 }
 
-/* Whether a read has nothing to return, and nothing to do. Lock held. */
+/*
+ * Whether a read has nothing to return, and nothing to do. Counts a look if the queue
+ * is empty. Lock held.
+ */
 static inline bool is_idle(struct tagrv_cq *cq)
 {
-	return tagrv_compq_empty(&cq->queue) && !cq->queue.overrun &&
-	       tagrv_watch_is_idle(&cq->dom->watch);
+	return tagrv_compq_empty(&cq->queue) &&
+	       tagrv_watch_is_idle(&cq->dom->watch) && !cq->queue.overrun;
 }
 
-/* Makes progress; returns the number of entries that are in buf after that. */
+/*
+ * Makes progress, after is_idle() has found the queue empty; returns the number of
+ * entries that are in buf after that.
+ */
 static inline size_t look_with_window(struct tagrv_cq *cq, void *buf,
 				      size_t count, fi_addr_t *src_addr)
 {
 	count &= cq->window_mask;
 	cq->reads = 0;
 	tagrv_compq_open_window(&cq->queue, buf, count, src_addr);
-	tagrv_dom_look(cq->dom);
+	tagrv_dom_handle(cq->dom);
 	return tagrv_compq_close_window(&cq->queue, count);
 }
 

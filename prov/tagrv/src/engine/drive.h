@@ -17,11 +17,12 @@ int tagrv_dom_progress(struct tagrv_dom *dom);
 int tagrv_dom_pass_for_look(struct tagrv_dom *dom);
 
 /*
- * Moves what has something to do, which costs less than a pass: handles the words of
- * dom->watch that have changed, or makes a pass if one is due. For calls that an
- * application repeats; lock held. Returns events handled.
+ * What a look does that has found something: handles the words of dom->watch that have
+ * changed, or makes a pass if one is due. Only after tagrv_watch_is_idle() has
+ * returned false, because that counts the looks until the next pass; lock held.
+ * Returns events handled.
  */
-static inline int tagrv_dom_look(struct tagrv_dom *dom)
+static inline int tagrv_dom_handle(struct tagrv_dom *dom)
 {
 	struct tagrv_watch *watch = &dom->watch;
 	int events;
@@ -34,9 +35,18 @@ static inline int tagrv_dom_look(struct tagrv_dom *dom)
 	dom->in_pass = false;
 	if (TAGRV_UNLIKELY(!watch->left))
 		events += tagrv_dom_progress(dom);
-	else
+	else if (TAGRV_LIKELY(events))
 		dom->patience.looks = 0;
 	return events;
+}
+
+/*
+ * Moves what has something to do, which costs less than a pass. For calls that an
+ * application repeats; lock held. Returns events handled.
+ */
+static inline int tagrv_dom_look(struct tagrv_dom *dom)
+{
+	return tagrv_watch_is_idle(&dom->watch) ? 0 : tagrv_dom_handle(dom);
 }
 
 /*
