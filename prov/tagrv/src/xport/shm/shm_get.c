@@ -142,6 +142,7 @@ void tagrv_shm_get_finish(struct shm_get *get, int status)
 	if (xp->gets_full) {
 		xp->gets_full = false;
 		xp->room_due = true;
+		tagrv_watch_attend(xp->base.sink->watch);
 	}
 	if (done)
 		done->fn(done, status);

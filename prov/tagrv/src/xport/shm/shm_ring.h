@@ -205,8 +205,9 @@ static inline bool shm_tx_refresh(struct shm_tx *tx)
 {
 	uint64_t head = atomic_load_explicit(&tx->hdr->cons.head,
 					     memory_order_acquire);
+	/* It may be newer than head, and then needs an order of its own. */
 	uint64_t arena = atomic_load_explicit(&tx->hdr->cons.arena,
-					      memory_order_relaxed);
+					      memory_order_acquire);
 
 	if (head > tx->gate.cnt || head + tx->mask + 1 < tx->limit ||
 	    arena > tx->arena_tail ||
@@ -374,7 +375,7 @@ static inline void shm_rx_publish(struct shm_rx *rx)
 	rx->in.due = rx->in.cnt + rx->in.mask / 4 + 1;
 	rx->arena_published = rx->arena_head;
 	atomic_store_explicit(&rx->hdr->cons.arena, rx->arena_head,
-			      memory_order_relaxed);
+			      memory_order_release);
 	atomic_store_explicit(&rx->hdr->cons.head, rx->in.cnt,
 			      memory_order_release);
 }
