@@ -7,7 +7,12 @@
 #include <linux/membarrier.h>
 #include <sched.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
+
+#define YIELDS		100u
+#define REST_NS		50000
+#define SETTLE_NS	10000000
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool has_barrier;
@@ -56,13 +61,35 @@ static bool bind_to_self(struct tagrv_lock *lock)
 	       tagrv_lock_acquire_biased(lock);
 }
 
+static void rest(long nsec)
+{
+	nanosleep(&(struct timespec) { .tv_nsec = nsec }, NULL);
+}
+
+/*
+ * Waits until the thread that has the bias is out of the lock. A thread of real-time
+ * priority must sleep, or the other one may not get its processor.
+ */
+static void await_release(struct tagrv_lock *lock)
+{
+	for (unsigned i = 0;
+	     atomic_load_explicit(&lock->held, memory_order_acquire); i++)
+		if (i < YIELDS)
+			sched_yield();
+		else
+			rest(REST_NS);
+}
+
 /* Mutex held. The thread that has the bias may be between acquire and release. */
 static void revoke_bias(struct tagrv_lock *lock)
 {
 	atomic_store(&lock->bias, TAGRV_LOCK_REVOKED);
-	membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
-	while (atomic_load_explicit(&lock->held, memory_order_acquire))
-		sched_yield();
+	/* It may fail for want of memory, or where a filter of system calls was
+	 * installed later: stores of the other thread become visible by themselves,
+	 * long before the end of this rest. */
+	if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED))
+		rest(SETTLE_NS);
+	await_release(lock);
 	lock->by_mutex = true;
 }
 

@@ -16,6 +16,7 @@
  */
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/log.h"
@@ -48,10 +49,16 @@ bool tagrv_shm_barrier_available(void)
 	return available;
 }
 
-/* The system call cannot fail in a registered process. */
+/*
+ * In a registered process the system call fails only for want of memory, or where a
+ * filter of system calls was installed later. Stores of other processors become visible
+ * by themselves, long before the end of the rest that follows then.
+ */
 void tagrv_shm_barrier(const struct shm_device *dev)
 {
+	const struct timespec rest = { .tv_nsec = 10000000 };
+
 	shm_fence();
-	if (!dev->force_fence)
-		membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
+	if (!dev->force_fence && membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED))
+		nanosleep(&rest, NULL);
 }
