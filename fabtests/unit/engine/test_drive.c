@@ -57,6 +57,25 @@ Test(dom, looks_that_find_nothing_come_to_a_pass)
 	fx.dom->watch.unlisted = 1;
 }
 
+/* A report of the wireup thread, say. */
+Test(dom, a_kick_makes_the_next_look_a_pass)
+{
+	unsigned polls;
+
+	peer_up(true);
+	fx.dom->watch.unlisted = 0;
+	tagrv_dom_progress(fx.dom);
+	polls = fake.polls;
+	tagrv_dom_look(fx.dom);
+	cr_assert_eq(fake.polls, polls);
+	tagrv_dom_kick(fx.dom);
+	tagrv_dom_look(fx.dom);
+	cr_assert_eq(fake.polls, polls + 1);
+	tagrv_dom_look(fx.dom);
+	cr_assert_eq(fake.polls, polls + 1);
+	fx.dom->watch.unlisted = 1;
+}
+
 Test(dom, does_not_give_way_while_messages_flow)
 {
 	fx.dom->dev->software = true;

@@ -78,6 +78,17 @@ Test(watch, attention_lasts_until_the_next_pass)
 	tagrv_watch_attend(NULL);
 }
 
+Test(watch, a_call_of_another_thread_lasts_until_the_next_pass)
+{
+	start(1);
+	tagrv_watch_call(&watch);
+	cr_assert(!tagrv_watch_is_idle(&watch));
+	cr_assert(tagrv_watch_is_due(&watch));
+	tagrv_watch_begin_pass(&watch);
+	cr_assert(!tagrv_watch_is_due(&watch));
+	cr_assert(tagrv_watch_is_idle(&watch));
+}
+
 Test(watch, what_no_word_tells_of_makes_every_look_a_pass)
 {
 	start(1);

@@ -28,7 +28,7 @@ static inline int tagrv_dom_handle(struct tagrv_dom *dom)
 	int events;
 
 	tagrv_assert_locked(dom);
-	if (TAGRV_UNLIKELY(!watch->left))
+	if (TAGRV_UNLIKELY(tagrv_watch_is_due(watch)))
 		return tagrv_dom_pass_for_look(dom);
 	dom->in_pass = true;
 	events = tagrv_watch_drain(watch);

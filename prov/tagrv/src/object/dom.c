@@ -176,6 +176,7 @@ void tagrv_dom_kick(struct tagrv_dom *dom)
 {
 	uint64_t one = 1;
 
+	tagrv_watch_call(&dom->watch);
 	/* A full counter is readable as well, so a failure does no harm. */
 	if (write(dom->kick_fd, &one, sizeof(one)) < 0)
 		return;

@@ -7,6 +7,7 @@
  *                   sets it to 0 by tagrv_watch_attend(); a pass that leaves work
  *                   behind does so again. The count bounds the delay of what no
  *                   word tells and nobody has announced
+ *   called          the same by any thread: tagrv_watch_call()
  *   unlisted        things that no word tells of (completion queues of devices,
  *                   words without a place): every look is a pass
  *   word[0 .. cnt)  has the value idle[i] while nothing has come
@@ -46,6 +47,8 @@ struct tagrv_watch_what {
 
 struct tagrv_watch {
 	uint32_t left;
+	/* Another thread has work for the next pass, which a look must not miss. */
+	_Atomic uint32_t called;
 	uint32_t cnt;
 	/* From 'cnt' on: a word that stays 0. */
 	const _Atomic uint64_t *word[TAGRV_WATCH_WORDS];
@@ -93,9 +96,29 @@ static inline void tagrv_watch_attend(struct tagrv_watch *watch)
 		watch->left = 0;
 }
 
+/* The next look makes a pass. Any thread, after it has queued the work. */
+static inline void tagrv_watch_call(struct tagrv_watch *watch)
+{
+	atomic_store_explicit(&watch->called, 1, memory_order_release);
+}
+
+static inline bool tagrv_watch_is_called(const struct tagrv_watch *watch)
+{
+	return atomic_load_explicit(&watch->called, memory_order_relaxed);
+}
+
+/* Whether the next look makes a pass, whatever the words say. */
+static inline bool tagrv_watch_is_due(const struct tagrv_watch *watch)
+{
+	return !watch->left || TAGRV_UNLIKELY(tagrv_watch_is_called(watch));
+}
+
 /* A pass begins: work that is queued from here on needs another one. */
 static inline void tagrv_watch_begin_pass(struct tagrv_watch *watch)
 {
+	/* The exchange also shows this thread what was queued before the call. */
+	if (TAGRV_UNLIKELY(tagrv_watch_is_called(watch)))
+		atomic_exchange(&watch->called, 0);
 	watch->left = watch->unlisted ? 0 : TAGRV_WATCH_LOOKS;
 }
 
@@ -143,7 +166,7 @@ static inline int tagrv_watch_drain(struct tagrv_watch *watch)
 /* A look: whether there is nothing to do. Counts down to the next pass. */
 static inline bool tagrv_watch_is_idle(struct tagrv_watch *watch)
 {
-	if (TAGRV_UNLIKELY(!watch->left))
+	if (TAGRV_UNLIKELY(tagrv_watch_is_due(watch)))
 		return false;
 	watch->left--;
 	for (uint32_t i = 0; i < TAGRV_WATCH_FIRST; i++)
