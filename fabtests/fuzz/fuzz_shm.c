@@ -93,7 +93,8 @@ static void on_tagged(void *ctx, uint64_t meta, uint64_t tag, uint64_t data,
 		      const void *payload)
 {
 	require(ctx == &side &&
-		TAGRV_META_LEN(meta) < side.xport->attr.tagged_end);
+		TAGRV_META_LEN(meta) <=
+		side.xport->attr.max_packet - TAGRV_SHORT_HDR);
 	require(!data || meta & TAGRV_META_DATA);
 	side.sum += tag + data;
 	for (size_t i = 0; i < TAGRV_META_LEN(meta); i++)

@@ -319,6 +319,50 @@ static void random_transfers(struct test *t)
 	fx_close(&fx);
 }
 
+/* Sizes around the longest packet of the smaller side, and of messages without a header. */
+static void run_mixed(struct test *t, bool of_receiver, const char *name, const char *value)
+{
+	struct transfer tr = { .tagged = true };
+	struct fx fx;
+
+	if (run_sends(t) != of_receiver)
+		setenv(name, value, 1);
+	fx_open(t, &fx, &plain);
+	for (tr.len = 0; tr.len < 8600; tr.len += tr.len < 4400 ? 37 : 511) {
+		for (int i = 0; i < 2; i++) {
+			tr.unexpected = i;
+			tr.id++;
+			transfer_run(&fx, &tr);
+		}
+	}
+	fx_close(&fx);
+}
+
+static void receiver_has_less(struct test *t)
+{
+	run_mixed(t, true, "FI_TAGRV_EAGER_MAX", "4096");
+}
+
+static void sender_has_less(struct test *t)
+{
+	run_mixed(t, false, "FI_TAGRV_EAGER_MAX", "4096");
+}
+
+static void receiver_has_small_ring(struct test *t)
+{
+	run_mixed(t, true, "FI_TAGRV_SHM_RING", "16384");
+}
+
+static void receiver_is_general(struct test *t)
+{
+	run_mixed(t, true, "FI_TAGRV_FAST", "no");
+}
+
+static void sender_is_general(struct test *t)
+{
+	run_mixed(t, false, "FI_TAGRV_FAST", "no");
+}
+
 const struct test_case data_cases[] = {
 	{ "data_sizes_tagged", "tagged messages, 0 B to 8 MiB, expected and not", sizes_tagged, .self = true },
 	{ "data_sizes_msg", "untagged messages, 0 B to 8 MiB, expected and not", sizes_msg, .self = true },
@@ -331,6 +375,11 @@ const struct test_case data_cases[] = {
 	{ "data_short_message", "a message shorter than its buffer leaves the rest alone", short_message, .self = true },
 	{ "data_both_directions", "all sizes at once in both directions", both_directions, .self = true },
 	{ "data_many_posted", "128 posted receives complete in order", many_posted, .self = true },
+	{ "data_receiver_has_less", "only the receiver has short eager messages", receiver_has_less, .ranks = 2 },
+	{ "data_sender_has_less", "only the sender has short eager messages", sender_has_less, .ranks = 2 },
+	{ "data_receiver_has_small_ring", "only the receiver has a small ring", receiver_has_small_ring, .ranks = 2 },
+	{ "data_receiver_is_general", "only the receiver has FI_TAGRV_FAST=no", receiver_is_general, .ranks = 2 },
+	{ "data_sender_is_general", "only the sender has FI_TAGRV_FAST=no", sender_is_general, .ranks = 2 },
 	{ "data_random", "300 random combinations", random_transfers, .self = true },
 	{ 0 },
 };

@@ -44,6 +44,34 @@ static void check_tagged(unsigned nr, size_t len, bool has_data)
 	cr_assert(is_pattern(got->payload, nr, len), "%u: %zu bytes", nr, len);
 }
 
+/* The receiver sends no such messages, and takes shorter packets than the sender. */
+Test(shm_tagged, ends_with_different_parameters)
+{
+	enum { MAX = 4096, LONGEST = MAX - TAGRV_SHORT_HDR };
+	unsigned nr = 0;
+
+	pair_open(&pair, PAIR_SHM);
+	pair.b->xport->attr.max_packet = MAX;
+	pair.b->xport->attr.tagged_end = 0;
+	pair_connect(&pair);
+	pair_send(&pair, pair.a, 0, 8, NULL);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1);
+	for (size_t len = LONGEST - 300; len < LONGEST + 300; len++) {
+		int ret = send_tagged(nr + 1, len, false);
+
+		cr_assert_eq(ret, len <= LONGEST ? 0 : -FI_EAGAIN, "%zu", len);
+		if (ret)
+			continue;
+		nr++;
+		PAIR_UNTIL(&pair, pair.b->tagged_cnt == nr);
+		check_tagged(nr, len, false);
+	}
+	cr_assert_eq(send_tagged(++nr, 8, false), 0);
+	PAIR_UNTIL(&pair, pair.b->tagged_cnt == nr);
+	cr_assert_eq(pair.a->errors + pair.b->errors, 0);
+	pair_close(&pair);
+}
+
 Test(shm_tagged, takes_every_length, .timeout = 60)
 {
 	unsigned nr = 0;

@@ -121,6 +121,7 @@ static void close_lanes(struct tagrv_engine *engine)
 	/* From here on only a shared context is reported to. */
 	tagrv_rx_leave(engine);
 	engine->sinks = (struct tagrv_engine_sinks) { .rx_all = true };
+	engine->plain_ends = false;
 	end_arrived(engine);
 	tagrv_list_for_each_safe(&engine->conn.lanes, node, tmp)
 		tagrv_lane_fail(tagrv_container_of(node, struct tagrv_lane,

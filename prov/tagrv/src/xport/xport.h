@@ -96,7 +96,8 @@ struct tagrv_xport_attr {
 	size_t	max_inline;	/* bytes of a send in few pieces that needs no
 				   copy buffer: a hint, no promise */
 	size_t	max_short;	/* bytes of payload that send_short takes */
-	size_t	tagged_end;	/* send_tagged takes payloads shorter than this */
+	size_t	tagged_end;	/* send_tagged takes payloads shorter than this;
+				   a peer may send longer ones */
 	size_t	tagged_short;	/* the same while the link's gate is open; 0: the
 				   links have no gates */
 	size_t	max_packet;	/* bytes of one send, all iovecs together */

@@ -102,7 +102,9 @@ static inline bool take_tagged(struct shm_link *link, uint64_t word,
 			(room == SHM_DATA_INLINE ? TAGRV_META_DATA : 0);
 	uint64_t tag = tagrv_word_load(slot + SHM_HEAD_WORD), data = 0;
 
-	if (TAGRV_UNLIKELY(!body || len >= xport->attr.tagged_end))
+	/* As long as a packet could be: tagged_end is only what this side sends. */
+	if (TAGRV_UNLIKELY(!body ||
+			   len > xport->attr.max_packet - TAGRV_SHORT_HDR))
 		return false;
 	if (room == SHM_DATA_INLINE)
 		data = tagrv_word_load(slot + SHM_HEAD_WORD + sizeof(tag));

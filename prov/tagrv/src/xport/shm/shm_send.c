@@ -307,7 +307,9 @@ send_tagged_long(struct shm_link *link, uint64_t word, uint64_t tag,
 	struct shm_tx *tx = &link->tx;
 	char *slot = shm_tx_slot(tx);
 
-	if (!is_easy(link, shm_tx_arena_cost(tx, len)))
+	/* The peer may take less than this side's attr.tagged_end. */
+	if (len + TAGRV_SHORT_HDR > tx->max_packet ||
+	    !is_easy(link, shm_tx_arena_cost(tx, len)))
 		return -FI_EAGAIN;
 	tagrv_copy(shm_tx_arena(tx, len), payload, len);
 	memcpy(slot + SHM_HEAD_WORD, &tag, sizeof(tag));
