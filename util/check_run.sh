@@ -10,7 +10,8 @@
 #      main process   layers ... gcc, clang, ... distcheck | reports vm-functional, vm-bad-input ... as they end
 #      lane                          vm-functional, vm-bad-input ...
 #
-# A step of the lane waits until the step that builds its programs has ended (builder_of).
+# A step of the lane waits until the step that builds its programs has built them (builder_of); that step's own tests run
+# beside it.
 
 : "${logs:?}" "${in_turn:?}" "${steps=}"
 
@@ -84,7 +85,15 @@ await_result()
 	done
 }
 
-# Prints the steps that must have ended before a step of the lane begins, because they build what it uses.
+# usage: await_build STEP PROCESS; waits until the step has built its programs or has ended, or the process has ended.
+await_build()
+{
+	while [ ! -e "$logs/$1.built" ] && [ ! -e "$logs/$1.result" ] && kill -0 "$2" 2>/dev/null; do
+		sleep 0.2
+	done
+}
+
+# Prints the step that builds what a step of the lane uses.
 builder_of()
 {
 	case $1 in
@@ -103,7 +112,7 @@ run_lane()
 		name=${step%%|*}
 		in_lane "$name" && selected "$step" || continue
 		builder=$(builder_of "$name")
-		! is_selected "$builder" || await_result "$builder" $$
+		! is_selected "$builder" || await_build "$builder" $$
 		execute "$name"
 	done
 }
