@@ -3,7 +3,6 @@
  * When reads that find nothing yield the processor.
  */
 #include <criterion/criterion.h>
-#include <pthread.h>
 
 #include "object/patience.h"
 
@@ -26,22 +25,6 @@ static uint32_t run_out(void)
 	return looks;
 }
 
-static void *may_yield_elsewhere(void *result)
-{
-	*(bool *) result = tagrv_patience_may_yield(&patience);
-	return NULL;
-}
-
-static bool another_may_yield(void)
-{
-	bool result = true;
-	pthread_t thread;
-
-	cr_assert(!pthread_create(&thread, NULL, may_yield_elsewhere, &result));
-	pthread_join(thread, NULL);
-	return result;
-}
-
 Test(patience, lasts_longer_when_nobody_else_runs)
 {
 	uint32_t before = run_out();
@@ -49,7 +32,7 @@ Test(patience, lasts_longer_when_nobody_else_runs)
 	cr_assert(before == TAGRV_PATIENCE_FIRST);
 	for (int i = 0; i < 20; i++) {
 		cr_assert(tagrv_patience_may_yield(&patience));
-		tagrv_patience_learn(&patience, TAGRV_PATIENCE_OTHERS_NS);
+		tagrv_patience_learn(&patience, TAGRV_PATIENCE_OTHERS_NS, 0);
 	}
 	cr_assert(run_out() == TAGRV_PATIENCE_MOST);
 }
@@ -57,34 +40,46 @@ Test(patience, lasts_longer_when_nobody_else_runs)
 Test(patience, is_short_when_others_run)
 {
 	cr_assert(tagrv_patience_may_yield(&patience));
-	tagrv_patience_learn(&patience, TAGRV_PATIENCE_OTHERS_NS + 1);
+	tagrv_patience_learn(&patience, TAGRV_PATIENCE_OTHERS_NS + 1, 0);
 	cr_assert(run_out() == TAGRV_PATIENCE_LEAST);
 	cr_assert(tagrv_patience_may_yield(&patience));
-	tagrv_patience_learn(&patience, 0);
+	tagrv_patience_learn(&patience, 0, 0);
 	cr_assert(run_out() == 2 * TAGRV_PATIENCE_LEAST);
 }
 
-Test(patience, is_endless_while_threads_take_turns)
+/* Whoever yields lets them spin for a time slice. */
+Test(patience, rests_after_its_own_threads_ran_for_a_time_slice)
 {
-	cr_assert(tagrv_patience_may_yield(&patience));
-	for (int i = 0; i < 10; i++) {
-		cr_assert(!another_may_yield());
-		cr_assert(!tagrv_patience_may_yield(&patience));
-	}
-	cr_assert(run_out() == TAGRV_PATIENCE_MOST);
-}
-
-/* As after a program's first thread has left messages to another one. */
-Test(patience, ends_again_when_one_thread_is_left)
-{
+	const uint64_t slice = TAGRV_PATIENCE_SLICE_NS + 1;
 	int times = 0;
 
 	cr_assert(tagrv_patience_may_yield(&patience));
-	cr_assert(!another_may_yield());
+	tagrv_patience_learn(&patience, slice, slice / 2 + 1);
 	while (!tagrv_patience_may_yield(&patience))
 		times++;
-	cr_assert(times == TAGRV_PATIENCE_ALONE);
+	cr_assert(times == TAGRV_PATIENCE_REST);
 	cr_assert(tagrv_patience_may_yield(&patience));
+}
+
+Test(patience, does_not_rest_when_others_ran_or_not_for_long)
+{
+	const uint64_t slice = TAGRV_PATIENCE_SLICE_NS;
+
+	tagrv_patience_learn(&patience, slice, slice);
+	cr_assert(tagrv_patience_may_yield(&patience));
+	tagrv_patience_learn(&patience, 10 * slice, 5 * slice);
+	cr_assert(tagrv_patience_may_yield(&patience));
+}
+
+Test(patience, is_crowded_until_yields_have_returned_at_once)
+{
+	int yields = 0;
+
+	cr_assert(!tagrv_patience_is_crowded(&patience));
+	tagrv_patience_learn(&patience, TAGRV_PATIENCE_OTHERS_NS + 1, 0);
+	for (; tagrv_patience_is_crowded(&patience); yields++)
+		tagrv_patience_learn(&patience, 0, 0);
+	cr_assert(yields == 4);
 }
 
 Test(patience, counts_anew_after_a_yield)

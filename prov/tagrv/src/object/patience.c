@@ -4,7 +4,6 @@
  */
 #include "object/patience.h"
 
-#include <pthread.h>
 #include <sched.h>
 
 #include "core/clock.h"
@@ -14,44 +13,46 @@ void tagrv_patience_init(struct tagrv_patience *patience)
 {
 	*patience = (struct tagrv_patience) { 0 };
 	atomic_init(&patience->most, TAGRV_PATIENCE_FIRST);
-	patience->alone = TAGRV_PATIENCE_ALONE;
-}
-
-static void set_most(struct tagrv_patience *patience, uint32_t most)
-{
-	atomic_store_explicit(&patience->most, most, memory_order_relaxed);
 }
 
 bool tagrv_patience_may_yield(struct tagrv_patience *patience)
 {
-	uintptr_t self = (uintptr_t) pthread_self();
+	uint32_t rest = atomic_load_explicit(&patience->rest,
+					     memory_order_relaxed);
 
 	patience->looks = 0;
-	if (patience->thread && patience->thread != self)
-		patience->alone = 0;
-	patience->thread = self;
-	if (TAGRV_LIKELY(patience->alone >= TAGRV_PATIENCE_ALONE))
+	if (TAGRV_LIKELY(!rest))
 		return true;
-	patience->alone++;
-	set_most(patience, TAGRV_PATIENCE_MOST);
+	atomic_store_explicit(&patience->rest, rest - 1, memory_order_relaxed);
 	return false;
 }
 
-void tagrv_patience_learn(struct tagrv_patience *patience, uint64_t ns)
+void tagrv_patience_learn(struct tagrv_patience *patience, uint64_t ns,
+			  uint64_t own)
 {
 	uint32_t most = atomic_load_explicit(&patience->most,
 					     memory_order_relaxed);
 
-	set_most(patience, ns > TAGRV_PATIENCE_OTHERS_NS ?
-			   TAGRV_PATIENCE_LEAST :
-			   TAGRV_MIN(2 * most, TAGRV_PATIENCE_MOST));
+	if (ns > TAGRV_PATIENCE_SLICE_NS && own > ns / 2)
+		atomic_store_explicit(&patience->rest, TAGRV_PATIENCE_REST,
+				      memory_order_relaxed);
+	atomic_store_explicit(&patience->most,
+			      ns > TAGRV_PATIENCE_OTHERS_NS ?
+			      TAGRV_PATIENCE_LEAST :
+			      TAGRV_MIN(2 * most, TAGRV_PATIENCE_MOST),
+			      memory_order_relaxed);
+}
+
+static uint64_t ns_of(double seconds)
+{
+	return seconds > 0 ? (uint64_t) (seconds * 1e9) : 0;
 }
 
 void tagrv_patience_yield(struct tagrv_patience *patience)
 {
-	double begin = tagrv_clock_seconds();
+	double own = tagrv_clock_process(), begin = tagrv_clock_seconds();
 
 	sched_yield();
-	tagrv_patience_learn(patience,
-			     (uint64_t) ((tagrv_clock_seconds() - begin) * 1e9));
+	tagrv_patience_learn(patience, ns_of(tagrv_clock_seconds() - begin),
+			     ns_of(tagrv_clock_process() - own));
 }

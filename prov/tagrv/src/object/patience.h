@@ -9,11 +9,17 @@
  * and then a yield costs all its other threads the time that others run.
  *
  *   looks without an event    0 .. most        read on
- *                             most             yield:
+ *                             most             yield, or rest:
  *                                                others ran: most = LEAST
  *                                                it returned at once: most doubles,
  *                                                up to MOST
- *   several threads look in turn              no yield
+ *                                                threads of this process ran for
+ *                                                a time slice: REST times no yield
+ *
+ * The last case: those threads spin until the caller gives its lock back, so that they
+ * use up the whole time slice that the yield gave them, and nobody is helped.
+ *
+ * The domain is crowded while yields let others run: then it has no processor to spare.
  *
  * owner: the domain. lock: the domain's, except tagrv_patience_learn().
  */
@@ -27,22 +33,23 @@
 /* Looks: some 5 to 15 ns each. */
 #define TAGRV_PATIENCE_LEAST	64
 #define TAGRV_PATIENCE_FIRST	1024
-#define TAGRV_PATIENCE_MOST	16384
+#define TAGRV_PATIENCE_MOST	2048
 
 /* A yield that takes longer let another thread run; measured: 0.3 to 0.8 us if no
  * other is there. */
 #define TAGRV_PATIENCE_OTHERS_NS	2000
 
-/* So often in a row has the same thread run out of patience: it is the only one.
- * Some 130 ms, far more than a time slice. */
-#define TAGRV_PATIENCE_ALONE	1024
+/* A yield that takes longer let another thread run until its time slice was over: some
+ * ms. A thread that has something to do for us mostly sleeps or yields much earlier. */
+#define TAGRV_PATIENCE_SLICE_NS		500000
+
+/* So often is no yield made after one that only served threads of this process. */
+#define TAGRV_PATIENCE_REST	64
 
 struct tagrv_patience {
 	uint32_t looks;			/* in a row that found nothing */
 	_Atomic uint32_t most;		/* before a yield */
-	uintptr_t thread;		/* that ran out of patience last; 0: none */
-	uint32_t alone;			/* times in a row that it did, at most
-					   TAGRV_PATIENCE_ALONE */
+	_Atomic uint32_t rest;		/* yields to be left out */
 };
 
 void tagrv_patience_init(struct tagrv_patience *patience);
@@ -57,16 +64,25 @@ static inline bool tagrv_patience_is_out(struct tagrv_patience *patience,
 }
 
 /*
- * The calling thread has run out of patience. Whether it may yield: it is the only
- * one. Begins to count anew.
+ * The calling thread has run out of patience. Whether it may yield. Begins to count
+ * anew.
  */
 bool tagrv_patience_may_yield(struct tagrv_patience *patience);
 
+/* Whether other threads needed this processor when it was offered to them last. */
+static inline bool tagrv_patience_is_crowded(const struct tagrv_patience *patience)
+{
+	return atomic_load_explicit(&patience->most, memory_order_relaxed) <
+	       TAGRV_PATIENCE_FIRST;
+}
+
 /*
- * What a yield told, which took so many nanoseconds. Lock not held: what two threads
- * tell at the same time may get lost.
+ * What a yield told, which took so many nanoseconds; own: how long threads of this
+ * process ran meanwhile. Lock not held: what two threads tell at the same time may get
+ * lost.
  */
-void tagrv_patience_learn(struct tagrv_patience *patience, uint64_t ns);
+void tagrv_patience_learn(struct tagrv_patience *patience, uint64_t ns,
+			  uint64_t own);
 
 /* Yields the processor, and learns from it. Lock not held. */
 void tagrv_patience_yield(struct tagrv_patience *patience);

@@ -89,6 +89,7 @@ int tagrv_rails_poll_all(struct tagrv_rails *rails);
 /* Moves the rails in use; returns events handled. deep: of their sinks. */
 static inline int tagrv_rails_poll(struct tagrv_rails *rails, bool deep)
 {
+	bool crowded = tagrv_patience_is_crowded(&rails->dom->patience);
 	int events = 0;
 
 	if (TAGRV_UNLIKELY(!(++rails->passes & (TAGRV_RAIL_REST - 1)))) {
@@ -100,6 +101,7 @@ static inline int tagrv_rails_poll(struct tagrv_rails *rails, bool deep)
 		struct tagrv_rail *rail = rails->active[i];
 
 		rail->sink.deep = deep;
+		rail->sink.crowded = crowded;
 		events += rail->xport->ops->progress(rail->xport);
 	}
 	return events;

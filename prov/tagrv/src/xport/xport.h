@@ -184,6 +184,9 @@ struct tagrv_sink {
 	/* So many receives are posted that matching reads lines of memory that are
 	 * probably not in the processor's cache. */
 	bool	deep;
+	/* Other threads need the processor of whoever calls progress: work that a
+	 * peer may do instead is left to the peer. */
+	bool	crowded;
 	/*
 	 * Optional, may be NULL. Called before packet() of one packet to announce
 	 * the packet behind it, so that the engine can prefetch: data, of which
