@@ -15,6 +15,11 @@
  *     12 transport puts to memory of the peer
  *     13 peer puts to memory of the transport
  *     14 peer sends a tagged message       15 transport sends one
+ *     16 peer asks for help with a get     17 transport asks for help with one
+ *     18 peer changes the records of gets that both copy
+ *
+ * The first byte says whether process_vm_readv is allowed: if not, all gets go through
+ * the rings.
  *
  * Nothing may crash, hang or be read out of bounds. A link fails once at most,
  * and closing it ends every get.
@@ -35,7 +40,7 @@
 #include "xport/shm/shm_layout.h"
 #include "xport/shm/shm_ring.h"
 
-enum { GET_LEN = 20000, NAME_LEN = 16, NAME_AT = 24, ID_AT = 40 };
+enum { GET_LEN = 20000, HELP_LEN = 150000, HELP_MIN = 16384, NAME_LEN = 16, NAME_AT = 24, ID_AT = 40 };
 
 struct input {
 	const uint8_t *pos;
@@ -63,6 +68,8 @@ struct peer {
 	struct shm_tx tx;		/* writes to the transport's ring */
 	struct shm_header *own;		/* header of the peer's ring */
 	struct shm_bell *bell;		/* the transport's bell */
+	struct shm_entry table[2];	/* the peer's memory: entry 1 is 'memory' */
+	char	memory[HELP_LEN];
 };
 
 static struct side side;
@@ -156,7 +163,7 @@ static void open_side(void)
 {
 	struct tagrv_params params = {
 		.eager_max = 4096, .read_depth = 4, .shm_ring = SHM_RING_MIN,
-		.shm_cma = "no",
+		.shm_cma = "yes", .shm_help = HELP_MIN,
 	};
 
 	get_done.fn = on_got;
@@ -168,8 +175,8 @@ static void open_side(void)
 	};
 	require(!ops->dev_open("shm", &params, &side.dev));
 	require(!ops->xport_open(side.dev, &params, &side.sink, &side.xport));
-	side.buf = calloc(1, GET_LEN);
-	require(!ops->mem_reg(side.dev, side.buf, GET_LEN,
+	side.buf = calloc(1, HELP_LEN);
+	require(!ops->mem_reg(side.dev, side.buf, HELP_LEN,
 			      TAGRV_MEM_READ | TAGRV_MEM_WRITE, &side.mem));
 	side.key_len = ops->mem_key(side.mem, side.key);
 }
@@ -194,6 +201,10 @@ static void open_peer(void)
 	memcpy(peer.name, &pid, sizeof(pid));
 	len = sock_addr(&sun, peer.name);
 	peer.listen_fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	peer.table[0].secret = 5;
+	peer.table[1] = (struct shm_entry) {
+		.secret = 9, .addr = (uintptr_t) peer.memory, .len = HELP_LEN,
+	};
 	require(!bind(peer.listen_fd, (struct sockaddr *) &sun, len) &&
 		!listen(peer.listen_fd, 5));
 }
@@ -254,12 +265,13 @@ static int sealed(size_t size)
 	return fd;
 }
 
-static void give_ring(const char *blob)
+static void give_ring(const char *blob, bool cma)
 {
 	struct shm_hand hand = {
 		.magic = SHM_MAGIC, .version = SHM_VERSION,
 		.slots = shm_slots_of(SHM_RING_MIN),
 		.arena = shm_arena_of(SHM_RING_MIN), .max_packet = 3200,
+		.table = (uintptr_t) peer.table, .token = cma ? 5 : 6,
 	};
 	int fds[SHM_HAND_FDS] = {
 		sealed(SHM_RING_MIN), sealed(SHM_BELL_SIZE),
@@ -291,7 +303,7 @@ static void give_ring(const char *blob)
 		close(fds[i]);
 }
 
-static void connect_both(void)
+static void connect_both(bool cma)
 {
 	char blob[TAGRV_BLOB_MAX], ours[TAGRV_BLOB_MAX];
 	struct iovec iov = { blob, 8 };
@@ -304,13 +316,27 @@ static void connect_both(void)
 	require(!ops->link_bind(side.link, ours, len));
 	require(!ops->link_attach(side.link, &side));
 	take_ring();
-	give_ring(blob);
+	give_ring(blob, cma);
 	require(!ops->send(side.link, &iov, 1, 0, NULL));
 	ops->progress(side.xport);
+	/* The peer reads its ring in every pass. */
+	atomic_store(&peer.own->cons.state, SHM_POLLED);
+}
+
+/* The peer has copied what it claimed: the transport would wait for it. */
+static void acknowledge(void)
+{
+	for (unsigned i = 0; i < SHM_HELPS; i++) {
+		struct shm_help_line *line = &peer.tx.hdr->helps[i];
+		uint64_t claim = line->claim;
+
+		line->ack = claim & ~UINT64_C(0xffff0000);
+	}
 }
 
 static void disconnect(void)
 {
+	acknowledge();
 	ops->link_close(side.link);
 	for (int i = 0; side.link; i++) {
 		require(i < 1000);
@@ -380,7 +406,7 @@ static void put_tagged(struct input *in)
 static void put_any(struct input *in)
 {
 	static const uint32_t lens[] = { 0, 8, 40, 56, 57, 100, 3200, 3966 };
-	enum shm_kind kind = (enum shm_kind) (next(in) % 9);
+	enum shm_kind kind = (enum shm_kind) (next(in) % 10);
 	uint32_t len = lens[next(in) % 8] + next(in) % 3;
 	char body[64] = "";
 
@@ -429,6 +455,59 @@ static void put_answer(struct input *in)
 	    (uint32_t) sizeof(data) + next(in) * 16);
 }
 
+/* Always for memory of the peer: the transport may write wherever it is asked to. */
+static void put_help(struct input *in)
+{
+	struct shm_help_req req = {
+		.record = next(in) % (SHM_HELPS + 1), .seq = next(in) % 4,
+		.raddr = (uintptr_t) side.buf + next(in) * 80,
+		.addr = (uintptr_t) peer.memory, .len = next(in) * 588,
+		.chunk = (next(in) % 33) << 10,
+	};
+
+	memcpy(&req.index, side.key, sizeof(req.index));
+	memcpy(&req.secret, side.key + 8, sizeof(req.secret));
+	if (next(in) % 4 == 0)
+		req.secret++;
+	if (next(in) & 1)
+		atomic_store(&peer.own->helps[req.record % SHM_HELPS].claim,
+			     (uint64_t) req.seq << 32);
+	put(SHM_HELP, &req, sizeof(req), sizeof(req) - !(next(in) % 16));
+}
+
+/* Valid reads of the peer's memory, with and without help. */
+static void transport_gets_help(struct input *in)
+{
+	char key[TAGRV_KEY_MAX] = "";
+	uint32_t index = 1;
+	size_t len = next(in) * 588;
+
+	memcpy(key, &index, sizeof(index));
+	memcpy(key + 8, &peer.table[1].secret, 8);
+	if (!ops->get(side.link, side.buf, side.mem, (uintptr_t) peer.memory,
+		      key, side.key_len, len, &get_done))
+		side.gets++;
+}
+
+/* In the peer's ring, where the owner looks, or in the transport's, where the issuer does. */
+static void change_record(struct input *in)
+{
+	struct shm_header *hdr = next(in) & 1 ? peer.own : peer.tx.hdr;
+	struct shm_help_line *line = &hdr->helps[next(in) % SHM_HELPS];
+
+	switch (next(in) % 5) {
+	case 0:
+		atomic_fetch_add(&line->claim, 1);
+		ops->progress(side.xport);
+		atomic_fetch_add(&line->ack, 1);
+		break;
+	case 1: atomic_fetch_add(&line->ack, 1); break;
+	case 2: atomic_fetch_or(&line->ack, 1u << 16); break;
+	case 3: take(in, &line->claim, 8); break;
+	default: take(in, &line->ack, 8);
+	}
+}
+
 static void send_packet(size_t len)
 {
 	static char data[4096];
@@ -470,7 +549,7 @@ static void anywhere(struct input *in)
 
 static void step(struct input *in)
 {
-	switch (next(in) % 16) {
+	switch (next(in) % 19) {
 	case 0:
 		take(in, shm_tx_slot(&peer.tx), SHM_LINE);
 		break;
@@ -488,6 +567,9 @@ static void step(struct input *in)
 	case 13: put_piece(in); break;
 	case 14: put_tagged(in); break;
 	case 15: send_tagged(in); break;
+	case 16: put_help(in); break;
+	case 17: transport_gets_help(in); break;
+	case 18: change_record(in); break;
 	default:	/* a correct consumer */
 		peer.own->cons.head += next(in);
 	}
@@ -504,7 +586,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		open_side();
 		open_peer();
 	}
-	connect_both();
+	connect_both(next(&in) & 1);
 	while (in.left && !side.errors)
 		step(&in);
 	disconnect();

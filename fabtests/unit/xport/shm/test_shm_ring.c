@@ -171,8 +171,8 @@ Test(shm_ring, size_follows_the_parameter, .timeout = 20)
 	static const struct {
 		size_t asked, given, max_packet;
 	} cases[] = {
-		{ 16384, 16384, 3456 }, { 32768, 32768, 7552 },
-		{ 65535, 32768, 7552 }, { 4194304, 4194304, 65536 + 192 },
+		{ 16384, 16384, 3392 }, { 32768, 32768, 7488 },
+		{ 65535, 32768, 7488 }, { 4194304, 4194304, 65536 + 192 },
 	};
 	struct tagrv_params params = pair_params();
 

@@ -138,6 +138,10 @@ static const struct param table[] = {
 	  "Read large messages of local peers with process_vm_readv (yes) or "
 	  "through the shared memory (no); auto measures which is faster "
 	  "(default: auto)" },
+	{ "SHM_HELP", FI_PARAM_SIZE_T, FIELD(shm_help), 131072, 0, 1 << 30,
+	  "Reads with process_vm_readv of at least so many bytes are shared with the "
+	  "sender, which copies a part if it has nothing else to do; 0: none "
+	  "(default: 131072)" },
 	{ "CONNECT_TIMEOUT", FI_PARAM_INT, FIELD(connect_timeout), 30, 1, 3600,
 	  "Seconds after which operations fail when a peer cannot be reached "
 	  "(default: 30)" },

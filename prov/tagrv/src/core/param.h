@@ -51,6 +51,7 @@ struct tagrv_params {
 	/* shared memory */
 	size_t	shm_ring;		/* bytes per direction of a pair */
 	char	shm_cma[8];		/* auto, yes, no; empty: auto */
+	size_t	shm_help;		/* bytes of a get; 0: never */
 	/* wireup */
 	int	connect_timeout;	/* seconds until a peer is unreachable */
 	int	close_timeout;		/* seconds fi_close waits for its acks */

@@ -40,6 +40,7 @@ static bool needs_cpu(struct tagrv_dom *dom)
 /* looks: those of which this pass is one. */
 static void count_looks(struct tagrv_dom *dom, uint32_t looks, int events)
 {
+	tagrv_patience_pass(&dom->patience);
 	if (events)
 		dom->patience.looks = 0;
 	else if (TAGRV_UNLIKELY(tagrv_patience_is_out(&dom->patience, looks)) &&

@@ -32,13 +32,19 @@ void tagrv_patience_learn(struct tagrv_patience *patience, uint64_t ns,
 {
 	uint32_t most = atomic_load_explicit(&patience->most,
 					     memory_order_relaxed);
+	uint32_t crowd = atomic_load_explicit(&patience->crowd,
+					      memory_order_relaxed);
+	bool others = ns > TAGRV_PATIENCE_OTHERS_NS;
 
 	if (ns > TAGRV_PATIENCE_SLICE_NS && own > ns / 2)
 		atomic_store_explicit(&patience->rest, TAGRV_PATIENCE_REST,
 				      memory_order_relaxed);
+	atomic_store_explicit(&patience->crowd,
+			      ns > TAGRV_PATIENCE_WORK_NS ?
+			      TAGRV_PATIENCE_CROWD : crowd / 2,
+			      memory_order_relaxed);
 	atomic_store_explicit(&patience->most,
-			      ns > TAGRV_PATIENCE_OTHERS_NS ?
-			      TAGRV_PATIENCE_LEAST :
+			      others ? TAGRV_PATIENCE_LEAST :
 			      TAGRV_MIN(2 * most, TAGRV_PATIENCE_MOST),
 			      memory_order_relaxed);
 }

@@ -19,7 +19,9 @@
  * The last case: those threads spin until the caller gives its lock back, so that they
  * use up the whole time slice that the yield gave them, and nobody is helped.
  *
- * The domain is crowded while yields let others run: then it has no processor to spare.
+ * The domain is crowded after a yield that let others work: then it has no processor to
+ * spare. (Others that only yield, too, need none.) A domain that always finds something
+ * never yields, so after CROWD passes that yield is forgotten.
  *
  * owner: the domain. lock: the domain's, except tagrv_patience_learn().
  */
@@ -29,6 +31,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "core/compiler.h"
 
 /* Looks: some 5 to 15 ns each. */
 #define TAGRV_PATIENCE_LEAST	64
@@ -43,6 +47,12 @@
  * ms. A thread that has something to do for us mostly sleeps or yields much earlier. */
 #define TAGRV_PATIENCE_SLICE_NS		500000
 
+/* A yield that takes longer let another thread work, not only yield in turn. */
+#define TAGRV_PATIENCE_WORK_NS	10000
+
+/* Passes for which such a yield is remembered: some ms. */
+#define TAGRV_PATIENCE_CROWD	256
+
 /* So often is no yield made after one that only served threads of this process. */
 #define TAGRV_PATIENCE_REST	64
 
@@ -50,6 +60,7 @@ struct tagrv_patience {
 	uint32_t looks;			/* in a row that found nothing */
 	_Atomic uint32_t most;		/* before a yield */
 	_Atomic uint32_t rest;		/* yields to be left out */
+	_Atomic uint32_t crowd;		/* passes until it is no longer crowded */
 };
 
 void tagrv_patience_init(struct tagrv_patience *patience);
@@ -69,11 +80,21 @@ static inline bool tagrv_patience_is_out(struct tagrv_patience *patience,
  */
 bool tagrv_patience_may_yield(struct tagrv_patience *patience);
 
-/* Whether other threads needed this processor when it was offered to them last. */
+/* Whether other threads needed this processor lately. */
 static inline bool tagrv_patience_is_crowded(const struct tagrv_patience *patience)
 {
-	return atomic_load_explicit(&patience->most, memory_order_relaxed) <
-	       TAGRV_PATIENCE_FIRST;
+	return atomic_load_explicit(&patience->crowd, memory_order_relaxed);
+}
+
+/* A pass has been made. */
+static inline void tagrv_patience_pass(struct tagrv_patience *patience)
+{
+	uint32_t left = atomic_load_explicit(&patience->crowd,
+					     memory_order_relaxed);
+
+	if (TAGRV_UNLIKELY(left))
+		atomic_store_explicit(&patience->crowd, left - 1,
+				      memory_order_relaxed);
 }
 
 /*

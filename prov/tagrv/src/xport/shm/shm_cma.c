@@ -89,6 +89,7 @@ struct batch {
 	struct {
 		struct shm_get *get;
 		uint32_t gen;
+		uint64_t at;	/* offset in the get */
 		size_t	len;
 	} part[BATCH_GETS];
 	size_t	bytes;
@@ -96,15 +97,15 @@ struct batch {
 };
 
 /* Adds data of a get. False: the batch is full, or the get does not fit in. */
-static bool batch_add(struct batch *b, struct shm_get *get)
+static bool batch_add(struct batch *b, struct shm_get *get, uint64_t at,
+		      uint64_t most)
 {
 	uint32_t low = b->cnt ? TAGRV_MIN(b->low, get->index) : get->index;
 	uint32_t high = b->cnt ? TAGRV_MAX(b->high, get->index) : get->index;
-	size_t len = TAGRV_MIN(get->len - get->copied,
-			       (size_t) SHM_CMA_PIECE - b->bytes);
+	size_t len = (size_t) TAGRV_MIN(most, (uint64_t) SHM_CMA_PIECE - b->bytes);
 
 	if (b->cnt == BATCH_GETS || high - low >= BATCH_ENTRIES ||
-	    (!len && get->copied < get->len) ||
+	    (!len && most) ||
 	    !get->index || get->index >= SHM_TABLE ||
 	    (b->cnt && get->link != b->link))
 		return false;
@@ -113,6 +114,7 @@ static bool batch_add(struct batch *b, struct shm_get *get)
 	b->high = high;
 	b->part[b->cnt].get = get;
 	b->part[b->cnt].gen = get->gen;
+	b->part[b->cnt].at = at;
 	b->part[b->cnt++].len = len;
 	b->bytes += len;
 	return true;
@@ -128,9 +130,9 @@ static int read_batch(const struct batch *b, struct shm_entry *entries)
 
 	for (unsigned i = 0; i < b->cnt; i++) {
 		const struct shm_get *get = b->part[i].get;
-		uint64_t raddr = get->raddr + get->copied;
+		uint64_t raddr = get->raddr + b->part[i].at;
 
-		local[i] = (struct iovec) { get->addr + get->copied,
+		local[i] = (struct iovec) { get->addr + b->part[i].at,
 					    b->part[i].len };
 		remote[i] = (struct iovec) { (void *) (uintptr_t) raddr,
 					     b->part[i].len };
@@ -144,12 +146,11 @@ static int read_batch(const struct batch *b, struct shm_entry *entries)
 	return ret == (ssize_t) (b->bytes + size) ? 0 : EFAULT;
 }
 
-/* Reading one get failed: fails the get, the link, or leaves CMA for the link. */
-static void on_error(struct shm_get *get, int err)
+void tagrv_shm_cma_error(struct shm_get *get, int err)
 {
 	struct shm_link *link = get->link;
 
-	if (err == EFAULT || err == EINVAL) {
+	if (err == EFAULT || err == EINVAL || err == EACCES) {
 		tagrv_shm_get_finish(get, -FI_EACCES);
 		return;
 	}
@@ -175,13 +176,42 @@ static void convert_to_ring(struct shm_get *get)
 			     &get->node);
 }
 
-/* Checks the key of a get whose next len bytes were read, and counts them. */
-static void account(struct shm_get *get, size_t len,
-		    const struct shm_entry *entry)
+/* Whether the entry, which was read after the data, still allowed to read them. */
+static bool is_allowed(const struct shm_get *get, uint64_t at, size_t len,
+		       struct shm_entry *entry)
 {
-	if (!tagrv_shm_entry_covers(atomic_load(&entry->secret), entry->addr,
-				    entry->len, get->secret,
-				    get->raddr + get->copied, len)) {
+	return tagrv_shm_entry_covers(atomic_load(&entry->secret), entry->addr,
+				      entry->len, get->secret, get->raddr + at,
+				      len);
+}
+
+int tagrv_shm_cma_read(struct shm_get *get, uint64_t at, size_t len)
+{
+	struct shm_entry entries[BATCH_ENTRIES];
+	struct batch b = { .cnt = 0 };
+
+	while (len) {
+		int err;
+
+		b.cnt = 0;
+		b.bytes = 0;
+		if (!batch_add(&b, get, at, len))
+			return EACCES;
+		err = read_batch(&b, entries);
+		if (err)
+			return err;
+		if (!is_allowed(get, at, b.bytes, entries))
+			return EACCES;
+		at += b.bytes;
+		len -= b.bytes;
+	}
+	return 0;
+}
+
+/* Checks the key of a get whose next len bytes were read, and counts them. */
+static void account(struct shm_get *get, size_t len, struct shm_entry *entry)
+{
+	if (!is_allowed(get, get->copied, len, entry)) {
 		tagrv_shm_get_finish(get, -FI_EACCES);
 		return;
 	}
@@ -197,7 +227,7 @@ static unsigned copy_batch(const struct batch *b)
 	int err = read_batch(b, entries);
 
 	if (err && b->cnt == 1) {
-		on_error(b->part[0].get, err);
+		tagrv_shm_cma_error(b->part[0].get, err);
 		return 1;
 	}
 	if (err)
@@ -213,23 +243,26 @@ static unsigned copy_batch(const struct batch *b)
 	return b->cnt;
 }
 
-unsigned tagrv_shm_cma_pass(struct shm_xport *xp)
+/* Adds what is left of a get. */
+static bool add_rest(struct batch *b, struct shm_get *get)
 {
-	struct tagrv_list *pos = tagrv_list_first(&xp->cma_gets);
+	return !get->help &&
+	       batch_add(b, get, get->copied, get->len - get->copied);
+}
+
+/* Copies a get and those behind it, as far as one call reads them. */
+static unsigned copy_from(struct shm_xport *xp, struct shm_get *first)
+{
+	struct tagrv_list *pos = &first->node;
 	struct batch b = { .cnt = 0 };
-	struct shm_get *first;
 	unsigned events;
 
-	if (!pos)
-		return 0;
-	first = tagrv_container_of(pos, struct shm_get, node);
 	if (!first->link->cma) {
 		convert_to_ring(first);
 		return 1;
 	}
-	tagrv_list_for_each(&xp->cma_gets, pos)
-		if (!batch_add(&b, tagrv_container_of(pos, struct shm_get,
-						      node)))
+	for (; pos != &xp->cma_gets; pos = pos->next)
+		if (!add_rest(&b, tagrv_container_of(pos, struct shm_get, node)))
 			break;
 	if (!b.cnt) {
 		tagrv_shm_get_finish(first, -FI_EACCES);
@@ -239,5 +272,25 @@ unsigned tagrv_shm_cma_pass(struct shm_xport *xp)
 	if (events)
 		return events;
 	b = (struct batch) { .cnt = 0 };
-	return batch_add(&b, first) ? copy_batch(&b) : 0;
+	return add_rest(&b, first) ? copy_batch(&b) : 0;
+}
+
+unsigned tagrv_shm_cma_pass(struct shm_xport *xp)
+{
+	struct tagrv_list *pos;
+
+	if (tagrv_list_empty(&xp->cma_gets))
+		return 0;
+	tagrv_shm_help_ask(xp);
+	tagrv_list_for_each(&xp->cma_gets, pos) {
+		struct shm_get *get =
+			tagrv_container_of(pos, struct shm_get, node);
+		unsigned events = get->help ? tagrv_shm_help_pass(get) :
+					      copy_from(xp, get);
+
+		/* 0: this one waits for its owner. */
+		if (events)
+			return events;
+	}
+	return 0;
 }

@@ -167,6 +167,7 @@ static void init_lists(struct shm_xport *xp)
 	tagrv_list_init(&xp->serving);
 	tagrv_list_init(&xp->waiting);
 	tagrv_list_init(&xp->putting);
+	tagrv_list_init(&xp->helping);
 	tagrv_list_init(&xp->cma_gets);
 	tagrv_list_init(&xp->queued_gets);
 }
@@ -199,6 +200,8 @@ static int xport_open(struct tagrv_device *dev,
 	xp->base.dev = dev;
 	xp->base.sink = sink;
 	xp->ring_size = ring_size(params);
+	xp->help_min = params->shm_help ? params->shm_help : SIZE_MAX;
+	xp->help_wait_ms = SHM_HELP_WAIT_MS;
 	xp->base.attr = attr_of(params, xp->ring_size,
 				shm_device_of(dev)->cma);
 	xp->bell_fd = xp->event_fd = -1;

@@ -116,6 +116,8 @@ int tagrv_shm_get(struct tagrv_link *base, void *addr, struct tagrv_mem *mem,
 	get->raddr = raddr;
 	get->len = len;
 	get->copied = 0;
+	get->asked = false;
+	get->help = NULL;
 	get->secret = secret;
 	get->index = index;
 	link->get_cnt++;
@@ -132,6 +134,7 @@ void tagrv_shm_get_finish(struct shm_get *get, int status)
 	struct shm_xport *xp = shm_xport_of_link(link);
 	struct tagrv_done *done = get->done;
 
+	tagrv_shm_help_end(get);
 	tagrv_list_remove(&get->node);
 	if (get->state == SHM_GET_REQUESTED && !--link->requested_cnt)
 		tagrv_list_remove(&link->wait_node);

@@ -168,6 +168,7 @@ static bool has_own_work(struct shm_xport *xp)
 	       !tagrv_list_empty(&xp->closing) ||
 	       !tagrv_list_empty(&xp->cma_gets) ||
 	       !tagrv_list_empty(&xp->queued_gets) ||
+	       !tagrv_list_empty(&xp->helping) ||
 	       atomic_load(&shm_device_of(xp->base.dev)->unpushed_cnt);
 }
 

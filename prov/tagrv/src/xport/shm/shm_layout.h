@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Layout of the memory that two processes share, and of the handover message;
- * version 2. All fields are in native byte order, because they never leave the
+ * version 3. All fields are in native byte order, because they never leave the
  * host.
  *
  * Ring region: a memfd created by the receiver and mapped by the receiver and one
@@ -11,6 +11,7 @@
  *   line 1        written by the consumer: head
  *   line 2        written by the consumer: state
  *   line 3        written by the producer: starved
+ *   line 4, 5     written by both: gets of the consumer that both copy (shm_help.c)
  *   slots         one line of every SHM_STRIDE bytes; a power of two of them
  *   arena         bytes for bodies that do not fit into a slot
  *
@@ -45,12 +46,13 @@
 
 #include "core/compiler.h"
 
-#define SHM_VERSION	2u
+#define SHM_VERSION	3u
 #define SHM_MAGIC	0x676e697276726774ull	/* "tgrvring" */
 #define SHM_MARK	0xa5u
 
 #define SHM_LINE	64u
-#define SHM_HDR_LINES	4u
+#define SHM_HDR_LINES	6u
+#define SHM_HELPS	2u	/* gets that both sides copy at the same time */
 /*
  * A processor that waits for a line may fetch its neighbour, too, with which it forms
  * 128 aligned bytes: the slot that is written next must not be that neighbour.
@@ -72,6 +74,7 @@ enum shm_kind {
 	SHM_GET_DATA	= 5,	/* struct shm_get_data and a piece */
 	SHM_GET_FAIL	= 6,	/* struct shm_get_fail */
 	SHM_PUT		= 7,	/* struct shm_put_piece and the piece */
+	SHM_HELP	= 8,	/* struct shm_help_req */
 };
 
 enum shm_state {
@@ -107,10 +110,29 @@ struct shm_producer {
 	uint8_t	 zero[60];
 };
 
+/*
+ * Progress of a get that both sides copy in chunks:
+ *
+ *    63      32 31        16 15       0
+ *   +----------+------------+----------+
+ *   | seq      | chunks claimed from   |
+ *   |          | the front  | the back |   claim: written by both
+ *   +----------+------------+----------+
+ *   | seq      | 1: failed  | chunks   |   ack: written by the owner of the memory,
+ *   |          |            | copied   |   after it has copied
+ *   +----------+------------+----------+
+ */
+struct shm_help_line {
+	_Atomic uint64_t claim;
+	_Atomic uint64_t ack;
+	uint8_t	 zero[48];
+};
+
 struct shm_header {
 	struct shm_constants constants;
 	struct shm_consumer cons;
 	struct shm_producer prod;
+	struct shm_help_line helps[SHM_HELPS];
 };
 
 struct shm_bell {
@@ -149,6 +171,19 @@ struct shm_put_piece {
 };
 
 /*
+ * Asks the owner of memory to copy parts of it to the sender of this entry, to addr in
+ * its process, beginning with the last chunk.
+ */
+struct shm_help_req {
+	uint32_t record;	/* in helps[] of the sender's ring */
+	uint32_t seq;		/* number of the get */
+	uint64_t raddr, addr, len;
+	uint64_t secret;
+	uint32_t index;		/* in the owner's table of memory */
+	uint32_t chunk;		/* bytes */
+};
+
+/*
  * Handover message on the Unix socket. Three descriptors of its sender come with
  * it: the memfds of the ring region and of the bell, and the eventfd.
  */
@@ -184,6 +219,8 @@ struct shm_entry {
 static_assert(sizeof(struct shm_constants) == SHM_LINE, "shared layout");
 static_assert(sizeof(struct shm_consumer) == 2 * SHM_LINE, "shared layout");
 static_assert(sizeof(struct shm_producer) == SHM_LINE, "shared layout");
+static_assert(sizeof(struct shm_help_line) == SHM_LINE, "shared layout");
+static_assert(sizeof(struct shm_help_req) == 48, "shared layout");
 static_assert(sizeof(struct shm_header) == SHM_HDR_LINES * SHM_LINE,
 	      "shared layout");
 static_assert(sizeof(struct shm_bell) == 9 * SHM_LINE, "shared layout");
@@ -203,6 +240,11 @@ SHM_OFFSET(shm_constants, arena, 20);
 SHM_OFFSET(shm_consumer, state, 64);
 SHM_OFFSET(shm_header, cons, 64);
 SHM_OFFSET(shm_header, prod, 192);
+SHM_OFFSET(shm_header, helps, 256);
+SHM_OFFSET(shm_help_line, ack, 8);
+SHM_OFFSET(shm_help_req, raddr, 8);
+SHM_OFFSET(shm_help_req, secret, 32);
+SHM_OFFSET(shm_help_req, chunk, 44);
 SHM_OFFSET(shm_bell, armed, 8);
 SHM_OFFSET(shm_bell, bits, 64);
 SHM_OFFSET(shm_get_req, raddr, 8);

@@ -57,6 +57,7 @@ static void init(struct shm_link *link, struct shm_xport *xp)
 	tagrv_list_init(&link->serve_node);
 	tagrv_list_init(&link->put_node);
 	tagrv_list_init(&link->wait_node);
+	tagrv_list_init(&link->help_node);
 	for (unsigned i = 0; i < SHM_GETS; i++)
 		tagrv_list_init(&link->gets[i].node);
 	tagrv_shm_random(&link->nonce, sizeof(link->nonce));
@@ -249,6 +250,7 @@ static void stop(struct shm_link *link)
 	tagrv_list_remove(&link->serve_node);
 	tagrv_list_remove(&link->put_node);
 	tagrv_list_remove(&link->wait_node);
+	tagrv_list_remove(&link->help_node);
 }
 
 static unsigned report_link(struct shm_link *link)

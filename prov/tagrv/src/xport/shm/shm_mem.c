@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 
 #include "core/iov.h"
 #include "xport/shm/shm_priv.h"
@@ -188,6 +189,21 @@ int tagrv_shm_mem_read(struct shm_device *dev, uint32_t index, uint64_t secret,
 	}
 	pthread_mutex_unlock(&dev->mem_mutex);
 	return ret;
+}
+
+bool tagrv_shm_mem_give(struct shm_device *dev, uint32_t index, uint64_t secret,
+			uint64_t from, int pid, uint64_t to, size_t len)
+{
+	struct iovec local = { (void *) (uintptr_t) from, len };
+	struct iovec remote = { (void *) (uintptr_t) to, len };
+	bool good;
+
+	pthread_mutex_lock(&dev->mem_mutex);
+	good = allows_locked(dev, index, secret, TAGRV_MEM_READ, from, len) &&
+	       process_vm_writev(pid, &local, 1, &remote, 1, 0) ==
+	       (ssize_t) len;
+	pthread_mutex_unlock(&dev->mem_mutex);
+	return good;
 }
 
 int tagrv_shm_mem_write(struct shm_device *dev, uint32_t index, uint64_t secret,

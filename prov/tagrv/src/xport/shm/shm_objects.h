@@ -34,7 +34,8 @@
 #define SHM_PENDING_MS	5000	/* time until such a connection is closed */
 #define SHM_ACCEPT_PAUSE_MS	100	/* if no descriptor is left */
 #define SHM_TABLE	(1u << 20)	/* registrations of a device */
-#define SHM_CMA_PIECE	(1u << 20)	/* bytes read by one process_vm_readv */
+#define SHM_CMA_PIECE	(256u << 10)	/* bytes read by one process_vm_readv */
+#define SHM_HELP_WAIT_MS	10000	/* for a peer that may be stopped */
 #define SHM_GET_PIECE	8192u	/* bytes of a get's or put's piece in a ring */
 #define SHM_SOCK_NAME	16
 
@@ -99,6 +100,24 @@ struct shm_get {
 	uint32_t index;		/* in the owner's table */
 	uint32_t gen;		/* number of earlier gets in this slot */
 	enum shm_get_state state;
+	bool	asked;		/* the owner may have been asked for help */
+	struct shm_help *help;	/* NULL: this side copies alone */
+};
+
+/* A get whose owner was asked to copy a part: shm_help.c. */
+struct shm_help {
+	struct shm_get *get;	/* NULL: the record is free */
+	uint32_t seq;		/* number of the get among those of the link */
+	uint32_t chunk;		/* bytes */
+	uint32_t chunks;	/* in all */
+	uint32_t front, back;	/* claimed by this side; by the owner, as last read */
+};
+
+/* A get of the peer of which this side copies a part. */
+struct shm_assist {
+	struct shm_help_req req;
+	uint32_t done;		/* chunks copied */
+	bool	active;
 };
 
 /* A get that the peer has requested. */
@@ -149,6 +168,7 @@ struct shm_link {
 	_Alignas(TAGRV_CACHE_LINE) struct tagrv_list dev_node;
 	struct tagrv_list push_node, starved_node, failed_node;
 	struct tagrv_list closing_node, serve_node, wait_node, put_node;
+	struct tagrv_list help_node;
 	struct shm_bell *peer_bell;
 	int	peer_event_fd;
 	uint32_t peer_bit;	/* in peer_bell */
@@ -177,6 +197,9 @@ struct shm_link {
 	unsigned serve_head, serve_cnt;
 	struct shm_put puts[SHM_GETS];	/* in the order of calls */
 	unsigned put_head, put_cnt;
+	struct shm_help helps[SHM_HELPS];
+	uint32_t help_seq;	/* of the last one */
+	struct shm_assist assists[SHM_HELPS];	/* by the peer's record */
 };
 
 /* A done record whose callback is due. */
@@ -209,12 +232,16 @@ struct shm_xport {
 	struct tagrv_list serving;	/* with gets of the peer */
 	struct tagrv_list waiting;	/* with gets REQUESTED */
 	struct tagrv_list putting;	/* with puts */
+	struct tagrv_list helping;	/* with gets of the peer to be copied */
 	/* lists of gets */
 	struct tagrv_list cma_gets, queued_gets;
 	size_t	get_cnt, put_cnt;	/* of all links */
 	int	event_fd, bell_fd;
 	size_t	ring_size;	/* bytes of a ring region */
+	size_t	help_min;	/* bytes of a get that both sides copy */
+	unsigned help_wait_ms;	/* SHM_HELP_WAIT_MS, except in tests */
 	/* counters for tests */
+	uint64_t helped;	/* chunks copied for gets of peers */
 	uint64_t polls;		/* rings polled */
 	uint64_t errors;	/* links whose peer wrote invalid data */
 	uint64_t used[SHM_BELL_WORDS];	/* bits of links; device->mutex */

@@ -46,6 +46,8 @@ static bool on_control(struct shm_link *link, uint64_t word)
 		return tagrv_shm_on_get_fail(link, body, len);
 	case SHM_PUT:
 		return tagrv_shm_on_put(link, body, len);
+	case SHM_HELP:
+		return tagrv_shm_on_help(link, body, len);
 	default:
 		return false;
 	}
@@ -251,6 +253,7 @@ static TAGRV_COLD unsigned work_on_lists(struct shm_xport *xp)
 	events += tagrv_shm_request_pass(xp);
 	events += tagrv_shm_serve_pass(xp);
 	events += tagrv_shm_put_pass(xp);
+	events += tagrv_shm_assist_pass(xp);
 	check_waiting(xp);
 	tagrv_shm_look_for_room(xp);
 	events += tagrv_shm_report(xp, true);
@@ -259,6 +262,7 @@ static TAGRV_COLD unsigned work_on_lists(struct shm_xport *xp)
 		!tagrv_list_empty(&xp->queued_gets) ||
 		!tagrv_list_empty(&xp->serving) ||
 		!tagrv_list_empty(&xp->putting) ||
+		!tagrv_list_empty(&xp->helping) ||
 		!tagrv_list_empty(&xp->waiting) ||
 		!tagrv_list_empty(&xp->starved) ||
 		!tagrv_list_empty(&xp->failed) ||

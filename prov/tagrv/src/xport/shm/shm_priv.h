@@ -286,6 +286,30 @@ bool tagrv_shm_cma_probe(int pid, uint64_t table, uint64_t token);
 /* Reads data of the first gets of cma_gets; returns the events. */
 unsigned tagrv_shm_cma_pass(struct shm_xport *xp);
 
+/*
+ * Reads len bytes of a get from offset 'at' on. 0; EACCES: the key is not valid; another
+ * errno value: process_vm_readv failed (EFAULT also if only a part was read).
+ */
+int tagrv_shm_cma_read(struct shm_get *get, uint64_t at, size_t len);
+/* Reading a get failed: ends the get, fails the link, or leaves CMA for the link. */
+void tagrv_shm_cma_error(struct shm_get *get, int err);
+
+/* ---- shm_help.c ---- */
+
+/* Asks owners for help with the first gets of cma_gets. */
+void tagrv_shm_help_ask(struct shm_xport *xp);
+/*
+ * Copies the next part of a get with help. Returns the events; 0: this side has copied
+ * its part, and waits for the owner's.
+ */
+unsigned tagrv_shm_help_pass(struct shm_get *get);
+/* Ends the owner's help, if there is any: its memory is not written to any more. */
+void tagrv_shm_help_end(struct shm_get *get);
+/* Handles an SHM_HELP entry. False: it is invalid. */
+bool tagrv_shm_on_help(struct shm_link *link, const char *body, size_t len);
+/* Copies a chunk for a peer's get; returns the events. */
+unsigned tagrv_shm_assist_pass(struct shm_xport *xp);
+
 /* ---- shm_mem.c; mem_reg, mem_dereg and mem_key as in xport.h ---- */
 
 /* Allocates the table. 0 or -FI_ENOMEM. */
@@ -310,6 +334,12 @@ bool tagrv_shm_entry_covers(uint64_t secret, uint64_t addr, uint64_t len,
  */
 int tagrv_shm_mem_read(struct shm_device *dev, uint32_t index, uint64_t secret,
 		       uint64_t from, void *to, size_t len);
+/*
+ * Copies registered memory of this process to address 'to' of process pid. False: the
+ * key does not allow it, or the kernel does not.
+ */
+bool tagrv_shm_mem_give(struct shm_device *dev, uint32_t index, uint64_t secret,
+			uint64_t from, int pid, uint64_t to, size_t len);
 int tagrv_shm_mem_write(struct shm_device *dev, uint32_t index, uint64_t secret,
 			uint64_t to, const void *from, size_t len);
 
