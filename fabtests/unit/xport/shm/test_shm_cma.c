@@ -220,8 +220,8 @@ static bool is_known(void)
 	struct shm_rates got = { .ring = 0 };
 	bool known = tagrv_shm_rates_load(&got);
 
-	cr_assert(!known || (got.ring == 7e9 && got.cma == 1.1e10 &&
-			      got.call == 6e-7));
+	cr_assert(!known || (got.ring == 7e9 && got.copy == 4e9 &&
+			      got.cma == 1.1e10 && got.call == 6e-7));
 	return known;
 }
 
@@ -229,8 +229,8 @@ TestSuite(shm_rates, .init = enter_folder, .fini = leave_folder);
 
 Test(shm_rates, are_kept_for_the_next_process)
 {
-	struct shm_rates rates = { .ring = 7e9, .cma = 1.1e10,
-				   .call = 6e-7 };
+	struct shm_rates rates = { .ring = 7e9, .copy = 4e9,
+				   .cma = 1.1e10, .call = 6e-7 };
 	struct stat st;
 
 	cr_assert_not(is_known());
@@ -256,8 +256,8 @@ static long now_nsec(void)
 /* From 2 ms before a second begins to 2 ms after: time() is late there. */
 Test(shm_rates, are_known_where_a_second_begins)
 {
-	struct shm_rates rates = { .ring = 7e9, .cma = 1.1e10,
-				   .call = 6e-7 };
+	struct shm_rates rates = { .ring = 7e9, .copy = 4e9,
+				   .cma = 1.1e10, .call = 6e-7 };
 	struct timespec rest = { 0 };
 	long now = now_nsec();
 
@@ -282,8 +282,8 @@ Test(shm_rates, are_forgotten_when_old_foreign_or_cut_off)
 {
 	struct timespec old[2] = { { .tv_nsec = UTIME_NOW },
 				   { .tv_sec = time(NULL) - 4000 } };
-	struct shm_rates rates = { .ring = 7e9, .cma = 1.1e10,
-				   .call = 6e-7 };
+	struct shm_rates rates = { .ring = 7e9, .copy = 4e9,
+				   .cma = 1.1e10, .call = 6e-7 };
 	char text[128] = "";
 	FILE *f;
 
@@ -294,7 +294,7 @@ Test(shm_rates, are_forgotten_when_old_foreign_or_cut_off)
 	text[strlen(text) - 1] = '\0';
 	overwrite(text);
 	cr_assert_not(is_known(), "no end of line");
-	overwrite("2 0123456789abcdef0123456789abcdef 7e9 1.1e10 6e-7\n");
+	overwrite("3 0123456789abcdef0123456789abcdef 7e9 4e9 1.1e10 6e-7\n");
 	cr_assert_not(is_known(), "another host");
 	text[36] = 'x';
 	overwrite(text);
@@ -309,8 +309,8 @@ Test(shm_rates, are_forgotten_when_old_foreign_or_cut_off)
 
 Test(shm_rates, are_not_read_through_links)
 {
-	struct shm_rates rates = { .ring = 7e9, .cma = 1.1e10,
-				   .call = 6e-7 };
+	struct shm_rates rates = { .ring = 7e9, .copy = 4e9,
+				   .cma = 1.1e10, .call = 6e-7 };
 	char other[80];
 
 	snprintf(other, sizeof(other), "%s.other", file);
@@ -328,6 +328,7 @@ Test(shm_rates, make_sense_when_measured)
 	const struct shm_rates *rates = tagrv_shm_rates();
 
 	cr_assert(rates->ring > 1e6 && rates->ring < 1e13);
+	cr_assert(rates->copy > 1e6 && rates->copy < rates->ring);
 	cr_assert(rates->cma >= 0 && rates->cma < 1e13);
 	cr_assert_eq(tagrv_shm_rates(), rates);
 }

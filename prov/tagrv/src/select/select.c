@@ -51,7 +51,8 @@ static struct cost cost_copy(const struct tagrv_xport_attr *a)
 
 	cost.fixed = 4 * a->latency + 4 * a->overhead;
 	if (a->max_packet)
-		cost.per_byte += a->overhead / (double) a->max_packet;
+		cost.per_byte += (a->overhead + a->frag_overhead) /
+				 (double) a->max_packet;
 	return cost;
 }
 
@@ -111,6 +112,7 @@ static bool attr_is_valid(const struct tagrv_xport_attr *a)
 {
 	return a->bandwidth > 0 && a->copy_bandwidth >= 0 &&
 	       is_time(a->latency) && is_time(a->overhead) &&
+	       is_time(a->frag_overhead) &&
 	       is_time(a->get_overhead) && is_time(a->prep_overhead) &&
 	       is_time(a->reg_overhead) &&
 	       is_time(a->reg_growth);

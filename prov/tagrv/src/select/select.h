@@ -17,14 +17,15 @@
  *   get     2 (reg_overhead + s reg_growth) + 4 latency + 3 overhead
  *           + get_overhead + s / bandwidth
  *   put     get + latency: the receiver answers first
- *   copy    4 latency + 4 overhead + s overhead / max_packet
+ *   copy    4 latency + 4 overhead + s (overhead + frag_overhead) / max_packet
  *           + max(s / bandwidth, s / copy_bandwidth)
  *   pipeline
  *           2 (reg_overhead + p reg_growth) + 6 latency + 4 overhead
  *           + get_overhead + max(s / bandwidth,
  *             s reg_growth + s / p (reg_overhead + 2 overhead + get_overhead))
  *
- * copy: RTS, CTS, fragments and FIN; each packet costs its overhead.
+ * copy: RTS, CTS, fragments and FIN; each packet costs its overhead, and a fragment
+ * frag_overhead, which is 0 for most transports.
  *
  * pipeline (rndv/pipe.c): both sides register a first piece of p = reg_piece
  * bytes. After that, moving one piece overlaps with registering the next one, so

@@ -115,6 +115,7 @@ struct tagrv_xport_attr {
 	double	copy_bandwidth;	/* bytes/s of one packet, with the copies into
 				   and out of it; 0: as bandwidth */
 	double	overhead;	/* s per message */
+	double	frag_overhead;	/* s per fragment of a copied rendezvous, more */
 	double	get_overhead;	/* s per get, beyond that of a message */
 	double	prep_overhead;	/* s per prepared send, beyond that of a send */
 	double	reg_overhead;	/* s per registration */

@@ -2,7 +2,7 @@
 /*
  * Keeps the measured rates in a file, for later processes on this host:
  *
- *   $XDG_RUNTIME_DIR/tagrv-shm-rates     "2 <host> <ring> <cma> <call>\n"
+ *   $XDG_RUNTIME_DIR/tagrv-shm-rates     "3 <host> <ring> <copy> <cma> <call>\n"
  *
  * That folder belongs to the user and is removed with the user's last session.
  * Without it, or with an invalid file, every process measures. Wrong contents can do
@@ -19,7 +19,7 @@
 #include "xport/shm/shm_priv.h"
 
 #define FILE_NAME	"tagrv-shm-rates"
-#define FORMAT		"2 %016llx%016llx "
+#define FORMAT		"3 %016llx%016llx "
 #define MAX_AGE		3600	/* s; the host may have been busy then */
 #define RATE_MAX	1e13	/* bytes/s; higher values are invalid */
 #define CALL_MAX	1.0	/* s; higher values are invalid */
@@ -70,22 +70,26 @@ static bool is_fresh(int fd)
 	       now.tv_sec - st.st_mtime < MAX_AGE;
 }
 
+static bool is_rate(double value)
+{
+	return value > 0 && value < RATE_MAX;
+}
+
 static bool parse(const char *text, struct shm_rates *got)
 {
 	char host[48];
 	int len = put_host(host, sizeof(host));
-	double ring, cma, call;
+	struct shm_rates r;
 	char end;
 
 	if (strncmp(text, host, (size_t) len) ||
-	    sscanf(text + len, "%lf %lf %lf%c", &ring, &cma, &call, &end) !=
-	    4 || end != '\n')
+	    sscanf(text + len, "%lf %lf %lf %lf%c", &r.ring, &r.copy, &r.cma,
+		   &r.call, &end) != 5 || end != '\n')
 		return false;
-	if (!(ring > 0 && ring < RATE_MAX && cma > 0 && cma < RATE_MAX))
+	if (!is_rate(r.ring) || !is_rate(r.copy) || !is_rate(r.cma) ||
+	    !(r.call > 0 && r.call < CALL_MAX))
 		return false;
-	if (!(call > 0 && call < CALL_MAX))
-		return false;
-	*got = (struct shm_rates) { .ring = ring, .cma = cma, .call = call };
+	*got = r;
 	return true;
 }
 
@@ -110,14 +114,14 @@ void tagrv_shm_rates_store(const struct shm_rates *got)
 	int fd, len;
 
 	/* process_vm_readv may be allowed to other processes: do not store 0. */
-	if (got->cma <= 0 || got->ring <= 0 || got->call <= 0)
+	if (got->cma <= 0 || got->ring <= 0 || got->copy <= 0 || got->call <= 0)
 		return;
 	fd = open_file(O_WRONLY | O_CREAT);
 	if (fd < 0)
 		return;
 	len = put_host(text, sizeof(text));
-	len += snprintf(text + len, sizeof(text) - (size_t) len, "%.4g %.4g %.4g\n",
-			got->ring, got->cma, got->call);
+	len += snprintf(text + len, sizeof(text) - (size_t) len, "%.4g %.4g %.4g %.4g\n",
+			got->ring, got->copy, got->cma, got->call);
 	if (ftruncate(fd, 0) || write(fd, text, (size_t) len) != len)
 		(void) !ftruncate(fd, 0);
 	close(fd);

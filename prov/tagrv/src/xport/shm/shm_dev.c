@@ -17,6 +17,13 @@
 
 #define WIRE_ID		3
 
+/*
+ * s per fragment of a message that is copied through the ring: where processes share a
+ * processor, or its caches are far apart, fragments wait for each other. A read waits for
+ * nobody.
+ */
+#define SHM_FRAG_TIME	2e-6
+
 /* ---- device ---- */
 
 static int discover(const struct tagrv_params *params,
@@ -134,8 +141,9 @@ static struct tagrv_xport_attr attr_of(const struct tagrv_params *params,
 		.latency = 0.1e-6,
 		.bandwidth = tagrv_shm_bandwidth(cma),
 		/* The two copies of one packet do not overlap. */
-		.copy_bandwidth = tagrv_shm_rates()->ring / 2,
+		.copy_bandwidth = tagrv_shm_rates()->copy,
 		.overhead = 0.03e-6,
+		.frag_overhead = SHM_FRAG_TIME,
 		.get_overhead = cma ? tagrv_shm_rates()->call : 0.5e-6,
 		.reg_overhead = 0.05e-6,
 		.reg_growth = 0,

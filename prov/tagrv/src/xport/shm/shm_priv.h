@@ -260,7 +260,8 @@ bool tagrv_shm_on_put(struct shm_link *link, const char *body, size_t len);
 
 /* Speed of copies between two processes of this host. */
 struct shm_rates {
-	double	ring;		/* bytes/s: two copies, overlapped if possible */
+	double	ring;		/* bytes/s: two copies that overlap */
+	double	copy;		/* bytes/s: two copies, one after the other */
 	double	cma;		/* bytes/s: process_vm_readv; 0: not allowed */
 	double	call;		/* s of a process_vm_readv of few bytes */
 };
