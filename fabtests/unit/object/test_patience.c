@@ -31,44 +31,43 @@ Test(patience, lasts_longer_when_nobody_else_runs)
 
 	cr_assert(before == TAGRV_PATIENCE_FIRST);
 	for (int i = 0; i < 20; i++) {
-		cr_assert(tagrv_patience_may_yield(&patience));
-		tagrv_patience_learn(&patience, TAGRV_PATIENCE_OTHERS_NS, 0);
+		cr_assert(tagrv_patience_may_yield(&patience, 0));
+		tagrv_patience_learn(&patience, 0, TAGRV_PATIENCE_OTHERS_NS, 0);
 	}
 	cr_assert(run_out() == TAGRV_PATIENCE_MOST);
 }
 
 Test(patience, is_short_when_others_run)
 {
-	cr_assert(tagrv_patience_may_yield(&patience));
-	tagrv_patience_learn(&patience, TAGRV_PATIENCE_OTHERS_NS + 1, 0);
+	cr_assert(tagrv_patience_may_yield(&patience, 0));
+	tagrv_patience_learn(&patience, 0, TAGRV_PATIENCE_OTHERS_NS + 1, 0);
 	cr_assert(run_out() == TAGRV_PATIENCE_LEAST);
-	cr_assert(tagrv_patience_may_yield(&patience));
-	tagrv_patience_learn(&patience, 0, 0);
+	cr_assert(tagrv_patience_may_yield(&patience, 0));
+	tagrv_patience_learn(&patience, 0, 0, 0);
 	cr_assert(run_out() == 2 * TAGRV_PATIENCE_LEAST);
 }
 
 /* Whoever yields lets them spin for a time slice. */
 Test(patience, rests_after_its_own_threads_ran_for_a_time_slice)
 {
-	const uint64_t slice = TAGRV_PATIENCE_SLICE_NS + 1;
-	int times = 0;
+	const uint64_t slice = TAGRV_PATIENCE_SLICE_NS + 1, now = 77;
+	const uint64_t end = now + slice * TAGRV_PATIENCE_REST;
 
-	cr_assert(tagrv_patience_may_yield(&patience));
-	tagrv_patience_learn(&patience, slice, slice / 2 + 1);
-	while (!tagrv_patience_may_yield(&patience))
-		times++;
-	cr_assert(times == TAGRV_PATIENCE_REST);
-	cr_assert(tagrv_patience_may_yield(&patience));
+	cr_assert(tagrv_patience_may_yield(&patience, now));
+	tagrv_patience_learn(&patience, now, slice, slice / 2 + 1);
+	cr_assert(!tagrv_patience_may_yield(&patience, now));
+	cr_assert(!tagrv_patience_may_yield(&patience, end - 1));
+	cr_assert(tagrv_patience_may_yield(&patience, end));
 }
 
 Test(patience, does_not_rest_when_others_ran_or_not_for_long)
 {
 	const uint64_t slice = TAGRV_PATIENCE_SLICE_NS;
 
-	tagrv_patience_learn(&patience, slice, slice);
-	cr_assert(tagrv_patience_may_yield(&patience));
-	tagrv_patience_learn(&patience, 10 * slice, 5 * slice);
-	cr_assert(tagrv_patience_may_yield(&patience));
+	tagrv_patience_learn(&patience, 1, slice, slice);
+	cr_assert(tagrv_patience_may_yield(&patience, 1));
+	tagrv_patience_learn(&patience, 1, 10 * slice, 5 * slice);
+	cr_assert(tagrv_patience_may_yield(&patience, 1));
 }
 
 Test(patience, is_crowded_for_a_while)
@@ -76,7 +75,7 @@ Test(patience, is_crowded_for_a_while)
 	uint32_t passes = 0;
 
 	cr_assert(!tagrv_patience_is_crowded(&patience));
-	tagrv_patience_learn(&patience, TAGRV_PATIENCE_WORK_NS + 1, 0);
+	tagrv_patience_learn(&patience, 0, TAGRV_PATIENCE_WORK_NS + 1, 0);
 	for (; tagrv_patience_is_crowded(&patience); passes++)
 		tagrv_patience_pass(&patience);
 	cr_assert(passes == TAGRV_PATIENCE_CROWD);
@@ -88,16 +87,16 @@ Test(patience, is_not_crowded_after_yields_that_returned_at_once)
 {
 	int yields = 0;
 
-	tagrv_patience_learn(&patience, TAGRV_PATIENCE_WORK_NS + 1, 0);
+	tagrv_patience_learn(&patience, 0, TAGRV_PATIENCE_WORK_NS + 1, 0);
 	for (; tagrv_patience_is_crowded(&patience); yields++)
-		tagrv_patience_learn(&patience, 0, 0);
+		tagrv_patience_learn(&patience, 0, 0, 0);
 	cr_assert(yields > 4 && yields < 16, "%d", yields);
 }
 
 Test(patience, counts_anew_after_a_yield)
 {
 	run_out();
-	cr_assert(tagrv_patience_may_yield(&patience));
+	cr_assert(tagrv_patience_may_yield(&patience, 0));
 	cr_assert(!patience.looks);
 	tagrv_patience_yield(&patience);
 	cr_assert(run_out() != TAGRV_PATIENCE_FIRST);

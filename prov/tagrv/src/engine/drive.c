@@ -9,6 +9,7 @@
 #include <rdma/fi_errno.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "core/thread.h"
 #include "engine/dump.h"
 #include "engine/endpoint.h"
@@ -44,7 +45,8 @@ static void count_looks(struct tagrv_dom *dom, uint32_t looks, int events)
 	if (events)
 		dom->patience.looks = 0;
 	else if (TAGRV_UNLIKELY(tagrv_patience_is_out(&dom->patience, looks)) &&
-		 tagrv_patience_may_yield(&dom->patience) && needs_cpu(dom))
+		 tagrv_patience_may_yield(&dom->patience, tagrv_clock_ns()) &&
+		 needs_cpu(dom))
 		dom->give_way = true;
 }
 

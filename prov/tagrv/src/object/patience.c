@@ -15,20 +15,15 @@ void tagrv_patience_init(struct tagrv_patience *patience)
 	atomic_init(&patience->most, TAGRV_PATIENCE_FIRST);
 }
 
-bool tagrv_patience_may_yield(struct tagrv_patience *patience)
+bool tagrv_patience_may_yield(struct tagrv_patience *patience, uint64_t now)
 {
-	uint32_t rest = atomic_load_explicit(&patience->rest,
-					     memory_order_relaxed);
-
 	patience->looks = 0;
-	if (TAGRV_LIKELY(!rest))
-		return true;
-	atomic_store_explicit(&patience->rest, rest - 1, memory_order_relaxed);
-	return false;
+	return now >= atomic_load_explicit(&patience->rest,
+					   memory_order_relaxed);
 }
 
-void tagrv_patience_learn(struct tagrv_patience *patience, uint64_t ns,
-			  uint64_t own)
+void tagrv_patience_learn(struct tagrv_patience *patience, uint64_t now,
+			  uint64_t ns, uint64_t own)
 {
 	uint32_t most = atomic_load_explicit(&patience->most,
 					     memory_order_relaxed);
@@ -37,7 +32,8 @@ void tagrv_patience_learn(struct tagrv_patience *patience, uint64_t ns,
 	bool others = ns > TAGRV_PATIENCE_OTHERS_NS;
 
 	if (ns > TAGRV_PATIENCE_SLICE_NS && own > ns / 2)
-		atomic_store_explicit(&patience->rest, TAGRV_PATIENCE_REST,
+		atomic_store_explicit(&patience->rest,
+				      now + ns * TAGRV_PATIENCE_REST,
 				      memory_order_relaxed);
 	atomic_store_explicit(&patience->crowd,
 			      ns > TAGRV_PATIENCE_WORK_NS ?
@@ -49,16 +45,12 @@ void tagrv_patience_learn(struct tagrv_patience *patience, uint64_t ns,
 			      memory_order_relaxed);
 }
 
-static uint64_t ns_of(double seconds)
-{
-	return seconds > 0 ? (uint64_t) (seconds * 1e9) : 0;
-}
-
 void tagrv_patience_yield(struct tagrv_patience *patience)
 {
-	double own = tagrv_clock_process(), begin = tagrv_clock_seconds();
+	uint64_t own = tagrv_clock_process_ns(), begin = tagrv_clock_ns(), now;
 
 	sched_yield();
-	tagrv_patience_learn(patience, ns_of(tagrv_clock_seconds() - begin),
-			     ns_of(tagrv_clock_process() - own));
+	now = tagrv_clock_ns();
+	tagrv_patience_learn(patience, now, now - begin,
+			     tagrv_clock_process_ns() - own);
 }

@@ -14,10 +14,12 @@
  *                                                it returned at once: most doubles,
  *                                                up to MOST
  *                                                threads of this process ran for
- *                                                a time slice: REST times no yield
+ *                                                a time slice: no yield for REST
+ *                                                times as long
  *
  * The last case: those threads spin until the caller gives its lock back, so that they
- * use up the whole time slice that the yield gave them, and nobody is helped.
+ * use up the whole time slice that the yield gave them, and nobody is helped. Such
+ * yields cost 1/REST of the time at most.
  *
  * The domain is crowded after a yield that let others work: then it has no processor to
  * spare. (Others that only yield, too, need none.) A domain that always finds something
@@ -53,13 +55,14 @@
 /* Passes for which such a yield is remembered: some ms. */
 #define TAGRV_PATIENCE_CROWD	256
 
-/* So often is no yield made after one that only served threads of this process. */
+/* After a yield that only served threads of this process, none for so many times as
+ * long. */
 #define TAGRV_PATIENCE_REST	64
 
 struct tagrv_patience {
 	uint32_t looks;			/* in a row that found nothing */
 	_Atomic uint32_t most;		/* before a yield */
-	_Atomic uint32_t rest;		/* yields to be left out */
+	_Atomic uint64_t rest;		/* ns by the clock: no yield before */
 	_Atomic uint32_t crowd;		/* passes until it is no longer crowded */
 };
 
@@ -75,10 +78,10 @@ static inline bool tagrv_patience_is_out(struct tagrv_patience *patience,
 }
 
 /*
- * The calling thread has run out of patience. Whether it may yield. Begins to count
- * anew.
+ * The calling thread has run out of patience. Whether it may yield; now: ns by the
+ * clock. Begins to count anew.
  */
-bool tagrv_patience_may_yield(struct tagrv_patience *patience);
+bool tagrv_patience_may_yield(struct tagrv_patience *patience, uint64_t now);
 
 /* Whether other threads needed this processor lately. */
 static inline bool tagrv_patience_is_crowded(const struct tagrv_patience *patience)
@@ -98,12 +101,12 @@ static inline void tagrv_patience_pass(struct tagrv_patience *patience)
 }
 
 /*
- * What a yield told, which took so many nanoseconds; own: how long threads of this
- * process ran meanwhile. Lock not held: what two threads tell at the same time may get
- * lost.
+ * What a yield told that has just ended and took so many nanoseconds; own: how long
+ * threads of this process ran meanwhile. Lock not held: what two threads tell at the
+ * same time may get lost.
  */
-void tagrv_patience_learn(struct tagrv_patience *patience, uint64_t ns,
-			  uint64_t own);
+void tagrv_patience_learn(struct tagrv_patience *patience, uint64_t now,
+			  uint64_t ns, uint64_t own);
 
 /* Yields the processor, and learns from it. Lock not held. */
 void tagrv_patience_yield(struct tagrv_patience *patience);
