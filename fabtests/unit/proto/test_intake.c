@@ -7,9 +7,10 @@
 #include <string.h>
 
 #include "common/engine_fixture.h"
+#include "engine/drive.h"
 #include "proto/intake.h"
 
-enum { SLOTS = 8, SHIFT = 3, ENTRIES = 6, SOURCE = 77 };
+enum { SLOTS = 32, SHIFT = 5, ENTRIES = 6, SOURCE = 77 };
 
 static struct {
 	_Alignas(TAGRV_INTAKE_STRIDE) char slots[SLOTS * TAGRV_INTAKE_STRIDE];
@@ -47,6 +48,7 @@ static void setup(void)
 	fx.engine->plain_ends = true;	/* the fixture's counter is not looked at */
 	fx.rx.window.entry_size = sizeof(box.entries[0]);
 	fx.link->xport->sink->watch = &fx.dom->watch;
+	tagrv_watch_remove_unlisted(&fx.dom->watch);	/* the fixture's transport */
 	tagrv_watch_begin_pass(&fx.dom->watch);
 	tagrv_watch_add(&fx.dom->watch, tagrv_intake_drain, fx.link,
 			&fx.link->watch_at);
@@ -56,6 +58,7 @@ static void setup(void)
 static void teardown(void)
 {
 	tagrv_watch_remove(&fx.dom->watch, &fx.link->watch_at);
+	tagrv_watch_add_unlisted(&fx.dom->watch);
 	engine_teardown();
 }
 
@@ -289,13 +292,120 @@ Test(intake, leaves_what_breaks_the_rules)
 	expect_left();
 	box.sent = 0;
 	arrive(1, 8);
-	peer()->credit.promised = tagrv_credit_units(8) - 1;
+	peer()->credit.promised = 0;
 	expect_left();
-	peer()->credit.promised = tagrv_credit_units(8);
-	peer()->credit.left = UINT32_MAX - UINT16_MAX + 1;
+}
+
+/* The general way looks at each message's credit. */
+Test(intake, leaves_all_where_credit_is_near_its_limits)
+{
+	uint32_t batch = TAGRV_INTAKE_BATCH *
+			 tagrv_credit_units(TAGRV_INTAKE_BYTES);
+	uint32_t most = UINT32_MAX - TAGRV_INTAKE_BATCH * UINT16_MAX;
+
+	post(0, 63, 1);
+	arrive(1, 8);
+	peer()->credit.promised = batch - 1;
 	expect_left();
-	peer()->credit.left--;
+	peer()->credit.promised = batch;
+	peer()->credit.left = most + 1;
+	expect_left();
+	peer()->credit.left = most;
 	cr_assert_eq(look(1), 1);
+}
+
+Test(intake, takes_more_than_a_batch)
+{
+	static struct fi_cq_tagged_entry many[SLOTS];
+	const size_t cnt = TAGRV_INTAKE_BATCH + 4;
+
+	for (uint64_t i = 0; i < cnt; i++) {
+		post(i % 12, 63, i);
+		arrive(i, 1);
+	}
+	tagrv_compq_open_window(&fx.rx, many, SLOTS, NULL);
+	cr_assert_not(tagrv_watch_is_idle(&fx.dom->watch));
+	tagrv_watch_drain(&fx.dom->watch);
+	cr_assert_eq(tagrv_compq_close_window(&fx.rx, SLOTS), cnt);
+	for (uint64_t i = 0; i < cnt; i++)
+		cr_assert_eq(many[i].tag, i);
+	cr_assert_eq(peer()->rx_seq, cnt);
+	cr_assert_eq(fake.drains, 0);
+}
+
+/* ---- reads of messages of one link ---- */
+
+static size_t read_some(struct tagrv_compq *queue, size_t count)
+{
+	tagrv_watch_begin_pass(&fx.dom->watch);
+	cr_assert_not(tagrv_watch_is_idle(&fx.dom->watch));
+	return tagrv_dom_take(fx.dom, queue, box.entries, count);
+}
+
+Test(intake, a_read_takes_messages_of_one_link)
+{
+	for (uint64_t i = 0; i < 5; i++) {
+		post(i, 63, i);
+		arrive(i, 8);
+		box.src[i] = SOURCE;
+	}
+	fx.dom->patience.looks = 9;
+	cr_assert_eq(read_some(&fx.rx, 2), 2);
+	cr_assert_eq(fx.dom->patience.looks, 0);
+	cr_assert_eq(read_some(&fx.rx, 2), 2);
+	expect_entry(0, 2, 2, 8);
+	expect_entry(1, 3, 3, 8);
+	cr_assert_eq(read_some(&fx.rx, ENTRIES), 1);
+	expect_entry(0, 4, 4, 8);
+	tagrv_watch_begin_pass(&fx.dom->watch);
+	cr_assert(tagrv_watch_is_idle(&fx.dom->watch));
+	cr_assert_eq(peer()->rx_seq, 5);
+	cr_assert_eq(fake.drains, 0);
+}
+
+Test(intake, a_read_takes_a_batch_at_most)
+{
+	static struct fi_cq_tagged_entry many[SLOTS];
+
+	for (uint64_t i = 0; i < TAGRV_INTAKE_BATCH + 4; i++) {
+		post(i % 12, 63, i);
+		arrive(i, 1);
+	}
+	tagrv_watch_begin_pass(&fx.dom->watch);
+	cr_assert_eq(tagrv_dom_take(fx.dom, &fx.rx, many, SLOTS),
+		     TAGRV_INTAKE_BATCH);
+	cr_assert_eq(tagrv_dom_take(fx.dom, &fx.rx, many, SLOTS), 4);
+	cr_assert_eq(many[3].tag, TAGRV_INTAKE_BATCH + 3);
+}
+
+Test(intake, a_read_leaves_what_is_not_its_own)
+{
+	static _Atomic uint64_t word;
+	int at = TAGRV_WATCH_OFF;
+
+	post(0, 63, 1);
+	arrive(1, 8);
+	cr_assert_eq(read_some(&fx.tx, ENTRIES), 0, "another queue");
+	cr_assert_eq(read_some(&fx.rx, 0), 0, "no room");
+	tagrv_watch_add(&fx.dom->watch, NULL, NULL, &at);
+	tagrv_watch_move(&fx.dom->watch, at, &word, 1);
+	cr_assert_eq(read_some(&fx.rx, ENTRIES), 0, "two words");
+	tagrv_watch_remove(&fx.dom->watch, &at);
+	fx.dom->watch.first = 1;
+	cr_assert_eq(read_some(&fx.rx, ENTRIES), 0, "another one's turn");
+	fx.dom->watch.first = 0;
+	tagrv_watch_attend(&fx.dom->watch);
+	cr_assert_eq(tagrv_dom_take(fx.dom, &fx.rx, box.entries, ENTRIES), 0,
+		     "a pass is due");
+	post(1, 63, 7);
+	peer()->state = TAGRV_PEER_LEAVING;
+	cr_assert_eq(read_some(&fx.rx, ENTRIES), 0, "a peer that leaves");
+	peer()->state = TAGRV_PEER_READY;
+	cr_assert_eq(read_some(&fx.rx, ENTRIES), 1);
+	arrive(2, 8);
+	cr_assert_eq(read_some(&fx.rx, ENTRIES), 0, "unexpected");
+	cr_assert_eq(box.in.cnt, 1);
+	cr_assert_eq(fake.drains, 0);
 }
 
 Test(intake, leaves_all_without_a_reader)

@@ -71,6 +71,7 @@ struct tagrv_cq {
 	tagrv_refs refs;
 	struct tagrv_compq queue;
 	size_t	entry_size;		/* of the format chosen at open */
+	bool	direct;			/* reads may call tagrv_dom_take() */
 	size_t	window_mask;	/* of the entries of a read that are written at once */
 	bool	has_threshold;		/* FI_CQ_COND_THRESHOLD */
 	unsigned int reads;		/* since the last progress */
@@ -180,6 +181,25 @@ bool tagrv_domain_is_ours(const struct fid_domain *domain);
  * is readable; -FI_EAGAIN: read the object first; -FI_EINVAL: no descriptor.
  */
 int tagrv_cq_trywait(struct tagrv_cq *cq);
+
+#define TAGRV_CQ_NO_WAIT \
+	"%s: the completion queue was opened with FI_WAIT_NONE"
+
+/* Whether fi_cq_signal was called since a waiter asked last. Any thread. */
+static inline bool tagrv_cq_take_signal(struct tagrv_cq *cq)
+{
+	return atomic_load_explicit(&cq->signaled, memory_order_relaxed) &&
+	       atomic_exchange(&cq->signaled, false);
+}
+
+/* cq_read.c; of struct fi_ops_cq, see fi_cq(3). */
+ssize_t tagrv_cq_read(struct fid_cq *cq, void *buf, size_t count);
+ssize_t tagrv_cq_readfrom(struct fid_cq *cq, void *buf, size_t count,
+			  fi_addr_t *src_addr);
+ssize_t tagrv_cq_sread(struct fid_cq *cq, void *buf, size_t count,
+		       const void *cond, int timeout);
+ssize_t tagrv_cq_sreadfrom(struct fid_cq *cq, void *buf, size_t count,
+			   fi_addr_t *src_addr, const void *cond, int timeout);
 int tagrv_cntr_trywait(struct tagrv_cntr *cntr);
 int tagrv_eq_trywait(struct tagrv_eq *eq);
 

@@ -10,6 +10,7 @@
 #define TAGRV_ENGINE_DRIVE_H
 
 #include "object/dom.h"
+#include "proto/intake.h"
 
 /* A pass: moves every endpoint once; lock held. Returns events handled. */
 int tagrv_dom_progress(struct tagrv_dom *dom);
@@ -38,6 +39,32 @@ static inline int tagrv_dom_handle(struct tagrv_dom *dom)
 	else if (TAGRV_LIKELY(events))
 		dom->patience.looks = 0;
 	return events;
+}
+
+/*
+ * A look that has found something, as tagrv_dom_handle(), of a queue that is empty: if
+ * nothing but messages of one link have come, writes them into 'out', at most 'count'.
+ * Returns their number; 0: nothing has happened, call tagrv_dom_handle().
+ */
+static inline size_t tagrv_dom_take(struct tagrv_dom *dom, struct tagrv_compq *q,
+				    struct fi_cq_tagged_entry *out, size_t count)
+{
+	struct tagrv_watch *watch = &dom->watch;
+	int at = tagrv_watch_only(watch);
+	size_t cnt;
+
+	tagrv_assert_locked(dom);
+	if (TAGRV_UNLIKELY(at < 0 || watch->first ||
+			   watch->what[at].drain != tagrv_intake_drain))
+		return 0;
+	cnt = tagrv_intake_read(watch->what[at].owner, q, out, count);
+	if (TAGRV_UNLIKELY(!cnt))
+		return 0;
+	dom->patience.looks = 0;
+	/* Credit is due to be returned, for example. */
+	if (TAGRV_UNLIKELY(!watch->left))
+		tagrv_dom_progress(dom);
+	return cnt;
 }
 
 /*

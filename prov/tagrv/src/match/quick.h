@@ -84,42 +84,71 @@ tagrv_match_quick_posted(const struct tagrv_match *match)
 	return match->posted.lists[TAGRV_SPACE_TAGGED].only_block;
 }
 
-/*
- * The receive that a tagged message of the peer goes to; NULL: none in the block.
- * *probes: adds the slots that were compared. Changes nothing else.
- */
-static inline struct tagrv_match_recv *
-tagrv_match_quick_find(const struct tagrv_posted_block *block, uint32_t peer,
-		       uint64_t tag, uint64_t *probes)
+/* Compares the slots behind the first one; *more: adds their number. */
+static inline int tagrv_match_quick_behind(const struct tagrv_posted_block *block,
+					   uint32_t peer, uint64_t tag,
+					   uint64_t *more)
 {
-	struct tagrv_posted *recv = tagrv_block_match(block, peer, tag, probes);
+	uint64_t todo = block->live & (block->live - 1);
 
-	return recv && TAGRV_LIKELY(!recv->keep) ? &recv->pub : NULL;
+	for (; todo; todo &= todo - 1) {
+		unsigned slot = (unsigned) __builtin_ctzll(todo);
+
+		++*more;
+		if (tagrv_slot_matches(block, slot, tag, peer))
+			return (int) slot;
+	}
+	return -1;
+}
+
+/*
+ * The slot of the receive that a tagged message of the peer goes to; -1: none in the
+ * block, or look closer. *more: adds the slots that were compared beyond the first.
+ * Changes nothing else.
+ */
+static inline int tagrv_match_quick_find(const struct tagrv_posted_block *block,
+					 uint32_t peer, uint64_t tag,
+					 uint64_t *more)
+{
+	int slot;
+
+	if (TAGRV_UNLIKELY(!block->live))
+		return -1;
+	slot = __builtin_ctzll(block->live);
+	if (TAGRV_UNLIKELY(!tagrv_slot_matches(block, (unsigned) slot, tag, peer)))
+		slot = tagrv_match_quick_behind(block, peer, tag, more);
+	return TAGRV_LIKELY(slot >= 0) && TAGRV_LIKELY(!block->recv[slot]->keep) ?
+	       slot : -1;
+}
+
+/* The record in a slot. */
+static inline struct tagrv_match_recv *
+tagrv_match_quick_record(const struct tagrv_posted_block *block, int slot)
+{
+	return &block->recv[slot]->pub;
 }
 
 /* Takes it out of the queue; the record is as it was until the next post. */
 static inline void tagrv_match_quick_remove(struct tagrv_match *match,
 					    struct tagrv_posted_block *block,
-					    struct tagrv_match_recv *record)
+					    int slot)
 {
-	struct tagrv_posted_queue *queue = &match->posted;
-	struct tagrv_posted *recv =
-		tagrv_container_of(record, struct tagrv_posted, pub);
+	struct tagrv_posted *recv = block->recv[slot];
 
-	tagrv_block_clear(block, recv->slot);
-	tagrv_pool_put(&queue->pool, recv);
+	tagrv_block_clear(block, (unsigned) slot);
+	tagrv_pool_put(&match->posted.pool, recv);
 }
 
-/* So many were taken, by the messages of as many arrivals. */
+/* So many were taken, by the messages of as many arrivals; more: as above. */
 static inline void tagrv_match_quick_count(struct tagrv_match *match,
-					   uint32_t cnt, uint64_t probes)
+					   uint32_t cnt, uint64_t more)
 {
 	struct tagrv_posted_queue *queue = &match->posted;
 
 	match->unexpected.last_seq += cnt;
 	queue->lists[TAGRV_SPACE_TAGGED].cnt -= cnt;
 	queue->level.cnt -= cnt;
-	queue->level.probes += probes;
+	queue->level.probes += cnt + more;
 }
 
 #endif

@@ -163,6 +163,26 @@ static inline int tagrv_watch_drain(struct tagrv_watch *watch)
 	return events;
 }
 
+/*
+ * The only word that has changed, if no pass is due; -1: there are several, or none.
+ * After tagrv_watch_is_idle() has returned false.
+ */
+static inline int tagrv_watch_only(const struct tagrv_watch *watch)
+{
+	int found = -1;
+
+	if (TAGRV_UNLIKELY(tagrv_watch_is_due(watch)))
+		return -1;
+	for (uint32_t i = 0; i < watch->cnt; i++) {
+		if (!tagrv_watch_is_set(watch, i))
+			continue;
+		if (TAGRV_UNLIKELY(found >= 0))
+			return -1;
+		found = (int) i;
+	}
+	return found;
+}
+
 /* A look: whether there is nothing to do. Counts down to the next pass. */
 static inline bool tagrv_watch_is_idle(struct tagrv_watch *watch)
 {
