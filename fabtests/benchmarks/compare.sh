@@ -26,6 +26,8 @@ add_sizes()
 		[[ " ${latency_sizes[*]} " == *" $size "* ]] || latency_sizes+=("$size")
 		[[ " ${bandwidth_sizes[*]} " == *" $size "* ]] || bandwidth_sizes+=("$size")
 	done
+	mapfile -t latency_sizes < <(printf '%s\n' "${latency_sizes[@]}" | sort -n)
+	mapfile -t bandwidth_sizes < <(printf '%s\n' "${bandwidth_sizes[@]}" | sort -n)
 }
 
 find_build()
@@ -46,6 +48,20 @@ plugin_of()
 	local dir=$build
 	[ "$1" != before ] || dir=$before
 	echo "$dir/prov/tagrv/.libs"
+}
+
+# With --only: leaves those tools, and the limits.
+keep_only()
+{
+	local name kept=()
+	[ -n "${only:-}" ] || return 0
+	for name in "${tools[@]}"; do
+		if [ "$name" = limit ] || [[ $only == *,"$name",* ]]; then
+			kept+=("$name")
+		fi
+	done
+	[ ${#kept[@]} -gt 1 ] || die "--only: none of these is there; measured can be: ${tools[*]}"
+	tools=("${kept[@]}")
 }
 
 # With --before: checks the folder, and leaves only the two builds in 'tools'.

@@ -38,7 +38,7 @@ static struct fi_info *make_hints(const struct endpoint_conf *conf)
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->caps = FI_TAGGED | conf->caps;
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
-	hints->domain_attr->threading = conf->auto_progress ? FI_THREAD_SAFE : FI_THREAD_DOMAIN;
+	hints->domain_attr->threading = conf->auto_progress || conf->thread_safe ? FI_THREAD_SAFE : FI_THREAD_DOMAIN;
 	if (conf->auto_progress)
 		hints->domain_attr->data_progress = FI_PROGRESS_AUTO;
 	hints->domain_attr->resource_mgmt = FI_RM_ENABLED;

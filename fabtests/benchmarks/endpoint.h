@@ -26,6 +26,7 @@ struct endpoint_conf {
 	bool use_mr;		/* register the slots, pass their descriptor */
 	bool use_inject;	/* inject messages up to the provider's limit */
 	bool yield;		/* sched_yield() after empty polls */
+	bool thread_safe;	/* FI_THREAD_SAFE: any thread may call */
 	bool auto_progress;	/* FI_PROGRESS_AUTO, and any thread may call */
 	enum fi_wait_obj wait;	/* other than FI_WAIT_NONE: endpoint_sleep() is allowed */
 };

@@ -36,6 +36,7 @@ static void print_help(void)
 	     "      --pin             each process on a processor of its own\n"
 	     "      --register        register the buffers beforehand\n"
 	     "      --no-inject       fi_tsend at every size\n"
+	     "      --thread-safe     ask for FI_THREAD_SAFE instead of FI_THREAD_DOMAIN\n"
 	     "      --dev-a NAME      FI_TAGRV_DEVICES of the first process or client\n"
 	     "      --dev-b NAME      FI_TAGRV_DEVICES of the second process or server\n"
 	     "      --domain-a, --domain-b NAME    libfabric domain instead, for any provider\n"
@@ -95,7 +96,8 @@ static void parse_mode(struct options *opt, const char *mode)
 }
 
 enum {
-	OPT_PIN = 256, OPT_ONE_BUFFER, OPT_REGISTER, OPT_NO_INJECT, OPT_SERVER, OPT_CLIENT, OPT_PORT, OPT_TIMEOUT,
+	OPT_PIN = 256, OPT_ONE_BUFFER, OPT_REGISTER, OPT_NO_INJECT, OPT_THREAD_SAFE, OPT_TIMEOUT,
+	OPT_SERVER, OPT_CLIENT, OPT_PORT,
 	OPT_DEV_A, OPT_DEV_B, OPT_DOMAIN_A, OPT_DOMAIN_B, OPT_ADDR_A, OPT_ADDR_B,
 };
 
@@ -114,6 +116,7 @@ static const struct option long_options[] = {
 	{ "pin", no_argument, NULL, OPT_PIN },
 	{ "register", no_argument, NULL, OPT_REGISTER },
 	{ "no-inject", no_argument, NULL, OPT_NO_INJECT },
+	{ "thread-safe", no_argument, NULL, OPT_THREAD_SAFE },
 	{ "server", no_argument, NULL, OPT_SERVER },
 	{ "client", required_argument, NULL, OPT_CLIENT },
 	{ "port", required_argument, NULL, OPT_PORT },
@@ -160,6 +163,7 @@ static void apply(struct options *opt, int key, const char *arg)
 	case OPT_PIN: opt->pin = true; break;
 	case OPT_REGISTER: opt->conf.use_mr = true; break;
 	case OPT_NO_INJECT: opt->conf.use_inject = false; break;
+	case OPT_THREAD_SAFE: opt->conf.thread_safe = true; break;
 	case OPT_TIMEOUT: opt->conf.timeout = (unsigned)bench_number(arg, "--timeout", 1, 86400); break;
 	default: apply_place(opt, key, arg);
 	}
