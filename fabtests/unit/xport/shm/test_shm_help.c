@@ -235,6 +235,19 @@ Test(shm_help, close_ends_it_at_either_side)
 		cr_assert(!target[i], "written after the end");
 }
 
+/* The asker does not wait for an owner that has closed. */
+Test(shm_help, owner_copies_nothing_after_it_has_closed)
+{
+	begin(LEN);
+	ops->progress(pair.b->xport);
+	cr_assert_eq(helped(), 1);
+	ops->link_close(pair.b->link);
+	pair.b->link = NULL;
+	for (int i = 0; i < 100; i++)
+		ops->progress(pair.b->xport);
+	cr_assert_eq(helped(), 1);
+}
+
 Test(shm_help, owner_closes)
 {
 	begin(LEN);

@@ -317,6 +317,8 @@ void tagrv_shm_link_close(struct tagrv_link *base)
 	link->closing = true;
 	shut_rx(link);
 	tagrv_shm_tx_shut(link);
+	/* Before the peer can know: it does not wait for a part of a get then. */
+	tagrv_list_remove(&link->help_node);
 	if (!atomic_load(&link->tx_ready))
 		tagrv_shm_pull(shm_device_of(base->xport->dev));
 	mark_closed(link);
