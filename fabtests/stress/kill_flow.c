@@ -143,6 +143,11 @@ static void take_error(struct flow *f, const struct flow_op *op, const struct co
 {
 	int64_t killed = atomic_load(&board->killed_at);
 
+	/* The survivor says so before it closes: from then on, what is left with it fails. */
+	if (!f->mortal && atomic_load(&board->over)) {
+		f->failed++;
+		return;
+	}
 	/* Wait a moment: if the peer ended because a check failed, its report comes first. */
 	if (!f->mortal || !killed)
 		usleep(100000);
