@@ -169,56 +169,55 @@ read_and_unlock(struct tagrv_cq *cq, void *buf, size_t count,
 
 /* The same after is_idle() has returned false, for the commonest reason first. */
 static __attribute__((noinline)) ssize_t
-read_found(struct tagrv_cq *cq, void *buf, size_t count)
+read_found(struct tagrv_cq *cq, void *buf, size_t count, fi_addr_t *src_addr)
 {
 	struct tagrv_dom *dom = cq->dom;
 	size_t n = 0;
 
-	if (TAGRV_LIKELY(cq->direct) && TAGRV_LIKELY(tagrv_compq_empty(&cq->queue)))
+	if (TAGRV_LIKELY(cq->direct) && TAGRV_LIKELY(!src_addr) &&
+	    TAGRV_LIKELY(tagrv_compq_empty(&cq->queue)))
 		n = tagrv_dom_take(dom, &cq->queue, buf, count);
 	if (TAGRV_UNLIKELY(!n))
-		return read_and_unlock(cq, buf, count, NULL);
+		return read_and_unlock(cq, buf, count, src_addr);
 	tagrv_dom_unlock(dom);
 	return (ssize_t) n;
+}
+
+static inline __attribute__((always_inline)) ssize_t
+lock_and_read(struct tagrv_cq *cq, void *buf, size_t count, fi_addr_t *src_addr)
+{
+	tagrv_lock_acquire(&cq->dom->lock);
+	if (TAGRV_UNLIKELY(!is_idle(cq)))
+		return read_found(cq, buf, count, src_addr);
+	tagrv_lock_release(&cq->dom->lock);
+	return -FI_EAGAIN;
 }
 
 /* A read with a lock: apart, so that one without has no register to save. */
 static __attribute__((noinline)) ssize_t
 locked_read(struct tagrv_cq *cq, void *buf, size_t count, fi_addr_t *src_addr)
 {
-	tagrv_lock_acquire(&cq->dom->lock);
-	if (TAGRV_UNLIKELY(!is_idle(cq)))
-		return src_addr ? read_and_unlock(cq, buf, count, src_addr) :
-				  read_found(cq, buf, count);
-	tagrv_lock_release(&cq->dom->lock);
-	return -FI_EAGAIN;
+	return lock_and_read(cq, buf, count, src_addr);
 }
 
-ssize_t tagrv_cq_readfrom(struct fid_cq *fid, void *buf, size_t count,
-			   fi_addr_t *src_addr)
+/* Inlined twice: most reads are without a source, and find nothing. */
+static inline __attribute__((always_inline)) ssize_t
+read_now(struct tagrv_cq *cq, void *buf, size_t count, fi_addr_t *src_addr)
 {
-	struct tagrv_cq *cq = cq_of(fid);
-
-	if (TAGRV_UNLIKELY(cq->dom->lock.on))
-		return locked_read(cq, buf, count, src_addr);
-	tagrv_lock_acquire(&cq->dom->lock);
-	if (TAGRV_UNLIKELY(!is_idle(cq)))
-		return read_and_unlock(cq, buf, count, src_addr);
-	tagrv_lock_release(&cq->dom->lock);
-	return -FI_EAGAIN;
+	return TAGRV_UNLIKELY(cq->dom->lock.on) ?
+	       locked_read(cq, buf, count, src_addr) :
+	       lock_and_read(cq, buf, count, src_addr);
 }
 
-ssize_t tagrv_cq_read(struct fid_cq *fid, void *buf, size_t count)
+ssize_t tagrv_cq_readfrom(struct fid_cq *cq, void *buf, size_t count,
+			  fi_addr_t *src_addr)
 {
-	struct tagrv_cq *cq = cq_of(fid);
+	return read_now(cq_of(cq), buf, count, src_addr);
+}
 
-	if (TAGRV_UNLIKELY(cq->dom->lock.on))
-		return locked_read(cq, buf, count, NULL);
-	tagrv_lock_acquire(&cq->dom->lock);
-	if (TAGRV_UNLIKELY(!is_idle(cq)))
-		return read_found(cq, buf, count);
-	tagrv_lock_release(&cq->dom->lock);
-	return -FI_EAGAIN;
+ssize_t tagrv_cq_read(struct fid_cq *cq, void *buf, size_t count)
+{
+	return read_now(cq_of(cq), buf, count, NULL);
 }
 
 /*

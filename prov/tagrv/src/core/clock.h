@@ -11,14 +11,6 @@
 #include <stdint.h>
 #include <time.h>
 
-static inline uint64_t tagrv_clock_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
-}
-
 static inline uint64_t tagrv_clock_read_ns(clockid_t clock)
 {
 	struct timespec now;
@@ -30,6 +22,11 @@ static inline uint64_t tagrv_clock_read_ns(clockid_t clock)
 static inline uint64_t tagrv_clock_ns(void)
 {
 	return tagrv_clock_read_ns(CLOCK_MONOTONIC);
+}
+
+static inline uint64_t tagrv_clock_ms(void)
+{
+	return tagrv_clock_ns() / 1000000;
 }
 
 static inline uint64_t tagrv_clock_process_ns(void)

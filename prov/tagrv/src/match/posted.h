@@ -235,24 +235,35 @@ static inline bool tagrv_slot_matches(const struct tagrv_posted_block *block,
 		 ((mask_peer ^ peer) & mask_peer >> 32));
 }
 
+/* The first of some slots of a block that matches, or -1; adds to *probes. */
+static inline int tagrv_block_find(const struct tagrv_posted_block *block,
+				   uint64_t slots, uint32_t peer, uint64_t tag,
+				   uint64_t *probes)
+{
+	uint64_t cnt = 0;
+	int found = -1;
+
+	for (uint64_t todo = slots; todo; todo &= todo - 1) {
+		unsigned slot = (unsigned) __builtin_ctzll(todo);
+
+		cnt++;
+		if (tagrv_slot_matches(block, slot, tag, peer)) {
+			found = (int) slot;
+			break;
+		}
+	}
+	*probes += cnt;
+	return found;
+}
+
 /* The first receive of a block that matches, or NULL; adds to *probes. */
 static inline struct tagrv_posted *
 tagrv_block_match(const struct tagrv_posted_block *block, uint32_t peer,
 		  uint64_t tag, uint64_t *probes)
 {
-	uint64_t cnt = 0;
+	int slot = tagrv_block_find(block, block->live, peer, tag, probes);
 
-	for (uint64_t todo = block->live; todo; todo &= todo - 1) {
-		unsigned slot = (unsigned) __builtin_ctzll(todo);
-
-		cnt++;
-		if (tagrv_slot_matches(block, slot, tag, peer)) {
-			*probes += cnt;
-			return block->recv[slot];
-		}
-	}
-	*probes += cnt;
-	return NULL;
+	return slot < 0 ? NULL : block->recv[slot];
 }
 
 /* The slot behind the last one in use. */

@@ -84,23 +84,6 @@ tagrv_match_quick_posted(const struct tagrv_match *match)
 	return match->posted.lists[TAGRV_SPACE_TAGGED].only_block;
 }
 
-/* Compares the slots behind the first one; *more: adds their number. */
-static inline int tagrv_match_quick_behind(const struct tagrv_posted_block *block,
-					   uint32_t peer, uint64_t tag,
-					   uint64_t *more)
-{
-	uint64_t todo = block->live & (block->live - 1);
-
-	for (; todo; todo &= todo - 1) {
-		unsigned slot = (unsigned) __builtin_ctzll(todo);
-
-		++*more;
-		if (tagrv_slot_matches(block, slot, tag, peer))
-			return (int) slot;
-	}
-	return -1;
-}
-
 /*
  * The slot of the receive that a tagged message of the peer goes to; -1: none in the
  * block, or look closer. *more: adds the slots that were compared beyond the first.
@@ -116,7 +99,8 @@ static inline int tagrv_match_quick_find(const struct tagrv_posted_block *block,
 		return -1;
 	slot = __builtin_ctzll(block->live);
 	if (TAGRV_UNLIKELY(!tagrv_slot_matches(block, (unsigned) slot, tag, peer)))
-		slot = tagrv_match_quick_behind(block, peer, tag, more);
+		slot = tagrv_block_find(block, block->live & (block->live - 1),
+					peer, tag, more);
 	return TAGRV_LIKELY(slot >= 0) && TAGRV_LIKELY(!block->recv[slot]->keep) ?
 	       slot : -1;
 }

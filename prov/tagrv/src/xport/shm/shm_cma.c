@@ -189,23 +189,13 @@ int tagrv_shm_cma_read(struct shm_get *get, uint64_t at, size_t len)
 {
 	struct shm_entry entries[BATCH_ENTRIES];
 	struct batch b = { .cnt = 0 };
+	int err;
 
-	while (len) {
-		int err;
-
-		b.cnt = 0;
-		b.bytes = 0;
-		if (!batch_add(&b, get, at, len))
-			return EACCES;
-		err = read_batch(&b, entries);
-		if (err)
-			return err;
-		if (!is_allowed(get, at, b.bytes, entries))
-			return EACCES;
-		at += b.bytes;
-		len -= b.bytes;
-	}
-	return 0;
+	assert(len <= SHM_CMA_PIECE);
+	if (!batch_add(&b, get, at, len))
+		return EACCES;
+	err = read_batch(&b, entries);
+	return err || is_allowed(get, at, len, entries) ? err : EACCES;
 }
 
 /* Checks the key of a get whose next len bytes were read, and counts them. */

@@ -172,11 +172,11 @@ static uint32_t share_of(const struct shm_help *help, uint32_t left)
 }
 
 /*
- * Claims chunks from the front, *cnt of them (0: none is left), and sets *back to how
- * many the owner has claimed. False: the words are invalid.
+ * Claims chunks from the front, *cnt of them (0: none is left), and learns how many the
+ * owner has claimed. False: the word is invalid.
  */
 static bool claim_front(const struct shm_link *link, struct shm_help *help,
-			uint32_t *cnt, uint32_t *back)
+			uint32_t *cnt)
 {
 	struct shm_help_line *line = own_line(link, help);
 	uint64_t word = atomic_load(&line->claim);
@@ -192,7 +192,6 @@ static bool claim_front(const struct shm_link *link, struct shm_help *help,
 	} while (got && !atomic_compare_exchange_weak(&line->claim, &word,
 						      word + (got << 16)));
 	*cnt = got;
-	*back = help->back;
 	return true;
 }
 
@@ -305,7 +304,7 @@ static unsigned finish_if_complete(struct shm_get *get)
 unsigned tagrv_shm_help_pass(struct shm_get *get)
 {
 	struct shm_link *link = get->link;
-	uint32_t cnt, back;
+	uint32_t cnt;
 
 	if (link->status)	/* reported soon: its gets end then */
 		return 0;
@@ -313,7 +312,7 @@ unsigned tagrv_shm_help_pass(struct shm_get *get)
 		tagrv_shm_help_end(get);
 		return 1;
 	}
-	if (!claim_front(link, get->help, &cnt, &back)) {
+	if (!claim_front(link, get->help, &cnt)) {
 		tagrv_shm_link_corrupt(link, "claim of chunks");
 		return 1;
 	}

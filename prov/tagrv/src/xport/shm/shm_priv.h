@@ -288,7 +288,7 @@ bool tagrv_shm_cma_probe(int pid, uint64_t table, uint64_t token);
 unsigned tagrv_shm_cma_pass(struct shm_xport *xp);
 
 /*
- * Reads len bytes of a get from offset 'at' on. 0; EACCES: the key is not valid; another
+ * Reads len bytes of a get, at most SHM_CMA_PIECE, from offset 'at' on. 0; EACCES: the key is not valid; another
  * errno value: process_vm_readv failed (EFAULT also if only a part was read).
  */
 int tagrv_shm_cma_read(struct shm_get *get, uint64_t at, size_t len);
