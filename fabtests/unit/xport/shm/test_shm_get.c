@@ -8,38 +8,25 @@
 #include <string.h>
 
 #include "unit/xport/pair.h"
+#include "unit/xport/shm/shm_memory.h"
 #include "xport/shm/shm_priv.h"
 
 enum { LEN = 4 << 20 };
 
 static struct pair pair;
 static const struct tagrv_xport_ops *const ops = &tagrv_shm_ops;
-static unsigned char *source, *target;
-static struct tagrv_mem *source_mem, *target_mem;
-static char key[TAGRV_KEY_MAX];
-static size_t key_len;
+static struct shm_memory memory;
 
 static void start(enum pair_kind kind)
 {
 	pair_open(&pair, kind);
 	pair_connect(&pair);
-	source = malloc(LEN);
-	target = calloc(1, LEN);
-	fill_pattern(source, 5, LEN);
-	cr_assert_eq(ops->mem_reg(pair.b->dev, source, LEN, true, &source_mem),
-		     0);
-	cr_assert_eq(ops->mem_reg(pair.a->dev, target, LEN, false,
-				  &target_mem), 0);
-	key_len = ops->mem_key(source_mem, key);
+	shm_memory_open(&memory, &pair, LEN, 5);
 }
 
 static void stop(void)
 {
-	if (source_mem)
-		ops->mem_dereg(source_mem);
-	ops->mem_dereg(target_mem);
-	free(source);
-	free(target);
+	shm_memory_close(&memory);
 	pair_close(&pair);
 }
 
@@ -48,7 +35,7 @@ static struct op op;
 static int get_from(uint64_t raddr, size_t len)
 {
 	op_init(&op);
-	return ops->get(pair.a->link, target, target_mem, raddr, key, key_len,
+	return ops->get(pair.a->link, memory.target, memory.target_mem, raddr, memory.key, memory.key_len,
 			len, &op.done);
 }
 
@@ -65,10 +52,10 @@ static void check_keys(enum pair_kind kind)
 	uint64_t at;
 
 	start(kind);
-	at = (uintptr_t) source;
+	at = (uintptr_t) memory.source;
 	cr_assert_eq(shm_link_of(pair.a->link)->cma, false, "not mapped yet");
 	cr_assert_eq(outcome(at, LEN), 0);
-	cr_assert(is_pattern(target, 5, LEN));
+	cr_assert(is_pattern(memory.target, 5, LEN));
 	cr_assert_eq(shm_link_of(pair.a->link)->cma, kind == PAIR_SHM_CMA);
 	cr_assert_eq(outcome(at + 1, LEN), -FI_EACCES);
 	cr_assert_eq(outcome(at - 1, 10), -FI_EACCES);
@@ -77,11 +64,11 @@ static void check_keys(enum pair_kind kind)
 	cr_assert_eq(outcome(UINT64_MAX - 5, 100), -FI_EACCES);
 	cr_assert_eq(outcome(0, 100), -FI_EACCES);
 	cr_assert_eq(outcome(at, 0), 0);
-	for (size_t i = 0; i < key_len; i++) {
-		key[i] ^= 0x40;
+	for (size_t i = 0; i < memory.key_len; i++) {
+		memory.key[i] ^= 0x40;
 		cr_assert(outcome(at, 100) == (i / 4 == 1 ? 0 : -FI_EACCES),
 			  "byte %zu", i);
-		key[i] ^= 0x40;
+		memory.key[i] ^= 0x40;
 	}
 	cr_assert_eq(outcome(at, 100), 0);
 	cr_assert_eq(pair.a->errors + pair.b->errors, 0);
@@ -104,7 +91,7 @@ Test(shm_get, refusals_fit_everywhere, .timeout = 30)
 	uint32_t slots;
 
 	start(PAIR_SHM_TINY);
-	cr_assert_eq(outcome((uintptr_t) source, 100), 0);
+	cr_assert_eq(outcome((uintptr_t) memory.source, 100), 0);
 	slots = shm_link_of(pair.b->link)->tx.mask + 1;
 	for (uint32_t i = 0; i < 2 * slots; i++)
 		cr_assert_eq(outcome(0, 100 + i * 16), -FI_EACCES, "%u", i);
@@ -115,12 +102,12 @@ Test(shm_get, refusals_fit_everywhere, .timeout = 30)
 static void check_dereg(enum pair_kind kind)
 {
 	start(kind);
-	cr_assert_eq(get_from((uintptr_t) source, LEN), 0);
+	cr_assert_eq(get_from((uintptr_t) memory.source, LEN), 0);
 	for (int i = 0; i < 3; i++)
 		pair_progress(&pair);
 	cr_assert_eq(op.calls, 0);
-	ops->mem_dereg(source_mem);
-	source_mem = NULL;
+	ops->mem_dereg(memory.source_mem);
+	memory.source_mem = NULL;
 	PAIR_UNTIL(&pair, op.calls);
 	cr_assert_eq(op.status, -FI_EACCES);
 	pair_send(&pair, pair.a, 1, 8, NULL);
@@ -142,23 +129,23 @@ Test(shm_get, deregistration_stops_single_copies, .timeout = 30)
 Test(shm_get, rest_goes_through_the_rings, .timeout = 30)
 {
 	start(PAIR_SHM_CMA);
-	cr_assert_eq(get_from((uintptr_t) source, LEN), 0);
+	cr_assert_eq(get_from((uintptr_t) memory.source, LEN), 0);
 	for (int i = 0; i < 3; i++)
 		pair_progress(&pair);
 	cr_assert_eq(op.calls, 0);
 	shm_link_of(pair.a->link)->cma = false;
 	PAIR_UNTIL(&pair, op.calls);
 	cr_assert_eq(op.status, 0);
-	cr_assert(is_pattern(target, 5, LEN));
+	cr_assert(is_pattern(memory.target, 5, LEN));
 	stop();
 }
 
 Test(shm_get, vanished_owner_fails_the_link, .timeout = 30)
 {
 	start(PAIR_SHM_CMA);
-	cr_assert_eq(outcome((uintptr_t) source, 100), 0);
+	cr_assert_eq(outcome((uintptr_t) memory.source, 100), 0);
 	shm_link_of(pair.a->link)->peer_pid = 0x3fffffff;	/* no such process */
-	cr_assert_eq(get_from((uintptr_t) source, 100), 0);
+	cr_assert_eq(get_from((uintptr_t) memory.source, 100), 0);
 	PAIR_UNTIL(&pair, op.calls);
 	cr_assert_eq(op.status, -FI_ECONNRESET);
 	cr_assert_eq(pair.a->errors, 1);
@@ -171,7 +158,7 @@ Test(shm_get, packets_are_not_held_up, .timeout = 30)
 	size_t before;
 
 	start(PAIR_SHM);
-	cr_assert_eq(get_from((uintptr_t) source, LEN), 0);
+	cr_assert_eq(get_from((uintptr_t) memory.source, LEN), 0);
 	while (!op.calls) {
 		before = pair.a->packet_cnt;
 		if (!end_send(pair.b, 1, 40, 0, NULL))
@@ -182,7 +169,7 @@ Test(shm_get, packets_are_not_held_up, .timeout = 30)
 		end_send(pair.a, 1, 40, 0, NULL);
 	}
 	cr_assert_eq(op.status, 0);
-	cr_assert(is_pattern(target, 5, LEN));
+	cr_assert(is_pattern(memory.target, 5, LEN));
 	cr_assert_gt(pair.a->packet_cnt, 10);
 	stop();
 }
@@ -191,7 +178,7 @@ Test(shm_get, packets_are_not_held_up, .timeout = 30)
 static void check_close(bool reader)
 {
 	start(PAIR_SHM);
-	cr_assert_eq(get_from((uintptr_t) source, LEN), 0);
+	cr_assert_eq(get_from((uintptr_t) memory.source, LEN), 0);
 	for (int i = 0; i < 5; i++)
 		pair_progress(&pair);
 	end_close_link(reader ? pair.a : pair.b);
@@ -223,16 +210,16 @@ Test(shm_get, table_of_memory_is_reused, .timeout = 30)
 	start(PAIR_SHM);
 	dev = shm_device_of(pair.b->dev);
 	for (int i = 0; i < 1000; i++) {
-		cr_assert_eq(ops->mem_reg(pair.b->dev, source, 10, true, &mem),
+		cr_assert_eq(ops->mem_reg(pair.b->dev, memory.source, 10, true, &mem),
 			     0);
-		cr_assert_eq(ops->mem_key(mem, other), key_len);
-		cr_assert_neq(memcmp(other, key, key_len), 0);
+		cr_assert_eq(ops->mem_key(mem, other), memory.key_len);
+		cr_assert_neq(memcmp(other, memory.key, memory.key_len), 0);
 		ops->mem_dereg(mem);
 	}
 	cr_assert_leq(dev->table_used, 4);
-	cr_assert_eq(ops->mem_reg(pair.b->dev, source, 0, true, &mem),
+	cr_assert_eq(ops->mem_reg(pair.b->dev, memory.source, 0, true, &mem),
 		     -FI_EINVAL);
-	cr_assert_eq(ops->mem_reg(pair.b->dev, source, SIZE_MAX, true, &mem),
+	cr_assert_eq(ops->mem_reg(pair.b->dev, memory.source, SIZE_MAX, true, &mem),
 		     -FI_EINVAL);
 	stop();
 }

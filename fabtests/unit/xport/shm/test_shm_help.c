@@ -8,16 +8,14 @@
 #include <string.h>
 
 #include "unit/xport/pair.h"
+#include "unit/xport/shm/shm_memory.h"
 #include "xport/shm/shm_priv.h"
 
 enum { LEN = (1 << 20) + 777, MIN = 65536, GETS = 4 };
 
 static const struct tagrv_xport_ops *const ops = &tagrv_shm_ops;
 static struct pair pair;
-static unsigned char *source, *target;
-static struct tagrv_mem *source_mem, *target_mem;
-static char key[TAGRV_KEY_MAX];
-static size_t key_len;
+static struct shm_memory memory;
 static struct op get_ops[GETS];
 
 static struct shm_link *asker(void)
@@ -42,14 +40,7 @@ static void start(void)
 	params.shm_help = MIN;
 	pair_open_with(&pair, PAIR_SHM_CMA, &params, NULL);
 	pair_connect(&pair);
-	source = malloc(LEN);
-	target = calloc(1, LEN);
-	fill_pattern(source, 7, LEN);
-	cr_assert_eq(ops->mem_reg(pair.b->dev, source, LEN, TAGRV_MEM_READ,
-				  &source_mem), 0);
-	cr_assert_eq(ops->mem_reg(pair.a->dev, target, LEN, 0, &target_mem),
-		     0);
-	key_len = ops->mem_key(source_mem, key);
+	shm_memory_open(&memory, &pair, LEN, 7);
 	for (int i = 0; i < GETS; i++)
 		op_init(&get_ops[i]);
 	/* Packets map the peers' memory, and make their rings hot. */
@@ -63,11 +54,7 @@ static void start(void)
 
 static void stop(void)
 {
-	if (source_mem)
-		ops->mem_dereg(source_mem);
-	ops->mem_dereg(target_mem);
-	free(source);
-	free(target);
+	shm_memory_close(&memory);
 	pair_close(&pair);
 }
 
@@ -75,8 +62,8 @@ TestSuite(shm_help, .init = start, .fini = stop, .timeout = 60);
 
 static void get(int i, size_t from, size_t len)
 {
-	cr_assert_eq(ops->get(pair.a->link, target + from, target_mem,
-			      (uintptr_t) source + from, key, key_len, len,
+	cr_assert_eq(ops->get(pair.a->link, memory.target + from, memory.target_mem,
+			      (uintptr_t) memory.source + from, memory.key, memory.key_len, len,
 			      &get_ops[i].done), 0);
 }
 
@@ -91,7 +78,7 @@ static void check_whole(size_t len)
 {
 	cr_assert_eq(get_ops[0].calls, 1);
 	cr_assert_eq(get_ops[0].status, 0, "%d", get_ops[0].status);
-	cr_assert(!memcmp(source, target, len));
+	cr_assert(!memcmp(memory.source, memory.target, len));
 	cr_assert_eq(pair.a->errors + pair.b->errors, 0);
 }
 
@@ -115,12 +102,12 @@ Test(shm_help, lengths_around_chunks)
 		for (int more = -1; more <= 1; more++) {
 			size_t len = chunks[i] * 4 + (size_t) more;
 
-			memset(target, 0, LEN);
+			memset(memory.target, 0, LEN);
 			op_init(&get_ops[0]);
 			get(0, 0, len);
 			PAIR_UNTIL(&pair, get_ops[0].calls);
 			check_whole(len);
-			cr_assert(!target[len]);
+			cr_assert(!memory.target[len]);
 		}
 	cr_assert(helped() >= TAGRV_ARRAY_SIZE(chunks) * 3);
 }
@@ -203,8 +190,8 @@ Test(shm_help, ends_when_the_memory_is_deregistered)
 	begin(LEN);
 	ops->progress(pair.b->xport);
 	cr_assert_eq(helped(), 1);
-	ops->mem_dereg(source_mem);
-	source_mem = NULL;
+	ops->mem_dereg(memory.source_mem);
+	memory.source_mem = NULL;
 	ops->progress(pair.b->xport);
 	cr_assert_eq(helped(), 1);
 	PAIR_UNTIL(&pair, get_ops[0].calls);
@@ -228,11 +215,11 @@ Test(shm_help, close_ends_it_at_either_side)
 	end_close_link(pair.a);
 	cr_assert_eq(get_ops[0].calls, 1);
 	cr_assert_eq(get_ops[0].status, -FI_ECANCELED);
-	memset(target, 0, LEN);
+	memset(memory.target, 0, LEN);
 	for (int i = 0; i < 100; i++)
 		pair_progress(&pair);
 	for (size_t i = 0; i < LEN; i++)
-		cr_assert(!target[i], "written after the end");
+		cr_assert(!memory.target[i], "written after the end");
 }
 
 /* The asker does not wait for an owner that has closed. */
@@ -280,9 +267,9 @@ Test(shm_help, a_claimed_chunk_is_waited_for)
 	size_t at = (LEN - 1) / 131072 * 131072;
 
 	claim_one();
-	cr_assert(!memcmp(source, target, at));
-	cr_assert(!target[at]);
-	memcpy(target + at, source + at, LEN - at);
+	cr_assert(!memcmp(memory.source, memory.target, at));
+	cr_assert(!memory.target[at]);
+	memcpy(memory.target + at, memory.source + at, LEN - at);
 	atomic_fetch_add(&line()->ack, 1);
 	ops->progress(pair.a->xport);
 	check_whole(LEN);
@@ -341,14 +328,14 @@ Test(shm_help_peer, wrong_words_fail_the_link, .timeout = 60)
 static void ask(int rule)
 {
 	struct shm_help_req req = {
-		.record = 0, .seq = 1, .raddr = (uintptr_t) source,
-		.addr = (uintptr_t) target, .len = LEN, .chunk = 65536,
+		.record = 0, .seq = 1, .raddr = (uintptr_t) memory.source,
+		.addr = (uintptr_t) memory.target, .len = LEN, .chunk = 65536,
 	};
 	struct shm_tx *tx = &asker()->tx;
 	uint32_t len = sizeof(req);
 
-	memcpy(&req.index, key, sizeof(req.index));
-	memcpy(&req.secret, key + 8, sizeof(req.secret));
+	memcpy(&req.index, memory.key, sizeof(req.index));
+	memcpy(&req.secret, memory.key + 8, sizeof(req.secret));
 	switch (rule) {
 	case 0: req.record = SHM_HELPS; break;
 	case 1: req.chunk = 0; break;
@@ -377,7 +364,7 @@ Test(shm_help_peer, wrong_requests_are_refused, .timeout = 60)
 			ops->progress(pair.b->xport);
 		cr_assert_eq(pair.b->errors, rule < 7, "rule %d", rule);
 		cr_assert_eq(helped(), 0, "rule %d", rule);
-		cr_assert(!target[0] && !target[LEN - 1]);
+		cr_assert(!memory.target[0] && !memory.target[LEN - 1]);
 		stop();
 	}
 }
