@@ -12,6 +12,7 @@
 #include <sys/uio.h>
 
 #include "core/compiler.h"
+#include "core/bulk.h"
 
 /* Returns the bytes of all iovecs together. */
 static inline size_t tagrv_iov_len(const struct iovec *iov, size_t cnt)
@@ -37,7 +38,7 @@ static inline bool tagrv_range_within(uint64_t addr, uint64_t len,
 }
 
 /*
- * memcpy without a function call for up to 64 bytes: two moves of a fixed size,
+ * memcpy, without a function call for up to 64 bytes: two moves of a fixed size,
  * which overlap in the middle. 8 to 16 bytes are looked for first.
  */
 static inline void tagrv_copy(void *restrict to, const void *restrict from,
@@ -52,7 +53,7 @@ static inline void tagrv_copy(void *restrict to, const void *restrict from,
 		memcpy(dst, src, 8);
 		memcpy(dst + len - 8, src + len - 8, 8);
 	} else if (len > 64) {
-		memcpy(dst, src, len);
+		tagrv_copy_long(dst, src, len);
 	} else if (len >= 32) {
 		memcpy(dst, src, 32);
 		memcpy(dst + len - 32, src + len - 32, 32);

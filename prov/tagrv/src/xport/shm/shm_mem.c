@@ -184,7 +184,7 @@ int tagrv_shm_mem_read(struct shm_device *dev, uint32_t index, uint64_t secret,
 
 	pthread_mutex_lock(&dev->mem_mutex);
 	if (allows_locked(dev, index, secret, TAGRV_MEM_READ, from, len)) {
-		memcpy(to, (const char *) (uintptr_t) from, len);
+		tagrv_copy(to, (const char *) (uintptr_t) from, len);
 		ret = 0;
 	}
 	pthread_mutex_unlock(&dev->mem_mutex);
@@ -213,7 +213,7 @@ int tagrv_shm_mem_write(struct shm_device *dev, uint32_t index, uint64_t secret,
 
 	pthread_mutex_lock(&dev->mem_mutex);
 	if (allows_locked(dev, index, secret, TAGRV_MEM_WRITE, to, len)) {
-		memcpy((char *) (uintptr_t) to, from, len);
+		tagrv_copy((char *) (uintptr_t) to, from, len);
 		ret = 0;
 	}
 	pthread_mutex_unlock(&dev->mem_mutex);

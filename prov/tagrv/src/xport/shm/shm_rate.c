@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/iov.h"
 #include "core/log.h"
 #include "core/thread.h"
 #include "xport/shm/shm_priv.h"
@@ -75,7 +76,7 @@ static double copy_piece(const struct probe *p, char *to, const char *from)
 {
 	double took = -tagrv_clock_thread();
 
-	memcpy(to, from, PIECE);
+	tagrv_copy(to, from, PIECE);
 	took += tagrv_clock_thread() - p->tick;
 	return TAGRV_MAX(took, 1e-9);
 }
