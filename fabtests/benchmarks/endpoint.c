@@ -160,8 +160,9 @@ static _Noreturn void report_error(struct endpoint *e)
 
 static void count_one(struct endpoint *e, const struct fi_cq_tagged_entry *entry)
 {
-	const struct endpoint_op *op = entry->op_context;
+	struct endpoint_op *op = entry->op_context;
 
+	op->busy = false;
 	if (!op->is_recv) {
 		e->sends_done++;
 		return;
@@ -255,6 +256,14 @@ void endpoint_wait_sends(struct endpoint *e, uint64_t count)
 	wait_for(e, &e->sends_done, count);
 }
 
+/* The last operation in a slot has ended, or none was there. */
+static void wait_for_op(struct endpoint *e, const struct endpoint_op *op)
+{
+	while (op->busy)
+		wait_for(e, op->is_recv ? &e->recvs_done : &e->sends_done,
+			 (op->is_recv ? e->recvs_done : e->sends_done) + 1);
+}
+
 /* --- messages ------------------------------------------------------------- */
 
 char *endpoint_send_slot(const struct endpoint *e, uint64_t message)
@@ -289,12 +298,14 @@ void endpoint_post_recv(struct endpoint *e, size_t len)
 	char *buf = slot_at(e, e->conf.slots, e->recv_at);
 	ssize_t ret;
 
+	wait_for_op(e, op);
 	op->is_recv = true;
 	e->expect = len;
 	while ((ret = fi_trecv(e->ep, buf, len, e->desc, FI_ADDR_UNSPEC, e->received, 0,
 			       &op->context)) == -FI_EAGAIN)
 		endpoint_progress(e);
 	check(ret, "fi_trecv");
+	op->busy = true;
 	e->received++;
 	e->recv_at = next_slot(e, e->recv_at);
 }
@@ -305,8 +316,11 @@ static ssize_t try_send(struct endpoint *e, size_t len)
 	const char *buf = slot_at(e, 0, e->send_at);
 	ssize_t ret;
 
-	if (!e->conf.use_inject || len > e->inject_size)
-		return fi_tsend(e->ep, buf, len, e->desc, e->peer, e->sent, &op->context);
+	if (!e->conf.use_inject || len > e->inject_size) {
+		ret = fi_tsend(e->ep, buf, len, e->desc, e->peer, e->sent, &op->context);
+		op->busy = !ret;
+		return ret;
+	}
 	ret = fi_tinject(e->ep, buf, len, e->peer, e->sent);
 	if (!ret)
 		e->sends_done++;
@@ -317,9 +331,16 @@ void endpoint_post_send(struct endpoint *e, size_t len)
 {
 	ssize_t ret;
 
+	wait_for_op(e, &e->ops[e->send_at]);
 	while ((ret = try_send(e, len)) == -FI_EAGAIN)
 		endpoint_progress(e);
 	check(ret, "fi_tsend");
 	e->sent++;
 	e->send_at = next_slot(e, e->send_at);
+}
+
+void endpoint_take_recv(struct endpoint *e)
+{
+	wait_for_op(e, &e->ops[e->conf.slots + e->take_at]);
+	e->take_at = next_slot(e, e->take_at);
 }

@@ -34,6 +34,7 @@ struct endpoint_conf {
 struct endpoint_op {
 	struct fi_context2 context;	/* first member: the provider returns its address */
 	bool	is_recv;
+	bool	busy;		/* from the post to the completion */
 };
 
 struct endpoint {
@@ -53,6 +54,7 @@ struct endpoint {
 	struct endpoint_op *ops;
 	uint64_t sent, received;		/* posted so far */
 	size_t	send_at, recv_at;		/* the next message's slot: sent and received mod slots */
+	size_t	take_at;			/* slot of the receive that is taken next */
 	uint64_t sends_done, recvs_done;	/* completed so far */
 	size_t	expect;		/* bytes of every posted receive */
 };
@@ -71,8 +73,15 @@ fi_addr_t endpoint_meet(struct endpoint *e, int oob);
 char *endpoint_send_slot(const struct endpoint *e, uint64_t message);
 char *endpoint_recv_slot(const struct endpoint *e, uint64_t message);
 
+/* Wait for the last operation in the slot, too. */
 void endpoint_post_recv(struct endpoint *e, size_t len);
 void endpoint_post_send(struct endpoint *e, size_t len);
+
+/*
+ * Waits for the receive that was posted first of those not taken yet, although later ones
+ * may have completed before. For programs that take all their receives so.
+ */
+void endpoint_take_recv(struct endpoint *e);
 
 /* Wait until so many have completed since endpoint_open(). */
 void endpoint_wait_recvs(struct endpoint *e, uint64_t count);

@@ -8,8 +8,9 @@
  *                        <--oob-- ready
  *   latency:    message  <------> message, one at a time; receives are posted after
  *               sends, while the messages travel
- *   bandwidth:  window   -------> posts the next window's receives
- *                        <------- 'window is in', empty
+ *   bandwidth:  messages -------> posts another receive for each; both have as many
+ *                                 in flight as there are slots
+ *                        <------- 'block is in', empty
  *
  * A time is the median over blocks. The number of messages in a block is computed
  * from a short first run and the time that a measurement may take.
@@ -35,7 +36,7 @@ struct order {
 	uint64_t kind;
 	uint64_t size;
 	uint64_t blocks;
-	uint64_t count;		/* round trips or windows in a block */
+	uint64_t count;		/* round trips, or messages in a block by slots */
 };
 
 struct bench {
@@ -44,7 +45,7 @@ struct bench {
 	int	oob;
 	bool	leads;
 	uint64_t taken;		/* receives that were waited for */
-	uint64_t to_post;	/* for latency: receives that this order still needs */
+	uint64_t to_post;	/* receives that this order or block still needs */
 };
 
 /* --- data ----------------------------------------------------------------- */
@@ -105,7 +106,7 @@ static void send_one(struct bench *b, size_t size)
 
 static void recv_one(struct bench *b, size_t size)
 {
-	endpoint_wait_recvs(&b->e, b->taken + 1);
+	endpoint_take_recv(&b->e);
 	verify(b, b->taken++, size);
 }
 
@@ -148,46 +149,54 @@ static double latency_block(struct bench *b, const struct order *order)
 
 /* --- bandwidth ------------------------------------------------------------ */
 
-static void post_window(struct bench *b, size_t size)
+/* Receives of a block that are posted before the block begins. */
+static void post_window(struct bench *b, uint64_t messages, size_t size)
 {
-	for (size_t i = 0; i < b->e.conf.slots; i++)
+	uint64_t first = messages < b->e.conf.slots ? messages : b->e.conf.slots;
+
+	b->to_post = messages - first;
+	for (uint64_t i = 0; i < first; i++)
 		endpoint_post_recv(&b->e, size);
 }
 
-static void send_window(struct bench *b, size_t size)
+/* As many sends as there are slots may be in flight: send_one() waits for one. */
+static void send_stream(struct bench *b, uint64_t messages, size_t size)
 {
-	for (size_t i = 0; i < b->e.conf.slots; i++)
+	for (uint64_t i = 0; i < messages; i++)
 		send_one(b, size);
 	endpoint_wait_sends(&b->e, b->e.sent);
-	recv_one(b, 0);
 }
 
-static void recv_window(struct bench *b, size_t size, bool last)
+/* Each message makes room for another receive, in another slot or the same one. */
+static void recv_stream(struct bench *b, uint64_t messages, size_t size)
 {
-	/* Wait for all: receives may complete in any order. */
-	endpoint_wait_recvs(&b->e, b->taken + b->e.conf.slots);
-	for (size_t i = 0; i < b->e.conf.slots; i++)
-		verify(b, b->taken++, size);
-	if (!last)
-		post_window(b, size);
-	endpoint_post_send(&b->e, 0);
-	endpoint_wait_sends(&b->e, b->e.sent);
+	for (uint64_t i = 0; i < messages; i++) {
+		recv_one(b, size);
+		post_next(b, size);
+	}
 }
 
-/* The first window's receives were posted before. Returns seconds per message. */
+/*
+ * The first receives were posted before; the receives of the next block are posted when
+ * all of this one's have come. Returns seconds per message.
+ */
 static double bandwidth_block(struct bench *b, const struct order *order, bool last)
 {
+	const uint64_t messages = order->count * b->e.conf.slots;
 	double start = now();
 
-	for (uint64_t i = 0; i < order->count; i++) {
-		if (b->leads) {
-			endpoint_post_recv(&b->e, 0);
-			send_window(b, order->size);
-		} else {
-			recv_window(b, order->size, last && i + 1 == order->count);
-		}
+	if (b->leads) {
+		endpoint_post_recv(&b->e, 0);
+		send_stream(b, messages, order->size);
+		recv_one(b, 0);
+	} else {
+		recv_stream(b, messages, order->size);
+		if (!last)
+			post_window(b, messages, order->size);
+		endpoint_post_send(&b->e, 0);
+		endpoint_wait_sends(&b->e, b->e.sent);
 	}
-	return (now() - start) / (double)(order->count * b->e.conf.slots);
+	return (now() - start) / (double)messages;
 }
 
 /* --- orders --------------------------------------------------------------- */
@@ -211,7 +220,7 @@ static void prepare(struct bench *b, const struct order *order)
 	if (order->kind == ORDER_LATENCY)
 		post_first(b, order->size);
 	else if (!b->leads)
-		post_window(b, order->size);
+		post_window(b, order->count * b->e.conf.slots, order->size);
 }
 
 static double lead_order(struct bench *b, const struct order *order)
