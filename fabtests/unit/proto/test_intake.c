@@ -10,12 +10,17 @@
 #include "engine/drive.h"
 #include "proto/intake.h"
 
-enum { SLOTS = 32, SHIFT = 5, ENTRIES = 6, SOURCE = 77 };
+enum {
+	SLOTS = 32, SHIFT = 5, ENTRIES = 6, SOURCE = 77,
+	ARENA = 10 * TAGRV_INTAKE_LINE, LONGEST = 4 * TAGRV_INTAKE_LINE,
+};
 
 static struct {
 	_Alignas(TAGRV_INTAKE_STRIDE) char slots[SLOTS * TAGRV_INTAKE_STRIDE];
 	struct tagrv_intake in;
+	char	arena[ARENA];
 	uint64_t sent;
+	size_t	arena_at;		/* where the peer writes the next long payload */
 	struct fi_cq_tagged_entry entries[ENTRIES];
 	fi_addr_t src[ENTRIES + 1];
 	char	buf[ENTRIES * 2][64];
@@ -42,6 +47,8 @@ static void setup(void)
 	box.in = (struct tagrv_intake) {
 		.slots = box.slots, .end = box.slots + sizeof(box.slots),
 		.due = UINT64_MAX, .mask = SLOTS - 1, .shift = SHIFT,
+		.longest = LONGEST, .arena = box.arena, .arena_size = ARENA,
+		.pass_due = UINT64_MAX,
 	};
 	fx.link->intake = &box.in;
 	peer()->fi_addr = SOURCE;
@@ -93,6 +100,22 @@ static size_t look(size_t room)
 	if (!tagrv_watch_is_idle(&fx.dom->watch))
 		tagrv_watch_drain(&fx.dom->watch);
 	return tagrv_compq_close_window(&fx.rx, room);
+}
+
+/* As a read of the queue; 0 if there is something, but not for such a read. */
+static size_t read_at_once(struct tagrv_compq *queue, struct fi_cq_tagged_entry *out,
+		   size_t count)
+{
+	int at = tagrv_watch_look(&fx.dom->watch);
+
+	cr_assert_neq(at, TAGRV_WATCH_IDLE);
+	return tagrv_dom_take(fx.dom, at, queue, out, count);
+}
+
+static size_t read_some(struct tagrv_compq *queue, size_t count)
+{
+	tagrv_watch_begin_pass(&fx.dom->watch);
+	return read_at_once(queue, box.entries, count);
 }
 
 static void expect_entry(size_t at, size_t recv, uint64_t tag, size_t len)
@@ -285,7 +308,7 @@ Test(intake, leaves_other_entries)
 Test(intake, leaves_what_breaks_the_rules)
 {
 	post(0, 63, 1);
-	write_slot(TAGRV_INTAKE_MARK, 1, TAGRV_INTAKE_BYTES + 1, 0);
+	write_slot(TAGRV_INTAKE_MARK, 1, LONGEST + 1, 0);
 	expect_left();
 	box.sent = 0;
 	write_slot(TAGRV_INTAKE_MARK, 1, UINT32_MAX, 0);
@@ -296,22 +319,36 @@ Test(intake, leaves_what_breaks_the_rules)
 	expect_left();
 }
 
-/* The general way looks at each message's credit. */
 Test(intake, leaves_all_where_credit_is_near_its_limits)
 {
-	uint32_t batch = TAGRV_INTAKE_BATCH *
-			 tagrv_credit_units(TAGRV_INTAKE_BYTES);
-	uint32_t most = UINT32_MAX - TAGRV_INTAKE_BATCH * UINT16_MAX;
+	uint32_t units = tagrv_credit_units(8);
+	uint32_t most = UINT32_MAX - 2 * TAGRV_INTAKE_BATCH * UINT16_MAX;
 
 	post(0, 63, 1);
 	arrive(1, 8);
-	peer()->credit.promised = batch - 1;
+	peer()->credit.promised = units - 1;
 	expect_left();
-	peer()->credit.promised = batch;
+	peer()->credit.promised = units;
 	peer()->credit.left = most + 1;
 	expect_left();
 	peer()->credit.left = most;
 	cr_assert_eq(look(1), 1);
+}
+
+/* What one batch uses is added up. */
+Test(intake, takes_no_more_than_there_is_credit_for)
+{
+	uint32_t units = tagrv_credit_units(8);
+
+	for (uint64_t i = 0; i < 4; i++) {
+		post(i, 63, i);
+		arrive(i, 8);
+	}
+	peer()->credit.promised = 3 * units - 1;
+	cr_assert_eq(read_some(&fx.rx, ENTRIES), 2);
+	peer()->credit.promised = units;
+	cr_assert_eq(look(ENTRIES), 1);
+	cr_assert_eq(box.in.cnt, 3);
 }
 
 Test(intake, takes_more_than_a_batch)
@@ -335,13 +372,6 @@ Test(intake, takes_more_than_a_batch)
 
 /* ---- reads of messages of one link ---- */
 
-static size_t read_some(struct tagrv_compq *queue, size_t count)
-{
-	tagrv_watch_begin_pass(&fx.dom->watch);
-	cr_assert_not(tagrv_watch_is_idle(&fx.dom->watch));
-	return tagrv_dom_take(fx.dom, queue, box.entries, count);
-}
-
 Test(intake, a_read_takes_messages_of_one_link)
 {
 	for (uint64_t i = 0; i < 5; i++) {
@@ -363,7 +393,7 @@ Test(intake, a_read_takes_messages_of_one_link)
 	cr_assert_eq(fake.drains, 0);
 }
 
-Test(intake, a_read_takes_a_batch_at_most)
+Test(intake, a_read_takes_one_and_a_batch_at_most)
 {
 	static struct fi_cq_tagged_entry many[SLOTS];
 
@@ -372,31 +402,22 @@ Test(intake, a_read_takes_a_batch_at_most)
 		arrive(i, 1);
 	}
 	tagrv_watch_begin_pass(&fx.dom->watch);
-	cr_assert_eq(tagrv_dom_take(fx.dom, &fx.rx, many, SLOTS),
-		     TAGRV_INTAKE_BATCH);
-	cr_assert_eq(tagrv_dom_take(fx.dom, &fx.rx, many, SLOTS), 4);
-	cr_assert_eq(many[3].tag, TAGRV_INTAKE_BATCH + 3);
+	cr_assert_eq(read_at_once(&fx.rx, many, SLOTS), TAGRV_INTAKE_BATCH + 1);
+	cr_assert_eq(read_at_once(&fx.rx, many, SLOTS), 3);
+	cr_assert_eq(many[2].tag, TAGRV_INTAKE_BATCH + 3);
 }
 
 Test(intake, a_read_leaves_what_is_not_its_own)
 {
-	static _Atomic uint64_t word;
-	int at = TAGRV_WATCH_OFF;
-
 	post(0, 63, 1);
 	arrive(1, 8);
 	cr_assert_eq(read_some(&fx.tx, ENTRIES), 0, "another queue");
 	cr_assert_eq(read_some(&fx.rx, 0), 0, "no room");
-	tagrv_watch_add(&fx.dom->watch, NULL, NULL, &at);
-	tagrv_watch_move(&fx.dom->watch, at, &word, 1);
-	cr_assert_eq(read_some(&fx.rx, ENTRIES), 0, "two words");
-	tagrv_watch_remove(&fx.dom->watch, &at);
 	fx.dom->watch.first = 1;
 	cr_assert_eq(read_some(&fx.rx, ENTRIES), 0, "another one's turn");
 	fx.dom->watch.first = 0;
 	tagrv_watch_attend(&fx.dom->watch);
-	cr_assert_eq(tagrv_dom_take(fx.dom, &fx.rx, box.entries, ENTRIES), 0,
-		     "a pass is due");
+	cr_assert_eq(read_at_once(&fx.rx, box.entries, ENTRIES), 0, "a pass is due");
 	post(1, 63, 7);
 	peer()->state = TAGRV_PEER_LEAVING;
 	cr_assert_eq(read_some(&fx.rx, ENTRIES), 0, "a peer that leaves");
@@ -406,6 +427,85 @@ Test(intake, a_read_leaves_what_is_not_its_own)
 	cr_assert_eq(read_some(&fx.rx, ENTRIES), 0, "unexpected");
 	cr_assert_eq(box.in.cnt, 1);
 	cr_assert_eq(fake.drains, 0);
+}
+
+/* Words behind that of the link have their turn after it, words before it do not. */
+Test(intake, a_read_takes_turns)
+{
+	static _Atomic uint64_t word;
+	int at = TAGRV_WATCH_OFF;
+
+	tagrv_watch_add(&fx.dom->watch, NULL, NULL, &at);
+	tagrv_watch_move(&fx.dom->watch, at, &word, 1);
+	for (uint64_t i = 0; i < 3; i++) {
+		post(i, 63, i);
+		arrive(i, 8);
+	}
+	cr_assert_eq(read_some(&fx.rx, 1), 1);
+	cr_assert_eq(fx.dom->watch.first, (uint32_t) at);
+	cr_assert_eq(read_some(&fx.rx, 1), 0);
+	tagrv_dom_handle(fx.dom);
+	cr_assert_eq(fx.dom->watch.first, 0);
+	atomic_store(&word, 1);
+	cr_assert_eq(read_some(&fx.rx, 1), 1);
+	cr_assert_eq(fx.dom->watch.first, 0);
+	tagrv_watch_remove(&fx.dom->watch, &at);
+}
+
+/* ---- long payloads ---- */
+
+static void arrive_long(uint64_t tag, uint32_t len)
+{
+	size_t lines = tagrv_intake_lines(len);
+
+	if (lines > ARENA - box.arena_at)
+		box.arena_at = 0;
+	memset(box.arena + box.arena_at, (int) ('a' + tag), len);
+	box.arena_at = (box.arena_at + lines) % ARENA;
+	write_slot(TAGRV_INTAKE_MARK, tag, len, 0);
+}
+
+/* Lines are skipped at the arena's end, and the transport hears when it is due. */
+Test(intake, long_payloads_go_round_the_arena)
+{
+	static const uint32_t sizes[] = { LONGEST, 49, 64, 65, LONGEST - 1, 8, 128 };
+	char buf[LONGEST + 1];
+
+	box.in.pass_due = ARENA / 2;
+	for (uint64_t i = 0; i < 100; i++) {
+		uint32_t len = sizes[i % 7];
+		struct tagrv_recv_req req = recv_req(buf, LONGEST, i % 20, ctx);
+
+		memset(buf, 0, sizeof(buf));
+		cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
+		if (len > TAGRV_INTAKE_BYTES)
+			arrive_long(i % 20, len);
+		else
+			arrive(i % 20, len);
+		cr_assert_eq(read_some(&fx.rx, ENTRIES), 1, "%zu", (size_t) i);
+		cr_assert_eq(box.entries[0].len, len);
+		for (uint32_t at = 0; at < len; at++)
+			cr_assert_eq(buf[at], (char) ('a' + i % 20));
+		cr_assert_eq(buf[len], 0);
+		cr_assert_eq(box.in.arena_pos, box.arena_at);
+		cr_assert_eq(fake.publishes > 0, box.in.passed > ARENA / 2);
+	}
+	cr_assert_eq(fake.drains, 0);
+}
+
+Test(intake, long_payloads_use_their_credit)
+{
+	static char buf[LONGEST];
+	uint32_t units = tagrv_credit_units(LONGEST);
+	struct tagrv_recv_req req = recv_req(buf, LONGEST, 1, ctx);
+
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
+	arrive_long(1, LONGEST);
+	peer()->credit.promised = units - 1;
+	expect_left();
+	peer()->credit.promised = units;
+	cr_assert_eq(read_some(&fx.rx, ENTRIES), 1);
+	cr_assert_eq(peer()->credit.promised, 0);
 }
 
 Test(intake, leaves_all_without_a_reader)

@@ -140,6 +140,42 @@ static void settle(struct end *end)
 		ops->progress(end->xport);
 }
 
+/* ---- messages that have to be kept ---- */
+
+static void keep(struct end *end, const void *data, size_t len)
+{
+	(void) data, (void) len;
+	end->sink.kept++;
+}
+
+/* A pass leaves the rest of them where they are, and the next one goes on. */
+Test(shm_poll, few_messages_of_a_pass_are_kept, .timeout = 20)
+{
+	enum { ALL = 3 * SHM_KEPT + 5 };
+	size_t passes = 0;
+
+	pair_open(&pair, PAIR_SHM);
+	pair_connect(&pair);
+	pair_send(&pair, pair.a, 1, 40, NULL);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1);
+	pair.b->on_packet = keep;
+	for (int i = 0; i < ALL; i++)
+		pair_send(&pair, pair.a, 1, 40, NULL);
+	for (size_t had = 1; had < 1 + ALL; had = pair.b->packet_cnt) {
+		ops->progress(pair.b->xport);
+		cr_assert_leq(pair.b->packet_cnt - had, SHM_KEPT);
+		cr_assert_lt(passes++, 100);
+	}
+	cr_assert_geq(passes, 4);
+	/* Others are taken in larger portions. */
+	pair.b->on_packet = NULL;
+	for (int i = 0; i < SHM_BATCH; i++)
+		pair_send(&pair, pair.a, 1, 40, NULL);
+	ops->progress(pair.b->xport);
+	cr_assert_eq(pair.b->packet_cnt, 1 + ALL + SHM_BATCH);
+	pair_close(&pair);
+}
+
 Test(shm_poll, starved_sender_is_woken, .timeout = 20)
 {
 	unsigned sent = 0, had;

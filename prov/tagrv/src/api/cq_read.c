@@ -69,18 +69,8 @@ static ssize_t no_entries(struct tagrv_cq *cq, const struct tagrv_comp *comp)
 }
 
 /*
- * Whether a read has nothing to return, and nothing to do. Counts a look if the queue
- * is empty. Lock held.
- */
-static inline bool is_idle(struct tagrv_cq *cq)
-{
-	return tagrv_compq_empty(&cq->queue) &&
-	       tagrv_watch_is_idle(&cq->dom->watch) && !cq->queue.overrun;
-}
-
-/*
- * Makes progress, after is_idle() has found the queue empty; returns the number of
- * entries that are in buf after that.
+ * Makes progress, after a look at the domain's words has found something, or the queue
+ * has overrun; the queue is empty. Returns the number of entries that are in buf then.
  */
 static inline size_t look_with_window(struct tagrv_cq *cq, void *buf,
 				      size_t count, fi_addr_t *src_addr)
@@ -167,16 +157,16 @@ read_and_unlock(struct tagrv_cq *cq, void *buf, size_t count,
 	return ret;
 }
 
-/* The same after is_idle() has returned false, for the commonest reason first. */
+/* The queue is empty, and a look has found the word 'at', or a pass is due. */
 static __attribute__((noinline)) ssize_t
-read_found(struct tagrv_cq *cq, void *buf, size_t count, fi_addr_t *src_addr)
+read_found(struct tagrv_cq *cq, void *buf, size_t count, fi_addr_t *src_addr,
+	   int at)
 {
 	struct tagrv_dom *dom = cq->dom;
 	size_t n = 0;
 
-	if (TAGRV_LIKELY(cq->direct) && TAGRV_LIKELY(!src_addr) &&
-	    TAGRV_LIKELY(tagrv_compq_empty(&cq->queue)))
-		n = tagrv_dom_take(dom, &cq->queue, buf, count);
+	if (TAGRV_LIKELY(cq->direct) && TAGRV_LIKELY(!src_addr))
+		n = tagrv_dom_take(dom, at, &cq->queue, buf, count);
 	if (TAGRV_UNLIKELY(!n))
 		return read_and_unlock(cq, buf, count, src_addr);
 	tagrv_dom_unlock(dom);
@@ -186,9 +176,15 @@ read_found(struct tagrv_cq *cq, void *buf, size_t count, fi_addr_t *src_addr)
 static inline __attribute__((always_inline)) ssize_t
 lock_and_read(struct tagrv_cq *cq, void *buf, size_t count, fi_addr_t *src_addr)
 {
+	int at;
+
 	tagrv_lock_acquire(&cq->dom->lock);
-	if (TAGRV_UNLIKELY(!is_idle(cq)))
-		return read_found(cq, buf, count, src_addr);
+	if (TAGRV_UNLIKELY(!tagrv_compq_empty(&cq->queue)))
+		return read_and_unlock(cq, buf, count, src_addr);
+	at = tagrv_watch_look(&cq->dom->watch);
+	if (TAGRV_UNLIKELY(at != TAGRV_WATCH_IDLE) ||
+	    TAGRV_UNLIKELY(cq->queue.overrun))
+		return read_found(cq, buf, count, src_addr, at);
 	tagrv_lock_release(&cq->dom->lock);
 	return -FI_EAGAIN;
 }

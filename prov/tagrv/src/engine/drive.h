@@ -42,24 +42,25 @@ static inline int tagrv_dom_handle(struct tagrv_dom *dom)
 }
 
 /*
- * A look that has found something, as tagrv_dom_handle(), of a queue that is empty: if
- * nothing but messages of one link have come, writes them into 'out', at most 'count'.
- * Returns their number; 0: nothing has happened, call tagrv_dom_handle().
+ * After a look that has found the word 'at' (tagrv_watch_look()), of a queue that is
+ * empty: if short messages of one link have come, writes them into 'out', at most
+ * 'count'. Returns their number; 0: nothing has happened, call tagrv_dom_handle().
  */
-static inline size_t tagrv_dom_take(struct tagrv_dom *dom, struct tagrv_compq *q,
+static inline size_t tagrv_dom_take(struct tagrv_dom *dom, int at,
+				    struct tagrv_compq *q,
 				    struct fi_cq_tagged_entry *out, size_t count)
 {
 	struct tagrv_watch *watch = &dom->watch;
-	int at = tagrv_watch_only(watch);
 	size_t cnt;
 
 	tagrv_assert_locked(dom);
 	if (TAGRV_UNLIKELY(at < 0 || watch->first ||
 			   watch->what[at].drain != tagrv_intake_drain))
 		return 0;
-	cnt = tagrv_intake_read(watch->what[at].owner, q, out, count);
+	cnt = tagrv_intake_read(watch, (uint32_t) at, q, out, count);
 	if (TAGRV_UNLIKELY(!cnt))
 		return 0;
+	tagrv_watch_pass_turn(watch, (uint32_t) at);
 	dom->patience.looks = 0;
 	/* Credit is due to be returned, for example. */
 	if (TAGRV_UNLIKELY(!watch->left))

@@ -4,6 +4,10 @@
  *
  * The shortest way is in fast.h. The next one: the peer is connected, nothing is queued before the message, it fits
  * one packet, and no later event has to be awaited: one transport send, no op.
+ * A tagged inject that lacks only room in a transport with a gate, or credit, is not
+ * taken: its caller repeats it. Queued, it would make all later ones wait behind it, and
+ * a sender that is faster than its receiver would queue thousands, which the receiver
+ * would have to keep. If credit does not come, it is queued, and announced.
  * Every other send gets an op on the peer's pending queue, which keeps the order of
  * submits. Messages that wait there may share a packet: proto/batch.c.
  */
@@ -14,6 +18,7 @@
 #include "core/limits.h"
 #include "core/trace.h"
 #include "engine/connect.h"
+#include "engine/drive.h"
 #include "engine/endpoint.h"
 #include "engine/fast.h"
 #include "object/lane.h"
@@ -154,6 +159,21 @@ static ssize_t try_fast(struct tagrv_engine *engine, struct tagrv_peer *peer,
 	return ret;
 }
 
+/* Whether the send is such an inject. */
+static bool is_repeated(const struct tagrv_peer *peer,
+			const struct tagrv_send_req *req, size_t len)
+{
+	return req->no_context && req->space == TAGRV_SPACE_TAGGED &&
+	       req->iov_cnt == 1 && !(req->flags & TAGRV_NEEDS_OP) &&
+	       tagrv_eager_is_held_up(peer, len);
+}
+
+static bool lacks_credit(const struct tagrv_peer *peer, size_t len)
+{
+	return peer->state == TAGRV_PEER_READY && len <= peer->eager_limit &&
+	       tagrv_credit_units(len) > peer->credit.left;
+}
+
 ssize_t tagrv_engine_send(struct tagrv_engine *engine,
 			  const struct tagrv_send_req *req)
 {
@@ -169,6 +189,11 @@ ssize_t tagrv_engine_send(struct tagrv_engine *engine,
 	ret = tagrv_peer_of(engine, req->dest, &peer);
 	if (TAGRV_UNLIKELY(ret))
 		return ret;
+	if (is_repeated(peer, req, len)) {
+		ret = tagrv_eager_repeat(peer, req, len);
+		if (ret != -FI_ENOSPC)
+			return ret;
+	}
 	if (TAGRV_LIKELY(tagrv_eager_fits(peer, len, peer->credit.left) &&
 			 !(req->flags & TAGRV_NEEDS_OP))) {
 		ret = try_fast(engine, peer, req, len);
@@ -177,6 +202,9 @@ ssize_t tagrv_engine_send(struct tagrv_engine *engine,
 		if (ret != -FI_EAGAIN && ret != -FI_ENOTCONN)
 			return ret;
 	}
+	/* Credit may have come since the application last read a queue. */
+	if (TAGRV_UNLIKELY(lacks_credit(peer, len)))
+		tagrv_dom_look(engine->dom);
 	ret = send_queued(engine, peer, req);
 	if (ret == -FI_EAGAIN) {
 		reap(engine, peer);

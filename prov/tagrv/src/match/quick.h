@@ -85,9 +85,9 @@ tagrv_match_quick_posted(const struct tagrv_match *match)
 }
 
 /*
- * The slot of the receive that a tagged message of the peer goes to; -1: none in the
- * block, or look closer. *more: adds the slots that were compared beyond the first.
- * Changes nothing else.
+ * The slot of the receive that a tagged message of the peer goes to, even if it has
+ * 'keep'; -1: none in the block. *more: adds the slots that were compared beyond the
+ * first. Changes nothing else.
  */
 static inline int tagrv_match_quick_find(const struct tagrv_posted_block *block,
 					 uint32_t peer, uint64_t tag,
@@ -101,8 +101,7 @@ static inline int tagrv_match_quick_find(const struct tagrv_posted_block *block,
 	if (TAGRV_UNLIKELY(!tagrv_slot_matches(block, (unsigned) slot, tag, peer)))
 		slot = tagrv_block_find(block, block->live & (block->live - 1),
 					peer, tag, more);
-	return TAGRV_LIKELY(slot >= 0) && TAGRV_LIKELY(!block->recv[slot]->keep) ?
-	       slot : -1;
+	return slot;
 }
 
 /* The record in a slot. */

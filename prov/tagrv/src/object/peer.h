@@ -79,6 +79,7 @@ struct tagrv_peer {
 
 	uint32_t id;			/* index in engine->table.peers */
 	uint32_t frags;			/* fragments granted to it and not here */
+	uint32_t repeats;		/* of injects, for want of credit */
 	size_t	packet_limit;		/* payload bytes of one eager packet */
 	size_t	frag_max;		/* payload bytes of one fragment */
 	const struct tagrv_select *select;	/* protocols beyond eager_limit;

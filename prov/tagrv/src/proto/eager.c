@@ -111,6 +111,29 @@ int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
 	return send_packet(peer, req, len, handle, done);
 }
 
+/*
+ * Repetitions for want of credit, after which a peer is taken for one that does not
+ * receive: about 0.1 ms of an application that only repeats. A message that goes eager
+ * begins the count anew.
+ */
+#define REPEATS_MAX	1000u
+
+int tagrv_eager_repeat(struct tagrv_peer *peer, const struct tagrv_send_req *req,
+		       size_t len)
+{
+	tagrv_assert_locked(peer->engine->dom);
+	if (tagrv_credit_units(len) > peer->credit.left) {
+		if (peer->repeats == REPEATS_MAX)
+			return -FI_ENOSPC;
+		peer->repeats++;
+		return -FI_EAGAIN;
+	}
+	if (!send_tagged(peer, req, len))
+		return -FI_EAGAIN;
+	peer->repeats = 0;
+	return 0;
+}
+
 int tagrv_eager_send_prepared(struct tagrv_peer *peer,
 			      const struct tagrv_send_req *req, size_t len,
 			      uint32_t handle, struct tagrv_done *done)

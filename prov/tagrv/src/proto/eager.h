@@ -37,6 +37,16 @@ static inline bool tagrv_eager_is_plain(const struct tagrv_peer *peer, size_t le
 }
 
 /*
+ * Whether a tagged message of one segment, for which nothing is awaited, lacks nothing but
+ * room or credit.
+ */
+static inline bool tagrv_eager_is_held_up(const struct tagrv_peer *peer, size_t len)
+{
+	return peer->plain_end && peer->gate->end && len <= peer->eager_limit &&
+	       len < peer->plain_link->xport->attr.tagged_end;
+}
+
+/*
  * Sends such a message of len bytes. flags: 0 or TAGRV_META_DATA. It cannot fail, so
  * it is counted before: then nothing is left to do behind the call. Returns 0.
  */
@@ -62,6 +72,13 @@ static inline ssize_t tagrv_eager_send_plain(struct tagrv_peer *peer, size_t len
 int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
 		     size_t len, uint32_t handle, struct tagrv_done *done)
 	TAGRV_WARN_UNUSED;
+/*
+ * The same for a tagged message that tagrv_eager_is_held_up(), whose caller repeats it: 0,
+ * or -FI_EAGAIN, and no room is announced. -FI_ENOSPC: credit has not come for so many
+ * repetitions that the message should be announced instead.
+ */
+int tagrv_eager_repeat(struct tagrv_peer *peer, const struct tagrv_send_req *req,
+		       size_t len) TAGRV_WARN_UNUSED;
 /*
  * The same from registered memory (req->mem), which the device gathers itself:
  * the memory is busy until done, which is not NULL, has run.

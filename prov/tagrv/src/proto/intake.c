@@ -56,6 +56,19 @@ static inline struct place place_of(const struct tagrv_intake *in)
 	};
 }
 
+/*
+ * The same from what is watched: the word is in that slot, and the lap bit of its idle
+ * value is that of the lap before.
+ */
+static inline struct place place_of_watched(const struct tagrv_watch *watch,
+					    uint32_t index)
+{
+	return (struct place) {
+		.slot = (const char *) watch->word[index],
+		.mark = (uint16_t) (TAGRV_INTAKE_MARK | (~watch->idle[index] & 1)),
+	};
+}
+
 /* Goes on to the slot behind. */
 static inline void step(struct place *at, const struct tagrv_intake *in)
 {
@@ -68,19 +81,15 @@ static inline void step(struct place *at, const struct tagrv_intake *in)
 }
 
 /*
- * The slot of the receive that takes the message with this head word; -1: none, or
- * the message goes the general way.
+ * The slot of the receive that takes the message of len bytes; -1: none, or the message
+ * goes the general way. Receives that stay queued ('keep') have plain_end 0.
  */
 static inline int find_receive(const struct tagrv_peer *peer,
 			       const struct tagrv_posted_block *block,
-			       uint64_t word, uint64_t tag, uint64_t *more)
+			       uint32_t len, uint64_t tag, uint64_t *more)
 {
-	uint32_t len = TAGRV_META_LEN(word);
-	int slot;
+	int slot = tagrv_match_quick_find(block, peer->match_id, tag, more);
 
-	if (TAGRV_UNLIKELY(len > TAGRV_INTAKE_BYTES))
-		return -1;
-	slot = tagrv_match_quick_find(block, peer->match_id, tag, more);
 	return TAGRV_LIKELY(slot >= 0) &&
 	       TAGRV_LIKELY(len < tagrv_recv_of(tagrv_match_quick_record(block,
 					slot))->plain_end) ? slot : -1;
@@ -91,11 +100,19 @@ static fi_addr_t source_of(const struct tagrv_peer *peer)
 	return peer->engine->attr.source ? peer->fi_addr : FI_ADDR_NOTAVAIL;
 }
 
-/* Writes payload and end of a message into the receive's buffer and the window. */
-static inline void deliver(const struct tagrv_recv *recv,
-			   const struct tagrv_peer *peer,
-			   struct tagrv_compq_window *window, const char *slot,
-			   uint32_t len, uint64_t tag)
+/* Copies the next payload in the arena, and steps past it. */
+static __attribute__((noinline)) void copy_long(struct tagrv_intake *in, void *to,
+						uint32_t len)
+{
+	tagrv_copy(to, tagrv_intake_at(in, len), len);
+	tagrv_intake_pass(in, len);
+}
+
+/* Writes the end of a message into the window. */
+static inline void report(const struct tagrv_recv *recv,
+			  const struct tagrv_peer *peer,
+			  struct tagrv_compq_window *window, uint32_t len,
+			  uint64_t tag)
 {
 	tagrv_trace_recv_complete(recv, peer, recv->context, tag, len, 0);
 	tagrv_compq_write(window, &(struct tagrv_comp) {
@@ -107,7 +124,6 @@ static inline void deliver(const struct tagrv_recv *recv,
 		.src = TAGRV_UNLIKELY(window->src != NULL) ?
 		       source_of(peer) : FI_ADDR_NOTAVAIL,
 	});
-	tagrv_copy(recv->buf, slot + 2 * sizeof(uint64_t), len);
 }
 
 /* What the messages of one call add up to. */
@@ -118,15 +134,11 @@ struct sums {
 	uint64_t more;		/* slots compared beyond the first */
 };
 
-/* Whatever a batch of messages uses and returns, credit stays within its limits. */
+/* Whatever credit two batches of messages return, there is no more than fits. */
 static inline bool has_credit(const struct tagrv_peer *peer)
 {
-	const uint32_t used = TAGRV_INTAKE_BATCH *
-			      tagrv_credit_units(TAGRV_INTAKE_BYTES);
-	const uint32_t returned = TAGRV_INTAKE_BATCH * UINT16_MAX;
-
-	return TAGRV_LIKELY(peer->credit.promised >= used) &&
-	       TAGRV_LIKELY(peer->credit.left <= UINT32_MAX - returned);
+	return TAGRV_LIKELY(peer->credit.left <=
+			    UINT32_MAX - 2 * TAGRV_INTAKE_BATCH * UINT16_MAX);
 }
 
 static inline void account(struct tagrv_intake *in, struct tagrv_peer *peer,
@@ -151,42 +163,78 @@ static inline void trace(const struct tagrv_peer *peer, const struct sums *sums,
 			  TAGRV_META_LEN(word));
 }
 
+/* Whether the message that comes next is there, and may go this way. */
+static inline bool is_there(const struct place *at)
+{
+	return (uint16_t) at->word == at->mark;
+}
+
 /*
- * Takes at most TAGRV_INTAKE_BATCH messages from peer, which is_plain() and
- * has_credit(); returns how many. *at: where the next one is or comes.
+ * Takes the message at *at, which is_there(), from peer, which is_plain() and
+ * has_credit(), and steps past it. False: nothing has happened.
+ */
+static inline __attribute__((always_inline)) bool
+take_one(struct tagrv_intake *in, const struct tagrv_peer *peer,
+	 struct tagrv_posted_block *block, struct tagrv_compq_window *window,
+	 struct place *at, struct sums *sums)
+{
+	struct tagrv_match *match = peer->engine->match;
+	uint64_t tag = tagrv_word_load(at->slot + sizeof(at->word));
+	uint64_t more = sums->more, word = at->word;
+	uint32_t len = TAGRV_META_LEN(word);
+	uint32_t units = sums->units + tagrv_credit_units(len);
+	const struct tagrv_recv *recv;
+	const char *line = at->slot;
+	int slot;
+
+	/* Both break the rules. */
+	if (TAGRV_UNLIKELY(len > in->longest) ||
+	    TAGRV_UNLIKELY(units > peer->credit.promised))
+		return false;
+	slot = find_receive(peer, block, len, tag, &more);
+	if (TAGRV_UNLIKELY(slot < 0))
+		return false;
+	step(at, in);
+	recv = tagrv_recv_of(tagrv_match_quick_record(block, slot));
+	trace(peer, sums, word, tag, tagrv_match_quick_record(block, slot));
+	tagrv_match_quick_remove(match, block, slot);
+	report(recv, peer, window, len, tag);
+	if (TAGRV_LIKELY(len <= TAGRV_INTAKE_BYTES))
+		tagrv_copy(recv->buf, line + 2 * sizeof(uint64_t), len);
+	else
+		copy_long(in, recv->buf, len);
+	sums->more = more;
+	sums->units = units;
+	sums->credit += TAGRV_META_CREDIT(word);
+	sums->cnt++;
+	return true;
+}
+
+/* Whether the peer is to be told what was taken. */
+static inline bool is_due(const struct tagrv_intake *in)
+{
+	return TAGRV_UNLIKELY(in->cnt >= in->due) ||
+	       TAGRV_UNLIKELY(in->passed > in->pass_due);
+}
+
+/*
+ * Takes at most TAGRV_INTAKE_BATCH messages of such a peer, from the place *at on, where
+ * the word was not loaded yet. Returns how many; *at: where the next one is or comes.
  */
 static inline __attribute__((always_inline)) uint32_t
 take(struct tagrv_intake *in, struct tagrv_peer *peer,
      struct tagrv_compq_window *window, struct place *at)
 {
-	struct tagrv_match *match = peer->engine->match;
-	struct tagrv_posted_block *block = tagrv_match_quick_posted(match);
+	struct tagrv_posted_block *block =
+		tagrv_match_quick_posted(peer->engine->match);
 	size_t most = TAGRV_MIN(window->left, (size_t) TAGRV_INTAKE_BATCH);
 	struct sums sums = { 0 };
 
 	while (sums.cnt < most) {
-		const char *line = at->slot;
-		struct tagrv_match_recv *record;
-		uint64_t tag, more = sums.more;
-		int slot;
-
 		load(at);
-		if ((uint16_t) at->word != at->mark)
+		if (!is_there(at) ||
+		    TAGRV_UNLIKELY(!take_one(in, peer, block, window, at, &sums)))
 			break;
-		tag = tagrv_word_load(line + sizeof(at->word));
-		slot = find_receive(peer, block, at->word, tag, &more);
-		if (TAGRV_UNLIKELY(slot < 0))
-			break;
-		step(at, in);
-		record = tagrv_match_quick_record(block, slot);
-		trace(peer, &sums, at->word, tag, record);
-		tagrv_match_quick_remove(match, block, slot);
-		deliver(tagrv_recv_of(record), peer, window, line,
-			TAGRV_META_LEN(at->word), tag);
-		sums.more = more;
-		sums.units += tagrv_credit_units(TAGRV_META_LEN(at->word));
-		sums.credit += TAGRV_META_CREDIT(at->word);
-		sums.cnt++;
 	}
 	if (TAGRV_LIKELY(sums.cnt))
 		account(in, peer, &sums);
@@ -194,42 +242,82 @@ take(struct tagrv_intake *in, struct tagrv_peer *peer,
 }
 
 /* Watches the place of the next message; what is there already counts as a change. */
-static inline void watch_next(const struct tagrv_link *link, const struct place *at)
+static inline void watch_next(struct tagrv_watch *watch, uint32_t index,
+			      const struct place *at)
 {
 	bool is_new = !((at->word ^ at->mark) & 1);
 
-	tagrv_watch_move(link->xport->sink->watch, link->watch_at,
-			 head_of(at->slot), is_new ? ~at->word : at->word);
+	watch->word[index] = head_of(at->slot);
+	watch->idle[index] = is_new ? ~at->word : at->word;
 }
 
-size_t tagrv_intake_read(void *owner, const struct tagrv_compq *q,
-			 struct fi_cq_tagged_entry *out, size_t count)
+/* Lets the peer use what was taken, if that is due, and watches the next message. */
+static inline void
+end_read(struct tagrv_link *link, struct tagrv_watch *watch, uint32_t index,
+	 const struct place *at)
+{
+	if (is_due(link->intake))
+		link->xport->ops->publish(link);
+	watch_next(watch, index, at);
+}
+
+/*
+ * Goes on with a read that has taken one message: apart, so that a read of one needs
+ * few registers. Returns how many there are with the first one.
+ */
+static __attribute__((noinline)) size_t
+read_more(struct tagrv_watch *watch, uint32_t index, struct tagrv_peer *peer,
+	  struct fi_cq_tagged_entry *out, size_t count)
 {
 	/* Constants of the format, so that no entry looks at them. */
 	struct tagrv_compq_window window = {
 		.at = (char *) out, .left = count, .entry_size = sizeof(*out),
 	};
-	struct tagrv_link *link = owner;
+	struct tagrv_link *link = watch->what[index].owner;
+	struct place at = place_of(link->intake);
+	uint32_t cnt = 0;
+
+	/* The first one has changed both. */
+	if (TAGRV_LIKELY(has_credit(peer)) &&
+	    TAGRV_LIKELY(tagrv_match_quick_posted(peer->engine->match) != NULL))
+		cnt = take(link->intake, peer, &window, &at);
+	/* Not the next one, but the last one was loaded, or none. */
+	if (TAGRV_UNLIKELY(!cnt || cnt == TAGRV_INTAKE_BATCH || !window.left))
+		load(&at);
+	end_read(link, watch, index, &at);
+	return 1 + cnt;
+}
+
+size_t tagrv_intake_read(struct tagrv_watch *watch, uint32_t index,
+			 const struct tagrv_compq *q,
+			 struct fi_cq_tagged_entry *out, size_t count)
+{
+	struct tagrv_compq_window window = {
+		.at = (char *) out, .left = count, .entry_size = sizeof(*out),
+	};
+	struct tagrv_link *link = watch->what[index].owner;
 	const struct tagrv_lane *lane = link->ctx;
 	struct tagrv_intake *in = link->intake;
+	struct tagrv_peer *peer = lane->peer;
+	struct sums sums = { 0 };
 	struct place at;
-	uint32_t cnt;
 
-	if (TAGRV_UNLIKELY(!is_plain(lane)) ||
-	    TAGRV_UNLIKELY(!has_credit(lane->peer)) ||
-	    TAGRV_UNLIKELY(lane->peer->engine->sinks.rx_cq != q))
+	if (TAGRV_UNLIKELY(!is_plain(lane)) || TAGRV_UNLIKELY(!has_credit(peer)) ||
+	    TAGRV_UNLIKELY(peer->engine->sinks.rx_cq != q) ||
+	    TAGRV_UNLIKELY(!count))
 		return 0;
-	at = place_of(in);
-	cnt = take(in, lane->peer, &window, &at);
-	if (TAGRV_UNLIKELY(!cnt))
+	at = place_of_watched(watch, index);
+	load(&at);
+	if (TAGRV_UNLIKELY(!is_there(&at)) ||
+	    TAGRV_UNLIKELY(!take_one(in, peer, tagrv_match_quick_posted(
+				     peer->engine->match), &window, &at, &sums)))
 		return 0;
-	if (TAGRV_UNLIKELY(in->cnt >= in->due))
-		link->xport->ops->publish(link);
-	/* Not the next one, but the last one was loaded. */
-	if (TAGRV_UNLIKELY(cnt == TAGRV_INTAKE_BATCH || !window.left))
-		load(&at);
-	watch_next(link, &at);
-	return cnt;
+	account(in, peer, &sums);
+	load(&at);
+	if (is_there(&at) && count > 1)
+		return read_more(watch, index, peer, out + 1, count - 1);
+	end_read(link, watch, index, &at);
+	return 1;
 }
 
 int tagrv_intake_drain(void *owner)
@@ -250,7 +338,7 @@ int tagrv_intake_drain(void *owner)
 					       0;
 		sum += cnt;
 	} while (TAGRV_UNLIKELY(cnt == TAGRV_INTAKE_BATCH));
-	if (TAGRV_UNLIKELY(in->cnt >= in->due))
+	if (is_due(in))
 		link->xport->ops->publish(link);
 	load(&at);
 	if (TAGRV_UNLIKELY(!window->left)) {
@@ -260,6 +348,8 @@ int tagrv_intake_drain(void *owner)
 	} else if (TAGRV_UNLIKELY(!((at.word ^ at.mark) & 1))) {
 		return (int) sum + link->xport->ops->drain(link);
 	}
-	watch_next(link, &at);
+	if (TAGRV_LIKELY(link->watch_at >= 0))
+		watch_next(link->xport->sink->watch, (uint32_t) link->watch_at,
+			   &at);
 	return (int) sum;
 }

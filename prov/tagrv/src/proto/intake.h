@@ -16,8 +16,10 @@
 
 #include <rdma/fi_eq.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct tagrv_compq;
+struct tagrv_watch;
 
 /*
  * Messages after which what they add up to is accounted for. A peer with credit for
@@ -29,11 +31,12 @@ struct tagrv_compq;
 int tagrv_intake_drain(void *link);
 
 /*
- * The same for a read of q, which is empty, in the longest format: takes only messages
- * that go this way, at most 'count' and a batch, and writes their entries to 'out'.
- * Returns their number.
+ * The same for a read of q, which is empty, in the longest format, of the link whose word
+ * has this index in 'watch': takes only messages that go this way, at most 'count' and a
+ * batch behind the first, and writes their entries to 'out'. Returns their number.
  */
-size_t tagrv_intake_read(void *link, const struct tagrv_compq *q,
+size_t tagrv_intake_read(struct tagrv_watch *watch, uint32_t index,
+			 const struct tagrv_compq *q,
 			 struct fi_cq_tagged_entry *out, size_t count);
 
 #endif

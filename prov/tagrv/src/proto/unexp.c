@@ -11,7 +11,9 @@
 #include <rdma/fi_errno.h>
 #include <string.h>
 
+#include "core/iov.h"
 #include "core/log.h"
+#include "object/lane.h"
 #include "proto/deliver.h"
 #include "proto/packet/ack.h"
 
@@ -165,8 +167,10 @@ int tagrv_unexp_keep(struct tagrv_peer *peer, struct tagrv_match_msg *msg,
 	if (remote)
 		pack_remote(umsg, remote);
 	else if (len)
-		memcpy(umsg->payload, payload, len);
+		tagrv_copy(umsg->payload, payload, len);
 	msg->user = umsg;
+	if (TAGRV_LIKELY(peer->lane != NULL))
+		tagrv_peer_xport(peer)->sink->kept++;
 	tagrv_trace_unexpected(umsg, peer, hdr->op, hdr->tag, umsg->len);
 	if (!remote || remote->head_len)
 		charge(umsg, tagrv_credit_units(remote ? remote->head_len :

@@ -163,39 +163,42 @@ static inline int tagrv_watch_drain(struct tagrv_watch *watch)
 	return events;
 }
 
-/*
- * The only word that has changed, if no pass is due; -1: there are several, or none.
- * After tagrv_watch_is_idle() has returned false.
- */
-static inline int tagrv_watch_only(const struct tagrv_watch *watch)
-{
-	int found = -1;
+/* What a look has found, if it is no index of a word. */
+#define TAGRV_WATCH_IDLE	(-1)	/* nothing to do */
+#define TAGRV_WATCH_DUE		(-2)	/* a pass is due */
 
-	if (TAGRV_UNLIKELY(tagrv_watch_is_due(watch)))
-		return -1;
-	for (uint32_t i = 0; i < watch->cnt; i++) {
-		if (!tagrv_watch_is_set(watch, i))
-			continue;
-		if (TAGRV_UNLIKELY(found >= 0))
-			return -1;
-		found = (int) i;
-	}
-	return found;
-}
-
-/* A look: whether there is nothing to do. Counts down to the next pass. */
-static inline bool tagrv_watch_is_idle(struct tagrv_watch *watch)
+/* A look: the first word that has changed, or see above. Counts down to the next pass. */
+static inline int tagrv_watch_look(struct tagrv_watch *watch)
 {
 	if (TAGRV_UNLIKELY(tagrv_watch_is_due(watch)))
-		return false;
+		return TAGRV_WATCH_DUE;
 	watch->left--;
 	for (uint32_t i = 0; i < TAGRV_WATCH_FIRST; i++)
 		if (TAGRV_UNLIKELY(tagrv_watch_is_set(watch, i)))
-			return false;
+			return (int) i;
 	for (uint32_t i = TAGRV_WATCH_FIRST; i < watch->cnt; i++)
 		if (TAGRV_UNLIKELY(tagrv_watch_is_set(watch, i)))
-			return false;
-	return true;
+			return (int) i;
+	return TAGRV_WATCH_IDLE;
+}
+
+static inline bool tagrv_watch_is_idle(struct tagrv_watch *watch)
+{
+	return tagrv_watch_look(watch) == TAGRV_WATCH_IDLE;
+}
+
+/*
+ * What a look has found was handled, but nothing else was: words behind it that have
+ * changed come first in the next drain.
+ */
+static inline void tagrv_watch_pass_turn(struct tagrv_watch *watch, uint32_t at)
+{
+	for (uint32_t i = at + 1; TAGRV_UNLIKELY(i < watch->cnt); i++) {
+		if (!tagrv_watch_is_set(watch, i))
+			continue;
+		watch->first = i;
+		return;
+	}
 }
 
 #endif

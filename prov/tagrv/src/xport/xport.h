@@ -185,6 +185,10 @@ struct tagrv_sink {
 	/* So many receives are posted that matching reads lines of memory that are
 	 * probably not in the processor's cache. */
 	bool	deep;
+	/* Messages so far that no receive was posted for. A transport that may leave
+	 * entries where they are does so after a few of them in a pass: the
+	 * application can then post receives before the rest has to be kept. */
+	uint32_t kept;
 	/* Other threads need the processor of whoever calls progress: work that a
 	 * peer may do instead is left to the peer. */
 	bool	crowded;
@@ -255,28 +259,67 @@ struct tagrv_gate {
 };
 
 /*
- * Where short tagged messages of a link come in memory, for an owner that takes them by
+ * Where tagged messages of a link come in memory, for an owner that takes them by
  * itself, without a call. Number nr is at slots + (nr & mask) * TAGRV_INTAKE_STRIDE:
  *
  *   head word  low half TAGRV_INTAKE_MARK | lap, the rest as meta; lap: bit 'shift' of
  *              nr, inverted. Any other value: not such a message, or none yet
  *   tag
- *   payload    up to TAGRV_INTAKE_BYTES
+ *   payload    up to TAGRV_INTAKE_BYTES; a longer one is in the arena, in whole lines of
+ *              TAGRV_INTAKE_LINE bytes: where the last one there ended, or at the arena's
+ *              beginning if it would cross the end
  *
  * The head word is loaded once, with acquire; all of it is the peer's. The owner takes
- * the message by cnt++. When something else is there, it calls ops->drain, and when
- * cnt has reached 'due', ops->publish.
+ * the message by cnt++ and, for a longer payload, by tagrv_intake_pass(). When something
+ * else is there, it calls ops->drain, and when 'cnt' has reached 'due' or 'passed' is
+ * beyond 'pass_due', ops->publish.
  */
 struct tagrv_intake {
 	char	*slots, *end;	/* first slot, and behind the last one */
 	uint64_t cnt;		/* taken so far */
 	uint64_t due;
 	uint32_t mask, shift;
+	uint32_t longest;	/* bytes of a payload; more is an error of the peer */
+	uint32_t arena_size;	/* bytes; no payload is longer than half of them */
+	char	*arena;
+	uint64_t passed;	/* bytes of the arena taken so far, and skipped at its end */
+	uint64_t pass_due;
+	uint32_t arena_pos;	/* where the next long payload begins, if it fits */
 };
 
 #define TAGRV_INTAKE_STRIDE	128u
+#define TAGRV_INTAKE_LINE	64u
 #define TAGRV_INTAKE_MARK	0xa504u
 #define TAGRV_INTAKE_BYTES	48u
+
+/* Bytes of the arena that a payload takes. */
+static inline uint32_t tagrv_intake_lines(uint32_t len)
+{
+	return (len + TAGRV_INTAKE_LINE - 1) & ~(TAGRV_INTAKE_LINE - 1);
+}
+
+/* The payload in the arena that comes next; len: at most half of the arena. */
+static inline char *tagrv_intake_at(const struct tagrv_intake *in, uint32_t len)
+{
+	return in->arena + (tagrv_intake_lines(len) >
+			    in->arena_size - in->arena_pos ? 0 : in->arena_pos);
+}
+
+/* Steps past it. */
+static inline void tagrv_intake_pass(struct tagrv_intake *in, uint32_t len)
+{
+	uint32_t need = tagrv_intake_lines(len);
+	uint32_t rest = in->arena_size - in->arena_pos;
+
+	if (need > rest) {
+		in->passed += rest;
+		in->arena_pos = 0;
+	}
+	in->passed += need;
+	in->arena_pos += need;
+	if (in->arena_pos == in->arena_size)
+		in->arena_pos = 0;
+}
 
 /* Base of every link; back ends embed it as first member. */
 struct tagrv_link {

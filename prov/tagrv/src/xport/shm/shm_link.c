@@ -134,11 +134,15 @@ static int create_ring(struct shm_link *link)
 	link->rx.in.shift = (uint32_t) __builtin_ctz(slots);
 	link->rx.in.due = slots / 4;
 	link->rx.in.end = link->rx.in.slots + (size_t) slots * SHM_STRIDE;
-	link->rx.arena = link->rx.in.end;
-	link->rx.arena_size = shm_arena_of(xp->ring_size);
+	link->rx.in.arena = link->rx.in.end;
+	link->rx.in.arena_size = shm_arena_of(xp->ring_size);
+	link->rx.in.pass_due = link->rx.in.arena_size / 4;
+	link->rx.in.longest = TAGRV_MIN((uint32_t) xp->base.attr.max_packet -
+					TAGRV_SHORT_HDR,
+					link->rx.in.arena_size / 2);
 	link->rx.hdr->constants = (struct shm_constants) {
 		.magic = SHM_MAGIC, .version = SHM_VERSION, .slots = slots,
-		.arena = link->rx.arena_size,
+		.arena = link->rx.in.arena_size,
 		.max_packet = (uint32_t) xp->base.attr.max_packet,
 	};
 	return 0;

@@ -28,6 +28,7 @@
 #define SHM_RARE_PASSES	1024	/* passes between two calls of rare_work() */
 #define SHM_COOL	65536	/* idle passes until a ring becomes cold */
 #define SHM_BATCH	64	/* entries of one ring handled in one pass */
+#define SHM_KEPT	16	/* of those, messages that no receive was posted for */
 #define SHM_DONES	1024	/* done records of an xport; a power of two */
 #define SHM_GETS	16	/* gets, and puts, of a link and direction */
 #define SHM_PENDING	64	/* connections whose message has not come */

@@ -158,14 +158,17 @@ void tagrv_shm_watch_next(struct shm_link *link)
 			 shm_head_of(shm_rx_slot(rx)), word);
 }
 
-/* Entries of any kind, at most so many. */
+/* Entries of any kind, at most so many, and fewer if many are to be kept: sink->kept. */
 static __attribute__((noinline)) unsigned drain_all(struct shm_link *link,
 						    unsigned most)
 {
+	const struct tagrv_sink *sink = link->base.xport->sink;
+	uint32_t kept = sink->kept;
 	unsigned cnt = 0;
 	uint64_t word;
 
-	while (cnt < most && link->rx_open && shm_rx_peek(&link->rx, &word)) {
+	while (cnt < most && sink->kept - kept < SHM_KEPT && link->rx_open &&
+	       shm_rx_peek(&link->rx, &word)) {
 		if (!consume(link, word))
 			break;
 		cnt++;

@@ -52,17 +52,14 @@ struct shm_tx {
 
 /* Consumer's end. */
 struct shm_rx {
-	struct tagrv_intake in;	/* cnt: slots consumed since the start */
+	/* cnt, passed: slots, and bytes of the arena, consumed since the start */
+	struct tagrv_intake in;
 	struct shm_header *hdr;
-	char	*arena;
-	uint32_t arena_size;
-	uint32_t arena_pos;	/* where the next body begins, if it fits */
-	uint64_t arena_head;	/* bytes consumed */
 	uint64_t published;	/* value of cons.head */
-	uint64_t arena_published;
 };
 
 static_assert(SHM_STRIDE == TAGRV_INTAKE_STRIDE &&
+	      SHM_LINE == TAGRV_INTAKE_LINE &&
 	      (SHM_MARK << 8 | SHM_TAGGED << 1) == TAGRV_INTAKE_MARK &&
 	      SHM_TAGGED_INLINE == TAGRV_INTAKE_BYTES,
 	      "an intake finds its messages in slots");
@@ -134,7 +131,7 @@ static inline unsigned shm_word_kind(uint64_t word)
 /* Bytes of the arena that a body takes, if it does not fit into its slot. */
 static inline uint32_t shm_arena_bytes(uint32_t len)
 {
-	return (len + SHM_LINE - 1) & ~(SHM_LINE - 1);
+	return tagrv_intake_lines(len);
 }
 
 /*
@@ -320,47 +317,26 @@ static inline bool shm_rx_has(const struct shm_rx *rx)
 static inline char *shm_rx_body(const struct shm_rx *rx, uint32_t len,
 				uint32_t room)
 {
-	uint32_t need;
-
 	if (len <= room)
 		return shm_rx_slot(rx) + SHM_LINE - room;
-	if (TAGRV_UNLIKELY(len > rx->arena_size / 2))
+	if (TAGRV_UNLIKELY(len > rx->in.arena_size / 2))
 		return NULL;
-	need = shm_arena_bytes(len);
-	return rx->arena + (need > rx->arena_size - rx->arena_pos ?
-			    0 : rx->arena_pos);
+	return tagrv_intake_at(&rx->in, len);
 }
 
 /* Steps past the entry; len and room as for shm_rx_body(). */
 static inline void shm_rx_advance(struct shm_rx *rx, uint32_t len,
 				  uint32_t room)
 {
-	uint32_t need, rest = rx->arena_size - rx->arena_pos;
-
 	rx->in.cnt++;
-	if (TAGRV_LIKELY(len <= room))
-		return;
-	need = shm_arena_bytes(len);
-	if (need > rest) {
-		rx->arena_head += rest;
-		rx->arena_pos = 0;
-	}
-	rx->arena_head += need;
-	rx->arena_pos += need;
-	if (rx->arena_pos == rx->arena_size)
-		rx->arena_pos = 0;
+	if (TAGRV_UNLIKELY(len > room))
+		tagrv_intake_pass(&rx->in, len);
 }
 
 /* Whether enough was consumed to tell the producer. */
-static inline bool shm_rx_slots_are_due(const struct shm_rx *rx)
-{
-	return rx->in.cnt >= rx->in.due;
-}
-
 static inline bool shm_rx_should_publish(const struct shm_rx *rx)
 {
-	return shm_rx_slots_are_due(rx) ||
-	       rx->arena_head - rx->arena_published > rx->arena_size / 4;
+	return rx->in.cnt >= rx->in.due || rx->in.passed > rx->in.pass_due;
 }
 
 static inline bool shm_rx_is_published(const struct shm_rx *rx)
@@ -373,8 +349,8 @@ static inline void shm_rx_publish(struct shm_rx *rx)
 {
 	rx->published = rx->in.cnt;
 	rx->in.due = rx->in.cnt + rx->in.mask / 4 + 1;
-	rx->arena_published = rx->arena_head;
-	atomic_store_explicit(&rx->hdr->cons.arena, rx->arena_head,
+	rx->in.pass_due = rx->in.passed + rx->in.arena_size / 4;
+	atomic_store_explicit(&rx->hdr->cons.arena, rx->in.passed,
 			      memory_order_release);
 	atomic_store_explicit(&rx->hdr->cons.head, rx->in.cnt,
 			      memory_order_release);

@@ -298,6 +298,16 @@ int tagrv_shm_send_short(struct tagrv_link *base,
 	return 0;
 }
 
+/* A caller that repeats its call must find out that the peer has gone. */
+static TAGRV_COLD int no_room_for_tagged(struct shm_link *link)
+{
+	if (shm_tx_state(&link->tx) & SHM_CLOSED)
+		tagrv_shm_link_fail(link, -FI_ECONNRESET);
+	else
+		tagrv_shm_check_peer(link);
+	return -FI_EAGAIN;
+}
+
 /* A tagged message whose payload goes to the arena. */
 static __attribute__((noinline)) ssize_t
 send_tagged_long(struct shm_link *link, uint64_t word, uint64_t tag,
@@ -308,9 +318,10 @@ send_tagged_long(struct shm_link *link, uint64_t word, uint64_t tag,
 	char *slot = shm_tx_slot(tx);
 
 	/* The peer may take less than this side's attr.tagged_end. */
-	if (len + TAGRV_SHORT_HDR > tx->max_packet ||
-	    !is_easy(link, shm_tx_arena_cost(tx, len)))
+	if (len + TAGRV_SHORT_HDR > tx->max_packet)
 		return -FI_EAGAIN;
+	if (!is_easy(link, shm_tx_arena_cost(tx, len)))
+		return no_room_for_tagged(link);
 	tagrv_copy(shm_tx_arena(tx, len), payload, len);
 	memcpy(slot + SHM_HEAD_WORD, &tag, sizeof(tag));
 	/* Ignored in an entry without data. */
@@ -340,7 +351,7 @@ send_tagged_other(struct tagrv_link *base, uint64_t meta, uint64_t tag,
 	if (len > (has_data ? SHM_DATA_INLINE : SHM_TAGGED_INLINE))
 		return send_tagged_long(link, word, tag, data, payload);
 	if (TAGRV_UNLIKELY(!is_easy(link, 0)))
-		return -FI_EAGAIN;
+		return no_room_for_tagged(link);
 	to = shm_tx_slot(tx) + SHM_HEAD_WORD;
 	memcpy(to, &tag, sizeof(tag));
 	to += sizeof(tag);
