@@ -99,6 +99,19 @@ Test(repeat, without_room)
 		     tagrv_credit_units(LONG));
 }
 
+Test(repeat, what_goes_is_counted_once)
+{
+	uint64_t before = atomic_load(&fx.tx_cntr.value);
+
+	fill_ring();
+	cr_assert_eq(inject(LEN), -FI_EAGAIN);
+	cr_assert_eq(atomic_load(&fx.tx_cntr.value), before);
+	empty_ring();
+	cr_assert_eq(inject(LEN), 0);
+	cr_assert_eq(atomic_load(&fx.tx_cntr.value), before + 1);
+	expect_empty(&fx.tx);
+}
+
 /* Queued after so many repetitions, since the peer may never receive. */
 Test(repeat, without_credit_for_a_while)
 {

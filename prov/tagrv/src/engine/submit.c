@@ -191,6 +191,8 @@ ssize_t tagrv_engine_send(struct tagrv_engine *engine,
 		return ret;
 	if (is_repeated(peer, req, len)) {
 		ret = tagrv_eager_repeat(peer, req, len);
+		if (!ret)
+			tagrv_op_send_report(engine, req);
 		if (ret != -FI_ENOSPC)
 			return ret;
 	}
