@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The send side over fake devices: inline or copied, signaled or not, and refused
- * requests. test_verbs_room.c has what runs out.
+ * Requests over fake devices: signaled or not, refused, and retired. test_verbs_room.c
+ * has what runs out.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -41,44 +41,6 @@ static void send_many(unsigned cnt, size_t len)
 }
 
 TestSuite(verbs_post, .init = prepare, .timeout = 20);
-
-Test(verbs_post, small_packets_go_inline)
-{
-	struct verbs_xport *xp = start();
-
-	cr_assert_eq(xp->base.attr.max_inline, 192);
-	send_many(2, 192);
-	cr_assert_eq(fake_verbs_count().inlined, 2);
-	cr_assert_eq(xp->tx_bufs.idle_cnt, xp->tx_bufs.total);
-	send_many(1, 193);
-	cr_assert_eq(fake_verbs_count().inlined, 2);
-	cr_assert_eq(xp->tx_bufs.idle_cnt, xp->tx_bufs.total - 1);
-	pair_close(&pair);
-}
-
-/* Inline data may have at most as many segments as the device allows. */
-Test(verbs_post, many_small_pieces_are_copied)
-{
-	char text[] = "abc";
-	struct iovec iov[] = { { text, 1 }, { text + 1, 1 }, { text + 2, 1 } };
-	struct verbs_xport *xp;
-
-	config.max_sge = 2;
-	xp = start();
-	cr_assert_eq(pair.a->xport->ops->send(pair.a->link, iov, 3, 0, NULL),
-		     0);
-	cr_assert_eq(fake_verbs_count().inlined, 0);
-	cr_assert_eq(xp->tx_bufs.idle_cnt, xp->tx_bufs.total - 1);
-	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1);
-	pair_close(&pair);
-}
-
-Test(verbs_post, inline_size_is_found_out)
-{
-	config.max_inline = 60;
-	cr_assert_eq(start()->base.attr.max_inline, 48, "192 / 2 / 2");
-	pair_close(&pair);
-}
 
 Test(verbs_post, one_of_n_is_signaled)
 {
@@ -191,26 +153,6 @@ Test(verbs_post, sequence_numbers_wrap)
 	pair_close(&pair);
 }
 
-/* The smaller buffer size of both ends is the limit. */
-Test(verbs_post, peer_with_smaller_buffers_is_respected)
-{
-	struct tagrv_params small;
-
-	start();
-	end_close_link(pair.a);
-	end_close_link(pair.b);
-	end_close(pair.b);
-	small = params;
-	small.eager_max = 1000;
-	end_open(pair.b, &tagrv_verbs_ops, "fake1", &small);
-	pair_connect(&pair);
-	pair_permit(&pair, pair.a->link, pair.b->link);
-	cr_assert_eq(end_send(pair.a, 1, 1193, 0, NULL), -FI_EMSGSIZE);
-	cr_assert_eq(end_send(pair.a, 1, 1192, 0, NULL), 0);
-	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1);
-	pair_close(&pair);
-}
-
 /* A device may refuse the empty write of flush; then the link breaks. */
 Test(verbs_post, refused_flush_is_an_error_of_the_link)
 {
@@ -223,4 +165,3 @@ Test(verbs_post, refused_flush_is_an_error_of_the_link)
 	cr_assert_eq(pair.a->error_status, -FI_EACCES);
 	pair_close(&pair);
 }
-

@@ -372,7 +372,7 @@ void tagrv_verbs_links_close_discarded(struct verbs_xport *xp);
 /* Destroys closing links that are drained; returns their number. */
 unsigned tagrv_verbs_links_finish(struct verbs_xport *xp);
 
-/* verbs_post.c: send side; entries of the transport's table as in xport.h */
+/* verbs_send.c, verbs_rdma.c: entries of the transport's table as in xport.h */
 int tagrv_verbs_send(struct tagrv_link *link, const struct iovec *iov,
 		     size_t cnt, unsigned flags, struct tagrv_done *done);
 int tagrv_verbs_send_prepared(struct tagrv_link *link, const void *hdr,
@@ -388,6 +388,8 @@ int tagrv_verbs_put(struct tagrv_link *link, const void *addr,
 /* Sends an empty packet that permits cnt packets. 0, -FI_EAGAIN, -FI_ENOTCONN. */
 int tagrv_verbs_send_permit(struct verbs_link *link, uint32_t cnt)
 	TAGRV_WARN_UNUSED;
+
+/* verbs_post.c */
 void tagrv_verbs_flush(struct tagrv_xport *xport);
 size_t tagrv_verbs_outstanding(struct tagrv_xport *xport);
 /*
