@@ -7,6 +7,7 @@
  *   test_conformance_get.c   reads of a peer's memory
  *   test_conformance_put.c   writes to a peer's memory
  *   test_conformance_prepared.c  packets that the device gathers
+ *   test_conformance_short.c packets by send_short
  *   test_conformance_link.c  links begin, end and fail
  *
  * TAGRV_TEST_DEVICES="rxa0,rxb0" runs it on two real devices that reach each other.

@@ -23,8 +23,7 @@ static void begin_close(struct verbs_link *link, bool discarded)
 
 	tagrv_verbs_link_set_state(link, VERBS_LINK_CLOSING);
 	link->discarded = discarded;
-	if (!link->error)
-		link->error = -FI_ECANCELED;
+	verbs_link_set_error(link, -FI_ECANCELED);
 	tagrv_list_remove(&link->todo_node);
 	tagrv_verbs_strays_drop(link);
 	tagrv_verbs_qp_fail(link);

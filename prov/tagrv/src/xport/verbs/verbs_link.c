@@ -153,6 +153,7 @@ static struct verbs_link *new_link(struct verbs_xport *xp)
 	link->ring_mask = slots - 1;
 	link->depth = xp->sq_depth - 1;
 	link->reserve = xp->sq_reserve;
+	link->signal_from = (link->depth - link->reserve) / 2;
 	tagrv_list_init(&link->strays);
 	tagrv_list_init(&link->refill_node);
 	tagrv_list_init(&link->todo_node);
@@ -336,10 +337,11 @@ int tagrv_verbs_link_attach(struct tagrv_link *base, void *ctx)
 		if (verbs_map_find(&xp->map, link->qpn) != link)
 			return -FI_ENOMEM;
 	}
-	if (xp->fatal && !link->error)
-		link->error = xp->fatal;
 	base->ctx = ctx;
 	tagrv_verbs_link_set_state(link, VERBS_LINK_OPEN);
+	link->open_max = link->max_packet;
+	if (xp->fatal || link->error)
+		verbs_link_set_error(link, xp->fatal);
 	if (link->stray_cnt) {
 		tagrv_list_push_tail(&xp->ready, &link->todo_node);
 		verbs_alarm_set(xp, VERBS_ALARM_READY);
@@ -355,8 +357,7 @@ void tagrv_verbs_link_fail(struct verbs_link *link, int status, bool later)
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 	struct tagrv_sink *sink = xp->base.sink;
 
-	if (!link->error)
-		link->error = status;
+	verbs_link_set_error(link, status);
 	if (link->state != VERBS_LINK_OPEN || link->reported)
 		return;
 	if (!later) {

@@ -73,6 +73,8 @@ static void choose_window(struct verbs_xport *xp)
 				  VERBS_PERMIT_MIN);
 	if (!xp->use_srq)
 		xp->rx_window = xp->rq_depth;
+	/* Not worth the work before a quarter of the window is owed. */
+	xp->offer_at = xp->rx_window * 3 / 4;
 }
 
 /* Runs in the wireup thread. */
@@ -145,8 +147,8 @@ static uint32_t owed_to(const struct verbs_xport *xp,
 	return xp->rx_window > link->rx_permits ? xp->rx_window - link->rx_permits : 0;
 }
 
-/* Packets that are owed and can be permitted now. */
-static uint32_t offer(struct verbs_xport *xp, struct verbs_link *link)
+uint32_t tagrv_verbs_permit_offer(struct verbs_xport *xp,
+				  struct verbs_link *link)
 {
 	uint32_t owed = TAGRV_MIN(owed_to(xp, link), COUNT_MAX);
 	uint32_t avail = permittable(xp, link);
@@ -157,13 +159,6 @@ static uint32_t offer(struct verbs_xport *xp, struct verbs_link *link)
 	if (TAGRV_UNLIKELY(link->rx_permits + avail < VERBS_PERMIT_MIN))
 		return TAGRV_MIN(owed, VERBS_PERMIT_MIN - link->rx_permits);
 	return TAGRV_MIN(owed, avail);
-}
-
-uint32_t tagrv_verbs_permit_offer(struct verbs_xport *xp,
-				  struct verbs_link *link)
-{
-	/* Not worth the work before a quarter of the window is owed. */
-	return owed_to(xp, link) * 4 >= xp->rx_window ? offer(xp, link) : 0;
 }
 
 void tagrv_verbs_permit_sent(struct verbs_xport *xp, struct verbs_link *link,
@@ -212,7 +207,7 @@ void tagrv_verbs_permit_send_owed(struct verbs_xport *xp)
 			tagrv_container_of(pos, struct verbs_link, owed_node);
 		uint32_t cnt;
 
-		cnt = link->error ? 0 : offer(xp, link);
+		cnt = link->error ? 0 : tagrv_verbs_permit_offer(xp, link);
 		if (link->state == VERBS_LINK_BOUND)
 			cnt = TAGRV_MIN(cnt, stray_room(link));
 		if (cnt && tagrv_verbs_send_permit(link, cnt) == -FI_EAGAIN)

@@ -30,29 +30,18 @@
 #include "core/log.h"
 #include "xport/verbs/verbs_post.h"
 
-static bool must_signal(const struct verbs_xport *xp,
-			const struct verbs_link *link,
-			const struct verbs_tx *tx)
-{
-	const struct verbs_bufs *bufs = &xp->tx_bufs;
-
-	return tx->signaled || tx->done ||
-	       link->unsignaled + 1 >= xp->signal_every ||
-	       (link->head - link->tail + 1) * 2 >
-	       link->depth - link->reserve ||
-	       (xp->inflight + 1) * 2 > xp->tx_cap - xp->tx_reserve ||
-	       (tx->buf != VERBS_NO_BUF && bufs->idle_cnt * 2 < bufs->total);
-}
-
 /*
- * Returns the result of a post that failed. A full queue, although verbs_has_room() said
- * otherwise, is no error; everything else is. queued: the device has the request
- * in its queue although it was not notified (rxe: by a system call that may fail);
- * the request counts as posted (0) and completes late or when the link is closed.
+ * A full queue, although verbs_has_room() said otherwise, is no error; everything
+ * else is. If the device refused none of the requests, it has them in its queue
+ * although it was not notified (rxe: by a system call that may fail): they count as
+ * posted (0) and complete late or when the link is closed.
  */
-static TAGRV_COLD int post_failed(struct verbs_link *link, int err, bool queued)
+int tagrv_verbs_post_failed(struct verbs_link *link, int err,
+			    const struct ibv_send_wr *wr,
+			    const struct ibv_send_wr *bad)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+	bool queued = bad != wr;
 
 	err = abs(err);		/* some drivers return it negative */
 	if (!queued && (err == ENOMEM || err == EAGAIN)) {
@@ -68,26 +57,7 @@ static TAGRV_COLD int post_failed(struct verbs_link *link, int err, bool queued)
 int tagrv_verbs_post(struct verbs_xport *xp, struct verbs_link *link,
 		     struct ibv_send_wr *wr, struct verbs_tx *tx)
 {
-	struct ibv_send_wr *bad = NULL;
-	int err, ret;
-
-	tx->signaled = must_signal(xp, link, tx);
-	if (tx->signaled)
-		wr->send_flags |= IBV_SEND_SIGNALED;
-	wr->wr_id = (uint64_t) link->serial << 32 | link->head;
-	err = xp->calls->post_send(link->qp, wr, &bad);
-	if (TAGRV_UNLIKELY(err)) {
-		ret = post_failed(link, err, bad != wr);
-		if (ret)
-			return ret;
-	}
-	link->ring[link->head++ & link->ring_mask] = *tx;
-	link->gets += tx->get;
-	link->puts += tx->put;
-	link->unsignaled = tx->signaled ? 0 : link->unsignaled + 1;
-	xp->signaled += tx->signaled;
-	xp->inflight++;
-	return 0;
+	return verbs_post(xp, link, wr, tx);
 }
 
 /* Posts an empty remote write, which is signaled. */
@@ -133,21 +103,32 @@ size_t tagrv_verbs_outstanding(struct tagrv_xport *xport)
 	return verbs_xport_of(xport)->inflight;
 }
 
+/* Takes the oldest request off the ring; its done callback may send. */
+static void retire_one(struct verbs_xport *xp, struct verbs_link *link,
+		       const struct verbs_tx *tx, int status)
+{
+	struct tagrv_done *done = tx->done;
+
+	xp->signaled -= tx->signaled;
+	link->gets -= tx->get;
+	link->puts -= tx->put;
+	if (tx->buf != VERBS_NO_BUF)
+		xp->tx_bufs.idle[xp->tx_bufs.idle_cnt++] = tx->buf;
+	if (done)
+		done->fn(done, status);
+}
+
 void tagrv_verbs_retire(struct verbs_link *link, uint32_t end, int status)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 
 	while (link->tail != end) {
-		struct verbs_tx tx = link->ring[link->tail++ & link->ring_mask];
+		const struct verbs_tx *tx =
+			&link->ring[link->tail++ & link->ring_mask];
 
 		xp->inflight--;
-		xp->signaled -= tx.signaled;
-		link->gets -= tx.get;
-		link->puts -= tx.put;
-		if (tx.buf != VERBS_NO_BUF)
-			xp->tx_bufs.idle[xp->tx_bufs.idle_cnt++] = tx.buf;
 		xp->freed = true;
-		if (tx.done)
-			tx.done->fn(tx.done, status);
+		if (!tx->plain)
+			retire_one(xp, link, tx, status);
 	}
 }

@@ -38,9 +38,69 @@ static inline bool verbs_is_within(const struct verbs_xport *xp,
 }
 
 /*
- * Posts one work request, for which there is room. tx->signaled: signal it in any
- * case. 0, -FI_EAGAIN or -FI_ENOTCONN.
+ * Whether the next request must be signaled: verbs_post.c says why. tx->signaled: it
+ * must in any case.
  */
+static inline bool verbs_must_signal(const struct verbs_xport *xp,
+				     const struct verbs_link *link,
+				     const struct verbs_tx *tx)
+{
+	const struct verbs_bufs *bufs = &xp->tx_bufs;
+
+	return tx->signaled || tx->done ||
+	       link->unsignaled + 1 >= xp->signal_every ||
+	       link->head - link->tail >= link->signal_from ||
+	       xp->inflight >= xp->signal_from ||
+	       (tx->buf != VERBS_NO_BUF && bufs->idle_cnt * 2 < bufs->total);
+}
+
+/* Returns the result of a post that failed, as verbs_post(). bad: set by the device. */
+int tagrv_verbs_post_failed(struct verbs_link *link, int err,
+			    const struct ibv_send_wr *wr,
+			    const struct ibv_send_wr *bad) TAGRV_COLD;
+
+/* Accounts for a request that was posted. */
+static inline void verbs_posted(struct verbs_xport *xp, struct verbs_link *link,
+				const struct verbs_tx *tx)
+{
+	struct verbs_tx *slot = &link->ring[link->head++ & link->ring_mask];
+
+	*slot = *tx;
+	slot->plain = !tx->done && tx->buf == VERBS_NO_BUF && !tx->get &&
+		      !tx->put && !tx->signaled;
+	link->gets += tx->get;
+	link->puts += tx->put;
+	link->unsignaled = tx->signaled ? 0 : link->unsignaled + 1;
+	xp->signaled += tx->signaled;
+	xp->inflight++;
+}
+
+/*
+ * Posts one work request, for which there is room. wr_id and the signal are set here.
+ * 0, -FI_EAGAIN or -FI_ENOTCONN. Inlined: what the caller knows of tx costs nothing.
+ */
+static inline __attribute__((always_inline))
+int verbs_post(struct verbs_xport *xp, struct verbs_link *link,
+	       struct ibv_send_wr *wr, struct verbs_tx *tx)
+{
+	struct ibv_send_wr *bad = NULL;
+	int err;
+
+	tx->signaled = verbs_must_signal(xp, link, tx);
+	if (tx->signaled)
+		wr->send_flags |= IBV_SEND_SIGNALED;
+	wr->wr_id = (uint64_t) link->serial << 32 | link->head;
+	err = xp->calls->post_send(link->qp, wr, &bad);
+	if (TAGRV_UNLIKELY(err)) {
+		err = tagrv_verbs_post_failed(link, err, wr, bad);
+		if (err)
+			return err;
+	}
+	verbs_posted(xp, link, tx);
+	return 0;
+}
+
+/* The same by a call, for requests that are not so many. */
 int tagrv_verbs_post(struct verbs_xport *xp, struct verbs_link *link,
 		     struct ibv_send_wr *wr, struct verbs_tx *tx)
 	TAGRV_WARN_UNUSED;

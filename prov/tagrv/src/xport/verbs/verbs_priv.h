@@ -52,6 +52,7 @@
 #define VERBS_PERMIT_LAST	1u	/* the last is for a permit-only packet */
 #define VERBS_PERMIT_MAX		128u	/* largest window */
 #define VERBS_SOFT_BURST	8u	/* packets in flight, software devices */
+#define VERBS_INLINE_MAX	1024u	/* largest FI_TAGRV_INLINE */
 #define VERBS_NO_BUF		UINT32_MAX
 
 /* ---- links: verbs_link.c, verbs_blob.c, verbs_map.c ---- */
@@ -62,6 +63,7 @@ struct verbs_tx {
 	uint32_t buf;			/* copy buffer, or VERBS_NO_BUF */
 	bool	get, put;
 	bool	signaled;
+	bool	plain;			/* none of all that: is only counted */
 };
 
 /* An early packet: it came before its link was attached. */
@@ -110,10 +112,12 @@ struct verbs_link {
 	uint32_t head, tail;
 	uint32_t depth;		/* most in flight, without close's last one */
 	uint32_t reserve;	/* slots of depth for control packets */
+	uint32_t signal_from;	/* in flight, from which on all are signaled */
 	uint32_t unsignaled;	/* requests since the last signaled one */
 	uint32_t gets, max_gets;	/* in flight, at most */
 	uint32_t puts;			/* in flight */
 	size_t	max_packet;	/* bytes that the peer's buffers hold */
+	size_t	open_max;	/* the same while it is OPEN without an error, else 0 */
 
 	/* permits: verbs_permit.c */
 	uint32_t tx_permits;	/* packets that we may still send */
@@ -229,6 +233,16 @@ struct verbs_inbox {
 	uint32_t fresh_permits;		/* packets permitted to fresh links */
 };
 
+/*
+ * The request of packets in one segment. It lives as long as the xport, because most
+ * of it is alike from packet to packet, or is not looked at by any device.
+ */
+struct verbs_packet {
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	char	bytes[VERBS_INLINE_MAX];	/* of an inline packet */
+};
+
 struct verbs_xport {
 	struct tagrv_xport base;
 	const struct tagrv_verbs_calls *calls;
@@ -245,9 +259,11 @@ struct verbs_xport {
 	uint32_t tx_cap;		/* most work requests in flight */
 	uint32_t tx_reserve;		/* part of tx_cap for control packets */
 	uint32_t signal_every;
+	uint32_t signal_from;		/* in flight, from which on all are signaled */
+	/* Not neighbours: the compiler would load both at once, behind a store of one. */
 	uint32_t inflight;		/* work requests of all links */
-	uint32_t signaled;		/* signaled ones in flight */
 	uint32_t idle_polls;
+	uint32_t signaled;		/* signaled ones in flight */
 	bool	starved;		/* a call returned -FI_EAGAIN: room is due */
 	bool	freed;			/* something was freed since */
 	bool	want_tx_bufs;		/* register more copy buffers */
@@ -255,10 +271,12 @@ struct verbs_xport {
 	bool	lacks_permit;		/* a send waits for a permit */
 	_Atomic uint32_t rx_permits;	/* with SRQ: sum over links in the map */
 	uint32_t rx_window;		/* most packets permitted to one link */
+	uint32_t offer_at;		/* rx_permits at which packets permit more */
 	struct tagrv_list owed;		/* links to be permitted more */
 	bool	polling_tx;		/* poll_tx() is running */
 	bool	must_poll_tx;		/* it may explain a flushed receive */
 	struct tagrv_list refill;	/* links with idle receive buffers */
+	struct verbs_packet packet;
 
 	/* cold */
 	bool	use_srq;
@@ -359,6 +377,14 @@ bool tagrv_verbs_links_adopt(struct verbs_xport *xp);
  * or, if 'later', in the next progress.
  */
 void tagrv_verbs_link_fail(struct verbs_link *link, int status, bool later);
+/* The first error of a link counts; nothing is posted to it any more. */
+static inline void verbs_link_set_error(struct verbs_link *link, int status)
+{
+	if (!link->error)
+		link->error = status;
+	link->open_max = 0;
+}
+
 /* Enters another state, which must be legal. */
 void tagrv_verbs_link_set_state(struct verbs_link *link,
 				enum verbs_link_state state);
@@ -375,6 +401,9 @@ unsigned tagrv_verbs_links_finish(struct verbs_xport *xp);
 /* verbs_send.c, verbs_rdma.c: entries of the transport's table as in xport.h */
 int tagrv_verbs_send(struct tagrv_link *link, const struct iovec *iov,
 		     size_t cnt, unsigned flags, struct tagrv_done *done);
+int tagrv_verbs_send_short(struct tagrv_link *link,
+			   const uint64_t hdr[TAGRV_SHORT_WORDS],
+			   const void *payload, size_t len);
 int tagrv_verbs_send_prepared(struct tagrv_link *link, const void *hdr,
 			      size_t hdr_len, const struct iovec *iov,
 			      struct tagrv_mem *const *mem, size_t cnt,
@@ -426,7 +455,7 @@ void tagrv_verbs_queue_failed(struct verbs_xport *xp);
 void tagrv_verbs_permit_first(struct verbs_link *link);
 void tagrv_verbs_permit_adopt(struct verbs_link *link);
 void tagrv_verbs_permit_forget(struct verbs_link *link);
-/* The number of packets that the link's next packet should permit; 0: none. */
+/* The number of packets that are owed to the link and can be permitted now. */
 uint32_t tagrv_verbs_permit_offer(struct verbs_xport *xp,
 				  struct verbs_link *link);
 /* Accounts for a packet that was posted and permits cnt packets. */

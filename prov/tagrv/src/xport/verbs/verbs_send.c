@@ -6,8 +6,13 @@
  * too. So only attr.burst packets of a link are in flight at a time: messages sent
  * in a burst wait and are combined into fewer packets, while a single packet never
  * waits. Hardware devices have no such bound.
+ *
+ * An inline packet is gathered into one segment first: a device's library has a loop
+ * over segments, which costs it more than a second copy of few bytes, and devices
+ * have different limits for segments.
  */
 #include <rdma/fi_errno.h>
+#include <string.h>
 
 #include "xport/verbs/verbs_post.h"
 
@@ -31,20 +36,30 @@ static bool is_burst(const struct verbs_xport *xp,
 	       xp->base.attr.burst;
 }
 
-/* Posts a packet, which uses one permit of the peer and permits 'permit' packets. */
-static int post_packet(struct verbs_xport *xp, struct verbs_link *link,
-		       struct ibv_send_wr *wr, struct verbs_tx *tx,
-		       uint32_t permit)
+/*
+ * Posts a packet, which uses one permit of the peer and may permit others. wr: its
+ * segments are set. Frees the copy buffer of a packet that could not be posted.
+ */
+static inline __attribute__((always_inline))
+int post_packet(struct verbs_xport *xp, struct verbs_link *link,
+		struct ibv_send_wr *wr, struct verbs_tx *tx)
 {
+	uint32_t permit = 0;
 	int ret;
 
+	wr->opcode = IBV_WR_SEND;
+	if (TAGRV_UNLIKELY(link->rx_permits <= xp->offer_at))
+		permit = tagrv_verbs_permit_offer(xp, link);
 	if (permit) {
 		wr->opcode = IBV_WR_SEND_WITH_IMM;
 		wr->imm_data = tagrv_verbs_permit_imm(permit, false);
 	}
-	ret = tagrv_verbs_post(xp, link, wr, tx);
-	if (TAGRV_UNLIKELY(ret))
+	ret = verbs_post(xp, link, wr, tx);
+	if (TAGRV_UNLIKELY(ret)) {
+		if (tx->buf != VERBS_NO_BUF)
+			xp->tx_bufs.idle[xp->tx_bufs.idle_cnt++] = tx->buf;
 		return ret;
+	}
 	link->tx_permits--;
 	xp->stats.packets_sent++;
 	if (permit)
@@ -52,49 +67,64 @@ static int post_packet(struct verbs_xport *xp, struct verbs_link *link,
 	return 0;
 }
 
-/* Skips empty segments: to some devices a length of 0 means 2 GiB. */
-static int fill_sges(struct ibv_sge *sge, const struct iovec *iov, size_t cnt)
-{
-	int used = 0;
+/* ---- packets in one segment ---- */
 
-	for (size_t i = 0; i < cnt; i++) {
-		if (!iov[i].iov_len)
-			continue;
-		sge[used++] = (struct ibv_sge) {
-			.addr = (uintptr_t) iov[i].iov_base,
-			.length = (uint32_t) iov[i].iov_len,
-		};
-	}
-	return used;
+/* Whether all packets of this length are inline. Empty ones have no segment. */
+static bool is_inline(const struct verbs_xport *xp, size_t len)
+{
+	return len <= xp->base.attr.max_inline;
 }
 
-/* Copies the packet into a copy buffer. False: no buffer is idle. */
-static bool fill_copy(struct verbs_xport *xp, struct ibv_sge *sge,
-		      const struct iovec *iov, size_t cnt, bool ctrl,
+/*
+ * Takes a copy buffer for the packet; returns its memory, or NULL: no buffer is
+ * idle. sge: set but for the length.
+ */
+static void *take_buf(struct verbs_xport *xp, struct ibv_sge *sge, bool ctrl,
 		      struct verbs_tx *tx)
 {
 	struct verbs_bufs *bufs = &xp->tx_bufs;
 	uint32_t reserve = ctrl ? 0 : xp->tx_buf_reserve;
+	void *to;
 
 	if (TAGRV_UNLIKELY(bufs->idle_cnt <= reserve)) {
 		xp->want_tx_bufs = bufs->total < bufs->max;
-		return false;
+		return NULL;
 	}
 	tx->buf = bufs->idle[--bufs->idle_cnt];
-	sge->addr = (uintptr_t) verbs_buf_addr(bufs, tx->buf);
+	to = verbs_buf_addr(bufs, tx->buf);
+	sge->addr = (uintptr_t) to;
 	sge->lkey = verbs_buf_lkey(bufs, tx->buf);
-	sge->length = (uint32_t) tagrv_iov_gather((void *) (uintptr_t)
-						  sge->addr, iov, cnt);
-	return true;
+	return to;
+}
+
+/* Sets the packet's request, but for what post_packet() does; returns its bytes. */
+static inline char *use_bytes(struct verbs_packet *packet, size_t len)
+{
+	packet->sge.addr = (uintptr_t) packet->bytes;
+	packet->sge.length = (uint32_t) len;
+	packet->wr.num_sge = len != 0;
+	packet->wr.send_flags = len ? IBV_SEND_INLINE : 0;
+	return packet->bytes;
+}
+
+static inline char *use_buf(struct verbs_xport *xp, size_t len, bool ctrl,
+			    struct verbs_tx *tx)
+{
+	struct verbs_packet *packet = &xp->packet;
+
+	packet->sge.length = (uint32_t) len;
+	packet->wr.num_sge = 1;
+	packet->wr.send_flags = 0;
+	return take_buf(xp, &packet->sge, ctrl, tx);
 }
 
 /* Returns 0 if a packet of len bytes can be posted now, else send's error. */
 static int check_packet(struct verbs_xport *xp, struct verbs_link *link,
 			size_t len, bool ctrl)
 {
-	if (TAGRV_UNLIKELY(link->error || link->state != VERBS_LINK_OPEN))
+	if (TAGRV_UNLIKELY(!link->open_max))
 		return -FI_ENOTCONN;
-	if (TAGRV_UNLIKELY(len > link->max_packet))
+	if (TAGRV_UNLIKELY(len > link->open_max))
 		return -FI_EMSGSIZE;
 	if (TAGRV_UNLIKELY(!verbs_has_room(xp, link, ctrl) ||
 			   (!ctrl && is_burst(xp, link)) ||
@@ -103,41 +133,77 @@ static int check_packet(struct verbs_xport *xp, struct verbs_link *link,
 	return 0;
 }
 
-/* Frees the copy buffer of a packet that could not be posted. */
-static void free_tx_buf(struct verbs_xport *xp, const struct verbs_tx *tx)
-{
-	if (tx->buf != VERBS_NO_BUF)
-		xp->tx_bufs.idle[xp->tx_bufs.idle_cnt++] = tx->buf;
-}
-
 int tagrv_verbs_send(struct tagrv_link *base, const struct iovec *iov,
 		     size_t cnt, unsigned flags, struct tagrv_done *done)
 {
 	struct verbs_link *link = verbs_link_of(base);
 	struct verbs_xport *xp = verbs_xport_of(base->xport);
 	bool ctrl = flags & TAGRV_SEND_CTRL;
-	struct ibv_sge sge[VERBS_SGE_MAX];
-	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .sg_list = sge };
 	struct verbs_tx tx = { .done = done, .buf = VERBS_NO_BUF };
 	size_t len = tagrv_iov_len(iov, cnt);
 	int ret = check_packet(xp, link, len, ctrl);
+	char *to;
 
 	if (TAGRV_UNLIKELY(ret))
 		return ret;
-	if (len <= xp->base.attr.max_inline && cnt <= xp->qp_sge) {
-		wr.num_sge = fill_sges(sge, iov, cnt);
-		wr.send_flags = len ? IBV_SEND_INLINE : 0;
-	} else {
-		if (len && !fill_copy(xp, sge, iov, cnt, ctrl, &tx))
-			return verbs_try_again(xp);
-		wr.num_sge = len != 0;
-	}
-	ret = post_packet(xp, link, &wr, &tx,
-			  tagrv_verbs_permit_offer(xp, link));
-	if (TAGRV_UNLIKELY(ret))
-		free_tx_buf(xp, &tx);
-	return ret;
+	to = is_inline(xp, len) ? use_bytes(&xp->packet, len) :
+				  use_buf(xp, len, ctrl, &tx);
+	if (TAGRV_UNLIKELY(!to))
+		return verbs_try_again(xp);
+	tagrv_iov_gather(to, iov, cnt);
+	return post_packet(xp, link, &xp->packet.wr, &tx);
 }
+
+/* Returns as send_short. 'to' is where the packet is to be gathered. */
+static inline __attribute__((always_inline))
+int post_short(struct verbs_xport *xp, struct verbs_link *link, char *to,
+	       const uint64_t *hdr, const void *payload, size_t len,
+	       struct verbs_tx *tx)
+{
+#pragma GCC unroll 4
+	for (int i = 0; i < TAGRV_SHORT_WORDS; i++)
+		tagrv_word_copy(to + (size_t) i * sizeof(*hdr), &hdr[i]);
+	tagrv_copy(to + TAGRV_SHORT_HDR, payload, len);
+	/* After -FI_ENOTCONN send returns it, too. */
+	return TAGRV_LIKELY(!post_packet(xp, link, &xp->packet.wr, tx)) ?
+	       0 : -FI_EAGAIN;
+}
+
+static __attribute__((noinline))
+int send_copied(struct verbs_xport *xp, struct verbs_link *link,
+		const uint64_t *hdr, const void *payload, size_t len)
+{
+	struct verbs_tx tx = { .buf = VERBS_NO_BUF };
+	char *to = use_buf(xp, TAGRV_SHORT_HDR + len, false, &tx);
+
+	return to ? post_short(xp, link, to, hdr, payload, len, &tx) : -FI_EAGAIN;
+}
+
+/*
+ * What is refused here is not counted, and needs no call of room: send follows, and
+ * does both.
+ */
+int tagrv_verbs_send_short(struct tagrv_link *base,
+			   const uint64_t hdr[TAGRV_SHORT_WORDS],
+			   const void *payload, size_t len)
+{
+	struct verbs_link *link = verbs_link_of(base);
+	struct verbs_xport *xp = verbs_xport_of(base->xport);
+	struct verbs_tx tx = { .buf = VERBS_NO_BUF };
+	size_t bytes = TAGRV_SHORT_HDR + len;
+
+	if (TAGRV_UNLIKELY(bytes > link->open_max ||
+			   !verbs_has_room(xp, link, false) ||
+			   is_burst(xp, link) ||
+			   link->tx_permits <= VERBS_PERMIT_CTRL))
+		return -FI_EAGAIN;
+	if (TAGRV_UNLIKELY(!is_inline(xp, bytes)))
+		return send_copied(xp, link, hdr, payload, len);
+	return post_short(xp, link, use_bytes(&xp->packet, bytes), hdr, payload,
+			  len, &tx);
+}
+
+/* ---- prepared packets, permits ---- */
 
 /* Adds sges for the segments; -FI_EINVAL: one is not within its memory. */
 static int fill_prepared(const struct verbs_xport *xp, struct ibv_sge *sge,
@@ -166,14 +232,12 @@ int tagrv_verbs_send_prepared(struct tagrv_link *base, const void *hdr,
 			      struct tagrv_mem *const *mem, size_t cnt,
 			      struct tagrv_done *done)
 {
-	const struct iovec head = { (void *) (uintptr_t) hdr, hdr_len };
 	struct verbs_link *link = verbs_link_of(base);
 	struct verbs_xport *xp = verbs_xport_of(base->xport);
 	struct ibv_sge sge[VERBS_SGE_MAX];
-	struct ibv_send_wr wr = {
-		.opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = 1,
-	};
+	struct ibv_send_wr wr = { .sg_list = sge, .num_sge = 1 };
 	struct verbs_tx tx = { .done = done, .buf = VERBS_NO_BUF };
+	void *to;
 	int ret;
 
 	if (!(xp->base.attr.caps & TAGRV_XPORT_PREPARED))
@@ -183,13 +247,12 @@ int tagrv_verbs_send_prepared(struct tagrv_link *base, const void *hdr,
 		ret = fill_prepared(xp, sge, &wr.num_sge, iov, mem, cnt);
 	if (TAGRV_UNLIKELY(ret))
 		return ret;
-	if (!fill_copy(xp, sge, &head, 1, false, &tx))
+	to = take_buf(xp, sge, false, &tx);
+	if (!to)
 		return verbs_try_again(xp);
-	ret = post_packet(xp, link, &wr, &tx,
-			  tagrv_verbs_permit_offer(xp, link));
-	if (TAGRV_UNLIKELY(ret))
-		free_tx_buf(xp, &tx);
-	return ret;
+	memcpy(to, hdr, hdr_len);
+	sge->length = (uint32_t) hdr_len;
+	return post_packet(xp, link, &wr, &tx);
 }
 
 int tagrv_verbs_send_permit(struct verbs_link *link, uint32_t cnt)

@@ -70,6 +70,7 @@ void tagrv_verbs_sizes_choose(struct verbs_xport *xp)
 
 	xp->tx_cap = TAGRV_MIN(VERBS_TX_CQ_DEPTH, max_cqe);
 	xp->tx_reserve = verbs_clamp(xp->tx_cap / 16, 1, TX_RESERVE_MAX);
+	xp->signal_from = (xp->tx_cap - xp->tx_reserve) / 2;
 	xp->sq_depth = verbs_ring_size(TAGRV_MIN((uint32_t)
 						 xp->params.sq_depth, max_wr));
 	xp->sq_reserve = verbs_clamp(xp->sq_depth / 8, 1, SQ_RESERVE_MAX);
@@ -116,7 +117,9 @@ void tagrv_verbs_attr_fill(struct verbs_xport *xp, uint32_t max_inline)
 		.caps = TAGRV_XPORT_GET | TAGRV_XPORT_PUT |
 			TAGRV_XPORT_PUT_FENCED |
 			(xp->qp_sge == VERBS_SGE_MAX ? TAGRV_XPORT_PREPARED : 0),
-		.max_inline = TAGRV_MIN(max_inline, max_packet),
+		.max_inline = TAGRV_MIN(TAGRV_MIN(max_inline, VERBS_INLINE_MAX),
+					max_packet),
+		.max_short = max_packet - TAGRV_SHORT_HDR,
 		.max_packet = max_packet,
 		.get_max = xp->dev->base.max_msg,
 		.get_depth = depth,

@@ -212,6 +212,7 @@ int tagrv_verbs_xport_open(struct tagrv_device *base,
 	tagrv_list_init(&xp->inbox.fresh);
 	tagrv_list_init(&xp->inbox.discarded);
 	pthread_mutex_init(&xp->inbox.mutex, NULL);
+	xp->packet.wr.sg_list = &xp->packet.sge;
 	tagrv_verbs_sizes_choose(xp);
 	ret = open_all(xp);
 	if (ret) {
@@ -307,7 +308,7 @@ const struct tagrv_xport_ops tagrv_verbs_ops = {
 	.link_attach = tagrv_verbs_link_attach,
 	.link_close = tagrv_verbs_link_close,
 	.send = tagrv_verbs_send,
-	.send_short = tagrv_stub_send_short,
+	.send_short = tagrv_verbs_send_short,
 	.send_tagged = tagrv_stub_send_tagged,
 	.drain = tagrv_stub_drain,
 	.publish = tagrv_stub_publish,
