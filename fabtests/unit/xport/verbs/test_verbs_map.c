@@ -38,7 +38,25 @@ Test(verbs_map, removing_an_unknown_link_does_nothing, .timeout = 5)
 	tagrv_verbs_map_fini(&map);
 }
 
-static void compare(const struct verbs_map *map, struct verbs_link **model,
+/* The device may give its number to another queue pair. */
+Test(verbs_map, the_link_found_last_is_forgotten_when_it_goes, .timeout = 5)
+{
+	struct verbs_link link = { .qpn = 5 }, next = { .qpn = 5 };
+	struct verbs_map map = { 0 };
+
+	cr_assert_null(verbs_map_find(&map, 0));
+	cr_assert_eq(tagrv_verbs_map_add(&map, &link), 0);
+	cr_assert_eq(verbs_map_find(&map, 5), &link);
+	cr_assert_eq(map.last, &link);
+	tagrv_verbs_map_remove(&map, &link);
+	cr_assert_null(verbs_map_find(&map, 5));
+	cr_assert_eq(tagrv_verbs_map_add(&map, &next), 0);
+	cr_assert_eq(verbs_map_find(&map, 5), &next);
+	cr_assert_null(verbs_map_find(&map, 0));
+	tagrv_verbs_map_fini(&map);
+}
+
+static void compare(struct verbs_map *map, struct verbs_link **model,
 		    uint32_t base)
 {
 	for (uint32_t i = 0; i < QPNS; i++)

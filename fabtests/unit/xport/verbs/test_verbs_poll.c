@@ -211,6 +211,46 @@ Test(verbs_poll, early_packets_end_the_pass)
 	pair_close(&pair);
 }
 
+/* The link whose packet ends the wait, and the one that a callback attaches then. */
+static struct tagrv_link *second_a, *second_b;
+
+static void attach_second(struct end *end, const void *data, size_t len)
+{
+	(void) data;
+	(void) len;
+	end->on_packet = NULL;
+	cr_assert_eq(tagrv_verbs_ops.link_attach(second_b, &pair), 0);
+}
+
+/* In the same batch of completions: the link is open, but its first packet waits. */
+Test(verbs_poll, early_packets_come_first_if_a_callback_attaches)
+{
+	struct end second;
+
+	start();
+	pair_link(&pair, &second_a, &second_b);
+	pair_permit(&pair, second_a, second_b);
+	cr_assert_eq(tagrv_verbs_ops.link_attach(second_a, pair.a), 0);
+	second = *pair.a;
+	second.link = second_a;
+	cr_assert_eq(end_send(&second, 0, 10, 0, NULL), 0);
+	pair_progress(&pair);
+	cr_assert_eq(pair.b->packet_cnt, 0);
+	pair.b->on_packet = attach_second;
+	cr_assert_eq(end_send(pair.a, 9, 10, 0, NULL), 0);
+	cr_assert_eq(end_send(&second, 1, 10, 0, NULL), 0);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 3);
+	cr_assert(is_pattern(pair.b->packets[0].data, 9, 10));
+	for (unsigned i = 0; i < 2; i++) {
+		cr_assert_eq(pair.b->packets[1 + i].ctx, &pair);
+		cr_assert(is_pattern(pair.b->packets[1 + i].data, i, 10));
+	}
+	tagrv_verbs_ops.link_close(second_a);
+	tagrv_verbs_ops.link_close(second_b);
+	PAIR_UNTIL(&pair, pair.a->closed == 1 && pair.b->closed == 1);
+	pair_close(&pair);
+}
+
 /* When there is no room to keep an early packet, the link breaks. */
 Test(verbs_poll, too_many_early_packets_break_the_link)
 {

@@ -24,6 +24,7 @@ int tagrv_verbs_bufs_init(struct verbs_bufs *bufs, struct verbs_dev *dev,
 	};
 	while ((1u << bufs->slab_shift) < slab)
 		bufs->slab_shift++;
+	bufs->slab_mask = (1u << bufs->slab_shift) - 1;
 	bufs->slabs = calloc((max >> bufs->slab_shift) + 1,
 			     sizeof(*bufs->slabs));
 	bufs->idle = calloc(max, sizeof(*bufs->idle));

@@ -22,6 +22,7 @@ static void begin_close(struct verbs_link *link, bool discarded)
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 
 	tagrv_verbs_link_set_state(link, VERBS_LINK_CLOSING);
+	verbs_link_set_direct(link);
 	link->discarded = discarded;
 	verbs_link_set_error(link, -FI_ECANCELED);
 	tagrv_list_remove(&link->todo_node);

@@ -117,6 +117,7 @@ struct verbs_bufs {
 	struct verbs_dev *dev;
 	struct tagrv_mem **slabs;
 	unsigned slab_shift;		/* 2^slab_shift buffers in a slab */
+	uint32_t slab_mask;		/* 2^slab_shift - 1 */
 	uint32_t max;			/* limit of 'total' */
 	uint32_t total;			/* buffers that exist */
 	uint32_t idle_cnt;
@@ -141,10 +142,8 @@ int tagrv_verbs_bufs_grow(struct verbs_bufs *bufs) TAGRV_WARN_UNUSED;
 
 static inline void *verbs_buf_addr(const struct verbs_bufs *bufs, uint32_t i)
 {
-	uint32_t in_slab = i & ((1u << bufs->slab_shift) - 1);
-
 	return (char *) bufs->slabs[i >> bufs->slab_shift]->addr +
-	       in_slab * bufs->size;
+	       (i & bufs->slab_mask) * bufs->size;
 }
 
 static inline uint32_t verbs_buf_lkey(const struct verbs_bufs *bufs, uint32_t i)

@@ -339,6 +339,7 @@ int tagrv_verbs_link_attach(struct tagrv_link *base, void *ctx)
 	}
 	base->ctx = ctx;
 	tagrv_verbs_link_set_state(link, VERBS_LINK_OPEN);
+	verbs_link_set_direct(link);
 	link->open_max = link->max_packet;
 	if (xp->fatal || link->error)
 		verbs_link_set_error(link, xp->fatal);

@@ -11,6 +11,23 @@
 
 #define FIRST_SLOTS	16u
 
+struct verbs_link *tagrv_verbs_map_search(struct verbs_map *map, uint32_t qpn)
+{
+	uint32_t i;
+
+	if (TAGRV_UNLIKELY(!map->mask || !qpn))
+		return NULL;
+	for (i = verbs_map_home(map, qpn); map->slots[i];
+	     i = (i + 1) & map->mask) {
+		if (map->slots[i]->qpn != qpn)
+			continue;
+		map->last = map->slots[i];
+		map->last_qpn = qpn;
+		return map->last;
+	}
+	return NULL;
+}
+
 static void insert(struct verbs_map *map, struct verbs_link *link)
 {
 	uint32_t i = verbs_map_home(map, link->qpn);
@@ -34,6 +51,8 @@ static int resize(struct verbs_map *map, uint32_t cnt)
 		if (map->slots[i])
 			insert(&bigger, map->slots[i]);
 	free(map->slots);
+	bigger.last = map->last;
+	bigger.last_qpn = map->last_qpn;
 	*map = bigger;
 	return 0;
 }
@@ -75,6 +94,10 @@ void tagrv_verbs_map_remove(struct verbs_map *map, struct verbs_link *link)
 	}
 	map->slots[hole] = NULL;
 	map->cnt--;
+	if (map->last == link) {
+		map->last = NULL;
+		map->last_qpn = 0;
+	}
 }
 
 void tagrv_verbs_map_fini(struct verbs_map *map)

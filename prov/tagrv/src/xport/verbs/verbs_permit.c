@@ -223,11 +223,11 @@ bool tagrv_verbs_permit_used(struct verbs_xport *xp, struct verbs_link *link)
 {
 	if (TAGRV_UNLIKELY(!link->rx_permits))
 		return false;
-	if (link->rxq)
+	if (TAGRV_UNLIKELY(link->rxq != NULL))
 		link->rx_permits--;
 	else
 		set_rx_permits(xp, link, link->rx_permits - 1);
-	if (link->rx_permits * 2 <= xp->rx_window &&
+	if (TAGRV_UNLIKELY(link->rx_permits * 2 <= xp->rx_window) &&
 	    !tagrv_list_linked(&link->owed_node))
 		tagrv_list_push_tail(&xp->owed, &link->owed_node);
 	return true;
@@ -309,7 +309,7 @@ TAGRV_COLD void tagrv_verbs_permit_poll(struct verbs_xport *xp)
 		}
 		for (int i = 0; i < cnt; i++) {
 			if (read_permit(xp, &wc[i]))
-				tagrv_verbs_on_rx(xp, &wc[i]);
+				tagrv_verbs_on_rx(xp, &wc[i], 1);
 			else
 				cq->held[cq->held_cnt++] = wc[i];
 		}

@@ -26,7 +26,7 @@
 				   requests */
 #define RQ_PASS		256u	/* packets handled per pass without SRQ */
 
-TAGRV_COLD void tagrv_verbs_queue_failed(struct verbs_xport *xp)
+void tagrv_verbs_queue_failed(struct verbs_xport *xp)
 {
 	if (xp->fatal)
 		return;
@@ -34,30 +34,16 @@ TAGRV_COLD void tagrv_verbs_queue_failed(struct verbs_xport *xp)
 	verbs_alarm_set(xp, VERBS_ALARM_DEVICE);
 }
 
-static TAGRV_COLD int pop_held(struct verbs_cq *cq, struct ibv_wc *wc)
+int tagrv_verbs_poll_held(struct verbs_xport *xp, struct verbs_cq *cq,
+			  struct ibv_wc *wc)
 {
-	uint32_t cnt = TAGRV_MIN(cq->held_cnt, (uint32_t) VERBS_BATCH);
+	int held = (int) TAGRV_MIN(cq->held_cnt, (uint32_t) VERBS_BATCH);
 
-	memcpy(wc, cq->held + cq->held_pos, cnt * sizeof(*wc));
-	cq->held_cnt -= cnt;
-	cq->held_pos = cq->held_cnt ? cq->held_pos + cnt : 0;
-	return (int) cnt;
-}
-
-int tagrv_verbs_poll_cq(struct verbs_xport *xp, struct verbs_cq *cq,
-			struct ibv_wc *wc)
-{
-	int held = 0, cnt;
-
-	if (TAGRV_UNLIKELY(cq->held_cnt))
-		held = pop_held(cq, wc);
-	if (TAGRV_UNLIKELY(held == VERBS_BATCH))
-		return held;
-	cnt = xp->calls->poll_cq(cq->cq, VERBS_BATCH - held, wc + held);
-	if (TAGRV_LIKELY(cnt >= 0))
-		return held + cnt;
-	tagrv_verbs_queue_failed(xp);
-	return held;
+	memcpy(wc, cq->held + cq->held_pos, (size_t) held * sizeof(*wc));
+	cq->held_cnt -= (uint32_t) held;
+	cq->held_pos = cq->held_cnt ? cq->held_pos + (uint32_t) held : 0;
+	return held == VERBS_BATCH ? held :
+				     verbs_poll_device(xp, cq, wc, held);
 }
 
 /* ---- receive side ---- */
@@ -102,7 +88,7 @@ static bool account(struct verbs_xport *xp, struct verbs_link *link,
 		tagrv_verbs_link_fail(link, -FI_EREMOTEIO, false);
 		return false;
 	}
-	if (wc->wc_flags & IBV_WC_WITH_IMM)
+	if (TAGRV_UNLIKELY(wc->wc_flags & IBV_WC_WITH_IMM))
 		permit_only = tagrv_verbs_permit_received(xp, link, wc->imm_data);
 	return !permit_only;
 }
@@ -118,8 +104,7 @@ static void deliver(struct verbs_xport *xp, struct verbs_link *link,
 		rx_error(xp, link, wc);
 	else if (TAGRV_UNLIKELY(!account(xp, link, wc)))
 		return;
-	else if (TAGRV_LIKELY(link->state == VERBS_LINK_OPEN &&
-			      !link->stray_cnt))
+	else if (TAGRV_LIKELY(link->direct))
 		sink->packet(sink, link->base.ctx, data, wc->byte_len);
 	else if (link->state != VERBS_LINK_CLOSING)
 		tagrv_verbs_stray_keep(link, data, wc->byte_len);
@@ -138,7 +123,7 @@ static void free_rx_buf(struct verbs_xport *xp, struct verbs_link *link,
 			struct verbs_rxq *rxq, uint32_t buf)
 {
 	rxq->bufs.idle[rxq->bufs.idle_cnt++] = buf;
-	if (rxq->qp) {
+	if (TAGRV_UNLIKELY(rxq->qp != NULL)) {
 		/* A broken queue pair may never return buffers. */
 		if (link->error || atomic_load(&link->async_error))
 			return;
@@ -149,14 +134,14 @@ static void free_rx_buf(struct verbs_xport *xp, struct verbs_link *link,
 		tagrv_verbs_rxq_refill(xp->calls, rxq);
 }
 
-void tagrv_verbs_on_rx(struct verbs_xport *xp, const struct ibv_wc *wc)
+static inline void on_rx(struct verbs_xport *xp, const struct ibv_wc *wc)
 {
 	struct verbs_link *link = verbs_map_find(&xp->map, wc->qp_num);
 	struct verbs_rxq *rxq = &xp->rxq;
 
 	if (TAGRV_UNLIKELY(!link))
 		link = find_fresh(xp, wc->qp_num);
-	if (!xp->use_srq)
+	if (TAGRV_UNLIKELY(!xp->use_srq))
 		rxq = link ? link->rxq : NULL;
 	if (TAGRV_UNLIKELY(!rxq || wc->wr_id >= rxq->bufs.total ||
 			   !rxq->posted)) {
@@ -169,6 +154,14 @@ void tagrv_verbs_on_rx(struct verbs_xport *xp, const struct ibv_wc *wc)
 	else
 		xp->stale++;
 	free_rx_buf(xp, link, rxq, (uint32_t) wc->wr_id);
+}
+
+/* Not inlined: then there is one copy only, and everything is inlined in it. */
+__attribute__((noinline))
+void tagrv_verbs_on_rx(struct verbs_xport *xp, const struct ibv_wc *wc, int cnt)
+{
+	for (int i = 0; i < cnt; i++)
+		on_rx(xp, &wc[i]);
 }
 
 void tagrv_verbs_refill_idle(struct verbs_xport *xp)
@@ -205,42 +198,70 @@ static TAGRV_COLD void grow_rx(struct verbs_xport *xp)
 }
 
 /* Permits packets to links whose rx_permits are at most half of the window. */
-static void permit_more(struct verbs_xport *xp)
+static __attribute__((noinline)) void permit_more(struct verbs_xport *xp)
 {
 	if (TAGRV_UNLIKELY(xp->want_rx_bufs))
 		grow_rx(xp);
-	if (TAGRV_LIKELY(tagrv_list_empty(&xp->owed)))
+	if (tagrv_list_empty(&xp->owed))
 		return;
 	tagrv_verbs_refill_idle(xp);
 	tagrv_verbs_permit_send_owed(xp);
 }
 
+static bool has_idle_buffers(const struct verbs_xport *xp)
+{
+	return xp->rxq.bufs.idle_cnt || !tagrv_list_empty(&xp->refill);
+}
+
+/* Packets that are handled in one pass, after which other work is due. */
+static uint32_t pass_limit(const struct verbs_xport *xp)
+{
+	return xp->use_srq ? xp->rxq.bufs.total / 2 + 1 : RQ_PASS;
+}
+
 /*
- * Polls the receive CQ until it is empty or 'limit' packets were handled. An early
- * packet ends the pass, too: the caller attaches the packet's link after it, which
- * a peer that goes on sending must not delay until too many packets are kept.
+ * Polls the receive CQ again, of which a whole batch was handled, until it is empty
+ * or so many packets were handled that other work is due. An early packet ends the
+ * pass, too: the caller attaches the packet's link after it, which a peer that goes on
+ * sending must not delay until too many packets are kept. Returns the number of all.
  */
+static __attribute__((noinline))
+unsigned poll_more_rx(struct verbs_xport *xp, struct ibv_wc *wc, unsigned strays)
+{
+	uint32_t handled = VERBS_BATCH, limit = pass_limit(xp);
+	int cnt = VERBS_BATCH;
+
+	while (cnt == VERBS_BATCH && handled < limit &&
+	       xp->stray_cnt <= strays) {
+		cnt = verbs_poll_cq(xp, &xp->rx, wc);
+		tagrv_verbs_on_rx(xp, wc, cnt);
+		handled += (uint32_t) cnt;
+	}
+	if (cnt < VERBS_BATCH && !xp->rx.held_cnt)
+		xp->rx_empty_pass = xp->pass;
+	return handled;
+}
+
 static unsigned poll_rx(struct verbs_xport *xp)
 {
 	struct ibv_wc wc[VERBS_BATCH];
-	uint32_t limit = xp->use_srq ? xp->rxq.bufs.total / 2 + 1 : RQ_PASS;
-	unsigned strays = xp->stray_cnt;
-	uint32_t handled = 0;
-	int cnt;
+	unsigned strays = xp->stray_cnt, handled;
+	int cnt = verbs_poll_cq(xp, &xp->rx, wc);
 
-	do {
-		cnt = tagrv_verbs_poll_cq(xp, &xp->rx, wc);
-		for (int i = 0; i < cnt; i++)
-			tagrv_verbs_on_rx(xp, &wc[i]);
-		handled += (uint32_t) cnt;
-	} while (cnt == VERBS_BATCH && handled < limit &&
-		 xp->stray_cnt <= strays);
-	xp->rx_polled += handled;
-	if (cnt < VERBS_BATCH && !xp->rx.held_cnt)
+	if (!cnt) {
 		xp->rx_empty_pass = xp->pass;
-	if (!handled)
-		tagrv_verbs_refill_idle(xp);
-	else if (TAGRV_UNLIKELY(handled >= limit))
+		if (has_idle_buffers(xp))
+			tagrv_verbs_refill_idle(xp);
+		return 0;
+	}
+	tagrv_verbs_on_rx(xp, wc, cnt);
+	handled = (unsigned) cnt;
+	if (cnt == VERBS_BATCH)
+		handled = poll_more_rx(xp, wc, strays);
+	else if (TAGRV_LIKELY(!xp->rx.held_cnt))
+		xp->rx_empty_pass = xp->pass;
+	xp->rx_polled += handled;
+	if (TAGRV_UNLIKELY(handled >= pass_limit(xp)))
 		grow_rx(xp);
 	return handled;
 }
@@ -283,12 +304,12 @@ static void on_tx(struct verbs_xport *xp, const struct ibv_wc *wc)
  * Whether the send CQ may have completions. Unsignaled requests have one only if
  * they fail, which is checked in every IDLE_POLLS-th pass.
  */
-static bool may_have_tx(struct verbs_xport *xp)
+static inline bool may_have_tx(struct verbs_xport *xp)
 {
 	if (xp->signaled || xp->tx.held_cnt || xp->must_poll_tx)
 		return true;
-	return xp->inflight && (!tagrv_list_empty(&xp->closing) ||
-				++xp->idle_polls % IDLE_POLLS == 0);
+	return xp->inflight && (++xp->idle_polls % IDLE_POLLS == 0 ||
+				!tagrv_list_empty(&xp->closing));
 }
 
 static unsigned poll_tx(struct verbs_xport *xp)
@@ -297,13 +318,13 @@ static unsigned poll_tx(struct verbs_xport *xp)
 	uint32_t handled = 0, limit;
 	int cnt;
 
-	if (!may_have_tx(xp) || xp->polling_tx)
+	if (xp->polling_tx)
 		return 0;
 	xp->polling_tx = true;
 	xp->must_poll_tx = false;
 	limit = xp->inflight;
 	do {
-		cnt = tagrv_verbs_poll_cq(xp, &xp->tx, wc);
+		cnt = verbs_poll_cq(xp, &xp->tx, wc);
 		for (int i = 0; i < cnt; i++)
 			on_tx(xp, &wc[i]);
 		handled += (uint32_t) cnt;
@@ -323,19 +344,17 @@ static TAGRV_COLD void grow_tx(struct verbs_xport *xp)
 }
 
 /* Calls sink->room if a call returned -FI_EAGAIN and something was freed since. */
-static void announce_room(struct verbs_xport *xp)
+static inline void announce_room(struct verbs_xport *xp)
 {
 	if (TAGRV_UNLIKELY(xp->want_tx_bufs))
 		grow_tx(xp);
-	if (TAGRV_LIKELY(!xp->starved)) {
-		xp->freed = false;
-		return;
+	if (TAGRV_UNLIKELY(xp->starved)) {
+		if (!xp->freed)
+			return;
+		xp->starved = false;
+		xp->base.sink->room(xp->base.sink);
 	}
-	if (!xp->freed)
-		return;
-	xp->starved = false;
 	xp->freed = false;
-	xp->base.sink->room(xp->base.sink);
 }
 
 /* ---- alarms ---- */
@@ -430,8 +449,10 @@ int tagrv_verbs_progress(struct tagrv_xport *xport)
 						memory_order_relaxed)))
 		events += handle_alarms(xp);
 	events += poll_rx(xp);
-	permit_more(xp);
-	events += poll_tx(xp);
+	if (TAGRV_UNLIKELY(xp->want_rx_bufs || !tagrv_list_empty(&xp->owed)))
+		permit_more(xp);
+	if (may_have_tx(xp))
+		events += poll_tx(xp);
 	if (TAGRV_UNLIKELY(!tagrv_list_empty(&xp->closing)))
 		events += tagrv_verbs_links_finish(xp);
 	announce_room(xp);
@@ -441,13 +462,14 @@ int tagrv_verbs_progress(struct tagrv_xport *xport)
 int tagrv_verbs_reap(struct tagrv_xport *xport)
 {
 	struct verbs_xport *xp = verbs_xport_of(xport);
-	unsigned events;
+	unsigned events = 0;
 
 	if (xp->polling_tx)
 		return 0;
 	if (xp->lacks_permit)
 		tagrv_verbs_permit_poll(xp);
-	events = poll_tx(xp);
+	if (may_have_tx(xp))
+		events = poll_tx(xp);
 	announce_room(xp);
 	return (int) events;
 }

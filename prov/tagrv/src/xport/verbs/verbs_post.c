@@ -103,32 +103,42 @@ size_t tagrv_verbs_outstanding(struct tagrv_xport *xport)
 	return verbs_xport_of(xport)->inflight;
 }
 
-/* Takes the oldest request off the ring; its done callback may send. */
-static void retire_one(struct verbs_xport *xp, struct verbs_link *link,
-		       const struct verbs_tx *tx, int status)
+/* Takes the oldest request off the ring. Its done callback may send. */
+static void retire_one(struct verbs_xport *xp, struct verbs_link *link, int status)
 {
-	struct tagrv_done *done = tx->done;
+	struct verbs_tx tx = link->ring[link->tail++ & link->ring_mask];
 
-	xp->signaled -= tx->signaled;
-	link->gets -= tx->get;
-	link->puts -= tx->put;
-	if (tx->buf != VERBS_NO_BUF)
-		xp->tx_bufs.idle[xp->tx_bufs.idle_cnt++] = tx->buf;
-	if (done)
-		done->fn(done, status);
+	xp->inflight--;
+	xp->signaled -= tx.signaled;
+	link->gets -= tx.get;
+	link->puts -= tx.put;
+	if (tx.buf != VERBS_NO_BUF)
+		xp->tx_bufs.idle[xp->tx_bufs.idle_cnt++] = tx.buf;
+	if (tx.done)
+		tx.done->fn(tx.done, status);
+}
+
+/* Takes the oldest requests off the ring, as far as they are plain. */
+static void retire_plain(struct verbs_xport *xp, struct verbs_link *link,
+			 uint32_t end)
+{
+	uint32_t seq = link->tail;
+
+	while (seq != end && link->ring[seq & link->ring_mask].plain)
+		seq++;
+	xp->inflight -= seq - link->tail;
+	link->tail = seq;
 }
 
 void tagrv_verbs_retire(struct verbs_link *link, uint32_t end, int status)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 
-	while (link->tail != end) {
-		const struct verbs_tx *tx =
-			&link->ring[link->tail++ & link->ring_mask];
-
-		xp->inflight--;
+	if (link->tail != end)
 		xp->freed = true;
-		if (!tx->plain)
-			retire_one(xp, link, tx, status);
+	while (link->tail != end) {
+		retire_plain(xp, link, end);
+		if (link->tail != end)
+			retire_one(xp, link, status);
 	}
 }

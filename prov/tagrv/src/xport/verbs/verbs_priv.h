@@ -20,7 +20,9 @@
 #include <stdatomic.h>
 
 #include "xport/backends.h"
+#include "xport/verbs/verbs_blob.h"
 #include "xport/verbs/verbs_dev.h"
+#include "xport/verbs/verbs_map.h"
 
 #define VERBS_WIRE_ID		1
 #define VERBS_BATCH		16	/* completions polled in one call */
@@ -55,7 +57,7 @@
 #define VERBS_INLINE_MAX	1024u	/* largest FI_TAGRV_INLINE */
 #define VERBS_NO_BUF		UINT32_MAX
 
-/* ---- links: verbs_link.c, verbs_blob.c, verbs_map.c ---- */
+/* ---- links: verbs_link.c ---- */
 
 /* One work request in flight, at ring[sequence & ring_mask]. */
 struct verbs_tx {
@@ -105,6 +107,7 @@ struct verbs_link {
 	bool	discarded;	/* no callback is due, ctx is invalid */
 	bool	reported;	/* link_error was called */
 	bool	draining;	/* closing: the last request was posted */
+	bool	direct;		/* OPEN, and no early packet waits before others */
 
 	/* send queue: sequences tail..head-1 are in flight */
 	struct verbs_tx *ring;
@@ -144,60 +147,6 @@ struct verbs_link {
 	uint64_t sweep_pass;	/* xport->pass when the sweep began, 0: not yet */
 	uint64_t sweep_polled;	/* xport->rx_polled when it began */
 };
-
-/* Contents of a link's address blob, in host byte order. */
-struct verbs_blob {
-	uint32_t qpn, psn;
-	uint32_t max_packet;	/* bytes of the sender's receive buffers */
-	uint16_t lid;
-	uint8_t	mtu;		/* enum ibv_mtu */
-	uint8_t	rd_in, rd_out;	/* reads served, reads issued at a time */
-	uint8_t	net;		/* enum verbs_net */
-	uint16_t permits;	/* packets that the blob's receiver may send */
-	union ibv_gid gid;
-};
-
-/* Writes a blob to 'to' (TAGRV_BLOB_MAX bytes); returns its length. */
-size_t tagrv_verbs_blob_pack(const struct verbs_blob *blob, void *to);
-/* 0, or -FI_EINVAL: malformed, or a value that no peer would send. */
-int tagrv_verbs_blob_unpack(struct verbs_blob *blob, const void *from,
-			    size_t len) TAGRV_WARN_UNUSED;
-
-/* Links by queue pair number: open addressing, at most half full. */
-struct verbs_map {
-	struct verbs_link **slots;
-	uint32_t mask;		/* number of slots - 1; 0: no slots yet */
-	unsigned shift;
-	uint32_t cnt;
-};
-
-/* The slot where the search for a queue pair number begins. */
-static inline uint32_t verbs_map_home(const struct verbs_map *map, uint32_t qpn)
-{
-	return (qpn * 2654435769u) >> map->shift;
-}
-
-/* The link of a queue pair, or NULL. */
-static inline struct verbs_link *verbs_map_find(const struct verbs_map *map,
-						uint32_t qpn)
-{
-	uint32_t i;
-
-	if (TAGRV_UNLIKELY(!map->mask))
-		return NULL;
-	for (i = verbs_map_home(map, qpn); map->slots[i];
-	     i = (i + 1) & map->mask)
-		if (map->slots[i]->qpn == qpn)
-			return map->slots[i];
-	return NULL;
-}
-
-/* 0 or -FI_ENOMEM. */
-int tagrv_verbs_map_add(struct verbs_map *map, struct verbs_link *link)
-	TAGRV_WARN_UNUSED;
-/* A link that is not in the map is ignored. */
-void tagrv_verbs_map_remove(struct verbs_map *map, struct verbs_link *link);
-void tagrv_verbs_map_fini(struct verbs_map *map);
 
 /* ---- xport ---- */
 
@@ -276,10 +225,14 @@ struct verbs_xport {
 	bool	polling_tx;		/* poll_tx() is running */
 	bool	must_poll_tx;		/* it may explain a flushed receive */
 	struct tagrv_list refill;	/* links with idle receive buffers */
-	struct verbs_packet packet;
+	struct tagrv_list closing;	/* links being drained */
+	uint64_t pass;			/* calls of progress */
+	uint64_t rx_empty_pass;		/* last pass that emptied the rx CQ */
+	uint64_t rx_polled;		/* completions polled from the rx CQ */
+	unsigned stray_cnt;		/* early packets of all links */
+	bool	use_srq;
 
 	/* cold */
-	bool	use_srq;
 	uint32_t sq_depth, sq_reserve, rq_depth;
 	uint32_t qp_sge;
 	uint8_t	rd_in, rd_out;
@@ -287,8 +240,6 @@ struct verbs_xport {
 	atomic_int async_fatal;		/* set by the wireup thread with an alarm */
 	struct tagrv_list ready;	/* links with early packets to deliver */
 	struct tagrv_list failed;	/* links with an error to report */
-	struct tagrv_list closing;	/* links being drained */
-	unsigned stray_cnt;		/* early packets of all links */
 	uint64_t stray_lost, stale;	/* counters for the log at close */
 	struct {
 		uint64_t permits_sent;	/* packets permitted to peers */
@@ -298,14 +249,12 @@ struct verbs_xport {
 		uint64_t packets_sent;
 	} stats;
 	bool	warned_over;
-	uint64_t pass;			/* calls of progress */
-	uint64_t rx_empty_pass;		/* last pass that emptied the rx CQ */
-	uint64_t rx_polled;		/* completions polled from the rx CQ */
 	struct verbs_inbox inbox;
 	struct ibv_comp_channel *channel;
 	int	wake_fd;		/* eventfd: alarms from other threads */
 	int	wait_fd;		/* epoll of channel and wake_fd */
 	struct tagrv_list dev_node;	/* in dev->xports */
+	struct verbs_packet packet;
 };
 
 static inline struct verbs_xport *verbs_xport_of(struct tagrv_xport *xport)
@@ -377,6 +326,15 @@ bool tagrv_verbs_links_adopt(struct verbs_xport *xp);
  * or, if 'later', in the next progress.
  */
 void tagrv_verbs_link_fail(struct verbs_link *link, int status, bool later);
+/*
+ * To be called by the endpoint's thread when the link has become OPEN or CLOSING, or
+ * when no early packet waits any more. (bind must not: it runs in another thread.)
+ */
+static inline void verbs_link_set_direct(struct verbs_link *link)
+{
+	link->direct = link->state == VERBS_LINK_OPEN && !link->stray_cnt;
+}
+
 /* The first error of a link counts; nothing is posted to it any more. */
 static inline void verbs_link_set_error(struct verbs_link *link, int status)
 {
@@ -396,7 +354,7 @@ void tagrv_verbs_link_close(struct tagrv_link *link);
 /* Closes the links that the wireup thread has discarded. */
 void tagrv_verbs_links_close_discarded(struct verbs_xport *xp);
 /* Destroys closing links that are drained; returns their number. */
-unsigned tagrv_verbs_links_finish(struct verbs_xport *xp);
+unsigned tagrv_verbs_links_finish(struct verbs_xport *xp) TAGRV_COLD;
 
 /* verbs_send.c, verbs_rdma.c: entries of the transport's table as in xport.h */
 int tagrv_verbs_send(struct tagrv_link *link, const struct iovec *iov,
@@ -432,19 +390,41 @@ void tagrv_verbs_retire(struct verbs_link *link, uint32_t end, int status);
 /* verbs_poll.c: completions */
 int tagrv_verbs_progress(struct tagrv_xport *xport);
 int tagrv_verbs_reap(struct tagrv_xport *xport);
+/* Posts all idle receive buffers to the SRQ, or to the links in 'refill'. */
+void tagrv_verbs_refill_idle(struct verbs_xport *xp);
+/* Handles completions of the receive CQ. */
+void tagrv_verbs_on_rx(struct verbs_xport *xp, const struct ibv_wc *wc, int cnt);
+/* A CQ cannot be polled or armed: the next progress reports the xport as dead. */
+void tagrv_verbs_queue_failed(struct verbs_xport *xp) TAGRV_COLD;
+
+/* Fills wc behind the first 'held' completions; returns the number of all. */
+static inline int verbs_poll_device(struct verbs_xport *xp, struct verbs_cq *cq,
+				    struct ibv_wc *wc, int held)
+{
+	int cnt = xp->calls->poll_cq(cq->cq, VERBS_BATCH - held, wc + held);
+
+	if (TAGRV_LIKELY(cnt >= 0))
+		return held + cnt;
+	tagrv_verbs_queue_failed(xp);
+	return held;
+}
+
+/* verbs_poll_cq() of a queue with completions held back. */
+int tagrv_verbs_poll_held(struct verbs_xport *xp, struct verbs_cq *cq,
+			  struct ibv_wc *wc) TAGRV_COLD;
+
 /*
  * Takes up to VERBS_BATCH completions, first those held back by arm or reap, then
  * from the device. Returns their number; if that is less than VERBS_BATCH, the
  * queue was empty.
  */
-int tagrv_verbs_poll_cq(struct verbs_xport *xp, struct verbs_cq *cq,
-			struct ibv_wc *wc);
-/* Posts all idle receive buffers to the SRQ, or to the links in 'refill'. */
-void tagrv_verbs_refill_idle(struct verbs_xport *xp);
-/* Handles a completion of the receive CQ. */
-void tagrv_verbs_on_rx(struct verbs_xport *xp, const struct ibv_wc *wc);
-/* A CQ cannot be polled or armed: the next progress reports the xport as dead. */
-void tagrv_verbs_queue_failed(struct verbs_xport *xp);
+static inline int verbs_poll_cq(struct verbs_xport *xp, struct verbs_cq *cq,
+				struct ibv_wc *wc)
+{
+	return TAGRV_UNLIKELY(cq->held_cnt) ?
+	       tagrv_verbs_poll_held(xp, cq, wc) :
+	       verbs_poll_device(xp, cq, wc, 0);
+}
 
 /*
  * verbs_permit.c: permits.

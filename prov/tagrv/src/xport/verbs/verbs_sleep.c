@@ -94,8 +94,7 @@ static void drain_events(struct verbs_xport *xp)
 static bool has_held(struct verbs_xport *xp, struct verbs_cq *cq)
 {
 	if (!cq->held_cnt)
-		cq->held_cnt = (uint32_t) tagrv_verbs_poll_cq(xp, cq,
-							      cq->held);
+		cq->held_cnt = (uint32_t) verbs_poll_cq(xp, cq, cq->held);
 	return cq->held_cnt != 0;
 }
 

@@ -73,6 +73,7 @@ unsigned tagrv_verbs_strays_deliver(struct verbs_xport *xp)
 			free(stray);
 			events++;
 		}
+		verbs_link_set_direct(link);
 		if (link->error) {
 			tagrv_verbs_link_fail(link, link->error, false);
 			events++;
