@@ -75,8 +75,10 @@ static const struct param table[] = {
 	  "Bytes moved by one RDMA read or write of a rendezvous, and of one "
 	  "piece of a pipeline (default: 524288)" },
 	{ "READ_DEPTH", FI_PARAM_SIZE_T, FIELD(read_depth), 4, 1, 64,
-	  "RDMA reads or writes in flight per peer, within the device's limit; "
-	  "pieces of a pipeline registered at the same time (default: 4)" },
+	  "RDMA reads or writes of FI_TAGRV_READ_SEGMENT bytes in flight per peer, "
+	  "within the device's limit; of shorter ones up to 16, if that is more, "
+	  "with no more bytes together; pieces of a pipeline registered at the "
+	  "same time (default: 4)" },
 	{ "RNDV", FI_PARAM_STRING, FIELD(rndv), 0, 0, 0,
 	  "Who moves the bytes of a rendezvous: the receiver reads them (get), "
 	  "the sender writes them (put) or sends them in copied fragments "

@@ -238,32 +238,6 @@ int tagrv_verbs_link_create(struct tagrv_xport *xport, void *blob, size_t *len,
 	return 0;
 }
 
-/*
- * rxe keeps at most 128 packets unacknowledged. If the reads in flight have more
- * response packets than that, acks of later requests overtake responses, which rxe
- * then takes for lost and requests again; when it requests a read's rest a second
- * time, it asks for the wrong bytes. So on software devices all reads in flight of
- * a link together have at most so many response packets of the path's MTU, the
- * smaller one of both ports.
- */
-#define SOFT_READ_PACKETS	127u
-
-static size_t choose_get_max(const struct verbs_link *link, uint8_t peer_mtu)
-{
-	const struct verbs_xport *xp =
-		(const struct verbs_xport *) link->base.xport;
-	enum ibv_mtu mtu = TAGRV_MIN((enum ibv_mtu) peer_mtu,
-				     link->port.attr.active_mtu);
-	size_t max = xp->base.attr.get_max;
-	uint32_t packets;
-
-	if (!xp->dev->base.software)
-		return max;
-	packets = TAGRV_MAX(SOFT_READ_PACKETS / TAGRV_MAX(link->max_gets, 1u),
-			    1u);
-	return TAGRV_MIN(max, packets * tagrv_verbs_mtu_bytes(mtu));
-}
-
 int tagrv_verbs_link_bind(struct tagrv_link *base, const void *blob, size_t len)
 {
 	struct verbs_link *link = verbs_link_of(base);
@@ -283,10 +257,7 @@ int tagrv_verbs_link_bind(struct tagrv_link *base, const void *blob, size_t len)
 		return ret;
 	link->max_packet = TAGRV_MIN((size_t) peer.max_packet,
 				     xp->base.attr.max_packet);
-	link->max_gets = TAGRV_MIN((uint32_t) xp->base.attr.get_depth,
-				   peer.rd_in);
-	base->get_max = choose_get_max(link, peer.mtu);
-	base->put_max = xp->base.attr.put_max;
+	tagrv_verbs_rdma_bind(link, &peer);
 	link->tx_permits = peer.permits;
 	tagrv_verbs_link_set_state(link, VERBS_LINK_BOUND);
 	return 0;

@@ -103,6 +103,12 @@ size_t tagrv_verbs_outstanding(struct tagrv_xport *xport)
 	return verbs_xport_of(xport)->inflight;
 }
 
+static void moves_sub(struct verbs_moves *moves, uint32_t packets)
+{
+	moves->cnt--;
+	moves->packets -= packets;
+}
+
 /* Takes the oldest request off the ring. Its done callback may send. */
 static void retire_one(struct verbs_xport *xp, struct verbs_link *link, int status)
 {
@@ -110,9 +116,11 @@ static void retire_one(struct verbs_xport *xp, struct verbs_link *link, int stat
 
 	xp->inflight--;
 	xp->signaled -= tx.signaled;
-	link->gets -= tx.get;
-	link->puts -= tx.put;
-	if (tx.buf != VERBS_NO_BUF)
+	if (tx.get)
+		moves_sub(&link->gets, tx.packets);
+	else if (tx.put)
+		moves_sub(&link->puts, tx.packets);
+	else if (tx.buf != VERBS_NO_BUF)
 		xp->tx_bufs.idle[xp->tx_bufs.idle_cnt++] = tx.buf;
 	if (tx.done)
 		tx.done->fn(tx.done, status);

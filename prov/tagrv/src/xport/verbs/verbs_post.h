@@ -51,13 +51,20 @@ static inline bool verbs_must_signal(const struct verbs_xport *xp,
 	       link->unsignaled + 1 >= xp->signal_every ||
 	       link->head - link->tail >= link->signal_from ||
 	       xp->inflight >= xp->signal_from ||
-	       (tx->buf != VERBS_NO_BUF && bufs->idle_cnt * 2 < bufs->total);
+	       (!tx->get && !tx->put && tx->buf != VERBS_NO_BUF &&
+		bufs->idle_cnt * 2 < bufs->total);
 }
 
 /* Returns the result of a post that failed, as verbs_post(). bad: set by the device. */
 int tagrv_verbs_post_failed(struct verbs_link *link, int err,
 			    const struct ibv_send_wr *wr,
 			    const struct ibv_send_wr *bad) TAGRV_COLD;
+
+static inline void verbs_moves_add(struct verbs_moves *moves, uint32_t packets)
+{
+	moves->cnt++;
+	moves->packets += packets;
+}
 
 /* Accounts for a request that was posted. */
 static inline void verbs_posted(struct verbs_xport *xp, struct verbs_link *link,
@@ -66,10 +73,12 @@ static inline void verbs_posted(struct verbs_xport *xp, struct verbs_link *link,
 	struct verbs_tx *slot = &link->ring[link->head++ & link->ring_mask];
 
 	*slot = *tx;
-	slot->plain = !tx->done && tx->buf == VERBS_NO_BUF && !tx->get &&
-		      !tx->put && !tx->signaled;
-	link->gets += tx->get;
-	link->puts += tx->put;
+	slot->plain = !tx->done && !tx->get && !tx->put && !tx->signaled &&
+		      tx->buf == VERBS_NO_BUF;
+	if (tx->get)
+		verbs_moves_add(&link->gets, tx->packets);
+	if (tx->put)
+		verbs_moves_add(&link->puts, tx->packets);
 	link->unsignaled = tx->signaled ? 0 : link->unsignaled + 1;
 	xp->signaled += tx->signaled;
 	xp->inflight++;

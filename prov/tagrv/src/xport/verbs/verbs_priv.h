@@ -53,6 +53,7 @@
 #define VERBS_PERMIT_CTRL	2u	/* the last 2 are for control packets */
 #define VERBS_PERMIT_LAST	1u	/* the last is for a permit-only packet */
 #define VERBS_PERMIT_MAX		128u	/* largest window */
+#define VERBS_MOVES_MAX		16u	/* gets or puts in flight, if short ones */
 #define VERBS_SOFT_BURST	8u	/* packets in flight, software devices */
 #define VERBS_INLINE_MAX	1024u	/* largest FI_TAGRV_INLINE */
 #define VERBS_NO_BUF		UINT32_MAX
@@ -62,10 +63,19 @@
 /* One work request in flight, at ring[sequence & ring_mask]. */
 struct verbs_tx {
 	struct tagrv_done *done;	/* or NULL */
-	uint32_t buf;			/* copy buffer, or VERBS_NO_BUF */
+	union {
+		uint32_t buf;		/* copy buffer, or VERBS_NO_BUF */
+		uint32_t packets;	/* of a get or put: how many it takes */
+	};
 	bool	get, put;
 	bool	signaled;
 	bool	plain;			/* none of all that: is only counted */
+};
+
+/* Gets or puts of a link in flight, and the most that may be: verbs_rdma.c. */
+struct verbs_moves {
+	uint32_t cnt, cnt_max;		/* requests */
+	uint32_t packets, packets_max;	/* packets of the path's MTU */
 };
 
 /* An early packet: it came before its link was attached. */
@@ -117,8 +127,8 @@ struct verbs_link {
 	uint32_t reserve;	/* slots of depth for control packets */
 	uint32_t signal_from;	/* in flight, from which on all are signaled */
 	uint32_t unsignaled;	/* requests since the last signaled one */
-	uint32_t gets, max_gets;	/* in flight, at most */
-	uint32_t puts;			/* in flight */
+	struct verbs_moves gets, puts;
+	unsigned mtu_shift;	/* the path's MTU is 2^mtu_shift bytes */
 	size_t	max_packet;	/* bytes that the peer's buffers hold */
 	size_t	open_max;	/* the same while it is OPEN without an error, else 0 */
 
@@ -372,6 +382,9 @@ int tagrv_verbs_get(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
 int tagrv_verbs_put(struct tagrv_link *link, const void *addr,
 		    struct tagrv_mem *mem, uint64_t raddr, const void *key,
 		    size_t key_len, size_t len, struct tagrv_done *done);
+/* Sets the bounds of gets and puts, when the peer's blob is known. */
+void tagrv_verbs_rdma_bind(struct verbs_link *link,
+			   const struct verbs_blob *peer);
 /* Sends an empty packet that permits cnt packets. 0, -FI_EAGAIN, -FI_ENOTCONN. */
 int tagrv_verbs_send_permit(struct verbs_link *link, uint32_t cnt)
 	TAGRV_WARN_UNUSED;

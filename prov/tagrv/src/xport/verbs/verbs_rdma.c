@@ -1,12 +1,90 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Reads and writes of a peer's memory by the device.
+ * Gets and puts: reads and writes of a peer's memory by the device.
+ *
+ * Those in flight over a link are bounded twice:
+ *
+ *   requests  VERBS_MOVES_MAX or read_depth; of gets no more than both devices can
+ *             have at a time
+ *   bytes     read_depth pieces of read_segment bytes, in packets of the path's MTU
+ *
+ * So a few long ones are in flight, which is enough for any network, and many short
+ * ones: each takes a round trip, in which a fast network moves hundreds of KiB. One
+ * alone may have any length.
+ *
+ * rxe keeps at most 128 packets unacknowledged. If the reads in flight have more
+ * response packets than that, acks of later requests overtake responses, which rxe
+ * then takes for lost and requests again; when it requests a read's rest a second
+ * time, it asks for the wrong bytes. So on software devices all reads in flight of
+ * a link together have at most SOFT_READ_PACKETS response packets.
  */
 #include <endian.h>
 #include <rdma/fi_errno.h>
 #include <string.h>
 
 #include "xport/verbs/verbs_post.h"
+
+#define SOFT_READ_PACKETS	127u
+
+/* ---- bounds ---- */
+
+/* Packets of the path's MTU; even an empty read has one. */
+static uint32_t packets_of(const struct verbs_link *link, size_t len)
+{
+	size_t mtu = (size_t) 1 << link->mtu_shift;
+
+	return len ? (uint32_t) ((len + mtu - 1) >> link->mtu_shift) : 1;
+}
+
+/*
+ * Bytes of one get. On software devices read_depth of them, or as many as both
+ * devices can have, are in flight together.
+ */
+static size_t choose_get_max(const struct verbs_link *link)
+{
+	const struct verbs_xport *xp =
+		(const struct verbs_xport *) link->base.xport;
+	size_t max = xp->base.attr.get_max, depth;
+
+	if (!xp->dev->base.software)
+		return max;
+	depth = TAGRV_MIN(xp->params.read_depth, (size_t) link->gets.cnt_max);
+	return TAGRV_MIN(max, TAGRV_MAX(SOFT_READ_PACKETS / TAGRV_MAX(depth, 1u),
+					1u) << link->mtu_shift);
+}
+
+void tagrv_verbs_rdma_bind(struct verbs_link *link, const struct verbs_blob *peer)
+{
+	const struct verbs_xport *xp =
+		(const struct verbs_xport *) link->base.xport;
+	const struct tagrv_params *params = &xp->params;
+	size_t mtu = tagrv_verbs_mtu_bytes(TAGRV_MIN((enum ibv_mtu) peer->mtu,
+						     link->port.attr.active_mtu));
+	uint32_t packets;
+
+	while ((size_t) 1 << link->mtu_shift < mtu)
+		link->mtu_shift++;
+	packets = packets_of(link, params->read_segment) *
+		  (uint32_t) params->read_depth;
+	link->puts.cnt_max = (uint32_t) xp->base.attr.put_depth;
+	link->puts.packets_max = packets;
+	link->gets.cnt_max = TAGRV_MIN((uint32_t) xp->base.attr.get_depth,
+				       peer->rd_in);
+	link->gets.packets_max = xp->dev->base.software ?
+				 TAGRV_MIN(packets, SOFT_READ_PACKETS) : packets;
+	link->base.get_max = choose_get_max(link);
+	link->base.put_max = xp->base.attr.put_max;
+}
+
+/* Whether another request, of so many packets, may be in flight, too. */
+static bool has_place(const struct verbs_moves *moves, uint32_t packets)
+{
+	return !moves->cnt ||
+	       (moves->cnt < moves->cnt_max &&
+		(uint64_t) moves->packets + packets <= moves->packets_max);
+}
+
+/* ---- posting ---- */
 
 /* Posts a read (tx->get) or write (tx->put) of the peer's memory. */
 static int post_rdma(struct verbs_link *link, struct verbs_tx *tx, void *addr,
@@ -51,14 +129,14 @@ int tagrv_verbs_get(struct tagrv_link *base, void *addr, struct tagrv_mem *mem,
 {
 	struct verbs_link *link = verbs_link_of(base);
 	struct verbs_tx tx = {
-		.done = done, .buf = VERBS_NO_BUF, .get = true,
-		.signaled = true,
+		.done = done, .packets = packets_of(link, len),
+		.get = true, .signaled = true,
 	};
 	int ret = check_rdma(link, addr, mem, key_len, len, base->get_max);
 
 	if (ret)
 		return ret;
-	if (link->gets >= link->max_gets)
+	if (!has_place(&link->gets, tx.packets))
 		return verbs_try_again(verbs_xport_of(base->xport));
 	return post_rdma(link, &tx, addr, mem, raddr, key, len);
 }
@@ -69,14 +147,14 @@ int tagrv_verbs_put(struct tagrv_link *base, const void *addr,
 {
 	struct verbs_link *link = verbs_link_of(base);
 	struct verbs_tx tx = {
-		.done = done, .buf = VERBS_NO_BUF, .put = true,
-		.signaled = true,
+		.done = done, .packets = packets_of(link, len),
+		.put = true, .signaled = true,
 	};
 	int ret = check_rdma(link, addr, mem, key_len, len, base->put_max);
 
 	if (ret)
 		return ret;
-	if (link->puts >= base->xport->attr.put_depth)
+	if (!has_place(&link->puts, tx.packets))
 		return verbs_try_again(verbs_xport_of(base->xport));
 	return post_rdma(link, &tx, (void *) (uintptr_t) addr, mem, raddr, key,
 			 len);

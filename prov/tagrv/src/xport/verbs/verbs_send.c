@@ -32,7 +32,7 @@ static bool lacks_permit(struct verbs_xport *xp, const struct verbs_link *link,
 static bool is_burst(const struct verbs_xport *xp,
 		     const struct verbs_link *link)
 {
-	return link->head - link->tail - link->gets - link->puts >=
+	return link->head - link->tail - link->gets.cnt - link->puts.cnt >=
 	       xp->base.attr.burst;
 }
 

@@ -109,7 +109,7 @@ void tagrv_verbs_attr_fill(struct verbs_xport *xp, uint32_t max_inline)
 {
 	bool hw = !xp->dev->base.software;
 	size_t max_packet = xp->params.eager_max + TAGRV_HDR_ROOM;
-	size_t depth = TAGRV_MIN(xp->params.read_depth, (size_t) xp->rd_out);
+	size_t depth = TAGRV_MAX(xp->params.read_depth, (size_t) VERBS_MOVES_MAX);
 	struct verbs_port port = tagrv_verbs_port_now(xp->dev);
 	double rate = (double) tagrv_verbs_port_speed(&port.attr) / 8;
 
@@ -122,9 +122,9 @@ void tagrv_verbs_attr_fill(struct verbs_xport *xp, uint32_t max_inline)
 		.max_short = max_packet - TAGRV_SHORT_HDR,
 		.max_packet = max_packet,
 		.get_max = xp->dev->base.max_msg,
-		.get_depth = depth,
+		.get_depth = TAGRV_MIN(depth, (size_t) xp->rd_out),
 		.put_max = xp->dev->base.max_msg,
-		.put_depth = xp->params.read_depth,
+		.put_depth = depth,
 		.burst = choose_burst(xp),
 		.latency = hw ? 1.0e-6 : 20e-6,
 		.bandwidth = rate,
