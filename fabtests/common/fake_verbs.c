@@ -256,6 +256,11 @@ void fake_verbs_inject_rx(struct ibv_qp *qp, const struct ibv_wc *wc)
 	UNLOCK();
 }
 
+int fake_verbs_access(const struct ibv_mr *mr)
+{
+	return tagrv_container_of(mr, struct fake_mr, base)->access;
+}
+
 void fake_verbs_break_qp(struct ibv_qp *qp)
 {
 	LOCK();

@@ -109,6 +109,8 @@ struct ibv_cq *fake_verbs_last_cq(unsigned dev);
 struct ibv_srq *fake_verbs_last_srq(unsigned dev);
 /* Adds a completion to the CQ of a queue pair's receives. */
 void fake_verbs_inject_rx(struct ibv_qp *qp, const struct ibv_wc *wc);
+/* The access flags that the memory was registered with. */
+int fake_verbs_access(const struct ibv_mr *mr);
 /* Moves a queue pair to the error state, as a device does. */
 void fake_verbs_break_qp(struct ibv_qp *qp);
 

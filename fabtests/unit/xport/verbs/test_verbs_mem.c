@@ -11,6 +11,8 @@
 #include "unit/xport/pair.h"
 #include "xport/verbs/verbs_priv.h"
 
+#define RELAXED	IBV_ACCESS_RELAXED_ORDERING
+
 static struct tagrv_device *dev;
 
 static void open_dev(void)
@@ -18,6 +20,7 @@ static void open_dev(void)
 	struct fake_verbs_config config = fake_verbs_defaults();
 	struct tagrv_params params = pair_params();
 
+	params.relaxed_ordering = true;
 	fake_verbs_start(&config);
 	cr_assert_eq(tagrv_verbs_ops.dev_open("fake0", &params, &dev), 0);
 }
@@ -83,4 +86,72 @@ Test(verbs_mem, read_only_memory_is_registered_for_reading)
 		     0);
 	cr_assert_eq(fake_verbs_count().registered, sizeof(buf));
 	tagrv_verbs_ops.mem_dereg(mem);
+}
+
+/* ---- relaxed ordering ---- */
+
+/* Registers, and returns the flags that the device was given. */
+static int flags_of(unsigned access)
+{
+	struct tagrv_mem *mem;
+	char buf[64];
+	int flags;
+
+	cr_assert_eq(tagrv_verbs_ops.mem_reg(dev, buf, sizeof(buf), access,
+					     &mem), 0);
+	flags = fake_verbs_access(((struct verbs_mem *) mem)->mr);
+	tagrv_verbs_ops.mem_dereg(mem);
+	return flags;
+}
+
+Test(verbs_mem, messages_have_relaxed_ordering)
+{
+	cr_assert_eq(flags_of(0), IBV_ACCESS_LOCAL_WRITE | RELAXED);
+	cr_assert_eq(flags_of(TAGRV_MEM_READ | TAGRV_MEM_WRITE),
+		     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+		     IBV_ACCESS_REMOTE_WRITE | RELAXED);
+	fake_verbs_fail_reg(1, EFAULT);
+	cr_assert_eq(flags_of(TAGRV_MEM_READ), IBV_ACCESS_REMOTE_READ | RELAXED);
+}
+
+Test(verbs_mem, relaxed_ordering_can_be_switched_off)
+{
+	struct tagrv_params params = pair_params();
+
+	tagrv_verbs_ops.dev_close(dev);
+	params.relaxed_ordering = false;
+	cr_assert_eq(tagrv_verbs_ops.dev_open("fake0", &params, &dev), 0);
+	cr_assert_eq(flags_of(TAGRV_MEM_READ),
+		     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+}
+
+Test(verbs_mem, devices_may_refuse_relaxed_ordering)
+{
+	fake_verbs_fail_reg(1, EINVAL);
+	cr_assert_eq(flags_of(0), IBV_ACCESS_LOCAL_WRITE);
+	cr_assert_eq(flags_of(0), IBV_ACCESS_LOCAL_WRITE, "not asked again");
+}
+
+/* A range that cannot be registered in any order says nothing about the device. */
+Test(verbs_mem, other_refusals_leave_relaxed_ordering_on)
+{
+	struct tagrv_mem *mem;
+	char buf[64];
+
+	fake_verbs_fail_reg(1, ENOMEM);
+	cr_assert_eq(tagrv_verbs_ops.mem_reg(dev, buf, sizeof(buf), 0, &mem),
+		     -FI_ENOMEM);
+	cr_assert_eq(flags_of(0), IBV_ACCESS_LOCAL_WRITE | RELAXED);
+}
+
+Test(verbs_mem, packets_keep_their_order)
+{
+	struct verbs_bufs bufs;
+
+	cr_assert_eq(tagrv_verbs_bufs_init(&bufs, verbs_dev_of(dev), 512, 16, 8),
+		     0);
+	cr_assert_eq(tagrv_verbs_bufs_grow(&bufs), 0);
+	cr_assert_eq(fake_verbs_access(((struct verbs_mem *) bufs.slabs[0])->mr),
+		     IBV_ACCESS_LOCAL_WRITE);
+	tagrv_verbs_bufs_fini(&bufs);
 }

@@ -120,6 +120,10 @@ static const struct param table[] = {
 	{ "SRQ", FI_PARAM_BOOL, FIELD(srq), 1, 0, 1,
 	  "Share receive buffers between peers if the device can "
 	  "(default: yes)" },
+	{ "RELAXED_ORDERING", FI_PARAM_BOOL, FIELD(relaxed_ordering), 1, 0, 1,
+	  "Let the device write the bytes of a message to memory in any order, "
+	  "which is faster on many hosts; no: if one is slower with it "
+	  "(default: yes)" },
 	{ "GID_INDEX", FI_PARAM_INT, FIELD(gid_index), -1, -1, 255,
 	  "GID table index to use; -1 chooses RoCE v2 with an IPv4 address "
 	  "first (default: -1)" },

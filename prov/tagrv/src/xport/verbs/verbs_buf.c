@@ -60,8 +60,7 @@ int tagrv_verbs_bufs_grow(struct verbs_bufs *bufs)
 		return -FI_ENOMEM;
 	addr = aligned_alloc(PAGE, len);
 	if (addr)
-		ret = tagrv_verbs_mem_reg(&bufs->dev->base, addr, len, 0,
-					  slab);
+		ret = tagrv_verbs_mem_reg_packets(bufs->dev, addr, len, slab);
 	if (ret) {
 		free(addr);
 		bufs->max = bufs->total;

@@ -261,6 +261,7 @@ int tagrv_verbs_dev_open(const char *full, const struct tagrv_params *params,
 	dev->calls = tagrv_verbs_calls_get();
 	dev->base.ops = &tagrv_verbs_ops;
 	dev->gid_wanted = params->gid_index;
+	atomic_store(&dev->relaxed, params->relaxed_ordering);
 	pthread_mutex_init(&dev->mutex, NULL);
 	tagrv_list_init(&dev->xports);
 	snprintf(dev->base.name, sizeof(dev->base.name), "%s", full);

@@ -38,6 +38,7 @@ struct verbs_dev {
 	struct ibv_device_attr attr;
 	uint8_t	port_num;
 	int	gid_wanted;		/* index, -1: the best */
+	atomic_bool relaxed;		/* payload memory has relaxed ordering */
 	pthread_mutex_t mutex;		/* protects xports and port */
 	struct verbs_port port;
 	struct tagrv_list xports;	/* all xports of the device */
@@ -104,6 +105,9 @@ int tagrv_verbs_dev_event_fd(struct tagrv_device *dev);
 void tagrv_verbs_dev_event(struct tagrv_device *dev);
 int tagrv_verbs_mem_reg(struct tagrv_device *dev, void *addr, size_t len,
 			unsigned access, struct tagrv_mem **mem);
+/* Registers packet buffers: as mem_reg, for local use and in strict order. */
+int tagrv_verbs_mem_reg_packets(struct verbs_dev *dev, void *addr, size_t len,
+				struct tagrv_mem **mem) TAGRV_WARN_UNUSED;
 void tagrv_verbs_mem_dereg(struct tagrv_mem *mem);
 size_t tagrv_verbs_mem_key(const struct tagrv_mem *mem, void *key);
 

@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Registers memory with the device. A packed key is the rkey: 4 bytes, big-endian.
+ *
+ * Memory of messages has relaxed ordering if the parameter allows it: the device may
+ * write to it in any order, and later writes may overtake earlier ones on the bus. What
+ * is read there is read after a completion only, and a completion is still ordered
+ * behind all data of its request and of those before it on the queue pair:
+ *
+ *   get       the bytes are in memory when its own completion is polled
+ *   put       those of the peer are when the DONE packet behind them is polled
+ *   prepared  the device only reads
+ *
+ * Nobody polls the bytes themselves. The same memory is not the target of two transfers
+ * at a time. Packet buffers stay in strict order: they are short, and gain nothing.
  */
 #include <endian.h>
 #include <errno.h>
@@ -35,31 +47,51 @@ static TAGRV_COLD void warn_of_enomem(struct verbs_dev *dev, size_t len)
 }
 
 /*
+ * libibverbs leaves relaxed ordering out where the kernel does not know it. Should a
+ * device refuse it all the same, it is not asked again.
+ */
+static struct ibv_mr *register_flags(struct verbs_dev *dev, void *addr,
+				     size_t len, int flags)
+{
+	struct ibv_mr *mr;
+
+	errno = 0;
+	mr = dev->calls->reg_mr(dev->pd, addr, len, flags);
+	if (mr || !(flags & IBV_ACCESS_RELAXED_ORDERING) ||
+	    (errno != EINVAL && errno != EOPNOTSUPP))
+		return mr;
+	errno = 0;
+	mr = dev->calls->reg_mr(dev->pd, addr, len,
+				flags & ~IBV_ACCESS_RELAXED_ORDERING);
+	if (mr && atomic_exchange(&dev->relaxed, false))
+		tagrv_info("verbs: %s has no relaxed ordering\n",
+			   dev->base.name);
+	return mr;
+}
+
+/*
  * A buffer for remote reads only may be in read-only memory, which cannot be
  * registered for local writes: tries again without them.
  */
 static struct ibv_mr *register_range(struct verbs_dev *dev, void *addr,
-				     size_t len, unsigned access)
+				     size_t len, unsigned access, int flags)
 {
-	int flags = IBV_ACCESS_LOCAL_WRITE;
 	struct ibv_mr *mr;
 
 	if (access & TAGRV_MEM_READ)
 		flags |= IBV_ACCESS_REMOTE_READ;
 	if (access & TAGRV_MEM_WRITE)
 		flags |= IBV_ACCESS_REMOTE_WRITE;
-	errno = 0;
-	mr = dev->calls->reg_mr(dev->pd, addr, len, flags);
+	mr = register_flags(dev, addr, len, flags | IBV_ACCESS_LOCAL_WRITE);
 	if (!mr && access == TAGRV_MEM_READ && errno == EFAULT)
-		mr = dev->calls->reg_mr(dev->pd, addr, len,
-					IBV_ACCESS_REMOTE_READ);
+		mr = register_flags(dev, addr, len, flags);
 	return mr;
 }
 
-int tagrv_verbs_mem_reg(struct tagrv_device *device, void *addr, size_t len,
-			unsigned access, struct tagrv_mem **out)
+/* flags: of enum ibv_access_flags, besides those that follow from 'access'. */
+static int reg_mem(struct verbs_dev *dev, void *addr, size_t len, unsigned access,
+		   int flags, struct tagrv_mem **out)
 {
-	struct verbs_dev *dev = verbs_dev_of(device);
 	struct verbs_mem *mem;
 	int err;
 
@@ -69,9 +101,9 @@ int tagrv_verbs_mem_reg(struct tagrv_device *device, void *addr, size_t len,
 	if (!mem)
 		return -FI_ENOMEM;
 	mem->base = (struct tagrv_mem) {
-		.dev = device, .addr = addr, .len = len, .access = access,
+		.dev = &dev->base, .addr = addr, .len = len, .access = access,
 	};
-	mem->mr = register_range(dev, addr, len, access);
+	mem->mr = register_range(dev, addr, len, access, flags);
 	if (!mem->mr) {
 		err = errno ? errno : EIO;
 		free(mem);
@@ -81,6 +113,21 @@ int tagrv_verbs_mem_reg(struct tagrv_device *device, void *addr, size_t len,
 	}
 	*out = &mem->base;
 	return 0;
+}
+
+int tagrv_verbs_mem_reg(struct tagrv_device *device, void *addr, size_t len,
+			unsigned access, struct tagrv_mem **out)
+{
+	struct verbs_dev *dev = verbs_dev_of(device);
+
+	return reg_mem(dev, addr, len, access, atomic_load(&dev->relaxed) ?
+		       IBV_ACCESS_RELAXED_ORDERING : 0, out);
+}
+
+int tagrv_verbs_mem_reg_packets(struct verbs_dev *dev, void *addr, size_t len,
+				struct tagrv_mem **out)
+{
+	return reg_mem(dev, addr, len, 0, 0, out);
 }
 
 void tagrv_verbs_mem_dereg(struct tagrv_mem *base)
