@@ -49,6 +49,8 @@ struct fake_verbs_config {
 	int	open_errno;	/* open_device fails with it */
 	bool	open_fails;	/* open_device fails without setting errno */
 	int	list_errno;	/* get_device_list fails with it */
+	int	td_errno, parent_errno;	/* so do alloc_td, alloc_parent_domain, */
+	int	parent_qp_errno;	/* and create_qp in a parent domain */
 	int	query_errno, port_errno;	/* so do query_device, query_port */
 	const char *class_dir;	/* as in struct tagrv_verbs_calls */
 	const char *uverbs_dir;
@@ -75,6 +77,7 @@ struct fake_verbs_counts {
 	unsigned completions;	/* put into send completion queues */
 	unsigned post_calls;	/* calls that post receives */
 	unsigned inlined;	/* sends that were posted inline */
+	unsigned unlocked_qps;	/* queue pairs created in a thread domain */
 	size_t	registered;	/* bytes */
 };
 

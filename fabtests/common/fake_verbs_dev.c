@@ -275,15 +275,41 @@ void fv_ack_async_event(struct ibv_async_event *event)
 
 /* ---- memory ---- */
 
-struct ibv_pd *fv_alloc_pd(struct ibv_context *ctx)
+static struct fake_pd *pd_of(struct ibv_pd *pd)
 {
-	struct ibv_pd *pd = calloc(1, sizeof(*pd));
+	return tagrv_container_of(pd, struct fake_pd, base);
+}
 
-	pd->context = ctx;
+static struct ibv_pd *new_pd(struct ibv_context *ctx, struct ibv_pd *under,
+			     struct ibv_td *td)
+{
+	struct fake_pd *pd = calloc(1, sizeof(*pd));
+
+	pd->base.context = ctx;
+	pd->under = under;
+	pd->td = td ? tagrv_container_of(td, struct fake_td, base) : NULL;
 	LOCK();
 	fv.counts.objects++;
+	if (td) {
+		pd->td->users++;
+		pd_of(under)->users++;
+	}
 	UNLOCK();
-	return pd;
+	return &pd->base;
+}
+
+struct ibv_pd *fv_alloc_pd(struct ibv_context *ctx)
+{
+	return new_pd(ctx, NULL, NULL);
+}
+
+struct ibv_pd *fv_alloc_parent_domain(struct ibv_pd *pd, struct ibv_td *td)
+{
+	if (fv.config.parent_errno) {
+		errno = fv.config.parent_errno;
+		return NULL;
+	}
+	return new_pd(pd->context, pd, td);
 }
 
 int fv_dealloc_pd(struct ibv_pd *pd)
@@ -295,10 +321,47 @@ int fv_dealloc_pd(struct ibv_pd *pd)
 	tagrv_list_for_each(&fv.mrs, pos)
 		if (tagrv_container_of(pos, struct fake_mr, node)->base.pd == pd)
 			ret = EBUSY;
+	if (pd_of(pd)->users)
+		ret = EBUSY;
+	if (!ret && pd_of(pd)->td) {
+		pd_of(pd)->td->users--;
+		pd_of(pd_of(pd)->under)->users--;
+	}
 	fv.counts.objects -= !ret;
 	UNLOCK();
 	if (!ret)
-		free(pd);
+		free(pd_of(pd));
+	return ret;
+}
+
+struct ibv_td *fv_alloc_td(struct ibv_context *ctx)
+{
+	struct fake_td *td;
+
+	if (fv.config.td_errno) {
+		errno = fv.config.td_errno;
+		return NULL;
+	}
+	td = calloc(1, sizeof(*td));
+	td->base.context = ctx;
+	LOCK();
+	fv.counts.objects++;
+	UNLOCK();
+	return &td->base;
+}
+
+int fv_dealloc_td(struct ibv_td *base)
+{
+	struct fake_td *td = tagrv_container_of(base, struct fake_td, base);
+	int ret = 0;
+
+	LOCK();
+	if (td->users)
+		ret = EBUSY;
+	fv.counts.objects -= !ret;
+	UNLOCK();
+	if (!ret)
+		free(td);
 	return ret;
 }
 

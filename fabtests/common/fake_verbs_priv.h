@@ -40,6 +40,19 @@ struct fake_channel {
 	struct ibv_cq *cqs[MAX_EVENTS];
 };
 
+/* A protection domain; with a thread domain, if 'td' is set, above another one. */
+struct fake_pd {
+	struct ibv_pd base;
+	struct ibv_pd *under;
+	struct fake_td *td;
+	unsigned users;		/* queue pairs, parent domains */
+};
+
+struct fake_td {
+	struct ibv_td base;
+	unsigned users;
+};
+
 struct fake_mr {
 	struct ibv_mr base;
 	struct tagrv_list node;
@@ -90,6 +103,7 @@ struct fake_qp {
 	unsigned dev;
 	struct ibv_qp_attr attr;
 	struct ibv_qp_cap cap;
+	struct fake_pd *domain;		/* base.pd, or the parent domain above it */
 	struct send_wr *sq;
 	uint32_t posted, executed, freed;	/* sequence numbers */
 	struct recv_queue rq;
@@ -154,6 +168,9 @@ int fv_get_async_event(struct ibv_context *base,
 void fv_ack_async_event(struct ibv_async_event *event);
 struct ibv_pd *fv_alloc_pd(struct ibv_context *ctx);
 int fv_dealloc_pd(struct ibv_pd *pd);
+struct ibv_td *fv_alloc_td(struct ibv_context *ctx);
+int fv_dealloc_td(struct ibv_td *base);
+struct ibv_pd *fv_alloc_parent_domain(struct ibv_pd *pd, struct ibv_td *td);
 struct ibv_mr *fv_reg_mr(struct ibv_pd *pd, void *addr, size_t len,
 			 int access);
 int fv_dereg_mr(struct ibv_mr *base);

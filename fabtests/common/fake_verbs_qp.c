@@ -41,6 +41,8 @@ struct ibv_qp *fv_create_qp(struct ibv_pd *pd,
 	err = fires(&fv.create_qp);
 	if (!err && !caps_fit(attr))
 		err = EINVAL;
+	if (!err && tagrv_container_of(pd, struct fake_pd, base)->td)
+		err = fv.config.parent_qp_errno;
 	if (!err) {
 		qp = calloc(1, sizeof(*qp));
 		qp->base = (struct ibv_qp) {
@@ -50,6 +52,12 @@ struct ibv_qp *fv_create_qp(struct ibv_pd *pd,
 			.srq = attr->srq, .qp_num = ++fv.next_qpn,
 			.state = IBV_QPS_RESET, .qp_type = attr->qp_type,
 		};
+		qp->domain = tagrv_container_of(pd, struct fake_pd, base);
+		qp->domain->users++;
+		if (qp->domain->td) {
+			qp->base.pd = qp->domain->under;
+			fv.counts.unlocked_qps++;
+		}
 		qp->dev = tagrv_container_of(pd->context, struct fake_ctx,
 					     base)->dev;
 		qp->cap = attr->cap;
@@ -181,6 +189,7 @@ int fv_destroy_qp(struct ibv_qp *base)
 	while (qp->executed != qp->posted)
 		free(fv_sq_at(qp, qp->executed++)->inlined);
 	fv.counts.lost_events += qp->unacked;
+	qp->domain->users--;
 	tagrv_container_of(base->send_cq, struct fake_cq, base)->users--;
 	tagrv_container_of(base->recv_cq, struct fake_cq, base)->users--;
 	tagrv_list_remove(&qp->node);

@@ -193,3 +193,42 @@ Test(verbs_xport, several_endpoints_share_a_device)
 	ops->xport_close(second);
 	close_one(xp);
 }
+
+/* ---- thread domain ---- */
+
+static void connects(unsigned unlocked)
+{
+	struct pair pair;
+
+	pair_open_with(&pair, PAIR_SRQ, &params, &config);
+	cr_assert_eq(!!verbs_xport_of(pair.a->xport)->td, unlocked > 0);
+	pair_connect(&pair);
+	cr_assert_eq(fake_verbs_count().unlocked_qps, unlocked);
+	for (unsigned i = 0; i < 50; i++)
+		pair_send(&pair, pair.a, i, 20 * i, NULL);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 50);
+	pair_close(&pair);	/* nothing is left */
+}
+
+Test(verbs_xport, queue_pairs_are_in_a_thread_domain)
+{
+	connects(4);	/* two that find out the inline size, two that connect */
+}
+
+Test(verbs_xport, devices_may_have_no_thread_domains)
+{
+	config.td_errno = EOPNOTSUPP;
+	connects(0);
+}
+
+Test(verbs_xport, devices_may_have_no_parent_domains)
+{
+	config.parent_errno = ENOMEM;
+	connects(0);
+}
+
+Test(verbs_xport, queue_pairs_may_be_refused_in_a_thread_domain)
+{
+	config.parent_qp_errno = EOPNOTSUPP;
+	connects(0);
+}

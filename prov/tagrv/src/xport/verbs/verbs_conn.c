@@ -47,7 +47,7 @@ int tagrv_verbs_qp_create(struct verbs_xport *xp, void *context,
 	};
 
 	errno = 0;
-	*qp = xp->calls->create_qp(xp->dev->pd, &attr);
+	*qp = xp->calls->create_qp(xp->qp_pd, &attr);
 	if (!*qp)
 		return errno ? -errno : -FI_EIO;
 	*got_inline = attr.cap.max_inline_data;

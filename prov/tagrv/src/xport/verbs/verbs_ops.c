@@ -18,6 +18,25 @@ static ssize_t query_gid_table(struct ibv_context *ctx,
 	return ibv_query_gid_table(ctx, entries, max, 0);
 }
 
+static struct ibv_td *alloc_td(struct ibv_context *ctx)
+{
+	struct ibv_td_init_attr attr = { .comp_mask = 0 };
+
+	return ibv_alloc_td(ctx, &attr);
+}
+
+static int dealloc_td(struct ibv_td *td)
+{
+	return ibv_dealloc_td(td);
+}
+
+static struct ibv_pd *alloc_parent_domain(struct ibv_pd *pd, struct ibv_td *td)
+{
+	struct ibv_parent_domain_init_attr attr = { .pd = pd, .td = td };
+
+	return ibv_alloc_parent_domain(pd->context, &attr);
+}
+
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t len,
 			     int access)
 {
@@ -75,6 +94,9 @@ static const struct tagrv_verbs_calls libibverbs = {
 	.ack_async_event = ibv_ack_async_event,
 	.alloc_pd = ibv_alloc_pd,
 	.dealloc_pd = ibv_dealloc_pd,
+	.alloc_td = alloc_td,
+	.dealloc_td = dealloc_td,
+	.alloc_parent_domain = alloc_parent_domain,
 	.reg_mr = reg_mr,
 	.dereg_mr = ibv_dereg_mr,
 	.create_comp_channel = ibv_create_comp_channel,

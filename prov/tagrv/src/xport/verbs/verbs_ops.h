@@ -37,6 +37,12 @@ struct tagrv_verbs_calls {
 
 	struct ibv_pd *(*alloc_pd)(struct ibv_context *ctx);
 	int (*dealloc_pd)(struct ibv_pd *pd);
+	/* Few devices have thread domains: EOPNOTSUPP. */
+	struct ibv_td *(*alloc_td)(struct ibv_context *ctx);
+	int (*dealloc_td)(struct ibv_td *td);
+	/* To be freed by dealloc_pd. */
+	struct ibv_pd *(*alloc_parent_domain)(struct ibv_pd *pd,
+					      struct ibv_td *td);
 	struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t len,
 				 int access);
 	int (*dereg_mr)(struct ibv_mr *mr);

@@ -260,6 +260,8 @@ struct verbs_xport {
 	} stats;
 	bool	warned_over;
 	struct verbs_inbox inbox;
+	struct ibv_td	*td;		/* NULL: the device has none */
+	struct ibv_pd	*qp_pd;		/* of queue pairs: with td, or the device's */
 	struct ibv_comp_channel *channel;
 	int	wake_fd;		/* eventfd: alarms from other threads */
 	int	wait_fd;		/* epoll of channel and wake_fd */

@@ -119,6 +119,39 @@ static int open_tx(struct verbs_xport *xp)
 }
 
 /*
+ * Queue pairs in a thread domain have no locks, and a doorbell register that no other
+ * xport uses. That is right, since whoever posts holds the domain lock; the wireup
+ * thread posts receives only to a queue pair that nobody else knows yet. Devices
+ * without thread domains work as well.
+ */
+static void open_thread_domain(struct verbs_xport *xp)
+{
+	const struct tagrv_verbs_calls *calls = xp->calls;
+
+	xp->qp_pd = xp->dev->pd;
+	xp->td = calls->alloc_td(xp->dev->ctx);
+	if (!xp->td)
+		return;
+	xp->qp_pd = calls->alloc_parent_domain(xp->dev->pd, xp->td);
+	if (xp->qp_pd)
+		return;
+	xp->qp_pd = xp->dev->pd;
+	calls->dealloc_td(xp->td);
+	xp->td = NULL;
+}
+
+static void close_thread_domain(struct verbs_xport *xp)
+{
+	if (!xp->td)
+		return;
+	if (xp->calls->dealloc_pd(xp->qp_pd) || xp->calls->dealloc_td(xp->td))
+		tagrv_warn("verbs: %s: cannot free a thread domain\n",
+			   xp->dev->base.name);
+	xp->td = NULL;
+	xp->qp_pd = xp->dev->pd;
+}
+
+/*
  * Finds out how many inline bytes a queue pair can have: devices refuse too many,
  * but do not report their limit.
  */
@@ -154,6 +187,11 @@ static int open_all(struct verbs_xport *xp)
 	}
 	if (!ret) {
 		what = "queue pair";
+		open_thread_domain(xp);
+		ret = probe_qp(xp, &max_inline);
+	}
+	if (ret && xp->td) {	/* a device may have no queue pairs for it */
+		close_thread_domain(xp);
 		ret = probe_qp(xp, &max_inline);
 	}
 	if (!ret)
@@ -281,6 +319,7 @@ void tagrv_verbs_xport_close(struct tagrv_xport *base)
 			   (unsigned long long) xp->stats.permits_over,
 			   (unsigned long long) xp->stats.permit_only_sent);
 	close_queues(xp);
+	close_thread_domain(xp);
 	if (xp->use_srq)
 		tagrv_verbs_bufs_fini(&xp->rxq.bufs);
 	tagrv_verbs_bufs_fini(&xp->tx_bufs);
