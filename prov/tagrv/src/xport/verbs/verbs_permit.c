@@ -34,7 +34,7 @@
 #include <string.h>
 
 #include "core/log.h"
-#include "xport/verbs/verbs_priv.h"
+#include "xport/verbs/verbs_poll.h"
 
 #define PERMIT_ONLY	(1u << 31)	/* in immediate data */
 #define COUNT_MAX	0xffffu

@@ -20,7 +20,7 @@
 #include <sys/epoll.h>
 
 #include "core/log.h"
-#include "xport/verbs/verbs_priv.h"
+#include "xport/verbs/verbs_poll.h"
 
 #define IDLE_POLLS	64	/* passes per poll of a send CQ without signaled
 				   requests */

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "core/eventfd.h"
-#include "xport/verbs/verbs_priv.h"
+#include "xport/verbs/verbs_poll.h"
 
 #define ACK_EVENTS	64	/* events acknowledged at once: it takes a mutex */
 

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Taking completions from a queue, for verbs_poll.c, verbs_permit.c and verbs_sleep.c.
+ */
+#ifndef TAGRV_XPORT_VERBS_VERBS_POLL_H
+#define TAGRV_XPORT_VERBS_VERBS_POLL_H
+
+#include "xport/verbs/verbs_priv.h"
+
+/* A CQ cannot be polled or armed: the next progress reports the xport as dead. */
+void tagrv_verbs_queue_failed(struct verbs_xport *xp) TAGRV_COLD;
+
+/* Fills wc behind the first 'held' completions; returns the number of all. */
+static inline int verbs_poll_device(struct verbs_xport *xp, struct verbs_cq *cq,
+				    struct ibv_wc *wc, int held)
+{
+	int cnt = xp->calls->poll_cq(cq->cq, VERBS_BATCH - held, wc + held);
+
+	if (TAGRV_LIKELY(cnt >= 0))
+		return held + cnt;
+	tagrv_verbs_queue_failed(xp);
+	return held;
+}
+
+/* verbs_poll_cq() of a queue with completions held back. */
+int tagrv_verbs_poll_held(struct verbs_xport *xp, struct verbs_cq *cq,
+			  struct ibv_wc *wc) TAGRV_COLD;
+
+/*
+ * Takes up to VERBS_BATCH completions, first those held back by arm or reap, then
+ * from the device. Returns their number; if that is less than VERBS_BATCH, the
+ * queue was empty.
+ */
+static inline int verbs_poll_cq(struct verbs_xport *xp, struct verbs_cq *cq,
+				struct ibv_wc *wc)
+{
+	return TAGRV_UNLIKELY(cq->held_cnt) ?
+	       tagrv_verbs_poll_held(xp, cq, wc) :
+	       verbs_poll_device(xp, cq, wc, 0);
+}
+
+#endif
