@@ -163,9 +163,9 @@ static ssize_t try_fast(struct tagrv_engine *engine, struct tagrv_peer *peer,
 static bool is_repeated(const struct tagrv_peer *peer,
 			const struct tagrv_send_req *req, size_t len)
 {
-	return req->no_context && req->space == TAGRV_SPACE_TAGGED &&
-	       req->iov_cnt == 1 && !(req->flags & TAGRV_NEEDS_OP) &&
-	       tagrv_eager_is_held_up(peer, len);
+	return tagrv_eager_is_held_up(peer, len) && req->no_context &&
+	       req->space == TAGRV_SPACE_TAGGED && req->iov_cnt == 1 &&
+	       !(req->flags & TAGRV_NEEDS_OP);
 }
 
 static bool lacks_credit(const struct tagrv_peer *peer, size_t len)
@@ -189,7 +189,7 @@ ssize_t tagrv_engine_send(struct tagrv_engine *engine,
 	ret = tagrv_peer_of(engine, req->dest, &peer);
 	if (TAGRV_UNLIKELY(ret))
 		return ret;
-	if (is_repeated(peer, req, len)) {
+	if (TAGRV_UNLIKELY(is_repeated(peer, req, len))) {
 		ret = tagrv_eager_repeat(peer, req, len);
 		if (!ret)
 			tagrv_op_send_report(engine, req);
