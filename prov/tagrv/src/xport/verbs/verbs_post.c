@@ -103,6 +103,11 @@ size_t tagrv_verbs_outstanding(struct tagrv_xport *xport)
 	return verbs_xport_of(xport)->inflight;
 }
 
+static void free_buf(struct verbs_xport *xp, uint32_t buf)
+{
+	xp->tx_bufs.idle[xp->tx_bufs.idle_cnt++] = buf;
+}
+
 static void moves_sub(struct verbs_moves *moves, uint32_t packets)
 {
 	moves->cnt--;
@@ -121,19 +126,29 @@ static void retire_one(struct verbs_xport *xp, struct verbs_link *link, int stat
 	else if (tx.put)
 		moves_sub(&link->puts, tx.packets);
 	else if (tx.buf != VERBS_NO_BUF)
-		xp->tx_bufs.idle[xp->tx_bufs.idle_cnt++] = tx.buf;
+		free_buf(xp, tx.buf);
 	if (tx.done)
 		tx.done->fn(tx.done, status);
 }
 
-/* Takes the oldest requests off the ring, as far as they are plain. */
-static void retire_plain(struct verbs_xport *xp, struct verbs_link *link,
-			 uint32_t end)
+/* Takes the oldest requests off the ring, up to one with more to do than to free. */
+static void retire_packets(struct verbs_xport *xp, struct verbs_link *link,
+			   uint32_t end)
 {
-	uint32_t seq = link->tail;
+	uint32_t seq, signaled = 0;
 
-	while (seq != end && link->ring[seq & link->ring_mask].plain)
-		seq++;
+	for (seq = link->tail; seq != end; seq++) {
+		const struct verbs_tx *tx = &link->ring[seq & link->ring_mask];
+
+		if (tx->todo == VERBS_TODO_NOTHING)
+			continue;
+		if (tx->todo == VERBS_TODO_ALL)
+			break;
+		signaled += tx->signaled;
+		if (tx->buf != VERBS_NO_BUF)
+			free_buf(xp, tx->buf);
+	}
+	xp->signaled -= signaled;
 	xp->inflight -= seq - link->tail;
 	link->tail = seq;
 }
@@ -145,7 +160,7 @@ void tagrv_verbs_retire(struct verbs_link *link, uint32_t end, int status)
 	if (link->tail != end)
 		xp->freed = true;
 	while (link->tail != end) {
-		retire_plain(xp, link, end);
+		retire_packets(xp, link, end);
 		if (link->tail != end)
 			retire_one(xp, link, status);
 	}

@@ -73,8 +73,9 @@ static inline void verbs_posted(struct verbs_xport *xp, struct verbs_link *link,
 	struct verbs_tx *slot = &link->ring[link->head++ & link->ring_mask];
 
 	*slot = *tx;
-	slot->plain = !tx->done && !tx->get && !tx->put && !tx->signaled &&
-		      tx->buf == VERBS_NO_BUF;
+	slot->todo = tx->done || tx->get || tx->put ? VERBS_TODO_ALL :
+		     tx->signaled || tx->buf != VERBS_NO_BUF ?
+		     VERBS_TODO_FREE : VERBS_TODO_NOTHING;
 	if (tx->get)
 		verbs_moves_add(&link->gets, tx->packets);
 	if (tx->put)

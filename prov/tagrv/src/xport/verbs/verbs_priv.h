@@ -60,6 +60,13 @@
 
 /* ---- links: verbs_link.c ---- */
 
+/* What is to be done when a work request is complete, besides counting it. */
+enum verbs_todo {
+	VERBS_TODO_NOTHING,
+	VERBS_TODO_FREE,	/* count a signaled one, free a copy buffer */
+	VERBS_TODO_ALL,		/* it is a get or put, or has a callback */
+};
+
 /* One work request in flight, at ring[sequence & ring_mask]. */
 struct verbs_tx {
 	struct tagrv_done *done;	/* or NULL */
@@ -69,7 +76,7 @@ struct verbs_tx {
 	};
 	bool	get, put;
 	bool	signaled;
-	bool	plain;			/* none of all that: is only counted */
+	uint8_t	todo;			/* enum verbs_todo */
 };
 
 /* Gets or puts of a link in flight, and the most that may be: verbs_rdma.c. */
