@@ -327,11 +327,16 @@ static ssize_t try_send(struct endpoint *e, size_t len)
 	return ret;
 }
 
+void endpoint_wait_slot(struct endpoint *e)
+{
+	wait_for_op(e, &e->ops[e->send_at]);
+}
+
 void endpoint_post_send(struct endpoint *e, size_t len)
 {
 	ssize_t ret;
 
-	wait_for_op(e, &e->ops[e->send_at]);
+	endpoint_wait_slot(e);
 	while ((ret = try_send(e, len)) == -FI_EAGAIN)
 		endpoint_progress(e);
 	check(ret, "fi_tsend");

@@ -77,6 +77,9 @@ char *endpoint_recv_slot(const struct endpoint *e, uint64_t message);
 void endpoint_post_recv(struct endpoint *e, size_t len);
 void endpoint_post_send(struct endpoint *e, size_t len);
 
+/* Waits until the slot of the next send may be written to. */
+void endpoint_wait_slot(struct endpoint *e);
+
 /*
  * Waits for the receive that was posted first of those not taken yet, although later ones
  * may have completed before. For programs that take all their receives so.

@@ -55,12 +55,13 @@ static uint8_t pattern(uint64_t message, size_t i)
 	return (uint8_t)(message * 31 + i * 7 + (i >> 8));
 }
 
-static void fill(const struct bench *b, size_t size)
+static void fill(struct bench *b, size_t size)
 {
 	char *buf;
 
 	if (!b->opt->verify)
 		return;
+	endpoint_wait_slot(&b->e);
 	buf = endpoint_send_slot(&b->e, b->e.sent);
 	for (size_t i = 0; i < size; i++)
 		buf[i] = (char)pattern(b->e.sent, i);
