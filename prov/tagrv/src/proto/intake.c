@@ -210,13 +210,6 @@ take_one(struct tagrv_intake *in, const struct tagrv_peer *peer,
 	return true;
 }
 
-/* Whether the peer is to be told what was taken. */
-static inline bool is_due(const struct tagrv_intake *in)
-{
-	return TAGRV_UNLIKELY(in->cnt >= in->due) ||
-	       TAGRV_UNLIKELY(in->passed > in->pass_due);
-}
-
 /*
  * Takes at most TAGRV_INTAKE_BATCH messages of such a peer, from the place *at on, where
  * the word was not loaded yet. Returns how many; *at: where the next one is or comes.
@@ -256,7 +249,7 @@ static inline void
 end_read(struct tagrv_link *link, struct tagrv_watch *watch, uint32_t index,
 	 const struct place *at)
 {
-	if (is_due(link->intake))
+	if (tagrv_intake_is_due(link->intake))
 		link->xport->ops->publish(link);
 	watch_next(watch, index, at);
 }
@@ -338,7 +331,7 @@ int tagrv_intake_drain(void *owner)
 					       0;
 		sum += cnt;
 	} while (TAGRV_UNLIKELY(cnt == TAGRV_INTAKE_BATCH));
-	if (is_due(in))
+	if (tagrv_intake_is_due(in))
 		link->xport->ops->publish(link);
 	load(&at);
 	if (TAGRV_UNLIKELY(!window->left)) {

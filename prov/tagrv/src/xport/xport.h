@@ -321,6 +321,13 @@ static inline void tagrv_intake_pass(struct tagrv_intake *in, uint32_t len)
 		in->arena_pos = 0;
 }
 
+/* Whether so much was taken that the peer is to be told. */
+static inline bool tagrv_intake_is_due(const struct tagrv_intake *in)
+{
+	return TAGRV_UNLIKELY(in->cnt >= in->due) ||
+	       TAGRV_UNLIKELY(in->passed > in->pass_due);
+}
+
 /* Base of every link; back ends embed it as first member. */
 struct tagrv_link {
 	struct tagrv_xport *xport;

@@ -141,7 +141,7 @@ static inline bool consume(struct shm_link *link, uint64_t word)
 		tagrv_shm_link_corrupt(link, "entry");
 		return false;
 	}
-	if (TAGRV_UNLIKELY(shm_rx_should_publish(&link->rx)))
+	if (TAGRV_UNLIKELY(tagrv_intake_is_due(&link->rx.in)))
 		tagrv_shm_publish_head(link);
 	return true;
 }

@@ -333,12 +333,6 @@ static inline void shm_rx_advance(struct shm_rx *rx, uint32_t len,
 		tagrv_intake_pass(&rx->in, len);
 }
 
-/* Whether enough was consumed to tell the producer. */
-static inline bool shm_rx_should_publish(const struct shm_rx *rx)
-{
-	return rx->in.cnt >= rx->in.due || rx->in.passed > rx->in.pass_due;
-}
-
 static inline bool shm_rx_is_published(const struct shm_rx *rx)
 {
 	return rx->in.cnt == rx->published;

@@ -103,11 +103,6 @@ size_t tagrv_verbs_outstanding(struct tagrv_xport *xport)
 	return verbs_xport_of(xport)->inflight;
 }
 
-static void free_buf(struct verbs_xport *xp, uint32_t buf)
-{
-	xp->tx_bufs.idle[xp->tx_bufs.idle_cnt++] = buf;
-}
-
 static void moves_sub(struct verbs_moves *moves, uint32_t packets)
 {
 	moves->cnt--;
@@ -126,7 +121,7 @@ static void retire_one(struct verbs_xport *xp, struct verbs_link *link, int stat
 	else if (tx.put)
 		moves_sub(&link->puts, tx.packets);
 	else if (tx.buf != VERBS_NO_BUF)
-		free_buf(xp, tx.buf);
+		verbs_free_buf(xp, tx.buf);
 	if (tx.done)
 		tx.done->fn(tx.done, status);
 }
@@ -146,7 +141,7 @@ static void retire_packets(struct verbs_xport *xp, struct verbs_link *link,
 			break;
 		signaled += tx->signaled;
 		if (tx->buf != VERBS_NO_BUF)
-			free_buf(xp, tx->buf);
+			verbs_free_buf(xp, tx->buf);
 	}
 	xp->signaled -= signaled;
 	xp->inflight -= seq - link->tail;

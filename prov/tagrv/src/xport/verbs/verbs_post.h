@@ -60,6 +60,12 @@ int tagrv_verbs_post_failed(struct verbs_link *link, int err,
 			    const struct ibv_send_wr *wr,
 			    const struct ibv_send_wr *bad) TAGRV_COLD;
 
+/* A copy buffer is idle again. */
+static inline void verbs_free_buf(struct verbs_xport *xp, uint32_t buf)
+{
+	xp->tx_bufs.idle[xp->tx_bufs.idle_cnt++] = buf;
+}
+
 static inline void verbs_moves_add(struct verbs_moves *moves, uint32_t packets)
 {
 	moves->cnt++;

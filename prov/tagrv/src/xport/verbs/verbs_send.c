@@ -57,7 +57,7 @@ int post_packet(struct verbs_xport *xp, struct verbs_link *link,
 	ret = verbs_post(xp, link, wr, tx);
 	if (TAGRV_UNLIKELY(ret)) {
 		if (tx->buf != VERBS_NO_BUF)
-			xp->tx_bufs.idle[xp->tx_bufs.idle_cnt++] = tx->buf;
+			verbs_free_buf(xp, tx->buf);
 		return ret;
 	}
 	link->tx_permits--;
