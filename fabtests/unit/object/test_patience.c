@@ -47,14 +47,14 @@ Test(patience, is_short_when_others_run)
 	cr_assert(run_out() == 2 * TAGRV_PATIENCE_LEAST);
 }
 
-/* Whoever yields lets them spin for a time slice. */
-Test(patience, rests_after_its_own_threads_ran_for_a_time_slice)
+/* They wait for a lock that the caller holds: the yield helped nobody. */
+Test(patience, rests_after_only_its_own_threads_ran)
 {
-	const uint64_t slice = TAGRV_PATIENCE_SLICE_NS + 1, now = 77;
-	const uint64_t end = now + slice * TAGRV_PATIENCE_REST;
+	const uint64_t ns = TAGRV_PATIENCE_OWN_NS + 1, now = 77;
+	const uint64_t end = now + ns * TAGRV_PATIENCE_REST;
 
 	cr_assert(tagrv_patience_may_yield(&patience, now));
-	tagrv_patience_learn(&patience, now, slice, slice / 2 + 1);
+	tagrv_patience_learn(&patience, now, ns, ns);
 	cr_assert(!tagrv_patience_may_yield(&patience, now));
 	cr_assert(!tagrv_patience_may_yield(&patience, end - 1));
 	cr_assert(tagrv_patience_may_yield(&patience, end));
@@ -62,11 +62,11 @@ Test(patience, rests_after_its_own_threads_ran_for_a_time_slice)
 
 Test(patience, does_not_rest_when_others_ran_or_not_for_long)
 {
-	const uint64_t slice = TAGRV_PATIENCE_SLICE_NS;
+	const uint64_t ns = TAGRV_PATIENCE_OWN_NS;
 
-	tagrv_patience_learn(&patience, 1, slice, slice);
+	tagrv_patience_learn(&patience, 1, ns, ns);
 	cr_assert(tagrv_patience_may_yield(&patience, 1));
-	tagrv_patience_learn(&patience, 1, 10 * slice, 5 * slice);
+	tagrv_patience_learn(&patience, 1, 100 * ns, 75 * ns);
 	cr_assert(tagrv_patience_may_yield(&patience, 1));
 }
 

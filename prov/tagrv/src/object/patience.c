@@ -31,7 +31,7 @@ void tagrv_patience_learn(struct tagrv_patience *patience, uint64_t now,
 					      memory_order_relaxed);
 	bool others = ns > TAGRV_PATIENCE_OTHERS_NS;
 
-	if (ns > TAGRV_PATIENCE_SLICE_NS && own > ns / 2)
+	if (ns > TAGRV_PATIENCE_OWN_NS && own > ns - ns / 4)
 		atomic_store_explicit(&patience->rest,
 				      now + ns * TAGRV_PATIENCE_REST,
 				      memory_order_relaxed);

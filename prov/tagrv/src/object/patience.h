@@ -13,13 +13,14 @@
  *                                                others ran: most = LEAST
  *                                                it returned at once: most doubles,
  *                                                up to MOST
- *                                                threads of this process ran for
- *                                                a time slice: no yield for REST
- *                                                times as long
+ *                                                only threads of this process
+ *                                                ran: no yield for REST times
+ *                                                as long
  *
- * The last case: those threads spin until the caller gives its lock back, so that they
- * use up the whole time slice that the yield gave them, and nobody is helped. Such
- * yields cost 1/REST of the time at most.
+ * The last case: those threads wait for a lock that the caller holds. Some spin until
+ * their time slice is over (Open MPI), some go to sleep at once, and the caller has to
+ * wake them afterwards (MPICH); nobody is helped. Such yields cost 1/REST of the time at
+ * most.
  *
  * The domain is crowded after a yield that let others work: then it has no processor to
  * spare. (Others that only yield, too, need none.) A domain that always finds something
@@ -45,9 +46,9 @@
  * other is there. */
 #define TAGRV_PATIENCE_OTHERS_NS	2000
 
-/* A yield that takes longer let another thread run until its time slice was over: some
- * ms. A thread that has something to do for us mostly sleeps or yields much earlier. */
-#define TAGRV_PATIENCE_SLICE_NS		500000
+/* A yield that takes longer, and nearly all of it in threads of this process, let these
+ * run. A yield that only was slow itself takes less, but for an interrupt. */
+#define TAGRV_PATIENCE_OWN_NS	4000
 
 /* A yield that takes longer let another thread work, not only yield in turn. */
 #define TAGRV_PATIENCE_WORK_NS	10000
