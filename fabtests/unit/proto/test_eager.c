@@ -340,6 +340,57 @@ Test(eager, what_a_restarted_peer_sent_before_is_taken_in)
 	}
 }
 
+enum { OLD = 5 * TAGRV_DRAIN_PASSES };
+
+static struct tagrv_link *old_link;
+static uint32_t old_sent;
+
+/* One message a pass; other peers keep the pass busy as well. */
+static int bring_old(struct tagrv_xport *xport)
+{
+	struct tagrv_link *link = fx.link;
+	uint32_t seq = fx.rx_seq;
+
+	(void) xport;
+	if (old_sent == OLD)
+		return 1;
+	fx.link = old_link;
+	fx.rx_seq = old_sent++;
+	arrive_eager("old", 4, 1, 0, 0);
+	fx.link = link;
+	fx.rx_seq = seq;
+	return 1;
+}
+
+/* However many passes that takes. */
+Test(eager, all_that_a_restarted_peer_sent_is_taken_in)
+{
+	static struct tagrv_xport_ops ops;
+	char buf[8];
+
+	peer_up(true);
+	old_link = fx.link;
+	ops = *old_link->xport->ops;
+	ops.progress = bring_old;
+	old_link->xport->ops = &ops;
+	peer_up(true);
+	cr_assert_eq(old_sent, OLD);
+	for (int i = 0; i < OLD; i++) {
+		cr_assert_eq(submit_recv(buf, 8, 1, ctx), 0);
+		cr_assert_eq(take(&fx.rx).len, 4);
+	}
+}
+
+/* Other peers may keep all passes busy. */
+Test(eager, restarted_peer_that_sent_nothing_more_ends)
+{
+	peer_up(true);
+	fake.events = 1;
+	fake.polls = 0;
+	peer_up(true);
+	cr_assert_leq(fake.polls, TAGRV_DRAIN_PASSES + 2);
+}
+
 Test(eager, bad_arguments_are_refused_before_anything_happens)
 {
 	struct tagrv_send_req req = send_req("x", 1, 1, ctx);

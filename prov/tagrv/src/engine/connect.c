@@ -107,6 +107,12 @@ static void on_failed(struct tagrv_peer *peer, int status)
 }
 
 /*
+ * Passes that take in what a connection has brought before it ends: a pass may end with
+ * one packet (a batch of kept messages), and no ring holds more entries.
+ */
+#define DRAIN_MOST	65536
+
+/*
  * The peer was restarted. Messages of its former life were reported to it as sent,
  * so they are received first.
  */
@@ -115,9 +121,16 @@ static void drain_old(struct tagrv_peer *peer)
 	struct tagrv_lane *lane = peer->lane;
 	struct tagrv_xport *xport = lane->link->xport;
 
-	for (int i = 0; i < TAGRV_DRAIN_PASSES && peer->lane == lane; i++)
+	uint32_t seq = peer->rx_seq;
+	int vain = 0;		/* passes in a row without a message of it */
+
+	for (int i = 0; i < DRAIN_MOST && vain < TAGRV_DRAIN_PASSES &&
+	     peer->lane == lane; i++) {
 		if (!xport->ops->progress(xport))
 			break;
+		vain = peer->rx_seq == seq ? vain + 1 : 0;
+		seq = peer->rx_seq;
+	}
 	if (peer->lane == lane)
 		tagrv_lane_fail(lane, -FI_ECONNRESET, false);
 }
