@@ -4,6 +4,7 @@
  * packets, and where there is no room.
  */
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <rdma/fi_errno.h>
 #include <string.h>
 
@@ -110,6 +111,58 @@ Test(shm_tagged, waiting_messages_are_announced, .timeout = 60)
 		cr_assert_eq(send_tagged(i, i, false), 0);
 	PAIR_UNTIL(&pair, pair.b->tagged_cnt == 10);
 	cr_assert_eq(pair.b->tags_ahead, 10);
+	pair_close(&pair);
+}
+
+static bool is_readable(int fd, int timeout)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+
+	return poll(&pfd, 1, timeout) == 1;
+}
+
+/* A caller may sleep instead of repeating a send for which there was no room. */
+static void sleep_until_room(size_t len)
+{
+	struct tagrv_xport *xport;
+	unsigned sent = 0;
+
+	start(PAIR_SHM);
+	xport = pair.a->xport;
+	while (!send_tagged(sent + 1, len, false))
+		sent++;
+	while (tagrv_shm_ops.arm(xport))
+		tagrv_shm_ops.progress(xport);
+	cr_assert_not(is_readable(tagrv_shm_ops.wait_fd(xport), 0));
+	while (pair.b->tagged_cnt < sent)
+		tagrv_shm_ops.progress(pair.b->xport);
+	cr_assert(is_readable(tagrv_shm_ops.wait_fd(xport), 10000));
+	tagrv_shm_ops.progress(xport);
+	cr_assert_eq(send_tagged(1, len, false), 0);
+	pair_close(&pair);
+}
+
+Test(shm_tagged, sleeper_is_woken_for_a_slot, .timeout = 60)
+{
+	sleep_until_room(8);
+}
+
+Test(shm_tagged, sleeper_is_woken_for_room_in_the_arena, .timeout = 60)
+{
+	sleep_until_room(3000);
+}
+
+/* Room that has come before nobody has to wait for. */
+Test(shm_tagged, nobody_sleeps_when_there_is_room, .timeout = 60)
+{
+	unsigned sent = 0;
+
+	start(PAIR_SHM);
+	while (!send_tagged(sent + 1, 8, false))
+		sent++;
+	while (pair.b->tagged_cnt < sent)
+		tagrv_shm_ops.progress(pair.b->xport);
+	cr_assert_eq(tagrv_shm_ops.arm(pair.a->xport), -FI_EAGAIN);
 	pair_close(&pair);
 }
 

@@ -170,6 +170,7 @@ static int open_bell(struct shm_xport *xp)
 static void init_lists(struct shm_xport *xp)
 {
 	tagrv_list_init(&xp->starved);
+	tagrv_list_init(&xp->refused);
 	tagrv_list_init(&xp->failed);
 	tagrv_list_init(&xp->closing);
 	tagrv_list_init(&xp->serving);

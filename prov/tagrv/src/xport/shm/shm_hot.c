@@ -238,6 +238,7 @@ int tagrv_shm_arm(struct tagrv_xport *xport)
 {
 	struct shm_xport *xp = shm_xport_of(xport);
 
+	tagrv_shm_starve_refused(xp);
 	if (has_own_work(xp))
 		return -FI_EAGAIN;
 	/*

@@ -52,6 +52,7 @@ static void init(struct shm_link *link, struct shm_xport *xp)
 	tagrv_list_init(&link->dev_node);
 	tagrv_list_init(&link->push_node);
 	tagrv_list_init(&link->starved_node);
+	tagrv_list_init(&link->refused_node);
 	tagrv_list_init(&link->failed_node);
 	tagrv_list_init(&link->closing_node);
 	tagrv_list_init(&link->serve_node);
@@ -251,6 +252,7 @@ static void stop(struct shm_link *link)
 	tagrv_shm_tx_shut(link);
 	tagrv_shm_cool(link);
 	tagrv_list_remove(&link->starved_node);
+	tagrv_list_remove(&link->refused_node);
 	tagrv_list_remove(&link->serve_node);
 	tagrv_list_remove(&link->put_node);
 	tagrv_list_remove(&link->wait_node);

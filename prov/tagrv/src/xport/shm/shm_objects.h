@@ -167,7 +167,7 @@ struct shm_link {
 	bool	tx_open;	/* tx_ready, not failed, not closing */
 	/* the rest */
 	_Alignas(TAGRV_CACHE_LINE) struct tagrv_list dev_node;
-	struct tagrv_list push_node, starved_node, failed_node;
+	struct tagrv_list push_node, starved_node, failed_node, refused_node;
 	struct tagrv_list closing_node, serve_node, wait_node, put_node;
 	struct tagrv_list help_node;
 	struct shm_bell *peer_bell;
@@ -177,6 +177,7 @@ struct shm_link {
 	unsigned waits;		/* enum shm_wait */
 	/* by enum shm_leave: shortest body that SHM_WAIT_SEND waits for */
 	uint32_t need[SHM_LEAVES];
+	uint32_t refused_len;	/* shortest body that a caller repeats */
 	uint32_t queued;	/* its records in xport->dones */
 	int	status;		/* -FI_E*: why it failed; 0: alive */
 	bool	bound, attached;
@@ -228,6 +229,8 @@ struct shm_xport {
 							   a limit */
 	/* lists of links */
 	struct tagrv_list starved;	/* a call returned -FI_EAGAIN */
+	struct tagrv_list refused;	/* the same, of a caller that repeats it: starved
+					   when the transport is armed */
 	struct tagrv_list failed;	/* link_error is due */
 	struct tagrv_list closing;
 	struct tagrv_list serving;	/* with gets of the peer */

@@ -164,6 +164,8 @@ void tagrv_shm_starve(struct shm_link *link, enum shm_wait why);
 void tagrv_shm_starve_send(struct shm_link *link, enum shm_leave leave,
 			   uint32_t len);
 void tagrv_shm_unstarve(struct shm_link *link, enum shm_wait why);
+/* The process may go to sleep: callers that repeat their sends must be woken for room. */
+void tagrv_shm_starve_refused(struct shm_xport *xp);
 /* Whether a send of a starved link would not return -FI_EAGAIN again. */
 bool tagrv_shm_has_room(struct shm_link *link);
 /* Runs the done callbacks that are due; returns their number. */

@@ -9,6 +9,9 @@
  *   consumer publishes its head, sees prod.starved --> rings our bell
  *   progress, reap: the link has room --> sink->room
  *
+ *   send_tagged: -FI_EAGAIN --> link is in xp->refused; the caller repeats its call
+ *   arm: all of xp->refused go to xp->starved, so that a caller that sleeps is woken
+ *
  * send_short and send_tagged do the easy cases only: the link is open, there is room, and
  * nothing has to be called back. All others are send's.
  *
@@ -106,6 +109,18 @@ void tagrv_shm_starve_send(struct shm_link *link, enum shm_leave leave,
 {
 	start_waiting(link, leave, len);
 	tagrv_shm_starve(link, SHM_WAIT_SEND);
+}
+
+void tagrv_shm_starve_refused(struct shm_xport *xp)
+{
+	struct tagrv_list *node;
+
+	while (TAGRV_UNLIKELY((node = tagrv_list_pop(&xp->refused)) != NULL)) {
+		struct shm_link *link =
+			tagrv_container_of(node, struct shm_link, refused_node);
+
+		tagrv_shm_starve_send(link, SHM_LEAVE_RESERVE, link->refused_len);
+	}
 }
 
 void tagrv_shm_unstarve(struct shm_link *link, enum shm_wait why)
@@ -298,9 +313,19 @@ int tagrv_shm_send_short(struct tagrv_link *base,
 	return 0;
 }
 
-/* A caller that repeats its call must find out that the peer has gone. */
-static TAGRV_COLD int no_room_for_tagged(struct shm_link *link)
+/*
+ * The caller repeats its call, and learns of room that way; so nothing is asked of the
+ * peer until the caller goes to sleep. It must find out that the peer has gone.
+ * len: bytes of the body.
+ */
+static TAGRV_COLD int no_room_for_tagged(struct shm_link *link, uint32_t len)
 {
+	if (!tagrv_list_linked(&link->refused_node)) {
+		tagrv_list_push_tail(&shm_xport_of_link(link)->refused,
+				     &link->refused_node);
+		link->refused_len = len;
+	}
+	link->refused_len = TAGRV_MIN(link->refused_len, len);
 	if (shm_tx_state(&link->tx) & SHM_CLOSED)
 		tagrv_shm_link_fail(link, -FI_ECONNRESET);
 	else
@@ -321,7 +346,7 @@ send_tagged_long(struct shm_link *link, uint64_t word, uint64_t tag,
 	if (len + TAGRV_SHORT_HDR > tx->max_packet)
 		return -FI_EAGAIN;
 	if (!is_easy(link, shm_tx_arena_cost(tx, len)))
-		return no_room_for_tagged(link);
+		return no_room_for_tagged(link, TAGRV_MAX(len, SHM_INLINE + 1));
 	tagrv_copy(shm_tx_arena(tx, len), payload, len);
 	memcpy(slot + SHM_HEAD_WORD, &tag, sizeof(tag));
 	/* Ignored in an entry without data. */
@@ -351,7 +376,7 @@ send_tagged_other(struct tagrv_link *base, uint64_t meta, uint64_t tag,
 	if (len > (has_data ? SHM_DATA_INLINE : SHM_TAGGED_INLINE))
 		return send_tagged_long(link, word, tag, data, payload);
 	if (TAGRV_UNLIKELY(!is_easy(link, 0)))
-		return no_room_for_tagged(link);
+		return no_room_for_tagged(link, 0);
 	to = shm_tx_slot(tx) + SHM_HEAD_WORD;
 	memcpy(to, &tag, sizeof(tag));
 	to += sizeof(tag);
