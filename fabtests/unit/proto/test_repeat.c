@@ -6,6 +6,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/engine_fixture.h"
 
@@ -49,6 +50,8 @@ static void setup(void)
 	fx.link->xport->attr.tagged_short = LEN + 1;
 	fx.link->xport->attr.tagged_end = 200;
 	tagrv_peer_open_plain(peer());
+	/* No time counts, but where a test says so. */
+	fx.engine->tx.refuse_ns = UINT64_MAX;
 }
 
 TestSuite(repeat, .init = setup, .fini = engine_teardown, .timeout = 20);
@@ -99,6 +102,17 @@ Test(repeat, without_room)
 		     tagrv_credit_units(LONG));
 }
 
+/* Nothing but progress of this domain may be able to make room. */
+Test(repeat, makes_progress_now_and_then)
+{
+	unsigned passes = fake.polls;
+
+	fill_ring();
+	for (int i = 0; i < 50000; i++)
+		cr_assert_eq(inject(LEN), -FI_EAGAIN);
+	cr_assert_gt(fake.polls, passes + 2);
+}
+
 Test(repeat, what_goes_is_counted_once)
 {
 	uint64_t before = atomic_load(&fx.tx_cntr.value);
@@ -126,6 +140,41 @@ Test(repeat, without_credit_for_a_while)
 	cr_assert_eq(inject(LEN), 0);
 	cr_assert_eq(fx.engine->stats.rndv_tx, 2);
 	cr_assert_eq(ring.sent, 0);
+}
+
+/* The peer need not return credit, so the application would sleep for ever. */
+Test(repeat, nobody_sleeps_for_want_of_credit)
+{
+	peer()->credit.left = 0;
+	cr_assert_eq(inject(LEN), -FI_EAGAIN);
+	cr_assert_eq(tagrv_dom_arm(fx.dom), -FI_EAGAIN);
+	cr_assert_eq(inject(LEN), 0);
+	cr_assert_eq(fx.engine->stats.rndv_tx, 1, "announced");
+	cr_assert_eq(tagrv_dom_arm(fx.dom), 0);
+	cr_assert_eq(inject(LEN), 0, "still without credit");
+	cr_assert_eq(fx.engine->stats.rndv_tx, 2);
+}
+
+/* An application may repeat once in a while only. */
+Test(repeat, without_credit_for_some_time)
+{
+	peer()->credit.left = 0;
+	cr_assert_eq(inject(LEN), -FI_EAGAIN);
+	fx.engine->tx.refuse_ns = 1000;
+	usleep(2);
+	cr_assert_eq(inject(LEN), 0);
+	cr_assert_eq(fx.engine->stats.rndv_tx, 1, "announced");
+}
+
+/* By whichever way it is used up. */
+Test(repeat, each_want_of_credit_counts_for_itself)
+{
+	peer()->credit.left = 0;
+	for (int i = 0; i < 900; i++)
+		cr_assert_eq(inject(LEN), -FI_EAGAIN);
+	peer()->credit.left = tagrv_credit_units(LEN) - 1;
+	for (int i = 0; i < 900; i++)
+		cr_assert_eq(inject(LEN), -FI_EAGAIN);
 }
 
 Test(repeat, credit_that_comes_begins_anew)

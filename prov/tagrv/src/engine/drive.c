@@ -81,6 +81,12 @@ int tagrv_dom_pass_for_look(struct tagrv_dom *dom)
 
 static int arm_engine(struct tagrv_engine *engine)
 {
+	/* Peers need not return credit: the application repeats, and is not refused. */
+	if (TAGRV_UNLIKELY(engine->tx.no_credit)) {
+		engine->tx.no_credit = false;
+		engine->tx.arms++;
+		return -FI_EAGAIN;
+	}
 	/* Events are requested first and looked for second, so that none which
 	 * comes in between is missed. */
 	if (tagrv_rails_arm(&engine->rails))

@@ -61,6 +61,7 @@ int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *att
 				       TAGRV_CREDIT_UNIT);
 	e->conn.lane_lost = on_lane_lost;
 	tagrv_list_init(&e->tx.busy);
+	e->tx.refuse_ns = TAGRV_REFUSE_NS;
 	tagrv_list_init(&e->conn.lanes);
 	tagrv_list_init(&e->conn.gone);
 	tagrv_list_init(&e->table.watcher.node);

@@ -168,6 +168,25 @@ static bool is_repeated(const struct tagrv_peer *peer,
 	       !(req->flags & TAGRV_NEEDS_OP);
 }
 
+/*
+ * The caller of an inject that is refused may do nothing but repeat it, although only
+ * progress of this domain can help: another of its endpoints is the peer, or waits for
+ * the same peer, or the peer has died. So it looks once in so many refusals.
+ */
+#define REFUSALS_LOOK	64u
+
+static ssize_t send_repeated(struct tagrv_engine *engine, struct tagrv_peer *peer,
+			     const struct tagrv_send_req *req, size_t len)
+{
+	int ret = tagrv_eager_repeat(peer, req, len);
+
+	if (!ret)
+		tagrv_op_send_report(engine, req);
+	else if (ret == -FI_EAGAIN && !(++engine->tx.refusals % REFUSALS_LOOK))
+		tagrv_dom_look(engine->dom);
+	return ret;
+}
+
 static bool lacks_credit(const struct tagrv_peer *peer, size_t len)
 {
 	return peer->state == TAGRV_PEER_READY && len <= peer->eager_limit &&
@@ -190,9 +209,7 @@ ssize_t tagrv_engine_send(struct tagrv_engine *engine,
 	if (TAGRV_UNLIKELY(ret))
 		return ret;
 	if (TAGRV_UNLIKELY(is_repeated(peer, req, len))) {
-		ret = tagrv_eager_repeat(peer, req, len);
-		if (!ret)
-			tagrv_op_send_report(engine, req);
+		ret = send_repeated(engine, peer, req, len);
 		if (ret != -FI_ENOSPC)
 			return ret;
 	}

@@ -62,6 +62,9 @@ struct tagrv_buf {
 #define TAGRV_BUF_CLASSES	5
 #define TAGRV_BUF_INJECT	(TAGRV_BUF_CLASSES - 2)
 
+/* A peer that returns no credit for so long is taken for one that does not receive. */
+#define TAGRV_REFUSE_NS		20000000u
+
 struct tagrv_engine {
 	/* Read by every send and every arrival. */
 	struct tagrv_dom *dom;
@@ -86,6 +89,12 @@ struct tagrv_engine {
 	struct {
 		struct tagrv_list busy;	/* READY peers with work to send */
 		char	*batch;		/* packet that proto/batch.c fills */
+		uint32_t refusals;	/* injects that their callers repeat */
+		bool	no_credit;	/* one was for want of credit, since the last
+					   of these: */
+		uint32_t arms;		/* the application wanted to sleep */
+		uint64_t refuse_ns;	/* longest that injects are refused for want of
+					   credit: TAGRV_REFUSE_NS */
 	} tx;
 
 	struct {

@@ -79,7 +79,12 @@ struct tagrv_peer {
 
 	uint32_t id;			/* index in engine->table.peers */
 	uint32_t frags;			/* fragments granted to it and not here */
-	uint32_t repeats;		/* of injects, for want of credit */
+	struct {			/* injects refused for want of credit */
+		uint32_t cnt;		/* in a row; 0: none */
+		uint32_t credit;	/* units that were left to send then */
+		uint32_t arms;		/* engine->tx.arms at the first one */
+		uint64_t since;		/* ns by the clock at the first one */
+	} refused;
 	size_t	packet_limit;		/* payload bytes of one eager packet */
 	size_t	frag_max;		/* payload bytes of one fragment */
 	const struct tagrv_select *select;	/* protocols beyond eager_limit;

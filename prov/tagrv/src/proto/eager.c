@@ -25,6 +25,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
 
+#include "core/clock.h"
 #include "core/trace.h"
 #include "object/lane.h"
 #include "proto/packet/packet_flags.h"
@@ -112,25 +113,43 @@ int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
 }
 
 /*
- * Repetitions for want of credit, after which a peer is taken for one that does not
- * receive: about 0.1 ms of an application that only repeats. A message that goes eager
- * begins the count anew.
+ * A peer that has not returned any credit for so many repetitions of an inject, about
+ * 0.1 ms of an application that does nothing else, or for TAGRV_REFUSE_NS, is taken for one
+ * that does not receive; at once, if the application wanted to sleep meanwhile, because the
+ * peer need not wake it.
  */
 #define REPEATS_MAX	1000u
+
+/* An inject lacks credit. -FI_EAGAIN: its caller is to repeat it; -FI_ENOSPC: see above. */
+static TAGRV_COLD int refuse(struct tagrv_peer *peer)
+{
+	struct tagrv_engine *engine = peer->engine;
+	uint64_t now = tagrv_clock_ns();
+
+	if (!peer->refused.cnt || peer->refused.credit != peer->credit.left) {
+		peer->refused.cnt = 0;
+		peer->refused.credit = peer->credit.left;
+		peer->refused.arms = engine->tx.arms;
+		peer->refused.since = now;
+	}
+	if (peer->refused.cnt == REPEATS_MAX ||
+	    peer->refused.arms != engine->tx.arms ||
+	    now - peer->refused.since > engine->tx.refuse_ns)
+		return -FI_ENOSPC;
+	peer->refused.cnt++;
+	engine->tx.no_credit = true;
+	return -FI_EAGAIN;
+}
 
 int tagrv_eager_repeat(struct tagrv_peer *peer, const struct tagrv_send_req *req,
 		       size_t len)
 {
 	tagrv_assert_locked(peer->engine->dom);
-	if (tagrv_credit_units(len) > peer->credit.left) {
-		if (peer->repeats == REPEATS_MAX)
-			return -FI_ENOSPC;
-		peer->repeats++;
-		return -FI_EAGAIN;
-	}
+	if (tagrv_credit_units(len) > peer->credit.left)
+		return refuse(peer);
 	if (!send_tagged(peer, req, len))
 		return -FI_EAGAIN;
-	peer->repeats = 0;
+	peer->refused.cnt = 0;
 	return 0;
 }
 
