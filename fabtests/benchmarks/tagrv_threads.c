@@ -10,8 +10,6 @@
  * provider holds its lock; with more it has the wait for the lock in it. In a convoy
  * (every thread goes to sleep on the lock, every release wakes one) the usual call of
  * several threads would take some microseconds, and the rate would fall to a fraction.
- *
- * usage: tagrv_threads [MESSAGES]      of each thread; default 200000
  */
 #include "clock.h"
 #include "oob.h"
@@ -235,11 +233,23 @@ static void run(int threads, uint64_t messages, double ns)
 	pthread_barrier_destroy(&barrier);
 }
 
+static void usage(void)
+{
+	printf("usage: tagrv_threads [MESSAGES]\n\n"
+	       "Move MESSAGES (default 200000) of 8 bytes by 1, 2, 4 and 8 threads that "
+	       "share an endpoint;\nprint the rate, and how long calls took.\n");
+	exit(0);
+}
+
 int main(int argc, char **argv)
 {
-	uint64_t messages = argc > 1 ?
-		(uint64_t) bench_number(argv[1], "MESSAGES", 1, 1e9) : 200000;
+	uint64_t messages = 200000;
 	double ns = clock_seconds_per_tick() * 1e9;
+
+	if (argc > 1 && argv[1][0] == '-')
+		usage();
+	if (argc > 1)
+		messages = (uint64_t) bench_number(argv[1], "MESSAGES", 1, 1e9);
 
 	open_endpoint();
 	printf("%7s %12s %10s %10s %10s %12s\n", "threads", "10^6 msg/s", "half, ns",
