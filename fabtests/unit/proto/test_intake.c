@@ -118,12 +118,14 @@ static size_t read_some(struct tagrv_compq *queue, size_t count)
 	return read_at_once(queue, box.entries, count);
 }
 
-static void expect_entry(size_t at, size_t recv, uint64_t tag, size_t len)
+static void expect_entry_of(size_t at, size_t recv, uint64_t tag, size_t len,
+			    uint64_t flags, uint64_t data)
 {
 	const struct fi_cq_tagged_entry *entry = &box.entries[at];
 
 	cr_expect_eq(entry->op_context, &ctx[recv]);
-	cr_expect_eq(entry->flags, FI_RECV | FI_TAGGED);
+	cr_expect_eq(entry->flags, FI_RECV | FI_TAGGED | flags);
+	cr_expect_eq(entry->data, data);
 	cr_expect_eq(entry->len, len);
 	cr_expect_eq(entry->buf, box.buf[recv]);
 	cr_expect_eq(entry->tag, tag);
@@ -131,6 +133,27 @@ static void expect_entry(size_t at, size_t recv, uint64_t tag, size_t len)
 	for (size_t i = 0; i < len; i++)
 		cr_assert_eq(box.buf[recv][i], (char) ('a' + tag));
 	cr_expect_eq(box.buf[recv][len], 0);
+}
+
+static void expect_entry(size_t at, size_t recv, uint64_t tag, size_t len)
+{
+	expect_entry_of(at, recv, tag, len, 0, 0);
+}
+
+/* A message with data, which is ~tag. */
+static void arrive_with_data(uint64_t tag, uint32_t len)
+{
+	char *slot = box.slots + box.sent % SLOTS * TAGRV_INTAKE_STRIDE;
+	uint64_t data = ~tag;
+
+	write_slot(TAGRV_INTAKE_MARK | TAGRV_INTAKE_DATA, tag, len, 0);
+	memcpy(slot + 16, &data, sizeof(data));
+	memset(slot + 24, (int) ('a' + tag), TAGRV_INTAKE_BYTES - 8);
+}
+
+static void expect_entry_with_data(size_t at, size_t recv, uint64_t tag, size_t len)
+{
+	expect_entry_of(at, recv, tag, len, FI_REMOTE_CQ_DATA, ~tag);
 }
 
 static struct tagrv_match_stats stats(void)
@@ -218,6 +241,57 @@ Test(intake, a_receive_takes_one_message)
 	cr_assert_eq(box.in.cnt, 2);
 }
 
+Test(intake, messages_with_data)
+{
+	const uint32_t len[] = { 0, 8, TAGRV_INTAKE_BYTES - 8 };
+
+	for (uint64_t i = 0; i < 3; i++) {
+		post(i, 63, i);
+		arrive_with_data(i, len[i]);
+	}
+	cr_assert_eq(look(ENTRIES), 3);
+	for (uint64_t i = 0; i < 3; i++)
+		expect_entry_with_data(i, i, i, len[i]);
+	cr_assert_eq(fake.drains, 0);
+	cr_assert_eq(peer()->rx_seq, 3);
+	cr_assert_eq(fx.engine->stats.eager_rx, 3);
+}
+
+static void arrive_mixed(uint64_t cnt)
+{
+	for (uint64_t i = 0; i < cnt; i++) {
+		post(i, 63, i);
+		if (i / 2 % 2)
+			arrive_with_data(i, 8);
+		else
+			arrive(i, 8);
+	}
+}
+
+static void expect_mixed(size_t at, uint64_t i)
+{
+	if (i / 2 % 2)
+		expect_entry_with_data(at, i, i, 8);
+	else
+		expect_entry(at, i, i, 8);
+}
+
+Test(intake, messages_with_and_without_data_keep_their_order)
+{
+	uint64_t done = 0;
+
+	arrive_mixed(ENTRIES);
+	while (done < ENTRIES) {
+		size_t cnt = look(ENTRIES - done);
+
+		for (size_t i = 0; i < cnt; i++)
+			expect_mixed(i, done + i);
+		done += cnt;
+		cr_assert(cnt || box.in.cnt == done);
+	}
+	cr_assert_eq(peer()->rx_seq, ENTRIES);
+}
+
 /* Each lap has its own mark; the transport hears when it is due. */
 Test(intake, goes_round_and_round)
 {
@@ -300,7 +374,8 @@ Test(intake, leaves_receives_without_a_completion)
 Test(intake, leaves_other_entries)
 {
 	post(0, 63, 1);
-	write_slot(TAGRV_INTAKE_MARK + 2, 1, 8, 0);
+	/* Tagged messages have the numbers 2 and 3. */
+	write_slot(TAGRV_INTAKE_MARK + 4, 1, 8, 0);
 	expect_left();
 }
 
@@ -390,6 +465,27 @@ Test(intake, a_read_takes_messages_of_one_link)
 	tagrv_watch_begin_pass(&fx.dom->watch);
 	cr_assert(tagrv_watch_is_idle(&fx.dom->watch));
 	cr_assert_eq(peer()->rx_seq, 5);
+	cr_assert_eq(fake.drains, 0);
+}
+
+Test(intake, a_read_takes_messages_with_and_without_data)
+{
+	uint64_t done = 0;
+
+	arrive_mixed(ENTRIES);
+	for (uint64_t i = 0; i < ENTRIES; i++)
+		box.src[i] = SOURCE;
+	while (done < ENTRIES) {
+		size_t cnt = read_some(&fx.rx, done ? ENTRIES : 3);
+
+		cr_assert_gt(cnt, 0);
+		for (size_t i = 0; i < cnt; i++)
+			expect_mixed(i, done + i);
+		done += cnt;
+	}
+	tagrv_watch_begin_pass(&fx.dom->watch);
+	cr_assert(tagrv_watch_is_idle(&fx.dom->watch));
+	cr_assert_eq(peer()->rx_seq, ENTRIES);
 	cr_assert_eq(fake.drains, 0);
 }
 

@@ -112,14 +112,15 @@ static __attribute__((noinline)) void copy_long(struct tagrv_intake *in, void *t
 static inline void report(const struct tagrv_recv *recv,
 			  const struct tagrv_peer *peer,
 			  struct tagrv_compq_window *window, uint32_t len,
-			  uint64_t tag)
+			  uint64_t flags, uint64_t tag, uint64_t data)
 {
 	tagrv_trace_recv_complete(recv, peer, recv->context, tag, len, 0);
 	tagrv_compq_write(window, &(struct tagrv_comp) {
 		.context = recv->context,
-		.flags = FI_RECV | FI_TAGGED,
+		.flags = FI_RECV | FI_TAGGED | flags,
 		.len = len,
 		.buf = recv->buf,
+		.data = data,
 		.tag = tag,
 		.src = TAGRV_UNLIKELY(window->src != NULL) ?
 		       source_of(peer) : FI_ADDR_NOTAVAIL,
@@ -153,38 +154,41 @@ static inline void account(struct tagrv_intake *in, struct tagrv_peer *peer,
 }
 
 static inline void trace(const struct tagrv_peer *peer, const struct sums *sums,
-			 uint64_t word, uint64_t tag,
+			 uint64_t word, uint64_t tag, uint64_t data,
 			 const struct tagrv_match_recv *record)
 {
 	(void) peer, (void) sums, (void) word, (void) tag, (void) record;
+	(void) data;
 	tagrv_trace_tagged_in(peer, peer->rx_seq + sums->cnt,
-			      word & TAGRV_META_SHARED, tag, 0);
+			      (word & TAGRV_META_SHARED) |
+			      (word & TAGRV_INTAKE_DATA ? TAGRV_META_DATA : 0),
+			      tag, data);
 	tagrv_trace_match(tagrv_recv_of_const(record), peer, NULL, 0, tag,
 			  TAGRV_META_LEN(word));
 }
 
 /* Whether the message that comes next is there, and may go this way. */
-static inline bool is_there(const struct place *at)
+static inline bool is_there(const struct place *at, bool has_data)
 {
-	return (uint16_t) at->word == at->mark;
+	return (uint16_t) at->word ==
+	       (has_data ? at->mark | TAGRV_INTAKE_DATA : at->mark);
 }
 
-/*
- * Takes the message at *at, which is_there(), from peer, which is_plain() and
- * has_credit(), and steps past it. False: nothing has happened.
- */
+/* As take_one(), of a message with or without data: a constant. */
 static inline __attribute__((always_inline)) bool
-take_one(struct tagrv_intake *in, const struct tagrv_peer *peer,
-	 struct tagrv_posted_block *block, struct tagrv_compq_window *window,
-	 struct place *at, struct sums *sums)
+take_kind(struct tagrv_intake *in, const struct tagrv_peer *peer,
+	  struct tagrv_posted_block *block, struct tagrv_compq_window *window,
+	  struct place *at, struct sums *sums, const bool has_data)
 {
 	struct tagrv_match *match = peer->engine->match;
 	uint64_t tag = tagrv_word_load(at->slot + sizeof(at->word));
 	uint64_t more = sums->more, word = at->word;
 	uint32_t len = TAGRV_META_LEN(word);
 	uint32_t units = sums->units + tagrv_credit_units(len);
+	const char *body = at->slot + 2 * sizeof(uint64_t);
+	uint64_t data = has_data ? tagrv_word_load(body) : 0;
+	const uint32_t data_len = has_data ? sizeof(data) : 0;
 	const struct tagrv_recv *recv;
-	const char *line = at->slot;
 	int slot;
 
 	/* Both break the rules. */
@@ -196,11 +200,12 @@ take_one(struct tagrv_intake *in, const struct tagrv_peer *peer,
 		return false;
 	step(at, in);
 	recv = tagrv_recv_of(tagrv_match_quick_record(block, slot));
-	trace(peer, sums, word, tag, tagrv_match_quick_record(block, slot));
+	trace(peer, sums, word, tag, data, tagrv_match_quick_record(block, slot));
 	tagrv_match_quick_remove(match, block, slot);
-	report(recv, peer, window, len, tag);
-	if (TAGRV_LIKELY(len <= TAGRV_INTAKE_BYTES))
-		tagrv_copy(recv->buf, line + 2 * sizeof(uint64_t), len);
+	report(recv, peer, window, len, has_data ? FI_REMOTE_CQ_DATA : 0, tag,
+	       data);
+	if (TAGRV_LIKELY(len <= TAGRV_INTAKE_BYTES - data_len))
+		tagrv_copy(recv->buf, body + data_len, len);
 	else
 		copy_long(in, recv->buf, len);
 	sums->more = more;
@@ -211,12 +216,29 @@ take_one(struct tagrv_intake *in, const struct tagrv_peer *peer,
 }
 
 /*
- * Takes at most TAGRV_INTAKE_BATCH messages of such a peer, from the place *at on, where
- * the word was not loaded yet. Returns how many; *at: where the next one is or comes.
+ * Takes the message at *at, where the word was loaded, from peer, which is_plain() and
+ * has_credit(), and steps past it. False: nothing has happened.
+ */
+static inline __attribute__((always_inline)) bool
+take_one(struct tagrv_intake *in, const struct tagrv_peer *peer,
+	 struct tagrv_posted_block *block, struct tagrv_compq_window *window,
+	 struct place *at, struct sums *sums)
+{
+	if (is_there(at, false))
+		return take_kind(in, peer, block, window, at, sums, false);
+	return is_there(at, true) &&
+	       take_kind(in, peer, block, window, at, sums, true);
+}
+
+/*
+ * Takes at most TAGRV_INTAKE_BATCH messages of such a peer with or without data (a
+ * constant), from the place *at on, where the word was not loaded yet. Returns how many;
+ * *at: where the next one is or comes, its word loaded.
  */
 static inline __attribute__((always_inline)) uint32_t
-take(struct tagrv_intake *in, struct tagrv_peer *peer,
-     struct tagrv_compq_window *window, struct place *at)
+take_batch(struct tagrv_intake *in, struct tagrv_peer *peer,
+	   struct tagrv_compq_window *window, struct place *at,
+	   const bool has_data)
 {
 	struct tagrv_posted_block *block =
 		tagrv_match_quick_posted(peer->engine->match);
@@ -225,10 +247,13 @@ take(struct tagrv_intake *in, struct tagrv_peer *peer,
 
 	while (sums.cnt < most) {
 		load(at);
-		if (!is_there(at) ||
-		    TAGRV_UNLIKELY(!take_one(in, peer, block, window, at, &sums)))
+		if (!is_there(at, has_data) ||
+		    TAGRV_UNLIKELY(!take_kind(in, peer, block, window, at, &sums,
+					      has_data)))
 			break;
 	}
+	if (TAGRV_UNLIKELY(sums.cnt == most))
+		load(at);
 	if (TAGRV_LIKELY(sums.cnt))
 		account(in, peer, &sums);
 	return sums.cnt;
@@ -254,13 +279,18 @@ end_read(struct tagrv_link *link, struct tagrv_watch *watch, uint32_t index,
 	watch_next(watch, index, at);
 }
 
+static size_t read_with_data(struct tagrv_watch *watch, uint32_t index,
+			     struct tagrv_peer *peer,
+			     struct fi_cq_tagged_entry *out, size_t count);
+
 /*
- * Goes on with a read that has taken one message: apart, so that a read of one needs
- * few registers. Returns how many there are with the first one.
+ * Goes on with a read that has taken a message, by a batch of messages without data and
+ * one of those with data behind. Returns how many. No local variable is handed to a
+ * function that is not inlined: all of them stay in registers.
  */
-static __attribute__((noinline)) size_t
-read_more(struct tagrv_watch *watch, uint32_t index, struct tagrv_peer *peer,
-	  struct fi_cq_tagged_entry *out, size_t count)
+static inline __attribute__((always_inline)) size_t
+read_batch(struct tagrv_watch *watch, uint32_t index, struct tagrv_peer *peer,
+	   struct fi_cq_tagged_entry *out, size_t count, const bool has_data)
 {
 	/* Constants of the format, so that no entry looks at them. */
 	struct tagrv_compq_window window = {
@@ -270,15 +300,32 @@ read_more(struct tagrv_watch *watch, uint32_t index, struct tagrv_peer *peer,
 	struct place at = place_of(link->intake);
 	uint32_t cnt = 0;
 
-	/* The first one has changed both. */
+	/* The messages before have changed both. */
 	if (TAGRV_LIKELY(has_credit(peer)) &&
 	    TAGRV_LIKELY(tagrv_match_quick_posted(peer->engine->match) != NULL))
-		cnt = take(link->intake, peer, &window, &at);
-	/* Not the next one, but the last one was loaded, or none. */
-	if (TAGRV_UNLIKELY(!cnt || cnt == TAGRV_INTAKE_BATCH || !window.left))
+		cnt = take_batch(link->intake, peer, &window, &at, has_data);
+	else
 		load(&at);
+	if (!has_data && TAGRV_UNLIKELY(is_there(&at, true)) && cnt < count)
+		return cnt + read_with_data(watch, index, peer, out + cnt,
+					    count - cnt);
 	end_read(link, watch, index, &at);
-	return 1 + cnt;
+	return cnt;
+}
+
+static __attribute__((noinline)) size_t
+read_with_data(struct tagrv_watch *watch, uint32_t index, struct tagrv_peer *peer,
+	       struct fi_cq_tagged_entry *out, size_t count)
+{
+	return read_batch(watch, index, peer, out, count, true);
+}
+
+/* Apart, so that a read of one message needs few registers. */
+static __attribute__((noinline)) size_t
+read_more(struct tagrv_watch *watch, uint32_t index, struct tagrv_peer *peer,
+	  struct fi_cq_tagged_entry *out, size_t count)
+{
+	return read_batch(watch, index, peer, out, count, false);
 }
 
 size_t tagrv_intake_read(struct tagrv_watch *watch, uint32_t index,
@@ -301,16 +348,25 @@ size_t tagrv_intake_read(struct tagrv_watch *watch, uint32_t index,
 		return 0;
 	at = place_of_watched(watch, index);
 	load(&at);
-	if (TAGRV_UNLIKELY(!is_there(&at)) ||
-	    TAGRV_UNLIKELY(!take_one(in, peer, tagrv_match_quick_posted(
+	if (TAGRV_UNLIKELY(!take_one(in, peer, tagrv_match_quick_posted(
 				     peer->engine->match), &window, &at, &sums)))
 		return 0;
 	account(in, peer, &sums);
 	load(&at);
-	if (is_there(&at) && count > 1)
-		return read_more(watch, index, peer, out + 1, count - 1);
+	if ((is_there(&at, false) || is_there(&at, true)) && count > 1)
+		return 1 + read_more(watch, index, peer, out + 1, count - 1);
 	end_read(link, watch, index, &at);
 	return 1;
+}
+
+/* At most a batch of messages with data, as take_batch(). */
+static __attribute__((noinline)) uint32_t
+drain_with_data(struct tagrv_intake *in, struct tagrv_peer *peer,
+		struct tagrv_compq_window *window)
+{
+	struct place at = place_of(in);
+
+	return has_credit(peer) ? take_batch(in, peer, window, &at, true) : 0;
 }
 
 int tagrv_intake_drain(void *owner)
@@ -327,10 +383,15 @@ int tagrv_intake_drain(void *owner)
 	window = &lane->peer->engine->sinks.rx_cq->window;
 	at = place_of(in);
 	do {
-		cnt = has_credit(lane->peer) ? take(in, lane->peer, window, &at) :
-					       0;
+		cnt = 0;
+		if (has_credit(lane->peer))
+			cnt = take_batch(in, lane->peer, window, &at, false);
+		if (is_there(&at, true)) {
+			cnt += drain_with_data(in, lane->peer, window);
+			at = place_of(in);
+		}
 		sum += cnt;
-	} while (TAGRV_UNLIKELY(cnt == TAGRV_INTAKE_BATCH));
+	} while (TAGRV_UNLIKELY(cnt >= TAGRV_INTAKE_BATCH));
 	if (tagrv_intake_is_due(in))
 		link->xport->ops->publish(link);
 	load(&at);

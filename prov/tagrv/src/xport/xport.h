@@ -262,10 +262,13 @@ struct tagrv_gate {
  * Where tagged messages of a link come in memory, for an owner that takes them by
  * itself, without a call. Number nr is at slots + (nr & mask) * TAGRV_INTAKE_STRIDE:
  *
- *   head word  low half TAGRV_INTAKE_MARK | lap, the rest as meta; lap: bit 'shift' of
- *              nr, inverted. Any other value: not such a message, or none yet
+ *   head word  low half TAGRV_INTAKE_MARK | lap, and TAGRV_INTAKE_DATA if the message
+ *              has data; the rest as meta; lap: bit 'shift' of nr, inverted. Any other
+ *              value: not such a message, or none yet
  *   tag
- *   payload    up to TAGRV_INTAKE_BYTES; a longer one is in the arena, in whole lines of
+ *   data       if the message has data
+ *   payload    if all behind the tag is up to TAGRV_INTAKE_BYTES; a longer one is in the
+ *              arena, in whole lines of
  *              TAGRV_INTAKE_LINE bytes: where the last one there ended, or at the arena's
  *              beginning if it would cross the end
  *
@@ -290,6 +293,7 @@ struct tagrv_intake {
 #define TAGRV_INTAKE_STRIDE	128u
 #define TAGRV_INTAKE_LINE	64u
 #define TAGRV_INTAKE_MARK	0xa504u
+#define TAGRV_INTAKE_DATA	0x0002u
 #define TAGRV_INTAKE_BYTES	48u
 
 /* Bytes of the arena that a payload takes. */

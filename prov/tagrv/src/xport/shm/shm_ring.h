@@ -61,6 +61,8 @@ struct shm_rx {
 static_assert(SHM_STRIDE == TAGRV_INTAKE_STRIDE &&
 	      SHM_LINE == TAGRV_INTAKE_LINE &&
 	      (SHM_MARK << 8 | SHM_TAGGED << 1) == TAGRV_INTAKE_MARK &&
+	      (SHM_TAGGED | TAGRV_INTAKE_DATA >> 1) == SHM_TAGGED_DATA &&
+	      SHM_DATA_INLINE == TAGRV_INTAKE_BYTES - sizeof(uint64_t) &&
 	      SHM_TAGGED_INLINE == TAGRV_INTAKE_BYTES,
 	      "an intake finds its messages in slots");
 

@@ -357,7 +357,7 @@ send_tagged_long(struct shm_link *link, uint64_t word, uint64_t tag,
 	return 0;
 }
 
-/* With data, or where the gate is not open. */
+/* Long, or where the gate is not open. */
 static __attribute__((noinline)) ssize_t
 send_tagged_other(struct tagrv_link *base, uint64_t meta, uint64_t tag,
 		  uint64_t data, const void *payload)
@@ -398,9 +398,11 @@ static TAGRV_COLD ssize_t check_state(struct shm_link *link, uint32_t state)
 }
 
 /* All that is rare leaves by tail calls, so that nothing has to be saved here. */
-ssize_t tagrv_shm_send_tagged(struct tagrv_link *base, uint64_t meta, uint64_t tag,
-			  uint64_t data, const void *payload)
+static inline __attribute__((always_inline)) ssize_t
+send_tagged_short(struct tagrv_link *base, uint64_t meta, uint64_t tag,
+		  uint64_t data, const void *payload, const bool has_data)
 {
+	const size_t data_len = has_data ? sizeof(data) : 0;
 	struct shm_link *link = shm_link_of(base);
 	size_t len = TAGRV_META_LEN(meta);
 	struct shm_tx *tx = &link->tx;
@@ -408,15 +410,17 @@ ssize_t tagrv_shm_send_tagged(struct tagrv_link *base, uint64_t meta, uint64_t t
 	uint32_t state;
 	char *slot;
 
-	if (TAGRV_UNLIKELY(meta & TAGRV_META_DATA || len > SHM_TAGGED_INLINE ||
+	if (TAGRV_UNLIKELY(len > SHM_TAGGED_INLINE - data_len ||
 			   nr >= tx->gate.end))
 		return send_tagged_other(base, meta, tag, data, payload);
 	slot = shm_slot_at(tx->data, tx->mask, nr);
 	memcpy(slot + SHM_HEAD_WORD, &tag, sizeof(tag));
-	tagrv_copy(slot + SHM_HEAD_WORD + sizeof(tag), payload, len);
+	memcpy(slot + SHM_HEAD_WORD + sizeof(tag), &data, data_len);
+	tagrv_copy(slot + SHM_HEAD_WORD + sizeof(tag) + data_len, payload, len);
 	tx->gate.cnt = nr + 1;
 	atomic_store_explicit(shm_head_of(slot), (meta & TAGRV_META_SHARED) |
-			      shm_word(SHM_TAGGED, 0, 0) |
+			      shm_word(has_data ? SHM_TAGGED_DATA : SHM_TAGGED,
+				       0, 0) |
 			      shm_lap(nr, tx->shift), memory_order_release);
 	/* A few slots further; behind the last one, memory of the arena. */
 	shm_prefetch_write(slot + (1 + SHM_FETCH_AHEAD) * SHM_STRIDE);
@@ -425,6 +429,21 @@ ssize_t tagrv_shm_send_tagged(struct tagrv_link *base, uint64_t meta, uint64_t t
 	if (TAGRV_UNLIKELY(state != SHM_POLLED))
 		return check_state(link, state);
 	return 0;
+}
+
+static __attribute__((noinline)) ssize_t
+send_tagged_data(struct tagrv_link *base, uint64_t meta, uint64_t tag,
+		 uint64_t data, const void *payload)
+{
+	return send_tagged_short(base, meta, tag, data, payload, true);
+}
+
+ssize_t tagrv_shm_send_tagged(struct tagrv_link *base, uint64_t meta, uint64_t tag,
+			  uint64_t data, const void *payload)
+{
+	if (TAGRV_UNLIKELY(meta & TAGRV_META_DATA))
+		return send_tagged_data(base, meta, tag, data, payload);
+	return send_tagged_short(base, meta, tag, data, payload, false);
 }
 
 /* ---- done ---- */
