@@ -30,11 +30,16 @@ void tagrv_patience_learn(struct tagrv_patience *patience, uint64_t now,
 	uint32_t crowd = atomic_load_explicit(&patience->crowd,
 					      memory_order_relaxed);
 	bool others = ns > TAGRV_PATIENCE_OTHERS_NS;
+	uint32_t vain = 0;
 
 	if (ns > TAGRV_PATIENCE_OWN_NS && own > ns - ns / 4)
+		vain = 1 + atomic_load_explicit(&patience->vain,
+						memory_order_relaxed);
+	if (vain >= TAGRV_PATIENCE_VAIN)
 		atomic_store_explicit(&patience->rest,
 				      now + ns * TAGRV_PATIENCE_REST,
 				      memory_order_relaxed);
+	atomic_store_explicit(&patience->vain, vain, memory_order_relaxed);
 	atomic_store_explicit(&patience->crowd,
 			      ns > TAGRV_PATIENCE_WORK_NS ?
 			      TAGRV_PATIENCE_CROWD : crowd / 2,

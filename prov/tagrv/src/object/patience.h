@@ -14,8 +14,8 @@
  *                                                it returned at once: most doubles,
  *                                                up to MOST
  *                                                only threads of this process
- *                                                ran: no yield for REST times
- *                                                as long
+ *                                                ran, VAIN times in a row: no
+ *                                                yield for REST times as long
  *
  * The last case: those threads wait for a lock that the caller holds. Some spin until
  * their time slice is over (Open MPI), some go to sleep at once, and the caller has to
@@ -50,6 +50,9 @@
  * run. A yield that only was slow itself takes less, but for an interrupt. */
 #define TAGRV_PATIENCE_OWN_NS	4000
 
+/* One such yield may have been interrupted, two in a row hardly were. */
+#define TAGRV_PATIENCE_VAIN	2
+
 /* A yield that takes longer let another thread work, not only yield in turn. */
 #define TAGRV_PATIENCE_WORK_NS	10000
 
@@ -65,6 +68,7 @@ struct tagrv_patience {
 	_Atomic uint32_t most;		/* before a yield */
 	_Atomic uint64_t rest;		/* ns by the clock: no yield before */
 	_Atomic uint32_t crowd;		/* passes until it is no longer crowded */
+	_Atomic uint32_t vain;		/* yields in a row in which only own threads ran */
 };
 
 void tagrv_patience_init(struct tagrv_patience *patience);
