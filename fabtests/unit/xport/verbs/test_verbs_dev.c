@@ -7,17 +7,13 @@
 #include <rdma/fi_errno.h>
 #include <string.h>
 
-#include "unit/xport/pair.h"
-#include "xport/verbs/verbs_priv.h"
+#include "unit/xport/verbs/verbs_fixture.h"
 
-static struct fake_verbs_config config;
-static struct tagrv_params params;
 static struct tagrv_device *dev;
 
 static void prepare(void)
 {
-	config = fake_verbs_defaults();
-	params = pair_params();
+	verbs_prepare();
 	dev = NULL;
 }
 

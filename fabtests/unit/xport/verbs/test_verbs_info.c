@@ -11,19 +11,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "unit/xport/pair.h"
-#include "xport/verbs/verbs_priv.h"
+#include "unit/xport/verbs/verbs_fixture.h"
 
-static struct fake_verbs_config config;
-static struct tagrv_params params;
 static struct tagrv_device_desc *descs;
 static size_t cnt;
 static char why[256];
 
 static void prepare(void)
 {
-	config = fake_verbs_defaults();
-	params = pair_params();
+	verbs_prepare();
 	why[0] = '\0';
 }
 

@@ -13,26 +13,11 @@
 #include <unistd.h>
 
 #include "common/slowness.h"
-#include "unit/xport/pair.h"
-#include "xport/verbs/verbs_priv.h"
+#include "unit/xport/verbs/verbs_fixture.h"
 
-static struct pair pair;
-static struct fake_verbs_config config;
-static struct tagrv_params params;
 static const struct tagrv_xport_ops *const ops = &tagrv_verbs_ops;
 
-static void prepare(void)
-{
-	config = fake_verbs_defaults();
-	params = pair_params();
-}
-
-static void open_pair(void)
-{
-	pair_open_with(&pair, PAIR_SRQ, &params, &config);
-}
-
-TestSuite(verbs_link, .init = prepare, .timeout = 30);
+TestSuite(verbs_link, .init = verbs_prepare, .timeout = 30);
 
 Test(verbs_link, reads_are_limited_by_the_weaker_side)
 {
@@ -42,7 +27,7 @@ Test(verbs_link, reads_are_limited_by_the_weaker_side)
 	size_t len;
 
 	params.read_depth = 8;
-	open_pair();
+	verbs_open();
 	cr_assert_eq(ops->link_create(pair.a->xport, blob, &len, &a), 0);
 	cr_assert_eq(ops->link_create(pair.b->xport, blob, &len, &b), 0);
 	cr_assert_eq(tagrv_verbs_blob_unpack(&peer, blob, len), 0);
@@ -65,7 +50,7 @@ Test(verbs_link, other_networks_are_refused)
 	struct tagrv_link *a;
 	size_t len;
 
-	open_pair();
+	verbs_open();
 	cr_assert_eq(ops->link_create(pair.a->xport, blob, &len, &a), 0);
 	cr_assert_eq(tagrv_verbs_blob_unpack(&peer, blob, len), 0);
 	peer.net = VERBS_NET_ROCE_V1;
@@ -84,7 +69,7 @@ Test(verbs_link, infiniband_may_require_gids)
 {
 	config.infiniband = true;
 	config.grh_required = true;
-	open_pair();
+	verbs_open();
 	pair_connect(&pair);
 	pair_send(&pair, pair.a, 1, 8, NULL);
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1);
@@ -98,7 +83,7 @@ Test(verbs_link, binds_once_only)
 	struct tagrv_link *a;
 	size_t len;
 
-	open_pair();
+	verbs_open();
 	cr_assert_eq(ops->link_create(pair.a->xport, blob, &len, &a), 0);
 	cr_assert_eq(ops->link_bind(a, blob, len), 0);
 	cr_assert_eq(ops->link_bind(a, blob, len), -FI_EINVAL);
@@ -112,7 +97,7 @@ Test(verbs_link, errors_of_the_device_are_passed_on)
 	struct tagrv_link *a;
 	size_t len;
 
-	open_pair();
+	verbs_open();
 	fake_verbs_fail_create_qp(1, ENOMEM);
 	cr_assert_eq(ops->link_create(pair.a->xport, blob, &len, &a),
 		     -FI_ENOMEM);
@@ -138,7 +123,7 @@ Test(verbs_link, failed_receive_queue_leaves_nothing)
 	size_t len;
 
 	config.max_srq = 0;
-	open_pair();
+	verbs_open();
 	before = fake_verbs_count();
 	fake_verbs_fail_reg(1, ENOMEM);
 	cr_assert_eq(ops->link_create(pair.a->xport, blob, &len, &a),
@@ -158,7 +143,7 @@ Test(verbs_link, receive_cq_grows_with_links)
 
 	config.max_srq = 0;
 	config.max_cqe = 16383 + 1000;
-	open_pair();
+	verbs_open();
 	xp = verbs_xport_of(pair.b->xport);
 	xp->inbox.rx_cq_depth = 200;	/* as if it had been opened so small */
 	cr_assert_eq(xp->calls->resize_cq(xp->rx.cq, 200), 0);
@@ -187,7 +172,7 @@ Test(verbs_link, full_receive_cq_refuses_links)
 	config.max_srq = 0;
 	config.max_cqe = 130;
 	config.no_resize = true;
-	open_pair();
+	verbs_open();
 	for (int i = 0; i < 2; i++)
 		cr_assert_eq(ops->link_create(pair.a->xport, blob, &len,
 					      &a[i]), 0);
@@ -207,7 +192,7 @@ Test(verbs_link, close_confirms_what_was_sent)
 {
 	unsigned i;
 
-	open_pair();
+	verbs_open();
 	pair_connect(&pair);
 	for (i = 0; i < 5; i++)
 		cr_assert_eq(end_send(pair.a, i, 500, 0, NULL), 0);
@@ -224,7 +209,7 @@ static void close_with_unread(unsigned cnt, bool sleeps)
 	struct verbs_xport *xp;
 
 	params.sq_depth = 2047;
-	open_pair();
+	verbs_open();
 	pair_connect(&pair);
 	pair_permit(&pair, pair.a->link, pair.b->link);
 	xp = verbs_xport_of(pair.b->xport);
@@ -263,7 +248,7 @@ Test(verbs_link, few_links_end_in_one_pass)
 	struct tagrv_link *a[LINKS], *b[LINKS];
 	unsigned before = 0;
 
-	open_pair();
+	verbs_open();
 	for (int i = 0; i < LINKS; i++) {
 		pair_link(&pair, &a[i], &b[i]);
 		ops->link_discard(b[i]);
@@ -287,7 +272,7 @@ Test(verbs_link, xport_close_finishes_links)
 	struct op op;
 	size_t len;
 
-	open_pair();
+	verbs_open();
 	pair_connect(&pair);
 	op_init(&op);
 	fake_verbs_hold(true);
@@ -311,7 +296,7 @@ Test(verbs_link, close_is_bounded)
 	double start;
 	struct op op;
 
-	open_pair();
+	verbs_open();
 	pair_connect(&pair);
 	op_init(&op);
 	fake_verbs_hold(true);
@@ -335,7 +320,7 @@ Test(verbs_link, refused_last_request_is_not_repeated)
 {
 	struct op op;
 
-	open_pair();
+	verbs_open();
 	pair_connect(&pair);
 	op_init(&op);
 	fake_verbs_hold(true);
@@ -359,7 +344,7 @@ Test(verbs_link, late_completions_are_ignored)
 	struct ibv_qp *qp;
 
 	config.max_srq = 0;
-	open_pair();
+	verbs_open();
 	pair_connect(&pair);
 	xp = verbs_xport_of(pair.b->xport);
 	qp = fake_verbs_last_qp(1);
@@ -418,7 +403,7 @@ static void run_with_worker(void)
 	struct tagrv_link *link;
 	unsigned attached = 0, sent = 0;
 
-	open_pair();
+	verbs_open();
 	pair_connect(&pair);
 	pair.b->forget = true;
 	pthread_create(&w->thread, NULL, make_links, w);

@@ -5,23 +5,17 @@
 #include <criterion/criterion.h>
 #include <rdma/fi_errno.h>
 
-#include "unit/xport/pair.h"
-#include "xport/verbs/verbs_priv.h"
-
-static struct pair pair;
-static struct fake_verbs_config config;
-static struct tagrv_params params;
+#include "unit/xport/verbs/verbs_fixture.h"
 
 static void prepare(void)
 {
-	config = fake_verbs_defaults();
+	verbs_prepare();
 	config.rnr_fails = true;
-	params = pair_params();
 }
 
 static void start(void)
 {
-	pair_open_with(&pair, PAIR_SRQ, &params, &config);
+	verbs_open();
 	pair_connect(&pair);
 	pair.a->forget = pair.b->forget = true;
 }

@@ -7,28 +7,15 @@
 #include <errno.h>
 #include <rdma/fi_errno.h>
 
-#include "unit/xport/pair.h"
-#include "xport/verbs/verbs_priv.h"
-
-static struct pair pair;
-static struct fake_verbs_config config;
-static struct tagrv_params params;
-
-static void prepare(void)
-{
-	config = fake_verbs_defaults();
-	params = pair_params();
-}
+#include "unit/xport/verbs/verbs_fixture.h"
 
 static struct verbs_xport *start(void)
 {
-	pair_open_with(&pair, PAIR_SRQ, &params, &config);
-	pair_connect(&pair);
-	pair_permit(&pair, pair.a->link, pair.b->link);
+	verbs_connect();
 	return verbs_xport_of(pair.b->xport);
 }
 
-TestSuite(verbs_poll, .init = prepare, .timeout = 20);
+TestSuite(verbs_poll, .init = verbs_prepare, .timeout = 20);
 
 /* ---- receive buffers ---- */
 
@@ -148,7 +135,7 @@ Test(verbs_poll, few_buffers_only_slow_down)
 {
 	config.max_srq_wr = 4;
 	config.rnr_fails = true;
-	pair_open_with(&pair, PAIR_SRQ, &params, &config);
+	verbs_open();
 	pair_connect(&pair);
 	cr_assert_eq(verbs_xport_of(pair.b->xport)->rxq.posted, 4);
 	for (unsigned i = 0; i < 500; i++)
@@ -165,7 +152,7 @@ static void send_early(unsigned cnt)
 {
 	const struct tagrv_xport_ops *ops = &tagrv_verbs_ops;
 
-	pair_open_with(&pair, PAIR_SRQ, &params, &config);
+	verbs_open();
 	pair_link(&pair, &pair.a->link, &pair.b->link);
 	pair_permit(&pair, pair.a->link, pair.b->link);
 	cr_assert_eq(ops->link_attach(pair.a->link, pair.a), 0);
@@ -195,7 +182,7 @@ Test(verbs_poll, early_packets_end_the_pass)
 	const struct tagrv_xport_ops *ops = &tagrv_verbs_ops;
 
 	params.sq_depth = 255;
-	pair_open_with(&pair, PAIR_SRQ, &params, &config);
+	verbs_open();
 	pair_link(&pair, &pair.a->link, &pair.b->link);
 	pair_permit(&pair, pair.a->link, pair.b->link);
 	cr_assert_eq(ops->link_attach(pair.a->link, pair.a), 0);
@@ -361,7 +348,7 @@ static void fails_with(enum ibv_wc_status status, int expected)
 {
 	struct op ops[3];
 
-	prepare();
+	verbs_prepare();
 	start();
 	fake_verbs_hold(true);
 	for (int i = 0; i < 3; i++) {
@@ -408,7 +395,7 @@ Test(verbs_poll, local_errors_on_a_dead_port_are_network_errors)
 	cr_assert_eq(tagrv_verbs_wc_status(&dev, &wc), -FI_EIO);
 	config.port_state = IBV_PORT_DOWN;
 	pair_close(&pair);
-	prepare();
+	verbs_prepare();
 	start();
 	config.port_state = IBV_PORT_DOWN;
 	fake_verbs_start(&config);	/* the same devices with port down */

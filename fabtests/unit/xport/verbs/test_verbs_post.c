@@ -7,47 +7,21 @@
 #include <errno.h>
 #include <rdma/fi_errno.h>
 
-#include "unit/xport/pair.h"
-#include "xport/verbs/verbs_priv.h"
-
-static struct pair pair;
-static struct fake_verbs_config config;
-static struct tagrv_params params;
-
-static void prepare(void)
-{
-	config = fake_verbs_defaults();
-	params = pair_params();
-}
-
-static struct verbs_xport *start(void)
-{
-	pair_open_with(&pair, PAIR_SRQ, &params, &config);
-	pair_connect(&pair);
-	pair_permit(&pair, pair.a->link, pair.b->link);
-	pair.b->forget = true;
-	return verbs_xport_of(pair.a->xport);
-}
+#include "unit/xport/verbs/verbs_fixture.h"
 
 static unsigned completions(void)
 {
 	return fake_verbs_count().completions;
 }
 
-static void send_many(unsigned cnt, size_t len)
-{
-	for (unsigned i = 0; i < cnt; i++)
-		cr_assert_eq(end_send(pair.a, i, len, 0, NULL), 0);
-}
-
-TestSuite(verbs_post, .init = prepare, .timeout = 20);
+TestSuite(verbs_post, .init = verbs_prepare, .timeout = 20);
 
 Test(verbs_post, one_of_n_is_signaled)
 {
-	start();
-	send_many(47, 8);
+	verbs_start_sender();
+	verbs_send_many(47, 8);
 	cr_assert_eq(completions(), 2, "after 16 and 32");
-	send_many(1, 8);
+	verbs_send_many(1, 8);
 	cr_assert_eq(completions(), 3);
 	pair_close(&pair);
 }
@@ -56,13 +30,13 @@ Test(verbs_post, done_asks_for_a_completion)
 {
 	struct op op;
 
-	start();
+	verbs_start_sender();
 	op_init(&op);
-	send_many(3, 8);
+	verbs_send_many(3, 8);
 	cr_assert_eq(completions(), 0);
 	cr_assert_eq(end_send(pair.a, 3, 8, 0, &op), 0);
 	cr_assert_eq(completions(), 1);
-	send_many(15, 8);
+	verbs_send_many(15, 8);
 	cr_assert_eq(completions(), 1, "counting starts anew");
 	pair_close(&pair);
 }
@@ -72,10 +46,10 @@ Test(verbs_post, full_half_of_the_queue_is_signaled)
 	struct verbs_xport *xp;
 
 	params.signal_every = 1024;
-	xp = start();
-	send_many(50, 8);
+	xp = verbs_start_sender();
+	verbs_send_many(50, 8);
 	cr_assert_eq(completions(), 0);
-	send_many(50, 8);
+	verbs_send_many(50, 8);
 	cr_assert_gt(completions(), 0);
 	cr_assert_eq(xp->inflight, 100);
 	pair_close(&pair);
@@ -83,9 +57,9 @@ Test(verbs_post, full_half_of_the_queue_is_signaled)
 
 Test(verbs_post, one_completion_retires_all_older)
 {
-	struct verbs_xport *xp = start();
+	struct verbs_xport *xp = verbs_start_sender();
 
-	send_many(40, 300);
+	verbs_send_many(40, 300);
 	cr_assert_eq(xp->inflight, 40);
 	PAIR_UNTIL(&pair, xp->inflight == 8);
 	cr_assert_eq(xp->tx_bufs.idle_cnt, xp->tx_bufs.total - 8);
@@ -95,7 +69,7 @@ Test(verbs_post, one_completion_retires_all_older)
 
 Test(verbs_post, negative_errors_are_errors_too)
 {
-	start();
+	verbs_start_sender();
 	fake_verbs_fail_post(1, -ENOMEM);
 	cr_assert_eq(end_send(pair.a, 0, 1000, 0, NULL), -FI_EAGAIN);
 	PAIR_UNTIL(&pair, pair.a->rooms == 1);
@@ -105,7 +79,7 @@ Test(verbs_post, negative_errors_are_errors_too)
 /* An error without a refused request: the device may still read the buffer. */
 Test(verbs_post, requests_queued_in_spite_of_an_error_count)
 {
-	struct verbs_xport *xp = start();
+	struct verbs_xport *xp = verbs_start_sender();
 	struct op op;
 
 	op_init(&op);
@@ -125,7 +99,7 @@ Test(verbs_post, requests_queued_in_spite_of_an_error_count)
 
 Test(verbs_post, device_that_refuses_breaks_the_link)
 {
-	struct verbs_xport *xp = start();
+	struct verbs_xport *xp = verbs_start_sender();
 
 	fake_verbs_fail_post(1, EIO);
 	cr_assert_eq(end_send(pair.a, 0, 1000, 0, NULL), -FI_ENOTCONN);
@@ -141,7 +115,7 @@ Test(verbs_post, sequence_numbers_wrap)
 	struct verbs_link *link;
 	struct op op;
 
-	start();
+	verbs_start_sender();
 	link = verbs_link_of(pair.a->link);
 	link->head = link->tail = UINT32_MAX - 20;
 	for (unsigned i = 0; i < 200; i++)
@@ -157,8 +131,8 @@ Test(verbs_post, sequence_numbers_wrap)
 Test(verbs_post, refused_flush_is_an_error_of_the_link)
 {
 	config.no_write = true;
-	start();
-	send_many(1, 8);
+	verbs_start_sender();
+	verbs_send_many(1, 8);
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1);
 	pair.a->xport->ops->flush(pair.a->xport);
 	PAIR_UNTIL(&pair, pair.a->errors == 1);

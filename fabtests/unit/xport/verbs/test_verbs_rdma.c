@@ -9,28 +9,19 @@
 #include <stdlib.h>
 
 #include "unit/xport/conformance.h"
-#include "xport/verbs/verbs_priv.h"
+#include "unit/xport/verbs/verbs_fixture.h"
 
 #define SIZE	(4u << 20)
 
-static struct pair pair;
-static struct fake_verbs_config config;
-static struct tagrv_params params;
 static struct region to, from;
 static struct op op;
 
-static void prepare(void)
-{
-	config = fake_verbs_defaults();
-	params = pair_params();
-}
-
-TestSuite(verbs_rdma, .init = prepare, .timeout = 20);
+TestSuite(verbs_rdma, .init = verbs_prepare, .timeout = 20);
 
 /* Fake devices count as software, unless the test says otherwise. */
 static struct verbs_link *start(bool software)
 {
-	pair_open_with(&pair, PAIR_SRQ, &params, &config);
+	verbs_open();
 	pair.a->dev->software = pair.b->dev->software = software;
 	pair_connect(&pair);
 	region_open(&to, pair.a, SIZE, 0);

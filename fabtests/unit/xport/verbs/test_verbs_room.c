@@ -7,27 +7,7 @@
 #include <errno.h>
 #include <rdma/fi_errno.h>
 
-#include "unit/xport/pair.h"
-#include "xport/verbs/verbs_priv.h"
-
-static struct pair pair;
-static struct fake_verbs_config config;
-static struct tagrv_params params;
-
-static void prepare(void)
-{
-	config = fake_verbs_defaults();
-	params = pair_params();
-}
-
-static struct verbs_xport *start(void)
-{
-	pair_open_with(&pair, PAIR_SRQ, &params, &config);
-	pair_connect(&pair);
-	pair_permit(&pair, pair.a->link, pair.b->link);
-	pair.b->forget = true;
-	return verbs_xport_of(pair.a->xport);
-}
+#include "unit/xport/verbs/verbs_fixture.h"
 
 /* Further links between the two ends, with packets permitted. */
 struct links {
@@ -61,14 +41,14 @@ static void links_close(struct links *l)
 			  pair.b->closed == l->cnt);
 }
 
-TestSuite(verbs_room, .init = prepare, .timeout = 20);
+TestSuite(verbs_room, .init = verbs_prepare, .timeout = 20);
 
 Test(verbs_room, send_queue_is_never_overfilled)
 {
 	struct verbs_xport *xp;
 	unsigned sent = 0;
 
-	xp = start();
+	xp = verbs_start_sender();
 	fake_verbs_hold(true);
 	while (!end_send(pair.a, sent, 8, 0, NULL))
 		sent++;
@@ -90,7 +70,7 @@ Test(verbs_room, bursts_back_up_over_software)
 	unsigned sent = 0;
 
 	params.burst = 0;
-	xp = start();
+	xp = verbs_start_sender();
 	cr_assert_eq(xp->base.attr.burst, VERBS_SOFT_BURST);
 	fake_verbs_hold(true);
 	while (!end_send(pair.a, sent, 8, 0, NULL))
@@ -117,7 +97,7 @@ Test(verbs_room, writes_do_not_count_as_packets)
 	size_t len;
 
 	params.burst = 1;
-	xp = start();
+	xp = verbs_start_sender();
 	ops = xp->base.ops;
 	cr_assert_eq(ops->mem_reg(pair.b->dev, to, sizeof(to), TAGRV_MEM_WRITE,
 				  &remote), 0);
@@ -146,7 +126,7 @@ Test(verbs_room, a_burst_is_as_long_as_the_parameter)
 	unsigned sent = 0;
 
 	params.burst = 1;
-	xp = start();
+	xp = verbs_start_sender();
 	cr_assert_eq(xp->signal_every, 1);
 	for (; sent < 20; sent++)
 		PAIR_UNTIL(&pair, !end_send(pair.a, sent, 8, 0, NULL));
@@ -164,7 +144,7 @@ Test(verbs_room, completion_queue_is_never_overfilled)
 
 	config.max_cqe = 300;
 	config.max_srq_wr = 256;
-	xp = start();
+	xp = verbs_start_sender();
 	links_open(&l, LINKS);
 	fake_verbs_hold(true);
 	for (int i = 0; i < LINKS; i++) {
@@ -191,7 +171,7 @@ static void serve_many_links(size_t len)
 	config.max_cqe = 128;
 	config.max_srq_wr = 100;
 	params.tx_bufs = 32;
-	start();
+	verbs_start_sender();
 	links_open(&l, LINKS);
 	end = *pair.a;
 	for (int round = 0; round < 5; round++)
@@ -222,7 +202,7 @@ Test(verbs_room, copy_buffers_grow_outside_of_send)
 	uint32_t before;
 
 	params.sq_depth = 1023;
-	xp = start();
+	xp = verbs_start_sender();
 	before = xp->tx_bufs.total;
 	cr_assert_eq(before, 128);
 	fake_verbs_hold(true);
@@ -248,7 +228,7 @@ Test(verbs_room, copy_buffers_stop_growing)
 
 	params.sq_depth = 1023;
 	params.tx_bufs = 200;
-	xp = start();
+	xp = verbs_start_sender();
 	fake_verbs_hold(true);
 	for (int i = 0; i < 4; i++) {
 		while (!end_send(pair.a, sent, 1000, 0, NULL))
@@ -269,7 +249,7 @@ Test(verbs_room, failed_growth_is_not_an_error)
 	unsigned sent = 0;
 
 	params.sq_depth = 1023;
-	xp = start();
+	xp = verbs_start_sender();
 	fake_verbs_fail_reg(1, ENOMEM);
 	fake_verbs_hold(true);
 	while (!end_send(pair.a, sent, 1000, 0, NULL))
@@ -286,7 +266,7 @@ Test(verbs_room, failed_growth_is_not_an_error)
 /* The device is full: the send has no effect, and room is announced later. */
 Test(verbs_room, device_without_room_is_asked_again)
 {
-	struct verbs_xport *xp = start();
+	struct verbs_xport *xp = verbs_start_sender();
 
 	fake_verbs_fail_post(1, ENOMEM);
 	cr_assert_eq(end_send(pair.a, 0, 1000, 0, NULL), -FI_EAGAIN);
@@ -309,7 +289,7 @@ Test(verbs_room, flush_goes_on_until_all_is_confirmed)
 	config.max_cqe = 64;
 	config.max_srq_wr = 64;
 	params.signal_every = 1024;
-	xp = start();
+	xp = verbs_start_sender();
 	links_open(&l, LINKS);
 	end = *pair.a;
 	fake_verbs_hold(true);

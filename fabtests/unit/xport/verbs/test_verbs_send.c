@@ -6,33 +6,7 @@
 #include <errno.h>
 #include <rdma/fi_errno.h>
 
-#include "unit/xport/pair.h"
-#include "xport/verbs/verbs_priv.h"
-
-static struct pair pair;
-static struct fake_verbs_config config;
-static struct tagrv_params params;
-
-static void prepare(void)
-{
-	config = fake_verbs_defaults();
-	params = pair_params();
-}
-
-static struct verbs_xport *start(void)
-{
-	pair_open_with(&pair, PAIR_SRQ, &params, &config);
-	pair_connect(&pair);
-	pair_permit(&pair, pair.a->link, pair.b->link);
-	pair.b->forget = true;
-	return verbs_xport_of(pair.a->xport);
-}
-
-static void send_many(unsigned cnt, size_t len)
-{
-	for (unsigned i = 0; i < cnt; i++)
-		cr_assert_eq(end_send(pair.a, i, len, 0, NULL), 0);
-}
+#include "unit/xport/verbs/verbs_fixture.h"
 
 /* A packet of TAGRV_SHORT_HDR + len bytes. */
 static int send_short(size_t len)
@@ -43,17 +17,17 @@ static int send_short(size_t len)
 	return pair.a->xport->ops->send_short(pair.a->link, hdr, payload, len);
 }
 
-TestSuite(verbs_send, .init = prepare, .timeout = 20);
+TestSuite(verbs_send, .init = verbs_prepare, .timeout = 20);
 
 Test(verbs_send, small_packets_go_inline)
 {
-	struct verbs_xport *xp = start();
+	struct verbs_xport *xp = verbs_start_sender();
 
 	cr_assert_eq(xp->base.attr.max_inline, 192);
-	send_many(2, 192);
+	verbs_send_many(2, 192);
 	cr_assert_eq(fake_verbs_count().inlined, 2);
 	cr_assert_eq(xp->tx_bufs.idle_cnt, xp->tx_bufs.total);
-	send_many(1, 193);
+	verbs_send_many(1, 193);
 	cr_assert_eq(fake_verbs_count().inlined, 2);
 	cr_assert_eq(xp->tx_bufs.idle_cnt, xp->tx_bufs.total - 1);
 	pair_close(&pair);
@@ -67,7 +41,7 @@ Test(verbs_send, many_small_pieces_go_inline_in_one_segment)
 	struct verbs_xport *xp;
 
 	config.max_sge = 1;
-	xp = start();
+	xp = verbs_start_sender();
 	cr_assert_eq(pair.a->xport->ops->send(pair.a->link, iov, 3, 0, NULL),
 		     0);
 	cr_assert_eq(fake_verbs_count().inlined, 1);
@@ -79,7 +53,7 @@ Test(verbs_send, many_small_pieces_go_inline_in_one_segment)
 Test(verbs_send, inline_size_is_found_out)
 {
 	config.max_inline = 60;
-	cr_assert_eq(start()->base.attr.max_inline, 48, "192 / 2 / 2");
+	cr_assert_eq(verbs_start_sender()->base.attr.max_inline, 48, "192 / 2 / 2");
 	pair_close(&pair);
 }
 
@@ -88,7 +62,7 @@ Test(verbs_send, peer_with_smaller_buffers_is_respected)
 {
 	struct tagrv_params small;
 
-	start();
+	verbs_start_sender();
 	end_close_link(pair.a);
 	end_close_link(pair.b);
 	end_close(pair.b);
@@ -107,7 +81,7 @@ Test(verbs_send, peer_with_smaller_buffers_is_respected)
 
 Test(verbs_send, short_packets_go_inline_as_far_as_they_can)
 {
-	struct verbs_xport *xp = start();
+	struct verbs_xport *xp = verbs_start_sender();
 
 	cr_assert_eq(xp->base.attr.max_short, 8192 + 192 - TAGRV_SHORT_HDR);
 	cr_assert_eq(send_short(0), 0);
@@ -123,7 +97,7 @@ Test(verbs_send, short_packets_go_inline_as_far_as_they_can)
 
 Test(verbs_send, short_packets_are_signaled_as_others)
 {
-	struct verbs_xport *xp = start();
+	struct verbs_xport *xp = verbs_start_sender();
 
 	for (unsigned i = 0; i < 47; i++)
 		cr_assert_eq(send_short(i % 2 ? 8 : 1000), 0);
@@ -140,7 +114,7 @@ Test(verbs_send, short_packets_are_signaled_as_others)
 /* Neither is it counted, nor is anybody told of room: send does both. */
 Test(verbs_send, short_packets_are_refused_without_a_trace)
 {
-	struct verbs_xport *xp = start();
+	struct verbs_xport *xp = verbs_start_sender();
 	struct verbs_link *link = verbs_link_of(pair.a->link);
 	unsigned sent = 0;
 
@@ -164,7 +138,7 @@ Test(verbs_send, short_packets_wait_at_the_end_of_a_burst)
 	unsigned sent = 0;
 
 	params.burst = 5;
-	start();
+	verbs_start_sender();
 	fake_verbs_hold(true);
 	while (!send_short(8))
 		sent++;
@@ -179,7 +153,7 @@ Test(verbs_send, short_packets_leave_copy_buffers_to_control_packets)
 	unsigned sent = 0;
 
 	params.sq_depth = 1023;
-	xp = start();
+	xp = verbs_start_sender();
 	fake_verbs_hold(true);
 	while (!send_short(1000))
 		sent++;
@@ -192,7 +166,7 @@ Test(verbs_send, short_packets_leave_copy_buffers_to_control_packets)
 
 Test(verbs_send, short_packets_respect_smaller_buffers)
 {
-	start();
+	verbs_start_sender();
 	verbs_link_of(pair.a->link)->open_max = 1192;
 	cr_assert_eq(send_short(1192 - TAGRV_SHORT_HDR + 1), -FI_EAGAIN);
 	cr_assert_eq(send_short(1192 - TAGRV_SHORT_HDR), 0);
@@ -205,7 +179,7 @@ Test(verbs_send, short_packets_permit_more)
 {
 	struct verbs_xport *a;
 
-	pair_open_with(&pair, PAIR_SRQ, &params, &config);
+	verbs_open();
 	pair_connect(&pair);
 	a = verbs_xport_of(pair.a->xport);
 	cr_assert_eq(send_short(8), 0);
@@ -219,7 +193,7 @@ Test(verbs_send, short_packets_permit_more)
 
 Test(verbs_send, short_packets_that_the_device_has_no_room_for_are_not_sent)
 {
-	struct verbs_xport *xp = start();
+	struct verbs_xport *xp = verbs_start_sender();
 
 	fake_verbs_fail_post(1, ENOMEM);
 	cr_assert_eq(send_short(1000), -FI_EAGAIN);
@@ -232,7 +206,7 @@ Test(verbs_send, short_packets_that_the_device_has_no_room_for_are_not_sent)
 
 Test(verbs_send, short_packets_that_the_device_refuses_break_the_link)
 {
-	struct verbs_xport *xp = start();
+	struct verbs_xport *xp = verbs_start_sender();
 
 	fake_verbs_fail_post(1, EIO);
 	cr_assert_eq(send_short(1000), -FI_EAGAIN, "send tells why");
@@ -249,7 +223,7 @@ Test(verbs_send, nothing_is_sent_to_a_link_with_an_early_error)
 {
 	const struct tagrv_xport_ops *ops = &tagrv_verbs_ops;
 
-	pair_open_with(&pair, PAIR_SRQ, &params, &config);
+	verbs_open();
 	pair_link(&pair, &pair.a->link, &pair.b->link);
 	tagrv_verbs_link_fail(verbs_link_of(pair.a->link), -FI_EIO, true);
 	cr_assert_eq(send_short(8), -FI_EAGAIN);

@@ -7,20 +7,11 @@
 #include <errno.h>
 #include <rdma/fi_errno.h>
 
-#include "unit/xport/pair.h"
-#include "xport/verbs/verbs_priv.h"
+#include "unit/xport/verbs/verbs_fixture.h"
 
-static struct fake_verbs_config config;
-static struct tagrv_params params;
 static struct tagrv_device *dev;
 static struct tagrv_sink sink;
 static const struct tagrv_xport_ops *const ops = &tagrv_verbs_ops;
-
-static void prepare(void)
-{
-	config = fake_verbs_defaults();
-	params = pair_params();
-}
 
 static struct verbs_xport *open_one(void)
 {
@@ -40,7 +31,7 @@ static void close_one(struct verbs_xport *xp)
 	cr_assert_eq(fake_verbs_count().registered, 0);
 }
 
-TestSuite(verbs_xport, .init = prepare, .timeout = 20);
+TestSuite(verbs_xport, .init = verbs_prepare, .timeout = 20);
 
 Test(verbs_xport, buffers_are_up_on_return)
 {
@@ -198,9 +189,7 @@ Test(verbs_xport, several_endpoints_share_a_device)
 
 static void connects(unsigned unlocked)
 {
-	struct pair pair;
-
-	pair_open_with(&pair, PAIR_SRQ, &params, &config);
+	verbs_open();
 	cr_assert_eq(!!verbs_xport_of(pair.a->xport)->td, unlocked > 0);
 	pair_connect(&pair);
 	cr_assert_eq(fake_verbs_count().unlocked_qps, unlocked);

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Pairs over fake devices with other limits: see verbs_fixture.h.
+ */
+#include "unit/xport/verbs/verbs_fixture.h"
+
+#include <criterion/criterion.h>
+
+struct pair pair;
+struct fake_verbs_config config;
+struct tagrv_params params;
+
+void verbs_prepare(void)
+{
+	config = fake_verbs_defaults();
+	params = pair_params();
+}
+
+void verbs_open(void)
+{
+	pair_open_with(&pair, PAIR_SRQ, &params, &config);
+}
+
+void verbs_connect(void)
+{
+	verbs_open();
+	pair_connect(&pair);
+	pair_permit(&pair, pair.a->link, pair.b->link);
+}
+
+struct verbs_xport *verbs_start_sender(void)
+{
+	verbs_connect();
+	pair.b->forget = true;
+	return verbs_xport_of(pair.a->xport);
+}
+
+void verbs_send_many(unsigned cnt, size_t len)
+{
+	for (unsigned i = 0; i < cnt; i++)
+		cr_assert_eq(end_send(pair.a, i, len, 0, NULL), 0);
+}

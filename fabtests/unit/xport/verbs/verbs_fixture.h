@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Fake devices whose limits a test may change, and a pair of ends over them.
+ *
+ *   verbs_prepare -> change config or params -> verbs_open, verbs_connect or
+ *   verbs_start_sender -> ... -> pair_close
+ */
+#ifndef FABTESTS_UNIT_XPORT_VERBS_FIXTURE_H
+#define FABTESTS_UNIT_XPORT_VERBS_FIXTURE_H
+
+#include "unit/xport/pair.h"
+#include "xport/verbs/verbs_priv.h"
+
+extern struct pair pair;
+extern struct fake_verbs_config config;
+extern struct tagrv_params params;
+
+/* .init of the suites: config and params have their defaults. */
+void verbs_prepare(void);
+
+/* Starts the devices and opens both ends. */
+void verbs_open(void);
+/* The same, then connects them; end a may send any number of packets. */
+void verbs_connect(void);
+/* The same; end b only counts what comes. Returns the transport of end a. */
+struct verbs_xport *verbs_start_sender(void);
+
+/* Sends cnt packets of len bytes from end a, all of which must find room. */
+void verbs_send_many(unsigned cnt, size_t len);
+
+#endif
