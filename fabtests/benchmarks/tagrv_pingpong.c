@@ -150,14 +150,12 @@ static double latency_block(struct bench *b, const struct order *order)
 
 /* --- bandwidth ------------------------------------------------------------ */
 
-/* Receives of a block that are posted before the block begins. */
-static void post_window(struct bench *b, uint64_t messages, size_t size)
+/* A block has 'count' messages for each slot. The first of each are posted before it begins. */
+static void post_window(struct bench *b, const struct order *order)
 {
-	uint64_t first = messages < b->e.conf.slots ? messages : b->e.conf.slots;
-
-	b->to_post = messages - first;
-	for (uint64_t i = 0; i < first; i++)
-		endpoint_post_recv(&b->e, size);
+	b->to_post = (order->count - 1) * b->e.conf.slots;
+	for (size_t i = 0; i < b->e.conf.slots; i++)
+		endpoint_post_recv(&b->e, order->size);
 }
 
 /* As many sends as there are slots may be in flight: send_one() waits for one. */
@@ -193,7 +191,7 @@ static double bandwidth_block(struct bench *b, const struct order *order, bool l
 	} else {
 		recv_stream(b, messages, order->size);
 		if (!last)
-			post_window(b, messages, order->size);
+			post_window(b, order);
 		endpoint_post_send(&b->e, 0);
 		endpoint_wait_sends(&b->e, b->e.sent);
 	}
@@ -221,7 +219,7 @@ static void prepare(struct bench *b, const struct order *order)
 	if (order->kind == ORDER_LATENCY)
 		post_first(b, order->size);
 	else if (!b->leads)
-		post_window(b, order->count * b->e.conf.slots, order->size);
+		post_window(b, order);
 }
 
 static double lead_order(struct bench *b, const struct order *order)
