@@ -130,12 +130,6 @@ static inline unsigned shm_word_kind(uint64_t word)
 	return (word >> 1 & 0x7fff) ^ SHM_MARK << 7;
 }
 
-/* Bytes of the arena that a body takes, if it does not fit into its slot. */
-static inline uint32_t shm_arena_bytes(uint32_t len)
-{
-	return tagrv_intake_lines(len);
-}
-
 /*
  * Longest body that fits into the empty arena from any position: what is skipped at
  * the arena's end is less than the body.
@@ -171,7 +165,7 @@ static inline char *shm_tx_slot(const struct shm_tx *tx)
 /* Bytes of the arena that a body takes, with what is skipped in front of it. */
 static inline uint32_t shm_tx_arena_cost(const struct shm_tx *tx, uint32_t len)
 {
-	uint32_t need = shm_arena_bytes(len);
+	uint32_t need = tagrv_intake_lines(len);
 	uint32_t rest = tx->arena_size - tx->arena_pos;
 
 	return TAGRV_LIKELY(need <= rest) ? need : rest + need;
@@ -220,7 +214,7 @@ static inline bool shm_tx_refresh(struct shm_tx *tx)
 /* Where the body of the next entry goes if it does not fit into the slot. */
 static inline char *shm_tx_arena(const struct shm_tx *tx, uint32_t len)
 {
-	bool wraps = shm_arena_bytes(len) > tx->arena_size - tx->arena_pos;
+	bool wraps = tagrv_intake_lines(len) > tx->arena_size - tx->arena_pos;
 
 	return tx->arena + (wraps ? 0 : tx->arena_pos);
 }
@@ -228,7 +222,7 @@ static inline char *shm_tx_arena(const struct shm_tx *tx, uint32_t len)
 /* The next entry has its body in the arena. */
 static inline void shm_tx_use_arena(struct shm_tx *tx, uint32_t len)
 {
-	uint32_t need = shm_arena_bytes(len);
+	uint32_t need = tagrv_intake_lines(len);
 
 	tx->arena_tail += shm_tx_arena_cost(tx, len);
 	if (need > tx->arena_size - tx->arena_pos)
