@@ -7,23 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "unit/api/api_fixture.h"
-
-static struct api api;
+#include "unit/api/api_calls.h"
 
 static void set_up(void)
 {
-	api_init();
-	api_open_domain(&api, NULL);
+	api_set_up();
 	api.av = api_open_av(&api);
 }
 
-static void tear_down(void)
-{
-	api_close(&api);
-}
-
-TestSuite(av, .init = set_up, .fini = tear_down, .timeout = 20);
+TestSuite(av, .init = set_up, .fini = api_tear_down, .timeout = 20);
 
 static struct sockaddr_in address(const char *ip, uint16_t port)
 {

@@ -7,9 +7,8 @@
 #include <unistd.h>
 
 #include "common/slowness.h"
-#include "unit/api/api_fixture.h"
+#include "unit/api/api_calls.h"
 
-static struct api api;
 static struct fid_cntr *cntr;
 
 static void open_cntr(enum fi_wait_obj wait_obj)
@@ -21,20 +20,14 @@ static void open_cntr(enum fi_wait_obj wait_obj)
 	cr_assert_eq(fi_cntr_open(api.domain, &attr, &cntr, NULL), 0);
 }
 
-static void set_up(void)
-{
-	api_init();
-	api_open_domain(&api, NULL);
-}
-
 static void tear_down(void)
 {
 	if (cntr)
 		api_must_close(&cntr->fid);
-	api_close(&api);
+	api_tear_down();
 }
 
-TestSuite(cntr, .init = set_up, .fini = tear_down, .timeout = 30);
+TestSuite(cntr, .init = api_set_up, .fini = tear_down, .timeout = 30);
 
 static void expect(uint64_t value, uint64_t err)
 {

@@ -5,22 +5,9 @@
  */
 #include <string.h>
 
-#include "unit/api/api_fixture.h"
+#include "unit/api/api_calls.h"
 
-static struct api api;
-
-static void set_up(void)
-{
-	api_init();
-	api_open_domain(&api, NULL);
-}
-
-static void tear_down(void)
-{
-	api_close(&api);
-}
-
-TestSuite(cq, .init = set_up, .fini = tear_down, .timeout = 30);
+TestSuite(cq, .init = api_set_up, .fini = api_tear_down, .timeout = 30);
 
 static void expect_tagged(const struct fi_cq_tagged_entry *entry, uintptr_t i)
 {

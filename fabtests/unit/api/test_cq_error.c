@@ -4,22 +4,9 @@
  */
 #include <string.h>
 
-#include "unit/api/api_fixture.h"
+#include "unit/api/api_calls.h"
 
-static struct api api;
-
-static void set_up(void)
-{
-	api_init();
-	api_open_domain(&api, NULL);
-}
-
-static void tear_down(void)
-{
-	api_close(&api);
-}
-
-TestSuite(cq_error, .init = set_up, .fini = tear_down, .timeout = 30);
+TestSuite(cq_error, .init = api_set_up, .fini = api_tear_down, .timeout = 30);
 
 /* Newer headers have src_addr behind err_data_size; ours may be either. */
 union err_entry {

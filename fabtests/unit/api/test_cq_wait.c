@@ -7,22 +7,9 @@
 #include <unistd.h>
 
 #include "common/slowness.h"
-#include "unit/api/api_fixture.h"
+#include "unit/api/api_calls.h"
 
-static struct api api;
-
-static void set_up(void)
-{
-	api_init();
-	api_open_domain(&api, NULL);
-}
-
-static void tear_down(void)
-{
-	api_close(&api);
-}
-
-TestSuite(cq_wait, .init = set_up, .fini = tear_down, .timeout = 30);
+TestSuite(cq_wait, .init = api_set_up, .fini = api_tear_down, .timeout = 30);
 
 static struct fid_cq *later_cq;
 static bool later_signal;

@@ -6,28 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "unit/api/api_fixture.h"
+#include "unit/api/api_calls.h"
 
 #define FROM_NEWER_HEADERS_MAX_MSG_SIZE		12
 #define FROM_NEWER_HEADERS_SHARED_MEMORY	11
 
-static struct api api;
-
 static void set_up(void)
 {
-	api_init();
-	api_open_domain(&api, NULL);
+	api_set_up();
 	api.av = api_open_av(&api);
 	api.cq = api_open_cq(&api, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE);
 	cr_assert_eq(fi_endpoint(api.domain, api.info, &api.ep, &api), 0);
 }
 
-static void tear_down(void)
-{
-	api_close(&api);
-}
-
-TestSuite(ep, .init = set_up, .fini = tear_down, .timeout = 30);
+TestSuite(ep, .init = set_up, .fini = api_tear_down, .timeout = 30);
 
 static int bind_to(struct fid *fid, uint64_t flags)
 {

@@ -10,19 +10,13 @@
 #include <unistd.h>
 
 #include "common/slowness.h"
-#include "unit/api/api_fixture.h"
+#include "unit/api/api_calls.h"
 
 #define PATIENCE_MS	slow_ms(20000)
 
-static struct api api;
 static struct fi_context2 ctx[4];
 
-static void tear_down(void)
-{
-	api_close(&api);
-}
-
-TestSuite(ext, .init = api_init, .fini = tear_down, .timeout = 30);
+TestSuite(ext, .init = api_init, .fini = api_tear_down, .timeout = 30);
 
 static struct fi_tagrv_ops_match *open_ops(struct fid_ep *ep)
 {

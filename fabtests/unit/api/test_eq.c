@@ -7,9 +7,8 @@
 #include <unistd.h>
 
 #include "common/slowness.h"
-#include "unit/api/api_fixture.h"
+#include "unit/api/api_calls.h"
 
-static struct api api;
 static struct fid_eq *eq;
 
 static void open_eq(size_t size, uint64_t flags, enum fi_wait_obj wait_obj)
@@ -21,20 +20,14 @@ static void open_eq(size_t size, uint64_t flags, enum fi_wait_obj wait_obj)
 	cr_assert_eq(fi_eq_open(api.fabric, &attr, &eq, NULL), 0);
 }
 
-static void set_up(void)
-{
-	api_init();
-	api_open_domain(&api, NULL);
-}
-
 static void tear_down(void)
 {
 	if (eq)
 		api_must_close(&eq->fid);
-	api_close(&api);
+	api_tear_down();
 }
 
-TestSuite(eq, .init = set_up, .fini = tear_down, .timeout = 30);
+TestSuite(eq, .init = api_set_up, .fini = tear_down, .timeout = 30);
 
 static ssize_t put(uintptr_t number)
 {

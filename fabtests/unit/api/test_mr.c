@@ -5,22 +5,9 @@
  */
 #include <stdlib.h>
 
-#include "unit/api/api_fixture.h"
+#include "unit/api/api_calls.h"
 
-static struct api api;
-
-static void set_up(void)
-{
-	api_init();
-	api_open_domain(&api, NULL);
-}
-
-static void tear_down(void)
-{
-	api_close(&api);
-}
-
-TestSuite(mr, .init = set_up, .fini = tear_down, .timeout = 20);
+TestSuite(mr, .init = api_set_up, .fini = api_tear_down, .timeout = 20);
 
 Test(mr, any_access_and_length_registers)
 {

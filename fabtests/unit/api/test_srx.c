@@ -6,11 +6,10 @@
 #include <rdma/fi_ext_tagrv.h>
 #include <string.h>
 
-#include "unit/api/api_fixture.h"
+#include "unit/api/api_calls.h"
 
 #define EPS	2
 
-static struct api api;
 static struct fid_ep *srx, *eps[EPS];
 static struct fi_info *hints;
 

@@ -7,20 +7,13 @@
 #include <unistd.h>
 
 #include "common/slowness.h"
-#include "unit/api/api_fixture.h"
+#include "unit/api/api_calls.h"
 
 #define PATIENCE_MS	slow_ms(5000)
 
 enum { ASLEEP_US = 50000 };
 
-static struct api api;
-
-static void tear_down(void)
-{
-	api_close(&api);
-}
-
-TestSuite(wait, .init = api_init, .fini = tear_down, .timeout = 60);
+TestSuite(wait, .init = api_init, .fini = api_tear_down, .timeout = 60);
 
 /* fi_cq(3): an interrupted read returns what it would at its timeout. */
 Test(wait, an_interrupted_read_finds_nothing)

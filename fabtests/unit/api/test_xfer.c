@@ -6,9 +6,8 @@
 #include <string.h>
 
 #include "common/slowness.h"
-#include "unit/api/api_fixture.h"
+#include "unit/api/api_calls.h"
 
-static struct api api;
 static char out[64] = "what is sent", in[64];
 static struct fi_context2 tx_ctx, rx_ctx;
 
@@ -31,12 +30,7 @@ static void open_counted(uint64_t tx_flags)
 	fi_freeinfo(hints);
 }
 
-static void tear_down(void)
-{
-	api_close(&api);
-}
-
-TestSuite(xfer, .init = api_init, .fini = tear_down, .timeout = 30);
+TestSuite(xfer, .init = api_init, .fini = api_tear_down, .timeout = 30);
 
 /* Calls of each family, with the same arguments as far as they have them. */
 enum call { PLAIN, VECTOR, MESSAGE, DATA, INJECT, INJECTDATA, CALLS };
