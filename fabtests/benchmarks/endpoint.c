@@ -344,6 +344,20 @@ void endpoint_post_send(struct endpoint *e, size_t len)
 	e->send_at = next_slot(e, e->send_at);
 }
 
+void endpoint_inject_data(struct endpoint *e, size_t len, uint64_t data)
+{
+	ssize_t ret;
+
+	endpoint_wait_slot(e);
+	while ((ret = fi_tinjectdata(e->ep, slot_at(e, 0, e->send_at), len, data,
+				     e->peer, e->sent)) == -FI_EAGAIN)
+		endpoint_progress(e);
+	check(ret, "fi_tinjectdata");
+	e->sends_done++;
+	e->sent++;
+	e->send_at = next_slot(e, e->send_at);
+}
+
 void endpoint_take_recv(struct endpoint *e)
 {
 	wait_for_op(e, &e->ops[e->conf.slots + e->take_at]);

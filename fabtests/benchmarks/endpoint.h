@@ -77,6 +77,9 @@ char *endpoint_recv_slot(const struct endpoint *e, uint64_t message);
 void endpoint_post_recv(struct endpoint *e, size_t len);
 void endpoint_post_send(struct endpoint *e, size_t len);
 
+/* Injects with data; len: within the provider's limit. */
+void endpoint_inject_data(struct endpoint *e, size_t len, uint64_t data);
+
 /* Waits until the slot of the next send may be written to. */
 void endpoint_wait_slot(struct endpoint *e);
 

@@ -25,6 +25,9 @@
 
 enum { BURST = 16, ENTRIES = 20, ROUNDS = 500, IDLE_READS = 64 * 200 };
 
+/* Orders: messages to send, and in the upper half messages to receive. */
+#define WITH_DATA	(UINT64_C(1) << 31)	/* send one that has data */
+
 struct count {
 	struct endpoint e;
 	size_t	size;
@@ -68,6 +71,13 @@ KIND ssize_t read_burst(struct count *c)
 	return c->ret;
 }
 
+KIND ssize_t read_message_with_data(struct count *c)
+{
+	c->kind = __LINE__;
+	c->ret = fi_cq_read(c->e.cq, c->entries, ENTRIES);
+	return c->ret;
+}
+
 KIND ssize_t read_completion(struct count *c)
 {
 	c->kind = __LINE__;
@@ -96,6 +106,13 @@ KIND ssize_t send_one(struct count *c, uint64_t tag)
 	return c->ret;
 }
 
+KIND ssize_t send_with_data(struct count *c, uint64_t tag)
+{
+	c->ret = fi_tinjectdata(c->e.ep, endpoint_send_slot(&c->e, 0), c->size,
+				1, c->e.peer, tag);
+	return c->ret;
+}
+
 KIND ssize_t send_with_completion(struct count *c, uint64_t tag, size_t at)
 {
 	c->ret = fi_tsend(c->e.ep, endpoint_send_slot(&c->e, 0), c->size, NULL,
@@ -105,17 +122,31 @@ KIND ssize_t send_with_completion(struct count *c, uint64_t tag, size_t at)
 
 /* --- leader --------------------------------------------------------------- */
 
-/* Receives n messages with one read. */
-static void receive(struct count *c, uint64_t n, ssize_t (*read)(struct count *c))
+/* Receives n messages with one read; order: how they are to be sent. */
+static void receive(struct count *c, uint64_t n, uint64_t order,
+		    ssize_t (*read)(struct count *c))
 {
 	char sent;
 
 	for (uint64_t i = 0; i < n; i++)
 		check(post_one(c, c->received + i, i), 0, "fi_trecv");
-	oob_send(c->oob, &n, sizeof(n));
+	order |= n;
+	oob_send(c->oob, &order, sizeof(order));
 	oob_recv(c->oob, &sent, 1, NULL, NULL);
 	check(read(c), (ssize_t)n, "fi_cq_read after messages");
 	c->received += n;
+}
+
+/* A message with data. */
+static void send_data(struct count *c)
+{
+	uint64_t order = 1ull << 32;
+	char received;
+
+	oob_send(c->oob, &order, sizeof(order));
+	check(send_with_data(c, c->sent), 0, "fi_tinjectdata");
+	oob_recv(c->oob, &received, 1, NULL, NULL);
+	c->sent++;
 }
 
 /* Sends n messages, whose completions it reads with one read. */
@@ -144,9 +175,11 @@ static void lead(struct count *c)
 	endpoint_wait_sends(&c->e, 1);
 	c->sent = c->received = 1;
 	for (int i = 0; i < ROUNDS; i++) {
-		receive(c, 1, read_message);
-		receive(c, BURST, read_burst);
+		receive(c, 1, 0, read_message);
+		receive(c, BURST, 0, read_burst);
+		receive(c, 1, WITH_DATA, read_message_with_data);
 		send(c, 1, NULL);
+		send_data(c);
 		send(c, 1, read_completion);
 		send(c, BURST, read_completions);
 	}
@@ -169,6 +202,10 @@ static void follow(struct count *c)
 		oob_recv(c->oob, &order, sizeof(order), endpoint_progress, &c->e);
 		if (!order)
 			return;
+		if (order & WITH_DATA) {
+			endpoint_inject_data(&c->e, c->size, 1);
+			order = 0;
+		}
 		for (uint64_t i = 0; i < (uint32_t)order; i++)
 			endpoint_post_send(&c->e, c->size);
 		for (uint64_t i = 0; i < order >> 32; i++)
