@@ -120,7 +120,6 @@ static void drain_old(struct tagrv_peer *peer)
 {
 	struct tagrv_lane *lane = peer->lane;
 	struct tagrv_xport *xport = lane->link->xport;
-
 	uint32_t seq = peer->rx_seq;
 	int vain = 0;		/* passes in a row without a message of it */
 
