@@ -154,17 +154,14 @@ static inline void account(struct tagrv_intake *in, struct tagrv_peer *peer,
 }
 
 static inline void trace(const struct tagrv_peer *peer, const struct sums *sums,
-			 uint64_t word, uint64_t tag, uint64_t data,
+			 uint64_t meta, uint64_t tag, uint64_t data,
 			 const struct tagrv_match_recv *record)
 {
-	(void) peer, (void) sums, (void) word, (void) tag, (void) record;
+	(void) peer, (void) sums, (void) meta, (void) tag, (void) record;
 	(void) data;
-	tagrv_trace_tagged_in(peer, peer->rx_seq + sums->cnt,
-			      (word & TAGRV_META_SHARED) |
-			      (word & TAGRV_INTAKE_DATA ? TAGRV_META_DATA : 0),
-			      tag, data);
+	tagrv_trace_tagged_in(peer, peer->rx_seq + sums->cnt, meta, tag, data);
 	tagrv_trace_match(tagrv_recv_of_const(record), peer, NULL, 0, tag,
-			  TAGRV_META_LEN(word));
+			  TAGRV_META_LEN(meta));
 }
 
 /* Whether the message that comes next is there, and may go this way. */
@@ -200,7 +197,9 @@ take_kind(struct tagrv_intake *in, const struct tagrv_peer *peer,
 		return false;
 	step(at, in);
 	recv = tagrv_recv_of(tagrv_match_quick_record(block, slot));
-	trace(peer, sums, word, tag, data, tagrv_match_quick_record(block, slot));
+	trace(peer, sums, (word & TAGRV_META_SHARED) |
+	      (has_data ? TAGRV_META_DATA : 0), tag, data,
+	      tagrv_match_quick_record(block, slot));
 	tagrv_match_quick_remove(match, block, slot);
 	report(recv, peer, window, len, has_data ? FI_REMOTE_CQ_DATA : 0, tag,
 	       data);
