@@ -36,6 +36,7 @@ extern const struct test_case connect_cases[];
 extern const struct test_case fault_cases[];
 extern const struct test_case restart_cases[];
 extern const struct test_case thread_cases[];
+extern const struct test_case length_cases[];
 extern const struct test_case misuse_cases[];
 extern const struct test_case match_stats_cases[];
 extern const struct test_case dump_cases[];

@@ -163,3 +163,44 @@ Test(refuse, flags_of_address_vectors)
 	REFUSED(fi_av_insert(api.av, &row, 1, &row, FI_SYNC_ERR, NULL),
 		-FI_EINVAL, "FI_SYNC_ERR");
 }
+
+static ssize_t send_two(size_t first, size_t second)
+{
+	static char bytes[64];
+	const struct iovec iov[2] = { { bytes, first }, { bytes, second } };
+
+	return fi_tsendv(api.ep, iov, NULL, 2, 0, 1, NULL);
+}
+
+static ssize_t receive_two(size_t first, size_t second)
+{
+	static char bytes[64];
+	const struct iovec iov[2] = { { bytes, first }, { bytes, second } };
+
+	return fi_trecvv(api.ep, iov, NULL, 2, 0, 1, 0, NULL);
+}
+
+static int register_range(void *addr, size_t len)
+{
+	struct fid_mr *mr;
+
+	return fi_mr_reg(api.domain, addr, len, FI_SEND, 0, 0, 0, &mr, NULL);
+}
+
+/* Sums that wrap, and NULL. */
+Test(refuse, lengths)
+{
+	char byte;
+
+	open_parts(&api);
+	cr_assert_eq(fi_endpoint(api.domain, api.info, &api.ep, NULL), 0);
+	cr_assert_eq(bind_to(&api.cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	cr_assert_eq(bind_to(&api.av->fid, 0), 0);
+	cr_assert_eq(fi_enable(api.ep), 0);
+	REFUSED(send_two(SIZE_MAX - 7, 16), -FI_EMSGSIZE, "max_msg_size");
+	REFUSED(receive_two(SIZE_MAX - 7, 16), -FI_EMSGSIZE, "together");
+	REFUSED(fi_tsend(api.ep, NULL, 8, NULL, 0, 1, NULL), -FI_EINVAL, "NULL");
+	REFUSED(fi_trecv(api.ep, NULL, 8, NULL, 0, 1, 0, NULL), -FI_EINVAL, "NULL");
+	REFUSED(register_range(NULL, 8), -FI_EINVAL, "no memory");
+	REFUSED(register_range(&byte, SIZE_MAX), -FI_EINVAL, "no memory");
+}

@@ -31,6 +31,36 @@ Test(iov, length_is_the_sum)
 	cr_expect_eq(tagrv_iov_len(NULL, 0), 0);
 }
 
+Test(iov, length_saturates)
+{
+	static const size_t lens[][4] = {
+		{ SIZE_MAX - 7, 16 }, { SIZE_MAX - 7, 60008 }, { SIZE_MAX, 1 },
+		{ SIZE_MAX, SIZE_MAX }, { (size_t) 1 << 63, (size_t) 1 << 63 },
+		{ (size_t) 1 << 63, ((size_t) 1 << 63) - 1 },
+		{ SIZE_MAX / 4 + 1, SIZE_MAX / 4 + 1, SIZE_MAX / 4 + 1,
+		  SIZE_MAX / 4 + 1 },
+		{ 0, 16, 0, SIZE_MAX - 7 },
+	};
+
+	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(lens); i++) {
+		for (size_t n = 0; n < 4; n++)
+			iov[n].iov_len = lens[i][n];
+		cr_expect_eq(tagrv_iov_len(iov, 4), SIZE_MAX, "row %zu", i);
+	}
+	iov[3].iov_len = SIZE_MAX - 17;
+	cr_expect_eq(tagrv_iov_len(iov, 4), SIZE_MAX - 1);
+}
+
+Test(iov, buffer_is_missing)
+{
+	cr_expect_not(tagrv_iov_lacks_buffer(iov, 5), "NULL without a length");
+	iov[3].iov_len = 1;
+	cr_expect(tagrv_iov_lacks_buffer(iov, 5));
+	cr_expect_not(tagrv_iov_lacks_buffer(iov, 3));
+	cr_expect_not(tagrv_iov_lacks_buffer(NULL, 0));
+	cr_expect(tagrv_iov_lacks_buffer(NULL, 1));
+}
+
 Test(iov, gather_copies_all_pieces_in_order)
 {
 	char buf[9] = "--------";

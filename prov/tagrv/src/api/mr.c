@@ -53,6 +53,14 @@ static int check_attr(const struct fi_mr_attr *attr, uint64_t flags)
 			   attr->iov_count);
 		return -FI_EINVAL;
 	}
+	if (attr->mr_iov->iov_len &&
+	    (!attr->mr_iov->iov_base ||
+	     (uintptr_t) attr->mr_iov->iov_base >
+	     UINTPTR_MAX - attr->mr_iov->iov_len)) {
+		tagrv_warn("fi_mr_reg: %zu bytes at %p are no memory\n",
+			   attr->mr_iov->iov_len, attr->mr_iov->iov_base);
+		return -FI_EINVAL;
+	}
 	return 0;
 }
 

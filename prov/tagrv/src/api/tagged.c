@@ -133,7 +133,7 @@ INLINE bool send_short(const struct tagrv_ep *ep, struct tagrv_engine *engine,
 {
 	struct tagrv_peer *peer;
 
-	if (TAGRV_UNLIKELY(!engine))
+	if (TAGRV_UNLIKELY(!engine || (!buf && len)))
 		return false;
 	lock_if(ep, locked);
 	peer = tagrv_fast_peer(engine, dest, len);
@@ -207,7 +207,7 @@ INLINE ssize_t recv_in(bool locked, struct fid_ep *fid, void *buf, size_t len,
 	const struct tagrv_ep *ep = tagrv_ep_of(fid);
 	bool posted;
 
-	if (TAGRV_UNLIKELY(!ep->plain_rx))
+	if (TAGRV_UNLIKELY(!ep->plain_rx || (!buf && len)))
 		return recv_general(fid, buf, len, desc, src, tag, ignore,
 				    context);
 	lock_if(ep, locked);

@@ -35,6 +35,12 @@ ssize_t tagrv_reject_flags(const char *call, uint64_t flags)
 	return -FI_EBADFLAGS;
 }
 
+static ssize_t reject_null(const char *what)
+{
+	tagrv_warn("a %s of a buffer at NULL that has a length\n", what);
+	return -FI_EINVAL;
+}
+
 ssize_t tagrv_reject_send(const struct tagrv_send_req *req)
 {
 	if (req->iov_cnt > TAGRV_IOV_MAX) {
@@ -42,6 +48,8 @@ ssize_t tagrv_reject_send(const struct tagrv_send_req *req)
 			   req->iov_cnt, TAGRV_IOV_MAX);
 		return -FI_EINVAL;
 	}
+	if (tagrv_iov_lacks_buffer(req->iov, req->iov_cnt))
+		return reject_null("send");
 	tagrv_warn("an injected send of %zu bytes: at most %zu are possible\n",
 		   tagrv_iov_len(req->iov, req->iov_cnt), TAGRV_INJECT_MAX);
 	return -FI_EMSGSIZE;
@@ -49,12 +57,20 @@ ssize_t tagrv_reject_send(const struct tagrv_send_req *req)
 
 ssize_t tagrv_reject_recv(const struct tagrv_recv_req *req)
 {
-	if (req->iov_cnt > TAGRV_IOV_MAX)
+	if (req->iov_cnt > TAGRV_IOV_MAX) {
 		tagrv_warn("a receive of %zu segments: at most %d are "
 			   "possible\n", req->iov_cnt, TAGRV_IOV_MAX);
-	else
-		tagrv_warn("a multi-receive buffer has one segment, not %zu\n",
-			   req->iov_cnt);
+		return -FI_EINVAL;
+	}
+	if (tagrv_iov_lacks_buffer(req->iov, req->iov_cnt))
+		return reject_null("receive");
+	if (tagrv_iov_len(req->iov, req->iov_cnt) == SIZE_MAX) {
+		tagrv_warn("a receive whose segments have more bytes together "
+			   "than there are addresses\n");
+		return -FI_EMSGSIZE;
+	}
+	tagrv_warn("a multi-receive buffer has one segment, not %zu\n",
+		   req->iov_cnt);
 	return -FI_EINVAL;
 }
 

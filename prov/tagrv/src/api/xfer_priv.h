@@ -24,7 +24,8 @@
 
 /*
  * Each warns about a call that can never work and returns its error: the endpoint
- * is not enabled or is of the wrong kind, flags, too many segments or bytes.
+ * is not enabled or is of the wrong kind, flags, too many segments or bytes, no
+ * address.
  */
 ssize_t tagrv_reject_send_state(const struct tagrv_ep *ep) TAGRV_COLD;
 ssize_t tagrv_reject_recv_state(const struct tagrv_ep *ep) TAGRV_COLD;
@@ -61,6 +62,7 @@ static inline ssize_t tagrv_ep_send(struct tagrv_ep *ep,
 	if (TAGRV_UNLIKELY(!ep->engine))
 		return tagrv_reject_send_state(ep);
 	if (TAGRV_UNLIKELY(req->iov_cnt > TAGRV_IOV_MAX ||
+			   tagrv_iov_lacks_buffer(req->iov, req->iov_cnt) ||
 			   (req->flags & FI_INJECT &&
 			    tagrv_iov_len(req->iov, req->iov_cnt) >
 			    TAGRV_INJECT_MAX)))
@@ -80,6 +82,9 @@ static inline ssize_t tagrv_ep_recv(struct tagrv_ep *ep,
 	if (TAGRV_UNLIKELY(!ep->rx))
 		return tagrv_reject_recv_state(ep);
 	if (TAGRV_UNLIKELY(req->iov_cnt > TAGRV_IOV_MAX ||
+			   tagrv_iov_lacks_buffer(req->iov, req->iov_cnt) ||
+			   (req->iov_cnt > 1 &&
+			    tagrv_iov_len(req->iov, req->iov_cnt) == SIZE_MAX) ||
 			   (req->flags & FI_MULTI_RECV && req->iov_cnt != 1)))
 		return tagrv_reject_recv(req);
 	tagrv_lock_acquire(&ep->dom->lock);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Total length of an iovec array, copies into and out of it; test of ranges;
+ * Total length of an iovec array, copies into and out of it; tests of ranges;
  * copies of few bytes, of words, and of memory that a peer may change.
  */
 #ifndef TAGRV_CORE_IOV_H
@@ -14,7 +14,10 @@
 #include "core/compiler.h"
 #include "core/bulk.h"
 
-/* Returns the bytes of all iovecs together. */
+/*
+ * Returns the bytes of all iovecs together; SIZE_MAX if they are more than a size_t
+ * can hold, so that a sum that is checked against a limit has not wrapped.
+ */
 static inline size_t tagrv_iov_len(const struct iovec *iov, size_t cnt)
 {
 	size_t len = 0;
@@ -22,8 +25,20 @@ static inline size_t tagrv_iov_len(const struct iovec *iov, size_t cnt)
 	if (TAGRV_LIKELY(cnt == 1))
 		return iov[0].iov_len;
 	for (size_t i = 0; i < cnt; i++)
-		len += iov[i].iov_len;
+		if (__builtin_add_overflow(len, iov[i].iov_len, &len))
+			return SIZE_MAX;
 	return len;
+}
+
+/* Whether a segment has a length but no address, or the segments are missing. */
+static inline bool tagrv_iov_lacks_buffer(const struct iovec *iov, size_t cnt)
+{
+	if (TAGRV_UNLIKELY(cnt && !iov))
+		return true;
+	for (size_t i = 0; i < cnt; i++)
+		if (TAGRV_UNLIKELY(!iov[i].iov_base && iov[i].iov_len))
+			return true;
+	return false;
 }
 
 /*
