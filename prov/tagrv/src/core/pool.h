@@ -15,6 +15,7 @@
 #define TAGRV_CORE_POOL_H
 
 #include <assert.h>
+#include <rdma/fi_errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -86,6 +87,15 @@ static inline void *tagrv_pool_get(struct tagrv_pool *pool)
 	obj->node.used = 1;
 	pool->used++;
 	return obj;
+}
+
+/*
+ * Why get returned NULL. -FI_EAGAIN: 'max' objects are in use, and a put makes room;
+ * -FI_ENOMEM: there is no memory for another one.
+ */
+static inline int tagrv_pool_why(const struct tagrv_pool *pool)
+{
+	return pool->used >= pool->max ? -FI_EAGAIN : -FI_ENOMEM;
 }
 
 /* Frees an object that get returned; its handle becomes invalid. */

@@ -76,15 +76,17 @@ static inline ssize_t post_plain(struct tagrv_rx *rx,
 
 /* ---- receives with an op ---- */
 
-static struct tagrv_op *new_op(struct tagrv_rx *rx,
-			       const struct tagrv_recv_req *req)
+/* 0 and *out; -FI_EAGAIN: the limit of receives is reached; -FI_ENOMEM. */
+static int new_op(struct tagrv_rx *rx, const struct tagrv_recv_req *req,
+		  struct tagrv_op **out)
 {
-	struct tagrv_op *op = NULL;
+	struct tagrv_op *op;
 
-	if (rx->ops.used < rx->max_ops)
-		op = tagrv_pool_get(&rx->ops);
+	if (rx->ops.used >= rx->max_ops)
+		return -FI_EAGAIN;
+	op = tagrv_pool_get(&rx->ops);
 	if (!op)
-		return NULL;
+		return tagrv_pool_why(&rx->ops);
 	tagrv_op_start(op, TAGRV_OP_POSTED);
 	op->space = req->space;
 	op->iov_cnt = (uint8_t) req->iov_cnt;
@@ -110,7 +112,8 @@ static struct tagrv_op *new_op(struct tagrv_rx *rx,
 	tagrv_list_init(&op->link);
 	tagrv_trace_op_state(op, op->node.handle, TAGRV_OP_FREE,
 			     TAGRV_OP_POSTED, NULL, 0);
-	return op;
+	*out = op;
+	return 0;
 }
 
 /* The receive that the op is. */
@@ -184,11 +187,11 @@ static ssize_t post_with_op(struct tagrv_rx *rx,
 			    const struct tagrv_recv_req *req,
 			    struct tagrv_match_want *want)
 {
-	struct tagrv_op *op = new_op(rx, req);
-	int ret;
+	struct tagrv_op *op;
+	int ret = new_op(rx, req, &op);
 
-	if (TAGRV_UNLIKELY(!op))
-		return -FI_EAGAIN;
+	if (TAGRV_UNLIKELY(ret))
+		return ret;
 	want->keep = op->rx.multi;
 	ret = op->rx.multi ? post_multi(op, want) : queue(op, want);
 	if (TAGRV_UNLIKELY(ret)) {
@@ -207,11 +210,12 @@ static ssize_t receive_claimed(struct tagrv_rx *rx,
 	struct tagrv_recv_req plain = *req;
 	struct tagrv_umsg *umsg;
 	struct tagrv_op *op;
+	int ret;
 
 	plain.flags &= ~FI_MULTI_RECV;
-	op = new_op(rx, &plain);
-	if (!op)
-		return -FI_EAGAIN;
+	ret = new_op(rx, &plain, &op);
+	if (ret)
+		return ret;
 	umsg = tagrv_peek_claimed(rx, req);
 	if (umsg) {
 		deliver(umsg, op);

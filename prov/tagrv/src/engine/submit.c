@@ -37,7 +37,7 @@ static int copy_injected(struct tagrv_op *op, const struct tagrv_send_req *req)
 		return 0;
 	buf = tagrv_pool_get(&op->engine->pools.bufs[TAGRV_BUF_INJECT]);
 	if (!buf)
-		return -FI_EAGAIN;
+		return tagrv_pool_why(&op->engine->pools.bufs[TAGRV_BUF_INJECT]);
 	tagrv_iov_gather(buf->bytes, req->iov, req->iov_cnt);
 	op->tx.bounce = buf->bytes;
 	op->iov[0] = (struct iovec) { buf->bytes, op->len };
@@ -117,7 +117,7 @@ static ssize_t send_queued(struct tagrv_engine *engine, struct tagrv_peer *peer,
 	int ret;
 
 	if (TAGRV_UNLIKELY(!op))
-		return -FI_EAGAIN;
+		return tagrv_pool_why(&engine->pools.tx_ops);
 	fill_op(op, engine, peer, req);
 	if (req->no_context || (req->flags & FI_INJECT)) {
 		ret = copy_injected(op, req);
@@ -225,7 +225,7 @@ ssize_t tagrv_engine_send(struct tagrv_engine *engine,
 	if (TAGRV_UNLIKELY(lacks_credit(peer, len)))
 		tagrv_dom_look(engine->dom);
 	ret = send_queued(engine, peer, req);
-	if (ret == -FI_EAGAIN) {
+	if (TAGRV_UNLIKELY(ret == -FI_EAGAIN || ret == -FI_ENOMEM)) {
 		reap(engine, peer);
 		/* Sends queued before go first. */
 		while (tagrv_list_linked(&peer->busy_node) &&

@@ -41,7 +41,7 @@ int tagrv_rx_open(struct tagrv_dom *dom, bool directed, struct tagrv_rx **rx)
 	tagrv_list_init(&r->engines);
 	/* Posted receives get their op with a message: no limit is to stop that. */
 	tagrv_pool_init(&r->ops, sizeof(struct tagrv_op), TAGRV_POOL_MAX);
-	tagrv_pool_init(&r->slices, sizeof(struct tagrv_op), r->max_ops);
+	tagrv_pool_init(&r->slices, sizeof(struct tagrv_op), TAGRV_POOL_MAX);
 	*rx = r;
 	return 0;
 }

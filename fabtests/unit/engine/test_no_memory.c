@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Sends and receives without memory: -FI_ENOMEM, nothing has happened, and the call
+ * works when there is memory again. A limit that is reached is -FI_EAGAIN.
+ */
+#include <string.h>
+
+#include "common/alloc_fail.h"
+#include "common/engine_fixture.h"
+
+static char ctx[8], big[20000], buf[64];
+
+static void setup(void)
+{
+	if (!alloc_fail_works())
+		cr_skip_test("the allocator is not ours");
+	engine_setup();
+	peer_up(true);
+}
+
+static void tear_down(void)
+{
+	alloc_fail_disarm();
+	engine_teardown();
+}
+
+TestSuite(no_memory, .init = setup, .fini = tear_down, .timeout = 20);
+
+/* No free object is left, so that the next get has to allocate. */
+static void use_up(struct tagrv_pool *pool)
+{
+	while (pool->free_head)
+		pool->free_head = pool->free_head->next;
+}
+
+static int send_big(void)
+{
+	return submit_send(big, sizeof(big), 1, ctx, 0);
+}
+
+static int receive_two(void)
+{
+	const struct iovec iov[2] = { { buf, 8 }, { buf + 8, 8 } };
+	struct tagrv_recv_req req = recv_req(buf, 8, 1, ctx);
+
+	req.iov = iov;
+	req.iov_cnt = 2;
+	return (int) tagrv_rx_recv(fx.engine->rx, &req);
+}
+
+static int without_memory(int (*call)(void))
+{
+	int ret;
+
+	alloc_fail_arm(1, true);
+	ret = call();
+	alloc_fail_disarm();
+	return ret;
+}
+
+Test(no_memory, send)
+{
+	struct tagrv_pool *pool = &fx.engine->pools.tx_ops;
+
+	/* The first send to an address finds the peer, which needs memory, too. */
+	cr_assert_eq(submit_send("x", 1, 1, ctx, 0), 0);
+	cr_assert_eq(take(&fx.tx).err, 0);
+	use_up(pool);
+	cr_assert_eq(without_memory(send_big), -FI_ENOMEM);
+	pool->max = pool->used;
+	cr_assert_eq(send_big(), -FI_EAGAIN, "the limit, not the memory");
+	pool->max = TAGRV_POOL_MAX;
+	cr_assert_eq(send_big(), 0);
+	arrive_fin(packet_header(1).op, 0);
+	cr_assert_eq(take(&fx.tx).err, 0);
+}
+
+Test(no_memory, receive_with_an_op)
+{
+	use_up(&fx.engine->rx->ops);
+	cr_assert_eq(without_memory(receive_two), -FI_ENOMEM);
+	cr_assert_eq(receive_two(), 0);
+	fx.engine->rx->max_ops = 1;
+	cr_assert_eq(receive_two(), -FI_EAGAIN);
+	arrive_eager("0123456789", 10, 1, 0, 0);
+	cr_assert_eq(take(&fx.rx).err, 0);
+	cr_assert_eq(memcmp(buf, "0123456789", 10), 0);
+}
+
+static int receive_one(void)
+{
+	return submit_recv(buf, 8, 1, ctx);
+}
+
+Test(no_memory, receive)
+{
+	int ret, taken = 0;
+
+	alloc_fail_arm(1, true);
+	while (!(ret = receive_one()))
+		taken++;
+	alloc_fail_disarm();
+	cr_assert_eq(ret, -FI_ENOMEM);
+	cr_assert_eq(receive_one(), 0);
+	for (int i = 0; i < taken; i++) {
+		arrive_eager("x", 1, 1, 0, 0);
+		cr_assert_eq(take(&fx.rx).err, 0);
+	}
+}
