@@ -202,6 +202,18 @@ void arrive_eager(const void *buf, size_t len, uint64_t tag, uint16_t flags,
 	free(packet);
 }
 
+/* Takes the next number of a packet. */
+static struct tagrv_hdr rts_hdr(uint64_t tag, uint32_t handle)
+{
+	return (struct tagrv_hdr) {
+		.opcode = TAGRV_PKT_RTS,
+		.op = htole32(handle),
+		.tag = htobe64(tag),
+		.flags = htole16(TAGRV_PKT_TAGGED),
+		.seq = htole32(fx.rx_seq++),
+	};
+}
+
 void arrive_rts(const void *buf, size_t len, uint64_t tag, uint32_t handle)
 {
 	struct {
@@ -209,11 +221,7 @@ void arrive_rts(const void *buf, size_t len, uint64_t tag, uint32_t handle)
 		struct tagrv_rts rts;
 		struct tagrv_rts_seg seg[2];
 	} pkt = {
-		.hdr.opcode = TAGRV_PKT_RTS,
-		.hdr.op = htole32(handle),
-		.hdr.tag = htobe64(tag),
-		.hdr.flags = htole16(TAGRV_PKT_TAGGED),
-		.hdr.seq = htole32(fx.rx_seq++),
+		.hdr = rts_hdr(tag, handle),
 		.rts.len = htole64(len),
 		.rts.seg_cnt = 2,
 		.rts.key_len = 4,
@@ -233,11 +241,7 @@ void arrive_rts_bare(size_t len, uint64_t tag, uint32_t handle)
 		struct tagrv_hdr hdr;
 		struct tagrv_rts rts;
 	} pkt = {
-		.hdr.opcode = TAGRV_PKT_RTS,
-		.hdr.op = htole32(handle),
-		.hdr.tag = htobe64(tag),
-		.hdr.flags = htole16(TAGRV_PKT_TAGGED),
-		.hdr.seq = htole32(fx.rx_seq++),
+		.hdr = rts_hdr(tag, handle),
 		.rts.len = htole64(len),
 	};
 
@@ -252,11 +256,7 @@ void arrive_rts_head(const void *buf, size_t head, size_t len, uint64_t tag,
 		struct tagrv_rts rts;
 		char bytes[FAKE_PACKET_MAX];
 	} pkt = {
-		.hdr.opcode = TAGRV_PKT_RTS,
-		.hdr.op = htole32(handle),
-		.hdr.tag = htobe64(tag),
-		.hdr.flags = htole16(TAGRV_PKT_TAGGED),
-		.hdr.seq = htole32(fx.rx_seq++),
+		.hdr = rts_hdr(tag, handle),
 		.rts.len = htole64(len),
 		.rts.proto = TAGRV_PROTO_RNDV_PIPE,
 	};
