@@ -354,23 +354,29 @@ static void *play(void *arg)
 	return NULL;
 }
 
-static void run_sleepers(enum pair_kind kind)
+/* A thread for each end of a pair; it stays open. */
+static void run_two(enum pair_kind kind, void *(*a)(void *), void *(*b)(void *))
 {
 	struct sleeper s[2];
 	pthread_t threads[2];
 
 	pair_open(&pair, kind);
 	pair_connect(&pair);
+	pair.a->forget = pair.b->forget = true;
 	for (int i = 0; i < 2; i++) {
 		s[i] = (struct sleeper) { &pair.ends[i], i == 0, 0 };
-		pair.ends[i].forget = true;
-		pthread_create(&threads[i], NULL, play, &s[i]);
+		pthread_create(&threads[i], NULL, i ? b : a, &s[i]);
 	}
 	for (int i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
 	cr_assert_eq(s[0].lost + s[1].lost, 0, "wake-up lost");
-	cr_assert_eq(pair.a->packet_cnt, ROUNDS);
 	cr_assert_eq(pair.b->packet_cnt, ROUNDS);
+}
+
+static void run_sleepers(enum pair_kind kind)
+{
+	run_two(kind, play, play);
+	cr_assert_eq(pair.a->packet_cnt, ROUNDS);
 	pair_close(&pair);
 }
 
@@ -409,20 +415,7 @@ static void *drink(void *arg)
 
 static void run_flood(enum pair_kind kind)
 {
-	struct sleeper s[2];
-	pthread_t threads[2];
-
-	pair_open(&pair, kind);
-	pair_connect(&pair);
-	pair.b->forget = true;
-	for (int i = 0; i < 2; i++) {
-		s[i] = (struct sleeper) { &pair.ends[i], false, 0 };
-		pthread_create(&threads[i], NULL, i ? drink : flood, &s[i]);
-	}
-	for (int i = 0; i < 2; i++)
-		pthread_join(threads[i], NULL);
-	cr_assert_eq(s[0].lost + s[1].lost, 0, "wake-up lost");
-	cr_assert_eq(pair.b->packet_cnt, ROUNDS);
+	run_two(kind, flood, drink);
 	pair_close(&pair);
 }
 
