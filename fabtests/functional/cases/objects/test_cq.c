@@ -172,6 +172,19 @@ static void signal_during(struct test *t)
 	fx_close(&fx);
 }
 
+/* The receiver has posted its receive and may sleep when the message comes. */
+static void message_after(struct test *t, struct fx *fx, struct fi_context2 *ctx, unsigned us)
+{
+	if (run_receives(t))
+		RECV(fx, .tagged = true, .addr = FI_ADDR_UNSPEC, .tag = 1, .ctx = ctx);
+	fx_barrier(fx);
+	if (run_sends(t)) {
+		usleep(us);
+		SEND(fx, .tagged = true, .addr = fx->peer, .tag = 1, .ctx = ctx);
+		COMP_EXPECT(fx, FX_TX, .ctx = ctx, .flags = SENT_TAGGED);
+	}
+}
+
 /* The receiver only blocks in fi_cq_sread, which must make progress. */
 static void run_sread(struct test *t, enum fi_wait_obj wait)
 {
@@ -183,14 +196,7 @@ static void run_sread(struct test *t, enum fi_wait_obj wait)
 	fx_open(t, &fx, &(struct fx_attr){ .cq_wait = wait });
 	for (int i = 0; i < 5; i++) {
 		run_step("message %d", i);
-		if (run_receives(t))
-			RECV(&fx, .tagged = true, .addr = FI_ADDR_UNSPEC, .tag = 1, .ctx = &ctx);
-		fx_barrier(&fx);
-		if (run_sends(t)) {
-			usleep(100000);
-			SEND(&fx, .tagged = true, .addr = fx.peer, .tag = 1, .ctx = &ctx);
-			COMP_EXPECT(&fx, FX_TX, .ctx = &ctx, .flags = SENT_TAGGED);
-		}
+		message_after(t, &fx, &ctx, 100000);
 		if (run_receives(t)) {
 			n = fi_cq_sread(fx.cq[FX_RX], &entry, 1, NULL, 20000);
 			CHECK(n == 1 && entry.op_context == &ctx, "sread: %zd", n);
@@ -248,14 +254,7 @@ static void run_descriptor(struct test *t, enum fi_wait_obj wait)
 	fd = descriptor_of(&fx, wait);
 	for (int i = 0; i < 5; i++) {
 		run_step("message %d", i);
-		if (run_receives(t))
-			RECV(&fx, .tagged = true, .addr = FI_ADDR_UNSPEC, .tag = 1, .ctx = &ctx);
-		fx_barrier(&fx);
-		if (run_sends(t)) {
-			usleep(50000);
-			SEND(&fx, .tagged = true, .addr = fx.peer, .tag = 1, .ctx = &ctx);
-			COMP_EXPECT(&fx, FX_TX, .ctx = &ctx, .flags = SENT_TAGGED);
-		}
+		message_after(t, &fx, &ctx, 50000);
 		if (run_receives(t)) {
 			while (!read_by_poll(&fx, fd, &c))
 				FX_CHECK_MOVES(&fx, "no completion");
