@@ -5,6 +5,7 @@
 #include "unit/xport/pair.h"
 
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <rdma/fi_errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -459,4 +460,17 @@ void pair_send(struct pair *pair, struct end *end, unsigned seed, size_t len,
 		cr_assert(pair_work() < until, "no room for 10 s");
 	}
 	cr_assert_eq(ret, 0, "send: %d", ret);
+}
+
+void end_settle(struct end *end)
+{
+	while (end->xport->ops->arm(end->xport) == -FI_EAGAIN)
+		end->xport->ops->progress(end->xport);
+}
+
+bool is_readable(int fd, int ms)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+
+	return poll(&pfd, 1, ms) == 1;
 }

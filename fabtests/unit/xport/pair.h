@@ -147,4 +147,9 @@ void pair_send(struct pair *pair, struct end *end, unsigned seed, size_t len,
 void fill_pattern(void *buf, unsigned seed, size_t len);
 bool is_pattern(const void *buf, unsigned seed, size_t len);
 
+/* Makes progress until the end is armed: the next event makes its descriptor readable. */
+void end_settle(struct end *end);
+/* Whether a descriptor is readable, or becomes so within ms milliseconds. */
+bool is_readable(int fd, int ms);
+
 #endif

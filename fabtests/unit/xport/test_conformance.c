@@ -2,7 +2,6 @@
 /*
  * Packets, room, callbacks and sleeping: see conformance.h.
  */
-#include <poll.h>
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -291,27 +290,14 @@ ON_ALL(room_callback_may_send)
 
 /* ---- sleeping ---- */
 
-static bool is_readable(int fd, int ms)
-{
-	struct pollfd pfd = { .fd = fd, .events = POLLIN };
-
-	return poll(&pfd, 1, ms) == 1;
-}
-
-static void settle(struct pair *p, struct end *end)
-{
-	while (ops_of(p)->arm(end->xport) == -FI_EAGAIN)
-		ops_of(p)->progress(end->xport);
-}
-
-/* As settle, and the descriptor becomes quiet, so that a thread does sleep. */
+/* As end_settle, and the descriptor becomes quiet, so that a thread does sleep. */
 static void fall_asleep(struct pair *p, struct end *end)
 {
 	double until = pair_now() + 5;
 
 	do {
 		cr_assert(pair_now() < until, "always readable");
-		settle(p, end);
+		end_settle(end);
 	} while (is_readable(ops_of(p)->wait_fd(end->xport), 0));
 }
 
@@ -320,7 +306,7 @@ ON_ALL(sleep_is_safe_after_arm)
 	int fd = ops_of(p)->wait_fd(p->b->xport);
 
 	pair_connect(p);
-	settle(p, p->b);
+	end_settle(p->b);
 	if (fd < 0) {		/* no events from outside */
 		cr_assert_eq(end_send(p->a, 1, 8, 0, NULL), 0);
 		cr_assert_eq(ops_of(p)->arm(p->b->xport), -FI_EAGAIN);
@@ -334,7 +320,7 @@ ON_ALL(sleep_is_safe_after_arm)
 		while (p->b->packet_cnt == i)
 			ops_of(p)->progress(p->b->xport);
 		ops_of(p)->progress(p->a->xport);
-		settle(p, p->b);
+		end_settle(p->b);
 	}
 	cr_assert_eq(p->b->packet_cnt, 100);
 	fall_asleep(p, p->b);
@@ -355,7 +341,7 @@ ON_ALL(own_sends_wake)
 	while (!op.calls) {
 		cr_assert(is_readable(fd, 5000), "nobody runs done");
 		ops_of(p)->progress(p->a->xport);
-		settle(p, p->a);
+		end_settle(p->a);
 	}
 }
 
@@ -371,12 +357,12 @@ ON_ALL(room_wakes)
 	p->b->forget = true;
 	while (!end_send(p->a, sent, 1000, 0, NULL))
 		sent++;
-	settle(p, p->a);
+	end_settle(p->a);
 	while (!p->a->rooms) {
 		ops_of(p)->progress(p->b->xport);
 		cr_assert(is_readable(fd, 5000), "nobody tells of room");
 		ops_of(p)->progress(p->a->xport);
-		settle(p, p->a);
+		end_settle(p->a);
 	}
 	PAIR_UNTIL(p, p->b->packet_cnt == sent);
 }
@@ -387,10 +373,10 @@ ON_ALL(progress_that_finds_nothing_stays_armed)
 	int fd = ops_of(p)->wait_fd(p->b->xport);
 
 	pair_connect(p);
-	settle(p, p->b);
+	end_settle(p->b);
 	for (unsigned i = 0; i < 20 && fd >= 0; i++) {
 		do
-			settle(p, p->b);
+			end_settle(p->b);
 		while (ops_of(p)->progress(p->b->xport));
 		ops_of(p)->progress(p->a->xport);
 		cr_assert_eq(end_send(p->a, i, 8, 0, NULL), 0);
@@ -406,7 +392,7 @@ ON_ALL(arm_sees_what_came_before)
 	int fd = ops_of(p)->wait_fd(p->b->xport);
 
 	pair_connect(p);
-	settle(p, p->b);
+	end_settle(p->b);
 	cr_assert_eq(end_send(p->a, 1, 8, 0, NULL), 0);
 	while (!ops_of(p)->arm(p->b->xport)) {
 		cr_assert(fd >= 0 && pair_now() < until);

@@ -4,7 +4,6 @@
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <rdma/fi_errno.h>
 #include <stdio.h>
@@ -181,13 +180,6 @@ Test(shm_hand, handover_that_cannot_be_taken_ends_the_link, .timeout = 20)
 	close(sock);
 	forged_close(&f);
 	pair_close(&pair);
-}
-
-static bool is_readable(int fd, int ms)
-{
-	struct pollfd pfd = { .fd = fd, .events = POLLIN };
-
-	return poll(&pfd, 1, ms) == 1;
 }
 
 static bool has_event(int ms)

@@ -3,7 +3,6 @@
  * Hot rings, bells and sleeping: the cost of idle links, and no lost wake-up.
  */
 #include <criterion/criterion.h>
-#include <poll.h>
 #include <pthread.h>
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
@@ -127,19 +126,6 @@ Test(shm_poll, cold_rings_are_served, .timeout = 60)
 
 /* ---- sleeping ---- */
 
-static bool is_readable(int fd, int ms)
-{
-	struct pollfd pfd = { .fd = fd, .events = POLLIN };
-
-	return poll(&pfd, 1, ms) == 1;
-}
-
-static void settle(struct end *end)
-{
-	while (ops->arm(end->xport) == -FI_EAGAIN)
-		ops->progress(end->xport);
-}
-
 /* ---- messages that have to be kept ---- */
 
 static void keep(struct end *end, const void *data, size_t len)
@@ -188,11 +174,11 @@ Test(shm_poll, starved_sender_is_woken, .timeout = 20)
 		had = pair.a->rooms;
 		while (!end_send(pair.a, sent, 2000, 0, NULL))
 			sent++;
-		settle(pair.a);
+		end_settle(pair.a);
 		cr_assert(!is_readable(fd, 0));
 		cr_assert_eq(pair.a->rooms, had);
 		if (round & 1)	/* the receiver slept, too */
-			settle(pair.b);
+			end_settle(pair.b);
 		while (pair.b->packet_cnt < sent)
 			ops->progress(pair.b->xport);
 		ops->progress(pair.b->xport);
@@ -211,12 +197,12 @@ Test(shm_poll, eventfd_is_emptied, .timeout = 20)
 	pair_open(&pair, PAIR_SHM);
 	pair_connect(&pair);
 	fd = ops->wait_fd(pair.b->xport);
-	settle(pair.b);
+	end_settle(pair.b);
 	cr_assert_eq(end_send(pair.a, 1, 8, 0, NULL), 0);
 	cr_assert_eq(end_send(pair.a, 1, 8, 0, NULL), 0);
 	cr_assert(is_readable(fd, 1000));
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == 2);
-	settle(pair.b);
+	end_settle(pair.b);
 	cr_assert(!is_readable(fd, 20));
 	pair_close(&pair);
 }
@@ -237,7 +223,7 @@ Test(shm_poll, own_work_wakes, .timeout = 20)
 	cr_assert_eq(ops->mem_reg(pair.a->dev, buf, 8, true, &mem), 0);
 	key_len = ops->mem_key(mem, key);
 	for (int what = 0; what < 3; what++) {
-		settle(pair.a);
+		end_settle(pair.a);
 		cr_assert_eq(ops->progress(pair.a->xport), 0);
 		cr_assert(!is_readable(fd, 0));
 		op_init(&op);
@@ -270,7 +256,7 @@ Test(shm_poll, no_thread_consumes_the_wakeup_of_others, .timeout = 20)
 	pair_open(&pair, PAIR_SHM);
 	pair_connect(&pair);
 	fd = ops->wait_fd(pair.b->xport);
-	settle(pair.b);
+	end_settle(pair.b);
 	cr_assert_eq(end_send(pair.a, 1, 8, 0, NULL), 0);
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1);
 	cr_assert(is_readable(fd, 0));
@@ -278,7 +264,7 @@ Test(shm_poll, no_thread_consumes_the_wakeup_of_others, .timeout = 20)
 	cr_assert_eq(ops->arm(pair.b->xport), -FI_EAGAIN);
 	cr_expect(is_readable(fd, 0), "emptied for nothing");
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == 2);
-	settle(pair.b);
+	end_settle(pair.b);
 	cr_assert(!is_readable(fd, 0));
 	nr = atomic_load(&rx()->bell->armed);
 	cr_assert_eq(end_send(pair.a, 3, 8, 0, NULL), 0);
@@ -302,11 +288,11 @@ Test(shm_poll, half_a_wakeup_does_no_harm, .timeout = 20)
 	pair_connect(&pair);
 	fd = ops->wait_fd(pair.b->xport);
 	bell = rx()->bell;
-	settle(pair.b);
+	end_settle(pair.b);
 	nr = atomic_load(&bell->armed);
 	cr_assert_eq(write(fd, &one, sizeof(one)), 8);	/* then it was killed */
 	cr_assert_eq(ops->progress(pair.b->xport), 0);
-	settle(pair.b);
+	end_settle(pair.b);
 	cr_assert(!is_readable(fd, 0));
 	cr_assert(!atomic_compare_exchange_strong(&bell->armed, &nr, 0));
 	cr_assert_eq(end_send(pair.a, 1, 8, 0, NULL), 0);

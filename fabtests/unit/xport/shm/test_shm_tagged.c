@@ -4,7 +4,6 @@
  * packets, and where there is no room.
  */
 #include <criterion/criterion.h>
-#include <poll.h>
 #include <rdma/fi_errno.h>
 #include <string.h>
 
@@ -114,30 +113,39 @@ Test(shm_tagged, waiting_messages_are_announced, .timeout = 60)
 	pair_close(&pair);
 }
 
-static bool is_readable(int fd, int timeout)
+/* Sends until there is no room; returns how many messages. */
+static unsigned send_all(size_t len)
 {
-	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+	unsigned sent = 0;
+	int ret;
 
-	return poll(&pfd, 1, timeout) == 1;
+	while (!(ret = send_tagged(sent + 1, len, false)))
+		sent++;
+	cr_assert_eq(ret, -FI_EAGAIN);
+	return sent;
+}
+
+/* The sender makes no progress meanwhile. */
+static void receive_all(unsigned sent)
+{
+	while (pair.b->tagged_cnt < sent)
+		tagrv_shm_ops.progress(pair.b->xport);
 }
 
 /* A caller may sleep instead of repeating a send for which there was no room. */
 static void sleep_until_room(size_t len)
 {
-	struct tagrv_xport *xport;
-	unsigned sent = 0;
+	unsigned sent;
+	int fd;
 
 	start(PAIR_SHM);
-	xport = pair.a->xport;
-	while (!send_tagged(sent + 1, len, false))
-		sent++;
-	while (tagrv_shm_ops.arm(xport))
-		tagrv_shm_ops.progress(xport);
-	cr_assert_not(is_readable(tagrv_shm_ops.wait_fd(xport), 0));
-	while (pair.b->tagged_cnt < sent)
-		tagrv_shm_ops.progress(pair.b->xport);
-	cr_assert(is_readable(tagrv_shm_ops.wait_fd(xport), 10000));
-	tagrv_shm_ops.progress(xport);
+	fd = tagrv_shm_ops.wait_fd(pair.a->xport);
+	sent = send_all(len);
+	end_settle(pair.a);
+	cr_assert_not(is_readable(fd, 0));
+	receive_all(sent);
+	cr_assert(is_readable(fd, 10000));
+	tagrv_shm_ops.progress(pair.a->xport);
 	cr_assert_eq(send_tagged(1, len, false), 0);
 	pair_close(&pair);
 }
@@ -155,13 +163,8 @@ Test(shm_tagged, sleeper_is_woken_for_room_in_the_arena, .timeout = 60)
 /* Room that has come before nobody has to wait for. */
 Test(shm_tagged, nobody_sleeps_when_there_is_room, .timeout = 60)
 {
-	unsigned sent = 0;
-
 	start(PAIR_SHM);
-	while (!send_tagged(sent + 1, 8, false))
-		sent++;
-	while (pair.b->tagged_cnt < sent)
-		tagrv_shm_ops.progress(pair.b->xport);
+	receive_all(send_all(8));
 	cr_assert_eq(tagrv_shm_ops.arm(pair.a->xport), -FI_EAGAIN);
 	pair_close(&pair);
 }
@@ -169,13 +172,10 @@ Test(shm_tagged, nobody_sleeps_when_there_is_room, .timeout = 60)
 /* Control packets still find room where the short form finds none. */
 static void fill_ring(size_t len)
 {
-	unsigned sent = 0;
-	int ret;
+	unsigned sent;
 
 	start(PAIR_SHM);
-	while (!(ret = send_tagged(sent + 1, len, false)))
-		sent++;
-	cr_assert_eq(ret, -FI_EAGAIN);
+	sent = send_all(len);
 	cr_assert_gt(sent, 5);
 	cr_assert_eq(end_send(pair.a, 0, len, 0, NULL), -FI_EAGAIN);
 	cr_assert_eq(end_send(pair.a, 0, 100, TAGRV_SEND_CTRL, NULL), 0);
