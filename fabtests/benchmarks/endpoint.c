@@ -310,18 +310,20 @@ void endpoint_post_recv(struct endpoint *e, size_t len)
 	e->recv_at = next_slot(e, e->recv_at);
 }
 
-static ssize_t try_send(struct endpoint *e, size_t len)
+/* data: NULL, or to inject with. */
+static inline ssize_t try_send(struct endpoint *e, size_t len, const uint64_t *data)
 {
 	struct endpoint_op *op = &e->ops[e->send_at];
 	const char *buf = slot_at(e, 0, e->send_at);
 	ssize_t ret;
 
-	if (!e->conf.use_inject || len > e->inject_size) {
+	if (!data && (!e->conf.use_inject || len > e->inject_size)) {
 		ret = fi_tsend(e->ep, buf, len, e->desc, e->peer, e->sent, &op->context);
 		op->busy = !ret;
 		return ret;
 	}
-	ret = fi_tinject(e->ep, buf, len, e->peer, e->sent);
+	ret = data ? fi_tinjectdata(e->ep, buf, len, *data, e->peer, e->sent) :
+		     fi_tinject(e->ep, buf, len, e->peer, e->sent);
 	if (!ret)
 		e->sends_done++;
 	return ret;
@@ -332,30 +334,27 @@ void endpoint_wait_slot(struct endpoint *e)
 	wait_for_op(e, &e->ops[e->send_at]);
 }
 
-void endpoint_post_send(struct endpoint *e, size_t len)
+/* Inlined, so that a send without data does not look for any. */
+static inline void send_next(struct endpoint *e, size_t len, const uint64_t *data)
 {
 	ssize_t ret;
 
 	endpoint_wait_slot(e);
-	while ((ret = try_send(e, len)) == -FI_EAGAIN)
+	while ((ret = try_send(e, len, data)) == -FI_EAGAIN)
 		endpoint_progress(e);
-	check(ret, "fi_tsend");
+	check(ret, "a send");
 	e->sent++;
 	e->send_at = next_slot(e, e->send_at);
 }
 
+void endpoint_post_send(struct endpoint *e, size_t len)
+{
+	send_next(e, len, NULL);
+}
+
 void endpoint_inject_data(struct endpoint *e, size_t len, uint64_t data)
 {
-	ssize_t ret;
-
-	endpoint_wait_slot(e);
-	while ((ret = fi_tinjectdata(e->ep, slot_at(e, 0, e->send_at), len, data,
-				     e->peer, e->sent)) == -FI_EAGAIN)
-		endpoint_progress(e);
-	check(ret, "fi_tinjectdata");
-	e->sends_done++;
-	e->sent++;
-	e->send_at = next_slot(e, e->send_at);
+	send_next(e, len, &data);
 }
 
 void endpoint_take_recv(struct endpoint *e)

@@ -7,7 +7,7 @@
  *   post_one()  x N      <-- N messages --  order: N messages
  *                        <--oob-- sent
  *   read_message() or read_burst(): they are all there
- *   send_one(), send_with_completion()  --> receives
+ *   send_one() and others  ---------------> receives
  *   read_completion() or read_completions(): they are all there
  *
  * Each kind of call is made by one function only, by whose name the tool finds it.
@@ -99,15 +99,18 @@ KIND ssize_t post_one(struct count *c, uint64_t tag, size_t at)
 	return c->ret;
 }
 
-KIND ssize_t send_one(struct count *c, uint64_t tag)
+/* at: which of the calls; so that all kinds of sends have the same arguments. */
+KIND ssize_t send_one(struct count *c, uint64_t tag, size_t at)
 {
+	(void)at;
 	c->ret = fi_tinject(c->e.ep, endpoint_send_slot(&c->e, 0), c->size,
 			    c->e.peer, tag);
 	return c->ret;
 }
 
-KIND ssize_t send_with_data(struct count *c, uint64_t tag)
+KIND ssize_t send_with_data(struct count *c, uint64_t tag, size_t at)
 {
+	(void)at;
 	c->ret = fi_tinjectdata(c->e.ep, endpoint_send_slot(&c->e, 0), c->size,
 				1, c->e.peer, tag);
 	return c->ret;
@@ -137,28 +140,17 @@ static void receive(struct count *c, uint64_t n, uint64_t order,
 	c->received += n;
 }
 
-/* A message with data. */
-static void send_data(struct count *c)
-{
-	uint64_t order = 1ull << 32;
-	char received;
-
-	oob_send(c->oob, &order, sizeof(order));
-	check(send_with_data(c, c->sent), 0, "fi_tinjectdata");
-	oob_recv(c->oob, &received, 1, NULL, NULL);
-	c->sent++;
-}
-
-/* Sends n messages, whose completions it reads with one read. */
-static void send(struct count *c, uint64_t n, ssize_t (*read)(struct count *c))
+/* Sends n messages by such calls, whose completions it reads with one read; NULL: none. */
+static void send(struct count *c, uint64_t n,
+		 ssize_t (*call)(struct count *c, uint64_t tag, size_t at),
+		 ssize_t (*read)(struct count *c))
 {
 	uint64_t order = n << 32;
 	char received;
 
 	oob_send(c->oob, &order, sizeof(order));
 	for (uint64_t i = 0; i < n; i++)
-		check(read ? send_with_completion(c, c->sent + i, i) :
-			     send_one(c, c->sent + i), 0, "a send");
+		check(call(c, c->sent + i, i), 0, "a send");
 	if (read)
 		check(read(c), (ssize_t)n, "fi_cq_read after sends");
 	oob_recv(c->oob, &received, 1, NULL, NULL);
@@ -178,10 +170,10 @@ static void lead(struct count *c)
 		receive(c, 1, 0, read_message);
 		receive(c, BURST, 0, read_burst);
 		receive(c, 1, WITH_DATA, read_message_with_data);
-		send(c, 1, NULL);
-		send_data(c);
-		send(c, 1, read_completion);
-		send(c, BURST, read_completions);
+		send(c, 1, send_one, NULL);
+		send(c, 1, send_with_data, NULL);
+		send(c, 1, send_with_completion, read_completion);
+		send(c, BURST, send_with_completion, read_completions);
 	}
 	for (int i = 0; i < IDLE_READS; i++)
 		check(read_nothing(c), -FI_EAGAIN, "fi_cq_read");

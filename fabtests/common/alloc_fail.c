@@ -21,13 +21,6 @@
 static atomic_bool armed;
 static atomic_size_t count;
 static size_t first, last;	/* numbers of the allocations that fail */
-static uintptr_t begin, end;	/* of the code whose calls count */
-
-void alloc_fail_in(const void *from, const void *to)
-{
-	begin = (uintptr_t) from;
-	end = (uintptr_t) to;
-}
 
 void alloc_fail_arm(size_t nth, bool for_good)
 {
@@ -50,14 +43,12 @@ void *__libc_calloc(size_t cnt, size_t size);
 void *__libc_realloc(void *old, size_t size);
 void *__libc_memalign(size_t align, size_t size);
 
-/* Whether the allocation that is asked for from this place shall fail. */
-static bool fails(const void *caller)
+/* Whether the allocation that is asked for shall fail. */
+static bool fails(void)
 {
-	uintptr_t at = (uintptr_t) caller;
 	size_t number;
 
-	if (!atomic_load_explicit(&armed, memory_order_relaxed) ||
-	    (end && (at < begin || at >= end)))
+	if (!atomic_load_explicit(&armed, memory_order_relaxed))
 		return false;
 	number = atomic_fetch_add(&count, 1) + 1;
 	if (number < first || number > last)
@@ -66,31 +57,29 @@ static bool fails(const void *caller)
 	return true;
 }
 
-#define FAILS() fails(__builtin_return_address(0))
-
 void *malloc(size_t size)
 {
-	return FAILS() ? NULL : __libc_malloc(size);
+	return fails() ? NULL : __libc_malloc(size);
 }
 
 void *calloc(size_t cnt, size_t size)
 {
-	return FAILS() ? NULL : __libc_calloc(cnt, size);
+	return fails() ? NULL : __libc_calloc(cnt, size);
 }
 
 void *realloc(void *old, size_t size)
 {
-	return FAILS() ? NULL : __libc_realloc(old, size);
+	return fails() ? NULL : __libc_realloc(old, size);
 }
 
 void *aligned_alloc(size_t align, size_t size)
 {
-	return FAILS() ? NULL : __libc_memalign(align, size);
+	return fails() ? NULL : __libc_memalign(align, size);
 }
 
 int posix_memalign(void **out, size_t align, size_t size)
 {
-	void *memory = FAILS() ? NULL : __libc_memalign(align, size);
+	void *memory = fails() ? NULL : __libc_memalign(align, size);
 
 	if (!memory)
 		return ENOMEM;
@@ -104,13 +93,10 @@ int posix_memalign(void **out, size_t align, size_t size)
 bool alloc_fail_works(void)
 {
 	void *volatile memory;
-	const uintptr_t had = end;
 
-	end = 0;
 	alloc_fail_arm(1, false);
 	memory = malloc(1);
 	alloc_fail_disarm();
-	end = had;
 	free(memory);
 	return !memory;
 }

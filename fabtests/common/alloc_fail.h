@@ -13,9 +13,6 @@
 /* False: a sanitizer or valgrind has allocators of its own. */
 bool alloc_fail_works(void);
 
-/* Only calls from code in [begin, end) count; both NULL: all calls. */
-void alloc_fail_in(const void *begin, const void *end);
-
 /*
  * From here on allocation number 'nth', counted from 1, fails; with for_good all later
  * ones, too. 0: none fails, all are counted.
