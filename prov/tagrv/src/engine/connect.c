@@ -106,6 +106,15 @@ static void on_failed(struct tagrv_peer *peer, int status)
 			&peer->engine->rails, status));
 }
 
+bool tagrv_lane_is_drained(struct tagrv_lane *lane)
+{
+	if (lane->gone_seq != lane->peer->rx_seq) {
+		lane->gone_seq = lane->peer->rx_seq;
+		lane->gone_passes = 0;
+	}
+	return ++lane->gone_passes >= TAGRV_DRAIN_PASSES;
+}
+
 /*
  * Passes that take in what a connection has brought before it ends: a pass may end with
  * one packet (a batch of kept messages), and no ring holds more entries.
@@ -120,16 +129,12 @@ static void drain_old(struct tagrv_peer *peer)
 {
 	struct tagrv_lane *lane = peer->lane;
 	struct tagrv_xport *xport = lane->link->xport;
-	uint32_t seq = peer->rx_seq;
-	int vain = 0;		/* passes in a row without a message of it */
 
-	for (int i = 0; i < DRAIN_MOST && vain < TAGRV_DRAIN_PASSES &&
-	     peer->lane == lane; i++) {
-		if (!xport->ops->progress(xport))
+	lane->gone_passes = 0;
+	for (int i = 0; i < DRAIN_MOST; i++)
+		if (!xport->ops->progress(xport) || peer->lane != lane ||
+		    tagrv_lane_is_drained(lane))
 			break;
-		vain = peer->rx_seq == seq ? vain + 1 : 0;
-		seq = peer->rx_seq;
-	}
 	if (peer->lane == lane)
 		tagrv_lane_fail(lane, -FI_ECONNRESET, false);
 }

@@ -14,6 +14,14 @@
  */
 #define TAGRV_DRAIN_PASSES	64
 
+/*
+ * A pass has been made. Whether so many brought nothing of a peer that ended its
+ * connection that its link can be taken to be empty. One is not enough: a transport may
+ * hand over far less in a pass than the peer has left there, and other peers' messages
+ * make each pass look busy.
+ */
+bool tagrv_lane_is_drained(struct tagrv_lane *lane);
+
 /* Handles a report of the wireup thread. */
 void tagrv_engine_wireup_event(struct tagrv_engine *engine,
 			       const struct tagrv_wireup_event *event);

@@ -36,21 +36,6 @@ static int serve_busy(struct tagrv_engine *engine)
 	return more;
 }
 
-/*
- * Whether so many passes brought nothing of a peer that hung up that its link can
- * be taken to be empty. One pass is not enough: a transport may hand over far less
- * in a pass than the peer has left there, and other peers' messages make each pass
- * look busy.
- */
-static bool is_drained(struct tagrv_lane *lane)
-{
-	if (lane->gone_seq != lane->peer->rx_seq) {
-		lane->gone_seq = lane->peer->rx_seq;
-		lane->gone_passes = 0;
-	}
-	return ++lane->gone_passes >= TAGRV_DRAIN_PASSES;
-}
-
 /* idle: this pass found nothing. */
 static void drop_gone(struct tagrv_engine *engine, bool idle)
 {
@@ -64,7 +49,7 @@ static void drop_gone(struct tagrv_engine *engine, bool idle)
 			tagrv_container_of(node, struct tagrv_lane, gone_node);
 
 		tagrv_list_push_tail(&engine->conn.gone, node);
-		if (idle || is_drained(lane))
+		if (idle || tagrv_lane_is_drained(lane))
 			tagrv_lane_fail(lane, lane->gone_status, false);
 	}
 }

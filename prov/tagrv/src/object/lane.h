@@ -33,7 +33,7 @@ struct tagrv_lane {
 	uint32_t epoch;
 	int	gone_status;		/* why the peer hung up: 0 or -FI_E* */
 	unsigned gone_passes;		/* progress passes without a message of
-					   the peer since it hung up */
+					   the peer since it ended its connection */
 	uint32_t gone_seq;		/* peer->rx_seq at the last of them */
 	int	status;			/* why it failed, once closing */
 	bool	closing;		/* link_close was called */
