@@ -24,7 +24,7 @@
 enum {
 	GARBAGE = 65536,
 	WAIT_S = 30,
-	RECORD = 96,		/* bytes of a wireup record without links */
+	RECORD = 128,		/* bytes of a wireup record without links */
 	RECORD_LENGTH = 8,	/* offsets in a record: docs/wire_protocol.md, 2.1 */
 	RECORD_TYPE = 10,
 	RECORD_REASON = 11,

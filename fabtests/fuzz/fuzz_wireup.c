@@ -57,7 +57,7 @@ static void fuzz_decode(const uint8_t *data, size_t size)
 static struct tagrv_wireup_rec make_rec(struct driver *d, struct input *in)
 {
 	enum tagrv_wireup_rec_type type =
-		(enum tagrv_wireup_rec_type) (next(in) % 5 + 1);
+		(enum tagrv_wireup_rec_type) (next(in) % 7 + 1);
 	uint8_t what = next(in);
 	struct tagrv_wireup_rec rec =
 		driver_rec(d, type, (uint8_t) (PEER + (what & 1)),
@@ -113,7 +113,7 @@ static void play(struct driver *d, struct input *in)
 {
 	struct driver_chan *chan;
 
-	switch (next(in) % 12) {
+	switch (next(in) % 14) {
 	case 0:
 		driver_want(d);
 		break;
@@ -147,6 +147,15 @@ static void play(struct driver *d, struct input *in)
 		d->local.bind_status = next(in) & 1 ? -FI_EHOSTUNREACH : 0;
 		d->fake.create_status = next(in) & 1 ? -FI_ENOMEM : 0;
 		d->prepare_status = next(in) & 1 ? -FI_ENOMEM : 0;
+		break;
+	case 9:
+		d->far = next(in) & 1;
+		d->no_asks = next(in) & 1;
+		d->draw_status = next(in) & 1 ? -FI_EIO : 0;
+		break;
+	case 10:
+		if (d->conn.claim && driver_asked(d))
+			driver_answer(d, next(in) & 1);
 		break;
 	case 8:
 		give_bytes(d, in);

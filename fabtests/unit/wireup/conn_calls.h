@@ -20,6 +20,9 @@ static inline void give(struct driver *d, struct driver_chan *chan,
 	struct tagrv_wireup_rec rec = driver_rec(d, type, who, epoch);
 
 	driver_record(d, chan, &rec);
+	/* Here all senders are true; test_conn_ask.c has others. */
+	if (type == TAGRV_WIREUP_REQ && d->conn.claim)
+		driver_answer(d, true);
 }
 
 static inline void give_reason(struct driver *d, struct driver_chan *chan,

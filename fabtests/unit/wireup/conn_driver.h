@@ -44,6 +44,9 @@ struct driver {
 	uint64_t now;
 	uint64_t timer_at;
 	bool	dial;			/* requested, not answered yet */
+	bool	far;			/* REQs come from other hosts than they name */
+	bool	no_asks;		/* no listener may be asked */
+	int	draw_status;
 	int	prepare_status;
 	int	prepared;		/* events that may still be emitted */
 	/* emitted events */
@@ -170,6 +173,35 @@ static inline void driver_hangup(struct tagrv_chan *chan)
 	dchan->open = false;
 }
 
+/* Numbers that a test can guess. */
+static inline void driver_nonce(uint8_t *nonce, uint8_t who, uint32_t epoch)
+{
+	memset(nonce, 0, TAGRV_NONCE_LEN);
+	nonce[0] = who;
+	memcpy(&nonce[1], &epoch, sizeof(epoch));
+}
+
+static inline int driver_draw(struct tagrv_conn *conn, uint8_t *nonce)
+{
+	struct driver *d = driver_of(conn->host);
+
+	driver_nonce(nonce, d->host.uuid[0], d->host.epoch + 1);
+	nonce[15] = d->host.uuid[1];
+	return d->draw_status;
+}
+
+static inline bool driver_may_ask(struct tagrv_conn *conn,
+				  const struct tagrv_chan *claimer)
+{
+	(void) claimer;
+	return !driver_of(conn->host)->no_asks;
+}
+
+static inline void driver_hasten(struct tagrv_conn *conn)
+{
+	driver_require(driver_of(conn->host)->dial);
+}
+
 static inline void driver_timer(struct tagrv_conn *conn, uint64_t at)
 {
 	driver_of(conn->host)->timer_at = at;
@@ -179,9 +211,12 @@ static const struct tagrv_conn_ops driver_ops = {
 	.prepare = driver_prepare,
 	.emit = driver_emit,
 	.dial = driver_dial,
+	.hasten = driver_hasten,
 	.undial = driver_undial,
 	.send = driver_send,
 	.hangup = driver_hangup,
+	.draw = driver_draw,
+	.may_ask = driver_may_ask,
 	.timer = driver_timer,
 };
 
@@ -236,6 +271,26 @@ static inline bool driver_is_local(const struct driver *d)
 	return d->link->xport == &d->local.base;
 }
 
+static inline bool driver_keeps(const struct driver *d,
+				const struct tagrv_chan *chan)
+{
+	const struct tagrv_conn *conn = &d->conn;
+
+	return conn->chan[chan->dialed] == chan || conn->claimer == chan ||
+	       conn->ask_chan == chan;
+}
+
+/* A claim has a channel, an end, and something that leads to its answer. */
+static inline void driver_check_claim(const struct driver *d)
+{
+	const struct tagrv_conn *conn = &d->conn;
+
+	driver_require(!conn->claim == !conn->claimer);
+	driver_require(!conn->ask_chan || conn->claim);
+	driver_require(!conn->claim || d->timer_at);
+	driver_require(!conn->claim || conn->claimer->conn == conn);
+}
+
 /* Checks what must hold between any two events. */
 static inline void driver_check(const struct driver *d)
 {
@@ -251,12 +306,14 @@ static inline void driver_check(const struct driver *d)
 
 		/* The state machine keeps each open channel, or it would never be closed. */
 		driver_require(!chan->open || chan->fresh ||
-			       d->conn.chan[chan->chan.dialed] == &chan->chan);
+			       driver_keeps(d, &chan->chan));
 		driver_require(chan->open || !chan->chan.conn);
 	}
+	driver_check_claim(d);
 	switch (d->conn.state) {
 	case TAGRV_CONN_IDLE:
-		driver_require(!d->timer_at && !d->dial && !d->conn.avoid);
+		driver_require(d->conn.claim || (!d->timer_at && !d->dial));
+		driver_require(!d->conn.avoid);
 		driver_require(links == (d->link != NULL));
 		driver_require(!d->conn.chan[0] && !d->conn.chan[1]);
 		break;
@@ -324,6 +381,16 @@ static inline void driver_record(struct driver *d, struct driver_chan *chan,
 	bool first = !chan->chan.conn;
 
 	chan->fresh = false;
+	if (rec->type == TAGRV_WIREUP_ASK) {
+		tagrv_conn_answer(&d->host, &chan->chan, rec,
+				  tagrv_conn_sent_req(&d->conn, rec));
+		if (first)
+			driver_hangup(&chan->chan);
+		driver_check(d);
+		return;
+	}
+	if (first)
+		chan->chan.near = !d->far;
 	if (first && reason == TAGRV_WIREUP_OK &&
 	    rec->type == TAGRV_WIREUP_REQ && rec->dst_epoch &&
 	    d->conn.epoch != rec->dst_epoch)
@@ -358,6 +425,44 @@ static inline void driver_run_timer(struct driver *d)
 	driver_check(d);
 }
 
+/* The channel on which the latest ASK was sent, NULL: none yet. */
+static inline struct driver_chan *driver_asked(struct driver *d)
+{
+	struct driver_chan *chan;
+
+	for (int i = 0; i < DRIVER_CHANS; i++) {
+		chan = &d->chans[i];
+		if (!chan->open)
+			continue;
+		for (size_t n = chan->sent_cnt; n-- > 0;)
+			if (chan->sent[n].type == TAGRV_WIREUP_ASK)
+				return chan;
+	}
+	return NULL;
+}
+
+/* The listener that a claim names says whether it sent the REQ. */
+static inline void driver_answer(struct driver *d, bool yes)
+{
+	struct driver_chan *chan = driver_asked(d);
+	struct tagrv_wireup_rec rec = {
+		.type = TAGRV_WIREUP_ANSWER,
+		.reason = yes ? TAGRV_WIREUP_OK : TAGRV_WIREUP_STALE,
+		.version_min = TAGRV_WIRE_VERSION_MIN,
+		.version_max = TAGRV_WIRE_VERSION,
+	};
+
+	driver_require(d->conn.claim);
+	if (!chan)
+		driver_answer_dial(d);
+	chan = driver_asked(d);
+	driver_require(chan);
+	memcpy(rec.src_uuid, d->conn.claim->src_uuid, TAGRV_UUID_LEN);
+	memcpy(rec.src_nonce, d->conn.claim->src_nonce, TAGRV_NONCE_LEN);
+	memcpy(rec.dst_uuid, d->host.uuid, TAGRV_UUID_LEN);
+	driver_record(d, chan, &rec);
+}
+
 static inline void driver_want(struct driver *d)
 {
 	d->prepared = TAGRV_MAX(d->prepared, 1);
@@ -374,7 +479,7 @@ static inline void driver_drop(struct driver *d)
 	d->up = false;
 	driver_free_link(d);
 	tagrv_conn_drop(&d->conn, epoch);
-	driver_require(tagrv_conn_is_idle(&d->conn));
+	driver_require(d->conn.epoch != epoch);
 	driver_check(d);
 }
 
@@ -410,18 +515,25 @@ driver_rec(const struct driver *d, enum tagrv_wireup_rec_type type,
 		},
 	};
 
+	driver_nonce(rec.src_nonce, who, epoch);
 	if (type != TAGRV_WIREUP_REQ) {
 		memcpy(rec.dst_uuid, d->host.uuid, TAGRV_UUID_LEN);
+		memcpy(rec.dst_nonce, d->conn.nonce, TAGRV_NONCE_LEN);
 		rec.dst_epoch = d->conn.epoch;
 	}
 	return rec;
 }
 
+/* The latest record sent, questions about claims apart. */
 static inline const struct tagrv_wireup_rec *
 driver_last(const struct driver_chan *chan)
 {
-	driver_require(chan->sent_cnt);
-	return &chan->sent[chan->sent_cnt - 1];
+	size_t n = chan->sent_cnt;
+
+	while (n && chan->sent[n - 1].type == TAGRV_WIREUP_ASK)
+		n--;
+	driver_require(n);
+	return &chan->sent[n - 1];
 }
 
 #endif

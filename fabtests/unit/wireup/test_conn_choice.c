@@ -46,6 +46,8 @@ static void give(struct driver *d, struct driver_chan *chan,
 	struct tagrv_wireup_rec rec = record(d, type, epoch, local, device);
 
 	driver_record(d, chan, &rec);
+	if (type == TAGRV_WIREUP_REQ && d->conn.claim)
+		driver_answer(d, true);
 }
 
 static struct driver_chan *ask(struct driver *d)
@@ -341,6 +343,7 @@ Test(conn_choice, resuming_with_an_unusable_link_begins_again, .timeout = 10)
 	rec = record(&d, TAGRV_WIREUP_REQ, 7, true, false);
 	memcpy(rec.dst_uuid, d.host.uuid, TAGRV_UUID_LEN);
 	rec.dst_epoch = d.conn.epoch;
+	memcpy(rec.dst_nonce, d.conn.nonce, TAGRV_NONCE_LEN);
 	in = driver_open(&d, false);
 	driver_record(&d, in, &rec);
 	cr_assert_eq(driver_last(in)->type, TAGRV_WIREUP_REJ);

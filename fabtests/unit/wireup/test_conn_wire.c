@@ -274,7 +274,8 @@ static void step(bool faults)
 
 static bool is_settled(void)
 {
-	return is_quiet() && world.d[0].conn.state == TAGRV_CONN_READY &&
+	return is_quiet() && !world.d[0].conn.claim && !world.d[1].conn.claim &&
+	       world.d[0].conn.state == TAGRV_CONN_READY &&
 	       world.d[1].conn.state == TAGRV_CONN_READY;
 }
 

@@ -148,14 +148,16 @@ Test(wireup_peer, new_incarnation_replaces_the_old_one, .timeout = 30)
 {
 	struct tagrv_wireup *wireup = create();
 	struct tagrv_wireup_rec rec;
+	struct tagrv_addr addr;
 	struct raw old, again, new;
+	int home = home_open(&addr);
 	struct ep a;
 
 	open_ep(&a, wireup, 10);
-	raw_connect(&old, &a, 1, 5);
+	raw_connect_from(&old, &a, 1, 5, home, &addr);
 	fake_free(a.up.link);
 	/* Same uuid, later epoch. */
-	raw_connect(&again, &a, 1, 6);
+	raw_connect_from(&again, &a, 1, 6, home, &addr);
 	cr_assert_eq(a.gones, 1);
 	cr_assert_eq(a.gone.status, -FI_ECONNRESET);
 	cr_assert_eq(raw_recv(&old, &rec), 0);
@@ -163,11 +165,12 @@ Test(wireup_peer, new_incarnation_replaces_the_old_one, .timeout = 30)
 	/* Earlier epoch: the connection is closed without an answer, the current one stays. */
 	close(old.fd);
 	raw_open(&old, &a, 1);
+	old.mine.addr = addr;
 	old.mine.src_epoch = 5;
 	raw_send(&old);
 	cr_assert_eq(raw_recv(&old, &rec), 0);
 	/* Another uuid at the same address. */
-	raw_connect(&new, &a, 2, 1);
+	raw_connect_from(&new, &a, 2, 1, home, &addr);
 	cr_assert_eq(a.gones, 2);
 	cr_assert_eq(a.gone.status, -FI_ECONNRESET);
 	cr_assert_eq(raw_recv(&again, &rec), 0);
@@ -176,6 +179,7 @@ Test(wireup_peer, new_incarnation_replaces_the_old_one, .timeout = 30)
 	close(old.fd);
 	close(again.fd);
 	close(new.fd);
+	close(home);
 	close_ep(&a);
 	cr_assert_eq(a.fake.alive, 0);
 	tagrv_wireup_destroy(wireup);
@@ -235,18 +239,14 @@ Test(wireup_peer, lost_handshake_is_resumed_by_the_passive_side, .timeout = 30)
 {
 	struct tagrv_wireup *wireup = create();
 	struct tagrv_wireup_rec rec, again;
-	struct tagrv_addr any = loopback(0);
-	socklen_t len = sizeof(any.in);
+	struct tagrv_addr addr;
 	struct raw raw;
 	struct ep a;
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = home_open(&addr);
 
-	cr_assert_eq(bind(fd, &any.sa, len), 0);
-	cr_assert_eq(listen(fd, 5), 0);
-	cr_assert_eq(getsockname(fd, &any.sa, &len), 0);
 	open_ep(&a, wireup, 10);
 	raw_open(&raw, &a, 1);
-	raw.mine.addr = loopback(tagrv_addr_port(&any));
+	raw.mine.addr = addr;
 	raw_send(&raw);
 	cr_assert_eq(raw_recv(&raw, &rec), 1);
 	close(raw.fd);		/* before RTU */
@@ -256,10 +256,10 @@ Test(wireup_peer, lost_handshake_is_resumed_by_the_passive_side, .timeout = 30)
 	cr_assert_eq(again.type, TAGRV_WIREUP_REQ);
 	cr_assert_eq(again.src_epoch, rec.src_epoch);
 	cr_assert_eq(again.dst_epoch, raw.mine.src_epoch);
+	cr_assert_arr_eq(again.dst_nonce, raw.mine.src_nonce, TAGRV_NONCE_LEN);
 	cr_assert_arr_eq(again.links[0].data, rec.links[0].data, 8);
 	raw.mine.type = TAGRV_WIREUP_REP;
-	memcpy(raw.mine.dst_uuid, rec.src_uuid, TAGRV_UUID_LEN);
-	raw.mine.dst_epoch = rec.src_epoch;
+	raw_name_link(&raw, &rec);
 	raw_send(&raw);
 	cr_assert_eq(raw_recv(&raw, &rec), 1);
 	cr_assert_eq(rec.type, TAGRV_WIREUP_RTU);

@@ -50,6 +50,8 @@ static void fill(struct tagrv_wireup_rec *rec, enum tagrv_wireup_rec_type type,
 	rec->dst_epoch = 0x55667788;
 	rec->max_packet = 8192;
 	rec->addr = make_addr(family);
+	memset(rec->src_nonce, 0x3c, TAGRV_NONCE_LEN);
+	memset(rec->dst_nonce, 0xc3, TAGRV_NONCE_LEN);
 	rec->link_cnt = links;
 	for (size_t i = 0; i < links; i++) {
 		rec->links[i].wire_id = (uint8_t) (i + 1);
@@ -66,10 +68,10 @@ Test(wireup_rec, encoded_records_are_decoded, .timeout = 10)
 	struct tagrv_wireup_rec rec, out;
 	uint8_t buf[TAGRV_WIREUP_REC_MAX];
 
-	for (int type = TAGRV_WIREUP_REQ; type <= TAGRV_WIREUP_CLOSE; type++) {
+	for (int type = TAGRV_WIREUP_REQ; type <= TAGRV_WIREUP_ANSWER; type++) {
 		for (size_t i = 0; i < 3; i++) {
 			bool needed = type <= TAGRV_WIREUP_REP;
-			size_t len, links = type + i;
+			size_t len, links = (type + i) % 9;
 			int ret;
 
 			fill(&rec, (enum tagrv_wireup_rec_type) type,
@@ -111,7 +113,7 @@ Test(wireup_rec, bytes_are_as_documented, .timeout = 10)
 {
 	static const uint8_t want[] = {
 		't', 'a', 'g', 'r', 'v', 'w', 'i', 'r',
-		0, 105, 1, 3, 0, 1, 0, 3,
+		0, 137, 1, 3, 0, 1, 0, 3,
 		1, 2, 3, 4, 5, 6, 7, 8,
 		0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a,
 		0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a,
@@ -121,6 +123,10 @@ Test(wireup_rec, bytes_are_as_documented, .timeout = 10)
 		0, 0, 0x20, 0, 1, 0, 0, 0,
 		4, 0, 0x13, 0x88, 0, 0, 0, 0,
 		10, 1, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+		0x3c, 0x3c, 0x3c, 0x3c, 0x3c, 0x3c, 0x3c, 0x3c,
+		0x3c, 0x3c, 0x3c, 0x3c, 0x3c, 0x3c, 0x3c, 0x3c,
+		0xc3, 0xc3, 0xc3, 0xc3, 0xc3, 0xc3, 0xc3, 0xc3,
+		0xc3, 0xc3, 0xc3, 0xc3, 0xc3, 0xc3, 0xc3, 0xc3,
 		1, 0, 1, 0, 1,
 		0, 0, 0x20, 0,
 	};
@@ -338,13 +344,13 @@ Test(wireup_rec, senseless_values_are_refused, .timeout = 10)
 	size_t len;
 
 	refuse_changed(10, 0);		/* types */
-	refuse_changed(10, 6);
+	refuse_changed(10, 8);
 	refuse_changed(68, TAGRV_WIREUP_LINKS_MAX + 1);
 	refuse_changed(68, 3);		/* more links than there are */
 	refuse_changed(72, 5);		/* family */
 	refuse_changed(72, 0);
-	refuse_changed(98, TAGRV_BLOB_MAX + 1);
-	refuse_changed(98, 200);
+	refuse_changed(130, TAGRV_BLOB_MAX + 1);
+	refuse_changed(130, 200);
 	/* Values with which no connection can be made. */
 	fill(&rec, TAGRV_WIREUP_REQ, AF_INET, 1);
 	memset(rec.src_uuid, 0, TAGRV_UUID_LEN);

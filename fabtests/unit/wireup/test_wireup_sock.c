@@ -137,8 +137,7 @@ Test(wireup_sock, bytes_one_by_one_are_a_record, .timeout = 30)
 	cr_assert_eq(raw_recv(&raw, &rec), 1);
 	/* Several records in one segment are several records. */
 	raw.mine.type = TAGRV_WIREUP_RTU;
-	memcpy(raw.mine.dst_uuid, rec.src_uuid, TAGRV_UUID_LEN);
-	raw.mine.dst_epoch = rec.src_epoch;
+	raw_name_link(&raw, &rec);
 	raw.mine.link_cnt = 0;
 	len = tagrv_wireup_rec_encode(&raw.mine, buf);
 	raw.mine.type = TAGRV_WIREUP_CLOSE;

@@ -189,18 +189,35 @@ static inline void free_pair(struct ep *a, struct ep *b)
 
 struct raw {
 	int	fd;
+	int	home;			/* its listener, -1: none */
 	struct tagrv_wireup_rec mine;	/* identity that the raw peer claims */
 };
+
+/* A listener for raw peers. */
+static inline int home_open(struct tagrv_addr *addr)
+{
+	struct tagrv_addr any = loopback(0);
+	socklen_t len = sizeof(any.in);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	cr_assert_eq(bind(fd, &any.sa, len), 0);
+	cr_assert_eq(listen(fd, 64), 0);
+	cr_assert_eq(getsockname(fd, &any.sa, &len), 0);
+	*addr = loopback(tagrv_addr_port(&any));
+	return fd;
+}
 
 static inline void raw_open(struct raw *raw, const struct ep *to, uint8_t who)
 {
 	struct timeval limit = { .tv_sec = PATIENCE / 1000 };
 
 	memset(raw, 0, sizeof(*raw));
+	raw->home = -1;
 	raw->mine.type = TAGRV_WIREUP_REQ;
 	raw->mine.version_min = TAGRV_WIRE_VERSION_MIN;
 	raw->mine.version_max = TAGRV_WIRE_VERSION;
 	memset(raw->mine.src_uuid, who, TAGRV_UUID_LEN);
+	memset(raw->mine.src_nonce, who + 100, TAGRV_NONCE_LEN);
 	raw->mine.src_epoch = 1;
 	raw->mine.max_packet = 1000;
 	raw->mine.addr = loopback(1);
@@ -245,9 +262,65 @@ static inline int raw_recv(struct raw *raw, struct tagrv_wireup_rec *rec)
 	return 1;
 }
 
-/* Does a whole handshake as the active side. */
-static inline void raw_connect(struct raw *raw, struct ep *to, uint8_t who,
-			uint32_t epoch)
+/* From here on, the records of the raw peer name the link in this record. */
+static inline void raw_name_link(struct raw *raw,
+				 const struct tagrv_wireup_rec *rec)
+{
+	memcpy(raw->mine.dst_uuid, rec->src_uuid, TAGRV_UUID_LEN);
+	memcpy(raw->mine.dst_nonce, rec->src_nonce, TAGRV_NONCE_LEN);
+	raw->mine.dst_epoch = rec->src_epoch;
+}
+
+/*
+ * Answers one question at the listener: yes, if it is about the REQ with this
+ * nonce. Returns the answer.
+ */
+static inline bool home_answer(int home, const uint8_t *nonce)
+{
+	struct raw asker = { .fd = accept(home, NULL, NULL) };
+	struct tagrv_wireup_rec rec;
+	bool yes;
+
+	cr_assert_geq(asker.fd, 0);
+	cr_assert_eq(raw_recv(&asker, &rec), 1);
+	cr_assert_eq(rec.type, TAGRV_WIREUP_ASK);
+	yes = nonce && !memcmp(rec.dst_nonce, nonce, TAGRV_NONCE_LEN);
+	asker.mine = (struct tagrv_wireup_rec) {
+		.type = TAGRV_WIREUP_ANSWER,
+		.reason = yes ? TAGRV_WIREUP_OK : TAGRV_WIREUP_STALE,
+		.version_min = TAGRV_WIRE_VERSION_MIN,
+		.version_max = TAGRV_WIRE_VERSION,
+		.src_epoch = rec.dst_epoch,
+		.dst_epoch = rec.src_epoch,
+	};
+	memcpy(asker.mine.src_uuid, rec.dst_uuid, TAGRV_UUID_LEN);
+	memcpy(asker.mine.dst_uuid, rec.src_uuid, TAGRV_UUID_LEN);
+	memcpy(asker.mine.src_nonce, rec.dst_nonce, TAGRV_NONCE_LEN);
+	raw_send(&asker);
+	close(asker.fd);
+	return yes;
+}
+
+/* Waits for a record; answers at the peer's listener meanwhile. */
+static inline int raw_recv_answering(struct raw *raw, struct tagrv_wireup_rec *rec)
+{
+	struct pollfd pfds[2] = {
+		{ .fd = raw->fd, .events = POLLIN },
+		{ .fd = raw->home, .events = POLLIN },
+	};
+
+	for (;;) {
+		cr_assert_gt(poll(pfds, 2, (int) PATIENCE), 0);
+		if (pfds[0].revents)
+			return raw_recv(raw, rec);
+		home_answer(raw->home, raw->mine.src_nonce);
+	}
+}
+
+/* Does a whole handshake as the active side whose listener is 'home' (-1: none). */
+static inline void raw_connect_from(struct raw *raw, struct ep *to, uint8_t who,
+				    uint32_t epoch, int home,
+				    const struct tagrv_addr *addr)
 {
 	struct tagrv_wireup_rec rec;
 	int sendables;
@@ -255,16 +328,25 @@ static inline void raw_connect(struct raw *raw, struct ep *to, uint8_t who,
 	collect(to);
 	sendables = to->sendables;
 	raw_open(raw, to, who);
+	raw->home = home;
+	if (home >= 0)
+		raw->mine.addr = *addr;
 	raw->mine.src_epoch = epoch;
+	raw->mine.src_nonce[0] = (uint8_t) epoch;
 	raw_send(raw);
-	cr_assert_eq(raw_recv(raw, &rec), 1);
+	cr_assert_eq(raw_recv_answering(raw, &rec), 1);
 	cr_assert_eq(rec.type, TAGRV_WIREUP_REP);
 	cr_assert_eq(rec.dst_epoch, epoch);
 	raw->mine.type = TAGRV_WIREUP_RTU;
-	memcpy(raw->mine.dst_uuid, rec.src_uuid, TAGRV_UUID_LEN);
-	raw->mine.dst_epoch = rec.src_epoch;
+	raw_name_link(raw, &rec);
 	raw_send(raw);
 	await(to, &to->sendables, sendables + 1);
+}
+
+static inline void raw_connect(struct raw *raw, struct ep *to, uint8_t who,
+			       uint32_t epoch)
+{
+	raw_connect_from(raw, to, who, epoch, -1, NULL);
 }
 
 #endif

@@ -58,6 +58,7 @@ static void become_ready(struct tagrv_conn *conn)
 enum rec_link {
 	LINK_SAME,		/* the peer's link that conn is bound to */
 	LINK_OLDER,		/* an earlier link of the same peer process */
+	LINK_FORGED,		/* its number, but not its nonce */
 	LINK_NEW,		/* a later link, or of a restarted peer */
 };
 
@@ -71,7 +72,10 @@ static enum rec_link classify_link(const struct tagrv_conn *conn,
 		return LINK_NEW;
 	if (!tagrv_conn_is_bound(conn))
 		return diff <= 0 ? LINK_OLDER : LINK_NEW;
-	return diff < 0 ? LINK_OLDER : diff ? LINK_NEW : LINK_SAME;
+	if (diff)
+		return diff < 0 ? LINK_OLDER : LINK_NEW;
+	return memcmp(rec->src_nonce, conn->peer_nonce, TAGRV_NONCE_LEN) ?
+	       LINK_FORGED : LINK_SAME;
 }
 
 /*
@@ -125,14 +129,22 @@ static void send_rep(struct tagrv_conn *conn, struct tagrv_chan *chan)
 	hang_up_extra_chan(conn);
 }
 
-static void on_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
-		   const struct tagrv_wireup_rec *rec)
+/* True: the record repeats the nonce of our link, so its sender has our record. */
+static bool knows_our_nonce(const struct tagrv_conn *conn,
+			    const struct tagrv_wireup_rec *rec)
+{
+	return conn->epoch && rec->dst_epoch == conn->epoch &&
+	       !memcmp(rec->dst_nonce, conn->nonce, TAGRV_NONCE_LEN);
+}
+
+void tagrv_conn_take_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
+			 const struct tagrv_wireup_rec *rec)
 {
 	bool bound = tagrv_conn_is_bound(conn);
 	enum rec_link link = classify_link(conn, rec);
 	int ret;
 
-	if (link == LINK_OLDER) {
+	if (link == LINK_OLDER || link == LINK_FORGED) {
 		if (!tagrv_conn_holds(conn, chan))
 			tagrv_conn_hang_up(conn, chan);
 		return;
@@ -163,6 +175,17 @@ static void on_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	conn->deadline = tagrv_conn_now(conn) + conn->host->timeout;
 	tagrv_conn_set_timer(conn);
 	send_rep(conn, chan);
+}
+
+static void on_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
+		   const struct tagrv_wireup_rec *rec)
+{
+	if (classify_link(conn, rec) != LINK_NEW ||
+	    (conn->state == TAGRV_CONN_IDLE && chan->near) ||
+	    tagrv_conn_holds(conn, chan) || knows_our_nonce(conn, rec))
+		tagrv_conn_take_req(conn, chan, rec);
+	else
+		tagrv_conn_claim(conn, chan, rec);
 }
 
 /* Binds to the link in the REP. False: began again without its transport, or failed. */
@@ -205,7 +228,8 @@ static void on_rep(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	bool bound = tagrv_conn_is_bound(conn);
 	enum rec_link link = bound ? classify_link(conn, rec) : LINK_SAME;
 
-	if (!conn->epoch || rec->dst_epoch != conn->epoch || link == LINK_OLDER)
+	if (!knows_our_nonce(conn, rec) || link == LINK_OLDER ||
+	    link == LINK_FORGED)
 		return;
 	if (link == LINK_NEW && gone_status(conn, rec) == -FI_EAGAIN) {
 		tagrv_conn_begin_again(conn, rec, -FI_ECONNRESET);
@@ -234,7 +258,7 @@ static bool is_about_our_link(const struct tagrv_conn *conn,
 			      const struct tagrv_wireup_rec *rec)
 {
 	return tagrv_conn_is_bound(conn) && classify_link(conn, rec) == LINK_SAME &&
-	       rec->dst_epoch == conn->epoch;
+	       knows_our_nonce(conn, rec);
 }
 
 static void on_rtu(struct tagrv_conn *conn, const struct tagrv_wireup_rec *rec)
@@ -292,7 +316,7 @@ static void on_close(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	}
 	/* dst_epoch is 0 if the peer had not received our REP yet. */
 	if (tagrv_conn_is_bound(conn) && classify_link(conn, rec) == LINK_SAME &&
-	    (!rec->dst_epoch || rec->dst_epoch == conn->epoch)) {
+	    (!rec->dst_epoch || knows_our_nonce(conn, rec))) {
 		tagrv_conn_emit_gone(conn, 0);
 		tagrv_conn_reset(conn, NULL, false);
 	} else if (conn->state == TAGRV_CONN_WANTED &&
@@ -306,6 +330,10 @@ static void on_close(struct tagrv_conn *conn, struct tagrv_chan *chan,
 void tagrv_conn_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		       const struct tagrv_wireup_rec *rec)
 {
+	if (tagrv_conn_claim_record(conn, chan, rec)) {
+		tagrv_conn_settle_claim(conn);
+		return;
+	}
 	switch (rec->type) {
 	case TAGRV_WIREUP_REQ:
 		on_req(conn, chan, rec);
@@ -322,7 +350,11 @@ void tagrv_conn_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	case TAGRV_WIREUP_CLOSE:
 		on_close(conn, chan, rec);
 		break;
+	case TAGRV_WIREUP_ASK:		/* the driver answers */
+	case TAGRV_WIREUP_ANSWER:
+		break;
 	}
+	tagrv_conn_settle_claim(conn);
 }
 
 /* -- sockets and time ---------------------------------------------------- */
@@ -330,28 +362,48 @@ void tagrv_conn_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
 void tagrv_conn_dialing(struct tagrv_conn *conn)
 {
 	assert(conn->dial == TAGRV_CONN_DIALING);
-	tagrv_conn_start_attempt(conn);
+	if (!tagrv_conn_dials_to_ask(conn))
+		tagrv_conn_start_attempt(conn);
 }
 
 void tagrv_conn_dialed(struct tagrv_conn *conn, struct tagrv_chan *chan)
 {
 	assert(conn->dial == TAGRV_CONN_DIALING && chan->dialed);
-	tagrv_conn_hold(conn, chan);
-	tagrv_conn_send_req(conn, chan);
+	if (tagrv_conn_dials_to_ask(conn)) {
+		assert(conn->claim);
+		conn->dial = TAGRV_CONN_OFF;
+		conn->ask_chan = chan;
+		chan->conn = conn;
+	} else {
+		if (!conn->step_end)
+			tagrv_conn_start_attempt(conn);
+		tagrv_conn_hold(conn, chan);
+		tagrv_conn_send_req(conn, chan);
+	}
+	if (conn->claim && chan->conn == conn)
+		tagrv_conn_send_ask(conn, chan);
+	tagrv_conn_settle_claim(conn);
 }
 
 void tagrv_conn_dial_failed(struct tagrv_conn *conn, int status)
 {
 	assert(conn->dial == TAGRV_CONN_DIALING);
 	conn->dial = TAGRV_CONN_OFF;
+	tagrv_conn_refuse_claim(conn, status == -FI_ECONNREFUSED ?
+				TAGRV_WIREUP_STALE : TAGRV_WIREUP_BUSY);
+	if (tagrv_conn_dials_to_ask(conn)) {
+		tagrv_conn_set_timer(conn);
+		return;
+	}
 	/* A BOUND peer had a listener when it sent its REQ: refused means dead. */
 	if (conn->state == TAGRV_CONN_BOUND && status == -FI_ECONNREFUSED)
 		tagrv_conn_give_up(conn, status);
 	else
 		tagrv_conn_retry(conn, status);
+	tagrv_conn_settle_claim(conn);
 }
 
-void tagrv_conn_closed(struct tagrv_conn *conn, struct tagrv_chan *chan)
+static void lose_chan(struct tagrv_conn *conn, struct tagrv_chan *chan)
 {
 	bool held = tagrv_conn_holds(conn, chan);
 
@@ -374,7 +426,14 @@ void tagrv_conn_closed(struct tagrv_conn *conn, struct tagrv_chan *chan)
 	}
 }
 
-void tagrv_conn_timer(struct tagrv_conn *conn)
+void tagrv_conn_closed(struct tagrv_conn *conn, struct tagrv_chan *chan)
+{
+	if (!tagrv_conn_lost_claim_chan(conn, chan))
+		lose_chan(conn, chan);
+	tagrv_conn_settle_claim(conn);
+}
+
+static void on_timer(struct tagrv_conn *conn)
 {
 	struct tagrv_chan *chan = conn->chan[TAGRV_CONN_DIALED];
 
@@ -386,6 +445,9 @@ void tagrv_conn_timer(struct tagrv_conn *conn)
 		tagrv_conn_start_dial(conn);
 	} else if (conn->dial != TAGRV_CONN_OFF && conn->step_end &&
 		   tagrv_conn_now(conn) >= conn->step_end) {
+		/* A listener that cannot be reached cannot be asked, either. */
+		if (conn->dial == TAGRV_CONN_DIALING)
+			tagrv_conn_refuse_claim(conn, TAGRV_WIREUP_BUSY);
 		tagrv_conn_stop_dial(conn);
 		if (chan)
 			tagrv_conn_hang_up(conn, chan);
@@ -393,6 +455,14 @@ void tagrv_conn_timer(struct tagrv_conn *conn)
 	} else {
 		tagrv_conn_set_timer(conn);
 	}
+}
+
+void tagrv_conn_timer(struct tagrv_conn *conn)
+{
+	if (conn->claim && tagrv_conn_now(conn) >= conn->claim_end)
+		tagrv_conn_refuse_claim(conn, TAGRV_WIREUP_BUSY);
+	on_timer(conn);
+	tagrv_conn_settle_claim(conn);
 }
 
 /* -- calls of the engine -------------------------------------------------- */
@@ -410,33 +480,8 @@ void tagrv_conn_want(struct tagrv_conn *conn)
 	conn->state = TAGRV_CONN_WANTED;
 	if (!conn->host->xport_cnt)
 		tagrv_conn_fail(conn, -FI_EHOSTUNREACH);
+	else if (conn->dial == TAGRV_CONN_DIALING)	/* to ask, so far */
+		tagrv_conn_start_attempt(conn);
 	else
 		tagrv_conn_start_dial(conn);
-}
-
-void tagrv_conn_drop(struct tagrv_conn *conn, uint32_t epoch)
-{
-	if (tagrv_conn_is_bound(conn) && conn->epoch == epoch)
-		tagrv_conn_reset(conn, NULL, true);
-}
-
-void tagrv_conn_close(struct tagrv_conn *conn)
-{
-	tagrv_conn_reset(conn, NULL, conn->epoch != 0);
-}
-
-void tagrv_conn_close_sockets(struct tagrv_conn *conn)
-{
-	if (conn->state != TAGRV_CONN_READY)
-		return;
-	conn->sockets_closed = true;
-	for (int i = TAGRV_CONN_ACCEPTED; i <= TAGRV_CONN_DIALED; i++) {
-		struct tagrv_chan *chan = conn->chan[i];
-
-		if (!chan)
-			continue;
-		tagrv_conn_send_rec(conn, chan, TAGRV_WIREUP_CLOSE,
-				    TAGRV_WIREUP_SOCKET_CLOSED);
-		tagrv_conn_hang_up(conn, chan);
-	}
 }

@@ -35,6 +35,19 @@
  * the smaller uuid stays open as a sign of life: when that channel breaks, the
  * peer has died.
  *
+ * A REQ proves nothing: anybody can send one in the name of another listener. It
+ * is believed if it cannot do harm (no connection exists or is wanted, and it
+ * comes from the host that it names) or if it is proven. Else it waits as a
+ * "claim" while this side asks the listener that it names: "did you send this?"
+ *
+ *      REQ --> claim --> ASK on the socket we dialed, or on a new one
+ *                          ANSWER(OK): handle the REQ
+ *                          ANSWER(STALE), no answer: reject it, nothing else
+ *
+ * Only the true sender and its receivers know the nonce in a REQ, so that nobody
+ * can be asked for a REQ of somebody else. The answers of a listener that was
+ * dialed need no such proof, nor does a record that repeats our nonce.
+ *
  * Each function handles one event and calls ops; ops must not call the machine.
  * After each event the caller tests tagrv_conn_is_idle() and may free an idle
  * connection.
@@ -61,6 +74,7 @@ struct tagrv_chan {
 	struct tagrv_conn *conn;	/* NULL: belongs to no connection */
 	bool	dialed;			/* by us, else by the peer */
 	bool	answered;		/* we sent REP or RTU here for this epoch */
+	bool	near;			/* accepted: from the host that its REQ names */
 };
 
 struct tagrv_conn_ops {
@@ -75,6 +89,11 @@ struct tagrv_conn_ops {
 	 * tagrv_conn_dial_failed(); none of the three from within dial().
 	 */
 	void (*dial)(struct tagrv_conn *conn);
+	/*
+	 * A claim waits for this dial: it must not wait for other handshakes.
+	 * Those may wait for our answer in turn, at many peers at once.
+	 */
+	void (*hasten)(struct tagrv_conn *conn);
 	/* Cancels dial(): the driver closes the socket and reports nothing. */
 	void (*undial)(struct tagrv_conn *conn);
 	/* Cannot fail: a broken channel is reported later, by tagrv_conn_closed(). */
@@ -82,6 +101,11 @@ struct tagrv_conn_ops {
 		     const struct tagrv_wireup_rec *rec);
 	/* Closes the channel after what was sent on it has been delivered. */
 	void (*hangup)(struct tagrv_chan *chan);
+	/* Fills in a number that nobody can guess. 0 or -FI_EIO. */
+	int (*draw)(struct tagrv_conn *conn, uint8_t nonce[TAGRV_NONCE_LEN]);
+	/* False: too many listeners were asked lately, on behalf of strangers. */
+	bool (*may_ask)(struct tagrv_conn *conn,
+			const struct tagrv_chan *claimer);
 	/* Calls tagrv_conn_timer() once at this time (ms); 0 clears the timer. */
 	void (*timer)(struct tagrv_conn *conn, uint64_t at);
 };
@@ -101,7 +125,7 @@ struct tagrv_conn_host {
 };
 
 enum tagrv_conn_state {
-	TAGRV_CONN_IDLE,	/* no connection; may be freed */
+	TAGRV_CONN_IDLE,	/* no connection; see tagrv_conn_is_idle() */
 	TAGRV_CONN_WANTED,	/* the engine asked; no answer from the peer yet */
 	TAGRV_CONN_BOUND,	/* UP emitted; the peer may not be bound yet */
 	TAGRV_CONN_READY,	/* both sides are bound and can send */
@@ -110,7 +134,8 @@ enum tagrv_conn_state {
 enum tagrv_conn_dial {
 	TAGRV_CONN_OFF,		/* not dialing */
 	TAGRV_CONN_PAUSE,	/* waits before it dials again */
-	TAGRV_CONN_DIALING,	/* the driver was asked for a socket */
+	TAGRV_CONN_DIALING,	/* the driver was asked for a socket, for a REQ
+				   or, in any state, to ask for a claim */
 	TAGRV_CONN_ASKED,	/* REQ sent on that socket, no answer yet */
 };
 
@@ -127,6 +152,7 @@ struct tagrv_conn {
 
 	/* our side */
 	uint32_t epoch;			/* number of our links; 0: none made yet */
+	uint8_t	nonce[TAGRV_NONCE_LEN];	/* of this epoch */
 	unsigned avoid;			/* bit i: do not use host->xports[i] */
 	unsigned chosen;		/* index of the transport, once bound */
 	/*
@@ -142,8 +168,15 @@ struct tagrv_conn {
 	 */
 	uint8_t	uuid[TAGRV_UUID_LEN];
 	uint32_t peer_epoch;
+	uint8_t	peer_nonce[TAGRV_NONCE_LEN];	/* once bound */
 	bool	sockets_closed;		/* by either side, to save descriptors: a
 					   hang-up does not mean that the peer died */
+
+	/* a REQ that waits for its proof (conn_ask.c) */
+	struct tagrv_wireup_rec *claim;	/* NULL: none */
+	struct tagrv_chan *claimer;	/* the channel on which it came */
+	struct tagrv_chan *ask_chan;	/* dialed only to ask; NULL: none */
+	uint64_t claim_end;		/* ms, as the following */
 
 	/* times in ms, as *host->now */
 	uint64_t deadline;		/* to give up at; 0: not started */
@@ -156,9 +189,10 @@ struct tagrv_conn {
 void tagrv_conn_init(struct tagrv_conn *conn, struct tagrv_conn_host *host,
 		     const struct tagrv_addr *addr);
 
+/* True: the connection may be freed. */
 static inline bool tagrv_conn_is_idle(const struct tagrv_conn *conn)
 {
-	return conn->state == TAGRV_CONN_IDLE;
+	return conn->state == TAGRV_CONN_IDLE && !conn->claim;
 }
 
 /* True: a link is bound, and uuid and peer_epoch name the peer's link. */
@@ -199,6 +233,13 @@ void tagrv_conn_timer(struct tagrv_conn *conn);
  */
 int tagrv_conn_screen(const struct tagrv_conn_host *host,
 		      const struct tagrv_wireup_rec *rec) TAGRV_WARN_UNUSED;
+/* True: the ASK is about the REQ of this connection. */
+bool tagrv_conn_sent_req(const struct tagrv_conn *conn,
+			 const struct tagrv_wireup_rec *ask);
+/* Answers an ASK; any endpoint can do so for any asker. */
+void tagrv_conn_answer(const struct tagrv_conn_host *host,
+		       struct tagrv_chan *chan,
+		       const struct tagrv_wireup_rec *ask, bool yes);
 /* Sends a REJ for a REQ that belongs to no connection. */
 void tagrv_conn_reject(const struct tagrv_conn_host *host,
 		       struct tagrv_chan *chan,

@@ -10,11 +10,12 @@
 
 void tagrv_conn_forget(struct tagrv_conn *conn, struct tagrv_chan *chan)
 {
-	if (tagrv_conn_holds(conn, chan))
-		conn->chan[chan->dialed] = NULL;
+	chan->conn = NULL;
+	if (!tagrv_conn_holds(conn, chan))
+		return;
+	conn->chan[chan->dialed] = NULL;
 	if (chan->dialed && conn->dial == TAGRV_CONN_ASKED)
 		conn->dial = TAGRV_CONN_OFF;
-	chan->conn = NULL;
 }
 
 void tagrv_conn_hang_up(struct tagrv_conn *conn, struct tagrv_chan *chan)
@@ -44,6 +45,8 @@ void tagrv_conn_set_timer(struct tagrv_conn *conn)
 	if (conn->dial != TAGRV_CONN_OFF && conn->step_end &&
 	    (!at || conn->step_end < at))
 		at = conn->step_end;
+	if (conn->claim && (!at || conn->claim_end < at))
+		at = conn->claim_end;
 	conn->host->ops->timer(conn, at);
 }
 
@@ -65,6 +68,8 @@ void tagrv_conn_start_dial(struct tagrv_conn *conn)
 
 void tagrv_conn_stop_dial(struct tagrv_conn *conn)
 {
+	if (conn->dial == TAGRV_CONN_DIALING && conn->claim && !conn->ask_chan)
+		return;
 	if (conn->dial == TAGRV_CONN_DIALING)
 		conn->host->ops->undial(conn);
 	if (conn->dial != TAGRV_CONN_ASKED)

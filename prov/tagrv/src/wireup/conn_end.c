@@ -106,6 +106,37 @@ void tagrv_conn_give_up(struct tagrv_conn *conn, int status)
 	tagrv_conn_reset(conn, NULL, true);
 }
 
+/* -- calls of the engine and the driver ---------------------------------- */
+
+void tagrv_conn_drop(struct tagrv_conn *conn, uint32_t epoch)
+{
+	if (tagrv_conn_is_bound(conn) && conn->epoch == epoch)
+		tagrv_conn_reset(conn, NULL, true);
+	tagrv_conn_settle_claim(conn);
+}
+
+void tagrv_conn_close(struct tagrv_conn *conn)
+{
+	tagrv_conn_refuse_claim(conn, TAGRV_WIREUP_BUSY);
+	tagrv_conn_reset(conn, NULL, conn->epoch != 0);
+}
+
+void tagrv_conn_close_sockets(struct tagrv_conn *conn)
+{
+	if (conn->state != TAGRV_CONN_READY)
+		return;
+	conn->sockets_closed = true;
+	for (int i = TAGRV_CONN_ACCEPTED; i <= TAGRV_CONN_DIALED; i++) {
+		struct tagrv_chan *chan = conn->chan[i];
+
+		if (!chan)
+			continue;
+		tagrv_conn_send_rec(conn, chan, TAGRV_WIREUP_CLOSE,
+				    TAGRV_WIREUP_SOCKET_CLOSED);
+		tagrv_conn_hang_up(conn, chan);
+	}
+}
+
 /* -- again --------------------------------------------------------------- */
 
 void tagrv_conn_retry(struct tagrv_conn *conn, int status)

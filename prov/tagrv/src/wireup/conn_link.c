@@ -27,6 +27,8 @@ static int begin_epoch(struct tagrv_conn *conn)
 	struct tagrv_conn_host *host = conn->host;
 	int ret = host->ops->prepare(conn);
 
+	if (!ret)
+		ret = host->ops->draw(conn, conn->nonce);
 	if (ret)
 		return ret;
 	if (!++host->epoch)
@@ -138,6 +140,7 @@ static void become_bound(struct tagrv_conn *conn, unsigned i,
 
 	memcpy(conn->uuid, rec->src_uuid, TAGRV_UUID_LEN);
 	conn->peer_epoch = rec->src_epoch;
+	memcpy(conn->peer_nonce, rec->src_nonce, TAGRV_NONCE_LEN);
 	conn->state = sendable ? TAGRV_CONN_READY : TAGRV_CONN_BOUND;
 	conn->chosen = i;
 	conn->links[i] = NULL;

@@ -5,6 +5,7 @@
  *   conn.c       decides what a record, a timer or a call of the engine does
  *   conn_end.c   ends a connection, tries again, begins again with new links
  *   conn_link.c  makes, chooses and binds links
+ *   conn_ask.c   asks listeners whether they sent a REQ
  *   conn_wire.c  fills, sends and screens records
  *   conn_dial.c  adds and removes channels, dials, sets the timer
  */
@@ -67,6 +68,31 @@ void tagrv_conn_retry(struct tagrv_conn *conn, int status);
 /* Makes links, unless they exist, and sends a REQ on the channel we dialed. */
 void tagrv_conn_send_req(struct tagrv_conn *conn, struct tagrv_chan *chan);
 
+/* -- conn_ask.c ------------------------------------------------------------ */
+
+/* True: a dial is needed only to ask, not to send a REQ. */
+bool tagrv_conn_dials_to_ask(const struct tagrv_conn *conn);
+/* Has the REQ wait and asks the peer's listener for its proof; or rejects it. */
+void tagrv_conn_claim(struct tagrv_conn *conn, struct tagrv_chan *chan,
+		      const struct tagrv_wireup_rec *rec);
+void tagrv_conn_send_ask(struct tagrv_conn *conn, struct tagrv_chan *chan);
+/* Rejects the REQ that waits, if any. */
+void tagrv_conn_refuse_claim(struct tagrv_conn *conn,
+			     enum tagrv_wireup_reason reason);
+/* If the connection has ended: nothing is left that the waiting REQ can harm. */
+void tagrv_conn_settle_claim(struct tagrv_conn *conn);
+/* True: the record was an answer, or came on a channel of a claim. */
+bool tagrv_conn_claim_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
+			     const struct tagrv_wireup_rec *rec);
+/* True: the channel belonged to a claim, which is over. */
+bool tagrv_conn_lost_claim_chan(struct tagrv_conn *conn, struct tagrv_chan *chan);
+
+/* -- conn.c ---------------------------------------------------------------- */
+
+/* Handles a REQ that is proven, or that cannot do harm. */
+void tagrv_conn_take_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
+			 const struct tagrv_wireup_rec *rec);
+
 /* -- conn_dial.c ---------------------------------------------------------- */
 
 /*
@@ -78,12 +104,12 @@ void tagrv_conn_hold(struct tagrv_conn *conn, struct tagrv_chan *chan);
 void tagrv_conn_forget(struct tagrv_conn *conn, struct tagrv_chan *chan);
 /* Undoes hold and has the driver close the socket. */
 void tagrv_conn_hang_up(struct tagrv_conn *conn, struct tagrv_chan *chan);
-/* Sets the timer to conn->deadline or conn->step_end, whichever comes first. */
+/* Sets the timer to deadline, step_end or claim_end, whichever comes first. */
 void tagrv_conn_set_timer(struct tagrv_conn *conn);
 /* Sets step_end for one attempt and, if it is the first one, the deadline. */
 void tagrv_conn_start_attempt(struct tagrv_conn *conn);
 void tagrv_conn_start_dial(struct tagrv_conn *conn);
-/* Stops dialing, unless a REQ was sent already (ASKED). */
+/* Stops dialing, unless a REQ was sent already (ASKED) or a claim needs it. */
 void tagrv_conn_stop_dial(struct tagrv_conn *conn);
 /* Dials again after a pause that doubles with each failure; status: its cause. */
 void tagrv_conn_pause_dial(struct tagrv_conn *conn, int status);
@@ -94,6 +120,10 @@ void tagrv_conn_pause_dial(struct tagrv_conn *conn, int status);
 void tagrv_conn_emit(struct tagrv_conn *conn,
 		     struct tagrv_wireup_event *event);
 
+/* Begins a record. */
+void tagrv_conn_fill_head(const struct tagrv_conn_host *host,
+			  struct tagrv_wireup_rec *rec,
+			  enum tagrv_wireup_rec_type type, uint8_t reason);
 /* Sends a record with this connection's epochs and, for REQ and REP, its links. */
 void tagrv_conn_send_rec(struct tagrv_conn *conn, struct tagrv_chan *chan,
 			 enum tagrv_wireup_rec_type type, uint8_t reason);

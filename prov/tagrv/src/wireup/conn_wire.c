@@ -7,9 +7,9 @@
 
 #include "wireup/conn_priv.h"
 
-static void fill_head(const struct tagrv_conn_host *host,
-		      struct tagrv_wireup_rec *rec,
-		      enum tagrv_wireup_rec_type type, uint8_t reason)
+void tagrv_conn_fill_head(const struct tagrv_conn_host *host,
+			  struct tagrv_wireup_rec *rec,
+			  enum tagrv_wireup_rec_type type, uint8_t reason)
 {
 	*rec = (struct tagrv_wireup_rec) {
 		.type = type,
@@ -43,11 +43,14 @@ void tagrv_conn_send_rec(struct tagrv_conn *conn, struct tagrv_chan *chan,
 {
 	struct tagrv_wireup_rec rec;
 
-	fill_head(conn->host, &rec, type, reason);
+	tagrv_conn_fill_head(conn->host, &rec, type, reason);
 	rec.src_epoch = conn->epoch;
+	if (conn->epoch)
+		memcpy(rec.src_nonce, conn->nonce, TAGRV_NONCE_LEN);
 	if (tagrv_conn_is_bound(conn)) {
 		memcpy(rec.dst_uuid, conn->uuid, TAGRV_UUID_LEN);
 		rec.dst_epoch = conn->peer_epoch;
+		memcpy(rec.dst_nonce, conn->peer_nonce, TAGRV_NONCE_LEN);
 	}
 	if (type == TAGRV_WIREUP_REQ || type == TAGRV_WIREUP_REP)
 		fill_links(conn, &rec);
@@ -61,10 +64,12 @@ void tagrv_conn_send_reply(const struct tagrv_conn_host *host,
 {
 	struct tagrv_wireup_rec out;
 
-	fill_head(host, &out, type, reason);
+	tagrv_conn_fill_head(host, &out, type, reason);
 	memcpy(out.dst_uuid, rec->src_uuid, TAGRV_UUID_LEN);
 	out.src_epoch = rec->dst_epoch;
 	out.dst_epoch = rec->src_epoch;
+	memcpy(out.src_nonce, rec->dst_nonce, TAGRV_NONCE_LEN);
+	memcpy(out.dst_nonce, rec->src_nonce, TAGRV_NONCE_LEN);
 	host->ops->send(chan, &out);
 }
 

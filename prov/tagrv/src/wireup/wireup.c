@@ -304,6 +304,7 @@ int tagrv_wireup_create(struct tagrv_wireup **wireup)
 	pthread_cond_init(&out->done, NULL);
 	tagrv_list_init(&out->cmds);
 	tagrv_list_init(&out->dials);
+	tagrv_list_init(&out->urgent);
 	tagrv_list_init(&out->lingers);
 	tagrv_list_init(&out->dead);
 	tagrv_list_init(&out->watches);

@@ -28,8 +28,9 @@
 #include "xport/xport.h"
 
 #define TAGRV_UUID_LEN		16
-#define TAGRV_WIRE_VERSION	1	/* newest packet format we speak */
-#define TAGRV_WIRE_VERSION_MIN	1	/* oldest packet format we speak */
+#define TAGRV_NONCE_LEN		16
+#define TAGRV_WIRE_VERSION	2	/* newest packet format we speak */
+#define TAGRV_WIRE_VERSION_MIN	2	/* oldest packet format we speak */
 /* Optional features we have, one bit each; none is defined yet. */
 #define TAGRV_WIRE_FEATURES	UINT64_C(0)
 

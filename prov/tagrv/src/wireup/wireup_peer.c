@@ -16,11 +16,13 @@
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "core/log.h"
 #include "wireup/wireup_priv.h"
 
 #define DIALS_MAX	64	/* handshakes we started, at a time */
+#define URGENT_MAX	(2 * DIALS_MAX)	/* the same, for dials that claims wait for */
 #define EVENTS_PER_EPOCH 3
 
 struct tagrv_wireup_peer {
@@ -28,7 +30,7 @@ struct tagrv_wireup_peer {
 	struct tagrv_conn conn;
 	struct tagrv_wireup_ep *wep;
 	struct tagrv_wireup_timer timer;
-	struct tagrv_list dial_node;	/* on wireup->dials */
+	struct tagrv_list dial_node;	/* on wireup->dials or urgent */
 	struct tagrv_wireup_sock *dialing;	/* in state CONNECTING, or NULL */
 	struct tagrv_list spares;	/* messages for events */
 	unsigned spare_cnt;
@@ -188,6 +190,16 @@ static void conn_dial(struct tagrv_conn *conn)
 	tagrv_list_push_tail(&peer->wep->wireup->dials, &peer->dial_node);
 }
 
+static void conn_hasten(struct tagrv_conn *conn)
+{
+	struct tagrv_wireup_peer *peer = peer_of(conn);
+
+	if (!tagrv_list_linked(&peer->dial_node))
+		return;
+	tagrv_list_remove(&peer->dial_node);
+	tagrv_list_push_tail(&peer->wep->wireup->urgent, &peer->dial_node);
+}
+
 static void conn_undial(struct tagrv_conn *conn)
 {
 	struct tagrv_wireup_peer *peer = peer_of(conn);
@@ -209,6 +221,19 @@ static void conn_hangup(struct tagrv_chan *chan)
 	tagrv_wireup_sock_hangup(sock_of(chan));
 }
 
+static int conn_draw(struct tagrv_conn *conn, uint8_t nonce[TAGRV_NONCE_LEN])
+{
+	(void) conn;
+	return getrandom(nonce, TAGRV_NONCE_LEN, 0) == TAGRV_NONCE_LEN ?
+	       0 : -FI_EIO;
+}
+
+static bool conn_may_ask(struct tagrv_conn *conn,
+			 const struct tagrv_chan *claimer)
+{
+	return tagrv_wireup_may_ask(peer_of(conn)->wep, claimer->near);
+}
+
 static void conn_timer(struct tagrv_conn *conn, uint64_t at)
 {
 	struct tagrv_wireup_peer *peer = peer_of(conn);
@@ -220,9 +245,12 @@ const struct tagrv_conn_ops tagrv_wireup_conn_ops = {
 	.prepare = conn_prepare,
 	.emit = conn_emit,
 	.dial = conn_dial,
+	.hasten = conn_hasten,
 	.undial = conn_undial,
 	.send = conn_send,
 	.hangup = conn_hangup,
+	.draw = conn_draw,
+	.may_ask = conn_may_ask,
 	.timer = conn_timer,
 };
 
@@ -233,11 +261,12 @@ void tagrv_wireup_peer_connect(struct tagrv_wireup_msg *msg)
 	struct tagrv_wireup_ep *wep = msg->wep;
 	struct tagrv_wireup_peer *peer = find(wep, &msg->event.addr);
 
-	if (peer) {
+	if (peer && peer->conn.state != TAGRV_CONN_IDLE) {
 		free(msg);
 		return;
 	}
-	peer = create(wep, &msg->event.addr);
+	if (!peer)
+		peer = create(wep, &msg->event.addr);
 	if (!peer) {
 		msg->event.type = TAGRV_WIREUP_FAILED;
 		msg->event.status = -FI_ENOMEM;
@@ -299,9 +328,14 @@ static void dial(struct tagrv_wireup_peer *peer)
 
 void tagrv_wireup_peer_dial_more(struct tagrv_wireup *wireup)
 {
-	while (wireup->dialing < DIALS_MAX) {
-		struct tagrv_list *node = tagrv_list_pop(&wireup->dials);
+	struct tagrv_list *node;
 
+	for (;;) {
+		node = NULL;
+		if (wireup->dialing < URGENT_MAX)
+			node = tagrv_list_pop(&wireup->urgent);
+		if (!node && wireup->dialing < DIALS_MAX)
+			node = tagrv_list_pop(&wireup->dials);
 		if (!node)
 			return;
 		dial(tagrv_container_of(node, struct tagrv_wireup_peer,
@@ -406,8 +440,26 @@ static void on_first_req(struct tagrv_wireup_sock *sock,
 		reject(sock, rec, TAGRV_WIREUP_BUSY);
 		return;
 	}
+	sock->chan.near = tagrv_wireup_is_near(&peer->conn.addr, &sock->addr);
 	tagrv_conn_record(&peer->conn, &sock->chan, rec);
 	after_event(peer);
+}
+
+/* Somebody asks whether we sent the REQ that it got in our name. */
+static void on_ask(struct tagrv_wireup_sock *sock, struct tagrv_wireup_rec *rec)
+{
+	struct tagrv_wireup_ep *wep = sock->wep;
+	struct tagrv_wireup_peer *peer;
+
+	repair_addr(sock, &rec->addr);
+	peer = find(wep, &rec->addr);
+	/* We may know the asker by another address than it has for itself. */
+	if (!peer || !tagrv_conn_sent_req(&peer->conn, rec))
+		peer = find_epoch(wep, rec);
+	tagrv_conn_answer(&wep->host, &sock->chan, rec,
+			  peer && tagrv_conn_sent_req(&peer->conn, rec));
+	if (!sock->chan.conn)
+		tagrv_wireup_sock_hangup(sock);
 }
 
 void tagrv_wireup_peer_record(struct tagrv_wireup_sock *sock,
@@ -422,6 +474,10 @@ void tagrv_wireup_peer_record(struct tagrv_wireup_sock *sock,
 			reject_version(sock, rec);
 		else
 			tagrv_wireup_sock_close_stranger(sock);
+		return;
+	}
+	if (rec->type == TAGRV_WIREUP_ASK) {
+		on_ask(sock, rec);
 		return;
 	}
 	reason = tagrv_conn_screen(&sock->wep->host, rec);

@@ -6,6 +6,7 @@
  *   wireup_ep.c     endpoints: listener, queue of events
  *   wireup_peer.c   table of peers; drives their state machines (conn.c)
  *   wireup_sock.c   sockets: records in and out, strangers, orderly close
+ *   wireup_near.c   which host a REQ comes from; limits what it can cause
  *   wireup_net.c    socket calls      wireup_timer.c  heap of timers
  *
  * Only the thread touches a field, unless the field's comment says otherwise.
@@ -69,6 +70,7 @@ struct tagrv_wireup {
 	uint64_t now;			/* ms, when epoll_wait returned */
 	struct tagrv_wireup_timers timers;
 	struct tagrv_list dials;	/* peers waiting for a dial slot */
+	struct tagrv_list urgent;	/* the same, ahead of those: a claim waits */
 	unsigned dialing;		/* slots in use */
 	struct tagrv_list lingers;	/* sockets in state LINGER */
 	struct tagrv_list dead;		/* sockets to be freed after the batch */
@@ -97,6 +99,7 @@ struct tagrv_wireup_ep {
 	bool	logged_sockets_closed;
 	bool	logged_files;
 	unsigned long strangers;	/* sockets closed as strangers */
+	uint64_t asked_until;		/* ms, used up by questions (wireup_near.c) */
 
 	pthread_mutex_t mutex;		/* protects what follows; any thread */
 	struct tagrv_list events;
@@ -181,6 +184,14 @@ void tagrv_wireup_sock_close_stranger(struct tagrv_wireup_sock *sock);
 void tagrv_wireup_sock_resume_accept(struct tagrv_wireup_ep *wep);
 /* Frees the sockets on wireup->dead. */
 void tagrv_wireup_sock_free_dead(struct tagrv_wireup *wireup);
+
+/* -- wireup_near.c ------------------------------------------------------- */
+
+/* True: the listener's address and the source of a socket are of one host. */
+bool tagrv_wireup_is_near(const struct tagrv_addr *listener,
+			  const struct tagrv_addr *source);
+/* True: a listener may be dialed to ask it for a REQ; counts the attempt. */
+bool tagrv_wireup_may_ask(struct tagrv_wireup_ep *wep, bool near);
 
 /* -- wireup_peer.c ------------------------------------------------------- */
 

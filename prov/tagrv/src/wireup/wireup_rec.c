@@ -166,6 +166,8 @@ size_t tagrv_wireup_rec_encode(const struct tagrv_wireup_rec *rec, void *buf)
 	put_uint(&w, rec->link_cnt, 1);
 	put_uint(&w, 0, 3);
 	put_addr(&w, &rec->addr);
+	put_bytes(&w, rec->src_nonce, TAGRV_NONCE_LEN);
+	put_bytes(&w, rec->dst_nonce, TAGRV_NONCE_LEN);
 	assert(w.pos == start + TAGRV_WIREUP_REC_FIXED);
 	put_links(&w, rec);
 	len = (size_t) (w.pos - start);
@@ -235,6 +237,8 @@ static int get_body(struct reader *r, struct tagrv_wireup_rec *rec)
 	ret = get_addr(r, &rec->addr);
 	if (ret)
 		return ret;
+	get_bytes(r, rec->src_nonce, TAGRV_NONCE_LEN);
+	get_bytes(r, rec->dst_nonce, TAGRV_NONCE_LEN);
 	return get_links(r, rec);
 }
 
@@ -268,7 +272,7 @@ int tagrv_wireup_rec_decode(const void *buf, size_t len,
 	rec->reason = (uint8_t) get_uint(&r, 1);
 	rec->version_min = (uint16_t) get_uint(&r, 2);
 	rec->version_max = (uint16_t) get_uint(&r, 2);
-	if (type < TAGRV_WIREUP_REQ || type > TAGRV_WIREUP_CLOSE ||
+	if (type < TAGRV_WIREUP_REQ || type > TAGRV_WIREUP_ANSWER ||
 	    rec->version_min > rec->version_max)
 		return -FI_EINVAL;
 	rec->type = (enum tagrv_wireup_rec_type) type;

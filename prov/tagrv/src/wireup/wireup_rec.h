@@ -27,7 +27,7 @@
 #define TAGRV_WIREUP_MAGIC	"tagrvwir"
 #define TAGRV_WIREUP_MAGIC_LEN	8
 #define TAGRV_WIREUP_REC_HEAD	16	/* bytes every version shares */
-#define TAGRV_WIREUP_REC_FIXED	96	/* bytes before the links */
+#define TAGRV_WIREUP_REC_FIXED	128	/* bytes before the links */
 #define TAGRV_WIREUP_REC_MAX	1024	/* bytes of the longest record */
 #define TAGRV_WIREUP_LINKS_MAX	8
 #define TAGRV_WIREUP_PACKET_MIN	192	/* bytes; fits the longest RTS packet */
@@ -38,6 +38,8 @@ enum tagrv_wireup_rec_type {
 	TAGRV_WIREUP_RTU,	/* ready to use: both links are bound */
 	TAGRV_WIREUP_REJ,	/* rejects a REQ for a reason */
 	TAGRV_WIREUP_CLOSE,	/* the connection, or only this socket, ends */
+	TAGRV_WIREUP_ASK,	/* did the receiver send the REQ with this nonce? */
+	TAGRV_WIREUP_ANSWER,	/* to ASK: OK yes, STALE no */
 };
 
 enum tagrv_wireup_reason {
@@ -45,7 +47,7 @@ enum tagrv_wireup_reason {
 	TAGRV_WIREUP_VERSION,	/* REJ: no version in common */
 	TAGRV_WIREUP_TRANSPORT,	/* REJ: no transport or no path in common */
 	TAGRV_WIREUP_BUSY,	/* REJ: out of resources, try again */
-	TAGRV_WIREUP_STALE,	/* REJ: the destination uuid or epoch is gone */
+	TAGRV_WIREUP_STALE,	/* REJ, ANSWER: the destination link is gone */
 	TAGRV_WIREUP_SELF,	/* REJ: the endpoint connected to itself */
 	TAGRV_WIREUP_SOCKET_CLOSED, /* CLOSE: ends this socket, not the connection */
 };
@@ -70,6 +72,12 @@ struct tagrv_wireup_rec {
 	uint32_t dst_epoch;		/* zero: not known */
 	uint32_t max_packet;		/* bytes; the smallest of all links */
 	struct tagrv_addr addr;		/* listener; family 0: none given */
+	/*
+	 * A random number of each side's link. Who does not know it has not got
+	 * a record of that side. Zero: not known.
+	 */
+	uint8_t	src_nonce[TAGRV_NONCE_LEN];
+	uint8_t	dst_nonce[TAGRV_NONCE_LEN];
 	size_t	link_cnt;
 	struct tagrv_wireup_blob links[TAGRV_WIREUP_LINKS_MAX];
 };

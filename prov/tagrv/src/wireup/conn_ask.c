@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Claims: REQs that could harm a connection and prove nothing by themselves.
+ *
+ * A REQ names a listener as its sender. A connection asks this listener for the
+ * proof: it dials the listener, or uses the socket that it dialed before, and
+ * sends ASK with the nonce of the REQ. Whoever listens there answers at once,
+ * whatever its own state, so that two sides may ask each other at the same time.
+ *
+ * One claim waits at a time, on the channel on which its REQ came; others are
+ * told to come again later (BUSY). While it waits, the connection goes on.
+ */
+#include "wireup/conn_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+
+#define ASK_MAX		2000	/* ms until a claim without an answer is refused */
+
+bool tagrv_conn_dials_to_ask(const struct tagrv_conn *conn)
+{
+	switch (conn->state) {
+	case TAGRV_CONN_WANTED:
+		return false;
+	case TAGRV_CONN_BOUND:
+		return tagrv_conn_has_chan(conn);
+	default:
+		return true;
+	}
+}
+
+/* -- the end of a claim ---------------------------------------------------- */
+
+static void stop_asking(struct tagrv_conn *conn)
+{
+	struct tagrv_chan *chan = conn->ask_chan;
+
+	conn->ask_chan = NULL;
+	if (chan)
+		tagrv_conn_hang_up(conn, chan);
+	if (conn->dial == TAGRV_CONN_DIALING && tagrv_conn_dials_to_ask(conn)) {
+		conn->host->ops->undial(conn);
+		conn->dial = TAGRV_CONN_OFF;
+	}
+}
+
+/* Moves the claim to *rec. Returns its channel. */
+static struct tagrv_chan *take_claim(struct tagrv_conn *conn,
+				     struct tagrv_wireup_rec *rec)
+{
+	struct tagrv_chan *chan = conn->claimer;
+
+	*rec = *conn->claim;
+	free(conn->claim);
+	conn->claim = NULL;
+	conn->claimer = NULL;
+	stop_asking(conn);
+	tagrv_conn_set_timer(conn);
+	return chan;
+}
+
+void tagrv_conn_refuse_claim(struct tagrv_conn *conn,
+			     enum tagrv_wireup_reason reason)
+{
+	struct tagrv_wireup_rec rec;
+	struct tagrv_chan *chan;
+
+	if (!conn->claim)
+		return;
+	chan = take_claim(conn, &rec);
+	tagrv_conn_reject(conn->host, chan, &rec, reason);
+	tagrv_conn_hang_up(conn, chan);
+}
+
+static void believe_claim(struct tagrv_conn *conn)
+{
+	struct tagrv_wireup_rec rec;
+	struct tagrv_chan *chan = take_claim(conn, &rec);
+
+	tagrv_conn_take_req(conn, chan, &rec);
+}
+
+bool tagrv_conn_lost_claim_chan(struct tagrv_conn *conn, struct tagrv_chan *chan)
+{
+	struct tagrv_wireup_rec rec;
+
+	if (chan == conn->ask_chan) {
+		conn->ask_chan = NULL;
+		tagrv_conn_forget(conn, chan);
+		tagrv_conn_refuse_claim(conn, TAGRV_WIREUP_BUSY);
+		return true;
+	}
+	if (chan == conn->claimer) {
+		(void) take_claim(conn, &rec);
+		tagrv_conn_forget(conn, chan);
+		return true;
+	}
+	return false;
+}
+
+void tagrv_conn_settle_claim(struct tagrv_conn *conn)
+{
+	if (!conn->claim || conn->state != TAGRV_CONN_IDLE)
+		return;
+	if (conn->claimer->near)
+		believe_claim(conn);
+	else if (!conn->ask_chan && conn->dial == TAGRV_CONN_OFF)
+		tagrv_conn_start_dial(conn);
+	else
+		tagrv_conn_set_timer(conn);
+}
+
+/* -- asking ---------------------------------------------------------------- */
+
+void tagrv_conn_send_ask(struct tagrv_conn *conn, struct tagrv_chan *chan)
+{
+	const struct tagrv_wireup_rec *claim = conn->claim;
+	struct tagrv_wireup_rec ask;
+
+	tagrv_conn_fill_head(conn->host, &ask, TAGRV_WIREUP_ASK, TAGRV_WIREUP_OK);
+	memcpy(ask.dst_uuid, claim->src_uuid, TAGRV_UUID_LEN);
+	memcpy(ask.dst_nonce, claim->src_nonce, TAGRV_NONCE_LEN);
+	ask.dst_epoch = claim->src_epoch;
+	conn->host->ops->send(chan, &ask);
+}
+
+static bool must_dial(const struct tagrv_conn *conn)
+{
+	return !conn->chan[TAGRV_CONN_DIALED] && !conn->ask_chan &&
+	       conn->dial != TAGRV_CONN_DIALING;
+}
+
+static void ask(struct tagrv_conn *conn)
+{
+	struct tagrv_chan *chan = conn->chan[TAGRV_CONN_DIALED];
+
+	if (!chan)
+		chan = conn->ask_chan;
+	if (must_dial(conn))
+		tagrv_conn_start_dial(conn);
+	if (chan)
+		tagrv_conn_send_ask(conn, chan);
+	else if (conn->dial == TAGRV_CONN_DIALING)
+		conn->host->ops->hasten(conn);
+	tagrv_conn_set_timer(conn);
+}
+
+void tagrv_conn_claim(struct tagrv_conn *conn, struct tagrv_chan *chan,
+		      const struct tagrv_wireup_rec *rec)
+{
+	if (!conn->claim && (!must_dial(conn) ||
+			     conn->host->ops->may_ask(conn, chan)))
+		conn->claim = malloc(sizeof(*conn->claim));
+	else
+		goto busy;
+	if (!conn->claim)
+		goto busy;
+	*conn->claim = *rec;
+	conn->claimer = chan;
+	chan->conn = conn;
+	conn->claim_end = tagrv_conn_now(conn) + ASK_MAX;
+	ask(conn);
+	return;
+
+busy:
+	tagrv_conn_reject(conn->host, chan, rec, TAGRV_WIREUP_BUSY);
+	tagrv_conn_hang_up(conn, chan);
+}
+
+/* -- records --------------------------------------------------------------- */
+
+static bool is_same_nonce(const uint8_t *a, const uint8_t *b)
+{
+	return !memcmp(a, b, TAGRV_NONCE_LEN);
+}
+
+/* The peer may begin again on this socket, which replaces its claim. */
+static void on_claimer(struct tagrv_conn *conn, const struct tagrv_wireup_rec *rec)
+{
+	if (rec->type != TAGRV_WIREUP_REQ ||
+	    is_same_nonce(rec->src_nonce, conn->claim->src_nonce))
+		return;
+	*conn->claim = *rec;
+	ask(conn);
+}
+
+static void on_answer(struct tagrv_conn *conn, const struct tagrv_wireup_rec *rec)
+{
+	char text[TAGRV_ADDR_STRLEN];
+
+	if (!conn->claim ||
+	    !is_same_nonce(rec->src_nonce, conn->claim->src_nonce))
+		return;
+	if (rec->reason == TAGRV_WIREUP_OK) {
+		believe_claim(conn);
+		return;
+	}
+	tagrv_info("wireup: refused a request that was sent in the name of %s; "
+		   "that endpoint did not send it\n",
+		   tagrv_addr_str(&conn->addr, text, sizeof(text)));
+	tagrv_conn_refuse_claim(conn, TAGRV_WIREUP_STALE);
+}
+
+bool tagrv_conn_claim_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
+			     const struct tagrv_wireup_rec *rec)
+{
+	if (chan == conn->claimer)
+		on_claimer(conn, rec);
+	else if (rec->type == TAGRV_WIREUP_ANSWER && chan->dialed)
+		on_answer(conn, rec);
+	else
+		return chan == conn->ask_chan;
+	return true;
+}
+
+bool tagrv_conn_sent_req(const struct tagrv_conn *conn,
+			 const struct tagrv_wireup_rec *ask)
+{
+	return conn->epoch && conn->epoch == ask->dst_epoch &&
+	       is_same_nonce(conn->nonce, ask->dst_nonce) &&
+	       !memcmp(conn->host->uuid, ask->dst_uuid, TAGRV_UUID_LEN);
+}
+
+void tagrv_conn_answer(const struct tagrv_conn_host *host,
+		       struct tagrv_chan *chan,
+		       const struct tagrv_wireup_rec *ask, bool yes)
+{
+	tagrv_conn_send_reply(host, chan, ask, TAGRV_WIREUP_ANSWER,
+			      yes ? TAGRV_WIREUP_OK : TAGRV_WIREUP_STALE);
+}

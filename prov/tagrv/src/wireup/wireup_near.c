@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What the source address of a socket says about the listener that a REQ names,
+ * and how often listeners are asked for REQs sent in their names (conn_ask.c).
+ *
+ * A stranger can have us dial any address by naming it. So asking is limited for
+ * the whole endpoint, and much more so for addresses that are not the stranger's.
+ */
+#include <ifaddrs.h>
+#include <string.h>
+
+#include "wireup/wireup_net.h"
+#include "wireup/wireup_priv.h"
+
+/* ms of asking that may be used in advance, and what one question uses up. */
+#define ASK_BURST	1000
+#define ASK_NEAR	8	/* of a listener of the stranger's own host */
+#define ASK_FAR		64
+
+/* The bytes of the IP address; IPv4 also if it is mapped into IPv6. */
+static const void *get_ip(const struct tagrv_addr *addr, size_t *len)
+{
+	const struct in6_addr *in6 = &addr->in6.sin6_addr;
+
+	*len = sizeof(addr->in.sin_addr);
+	if (addr->sa.sa_family == AF_INET)
+		return &addr->in.sin_addr;
+	if (IN6_IS_ADDR_V4MAPPED(in6))
+		return &in6->s6_addr[12];
+	*len = sizeof(*in6);
+	return in6;
+}
+
+static bool is_same_ip(const struct tagrv_addr *a, const struct tagrv_addr *b)
+{
+	size_t a_len, b_len;
+	const void *a_ip = get_ip(a, &a_len), *b_ip = get_ip(b, &b_len);
+
+	return a_len == b_len && !memcmp(a_ip, b_ip, a_len);
+}
+
+static bool is_loopback(const struct tagrv_addr *addr)
+{
+	size_t len;
+	const uint8_t *ip = get_ip(addr, &len);
+
+	return len == sizeof(struct in_addr) ? ip[0] == IN_LOOPBACKNET :
+	       IN6_IS_ADDR_LOOPBACK(&addr->in6.sin6_addr);
+}
+
+/* Marks in found[] which of the two addresses this host has. */
+static void find_own(const struct tagrv_addr *const addrs[2], bool found[2])
+{
+	struct ifaddrs *list = NULL;
+	struct tagrv_addr own;
+
+	for (int i = 0; i < 2; i++)
+		found[i] = is_loopback(addrs[i]);
+	if (getifaddrs(&list))
+		return;
+	for (struct ifaddrs *ifa = list; ifa; ifa = ifa->ifa_next) {
+		if (!ifa->ifa_addr || tagrv_addr_from(&own, ifa->ifa_addr, 0))
+			continue;
+		for (int i = 0; i < 2; i++)
+			found[i] = found[i] || is_same_ip(&own, addrs[i]);
+	}
+	freeifaddrs(list);
+}
+
+bool tagrv_wireup_is_near(const struct tagrv_addr *listener,
+			  const struct tagrv_addr *source)
+{
+	const struct tagrv_addr *const addrs[2] = { listener, source };
+	bool found[2];
+
+	if (is_same_ip(listener, source))
+		return true;
+	find_own(addrs, found);
+	return found[0] && found[1];
+}
+
+bool tagrv_wireup_may_ask(struct tagrv_wireup_ep *wep, bool near)
+{
+	uint64_t now = wep->wireup->now, cost = near ? ASK_NEAR : ASK_FAR;
+	uint64_t until = TAGRV_MAX(wep->asked_until, now) + cost;
+
+	if (until > now + ASK_BURST)
+		return false;
+	wep->asked_until = until;
+	return true;
+}
