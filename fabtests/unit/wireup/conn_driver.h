@@ -250,6 +250,7 @@ static inline void driver_init(struct driver *d, uint8_t who, uint8_t peer)
 	d->host.uuid[0] = who;
 	d->host.seed = who;
 	d->host.timeout = 30000;
+	d->host.claims_max = 2;
 	d->host.now = &d->now;
 	tagrv_conn_init(&d->conn, &d->host, &addr);
 }
@@ -286,6 +287,7 @@ static inline void driver_check_claim(const struct driver *d)
 	const struct tagrv_conn *conn = &d->conn;
 
 	driver_require(!conn->claim == !conn->claimer);
+	driver_require(d->host.claims == (conn->claim != NULL));
 	driver_require(!conn->ask_chan || conn->claim);
 	driver_require(!conn->claim || d->timer_at);
 	driver_require(!conn->claim || conn->claimer->conn == conn);

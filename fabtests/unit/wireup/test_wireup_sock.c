@@ -3,6 +3,7 @@
  * Foreign connections, slow peers, peers of later releases, and lack of sockets.
  */
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <rdma/fi_errno.h>
 #include <signal.h>
 #include <string.h>
@@ -273,42 +274,142 @@ Test(wireup_sock, another_service_at_the_port_is_not_a_peer, .timeout = 30)
 	tagrv_wireup_destroy(wireup);
 }
 
-Test(wireup_sock, too_many_unknown_connections_have_to_wait, .timeout = 60)
+/* A domain that was created with these limits of descriptors. */
+static struct tagrv_wireup *create_limited(rlim_t files)
 {
-	enum { STRANGERS = 400 };
-	struct tagrv_wireup *wireup = create();
+	struct tagrv_wireup *wireup;
+	struct rlimit limit, old;
+
+	getrlimit(RLIMIT_NOFILE, &old);
+	limit = old;
+	limit.rlim_cur = files;
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	wireup = create();
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
+	return wireup;
+}
+
+static int count_files(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int cnt = 0;
+
+	cr_assert_not_null(dir);
+	while (readdir(dir))
+		cnt++;
+	closedir(dir);
+	return cnt;
+}
+
+/* Silent strangers are reset one by one, and peers connect at once. */
+Test(wireup_sock, silent_strangers_keep_no_peer_out, .timeout = 60)
+{
+	enum { STRANGERS = 400, ROUNDS = 10 };
+	struct tagrv_wireup *left = create_limited(256), *right = create();
 	static struct raw raws[STRANGERS];
+	struct tagrv_wireup_rec rec;
 	struct ep a, b;
 
-	open_ep(&a, wireup, 30);
+	open_ep(&a, left, 30);
 	for (int i = 0; i < STRANGERS; i++)
 		raw_open(&raws[i], &a, 1);
-	open_ep(&b, wireup, 30);
-	connect_ep(&b, &a);
-	/* Served once the time of the first ones is over. */
-	await(&a, &a.sendables, 1);
-	await(&b, &b.sendables, 1);
+	for (int i = 0; i < ROUNDS; i++) {
+		open_ep(&b, right, 30);
+		connect_ep(&b, &a);
+		await(&a, &a.sendables, i + 1);
+		await(&b, &b.sendables, 1);
+		fake_free(a.up.link);
+		fake_free(b.up.link);
+		close_ep(&b);
+	}
+	/* Those that have waited longest are gone; the latest ones may stay. */
+	for (int i = 0; i < STRANGERS - 16; i++) {
+		struct pollfd pfd = { .fd = raws[i].fd, .events = POLLIN };
+
+		cr_assert_eq(poll(&pfd, 1, 0), 1, "%d waits for its time", i);
+		cr_assert_eq(raw_recv(&raws[i], &rec), 0);
+	}
 	for (int i = 0; i < STRANGERS; i++)
 		close(raws[i].fd);
 	cr_assert_eq(log_count("not a peer of ours"), 1);
-	free_pair(&a, &b);
+	close_ep(&a);
+	tagrv_wireup_destroy(left);
+	tagrv_wireup_destroy(right);
+}
+
+/* Peers that are refused, and do not close their sockets, use up few descriptors. */
+Test(wireup_sock, refused_strangers_take_few_descriptors, .timeout = 60)
+{
+	enum { STRANGERS = 500 };
+	struct tagrv_wireup *wireup = create_limited(256);
+	static struct raw raws[STRANGERS];
+	struct tagrv_wireup_rec rec;
+	int before, most = 0;
+	struct ep a;
+
+	open_ep(&a, wireup, 30);
+	before = count_files();
+	for (int i = 0; i < STRANGERS; i++) {
+		raw_open(&raws[i], &a, 1);
+		memset(raws[i].mine.dst_uuid, 0x77, TAGRV_UUID_LEN);
+		raw_send(&raws[i]);
+		cr_assert_eq(raw_recv(&raws[i], &rec), 1);
+		cr_assert_eq(rec.reason, TAGRV_WIREUP_STALE);
+		most = TAGRV_MAX(most, count_files() - before - i - 1);
+	}
+	cr_assert_leq(most, 18, "%d", most);
+	for (int i = 0; i < STRANGERS; i++)
+		close(raws[i].fd);
+	close_ep(&a);
 	tagrv_wireup_destroy(wireup);
+}
+
+/*
+ * Requests that nobody confirms take sockets and links for a while only, and no
+ * more than the domain may have.
+ */
+Test(wireup_sock, unconfirmed_requests_take_few_descriptors, .timeout = 60)
+{
+	enum { STRANGERS = 300 };
+	struct tagrv_wireup *left = create_limited(128), *right = create();
+	static struct raw raws[STRANGERS];
+	struct tagrv_wireup_event event;
+	int before, most = 0;
+	struct ep a, b;
+
+	open_ep(&a, left, 30);
+	open_ep(&b, right, 30);
+	before = count_files();
+	for (int i = 0; i < STRANGERS; i++) {
+		raw_open(&raws[i], &a, 1);
+		raws[i].mine.addr = loopback((uint16_t) (i + 1));
+		raw_send(&raws[i]);
+		most = TAGRV_MAX(most, count_files() - before - i - 1);
+	}
+	connect_ep(&b, &a);
+	await(&b, &b.sendables, 1);
+	most = TAGRV_MAX(most, count_files() - before - STRANGERS);
+	/* Of 128: 80 at most are accepted; the other two are of the peer itself. */
+	cr_assert_leq(most, 82, "%d", most);
+	for (int i = 0; i < STRANGERS; i++)
+		close(raws[i].fd);
+	close_ep(&b);
+	fake_free(b.up.link);
+	while (tagrv_wireup_poll(a.wep, &event))
+		if (event.type == TAGRV_WIREUP_UP)
+			fake_free(event.link);
+	close_ep(&a);
+	tagrv_wireup_destroy(left);
+	tagrv_wireup_destroy(right);
 }
 
 Test(wireup_sock, sockets_beyond_the_cap_are_given_up, .timeout = 60)
 {
 	enum { PEERS = 40 };
-	struct rlimit limit = { .rlim_cur = 40 }, old;
-	struct tagrv_wireup *left, *right;
+	struct tagrv_wireup *left = create_limited(40), *right = create();
 	static struct ep peers[PEERS];
 	struct ep hub;
 
-	getrlimit(RLIMIT_NOFILE, &old);
-	limit.rlim_max = old.rlim_max;
-	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	left = create();
-	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
-	right = create();
 	open_ep(&hub, left, 30);
 	for (int i = 0; i < PEERS; i++) {
 		open_ep(&peers[i], right, 30);

@@ -121,6 +121,8 @@ struct tagrv_conn_host {
 	uint32_t epoch;			/* the last epoch given to a connection */
 	uint32_t seed;			/* of the jitter of pauses, not zero */
 	uint64_t timeout;		/* ms until a peer is unreachable */
+	unsigned claims;		/* that wait now */
+	unsigned claims_max;		/* more of them are refused */
 	const uint64_t *now;		/* ms, of the event being handled */
 };
 
@@ -207,6 +209,8 @@ void tagrv_conn_want(struct tagrv_conn *conn);
 void tagrv_conn_drop(struct tagrv_conn *conn, uint32_t epoch);
 /* The endpoint closes: ends the connection in any state and emits no event. */
 void tagrv_conn_close(struct tagrv_conn *conn);
+/* A BOUND connection is given up: the peer has had time enough for its RTU. */
+void tagrv_conn_expire(struct tagrv_conn *conn);
 /* File descriptors are scarce: closes the sockets of a READY connection. */
 void tagrv_conn_close_sockets(struct tagrv_conn *conn);
 

@@ -56,6 +56,7 @@ static struct tagrv_chan *take_claim(struct tagrv_conn *conn,
 	free(conn->claim);
 	conn->claim = NULL;
 	conn->claimer = NULL;
+	conn->host->claims--;
 	stop_asking(conn);
 	tagrv_conn_set_timer(conn);
 	return chan;
@@ -150,13 +151,15 @@ static void ask(struct tagrv_conn *conn)
 void tagrv_conn_claim(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		      const struct tagrv_wireup_rec *rec)
 {
-	if (!conn->claim && (!must_dial(conn) ||
-			     conn->host->ops->may_ask(conn, chan)))
-		conn->claim = malloc(sizeof(*conn->claim));
-	else
+	struct tagrv_conn_host *host = conn->host;
+
+	if (conn->claim || host->claims >= host->claims_max ||
+	    (must_dial(conn) && !host->ops->may_ask(conn, chan)))
 		goto busy;
+	conn->claim = malloc(sizeof(*conn->claim));
 	if (!conn->claim)
 		goto busy;
+	host->claims++;
 	*conn->claim = *rec;
 	conn->claimer = chan;
 	chan->conn = conn;
@@ -165,7 +168,7 @@ void tagrv_conn_claim(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	return;
 
 busy:
-	tagrv_conn_reject(conn->host, chan, rec, TAGRV_WIREUP_BUSY);
+	tagrv_conn_reject(host, chan, rec, TAGRV_WIREUP_BUSY);
 	tagrv_conn_hang_up(conn, chan);
 }
 

@@ -115,6 +115,13 @@ void tagrv_conn_drop(struct tagrv_conn *conn, uint32_t epoch)
 	tagrv_conn_settle_claim(conn);
 }
 
+void tagrv_conn_expire(struct tagrv_conn *conn)
+{
+	assert(conn->state == TAGRV_CONN_BOUND);
+	tagrv_conn_give_up(conn, -FI_ETIMEDOUT);
+	tagrv_conn_settle_claim(conn);
+}
+
 void tagrv_conn_close(struct tagrv_conn *conn)
 {
 	tagrv_conn_refuse_claim(conn, TAGRV_WIREUP_BUSY);

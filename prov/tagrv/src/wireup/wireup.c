@@ -31,7 +31,7 @@
 
 #define BATCH		64	/* epoll events per round */
 #define STOP_WAIT	500	/* ms that closing sockets get at the end */
-#define SOCK_CAP_MIN	16	/* sockets kept open even if RLIMIT_NOFILE is tiny */
+#define FILES_MIN	64	/* caps are not made for fewer descriptors */
 
 struct watch {
 	enum tagrv_wireup_source source;
@@ -231,6 +231,7 @@ static void *thread_main(void *arg)
 		tagrv_wireup_timer_run(&wireup->timers, wireup->now);
 		if (cmds)
 			run_cmds(wireup);
+		tagrv_wireup_peer_expire(wireup);
 		tagrv_wireup_peer_dial_more(wireup);
 		tagrv_wireup_sock_free_dead(wireup);
 	}
@@ -244,15 +245,18 @@ static void *thread_main(void *arg)
 
 /* -- public --------------------------------------------------------------- */
 
-/* Half of the file descriptors that the process may open. */
-static size_t get_sock_cap(void)
+/* Shares of the file descriptors that the process may open (RLIMIT_NOFILE). */
+static void set_caps(struct tagrv_wireup_caps *caps)
 {
 	struct rlimit limit;
+	size_t files = 1 << 20;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) ||
-	    limit.rlim_cur == RLIM_INFINITY)
-		return SIZE_MAX;
-	return TAGRV_MAX((size_t) limit.rlim_cur / 2, (size_t) SOCK_CAP_MIN);
+	if (!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur < files)
+		files = TAGRV_MAX((size_t) limit.rlim_cur, (size_t) FILES_MIN);
+	caps->socks = files / 2;
+	caps->accepts = files / 2 + files / 8;
+	caps->strangers = (unsigned) TAGRV_MIN(files / 16, (size_t) 256);
+	caps->dials = (unsigned) TAGRV_MIN(files / 16, (size_t) 64);
 }
 
 static int open_fds(struct tagrv_wireup *wireup)
@@ -299,13 +303,15 @@ int tagrv_wireup_create(struct tagrv_wireup **wireup)
 		goto free_out;
 	out->commands = TAGRV_WIREUP_COMMANDS;
 	out->now = tagrv_clock_ms();
-	out->sock_cap = get_sock_cap();
+	set_caps(&out->caps);
 	pthread_mutex_init(&out->mutex, NULL);
 	pthread_cond_init(&out->done, NULL);
 	tagrv_list_init(&out->cmds);
 	tagrv_list_init(&out->dials);
 	tagrv_list_init(&out->urgent);
 	tagrv_list_init(&out->lingers);
+	tagrv_list_init(&out->half_opens);
+	tagrv_list_init(&out->bounds);
 	tagrv_list_init(&out->dead);
 	tagrv_list_init(&out->watches);
 	if (tagrv_thread_start(&out->thread, "tagrv-wireup", thread_main, out)) {

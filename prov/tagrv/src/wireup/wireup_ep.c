@@ -186,6 +186,7 @@ static int init_host(struct tagrv_wireup_ep *wep)
 		.addr = wep->name,
 		.timeout = (uint64_t) wep->attr.connect_timeout * 1000,
 		.now = &wep->wireup->now,
+		.claims_max = wep->wireup->caps.strangers,
 	};
 	if (getrandom(host->uuid, sizeof(host->uuid), 0) !=
 	    (ssize_t) sizeof(host->uuid) ||

@@ -21,8 +21,7 @@
 #include "core/log.h"
 #include "wireup/wireup_priv.h"
 
-#define DIALS_MAX	64	/* handshakes we started, at a time */
-#define URGENT_MAX	(2 * DIALS_MAX)	/* the same, for dials that claims wait for */
+#define BOUND_MIN	1000	/* ms that a peer has to send its RTU, at least */
 #define EVENTS_PER_EPOCH 3
 
 struct tagrv_wireup_peer {
@@ -31,6 +30,8 @@ struct tagrv_wireup_peer {
 	struct tagrv_wireup_ep *wep;
 	struct tagrv_wireup_timer timer;
 	struct tagrv_list dial_node;	/* on wireup->dials or urgent */
+	struct tagrv_list bound_node;	/* on wireup->bounds */
+	uint64_t bound_at;		/* ms, since when it is there */
 	struct tagrv_wireup_sock *dialing;	/* in state CONNECTING, or NULL */
 	struct tagrv_list spares;	/* messages for events */
 	unsigned spare_cnt;
@@ -110,6 +111,7 @@ static struct tagrv_wireup_peer *create(struct tagrv_wireup_ep *wep,
 	peer->wep = wep;
 	peer->timer.fn = on_timer;
 	tagrv_list_init(&peer->dial_node);
+	tagrv_list_init(&peer->bound_node);
 	tagrv_list_init(&peer->spares);
 	return peer;
 
@@ -125,11 +127,26 @@ static void destroy(struct tagrv_wireup_peer *peer)
 	struct tagrv_wireup_ep *wep = peer->wep;
 
 	assert(!peer->dialing && !tagrv_list_linked(&peer->dial_node));
+	tagrv_list_remove(&peer->bound_node);
 	HASH_DELETE(hh, wep->peers, peer);
 	tagrv_wireup_timer_release(&wep->wireup->timers, &peer->timer);
 	while (peer->spare_cnt)
 		free(pop_spare(peer));
 	free(peer);
+}
+
+/* Keeps the peers that owe us the RTU in the order in which they came. */
+static void note_bound(struct tagrv_wireup_peer *peer)
+{
+	struct tagrv_wireup *wireup = peer->wep->wireup;
+	bool bound = peer->conn.state == TAGRV_CONN_BOUND;
+
+	if (bound == tagrv_list_linked(&peer->bound_node))
+		return;
+	tagrv_list_remove(&peer->bound_node);
+	if (bound)
+		tagrv_list_push_tail(&wireup->bounds, &peer->bound_node);
+	peer->bound_at = wireup->now;
 }
 
 /*
@@ -146,13 +163,14 @@ static void after_event(struct tagrv_wireup_peer *peer)
 		destroy(peer);
 		return;
 	}
-	if (conn->state != TAGRV_CONN_READY || wireup->socks <= wireup->sock_cap)
+	note_bound(peer);
+	if (conn->state != TAGRV_CONN_READY || wireup->socks <= wireup->caps.socks)
 		return;
 	if (!wep->logged_sockets_closed)
 		tagrv_info("wireup: more than %zu sockets: those of connected "
 			   "peers are closed, so that the death of such a peer "
 			   "is noticed late; raise ulimit -n to avoid that\n",
-			   wireup->sock_cap);
+			   wireup->caps.socks);
 	wep->logged_sockets_closed = true;
 	tagrv_conn_close_sockets(conn);
 }
@@ -298,6 +316,21 @@ static void on_timer(struct tagrv_wireup_timer *timer)
 	after_event(peer);
 }
 
+void tagrv_wireup_peer_expire(struct tagrv_wireup *wireup)
+{
+	struct tagrv_wireup_peer *peer;
+
+	while (wireup->socks > wireup->caps.socks &&
+	       !tagrv_list_empty(&wireup->bounds)) {
+		peer = tagrv_container_of(tagrv_list_first(&wireup->bounds),
+					  struct tagrv_wireup_peer, bound_node);
+		if (wireup->now - peer->bound_at < BOUND_MIN)
+			return;
+		tagrv_conn_expire(&peer->conn);
+		after_event(peer);
+	}
+}
+
 void tagrv_wireup_peer_close_all(struct tagrv_wireup_ep *wep)
 {
 	while (wep->peers) {
@@ -332,9 +365,9 @@ void tagrv_wireup_peer_dial_more(struct tagrv_wireup *wireup)
 
 	for (;;) {
 		node = NULL;
-		if (wireup->dialing < URGENT_MAX)
+		if (wireup->dialing < 2 * wireup->caps.dials)
 			node = tagrv_list_pop(&wireup->urgent);
-		if (!node && wireup->dialing < DIALS_MAX)
+		if (!node && wireup->dialing < wireup->caps.dials)
 			node = tagrv_list_pop(&wireup->dials);
 		if (!node)
 			return;

@@ -57,6 +57,17 @@ struct tagrv_wireup_msg {
 	struct tagrv_wireup_event event;
 };
 
+/*
+ * How many descriptors of the process are used, at most: the application needs some,
+ * too, whatever strangers do.
+ */
+struct tagrv_wireup_caps {
+	size_t	socks;		/* beyond it, READY connections give up theirs */
+	size_t	accepts;	/* beyond it, no connection is accepted */
+	unsigned strangers;	/* half-open ones; lingering ones; claims */
+	unsigned dials;		/* handshakes we started, at a time */
+};
+
 struct tagrv_wireup {
 	enum tagrv_wireup_source commands;
 	int	epfd;
@@ -72,12 +83,15 @@ struct tagrv_wireup {
 	struct tagrv_list dials;	/* peers waiting for a dial slot */
 	struct tagrv_list urgent;	/* the same, ahead of those: a claim waits */
 	unsigned dialing;		/* slots in use */
-	struct tagrv_list lingers;	/* sockets in state LINGER */
+	struct tagrv_list lingers;	/* sockets in state LINGER, oldest first */
+	unsigned lingering;		/* length of lingers */
+	struct tagrv_list half_opens;	/* accepted, no record yet; oldest first */
+	unsigned half_open;		/* length of half_opens */
+	struct tagrv_list bounds;	/* peers that owe us the RTU, oldest first */
 	struct tagrv_list dead;		/* sockets to be freed after the batch */
 	struct tagrv_list watches;
 	size_t	socks;			/* open sockets of all endpoints */
-	size_t	sock_cap;		/* of socks; beyond it, READY connections
-					   give up their sockets */
+	struct tagrv_wireup_caps caps;
 	uint64_t stop_by;		/* ms, the thread ends by then; 0: runs on */
 };
 
@@ -90,7 +104,6 @@ struct tagrv_wireup_ep {
 	struct tagrv_conn_host host;
 	struct tagrv_wireup_peer *peers;	/* hash by address */
 	struct tagrv_list socks;	/* CONNECTING or OPEN */
-	unsigned half_open;		/* accepted sockets without a first record */
 	struct tagrv_wireup_timer resume;	/* to accept again */
 	struct tagrv_wireup_timer ticker;
 	bool	paused;			/* the listener is not polled */
@@ -126,10 +139,10 @@ struct tagrv_wireup_sock {
 	struct tagrv_wireup *wireup;
 	struct tagrv_wireup_ep *wep;	/* NULL from LINGER on */
 	struct tagrv_list node;
+	struct tagrv_list wait_node;	/* on wireup->half_opens */
 	struct tagrv_wireup_timer timer;	/* half-open: first record; LINGER: end */
 	struct tagrv_addr addr;		/* of the other end of the socket */
 	int	fd;
-	bool	half_open;		/* counted in wep->half_open */
 	bool	slot;			/* counted in wireup->dialing */
 	uint8_t	*tx;			/* bytes that the kernel did not take yet */
 	size_t	tx_len;
@@ -161,7 +174,7 @@ void tagrv_wireup_emit(struct tagrv_wireup_ep *wep,
 
 /* -- wireup_sock.c ------------------------------------------------------- */
 
-/* Accepts connections until there are no more, or accepting is paused. */
+/* Accepts some connections, and reads what they have sent already. */
 void tagrv_wireup_sock_accept(struct tagrv_wireup_ep *wep);
 /* Creates a socket that is CONNECTING. NULL: failed, *status is -FI_E*. */
 struct tagrv_wireup_sock *tagrv_wireup_sock_dial(struct tagrv_wireup_ep *wep,
@@ -202,6 +215,8 @@ void tagrv_wireup_peer_connect(struct tagrv_wireup_msg *msg);
 void tagrv_wireup_peer_drop(struct tagrv_wireup_msg *msg);
 /* Dials for the peers on wireup->dials while there are slots. */
 void tagrv_wireup_peer_dial_more(struct tagrv_wireup *wireup);
+/* Too many sockets: ends connections whose peers owe us the RTU for long. */
+void tagrv_wireup_peer_expire(struct tagrv_wireup *wireup);
 /* Ends and frees every connection of the endpoint. */
 void tagrv_wireup_peer_close_all(struct tagrv_wireup_ep *wep);
 

@@ -7,11 +7,13 @@
  *                   '---- error, garbage, silence: close --------------'
  *
  * An accepted socket is half-open until it has sent one whole REQ. Anything else,
- * or silence for FIRST_RECORD ms, is taken for a stranger and the socket is closed.
- * At most HALF_OPEN_MAX of them are served at a time; more wait in the backlog.
+ * or silence for FIRST_RECORD ms, is taken for a stranger and the socket is reset.
+ * If there are too many (caps.strangers), the oldest one is reset for each new one:
+ * a peer sends its REQ at once, so that it is not among the old ones.
  *
  * LINGER makes sure that the last record arrives: to close a socket with unread
- * input resets the TCP connection, and the peer might lose the record.
+ * input resets the TCP connection, and the peer might lose the record. Here, too,
+ * the oldest one ends early if there are too many.
  */
 #include <errno.h>
 #include <rdma/fi_errno.h>
@@ -28,7 +30,7 @@
 #define FIRST_RECORD	5000	/* ms */
 #define LINGER		1000	/* ms */
 #define ACCEPT_PAUSE	100	/* ms, when out of files or memory */
-#define HALF_OPEN_MAX	256
+#define ACCEPTS_MAX	64	/* per event, so that other sockets have their turn */
 #define READS_MAX	4	/* per event, so that other sockets have their turn */
 #define TX_MAX		(16 * TAGRV_WIREUP_REC_MAX)	/* bytes stored to send */
 
@@ -70,6 +72,7 @@ static struct tagrv_wireup_sock *create(struct tagrv_wireup_ep *wep, int fd,
 	sock->fd = fd;
 	sock->addr = *addr;
 	sock->timer.fn = on_timer;
+	tagrv_list_init(&sock->wait_node);
 	tagrv_list_push_tail(&wep->socks, &sock->node);
 	wireup->socks++;
 	return sock;
@@ -90,16 +93,30 @@ void tagrv_wireup_sock_free_slot(struct tagrv_wireup_sock *sock)
 	sock->slot = false;
 }
 
+static bool is_half_open(const struct tagrv_wireup_sock *sock)
+{
+	return tagrv_list_linked(&sock->wait_node);
+}
+
+static void begin_half_open(struct tagrv_wireup_sock *sock)
+{
+	struct tagrv_wireup *wireup = sock->wireup;
+
+	tagrv_list_push_tail(&wireup->half_opens, &sock->wait_node);
+	wireup->half_open++;
+	tagrv_wireup_timer_set(&wireup->timers, &sock->timer,
+			       wireup->now + FIRST_RECORD);
+}
+
 static void end_half_open(struct tagrv_wireup_sock *sock)
 {
-	struct tagrv_wireup_ep *wep = sock->wep;
+	struct tagrv_wireup *wireup = sock->wireup;
 
-	if (!sock->half_open)
+	if (!is_half_open(sock))
 		return;
-	sock->half_open = false;
-	tagrv_wireup_timer_set(&sock->wireup->timers, &sock->timer, 0);
-	if (--wep->half_open == HALF_OPEN_MAX / 2 && wep->paused)
-		tagrv_wireup_sock_resume_accept(wep);
+	tagrv_list_remove(&sock->wait_node);
+	wireup->half_open--;
+	tagrv_wireup_timer_set(&wireup->timers, &sock->timer, 0);
 }
 
 void tagrv_wireup_sock_close(struct tagrv_wireup_sock *sock)
@@ -109,6 +126,8 @@ void tagrv_wireup_sock_close(struct tagrv_wireup_sock *sock)
 	if (sock->state == TAGRV_WIREUP_DEAD)
 		return;
 	end_half_open(sock);
+	if (sock->state == TAGRV_WIREUP_LINGER)
+		wireup->lingering--;
 	tagrv_wireup_sock_free_slot(sock);
 	tagrv_wireup_timer_release(&wireup->timers, &sock->timer);
 	/*
@@ -136,6 +155,13 @@ void tagrv_wireup_sock_free_dead(struct tagrv_wireup *wireup)
 		free(tagrv_container_of(node, struct tagrv_wireup_sock, node));
 }
 
+static void close_oldest_linger(struct tagrv_wireup *wireup)
+{
+	tagrv_wireup_sock_close(
+		tagrv_container_of(tagrv_list_first(&wireup->lingers),
+				   struct tagrv_wireup_sock, node));
+}
+
 void tagrv_wireup_sock_hangup(struct tagrv_wireup_sock *sock)
 {
 	struct tagrv_wireup *wireup = sock->wireup;
@@ -152,10 +178,13 @@ void tagrv_wireup_sock_hangup(struct tagrv_wireup_sock *sock)
 	sock->rx_len = 0;
 	tagrv_list_remove(&sock->node);
 	tagrv_list_push_tail(&wireup->lingers, &sock->node);
+	wireup->lingering++;
 	tagrv_wireup_timer_set(&wireup->timers, &sock->timer,
 			       wireup->now + LINGER);
 	if (!sock->tx_len)
 		shutdown(sock->fd, SHUT_WR);
+	if (wireup->lingering > wireup->caps.strangers)
+		close_oldest_linger(wireup);
 }
 
 static void count_stranger(struct tagrv_wireup_sock *sock)
@@ -185,6 +214,8 @@ void tagrv_wireup_sock_close_stranger(struct tagrv_wireup_sock *sock)
 
 /* -- accept and dial ----------------------------------------------------- */
 
+static void receive(struct tagrv_wireup_sock *sock);
+
 static void poll_listener(struct tagrv_wireup_ep *wep, uint32_t events)
 {
 	struct epoll_event ev = { .events = events, .data.ptr = wep };
@@ -209,12 +240,23 @@ static void pause_accept(struct tagrv_wireup_ep *wep, int status)
 	wep->logged_files = true;
 }
 
+static void reset_oldest_half_open(struct tagrv_wireup *wireup)
+{
+	tagrv_wireup_sock_close_stranger(
+		tagrv_container_of(tagrv_list_first(&wireup->half_opens),
+				   struct tagrv_wireup_sock, wait_node));
+}
+
 static int accept_one(struct tagrv_wireup_ep *wep)
 {
+	struct tagrv_wireup *wireup = wep->wireup;
 	struct tagrv_wireup_sock *sock;
 	struct tagrv_addr peer;
-	int fd = tagrv_wireup_net_accept(wep->fd, &peer);
+	int fd;
 
+	if (wireup->socks >= wireup->caps.accepts)
+		return -FI_EMFILE;
+	fd = tagrv_wireup_net_accept(wep->fd, &peer);
 	if (fd < 0)
 		return fd;
 	sock = create(wep, fd, &peer, EPOLLIN);
@@ -223,28 +265,21 @@ static int accept_one(struct tagrv_wireup_ep *wep)
 		return -FI_ENOMEM;
 	}
 	sock->state = TAGRV_WIREUP_OPEN;
-	sock->half_open = true;
-	wep->half_open++;
-	tagrv_wireup_timer_set(&wep->wireup->timers, &sock->timer,
-			       wep->wireup->now + FIRST_RECORD);
+	begin_half_open(sock);
+	receive(sock);
+	if (wireup->half_open > wireup->caps.strangers)
+		reset_oldest_half_open(wireup);
 	return 0;
 }
 
 void tagrv_wireup_sock_accept(struct tagrv_wireup_ep *wep)
 {
-	int ret;
+	int ret = 0;
 
-	while (!wep->paused) {
-		if (wep->half_open >= HALF_OPEN_MAX) {
-			poll_listener(wep, 0);
-			return;
-		}
+	for (int i = 0; i < ACCEPTS_MAX && !wep->paused && !ret; i++)
 		ret = accept_one(wep);
-		if (ret == -FI_EAGAIN)
-			return;
-		if (ret)
-			pause_accept(wep, ret);
-	}
+	if (ret && ret != -FI_EAGAIN)
+		pause_accept(wep, ret);
 }
 
 struct tagrv_wireup_sock *tagrv_wireup_sock_dial(struct tagrv_wireup_ep *wep,
@@ -350,7 +385,7 @@ static void flush(struct tagrv_wireup_sock *sock)
 /* The other end closed the socket, or it broke. */
 static void on_end(struct tagrv_wireup_sock *sock)
 {
-	if (sock->half_open && sock->rx_len) {
+	if (is_half_open(sock) && sock->rx_len) {
 		tagrv_wireup_sock_close_stranger(sock);
 		return;
 	}
