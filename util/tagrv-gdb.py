@@ -22,7 +22,7 @@ OPS_MAX = PEERS_MAX = 64        # as in dump.c
 CREDIT_UNIT = 64                # TAGRV_CREDIT_UNIT
 FI_FENCE, FI_MATCH_COMPLETE = 1 << 21, 1 << 31      # rdma/fabric.h
 FI_ADDR_NOTAVAIL = (1 << 64) - 1
-POOL_MAX = 1 << 20              # TAGRV_POOL_MAX + 1
+POOL_TOP = 1 << 21              # TAGRV_POOL_TOP + 1
 TABLE_MAX = 1 << 24             # peers; a larger table is a broken one
 OP_SIZE_MAX = 1 << 16           # bytes; a larger operation is a broken pool
 
@@ -186,7 +186,7 @@ class Ops:
         size, per_chunk, cnt = (int(pool[name]) for name in ('obj_size', 'chunk_objs', 'chunk_cnt'))
         if not cnt:
             return
-        if not kind.sizeof <= size <= OP_SIZE_MAX or cnt * per_chunk > 2 * POOL_MAX:
+        if not kind.sizeof <= size <= OP_SIZE_MAX or cnt * per_chunk > 2 * POOL_TOP:
             raise gdb.MemoryError(f'{cnt} times {per_chunk} operations of {size} bytes cannot be')
         left = min(cnt * per_chunk, int(pool['max']))
         for i in range(cnt):

@@ -27,6 +27,7 @@ struct fi_info *fx_hints(const struct test *t, const struct fx_attr *attr)
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->tx_attr->op_flags = attr->tx_flags;
 	hints->rx_attr->op_flags = attr->rx_flags;
+	hints->rx_attr->size = attr->rx_size;
 	hints->tx_attr->msg_order = FI_ORDER_SAS;
 	hints->rx_attr->msg_order = FI_ORDER_SAS;
 	hint_domain(hints->domain_attr, attr);

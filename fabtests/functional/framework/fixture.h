@@ -30,6 +30,7 @@ struct fx_attr {
 	enum fi_cq_format format;	/* FI_CQ_FORMAT_UNSPEC: tagged */
 	enum fi_wait_obj cq_wait;	/* 0: FI_WAIT_NONE */
 	size_t cq_size;
+	size_t rx_size;		/* receives that may be posted at once; 0: the provider's choice */
 	enum fi_av_type av_type;
 	enum fi_threading threading;	/* 0: FI_THREAD_DOMAIN */
 	enum fi_progress progress;	/* 0: manual */

@@ -94,7 +94,7 @@ Test(srx, opens_from_offered_attributes)
 	attr = *api.info->rx_attr;
 	attr.size = SIZE_MAX;
 	REFUSED(fi_srx_context(api.domain, &attr, &other, NULL), -FI_EINVAL,
-		"FI_TAGRV_MAX_OPS");
+		"FI_TAGRV_MAX_RECVS");
 	attr = *api.info->rx_attr;
 	attr.iov_limit = TAGRV_IOV_MAX + 1;
 	REFUSED(fi_srx_context(api.domain, &attr, &other, NULL), -FI_EINVAL,

@@ -66,6 +66,7 @@ Test(param, defaults_are_those_of_the_help_texts)
 	} known[] = {
 		{ "EAGER_MAX", offsetof(struct tagrv_params, eager_max) },
 		{ "MAX_OPS", offsetof(struct tagrv_params, max_ops) },
+		{ "MAX_RECVS", offsetof(struct tagrv_params, max_recvs) },
 		{ "READ_SEGMENT", offsetof(struct tagrv_params, read_segment) },
 		{ "READ_DEPTH", offsetof(struct tagrv_params, read_depth) },
 		{ "RX_BUFS", offsetof(struct tagrv_params, rx_bufs) },

@@ -109,7 +109,7 @@ Test(pool, maximum_is_what_a_handle_can_count, .timeout = 10)
 {
 	struct tagrv_pool pool = pool_of(SIZE_MAX);
 
-	cr_expect_eq(pool.max, TAGRV_POOL_MAX);
+	cr_expect_eq(pool.max, TAGRV_POOL_TOP);
 	tagrv_pool_fini(&pool);
 }
 
@@ -118,7 +118,7 @@ Test(pool, whole_index_range_can_be_used, .timeout = 60)
 	struct tagrv_pool pool = pool_of(SIZE_MAX);
 	struct thing *thing = NULL;
 
-	for (size_t i = 0; i < TAGRV_POOL_MAX; i++)
+	for (size_t i = 0; i < TAGRV_POOL_TOP; i++)
 		thing = get(&pool);
 	cr_expect_null(tagrv_pool_get(&pool));
 	cr_expect_eq(tagrv_pool_find(&pool, thing->node.handle), thing);
@@ -175,7 +175,7 @@ Test(pool, handle_of_a_freed_object_finds_nothing, .timeout = 10)
 	tagrv_pool_fini(&pool);
 }
 
-/* All 4095 generations differ, and 0 is skipped when they wrap. */
+/* All 2047 generations differ, and 0 is skipped when they wrap. */
 Test(pool, handle_repeats_after_all_generations_and_is_never_zero,
      .timeout = 10)
 {
@@ -197,7 +197,7 @@ Test(pool, unknown_handles_find_nothing, .timeout = 10)
 {
 	struct tagrv_pool pool = pool_of(20);
 	uint32_t handle = get(&pool)->node.handle;
-	uint32_t index = handle & TAGRV_POOL_MAX;
+	uint32_t index = handle & TAGRV_POOL_TOP;
 
 	cr_expect_null(tagrv_pool_find(&pool, 0));
 	cr_expect_null(tagrv_pool_find(&pool, index));

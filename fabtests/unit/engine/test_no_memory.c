@@ -80,7 +80,7 @@ Test(no_memory, receive_with_an_op)
 	use_up(&fx.engine->rx->ops);
 	cr_assert_eq(without_memory(receive_two), -FI_ENOMEM);
 	cr_assert_eq(receive_two(), 0);
-	fx.engine->rx->max_ops = 1;
+	fx.engine->rx->max_recvs = 1;
 	cr_assert_eq(receive_two(), -FI_EAGAIN);
 	arrive_eager("0123456789", 10, 1, 0, 0);
 	cr_assert_eq(take(&fx.rx).err, 0);

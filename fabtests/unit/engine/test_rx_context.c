@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "common/caught_log.h"
 #include "unit/engine/rx_fixture.h"
 
 static void cancel_and_look(struct tagrv_compq *q)
@@ -114,4 +115,49 @@ Test(rx, a_peek_looks_at_the_devices_of_all)
 	cr_assert_eq(peek(5, ctx, FI_PEEK | FI_DISCARD), 0);
 	expect(&users[0].rx, ctx, 5);
 	cr_assert_eq(users[2].engine->pools.umsgs.used, 0);
+}
+
+/* ---- the limit of receives ---- */
+
+static int post_more(uint64_t flags)
+{
+	static char more[100];
+
+	return (int) post_flags(more, sizeof(more), 1, &ctx[7], FI_ADDR_UNSPEC,
+				flags);
+}
+
+static void expect_full(int code)
+{
+	cr_assert_eq(post_more(0), code);
+	cr_assert_eq(post_more(FI_MULTI_RECV), code);
+	cr_assert_eq(log_count("FI_TAGRV_MAX_RECVS"), 1);
+}
+
+/* Without an endpoint no message can come, so that progress would never make room. */
+Test(rx, when_it_is_full_the_answer_says_whether_progress_helps)
+{
+	struct tagrv_rx *usual = rx;
+	char buf[2][4];
+
+	close_user(&users[2]);
+	fx.dom->params.max_recvs = 2;
+	cr_assert_eq(tagrv_rx_open(fx.dom, true, &rx), 0);
+	post(buf[0], 4, 1, &ctx[0]);
+	post(buf[1], 4, 1, &ctx[1]);
+	expect_full(-FI_ENOMEM);
+	tagrv_compq_fini(&users[2].rx);
+	tagrv_counter_fini(&users[2].cntr);
+	open_user(&users[2]);
+	connect_user(&users[2], &fx.addr);
+	expect_full(-FI_EAGAIN);
+	fx.link = NULL;
+	use(2);
+	arrive_eager("x", 1, 1, 0, 0);
+	expect(&users[2].rx, &ctx[0], 1);
+	cr_assert_eq(post_more(0), 0);
+	expect_full(-FI_EAGAIN);
+	close_user(&users[2]);
+	tagrv_rx_close(rx);
+	rx = usual;
 }

@@ -3,6 +3,7 @@
  * More operations than there is room for: no message is lost, traffic goes on.
  */
 #include "cases/cases.h"
+#include "common/slowness.h"
 #include "framework/completion.h"
 #include "framework/message.h"
 #include "framework/pattern.h"
@@ -308,6 +309,61 @@ static void incast(struct test *t)
 	batch_close(&b);
 }
 
+/* ---- as many receives as memory has room for ---- */
+
+enum { MILLION = 1000000, WINDOW = 500, STRIDE = 7919 };
+
+static void post_million(struct fx *fx, const struct batch *b)
+{
+	for (size_t i = 0; i < b->n; i++) {
+		ssize_t ret = TRY_RECV(fx, .tagged = true, .buf = b->mem + i * b->len, .len = b->len,
+				       .addr = FI_ADDR_UNSPEC, .tag = i, .ctx = &b->ctx[i]);
+
+		CHECK(!ret, "receive %zu of %zu: %zd (%s)", i, b->n, ret, fi_strerror((int)-ret));
+	}
+}
+
+/* The messages come in another order than their receives: STRIDE is prime. */
+static void send_million(struct fx *fx, size_t n)
+{
+	static struct fi_context2 ctx[WINDOW];
+	static uint64_t out[WINDOW];
+
+	for (size_t i = 0; i < n; i++) {
+		size_t at = i % WINDOW;
+
+		out[at] = i * STRIDE % n;
+		SEND(fx, .tagged = true, .buf = &out[at], .len = sizeof(out[at]), .addr = fx->peer,
+		     .tag = out[at], .ctx = &ctx[at]);
+		if (at == WINDOW - 1)
+			COMP_ANY_ORDER(fx, FX_TX, ctx, WINDOW);
+	}
+}
+
+static void million_receives(struct test *t)
+{
+	/* A machine that is very slow posts fewer: also more than 16 bits count. */
+	struct fx_attr attr = { .rx_size = slowness() < 4 ? MILLION : MILLION / 5 };
+	struct batch b;
+	struct fx fx;
+
+	fx_open_or_skip(t, &fx, &attr, "room for as many receives");
+	batch_open(&b, attr.rx_size, sizeof(uint64_t));
+	run_step("%zu receives", b.n);
+	if (!run_sends(t))
+		post_million(&fx, &b);
+	fx_barrier(&fx);
+	if (run_sends(t)) {
+		send_million(&fx, b.n);
+	} else {
+		COMP_ANY_ORDER(&fx, FX_RX, b.ctx, b.n);
+		for (size_t i = 0; i < b.n; i++)
+			CHECK(!memcmp(b.mem + i * b.len, &(uint64_t){ i }, b.len), "receive %zu is wrong", i);
+	}
+	fx_close(&fx);
+	batch_close(&b);
+}
+
 const struct test_case pressure_cases[] = {
 	{ "pressure_cq_of_100", "5000 operations outstanding on CQs of 100 entries", cq_of_100, .ranks = 2 },
 	{ "pressure_cq_of_1", "5000 operations outstanding on CQs of one entry", cq_of_1, .ranks = 2 },
@@ -318,5 +374,7 @@ const struct test_case pressure_cases[] = {
 	{ "pressure_inject_stream", "20000 injects without reading the transmit CQ", inject_stream, .ranks = 2 },
 	{ "pressure_mutual_flood", "both send 3000 x 1 KiB before either receives", mutual_flood, .ranks = 2 },
 	{ "pressure_incast", "three ranks flood one", incast, .ranks = 4 },
+	{ "pressure_million_receives", "1000000 receives are posted, and each gets its message", million_receives,
+	  .ranks = 2 },
 	{ 0 },
 };

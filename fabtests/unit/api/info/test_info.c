@@ -207,7 +207,8 @@ static const struct hint {
 	RX(msg_order, FI_ORDER_SAS, 0),
 	RX(msg_order, FI_ORDER_STRICT, -FI_ENODATA),
 	RX(comp_order, FI_ORDER_STRICT, -FI_ENODATA),
-	RX(size, 1 << 30, -FI_ENODATA),
+	RX(size, 1048575, 0),
+	RX(size, 1048576, -FI_ENODATA),
 	RX(iov_limit, 100, -FI_ENODATA),
 	EP(protocol, TAGRV_PROTO, 0),
 	EP(protocol, FI_PROTO_RXM, -FI_ENODATA),
@@ -347,6 +348,19 @@ Test(info, larger_sizes_are_granted_smaller_ones_ignored)
 	cr_expect_eq(info->rx_attr->size, 1024);
 	cr_expect_eq(info->tx_attr->inject_size, TAGRV_INJECT_MAX);
 	fi_freeinfo(info);
+	fi_freeinfo(hints);
+}
+
+Test(info, no_more_receives_are_promised_than_are_taken)
+{
+	struct fi_info *hints = api_hints(), *info;
+
+	setenv("FI_TAGRV_MAX_RECVS", "100", 1);
+	info = api_must_getinfo(hints);
+	cr_expect_eq(info->rx_attr->size, 100);
+	fi_freeinfo(info);
+	hints->rx_attr->size = 101;
+	cr_expect_eq(api_getinfo(hints, &info), -FI_ENODATA);
 	fi_freeinfo(hints);
 }
 

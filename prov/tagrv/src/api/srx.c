@@ -148,8 +148,8 @@ static int check_attr(const struct tagrv_domain *domain,
 		member = "msg_order";
 	else if (attr->comp_order)
 		member = "comp_order";
-	else if (attr->size > domain->dom->params.max_ops)
-		member = "size (see FI_TAGRV_MAX_OPS)";
+	else if (attr->size > tagrv_param_max_recvs(&domain->dom->params))
+		member = "size (see FI_TAGRV_MAX_RECVS)";
 	else if (attr->iov_limit > TAGRV_IOV_MAX)
 		member = "iov_limit";
 	return member ? tagrv_refuse(-FI_EINVAL, "fi_srx_context: more than "

@@ -11,6 +11,7 @@
 #include <strings.h>
 
 #include "core/log.h"
+#include "core/pool.h"
 
 struct param {
 	const char *name;
@@ -68,8 +69,10 @@ static const struct param table[] = {
 	  "File with times and rates measured by tagrv_tune, or none "
 	  "(default: tagrv/profile in XDG_CONFIG_HOME or ~/.config)" },
 	{ "MAX_OPS", FI_PARAM_SIZE_T, FIELD(max_ops), 65536, 1024, 1048575,
-	  "Sends and receives outstanding per endpoint before -FI_EAGAIN "
-	  "(default: 65536)" },
+	  "Sends outstanding per endpoint before -FI_EAGAIN (default: 65536)" },
+	{ "MAX_RECVS", FI_PARAM_SIZE_T, FIELD(max_recvs), 0, 0, TAGRV_POOL_MAX,
+	  "Receives posted per endpoint or shared receive context before "
+	  "-FI_EAGAIN; 0: as far as memory goes, up to 1048575 (default: 0)" },
 	{ "READ_SEGMENT", FI_PARAM_SIZE_T, FIELD(read_segment), 524288, 4096,
 	  1LL << 30,
 	  "Bytes moved by one RDMA read or write of a rendezvous, and of one "
@@ -300,6 +303,11 @@ void tagrv_param_read(struct tagrv_params *params)
 	memset(params, 0, sizeof(*params));
 	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(table); i++)
 		read_param(&table[i], (char *) params + table[i].offset);
+}
+
+size_t tagrv_param_max_recvs(const struct tagrv_params *params)
+{
+	return params->max_recvs ? params->max_recvs : TAGRV_POOL_MAX;
 }
 
 const char *tagrv_param_name(size_t i)

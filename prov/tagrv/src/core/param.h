@@ -27,7 +27,8 @@ struct tagrv_params {
 	int	rndv_perf_diff;		/* percent */
 	char	proto[256];		/* "eager:0-4k,get:4k-"; empty: choose */
 	char	profile[512];		/* path or none; empty: the default */
-	size_t	max_ops;		/* operations outstanding per endpoint */
+	size_t	max_ops;		/* sends outstanding per endpoint */
+	size_t	max_recvs;		/* receives posted; 0: as many as possible */
 	size_t	read_segment;		/* bytes per rendezvous read or write */
 	size_t	read_depth;		/* reads or writes in flight per peer */
 	char	rndv[16];		/* auto, get, put, copy; empty: auto */
@@ -72,6 +73,9 @@ void tagrv_param_define(void);
  * parameter. Never fails.
  */
 void tagrv_param_read(struct tagrv_params *params);
+
+/* How many receives may be posted to an endpoint or shared context. */
+size_t tagrv_param_max_recvs(const struct tagrv_params *params);
 
 /*
  * Access to row i of the table, for utilities and checks. name (without

@@ -22,7 +22,7 @@ void tagrv_pool_init(struct tagrv_pool *pool, size_t obj_size, size_t max)
 {
 	*pool = (struct tagrv_pool) {
 		.obj_size = round_up(obj_size),
-		.max = TAGRV_MIN(max, (size_t) TAGRV_POOL_MAX),
+		.max = TAGRV_MIN(max, (size_t) TAGRV_POOL_TOP),
 	};
 	/* Chunks of about 64 KiB, but never fewer than 16 objects. */
 	pool->chunk_shift = 4;

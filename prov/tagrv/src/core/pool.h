@@ -5,7 +5,7 @@
  * Objects live in chunks that are neither moved nor freed before the pool is
  * finished. get and put are O(1); get allocates only when the free list is empty.
  *
- *   handle (32 bit) = generation (12 bit) << 20 | index (20 bit)
+ *   handle (32 bit) = generation (11 bit) << 21 | index (21 bit)
  *
  * The generation changes with every put, so tagrv_pool_find() rejects a handle
  * that a peer returns late, returns twice or invents. Handle 0 is never valid.
@@ -22,9 +22,14 @@
 
 #include "core/compiler.h"
 
-#define TAGRV_POOL_INDEX_BITS	20
+#define TAGRV_POOL_INDEX_BITS	21
 #define TAGRV_POOL_GEN_ONE	(1u << TAGRV_POOL_INDEX_BITS)
-#define TAGRV_POOL_MAX		((1u << TAGRV_POOL_INDEX_BITS) - 1)
+#define TAGRV_POOL_TOP		((1u << TAGRV_POOL_INDEX_BITS) - 1)
+/*
+ * The limit of pools that nothing else limits. Half of what handles can name, so
+ * that a pool of TAGRV_POOL_TOP has room for two such crowds at once.
+ */
+#define TAGRV_POOL_MAX		((1u << (TAGRV_POOL_INDEX_BITS - 1)) - 1)
 
 /* First member of every pooled object. */
 struct tagrv_pool_node {
@@ -44,7 +49,7 @@ struct tagrv_pool {
 	size_t	chunk_objs;	/* objects in a chunk, a power of two */
 	unsigned chunk_shift;
 	size_t	obj_size;
-	size_t	max;		/* objects, at most TAGRV_POOL_MAX */
+	size_t	max;		/* objects, at most TAGRV_POOL_TOP */
 	size_t	used;		/* objects between get and put */
 	struct tagrv_pool_free *free_head;
 };
@@ -53,7 +58,7 @@ struct tagrv_pool {
  * Initializes an empty pool; allocates nothing.
  * obj_size: bytes of an object, its node included; rounded up to half a cache
  * line or to whole ones.
- * max: most objects in use at once, cut to TAGRV_POOL_MAX.
+ * max: most objects in use at once, cut to TAGRV_POOL_TOP.
  */
 void tagrv_pool_init(struct tagrv_pool *pool, size_t obj_size, size_t max);
 
@@ -114,7 +119,7 @@ static inline void tagrv_pool_put(struct tagrv_pool *pool, void *obj)
 	pool->used--;
 }
 
-/* Index of an object, 0 to TAGRV_POOL_MAX - 1; it never changes. */
+/* Index of an object, 0 to TAGRV_POOL_TOP - 1; it never changes. */
 static inline uint32_t tagrv_pool_index(const struct tagrv_pool_node *node)
 {
 	return node->handle & (TAGRV_POOL_GEN_ONE - 1);

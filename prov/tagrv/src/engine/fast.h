@@ -89,7 +89,7 @@ tagrv_fast_recv(struct tagrv_rx *rx, void *buf, size_t len,
 
 	tagrv_assert_locked(rx->dom);
 	block = tagrv_match_quick_block(rx->match);
-	if (TAGRV_UNLIKELY(!block || rx->ops.used >= rx->max_ops) ||
+	if (TAGRV_UNLIKELY(!block || rx->ops.used >= rx->max_recvs) ||
 	    !tagrv_fast_source(rx, src, &mask_peer))
 		return false;
 	record = tagrv_match_quick_take(rx->match);

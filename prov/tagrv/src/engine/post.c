@@ -11,6 +11,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
 
+#include "core/log.h"
 #include "core/trace.h"
 #include "engine/endpoint.h"
 #include "object/engine.h"
@@ -19,6 +20,20 @@
 #include "object/recv.h"
 #include "proto/peek.h"
 #include "proto/unexp.h"
+
+/*
+ * The limit of receives is reached. A message for one of them ends that, and the
+ * caller's progress takes messages in; but none can come before there is an endpoint.
+ */
+static TAGRV_COLD int refuse_full(struct tagrv_rx *rx)
+{
+	if (!rx->was_full)
+		tagrv_warn("%zu receives wait for messages, as many as may be: "
+			   "the next is taken when one of them has its message "
+			   "(see FI_TAGRV_MAX_RECVS)\n", rx->max_recvs);
+	rx->was_full = true;
+	return rx->first ? -FI_EAGAIN : -FI_ENOMEM;
+}
 
 /* ---- receives of one segment ---- */
 
@@ -59,8 +74,8 @@ static inline ssize_t post_plain(struct tagrv_rx *rx,
 	int ret;
 
 	/* So many receives may wait, and so many have messages under way. */
-	if (TAGRV_UNLIKELY(rx->ops.used >= rx->max_ops))
-		return -FI_EAGAIN;
+	if (TAGRV_UNLIKELY(rx->ops.used >= rx->max_recvs))
+		return refuse_full(rx);
 	ret = tagrv_match_post(rx->match, want, &record, &id, &msg);
 	if (TAGRV_LIKELY(!ret)) {
 		fill_recv(tagrv_recv_of(record), rx, req);
@@ -69,21 +84,21 @@ static inline ssize_t post_plain(struct tagrv_rx *rx,
 		return 0;
 	}
 	if (ret != 1)
-		return ret;
+		return ret == -FI_EAGAIN ? refuse_full(rx) : ret;
 	take_kept(rx, req, msg);
 	return 0;
 }
 
 /* ---- receives with an op ---- */
 
-/* 0 and *out; -FI_EAGAIN: the limit of receives is reached; -FI_ENOMEM. */
+/* 0 and *out; refuse_full(): the limit of receives is reached; -FI_ENOMEM. */
 static int new_op(struct tagrv_rx *rx, const struct tagrv_recv_req *req,
 		  struct tagrv_op **out)
 {
 	struct tagrv_op *op;
 
-	if (rx->ops.used >= rx->max_ops)
-		return -FI_EAGAIN;
+	if (rx->ops.used >= rx->max_recvs)
+		return refuse_full(rx);
 	op = tagrv_pool_get(&rx->ops);
 	if (!op)
 		return tagrv_pool_why(&rx->ops);
@@ -164,6 +179,8 @@ static int queue(struct tagrv_op *op, const struct tagrv_match_want *want)
 		tagrv_trace_recv_op(tagrv_recv_of(record), op,
 				    op->node.handle);
 	}
+	if (ret == -FI_EAGAIN)
+		return refuse_full(op->rx.rx);
 	return ret == 1 ? 0 : ret;
 }
 

@@ -28,7 +28,7 @@ int tagrv_rx_open(struct tagrv_dom *dom, bool directed, struct tagrv_rx **rx)
 
 	if (!r)
 		return -FI_ENOMEM;
-	ret = tagrv_match_create(dom->params.max_ops, 0, &r->match);
+	ret = tagrv_match_create(tagrv_param_max_recvs(&dom->params), 0, &r->match);
 	if (ret) {
 		free(r);
 		return ret;
@@ -37,10 +37,11 @@ int tagrv_rx_open(struct tagrv_dom *dom, bool directed, struct tagrv_rx **rx)
 	r->directed = directed;
 	r->shared = true;
 	r->min_multi_recv = TAGRV_MIN_MULTI_RECV;
-	r->max_ops = dom->params.max_ops;
+	r->max_recvs = tagrv_param_max_recvs(&dom->params);
 	tagrv_list_init(&r->engines);
-	/* Posted receives get their op with a message: no limit is to stop that. */
-	tagrv_pool_init(&r->ops, sizeof(struct tagrv_op), TAGRV_POOL_MAX);
+	/* Posted receives get their op with a message: no limit is to stop that.
+	 * 'max_recvs' ops may be in use when so many receives are posted. */
+	tagrv_pool_init(&r->ops, sizeof(struct tagrv_op), TAGRV_POOL_TOP);
 	tagrv_pool_init(&r->slices, sizeof(struct tagrv_op), TAGRV_POOL_MAX);
 	*rx = r;
 	return 0;

@@ -46,8 +46,9 @@ struct tagrv_rx {
 	struct tagrv_dom *dom;
 	bool	directed;		/* honours the source of receives */
 	bool	shared;			/* opened by itself, not by an engine */
+	bool	was_full;		/* 'max_recvs' was reached, and logged */
 	size_t	min_multi_recv;		/* bytes: less left retires a buffer */
-	size_t	max_ops;		/* of posted receives, and of ops */
+	size_t	max_recvs;		/* of posted receives, and of ops */
 	struct tagrv_pool ops;		/* receives that need an op */
 	struct tagrv_pool slices;	/* receives into multi-receive buffers */
 	struct tagrv_claim *claims;	/* by context: proto/peek.c */

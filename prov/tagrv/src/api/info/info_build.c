@@ -92,7 +92,8 @@ static void fill_rx(const struct tagrv_ask *ask, struct fi_info *info)
 
 	rx->caps = info->caps & TAGRV_CAPS_RX;
 	rx->msg_order = FI_ORDER_SAS;
-	rx->size = TAGRV_SIZE_DEFAULT;
+	rx->size = TAGRV_MIN((size_t) TAGRV_SIZE_DEFAULT,
+			     tagrv_param_max_recvs(&ask->params));
 	rx->iov_limit = TAGRV_IOV_MAX;
 	if (!hint)
 		return;

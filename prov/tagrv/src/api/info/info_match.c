@@ -76,8 +76,8 @@ static int match_rx(const struct tagrv_ask *ask, const struct fi_rx_attr *rx)
 		return refuse("rx_attr->msg_order");
 	if (rx->comp_order)
 		return refuse("rx_attr->comp_order");
-	if (rx->size > ask->params.max_ops)
-		return refuse("rx_attr->size (see FI_TAGRV_MAX_OPS)");
+	if (rx->size > tagrv_param_max_recvs(&ask->params))
+		return refuse("rx_attr->size (see FI_TAGRV_MAX_RECVS)");
 	if (rx->iov_limit > TAGRV_IOV_MAX)
 		return refuse("rx_attr->iov_limit");
 	return 0;
