@@ -213,7 +213,7 @@ static const char *default_source(const char *node)
 	tagrv_param_read(&ask.params);
 	if (tagrv_info_resolve(&ask, node, NULL))
 		return "-";
-	tagrv_info_source(&ask, &desc, &src);
+	cr_assert_eq(tagrv_info_source(&ask, &desc, &src), 0);
 	return text(&src, 0);
 }
 
@@ -320,7 +320,7 @@ static const char *source_text(const struct tagrv_ask *ask,
 {
 	struct tagrv_addr src;
 
-	tagrv_info_source(ask, desc, &src);
+	cr_assert_eq(tagrv_info_source(ask, desc, &src), 0);
 	return text(&src, 0);
 }
 

@@ -67,12 +67,13 @@ static void insert(struct offer *offers, size_t cnt, const struct offer *offer)
 	offers[cnt] = *offer;
 }
 
-/* Fills offers, best first. Returns their number or -FI_ENODATA. */
+/* Fills offers, best first. Returns their number, -FI_ENODATA, or that memory or
+ * descriptors are missing. */
 static int choose(const struct tagrv_ask *ask,
 		  const struct tagrv_device_desc *descs, size_t cnt,
 		  struct offer *offers)
 {
-	int node = current_numa_node(), n = 0;
+	int node = current_numa_node(), n = 0, ret;
 	bool named = false;
 
 	for (size_t i = 0; i < cnt; i++) {
@@ -83,7 +84,9 @@ static int choose(const struct tagrv_ask *ask,
 		named = true;
 		if (!tagrv_info_match_reach(ask, descs[i].name))
 			continue;
-		tagrv_info_source(ask, &descs[i], &offer.src);
+		ret = tagrv_info_source(ask, &descs[i], &offer.src);
+		if (ret)
+			return ret;
 		offer.owns_src = same_host(&ask->src, &descs[i].addr);
 		offer.near = descs[i].numa_node < 0 ||
 			     descs[i].numa_node == node;

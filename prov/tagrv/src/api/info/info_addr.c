@@ -8,6 +8,7 @@
  * has a carrier, the first that is up, loopback.
  */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #include "api/info/info_priv.h"
+#include "core/lack.h"
 #include "core/log.h"
 
 static int family_of_format(uint32_t format, int *family)
@@ -63,7 +65,10 @@ static int rank(const struct ifaddrs *ifa, int family, const char *name)
 	return ifa->ifa_flags & IFF_RUNNING ? 3 : 2;
 }
 
-/* Address of the named interface, or of the best one (NULL). */
+/*
+ * Address of the named interface, or of the best one (NULL). -FI_ENODATA: none;
+ * -FI_ENOMEM, -FI_EMFILE: it is not known.
+ */
 static int interface_addr(const char *name, int family, struct tagrv_addr *addr)
 {
 	const struct ifaddrs *chosen = NULL;
@@ -71,7 +76,7 @@ static int interface_addr(const char *name, int family, struct tagrv_addr *addr)
 	int best = 0, ret = -FI_ENODATA;
 
 	if (getifaddrs(&list))
-		return ret;
+		return tagrv_lack_or(errno, ret);
 	for (struct ifaddrs *ifa = list; ifa; ifa = ifa->ifa_next)
 		if (rank(ifa, family, name) > best) {
 			best = rank(ifa, family, name);
@@ -84,20 +89,27 @@ static int interface_addr(const char *name, int family, struct tagrv_addr *addr)
 }
 
 /* The default family: IPv4, unless interfaces have IPv6 addresses only. */
-static int default_family(const struct tagrv_params *params)
+static int default_family(const struct tagrv_params *params, int *family)
 {
 	const char *iface = params->iface[0] ? params->iface : NULL;
 	struct tagrv_addr addr;
 	struct in6_addr raw;
+	int ret;
 
+	*family = AF_INET;
 	if (iface && inet_pton(AF_INET, iface, &raw) == 1)
-		return AF_INET;
-	if (iface && inet_pton(AF_INET6, iface, &raw) == 1)
-		return AF_INET6;
-	if (interface_addr(iface, AF_INET, &addr) &&
-	    !interface_addr(iface, AF_INET6, &addr))
-		return AF_INET6;
-	return AF_INET;
+		return 0;
+	if (iface && inet_pton(AF_INET6, iface, &raw) == 1) {
+		*family = AF_INET6;
+		return 0;
+	}
+	ret = interface_addr(iface, AF_INET, &addr);
+	if (ret == -FI_ENODATA) {
+		ret = interface_addr(iface, AF_INET6, &addr);
+		if (!ret)
+			*family = AF_INET6;
+	}
+	return ret == -FI_ENODATA ? 0 : ret;
 }
 
 /* The first address of the preferred family, else the first one. */
@@ -153,14 +165,21 @@ static int resolve_name(const struct tagrv_ask *ask, const char *node,
 	};
 	const struct addrinfo *one;
 	struct addrinfo *list;
-	int ret;
+	int ret, family;
 
+	ret = default_family(&ask->params, &family);
+	if (ret)
+		return ret;
 	ret = getaddrinfo(node, service, &hints, &list);
 	if (ret) {
+		int code = ret == EAI_MEMORY ? -FI_ENOMEM :
+			   ret == EAI_SYSTEM ? tagrv_lack_or(errno, -FI_ENODATA) :
+					       -FI_ENODATA;
+
 		log_unresolved(ask, node, service, gai_strerror(ret));
-		return -FI_ENODATA;
+		return code;
 	}
-	one = choose(list, default_family(&ask->params));
+	one = choose(list, family);
 	ret = tagrv_addr_from(addr, one->ai_addr, one->ai_addrlen);
 	freeaddrinfo(list);
 	return ret ? -FI_ENODATA : 0;
@@ -200,20 +219,23 @@ static int resolve_dest(struct tagrv_ask *ask, const char *node,
 				      ask->hints->dest_addrlen, &ask->dest) : 0;
 }
 
-/* Is this an address of this host? Only then can a socket be bound to it. */
-static bool is_local(const struct tagrv_addr *addr)
+/*
+ * 0: this is an address of this host, because a socket can be bound to it; -FI_ENODATA: it
+ * is not; -FI_ENOMEM, -FI_EMFILE: that is not known.
+ */
+static int check_local(const struct tagrv_addr *addr)
 {
 	struct tagrv_addr any_port = *addr;
-	bool local;
-	int fd;
+	int fd, ret = 0;
 
 	tagrv_addr_set_port(&any_port, 0);
 	fd = socket(addr->sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
-		return false;
-	local = !bind(fd, &any_port.sa, (socklen_t) tagrv_addr_len(&any_port));
+		return tagrv_lack_or(errno, -FI_ENODATA);
+	if (bind(fd, &any_port.sa, (socklen_t) tagrv_addr_len(&any_port)))
+		ret = tagrv_lack_or(errno, -FI_ENODATA);
 	close(fd);
-	return local;
+	return ret;
 }
 
 /* Source, destination and address format must have the same family. */
@@ -221,21 +243,27 @@ static int settle_family(struct tagrv_ask *ask)
 {
 	int src = ask->src.sa.sa_family, dest = ask->dest.sa.sa_family;
 	char text[TAGRV_ADDR_STRLEN];
-	int family = ask->family;
+	int family = ask->family, ret = 0;
 
-	if (!family)
-		family = src ? src : dest ? dest : default_family(&ask->params);
+	if (!family && (src || dest))
+		family = src ? src : dest;
+	else if (!family)
+		ret = default_family(&ask->params, &family);
+	if (ret)
+		return ret;
 	if ((src && src != family) || (dest && dest != family)) {
 		tagrv_info("fi_getinfo: source, destination and address format "
 			   "do not agree on IPv4 or IPv6\n");
 		return -FI_ENODATA;
 	}
-	if (src && !is_local(&ask->src)) {
+	if (src)
+		ret = check_local(&ask->src);
+	if (ret == -FI_ENODATA)
 		tagrv_info("fi_getinfo: source %s is no address of this "
 			   "host\n", tagrv_addr_str(&ask->src, text,
 						    sizeof(text)));
-		return -FI_ENODATA;
-	}
+	if (ret)
+		return ret;
 	ask->family = family;
 	return 0;
 }
@@ -263,15 +291,18 @@ static int find_iface(const struct tagrv_params *params, int family,
 		       struct tagrv_addr *addr)
 {
 	static atomic_bool warned;
+	int ret = -FI_ENODATA;
 
 	memset(addr, 0, sizeof(*addr));
 	addr->sa.sa_family = (sa_family_t) family;
 	if (inet_pton(family, params->iface, family == AF_INET ?
 		      (void *) &addr->in.sin_addr :
-		      (void *) &addr->in6.sin6_addr) == 1 && is_local(addr))
-		return 0;
-	if (!interface_addr(params->iface, family, addr))
-		return 0;
+		      (void *) &addr->in6.sin6_addr) == 1)
+		ret = check_local(addr);
+	if (ret == -FI_ENODATA)
+		ret = interface_addr(params->iface, family, addr);
+	if (ret != -FI_ENODATA)
+		return ret;
 	/* Once, because programs call fi_getinfo again and again. */
 	if (!atomic_exchange(&warned, true))
 		tagrv_warn("FI_TAGRV_IFACE=%s is neither an interface that is "
@@ -309,30 +340,40 @@ int tagrv_info_resolve(struct tagrv_ask *ask, const char *node,
 	return ret ? ret : apply_iface(ask);
 }
 
-static void choose_host(const struct tagrv_ask *ask,
-			const struct tagrv_device_desc *desc,
-			struct tagrv_addr *src)
-{
-	bool local = desc && tagrv_info_is_local(desc->name);
-
-	if (local || is_loopback(&ask->dest))
-		loopback(ask->family, src);
-	else if (desc && desc->addr.sa.sa_family == ask->family)
-		*src = desc->addr;
-	else if (interface_addr(NULL, ask->family, src))
-		loopback(ask->family, src);
-}
-
-void tagrv_info_source(const struct tagrv_ask *ask,
+static int choose_host(const struct tagrv_ask *ask,
 		       const struct tagrv_device_desc *desc,
 		       struct tagrv_addr *src)
 {
+	bool local = desc && tagrv_info_is_local(desc->name);
+	int ret = 0;
+
+	if (local || is_loopback(&ask->dest))
+		ret = -FI_ENODATA;
+	else if (desc && desc->addr.sa.sa_family == ask->family)
+		*src = desc->addr;
+	else
+		ret = interface_addr(NULL, ask->family, src);
+	if (ret == -FI_ENODATA) {
+		loopback(ask->family, src);
+		ret = 0;
+	}
+	return ret;
+}
+
+int tagrv_info_source(const struct tagrv_ask *ask,
+		      const struct tagrv_device_desc *desc,
+		      struct tagrv_addr *src)
+{
+	int ret;
+
 	if (ask->src.sa.sa_family) {
 		*src = ask->src;
-		return;
+		return 0;
 	}
-	choose_host(ask, desc, src);
-	tagrv_addr_set_port(src, ask->src_port);
+	ret = choose_host(ask, desc, src);
+	if (!ret)
+		tagrv_addr_set_port(src, ask->src_port);
+	return ret;
 }
 
 int tagrv_info_default_source(const char *domain, uint32_t addr_format,
@@ -349,18 +390,22 @@ int tagrv_info_default_source(const char *domain, uint32_t addr_format,
 	if (ret)
 		return ret;
 	if (!ask.family)
-		ask.family = default_family(&ask.params);
-	ret = apply_iface(&ask);
+		ret = default_family(&ask.params, &ask.family);
+	if (!ret)
+		ret = apply_iface(&ask);
 	if (ret)
 		return ret;
-	if (tagrv_info_devices(&ask.params, true, &descs, &cnt)) {
+	ret = tagrv_info_devices(&ask.params, true, &descs, &cnt);
+	if (ret == -FI_ENODATA) {
 		descs = NULL;
 		cnt = 0;
+	} else if (ret) {
+		return ret;
 	}
 	for (size_t i = 0; i < cnt; i++)
 		if (!strcmp(descs[i].name, domain))
 			desc = &descs[i];
-	tagrv_info_source(&ask, desc, src);
+	ret = tagrv_info_source(&ask, desc, src);
 	free(descs);
-	return 0;
+	return ret;
 }

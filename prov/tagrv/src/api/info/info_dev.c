@@ -14,6 +14,7 @@
 
 #include "api/info/info_priv.h"
 #include "core/clock.h"
+#include "core/lack.h"
 #include "core/limits.h"
 #include "core/log.h"
 
@@ -83,7 +84,7 @@ static int discover_xport(const struct tagrv_xport_ops *ops,
 	ret = ops->discover(params, &descs, &cnt, why, sizeof(why));
 	if (ret) {
 		add_reason(NULL, why[0] ? why : fi_strerror(-ret));
-		return ret == -FI_ENOMEM ? ret : 0;
+		return tagrv_is_lack(-ret) ? ret : 0;
 	}
 	for (size_t i = 0; i < cnt && !ret; i++) {
 		if (descs[i].usable)

@@ -57,9 +57,9 @@ size_t tagrv_info_err_data(uint64_t caps);
 int tagrv_info_resolve(struct tagrv_ask *ask, const char *node,
 		       const char *service);
 /* The source address for one device, or for none (NULL). */
-void tagrv_info_source(const struct tagrv_ask *ask,
-		       const struct tagrv_device_desc *desc,
-		       struct tagrv_addr *src);
+int tagrv_info_source(const struct tagrv_ask *ask,
+		      const struct tagrv_device_desc *desc,
+		      struct tagrv_addr *src) TAGRV_WARN_UNUSED;
 
 /* The next tagrv_info_devices() asks the transports again. */
 void tagrv_info_rescan(void);

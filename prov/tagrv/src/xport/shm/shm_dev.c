@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/eventfd.h"
+#include "core/lack.h"
 #include "core/log.h"
 #include "xport/shm/shm_priv.h"
 #include "xport/stubs.h"
@@ -40,6 +41,13 @@ static int discover(const struct tagrv_params *params,
 	}
 	fd = memfd_create("tagrv-probe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	desc->usable = fd >= 0;
+	if (fd < 0 && tagrv_is_lack(errno)) {
+		int err = errno;
+
+		snprintf(why, why_len, "shm: memfd_create: %s", strerror(err));
+		free(desc);
+		return -err;
+	}
 	if (fd < 0)
 		snprintf(desc->why_not, sizeof(desc->why_not),
 			 "no shared memory: memfd_create: %s",
@@ -77,6 +85,8 @@ static void init_device(struct shm_device *dev,
 	dev->base.software = true;
 	snprintf(dev->base.name, sizeof(dev->base.name), SHM_NAME);
 	dev->listen_fd = dev->epoll_fd = dev->resume_fd = -1;
+	for (size_t i = 0; i < SHM_PENDING; i++)
+		dev->pending[i].fd = -1;
 	pthread_mutex_init(&dev->mutex, NULL);
 	pthread_mutex_init(&dev->mem_mutex, NULL);
 	tagrv_list_init(&dev->links);

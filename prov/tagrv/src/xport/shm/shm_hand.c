@@ -63,8 +63,6 @@ int tagrv_shm_listen(struct shm_device *dev)
 	struct sockaddr_un sun;
 	socklen_t len;
 
-	for (size_t i = 0; i < SHM_PENDING; i++)
-		dev->pending[i].fd = -1;
 	tagrv_shm_random(dev->name, sizeof(dev->name));
 	len = sock_addr(&sun, dev->name);
 	dev->epoll_fd = epoll_create1(EPOLL_CLOEXEC);

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/lack.h"
 #include "core/log.h"
 #include "xport/verbs/verbs_priv.h"
 
@@ -137,9 +138,10 @@ static int open_context(struct verbs_dev *dev, const char *name)
 	struct ibv_device **list;
 	int cnt = 0, ret = -FI_ENODEV;
 
+	errno = 0;
 	list = dev->calls->get_device_list(&cnt);
 	if (!list)
-		return -FI_ENODEV;
+		return tagrv_lack_or(errno, -FI_ENODEV);
 	for (int i = 0; i < cnt; i++) {
 		if (strcmp(list[i]->name, name))
 			continue;
@@ -161,8 +163,9 @@ static int query_port(struct verbs_dev *dev, struct verbs_port *port)
 	int ret;
 
 	*port = (struct verbs_port) { .gid_index = 0 };
-	if (dev->calls->query_port(dev->ctx, dev->port_num, &port->attr))
-		return -FI_ENODEV;
+	ret = dev->calls->query_port(dev->ctx, dev->port_num, &port->attr);
+	if (ret)
+		return tagrv_lack_or(ret, -FI_ENODEV);
 	ret = tagrv_verbs_gid_choose(dev->calls, dev->ctx, dev->port_num,
 				     dev->attr.phys_port_cnt, &port->attr,
 				     dev->gid_wanted, &gid);
@@ -177,10 +180,11 @@ static int query_port(struct verbs_dev *dev, struct verbs_port *port)
 
 static int query_device(struct verbs_dev *dev)
 {
-	int ret;
+	int ret = dev->calls->query_device(dev->ctx, &dev->attr);
 
-	if (dev->calls->query_device(dev->ctx, &dev->attr) ||
-	    dev->port_num > dev->attr.phys_port_cnt)
+	if (ret)
+		return tagrv_lack_or(ret, -FI_ENODEV);
+	if (dev->port_num > dev->attr.phys_port_cnt)
 		return -FI_ENODEV;
 	if (!verbs_has_reads(&dev->attr)) {
 		tagrv_warn("verbs: %s has no RDMA reads\n", dev->base.name);

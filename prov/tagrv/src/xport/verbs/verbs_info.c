@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/lack.h"
 #include "core/log.h"
 #include "xport/verbs/verbs_priv.h"
 
@@ -156,19 +157,24 @@ static void describe_address(const struct verbs_gid *gid,
 	}
 }
 
-static void describe_port(struct listing *list, struct ibv_context *ctx,
-			  const struct ibv_device_attr *attr, uint8_t nr,
-			  struct tagrv_device_desc *desc)
+/* 0, or that memory or descriptors are missing: nothing is known of the port then. */
+static int describe_port(struct listing *list, struct ibv_context *ctx,
+			 const struct ibv_device_attr *attr, uint8_t nr,
+			 struct tagrv_device_desc *desc)
 {
 	struct ibv_port_attr port = { 0 };
 	struct verbs_gid gid = { .index = 0 };
-	int err = list->calls->query_port(ctx, nr, &port);
+	int ret, err = list->calls->query_port(ctx, nr, &port);
 
 	if (err) {
 		snprintf(desc->why_not, sizeof(desc->why_not),
 			 "port %d cannot be queried: %s", nr, strerror(err));
-		return;
+		return tagrv_lack_or(err, 0);
 	}
+	ret = tagrv_verbs_gid_choose(list->calls, ctx, nr, attr->phys_port_cnt,
+				     &port, list->params->gid_index, &gid);
+	if (tagrv_is_lack(-ret))
+		return ret;
 	desc->up = port.state == IBV_PORT_ACTIVE;
 	desc->mtu = tagrv_verbs_mtu_bytes(port.active_mtu);
 	desc->speed = tagrv_verbs_port_speed(&port);
@@ -183,15 +189,14 @@ static void describe_port(struct listing *list, struct ibv_context *ctx,
 	else if (!verbs_has_reads(attr))
 		snprintf(desc->why_not, sizeof(desc->why_not),
 			 "device has no RDMA reads");
-	else if (tagrv_verbs_gid_choose(list->calls, ctx, nr,
-					attr->phys_port_cnt, &port,
-					list->params->gid_index, &gid))
+	else if (ret)
 		snprintf(desc->why_not, sizeof(desc->why_not),
 			 "port %d has no %sgid: give its interface an address",
 			 nr, list->params->gid_index >= 0 ? "such " : "");
 	else
 		desc->usable = true;
 	describe_address(&gid, desc);
+	return 0;
 }
 
 /* ---- list and filter ---- */
@@ -281,8 +286,7 @@ static int add_port(struct listing *list, struct ibv_device *dev,
 	snprintf(desc->firmware, sizeof(desc->firmware), "%.*s",
 		 (int) sizeof(desc->firmware) - 1, attr->fw_ver);
 	describe_bus(dev, desc);
-	describe_port(list, ctx, attr, nr, desc);
-	return 0;
+	return describe_port(list, ctx, attr, nr, desc);
 }
 
 /* Adds a device that cannot be used. err: errno value of the reason, or 0. */
@@ -306,6 +310,8 @@ static int add_ports(struct listing *list, struct ibv_device *dev,
 	struct ibv_device_attr attr;
 	int ret = 0, err = list->calls->query_device(ctx, &attr);
 
+	if (tagrv_is_lack(err))
+		return -err;
 	if (err)
 		return add_unusable(list, dev, "cannot be queried", err);
 	for (int nr = 1; nr <= attr.phys_port_cnt && !ret; nr++)
@@ -329,6 +335,8 @@ static int add_device(struct listing *list, struct ibv_device *dev)
 				    "neither InfiniBand nor RoCE", 0);
 	errno = 0;
 	ctx = list->calls->open_device(dev);
+	if (!ctx && tagrv_is_lack(errno))
+		return -errno;
 	if (!ctx) {
 		int err = errno;
 
@@ -420,9 +428,11 @@ static int get_devices(const struct tagrv_verbs_calls *calls,
 	errno = 0;
 	all->devs = calls->get_device_list(&all->cnt);
 	if (!all->devs) {
+		int err = errno;
+
 		snprintf(why, why_len, "libibverbs cannot list devices: %s",
-			 strerror(errno));
-		return -FI_ENODATA;
+			 strerror(err));
+		return tagrv_lack_or(err, -FI_ENODATA);
 	}
 	if (!all->cnt) {
 		snprintf(why, why_len, "libibverbs knows no driver for the "
@@ -444,7 +454,7 @@ static int list_devices(struct listing *list, char *why, size_t why_len)
 	for (int i = 0; i < all.cnt && !ret; i++)
 		ret = add_device(list, all.devs[i]);
 	if (ret) {
-		snprintf(why, why_len, "out of memory");
+		snprintf(why, why_len, "verbs: %s", strerror(-ret));
 	} else if (!list->cnt) {
 		explain_none(list->params, &all, why, why_len);
 		ret = -FI_ENODATA;
