@@ -14,6 +14,8 @@ struct ibv_comp_channel *fv_create_comp_channel(struct ibv_context *ctx)
 {
 	struct fake_channel *channel = calloc(1, sizeof(*channel));
 
+	if (!channel)
+		return NULL;
 	channel->base.context = ctx;
 	if (!fv_queue_open(&channel->queue)) {
 		free(channel);
@@ -52,6 +54,8 @@ struct ibv_cq *fv_create_cq(struct ibv_context *ctx, int cqe,
 		return NULL;
 	}
 	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return NULL;
 	cq->base = (struct ibv_cq) {
 		.context = ctx, .channel = channel, .cq_context = cq_context,
 		.cqe = cqe,
@@ -60,6 +64,13 @@ struct ibv_cq *fv_create_cq(struct ibv_context *ctx, int cqe,
 	cq->cap = (unsigned) cqe;
 	cq->ring = calloc(cq->cap, sizeof(*cq->ring));
 	cq->slot_of = calloc(cq->cap, sizeof(*cq->slot_of));
+	if (!cq->ring || !cq->slot_of) {
+		free(cq->ring);
+		free(cq->slot_of);
+		free(cq);
+		errno = ENOMEM;
+		return NULL;
+	}
 	LOCK();
 	tagrv_list_push_tail(&fv.cqs, &cq->node);
 	fv.counts.objects++;
@@ -77,9 +88,14 @@ int fv_resize_cq(struct ibv_cq *base, int cqe)
 		return EOPNOTSUPP;
 	if (cqe > fv.config.max_cqe || cqe < (int) cq->cnt)
 		return EINVAL;
-	LOCK();
 	ring = calloc((size_t) cqe, sizeof(*ring));
 	slots = calloc((size_t) cqe, sizeof(*slots));
+	if (!ring || !slots) {
+		free(ring);
+		free(slots);
+		return ENOMEM;
+	}
+	LOCK();
 	for (unsigned i = 0; i < cq->cnt; i++) {
 		ring[i] = cq->ring[(cq->head + i) % cq->cap];
 		slots[i] = cq->slot_of[(cq->head + i) % cq->cap];
@@ -205,6 +221,8 @@ struct ibv_srq *fv_create_srq(struct ibv_pd *pd,
 		return NULL;
 	}
 	srq = calloc(1, sizeof(*srq));
+	if (!srq)
+		return NULL;
 	srq->base = (struct ibv_srq) {
 		.context = pd->context, .pd = pd,
 		.srq_context = attr->srq_context,
@@ -212,6 +230,11 @@ struct ibv_srq *fv_create_srq(struct ibv_pd *pd,
 	srq->dev = tagrv_container_of(pd->context, struct fake_ctx, base)->dev;
 	srq->rq.cap = attr->attr.max_wr;
 	srq->rq.ring = calloc(srq->rq.cap, sizeof(*srq->rq.ring));
+	if (!srq->rq.ring) {
+		free(srq);
+		errno = ENOMEM;
+		return NULL;
+	}
 	LOCK();
 	tagrv_list_push_tail(&fv.srqs, &srq->node);
 	fv.counts.objects++;

@@ -59,6 +59,8 @@ struct ibv_device **fv_get_device_list(int *cnt)
 		return NULL;
 	}
 	list = calloc(MAX_DEVICES + 1, sizeof(*list));
+	if (!list)
+		return NULL;
 	LOCK();
 	fv.counts.device_lists++;
 	for (unsigned i = 0; i < fv.config.devices; i++)
@@ -84,6 +86,8 @@ struct ibv_context *fv_open_device(struct ibv_device *dev)
 	if (fv.config.open_fails)
 		return NULL;
 	ctx = calloc(1, sizeof(*ctx));
+	if (!ctx)
+		return NULL;
 	if (!fv_queue_open(&ctx->queue)) {
 		free(ctx);
 		return NULL;
@@ -285,6 +289,8 @@ static struct ibv_pd *new_pd(struct ibv_context *ctx, struct ibv_pd *under,
 {
 	struct fake_pd *pd = calloc(1, sizeof(*pd));
 
+	if (!pd)
+		return NULL;
 	pd->base.context = ctx;
 	pd->under = under;
 	pd->td = td ? tagrv_container_of(td, struct fake_td, base) : NULL;
@@ -343,6 +349,8 @@ struct ibv_td *fv_alloc_td(struct ibv_context *ctx)
 		return NULL;
 	}
 	td = calloc(1, sizeof(*td));
+	if (!td)
+		return NULL;
 	td->base.context = ctx;
 	LOCK();
 	fv.counts.objects++;
@@ -376,10 +384,11 @@ struct ibv_mr *fv_reg_mr(struct ibv_pd *pd, void *addr, size_t len,
 	if (!err && fv.config.memlock &&
 	    fv.counts.registered + len > fv.config.memlock)
 		err = ENOMEM;
-	if (err) {
+	if (err)
 		errno = err;
-	} else {
+	else
 		mr = calloc(1, sizeof(*mr));
+	if (mr) {
 		mr->base = (struct ibv_mr) {
 			.context = pd->context, .pd = pd, .addr = addr,
 			.length = len, .lkey = ++fv.next_key,

@@ -92,7 +92,7 @@ struct fake_srq {
 struct send_wr {
 	struct ibv_send_wr wr;
 	struct ibv_sge sge[MAX_SGE];
-	uint8_t	*inlined;	/* copy of inline data */
+	uint8_t	*inlined;	/* copy of inline data, in the queue pair's memory */
 	size_t	len;
 	bool	blocked;	/* found no receive buffer */
 };
@@ -105,6 +105,7 @@ struct fake_qp {
 	struct ibv_qp_cap cap;
 	struct fake_pd *domain;		/* base.pd, or the parent domain above it */
 	struct send_wr *sq;
+	uint8_t	*inline_mem;	/* max_inline_data + 1 bytes for each of sq */
 	uint32_t posted, executed, freed;	/* sequence numbers */
 	struct recv_queue rq;
 	unsigned unacked;

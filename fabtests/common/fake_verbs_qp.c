@@ -31,6 +31,32 @@ static bool caps_fit(const struct ibv_qp_init_attr *attr)
 	       attr->cap.max_inline_data <= c->max_inline;
 }
 
+static void free_memory(struct fake_qp *qp)
+{
+	free(qp->sq);
+	free(qp->inline_mem);
+	free(qp->rq.ring);
+	free(qp);
+}
+
+static struct fake_qp *new_qp(const struct ibv_qp_init_attr *attr)
+{
+	struct fake_qp *qp = calloc(1, sizeof(*qp));
+	const size_t wrs = attr->cap.max_send_wr;
+
+	if (!qp)
+		return NULL;
+	qp->cap = attr->cap;
+	qp->sq = calloc(wrs, sizeof(*qp->sq));
+	qp->inline_mem = calloc(wrs, attr->cap.max_inline_data + 1);
+	qp->rq.cap = attr->srq ? 0 : attr->cap.max_recv_wr;
+	qp->rq.ring = calloc(qp->rq.cap + 1, sizeof(*qp->rq.ring));
+	if (qp->sq && qp->inline_mem && qp->rq.ring)
+		return qp;
+	free_memory(qp);
+	return NULL;
+}
+
 struct ibv_qp *fv_create_qp(struct ibv_pd *pd,
 			    struct ibv_qp_init_attr *attr)
 {
@@ -44,7 +70,10 @@ struct ibv_qp *fv_create_qp(struct ibv_pd *pd,
 	if (!err && tagrv_container_of(pd, struct fake_pd, base)->td)
 		err = fv.config.parent_qp_errno;
 	if (!err) {
-		qp = calloc(1, sizeof(*qp));
+		qp = new_qp(attr);
+		err = qp ? 0 : ENOMEM;
+	}
+	if (!err) {
 		qp->base = (struct ibv_qp) {
 			.context = pd->context, .pd = pd,
 			.qp_context = attr->qp_context,
@@ -60,10 +89,6 @@ struct ibv_qp *fv_create_qp(struct ibv_pd *pd,
 		}
 		qp->dev = tagrv_container_of(pd->context, struct fake_ctx,
 					     base)->dev;
-		qp->cap = attr->cap;
-		qp->sq = calloc(attr->cap.max_send_wr, sizeof(*qp->sq));
-		qp->rq.cap = attr->srq ? 0 : attr->cap.max_recv_wr;
-		qp->rq.ring = calloc(qp->rq.cap + 1, sizeof(*qp->rq.ring));
 		tagrv_container_of(attr->send_cq, struct fake_cq, base)->users++;
 		tagrv_container_of(attr->recv_cq, struct fake_cq, base)->users++;
 		tagrv_list_push_tail(&fv.qps, &qp->node);
@@ -82,8 +107,6 @@ void fv_complete(struct fake_qp *qp, enum ibv_wc_status status)
 		.qp_num = qp->base.qp_num,
 	};
 
-	free(wr->inlined);
-	wr->inlined = NULL;
 	if (!status && !(wr->wr.send_flags & IBV_SEND_SIGNALED))
 		return;
 	fv.counts.completions++;
@@ -187,7 +210,7 @@ int fv_destroy_qp(struct ibv_qp *base)
 
 	LOCK();
 	while (qp->executed != qp->posted)
-		free(fv_sq_at(qp, qp->executed++)->inlined);
+		qp->executed++;
 	fv.counts.lost_events += qp->unacked;
 	qp->domain->users--;
 	tagrv_container_of(base->send_cq, struct fake_cq, base)->users--;
@@ -195,8 +218,6 @@ int fv_destroy_qp(struct ibv_qp *base)
 	tagrv_list_remove(&qp->node);
 	fv.counts.objects--;
 	UNLOCK();
-	free(qp->sq);
-	free(qp->rq.ring);
-	free(qp);
+	free_memory(qp);
 	return 0;
 }
