@@ -7,6 +7,7 @@
 
 #include "common/alloc_fail.h"
 #include "common/engine_fixture.h"
+#include "match/quick.h"
 
 static char ctx[8], big[20000], buf[64];
 
@@ -87,23 +88,91 @@ Test(no_memory, receive_with_an_op)
 	cr_assert_eq(memcmp(buf, "0123456789", 10), 0);
 }
 
-static int receive_one(void)
+/* An injected message that is to be delivered needs an op and a copy. */
+static int inject(void)
 {
-	return submit_recv(buf, 8, 1, ctx);
+	return submit_send("inject", 6, 1, ctx,
+			   FI_INJECT | FI_DELIVERY_COMPLETE);
 }
 
+Test(no_memory, copy_of_an_inject)
+{
+	struct tagrv_pool *copies =
+		&fx.engine->pools.bufs[TAGRV_BUF_INJECT];
+
+	cr_assert_eq(submit_send("x", 1, 1, ctx, 0), 0);
+	cr_assert_eq(take(&fx.tx).err, 0);
+	/* The op is there: only the copy is not. */
+	cr_assert_eq(tagrv_pool_reserve(&fx.engine->pools.tx_ops, 2), 0);
+	use_up(copies);
+	cr_assert_eq(without_memory(inject), -FI_ENOMEM);
+	cr_assert_eq(fx.engine->pools.tx_ops.used, 0, "the op is free again");
+	copies->max = copies->used;
+	cr_assert_eq(inject(), -FI_EAGAIN, "the limit, not the memory");
+	cr_assert_eq(fx.engine->pools.tx_ops.used, 0);
+	expect_empty(&fx.tx);
+	copies->max = TAGRV_POOL_MAX;
+	cr_assert_eq(inject(), 0);
+	cr_assert_eq(copies->used, 1);
+	arrive_fin(packet_header(1).op, 0);
+	cr_assert_eq(take(&fx.tx).err, 0);
+	cr_assert_eq(copies->used, 0);
+}
+
+/* More than the first chunk of records; the peer has credit for so many messages. */
+#define RECEIVES	1000
+
+static char contexts[RECEIVES];
+static size_t posted;
+
+static int receive_next(void)
+{
+	int ret = submit_recv(buf, 8, 1, &contexts[posted]);
+
+	posted += !ret;
+	return ret;
+}
+
+static size_t queued(void)
+{
+	struct tagrv_match_stats stats;
+
+	tagrv_rx_match_stats(fx.engine->rx, &stats);
+	return stats.posted;
+}
+
+/* The records are the matching engine's. Receives that were refused are not in the queue. */
 Test(no_memory, receive)
 {
-	int ret, taken = 0;
+	int ret = 0;
 
 	alloc_fail_arm(1, true);
-	while (!(ret = receive_one()))
-		taken++;
+	while (posted < RECEIVES && !ret)
+		ret = receive_next();
+	for (int i = 0; i < 3; i++)
+		cr_assert_eq(receive_next(), -FI_ENOMEM);
 	alloc_fail_disarm();
 	cr_assert_eq(ret, -FI_ENOMEM);
-	cr_assert_eq(receive_one(), 0);
-	for (int i = 0; i < taken; i++) {
+	cr_assert(posted > 0 && queued() == posted);
+	while (posted < RECEIVES)
+		cr_assert_eq(receive_next(), 0);
+	for (int i = 0; i < RECEIVES; i++) {
 		arrive_eager("x", 1, 1, 0, 0);
-		cr_assert_eq(take(&fx.rx).err, 0);
+		cr_assert_eq(take(&fx.rx).context, &contexts[i]);
 	}
+	cr_assert_eq(queued(), 0);
+}
+
+/* At the limit there is a place when a message comes, with memory or without. */
+Test(no_memory, receive_at_the_limit)
+{
+	struct tagrv_rx *rx = fx.engine->rx;
+
+	rx->match->posted.level.limit = 2;
+	cr_assert_eq(receive_next(), 0);
+	cr_assert_eq(receive_next(), 0);
+	cr_assert_eq(without_memory(receive_next), -FI_EAGAIN);
+	arrive_eager("x", 1, 1, 0, 0);
+	cr_assert_eq(take(&fx.rx).err, 0);
+	cr_assert_eq(without_memory(receive_next), 0);
 }
