@@ -56,6 +56,37 @@ Test(mr, vectors_have_one_segment)
 		     -FI_EBADFLAGS);
 }
 
+/* Bits that are no access are a mistake of the caller's, and say so. */
+Test(mr, bits_that_are_no_access_are_refused)
+{
+	struct fi_mr_attr attr = { .iov_count = 1 };
+	struct iovec iov = { &attr, 8 };
+	struct fid_mr *mr = NULL;
+
+	attr.mr_iov = &iov;
+	for (int bit = 0; bit < 64; bit++) {
+		uint64_t flag = UINT64_C(1) << bit;
+		bool good = flag & (FI_SEND | FI_RECV | FI_READ | FI_WRITE |
+				    FI_REMOTE_READ | FI_REMOTE_WRITE |
+				    FI_COLLECTIVE);
+
+		attr.access = FI_SEND | flag;
+		if (good) {
+			cr_assert_eq(fi_mr_regattr(api.domain, &attr, 0, &mr), 0);
+			api_must_close(&mr->fid);
+			mr = NULL;
+			continue;
+		}
+		cr_expect_eq(fi_mr_reg(api.domain, &attr, 8, flag, 0, 0, 0, &mr,
+				       NULL), -FI_EINVAL, "bit %d", bit);
+		cr_expect_eq(fi_mr_regv(api.domain, &iov, 1, attr.access, 0, 0, 0,
+					&mr, NULL), -FI_EINVAL, "bit %d", bit);
+		cr_expect_eq(fi_mr_regattr(api.domain, &attr, 0, &mr),
+			     -FI_EINVAL, "bit %d", bit);
+		cr_expect_null(mr);
+	}
+}
+
 Test(mr, keeps_the_domain_open_and_can_be_enabled)
 {
 	struct fid_mr *mr;
@@ -73,13 +104,14 @@ Test(mr, keeps_the_domain_open_and_can_be_enabled)
 
 static struct tagrv_mem mem;
 static int registered, answer;
+static unsigned given;		/* access of the last registration */
 
 static int fake_reg(struct tagrv_device *dev, void *addr, size_t len,
 		    unsigned access, struct tagrv_mem **out)
 {
 	if (answer)
 		return answer;
-	cr_expect_eq(access, TAGRV_MEM_READ, "a peer must be able to fetch from it");
+	given = access;
 	mem = (struct tagrv_mem) { .dev = dev, .addr = addr, .len = len };
 	*out = &mem;
 	registered++;
@@ -120,4 +152,59 @@ Test(mr, the_descriptor_is_the_registration_of_the_device)
 	cr_expect_eq(fi_mr_reg(api.domain, buf, 10, FI_SEND, 0, 0, 0, &mr,
 			       NULL), -FI_ENOMEM);
 	dom_of(api.domain)->dev = NULL;
+}
+
+/* The rights that the device is asked for by each way to register. */
+static unsigned rights_of(uint64_t access)
+{
+	struct iovec iov;
+	struct fi_mr_attr attr = {
+		.mr_iov = &iov, .iov_count = 1, .access = access,
+	};
+	struct fid_mr *mr;
+	static char buf[10];
+	unsigned rights;
+
+	iov = (struct iovec) { buf, sizeof(buf) };
+	cr_assert_eq(fi_mr_reg(api.domain, buf, 10, access, 0, 0, 0, &mr, NULL), 0);
+	rights = given;
+	api_must_close(&mr->fid);
+	given = ~rights;
+	cr_assert_eq(fi_mr_regv(api.domain, &iov, 1, access, 0, 0, 0, &mr, NULL), 0);
+	cr_expect_eq(given, rights);
+	api_must_close(&mr->fid);
+	given = ~rights;
+	cr_assert_eq(fi_mr_regattr(api.domain, &attr, 0, &mr), 0);
+	cr_expect_eq(given, rights);
+	api_must_close(&mr->fid);
+	return rights;
+}
+
+static void expect_rights(unsigned sent)
+{
+	dom_of(api.domain)->dev = &fake_dev;
+	cr_expect_eq(rights_of(0), 0);
+	cr_expect_eq(rights_of(FI_SEND), sent);
+	cr_expect_eq(rights_of(FI_RECV), TAGRV_MEM_STORE,
+		     "no peer reads what is received into");
+	cr_expect_eq(rights_of(FI_READ), TAGRV_MEM_STORE);
+	cr_expect_eq(rights_of(FI_WRITE), 0);
+	cr_expect_eq(rights_of(FI_SEND | FI_RECV), sent | TAGRV_MEM_STORE);
+	cr_expect_eq(rights_of(FI_REMOTE_READ | FI_REMOTE_WRITE), 0,
+		     "without FI_RMA no peer has a use for it");
+	cr_expect_eq(rights_of(FI_SEND | FI_RECV | FI_READ | FI_WRITE |
+			       FI_REMOTE_READ | FI_REMOTE_WRITE | FI_COLLECTIVE),
+		     sent | TAGRV_MEM_STORE);
+	dom_of(api.domain)->dev = NULL;
+}
+
+Test(mr, access_says_what_the_device_allows)
+{
+	expect_rights(TAGRV_MEM_READ);
+}
+
+Test(mr, with_keys_for_one_message_nothing_is_readable)
+{
+	dom_of(api.domain)->lasting = TAGRV_MEM_STORE;
+	expect_rights(0);
 }

@@ -68,7 +68,7 @@ int watch_use(void *addr, size_t len)
 {
 	size_t made = reg_device.made;
 	struct tagrv_mem *mem;
-	int ret = tagrv_regcache_get(watch.cache, addr, len, &mem);
+	int ret = tagrv_regcache_get(watch.cache, addr, len, 0, &mem);
 
 	if (ret) {
 		cr_assert_eq(ret, -FI_EOPNOTSUPP);

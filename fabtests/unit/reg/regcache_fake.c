@@ -17,13 +17,20 @@ struct count_mem {
 
 static uintptr_t page_of(const struct tagrv_mem *mem, size_t i)
 {
-	return (uintptr_t) mem->addr + i * FAKE_PAGE;
+	return ((uintptr_t) mem->addr & ~(FAKE_PAGE - 1)) + i * FAKE_PAGE;
+}
+
+static size_t pages_of(const void *addr, size_t len)
+{
+	uintptr_t in_page = (uintptr_t) addr % FAKE_PAGE;
+
+	return (in_page + len + FAKE_PAGE - 1) / FAKE_PAGE;
 }
 
 static struct tagrv_mem *new_mem(struct tagrv_device *dev, void *addr,
 				 size_t len)
 {
-	size_t pages = reg_device.identity ? len / FAKE_PAGE : 0;
+	size_t pages = reg_device.identity ? pages_of(addr, len) : 0;
 	struct count_mem *mem =
 		calloc(1, sizeof(*mem) + pages * sizeof(uint64_t));
 
@@ -38,7 +45,7 @@ bool reg_device_is_true(const struct tagrv_mem *base)
 	const struct count_mem *mem =
 		tagrv_container_of(base, struct count_mem, base);
 
-	for (size_t i = 0; i < base->len / FAKE_PAGE; i++)
+	for (size_t i = 0; i < pages_of(base->addr, base->len); i++)
 		if (reg_device.identity(page_of(base, i)) != mem->identity[i])
 			return false;
 	return true;
@@ -57,14 +64,16 @@ static int count_reg(struct tagrv_device *dev, void *addr, size_t len,
 	(*mem)->access = access;
 	reg_device.alive++;
 	reg_device.made++;
-	reg_device.bytes += len;
+	reg_device.bytes += pages_of(addr, len) * FAKE_PAGE;
+	reg_device.readable += !!(access & TAGRV_MEM_READ);
 	return 0;
 }
 
 static void count_dereg(struct tagrv_mem *mem)
 {
 	reg_device.alive--;
-	reg_device.bytes -= mem->len;
+	reg_device.bytes -= pages_of(mem->addr, mem->len) * FAKE_PAGE;
+	reg_device.readable -= !!(mem->access & TAGRV_MEM_READ);
 	free(mem);
 }
 

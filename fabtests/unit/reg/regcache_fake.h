@@ -16,6 +16,7 @@ struct reg_device {
 	int	fail;			/* returned by mem_reg unless 0 */
 	size_t	room;			/* most registered bytes, 0: no limit */
 	size_t	bytes;
+	size_t	readable;		/* registrations that peers may read */
 	/*
 	 * Returns a number that differs from those of other pages mapped at
 	 * the same address; mem_reg records it for all pages. NULL: it does not.

@@ -193,7 +193,7 @@ Test(monitor, address_reused_before_munmap_returns)
 			 0);
 		sched_yield();
 	}
-	ret = tagrv_regcache_get(watch.cache, p, BYTES, &mem);
+	ret = tagrv_regcache_get(watch.cache, p, BYTES, 0, &mem);
 	tagrv_monitor_unlock(watch.monitor);
 	pthread_join(thread, NULL);
 	cr_assert_eq(q, p);
@@ -253,7 +253,7 @@ static bool child(char *p)
 	struct tagrv_mem *mem;
 
 	*doing = "uses the parent's cache";
-	if (tagrv_regcache_get(watch.cache, p, BYTES, &mem) != -FI_EOPNOTSUPP)
+	if (tagrv_regcache_get(watch.cache, p, BYTES, 0, &mem) != -FI_EOPNOTSUPP)
 		return false;
 	*doing = "frees regions of the parent's cache";
 	tagrv_regcache_free_invalidated(watch.cache);

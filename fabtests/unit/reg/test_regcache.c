@@ -5,70 +5,9 @@
  */
 #include <rdma/fi_errno.h>
 
-#include "unit/reg/regcache_fake.h"
-
-#define PAGE	FAKE_PAGE
-#define AT(n)	((void *) (BASE + (uintptr_t) (n) * PAGE))
-#define BASE	FAKE_BASE
-
-static struct tagrv_regcache *cache;
-static struct tagrv_regcache_stats stats;
-
-static void start(size_t pages, size_t count)
-{
-	struct tagrv_regcache_limits limits = { pages * PAGE, count };
-
-	cr_assert_eq(tagrv_regcache_create(reg_device_start(),
-					   fake_monitor_start(), &limits,
-					   &cache), 0);
-}
-
-static void setup(void)
-{
-	start(64, 16);
-}
-
-static void teardown(void)
-{
-	tagrv_regcache_destroy(cache);
-	cr_assert_eq(reg_device.alive, 0, "%zu left", reg_device.alive);
-	cr_assert_eq(fake_monitor_watched(), 0);
-	tagrv_monitor_fini(&fake_monitor.base);
-}
+#include "unit/reg/regcache_calls.h"
 
 TestSuite(regcache, .init = setup, .fini = teardown, .timeout = 60);
-
-static struct tagrv_mem *get(void *addr, size_t len)
-{
-	struct tagrv_mem *mem = NULL;
-
-	cr_assert_eq(tagrv_regcache_get(cache, addr, len, &mem), 0);
-	cr_assert((char *) mem->addr <= (char *) addr);
-	cr_assert((char *) mem->addr + mem->len >= (char *) addr + len);
-	return mem;
-}
-
-static void use(void *addr, size_t len)
-{
-	tagrv_regcache_put(get(addr, len));
-}
-
-static void expect(uint64_t hits, uint64_t misses, uint64_t evictions,
-		   uint64_t invalidations)
-{
-	tagrv_regcache_get_stats(cache, &stats);
-	cr_assert_eq(stats.hits, hits, "%lu hits", (long) stats.hits);
-	cr_assert_eq(stats.misses, misses, "%lu misses", (long) stats.misses);
-	cr_assert_eq(stats.evictions, evictions, "%lu evictions",
-		     (long) stats.evictions);
-	cr_assert_eq(stats.invalidations, invalidations, "%lu invalidations",
-		     (long) stats.invalidations);
-}
-
-static void change(unsigned from, unsigned to)
-{
-	fake_monitor_change(BASE + from * PAGE, BASE + to * PAGE);
-}
 
 /* A buffer is known by its first page: of buffers sent in pieces only a part is registered. */
 Test(regcache, knows_what_was_used_before)
@@ -148,9 +87,9 @@ Test(regcache, bytes_stay_within_the_cap)
 	use(AT(100), 20 * PAGE);
 	use(AT(200), 24 * PAGE);
 	cr_assert_eq(reg_device.bytes, 64 * PAGE);
-	cr_assert_eq(tagrv_regcache_get(cache, AT(300), 25 * PAGE, &mem),
+	cr_assert_eq(tagrv_regcache_get(cache, AT(300), 25 * PAGE, 0, &mem),
 		     -FI_EOPNOTSUPP, "what is in use is not evicted");
-	cr_assert_eq(tagrv_regcache_get(cache, AT(300), 65 * PAGE, &mem),
+	cr_assert_eq(tagrv_regcache_get(cache, AT(300), 65 * PAGE, 0, &mem),
 		     -FI_EOPNOTSUPP, "nor anything for what never fits");
 	tagrv_regcache_put(held);
 	use(AT(300), 64 * PAGE);
@@ -163,7 +102,7 @@ Test(regcache, entries_in_use_are_never_evicted)
 
 	for (int i = 0; i < 16; i++)
 		mem[i] = get(AT(2 * i), PAGE);
-	cr_assert_eq(tagrv_regcache_get(cache, AT(50), PAGE, &more),
+	cr_assert_eq(tagrv_regcache_get(cache, AT(50), PAGE, 0, &more),
 		     -FI_EOPNOTSUPP);
 	cr_assert_eq(tagrv_regcache_evict(cache), 0);
 	cr_assert_eq(reg_device.alive, 16);
@@ -243,7 +182,7 @@ Test(regcache, nothing_is_used_while_memory_is_changing)
 
 	use(AT(1), PAGE);
 	fake_monitor.changing = true;
-	cr_assert_eq(tagrv_regcache_get(cache, AT(1), PAGE, &mem),
+	cr_assert_eq(tagrv_regcache_get(cache, AT(1), PAGE, 0, &mem),
 		     -FI_EOPNOTSUPP);
 	fake_monitor.changing = false;
 	use(AT(1), PAGE);
@@ -255,11 +194,11 @@ Test(regcache, memory_that_cannot_be_watched_is_not_kept)
 	struct tagrv_mem *mem;
 
 	fake_monitor.refuse = -FI_EOPNOTSUPP;
-	cr_assert_eq(tagrv_regcache_get(cache, AT(1), PAGE, &mem),
+	cr_assert_eq(tagrv_regcache_get(cache, AT(1), PAGE, 0, &mem),
 		     -FI_EOPNOTSUPP);
 	cr_assert_eq(reg_device.made, 0);
 	cr_assert_eq(tagrv_regcache_get(cache, (void *) (UINTPTR_MAX - 100),
-					50, &mem), -FI_EOPNOTSUPP);
+					50, 0, &mem), -FI_EOPNOTSUPP);
 }
 
 Test(regcache, failed_registrations_leave_nothing)
@@ -267,9 +206,9 @@ Test(regcache, failed_registrations_leave_nothing)
 	struct tagrv_mem *mem;
 
 	reg_device.fail = -FI_ENOMEM;
-	cr_assert_eq(tagrv_regcache_get(cache, AT(1), PAGE, &mem), -FI_ENOMEM);
+	cr_assert_eq(tagrv_regcache_get(cache, AT(1), PAGE, 0, &mem), -FI_ENOMEM);
 	reg_device.fail = -FI_EFAULT;
-	cr_assert_eq(tagrv_regcache_get(cache, AT(1), PAGE, &mem),
+	cr_assert_eq(tagrv_regcache_get(cache, AT(1), PAGE, 0, &mem),
 		     -FI_EOPNOTSUPP, "without the pages around it may do");
 	reg_device.fail = 0;
 	use(AT(1), PAGE);
@@ -296,7 +235,7 @@ Test(regcache, cap_grows_again)
 
 	use(AT(1), 1);
 	cr_assert_eq(tagrv_regcache_evict(cache), 1);
-	while (tagrv_regcache_get(cache, AT(1), 32 * PAGE, &mem))
+	while (tagrv_regcache_get(cache, AT(1), 32 * PAGE, 0, &mem))
 		cr_assert_lt(++tries, 65, "as many parts as make the whole");
 	cr_assert_gt(tries, 32, "or memory runs out each time");
 	tagrv_regcache_put(mem);
@@ -306,7 +245,7 @@ Test(regcache, cap_grows_again)
 	}
 	cr_assert_eq(reg_device.bytes, 64 * PAGE, "both fit in the end");
 	cr_assert_lt(reg_device.made, 80);
-	cr_assert_neq(tagrv_regcache_get(cache, AT(1), 65 * PAGE, &mem), 0);
+	cr_assert_neq(tagrv_regcache_get(cache, AT(1), 65 * PAGE, 0, &mem), 0);
 }
 
 Test(regcache, all_is_registered_anew_after_a_fork)
@@ -370,18 +309,29 @@ static unsigned rnd(unsigned below)
 	return (unsigned) (state >> 33) % below;
 }
 
+/* Every message begins and ends somewhere in a page. */
 static void get_random(struct held *h)
 {
+	unsigned access = rnd(2) ? TAGRV_MEM_READ : TAGRV_MEM_STORE;
+	size_t made = reg_device.made, skip = 8 * rnd(3), len;
 	int ret;
 
 	h->first = rnd(SPAN);
 	h->cnt = 1 + rnd(8);
-	ret = tagrv_regcache_get(cache, AT(h->first), h->cnt * PAGE, &h->mem);
+	len = h->cnt * PAGE - skip - 8 * rnd(3);
+	ret = tagrv_regcache_get(cache, (char *) AT(h->first) + skip, len, access,
+				 &h->mem);
 	if (ret) {
 		cr_assert_eq(ret, -FI_EOPNOTSUPP);
 		h->mem = NULL;
 		return;
 	}
+	cr_assert_eq(h->mem->access & access, access);
+	if (reg_device.made != made && access & TAGRV_MEM_READ)
+		cr_assert(h->mem->addr == (char *) AT(h->first) + skip &&
+			  h->mem->len == len);
+	else if (reg_device.made != made)
+		cr_assert_eq(h->mem->access, TAGRV_MEM_STORE);
 	cr_assert(reg_device_is_true(h->mem), "page %u is stale", h->first);
 	for (unsigned i = h->first; i < h->first + h->cnt; i++)
 		cr_assert(fake_monitor.watched[i], "page %u", i);

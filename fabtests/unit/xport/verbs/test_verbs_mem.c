@@ -69,22 +69,31 @@ Test(verbs_mem, errors_are_passed_on)
 						     false, &mem), -FI_ENOMEM);
 	}
 	fake_verbs_fail_reg(1, EFAULT);
-	cr_assert_eq(tagrv_verbs_ops.mem_reg(dev, buf, sizeof(buf), false,
-					     &mem), -FI_EFAULT);
+	cr_assert_eq(tagrv_verbs_ops.mem_reg(dev, buf, sizeof(buf),
+					     TAGRV_MEM_STORE, &mem), -FI_EFAULT);
 	cr_assert_null(mem);
 	cr_assert_eq(fake_verbs_count().registered, 0);
 }
 
-/* Read-only memory can be registered for reading by the peer. */
+/* Read-only memory can be sent from, and read by a peer; nothing can be stored there. */
 Test(verbs_mem, read_only_memory_is_registered_for_reading)
 {
 	struct tagrv_mem *mem;
 	char buf[64];
 
+	for (unsigned access = 0; access <= TAGRV_MEM_READ; access++) {
+		fake_verbs_fail_reg(1, EFAULT);
+		cr_assert_eq(tagrv_verbs_ops.mem_reg(dev, buf, sizeof(buf),
+						     access, &mem), 0);
+		cr_assert_eq(mem->access, access);
+		cr_assert_eq(fake_verbs_count().registered, sizeof(buf));
+		tagrv_verbs_ops.mem_dereg(mem);
+	}
 	fake_verbs_fail_reg(1, EFAULT);
-	cr_assert_eq(tagrv_verbs_ops.mem_reg(dev, buf, sizeof(buf), true, &mem),
-		     0);
-	cr_assert_eq(fake_verbs_count().registered, sizeof(buf));
+	cr_assert_eq(tagrv_verbs_ops.mem_reg(dev, buf, sizeof(buf),
+					     TAGRV_MEM_WRITE, &mem), -FI_EFAULT);
+	cr_assert_eq(tagrv_verbs_ops.mem_reg(dev, buf, sizeof(buf), 0, &mem), 0);
+	cr_assert_eq(mem->access, TAGRV_MEM_STORE, "it came for nothing");
 	tagrv_verbs_ops.mem_dereg(mem);
 }
 
@@ -102,6 +111,20 @@ static int flags_of(unsigned access)
 	flags = fake_verbs_access(((struct verbs_mem *) mem)->mr);
 	tagrv_verbs_ops.mem_dereg(mem);
 	return flags;
+}
+
+/* Peers get the rights that were asked for, and no others. */
+Test(verbs_mem, rights_of_peers)
+{
+	for (unsigned access = 0; access < 8; access++) {
+		int flags = IBV_ACCESS_LOCAL_WRITE | RELAXED;
+
+		if (access & TAGRV_MEM_READ)
+			flags |= IBV_ACCESS_REMOTE_READ;
+		if (access & TAGRV_MEM_WRITE)
+			flags |= IBV_ACCESS_REMOTE_WRITE;
+		cr_assert_eq(flags_of(access), flags, "access %u", access);
+	}
 }
 
 Test(verbs_mem, messages_have_relaxed_ordering)

@@ -11,6 +11,10 @@
 #include "api/objects_priv.h"
 #include "core/log.h"
 
+/* Of an operation that this provider does not have, too: programs ask for all. */
+#define ACCESS	(FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | \
+		 FI_REMOTE_WRITE | FI_COLLECTIVE)
+
 static int mr_close(struct fid *fid)
 {
 	struct tagrv_mr *mr = tagrv_container_of(fid, struct tagrv_mr, mr.fid);
@@ -48,6 +52,12 @@ static int check_attr(const struct fi_mr_attr *attr, uint64_t flags)
 			   (unsigned long long) flags);
 		return -FI_EBADFLAGS;
 	}
+	if (attr->access & ~ACCESS) {
+		tagrv_warn("fi_mr_reg: access 0x%llx has bits that are no access: "
+			   "pass FI_SEND, FI_RECV or both\n",
+			   (unsigned long long) attr->access);
+		return -FI_EINVAL;
+	}
 	if (attr->iov_count != 1 || !attr->mr_iov) {
 		tagrv_warn("fi_mr_reg: a region has one segment, not %zu\n",
 			   attr->iov_count);
@@ -75,18 +85,35 @@ static bool make_room(struct tagrv_dom *dom)
 	return cnt > 0;
 }
 
-static int register_mem(struct tagrv_dom *dom, const struct iovec *iov,
+/*
+ * What the device is told to allow. Peers read long messages from memory that is
+ * sent, unless FI_TAGRV_EXPOSE wants a registration for each message. Where a peer
+ * writes a message to, it is registered for this message only. FI_REMOTE_READ and
+ * FI_REMOTE_WRITE give nothing: without FI_RMA no peer has a use for them.
+ */
+static unsigned rights_of(const struct tagrv_dom *dom, uint64_t access)
+{
+	unsigned rights = 0;
+
+	if (access & FI_SEND)
+		rights |= TAGRV_MEM_READ & dom->lasting;
+	if (access & (FI_RECV | FI_READ))
+		rights |= TAGRV_MEM_STORE;
+	return rights;
+}
+
+static int register_mem(struct tagrv_dom *dom, const struct fi_mr_attr *attr,
 			struct tagrv_mem **mem)
 {
+	const struct iovec *iov = attr->mr_iov;
+	unsigned rights = rights_of(dom, attr->access);
 	struct tagrv_device *dev = dom->dev;
 	int ret;
 
-	/* Remote reads, because peers read long messages from this memory. */
-	ret = dev->ops->mem_reg(dev, iov->iov_base, iov->iov_len,
-				TAGRV_MEM_READ, mem);
+	ret = dev->ops->mem_reg(dev, iov->iov_base, iov->iov_len, rights, mem);
 	if (ret == -FI_ENOMEM && make_room(dom))
-		ret = dev->ops->mem_reg(dev, iov->iov_base, iov->iov_len,
-					TAGRV_MEM_READ, mem);
+		ret = dev->ops->mem_reg(dev, iov->iov_base, iov->iov_len, rights,
+					mem);
 	/* The device has logged -FI_ENOMEM with the limit to raise. */
 	if (ret && ret != -FI_ENOMEM)
 		tagrv_warn("fi_mr_reg: %zu bytes at %p cannot be registered on "
@@ -108,7 +135,7 @@ static int mr_open(struct tagrv_domain *domain, const struct fi_mr_attr *attr,
 	if (!self)
 		return -FI_ENOMEM;
 	if (domain->dom->dev && attr->mr_iov->iov_len) {
-		ret = register_mem(domain->dom, attr->mr_iov, &self->mem);
+		ret = register_mem(domain->dom, attr, &self->mem);
 		if (ret) {
 			free(self);
 			return ret;

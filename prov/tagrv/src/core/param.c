@@ -103,6 +103,12 @@ static const struct param table[] = {
 	  "Most bytes that are kept registered per domain and device; 0: half of "
 	  "the limit of locked memory, or without a limit a quarter of the "
 	  "memory of the host (default: 0)" },
+	{ "EXPOSE", FI_PARAM_STRING, FIELD(expose), 0, 0, 0,
+	  "How long and how far a peer that reads a message may read the sender's "
+	  "memory: the bytes of this and earlier messages while their registration "
+	  "is kept (cache), or the bytes of this message until it ends, at the "
+	  "price of a registration for each long message (message) "
+	  "(default: cache)" },
 	{ "RX_BUFS", FI_PARAM_SIZE_T, FIELD(rx_bufs), 4096, 64, 1 << 20,
 	  "Most receive buffers per endpoint; an endpoint starts with 512 and "
 	  "adds more under load (default: 4096)" },

@@ -36,6 +36,7 @@ struct tagrv_params {
 	bool	fast;			/* short ways for the commonest calls */
 	char	regcache[8];		/* auto, yes, no; empty: auto */
 	size_t	regcache_max;		/* bytes; 0: from the limits */
+	char	expose[12];		/* cache, message; empty: cache */
 	/* verbs */
 	size_t	rx_bufs;		/* most receive buffers per endpoint */
 	size_t	tx_bufs;		/* most copy buffers per endpoint */

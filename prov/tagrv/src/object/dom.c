@@ -6,8 +6,10 @@
 
 #include <errno.h>
 #include <rdma/fi_errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -100,6 +102,19 @@ static int open_waiting(struct tagrv_dom *dom)
 	return 0;
 }
 
+/* FI_TAGRV_EXPOSE. */
+static unsigned read_lasting(const char *how)
+{
+	static atomic_flag logged = ATOMIC_FLAG_INIT;
+
+	if (!strcasecmp(how, "message"))
+		return TAGRV_MEM_STORE;
+	if (*how && strcasecmp(how, "cache") && !atomic_flag_test_and_set(&logged))
+		tagrv_warn("FI_TAGRV_EXPOSE is '%s', but must be cache or message: "
+			   "cache is used\n", how);
+	return TAGRV_MEM_STORE | TAGRV_MEM_READ;
+}
+
 int tagrv_dom_open(const struct tagrv_dom_attr *attr, struct tagrv_dom **dom)
 {
 	struct tagrv_dom *d = calloc(1, sizeof(*d));
@@ -114,6 +129,7 @@ int tagrv_dom_open(const struct tagrv_dom_attr *attr, struct tagrv_dom **dom)
 	if (!d->params.fast)
 		tagrv_watch_add_unlisted(&d->watch);
 	d->auto_progress = attr->auto_progress;
+	d->lasting = read_lasting(d->params.expose);
 	tagrv_select_conf_read(&d->select, &d->params);
 	d->profile = tagrv_profile_load(&d->params);
 	ret = tagrv_lock_init(&d->lock, !attr->serialized || attr->auto_progress);

@@ -69,6 +69,10 @@ struct tagrv_dom {
 	struct tagrv_device *devs[TAGRV_DOM_DEVS_MAX];
 	size_t	dev_cnt;
 	struct tagrv_dom_cache caches[TAGRV_DOM_DEVS_MAX];	/* of devs */
+	/* FI_TAGRV_EXPOSE: rights (enum tagrv_mem_access) of registrations that may
+	 * outlive the operation they were made for. Never TAGRV_MEM_WRITE: a peer
+	 * that was once told where to write could go on for ever. */
+	unsigned lasting;
 	struct tagrv_device *loop;	/* messages to self */
 	struct tagrv_wireup *wireup;	/* created with the first endpoint */
 	struct tagrv_list engines;	/* struct tagrv_engine::dom_node */

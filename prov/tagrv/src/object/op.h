@@ -309,16 +309,18 @@ void tagrv_op_multi_check(struct tagrv_op *parent);
 /*
  * Registers with the device what of the op's first 'bytes' is not registered yet
  * for 'access' (enum tagrv_mem_access). 0 or -FI_E*; tagrv_op_deregister()
- * releases what was registered, and so do the end functions.
+ * releases what was registered, and so do the end functions. With rights that do not
+ * last (tagrv_dom::lasting) exactly these bytes are registered, and the key ends with
+ * the release.
  */
 int tagrv_op_register(struct tagrv_op *op, struct tagrv_device *dev,
 		      size_t bytes, unsigned access) TAGRV_WARN_UNUSED;
 void tagrv_op_deregister(struct tagrv_op *op);
 /*
- * Whether registering the whole buffer for reads is likely to be cheap: each
+ * Whether registering the whole buffer for this access is likely to be cheap: each
  * segment is registered, or its beginning is in the cache.
  */
 bool tagrv_op_was_registered(const struct tagrv_op *op,
-			     const struct tagrv_device *dev);
+			     const struct tagrv_device *dev, unsigned access);
 
 #endif

@@ -19,18 +19,21 @@ static bool covers(const struct tagrv_mem *mem, const struct tagrv_device *dev,
 				  mem->len);
 }
 
-/*
- * From the cache if there is one, else for this operation only. Memory that a
- * peer may write to is never cached: its registration ends with the receive.
- */
+/* Whether a registration with these rights may serve more than one operation. */
+static bool may_last(const struct tagrv_dom *dom, unsigned access)
+{
+	return !(access & ~dom->lasting);
+}
+
+/* From the cache if there is one, else for this operation only, exactly its bytes. */
 static int acquire(struct tagrv_dom *dom, struct tagrv_device *dev, void *addr,
 		   size_t len, unsigned access, struct tagrv_mem **mem)
 {
 	struct tagrv_regcache *cache = tagrv_dom_cache(dom, dev);
 	int ret = -FI_EOPNOTSUPP;
 
-	if (cache && !(access & TAGRV_MEM_WRITE))
-		ret = tagrv_regcache_get(cache, addr, len, mem);
+	if (cache && may_last(dom, access))
+		ret = tagrv_regcache_get(cache, addr, len, access, mem);
 	/* There is no cache, or it ran out of something. */
 	if (ret)
 		ret = dev->ops->mem_reg(dev, addr, len, access, mem);
@@ -56,11 +59,14 @@ static void release(struct tagrv_op *op, unsigned i)
 static int register_one(struct tagrv_op *op, struct tagrv_device *dev,
 			unsigned i, size_t bytes, unsigned access)
 {
+	bool own = op->own_mem & (1u << i);
 	int ret;
 
-	if (covers(op->mem[i], dev, op->iov[i].iov_base, bytes, access))
+	/* A registration of the application's lasts, as one in the cache does. */
+	if ((own || may_last(op->engine->dom, access)) &&
+	    covers(op->mem[i], dev, op->iov[i].iov_base, bytes, access))
 		return 0;
-	if (op->own_mem & (1u << i))
+	if (own)
 		release(op, i);
 	ret = acquire(op->engine->dom, dev, op->iov[i].iov_base, bytes, access,
 		      &op->mem[i]);
@@ -99,17 +105,19 @@ void tagrv_op_deregister(struct tagrv_op *op)
 }
 
 bool tagrv_op_was_registered(const struct tagrv_op *op,
-			     const struct tagrv_device *dev)
+			     const struct tagrv_device *dev, unsigned access)
 {
 	struct tagrv_regcache *cache = tagrv_dom_cache(op->engine->dom, dev);
 
 	tagrv_assert_locked(op->engine->dom);
+	if (!may_last(op->engine->dom, access))
+		return false;
 	for (unsigned i = 0; i < op->iov_cnt; i++) {
 		const struct iovec *iov = &op->iov[i];
 
 		if (iov->iov_len &&
 		    !covers(op->mem[i], dev, iov->iov_base, iov->iov_len,
-			    TAGRV_MEM_READ) &&
+			    access) &&
 		    !(cache && tagrv_regcache_has_start(cache, iov->iov_base,
 							iov->iov_len)))
 			return false;

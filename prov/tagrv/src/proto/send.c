@@ -70,9 +70,9 @@ static int send_prepared(struct tagrv_op *op)
 }
 
 /* A pipeline pays where registration costs something, prepared where not. */
-static bool was_registered(const struct tagrv_op *op)
+static bool was_registered(const struct tagrv_op *op, unsigned access)
 {
-	return tagrv_op_was_registered(op, tagrv_peer_xport(op->peer)->dev);
+	return tagrv_op_was_registered(op, tagrv_peer_xport(op->peer)->dev, access);
 }
 
 static bool is_eager(enum tagrv_proto proto)
@@ -91,14 +91,14 @@ static enum tagrv_proto choose(const struct tagrv_op *op)
 	range = tagrv_select_find(peer->select, len);
 	if (range->proto == TAGRV_PROTO_RNDV_PIPE &&
 	    range->reason != TAGRV_SELECT_FORCED &&
-	    !op->engine->dom->select.rndv && was_registered(op))
+	    !op->engine->dom->select.rndv && was_registered(op, TAGRV_MEM_READ))
 		return TAGRV_PROTO_RNDV_READ;
 	if (!is_eager(range->proto))
 		return range->proto;
 	if (len > peer->packet_limit)
 		return tagrv_select_no_credit(peer->select, len);
 	return range->reason != TAGRV_SELECT_FORCED &&
-	       len >= peer->select->prepared && was_registered(op) ?
+	       len >= peer->select->prepared && was_registered(op, 0) ?
 	       TAGRV_PROTO_EAGER_PREP : range->proto;
 }
 

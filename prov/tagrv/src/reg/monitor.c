@@ -5,6 +5,8 @@
  */
 #include "reg/monitor.h"
 
+#include <unistd.h>
+
 int tagrv_monitor_init(struct tagrv_monitor *monitor,
 		       const struct tagrv_monitor_ops *ops)
 {
@@ -68,17 +70,20 @@ static struct tagrv_interval *lowest_range(struct tagrv_monitor *monitor,
 	return lowest;
 }
 
+/* Ranges may begin and end within a page, which is watched for them. */
 void tagrv_monitor_unwatch_unused(struct tagrv_monitor *monitor, uintptr_t from,
 				  uintptr_t to)
 {
+	const uintptr_t in_page = (uintptr_t) sysconf(_SC_PAGESIZE) - 1;
+
 	while (from < to) {
 		struct tagrv_interval *range = lowest_range(monitor, from, to);
+		uintptr_t end = range ? range->from & ~in_page : to;
 
-		if (!range || range->from > from)
-			monitor->ops->unwatch(monitor, from,
-					      range ? range->from : to);
+		if (end > from)
+			monitor->ops->unwatch(monitor, from, end);
 		if (!range)
 			return;
-		from = range->to;
+		from = (range->to + in_page) & ~in_page;
 	}
 }

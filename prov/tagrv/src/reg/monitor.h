@@ -94,7 +94,7 @@ void tagrv_monitor_remove(struct tagrv_monitor *monitor,
 /* Calls invalidate of every watcher. For back ends; lock held. */
 void tagrv_monitor_invalidate(struct tagrv_monitor *monitor, uintptr_t from,
 			      uintptr_t to);
-/* Unwatches the parts of [from, to) that no watcher has a range in. Lock held. */
+/* Unwatches the pages of [from, to) that no watcher has a byte of. Lock held. */
 void tagrv_monitor_unwatch_unused(struct tagrv_monitor *monitor, uintptr_t from,
 				  uintptr_t to);
 

@@ -50,13 +50,17 @@ int tagrv_regcache_create(struct tagrv_device *dev,
 void tagrv_regcache_destroy(struct tagrv_regcache *cache);
 
 /*
- * Returns registered memory, readable by peers, that covers [addr, addr + len);
- * tagrv_regcache_put() ends its use. len > 0. -FI_EOPNOTSUPP: this memory cannot be
- * cached, or not now; the caller registers it for the operation. -FI_ENOMEM: no
- * memory, of the host or to be locked.
+ * Returns registered memory that covers [addr, addr + len) and allows this access, of
+ * enum tagrv_mem_access without TAGRV_MEM_WRITE; tagrv_regcache_put() ends its use.
+ * len > 0. -FI_EOPNOTSUPP: this memory cannot be cached, or not now; the caller
+ * registers it for the operation. -FI_ENOMEM: no memory, of the host or to be locked.
+ *
+ * What is registered for ourselves never becomes readable: a get with TAGRV_MEM_READ
+ * registers its bytes, and no others, once more. What is readable already serves for
+ * every access.
  */
-int tagrv_regcache_get(struct tagrv_regcache *cache, const void *addr,
-		       size_t len, struct tagrv_mem **mem) TAGRV_WARN_UNUSED;
+int tagrv_regcache_get(struct tagrv_regcache *cache, const void *addr, size_t len,
+		       unsigned access, struct tagrv_mem **mem) TAGRV_WARN_UNUSED;
 /*
  * True: the page at addr is in the cache, so this buffer was probably used before,
  * and the limits allow all of its len bytes. A hint: does not ask whether the

@@ -80,11 +80,17 @@ enum tagrv_xport_caps {
 					   sink->watch; it need not be polled */
 };
 
-/* What peers may do with registered memory. */
+/*
+ * What may be done with registered memory. We ourselves may always send from it and
+ * put from it; memory without TAGRV_MEM_STORE may be read-only.
+ */
 enum tagrv_mem_access {
 	TAGRV_MEM_READ	= 1 << 0,	/* peers may get from it */
 	TAGRV_MEM_WRITE	= 1 << 1,	/* peers may put into it */
+	TAGRV_MEM_STORE	= 1 << 2,	/* we may get into it */
 };
+/* Rights of peers: the memory has a key that is of use to somebody. */
+#define TAGRV_MEM_REMOTE	((unsigned) (TAGRV_MEM_READ | TAGRV_MEM_WRITE))
 
 /*
  * Limits of a transport, and the times and rates by which select/ chooses the
@@ -151,7 +157,8 @@ struct tagrv_mem {
 	struct tagrv_device *dev;
 	void	*addr;
 	size_t	len;
-	unsigned access;	/* enum tagrv_mem_access */
+	unsigned access;	/* enum tagrv_mem_access: what was asked for, and
+				   TAGRV_MEM_STORE where it came for nothing */
 	void	*owner;		/* for the caller of mem_reg, which sets NULL */
 };
 
@@ -383,9 +390,11 @@ struct tagrv_xport_ops {
 
 	/*
 	 * Registers memory for our own operations, and for those of peers that
-	 * 'access' (enum tagrv_mem_access) allows. Thread-safe, as mem_dereg.
-	 * -FI_EINVAL: len is 0 or the range wraps; -FI_ENOMEM: also when the
-	 * limit of locked memory is reached; -FI_EFAULT.
+	 * 'access' (enum tagrv_mem_access) allows: exactly these bytes, and no
+	 * other operation of peers. Thread-safe, as mem_dereg. -FI_EINVAL: len is
+	 * 0 or the range wraps; -FI_ENOMEM: also when the limit of locked memory
+	 * is reached; -FI_EFAULT: there is no memory, or it is read-only and
+	 * access has TAGRV_MEM_STORE.
 	 */
 	int (*mem_reg)(struct tagrv_device *dev, void *addr, size_t len,
 		       unsigned access, struct tagrv_mem **mem);

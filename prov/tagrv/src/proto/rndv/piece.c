@@ -63,7 +63,7 @@ static void piece_start(struct tagrv_op *op, const struct tagrv_remote *remote)
 			  piece->rndv->offered, remote->len);
 	tagrv_op_start(piece, TAGRV_OP_READING);
 	ret = tagrv_op_register(piece, tagrv_peer_xport(op->peer)->dev,
-				remote->len, 0);
+				remote->len, TAGRV_MEM_STORE);
 	if (!ret) {
 		tagrv_rndv_read_start(piece, piece_end);
 		return;

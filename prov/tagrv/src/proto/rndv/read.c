@@ -81,7 +81,8 @@ bool tagrv_rndv_read_begin(struct tagrv_op *op)
 
 	if (!(xport->attr.caps & TAGRV_XPORT_GET) || !op->rndv->remote.seg_cnt)
 		return false;
-	ret = tagrv_op_register(op, xport->dev, op->rndv->want, 0);
+	ret = tagrv_op_register(op, xport->dev, op->rndv->want,
+				TAGRV_MEM_STORE);
 	if (ret) {
 		tagrv_op_deregister(op);
 		/* Memory that is not there is no better for other protocols. */

@@ -86,7 +86,7 @@ int tagrv_loop_mem_reg(struct tagrv_device *dev, void *addr, size_t len,
 		.dev = dev, .addr = addr, .len = len, .access = access,
 	};
 	tagrv_list_init(&m->node);
-	if (access) {
+	if (access & TAGRV_MEM_REMOTE) {
 		pthread_mutex_lock(&loop->mutex);
 		m->key = ++loop->next_key;
 		tagrv_list_push_tail(&loop->keys[m->key % KEY_BUCKETS],

@@ -84,7 +84,7 @@ static int publish(struct shm_device *dev, struct shm_mem *m)
 		entry = &dev->table[m->index];
 		entry->addr = (uintptr_t) m->base.addr;
 		entry->len = m->base.len;
-		entry->next_free = m->base.access;
+		entry->next_free = m->base.access & TAGRV_MEM_REMOTE;
 		atomic_store_explicit(&entry->secret, new_secret_locked(dev),
 				      memory_order_release);
 	}
@@ -106,7 +106,7 @@ int tagrv_shm_mem_reg(struct tagrv_device *base, void *addr, size_t len,
 	m->base = (struct tagrv_mem) {
 		.dev = base, .addr = addr, .len = len, .access = access,
 	};
-	if (access)
+	if (access & TAGRV_MEM_REMOTE)
 		ret = publish(shm_device_of(base), m);
 	if (ret) {
 		free(m);

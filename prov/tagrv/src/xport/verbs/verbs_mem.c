@@ -70,20 +70,24 @@ static struct ibv_mr *register_flags(struct verbs_dev *dev, void *addr,
 }
 
 /*
- * A buffer for remote reads only may be in read-only memory, which cannot be
- * registered for local writes: tries again without them.
+ * Local writes give peers nothing, so they are always asked for: what was sent may
+ * later be received into. A buffer that is only read may be in read-only
+ * memory, which cannot be registered for local writes: tries again without them.
  */
 static struct ibv_mr *register_range(struct verbs_dev *dev, void *addr,
-				     size_t len, unsigned access, int flags)
+				     size_t len, unsigned *access, int flags)
 {
 	struct ibv_mr *mr;
 
-	if (access & TAGRV_MEM_READ)
+	if (*access & TAGRV_MEM_READ)
 		flags |= IBV_ACCESS_REMOTE_READ;
-	if (access & TAGRV_MEM_WRITE)
+	if (*access & TAGRV_MEM_WRITE)
 		flags |= IBV_ACCESS_REMOTE_WRITE;
 	mr = register_flags(dev, addr, len, flags | IBV_ACCESS_LOCAL_WRITE);
-	if (!mr && access == TAGRV_MEM_READ && errno == EFAULT)
+	if (mr)
+		*access |= TAGRV_MEM_STORE;
+	else if (!(*access & (TAGRV_MEM_STORE | TAGRV_MEM_WRITE)) &&
+		 errno == EFAULT)
 		mr = register_flags(dev, addr, len, flags);
 	return mr;
 }
@@ -103,7 +107,7 @@ static int reg_mem(struct verbs_dev *dev, void *addr, size_t len, unsigned acces
 	mem->base = (struct tagrv_mem) {
 		.dev = &dev->base, .addr = addr, .len = len, .access = access,
 	};
-	mem->mr = register_range(dev, addr, len, access, flags);
+	mem->mr = register_range(dev, addr, len, &mem->base.access, flags);
 	if (!mem->mr) {
 		err = errno ? errno : EIO;
 		free(mem);
