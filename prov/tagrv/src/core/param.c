@@ -163,6 +163,10 @@ static const struct param table[] = {
 	{ "CLOSE_TIMEOUT", FI_PARAM_INT, FIELD(close_timeout), 5, 0, 3600,
 	  "Most seconds fi_close waits until peers have received what was sent "
 	  "to them (default: 5)" },
+	{ "PEER_ERRORS", FI_PARAM_BOOL, FIELD(peer_errors), 0, 0, 1,
+	  "End receives that name a source (FI_DIRECTED_RECV) with an error when "
+	  "the source has died or closed its endpoint, or cannot be reached; no: "
+	  "they wait for it to be restarted (default: no)" },
 	{ "MATCH_STATS", FI_PARAM_INT, FIELD(match_stats), 0, 0, 86400,
 	  "Seconds between log lines, at level info, with the length of each "
 	  "endpoint's queues and the cost of searches, and a last line when the "

@@ -58,6 +58,7 @@ struct tagrv_params {
 	/* wireup */
 	int	connect_timeout;	/* seconds until a peer is unreachable */
 	int	close_timeout;		/* seconds fi_close waits for its acks */
+	bool	peer_errors;		/* receives from lost peers end */
 	/* introspection */
 	int	match_stats;		/* seconds between log lines; 0: none */
 	char	dump[512];		/* path or stderr; empty: none */

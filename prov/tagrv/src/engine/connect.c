@@ -8,6 +8,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/log.h"
+#include "engine/lost.h"
 #include "engine/stats.h"
 #include "object/lane.h"
 #include "proto/serve.h"
@@ -72,6 +73,13 @@ static int connect_self(struct tagrv_peer *peer)
 	return 0;
 }
 
+/* There is no connection, and none is on its way. */
+static void cannot_connect(struct tagrv_peer *peer, int status)
+{
+	tagrv_peer_fail_pending(peer, status);
+	tagrv_peer_lose(peer, status);
+}
+
 void tagrv_peer_connect(struct tagrv_peer *peer)
 {
 	struct tagrv_engine *engine = peer->engine;
@@ -92,7 +100,7 @@ void tagrv_peer_connect(struct tagrv_peer *peer)
 			tagrv_peer_set_state(peer, TAGRV_PEER_CONNECTING);
 	}
 	if (ret)
-		tagrv_peer_fail_pending(peer, ret);
+		cannot_connect(peer, ret);
 }
 
 /* ---- reports of the wireup thread ---- */
@@ -102,8 +110,8 @@ static void on_failed(struct tagrv_peer *peer, int status)
 	if (peer->state == TAGRV_PEER_CONNECTING)
 		tagrv_peer_set_state(peer, TAGRV_PEER_IDLE);
 	if (!peer->lane)
-		tagrv_peer_fail_pending(peer, tagrv_rails_blame(
-			&peer->engine->rails, status));
+		cannot_connect(peer, tagrv_rails_blame(&peer->engine->rails,
+						       status));
 }
 
 bool tagrv_lane_is_drained(struct tagrv_lane *lane)
@@ -161,6 +169,8 @@ static void on_up(struct tagrv_engine *engine,
 
 	if (peer && peer->lane)
 		drain_old(peer);
+	/* Before messages of the new connection may match such receives. */
+	tagrv_engine_end_lost(engine);
 	if (peer)
 		ret = accept_link(peer, event);
 	if (ret) {
@@ -170,6 +180,7 @@ static void on_up(struct tagrv_engine *engine,
 			on_failed(peer, ret);
 		return;
 	}
+	peer->lost = 0;
 	if (event->sendable && peer->lane && peer->state == TAGRV_PEER_BOUND)
 		set_ready(peer);
 }
@@ -182,7 +193,8 @@ static void reconnect(struct tagrv_peer *peer)
 	peer->lane = NULL;
 	tagrv_peer_set_state(peer, TAGRV_PEER_IDLE);
 	tagrv_lane_fail(lane, -FI_ECONNRESET, false);
-	if (!tagrv_list_empty(&peer->pending))
+	if (!tagrv_list_empty(&peer->pending) ||
+	    tagrv_engine_ends_receives(peer->engine))
 		tagrv_peer_connect(peer);
 }
 
@@ -205,6 +217,7 @@ static void on_gone(struct tagrv_engine *engine, struct tagrv_peer *peer,
 	tagrv_peer_set_state(peer, TAGRV_PEER_LEAVING);
 	if (!tagrv_list_linked(&lane->gone_node))
 		tagrv_list_push_tail(&engine->conn.gone, &lane->gone_node);
+	engine->conn.ends = true;
 	tagrv_watch_attend(&engine->dom->watch);
 }
 

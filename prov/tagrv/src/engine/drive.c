@@ -91,7 +91,7 @@ static int arm_engine(struct tagrv_engine *engine)
 	 * comes in between is missed. */
 	if (tagrv_rails_arm(&engine->rails))
 		return -FI_EAGAIN;
-	if (!tagrv_list_empty(&engine->conn.gone))
+	if (engine->conn.ends)
 		return -FI_EAGAIN;
 	/* Rails without connections, too. */
 	if (tagrv_rails_poll_all(&engine->rails))

@@ -9,16 +9,18 @@
 
 #include "engine/dispatch.h"
 #include "engine/endpoint.h"
+#include "engine/lost.h"
 #include "object/peer.h"
 #include "proto/peek.h"
 #include "proto/unexp.h"
 #include "wireup/wireup.h"
 
 /* engine->conn.lane_lost */
-static void on_lane_lost(struct tagrv_peer *peer)
+static void on_lane_lost(struct tagrv_peer *peer, int status)
 {
 	tagrv_unexp_lose_rndv(peer);
 	tagrv_peek_lose_rndv(peer);
+	tagrv_peer_lose(peer, status);
 }
 
 static int open_rx(struct tagrv_engine *engine,
@@ -64,6 +66,7 @@ int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *att
 	e->tx.refuse_ns = TAGRV_REFUSE_NS;
 	tagrv_list_init(&e->conn.lanes);
 	tagrv_list_init(&e->conn.gone);
+	tagrv_list_init(&e->conn.lost);
 	tagrv_list_init(&e->table.watcher.node);
 	tagrv_list_init(&e->rx_node);
 	ret = tagrv_rails_open(e, &tagrv_engine_sink);

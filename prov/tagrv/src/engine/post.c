@@ -14,6 +14,7 @@
 #include "core/log.h"
 #include "core/trace.h"
 #include "engine/endpoint.h"
+#include "engine/lost.h"
 #include "object/engine.h"
 #include "object/op.h"
 #include "object/peer.h"
@@ -243,8 +244,9 @@ static ssize_t receive_claimed(struct tagrv_rx *rx,
 	return 0;
 }
 
+/* lost: -FI_E*, if none of the source will come any more; else 0. */
 static ssize_t peek(struct tagrv_rx *rx, const struct tagrv_recv_req *req,
-		    uint32_t match_id)
+		    uint32_t match_id, int lost)
 {
 	struct tagrv_list *node;
 	ssize_t ret = tagrv_peek(rx, req, match_id);
@@ -258,22 +260,27 @@ static ssize_t peek(struct tagrv_rx *rx, const struct tagrv_recv_req *req,
 	ret = tagrv_peek(rx, req, match_id);
 	if (ret != -FI_ENOMSG)
 		return ret;
-	tagrv_peek_report_none(rx, req);
+	tagrv_peek_report_none(rx, req, lost ? -lost : FI_ENOMSG);
 	return 0;
 }
 
-/* All engines of a context know a peer by the same number. */
-static int find_source(struct tagrv_rx *rx, fi_addr_t src, uint32_t *match_id)
+/*
+ * All engines of a context know a peer by the same number, which *match_id becomes.
+ * False: look closer.
+ */
+static inline bool find_source(const struct tagrv_rx *rx, fi_addr_t src,
+			       uint32_t *match_id)
 {
-	struct tagrv_peer *peer;
-	int ret;
+	const struct tagrv_engine *engine = rx->first;
+	const struct tagrv_peer *peer;
 
-	if (TAGRV_UNLIKELY(!rx->first))
-		return -FI_EINVAL;
-	ret = tagrv_peer_of(rx->first, src, &peer);
-	if (TAGRV_LIKELY(!ret))
-		*match_id = peer->match_id;
-	return ret;
+	if (TAGRV_UNLIKELY(!engine || src >= engine->table.by_addr_cnt))
+		return false;
+	peer = engine->table.by_addr[src];
+	if (TAGRV_UNLIKELY(!peer))
+		return false;
+	*match_id = peer->match_id;
+	return true;
 }
 
 /* A search of kept messages. */
@@ -281,13 +288,60 @@ static TAGRV_COLD ssize_t search(struct tagrv_rx *rx,
 				 const struct tagrv_recv_req *req)
 {
 	uint32_t match_id = TAGRV_MATCH_ANY;
-	int ret = 0;
+	int ret = 0, lost = 0;
 
 	if (!(req->flags & FI_PEEK))
 		return receive_claimed(rx, req);
-	if (rx->directed && req->src != FI_ADDR_UNSPEC)
-		ret = find_source(rx, req->src, &match_id);
-	return ret ? ret : peek(rx, req, match_id);
+	if (rx->directed && req->src != FI_ADDR_UNSPEC &&
+	    !find_source(rx, req->src, &match_id))
+		ret = tagrv_rx_look_at_source(rx, req->src, &match_id, &lost);
+	return ret ? ret : peek(rx, req, match_id, lost);
+}
+
+/* A receive from nobody: takes a message that was kept, or ends. */
+static TAGRV_COLD ssize_t receive_from_lost(struct tagrv_rx *rx,
+					    const struct tagrv_recv_req *req,
+					    const struct tagrv_match_want *want,
+					    int status)
+{
+	struct tagrv_match_msg *msg;
+	struct tagrv_recv recv;
+	struct tagrv_op *op;
+	int ret = new_op(rx, req, &op);
+
+	if (ret)
+		return ret;
+	if (op->rx.multi) {
+		(void) fill_multi(op, want);
+		if (!op->rx.retired)
+			op->status = status;
+		op->rx.retired = true;
+		tagrv_op_multi_check(op);
+		return 0;
+	}
+	msg = tagrv_match_claim(rx->match, want);
+	recv = recv_of_op(op);
+	if (msg)
+		deliver(msg->user, op);
+	else
+		tagrv_rx_end_posted(rx, &recv, req->src, status);
+	return 0;
+}
+
+/* A source that is used for the first time, or lost. */
+static TAGRV_COLD ssize_t receive_from(struct tagrv_rx *rx,
+				       const struct tagrv_recv_req *req,
+				       struct tagrv_match_want *want)
+{
+	int lost;
+	int ret = tagrv_rx_look_at_source(rx, req->src, &want->peer, &lost);
+
+	if (ret)
+		return ret;
+	if (lost)
+		return receive_from_lost(rx, req, want, lost);
+	return req->iov_cnt != 1 || req->flags & FI_MULTI_RECV ?
+	       post_with_op(rx, req, want) : post_plain(rx, req, want);
 }
 
 ssize_t tagrv_rx_recv(struct tagrv_rx *rx, const struct tagrv_recv_req *req)
@@ -299,16 +353,13 @@ ssize_t tagrv_rx_recv(struct tagrv_rx *rx, const struct tagrv_recv_req *req)
 		.name = req->context,
 		.space = req->space,
 	};
-	ssize_t ret;
 
 	tagrv_assert_locked(rx->dom);
 	if (TAGRV_UNLIKELY(req->flags & (FI_PEEK | FI_CLAIM)))
 		return search(rx, req);
-	if (rx->directed && req->src != FI_ADDR_UNSPEC) {
-		ret = find_source(rx, req->src, &want.peer);
-		if (TAGRV_UNLIKELY(ret))
-			return ret;
-	}
+	if (rx->directed && req->src != FI_ADDR_UNSPEC &&
+	    TAGRV_UNLIKELY(!find_source(rx, req->src, &want.peer)))
+		return receive_from(rx, req, &want);
 	if (TAGRV_UNLIKELY(req->iov_cnt != 1 || req->flags & FI_MULTI_RECV))
 		return post_with_op(rx, req, &want);
 	return post_plain(rx, req, &want);
@@ -316,43 +367,15 @@ ssize_t tagrv_rx_recv(struct tagrv_rx *rx, const struct tagrv_recv_req *req)
 
 /* ---- cancel ---- */
 
-static void end_cancelled(struct tagrv_rx *rx, const struct tagrv_recv *recv)
-{
-	const struct tagrv_op *op = recv->op;
-	const void *first = op && op->iov_cnt ? op->iov[0].iov_base : NULL;
-
-	tagrv_rx_report_error(rx, &(struct tagrv_comp) {
-		.context = recv->context,
-		.flags = tagrv_op_comp_flags(op ? op->space : recv->space,
-					     false),
-		.buf = op ? (void *) (uintptr_t) first : recv->buf,
-		.tag = op ? op->tag : recv->tag,
-		.src = FI_ADDR_NOTAVAIL,
-		.err = FI_ECANCELED,
-	});
-}
-
 int tagrv_rx_cancel(struct tagrv_rx *rx, void *context)
 {
 	tagrv_match_id id = tagrv_match_find_name(rx->match, context);
 	struct tagrv_match_recv *record;
-	struct tagrv_op *op;
 
 	tagrv_assert_locked(rx->dom);
 	if (!id || tagrv_match_cancel(rx->match, id, &record))
 		return -FI_ENOENT;
-	op = tagrv_recv_of(record)->op;
-	if (op && op->rx.multi) {
-		/* Where slices of it are under way, their end releases it. */
-		op->rx.retired = true;
-		op->status = -FI_ECANCELED;
-		tagrv_op_multi_check(op);
-		return 0;
-	}
-	end_cancelled(rx, tagrv_recv_of(record));
-	if (op) {
-		tagrv_op_set_free(op);
-		tagrv_pool_put(&rx->ops, op);
-	}
+	tagrv_rx_end_posted(rx, tagrv_recv_of(record), FI_ADDR_NOTAVAIL,
+			    -FI_ECANCELED);
 	return 0;
 }

@@ -3,12 +3,14 @@
  * One progress pass of an engine: reports of the wireup thread, then the
  * transports, then peers with work to send. The lane of a peer that hung up is
  * failed only after a pass that found nothing, or many passes, so that what the
- * peer sent before is received first.
+ * peer sent before is received first. Then receives that name the peer end, if that
+ * is wanted (lost.h).
  */
 #include <rdma/fi_errno.h>
 
 #include "engine/connect.h"
 #include "engine/endpoint.h"
+#include "engine/lost.h"
 #include "object/engine.h"
 #include "object/lane.h"
 #include "proto/serve.h"
@@ -54,6 +56,13 @@ static void drop_gone(struct tagrv_engine *engine, bool idle)
 	}
 }
 
+static TAGRV_COLD void end_connections(struct tagrv_engine *engine, bool idle)
+{
+	drop_gone(engine, idle);
+	tagrv_engine_end_lost(engine);
+	engine->conn.ends = !tagrv_list_empty(&engine->conn.gone);
+}
+
 int tagrv_engine_progress(struct tagrv_engine *engine)
 {
 	struct tagrv_wireup_event event;
@@ -72,12 +81,11 @@ int tagrv_engine_progress(struct tagrv_engine *engine)
 	engine->dom->in_pass = false;
 	if (!tagrv_list_empty(&engine->tx.busy))
 		events += serve_busy(engine);
-	if (TAGRV_UNLIKELY(!tagrv_list_empty(&engine->conn.gone)))
-		drop_gone(engine, !events);
+	if (TAGRV_UNLIKELY(engine->conn.ends))
+		end_connections(engine, !events);
 	if (!events)
 		tagrv_match_grow_ahead(engine->match);
-	if (!tagrv_list_empty(&engine->tx.busy) ||
-	    !tagrv_list_empty(&engine->conn.gone))
+	if (!tagrv_list_empty(&engine->tx.busy) || engine->conn.ends)
 		tagrv_watch_attend(&engine->dom->watch);
 	return events;
 }

@@ -166,6 +166,20 @@ void tagrv_match_drain_posted(struct tagrv_match *match,
 	tagrv_posted_drain(&match->posted, fn, arg);
 }
 
+void tagrv_match_drain_source(struct tagrv_match *match, uint32_t peer,
+			      void (*fn)(struct tagrv_match_recv *recv, void *arg),
+			      void *arg)
+{
+	assert(peer != TAGRV_MATCH_ANY);
+	tagrv_posted_drain_source(&match->posted, peer, fn, arg);
+}
+
+uint32_t tagrv_match_source(const struct tagrv_match_recv *recv)
+{
+	return tagrv_posted_source(tagrv_container_of(recv, struct tagrv_posted,
+						      pub));
+}
+
 void tagrv_match_grow_ahead(struct tagrv_match *match)
 {
 	tagrv_posted_grow_ahead(&match->posted);

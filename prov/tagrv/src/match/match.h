@@ -62,6 +62,9 @@ struct tagrv_match_recv {
 	uint64_t room[TAGRV_MATCH_ROOM / sizeof(uint64_t)];	/* the caller's */
 };
 
+/* The source that a queued receive names, or TAGRV_MATCH_ANY. */
+uint32_t tagrv_match_source(const struct tagrv_match_recv *recv);
+
 /*
  * One unexpected message. The engine owns it while it is queued; from post(),
  * claim() or take() until tagrv_match_release() the caller does.
@@ -200,6 +203,14 @@ void tagrv_match_drain_unexpected(struct tagrv_match *match, uint32_t peer,
 /* Removes every posted receive in post order, and calls fn, which must not call the
  * engine. */
 void tagrv_match_drain_posted(struct tagrv_match *match,
+			      void (*fn)(struct tagrv_match_recv *recv, void *arg),
+			      void *arg);
+
+/*
+ * Removes every posted receive that names this peer as its source, in post order, and
+ * calls fn, which must not call the engine.
+ */
+void tagrv_match_drain_source(struct tagrv_match *match, uint32_t peer,
 			      void (*fn)(struct tagrv_match_recv *recv, void *arg),
 			      void *arg);
 

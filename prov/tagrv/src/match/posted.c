@@ -16,6 +16,8 @@
 
 #include "match/posted.h"
 
+#define SOURCED_MAX	256	/* receives that one walk notes */
+
 int tagrv_posted_init(struct tagrv_posted_queue *queue, size_t limit,
 		      uint64_t seed)
 {
@@ -300,6 +302,43 @@ void tagrv_posted_drain(struct tagrv_posted_queue *queue,
 		dequeue(queue, recv, NULL);
 		fn(&recv->pub, arg);
 	}
+}
+
+/* Some receives that name one source. */
+struct sourced {
+	uint32_t peer;
+	size_t	cnt;
+	tagrv_match_id ids[SOURCED_MAX];
+};
+
+/* For tagrv_posted_each(): true, which ends the walk, when there is no more room. */
+static bool add_sourced(struct tagrv_posted *recv, void *arg)
+{
+	struct sourced *sourced = arg;
+
+	if (tagrv_posted_source(recv) == sourced->peer)
+		sourced->ids[sourced->cnt++] = tagrv_posted_id(recv);
+	return sourced->cnt == SOURCED_MAX;
+}
+
+/*
+ * As above, a removal may move others. So the receives are noted first, as many as there
+ * is room for: a walk for each of them would take too long if there are thousands.
+ */
+void tagrv_posted_drain_source(struct tagrv_posted_queue *queue, uint32_t peer,
+			       void (*fn)(struct tagrv_match_recv *recv,
+					  void *arg), void *arg)
+{
+	struct sourced sourced = { .peer = peer };
+	struct tagrv_match_recv *pub;
+
+	do {
+		sourced.cnt = 0;
+		(void) tagrv_posted_each(queue, add_sourced, &sourced);
+		for (size_t i = 0; i < sourced.cnt; i++)
+			if (!tagrv_posted_cancel(queue, sourced.ids[i], &pub))
+				fn(pub, arg);
+	} while (sourced.cnt == SOURCED_MAX);
 }
 
 uint64_t tagrv_posted_oldest(const struct tagrv_posted_queue *queue)

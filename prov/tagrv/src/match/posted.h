@@ -294,6 +294,17 @@ static inline void tagrv_block_fill(struct tagrv_posted_block *block,
 	recv->block = block;
 }
 
+/* The peer of a receive, or TAGRV_MATCH_ANY. */
+static inline uint32_t tagrv_posted_source(const struct tagrv_posted *recv)
+{
+	uint64_t mask_peer;
+
+	if (recv->class != TAGRV_NO_CLASS)
+		return recv->peer;
+	mask_peer = recv->block->mask_peer[recv->slot];
+	return mask_peer ? (uint32_t) mask_peer : TAGRV_MATCH_ANY;
+}
+
 static inline void tagrv_block_clear(struct tagrv_posted_block *block,
 				     unsigned slot)
 {
@@ -331,6 +342,10 @@ tagrv_match_id tagrv_posted_find_name(struct tagrv_posted_queue *queue,
 void tagrv_posted_drain(struct tagrv_posted_queue *queue,
 			void (*fn)(struct tagrv_match_recv *recv, void *arg),
 			void *arg);
+
+void tagrv_posted_drain_source(struct tagrv_posted_queue *queue, uint32_t peer,
+			       void (*fn)(struct tagrv_match_recv *recv,
+					  void *arg), void *arg);
 
 /* Calls fn in post order until it returns true; returns that receive, or NULL. */
 struct tagrv_posted *

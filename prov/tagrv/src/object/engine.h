@@ -138,10 +138,13 @@ struct tagrv_engine {
 		struct tagrv_wireup_ep *wep;		/* NULL: not enabled */
 		const _Atomic uint64_t *wep_events;	/* reports waiting in it */
 		struct tagrv_list lanes;
+		bool	ends;		/* one of these is not empty, perhaps: */
 		struct tagrv_list gone;	/* lanes whose peer hung up */
+		struct tagrv_list lost;	/* peers that receives may name */
 		/* The peer has lost its lane: proto/ marks the rendezvous
-		 * requests of the peer that it keeps as lost. */
-		void	(*lane_lost)(struct tagrv_peer *peer);
+		 * requests of the peer that it keeps as lost, and engine/ ends
+		 * receives that name it, where that is wanted. */
+		void	(*lane_lost)(struct tagrv_peer *peer, int status);
 	} conn;
 
 	struct tagrv_engine_attr attr;

@@ -81,7 +81,7 @@ static void fail_peer(struct tagrv_peer *peer, const struct tagrv_lane *lane,
 	tagrv_list_remove(&peer->busy_node);
 	if (notify_wireup && engine->conn.wep && !peer->self)
 		tagrv_wireup_drop(engine->conn.wep, &peer->addr, lane->epoch);
-	engine->conn.lane_lost(peer);
+	engine->conn.lane_lost(peer, status);
 	drop_acks(peer);
 	fail_ops(&peer->waiting, status);
 	fail_ops(&peer->readers, status);

@@ -87,6 +87,7 @@ static void init_peer(struct tagrv_peer *peer, struct tagrv_engine *engine,
 	tagrv_list_init(&peer->writers);
 	tagrv_list_init(&peer->acks);
 	tagrv_list_init(&peer->busy_node);
+	tagrv_list_init(&peer->lost_node);
 }
 
 static int number_peer(struct tagrv_engine *engine, struct tagrv_peer *peer)
@@ -173,8 +174,21 @@ int tagrv_peer_resolve(struct tagrv_engine *engine, fi_addr_t fi_addr,
 	if (fi_addr >= engine->table.by_addr_cnt && grow_by_addr(engine, fi_addr))
 		return -FI_ENOMEM;
 	*peer = tagrv_peer_get(engine, addr);
-	engine->table.by_addr[fi_addr] = *peer;
-	return *peer ? 0 : -FI_ENOMEM;
+	if (!*peer)
+		return -FI_ENOMEM;
+	if ((*peer)->state != TAGRV_PEER_IDLE || !engine->dom->params.peer_errors)
+		engine->table.by_addr[fi_addr] = *peer;
+	return 0;
+}
+
+void tagrv_peer_forget_rows(struct tagrv_peer *peer)
+{
+	struct tagrv_engine *engine = peer->engine;
+
+	tagrv_assert_locked(engine->dom);
+	for (size_t i = 0; i < engine->table.by_addr_cnt; i++)
+		if (engine->table.by_addr[i] == peer)
+			engine->table.by_addr[i] = NULL;
 }
 
 void tagrv_peer_destroy_all(struct tagrv_engine *engine)
@@ -207,8 +221,12 @@ static void on_inserted(struct tagrv_av_watcher *watcher, fi_addr_t fi_addr,
 {
 	struct tagrv_peer *peer = tagrv_peer_find(engine_of(watcher), addr);
 
-	if (peer && peer->fi_addr == FI_ADDR_NOTAVAIL)
+	if (!peer)
+		return;
+	if (peer->fi_addr == FI_ADDR_NOTAVAIL)
 		peer->fi_addr = fi_addr;
+	/* The application expects that it can be reached, or can be again. */
+	peer->lost = 0;
 }
 
 /* The peer's row is gone; another row may have the same address. */

@@ -99,6 +99,11 @@ struct tagrv_peer {
 	struct tagrv_list writers;	/* sends with something to move */
 	struct tagrv_list acks;		/* tagrv_ack::link */
 	struct tagrv_list busy_node;	/* engine->tx.busy */
+	int	lost;			/* -FI_E*: why its last connection failed, or
+					   could not be made; 0: since then another
+					   came up, or there was none */
+	int	lost_status;		/* the same, for receives that name it, while: */
+	struct tagrv_list lost_node;	/* engine->conn.lost */
 	struct tagrv_addr addr;
 };
 
@@ -139,6 +144,11 @@ struct tagrv_peer *tagrv_peer_find(const struct tagrv_engine *engine,
 /* As tagrv_peer_of(), for an fi_addr that is used for the first time. */
 int tagrv_peer_resolve(struct tagrv_engine *engine, fi_addr_t fi_addr,
 		       struct tagrv_peer **peer) TAGRV_COLD TAGRV_WARN_UNUSED;
+/*
+ * Makes each fi_addr that stands for the peer one that is used for the first time. With
+ * FI_TAGRV_PEER_ERRORS it stays so while the peer is IDLE: engine/lost.h.
+ */
+void tagrv_peer_forget_rows(struct tagrv_peer *peer) TAGRV_COLD;
 void tagrv_peer_destroy_all(struct tagrv_engine *engine);
 /* Follows the changes of the address table: engine->table.watcher. */
 void tagrv_peer_watch_table(struct tagrv_engine *engine,

@@ -98,10 +98,10 @@ ssize_t tagrv_peek(struct tagrv_rx *rx, const struct tagrv_recv_req *req,
 }
 
 void tagrv_peek_report_none(struct tagrv_rx *rx,
-			    const struct tagrv_recv_req *req)
+			    const struct tagrv_recv_req *req, int err)
 {
 	tagrv_assert_locked(rx->dom);
-	report(rx, req, NULL, FI_ENOMSG);
+	report(rx, req, NULL, err);
 }
 
 struct tagrv_umsg *tagrv_peek_claimed(struct tagrv_rx *rx,
@@ -114,7 +114,7 @@ struct tagrv_umsg *tagrv_peek_claimed(struct tagrv_rx *rx,
 	tagrv_assert_locked(rx->dom);
 	HASH_FIND_PTR(rx->claims, &context, claim);
 	if (!claim) {
-		tagrv_peek_report_none(rx, req);
+		tagrv_peek_report_none(rx, req, FI_ENOMSG);
 		return NULL;
 	}
 	umsg = claim->umsg;

@@ -19,9 +19,9 @@
  */
 ssize_t tagrv_peek(struct tagrv_rx *rx, const struct tagrv_recv_req *req,
 		   uint32_t match_id) TAGRV_WARN_UNUSED;
-/* Reports that there is no such message. */
+/* Reports that there is no such message. err: FI_ENOMSG, or why none will come. */
 void tagrv_peek_report_none(struct tagrv_rx *rx,
-			    const struct tagrv_recv_req *req);
+			    const struct tagrv_recv_req *req, int err);
 
 /*
  * FI_CLAIM without FI_PEEK: the message that this context has claimed, now the
