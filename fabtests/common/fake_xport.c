@@ -345,6 +345,13 @@ static void fake_publish(struct tagrv_link *link)
 	fake.publishes++;
 }
 
+static void fake_check(struct tagrv_link *link, bool awaited)
+{
+	(void) link;
+	fake.checks++;
+	fake.awaited += awaited;
+}
+
 static const struct tagrv_xport_ops fake_ops = {
 	.name = "fake",
 	.wire_id = 250,
@@ -371,6 +378,7 @@ static const struct tagrv_xport_ops fake_ops = {
 	.progress = fake_progress,
 	.reap = fake_nothing,
 	.flush = fake_flush,
+	.check = fake_check,
 	.outstanding = fake_outstanding,
 	.wait_fd = fake_wait_fd,
 	.arm = fake_arm,

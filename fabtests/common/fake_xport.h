@@ -45,6 +45,8 @@ struct fake_xport {
 	unsigned polls, local_polls;	/* calls of progress, by transport */
 	unsigned local_arms;
 	unsigned drains, publishes;	/* calls of ops->drain, ops->publish */
+	unsigned checks, awaited;	/* calls of ops->check; those for a peer that
+					   something is awaited of */
 	struct fake_record log[FAKE_LOG_MAX];
 	size_t	log_cnt;
 	int	refuse;		/* so many next sends and gets give -FI_EAGAIN */

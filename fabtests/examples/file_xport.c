@@ -297,5 +297,6 @@ const struct tagrv_xport_ops tagrv_file_ops = {
 	.publish = tagrv_stub_publish,
 	.send_prepared = tagrv_stub_send_prepared,
 	.get = tagrv_stub_get, .put = tagrv_stub_put, .progress = progress, .reap = reap,
-	.flush = tagrv_stub_flush, .outstanding = outstanding, .wait_fd = wait_fd, .arm = arm,
+	.flush = tagrv_stub_flush, .check = tagrv_stub_check, .outstanding = outstanding,
+	.wait_fd = wait_fd, .arm = arm,
 };

@@ -263,6 +263,7 @@ const struct tagrv_xport_ops sim_xport_ops = {
 	.progress = sim_move_progress,
 	.reap = sim_move_reap,
 	.flush = tagrv_stub_flush,
+	.check = tagrv_stub_check,
 	.outstanding = outstanding,
 	.wait_fd = wait_fd,
 	.arm = arm,

@@ -146,6 +146,14 @@ static const struct param table[] = {
 	{ "QP_RETRY", FI_PARAM_INT, FIELD(qp_retry), 6, 0, 6,
 	  "Retries after FI_TAGRV_QP_TIMEOUT before the peer is unreachable, at "
 	  "most 6 (default: 6)" },
+	{ "REQUEST_TIMEOUT", FI_PARAM_INT, FIELD(request_timeout), 0, -1, 86400,
+	  "Seconds after which a connection fails when the device ends none of its "
+	  "requests; 0: twice the time that FI_TAGRV_QP_TIMEOUT and all retries "
+	  "take; -1: never. Checked every FI_TAGRV_PROBE seconds (default: 0)" },
+	{ "PROBE", FI_PARAM_INT, FIELD(probe), 5, 0, 3600,
+	  "Seconds between looks at connections over a device: peers that operations "
+	  "wait for are probed by an empty write, and requests that do not end are "
+	  "noticed; 0: none (default: 5)" },
 	{ "SHM_RING", FI_PARAM_SIZE_T, FIELD(shm_ring), 65536, 16384, 4194304,
 	  "Bytes of shared memory per connection of two local endpoints and "
 	  "direction, rounded down to a power of two (default: 65536)" },

@@ -51,6 +51,8 @@ struct tagrv_params {
 	int	service_level;
 	int	qp_timeout;		/* 4.096 us * 2^n */
 	int	qp_retry;		/* 0..6 */
+	int	request_timeout;	/* seconds; 0: from the two; -1: none */
+	int	probe;			/* seconds between probes; 0: none */
 	/* shared memory */
 	size_t	shm_ring;		/* bytes per direction of a pair */
 	char	shm_cma[8];		/* auto, yes, no; empty: auto */

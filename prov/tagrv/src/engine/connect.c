@@ -9,7 +9,7 @@
 
 #include "core/log.h"
 #include "engine/lost.h"
-#include "engine/stats.h"
+#include "engine/tick.h"
 #include "object/lane.h"
 #include "proto/serve.h"
 #include "wire/packet.h"
@@ -232,7 +232,7 @@ void tagrv_engine_wireup_event(struct tagrv_engine *engine,
 		return;
 	}
 	if (event->type == TAGRV_WIREUP_TICK) {
-		tagrv_engine_log_match(engine);
+		tagrv_engine_tick(engine);
 		return;
 	}
 	peer = tagrv_peer_get(engine, &event->addr);

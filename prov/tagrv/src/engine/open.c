@@ -10,6 +10,7 @@
 #include "engine/dispatch.h"
 #include "engine/endpoint.h"
 #include "engine/lost.h"
+#include "engine/tick.h"
 #include "object/peer.h"
 #include "proto/peek.h"
 #include "proto/unexp.h"
@@ -169,7 +170,7 @@ int tagrv_engine_enable(struct tagrv_engine *engine)
 		.xports = engine->rails.xports,
 		.xport_cnt = engine->rails.xport_cnt,
 		.connect_timeout = dom->params.connect_timeout,
-		.tick = (unsigned) dom->params.match_stats * 1000,
+		.tick = tagrv_engine_tick_ms(engine),
 		.kick = kick,
 		.kick_arg = dom,
 	};

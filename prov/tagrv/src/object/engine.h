@@ -141,6 +141,8 @@ struct tagrv_engine {
 		bool	ends;		/* one of these is not empty, perhaps: */
 		struct tagrv_list gone;	/* lanes whose peer hung up */
 		struct tagrv_list lost;	/* peers that receives may name */
+		/* engine/tick.c: ms by the clock; not before */
+		uint64_t next_stats, next_check;
 		/* The peer has lost its lane: proto/ marks the rendezvous
 		 * requests of the peer that it keeps as lost, and engine/ ends
 		 * receives that name it, where that is wanted. */

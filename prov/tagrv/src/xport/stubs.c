@@ -138,3 +138,9 @@ void tagrv_stub_flush(struct tagrv_xport *xport)
 {
 	(void) xport;
 }
+
+void tagrv_stub_check(struct tagrv_link *link, bool awaited)
+{
+	(void) link;
+	(void) awaited;
+}

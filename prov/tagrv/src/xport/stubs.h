@@ -58,5 +58,7 @@ int tagrv_stub_put(struct tagrv_link *link, const void *addr,
 
 /* Sends are confirmed soon without being asked for. */
 void tagrv_stub_flush(struct tagrv_xport *xport);
+/* The end of a peer is noticed without a look. */
+void tagrv_stub_check(struct tagrv_link *link, bool awaited);
 
 #endif

@@ -78,6 +78,7 @@ enum tagrv_xport_caps {
 	TAGRV_XPORT_PREPARED = 1 << 3,	/* send_prepared works */
 	TAGRV_XPORT_WATCHED = 1 << 4,	/* all that progress has to do is announced in
 					   sink->watch; it need not be polled */
+	TAGRV_XPORT_CHECKED = 1 << 5,	/* check does something */
 };
 
 /*
@@ -506,6 +507,13 @@ struct tagrv_xport_ops {
 	int (*reap)(struct tagrv_xport *xport);
 	/* Makes the outcome of everything sent so far known soon. */
 	void (*flush)(struct tagrv_xport *xport);
+	/*
+	 * With TAGRV_XPORT_CHECKED: called every few seconds for an attached link.
+	 * Fails the link if what was given to the device does not end, and, when
+	 * something of the peer is awaited, if the peer turns out to be dead. Calls no
+	 * callback: progress does.
+	 */
+	void (*check)(struct tagrv_link *link, bool awaited);
 	/* Returns the number of sends, gets and puts without an outcome yet. */
 	size_t (*outstanding)(struct tagrv_xport *xport);
 

@@ -491,6 +491,7 @@ const struct tagrv_xport_ops tagrv_loop_ops = {
 	.progress = progress,
 	.reap = reap,
 	.flush = tagrv_stub_flush,
+	.check = tagrv_stub_check,
 	.outstanding = outstanding,
 	.wait_fd = wait_fd,
 	.arm = arm,

@@ -278,6 +278,7 @@ const struct tagrv_xport_ops tagrv_shm_ops = {
 	.progress = tagrv_shm_progress,
 	.reap = tagrv_shm_reap,
 	.flush = tagrv_stub_flush,
+	.check = tagrv_stub_check,
 	.outstanding = outstanding,
 	.wait_fd = wait_fd,
 	.arm = tagrv_shm_arm,

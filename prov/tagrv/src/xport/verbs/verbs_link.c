@@ -259,6 +259,8 @@ int tagrv_verbs_link_bind(struct tagrv_link *base, const void *blob, size_t len)
 				     xp->base.attr.max_packet);
 	tagrv_verbs_rdma_bind(link, &peer);
 	link->tx_permits = peer.permits;
+	/* So few are permitted even by a peer that has no buffers for them. */
+	link->thin = peer.permits <= VERBS_PERMIT_MIN;
 	tagrv_verbs_link_set_state(link, VERBS_LINK_BOUND);
 	return 0;
 }

@@ -12,7 +12,7 @@
  *                          <-- permit-only, n ---  rx_permits <= rx_window / 2
  *
  * n is sent as immediate data, which needs no byte of the packet; its bit 31 marks
- * a packet that is a permit only.
+ * a packet that is a permit only, bit 30 a permit for which there are no buffers.
  *
  * With SRQ the rx_permits of all links together never exceed the buffers posted. The
  * window of a link is its share of three quarters of RX_BUFS, at most
@@ -157,13 +157,15 @@ uint32_t tagrv_verbs_permit_offer(struct verbs_xport *xp,
 		xp->want_rx_bufs = xp->use_srq &&
 				   xp->rxq.bufs.total < xp->rxq.bufs.max;
 	if (TAGRV_UNLIKELY(link->rx_permits + avail < VERBS_PERMIT_MIN))
-		return TAGRV_MIN(owed, VERBS_PERMIT_MIN - link->rx_permits);
+		return TAGRV_MIN(owed, VERBS_PERMIT_MIN - link->rx_permits) |
+		       VERBS_PERMIT_THIN;
 	return TAGRV_MIN(owed, avail);
 }
 
 void tagrv_verbs_permit_sent(struct verbs_xport *xp, struct verbs_link *link,
 			     uint32_t cnt)
 {
+	cnt &= COUNT_MAX;
 	if (cnt > permittable(xp, link) + SPARE(queue_of(xp, link)->bufs.total))
 		xp->stats.permits_over += cnt;
 	if (link->rxq)
@@ -205,12 +207,15 @@ void tagrv_verbs_permit_send_owed(struct verbs_xport *xp)
 	tagrv_list_for_each_safe(&xp->owed, pos, tmp) {
 		struct verbs_link *link =
 			tagrv_container_of(pos, struct verbs_link, owed_node);
-		uint32_t cnt;
+		uint32_t cnt, thin;
 
 		cnt = link->error ? 0 : tagrv_verbs_permit_offer(xp, link);
+		thin = cnt & VERBS_PERMIT_THIN;
+		cnt -= thin;
 		if (link->state == VERBS_LINK_BOUND)
 			cnt = TAGRV_MIN(cnt, stray_room(link));
-		if (cnt && tagrv_verbs_send_permit(link, cnt) == -FI_EAGAIN)
+		if (cnt && tagrv_verbs_send_permit(link, cnt | thin) ==
+			   -FI_EAGAIN)
 			continue;
 		if (cnt || link->error)
 			tagrv_list_remove(pos);
@@ -244,6 +249,7 @@ bool tagrv_verbs_permit_received(struct verbs_xport *xp,
 
 	link->tx_permits = TAGRV_MIN(link->tx_permits + (bits & COUNT_MAX),
 				  UINT32_MAX / 2);
+	link->thin |= (bits & VERBS_PERMIT_THIN) != 0;
 	xp->freed = true;
 	xp->lacks_permit = false;
 	return bits & PERMIT_ONLY;

@@ -77,6 +77,21 @@ static int flush_link(struct verbs_xport *xp, struct verbs_link *link)
 					  -FI_EAGAIN;
 }
 
+/* Without room others are signaled. */
+void tagrv_verbs_confirm(struct verbs_link *link)
+{
+	(void) flush_link(verbs_xport_of(link->base.xport), link);
+}
+
+/* Without room other links have requests in flight, and a later call finds some. */
+void tagrv_verbs_probe(struct verbs_link *link)
+{
+	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+
+	if (verbs_has_room(xp, link, true))
+		(void) post_empty_write(xp, link);
+}
+
 /* If the device refuses the request, it is not posted again in every pass. */
 void tagrv_verbs_drain(struct verbs_link *link)
 {

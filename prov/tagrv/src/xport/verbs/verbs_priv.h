@@ -52,6 +52,7 @@
 #define VERBS_PERMIT_MIN	4u	/* permitted even without buffers */
 #define VERBS_PERMIT_CTRL	2u	/* the last 2 are for control packets */
 #define VERBS_PERMIT_LAST	1u	/* the last is for a permit-only packet */
+#define VERBS_PERMIT_THIN	(1u << 30)	/* beside a number of packets */
 #define VERBS_PERMIT_MAX		128u	/* largest window */
 #define VERBS_MOVES_MAX		16u	/* gets or puts in flight, if short ones */
 #define VERBS_SOFT_BURST	8u	/* packets in flight, software devices */
@@ -138,6 +139,14 @@ struct verbs_link {
 	unsigned mtu_shift;	/* the path's MTU is 2^mtu_shift bytes */
 	size_t	max_packet;	/* bytes that the peer's buffers hold */
 	size_t	open_max;	/* the same while it is OPEN without an error, else 0 */
+
+	/* verbs_check.c */
+	struct {
+		uint64_t since;	/* ms: 'tail' has been this since then; 0: not seen */
+		uint32_t tail;
+	} check;
+	bool	thin;		/* the peer may have permitted more packets than it
+				   has buffers */
 
 	/* permits: verbs_permit.c */
 	uint32_t tx_permits;	/* packets that we may still send */
@@ -264,6 +273,7 @@ struct verbs_xport {
 		_Atomic uint64_t permits_over;	/* beyond the buffers posted */
 		uint64_t sends_refused;	/* for lack of a permit */
 		uint64_t packets_sent;
+		uint64_t probes;
 	} stats;
 	bool	warned_over;
 	struct verbs_inbox inbox;
@@ -409,6 +419,14 @@ void tagrv_verbs_drain(struct verbs_link *link);
 /* Completes the work requests before sequence 'end': runs their done callbacks. */
 void tagrv_verbs_retire(struct verbs_link *link, uint32_t end, int status);
 
+/* Makes the outcome of unsignaled requests known. */
+void tagrv_verbs_confirm(struct verbs_link *link);
+/* Posts a request that only a living peer acknowledges; nothing is in flight. */
+void tagrv_verbs_probe(struct verbs_link *link);
+
+/* verbs_check.c: as in xport.h */
+void tagrv_verbs_check(struct tagrv_link *link, bool awaited);
+
 /* verbs_poll.c: completions */
 int tagrv_verbs_progress(struct tagrv_xport *xport);
 int tagrv_verbs_reap(struct tagrv_xport *xport);
@@ -426,7 +444,10 @@ void tagrv_verbs_on_rx(struct verbs_xport *xp, const struct ibv_wc *wc, int cnt)
 void tagrv_verbs_permit_first(struct verbs_link *link);
 void tagrv_verbs_permit_adopt(struct verbs_link *link);
 void tagrv_verbs_permit_forget(struct verbs_link *link);
-/* The number of packets that are owed to the link and can be permitted now. */
+/*
+ * The number of packets that are owed to the link and can be permitted now, with
+ * VERBS_PERMIT_THIN if there is no buffer for each.
+ */
 uint32_t tagrv_verbs_permit_offer(struct verbs_xport *xp,
 				  struct verbs_link *link);
 /* Accounts for a packet that was posted and permits cnt packets. */

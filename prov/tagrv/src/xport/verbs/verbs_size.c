@@ -115,6 +115,7 @@ void tagrv_verbs_attr_fill(struct verbs_xport *xp, uint32_t max_inline)
 
 	xp->base.attr = (struct tagrv_xport_attr) {
 		.caps = TAGRV_XPORT_GET | TAGRV_XPORT_PUT |
+			TAGRV_XPORT_CHECKED |
 			TAGRV_XPORT_PUT_FENCED |
 			(xp->qp_sge == VERBS_SGE_MAX ? TAGRV_XPORT_PREPARED : 0),
 		.max_inline = TAGRV_MIN(TAGRV_MIN(max_inline, VERBS_INLINE_MAX),

@@ -357,6 +357,7 @@ const struct tagrv_xport_ops tagrv_verbs_ops = {
 	.progress = tagrv_verbs_progress,
 	.reap = tagrv_verbs_reap,
 	.flush = tagrv_verbs_flush,
+	.check = tagrv_verbs_check,
 	.outstanding = tagrv_verbs_outstanding,
 	.wait_fd = tagrv_verbs_wait_fd,
 	.arm = tagrv_verbs_arm,

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Looks at links: peers that have died without a word, and requests that a device never
+ * ends. Time passes by link->check.since.
+ */
+#include <criterion/criterion.h>
+#include <endian.h>
+#include <rdma/fi_errno.h>
+
+#include "unit/xport/verbs/verbs_fixture.h"
+
+TestSuite(verbs_check, .init = verbs_prepare, .timeout = 20);
+
+static struct verbs_link *link_a(void)
+{
+	return verbs_link_of(pair.a->link);
+}
+
+static void check(bool awaited)
+{
+	pair.a->xport->ops->check(pair.a->link, awaited);
+}
+
+/* So many ms pass, and then there is a look. */
+static void check_after(uint64_t ms)
+{
+	link_a()->check.since -= ms;
+	check(true);
+	for (int i = 0; i < 100; i++)
+		pair_progress(&pair);
+}
+
+/* A send that the device never ends. */
+static void lose_request(struct op *op)
+{
+	verbs_start_sender();
+	op_init(op);
+	fake_verbs_hold(true);
+	cr_assert_eq(end_send(pair.a, 0, 8, 0, op), 0);
+	check_after(0);
+}
+
+static void expect_failure(const struct op *op, int status)
+{
+	cr_assert_eq(pair.a->errors, 1);
+	cr_assert_eq(pair.a->error_status, status, "%d", pair.a->error_status);
+	fake_verbs_hold(false);
+	end_close_link(pair.a);
+	cr_assert_eq(op->calls, 1);
+	pair_close(&pair);
+}
+
+Test(verbs_check, a_peer_is_probed_while_something_is_awaited)
+{
+	struct verbs_xport *xp = verbs_start_sender();
+
+	check(false);
+	cr_assert_eq(xp->inflight, 0);
+	check(true);
+	cr_assert_eq(xp->inflight, 1);
+	cr_assert_eq(fake_verbs_count().completions, 1);
+	PAIR_UNTIL(&pair, !xp->inflight);
+	cr_assert_eq(pair.a->errors + pair.b->errors, 0);
+	cr_assert_eq(pair.b->packet_cnt, 0, "the peer gets a packet");
+	pair_close(&pair);
+}
+
+Test(verbs_check, a_dead_peer_does_not_answer)
+{
+	verbs_start_sender();
+	fake_verbs_fail_wr(1, IBV_WC_RETRY_EXC_ERR);
+	check(true);
+	PAIR_UNTIL(&pair, pair.a->errors);
+	cr_assert_eq(pair.a->error_status, -FI_EHOSTUNREACH);
+	check(true);
+	cr_assert_eq(verbs_xport_of(pair.a->xport)->inflight, 0,
+		     "a link with an error is left alone");
+	pair_close(&pair);
+}
+
+/* By default after twice 0.54 s for each of 7 attempts, and the time of a long read. */
+Test(verbs_check, a_request_that_never_ends_fails_the_link)
+{
+	struct op op;
+
+	params.qp_timeout = 17;
+	params.qp_retry = 6;
+	lose_request(&op);
+	check_after(7000);
+	cr_assert_eq(pair.a->errors, 0, "too early");
+	check_after(600);
+	expect_failure(&op, -FI_ETIMEDOUT);
+}
+
+Test(verbs_check, long_reads_have_more_time)
+{
+	struct op op;
+
+	params.read_segment = 1 << 30;
+	lose_request(&op);
+	check_after(100000);
+	cr_assert_eq(pair.a->errors, 0);
+	check_after(15000);
+	expect_failure(&op, -FI_ETIMEDOUT);
+}
+
+Test(verbs_check, the_time_can_be_given)
+{
+	struct op op;
+
+	params.request_timeout = 20;
+	lose_request(&op);
+	check_after(19000);
+	cr_assert_eq(pair.a->errors, 0);
+	check_after(1500);
+	expect_failure(&op, -FI_ETIMEDOUT);
+}
+
+Test(verbs_check, or_be_without_end)
+{
+	struct op op;
+
+	params.request_timeout = -1;
+	lose_request(&op);
+	check_after(86400000);
+	cr_assert_eq(pair.a->errors, 0);
+	fake_verbs_hold(false);
+	PAIR_UNTIL(&pair, op.calls == 1);
+	cr_assert_eq(op.status, 0);
+	pair_close(&pair);
+}
+
+/* It has ended, but nothing told so: the look asks. */
+Test(verbs_check, unsignaled_requests_are_confirmed)
+{
+	struct verbs_xport *xp = verbs_start_sender();
+
+	verbs_send_many(3, 8);
+	for (int i = 0; i < 100; i++)
+		pair_progress(&pair);
+	cr_assert_eq(xp->inflight, 3);
+	check_after(0);
+	cr_assert_eq(xp->inflight, 0);
+	verbs_send_many(1, 8);
+	check_after(100000);
+	check_after(100000);
+	cr_assert_eq(pair.a->errors, 0);
+	pair_close(&pair);
+}
+
+Test(verbs_check, a_link_that_gets_on_is_left_alone)
+{
+	struct verbs_xport *xp = verbs_start_sender();
+
+	for (int i = 0; i < 5; i++) {
+		verbs_send_many(20, 8);
+		check(true);
+		link_a()->check.since -= 100000;
+		PAIR_UNTIL(&pair, !xp->inflight);
+	}
+	verbs_send_many(20, 8);
+	check(true);
+	cr_assert_eq(pair.a->errors, 0);
+	cr_assert_eq(link_a()->error, 0);
+	pair_close(&pair);
+}
+
+/* ---- peers without buffers are slow, not dead ---- */
+
+Test(verbs_check, requests_to_a_peer_without_buffers_may_take_any_time)
+{
+	struct op op;
+
+	lose_request(&op);
+	cr_assert_not(link_a()->thin);
+	tagrv_verbs_permit_received(verbs_xport_of(pair.a->xport), link_a(),
+				    htobe32(3 | VERBS_PERMIT_THIN));
+	check_after(1000000);
+	cr_assert_eq(pair.a->errors, 0);
+	fake_verbs_hold(false);
+	PAIR_UNTIL(&pair, op.calls == 1);
+	pair_close(&pair);
+}
+
+/* It says so with the permit, and counts the packets only. */
+Test(verbs_check, a_peer_tells_that_it_has_no_buffers)
+{
+	struct verbs_link *b;
+	struct verbs_xport *xp;
+	uint32_t before;
+
+	verbs_open();
+	pair_connect(&pair);
+	b = verbs_link_of(pair.b->link);
+	xp = verbs_xport_of(pair.b->xport);
+	atomic_store(&xp->rx_permits, 1000000);
+	b->rx_permits = 1;
+	cr_assert_eq(tagrv_verbs_permit_offer(xp, b),
+		     (VERBS_PERMIT_MIN - 1) | VERBS_PERMIT_THIN);
+	before = link_a()->tx_permits;
+	cr_assert_not(link_a()->thin);
+	cr_assert_eq(end_send(pair.b, 0, 8, 0, NULL), 0);
+	PAIR_UNTIL(&pair, pair.a->packet_cnt == 1);
+	cr_assert(link_a()->thin);
+	/* It may have used one to permit packets itself. */
+	cr_assert_gt(link_a()->tx_permits, before);
+	cr_assert_lt(link_a()->tx_permits, before + VERBS_PERMIT_MIN);
+	cr_assert_leq(b->rx_permits, VERBS_PERMIT_MIN);
+	pair.permitted = true;
+	pair_close(&pair);
+}
+
+Test(verbs_check, so_does_one_that_permits_few_packets_from_the_beginning)
+{
+	config.max_srq_wr = VERBS_RX_LEAST;
+	verbs_open();
+	pair_connect(&pair);
+	cr_assert(link_a()->thin);
+	pair_close(&pair);
+}
