@@ -12,6 +12,7 @@ The script only reads memory: nothing is called in the process. It needs the plu
 may be stopped in the middle of a change; then a line can be wrong, or say that memory cannot be read.
 """
 import itertools
+import os
 import socket
 import struct
 import time
@@ -23,6 +24,8 @@ CREDIT_UNIT = 64                # TAGRV_CREDIT_UNIT
 FI_FENCE, FI_MATCH_COMPLETE = 1 << 21, 1 << 31      # rdma/fabric.h
 FI_ADDR_NOTAVAIL = (1 << 64) - 1
 POOL_TOP = 1 << 21              # TAGRV_POOL_TOP + 1
+UINT32_MAX = (1 << 32) - 1      # TAGRV_MATCH_ANY
+NO_CLASS = 255                  # TAGRV_NO_CLASS
 TABLE_MAX = 1 << 24             # peers; a larger table is a broken one
 OP_SIZE_MAX = 1 << 16           # bytes; a larger operation is a broken pool
 
@@ -220,14 +223,18 @@ class Ops:
         self.counts[state] = self.counts.get(state, 0) + 1
         self.found.append((born, handle, bare, where))
 
-    def dump(self, what, clock):
+    def bare_line(self, where, engine, handle, clock):
+        recv, posted = (gdb.Value(at).cast(kind.pointer()).dereference()
+                        for at, kind in ((where, self.recv), (where - self.room, self.record)))
+        return recv_line(recv, posted, engine, handle, clock)
+
+    def dump(self, what, engine, clock):
         counts = ', '.join(f'{cnt} {self.states[state]}' for state, cnt in sorted(self.counts.items()))
         yield f'  {what}: {len(self.found)}' + (f' ({counts})' if counts else '')
         for _, handle, bare, where in sorted(self.found)[:OPS_MAX]:
-            kind = self.recv if bare else self.kind
-            what = gdb.Value(where).cast(kind.pointer()).dereference()
+            op = gdb.Value(where).cast(self.kind.pointer()).dereference()
             try:
-                yield recv_line(what, handle, clock) if bare else Op(what, self).line(clock)
+                yield self.bare_line(where, engine, handle, clock) if bare else Op(op, self).line(clock)
             except BROKEN as e:
                 yield f'tagrv: the operation at {where:#x} cannot be read: {e}'
         if len(self.found) > OPS_MAX:
@@ -247,10 +254,37 @@ def age_of(what, clock):
             'waits for ')
 
 
-def recv_line(recv, handle, clock):
+def peer_of_id(engine, match_id):
+    table = engine['table']
+    if not engine['rx']['shared']:
+        return table['peers'][match_id] if match_id < int(table['cnt']) else None
+    peers = (table['peers'][i] for i in range(min(int(table['cnt']), TABLE_MAX)))
+    return next((peer for peer in peers if int(peer['match_id']) == match_id), None)
+
+
+def source_of(posted):
+    """The match_id that a struct tagrv_posted names as its source: tagrv_posted_source()."""
+    if int(posted['class']) != NO_CLASS:
+        return int(posted['peer'])
+    mask_peer = int(posted['block']['mask_peer'][int(posted['slot'])])
+    return mask_peer & UINT32_MAX if mask_peer else UINT32_MAX
+
+
+def reason(lost):
+    return os.strerror(-int(lost))
+
+
+def source_text(posted, engine):
+    peer = peer_of_id(engine, source_of(posted))
+    if peer is None:
+        return ''
+    return f", from {address(peer['addr'])}" + (f", which is lost: {reason(peer['lost'])}" if peer['lost'] else '')
+
+
+def recv_line(recv, posted, engine, handle, clock):
     """A posted receive without an operation: tagrv_recv_dump()."""
     return (f"    receive {handle:08x} POSTED: {tag_of(recv)}{int(recv['len'])} bytes{age_of(recv, clock)}"
-            'a message that matches')
+            f'a message that matches{source_text(posted, engine)}')
 
 
 class Op:
@@ -375,7 +409,7 @@ def is_idle(peer):
 def lane_text(peer):
     lane, credit = peer['lane'], peer['credit']
     if not lane:
-        return ', no connection'
+        return ', no connection' + (f", lost: {reason(peer['lost'])}" if peer['lost'] else '')
     units = {name: int(credit[name]) * CREDIT_UNIT for name in ('left', 'promised', 'owed')}
     return (f" by {text(lane['link']['xport']['ops']['name'])}, connection {int(lane['epoch'])}, "
             f"sent {int(peer['tx_seq'])}, received {int(peer['rx_seq'])} envelopes, "
@@ -440,13 +474,13 @@ def dump_header(engine):
 def dump_ops(engine, clock):
     sends, receives = Ops(), Ops()
     sends.collect(engine['pools']['tx_ops'])
-    yield from sends.dump('sends', clock)
+    yield from sends.dump('sends', engine, clock)
     rx = engine['rx'].dereference()
     receives.collect_posted(rx['match']['posted']['pool'])
     receives.collect(rx['ops'], int(engine.address))
     receives.collect(rx['slices'], int(engine.address))
     receives.collect(engine['pools']['pieces'])
-    yield from receives.dump('receives (posted ones are shared)' if rx['shared'] else 'receives', clock)
+    yield from receives.dump('receives (posted ones are shared)' if rx['shared'] else 'receives', engine, clock)
 
 
 def guarded(what, lines):

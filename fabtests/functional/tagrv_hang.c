@@ -54,7 +54,7 @@ static void get_info(void)
 	struct fi_info *hints = fi_allocinfo();
 
 	must(hints ? 0 : -FI_ENOMEM, "fi_allocinfo");
-	hints->caps = FI_TAGGED;
+	hints->caps = FI_TAGGED | FI_DIRECTED_RECV;
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->domain_attr->name = strdup("shm");
 	hints->domain_attr->threading = FI_THREAD_SAFE;

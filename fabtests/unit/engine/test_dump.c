@@ -114,6 +114,27 @@ Test(dump, receive_that_nothing_matches)
 	expect_line("receive ", "waits for a message that matches");
 }
 
+/* The reason of a receive that waits for ever. */
+Test(dump, receive_from_a_peer_that_is_lost)
+{
+	struct tagrv_recv_req req = recv_req(buf, sizeof(buf), 0x99, ctx);
+
+	peer_up(true);
+	req.src = fx.peer_addr;
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
+	dump();
+	expect_line("receive ", "a message that matches, from 127.0.0.1:9");
+	cr_expect_null(strstr(text, "lost"));
+	fake_break_link(fx.link, -FI_ECONNRESET);
+	dump();
+	expect_line("receive ", "from 127.0.0.1:9, which is lost: Connection reset");
+	expect_line("  peer ", "no connection, lost: Connection reset by peer");
+	peer_up(true);
+	dump();
+	expect_line("receive ", "a message that matches, from 127.0.0.1:9");
+	cr_expect_null(strstr(text, "lost"));
+}
+
 Test(dump, receive_whose_fragments_do_not_come)
 {
 	static char large[5000];

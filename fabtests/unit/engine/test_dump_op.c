@@ -326,16 +326,17 @@ Test(dump_op, many_are_shown_oldest_first)
 	cr_expect_not_null(strstr(text, "    and 6 more\n"));
 }
 
-/* Posted, without an operation: tagged and untagged. */
+/* Posted, without an operation: tagged and untagged, of a source and of any. */
 static void add_posted(struct tagrv_rx *rx)
 {
 	static char buf[77];
 
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 8; i++) {
 		struct tagrv_recv_req req = recv_req(buf, sizeof(buf), 0x9000, NULL);
 
 		req.context = i % 2 ? text : NULL;
-		req.space = i < 2 ? TAGRV_SPACE_TAGGED : TAGRV_SPACE_MSG;
+		req.space = i & 2 ? TAGRV_SPACE_TAGGED : TAGRV_SPACE_MSG;
+		req.src = i & 4 ? fx.peer_addr : FI_ADDR_UNSPEC;
 		cr_assert_eq(tagrv_rx_recv(rx, &req), 0);
 	}
 }
@@ -348,10 +349,12 @@ Test(dump_op, text_for_a_debugger)
 	make(sharing);
 	make(fx.engine);
 	add_peers(sharing);
+	sharing->table.peers[2]->lost = -FI_EHOSTUNREACH;
 	add_sends(fx.engine);
 	add_posted(fx.engine->rx);
 	fx.engine->credit.budget = 1 << 30;	/* units of 64 bytes */
 	peer_of(fx.engine)->credit.left = UINT32_MAX;
+	peer_of(fx.engine)->lost = -FI_ECONNRESET;
 	/* A receive of the context that another endpoint has a message for. */
 	other = make_op(sharing, &rows[ROWS - 1]);
 	other->engine = fx.engine;
@@ -366,5 +369,7 @@ Test(dump_op, text_for_a_debugger)
 	cr_expect_null(strstr(text, "0xabcdef"));
 	cr_expect_not_null(strstr(text, "POSTED: tag 0x9000, 77 bytes"));
 	cr_expect_not_null(strstr(text, "POSTED: 77 bytes"));
+	cr_expect_not_null(strstr(text, ", which is lost: Connection reset"));
+	cr_expect_not_null(strstr(text, "no connection, lost: No route to host"));
 	maybe_wait();
 }

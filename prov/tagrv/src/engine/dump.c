@@ -43,6 +43,7 @@ struct item {
 /* Counted by state, and remembered as far as there is memory. */
 struct op_set {
 	const struct tagrv_dom *dom;
+	const struct tagrv_engine *engine;	/* to be dumped */
 	struct item *items;	/* NULL: out of memory */
 	size_t	cnt, cap;
 	size_t	states[TAGRV_OP_STATES];
@@ -113,7 +114,7 @@ static void dump_item(const struct op_set *set, const struct item *item,
 	if (item->op)
 		tagrv_op_dump(item->op, set->dom, out);
 	else
-		tagrv_recv_dump(item->recv, item->handle, set->dom, out);
+		tagrv_recv_dump(item->recv, item->handle, set->engine, out);
 }
 
 static void dump_set(struct op_set *set, const char *what, FILE *out)
@@ -141,11 +142,12 @@ static void dump_set(struct op_set *set, const char *what, FILE *out)
 		fprintf(out, "    and %zu more\n", all - shown);
 }
 
-static void init_set(struct op_set *set, const struct tagrv_dom *dom,
+static void init_set(struct op_set *set, const struct tagrv_engine *engine,
 		     size_t cap)
 {
 	memset(set, 0, sizeof(*set));
-	set->dom = dom;
+	set->dom = engine->dom;
+	set->engine = engine;
 	set->items = calloc(cap ? cap : 1, sizeof(*set->items));
 	set->cap = cap;
 }
@@ -166,7 +168,7 @@ static void dump_sends(const struct tagrv_engine *engine, FILE *out)
 {
 	struct op_set set;
 
-	init_set(&set, engine->dom, engine->pools.tx_ops.used);
+	init_set(&set, engine, engine->pools.tx_ops.used);
 	collect(&set, &engine->pools.tx_ops, is_any, NULL);
 	dump_set(&set, "sends", out);
 	free(set.items);
@@ -185,7 +187,7 @@ static void dump_receives(const struct tagrv_engine *engine, FILE *out)
 	const struct tagrv_rx *rx = engine->rx;
 	struct op_set set;
 
-	init_set(&set, engine->dom, posted_cnt(rx) + rx->ops.used +
+	init_set(&set, engine, posted_cnt(rx) + rx->ops.used +
 				    rx->slices.used +
 				    engine->pools.pieces.used);
 	collect_posted(&set, rx);
@@ -231,6 +233,8 @@ static void dump_lane(const struct tagrv_peer *peer, FILE *out)
 
 	if (!lane) {
 		fputs(", no connection", out);
+		if (peer->lost)
+			fprintf(out, ", lost: %s", fi_strerror(-peer->lost));
 		return;
 	}
 	fprintf(out, " by %s, connection %u, sent %u, received %u envelopes, "

@@ -6,6 +6,7 @@
 #include "engine/dump_op.h"
 
 #include <inttypes.h>
+#include <rdma/fi_errno.h>
 
 #include "object/lane.h"
 #include "object/peer.h"
@@ -231,13 +232,42 @@ void tagrv_op_dump(const struct tagrv_op *op, const struct tagrv_dom *dom,
 	fputc('\n', out);
 }
 
+static const struct tagrv_peer *peer_of_id(const struct tagrv_engine *engine,
+					   uint32_t match_id)
+{
+	if (!engine->rx->shared)
+		return match_id < engine->table.cnt ?
+		       engine->table.peers[match_id] : NULL;
+	for (size_t i = 0; i < engine->table.cnt; i++)
+		if (engine->table.peers[i]->match_id == match_id)
+			return engine->table.peers[i];
+	return NULL;
+}
+
+/* From whom, if the receive says so; and whether that one is lost. */
+static void dump_source(const struct tagrv_recv *recv,
+			const struct tagrv_engine *engine, FILE *out)
+{
+	const struct tagrv_peer *peer = peer_of_id(engine, tagrv_match_source(
+		(const struct tagrv_match_recv *) (const void *) recv));
+	char addr[TAGRV_ADDR_STRLEN];
+
+	if (!peer)
+		return;
+	fprintf(out, ", from %s", tagrv_addr_str(&peer->addr, addr, sizeof(addr)));
+	if (peer->lost)
+		fprintf(out, ", which is lost: %s", fi_strerror(-peer->lost));
+}
+
 void tagrv_recv_dump(const struct tagrv_recv *recv, uint32_t handle,
-		     const struct tagrv_dom *dom, FILE *out)
+		     const struct tagrv_engine *engine, FILE *out)
 {
 	fprintf(out, "    receive %08x %s: ", handle,
 		tagrv_op_state_name(TAGRV_OP_POSTED));
 	dump_tag(recv->space, recv->tag, out);
 	fprintf(out, "%zu bytes", recv->len);
-	dump_age(recv->context, recv->born, dom, out);
-	fprintf(out, "%s\n", posted_wait);
+	dump_age(recv->context, recv->born, engine->dom, out);
+	fputs(posted_wait, out);
+	dump_source(recv, engine, out);
+	fputc('\n', out);
 }

@@ -17,8 +17,11 @@
  */
 void tagrv_op_dump(const struct tagrv_op *op, const struct tagrv_dom *dom,
 		   FILE *out);
-/* The same for a posted receive without an op; handle: what the line calls it. */
+/*
+ * The same for a posted receive without an op. handle: what the line calls it. engine:
+ * whose table names the source.
+ */
 void tagrv_recv_dump(const struct tagrv_recv *recv, uint32_t handle,
-		     const struct tagrv_dom *dom, FILE *out);
+		     const struct tagrv_engine *engine, FILE *out);
 
 #endif
