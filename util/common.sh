@@ -52,6 +52,7 @@ declare -A needs=(
 	[libcriterion-dev]='pkg-config --exists criterion'
 	[systemtap-sdt-dev]='[ -e /usr/include/sys/sdt.h ] || compgen -G "/usr/include/*/sys/sdt.h"'
 	[gnuplot-nox]='have gnuplot'
+	[nettle-dev]='pkg-config --exists nettle'
 	[uthash-dev]='[ -e /usr/include/uthash.h ]'
 	[pandoc]='have pandoc'
 	[perl]='have perl'
@@ -66,7 +67,7 @@ declare -A needs=(
 
 # shellcheck disable=SC2034 # for the caller
 build_packages=(autoconf automake binutils gcc libc6-dev libtool make pkg-config
-	libfabric-dev libibverbs-dev uthash-dev)
+	libfabric-dev libibverbs-dev nettle-dev uthash-dev)
 
 # usage: missing_of PACKAGE...; prints those that are missing
 missing_of()

@@ -2,7 +2,7 @@
 """The layers of prov/tagrv/src: which folder may include and call which.
 
   api -> api/info -> api/nosys -> engine -> proto -> proto/rndv -> proto/packet -> object -> wireup, select, reg
-      -> wire -> match, xport -> core
+      -> wire -> match, xport, auth -> core
 
 A folder calls only folders further to the right; folders of one level do not call each other. A back end, a folder
 xport/NAME, uses xport and core. Nobody uses a back end, except that xport/xport.c, the table of transports, has the
@@ -26,7 +26,7 @@ LEVELS = [
     {'wireup', 'select', 'reg'},
     {'wire'},
     {BACK_END},
-    {'match', 'xport'},
+    {'match', 'xport', 'auth'},
     {'core'},
 ]
 
@@ -42,12 +42,13 @@ MAY_INCLUDE = {
     'proto/rndv': {'proto/packet', 'object', 'select', 'reg', 'wire', 'xport', 'core'},
     'proto/packet': {'object', 'wire', 'xport', 'core'},
     'object': {'wireup', 'select', 'reg', 'wire', 'match', 'xport', 'core'},
-    'wireup': {'wire', 'xport', 'core'},
+    'wireup': {'wire', 'xport', 'auth', 'core'},
     'select': {'wire', 'xport', 'core'},
     'reg': {'xport', 'core'},
     'wire': {'xport', 'core'},
     BACK_END: {'xport', 'core'},
     'match': {'core'},
+    'auth': {'core'},
     'xport': {'core'},
     'core': set(),
 }

@@ -1,6 +1,6 @@
 dnl SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 dnl
-dnl What the provider needs: libfabric and uthash always, libibverbs for RDMA
+dnl What the provider needs: libfabric, nettle and uthash always, libibverbs for RDMA
 dnl devices, Criterion for its unit tests, sys/sdt.h for trace points. Every message
 dnl names the package.
 
@@ -10,10 +10,20 @@ AC_DEFUN([TAGRV_CONFIGURE], [
 		[AC_MSG_ERROR([libfabric 1.17 or later with its headers is missing
   (Debian, Ubuntu: apt-get install libfabric-dev; elsewhere: libfabric-devel)
   $LIBFABRIC_PKG_ERRORS])])
+	TAGRV_CHECK_NETTLE
 	TAGRV_CHECK_UTHASH
 	TAGRV_CHECK_VERBS
 	TAGRV_CHECK_CRITERION
 	TAGRV_CHECK_SDT
+])
+
+dnl For job keys: src/auth/README.md tells why this library.
+AC_DEFUN([TAGRV_CHECK_NETTLE], [
+	PKG_CHECK_MODULES([NETTLE], [nettle >= 3.4], [],
+		[AC_MSG_ERROR([nettle 3.4 or later with its headers is missing
+  (Debian, Ubuntu: apt-get install nettle-dev; elsewhere: nettle-devel or
+  libnettle-devel)
+  $NETTLE_PKG_ERRORS])])
 ])
 
 AC_DEFUN([TAGRV_CHECK_UTHASH], [
