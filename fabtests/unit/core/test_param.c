@@ -283,3 +283,20 @@ Test(param, values_and_where_they_come_from)
 			cr_expect_str_eq(text, want, "%s", name);
 	}
 }
+
+Test(param, a_secret_is_not_shown)
+{
+	char text[64];
+	size_t at = 0;
+
+	unsetenv("FI_TAGRV_JOB_KEY");
+	cr_expect_null(tagrv_param_job_key());
+	read_with("FI_TAGRV_JOB_KEY", "a secret of some length");
+	cr_expect_str_eq(tagrv_param_job_key(), "a secret of some length");
+	while (strcmp(tagrv_param_name(at), "JOB_KEY"))
+		at++;
+	tagrv_param_value(at, &params, text, sizeof(text));
+	cr_expect_str_eq(text, "not shown");
+	cr_expect_str_eq(tagrv_param_source(at), "environment");
+	cr_expect_null(memmem(&params, sizeof(params), "a secret", 8));
+}

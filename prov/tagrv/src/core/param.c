@@ -17,7 +17,7 @@ struct param {
 	const char *name;
 	enum fi_param_type type;
 	size_t offset;		/* of the field in struct tagrv_params */
-	size_t size;		/* bytes of the field */
+	size_t size;		/* bytes of the field; 0: a secret, in no struct */
 	long long def, min, max;	/* numbers only */
 	const char *help;
 };
@@ -175,6 +175,11 @@ static const struct param table[] = {
 	  "End receives that name a source (FI_DIRECTED_RECV) with an error when "
 	  "the source has died or closed its endpoint, or cannot be reached; no: "
 	  "they wait for it to be restarted (default: no)" },
+	{ "JOB_KEY", FI_PARAM_STRING, 0, 0, 0, 0, 0,
+	  "Secret of at least 16 characters that the processes of a job share, "
+	  "file:/path of a file that has it, or none; processes with another "
+	  "secret or without one are refused (default: none, but different jobs "
+	  "of one launcher are kept apart)" },
 	{ "MATCH_STATS", FI_PARAM_INT, FIELD(match_stats), 0, 0, 86400,
 	  "Seconds between log lines, at level info, with the length of each "
 	  "endpoint's queues and the cost of searches, and a last line when the "
@@ -301,6 +306,8 @@ static void read_string(const struct param *p, char *field)
 
 static void read_param(const struct param *p, void *field)
 {
+	if (!p->size)
+		return;
 	switch (p->type) {
 	case FI_PARAM_STRING:
 		read_string(p, field);
@@ -328,6 +335,21 @@ size_t tagrv_param_max_recvs(const struct tagrv_params *params)
 	return params->max_recvs ? params->max_recvs : TAGRV_POOL_MAX;
 }
 
+const char *tagrv_param_job_key(void)
+{
+	const struct param *p = table;
+	const char *text;
+	char *value = NULL;
+
+	while (strcmp(p->name, "JOB_KEY"))
+		p++;
+	/* libfabric 1.17 would log it. */
+	text = env_text(p);
+	if (text)
+		return text;
+	return fi_param_get_str(&tagrv_prov, p->name, &value) ? NULL : value;
+}
+
 const char *tagrv_param_name(size_t i)
 {
 	return i < TAGRV_ARRAY_SIZE(table) ? table[i].name : NULL;
@@ -343,6 +365,10 @@ const char *tagrv_param_value(size_t i, const struct tagrv_params *params,
 {
 	const void *field = (const char *) params + table[i].offset;
 
+	if (!table[i].size) {
+		snprintf(text, size, "%s", env_text(&table[i]) ? "not shown" : "");
+		return text;
+	}
 	switch (table[i].type) {
 	case FI_PARAM_STRING:
 		snprintf(text, size, "%s", (const char *) field);

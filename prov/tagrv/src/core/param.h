@@ -82,13 +82,22 @@ void tagrv_param_read(struct tagrv_params *params);
 size_t tagrv_param_max_recvs(const struct tagrv_params *params);
 
 /*
+ * FI_TAGRV_JOB_KEY as it is set now, NULL: it is not. No struct tagrv_params has it,
+ * so that the secret is not copied around or printed.
+ */
+const char *tagrv_param_job_key(void);
+
+/*
  * Access to row i of the table, for utilities and checks. name (without
  * FI_TAGRV_) and help are static strings, NULL when the table has no row i; the
  * other two functions need a row that exists.
  */
 const char *tagrv_param_name(size_t i);
 const char *tagrv_param_help(size_t i);
-/* Writes the value in params as text, at most 'size' bytes; returns text. */
+/*
+ * Writes the value in params as text, at most 'size' bytes; returns text. Of a
+ * secret it tells only that there is one.
+ */
 const char *tagrv_param_value(size_t i, const struct tagrv_params *params,
 			      char *text, size_t size);
 /*
