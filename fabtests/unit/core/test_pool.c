@@ -243,3 +243,51 @@ Test(pool, growing_ahead_keeps_half_a_chunk_free_up_to_the_maximum,
 	cr_expect_null(tagrv_pool_get(&pool));
 	tagrv_pool_fini(&pool);
 }
+
+/* ---- large pools ---- */
+
+/* Objects of 24 bytes lie side by side; one of 32 would not be worth a test. */
+struct small {
+	struct tagrv_pool_node node;
+	char	bytes[16];
+};
+
+Test(pool, a_large_one_goes_beyond_what_a_handle_can_count, .timeout = 60)
+{
+	const size_t cnt = (size_t) TAGRV_POOL_MAX + 5000;
+	struct tagrv_pool pool;
+	struct small *object;
+
+	tagrv_pool_init_large(&pool, sizeof(*object), SIZE_MAX);
+	cr_expect_eq(pool.max, TAGRV_POOL_LARGE_MAX);
+	cr_expect_eq(pool.obj_size, sizeof(*object));
+	for (size_t i = 0; i < cnt; i++) {
+		object = tagrv_pool_get(&pool);
+		cr_assert_not_null(object);
+		cr_assert_eq(tagrv_pool_index_large(&object->node), i);
+	}
+	cr_expect_eq(pool.used, cnt);
+	for (uint32_t i = 0; i < cnt; i++) {
+		object = tagrv_pool_at(&pool, i);
+		tagrv_pool_put_large(&pool, object);
+		cr_assert_eq(tagrv_pool_index_large(&object->node), i);
+	}
+	cr_expect_eq(pool.used, 0);
+	tagrv_pool_fini(&pool);
+}
+
+Test(pool, a_large_one_is_full_at_its_maximum, .timeout = 10)
+{
+	struct tagrv_pool pool;
+	void *first;
+
+	tagrv_pool_init_large(&pool, sizeof(struct small), 100);
+	first = tagrv_pool_get(&pool);
+	for (size_t i = 1; i < 100; i++)
+		cr_assert_not_null(tagrv_pool_get(&pool));
+	cr_expect_null(tagrv_pool_get(&pool));
+	cr_expect_eq(tagrv_pool_why(&pool), -FI_EAGAIN);
+	tagrv_pool_put_large(&pool, first);
+	cr_expect_eq(tagrv_pool_get(&pool), first);
+	tagrv_pool_fini(&pool);
+}

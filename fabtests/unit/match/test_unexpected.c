@@ -336,3 +336,20 @@ Test(unexpected, drains_bring_the_index_by_peer_back, .timeout = 10)
 	cr_expect_eq(peek(match, tagged(4, 0, ALL)), 4);
 	tagrv_match_destroy(match);
 }
+
+/* More of them than a handle of a pool can name; a pair of messages has each tag. */
+Test(unexpected, there_may_be_more_than_a_million, .timeout = 120)
+{
+	const uintptr_t pairs = ((uintptr_t) 1 << 19) + 2500;
+	struct tagrv_match *match = engine(0, 0);
+
+	for (uintptr_t i = 0; i < 2 * pairs; i++)
+		arrive(match, 0, i / 2, i + 1);
+	cr_expect_eq(stats(match).unexpected, 2 * pairs);
+	for (uintptr_t i = pairs; i-- > pairs - 2000;) {
+		cr_assert_eq(post_gets(match, tagged(0, i, EXACT)), 2 * i + 1);
+		cr_assert_eq(post_gets(match, tagged(ANY, i, EXACT)), 2 * i + 2);
+	}
+	cr_expect_gt(stats(match).unexpected_indexes, 1);
+	tagrv_match_destroy(match);
+}

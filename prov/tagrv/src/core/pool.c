@@ -18,18 +18,33 @@ static size_t round_up(size_t size)
 	return (size + unit - 1) & ~(unit - 1);
 }
 
+/* Chunks of about 64 KiB, but never fewer than 16 objects. */
+static void choose_chunk(struct tagrv_pool *pool)
+{
+	pool->chunk_shift = 4;
+	while (pool->chunk_shift < 10 &&
+	       (pool->obj_size << (pool->chunk_shift + 1)) <= 64 * 1024)
+		pool->chunk_shift++;
+	pool->chunk_objs = (size_t) 1 << pool->chunk_shift;
+}
+
 void tagrv_pool_init(struct tagrv_pool *pool, size_t obj_size, size_t max)
 {
 	*pool = (struct tagrv_pool) {
 		.obj_size = round_up(obj_size),
 		.max = TAGRV_MIN(max, (size_t) TAGRV_POOL_TOP),
 	};
-	/* Chunks of about 64 KiB, but never fewer than 16 objects. */
-	pool->chunk_shift = 4;
-	while (pool->chunk_shift < 10 &&
-	       (pool->obj_size << (pool->chunk_shift + 1)) <= 64 * 1024)
-		pool->chunk_shift++;
-	pool->chunk_objs = (size_t) 1 << pool->chunk_shift;
+	choose_chunk(pool);
+}
+
+void tagrv_pool_init_large(struct tagrv_pool *pool, size_t obj_size, size_t max)
+{
+	*pool = (struct tagrv_pool) {
+		.obj_size = (obj_size + 7) & ~(size_t) 7,
+		.max = TAGRV_MIN(max, (size_t) TAGRV_POOL_LARGE_MAX),
+		.large = true,
+	};
+	choose_chunk(pool);
 }
 
 void tagrv_pool_fini(struct tagrv_pool *pool)
@@ -72,7 +87,8 @@ int tagrv_pool_grow(struct tagrv_pool *pool)
 
 		if (index >= pool->max)
 			continue;
-		obj->node.handle = TAGRV_POOL_GEN_ONE | index;
+		obj->node.handle = pool->large ? index :
+						 TAGRV_POOL_GEN_ONE | index;
 		obj->node.used = 0;
 		obj->next = pool->free_head;
 		pool->free_head = obj;
@@ -98,6 +114,7 @@ void *tagrv_pool_find(const struct tagrv_pool *pool, uint32_t handle)
 	uint32_t index = handle & INDEX_MASK;
 	struct tagrv_pool_node *node;
 
+	assert(!pool->large);
 	if (index >= pool->max || (index >> pool->chunk_shift) >= pool->chunk_cnt)
 		return NULL;
 	node = tagrv_pool_at(pool, index);

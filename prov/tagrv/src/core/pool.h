@@ -9,7 +9,10 @@
  *
  * The generation changes with every put, so tagrv_pool_find() rejects a handle
  * that a peer returns late, returns twice or invents. Handle 0 is never valid.
- * The caller locks.
+ *
+ * A large pool holds more objects than such a handle can name, and packs them
+ * closer: its objects have an index and no handle. It has calls of its own for
+ * that, *_large(); all others serve both kinds. The caller locks.
  */
 #ifndef TAGRV_CORE_POOL_H
 #define TAGRV_CORE_POOL_H
@@ -30,10 +33,11 @@
  * that a pool of TAGRV_POOL_TOP has room for two such crowds at once.
  */
 #define TAGRV_POOL_MAX		((1u << (TAGRV_POOL_INDEX_BITS - 1)) - 1)
+#define TAGRV_POOL_LARGE_MAX	(1u << 30)
 
 /* First member of every pooled object. */
 struct tagrv_pool_node {
-	uint32_t handle;	/* constant from get to put */
+	uint32_t handle;	/* constant from get to put; large pool: index */
 	uint32_t used;		/* 1 from get to put, else 0 */
 };
 
@@ -49,8 +53,9 @@ struct tagrv_pool {
 	size_t	chunk_objs;	/* objects in a chunk, a power of two */
 	unsigned chunk_shift;
 	size_t	obj_size;
-	size_t	max;		/* objects, at most TAGRV_POOL_TOP */
+	size_t	max;		/* objects, at most TAGRV_POOL_TOP or _LARGE_MAX */
 	size_t	used;		/* objects between get and put */
+	bool	large;
 	struct tagrv_pool_free *free_head;
 };
 
@@ -61,6 +66,13 @@ struct tagrv_pool {
  * max: most objects in use at once, cut to TAGRV_POOL_TOP.
  */
 void tagrv_pool_init(struct tagrv_pool *pool, size_t obj_size, size_t max);
+
+/*
+ * The same for a large pool. Bytes of an object are rounded up to a multiple of 8
+ * only, so that an object may lie in one line more than it fills.
+ * max: cut to TAGRV_POOL_LARGE_MAX.
+ */
+void tagrv_pool_init_large(struct tagrv_pool *pool, size_t obj_size, size_t max);
 
 /* Frees all memory, objects still in use included. */
 void tagrv_pool_fini(struct tagrv_pool *pool);
@@ -108,7 +120,7 @@ static inline void tagrv_pool_put(struct tagrv_pool *pool, void *obj)
 {
 	struct tagrv_pool_free *unused = obj;
 
-	assert(unused->node.used);
+	assert(unused->node.used && !pool->large);
 	unused->node.handle += TAGRV_POOL_GEN_ONE;
 	/* Generation 0 is never used. */
 	if (TAGRV_UNLIKELY(unused->node.handle < TAGRV_POOL_GEN_ONE))
@@ -117,6 +129,24 @@ static inline void tagrv_pool_put(struct tagrv_pool *pool, void *obj)
 	unused->next = pool->free_head;
 	pool->free_head = unused;
 	pool->used--;
+}
+
+/* Frees an object of a large pool. */
+static inline void tagrv_pool_put_large(struct tagrv_pool *pool, void *obj)
+{
+	struct tagrv_pool_free *unused = obj;
+
+	assert(unused->node.used && pool->large);
+	unused->node.used = 0;
+	unused->next = pool->free_head;
+	pool->free_head = unused;
+	pool->used--;
+}
+
+/* The index of an object of a large pool; it never changes. */
+static inline uint32_t tagrv_pool_index_large(const struct tagrv_pool_node *node)
+{
+	return node->handle;
 }
 
 /* Index of an object, 0 to TAGRV_POOL_TOP - 1; it never changes. */
@@ -154,7 +184,8 @@ static inline void tagrv_pool_grow_ahead(struct tagrv_pool *pool)
 	(void) ret;
 }
 
-/* The object in use that has this handle; NULL: no object has it. */
+/* The object in use that has this handle; NULL: no object has it. Not of a large
+ * pool. */
 void *tagrv_pool_find(const struct tagrv_pool *pool, uint32_t handle);
 
 #endif

@@ -74,6 +74,7 @@ struct tagrv_match_msg {
 	uint64_t seq;		/* arrival number, counted over all spaces */
 	uint32_t peer;
 	uint8_t	space;
+	uint8_t	heads, alone;	/* the engine's own: unexpected.h */
 	void	*user;		/* the caller's record of payload or RTS */
 };
 
@@ -99,9 +100,9 @@ struct tagrv_match_stats {
 
 /*
  * Creates an empty engine. max_posted and max_unexpected limit queued entries;
- * 0 or more than TAGRV_POOL_MAX: TAGRV_POOL_MAX. Messages that the caller owns
- * count against TAGRV_POOL_MAX, but not against max_unexpected. Returns 0,
- * -FI_ENOMEM, or the error of getrandom(2).
+ * 0 or more than TAGRV_POOL_MAX (of messages: TAGRV_POOL_LARGE_MAX): that many.
+ * Messages that the caller owns count against TAGRV_POOL_LARGE_MAX, but not against
+ * max_unexpected. Returns 0, -FI_ENOMEM, or the error of getrandom(2).
  */
 int tagrv_match_create(size_t max_posted, size_t max_unexpected,
 		       struct tagrv_match **match) TAGRV_WARN_UNUSED;

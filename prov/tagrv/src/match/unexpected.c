@@ -31,14 +31,14 @@ int tagrv_unexpected_init(struct tagrv_unexpected_queue *queue, size_t limit,
 {
 	*queue = (struct tagrv_unexpected_queue) {
 		.level.limit = TAGRV_MIN(limit ? limit : SIZE_MAX,
-					 (size_t) TAGRV_POOL_MAX),
+					 (size_t) TAGRV_POOL_LARGE_MAX),
 		.seed = tagrv_hash_make_seed(seed),
 	};
 	for (unsigned space = 0; space < TAGRV_SPACE_CNT; space++)
 		tagrv_list_init(&queue->lists[space]);
 	/* Not bounded by the limit: messages handed out do not count. */
-	tagrv_pool_init(&queue->pool, sizeof(struct tagrv_unexpected),
-			TAGRV_POOL_MAX);
+	tagrv_pool_init_large(&queue->pool, sizeof(struct tagrv_unexpected),
+			      TAGRV_POOL_LARGE_MAX);
 	return tagrv_pool_reserve(&queue->pool, 1);
 }
 
@@ -71,10 +71,8 @@ int tagrv_unexpected_add(struct tagrv_unexpected_queue *queue, uint32_t peer,
 		.tag = tag,
 		.seq = queue->last_seq,
 		.peer = peer,
-		.space = space,
+		.space = space,		/* heads, alone: 0 */
 	};
-	entry->heads = 0;
-	entry->alone = 0;
 	before = queue->lists[space].prev;
 	tagrv_list_push_tail(&queue->lists[space], &entry->link);
 	tagrv_level_up(&queue->level);
@@ -179,7 +177,7 @@ void tagrv_unexpected_put(struct tagrv_unexpected_queue *queue,
 	struct tagrv_unexpected *entry = by_msg(msg);
 
 	assert(!tagrv_list_linked(&entry->link));
-	tagrv_pool_put(&queue->pool, entry);
+	tagrv_pool_put_large(&queue->pool, entry);
 }
 
 /* ---- drain ---- */
@@ -214,10 +212,9 @@ after(const struct tagrv_unexpected_queue *queue, bool ring,
 	struct tagrv_unexpected *next;
 
 	if (ring) {
-		if (entry->alone & 1u << TAGRV_INDEX_PEER)
+		if (entry->msg.alone & 1u << TAGRV_INDEX_PEER)
 			return NULL;
-		next = tagrv_unexpected_at(queue,
-					   entry->ring[TAGRV_INDEX_PEER].next);
+		next = tagrv_unexpected_at(queue, entry->by_peer.next);
 		return next->msg.seq > entry->msg.seq ? next : NULL;
 	}
 	if (entry->link.next == &queue->lists[entry->msg.space])

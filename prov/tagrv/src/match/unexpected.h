@@ -24,9 +24,13 @@
  * it costs. The index is then built by further walks: a lookup that walks past the
  * mark adds the messages that it passes, so no call builds a whole index, and the
  * first match is still the earliest. Arrivals advance the mark, too, and keep it
- * at the end. The rings' links are part of the message, so an index needs memory
- * for its table only; without that the index is dropped and lookups walk. An index
- * that no lookup uses is dropped.
+ * at the end. An index that no lookup uses is dropped.
+ *
+ * The links of index 0 are part of the message. Those of another index are in memory
+ * of its own, by the message's place in the pool, which is allocated when two messages
+ * have the same key: so a kept message costs one line, and what lookups need beside
+ * that is paid for by those indexes that exist. Without memory for its table or its
+ * links an index is dropped, and lookups walk.
  */
 #ifndef TAGRV_MATCH_UNEXPECTED_H
 #define TAGRV_MATCH_UNEXPECTED_H
@@ -43,29 +47,29 @@
 #define TAGRV_WALKERS		32
 #define TAGRV_INDEX_COST	4	/* steps of a walk per message queued */
 
+/* Neighbours on the ring of a key: pool indexes. */
+struct tagrv_unexpected_ring {
+	uint32_t next, prev;
+};
+
 /*
  * One unexpected message, on the list of its space while queued.
  * owner: the queue, or the caller from take to put.
  * order: 'msg.seq', the number of its arrival, counted over all spaces.
- * size:  a walk along the list reads the first line only, asserted below; so does
- *        the removal of a message that is alone under its keys.
+ * size:  one line, asserted below.
+ * msg.heads, bit i: it is the first of its key in index i. msg.alone, bit i: it is
+ * the only one, and its ring of index i is undefined.
  */
 struct tagrv_unexpected {
 	struct tagrv_pool_node node;
 	struct tagrv_list link;		/* list of its space */
 	struct tagrv_match_msg msg;
-	uint8_t	heads;			/* bit i: first of its key in index i */
-	uint8_t	alone;			/* bit i: only one of its key in index i,
-					   ring[i] is undefined */
-	struct {
-		uint32_t next, prev;	/* pool indexes */
-	} ring[TAGRV_INDEXES];
+	struct tagrv_unexpected_ring by_peer;	/* of index 0 */
 };
 
-static_assert(offsetof(struct tagrv_unexpected, ring) <= TAGRV_CACHE_LINE,
-	      "a walk touches one line per unexpected message");
-static_assert(sizeof(struct tagrv_unexpected) <= 2 * TAGRV_CACHE_LINE,
-	      "an unexpected message costs two lines of memory");
+static_assert(sizeof(struct tagrv_unexpected) == TAGRV_CACHE_LINE,
+	      "an unexpected message costs one line of memory");
+static_assert(TAGRV_INDEXES <= 8, "'heads' and 'alone' have a bit for each");
 
 /*
  * An index holds the queued messages of the list up to and including 'mark'.
@@ -81,6 +85,10 @@ struct tagrv_unexpected_index {
 	uint64_t born;		/* 'builds' when it was started */
 	uint64_t used;		/* 'last_seq' at its last lookup */
 	uint64_t credit;	/* steps saved by its lookups; halved by age() */
+	/* Not of index 0: by chunk of the pool and place in it; NULL: no message of
+	 * the chunk has needed it. */
+	struct tagrv_unexpected_ring **rings;
+	size_t	chunks;		/* entries of 'rings' */
 };
 
 /* A class of lookups without an index of its own. */
@@ -110,6 +118,19 @@ static inline struct tagrv_unexpected *
 tagrv_unexpected_at(const struct tagrv_unexpected_queue *queue, uint32_t index)
 {
 	return tagrv_pool_at(&queue->pool, index);
+}
+
+/* The ring of a message in index i. It has memory if the message is not alone. */
+static inline struct tagrv_unexpected_ring *
+tagrv_unexpected_ring_of(const struct tagrv_unexpected_queue *queue, unsigned i,
+			 struct tagrv_unexpected *entry)
+{
+	uint32_t at = tagrv_pool_index_large(&entry->node);
+
+	if (i == TAGRV_INDEX_PEER)
+		return &entry->by_peer;
+	return &queue->indexes[i].rings[at >> queue->pool.chunk_shift]
+				       [at & (queue->pool.chunk_objs - 1)];
 }
 
 static inline struct tagrv_unexpected *
@@ -215,6 +236,23 @@ void tagrv_unexpected_index_drop(struct tagrv_unexpected_queue *queue,
 void tagrv_unexpected_index_drop_all(struct tagrv_unexpected_queue *queue);
 /* Frees the memory of all tables. */
 void tagrv_unexpected_index_fini(struct tagrv_unexpected_queue *queue);
+
+/* unexpected_ring.c */
+
+/*
+ * Makes a message the last one of the ring of index i that begins with 'head', which
+ * may have been alone. False: no memory, nothing has happened.
+ */
+bool tagrv_unexpected_ring_join(struct tagrv_unexpected_queue *queue, unsigned i,
+				struct tagrv_unexpected *head,
+				struct tagrv_unexpected *entry)
+	TAGRV_WARN_UNUSED;
+/* Takes a message that is not alone off its ring; returns the next one. */
+struct tagrv_unexpected *
+tagrv_unexpected_ring_leave(struct tagrv_unexpected_queue *queue, unsigned i,
+			    struct tagrv_unexpected *entry);
+/* Frees the memory of the rings of an index. */
+void tagrv_unexpected_ring_fini(struct tagrv_unexpected_index *index);
 
 /* unexpected_choose.c */
 

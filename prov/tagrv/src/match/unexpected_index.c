@@ -61,7 +61,7 @@ static unsigned number_of(const struct tagrv_unexpected_queue *queue,
 
 /*
  * Adds a message to index i as the newest of its key. False: no memory. Does not
- * touch ring[i] of a message that is alone, whose line may not be in the cache.
+ * touch the ring of a message that is alone.
  */
 static bool index_link(struct tagrv_unexpected_queue *queue, unsigned i,
 		       struct tagrv_unexpected *entry)
@@ -69,29 +69,19 @@ static bool index_link(struct tagrv_unexpected_queue *queue, unsigned i,
 	struct tagrv_unexpected_index *index = &queue->indexes[i];
 	struct msg_key key = key_in(queue, index, &entry->msg);
 	uint32_t hash = hash_key(queue, key.tag, key.peer, key.space);
-	uint32_t self = tagrv_pool_index(&entry->node);
 	uint8_t bit = (uint8_t) (1u << i);
-	struct tagrv_unexpected *head;
 	uint32_t *cell;
 
 	cell = tagrv_keytab_find(&index->tab, hash, has_key, &key);
 	if (!cell) {
-		entry->heads |= bit;
-		entry->alone |= bit;
-		return tagrv_keytab_insert(&index->tab, hash, self);
+		entry->msg.heads |= bit;
+		entry->msg.alone |= bit;
+		return tagrv_keytab_insert(&index->tab, hash,
+					   tagrv_pool_index_large(&entry->node));
 	}
-	head = tagrv_unexpected_at(queue, *cell);
-	if (head->alone & bit) {
-		head->alone &= (uint8_t) ~bit;
-		head->ring[i].prev = *cell;
-	}
-	entry->ring[i].next = *cell;
-	entry->ring[i].prev = head->ring[i].prev;
-	entry->heads &= (uint8_t) ~bit;
-	entry->alone &= (uint8_t) ~bit;
-	tagrv_unexpected_at(queue, head->ring[i].prev)->ring[i].next = self;
-	head->ring[i].prev = self;
-	return true;
+	return tagrv_unexpected_ring_join(queue, i,
+					  tagrv_unexpected_at(queue, *cell),
+					  entry);
 }
 
 /* Removes a message from index i. hash: of its key, if it is the key's head. */
@@ -99,25 +89,21 @@ static void index_unlink(struct tagrv_unexpected_queue *queue, unsigned i,
 			 struct tagrv_unexpected *entry, uint32_t hash)
 {
 	struct tagrv_unexpected_index *index = &queue->indexes[i];
-	uint32_t self = tagrv_pool_index(&entry->node);
 	uint8_t bit = (uint8_t) (1u << i);
-	uint32_t *cell = NULL, next, prev;
+	struct tagrv_unexpected *next;
+	uint32_t *cell = NULL;
 
-	if (entry->heads & bit)
-		cell = tagrv_keytab_cell_of(&index->tab, hash, self);
-	if (entry->alone & bit) {
+	if (entry->msg.heads & bit)
+		cell = tagrv_keytab_cell_of(&index->tab, hash,
+					    tagrv_pool_index_large(&entry->node));
+	if (entry->msg.alone & bit) {
 		tagrv_keytab_erase(&index->tab, cell);
 		return;
 	}
-	next = entry->ring[i].next;
-	prev = entry->ring[i].prev;
-	tagrv_unexpected_at(queue, prev)->ring[i].next = next;
-	tagrv_unexpected_at(queue, next)->ring[i].prev = prev;
-	if (next == prev)
-		tagrv_unexpected_at(queue, next)->alone |= bit;
+	next = tagrv_unexpected_ring_leave(queue, i, entry);
 	if (cell) {
-		tagrv_unexpected_at(queue, next)->heads |= bit;
-		*cell = next;
+		next->msg.heads |= bit;
+		*cell = tagrv_pool_index_large(&next->node);
 	}
 }
 
@@ -287,7 +273,7 @@ void tagrv_unexpected_index_remove(struct tagrv_unexpected_queue *queue,
 		in |= 1u << i;
 		if (index->mark == &entry->link)
 			index->mark = entry->link.prev;
-		if (!(entry->heads & 1u << i))
+		if (!(entry->msg.heads & 1u << i))
 			continue;
 		key = key_in(queue, index, &entry->msg);
 		hash[i] = hash_key(queue, key.tag, key.peer, key.space);
@@ -297,7 +283,7 @@ void tagrv_unexpected_index_remove(struct tagrv_unexpected_queue *queue,
 		unsigned i = (unsigned) __builtin_ctz(in);
 
 		index_unlink(queue, i, entry,
-			     entry->heads & 1u << i ? hash[i] : 0);
+			     entry->msg.heads & 1u << i ? hash[i] : 0);
 	}
 }
 
@@ -349,9 +335,10 @@ walk_key(const struct tagrv_unexpected_queue *queue, unsigned i,
 		++*steps;
 		if (fits(entry, want))
 			return entry;
-		if (entry->alone & 1u << i)
+		if (entry->msg.alone & 1u << i)
 			break;
-		entry = tagrv_unexpected_at(queue, entry->ring[i].next);
+		entry = tagrv_unexpected_at(queue,
+			tagrv_unexpected_ring_of(queue, i, entry)->next);
 	} while (entry != head);
 	return NULL;
 }
@@ -481,6 +468,8 @@ void tagrv_unexpected_index_drop_all(struct tagrv_unexpected_queue *queue)
 
 void tagrv_unexpected_index_fini(struct tagrv_unexpected_queue *queue)
 {
-	for (unsigned i = 0; i < TAGRV_INDEXES; i++)
+	for (unsigned i = 0; i < TAGRV_INDEXES; i++) {
 		tagrv_keytab_fini(&queue->indexes[i].tab);
+		tagrv_unexpected_ring_fini(&queue->indexes[i]);
+	}
 }

@@ -14,6 +14,7 @@
 #include "match/match.h"
 #include "object/attr.h"
 #include "object/avtab.h"
+#include "object/credit.h"
 #include "object/dom.h"
 #include "object/rail.h"
 #include "object/rx.h"
@@ -23,28 +24,43 @@ struct tagrv_peer;
 struct tagrv_wireup_ep;
 
 /*
- * An unexpected message. What came with it is in a buffer of a size class: the
- * payload of an eager message, or the segments (or head) of an RTS.
+ * An unexpected message. What came with it is the message's data, if it has any, and
+ * behind that the payload of an eager message, or the segments or the head of an RTS.
+ * It lies in the record itself if it is short, else in a buffer of a size class.
+ *
+ * With the matching engine's record, a short eager message costs 120 bytes: whoever
+ * makes it longer makes a flood of them dearer.
  */
+#define TAGRV_UMSG_ROOM	16	/* bytes in the record itself */
+
 struct tagrv_umsg {
 	struct tagrv_pool_node node;
 	struct tagrv_match_msg *msg;
 	struct tagrv_peer *peer;
-	uint64_t data;
-	size_t	len;		/* bytes: eager: payload; RTS: whole message */
-	void	*payload;	/* NULL when empty */
 	uint32_t op;		/* sender's handle */
 	uint32_t life;		/* credit.life of the connection whose credit it
 				   holds; 0: it holds the endpoint's budget */
-	uint16_t units;		/* of credit or budget that it holds */
+	uint16_t units;		/* of credit that it cost */
 	uint16_t pkt_flags;
-	uint8_t	payload_class;
+	uint8_t	place;		/* class of 'buf'; or TAGRV_UMSG_BARE; or
+				   TAGRV_UMSG_HERE + bytes of payload */
 	uint8_t	seg_cnt, key_len;	/* of an RTS */
 	uint8_t	rndv;		/* 0: eager, else 1 + protocol proposed */
+	union {
+		char	here[TAGRV_UMSG_ROOM];
+		struct {
+			char	*buf;	/* undefined if bare */
+			size_t	len;	/* eager: payload; RTS: whole message */
+		};
+	};
 };
 
-static_assert(sizeof(struct tagrv_umsg) == TAGRV_CACHE_LINE,
-	      "one line of memory, besides the payload");
+#define TAGRV_UMSG_BARE	127u	/* nothing but a length: an RTS */
+#define TAGRV_UMSG_HERE	128u
+
+static_assert(sizeof(struct tagrv_umsg) == 56 &&
+	      sizeof(struct tagrv_umsg) + TAGRV_CACHE_LINE <=
+	      2 * TAGRV_CREDIT_UNIT, "memory of a kept short message");
 
 /* What is kept of an RTS with one segment: its length is the message's. */
 struct tagrv_only_seg {
@@ -52,15 +68,21 @@ struct tagrv_only_seg {
 	uint8_t	key[TAGRV_KEY_MAX];
 };
 
-/* Payload of an unexpected message or an inject: node, then bytes. */
+/* What came with an unexpected message, or an inject: node, then bytes. */
 struct tagrv_buf {
 	struct tagrv_pool_node node;
 	char	bytes[];
 };
 
-/* Size classes of such payloads; the last but one is that of injects. */
-#define TAGRV_BUF_CLASSES	5
-#define TAGRV_BUF_INJECT	(TAGRV_BUF_CLASSES - 2)
+/*
+ * Size classes of such buffers: an RTS with one segment; 32, 64, ... bytes, so that one
+ * is at most half empty; what one packet may bring; injects.
+ */
+#define TAGRV_BUF_SIZES		13
+#define TAGRV_BUF_PACKET	TAGRV_BUF_SIZES
+#define TAGRV_BUF_INJECT	(TAGRV_BUF_SIZES + 1)
+#define TAGRV_BUF_CLASSES	(TAGRV_BUF_SIZES + 2)
+static_assert(TAGRV_BUF_CLASSES <= TAGRV_UMSG_BARE, "tagrv_umsg::place");
 
 /* A peer that returns no credit for so long is taken for one that does not receive. */
 #define TAGRV_REFUSE_NS		20000000u
@@ -130,7 +152,7 @@ struct tagrv_engine {
 		struct tagrv_pool acks;
 		struct tagrv_pool xfers;	/* handles of receives, in CTSs */
 		struct tagrv_pool bufs[TAGRV_BUF_CLASSES];
-		size_t	buf_size[TAGRV_BUF_CLASSES];	/* bytes, ascending */
+		size_t	buf_size[TAGRV_BUF_CLASSES];	/* bytes without node */
 	} pools;
 
 	/* Connections and their set-up. */

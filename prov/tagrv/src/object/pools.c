@@ -2,27 +2,38 @@
 /*
  * The pools that an engine's messages draw from, and buffers by size class.
  */
-#include <string.h>
-
 #include "core/limits.h"
 #include "object/engine.h"
 #include "object/op.h"
 #include "object/peer.h"
 
-/* Size classes of kept payloads; two more: injects, whole packets. */
-static const size_t small_classes[TAGRV_BUF_CLASSES - 2] = {
-	sizeof(struct tagrv_only_seg), 128, 512,
-};
+/* Bytes of the first class whose size is a power of two. */
+#define BUF_SHIFT	5
+#define BUF_MIN		((size_t) 1 << BUF_SHIFT)
 
 /*
- * Bytes of payload that one packet may bring. That is more than our own
- * eager_max: a sender with a larger one fills the packets that we said we take.
+ * Bytes that a packet may bring. That is more than our own eager_max: a sender with a
+ * larger one fills the packets that we said we take. The message's data has room, too.
  */
 static size_t largest_payload(const struct tagrv_engine *engine)
 {
-	size_t packet = tagrv_rails_max_packet(&engine->rails);
+	return tagrv_rails_max_packet(&engine->rails);
+}
 
-	return TAGRV_MAX(packet - sizeof(struct tagrv_hdr), TAGRV_INJECT_MAX);
+static void init_bufs(struct tagrv_engine *engine)
+{
+	size_t *size = engine->pools.buf_size;
+
+	size[0] = sizeof(struct tagrv_only_seg);
+	for (size_t i = 1; i < TAGRV_BUF_SIZES; i++)
+		size[i] = BUF_MIN << (i - 1);
+	size[TAGRV_BUF_PACKET] = largest_payload(engine);
+	size[TAGRV_BUF_INJECT] = TAGRV_INJECT_MAX;
+	for (size_t i = 0; i < TAGRV_BUF_CLASSES; i++)
+		tagrv_pool_init_large(&engine->pools.bufs[i],
+				      sizeof(struct tagrv_buf) + size[i],
+				      i == TAGRV_BUF_INJECT ? TAGRV_POOL_MAX :
+							 TAGRV_POOL_LARGE_MAX);
 }
 
 void tagrv_engine_init_pools(struct tagrv_engine *engine)
@@ -35,19 +46,13 @@ void tagrv_engine_init_pools(struct tagrv_engine *engine)
 	tagrv_pool_init(&engine->pools.pieces, sizeof(struct tagrv_op), max_ops);
 	tagrv_pool_init(&engine->pools.rndvs, sizeof(struct tagrv_rndv),
 			TAGRV_POOL_MAX);
-	tagrv_pool_init(&engine->pools.umsgs, sizeof(struct tagrv_umsg),
-			TAGRV_POOL_MAX);
+	tagrv_pool_init_large(&engine->pools.umsgs, sizeof(struct tagrv_umsg),
+			      TAGRV_POOL_LARGE_MAX);
 	tagrv_pool_init(&engine->pools.acks, sizeof(struct tagrv_ack),
 			TAGRV_POOL_MAX);
 	tagrv_pool_init(&engine->pools.xfers, sizeof(struct tagrv_xfer),
 			TAGRV_POOL_MAX);
-	memcpy(engine->pools.buf_size, small_classes, sizeof(small_classes));
-	engine->pools.buf_size[TAGRV_BUF_INJECT] = TAGRV_INJECT_MAX;
-	engine->pools.buf_size[TAGRV_BUF_CLASSES - 1] = largest_payload(engine);
-	for (size_t i = 0; i < TAGRV_BUF_CLASSES; i++)
-		tagrv_pool_init(&engine->pools.bufs[i],
-				sizeof(struct tagrv_buf) +
-				engine->pools.buf_size[i], TAGRV_POOL_MAX);
+	init_bufs(engine);
 }
 
 void tagrv_engine_fini_pools(struct tagrv_engine *engine)
@@ -65,20 +70,25 @@ void tagrv_engine_fini_pools(struct tagrv_engine *engine)
 struct tagrv_buf *tagrv_engine_buf_get(struct tagrv_engine *engine, size_t len,
 				       uint8_t *class)
 {
+	unsigned i = 0;
+
 	tagrv_assert_locked(engine->dom);
-	for (uint8_t i = 0; i < TAGRV_BUF_CLASSES; i++) {
-		if (len > engine->pools.buf_size[i])
-			continue;
-		*class = i;
-		return tagrv_pool_get(&engine->pools.bufs[i]);
-	}
-	return NULL;
+	if (len > engine->pools.buf_size[0])
+		i = 65 - BUF_SHIFT - (unsigned) __builtin_clzll(
+			(len - 1) | (BUF_MIN - 1));
+	if (len > engine->pools.buf_size[TAGRV_BUF_PACKET])
+		return NULL;
+	if (i >= TAGRV_BUF_SIZES || engine->pools.buf_size[i] >
+	    engine->pools.buf_size[TAGRV_BUF_PACKET])
+		i = TAGRV_BUF_PACKET;
+	*class = (uint8_t) i;
+	return tagrv_pool_get(&engine->pools.bufs[i]);
 }
 
 void tagrv_engine_buf_put(struct tagrv_engine *engine, void *bytes,
 			  uint8_t class)
 {
 	tagrv_assert_locked(engine->dom);
-	tagrv_pool_put(&engine->pools.bufs[class],
-		       (char *) bytes - offsetof(struct tagrv_buf, bytes));
+	tagrv_pool_put_large(&engine->pools.bufs[class],
+			     (char *) bytes - offsetof(struct tagrv_buf, bytes));
 }

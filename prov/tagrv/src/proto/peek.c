@@ -35,11 +35,11 @@ static void report(struct tagrv_rx *rx, const struct tagrv_recv_req *req,
 	};
 
 	if (umsg) {
-		comp.len = umsg->len;
+		comp.len = tagrv_unexp_len(umsg);
 		comp.tag = umsg->msg->tag;
 		if (umsg->pkt_flags & TAGRV_PKT_DATA) {
 			comp.flags |= FI_REMOTE_CQ_DATA;
-			comp.data = umsg->data;
+			comp.data = tagrv_unexp_data(umsg);
 		}
 		if (umsg->peer->engine->attr.source)
 			comp.src = umsg->peer->fi_addr;

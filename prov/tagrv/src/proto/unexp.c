@@ -2,9 +2,9 @@
 /*
  * Unexpected messages: keeping, delivering, dropping.
  *
- * The transport's buffer goes back at once: a payload is copied into a buffer
- * of the smallest class that holds it, so a flood of small messages costs what
- * the messages weigh and never starves the receive queue.
+ * The transport's buffer goes back at once: a payload is copied into the record
+ * itself or into a buffer of the smallest class that holds it, so a flood of small
+ * messages costs what the messages weigh and never starves the receive queue.
  */
 #include "proto/unexp.h"
 
@@ -26,6 +26,45 @@ int tagrv_unexp_full(void)
 	return -FI_ENOBUFS;
 }
 
+/* ---- where the parts of a message lie ---- */
+
+/* Bytes of the message's data in front of everything else. */
+static size_t data_size(uint16_t pkt_flags)
+{
+	return pkt_flags & TAGRV_PKT_DATA ? sizeof(uint64_t) : 0;
+}
+
+static bool lies_here(const struct tagrv_umsg *umsg)
+{
+	return umsg->place >= TAGRV_UMSG_HERE;
+}
+
+static bool has_buf(const struct tagrv_umsg *umsg)
+{
+	return umsg->place < TAGRV_UMSG_BARE;
+}
+
+static char *body_of(struct tagrv_umsg *umsg)
+{
+	return (lies_here(umsg) ? umsg->here : umsg->buf) +
+	       data_size(umsg->pkt_flags);
+}
+
+size_t tagrv_unexp_len(const struct tagrv_umsg *umsg)
+{
+	return lies_here(umsg) ? umsg->place - TAGRV_UMSG_HERE : umsg->len;
+}
+
+uint64_t tagrv_unexp_data(const struct tagrv_umsg *umsg)
+{
+	uint64_t data = 0;
+
+	if (umsg->place != TAGRV_UMSG_BARE)
+		memcpy(&data, lies_here(umsg) ? umsg->here : umsg->buf,
+		       data_size(umsg->pkt_flags));
+	return data;
+}
+
 /* ---- what an RTS says about the sender's memory ---- */
 
 /* Bytes of the segments, or of the head and its length: an RTS never has both. */
@@ -37,31 +76,26 @@ static size_t remote_size(const struct tagrv_remote *remote)
 	       remote->seg_cnt * sizeof(remote->seg[0]);
 }
 
-static void pack_remote(struct tagrv_umsg *umsg,
-			const struct tagrv_remote *remote)
+static void pack_remote(char *to, const struct tagrv_remote *remote)
 {
 	struct tagrv_only_seg only;
 
-	umsg->seg_cnt = remote->seg_cnt;
-	umsg->key_len = remote->key_len;
-	umsg->len = remote->len;
 	if (remote->head_len) {
-		memcpy(umsg->payload, &remote->head_len,
-		       sizeof(remote->head_len));
-		memcpy((char *) umsg->payload + sizeof(remote->head_len),
-		       remote->head, remote->head_len);
+		memcpy(to, &remote->head_len, sizeof(remote->head_len));
+		memcpy(to + sizeof(remote->head_len), remote->head,
+		       remote->head_len);
 	} else if (remote->seg_cnt == 1) {
 		only.addr = remote->seg[0].addr;
 		memcpy(only.key, remote->seg[0].key, sizeof(only.key));
-		memcpy(umsg->payload, &only, sizeof(only));
+		memcpy(to, &only, sizeof(only));
 	} else if (remote->seg_cnt) {
-		memcpy(umsg->payload, remote->seg, remote_size(remote));
+		memcpy(to, remote->seg, remote_size(remote));
 	}
 }
 
-static void unpack_remote(const struct tagrv_umsg *umsg,
-			  struct tagrv_remote *remote)
+static void unpack_remote(struct tagrv_umsg *umsg, struct tagrv_remote *remote)
 {
+	const char *from = has_buf(umsg) ? body_of(umsg) : NULL;
 	struct tagrv_only_seg only;
 
 	remote->len = umsg->len;
@@ -70,64 +104,84 @@ static void unpack_remote(const struct tagrv_umsg *umsg,
 	remote->seg_cnt = umsg->seg_cnt;
 	remote->key_len = umsg->key_len;
 	remote->head_len = 0;
-	if (umsg->payload && !umsg->seg_cnt) {
-		memcpy(&remote->head_len, umsg->payload,
-		       sizeof(remote->head_len));
-		remote->head = (const char *) umsg->payload +
-			       sizeof(remote->head_len);
+	/* Of an RTS, only a head costs credit. */
+	if (umsg->units) {
+		memcpy(&remote->head_len, from, sizeof(remote->head_len));
+		remote->head = from + sizeof(remote->head_len);
 	} else if (umsg->seg_cnt == 1) {
-		memcpy(&only, umsg->payload, sizeof(only));
+		memcpy(&only, from, sizeof(only));
 		remote->seg[0].addr = only.addr;
 		remote->seg[0].len = umsg->len;
 		memcpy(remote->seg[0].key, only.key, sizeof(only.key));
 	} else if (umsg->seg_cnt) {
-		memcpy(remote->seg, umsg->payload, remote_size(remote));
+		memcpy(remote->seg, from, remote_size(remote));
 	}
 }
 
 /* ---- keeping and delivering ---- */
 
-/* A record with a buffer of at least so many bytes. NULL: out of memory. */
-static struct tagrv_umsg *umsg_get(struct tagrv_engine *engine, size_t bytes)
+/*
+ * A record with room for what comes with the message, behind the message's data: bytes
+ * of payload, or of what the RTS brings. NULL: out of memory.
+ */
+static struct tagrv_umsg *umsg_get(struct tagrv_engine *engine, bool rndv,
+				   size_t data, size_t bytes)
 {
 	struct tagrv_umsg *umsg = tagrv_pool_get(&engine->pools.umsgs);
-	struct tagrv_buf *buf = NULL;
+	struct tagrv_buf *buf;
 
-	if (umsg && bytes)
-		buf = tagrv_engine_buf_get(engine, bytes, &umsg->payload_class);
-	if (umsg && bytes && !buf) {
-		tagrv_pool_put(&engine->pools.umsgs, umsg);
+	if (!umsg)
+		return NULL;
+	if (!rndv && data + bytes <= TAGRV_UMSG_ROOM) {
+		umsg->place = (uint8_t) (TAGRV_UMSG_HERE + bytes);
+		return umsg;
+	}
+	umsg->place = TAGRV_UMSG_BARE;
+	if (!(data + bytes))
+		return umsg;
+	buf = tagrv_engine_buf_get(engine, data + bytes, &umsg->place);
+	if (!buf) {
+		tagrv_pool_put_large(&engine->pools.umsgs, umsg);
 		return NULL;
 	}
-	if (umsg)
-		umsg->payload = buf ? buf->bytes : NULL;
+	umsg->buf = buf->bytes;
 	return umsg;
 }
 
 static void umsg_put(struct tagrv_engine *engine, struct tagrv_umsg *umsg)
 {
-	if (umsg->payload)
-		tagrv_engine_buf_put(engine, umsg->payload,
-				     umsg->payload_class);
-	tagrv_pool_put(&engine->pools.umsgs, umsg);
+	if (has_buf(umsg))
+		tagrv_engine_buf_put(engine, umsg->buf, umsg->place);
+	tagrv_pool_put_large(&engine->pools.umsgs, umsg);
+}
+
+/* Units of memory that the message takes, its record in the matching engine included. */
+static uint32_t memory_units(const struct tagrv_umsg *umsg)
+{
+	const struct tagrv_engine *engine = umsg->peer->engine;
+	uint32_t record = 2 * TAGRV_CREDIT_UNIT;	/* asserted in engine.h */
+	size_t buf = has_buf(umsg) ? engine->pools.bufs[umsg->place].obj_size : 0;
+
+	return (uint32_t) ((record + buf + TAGRV_CREDIT_UNIT - 1) /
+			   TAGRV_CREDIT_UNIT);
 }
 
 /*
  * Charges the endpoint's budget for a kept message while it lasts, so that the
  * peer has its credit back at once; after that the message holds the peer's credit.
  */
-static void charge(struct tagrv_umsg *umsg, uint32_t units)
+static void charge(struct tagrv_umsg *umsg)
 {
 	struct tagrv_peer *peer = umsg->peer;
 	uint32_t *budget = &peer->engine->credit.budget;
+	uint32_t cost = memory_units(umsg);
 
-	umsg->units = (uint16_t) units;
 	umsg->life = peer->credit.life;
-	if (units > *budget)
+	if (cost > *budget || !umsg->units)
 		return;
 	umsg->life = 0;
-	*budget -= units;
-	tagrv_peer_release_credit(peer, units);
+	*budget -= cost;
+	tagrv_peer_release_credit(peer, umsg->units);
 }
 
 static void discharge(const struct tagrv_umsg *umsg)
@@ -135,9 +189,35 @@ static void discharge(const struct tagrv_umsg *umsg)
 	if (!umsg->units)
 		return;
 	if (!umsg->life)
-		umsg->peer->engine->credit.budget += umsg->units;
+		umsg->peer->engine->credit.budget += memory_units(umsg);
 	else if (umsg->life == umsg->peer->credit.life)
 		tagrv_peer_release_credit(umsg->peer, umsg->units);
+}
+
+/* Copies what came with the message to where umsg_get() has made room. */
+static void fill(struct tagrv_umsg *umsg, uint64_t data, const void *payload,
+		 size_t len, const struct tagrv_remote *remote)
+{
+	if (!lies_here(umsg))
+		umsg->len = remote ? remote->len : len;
+	if (umsg->place == TAGRV_UMSG_BARE)
+		return;
+	memcpy(lies_here(umsg) ? umsg->here : umsg->buf, &data,
+	       data_size(umsg->pkt_flags));
+	if (remote)
+		pack_remote(body_of(umsg), remote);
+	else if (len)
+		tagrv_copy(body_of(umsg), payload, len);
+}
+
+static TAGRV_COLD int no_memory(struct tagrv_engine *engine,
+				struct tagrv_match_msg *msg)
+{
+	tagrv_match_take(engine->match, msg);
+	tagrv_match_release(engine->match, msg);
+	tagrv_warn("no memory to keep an unexpected message: post receives "
+		   "earlier or lower the number of senders\n");
+	return -FI_ENOMEM;
 }
 
 int tagrv_unexp_keep(struct tagrv_peer *peer, struct tagrv_match_msg *msg,
@@ -145,36 +225,28 @@ int tagrv_unexp_keep(struct tagrv_peer *peer, struct tagrv_match_msg *msg,
 		     size_t len, const struct tagrv_remote *remote)
 {
 	struct tagrv_engine *engine = peer->engine;
-	struct tagrv_umsg *umsg;
+	struct tagrv_umsg *umsg = umsg_get(engine, remote, data_size(hdr->flags),
+					   remote ? remote_size(remote) : len);
+	size_t eager = remote ? remote->head_len : len;
 
 	tagrv_assert_locked(peer->engine->dom);
-	umsg = umsg_get(engine, remote ? remote_size(remote) : len);
-	if (!umsg) {
-		tagrv_match_take(engine->match, msg);
-		tagrv_match_release(engine->match, msg);
-		tagrv_warn("no memory to keep an unexpected message: post "
-			   "receives earlier or lower the number of senders\n");
-		return -FI_ENOMEM;
-	}
+	if (!umsg)
+		return no_memory(engine, msg);
 	umsg->msg = msg;
 	umsg->peer = peer;
-	umsg->rndv = remote ? (uint8_t) (1 + remote->proto) : 0;
-	umsg->units = 0;
-	umsg->pkt_flags = hdr->flags;
 	umsg->op = hdr->op;
-	umsg->data = hdr->data;
-	umsg->len = len;
-	if (remote)
-		pack_remote(umsg, remote);
-	else if (len)
-		tagrv_copy(umsg->payload, payload, len);
+	umsg->units = remote && !eager ? 0 : (uint16_t) tagrv_credit_units(eager);
+	umsg->pkt_flags = hdr->flags;
+	umsg->seg_cnt = remote ? remote->seg_cnt : 0;
+	umsg->key_len = remote ? remote->key_len : 0;
+	umsg->rndv = remote ? (uint8_t) (1 + remote->proto) : 0;
+	fill(umsg, hdr->data, payload, len, remote);
 	msg->user = umsg;
 	if (TAGRV_LIKELY(peer->lane != NULL))
 		tagrv_peer_xport(peer)->sink->kept++;
-	tagrv_trace_unexpected(umsg, peer, hdr->op, hdr->tag, umsg->len);
-	if (!remote || remote->head_len)
-		charge(umsg, tagrv_credit_units(remote ? remote->head_len :
-							 len));
+	tagrv_trace_unexpected(umsg, peer, hdr->op, hdr->tag,
+			       tagrv_unexp_len(umsg));
+	charge(umsg);
 	if (!remote && hdr->op && (hdr->flags & TAGRV_PKT_ACK_DELIVERY)) {
 		tagrv_ack_fin(peer, hdr->op, 0);
 		umsg->op = 0;
@@ -204,7 +276,7 @@ static void make_header(const struct tagrv_umsg *umsg, struct tagrv_hdr *hdr)
 		.op = umsg->op,
 		.tag = umsg->msg->tag,
 		.flags = umsg->pkt_flags,
-		.data = umsg->data,
+		.data = tagrv_unexp_data(umsg),
 	};
 }
 
@@ -215,15 +287,16 @@ void tagrv_unexp_deliver(struct tagrv_umsg *umsg, const struct tagrv_recv *recv)
 
 	tagrv_assert_locked(umsg->peer->engine->dom);
 	make_header(umsg, &hdr);
-	tagrv_trace_match(recv, umsg->peer, umsg, umsg->op, hdr.tag, umsg->len);
+	tagrv_trace_match(recv, umsg->peer, umsg, umsg->op, hdr.tag,
+			  tagrv_unexp_len(umsg));
 	if (TAGRV_UNLIKELY(is_lost(umsg))) {
 		tagrv_deliver_lost(recv, umsg->peer, &hdr);
 	} else if (umsg->rndv) {
 		unpack_remote(umsg, &remote);
 		tagrv_deliver_rndv(recv, umsg->peer, &hdr, &remote);
 	} else {
-		tagrv_deliver_eager(recv, umsg->peer, &hdr, umsg->payload,
-				    umsg->len);
+		tagrv_deliver_eager(recv, umsg->peer, &hdr, body_of(umsg),
+				    tagrv_unexp_len(umsg));
 	}
 	tagrv_unexp_free(umsg);
 }

@@ -37,6 +37,11 @@ static inline int tagrv_unexp_arrive(struct tagrv_peer *peer,
 	return TAGRV_LIKELY(ret != -FI_EAGAIN) ? ret : tagrv_unexp_full();
 }
 
+/* Bytes of payload of an eager message, of the whole message of an RTS. */
+size_t tagrv_unexp_len(const struct tagrv_umsg *umsg);
+/* The immediate data that came with it; 0: none did. */
+uint64_t tagrv_unexp_data(const struct tagrv_umsg *umsg);
+
 /*
  * Keeps a message that tagrv_unexp_arrive() queued as msg: an eager one with its
  * payload, or (remote is not NULL) an RTS. -FI_ENOMEM: the message is lost.
