@@ -147,6 +147,7 @@ static void open_engine(int i)
 
 void sim_side_open_all(void)
 {
+	uint32_t places;
 	bool share;
 
 	sim.side_cnt = 2 + (int)sim_below(SIM_SIDES - 1);
@@ -161,8 +162,12 @@ void sim_side_open_all(void)
 		sim.side[2].av = sim.side[1].av;
 		SIM_CHECK(!tagrv_rx_open(sim.side[1].dom, true, &sim.shared), "no context");
 	}
-	for (int i = 0; i < sim.side_cnt; i++)
+	places = sim_chance(50) ? TAGRV_PLACES_FIRST : 1 + (uint32_t)sim_below(20);
+	SIM_TRACE("  %u places", places);
+	for (int i = 0; i < sim.side_cnt; i++) {
 		open_engine(i);
+		sim.side[i].engine->credit.places = places;
+	}
 }
 
 /* --- checking --- */
@@ -192,6 +197,26 @@ static void judge_credit(int i, const struct tagrv_peer *peer)
 		  (unsigned)back->credit.promised);
 }
 
+/* The same of places; and nobody is stopped whose messages have all been received. */
+static void judge_places(int i, const struct tagrv_peer *peer)
+{
+	const struct tagrv_places *places = &peer->hold.places;
+	int j = side_of(&peer->addr);
+	const struct tagrv_peer *back = j >= 0 ? sim_conn_peer(j, i) : NULL;
+
+	SIM_CHECK(places->promised + places->owed == places->window &&
+		  places->window == places->first,
+		  "side %d has promised %u places and owes %u: not %u together", i,
+		  (unsigned)places->promised, (unsigned)places->owed, (unsigned)places->window);
+	SIM_CHECK(!peer->hold.paid, "side %d: %u units paid for a peer", i,
+		  (unsigned)peer->hold.paid);
+	if (sim.broken || !back || !back->lane)
+		return;
+	SIM_CHECK(back->hold.places.promised == places->left,
+		  "side %d has %u places, side %d promised %u", i, (unsigned)places->left, j,
+		  (unsigned)back->hold.places.promised);
+}
+
 static void judge_peers(int i)
 {
 	const struct tagrv_engine *engine = sim.side[i].engine;
@@ -203,8 +228,10 @@ static void judge_peers(int i)
 			  (size_t)peer->sent, (unsigned)peer->frags);
 		SIM_CHECK(tagrv_list_empty(&peer->waiting) && tagrv_list_empty(&peer->acks),
 			  "side %d keeps what a peer waits for", i);
-		if (peer->lane)
-			judge_credit(i, peer);
+		if (!peer->lane)
+			continue;
+		judge_credit(i, peer);
+		judge_places(i, peer);
 	}
 }
 

@@ -225,3 +225,73 @@ Test(posted, drain_takes_both_spaces_in_post_order, .timeout = 10)
 	arrive(match, 1, 1, 1);
 	tagrv_match_destroy(match);
 }
+
+/* ---- receives that could match a message of a peer ---- */
+
+static bool awaits(const struct tagrv_match *match, uint32_t peer, uint64_t *seen)
+{
+	return tagrv_match_awaits(match, peer, seen);
+}
+
+Test(posted, of_a_peer_are_awaited_and_wildcards_of_all, .timeout = 10)
+{
+	struct tagrv_match *match = engine(0, 0);
+	uint64_t seen = 0, none = 0;
+
+	cr_expect(!awaits(match, 1, &seen));
+	post(match, tagged(2, 7, EXACT), 1);
+	post(match, untagged(3), 2);
+	cr_expect(!awaits(match, 1, &seen));
+	seen = 0;
+	cr_expect(awaits(match, 2, &seen));
+	seen = 0;
+	cr_expect(awaits(match, 3, &seen));
+	cr_expect_eq(seen, 2);
+	/* Those that were looked at are not looked at again. */
+	cr_expect(!awaits(match, 3, &seen));
+	post(match, tagged(ANY, 7, EXACT), 3);
+	cr_expect(awaits(match, 1, &seen));
+	cr_expect(!awaits(match, 1, &seen));
+	/* One that has its message awaits none. */
+	cr_expect_eq(arrival_gets(match, 9, 7), 3);
+	cr_expect(!awaits(match, 1, &none));
+	tagrv_match_destroy(match);
+}
+
+/* In blocks of a list, and in classes that are hashed. */
+Test(posted, are_awaited_however_many_there_are, .timeout = 10)
+{
+	struct tagrv_match *match = engine(0, 0);
+
+	for (uintptr_t i = 1; i <= 3000; i++) {
+		uint32_t peer = (uint32_t) i;
+		uint64_t seen = 0;
+
+		post(match, tagged(peer, i, i % 3 ? EXACT : i), i);
+		cr_assert(awaits(match, peer, &seen));
+		cr_assert_eq(seen, i);
+		seen = i - 1;
+		cr_assert(awaits(match, peer, &seen));
+		seen = i / 2;
+		cr_assert_eq(awaits(match, peer / 2, &seen), false);
+		seen = 0;
+		cr_assert_eq(awaits(match, peer / 2, &seen), i > 1);
+		cr_assert(!awaits(match, peer, &seen));
+	}
+	cr_expect_gt(stats(match).posted_classes, 0);
+	tagrv_match_destroy(match);
+}
+
+Test(posted, without_a_peer_are_awaited_in_a_class_too, .timeout = 10)
+{
+	struct tagrv_match *match = engine(0, 0);
+	uint64_t seen = 0;
+
+	for (uintptr_t i = 1; i <= 3000; i++)
+		post(match, tagged(ANY, i, EXACT), i);
+	cr_assert_gt(stats(match).posted_classes, 0);
+	cr_expect(awaits(match, 5, &seen));
+	seen = 2999;
+	cr_expect(awaits(match, 5, &seen));
+	tagrv_match_destroy(match);
+}

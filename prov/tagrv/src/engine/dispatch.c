@@ -25,9 +25,9 @@
 static void on_credit(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		      const void *body, size_t len)
 {
-	/* Nothing but the credit that every header has. */
-	(void) peer;
-	(void) hdr;
+	/* Besides the credit that every header has. */
+	if (!tagrv_places_received(&peer->hold.places, hdr->op))
+		tagrv_peer_bad_packet(peer, "too many places");
 	(void) body;
 	(void) len;
 }

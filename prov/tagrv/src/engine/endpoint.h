@@ -13,9 +13,9 @@
  * failure is logged and counted). -FI_EAGAIN: nothing happened, try again
  * after reading a completion queue.
  *
- * Credit (object/credit.h) bounds the payload of unexpected messages, but an
- * announced message costs none. At most TAGRV_POOL_MAX unexpected messages of all
- * kinds are kept; the next one ends its connection with FI_ENOBUFS.
+ * Credit (object/credit.h) bounds the payload of unexpected messages, places
+ * (object/places.h) bound the number of announced ones. Nobody is ended for sending
+ * too early: proto/hold.h.
  */
 #ifndef TAGRV_ENGINE_ENDPOINT_H
 #define TAGRV_ENGINE_ENDPOINT_H

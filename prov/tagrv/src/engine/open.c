@@ -12,6 +12,7 @@
 #include "engine/lost.h"
 #include "engine/tick.h"
 #include "object/peer.h"
+#include "proto/hold.h"
 #include "proto/peek.h"
 #include "proto/unexp.h"
 #include "wireup/wireup.h"
@@ -21,6 +22,7 @@ static void on_lane_lost(struct tagrv_peer *peer, int status)
 {
 	tagrv_unexp_lose_rndv(peer);
 	tagrv_peek_lose_rndv(peer);
+	tagrv_hold_reset(peer);
 	tagrv_peer_lose(peer, status);
 }
 
@@ -62,6 +64,7 @@ int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *att
 				       TAGRV_CREDIT_UNIT);
 	e->credit.budget = (uint32_t) (dom->params.eager_budget /
 				       TAGRV_CREDIT_UNIT);
+	e->credit.places = TAGRV_PLACES_FIRST;
 	e->conn.lane_lost = on_lane_lost;
 	tagrv_list_init(&e->tx.busy);
 	e->tx.refuse_ns = TAGRV_REFUSE_NS;

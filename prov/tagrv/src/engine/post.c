@@ -19,6 +19,7 @@
 #include "object/op.h"
 #include "object/peer.h"
 #include "object/recv.h"
+#include "proto/hold.h"
 #include "proto/peek.h"
 #include "proto/unexp.h"
 
@@ -53,6 +54,13 @@ static inline void fill_recv(struct tagrv_recv *recv, const struct tagrv_rx *rx,
 	recv->plain_end = recv->reports ? recv->len + 1 : 0;
 }
 
+/* A stopped peer may have a message for the receive: proto/hold.h. Who sleeps is woken
+ * to look. */
+static TAGRV_COLD void wake(struct tagrv_rx *rx)
+{
+	tagrv_dom_kick(rx->dom);
+}
+
 /* A kept message is there for the receive. */
 static __attribute__((noinline)) void
 take_kept(struct tagrv_rx *rx, const struct tagrv_recv_req *req,
@@ -82,6 +90,8 @@ static inline ssize_t post_plain(struct tagrv_rx *rx,
 		fill_recv(tagrv_recv_of(record), rx, req);
 		tagrv_trace_posted(tagrv_recv_of(record), req->context,
 				   req->tag);
+		if (TAGRV_UNLIKELY(rx->stopped))
+			wake(rx);
 		return 0;
 	}
 	if (ret != 1)
@@ -179,6 +189,8 @@ static int queue(struct tagrv_op *op, const struct tagrv_match_want *want)
 		*tagrv_recv_of(record) = recv_of_op(op);
 		tagrv_trace_recv_op(tagrv_recv_of(record), op,
 				    op->node.handle);
+		if (TAGRV_UNLIKELY(op->rx.rx->stopped))
+			wake(op->rx.rx);
 	}
 	if (ret == -FI_EAGAIN)
 		return refuse_full(op->rx.rx);
@@ -260,6 +272,10 @@ static ssize_t peek(struct tagrv_rx *rx, const struct tagrv_recv_req *req,
 	ret = tagrv_peek(rx, req, match_id);
 	if (ret != -FI_ENOMSG)
 		return ret;
+	/* Or it is held back. */
+	tagrv_list_for_each(&rx->engines, node)
+		tagrv_hold_peeked(tagrv_container_of(
+			node, struct tagrv_engine, rx_node), match_id);
 	tagrv_peek_report_none(rx, req, lost ? -lost : FI_ENOMSG);
 	return 0;
 }

@@ -124,6 +124,16 @@ tagrv_match_id tagrv_match_find_name(struct tagrv_match *match, void *name)
 	return tagrv_posted_find_name(&match->posted, name);
 }
 
+bool tagrv_match_awaits(const struct tagrv_match *match, uint32_t peer,
+			uint64_t *seen)
+{
+	uint64_t since = *seen;
+
+	*seen = match->posted.last_seq;
+	return since != *seen &&
+	       tagrv_posted_awaits(&match->posted, peer, since);
+}
+
 struct tagrv_match_msg *tagrv_match_peek(struct tagrv_match *match,
 					 const struct tagrv_match_want *want)
 {

@@ -172,6 +172,14 @@ tagrv_match_id tagrv_match_find(const struct tagrv_match *match,
 				tagrv_match_recv_fn fn, void *arg);
 
 /*
+ * Whether a receive that was posted after the first *seen posts could match a message
+ * of the peer, whatever its tag. Sets *seen to the number of posts so far. Takes time
+ * that grows with the receives posted since then.
+ */
+bool tagrv_match_awaits(const struct tagrv_match *match, uint32_t peer,
+			uint64_t *seen);
+
+/*
  * Returns the id of the earliest posted receive with a given name, or 0; fi_cancel
  * uses the operation's context. Several receives may have the same name. O(1) on
  * average if it is called often; rare calls compare one by one.

@@ -283,6 +283,66 @@ tagrv_match_id tagrv_posted_find(const struct tagrv_posted_queue *queue,
 	return recv ? tagrv_posted_id(recv) : 0;
 }
 
+/* ---- receives that could match a message of a peer ---- */
+
+/* The newest slots first: a list is in post order. */
+static bool list_awaits(const struct tagrv_posted_list *list, uint32_t peer,
+			uint64_t since)
+{
+	const struct tagrv_list *pos;
+
+	for (pos = list->blocks.prev; pos != &list->blocks; pos = pos->prev) {
+		const struct tagrv_posted_block *block = tagrv_container_of(
+			pos, struct tagrv_posted_block, link);
+
+		for (uint64_t todo = block->live; todo;) {
+			unsigned slot = 63 - (unsigned) __builtin_clzll(todo);
+			uint64_t mask_peer = block->mask_peer[slot];
+
+			if (block->recv[slot]->seq <= since)
+				return false;
+			if (!((mask_peer ^ peer) & mask_peer >> 32))
+				return true;
+			todo &= ~(1ull << slot);
+		}
+	}
+	return false;
+}
+
+static bool class_awaits(const struct tagrv_posted_queue *queue,
+			 const struct tagrv_posted_class *class, uint32_t peer,
+			 uint64_t since)
+{
+	uint32_t i = class->cnt ? class->last : TAGRV_NO_RECV;
+
+	while (i != TAGRV_NO_RECV) {
+		const struct tagrv_posted *recv = tagrv_posted_at(queue, i);
+
+		if (recv->seq <= since)
+			return false;
+		if (class->any || recv->peer == peer)
+			return true;
+		i = recv->older;
+	}
+	return false;
+}
+
+bool tagrv_posted_awaits(const struct tagrv_posted_queue *queue, uint32_t peer,
+			 uint64_t since)
+{
+	for (unsigned space = 0; space < TAGRV_SPACE_CNT; space++) {
+		uint64_t todo = queue->live[space];
+
+		if (list_awaits(&queue->lists[space], peer, since))
+			return true;
+		for (; todo; todo &= todo - 1)
+			if (class_awaits(queue, &queue->classes[
+					 __builtin_ctzll(todo)], peer, since))
+				return true;
+	}
+	return false;
+}
+
 static struct tagrv_posted *oldest_recv(const struct tagrv_posted_queue *queue)
 {
 	struct walk walk;

@@ -339,6 +339,8 @@ tagrv_match_id tagrv_posted_find(const struct tagrv_posted_queue *queue,
 				 tagrv_match_recv_fn fn, void *arg);
 tagrv_match_id tagrv_posted_find_name(struct tagrv_posted_queue *queue,
 				      void *name);
+bool tagrv_posted_awaits(const struct tagrv_posted_queue *queue, uint32_t peer,
+			 uint64_t since);
 void tagrv_posted_drain(struct tagrv_posted_queue *queue,
 			void (*fn)(struct tagrv_match_recv *recv, void *arg),
 			void *arg);

@@ -35,8 +35,7 @@ tagrv_match_quick_block(struct tagrv_match *match)
 
 	if (TAGRV_LIKELY(block) &&
 	    TAGRV_LIKELY((int64_t) block->live >= 0) &&
-	    TAGRV_LIKELY(tagrv_list_empty(
-		&match->unexpected.lists[TAGRV_SPACE_TAGGED])) &&
+	    TAGRV_LIKELY(!match->unexpected.level.cnt) &&
 	    TAGRV_LIKELY(queue->pool.free_head) &&
 	    (TAGRV_LIKELY(list->cnt < TAGRV_LIST_SHORT) ||
 	     tagrv_posted_list_stays(queue, list)))

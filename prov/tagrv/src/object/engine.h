@@ -16,6 +16,7 @@
 #include "object/avtab.h"
 #include "object/credit.h"
 #include "object/dom.h"
+#include "object/places.h"
 #include "object/rail.h"
 #include "object/rx.h"
 #include "select/select.h"
@@ -121,10 +122,13 @@ struct tagrv_engine {
 
 	struct {
 		uint32_t target;	/* units of credit a peer may have here */
+		uint32_t places;	/* that a connection begins with, on both
+					   sides: TAGRV_PLACES_FIRST */
 		uint32_t budget;	/* units left for kept messages that cost
 					   no peer any credit */
 		uint32_t frags;		/* fragments granted to all peers and not
 					   here yet */
+		bool	reported;	/* that no budget was left for a receive */
 	} credit;
 
 	struct {

@@ -88,6 +88,7 @@ static void init_peer(struct tagrv_peer *peer, struct tagrv_engine *engine,
 	tagrv_list_init(&peer->acks);
 	tagrv_list_init(&peer->busy_node);
 	tagrv_list_init(&peer->lost_node);
+	tagrv_places_reset(&peer->hold.places, engine->credit.places);
 }
 
 static int number_peer(struct tagrv_engine *engine, struct tagrv_peer *peer)

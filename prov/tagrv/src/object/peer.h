@@ -85,6 +85,14 @@ struct tagrv_peer {
 		uint32_t arms;		/* engine->tx.arms at the first one */
 		uint64_t since;		/* ns by the clock at the first one */
 	} refused;
+	struct {			/* proto/hold.h */
+		struct tagrv_places places;
+		uint32_t paid;		/* units of the budget that its kept
+					   messages hold */
+		bool	stopped;	/* it has no place left */
+		bool	wanted;		/* stopped, but may have what is waited for */
+		uint64_t seen;		/* posts that were looked at since then */
+	} hold;
 	size_t	packet_limit;		/* payload bytes of one eager packet */
 	size_t	frag_max;		/* payload bytes of one fragment */
 	const struct tagrv_select *select;	/* protocols beyond eager_limit;

@@ -53,6 +53,8 @@ struct tagrv_rx {
 	struct tagrv_pool slices;	/* receives into multi-receive buffers */
 	struct tagrv_claim *claims;	/* by context: proto/peek.c */
 	struct tagrv_list engines;	/* that use it, in order of joining */
+	size_t	stopped;		/* peers that have no place left: a post
+					   wakes who sleeps, see proto/hold.h */
 	struct tagrv_compq *cq;		/* for reports about it alone, or NULL */
 	struct tagrv_counter *cntr;
 	struct tagrv_rx_peer *peers;	/* shared: uthash by address */

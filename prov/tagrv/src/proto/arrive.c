@@ -15,6 +15,7 @@
 #include "object/lane.h"
 #include "object/op.h"
 #include "proto/deliver.h"
+#include "proto/hold.h"
 #include "proto/rndv/rndv.h"
 #include "proto/unexp.h"
 
@@ -141,11 +142,16 @@ TAGRV_COLD void tagrv_arrive_rts(struct tagrv_peer *peer, const struct tagrv_hdr
 		tagrv_peer_bad_packet(peer, "sent without credit");
 		return;
 	}
+	if (!tagrv_hold_use_place(peer)) {
+		tagrv_peer_bad_packet(peer, "announced without a place");
+		return;
+	}
 	peer->engine->stats.rndv_rx++;
 	ret = tagrv_unexp_arrive(peer, hdr, &recv, &msg);
 	if (ret == 1) {
 		tagrv_trace_match(recv, peer, NULL, hdr->op, hdr->tag,
 				  remote.len);
+		tagrv_hold_release_place(peer);
 		if (units)
 			tagrv_peer_release_credit(peer, units);
 		tagrv_deliver_rndv(recv, peer, hdr, &remote);

@@ -10,6 +10,7 @@
 #include "object/lane.h"
 #include "object/op.h"
 #include "proto/batch.h"
+#include "proto/hold.h"
 #include "proto/packet/ack.h"
 #include "proto/send.h"
 
@@ -30,19 +31,28 @@ static int serve_first_acks(struct tagrv_peer *peer)
 	return tagrv_ack_send(peer);
 }
 
-/* Credit goes with what is sent anyway, else in a packet of its own. */
+static int send_credit(struct tagrv_peer *peer)
+{
+	const uint32_t places = peer->hold.places.owed;
+	struct tagrv_hdr hdr = { .opcode = TAGRV_PKT_CREDIT, .op = places };
+	int ret = tagrv_control_send(peer, &hdr, NULL, 0);
+
+	if (!ret)
+		tagrv_hold_returned(peer, places);
+	return ret;
+}
+
+/* Credit goes with what is sent anyway, else in a packet of its own, as places do. */
 static int serve_acks(struct tagrv_peer *peer)
 {
-	struct tagrv_hdr hdr = { .opcode = TAGRV_PKT_CREDIT };
-
 	while (!tagrv_list_empty(&peer->acks)) {
 		int ret = serve_first_acks(peer);
 
 		if (ret)
 			return ret;
 	}
-	return tagrv_credit_is_due(&peer->credit) ?
-	       tagrv_control_send(peer, &hdr, NULL, 0) : 0;
+	return tagrv_credit_is_due(&peer->credit) ||
+	       tagrv_places_is_due(&peer->hold.places) ? send_credit(peer) : 0;
 }
 
 /* 0: nothing waits any more; 1: the quantum is used up; -FI_EAGAIN: no room. */
@@ -91,6 +101,8 @@ bool tagrv_peer_serve(struct tagrv_peer *peer)
 	if (peer->state != TAGRV_PEER_READY)
 		return false;
 	peer->held = 0;
+	if (TAGRV_UNLIKELY(peer->hold.stopped))
+		tagrv_hold_look(peer);
 	blocked = serve_acks(peer);
 	/* Each list is tried whatever became of the others: reads, for one, have
 	 * slots of their own in the transport. */
@@ -102,7 +114,7 @@ bool tagrv_peer_serve(struct tagrv_peer *peer)
 		tagrv_peer_open_plain(peer);
 	/* An operation that ended meanwhile may have queued an ack without room. */
 	if (!blocked && !pending && tagrv_list_empty(&peer->acks) &&
-	    tagrv_list_linked(&peer->busy_node))
+	    !peer->hold.stopped && tagrv_list_linked(&peer->busy_node))
 		tagrv_list_remove(&peer->busy_node);
 	return pending > 0;
 }

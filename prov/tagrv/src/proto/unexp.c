@@ -15,6 +15,7 @@
 #include "core/log.h"
 #include "object/lane.h"
 #include "proto/deliver.h"
+#include "proto/hold.h"
 #include "proto/packet/ack.h"
 
 int tagrv_unexp_full(void)
@@ -166,32 +167,38 @@ static uint32_t memory_units(const struct tagrv_umsg *umsg)
 			   TAGRV_CREDIT_UNIT);
 }
 
+/* What the message has cost its sender is free again. */
+static void release(const struct tagrv_umsg *umsg)
+{
+	if (umsg->units)
+		tagrv_peer_release_credit(umsg->peer, umsg->units);
+	if (umsg->rndv)
+		tagrv_hold_release_place(umsg->peer);
+}
+
 /*
- * Charges the endpoint's budget for a kept message while it lasts, so that the
- * peer has its credit back at once; after that the message holds the peer's credit.
+ * Charges the endpoint's budget for a kept message, so that the peer has back at once
+ * what the message has cost; else the message holds that.
  */
 static void charge(struct tagrv_umsg *umsg)
 {
 	struct tagrv_peer *peer = umsg->peer;
-	uint32_t *budget = &peer->engine->credit.budget;
-	uint32_t cost = memory_units(umsg);
 
 	umsg->life = peer->credit.life;
-	if (cost > *budget || !umsg->units)
-		return;
-	umsg->life = 0;
-	*budget -= cost;
-	tagrv_peer_release_credit(peer, umsg->units);
+	if (tagrv_hold_pay(peer, memory_units(umsg))) {
+		umsg->life = 0;
+		release(umsg);
+	} else if (umsg->rndv) {
+		tagrv_hold_kept(peer);
+	}
 }
 
 static void discharge(const struct tagrv_umsg *umsg)
 {
-	if (!umsg->units)
-		return;
 	if (!umsg->life)
-		umsg->peer->engine->credit.budget += memory_units(umsg);
-	else if (umsg->life == umsg->peer->credit.life)
-		tagrv_peer_release_credit(umsg->peer, umsg->units);
+		tagrv_hold_repay(umsg->peer, memory_units(umsg));
+	else if (umsg->life == umsg->peer->credit.life && umsg->peer->lane)
+		release(umsg);
 }
 
 /* Copies what came with the message to where umsg_get() has made room. */

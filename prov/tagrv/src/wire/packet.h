@@ -50,7 +50,7 @@ struct tagrv_hdr {
 	uint32_t op;		/* RTS, EAGER: handle of the send, 0: no FIN is
 				 * wanted; FIN: handle of the operation that ends;
 				 * CTS, GRANT: handle of the RTS; FRAG, DONE,
-				 * PIECE: handle of the CTS */
+				 * PIECE: handle of the CTS; CREDIT: places */
 	uint64_t tag;		/* big-endian */
 	uint16_t flags;
 	uint16_t credit;	/* section 1.5: units given back */

@@ -95,6 +95,7 @@ static int send_rts(struct tagrv_op *op, struct tagrv_hdr *hdr,
 		return ret;
 	if (head)
 		peer->credit.left -= tagrv_credit_units(head);
+	peer->hold.places.left--;
 	peer->tx_seq++;
 	peer->engine->stats.rndv_tx++;
 	op->rndv->offered = head;
@@ -136,6 +137,9 @@ int tagrv_rndv_announce(struct tagrv_op *op, enum tagrv_proto proto)
 	int ret;
 
 	tagrv_assert_locked(op->engine->dom);
+	/* Until the peer has received others: proto/hold.h. */
+	if (TAGRV_UNLIKELY(!op->peer->hold.places.left))
+		return -FI_EAGAIN;
 	ret = make_readable(op, proto, &readable);
 	if (ret)
 		return ret;
