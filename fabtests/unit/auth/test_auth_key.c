@@ -78,6 +78,8 @@ Test(auth_key, the_environment_gives_it)
 	key = name_of_slurm("17");
 	cr_expect_eq(key.level, TAGRV_AUTH_SEPARATION);
 	cr_expect_eq(key.kind, TAGRV_AUTH_SLURM);
+	cr_expect_arr_eq(key.id, "\x27\x89\x4a\x0c\xf7\xda\xfe\x8f", 8,
+			 "as documented in wire_protocol.md, by another program");
 	key = find(SECRET);
 	cr_assert_eq(tagrv_auth_key_make(&made, SECRET, strlen(SECRET)), 0);
 	cr_expect_arr_eq(&key, &made, sizeof(key));

@@ -470,6 +470,40 @@ Test(wireup_hello, keys_are_wiped)
 	cr_expect_eq(unseal(&e.dialer, make_rec(TAGRV_WIREUP_REP)), -FI_EACCES);
 }
 
+/* The bytes of wire_protocol.md section 2.7, computed by another program. */
+Test(wireup_hello, seals_are_as_documented)
+{
+	static const uint8_t id[] = {
+		0x80, 0xa2, 0xe5, 0xfa, 0x4c, 0x1b, 0x1f, 0x57,
+	}, first_seal[] = {
+		0xa4, 0xbb, 0x9d, 0x12, 0x28, 0x14, 0x7a, 0x80,
+		0x3f, 0xea, 0x89, 0x4a, 0xe8, 0x68, 0x74, 0x9e,
+		0x78, 0x65, 0xc2, 0xf9, 0xbb, 0xbb, 0x83, 0x6a,
+		0xbd, 0x82, 0x4d, 0x54, 0x7a, 0x9b, 0x99, 0x33,
+	}, close_seal[] = {
+		0x3a, 0x1d, 0x88, 0x66, 0xbb, 0x8e, 0x24, 0x1b,
+		0xdb, 0xbb, 0x1e, 0x29, 0x39, 0x74, 0x4a, 0x17,
+		0x8b, 0x17, 0x24, 0xa6, 0xe1, 0x18, 0x83, 0x1c,
+		0x15, 0x6a, 0xd9, 0x76, 0xc5, 0xb9, 0x89, 0xbc,
+	}, versions[] = { 0, 1, 0, 2 };
+	uint8_t close[TAGRV_WIREUP_REC_HEAD + TAGRV_SEAL_LEN] =
+		"tagrvwir\0\x10\5\0\0\1\0\2";
+	struct ends e;
+
+	begin(&e, &secret, &secret);
+	cr_expect_arr_eq(secret.id, id, sizeof(id));
+	memcpy(e.dialer.ours + 12, versions, sizeof(versions));
+	memcpy(e.acceptor.ours + 12, versions, sizeof(versions));
+	memset(e.dialer.ours + 28, 0xd1, 16);
+	memset(e.acceptor.ours + 28, 0xa1, 16);
+	e.first.len = tagrv_hello_first(&e.dialer, e.first.data);
+	cr_assert_eq(answer(&e), 0);
+	cr_expect_arr_eq(e.answer.data + TAGRV_HELLO_LEN, first_seal, 32);
+	cr_assert_eq(answered(&e), 0);
+	cr_expect_eq(tagrv_hello_seal(&e.dialer, close, 16), 48);
+	cr_expect_arr_eq(close + 16, close_seal, 32);
+}
+
 /* Longest record and seal. */
 Test(wireup_hello, the_longest_record_has_room_for_its_seal)
 {
