@@ -23,6 +23,7 @@ static int domain_close(struct fid *fid)
 	tagrv_dom_stop(domain->dom);
 	tagrv_dom_close(domain->dom);
 	tagrv_ref_put(&domain->fabric->refs);
+	tagrv_auth_key_wipe(&domain->key);
 	free(domain);
 	return 0;
 }
@@ -130,6 +131,28 @@ static void init_domain(struct tagrv_domain *domain, struct fid_fabric *fabric,
 		 info->domain_attr->name);
 }
 
+int tagrv_key_take(struct tagrv_auth_key *key, const uint8_t *bytes, size_t len,
+		   const char *call)
+{
+	if (!bytes || tagrv_auth_key_make(key, bytes, len))
+		return tagrv_refuse(-FI_EINVAL, "%s: an auth_key has %d to %d "
+				    "bytes; keys of an address vector "
+				    "(FI_AV_AUTH_KEY) are not supported", call,
+				    TAGRV_AUTH_SECRET_MIN,
+				    TAGRV_AUTH_SECRET_MAX);
+	return 0;
+}
+
+/* The application's key, or the one that the environment gives. */
+static int choose_key(struct tagrv_domain *domain,
+		      const struct fi_domain_attr *attr)
+{
+	if (!attr->auth_key_size)
+		return tagrv_auth_key_find(&domain->key);
+	return tagrv_key_take(&domain->key, attr->auth_key, attr->auth_key_size,
+			      "fi_domain");
+}
+
 int tagrv_domain_open(struct fid_fabric *fabric, struct fi_info *info,
 		      struct fid_domain **domain, void *context)
 {
@@ -145,8 +168,11 @@ int tagrv_domain_open(struct fid_fabric *fabric, struct fi_info *info,
 	if (!self)
 		return -FI_ENOMEM;
 	init_domain(self, fabric, info, context);
-	ret = open_dom(self, info->domain_attr);
+	ret = choose_key(self, info->domain_attr);
+	if (!ret)
+		ret = open_dom(self, info->domain_attr);
 	if (ret) {
+		tagrv_auth_key_wipe(&self->key);
 		free(self);
 		return ret;
 	}

@@ -198,6 +198,7 @@ int tagrv_ep_enable(struct tagrv_ep *ep)
 		.directed_recv = ep->caps & FI_DIRECTED_RECV,
 		.source = ep->caps & FI_SOURCE,
 		.source_err = ep->caps & FI_SOURCE_ERR,
+		.key = ep->key,
 	};
 	struct tagrv_engine *engine;
 	int ret;
@@ -243,6 +244,14 @@ static void put_bindings(struct tagrv_ep *ep)
 	tagrv_ref_put(&ep->domain->refs);
 }
 
+static void drop_key(struct tagrv_ep *ep)
+{
+	if (ep->key == &ep->domain->key)
+		return;
+	tagrv_auth_key_wipe(ep->key);
+	free(ep->key);
+}
+
 static int ep_close(struct fid *fid)
 {
 	struct tagrv_ep *ep = ep_of(fid);
@@ -258,6 +267,7 @@ static int ep_close(struct fid *fid)
 		return ret;
 	if (ep->engine)
 		tagrv_engine_close(ep->engine);
+	drop_key(ep);
 	put_bindings(ep);
 	free(ep);
 	return 0;
@@ -321,6 +331,26 @@ void tagrv_ep_init_fid(struct tagrv_ep *ep, size_t fclass, struct fi_ops *ops,
 	ep->ep.collective = &tagrv_nosys_collective;
 }
 
+static int choose_key(struct tagrv_ep *ep, const struct fi_ep_attr *attr)
+{
+	struct tagrv_auth_key *key;
+	int ret;
+
+	ep->key = &ep->domain->key;
+	if (!attr || !attr->auth_key_size)
+		return 0;
+	key = calloc(1, sizeof(*key));
+	if (!key)
+		return -FI_ENOMEM;
+	ret = tagrv_key_take(key, attr->auth_key, attr->auth_key_size,
+			     "fi_endpoint");
+	if (ret)
+		free(key);
+	else
+		ep->key = key;
+	return ret;
+}
+
 static int init_ep(struct tagrv_ep *ep, struct tagrv_domain *domain,
 		   const struct fi_info *info)
 {
@@ -342,7 +372,9 @@ static int init_ep(struct tagrv_ep *ep, struct tagrv_domain *domain,
 	if (info->rx_attr && info->rx_attr->caps)
 		ep->rx_caps &= tagrv_info_fill_caps(info->rx_attr->caps);
 	ret = check_info(ep, info);
-	return ret ? ret : choose_source(ep, info);
+	if (!ret)
+		ret = choose_source(ep, info);
+	return ret ? ret : choose_key(ep, info->ep_attr);
 }
 
 int tagrv_ep_open(struct fid_domain *domain, struct fi_info *info,

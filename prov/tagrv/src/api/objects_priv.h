@@ -26,6 +26,7 @@
 
 #include "api/nosys/nosys.h"
 #include "api/wait_priv.h"
+#include "auth/auth_key.h"
 #include "core/addr.h"
 #include "core/compiler.h"
 #include "engine/drive.h"
@@ -49,6 +50,7 @@ struct tagrv_domain {
 	uint32_t api_version;
 	uint32_t addr_format;		/* FI_SOCKADDR, _IN or _IN6 */
 	char	name[TAGRV_DEVNAME_MAX];
+	struct tagrv_auth_key key;	/* of endpoints that have none of their own */
 };
 
 struct tagrv_mr {
@@ -125,6 +127,8 @@ struct tagrv_ep {
 	uint64_t tx_op_flags, rx_op_flags;	/* as asked for */
 	size_t	min_multi_recv;
 	struct tagrv_addr src;
+	/* The domain's, or the endpoint's own, allocated; no alias uses it. */
+	struct tagrv_auth_key *key;
 };
 
 struct tagrv_event {
@@ -145,6 +149,13 @@ struct tagrv_eq {
 	bool	writable;		/* FI_WRITE was asked for */
 	int	fd;			/* readable while events wait; or -1 */
 };
+
+/*
+ * Makes a key of what an application gives as auth_key. 0, or -FI_EINVAL after a log
+ * line that names the call.
+ */
+int tagrv_key_take(struct tagrv_auth_key *key, const uint8_t *bytes, size_t len,
+		   const char *call) TAGRV_WARN_UNUSED;
 
 /* The calls behind fi_getinfo and fi_fabric. */
 int tagrv_getinfo(uint32_t version, const char *node, const char *service,

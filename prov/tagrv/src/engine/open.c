@@ -172,6 +172,7 @@ int tagrv_engine_enable(struct tagrv_engine *engine)
 		.addr = engine->attr.src,
 		.xports = engine->rails.xports,
 		.xport_cnt = engine->rails.xport_cnt,
+		.key = engine->attr.key,
 		.connect_timeout = dom->params.connect_timeout,
 		.tick = tagrv_engine_tick_ms(engine),
 		.kick = kick,

@@ -14,6 +14,7 @@
 struct tagrv_compq;
 struct tagrv_counter;
 struct tagrv_rx;
+struct tagrv_auth_key;
 
 struct tagrv_engine_attr {
 	struct tagrv_addr src;	/* address to listen on; port 0: any */
@@ -21,6 +22,8 @@ struct tagrv_engine_attr {
 	bool	directed_recv;	/* its own context honours the source of receives */
 	bool	source;		/* completions have the source */
 	bool	source_err;	/* a source that the address table lacks is an error */
+	/* Which peers may connect; outlives the engine. NULL: all. */
+	const struct tagrv_auth_key *key;
 };
 
 /* Where completions go; any may be NULL. Set before enable. */

@@ -34,6 +34,7 @@
 /* Optional features we have, one bit each; none is defined yet. */
 #define TAGRV_WIRE_FEATURES	UINT64_C(0)
 
+struct tagrv_auth_key;
 struct tagrv_wireup;
 struct tagrv_wireup_ep;
 
@@ -82,6 +83,8 @@ struct tagrv_wireup_attr {
 	struct tagrv_xport *const *xports;
 	size_t	xport_cnt;		/* 0: refuses every peer; at most
 					   TAGRV_WIREUP_LINKS_MAX */
+	/* Which peers may connect; outlives the endpoint. NULL: all. */
+	const struct tagrv_auth_key *key;
 	int	connect_timeout;	/* seconds */
 	/* ms between TICKs, 0: none. At most one TICK is queued at a time. */
 	unsigned tick;

@@ -62,8 +62,10 @@ static int fill_hello(struct tagrv_hello *hello)
 int tagrv_hello_init(struct tagrv_hello *hello,
 		     const struct tagrv_auth_key *key, bool dialed)
 {
+	static const struct tagrv_auth_key nobodys;
+
 	memset(hello, 0, sizeof(*hello));
-	hello->key = key;
+	hello->key = key ? key : &nobodys;
 	hello->dialed = dialed;
 	return fill_hello(hello);
 }

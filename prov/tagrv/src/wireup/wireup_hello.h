@@ -88,7 +88,10 @@ struct tagrv_hello {
 	uint8_t	peer_kind;
 };
 
-/* 0, or -FI_E*: there are no random bytes, so there is no connection. */
+/*
+ * key NULL: everybody is accepted. 0, or -FI_E*: there are no random bytes, so there
+ * is no connection.
+ */
 int tagrv_hello_init(struct tagrv_hello *hello,
 		     const struct tagrv_auth_key *key,
 		     bool dialed) TAGRV_WARN_UNUSED;

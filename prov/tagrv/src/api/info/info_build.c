@@ -36,9 +36,13 @@ void tagrv_info_free(struct fi_info *info)
 		free(info->dest_addr);
 		free(info->tx_attr);
 		free(info->rx_attr);
+		if (info->ep_attr)
+			free(info->ep_attr->auth_key);
 		free(info->ep_attr);
-		if (info->domain_attr)
+		if (info->domain_attr) {
+			free(info->domain_attr->auth_key);
 			free(info->domain_attr->name);
+		}
 		free(info->domain_attr);
 		if (info->fabric_attr)
 			free(info->fabric_attr->name);
@@ -103,7 +107,21 @@ static void fill_rx(const struct tagrv_ask *ask, struct fi_info *info)
 	rx->size = TAGRV_MAX(rx->size, hint->size);
 }
 
-static void fill_ep(const struct tagrv_ask *ask, struct fi_ep_attr *ep)
+/* fi_endpoint and fi_domain make their keys of the returned info. */
+static int echo_key(uint8_t **key, size_t *len, const uint8_t *hint,
+		    size_t hint_len)
+{
+	if (!hint_len)
+		return 0;
+	*key = zalloc(hint_len);
+	if (!*key)
+		return -FI_ENOMEM;
+	memcpy(*key, hint, hint_len);
+	*len = hint_len;
+	return 0;
+}
+
+static int fill_ep(const struct tagrv_ask *ask, struct fi_ep_attr *ep)
 {
 	const struct fi_ep_attr *hint = ask->hints ? ask->hints->ep_attr : NULL;
 
@@ -116,6 +134,8 @@ static void fill_ep(const struct tagrv_ask *ask, struct fi_ep_attr *ep)
 	ep->tx_ctx_cnt = 1;
 	ep->rx_ctx_cnt = hint && hint->rx_ctx_cnt == FI_SHARED_CONTEXT ?
 			 FI_SHARED_CONTEXT : 1;
+	return hint ? echo_key(&ep->auth_key, &ep->auth_key_size,
+			       hint->auth_key, hint->auth_key_size) : 0;
 }
 
 static void fill_domain_limits(struct fi_domain_attr *domain)
@@ -184,6 +204,10 @@ static int fill_domain(const struct tagrv_ask *ask, struct fi_info *info,
 	if (ask->hints && ask->hints->domain_attr) {
 		echo_domain_counts(domain, ask->hints->domain_attr);
 		echo_domain_modes(domain, ask->hints->domain_attr);
+		if (echo_key(&domain->auth_key, &domain->auth_key_size,
+			     ask->hints->domain_attr->auth_key,
+			     ask->hints->domain_attr->auth_key_size))
+			return -FI_ENOMEM;
 	}
 	return domain->name ? 0 : -FI_ENOMEM;
 }
@@ -236,8 +260,7 @@ struct fi_info *tagrv_info_build(const struct tagrv_ask *ask,
 		info->caps &= ~FI_REMOTE_COMM;
 	fill_tx(ask, info);
 	fill_rx(ask, info);
-	fill_ep(ask, info->ep_attr);
-	if (fill_domain(ask, info, desc->name) ||
+	if (fill_ep(ask, info->ep_attr) || fill_domain(ask, info, desc->name) ||
 	    fill_fabric(ask, info->fabric_attr) || fill_addrs(ask, info, src))
 		goto free_info;
 	if (!tagrv_info_is_local(desc->name)) {

@@ -10,9 +10,11 @@
 #include <string.h>
 
 #include "api/info/info_priv.h"
+#include "auth/auth_key.h"
 #include "core/limits.h"
 #include "core/log.h"
 
+#define KEYS_OF_AV		SIZE_MAX	/* FI_AV_AUTH_KEY, newer headers */
 #define THREADING_MAX		FI_THREAD_ENDPOINT
 #define PROGRESS_UNIFIED	3	/* FI_PROGRESS_CONTROL_UNIFIED, newer headers */
 
@@ -83,6 +85,12 @@ static int match_rx(const struct tagrv_ask *ask, const struct fi_rx_attr *rx)
 	return 0;
 }
 
+static int check_key(const char *what, const uint8_t *key, size_t len)
+{
+	return len && (!key || len < TAGRV_AUTH_SECRET_MIN ||
+		       len > TAGRV_AUTH_SECRET_MAX) ? refuse(what) : 0;
+}
+
 static int match_ep(const struct fi_ep_attr *ep)
 {
 	if ((ep->protocol && ep->protocol != TAGRV_PROTO) ||
@@ -99,9 +107,8 @@ static int match_ep(const struct fi_ep_attr *ep)
 	if (ep->tx_ctx_cnt > 1 ||
 	    (ep->rx_ctx_cnt > 1 && ep->rx_ctx_cnt != FI_SHARED_CONTEXT))
 		return refuse("ep_attr->tx_ctx_cnt or rx_ctx_cnt");
-	if (ep->auth_key_size)
-		return refuse("ep_attr->auth_key");
-	return 0;
+	return check_key("ep_attr->auth_key: it has 16 to 4096 bytes",
+			 ep->auth_key, ep->auth_key_size);
 }
 
 static int match_domain_modes(const struct fi_domain_attr *domain)
@@ -123,6 +130,8 @@ static int match_domain_modes(const struct fi_domain_attr *domain)
 static int match_domain(const struct tagrv_ask *ask,
 			const struct fi_domain_attr *domain)
 {
+	int ret;
+
 	if (ask->objects.foreign_domain)
 		return refuse("domain_attr->domain of another provider");
 	if (domain->mr_key_size > TAGRV_MR_KEY_SIZE)
@@ -135,8 +144,13 @@ static int match_domain(const struct tagrv_ask *ask,
 	    domain->max_ep_stx_ctx)
 		return refuse("domain_attr->max_ep_*_ctx: an endpoint has one "
 			      "context each way, and none to send is shared");
-	if (domain->auth_key_size)
-		return refuse("domain_attr->auth_key");
+	if (domain->auth_key_size == KEYS_OF_AV)
+		return refuse("domain_attr->auth_key_size FI_AV_AUTH_KEY: an "
+			      "endpoint has one key, its own or the domain's");
+	ret = check_key("domain_attr->auth_key: it has 16 to 4096 bytes",
+			domain->auth_key, domain->auth_key_size);
+	if (ret)
+		return ret;
 	if (domain->max_err_data > tagrv_info_err_data(ask->caps))
 		return refuse("domain_attr->max_err_data");
 	return match_domain_modes(domain);
