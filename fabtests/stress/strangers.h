@@ -5,7 +5,7 @@
  *
  *   rank 0 <== numbered messages ==> rank 1
  *      ^                               ^
- *      '---- records, silence ---- rank 2: the stranger, of another user
+ *      '---- records, silence ---- rank 2: the stranger
  *
  * They coordinate through a board in shared memory.
  */

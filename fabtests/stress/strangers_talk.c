@@ -5,8 +5,8 @@
 #include "strangers.h"
 
 #include "framework/pattern.h"
-#include "wireup/wireup_rec.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -15,26 +15,61 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* Bytes of records: prov/tagrv/docs/wire_protocol.md, sections 2.1 and 2.7. */
+enum {
+	LENGTH = 8, TYPE = 10, REASON = 11, VERSION_MIN = 12, VERSION_MAX = 14,
+	HELLO_NONCE = 28, HELLO_LEN = 48,
+	SRC_UUID = 24, DST_UUID = 40, SRC_EPOCH = 56, DST_EPOCH = 60, MAX_PACKET = 64,
+	LINKS = 68, FAMILY = 72, PORT = 74, IP = 80, SRC_NONCE = 96, LINK = 128,
+	UUID_LEN = 16, BLOB = 64, LINK_LEN = 4 + BLOB, REQ_LEN = LINK + LINK_LEN + 4,
+	SHM = 3, IPV4 = 4, VERSION = 2, REC_MAX = 1024,
+};
+enum { REQ = 1, REJ = 4, HELLO = 8, BUSY = 3 };
 enum { NOBODY = 65534, AT_ONCE = 4000, PER_ROUND = 4 };
 
 struct stranger {
 	struct test *t;
 	uint64_t random;
-	uint8_t uuid[2][TAGRV_UUID_LEN];	/* as the endpoints told us */
+	uint8_t uuid[2][UUID_LEN];	/* as the endpoints told us */
 };
 
-static struct tagrv_addr addr_of(int rank)
-{
-	struct tagrv_addr addr;
+struct record {
+	size_t len;
+	uint8_t byte[REC_MAX];
+};
 
-	CHECK(!tagrv_addr_from(&addr, &board->name[rank], sizeof(board->name[rank])),
-	      "rank %d has no IPv4 address", rank);
-	return addr;
+static void put16(struct record *r, size_t at, unsigned value)
+{
+	r->byte[at] = (uint8_t)(value >> 8);
+	r->byte[at + 1] = (uint8_t)value;
+}
+
+static void put32(struct record *r, size_t at, uint32_t value)
+{
+	put16(r, at, value >> 16);
+	put16(r, at + 2, value);
+}
+
+static void put_random(struct stranger *s, struct record *r, size_t at, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		r->byte[at + i] = (uint8_t)(1 + pattern_next(&s->random) % 255);
+}
+
+static void begin_record(struct record *r, unsigned type, size_t len)
+{
+	memset(r, 0, sizeof(*r));
+	r->len = len;
+	memcpy(r->byte, "tagrvwir", LENGTH);
+	put16(r, LENGTH, (unsigned)len);
+	r->byte[TYPE] = (uint8_t)type;
+	put16(r, VERSION_MIN, VERSION);
+	put16(r, VERSION_MAX, VERSION);
 }
 
 static void be_nobody(void)
 {
-	/* Without root's rights all processes have the same user, which is worse. */
+	/* Without root's rights all processes have the same user. */
 	if (!getuid() && setuid(NOBODY))
 		run_step("still root");
 }
@@ -52,107 +87,124 @@ static int dial(int rank)
 }
 
 /* A REQ in the name of 'as', with a link over which nothing can be sent. */
-static struct tagrv_wireup_rec make_req(struct stranger *s, int as)
+static void make_req(struct stranger *s, struct record *r, int as)
 {
-	struct tagrv_wireup_rec rec = {
-		.type = TAGRV_WIREUP_REQ,
-		.version_min = TAGRV_WIRE_VERSION_MIN,
-		.version_max = TAGRV_WIRE_VERSION,
-		.src_epoch = 1 + (uint32_t)(pattern_next(&s->random) % 5),
-		.max_packet = 8192,
-		.addr = addr_of(as),
-		.link_cnt = 1,
-		.links[0] = { .wire_id = 3, .len = TAGRV_BLOB_MAX, .max_packet = 8192 },
-	};
-
-	for (size_t i = 0; i < TAGRV_UUID_LEN; i++)
-		rec.src_uuid[i] = (uint8_t)(1 + pattern_next(&s->random) % 255);
-	for (size_t i = 0; i < TAGRV_NONCE_LEN; i++)
-		rec.src_nonce[i] = (uint8_t)pattern_next(&s->random);
-	for (size_t i = 0; i < TAGRV_BLOB_MAX; i++)
-		rec.links[0].data[i] = (uint8_t)pattern_next(&s->random);
-	return rec;
+	begin_record(r, REQ, REQ_LEN);
+	put_random(s, r, SRC_UUID, UUID_LEN);
+	put32(r, SRC_EPOCH, 1 + (uint32_t)(pattern_next(&s->random) % 5));
+	put32(r, MAX_PACKET, 8192);
+	r->byte[LINKS] = 1;
+	r->byte[FAMILY] = IPV4;
+	memcpy(&r->byte[PORT], &board->name[as].sin_port, 2);
+	memcpy(&r->byte[IP], &board->name[as].sin_addr, 4);
+	put_random(s, r, SRC_NONCE, UUID_LEN);
+	r->byte[LINK] = SHM;
+	r->byte[LINK + 2] = BLOB;
+	put_random(s, r, LINK + 4, BLOB);
+	put32(r, LINK + LINK_LEN, 8192);
 }
 
 /* Makes a lie of one of several kinds out of the REQ. */
-static void make_lie(struct stranger *s, struct tagrv_wireup_rec *rec, int to)
+static void make_lie(struct stranger *s, struct record *r, int to)
 {
-	switch (pattern_next(&s->random) % 5) {
-	case 0:			/* a restarted process */
-		break;
-	case 1:			/* the same process, another link */
-		memcpy(rec->src_uuid, s->uuid[!to], TAGRV_UUID_LEN);
-		break;
-	case 2:			/* the same, which knows the receiver */
-		memcpy(rec->src_uuid, s->uuid[!to], TAGRV_UUID_LEN);
-		memcpy(rec->dst_uuid, s->uuid[to], TAGRV_UUID_LEN);
-		break;
-	case 3:			/* resumes a connection */
-		memcpy(rec->src_uuid, s->uuid[!to], TAGRV_UUID_LEN);
-		memcpy(rec->dst_uuid, s->uuid[to], TAGRV_UUID_LEN);
-		rec->dst_epoch = 1 + (uint32_t)(pattern_next(&s->random) % 3);
-		break;
-	default:		/* no link at all */
-		rec->link_cnt = 0;
-	}
+	unsigned kind = (unsigned)(pattern_next(&s->random) % 5);
+
+	/* 0: a restarted process; else the same one, with another link, */
+	if (kind == 4)
+		r->byte[LINKS] = 0;
+	else if (kind)
+		memcpy(&r->byte[SRC_UUID], s->uuid[!to], UUID_LEN);
+	/* which knows the receiver, */
+	if (kind == 2 || kind == 3)
+		memcpy(&r->byte[DST_UUID], s->uuid[to], UUID_LEN);
+	/* and resumes a connection. */
+	if (kind == 3)
+		put32(r, DST_EPOCH, 1 + (uint32_t)(pattern_next(&s->random) % 3));
 }
 
 /* False: the other end has closed the socket. */
-static bool put(int fd, const struct tagrv_wireup_rec *rec)
+static bool put(int fd, const struct record *r)
 {
-	uint8_t buf[TAGRV_WIREUP_REC_MAX];
-	size_t len = tagrv_wireup_rec_encode(rec, buf);
-
 	atomic_fetch_add(&board->records, 1);
-	return send(fd, buf, len, MSG_NOSIGNAL) == (ssize_t)len;
+	return send(fd, r->byte, r->len, MSG_NOSIGNAL) == (ssize_t)r->len;
 }
 
-static void count(const struct tagrv_wireup_rec *rec)
+/* A HELLO and the REQ at once: nobody has to wait for the answer to a HELLO. */
+static bool put_both(struct stranger *s, int fd, const struct record *req)
 {
-	if (rec->type != TAGRV_WIREUP_REJ)
+	struct record hello;
+
+	begin_record(&hello, HELLO, HELLO_LEN);
+	put_random(s, &hello, HELLO_NONCE, UUID_LEN);
+	memcpy(&hello.byte[HELLO_LEN], req->byte, req->len);
+	hello.len += req->len;
+	return put(fd, &hello);
+}
+
+static void count(const struct record *r)
+{
+	if (r->byte[TYPE] != REJ)
 		atomic_fetch_add(&board->accepted, 1);
-	else if (rec->reason == TAGRV_WIREUP_BUSY)
+	else if (r->byte[REASON] == BUSY)
 		atomic_fetch_add(&board->busy, 1);
 	else
 		atomic_fetch_add(&board->refused, 1);
 }
 
-/* Waits for an answer. False: the socket was closed without one. */
-static bool get(int fd, struct tagrv_wireup_rec *rec)
+static bool get_bytes(int fd, uint8_t *at, size_t len)
 {
-	uint8_t buf[TAGRV_WIREUP_REC_MAX];
 	struct pollfd pfd = { .fd = fd, .events = POLLIN };
-	ssize_t len;
 
-	while (!poll(&pfd, 1, 100))
-		CHECK_MOVES("no answer to a record");
-	len = recv(fd, buf, sizeof(buf), 0);
-	if (len <= 0) {
+	while (len) {
+		ssize_t got;
+
+		while (!poll(&pfd, 1, 100))
+			CHECK_MOVES("no answer to a record");
+		got = recv(fd, at, len, 0);
+		if (got <= 0)
+			return false;
+		at += got;
+		len -= (size_t)got;
+	}
+	return true;
+}
+
+/* Waits for a record. False: the socket was closed. */
+static bool get_record(int fd, struct record *r)
+{
+	if (!get_bytes(fd, r->byte, LENGTH + 2))
+		return false;
+	r->len = (size_t)r->byte[LENGTH] << 8 | r->byte[LENGTH + 1];
+	CHECK(r->len > LENGTH + 2 && r->len <= REC_MAX, "a record of %zu bytes", r->len);
+	return get_bytes(fd, &r->byte[LENGTH + 2], r->len - LENGTH - 2);
+}
+
+/* Waits for the answers to a HELLO and a REQ. False: there was none to the REQ. */
+static bool get(int fd, struct record *r)
+{
+	if (!get_record(fd, r) || !get_record(fd, r)) {
 		atomic_fetch_add(&board->resets, 1);
 		return false;
 	}
-	/* A short record is in one segment, and only its end may be cut off. */
-	CHECK(!tagrv_wireup_rec_decode(buf, (size_t)tagrv_wireup_rec_length(buf, (size_t)len), rec),
-	      "a malformed answer");
-	count(rec);
+	count(r);
 	return true;
 }
 
 /* Asks for the uuid of an endpoint, as anybody may. */
 static void learn(struct stranger *s, int rank)
 {
-	struct tagrv_wireup_rec rec = make_req(s, rank);
 	int fd = dial(rank);
+	struct record r;
 
-	CHECK(fd >= 0 && put(fd, &rec) && get(fd, &rec), "rank %d does not answer", rank);
-	memcpy(s->uuid[rank], rec.src_uuid, TAGRV_UUID_LEN);
+	make_req(s, &r, rank);
+	CHECK(fd >= 0 && put_both(s, fd, &r) && get(fd, &r), "rank %d does not answer", rank);
+	memcpy(s->uuid[rank], &r.byte[SRC_UUID], UUID_LEN);
 	close(fd);
 }
 
 static void begin(struct test *t, struct stranger *s)
 {
 	*s = (struct stranger){ .t = t, .random = t->seed + 1 };
-	be_nobody();
 	for (int rank = LEFT; rank <= RIGHT; rank++) {
 		while (!atomic_load(&board->opened[rank])) {
 			CHECK_MOVES("rank %d does not come", rank);
@@ -166,14 +218,15 @@ static void begin(struct test *t, struct stranger *s)
 /* Sends a REQ in the name of the other end to one end, and waits for the answer. */
 static void hijack(struct stranger *s, int to)
 {
-	struct tagrv_wireup_rec rec = make_req(s, !to);
 	int fd = dial(to);
+	struct record r;
 
 	if (fd < 0)
 		return;
-	make_lie(s, &rec, to);
-	if (put(fd, &rec))
-		get(fd, &rec);
+	make_req(s, &r, !to);
+	make_lie(s, &r, to);
+	if (put_both(s, fd, &r))
+		get(fd, &r);
 	close(fd);
 	run_moved();
 }
@@ -196,17 +249,17 @@ void stranger_hijack(struct test *t, uint64_t records)
 static void attack_round(struct stranger *s)
 {
 	int fd[2 * PER_ROUND], n = 0;
-	struct tagrv_wireup_rec rec;
+	struct record r;
 
 	for (int i = 0; i < 2 * PER_ROUND; i++) {
 		fd[n] = dial(i & 1);
 		if (fd[n] < 0)
 			continue;
-		rec = make_req(s, !(i & 1));
-		make_lie(s, &rec, i & 1);
-		put(fd[n++], &rec);
+		make_req(s, &r, !(i & 1));
+		make_lie(s, &r, i & 1);
+		put_both(s, fd[n++], &r);
 	}
-	/* The second claim of one peer is answered at once: so all have arrived. */
+	/* Some of the answers have to wait for the end that is stopped. */
 	usleep(1000);
 	while (n > 0)
 		close(fd[--n]);
@@ -251,18 +304,19 @@ void stranger_flood(struct test *t, uint64_t records)
 		usleep(1000);
 	/* Nobody waits for an answer, and sockets stay open until their turn comes. */
 	for (uint64_t i = 0; i < records; i++) {
-		struct tagrv_wireup_rec rec = make_req(&s, RIGHT);
 		int *fd = &fds[i % AT_ONCE];
+		struct record r;
 
 		if (*fd >= 0)
 			close(*fd);
 		*fd = dial(LEFT);
+		make_req(&s, &r, RIGHT);
 		if (i % 3 == 0)
-			rec.addr.in.sin_port = htons((uint16_t)(1 + i % 65535));
+			put16(&r, PORT, 1 + (unsigned)(i % 65535));
 		else
-			make_lie(&s, &rec, LEFT);
+			make_lie(&s, &r, LEFT);
 		if (*fd >= 0)
-			put(*fd, &rec);
+			put_both(&s, *fd, &r);
 		run_moved();
 	}
 	atomic_store(&board->attacked, 1);
@@ -276,6 +330,7 @@ void stranger_idle(struct test *t, uint64_t sockets)
 	CHECK(fds, "no memory");
 	need_files(sockets);
 	begin(t, &s);
+	be_nobody();
 	for (uint64_t i = 0; i < sockets; i++) {
 		fds[i] = dial(LEFT);
 		run_moved();

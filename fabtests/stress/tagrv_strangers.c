@@ -132,8 +132,8 @@ static void take(struct talk *k, const struct comp *c)
 	size_t len = len_of(number);
 
 	CHECK(!c->err, "receive %" PRIu64 " fails: %s", number, fi_strerror(c->err));
-	CHECK(op->busy && c->tag == number, "message %" PRIu64 " instead of %" PRIu64, c->tag,
-	      number);
+	CHECK(op->busy && c->tag == number, "receive %" PRIu64 " got message %" PRIu64 ", after %"
+	      PRIu64 " in all", number, c->tag, k->got);
 	CHECK(c->len == len && pattern_check(op->buf, len, seed_of(k->other, number)) == len,
 	      "message %" PRIu64 " is damaged", number);
 	op->busy = false;

@@ -25,7 +25,7 @@ Test(wireup_sock, garbage_is_refused_and_logged_once, .timeout = 60)
 	cr_assert_eq(getrandom(junk, sizeof(junk), 0), sizeof(junk));
 	junk[0] = 'x';
 	for (int i = 0; i < 5; i++) {
-		raw_open(&raw, &a, 1);
+		raw_dial(&raw, &a, 1);
 		(void) !send(raw.fd, junk, sizeof(junk), MSG_NOSIGNAL);
 		cr_assert_eq(raw_recv(&raw, &rec), 0);
 		close(raw.fd);
@@ -102,8 +102,8 @@ Test(wireup_sock, slow_connection_is_closed, .timeout = 60)
 	struct ep a;
 
 	open_ep(&a, wireup, 10);
-	raw_open(&silent, &a, 1);
-	raw_open(&slow, &a, 1);
+	raw_dial(&silent, &a, 1);
+	raw_dial(&slow, &a, 1);
 	for (int i = 0; i < 8; i++) {
 		struct pollfd pfd = { .fd = slow.fd, .events = POLLIN };
 
@@ -163,7 +163,7 @@ Test(wireup_sock, future_version_is_refused_politely, .timeout = 30)
 	struct ep a;
 
 	open_ep(&a, wireup, 10);
-	raw_open(&raw, &a, 1);
+	raw_dial(&raw, &a, 1);
 	raw.mine.version_min = TAGRV_WIRE_VERSION + 1;
 	raw.mine.version_max = TAGRV_WIRE_VERSION + 9;
 	tagrv_wireup_rec_encode(&raw.mine, memset(buf, 0xee, sizeof(buf)));
@@ -311,8 +311,12 @@ Test(wireup_sock, silent_strangers_keep_no_peer_out, .timeout = 60)
 	struct ep a, b;
 
 	open_ep(&a, left, 30);
-	for (int i = 0; i < STRANGERS; i++)
-		raw_open(&raws[i], &a, 1);
+	/* Some say HELLO, and then nothing. */
+	for (int i = 0; i < STRANGERS; i++) {
+		raw_dial(&raws[i], &a, 1);
+		if (i % 2)
+			cr_assert_eq(raw_hello(&raws[i], &a, NULL), 0);
+	}
 	for (int i = 0; i < ROUNDS; i++) {
 		open_ep(&b, right, 30);
 		connect_ep(&b, &a);

@@ -21,6 +21,7 @@
 #include "common/caught_log.h"
 #include "common/slowness.h"
 #include "wireup/wireup.h"
+#include "wireup/wireup_hello.h"
 #include "wireup/wireup_rec.h"
 #include "unit/wireup/wireup_fake.h"
 
@@ -70,6 +71,9 @@ static inline struct tagrv_addr loopback(uint16_t port)
 	return addr;
 }
 
+/* Of the endpoints that are opened next; NULL: none. */
+static const struct tagrv_auth_key *open_key;
+
 static inline int try_open(struct ep *ep, struct tagrv_wireup *wireup,
 		    struct tagrv_addr addr, int timeout)
 {
@@ -78,6 +82,7 @@ static inline int try_open(struct ep *ep, struct tagrv_wireup *wireup,
 		.xports = ep->xports,
 		.xport_cnt = 1,
 		.connect_timeout = timeout,
+		.key = open_key,
 		.kick = kick,
 		.kick_arg = ep,
 	};
@@ -190,6 +195,7 @@ static inline void free_pair(struct ep *a, struct ep *b)
 struct raw {
 	int	fd;
 	int	home;			/* its listener, -1: none */
+	struct tagrv_hello hello;
 	struct tagrv_wireup_rec mine;	/* identity that the raw peer claims */
 };
 
@@ -207,7 +213,28 @@ static inline int home_open(struct tagrv_addr *addr)
 	return fd;
 }
 
-static inline void raw_open(struct raw *raw, const struct ep *to, uint8_t who)
+/* Reads one whole record. Returns its length, 0: the connection has ended. */
+static inline size_t raw_read(struct raw *raw, uint8_t buf[TAGRV_WIREUP_REC_MAX])
+{
+	ssize_t len = TAGRV_WIREUP_REC_HEAD;
+	ssize_t got = recv(raw->fd, buf, (size_t) len, MSG_WAITALL);
+
+	if (got <= 0) {
+		cr_assert(got == 0 || errno == ECONNRESET || errno == EPIPE,
+			  "nothing came in time");
+		return 0;
+	}
+	cr_assert_eq(got, len);
+	len = tagrv_wireup_rec_length(buf, (size_t) got);
+	cr_assert_gt(len, 0);
+	if (len > got)
+		cr_assert_eq(recv(raw->fd, buf + got, (size_t) (len - got),
+				  MSG_WAITALL), len - got);
+	return (size_t) len;
+}
+
+/* Connects to an endpoint, and says nothing yet. */
+static inline void raw_dial(struct raw *raw, const struct ep *to, uint8_t who)
 {
 	struct timeval limit = { .tv_sec = PATIENCE / 1000 };
 
@@ -232,11 +259,51 @@ static inline void raw_open(struct raw *raw, const struct ep *to, uint8_t who)
 	setsockopt(raw->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 }
 
+/* Exchanges HELLOs as the dialer; returns what tagrv_hello_answered() says. */
+static inline int raw_hello(struct raw *raw, const struct ep *to,
+			    const struct tagrv_auth_key *key)
+{
+	uint8_t buf[TAGRV_WIREUP_REC_MAX];
+	size_t len;
+
+	cr_assert_eq(tagrv_hello_init(&raw->hello, key, true), 0);
+	len = tagrv_hello_first(&raw->hello, buf);
+	cr_assert_eq(send(raw->fd, buf, len, MSG_NOSIGNAL), (ssize_t) len);
+	len = raw_read(raw, buf);
+	return len ? tagrv_hello_answered(&raw->hello, buf, len, &to->name) :
+		     -FI_ECONNRESET;
+}
+
+static inline void raw_open(struct raw *raw, const struct ep *to, uint8_t who)
+{
+	raw_dial(raw, to, who);
+	cr_assert_eq(raw_hello(raw, to, open_key), 0);
+}
+
+/* Accepts a socket at a raw peer's listener, and exchanges HELLOs. */
+static inline void home_accept(int home, struct raw *raw)
+{
+	uint8_t buf[TAGRV_WIREUP_REC_MAX], answer[TAGRV_HELLO_MAX];
+	struct tagrv_addr addr = loopback(1);
+	size_t len, answer_len;
+
+	raw->fd = accept(home, NULL, NULL);
+	cr_assert_geq(raw->fd, 0);
+	cr_assert_eq(tagrv_hello_init(&raw->hello, NULL, false), 0);
+	len = raw_read(raw, buf);
+	cr_assert_eq(tagrv_hello_answer(&raw->hello, buf, len, &addr, answer,
+					&answer_len), 0);
+	cr_assert_eq(send(raw->fd, answer, answer_len, MSG_NOSIGNAL),
+		     (ssize_t) answer_len);
+}
+
 static inline void raw_send(struct raw *raw)
 {
 	uint8_t buf[TAGRV_WIREUP_REC_MAX];
 	size_t len = tagrv_wireup_rec_encode(&raw->mine, buf);
 
+	if (raw->hello.state == TAGRV_HELLO_OPEN)
+		len = tagrv_hello_seal(&raw->hello, buf, len);
 	cr_assert_eq(send(raw->fd, buf, len, MSG_NOSIGNAL), (ssize_t) len);
 }
 
@@ -244,20 +311,13 @@ static inline void raw_send(struct raw *raw)
 static inline int raw_recv(struct raw *raw, struct tagrv_wireup_rec *rec)
 {
 	uint8_t buf[TAGRV_WIREUP_REC_MAX];
-	ssize_t got, len = TAGRV_WIREUP_REC_HEAD;
+	ssize_t len = (ssize_t) raw_read(raw, buf);
 
-	got = recv(raw->fd, buf, (size_t) len, MSG_WAITALL);
-	if (got <= 0) {
-		cr_assert(got == 0 || errno == ECONNRESET || errno == EPIPE,
-			  "nothing came in time");
+	if (!len)
 		return 0;
-	}
-	cr_assert_eq(got, len);
-	len = tagrv_wireup_rec_length(buf, (size_t) got);
+	if (raw->hello.state == TAGRV_HELLO_OPEN)
+		len = tagrv_hello_unseal(&raw->hello, buf, (size_t) len);
 	cr_assert_gt(len, 0);
-	if (len > got)
-		cr_assert_eq(recv(raw->fd, buf + got, (size_t) (len - got),
-				  MSG_WAITALL), len - got);
 	cr_assert_eq(tagrv_wireup_rec_decode(buf, (size_t) len, rec), 0);
 	return 1;
 }
@@ -277,11 +337,11 @@ static inline void raw_name_link(struct raw *raw,
  */
 static inline bool home_answer(int home, const uint8_t *nonce)
 {
-	struct raw asker = { .fd = accept(home, NULL, NULL) };
 	struct tagrv_wireup_rec rec;
+	struct raw asker;
 	bool yes;
 
-	cr_assert_geq(asker.fd, 0);
+	home_accept(home, &asker);
 	cr_assert_eq(raw_recv(&asker, &rec), 1);
 	cr_assert_eq(rec.type, TAGRV_WIREUP_ASK);
 	yes = nonce && !memcmp(rec.dst_nonce, nonce, TAGRV_NONCE_LEN);

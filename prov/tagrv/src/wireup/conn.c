@@ -389,14 +389,19 @@ void tagrv_conn_dial_failed(struct tagrv_conn *conn, int status)
 {
 	assert(conn->dial == TAGRV_CONN_DIALING);
 	conn->dial = TAGRV_CONN_OFF;
-	tagrv_conn_refuse_claim(conn, status == -FI_ECONNREFUSED ?
-				TAGRV_WIREUP_STALE : TAGRV_WIREUP_BUSY);
+	tagrv_conn_refuse_claim(conn, status == -FI_ECONNREFUSED ||
+				status == -FI_EACCES ? TAGRV_WIREUP_STALE :
+						       TAGRV_WIREUP_BUSY);
 	if (tagrv_conn_dials_to_ask(conn)) {
 		tagrv_conn_set_timer(conn);
 		return;
 	}
-	/* A BOUND peer had a listener when it sent its REQ: refused means dead. */
-	if (conn->state == TAGRV_CONN_BOUND && status == -FI_ECONNREFUSED)
+	/*
+	 * Another job or another release has this address, and will not go away. A
+	 * BOUND peer had a listener when it sent its REQ: refused means dead.
+	 */
+	if (status == -FI_EACCES || status == -FI_ENOPROTOOPT ||
+	    (conn->state == TAGRV_CONN_BOUND && status == -FI_ECONNREFUSED))
 		tagrv_conn_give_up(conn, status);
 	else
 		tagrv_conn_retry(conn, status);

@@ -73,6 +73,9 @@ static const char *advice(int status)
 	case -FI_ENOPROTOOPT:
 		return "the peer speaks another wire version; use the same "
 		       "release of this provider on both hosts";
+	case -FI_EACCES:
+		return "the process there is of another job, or of another user: "
+		       "does it have the same FI_TAGRV_JOB_KEY? Its log says more";
 	case -FI_EINVAL:
 		return "this is our own address";
 	default:

@@ -252,6 +252,16 @@ int tagrv_wireup_net_dialed(int fd)
 	return 0;
 }
 
+int tagrv_wireup_net_local(int fd, struct tagrv_addr *addr)
+{
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+
+	if (getsockname(fd, (struct sockaddr *) &sa, &len))
+		return -errno;
+	return tagrv_addr_from(addr, &sa, len);
+}
+
 void tagrv_wireup_net_abort(int fd)
 {
 	struct linger linger = { .l_onoff = 1, .l_linger = 0 };

@@ -24,6 +24,8 @@ int tagrv_wireup_net_accept(int listener, struct tagrv_addr *peer)
 int tagrv_wireup_net_dial(const struct tagrv_addr *addr) TAGRV_WARN_UNUSED;
 /* The result of that connect, once the socket is writable: 0 or -FI_E*. */
 int tagrv_wireup_net_dialed(int fd) TAGRV_WARN_UNUSED;
+/* The address of this end of a connected socket. 0 or -FI_E*. */
+int tagrv_wireup_net_local(int fd, struct tagrv_addr *addr) TAGRV_WARN_UNUSED;
 /* Has close() reset the TCP connection instead of ending it in order. */
 void tagrv_wireup_net_abort(int fd);
 

@@ -419,8 +419,9 @@ static void repair_addr(const struct tagrv_wireup_sock *sock,
 			sock->addr.in6.sin6_scope_id : 0;
 }
 
-static TAGRV_COLD void reject_version(struct tagrv_wireup_sock *sock,
-				      const struct tagrv_wireup_rec *rec)
+TAGRV_COLD void
+tagrv_wireup_peer_reject_version(struct tagrv_wireup_sock *sock,
+				 const struct tagrv_wireup_rec *rec)
 {
 	struct tagrv_wireup_ep *wep = sock->wep;
 	char text[TAGRV_ADDR_STRLEN];
@@ -504,7 +505,7 @@ void tagrv_wireup_peer_record(struct tagrv_wireup_sock *sock,
 	/* Of a record in another version only the head is known: enough for REJ. */
 	if (status && rec->type != TAGRV_WIREUP_REJ) {
 		if (rec->type == TAGRV_WIREUP_REQ && !conn)
-			reject_version(sock, rec);
+			tagrv_wireup_peer_reject_version(sock, rec);
 		else
 			tagrv_wireup_sock_close_stranger(sock);
 		return;

@@ -6,6 +6,7 @@
  *   wireup_ep.c     endpoints: listener, queue of events
  *   wireup_peer.c   table of peers; drives their state machines (conn.c)
  *   wireup_sock.c   sockets: records in and out, strangers, orderly close
+ *   wireup_greet.c  HELLOs: of which job and user the other end is
  *   wireup_near.c   which host a REQ comes from; limits what it can cause
  *   wireup_net.c    socket calls      wireup_timer.c  heap of timers
  *
@@ -25,6 +26,7 @@
 #include "core/list.h"
 #include "wireup/conn.h"
 #include "wireup/wireup.h"
+#include "wireup/wireup_hello.h"
 #include "wireup/wireup_rec.h"
 #include "wireup/wireup_timer.h"
 
@@ -109,6 +111,7 @@ struct tagrv_wireup_ep {
 	bool	paused;			/* the listener is not polled */
 	bool	logged_stranger;	/* each of these lines is logged once */
 	bool	logged_version;
+	bool	logged_job;
 	bool	logged_sockets_closed;
 	bool	logged_files;
 	unsigned long strangers;	/* sockets closed as strangers */
@@ -142,6 +145,7 @@ struct tagrv_wireup_sock {
 	struct tagrv_list wait_node;	/* on wireup->half_opens */
 	struct tagrv_wireup_timer timer;	/* half-open: first record; LINGER: end */
 	struct tagrv_addr addr;		/* of the other end of the socket */
+	struct tagrv_hello hello;
 	int	fd;
 	bool	slot;			/* counted in wireup->dialing */
 	uint8_t	*tx;			/* bytes that the kernel did not take yet */
@@ -182,7 +186,12 @@ struct tagrv_wireup_sock *tagrv_wireup_sock_dial(struct tagrv_wireup_ep *wep,
 						 int *status);
 /* Handles the epoll events of a socket. */
 void tagrv_wireup_sock_event(struct tagrv_wireup_sock *sock, uint32_t events);
-/* Sends a record, or stores it until the kernel takes it. Cannot fail. */
+/* Sends these bytes, or stores them until the kernel takes them. Cannot fail. */
+void tagrv_wireup_sock_put(struct tagrv_wireup_sock *sock, const void *data,
+			   size_t len);
+/* Takes so many bytes out of the receive buffer. */
+void tagrv_wireup_sock_take(struct tagrv_wireup_sock *sock, size_t len);
+/* Seals and sends a record. Cannot fail. */
 void tagrv_wireup_sock_send(struct tagrv_wireup_sock *sock,
 			    const struct tagrv_wireup_rec *rec);
 /* Orderly close: LINGER until the peer has read and closed, at most a second. */
@@ -197,6 +206,15 @@ void tagrv_wireup_sock_close_stranger(struct tagrv_wireup_sock *sock);
 void tagrv_wireup_sock_resume_accept(struct tagrv_wireup_ep *wep);
 /* Frees the sockets on wireup->dead. */
 void tagrv_wireup_sock_free_dead(struct tagrv_wireup *wireup);
+
+/* -- wireup_greet.c ------------------------------------------------------ */
+
+/* Begins the HELLOs of a new socket; chan.dialed is set. 0 or -FI_E*. */
+int tagrv_wireup_greet_init(struct tagrv_wireup_sock *sock) TAGRV_WARN_UNUSED;
+/* The dialed socket is connected: sends the HELLO. */
+void tagrv_wireup_greet_first(struct tagrv_wireup_sock *sock);
+/* The first record has come; its len bytes are at the front of the buffer. */
+void tagrv_wireup_greet(struct tagrv_wireup_sock *sock, size_t len);
 
 /* -- wireup_near.c ------------------------------------------------------- */
 
@@ -220,7 +238,13 @@ void tagrv_wireup_peer_expire(struct tagrv_wireup *wireup);
 /* Ends and frees every connection of the endpoint. */
 void tagrv_wireup_peer_close_all(struct tagrv_wireup_ep *wep);
 
-/* A dialed socket is connected (status 0), or could not be (-FI_E*). */
+/* The REQ or HELLO is of another version: answers it by REJ. */
+void tagrv_wireup_peer_reject_version(struct tagrv_wireup_sock *sock,
+				      const struct tagrv_wireup_rec *rec);
+/*
+ * A dialed socket is connected and the peer is of our job (status 0), or not
+ * (-FI_E*; closes the socket).
+ */
 void tagrv_wireup_peer_dialed(struct tagrv_wireup_sock *sock, int status);
 /* A record arrived; status: of tagrv_wireup_rec_decode(), 0 or -FI_ENOPROTOOPT. */
 void tagrv_wireup_peer_record(struct tagrv_wireup_sock *sock,

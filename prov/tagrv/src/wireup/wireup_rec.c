@@ -7,6 +7,8 @@
  */
 #include "wireup/wireup_rec.h"
 
+#include "auth/auth_mac.h"
+
 #include <rdma/fi_errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -23,8 +25,8 @@
 static_assert(sizeof(TAGRV_WIREUP_MAGIC) - 1 == TAGRV_WIREUP_MAGIC_LEN,
 	      "magic is eight bytes");
 static_assert(TAGRV_WIREUP_REC_FIXED + TAGRV_WIREUP_LINKS_MAX *
-	      (LINK_HEAD + TAGRV_BLOB_MAX + LINK_TAIL) <= TAGRV_WIREUP_REC_MAX,
-	      "the longest record fits");
+	      (LINK_HEAD + TAGRV_BLOB_MAX + LINK_TAIL) + TAGRV_MAC_LEN <=
+	      TAGRV_WIREUP_REC_MAX, "the longest record fits, with its seal");
 static_assert(TAGRV_BLOB_MAX <= UINT8_MAX, "one byte holds a blob's length");
 
 struct writer {

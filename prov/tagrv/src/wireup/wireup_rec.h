@@ -26,6 +26,7 @@
 
 #define TAGRV_WIREUP_MAGIC	"tagrvwir"
 #define TAGRV_WIREUP_MAGIC_LEN	8
+#define TAGRV_WIREUP_REC_TYPE	10	/* offset of the type */
 #define TAGRV_WIREUP_REC_HEAD	16	/* bytes every version shares */
 #define TAGRV_WIREUP_REC_FIXED	128	/* bytes before the links */
 #define TAGRV_WIREUP_REC_MAX	1024	/* bytes of the longest record */

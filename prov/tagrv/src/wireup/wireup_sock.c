@@ -53,7 +53,7 @@ static void on_timer(struct tagrv_wireup_timer *timer)
 }
 
 static struct tagrv_wireup_sock *create(struct tagrv_wireup_ep *wep, int fd,
-					const struct tagrv_addr *addr,
+					const struct tagrv_addr *addr, bool dialed,
 					uint32_t events)
 {
 	struct tagrv_wireup *wireup = wep->wireup;
@@ -62,13 +62,15 @@ static struct tagrv_wireup_sock *create(struct tagrv_wireup_ep *wep, int fd,
 
 	if (!sock)
 		return NULL;
-	if (tagrv_wireup_timer_reserve(&wireup->timers))
-		goto free_sock;
-	if (epoll_ctl(wireup->epfd, EPOLL_CTL_ADD, fd, &ev))
-		goto release_timer;
 	sock->source = TAGRV_WIREUP_SOCK;
 	sock->wireup = wireup;
 	sock->wep = wep;
+	sock->chan.dialed = dialed;
+	if (tagrv_wireup_greet_init(sock) ||
+	    tagrv_wireup_timer_reserve(&wireup->timers))
+		goto free_sock;
+	if (epoll_ctl(wireup->epfd, EPOLL_CTL_ADD, fd, &ev))
+		goto release_timer;
 	sock->fd = fd;
 	sock->addr = *addr;
 	sock->timer.fn = on_timer;
@@ -139,6 +141,7 @@ void tagrv_wireup_sock_close(struct tagrv_wireup_sock *sock)
 	close(sock->fd);
 	free(sock->tx);
 	sock->tx = NULL;
+	tagrv_hello_fini(&sock->hello);
 	sock->state = TAGRV_WIREUP_DEAD;
 	sock->chan.conn = NULL;
 	sock->wep = NULL;
@@ -259,7 +262,7 @@ static int accept_one(struct tagrv_wireup_ep *wep)
 	fd = tagrv_wireup_net_accept(wep->fd, &peer);
 	if (fd < 0)
 		return fd;
-	sock = create(wep, fd, &peer, EPOLLIN);
+	sock = create(wep, fd, &peer, false, EPOLLIN);
 	if (!sock) {
 		close(fd);
 		return -FI_ENOMEM;
@@ -293,14 +296,13 @@ struct tagrv_wireup_sock *tagrv_wireup_sock_dial(struct tagrv_wireup_ep *wep,
 		*status = fd;
 		return NULL;
 	}
-	sock = create(wep, fd, addr, EPOLLOUT);
+	sock = create(wep, fd, addr, true, EPOLLOUT);
 	if (!sock) {
 		close(fd);
 		*status = -FI_ENOMEM;
 		return NULL;
 	}
 	sock->state = TAGRV_WIREUP_CONNECTING;
-	sock->chan.dialed = true;
 	sock->slot = true;
 	wep->wireup->dialing++;
 	return sock;
@@ -343,21 +345,34 @@ static ssize_t try_send(struct tagrv_wireup_sock *sock, const uint8_t *data,
 	return ret;
 }
 
-void tagrv_wireup_sock_send(struct tagrv_wireup_sock *sock,
-			    const struct tagrv_wireup_rec *rec)
+void tagrv_wireup_sock_put(struct tagrv_wireup_sock *sock, const void *data,
+			   size_t len)
 {
-	uint8_t buf[TAGRV_WIREUP_REC_MAX];
-	size_t len = tagrv_wireup_rec_encode(rec, buf);
+	const uint8_t *bytes = data;
 	ssize_t sent = 0;
 
 	if (sock->state != TAGRV_WIREUP_OPEN)
 		return;
 	if (!sock->tx_len)
-		sent = try_send(sock, buf, len);
+		sent = try_send(sock, bytes, len);
 	if (sent < 0)
 		shut_down(sock);
 	else if ((size_t) sent < len)
-		queue_tx(sock, buf + sent, len - (size_t) sent);
+		queue_tx(sock, bytes + sent, len - (size_t) sent);
+}
+
+void tagrv_wireup_sock_send(struct tagrv_wireup_sock *sock,
+			    const struct tagrv_wireup_rec *rec)
+{
+	uint8_t buf[TAGRV_WIREUP_REC_MAX];
+	size_t len = tagrv_wireup_rec_encode(rec, buf);
+
+	if (sock->state != TAGRV_WIREUP_OPEN)
+		return;
+	/* Before the HELLOs there is only a REJ for another version. */
+	if (sock->hello.state == TAGRV_HELLO_OPEN)
+		len = tagrv_hello_seal(&sock->hello, buf, len);
+	tagrv_wireup_sock_put(sock, buf, len);
 }
 
 static void flush(struct tagrv_wireup_sock *sock)
@@ -382,9 +397,34 @@ static void flush(struct tagrv_wireup_sock *sock)
 
 /* -- input --------------------------------------------------------------- */
 
+void tagrv_wireup_sock_take(struct tagrv_wireup_sock *sock, size_t len)
+{
+	sock->rx_len -= len;
+	memmove(sock->rx, sock->rx + len, sock->rx_len);
+}
+
+/* True: the socket was dialed, and the connection has not got it yet. */
+static bool is_greeting(const struct tagrv_wireup_sock *sock)
+{
+	return sock->chan.dialed && sock->hello.state == TAGRV_HELLO_START;
+}
+
+/* The other end does not behave like a peer. */
+static void give_up(struct tagrv_wireup_sock *sock)
+{
+	if (is_greeting(sock))
+		tagrv_wireup_peer_dialed(sock, -FI_ECONNREFUSED);
+	else
+		tagrv_wireup_sock_close_stranger(sock);
+}
+
 /* The other end closed the socket, or it broke. */
 static void on_end(struct tagrv_wireup_sock *sock)
 {
+	if (is_greeting(sock)) {
+		tagrv_wireup_peer_dialed(sock, -FI_ECONNREFUSED);
+		return;
+	}
 	if (is_half_open(sock) && sock->rx_len) {
 		tagrv_wireup_sock_close_stranger(sock);
 		return;
@@ -394,28 +434,40 @@ static void on_end(struct tagrv_wireup_sock *sock)
 	tagrv_wireup_sock_close(sock);
 }
 
+/* A record after the HELLOs; its len bytes are at the front of the buffer. */
+static void handle_record(struct tagrv_wireup_sock *sock, size_t len)
+{
+	ssize_t body = tagrv_hello_unseal(&sock->hello, sock->rx, len);
+	struct tagrv_wireup_rec rec;
+	int ret = -FI_EINVAL;
+
+	if (body > 0)
+		ret = tagrv_wireup_rec_decode(sock->rx, (size_t) body, &rec);
+	if (ret && ret != -FI_ENOPROTOOPT) {
+		tagrv_wireup_sock_close_stranger(sock);
+		return;
+	}
+	tagrv_wireup_sock_take(sock, len);
+	end_half_open(sock);
+	tagrv_wireup_sock_free_slot(sock);
+	tagrv_wireup_peer_record(sock, &rec, ret);
+}
+
 /* Handles every whole record in the buffer. */
 static void handle_records(struct tagrv_wireup_sock *sock)
 {
-	struct tagrv_wireup_rec rec;
 	ssize_t len;
-	int ret;
 
 	while (sock->state == TAGRV_WIREUP_OPEN && sock->rx_len) {
 		len = tagrv_wireup_rec_length(sock->rx, sock->rx_len);
 		if (!len || (len > 0 && (size_t) len > sock->rx_len))
 			return;
-		ret = len < 0 ? -FI_EINVAL :
-		      tagrv_wireup_rec_decode(sock->rx, (size_t) len, &rec);
-		if (ret && ret != -FI_ENOPROTOOPT) {
-			tagrv_wireup_sock_close_stranger(sock);
-			return;
-		}
-		sock->rx_len -= (size_t) len;
-		memmove(sock->rx, sock->rx + len, sock->rx_len);
-		end_half_open(sock);
-		tagrv_wireup_sock_free_slot(sock);
-		tagrv_wireup_peer_record(sock, &rec, ret);
+		if (len < 0)
+			give_up(sock);
+		else if (sock->hello.state == TAGRV_HELLO_START)
+			tagrv_wireup_greet(sock, (size_t) len);
+		else
+			handle_record(sock, (size_t) len);
 	}
 }
 
@@ -460,11 +512,13 @@ static void finish_dial(struct tagrv_wireup_sock *sock)
 {
 	int ret = tagrv_wireup_net_dialed(sock->fd);
 
-	if (!ret) {
-		sock->state = TAGRV_WIREUP_OPEN;
-		set_events(sock, EPOLLIN);
+	if (ret) {
+		tagrv_wireup_peer_dialed(sock, ret);
+		return;
 	}
-	tagrv_wireup_peer_dialed(sock, ret);
+	sock->state = TAGRV_WIREUP_OPEN;
+	set_events(sock, EPOLLIN);
+	tagrv_wireup_greet_first(sock);
 }
 
 void tagrv_wireup_sock_event(struct tagrv_wireup_sock *sock, uint32_t events)

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The HELLOs of a socket (wireup_hello.h), and what becomes of the socket then.
+ *
+ *   accepted:  HELLO comes --> fits: answer; records follow
+ *                         '--> another job, or another user: answer, hang up
+ *                         '--> another version: REJ, hang up
+ *   dialed:    HELLO sent, answer comes --> fits: the connection gets the socket
+ *                                      '--> else: dialing has failed
+ *
+ * Without a secret a process of another user of this host is refused all the same:
+ * the kernel tells whose socket it is. That is no protection against other hosts.
+ */
+#include <rdma/fi_errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "auth/auth_owner.h"
+#include "core/log.h"
+#include "wireup/wireup_net.h"
+#include "wireup/wireup_priv.h"
+
+int tagrv_wireup_greet_init(struct tagrv_wireup_sock *sock)
+{
+	return tagrv_hello_init(&sock->hello, sock->wep->attr.key,
+				sock->chan.dialed);
+}
+
+void tagrv_wireup_greet_first(struct tagrv_wireup_sock *sock)
+{
+	uint8_t buf[TAGRV_HELLO_MAX];
+
+	tagrv_wireup_sock_put(sock, buf, tagrv_hello_first(&sock->hello, buf));
+}
+
+/* -- dialed ---------------------------------------------------------------- */
+
+/* A peer of another version answers with a REJ whose body we cannot read. */
+static bool is_version_reject(const struct tagrv_wireup_sock *sock, size_t len)
+{
+	struct tagrv_wireup_rec rec;
+	int ret = tagrv_wireup_rec_decode(sock->rx, len, &rec);
+
+	return (!ret || ret == -FI_ENOPROTOOPT) &&
+	       rec.type == TAGRV_WIREUP_REJ &&
+	       rec.reason == TAGRV_WIREUP_VERSION;
+}
+
+static void on_answer(struct tagrv_wireup_sock *sock, size_t len)
+{
+	int ret = tagrv_hello_answered(&sock->hello, sock->rx, len, &sock->addr);
+
+	if (ret == -FI_EINVAL)
+		ret = is_version_reject(sock, len) ? -FI_ENOPROTOOPT :
+						     -FI_ECONNREFUSED;
+	tagrv_wireup_sock_take(sock, len);
+	tagrv_wireup_peer_dialed(sock, ret);
+}
+
+/* -- accepted -------------------------------------------------------------- */
+
+/* Whether the other end is a socket of another user of this host. */
+static bool is_other_user(const struct tagrv_wireup_sock *sock,
+			  const struct tagrv_addr *local)
+{
+	uid_t uid;
+
+	if (sock->hello.key->level == TAGRV_AUTH_AUTHENTICATION ||
+	    !tagrv_wireup_is_near(local, &sock->addr))
+		return false;
+	/* If the kernel does not tell, it is a container's business. */
+	return !tagrv_auth_owner(local, &sock->addr, &uid) && uid != geteuid();
+}
+
+static TAGRV_COLD void log_refused(struct tagrv_wireup_sock *sock,
+				   const char *what)
+{
+	struct tagrv_wireup_ep *wep = sock->wep;
+	char text[TAGRV_ADDR_STRLEN];
+
+	wep->strangers++;
+	if (!wep->logged_job)
+		tagrv_warn("wireup: refused %s: it is %s; further ones are only "
+			   "counted\n",
+			   tagrv_addr_str(&sock->addr, text, sizeof(text)), what);
+	wep->logged_job = true;
+}
+
+static const char *why(const struct tagrv_hello *hello)
+{
+	bool secret = hello->key->level == TAGRV_AUTH_AUTHENTICATION;
+
+	if (secret != (hello->peer_level == TAGRV_AUTH_AUTHENTICATION))
+		return secret ? "of another job: it has no FI_TAGRV_JOB_KEY" :
+				"of another job: it has an FI_TAGRV_JOB_KEY, and "
+				"this process has none";
+	return secret ? "of another job: it has another FI_TAGRV_JOB_KEY" :
+			"of another job of the launcher";
+}
+
+static void refuse_version(struct tagrv_wireup_sock *sock, size_t len)
+{
+	struct tagrv_wireup_rec rec;
+
+	/* Only the head is needed, and of a HELLO only the head is a record's. */
+	sock->rx[TAGRV_WIREUP_REC_TYPE] = TAGRV_WIREUP_REQ;
+	if (tagrv_wireup_rec_decode(sock->rx, len, &rec) == -FI_ENOPROTOOPT)
+		tagrv_wireup_peer_reject_version(sock, &rec);
+	else
+		tagrv_wireup_sock_close_stranger(sock);
+}
+
+/* True: it is a record of a version before there were HELLOs, or of a later one. */
+static bool is_other_version(const struct tagrv_wireup_sock *sock, size_t len)
+{
+	struct tagrv_wireup_rec rec;
+
+	return tagrv_wireup_rec_decode(sock->rx, len, &rec) == -FI_ENOPROTOOPT &&
+	       rec.type == TAGRV_WIREUP_REQ;
+}
+
+static void on_hello(struct tagrv_wireup_sock *sock, size_t len)
+{
+	uint8_t answer[TAGRV_HELLO_MAX];
+	struct tagrv_addr local;
+	size_t answer_len = 0;
+	const char *what = NULL;
+	int ret = tagrv_wireup_net_local(sock->fd, &local);
+
+	if (!ret)
+		ret = tagrv_hello_answer(&sock->hello, sock->rx, len, &local,
+					 answer, &answer_len);
+	if (ret == -FI_ENOPROTOOPT ||
+	    (ret == -FI_EINVAL && is_other_version(sock, len))) {
+		refuse_version(sock, len);
+		return;
+	}
+	if (ret && ret != -FI_EACCES) {
+		tagrv_wireup_sock_close_stranger(sock);
+		return;
+	}
+	if (ret)
+		what = why(&sock->hello);
+	else if (is_other_user(sock, &local))
+		what = "of another user of this host";
+	tagrv_wireup_sock_take(sock, len);
+	tagrv_wireup_sock_put(sock, answer, answer_len);
+	if (what) {
+		log_refused(sock, what);
+		tagrv_wireup_sock_hangup(sock);
+	}
+}
+
+void tagrv_wireup_greet(struct tagrv_wireup_sock *sock, size_t len)
+{
+	if (sock->chan.dialed)
+		on_answer(sock, len);
+	else
+		on_hello(sock, len);
+}
