@@ -45,6 +45,9 @@ void engine_setup(void)
 	fx.dom->devs[1] = fx.dom->dev;
 	fx.dom->dev_cnt = 2;
 	cr_assert_eq(tagrv_engine_open(fx.dom, &attr, &fx.engine), 0);
+	/* Tests change what the transport can and which protocol is wanted. */
+	for (size_t i = 0; i < fx.engine->rails.cnt; i++)
+		fx.engine->rails.all[i].xport->attr.admits = TAGRV_MEM_REMOTE;
 	cr_assert_eq(tagrv_avtab_init(&fx.av, 1), 0);
 	cr_assert_eq(tagrv_compq_init(&fx.tx, 16, false), 0);
 	cr_assert_eq(tagrv_compq_init(&fx.rx, 16, false), 0);

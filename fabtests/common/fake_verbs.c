@@ -259,6 +259,13 @@ void fake_verbs_inject_rx(struct ibv_qp *qp, const struct ibv_wc *wc)
 	UNLOCK();
 }
 
+void fake_verbs_on_reg(void (*fn)(const void *addr, size_t len, int access))
+{
+	LOCK();
+	fv.on_reg = fn;
+	UNLOCK();
+}
+
 int fake_verbs_access(const struct ibv_mr *mr)
 {
 	return tagrv_container_of(mr, struct fake_mr, base)->access;

@@ -79,6 +79,8 @@ struct fake_verbs_counts {
 	unsigned inlined;	/* sends that were posted inline */
 	unsigned unlocked_qps;	/* queue pairs created in a thread domain */
 	size_t	registered;	/* bytes */
+	unsigned exposed;	/* regions alive that peers may read or write */
+	unsigned qp_access;	/* IBV_ACCESS_* that any queue pair admitted */
 };
 
 struct fake_verbs_counts fake_verbs_count(void);
@@ -112,6 +114,8 @@ struct ibv_cq *fake_verbs_last_cq(unsigned dev);
 struct ibv_srq *fake_verbs_last_srq(unsigned dev);
 /* Adds a completion to the CQ of a queue pair's receives. */
 void fake_verbs_inject_rx(struct ibv_qp *qp, const struct ibv_wc *wc);
+/* Called for each region that is registered, or NULL. It must not call verbs. */
+void fake_verbs_on_reg(void (*fn)(const void *addr, size_t len, int access));
 /* The access flags that the memory was registered with. */
 int fake_verbs_access(const struct ibv_mr *mr);
 /* Moves a queue pair to the error state, as a device does. */

@@ -373,6 +373,8 @@ int fv_dealloc_td(struct ibv_td *base)
 	return ret;
 }
 
+#define EXPOSES	(IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
+
 struct ibv_mr *fv_reg_mr(struct ibv_pd *pd, void *addr, size_t len,
 			 int access)
 {
@@ -398,6 +400,9 @@ struct ibv_mr *fv_reg_mr(struct ibv_pd *pd, void *addr, size_t len,
 		tagrv_list_push_tail(&fv.mrs, &mr->node);
 		fv.counts.objects++;
 		fv.counts.registered += len;
+		fv.counts.exposed += !!(access & EXPOSES);
+		if (fv.on_reg)
+			fv.on_reg(addr, len, access);
 	}
 	UNLOCK();
 	return mr ? &mr->base : NULL;
@@ -411,6 +416,7 @@ int fv_dereg_mr(struct ibv_mr *base)
 	tagrv_list_remove(&mr->node);
 	fv.counts.objects--;
 	fv.counts.registered -= base->length;
+	fv.counts.exposed -= !!(mr->access & EXPOSES);
 	UNLOCK();
 	free(mr);
 	return 0;

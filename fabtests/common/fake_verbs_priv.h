@@ -122,6 +122,7 @@ struct fake_verbs_state {
 	struct fake_verbs_config config;
 	struct ibv_device devs[MAX_DEVICES];
 	struct tagrv_list ctxs, mrs, channels, cqs, srqs, qps;
+	void	(*on_reg)(const void *addr, size_t len, int access);
 	struct fake_verbs_counts counts;
 	uint32_t next_qpn, next_key;
 	bool	held;

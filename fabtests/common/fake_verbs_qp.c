@@ -168,6 +168,7 @@ static void apply(struct fake_qp *qp, const struct ibv_qp_attr *attr)
 	switch (attr->qp_state) {
 	case IBV_QPS_INIT:
 		qp->attr.qp_access_flags = attr->qp_access_flags;
+		fv.counts.qp_access |= attr->qp_access_flags;
 		qp->attr.port_num = attr->port_num;
 		break;
 	case IBV_QPS_RTR:

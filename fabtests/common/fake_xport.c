@@ -76,6 +76,7 @@ static int fake_xport_open(struct tagrv_device *dev,
 	base->sink = sink;
 	base->attr = (struct tagrv_xport_attr) {
 		.caps = TAGRV_XPORT_GET | TAGRV_XPORT_PUT,
+		.admits = TAGRV_MEM_REMOTE,
 		.max_inline = 128,
 		.max_packet = params->eager_max + 192,
 		.get_max = 1 << 20,

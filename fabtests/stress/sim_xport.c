@@ -48,6 +48,7 @@ static int xport_open(struct tagrv_device *dev, const struct tagrv_params *param
 	x->base = (struct tagrv_xport){ .ops = dev->ops, .dev = dev, .sink = sink };
 	x->base.attr = (struct tagrv_xport_attr){
 		.caps = sim.mix.caps,
+		.admits = TAGRV_MEM_REMOTE,
 		.tagged_end = sim.mix.tagged_end, .max_inline = 64, .max_packet = params->eager_max + TAGRV_HDR_ROOM,
 		.get_max = RDMA_MAX, .get_depth = sim.mix.depth,
 		.put_max = RDMA_MAX, .put_depth = sim.mix.depth,

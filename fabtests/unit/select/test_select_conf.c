@@ -115,3 +115,41 @@ MISTAKE(5)
 MISTAKE(6)
 MISTAKE(7)
 MISTAKE(8)
+
+/* ---- rights of peers ---- */
+
+static unsigned rights(uint32_t caps, const char *rndv, const char *proto)
+{
+	const struct tagrv_xport_attr attr = {
+		.caps = caps,
+		.latency = 1e-6,
+		.bandwidth = 12e9,
+		.copy_bandwidth = 4e9,
+		.overhead = 0.1e-6,
+		.reg_overhead = 2e-6,
+	};
+	struct tagrv_params params = { .rndv_perf_diff = 1 };
+	struct tagrv_select_conf read;
+
+	snprintf(params.rndv, sizeof(params.rndv), "%s", rndv);
+	snprintf(params.proto, sizeof(params.proto), "%s", proto);
+	tagrv_select_conf_read(&read, &params);
+	return tagrv_select_rights(&read, &attr, 8192);
+}
+
+Test(select_conf, rights_follow_from_the_protocols)
+{
+	const uint32_t both = TAGRV_XPORT_GET | TAGRV_XPORT_PUT;
+
+	cr_expect_eq(rights(both, "auto", ""), TAGRV_MEM_READ);
+	cr_expect_eq(rights(both, "get", ""), TAGRV_MEM_READ);
+	cr_expect_eq(rights(both, "pipeline", ""), TAGRV_MEM_READ);
+	cr_expect_eq(rights(both, "put", ""), TAGRV_MEM_WRITE);
+	cr_expect_eq(rights(both, "copy", ""), 0);
+	cr_expect_eq(rights(both, "copy", "put:1g-"), TAGRV_MEM_WRITE);
+	cr_expect_eq(rights(both, "put", "pipeline:1m-2m"),
+		     TAGRV_MEM_WRITE | TAGRV_MEM_READ);
+	/* Where no one can read, receivers ask for writes. */
+	cr_expect_eq(rights(TAGRV_XPORT_PUT, "auto", ""), TAGRV_MEM_WRITE);
+	cr_expect(rights(TAGRV_XPORT_GET, "put", "") & TAGRV_MEM_READ);
+}

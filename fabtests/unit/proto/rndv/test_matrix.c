@@ -157,10 +157,8 @@ static enum tagrv_proto expected(const struct kind *k)
 	/* Nothing is left to be done in another way. */
 	if (has_head(k) && TAGRV_MIN(k->len, k->room) <= EAGER)
 		return proposed;
-	/* Who is told to copy offers no keys: its memory cannot be read. */
-	return wish == TAGRV_PROTO_RNDV_READ &&
-	       (proposed == TAGRV_PROTO_RNDV_COPY ||
-		proposed == TAGRV_PROTO_RNDV_PIPE) ? proposed : wish;
+	/* Who does not propose get offers no keys: its memory cannot be read. */
+	return wish == TAGRV_PROTO_RNDV_READ ? proposed : wish;
 }
 
 static void run_and_count(const struct kind *k)

@@ -12,7 +12,7 @@ static struct verbs_blob sample(void)
 {
 	return (struct verbs_blob) {
 		.qpn = 0x012345, .psn = 0xabcdef, .max_packet = 8384,
-		.lid = 0x1234, .mtu = IBV_MTU_4096, .rd_in = 16, .rd_out = 8,
+		.lid = 0x1234, .mtu = IBV_MTU_4096, .rd_in = 16, .rd_out = 8, .admits = 3,
 		.net = VERBS_NET_ROCE_V2, .permits = 0x0123,
 		.gid = { .raw = { [10] = 0xff, [11] = 0xff, [15] = 1 } },
 	};
@@ -39,6 +39,7 @@ Test(verbs_blob, survives_the_wire, .timeout = 5)
 		  out.max_packet == in.max_packet && out.lid == in.lid &&
 		  out.mtu == in.mtu && out.rd_in == in.rd_in &&
 		  out.rd_out == in.rd_out && out.net == in.net &&
+		  out.admits == in.admits &&
 		  out.permits == in.permits &&
 		  !memcmp(&out.gid, &in.gid, sizeof(in.gid)));
 }
@@ -46,7 +47,7 @@ Test(verbs_blob, survives_the_wire, .timeout = 5)
 Test(verbs_blob, layout_is_fixed, .timeout = 5)
 {
 	static const unsigned char expected[24] = {
-		1, 2, 5, 16, 8, 0, 0, 0,
+		1, 2, 5, 16, 8, 3, 0, 0,
 		0x00, 0x01, 0x23, 0x45, 0x00, 0xab, 0xcd, 0xef,
 		0x00, 0x00, 0x20, 0xc0, 0x12, 0x34, 0x01, 0x23,
 	};

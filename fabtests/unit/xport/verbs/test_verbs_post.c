@@ -139,3 +139,43 @@ Test(verbs_post, refused_flush_is_an_error_of_the_link)
 	cr_assert_eq(pair.a->error_status, -FI_EACCES);
 	pair_close(&pair);
 }
+
+/* A peer may admit no writes: then flush sends a packet that brings nothing. */
+Test(verbs_post, flush_needs_no_right_to_write)
+{
+	struct verbs_xport *xp;
+
+	config.no_write = true;
+	xp = verbs_start_sender();
+	verbs_link_of(pair.a->link)->may_write = false;
+	verbs_send_many(3, 8);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 3);
+	cr_assert_eq(xp->inflight, 3);
+	xp->base.ops->flush(&xp->base);
+	PAIR_UNTIL(&pair, !xp->inflight);
+	cr_assert_eq(pair.a->errors + pair.b->errors, 0);
+	cr_assert_eq(pair.b->packet_cnt, 3);
+	pair_close(&pair);
+}
+
+/* The last packet that the peer permits is for permits: flush waits for another one. */
+Test(verbs_post, flush_leaves_the_last_permit)
+{
+	struct verbs_xport *xp = verbs_start_sender();
+	struct verbs_link *link = verbs_link_of(pair.a->link);
+	uint32_t permits;
+
+	link->may_write = false;
+	verbs_send_many(1, 8);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1);
+	permits = link->tx_permits;
+	link->tx_permits = VERBS_PERMIT_LAST;
+	xp->base.ops->flush(&xp->base);
+	for (int i = 0; i < 10; i++)
+		xp->base.ops->progress(&xp->base);
+	cr_assert_eq(xp->inflight, 1);
+	cr_assert_eq(link->tx_permits, VERBS_PERMIT_LAST);
+	link->tx_permits = permits;
+	PAIR_UNTIL(&pair, !xp->inflight);
+	pair_close(&pair);
+}

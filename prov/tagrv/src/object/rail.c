@@ -48,6 +48,10 @@ static int open_one(struct tagrv_engine *engine, struct tagrv_device *dev,
 	tagrv_dom_want_cache(engine->dom, rail->xport);
 	tagrv_lock_release(&engine->dom->lock);
 	tagrv_profile_apply(engine->dom->profile, dev, &rail->xport->attr);
+	rail->xport->attr.admits &= tagrv_select_rights(
+		&engine->dom->select, &rail->xport->attr,
+		tagrv_select_eager_limit(&engine->dom->params,
+					 rail->xport->attr.max_packet));
 	rails->cnt++;
 	return watch(engine->dom, rail->xport);
 }

@@ -406,6 +406,33 @@ void tagrv_select_build(struct tagrv_select *table,
 	}
 }
 
+/* Rights that a protocol needs at the one side or the other. */
+static unsigned rights_of(enum tagrv_proto proto)
+{
+	uint32_t caps = protos[proto].caps;
+
+	return (caps & TAGRV_XPORT_GET ? TAGRV_MEM_READ : 0u) |
+	       (caps & TAGRV_XPORT_PUT ? TAGRV_MEM_WRITE : 0u);
+}
+
+unsigned tagrv_select_rights(const struct tagrv_select_conf *conf,
+			     const struct tagrv_xport_attr *attr,
+			     size_t eager_limit)
+{
+	unsigned rights = rights_of(conf->rndv);
+	struct tagrv_select table;
+
+	tagrv_select_build(&table, conf, attr, eager_limit);
+	for (size_t i = 0; i < table.cnt; i++)
+		rights |= rights_of(table.range[i].proto);
+	for (size_t i = 0; i < table.no_credit_cnt; i++)
+		rights |= rights_of(table.no_credit[i].proto);
+	/* Where nobody can read, receivers ask for writes: proto/rndv/begin.c. */
+	if (!(attr->caps & TAGRV_XPORT_GET))
+		rights |= TAGRV_MEM_WRITE;
+	return rights;
+}
+
 static const struct tagrv_select_range *
 find_range(const struct tagrv_select_range *range, size_t cnt, size_t len)
 {

@@ -172,6 +172,15 @@ void tagrv_select_build(struct tagrv_select *table,
 size_t tagrv_select_eager_limit(const struct tagrv_params *params,
 				size_t max_packet);
 
+/*
+ * What peers have to be allowed to do (TAGRV_MEM_READ, TAGRV_MEM_WRITE) so that this
+ * endpoint can send by the table for these arguments, and receive by the same table or
+ * as FI_TAGRV_RNDV wants.
+ */
+unsigned tagrv_select_rights(const struct tagrv_select_conf *conf,
+			     const struct tagrv_xport_attr *attr,
+			     size_t eager_limit);
+
 /* The range of a length; len <= TAGRV_MAX_MSG. */
 const struct tagrv_select_range *
 tagrv_select_find(const struct tagrv_select *table, size_t len);

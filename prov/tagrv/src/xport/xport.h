@@ -95,11 +95,15 @@ enum tagrv_mem_access {
 
 /*
  * Limits of a transport, and the times and rates by which select/ chooses the
- * protocols. Constant from xport_open on, except that a measured profile may
- * replace times and rates before the first link exists.
+ * protocols. Constant from xport_open on, except that before the first link exists
+ * a measured profile may replace times and rates, and the owner may take rights away
+ * from 'admits'.
  */
 struct tagrv_xport_attr {
 	uint32_t caps;		/* enum tagrv_xport_caps */
+	unsigned admits;	/* TAGRV_MEM_READ, TAGRV_MEM_WRITE: what peers may do to
+				   memory registered for it. A back end may refuse
+				   all else on its links; protocols do not ask for it */
 	size_t	max_inline;	/* bytes of a send in few pieces that needs no
 				   copy buffer: a hint, no promise */
 	size_t	max_short;	/* bytes of payload that send_short takes */

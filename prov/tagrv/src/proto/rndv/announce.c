@@ -11,10 +11,9 @@
  *   end      <-- FIN(status) --------------   end
  *
  * The sender proposes a protocol, by its table (select/select.h); the receiver may
- * want another one (FI_TAGRV_RNDV) and decides. An RTS has no keys when the sender
- * was told to have the message copied, or cannot register its buffer, or will not
- * register it before the bytes are to be moved: a buffer longer than a piece that
- * cannot be registered at once goes by pieces.
+ * want another one (FI_TAGRV_RNDV) and decides. An RTS has keys only when the sender
+ * proposes get: peers may read no other message. There are none either when the sender
+ * cannot register its buffer; one longer than a piece goes by pieces then.
  *
  * The sender's buffer is lent to us from RTS to FIN, so a FIN goes out whatever
  * became of the receive: matched, truncated, discarded. Only put ends the sender by
@@ -52,29 +51,39 @@ static bool fits_packet(const struct tagrv_op *op)
 	       tagrv_credit_units(op->len) <= op->peer->credit.left;
 }
 
+static bool may_read(const struct tagrv_op *op)
+{
+	const struct tagrv_xport_attr *attr = &tagrv_peer_xport(op->peer)->attr;
+
+	return attr->caps & TAGRV_XPORT_GET && attr->admits & TAGRV_MEM_READ;
+}
+
 /*
- * Lets the peer read the message, if the protocol wants that. 0: *readable says
- * whether it may. A buffer that the device refuses for want of locked memory, or
- * by its nature, will be copied. -FI_EFAULT: nobody could read it;
+ * Registers the message for the protocol, so that the peer may read it by get and
+ * nobody but us by put. 0: *proto is the one to propose, *readable says whether there
+ * are keys. A buffer that the device refuses for want of locked memory, or by its
+ * nature, will be moved in pieces or copied. -FI_EFAULT: nobody could read it;
  * TAGRV_RNDV_USE_EAGER.
  */
-static int make_readable(struct tagrv_op *op, enum tagrv_proto proto,
-			 bool *readable)
+static int prepare(struct tagrv_op *op, enum tagrv_proto *proto, bool *readable)
 {
-	const struct tagrv_xport *xport = tagrv_peer_xport(op->peer);
-	int ret;
+	bool get = *proto == TAGRV_PROTO_RNDV_READ && may_read(op);
+	int ret = -FI_EOPNOTSUPP;
 
 	*readable = false;
-	if (proto == TAGRV_PROTO_RNDV_COPY || proto == TAGRV_PROTO_RNDV_PIPE ||
-	    !(xport->attr.caps & TAGRV_XPORT_GET))
+	if (*proto == TAGRV_PROTO_RNDV_COPY || *proto == TAGRV_PROTO_RNDV_PIPE)
 		return 0;
-	ret = tagrv_op_register(op, xport->dev, op->len, TAGRV_MEM_READ);
-	*readable = !ret;
+	if (get || *proto == TAGRV_PROTO_RNDV_WRITE)
+		ret = tagrv_op_register(op, tagrv_peer_xport(op->peer)->dev,
+					op->len, get ? TAGRV_MEM_READ : 0);
+	*readable = get && !ret;
 	if (!ret)
 		return 0;
 	tagrv_op_deregister(op);
 	if (ret == -FI_ENOMEM && fits_packet(op))
 		return TAGRV_RNDV_USE_EAGER;
+	if (tagrv_rndv_is_long(op, op->len) && may_read(op))
+		*proto = TAGRV_PROTO_RNDV_PIPE;
 	return ret == -FI_EFAULT ? ret : 0;
 }
 
@@ -140,12 +149,9 @@ int tagrv_rndv_announce(struct tagrv_op *op, enum tagrv_proto proto)
 	/* Until the peer has received others: proto/hold.h. */
 	if (TAGRV_UNLIKELY(!op->peer->hold.places.left))
 		return -FI_EAGAIN;
-	ret = make_readable(op, proto, &readable);
+	ret = prepare(op, &proto, &readable);
 	if (ret)
 		return ret;
-	if (!readable && proto != TAGRV_PROTO_RNDV_COPY &&
-	    tagrv_rndv_is_long(op, op->len))
-		proto = TAGRV_PROTO_RNDV_PIPE;
 	if (!tagrv_rndv_attach(op))
 		return -FI_ENOMEM;
 	ret = send_announcement(op, proto, readable);

@@ -3,8 +3,8 @@
  * Rendezvous, receiver: the choice of a protocol for a message that was matched.
  *
  * The protocol that we want (FI_TAGRV_RNDV), or else the sender's proposal, is
- * tried first; then get; then pieces or, without remote reads, put; then copies,
- * which always work: they need no keys and no registration.
+ * tried first; then get; then put, if it was proposed; then pieces or, without remote
+ * reads, put; then copies, which always work: they need no keys and no registration.
  */
 #include <rdma/fi_errno.h>
 
@@ -54,10 +54,13 @@ static enum tagrv_proto instead_of_get(const struct tagrv_op *op)
 static void choose(struct tagrv_op *op)
 {
 	enum tagrv_proto wanted = op->engine->dom->select.rndv;
+	enum tagrv_proto proposed = op->rndv->remote.proto;
+	enum tagrv_proto instead = instead_of_get(op);
 	const enum tagrv_proto protos[] = {
-		wanted ? wanted : op->rndv->remote.proto,
+		wanted ? wanted : proposed,
 		TAGRV_PROTO_RNDV_READ,
-		instead_of_get(op),
+		proposed == TAGRV_PROTO_RNDV_WRITE ? proposed : instead,
+		instead,
 		TAGRV_PROTO_RNDV_COPY,
 	};
 

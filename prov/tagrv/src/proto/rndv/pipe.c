@@ -86,24 +86,26 @@ static void drop_pieces(struct tagrv_op *op)
 
 /* ---- offering pieces ---- */
 
-/* Registers the next piece. */
+/* Registers the next piece. A receiver may want pieces that peers here cannot read. */
 static int make_ready(struct tagrv_op *op)
 {
+	const struct tagrv_xport *xport = tagrv_peer_xport(op->peer);
 	struct tagrv_rndv *r = op->rndv;
 	size_t len = TAGRV_MIN(r->middle - r->offered,
 			       op->engine->dom->params.read_segment);
-	struct tagrv_op *piece = tagrv_rndv_piece_get(&op->engine->pools.tx_ops,
-						      op, len);
+	struct tagrv_op *piece;
 	int ret;
 
+	if (!(xport->attr.admits & TAGRV_MEM_READ))
+		return -FI_EOPNOTSUPP;
+	piece = tagrv_rndv_piece_get(&op->engine->pools.tx_ops, op, len);
 	if (!piece)
 		return -FI_ENOMEM;
 	tagrv_op_start(piece, TAGRV_OP_PIECE_READY);
 	tagrv_trace_piece(piece, op, op->peer, piece->node.handle, r->offered,
 			  len);
 	tagrv_list_push_tail(&r->parts, &piece->link);
-	ret = tagrv_op_register(piece, tagrv_peer_xport(op->peer)->dev, len,
-				TAGRV_MEM_READ);
+	ret = tagrv_op_register(piece, xport->dev, len, TAGRV_MEM_READ);
 	if (ret)
 		piece_free(piece);
 	else

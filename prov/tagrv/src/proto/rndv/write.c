@@ -45,7 +45,8 @@ bool tagrv_rndv_write_begin(struct tagrv_op *op)
 	const struct tagrv_xport *xport = tagrv_peer_xport(op->peer);
 	int ret;
 
-	if (!(xport->attr.caps & TAGRV_XPORT_PUT))
+	if (!(xport->attr.caps & TAGRV_XPORT_PUT) ||
+	    !(xport->attr.admits & TAGRV_MEM_WRITE))
 		return false;
 	ret = tagrv_op_register(op, xport->dev, op->rndv->want,
 				TAGRV_MEM_WRITE);

@@ -102,6 +102,7 @@ static struct tagrv_xport_attr attr_of(const struct tagrv_params *params)
 
 	return (struct tagrv_xport_attr) {
 		.caps = TAGRV_XPORT_GET | TAGRV_XPORT_PUT,
+		.admits = TAGRV_MEM_REMOTE,
 		.max_inline = max_packet,
 		.max_packet = max_packet,
 		.get_max = 1 << 30,

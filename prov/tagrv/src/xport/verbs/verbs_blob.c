@@ -3,7 +3,8 @@
  * Packs and checks the address blob that each side of a link sends to the other.
  * Version 1, big-endian, by byte offset:
  *
- *   0 version   1 net   2 mtu   3 reads served   4 reads issued   5-7 zero
+ *   0 version   1 net   2 mtu   3 reads served   4 reads issued   5 rights
+ *   6-7 zero
  *   8 queue pair number   12 first packet number   16 bytes of a packet
  *   20 lid   22 packets that the receiver of the blob may send   24 gid
  */
@@ -23,7 +24,8 @@ struct wire_blob {
 	uint8_t	 mtu;
 	uint8_t	 rd_in;
 	uint8_t	 rd_out;
-	uint8_t	 zero[3];
+	uint8_t	 admits;
+	uint8_t	 zero[2];
 	uint32_t qpn;
 	uint32_t psn;
 	uint32_t max_packet;
@@ -43,6 +45,7 @@ size_t tagrv_verbs_blob_pack(const struct verbs_blob *blob, void *to)
 		.mtu = blob->mtu,
 		.rd_in = blob->rd_in,
 		.rd_out = blob->rd_out,
+		.admits = blob->admits,
 		.qpn = htobe32(blob->qpn),
 		.psn = htobe32(blob->psn),
 		.max_packet = htobe32(blob->max_packet),
@@ -83,6 +86,7 @@ int tagrv_verbs_blob_unpack(struct verbs_blob *blob, const void *from,
 		.mtu = wire.mtu,
 		.rd_in = wire.rd_in,
 		.rd_out = wire.rd_out,
+		.admits = wire.admits,
 		.net = wire.net,
 	};
 	memcpy(&blob->gid, wire.gid, sizeof(wire.gid));

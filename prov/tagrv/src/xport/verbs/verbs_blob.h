@@ -19,6 +19,7 @@ struct verbs_blob {
 	uint8_t	mtu;		/* enum ibv_mtu */
 	uint8_t	rd_in, rd_out;	/* reads served, reads issued at a time */
 	uint8_t	net;		/* enum verbs_net */
+	uint8_t	admits;		/* rights of the blob's receiver: enum tagrv_mem_access */
 	uint16_t permits;	/* packets that the blob's receiver may send */
 	union ibv_gid gid;
 };

@@ -55,9 +55,26 @@ int tagrv_verbs_qp_create(struct verbs_xport *xp, void *context,
 }
 
 /*
- * Remote writes are allowed for puts and for the empty write that flushes. They
- * can only touch memory that is registered for them.
+ * Peers may do what the protocols of this endpoint need, and only to memory that is
+ * registered for it. Empty writes, which probe this endpoint, touch no memory, but need
+ * the right to write.
  */
+unsigned tagrv_verbs_qp_rights(const struct verbs_xport *xp)
+{
+	return xp->base.attr.admits | (xp->params.probe ? TAGRV_MEM_WRITE : 0);
+}
+
+static unsigned access_of(const struct verbs_xport *xp)
+{
+	unsigned admits = tagrv_verbs_qp_rights(xp), flags = 0;
+
+	if (admits & TAGRV_MEM_READ)
+		flags |= IBV_ACCESS_REMOTE_READ;
+	if (admits & TAGRV_MEM_WRITE)
+		flags |= IBV_ACCESS_REMOTE_WRITE;
+	return flags;
+}
+
 int tagrv_verbs_qp_init(struct verbs_link *link)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
@@ -65,8 +82,7 @@ int tagrv_verbs_qp_init(struct verbs_link *link)
 		.qp_state = IBV_QPS_INIT,
 		.pkey_index = link->port.pkey_index,
 		.port_num = xp->dev->port_num,
-		.qp_access_flags = IBV_ACCESS_REMOTE_READ |
-				   IBV_ACCESS_REMOTE_WRITE,
+		.qp_access_flags = access_of(xp),
 	};
 
 	return -xp->calls->modify_qp(link->qp, &attr, IBV_QP_STATE |

@@ -184,6 +184,7 @@ static struct verbs_blob own_blob(const struct verbs_link *link)
 		.rd_in = xp->rd_in,
 		.rd_out = xp->rd_out,
 		.net = link->port.net,
+		.admits = (uint8_t) tagrv_verbs_qp_rights(xp),
 		.permits = (uint16_t) link->rx_permits,
 		.gid = link->port.gid,
 	};
@@ -259,6 +260,7 @@ int tagrv_verbs_link_bind(struct tagrv_link *base, const void *blob, size_t len)
 				     xp->base.attr.max_packet);
 	tagrv_verbs_rdma_bind(link, &peer);
 	link->tx_permits = peer.permits;
+	link->may_write = peer.admits & TAGRV_MEM_WRITE;
 	/* So few are permitted even by a peer that has no buffers for them. */
 	link->thin = peer.permits <= VERBS_PERMIT_MIN;
 	tagrv_verbs_link_set_state(link, VERBS_LINK_BOUND);

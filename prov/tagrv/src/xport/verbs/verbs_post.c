@@ -16,11 +16,13 @@
  * 'inflight' counts unsignaled requests, too, because after an error each gives a
  * completion, and the completion queue must not overflow.
  *
- * Unsignaled requests behind the last signaled one are confirmed by an empty remote
- * write, which needs neither a buffer nor a key of the peer. flush posts one, and so
- * does close behind all other requests: a queue pair in ERR completes the requests
- * in flight, but gives no completion for unsignaled ones that completed before. For
- * the one of close the send queue has a slot beyond 'depth'.
+ * Unsignaled requests behind the last signaled one are confirmed by an empty one that
+ * is signaled: a remote write, which needs neither a buffer nor a key of the peer, or,
+ * where the peer's queue pair admits no writes, a permit-only packet, even if it
+ * permits nothing. flush posts one. close posts a write behind all other requests, which
+ * never leaves: a queue pair in ERR completes the requests in flight, but gives no
+ * completion for unsignaled ones that completed before. For the one of close the send
+ * queue has a slot beyond 'depth'.
  */
 #include <errno.h>
 #include <rdma/fi_errno.h>
@@ -69,27 +71,37 @@ static int post_empty_write(struct verbs_xport *xp, struct verbs_link *link)
 	return tagrv_verbs_post(xp, link, &wr, &tx);
 }
 
-static int flush_link(struct verbs_xport *xp, struct verbs_link *link)
+/*
+ * Posts an empty request to a living queue pair. A write takes no buffer of the peer;
+ * but one that the peer's queue pair does not admit would break the link.
+ */
+static int post_empty(struct verbs_link *link)
+{
+	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+
+	if (!link->may_write)
+		return tagrv_verbs_send_flush(link);
+	return verbs_has_room(xp, link, true) ? post_empty_write(xp, link) :
+						-FI_EAGAIN;
+}
+
+static int flush_link(struct verbs_link *link)
 {
 	if (!link->unsignaled || link->error || link->state != VERBS_LINK_OPEN)
 		return 0;
-	return verbs_has_room(xp, link, true) ? post_empty_write(xp, link) :
-					  -FI_EAGAIN;
+	return post_empty(link);
 }
 
 /* Without room others are signaled. */
 void tagrv_verbs_confirm(struct verbs_link *link)
 {
-	(void) flush_link(verbs_xport_of(link->base.xport), link);
+	(void) flush_link(link);
 }
 
 /* Without room other links have requests in flight, and a later call finds some. */
 void tagrv_verbs_probe(struct verbs_link *link)
 {
-	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
-
-	if (verbs_has_room(xp, link, true))
-		(void) post_empty_write(xp, link);
+	(void) post_empty(link);
 }
 
 /* If the device refuses the request, it is not posted again in every pass. */
@@ -102,14 +114,14 @@ void tagrv_verbs_drain(struct verbs_link *link)
 		link->draining = post_empty_write(xp, link) != -FI_EAGAIN;
 }
 
-/* Links without room are flushed by a later progress: VERBS_ALARM_FLUSH. */
+/* Links without room or permit are flushed by a later progress: VERBS_ALARM_FLUSH. */
 void tagrv_verbs_flush(struct tagrv_xport *xport)
 {
 	struct verbs_xport *xp = verbs_xport_of(xport);
 
 	for (uint32_t i = 0; xp->map.slots && i <= xp->map.mask; i++)
 		if (xp->map.slots[i] &&
-		    flush_link(xp, xp->map.slots[i]) == -FI_EAGAIN)
+		    flush_link(xp->map.slots[i]) == -FI_EAGAIN)
 			verbs_alarm_set(xp, VERBS_ALARM_FLUSH);
 }
 

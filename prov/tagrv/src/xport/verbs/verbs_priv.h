@@ -137,6 +137,7 @@ struct verbs_link {
 	uint32_t unsignaled;	/* requests since the last signaled one */
 	struct verbs_moves gets, puts;
 	unsigned mtu_shift;	/* the path's MTU is 2^mtu_shift bytes */
+	bool	may_write;	/* the peer's queue pair admits writes */
 	size_t	max_packet;	/* bytes that the peer's buffers hold */
 	size_t	open_max;	/* the same while it is OPEN without an error, else 0 */
 
@@ -333,6 +334,8 @@ void tagrv_verbs_alarm_wake(struct verbs_xport *xp, uint32_t bits);
 int tagrv_verbs_qp_create(struct verbs_xport *xp, void *context,
 			  uint32_t max_inline, struct ibv_qp **qp,
 			  uint32_t *got_inline) TAGRV_WARN_UNUSED;
+/* What queue pairs let peers do: TAGRV_MEM_READ, TAGRV_MEM_WRITE. */
+unsigned tagrv_verbs_qp_rights(const struct verbs_xport *xp);
 /* To INIT: receives may be posted. */
 int tagrv_verbs_qp_init(struct verbs_link *link) TAGRV_WARN_UNUSED;
 /* To RTS, connected to the queue pair of the peer's blob. */
@@ -407,6 +410,8 @@ void tagrv_verbs_rdma_bind(struct verbs_link *link,
 /* Sends an empty packet that permits cnt packets. 0, -FI_EAGAIN, -FI_ENOTCONN. */
 int tagrv_verbs_send_permit(struct verbs_link *link, uint32_t cnt)
 	TAGRV_WARN_UNUSED;
+/* The same, signaled and with what is owed: it confirms all packets before it. */
+int tagrv_verbs_send_flush(struct verbs_link *link) TAGRV_WARN_UNUSED;
 
 /* verbs_post.c */
 void tagrv_verbs_flush(struct tagrv_xport *xport);

@@ -255,17 +255,17 @@ int tagrv_verbs_send_prepared(struct tagrv_link *base, const void *hdr,
 	return post_packet(xp, link, &wr, &tx);
 }
 
-int tagrv_verbs_send_permit(struct verbs_link *link, uint32_t cnt)
+static int post_permit(struct verbs_link *link, uint32_t cnt, bool signaled)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 	struct ibv_send_wr wr = {
 		.opcode = IBV_WR_SEND_WITH_IMM,
 		.imm_data = tagrv_verbs_permit_imm(cnt, true),
 	};
-	struct verbs_tx tx = { .buf = VERBS_NO_BUF };
+	struct verbs_tx tx = { .buf = VERBS_NO_BUF, .signaled = signaled };
 	int ret;
 
-	if (!link->tx_permits || !verbs_has_room(xp, link, true))
+	if (!verbs_has_room(xp, link, true))
 		return -FI_EAGAIN;
 	ret = tagrv_verbs_post(xp, link, &wr, &tx);
 	if (ret)
@@ -275,4 +275,19 @@ int tagrv_verbs_send_permit(struct verbs_link *link, uint32_t cnt)
 	xp->stats.permit_only_sent++;
 	tagrv_verbs_permit_sent(xp, link, cnt);
 	return 0;
+}
+
+int tagrv_verbs_send_permit(struct verbs_link *link, uint32_t cnt)
+{
+	return link->tx_permits ? post_permit(link, cnt, false) : -FI_EAGAIN;
+}
+
+/* May permit nothing, so it does not take the packet that is kept for permits. */
+int tagrv_verbs_send_flush(struct verbs_link *link)
+{
+	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+
+	return link->tx_permits > VERBS_PERMIT_LAST ?
+	       post_permit(link, tagrv_verbs_permit_offer(xp, link), true) :
+	       -FI_EAGAIN;
 }

@@ -118,6 +118,7 @@ void tagrv_verbs_attr_fill(struct verbs_xport *xp, uint32_t max_inline)
 			TAGRV_XPORT_CHECKED |
 			TAGRV_XPORT_PUT_FENCED |
 			(xp->qp_sge == VERBS_SGE_MAX ? TAGRV_XPORT_PREPARED : 0),
+		.admits = TAGRV_MEM_REMOTE,
 		.max_inline = TAGRV_MIN(TAGRV_MIN(max_inline, VERBS_INLINE_MAX),
 					max_packet),
 		.max_short = max_packet - TAGRV_SHORT_HDR,
