@@ -165,6 +165,15 @@ static int too_long(void)
 	return (int)fi_send(a.ep, &byte, info->ep_attr->max_msg_size + 1, NULL, a.peer, NULL);
 }
 
+static int bad_access(void)
+{
+	struct fid_mr *mr;
+	char buf[8];
+
+	open_domain();
+	return fi_mr_reg(domain, buf, sizeof(buf), FI_SEND | FI_PEEK, 0, 0, 0, &mr, NULL);
+}
+
 static int segments(void)
 {
 	static struct iovec iov[64];
@@ -293,6 +302,7 @@ static const struct {
 	{ "port", port },
 	{ "too-long", too_long },
 	{ "segments", segments },
+	{ "access", bad_access },
 	{ "removed", removed },
 	{ "memlock", memlock },
 	{ "garbage", garbage },

@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static const struct fx_attr plain;
 
@@ -267,6 +268,49 @@ static void registered_transfer(struct fx *fx, int round)
 	free(buf);
 }
 
+/* Sends from memory that can only be read to memory that no peer may read. */
+static void one_way(struct fx *fx, char *src, char *dst, size_t len, void *desc[2])
+{
+	struct fi_context2 ctx[2];
+	ssize_t ret;
+
+	run_step("%zu bytes", len);
+	memset(dst, 0, len);
+	CHECK_OK(fi_trecv(fx->ep, dst, len, desc[1], FI_ADDR_UNSPEC, 1, 0, &ctx[0]));
+	while ((ret = fi_tsend(fx->ep, src, len, desc[0], fx->addr[0], 1, &ctx[1])) == -FI_EAGAIN)
+		fx_progress(fx);
+	CHECK(!ret, "fi_tsend: %zd", ret);
+	COMP_EXPECT(fx, FX_RX, .ctx = &ctx[0], .flags = GOT_TAGGED, .len = len, .tag = 1);
+	COMP_EXPECT(fx, FX_TX, .ctx = &ctx[1], .flags = SENT_TAGGED);
+	CHECK(pattern_check(dst, len, 1) == len, "wrong content");
+}
+
+static void registration_access(struct test *t)
+{
+	const size_t most = 4UL << 20;
+	char *src = mmap(NULL, 2 * most, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *dst = src + most;
+	struct fid_mr *mr[2];
+	void *desc[2];
+	struct fx fx;
+
+	CHECK(src != MAP_FAILED, "no memory");
+	fx_open(t, &fx, &plain);
+	pattern_fill(src, most, 1);
+	CHECK(!mprotect(src, most, PROT_READ), "mprotect");
+	CHECK_OK(fi_mr_reg(fx.domain, src, most, FI_SEND, 0, 0, 0, &mr[0], NULL));
+	CHECK_OK(fi_mr_reg(fx.domain, dst, most, FI_RECV, 0, 1, 0, &mr[1], NULL));
+	for (int i = 0; i < 2; i++)
+		desc[i] = fi_mr_desc(mr[i]);
+	for (size_t len = 16; len <= most; len *= 16)
+		one_way(&fx, src, dst, len, desc);
+	one_way(&fx, src, dst, most, desc);
+	for (int i = 0; i < 2; i++)
+		CHECK_OK(fi_close(&mr[i]->fid));
+	fx_close(&fx);
+	munmap(src, 2 * most);
+}
+
 static void registration_reuse(struct test *t)
 {
 	struct fx fx;
@@ -387,6 +431,7 @@ const struct test_case object_cases[] = {
 	{ "object_open_ops", "unknown operations give -FI_ENOSYS", open_ops, .ranks = 1 },
 	{ "object_registration", "memory registers for send and receive", registration, .ranks = 1 },
 	{ "object_registration_vectors", "fi_mr_regv and fi_mr_regattr", registration_vectors, .ranks = 1 },
+	{ "object_registration_access", "read-only memory is sent, by FI_SEND; FI_RECV receives", registration_access, .ranks = 1 },
 	{ "object_registration_reuse", "memory freed and allocated again is read afresh", registration_reuse, .ranks = 1 },
 	{ "object_two_endpoints", "two endpoints of one domain talk", two_endpoints, .ranks = 1 },
 	{ "object_two_domains", "two domains of one process talk", two_domains, .ranks = 1 },
