@@ -21,13 +21,15 @@ static void check(bool awaited)
 	pair.a->xport->ops->check(pair.a->link, awaited);
 }
 
-/* So many ms pass, and then there is a look. */
+/* So many ms pass, and then there are a look, some passes, and another look. */
 static void check_after(uint64_t ms)
 {
 	link_a()->check.since -= ms;
-	check(true);
-	for (int i = 0; i < 100; i++)
-		pair_progress(&pair);
+	for (int look = 0; look < 2; look++) {
+		check(true);
+		for (int i = 0; i < 100; i++)
+			pair_progress(&pair);
+	}
 }
 
 /* A send that the device never ends. */
@@ -126,6 +128,29 @@ Test(verbs_check, or_be_without_end)
 	cr_assert_eq(pair.a->errors, 0);
 	fake_verbs_hold(false);
 	PAIR_UNTIL(&pair, op.calls == 1);
+	cr_assert_eq(op.status, 0);
+	pair_close(&pair);
+}
+
+/* They have ended, but the application computes, or is stopped, and polls nothing. */
+Test(verbs_check, a_long_time_without_progress_is_no_fault_of_the_device)
+{
+	struct op op;
+
+	verbs_start_sender();
+	op_init(&op);
+	cr_assert_eq(end_send(pair.a, 0, 8, 0, &op), 0);
+	check(true);
+	for (int i = 0; i < 3; i++) {
+		link_a()->check.since -= 86400000;
+		check(true);
+		for (int k = 0; k < 100; k++)
+			pair_progress(&pair);
+		cr_assert_eq(pair.a->errors, 0);
+		cr_assert_eq(end_send(pair.a, 0, 8, 0, &op), 0);
+		check(true);
+	}
+	PAIR_UNTIL(&pair, op.calls == 4);
 	cr_assert_eq(op.status, 0);
 	pair_close(&pair);
 }

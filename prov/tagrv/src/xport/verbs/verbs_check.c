@@ -7,9 +7,13 @@
  *                                                 acknowledge it, so the link fails
  *   requests in flight, none ended since the      they are confirmed by an empty write;
  *   last look                                     after twice the time that the queue
- *                                                 pair has for all retries the link
- *                                                 fails: the device has lost them
+ *                                                 pair has for all retries they are
+ *                                                 overdue
+ *   they were overdue at the last look, too       the link fails: the device has lost
+ *                                                 them
  *
+ * Two looks, because the application may have made no progress for long, or may have
+ * been stopped: then the first one finds requests whose completions nobody has polled.
  * The second case must not happen with a sound device. It was seen where a filter drops
  * the packets of a software device on their way out: it repeats them without end.
  *
@@ -58,9 +62,13 @@ static void check_requests(struct verbs_link *link)
 	if (!link->check.since || link->check.tail != link->tail) {
 		link->check.tail = link->tail;
 		link->check.since = now;
-	} else if (most && now - link->check.since > most && !link->thin) {
+		link->check.overdue = false;
+	} else if (link->check.overdue && !link->thin) {
 		give_up(link, now - link->check.since);
 		return;
+	} else if (most && now - link->check.since > most) {
+		link->check.overdue = true;
+		xp->must_poll_tx = true;
 	}
 	tagrv_verbs_confirm(link);
 }

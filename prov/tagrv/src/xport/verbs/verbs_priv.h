@@ -145,6 +145,7 @@ struct verbs_link {
 	struct {
 		uint64_t since;	/* ms: 'tail' has been this since then; 0: not seen */
 		uint32_t tail;
+		bool	overdue;	/* since the last look; completions were polled */
 	} check;
 	bool	thin;		/* the peer may have permitted more packets than it
 				   has buffers */
