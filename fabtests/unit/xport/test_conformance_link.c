@@ -44,6 +44,23 @@ ON_ALL(close_ends_what_is_outstanding)
 	region_close(&from);
 }
 
+/* Looks at a sound link, also while a packet is in flight: the peer gets all of them, and nothing else. */
+ON_ALL(looks_change_nothing)
+{
+	enum { CNT = 6 };
+
+	pair_connect(p);
+	for (unsigned i = 0; i < CNT; i++) {
+		ops_of(p)->check(p->a->link, true);
+		pair_send(p, p->a, i, 100, NULL);
+		ops_of(p)->check(p->a->link, i & 1);
+		PAIR_UNTIL(p, p->b->packet_cnt == i + 1);
+	}
+	cr_assert_eq(p->a->errors + p->b->errors, 0);
+	for (unsigned i = 0; i < CNT; i++)
+		cr_assert(is_pattern(p->b->packets[i].data, i, 100));
+}
+
 ON_ALL(closed_links_take_nothing)
 {
 	struct region to, from;
