@@ -414,3 +414,26 @@ Test(shm_poll, no_room_is_lost_with_fences, .timeout = 120)
 {
 	run_flood(PAIR_SHM_TINY);
 }
+
+/* ---- looks ---- */
+
+/* What waits above the link, for an answer in a packet, is unknown to it. */
+Test(shm_poll, a_peer_that_closed_is_noticed_by_a_look_if_it_is_awaited, .timeout = 60)
+{
+	pair_open(&pair, PAIR_SHM);
+	pair_connect(&pair);
+	pair_send(&pair, pair.a, 2, 100, NULL);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1);
+	pair_send(&pair, pair.b, 3, 100, NULL);
+	end_close_link(pair.b);
+	ops->check(pair.a->link, false);
+	for (int i = 0; i < 100; i++)
+		pair_progress(&pair);
+	cr_assert_eq(pair.a->errors, 0);
+	ops->check(pair.a->link, true);
+	cr_assert_eq(pair.a->errors, 0, "a callback inside");
+	PAIR_UNTIL(&pair, pair.a->errors == 1);
+	cr_assert_eq(pair.a->error_status, -FI_ECONNRESET);
+	cr_assert_eq(pair.a->packet_cnt, 1, "its last packet is lost");
+	pair_close(&pair);
+}

@@ -151,9 +151,10 @@ static const struct param table[] = {
 	  "requests; 0: twice the time that FI_TAGRV_QP_TIMEOUT and all retries "
 	  "take; -1: never. Checked every FI_TAGRV_PROBE seconds (default: 0)" },
 	{ "PROBE", FI_PARAM_INT, FIELD(probe), 5, 0, 3600,
-	  "Seconds between looks at connections over a device: peers that operations "
+	  "Seconds between looks at connections: over a device, peers that operations "
 	  "wait for are probed by an empty write, and requests that do not end are "
-	  "noticed; 0: none (default: 5)" },
+	  "noticed; over shared memory, peers that closed without a word are; 0: none "
+	  "(default: 5)" },
 	{ "SHM_RING", FI_PARAM_SIZE_T, FIELD(shm_ring), 65536, 16384, 4194304,
 	  "Bytes of shared memory per connection of two local endpoints and "
 	  "direction, rounded down to a power of two (default: 65536)" },

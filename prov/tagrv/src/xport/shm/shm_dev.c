@@ -137,7 +137,7 @@ static struct tagrv_xport_attr attr_of(const struct tagrv_params *params,
 				      shm_body_max(shm_arena_of(ring)));
 
 	return (struct tagrv_xport_attr) {
-		.caps = TAGRV_XPORT_GET | TAGRV_XPORT_PUT |
+		.caps = TAGRV_XPORT_GET | TAGRV_XPORT_PUT | TAGRV_XPORT_CHECKED |
 			TAGRV_XPORT_WATCHED,
 		.admits = TAGRV_MEM_REMOTE,
 		.max_inline = max_packet,
@@ -279,7 +279,7 @@ const struct tagrv_xport_ops tagrv_shm_ops = {
 	.progress = tagrv_shm_progress,
 	.reap = tagrv_shm_reap,
 	.flush = tagrv_stub_flush,
-	.check = tagrv_stub_check,
+	.check = tagrv_shm_check,
 	.outstanding = outstanding,
 	.wait_fd = wait_fd,
 	.arm = tagrv_shm_arm,

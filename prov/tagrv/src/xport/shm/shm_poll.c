@@ -200,13 +200,14 @@ void tagrv_shm_publish(struct tagrv_link *link)
 
 /* ---- the peer ---- */
 
-bool tagrv_shm_check_peer(struct shm_link *link)
+/* awaited: something that the link does not know of waits for the peer. */
+static bool check_peer(struct shm_link *link, bool awaited)
 {
 	bool ready = atomic_load_explicit(&link->tx_ready,
 					  memory_order_acquire);
 	bool closed = ready && atomic_load(&link->tx.hdr->cons.state) &
 		SHM_CLOSED;
-	bool waits = link->waits & SHM_WAIT_SEND || link->get_cnt ||
+	bool waits = awaited || link->waits & SHM_WAIT_SEND || link->get_cnt ||
 		link->put_cnt;
 
 	if (link->status || link->closing)
@@ -215,6 +216,17 @@ bool tagrv_shm_check_peer(struct shm_link *link)
 	if ((closed && waits) || (!closed && atomic_load(&link->peer_dead)))
 		tagrv_shm_link_fail(link, -FI_ECONNRESET);
 	return link->status != 0;
+}
+
+bool tagrv_shm_check_peer(struct shm_link *link)
+{
+	return check_peer(link, false);
+}
+
+/* A peer without a kept socket tells nobody else that it closes. */
+void tagrv_shm_check(struct tagrv_link *link, bool awaited)
+{
+	(void) check_peer(shm_link_of(link), awaited);
 }
 
 /* ---- a pass ---- */

@@ -200,6 +200,7 @@ static inline void tagrv_shm_publish_wanted(struct shm_link *link)
  * something of ours waits for the peer. Returns whether the link has failed.
  */
 bool tagrv_shm_check_peer(struct shm_link *link);
+void tagrv_shm_check(struct tagrv_link *link, bool awaited);
 
 /* ---- shm_hot.c ---- */
 
