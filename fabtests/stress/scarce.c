@@ -54,8 +54,7 @@ void scarce_pause(bool on)
 	paused = on;
 }
 
-/* Whether this call shall fail; sets errno then. */
-static bool fails(unsigned kind, const char *name, int err)
+bool scarce_fails(unsigned kind, const char *name, int err)
 {
 	size_t number;
 
@@ -70,8 +69,8 @@ static bool fails(unsigned kind, const char *name, int err)
 	return true;
 }
 
-#define NO_MEMORY()	fails(SCARCE_MEMORY, __func__ + strlen("__wrap_"), ENOMEM)
-#define NO_DESCRIPTOR()	fails(SCARCE_DESCRIPTOR, __func__ + strlen("__wrap_"), EMFILE)
+#define NO_MEMORY()	scarce_fails(SCARCE_MEMORY, __func__ + strlen("__wrap_"), ENOMEM)
+#define NO_DESCRIPTOR()	scarce_fails(SCARCE_DESCRIPTOR, __func__ + strlen("__wrap_"), EMFILE)
 
 /*
  * WRAP(result, name, (parameters), (arguments), whether it fails, its result then): the
@@ -100,10 +99,10 @@ WRAP(int, getaddrinfo,
 /* ---- mappings and threads ---- */
 
 WRAP(void *, mmap, (void *at, size_t len, int prot, int flags, int fd, off_t offset),
-     (at, len, prot, flags, fd, offset), fails(SCARCE_MAPPING, "mmap", ENOMEM), MAP_FAILED)
+     (at, len, prot, flags, fd, offset), scarce_fails(SCARCE_MAPPING, "mmap", ENOMEM), MAP_FAILED)
 WRAP(int, pthread_create,
      (pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *), void *arg),
-     (thread, attr, fn, arg), fails(SCARCE_THREAD, "pthread_create", EAGAIN), EAGAIN)
+     (thread, attr, fn, arg), scarce_fails(SCARCE_THREAD, "pthread_create", EAGAIN), EAGAIN)
 
 /* ---- descriptors ---- */
 

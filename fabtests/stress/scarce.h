@@ -16,7 +16,10 @@ enum {
 	SCARCE_DESCRIPTOR = 2,	/* socket, accept, open, eventfd, ...: EMFILE */
 	SCARCE_MAPPING = 4,	/* mmap: ENOMEM */
 	SCARCE_THREAD = 8,	/* pthread_create: EAGAIN */
-	SCARCE_ALL = 15,
+	SCARCE_LOCKED = 16,	/* a device registers memory: ENOMEM */
+	SCARCE_DEVICE = 32,	/* it makes objects: ENOMEM */
+	SCARCE_ALL = 63,
+	SCARCE_REQUEST = 64,	/* a device takes no requests, which is no lack: EIO */
 };
 
 /*
@@ -30,6 +33,9 @@ size_t scarce_disarm(void);
 
 /* Where to write the name of the function whose call is the first to fail. */
 void scarce_tell(char *text, size_t size);
+
+/* For scarce_*.c: whether this call shall fail; sets errno to err then. */
+bool scarce_fails(unsigned kind, const char *name, int err);
 
 /* The calls of this thread are not counted until it is called with false. */
 void scarce_pause(bool on);

@@ -5,7 +5,8 @@
  *   tagrv_no_memory.c   a process for each run; options, report
  *   scarce_traffic.c    messages of all protocols between two endpoints
  *   scarce_side.c       opening and closing an endpoint
- *   scarce.c            calls that fail
+ *   scarce.c            calls of the C library that fail
+ *   scarce_device.c     calls of RDMA devices that fail
  */
 #ifndef STRESS_SCARCE_RUN_H
 #define STRESS_SCARCE_RUN_H

@@ -80,6 +80,8 @@ static bool is_true(const char *call, int err)
 	case FI_EACCES:
 		/* The sender has given up the message while the receiver reads it. */
 		return completion;
+	case FI_EIO:
+		return completion && which & SCARCE_REQUEST;
 	case FI_EHOSTUNREACH:
 		/* The devices in memory take no time to find that a queue pair is gone: real
 		 * ones learn before that, from the sign-of-life socket, that it was closed. */
@@ -102,6 +104,12 @@ void run_count(const char *call, int err)
 		run_fails("%s: the error is %s", call, fi_strerror(err));
 }
 
+static void close_both(struct side side[2])
+{
+	side_close(&side[0]);
+	side_close(&side[1]);
+}
+
 static int open_both(struct side side[2], const struct fi_provider *provider, bool repeat)
 {
 	const char *const name[2] = { over_verbs ? "fake0" : "shm", over_verbs ? "fake1" : "shm" };
@@ -114,10 +122,8 @@ static int open_both(struct side side[2], const struct fi_provider *provider, bo
 		ret = side_meet(&side[0], &side[1], repeat);
 	if (!ret)
 		ret = side_meet(&side[1], &side[0], repeat);
-	if (ret) {
-		side_close(&side[0]);
-		side_close(&side[1]);
-	}
+	if (ret)
+		close_both(side);
 	return ret;
 }
 
@@ -136,17 +142,18 @@ static void run_one(const struct fi_provider *provider, size_t n)
 	scarce_tell(result->lacking, sizeof(result->lacking));
 	scarce_arm(which, n, for_good);
 	ret = open_both(side, provider, again);
-	if (ret) {
-		result->calls += scarce_disarm();
-		if (open_both(side, provider, false))
-			run_fails("endpoints cannot be opened with memory");
-	} else {
-		traffic(&side[0], &side[1], again, n == 0);
-		result->calls += scarce_disarm();
+	if (!ret)
+		traffic(&side[0], &side[1], again, false);
+	result->calls += scarce_disarm();
+	/* An endpoint over a device that is broken stays so. */
+	if (!ret && which & SCARCE_REQUEST) {
+		close_both(side);
+		ret = -FI_EIO;
 	}
+	if (ret && open_both(side, provider, false))
+		run_fails("endpoints cannot be opened with memory");
 	exchange_cleanly(side);
-	side_close(&side[0]);
-	side_close(&side[1]);
+	close_both(side);
 }
 
 static unsigned open_descriptors(void)
@@ -297,7 +304,9 @@ static void set_parameters(void)
 static unsigned kinds_of(const char *text)
 {
 	return (strstr(text, "memory") ? SCARCE_MEMORY : 0) | (strstr(text, "descriptor") ? SCARCE_DESCRIPTOR : 0) |
-	       (strstr(text, "mapping") ? SCARCE_MAPPING : 0) | (strstr(text, "thread") ? SCARCE_THREAD : 0);
+	       (strstr(text, "mapping") ? SCARCE_MAPPING : 0) | (strstr(text, "thread") ? SCARCE_THREAD : 0) |
+	       (strstr(text, "locked") ? SCARCE_LOCKED : 0) | (strstr(text, "device") ? SCARCE_DEVICE : 0) |
+	       (strstr(text, "request") ? SCARCE_REQUEST : 0);
 }
 
 static void help(void)
@@ -307,7 +316,8 @@ static void help(void)
 	       "  --from N        first call that fails (default 1)\n"
 	       "  --to N          last one (default 500, or as many as there are)\n"
 	       "  --stride N      only each Nth\n"
-	       "  --kinds LIST    memory,descriptor,mapping,thread (default: all)\n"
+	       "  --kinds LIST    memory,descriptor,mapping,thread,locked,device, or request: a\n"
+	       "                  device that refuses requests, though nothing lacks (default: all but that)\n"
 	       "  -v              a line for each run\n");
 }
 
