@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/alloc_fail.h"
+#include "common/caught_log.h"
 #include "common/engine_fixture.h"
 #include "match/quick.h"
 
@@ -68,6 +69,8 @@ Test(no_memory, send)
 	cr_assert_eq(take(&fx.tx).err, 0);
 	use_up(pool);
 	cr_assert_eq(without_memory(send_big), -FI_ENOMEM);
+	cr_assert_eq(without_memory(send_big), -FI_ENOMEM);
+	cr_assert_eq(log_count("no memory for another send"), 1);
 	pool->max = pool->used;
 	cr_assert_eq(send_big(), -FI_EAGAIN, "the limit, not the memory");
 	pool->max = TAGRV_POOL_MAX;
@@ -153,6 +156,7 @@ Test(no_memory, receive)
 		cr_assert_eq(receive_next(), -FI_ENOMEM);
 	alloc_fail_disarm();
 	cr_assert_eq(ret, -FI_ENOMEM);
+	cr_assert_eq(log_count("no memory for another receive"), 1);
 	cr_assert(posted > 0 && queued() == posted);
 	while (posted < RECEIVES)
 		cr_assert_eq(receive_next(), 0);

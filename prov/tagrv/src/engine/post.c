@@ -24,11 +24,16 @@
 #include "proto/unexp.h"
 
 /*
- * The limit of receives is reached. A message for one of them ends that, and the
- * caller's progress takes messages in; but none can come before there is an endpoint.
+ * Why a receive is refused. -FI_EAGAIN: the limit of receives is reached. A message for
+ * one of them ends that, and the caller's progress takes messages in; but none can come
+ * before there is an endpoint.
  */
-static TAGRV_COLD int refuse_full(struct tagrv_rx *rx)
+static TAGRV_COLD int refuse(struct tagrv_rx *rx, int why)
 {
+	if (why == -FI_ENOMEM)
+		tagrv_dom_no_memory(rx->dom, "receive");
+	if (why != -FI_EAGAIN)
+		return why;
 	if (!rx->was_full)
 		tagrv_warn("%zu receives wait for messages, as many as may be: "
 			   "the next is taken when one of them has its message "
@@ -84,7 +89,7 @@ static inline ssize_t post_plain(struct tagrv_rx *rx,
 
 	/* So many receives may wait, and so many have messages under way. */
 	if (TAGRV_UNLIKELY(rx->ops.used >= rx->max_recvs))
-		return refuse_full(rx);
+		return refuse(rx, -FI_EAGAIN);
 	ret = tagrv_match_post(rx->match, want, &record, &id, &msg);
 	if (TAGRV_LIKELY(!ret)) {
 		fill_recv(tagrv_recv_of(record), rx, req);
@@ -95,24 +100,24 @@ static inline ssize_t post_plain(struct tagrv_rx *rx,
 		return 0;
 	}
 	if (ret != 1)
-		return ret == -FI_EAGAIN ? refuse_full(rx) : ret;
+		return refuse(rx, ret);
 	take_kept(rx, req, msg);
 	return 0;
 }
 
 /* ---- receives with an op ---- */
 
-/* 0 and *out; refuse_full(): the limit of receives is reached; -FI_ENOMEM. */
+/* 0 and *out; or refuse(): the limit of receives is reached, or no memory. */
 static int new_op(struct tagrv_rx *rx, const struct tagrv_recv_req *req,
 		  struct tagrv_op **out)
 {
 	struct tagrv_op *op;
 
 	if (rx->ops.used >= rx->max_recvs)
-		return refuse_full(rx);
+		return refuse(rx, -FI_EAGAIN);
 	op = tagrv_pool_get(&rx->ops);
 	if (!op)
-		return tagrv_pool_why(&rx->ops);
+		return refuse(rx, tagrv_pool_why(&rx->ops));
 	tagrv_op_start(op, TAGRV_OP_POSTED);
 	op->space = req->space;
 	op->iov_cnt = (uint8_t) req->iov_cnt;
@@ -192,9 +197,7 @@ static int queue(struct tagrv_op *op, const struct tagrv_match_want *want)
 		if (TAGRV_UNLIKELY(op->rx.rx->stopped))
 			wake(op->rx.rx);
 	}
-	if (ret == -FI_EAGAIN)
-		return refuse_full(op->rx.rx);
-	return ret == 1 ? 0 : ret;
+	return ret < 0 ? refuse(op->rx.rx, ret) : 0;
 }
 
 static int post_multi(struct tagrv_op *op, const struct tagrv_match_want *want)

@@ -232,6 +232,8 @@ ssize_t tagrv_engine_send(struct tagrv_engine *engine,
 		       tagrv_peer_serve(peer))
 			;
 		ret = send_queued(engine, peer, req);
+		if (ret == -FI_ENOMEM)
+			tagrv_dom_no_memory(engine->dom, "send");
 	}
 	return ret;
 }

@@ -198,6 +198,16 @@ void tagrv_dom_kick(struct tagrv_dom *dom)
 		return;
 }
 
+void tagrv_dom_no_memory(struct tagrv_dom *dom, const char *call)
+{
+	tagrv_assert_locked(dom);
+	if (!dom->told_memory)
+		tagrv_warn("no memory for another %s: it is refused with "
+			   "-FI_ENOMEM; see the memory of the host, and "
+			   "ulimit -v (logged once)\n", call);
+	dom->told_memory = true;
+}
+
 void tagrv_dom_tick(struct tagrv_dom *dom)
 {
 	uint64_t now = tagrv_clock_ms(), *begin = dom->clock.begin;

@@ -86,6 +86,7 @@ struct tagrv_dom {
 					   processor */
 	bool	auto_progress;
 	bool	stop;			/* the progress thread shall end */
+	bool	told_memory;		/* tagrv_dom_no_memory() has logged */
 	pthread_t thread;		/* of engine/drive.c, if auto_progress */
 	struct tagrv_dom_clock clock;
 	struct tagrv_list all_node;	/* tagrv_doms */
@@ -155,6 +156,9 @@ static inline void tagrv_dom_lock(struct tagrv_dom *dom)
 
 /* Makes wait_fd readable; any thread. */
 void tagrv_dom_kick(struct tagrv_dom *dom);
+
+/* Logs, once, that a call ("send", "receive") found no memory; lock held. */
+void tagrv_dom_no_memory(struct tagrv_dom *dom, const char *call);
 
 /* Begins a new tick if a second has passed since the last one; lock held. */
 void tagrv_dom_tick(struct tagrv_dom *dom);
