@@ -55,7 +55,7 @@ static void set_random(void)
 {
 	set_number("FI_TAGRV_EAGER_MAX", some_eager_max());
 	set_number("FI_TAGRV_EAGER_CREDIT", sim_chance(50) ? 16384 : 393216);
-	set_number("FI_TAGRV_EAGER_BUDGET", sim_chance(60) ? sim_below(3) * 4096 : 8388608);
+	set_number("FI_TAGRV_EAGER_BUDGET", sim_chance(60) ? 1 + sim_below(3) * 4096 : 8388608);
 	set_number("FI_TAGRV_READ_SEGMENT", (size_t)4096 << sim_below(6));
 	set_number("FI_TAGRV_READ_DEPTH", 1 + sim_below(6));
 	set_number("FI_TAGRV_COPY_DEPTH", 1 + sim_below(8));

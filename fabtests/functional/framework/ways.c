@@ -76,7 +76,7 @@ static void set_parameters(const struct way *way)
 	setenv("FI_TAGRV_RNDV", way->rndv, 1);
 	/* Devices without prepared sends must send 8192 bytes eagerly, at any measured times. */
 	setenv("FI_TAGRV_RNDV_THRESH", way->prepared ? "8193" : "auto", 1);
-	setenv("FI_TAGRV_EAGER_BUDGET", way->starved ? "0" : "8388608", 1);
+	setenv("FI_TAGRV_EAGER_BUDGET", way->starved ? "1" : "8388608", 1);
 	setenv("FI_TAGRV_EAGER_CREDIT", way->starved ? "16384" : "393216", 1);
 }
 

@@ -173,7 +173,7 @@ static void injected(struct test *t)
 	struct fx fx;
 
 	wait_long_in_close();
-	setenv("FI_TAGRV_EAGER_BUDGET", "0", 1);
+	setenv("FI_TAGRV_EAGER_BUDGET", "1", 1);
 	setenv("FI_TAGRV_EAGER_CREDIT", "16384", 1);
 	fx_open(t, &fx, &(struct fx_attr){ 0 });
 	if (t->rank) {

@@ -45,11 +45,13 @@ static const struct param table[] = {
 	  "Bytes of unexpected messages that an endpoint keeps for one peer, "
 	  "each with its envelope of 256 bytes; the peer keeps further "
 	  "messages itself until they are received (default: 393216)" },
-	{ "EAGER_BUDGET", FI_PARAM_SIZE_T, FIELD(eager_budget), 8388608, 0,
-	  1 << 30,
-	  "Bytes of unexpected messages, each with its envelope of 256 bytes, "
-	  "that an endpoint keeps before they count against "
-	  "their sender's FI_TAGRV_EAGER_CREDIT (default: 8388608)" },
+	{ "EAGER_BUDGET", FI_PARAM_SIZE_T, FIELD(eager_budget), 0, 0,
+	  1LL << 37,
+	  "Bytes of memory for unexpected messages of all peers that an endpoint "
+	  "keeps before they count against their sender's "
+	  "FI_TAGRV_EAGER_CREDIT; 0: a sixteenth of the memory that the process "
+	  "may use, divided by the processors, but at least 72 MiB (or an "
+	  "eighth of the memory) and at most 512 MiB (default: 0)" },
 	{ "RNDV_THRESH", FI_PARAM_STRING, FIELD(rndv_thresh), 0, 0, 0,
 	  "Messages of at least so many bytes use the rendezvous protocol; auto "
 	  "computes it from the device's times and rates (default: auto)" },

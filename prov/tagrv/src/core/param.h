@@ -21,7 +21,8 @@ struct tagrv_params {
 	/* protocol */
 	size_t	eager_max;		/* payload bytes sent with the envelope */
 	size_t	eager_credit;		/* bytes of unexpected messages per peer */
-	size_t	eager_budget;		/* bytes not counted as eager_credit */
+	size_t	eager_budget;		/* bytes not counted as eager_credit; 0:
+					   hostmem.h */
 	char	rndv_thresh[24];	/* bytes or auto; empty: auto */
 	char	rndv_fallback[24];	/* bytes or inf; empty: inf */
 	int	rndv_perf_diff;		/* percent */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/hostmem.h"
 #include "core/log.h"
 #include "select/profile.h"
 #include "wireup/wireup.h"
@@ -115,6 +116,17 @@ static unsigned read_lasting(const char *how)
 	return TAGRV_MEM_STORE | TAGRV_MEM_READ;
 }
 
+/* Memory for kept messages, unless the user has said how much. */
+static void choose_budget(struct tagrv_params *params)
+{
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (!params->eager_budget)
+		params->eager_budget = tagrv_hostmem_share(
+			tagrv_hostmem_limit(""), (size_t) TAGRV_MAX(processors,
+								    1l));
+}
+
 int tagrv_dom_open(const struct tagrv_dom_attr *attr, struct tagrv_dom **dom)
 {
 	struct tagrv_dom *d = calloc(1, sizeof(*d));
@@ -123,6 +135,7 @@ int tagrv_dom_open(const struct tagrv_dom_attr *attr, struct tagrv_dom **dom)
 	if (!d)
 		return -FI_ENOMEM;
 	tagrv_param_read(&d->params);
+	choose_budget(&d->params);
 	tagrv_list_init(&d->engines);
 	tagrv_watch_init(&d->watch);
 	tagrv_patience_init(&d->patience);
