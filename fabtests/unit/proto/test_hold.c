@@ -356,3 +356,73 @@ Test(hold, a_flooder_leaves_a_ninth_of_the_budget_to_others)
 	peer_up(true);
 	cr_assert_eq(flood(&others), TAGRV_CREDIT_FIRST / 5);
 }
+
+/* ---- connections that end ---- */
+
+enum { LOST = 1024, MANY = 3000, ENOUGH = 100 * MANY };
+
+static void announce_many(void)
+{
+	for (uint64_t i = 0; i < MANY; i++) {
+		announce(i);
+		progress();
+		fake_forget();
+	}
+}
+
+Test(hold, the_dead_release_what_they_announced)
+{
+	peer_up(true);
+	fx.engine->credit.budget = ENOUGH;
+	for (int life = 0; life < 3; life++) {
+		arrive_eager("whole", 6, MANY, 0, 0);
+		announce_many();
+		cr_assert_lt(fx.engine->credit.budget, ENOUGH - MANY);
+		fake_break_link(fx.link, -FI_ECONNRESET);
+		/* The eager messages of all lives are paid for. */
+		cr_assert_eq(fx.engine->credit.budget,
+			     (uint32_t) ENOUGH - 2 * (uint32_t) (life + 1));
+		cr_assert_eq(fx.engine->pools.umsgs.used,
+			     (size_t) LOST + (size_t) life + 1);
+		for (size_t i = 0; i < TAGRV_BUF_CLASSES; i++)
+			cr_assert_eq(fx.engine->pools.bufs[i].used, 0);
+		peer_up(true);
+	}
+	/* What had come whole can be received, the earliest announcements fail. */
+	for (int life = 0; life < 3; life++) {
+		cr_assert_eq(submit_recv(got, LONG, MANY, ctx), 0);
+		cr_assert_eq(take(&fx.rx).err, 0);
+		cr_assert_str_eq(got, "whole");
+	}
+	for (uint64_t i = 0; i < LOST; i++) {
+		cr_assert_eq(submit_recv(got, LONG, i, ctx), 0);
+		cr_assert_eq(take(&fx.rx).err, FI_ECONNRESET);
+	}
+	cr_assert_eq(submit_recv(got, LONG, LOST, ctx), 0);
+	expect_empty(&fx.rx);
+	cr_assert_eq(fx.engine->pools.umsgs.used, 0);
+	cr_assert_eq(fx.engine->credit.lost, 0);
+	cr_assert_eq(peer()->hold.lost, 0);
+	cr_assert_eq(peer()->hold.paid, 0);
+	cr_assert_eq(fx.engine->credit.budget, ENOUGH);
+}
+
+Test(hold, a_claimed_announcement_of_the_dead_fails_and_releases)
+{
+	struct tagrv_recv_req req = recv_req(NULL, 0, 7, ctx);
+
+	peer_up(true);
+	fx.engine->credit.budget = ENOUGH;
+	announce(7);
+	req.flags |= FI_PEEK | FI_CLAIM;
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
+	take(&fx.rx);
+	fake_break_link(fx.link, -FI_ECONNRESET);
+	cr_assert_eq(fx.engine->credit.budget, ENOUGH);
+	req = recv_req(got, LONG, 7, ctx);
+	req.flags |= FI_CLAIM;
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
+	cr_assert_eq(take(&fx.rx).err, FI_ECONNRESET);
+	cr_assert_eq(fx.engine->credit.lost, 0);
+	cr_assert_eq(fx.engine->pools.umsgs.used, 0);
+}

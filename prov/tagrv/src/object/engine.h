@@ -128,6 +128,8 @@ struct tagrv_engine {
 					   no peer any credit */
 		uint32_t frags;		/* fragments granted to all peers and not
 					   here yet */
+		uint32_t lost;		/* kept announcements of connections that
+					   have ended */
 		bool	reported;	/* that no budget was left for a receive */
 	} credit;
 

@@ -89,6 +89,7 @@ struct tagrv_peer {
 		struct tagrv_places places;
 		uint32_t paid;		/* units of the budget that its kept
 					   messages hold */
+		uint32_t lost;		/* announced, and the connection ended */
 		bool	stopped;	/* it has no place left */
 		bool	wanted;		/* stopped, but may have what is waited for */
 		uint64_t seen;		/* posts that were looked at since then */

@@ -134,7 +134,7 @@ void tagrv_peek_lose_rndv(struct tagrv_peer *peer)
 	tagrv_assert_locked(peer->engine->dom);
 	for (claim = peer->engine->rx->claims; claim; claim = claim->hh.next)
 		if (claim->umsg->peer == peer)
-			claim->umsg->op = 0;
+			tagrv_unexp_lose(claim->umsg);
 }
 
 void tagrv_peek_drop_claims(struct tagrv_engine *engine)

@@ -193,12 +193,23 @@ static void charge(struct tagrv_umsg *umsg)
 	}
 }
 
+/* An RTS has a handle until the connection is gone, and with it the sender's op. */
+static bool is_lost(const struct tagrv_umsg *umsg)
+{
+	return umsg->rndv && !umsg->op;
+}
+
 static void discharge(const struct tagrv_umsg *umsg)
 {
-	if (!umsg->life)
+	if (is_lost(umsg)) {
+		umsg->peer->engine->credit.lost--;
+		umsg->peer->hold.lost--;
+	} else if (!umsg->life) {
 		tagrv_hold_repay(umsg->peer, memory_units(umsg));
-	else if (umsg->life == umsg->peer->credit.life && umsg->peer->lane)
+	} else if (umsg->life == umsg->peer->credit.life &&
+		   umsg->peer->lane) {
 		release(umsg);
+	}
 }
 
 /* Copies what came with the message to where umsg_get() has made room. */
@@ -271,12 +282,6 @@ void tagrv_unexp_free(struct tagrv_umsg *umsg)
 	umsg_put(engine, umsg);
 }
 
-/* An RTS has a handle until the connection is gone, and with it the sender's op. */
-static bool is_lost(const struct tagrv_umsg *umsg)
-{
-	return umsg->rndv && !umsg->op;
-}
-
 static void make_header(const struct tagrv_umsg *umsg, struct tagrv_hdr *hdr)
 {
 	*hdr = (struct tagrv_hdr) {
@@ -317,23 +322,62 @@ void tagrv_unexp_discard(struct tagrv_umsg *umsg)
 	tagrv_unexp_free(umsg);
 }
 
-/* After the end of the connection no sender waits for an ack, and a message that
- * was only announced cannot be had. */
-static bool mark_lost(struct tagrv_match_msg *msg, void *arg)
+/* ---- connections that have ended ---- */
+
+/*
+ * Announcements of connections that have ended, which stay so that a receive fails:
+ * of one peer, and of an endpoint. What is beyond is dropped.
+ */
+#define LOST_OF_PEER	1024u
+#define LOST_MOST	16384u
+
+void tagrv_unexp_lose(struct tagrv_umsg *umsg)
+{
+	struct tagrv_peer *peer = umsg->peer;
+	bool was_lost = is_lost(umsg);
+
+	tagrv_assert_locked(peer->engine->dom);
+	if (!umsg->rndv || was_lost) {
+		umsg->op = 0;		/* no sender waits for an ack */
+		return;
+	}
+	discharge(umsg);
+	if (has_buf(umsg))
+		tagrv_engine_buf_put(peer->engine, umsg->buf, umsg->place);
+	umsg->op = 0;
+	umsg->place = TAGRV_UMSG_BARE;
+	umsg->pkt_flags &= (uint16_t) ~TAGRV_PKT_DATA;
+	umsg->units = 0;
+	umsg->seg_cnt = 0;
+	peer->engine->credit.lost++;
+	peer->hold.lost++;
+}
+
+/* Returns whether the message is dropped: one more that cannot be had. */
+static bool lose_or_drop(struct tagrv_match_msg *msg, void *arg)
 {
 	struct tagrv_umsg *umsg = msg->user;
+	struct tagrv_peer *peer = arg;
+	struct tagrv_engine *engine = peer->engine;
 
 	/* In a shared context, match_id also stands for peers of other engines. */
-	if (umsg->peer == arg)
-		umsg->op = 0;
-	return false;
+	if (umsg->peer != peer)
+		return false;
+	if (!umsg->rndv || is_lost(umsg) ||
+	    (peer->hold.lost < LOST_OF_PEER && engine->credit.lost < LOST_MOST)) {
+		tagrv_unexp_lose(umsg);
+		return false;
+	}
+	discharge(umsg);
+	umsg_put(engine, umsg);
+	return true;
 }
 
 void tagrv_unexp_lose_rndv(struct tagrv_peer *peer)
 {
 	tagrv_assert_locked(peer->engine->dom);
 	tagrv_match_drain_unexpected(peer->engine->match, peer->match_id,
-				     mark_lost, peer);
+				     lose_or_drop, peer);
 }
 
 static bool drop(struct tagrv_match_msg *msg, void *arg)

@@ -58,10 +58,14 @@ void tagrv_unexp_discard(struct tagrv_umsg *umsg);
 void tagrv_unexp_free(struct tagrv_umsg *umsg);
 
 /*
- * Rendezvous requests of a connection that is gone can never be served: a receive
- * that meets one fails with -FI_ECONNRESET, in its turn.
+ * The connection of a peer is gone. Eager messages, which have come whole, stay. Those
+ * that were only announced can never be had: their memory is free, and a receive that
+ * meets one fails with -FI_ECONNRESET, in its turn. There are at most 1024 such of a
+ * peer and 16384 of an endpoint, the earliest ones; others are dropped.
  */
 void tagrv_unexp_lose_rndv(struct tagrv_peer *peer);
+/* The same of one message, which is on no queue; it is not dropped. */
+void tagrv_unexp_lose(struct tagrv_umsg *umsg);
 /* Frees all messages that came by this engine, but claimed ones. */
 void tagrv_unexp_drop(struct tagrv_engine *engine);
 
