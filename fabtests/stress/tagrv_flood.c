@@ -14,15 +14,14 @@
 #include "framework/message.h"
 #include "framework/options.h"
 #include "framework/pattern.h"
+#include "resident.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { LEN = 1024, SOURCE_SHIFT = 32, QUIET_MS = 300 };
 
@@ -39,17 +38,6 @@ static uint64_t tag_of(int rank, uint64_t number)
 	return (uint64_t)rank << SOURCE_SHIFT | number;
 }
 
-/* With a sanitizer most of the growth is not the provider's. */
-#ifndef __has_feature
-#define __has_feature(x) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
-	__has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-enum { JUDGED = 0 };
-#else
-enum { JUDGED = 1 };
-#endif
-
 static void judge(long grown)
 {
 	if (!JUDGED)
@@ -57,22 +45,6 @@ static void judge(long grown)
 	else
 		CHECK(grown >> 10 <= (long)bound_mib, "%ld MiB are more than %" PRIu64,
 		      grown >> 10, bound_mib);
-}
-
-/*
- * Returns the KiB of memory in use. Allocates nothing: memory that was freed stays in use
- * for long under the address sanitizer, so the memory would grow with every call.
- */
-static long resident(void)
-{
-	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-	char text[100] = "";
-	long pages = 0;
-
-	CHECK(fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 &&
-	      sscanf(text, "%*d %ld", &pages) == 1, "no /proc/self/statm");
-	close(fd);
-	return pages * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
 static void in_time(struct flood *s)

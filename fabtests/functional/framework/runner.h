@@ -27,7 +27,7 @@
 #include <sys/types.h>
 
 enum {
-	RUN_RANKS_MAX = 16,
+	RUN_RANKS_MAX = 24,
 	RUN_BLOB_MAX = 512,	/* bytes one rank may contribute to an exchange */
 	RUN_TEXT_MAX = 512,
 	RUN_REPORT_MAX = 16384,
