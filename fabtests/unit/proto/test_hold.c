@@ -407,6 +407,32 @@ Test(hold, the_dead_release_what_they_announced)
 	cr_assert_eq(fx.engine->credit.budget, ENOUGH);
 }
 
+/* The error says all that the envelope has said. */
+Test(hold, what_is_left_of_the_dead_has_its_data)
+{
+	struct {
+		struct tagrv_hdr hdr;
+		struct tagrv_rts rts;
+	} pkt = {
+		.hdr.opcode = TAGRV_PKT_RTS,
+		.hdr.op = htole32(5),
+		.hdr.tag = htobe64(9),
+		.hdr.flags = htole16(TAGRV_PKT_TAGGED | TAGRV_PKT_DATA),
+		.hdr.data = htole64(0x1234567890),
+		.rts.len = htole64(LONG),
+	};
+	struct tagrv_comp comp;
+
+	peer_up(true);
+	fake_deliver(fx.link, &pkt, sizeof(pkt));
+	fake_break_link(fx.link, -FI_ECONNRESET);
+	cr_assert_eq(submit_recv(got, LONG, 9, ctx), 0);
+	comp = take(&fx.rx);
+	cr_assert_eq(comp.err, FI_ECONNRESET);
+	cr_assert(comp.flags & FI_REMOTE_CQ_DATA);
+	cr_assert_eq(comp.data, 0x1234567890);
+}
+
 Test(hold, a_claimed_announcement_of_the_dead_fails_and_releases)
 {
 	struct tagrv_recv_req req = recv_req(NULL, 0, 7, ctx);

@@ -50,7 +50,7 @@ struct tagrv_umsg {
 	union {
 		char	here[TAGRV_UMSG_ROOM];
 		struct {
-			char	*buf;	/* undefined if bare */
+			char	*buf;	/* if bare: the data, if any */
 			size_t	len;	/* eager: payload; RTS: whole message */
 		};
 	};

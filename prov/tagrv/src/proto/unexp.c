@@ -60,9 +60,8 @@ uint64_t tagrv_unexp_data(const struct tagrv_umsg *umsg)
 {
 	uint64_t data = 0;
 
-	if (umsg->place != TAGRV_UMSG_BARE)
-		memcpy(&data, lies_here(umsg) ? umsg->here : umsg->buf,
-		       data_size(umsg->pkt_flags));
+	memcpy(&data, has_buf(umsg) ? umsg->buf : umsg->here,
+	       data_size(umsg->pkt_flags));
 	return data;
 }
 
@@ -334,6 +333,7 @@ void tagrv_unexp_discard(struct tagrv_umsg *umsg)
 void tagrv_unexp_lose(struct tagrv_umsg *umsg)
 {
 	struct tagrv_peer *peer = umsg->peer;
+	uint64_t data = tagrv_unexp_data(umsg);
 	bool was_lost = is_lost(umsg);
 
 	tagrv_assert_locked(peer->engine->dom);
@@ -346,7 +346,8 @@ void tagrv_unexp_lose(struct tagrv_umsg *umsg)
 		tagrv_engine_buf_put(peer->engine, umsg->buf, umsg->place);
 	umsg->op = 0;
 	umsg->place = TAGRV_UMSG_BARE;
-	umsg->pkt_flags &= (uint16_t) ~TAGRV_PKT_DATA;
+	/* The error has the data, if there is any. */
+	memcpy(umsg->here, &data, data_size(umsg->pkt_flags));
 	umsg->units = 0;
 	umsg->seg_cnt = 0;
 	peer->engine->credit.lost++;
