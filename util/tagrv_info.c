@@ -250,11 +250,11 @@ int main(int argc, char **argv)
 	struct tagrv_device_desc *descs = NULL;
 	struct tagrv_params params;
 	size_t cnt = 0;
-	int failed = 0;
+	int failed = 0, lack;
 
 	start_libfabric();
 	tagrv_param_read(&params);
-	if (tagrv_info_devices(&params, false, &descs, &cnt))
+	if (tagrv_info_devices(&params, false, &descs, &cnt, &lack))
 		cnt = 0;
 	if (!protocols) {
 		puts("devices");

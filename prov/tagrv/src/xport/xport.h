@@ -233,6 +233,8 @@ struct tagrv_device_desc {
 	char	name[TAGRV_DEVNAME_MAX];	/* domain name */
 	bool	usable;
 	char	why_not[96];		/* not usable: the reason, and a remedy */
+	int	lack;			/* not usable for lack of memory or
+					   descriptors: -FI_E*; else 0 */
 	struct tagrv_addr addr;		/* IP of the port, family 0: none */
 	uint64_t max_msg;		/* bytes of one transport operation */
 	/* for struct fid_nic; empty strings where unknown */

@@ -123,18 +123,21 @@ static int offer_devices(const struct tagrv_ask *ask, struct fi_info **info)
 	struct tagrv_device_desc *descs;
 	struct offer *offers;
 	size_t cnt;
-	int ret;
+	int ret, lack;
 
 	/* libfabric repeats the flag in its internal calls: scan only once. */
 	if (ask->flags & TAGRV_FLAG_RESCAN &&
 	    !(ask->flags & TAGRV_FLAG_INTERNAL))
 		tagrv_info_rescan();
 	ret = tagrv_info_devices(&ask->params, ask->flags & TAGRV_FLAG_INTERNAL,
-				 &descs, &cnt);
+				 &descs, &cnt, &lack);
 	if (ret)
 		return ret;
 	offers = calloc(cnt, sizeof(*offers));
 	ret = offers ? choose(ask, descs, cnt, offers) : -FI_ENOMEM;
+	/* What was asked for may be among what could not be looked at. */
+	if (ret == -FI_ENODATA && lack)
+		ret = lack;
 	if (ret > 0)
 		ret = build_list(ask, offers, ret, info);
 	free(offers);

@@ -73,10 +73,11 @@ int tagrv_info_default_source(const char *domain, uint32_t addr_format,
 
 /*
  * Usable devices; the caller frees *descs. -FI_ENODATA: there are none, and,
- * unless 'quiet', a warning gives the reason of each, once. -FI_ENOMEM.
+ * unless 'quiet', a warning gives the reason of each, once. -FI_ENOMEM, -FI_EMFILE.
+ * *lack: 0, or one of these, because of which there may be more devices.
  */
 int tagrv_info_devices(const struct tagrv_params *params, bool quiet,
-		       struct tagrv_device_desc **descs, size_t *cnt);
+		       struct tagrv_device_desc **descs, size_t *cnt, int *lack);
 
 /* Does this domain reach at most processes of this host? It has no NIC then. */
 bool tagrv_info_is_local(const char *name);

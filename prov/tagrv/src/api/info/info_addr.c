@@ -383,7 +383,7 @@ int tagrv_info_default_source(const char *domain, uint32_t addr_format,
 	struct tagrv_device_desc *descs;
 	struct tagrv_ask ask = { 0 };
 	size_t cnt;
-	int ret;
+	int ret, lack;
 
 	tagrv_param_read(&ask.params);
 	ret = family_of_format(addr_format, &ask.family);
@@ -395,7 +395,7 @@ int tagrv_info_default_source(const char *domain, uint32_t addr_format,
 		ret = apply_iface(&ask);
 	if (ret)
 		return ret;
-	ret = tagrv_info_devices(&ask.params, true, &descs, &cnt);
+	ret = tagrv_info_devices(&ask.params, true, &descs, &cnt, &lack);
 	if (ret == -FI_ENODATA) {
 		descs = NULL;
 		cnt = 0;

@@ -29,6 +29,7 @@ static struct {
 	struct tagrv_device_desc *descs;	/* the usable devices */
 	size_t	cnt;
 	char	*why;		/* why others are unusable, a line each */
+	int	lack;		/* there may be more: -FI_ENOMEM, -FI_EMFILE; or 0 */
 	char	*warned;	/* the reasons given in the last warnings */
 } found = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -84,13 +85,16 @@ static int discover_xport(const struct tagrv_xport_ops *ops,
 	ret = ops->discover(params, &descs, &cnt, why, sizeof(why));
 	if (ret) {
 		add_reason(NULL, why[0] ? why : fi_strerror(-ret));
-		return tagrv_is_lack(-ret) ? ret : 0;
+		found.lack = tagrv_is_lack(-ret) ? ret : found.lack;
+		return 0;
 	}
 	for (size_t i = 0; i < cnt && !ret; i++) {
 		if (descs[i].usable)
 			ret = add_desc(&descs[i]);
 		else
 			add_reason(descs[i].name, descs[i].why_not);
+		if (!descs[i].usable && descs[i].lack)
+			found.lack = descs[i].lack;
 	}
 	free(descs);
 	return ret;
@@ -103,6 +107,7 @@ static void forget(void)
 	found.cnt = 0;
 	free(found.why);
 	found.why = NULL;
+	found.lack = 0;
 	found.valid = false;
 }
 
@@ -170,7 +175,7 @@ static int discover(const struct tagrv_params *params)
 	/* memcpy copies padding, too, which is_fresh() compares. */
 	memcpy(&found.params, params, sizeof(*params));
 	found.found_at = tagrv_clock_ms();
-	found.valid = true;
+	found.valid = !found.lack;
 	return 0;
 }
 
@@ -205,7 +210,7 @@ static int copy_found(struct tagrv_device_desc **descs, size_t *cnt)
 }
 
 int tagrv_info_devices(const struct tagrv_params *params, bool quiet,
-		       struct tagrv_device_desc **descs, size_t *cnt)
+		       struct tagrv_device_desc **descs, size_t *cnt, int *lack)
 {
 	int ret = 0;
 
@@ -213,12 +218,13 @@ int tagrv_info_devices(const struct tagrv_params *params, bool quiet,
 	if (!is_fresh(params))
 		ret = discover(params);
 	if (!ret && !found.cnt) {
-		ret = -FI_ENODATA;
+		ret = found.lack ? found.lack : -FI_ENODATA;
 		if (!quiet)
 			warn_why();
 	}
 	if (!ret)
 		ret = copy_found(descs, cnt);
+	*lack = found.lack;
 	pthread_mutex_unlock(&found.lock);
 	return ret;
 }

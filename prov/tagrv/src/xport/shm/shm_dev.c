@@ -41,13 +41,8 @@ static int discover(const struct tagrv_params *params,
 	}
 	fd = memfd_create("tagrv-probe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	desc->usable = fd >= 0;
-	if (fd < 0 && tagrv_is_lack(errno)) {
-		int err = errno;
-
-		snprintf(why, why_len, "shm: memfd_create: %s", strerror(err));
-		free(desc);
-		return -err;
-	}
+	if (fd < 0)
+		desc->lack = tagrv_lack_or(errno, 0);
 	if (fd < 0)
 		snprintf(desc->why_not, sizeof(desc->why_not),
 			 "no shared memory: memfd_create: %s",

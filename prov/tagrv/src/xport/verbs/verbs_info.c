@@ -157,10 +157,9 @@ static void describe_address(const struct verbs_gid *gid,
 	}
 }
 
-/* 0, or that memory or descriptors are missing: nothing is known of the port then. */
-static int describe_port(struct listing *list, struct ibv_context *ctx,
-			 const struct ibv_device_attr *attr, uint8_t nr,
-			 struct tagrv_device_desc *desc)
+static void describe_port(struct listing *list, struct ibv_context *ctx,
+			  const struct ibv_device_attr *attr, uint8_t nr,
+			  struct tagrv_device_desc *desc)
 {
 	struct ibv_port_attr port = { 0 };
 	struct verbs_gid gid = { .index = 0 };
@@ -169,12 +168,12 @@ static int describe_port(struct listing *list, struct ibv_context *ctx,
 	if (err) {
 		snprintf(desc->why_not, sizeof(desc->why_not),
 			 "port %d cannot be queried: %s", nr, strerror(err));
-		return tagrv_lack_or(err, 0);
+		desc->lack = tagrv_lack_or(err, 0);
+		return;
 	}
 	ret = tagrv_verbs_gid_choose(list->calls, ctx, nr, attr->phys_port_cnt,
 				     &port, list->params->gid_index, &gid);
-	if (tagrv_is_lack(-ret))
-		return ret;
+	desc->lack = tagrv_lack_or(-ret, 0);
 	desc->up = port.state == IBV_PORT_ACTIVE;
 	desc->mtu = tagrv_verbs_mtu_bytes(port.active_mtu);
 	desc->speed = tagrv_verbs_port_speed(&port);
@@ -189,6 +188,9 @@ static int describe_port(struct listing *list, struct ibv_context *ctx,
 	else if (!verbs_has_reads(attr))
 		snprintf(desc->why_not, sizeof(desc->why_not),
 			 "device has no RDMA reads");
+	else if (desc->lack)
+		snprintf(desc->why_not, sizeof(desc->why_not),
+			 "port %d: %s", nr, strerror(-desc->lack));
 	else if (ret)
 		snprintf(desc->why_not, sizeof(desc->why_not),
 			 "port %d has no %sgid: give its interface an address",
@@ -196,7 +198,6 @@ static int describe_port(struct listing *list, struct ibv_context *ctx,
 	else
 		desc->usable = true;
 	describe_address(&gid, desc);
-	return 0;
 }
 
 /* ---- list and filter ---- */
@@ -286,7 +287,8 @@ static int add_port(struct listing *list, struct ibv_device *dev,
 	snprintf(desc->firmware, sizeof(desc->firmware), "%.*s",
 		 (int) sizeof(desc->firmware) - 1, attr->fw_ver);
 	describe_bus(dev, desc);
-	return describe_port(list, ctx, attr, nr, desc);
+	describe_port(list, ctx, attr, nr, desc);
+	return 0;
 }
 
 /* Adds a device that cannot be used. err: errno value of the reason, or 0. */
@@ -299,6 +301,7 @@ static int add_unusable(struct listing *list, struct ibv_device *dev,
 		return -FI_ENOMEM;
 	snprintf(desc->name, sizeof(desc->name), "%.50s", dev->name);
 	describe_bus(dev, desc);
+	desc->lack = tagrv_lack_or(err, 0);
 	snprintf(desc->why_not, sizeof(desc->why_not), "%s%s%s", why,
 		 err ? ": " : "", err ? strerror(err) : "");
 	return 0;
@@ -310,8 +313,6 @@ static int add_ports(struct listing *list, struct ibv_device *dev,
 	struct ibv_device_attr attr;
 	int ret = 0, err = list->calls->query_device(ctx, &attr);
 
-	if (tagrv_is_lack(err))
-		return -err;
 	if (err)
 		return add_unusable(list, dev, "cannot be queried", err);
 	for (int nr = 1; nr <= attr.phys_port_cnt && !ret; nr++)
@@ -335,8 +336,6 @@ static int add_device(struct listing *list, struct ibv_device *dev)
 				    "neither InfiniBand nor RoCE", 0);
 	errno = 0;
 	ctx = list->calls->open_device(dev);
-	if (!ctx && tagrv_is_lack(errno))
-		return -errno;
 	if (!ctx) {
 		int err = errno;
 
