@@ -197,7 +197,7 @@ Test(key, a_wrong_key_of_the_environment_opens_nothing)
 Test(key, an_alias_shares_the_endpoints_key)
 {
 	struct api api = { 0 };
-	struct fid_ep *alias;
+	struct fid_ep *alias = NULL;
 
 	open_with(&api, NULL, EP_KEY);
 	cr_assert_eq(fi_ep_alias(api.ep, &alias, FI_TRANSMIT | FI_COMPLETION), 0);

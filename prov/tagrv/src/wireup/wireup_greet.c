@@ -63,7 +63,7 @@ static void on_answer(struct tagrv_wireup_sock *sock, size_t len)
 static bool is_other_user(const struct tagrv_wireup_sock *sock,
 			  const struct tagrv_addr *local)
 {
-	uid_t uid;
+	uid_t uid = 0;
 
 	if (sock->hello.key->level == TAGRV_AUTH_AUTHENTICATION ||
 	    !tagrv_wireup_is_near(local, &sock->addr))
