@@ -107,7 +107,7 @@ static void check(const struct rights *r)
 	close_ends();
 	cr_expect_eq(from.access, r->sent, "sent with %#x", from.access);
 	cr_expect_eq(to.access, r->received, "received with %#x", to.access);
-	cr_expect_eq(fake_verbs_count().qp_access, r->qp, "queue pairs admit %#x",
+	cr_expect_eq((int) fake_verbs_count().qp_access, r->qp, "queue pairs admit %#x",
 		     fake_verbs_count().qp_access);
 	cr_expect_not(from.beyond || to.beyond);
 }

@@ -14,7 +14,7 @@ static struct tagrv_addr addr_of(const char *text)
 {
 	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = 1 };
 	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = 1 };
-	struct tagrv_addr addr;
+	struct tagrv_addr addr = { 0 };
 
 	if (inet_pton(AF_INET, text, &in.sin_addr) == 1)
 		cr_assert_eq(tagrv_addr_from(&addr, &in, sizeof(in)), 0);
