@@ -80,7 +80,7 @@ static int make_from(struct tagrv_auth_key *key, const void *secret, size_t len,
 static int make_from_file(struct tagrv_auth_key *key, const char *path)
 {
 	uint8_t secret[TAGRV_AUTH_SECRET_MAX];
-	size_t len;
+	size_t len = 0;
 	int ret;
 
 	ret = tagrv_auth_file_read(path, secret, sizeof(secret), &len);

@@ -83,7 +83,7 @@ static inline ssize_t post_plain(struct tagrv_rx *rx,
 				 const struct tagrv_match_want *want)
 {
 	struct tagrv_match_recv *record;
-	struct tagrv_match_msg *msg;
+	struct tagrv_match_msg *msg = NULL;
 	tagrv_match_id id;
 	int ret;
 
@@ -184,7 +184,7 @@ static size_t fill_multi(struct tagrv_op *op,
 static int queue(struct tagrv_op *op, const struct tagrv_match_want *want)
 {
 	struct tagrv_match_recv *record;
-	struct tagrv_match_msg *msg;
+	struct tagrv_match_msg *msg = NULL;
 	int ret = tagrv_match_post(op->rx.rx->match, want, &record,
 				   &op->rx.match_id, &msg);
 
