@@ -9,6 +9,8 @@
  *   flood            requests in all names, faster than sockets go away, and few
  *                    descriptors: the application gets its own all the same
  *   idle             thousands of sockets that say nothing: a peer connects soon
+ *   cut              nobody else is there, but the sockets that the two keep as a
+ *                    sign of life break again and again
  *
  * No message may be lost, doubled or damaged, and no operation may fail.
  */
@@ -27,6 +29,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum { WINDOW = 8, LEN_MAX = 3000, FILES = 256, OWN_FILES = 100, DELAY_MAX = 2000, PEERS = 20,
@@ -34,7 +37,7 @@ enum { WINDOW = 8, LEN_MAX = 3000, FILES = 256, OWN_FILES = 100, DELAY_MAX = 200
 
 struct board *board;
 
-static uint64_t records = 1000, rounds = 200, flood = 20000, sockets = 5000;
+static uint64_t records = 1000, rounds = 200, flood = 20000, sockets = 5000, cuts = 500;
 
 /* ---- messages ---- */
 
@@ -374,6 +377,50 @@ static void ignored(struct test *t)
 	fx_close_now(&talk.fx);
 }
 
+/* ---- cuts ---- */
+
+/* Shuts down the TCP sockets of this process. Returns how many there were. */
+static unsigned cut_sockets(void)
+{
+	struct sockaddr_storage sa;
+	unsigned cnt = 0;
+
+	for (int fd = 3; fd < FILES; fd++) {
+		socklen_t len = sizeof(sa);
+
+		if (!getpeername(fd, (struct sockaddr *)&sa, &len) && sa.ss_family == AF_INET &&
+		    !shutdown(fd, SHUT_RDWR))
+			cnt++;
+	}
+	return cnt;
+}
+
+static void cut(struct test *t)
+{
+	uint64_t done = 0;
+
+	if (t->rank == STRANGER)
+		return;
+	open_talk(t, &talk);
+	meet(&talk, 0);
+	while (talk.got < 100)
+		turn(&talk, true);
+	while (t->rank == LEFT && done < cuts) {
+		done += cut_sockets();
+		for (int i = 0; i < 20; i++)
+			turn(&talk, true);
+	}
+	if (t->rank == LEFT)
+		atomic_store(&board->attacked, 1);
+	while (!atomic_load(&board->attacked))
+		turn(&talk, true);
+	finish(&talk);
+	if (t->rank == LEFT)
+		printf("cut: %" PRIu64 " sockets; %" PRIu64 " messages sent, %" PRIu64 " received, none "
+		       "lost\n", done, talk.done, talk.got);
+	close_talk(&talk);
+}
+
 /* ---- all ---- */
 
 static void dialing(struct test *t)
@@ -390,12 +437,14 @@ int main(int argc, char **argv)
 		{ "hijack_bound", "", making, .ranks = RANKS },
 		{ "flood", "", flooded, .ranks = RANKS },
 		{ "idle", "", ignored, .ranks = RANKS },
+		{ "cut", "", cut, .ranks = RANKS },
 	};
 	struct option_number own[] = {
 		{ "records", "lies under traffic", &records },
 		{ "rounds", "connections that are made under attack, each way", &rounds },
 		{ "flood", "records of the flood", &flood },
 		{ "sockets", "that say nothing", &sockets },
+		{ "cuts", "of the sockets that are kept", &cuts },
 	};
 	int count[3] = { 0 };
 	struct options opt;

@@ -330,7 +330,7 @@ static inline void driver_check(const struct driver *d)
 	case TAGRV_CONN_READY:
 		driver_require(d->up && d->sendable);
 		driver_require(d->conn.sockets_closed || d->conn.chan[0] ||
-			       d->conn.chan[1]);
+			       d->conn.chan[1] || d->dial || d->timer_at);
 		break;
 	}
 }

@@ -137,7 +137,10 @@ Test(conn, socket_closed_by_the_choice_of_the_peer_is_not_the_end, .timeout = 10
 	cr_assert(!d.dial);
 	give(&d, out, TAGRV_WIREUP_REP, PEER, 7);
 	cr_assert(d.sendable);
+	/* This is no end, either, unless nobody listens at its address any more. */
 	driver_close(&d, out);
+	cr_assert_eq(d.gones, 0);
+	driver_fail_dial(&d, -FI_ECONNREFUSED);
 	cr_assert_eq(d.gones, 1);
 	cr_assert_eq(d.event.status, -FI_ECONNRESET);
 	driver_fini(&d);

@@ -228,7 +228,10 @@ Test(conn_ask, nothing_is_left_to_harm_when_the_connection_ends, .timeout = 10)
 	driver_init(&d, US, PEER);
 	chan = connect_to(&d, PEER, 7);
 	claimer = claim(&d, OTHER, 1);
-	driver_close(&d, chan);		/* the peer did die */
+	/* The peer did die: another process answers at its address. */
+	driver_close(&d, chan);
+	give_reason(&d, driver_answer_dial(&d), TAGRV_WIREUP_REJ, OTHER, 0,
+		    TAGRV_WIREUP_STALE);
 	cr_assert_eq(d.gones, 1);
 	cr_assert_eq(driver_last(claimer)->type, TAGRV_WIREUP_REP);
 	cr_assert_eq(d.ups, 2);

@@ -272,9 +272,18 @@ static void step(bool faults)
 	world.d[1].now = world.d[0].now;
 }
 
+static bool has_one_wire(void)
+{
+	int wires = 0;
+
+	for (int i = 0; i < WIRES; i++)
+		wires += world.wires[i].used;
+	return wires == 1;
+}
+
 static bool is_settled(void)
 {
-	return is_quiet() && !world.d[0].conn.claim && !world.d[1].conn.claim &&
+	return is_quiet() && has_one_wire() && !world.d[0].conn.claim && !world.d[1].conn.claim &&
 	       world.d[0].conn.state == TAGRV_CONN_READY &&
 	       world.d[1].conn.state == TAGRV_CONN_READY;
 }
@@ -375,6 +384,40 @@ Test(conn_wire, crossing_in_any_order_loses_nothing, .timeout = 120)
 		mirror(seed, ability);
 		play_clean(seed, ability);
 	}
+}
+
+/* The kept socket is cut, at any moment of what follows from the last cut, too. */
+static void play_cuts(unsigned seed, unsigned cuts)
+{
+	const struct ability ability[2] = { { 0 }, { 0 } };
+
+	start_both(seed, ability);
+	driver_want(&world.d[0]);
+	for (int i = 0; i < 100000 && !is_settled(); i++)
+		step(false);
+	for (unsigned i = 0; i < cuts; i++) {
+		struct wire *wire = &world.wires[pick(WIRES)];
+
+		if (wire->used)
+			cut_wire(wire);
+		for (unsigned n = pick(30); n; n--)
+			step(false);
+	}
+	for (int i = 0; i < 100000 && !is_settled(); i++)
+		step(false);
+	check_settled(seed);
+	for (int i = 0; i < 2; i++) {
+		cr_assert_eq(world.d[i].gones + world.d[i].faileds, 0,
+			     "seed %u", seed);
+		cr_assert_eq(world.d[i].ups, 1, "seed %u", seed);
+		driver_fini(&world.d[i]);
+	}
+}
+
+Test(conn_wire, cut_sockets_end_no_connection, .timeout = 120)
+{
+	for (unsigned seed = 0; seed < 500; seed++)
+		play_cuts(seed, 500);
 }
 
 Test(conn_wire, two_machines_always_agree_in_the_end, .timeout = 120)

@@ -277,6 +277,60 @@ Test(wireup_peer, lost_handshake_is_resumed_by_the_passive_side, .timeout = 30)
 	tagrv_wireup_destroy(wireup);
 }
 
+/* The TCP sockets of this process that are connected. */
+static int find_socks(int fds[8])
+{
+	struct sockaddr_storage sa;
+	int cnt = 0;
+
+	for (int fd = 3; fd < 200 && cnt < 8; fd++) {
+		socklen_t len = sizeof(sa);
+
+		if (!getpeername(fd, (struct sockaddr *) &sa, &len) &&
+		    sa.ss_family == AF_INET)
+			fds[cnt++] = fd;
+	}
+	return cnt;
+}
+
+/* The kept socket breaks, but both processes live. */
+Test(wireup_peer, cut_socket_is_replaced, .timeout = 60)
+{
+	enum { CUTS = 50 };
+	struct tagrv_wireup *left = create(), *right = create();
+	struct ep a, b;
+	int fds[8];
+
+	open_ep(&a, left, 30);
+	open_ep(&b, right, 30);
+	connect_ep(&a, &b);
+	await(&a, &a.sendables, 1);
+	await(&b, &b.sendables, 1);
+	for (int i = 0; i < CUTS; i++) {
+		while (find_socks(fds) != 2)
+			sched_yield();
+		shutdown(fds[i % 2], SHUT_RDWR);
+	}
+	while (find_socks(fds) != 2)
+		sched_yield();
+	collect(&a);
+	collect(&b);
+	cr_assert_eq(a.gones + b.gones, 0);
+	cr_assert_eq(a.ups + b.ups, 2);
+	/*
+	 * The new socket is a sign of life as the first one was. It may be too new
+	 * for a CLOSE.
+	 */
+	fake_free(b.up.link);
+	close_ep(&b);
+	await(&a, &a.gones, 1);
+	cr_assert(!a.gone.status || a.gone.status == -FI_ECONNRESET);
+	fake_free(a.up.link);
+	close_ep(&a);
+	tagrv_wireup_destroy(left);
+	tagrv_wireup_destroy(right);
+}
+
 static void run_victim(int fd)
 {
 	struct tagrv_wireup *wireup = create();

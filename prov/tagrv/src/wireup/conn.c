@@ -152,6 +152,8 @@ void tagrv_conn_take_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	if (link == LINK_SAME) {
 		tagrv_conn_stop_dial(conn);
 		tagrv_conn_hold(conn, chan);
+		if (conn->state == TAGRV_CONN_READY)
+			become_ready(conn);	/* no longer in doubt */
 		send_rep(conn, chan);
 		return;
 	}
@@ -285,7 +287,9 @@ static void on_rej(struct tagrv_conn *conn, struct tagrv_chan *chan,
 {
 	if (rec->dst_epoch && rec->dst_epoch != conn->epoch)
 		return;
-	if (conn->state == TAGRV_CONN_READY || !tagrv_conn_holds(conn, chan))
+	if (!tagrv_conn_holds(conn, chan) ||
+	    (conn->state == TAGRV_CONN_READY &&
+	     !(chan->dialed && conn->dial == TAGRV_CONN_ASKED)))
 		return;
 	tagrv_conn_hang_up(conn, chan);
 	switch (rec->reason) {
@@ -398,13 +402,15 @@ void tagrv_conn_dial_failed(struct tagrv_conn *conn, int status)
 	}
 	/*
 	 * Another job or another release has this address, and will not go away. A
-	 * BOUND peer had a listener when it sent its REQ: refused means dead.
+	 * bound peer had a listener when it sent its record: refused means dead.
 	 */
 	if (status == -FI_EACCES || status == -FI_ENOPROTOOPT ||
-	    (conn->state == TAGRV_CONN_BOUND && status == -FI_ECONNREFUSED))
+	    (tagrv_conn_is_bound(conn) && status == -FI_ECONNREFUSED))
 		tagrv_conn_give_up(conn, status);
 	else
-		tagrv_conn_retry(conn, status);
+		/* To the user, whoever breaks each socket is no peer. */
+		tagrv_conn_retry(conn, status == -FI_ECONNRESET ?
+				 -FI_ECONNREFUSED : status);
 	tagrv_conn_settle_claim(conn);
 }
 
@@ -419,8 +425,9 @@ static void lose_chan(struct tagrv_conn *conn, struct tagrv_chan *chan)
 	case TAGRV_CONN_READY:
 		if (conn->sockets_closed)
 			break;
-		tagrv_conn_emit_gone(conn, -FI_ECONNRESET);
-		tagrv_conn_reset(conn, NULL, false);
+		/* The listener of a dead process refuses at once. */
+		if (conn->dial == TAGRV_CONN_OFF)
+			tagrv_conn_start_dial(conn);
 		break;
 	case TAGRV_CONN_BOUND:
 	case TAGRV_CONN_WANTED:

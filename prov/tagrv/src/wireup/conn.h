@@ -32,8 +32,13 @@
  *
  * A connection has up to two sockets ("channels"): one that this side dialed and
  * one that the peer dialed. Once READY, the channel dialed by the endpoint with
- * the smaller uuid stays open as a sign of life: when that channel breaks, the
- * peer has died.
+ * the smaller uuid stays open as a sign of life. When that channel breaks, either
+ * the peer has died or only the socket (a firewall that forgets, a management
+ * network that is away for a while): this side dials, and resumes the connection by
+ * a REQ that names both links. The data path goes on meanwhile.
+ *
+ *   READY without a channel --> dialing --> REP: READY with one
+ *                                      '--> refused, REJ(STALE), deadline: GONE
  *
  * A REQ proves nothing: anybody can send one in the name of another listener. It
  * is believed if it cannot do harm (no connection exists or is wanted, and it
@@ -214,7 +219,11 @@ void tagrv_conn_expire(struct tagrv_conn *conn);
 /* File descriptors are scarce: closes the sockets of a READY connection. */
 void tagrv_conn_close_sockets(struct tagrv_conn *conn);
 
-/* The driver starts to dial; has a connected socket; failed (status: -FI_E*). */
+/*
+ * The driver starts to dial; has a connected socket; failed. status: -FI_E*;
+ * -FI_ECONNREFUSED means that nobody listens there, -FI_ECONNRESET that the socket
+ * broke before the other end had proven to be a peer.
+ */
 void tagrv_conn_dialing(struct tagrv_conn *conn);
 void tagrv_conn_dialed(struct tagrv_conn *conn, struct tagrv_chan *chan);
 void tagrv_conn_dial_failed(struct tagrv_conn *conn, int status);

@@ -26,6 +26,8 @@ bool tagrv_conn_dials_to_ask(const struct tagrv_conn *conn)
 		return false;
 	case TAGRV_CONN_BOUND:
 		return tagrv_conn_has_chan(conn);
+	case TAGRV_CONN_READY:
+		return !tagrv_conn_is_doubted(conn);
 	default:
 		return true;
 	}

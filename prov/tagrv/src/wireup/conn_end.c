@@ -136,6 +136,9 @@ void tagrv_conn_close_sockets(struct tagrv_conn *conn)
 	if (conn->state != TAGRV_CONN_READY)
 		return;
 	conn->sockets_closed = true;
+	tagrv_conn_stop_dial(conn);
+	conn->deadline = 0;
+	tagrv_conn_set_timer(conn);
 	for (int i = TAGRV_CONN_ACCEPTED; i <= TAGRV_CONN_DIALED; i++) {
 		struct tagrv_chan *chan = conn->chan[i];
 
@@ -151,8 +154,8 @@ void tagrv_conn_close_sockets(struct tagrv_conn *conn)
 
 void tagrv_conn_retry(struct tagrv_conn *conn, int status)
 {
-	if (tagrv_conn_is_bound(conn) &&
-	    (conn->state == TAGRV_CONN_READY || tagrv_conn_has_chan(conn)))
+	if (tagrv_conn_has_chan(conn) ? tagrv_conn_is_bound(conn) :
+	    conn->state == TAGRV_CONN_READY && conn->sockets_closed)
 		tagrv_conn_set_timer(conn);
 	else if (conn->dial == TAGRV_CONN_OFF)
 		tagrv_conn_pause_dial(conn, status);

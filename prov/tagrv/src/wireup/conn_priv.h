@@ -24,6 +24,16 @@ static inline bool tagrv_conn_has_chan(const struct tagrv_conn *conn)
 	return conn->chan[TAGRV_CONN_ACCEPTED] || conn->chan[TAGRV_CONN_DIALED];
 }
 
+/*
+ * READY, but the sign of life is lost: either the peer has died, or only its socket
+ * has. A REQ on a new socket finds out.
+ */
+static inline bool tagrv_conn_is_doubted(const struct tagrv_conn *conn)
+{
+	return conn->state == TAGRV_CONN_READY && !conn->sockets_closed &&
+	       !tagrv_conn_has_chan(conn);
+}
+
 static inline bool tagrv_conn_holds(const struct tagrv_conn *conn,
 				    const struct tagrv_chan *chan)
 {

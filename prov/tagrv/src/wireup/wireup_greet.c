@@ -52,7 +52,7 @@ static void on_answer(struct tagrv_wireup_sock *sock, size_t len)
 
 	if (ret == -FI_EINVAL)
 		ret = is_version_reject(sock, len) ? -FI_ENOPROTOOPT :
-						     -FI_ECONNREFUSED;
+						     -FI_ECONNRESET;
 	tagrv_wireup_sock_take(sock, len);
 	tagrv_wireup_peer_dialed(sock, ret);
 }

@@ -26,7 +26,7 @@ int tagrv_wireup_net_error(int err)
 	switch (err) {
 	case ECONNREFUSED:
 	case ECONNRESET:
-		return -FI_ECONNREFUSED;
+		return -err;
 	case ENETUNREACH:
 	case EHOSTUNREACH:
 	case ENETDOWN:

@@ -413,7 +413,7 @@ static bool is_greeting(const struct tagrv_wireup_sock *sock)
 static void give_up(struct tagrv_wireup_sock *sock)
 {
 	if (is_greeting(sock))
-		tagrv_wireup_peer_dialed(sock, -FI_ECONNREFUSED);
+		tagrv_wireup_peer_dialed(sock, -FI_ECONNRESET);
 	else
 		tagrv_wireup_sock_close_stranger(sock);
 }
@@ -422,7 +422,7 @@ static void give_up(struct tagrv_wireup_sock *sock)
 static void on_end(struct tagrv_wireup_sock *sock)
 {
 	if (is_greeting(sock)) {
-		tagrv_wireup_peer_dialed(sock, -FI_ECONNREFUSED);
+		tagrv_wireup_peer_dialed(sock, -FI_ECONNRESET);
 		return;
 	}
 	if (is_half_open(sock) && sock->rx_len) {
