@@ -87,6 +87,38 @@ Test(shm_hand, peers_elsewhere_are_unreachable, .timeout = 10)
 	pair_close(&pair);
 }
 
+/* ---- strangers ---- */
+
+/* Connections of which nothing comes are taken some at a time. */
+Test(shm_hand, crowd_of_strangers_is_taken_in_parts, .timeout = 30)
+{
+	enum { CROWD = 3 * SHM_ACCEPTS };
+	struct sockaddr_un name;
+	socklen_t len = sizeof(name);
+	int socks[CROWD];
+	char byte;
+
+	pair_open(&pair, PAIR_SHM);
+	cr_assert_eq(getsockname(dev()->listen_fd, (struct sockaddr *) &name,
+				 &len), 0);
+	for (int i = 0; i < CROWD; i++) {
+		socks[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+		cr_assert_eq(connect(socks[i], (struct sockaddr *) &name, len), 0);
+	}
+	tagrv_shm_pull(dev());
+	cr_expect_eq(recv(socks[0], &byte, 1, MSG_DONTWAIT), -1,
+		     "there is no newer one yet in its place");
+	cr_expect(is_readable(dev()->listen_fd, 0), "the next pull goes on");
+	tagrv_shm_pull(dev());
+	tagrv_shm_pull(dev());
+	cr_expect_not(is_readable(dev()->listen_fd, 0));
+	cr_expect_eq(recv(socks[0], &byte, 1, MSG_DONTWAIT), 0, "it is closed");
+	pair_connect(&pair);
+	for (int i = 0; i < CROWD; i++)
+		close(socks[i]);
+	pair_close(&pair);
+}
+
 /* ---- wrong messages at the socket ---- */
 
 static int replace(struct forged *f, int i, int fd)

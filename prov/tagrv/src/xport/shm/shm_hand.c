@@ -335,13 +335,21 @@ static void resume_locked(struct shm_device *dev)
 		poll_listener(dev, EPOLLIN);
 }
 
+/* Whatever strangers do, others must have the mutex soon. The listener stays readable. */
 static void accept_locked(struct shm_device *dev)
 {
 	struct ucred cred;
 	int sock;
 
-	while ((sock = accept4(dev->listen_fd, NULL, NULL,
-			       SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+	for (int i = 0; i < SHM_ACCEPTS; i++) {
+		sock = accept4(dev->listen_fd, NULL, NULL,
+			       SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (sock < 0) {
+			if (errno != EAGAIN && errno != EINTR &&
+			    errno != ECONNABORTED)
+				pause_locked(dev, errno);
+			return;
+		}
 		if (!is_own_user(sock, &cred)) {
 			tagrv_shm_refuse(dev, "it comes from another user");
 			close(sock);
@@ -351,8 +359,6 @@ static void accept_locked(struct shm_device *dev)
 			keep_locked(dev, sock);
 		}
 	}
-	if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-		pause_locked(dev, errno);
 }
 
 static void pending_locked(struct shm_device *dev)

@@ -32,6 +32,7 @@
 #define SHM_DONES	1024	/* done records of an xport; a power of two */
 #define SHM_GETS	16	/* gets, and puts, of a link and direction */
 #define SHM_PENDING	64	/* connections whose message has not come */
+#define SHM_ACCEPTS	64	/* connections taken at a time, under the mutex */
 #define SHM_PENDING_MS	5000	/* time until such a connection is closed */
 #define SHM_ACCEPT_PAUSE_MS	100	/* if no descriptor is left */
 #define SHM_TABLE	(1u << 20)	/* registrations of a device */
