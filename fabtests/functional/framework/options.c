@@ -5,6 +5,7 @@
 #include "options.h"
 #include "common/slowness.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { OWN_MAX = 8, OPT_OWN = 1000, STALL_S = 30 };
+enum { OWN_MAX = 16, OPT_OWN = 1000, STALL_S = 30 };
 
 enum {
 	OPT_DEV_A = 256,
@@ -152,7 +153,8 @@ void options_parse(struct options *opt, int argc, char **argv, const struct opti
 
 	memset(all, 0, sizeof(all));
 	memcpy(all, common, sizeof(common));
-	for (int i = 0; i < own_count && i < OWN_MAX; i++)
+	assert(own_count <= OWN_MAX);
+	for (int i = 0; i < own_count; i++)
 		all[COMMON_COUNT + i] = (struct option){
 			own[i].name, required_argument, NULL, OPT_OWN + i,
 		};
