@@ -176,8 +176,10 @@ static void on_up(struct tagrv_engine *engine,
 	if (ret) {
 		event->link->xport->ops->link_discard(event->link);
 		tagrv_wireup_drop(engine->conn.wep, &event->addr, event->epoch);
-		if (peer)
+		if (peer) {
 			on_failed(peer, ret);
+			tagrv_peer_forget(peer);
+		}
 		return;
 	}
 	peer->lost = 0;
@@ -235,7 +237,7 @@ void tagrv_engine_wireup_event(struct tagrv_engine *engine,
 		tagrv_engine_tick(engine);
 		return;
 	}
-	peer = tagrv_peer_get(engine, &event->addr);
+	peer = tagrv_peer_find(engine, &event->addr);
 	if (!peer)
 		return;
 	if (event->type == TAGRV_WIREUP_FAILED) {

@@ -49,10 +49,13 @@ static void drop_gone(struct tagrv_engine *engine, bool idle)
 	while ((node = tagrv_list_pop(&turn))) {
 		struct tagrv_lane *lane =
 			tagrv_container_of(node, struct tagrv_lane, gone_node);
+		struct tagrv_peer *peer = lane->peer;
 
 		tagrv_list_push_tail(&engine->conn.gone, node);
-		if (idle || tagrv_lane_is_drained(lane))
-			tagrv_lane_fail(lane, lane->gone_status, false);
+		if (!idle && !tagrv_lane_is_drained(lane))
+			continue;
+		tagrv_lane_fail(lane, lane->gone_status, false);
+		tagrv_peer_forget(peer);
 	}
 }
 

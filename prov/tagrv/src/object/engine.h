@@ -105,6 +105,7 @@ struct tagrv_engine {
 		struct tagrv_peer **peers;	/* by peer->id */
 		size_t	cnt, cap;
 		void	*index;			/* uthash by address */
+		struct tagrv_list blank;	/* peers of no address: blank_node */
 		struct tagrv_avtab *av;
 		struct tagrv_av_watcher watcher;
 	} table;

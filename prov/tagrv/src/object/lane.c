@@ -76,6 +76,7 @@ static void fail_peer(struct tagrv_peer *peer, const struct tagrv_lane *lane,
 
 	peer->lane = NULL;
 	tagrv_peer_set_state(peer, TAGRV_PEER_IDLE);
+	peer->met = peer->met || peer->rx_seq;
 	peer->tx_seq = 0;
 	peer->rx_seq = 0;
 	tagrv_list_remove(&peer->busy_node);

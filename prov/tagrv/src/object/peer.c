@@ -87,7 +87,9 @@ static void init_peer(struct tagrv_peer *peer, struct tagrv_engine *engine,
 	tagrv_list_init(&peer->writers);
 	tagrv_list_init(&peer->acks);
 	tagrv_list_init(&peer->busy_node);
+	peer->known = peer->fi_addr != FI_ADDR_NOTAVAIL;
 	tagrv_list_init(&peer->lost_node);
+	tagrv_list_init(&peer->blank_node);
 	tagrv_places_reset(&peer->hold.places, engine->credit.places);
 }
 
@@ -124,6 +126,39 @@ struct tagrv_peer *tagrv_peer_find(const struct tagrv_engine *engine,
 	return found ? &found->peer : NULL;
 }
 
+/* A blank one keeps its number and its place in the table. */
+static struct indexed_peer *new_peer(struct tagrv_engine *engine)
+{
+	struct tagrv_list *node = tagrv_list_pop(&engine->table.blank);
+	struct indexed_peer *found;
+	uint32_t id;
+
+	if (!node)
+		return calloc(1, sizeof(*found));
+	found = tagrv_container_of(node, struct indexed_peer, peer.blank_node);
+	id = found->peer.id;
+	memset(found, 0, sizeof(*found));
+	found->peer.id = found->peer.match_id = id;
+	return found;
+}
+
+static bool is_numbered(const struct tagrv_engine *engine,
+			const struct tagrv_peer *peer)
+{
+	return peer->id < engine->table.cnt &&
+	       engine->table.peers[peer->id] == peer;
+}
+
+/* There is no memory to index it by its address. */
+static void drop_new(struct tagrv_engine *engine, struct indexed_peer *found)
+{
+	if (is_numbered(engine, &found->peer))
+		tagrv_list_push_tail(&engine->table.blank,
+				     &found->peer.blank_node);
+	else
+		free(found);
+}
+
 struct tagrv_peer *tagrv_peer_get(struct tagrv_engine *engine,
 				  const struct tagrv_addr *addr)
 {
@@ -133,21 +168,58 @@ struct tagrv_peer *tagrv_peer_get(struct tagrv_engine *engine,
 	HASH_FIND(hh, index, addr, sizeof(*addr), found);
 	if (found)
 		return &found->peer;
-	found = calloc(1, sizeof(*found));
+	found = new_peer(engine);
 	if (!found)
 		return NULL;
 	init_peer(&found->peer, engine, addr);
 	HASH_ADD(hh, index, peer.addr, sizeof(*addr), found);
-	if (!found->hh.tbl || number_peer(engine, &found->peer)) {
+	if (!found->hh.tbl || (!is_numbered(engine, &found->peer) &&
+			       number_peer(engine, &found->peer))) {
 		if (found->hh.tbl)
 			HASH_DEL(index, found);
 		engine->table.index = index;
-		free(found);
+		drop_new(engine, found);
 		return NULL;
 	}
 	engine->table.index = index;
 	return &found->peer;
 }
+
+/* ---- strangers ---- */
+
+/* Nothing names the peer or its number, and nothing is on its way to or from it. */
+static bool is_blank(const struct tagrv_peer *peer)
+{
+	return !peer->known && !peer->met && !peer->rx_seq && !peer->lane &&
+	       peer->state == TAGRV_PEER_IDLE && !peer->engine->rx->shared &&
+	       !peer->sent && !peer->frags &&
+	       tagrv_list_empty(&peer->pending) &&
+	       tagrv_list_empty(&peer->waiting) &&
+	       tagrv_list_empty(&peer->readers) &&
+	       tagrv_list_empty(&peer->to_grant) &&
+	       tagrv_list_empty(&peer->granted) &&
+	       tagrv_list_empty(&peer->writers) &&
+	       tagrv_list_empty(&peer->acks) &&
+	       !tagrv_list_linked(&peer->busy_node) &&
+	       !tagrv_list_linked(&peer->lost_node) &&
+	       !tagrv_list_linked(&peer->blank_node);
+}
+
+void tagrv_peer_forget(struct tagrv_peer *peer)
+{
+	struct tagrv_engine *engine = peer->engine;
+	struct indexed_peer *index = engine->table.index, *found;
+
+	tagrv_assert_locked(engine->dom);
+	if (!is_blank(peer))
+		return;
+	found = tagrv_container_of(peer, struct indexed_peer, peer);
+	HASH_DEL(index, found);
+	engine->table.index = index;
+	tagrv_list_push_tail(&engine->table.blank, &peer->blank_node);
+}
+
+/* ---- rows of the address table ---- */
 
 static int grow_by_addr(struct tagrv_engine *engine, fi_addr_t fi_addr)
 {
@@ -175,6 +247,8 @@ int tagrv_peer_resolve(struct tagrv_engine *engine, fi_addr_t fi_addr,
 	if (fi_addr >= engine->table.by_addr_cnt && grow_by_addr(engine, fi_addr))
 		return -FI_ENOMEM;
 	*peer = tagrv_peer_get(engine, addr);
+	if (*peer)
+		(*peer)->known = true;
 	if (!*peer)
 		return -FI_ENOMEM;
 	if ((*peer)->state != TAGRV_PEER_IDLE || !engine->dom->params.peer_errors)
@@ -196,10 +270,15 @@ void tagrv_peer_destroy_all(struct tagrv_engine *engine)
 {
 	struct indexed_peer *index = engine->table.index, *p, *tmp;
 
+	struct tagrv_list *node;
+
 	HASH_ITER(hh, index, p, tmp) {
 		HASH_DEL(index, p);
 		free(p);
 	}
+	while ((node = tagrv_list_pop(&engine->table.blank)))
+		free(tagrv_container_of(node, struct indexed_peer,
+					peer.blank_node));
 	engine->table.index = NULL;
 	free(engine->table.peers);
 	free(engine->table.by_addr);
@@ -224,6 +303,7 @@ static void on_inserted(struct tagrv_av_watcher *watcher, fi_addr_t fi_addr,
 
 	if (!peer)
 		return;
+	peer->known = true;
 	if (peer->fi_addr == FI_ADDR_NOTAVAIL)
 		peer->fi_addr = fi_addr;
 	/* The application expects that it can be reached, or can be again. */

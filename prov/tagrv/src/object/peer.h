@@ -75,6 +75,8 @@ struct tagrv_peer {
 	uint32_t match_id;		/* id, or that of a shared context */
 	uint8_t	state;			/* enum: tagrv_peer_set_state() */
 	bool	self;			/* it is this endpoint */
+	bool	known;			/* the application has named it */
+	bool	met;			/* an earlier connection brought packets */
 	fi_addr_t fi_addr;		/* FI_ADDR_NOTAVAIL: not in the table */
 
 	uint32_t id;			/* index in engine->table.peers */
@@ -113,6 +115,7 @@ struct tagrv_peer {
 					   came up, or there was none */
 	int	lost_status;		/* the same, for receives that name it, while: */
 	struct tagrv_list lost_node;	/* engine->conn.lost */
+	struct tagrv_list blank_node;	/* engine->table.blank */
 	struct tagrv_addr addr;
 };
 
@@ -158,6 +161,11 @@ int tagrv_peer_resolve(struct tagrv_engine *engine, fi_addr_t fi_addr,
  * FI_TAGRV_PEER_ERRORS it stays so while the peer is IDLE: engine/lost.h.
  */
 void tagrv_peer_forget_rows(struct tagrv_peer *peer) TAGRV_COLD;
+/*
+ * Its connection has ended. If it was a stranger's, which has brought nothing, the
+ * peer serves for the next new address: invented peers cost no memory for long.
+ */
+void tagrv_peer_forget(struct tagrv_peer *peer) TAGRV_COLD;
 void tagrv_peer_destroy_all(struct tagrv_engine *engine);
 /* Follows the changes of the address table: engine->table.watcher. */
 void tagrv_peer_watch_table(struct tagrv_engine *engine,
