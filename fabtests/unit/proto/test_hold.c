@@ -219,6 +219,48 @@ Test(hold, the_budget_pays_for_what_a_receive_waits_for)
 	cr_assert_eq(fx.engine->credit.budget, STEP_UNITS + 1);
 }
 
+/*
+ * The last place may be that of a message which finds its receive: what is owed then is
+ * less than a quarter, and the next receive waits for it all the same.
+ */
+Test(hold, a_peer_whose_last_message_matches_is_not_forgotten)
+{
+	peer_up(true);
+	for (uint64_t i = 0; i < PLACES - 1; i++)
+		announce(i);
+	cr_assert_eq(submit_recv(got, LONG, 1000, ctx), 0);
+	announce(1000);
+	cr_assert_eq(places()->promised, 0);
+	cr_assert_eq(submit_recv(got, LONG, 1001, ctx), 0);
+	for (int i = 0; i < 3; i++)
+		progress();
+	cr_assert_eq(given(), 1);
+	/* And so again: the one place there is goes to and fro. */
+	for (uint64_t i = 1001; i < 1001 + 3 * PLACES; i++) {
+		announce(i);
+		cr_assert_eq(submit_recv(got, LONG, i + 1, ctx), 0);
+		progress();
+		cr_assert_eq(given(), i - 999);
+	}
+	cr_assert_eq(places()->window, PLACES);
+}
+
+/* Nor one that has used up what it got beyond its first places. */
+Test(hold, places_of_the_budget_are_given_again)
+{
+	peer_up(true);
+	fill();
+	fx.engine->credit.budget = STEP_UNITS;
+	for (uint64_t i = 1000; i < 1000 + 3 * STEP; i++) {
+		cr_assert_eq(submit_recv(got, LONG, i, ctx), 0);
+		progress();
+		cr_assert_gt(places()->promised, 0);
+		announce(i);
+	}
+	cr_assert_eq(places()->window, PLACES);
+	cr_assert_eq(fx.engine->credit.budget, STEP_UNITS);
+}
+
 /* Again and again, until the message has come. */
 Test(hold, a_receive_waits_for_a_message_behind_many)
 {

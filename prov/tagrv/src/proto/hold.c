@@ -45,6 +45,16 @@ static void stop(struct tagrv_peer *peer)
 		tagrv_peer_set_busy(peer);
 }
 
+/* Stops a peer that has no place left and none on its way. */
+static void stop_without_place(struct tagrv_peer *peer)
+{
+	const struct tagrv_places *places = &peer->hold.places;
+
+	if (TAGRV_UNLIKELY(!places->promised) && !tagrv_places_is_due(places) &&
+	    !peer->hold.stopped)
+		stop(peer);
+}
+
 static void go_on(struct tagrv_peer *peer)
 {
 	if (!peer->hold.stopped)
@@ -67,13 +77,14 @@ void tagrv_hold_release_place(struct tagrv_peer *peer)
 	if (tagrv_places_is_due(&peer->hold.places) &&
 	    peer->state == TAGRV_PEER_READY)
 		tagrv_peer_set_busy(peer);
+	/* It was the last one, and too few are owed for a packet. */
+	stop_without_place(peer);
 }
 
 void tagrv_hold_kept(struct tagrv_peer *peer)
 {
 	tagrv_assert_locked(peer->engine->dom);
-	if (!peer->hold.places.promised && !peer->hold.stopped)
-		stop(peer);
+	stop_without_place(peer);
 }
 
 void tagrv_hold_returned(struct tagrv_peer *peer, uint32_t cnt)

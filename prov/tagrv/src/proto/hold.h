@@ -22,7 +22,8 @@
  * number only: an idle peer costs no memory, and a peer can always deliver that much,
  * whatever others have sent.
  *
- *             a place is used, none is left                 CREDIT is sent
+ *     a place is used or free again, the                    CREDIT is sent
+ *     peer has none, no CREDIT is due
  *   FREE ------------------------------------> STOPPED ------------------------> FREE
  *                                                 |  ^  a place is free again, a quarter
  *                          wanted, places owed:   |  |  of them is owed: CREDIT
@@ -30,6 +31,9 @@
  *                          wanted, none owed:     |  '- no budget: stays, asked again
  *                          TAGRV_PLACES_STEP more |     in each pass
  *                          ones, the budget pays -'
+ *
+ * The last place may also be that of a message which matched, or which the budget pays
+ * for: the peer has none then, and fewer are owed than a CREDIT is sent for.
  *
  * A stopped peer is wanted when a receive is posted that could match a message of it,
  * or when a peek for one found none: what they wait for may be behind what is kept. The
