@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/engine_fixture.h"
 #include "proto/hold.h"
@@ -147,7 +148,7 @@ Test(hold, nobody_may_announce_without_a_place)
 	announce(PLACES);
 	cr_assert_null(peer()->lane);
 	cr_assert_eq(fx.engine->stats.bad_packets, 1);
-	cr_assert_eq(fx.engine->rx->stopped, 0);
+	cr_assert(tagrv_list_empty(&fx.engine->rx->stopped));
 }
 
 Test(hold, places_come_back_when_a_quarter_is_owed)
@@ -172,7 +173,7 @@ Test(hold, a_peer_without_a_place_goes_on_when_messages_are_received)
 	progress();
 	cr_assert_eq(given(), PLACES / 4);
 	cr_assert(!peer()->hold.stopped);
-	cr_assert_eq(fx.engine->rx->stopped, 0);
+	cr_assert(tagrv_list_empty(&fx.engine->rx->stopped));
 }
 
 /* Its message may be the one behind those that are kept. */
@@ -300,6 +301,57 @@ Test(hold, a_peek_that_finds_nothing_releases_too)
 	cr_assert_eq(take(&fx.rx).err, FI_ENOMSG);
 	progress();
 	cr_assert_eq(given(), STEP);
+}
+
+/* Times that who sleeps was woken. */
+static uint64_t kicks(void)
+{
+	uint64_t cnt = 0;
+
+	return read(fx.dom->kick_fd, &cnt, sizeof(cnt)) == sizeof(cnt) ? cnt : 0;
+}
+
+/* Nor the processor of others, nor a system call of each post. */
+Test(hold, a_peer_that_nobody_waits_for_costs_no_pass)
+{
+	peer_up(true);
+	fill();
+	progress();
+	cr_assert(peer()->hold.stopped);
+	cr_assert(!tagrv_list_linked(&peer()->busy_node));
+	(void) kicks();
+	for (uint64_t i = 0; i < 10; i++)
+		cr_assert_eq(submit_recv(got, LONG, 1000 + i, ctx), 0);
+	cr_assert_eq(kicks(), 1);
+	progress();
+	/* There is no budget: it is asked in each pass. */
+	cr_assert(tagrv_list_linked(&peer()->busy_node));
+	cr_assert_eq(submit_recv(got, LONG, 2000, ctx), 0);
+	cr_assert_eq(kicks(), 1);
+	fx.engine->credit.budget = STEP_UNITS;
+	progress();
+	cr_assert_eq(given(), STEP);
+	cr_assert(!tagrv_list_linked(&peer()->busy_node));
+}
+
+/* When all that is kept is claimed, receives are posted the short way. */
+Test(hold, a_peer_whose_messages_are_claimed_is_looked_at)
+{
+	static char contexts[PLACES];
+
+	peer_up(true);
+	fill();
+	progress();
+	for (uint64_t i = 0; i < PLACES; i++) {
+		struct tagrv_recv_req req = recv_req(NULL, 0, i, &contexts[i]);
+
+		req.flags |= FI_PEEK | FI_CLAIM;
+		cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
+		take(&fx.rx);
+	}
+	for (int i = 0; i < 3; i++)
+		progress();
+	cr_assert(tagrv_list_linked(&peer()->busy_node));
 }
 
 /* A receive from another peer leaves the flooder where it is. */

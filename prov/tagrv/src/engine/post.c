@@ -59,11 +59,11 @@ static inline void fill_recv(struct tagrv_recv *recv, const struct tagrv_rx *rx,
 	recv->plain_end = recv->reports ? recv->len + 1 : 0;
 }
 
-/* A stopped peer may have a message for the receive: proto/hold.h. Who sleeps is woken
- * to look. */
-static TAGRV_COLD void wake(struct tagrv_rx *rx)
+/* A stopped peer may have a message for the receive, or be looked at more often now. */
+static inline void tell_stopped(struct tagrv_rx *rx)
 {
-	tagrv_dom_kick(rx->dom);
+	if (TAGRV_UNLIKELY(!tagrv_list_empty(&rx->stopped)))
+		tagrv_hold_posted(rx);
 }
 
 /* A kept message is there for the receive. */
@@ -95,8 +95,7 @@ static inline ssize_t post_plain(struct tagrv_rx *rx,
 		fill_recv(tagrv_recv_of(record), rx, req);
 		tagrv_trace_posted(tagrv_recv_of(record), req->context,
 				   req->tag);
-		if (TAGRV_UNLIKELY(rx->stopped))
-			wake(rx);
+		tell_stopped(rx);
 		return 0;
 	}
 	if (ret != 1)
@@ -194,8 +193,7 @@ static int queue(struct tagrv_op *op, const struct tagrv_match_want *want)
 		*tagrv_recv_of(record) = recv_of_op(op);
 		tagrv_trace_recv_op(tagrv_recv_of(record), op,
 				    op->node.handle);
-		if (TAGRV_UNLIKELY(op->rx.rx->stopped))
-			wake(op->rx.rx);
+		tell_stopped(op->rx.rx);
 	}
 	return ret < 0 ? refuse(op->rx.rx, ret) : 0;
 }
@@ -266,6 +264,8 @@ static ssize_t peek(struct tagrv_rx *rx, const struct tagrv_recv_req *req,
 	struct tagrv_list *node;
 	ssize_t ret = tagrv_peek(rx, req, match_id);
 
+	if (!ret && req->flags & FI_CLAIM)
+		tell_stopped(rx);
 	if (ret != -FI_ENOMSG)
 		return ret;
 	/* The message may be in a queue of a device: look once. */
@@ -276,9 +276,7 @@ static ssize_t peek(struct tagrv_rx *rx, const struct tagrv_recv_req *req,
 	if (ret != -FI_ENOMSG)
 		return ret;
 	/* Or it is held back. */
-	tagrv_list_for_each(&rx->engines, node)
-		tagrv_hold_peeked(tagrv_container_of(
-			node, struct tagrv_engine, rx_node), match_id);
+	tagrv_hold_peeked(rx, match_id);
 	tagrv_peek_report_none(rx, req, lost ? -lost : FI_ENOMSG);
 	return 0;
 }

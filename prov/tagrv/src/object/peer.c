@@ -90,6 +90,7 @@ static void init_peer(struct tagrv_peer *peer, struct tagrv_engine *engine,
 	peer->known = peer->fi_addr != FI_ADDR_NOTAVAIL;
 	tagrv_list_init(&peer->lost_node);
 	tagrv_list_init(&peer->blank_node);
+	tagrv_list_init(&peer->hold.node);
 	tagrv_places_reset(&peer->hold.places, engine->credit.places);
 }
 

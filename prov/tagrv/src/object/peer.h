@@ -92,7 +92,8 @@ struct tagrv_peer {
 		uint32_t paid;		/* units of the budget that its kept
 					   messages hold */
 		uint32_t lost;		/* announced, and the connection ended */
-		bool	stopped;	/* it has no place left */
+		bool	stopped;	/* it has no place left, and is in: */
+		struct tagrv_list node;	/* engine->rx->stopped */
 		bool	wanted;		/* stopped, but may have what is waited for */
 		uint64_t seen;		/* posts that were looked at since then */
 	} hold;

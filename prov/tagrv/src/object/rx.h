@@ -53,8 +53,9 @@ struct tagrv_rx {
 	struct tagrv_pool slices;	/* receives into multi-receive buffers */
 	struct tagrv_claim *claims;	/* by context: proto/peek.c */
 	struct tagrv_list engines;	/* that use it, in order of joining */
-	size_t	stopped;		/* peers that have no place left: a post
-					   wakes who sleeps, see proto/hold.h */
+	struct tagrv_list stopped;	/* peers that have no place left */
+	bool	roused;			/* a post has said so to all of them, and no
+					   pass has looked since: proto/hold.h */
 	struct tagrv_compq *cq;		/* for reports about it alone, or NULL */
 	struct tagrv_counter *cntr;
 	struct tagrv_rx_peer *peers;	/* shared: uthash by address */

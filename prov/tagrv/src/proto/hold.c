@@ -5,6 +5,7 @@
 #include "proto/hold.h"
 
 #include "core/log.h"
+#include "match/quick.h"
 #include "object/rx.h"
 
 /* A peer's share of the budget, as a multiple of what is left of it. */
@@ -40,7 +41,7 @@ static void stop(struct tagrv_peer *peer)
 	peer->hold.stopped = true;
 	peer->hold.wanted = false;
 	peer->hold.seen = 0;
-	peer->engine->rx->stopped++;
+	tagrv_list_push_tail(&peer->engine->rx->stopped, &peer->hold.node);
 	if (peer->state == TAGRV_PEER_READY)
 		tagrv_peer_set_busy(peer);
 }
@@ -60,7 +61,7 @@ static void go_on(struct tagrv_peer *peer)
 	if (!peer->hold.stopped)
 		return;
 	peer->hold.stopped = false;
-	peer->engine->rx->stopped--;
+	tagrv_list_remove(&peer->hold.node);
 }
 
 bool tagrv_hold_use_place(struct tagrv_peer *peer)
@@ -141,26 +142,56 @@ static bool extend(struct tagrv_peer *peer)
 void tagrv_hold_look(struct tagrv_peer *peer)
 {
 	tagrv_assert_locked(peer->engine->dom);
+	peer->engine->rx->roused = false;
 	if (!is_wanted(peer))
 		return;
 	if (peer->hold.places.owed || extend(peer))
 		peer->hold.places.urgent = true;
 }
 
-void tagrv_hold_peeked(struct tagrv_engine *engine, uint32_t match_id)
+bool tagrv_hold_looks_again(const struct tagrv_peer *peer)
+{
+	/* While all that is kept was claimed, receives are posted the short way
+	 * (engine/fast.h), which does not call tagrv_hold_posted(). */
+	return peer->hold.wanted || !peer->engine->match->unexpected.level.cnt;
+}
+
+static struct tagrv_peer *peer_of(struct tagrv_list *node)
+{
+	return tagrv_container_of(node, struct tagrv_peer, hold.node);
+}
+
+/* One that is not READY becomes busy with that. */
+static void rouse(struct tagrv_peer *peer)
+{
+	if (peer->state == TAGRV_PEER_READY)
+		tagrv_peer_set_busy(peer);
+}
+
+void tagrv_hold_posted(struct tagrv_rx *rx)
 {
 	struct tagrv_list *node;
 
-	tagrv_assert_locked(engine->dom);
-	if (!engine->rx->stopped)
+	tagrv_assert_locked(rx->dom);
+	if (rx->roused)
 		return;
-	/* A stopped peer is there, too. */
-	tagrv_list_for_each(&engine->tx.busy, node) {
-		struct tagrv_peer *peer =
-			tagrv_container_of(node, struct tagrv_peer, busy_node);
+	rx->roused = true;
+	tagrv_list_for_each(&rx->stopped, node)
+		rouse(peer_of(node));
+	tagrv_dom_kick(rx->dom);
+}
 
-		if (peer->hold.stopped && (match_id == TAGRV_MATCH_ANY ||
-					   match_id == peer->match_id))
-			peer->hold.wanted = true;
+void tagrv_hold_peeked(struct tagrv_rx *rx, uint32_t match_id)
+{
+	struct tagrv_list *node;
+
+	tagrv_assert_locked(rx->dom);
+	tagrv_list_for_each(&rx->stopped, node) {
+		struct tagrv_peer *peer = peer_of(node);
+
+		if (match_id != TAGRV_MATCH_ANY && match_id != peer->match_id)
+			continue;
+		peer->hold.wanted = true;
+		rouse(peer);
 	}
 }

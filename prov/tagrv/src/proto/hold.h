@@ -38,9 +38,11 @@
  * A stopped peer is wanted when a receive is posted that could match a message of it,
  * or when a peek for one found none: what they wait for may be behind what is kept. The
  * share does not count then, but the budget does: when it is used up, the receive waits
- * until others of the kept messages are received. A stopped peer stays on tx.busy, so
- * that each progress pass looks for new receives (each receive once, and again after
- * each step of places), and a sleeping application is woken by a post (rx->stopped).
+ * until others of the kept messages are received. The next pass looks at a peer that was
+ * just stopped, and at all stopped peers behind a post: at each receive once, and again
+ * after each step of places. The first post behind a look wakes a sleeping application
+ * (rx->roused). A stopped peer that nobody waits for is not on tx.busy: it costs the
+ * others nothing, however long that takes.
  *
  * -FI_EAGAIN of the transport for a CREDIT: the peer is busy, the next pass sends it.
  * End of the connection: places are forgotten, those beyond the first go back to the
@@ -75,12 +77,18 @@ void tagrv_hold_release_place(struct tagrv_peer *peer);
 /* It was kept and holds its place: stops the peer if that was the last one. */
 void tagrv_hold_kept(struct tagrv_peer *peer);
 
-/* Of a stopped peer, in each pass: gives it places if it is wanted. */
+/* Of a stopped peer that is served: gives it places if it is wanted. */
 void tagrv_hold_look(struct tagrv_peer *peer) TAGRV_COLD;
 /* A CREDIT packet with so many places has left. */
 void tagrv_hold_returned(struct tagrv_peer *peer, uint32_t cnt);
+/* Whether the next pass must look at a stopped peer, although nothing else is to be
+ * sent to it. */
+bool tagrv_hold_looks_again(const struct tagrv_peer *peer) TAGRV_COLD;
+
+/* A receive was posted while peers are stopped: they are looked at in the next pass. */
+void tagrv_hold_posted(struct tagrv_rx *rx) TAGRV_COLD;
 /* A peek for a message of this peer, or of any, found none. */
-void tagrv_hold_peeked(struct tagrv_engine *engine, uint32_t match_id) TAGRV_COLD;
+void tagrv_hold_peeked(struct tagrv_rx *rx, uint32_t match_id) TAGRV_COLD;
 /* The connection has ended. */
 void tagrv_hold_reset(struct tagrv_peer *peer);
 

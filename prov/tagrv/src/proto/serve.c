@@ -114,7 +114,8 @@ bool tagrv_peer_serve(struct tagrv_peer *peer)
 		tagrv_peer_open_plain(peer);
 	/* An operation that ended meanwhile may have queued an ack without room. */
 	if (!blocked && !pending && tagrv_list_empty(&peer->acks) &&
-	    !peer->hold.stopped && tagrv_list_linked(&peer->busy_node))
+	    !(TAGRV_UNLIKELY(peer->hold.stopped) && tagrv_hold_looks_again(peer)) &&
+	    tagrv_list_linked(&peer->busy_node))
 		tagrv_list_remove(&peer->busy_node);
 	return pending > 0;
 }
