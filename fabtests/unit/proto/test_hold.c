@@ -515,6 +515,7 @@ Test(hold, what_is_left_of_the_dead_has_its_data)
 		.hdr.data = htole64(0x1234567890),
 		.rts.len = htole64(LONG),
 	};
+	struct tagrv_recv_req req = recv_req(got, LONG, 0, ctx);
 	struct tagrv_comp comp;
 
 	peer_up(true);
@@ -525,6 +526,19 @@ Test(hold, what_is_left_of_the_dead_has_its_data)
 	cr_assert_eq(comp.err, FI_ECONNRESET);
 	cr_assert(comp.flags & FI_REMOTE_CQ_DATA);
 	cr_assert_eq(comp.data, 0x1234567890);
+	/* A multi-receive buffer stays posted. */
+	req.space = TAGRV_SPACE_MSG;
+	req.flags |= FI_MULTI_RECV;
+	pkt.hdr.flags = htole16(TAGRV_PKT_DATA);
+	peer_up(true);
+	fake_deliver(fx.link, &pkt, sizeof(pkt));
+	fake_break_link(fx.link, -FI_ECONNRESET);
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
+	comp = take(&fx.rx);
+	cr_assert_eq(comp.err, FI_ECONNRESET);
+	cr_assert(comp.flags & FI_REMOTE_CQ_DATA);
+	cr_assert_eq(comp.data, 0x1234567890);
+	expect_empty(&fx.rx);
 }
 
 Test(hold, a_claimed_announcement_of_the_dead_fails_and_releases)

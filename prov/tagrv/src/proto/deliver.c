@@ -38,13 +38,16 @@ static struct tagrv_op *op_for(const struct tagrv_recv *recv,
 
 /* A multi-receive buffer cannot have the message, and stays posted. */
 static void report_lost(struct tagrv_op *parent, const struct tagrv_peer *peer,
-			uint64_t tag, int status)
+			const struct tagrv_hdr *hdr, int status)
 {
+	bool has_data = hdr->flags & TAGRV_PKT_DATA;
 	const struct tagrv_engine *engine = peer->engine;
 	struct tagrv_comp comp = {
 		.context = parent->context,
-		.flags = tagrv_op_comp_flags(parent->space, false),
-		.tag = tag,
+		.flags = tagrv_op_comp_flags(parent->space, false) |
+			 (has_data ? FI_REMOTE_CQ_DATA : 0),
+		.tag = hdr->tag,
+		.data = has_data ? hdr->data : 0,
 		.src = engine->attr.source ? peer->fi_addr : FI_ADDR_NOTAVAIL,
 		.err = -status,
 	};
@@ -60,7 +63,7 @@ static void deliver_none(const struct tagrv_recv *recv, struct tagrv_peer *peer,
 			 const struct tagrv_hdr *hdr)
 {
 	if (recv->op)
-		report_lost(recv->op, peer, hdr->tag, -FI_ENOMEM);
+		report_lost(recv->op, peer, hdr, -FI_ENOMEM);
 	else
 		tagrv_recv_end(recv, peer, hdr, 0, -FI_ENOMEM);
 }
@@ -126,7 +129,7 @@ void tagrv_deliver_lost(const struct tagrv_recv *recv, struct tagrv_peer *peer,
 	if (!op) {
 		tagrv_recv_end(recv, peer, hdr, 0, -FI_ECONNRESET);
 	} else if (op->rx.multi) {
-		report_lost(op, peer, hdr->tag, -FI_ECONNRESET);
+		report_lost(op, peer, hdr, -FI_ECONNRESET);
 	} else {
 		set_message(op, peer, hdr, 0);
 		tagrv_op_recv_end(op, -FI_ECONNRESET);
