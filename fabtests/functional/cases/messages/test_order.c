@@ -331,6 +331,44 @@ static void waves(struct test *t)
 	fx_close(&fx);
 }
 
+/*
+ * Messages behind so many others of the same sender, which nobody receives so far, that
+ * there is hardly room for more of these; their receives wait for them.
+ */
+static void behind_kept(struct test *t)
+{
+	enum { EARLY = 2600, WANTED = 300, LEN = 32768 };
+	struct fi_context2 *ctx = calloc(EARLY + WANTED, sizeof(*ctx));
+	char *buf = calloc(1, LEN);
+	struct fx fx;
+
+	CHECK(ctx && buf, "no memory");
+	/* It pays for 1820 of the announcements, which take 128 bytes without keys. Each
+	 * of the others has one of 1024 places, so that fewer are left than are wanted. */
+	setenv("FI_TAGRV_EAGER_BUDGET", "262144", 1);
+	setenv("FI_TAGRV_RNDV", "copy", 1);
+	fx_open(t, &fx, &plain);
+	for (int i = 0; run_receives(t) && i < WANTED; i++)
+		RECV(&fx, .tagged = true, .buf = buf, .len = LEN, .addr = FI_ADDR_UNSPEC,
+		     .tag = 2, .ctx = &ctx[i]);
+	fx_barrier(&fx);
+	for (int i = 0; run_sends(t) && i < EARLY + WANTED; i++)
+		SEND(&fx, .tagged = true, .buf = buf, .len = LEN, .addr = fx.peer,
+		     .tag = i < EARLY ? 1 : 2, .ctx = &ctx[i]);
+	if (run_receives(t))
+		COMP_ANY_ORDER(&fx, FX_RX, ctx, WANTED);
+	for (int i = 0; run_receives(t) && i < EARLY; i++) {
+		RECV(&fx, .tagged = true, .buf = buf, .len = LEN, .addr = FI_ADDR_UNSPEC,
+		     .tag = 1, .ctx = ctx);
+		COMP_EXPECT(&fx, FX_RX, .ctx = ctx, .flags = GOT_TAGGED, .len = LEN, .tag = 1);
+	}
+	if (run_sends(t))
+		COMP_ANY_ORDER(&fx, FX_TX, ctx, EARLY + WANTED);
+	fx_close(&fx);
+	free(ctx);
+	free(buf);
+}
+
 const struct test_case order_cases[] = {
 	{ "order_masks", "the first posted match wins, with any mask", masks, .self = true },
 	{ "order_masks_unexpected", "the first sent match is taken, with any mask", masks_unexpected, .self = true },
@@ -343,5 +381,6 @@ const struct test_case order_cases[] = {
 	{ "order_reverse_tags", "late receives in reverse order of tags", reverse_tags, .self = true },
 	{ "order_separate_spaces", "tagged and untagged messages do not mix", separate_spaces, .self = true },
 	{ "order_waves", "3000 messages, some before and some after their receive", waves, .ranks = 2 },
+	{ "order_behind_kept", "messages behind 2600 that nobody receives", behind_kept, .ranks = 2 },
 	{ 0 },
 };
