@@ -23,7 +23,7 @@ int tagrv_unexp_full(void)
 	/* -FI_EAGAIN, the matching engine's answer, would not end the connection. */
 	tagrv_warn("too many unexpected messages, at most %u are kept: post "
 		   "receives earlier or lower the number of senders\n",
-		   TAGRV_POOL_MAX);
+		   TAGRV_POOL_LARGE_MAX);
 	return -FI_ENOBUFS;
 }
 
