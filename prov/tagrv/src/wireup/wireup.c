@@ -310,7 +310,8 @@ int tagrv_wireup_create(struct tagrv_wireup **wireup)
 	tagrv_list_init(&out->dials);
 	tagrv_list_init(&out->urgent);
 	tagrv_list_init(&out->lingers);
-	tagrv_list_init(&out->half_opens);
+	tagrv_list_init(&out->silents);
+	tagrv_list_init(&out->greeters);
 	tagrv_list_init(&out->bounds);
 	tagrv_list_init(&out->dead);
 	tagrv_list_init(&out->watches);

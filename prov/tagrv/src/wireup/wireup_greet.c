@@ -148,6 +148,8 @@ static void on_hello(struct tagrv_wireup_sock *sock, size_t len)
 	if (what) {
 		log_refused(sock, what);
 		tagrv_wireup_sock_hangup(sock);
+	} else {
+		tagrv_wireup_sock_greeted(sock);
 	}
 }
 

@@ -122,12 +122,20 @@ free_peer:
 	return NULL;
 }
 
+static void end_bound(struct tagrv_wireup_peer *peer)
+{
+	if (!tagrv_list_linked(&peer->bound_node))
+		return;
+	tagrv_list_remove(&peer->bound_node);
+	peer->wep->wireup->bound--;
+}
+
 static void destroy(struct tagrv_wireup_peer *peer)
 {
 	struct tagrv_wireup_ep *wep = peer->wep;
 
 	assert(!peer->dialing && !tagrv_list_linked(&peer->dial_node));
-	tagrv_list_remove(&peer->bound_node);
+	end_bound(peer);
 	HASH_DELETE(hh, wep->peers, peer);
 	tagrv_wireup_timer_release(&wep->wireup->timers, &peer->timer);
 	while (peer->spare_cnt)
@@ -143,9 +151,11 @@ static void note_bound(struct tagrv_wireup_peer *peer)
 
 	if (bound == tagrv_list_linked(&peer->bound_node))
 		return;
-	tagrv_list_remove(&peer->bound_node);
-	if (bound)
-		tagrv_list_push_tail(&wireup->bounds, &peer->bound_node);
+	end_bound(peer);
+	if (!bound)
+		return;
+	tagrv_list_push_tail(&wireup->bounds, &peer->bound_node);
+	wireup->bound++;
 	peer->bound_at = wireup->now;
 }
 
@@ -316,12 +326,16 @@ static void on_timer(struct tagrv_wireup_timer *timer)
 	after_event(peer);
 }
 
+/*
+ * A few slow peers may wait: the other end may have sent messages already, which
+ * would be lost.
+ */
 void tagrv_wireup_peer_expire(struct tagrv_wireup *wireup)
 {
 	struct tagrv_wireup_peer *peer;
 
 	while (wireup->socks > wireup->caps.socks &&
-	       !tagrv_list_empty(&wireup->bounds)) {
+	       wireup->bound > wireup->caps.strangers / 2) {
 		peer = tagrv_container_of(tagrv_list_first(&wireup->bounds),
 					  struct tagrv_wireup_peer, bound_node);
 		if (wireup->now - peer->bound_at < BOUND_MIN)

@@ -66,7 +66,7 @@ struct tagrv_wireup_msg {
 struct tagrv_wireup_caps {
 	size_t	socks;		/* beyond it, READY connections give up theirs */
 	size_t	accepts;	/* beyond it, no connection is accepted */
-	unsigned strangers;	/* half-open ones; lingering ones; claims */
+	unsigned strangers;	/* silent ones; lingering ones; claims */
 	unsigned dials;		/* handshakes we started, at a time */
 };
 
@@ -87,9 +87,12 @@ struct tagrv_wireup {
 	unsigned dialing;		/* slots in use */
 	struct tagrv_list lingers;	/* sockets in state LINGER, oldest first */
 	unsigned lingering;		/* length of lingers */
-	struct tagrv_list half_opens;	/* accepted, no record yet; oldest first */
-	unsigned half_open;		/* length of half_opens */
+	struct tagrv_list silents;	/* accepted, no record yet; oldest first */
+	unsigned silent;		/* length of silents */
+	struct tagrv_list greeters;	/* accepted, HELLO but no REQ yet; likewise */
+	unsigned greeting;		/* length of greeters */
 	struct tagrv_list bounds;	/* peers that owe us the RTU, oldest first */
+	unsigned bound;			/* length of bounds */
 	struct tagrv_list dead;		/* sockets to be freed after the batch */
 	struct tagrv_list watches;
 	size_t	socks;			/* open sockets of all endpoints */
@@ -142,7 +145,8 @@ struct tagrv_wireup_sock {
 	struct tagrv_wireup *wireup;
 	struct tagrv_wireup_ep *wep;	/* NULL from LINGER on */
 	struct tagrv_list node;
-	struct tagrv_list wait_node;	/* on wireup->half_opens */
+	struct tagrv_list wait_node;	/* on wireup->silents or greeters */
+	bool	greeted;		/* half-open: on greeters */
 	struct tagrv_wireup_timer timer;	/* half-open: first record; LINGER: end */
 	struct tagrv_addr addr;		/* of the other end of the socket */
 	struct tagrv_hello hello;
@@ -189,6 +193,8 @@ void tagrv_wireup_sock_event(struct tagrv_wireup_sock *sock, uint32_t events);
 /* Sends these bytes, or stores them until the kernel takes them. Cannot fail. */
 void tagrv_wireup_sock_put(struct tagrv_wireup_sock *sock, const void *data,
 			   size_t len);
+/* The HELLO on an accepted socket fits: it is silent no more. */
+void tagrv_wireup_sock_greeted(struct tagrv_wireup_sock *sock);
 /* Takes so many bytes out of the receive buffer. */
 void tagrv_wireup_sock_take(struct tagrv_wireup_sock *sock, size_t len);
 /* Seals and sends a record. Cannot fail. */
@@ -233,7 +239,7 @@ void tagrv_wireup_peer_connect(struct tagrv_wireup_msg *msg);
 void tagrv_wireup_peer_drop(struct tagrv_wireup_msg *msg);
 /* Dials for the peers on wireup->dials while there are slots. */
 void tagrv_wireup_peer_dial_more(struct tagrv_wireup *wireup);
-/* Too many sockets: ends connections whose peers owe us the RTU for long. */
+/* Too many sockets: ends connections if many peers owe us the RTU for long. */
 void tagrv_wireup_peer_expire(struct tagrv_wireup *wireup);
 /* Ends and frees every connection of the endpoint. */
 void tagrv_wireup_peer_close_all(struct tagrv_wireup_ep *wep);

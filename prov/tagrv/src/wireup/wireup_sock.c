@@ -6,10 +6,12 @@
  *   dial ----> CONNECTING ---------------> OPEN                         ^
  *                   '---- error, garbage, silence: close --------------'
  *
- * An accepted socket is half-open until it has sent one whole REQ. Anything else,
- * or silence for FIRST_RECORD ms, is taken for a stranger and the socket is reset.
- * If there are too many (caps.strangers), the oldest one is reset for each new one:
- * a peer sends its REQ at once, so that it is not among the old ones.
+ * An accepted socket is half-open until it has sent HELLO and one whole REQ. Anything
+ * else, or silence for FIRST_RECORD ms, is taken for a stranger and the socket is reset.
+ * If too many are silent (caps.strangers), the oldest one is reset for each new one: a
+ * peer sends its HELLO at once, so that it is not among the old ones. Its REQ has to
+ * wait for our answer and for its thread, so those that have greeted are reset only
+ * if there are too many sockets at all.
  *
  * LINGER makes sure that the last record arrives: to close a socket with unread
  * input resets the TCP connection, and the peer might lose the record. Here, too,
@@ -104,8 +106,8 @@ static void begin_half_open(struct tagrv_wireup_sock *sock)
 {
 	struct tagrv_wireup *wireup = sock->wireup;
 
-	tagrv_list_push_tail(&wireup->half_opens, &sock->wait_node);
-	wireup->half_open++;
+	tagrv_list_push_tail(&wireup->silents, &sock->wait_node);
+	wireup->silent++;
 	tagrv_wireup_timer_set(&wireup->timers, &sock->timer,
 			       wireup->now + FIRST_RECORD);
 }
@@ -117,8 +119,24 @@ static void end_half_open(struct tagrv_wireup_sock *sock)
 	if (!is_half_open(sock))
 		return;
 	tagrv_list_remove(&sock->wait_node);
-	wireup->half_open--;
+	if (sock->greeted)
+		wireup->greeting--;
+	else
+		wireup->silent--;
 	tagrv_wireup_timer_set(&wireup->timers, &sock->timer, 0);
+}
+
+void tagrv_wireup_sock_greeted(struct tagrv_wireup_sock *sock)
+{
+	struct tagrv_wireup *wireup = sock->wireup;
+
+	if (!is_half_open(sock))
+		return;
+	tagrv_list_remove(&sock->wait_node);
+	wireup->silent--;
+	tagrv_list_push_tail(&wireup->greeters, &sock->wait_node);
+	wireup->greeting++;
+	sock->greeted = true;
 }
 
 void tagrv_wireup_sock_close(struct tagrv_wireup_sock *sock)
@@ -243,10 +261,10 @@ static void pause_accept(struct tagrv_wireup_ep *wep, int status)
 	wep->logged_files = true;
 }
 
-static void reset_oldest_half_open(struct tagrv_wireup *wireup)
+static void reset_oldest(struct tagrv_list *half_opens)
 {
 	tagrv_wireup_sock_close_stranger(
-		tagrv_container_of(tagrv_list_first(&wireup->half_opens),
+		tagrv_container_of(tagrv_list_first(half_opens),
 				   struct tagrv_wireup_sock, wait_node));
 }
 
@@ -270,8 +288,11 @@ static int accept_one(struct tagrv_wireup_ep *wep)
 	sock->state = TAGRV_WIREUP_OPEN;
 	begin_half_open(sock);
 	receive(sock);
-	if (wireup->half_open > wireup->caps.strangers)
-		reset_oldest_half_open(wireup);
+	if (wireup->silent > wireup->caps.strangers)
+		reset_oldest(&wireup->silents);
+	if (wireup->greeting > wireup->caps.strangers &&
+	    wireup->socks > wireup->caps.socks)
+		reset_oldest(&wireup->greeters);
 	return 0;
 }
 
