@@ -229,6 +229,101 @@ Test(wireup_greet, other_users_are_refused, .timeout = 60)
 	tagrv_wireup_destroy(wireup);
 }
 
+/* Keeps the thread busy while strangers come and go. */
+static int bind_slowly(struct tagrv_link *link, const void *blob, size_t len)
+{
+	nanosleep(&(struct timespec) { .tv_sec = 1 }, NULL);
+	return fake_bind(link, blob, len);
+}
+
+/* A closed socket has no user, but what it has sent is still there to be read. */
+Test(wireup_greet, other_users_that_leave_are_refused, .timeout = 60)
+{
+	struct tagrv_wireup *wireup = create();
+	struct linger reset = { .l_onoff = 1 };
+	struct raw busy, raw;
+	int status;
+	struct ep a;
+	pid_t child;
+
+	if (geteuid())
+		cr_skip("only root can be another user");
+	open_ep(&a, wireup, 10);
+	a.fake.ops.link_bind = bind_slowly;
+	raw_open(&busy, &a, 1);
+	raw_send(&busy);
+	child = fork();
+	if (!child) {
+		uint8_t hello[TAGRV_HELLO_MAX];
+
+		if (setuid(NOBODY))
+			_exit(1);
+		for (int i = 0; i < 2; i++) {
+			raw_dial(&raw, &a, (uint8_t) (2 + i));
+			raw.mine.addr = loopback((uint16_t) (2 + i));
+			if (tagrv_hello_init(&raw.hello, NULL, true) ||
+			    send(raw.fd, hello,
+				 tagrv_hello_first(&raw.hello, hello), 0) < 0)
+				_exit(2);
+			raw_send(&raw);
+			if (i)
+				setsockopt(raw.fd, SOL_SOCKET, SO_LINGER, &reset,
+					   sizeof(reset));
+			close(raw.fd);
+		}
+		_exit(0);
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert(WIFEXITED(status) && !WEXITSTATUS(status), "status %x", status);
+	await(&a, &a.ups, 1);
+	fake_free(a.up.link);
+	/* When this one is greeted, those before it have been looked at. */
+	raw_open(&raw, &a, 4);
+	close(raw.fd);
+	collect(&a);
+	cr_assert_eq(a.ups, 1, "%d links", a.ups);
+	close(busy.fd);
+	close_ep(&a);
+	tagrv_wireup_destroy(wireup);
+}
+
+Test(wireup_greet, other_users_are_not_dialed, .timeout = 60)
+{
+	struct tagrv_wireup *wireup = create();
+	struct tagrv_wireup_rec rec;
+	struct tagrv_addr addr;
+	int status, fds[2];
+	struct ep a;
+	pid_t child;
+
+	if (geteuid())
+		cr_skip("only root can be another user");
+	cr_assert_eq(pipe(fds), 0);
+	child = fork();
+	if (!child) {
+		struct raw raw = { .home = -1 };
+		int home;
+
+		if (setuid(NOBODY))
+			_exit(1);
+		home = home_open(&addr);
+		if (write(fds[1], &addr, sizeof(addr)) != sizeof(addr))
+			_exit(2);
+		home_accept(home, &raw);
+		_exit(raw_recv(&raw, &rec) ? 3 : 0);
+	}
+	cr_assert_eq(read(fds[0], &addr, sizeof(addr)), sizeof(addr));
+	open_ep(&a, wireup, 10);
+	cr_assert_eq(tagrv_wireup_connect(a.wep, &addr), 0);
+	await(&a, &a.faileds, 1);
+	cr_assert_eq(a.failed.status, -FI_EACCES);
+	cr_assert_eq(a.fake.created, 0);
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert(WIFEXITED(status) && !WEXITSTATUS(status), "status %x", status);
+	close_ep(&a);
+	tagrv_wireup_destroy(wireup);
+}
+
 /* The process at the dialed address says nothing, or ends. */
 Test(wireup_greet, dialing_goes_on_when_nobody_greets, .timeout = 60)
 {

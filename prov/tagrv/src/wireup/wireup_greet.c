@@ -33,6 +33,42 @@ void tagrv_wireup_greet_first(struct tagrv_wireup_sock *sock)
 	tagrv_wireup_sock_put(sock, buf, tagrv_hello_first(&sock->hello, buf));
 }
 
+/* -- users of this host ----------------------------------------------------- */
+
+/*
+ * The other end's socket is not there any more. If the kernel knows not even ours, it
+ * does not tell: it is a container's business.
+ */
+static int check_closed(const struct tagrv_wireup_sock *sock,
+			const struct tagrv_addr *local)
+{
+	uid_t uid = 0;
+
+	if (!tagrv_auth_owner(&sock->addr, local, &uid) ||
+	    !tagrv_wireup_net_is_connected(sock->fd))
+		return -FI_ECONNRESET;
+	return 0;
+}
+
+/*
+ * 0; -FI_EACCES: the other end is a socket of another user of this host;
+ * -FI_ECONNRESET: it was on this host and is closed, so nobody can tell whose it was.
+ */
+static int check_user(const struct tagrv_wireup_sock *sock,
+		      const struct tagrv_addr *local)
+{
+	uid_t uid = 0;
+	int ret;
+
+	if (sock->hello.key->level == TAGRV_AUTH_AUTHENTICATION ||
+	    !tagrv_wireup_is_near(local, &sock->addr))
+		return 0;
+	ret = tagrv_auth_owner(local, &sock->addr, &uid);
+	if (ret == -FI_ENOENT)
+		return check_closed(sock, local);
+	return !ret && uid != geteuid() ? -FI_EACCES : 0;
+}
+
 /* -- dialed ---------------------------------------------------------------- */
 
 /* A peer of another version answers with a REJ whose body we cannot read. */
@@ -49,7 +85,12 @@ static bool is_version_reject(const struct tagrv_wireup_sock *sock, size_t len)
 static void on_answer(struct tagrv_wireup_sock *sock, size_t len)
 {
 	int ret = tagrv_hello_answered(&sock->hello, sock->rx, len, &sock->addr);
+	struct tagrv_addr local;
 
+	if (!ret)
+		ret = tagrv_wireup_net_local(sock->fd, &local);
+	if (!ret)
+		ret = check_user(sock, &local);
 	if (ret == -FI_EINVAL)
 		ret = is_version_reject(sock, len) ? -FI_ENOPROTOOPT :
 						     -FI_ECONNRESET;
@@ -58,19 +99,6 @@ static void on_answer(struct tagrv_wireup_sock *sock, size_t len)
 }
 
 /* -- accepted -------------------------------------------------------------- */
-
-/* Whether the other end is a socket of another user of this host. */
-static bool is_other_user(const struct tagrv_wireup_sock *sock,
-			  const struct tagrv_addr *local)
-{
-	uid_t uid = 0;
-
-	if (sock->hello.key->level == TAGRV_AUTH_AUTHENTICATION ||
-	    !tagrv_wireup_is_near(local, &sock->addr))
-		return false;
-	/* If the kernel does not tell, it is a container's business. */
-	return !tagrv_auth_owner(local, &sock->addr, &uid) && uid != geteuid();
-}
 
 static TAGRV_COLD void log_refused(struct tagrv_wireup_sock *sock,
 				   const char *what)
@@ -139,10 +167,18 @@ static void on_hello(struct tagrv_wireup_sock *sock, size_t len)
 		tagrv_wireup_sock_close_stranger(sock);
 		return;
 	}
-	if (ret)
+	if (ret) {
 		what = why(&sock->hello);
-	else if (is_other_user(sock, &local))
-		what = "of another user of this host";
+	} else {
+		ret = check_user(sock, &local);
+		if (ret == -FI_EACCES)
+			what = "of another user of this host";
+	}
+	if (ret == -FI_ECONNRESET) {
+		/* A peer closes its socket if another one has come first. */
+		tagrv_wireup_sock_close(sock);
+		return;
+	}
 	tagrv_wireup_sock_take(sock, len);
 	tagrv_wireup_sock_put(sock, answer, answer_len);
 	if (what) {

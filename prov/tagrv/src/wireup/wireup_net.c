@@ -262,6 +262,14 @@ int tagrv_wireup_net_local(int fd, struct tagrv_addr *addr)
 	return tagrv_addr_from(addr, &sa, len);
 }
 
+bool tagrv_wireup_net_is_connected(int fd)
+{
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+
+	return !getpeername(fd, (struct sockaddr *) &sa, &len);
+}
+
 void tagrv_wireup_net_abort(int fd)
 {
 	struct linger linger = { .l_onoff = 1, .l_linger = 0 };

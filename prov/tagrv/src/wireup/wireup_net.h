@@ -26,6 +26,8 @@ int tagrv_wireup_net_dial(const struct tagrv_addr *addr) TAGRV_WARN_UNUSED;
 int tagrv_wireup_net_dialed(int fd) TAGRV_WARN_UNUSED;
 /* The address of this end of a connected socket. 0 or -FI_E*. */
 int tagrv_wireup_net_local(int fd, struct tagrv_addr *addr) TAGRV_WARN_UNUSED;
+/* False: the other end has reset the connection. */
+bool tagrv_wireup_net_is_connected(int fd);
 /* Has close() reset the TCP connection instead of ending it in order. */
 void tagrv_wireup_net_abort(int fd);
 
