@@ -202,6 +202,44 @@ Test(conn_ask, one_claim_waits_at_a_time, .timeout = 10)
 	driver_fini(&d);
 }
 
+/* A stopped peer does not answer; questions must not fill its socket. */
+Test(conn_ask, silent_peer_is_not_asked_without_end, .timeout = 10)
+{
+	for (int same = 0; same < 2; same++) {
+		struct driver_chan *chan, *claimer = NULL;
+		struct driver d;
+
+		driver_init(&d, US, PEER);
+		chan = connect_to(&d, PEER, 7);
+		for (uint32_t i = 1; i <= 20; i++) {
+			struct tagrv_wireup_rec rec = driver_rec(
+				&d, TAGRV_WIREUP_REQ, OTHER, i);
+
+			if (!same && claimer && claimer->open)
+				driver_close(&d, claimer);
+			if (!same || !claimer || !claimer->open)
+				claimer = claim(&d, OTHER, i);
+			else
+				driver_record(&d, claimer, &rec);
+		}
+		cr_assert(is_refused(claimer, TAGRV_WIREUP_BUSY));
+		cr_assert_leq(count_asks(chan), 4);
+		check_unharmed(&d);
+		/* It goes on and answers all of them: claims are heard again. */
+		while (chan->chan.asks) {
+			struct tagrv_wireup_rec rec = driver_rec(
+				&d, TAGRV_WIREUP_ANSWER, OTHER, 1);
+
+			rec.reason = TAGRV_WIREUP_STALE;
+			driver_record(&d, chan, &rec);
+		}
+		claimer = claim(&d, OTHER, 21);
+		driver_answer(&d, true);
+		cr_assert_eq(driver_last(claimer)->type, TAGRV_WIREUP_REP);
+		driver_fini(&d);
+	}
+}
+
 Test(conn_ask, claim_is_replaced_by_a_later_one_of_its_socket, .timeout = 10)
 {
 	struct tagrv_wireup_rec rec;

@@ -80,6 +80,7 @@ struct tagrv_chan {
 	bool	dialed;			/* by us, else by the peer */
 	bool	answered;		/* we sent REP or RTU here for this epoch */
 	bool	near;			/* accepted: from the host that its REQ names */
+	unsigned asks;			/* dialed: ASKs without an answer yet */
 };
 
 struct tagrv_conn_ops {

@@ -8,7 +8,10 @@
  * whatever its own state, so that two sides may ask each other at the same time.
  *
  * One claim waits at a time, on the channel on which its REQ came; others are
- * told to come again later (BUSY). While it waits, the connection goes on.
+ * told to come again later (BUSY). While it waits, the connection goes on. A stranger
+ * can give up a claim and begin the next one, again and again; so few questions go to
+ * a peer that does not answer (a stopped process), or they would fill its socket, and
+ * end the connection.
  */
 #include "wireup/conn_priv.h"
 
@@ -18,6 +21,7 @@
 #include "core/log.h"
 
 #define ASK_MAX		2000	/* ms until a claim without an answer is refused */
+#define ASKS_MAX	4	/* on one socket that wait for answers */
 
 bool tagrv_conn_dials_to_ask(const struct tagrv_conn *conn)
 {
@@ -126,21 +130,34 @@ void tagrv_conn_send_ask(struct tagrv_conn *conn, struct tagrv_chan *chan)
 	memcpy(ask.dst_uuid, claim->src_uuid, TAGRV_UUID_LEN);
 	memcpy(ask.dst_nonce, claim->src_nonce, TAGRV_NONCE_LEN);
 	ask.dst_epoch = claim->src_epoch;
+	chan->asks++;
 	conn->host->ops->send(chan, &ask);
+}
+
+/* The socket on which the peer can be asked, NULL: it has to be dialed. */
+static struct tagrv_chan *find_chan(const struct tagrv_conn *conn)
+{
+	struct tagrv_chan *chan = conn->chan[TAGRV_CONN_DIALED];
+
+	return chan ? chan : conn->ask_chan;
+}
+
+static bool is_silent(const struct tagrv_conn *conn)
+{
+	const struct tagrv_chan *chan = find_chan(conn);
+
+	return chan && chan->asks >= ASKS_MAX;
 }
 
 static bool must_dial(const struct tagrv_conn *conn)
 {
-	return !conn->chan[TAGRV_CONN_DIALED] && !conn->ask_chan &&
-	       conn->dial != TAGRV_CONN_DIALING;
+	return !find_chan(conn) && conn->dial != TAGRV_CONN_DIALING;
 }
 
 static void ask(struct tagrv_conn *conn)
 {
-	struct tagrv_chan *chan = conn->chan[TAGRV_CONN_DIALED];
+	struct tagrv_chan *chan = find_chan(conn);
 
-	if (!chan)
-		chan = conn->ask_chan;
 	if (must_dial(conn))
 		tagrv_conn_start_dial(conn);
 	if (chan)
@@ -155,7 +172,7 @@ void tagrv_conn_claim(struct tagrv_conn *conn, struct tagrv_chan *chan,
 {
 	struct tagrv_conn_host *host = conn->host;
 
-	if (conn->claim || host->claims >= host->claims_max ||
+	if (conn->claim || host->claims >= host->claims_max || is_silent(conn) ||
 	    (must_dial(conn) && !host->ops->may_ask(conn, chan)))
 		goto busy;
 	conn->claim = malloc(sizeof(*conn->claim));
@@ -188,13 +205,19 @@ static void on_claimer(struct tagrv_conn *conn, const struct tagrv_wireup_rec *r
 	    is_same_nonce(rec->src_nonce, conn->claim->src_nonce))
 		return;
 	*conn->claim = *rec;
-	ask(conn);
+	if (is_silent(conn))
+		tagrv_conn_refuse_claim(conn, TAGRV_WIREUP_BUSY);
+	else
+		ask(conn);
 }
 
-static void on_answer(struct tagrv_conn *conn, const struct tagrv_wireup_rec *rec)
+static void on_answer(struct tagrv_conn *conn, struct tagrv_chan *chan,
+		      const struct tagrv_wireup_rec *rec)
 {
 	char text[TAGRV_ADDR_STRLEN];
 
+	if (chan->asks)
+		chan->asks--;
 	if (!conn->claim ||
 	    !is_same_nonce(rec->src_nonce, conn->claim->src_nonce))
 		return;
@@ -214,7 +237,7 @@ bool tagrv_conn_claim_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	if (chan == conn->claimer)
 		on_claimer(conn, rec);
 	else if (rec->type == TAGRV_WIREUP_ANSWER && chan->dialed)
-		on_answer(conn, rec);
+		on_answer(conn, chan, rec);
 	else
 		return chan == conn->ask_chan;
 	return true;
