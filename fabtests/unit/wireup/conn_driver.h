@@ -46,6 +46,7 @@ struct driver {
 	bool	dial;			/* requested, not answered yet */
 	bool	far;			/* REQs come from other hosts than they name */
 	bool	no_asks;		/* no listener may be asked */
+	int	asks, asked_well;	/* counted; confirmed */
 	int	draw_status;
 	int	prepare_status;
 	int	prepared;		/* events that may still be emitted */
@@ -193,8 +194,20 @@ static inline int driver_draw(struct tagrv_conn *conn, uint8_t *nonce)
 static inline bool driver_may_ask(struct tagrv_conn *conn,
 				  const struct tagrv_chan *claimer)
 {
+	struct driver *d = driver_of(conn->host);
+
 	(void) claimer;
-	return !driver_of(conn->host)->no_asks;
+	d->asks += !d->no_asks;
+	return !d->no_asks;
+}
+
+static inline void driver_asked_well(struct tagrv_conn *conn,
+				     const struct tagrv_chan *claimer)
+{
+	struct driver *d = driver_of(conn->host);
+
+	driver_require(claimer == conn->claimer);
+	driver_require(++d->asked_well <= d->asks);
 }
 
 static inline void driver_hasten(struct tagrv_conn *conn)
@@ -217,6 +230,7 @@ static const struct tagrv_conn_ops driver_ops = {
 	.hangup = driver_hangup,
 	.draw = driver_draw,
 	.may_ask = driver_may_ask,
+	.asked_well = driver_asked_well,
 	.timer = driver_timer,
 };
 

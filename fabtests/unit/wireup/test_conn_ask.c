@@ -419,8 +419,11 @@ Test(conn_ask, other_host_is_asked_before_anything_exists, .timeout = 10)
 	driver_fail_dial(&d, -FI_ECONNREFUSED);
 	cr_assert(is_refused(claimer, TAGRV_WIREUP_STALE));
 	cr_assert(tagrv_conn_is_idle(&d.conn), "nothing is kept of it");
+	cr_assert_eq(d.asked_well, 0);
 	claimer = claim(&d, OTHER, 1);
 	driver_answer(&d, true);
+	cr_assert_eq(d.asks, 2);
+	cr_assert_eq(d.asked_well, 1);
 	cr_assert_eq(d.ups, 1);
 	cr_assert_eq(driver_last(claimer)->type, TAGRV_WIREUP_REP);
 	driver_fini(&d);

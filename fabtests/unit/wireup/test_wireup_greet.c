@@ -169,6 +169,31 @@ Test(wireup_greet, recorded_handshakes_are_worth_nothing, .timeout = 120,
 	tagrv_wireup_destroy(wireup);
 }
 
+/* A peer behind NAT: nobody could ask its listener. */
+Test(wireup_greet, members_of_the_job_may_come_from_anywhere, .timeout = 60,
+     .init = make_keys)
+{
+	struct sockaddr_in far = { .sin_family = AF_INET, .sin_port = htons(1) };
+	struct tagrv_wireup *wireup = create();
+	struct tagrv_wireup_rec rec;
+	struct raw raw;
+	struct ep a;
+
+	open_keyed(&a, wireup, &ours);
+	open_key = &ours;
+	raw_open(&raw, &a, 1);
+	inet_pton(AF_INET, "192.0.2.1", &far.sin_addr);	/* of no host */
+	cr_assert_eq(tagrv_addr_from(&raw.mine.addr, &far, sizeof(far)), 0);
+	raw_send(&raw);
+	cr_assert_eq(raw_recv(&raw, &rec), 1);
+	cr_assert_eq(rec.type, TAGRV_WIREUP_REP);
+	await(&a, &a.ups, 1);
+	fake_free(a.up.link);
+	close(raw.fd);
+	close_ep(&a);
+	tagrv_wireup_destroy(wireup);
+}
+
 Test(wireup_greet, changed_records_end_the_socket, .timeout = 60,
      .init = make_keys)
 {

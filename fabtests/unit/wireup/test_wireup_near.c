@@ -107,3 +107,29 @@ Test(wireup_near, questions_are_limited, .timeout = 10)
 	}
 	cr_assert_eq(cnt, 1250);
 }
+
+/* A job whose peers all seem to come from elsewhere; a stranger among them. */
+Test(wireup_near, questions_that_are_confirmed_do_not_count, .timeout = 10)
+{
+	struct tagrv_wireup wireup = { .now = 1000000 };
+	struct tagrv_wireup_ep wep = { .wireup = &wireup };
+	unsigned lies = 0;
+
+	for (int i = 0; i < 1000; i++) {
+		cr_assert(tagrv_wireup_may_ask(&wep, false), "peer %d", i);
+		tagrv_wireup_asked_well(&wep, false);
+	}
+	/* Its own listener confirms, as late as it likes; no other is asked more. */
+	for (int ms = 0; ms < 100000; ms += 500) {
+		unsigned own = 0;
+
+		while (own < 7 && tagrv_wireup_may_ask(&wep, false))
+			own++;
+		lies += ask_all(&wep, false);
+		wireup.now += 500;
+		while (own-- > 0)
+			tagrv_wireup_asked_well(&wep, false);
+	}
+	cr_assert_leq(lies, 100000 / 64 + 15, "%u", lies);
+	cr_assert_geq(lies, 100000 / 64 / 4, "%u", lies);
+}

@@ -112,6 +112,9 @@ struct tagrv_conn_ops {
 	/* False: too many listeners were asked lately, on behalf of strangers. */
 	bool (*may_ask)(struct tagrv_conn *conn,
 			const struct tagrv_chan *claimer);
+	/* The question that was allowed was right: it does not count. */
+	void (*asked_well)(struct tagrv_conn *conn,
+			   const struct tagrv_chan *claimer);
 	/* Calls tagrv_conn_timer() once at this time (ms); 0 clears the timer. */
 	void (*timer)(struct tagrv_conn *conn, uint64_t at);
 };
@@ -184,6 +187,7 @@ struct tagrv_conn {
 	struct tagrv_wireup_rec *claim;	/* NULL: none */
 	struct tagrv_chan *claimer;	/* the channel on which it came */
 	struct tagrv_chan *ask_chan;	/* dialed only to ask; NULL: none */
+	bool	asked;			/* ops->may_ask() has counted this claim */
 	uint64_t claim_end;		/* ms, as the following */
 
 	/* times in ms, as *host->now */

@@ -171,9 +171,10 @@ void tagrv_conn_claim(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		      const struct tagrv_wireup_rec *rec)
 {
 	struct tagrv_conn_host *host = conn->host;
+	bool dials = must_dial(conn);
 
 	if (conn->claim || host->claims >= host->claims_max || is_silent(conn) ||
-	    (must_dial(conn) && !host->ops->may_ask(conn, chan)))
+	    (dials && !host->ops->may_ask(conn, chan)))
 		goto busy;
 	conn->claim = malloc(sizeof(*conn->claim));
 	if (!conn->claim)
@@ -181,6 +182,7 @@ void tagrv_conn_claim(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	host->claims++;
 	*conn->claim = *rec;
 	conn->claimer = chan;
+	conn->asked = dials;
 	chan->conn = conn;
 	conn->claim_end = tagrv_conn_now(conn) + ASK_MAX;
 	ask(conn);
@@ -222,6 +224,8 @@ static void on_answer(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	    !is_same_nonce(rec->src_nonce, conn->claim->src_nonce))
 		return;
 	if (rec->reason == TAGRV_WIREUP_OK) {
+		if (conn->asked)
+			conn->host->ops->asked_well(conn, conn->claimer);
 		believe_claim(conn);
 		return;
 	}

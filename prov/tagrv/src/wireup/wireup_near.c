@@ -5,6 +5,9 @@
  *
  * A stranger can have us dial any address by naming it. So asking is limited for
  * the whole endpoint, and much more so for addresses that are not the stranger's.
+ * Peers of hosts with several addresses in one network, or behind NAT, look the same;
+ * their listeners confirm, and such questions do not count. A stranger gains nothing by
+ * a listener of its own that confirms: each answer gives back what its question took.
  */
 #include <ifaddrs.h>
 #include <string.h>
@@ -79,13 +82,23 @@ bool tagrv_wireup_is_near(const struct tagrv_addr *listener,
 	return found[0] && found[1];
 }
 
+static uint64_t cost_of(bool near)
+{
+	return near ? ASK_NEAR : ASK_FAR;
+}
+
 bool tagrv_wireup_may_ask(struct tagrv_wireup_ep *wep, bool near)
 {
-	uint64_t now = wep->wireup->now, cost = near ? ASK_NEAR : ASK_FAR;
-	uint64_t until = TAGRV_MAX(wep->asked_until, now) + cost;
+	uint64_t now = wep->wireup->now;
+	uint64_t until = TAGRV_MAX(wep->asked_until, now) + cost_of(near);
 
 	if (until > now + ASK_BURST)
 		return false;
 	wep->asked_until = until;
 	return true;
+}
+
+void tagrv_wireup_asked_well(struct tagrv_wireup_ep *wep, bool near)
+{
+	wep->asked_until -= cost_of(near);
 }

@@ -262,6 +262,12 @@ static bool conn_may_ask(struct tagrv_conn *conn,
 	return tagrv_wireup_may_ask(peer_of(conn)->wep, claimer->near);
 }
 
+static void conn_asked_well(struct tagrv_conn *conn,
+			    const struct tagrv_chan *claimer)
+{
+	tagrv_wireup_asked_well(peer_of(conn)->wep, claimer->near);
+}
+
 static void conn_timer(struct tagrv_conn *conn, uint64_t at)
 {
 	struct tagrv_wireup_peer *peer = peer_of(conn);
@@ -279,6 +285,7 @@ const struct tagrv_conn_ops tagrv_wireup_conn_ops = {
 	.hangup = conn_hangup,
 	.draw = conn_draw,
 	.may_ask = conn_may_ask,
+	.asked_well = conn_asked_well,
 	.timer = conn_timer,
 };
 
@@ -488,7 +495,9 @@ static void on_first_req(struct tagrv_wireup_sock *sock,
 		reject(sock, rec, TAGRV_WIREUP_BUSY);
 		return;
 	}
-	sock->chan.near = tagrv_wireup_is_near(&peer->conn.addr, &sock->addr);
+	/* Who has the job's key says the truth, wherever it comes from (NAT). */
+	sock->chan.near = sock->hello.proven ||
+			  tagrv_wireup_is_near(&peer->conn.addr, &sock->addr);
 	tagrv_conn_record(&peer->conn, &sock->chan, rec);
 	after_event(peer);
 }

@@ -229,6 +229,8 @@ bool tagrv_wireup_is_near(const struct tagrv_addr *listener,
 			  const struct tagrv_addr *source);
 /* True: a listener may be dialed to ask it for a REQ; counts the attempt. */
 bool tagrv_wireup_may_ask(struct tagrv_wireup_ep *wep, bool near);
+/* The listener confirmed the REQ: undoes the counting. */
+void tagrv_wireup_asked_well(struct tagrv_wireup_ep *wep, bool near);
 
 /* -- wireup_peer.c ------------------------------------------------------- */
 
