@@ -47,6 +47,7 @@ struct driver {
 	bool	far;			/* REQs come from other hosts than they name */
 	bool	no_asks;		/* no listener may be asked */
 	int	asks, asked_well;	/* counted; confirmed */
+	int	hastened;
 	int	draw_status;
 	int	prepare_status;
 	int	prepared;		/* events that may still be emitted */
@@ -213,6 +214,7 @@ static inline void driver_asked_well(struct tagrv_conn *conn,
 static inline void driver_hasten(struct tagrv_conn *conn)
 {
 	driver_require(driver_of(conn->host)->dial);
+	driver_of(conn->host)->hastened++;
 }
 
 static inline void driver_timer(struct tagrv_conn *conn, uint64_t at)

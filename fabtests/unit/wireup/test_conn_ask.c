@@ -276,6 +276,27 @@ Test(conn_ask, nothing_is_left_to_harm_when_the_connection_ends, .timeout = 10)
 	driver_fini(&d);
 }
 
+/* The peer ends, and its successor seems to be on another host. */
+Test(conn_ask, claim_that_outlives_the_connection_is_dialed_for_at_once, .timeout = 10)
+{
+	struct driver_chan *chan, *claimer;
+	struct driver d;
+
+	driver_init(&d, US, PEER);
+	d.far = true;
+	chan = connect_to(&d, PEER, 7);
+	claimer = claim(&d, OTHER, 1);
+	give_reason(&d, chan, TAGRV_WIREUP_CLOSE, PEER, 7, TAGRV_WIREUP_OK);
+	cr_assert_eq(d.gones, 1);
+	cr_assert(d.dial);
+	cr_assert_eq(d.hastened, 1, "claims do not wait for other handshakes");
+	/* The question that the peer got on its socket counts no more. */
+	driver_answer_dial(&d);
+	driver_answer(&d, true);
+	cr_assert_eq(driver_last(claimer)->type, TAGRV_WIREUP_REP);
+	driver_fini(&d);
+}
+
 /* -- records that do not have the nonce ------------------------------------- */
 
 Test(conn_ask, records_without_our_nonce_are_ignored, .timeout = 10)

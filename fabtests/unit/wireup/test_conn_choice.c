@@ -270,6 +270,29 @@ Test(conn_choice, a_lesser_choice_shows_what_the_peer_lacks, .timeout = 10)
 	driver_fini(&d);
 }
 
+/* The socket of the new REQ breaks; the peer's own one is still there. */
+Test(conn_choice, new_request_is_sent_again_if_its_socket_breaks, .timeout = 10)
+{
+	struct driver_chan *chan, *accepted;
+	struct driver d;
+
+	init(&d);
+	chan = ask(&d);
+	accepted = driver_open(&d, false);
+	give(&d, accepted, TAGRV_WIREUP_REQ, 7, true, true);
+	give(&d, chan, TAGRV_WIREUP_REP, 7, false, true);
+	cr_assert_eq(d.conn.state, TAGRV_CONN_WANTED);
+	cr_assert(accepted->open);
+	driver_close(&d, chan);
+	driver_run_timer(&d);
+	cr_assert(d.dial, "long before the deadline");
+	chan = driver_answer_dial(&d);
+	cr_assert_eq(driver_last(chan)->type, TAGRV_WIREUP_REQ);
+	give(&d, chan, TAGRV_WIREUP_REP, 8, false, true);
+	cr_assert(d.sendable);
+	driver_fini(&d);
+}
+
 Test(conn_choice, a_lesser_choice_is_kept, .timeout = 10)
 {
 	struct driver_chan *out, *in;

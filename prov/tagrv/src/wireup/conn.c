@@ -419,7 +419,10 @@ static void lose_chan(struct tagrv_conn *conn, struct tagrv_chan *chan)
 	bool held = tagrv_conn_holds(conn, chan);
 
 	tagrv_conn_forget(conn, chan);
-	if (!held || tagrv_conn_has_chan(conn))
+	if (!held)
+		return;
+	/* While WANTED, the peer waits for a REQ on the other channel, too. */
+	if (tagrv_conn_has_chan(conn) && conn->state != TAGRV_CONN_WANTED)
 		return;
 	switch (conn->state) {
 	case TAGRV_CONN_READY:

@@ -107,18 +107,6 @@ bool tagrv_conn_lost_claim_chan(struct tagrv_conn *conn, struct tagrv_chan *chan
 	return false;
 }
 
-void tagrv_conn_settle_claim(struct tagrv_conn *conn)
-{
-	if (!conn->claim || conn->state != TAGRV_CONN_IDLE)
-		return;
-	if (conn->claimer->near)
-		believe_claim(conn);
-	else if (!conn->ask_chan && conn->dial == TAGRV_CONN_OFF)
-		tagrv_conn_start_dial(conn);
-	else
-		tagrv_conn_set_timer(conn);
-}
-
 /* -- asking ---------------------------------------------------------------- */
 
 void tagrv_conn_send_ask(struct tagrv_conn *conn, struct tagrv_chan *chan)
@@ -165,6 +153,18 @@ static void ask(struct tagrv_conn *conn)
 	else if (conn->dial == TAGRV_CONN_DIALING)
 		conn->host->ops->hasten(conn);
 	tagrv_conn_set_timer(conn);
+}
+
+void tagrv_conn_settle_claim(struct tagrv_conn *conn)
+{
+	if (!conn->claim || conn->state != TAGRV_CONN_IDLE)
+		return;
+	if (conn->claimer->near)
+		believe_claim(conn);
+	else if (!conn->ask_chan && conn->dial == TAGRV_CONN_OFF)
+		ask(conn);
+	else
+		tagrv_conn_set_timer(conn);
 }
 
 void tagrv_conn_claim(struct tagrv_conn *conn, struct tagrv_chan *chan,
