@@ -297,6 +297,28 @@ Test(conn_ask, claim_that_outlives_the_connection_is_dialed_for_at_once, .timeou
 	driver_fini(&d);
 }
 
+/* The dial was to ask; now it is to find out whether the peer lives. */
+Test(conn_ask, lost_sign_of_life_does_not_depend_on_a_claim, .timeout = 10)
+{
+	struct driver_chan *chan;
+	struct driver d;
+
+	driver_init(&d, US, LESS);
+	chan = be_asked(&d, LESS, 7);
+	give(&d, chan, TAGRV_WIREUP_RTU, LESS, 7);
+	claim(&d, OTHER, 1);
+	tagrv_conn_dialing(&d.conn);
+	driver_close(&d, chan);
+	driver_run_timer(&d);
+	cr_assert_not(d.conn.claim);
+	for (int i = 0; i < 100 && !d.gones; i++) {
+		cr_assert(d.timer_at, "nothing would ever happen");
+		driver_run_timer(&d);
+	}
+	cr_assert_eq(d.gones, 1);
+	driver_fini(&d);
+}
+
 /* -- records that do not have the nonce ------------------------------------- */
 
 Test(conn_ask, records_without_our_nonce_are_ignored, .timeout = 10)

@@ -431,6 +431,8 @@ static void lose_chan(struct tagrv_conn *conn, struct tagrv_chan *chan)
 		/* The listener of a dead process refuses at once. */
 		if (conn->dial == TAGRV_CONN_OFF)
 			tagrv_conn_start_dial(conn);
+		else if (!conn->step_end)	/* it was to ask only */
+			tagrv_conn_start_attempt(conn);
 		break;
 	case TAGRV_CONN_BOUND:
 	case TAGRV_CONN_WANTED:
