@@ -8,7 +8,9 @@
 #include <sys/wait.h>
 
 #include "auth/auth_key.h"
+#include "auth/auth_owner.h"
 #include "unit/wireup/wireup_fixture.h"
+#include "wireup/wireup_net.h"
 
 enum { TRIES = 100, NOBODY = 65534 };
 
@@ -221,6 +223,27 @@ Test(wireup_greet, changed_records_end_the_socket, .timeout = 60,
 	tagrv_wireup_destroy(wireup);
 }
 
+/* Skips the test if this process cannot be another user, or the kernel does not tell. */
+static void need_users(void)
+{
+	struct tagrv_addr addr, here;
+	int home, dialed, accepted;
+	uid_t uid;
+
+	if (geteuid())
+		cr_skip("only root can be another user");
+	home = home_open(&addr);
+	dialed = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	cr_assert_eq(connect(dialed, &addr.sa, sizeof(addr.in)), 0);
+	accepted = accept(home, NULL, NULL);
+	cr_assert_eq(tagrv_wireup_net_local(dialed, &here), 0);
+	if (tagrv_auth_owner(&addr, &here, &uid))
+		cr_skip("the kernel does not tell whose a socket is");
+	close(accepted);
+	close(dialed);
+	close(home);
+}
+
 /* Without a secret, the kernel knows the users of this host. */
 Test(wireup_greet, other_users_are_refused, .timeout = 60)
 {
@@ -230,8 +253,7 @@ Test(wireup_greet, other_users_are_refused, .timeout = 60)
 	struct ep a;
 	pid_t child;
 
-	if (geteuid())
-		cr_skip("only root can be another user");
+	need_users();
 	open_ep(&a, wireup, 10);
 	child = fork();
 	if (!child) {
@@ -271,8 +293,7 @@ Test(wireup_greet, other_users_that_leave_are_refused, .timeout = 60)
 	struct ep a;
 	pid_t child;
 
-	if (geteuid())
-		cr_skip("only root can be another user");
+	need_users();
 	open_ep(&a, wireup, 10);
 	a.fake.ops.link_bind = bind_slowly;
 	raw_open(&busy, &a, 1);
@@ -321,8 +342,7 @@ Test(wireup_greet, other_users_are_not_dialed, .timeout = 60)
 	struct ep a;
 	pid_t child;
 
-	if (geteuid())
-		cr_skip("only root can be another user");
+	need_users();
 	cr_assert_eq(pipe(fds), 0);
 	child = fork();
 	if (!child) {
