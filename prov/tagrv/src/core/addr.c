@@ -80,6 +80,19 @@ void tagrv_addr_set_port(struct tagrv_addr *addr, uint16_t port)
 		addr->in6.sin6_port = htons(port);
 }
 
+const void *tagrv_addr_ip(const struct tagrv_addr *addr, size_t *len)
+{
+	const struct in6_addr *in6 = &addr->in6.sin6_addr;
+
+	*len = sizeof(addr->in.sin_addr);
+	if (addr->sa.sa_family == AF_INET)
+		return &addr->in.sin_addr;
+	if (IN6_IS_ADDR_V4MAPPED(in6))
+		return &in6->s6_addr[12];
+	*len = sizeof(*in6);
+	return in6;
+}
+
 /* Writes "[ip]:port", with "%scope" if the scope is set. */
 static void in6_str(const struct sockaddr_in6 *in6, char *buf, size_t len)
 {

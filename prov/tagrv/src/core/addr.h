@@ -43,6 +43,11 @@ bool tagrv_addr_is_any(const struct tagrv_addr *addr);	/* 0.0.0.0 or :: */
 /* Ports are in host byte order; the address must have a family. */
 uint16_t tagrv_addr_port(const struct tagrv_addr *addr);
 void tagrv_addr_set_port(struct tagrv_addr *addr, uint16_t port);
+/*
+ * The IP address, in network order: *len becomes 4 or 16. An IPv4 address that is
+ * mapped into IPv6, as a listener of IPv6 sees it, is IPv4.
+ */
+const void *tagrv_addr_ip(const struct tagrv_addr *addr, size_t *len);
 
 /*
  * Writes "10.1.0.1:5000" or "[fe80::1]:5000" into buf of len bytes (see

@@ -211,17 +211,6 @@ static size_t length(const struct tagrv_list *list)
 	return cnt;
 }
 
-static bool is_idle(const struct tagrv_peer *peer)
-{
-	return tagrv_list_empty(&peer->pending) &&
-	       tagrv_list_empty(&peer->waiting) &&
-	       tagrv_list_empty(&peer->readers) &&
-	       tagrv_list_empty(&peer->to_grant) &&
-	       tagrv_list_empty(&peer->granted) &&
-	       tagrv_list_empty(&peer->writers) &&
-	       tagrv_list_empty(&peer->acks) && !peer->sent;
-}
-
 static size_t bytes_of(uint32_t units)
 {
 	return (size_t) units * TAGRV_CREDIT_UNIT;
@@ -254,7 +243,7 @@ static void dump_peer(const struct tagrv_peer *peer, FILE *out)
 		fprintf(out, ", fi_addr %" PRIu64, peer->fi_addr);
 	fprintf(out, ": %s", tagrv_peer_state_name(peer->state));
 	dump_lane(peer, out);
-	if (is_idle(peer)) {
+	if (tagrv_peer_is_idle(peer)) {
 		fputs("; idle\n", out);
 		return;
 	}
@@ -277,7 +266,7 @@ static void dump_peers(const struct tagrv_engine *engine, FILE *out)
 		for (size_t i = 0; i < engine->table.cnt; i++) {
 			const struct tagrv_peer *peer = engine->table.peers[i];
 
-			if (is_idle(peer) == idle && printed < PEERS_MAX) {
+			if (tagrv_peer_is_idle(peer) == idle && printed < PEERS_MAX) {
 				dump_peer(peer, out);
 				printed++;
 			}

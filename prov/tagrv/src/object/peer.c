@@ -188,19 +188,23 @@ struct tagrv_peer *tagrv_peer_get(struct tagrv_engine *engine,
 
 /* ---- strangers ---- */
 
-/* Nothing names the peer or its number, and nothing is on its way to or from it. */
-static bool is_blank(const struct tagrv_peer *peer)
+bool tagrv_peer_is_idle(const struct tagrv_peer *peer)
 {
-	return !peer->known && !peer->met && !peer->rx_seq && !peer->lane &&
-	       peer->state == TAGRV_PEER_IDLE && !peer->engine->rx->shared &&
-	       !peer->sent && !peer->frags &&
-	       tagrv_list_empty(&peer->pending) &&
+	return tagrv_list_empty(&peer->pending) &&
 	       tagrv_list_empty(&peer->waiting) &&
 	       tagrv_list_empty(&peer->readers) &&
 	       tagrv_list_empty(&peer->to_grant) &&
 	       tagrv_list_empty(&peer->granted) &&
 	       tagrv_list_empty(&peer->writers) &&
-	       tagrv_list_empty(&peer->acks) &&
+	       tagrv_list_empty(&peer->acks) && !peer->sent;
+}
+
+/* Nothing names the peer or its number, and nothing is on its way to or from it. */
+static bool is_blank(const struct tagrv_peer *peer)
+{
+	return !peer->known && !peer->met && !peer->rx_seq && !peer->lane &&
+	       peer->state == TAGRV_PEER_IDLE && !peer->engine->rx->shared &&
+	       tagrv_peer_is_idle(peer) && !peer->frags &&
 	       !tagrv_list_linked(&peer->busy_node) &&
 	       !tagrv_list_linked(&peer->lost_node) &&
 	       !tagrv_list_linked(&peer->blank_node);

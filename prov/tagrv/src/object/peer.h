@@ -162,6 +162,8 @@ int tagrv_peer_resolve(struct tagrv_engine *engine, fi_addr_t fi_addr,
  * FI_TAGRV_PEER_ERRORS it stays so while the peer is IDLE: engine/lost.h.
  */
 void tagrv_peer_forget_rows(struct tagrv_peer *peer) TAGRV_COLD;
+/* Whether no operation waits on it and no ack is to be sent. */
+bool tagrv_peer_is_idle(const struct tagrv_peer *peer);
 /*
  * Its connection has ended. If it was a stranger's, which has brought nothing, the
  * peer serves for the next new address: invented peers cost no memory for long.

@@ -129,14 +129,6 @@ static void send_rep(struct tagrv_conn *conn, struct tagrv_chan *chan)
 	hang_up_extra_chan(conn);
 }
 
-/* True: the record repeats the nonce of our link, so its sender has our record. */
-static bool knows_our_nonce(const struct tagrv_conn *conn,
-			    const struct tagrv_wireup_rec *rec)
-{
-	return conn->epoch && rec->dst_epoch == conn->epoch &&
-	       !memcmp(rec->dst_nonce, conn->nonce, TAGRV_NONCE_LEN);
-}
-
 void tagrv_conn_take_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 			 const struct tagrv_wireup_rec *rec)
 {
@@ -184,7 +176,7 @@ static void on_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 {
 	if (classify_link(conn, rec) != LINK_NEW ||
 	    (conn->state == TAGRV_CONN_IDLE && chan->near) ||
-	    tagrv_conn_holds(conn, chan) || knows_our_nonce(conn, rec))
+	    tagrv_conn_holds(conn, chan) || tagrv_conn_is_named(conn, rec))
 		tagrv_conn_take_req(conn, chan, rec);
 	else
 		tagrv_conn_claim(conn, chan, rec);
@@ -230,7 +222,7 @@ static void on_rep(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	bool bound = tagrv_conn_is_bound(conn);
 	enum rec_link link = bound ? classify_link(conn, rec) : LINK_SAME;
 
-	if (!knows_our_nonce(conn, rec) || link == LINK_OLDER ||
+	if (!tagrv_conn_is_named(conn, rec) || link == LINK_OLDER ||
 	    link == LINK_FORGED)
 		return;
 	if (link == LINK_NEW && gone_status(conn, rec) == -FI_EAGAIN) {
@@ -260,7 +252,7 @@ static bool is_about_our_link(const struct tagrv_conn *conn,
 			      const struct tagrv_wireup_rec *rec)
 {
 	return tagrv_conn_is_bound(conn) && classify_link(conn, rec) == LINK_SAME &&
-	       knows_our_nonce(conn, rec);
+	       tagrv_conn_is_named(conn, rec);
 }
 
 static void on_rtu(struct tagrv_conn *conn, const struct tagrv_wireup_rec *rec)
@@ -320,7 +312,7 @@ static void on_close(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	}
 	/* dst_epoch is 0 if the peer had not received our REP yet. */
 	if (tagrv_conn_is_bound(conn) && classify_link(conn, rec) == LINK_SAME &&
-	    (!rec->dst_epoch || knows_our_nonce(conn, rec))) {
+	    (!rec->dst_epoch || tagrv_conn_is_named(conn, rec))) {
 		tagrv_conn_emit_gone(conn, 0);
 		tagrv_conn_reset(conn, NULL, false);
 	} else if (conn->state == TAGRV_CONN_WANTED &&

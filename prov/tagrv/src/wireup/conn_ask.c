@@ -250,8 +250,7 @@ bool tagrv_conn_claim_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
 bool tagrv_conn_sent_req(const struct tagrv_conn *conn,
 			 const struct tagrv_wireup_rec *ask)
 {
-	return conn->epoch && conn->epoch == ask->dst_epoch &&
-	       is_same_nonce(conn->nonce, ask->dst_nonce) &&
+	return tagrv_conn_is_named(conn, ask) &&
 	       !memcmp(conn->host->uuid, ask->dst_uuid, TAGRV_UUID_LEN);
 }
 

@@ -13,6 +13,7 @@
 #define TAGRV_WIREUP_CONN_PRIV_H
 
 #include <rdma/fi_errno.h>
+#include <string.h>
 
 #include "wireup/conn.h"
 
@@ -38,6 +39,14 @@ static inline bool tagrv_conn_holds(const struct tagrv_conn *conn,
 				    const struct tagrv_chan *chan)
 {
 	return conn->chan[chan->dialed] == chan;
+}
+
+/* True: the record has the epoch and the nonce of our link, so its sender has our record. */
+static inline bool tagrv_conn_is_named(const struct tagrv_conn *conn,
+				       const struct tagrv_wireup_rec *rec)
+{
+	return conn->epoch && rec->dst_epoch == conn->epoch &&
+	       !memcmp(rec->dst_nonce, conn->nonce, TAGRV_NONCE_LEN);
 }
 
 static inline uint64_t tagrv_conn_now(const struct tagrv_conn *conn)

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
 #include <unistd.h>
 
+#include "auth/auth_mac.h"
 #include "core/log.h"
 #include "wireup/wireup_net.h"
 #include "wireup/wireup_priv.h"
@@ -188,10 +188,8 @@ static int init_host(struct tagrv_wireup_ep *wep)
 		.now = &wep->wireup->now,
 		.claims_max = wep->wireup->caps.strangers,
 	};
-	if (getrandom(host->uuid, sizeof(host->uuid), 0) !=
-	    (ssize_t) sizeof(host->uuid) ||
-	    getrandom(&host->seed, sizeof(host->seed), 0) !=
-	    (ssize_t) sizeof(host->seed))
+	if (tagrv_mac_random(host->uuid, sizeof(host->uuid)) ||
+	    tagrv_mac_random(&host->seed, sizeof(host->seed)))
 		return -FI_EIO;
 	host->seed |= 1;
 	return 0;

@@ -126,25 +126,22 @@ static const char *why(const struct tagrv_hello *hello)
 			"of another job of the launcher";
 }
 
-static void refuse_version(struct tagrv_wireup_sock *sock, size_t len)
+/*
+ * If this is a HELLO of another version, or a REQ of a version that has no HELLOs or of
+ * a later one: answers it by REJ. Else false.
+ */
+static bool reject_version(struct tagrv_wireup_sock *sock, size_t len)
 {
 	struct tagrv_wireup_rec rec;
 
 	/* Only the head is needed, and of a HELLO only the head is a record's. */
-	sock->rx[TAGRV_WIREUP_REC_TYPE] = TAGRV_WIREUP_REQ;
-	if (tagrv_wireup_rec_decode(sock->rx, len, &rec) == -FI_ENOPROTOOPT)
-		tagrv_wireup_peer_reject_version(sock, &rec);
-	else
-		tagrv_wireup_sock_close_stranger(sock);
-}
-
-/* True: it is a record of a version before there were HELLOs, or of a later one. */
-static bool is_other_version(const struct tagrv_wireup_sock *sock, size_t len)
-{
-	struct tagrv_wireup_rec rec;
-
-	return tagrv_wireup_rec_decode(sock->rx, len, &rec) == -FI_ENOPROTOOPT &&
-	       rec.type == TAGRV_WIREUP_REQ;
+	if (sock->rx[TAGRV_WIREUP_REC_TYPE] == TAGRV_HELLO_TYPE)
+		sock->rx[TAGRV_WIREUP_REC_TYPE] = TAGRV_WIREUP_REQ;
+	if (tagrv_wireup_rec_decode(sock->rx, len, &rec) != -FI_ENOPROTOOPT ||
+	    rec.type != TAGRV_WIREUP_REQ)
+		return false;
+	tagrv_wireup_peer_reject_version(sock, &rec);
+	return true;
 }
 
 static void on_hello(struct tagrv_wireup_sock *sock, size_t len)
@@ -158,13 +155,9 @@ static void on_hello(struct tagrv_wireup_sock *sock, size_t len)
 	if (!ret)
 		ret = tagrv_hello_answer(&sock->hello, sock->rx, len, &local,
 					 answer, &answer_len);
-	if (ret == -FI_ENOPROTOOPT ||
-	    (ret == -FI_EINVAL && is_other_version(sock, len))) {
-		refuse_version(sock, len);
-		return;
-	}
 	if (ret && ret != -FI_EACCES) {
-		tagrv_wireup_sock_close_stranger(sock);
+		if (!reject_version(sock, len))
+			tagrv_wireup_sock_close_stranger(sock);
 		return;
 	}
 	if (ret) {

@@ -86,26 +86,16 @@ size_t tagrv_hello_first(const struct tagrv_hello *hello,
 
 /* ---- keys ---- */
 
-/*
- * IPv4 is the same if a listener of IPv6 sees it mapped. Scopes are left out: each
- * host numbers its interfaces by itself.
- */
+/* Scopes are left out: each host numbers its interfaces by itself. */
 static void pack_addr(uint8_t buf[ADDR_LEN], const struct tagrv_addr *addr)
 {
-	const struct in6_addr *in6 = &addr->in6.sin6_addr;
+	size_t len;
+	const void *ip = tagrv_addr_ip(addr, &len);
 
 	memset(buf, 0, ADDR_LEN);
+	buf[0] = len == sizeof(struct in_addr) ? 4 : 6;
 	put16(buf + 2, tagrv_addr_port(addr));
-	if (addr->sa.sa_family == AF_INET) {
-		buf[0] = 4;
-		memcpy(buf + 4, &addr->in.sin_addr, sizeof(addr->in.sin_addr));
-	} else if (IN6_IS_ADDR_V4MAPPED(in6)) {
-		buf[0] = 4;
-		memcpy(buf + 4, &in6->s6_addr[12], sizeof(addr->in.sin_addr));
-	} else {
-		buf[0] = 6;
-		memcpy(buf + 4, in6, sizeof(*in6));
-	}
+	memcpy(buf + 4, ip, len);
 }
 
 /* A HELLO tells its own length, so two of them in a row mean one thing only. */

@@ -20,24 +20,11 @@
 #define ASK_NEAR	8	/* of a listener of the stranger's own host */
 #define ASK_FAR		64
 
-/* The bytes of the IP address; IPv4 also if it is mapped into IPv6. */
-static const void *get_ip(const struct tagrv_addr *addr, size_t *len)
-{
-	const struct in6_addr *in6 = &addr->in6.sin6_addr;
-
-	*len = sizeof(addr->in.sin_addr);
-	if (addr->sa.sa_family == AF_INET)
-		return &addr->in.sin_addr;
-	if (IN6_IS_ADDR_V4MAPPED(in6))
-		return &in6->s6_addr[12];
-	*len = sizeof(*in6);
-	return in6;
-}
-
 static bool is_same_ip(const struct tagrv_addr *a, const struct tagrv_addr *b)
 {
 	size_t a_len, b_len;
-	const void *a_ip = get_ip(a, &a_len), *b_ip = get_ip(b, &b_len);
+	const void *a_ip = tagrv_addr_ip(a, &a_len);
+	const void *b_ip = tagrv_addr_ip(b, &b_len);
 
 	return a_len == b_len && !memcmp(a_ip, b_ip, a_len);
 }
@@ -45,7 +32,7 @@ static bool is_same_ip(const struct tagrv_addr *a, const struct tagrv_addr *b)
 static bool is_loopback(const struct tagrv_addr *addr)
 {
 	size_t len;
-	const uint8_t *ip = get_ip(addr, &len);
+	const uint8_t *ip = tagrv_addr_ip(addr, &len);
 
 	return len == sizeof(struct in_addr) ? ip[0] == IN_LOOPBACKNET :
 	       IN6_IS_ADDR_LOOPBACK(&addr->in6.sin6_addr);

@@ -16,8 +16,8 @@
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
+#include "auth/auth_mac.h"
 #include "core/log.h"
 #include "wireup/wireup_priv.h"
 
@@ -252,8 +252,7 @@ static void conn_hangup(struct tagrv_chan *chan)
 static int conn_draw(struct tagrv_conn *conn, uint8_t nonce[TAGRV_NONCE_LEN])
 {
 	(void) conn;
-	return getrandom(nonce, TAGRV_NONCE_LEN, 0) == TAGRV_NONCE_LEN ?
-	       0 : -FI_EIO;
+	return tagrv_mac_random(nonce, TAGRV_NONCE_LEN) ? -FI_EIO : 0;
 }
 
 static bool conn_may_ask(struct tagrv_conn *conn,
