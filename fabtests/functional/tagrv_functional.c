@@ -21,12 +21,6 @@ static const struct test_case *const tables[] = {
 	close_cases, attribute_cases, srx_cases, srx_life_cases,
 };
 
-struct tally {
-	int passed;
-	int failed;
-	int skipped;
-};
-
 static bool wanted(const struct test_case *test_case, const char *pattern)
 {
 	return !pattern || strstr(test_case->name, pattern) ||
@@ -38,40 +32,10 @@ static void list_case(const struct test_case *test_case)
 	printf("%-32s %s\n", test_case->name, test_case->shows);
 }
 
-static void run_and_report(const struct test_case *test_case, const struct run_options *opt,
-			   struct tally *tally)
-{
-	struct run_result result;
-
-	run_case(test_case, opt, &result);
-	switch (result.outcome) {
-	case RUN_PASSED:
-		printf("ok %s\n", test_case->name);
-		tally->passed++;
-		break;
-	case RUN_FAILED:
-		printf("FAIL %s: %s\n", test_case->name, result.why);
-		tally->failed++;
-		break;
-	case RUN_SKIPPED:
-		printf("skip %s: %s\n", test_case->name, result.why);
-		tally->skipped++;
-		break;
-	}
-}
-
-static void print_tally(const struct tally *tally)
-{
-	printf("%d passed, %d failed", tally->passed, tally->failed);
-	if (tally->skipped)
-		printf(", %d skipped", tally->skipped);
-	printf("\n");
-}
-
 int main(int argc, char **argv)
 {
 	struct options opt;
-	struct tally tally = { 0 };
+	struct run_tally tally = { 0 };
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	options_parse(&opt, argc, argv, NULL, 0);
@@ -83,11 +47,11 @@ int main(int argc, char **argv)
 			if (opt.list)
 				list_case(c);
 			else
-				run_and_report(c, &opt.run, &tally);
+				run_counted(c, &opt.run, &tally);
 		}
 	}
 	if (opt.list)
 		return EXIT_SUCCESS;
-	print_tally(&tally);
+	run_print_tally(&tally);
 	return tally.failed || !tally.passed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

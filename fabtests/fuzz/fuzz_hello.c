@@ -21,25 +21,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz/fuzz_input.h"
 #include "wireup/wireup_hello.h"
 #include "wireup/wireup_rec.h"
 
 #define require(x)	do { if (!(x)) abort(); } while (0)
-
-struct input {
-	const uint8_t *pos;
-	size_t	left;
-};
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static uint8_t next(struct input *in)
-{
-	if (!in->left)
-		return 0;
-	in->left--;
-	return *in->pos++;
-}
 
 /* A record of the input in memory of its own size, so that overruns are found. */
 static uint8_t *take(struct input *in, size_t *len, size_t room)

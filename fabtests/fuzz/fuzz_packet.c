@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "common/fake_xport.h"
+#include "fuzz/fuzz_input.h"
 #include "engine/connect.h"
 #include "engine/drive.h"
 #include "engine/endpoint.h"
@@ -36,11 +37,6 @@
 
 /* Lengths that make head, pieces and tail of a message shorter than a packet. */
 enum { BUF_LEN = 600, STEPS_MAX = 400, EAGER = 64, PIECE = 50, HEARD = 8 };
-
-struct input {
-	const uint8_t *pos;
-	size_t	left;
-};
 
 static struct tagrv_dom *dom;
 static struct tagrv_engine *engine;
@@ -55,20 +51,10 @@ static size_t sends, recvs;	/* accepted, not ended */
 static uint32_t heard[HEARD];	/* the last handles that the engine sent to the peer */
 static size_t heard_cnt, heard_log;
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 static void require(bool good)
 {
 	if (!good)
 		abort();
-}
-
-static uint8_t next(struct input *in)
-{
-	if (!in->left)
-		return 0;
-	in->left--;
-	return *in->pos++;
 }
 
 static void set_up(void)

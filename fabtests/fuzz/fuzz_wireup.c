@@ -16,25 +16,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "fuzz/fuzz_input.h"
 #include "unit/wireup/conn_driver.h"
 
 #define US	10
 #define PEER	20
-
-struct input {
-	const uint8_t *pos;
-	size_t	left;
-};
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static uint8_t next(struct input *in)
-{
-	if (!in->left)
-		return 0;
-	in->left--;
-	return *in->pos++;
-}
 
 static void fuzz_decode(const uint8_t *data, size_t size)
 {

@@ -3,6 +3,7 @@
  * Counts what a process holds: descriptors, mappings, sockets.
  */
 #include "kill.h"
+#include "resident.h"
 
 #include <dirent.h>
 #include <stddef.h>
@@ -41,18 +42,6 @@ static void count_maps(struct left *left)
 		left->rings += strstr(line, "memfd:tagrv") != NULL;
 	}
 	fclose(f);
-}
-
-static size_t resident(void)
-{
-	FILE *f = fopen("/proc/self/statm", "r");
-	unsigned long size = 0, pages = 0;
-
-	if (!f || fscanf(f, "%lu %lu", &size, &pages) != 2)
-		pages = 0;
-	if (f)
-		fclose(f);
-	return pages * (size_t)sysconf(_SC_PAGESIZE) / 1024;
 }
 
 bool left_sock_name(uint8_t *name, size_t *len)
@@ -119,7 +108,7 @@ void left_look(struct left *left)
 	count_maps(left);
 	if (left_sock_name(name, &len))
 		left->sockets = left_sockets(name, len);
-	left->rss = resident();
+	left->rss = (size_t)resident();
 }
 
 bool left_same(const struct left *a, const struct left *b)

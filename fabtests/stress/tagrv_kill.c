@@ -272,24 +272,17 @@ static int run_all(const struct run_options *opt, uint64_t total)
 		{ "kill_ring", "", be, .ranks = KILL_RANKS },
 		{ "kill_copy", "", be, .ranks = KILL_RANKS },
 	};
-	int count[3] = { 0 };
+	struct run_tally tally = { 0 };
 
 	for (int kind = KILL_EAGER; kind <= KILL_COPY; kind++) {
-		struct run_result result;
-
 		memset(board, 0, sizeof(*board));
 		kill_kind = (enum kill_kind)kind;
 		rounds = (total + (uint64_t)kind) / 3;
 		setenv("FI_TAGRV_SHM_CMA", kind == KILL_COPY ? "yes" : "no", 1);
-		run_case(&cases[kind], opt, &result);
-		printf("%s %s%s%s\n", result.outcome == RUN_PASSED ? "ok" :
-		       result.outcome == RUN_FAILED ? "FAIL" : "skip", cases[kind].name,
-		       *result.why ? ": " : "", result.why);
-		count[result.outcome]++;
+		run_counted(&cases[kind], opt, &tally);
 	}
-	printf("%d passed, %d failed, %d skipped\n", count[RUN_PASSED], count[RUN_FAILED],
-	       count[RUN_SKIPPED]);
-	return count[RUN_FAILED] ? EXIT_FAILURE : EXIT_SUCCESS;
+	run_print_tally(&tally);
+	return tally.failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 int main(int argc, char **argv)

@@ -446,7 +446,7 @@ int main(int argc, char **argv)
 		{ "sockets", "that say nothing", &sockets },
 		{ "cuts", "of the sockets that are kept", &cuts },
 	};
-	int count[3] = { 0 };
+	struct run_tally tally = { 0 };
 	struct options opt;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -458,18 +458,11 @@ int main(int argc, char **argv)
 		return 2;
 	printf("seed %" PRIu64 "\n", opt.run.seed);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct run_result result;
-
 		if (opt.pattern && !strstr(cases[i].name, opt.pattern))
 			continue;
 		memset(board, 0, sizeof(*board));
-		run_case(&cases[i], &opt.run, &result);
-		printf("%s %s%s%s\n", result.outcome == RUN_PASSED ? "ok" :
-		       result.outcome == RUN_FAILED ? "FAIL" : "skip", cases[i].name,
-		       *result.why ? ": " : "", result.why);
-		count[result.outcome]++;
+		run_counted(&cases[i], &opt.run, &tally);
 	}
-	printf("%d passed, %d failed, %d skipped\n", count[RUN_PASSED], count[RUN_FAILED],
-	       count[RUN_SKIPPED]);
-	return count[RUN_FAILED] ? EXIT_FAILURE : EXIT_SUCCESS;
+	run_print_tally(&tally);
+	return tally.failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -326,3 +326,35 @@ void run_case(const struct test_case *test_case, const struct run_options *opt,
 	kill_all(&run);
 	munmap(run.shared, sizeof(*run.shared));
 }
+
+/* ---- reports ---- */
+
+void run_counted(const struct test_case *test_case, const struct run_options *opt,
+		 struct run_tally *tally)
+{
+	struct run_result result;
+
+	run_case(test_case, opt, &result);
+	switch (result.outcome) {
+	case RUN_PASSED:
+		printf("ok %s\n", test_case->name);
+		tally->passed++;
+		break;
+	case RUN_FAILED:
+		printf("FAIL %s: %s\n", test_case->name, result.why);
+		tally->failed++;
+		break;
+	case RUN_SKIPPED:
+		printf("skip %s: %s\n", test_case->name, result.why);
+		tally->skipped++;
+		break;
+	}
+}
+
+void run_print_tally(const struct run_tally *tally)
+{
+	printf("%d passed, %d failed", tally->passed, tally->failed);
+	if (tally->skipped)
+		printf(", %d skipped", tally->skipped);
+	printf("\n");
+}

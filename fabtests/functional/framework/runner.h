@@ -107,6 +107,18 @@ typedef void (*run_idle_fn)(void *arg);
 void run_case(const struct test_case *test_case, const struct run_options *opt,
 	      struct run_result *result);
 
+struct run_tally {
+	int passed;
+	int failed;
+	int skipped;
+};
+
+/* Likewise; prints the result as one line and counts it. */
+void run_counted(const struct test_case *test_case, const struct run_options *opt,
+		 struct run_tally *tally);
+/* The last line of a program. */
+void run_print_tally(const struct run_tally *tally);
+
 /* Monotonic milliseconds. All calls from here on are for ranks. */
 int64_t run_now(void);
 
