@@ -116,6 +116,7 @@ void peer_up(bool sendable)
 	fx.link = event.link = fake_link();
 	fx.rx_seq = 0;
 	tagrv_engine_wireup_event(fx.engine, &event);
+	fake_end_closed();
 }
 
 void peer_event(enum tagrv_wireup_event_type type, int status)
@@ -128,6 +129,7 @@ void peer_event(enum tagrv_wireup_event_type type, int status)
 	};
 
 	tagrv_engine_wireup_event(fx.engine, &event);
+	fake_end_closed();
 }
 
 void peer_sendable(void)

@@ -146,6 +146,19 @@ static int fake_link_attach(struct tagrv_link *link, void *ctx)
 	return 0;
 }
 
+static void complete(struct fake_record *r, int status)
+{
+	if (r->ended)
+		return;
+	r->ended = true;
+	if (r->kind == FAKE_GET && !status && !fake.still)
+		memcpy(r->addr, (void *) (uintptr_t) r->raddr, r->len);
+	if (r->kind == FAKE_PUT && !status && !fake.still)
+		memcpy((void *) (uintptr_t) r->raddr, r->addr, r->len);
+	if (r->done)
+		r->done->fn(r->done, status);
+}
+
 static void end_link(struct tagrv_link *link)
 {
 	struct tagrv_sink *sink = link->xport->sink;
@@ -153,23 +166,31 @@ static void end_link(struct tagrv_link *link)
 
 	for (size_t i = 0; i < fake.log_cnt; i++)
 		if (fake.log[i].link == link)
-			fake_complete(i, -FI_ECANCELED);
+			complete(&fake.log[i], -FI_ECANCELED);
 	fake_link_discard(link);
 	sink->link_closed(sink, ctx);
 }
 
+/* As the contract says, what is outstanding ends later, and so does the link. */
 static void fake_link_close(struct tagrv_link *link)
 {
-	if (fake.hold_closed)
-		fake.held = link;
-	else
-		end_link(link);
+	tagrv_container_of(link, struct fake_link, base)->broken = true;
+	fake.regs_at_close = fake.regs;
+	if (fake.closing_cnt == FAKE_CLOSING_MAX)
+		abort();
+	fake.closing[fake.closing_cnt++] = link;
+}
+
+void fake_end_closed(void)
+{
+	while (fake.closing_cnt && !fake.hold_closed)
+		end_link(fake.closing[--fake.closing_cnt]);
 }
 
 void fake_close_held(void)
 {
 	fake.hold_closed = false;
-	end_link(fake.held);
+	fake_end_closed();
 }
 
 static struct fake_record *record(struct tagrv_link *link, enum fake_kind kind,
@@ -320,6 +341,7 @@ static int fake_progress(struct tagrv_xport *xport)
 {
 	struct fake_packet first = fake.queue[0];
 
+	fake_end_closed();
 	if (xport->dev == &fake.local_dev) {
 		fake.local_polls++;
 		return 0;
@@ -409,6 +431,7 @@ void fake_deliver(struct tagrv_link *link, const void *data, size_t len)
 	memcpy(copy, data, len);
 	link->xport->sink->packet(link->xport->sink, link->ctx, copy, len);
 	free(copy);
+	fake_end_closed();
 }
 
 void fake_queue(struct tagrv_link *link, const void *data, size_t len)
@@ -424,17 +447,8 @@ void fake_queue(struct tagrv_link *link, const void *data, size_t len)
 
 void fake_complete(size_t i, int status)
 {
-	struct fake_record *r = &fake.log[i];
-
-	if (r->ended)
-		return;
-	r->ended = true;
-	if (r->kind == FAKE_GET && !status && !fake.still)
-		memcpy(r->addr, (void *) (uintptr_t) r->raddr, r->len);
-	if (r->kind == FAKE_PUT && !status && !fake.still)
-		memcpy((void *) (uintptr_t) r->raddr, r->addr, r->len);
-	if (r->done)
-		r->done->fn(r->done, status);
+	complete(&fake.log[i], status);
+	fake_end_closed();
 }
 
 void fake_complete_all(int status)
@@ -447,6 +461,7 @@ void fake_break_link(struct tagrv_link *link, int status)
 {
 	tagrv_container_of(link, struct fake_link, base)->broken = true;
 	link->xport->sink->link_error(link->xport->sink, link->ctx, status);
+	fake_end_closed();
 }
 
 void fake_forget(void)

@@ -17,6 +17,7 @@
 #define FAKE_PACKET_MAX	(8192 + 192)
 #define FAKE_LOG_MAX	4096
 #define FAKE_QUEUE_MAX	8
+#define FAKE_CLOSING_MAX	64
 
 enum fake_kind { FAKE_SEND, FAKE_PREPARED, FAKE_GET, FAKE_PUT };
 
@@ -59,10 +60,12 @@ struct fake_xport {
 	size_t	regs;		/* registrations alive */
 	size_t	regs_made;	/* registrations since fake_device() */
 	size_t	regs_max;	/* more alive give -FI_ENOMEM; 0: no limit */
+	size_t	regs_at_close;	/* registrations alive at the last link_close */
 	size_t	links;		/* links alive */
 	size_t	outstanding;	/* sends that are never confirmed */
-	bool	hold_closed;	/* link_close waits for fake_close_held() */
-	struct tagrv_link *held;
+	bool	hold_closed;	/* closed links wait for fake_close_held() */
+	struct tagrv_link *closing[FAKE_CLOSING_MAX];	/* by fake_end_closed() */
+	size_t	closing_cnt;
 	const char *watch;	/* byte to copy into each record, or NULL */
 	int	events;		/* returned by each progress */
 	struct fake_packet queue[FAKE_QUEUE_MAX];	/* by fake_queue() */
@@ -94,7 +97,9 @@ void fake_queue(struct tagrv_link *link, const void *data, size_t len);
 void fake_complete(size_t i, int status);
 void fake_complete_all(int status);
 void fake_break_link(struct tagrv_link *link, int status);
-/* Ends the closing of a link that hold_closed has delayed. */
+/* Ends closed links, as progress and most calls below do behind everything else. */
+void fake_end_closed(void);
+/* Ends the closing of links that hold_closed has delayed. */
 void fake_close_held(void);
 /* Frees recorded packets. */
 void fake_forget(void);

@@ -15,7 +15,7 @@
 enum { LEN_MAX = 300000, TAGS = 3, HEAD = 16 };
 
 const int op_codes[OP_CODES] = {
-	FI_ECONNRESET, FI_ECONNREFUSED, FI_EHOSTUNREACH, FI_ETIMEDOUT, FI_EACCES,
+	FI_ECONNRESET, FI_ECONNREFUSED, FI_EHOSTUNREACH, FI_ETIMEDOUT,
 };
 
 static const char *const kind_names[OP_KINDS] = {
@@ -202,11 +202,8 @@ void ops_receive_any(struct ops *o)
 
 /* ---- ends ---- */
 
-/* FI_EACCES: the sender closed its endpoint while its message was read. */
-static bool is_documented(const struct op *op, int err)
+static bool is_documented(int err)
 {
-	if (err == FI_EACCES)
-		return op->kind >= OP_RECV && board->plan.fault == FAULT_CLOSE;
 	for (int i = 0; i < OP_CODES && op_codes[i]; i++)
 		if (err == op_codes[i])
 			return true;
@@ -221,7 +218,7 @@ static void take_error(struct ops *o, struct op *op, int err)
 	}
 	MUST(o->mortal, "a %s to or from a living peer ends with %s", kind_names[op->kind],
 	     fi_strerror(err));
-	MUST(is_documented(op, err), "a %s ends with %s, which is not documented",
+	MUST(is_documented(err), "a %s ends with %s, which is not documented",
 	     kind_names[op->kind], fi_strerror(err));
 	o->counts.failed++;
 	o->counts.kinds[op->kind]++;

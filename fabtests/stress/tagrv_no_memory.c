@@ -77,9 +77,6 @@ static bool is_true(const char *call, int err)
 	case FI_ETIMEDOUT:
 	case FI_ECANCELED:
 		return completion;
-	case FI_EACCES:
-		/* The sender has given up the message while the receiver reads it. */
-		return completion;
 	case FI_EIO:
 		return completion && which & SCARCE_REQUEST;
 	case FI_EHOSTUNREACH:

@@ -98,6 +98,7 @@ Test(rail, loss_of_one_device_leaves_the_other)
 	cr_assert_eq(take(&fx.tx).err, 0);
 	cr_assert_eq(fake.log_cnt, 1);
 	lose(&fake.local);
+	fake_end_closed();
 	cr_assert_eq(fake.links, 0);
 	/* Nothing is left to reach anybody by. */
 	cr_assert_eq(submit_send(buf, sizeof(buf), 1, &ctx, 0), 0);

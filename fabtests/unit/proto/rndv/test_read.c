@@ -195,6 +195,17 @@ static struct tagrv_comp take_reset(void *context)
 }
 
 /* In its turn, and only the receive that it would have matched. */
+/* Else a peer that reads it would take the refusal for an error of its own. */
+Test(rndv, memory_stays_readable_until_the_link_is_closed)
+{
+	cr_assert_eq(submit_send(src, BIG, 4, ctx, 0), 0);
+	cr_assert_eq(fake.regs, 1);
+	fake_break_link(fx.link, -FI_EIO);
+	cr_assert_eq(take(&fx.tx).err, FI_EIO);
+	cr_assert_eq(fake.regs, 0);
+	cr_assert_eq(fake.regs_at_close, 1);
+}
+
 Test(rndv, requests_of_a_dead_connection_fail_their_receive)
 {
 	struct tagrv_comp comp;
@@ -305,6 +316,7 @@ Test(rndv, fin_that_cannot_be_sent_ends_the_connection)
 	fake.refuse_all = false;
 	fake.ctrl_error = -FI_EMSGSIZE;
 	tagrv_engine_progress(fx.engine);
+	fake_end_closed();
 	cr_assert_eq(fake.links, 0);
 }
 

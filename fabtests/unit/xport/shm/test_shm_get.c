@@ -125,6 +125,34 @@ Test(shm_get, deregistration_stops_single_copies, .timeout = 30)
 	check_dereg(PAIR_SHM_CMA);
 }
 
+/* The owner closes its endpoint amid a read: that is no error of the reader's key. */
+static void check_owner_closes(enum pair_kind kind)
+{
+	start(kind);
+	cr_assert_eq(get_from((uintptr_t) memory.source, LEN), 0);
+	for (int i = 0; i < 3; i++)
+		pair_progress(&pair);
+	cr_assert_eq(op.calls, 0);
+	ops->link_close(pair.b->link);
+	pair.b->link = NULL;
+	ops->mem_dereg(memory.source_mem);
+	memory.source_mem = NULL;
+	PAIR_UNTIL(&pair, op.calls);
+	cr_assert_eq(op.status, -FI_ECONNRESET);
+	PAIR_UNTIL(&pair, pair.b->closed);
+	stop();
+}
+
+Test(shm_get, closing_owner_stops_pieces, .timeout = 30)
+{
+	check_owner_closes(PAIR_SHM);
+}
+
+Test(shm_get, closing_owner_stops_single_copies, .timeout = 30)
+{
+	check_owner_closes(PAIR_SHM_CMA);
+}
+
 /* The kernel forbids copies half way: the rest goes through the rings. */
 Test(shm_get, rest_goes_through_the_rings, .timeout = 30)
 {

@@ -69,17 +69,22 @@ static void drop_acks(struct tagrv_peer *peer)
 			       tagrv_container_of(node, struct tagrv_ack, link));
 }
 
-static void fail_peer(struct tagrv_peer *peer, const struct tagrv_lane *lane,
-		      int status, bool notify_wireup)
+/* Nothing goes to the peer by this lane any more. */
+static void detach(struct tagrv_peer *peer)
 {
-	struct tagrv_engine *engine = peer->engine;
-
 	peer->lane = NULL;
 	tagrv_peer_set_state(peer, TAGRV_PEER_IDLE);
 	peer->met = peer->met || peer->rx_seq;
 	peer->tx_seq = 0;
 	peer->rx_seq = 0;
 	tagrv_list_remove(&peer->busy_node);
+}
+
+static void end_all(struct tagrv_peer *peer, const struct tagrv_lane *lane,
+		    int status, bool notify_wireup)
+{
+	struct tagrv_engine *engine = peer->engine;
+
 	if (notify_wireup && engine->conn.wep && !peer->self)
 		tagrv_wireup_drop(engine->conn.wep, &peer->addr, lane->epoch);
 	engine->conn.lane_lost(peer, status);
@@ -95,6 +100,7 @@ static void fail_peer(struct tagrv_peer *peer, const struct tagrv_lane *lane,
 void tagrv_lane_fail(struct tagrv_lane *lane, int status, bool notify_wireup)
 {
 	struct tagrv_peer *peer = lane->peer;
+	bool current = peer && peer->lane == lane;
 
 	tagrv_assert_locked(tagrv_rail_of(lane->link)->engine->dom);
 	if (lane->closing)
@@ -103,10 +109,16 @@ void tagrv_lane_fail(struct tagrv_lane *lane, int status, bool notify_wireup)
 	lane->status = status;
 	tagrv_list_remove(&lane->gone_node);
 	lane->peer = NULL;
-	if (peer && peer->lane == lane)
-		fail_peer(peer, lane, status, notify_wireup);
-	/* Frees the lane, now or when everything outstanding has ended. */
+	if (current)
+		detach(peer);
+	/*
+	 * First, so that a peer that still reads memory of ours learns that the
+	 * connection is closed, not that the memory is not registered any more. The next
+	 * progress frees the lane, or a later one: when everything outstanding has ended.
+	 */
 	lane->link->xport->ops->link_close(lane->link);
+	if (current)
+		end_all(peer, lane, status, notify_wireup);
 }
 
 /* ---- packets that are refused ---- */

@@ -151,7 +151,7 @@ void tagrv_shm_cma_error(struct shm_get *get, int err)
 	struct shm_link *link = get->link;
 
 	if (err == EFAULT || err == EINVAL || err == EACCES) {
-		tagrv_shm_get_finish(get, -FI_EACCES);
+		tagrv_shm_get_refuse(get);
 		return;
 	}
 	if (err == ESRCH) {
@@ -202,7 +202,7 @@ int tagrv_shm_cma_read(struct shm_get *get, uint64_t at, size_t len)
 static void account(struct shm_get *get, size_t len, struct shm_entry *entry)
 {
 	if (!is_allowed(get, get->copied, len, entry)) {
-		tagrv_shm_get_finish(get, -FI_EACCES);
+		tagrv_shm_get_refuse(get);
 		return;
 	}
 	get->copied += len;
@@ -255,7 +255,7 @@ static unsigned copy_from(struct shm_xport *xp, struct shm_get *first)
 		if (!add_rest(&b, tagrv_container_of(pos, struct shm_get, node)))
 			break;
 	if (!b.cnt) {
-		tagrv_shm_get_finish(first, -FI_EACCES);
+		tagrv_shm_get_refuse(first);
 		return 1;
 	}
 	events = copy_batch(&b);

@@ -151,6 +151,18 @@ void tagrv_shm_get_finish(struct shm_get *get, int status)
 		done->fn(done, status);
 }
 
+/* Of a link that its owner closes, memory is deregistered behind that: see lane.c. */
+void tagrv_shm_get_refuse(struct shm_get *get)
+{
+	struct shm_link *link = get->link;
+	int status = -FI_EACCES;
+
+	if (atomic_load_explicit(&link->tx_ready, memory_order_acquire) &&
+	    atomic_load(&link->tx.hdr->cons.state) & SHM_CLOSED)
+		status = -FI_ECONNRESET;
+	tagrv_shm_get_finish(get, status);
+}
+
 unsigned tagrv_shm_gets_end(struct shm_link *link, int status)
 {
 	unsigned events = 0;
@@ -206,6 +218,6 @@ bool tagrv_shm_on_get_fail(struct shm_link *link, const char *body, size_t len)
 	get = find(link, fail.slot, fail.gen);
 	if (!get)
 		return false;
-	tagrv_shm_get_finish(get, -FI_EACCES);
+	tagrv_shm_get_refuse(get);
 	return true;
 }

@@ -223,6 +223,11 @@ int tagrv_shm_get(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
 unsigned tagrv_shm_gets_end(struct shm_link *link, int status);
 /* Ends a get and runs its callback, which may close the link. */
 void tagrv_shm_get_finish(struct shm_get *get, int status);
+/*
+ * The same, of a get whose key is not valid: -FI_ECONNRESET if the owner has closed the
+ * link, else -FI_EACCES.
+ */
+void tagrv_shm_get_refuse(struct shm_get *get);
 /* Enters another state, which must be legal. */
 static inline void tagrv_shm_get_set_state(struct shm_get *get,
 					   enum shm_get_state state)
