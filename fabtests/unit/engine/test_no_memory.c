@@ -167,6 +167,92 @@ Test(no_memory, receive)
 	cr_assert_eq(queued(), 0);
 }
 
+/* ---- unexpected messages ---- */
+
+static uint32_t in_chunk(const struct tagrv_pool *pool)
+{
+	return (uint32_t) pool->chunk_objs;
+}
+
+/* Nothing that a message may be kept in is free, but for what is set aside. */
+static void use_up_kept(void)
+{
+	use_up(&fx.engine->match->unexpected.pool);
+	use_up(&fx.engine->pools.umsgs);
+	for (size_t i = 0; i < TAGRV_BUF_INJECT; i++)
+		use_up(&fx.engine->pools.bufs[i]);
+}
+
+/* Such messages come until one is refused; returns how many are kept. */
+static uint32_t keep_all(size_t len)
+{
+	uint32_t cnt = 0;
+
+	do {
+		arrive_eager(big, len, cnt++, 0, 0);
+		fake_forget();
+	} while (fake.links && cnt < 100000);
+	return cnt - 1;
+}
+
+static void expect_kept(uint32_t cnt, size_t len)
+{
+	struct tagrv_comp comp;
+
+	for (uint32_t i = 0; i < cnt; i++) {
+		cr_assert_eq(submit_recv(big, sizeof(big), i, ctx), 0);
+		comp = take(&fx.rx);
+		cr_assert_eq(comp.err, 0, "message %u", i);
+		cr_assert_eq(comp.len, len);
+	}
+}
+
+/* Their senders may have been told that they are done: one failure loses none. */
+Test(no_memory, unexpected_messages_of_one_failure_are_kept)
+{
+	static const size_t lens[] = { 0, 16, 17, 100, 3000, 8000 };
+
+	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(lens); i++)
+		/* The scripted transport allocates, too. */
+		for (size_t nth = 1; nth <= 6; nth++) {
+			use_up_kept();
+			alloc_fail_arm(nth, false);
+			arrive_eager(big, lens[i], 0, 0, 0);
+			arrive_eager(big, lens[i], 1, 0, 0);
+			alloc_fail_disarm();
+			cr_assert_eq(fake.links, 1, "%zu bytes", lens[i]);
+			expect_kept(2, lens[i]);
+			tagrv_engine_progress(fx.engine);
+		}
+}
+
+/* As many as are set aside, and again when an idle pass has found memory. */
+static void lack_for_good(size_t len, uint32_t most)
+{
+	for (int i = 0; i < 2; i++) {
+		uint32_t cnt;
+
+		use_up_kept();
+		alloc_fail_arm(1, true);
+		cnt = keep_all(len);
+		alloc_fail_disarm();
+		cr_assert_eq(cnt, most);
+		expect_kept(cnt, len);
+		tagrv_engine_progress(fx.engine);
+		peer_up(true);
+	}
+}
+
+Test(no_memory, short_unexpected_messages_that_are_kept)
+{
+	lack_for_good(16, in_chunk(&fx.engine->pools.umsgs));
+}
+
+Test(no_memory, unexpected_messages_that_are_kept_in_buffers)
+{
+	lack_for_good(100, in_chunk(&fx.engine->pools.bufs[TAGRV_BUF_PACKET]));
+}
+
 /* At the limit there is a place when a message comes, with memory or without. */
 Test(no_memory, receive_at_the_limit)
 {

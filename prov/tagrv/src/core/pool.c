@@ -58,7 +58,8 @@ void tagrv_pool_fini(struct tagrv_pool *pool)
 	pool->free_head = NULL;
 }
 
-int tagrv_pool_grow(struct tagrv_pool *pool)
+/* Adds a chunk, whose objects are put before those of the list. */
+static int add_chunk(struct tagrv_pool *pool, struct tagrv_pool_free **list)
 {
 	size_t first = pool->chunk_cnt * pool->chunk_objs;
 	size_t bytes = pool->chunk_objs * pool->obj_size;
@@ -90,10 +91,29 @@ int tagrv_pool_grow(struct tagrv_pool *pool)
 		obj->node.handle = pool->large ? index :
 						 TAGRV_POOL_GEN_ONE | index;
 		obj->node.used = 0;
-		obj->next = pool->free_head;
-		pool->free_head = obj;
+		obj->next = *list;
+		*list = obj;
 	}
 	return 0;
+}
+
+int tagrv_pool_grow(struct tagrv_pool *pool)
+{
+	return add_chunk(pool, &pool->free_head);
+}
+
+int tagrv_pool_set_aside(struct tagrv_pool *pool)
+{
+	return pool->spare ? 0 : add_chunk(pool, &pool->spare);
+}
+
+void *tagrv_pool_get_spare(struct tagrv_pool *pool)
+{
+	if (!pool->free_head) {
+		pool->free_head = pool->spare;
+		pool->spare = NULL;
+	}
+	return pool->free_head ? tagrv_pool_get(pool) : NULL;
 }
 
 int tagrv_pool_reserve(struct tagrv_pool *pool, size_t count)

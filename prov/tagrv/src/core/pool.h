@@ -57,6 +57,7 @@ struct tagrv_pool {
 	size_t	used;		/* objects between get and put */
 	bool	large;
 	struct tagrv_pool_free *free_head;
+	struct tagrv_pool_free *spare;	/* a chunk of free objects set aside */
 };
 
 /*
@@ -85,6 +86,14 @@ int tagrv_pool_reserve(struct tagrv_pool *pool, size_t count) TAGRV_WARN_UNUSED;
 
 /* Adds one chunk of free objects. -FI_ENOMEM: no memory, or 'max' exist. */
 int tagrv_pool_grow(struct tagrv_pool *pool) TAGRV_COLD TAGRV_WARN_UNUSED;
+
+/*
+ * Sets a chunk of objects aside for what must not fail, if none is: get does not return
+ * them, even without memory. 0 or -FI_ENOMEM.
+ */
+int tagrv_pool_set_aside(struct tagrv_pool *pool) TAGRV_COLD TAGRV_WARN_UNUSED;
+/* As get, behind one that failed, from the objects set aside as well: they become free. */
+void *tagrv_pool_get_spare(struct tagrv_pool *pool) TAGRV_COLD TAGRV_WARN_UNUSED;
 
 /*
  * Takes an object, which is the caller's until put; its members behind the node
@@ -175,7 +184,8 @@ static inline size_t tagrv_pool_capacity(const struct tagrv_pool *pool)
  */
 static inline void tagrv_pool_grow_ahead(struct tagrv_pool *pool)
 {
-	size_t exist = pool->chunk_cnt * pool->chunk_objs;
+	size_t exist = (pool->chunk_cnt - (pool->spare != NULL)) *
+		       pool->chunk_objs;
 	int ret = 0;
 
 	if (TAGRV_UNLIKELY(pool->used + pool->chunk_objs / 2 > exist))

@@ -87,11 +87,18 @@ int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *att
 	}
 	tagrv_engine_init_pools(e);
 	tagrv_dom_lock(dom);
-	tagrv_list_push_tail(&dom->engines, &e->dom_node);
+	ret = tagrv_engine_set_aside(e);
+	if (!ret)
+		tagrv_list_push_tail(&dom->engines, &e->dom_node);
 	tagrv_lock_release(&dom->lock);
+	if (ret)
+		goto fini_pools;
 	*engine = e;
 	return 0;
 
+fini_pools:
+	tagrv_engine_fini_pools(e);
+	free(e->tx.batch);
 close_rx:
 	tagrv_engine_close_rx(e);
 close_rails:

@@ -66,6 +66,15 @@ static TAGRV_COLD void end_connections(struct tagrv_engine *engine, bool idle)
 	engine->conn.ends = !tagrv_list_empty(&engine->conn.gone);
 }
 
+/* Nothing happens: there is time to allocate. */
+static void grow_ahead(struct tagrv_engine *engine)
+{
+	tagrv_match_grow_ahead(engine->match);
+	/* Without memory, a later pass tries again. */
+	if (TAGRV_UNLIKELY(engine->pools.spare_used))
+		(void) !tagrv_engine_set_aside(engine);
+}
+
 int tagrv_engine_progress(struct tagrv_engine *engine)
 {
 	struct tagrv_wireup_event event;
@@ -87,7 +96,7 @@ int tagrv_engine_progress(struct tagrv_engine *engine)
 	if (TAGRV_UNLIKELY(engine->conn.ends))
 		end_connections(engine, !events);
 	if (!events)
-		tagrv_match_grow_ahead(engine->match);
+		grow_ahead(engine);
 	if (!tagrv_list_empty(&engine->tx.busy) || engine->conn.ends)
 		tagrv_watch_attend(&engine->dom->watch);
 	return events;

@@ -39,7 +39,8 @@ int tagrv_unexpected_init(struct tagrv_unexpected_queue *queue, size_t limit,
 	/* Not bounded by the limit: messages handed out do not count. */
 	tagrv_pool_init_large(&queue->pool, sizeof(struct tagrv_unexpected),
 			      TAGRV_POOL_LARGE_MAX);
-	return tagrv_pool_reserve(&queue->pool, 1);
+	return tagrv_pool_reserve(&queue->pool, 1) ||
+	       tagrv_pool_set_aside(&queue->pool) ? -FI_ENOMEM : 0;
 }
 
 void tagrv_unexpected_fini(struct tagrv_unexpected_queue *queue)
@@ -65,6 +66,9 @@ int tagrv_unexpected_add(struct tagrv_unexpected_queue *queue, uint32_t peer,
 	if (queue->level.cnt >= queue->level.limit)
 		return -FI_EAGAIN;
 	entry = tagrv_pool_get(&queue->pool);
+	/* Its sender may have been told that it is done. */
+	if (TAGRV_UNLIKELY(!entry))
+		entry = tagrv_pool_get_spare(&queue->pool);
 	if (!entry)
 		return -FI_ENOMEM;
 	entry->msg = (struct tagrv_match_msg) {
@@ -279,6 +283,9 @@ uint64_t tagrv_unexpected_oldest(const struct tagrv_unexpected_queue *queue)
 void tagrv_unexpected_grow_ahead(struct tagrv_unexpected_queue *queue)
 {
 	tagrv_pool_grow_ahead(&queue->pool);
+	if (TAGRV_UNLIKELY(!queue->pool.spare))
+		/* Without memory, a later call tries again. */
+		(void) !tagrv_pool_set_aside(&queue->pool);
 	for (uint32_t todo = queue->live; todo; todo &= todo - 1)
 		tagrv_keytab_grow_ahead(
 			&queue->indexes[__builtin_ctz(todo)].tab);

@@ -160,6 +160,7 @@ struct tagrv_engine {
 		struct tagrv_pool xfers;	/* handles of receives, in CTSs */
 		struct tagrv_pool bufs[TAGRV_BUF_CLASSES];
 		size_t	buf_size[TAGRV_BUF_CLASSES];	/* bytes without node */
+		bool	spare_used;	/* objects set aside were taken */
 	} pools;
 
 	/* Connections and their set-up. */
@@ -187,8 +188,17 @@ struct tagrv_engine {
 /* pools.c */
 void tagrv_engine_init_pools(struct tagrv_engine *engine);
 void tagrv_engine_fini_pools(struct tagrv_engine *engine);
-/* A buffer of len bytes or more; *class names its size for put. NULL: no memory,
- * or len is more than a packet can bring. */
+/*
+ * Sets records and buffers of unexpected messages aside for when there is no memory: a
+ * chunk of each pool. 0 or -FI_ENOMEM.
+ */
+int tagrv_engine_set_aside(struct tagrv_engine *engine)
+	TAGRV_COLD TAGRV_WARN_UNUSED;
+/* A record of such a message; NULL: no memory, and nothing is set aside any more. */
+struct tagrv_umsg *tagrv_engine_umsg_get(struct tagrv_engine *engine)
+	TAGRV_WARN_UNUSED;
+/* A buffer of len bytes or more; *class names its size for put. NULL: likewise, or len
+ * is more than a packet can bring. */
 struct tagrv_buf *tagrv_engine_buf_get(struct tagrv_engine *engine, size_t len,
 				       uint8_t *class);
 void tagrv_engine_buf_put(struct tagrv_engine *engine, void *bytes,

@@ -67,9 +67,55 @@ void tagrv_engine_fini_pools(struct tagrv_engine *engine)
 		tagrv_pool_fini(&engine->pools.bufs[i]);
 }
 
+/* ---- without memory ---- */
+
+int tagrv_engine_set_aside(struct tagrv_engine *engine)
+{
+	int ret = tagrv_pool_set_aside(&engine->pools.umsgs);
+
+	tagrv_assert_locked(engine->dom);
+	if (!ret)
+		ret = tagrv_pool_set_aside(
+			&engine->pools.bufs[TAGRV_BUF_PACKET]);
+	engine->pools.spare_used = ret != 0;
+	return ret;
+}
+
+static TAGRV_COLD void *get_spare(struct tagrv_engine *engine,
+				  struct tagrv_pool *pool)
+{
+	engine->pools.spare_used = true;
+	return tagrv_pool_get_spare(pool);
+}
+
+/* A buffer that is larger than need be will do. */
+static TAGRV_COLD struct tagrv_buf *get_larger(struct tagrv_engine *engine,
+					       uint8_t *class)
+{
+	for (unsigned i = *class; i < TAGRV_BUF_PACKET; i++)
+		if (engine->pools.bufs[i].free_head) {
+			*class = (uint8_t) i;
+			return tagrv_pool_get(&engine->pools.bufs[i]);
+		}
+	*class = TAGRV_BUF_PACKET;
+	return get_spare(engine, &engine->pools.bufs[TAGRV_BUF_PACKET]);
+}
+
+/* ---- what is kept of a message ---- */
+
+struct tagrv_umsg *tagrv_engine_umsg_get(struct tagrv_engine *engine)
+{
+	struct tagrv_umsg *umsg = tagrv_pool_get(&engine->pools.umsgs);
+
+	tagrv_assert_locked(engine->dom);
+	return TAGRV_LIKELY(umsg != NULL) ? umsg :
+	       get_spare(engine, &engine->pools.umsgs);
+}
+
 struct tagrv_buf *tagrv_engine_buf_get(struct tagrv_engine *engine, size_t len,
 				       uint8_t *class)
 {
+	struct tagrv_buf *buf;
 	unsigned i = 0;
 
 	tagrv_assert_locked(engine->dom);
@@ -82,7 +128,8 @@ struct tagrv_buf *tagrv_engine_buf_get(struct tagrv_engine *engine, size_t len,
 	    engine->pools.buf_size[TAGRV_BUF_PACKET])
 		i = TAGRV_BUF_PACKET;
 	*class = (uint8_t) i;
-	return tagrv_pool_get(&engine->pools.bufs[i]);
+	buf = tagrv_pool_get(&engine->pools.bufs[i]);
+	return TAGRV_LIKELY(buf != NULL) ? buf : get_larger(engine, class);
 }
 
 void tagrv_engine_buf_put(struct tagrv_engine *engine, void *bytes,

@@ -127,7 +127,7 @@ static void unpack_remote(struct tagrv_umsg *umsg, struct tagrv_remote *remote)
 static struct tagrv_umsg *umsg_get(struct tagrv_engine *engine, bool rndv,
 				   size_t data, size_t bytes)
 {
-	struct tagrv_umsg *umsg = tagrv_pool_get(&engine->pools.umsgs);
+	struct tagrv_umsg *umsg = tagrv_engine_umsg_get(engine);
 	struct tagrv_buf *buf;
 
 	if (!umsg)
