@@ -109,6 +109,8 @@ WRAP(int, pthread_create,
 WRAP(int, socket, (int domain, int type, int protocol), (domain, type, protocol), NO_DESCRIPTOR(), -1)
 WRAP(int, accept4, (int sock, struct sockaddr *addr, socklen_t *len, int flags),
      (sock, addr, len, flags), NO_DESCRIPTOR(), -1)
+WRAP(int, socketpair, (int domain, int type, int protocol, int fds[2]), (domain, type, protocol, fds),
+     NO_DESCRIPTOR(), -1)
 WRAP(int, eventfd, (unsigned value, int flags), (value, flags), NO_DESCRIPTOR(), -1)
 WRAP(int, epoll_create1, (int flags), (flags), NO_DESCRIPTOR(), -1)
 WRAP(int, memfd_create, (const char *name, unsigned flags), (name, flags), NO_DESCRIPTOR(), -1)

@@ -7,7 +7,6 @@
 #include <criterion/criterion.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -69,7 +68,7 @@ void forged_open(struct forged *f, struct tagrv_xport *xport)
 	memcpy(ring, &constants, sizeof(constants));
 	munmap(ring, 32768);
 	munmap(bell, SHM_BELL_SIZE);
-	f->fds[2] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	f->fds[2] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	f->hand = (struct shm_hand) {
 		.magic = SHM_MAGIC, .version = SHM_VERSION,
 		.id = shm_link_of(f->link)->id,

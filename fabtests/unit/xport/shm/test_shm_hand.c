@@ -151,12 +151,13 @@ static void spoil(struct forged *f, int how)
 		cr_assert_eq(ftruncate(f->fds[1], SHM_BELL_SIZE), 0);
 		break;
 	case 12: replace(f, 0, open("/dev/zero", O_RDWR | O_CLOEXEC)); break;
-	case 13:	/* writing to it could kill */
+	case 13:	/* writing to it could block, or kill */
 		cr_assert_eq(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
 		close(ends[0]);
 		replace(f, 2, ends[1]);
 		break;
-	default: replace(f, 2, eventfd(0, EFD_CLOEXEC)); break;
+	case 14: replace(f, 2, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)); break;
+	default: replace(f, 2, socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)); break;
 	}
 }
 
@@ -173,7 +174,7 @@ Test(shm_hand, forged_handovers_are_refused, .timeout = 20)
 	cr_assert_eq(dev()->refused, 1, "but once only");
 	forged_close(&f);
 	had = count_fds();
-	for (int how = 0; how < 15; how++) {
+	for (int how = 0; how < 16; how++) {
 		forged_open(&f, pair.a->xport);
 		spoil(&f, how);
 		forged_deliver(&f);

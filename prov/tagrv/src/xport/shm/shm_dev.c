@@ -10,7 +10,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/eventfd.h"
 #include "core/lack.h"
 #include "core/log.h"
 #include "xport/shm/shm_priv.h"
@@ -163,9 +162,9 @@ static int open_bell(struct shm_xport *xp)
 	void *bell;
 	int ret;
 
-	xp->event_fd = tagrv_eventfd_open();
-	if (xp->event_fd < 0)
-		return xp->event_fd;
+	ret = tagrv_shm_wake_open(xp);
+	if (ret)
+		return ret;
 	ret = tagrv_shm_region_create("tagrv-bell", SHM_BELL_SIZE,
 				      &xp->bell_fd, &bell);
 	if (!ret)
@@ -197,8 +196,10 @@ static void xport_close(struct tagrv_xport *xport)
 	tagrv_shm_region_unmap(xp->bell, SHM_BELL_SIZE);
 	if (xp->bell_fd >= 0)
 		close(xp->bell_fd);
-	if (xp->event_fd >= 0)
-		close(xp->event_fd);
+	if (xp->wait_fd >= 0) {
+		close(xp->wait_fd);
+		close(xp->wake_fd);
+	}
 	free(xp);
 }
 
@@ -219,7 +220,7 @@ static int xport_open(struct tagrv_device *dev,
 	xp->help_wait_ms = SHM_HELP_WAIT_MS;
 	xp->base.attr = attr_of(params, xp->ring_size,
 				shm_device_of(dev)->cma);
-	xp->bell_fd = xp->event_fd = -1;
+	xp->bell_fd = xp->wait_fd = xp->wake_fd = -1;
 	xp->watch_at = TAGRV_WATCH_OFF;
 	init_lists(xp);
 	ret = open_bell(xp);
@@ -242,7 +243,7 @@ static size_t outstanding(struct tagrv_xport *xport)
 
 static int wait_fd(struct tagrv_xport *xport)
 {
-	return shm_xport_of(xport)->event_fd;
+	return shm_xport_of(xport)->wait_fd;
 }
 
 const struct tagrv_xport_ops tagrv_shm_ops = {

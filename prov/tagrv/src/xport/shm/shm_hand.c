@@ -152,7 +152,7 @@ static int push(struct shm_device *dev, struct shm_link *link)
 {
 	const int fds[SHM_HAND_FDS] = {
 		link->ring_fd, shm_xport_of_link(link)->bell_fd,
-		shm_xport_of_link(link)->event_fd,
+		shm_xport_of_link(link)->wake_fd,
 	};
 	struct shm_hand hand = hand_of(dev, link);
 	struct sockaddr_un sun;

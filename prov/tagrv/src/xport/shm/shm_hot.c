@@ -12,7 +12,6 @@
  */
 #include <rdma/fi_errno.h>
 
-#include "core/eventfd.h"
 #include "xport/shm/shm_priv.h"
 
 static void set_state(struct shm_link *link, uint32_t state)
@@ -245,7 +244,7 @@ int tagrv_shm_arm(struct tagrv_xport *xport)
 	 * Cleared only here, before has_work(): a signal that comes later costs at
 	 * most one useless pass, and none is ever missed.
 	 */
-	tagrv_eventfd_clear(xp->event_fd);
+	tagrv_shm_wake_clear(xp);
 	for (unsigned i = 0; i < xp->hot_cnt; i++)
 		if (!shm_rx_is_published(&xp->hot[i]->rx))
 			tagrv_shm_publish_head(xp->hot[i]);

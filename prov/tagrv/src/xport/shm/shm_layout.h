@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Layout of the memory that two processes share, and of the handover message;
- * version 3. All fields are in native byte order, because they never leave the
+ * version 4. All fields are in native byte order, because they never leave the
  * host.
  *
  * Ring region: a memfd created by the receiver and mapped by the receiver and one
@@ -46,7 +46,7 @@
 
 #include "core/compiler.h"
 
-#define SHM_VERSION	3u
+#define SHM_VERSION	4u
 #define SHM_MAGIC	0x676e697276726774ull	/* "tgrvring" */
 #define SHM_MARK	0xa5u
 
@@ -185,7 +185,7 @@ struct shm_help_req {
 
 /*
  * Handover message on the Unix socket. Three descriptors of its sender come with
- * it: the memfds of the ring region and of the bell, and the eventfd.
+ * it: the memfds of the ring region and of the bell, and the socket that wakes it.
  */
 struct shm_hand {
 	uint64_t magic;

@@ -47,7 +47,7 @@ static void init(struct shm_link *link, struct shm_xport *xp)
 		.base.intake = &link->rx.in,
 		.hot_at = -1, .ring_fd = -1,
 		.base.watch_at = TAGRV_WATCH_OFF,
-		.peer_event_fd = -1, .peer_pidfd = -1,
+		.peer_wake_fd = -1, .peer_pidfd = -1,
 	};
 	tagrv_list_init(&link->dev_node);
 	tagrv_list_init(&link->push_node);
@@ -360,8 +360,8 @@ static void destroy(struct shm_link *link)
 	tagrv_shm_region_unmap(link->peer_bell, SHM_BELL_SIZE);
 	if (link->ring_fd >= 0)
 		close(link->ring_fd);
-	if (link->peer_event_fd >= 0)
-		close(link->peer_event_fd);
+	if (link->peer_wake_fd >= 0)
+		close(link->peer_wake_fd);
 	if (link->peer_pidfd >= 0)
 		tagrv_shm_unwatch(shm_device_of(link->base.xport->dev),
 				  link->peer_pidfd);

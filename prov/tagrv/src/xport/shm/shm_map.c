@@ -5,8 +5,7 @@
  * The sender of the message is a process of our user (checked in shm_hand.c) that
  * knows the link's nonce. All else is checked here: each memfd must be sealed
  * against shrinking and have the size that the message says, and the third
- * descriptor must be an eventfd, because a write to a pipe could block or raise
- * SIGPIPE.
+ * descriptor must be a socket, because a write to another kind of file could block.
  *
  * The kernel tells the peer's process id as seen from our PID namespace; 0 means
  * that it is not visible there. A pidfd in the device's epoll set reports the end of
@@ -17,8 +16,6 @@
  * used, the link fails.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -43,17 +40,6 @@ static struct shm_link *find_locked(struct shm_device *dev, uint64_t id)
 			return link;
 	}
 	return NULL;
-}
-
-static bool is_eventfd(int fd)
-{
-	char path[32], target[32] = "";
-	int flags = fcntl(fd, F_GETFL);
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return flags >= 0 && flags & O_NONBLOCK &&
-	       readlink(path, target, sizeof(target) - 1) > 0 &&
-	       !strcmp(target, "anon_inode:[eventfd]");
 }
 
 static int peer_pid(int sock)
@@ -127,7 +113,7 @@ static bool map_all(struct shm_link *link, const struct shm_hand *hand,
 	struct shm_header *hdr;
 	void *ring, *bell;
 
-	if (!is_eventfd(fds[2]) || tagrv_shm_region_map(fds[0], size, &ring))
+	if (!tagrv_shm_is_wake_fd(fds[2]) || tagrv_shm_region_map(fds[0], size, &ring))
 		return false;
 	hdr = ring;
 	if (hdr->constants.magic != SHM_MAGIC ||
@@ -183,7 +169,7 @@ void tagrv_shm_map_locked(struct shm_device *dev, int sock,
 		!atomic_load(&link->tx_ready);
 
 	if (expected && is_valid(hand) && map_all(link, hand, fds)) {
-		link->peer_event_fd = fds[2];
+		link->peer_wake_fd = fds[2];
 		fds[2] = -1;
 		set_peer(dev, link, sock, hand);
 	} else if (link || !is_valid(hand)) {

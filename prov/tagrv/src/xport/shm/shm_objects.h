@@ -172,7 +172,7 @@ struct shm_link {
 	struct tagrv_list closing_node, serve_node, wait_node, put_node;
 	struct tagrv_list help_node;
 	struct shm_bell *peer_bell;
-	int	peer_event_fd;
+	int	peer_wake_fd;
 	uint32_t peer_bit;	/* in peer_bell */
 	uint32_t own_bit;	/* in xport->bell */
 	unsigned waits;		/* enum shm_wait */
@@ -241,7 +241,8 @@ struct shm_xport {
 	/* lists of gets */
 	struct tagrv_list cma_gets, queued_gets;
 	size_t	get_cnt, put_cnt;	/* of all links */
-	int	event_fd, bell_fd;
+	int	wait_fd, wake_fd;	/* ends of a pair of sockets: shm_bell.c */
+	int	bell_fd;
 	size_t	ring_size;	/* bytes of a ring region */
 	size_t	help_min;	/* bytes of a get that both sides copy */
 	unsigned help_wait_ms;	/* SHM_HELP_WAIT_MS, except in tests */

@@ -82,6 +82,12 @@ void tagrv_shm_peer_died_locked(struct shm_device *dev, uint64_t id);
 
 /* ---- shm_bell.c ---- */
 
+/* Opens wait_fd and wake_fd. Returns 0 or -errno. */
+int tagrv_shm_wake_open(struct shm_xport *xp);
+/* Whether a peer's descriptor can be one that wakes it. */
+bool tagrv_shm_is_wake_fd(int fd);
+/* Makes wait_fd not readable. */
+void tagrv_shm_wake_clear(struct shm_xport *xp);
 /* Sets the link's bit in the peer's bell, and wakes the peer if it sleeps. */
 void tagrv_shm_ring_bell(struct shm_link *link);
 /* Sets the link's bit in our own bell, and wakes our sleepers. Any thread. */
