@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Rank 2 of tagrv_liar: forks one liar after the other. A liar opens an endpoint for each
+ * of the honest ones, sends and receives whatever it likes, and tells lies meanwhile. It
+ * connects again when its connection has ended. Its own provider may fail or hang by what
+ * it has done: then it is killed, and the next one is born.
+ */
+#include "fault.h"
+#include "framework/pattern.h"
+#include "framework/runner.h"
+#include "liar.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SLOTS = 4, LEN_MOST = 300000, STUCK_MS = 1000, TURNS_MOST = 40 };
+
+struct chat {
+	struct end end;
+	struct {
+		struct fi_context2 ctx;
+		bool busy;
+	} tx[SLOTS], rx[SLOTS];
+};
+
+static uint8_t out[LEN_MOST], in[2][SLOTS][LEN_MOST];
+
+/* For fault_end.c: a liar that cannot go on ends, and is no failure. */
+void fault_fail(const char *fmt, ...)
+{
+	(void)fmt;
+	_exit(0);
+}
+
+static void chat_post(struct chat *k, int with, uint64_t *random)
+{
+	static const size_t lens[] = { 0, 8, 40, 49, 60, 1000, 4000, 20000, 150000, LEN_MOST };
+	uint64_t r = pattern_next(random);
+	size_t i = r % SLOTS;
+
+	if (!k->tx[i].busy && !fi_tsend(k->end.ep, out, lens[(r >> 8) % 10], NULL, k->end.peer, r,
+					&k->tx[i].ctx))
+		k->tx[i].busy = true;
+	if (!k->rx[i].busy && !fi_trecv(k->end.ep, in[with][i], LEN_MOST, NULL, k->end.peer, 0,
+					UINT64_MAX, &k->rx[i].ctx))
+		k->rx[i].busy = true;
+}
+
+static void chat_poll(struct chat *k)
+{
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry err = { 0 };
+	ssize_t ret = fi_cq_read(k->end.cq, &entry, 1);
+	void *ctx = entry.op_context;
+
+	if (ret == -FI_EAVAIL && fi_cq_readerr(k->end.cq, &err, 0) == 1)
+		ctx = err.op_context;
+	else if (ret != 1)
+		return;
+	for (int i = 0; i < SLOTS; i++) {
+		if (ctx == &k->tx[i].ctx)
+			k->tx[i].busy = false;
+		if (ctx == &k->rx[i].ctx)
+			k->rx[i].busy = false;
+	}
+}
+
+static void lie_once(uint64_t *random)
+{
+	struct catch catches[CATCHES];
+	int cnt = hook_catches(catches);
+	uint64_t r = pattern_next(random);
+
+	if (cnt)
+		lie_tell((enum lie)(r % LIES), &catches[(r >> 8) % (unsigned)cnt], random);
+}
+
+static _Noreturn void be_liar(uint64_t most, uint64_t seed)
+{
+	static const char *const rndv[] = { "auto", "get", "put", "copy", "pipeline" };
+	struct plan plan = {
+		.errors = true, .rndv = rndv[seed % 5], .cma = seed >> 8 & 1 ? "yes" : "no",
+		.automatic = (seed >> 9 & 3) == 0, .sleeps = seed >> 11 & 1,
+	};
+	static struct chat chats[2];
+	uint64_t random = seed, told = atomic_load(&scene->told) + most;
+	size_t len;
+
+	hook_begin(seed ^ 0x9e3779b97f4a7c15);
+	for (int i = 0; i < 2; i++) {
+		end_open(&chats[i].end, &plan, scene->liar[i], &len);
+		end_insert(&chats[i].end, scene->name[i]);
+	}
+	atomic_fetch_add(&scene->life, 1);
+	while (atomic_load(&scene->told) < told && !atomic_load(&scene->over)) {
+		unsigned turns = 1 + (unsigned)pattern_next(&random) % TURNS_MOST;
+
+		for (; turns; turns--) {
+			for (int i = 0; i < 2; i++) {
+				chat_post(&chats[i], i, &random);
+				chat_poll(&chats[i]);
+			}
+			if (turns % 8 == 0)
+				sched_yield();
+		}
+		lie_once(&random);
+	}
+	_exit(0);
+}
+
+/* Lets a liar live until it ends, or tells no lie any more. */
+static void watch(pid_t pid)
+{
+	uint64_t told = atomic_load(&scene->told);
+	int64_t since = run_now();
+	int status;
+
+	while (waitpid(pid, &status, WNOHANG) == 0) {
+		uint64_t now = atomic_load(&scene->told);
+
+		CHECK_MOVES("a liar lives on");
+		usleep(500);
+		if (now != told) {
+			told = now;
+			since = run_now();
+			run_moved();
+		} else if (run_now() - since > run_slow_ms(STUCK_MS)) {
+			atomic_fetch_add(&scene->stuck, 1);
+			kill(pid, SIGKILL);
+		}
+	}
+}
+
+void liar_live(uint64_t lies, uint64_t per_life, uint64_t seed)
+{
+	uint64_t random = seed;
+
+	memset(out, 'x', sizeof(out));
+	while (atomic_load(&scene->told) < lies) {
+		uint64_t left = lies - atomic_load(&scene->told), life = pattern_next(&random);
+		pid_t pid = fork();
+
+		CHECK(pid >= 0, "fork");
+		if (!pid) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			be_liar(left < per_life ? left : per_life, life);
+		}
+		watch(pid);
+	}
+}
