@@ -131,6 +131,8 @@ static void watch(pid_t pid)
 		} else if (run_now() - since > run_slow_ms(STUCK_MS)) {
 			atomic_fetch_add(&scene->stuck, 1);
 			kill(pid, SIGKILL);
+			waitpid(pid, &status, 0);
+			return;
 		}
 	}
 }
