@@ -186,7 +186,9 @@ static void send_some(struct me *m)
 	for (int i = 0; i < BURST; i++) {
 		struct op *op = find_free(m->out, OUT);
 
-		if (!op || atomic_load(&board->drain) == m->number)
+		/* A send to a dead peer, after the error that says so, waits for long. */
+		if (!op || atomic_load(&board->drain) == m->number ||
+		    atomic_load(&board->life[m->peer]) != m->peer_life)
 			return;
 		if (!m->next.ready) {
 			draw_message(m);

@@ -39,7 +39,9 @@ struct settings settings = { .faults = 60, .messages = 60000, .rails = 1 };
 
 static pid_t controller, pid[SIDES];
 static struct verdict verdict;
-static uint64_t done[KINDS], faults, faults_of_session;
+static uint64_t done[KINDS];
+static int64_t longest[KINDS];	/* us until traffic went on */
+static uint64_t faults, faults_of_session;
 static int64_t moved_at, began;
 static uint64_t moved;
 static struct fault current;
@@ -245,6 +247,8 @@ static void disturb(const struct fault *f)
 /* Traffic goes on after each fault; what a fault has broken is left behind with its session. */
 static void one_fault(uint64_t pace)
 {
+	int64_t started = faults_now();
+
 	fault_draw(&current, faults);
 	if (current.kind == KILL)
 		replace_side(&current);
@@ -255,6 +259,9 @@ static void one_fault(uint64_t pace)
 	await_messages(fault_bound(&current) == BROKEN ? SETTLED : 0, "traffic after a broken link");
 	if (fault_bound(&current) == BROKEN)
 		next_session();
+	await_messages(1, "traffic after a fault");
+	if (faults_now() - started > longest[current.kind])
+		longest[current.kind] = faults_now() - started;
 	await_messages(pace, "traffic after a fault");
 	done[current.kind]++;
 	faults++;
@@ -338,6 +345,15 @@ static void parse(int argc, char **argv)
 	}
 }
 
+/* A send that is posted to a dead side, before its successor is known, waits for so long. */
+static void limit_connects(void)
+{
+	char seconds[12];
+
+	snprintf(seconds, sizeof(seconds), "%u", slow_ms(2000) / 1000);
+	setenv("FI_TAGRV_CONNECT_TIMEOUT", seconds, 0);
+}
+
 static void begin(void)
 {
 	controller = getpid();
@@ -347,7 +363,7 @@ static void begin(void)
 		exit(EXIT_FAILURE);
 	}
 	setenv("FI_PROVIDER", "tagrv", 0);
-	slow_ms(1);
+	limit_connects();
 	began = moved_at = faults_now();
 	session_begin(1);
 	atomic_store(&board->current, 1);
@@ -370,6 +386,15 @@ static void end(void)
 		session_judge(&board->session[i], &verdict);
 }
 
+static void report_faults(void)
+{
+	printf("%d s, %" PRIu64 " faults\n", (int)((faults_now() - began) / 1000000), faults);
+	for (int i = 0; i < KINDS; i++)
+		if (done[i])
+			printf("%10" PRIu64 " %-9s traffic went on %.1f s after it began, at the latest\n",
+			       done[i], kind_names[i], (double)longest[i] / 1000000);
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t pace;
@@ -386,11 +411,7 @@ int main(int argc, char **argv)
 		progress_report();
 	}
 	end();
-	printf("%d s, %" PRIu64 " faults:", (int)((faults_now() - began) / 1000000), faults);
-	for (int i = 0; i < KINDS; i++)
-		if (done[i])
-			printf(" %s %" PRIu64, kind_names[i], done[i]);
-	printf("\n");
+	report_faults();
 	if (!verdict_report(&verdict)) {
 		printf("FAIL faults: seed %" PRIu64 "\n", settings.seed);
 		return EXIT_FAILURE;
