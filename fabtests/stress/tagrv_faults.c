@@ -103,6 +103,8 @@ static void start_side(int rank)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
+	signal(SIGTERM, SIG_IGN);	/* the controller ends the sides */
+	signal(SIGINT, SIG_IGN);
 	side_run(rank, life);
 }
 
@@ -273,6 +275,15 @@ static void one_fault(uint64_t pace)
 
 /* ---- */
 
+/* SIGTERM and SIGINT end the run as the end of its time does: with a report. */
+static volatile sig_atomic_t asked_to_end;
+
+static void ask_to_end(int signal)
+{
+	(void)signal;
+	asked_to_end = 1;
+}
+
 static uint64_t all_received(void)
 {
 	return atomic_load(&board->side[0].received) + atomic_load(&board->side[1].received);
@@ -280,6 +291,8 @@ static uint64_t all_received(void)
 
 static bool is_enough(void)
 {
+	if (asked_to_end)
+		return true;
 	if (settings.seconds)
 		return faults_now() - began > (int64_t)settings.seconds * 1000000;
 	return faults >= settings.faults && all_received() >= settings.messages;
@@ -405,6 +418,8 @@ int main(int argc, char **argv)
 	printf("seed %" PRIu64 ", %" PRIu64 " faults, %" PRIu64 " messages\n", settings.seed,
 	       settings.faults, settings.messages);
 	begin();
+	signal(SIGTERM, ask_to_end);
+	signal(SIGINT, ask_to_end);
 	await_messages(pace, "the first traffic");
 	while (!is_enough()) {
 		one_fault(pace);
