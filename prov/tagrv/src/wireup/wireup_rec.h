@@ -6,7 +6,7 @@
  *   | magic  | length|type |reason| ver min| ver max| body of the version ...
  *   '------------- frozen: every version ----------'
  *
- * Big-endian, at most 1 KiB, pure bytes without sockets. The first 16 bytes never
+ * Big-endian, at most 2 KiB, pure bytes without sockets. The first 16 bytes never
  * change, so that an endpoint can reject a peer with which it has no version in
  * common. Fields of later versions behind the body are skipped. Layout:
  * docs/wire_protocol.md section 2.
@@ -29,7 +29,7 @@
 #define TAGRV_WIREUP_REC_TYPE	10	/* offset of the type */
 #define TAGRV_WIREUP_REC_HEAD	16	/* bytes every version shares */
 #define TAGRV_WIREUP_REC_FIXED	128	/* bytes before the links */
-#define TAGRV_WIREUP_REC_MAX	1024	/* bytes of the longest record */
+#define TAGRV_WIREUP_REC_MAX	2048	/* bytes of the longest record */
 #define TAGRV_WIREUP_LINKS_MAX	8
 #define TAGRV_WIREUP_PACKET_MIN	192	/* bytes; fits the longest RTS packet */
 

@@ -11,5 +11,6 @@
 extern const struct tagrv_xport_ops tagrv_loop_ops;
 extern const struct tagrv_xport_ops tagrv_shm_ops;
 extern const struct tagrv_xport_ops tagrv_verbs_ops;
+extern const struct tagrv_xport_ops tagrv_multi_ops;
 
 #endif

@@ -134,6 +134,28 @@ int tagrv_stub_put(struct tagrv_link *link, const void *addr,
 			      key_len, len, done);
 }
 
+int tagrv_stub_link_resume(struct tagrv_link *link, struct tagrv_link *fresh)
+{
+	(void) link;
+	(void) fresh;
+	return -FI_EOPNOTSUPP;
+}
+
+void tagrv_stub_link_unrenewed(struct tagrv_link *link)
+{
+	(void) link;
+}
+
+unsigned tagrv_stub_blobs_near(const void *a, size_t a_len, const void *b,
+			       size_t b_len)
+{
+	(void) a;
+	(void) a_len;
+	(void) b;
+	(void) b_len;
+	return 1;
+}
+
 void tagrv_stub_flush(struct tagrv_xport *xport)
 {
 	(void) xport;

@@ -56,6 +56,12 @@ int tagrv_stub_put(struct tagrv_link *link, const void *addr,
 		   struct tagrv_mem *mem, uint64_t raddr, const void *key,
 		   size_t key_len, size_t len, struct tagrv_done *done);
 
+/* A link is not continued by another one; nothing is known of reachability. */
+int tagrv_stub_link_resume(struct tagrv_link *link, struct tagrv_link *fresh);
+void tagrv_stub_link_unrenewed(struct tagrv_link *link);
+unsigned tagrv_stub_blobs_near(const void *a, size_t a_len, const void *b,
+			       size_t b_len);
+
 /* Sends are confirmed soon without being asked for. */
 void tagrv_stub_flush(struct tagrv_xport *xport);
 /* The end of a peer is noticed without a look. */

@@ -50,7 +50,7 @@ struct tagrv_link;
 /* Sizes that the wire format and every back end agree on. */
 #define TAGRV_IOV_MAX		4	/* segments of one application buffer */
 #define TAGRV_KEY_MAX		16	/* bytes of a packed remote key */
-#define TAGRV_BLOB_MAX		64	/* bytes of a link's address blob */
+#define TAGRV_BLOB_MAX		192	/* bytes of a link's address blob */
 #define TAGRV_DEVNAME_MAX	64	/* bytes of a device's name, with its 0 */
 #define TAGRV_HDR_ROOM		192	/* bytes of a packet beyond eager_max */
 #define TAGRV_SHORT_WORDS	4	/* words in the header of send_short */
@@ -224,6 +224,15 @@ struct tagrv_sink {
 	void (*link_error)(struct tagrv_sink *sink, void *link_ctx, int status);
 	/* After link_close: the link is freed, no callback of it follows. */
 	void (*link_closed)(struct tagrv_sink *sink, void *link_ctx);
+	/*
+	 * Optional. The link could use a new link to the same peer, which goes on in
+	 * its place (ops->link_resume): because no path of it works any more (down),
+	 * or because a path that has failed may work again. While it is down, send,
+	 * get and put return -FI_EAGAIN, and nothing of it ends; an owner that
+	 * gets no new link in time calls link_close. Called once until link_resume or
+	 * link_unrenewed. Without this callback a link that is down fails.
+	 */
+	void (*link_renew)(struct tagrv_sink *sink, void *link_ctx, bool down);
 	/* The whole device is lost (status: -FI_E*): every link will fail. */
 	void (*fatal)(struct tagrv_sink *sink, int status);
 };
@@ -357,6 +366,12 @@ struct tagrv_link {
 				   message changes, or TAGRV_WATCH_OFF */
 	/* bytes of one get or put over this link, set by bind */
 	size_t	get_max, put_max;
+	/*
+	 * Set by the owner before link_close: packets that the peer's device believes to
+	 * have arrived still reach the sink, all before link_closed. Only links of
+	 * RC transports (verbs, and fakes of it) look at it.
+	 */
+	bool	delivers_last;
 };
 
 typedef ssize_t (*tagrv_send_tagged_fn)(struct tagrv_link *link, uint64_t meta,
@@ -434,6 +449,23 @@ struct tagrv_xport_ops {
 	int (*link_attach)(struct tagrv_link *link, void *ctx);
 	/* May be called in sink callbacks, and again: the first call counts. */
 	void (*link_close)(struct tagrv_link *link);
+	/*
+	 * A link that has asked for it by link_renew, and 'fresh', which was bound for it
+	 * and is not attached, become one: all that 'link' has under way goes on by the
+	 * paths of 'fresh', which is no link any more. The owner knows that the peer
+	 * does the same with its ends of both. -FI_EOPNOTSUPP: links of this transport
+	 * cannot; -FI_ENOTCONN: the link has failed or is closed. On an error, 'fresh'
+	 * stays as it was.
+	 */
+	int (*link_resume)(struct tagrv_link *link, struct tagrv_link *fresh);
+	/* The owner gets no new link for now: one that is not down may ask again later. */
+	void (*link_unrenewed)(struct tagrv_link *link);
+	/*
+	 * How well paths that have these blobs of this transport reach each other; 0: not
+	 * at all, more is better. Symmetric. For xport/multi, which joins several devices.
+	 */
+	unsigned (*blobs_near)(const void *a, size_t a_len, const void *b,
+			       size_t b_len);
 
 	/*
 	 * Sends one packet of at most attr.max_packet bytes, gathered from iov.
@@ -549,6 +581,14 @@ extern const struct tagrv_xport_ops *const tagrv_xports[];
 const struct tagrv_xport_ops *tagrv_xport_self(void);
 /* The transport to processes of this host; every domain opens it beside a NIC. */
 const struct tagrv_xport_ops *tagrv_xport_local(void);
+
+/*
+ * Joins two to four devices of one transport to one: endpoints over it use all of them,
+ * and go on while one works. On success *dev owns them. -FI_EINVAL: they are not of one
+ * transport, or too many; -FI_ENOMEM, -errno.
+ */
+int tagrv_xport_join(struct tagrv_device *const *devs, size_t cnt,
+		     struct tagrv_device **dev) TAGRV_WARN_UNUSED;
 
 /* True if FI_TAGRV_TRANSPORTS allows the use of this transport. */
 bool tagrv_xport_is_wanted(const struct tagrv_params *params,
