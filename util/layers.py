@@ -6,7 +6,7 @@
 
 A folder calls only folders further to the right; folders of one level do not call each other. A back end, a folder
 xport/NAME, uses xport and core. Nobody uses a back end, except that xport/xport.c, the table of transports, has the
-address of each tagrv_NAME_ops.
+address of each tagrv_NAME_ops, and calls the one function by which devices are joined.
 """
 import re
 from pathlib import Path
@@ -56,6 +56,7 @@ MAY_INCLUDE = {
 # The file with the table of transports, and the header that declares what the table points to.
 REGISTRY = 'xport/xport.c'
 REGISTRY_HEADER = 'xport/backends.h'
+JOIN = 'tagrv_multi_join'
 
 
 def folder_of(source):
@@ -92,8 +93,8 @@ def may_call(folder, used):
 
 
 def is_registered(call):
-    """Whether a call of objects.read_calls() is the table of transports pointing to a back end."""
-    return call.source == REGISTRY and is_ops_of(call.symbol, folder_of(call.target))
+    """Whether a call of objects.read_calls() is the table of transports pointing to a back end, or joining devices."""
+    return call.source == REGISTRY and (is_ops_of(call.symbol, folder_of(call.target)) or call.symbol == JOIN)
 
 
 def is_ops_of(symbol, folder):

@@ -13,4 +13,8 @@ extern const struct tagrv_xport_ops tagrv_shm_ops;
 extern const struct tagrv_xport_ops tagrv_verbs_ops;
 extern const struct tagrv_xport_ops tagrv_multi_ops;
 
+/* tagrv_xport_join() */
+int tagrv_multi_join(struct tagrv_device *const *devs, size_t cnt,
+		     struct tagrv_device **dev) TAGRV_WARN_UNUSED;
+
 #endif

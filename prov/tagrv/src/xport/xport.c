@@ -30,6 +30,12 @@ const struct tagrv_xport_ops *tagrv_xport_local(void)
 	return &tagrv_shm_ops;
 }
 
+int tagrv_xport_join(struct tagrv_device *const *devs, size_t cnt,
+		     struct tagrv_device **dev)
+{
+	return tagrv_multi_join(devs, cnt, dev);
+}
+
 /* Names that FI_TAGRV_TRANSPORTS may have, whether or not they are built in. */
 static const char *const names[] = { "shm", "verbs" };
 
