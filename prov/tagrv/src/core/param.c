@@ -171,6 +171,9 @@ static const struct param table[] = {
 	{ "CONNECT_TIMEOUT", FI_PARAM_INT, FIELD(connect_timeout), 30, 1, 3600,
 	  "Seconds after which operations fail when a peer cannot be reached "
 	  "(default: 30)" },
+	{ "PEER_TIMEOUT", FI_PARAM_INT, FIELD(peer_timeout), 30, 1, 3600,
+	  "Seconds that a connection over several adapters waits when none of them "
+	  "reaches the peer any more, before its operations fail (default: 30)" },
 	{ "CLOSE_TIMEOUT", FI_PARAM_INT, FIELD(close_timeout), 5, 0, 3600,
 	  "Most seconds fi_close waits until peers have received what was sent "
 	  "to them (default: 5)" },

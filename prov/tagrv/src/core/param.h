@@ -60,6 +60,7 @@ struct tagrv_params {
 	size_t	shm_help;		/* bytes of a get; 0: never */
 	/* wireup */
 	int	connect_timeout;	/* seconds until a peer is unreachable */
+	int	peer_timeout;		/* seconds a joined link stays down */
 	int	close_timeout;		/* seconds fi_close waits for its acks */
 	bool	peer_errors;		/* receives from lost peers end */
 	/* introspection */
