@@ -23,6 +23,7 @@ static struct tagrv_verbs_calls calls = {
 	.query_port = fv_query_port,
 	.query_gid_table = fv_query_gid_table,
 	.query_pkey = fv_query_pkey,
+	.subnet_get = fv_subnet_get,
 	.get_async_event = fv_get_async_event,
 	.ack_async_event = fv_ack_async_event,
 	.alloc_pd = fv_alloc_pd,

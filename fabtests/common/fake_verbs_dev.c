@@ -205,10 +205,26 @@ ssize_t fv_query_gid_table(struct ibv_context *ctx,
 int fv_query_pkey(struct ibv_context *ctx, uint8_t port, int index,
 		  __be16 *pkey)
 {
-	(void) ctx;
+	struct fake_ctx *fake = tagrv_container_of(ctx, struct fake_ctx, base);
+	unsigned full = fv.config.pkey[fake->dev];
+
 	(void) port;
-	*pkey = htons(index ? 0xffff : 0x7fff);
+	if (!full)
+		full = 0xffff;
+	*pkey = htons((uint16_t) (index ? full : full & 0x7fff));
 	return 0;
+}
+
+/* Of the GIDs that fv_make_gid() makes. */
+void fv_subnet_get(const union ibv_gid *gid, struct verbs_subnet *subnet)
+{
+	bool is_ours = gid->raw[12] == 10 && gid->raw[13] == 9;
+
+	*subnet = (struct verbs_subnet) { .prefix = 0 };
+	if (!is_ours || !fv.config.prefix || gid->raw[14] >= MAX_DEVICES)
+		return;
+	subnet->prefix = (uint8_t) fv.config.prefix;
+	subnet->vlan = (uint16_t) fv.config.vlan[gid->raw[14]];
 }
 
 static unsigned *unacked_of(struct ibv_async_event *event)

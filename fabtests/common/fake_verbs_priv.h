@@ -14,6 +14,7 @@
 #include "common/fake_verbs.h"
 #include "core/compiler.h"
 #include "core/list.h"
+#include "xport/verbs/verbs_ops.h"
 
 #define MAX_DEVICES	8
 #define MAX_SGE		32
@@ -163,6 +164,7 @@ int fv_query_port(struct ibv_context *ctx, uint8_t port,
 		  struct ibv_port_attr *attr);
 ssize_t fv_query_gid_table(struct ibv_context *ctx,
 			   struct ibv_gid_entry *entries, size_t max);
+void fv_subnet_get(const union ibv_gid *gid, struct verbs_subnet *subnet);
 int fv_query_pkey(struct ibv_context *ctx, uint8_t port, int index,
 		  __be16 *pkey);
 int fv_get_async_event(struct ibv_context *base,

@@ -13,7 +13,7 @@ static struct verbs_blob sample(void)
 	return (struct verbs_blob) {
 		.qpn = 0x012345, .psn = 0xabcdef, .max_packet = 8384,
 		.lid = 0x1234, .mtu = IBV_MTU_4096, .rd_in = 16, .rd_out = 8, .admits = 3,
-		.net = VERBS_NET_ROCE_V2, .permits = 0x0123,
+		.net = VERBS_NET_ROCE_V2, .permits = 0x0123, .part = 4000, .prefix = 24,
 		.gid = { .raw = { [10] = 0xff, [11] = 0xff, [15] = 1 } },
 	};
 }
@@ -33,21 +33,22 @@ Test(verbs_blob, survives_the_wire, .timeout = 5)
 	unsigned char buf[TAGRV_BLOB_MAX];
 	size_t len = tagrv_verbs_blob_pack(&in, buf);
 
-	cr_assert_eq(len, 40);
+	cr_assert_eq(len, 44);
 	cr_assert_eq(tagrv_verbs_blob_unpack(&out, buf, len), 0);
 	cr_assert(out.qpn == in.qpn && out.psn == in.psn &&
 		  out.max_packet == in.max_packet && out.lid == in.lid &&
 		  out.mtu == in.mtu && out.rd_in == in.rd_in &&
 		  out.rd_out == in.rd_out && out.net == in.net &&
 		  out.admits == in.admits &&
-		  out.permits == in.permits &&
+		  out.permits == in.permits && out.part == in.part &&
+		  out.prefix == in.prefix &&
 		  !memcmp(&out.gid, &in.gid, sizeof(in.gid)));
 }
 
 Test(verbs_blob, layout_is_fixed, .timeout = 5)
 {
 	static const unsigned char expected[24] = {
-		1, 2, 5, 16, 8, 3, 0, 0,
+		2, 2, 5, 16, 8, 3, 0x0f, 0xa0,
 		0x00, 0x01, 0x23, 0x45, 0x00, 0xab, 0xcd, 0xef,
 		0x00, 0x00, 0x20, 0xc0, 0x12, 0x34, 0x01, 0x23,
 	};
@@ -57,6 +58,7 @@ Test(verbs_blob, layout_is_fixed, .timeout = 5)
 	tagrv_verbs_blob_pack(&in, buf);
 	cr_assert_arr_eq(buf, expected, sizeof(expected));
 	cr_assert_arr_eq(buf + 24, in.gid.raw, 16);
+	cr_assert_eq(memcmp(buf + 40, "\x18\0\0", 4), 0);
 }
 
 Test(verbs_blob, wrong_length_is_refused, .timeout = 5)
@@ -99,6 +101,7 @@ Test(verbs_blob, values_out_of_range_are_refused, .timeout = 5)
 	REFUSED(mtu, 0);
 	REFUSED(mtu, 6);
 	REFUSED(net, 3);
+	REFUSED(prefix, 129);
 	REFUSED(rd_in, 0);
 	REFUSED(rd_out, 0);
 	REFUSED(max_packet, 0);
@@ -130,17 +133,17 @@ Test(verbs_blob, random_bytes_do_no_harm, .timeout = 10)
 	struct verbs_blob out;
 
 	for (int round = 0; round < 200000; round++) {
-		for (size_t i = 0; i < 40; i++) {
+		for (size_t i = 0; i < 44; i++) {
 			state ^= state << 13;
 			state ^= state >> 7;
 			state ^= state << 17;
 			buf[i] = (unsigned char) state;
 		}
-		buf[0] = 1;
+		buf[0] = 2;
 		buf[1] %= 4;
 		buf[2] %= 8;
 		buf[8] = buf[12] = round & 1;
-		if (tagrv_verbs_blob_unpack(&out, buf, 40))
+		if (tagrv_verbs_blob_unpack(&out, buf, 44))
 			continue;
 		cr_assert(out.qpn <= 0xffffff && out.psn <= 0xffffff &&
 			  out.mtu >= 1 && out.mtu <= 5 && out.net <= 2 &&

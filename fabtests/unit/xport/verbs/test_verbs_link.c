@@ -55,7 +55,7 @@ Test(verbs_link, other_networks_are_refused)
 	cr_assert_eq(tagrv_verbs_blob_unpack(&peer, blob, len), 0);
 	peer.net = VERBS_NET_ROCE_V1;
 	tagrv_verbs_blob_pack(&peer, blob);
-	cr_assert_eq(ops->link_bind(a, blob, len), -FI_EINVAL);
+	cr_assert_eq(ops->link_bind(a, blob, len), -FI_EHOSTUNREACH);
 	peer.net = VERBS_NET_ROCE_V2;
 	peer.rd_in = 0;
 	tagrv_verbs_blob_pack(&peer, blob);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Packs and checks the address blob that each side of a link sends to the other.
- * Version 1, big-endian, by byte offset:
+ * Version 2, big-endian, by byte offset:
  *
  *   0 version   1 net   2 mtu   3 reads served   4 reads issued   5 rights
- *   6-7 zero
+ *   6 partition key or VLAN id
  *   8 queue pair number   12 first packet number   16 bytes of a packet
  *   20 lid   22 packets that the receiver of the blob may send   24 gid
+ *   40 bits of the subnet in the gid's address   41-43 zero
  */
 #include <endian.h>
 #include <rdma/fi_errno.h>
@@ -14,7 +15,7 @@
 
 #include "xport/verbs/verbs_priv.h"
 
-#define VERSION		1
+#define VERSION		2
 #define MAX_24BIT	0xffffffu
 #define MAX_UNICAST_LID	0xbfffu
 
@@ -25,16 +26,18 @@ struct wire_blob {
 	uint8_t	 rd_in;
 	uint8_t	 rd_out;
 	uint8_t	 admits;
-	uint8_t	 zero[2];
+	uint16_t part;
 	uint32_t qpn;
 	uint32_t psn;
 	uint32_t max_packet;
 	uint16_t lid;
 	uint16_t permits;
 	uint8_t	 gid[16];
+	uint8_t	 prefix;
+	uint8_t	 zero[3];
 };
 
-static_assert(sizeof(struct wire_blob) == 40, "wire layout");
+static_assert(sizeof(struct wire_blob) == 44, "wire layout");
 static_assert(sizeof(struct wire_blob) <= TAGRV_BLOB_MAX, "blob must fit");
 
 size_t tagrv_verbs_blob_pack(const struct verbs_blob *blob, void *to)
@@ -46,6 +49,8 @@ size_t tagrv_verbs_blob_pack(const struct verbs_blob *blob, void *to)
 		.rd_in = blob->rd_in,
 		.rd_out = blob->rd_out,
 		.admits = blob->admits,
+		.part = htobe16(blob->part),
+		.prefix = blob->prefix,
 		.qpn = htobe32(blob->qpn),
 		.psn = htobe32(blob->psn),
 		.max_packet = htobe32(blob->max_packet),
@@ -88,12 +93,14 @@ int tagrv_verbs_blob_unpack(struct verbs_blob *blob, const void *from,
 		.rd_out = wire.rd_out,
 		.admits = wire.admits,
 		.net = wire.net,
+		.part = be16toh(wire.part),
+		.prefix = wire.prefix,
 	};
 	memcpy(&blob->gid, wire.gid, sizeof(wire.gid));
 	if (wire.version != VERSION || blob->net > VERBS_NET_ROCE_V2 ||
 	    blob->mtu < IBV_MTU_256 || blob->mtu > IBV_MTU_4096 ||
 	    blob->qpn < 2 || blob->qpn > MAX_24BIT || blob->psn > MAX_24BIT ||
-	    !blob->rd_in || !blob->rd_out || blob->permits < VERBS_PERMIT_MIN ||
+	    !blob->rd_in || !blob->rd_out || blob->prefix > 128 || blob->permits < VERBS_PERMIT_MIN ||
 	    blob->max_packet < TAGRV_HDR_ROOM || !has_address(blob))
 		return -FI_EINVAL;
 	return 0;

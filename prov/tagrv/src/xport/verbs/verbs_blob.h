@@ -22,6 +22,9 @@ struct verbs_blob {
 	uint8_t	admits;		/* rights of the blob's receiver: enum tagrv_mem_access */
 	uint16_t permits;	/* packets that the blob's receiver may send */
 	union ibv_gid gid;
+	/* InfiniBand: partition key, 0: not known. RoCE: VLAN id, 0: none */
+	uint16_t part;
+	uint8_t	prefix;		/* bits of the subnet in the address; 0: not known */
 };
 
 /* Writes a blob to 'to' (TAGRV_BLOB_MAX bytes); returns its length. */
@@ -29,5 +32,21 @@ size_t tagrv_verbs_blob_pack(const struct verbs_blob *blob, void *to);
 /* 0, or -FI_EINVAL: malformed, or a value that no peer would send. */
 int tagrv_verbs_blob_unpack(struct verbs_blob *blob, const void *from,
 			    size_t len) TAGRV_WARN_UNUSED;
+
+/*
+ * ---- verbs_near.c ----
+ *
+ * How well the ports of two blobs reach each other, the same from both sides:
+ *
+ *   3  within a subnet
+ *   2  within a subnet, but only one of them says that it is in a VLAN
+ *   1  from one subnet to another, if there is a router; or nothing is known
+ *   0  not at all: *why says the reason
+ */
+unsigned tagrv_verbs_near(const struct verbs_blob *a, const struct verbs_blob *b,
+			  const char **why);
+/* Of packed blobs, as in xport.h; 0: one of them is malformed. */
+unsigned tagrv_verbs_blobs_near(const void *a, size_t a_len, const void *b,
+				size_t b_len);
 
 #endif

@@ -156,6 +156,22 @@ static int open_context(struct verbs_dev *dev, const char *name)
 	return ret;
 }
 
+/* Completes the port's address by what tells where it can be reached from. */
+static void locate(struct verbs_dev *dev, struct verbs_port *port)
+{
+	struct verbs_subnet subnet = { .prefix = 0 };
+	__be16 pkey;
+
+	if (port->net != VERBS_NET_IB) {
+		dev->calls->subnet_get(&port->gid, &subnet);
+		port->prefix = subnet.prefix;
+		port->part = subnet.vlan;
+	} else if (!dev->calls->query_pkey(dev->ctx, dev->port_num,
+					   port->pkey_index, &pkey)) {
+		port->part = ntohs(pkey);
+	}
+}
+
 /* Fills *port. 0, -FI_ENODEV, -FI_ENOMEM, or -FI_ENODATA: it has no gid. */
 static int query_port(struct verbs_dev *dev, struct verbs_port *port)
 {
@@ -175,6 +191,7 @@ static int query_port(struct verbs_dev *dev, struct verbs_port *port)
 	port->gid_index = gid.index;
 	port->net = gid.net;
 	port->pkey_index = choose_pkey(dev, &port->attr);
+	locate(dev, port);
 	return 0;
 }
 

@@ -28,7 +28,11 @@ struct verbs_port {
 	int	gid_index;
 	uint16_t pkey_index;
 	uint8_t	net;			/* enum verbs_net */
+	uint8_t	prefix;			/* as in struct verbs_blob */
+	uint16_t part;
 };
+
+struct ifaddrs;
 
 struct verbs_dev {
 	struct tagrv_device base;
@@ -44,6 +48,7 @@ struct verbs_dev {
 	struct tagrv_list xports;	/* all xports of the device */
 	atomic_bool fatal;		/* failed or removed */
 	atomic_bool memlock_warned;	/* of the limit of locked memory */
+	atomic_bool reach_warned;	/* of a peer that cannot be reached */
 };
 
 struct verbs_mem {
@@ -71,6 +76,12 @@ int tagrv_verbs_gid_choose(const struct tagrv_verbs_calls *calls,
 struct verbs_port tagrv_verbs_port_now(struct verbs_dev *dev);
 /* Queries the port again; if that fails dev->port stays as it is. */
 void tagrv_verbs_port_refresh(struct verbs_dev *dev);
+
+/* The subnet of a GID's address, by the list of getifaddrs(); without its VLAN. */
+void tagrv_verbs_subnet_find(const struct ifaddrs *list, const union ibv_gid *gid,
+			     struct verbs_subnet *subnet);
+/* The same with its VLAN, of this host. */
+void tagrv_verbs_subnet_get(const union ibv_gid *gid, struct verbs_subnet *subnet);
 
 /* Splits "name:2" into name and port (1 if none). -FI_EINVAL: malformed. */
 int tagrv_verbs_name_split(const char *full, char *name, size_t name_len,

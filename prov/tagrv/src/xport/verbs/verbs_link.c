@@ -187,6 +187,8 @@ static struct verbs_blob own_blob(const struct verbs_link *link)
 		.admits = (uint8_t) tagrv_verbs_qp_rights(xp),
 		.permits = (uint16_t) link->rx_permits,
 		.gid = link->port.gid,
+		.part = link->port.part,
+		.prefix = link->port.prefix,
 	};
 }
 
@@ -239,6 +241,24 @@ int tagrv_verbs_link_create(struct tagrv_xport *xport, void *blob, size_t *len,
 	return 0;
 }
 
+/* Logs why, once per device at level warn. */
+static int check_reach(const struct verbs_link *link, const struct verbs_blob *peer)
+{
+	struct verbs_dev *dev = verbs_xport_of(link->base.xport)->dev;
+	struct verbs_blob own = own_blob(link);
+	const char *why;
+
+	if (tagrv_verbs_near(&own, peer, &why))
+		return 0;
+	if (!atomic_exchange(&dev->reach_warned, true))
+		tagrv_warn("verbs: %s cannot reach a peer: %s (logged once; later "
+			   "ones at level info)\n", dev->base.name, why);
+	else
+		tagrv_info("verbs: %s cannot reach a peer: %s\n",
+			   dev->base.name, why);
+	return -FI_EHOSTUNREACH;
+}
+
 int tagrv_verbs_link_bind(struct tagrv_link *base, const void *blob, size_t len)
 {
 	struct verbs_link *link = verbs_link_of(base);
@@ -251,8 +271,9 @@ int tagrv_verbs_link_bind(struct tagrv_link *base, const void *blob, size_t len)
 	ret = tagrv_verbs_blob_unpack(&peer, blob, len);
 	if (ret)
 		return ret;
-	if (peer.net != link->port.net)
-		return -FI_EINVAL;
+	ret = check_reach(link, &peer);
+	if (ret)
+		return ret;
 	ret = tagrv_verbs_qp_connect(link, &peer);
 	if (ret)
 		return ret;

@@ -4,6 +4,7 @@
  * macros or inline functions are wrapped, because the table needs their address.
  */
 #include "core/memlock.h"
+#include "xport/verbs/verbs_dev.h"
 #include "xport/verbs/verbs_ops.h"
 
 static int query_port(struct ibv_context *ctx, uint8_t port,
@@ -90,6 +91,7 @@ static const struct tagrv_verbs_calls libibverbs = {
 	.query_port = query_port,
 	.query_gid_table = query_gid_table,
 	.query_pkey = ibv_query_pkey,
+	.subnet_get = tagrv_verbs_subnet_get,
 	.get_async_event = ibv_get_async_event,
 	.ack_async_event = ibv_ack_async_event,
 	.alloc_pd = ibv_alloc_pd,

@@ -13,11 +13,21 @@
 
 #include <infiniband/verbs.h>
 
+/* Where an address of this host is. */
+struct verbs_subnet {
+	uint8_t	prefix;		/* bits of the subnet in the address; 0: not known */
+	uint16_t vlan;		/* id, 0: none */
+	char	iface[16];
+};
+
 struct tagrv_verbs_calls {
 	/* Directories checked for devices before any call; NULL: no check. */
 	const char *class_dir;		/* "/sys/class/infiniband" */
 	const char *uverbs_dir;		/* "/dev/infiniband" */
 	size_t (*memlock_limit)(void);	/* as tagrv_memlock_limit() */
+
+	/* as tagrv_verbs_subnet_get() */
+	void (*subnet_get)(const union ibv_gid *gid, struct verbs_subnet *subnet);
 
 	struct ibv_device **(*get_device_list)(int *cnt);
 	void (*free_device_list)(struct ibv_device **list);
