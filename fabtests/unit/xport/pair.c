@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "examples/file_xport.h"
+#include "xport/multi/multi_priv.h"
 #include "xport/shm/shm_priv.h"
 #include "xport/verbs/verbs_priv.h"
 
@@ -27,6 +28,8 @@ const char *const pair_kind_names[PAIR_KINDS] = {
 	[PAIR_TINY] = "tiny",
 	[PAIR_TINY_RQ] = "tiny rq",
 	[PAIR_IB] = "infiniband",
+	[PAIR_MULTI] = "joined",
+	[PAIR_MULTI_RQ] = "joined rq",
 	[PAIR_DEVICE] = "device",
 	[PAIR_DEVICE_RQ] = "device rq",
 };
@@ -185,8 +188,7 @@ static void on_fatal(struct tagrv_sink *sink, int status)
 
 /* ---- open and close ---- */
 
-void end_open(struct end *end, const struct tagrv_xport_ops *ops,
-	      const char *name, const struct tagrv_params *params)
+static void init_end(struct end *end, const struct tagrv_params *params)
 {
 	*end = (struct end) {
 		.sink = {
@@ -198,10 +200,33 @@ void end_open(struct end *end, const struct tagrv_xport_ops *ops,
 		},
 		.params = *params,
 	};
+}
+
+void end_open(struct end *end, const struct tagrv_xport_ops *ops,
+	      const char *name, const struct tagrv_params *params)
+{
+	init_end(end, params);
 	cr_assert_eq(ops->dev_open(name, params, &end->dev), 0, "open %s",
 		     name);
 	cr_assert_eq(ops->xport_open(end->dev, params, &end->sink,
 				     &end->xport), 0);
+}
+
+/* The end uses cnt devices, from fake<first> on. */
+static void end_open_joined(struct end *end, unsigned first, unsigned cnt,
+			    const struct tagrv_params *params)
+{
+	struct tagrv_device *devs[MULTI_RAILS];
+	char name[TAGRV_DEVNAME_MAX];
+
+	init_end(end, params);
+	for (unsigned i = 0; i < cnt; i++) {
+		snprintf(name, sizeof(name), "fake%u", first + i);
+		cr_assert_eq(tagrv_verbs_ops.dev_open(name, params, &devs[i]), 0);
+	}
+	cr_assert_eq(tagrv_xport_join(devs, cnt, &end->dev), 0);
+	cr_assert_eq(end->dev->ops->xport_open(end->dev, params, &end->sink,
+					       &end->xport), 0);
 }
 
 void end_close(struct end *end)
@@ -219,8 +244,10 @@ static struct fake_verbs_config config_of(enum pair_kind kind)
 {
 	struct fake_verbs_config config = fake_verbs_defaults();
 
-	if (kind == PAIR_RQ || kind == PAIR_TINY_RQ)
+	if (kind == PAIR_RQ || kind == PAIR_TINY_RQ || kind == PAIR_MULTI_RQ)
 		config.max_srq = 0;
+	if (pair_is_joined(kind))
+		config.devices = 2 * PAIR_JOINED;
 	if (kind == PAIR_TINY || kind == PAIR_TINY_RQ) {
 		config.max_cqe = 16;
 		config.max_qp_wr = 6;
@@ -293,6 +320,11 @@ void pair_open_with(struct pair *pair, enum pair_kind kind,
 		device_names(names);
 	else
 		fake_verbs_start(config);
+	if (pair_is_joined(kind)) {
+		end_open_joined(pair->a, 0, PAIR_JOINED, &own);
+		end_open_joined(pair->b, PAIR_JOINED, PAIR_JOINED, &own);
+		return;
+	}
 	end_open(pair->a, &tagrv_verbs_ops, names[0], &own);
 	end_open(pair->b, &tagrv_verbs_ops, names[1], &own);
 }
@@ -332,15 +364,28 @@ void pair_connect(struct pair *pair)
 		cr_assert_eq(ops->link_attach(pair->b->link, pair->b), 0);
 }
 
-void pair_permit(struct pair *pair, struct tagrv_link *a, struct tagrv_link *b)
+static void permit(struct tagrv_link *a, struct tagrv_link *b)
 {
 	const uint32_t many = 1u << 24;
 
-	pair->permitted = true;
 	verbs_link_of(a)->tx_permits += many;
 	verbs_link_of(b)->rx_permits += many;
 	if (!verbs_link_of(b)->rxq)
 		atomic_fetch_add(&verbs_xport_of(b->xport)->rx_permits, many);
+}
+
+void pair_permit(struct pair *pair, struct tagrv_link *a, struct tagrv_link *b)
+{
+	pair->permitted = true;
+	if (!pair_is_joined(pair->kind)) {
+		permit(a, b);
+		return;
+	}
+	for (unsigned i = 0; i < PAIR_JOINED; i++) {
+		struct multi_path *path = multi_link_of(a)->paths[i];
+
+		permit(path->link, multi_link_of(b)->paths[path->peer_rail]->link);
+	}
 }
 
 void end_close_link(struct end *end)

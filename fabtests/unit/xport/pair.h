@@ -24,12 +24,21 @@ enum pair_kind {
 	PAIR_TINY,		/* with the smallest limits */
 	PAIR_TINY_RQ,		/* PAIR_TINY and PAIR_RQ */
 	PAIR_IB,		/* InfiniBand addresses */
+	PAIR_MULTI,		/* two devices at each end, joined */
+	PAIR_MULTI_RQ,
 	PAIR_DEVICE,		/* real devices, named by TAGRV_TEST_DEVICES */
 	PAIR_DEVICE_RQ,
 	PAIR_KINDS,
 };
 
 extern const char *const pair_kind_names[PAIR_KINDS];
+
+#define PAIR_JOINED	2u	/* devices at each end */
+
+static inline bool pair_is_joined(enum pair_kind kind)
+{
+	return kind == PAIR_MULTI || kind == PAIR_MULTI_RQ;
+}
 
 struct packet_record {
 	void	*ctx;

@@ -25,8 +25,10 @@ static void begin_close(struct verbs_link *link, bool discarded)
 	verbs_link_set_direct(link);
 	link->discarded = discarded;
 	verbs_link_set_error(link, -FI_ECANCELED);
-	tagrv_list_remove(&link->todo_node);
-	tagrv_verbs_strays_drop(link);
+	if (!link->stray_cnt || !link->base.delivers_last) {
+		tagrv_list_remove(&link->todo_node);
+		tagrv_verbs_strays_drop(link);
+	}
 	tagrv_verbs_qp_fail(link);
 	tagrv_verbs_drain(link);
 	link->closed_at = tagrv_clock_ms();
@@ -91,7 +93,7 @@ static bool rx_cq_is_swept(struct verbs_xport *xp, struct verbs_link *link,
 static bool may_destroy(struct verbs_xport *xp, struct verbs_link *link,
 			uint64_t now)
 {
-	bool drained = link->head == link->tail &&
+	bool drained = link->head == link->tail && !link->stray_cnt &&
 		       !(link->rxq && link->rxq->posted);
 
 	if (xp->fatal || (drained && link->rxq))

@@ -93,6 +93,21 @@ static bool account(struct verbs_xport *xp, struct verbs_link *link,
 	return !permit_only;
 }
 
+/*
+ * The link is not attached, or early packets wait before this one, or it closes and its
+ * owner wants all that the peer believes to have arrived.
+ */
+static TAGRV_COLD void deliver_late(struct verbs_xport *xp, struct verbs_link *link,
+				    const void *data, size_t len)
+{
+	struct tagrv_sink *sink = xp->base.sink;
+
+	if (link->state == VERBS_LINK_CLOSING && !link->stray_cnt)
+		sink->packet(sink, link->base.ctx, data, len);
+	else
+		tagrv_verbs_stray_keep(link, data, len);
+}
+
 static void deliver(struct verbs_xport *xp, struct verbs_link *link,
 		    const struct verbs_rxq *rxq, const struct ibv_wc *wc)
 {
@@ -106,8 +121,8 @@ static void deliver(struct verbs_xport *xp, struct verbs_link *link,
 		return;
 	else if (TAGRV_LIKELY(link->direct))
 		sink->packet(sink, link->base.ctx, data, wc->byte_len);
-	else if (link->state != VERBS_LINK_CLOSING)
-		tagrv_verbs_stray_keep(link, data, wc->byte_len);
+	else if (link->state != VERBS_LINK_CLOSING || link->base.delivers_last)
+		deliver_late(xp, link, data, wc->byte_len);
 }
 
 /* The link of a queue pair that was created since the last adoption, or NULL. */

@@ -160,6 +160,7 @@ struct verbs_link {
 	struct tagrv_list refill_node;	/* in xport->refill */
 	struct tagrv_list strays;
 	unsigned stray_cnt;
+	bool	lost_stray;		/* no packet behind it may be delivered */
 
 	/* parameters of the connection */
 	struct verbs_port port;	/* of this side, as in the blob sent */

@@ -2,7 +2,8 @@
 /*
  * Keeps early packets: those that come before their link is attached, because a
  * peer may send as soon as both sides are bound. They are copied to a list of the
- * link and delivered in order, before any other packet, once it is attached.
+ * link and delivered in order, before any other packet, once it is attached. So are
+ * those of a link that fails meanwhile: the peer's device believes that they arrived.
  */
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ void tagrv_verbs_stray_keep(struct verbs_link *link, const void *data,
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 	struct verbs_stray *stray = NULL;
 
-	if (link->error)
+	if (link->lost_stray)
 		return;
 	if (link->stray_cnt < VERBS_STRAY_LINK &&
 	    xp->stray_cnt < VERBS_STRAY_MAX)
@@ -24,6 +25,7 @@ void tagrv_verbs_stray_keep(struct verbs_link *link, const void *data,
 	if (!stray) {
 		/* A link without one of its packets is of no use. */
 		xp->stray_lost++;
+		link->lost_stray = true;
 		tagrv_verbs_link_fail(link, -FI_ENOBUFS, true);
 		return;
 	}
