@@ -17,6 +17,7 @@
 #include "core/log.h"
 #include "core/param.h"
 #include "object/dom.h"
+#include "object/dom_rails.h"
 #include "select/profile.h"
 #include "select/select.h"
 
@@ -87,6 +88,33 @@ static void print_device(const struct tagrv_device_desc *desc)
 	else
 		printf(" %s", tagrv_addr_str(&desc->addr, addr, sizeof(addr)));
 	putchar('\n');
+}
+
+/* What a domain of each RDMA device would join, and why. */
+static void print_rails(const struct tagrv_params *params,
+			const struct tagrv_device_desc *descs, size_t cnt)
+{
+	const char *launcher = NULL;
+	unsigned procs = tagrv_dom_rails_procs(getenv, &launcher);
+	bool any = false;
+
+	for (size_t i = 0; i < cnt; i++) {
+		struct tagrv_dom_rails rails;
+
+		if (tagrv_info_is_local(descs[i].name))
+			continue;
+		if (!any)
+			puts("rails");
+		any = true;
+		tagrv_dom_rails_choose(params->rails, procs, descs, cnt, descs[i].name,
+				       &rails);
+		printf("  %-16s", descs[i].name);
+		for (unsigned k = 0; k < rails.cnt; k++)
+			printf("%s%s", k ? ", " : " ", rails.names[k]);
+		printf(" (%s)\n", rails.why);
+	}
+	if (any && launcher)
+		printf("  processes on this host: %u (%s)\n", procs, launcher);
 }
 
 /* ---- parameters ---- */
@@ -261,6 +289,7 @@ int main(int argc, char **argv)
 		for (size_t i = 0; i < cnt; i++)
 			print_device(&descs[i]);
 		print_others(&params, descs, cnt);
+		print_rails(&params, descs, cnt);
 		print_params(&params);
 	}
 	for (size_t i = 0; protocols && i < cnt; i++)

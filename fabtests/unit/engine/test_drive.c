@@ -180,7 +180,9 @@ static const char *devices_of(const char *name, const char *transports)
 		strcat(text, dom->devs[i]->name);
 		strcat(text, " ");
 	}
-	cr_assert(!dom->dev_cnt || dom->dev == dom->devs[dom->dev_cnt - 1]);
+	/* The application registers memory with the last one, or the joined one. */
+	cr_assert(!dom->dev_cnt || dom->dev == dom->devs[dom->dev_cnt - 1] ||
+		  strchr(dom->dev->name, '+'));
 	tagrv_dom_close(dom);
 	return text;
 }
@@ -201,6 +203,33 @@ Test(dom_devices, of_a_nic_and_this_host)
 	cr_assert_str_eq(devices_of("fake0", ""), "shm fake0 ");
 	cr_assert_str_eq(devices_of("fake0", "verbs"), "fake0 ");
 	cr_assert_str_eq(devices_of("fake0", "shm"), "none");
+	fake_verbs_stop();
+}
+
+/* As devices_of, with FI_TAGRV_RAILS. */
+static const char *rails_of(const char *name, const char *rails)
+{
+	setenv("FI_TAGRV_RAILS", rails, 1);
+	return devices_of(name, "");
+}
+
+Test(dom_devices, of_several_rails)
+{
+	struct fake_verbs_config config = fake_verbs_defaults();
+
+	config.devices = 4;
+	fake_verbs_start(&config);
+	cr_expect_str_eq(rails_of("fake0", "1"), "shm fake0 ");
+	cr_expect_str_eq(rails_of("fake0", "2"), "shm fake0+fake1 fake0 ");
+	cr_expect_str_eq(rails_of("fake3", "3"), "shm fake3+fake0+fake1 fake3 ");
+	cr_expect_str_eq(rails_of("fake2", "fake1,fake2"), "shm fake2+fake1 fake2 ");
+	cr_expect_str_eq(rails_of("fake2", "fake1+fake3"), "shm fake2 ");
+	cr_expect_str_eq(rails_of("shm", "4"), "shm ");
+	setenv("MPI_LOCALNRANKS", "2", 1);
+	cr_expect_str_eq(rails_of("fake0", "auto"), "shm fake0+fake1 fake0 ");
+	setenv("MPI_LOCALNRANKS", "4", 1);
+	cr_expect_str_eq(rails_of("fake0", "auto"), "shm fake0 ");
+	cr_expect_eq(fake_verbs_count().objects, 0);
 	fake_verbs_stop();
 }
 #endif

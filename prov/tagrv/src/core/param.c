@@ -37,6 +37,11 @@ static const struct param table[] = {
 	{ "TRANSPORTS", FI_PARAM_STRING, FIELD(transports), 0, 0, 0,
 	  "Comma-separated transports to use: shm between processes of one "
 	  "host, verbs for RDMA devices (default: shm,verbs)" },
+	{ "RAILS", FI_PARAM_STRING, FIELD(rails), 0, 0, 0,
+	  "Adapters that an endpoint uses together: a number, counted from the "
+	  "domain's own one on, or their names joined by + or commas; auto: one, "
+	  "or more if the launcher says that each process of this host can have "
+	  "two or more (default: auto)" },
 	{ "EAGER_MAX", FI_PARAM_SIZE_T, FIELD(eager_max), 8192, 64, 65536,
 	  "Most bytes of payload that travel with their envelope; larger "
 	  "messages use the rendezvous protocol (default: 8192)" },

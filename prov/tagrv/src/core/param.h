@@ -18,6 +18,7 @@ struct tagrv_params {
 	char	devices[256];		/* "a,b": filter; empty: all */
 	char	iface[64];		/* interface or address to listen on */
 	char	transports[64];		/* "shm,verbs"; empty: all */
+	char	rails[256];		/* auto, number or names; empty: auto */
 	/* protocol */
 	size_t	eager_max;		/* payload bytes sent with the envelope */
 	size_t	eager_credit;		/* bytes of unexpected messages per peer */

@@ -17,6 +17,7 @@
 #include "core/clock.h"
 #include "core/hostmem.h"
 #include "core/log.h"
+#include "object/dom_rails.h"
 #include "select/profile.h"
 #include "wireup/wireup.h"
 
@@ -53,8 +54,93 @@ static void open_local(struct tagrv_dom *dom)
 			   "reached by the device: %s\n", fi_strerror(-ret));
 }
 
+/* Whether more than one rail is possible: only then devices have to be listed. */
+static bool may_join(const struct tagrv_params *params, unsigned procs)
+{
+	bool is_auto = !*params->rails || !strcasecmp(params->rails, "auto");
+
+	return is_auto ? procs > 0 : strcmp(params->rails, "1") != 0;
+}
+
+/* 0: the rails are chosen, or -FI_E*: there is no list of devices. */
+static int choose_rails(const struct tagrv_dom *dom,
+			const struct tagrv_xport_ops *ops, const char *name,
+			struct tagrv_dom_rails *rails)
+{
+	struct tagrv_device_desc *descs;
+	const char *launcher = "";
+	unsigned procs = tagrv_dom_rails_procs(getenv, &launcher);
+	char why[192];
+	size_t cnt;
+	int ret;
+
+	rails->cnt = 1;
+	if (!may_join(&dom->params, procs))
+		return 0;
+	ret = ops->discover(&dom->params, &descs, &cnt, why, sizeof(why));
+	if (ret)
+		return ret;
+	tagrv_dom_rails_choose(dom->params.rails, procs, descs, cnt, name, rails);
+	if (rails->wrong)
+		tagrv_dom_rails_warn(dom->params.rails, rails, descs, cnt);
+	free(descs);
+	return 0;
+}
+
+/* Opens those that can be opened; returns their number. */
+static size_t open_rails(const struct tagrv_dom *dom,
+			 const struct tagrv_xport_ops *ops,
+			 const struct tagrv_dom_rails *rails,
+			 struct tagrv_device *devs[TAGRV_DOM_RAILS_MAX])
+{
+	size_t cnt = 0;
+
+	for (unsigned i = 0; i < rails->cnt; i++) {
+		int ret = ops->dev_open(rails->names[i], &dom->params, &devs[cnt]);
+
+		if (!ret)
+			cnt++;
+		else
+			tagrv_warn("rail %s of domain %s cannot be opened, the "
+				   "others are used: %s\n", rails->names[i],
+				   rails->names[0], fi_strerror(-ret));
+	}
+	return cnt;
+}
+
+/*
+ * Joins the rails if there are several. The plain device stays for peers that have one;
+ * without enough memory it is all there is. Returns the joined device, or NULL.
+ */
+static struct tagrv_device *open_joined(struct tagrv_dom *dom, const char *name)
+{
+	const struct tagrv_xport_ops *ops = dom->dev->ops;
+	struct tagrv_device *devs[TAGRV_DOM_RAILS_MAX], *joined;
+	struct tagrv_dom_rails rails;
+	size_t cnt;
+	int ret;
+
+	if (choose_rails(dom, ops, name, &rails) || rails.cnt < 2)
+		return NULL;
+	cnt = open_rails(dom, ops, &rails, devs);
+	ret = cnt < 2 ? -FI_ENODEV : tagrv_xport_join(devs, cnt, &joined);
+	if (ret) {
+		tagrv_warn("domain %s has one rail, because others cannot be "
+			   "joined: %s\n", name, fi_strerror(-ret));
+		while (cnt)
+			ops->dev_close(devs[--cnt]);
+		return NULL;
+	}
+	tagrv_info("rails of domain %s: %s (FI_TAGRV_RAILS=%s: %s)\n", name,
+		   joined->name, *dom->params.rails ? dom->params.rails : "auto",
+		   rails.why);
+	dom->devs[dom->dev_cnt++] = joined;
+	return joined;
+}
+
 static int open_device(struct tagrv_dom *dom, const char *name)
 {
+	struct tagrv_device *joined = NULL;
 	int ret = -FI_ENODEV;
 
 	if (!strcmp(name, tagrv_xport_self()->name))
@@ -68,9 +154,14 @@ static int open_device(struct tagrv_dom *dom, const char *name)
 			   fi_strerror(-ret));
 		return ret;
 	}
-	if (dom->dev->ops != tagrv_xport_local())
+	if (dom->dev->ops != tagrv_xport_local()) {
 		open_local(dom);
+		joined = open_joined(dom, name);
+	}
 	dom->devs[dom->dev_cnt++] = dom->dev;
+	/* The application registers memory for the way that most peers take. */
+	if (joined)
+		dom->dev = joined;
 	return 0;
 }
 

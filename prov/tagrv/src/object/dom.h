@@ -24,7 +24,7 @@
 #include "select/select.h"
 #include "xport/xport.h"
 
-#define TAGRV_DOM_DEVS_MAX	2	/* shared memory, and a NIC */
+#define TAGRV_DOM_DEVS_MAX	3	/* shared memory, joined NICs, and a NIC */
 #define TAGRV_DOM_TICKS		1024	/* a power of two; ticks whose begin is known */
 
 struct tagrv_monitor;
@@ -64,7 +64,8 @@ struct tagrv_dom {
 	struct tagrv_select_conf select;	/* of params */
 	struct tagrv_profile *profile;	/* NULL: none */
 	struct tagrv_lock lock;
-	struct tagrv_device *dev;	/* of that name; NULL: "loop" */
+	/* of that name, or joined with others; NULL: "loop" */
+	struct tagrv_device *dev;
 	/* What connections may use, best first; dev is among them. */
 	struct tagrv_device *devs[TAGRV_DOM_DEVS_MAX];
 	size_t	dev_cnt;
