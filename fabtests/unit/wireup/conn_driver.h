@@ -55,6 +55,8 @@ struct driver {
 	bool	up, sendable;
 	int	ups, sendables, faileds, gones;
 	int	agains;		/* GONE with -FI_EAGAIN, not among gones */
+	bool	renewing, down;	/* a renewal was asked for */
+	int	renewals, unrenewed;
 	struct tagrv_wireup_event event;	/* the latest */
 	struct tagrv_link *link;		/* of the latest UP */
 	/* called with each record sent, if set */
@@ -79,7 +81,7 @@ static inline int driver_prepare(struct tagrv_conn *conn)
 	struct driver *d = driver_of(conn->host);
 
 	if (!d->prepare_status)
-		d->prepared = 3;
+		d->prepared = TAGRV_MAX(d->prepared, 3);
 	return d->prepare_status;
 }
 
@@ -88,6 +90,20 @@ static inline void driver_free_link(struct driver *d)
 	if (d->link)
 		fake_free(d->link);
 	d->link = NULL;
+}
+
+/* A new link takes the place of the present one, which is READY. */
+static inline void driver_renewed(struct driver *d,
+				  const struct tagrv_wireup_event *event)
+{
+	driver_require(d->up && d->sendable && event->sendable && event->link);
+	driver_require(event->resumes == d->event.epoch);
+	driver_require((int32_t) (event->epoch - event->resumes) > 0);
+	driver_require(fake_link_of(event->link)->peer_id);
+	driver_free_link(d);
+	d->link = event->link;
+	d->renewing = false;
+	d->renewals++;
 }
 
 static inline void driver_emit(struct tagrv_conn *conn,
@@ -99,9 +115,14 @@ static inline void driver_emit(struct tagrv_conn *conn,
 	driver_require(tagrv_addr_equal(&event->addr, &conn->addr));
 	switch (event->type) {
 	case TAGRV_WIREUP_UP:
+		if (event->resumes) {
+			driver_renewed(d, event);
+			break;
+		}
 		driver_require(!d->up && event->link && event->epoch);
 		driver_require(fake_link_of(event->link)->peer_id);
 		d->up = true;
+		d->renewing = false;
 		d->sendable = event->sendable;
 		d->ups++;
 		d->link = event->link;
@@ -121,10 +142,17 @@ static inline void driver_emit(struct tagrv_conn *conn,
 		/* A link is taken back only when no packet can have been sent. */
 		driver_require(event->status != -FI_EAGAIN || !d->sendable);
 		d->up = false;
+		d->renewing = false;
 		d->sendable = false;
 		d->gones += event->status != -FI_EAGAIN;
 		d->agains += event->status == -FI_EAGAIN;
 		driver_free_link(d);
+		break;
+	case TAGRV_WIREUP_RENEW_FAILED:
+		driver_require(d->renewing && !d->down);
+		driver_require(event->epoch == d->event.epoch);
+		d->renewing = false;
+		d->unrenewed++;
 		break;
 	case TAGRV_WIREUP_TICK:
 		driver_require(false);	/* a connection has no such event */
@@ -411,7 +439,7 @@ static inline void driver_record(struct driver *d, struct driver_chan *chan,
 		chan->chan.near = !d->far;
 	if (first && reason == TAGRV_WIREUP_OK &&
 	    rec->type == TAGRV_WIREUP_REQ && rec->dst_epoch &&
-	    d->conn.epoch != rec->dst_epoch)
+	    !tagrv_conn_has_epoch(&d->conn, rec->dst_epoch))
 		reason = TAGRV_WIREUP_STALE;
 	if (reason == TAGRV_WIREUP_OK &&
 	    (!first || rec->type == TAGRV_WIREUP_REQ)) {
@@ -488,6 +516,17 @@ static inline void driver_want(struct driver *d)
 	driver_check(d);
 }
 
+static inline void driver_renew(struct driver *d, bool down, unsigned patience)
+{
+	if (!d->up || d->renewing || d->conn.epoch != d->event.epoch)
+		return;
+	d->renewing = true;
+	d->down = down;
+	d->prepared++;
+	tagrv_conn_renew(&d->conn, d->event.epoch, down, patience);
+	driver_check(d);
+}
+
 static inline void driver_drop(struct driver *d)
 {
 	uint32_t epoch = d->event.epoch;
@@ -495,6 +534,7 @@ static inline void driver_drop(struct driver *d)
 	if (!d->up)
 		return;
 	d->up = false;
+	d->renewing = false;
 	driver_free_link(d);
 	tagrv_conn_drop(&d->conn, epoch);
 	driver_require(d->conn.epoch != epoch);

@@ -238,7 +238,7 @@ static void step(bool faults)
 	int who = (int) pick(2);
 	struct driver *d = &world.d[who];
 	struct wire *wire = &world.wires[pick(WIRES)];
-	unsigned what = pick(faults ? 24 : 12);
+	unsigned what = pick(faults ? 26 : 12);
 
 	if (what < 8) {
 		if (wire->used)
@@ -264,6 +264,9 @@ static void step(bool faults)
 	} else if (what == 17) {
 		if (!pick(20))
 			restart(who);
+	} else if (what == 24) {
+		if (!pick(3))
+			driver_renew(d, pick(2), 10000 + pick(60000));
 	}
 	gather_all();
 	check_sendable(&world.d[0]);
@@ -283,9 +286,18 @@ static bool has_one_wire(void)
 
 static bool is_settled(void)
 {
-	return is_quiet() && has_one_wire() && !world.d[0].conn.claim && !world.d[1].conn.claim &&
+	return is_quiet() && has_one_wire() &&
+	       !world.d[0].renewing && !world.d[1].renewing &&
+	       !world.d[0].conn.renew.state && !world.d[1].conn.renew.state &&
+	       !world.d[0].conn.claim && !world.d[1].conn.claim &&
 	       world.d[0].conn.state == TAGRV_CONN_READY &&
 	       world.d[1].conn.state == TAGRV_CONN_READY;
+}
+
+/* Both sides mean the same pair of links. */
+static bool is_one_pair(const struct tagrv_conn *a, const struct tagrv_conn *b)
+{
+	return a->epoch == b->peer_epoch && b->epoch == a->peer_epoch;
 }
 
 static void check_settled(unsigned seed)
@@ -294,6 +306,7 @@ static void check_settled(unsigned seed)
 	int wires = 0;
 
 	cr_assert(a->link && b->link);
+	cr_assert(is_one_pair(&a->conn, &b->conn), "seed %u", seed);
 	cr_assert_eq(fake_link_of(a->link)->peer_id,
 		     fake_link_of(b->link)->id, "seed %u", seed);
 	cr_assert_eq(fake_link_of(b->link)->peer_id,
@@ -387,7 +400,7 @@ Test(conn_wire, crossing_in_any_order_loses_nothing, .timeout = 120)
 }
 
 /* The kept socket is cut, at any moment of what follows from the last cut, too. */
-static void play_cuts(unsigned seed, unsigned cuts)
+static void play_cuts(unsigned seed, unsigned cuts, bool renew)
 {
 	const struct ability ability[2] = { { 0 }, { 0 } };
 
@@ -402,6 +415,8 @@ static void play_cuts(unsigned seed, unsigned cuts)
 			cut_wire(wire);
 		for (unsigned n = pick(30); n; n--)
 			step(false);
+		if (renew && !pick(3))
+			driver_renew(&world.d[pick(2)], pick(2), 1000000);
 	}
 	for (int i = 0; i < 100000 && !is_settled(); i++)
 		step(false);
@@ -410,6 +425,9 @@ static void play_cuts(unsigned seed, unsigned cuts)
 		cr_assert_eq(world.d[i].gones + world.d[i].faileds, 0,
 			     "seed %u", seed);
 		cr_assert_eq(world.d[i].ups, 1, "seed %u", seed);
+		cr_assert_eq(world.d[i].renewals, world.d[!i].renewals,
+			     "seed %u", seed);
+		cr_assert(!renew || world.d[i].renewals, "seed %u", seed);
 		driver_fini(&world.d[i]);
 	}
 }
@@ -417,7 +435,14 @@ static void play_cuts(unsigned seed, unsigned cuts)
 Test(conn_wire, cut_sockets_end_no_connection, .timeout = 120)
 {
 	for (unsigned seed = 0; seed < 500; seed++)
-		play_cuts(seed, 500);
+		play_cuts(seed, 500, false);
+}
+
+/* Nor does it harm renewals, of one side or of both: they succeed, on both sides alike. */
+Test(conn_wire, renewals_go_on_over_cut_sockets, .timeout = 120)
+{
+	for (unsigned seed = 0; seed < 500; seed++)
+		play_cuts(seed, 300, true);
 }
 
 Test(conn_wire, two_machines_always_agree_in_the_end, .timeout = 120)

@@ -136,6 +136,7 @@ static inline void collect(struct ep *ep)
 			ep->gones++;
 			ep->gone = event;
 			break;
+		case TAGRV_WIREUP_RENEW_FAILED:
 		case TAGRV_WIREUP_TICK:
 			ep->ticks++;
 			break;

@@ -26,7 +26,7 @@
  * A READY connection needs one channel: the one dialed by the smaller uuid stays,
  * once we have answered on it.
  */
-static void hang_up_extra_chan(struct tagrv_conn *conn)
+void tagrv_conn_hang_up_extra(struct tagrv_conn *conn)
 {
 	int keep = memcmp(conn->host->uuid, conn->uuid, TAGRV_UUID_LEN) < 0 ?
 		   TAGRV_CONN_DIALED : TAGRV_CONN_ACCEPTED;
@@ -37,7 +37,14 @@ static void hang_up_extra_chan(struct tagrv_conn *conn)
 		tagrv_conn_hang_up(conn, conn->chan[!keep]);
 }
 
-static void become_ready(struct tagrv_conn *conn)
+/* After each event: what waited for it goes on. */
+static void settle(struct tagrv_conn *conn)
+{
+	tagrv_conn_settle_claim(conn);
+	tagrv_conn_renew_go(conn);
+}
+
+void tagrv_conn_become_ready(struct tagrv_conn *conn)
 {
 	struct tagrv_wireup_event event = { .type = TAGRV_WIREUP_SENDABLE };
 
@@ -126,7 +133,7 @@ static void send_rep(struct tagrv_conn *conn, struct tagrv_chan *chan)
 {
 	tagrv_conn_send_rec(conn, chan, TAGRV_WIREUP_REP, TAGRV_WIREUP_OK);
 	chan->answered = true;
-	hang_up_extra_chan(conn);
+	tagrv_conn_hang_up_extra(conn);
 }
 
 void tagrv_conn_take_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
@@ -145,7 +152,7 @@ void tagrv_conn_take_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		tagrv_conn_stop_dial(conn);
 		tagrv_conn_hold(conn, chan);
 		if (conn->state == TAGRV_CONN_READY)
-			become_ready(conn);	/* no longer in doubt */
+			tagrv_conn_become_ready(conn);	/* no longer in doubt */
 		send_rep(conn, chan);
 		return;
 	}
@@ -241,10 +248,10 @@ static void on_rep(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		return;
 	if (chan->dialed && conn->dial == TAGRV_CONN_ASKED)
 		conn->dial = TAGRV_CONN_OFF;
-	become_ready(conn);
+	tagrv_conn_become_ready(conn);
 	tagrv_conn_send_rec(conn, chan, TAGRV_WIREUP_RTU, TAGRV_WIREUP_OK);
 	chan->answered = true;
-	hang_up_extra_chan(conn);
+	tagrv_conn_hang_up_extra(conn);
 }
 
 /* True: the record names both links of this connection. */
@@ -259,8 +266,8 @@ static void on_rtu(struct tagrv_conn *conn, const struct tagrv_wireup_rec *rec)
 {
 	if (!is_about_our_link(conn, rec))
 		return;
-	become_ready(conn);
-	hang_up_extra_chan(conn);
+	tagrv_conn_become_ready(conn);
+	tagrv_conn_hang_up_extra(conn);
 }
 
 static void on_stale(struct tagrv_conn *conn,
@@ -326,8 +333,9 @@ static void on_close(struct tagrv_conn *conn, struct tagrv_chan *chan,
 void tagrv_conn_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		       const struct tagrv_wireup_rec *rec)
 {
-	if (tagrv_conn_claim_record(conn, chan, rec)) {
-		tagrv_conn_settle_claim(conn);
+	if (tagrv_conn_claim_record(conn, chan, rec) ||
+	    tagrv_conn_renew_record(conn, chan, rec)) {
+		settle(conn);
 		return;
 	}
 	switch (rec->type) {
@@ -350,7 +358,7 @@ void tagrv_conn_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	case TAGRV_WIREUP_ANSWER:
 		break;
 	}
-	tagrv_conn_settle_claim(conn);
+	settle(conn);
 }
 
 /* -- sockets and time ---------------------------------------------------- */
@@ -378,7 +386,7 @@ void tagrv_conn_dialed(struct tagrv_conn *conn, struct tagrv_chan *chan)
 	}
 	if (conn->claim && chan->conn == conn)
 		tagrv_conn_send_ask(conn, chan);
-	tagrv_conn_settle_claim(conn);
+	settle(conn);
 }
 
 void tagrv_conn_dial_failed(struct tagrv_conn *conn, int status)
@@ -403,7 +411,7 @@ void tagrv_conn_dial_failed(struct tagrv_conn *conn, int status)
 		/* To the user, whoever breaks each socket is no peer. */
 		tagrv_conn_retry(conn, status == -FI_ECONNRESET ?
 				 -FI_ECONNREFUSED : status);
-	tagrv_conn_settle_claim(conn);
+	settle(conn);
 }
 
 static void lose_chan(struct tagrv_conn *conn, struct tagrv_chan *chan)
@@ -418,7 +426,7 @@ static void lose_chan(struct tagrv_conn *conn, struct tagrv_chan *chan)
 		return;
 	switch (conn->state) {
 	case TAGRV_CONN_READY:
-		if (conn->sockets_closed)
+		if (!tagrv_conn_lacks_chan(conn))
 			break;
 		/* The listener of a dead process refuses at once. */
 		if (conn->dial == TAGRV_CONN_OFF)
@@ -439,7 +447,7 @@ void tagrv_conn_closed(struct tagrv_conn *conn, struct tagrv_chan *chan)
 {
 	if (!tagrv_conn_lost_claim_chan(conn, chan))
 		lose_chan(conn, chan);
-	tagrv_conn_settle_claim(conn);
+	settle(conn);
 }
 
 static void on_timer(struct tagrv_conn *conn)
@@ -470,8 +478,9 @@ void tagrv_conn_timer(struct tagrv_conn *conn)
 {
 	if (conn->claim && tagrv_conn_now(conn) >= conn->claim_end)
 		tagrv_conn_refuse_claim(conn, TAGRV_WIREUP_BUSY);
+	tagrv_conn_renew_timer(conn);
 	on_timer(conn);
-	tagrv_conn_settle_claim(conn);
+	settle(conn);
 }
 
 /* -- calls of the engine -------------------------------------------------- */

@@ -40,6 +40,14 @@
  *   READY without a channel --> dialing --> REP: READY with one
  *                                      '--> refused, REJ(STALE), deadline: GONE
  *
+ * Renewal: a link may need new paths, because none works any more or one may work
+ * again. Then a new link to the same peer process takes the place of the old one,
+ * while the connection stays READY (conn_renew.c):
+ *
+ *      asks:    REST --> wanted --> OFFERED (REQ sent) --> REP: bind, UP, RTU --> REST
+ *                          ^ '------------'  refused, silent: growing pauses
+ *      answers: REST --> ANSWERED (link bound, REP sent) --> RTU: UP --> REST
+ *
  * A REQ proves nothing: anybody can send one in the name of another listener. It
  * is believed if it cannot do harm (no connection exists or is wanted, and it
  * comes from the host that it names) or if it is proven. Else it waits as a
@@ -142,6 +150,31 @@ enum tagrv_conn_state {
 	TAGRV_CONN_READY,	/* both sides are bound and can send */
 };
 
+enum tagrv_conn_renew_state {
+	TAGRV_CONN_REST,	/* no renewal, or it waits for a socket or a pause */
+	TAGRV_CONN_OFFERED,	/* a REQ names our new link; not bound */
+	TAGRV_CONN_ANSWERED,	/* our new link is bound; waits for the RTU */
+};
+
+/* A link that is to take the place of the present one. */
+struct tagrv_conn_renew {
+	enum tagrv_conn_renew_state state;
+	bool	wanted;			/* the engine asked, and waits for an event */
+	bool	down;			/* and has no path that works */
+	uint64_t deadline;		/* ms, of what the engine wants */
+	uint64_t at;			/* end of a pause, or of the wait for an answer */
+	unsigned fails;			/* in a row */
+	struct tagrv_chan *chan;	/* on which an answer is awaited, or NULL */
+	/* Our new link is conn->links[chosen]; from OFFERED on: */
+	uint32_t epoch;
+	uint8_t	nonce[TAGRV_NONCE_LEN];
+	struct tagrv_wireup_blob blob;
+	/* the peer's, ANSWERED */
+	uint32_t peer_epoch;
+	uint8_t	peer_nonce[TAGRV_NONCE_LEN];
+	size_t	max_packet;
+};
+
 enum tagrv_conn_dial {
 	TAGRV_CONN_OFF,		/* not dialing */
 	TAGRV_CONN_PAUSE,	/* waits before it dials again */
@@ -183,6 +216,10 @@ struct tagrv_conn {
 	bool	sockets_closed;		/* by either side, to save descriptors: a
 					   hang-up does not mean that the peer died */
 
+	struct tagrv_conn_renew renew;
+	uint32_t first_epoch;		/* ours, of the first UP of this connection */
+	uint32_t was_epoch;		/* ours, before the last renewal; 0: none */
+
 	/* a REQ that waits for its proof (conn_ask.c) */
 	struct tagrv_wireup_rec *claim;	/* NULL: none */
 	struct tagrv_chan *claimer;	/* the channel on which it came */
@@ -217,6 +254,15 @@ static inline bool tagrv_conn_is_bound(const struct tagrv_conn *conn)
 void tagrv_conn_want(struct tagrv_conn *conn);
 /* The engine's link of this epoch failed or was closed. Ignores other epochs. */
 void tagrv_conn_drop(struct tagrv_conn *conn, uint32_t epoch);
+/*
+ * The engine's link of this epoch needs new paths. One event follows: UP with
+ * 'resumes', RENEW_FAILED (unless 'down') or GONE, the latest after 'patience' ms.
+ * Ignores other epochs. The driver has allocated one more message.
+ */
+void tagrv_conn_renew(struct tagrv_conn *conn, uint32_t epoch, bool down,
+		      uint64_t patience);
+/* True: a REQ that names this epoch of ours is about this connection. */
+bool tagrv_conn_has_epoch(const struct tagrv_conn *conn, uint32_t epoch);
 /* The endpoint closes: ends the connection in any state and emits no event. */
 void tagrv_conn_close(struct tagrv_conn *conn);
 /* A BOUND connection is given up: the peer has had time enough for its RTU. */

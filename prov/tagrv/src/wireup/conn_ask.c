@@ -31,7 +31,7 @@ bool tagrv_conn_dials_to_ask(const struct tagrv_conn *conn)
 	case TAGRV_CONN_BOUND:
 		return tagrv_conn_has_chan(conn);
 	case TAGRV_CONN_READY:
-		return !tagrv_conn_is_doubted(conn);
+		return !tagrv_conn_lacks_chan(conn);
 	default:
 		return true;
 	}
@@ -203,7 +203,7 @@ static bool is_same_nonce(const uint8_t *a, const uint8_t *b)
 /* The peer may begin again on this socket, which replaces its claim. */
 static void on_claimer(struct tagrv_conn *conn, const struct tagrv_wireup_rec *rec)
 {
-	if (rec->type != TAGRV_WIREUP_REQ ||
+	if (rec->type != TAGRV_WIREUP_REQ || rec->reason ||
 	    is_same_nonce(rec->src_nonce, conn->claim->src_nonce))
 		return;
 	*conn->claim = *rec;

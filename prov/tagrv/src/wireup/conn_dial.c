@@ -14,6 +14,8 @@ void tagrv_conn_forget(struct tagrv_conn *conn, struct tagrv_chan *chan)
 	if (!tagrv_conn_holds(conn, chan))
 		return;
 	conn->chan[chan->dialed] = NULL;
+	if (conn->renew.chan == chan)
+		conn->renew.chan = NULL;
 	if (chan->dialed && conn->dial == TAGRV_CONN_ASKED)
 		conn->dial = TAGRV_CONN_OFF;
 }
@@ -47,13 +49,28 @@ void tagrv_conn_set_timer(struct tagrv_conn *conn)
 		at = conn->step_end;
 	if (conn->claim && (!at || conn->claim_end < at))
 		at = conn->claim_end;
+	if (conn->renew.at && (!at || conn->renew.at < at))
+		at = conn->renew.at;
+	if (conn->renew.deadline && (!at || conn->renew.deadline < at))
+		at = conn->renew.deadline;
 	conn->host->ops->timer(conn, at);
+}
+
+/*
+ * A peer that is only asked for new paths is not in doubt; one without any path is
+ * waited for as long as the renewal is.
+ */
+static bool has_deadline(const struct tagrv_conn *conn)
+{
+	return conn->state != TAGRV_CONN_READY ||
+	       (tagrv_conn_is_doubted(conn) &&
+		!(conn->renew.wanted && conn->renew.down));
 }
 
 void tagrv_conn_start_attempt(struct tagrv_conn *conn)
 {
 	conn->step_end = tagrv_conn_now(conn) + ATTEMPT_MAX;
-	if (!conn->deadline)
+	if (!conn->deadline && has_deadline(conn))
 		conn->deadline = tagrv_conn_now(conn) + conn->host->timeout;
 	tagrv_conn_set_timer(conn);
 }
@@ -85,15 +102,19 @@ static uint32_t random_below(struct tagrv_conn_host *host, uint32_t limit)
 	return host->seed % limit;
 }
 
-void tagrv_conn_pause_dial(struct tagrv_conn *conn, int status)
+uint64_t tagrv_conn_pause(struct tagrv_conn *conn, unsigned fails)
 {
-	uint32_t pause = PAUSE_MIN << TAGRV_MIN(conn->fails, 10u);
+	uint32_t pause = PAUSE_MIN << TAGRV_MIN(fails, 10u);
 
 	pause = TAGRV_MIN(pause, (uint32_t) PAUSE_MAX);
-	pause = pause / 2 + random_below(conn->host, pause / 2 + 1);
-	conn->fails++;
-	conn->last_error = status;
+	return pause / 2 + random_below(conn->host, pause / 2 + 1);
+}
+
+void tagrv_conn_pause_dial(struct tagrv_conn *conn, int status)
+{
 	conn->dial = TAGRV_CONN_PAUSE;
-	conn->step_end = tagrv_conn_now(conn) + pause;
+	conn->step_end = tagrv_conn_now(conn) +
+			 tagrv_conn_pause(conn, conn->fails++);
+	conn->last_error = status;
 	tagrv_conn_set_timer(conn);
 }

@@ -14,6 +14,9 @@ static void forget_links(struct tagrv_conn *conn)
 {
 	tagrv_conn_discard_links(conn);
 	conn->epoch = 0;
+	conn->first_epoch = 0;
+	conn->was_epoch = 0;
+	conn->renew = (struct tagrv_conn_renew) { .state = TAGRV_CONN_REST };
 	conn->sockets_closed = false;
 }
 
@@ -27,6 +30,8 @@ void tagrv_conn_reset(struct tagrv_conn *conn, struct tagrv_chan *keep,
 
 		if (!chan || chan == keep)
 			continue;
+		if (send_close)
+			tagrv_conn_renew_close(conn, chan);
 		if (send_close)
 			tagrv_conn_send_rec(conn, chan, TAGRV_WIREUP_CLOSE,
 					    TAGRV_WIREUP_OK);
@@ -113,7 +118,10 @@ void tagrv_conn_give_up(struct tagrv_conn *conn, int status)
 
 void tagrv_conn_drop(struct tagrv_conn *conn, uint32_t epoch)
 {
-	if (tagrv_conn_is_bound(conn) && conn->epoch == epoch)
+	/* The engine may not have seen yet that the connection was renewed. */
+	if (tagrv_conn_is_bound(conn) &&
+	    (int32_t) (epoch - conn->first_epoch) >= 0 &&
+	    (int32_t) (conn->epoch - epoch) >= 0)
 		tagrv_conn_reset(conn, NULL, true);
 	tagrv_conn_settle_claim(conn);
 }
@@ -133,7 +141,7 @@ void tagrv_conn_close(struct tagrv_conn *conn)
 
 void tagrv_conn_close_sockets(struct tagrv_conn *conn)
 {
-	if (conn->state != TAGRV_CONN_READY)
+	if (conn->state != TAGRV_CONN_READY || tagrv_conn_is_renewing(conn))
 		return;
 	conn->sockets_closed = true;
 	tagrv_conn_stop_dial(conn);
@@ -155,7 +163,7 @@ void tagrv_conn_close_sockets(struct tagrv_conn *conn)
 void tagrv_conn_retry(struct tagrv_conn *conn, int status)
 {
 	if (tagrv_conn_has_chan(conn) ? tagrv_conn_is_bound(conn) :
-	    conn->state == TAGRV_CONN_READY && conn->sockets_closed)
+	    conn->state == TAGRV_CONN_READY && !tagrv_conn_lacks_chan(conn))
 		tagrv_conn_set_timer(conn);
 	else if (conn->dial == TAGRV_CONN_OFF)
 		tagrv_conn_pause_dial(conn, status);
@@ -166,6 +174,8 @@ void tagrv_conn_send_req(struct tagrv_conn *conn, struct tagrv_chan *chan)
 	int ret;
 
 	conn->dial = TAGRV_CONN_ASKED;
+	if (tagrv_conn_renew_asks(conn, chan))
+		return;
 	ret = tagrv_conn_make_links(conn);
 	if (ret) {
 		tagrv_conn_fail(conn, ret);

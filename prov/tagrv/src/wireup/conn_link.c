@@ -22,25 +22,25 @@ static bool is_avoided(const struct tagrv_conn *conn, unsigned i)
 
 /* -- making links --------------------------------------------------------- */
 
-static int begin_epoch(struct tagrv_conn *conn)
+static int begin_epoch(struct tagrv_conn *conn, uint32_t *epoch, uint8_t *nonce)
 {
 	struct tagrv_conn_host *host = conn->host;
 	int ret = host->ops->prepare(conn);
 
 	if (!ret)
-		ret = host->ops->draw(conn, conn->nonce);
+		ret = host->ops->draw(conn, nonce);
 	if (ret)
 		return ret;
 	if (!++host->epoch)
 		host->epoch = 1;
-	conn->epoch = host->epoch;
+	*epoch = host->epoch;
 	return 0;
 }
 
-static int make_link(struct tagrv_conn *conn, unsigned i)
+static int make_link(struct tagrv_conn *conn, unsigned i,
+		     struct tagrv_wireup_blob *blob)
 {
 	struct tagrv_xport *xport = conn->host->xports[i];
-	struct tagrv_wireup_blob *blob = &conn->blobs[i];
 	size_t len = 0;
 	int ret;
 
@@ -81,13 +81,13 @@ int tagrv_conn_make_links(struct tagrv_conn *conn)
 
 	if (conn->epoch)
 		return 0;
-	ret = begin_epoch(conn);
+	ret = begin_epoch(conn, &conn->epoch, conn->nonce);
 	if (ret)
 		return ret;
 	for (unsigned i = 0; i < conn->host->xport_cnt; i++) {
 		if (is_avoided(conn, i))
 			continue;
-		ret = make_link(conn, i);
+		ret = make_link(conn, i, &conn->blobs[i]);
 		if (ret)
 			status = ret;
 		else
@@ -119,7 +119,7 @@ static int bind_link(struct tagrv_conn *conn, unsigned i,
 	int ret;
 
 	if (make) {
-		ret = make_link(conn, i);
+		ret = make_link(conn, i, &conn->blobs[i]);
 		if (ret)
 			return ret;
 	}
@@ -141,6 +141,7 @@ static void become_bound(struct tagrv_conn *conn, unsigned i,
 	memcpy(conn->uuid, rec->src_uuid, TAGRV_UUID_LEN);
 	conn->peer_epoch = rec->src_epoch;
 	memcpy(conn->peer_nonce, rec->src_nonce, TAGRV_NONCE_LEN);
+	conn->first_epoch = conn->epoch;
 	conn->state = sendable ? TAGRV_CONN_READY : TAGRV_CONN_BOUND;
 	conn->chosen = i;
 	conn->links[i] = NULL;
@@ -154,7 +155,7 @@ int tagrv_conn_bind(struct tagrv_conn *conn,
 	int ret, status = -FI_EHOSTUNREACH;
 	bool make = !conn->epoch;
 
-	ret = make ? begin_epoch(conn) : 0;
+	ret = make ? begin_epoch(conn, &conn->epoch, conn->nonce) : 0;
 	if (ret)
 		return ret;
 	for (unsigned i = 0; i < conn->host->xport_cnt; i++) {
@@ -174,6 +175,25 @@ int tagrv_conn_bind(struct tagrv_conn *conn,
 			status = ret;
 	}
 	return status;
+}
+
+/* -- renewal ------------------------------------------------------------- */
+
+int tagrv_conn_make_renewed(struct tagrv_conn *conn)
+{
+	struct tagrv_conn_renew *renew = &conn->renew;
+	int ret = begin_epoch(conn, &renew->epoch, renew->nonce);
+
+	return ret ? ret : make_link(conn, conn->chosen, &renew->blob);
+}
+
+int tagrv_conn_bind_renewed(struct tagrv_conn *conn,
+			    const struct tagrv_wireup_rec *rec,
+			    const struct tagrv_wireup_blob **blob)
+{
+	*blob = find_blob(conn, rec, conn->chosen);
+	return *blob ? bind_link(conn, conn->chosen, *blob, false) :
+		       -FI_EHOSTUNREACH;
 }
 
 /* -- agreeing on a transport ---------------------------------------------- */

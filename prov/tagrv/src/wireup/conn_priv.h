@@ -5,6 +5,7 @@
  *   conn.c       decides what a record, a timer or a call of the engine does
  *   conn_end.c   ends a connection, tries again, begins again with new links
  *   conn_link.c  makes, chooses and binds links
+ *   conn_renew.c has a new link take the place of the old one
  *   conn_ask.c   asks listeners whether they sent a REQ
  *   conn_wire.c  fills, sends and screens records
  *   conn_dial.c  adds and removes channels, dials, sets the timer
@@ -33,6 +34,18 @@ static inline bool tagrv_conn_is_doubted(const struct tagrv_conn *conn)
 {
 	return conn->state == TAGRV_CONN_READY && !conn->sockets_closed &&
 	       !tagrv_conn_has_chan(conn);
+}
+
+static inline bool tagrv_conn_is_renewing(const struct tagrv_conn *conn)
+{
+	return conn->renew.wanted || conn->renew.state != TAGRV_CONN_REST;
+}
+
+/* READY, and has to dial: in doubt, or a renewal needs a socket. */
+static inline bool tagrv_conn_lacks_chan(const struct tagrv_conn *conn)
+{
+	return conn->state == TAGRV_CONN_READY && !tagrv_conn_has_chan(conn) &&
+	       (!conn->sockets_closed || tagrv_conn_is_renewing(conn));
 }
 
 static inline bool tagrv_conn_holds(const struct tagrv_conn *conn,
@@ -87,6 +100,19 @@ void tagrv_conn_retry(struct tagrv_conn *conn, int status);
 /* Makes links, unless they exist, and sends a REQ on the channel we dialed. */
 void tagrv_conn_send_req(struct tagrv_conn *conn, struct tagrv_chan *chan);
 
+/* -- conn_renew.c ---------------------------------------------------------- */
+
+/* Goes on with a renewal, if there is one. Called after every event. */
+void tagrv_conn_renew_go(struct tagrv_conn *conn);
+/* The channel, newly dialed, is used for the REQ of a renewal. False: there is none. */
+bool tagrv_conn_renew_asks(struct tagrv_conn *conn, struct tagrv_chan *chan);
+/* True: the record was about a renewal, and has been handled. */
+bool tagrv_conn_renew_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
+			     const struct tagrv_wireup_rec *rec);
+void tagrv_conn_renew_timer(struct tagrv_conn *conn);
+/* Sends CLOSE for the pair of links that the peer may use by now. */
+void tagrv_conn_renew_close(struct tagrv_conn *conn, struct tagrv_chan *chan);
+
 /* -- conn_ask.c ------------------------------------------------------------ */
 
 /* True: a dial is needed only to ask, not to send a REQ. */
@@ -108,6 +134,10 @@ bool tagrv_conn_lost_claim_chan(struct tagrv_conn *conn, struct tagrv_chan *chan
 
 /* -- conn.c ---------------------------------------------------------------- */
 
+/* Both sides are bound: SENDABLE is emitted if need be, dialing and doubts end. */
+void tagrv_conn_become_ready(struct tagrv_conn *conn);
+/* One channel of a READY connection stays. */
+void tagrv_conn_hang_up_extra(struct tagrv_conn *conn);
 /* Handles a REQ that is proven, or that cannot do harm. */
 void tagrv_conn_take_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 			 const struct tagrv_wireup_rec *rec);
@@ -132,6 +162,8 @@ void tagrv_conn_start_dial(struct tagrv_conn *conn);
 void tagrv_conn_stop_dial(struct tagrv_conn *conn);
 /* Dials again after a pause that doubles with each failure; status: its cause. */
 void tagrv_conn_pause_dial(struct tagrv_conn *conn, int status);
+/* ms of the pause after so many failures: doubled with each, and partly random. */
+uint64_t tagrv_conn_pause(struct tagrv_conn *conn, unsigned fails);
 
 /* -- conn_wire.c ---------------------------------------------------------- */
 
@@ -168,6 +200,13 @@ void tagrv_conn_discard_links(struct tagrv_conn *conn);
  */
 int tagrv_conn_bind(struct tagrv_conn *conn,
 		    const struct tagrv_wireup_rec *rec, bool sendable)
+	TAGRV_WARN_UNUSED;
+/* Makes the link of a renewal, of the transport in use. */
+int tagrv_conn_make_renewed(struct tagrv_conn *conn) TAGRV_WARN_UNUSED;
+/* Binds it to the link in the record; *blob: this link's. */
+int tagrv_conn_bind_renewed(struct tagrv_conn *conn,
+			    const struct tagrv_wireup_rec *rec,
+			    const struct tagrv_wireup_blob **blob)
 	TAGRV_WARN_UNUSED;
 /* True: at least one transport is not avoided. */
 bool tagrv_conn_has_offer(const struct tagrv_conn *conn);

@@ -134,6 +134,9 @@ static void run_cmd(struct tagrv_wireup *wireup, struct tagrv_wireup_msg *msg)
 	case TAGRV_WIREUP_DROP:
 		tagrv_wireup_peer_drop(msg);
 		return;
+	case TAGRV_WIREUP_RENEW:
+		tagrv_wireup_peer_renew(msg);
+		return;
 	case TAGRV_WIREUP_LISTEN:
 		ret = tagrv_wireup_ep_start(msg->wep);
 		break;

@@ -8,9 +8,10 @@
  * communicates with the engine through two queues:
  *
  *   engine (domain lock)                      wireup thread
- *     connect(addr), drop(addr, epoch)  --->  commands
+ *     connect(addr), drop(addr, epoch), --->  commands
+ *     renew(addr, epoch)
  *     poll() <-- UP, SENDABLE, FAILED, GONE,  events
- *                TICK
+ *                RENEW_FAILED, TICK
  *
  * The thread reports by events only; it never touches an engine, a peer of an
  * engine or an attached link. UP is queued before the peer can learn that it may
@@ -60,6 +61,11 @@ enum tagrv_wireup_event_type {
 	 */
 	TAGRV_WIREUP_GONE,
 	/*
+	 * There is no new link for the connection of this epoch for now; it goes on
+	 * as before. Answers tagrv_wireup_renew().
+	 */
+	TAGRV_WIREUP_RENEW_FAILED,
+	/*
 	 * attr.tick ms have passed. An event, because progress polls for events
 	 * anyway and need not read a clock for this.
 	 */
@@ -72,6 +78,11 @@ struct tagrv_wireup_event {
 	struct tagrv_addr addr;		/* the peer's listener */
 	uint8_t	uuid[TAGRV_UUID_LEN];	/* of the peer's endpoint, once bound */
 	uint32_t epoch;			/* our number of this connection */
+	/*
+	 * UP: not 0: the link takes the place of the one of this epoch, of the same
+	 * peer; always sendable.
+	 */
+	uint32_t resumes;
 	bool	sendable;		/* UP */
 	struct tagrv_link *link;	/* UP */
 	size_t	max_packet;		/* UP: bytes of a packet to the peer, at most */
@@ -145,6 +156,16 @@ int tagrv_wireup_connect(struct tagrv_wireup_ep *wep,
  */
 void tagrv_wireup_drop(struct tagrv_wireup_ep *wep,
 		       const struct tagrv_addr *addr, uint32_t epoch);
+
+/*
+ * Asks for a new link in the place of this epoch's. One event follows: UP with
+ * 'resumes'; GONE, which is -FI_EHOSTUNREACH after 'patience' ms if the link is down;
+ * RENEW_FAILED, only if it is not down. Does nothing if the connection has ended or
+ * was renewed meanwhile, or if memory is short as for drop.
+ */
+void tagrv_wireup_renew(struct tagrv_wireup_ep *wep,
+			const struct tagrv_addr *addr, uint32_t epoch,
+			bool down, unsigned patience);
 
 /*
  * Returns the counter of queued events, which progress tests by

@@ -95,7 +95,7 @@ static struct tagrv_wireup_msg *recycle_msg(struct tagrv_wireup_ep *wep,
 {
 	struct tagrv_list *node = &msg->node;
 
-	if (msg->event.type == TAGRV_WIREUP_UP) {
+	if (msg->event.type == TAGRV_WIREUP_UP && !msg->event.resumes) {
 		tagrv_list_push_tail(&wep->spares, node);
 		return NULL;
 	}
@@ -289,25 +289,47 @@ int tagrv_wireup_connect(struct tagrv_wireup_ep *wep,
 }
 
 /* Uses the message that the UP left, so that it does not depend on memory. */
-void tagrv_wireup_drop(struct tagrv_wireup_ep *wep,
-		       const struct tagrv_addr *addr, uint32_t epoch)
+static void push_about(struct tagrv_wireup_ep *wep, struct tagrv_wireup_msg cmd)
 {
 	struct tagrv_wireup_msg *msg = NULL;
-	struct tagrv_list *node;
+	struct tagrv_list *node = NULL;
 
-	pthread_mutex_lock(&wep->mutex);
-	node = tagrv_list_pop(&wep->spares);
-	pthread_mutex_unlock(&wep->mutex);
+	/* A link that is renewed will be dropped, too. */
+	if (cmd.cmd == TAGRV_WIREUP_RENEW)
+		msg = malloc(sizeof(*msg));
+	if (!msg) {
+		pthread_mutex_lock(&wep->mutex);
+		node = tagrv_list_pop(&wep->spares);
+		pthread_mutex_unlock(&wep->mutex);
+	}
 	if (node)
 		msg = tagrv_container_of(node, struct tagrv_wireup_msg, node);
-	else
+	else if (!msg)
 		msg = malloc(sizeof(*msg));
 	if (!msg)
 		return;
-	*msg = (struct tagrv_wireup_msg) {
-		.cmd = TAGRV_WIREUP_DROP,
-		.wep = wep,
-		.event = { .addr = *addr, .epoch = epoch },
-	};
+	*msg = cmd;
+	msg->wep = wep;
 	tagrv_wireup_push(wep->wireup, msg);
+}
+
+void tagrv_wireup_drop(struct tagrv_wireup_ep *wep,
+		       const struct tagrv_addr *addr, uint32_t epoch)
+{
+	push_about(wep, (struct tagrv_wireup_msg) {
+		.cmd = TAGRV_WIREUP_DROP,
+		.event = { .addr = *addr, .epoch = epoch },
+	});
+}
+
+void tagrv_wireup_renew(struct tagrv_wireup_ep *wep,
+			const struct tagrv_addr *addr, uint32_t epoch,
+			bool down, unsigned patience)
+{
+	push_about(wep, (struct tagrv_wireup_msg) {
+		.cmd = TAGRV_WIREUP_RENEW,
+		.down = down,
+		.patience = patience,
+		.event = { .addr = *addr, .epoch = epoch },
+	});
 }

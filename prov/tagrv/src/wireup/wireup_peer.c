@@ -87,7 +87,7 @@ static struct tagrv_wireup_peer *find_epoch(struct tagrv_wireup_ep *wep,
 
 	if (memcmp(rec->dst_uuid, wep->host.uuid, TAGRV_UUID_LEN))
 		return NULL;
-	while (peer && peer->conn.epoch != rec->dst_epoch)
+	while (peer && !tagrv_conn_has_epoch(&peer->conn, rec->dst_epoch))
 		peer = peer->hh.next;
 	if (peer && tagrv_conn_is_bound(&peer->conn) &&
 	    memcmp(peer->conn.uuid, rec->src_uuid, TAGRV_UUID_LEN))
@@ -321,6 +321,22 @@ void tagrv_wireup_peer_drop(struct tagrv_wireup_msg *msg)
 		after_event(peer);
 	}
 	free(msg);
+}
+
+void tagrv_wireup_peer_renew(struct tagrv_wireup_msg *msg)
+{
+	struct tagrv_wireup_peer *peer = find(msg->wep, &msg->event.addr);
+	uint32_t epoch = msg->event.epoch;
+	bool down = msg->down;
+	unsigned patience = msg->patience;
+
+	if (!peer || peer->conn.epoch != epoch) {
+		free(msg);
+		return;
+	}
+	add_spare(peer, msg);
+	tagrv_conn_renew(&peer->conn, epoch, down, patience);
+	after_event(peer);
 }
 
 static void on_timer(struct tagrv_wireup_timer *timer)

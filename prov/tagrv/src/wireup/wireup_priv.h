@@ -43,6 +43,7 @@ enum tagrv_wireup_source {
 enum tagrv_wireup_cmd {
 	TAGRV_WIREUP_CONNECT,	/* event.addr */
 	TAGRV_WIREUP_DROP,	/* event.addr, event.epoch */
+	TAGRV_WIREUP_RENEW,	/* the same, down, patience */
 	/* The caller of the following ones waits: struct sync in wireup.c. */
 	TAGRV_WIREUP_LISTEN,
 	TAGRV_WIREUP_UNLISTEN,
@@ -51,11 +52,13 @@ enum tagrv_wireup_cmd {
 	TAGRV_WIREUP_STOP,
 };
 
-/* One command or event. A CONNECT's message is used again for its event. */
+/* One command or event. A CONNECT's or RENEW's message is used again for its event. */
 struct tagrv_wireup_msg {
 	struct tagrv_list node;
 	enum tagrv_wireup_cmd cmd;
 	struct tagrv_wireup_ep *wep;
+	bool	down;
+	unsigned patience;		/* ms */
 	struct tagrv_wireup_event event;
 };
 
@@ -239,6 +242,7 @@ extern const struct tagrv_conn_ops tagrv_wireup_conn_ops;
 /* Run the commands CONNECT and DROP; both own msg from here on. */
 void tagrv_wireup_peer_connect(struct tagrv_wireup_msg *msg);
 void tagrv_wireup_peer_drop(struct tagrv_wireup_msg *msg);
+void tagrv_wireup_peer_renew(struct tagrv_wireup_msg *msg);
 /* Dials for the peers on wireup->dials while there are slots. */
 void tagrv_wireup_peer_dial_more(struct tagrv_wireup *wireup);
 /* Too many sockets: ends connections if many peers owe us the RTU for long. */
