@@ -159,6 +159,22 @@ static void complete(struct fake_record *r, int status)
 		r->done->fn(r->done, status);
 }
 
+static int fake_link_resume(struct tagrv_link *link, struct tagrv_link *fresh)
+{
+	(void) link;
+	if (fake.resume_error)
+		return fake.resume_error;
+	fake.resumes++;
+	fake_link_discard(fresh);
+	return 0;
+}
+
+static void fake_link_unrenewed(struct tagrv_link *link)
+{
+	(void) link;
+	fake.unrenewed++;
+}
+
 static void end_link(struct tagrv_link *link)
 {
 	struct tagrv_sink *sink = link->xport->sink;
@@ -390,8 +406,8 @@ static const struct tagrv_xport_ops fake_ops = {
 	.link_discard = fake_link_discard,
 	.link_attach = fake_link_attach,
 	.link_close = fake_link_close,
-	.link_resume = tagrv_stub_link_resume,
-	.link_unrenewed = tagrv_stub_link_unrenewed,
+	.link_resume = fake_link_resume,
+	.link_unrenewed = fake_link_unrenewed,
 	.blobs_near = tagrv_stub_blobs_near,
 	.send = fake_send,
 	.send_short = tagrv_stub_send_short,
@@ -469,6 +485,13 @@ void fake_break_link(struct tagrv_link *link, int status)
 	tagrv_container_of(link, struct fake_link, base)->broken = true;
 	link->xport->sink->link_error(link->xport->sink, link->ctx, status);
 	fake_end_closed();
+}
+
+void fake_ask_renewal(struct tagrv_link *link, bool down)
+{
+	struct tagrv_sink *sink = link->xport->sink;
+
+	sink->link_renew(sink, link->ctx, down);
 }
 
 void fake_forget(void)

@@ -66,6 +66,8 @@ struct fake_xport {
 	bool	hold_closed;	/* closed links wait for fake_close_held() */
 	struct tagrv_link *closing[FAKE_CLOSING_MAX];	/* by fake_end_closed() */
 	size_t	closing_cnt;
+	int	resume_error;	/* returned by link_resume unless 0 */
+	unsigned resumes, unrenewed;	/* calls that succeeded, of link_unrenewed */
 	const char *watch;	/* byte to copy into each record, or NULL */
 	int	events;		/* returned by each progress */
 	struct fake_packet queue[FAKE_QUEUE_MAX];	/* by fake_queue() */
@@ -99,6 +101,8 @@ void fake_complete_all(int status);
 void fake_break_link(struct tagrv_link *link, int status);
 /* Ends closed links, as progress and most calls below do behind everything else. */
 void fake_end_closed(void);
+/* The link could use new paths. */
+void fake_ask_renewal(struct tagrv_link *link, bool down);
 /* Ends the closing of links that hold_closed has delayed. */
 void fake_close_held(void);
 /* Frees recorded packets. */

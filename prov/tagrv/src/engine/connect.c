@@ -7,6 +7,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/clock.h"
 #include "core/log.h"
 #include "engine/lost.h"
 #include "engine/tick.h"
@@ -101,6 +102,75 @@ void tagrv_peer_connect(struct tagrv_peer *peer)
 	}
 	if (ret)
 		cannot_connect(peer, ret);
+}
+
+/* ---- new paths ---- */
+
+#define PEER_TIMEOUT	30	/* s without any path until the peer is given up */
+
+void tagrv_lane_renew(struct tagrv_lane *lane, bool down)
+{
+	struct tagrv_peer *peer = lane->peer;
+	struct tagrv_wireup_ep *wep;
+	char addr[TAGRV_ADDR_STRLEN];
+
+	/* A lane that was given up, or whose peer has gone, ends anyway. */
+	if (!peer || peer->lane != lane || peer->state == TAGRV_PEER_LEAVING)
+		return;
+	wep = peer->engine->conn.wep;
+	if (!wep)
+		return;
+	lane->renew_since = tagrv_clock_ms();
+	lane->down = down;
+	if (down)
+		tagrv_warn("connection to %s: no path works any more; tries to "
+			   "find one for %d s\n",
+			   tagrv_addr_str(&peer->addr, addr, sizeof(addr)),
+			   PEER_TIMEOUT);
+	tagrv_wireup_renew(wep, &peer->addr, lane->epoch, down,
+			   PEER_TIMEOUT * 1000);
+}
+
+/* The peer goes over to the new paths, too: the lane cannot go on without them. */
+static void on_renewed(struct tagrv_peer *peer,
+		       const struct tagrv_wireup_event *event)
+{
+	struct tagrv_lane *lane = peer ? peer->lane : NULL;
+	struct tagrv_link *fresh = event->link;
+	char addr[TAGRV_ADDR_STRLEN];
+	int ret;
+
+	if (!lane || lane->epoch != event->resumes) {
+		/* Its end is known to the wireup thread, or is on its way there. */
+		fresh->xport->ops->link_discard(fresh);
+		return;
+	}
+	/* Before: the link may ask for the next renewal at once. */
+	lane->epoch = event->epoch;
+	lane->renew_since = 0;
+	lane->down = false;
+	tagrv_addr_str(&peer->addr, addr, sizeof(addr));
+	ret = lane->link->xport->ops->link_resume(lane->link, fresh);
+	if (!ret) {
+		tagrv_info("connection to %s goes on over new paths\n", addr);
+		return;
+	}
+	fresh->xport->ops->link_discard(fresh);
+	if (peer->lane != lane)
+		return;
+	tagrv_warn("connection to %s cannot use its new paths: %s\n", addr,
+		   fi_strerror(-ret));
+	tagrv_lane_fail(lane, -FI_ECONNRESET, true);
+}
+
+static void on_renew_failed(struct tagrv_lane *lane)
+{
+	char addr[TAGRV_ADDR_STRLEN];
+
+	tagrv_info("connection to %s got no new paths; it goes on as it is\n",
+		   tagrv_addr_str(&lane->peer->addr, addr, sizeof(addr)));
+	lane->renew_since = 0;
+	lane->link->xport->ops->link_unrenewed(lane->link);
 }
 
 /* ---- reports of the wireup thread ---- */
@@ -230,7 +300,10 @@ void tagrv_engine_wireup_event(struct tagrv_engine *engine,
 
 	tagrv_assert_locked(engine->dom);
 	if (event->type == TAGRV_WIREUP_UP) {
-		on_up(engine, event);
+		if (event->resumes)
+			on_renewed(tagrv_peer_find(engine, &event->addr), event);
+		else
+			on_up(engine, event);
 		return;
 	}
 	if (event->type == TAGRV_WIREUP_TICK) {
@@ -248,6 +321,8 @@ void tagrv_engine_wireup_event(struct tagrv_engine *engine,
 		return;		/* of a connection that failed before */
 	if (event->type == TAGRV_WIREUP_GONE)
 		on_gone(engine, peer, event->status);
+	else if (event->type == TAGRV_WIREUP_RENEW_FAILED)
+		on_renew_failed(peer->lane);
 	else if (peer->state == TAGRV_PEER_BOUND)
 		set_ready(peer);
 }

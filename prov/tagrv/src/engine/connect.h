@@ -5,6 +5,7 @@
 #ifndef TAGRV_ENGINE_CONNECT_H
 #define TAGRV_ENGINE_CONNECT_H
 
+#include "object/lane.h"
 #include "object/peer.h"
 #include "wireup/wireup.h"
 
@@ -25,6 +26,9 @@ bool tagrv_lane_is_drained(struct tagrv_lane *lane);
 /* Handles a report of the wireup thread. */
 void tagrv_engine_wireup_event(struct tagrv_engine *engine,
 			       const struct tagrv_wireup_event *event);
+
+/* The lane's link needs new paths; down: it has none that works. */
+void tagrv_lane_renew(struct tagrv_lane *lane, bool down);
 
 /*
  * Asks for a connection if the peer has none and none is on its way. Where none

@@ -11,6 +11,7 @@
 #include "core/iov.h"
 #include "core/log.h"
 #include "core/trace.h"
+#include "engine/connect.h"
 #include "engine/unbatch.h"
 #include "object/lane.h"
 #include "object/op.h"
@@ -205,6 +206,13 @@ static void on_link_error(struct tagrv_sink *sink, void *link_ctx, int status)
 	tagrv_lane_fail(lane, status, true);
 }
 
+static void on_link_renew(struct tagrv_sink *sink, void *link_ctx, bool down)
+{
+	tagrv_assert_locked(tagrv_rail_of_sink(sink)->engine->dom);
+	(void) sink;
+	tagrv_lane_renew(link_ctx, down);
+}
+
 static void on_link_closed(struct tagrv_sink *sink, void *link_ctx)
 {
 	struct tagrv_lane *lane = link_ctx;
@@ -248,5 +256,6 @@ const struct tagrv_sink tagrv_engine_sink = {
 	.room = on_room,
 	.link_error = on_link_error,
 	.link_closed = on_link_closed,
+	.link_renew = on_link_renew,
 	.fatal = on_fatal,
 };

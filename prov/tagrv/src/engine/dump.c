@@ -231,6 +231,10 @@ static void dump_lane(const struct tagrv_peer *peer, FILE *out)
 		lane->link->xport->ops->name, lane->epoch, peer->tx_seq,
 		peer->rx_seq, bytes_of(peer->credit.left),
 		bytes_of(peer->credit.promised), bytes_of(peer->credit.owed));
+	if (lane->renew_since)
+		fprintf(out, ", waits for new paths since %" PRIu64 " ms%s",
+			tagrv_clock_ms() - lane->renew_since,
+			lane->down ? " (none works)" : "");
 }
 
 static void dump_peer(const struct tagrv_peer *peer, FILE *out)

@@ -31,6 +31,9 @@ struct tagrv_lane {
 	struct tagrv_peer *peer;	/* NULL once replaced or failed */
 	struct tagrv_link *link;
 	uint32_t epoch;
+	uint64_t renew_since;		/* ms, clock; the link waits for new paths;
+					   0: it does not */
+	bool	down;			/* and has no other */
 	int	gone_status;		/* why the peer hung up: 0 or -FI_E* */
 	unsigned gone_passes;		/* progress passes without a message of
 					   the peer since it ended its connection */
