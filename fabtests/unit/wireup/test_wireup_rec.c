@@ -255,9 +255,9 @@ Test(wireup_rec, lengths_are_told_early, .timeout = 10)
 	cr_assert_eq(tagrv_wireup_rec_length(buf, 16), -FI_EINVAL);
 	buf[9] = TAGRV_WIREUP_REC_HEAD;
 	cr_assert_eq(tagrv_wireup_rec_length(buf, 16), TAGRV_WIREUP_REC_HEAD);
-	buf[8] = 4;
+	buf[8] = TAGRV_WIREUP_REC_MAX >> 8;
 	buf[9] = 0;
-	cr_assert_eq(tagrv_wireup_rec_length(buf, 16), 1024);
+	cr_assert_eq(tagrv_wireup_rec_length(buf, 16), TAGRV_WIREUP_REC_MAX);
 	buf[9] = 1;
 	cr_assert_eq(tagrv_wireup_rec_length(buf, 16), -FI_EINVAL);
 }
