@@ -106,13 +106,12 @@ void tagrv_peer_connect(struct tagrv_peer *peer)
 
 /* ---- new paths ---- */
 
-#define PEER_TIMEOUT	30	/* s without any path until the peer is given up */
-
 void tagrv_lane_renew(struct tagrv_lane *lane, bool down)
 {
 	struct tagrv_peer *peer = lane->peer;
 	struct tagrv_wireup_ep *wep;
 	char addr[TAGRV_ADDR_STRLEN];
+	int patience;		/* s without any path until the peer is given up */
 
 	/* A lane that was given up, or whose peer has gone, ends anyway. */
 	if (!peer || peer->lane != lane || peer->state == TAGRV_PEER_LEAVING)
@@ -120,15 +119,16 @@ void tagrv_lane_renew(struct tagrv_lane *lane, bool down)
 	wep = peer->engine->conn.wep;
 	if (!wep)
 		return;
+	patience = peer->engine->dom->params.peer_timeout;
 	lane->renew_since = tagrv_clock_ms();
 	lane->down = down;
 	if (down)
 		tagrv_warn("connection to %s: no path works any more; tries to "
 			   "find one for %d s\n",
 			   tagrv_addr_str(&peer->addr, addr, sizeof(addr)),
-			   PEER_TIMEOUT);
+			   patience);
 	tagrv_wireup_renew(wep, &peer->addr, lane->epoch, down,
-			   PEER_TIMEOUT * 1000);
+			   patience * 1000);
 }
 
 /* The peer goes over to the new paths, too: the lane cannot go on without them. */
