@@ -26,7 +26,7 @@ static const enum bound bounds[KINDS][2] = {
 	[RATE] = { SURVIVED, SURVIVED },
 	[CUT] = { SURVIVED, SURVIVED },
 	[DOWN] = { BROKEN, SURVIVED },
-	[DOWN_ALL] = { BROKEN, BROKEN },
+	[DOWN_ALL] = { BROKEN, SURVIVED },
 	[STOP] = { SURVIVED, SURVIVED },
 	[KILL] = { RESTARTED, RESTARTED },
 };
