@@ -184,6 +184,7 @@ VISIBLE ssize_t sendmsg(int sock, const struct msghdr *msg, int flags)
 	struct shm_hand hand;
 	struct iovec iov = { &hand, sizeof(hand) };
 	struct msghdr changed = *msg;
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg);
 	ssize_t ret;
 
 	if (!real)
@@ -191,9 +192,9 @@ VISIBLE ssize_t sendmsg(int sock, const struct msghdr *msg, int flags)
 	if (!is_handover(msg, &hand, fds))
 		return real(sock, msg, flags);
 	keep(&hand, fds, true);
-	if (is_wanted(LIE_HAND)) {
+	if (cmsg && is_wanted(LIE_HAND)) {
 		extra = change_hand(&hand, fds);
-		memcpy(CMSG_DATA(CMSG_FIRSTHDR(msg)), fds, sizeof(fds));
+		memcpy(CMSG_DATA(cmsg), fds, sizeof(fds));
 		changed.msg_iov = &iov;
 		lie_count(LIE_HAND);
 	}
