@@ -194,7 +194,7 @@ static int submit(struct tagrv_link *base, const struct multi_move *args,
 		return -FI_EINVAL;
 	move = tagrv_pool_get(&xp->moves);
 	if (!move)
-		return multi_try_again(xp);
+		return multi_no_record(xp, &xp->moves);
 	handle = move->node.handle;
 	*move = *args;
 	move->node = (struct tagrv_pool_node) { .handle = handle, .used = 1 };

@@ -286,6 +286,13 @@ static inline int multi_try_again(struct multi_xport *xp)
 	return -FI_EAGAIN;
 }
 
+/* The same where a pool has no record: without memory no end of another one helps. */
+static inline int multi_no_record(struct multi_xport *xp, const struct tagrv_pool *pool)
+{
+	xp->freed |= tagrv_pool_why(pool) == -FI_ENOMEM;
+	return multi_try_again(xp);
+}
+
 /*
  * Whether a path with this error may be replaced by another one. All other errors are
  * about the operation, and would break each path in turn.

@@ -18,20 +18,23 @@
 
 /* ---- records ---- */
 
+static struct tagrv_pool *pool_of(struct multi_xport *xp, size_t len)
+{
+	return len > MULTI_SMALL ? &xp->large : &xp->small;
+}
+
 static void on_done(struct tagrv_done *done, int status);
 
 /* Any packet may have to be confirmed, even if only when it is sent again. */
 static struct multi_packet *take_record(struct multi_link *link, size_t len)
 {
 	struct multi_xport *xp = multi_xport_of_link(link);
-	bool large = len > MULTI_SMALL;
-	struct multi_packet *packet = tagrv_pool_get(large ? &xp->large :
-							     &xp->small);
+	struct multi_packet *packet = tagrv_pool_get(pool_of(xp, len));
 
 	if (TAGRV_LIKELY(packet != NULL)) {
 		packet->done.fn = on_done;
 		packet->link = link;
-		packet->large = large;
+		packet->large = len > MULTI_SMALL;
 		packet->len = (uint32_t) len;
 		packet->cnt = 0;
 	}
@@ -174,7 +177,7 @@ int tagrv_multi_send(struct tagrv_link *base, const struct iovec *iov, size_t cn
 		return -FI_EMSGSIZE;
 	packet = take_record(link, len);
 	if (TAGRV_UNLIKELY(!packet))
-		return multi_try_again(xp);
+		return multi_no_record(xp, pool_of(xp, len));
 	packet->user = done;
 	packet->ctrl = flags & TAGRV_SEND_CTRL;
 	tagrv_iov_gather(packet->data, iov, cnt);
@@ -232,7 +235,7 @@ int tagrv_multi_send_prepared(struct tagrv_link *base, const void *hdr,
 		return -FI_EMSGSIZE;
 	packet = take_record(link, hdr_len);
 	if (!packet)
-		return multi_try_again(xp);
+		return multi_no_record(xp, pool_of(xp, hdr_len));
 	packet->user = done;
 	packet->ctrl = false;
 	packet->cnt = (uint8_t) cnt;

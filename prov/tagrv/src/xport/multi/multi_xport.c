@@ -297,6 +297,8 @@ static int arm(struct tagrv_xport *xport)
 {
 	struct multi_xport *xp = multi_xport_of(xport);
 
+	if (xp->starved && xp->freed)
+		return -FI_EAGAIN;
 	for (unsigned i = 0; i < xp->cnt; i++) {
 		int ret = xp->rails[i].xport->ops->arm(xp->rails[i].xport);
 
