@@ -94,6 +94,7 @@ Test(renew, link_that_cannot_go_on_ends)
 	renewed(1, 2);
 	cr_assert_eq(take(&fx.tx).err, FI_ECONNRESET);
 	expect_empty(&fx.tx);
+	fake_end_closed();
 	cr_assert_eq(fake.links, 0, "the new link, too");
 }
 

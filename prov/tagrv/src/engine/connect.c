@@ -167,6 +167,9 @@ static void on_renew_failed(struct tagrv_lane *lane)
 {
 	char addr[TAGRV_ADDR_STRLEN];
 
+	/* Its last path has failed since, and it was asked for again. */
+	if (lane->down)
+		return;
 	tagrv_info("connection to %s got no new paths; it goes on as it is\n",
 		   tagrv_addr_str(&lane->peer->addr, addr, sizeof(addr)));
 	lane->renew_since = 0;

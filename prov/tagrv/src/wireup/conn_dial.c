@@ -58,12 +58,17 @@ void tagrv_conn_set_timer(struct tagrv_conn *conn)
 
 /*
  * A peer that is only asked for new paths is not in doubt; one without any path is
- * waited for as long as the renewal is.
+ * waited for as long as the renewal is. A link that can be renewed shows by itself
+ * whether the peer lives, when something is awaited of it: its sockets may use the one
+ * network of several that is lost.
  */
 static bool has_deadline(const struct tagrv_conn *conn)
 {
+	const struct tagrv_xport *xport = conn->host->xports[conn->chosen];
+
 	return conn->state != TAGRV_CONN_READY ||
 	       (tagrv_conn_is_doubted(conn) &&
+		!(xport->attr.caps & TAGRV_XPORT_RENEWED) &&
 		!(conn->renew.wanted && conn->renew.down));
 }
 

@@ -258,7 +258,9 @@ void tagrv_conn_renew(struct tagrv_conn *conn, uint32_t epoch, bool down,
 {
 	struct tagrv_conn_renew *renew = &conn->renew;
 
-	if (!tagrv_conn_is_bound(conn) || conn->epoch != epoch || renew->wanted)
+	/* What was asked for while paths were left is urgent once none is. */
+	if (!tagrv_conn_is_bound(conn) || conn->epoch != epoch ||
+	    (renew->wanted && (renew->down || !down)))
 		return;
 	renew->wanted = true;
 	renew->down = down;

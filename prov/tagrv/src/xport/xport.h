@@ -79,6 +79,7 @@ enum tagrv_xport_caps {
 	TAGRV_XPORT_WATCHED = 1 << 4,	/* all that progress has to do is announced in
 					   sink->watch; it need not be polled */
 	TAGRV_XPORT_CHECKED = 1 << 5,	/* check does something */
+	TAGRV_XPORT_RENEWED = 1 << 6,	/* links ask for new ones: sink->link_renew */
 };
 
 /*

@@ -30,7 +30,8 @@
 #include "xport/multi/multi_priv.h"
 
 #define RENEW_FIRST	2000u	/* ms from the loss of a path until it is asked for */
-#define RENEW_MOST	64000u	/* ms between two questions */
+/* ms between two questions: each disturbs the paths that work */
+#define RENEW_MOST	(5u * 60000u)
 
 /* ---- the ends of paths and links ---- */
 
@@ -278,6 +279,8 @@ static void take_paths(struct multi_link *link, struct multi_link *fresh)
 		link->paths[i]->owner = link;
 		link->paths[i]->gen = link->gen;
 	}
+	link->base.get_max = TAGRV_MIN(link->base.get_max, fresh->base.get_max);
+	link->base.put_max = TAGRV_MIN(link->base.put_max, fresh->base.put_max);
 	link->pairs = fresh->pairs;
 	free(fresh);
 }

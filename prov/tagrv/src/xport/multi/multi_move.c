@@ -59,41 +59,41 @@ static void rate_end(struct multi_rate *rate, size_t len, bool well)
 
 /* ---- choice ---- */
 
-/* The path by which a move of this memory may go, or NULL. */
+/* The path by which the move may go, or NULL. */
 static struct multi_path *usable(const struct multi_link *link, unsigned rail,
-				 const struct tagrv_mem *mem)
+				 const struct multi_move *move)
 {
 	struct multi_path *path = multi_path_up(link, rail);
 
-	if (!path || !multi_mem_of(mem)->mem[rail])
+	if (!path || !multi_mem_of(move->mem)->mem[rail] ||
+	    move->len > (move->put ? path->link->put_max : path->link->get_max))
 		return NULL;
 	return path->proven || link->env == (int) rail ? path : NULL;
 }
 
-static double fastest(const struct multi_link *link, const struct tagrv_mem *mem)
+static double fastest(const struct multi_link *link, const struct multi_move *move)
 {
 	const struct multi_xport *xp = multi_xport_of_link(link);
 	double most = 0;
 
 	for (unsigned i = 0; i < xp->cnt; i++)
-		if (usable(link, i, mem))
+		if (usable(link, i, move))
 			most = TAGRV_MAX(most, xp->rails[i].rate.bytes_s);
 	return most;
 }
 
 /* The best path whose bit in 'tried' is not set, or NULL. */
-static struct multi_path *choose(struct multi_link *link,
-				 const struct tagrv_mem *mem, size_t len,
-				 unsigned tried)
+static struct multi_path *choose(const struct multi_move *move, unsigned tried)
 {
+	struct multi_link *link = move->link;
 	struct multi_xport *xp = multi_xport_of_link(link);
-	double least = fastest(link, mem) * SKIP_BELOW, soonest = 0;
+	double least = fastest(link, move) * SKIP_BELOW, soonest = 0;
 	struct multi_path *best = NULL;
 
 	for (unsigned n = 0; n < xp->cnt; n++) {
 		unsigned i = (link->order + n) % xp->cnt;
 		struct multi_rate *rate = &xp->rails[i].rate;
-		struct multi_path *path = usable(link, i, mem);
+		struct multi_path *path = usable(link, i, move);
 		double end;
 
 		if (!path || tried & 1u << i)
@@ -102,7 +102,7 @@ static struct multi_path *choose(struct multi_link *link,
 			rate->bytes_s *= RATE_HEAL;
 			continue;
 		}
-		end = (double) (rate->queued + len) / rate->bytes_s;
+		end = (double) (rate->queued + move->len) / rate->bytes_s;
 		if (!best || end < soonest) {
 			best = path;
 			soonest = end;
@@ -141,7 +141,7 @@ static int post_any(struct multi_move *move)
 	unsigned tried = 0;
 	struct multi_path *path;
 
-	while ((path = choose(move->link, move->mem, move->len, tried))) {
+	while ((path = choose(move, tried))) {
 		int ret = post(path, move);
 
 		if (ret != -FI_EAGAIN && ret != -FI_ENOTCONN)
@@ -201,11 +201,12 @@ static int submit(struct tagrv_link *base, const struct multi_move *args,
 	move->link = link;
 	memcpy(move->key, key, key_len);
 	ret = post_any(move);
+	if (!ret || ret == -FI_EAGAIN)
+		tagrv_multi_probe(link);
 	if (ret) {
 		tagrv_pool_put(&xp->moves, move);
 		return ret == -FI_EAGAIN ? multi_try_again(xp) : ret;
 	}
-	tagrv_multi_probe(link);
 	return 0;
 }
 

@@ -41,9 +41,15 @@ static struct multi_packet *take_record(struct multi_link *link, size_t len)
 	return packet;
 }
 
-static void free_record(struct multi_xport *xp, struct multi_packet *packet)
+/* Of a packet that was not sent: this makes no room for another one. */
+static void drop_record(struct multi_xport *xp, struct multi_packet *packet)
 {
 	tagrv_pool_put(packet->large ? &xp->large : &xp->small, packet);
+}
+
+static void free_record(struct multi_xport *xp, struct multi_packet *packet)
+{
+	drop_record(xp, packet);
 	xp->freed = true;
 }
 
@@ -106,15 +112,22 @@ static int post(struct multi_path *path, struct multi_packet *packet,
 		struct tagrv_done *done)
 {
 	const struct tagrv_xport_ops *ops = path->link->xport->ops;
+	struct iovec iov[TAGRV_IOV_MAX + 1] = { { packet->data, packet->len } };
 	struct tagrv_mem *mem[TAGRV_IOV_MAX];
-	struct iovec iov = { packet->data, packet->len };
+	bool lacks = false;
 
 	if (TAGRV_LIKELY(!packet->cnt))
-		return ops->send(path->link, &iov, 1,
+		return ops->send(path->link, iov, 1,
 				 packet->ctrl ? TAGRV_SEND_CTRL : 0, done);
-	for (unsigned i = 0; i < packet->cnt; i++)
+	for (unsigned i = 0; i < packet->cnt; i++) {
 		mem[i] = packet->mem[i] ?
 			 multi_mem_of(packet->mem[i])->mem[path->rail] : NULL;
+		lacks |= packet->iov[i].iov_len && !mem[i];
+		iov[i + 1] = packet->iov[i];
+	}
+	/* The memory could not be registered with this rail. */
+	if (lacks)
+		return ops->send(path->link, iov, packet->cnt + 1u, 0, done);
 	return ops->send_prepared(path->link, packet->data, packet->len,
 				  packet->iov, mem, packet->cnt, done);
 }
@@ -146,7 +159,7 @@ static int submit(struct multi_link *link, struct multi_packet *packet)
 		keep(link, packet, signal);
 		return 0;
 	}
-	free_record(xp, packet);
+	drop_record(xp, packet);
 	/* The path has failed, and the link will hear of it. */
 	return ret == -FI_EAGAIN || ret == -FI_ENOTCONN ? multi_try_again(xp) : ret;
 }
@@ -212,7 +225,7 @@ int tagrv_multi_send_short(struct tagrv_link *base,
 	if (TAGRV_LIKELY(!ret))
 		keep(link, packet, false);
 	else
-		free_record(xp, packet);
+		drop_record(xp, packet);
 	return ret;
 }
 

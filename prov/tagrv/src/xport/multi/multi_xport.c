@@ -106,7 +106,7 @@ static void fill_attr(struct multi_xport *xp)
 			sum += xp->rails[i].xport->attr.bandwidth;
 	/* A packet behind a put may take another path than the put. */
 	attr->caps &= ~((uint32_t) TAGRV_XPORT_PUT_FENCED | TAGRV_XPORT_WATCHED);
-	attr->caps |= TAGRV_XPORT_CHECKED;
+	attr->caps |= TAGRV_XPORT_CHECKED | TAGRV_XPORT_RENEWED;
 	attr->max_packet -= MULTI_HEAD;
 	attr->max_short -= TAGRV_MIN(attr->max_short, (size_t) MULTI_HEAD);
 	attr->get_max = TAGRV_MIN(attr->get_max, (size_t) MULTI_CHUNK);

@@ -96,11 +96,11 @@ static bool may_destroy(struct verbs_xport *xp, struct verbs_link *link,
 	bool drained = link->head == link->tail && !link->stray_cnt &&
 		       !(link->rxq && link->rxq->posted);
 
-	if (xp->fatal || (drained && link->rxq))
+	if ((xp->fatal && !link->base.delivers_last) || (drained && link->rxq))
 		return true;
 	if (!rx_cq_is_swept(xp, link, now))
 		return false;
-	if (drained)
+	if (drained || xp->fatal)
 		return true;
 	if (now <= link->closed_at + VERBS_CLOSE_MS)
 		return false;
@@ -120,6 +120,8 @@ static void end_link(struct verbs_xport *xp, struct verbs_link *link)
 	bool discarded = link->discarded;
 
 	tagrv_list_remove(&link->close_node);
+	tagrv_list_remove(&link->todo_node);
+	tagrv_verbs_strays_drop(link);
 	tagrv_verbs_map_remove(&xp->map, link);
 	tagrv_verbs_permit_forget(link);
 	if (xp->calls->destroy_qp(link->qp))

@@ -355,7 +355,8 @@ void tagrv_verbs_link_fail(struct verbs_link *link, int status, bool later)
 	struct tagrv_sink *sink = xp->base.sink;
 
 	verbs_link_set_error(link, status);
-	if (link->state != VERBS_LINK_OPEN || link->reported)
+	/* Early packets come first; who delivers them reports the error. */
+	if (link->state != VERBS_LINK_OPEN || link->reported || link->stray_cnt)
 		return;
 	if (!later) {
 		tagrv_list_remove(&link->todo_node);
