@@ -136,6 +136,53 @@ Test(conn_doubt, silent_network_gets_its_time, .timeout = 10)
 	driver_fini(&d);
 }
 
+/* Its sockets may use the one network of several that is lost: its links know better. */
+Test(conn_doubt, link_that_can_be_renewed_gets_any_time, .timeout = 10)
+{
+	struct driver_chan *chan;
+	struct driver d;
+	uint64_t start;
+
+	doubt(&d);
+	d.fake.base.attr.caps |= TAGRV_XPORT_RENEWED;
+	for (start = d.now; d.now < start + 600000;) {
+		if (d.dial)
+			driver_fail_dial(&d, -FI_ETIMEDOUT);
+		driver_run_timer(&d);
+		check_sound(&d);
+	}
+	while (!d.dial)
+		driver_run_timer(&d);
+	chan = driver_answer_dial(&d);
+	give(&d, chan, TAGRV_WIREUP_REP, PEER, 7);
+	check_sound(&d);
+	driver_fini(&d);
+}
+
+/* The last path fails while one that is lost is asked for. */
+Test(conn_doubt, renewal_gets_urgent, .timeout = 10)
+{
+	struct driver d;
+	uint64_t start;
+
+	doubt(&d);
+	d.fake.base.attr.caps |= TAGRV_XPORT_RENEWED;
+	driver_renew(&d, false, 20000);
+	d.down = true;
+	d.prepared++;
+	tagrv_conn_renew(&d.conn, d.event.epoch, true, 50000);
+	for (start = d.now; !d.gones;) {
+		if (d.dial)
+			driver_fail_dial(&d, -FI_ETIMEDOUT);
+		if (!d.gones)
+			driver_run_timer(&d);
+	}
+	cr_assert_eq(d.event.status, -FI_EHOSTUNREACH);
+	cr_assert_geq(d.now - start, 50000);
+	cr_assert_eq(d.unrenewed, 0);
+	driver_fini(&d);
+}
+
 Test(conn_doubt, busy_peer_is_asked_again, .timeout = 10)
 {
 	struct driver_chan *chan;
