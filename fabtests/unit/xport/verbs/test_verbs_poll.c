@@ -289,6 +289,34 @@ Test(verbs_poll, early_packets_stop_at_close)
 	pair_close(&pair);
 }
 
+/* An error in the pass in which the link was attached. */
+Test(verbs_poll, early_packets_come_before_an_error)
+{
+	send_early(5);
+	cr_assert_eq(tagrv_verbs_ops.link_attach(pair.b->link, pair.b), 0);
+	tagrv_verbs_link_fail(verbs_link_of(pair.b->link), -FI_EIO, false);
+	cr_assert_eq(pair.b->errors, 0);
+	PAIR_UNTIL(&pair, pair.b->errors);
+	cr_assert_eq(pair.b->packet_cnt, 5);
+	pair_close(&pair);
+}
+
+/* The peer's device believes that they arrived; the owner may want them. */
+Test(verbs_poll, last_packets_come_after_close_if_they_are_wanted)
+{
+	for (int wanted = 0; wanted < 2; wanted++) {
+		verbs_prepare();
+		start();
+		for (unsigned i = 0; i < 5; i++)
+			cr_assert_eq(end_send(pair.a, i, 10, 0, NULL), 0);
+		pair.a->xport->ops->progress(pair.a->xport);
+		pair.b->link->delivers_last = wanted;
+		end_close_link(pair.b);
+		cr_assert_eq(pair.b->packet_cnt, wanted ? 5 : 0);
+		pair_close(&pair);
+	}
+}
+
 /* ---- odd completions ---- */
 
 Test(verbs_poll, completions_of_unknown_queue_pairs_are_ignored)
