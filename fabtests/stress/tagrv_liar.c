@@ -29,7 +29,7 @@ enum { WINDOW = 8, LEN_MAX = 200000, LIAR_OPS = 3, LIAR_LEN = 300000, SLEEP_MS =
 
 struct scene *scene;
 
-static uint64_t lies = 2000, per_life = 200;
+static uint64_t lies = 1000, per_life = 200;
 
 static const char *const lie_names[LIES] = {
 	[LIE_WORD] = "any word of a ring", [LIE_HEAD] = "head words of entries",

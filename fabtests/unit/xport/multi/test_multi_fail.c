@@ -471,7 +471,7 @@ Test(multi_fail, random_failures_lose_nothing, .timeout = 600)
 	const char *from = getenv("TAGRV_TEST_SEED");
 	const char *cnt = getenv("TAGRV_TEST_ROUNDS");
 	unsigned first = from ? (unsigned) atoi(from) : 1;
-	unsigned rounds = cnt ? (unsigned) atoi(cnt) : 4;
+	unsigned rounds = cnt ? (unsigned) atoi(cnt) : 2;
 
 	for (unsigned i = first; i < first + rounds; i++) {
 		printf("seed %u\n", i);
