@@ -103,59 +103,60 @@ Test(conn_doubt, dead_peer_is_gone, .timeout = 10)
 	driver_fini(&d);
 }
 
+/* Nobody answers for so many ms, then the peer does, on the socket returned. */
+static struct driver_chan *be_silent(struct driver *d, uint64_t ms)
+{
+	uint64_t start = d->now;
+	struct driver_chan *chan;
+
+	while (d->now < start + ms) {
+		if (d->dial)
+			driver_fail_dial(d, -FI_ETIMEDOUT);
+		driver_run_timer(d);
+		check_sound(d);
+	}
+	while (!d->dial)
+		driver_run_timer(d);
+	chan = driver_answer_dial(d);
+	give(d, chan, TAGRV_WIREUP_REP, PEER, 7);
+	check_sound(d);
+	return chan;
+}
+
+/* Every dial fails so until the connection is gone; returns the ms that it took. */
+static uint64_t fail_till_gone(struct driver *d, int status)
+{
+	uint64_t start = d->now;
+
+	while (!d->gones) {
+		if (d->dial)
+			driver_fail_dial(d, status);
+		if (!d->gones)
+			driver_run_timer(d);
+	}
+	cr_assert_eq(d->event.status, -FI_EHOSTUNREACH);
+	return d->now - start;
+}
+
 Test(conn_doubt, silent_network_gets_its_time, .timeout = 10)
 {
-	struct driver_chan *chan;
 	struct driver d;
-	uint64_t start;
 
 	doubt(&d);
-	start = d.now;
-	while (d.now < start + 20000) {
-		if (d.dial)
-			driver_fail_dial(&d, -FI_ETIMEDOUT);
-		driver_run_timer(&d);
-		check_sound(&d);
-	}
-	while (!d.dial)
-		driver_run_timer(&d);
-	chan = driver_answer_dial(&d);
-	give(&d, chan, TAGRV_WIREUP_REP, PEER, 7);
-	check_sound(&d);
 	/* But not for ever. */
-	driver_close(&d, chan);
-	start = d.now;
-	while (!d.gones) {
-		if (d.dial)
-			driver_fail_dial(&d, -FI_EHOSTUNREACH);
-		if (!d.gones)
-			driver_run_timer(&d);
-	}
-	cr_assert_eq(d.event.status, -FI_EHOSTUNREACH);
-	cr_assert_geq(d.now - start, 30000);
+	driver_close(&d, be_silent(&d, 20000));
+	cr_assert_geq(fail_till_gone(&d, -FI_EHOSTUNREACH), 30000);
 	driver_fini(&d);
 }
 
 /* Its sockets may use the one network of several that is lost: its links know better. */
 Test(conn_doubt, link_that_can_be_renewed_gets_any_time, .timeout = 10)
 {
-	struct driver_chan *chan;
 	struct driver d;
-	uint64_t start;
 
 	doubt(&d);
 	d.fake.base.attr.caps |= TAGRV_XPORT_RENEWED;
-	for (start = d.now; d.now < start + 600000;) {
-		if (d.dial)
-			driver_fail_dial(&d, -FI_ETIMEDOUT);
-		driver_run_timer(&d);
-		check_sound(&d);
-	}
-	while (!d.dial)
-		driver_run_timer(&d);
-	chan = driver_answer_dial(&d);
-	give(&d, chan, TAGRV_WIREUP_REP, PEER, 7);
-	check_sound(&d);
+	be_silent(&d, 600000);
 	driver_fini(&d);
 }
 
@@ -163,7 +164,6 @@ Test(conn_doubt, link_that_can_be_renewed_gets_any_time, .timeout = 10)
 Test(conn_doubt, renewal_gets_urgent, .timeout = 10)
 {
 	struct driver d;
-	uint64_t start;
 
 	doubt(&d);
 	d.fake.base.attr.caps |= TAGRV_XPORT_RENEWED;
@@ -171,14 +171,7 @@ Test(conn_doubt, renewal_gets_urgent, .timeout = 10)
 	d.down = true;
 	d.prepared++;
 	tagrv_conn_renew(&d.conn, d.event.epoch, true, 50000);
-	for (start = d.now; !d.gones;) {
-		if (d.dial)
-			driver_fail_dial(&d, -FI_ETIMEDOUT);
-		if (!d.gones)
-			driver_run_timer(&d);
-	}
-	cr_assert_eq(d.event.status, -FI_EHOSTUNREACH);
-	cr_assert_geq(d.now - start, 50000);
+	cr_assert_geq(fail_till_gone(&d, -FI_ETIMEDOUT), 50000);
 	cr_assert_eq(d.unrenewed, 0);
 	driver_fini(&d);
 }

@@ -231,7 +231,7 @@ struct tagrv_sink {
 	 * or because a path that has failed may work again. While it is down, send,
 	 * get and put return -FI_EAGAIN, and nothing of it ends; an owner that
 	 * gets no new link in time calls link_close. Called once until link_resume or
-	 * link_unrenewed. Without this callback a link that is down fails.
+	 * link_unrenewed, and again if the link goes down meanwhile. Without this callback a link that is down fails.
 	 */
 	void (*link_renew)(struct tagrv_sink *sink, void *link_ctx, bool down);
 	/* The whole device is lost (status: -FI_E*): every link will fail. */
@@ -451,12 +451,12 @@ struct tagrv_xport_ops {
 	/* May be called in sink callbacks, and again: the first call counts. */
 	void (*link_close)(struct tagrv_link *link);
 	/*
-	 * A link that has asked for it by link_renew, and 'fresh', which was bound for it
-	 * and is not attached, become one: all that 'link' has under way goes on by the
-	 * paths of 'fresh', which is no link any more. The owner knows that the peer
-	 * does the same with its ends of both. -FI_EOPNOTSUPP: links of this transport
-	 * cannot; -FI_ENOTCONN: the link has failed or is closed. On an error, 'fresh'
-	 * stays as it was.
+	 * A link, and 'fresh', which was bound to the same peer and is not attached,
+	 * become one, because this side or the peer's has called link_renew: all that
+	 * 'link' has under way goes on by the paths of 'fresh', which is no link any
+	 * more. The owner knows that the peer does the same with its ends of both.
+	 * -FI_EOPNOTSUPP: links of this transport cannot; -FI_ENOTCONN: the link has
+	 * failed or is closed. On an error, 'fresh' stays as it was.
 	 */
 	int (*link_resume)(struct tagrv_link *link, struct tagrv_link *fresh);
 	/* The owner gets no new link for now: one that is not down may ask again later. */

@@ -141,13 +141,16 @@ static int open_rail(struct multi_xport *xp, unsigned i,
 	return 0;
 }
 
-static void settle_all(struct multi_xport *xp)
+/* Returns events. */
+static int settle_all(struct multi_xport *xp)
 {
 	struct tagrv_list *pos, *tmp;
+	int events = 0;
 
 	tagrv_list_for_each_safe(&xp->busy, pos, tmp)
-		tagrv_multi_settle(tagrv_container_of(pos, struct multi_link,
-						      busy_node));
+		events += tagrv_multi_settle(
+			tagrv_container_of(pos, struct multi_link, busy_node));
+	return events;
 }
 
 static void xport_close(struct tagrv_xport *xport)
@@ -227,7 +230,6 @@ static inline void announce_room(struct multi_xport *xp)
 static int progress(struct tagrv_xport *xport)
 {
 	struct multi_xport *xp = multi_xport_of(xport);
-	struct tagrv_list *pos, *tmp;
 	int events = 0;
 
 	for (unsigned i = 0; i < xp->cnt; i++) {
@@ -237,9 +239,7 @@ static int progress(struct tagrv_xport *xport)
 		rail->sink.crowded = xport->sink->crowded;
 		events += rail->xport->ops->progress(rail->xport);
 	}
-	tagrv_list_for_each_safe(&xp->busy, pos, tmp)
-		events += tagrv_multi_settle(
-			tagrv_container_of(pos, struct multi_link, busy_node));
+	events += settle_all(xp);
 	announce_room(xp);
 	return events;
 }
