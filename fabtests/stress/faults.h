@@ -68,7 +68,10 @@ extern const char *const kind_names[KINDS];
 
 void fault_draw(struct fault *f, uint64_t number);
 enum bound fault_bound(const struct fault *f);
-/* Faults of processes are the controller's own. */
+/* The command that does faults of rails, if there is one, is started once; fork()s of the controller leave it. */
+void fault_injector_start(void);
+void fault_injector_leave(void);
+/* Does or undoes a fault of a rail. Faults of processes are the controller's own. */
 void fault_inject(const struct fault *f, bool on);
 
 /* ---- records ---- */

@@ -6,9 +6,10 @@
 #include "framework/pattern.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 const char *const kind_names[KINDS] = {
@@ -115,23 +116,56 @@ enum bound fault_bound(const struct fault *f)
 	return bounds[f->kind][settings.rails > 1];
 }
 
-void fault_inject(const struct fault *f, bool on)
+/* ---- the command that does faults of rails ---- */
+
+static FILE *to_injector, *from_injector;
+
+static void exec_injector(int in, int out)
 {
-	char rail[12];
-	int status = 0;
+	dup2(in, STDIN_FILENO);
+	dup2(out, STDOUT_FILENO);
+	execl(settings.inject, settings.inject, (char *)NULL);
+	perror(settings.inject);
+	_exit(127);
+}
+
+/* Before any side is forked: the sides must not keep the command's input open. */
+void fault_injector_start(void)
+{
+	int to[2], from[2];
 	pid_t pid;
 
-	snprintf(rail, sizeof(rail), "%d", f->rail);
+	if (!settings.inject)
+		return;
+	MUST(!pipe2(to, O_CLOEXEC) && !pipe2(from, O_CLOEXEC), "pipe: %s", strerror(errno));
 	pid = fork();
-	if (!pid) {
-		execl(settings.inject, settings.inject, on ? "on" : "off", kind_names[f->kind], rail,
-		      f->side ? "b" : "a", f->amount, (char *)NULL);
-		perror(settings.inject);
-		_exit(127);
-	}
+	if (!pid)
+		exec_injector(to[0], from[1]);
 	MUST(pid > 0, "fork: %s", strerror(errno));
-	while (waitpid(pid, &status, 0) < 0)
-		MUST(errno == EINTR, "waitpid: %s", strerror(errno));
-	MUST(!status, "%s %s %s ends with status %d", settings.inject, on ? "on" : "off",
-	     kind_names[f->kind], WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+	close(to[0]);
+	close(from[1]);
+	to_injector = fdopen(to[1], "w");
+	from_injector = fdopen(from[0], "r");
+	MUST(to_injector && from_injector, "fdopen: %s", strerror(errno));
+	signal(SIGPIPE, SIG_IGN);
+}
+
+/* A side is forked with the pipes: it closes them, or the command would outlive the controller. */
+void fault_injector_leave(void)
+{
+	if (!settings.inject)
+		return;
+	close(fileno(to_injector));
+	close(fileno(from_injector));
+}
+
+void fault_inject(const struct fault *f, bool on)
+{
+	char answer[16];
+
+	fprintf(to_injector, "%s %s %d %c %s\n", on ? "on" : "off", kind_names[f->kind], f->rail,
+		f->side ? 'b' : 'a', f->amount);
+	MUST(!fflush(to_injector) && fgets(answer, sizeof(answer), from_injector) &&
+	     !strcmp(answer, "done\n"), "%s did not do: %s %s", settings.inject, on ? "on" : "off",
+	     kind_names[f->kind]);
 }

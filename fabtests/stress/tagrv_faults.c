@@ -105,6 +105,7 @@ static void start_side(int rank)
 		_exit(1);
 	signal(SIGTERM, SIG_IGN);	/* the controller ends the sides */
 	signal(SIGINT, SIG_IGN);
+	fault_injector_leave();
 	side_run(rank, life);
 }
 
@@ -377,6 +378,7 @@ static void begin(void)
 	}
 	setenv("FI_PROVIDER", "tagrv", 0);
 	limit_connects();
+	fault_injector_start();
 	began = moved_at = faults_now();
 	session_begin(1);
 	atomic_store(&board->current, 1);
