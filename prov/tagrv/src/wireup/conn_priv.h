@@ -2,7 +2,8 @@
 /*
  * Shared by the files of the state machine:
  *
- *   conn.c       decides what a record, a timer or a call of the engine does
+ *   conn.c       what happens at each event: record, socket, timer, call
+ *   conn_record.c does what REQ, REP, RTU, REJ and CLOSE say
  *   conn_end.c   ends a connection, tries again, begins again with new links
  *   conn_link.c  makes, chooses and binds links
  *   conn_renew.c has a new link take the place of the old one
@@ -138,6 +139,12 @@ bool tagrv_conn_lost_claim_chan(struct tagrv_conn *conn, struct tagrv_chan *chan
 void tagrv_conn_become_ready(struct tagrv_conn *conn);
 /* One channel of a READY connection stays. */
 void tagrv_conn_hang_up_extra(struct tagrv_conn *conn);
+
+/* -- conn_record.c --------------------------------------------------------- */
+
+/* Handles a record that is about neither a claim nor a renewal. */
+void tagrv_conn_take_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
+			    const struct tagrv_wireup_rec *rec);
 /* Handles a REQ that is proven, or that cannot do harm. */
 void tagrv_conn_take_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 			 const struct tagrv_wireup_rec *rec);
