@@ -5,7 +5,9 @@
  *   wireup.c        the thread's loop, commands, watched descriptors
  *   wireup_ep.c     endpoints: listener, queue of events
  *   wireup_peer.c   table of peers; drives their state machines (conn.c)
- *   wireup_sock.c   sockets: records in and out, strangers, orderly close
+ *   wireup_sock.c   sockets: their states, dialing, orderly close
+ *   wireup_accept.c the listener; accepted sockets until they have shown to be peers
+ *   wireup_stream.c the bytes of a socket: records in and out
  *   wireup_greet.c  HELLOs: of which job and user the other end is
  *   wireup_near.c   which host a REQ comes from; limits what it can cause
  *   wireup_net.c    socket calls      wireup_timer.c  heap of timers
@@ -185,36 +187,63 @@ void tagrv_wireup_emit(struct tagrv_wireup_ep *wep,
 
 /* -- wireup_sock.c ------------------------------------------------------- */
 
-/* Accepts some connections, and reads what they have sent already. */
-void tagrv_wireup_sock_accept(struct tagrv_wireup_ep *wep);
+/*
+ * Makes a socket object of the descriptor, which becomes the object's, and polls it
+ * for these events. The caller sets its state. NULL: memory or another resource ran
+ * out, and fd is still the caller's.
+ */
+struct tagrv_wireup_sock *tagrv_wireup_sock_create(struct tagrv_wireup_ep *wep,
+						   int fd,
+						   const struct tagrv_addr *addr,
+						   bool dialed, uint32_t events);
 /* Creates a socket that is CONNECTING. NULL: failed, *status is -FI_E*. */
 struct tagrv_wireup_sock *tagrv_wireup_sock_dial(struct tagrv_wireup_ep *wep,
 						 const struct tagrv_addr *addr,
 						 int *status);
 /* Handles the epoll events of a socket. */
 void tagrv_wireup_sock_event(struct tagrv_wireup_sock *sock, uint32_t events);
-/* Sends these bytes, or stores them until the kernel takes them. Cannot fail. */
-void tagrv_wireup_sock_put(struct tagrv_wireup_sock *sock, const void *data,
-			   size_t len);
-/* The HELLO on an accepted socket fits: it is silent no more. */
-void tagrv_wireup_sock_greeted(struct tagrv_wireup_sock *sock);
-/* Takes so many bytes out of the receive buffer. */
-void tagrv_wireup_sock_take(struct tagrv_wireup_sock *sock, size_t len);
-/* Seals and sends a record. Cannot fail. */
-void tagrv_wireup_sock_send(struct tagrv_wireup_sock *sock,
-			    const struct tagrv_wireup_rec *rec);
+/* Chooses the epoll events that are reported from now on. */
+void tagrv_wireup_sock_poll(struct tagrv_wireup_sock *sock, uint32_t events);
 /* Orderly close: LINGER until the peer has read and closed, at most a second. */
 void tagrv_wireup_sock_hangup(struct tagrv_wireup_sock *sock);
 /* Closes the socket now; it is freed after the batch of epoll events. */
 void tagrv_wireup_sock_close(struct tagrv_wireup_sock *sock);
 /* The handshake that this socket dialed for is over: another peer may dial. */
 void tagrv_wireup_sock_free_slot(struct tagrv_wireup_sock *sock);
-/* The other end does not speak our protocol: counts it and closes the socket. */
-void tagrv_wireup_sock_close_stranger(struct tagrv_wireup_sock *sock);
-/* Polls the listener again. */
-void tagrv_wireup_sock_resume_accept(struct tagrv_wireup_ep *wep);
 /* Frees the sockets on wireup->dead. */
 void tagrv_wireup_sock_free_dead(struct tagrv_wireup *wireup);
+
+/* -- wireup_accept.c ----------------------------------------------------- */
+
+/* Accepts some connections, and reads what they have sent already. */
+void tagrv_wireup_sock_accept(struct tagrv_wireup_ep *wep);
+/* Polls the listener again. */
+void tagrv_wireup_sock_resume_accept(struct tagrv_wireup_ep *wep);
+/* True: an accepted socket that has not sent a REQ yet. */
+bool tagrv_wireup_sock_is_half_open(const struct tagrv_wireup_sock *sock);
+/* The REQ has come, or the socket is closed. Does nothing if it is not half-open. */
+void tagrv_wireup_sock_end_half_open(struct tagrv_wireup_sock *sock);
+/* The HELLO on an accepted socket fits: it is silent no more. */
+void tagrv_wireup_sock_greeted(struct tagrv_wireup_sock *sock);
+/* The other end does not speak our protocol: counts it and closes the socket. */
+void tagrv_wireup_sock_close_stranger(struct tagrv_wireup_sock *sock);
+
+/* -- wireup_stream.c ----------------------------------------------------- */
+
+/* Sends these bytes, or stores them until the kernel takes them. Cannot fail. */
+void tagrv_wireup_sock_put(struct tagrv_wireup_sock *sock, const void *data,
+			   size_t len);
+/* Seals and sends a record. Cannot fail. */
+void tagrv_wireup_sock_send(struct tagrv_wireup_sock *sock,
+			    const struct tagrv_wireup_rec *rec);
+/* Sends what was stored, as far as the kernel takes it. */
+void tagrv_wireup_sock_flush(struct tagrv_wireup_sock *sock);
+/* Reads, and handles every whole record; or the socket's end, which closes it. */
+void tagrv_wireup_sock_receive(struct tagrv_wireup_sock *sock);
+/* LINGER: discards input until the other end closes the socket. */
+void tagrv_wireup_sock_drain(struct tagrv_wireup_sock *sock);
+/* Takes so many bytes out of the receive buffer. */
+void tagrv_wireup_sock_take(struct tagrv_wireup_sock *sock, size_t len);
 
 /* -- wireup_greet.c ------------------------------------------------------ */
 

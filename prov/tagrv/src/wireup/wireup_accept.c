@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The listener of an endpoint, and accepted sockets until they have shown to be peers.
+ *
+ *   accept --> silent --HELLO--> greeted --REQ--> open, and no longer half-open
+ *                 '--- 5 s, garbage, too many ---'--> reset, counted as a stranger
+ *
+ * An accepted socket is half-open until it has sent HELLO and one whole REQ. Anything
+ * else, or silence for FIRST_RECORD ms, is taken for a stranger and the socket is reset.
+ * If too many are silent (caps.strangers), the oldest one is reset for each new one: a
+ * peer sends its HELLO at once, so that it is not among the old ones. Its REQ has to
+ * wait for our answer and for its thread, so those that have greeted are reset only
+ * if there are too many sockets at all.
+ */
+#include <rdma/fi_errno.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "wireup/wireup_net.h"
+#include "wireup/wireup_priv.h"
+
+#define FIRST_RECORD	5000	/* ms */
+#define ACCEPT_PAUSE	100	/* ms, when out of files or memory */
+#define ACCEPTS_MAX	64	/* per event, so that other sockets have their turn */
+
+/* -- half-open sockets ----------------------------------------------------- */
+
+bool tagrv_wireup_sock_is_half_open(const struct tagrv_wireup_sock *sock)
+{
+	return tagrv_list_linked(&sock->wait_node);
+}
+
+static void begin_half_open(struct tagrv_wireup_sock *sock)
+{
+	struct tagrv_wireup *wireup = sock->wireup;
+
+	tagrv_list_push_tail(&wireup->silents, &sock->wait_node);
+	wireup->silent++;
+	tagrv_wireup_timer_set(&wireup->timers, &sock->timer,
+			       wireup->now + FIRST_RECORD);
+}
+
+void tagrv_wireup_sock_end_half_open(struct tagrv_wireup_sock *sock)
+{
+	struct tagrv_wireup *wireup = sock->wireup;
+
+	if (!tagrv_wireup_sock_is_half_open(sock))
+		return;
+	tagrv_list_remove(&sock->wait_node);
+	if (sock->greeted)
+		wireup->greeting--;
+	else
+		wireup->silent--;
+	tagrv_wireup_timer_set(&wireup->timers, &sock->timer, 0);
+}
+
+void tagrv_wireup_sock_greeted(struct tagrv_wireup_sock *sock)
+{
+	struct tagrv_wireup *wireup = sock->wireup;
+
+	if (!tagrv_wireup_sock_is_half_open(sock))
+		return;
+	tagrv_list_remove(&sock->wait_node);
+	wireup->silent--;
+	tagrv_list_push_tail(&wireup->greeters, &sock->wait_node);
+	wireup->greeting++;
+	sock->greeted = true;
+}
+
+/* -- strangers -------------------------------------------------------------- */
+
+static void count_stranger(struct tagrv_wireup_sock *sock)
+{
+	struct tagrv_wireup_ep *wep = sock->wep;
+	char text[TAGRV_ADDR_STRLEN];
+
+	wep->strangers++;
+	if (!wep->logged_stranger)
+		tagrv_warn("wireup: closed a connection from %s, which is not "
+			   "a peer of ours: a port scanner, or a program with a "
+			   "wrong port number? Further ones are only counted\n",
+			   tagrv_addr_str(&sock->addr, text, sizeof(text)));
+	wep->logged_stranger = true;
+}
+
+void tagrv_wireup_sock_close_stranger(struct tagrv_wireup_sock *sock)
+{
+	/* On a socket that we dialed, the failure to connect is logged instead. */
+	if (!sock->chan.dialed)
+		count_stranger(sock);
+	if (sock->chan.conn)
+		tagrv_wireup_peer_lost(sock);
+	tagrv_wireup_net_abort(sock->fd);
+	tagrv_wireup_sock_close(sock);
+}
+
+/* -- the listener ---------------------------------------------------------- */
+
+static void poll_listener(struct tagrv_wireup_ep *wep, uint32_t events)
+{
+	struct epoll_event ev = { .events = events, .data.ptr = wep };
+
+	(void) epoll_ctl(wep->wireup->epfd, EPOLL_CTL_MOD, wep->fd, &ev);
+	wep->paused = !events;
+}
+
+void tagrv_wireup_sock_resume_accept(struct tagrv_wireup_ep *wep)
+{
+	poll_listener(wep, EPOLLIN);
+}
+
+static void pause_accept(struct tagrv_wireup_ep *wep, int status)
+{
+	poll_listener(wep, 0);
+	tagrv_wireup_timer_set(&wep->wireup->timers, &wep->resume,
+			       wep->wireup->now + ACCEPT_PAUSE);
+	if (!wep->logged_files)
+		tagrv_warn("wireup: cannot accept connections for now: %s; "
+			   "see ulimit -n\n", fi_strerror(-status));
+	wep->logged_files = true;
+}
+
+static void reset_oldest(struct tagrv_list *half_opens)
+{
+	tagrv_wireup_sock_close_stranger(
+		tagrv_container_of(tagrv_list_first(half_opens),
+				   struct tagrv_wireup_sock, wait_node));
+}
+
+static int accept_one(struct tagrv_wireup_ep *wep)
+{
+	struct tagrv_wireup *wireup = wep->wireup;
+	struct tagrv_wireup_sock *sock;
+	struct tagrv_addr peer;
+	int fd;
+
+	if (wireup->socks >= wireup->caps.accepts)
+		return -FI_EMFILE;
+	fd = tagrv_wireup_net_accept(wep->fd, &peer);
+	if (fd < 0)
+		return fd;
+	sock = tagrv_wireup_sock_create(wep, fd, &peer, false, EPOLLIN);
+	if (!sock) {
+		close(fd);
+		return -FI_ENOMEM;
+	}
+	sock->state = TAGRV_WIREUP_OPEN;
+	begin_half_open(sock);
+	tagrv_wireup_sock_receive(sock);
+	if (wireup->silent > wireup->caps.strangers)
+		reset_oldest(&wireup->silents);
+	if (wireup->greeting > wireup->caps.strangers &&
+	    wireup->socks > wireup->caps.socks)
+		reset_oldest(&wireup->greeters);
+	return 0;
+}
+
+void tagrv_wireup_sock_accept(struct tagrv_wireup_ep *wep)
+{
+	int ret = 0;
+
+	for (int i = 0; i < ACCEPTS_MAX && !wep->paused && !ret; i++)
+		ret = accept_one(wep);
+	if (ret && ret != -FI_EAGAIN)
+		pause_accept(wep, ret);
+}
