@@ -419,7 +419,7 @@ static inline void driver_fail_dial(struct driver *d, int status)
 	driver_check(d);
 }
 
-/* Gives a record to the state machine as wireup_peer.c does. */
+/* Gives a record to the state machine as wireup_dispatch.c does. */
 static inline void driver_record(struct driver *d, struct driver_chan *chan,
 				 const struct tagrv_wireup_rec *rec)
 {

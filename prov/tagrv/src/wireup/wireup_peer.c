@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The peers of an endpoint: finds the peer of a record or command, and does what
- * the peer's state machine (conn.c) decides.
+ * The peers of an endpoint: their table, commands and timers of their state machines
+ * (conn.c), and what such a machine decides. Records come by wireup_dispatch.c.
  *
  * A peer exists from the first command or REQ about it until its machine is idle
  * again. The messages for its events are allocated before they are needed, so that
@@ -67,21 +67,17 @@ static struct tagrv_wireup_msg *pop_spare(struct tagrv_wireup_peer *peer)
 
 static void on_timer(struct tagrv_wireup_timer *timer);
 
-static struct tagrv_wireup_peer *find(struct tagrv_wireup_ep *wep,
-				      const struct tagrv_addr *addr)
+struct tagrv_conn *tagrv_wireup_peer_find(struct tagrv_wireup_ep *wep,
+					  const struct tagrv_addr *addr)
 {
 	struct tagrv_wireup_peer *peer;
 
 	HASH_FIND(hh, wep->peers, addr, sizeof(*addr), peer);
-	return peer;
+	return peer ? &peer->conn : NULL;
 }
 
-/*
- * The peer of a REQ that resumes a connection (dst_epoch is set), by our epoch.
- * NULL: no connection has this epoch, or it is bound to another uuid.
- */
-static struct tagrv_wireup_peer *find_epoch(struct tagrv_wireup_ep *wep,
-					    const struct tagrv_wireup_rec *rec)
+struct tagrv_conn *tagrv_wireup_peer_find_epoch(struct tagrv_wireup_ep *wep,
+						const struct tagrv_wireup_rec *rec)
 {
 	struct tagrv_wireup_peer *peer = wep->peers;
 
@@ -92,11 +88,11 @@ static struct tagrv_wireup_peer *find_epoch(struct tagrv_wireup_ep *wep,
 	if (peer && tagrv_conn_is_bound(&peer->conn) &&
 	    memcmp(peer->conn.uuid, rec->src_uuid, TAGRV_UUID_LEN))
 		return NULL;
-	return peer;
+	return peer ? &peer->conn : NULL;
 }
 
-static struct tagrv_wireup_peer *create(struct tagrv_wireup_ep *wep,
-					const struct tagrv_addr *addr)
+struct tagrv_conn *tagrv_wireup_peer_create(struct tagrv_wireup_ep *wep,
+					    const struct tagrv_addr *addr)
 {
 	struct tagrv_wireup_peer *peer = calloc(1, sizeof(*peer));
 
@@ -113,7 +109,7 @@ static struct tagrv_wireup_peer *create(struct tagrv_wireup_ep *wep,
 	tagrv_list_init(&peer->dial_node);
 	tagrv_list_init(&peer->bound_node);
 	tagrv_list_init(&peer->spares);
-	return peer;
+	return &peer->conn;
 
 release_timer:
 	tagrv_wireup_timer_release(&wep->wireup->timers, &peer->timer);
@@ -159,15 +155,11 @@ static void note_bound(struct tagrv_wireup_peer *peer)
 	peer->bound_at = wireup->now;
 }
 
-/*
- * Must follow every call of the machine: frees an idle peer, and closes the sockets
- * of a READY one if too many are open.
- */
-static void after_event(struct tagrv_wireup_peer *peer)
+void tagrv_wireup_peer_settle(struct tagrv_conn *conn)
 {
+	struct tagrv_wireup_peer *peer = peer_of(conn);
 	struct tagrv_wireup_ep *wep = peer->wep;
 	struct tagrv_wireup *wireup = wep->wireup;
-	struct tagrv_conn *conn = &peer->conn;
 
 	if (tagrv_conn_is_idle(conn)) {
 		destroy(peer);
@@ -293,50 +285,52 @@ const struct tagrv_conn_ops tagrv_wireup_conn_ops = {
 void tagrv_wireup_peer_connect(struct tagrv_wireup_msg *msg)
 {
 	struct tagrv_wireup_ep *wep = msg->wep;
-	struct tagrv_wireup_peer *peer = find(wep, &msg->event.addr);
+	struct tagrv_conn *conn = tagrv_wireup_peer_find(wep, &msg->event.addr);
 
-	if (peer && peer->conn.state != TAGRV_CONN_IDLE) {
+	if (conn && conn->state != TAGRV_CONN_IDLE) {
 		free(msg);
 		return;
 	}
-	if (!peer)
-		peer = create(wep, &msg->event.addr);
-	if (!peer) {
+	if (!conn)
+		conn = tagrv_wireup_peer_create(wep, &msg->event.addr);
+	if (!conn) {
 		msg->event.type = TAGRV_WIREUP_FAILED;
 		msg->event.status = -FI_ENOMEM;
 		tagrv_wireup_emit(wep, msg);
 		return;
 	}
-	add_spare(peer, msg);
-	tagrv_conn_want(&peer->conn);
-	after_event(peer);
+	add_spare(peer_of(conn), msg);
+	tagrv_conn_want(conn);
+	tagrv_wireup_peer_settle(conn);
 }
 
 void tagrv_wireup_peer_drop(struct tagrv_wireup_msg *msg)
 {
-	struct tagrv_wireup_peer *peer = find(msg->wep, &msg->event.addr);
+	struct tagrv_conn *conn = tagrv_wireup_peer_find(msg->wep,
+							 &msg->event.addr);
 
-	if (peer) {
-		tagrv_conn_drop(&peer->conn, msg->event.epoch);
-		after_event(peer);
+	if (conn) {
+		tagrv_conn_drop(conn, msg->event.epoch);
+		tagrv_wireup_peer_settle(conn);
 	}
 	free(msg);
 }
 
 void tagrv_wireup_peer_renew(struct tagrv_wireup_msg *msg)
 {
-	struct tagrv_wireup_peer *peer = find(msg->wep, &msg->event.addr);
+	struct tagrv_conn *conn = tagrv_wireup_peer_find(msg->wep,
+							 &msg->event.addr);
 	uint32_t epoch = msg->event.epoch;
 	bool down = msg->down;
 	unsigned patience = msg->patience;
 
-	if (!peer || peer->conn.epoch != epoch) {
+	if (!conn || conn->epoch != epoch) {
 		free(msg);
 		return;
 	}
-	add_spare(peer, msg);
-	tagrv_conn_renew(&peer->conn, epoch, down, patience);
-	after_event(peer);
+	add_spare(peer_of(conn), msg);
+	tagrv_conn_renew(conn, epoch, down, patience);
+	tagrv_wireup_peer_settle(conn);
 }
 
 static void on_timer(struct tagrv_wireup_timer *timer)
@@ -345,7 +339,7 @@ static void on_timer(struct tagrv_wireup_timer *timer)
 		tagrv_container_of(timer, struct tagrv_wireup_peer, timer);
 
 	tagrv_conn_timer(&peer->conn);
-	after_event(peer);
+	tagrv_wireup_peer_settle(&peer->conn);
 }
 
 /*
@@ -363,7 +357,7 @@ void tagrv_wireup_peer_expire(struct tagrv_wireup *wireup)
 		if (wireup->now - peer->bound_at < BOUND_MIN)
 			return;
 		tagrv_conn_expire(&peer->conn);
-		after_event(peer);
+		tagrv_wireup_peer_settle(&peer->conn);
 	}
 }
 
@@ -392,7 +386,7 @@ static void dial(struct tagrv_wireup_peer *peer)
 		return;
 	}
 	tagrv_conn_dial_failed(&peer->conn, status);
-	after_event(peer);
+	tagrv_wireup_peer_settle(&peer->conn);
 }
 
 void tagrv_wireup_peer_dial_more(struct tagrv_wireup *wireup)
@@ -424,7 +418,7 @@ void tagrv_wireup_peer_dialed(struct tagrv_wireup_sock *sock, int status)
 	} else {
 		tagrv_conn_dialed(&peer->conn, &sock->chan);
 	}
-	after_event(peer);
+	tagrv_wireup_peer_settle(&peer->conn);
 }
 
 void tagrv_wireup_peer_lost(struct tagrv_wireup_sock *sock)
@@ -432,135 +426,5 @@ void tagrv_wireup_peer_lost(struct tagrv_wireup_sock *sock)
 	struct tagrv_wireup_peer *peer = peer_of(sock->chan.conn);
 
 	tagrv_conn_closed(&peer->conn, &sock->chan);
-	after_event(peer);
-}
-
-/* -- records ------------------------------------------------------------- */
-
-/* Makes the address that a peer reported usable here: wildcard, IPv6 scope. */
-static void repair_addr(const struct tagrv_wireup_sock *sock,
-			struct tagrv_addr *addr)
-{
-	uint16_t port = tagrv_addr_port(addr);
-
-	if (tagrv_addr_is_any(addr)) {
-		*addr = sock->addr;
-		tagrv_addr_set_port(addr, port);
-	}
-	/* A scope is a host's own number of an interface. */
-	if (addr->sa.sa_family == AF_INET6 &&
-	    IN6_IS_ADDR_LINKLOCAL(&addr->in6.sin6_addr))
-		addr->in6.sin6_scope_id =
-			sock->addr.sa.sa_family == AF_INET6 ?
-			sock->addr.in6.sin6_scope_id : 0;
-}
-
-TAGRV_COLD void
-tagrv_wireup_peer_reject_version(struct tagrv_wireup_sock *sock,
-				 const struct tagrv_wireup_rec *rec)
-{
-	struct tagrv_wireup_ep *wep = sock->wep;
-	char text[TAGRV_ADDR_STRLEN];
-
-	if (!wep->logged_version)
-		tagrv_warn("wireup: refused %s: it speaks wire versions %u to "
-			   "%u, we speak %u to %u; use the same release of "
-			   "this provider on both hosts\n",
-			   tagrv_addr_str(&sock->addr, text, sizeof(text)),
-			   rec->version_min, rec->version_max,
-			   TAGRV_WIRE_VERSION_MIN, TAGRV_WIRE_VERSION);
-	wep->logged_version = true;
-	tagrv_conn_reject(&wep->host, &sock->chan, rec, TAGRV_WIREUP_VERSION);
-	tagrv_wireup_sock_hangup(sock);
-}
-
-static void reject(struct tagrv_wireup_sock *sock,
-		   const struct tagrv_wireup_rec *rec,
-		   enum tagrv_wireup_reason reason)
-{
-	tagrv_conn_reject(&sock->wep->host, &sock->chan, rec, reason);
-	tagrv_wireup_sock_hangup(sock);
-}
-
-/* The first REQ on an accepted socket. */
-static void on_first_req(struct tagrv_wireup_sock *sock,
-			 struct tagrv_wireup_rec *rec)
-{
-	struct tagrv_wireup_ep *wep = sock->wep;
-	struct tagrv_wireup_peer *peer;
-
-	repair_addr(sock, &rec->addr);
-	/* Another host has our (private) address: our REQs would reach ourselves. */
-	if (tagrv_addr_equal(&rec->addr, &wep->name)) {
-		reject(sock, rec, TAGRV_WIREUP_SELF);
-		return;
-	}
-	if (rec->dst_epoch) {
-		peer = find_epoch(wep, rec);
-		if (!peer) {
-			reject(sock, rec, TAGRV_WIREUP_STALE);
-			return;
-		}
-	} else {
-		peer = find(wep, &rec->addr);
-	}
-	if (!peer)
-		peer = create(wep, &rec->addr);
-	if (!peer) {
-		reject(sock, rec, TAGRV_WIREUP_BUSY);
-		return;
-	}
-	/* Who has the job's key says the truth, wherever it comes from (NAT). */
-	sock->chan.near = sock->hello.proven ||
-			  tagrv_wireup_is_near(&peer->conn.addr, &sock->addr);
-	tagrv_conn_record(&peer->conn, &sock->chan, rec);
-	after_event(peer);
-}
-
-/* Somebody asks whether we sent the REQ that it got in our name. */
-static void on_ask(struct tagrv_wireup_sock *sock, struct tagrv_wireup_rec *rec)
-{
-	struct tagrv_wireup_ep *wep = sock->wep;
-	struct tagrv_wireup_peer *peer;
-
-	repair_addr(sock, &rec->addr);
-	peer = find(wep, &rec->addr);
-	/* We may know the asker by another address than it has for itself. */
-	if (!peer || !tagrv_conn_sent_req(&peer->conn, rec))
-		peer = find_epoch(wep, rec);
-	tagrv_conn_answer(&wep->host, &sock->chan, rec,
-			  peer && tagrv_conn_sent_req(&peer->conn, rec));
-	if (!sock->chan.conn)
-		tagrv_wireup_sock_hangup(sock);
-}
-
-void tagrv_wireup_peer_record(struct tagrv_wireup_sock *sock,
-			      struct tagrv_wireup_rec *rec, int status)
-{
-	struct tagrv_conn *conn = sock->chan.conn;
-	int reason;
-
-	/* Of a record in another version only the head is known: enough for REJ. */
-	if (status && rec->type != TAGRV_WIREUP_REJ) {
-		if (rec->type == TAGRV_WIREUP_REQ && !conn)
-			tagrv_wireup_peer_reject_version(sock, rec);
-		else
-			tagrv_wireup_sock_close_stranger(sock);
-		return;
-	}
-	if (rec->type == TAGRV_WIREUP_ASK) {
-		on_ask(sock, rec);
-		return;
-	}
-	reason = tagrv_conn_screen(&sock->wep->host, rec);
-	if (reason < 0 || (!conn && rec->type != TAGRV_WIREUP_REQ)) {
-		tagrv_wireup_sock_close_stranger(sock);
-	} else if (reason != TAGRV_WIREUP_OK && !conn) {
-		reject(sock, rec, (enum tagrv_wireup_reason) reason);
-	} else if (!conn) {
-		on_first_req(sock, rec);
-	} else if (reason == TAGRV_WIREUP_OK) {
-		tagrv_conn_record(conn, &sock->chan, rec);
-		after_event(peer_of(conn));
-	}
+	tagrv_wireup_peer_settle(&peer->conn);
 }

@@ -5,6 +5,7 @@
  *   wireup.c        the thread's loop, commands, watched descriptors
  *   wireup_ep.c     endpoints: listener, queue of events
  *   wireup_peer.c   table of peers; drives their state machines (conn.c)
+ *   wireup_dispatch.c finds the connection that a record is for
  *   wireup_sock.c   sockets: their states, dialing, orderly close
  *   wireup_accept.c the listener; accepted sockets until they have shown to be peers
  *   wireup_stream.c the bytes of a socket: records in and out
@@ -279,18 +280,39 @@ void tagrv_wireup_peer_expire(struct tagrv_wireup *wireup);
 /* Ends and frees every connection of the endpoint. */
 void tagrv_wireup_peer_close_all(struct tagrv_wireup_ep *wep);
 
-/* The REQ or HELLO is of another version: answers it by REJ. */
-void tagrv_wireup_peer_reject_version(struct tagrv_wireup_sock *sock,
-				      const struct tagrv_wireup_rec *rec);
+/* The connection with the peer that listens there. NULL: there is none. */
+struct tagrv_conn *tagrv_wireup_peer_find(struct tagrv_wireup_ep *wep,
+					  const struct tagrv_addr *addr);
+/*
+ * The connection of a REQ that resumes one (dst_epoch is set), by our epoch.
+ * NULL: no connection has this epoch, or it is bound to another uuid.
+ */
+struct tagrv_conn *tagrv_wireup_peer_find_epoch(struct tagrv_wireup_ep *wep,
+						const struct tagrv_wireup_rec *rec);
+/* Adds a peer, whose connection is IDLE. NULL: no memory. */
+struct tagrv_conn *tagrv_wireup_peer_create(struct tagrv_wireup_ep *wep,
+					    const struct tagrv_addr *addr);
+/*
+ * Must follow every call of the state machine. May free the connection, or close
+ * its sockets because too many are open.
+ */
+void tagrv_wireup_peer_settle(struct tagrv_conn *conn);
+
 /*
  * A dialed socket is connected and the peer is of our job (status 0), or not
  * (-FI_E*; closes the socket).
  */
 void tagrv_wireup_peer_dialed(struct tagrv_wireup_sock *sock, int status);
+/* The socket of a connection broke; the caller closes it. */
+void tagrv_wireup_peer_lost(struct tagrv_wireup_sock *sock);
+
+/* -- wireup_dispatch.c --------------------------------------------------- */
+
+/* The REQ or HELLO is of another version: answers it by REJ. */
+void tagrv_wireup_peer_reject_version(struct tagrv_wireup_sock *sock,
+				      const struct tagrv_wireup_rec *rec);
 /* A record arrived; status: of tagrv_wireup_rec_decode(), 0 or -FI_ENOPROTOOPT. */
 void tagrv_wireup_peer_record(struct tagrv_wireup_sock *sock,
 			      struct tagrv_wireup_rec *rec, int status);
-/* The socket of a connection broke; the caller closes it. */
-void tagrv_wireup_peer_lost(struct tagrv_wireup_sock *sock);
 
 #endif
