@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * auth_mac.c: the vectors of RFC 4231 for HMAC-SHA256, comparison, random bytes.
+ * auth_mac.c: the vectors of RFC 4231 for HMAC-SHA256, comparison.
  */
 #include <criterion/criterion.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 
 #include "auth/auth_mac.h"
-#include "unit/auth/auth_seccomp.h"
 
 struct vector {
 	const char *key, *data, *mac;	/* in hexadecimal digits */
@@ -105,25 +102,4 @@ Test(auth_mac, wiping_leaves_zeros)
 	memset(secret, 0x5a, sizeof(secret));
 	tagrv_mac_wipe(secret, sizeof(secret));
 	cr_expect_arr_eq(secret, zeros, sizeof(secret));
-}
-
-Test(auth_mac, random_bytes_differ)
-{
-	static const uint8_t zeros[16];
-	uint8_t a[16] = { 0 }, b[16] = { 0 };
-
-	cr_assert_eq(tagrv_mac_random(a, sizeof(a)), 0);
-	cr_assert_eq(tagrv_mac_random(b, sizeof(b)), 0);
-	cr_expect_arr_neq(a, zeros, sizeof(a));
-	cr_expect_arr_neq(a, b, sizeof(a));
-}
-
-/* The filter ends with the process of this test. */
-Test(auth_mac, forbidden_random_bytes_are_an_error)
-{
-	uint8_t a[16];
-
-	if (seccomp_forbid(SYS_getrandom, EPERM))
-		cr_skip_test("the kernel takes no filter of system calls");
-	cr_expect_eq(tagrv_mac_random(a, sizeof(a)), -EPERM);
 }

@@ -12,10 +12,12 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "unit/core/core_seccomp.h"
 #include "unit/xport/pair.h"
 #include "unit/xport/shm/shm_child.h"
 #include "unit/xport/shm/shm_forge.h"
@@ -27,6 +29,17 @@ static const struct tagrv_xport_ops *const ops = &tagrv_shm_ops;
 static struct shm_device *dev(void)
 {
 	return shm_device_of(pair.a->dev);
+}
+
+/* A sandbox that forbids getrandom(2): the device is refused, and nobody waits. */
+Test(shm_hand, device_without_random_bytes_is_refused, .timeout = 10)
+{
+	struct tagrv_params params = { 0 };
+	struct tagrv_device *opened;
+
+	if (seccomp_forbid(SYS_getrandom, EPERM))
+		cr_skip_test("the kernel takes no filter of system calls");
+	cr_expect_eq(ops->dev_open("shm", &params, &opened), -FI_EPERM);
 }
 
 /* ---- blob ---- */

@@ -5,12 +5,10 @@
 #include "auth/auth_mac.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <nettle/hmac.h>
 #include <nettle/memops.h>
 #include <nettle/version.h>
 #include <string.h>
-#include <sys/random.h>
 
 static_assert(TAGRV_MAC_LEN == SHA256_DIGEST_SIZE, "length of a SHA-256");
 
@@ -39,17 +37,4 @@ bool tagrv_mac_equal(const void *a, const void *b, size_t len)
 void tagrv_mac_wipe(void *data, size_t len)
 {
 	explicit_bzero(data, len);
-}
-
-int tagrv_mac_random(void *data, size_t len)
-{
-	ssize_t got;
-
-	assert(len <= 256);	/* so that no signal interrupts the call half-way */
-	do {
-		got = getrandom(data, len, 0);
-	} while (got < 0 && errno == EINTR);
-	if (got == (ssize_t) len)
-		return 0;
-	return got < 0 ? -errno : -EIO;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * HMAC-SHA256 (RFC 2104, FIPS 180-4), and what goes with it: random bytes, comparison
- * in constant time, wiping of secrets. The only files that know which library computes
- * it; README.md tells why it is nettle.
+ * HMAC-SHA256 (RFC 2104, FIPS 180-4), and what goes with it: comparison in constant
+ * time, wiping of secrets. The only files that know which library computes it;
+ * README.md tells why it is nettle.
  */
 #ifndef TAGRV_AUTH_AUTH_MAC_H
 #define TAGRV_AUTH_AUTH_MAC_H
@@ -34,11 +34,5 @@ bool tagrv_mac_equal(const void *a, const void *b, size_t len) TAGRV_WARN_UNUSED
 
 /* Overwrites a secret; the compiler cannot leave it out. */
 void tagrv_mac_wipe(void *data, size_t len);
-
-/*
- * Fills data with at most 256 random bytes of the kernel. Returns 0, or -FI_E* if
- * the kernel has no such call or forbids it (a sandbox): there is no substitute.
- */
-int tagrv_mac_random(void *data, size_t len) TAGRV_WARN_UNUSED;
 
 #endif

@@ -9,20 +9,20 @@
  * and a queued receive never match each other: the later one would have taken the
  * earlier one. Limits are checked only when an entry must be queued.
  */
-#include <errno.h>
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
+#include "core/random.h"
 #include "match/quick.h"
 
 int tagrv_match_create(size_t max_posted, size_t max_unexpected,
 		       struct tagrv_match **match)
 {
 	uint64_t seed;
+	int ret = tagrv_random_fill(&seed, sizeof(seed));
 
-	if (getrandom(&seed, sizeof(seed), 0) != (ssize_t) sizeof(seed))
-		return errno ? -errno : -FI_EIO;
+	if (ret)
+		return ret;
 	return tagrv_match_create_seeded(max_posted, max_unexpected, seed,
 					 match);
 }

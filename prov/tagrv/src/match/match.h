@@ -102,7 +102,7 @@ struct tagrv_match_stats {
  * Creates an empty engine. max_posted and max_unexpected limit queued entries;
  * 0 or more than TAGRV_POOL_MAX (of messages: TAGRV_POOL_LARGE_MAX): that many.
  * Messages that the caller owns count against TAGRV_POOL_LARGE_MAX, but not against
- * max_unexpected. Returns 0, -FI_ENOMEM, or the error of getrandom(2).
+ * max_unexpected. Returns 0, -FI_ENOMEM, or the error of tagrv_random_fill().
  */
 int tagrv_match_create(size_t max_posted, size_t max_unexpected,
 		       struct tagrv_match **match) TAGRV_WARN_UNUSED;

@@ -13,8 +13,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "auth/auth_mac.h"
 #include "core/log.h"
+#include "core/random.h"
 #include "wireup/wireup_net.h"
 #include "wireup/wireup_priv.h"
 
@@ -188,8 +188,8 @@ static int init_host(struct tagrv_wireup_ep *wep)
 		.now = &wep->wireup->now,
 		.claims_max = wep->wireup->caps.strangers,
 	};
-	if (tagrv_mac_random(host->uuid, sizeof(host->uuid)) ||
-	    tagrv_mac_random(&host->seed, sizeof(host->seed)))
+	if (tagrv_random_fill(host->uuid, sizeof(host->uuid)) ||
+	    tagrv_random_fill(&host->seed, sizeof(host->seed)))
 		return -FI_EIO;
 	host->seed |= 1;
 	return 0;

@@ -8,6 +8,7 @@
 #include <rdma/fi_errno.h>
 #include <string.h>
 
+#include "core/random.h"
 #include "wireup/wireup_rec.h"
 
 /* Offsets in a HELLO. */
@@ -56,7 +57,7 @@ static int fill_hello(struct tagrv_hello *hello)
 	rec[LEVEL] = (uint8_t) key->level;
 	rec[KIND] = key->kind;
 	memcpy(rec + ID, key->id, sizeof(key->id));
-	return tagrv_mac_random(rec + NONCE, NONCE_LEN);
+	return tagrv_random_fill(rec + NONCE, NONCE_LEN);
 }
 
 int tagrv_hello_init(struct tagrv_hello *hello,

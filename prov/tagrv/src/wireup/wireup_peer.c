@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "auth/auth_mac.h"
 #include "core/log.h"
+#include "core/random.h"
 #include "wireup/wireup_priv.h"
 
 #define BOUND_MIN	1000	/* ms that a peer has to send its RTU, at least */
@@ -244,7 +244,7 @@ static void conn_hangup(struct tagrv_chan *chan)
 static int conn_draw(struct tagrv_conn *conn, uint8_t nonce[TAGRV_NONCE_LEN])
 {
 	(void) conn;
-	return tagrv_mac_random(nonce, TAGRV_NONCE_LEN) ? -FI_EIO : 0;
+	return tagrv_random_fill(nonce, TAGRV_NONCE_LEN) ? -FI_EIO : 0;
 }
 
 static bool conn_may_ask(struct tagrv_conn *conn,

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/random.h"
 #include "xport/shm/shm_priv.h"
 
 #define BLOB_MAGIC	0x4d53u		/* "SM" */
@@ -118,14 +119,19 @@ static bool read_boot_id(uint8_t id[16])
 	return digits == 32;
 }
 
-/* Without boot id or namespace the id is random: only this process has it. */
+/*
+ * Without boot id or namespace the id is random: only this process has it. If there
+ * are no random bytes either, no shm device can be opened: tagrv_shm_mem_open()
+ * fails.
+ */
 static void init_host(void)
 {
 	struct stat st;
 	uint64_t low;
 
 	if (!read_boot_id(host) || stat("/proc/self/ns/net", &st)) {
-		tagrv_shm_random(host, sizeof(host));
+		if (tagrv_random_fill(host, sizeof(host)))
+			memset(host, 0, sizeof(host));
 		return;
 	}
 	low = get64(host + 8) ^ (uint64_t) st.st_ino * 0x9e3779b97f4a7c15ull;

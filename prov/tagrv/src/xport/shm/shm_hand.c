@@ -23,6 +23,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/random.h"
 #include "xport/shm/shm_priv.h"
 
 /* data.u64 of events in the epoll set; lower values are ids of links (pidfds). */
@@ -62,8 +63,10 @@ int tagrv_shm_listen(struct shm_device *dev)
 {
 	struct sockaddr_un sun;
 	socklen_t len;
+	int ret = tagrv_random_fill(dev->name, sizeof(dev->name));
 
-	tagrv_shm_random(dev->name, sizeof(dev->name));
+	if (ret)
+		return ret;
 	len = sock_addr(&sun, dev->name);
 	dev->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	dev->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC |

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "core/log.h"
+#include "core/random.h"
 #include "xport/shm/shm_priv.h"
 
 /* ---- create ---- */
@@ -40,7 +41,8 @@ static int alloc_bit_locked(struct shm_xport *xp)
 	return -1;
 }
 
-static void init(struct shm_link *link, struct shm_xport *xp)
+/* 0 or -FI_E*. */
+static int init(struct shm_link *link, struct shm_xport *xp)
 {
 	*link = (struct shm_link) {
 		.base.xport = &xp->base, .base.gate = &link->tx.gate,
@@ -61,7 +63,7 @@ static void init(struct shm_link *link, struct shm_xport *xp)
 	tagrv_list_init(&link->help_node);
 	for (unsigned i = 0; i < SHM_GETS; i++)
 		tagrv_list_init(&link->gets[i].node);
-	tagrv_shm_random(&link->nonce, sizeof(link->nonce));
+	return tagrv_random_fill(&link->nonce, sizeof(link->nonce));
 }
 
 /* Assigns bit and id, and adds the link to dev->links. 0 or -FI_ENOSPC. */
@@ -101,8 +103,9 @@ int tagrv_shm_link_create(struct tagrv_xport *xport, void *to, size_t *len,
 
 	if (!l)
 		return -FI_ENOMEM;
-	init(l, shm_xport_of(xport));
-	ret = register_link(dev, shm_xport_of(xport), l);
+	ret = init(l, shm_xport_of(xport));
+	if (!ret)
+		ret = register_link(dev, shm_xport_of(xport), l);
 	if (ret) {
 		free(l);
 		return ret;

@@ -15,6 +15,8 @@
 #include <sys/uio.h>
 
 #include "core/iov.h"
+#include "core/log.h"
+#include "core/random.h"
 #include "xport/shm/shm_priv.h"
 
 #define TABLE_BYTES	(SHM_TABLE * sizeof(struct shm_entry))
@@ -27,30 +29,45 @@ struct key {
 
 static_assert(sizeof(struct key) <= TAGRV_KEY_MAX, "key must fit");
 
-/* Never 0. Reads many random numbers at once, because each read is a system call. */
-static uint64_t new_secret_locked(struct shm_device *dev)
+/*
+ * Sets *secret, never to 0. Reads many random numbers at once, because each read is a
+ * system call. Returns 0 or the error of tagrv_random_fill().
+ */
+static int draw_secret_locked(struct shm_device *dev, uint64_t *secret)
 {
-	uint64_t secret = 0;
+	uint64_t drawn = 0;
+	int ret;
 
-	while (!secret) {
+	while (!drawn) {
 		if (!dev->random_left) {
+			ret = tagrv_random_fill(dev->random, sizeof(dev->random));
+			if (ret)
+				return ret;
 			dev->random_left = TAGRV_ARRAY_SIZE(dev->random);
-			tagrv_shm_random(dev->random, sizeof(dev->random));
 		}
-		secret = dev->random[--dev->random_left];
+		drawn = dev->random[--dev->random_left];
 	}
-	return secret;
+	*secret = drawn;
+	return 0;
 }
 
 int tagrv_shm_mem_open(struct shm_device *dev)
 {
+	uint64_t secret;
+	int ret = draw_secret_locked(dev, &secret);
+
+	if (ret) {
+		tagrv_warn("shm: no random bytes: %s; does a sandbox forbid "
+			   "getrandom()?\n", strerror(-ret));
+		return ret;
+	}
 	dev->table = mmap(NULL, TABLE_BYTES, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (dev->table == MAP_FAILED) {
 		dev->table = NULL;
 		return -FI_ENOMEM;
 	}
-	atomic_store(&dev->table[0].secret, new_secret_locked(dev));
+	atomic_store(&dev->table[0].secret, secret);
 	dev->table_used = 1;
 	return 0;
 }
@@ -77,19 +94,23 @@ static uint32_t alloc_entry_locked(struct shm_device *dev)
 static int publish(struct shm_device *dev, struct shm_mem *m)
 {
 	struct shm_entry *entry;
+	uint64_t secret;
+	int ret;
 
 	pthread_mutex_lock(&dev->mem_mutex);
-	m->index = alloc_entry_locked(dev);
+	ret = draw_secret_locked(dev, &secret);
+	if (!ret)
+		m->index = alloc_entry_locked(dev);
 	if (m->index) {
 		entry = &dev->table[m->index];
 		entry->addr = (uintptr_t) m->base.addr;
 		entry->len = m->base.len;
 		entry->next_free = m->base.access & TAGRV_MEM_REMOTE;
-		atomic_store_explicit(&entry->secret, new_secret_locked(dev),
+		atomic_store_explicit(&entry->secret, secret,
 				      memory_order_release);
 	}
 	pthread_mutex_unlock(&dev->mem_mutex);
-	return m->index ? 0 : -FI_ENOMEM;
+	return ret || m->index ? ret : -FI_ENOMEM;
 }
 
 int tagrv_shm_mem_reg(struct tagrv_device *base, void *addr, size_t len,

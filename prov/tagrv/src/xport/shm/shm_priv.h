@@ -21,8 +21,6 @@ int tagrv_shm_region_create(const char *name, size_t size, int *fd,
 int tagrv_shm_region_map(int fd, size_t size, void **addr) TAGRV_WARN_UNUSED;
 /* addr may be NULL. */
 void tagrv_shm_region_unmap(void *addr, size_t size);
-/* Fills buf with random bytes. */
-void tagrv_shm_random(void *buf, size_t len);
 
 /* ---- shm_barrier.c: a barrier in all senders, executed by the receiver ---- */
 
@@ -327,7 +325,7 @@ unsigned tagrv_shm_assist_pass(struct shm_xport *xp);
 
 /* ---- shm_mem.c; mem_reg, mem_dereg and mem_key as in xport.h ---- */
 
-/* Allocates the table. 0 or -FI_ENOMEM. */
+/* Allocates the table. 0, -FI_ENOMEM, or the error of tagrv_random_fill(), logged. */
 int tagrv_shm_mem_open(struct shm_device *dev) TAGRV_WARN_UNUSED;
 void tagrv_shm_mem_close(struct shm_device *dev);
 int tagrv_shm_mem_reg(struct tagrv_device *dev, void *addr, size_t len,

@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <rdma/fi_errno.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -63,18 +62,4 @@ void tagrv_shm_region_unmap(void *addr, size_t size)
 {
 	if (addr)
 		munmap(addr, size);
-}
-
-void tagrv_shm_random(void *buf, size_t len)
-{
-	char *at = buf;
-
-	while (len) {
-		ssize_t got = getrandom(at, len, 0);
-
-		if (got > 0) {
-			at += got;
-			len -= (size_t) got;
-		}
-	}
 }

@@ -16,9 +16,9 @@
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "core/log.h"
+#include "core/random.h"
 #include "xport/verbs/verbs_priv.h"
 
 void tagrv_verbs_link_set_state(struct verbs_link *link,
@@ -162,7 +162,7 @@ static struct verbs_link *new_link(struct verbs_xport *xp)
 	tagrv_list_init(&link->close_node);
 	tagrv_list_init(&link->owed_node);
 	if (!link->ring ||
-	    getrandom(&link->psn, sizeof(link->psn), 0) != sizeof(link->psn)) {
+	    tagrv_random_fill(&link->psn, sizeof(link->psn))) {
 		tagrv_verbs_link_destroy(link);
 		return NULL;
 	}

@@ -2,8 +2,8 @@
 /*
  * Lets one system call fail for the rest of the process, as sandboxes do.
  */
-#ifndef FABTESTS_UNIT_AUTH_AUTH_SECCOMP_H
-#define FABTESTS_UNIT_AUTH_AUTH_SECCOMP_H
+#ifndef FABTESTS_UNIT_CORE_CORE_SECCOMP_H
+#define FABTESTS_UNIT_CORE_CORE_SECCOMP_H
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
