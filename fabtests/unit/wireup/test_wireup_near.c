@@ -5,10 +5,24 @@
  */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <ifaddrs.h>
 #include <string.h>
 
 #include "wireup/wireup_priv.h"
+
+/* Calls of getifaddrs(), and whether they fail. Replaces the C library's function. */
+static unsigned reads;
+static bool refuse_reads;
+
+int getifaddrs(struct ifaddrs **list)
+{
+	int (*real)(struct ifaddrs **list);
+
+	*(void **) &real = dlsym(RTLD_NEXT, "getifaddrs");
+	reads++;
+	return refuse_reads ? -1 : real(list);
+}
 
 static struct tagrv_addr addr_of(const char *text)
 {
@@ -29,8 +43,13 @@ static bool is_near(const char *listener, const char *source)
 {
 	struct tagrv_addr a = addr_of(listener), b = addr_of(source);
 
+	struct tagrv_wireup wireup = { .now = 1000000 };
+	bool near;
+
 	tagrv_addr_set_port(&b, 4711);	/* of a socket: any */
-	return tagrv_wireup_is_near(&a, &b);
+	near = tagrv_wireup_is_near(&wireup, &a, &b);
+	tagrv_wireup_free_own(&wireup);
+	return near;
 }
 
 Test(wireup_near, source_must_be_the_listeners_host, .timeout = 10)
@@ -62,16 +81,63 @@ Test(wireup_near, source_must_be_the_listeners_host, .timeout = 10)
 Test(wireup_near, all_addresses_of_this_host_are_one, .timeout = 10)
 {
 	struct tagrv_addr loop = addr_of("127.0.0.1"), own;
+	struct tagrv_wireup wireup = { .now = 1000000 };
 	struct ifaddrs *list;
 
 	cr_assert_eq(getifaddrs(&list), 0);
 	for (struct ifaddrs *ifa = list; ifa; ifa = ifa->ifa_next) {
 		if (!ifa->ifa_addr || tagrv_addr_from(&own, ifa->ifa_addr, 0))
 			continue;
-		cr_assert(tagrv_wireup_is_near(&own, &loop), "%s", ifa->ifa_name);
-		cr_assert(tagrv_wireup_is_near(&loop, &own), "%s", ifa->ifa_name);
+		cr_assert(tagrv_wireup_is_near(&wireup, &own, &loop), "%s",
+			  ifa->ifa_name);
+		cr_assert(tagrv_wireup_is_near(&wireup, &loop, &own), "%s",
+			  ifa->ifa_name);
 	}
 	freeifaddrs(list);
+	tagrv_wireup_free_own(&wireup);
+}
+
+/* A flood of connections from other hosts. */
+Test(wireup_near, addresses_of_this_host_are_read_once_a_second, .timeout = 10)
+{
+	struct tagrv_addr a = addr_of("192.0.2.1"), b = addr_of("192.0.2.2");
+	struct tagrv_wireup wireup = { .now = 1000000 };
+
+	reads = 0;
+	for (int i = 0; i < 1000; i++)
+		cr_assert_not(tagrv_wireup_is_near(&wireup, &a, &b));
+	wireup.now += 999;
+	cr_assert_not(tagrv_wireup_is_near(&wireup, &a, &b));
+	cr_expect_eq(reads, 1, "%u", reads);
+	wireup.now += 1;
+	cr_assert_not(tagrv_wireup_is_near(&wireup, &a, &b));
+	cr_expect_eq(reads, 2, "%u", reads);
+	tagrv_wireup_free_own(&wireup);
+}
+
+/* No descriptor is left: what was known stays known, and is read as soon as possible. */
+Test(wireup_near, addresses_stay_known_when_they_cannot_be_read, .timeout = 10)
+{
+	struct tagrv_addr a = addr_of("192.0.2.1"), b = addr_of("192.0.2.2");
+	struct tagrv_wireup wireup = { .now = 1000000 };
+	struct ifaddrs *known;
+
+	reads = 0;
+	cr_assert_not(tagrv_wireup_is_near(&wireup, &a, &b));
+	known = wireup.own;
+	cr_assert(known);
+	refuse_reads = true;
+	wireup.now += 2000;
+	for (int i = 0; i < 3; i++) {
+		cr_assert_not(tagrv_wireup_is_near(&wireup, &a, &b));
+		cr_expect_eq(wireup.own, known);
+	}
+	cr_expect_eq(reads, 4, "%u", reads);
+	refuse_reads = false;
+	cr_assert_not(tagrv_wireup_is_near(&wireup, &a, &b));
+	cr_assert_not(tagrv_wireup_is_near(&wireup, &a, &b));
+	cr_expect_eq(reads, 5, "%u", reads);
+	tagrv_wireup_free_own(&wireup);
 }
 
 static unsigned ask_all(struct tagrv_wireup_ep *wep, bool near)

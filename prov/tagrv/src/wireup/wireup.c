@@ -348,6 +348,7 @@ void tagrv_wireup_destroy(struct tagrv_wireup *wireup)
 	pthread_cond_destroy(&wireup->done);
 	pthread_mutex_destroy(&wireup->mutex);
 	close_fds(wireup);
+	tagrv_wireup_free_own(wireup);
 	free(wireup);
 }
 

@@ -86,7 +86,8 @@ static void on_first_req(struct tagrv_wireup_sock *sock,
 	}
 	/* Who has the job's key says the truth, wherever it comes from (NAT). */
 	sock->chan.near = sock->hello.proven ||
-			  tagrv_wireup_is_near(&conn->addr, &sock->addr);
+			  tagrv_wireup_is_near(sock->wireup, &conn->addr,
+					       &sock->addr);
 	tagrv_conn_record(conn, &sock->chan, rec);
 	tagrv_wireup_peer_settle(conn);
 }

@@ -61,7 +61,7 @@ static int check_user(const struct tagrv_wireup_sock *sock,
 	int ret;
 
 	if (sock->hello.key->level == TAGRV_AUTH_AUTHENTICATION ||
-	    !tagrv_wireup_is_near(local, &sock->addr))
+	    !tagrv_wireup_is_near(sock->wireup, local, &sock->addr))
 		return 0;
 	ret = tagrv_auth_owner(local, &sock->addr, &uid);
 	if (ret == -FI_ENOENT)

@@ -20,6 +20,8 @@
 #define ASK_NEAR	8	/* of a listener of the stranger's own host */
 #define ASK_FAR		64
 
+#define OWN_AGE		1000	/* ms, as old as our addresses may be */
+
 static bool is_same_ip(const struct tagrv_addr *a, const struct tagrv_addr *b)
 {
 	size_t a_len, b_len;
@@ -38,26 +40,48 @@ static bool is_loopback(const struct tagrv_addr *addr)
 	       IN6_IS_ADDR_LOOPBACK(&addr->in6.sin6_addr);
 }
 
-/* Marks in found[] which of the two addresses this host has. */
-static void find_own(const struct tagrv_addr *const addrs[2], bool found[2])
+/*
+ * Reads the addresses of this host if they are old. Each accepted socket asks for them,
+ * and a flood of sockets must not cost a read each. If they cannot be read (no descriptor
+ * is left), the old ones stay, and the next socket tries again.
+ */
+static void renew_own(struct tagrv_wireup *wireup)
 {
-	struct ifaddrs *list = NULL;
+	struct ifaddrs *list;
+
+	if ((wireup->own && wireup->now < wireup->own_until) || getifaddrs(&list))
+		return;
+	tagrv_wireup_free_own(wireup);
+	wireup->own = list;
+	wireup->own_until = wireup->now + OWN_AGE;
+}
+
+void tagrv_wireup_free_own(struct tagrv_wireup *wireup)
+{
+	if (wireup->own)
+		freeifaddrs(wireup->own);
+	wireup->own = NULL;
+}
+
+/* Marks in found[] which of the two addresses this host has. */
+static void find_own(struct tagrv_wireup *wireup,
+		     const struct tagrv_addr *const addrs[2], bool found[2])
+{
 	struct tagrv_addr own;
 
 	for (int i = 0; i < 2; i++)
 		found[i] = is_loopback(addrs[i]);
-	if (getifaddrs(&list))
-		return;
-	for (struct ifaddrs *ifa = list; ifa; ifa = ifa->ifa_next) {
+	renew_own(wireup);
+	for (struct ifaddrs *ifa = wireup->own; ifa; ifa = ifa->ifa_next) {
 		if (!ifa->ifa_addr || tagrv_addr_from(&own, ifa->ifa_addr, 0))
 			continue;
 		for (int i = 0; i < 2; i++)
 			found[i] = found[i] || is_same_ip(&own, addrs[i]);
 	}
-	freeifaddrs(list);
 }
 
-bool tagrv_wireup_is_near(const struct tagrv_addr *listener,
+bool tagrv_wireup_is_near(struct tagrv_wireup *wireup,
+			  const struct tagrv_addr *listener,
 			  const struct tagrv_addr *source)
 {
 	const struct tagrv_addr *const addrs[2] = { listener, source };
@@ -65,7 +89,7 @@ bool tagrv_wireup_is_near(const struct tagrv_addr *listener,
 
 	if (is_same_ip(listener, source))
 		return true;
-	find_own(addrs, found);
+	find_own(wireup, addrs, found);
 	return found[0] && found[1];
 }
 

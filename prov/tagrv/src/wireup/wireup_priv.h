@@ -33,6 +33,7 @@
 #include "wireup/wireup_rec.h"
 #include "wireup/wireup_timer.h"
 
+struct ifaddrs;
 struct tagrv_wireup_peer;
 
 /* Type of the object that an epoll event points to; the object's first member. */
@@ -101,6 +102,8 @@ struct tagrv_wireup {
 	unsigned bound;			/* length of bounds */
 	struct tagrv_list dead;		/* sockets to be freed after the batch */
 	struct tagrv_list watches;
+	struct ifaddrs *own;		/* this host's addresses; NULL: not read yet */
+	uint64_t own_until;		/* ms, read again from then on */
 	size_t	socks;			/* open sockets of all endpoints */
 	struct tagrv_wireup_caps caps;
 	uint64_t stop_by;		/* ms, the thread ends by then; 0: runs on */
@@ -257,9 +260,16 @@ void tagrv_wireup_greet(struct tagrv_wireup_sock *sock, size_t len);
 
 /* -- wireup_near.c ------------------------------------------------------- */
 
-/* True: the listener's address and the source of a socket are of one host. */
-bool tagrv_wireup_is_near(const struct tagrv_addr *listener,
+/*
+ * True: the listener's address and the source of a socket are of one host. An address
+ * that this host has got or lost within a second may be taken for another host's, or
+ * for ours still.
+ */
+bool tagrv_wireup_is_near(struct tagrv_wireup *wireup,
+			  const struct tagrv_addr *listener,
 			  const struct tagrv_addr *source);
+/* Frees what is_near() has kept. */
+void tagrv_wireup_free_own(struct tagrv_wireup *wireup);
 /* True: a listener may be dialed to ask it for a REQ; counts the attempt. */
 bool tagrv_wireup_may_ask(struct tagrv_wireup_ep *wep, bool near);
 /* The listener confirmed the REQ: undoes the counting. */
