@@ -6,7 +6,7 @@
  *   fault_survivor.c one round: traffic, the fault, what must hold after it
  *   fault_victim.c   the nursery, which forks the victims; a victim's life
  *   fault_ops.c      random operations of one process, and their ends
- *   fault_end.c      an endpoint; how far its connection is
+ *   fault_end.c      an endpoint for a plan; how far its connection is
  *
  * The nursery is forked before the survivor opens anything: a process that has used a
  * provider may not be forked. It reaps a victim only when the round is over, so that its
@@ -15,16 +15,12 @@
 #ifndef STRESS_FAULT_H
 #define STRESS_FAULT_H
 
-#include <rdma/fabric.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_errno.h>
-#include <rdma/fi_tagged.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+#include "end.h"
 
 enum fault {
 	FAULT_KILL,		/* SIGKILL */
@@ -60,7 +56,7 @@ struct plan {
 	unsigned later;		/* operations posted after the fault */
 };
 
-enum { NAME_MAX_LEN = 128, WHY_MAX = 256 };
+enum { WHY_MAX = 256 };
 
 struct board {
 	_Atomic int born;		/* rounds whose victim is wanted */
@@ -81,39 +77,15 @@ struct board {
 
 extern struct board *board;
 
-/* Ends the process, and with it the program, with a reason. */
-_Noreturn void fault_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-#define MUST(cond, ...)                                                                            \
-	do {                                                                                       \
-		if (!(cond))                                                                       \
-			fault_fail(__VA_ARGS__);                                                   \
-	} while (0)
-
 /* Monotonic microseconds. */
 int64_t fault_now(void);
 
 /* ---- fault_end.c ---- */
 
-struct end {
-	struct fi_info *info;
-	struct fid_fabric *fabric;
-	struct fid_domain *domain;
-	struct fid_av *av;
-	struct fid_cq *cq;
-	struct fid_ep *ep;
-	fi_addr_t peer;
-	bool sleeps;
-};
-
-void end_open(struct end *e, const struct plan *plan, uint8_t *name, size_t *len);
-void end_insert(struct end *e, const uint8_t *name);
-/* Closes the endpoint alone. */
-void end_close_ep(struct end *e);
-/* The rest. */
-void end_close(struct end *e);
+/* Opens an endpoint as the plan wants it. */
+void fault_open(struct end *e, const struct plan *plan, uint8_t *name, size_t *len);
 /* Index in state_names of the peer of this address. */
-int end_state(const struct end *e, const uint8_t *name);
+int fault_state(const struct end *e, const uint8_t *name);
 
 /* ---- fault_ops.c ---- */
 

@@ -166,7 +166,7 @@ static void meet_victim(struct survivor *s, int round)
 {
 	size_t len;
 
-	end_open(&s->end, s->plan, board->survivor, &len);
+	fault_open(&s->end, s->plan, board->survivor, &len);
 	ops_open(&s->ops, &s->end, s->plan->seed);
 	s->ops.errors = s->plan->errors;
 	s->moved_at = fault_now();
@@ -179,7 +179,7 @@ static void meet_victim(struct survivor *s, int round)
 		MUST(!atomic_load(&board->failed), "the victim: %s", board->why);
 		turn(s, "the birth of a victim");
 	}
-	end_insert(&s->end, board->victim);
+	end_set_peer(&s->end, board->victim);
 }
 
 void fault_round(int round, struct outcome *outcome)
@@ -189,7 +189,7 @@ void fault_round(int round, struct outcome *outcome)
 	meet_victim(&s, round);
 	reach_phase(&s);
 	run_for(&s, s.plan->delay);
-	outcome->state = end_state(&s.end, board->victim);
+	outcome->state = fault_state(&s.end, board->victim);
 	commit(&s);
 	if (s.plan->fault == FAULT_STOP)
 		finish_with_living(&s);

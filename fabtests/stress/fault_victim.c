@@ -46,8 +46,8 @@ static _Noreturn void be_victim(int round)
 	struct ops ops;
 	size_t len;
 
-	end_open(&end, &board->plan, board->victim, &len);
-	end_insert(&end, board->survivor);
+	fault_open(&end, &board->plan, board->victim, &len);
+	end_set_peer(&end, board->survivor);
 	ops_open(&ops, &end, board->plan.seed ^ 0x5bd1e995);
 	ops.errors = board->plan.errors;
 	atomic_store(&board->opened, round);

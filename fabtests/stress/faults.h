@@ -6,7 +6,6 @@
  *   faults_kinds.c   the faults: how each is drawn, done and undone, who must survive it
  *   faults_judge.c   what was sent and received in a session, and the report
  *   faults_side.c    one of the two processes: it posts, and records what completes
- *   faults_end.c     its endpoint
  *
  * The controller opens no provider; it forks the two sides, and forks one again after it
  * has killed it. All records are in memory that the three share, so they outlive a side.
@@ -18,20 +17,16 @@
 #ifndef STRESS_FAULTS_H
 #define STRESS_FAULTS_H
 
-#include <rdma/fabric.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_errno.h>
-#include <rdma/fi_tagged.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "end.h"
+
 enum { SIDES = 2, CLASSES = 4, UNTAGGED = CLASSES - 1 };
 enum { STREAM_MAX = 1 << 15, SESSIONS_KEPT = 4, LEN_MAX = 2 << 20 };
-enum { NAME_MAX_LEN = 128, WHY_MAX = 300, CODES = 8 };
+enum { WHY_MAX = 300, CODES = 8 };
 
 /* ---- faults ---- */
 
@@ -125,15 +120,6 @@ static inline struct session *session_at(uint32_t number)
 	return &board->session[number % SESSIONS_KEPT];
 }
 
-/* Ends this process, and with it the program, with a reason. */
-_Noreturn void faults_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-#define MUST(cond, ...)                                                                            \
-	do {                                                                                       \
-		if (!(cond))                                                                       \
-			faults_fail(__VA_ARGS__);                                                  \
-	} while (0)
-
 /* Monotonic microseconds. */
 int64_t faults_now(void);
 
@@ -150,23 +136,6 @@ bool session_complete(const struct session *s);
 void session_judge(const struct session *s, struct verdict *v);
 /* Adds what the sides have seen themselves; returns whether all is well. */
 bool verdict_report(struct verdict *v);
-
-/* ---- faults_end.c ---- */
-
-struct end {
-	struct fi_info *info;
-	struct fid_fabric *fabric;
-	struct fid_domain *domain;
-	struct fid_av *av;
-	struct fid_cq *cq;
-	struct fid_ep *ep;
-	fi_addr_t peer;
-};
-
-void end_open(struct end *e, int rank, uint8_t *name, size_t *len);
-void end_set_peer(struct end *e, const uint8_t *name);
-void end_dump(const struct end *e, int fd);
-void end_close(struct end *e);
 
 /* ---- faults_side.c ---- */
 

@@ -439,13 +439,24 @@ static void turn(struct me *m)
 	poll_all(m);
 }
 
+static void open_end(struct me *m, int rank)
+{
+	const struct end_attr attr = {
+		.address = settings.address[rank], .cq_data_size = sizeof(uint64_t),
+	};
+
+	if (settings.device[rank])
+		setenv("FI_TAGRV_DEVICES", settings.device[rank], 1);
+	end_open(&m->end, &attr, m->own->name, &m->own->len);
+}
+
 static void open_side(struct me *m, int rank, uint32_t life)
 {
 	m->rank = rank;
 	m->peer = !rank;
 	m->own = &board->side[rank];
 	m->mood = settings.seed + 77 * life + (uint64_t)rank;
-	end_open(&m->end, rank, m->own->name, &m->own->len);
+	open_end(m, rank);
 	for (int i = 0; i < IN; i++) {
 		m->in[i].buf = malloc(LEN_MAX);
 		MUST(m->in[i].buf, "no memory");

@@ -29,7 +29,7 @@ struct chat {
 
 static uint8_t out[LEN_MOST], in[2][SLOTS][LEN_MOST];
 
-/* For fault_end.c: a liar that cannot go on ends, and is no failure. */
+/* For end.c: a liar that cannot go on ends, and is no failure. */
 void fault_fail(const char *fmt, ...)
 {
 	(void)fmt;
@@ -92,8 +92,8 @@ static _Noreturn void be_liar(uint64_t most, uint64_t seed)
 
 	hook_begin(seed ^ 0x9e3779b97f4a7c15);
 	for (int i = 0; i < 2; i++) {
-		end_open(&chats[i].end, &plan, scene->liar[i], &len);
-		end_insert(&chats[i].end, scene->name[i]);
+		fault_open(&chats[i].end, &plan, scene->liar[i], &len);
+		end_set_peer(&chats[i].end, scene->name[i]);
 	}
 	atomic_fetch_add(&scene->life, 1);
 	while (atomic_load(&scene->told) < told && !atomic_load(&scene->over)) {

@@ -62,7 +62,7 @@ static void end_sides(void)
 			kill(pid[i], SIGKILL);
 }
 
-void faults_fail(const char *fmt, ...)
+void fault_fail(const char *fmt, ...)
 {
 	char why[WHY_MAX];
 	va_list args;
@@ -118,7 +118,7 @@ static void check_sides(void)
 		if (waitpid(pid[i], &status, WNOHANG) != pid[i])
 			continue;
 		pid[i] = 0;
-		faults_fail("side %d died of signal %d", i, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+		fault_fail("side %d died of signal %d", i, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 	}
 }
 
@@ -134,7 +134,7 @@ static _Noreturn void stall(const char *what)
 	atomic_store(&board->dump, atomic_load(&board->dump) + 1);
 	usleep(3000000);
 	session_judge(session_at(atomic_load(&board->current)), &v);
-	faults_fail("hung: %s", what);
+	fault_fail("hung: %s", what);
 }
 
 /* Lets the sides run for a moment. 'what' is waited for. */

@@ -1,44 +1,47 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The endpoint of one side of tagrv_faults.
+ * An endpoint: see end.h.
  */
-#include "faults.h"
+#include "end.h"
 
 #include <rdma/fi_ext_tagrv.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
 static void must(ssize_t ret, const char *call)
 {
 	MUST(ret >= 0, "%s: %s", call, fi_strerror((int)-ret));
 }
 
-static void get_info(struct end *e, int rank)
+static void get_info(struct end *e, const struct end_attr *attr)
 {
-	const char *node = settings.address[rank];
 	struct fi_info *hints = fi_allocinfo();
 
 	MUST(hints, "no memory");
 	hints->caps = FI_MSG | FI_TAGGED | FI_DIRECTED_RECV | FI_SOURCE;
 	hints->ep_attr->type = FI_EP_RDM;
+	hints->domain_attr->name = attr->domain ? strdup(attr->domain) : NULL;
 	hints->domain_attr->threading = FI_THREAD_SAFE;
-	hints->domain_attr->cq_data_size = sizeof(uint64_t);
+	hints->domain_attr->data_progress = attr->progress;
+	hints->domain_attr->cq_data_size = attr->cq_data_size;
 	hints->fabric_attr->prov_name = strdup("tagrv");
-	must(fi_getinfo(FI_VERSION(1, 17), node, NULL, node ? FI_SOURCE : 0, hints, &e->info),
-	     "fi_getinfo");
+	must(fi_getinfo(FI_VERSION(1, 17), attr->address, NULL, attr->address ? FI_SOURCE : 0, hints,
+			&e->info), "fi_getinfo");
 	fi_freeinfo(hints);
 }
 
-void end_open(struct end *e, int rank, uint8_t *name, size_t *len)
+void end_open(struct end *e, const struct end_attr *attr, uint8_t *name, size_t *len)
 {
-	struct fi_cq_attr cq = { .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE };
+	struct fi_cq_attr cq = {
+		.format = FI_CQ_FORMAT_TAGGED,
+		.wait_obj = attr->wait_obj ? attr->wait_obj : FI_WAIT_NONE,
+	};
 	struct fi_av_attr av = { .type = FI_AV_TABLE };
 
 	memset(e, 0, sizeof(*e));
 	e->peer = FI_ADDR_NOTAVAIL;
-	if (settings.device[rank])
-		setenv("FI_TAGRV_DEVICES", settings.device[rank], 1);
-	get_info(e, rank);
+	e->sleeps = cq.wait_obj != FI_WAIT_NONE;
+	get_info(e, attr);
 	must(fi_fabric(e->info->fabric_attr, &e->fabric, NULL), "fi_fabric");
 	must(fi_domain(e->fabric, e->info, &e->domain, NULL), "fi_domain");
 	must(fi_av_open(e->domain, &av, &e->av, NULL), "fi_av_open");
@@ -51,7 +54,6 @@ void end_open(struct end *e, int rank, uint8_t *name, size_t *len)
 	must(fi_getname(&e->ep->fid, name, len), "fi_getname");
 }
 
-/* Removes the address of the peer before. */
 void end_set_peer(struct end *e, const uint8_t *name)
 {
 	if (e->peer != FI_ADDR_NOTAVAIL)
@@ -59,17 +61,24 @@ void end_set_peer(struct end *e, const uint8_t *name)
 	MUST(fi_av_insert(e->av, name, 1, &e->peer, 0, NULL) == 1, "fi_av_insert");
 }
 
-void end_dump(const struct end *e, int fd)
+int end_dump(const struct end *e, int fd)
 {
 	struct fi_tagrv_ops_dump *ops;
+	int ret = fi_open_ops(&e->ep->fid, TAGRV_EP_DUMP_OPS, 0, (void **)&ops, NULL);
 
-	if (!fi_open_ops(&e->ep->fid, TAGRV_EP_DUMP_OPS, 0, (void **)&ops, NULL))
-		ops->dump(e->ep, fd);
+	return ret ? ret : ops->dump(e->ep, fd);
+}
+
+void end_close_ep(struct end *e)
+{
+	must(fi_close(&e->ep->fid), "fi_close of the endpoint");
+	e->ep = NULL;
 }
 
 void end_close(struct end *e)
 {
-	must(fi_close(&e->ep->fid), "fi_close of the endpoint");
+	if (e->ep)
+		end_close_ep(e);
 	must(fi_close(&e->cq->fid), "fi_close of the queue");
 	must(fi_close(&e->av->fid), "fi_close of the address vector");
 	must(fi_close(&e->domain->fid), "fi_close of the domain");
