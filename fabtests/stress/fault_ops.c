@@ -6,13 +6,14 @@
  */
 #include "fault.h"
 #include "framework/pattern.h"
+#include "numbered.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEN_MAX = 300000, TAGS = 3, HEAD = 16 };
+enum { LEN_MAX = 300000, TAGS = 3 };
 
 const int op_codes[OP_CODES] = {
 	FI_ECONNRESET, FI_ECONNREFUSED, FI_EHOSTUNREACH, FI_ETIMEDOUT,
@@ -57,26 +58,15 @@ static size_t choose_len(struct ops *o)
 	return choose(o, most[choose(o, sizeof(most) / sizeof(most[0]))]);
 }
 
-/* The number and the length come first, then a pattern that depends on the number. */
-static void fill(struct ops *o, struct op *op)
-{
-	uint64_t head[2] = { o->seq++, op->len };
-
-	memcpy(op->buf, head, op->len < HEAD ? op->len : HEAD);
-	if (op->len > HEAD)
-		pattern_fill(op->buf + HEAD, op->len - HEAD, head[0]);
-}
-
 static void judge(const struct op *op, size_t len)
 {
-	uint64_t head[2];
+	uint64_t number;
 
-	if (len < HEAD)
+	if (len < NUMBERED_HEAD)
 		return;
-	memcpy(head, op->buf, HEAD);
-	MUST(head[1] == len, "a message of %zu bytes says that it has %" PRIu64, len, head[1]);
-	MUST(pattern_check(op->buf + HEAD, len - HEAD, head[0]) == len - HEAD,
-	     "message %" PRIu64 " of %zu bytes has wrong content", head[0], len);
+	MUST(numbered_check(op->buf, len, &number),
+	     "message %" PRIu64 " of %zu bytes has another length or content than it was sent with",
+	     number, len);
 }
 
 /* ---- posting ---- */
@@ -146,7 +136,7 @@ static void inject(struct ops *o, struct op *op)
 	ssize_t ret;
 
 	op->len = choose(o, 200);
-	fill(o, op);
+	numbered_fill(op->buf, op->len, o->seq++);
 	ret = fi_tinject(o->end->ep, op->buf, op->len, o->end->peer, op->tag);
 	MUST(!ret || ret == -FI_EAGAIN, "fi_tinject refused: %s", fi_strerror((int)-ret));
 	o->counts.injected += !ret;
@@ -165,7 +155,7 @@ static void post_send(struct ops *o)
 		return;
 	}
 	op->len = choose_len(o);
-	fill(o, op);
+	numbered_fill(op->buf, op->len, o->seq++);
 	try_post(o, op);
 }
 

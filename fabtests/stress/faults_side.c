@@ -6,6 +6,7 @@
  */
 #include "faults.h"
 #include "framework/pattern.h"
+#include "numbered.h"
 
 #include <inttypes.h>
 #include <sched.h>
@@ -15,7 +16,7 @@
 #include <unistd.h>
 
 enum { OUT = 24, IN_EXACT = 6, IN_ANY = 6, IN = CLASSES * IN_EXACT + IN_ANY };
-enum { HEAD = 16, ANY_TAG = -1, BURST = 8 };
+enum { ANY_TAG = -1, BURST = 8 };
 
 struct op {
 	struct fi_context2 ctx;
@@ -88,7 +89,7 @@ static void draw_message(struct me *m)
 	}
 	n->ready = true;
 	n->id = make_id(m->number, m->rank, n->class, n->number);
-	n->data = n->len < HEAD || (r >> 8 & 7) == 0;
+	n->data = n->len < NUMBERED_HEAD || (r >> 8 & 7) == 0;
 	n->inject = (r >> 11 & 3) == 0 && n->len <= m->end.info->tx_attr->inject_size;
 	if (r >> 13 & 1)
 		n->flags = levels[r >> 16 & 3];
@@ -96,18 +97,13 @@ static void draw_message(struct me *m)
 
 static void fill(struct op *op, const struct message *n)
 {
-	uint64_t head[2] = { n->id, n->len };
-
 	if (n->len > op->room) {
 		free(op->buf);
 		op->buf = malloc(n->len);
 		MUST(op->buf, "no memory");
 		op->room = n->len;
 	}
-	if (n->len < HEAD)
-		return;
-	memcpy(op->buf, head, HEAD);
-	pattern_fill(op->buf + HEAD, n->len - HEAD, n->id);
+	numbered_fill(op->buf, n->len, n->id);
 }
 
 static ssize_t inject(struct me *m, struct op *op, const struct message *n)
@@ -245,23 +241,17 @@ static void post_receives(struct me *m)
 static bool is_right(struct me *m, const struct op *op, const struct fi_cq_tagged_entry *c,
 		     uint64_t *id)
 {
-	uint64_t head[2] = { c->data, c->len };
-
-	if (c->len >= HEAD)
-		memcpy(head, op->buf, HEAD);
-	else if (!(c->flags & FI_REMOTE_CQ_DATA))
+	*id = c->data;
+	if (c->len >= NUMBERED_HEAD ? !numbered_check(op->buf, c->len, id) :
+				      !(c->flags & FI_REMOTE_CQ_DATA))
 		return false;
-	*id = head[0];
 	if (c->flags & FI_REMOTE_CQ_DATA && c->data != *id)
 		return false;
-	if (head[1] != c->len || (int)(*id >> 31 & 1) != m->peer || (*id & 0xfffffff) >= STREAM_MAX)
+	if ((int)(*id >> 31 & 1) != m->peer || (*id & 0xfffffff) >= STREAM_MAX)
 		return false;
-	if (op->class == UNTAGGED ? (*id >> 28 & 7) != UNTAGGED :
-	    (*id >> 28 & 7) != c->tag || c->tag >= UNTAGGED ||
-	    (op->class != ANY_TAG && c->tag != (uint64_t)op->class))
-		return false;
-	return c->len < HEAD ||
-	       pattern_check(op->buf + HEAD, c->len - HEAD, *id) == c->len - HEAD;
+	return op->class == UNTAGGED ? (*id >> 28 & 7) == UNTAGGED :
+	       (*id >> 28 & 7) == c->tag && c->tag < UNTAGGED &&
+	       (op->class == ANY_TAG || c->tag == (uint64_t)op->class);
 }
 
 static void take_message(struct me *m, struct op *op, const struct fi_cq_tagged_entry *c)
