@@ -471,3 +471,58 @@ Test(wireup_peer, foreign_connections_cannot_be_resumed, .timeout = 60)
 	close_ep(&a);
 	tagrv_wireup_destroy(wireup);
 }
+
+/* Renews its link; the endpoint goes over to the new one before it reads what follows. */
+static void raw_renew(struct raw *raw)
+{
+	struct tagrv_wireup_rec rec;
+
+	raw->mine.type = TAGRV_WIREUP_REQ;
+	raw->mine.reason = TAGRV_WIREUP_RENEWAL;
+	raw->mine.src_epoch++;
+	raw->mine.src_nonce[0]++;
+	raw_send(raw);
+	cr_assert_eq(raw_recv(raw, &rec), 1);
+	cr_assert_eq(rec.type, TAGRV_WIREUP_REP);
+	cr_assert_eq(rec.reason, TAGRV_WIREUP_RENEWAL);
+	raw->mine.type = TAGRV_WIREUP_RTU;
+	raw->mine.reason = TAGRV_WIREUP_OK;
+	raw_name_link(raw, &rec);
+	raw_send(raw);
+}
+
+/* An engine that does not run while its peer renews has one new link, the latest. */
+Test(wireup_peer, unpolled_renewals_are_one, .timeout = 30)
+{
+	struct tagrv_wireup *wireup = create();
+	struct tagrv_wireup_event first;
+	uint32_t last = 0;
+	struct raw raw;
+	struct ep a;
+
+	open_ep(&a, wireup, 10);
+	raw_connect(&raw, &a, 1, 1);
+	first = a.up;
+	for (int i = 0; i < 5; i++) {
+		last = raw.mine.dst_epoch;
+		raw_renew(&raw);
+	}
+	/* The answer to the last one shows that the others before it were handled. */
+	cr_assert_leq(a.fake.alive, 3, "%d links", a.fake.alive);
+	await(&a, &a.ups, 2);
+	cr_assert_eq(a.up.resumes, first.epoch);
+	/* The last one may have followed. */
+	while (a.up.epoch != raw.mine.dst_epoch) {
+		cr_assert_eq(a.up.epoch, last);
+		fake_free(a.up.link);
+		await(&a, &a.ups, a.ups + 1);
+		cr_assert_eq(a.up.resumes, last);
+	}
+	cr_assert_eq(a.gones, 0);
+	fake_free(first.link);
+	fake_free(a.up.link);
+	close(raw.fd);
+	close_ep(&a);
+	cr_assert_eq(a.fake.alive, 0);
+	tagrv_wireup_destroy(wireup);
+}

@@ -217,6 +217,7 @@ struct tagrv_conn {
 					   hang-up does not mean that the peer died */
 
 	struct tagrv_conn_renew renew;
+	uint64_t renew_credit_at;	/* ms: when links of renewals are paid for */
 	uint32_t first_epoch;		/* ours, of the first UP of this connection */
 	uint32_t was_epoch;		/* ours, before the last renewal; 0: none */
 

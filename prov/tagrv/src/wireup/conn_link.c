@@ -179,11 +179,33 @@ int tagrv_conn_bind(struct tagrv_conn *conn,
 
 /* -- renewal ------------------------------------------------------------- */
 
+/*
+ * Each link of a renewal costs queue pairs, and the thread that all peers share makes
+ * them. A peer could ask, or break its paths so that we ask, as often as the network
+ * lets it. So there are RENEW_BURST links at once, then one every RENEW_EVERY: more than
+ * adapters need that fail and come back. Who gets none now tries again soon.
+ */
+#define RENEW_BURST	8u
+#define RENEW_EVERY	1000u	/* ms */
+
+static bool may_renew(struct tagrv_conn *conn)
+{
+	uint64_t now = tagrv_conn_now(conn);
+
+	if (conn->renew_credit_at > now + (RENEW_BURST - 1) * RENEW_EVERY)
+		return false;
+	conn->renew_credit_at = TAGRV_MAX(conn->renew_credit_at, now) + RENEW_EVERY;
+	return true;
+}
+
 int tagrv_conn_make_renewed(struct tagrv_conn *conn)
 {
 	struct tagrv_conn_renew *renew = &conn->renew;
-	int ret = begin_epoch(conn, &renew->epoch, renew->nonce);
+	int ret;
 
+	if (!may_renew(conn))
+		return -FI_EBUSY;
+	ret = begin_epoch(conn, &renew->epoch, renew->nonce);
 	return ret ? ret : make_link(conn, conn->chosen, &renew->blob);
 }
 

@@ -208,7 +208,10 @@ void tagrv_conn_discard_links(struct tagrv_conn *conn);
 int tagrv_conn_bind(struct tagrv_conn *conn,
 		    const struct tagrv_wireup_rec *rec, bool sendable)
 	TAGRV_WARN_UNUSED;
-/* Makes the link of a renewal, of the transport in use. */
+/*
+ * Makes the link of a renewal, of the transport in use. -FI_EBUSY: there were too many
+ * of them lately.
+ */
 int tagrv_conn_make_renewed(struct tagrv_conn *conn) TAGRV_WARN_UNUSED;
 /* Binds it to the link in the record; *blob: this link's. */
 int tagrv_conn_bind_renewed(struct tagrv_conn *conn,

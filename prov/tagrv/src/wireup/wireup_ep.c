@@ -85,6 +85,45 @@ void tagrv_wireup_emit(struct tagrv_wireup_ep *wep,
 		wep->attr.kick(wep->attr.kick_arg);
 }
 
+/* The UP of a renewal that this one follows and that was not polled yet, or NULL. */
+static struct tagrv_wireup_msg *find_renewal(struct tagrv_wireup_ep *wep,
+					     const struct tagrv_wireup_event *next)
+{
+	struct tagrv_list *pos;
+
+	tagrv_list_for_each(&wep->events, pos) {
+		struct tagrv_wireup_msg *msg =
+			tagrv_container_of(pos, struct tagrv_wireup_msg, node);
+
+		if (msg->event.type == TAGRV_WIREUP_UP && msg->event.resumes &&
+		    msg->event.epoch == next->resumes &&
+		    tagrv_addr_equal(&msg->event.addr, &next->addr))
+			return msg;
+	}
+	return NULL;
+}
+
+bool tagrv_wireup_replace(struct tagrv_wireup_ep *wep,
+			  const struct tagrv_wireup_event *event)
+{
+	struct tagrv_wireup_msg *msg;
+	struct tagrv_link *old = NULL;
+	uint32_t resumes;
+
+	pthread_mutex_lock(&wep->mutex);
+	msg = find_renewal(wep, event);
+	if (msg) {
+		old = msg->event.link;
+		resumes = msg->event.resumes;
+		msg->event = *event;
+		msg->event.resumes = resumes;
+	}
+	pthread_mutex_unlock(&wep->mutex);
+	if (old)
+		old->xport->ops->link_discard(old);
+	return old != NULL;
+}
+
 /*
  * Keeps the message of a polled UP as a spare for tagrv_wireup_drop(), and the
  * message of a TICK for the next one. GONE frees a spare: no drop follows. Returns

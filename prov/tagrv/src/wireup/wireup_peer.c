@@ -197,8 +197,12 @@ static void conn_emit(struct tagrv_conn *conn,
 		      const struct tagrv_wireup_event *event)
 {
 	struct tagrv_wireup_peer *peer = peer_of(conn);
-	struct tagrv_wireup_msg *msg = pop_spare(peer);
+	struct tagrv_wireup_msg *msg;
 
+	if (event->type == TAGRV_WIREUP_UP && event->resumes &&
+	    tagrv_wireup_replace(peer->wep, event))
+		return;
+	msg = pop_spare(peer);
 	msg->event = *event;
 	tagrv_wireup_emit(peer->wep, msg);
 }

@@ -189,6 +189,14 @@ void tagrv_wireup_ep_stop(struct tagrv_wireup_ep *wep);
 void tagrv_wireup_emit(struct tagrv_wireup_ep *wep,
 		       struct tagrv_wireup_msg *msg);
 
+/*
+ * In the thread: the UP of a renewal takes the place of the one that it goes on from, if
+ * the engine has not polled that yet: an engine that does not run, while its peer renews
+ * again and again, would have them all. Returns whether it did.
+ */
+bool tagrv_wireup_replace(struct tagrv_wireup_ep *wep,
+			  const struct tagrv_wireup_event *event);
+
 /* -- wireup_sock.c ------------------------------------------------------- */
 
 /*
