@@ -125,6 +125,23 @@ Test(renew, connection_with_a_path_goes_on_without_another)
 	cr_assert_eq(take(&fx.tx).context, &ctx);
 }
 
+/* The peer's word about a rail is heard by progress alone, which nobody else makes. */
+Test(renew, caller_that_only_repeats_a_send_makes_progress)
+{
+	unsigned passes, sends = 0;
+	int ctx;
+
+	go_down(&ctx);
+	while (!submit_send(message, sizeof(message), 1, &ctx, 0))
+		cr_assert_lt(sends++, 1000000u);
+	passes = fake.polls;
+	for (int i = 0; i < 2000; i++)
+		cr_assert_eq(submit_send(message, sizeof(message), 1, &ctx, 0),
+			     -FI_EAGAIN);
+	cr_assert_gt(fake.polls, passes + 2);
+	fx.dom->params.close_timeout = 0;
+}
+
 Test(renew, endpoint_closes_meanwhile)
 {
 	int ctx;

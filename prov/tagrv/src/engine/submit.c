@@ -169,11 +169,18 @@ static bool is_repeated(const struct tagrv_peer *peer,
 }
 
 /*
- * The caller of an inject that is refused may do nothing but repeat it, although only
+ * The caller of a send that is refused may do nothing but repeat it, although only
  * progress of this domain can help: another of its endpoints is the peer, or waits for
- * the same peer, or the peer has died. So it looks once in so many refusals.
+ * the same peer, or the peer has died, or it has to say which packets have come by a rail
+ * that failed. So it looks once in so many refusals.
  */
 #define REFUSALS_LOOK	64u
+
+static void note_refusal(struct tagrv_engine *engine)
+{
+	if (!(++engine->tx.refusals % REFUSALS_LOOK))
+		tagrv_dom_look(engine->dom);
+}
 
 static ssize_t send_repeated(struct tagrv_engine *engine, struct tagrv_peer *peer,
 			     const struct tagrv_send_req *req, size_t len)
@@ -182,8 +189,8 @@ static ssize_t send_repeated(struct tagrv_engine *engine, struct tagrv_peer *pee
 
 	if (!ret)
 		tagrv_op_send_report(engine, req);
-	else if (ret == -FI_EAGAIN && !(++engine->tx.refusals % REFUSALS_LOOK))
-		tagrv_dom_look(engine->dom);
+	else if (ret == -FI_EAGAIN)
+		note_refusal(engine);
 	return ret;
 }
 
@@ -234,6 +241,8 @@ ssize_t tagrv_engine_send(struct tagrv_engine *engine,
 		ret = send_queued(engine, peer, req);
 		if (ret == -FI_ENOMEM)
 			tagrv_dom_no_memory(engine->dom, "send");
+		if (ret)
+			note_refusal(engine);
 	}
 	return ret;
 }

@@ -113,7 +113,7 @@ struct tagrv_engine {
 	struct {
 		struct tagrv_list busy;	/* READY peers with work to send */
 		char	*batch;		/* packet that proto/batch.c fills */
-		uint32_t refusals;	/* injects that their callers repeat */
+		uint32_t refusals;	/* sends that their callers repeat */
 		bool	no_credit;	/* one was for want of credit, since the last
 					   of these: */
 		uint32_t arms;		/* the application wanted to sleep */
