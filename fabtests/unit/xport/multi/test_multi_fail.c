@@ -8,6 +8,7 @@
  * here, as with a real device, whose acknowledgement may be lost.
  */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <rdma/fi_errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -240,6 +241,88 @@ Test(multi_fail, reads_and_writes_take_another_rail)
 		cr_assert_eq(ops[i].status, 0);
 	}
 	cr_assert_arr_eq(flows[0].own.data, flows[0].far.data, PIECE);
+	close_all();
+}
+
+/* Memory of b that it could not register with its first rail. */
+static void open_half(struct region *half)
+{
+	fake_verbs_fail_reg(1, EIO);
+	region_open(half, pair.b, SIZE, TAGRV_MEM_REMOTE);
+	cr_assert_null(multi_mem_of(half->mem)->mem[0]);
+	cr_assert_not_null(multi_mem_of(half->mem)->mem[1]);
+}
+
+Test(multi_fail, rail_without_the_peers_memory_is_left_out)
+{
+	struct region half;
+	struct op op;
+
+	open_all(PAIR_MULTI, false);
+	open_half(&half);
+	for (unsigned i = 0; i < 64; i++) {
+		op_init(&op);
+		UNTIL(!(i % 2 ? put(pair.a, &half, &flows[0].own, i * PIECE, PIECE,
+				    &op) :
+				get(pair.a, &flows[0].own, &half, i * PIECE, PIECE,
+				    &op)));
+		UNTIL(op.calls);
+		cr_assert_eq(op.status, 0, "%s", fi_strerror(-op.status));
+	}
+	cr_assert_eq(multi_xport_of(pair.a->xport)->stats.failed, 0);
+	cr_assert_eq(pair.a->errors + pair.b->errors, 0);
+	region_close(&half);
+	close_all();
+}
+
+/* The rail that has it is lost: it may come back, but nobody waits for ever. */
+Test(multi_fail, memory_without_a_rail_is_given_up)
+{
+	struct multi_xport *xp;
+	struct region half;
+	unsigned rail = 0;
+	struct op op;
+
+	open_all(PAIR_MULTI, true);
+	open_half(&half);
+	xp = multi_xport_of(pair.a->xport);
+	xp->patience = 1000000;
+	while (link_of(0)->pair_of[rail] != 1)
+		rail++;
+	op_init(&op);
+	UNTIL(!get(pair.a, &flows[0].own, &half, 0, PIECE, &op));
+	UNTIL(op.calls);
+	/* One is under way when its rail fails. */
+	op_init(&op);
+	fake_verbs_hold(true);
+	cr_assert_eq(get(pair.a, &flows[0].own, &half, 0, PIECE, &op), 0);
+	tagrv_multi_path_fail(link_of(0)->paths[rail], -FI_ETIMEDOUT);
+	fake_verbs_hold(false);
+	UNTIL(!link_of(0)->paths[rail] && link_of(0)->heard);
+	for (int i = 0; i < 1000; i++) {
+		pair_progress(&pair);
+		cr_assert_eq(get(pair.a, &flows[0].own, &half, 0, PIECE, &op),
+			     -FI_EAGAIN);
+	}
+	cr_assert_eq(op.calls, 0);
+	xp->patience = 0;
+	UNTIL(op.calls);
+	cr_assert_eq(op.status, -FI_EHOSTUNREACH);
+	op_init(&op);
+	cr_assert_eq(get(pair.a, &flows[0].own, &half, 0, PIECE, &op),
+		     -FI_EHOSTUNREACH);
+	cr_assert_eq(pair.a->errors, 0);
+	/* Other memory is moved as before. */
+	op_init(&op);
+	UNTIL(!get(pair.a, &flows[0].own, &flows[0].far, 0, PIECE, &op));
+	UNTIL(op.calls);
+	cr_assert_eq(op.status, 0);
+	resume();
+	op_init(&op);
+	UNTIL(!get(pair.a, &flows[0].own, &half, 0, PIECE, &op));
+	UNTIL(op.calls);
+	cr_assert_eq(op.status, 0);
+	region_close(&half);
 	close_all();
 }
 

@@ -282,6 +282,7 @@ static void take_paths(struct multi_link *link, struct multi_link *fresh)
 	link->base.get_max = TAGRV_MIN(link->base.get_max, fresh->base.get_max);
 	link->base.put_max = TAGRV_MIN(link->base.put_max, fresh->base.put_max);
 	link->pairs = fresh->pairs;
+	link->unserved_at = 0;
 	free(fresh);
 }
 

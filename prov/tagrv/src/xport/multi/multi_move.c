@@ -59,13 +59,26 @@ static void rate_end(struct multi_rate *rate, size_t len, bool well)
 
 /* ---- choice ---- */
 
+/*
+ * Whether the memory of both sides is registered with the rails of a path: what a device
+ * could not register has a key of zeros.
+ */
+static bool is_registered(const struct multi_path *path, const struct multi_move *move)
+{
+	static const char none[MULTI_KEY_LEN];
+
+	return multi_mem_of(move->mem)->mem[path->rail] &&
+	       memcmp(move->key + path->peer_rail * MULTI_KEY_LEN, none,
+		      MULTI_KEY_LEN) != 0;
+}
+
 /* The path by which the move may go, or NULL. */
 static struct multi_path *usable(const struct multi_link *link, unsigned rail,
 				 const struct multi_move *move)
 {
 	struct multi_path *path = multi_path_up(link, rail);
 
-	if (!path || !multi_mem_of(move->mem)->mem[rail] ||
+	if (!path || !is_registered(path, move) ||
 	    move->len > (move->put ? path->link->put_max : path->link->get_max))
 		return NULL;
 	return path->proven || link->env == (int) rail ? path : NULL;
@@ -135,6 +148,31 @@ static int post(struct multi_path *path, struct multi_move *move)
 	return ret;
 }
 
+/*
+ * No path took the move. If all that are up lack its memory, the one that has it may come
+ * back, but not for ever: -FI_EHOSTUNREACH, after as long as a link may be down.
+ */
+static int await_path(struct multi_link *link, const struct multi_move *move)
+{
+	uint64_t now;
+	bool any = false;
+
+	for (unsigned i = 0; i < MULTI_RAILS; i++) {
+		const struct multi_path *path = multi_path_up(link, i);
+
+		if (path && is_registered(path, move))
+			return -FI_EAGAIN;
+		any |= path != NULL;
+	}
+	if (!any)
+		return -FI_EAGAIN;
+	now = tagrv_clock_ms();
+	if (!link->unserved_at)
+		link->unserved_at = now;
+	return now - link->unserved_at < multi_xport_of_link(link)->patience ?
+	       -FI_EAGAIN : -FI_EHOSTUNREACH;
+}
+
 /* 0, -FI_EAGAIN: no path has room or is up, or the error of the call. */
 static int post_any(struct multi_move *move)
 {
@@ -148,7 +186,7 @@ static int post_any(struct multi_move *move)
 			return ret;
 		tried |= 1u << path->rail;
 	}
-	return -FI_EAGAIN;
+	return tried ? -FI_EAGAIN : await_path(move->link, move);
 }
 
 static void end_move(struct multi_move *move, int status)

@@ -224,6 +224,8 @@ struct multi_link {
 	unsigned sync_sent;		/* bit i: SYNC was sent by the path of rail i */
 	uint64_t heard_taken;		/* what the peer has taken in, by its last word */
 	struct tagrv_list again;	/* gets and puts to be posted again */
+	uint64_t unserved_at;		/* ms: since when a get or put has waited for a path
+					   of rails that have its memory; 0: none has */
 	bool	down;			/* no path is up */
 	bool	renewing;		/* link_renew was called */
 	uint64_t renew_at;		/* ms: when to ask for lost paths again; 0: not yet */
@@ -239,6 +241,7 @@ struct multi_xport {
 	struct tagrv_pool moves, owns;
 	struct tagrv_list links;	/* attached ones */
 	struct tagrv_list busy;		/* links with something to settle */
+	uint64_t patience;		/* ms that a link may be down */
 	bool	starved;		/* a call returned -FI_EAGAIN: room is due */
 	bool	freed;			/* something was freed since */
 	int	wait_fd;		/* epoll of the rails' descriptors */

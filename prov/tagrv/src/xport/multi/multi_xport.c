@@ -191,6 +191,7 @@ static int xport_open(struct tagrv_device *dev, const struct tagrv_params *param
 		return ret;
 	}
 	xp->dev = multi_dev_of(dev);
+	xp->patience = (uint64_t) params->peer_timeout * 1000;
 	xp->base = (struct tagrv_xport) {
 		.ops = dev->ops, .dev = dev, .sink = sink,
 	};
