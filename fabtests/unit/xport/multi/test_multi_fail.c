@@ -27,6 +27,7 @@ struct flow {
 	uint64_t sent, got;
 	unsigned renews, downs;
 	bool	renew, down;
+	struct tagrv_link *fresh;	/* which the end has not got yet */
 	struct region own, far;	/* 'far' is memory of the other end */
 };
 
@@ -146,17 +147,37 @@ static void break_path(int i, unsigned rail)
 		fake_verbs_break_qp(verbs_link_of(path->link)->qp);
 }
 
-/* What wireup does: a new link to each end, which goes on in the place of the old one. */
-static void resume(void)
+/*
+ * What wireup does: makes a new link for each end. One that an end has not got when the
+ * next ones are made never comes.
+ */
+static void make_fresh(void)
 {
-	struct tagrv_link *fresh[2];
 	const struct tagrv_xport_ops *ops = pair.a->xport->ops;
 
-	pair_link(&pair, &fresh[0], &fresh[1]);
-	for (int i = 0; i < 2; i++) {
-		cr_assert_eq(ops->link_resume(flows[i].end->link, fresh[i]), 0);
-		flows[i].renew = flows[i].down = false;
-	}
+	for (int i = 0; i < 2; i++)
+		if (flows[i].fresh)
+			ops->link_discard(flows[i].fresh);
+	pair_link(&pair, &flows[0].fresh, &flows[1].fresh);
+}
+
+/* The end gets its new link, if there is one. */
+static void take_fresh(int i)
+{
+	struct tagrv_link *link = flows[i].end->link, *fresh = flows[i].fresh;
+
+	if (!fresh)
+		return;
+	flows[i].fresh = NULL;
+	cr_assert_eq(link->xport->ops->link_resume(link, fresh), 0);
+	flows[i].renew = flows[i].down = false;
+}
+
+static void resume(void)
+{
+	make_fresh();
+	take_fresh(0);
+	take_fresh(1);
 }
 
 static bool is_calm(void)
@@ -418,6 +439,184 @@ Test(multi_fail, other_end_hears_of_it)
 	close_all();
 }
 
+/* ---- renewals ---- */
+
+/* Loses the rail that carries no packets; returns its number at the first end. */
+static unsigned lose_rail(void)
+{
+	unsigned rail = !link_of(0)->env;
+
+	UNTIL(send_numbered(&flows[0], 64, NULL, false));
+	tagrv_multi_path_fail(link_of(0)->paths[rail], -FI_ETIMEDOUT);
+	UNTIL(is_calm() && multi_up_cnt(link_of(0)) == 1 &&
+	      multi_up_cnt(link_of(1)) == 1);
+	return rail;
+}
+
+/* Sends a packet in each of so many passes. Returns in how many there was no room. */
+static unsigned count_refused(unsigned passes)
+{
+	unsigned refused = 0;
+
+	while (passes--) {
+		for (int i = 0; i < 2; i++)
+			refused += !send_numbered(&flows[i], 64, NULL, false);
+		pair_progress(&pair);
+	}
+	return refused;
+}
+
+static bool has_come(void)
+{
+	return flows[0].got == flows[1].sent && flows[1].got == flows[0].sent;
+}
+
+/*
+ * While an end goes over to new paths it may not send until the old ones are closed on
+ * both sides, for which their device gets its time, and then in so many passes.
+ */
+#define PAUSE	8u
+
+/* Sends in each pass until the ends have gone over; returns in how many there was no room. */
+static unsigned count_pause(void)
+{
+	double until = pair_work() + 10;
+	unsigned refused = 0;
+
+	while (!link_of(0)->gen || !link_of(1)->gen || link_of(0)->syncing ||
+	       link_of(1)->syncing) {
+		bool closing = link_of(0)->old_open || link_of(1)->old_open;
+		unsigned now = count_refused(1);
+
+		refused += closing ? 0 : now;
+		cr_assert_lt(pair_work(), until);
+	}
+	return refused;
+}
+
+/* The peer's process may be busy with other things for long after its link was made. */
+Test(multi_renew, paths_that_work_go_on_until_the_peer_has_new_ones)
+{
+	unsigned refused;
+	struct op op;
+
+	for (int first = 0; first < 2; first++) {
+		open_all(first ? PAIR_MULTI : PAIR_MULTI_RQ, true);
+		lose_rail();
+		make_fresh();
+		take_fresh(first);
+		cr_assert_eq(count_refused(300), 0);
+		op_init(&op);
+		cr_assert_eq(get(pair.a, &flows[0].own, &flows[0].far, 0, PIECE, &op),
+			     0);
+		UNTIL(op.calls);
+		cr_assert_eq(op.status, 0);
+		take_fresh(!first);
+		refused = count_pause();
+		cr_assert_leq(refused, 2 * PAUSE, "%u times no room", refused);
+		UNTIL(is_calm() && has_come());
+		for (int i = 0; i < 2; i++) {
+			cr_assert_eq(multi_up_cnt(link_of(i)), 2);
+			cr_assert_eq(multi_xport_of(flows[i].end->xport)->stats.resumed,
+				     1);
+			cr_assert_eq(flows[i].renews, 0);
+		}
+		close_all();
+	}
+}
+
+static void break_next(unsigned rail)
+{
+	for (int i = 0; i < 2; i++) {
+		struct multi_path *path = link_of(i)->next[rail];
+
+		if (i)
+			path = link_of(1)->next[link_of(0)->next_pair[rail]];
+		fake_verbs_break_qp(verbs_link_of(path->link)->qp);
+	}
+}
+
+/* A rail that is still lost costs nothing but the attempt. */
+Test(multi_renew, one_that_brings_nothing_disturbs_nothing)
+{
+	unsigned rail;
+
+	open_all(PAIR_MULTI, true);
+	rail = lose_rail();
+	for (int n = 0; n < 3; n++) {
+		resume();
+		break_next(rail);
+		cr_assert_eq(count_refused(300), 0);
+	}
+	UNTIL(is_calm());
+	cr_assert_eq(link_of(0)->gen + link_of(1)->gen, 0);
+	/* What it has brought is there when the path in use is lost. */
+	break_path(0, (unsigned) link_of(0)->env);
+	UNTIL(send_numbered(&flows[0], 64, NULL, false) && link_of(0)->gen == 3);
+	UNTIL(send_numbered(&flows[0], 64, NULL, false) && is_calm());
+	cr_assert_eq(flows[0].downs + flows[1].downs, 0);
+	resume();
+	UNTIL(is_calm() && multi_up_cnt(link_of(0)) == 2 &&
+	      multi_up_cnt(link_of(1)) == 2);
+	UNTIL(has_come());
+	cr_assert_eq(pair.a->errors + pair.b->errors, 0);
+	close_all();
+}
+
+/* An end that sleeps gets only the last one of several. */
+Test(multi_renew, some_may_be_skipped)
+{
+	for (int first = 0; first < 2; first++) {
+		open_all(PAIR_MULTI, true);
+		lose_rail();
+		for (int n = 0; n < 4; n++) {
+			make_fresh();
+			take_fresh(first);
+			cr_assert_eq(count_refused(20), 0);
+		}
+		/* It has gone over by itself, to a link that the other end skips. */
+		tagrv_multi_go_over(link_of(first));
+		count_refused(20);
+		make_fresh();
+		take_fresh(first);
+		count_refused(20);
+		take_fresh(!first);
+		UNTIL(is_calm() && multi_up_cnt(link_of(0)) == 2 &&
+		      multi_up_cnt(link_of(1)) == 2);
+		UNTIL(has_come());
+		cr_assert_eq(link_of(first)->old_open, 0);
+		cr_assert_eq(pair.a->errors + pair.b->errors, 0);
+		close_all();
+	}
+}
+
+/*
+ * The other end has skipped the link to which this one has gone over, is idle, and has no
+ * cause of its own to go over to the next.
+ */
+Test(multi_renew, end_that_went_over_alone_goes_on)
+{
+	for (int first = 0; first < 2; first++) {
+		open_all(PAIR_MULTI, true);
+		make_fresh();
+		take_fresh(first);
+		tagrv_multi_go_over(link_of(first));
+		/* The other end's devices have got its word; nobody will read it. */
+		UNTIL(link_of(first)->sync_sent == 3);
+		for (int n = 0; n < 100; n++)
+			pair_progress(&pair);
+		make_fresh();
+		take_fresh(first);
+		take_fresh(!first);
+		UNTIL(!link_of(first)->syncing && !link_of(!first)->syncing);
+		UNTIL(is_calm());
+		UNTIL(send_numbered(&flows[first], 64, NULL, false));
+		UNTIL(has_come());
+		cr_assert_eq(flows[0].downs + flows[1].downs, 0);
+		close_all();
+	}
+}
+
 /* ---- at random ---- */
 
 struct random_op {
@@ -497,9 +696,9 @@ static void hurt_random(void)
 		break_path(1, draw(2));
 		break;
 	case 5:
-		/* A new link although paths are left. */
+		/* A new link although paths are left; the ends get it one by one. */
 		if (!draw(4))
-			resume();
+			make_fresh();
 		break;
 	default:
 		fake_verbs_hold(false);
@@ -520,8 +719,10 @@ static void play(enum pair_kind kind, unsigned from)
 		if (!draw(40))
 			hurt_random();
 		/* One that is down at one end only is renewed, too. */
-		if ((flows[0].down || flows[1].down) && !draw(3))
-			resume();
+		if ((flows[0].down || flows[1].down) && !draw(20))
+			make_fresh();
+		if (!draw(12))
+			take_fresh(i);
 		for (int k = 0; k < OPS; k++)
 			end_random(i, &random_ops[i][k]);
 	}
@@ -542,9 +743,13 @@ static void play(enum pair_kind kind, unsigned from)
 		}
 		if (!busy)
 			break;
+		take_fresh(0);
+		take_fresh(1);
 		if (flows[0].down || flows[1].down)
 			resume();
 	}
+	take_fresh(0);
+	take_fresh(1);
 	cr_assert_eq(pair.a->errors + pair.b->errors, 0);
 	close_all();
 }

@@ -452,9 +452,10 @@ struct tagrv_xport_ops {
 	void (*link_close)(struct tagrv_link *link);
 	/*
 	 * A link, and 'fresh', which was bound to the same peer and is not attached,
-	 * become one, because this side or the peer's has called link_renew: all that
-	 * 'link' has under way goes on by the paths of 'fresh', which is no link any
-	 * more. The owner knows that the peer does the same with its ends of both.
+	 * become one, because this side or the peer's has called link_renew: 'fresh' is
+	 * no link any more, and what 'link' has under way goes on by its paths, at once
+	 * or when that is better than to stay. The peer's owner does the same with its
+	 * ends of both, but may skip those that are followed by others.
 	 * -FI_EOPNOTSUPP: links of this transport cannot; -FI_ENOTCONN: the link has
 	 * failed or is closed. On an error, 'fresh' stays as it was.
 	 */

@@ -15,23 +15,15 @@
  * takes in packets by the other path only from a sender that has heard it.
  *
  * When no path is left, the link is down, and the owner is asked for a new one, whose
- * paths take over (link_resume). All paths of the old generation are closed first; SYNC
- * then says for all of them what DOWN says for one:
+ * paths take over (multi_renew.c). All old paths are closed first; SYNC then says for
+ * all of them what DOWN says for one:
  *
  *   SYNC heard, old paths gone --> as above, for everything that is under way
- *
- * The same happens when the owner is asked for a new link because a path that was lost
- * may work again (tagrv_multi_check).
  */
 #include <stdlib.h>
 
-#include "core/clock.h"
 #include "core/log.h"
 #include "xport/multi/multi_priv.h"
-
-#define RENEW_FIRST	2000u	/* ms from the loss of a path until it is asked for */
-/* ms between two questions: each disturbs the paths that work */
-#define RENEW_MOST	(5u * 60000u)
 
 /* ---- the ends of paths and links ---- */
 
@@ -47,7 +39,7 @@ void tagrv_multi_link_fail(struct multi_link *link, int status)
 	sink->link_error(sink, link->base.ctx, status);
 }
 
-static void close_path(struct multi_path *path)
+void tagrv_multi_path_close(struct multi_path *path)
 {
 	path->closing = true;
 	path->link->delivers_last = !path->owner->closing;
@@ -66,7 +58,7 @@ void tagrv_multi_path_fail(struct multi_path *path, int status)
 
 	if (path->closing)
 		return;
-	close_path(path);
+	tagrv_multi_path_close(path);
 	if (link->closing || path->gen != link->gen)
 		return;
 	log_failed(path, status);
@@ -87,8 +79,10 @@ void tagrv_multi_path_gone(struct multi_path *path)
 	struct multi_link *link = path->owner;
 
 	link->open--;
-	if (path->gen != link->gen) {
+	if (path->retired) {
 		link->old_open--;
+	} else if (link->next[path->rail] == path) {
+		link->next[path->rail] = NULL;
 	} else {
 		link->paths[path->rail] = NULL;
 		link->to_say |= 1u << path->rail;
@@ -191,14 +185,6 @@ static void begin_env(struct multi_link *link)
 	multi_xport_of_link(link)->freed = true;
 }
 
-static bool is_any_up(const struct multi_link *link)
-{
-	for (unsigned i = 0; i < MULTI_RAILS; i++)
-		if (multi_path_up(link, i))
-			return true;
-	return false;
-}
-
 /* No path is left. */
 static int go_down(struct multi_link *link)
 {
@@ -217,6 +203,7 @@ static int go_down(struct multi_link *link)
 	return 1;
 }
 
+/* Whether the link need not be looked at until something happens to it. */
 static bool is_settled(const struct multi_link *link)
 {
 	return !link->syncing && link->env >= 0 && !link->resend &&
@@ -225,7 +212,7 @@ static bool is_settled(const struct multi_link *link)
 
 int tagrv_multi_settle(struct multi_link *link)
 {
-	bool began = false;
+	bool began = false, probed;
 
 	if (link->closing) {
 		if (link->open)
@@ -237,7 +224,10 @@ int tagrv_multi_settle(struct multi_link *link)
 		tagrv_list_remove(&link->busy_node);
 		return 0;
 	}
-	if (!is_any_up(link))
+	probed = !link->next_gen || tagrv_multi_probe_next(link);
+	if (tagrv_multi_wants_next(link))
+		tagrv_multi_go_over(link);
+	if (!multi_up_cnt(link))
 		return go_down(link);
 	tagrv_multi_say(link);
 	if (link->env < 0 && is_counted(link)) {
@@ -248,119 +238,7 @@ int tagrv_multi_settle(struct multi_link *link)
 		multi_xport_of_link(link)->freed = true;
 	if (!link->error && !link->closing && !tagrv_list_empty(&link->again))
 		tagrv_multi_moves_again(link);
-	if (!link->error && !link->closing && is_settled(link))
+	if (!link->error && !link->closing && probed && is_settled(link))
 		tagrv_list_remove(&link->busy_node);
 	return began;
-}
-
-/* ---- new paths ---- */
-
-static void retire_paths(struct multi_link *link)
-{
-	for (unsigned i = 0; i < MULTI_RAILS; i++) {
-		struct multi_path *path = link->paths[i];
-
-		if (!path)
-			continue;
-		link->paths[i] = NULL;
-		link->old_open++;
-		if (!path->closing)
-			close_path(path);
-	}
-}
-
-static void take_paths(struct multi_link *link, struct multi_link *fresh)
-{
-	for (unsigned i = 0; i < MULTI_RAILS; i++) {
-		link->pair_of[i] = fresh->pair_of[i];
-		link->paths[i] = fresh->paths[i];
-		if (!link->paths[i])
-			continue;
-		link->paths[i]->owner = link;
-		link->paths[i]->gen = link->gen;
-	}
-	link->base.get_max = TAGRV_MIN(link->base.get_max, fresh->base.get_max);
-	link->base.put_max = TAGRV_MIN(link->base.put_max, fresh->base.put_max);
-	link->pairs = fresh->pairs;
-	link->unserved_at = 0;
-	free(fresh);
-}
-
-int tagrv_multi_link_resume(struct tagrv_link *base, struct tagrv_link *fresh_base)
-{
-	struct multi_link *link = multi_link_of(base);
-	struct multi_link *fresh = multi_link_of(fresh_base);
-
-	if (link->error || link->closing || !link->attached)
-		return -FI_ENOTCONN;
-	if (!fresh->pairs || fresh->peer_rails != link->peer_rails)
-		return -FI_EINVAL;
-	link->gen++;
-	retire_paths(link);
-	link->env = link->env_lost = -1;
-	link->resend = NULL;
-	link->to_say = link->saying = link->said = link->heard = 0;
-	link->syncing = true;
-	link->sync_heard = false;
-	link->sync_sent = 0;
-	link->down = link->renewing = false;
-	take_paths(link, fresh);
-	tagrv_multi_attach_paths(link);
-	multi_link_set_busy(link);
-	multi_xport_of_link(link)->stats.resumed++;
-	return 0;
-}
-
-void tagrv_multi_link_unrenewed(struct tagrv_link *base)
-{
-	multi_link_of(base)->renewing = false;
-}
-
-/* Whether there could be more paths than there are. All that are there must work. */
-static bool lacks_paths(const struct multi_link *link)
-{
-	const struct multi_xport *xp = multi_xport_of_link(link);
-	unsigned up = 0;
-
-	for (unsigned i = 0; i < xp->cnt; i++)
-		up += multi_path_up(link, i) != NULL;
-	return up < TAGRV_MIN(xp->cnt, link->peer_rails);
-}
-
-static void ask_for_paths(struct multi_link *link)
-{
-	struct tagrv_sink *sink = link->base.xport->sink;
-	uint64_t now = tagrv_clock_ms();
-
-	if (!lacks_paths(link)) {
-		link->renew_at = 0;
-		return;
-	}
-	if (!link->renew_at) {
-		link->renew_pause = RENEW_FIRST;
-		link->renew_at = now + link->renew_pause;
-	}
-	if (now < link->renew_at)
-		return;
-	link->renew_pause = TAGRV_MIN(2 * link->renew_pause, RENEW_MOST);
-	link->renew_at = now + link->renew_pause;
-	link->renewing = true;
-	sink->link_renew(sink, link->base.ctx, false);
-}
-
-void tagrv_multi_check(struct tagrv_link *base, bool awaited)
-{
-	struct multi_link *link = multi_link_of(base);
-
-	if (link->error || link->closing)
-		return;
-	for (unsigned i = 0; i < MULTI_RAILS; i++) {
-		struct multi_path *path = multi_path_up(link, i);
-
-		if (path)
-			path->link->xport->ops->check(path->link, awaited);
-	}
-	if (base->xport->sink->link_renew && !link->down && !link->renewing &&
-	    !link->syncing)
-		ask_for_paths(link);
 }

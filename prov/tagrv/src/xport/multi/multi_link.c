@@ -31,13 +31,13 @@ static struct multi_link *new_link(struct multi_xport *xp)
 	return link;
 }
 
-static void discard_path(struct multi_link *link, unsigned i)
+static void discard_path(struct multi_path **at)
 {
-	struct multi_path *path = link->paths[i];
+	struct multi_path *path = *at;
 
 	if (!path)
 		return;
-	link->paths[i] = NULL;
+	*at = NULL;
 	path->link->xport->ops->link_discard(path->link);
 	free(path);
 }
@@ -47,7 +47,7 @@ void tagrv_multi_link_discard(struct tagrv_link *base)
 	struct multi_link *link = multi_link_of(base);
 
 	for (unsigned i = 0; i < MULTI_RAILS; i++)
-		discard_path(link, i);
+		discard_path(&link->paths[i]);
 	free(link);
 }
 
@@ -153,7 +153,7 @@ static int bind_paths(struct multi_link *link, const struct multi_blob *peer)
 		if (!ret)
 			link->pairs++;
 		else
-			discard_path(link, i);
+			discard_path(&link->paths[i]);
 		if (ret && ret != -FI_EHOSTUNREACH)
 			status = ret;
 	}
@@ -184,24 +184,24 @@ int tagrv_multi_link_bind(struct tagrv_link *base, const void *from, size_t len)
 
 /* ---- attach, close: endpoint's thread ---- */
 
-unsigned tagrv_multi_attach_paths(struct multi_link *link)
+unsigned tagrv_multi_attach_paths(struct multi_link *link,
+				  struct multi_path *paths[MULTI_RAILS])
 {
-	unsigned up = 0;
+	unsigned failed = 0;
 
 	for (unsigned i = 0; i < MULTI_RAILS; i++) {
-		struct multi_path *path = link->paths[i];
+		struct multi_path *path = paths[i];
 
 		if (!path)
 			continue;
 		if (path->link->xport->ops->link_attach(path->link, path)) {
-			discard_path(link, i);
-			link->to_say |= 1u << i;
+			discard_path(&paths[i]);
+			failed |= 1u << i;
 			continue;
 		}
 		link->open++;
-		up++;
 	}
-	return up;
+	return failed;
 }
 
 int tagrv_multi_link_attach(struct tagrv_link *base, void *ctx)
@@ -212,7 +212,8 @@ int tagrv_multi_link_attach(struct tagrv_link *base, void *ctx)
 	if (!link->pairs || link->attached)
 		return -FI_ENOTCONN;
 	base->ctx = ctx;
-	if (!tagrv_multi_attach_paths(link))
+	link->to_say = tagrv_multi_attach_paths(link, link->paths);
+	if (!multi_up_cnt(link))
 		return -FI_ENOMEM;
 	link->attached = true;
 	tagrv_list_push_tail(&xp->links, &link->node);
@@ -233,9 +234,12 @@ void tagrv_multi_link_close(struct tagrv_link *base)
 	link->closing = true;
 	link->env = -1;
 	link->resend = NULL;
-	for (unsigned i = 0; i < MULTI_RAILS; i++)
+	for (unsigned i = 0; i < MULTI_RAILS; i++) {
 		if (link->paths[i])
 			tagrv_multi_path_fail(link->paths[i], -FI_ECANCELED);
+		if (link->next[i])
+			tagrv_multi_path_fail(link->next[i], -FI_ECANCELED);
+	}
 	multi_link_set_busy(link);
 }
 

@@ -4,7 +4,8 @@
  *
  *   0 MULTI_MARK   1 type   2 rail   3-7 zero   8 packets taken in, little-endian
  *
- *   PROBE  shows that a path works: its callback, or its arrival
+ *   PROBE  shows that a path works: its callback, or its arrival; sent by every new
+ *          path, to show that this side has it
  *   DOWN   "my end of the path of your rail is closed, and all that came by it is
  *          taken in": once for each path and generation
  *   ALIEN  no packet of ours: 8 bytes before a packet of the owner that begins with
@@ -43,9 +44,7 @@ static void on_done(struct tagrv_done *done, int status)
 	tagrv_pool_put(&multi_xport_of_link(link)->owns, own);
 	if (!status)
 		path->proven = true;
-	if (path->gen != link->gen)
-		return;
-	if (down) {
+	if (down && path->gen == link->gen) {
 		link->saying &= ~bit;
 		if (status)
 			link->to_say |= bit;
@@ -93,6 +92,21 @@ void tagrv_multi_probe(struct multi_link *link)
 			continue;
 		path->probed = !send_own(path, OWN_PROBE, 0);
 	}
+}
+
+bool tagrv_multi_probe_next(struct multi_link *link)
+{
+	bool all = true;
+
+	for (unsigned i = 0; i < MULTI_RAILS; i++) {
+		struct multi_path *path = link->next[i];
+
+		if (!path || path->closing || path->probed)
+			continue;
+		path->probed = !send_own(path, OWN_PROBE, 0);
+		all &= path->probed;
+	}
+	return all;
 }
 
 static void say_sync(struct multi_link *link)
@@ -148,15 +162,27 @@ bool tagrv_multi_is_alien(const void *data, size_t len)
 	return len >= MULTI_HEAD && ((const uint8_t *) data)[1] == OWN_ALIEN;
 }
 
+/* A side that says more than PROBE by new paths has given up the old ones. */
+static void heard_by_next(struct multi_link *link, unsigned type)
+{
+	link->next_heard = true;
+	if (type == OWN_SYNC || type == OWN_DOWN)
+		tagrv_multi_go_over(link);
+	else
+		multi_link_set_busy(link);
+}
+
 void tagrv_multi_own_packet(struct multi_path *path, const void *data, size_t len)
 {
 	struct multi_link *link = path->owner;
 	struct own_wire wire;
 
-	if (path->gen != link->gen)
+	if (path->retired)
 		return;
 	if (len == sizeof(wire)) {
 		memcpy(&wire, data, sizeof(wire));
+		if (path->gen != link->gen)
+			heard_by_next(link, wire.type);
 		switch (wire.type) {
 		case OWN_PROBE:
 			return;

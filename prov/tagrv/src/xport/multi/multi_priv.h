@@ -116,7 +116,8 @@ struct multi_path {
 	struct multi_link *owner;
 	struct tagrv_link *link;
 	unsigned rail, peer_rail;
-	unsigned gen;		/* of the link that it was made for */
+	unsigned gen;		/* number of the renewal that it came with, or 0 */
+	bool	retired;	/* of an earlier gen than the link's, or given up for it */
 	bool	closing;
 	bool	proven;		/* the peer's device has answered, or something came */
 	bool	probed;		/* a packet was sent to prove it */
@@ -215,15 +216,24 @@ struct multi_link {
 	/* failures: multi_fail.c */
 	unsigned gen;
 	unsigned open;			/* path objects that are not gone yet */
-	unsigned old_open;		/* of these, of earlier generations */
+	unsigned old_open;		/* of these, retired ones */
 	int	env_lost;		/* rail of the last path of packets; -1: none lost */
 	unsigned to_say, saying, said;	/* DOWN packets, bit i: about our rail i */
 	unsigned heard;			/* bit i: the peer's DOWN about our rail i came */
-	bool	syncing;		/* after link_resume: the old paths are not settled */
+	bool	syncing;		/* went over to new paths: the old ones are not settled */
 	bool	sync_heard;
 	unsigned sync_sent;		/* bit i: SYNC was sent by the path of rail i */
 	uint64_t heard_taken;		/* what the peer has taken in, by its last word */
 	struct tagrv_list again;	/* gets and puts to be posted again */
+
+	/* new paths that are not in use yet: multi_renew.c */
+	struct multi_path *next[MULTI_RAILS];
+	int	next_pair[MULTI_RAILS];
+	unsigned next_gen;		/* 0: there are none */
+	unsigned last_gen;		/* of all renewals so far */
+	bool	next_heard;		/* the peer has them, too: something came by one */
+
+	/* asking for new ones */
 	uint64_t unserved_at;		/* ms: since when a get or put has waited for a path
 					   of rails that have its memory; 0: none has */
 	bool	down;			/* no path is up */
@@ -282,6 +292,15 @@ static inline struct multi_path *multi_path_up(const struct multi_link *link,
 	return path && !path->closing ? path : NULL;
 }
 
+static inline unsigned multi_up_cnt(const struct multi_link *link)
+{
+	unsigned cnt = 0;
+
+	for (unsigned i = 0; i < MULTI_RAILS; i++)
+		cnt += multi_path_up(link, i) != NULL;
+	return cnt;
+}
+
 /* Returns -FI_EAGAIN; sink->room is called once there may be room. */
 static inline int multi_try_again(struct multi_xport *xp)
 {
@@ -315,8 +334,9 @@ int tagrv_multi_link_bind(struct tagrv_link *link, const void *blob, size_t len)
 void tagrv_multi_link_discard(struct tagrv_link *link);
 int tagrv_multi_link_attach(struct tagrv_link *link, void *ctx);
 void tagrv_multi_link_close(struct tagrv_link *link);
-/* Attaches the paths that have no context yet. Returns how many are up. */
-unsigned tagrv_multi_attach_paths(struct multi_link *link);
+/* Attaches the paths. Returns bits of the rails whose paths failed, and are gone. */
+unsigned tagrv_multi_attach_paths(struct multi_link *link,
+				  struct multi_path *paths[MULTI_RAILS]);
 /* All paths of a closed link are gone: ends what it had under way, and the link. */
 void tagrv_multi_link_end(struct multi_link *link);
 
@@ -364,10 +384,14 @@ void tagrv_multi_own_packet(struct multi_path *path, const void *data, size_t le
 void tagrv_multi_say(struct multi_link *link);
 /* Sends an empty packet by each path that is not proven. */
 void tagrv_multi_probe(struct multi_link *link);
+/* The same by each new path, proven or not. False: one has no room now. */
+bool tagrv_multi_probe_next(struct multi_link *link);
 
 /* multi_fail.c */
 /* A path is of no use any more. May be called in callbacks of its transport. */
 void tagrv_multi_path_fail(struct multi_path *path, int status);
+/* Closes our end; what its device has taken in still comes. */
+void tagrv_multi_path_close(struct multi_path *path);
 /* The link as a whole fails. */
 void tagrv_multi_link_fail(struct multi_link *link, int status);
 void tagrv_multi_path_gone(struct multi_path *path);
@@ -383,8 +407,14 @@ static inline void multi_link_set_busy(struct multi_link *link)
 }
 /* Settles what can be settled now; returns events. */
 int tagrv_multi_settle(struct multi_link *link);
+
+/* multi_renew.c */
 int tagrv_multi_link_resume(struct tagrv_link *link, struct tagrv_link *fresh);
 void tagrv_multi_link_unrenewed(struct tagrv_link *link);
+/* Whether it is time to give up the paths in use for the new ones, if there are any. */
+bool tagrv_multi_wants_next(const struct multi_link *link);
+/* The new paths take over. May be called in callbacks of their transport. */
+void tagrv_multi_go_over(struct multi_link *link);
 /* Asks for lost paths again, now and then. */
 void tagrv_multi_check(struct tagrv_link *link, bool awaited);
 
