@@ -26,6 +26,7 @@ struct options {
 	unsigned blocks;
 	unsigned long iterations;	/* in a block; 0: chosen by time */
 	double	budget;			/* seconds for one measurement */
+	bool	pause;			/* print the longest pause of a stream */
 	bool	pin;			/* each process to a processor of its own */
 };
 

@@ -33,6 +33,7 @@ static void print_help(void)
 	     "  -v, --verify          check every byte (and measure that, too)\n"
 	     "  -q, --quiet           no header lines\n"
 	     "      --one-buffer      send all from one buffer and receive all into one\n"
+	     "      --pause           print the longest time between two sends of a stream\n"
 	     "      --pin             each process on a processor of its own\n"
 	     "      --register        register the buffers beforehand\n"
 	     "      --no-inject       fi_tsend at every size\n"
@@ -96,8 +97,8 @@ static void parse_mode(struct options *opt, const char *mode)
 }
 
 enum {
-	OPT_PIN = 256, OPT_ONE_BUFFER, OPT_REGISTER, OPT_NO_INJECT, OPT_THREAD_SAFE, OPT_TIMEOUT,
-	OPT_SERVER, OPT_CLIENT, OPT_PORT,
+	OPT_PIN = 256, OPT_PAUSE, OPT_ONE_BUFFER, OPT_REGISTER, OPT_NO_INJECT, OPT_THREAD_SAFE,
+	OPT_TIMEOUT, OPT_SERVER, OPT_CLIENT, OPT_PORT,
 	OPT_DEV_A, OPT_DEV_B, OPT_DOMAIN_A, OPT_DOMAIN_B, OPT_ADDR_A, OPT_ADDR_B,
 };
 
@@ -113,6 +114,7 @@ static const struct option long_options[] = {
 	{ "quiet", no_argument, NULL, 'q' },
 	{ "help", no_argument, NULL, 'h' },
 	{ "one-buffer", no_argument, NULL, OPT_ONE_BUFFER },
+	{ "pause", no_argument, NULL, OPT_PAUSE },
 	{ "pin", no_argument, NULL, OPT_PIN },
 	{ "register", no_argument, NULL, OPT_REGISTER },
 	{ "no-inject", no_argument, NULL, OPT_NO_INJECT },
@@ -161,6 +163,7 @@ static void apply(struct options *opt, int key, const char *arg)
 	case 'q': opt->header = false; break;
 	case OPT_ONE_BUFFER: opt->conf.one_buffer = true; break;
 	case OPT_PIN: opt->pin = true; break;
+	case OPT_PAUSE: opt->pause = true; break;
 	case OPT_REGISTER: opt->conf.use_mr = true; break;
 	case OPT_NO_INJECT: opt->conf.use_inject = false; break;
 	case OPT_THREAD_SAFE: opt->conf.thread_safe = true; break;

@@ -46,6 +46,7 @@ struct bench {
 	bool	leads;
 	uint64_t taken;		/* receives that were waited for */
 	uint64_t to_post;	/* receives that this order or block still needs */
+	double	pause;		/* s, the longest between two sends of a stream */
 };
 
 /* --- data ----------------------------------------------------------------- */
@@ -163,8 +164,17 @@ static void post_window(struct bench *b, const struct order *order)
 /* As many sends as there are slots may be in flight: send_one() waits for one. */
 static void send_stream(struct bench *b, uint64_t messages, size_t size)
 {
-	for (uint64_t i = 0; i < messages; i++)
+	double before = now(), after;
+
+	for (uint64_t i = 0; i < messages; i++) {
 		send_one(b, size);
+		if (!b->opt->pause)
+			continue;
+		after = now();
+		if (after - before > b->pause)
+			b->pause = after - before;
+		before = after;
+	}
 	endpoint_wait_sends(&b->e, b->e.sent);
 }
 
@@ -346,6 +356,9 @@ static void lead(struct bench *b)
 		latency = opt->latency ? measure(b, ORDER_LATENCY, size) : 0;
 		per_message = opt->bandwidth ? measure(b, ORDER_BANDWIDTH, size) : 0;
 		print_line(size, latency, per_message);
+		if (opt->pause)
+			printf("longest pause %.3f s\n", b->pause);
+		b->pause = 0;
 	}
 	oob_send(b->oob, &end, sizeof(end));
 }
