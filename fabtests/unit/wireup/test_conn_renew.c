@@ -125,3 +125,50 @@ Test(conn_renew, a_few_renewals_are_made_at_once)
 		d.now += i % 4 ? 10 : 5000;
 	}
 }
+
+/* Ports that come back, here and there, come one after the other. */
+Test(conn_renew, one_that_is_not_urgent_waits_a_little)
+{
+	uint64_t start = d.now;
+
+	chan->sent_cnt = 0;
+	driver_renew(&d, false, 60000);
+	cr_assert_eq(chan->sent_cnt, 0);
+	driver_run_timer(&d);
+	cr_assert_eq(d.now, start + 500);
+	cr_assert_eq(driver_last(chan)->type, TAGRV_WIREUP_REQ);
+	name_new(TAGRV_WIREUP_REP, 8);
+	cr_assert_eq(d.renewals, 1);
+	/* Unless it gets urgent meanwhile. */
+	driver_renew(&d, false, 60000);
+	d.down = true;
+	chan->sent_cnt = 0;
+	tagrv_conn_renew(&d.conn, d.event.epoch, true, 60000);
+	cr_assert_eq(driver_last(chan)->type, TAGRV_WIREUP_REQ);
+	name_new(TAGRV_WIREUP_REP, 9);
+	cr_assert_eq(d.renewals, 2);
+}
+
+/* A port is back after many attempts have failed, whose pauses have grown. */
+Test(conn_renew, hope_shortens_the_pauses)
+{
+	uint64_t since;
+
+	driver_close(&d, chan);
+	driver_renew(&d, true, 10000000);
+	for (int i = 0; i < 30; i++) {
+		if (d.dial)
+			driver_fail_dial(&d, -FI_ETIMEDOUT);
+		driver_run_timer(&d);
+	}
+	if (d.dial)
+		driver_fail_dial(&d, -FI_ETIMEDOUT);
+	since = d.now;
+	cr_assert_gt(d.timer_at, since + 500, "pauses have grown");
+	tagrv_conn_renew(&d.conn, d.event.epoch, true, 10000000);
+	cr_assert_leq(d.timer_at, since + 500);
+	driver_run_timer(&d);
+	chan = driver_answer_dial(&d);
+	name_new(TAGRV_WIREUP_REP, 8);
+	cr_assert_eq(d.renewals, 1);
+}

@@ -617,6 +617,42 @@ Test(multi_renew, end_that_went_over_alone_goes_on)
 	}
 }
 
+static void port_is_back(unsigned dev)
+{
+	int port = 1;
+
+	fake_verbs_event(dev, IBV_EVENT_PORT_ACTIVE, &port);
+	pair.a->dev->ops->dev_event(pair.a->dev);
+	for (int n = 0; n < 10; n++)
+		pair_progress(&pair);
+}
+
+Test(multi_renew, lost_rail_is_asked_for_when_its_port_is_back)
+{
+	unsigned rail;
+
+	open_all(PAIR_MULTI, true);
+	port_is_back(0);
+	cr_assert_eq(flows[0].renews, 0, "nothing is lost");
+	rail = lose_rail();
+	cr_assert_eq(flows[0].renews, 0, "nothing has changed");
+	port_is_back(rail);
+	cr_assert_eq(flows[0].renews, 1);
+	cr_assert_eq(flows[0].downs, 0);
+	/* An attempt that is under way may have to wait: it is urged. */
+	break_path(0, (unsigned) link_of(0)->env);
+	UNTIL(send_numbered(&flows[0], 64, NULL, false) || flows[0].down);
+	UNTIL(flows[0].down);
+	port_is_back(rail);
+	cr_assert_eq(flows[0].downs, 2);
+	cr_assert_eq(flows[0].renews, 3);
+	resume();
+	UNTIL(is_calm() && multi_up_cnt(link_of(0)) == 2);
+	port_is_back(rail);
+	cr_assert_eq(flows[0].renews, 3);
+	close_all();
+}
+
 /* ---- at random ---- */
 
 struct random_op {

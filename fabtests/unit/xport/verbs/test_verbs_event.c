@@ -53,6 +53,37 @@ Test(verbs_event, ports_come_and_go)
 	pair_close(&pair);
 }
 
+static unsigned backs;
+
+static void count_back(struct tagrv_sink *sink)
+{
+	cr_assert_eq(sink, &pair.a->sink);
+	backs++;
+}
+
+Test(verbs_event, owner_hears_that_its_port_is_back)
+{
+	int one = 1, two = 2;
+
+	pair.a->sink.port_back = count_back;
+	raise_on_a(IBV_EVENT_PORT_ERR, &one);
+	raise_on_a(IBV_EVENT_PORT_ACTIVE, &two);
+	pair_progress(&pair);
+	cr_assert_eq(backs, 0);
+	raise_on_a(IBV_EVENT_PORT_ACTIVE, &one);
+	cr_assert_eq(backs, 0, "not in the event's thread");
+	cr_assert_eq(ops->arm(pair.a->xport), -FI_EAGAIN, "nobody sleeps meanwhile");
+	pair_progress(&pair);
+	cr_assert_eq(backs, 1);
+	/* An address may come later than the port. */
+	raise_on_a(IBV_EVENT_GID_CHANGE, &one);
+	pair_progress(&pair);
+	cr_assert_eq(backs, 2);
+	pair_progress(&pair);
+	cr_assert_eq(backs, 2);
+	pair_close(&pair);
+}
+
 Test(verbs_event, broken_queue_pair_breaks_its_link)
 {
 	raise_on_a(IBV_EVENT_QP_FATAL, fake_verbs_last_qp(0));

@@ -120,13 +120,14 @@ void tagrv_lane_renew(struct tagrv_lane *lane, bool down)
 	if (!wep)
 		return;
 	patience = peer->engine->dom->params.peer_timeout;
-	lane->renew_since = tagrv_clock_ms();
-	lane->down = down;
-	if (down)
+	if (down && !lane->down)
 		tagrv_warn("connection to %s: no path works any more; tries to "
 			   "find one for %d s\n",
 			   tagrv_addr_str(&peer->addr, addr, sizeof(addr)),
 			   patience);
+	if (!down || !lane->down)
+		lane->renew_since = tagrv_clock_ms();
+	lane->down = down;
 	tagrv_wireup_renew(wep, &peer->addr, lane->epoch, down,
 			   patience * 1000);
 }

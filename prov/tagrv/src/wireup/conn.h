@@ -258,7 +258,8 @@ void tagrv_conn_drop(struct tagrv_conn *conn, uint32_t epoch);
 /*
  * The engine's link of this epoch needs new paths. One event follows: UP with
  * 'resumes', RENEW_FAILED (unless 'down') or GONE, the latest after 'patience' ms.
- * Ignores other epochs. The driver has allocated one more message.
+ * Ignores other epochs. The driver has allocated one more message. A call while an
+ * event is due shortens the pauses between attempts, or makes the renewal urgent.
  */
 void tagrv_conn_renew(struct tagrv_conn *conn, uint32_t epoch, bool down,
 		      uint64_t patience);

@@ -26,6 +26,9 @@
 
 #define ANSWER_MAX	8000	/* ms from the REQ to the REP */
 #define REPEAT		2000	/* ms from a REP to its repetition */
+/* ms from a request that is not urgent to the REQ: ports that return at both sides, and
+ * their addresses, come one after the other */
+#define SETTLE		500
 
 static bool is_newer(uint32_t a, uint32_t b)
 {
@@ -253,15 +256,36 @@ void tagrv_conn_renew_go(struct tagrv_conn *conn)
 		(void) tagrv_conn_renew_asks(conn, chan);
 }
 
+/* A port is back: the pauses after failures end soon. */
+static void hasten(struct tagrv_conn *conn)
+{
+	struct tagrv_conn_renew *renew = &conn->renew;
+	uint64_t soon = tagrv_conn_now(conn) + SETTLE;
+
+	renew->fails = 0;
+	if (renew->state == TAGRV_CONN_REST && renew->at)
+		renew->at = TAGRV_MIN(renew->at, soon);
+	if (conn->dial == TAGRV_CONN_PAUSE)
+		conn->step_end = TAGRV_MIN(conn->step_end, soon);
+	tagrv_conn_set_timer(conn);
+}
+
 void tagrv_conn_renew(struct tagrv_conn *conn, uint32_t epoch, bool down,
 		      uint64_t patience)
 {
 	struct tagrv_conn_renew *renew = &conn->renew;
 
-	/* What was asked for while paths were left is urgent once none is. */
-	if (!tagrv_conn_is_bound(conn) || conn->epoch != epoch ||
-	    (renew->wanted && (renew->down || !down)))
+	if (!tagrv_conn_is_bound(conn) || conn->epoch != epoch)
 		return;
+	/* What was asked for while paths were left is urgent once none is. */
+	if (renew->wanted && (renew->down || !down)) {
+		hasten(conn);
+		return;
+	}
+	if (!down && renew->state == TAGRV_CONN_REST)
+		renew->at = tagrv_conn_now(conn) + SETTLE;
+	else if (renew->state == TAGRV_CONN_REST)
+		renew->at = 0;
 	renew->wanted = true;
 	renew->down = down;
 	renew->deadline = tagrv_conn_now(conn) + patience;

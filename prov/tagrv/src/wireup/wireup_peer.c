@@ -332,7 +332,10 @@ void tagrv_wireup_peer_renew(struct tagrv_wireup_msg *msg)
 		free(msg);
 		return;
 	}
-	add_spare(peer_of(conn), msg);
+	if (conn->renew.wanted)
+		free(msg);	/* the event that is due has its message */
+	else
+		add_spare(peer_of(conn), msg);
 	tagrv_conn_renew(conn, epoch, down, patience);
 	tagrv_wireup_peer_settle(conn);
 }

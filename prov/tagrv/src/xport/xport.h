@@ -231,9 +231,16 @@ struct tagrv_sink {
 	 * or because a path that has failed may work again. While it is down, send,
 	 * get and put return -FI_EAGAIN, and nothing of it ends; an owner that
 	 * gets no new link in time calls link_close. Called once until link_resume or
-	 * link_unrenewed, and again if the link goes down meanwhile. Without this callback a link that is down fails.
+	 * link_unrenewed, and again if the link goes down meanwhile, or if there is
+	 * reason to hope that an attempt succeeds now. Without this callback a link that
+	 * is down fails.
 	 */
 	void (*link_renew)(struct tagrv_sink *sink, void *link_ctx, bool down);
+	/*
+	 * Optional. The device's port became active, or its addresses changed: peers that
+	 * could not be reached by it may be reached now.
+	 */
+	void (*port_back)(struct tagrv_sink *sink);
 	/* The whole device is lost (status: -FI_E*): every link will fail. */
 	void (*fatal)(struct tagrv_sink *sink, int status);
 };

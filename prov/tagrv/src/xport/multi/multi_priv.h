@@ -415,6 +415,8 @@ void tagrv_multi_link_unrenewed(struct tagrv_link *link);
 bool tagrv_multi_wants_next(const struct multi_link *link);
 /* The new paths take over. May be called in callbacks of their transport. */
 void tagrv_multi_go_over(struct multi_link *link);
+/* Asks for lost paths, because a port of ours is back. */
+void tagrv_multi_hope(struct multi_link *link);
 /* Asks for lost paths again, now and then. */
 void tagrv_multi_check(struct tagrv_link *link, bool awaited);
 

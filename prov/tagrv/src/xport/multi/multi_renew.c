@@ -152,6 +152,19 @@ static void ask_for_paths(struct multi_link *link)
 	sink->link_renew(sink, link->base.ctx, false);
 }
 
+void tagrv_multi_hope(struct multi_link *link)
+{
+	struct tagrv_sink *sink = link->base.xport->sink;
+
+	if (link->error || link->closing || !sink->link_renew || !lacks_paths(link))
+		return;
+	/* The peer's port may need some time more: the pauses begin anew. */
+	link->renew_pause = RENEW_FIRST;
+	link->renew_at = tagrv_clock_ms() + link->renew_pause;
+	link->renewing = true;
+	sink->link_renew(sink, link->base.ctx, link->down);
+}
+
 void tagrv_multi_check(struct tagrv_link *base, bool awaited)
 {
 	struct multi_link *link = multi_link_of(base);

@@ -69,7 +69,18 @@ static void on_fatal(struct tagrv_sink *sink, int status)
 	xp->base.sink->fatal(xp->base.sink, status);
 }
 
+static void on_port_back(struct tagrv_sink *sink)
+{
+	struct multi_xport *xp =
+		tagrv_container_of(sink, struct multi_rail, sink)->xp;
+	struct tagrv_list *pos;
+
+	tagrv_list_for_each(&xp->links, pos)
+		tagrv_multi_hope(tagrv_container_of(pos, struct multi_link, node));
+}
+
 static const struct tagrv_sink rail_sink = {
+	.port_back = on_port_back,
 	.packet = on_packet,
 	.room = on_room,
 	.link_error = on_link_error,

@@ -42,28 +42,36 @@ static void link_died(struct verbs_dev *dev, struct verbs_link *link,
 	tagrv_verbs_alarm_wake(xp, VERBS_ALARM_LINK);
 }
 
-static void device_died(struct verbs_dev *dev)
+/* dev->mutex held. */
+static void tell_xports(struct verbs_dev *dev, uint32_t bits)
 {
 	struct tagrv_list *pos;
 
+	tagrv_list_for_each(&dev->xports, pos) {
+		struct verbs_xport *xp =
+			tagrv_container_of(pos, struct verbs_xport, dev_node);
+
+		if (bits & VERBS_ALARM_DEVICE)
+			atomic_store(&xp->async_fatal, -FI_ENODEV);
+		tagrv_verbs_alarm_wake(xp, bits);
+	}
+}
+
+static void device_died(struct verbs_dev *dev)
+{
 	if (atomic_load(&dev->fatal))
 		return;
 	tagrv_warn("verbs: %s has failed or was removed\n", dev->base.name);
 	pthread_mutex_lock(&dev->mutex);
 	atomic_store(&dev->fatal, true);
-	tagrv_list_for_each(&dev->xports, pos) {
-		struct verbs_xport *xp =
-			tagrv_container_of(pos, struct verbs_xport, dev_node);
-
-		atomic_store(&xp->async_fatal, -FI_ENODEV);
-		tagrv_verbs_alarm_wake(xp, VERBS_ALARM_DEVICE);
-	}
+	tell_xports(dev, VERBS_ALARM_DEVICE);
 	pthread_mutex_unlock(&dev->mutex);
 }
 
 /*
  * Queue pairs survive a short loss of the port, so links do not fail here: if the
- * loss lasts, their requests do. Links created from now on need the new address.
+ * loss lasts, their requests do. Links created from now on need the new address, and
+ * may be created now that the port is back: the owner is told.
  */
 static void port_changed(struct verbs_dev *dev,
 			 const struct ibv_async_event *event)
@@ -77,6 +85,10 @@ static void port_changed(struct verbs_dev *dev,
 	if (event->event_type == IBV_EVENT_PORT_ACTIVE)
 		tagrv_info("verbs: %s: the port is active\n", dev->base.name);
 	tagrv_verbs_port_refresh(dev);
+	pthread_mutex_lock(&dev->mutex);
+	if (dev->port.attr.state == IBV_PORT_ACTIVE)
+		tell_xports(dev, VERBS_ALARM_PORT);
+	pthread_mutex_unlock(&dev->mutex);
 }
 
 static void handle(struct verbs_dev *dev, const struct ibv_async_event *event)

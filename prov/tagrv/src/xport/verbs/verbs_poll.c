@@ -439,6 +439,8 @@ static TAGRV_COLD unsigned handle_alarms(struct verbs_xport *xp)
 		events += on_fatal(xp);
 	if (bits & VERBS_ALARM_LINK)
 		events += on_link_alarm(xp);
+	if (bits & VERBS_ALARM_PORT && xp->base.sink->port_back)
+		xp->base.sink->port_back(xp->base.sink);
 	if (bits & VERBS_ALARM_DISCARDED)
 		tagrv_verbs_links_close_discarded(xp);
 	if (bits & VERBS_ALARM_READY)

@@ -189,6 +189,7 @@ enum verbs_alarm {
 	VERBS_ALARM_FLUSH	= 1 << 5,	/* a flush is not complete */
 	VERBS_ALARM_ROOM	= 1 << 6,	/* announce room, though nothing
 						   was freed */
+	VERBS_ALARM_PORT	= 1 << 7,	/* the port is active, or has changed */
 };
 
 /* A completion queue, and completions polled from it but not handled yet. */
