@@ -135,17 +135,18 @@ static int post(struct multi_path *path, struct multi_move *move)
 	const char *key = move->key + path->peer_rail * MULTI_KEY_LEN;
 	int ret;
 
-	move->rail = (uint8_t) path->rail;
-	move->gen = path->gen;
 	move->done.fn = on_done;
 	ret = move->put ? ops->put(path->link, move->addr, mem, move->raddr, key,
 				   MULTI_KEY_LEN, move->len, &move->done) :
 			  ops->get(path->link, move->addr, mem, move->raddr, key,
 				   MULTI_KEY_LEN, move->len, &move->done);
-	if (!ret)
-		rate_begin(&multi_xport_of_link(move->link)->rails[path->rail].rate,
-			   move->len);
-	return ret;
+	if (ret)
+		return ret;
+	/* Not before: one that waits for room is fenced by the path that it had. */
+	move->rail = (uint8_t) path->rail;
+	move->gen = path->gen;
+	rate_begin(&multi_xport_of_link(move->link)->rails[path->rail].rate, move->len);
+	return 0;
 }
 
 /*
