@@ -5,6 +5,7 @@
 #include "common/fake_verbs_priv.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/eventfd.h>
 
 #include "xport/verbs/verbs_ops.h"
@@ -89,6 +90,8 @@ void fake_verbs_start(const struct fake_verbs_config *config)
 		snprintf(fv.devs[i].dev_name, sizeof(fv.devs[i].dev_name),
 			 "uverbs%u", i);
 	}
+	if (config->pinned && !fv_pins_open())
+		abort();
 	calls.class_dir = config->class_dir;
 	calls.uverbs_dir = config->uverbs_dir;
 	tagrv_verbs_calls_set(&calls);
@@ -97,6 +100,17 @@ void fake_verbs_start(const struct fake_verbs_config *config)
 void fake_verbs_stop(void)
 {
 	tagrv_verbs_calls_set(NULL);
+	if (fv.config.pinned)
+		fv_pins_close();
+}
+
+bool fake_verbs_can_pin(void)
+{
+	bool can = fv_pins_open();
+
+	if (can)
+		fv_pins_close();
+	return can;
 }
 
 struct fake_verbs_counts fake_verbs_count(void)

@@ -22,6 +22,7 @@
  *   fake_verbs_qp.c     queue pairs and their states
  *   fake_verbs_cq.c     completion channels, completion queues, receive queues
  *   fake_verbs_dev.c    the state of all; devices, events, memory
+ *   fake_verbs_pin.c    regions that keep their pages
  */
 #ifndef FABTESTS_COMMON_FAKE_VERBS_H
 #define FABTESTS_COMMON_FAKE_VERBS_H
@@ -41,6 +42,7 @@ struct fake_verbs_config {
 	bool	infiniband;	/* LIDs and one IB GID instead of RoCE */
 	bool	grh_required;	/* ports demand GRHs; with infiniband: no LIDs */
 	size_t	memlock;	/* bytes that may be registered; 0: any number */
+	bool	pinned;		/* regions keep their pages; see can_pin */
 	bool	no_resize;	/* completion queues cannot be resized */
 	bool	no_write;	/* queue pairs refuse remote writes */
 	bool	rnr_fails;	/* a send that finds no receive buffer fails */
@@ -67,6 +69,9 @@ struct fake_verbs_config fake_verbs_defaults(void);
 /* Makes the verbs transport call the fake devices; stop undoes it. */
 void fake_verbs_start(const struct fake_verbs_config *config);
 void fake_verbs_stop(void);
+
+/* Whether the kernel has what config.pinned needs, and this process may use it. */
+bool fake_verbs_can_pin(void);
 
 /* Counts since start. */
 struct fake_verbs_counts {

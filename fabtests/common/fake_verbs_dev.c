@@ -391,6 +391,12 @@ int fv_dealloc_td(struct ibv_td *base)
 
 #define EXPOSES	(IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
 
+static bool pin_pages(struct fake_mr *mr, void *addr, size_t len)
+{
+	mr->pin = fv.config.pinned ? fv_pin(addr, len) : -1;
+	return !fv.config.pinned || mr->pin >= 0;
+}
+
 struct ibv_mr *fv_reg_mr(struct ibv_pd *pd, void *addr, size_t len,
 			 int access)
 {
@@ -406,6 +412,10 @@ struct ibv_mr *fv_reg_mr(struct ibv_pd *pd, void *addr, size_t len,
 		errno = err;
 	else
 		mr = calloc(1, sizeof(*mr));
+	if (mr && !pin_pages(mr, addr, len)) {
+		free(mr);
+		mr = NULL;
+	}
 	if (mr) {
 		mr->base = (struct ibv_mr) {
 			.context = pd->context, .pd = pd, .addr = addr,
@@ -430,6 +440,8 @@ int fv_dereg_mr(struct ibv_mr *base)
 
 	LOCK();
 	tagrv_list_remove(&mr->node);
+	if (mr->pin >= 0)
+		fv_unpin(mr->pin);
 	fv.counts.objects--;
 	fv.counts.registered -= base->length;
 	fv.counts.exposed -= !!(mr->access & EXPOSES);
@@ -438,22 +450,36 @@ int fv_dereg_mr(struct ibv_mr *base)
 	return 0;
 }
 
-/* Whether the range is registered under the key with these access flags, all of them. */
-bool fv_covered(const struct ibv_pd *pd, uint32_t key, bool remote,
-		uint64_t addr, uint64_t len, int access)
+static const struct fake_mr *find_mr(const struct ibv_pd *pd, uint32_t key,
+				     bool remote)
 {
 	struct tagrv_list *pos;
 
 	tagrv_list_for_each(&fv.mrs, pos) {
-		struct fake_mr *mr =
+		const struct fake_mr *mr =
 			tagrv_container_of(pos, struct fake_mr, node);
-		uint64_t start = (uintptr_t) mr->base.addr;
 
-		if (key != (remote ? mr->base.rkey : mr->base.lkey) ||
-		    pd != mr->base.pd)
-			continue;
-		return (mr->access & access) == access && addr >= start &&
-		       addr + len <= start + mr->base.length;
+		if (key == (remote ? mr->base.rkey : mr->base.lkey) &&
+		    pd == mr->base.pd)
+			return mr;
 	}
-	return false;
+	return NULL;
+}
+
+/* Whether the range is registered under the key with these access flags, all of them. */
+bool fv_covered(const struct ibv_pd *pd, uint32_t key, bool remote,
+		uint64_t addr, uint64_t len, int access)
+{
+	const struct fake_mr *mr = find_mr(pd, key, remote);
+	uint64_t start = mr ? (uintptr_t) mr->base.addr : 0;
+
+	return mr && (mr->access & access) == access && addr >= start &&
+	       addr + len <= start + mr->base.length;
+}
+
+int fv_pin_of(const struct ibv_pd *pd, uint32_t key, bool remote)
+{
+	const struct fake_mr *mr = find_mr(pd, key, remote);
+
+	return mr ? mr->pin : -1;
 }

@@ -58,6 +58,7 @@ struct fake_mr {
 	struct ibv_mr base;
 	struct tagrv_list node;
 	int	access;
+	int	pin;		/* its pages, or -1: see fv_pin() */
 };
 
 struct fake_cq {
@@ -146,6 +147,13 @@ static inline struct send_wr *fv_sq_at(struct fake_qp *qp, uint32_t seq)
 	return &qp->sq[seq % qp->cap.max_send_wr];
 }
 
+/* fake_verbs_pin.c: pages of regions; they are kept until they are unpinned. -1: no region */
+bool fv_pins_open(void);
+void fv_pins_close(void);
+int fv_pin(void *addr, size_t len);
+void fv_unpin(int at);
+void fv_pins_copy(int to, void *dst, int from, const void *src, size_t len);
+
 /* fake_verbs_dev.c: event queues, devices, memory */
 bool fv_queue_open(struct event_queue *queue);
 unsigned fv_queue_push(struct event_queue *queue);
@@ -155,6 +163,8 @@ void fv_raise_event(unsigned dev, const struct ibv_async_event *event);
 union ibv_gid fv_make_gid(unsigned dev, unsigned port, int kind);
 bool fv_covered(const struct ibv_pd *pd, uint32_t key, bool remote,
 		uint64_t addr, uint64_t len, int access);
+/* The pages of a region, or -1. */
+int fv_pin_of(const struct ibv_pd *pd, uint32_t key, bool remote);
 struct ibv_device **fv_get_device_list(int *cnt);
 void fv_free_device_list(struct ibv_device **list);
 struct ibv_context *fv_open_device(struct ibv_device *dev);

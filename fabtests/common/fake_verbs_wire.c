@@ -51,18 +51,34 @@ static bool local_ok(const struct fake_qp *qp, const struct send_wr *wr,
 	return true;
 }
 
-/* Copies from the local segments to buf (gather) or from buf to the segments. */
-static void copy_data(const struct send_wr *wr, char *buf, bool gather)
+/* By the pages of the regions 'to' and 'from', if regions keep their pages. */
+static void copy(int to, char *dst, int from, const char *src, size_t len)
+{
+	if (fv.config.pinned)
+		fv_pins_copy(to, dst, from, src, len);
+	else
+		memcpy(dst, src, len);
+}
+
+/*
+ * Copies from the local segments to buf (gather) or from buf to the segments. buf is in
+ * the region whose pages are 'pin'.
+ */
+static void copy_data(const struct fake_qp *qp, const struct send_wr *wr, int pin, char *buf,
+		      bool gather)
 {
 	if (wr->inlined) {
-		memcpy(buf, wr->inlined, wr->len);
+		copy(pin, buf, -1, (const char *) wr->inlined, wr->len);
 		return;
 	}
 	for (int i = 0; i < wr->wr.num_sge; i++) {
 		char *seg = (char *) (uintptr_t) wr->sge[i].addr;
+		int own = fv_pin_of(qp->base.pd, wr->sge[i].lkey, false);
 
-		memcpy(gather ? buf : seg, gather ? seg : buf,
-		       wr->sge[i].length);
+		if (gather)
+			copy(pin, buf, own, seg, wr->sge[i].length);
+		else
+			copy(own, seg, pin, buf, wr->sge[i].length);
 		buf += wr->sge[i].length;
 	}
 }
@@ -101,12 +117,13 @@ static enum ibv_wc_status do_send(struct fake_qp *qp, struct fake_qp *peer,
 	}
 	assert(fv_covered(peer->base.pd, to.sge.lkey, false, to.sge.addr, wr->len,
 		       IBV_ACCESS_LOCAL_WRITE));
-	copy_data(wr, (char *) (uintptr_t) to.sge.addr, true);
+	copy_data(qp, wr, fv_pin_of(peer->base.pd, to.sge.lkey, false),
+		  (char *) (uintptr_t) to.sge.addr, true);
 	fv_push_wc(peer->base.recv_cq, &wc, 0);
 	return IBV_WC_SUCCESS;
 }
 
-static enum ibv_wc_status do_rdma(struct fake_qp *peer,
+static enum ibv_wc_status do_rdma(const struct fake_qp *qp, struct fake_qp *peer,
 				  const struct send_wr *wr, bool is_read)
 {
 	int access = is_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
@@ -120,7 +137,8 @@ static enum ibv_wc_status do_rdma(struct fake_qp *peer,
 		return IBV_WC_REM_ACCESS_ERR;
 	}
 	if (wr->len)
-		copy_data(wr, remote, !is_read);
+		copy_data(qp, wr, fv_pin_of(peer->base.pd, wr->wr.wr.rdma.rkey, true),
+			  remote, !is_read);
 	return IBV_WC_SUCCESS;
 }
 
@@ -137,7 +155,7 @@ static enum ibv_wc_status execute(struct fake_qp *qp, const struct send_wr *wr)
 		return IBV_WC_LOC_LEN_ERR;
 	return wr->wr.opcode == IBV_WR_SEND ||
 	       wr->wr.opcode == IBV_WR_SEND_WITH_IMM ?
-	       do_send(qp, peer, wr) : do_rdma(peer, wr, is_read);
+	       do_send(qp, peer, wr) : do_rdma(qp, peer, wr, is_read);
 }
 
 static bool step(struct fake_qp *qp)
