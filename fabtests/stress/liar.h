@@ -56,6 +56,7 @@ struct scene {
 	_Atomic uint64_t links;		/* handovers that were sent or taken by liars */
 	_Atomic uint64_t stuck;		/* lives that hung themselves */
 	_Atomic uint64_t done[2], failed[2];	/* operations of the honest ones with liars */
+	_Atomic long grown[2];		/* KiB, of the honest ones */
 	_Atomic bool truncated;		/* a memory file could be made smaller */
 };
 

@@ -10,8 +10,10 @@
 #include "framework/runner.h"
 #include "liar.h"
 
+#include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -137,8 +139,23 @@ static void watch(pid_t pid)
 	}
 }
 
+/* What grows with the number of the dead is seen here: each tenth would take longer. */
+static void report_tenth(uint64_t lies, int64_t begin)
+{
+	static uint64_t tenths;
+	uint64_t told = atomic_load(&scene->told);
+
+	if (told * 10 / lies <= tenths)
+		return;
+	tenths = told * 10 / lies;
+	printf("%" PRIu64 " lies by %d liars in %.0f s; %" PRIu64 " liars hung themselves\n",
+	       told, atomic_load(&scene->life), (double)(run_now() - begin) / 1000,
+	       atomic_load(&scene->stuck));
+}
+
 void liar_live(uint64_t lies, uint64_t per_life, uint64_t seed)
 {
+	int64_t begin = run_now();
 	uint64_t random = seed;
 
 	memset(out, 'x', sizeof(out));
@@ -152,5 +169,6 @@ void liar_live(uint64_t lies, uint64_t per_life, uint64_t seed)
 			be_liar(left < per_life ? left : per_life, life);
 		}
 		watch(pid);
+		report_tenth(lies, begin);
 	}
 }

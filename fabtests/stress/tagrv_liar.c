@@ -11,6 +11,7 @@
  * and mapped rings as before. The liar only ends its own connections.
  */
 #include "liar.h"
+#include "resident.h"
 #include "framework/completion.h"
 #include "framework/message.h"
 #include "framework/options.h"
@@ -26,6 +27,7 @@
 #include <sys/mman.h>
 
 enum { WINDOW = 8, LEN_MAX = 200000, LIAR_OPS = 3, LIAR_LEN = 300000, SLEEP_MS = 5 };
+enum { GROWTH_KIB = 8192, PEER_KIB = 4 };
 
 struct scene *scene;
 
@@ -317,12 +319,25 @@ static void tell(const struct test *t)
 	printf("messages among the honest ones: %" PRIu64 " and %" PRIu64 ", lost 0, doubled 0, out of "
 	       "order 0, damaged 0, hung 0\n", atomic_load(&scene->posted[0]),
 	       atomic_load(&scene->posted[1]));
+	printf("memory of the honest ones: %ld and %ld KiB more\n", atomic_load(&scene->grown[0]),
+	       atomic_load(&scene->grown[1]));
+}
+
+/* The address of each liar is in the address vector, with what belongs to a peer. */
+static void check_memory(long before, int rank)
+{
+	long grown = resident() - before;
+
+	atomic_store(&scene->grown[rank], grown);
+	CHECK(!JUDGED || grown < GROWTH_KIB + PEER_KIB * atomic_load(&scene->life),
+	      "%ld KiB more are in use after %d liars", grown, atomic_load(&scene->life));
 }
 
 static void among_honest(struct test *t)
 {
 	struct honest *h = &me;
 	int fds, rings;
+	long kib;
 
 	open_honest(t, h);
 	while (h->got < 100 || h->done < 100)
@@ -330,6 +345,7 @@ static void among_honest(struct test *t)
 	join(h);
 	fds = count_fds();
 	rings = count_rings();
+	kib = resident();
 	atomic_store(&scene->begin, true);
 	while (!atomic_load(&scene->over))
 		turn(h, true);
@@ -340,6 +356,7 @@ static void among_honest(struct test *t)
 			 rings);
 		turn(h, false);
 	}
+	check_memory(kib, t->rank);
 	join(h);
 	if (t->rank == LEFT)
 		tell(t);
@@ -372,7 +389,8 @@ int main(int argc, char **argv)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	options_parse(&opt, argc, argv, own, sizeof(own) / sizeof(own[0]));
-	options_default_timeout(&opt, 60 + (int)(lies / 100));
+	/* A liar that hung itself costs a second, and there is one for some 400 lies. */
+	options_default_timeout(&opt, 60 + (int)(lies / 25));
 	scene = mmap(NULL, sizeof(*scene), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (scene == MAP_FAILED || opt.run.self)
 		return 2;
