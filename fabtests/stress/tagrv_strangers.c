@@ -22,6 +22,10 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -37,7 +41,7 @@ enum { WINDOW = 8, LEN_MAX = 3000, FILES = 256, OWN_FILES = 100, DELAY_MAX = 200
 
 struct board *board;
 
-static uint64_t records = 1000, rounds = 200, flood = 20000, sockets = 5000, cuts = 500;
+static uint64_t records = 1000, rounds = 200, flood = 20000, sockets = 5000, cuts = 500, harsh;
 
 /* ---- messages ---- */
 
@@ -379,17 +383,60 @@ static void ignored(struct test *t)
 
 /* ---- cuts ---- */
 
-/* Shuts down the TCP sockets of this process. Returns how many there were. */
+/* Sockets that the kernel has destroyed; the others were shut down. */
+static uint64_t destroyed;
+
+/* As 'ss -K' does: the kernel ends the connection. It may refuse, or be built without. */
+static bool destroy(int fd, const struct sockaddr_in *own, const struct sockaddr_in *peer)
+{
+	uint64_t cookie = 0;
+	socklen_t size = sizeof(cookie);
+	/* Without it, the listener is found, and destroyed, if the connection has just ended. */
+	bool known = !getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &size);
+	struct {
+		struct nlmsghdr head;
+		struct inet_diag_req_v2 req;
+	} msg = {
+		.head = { sizeof(msg), SOCK_DESTROY, NLM_F_REQUEST | NLM_F_ACK, 0, 0 },
+		.req = {
+			.sdiag_family = AF_INET, .sdiag_protocol = IPPROTO_TCP, .idiag_states = ~0u,
+			.id = {
+				.idiag_sport = own->sin_port, .idiag_dport = peer->sin_port,
+				.idiag_src = { own->sin_addr.s_addr }, .idiag_dst = { peer->sin_addr.s_addr },
+				.idiag_cookie = { (uint32_t)cookie, (uint32_t)(cookie >> 32) },
+			},
+		},
+	};
+	struct {
+		struct nlmsghdr head;
+		struct nlmsgerr err;
+		char	rest[512];
+	} answer;
+	int nl = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+	bool done = known && nl >= 0 && send(nl, &msg, sizeof(msg), 0) == (ssize_t)sizeof(msg) &&
+		    recv(nl, &answer, sizeof(answer), 0) >= (ssize_t)NLMSG_LENGTH(sizeof(answer.err)) &&
+		    answer.head.nlmsg_type == NLMSG_ERROR && !answer.err.error;
+
+	if (nl >= 0)
+		close(nl);
+	destroyed += done;
+	return done;
+}
+
+/* Ends the TCP connections of this process. Returns how many there were. */
 static unsigned cut_sockets(void)
 {
-	struct sockaddr_storage sa;
+	struct sockaddr_in sa, own;
 	unsigned cnt = 0;
 
 	for (int fd = 3; fd < FILES; fd++) {
 		socklen_t len = sizeof(sa);
 
-		if (!getpeername(fd, (struct sockaddr *)&sa, &len) && sa.ss_family == AF_INET &&
-		    !shutdown(fd, SHUT_RDWR))
+		if (getpeername(fd, (struct sockaddr *)&sa, &len) || sa.sin_family != AF_INET)
+			continue;
+		len = sizeof(own);
+		if (!getsockname(fd, (struct sockaddr *)&own, &len) &&
+		    ((harsh && destroy(fd, &own, &sa)) || !shutdown(fd, SHUT_RDWR)))
 			cnt++;
 	}
 	return cnt;
@@ -416,8 +463,8 @@ static void cut(struct test *t)
 		turn(&talk, true);
 	finish(&talk);
 	if (t->rank == LEFT)
-		printf("cut: %" PRIu64 " sockets; %" PRIu64 " messages sent, %" PRIu64 " received, none "
-		       "lost\n", done, talk.done, talk.got);
+		printf("cut: %" PRIu64 " sockets, %" PRIu64 " of them as 'ss -K' does; %" PRIu64 " messages sent, %" PRIu64 " received, none "
+		       "lost\n", done, destroyed, talk.done, talk.got);
 	close_talk(&talk);
 }
 
@@ -445,6 +492,7 @@ int main(int argc, char **argv)
 		{ "flood", "records of the flood", &flood },
 		{ "sockets", "that say nothing", &sockets },
 		{ "cuts", "of the sockets that are kept", &cuts },
+		{ "harsh", "1: the kernel destroys them, as ss -K does", &harsh },
 	};
 	struct run_tally tally = { 0 };
 	struct options opt;
