@@ -617,6 +617,47 @@ Test(multi_renew, end_that_went_over_alone_goes_on)
 	}
 }
 
+/* Leaves an end no record for packets of our own; returns those that it had. */
+static struct tagrv_pool lack_owns(int i)
+{
+	struct tagrv_pool *owns = &multi_xport_of(flows[i].end->xport)->owns;
+	struct tagrv_pool had = *owns;
+
+	cr_assert_eq(owns->used, 0);
+	owns->free_head = NULL;
+	owns->max = owns->chunk_cnt * owns->chunk_objs;
+	return had;
+}
+
+/* It heard the peer's SYNC while there was no room for its own, which the peer awaits. */
+Test(multi_renew, sync_that_found_no_room_is_said_later)
+{
+	struct tagrv_pool *owns, had;
+
+	open_all(PAIR_MULTI, true);
+	cr_assert(send_numbered(&flows[0], 64, NULL, false));
+	fake_verbs_hold(true);
+	cr_assert(send_numbered(&flows[0], 64, NULL, false));
+	break_path(0, 0);
+	break_path(0, 1);
+	fake_verbs_hold(false);
+	UNTIL(flows[0].down && flows[1].down);
+	owns = &multi_xport_of(flows[0].end->xport)->owns;
+	UNTIL(!owns->used);
+	had = lack_owns(0);
+	resume();
+	UNTIL(link_of(0)->sync_heard);
+	for (int i = 0; i < 10; i++)
+		pair_progress(&pair);
+	cr_assert_eq(link_of(0)->sync_sent, 0);
+	*owns = had;
+	UNTIL(send_numbered(&flows[1], 100, NULL, false));
+	UNTIL(send_numbered(&flows[0], 100, NULL, false));
+	UNTIL(flows[0].got == 1 && flows[1].got == 3);
+	UNTIL(is_calm());
+	close_all();
+}
+
 static void port_is_back(unsigned dev)
 {
 	int port = 1;

@@ -207,7 +207,8 @@ static int go_down(struct multi_link *link)
 static bool is_settled(const struct multi_link *link)
 {
 	return !link->syncing && link->env >= 0 && !link->resend &&
-	       !link->to_say && tagrv_list_empty(&link->again);
+	       !link->to_say && !tagrv_multi_owes_sync(link) &&
+	       tagrv_list_empty(&link->again);
 }
 
 int tagrv_multi_settle(struct multi_link *link)

@@ -109,6 +109,15 @@ bool tagrv_multi_probe_next(struct multi_link *link)
 	return all;
 }
 
+bool tagrv_multi_owes_sync(const struct multi_link *link)
+{
+	for (unsigned i = 0; i < MULTI_RAILS; i++)
+		if (link->gen && multi_path_up(link, i) &&
+		    !(link->sync_sent & 1u << i))
+			return true;
+	return false;
+}
+
 static void say_sync(struct multi_link *link)
 {
 	for (unsigned i = 0; i < MULTI_RAILS; i++) {
@@ -141,7 +150,8 @@ static void say_down(struct multi_link *link, unsigned rail)
 
 void tagrv_multi_say(struct multi_link *link)
 {
-	if (link->syncing && !link->old_open)
+	/* Also after the peer's SYNC: the peer waits for ours, which may have had no room. */
+	if (tagrv_multi_owes_sync(link) && !link->old_open)
 		say_sync(link);
 	for (unsigned i = 0; i < MULTI_RAILS; i++)
 		if (link->to_say & 1u << i)

@@ -382,6 +382,8 @@ bool tagrv_multi_is_alien(const void *data, size_t len);
 void tagrv_multi_own_packet(struct multi_path *path, const void *data, size_t len);
 /* Sends what is to be said: DOWN, SYNC. */
 void tagrv_multi_say(struct multi_link *link);
+/* Whether a path in use has not taken its SYNC yet. */
+bool tagrv_multi_owes_sync(const struct multi_link *link);
 /* Sends an empty packet by each path that is not proven. */
 void tagrv_multi_probe(struct multi_link *link);
 /* The same by each new path, proven or not. False: one has no room now. */
