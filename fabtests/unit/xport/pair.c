@@ -60,7 +60,8 @@ struct tagrv_params pair_params(void)
 		.rx_bufs = 4096, .tx_bufs = 1024, .sq_depth = 127,
 		.inline_max = 192, .signal_every = 16, .burst = 8192,
 		.gid_index = -1,
-		.qp_timeout = 14, .qp_retry = 2, .shm_ring = 65536,
+		.qp_timeout = 14, .qp_retry = 2, .peer_timeout = 30,
+		.shm_ring = 65536,
 	};
 }
 

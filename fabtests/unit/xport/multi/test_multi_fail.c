@@ -401,6 +401,54 @@ Test(multi_fail, without_a_path_the_link_waits_for_a_new_one)
 	close_all();
 }
 
+static void fail_paths(int i)
+{
+	for (unsigned r = 0; r < MULTI_RAILS; r++) {
+		struct multi_path *path = multi_path_up(link_of(i), r);
+
+		if (path)
+			tagrv_multi_path_fail(path, -FI_ETIMEDOUT);
+	}
+}
+
+/* The peer's SYNC never comes by the new paths, since they fail before. */
+static void resume_in_vain(void)
+{
+	resume();
+	fail_paths(0);
+}
+
+/* Each renewal succeeds, and none helps: that ends some time. */
+Test(multi_fail, new_paths_that_all_fail_are_not_tried_for_ever)
+{
+	struct multi_xport *xp;
+
+	open_all(PAIR_MULTI, true);
+	xp = multi_xport_of(pair.a->xport);
+	xp->patience = 0;
+	for (int i = 0; i < 3; i++) {
+		/* One that was heard since waits as long as ever. */
+		fail_paths(0);
+		fail_paths(1);
+		UNTIL(flows[0].down && flows[1].down);
+		resume();
+		UNTIL(is_calm());
+	}
+	xp->patience = 1000000;
+	fail_paths(0);
+	UNTIL(flows[0].down);
+	for (int i = 0; i < 5; i++) {
+		resume_in_vain();
+		UNTIL(flows[0].down || link_of(0)->error);
+	}
+	cr_assert_eq(pair.a->errors, 0);
+	xp->patience = 0;
+	resume_in_vain();
+	UNTIL(pair.a->errors);
+	cr_assert_eq(pair.a->error_status, -FI_EHOSTUNREACH);
+	close_all();
+}
+
 /* Nothing goes on, and nobody calls: what is under way ends with the link. */
 Test(multi_fail, link_that_is_down_can_be_closed)
 {

@@ -22,6 +22,7 @@
  */
 #include <stdlib.h>
 
+#include "core/clock.h"
 #include "core/log.h"
 #include "xport/multi/multi_priv.h"
 
@@ -173,6 +174,7 @@ static void begin_env(struct multi_link *link)
 	if (link->syncing || link->env_lost >= 0) {
 		link->syncing = false;
 		link->env_lost = -1;
+		link->dark_since = 0;
 		if (!settle_packets(link))
 			return;
 	}
@@ -183,6 +185,21 @@ static void begin_env(struct multi_link *link)
 		tagrv_container_of(tagrv_list_first(&link->sent),
 				   struct multi_packet, list);
 	multi_xport_of_link(link)->freed = true;
+}
+
+/*
+ * Whether the peer was not heard for too long, though there were new paths: where sockets
+ * work and adapters do not, each renewal succeeds, and each of its paths fails.
+ */
+static bool is_dark(struct multi_link *link)
+{
+	uint64_t now = tagrv_clock_ms();
+
+	if (!link->dark_since) {
+		link->dark_since = now;
+		return false;
+	}
+	return now - link->dark_since >= multi_xport_of_link(link)->patience;
 }
 
 /* No path is left. */
@@ -196,6 +213,10 @@ static int go_down(struct multi_link *link)
 	link->down = true;
 	if (!sink->link_renew) {
 		tagrv_multi_link_fail(link, link->last_error);
+		return 1;
+	}
+	if (is_dark(link)) {
+		tagrv_multi_link_fail(link, -FI_EHOSTUNREACH);
 		return 1;
 	}
 	link->renewing = true;

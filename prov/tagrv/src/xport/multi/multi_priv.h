@@ -236,6 +236,8 @@ struct multi_link {
 	/* asking for new ones */
 	uint64_t unserved_at;		/* ms: since when a get or put has waited for a path
 					   of rails that have its memory; 0: none has */
+	uint64_t dark_since;		/* ms: when the last path failed by which the peer
+					   was heard; 0: it was heard since */
 	bool	down;			/* no path is up */
 	bool	renewing;		/* link_renew was called */
 	uint64_t renew_at;		/* ms: when to ask for lost paths again; 0: not yet */
