@@ -99,9 +99,11 @@ static int publish(struct shm_device *dev, struct shm_mem *m)
 
 	pthread_mutex_lock(&dev->mem_mutex);
 	ret = draw_secret_locked(dev, &secret);
-	if (!ret)
+	if (!ret) {
 		m->index = alloc_entry_locked(dev);
-	if (m->index) {
+		ret = m->index ? 0 : -FI_ENOMEM;
+	}
+	if (!ret) {
 		entry = &dev->table[m->index];
 		entry->addr = (uintptr_t) m->base.addr;
 		entry->len = m->base.len;
@@ -110,7 +112,7 @@ static int publish(struct shm_device *dev, struct shm_mem *m)
 				      memory_order_release);
 	}
 	pthread_mutex_unlock(&dev->mem_mutex);
-	return ret || m->index ? ret : -FI_ENOMEM;
+	return ret;
 }
 
 int tagrv_shm_mem_reg(struct tagrv_device *base, void *addr, size_t len,
