@@ -36,11 +36,12 @@ enum phase {
 	PHASE_OPEN,		/* the victim has an address: nothing is connected */
 	PHASE_POSTED,		/* the survivor has posted something */
 	PHASE_FLOW,		/* the victim has received something */
+	PHASE_LEAVING,		/* the victim has closed its endpoint, and lives on until the fault */
 	PHASES
 };
 
 /* How far the survivor's connection is when the fault comes, by its dump. */
-enum { STATE_NONE, STATES = 6 };
+enum state { STATE_NONE, STATE_IDLE, STATE_CONNECTING, STATE_BOUND, STATE_READY, STATE_LEAVING, STATES };
 extern const char *const state_names[STATES];
 
 struct plan {
@@ -56,7 +57,7 @@ struct plan {
 	unsigned later;		/* operations posted after the fault */
 };
 
-enum { WHY_MAX = 256 };
+enum { WHY_MAX = 256, LEAVE_STAY = FAULTS + 1 };
 
 struct board {
 	_Atomic int born;		/* rounds whose victim is wanted */
@@ -65,7 +66,8 @@ struct board {
 	_Atomic int reaped;
 	_Atomic pid_t pid;
 	_Atomic bool flowing;		/* the victim has received a message */
-	_Atomic int leave;		/* enum fault + 1 that the victim commits itself */
+	_Atomic int leave;		/* enum fault + 1 that the victim commits itself, or LEAVE_STAY */
+	_Atomic bool closed;		/* the victim has closed its endpoint, and lives on */
 	_Atomic bool finish;		/* no more sends: what was sent is received */
 	_Atomic bool done;		/* the victim's sends have all ended */
 	_Atomic bool failed;
@@ -84,8 +86,8 @@ int64_t fault_now(void);
 
 /* Opens an endpoint as the plan wants it. */
 void fault_open(struct end *e, const struct plan *plan, uint8_t *name, size_t *len);
-/* Index in state_names of the peer of this address. */
-int fault_state(const struct end *e, const uint8_t *name);
+/* How far the connection to the peer of this address is. */
+enum state fault_state(const struct end *e, const uint8_t *name);
 
 /* ---- fault_ops.c ---- */
 

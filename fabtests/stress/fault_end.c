@@ -13,7 +13,8 @@
 
 /* As a dump names them; STATE_NONE: the survivor knows no such peer yet. */
 const char *const state_names[STATES] = {
-	"(none)", "IDLE", "CONNECTING", "BOUND", "READY", "LEAVING",
+	[STATE_NONE] = "(none)", [STATE_IDLE] = "IDLE", [STATE_CONNECTING] = "CONNECTING",
+	[STATE_BOUND] = "BOUND", [STATE_READY] = "READY", [STATE_LEAVING] = "LEAVING",
 };
 
 static void set_parameters(const struct plan *plan)
@@ -49,7 +50,7 @@ static void read_dump(const struct end *e, char *text, size_t size)
 	text[len < 0 ? 0 : len] = '\0';
 }
 
-int fault_state(const struct end *e, const uint8_t *name)
+enum state fault_state(const struct end *e, const uint8_t *name)
 {
 	const struct sockaddr_in *in = (const void *)name;
 	char text[16384], ip[INET_ADDRSTRLEN], what[64];
@@ -68,7 +69,7 @@ int fault_state(const struct end *e, const uint8_t *name)
 		snprintf(what, sizeof(what), ": %s", state_names[i]);
 		at = strstr(line, what);
 		if (at && (!end || at < end))
-			return i;
+			return (enum state)i;
 	}
 	return STATE_NONE;
 }

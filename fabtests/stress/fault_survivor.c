@@ -93,6 +93,29 @@ static void reach_phase(struct survivor *s)
 		run_for(s, 0);
 }
 
+/*
+ * The victim closes its endpoint. The state LEAVING lasts from the pass that hears of it
+ * for some passes, and a turn makes one, unless the plan sleeps or has threads: then the
+ * fault may find that the connection has ended.
+ */
+static void reach_leaving(struct survivor *s)
+{
+	enum state state;
+
+	s->ops.mortal = true;
+	atomic_store(&board->leave, LEAVE_STAY);
+	do {
+		turn(s, "the end of a connection that the victim has closed");
+		state = fault_state(&s->end, board->victim);
+	} while (state != STATE_LEAVING && (!atomic_load(&board->closed) ||
+					    state == STATE_BOUND || state == STATE_READY));
+}
+
+static bool is_survived(const struct plan *plan)
+{
+	return plan->fault == FAULT_STOP && plan->phase != PHASE_LEAVING;
+}
+
 /* ---- faults ---- */
 
 static void commit(struct survivor *s)
@@ -100,7 +123,7 @@ static void commit(struct survivor *s)
 	pid_t victim = atomic_load(&board->pid);
 
 	s->fault_at = s->moved_at = fault_now();
-	s->ops.mortal = s->plan->fault != FAULT_STOP;
+	s->ops.mortal = !is_survived(s->plan);
 	switch (s->plan->fault) {
 	case FAULT_KILL:
 		kill(victim, SIGKILL);
@@ -174,6 +197,7 @@ static void meet_victim(struct survivor *s, int round)
 	atomic_store(&board->finish, false);
 	atomic_store(&board->done, false);
 	atomic_store(&board->leave, 0);
+	atomic_store(&board->closed, false);
 	atomic_store(&board->born, round);
 	while (atomic_load(&board->opened) < round) {
 		MUST(!atomic_load(&board->failed), "the victim: %s", board->why);
@@ -189,9 +213,11 @@ void fault_round(int round, struct outcome *outcome)
 	meet_victim(&s, round);
 	reach_phase(&s);
 	run_for(&s, s.plan->delay);
+	if (s.plan->phase == PHASE_LEAVING)
+		reach_leaving(&s);
 	outcome->state = fault_state(&s.end, board->victim);
 	commit(&s);
-	if (s.plan->fault == FAULT_STOP)
+	if (is_survived(s.plan))
 		finish_with_living(&s);
 	else
 		outlive(&s);

@@ -32,11 +32,18 @@ static void finish(struct ops *o, int round)
 
 static void leave(struct ops *o)
 {
-	if (atomic_load(&board->leave) == FAULT_EXIT + 1)
+	int how = atomic_load(&board->leave);
+
+	if (how == FAULT_EXIT + 1)
 		_exit(0);
 	/* What is not received within a second is lost. */
 	o->mortal = true;
 	end_close_ep(o->end);
+	if (how == LEAVE_STAY) {
+		atomic_store(&board->closed, true);
+		while (atomic_load(&board->leave) == LEAVE_STAY)
+			usleep(200);
+	}
 	_exit(0);
 }
 

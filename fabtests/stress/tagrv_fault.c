@@ -70,6 +70,17 @@ void fault_fail(const char *fmt, ...)
 
 /* ---- plans ---- */
 
+/*
+ * A peer that has hung up is where operations could get lost. Few passes are made in that
+ * state: a sleeping survivor, or one with a thread, mostly misses it.
+ */
+static void plan_leaving(struct plan *plan, uint64_t bits)
+{
+	plan->later = (unsigned)(bits >> 16) % 6;
+	plan->sleeps = plan->sleeps && bits >> 40 & 1;
+	plan->automatic = plan->automatic && bits >> 41 & 1;
+}
+
 static void make_plan(struct plan *plan, uint64_t round)
 {
 	static const char *const rndv[] = { "auto", "get", "put", "copy", "pipeline" };
@@ -91,6 +102,8 @@ static void make_plan(struct plan *plan, uint64_t round)
 		/* A send to nobody ends after a second. */
 		.later = bits >> 32 & 3 ? 0 : (unsigned)(bits >> 16) % 12,
 	};
+	if (plan->phase == PHASE_LEAVING)
+		plan_leaving(plan, bits);
 	/* Small ones as often as large ones: a connection takes some 300 us. */
 	plan->delay = (int64_t)(pattern_next(&random) % (1u << ((bits >> 24) % 13)));
 }
