@@ -253,6 +253,30 @@ Test(no_memory, unexpected_messages_that_are_kept_in_buffers)
 	lack_for_good(100, in_chunk(&fx.engine->pools.bufs[TAGRV_BUF_PACKET]));
 }
 
+/* The matching engine has no record for the message, or nothing keeps its bytes. */
+Test(no_memory, loss_of_an_unexpected_message_is_said)
+{
+	struct tagrv_pool *records = &fx.engine->match->unexpected.pool;
+
+	for (unsigned lines = 1; lines <= 2; lines++) {
+		if (lines == 1) {
+			use_up(records);
+			records->spare = NULL;
+		} else {
+			cr_assert_eq(tagrv_pool_reserve(records, 8), 0);
+			use_up(&fx.engine->pools.umsgs);
+			fx.engine->pools.umsgs.spare = NULL;
+		}
+		alloc_fail_arm(1, true);
+		arrive_eager(big, 16, 0, 0, 0);
+		alloc_fail_disarm();
+		cr_assert_eq(fake.links, 0);
+		cr_assert_eq(log_count("no memory to keep an unexpected message"), lines);
+		fake_forget();
+		peer_up(true);
+	}
+}
+
 /* At the limit there is a place when a message comes, with memory or without. */
 Test(no_memory, receive_at_the_limit)
 {

@@ -18,8 +18,19 @@
 #include "proto/hold.h"
 #include "proto/packet/ack.h"
 
-int tagrv_unexp_full(void)
+/* The connection ends with the message, so each logs this once. */
+static TAGRV_COLD int say_no_memory(void)
 {
+	tagrv_warn("no memory to keep an unexpected message: the connection "
+		   "that brought it ends; post receives earlier or lower the "
+		   "number of senders\n");
+	return -FI_ENOMEM;
+}
+
+int tagrv_unexp_refused(int why)
+{
+	if (why == -FI_ENOMEM)
+		return say_no_memory();
 	/* -FI_EAGAIN, the matching engine's answer, would not end the connection. */
 	tagrv_warn("too many unexpected messages, at most %u are kept: post "
 		   "receives earlier or lower the number of senders\n",
@@ -232,9 +243,7 @@ static TAGRV_COLD int no_memory(struct tagrv_engine *engine,
 {
 	tagrv_match_take(engine->match, msg);
 	tagrv_match_release(engine->match, msg);
-	tagrv_warn("no memory to keep an unexpected message: post receives "
-		   "earlier or lower the number of senders\n");
-	return -FI_ENOMEM;
+	return say_no_memory();
 }
 
 int tagrv_unexp_keep(struct tagrv_peer *peer, struct tagrv_match_msg *msg,

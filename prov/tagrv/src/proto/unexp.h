@@ -10,8 +10,8 @@
 #include "object/recv.h"
 #include "wire/packet.h"
 
-/* Logs that too many messages are kept. Returns the error of that. */
-int tagrv_unexp_full(void) TAGRV_COLD;
+/* Logs why the matching engine does not keep a message. Returns the connection's error. */
+int tagrv_unexp_refused(int why) TAGRV_COLD;
 
 /* The queue in which an envelope is matched. */
 static inline uint8_t tagrv_hdr_space(const struct tagrv_hdr *hdr)
@@ -21,7 +21,7 @@ static inline uint8_t tagrv_hdr_space(const struct tagrv_hdr *hdr)
 }
 
 /* Finds the receive of a message, as tagrv_match_arrive() does; -FI_ENOBUFS when
- * no more messages can be kept. */
+ * no more messages can be kept, -FI_ENOMEM without memory, both logged. */
 static inline int tagrv_unexp_arrive(struct tagrv_peer *peer,
 				     const struct tagrv_hdr *hdr,
 				     struct tagrv_recv **recv,
@@ -34,7 +34,7 @@ static inline int tagrv_unexp_arrive(struct tagrv_peer *peer,
 
 	if (TAGRV_LIKELY(ret == 1))
 		*recv = tagrv_recv_of(record);
-	return TAGRV_LIKELY(ret != -FI_EAGAIN) ? ret : tagrv_unexp_full();
+	return TAGRV_LIKELY(ret >= 0) ? ret : tagrv_unexp_refused(ret);
 }
 
 /* Bytes of payload of an eager message, of the whole message of an RTS. */
