@@ -105,7 +105,10 @@ static void move_all(struct end ends[2])
 
 	changer_begin(sets, 2);
 	while (!flow_is_done(&ends[0].flow) || !flow_is_done(&ends[1].flow)) {
-		if (!flow_turn(&ends[0].flow) & !flow_turn(&ends[1].flow))
+		bool moved = flow_turn(&ends[0].flow);
+
+		moved = flow_turn(&ends[1].flow) || moved;
+		if (!moved)
 			sched_yield();
 		CHECK_MOVES("%llu and %llu received of %llu each", (unsigned long long)ends[0].flow.got,
 			    (unsigned long long)ends[1].flow.got, (unsigned long long)ends[0].flow.count);

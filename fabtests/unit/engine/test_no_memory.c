@@ -258,7 +258,7 @@ Test(no_memory, loss_of_an_unexpected_message_is_said)
 {
 	struct tagrv_pool *records = &fx.engine->match->unexpected.pool;
 
-	for (unsigned lines = 1; lines <= 2; lines++) {
+	for (int lines = 1; lines <= 2; lines++) {
 		if (lines == 1) {
 			use_up(records);
 			records->spare = NULL;
