@@ -76,7 +76,7 @@ void fault_fail(const char *fmt, ...)
  */
 static void plan_leaving(struct plan *plan, uint64_t bits)
 {
-	plan->later = (unsigned)(bits >> 16) % 6;
+	plan->later = 1 + (unsigned)(bits >> 16) % 5;
 	plan->sleeps = plan->sleeps && bits >> 40 & 1;
 	plan->automatic = plan->automatic && bits >> 41 & 1;
 }
