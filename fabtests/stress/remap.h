@@ -22,6 +22,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "framework/runner.h"
+
 /* ---- remap_area.c ---- */
 
 enum change {
@@ -121,8 +123,13 @@ void flow_close(struct flow *f);
 /* Waits for children that were forked. */
 void flow_reap(void);
 
-/* Before any process is forked. */
-void remap_begin(void);
 void remap_report(void);
+
+/* ---- the program ---- */
+
+extern uint64_t remap_transfers;	/* messages, both directions together */
+
+/* Takes the options and runs the case; returns the program's status. */
+int remap_main(const struct test_case *one, int argc, char **argv);
 
 #endif

@@ -5,8 +5,8 @@
  * it has any memory at all. Now and then the process forks, and the child writes over all
  * that it has of the parent's buffers.
  */
+#include "framework/options.h"
 #include "framework/pattern.h"
-#include "framework/runner.h"
 #include "remap.h"
 
 #include <inttypes.h>
@@ -20,6 +20,8 @@
 #include <unistd.h>
 
 enum { FORK_EVERY = 1500, CHILDREN = 3 };
+
+uint64_t remap_transfers = 20000;
 
 static int children;
 
@@ -262,15 +264,6 @@ void flow_close(struct flow *f)
 	areas_close(f->areas);
 }
 
-void remap_begin(void)
-{
-	tally = mmap(NULL, sizeof(*tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (tally != MAP_FAILED)
-		return;
-	perror("mmap");
-	exit(2);
-}
-
 void remap_report(void)
 {
 	printf("%" PRIu64 " transfers, %" PRIu64 " MiB, every byte right; %" PRIu64 " forks\n",
@@ -281,4 +274,33 @@ void remap_report(void)
 	printf("mremap was refused %" PRIu64 " times (several mappings); %" PRIu64
 	       " addresses went to others\n", atomic_load(&tally->refused),
 	       atomic_load(&tally->missed));
+}
+
+/* Before any process is forked. */
+static void share_tally(void)
+{
+	tally = mmap(NULL, sizeof(*tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (tally != MAP_FAILED)
+		return;
+	perror("mmap");
+	exit(2);
+}
+
+int remap_main(const struct test_case *one, int argc, char **argv)
+{
+	struct option_number own[] = {
+		{ "transfers", "messages, both directions together", &remap_transfers },
+	};
+	struct run_tally result = { 0 };
+	struct options opt;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	options_parse(&opt, argc, argv, own, 1);
+	options_default_timeout(&opt, 60 + (int)(remap_transfers / 200));
+	opt.run.self |= one->self;
+	printf("seed %llu\n", (unsigned long long)opt.run.seed);
+	share_tally();
+	run_counted(one, &opt.run, &result);
+	run_print_tally(&result);
+	return result.failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -10,14 +10,10 @@
  * that were at the address before. Without a device, tagrv_remap_devices shows that.
  */
 #include "framework/fixture.h"
-#include "framework/options.h"
 #include "remap.h"
 
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
 
-static uint64_t transfers = 20000;
 
 static void remap(struct test *t)
 {
@@ -29,7 +25,7 @@ static void remap(struct test *t)
 	f.ep = fx.ep;
 	f.cq = fx.cq[FX_TX];
 	f.peer = fx.peer;
-	f.count = (transfers + 1) / 2;
+	f.count = (remap_transfers + 1) / 2;
 	f.out_seed = t->seed * 2 + (uint64_t)t->rank;
 	f.in_seed = t->seed * 2 + (uint64_t)!t->rank;
 	f.random = t->seed + 77 * (uint64_t)t->rank;
@@ -53,16 +49,6 @@ static void remap(struct test *t)
 int main(int argc, char **argv)
 {
 	static const struct test_case one = { "remap", "", remap, .ranks = 2 };
-	struct option_number own[] = { { "transfers", "messages, both directions together", &transfers } };
-	struct run_tally result = { 0 };
-	struct options opt;
 
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	options_parse(&opt, argc, argv, own, 1);
-	options_default_timeout(&opt, 60 + (int)(transfers / 200));
-	printf("seed %llu\n", (unsigned long long)opt.run.seed);
-	remap_begin();
-	run_counted(&one, &opt.run, &result);
-	run_print_tally(&result);
-	return result.failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return remap_main(&one, argc, argv);
 }

@@ -17,13 +17,11 @@
 #include <rdma/providers/fi_prov.h>
 
 #include "common/fake_verbs.h"
-#include "framework/options.h"
 #include "remap.h"
 
 /* The provider's own, in this program. */
 struct fi_provider *fi_prov_ini(void);
 
-static uint64_t transfers = 20000;
 static uint64_t registered;
 
 struct end {
@@ -92,7 +90,7 @@ static void begin_flow(struct end *e, const struct end *other, const struct test
 	struct flow *f = &e->flow;
 
 	CHECK(fi_av_insert(e->av, other->name, 1, &f->peer, 0, NULL) == 1, "fi_av_insert");
-	f->count = (transfers + 1) / 2;
+	f->count = (remap_transfers + 1) / 2;
 	f->out_seed = t->seed * 2 + nr;
 	f->in_seed = t->seed * 2 + !nr;
 	f->random = t->seed + 77 * nr;
@@ -121,8 +119,11 @@ static void remap_devices(struct test *t)
 {
 	static struct end ends[2];
 	struct fake_verbs_config config = fake_verbs_defaults();
-	struct fi_provider *provider = fi_prov_ini();
+	struct fi_provider *provider;
 
+	if (!fake_verbs_can_pin())
+		run_skip("io_uring with registered buffers is missing or forbidden");
+	provider = fi_prov_ini();
 	/* Libraries that libfabric loads print and exit. */
 	for (const int *sig = (const int[]){ SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, 0 }; *sig; sig++)
 		signal(*sig, SIG_DFL);
@@ -155,22 +156,7 @@ static void set_parameters(void)
 int main(int argc, char **argv)
 {
 	static const struct test_case one = { "remap_devices", "", remap_devices, .ranks = 1, .self = true };
-	struct option_number own[] = { { "transfers", "messages, both directions together", &transfers } };
-	struct run_tally result = { 0 };
-	struct options opt;
 
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	options_parse(&opt, argc, argv, own, 1);
-	options_default_timeout(&opt, 60 + (int)(transfers / 200));
-	opt.run.self = true;
-	if (!fake_verbs_can_pin()) {
-		printf("skipped: io_uring with registered buffers is missing or forbidden\n");
-		return 77;
-	}
 	set_parameters();
-	printf("seed %llu\n", (unsigned long long)opt.run.seed);
-	remap_begin();
-	run_counted(&one, &opt.run, &result);
-	run_print_tally(&result);
-	return result.failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return remap_main(&one, argc, argv);
 }

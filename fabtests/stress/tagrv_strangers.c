@@ -463,8 +463,9 @@ static void cut(struct test *t)
 		turn(&talk, true);
 	finish(&talk);
 	if (t->rank == LEFT)
-		printf("cut: %" PRIu64 " sockets, %" PRIu64 " of them as 'ss -K' does; %" PRIu64 " messages sent, %" PRIu64 " received, none "
-		       "lost\n", done, destroyed, talk.done, talk.got);
+		printf("cut: %" PRIu64 " sockets, %" PRIu64 " of them as 'ss -K' does; %" PRIu64
+		       " messages sent, %" PRIu64 " received, none lost\n", done, destroyed, talk.done,
+		       talk.got);
 	close_talk(&talk);
 }
 
