@@ -107,18 +107,15 @@ static void mark_alien(struct multi_packet *packet)
 
 /* ---- sending ---- */
 
-/* Gives a packet to the path; its record stays where it is. */
-static int post(struct multi_path *path, struct multi_packet *packet,
-		struct tagrv_done *done)
+/* The application's memory is sent from where it is, or copied. */
+static int post_prepared(struct multi_path *path, struct multi_packet *packet,
+			 struct tagrv_done *done)
 {
 	const struct tagrv_xport_ops *ops = path->link->xport->ops;
 	struct iovec iov[TAGRV_IOV_MAX + 1] = { { packet->data, packet->len } };
 	struct tagrv_mem *mem[TAGRV_IOV_MAX];
 	bool lacks = false;
 
-	if (TAGRV_LIKELY(!packet->cnt))
-		return ops->send(path->link, iov, 1,
-				 packet->ctrl ? TAGRV_SEND_CTRL : 0, done);
 	for (unsigned i = 0; i < packet->cnt; i++) {
 		mem[i] = packet->mem[i] ?
 			 multi_mem_of(packet->mem[i])->mem[path->rail] : NULL;
@@ -130,6 +127,19 @@ static int post(struct multi_path *path, struct multi_packet *packet,
 		return ops->send(path->link, iov, packet->cnt + 1u, 0, done);
 	return ops->send_prepared(path->link, packet->data, packet->len,
 				  packet->iov, mem, packet->cnt, done);
+}
+
+/* Gives a packet to the path; its record stays where it is. */
+static int post(struct multi_path *path, struct multi_packet *packet,
+		struct tagrv_done *done)
+{
+	struct iovec iov = { packet->data, packet->len };
+
+	if (TAGRV_UNLIKELY(packet->cnt))
+		return post_prepared(path, packet, done);
+	return path->link->xport->ops->send(path->link, &iov, 1,
+					    packet->ctrl ? TAGRV_SEND_CTRL : 0,
+					    done);
 }
 
 /* A packet was sent for the first time. */
