@@ -67,6 +67,13 @@ ssize_t tagrv_engine_send(struct tagrv_engine *engine,
 			  const struct tagrv_send_req *req) TAGRV_WARN_UNUSED;
 
 /*
+ * Begins a one-sided operation. As tagrv_engine_send(), and one more error:
+ * -FI_EINVAL: remote addresses wrap.
+ */
+ssize_t tagrv_engine_rma(struct tagrv_engine *engine,
+			 const struct tagrv_rma_req *req) TAGRV_WARN_UNUSED;
+
+/*
  * As tagrv_engine_send(): accepted with 0, then exactly one completion.
  * -FI_EINVAL: no such source; -FI_EAGAIN; -FI_ENOMEM. FI_PEEK, FI_CLAIM and
  * FI_DISCARD report to the queue; -FI_EBUSY: a second claim by one context.

@@ -22,6 +22,12 @@ struct tagrv_engine_attr {
 	bool	directed_recv;	/* its own context honours the source of receives */
 	bool	source;		/* completions have the source */
 	bool	source_err;	/* a source that the address table lacks is an error */
+	/* Of FI_RMA and FI_ATOMIC, what peers may do with the domain's windows through
+	 * this endpoint: FI_REMOTE_READ, FI_REMOTE_WRITE. */
+	uint64_t serves;
+	/* tx_attr->msg_order: which one-sided operations wait for earlier ones of the same
+	 * peer (proto/rma/rma.h). */
+	uint64_t order;
 	/* Which peers may connect; outlives the engine. NULL: all. */
 	const struct tagrv_auth_key *key;
 };
@@ -30,6 +36,10 @@ struct tagrv_engine_attr {
 struct tagrv_engine_sinks {
 	struct tagrv_compq *tx_cq, *rx_cq;
 	struct tagrv_counter *tx_cntr, *rx_cntr;
+	/* One-sided operations: of this endpoint, and of peers. Remote CQ data go to
+	 * rx_cq. */
+	struct tagrv_counter *read_cntr, *write_cntr;
+	struct tagrv_counter *remote_read_cntr, *remote_write_cntr;
 	/* Receives are reported whatever their flags: whoever posts to a shared
 	 * context cannot know how this endpoint's queue was bound. */
 	bool	rx_all;

@@ -9,6 +9,7 @@
 #define TAGRV_OBJECT_REQUEST_H
 
 #include <rdma/fi_endpoint.h>
+#include <rdma/fi_rma.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/uio.h>
@@ -38,6 +39,42 @@ struct tagrv_send_req {
 	uint64_t flags;
 	uint8_t	space;		/* enum tagrv_match_space */
 	bool	no_context;	/* fi_inject family: no completion at all */
+};
+
+enum tagrv_rma_kind {
+	TAGRV_RMA_WRITE,
+	TAGRV_RMA_READ,
+	TAGRV_RMA_ATOMIC,	/* fi_atomic */
+	TAGRV_RMA_FETCH,	/* fi_fetch_atomic */
+	TAGRV_RMA_COMPARE,	/* fi_compare_atomic */
+	TAGRV_RMA_KINDS
+};
+
+/*
+ * One-sided operation. All lengths are bytes, those of atomics, too, and whole elements
+ * there. The caller has checked the numbers of segments, that the local and the remote
+ * bytes are as many, and that the atomic operation is valid.
+ */
+struct tagrv_rma_req {
+	uint8_t	kind;		/* enum tagrv_rma_kind */
+	uint8_t	datatype, op;	/* atomics: enum fi_datatype, enum fi_op */
+	bool	no_context;	/* inject family: no completion at all */
+	/* Destination of a read; source of a write; operands of an atomic, none with
+	 * FI_ATOMIC_READ. */
+	const struct iovec *iov;
+	size_t	iov_cnt;	/* <= TAGRV_IOV_MAX, as all counts here */
+	struct tagrv_mem **mem;	/* registration of each iov, or NULL */
+	const struct iovec *result;	/* FETCH, COMPARE: the former values */
+	size_t	result_cnt;
+	const struct iovec *compare;	/* COMPARE */
+	size_t	compare_cnt;
+	const struct fi_rma_iov *remote;
+	size_t	remote_cnt;
+	fi_addr_t dest;
+	uint64_t data;		/* with FI_REMOTE_CQ_DATA in flags */
+	void	*context;
+	/* As tagrv_send_req::flags, without FI_MATCH_COMPLETE. */
+	uint64_t flags;
 };
 
 struct tagrv_recv_req {

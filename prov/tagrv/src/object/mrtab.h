@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Windows: memory that peers may access by its key (FI_RMA, FI_ATOMIC), as the application
+ * has registered it with a right for peers.
+ *
+ * What is here says what a peer may do; it is asked with every access, by the processor of
+ * the memory's owner. So a wrong key, address or length never reaches a device, and a
+ * window that is closed is closed at once. Registration with a device is another matter:
+ * operations that need one make it, or find it in the cache.
+ *
+ * A window has up to TAGRV_IOV_MAX segments, which peers see as one range of bytes from
+ * 'base' on: 0, or with FI_MR_VIRT_ADDR the address of the first segment.
+ *
+ * owner: api/mr.c, which adds and removes it. lock: the domain's.
+ */
+#ifndef TAGRV_OBJECT_MRTAB_H
+#define TAGRV_OBJECT_MRTAB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+#include <uthash.h>
+
+#include "core/compiler.h"
+#include "xport/xport.h"
+
+struct tagrv_counter;
+struct tagrv_dom;
+struct tagrv_engine;
+
+struct tagrv_window {
+	uint64_t key;
+	uint64_t base;		/* what peers call its first byte */
+	size_t	len;		/* bytes of all segments */
+	uint64_t access;	/* FI_REMOTE_READ, FI_REMOTE_WRITE; other bits mean nothing */
+	bool	enabled;	/* FI_MR_ENDPOINT and FI_MR_RMA_EVENT: by fi_mr_enable */
+	const struct tagrv_engine *engine;	/* access through this endpoint only;
+						   NULL: through any of the domain */
+	struct tagrv_counter *read_cntr, *write_cntr;	/* count accesses; or NULL */
+	size_t	iov_cnt;
+	struct iovec iov[TAGRV_IOV_MAX];
+	UT_hash_handle hh;	/* dom->windows, by key */
+};
+
+/* -FI_ENOKEY: the domain has a window with this key; -FI_ENOMEM. */
+int tagrv_window_add(struct tagrv_dom *dom, struct tagrv_window *window)
+	TAGRV_WARN_UNUSED;
+void tagrv_window_remove(struct tagrv_dom *dom, struct tagrv_window *window);
+
+/*
+ * The window with this key, if [addr, addr + len) is within it and all rights in 'access'
+ * (FI_REMOTE_READ, FI_REMOTE_WRITE) are given to peers of this engine; else NULL. addr and
+ * len may be anything. *offset: bytes from the window's first byte.
+ */
+struct tagrv_window *tagrv_window_find(struct tagrv_dom *dom,
+				       const struct tagrv_engine *engine,
+				       uint64_t key, uint64_t addr, uint64_t len,
+				       uint64_t access, size_t *offset);
+
+/*
+ * The pieces of memory behind len bytes from 'offset' on, which are within the window.
+ * Returns how many; more than 'max' are not written.
+ */
+size_t tagrv_window_slice(const struct tagrv_window *window, size_t offset,
+			  size_t len, struct iovec *iov, size_t max);
+
+#endif
