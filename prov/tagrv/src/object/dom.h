@@ -20,6 +20,7 @@
 #include "core/list.h"
 #include "core/lock.h"
 #include "core/param.h"
+#include "object/mrtab.h"
 #include "object/patience.h"
 #include "select/select.h"
 #include "xport/xport.h"
@@ -77,6 +78,7 @@ struct tagrv_dom {
 	struct tagrv_device *loop;	/* messages to self */
 	struct tagrv_wireup *wireup;	/* created with the first endpoint */
 	struct tagrv_list engines;	/* struct tagrv_engine::dom_node */
+	struct tagrv_mrtab windows;	/* what peers may access */
 	int	wait_fd;
 	int	kick_fd;
 	struct tagrv_watch watch;	/* tells when a pass is due */

@@ -20,7 +20,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
-#include <uthash.h>
 
 #include "core/compiler.h"
 #include "xport/xport.h"
@@ -40,7 +39,14 @@ struct tagrv_window {
 	struct tagrv_counter *read_cntr, *write_cntr;	/* count accesses; or NULL */
 	size_t	iov_cnt;
 	struct iovec iov[TAGRV_IOV_MAX];
-	UT_hash_handle hh;	/* dom->windows, by key */
+	struct tagrv_window *next;	/* in its bucket of dom->windows */
+};
+
+/* The windows of a domain by key: a hash with chains. All zero: there is none. */
+struct tagrv_mrtab {
+	struct tagrv_window **buckets;
+	unsigned bits;		/* there are 2^bits buckets */
+	size_t	cnt;		/* windows */
 };
 
 /* -FI_ENOKEY: the domain has a window with this key; -FI_ENOMEM. */
