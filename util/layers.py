@@ -2,7 +2,7 @@
 """The layers of prov/tagrv/src: which folder may include and call which.
 
   api -> api/info -> api/nosys -> engine -> proto -> proto/rndv -> proto/packet -> object -> wireup, select, reg
-      -> wire -> match, xport, auth -> core
+      -> wire -> match, xport, auth, atomic -> core
 
 A folder calls only folders further to the right; folders of one level do not call each other. A back end, a folder
 xport/NAME, uses xport and core. Nobody uses a back end, except that xport/xport.c, the table of transports, has the
@@ -26,19 +26,21 @@ LEVELS = [
     {'wireup', 'select', 'reg'},
     {'wire'},
     {BACK_END},
-    {'match', 'xport', 'auth'},
+    {'match', 'xport', 'auth', 'atomic'},
     {'core'},
 ]
 
 # Folder -> folders whose headers it may include, besides its own. Each is further down in LEVELS; where the list is
 # shorter than that, the folder has no business with the rest. The application never sees a packet: api has no wire.
 MAY_INCLUDE = {
-    'api': {'api/info', 'api/nosys', 'engine', 'object', 'select', 'reg', 'match', 'xport', 'auth', 'core'},
+    'api': {'api/info', 'api/nosys', 'engine', 'object', 'select', 'reg', 'match', 'xport', 'auth',
+            'atomic', 'core'},
     'api/info': {'api/nosys', 'xport', 'auth', 'core'},
     'api/nosys': {'core'},
     'engine': {'proto', 'proto/rndv', 'proto/packet', 'object', 'wireup', 'select', 'reg', 'wire', 'match', 'xport',
-               'core'},
-    'proto': {'proto/rndv', 'proto/packet', 'object', 'wireup', 'select', 'reg', 'wire', 'match', 'xport', 'core'},
+               'atomic', 'core'},
+    'proto': {'proto/rndv', 'proto/packet', 'object', 'wireup', 'select', 'reg', 'wire', 'match', 'xport', 'atomic',
+              'core'},
     'proto/rndv': {'proto/packet', 'object', 'select', 'reg', 'wire', 'xport', 'core'},
     'proto/packet': {'object', 'wire', 'xport', 'core'},
     'object': {'wireup', 'select', 'reg', 'wire', 'match', 'xport', 'core'},
@@ -49,6 +51,7 @@ MAY_INCLUDE = {
     BACK_END: {'xport', 'core'},
     'match': {'core'},
     'auth': {'core'},
+    'atomic': {'core'},
     'xport': {'core'},
     'core': set(),
 }

@@ -47,7 +47,8 @@ bool tagrv_atomic_is_valid(unsigned kind, unsigned op, unsigned datatype);
  *   compare   TAGRV_ATOMIC_COMPARE: 'count' elements; else NULL
  *   result    former values of the elements, 'count' of them; NULL: TAGRV_ATOMIC_BASE
  *
- * Of these three, none has to be aligned, and none overlaps the target.
+ * Of these three, none has to be aligned, and none overlaps the target. 'result' may be
+ * the same array as 'operand' or 'compare'.
  */
 void tagrv_atomic_apply(unsigned kind, unsigned op, unsigned datatype, void *target,
 			const void *operand, const void *compare, void *result,
