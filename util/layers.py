@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """The layers of prov/tagrv/src: which folder may include and call which.
 
-  api -> api/info -> api/nosys -> engine -> proto -> proto/rndv -> proto/packet -> object -> wireup, select, reg
+  api -> api/info -> api/nosys -> engine -> proto -> proto/rma -> proto/rndv -> proto/packet -> object -> wireup, select, reg
       -> wire -> match, xport, auth, atomic -> core
 
 A folder calls only folders further to the right; folders of one level do not call each other. A back end, a folder
@@ -20,6 +20,7 @@ LEVELS = [
     {'api/nosys'},
     {'engine'},
     {'proto'},
+    {'proto/rma'},
     {'proto/rndv'},
     {'proto/packet'},
     {'object'},
@@ -37,10 +38,11 @@ MAY_INCLUDE = {
             'atomic', 'core'},
     'api/info': {'api/nosys', 'xport', 'auth', 'core'},
     'api/nosys': {'core'},
-    'engine': {'proto', 'proto/rndv', 'proto/packet', 'object', 'wireup', 'select', 'reg', 'wire', 'match', 'xport',
-               'atomic', 'core'},
-    'proto': {'proto/rndv', 'proto/packet', 'object', 'wireup', 'select', 'reg', 'wire', 'match', 'xport', 'atomic',
+    'engine': {'proto', 'proto/rma', 'proto/rndv', 'proto/packet', 'object', 'wireup', 'select', 'reg', 'wire', 'match',
+               'xport', 'core'},
+    'proto': {'proto/rma', 'proto/rndv', 'proto/packet', 'object', 'wireup', 'select', 'reg', 'wire', 'match', 'xport',
               'core'},
+    'proto/rma': {'proto/rndv', 'proto/packet', 'object', 'select', 'reg', 'wire', 'atomic', 'xport', 'core'},
     'proto/rndv': {'proto/packet', 'object', 'select', 'reg', 'wire', 'xport', 'core'},
     'proto/packet': {'object', 'wire', 'xport', 'core'},
     'object': {'wireup', 'select', 'reg', 'wire', 'match', 'xport', 'core'},

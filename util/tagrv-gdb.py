@@ -311,7 +311,7 @@ class Op:
         return int(self.op['rndv'][name])
 
     def moved(self):
-        if self.state not in ('COPYING', 'WRITING', 'OFFERING', 'READING', 'CTS'):
+        if self.state not in ('COPYING', 'WRITING', 'OFFERING', 'FETCHING', 'READING', 'CTS'):
             return ''
         done = self.part('next')
         if self.state == 'OFFERING' or (self.part('by_pieces') and self.part('cts_sent')):
@@ -353,6 +353,15 @@ class Op:
 
     def wait_writing(self):
         return self.wait_moving('writes')
+
+    def wait_asked(self):
+        return "the target's answer: its process has to make progress"
+
+    def wait_fetching(self):
+        return self.wait_moving('reads')
+
+    def wait_lent(self):
+        return 'a FIN of the peer, which reads from a window'
 
     def wait_reading(self):
         return self.wait_moving('reads')

@@ -28,6 +28,9 @@ enum tagrv_atomic_kind {
 	TAGRV_ATOMIC_KINDS
 };
 
+/* Bytes of the largest element. */
+#define TAGRV_ATOMIC_SIZE_MAX	32
+
 /*
  * Bytes of an element; 0: there is no such datatype in this build (long double and
  * 128-bit integers depend on the compiler). Any value may be given.

@@ -52,6 +52,12 @@ static inline void tagrv_list_push_tail(struct tagrv_list *head,
 	tagrv_list_insert_after(head->prev, node);
 }
 
+static inline void tagrv_list_push_head(struct tagrv_list *head,
+					struct tagrv_list *node)
+{
+	tagrv_list_insert_after(head, node);
+}
+
 static inline void tagrv_list_remove(struct tagrv_list *node)
 {
 	node->prev->next = node->next;

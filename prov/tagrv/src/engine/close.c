@@ -46,6 +46,7 @@ static bool owes_peer(const struct tagrv_peer *peer)
 		return has_injected(&peer->pending);
 	return !tagrv_list_empty(&peer->pending) ||
 	       !tagrv_list_empty(&peer->acks) ||
+	       !tagrv_list_empty(&peer->rma.answers) ||
 	       has_injected(&peer->waiting) || has_injected(&peer->writers);
 }
 

@@ -18,6 +18,7 @@
 #include "proto/acked.h"
 #include "proto/arrive.h"
 #include "proto/intake.h"
+#include "proto/rma/rma.h"
 #include "proto/rndv/rndv.h"
 #include "proto/unexp.h"
 
@@ -54,6 +55,12 @@ static const struct handler handlers[] = {
 	[TAGRV_PKT_FRAG]   = { tagrv_rndv_frag_packet, false },
 	[TAGRV_PKT_DONE]   = { tagrv_rndv_done_packet, false },
 	[TAGRV_PKT_PIECE]  = { tagrv_rndv_piece_packet, false },
+	[TAGRV_PKT_PUT]	   = { tagrv_rma_put_packet, false },
+	[TAGRV_PKT_GET]	   = { tagrv_rma_get_packet, false },
+	[TAGRV_PKT_ANSWER] = { tagrv_rma_answer_packet, false },
+	[TAGRV_PKT_KEYS]   = { tagrv_rma_keys_packet, false },
+	[TAGRV_PKT_ATOMIC] = { tagrv_rma_atomic_packet, false },
+	[TAGRV_PKT_PULL]   = { tagrv_rma_pull_packet, false },
 };
 
 static bool decode_header(struct tagrv_hdr *hdr, const void *data, size_t len)

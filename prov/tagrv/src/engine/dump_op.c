@@ -158,6 +158,15 @@ static void wait_for(const struct tagrv_op *op, FILE *out)
 	case TAGRV_OP_CTS:
 		wait_cts(op, out);
 		break;
+	case TAGRV_OP_ASKED:
+		fputs("the target's answer: its process has to make progress", out);
+		break;
+	case TAGRV_OP_FETCHING:
+		wait_moving(op, "reads", out);
+		break;
+	case TAGRV_OP_LENT:
+		fputs("a FIN of the peer, which reads from a window", out);
+		break;
 	default:
 		fputs("nothing: its state is not known", out);
 	}
@@ -194,6 +203,7 @@ static void dump_moved(const struct tagrv_op *op, FILE *out)
 	case TAGRV_OP_COPYING:
 	case TAGRV_OP_WRITING:
 	case TAGRV_OP_OFFERING:
+	case TAGRV_OP_FETCHING:
 	case TAGRV_OP_READING:
 	case TAGRV_OP_CTS:
 		fprintf(out, ", %zu of %zu moved", moved(op), op->rndv->want);

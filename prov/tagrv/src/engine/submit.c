@@ -64,6 +64,7 @@ static void fill_op(struct tagrv_op *op, struct tagrv_engine *engine,
 	op->status = 0;
 	op->tx.bounce = NULL;
 	op->tx.no_context = req->no_context;
+	op->tx.rma = NULL;
 	op->len = 0;
 	for (size_t i = 0; i < req->iov_cnt; i++) {
 		op->iov[i] = req->iov[i];

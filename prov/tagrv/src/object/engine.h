@@ -145,9 +145,13 @@ struct tagrv_engine {
 		/* rendezvous messages by the protocol that moved the bytes */
 		uint64_t moved_tx[TAGRV_PROTO_CNT], moved_rx[TAGRV_PROTO_CNT];
 		uint64_t fin_tx, fin_packets;
+		uint64_t rma_tx, rma_rx;	/* one-sided operations, ours and peers' */
+		uint64_t rma_refused;		/* of rma_rx: no window allows them */
 		uint64_t batch_tx, batch_rx;	/* BATCH packets */
 		uint64_t batched_tx, batched_rx;	/* messages in BATCH packets */
 	} stats;
+
+	uint32_t lent;		/* ops in state LENT */
 
 	struct tagrv_rails rails;	/* the transports */
 
@@ -158,6 +162,8 @@ struct tagrv_engine {
 		struct tagrv_pool umsgs;
 		struct tagrv_pool acks;
 		struct tagrv_pool xfers;	/* handles of receives, in CTSs */
+		struct tagrv_pool rmas;		/* parts of one-sided operations */
+		struct tagrv_pool answers;	/* struct tagrv_answer */
 		struct tagrv_pool bufs[TAGRV_BUF_CLASSES];
 		size_t	buf_size[TAGRV_BUF_CLASSES];	/* bytes without node */
 		bool	spare_used;	/* objects set aside were taken */

@@ -29,6 +29,9 @@ struct tagrv_lane *tagrv_lane_create(struct tagrv_peer *peer,
 	peer->tx_seq = 0;
 	peer->rx_seq = 0;
 	tagrv_credit_reset(&peer->credit);
+	peer->rma.asked = 0;
+	peer->rma.serving = 0;
+	peer->rma.op = 0;
 	return lane;
 }
 
@@ -69,6 +72,15 @@ static void drop_acks(struct tagrv_peer *peer)
 			       tagrv_container_of(node, struct tagrv_ack, link));
 }
 
+static void drop_answers(struct tagrv_peer *peer)
+{
+	struct tagrv_list *node;
+
+	while ((node = tagrv_list_pop(&peer->rma.answers)))
+		tagrv_answer_free(peer, tagrv_container_of(
+			node, struct tagrv_answer, link));
+}
+
 /* Nothing goes to the peer by this lane any more. */
 static void detach(struct tagrv_peer *peer)
 {
@@ -89,6 +101,7 @@ static void end_all(struct tagrv_peer *peer, const struct tagrv_lane *lane,
 		tagrv_wireup_drop(engine->conn.wep, &peer->addr, lane->epoch);
 	engine->conn.lane_lost(peer, status);
 	drop_acks(peer);
+	drop_answers(peer);
 	fail_ops(&peer->waiting, status);
 	fail_ops(&peer->readers, status);
 	fail_ops(&peer->writers, status);

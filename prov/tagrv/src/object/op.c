@@ -68,10 +68,11 @@ static void send_report_error(struct tagrv_op *op, int status)
  * A send that had left the pending queue has ended: a fence behind it may be open
  * now. Outside of a progress pass a sleeping thread must be woken to see that.
  */
-static void uncount_sent(struct tagrv_peer *peer)
+void tagrv_op_uncount_sent(struct tagrv_peer *peer)
 {
 	const struct tagrv_list *first = tagrv_list_first(&peer->pending);
 
+	tagrv_assert_locked(peer->engine->dom);
 	assert(peer->sent);
 	if (--peer->sent || !first || peer->engine->dom->in_pass)
 		return;
@@ -88,7 +89,7 @@ void tagrv_op_send_end(struct tagrv_op *op, int status)
 	tagrv_trace_send_complete(op, op->peer, op->context, op->tag, op->len,
 				  status);
 	if (op->state != TAGRV_OP_QUEUED)
-		uncount_sent(op->peer);
+		tagrv_op_uncount_sent(op->peer);
 	tagrv_op_deregister(op);
 	if (op->ops->release)
 		op->ops->release(op);

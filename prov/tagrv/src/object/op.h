@@ -72,6 +72,10 @@ enum tagrv_op_state {
 	/* parts of a send that is OFFERING */
 	TAGRV_OP_PIECE_READY,	/* registered, not offered to the peer yet */
 	TAGRV_OP_PIECE,		/* the peer reads it, until FIN */
+	/* one-sided operations, besides QUEUED: proto/rma/rma.h */
+	TAGRV_OP_ASKED,		/* all packets sent; awaits FIN, ANSWER or KEYS */
+	TAGRV_OP_FETCHING,	/* a long read: gets are in flight or to be posted */
+	TAGRV_OP_LENT,		/* memory of ours that a peer reads, until its FIN */
 	/* receives */
 	TAGRV_OP_POSTED,	/* in the matching engine */
 	TAGRV_OP_READING,	/* gets are in flight or to be posted */
@@ -87,6 +91,13 @@ enum tagrv_op_state {
  */
 struct tagrv_proto_ops {
 	const char *name;	/* for logs, traces and dumps */
+	/*
+	 * The op is the first of peer->pending: sends its next packet. 0: a packet was
+	 * sent, and the op may have left the list; -FI_EAGAIN: no room now, or it has to
+	 * wait for an answer; other errors: the caller fails the op. *bytes: adds what was
+	 * sent. NULL: a message, for which proto/send.c chooses.
+	 */
+	int (*start)(struct tagrv_op *op, size_t *bytes);
 	/*
 	 * Moves as much of the message as there is room for. 0: the op is off
 	 * the list it was on, and may have ended; -FI_EAGAIN: no room now, the
@@ -160,6 +171,22 @@ struct tagrv_rndv {
 	struct tagrv_remote remote;
 };
 
+/* The part of an op that is a one-sided operation: proto/rma/. */
+struct tagrv_rma {
+	struct tagrv_pool_node node;
+	uint8_t	kind;		/* enum tagrv_rma_kind */
+	uint8_t	datatype, op;	/* atomics */
+	uint8_t	remote_cnt, result_cnt, compare_cnt;
+	bool	by_packets;	/* neither PULL nor KEYS: that has failed */
+	bool	pulled;		/* a PULL was sent */
+	bool	holds;		/* stays first in peer->pending while it is ASKED, so that
+				   later ones do not overtake it */
+	size_t	sent;		/* bytes that are in packets */
+	size_t	got;		/* bytes of ANSWERs */
+	struct fi_rma_iov remote[TAGRV_IOV_MAX];
+	struct iovec result[TAGRV_IOV_MAX], compare[TAGRV_IOV_MAX];
+};
+
 struct tagrv_op {
 	struct tagrv_pool_node node;	/* handle: what peers echo in FIN */
 	uint8_t	state;		/* enum tagrv_op_state: tagrv_op_set_state() */
@@ -187,6 +214,7 @@ struct tagrv_op {
 		struct {
 			void	*bounce;	/* our copy of an injected payload */
 			bool	no_context;	/* fi_inject family: no completion */
+			struct tagrv_rma *rma;	/* one-sided operation; else NULL */
 			bool	early_fin;	/* WIRE: the FIN came before the
 						   device's completion; status
 						   is its status */
@@ -286,6 +314,14 @@ void tagrv_op_send_end(struct tagrv_op *op, int status);
  * with -FI_ETRUNC. The op is on no list.
  */
 void tagrv_op_recv_end(struct tagrv_op *op, int status);
+
+/* A send or one-sided operation that had left the pending queue is about to end. */
+void tagrv_op_uncount_sent(struct tagrv_peer *peer);
+/*
+ * Ends a one-sided operation, as tagrv_op_send_end(): op_rma.c. It has no rendezvous part
+ * (any more).
+ */
+void tagrv_op_rma_end(struct tagrv_op *op, int status);
 
 /* Writes the success completion of a send that never needed an op. */
 void tagrv_op_send_report(struct tagrv_engine *engine,

@@ -86,6 +86,7 @@ static void init_peer(struct tagrv_peer *peer, struct tagrv_engine *engine,
 	tagrv_list_init(&peer->granted);
 	tagrv_list_init(&peer->writers);
 	tagrv_list_init(&peer->acks);
+	tagrv_list_init(&peer->rma.answers);
 	tagrv_list_init(&peer->busy_node);
 	peer->known = peer->fi_addr != FI_ADDR_NOTAVAIL;
 	tagrv_list_init(&peer->lost_node);
@@ -196,7 +197,8 @@ bool tagrv_peer_is_idle(const struct tagrv_peer *peer)
 	       tagrv_list_empty(&peer->to_grant) &&
 	       tagrv_list_empty(&peer->granted) &&
 	       tagrv_list_empty(&peer->writers) &&
-	       tagrv_list_empty(&peer->acks) && !peer->sent;
+	       tagrv_list_empty(&peer->acks) &&
+	       tagrv_list_empty(&peer->rma.answers) && !peer->sent;
 }
 
 /* Nothing names the peer or its number, and nothing is on its way to or from it. */

@@ -30,6 +30,7 @@
 #include "core/trace.h"
 #include "object/credit.h"
 #include "object/engine.h"
+#include "wire/rma.h"
 #include "xport/xport.h"
 
 struct tagrv_lane;
@@ -52,6 +53,21 @@ struct tagrv_ack {
 	uint16_t flags;
 	uint32_t op;			/* the peer's handle */
 	uint32_t status;		/* FI_E* or 0 */
+};
+
+/*
+ * What a peer has asked for by a GET or a fetching ATOMIC, and was not sent yet; or how that
+ * ended. proto/rma/answer.c.
+ */
+struct tagrv_answer {
+	struct tagrv_pool_node node;
+	struct tagrv_list link;		/* peer->rma.answers */
+	uint32_t op;			/* the peer's handle */
+	uint32_t range_cnt;		/* GET: ranges of windows; ATOMIC: 0 */
+	struct tagrv_rma_range ranges[TAGRV_IOV_MAX];	/* host byte order */
+	size_t	len, sent;		/* bytes */
+	char	*values;		/* ATOMIC: a buffer of 'class' */
+	uint8_t	class;
 };
 
 struct tagrv_peer {
@@ -110,6 +126,15 @@ struct tagrv_peer {
 	struct tagrv_list granted;	/* receives that wait for the sender */
 	struct tagrv_list writers;	/* sends with something to move */
 	struct tagrv_list acks;		/* tagrv_ack::link */
+	struct {			/* one-sided operations: proto/rma/rma.h */
+		uint32_t asked;		/* ours that await an ANSWER or KEYS */
+		uint32_t serving;	/* the peer's that await ours */
+		/* The peer's operation whose packets are coming; op 0: none. */
+		uint32_t op;
+		int	status;		/* the first error of its packets */
+		uint64_t len;		/* bytes of them */
+		struct tagrv_list answers;	/* tagrv_answer::link */
+	} rma;
 	struct tagrv_list busy_node;	/* engine->tx.busy */
 	int	lost;			/* -FI_E*: why its last connection failed, or
 					   could not be made; 0: since then another
@@ -119,6 +144,9 @@ struct tagrv_peer {
 	struct tagrv_list blank_node;	/* engine->table.blank */
 	struct tagrv_addr addr;
 };
+
+/* Puts an answer of the peer back, which is on no list: op_rma.c. */
+void tagrv_answer_free(struct tagrv_peer *peer, struct tagrv_answer *answer);
 
 /* "READY" and the like; a state that does not exist is "?". */
 const char *tagrv_peer_state_name(unsigned state);

@@ -52,6 +52,10 @@ void tagrv_engine_init_pools(struct tagrv_engine *engine)
 			TAGRV_POOL_MAX);
 	tagrv_pool_init(&engine->pools.xfers, sizeof(struct tagrv_xfer),
 			TAGRV_POOL_MAX);
+	tagrv_pool_init(&engine->pools.rmas, sizeof(struct tagrv_rma),
+			TAGRV_POOL_MAX);
+	tagrv_pool_init(&engine->pools.answers, sizeof(struct tagrv_answer),
+			TAGRV_POOL_MAX);
 	init_bufs(engine);
 }
 
@@ -63,6 +67,8 @@ void tagrv_engine_fini_pools(struct tagrv_engine *engine)
 	tagrv_pool_fini(&engine->pools.umsgs);
 	tagrv_pool_fini(&engine->pools.acks);
 	tagrv_pool_fini(&engine->pools.xfers);
+	tagrv_pool_fini(&engine->pools.rmas);
+	tagrv_pool_fini(&engine->pools.answers);
 	for (size_t i = 0; i < TAGRV_BUF_CLASSES; i++)
 		tagrv_pool_fini(&engine->pools.bufs[i]);
 }

@@ -9,6 +9,7 @@
 #include "core/trace.h"
 #include "object/lane.h"
 #include "object/op.h"
+#include "proto/rma/rma.h"
 #include "proto/rndv/rndv.h"
 #include "proto/sent.h"
 
@@ -41,6 +42,11 @@ static bool end_by_fin(struct tagrv_op *op, int status)
 		return true;
 	case TAGRV_OP_PIECE:
 		tagrv_rndv_piece_fin(op, status);
+		return true;
+	case TAGRV_OP_ASKED:
+		return tagrv_rma_fin(op, status);
+	case TAGRV_OP_LENT:
+		tagrv_rma_returned(op, status);
 		return true;
 	case TAGRV_OP_WIRE:
 		return tagrv_sent_early_fin(op, status);

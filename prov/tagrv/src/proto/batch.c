@@ -78,6 +78,8 @@ static bool add_op(struct tagrv_peer *peer, struct batch *b,
 {
 	size_t room = tagrv_batch_room(op);
 
+	if (op->ops->start)
+		return false;
 	/* Sends in front of a fence must have ended. */
 	if (op->flags & FI_FENCE && (b->cnt || peer->sent))
 		return false;

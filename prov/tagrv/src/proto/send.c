@@ -147,6 +147,8 @@ int tagrv_send_next(struct tagrv_peer *peer, size_t *bytes)
 	/* The pass that ends the last send in front of a fence tries again. */
 	if (op->flags & FI_FENCE && peer->sent)
 		return -FI_EAGAIN;
+	if (op->ops->start)
+		return op->ops->start(op, bytes);
 	ret = tagrv_batch_send(peer, &cnt);
 	if (cnt)
 		*bytes += peer->packet_limit;

@@ -12,6 +12,7 @@
 #include "proto/batch.h"
 #include "proto/hold.h"
 #include "proto/packet/ack.h"
+#include "proto/rma/rma.h"
 #include "proto/send.h"
 
 /* Bytes of messages that one peer sends before other peers have their turn. */
@@ -55,6 +56,12 @@ static int serve_acks(struct tagrv_peer *peer)
 	       tagrv_places_is_due(&peer->hold.places) ? send_credit(peer) : 0;
 }
 
+static void fail(struct tagrv_op *op, int status)
+{
+	tagrv_list_remove(&op->link);
+	op->ops->fail(op, status);
+}
+
 /* 0: nothing waits any more; 1: the quantum is used up; -FI_EAGAIN: no room. */
 static int serve_pending(struct tagrv_peer *peer)
 {
@@ -71,9 +78,7 @@ static int serve_pending(struct tagrv_peer *peer)
 			continue;
 		if (ret == -FI_EAGAIN || ret == -FI_ENOTCONN)
 			return -FI_EAGAIN;
-		tagrv_list_remove(node);
-		tagrv_op_send_end(tagrv_container_of(node, struct tagrv_op,
-						     link), ret);
+		fail(tagrv_container_of(node, struct tagrv_op, link), ret);
 	}
 	return 0;
 }
@@ -106,6 +111,7 @@ bool tagrv_peer_serve(struct tagrv_peer *peer)
 	blocked = serve_acks(peer);
 	/* Each list is tried whatever became of the others: reads, for one, have
 	 * slots of their own in the transport. */
+	blocked |= tagrv_rma_serve_answers(peer);
 	blocked |= serve_list(&peer->to_grant);
 	blocked |= serve_list(&peer->readers);
 	blocked |= serve_list(&peer->writers);

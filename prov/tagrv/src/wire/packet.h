@@ -32,6 +32,15 @@ enum tagrv_opcode {
 	TAGRV_PKT_FRAG	= 7,	/* a copied fragment of the message */
 	TAGRV_PKT_DONE	= 8,	/* the sender has written all bytes, or gives up */
 	TAGRV_PKT_PIECE	= 9,	/* keys of a piece for the receiver to read */
+	/* One-sided operations: wire/rma.h. */
+	TAGRV_PKT_PUT	= 10,	/* bytes to write; the last one of an operation asks
+				   for a FIN */
+	TAGRV_PKT_GET	= 11,	/* asks for bytes */
+	TAGRV_PKT_ANSWER = 12,	/* the next bytes of what a GET or ATOMIC asked for */
+	TAGRV_PKT_KEYS	= 13,	/* keys by which the sender of a GET may read */
+	TAGRV_PKT_ATOMIC = 14,	/* elements to change, as PUT; former values are an
+				   ANSWER */
+	TAGRV_PKT_PULL	= 15,	/* keys of bytes to write: the target reads them */
 	TAGRV_PKT_BATCH	= 16,	/* several small eager messages, and FINs */
 };
 
@@ -240,7 +249,7 @@ static_assert(sizeof(struct tagrv_hdr) + TAGRV_FIN_MORE_MAX *
 	      "every link takes it");
 
 /*
- * Section 1.8: follows the header of a CTS or a PIECE. seg_cnt segments follow it.
+ * Section 1.8: follows the header of a CTS, a PIECE or a KEYS. seg_cnt segments follow it.
  */
 struct tagrv_cts {
 	uint64_t want;		/* CTS: bytes wanted; PIECE: its length */

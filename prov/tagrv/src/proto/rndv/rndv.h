@@ -40,6 +40,25 @@ void tagrv_rndv_recv_abort(struct tagrv_op *op, int status);
 bool tagrv_rndv_parse_segments(struct tagrv_remote *remote, const void *from,
 			       size_t bytes, uint64_t len) TAGRV_WARN_UNUSED;
 
+/*
+ * What one-sided operations (proto/rma) use, too.
+ *
+ * mem.c: gives the op a rendezvous part, all zero but the remote. False: no memory.
+ */
+bool tagrv_rndv_attach(struct tagrv_op *op) TAGRV_WARN_UNUSED;
+void tagrv_rndv_detach(struct tagrv_op *op);
+/* mem.c: writes segments for the op's first 'len' bytes, which are registered, as they
+ * travel; returns how many. */
+size_t tagrv_rndv_pack_segments(const struct tagrv_op *op, size_t len,
+				struct tagrv_rts_seg *seg, uint8_t *key_len);
+/* common.c: parses the body of a CTS, PIECE or KEYS; limit: most bytes it may want. */
+bool tagrv_rndv_parse_cts(struct tagrv_remote *remote, uint8_t *pieces,
+			  uint64_t limit, const void *body, size_t len)
+	TAGRV_WARN_UNUSED;
+/* read.c: reads what op describes into registered memory, then calls 'end'. */
+void tagrv_rndv_read_start(struct tagrv_op *op,
+			   void (*end)(struct tagrv_op *op));
+
 /* write.c: a FIN for an op in state WRITING. False: it awaits none. */
 bool tagrv_rndv_write_early_fin(struct tagrv_op *op, int status);
 /* pipe.c: a FIN for a piece. */

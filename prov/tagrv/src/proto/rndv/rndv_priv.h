@@ -29,15 +29,6 @@
 
 /* ---- mem.c ---- */
 
-/* Gives the op a rendezvous part, all zero but the remote. False: no memory. */
-bool tagrv_rndv_attach(struct tagrv_op *op) TAGRV_WARN_UNUSED;
-void tagrv_rndv_detach(struct tagrv_op *op);
-
-/* Writes segments for the op's first 'len' bytes, which are registered, as they
- * travel; returns how many. */
-size_t tagrv_rndv_pack_segments(const struct tagrv_op *op, size_t len,
-				struct tagrv_rts_seg *seg, uint8_t *key_len);
-
 /* The next bytes to be moved: contiguous on both sides. */
 struct tagrv_segment {
 	char	*addr;
@@ -92,10 +83,6 @@ bool tagrv_rndv_write_begin(struct tagrv_op *op);
 bool tagrv_rndv_copy_begin(struct tagrv_op *op);
 bool tagrv_rndv_piece_begin(struct tagrv_op *op);
 
-/* read.c: reads what op describes into registered memory, then calls 'end'. */
-void tagrv_rndv_read_start(struct tagrv_op *op,
-			   void (*end)(struct tagrv_op *op));
-
 /* cts.c: sends a CTS, now or when the peer is served. */
 void tagrv_rndv_ask(struct tagrv_op *op, const struct tagrv_proto_ops *ops,
 		    enum tagrv_proto proto);
@@ -117,10 +104,6 @@ void tagrv_rndv_send_fail(struct tagrv_op *op, int status);
 /* The send of this peer by its handle; NULL: it is not in this state. */
 struct tagrv_op *tagrv_rndv_find_send(struct tagrv_peer *peer, uint32_t handle,
 				      enum tagrv_op_state state);
-/* Parses the body of a CTS or PIECE; limit: most bytes it may want. */
-bool tagrv_rndv_parse_cts(struct tagrv_remote *remote, uint8_t *pieces,
-			  uint64_t limit, const void *body, size_t len)
-	TAGRV_WARN_UNUSED;
 /* Moves the op now, or when the peer is served. */
 void tagrv_rndv_resume(struct tagrv_op *op);
 

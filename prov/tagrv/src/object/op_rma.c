@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Ends of one-sided operations: releasing, counting, reporting. See op.h; op.c has sends.
+ */
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+
+#include "core/log.h"
+#include "object/engine.h"
+#include "object/op.h"
+#include "object/peer.h"
+
+/* By enum tagrv_rma_kind: flags of the completion. */
+static const uint64_t comp_flags[TAGRV_RMA_KINDS] = {
+	[TAGRV_RMA_WRITE]	= FI_RMA | FI_WRITE,
+	[TAGRV_RMA_READ]	= FI_RMA | FI_READ,
+	[TAGRV_RMA_ATOMIC]	= FI_ATOMIC | FI_WRITE,
+	[TAGRV_RMA_FETCH]	= FI_ATOMIC | FI_READ,
+	[TAGRV_RMA_COMPARE]	= FI_ATOMIC | FI_READ,
+};
+
+/* An inject has no context to report to, as in op.c. */
+static void log_lost(const struct tagrv_op *op, int status)
+{
+	char addr[TAGRV_ADDR_STRLEN];
+
+	if (op->engine->stats.lost_injects++)
+		return;
+	tagrv_warn("an injected one-sided operation on %s was lost: %s\n",
+		   tagrv_addr_str(&op->peer->addr, addr, sizeof(addr)),
+		   fi_strerror(-status));
+}
+
+static void report(const struct tagrv_op *op, uint64_t flags, int status)
+{
+	struct tagrv_engine *engine = op->engine;
+	struct tagrv_counter *cntr = flags & FI_READ ? engine->sinks.read_cntr :
+						       engine->sinks.write_cntr;
+	const struct tagrv_comp comp = {
+		.context = op->context,
+		.flags = flags,
+		.src = FI_ADDR_NOTAVAIL,
+		.err = (uint64_t) -status & 0xfffff,
+	};
+
+	if (cntr && status)
+		tagrv_counter_add_err(cntr, 1);
+	else if (cntr)
+		tagrv_counter_add(cntr, 1);
+	if (op->tx.no_context) {
+		if (status)
+			log_lost(op, status);
+		return;
+	}
+	if (!engine->sinks.tx_cq)
+		return;
+	if (status)
+		tagrv_compq_push(engine->sinks.tx_cq, &comp);
+	else if (op->flags & FI_COMPLETION)
+		tagrv_compq_report(engine->sinks.tx_cq, &comp);
+}
+
+void tagrv_answer_free(struct tagrv_peer *peer, struct tagrv_answer *answer)
+{
+	tagrv_assert_locked(peer->engine->dom);
+	if (answer->values)
+		tagrv_engine_buf_put(peer->engine, answer->values, answer->class);
+	tagrv_pool_put(&peer->engine->pools.answers, answer);
+}
+
+void tagrv_op_rma_end(struct tagrv_op *op, int status)
+{
+	struct tagrv_engine *engine = op->engine;
+
+	tagrv_assert_locked(engine->dom);
+	assert(!tagrv_list_linked(&op->link));
+	tagrv_trace_send_complete(op, op->peer, op->context, op->tag, op->len,
+				  status);
+	if (op->state != TAGRV_OP_QUEUED)
+		tagrv_op_uncount_sent(op->peer);
+	tagrv_op_deregister(op);
+	if (op->tx.bounce)
+		tagrv_engine_buf_put(engine, op->tx.bounce, TAGRV_BUF_INJECT);
+	report(op, comp_flags[op->tx.rma->kind], status);
+	tagrv_pool_put(&engine->pools.rmas, op->tx.rma);
+	tagrv_op_set_free(op);
+	tagrv_pool_put(&engine->pools.tx_ops, op);
+}

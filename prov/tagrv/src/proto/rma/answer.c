@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Reads of a peer, and former values of atomics: ANSWERs, at once or when there is room.
+ *
+ *   GET, ATOMIC --> ANSWER            nothing waits, and there is room
+ *              '--> peer->rma.answers, in the order of the requests --> ANSWER ...
+ *
+ * A window is looked up for each packet, so that one that was closed meanwhile is not read:
+ * the operation then ends by a FIN with FI_EACCES.
+ */
+#include <rdma/fi_domain.h>
+#include <rdma/fi_errno.h>
+
+#include "core/iov.h"
+#include "core/limits.h"
+#include "proto/packet/ack.h"
+#include "proto/packet/packet_send.h"
+#include "proto/rma/rma_priv.h"
+
+/* ---- one packet ---- */
+
+struct answer_packet {
+	uint64_t words[TAGRV_SHORT_WORDS];
+};
+
+static int send_answer(struct tagrv_peer *peer, uint32_t op, struct iovec *iov,
+		       size_t cnt, size_t len)
+{
+	struct tagrv_hdr hdr = { .opcode = TAGRV_PKT_ANSWER, .op = op };
+	struct answer_packet pkt;
+
+	iov[0] = (struct iovec) { &pkt, sizeof(pkt) };
+	return tagrv_packet_send(peer, &hdr, iov, cnt, len, 0, NULL);
+}
+
+/* The range with byte answer->sent; *skip: where in it that is. */
+static const struct tagrv_rma_range *current_range(const struct tagrv_answer *answer,
+						   size_t *skip)
+{
+	unsigned i = 0;
+
+	*skip = answer->sent;
+	while (i < answer->range_cnt - 1 && *skip >= answer->ranges[i].len)
+		*skip -= answer->ranges[i++].len;
+	return &answer->ranges[i];
+}
+
+/* -FI_EACCES: the window is closed. *window: where the bytes are. */
+static int send_from_window(struct tagrv_peer *peer, struct tagrv_answer *answer,
+			    const struct tagrv_window **window)
+{
+	struct iovec iov[TAGRV_IOV_MAX + 1];
+	const struct tagrv_rma_range *range;
+	size_t skip, offset, len, cnt;
+	int ret;
+
+	range = current_range(answer, &skip);
+	*window = tagrv_rma_window(peer, range->key, range->addr, range->len,
+				   FI_REMOTE_READ, &offset);
+	if (!*window)
+		return -FI_EACCES;
+	len = TAGRV_MIN(range->len - skip, peer->frag_max);
+	cnt = tagrv_window_slice(*window, offset + skip, len, iov + 1, TAGRV_IOV_MAX);
+	ret = send_answer(peer, answer->op, iov, cnt + 1, len);
+	if (!ret)
+		answer->sent += len;
+	return ret;
+}
+
+/* 0: all is sent, or the peer knows that it will not be; -FI_EAGAIN. */
+static int send_all(struct tagrv_peer *peer, struct tagrv_answer *answer)
+{
+	const struct tagrv_window *window = NULL;
+	struct iovec iov[2];
+	int ret;
+
+	if (answer->values) {
+		iov[1] = (struct iovec) { answer->values, answer->len };
+		ret = send_answer(peer, answer->op, iov, 2, answer->len);
+		return ret == -FI_ENOTCONN ? -FI_EAGAIN : ret;
+	}
+	do {
+		ret = send_from_window(peer, answer, &window);
+		if (ret == -FI_EAGAIN || ret == -FI_ENOTCONN)
+			return -FI_EAGAIN;
+		if (ret) {
+			tagrv_rma_refuse(peer, answer->op);
+			return 0;
+		}
+	} while (answer->sent < answer->len);
+	tagrv_rma_was_read(peer, window);
+	return 0;
+}
+
+/* ---- what waits ---- */
+
+int tagrv_rma_serve_answers(struct tagrv_peer *peer)
+{
+	struct tagrv_list *node;
+
+	tagrv_assert_locked(peer->engine->dom);
+	while ((node = tagrv_list_first(&peer->rma.answers))) {
+		struct tagrv_answer *answer =
+			tagrv_container_of(node, struct tagrv_answer, link);
+
+		if (send_all(peer, answer))
+			return -FI_EAGAIN;
+		/* A FIN without memory fails the lane, which drops all answers. */
+		if (tagrv_list_first(&peer->rma.answers) != node)
+			return -FI_EAGAIN;
+		tagrv_list_remove(node);
+		tagrv_answer_free(peer, answer);
+		tagrv_rma_served(peer);
+	}
+	return 0;
+}
+
+static struct tagrv_answer *enqueue(struct tagrv_peer *peer,
+				    const struct tagrv_answer *from)
+{
+	struct tagrv_answer *answer = tagrv_pool_get(&peer->engine->pools.answers);
+	struct tagrv_pool_node node;
+
+	if (!answer)
+		return NULL;
+	node = answer->node;
+	*answer = *from;
+	answer->node = node;
+	tagrv_list_init(&answer->link);
+	tagrv_list_push_tail(&peer->rma.answers, &answer->link);
+	tagrv_peer_set_busy(peer);
+	return answer;
+}
+
+int tagrv_rma_answer_values(struct tagrv_peer *peer, uint32_t op, const void *values,
+			    size_t len)
+{
+	struct tagrv_answer answer = { .op = op, .len = len };
+	struct iovec iov[2] = { { 0 }, { (void *) (uintptr_t) values, len } };
+	struct tagrv_buf *buf;
+
+	tagrv_assert_locked(peer->engine->dom);
+	if (tagrv_list_empty(&peer->rma.answers) &&
+	    !send_answer(peer, op, iov, 2, len))
+		return 0;
+	if (!tagrv_rma_serve(peer))
+		return 0;
+	buf = tagrv_engine_buf_get(peer->engine, TAGRV_MAX(len, (size_t) 1),
+				   &answer.class);
+	if (buf) {
+		tagrv_iov_gather(buf->bytes, iov + 1, 1);
+		answer.values = buf->bytes;
+		if (enqueue(peer, &answer))
+			return 0;
+		tagrv_engine_buf_put(peer->engine, buf->bytes, answer.class);
+	}
+	tagrv_rma_served(peer);
+	return -FI_ENOMEM;
+}
+
+/* ---- requests ---- */
+
+static bool parse_get(struct tagrv_answer *answer, const struct tagrv_hdr *hdr,
+		      const void *body, size_t len)
+{
+	size_t cnt = len / sizeof(answer->ranges[0]);
+
+	if (len % sizeof(answer->ranges[0]) || !cnt || cnt > TAGRV_IOV_MAX ||
+	    !hdr->op || hdr->flags & ~TAGRV_RMA_KEYS)
+		return false;
+	*answer = (struct tagrv_answer) {
+		.op = hdr->op, .range_cnt = (uint32_t) cnt,
+	};
+	tagrv_copy_once(answer->ranges, body, len);
+	for (size_t i = 0; i < cnt; i++) {
+		struct tagrv_rma_range *range = &answer->ranges[i];
+
+		range->addr = le64toh(range->addr);
+		range->len = le64toh(range->len);
+		range->key = le64toh(range->key);
+		if (range->len > TAGRV_MAX_MSG)
+			return false;
+		answer->len += range->len;
+	}
+	return true;
+}
+
+static bool is_allowed(struct tagrv_peer *peer, const struct tagrv_answer *answer)
+{
+	size_t offset;
+
+	for (unsigned i = 0; i < answer->range_cnt; i++)
+		if (!tagrv_rma_window(peer, answer->ranges[i].key,
+				      answer->ranges[i].addr, answer->ranges[i].len,
+				      FI_REMOTE_READ, &offset))
+			return false;
+	return true;
+}
+
+/* Answers at once as far as there is room. False: no memory for the rest. */
+static bool answer_get(struct tagrv_peer *peer, struct tagrv_answer *answer)
+{
+	if (tagrv_list_empty(&peer->rma.answers) && !send_all(peer, answer)) {
+		tagrv_rma_served(peer);
+		return true;
+	}
+	return enqueue(peer, answer);
+}
+
+void tagrv_rma_get_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			  const void *body, size_t len)
+{
+	struct tagrv_lane *lane = peer->lane;
+	struct tagrv_answer answer;
+
+	tagrv_assert_locked(peer->engine->dom);
+	if (!parse_get(&answer, hdr, body, len)) {
+		tagrv_peer_bad_packet(peer, "malformed GET");
+		return;
+	}
+	if (!is_allowed(peer, &answer)) {
+		tagrv_rma_refuse(peer, hdr->op);
+		return;
+	}
+	if (!tagrv_rma_serve(peer))
+		return;
+	if (hdr->flags & TAGRV_RMA_KEYS &&
+	    !tagrv_rma_lend(peer, hdr->op, answer.ranges, answer.range_cnt))
+		return;
+	/* A send may have found that the connection has failed. */
+	if (peer->lane != lane)
+		return;
+	if (!answer_get(peer, &answer) && peer->lane == lane) {
+		tagrv_rma_served(peer);
+		/* Some of the answer may be on its way: a FIN ends it. */
+		tagrv_ack_fin(peer, hdr->op, -FI_ENOMEM);
+	}
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * One-sided operations: reads, writes and atomics on the windows of a peer
+ * (object/mrtab.h). The target's processor looks at every request, so that a wrong one is
+ * refused and nothing else of the connection suffers, and carries out all atomics.
+ *
+ *   initiator                                  target
+ *   write   QUEUED -- PUT ... PUT ---------->  copies each one into the window
+ *           ASKED  <-- FIN(status) ----------
+ *   write,  QUEUED -- PULL(keys) ----------->
+ *     long  ASKED  <=== remote reads ========  READING
+ *                  <-- FIN(status) ----------
+ *   read    QUEUED -- GET ------------------>  answers from the window
+ *           ASKED  <-- ANSWER ... ANSWER ----
+ *   read,   QUEUED -- GET ------------------>
+ *     long  ASKED  <-- KEYS(handle) ---------  LENT: the memory stays registered
+ *           FETCHING === remote reads ======>
+ *                  --- FIN(handle) --------->
+ *   atomic  QUEUED -- ATOMIC ... ATOMIC ---->  changes the window
+ *           ASKED  <-- FIN, or ANSWERs ------
+ *
+ * "Long" is what would travel by rendezvous as a message (select/select.h), where the
+ * transport can read. What cannot be registered goes by packets: the target refuses a PULL
+ * by a FIN with FI_EAGAIN, and does not answer a GET by KEYS.
+ *
+ * Completion: FIN and the last ANSWER come when the bytes are in the window or in the
+ * caller's buffer. So every operation that has ended has FI_DELIVERY_COMPLETE, and the
+ * errors of the target are reported, for injects by a log line.
+ *
+ * Order: packets of one peer are handled in the order of the calls, which gives the order
+ * among atomics, and between writes by packets and all that comes later. Where tx_attr has
+ * asked for more (object/order.h), an operation holds back all later ones to the same peer
+ * until it has ended: a PULL for FI_ORDER_RAW, WAW and SAW, a read for WAR and SAR. With
+ * these or RAR no read is told KEYS, because it would then happen at any time.
+ *
+ * EAGAIN: an operation that finds no room is QUEUED on peer->pending, among the sends. At
+ * most TAGRV_RMA_ASKED_MAX that await an ANSWER, KEYS or the FIN of a PULL are with one
+ * peer, which bounds what that keeps for us.
+ *
+ * Peer death, close: lane.c fails peer->pending and peer->waiting; reads in flight end by
+ * their callbacks. A target drops its answers, and ends what it has LENT.
+ *
+ * Packets: wire/rma.h. lock: the domain lock is held in every call.
+ */
+#ifndef TAGRV_PROTO_RMA_RMA_H
+#define TAGRV_PROTO_RMA_RMA_H
+
+#include "object/op.h"
+#include "object/peer.h"
+#include "object/request.h"
+#include "wire/rma.h"
+
+/*
+ * Makes a QUEUED op of a request; the caller puts it on peer->pending or calls
+ * op->ops->start. 0, -FI_EAGAIN, -FI_ENOMEM. A payload to be injected is not copied.
+ */
+int tagrv_rma_op_get(struct tagrv_engine *engine, struct tagrv_peer *peer,
+		     const struct tagrv_rma_req *req, struct tagrv_op **op)
+	TAGRV_WARN_UNUSED;
+/* Copies what is to be injected, because the op stays QUEUED. 0, -FI_EAGAIN, -FI_ENOMEM. */
+int tagrv_rma_op_keep(struct tagrv_op *op) TAGRV_WARN_UNUSED;
+/* Puts back an op of which no packet was sent, and that was not accepted. */
+void tagrv_rma_op_drop(struct tagrv_op *op);
+
+/* A FIN for an op that is ASKED. False: it awaits none. */
+bool tagrv_rma_fin(struct tagrv_op *op, int status);
+/* A FIN for an op that is LENT: the peer has read the memory, or not (status). */
+void tagrv_rma_returned(struct tagrv_op *op, int status);
+
+/* Sends answers that had no room. 0 or -FI_EAGAIN. */
+int tagrv_rma_serve_answers(struct tagrv_peer *peer);
+
+/* Packets of a connected peer; one that makes no sense fails the lane. */
+void tagrv_rma_put_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			  const void *body, size_t len);
+void tagrv_rma_atomic_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			     const void *body, size_t len);
+void tagrv_rma_pull_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			   const void *body, size_t len);
+void tagrv_rma_get_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			  const void *body, size_t len);
+void tagrv_rma_answer_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			     const void *payload, size_t len);
+void tagrv_rma_keys_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			   const void *body, size_t len);
+
+#endif

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Packets of writes, reads and atomics: what the initiator sends, and the ANSWERs that it
+ * gets. See rma.h. An op stays the first of peer->pending until its last packet is sent, so
+ * nothing comes between the packets of one operation.
+ */
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_errno.h>
+
+#include "atomic/atomic.h"
+#include "core/iov.h"
+#include "object/order.h"
+#include "proto/packet/packet_send.h"
+#include "proto/rma/rma_priv.h"
+
+/* The next bytes of an op: contiguous at the target. */
+struct part {
+	const struct fi_rma_iov *remote;
+	uint64_t addr;
+	size_t	len;
+	bool	last;
+};
+
+static struct part next_part(const struct tagrv_op *op, size_t max)
+{
+	const struct tagrv_rma *r = op->tx.rma;
+	size_t skip = r->sent;
+	struct part part;
+	unsigned i = 0;
+
+	while (i < r->remote_cnt - 1u && skip >= r->remote[i].len)
+		skip -= r->remote[i++].len;
+	part.remote = &r->remote[i];
+	part.addr = r->remote[i].addr + skip;
+	part.len = TAGRV_MIN(r->remote[i].len - skip, max);
+	part.last = r->sent + part.len == op->len;
+	return part;
+}
+
+static uint16_t flags_of(const struct tagrv_op *op, bool last)
+{
+	return (last ? 0 : TAGRV_RMA_MORE) |
+	       (op->flags & FI_REMOTE_CQ_DATA ? TAGRV_RMA_DATA : 0);
+}
+
+/* The part is in a packet. */
+static void count(struct tagrv_op *op, const struct part *part, size_t *bytes)
+{
+	op->tx.rma->sent += part->len;
+	*bytes += part->len + sizeof(struct tagrv_hdr);
+	if (part->last)
+		tagrv_rma_asked(op);
+}
+
+/* ---- writes ---- */
+
+struct put_packet {
+	uint64_t words[TAGRV_SHORT_WORDS];
+	struct tagrv_rma_put put;
+};
+
+static int send_put(struct tagrv_op *op, const struct part *part)
+{
+	struct put_packet pkt = { .put.addr = htole64(part->addr) };
+	struct iovec iov[TAGRV_IOV_MAX + 1] = { { &pkt, sizeof(pkt) } };
+	struct tagrv_hdr hdr = {
+		.opcode = TAGRV_PKT_PUT, .op = op->node.handle,
+		.tag = part->remote->key, .flags = flags_of(op, part->last),
+		.data = op->data,
+	};
+	size_t cnt = tagrv_iov_slice(iov + 1, op->iov, op->iov_cnt,
+				     op->tx.rma->sent, part->len);
+
+	return tagrv_packet_send(op->peer, &hdr, iov, cnt + 1,
+				 sizeof(pkt.put) + part->len, 0, NULL);
+}
+
+/* Whether earlier operations have to have ended, or the op itself is one to wait for. */
+static bool must_wait(const struct tagrv_op *op)
+{
+	return op->state == TAGRV_OP_ASKED;
+}
+
+int tagrv_rma_put(struct tagrv_op *op, size_t *bytes)
+{
+	struct tagrv_rma *r = op->tx.rma;
+	struct part part;
+	int ret;
+
+	if (must_wait(op))
+		return -FI_EAGAIN;
+	if (!r->sent && !r->by_packets && tagrv_rma_is_long(op->peer, op->len)) {
+		ret = tagrv_rma_pull(op);
+		if (ret != -FI_EOPNOTSUPP)
+			return ret;
+		r->by_packets = true;
+	}
+	part = next_part(op, op->peer->frag_max - sizeof(struct tagrv_rma_put));
+	ret = send_put(op, &part);
+	if (!ret)
+		count(op, &part, bytes);
+	return ret;
+}
+
+/* ---- reads ---- */
+
+struct get_packet {
+	uint64_t words[TAGRV_SHORT_WORDS];
+	struct tagrv_rma_range ranges[TAGRV_IOV_MAX];
+};
+
+static size_t pack_ranges(const struct tagrv_rma *r, struct tagrv_rma_range *to)
+{
+	for (unsigned i = 0; i < r->remote_cnt; i++)
+		to[i] = (struct tagrv_rma_range) {
+			htole64(r->remote[i].addr), htole64(r->remote[i].len),
+			htole64(r->remote[i].key),
+		};
+	return r->remote_cnt * sizeof(*to);
+}
+
+int tagrv_rma_get(struct tagrv_op *op, size_t *bytes)
+{
+	struct tagrv_peer *peer = op->peer;
+	struct tagrv_rma *r = op->tx.rma;
+	bool is_long = !r->by_packets && tagrv_rma_is_long(peer, op->len) &&
+		       tagrv_order_frees_read(op->engine->attr.order);
+	struct tagrv_hdr hdr = {
+		.opcode = TAGRV_PKT_GET, .op = op->node.handle,
+		.flags = is_long ? TAGRV_RMA_KEYS : 0,
+	};
+	struct get_packet pkt;
+	size_t len;
+	int ret;
+
+	if (must_wait(op) || peer->rma.asked >= TAGRV_RMA_ASKED_MAX)
+		return -FI_EAGAIN;
+	len = pack_ranges(r, pkt.ranges);
+	ret = tagrv_packet_send(peer, &hdr, &(struct iovec) {
+			&pkt, sizeof(pkt.words) + len }, 1, len, 0, NULL);
+	if (ret)
+		return ret;
+	r->sent = op->len;
+	r->holds = tagrv_order_holds_read(op->engine->attr.order);
+	*bytes += len + sizeof(hdr);
+	tagrv_rma_asked(op);
+	return 0;
+}
+
+/* ---- atomics ---- */
+
+/* Bytes of operands in a packet, which are gathered first: they come from two lists. */
+#define OPERANDS	TAGRV_RMA_VALUES_MAX
+
+struct atomic_packet {
+	uint64_t words[TAGRV_SHORT_WORDS];
+	struct tagrv_rma_atomic atomic;
+	char	operands[OPERANDS];
+};
+
+/* Most bytes of the target that one packet changes: whole elements. */
+static size_t atomic_max(const struct tagrv_op *op)
+{
+	size_t room = TAGRV_MIN(op->peer->frag_max - sizeof(struct tagrv_rma_atomic),
+				(size_t) OPERANDS);
+	size_t size = tagrv_atomic_size(op->tx.rma->datatype);
+
+	if (op->tx.rma->kind == TAGRV_RMA_COMPARE)
+		room /= 2;
+	return room - room % size;
+}
+
+static size_t gather_part(char *to, const struct iovec *iov, size_t cnt, size_t skip,
+			  size_t len)
+{
+	struct iovec part[TAGRV_IOV_MAX];
+
+	return tagrv_iov_gather(to, part,
+				tagrv_iov_slice(part, iov, cnt, skip, len));
+}
+
+static int send_atomic(struct tagrv_op *op, const struct part *part)
+{
+	struct tagrv_rma *r = op->tx.rma;
+	struct atomic_packet pkt;
+	struct tagrv_hdr hdr = {
+		.opcode = TAGRV_PKT_ATOMIC, .op = op->node.handle,
+		.tag = part->remote->key, .flags = flags_of(op, part->last),
+		.seq = r->kind | (uint32_t) r->datatype << 8 | (uint32_t) r->op << 16,
+		.data = op->data,
+	};
+	size_t len;
+
+	pkt.atomic.addr = htole64(part->addr);
+	pkt.atomic.len = htole64(part->len);
+	len = gather_part(pkt.operands, op->iov, op->iov_cnt, r->sent, part->len);
+	len += gather_part(pkt.operands + len, r->compare, r->compare_cnt, r->sent,
+			   part->len);
+	len += sizeof(pkt.atomic);
+	return tagrv_packet_send(op->peer, &hdr, &(struct iovec) {
+			&pkt, sizeof(pkt.words) + len }, 1, len, 0, NULL);
+}
+
+int tagrv_rma_change(struct tagrv_op *op, size_t *bytes)
+{
+	struct part part;
+	int ret;
+
+	if (must_wait(op) || (tagrv_rma_wants_answer(op->tx.rma) &&
+			      op->peer->rma.asked >= TAGRV_RMA_ASKED_MAX))
+		return -FI_EAGAIN;
+	part = next_part(op, atomic_max(op));
+	ret = send_atomic(op, &part);
+	if (!ret)
+		count(op, &part, bytes);
+	return ret;
+}
+
+/* ---- answers ---- */
+
+/* The op of this peer that awaits bytes; some ANSWERs may come before its last packet. */
+static struct tagrv_op *find_asker(struct tagrv_peer *peer, uint32_t handle)
+{
+	struct tagrv_op *op = tagrv_pool_find(&peer->engine->pools.tx_ops, handle);
+
+	if (!op || op->peer != peer ||
+	    (op->state != TAGRV_OP_ASKED && op->state != TAGRV_OP_QUEUED) ||
+	    !op->ops->start || !tagrv_rma_wants_answer(op->tx.rma))
+		return NULL;
+	return op->state == TAGRV_OP_ASKED || op->tx.rma->sent ? op : NULL;
+}
+
+static void store(struct tagrv_op *op, const void *payload, size_t len)
+{
+	const struct tagrv_rma *r = op->tx.rma;
+	bool read = r->kind == TAGRV_RMA_READ;
+	struct iovec iov[TAGRV_IOV_MAX];
+	size_t cnt = tagrv_iov_slice(iov, read ? op->iov : r->result,
+				     read ? op->iov_cnt : r->result_cnt, r->got, len);
+
+	tagrv_iov_scatter(iov, cnt, payload, len);
+}
+
+void tagrv_rma_answer_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			     const void *payload, size_t len)
+{
+	struct tagrv_op *op = find_asker(peer, hdr->op);
+
+	tagrv_assert_locked(peer->engine->dom);
+	if (!op || len > op->tx.rma->sent - op->tx.rma->got) {
+		tagrv_peer_bad_packet(peer, "ANSWER to an operation that awaits none");
+		return;
+	}
+	store(op, payload, len);
+	op->tx.rma->got += len;
+	if (op->tx.rma->got < op->len)
+		return;
+	tagrv_rma_take(op);
+	tagrv_op_rma_end(op, 0);
+}

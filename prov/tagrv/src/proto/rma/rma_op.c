@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * One-sided operations of this side: their ops, from the request to the end. See rma.h.
+ */
+#include <rdma/fi_errno.h>
+
+#include "core/iov.h"
+#include "proto/rma/rma_priv.h"
+
+/* ---- failure ---- */
+
+static void fail(struct tagrv_op *op, int status)
+{
+	if (op->state == TAGRV_OP_ASKED)
+		tagrv_rma_take(op);
+	tagrv_op_rma_end(op, status);
+}
+
+/* rma_ask.c sends the packets. */
+static const struct tagrv_proto_ops *ops_of(uint8_t kind)
+{
+	static const struct tagrv_proto_ops tables[TAGRV_RMA_KINDS] = {
+		[TAGRV_RMA_WRITE]   = { .name = "write", .start = tagrv_rma_put,
+					.fail = fail },
+		[TAGRV_RMA_READ]    = { .name = "read", .start = tagrv_rma_get,
+					.fail = fail },
+		[TAGRV_RMA_ATOMIC]  = { .name = "atomic", .start = tagrv_rma_change,
+					.fail = fail },
+		[TAGRV_RMA_FETCH]   = { .name = "fetch", .start = tagrv_rma_change,
+					.fail = fail },
+		[TAGRV_RMA_COMPARE] = { .name = "compare", .start = tagrv_rma_change,
+					.fail = fail },
+	};
+
+	return &tables[kind];
+}
+
+/* ---- from a request ---- */
+
+static size_t remote_len(const struct tagrv_rma_req *req)
+{
+	size_t len = 0;
+
+	for (size_t i = 0; i < req->remote_cnt; i++)
+		len += req->remote[i].len;
+	return len;
+}
+
+static void fill_rma(struct tagrv_rma *r, const struct tagrv_rma_req *req)
+{
+	r->kind = req->kind;
+	r->datatype = req->datatype;
+	r->op = req->op;
+	r->remote_cnt = (uint8_t) req->remote_cnt;
+	r->result_cnt = (uint8_t) req->result_cnt;
+	r->compare_cnt = (uint8_t) req->compare_cnt;
+	r->by_packets = false;
+	r->pulled = false;
+	r->holds = false;
+	r->sent = 0;
+	r->got = 0;
+	for (size_t i = 0; i < req->remote_cnt; i++)
+		r->remote[i] = req->remote[i];
+	for (size_t i = 0; i < req->result_cnt; i++)
+		r->result[i] = req->result[i];
+	for (size_t i = 0; i < req->compare_cnt; i++)
+		r->compare[i] = req->compare[i];
+}
+
+static void fill_op(struct tagrv_op *op, struct tagrv_engine *engine,
+		    struct tagrv_peer *peer, const struct tagrv_rma_req *req)
+{
+	tagrv_op_start(op, TAGRV_OP_QUEUED);
+	op->space = TAGRV_SPACE_MSG;
+	op->iov_cnt = (uint8_t) req->iov_cnt;
+	op->own_mem = 0;
+	op->born = engine->dom->clock.tick;
+	op->ops = ops_of(req->kind);
+	op->engine = engine;
+	op->peer = peer;
+	op->lane = NULL;
+	op->context = req->context;
+	op->flags = req->flags;
+	op->tag = req->remote_cnt ? req->remote[0].key : 0;
+	op->data = req->data;
+	op->status = 0;
+	op->rndv = NULL;
+	op->tx.bounce = NULL;
+	op->tx.no_context = req->no_context;
+	op->len = remote_len(req);
+	for (size_t i = 0; i < req->iov_cnt; i++) {
+		op->iov[i] = req->iov[i];
+		op->mem[i] = req->mem ? req->mem[i] : NULL;
+	}
+	tagrv_list_init(&op->link);
+	tagrv_trace_op_state(op, op->node.handle, TAGRV_OP_FREE, TAGRV_OP_QUEUED,
+			     peer, op->tag);
+}
+
+int tagrv_rma_op_get(struct tagrv_engine *engine, struct tagrv_peer *peer,
+		     const struct tagrv_rma_req *req, struct tagrv_op **out)
+{
+	struct tagrv_op *op = tagrv_pool_get(&engine->pools.tx_ops);
+	struct tagrv_rma *r;
+
+	tagrv_assert_locked(engine->dom);
+	if (!op)
+		return tagrv_pool_why(&engine->pools.tx_ops);
+	r = tagrv_pool_get(&engine->pools.rmas);
+	if (!r) {
+		tagrv_pool_put(&engine->pools.tx_ops, op);
+		return tagrv_pool_why(&engine->pools.rmas);
+	}
+	fill_rma(r, req);
+	fill_op(op, engine, peer, req);
+	op->tx.rma = r;
+	*out = op;
+	return 0;
+}
+
+/* Only writes and base atomics are injected, so there is one list of segments to copy. */
+int tagrv_rma_op_keep(struct tagrv_op *op)
+{
+	struct tagrv_pool *pool = &op->engine->pools.bufs[TAGRV_BUF_INJECT];
+	size_t len = tagrv_iov_len(op->iov, op->iov_cnt);
+	struct tagrv_buf *buf;
+
+	tagrv_assert_locked(op->engine->dom);
+	if (!len)
+		return 0;
+	buf = tagrv_pool_get(pool);
+	if (!buf)
+		return tagrv_pool_why(pool);
+	tagrv_iov_gather(buf->bytes, op->iov, op->iov_cnt);
+	op->tx.bounce = buf->bytes;
+	op->iov[0] = (struct iovec) { buf->bytes, len };
+	op->mem[0] = NULL;
+	op->iov_cnt = 1;
+	return 0;
+}
+
+void tagrv_rma_op_drop(struct tagrv_op *op)
+{
+	struct tagrv_engine *engine = op->engine;
+
+	tagrv_assert_locked(engine->dom);
+	tagrv_op_deregister(op);
+	tagrv_pool_put(&engine->pools.rmas, op->tx.rma);
+	tagrv_op_set_free(op);
+	tagrv_pool_put(&engine->pools.tx_ops, op);
+}
+
+/* ---- waiting for the answer ---- */
+
+/* Of what the target keeps something for us. */
+static bool is_counted(const struct tagrv_rma *r)
+{
+	return r->pulled || tagrv_rma_wants_answer(r);
+}
+
+void tagrv_rma_asked(struct tagrv_op *op)
+{
+	struct tagrv_peer *peer = op->peer;
+
+	op->lane = peer->lane;
+	peer->sent++;
+	peer->engine->stats.rma_tx++;
+	peer->rma.asked += is_counted(op->tx.rma);
+	tagrv_op_set_state(op, TAGRV_OP_ASKED);
+	/* One that holds back others stays in front of them. */
+	if (op->tx.rma->holds)
+		return;
+	tagrv_list_remove(&op->link);
+	tagrv_list_push_tail(&peer->waiting, &op->link);
+}
+
+void tagrv_rma_take(struct tagrv_op *op)
+{
+	struct tagrv_peer *peer = op->peer;
+
+	tagrv_list_remove(&op->link);
+	peer->rma.asked -= is_counted(op->tx.rma);
+	/* What it held back, or lacked its place, can go on. */
+	if (peer->state == TAGRV_PEER_READY)
+		tagrv_peer_set_busy(peer);
+}
+
+void tagrv_rma_requeue(struct tagrv_op *op)
+{
+	struct tagrv_peer *peer = op->peer;
+
+	tagrv_rma_take(op);
+	tagrv_op_deregister(op);
+	op->tx.rma->by_packets = true;
+	op->tx.rma->pulled = false;
+	op->tx.rma->sent = 0;
+	op->tx.rma->got = 0;
+	tagrv_op_uncount_sent(peer);
+	tagrv_op_set_state(op, TAGRV_OP_QUEUED);
+	tagrv_list_push_head(&peer->pending, &op->link);
+	tagrv_peer_shut_plain(peer);
+}
+
+bool tagrv_rma_fin(struct tagrv_op *op, int status)
+{
+	const struct tagrv_rma *r = op->tx.rma;
+
+	tagrv_assert_locked(op->engine->dom);
+	/* Bytes that were asked for come by ANSWERs. */
+	if (!status && tagrv_rma_wants_answer(r) && op->len)
+		return false;
+	if (r->pulled && status == -FI_EAGAIN) {
+		tagrv_rma_requeue(op);
+		return true;
+	}
+	tagrv_rma_take(op);
+	tagrv_op_rma_end(op, status);
+	return true;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What the files of this folder use of each other.
+ *
+ *   rma_op.c   initiator: ops, and their ends
+ *   rma_ask.c  initiator: packets of writes, reads and atomics
+ *   rma_long.c initiator and target: long writes and reads, by remote reads
+ *   target.c   target: PUT and ATOMIC
+ *   answer.c   target: GET, and ANSWERs
+ */
+#ifndef TAGRV_PROTO_RMA_RMA_PRIV_H
+#define TAGRV_PROTO_RMA_RMA_PRIV_H
+
+#include "object/lane.h"
+#include "object/mrtab.h"
+#include "proto/rma/rma.h"
+
+/* Operations of one peer that wait for an ANSWER, KEYS or the FIN of a PULL. */
+#define TAGRV_RMA_ASKED_MAX	64u
+/* Ops of one endpoint that are LENT: its own operations need ops, too. */
+#define TAGRV_RMA_LENT_MAX	64u
+
+/* Bytes of the target that one ATOMIC changes, at most. */
+#define TAGRV_RMA_VALUES_MAX	2048u
+
+/* ---- rma_op.c ---- */
+
+/* All packets have been sent: QUEUED -> ASKED. */
+void tagrv_rma_asked(struct tagrv_op *op);
+/* Takes an op that is ASKED off its list; its answer is here. */
+void tagrv_rma_take(struct tagrv_op *op);
+/* The op goes by packets after all: ASKED -> QUEUED, first of the pending ones. */
+void tagrv_rma_requeue(struct tagrv_op *op);
+/* The peer's operation is answered, by this lane: one less is served. */
+void tagrv_rma_served(struct tagrv_peer *peer);
+/* Counts one more. False: the peer has asked for more than it may; its lane has failed. */
+bool tagrv_rma_serve(struct tagrv_peer *peer) TAGRV_WARN_UNUSED;
+
+static inline bool tagrv_rma_wants_answer(const struct tagrv_rma *r)
+{
+	return r->kind == TAGRV_RMA_READ || r->kind == TAGRV_RMA_FETCH ||
+	       r->kind == TAGRV_RMA_COMPARE;
+}
+
+/* ---- rma_ask.c: of struct tagrv_proto_ops ---- */
+
+int tagrv_rma_put(struct tagrv_op *op, size_t *bytes);
+int tagrv_rma_get(struct tagrv_op *op, size_t *bytes);
+int tagrv_rma_change(struct tagrv_op *op, size_t *bytes);
+
+/* ---- rma_long.c ---- */
+
+/* Whether len bytes are long, for the transport of this peer. */
+bool tagrv_rma_is_long(const struct tagrv_peer *peer, size_t len);
+/* Sends a PULL. 0; -FI_EAGAIN; -FI_EOPNOTSUPP: the op has to go by packets. */
+int tagrv_rma_pull(struct tagrv_op *op) TAGRV_WARN_UNUSED;
+/*
+ * Lends the ranges, which windows allow, and sends KEYS. 0; -FI_EAGAIN and other errors:
+ * the target has to answer by packets.
+ */
+int tagrv_rma_lend(struct tagrv_peer *peer, uint32_t op,
+		   const struct tagrv_rma_range *ranges, size_t cnt)
+	TAGRV_WARN_UNUSED;
+
+/* ---- target.c ---- */
+
+/*
+ * The window of this domain that the peer may access so, through this endpoint; else
+ * NULL. As tagrv_window_find().
+ */
+const struct tagrv_window *tagrv_rma_window(const struct tagrv_peer *peer, uint64_t key,
+					    uint64_t addr, uint64_t len,
+					    uint64_t access, size_t *offset);
+
+/*
+ * A write or atomic of the peer has ended with this status: counts it, reports remote CQ
+ * data (hdr) of an operation of 'len' bytes. window: where its last bytes went.
+ */
+void tagrv_rma_written(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+		       const struct tagrv_window *window, size_t len);
+/* Refuses an operation of the peer, by a FIN: no window allows it. */
+void tagrv_rma_refuse(struct tagrv_peer *peer, uint32_t op);
+/* A read or fetch of the peer has ended well. */
+void tagrv_rma_was_read(struct tagrv_peer *peer, const struct tagrv_window *window);
+
+/* ---- answer.c ---- */
+
+/*
+ * Sends 'len' former values of an ATOMIC, or keeps them until there is room. 0 or
+ * -FI_ENOMEM.
+ */
+int tagrv_rma_answer_values(struct tagrv_peer *peer, uint32_t op, const void *values,
+			    size_t len) TAGRV_WARN_UNUSED;
+
+#endif

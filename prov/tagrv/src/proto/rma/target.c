@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Writes and atomics of a peer: each packet is carried out when it comes, and the last one
+ * of an operation is answered. The first error of an operation is that of its FIN, and
+ * packets behind it change nothing. See rma.h.
+ */
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+
+#include "atomic/atomic.h"
+#include "core/iov.h"
+#include "proto/packet/ack.h"
+#include "proto/rma/rma_priv.h"
+
+void tagrv_rma_served(struct tagrv_peer *peer)
+{
+	tagrv_assert_locked(peer->engine->dom);
+	peer->rma.serving--;
+}
+
+bool tagrv_rma_serve(struct tagrv_peer *peer)
+{
+	tagrv_assert_locked(peer->engine->dom);
+	if (peer->rma.serving >= TAGRV_RMA_ASKED_MAX) {
+		tagrv_peer_bad_packet(peer, "too many one-sided operations");
+		return false;
+	}
+	peer->rma.serving++;
+	return true;
+}
+
+const struct tagrv_window *tagrv_rma_window(const struct tagrv_peer *peer, uint64_t key,
+					    uint64_t addr, uint64_t len,
+					    uint64_t access, size_t *offset)
+{
+	const struct tagrv_engine *engine = peer->engine;
+
+	tagrv_assert_locked(engine->dom);
+	if (access & ~engine->attr.serves)
+		return NULL;
+	return tagrv_window_find(engine->dom, engine, key, addr, len, access, offset);
+}
+
+void tagrv_rma_refuse(struct tagrv_peer *peer, uint32_t op)
+{
+	tagrv_assert_locked(peer->engine->dom);
+	peer->engine->stats.rma_refused++;
+	tagrv_ack_fin(peer, op, -FI_EACCES);
+}
+
+/* ---- what the application sees of it ---- */
+
+static void count(struct tagrv_counter *of_endpoint, struct tagrv_counter *of_window)
+{
+	if (of_endpoint)
+		tagrv_counter_add(of_endpoint, 1);
+	if (of_window)
+		tagrv_counter_add(of_window, 1);
+}
+
+void tagrv_rma_was_read(struct tagrv_peer *peer, const struct tagrv_window *window)
+{
+	tagrv_assert_locked(peer->engine->dom);
+	peer->engine->stats.rma_rx++;
+	count(peer->engine->sinks.remote_read_cntr,
+	      window ? window->read_cntr : NULL);
+}
+
+void tagrv_rma_written(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+		       const struct tagrv_window *window, size_t len)
+{
+	struct tagrv_engine *engine = peer->engine;
+	bool atomic = hdr->opcode == TAGRV_PKT_ATOMIC;
+
+	tagrv_assert_locked(engine->dom);
+	engine->stats.rma_rx++;
+	count(engine->sinks.remote_write_cntr, window ? window->write_cntr : NULL);
+	if (!(hdr->flags & TAGRV_RMA_DATA) || !engine->sinks.rx_cq)
+		return;
+	tagrv_compq_report(engine->sinks.rx_cq, &(struct tagrv_comp) {
+		.flags = (atomic ? FI_ATOMIC : FI_RMA) | FI_REMOTE_WRITE |
+			 FI_REMOTE_CQ_DATA,
+		.len = len,
+		.data = hdr->data,
+		.src = engine->attr.source ? peer->fi_addr : FI_ADDR_NOTAVAIL,
+	});
+}
+
+/* ---- packets of one operation ---- */
+
+/* A packet of an operation; it is the first one if another was open, or none. */
+static void open_op(struct tagrv_peer *peer, uint32_t op)
+{
+	if (peer->rma.op == op)
+		return;
+	peer->rma.op = op;
+	peer->rma.status = 0;
+	peer->rma.len = 0;
+}
+
+/* The last packet of an operation was handled; returns the operation's status. */
+static int close_op(struct tagrv_peer *peer)
+{
+	peer->rma.op = 0;
+	if (peer->rma.status)
+		peer->engine->stats.rma_refused++;
+	return peer->rma.status;
+}
+
+static const struct tagrv_window *find(struct tagrv_peer *peer,
+				       const struct tagrv_hdr *hdr, uint64_t addr,
+				       uint64_t len, uint64_t access, size_t *offset)
+{
+	const struct tagrv_window *window =
+		tagrv_rma_window(peer, hdr->tag, addr, len, access, offset);
+
+	if (!window && !peer->rma.status)
+		peer->rma.status = -FI_EACCES;
+	peer->rma.len += len;
+	return window;
+}
+
+/* ---- writes ---- */
+
+void tagrv_rma_put_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			  const void *body, size_t len)
+{
+	const size_t head = sizeof(struct tagrv_rma_put);
+	const struct tagrv_window *window;
+	struct iovec iov[TAGRV_IOV_MAX];
+	size_t offset;
+	int status;
+
+	tagrv_assert_locked(peer->engine->dom);
+	if (len < head || !hdr->op) {
+		tagrv_peer_bad_packet(peer, "malformed PUT");
+		return;
+	}
+	open_op(peer, hdr->op);
+	window = find(peer, hdr, le64toh(tagrv_word_load(body)), len - head,
+		      FI_REMOTE_WRITE, &offset);
+	if (!peer->rma.status)
+		tagrv_iov_scatter(iov, tagrv_window_slice(window, offset, len - head,
+							  iov, TAGRV_IOV_MAX),
+				  (const char *) body + head, len - head);
+	if (hdr->flags & TAGRV_RMA_MORE)
+		return;
+	status = close_op(peer);
+	if (!status)
+		tagrv_rma_written(peer, hdr, window, peer->rma.len);
+	tagrv_ack_fin(peer, hdr->op, status);
+}
+
+/* ---- atomics ---- */
+
+/* What the packet asks for, checked. */
+struct change {
+	uint8_t	kind, op, datatype;	/* kind: enum tagrv_atomic_kind */
+	uint64_t addr;
+	size_t	len, size;		/* bytes; of an element */
+	const char *operand, *compare;
+};
+
+static const uint8_t kinds[TAGRV_RMA_KINDS] = {
+	[TAGRV_RMA_ATOMIC]	= TAGRV_ATOMIC_BASE,
+	[TAGRV_RMA_FETCH]	= TAGRV_ATOMIC_FETCH,
+	[TAGRV_RMA_COMPARE]	= TAGRV_ATOMIC_COMPARE,
+};
+
+static bool parse_change(struct change *change, const struct tagrv_hdr *hdr,
+			 const void *body, size_t len)
+{
+	uint8_t kind = (uint8_t) hdr->seq;
+	struct tagrv_rma_atomic atomic;
+	size_t operands;
+
+	if (len < sizeof(atomic) || !hdr->op || kind < TAGRV_RMA_ATOMIC ||
+	    kind >= TAGRV_RMA_KINDS)
+		return false;
+	tagrv_copy_once(&atomic, body, sizeof(atomic));
+	*change = (struct change) {
+		.kind = kinds[kind],
+		.datatype = (uint8_t) (hdr->seq >> 8),
+		.op = (uint8_t) (hdr->seq >> 16),
+		.addr = le64toh(atomic.addr),
+		.len = le64toh(atomic.len),
+	};
+	len -= sizeof(atomic);
+	if (!tagrv_atomic_is_valid(change->kind, change->op, change->datatype))
+		return false;
+	change->size = tagrv_atomic_size(change->datatype);
+	operands = (change->op != FI_ATOMIC_READ) +
+		   (change->kind == TAGRV_ATOMIC_COMPARE);
+	if (change->len > TAGRV_RMA_VALUES_MAX || change->len % change->size ||
+	    len != operands * change->len)
+		return false;
+	if (change->op != FI_ATOMIC_READ)
+		change->operand = (const char *) body + sizeof(atomic);
+	if (change->kind == TAGRV_ATOMIC_COMPARE)
+		change->compare = change->operand + change->len;
+	return true;
+}
+
+/* An element that lies in two segments: it is put together and taken apart again. */
+static void apply_split(const struct change *change, const struct tagrv_window *window,
+			size_t offset, size_t at, char *values)
+{
+	struct iovec iov[TAGRV_IOV_MAX];
+	size_t cnt = tagrv_window_slice(window, offset + at, change->size, iov,
+					TAGRV_IOV_MAX);
+	char element[TAGRV_ATOMIC_SIZE_MAX];
+
+	tagrv_iov_gather(element, iov, cnt);
+	tagrv_atomic_apply(change->kind, change->op, change->datatype, element,
+			   change->operand ? change->operand + at : NULL,
+			   change->compare ? change->compare + at : NULL,
+			   values ? values + at : NULL, 1);
+	tagrv_iov_scatter(iov, cnt, element, change->size);
+}
+
+/* values: room for the former values, or NULL. */
+static void apply(const struct change *change, const struct tagrv_window *window,
+		  size_t offset, char *values)
+{
+	struct iovec iov[TAGRV_IOV_MAX];
+	size_t cnt = tagrv_window_slice(window, offset, change->len, iov,
+					TAGRV_IOV_MAX);
+	size_t at = 0;
+
+	for (size_t i = 0; i < cnt && at < change->len; i++) {
+		size_t skip = at, n, whole;
+
+		for (size_t j = 0; j < i; j++)
+			skip -= TAGRV_MIN(skip, iov[j].iov_len);
+		if (skip >= iov[i].iov_len)
+			continue;
+		n = iov[i].iov_len - skip;
+		whole = n - n % change->size;
+		if (whole)
+			tagrv_atomic_apply(
+				change->kind, change->op, change->datatype,
+				(char *) iov[i].iov_base + skip,
+				change->operand ? change->operand + at : NULL,
+				change->compare ? change->compare + at : NULL,
+				values ? values + at : NULL, whole / change->size);
+		at += whole;
+		if (whole == n)
+			continue;
+		apply_split(change, window, offset, at, values);
+		at += change->size;
+	}
+}
+
+/* Sends the former values, or what became of the operation; ends it for the peer. */
+static void answer_change(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			  const struct change *change, const char *values)
+{
+	bool fetches = change->kind != TAGRV_ATOMIC_BASE;
+	bool more = hdr->flags & TAGRV_RMA_MORE;
+	int ret = 0;
+
+	if (fetches && !peer->rma.status) {
+		ret = tagrv_rma_answer_values(peer, hdr->op, values, change->len);
+		if (ret)
+			peer->rma.status = ret;
+	}
+	if (more)
+		return;
+	ret = close_op(peer);
+	if (ret || !fetches)
+		tagrv_ack_fin(peer, hdr->op, ret);
+}
+
+void tagrv_rma_atomic_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			     const void *body, size_t len)
+{
+	char values[TAGRV_RMA_VALUES_MAX];
+	const struct tagrv_window *window;
+	struct change change;
+	uint64_t access;
+	size_t offset;
+
+	tagrv_assert_locked(peer->engine->dom);
+	if (!parse_change(&change, hdr, body, len)) {
+		tagrv_peer_bad_packet(peer, "malformed ATOMIC");
+		return;
+	}
+	open_op(peer, hdr->op);
+	access = change.op == FI_ATOMIC_READ ? FI_REMOTE_READ : FI_REMOTE_WRITE;
+	if (change.kind != TAGRV_ATOMIC_BASE)
+		access |= FI_REMOTE_READ;
+	window = find(peer, hdr, change.addr, change.len, access, &offset);
+	if (!peer->rma.status) {
+		apply(&change, window, offset,
+		      change.kind == TAGRV_ATOMIC_BASE ? NULL : values);
+		if (!(hdr->flags & TAGRV_RMA_MORE)) {
+			if (access & FI_REMOTE_WRITE)
+				tagrv_rma_written(peer, hdr, window, peer->rma.len);
+			else
+				tagrv_rma_was_read(peer, window);
+		}
+	}
+	answer_change(peer, hdr, &change, values);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Layouts of the packets of one-sided operations; docs/wire_protocol.md section 1.10.
+ * packet.h has their opcodes and the header, in which
+ *
+ *   op     handle of the operation that the initiator has begun
+ *   tag    PUT, ATOMIC, PULL: key of the target's memory
+ *   flags  enum tagrv_rma_flags
+ *   seq    ATOMIC: enum tagrv_rma_kind, enum fi_datatype, enum fi_op, a byte each
+ *   data   PUT, ATOMIC, PULL: remote CQ data, if there are any
+ *
+ * All fields are little-endian, but for the tag.
+ */
+#ifndef TAGRV_WIRE_RMA_H
+#define TAGRV_WIRE_RMA_H
+
+#include <assert.h>
+#include <stdint.h>
+
+#include "wire/packet.h"
+
+enum tagrv_rma_flags {
+	TAGRV_RMA_MORE	= 1 << 0,	/* PUT, ATOMIC: the next packet of this kind belongs
+					   to the same operation */
+	TAGRV_RMA_DATA	= 1 << 1,	/* hdr.data is remote CQ data */
+	TAGRV_RMA_KEYS	= 1 << 2,	/* GET: the initiator may be told to read by itself */
+};
+
+/* Behind the header of a PUT; the bytes to write follow. */
+struct tagrv_rma_put {
+	uint64_t addr;
+};
+static_assert(sizeof(struct tagrv_rma_put) == 8, "fixed part of a PUT");
+
+/*
+ * Behind the header of an ATOMIC. Operands follow, none for FI_ATOMIC_READ, and as many
+ * elements to compare with for a COMPARE.
+ */
+struct tagrv_rma_atomic {
+	uint64_t addr;
+	uint64_t len;		/* bytes of the target, whole elements */
+};
+static_assert(sizeof(struct tagrv_rma_atomic) == 16, "fixed part of an ATOMIC");
+
+/* Behind the header of a GET: one to TAGRV_IOV_MAX of these. */
+struct tagrv_rma_range {
+	uint64_t addr;
+	uint64_t len;
+	uint64_t key;
+};
+static_assert(sizeof(struct tagrv_rma_range) == 24, "range of a GET");
+
+/* Behind the header of a PULL; seg_cnt struct tagrv_rts_seg follow, the source. */
+struct tagrv_rma_pull {
+	uint64_t addr;
+	uint64_t len;
+	uint8_t	seg_cnt;	/* 1 to TAGRV_IOV_MAX */
+	uint8_t	key_len;	/* bytes used of each key */
+	uint8_t	zero[6];
+};
+static_assert(sizeof(struct tagrv_rma_pull) == 24, "fixed part of a PULL");
+static_assert(sizeof(struct tagrv_hdr) + sizeof(struct tagrv_rma_pull) +
+	      TAGRV_IOV_MAX * sizeof(struct tagrv_rts_seg) <= TAGRV_HDR_ROOM,
+	      "every link takes it");
+
+#endif
