@@ -183,7 +183,8 @@ static int cntr_close(struct fid *fid)
 						     cntr.fid);
 	int ret;
 
-	ret = tagrv_ref_check(&cntr->refs, "counter", "endpoints");
+	ret = tagrv_ref_check(&cntr->refs, "counter",
+			      "endpoints and memory regions");
 	if (ret)
 		return ret;
 	tagrv_wait_fini(&cntr->wait);

@@ -222,6 +222,7 @@ int tagrv_ep_enable(struct tagrv_ep *ep)
 	ep->rx = ep->srx ? NULL : tagrv_engine_rx(engine);
 	ep->engine = engine;
 	tagrv_ep_resolve_flags(ep);
+	tagrv_mr_ep_enabled(ep);
 	return 0;
 }
 
@@ -262,7 +263,8 @@ static int ep_close(struct fid *fid)
 		free(ep);
 		return 0;
 	}
-	ret = tagrv_ref_check(&ep->refs, "endpoint", "aliases");
+	ret = tagrv_ref_check(&ep->refs, "endpoint",
+			      "aliases and memory regions");
 	if (ret)
 		return ret;
 	if (ep->engine)
@@ -357,6 +359,7 @@ static int init_ep(struct tagrv_ep *ep, struct tagrv_domain *domain,
 	int ret;
 
 	ep->base = ep;
+	tagrv_list_init(&ep->regions);
 	ep->domain = domain;
 	ep->dom = domain->dom;
 	ep->caps = tagrv_info_fill_caps(info->caps);

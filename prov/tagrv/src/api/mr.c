@@ -1,24 +1,100 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * struct fid_mr: memory registered by the application, which no transfer requires.
- * A transfer with a descriptor saves the engine its own registration.
+ * struct fid_mr: memory registered by the application. A region is up to two things:
  *
- * mem_desc points to the struct tagrv_mem, so that the engine can use the
- * descriptor array of a transfer as it is. Hence a region has one segment.
+ *   a descriptor   for its own transfers, which saves the engine a registration. No
+ *                  transfer requires one. mem_desc points to the struct tagrv_mem, so
+ *                  that the engine can use the descriptor array of a transfer as it is;
+ *                  hence a region of several segments has none.
+ *   a window       for peers, if 'access' has a right for them (object/mrtab.h). It needs
+ *                  no registration with the device: operations make that.
+ *
+ * Keys and addresses of windows follow the domain's mr_mode: keys are the application's, and
+ * addresses count from 0; with FI_MR_PROV_KEY keys are drawn here, with FI_MR_VIRT_ADDR
+ * addresses are those of this process.
  */
 #include <stdlib.h>
 
 #include "api/objects_priv.h"
+#include "core/iov.h"
 #include "core/log.h"
+#include "core/random.h"
 
-/* Of an operation that this provider does not have, too: programs ask for all. */
-#define ACCESS	(FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | \
-		 FI_REMOTE_WRITE | FI_COLLECTIVE)
+#define LOCAL_ACCESS	(FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_COLLECTIVE)
+#define REMOTE_ACCESS	TAGRV_MR_REMOTE_ACCESS
+
+/* ---- windows ---- */
+
+static int add_window(struct tagrv_dom *dom, struct tagrv_window *window)
+{
+	int ret;
+
+	tagrv_dom_lock(dom);
+	ret = tagrv_window_add(dom, window);
+	tagrv_lock_release(&dom->lock);
+	return ret;
+}
+
+/* Draws keys that no peer can guess until one is free. */
+static int add_with_new_key(struct tagrv_dom *dom, struct tagrv_window *window)
+{
+	int ret;
+
+	do {
+		ret = tagrv_random_fill(&window->key, sizeof(window->key));
+		if (ret)
+			return tagrv_refuse(ret, "fi_mr_reg: no key can be drawn, "
+					    "getrandom(2) fails: %s",
+					    fi_strerror(-ret));
+		ret = window->key == FI_KEY_NOTAVAIL ? -FI_ENOKEY :
+						       add_window(dom, window);
+	} while (ret == -FI_ENOKEY);
+	return ret;
+}
+
+static int add_with_asked_key(struct tagrv_dom *dom, struct tagrv_window *window)
+{
+	int ret;
+
+	if (window->key == FI_KEY_NOTAVAIL)
+		return tagrv_refuse(-FI_EKEYREJECTED, "fi_mr_reg: requested_key is "
+				    "FI_KEY_NOTAVAIL, which is no key");
+	ret = add_window(dom, window);
+	if (ret == -FI_ENOKEY)
+		tagrv_warn("fi_mr_reg: another region of the domain has the "
+			   "requested_key 0x%llx, and peers may access both\n",
+			   (unsigned long long) window->key);
+	return ret;
+}
+
+static int open_window(struct tagrv_mr *mr, const struct fi_mr_attr *attr)
+{
+	struct tagrv_window *window = &mr->window;
+	struct tagrv_domain *domain = mr->domain;
+
+	window->access = attr->access & REMOTE_ACCESS;
+	window->iov_cnt = attr->iov_count;
+	for (size_t i = 0; i < attr->iov_count; i++)
+		window->iov[i] = attr->mr_iov[i];
+	window->len = tagrv_iov_len(window->iov, window->iov_cnt);
+	if (domain->mr_mode & FI_MR_VIRT_ADDR)
+		window->base = (uintptr_t) window->iov[0].iov_base;
+	tagrv_mr_update_window(mr);
+	return domain->mr_mode & FI_MR_PROV_KEY ?
+	       add_with_new_key(domain->dom, window) :
+	       add_with_asked_key(domain->dom, window);
+}
 
 static int mr_close(struct fid *fid)
 {
 	struct tagrv_mr *mr = tagrv_container_of(fid, struct tagrv_mr, mr.fid);
+	struct tagrv_dom *dom = mr->domain->dom;
 
+	tagrv_dom_lock(dom);
+	if (mr->window.access)
+		tagrv_window_remove(dom, &mr->window);
+	tagrv_mr_put_bindings(mr);
+	tagrv_lock_release(&dom->lock);
 	if (mr->mem)
 		mr->mem->dev->ops->mem_dereg(mr->mem);
 	tagrv_ref_put(&mr->domain->refs);
@@ -26,52 +102,74 @@ static int mr_close(struct fid *fid)
 	return 0;
 }
 
-/* A region is enabled from the start, so FI_ENABLE does nothing. */
-static int mr_control(struct fid *fid, int command, void *arg)
-{
-	(void) fid;
-	(void) arg;
-	return command == FI_ENABLE ? 0 : -FI_ENOSYS;
-}
-
 static struct fi_ops fid_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = mr_close,
-	.bind = tagrv_nosys_bind,
-	.control = mr_control,
+	.bind = tagrv_mr_bind,
+	.control = tagrv_mr_control,
 	.ops_open = tagrv_nosys_ops_open,
 	.tostr = tagrv_nosys_tostr,
 	.ops_set = tagrv_nosys_ops_set,
 };
 
+/* ---- registering ---- */
+
+/* Only peers access it: nothing of it is ever given to a transfer of this process. */
+static bool is_only_window(uint64_t access)
+{
+	return access & REMOTE_ACCESS && !(access & LOCAL_ACCESS);
+}
+
+/*
+ * A window may begin at NULL: so applications give peers all their memory. It is
+ * theirs to see to it that peers access no page that does not exist.
+ */
+static int check_segment(const struct iovec *iov, uint64_t access)
+{
+	if (iov->iov_len &&
+	    ((!iov->iov_base && !is_only_window(access)) ||
+	     (uintptr_t) iov->iov_base > UINTPTR_MAX - iov->iov_len)) {
+		tagrv_warn("fi_mr_reg: %zu bytes at %p are no memory\n",
+			   iov->iov_len, iov->iov_base);
+		return -FI_EINVAL;
+	}
+	return 0;
+}
+
+static int check_segments(const struct fi_mr_attr *attr)
+{
+	int ret = 0;
+
+	if (!attr->iov_count || attr->iov_count > TAGRV_IOV_MAX || !attr->mr_iov)
+		return tagrv_refuse(-FI_EINVAL, "fi_mr_reg: a region has 1 to %d "
+				    "segments, not %zu", TAGRV_IOV_MAX,
+				    attr->mr_iov ? attr->iov_count : 0);
+	for (size_t i = 0; i < attr->iov_count && !ret; i++)
+		ret = check_segment(&attr->mr_iov[i], attr->access);
+	if (!ret && attr->iov_count > 1 &&
+	    tagrv_iov_len(attr->mr_iov, attr->iov_count) == SIZE_MAX)
+		return tagrv_refuse(-FI_EINVAL, "fi_mr_reg: the segments have more "
+				    "bytes together than there are addresses");
+	return ret;
+}
+
 /* Does not read attr->iface, which applications without FI_HMEM may not set. */
 static int check_attr(const struct fi_mr_attr *attr, uint64_t flags)
 {
-	if (flags) {
+	if (flags & ~FI_RMA_EVENT) {
 		tagrv_warn("fi_mr_reg: flags 0x%llx are not supported\n",
 			   (unsigned long long) flags);
 		return -FI_EBADFLAGS;
 	}
-	if (attr->access & ~ACCESS) {
+	if (attr->access & ~(LOCAL_ACCESS | REMOTE_ACCESS)) {
 		tagrv_warn("fi_mr_reg: access 0x%llx has bits that are no access: "
 			   "pass FI_SEND, FI_RECV or both\n",
 			   (unsigned long long) attr->access);
 		return -FI_EINVAL;
 	}
-	if (attr->iov_count != 1 || !attr->mr_iov) {
-		tagrv_warn("fi_mr_reg: a region has one segment, not %zu\n",
-			   attr->iov_count);
-		return -FI_EINVAL;
-	}
-	if (attr->mr_iov->iov_len &&
-	    (!attr->mr_iov->iov_base ||
-	     (uintptr_t) attr->mr_iov->iov_base >
-	     UINTPTR_MAX - attr->mr_iov->iov_len)) {
-		tagrv_warn("fi_mr_reg: %zu bytes at %p are no memory\n",
-			   attr->mr_iov->iov_len, attr->mr_iov->iov_base);
-		return -FI_EINVAL;
-	}
-	return 0;
+	if (attr->offset)
+		return tagrv_refuse(-FI_EINVAL, "fi_mr_reg: offset must be 0");
+	return check_segments(attr);
 }
 
 /* Drops cached registrations in favour of the application's. */
@@ -89,7 +187,7 @@ static bool make_room(struct tagrv_dom *dom)
  * What the device is told to allow. Peers read long messages from memory that is
  * sent, unless FI_TAGRV_EXPOSE wants a registration for each message. Where a peer
  * writes a message to, it is registered for this message only. FI_REMOTE_READ and
- * FI_REMOTE_WRITE give nothing: without FI_RMA no peer has a use for them.
+ * FI_REMOTE_WRITE open a window, and give the device nothing.
  */
 static unsigned rights_of(const struct tagrv_dom *dom, uint64_t access)
 {
@@ -122,6 +220,41 @@ static int register_mem(struct tagrv_dom *dom, const struct fi_mr_attr *attr,
 	return ret;
 }
 
+static struct tagrv_mr *alloc_mr(struct tagrv_domain *domain,
+				 const struct fi_mr_attr *attr, uint64_t flags)
+{
+	struct tagrv_mr *mr = calloc(1, sizeof(*mr));
+
+	if (!mr)
+		return NULL;
+	mr->domain = domain;
+	mr->must_enable = domain->mr_mode & FI_MR_ENDPOINT ||
+			  (domain->mr_mode & FI_MR_RMA_EVENT &&
+			   flags & FI_RMA_EVENT);
+	mr->window.key = attr->requested_key;
+	mr->mr.fid.fclass = FI_CLASS_MR;
+	mr->mr.fid.context = attr->context;
+	mr->mr.fid.ops = &fid_ops;
+	return mr;
+}
+
+/* Makes the descriptor and the window, as far as 'access' asks for them. */
+static int open_parts(struct tagrv_mr *mr, const struct fi_mr_attr *attr)
+{
+	struct tagrv_dom *dom = mr->domain->dom;
+	int ret = 0;
+
+	if (dom->dev && attr->iov_count == 1 && attr->mr_iov->iov_len &&
+	    !is_only_window(attr->access))
+		ret = register_mem(dom, attr, &mr->mem);
+	if (ret || !(attr->access & REMOTE_ACCESS))
+		return ret;
+	ret = open_window(mr, attr);
+	if (ret && mr->mem)
+		mr->mem->dev->ops->mem_dereg(mr->mem);
+	return ret;
+}
+
 static int mr_open(struct tagrv_domain *domain, const struct fi_mr_attr *attr,
 		   uint64_t flags, struct fid_mr **mr)
 {
@@ -131,22 +264,16 @@ static int mr_open(struct tagrv_domain *domain, const struct fi_mr_attr *attr,
 	ret = check_attr(attr, flags);
 	if (ret)
 		return ret;
-	self = calloc(1, sizeof(*self));
+	self = alloc_mr(domain, attr, flags);
 	if (!self)
 		return -FI_ENOMEM;
-	if (domain->dom->dev && attr->mr_iov->iov_len) {
-		ret = register_mem(domain->dom, attr, &self->mem);
-		if (ret) {
-			free(self);
-			return ret;
-		}
+	ret = open_parts(self, attr);
+	if (ret) {
+		free(self);
+		return ret;
 	}
-	self->domain = domain;
-	self->mr.fid.fclass = FI_CLASS_MR;
-	self->mr.fid.context = attr->context;
-	self->mr.fid.ops = &fid_ops;
 	self->mr.mem_desc = self->mem;
-	self->mr.key = attr->requested_key;
+	self->mr.key = self->window.key;
 	tagrv_ref_get(&domain->refs);
 	*mr = &self->mr;
 	return 0;

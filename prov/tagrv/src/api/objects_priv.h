@@ -6,7 +6,9 @@
  *     ^          ^              ^
  *     |          |--- srx ------|    (an srx holds what was bound to it)
  *     |          |     ^        |
- *     '-- eq     '---- ep ------'    (an ep holds what was bound to it, eq too)
+ *     '-- eq     '---- ep ------|    (an ep holds what was bound to it, eq too)
+ *                       ^       |
+ *                       '-- mr -'    (an mr holds what was bound to it)
  *
  * Each arrow is one count in 'refs' of the object that it points to. fi_close of
  * an object with a count returns -FI_EBUSY.
@@ -49,6 +51,7 @@ struct tagrv_domain {
 	tagrv_refs refs;
 	uint32_t api_version;
 	uint32_t addr_format;		/* FI_SOCKADDR, _IN or _IN6 */
+	int	mr_mode;		/* without the old modes, which stand for others */
 	char	name[TAGRV_DEVNAME_MAX];
 	struct tagrv_auth_key key;	/* of endpoints that have none of their own */
 };
@@ -57,6 +60,12 @@ struct tagrv_mr {
 	struct fid_mr mr;
 	struct tagrv_domain *domain;
 	struct tagrv_mem *mem;		/* NULL: nothing was registered */
+	struct tagrv_window window;	/* in the domain's table if it has an 'access' */
+	bool	must_enable;		/* peers wait for fi_mr_enable */
+	bool	enabled;		/* it was called */
+	struct tagrv_ep *ep;		/* peers come through this one; NULL: any */
+	struct tagrv_list ep_node;	/* ep->regions */
+	struct tagrv_cntr *read_cntr, *write_cntr;	/* or NULL */
 };
 
 struct tagrv_av {
@@ -121,7 +130,8 @@ struct tagrv_ep {
 	struct tagrv_eq *eq;
 	struct tagrv_ep *srx;		/* the shared context bound, or NULL */
 	bool	shares_rx;		/* rx_ctx_cnt is FI_SHARED_CONTEXT */
-	tagrv_refs refs;		/* by aliases; on an srx, by endpoints */
+	tagrv_refs refs;		/* by aliases, regions; on an srx, by endpoints */
+	struct tagrv_list regions;	/* of 'base': struct tagrv_mr::ep_node */
 	uint64_t caps;
 	uint64_t rx_caps;		/* those of caps that rx_attr has */
 	uint64_t tx_op_flags, rx_op_flags;	/* as asked for */
@@ -223,6 +233,21 @@ int tagrv_ep_enable(struct tagrv_ep *ep);
 /* Sets class, context and ops tables; transfers that caps lack are refused. */
 void tagrv_ep_init_fid(struct tagrv_ep *ep, size_t fclass, struct fi_ops *ops,
 		       struct fi_ops_cm *cm, void *context);
+
+/* Access to a region that makes a window of it. */
+#define TAGRV_MR_REMOTE_ACCESS	(FI_REMOTE_READ | FI_REMOTE_WRITE)
+
+/* mr_bind.c; fi_mr_bind and fi_control of a region. */
+int tagrv_mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
+int tagrv_mr_control(struct fid *fid, int command, void *arg);
+/* Makes the window agree with what is bound to the region. The domain lock is held, unless
+ * the window is not in the table yet. */
+void tagrv_mr_update_window(struct tagrv_mr *mr);
+/* Gives back the references to what is bound. The domain lock is held. */
+void tagrv_mr_put_bindings(struct tagrv_mr *mr);
+/* Opens the regions that were bound to the endpoint, because it is enabled now. */
+void tagrv_mr_ep_enabled(struct tagrv_ep *ep);
+
 /* Binds the shared context srx to an endpoint that is not enabled yet. */
 int tagrv_srx_share(struct tagrv_ep *ep, struct tagrv_ep *srx, uint64_t flags);
 /* fi_open_ops of an endpoint or shared context: see rdma/fi_ext_tagrv.h. */

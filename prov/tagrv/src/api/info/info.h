@@ -44,6 +44,10 @@
 
 #define TAGRV_MSG_ORDERS	((uint64_t) FI_ORDER_SAS)
 
+/* FI_MR_BASIC and FI_MR_SCALABLE, which are deprecated in newer headers. */
+#define TAGRV_MR_BASIC		(1 << 0)
+#define TAGRV_MR_SCALABLE	(1 << 1)
+
 /* The open objects that hints name; all zero when they name none. */
 struct tagrv_info_objects {
 	bool	foreign_fabric;		/* another provider's fabric */

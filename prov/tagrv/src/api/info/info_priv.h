@@ -17,9 +17,6 @@
 #define TAGRV_CQ_DATA_SIZE	8	/* bytes */
 #define TAGRV_MR_KEY_SIZE	8	/* bytes */
 #define TAGRV_SIZE_DEFAULT	1024	/* tx_attr->size, rx_attr->size */
-/* FI_MR_BASIC and FI_MR_SCALABLE, which are deprecated in newer headers. */
-#define TAGRV_MR_BASIC		(1 << 0)
-#define TAGRV_MR_SCALABLE	(1 << 1)
 
 /* libfabric itself asks, on behalf of a provider layered above others. */
 #define TAGRV_FLAG_INTERNAL	(1ULL << 59)
