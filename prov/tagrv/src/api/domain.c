@@ -63,7 +63,7 @@ static struct fi_ops_domain domain_ops = {
 	.poll_open = tagrv_nosys_poll_open,
 	.stx_ctx = tagrv_nosys_stx_ctx,
 	.srx_ctx = tagrv_srx_open,
-	.query_atomic = tagrv_nosys_query_atomic,
+	.query_atomic = tagrv_query_atomic,
 	.query_collective = tagrv_nosys_query_collective,
 	.endpoint2 = tagrv_nosys_endpoint2,
 };

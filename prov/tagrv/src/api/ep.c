@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * struct fid_ep: opening, binding, enabling, closing. Options, names and flags
- * are in ep_opt.c, transfers in msg.c and tagged.c.
+ * are in ep_opt.c, transfers in msg.c, tagged.c, rma_calls.c and atomic_calls.c.
  *
  * fi_enable opens the engine. Until then the struct only collects settings and
  * bindings, which may come in any order.
@@ -61,29 +61,50 @@ static int bind_cq(struct tagrv_ep *ep, struct tagrv_cq *cq, uint64_t flags)
 	return 0;
 }
 
-/* Accepts the flags of RMA transfers, which do not exist: they count nothing. */
+/* One kind of operation that a counter counts. */
+struct counted {
+	uint64_t flag;
+	size_t	offset;		/* of the counter in struct tagrv_ep */
+};
+
+#define COUNTED(flag, member)	{ flag, offsetof(struct tagrv_ep, member) }
+
+static const struct counted counted[] = {
+	COUNTED(FI_SEND, tx_cntr),
+	COUNTED(FI_RECV, rx_cntr),
+	COUNTED(FI_READ, read_cntr),
+	COUNTED(FI_WRITE, write_cntr),
+	COUNTED(FI_REMOTE_READ, remote_read_cntr),
+	COUNTED(FI_REMOTE_WRITE, remote_write_cntr),
+};
+
+static struct tagrv_cntr **cntr_at(struct tagrv_ep *ep, size_t i)
+{
+	return (struct tagrv_cntr **) (void *) ((char *) ep + counted[i].offset);
+}
+
+/* Capabilities are not asked for: programs bind counters to what they never do. */
 static int bind_cntr(struct tagrv_ep *ep, struct tagrv_cntr *cntr,
 		     uint64_t flags)
 {
+	bool again = false;
 	int ret;
 
 	if (flags & ~CNTR_BIND_FLAGS)
 		return tagrv_refuse(-FI_EBADFLAGS, "fi_ep_bind: flags 0x%llx "
 				    "do not apply to a counter",
 				    (unsigned long long) flags);
-	ret = check_bind(cntr->domain == ep->domain,
-			 (flags & FI_SEND && ep->tx_cntr) ||
-			 (flags & FI_RECV && ep->rx_cntr), "counter");
+	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(counted); i++)
+		if (flags & counted[i].flag && *cntr_at(ep, i))
+			again = true;
+	ret = check_bind(cntr->domain == ep->domain, again, "counter");
 	if (ret)
 		return ret;
-	if (flags & FI_SEND) {
-		ep->tx_cntr = cntr;
-		tagrv_ref_get(&cntr->refs);
-	}
-	if (flags & FI_RECV) {
-		ep->rx_cntr = cntr;
-		tagrv_ref_get(&cntr->refs);
-	}
+	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(counted); i++)
+		if (flags & counted[i].flag) {
+			*cntr_at(ep, i) = cntr;
+			tagrv_ref_get(&cntr->refs);
+		}
 	return 0;
 }
 
@@ -112,13 +133,58 @@ static int bind_eq(struct tagrv_ep *ep, struct tagrv_eq *eq)
 	return 0;
 }
 
+static struct tagrv_counter *counter_of(struct tagrv_cntr *cntr)
+{
+	return cntr ? &cntr->counter : NULL;
+}
+
+/* Tells the engine where to report. Lock held. */
+static void set_sinks(const struct tagrv_ep *ep, struct tagrv_engine *engine)
+{
+	const struct tagrv_engine_sinks sinks = {
+		.tx_cq = ep->tx_cq ? &ep->tx_cq->queue : NULL,
+		.rx_cq = ep->rx_cq ? &ep->rx_cq->queue : NULL,
+		.tx_cntr = counter_of(ep->tx_cntr),
+		.rx_cntr = counter_of(ep->rx_cntr),
+		.read_cntr = counter_of(ep->read_cntr),
+		.write_cntr = counter_of(ep->write_cntr),
+		.remote_read_cntr = counter_of(ep->remote_read_cntr),
+		.remote_write_cntr = counter_of(ep->remote_write_cntr),
+		.rx_all = ep->srx && ep->rx_force,
+	};
+
+	tagrv_engine_set_sinks(engine, &sinks);
+}
+
+/*
+ * Counters of one-sided operations may be bound to an enabled endpoint, too: OpenSHMEM
+ * does that. An alias would not know of them.
+ */
+static int bind_cntr_late(struct tagrv_ep *ep, struct fid *bfid, uint64_t flags)
+{
+	int ret;
+
+	if (bfid->fclass != FI_CLASS_CNTR || flags & (FI_SEND | FI_RECV) || ep->base != ep ||
+	    atomic_load(&ep->refs))
+		return tagrv_refuse(-FI_EOPBADSTATE, "fi_ep_bind: the endpoint "
+				    "is enabled already");
+	ret = bind_cntr(ep, tagrv_container_of(bfid, struct tagrv_cntr, cntr.fid),
+			flags);
+	if (ret)
+		return ret;
+	tagrv_dom_lock(ep->dom);
+	set_sinks(ep, ep->engine);
+	tagrv_lock_release(&ep->dom->lock);
+	tagrv_ep_resolve_flags(ep);
+	return 0;
+}
+
 static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	struct tagrv_ep *ep = ep_of(fid);
 
-	if (ep->base != ep || ep->engine)
-		return tagrv_refuse(-FI_EOPBADSTATE, "fi_ep_bind: the endpoint "
-				    "is enabled already");
+	if (ep->engine)
+		return bind_cntr_late(ep, bfid, flags);
 	switch (bfid->fclass) {
 	case FI_CLASS_CQ:
 		return bind_cq(ep, tagrv_container_of(bfid, struct tagrv_cq,
@@ -143,14 +209,33 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	}
 }
 
+#define MESSAGES	(FI_MSG | FI_TAGGED)
+#define ONE_SIDED	(FI_RMA | FI_ATOMIC)
+
+/*
+ * What ends at an endpoint is reported somewhere. What peers do with its memory needs no
+ * report, so an endpoint without messages needs nothing for the side of receives.
+ */
+static const char *missing_report(const struct tagrv_ep *ep)
+{
+	bool sends = ep->caps & MESSAGES && ep->caps & FI_SEND;
+	bool receives = ep->caps & MESSAGES && ep->caps & FI_RECV;
+
+	if (sends && !ep->tx_cq && !ep->tx_cntr)
+		return "FI_TRANSMIT";
+	if (receives && !ep->rx_cq && !ep->rx_cntr)
+		return "FI_RECV";
+	if (!sends && ep->caps & FI_READ && !ep->tx_cq && !ep->read_cntr)
+		return "FI_TRANSMIT (or a counter with FI_READ)";
+	if (!sends && ep->caps & FI_WRITE && !ep->tx_cq && !ep->write_cntr)
+		return "FI_TRANSMIT (or a counter with FI_WRITE)";
+	return NULL;
+}
+
 static int check_bindings(const struct tagrv_ep *ep)
 {
-	const char *lack = NULL;
+	const char *lack = missing_report(ep);
 
-	if (ep->caps & FI_SEND && !ep->tx_cq && !ep->tx_cntr)
-		lack = "FI_TRANSMIT";
-	if (ep->caps & FI_RECV && !ep->rx_cq && !ep->rx_cntr)
-		lack = "FI_RECV";
 	if (lack) {
 		tagrv_warn("fi_enable: no completion queue or counter was "
 			   "bound with %s\n", lack);
@@ -170,17 +255,10 @@ static int check_bindings(const struct tagrv_ep *ep)
 /* Passes the bound objects to the engine. Takes the domain lock. */
 static int connect_engine(struct tagrv_ep *ep, struct tagrv_engine *engine)
 {
-	const struct tagrv_engine_sinks sinks = {
-		.tx_cq = ep->tx_cq ? &ep->tx_cq->queue : NULL,
-		.rx_cq = ep->rx_cq ? &ep->rx_cq->queue : NULL,
-		.tx_cntr = ep->tx_cntr ? &ep->tx_cntr->counter : NULL,
-		.rx_cntr = ep->rx_cntr ? &ep->rx_cntr->counter : NULL,
-		.rx_all = ep->srx && ep->rx_force,
-	};
 	int ret;
 
 	tagrv_dom_lock(ep->dom);
-	tagrv_engine_set_sinks(engine, &sinks);
+	set_sinks(ep, engine);
 	ret = tagrv_engine_set_av(engine, &ep->av->tab);
 	if (!ep->srx)
 		tagrv_rx_set_min_multi_recv(tagrv_engine_rx(engine),
@@ -198,6 +276,9 @@ int tagrv_ep_enable(struct tagrv_ep *ep)
 		.directed_recv = ep->caps & FI_DIRECTED_RECV,
 		.source = ep->caps & FI_SOURCE,
 		.source_err = ep->caps & FI_SOURCE_ERR,
+		.serves = ep->caps & ONE_SIDED ?
+			  ep->caps & (FI_REMOTE_READ | FI_REMOTE_WRITE) : 0,
+		.order = ep->msg_order,
 		.key = ep->key,
 	};
 	struct tagrv_engine *engine;
@@ -232,10 +313,9 @@ static void put_bindings(struct tagrv_ep *ep)
 		tagrv_ref_put(&ep->tx_cq->refs);
 	if (ep->rx_cq)
 		tagrv_ref_put(&ep->rx_cq->refs);
-	if (ep->tx_cntr)
-		tagrv_ref_put(&ep->tx_cntr->refs);
-	if (ep->rx_cntr)
-		tagrv_ref_put(&ep->rx_cntr->refs);
+	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(counted); i++)
+		if (*cntr_at(ep, i))
+			tagrv_ref_put(&(*cntr_at(ep, i))->refs);
 	if (ep->av)
 		tagrv_ref_put(&ep->av->refs);
 	if (ep->eq)
@@ -308,9 +388,10 @@ static int check_info(const struct tagrv_ep *ep, const struct fi_info *info)
 		return -FI_EINVAL;
 	}
 	if (ep->caps & ~TAGRV_CAPS || ep->tx_op_flags & ~TAGRV_TX_OP_FLAGS ||
-	    ep->rx_op_flags & ~TAGRV_RX_OP_FLAGS) {
-		tagrv_warn("fi_endpoint: capabilities or operation flags that "
-			   "fi_getinfo did not offer\n");
+	    ep->rx_op_flags & ~TAGRV_RX_OP_FLAGS ||
+	    ep->msg_order & ~TAGRV_MSG_ORDERS) {
+		tagrv_warn("fi_endpoint: capabilities, operation flags or a "
+			   "message order that fi_getinfo did not offer\n");
 		return -FI_EINVAL;
 	}
 	return 0;
@@ -328,8 +409,9 @@ void tagrv_ep_init_fid(struct tagrv_ep *ep, size_t fclass, struct fi_ops *ops,
 	ep->ep.tagged = !(ep->caps & FI_TAGGED) ? &tagrv_nosys_tagged :
 			ep->dom->lock.on ? &tagrv_tagged_locked_ops :
 					   &tagrv_tagged_ops;
-	ep->ep.rma = &tagrv_nosys_rma;
-	ep->ep.atomic = &tagrv_nosys_atomic;
+	ep->ep.rma = ep->caps & FI_RMA ? &tagrv_rma_ops : &tagrv_nosys_rma;
+	ep->ep.atomic = ep->caps & FI_ATOMIC ? &tagrv_atomic_ops :
+					       &tagrv_nosys_atomic;
 	ep->ep.collective = &tagrv_nosys_collective;
 }
 
@@ -367,8 +449,10 @@ static int init_ep(struct tagrv_ep *ep, struct tagrv_domain *domain,
 	ep->shares_rx = info->ep_attr &&
 			info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
 	ep->tx_force = ep->rx_force = FI_COMPLETION;
-	if (info->tx_attr)
+	if (info->tx_attr) {
 		ep->tx_op_flags = info->tx_attr->op_flags;
+		ep->msg_order = info->tx_attr->msg_order;
+	}
 	if (info->rx_attr)
 		ep->rx_op_flags = info->rx_attr->op_flags;
 	ep->rx_caps = ep->caps;

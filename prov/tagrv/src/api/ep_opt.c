@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "api/objects_priv.h"
-#include "api/xfer_priv.h"
+#include "api/rma_priv.h"
 #include "core/limits.h"
 #include "core/log.h"
 #include "engine/fast.h"
@@ -17,8 +17,12 @@ enum {
 	OPT_SHARED_MEMORY_PERMITTED,
 	OPT_MAX_MSG_SIZE,
 	OPT_MAX_TAGGED_SIZE,
+	OPT_MAX_RMA_SIZE,
+	OPT_MAX_ATOMIC_SIZE,
 	OPT_INJECT_MSG_SIZE	= 16,
 	OPT_INJECT_TAGGED_SIZE,
+	OPT_INJECT_RMA_SIZE,
+	OPT_INJECT_ATOMIC_SIZE,
 };
 
 static struct tagrv_ep *ep_of(struct fid *fid)
@@ -54,10 +58,14 @@ static int option(const struct tagrv_ep *ep, int level, int name, size_t *value)
 		return 0;
 	case OPT_MAX_MSG_SIZE:
 	case OPT_MAX_TAGGED_SIZE:
+	case OPT_MAX_RMA_SIZE:
+	case OPT_MAX_ATOMIC_SIZE:
 		*value = TAGRV_MAX_MSG;
 		return 0;
 	case OPT_INJECT_MSG_SIZE:
 	case OPT_INJECT_TAGGED_SIZE:
+	case OPT_INJECT_RMA_SIZE:
+	case OPT_INJECT_ATOMIC_SIZE:
 		*value = TAGRV_INJECT_MAX;
 		return 0;
 	default:
@@ -113,8 +121,12 @@ static int ep_setopt(fid_t fid, int level, int optname, const void *optval,
 	case OPT_SHARED_MEMORY_PERMITTED:
 	case OPT_MAX_MSG_SIZE:
 	case OPT_MAX_TAGGED_SIZE:
+	case OPT_MAX_RMA_SIZE:
+	case OPT_MAX_ATOMIC_SIZE:
 	case OPT_INJECT_MSG_SIZE:
 	case OPT_INJECT_TAGGED_SIZE:
+	case OPT_INJECT_RMA_SIZE:
+	case OPT_INJECT_ATOMIC_SIZE:
 		return -FI_EOPNOTSUPP;
 	default:
 		return -FI_ENOPROTOOPT;
@@ -187,6 +199,11 @@ void tagrv_ep_resolve_flags(struct tagrv_ep *ep)
 	/* Without a counter no one can observe the level of an inject. */
 	ep->inject_flags = FI_INJECT |
 			   (ep->tx_cntr ? ep->tx_flags & TAGRV_LEVEL_FLAGS : 0);
+	ep->rma_flags = tagrv_rma_write_flags(ep->tx_flags);
+	ep->rma_inject_flags = FI_INJECT | (ep->write_cntr ?
+			       ep->rma_flags & TAGRV_LEVEL_FLAGS : 0);
+	ep->reader = ep->caps & FI_READ ? ep->engine : NULL;
+	ep->writer = ep->caps & FI_WRITE ? ep->engine : NULL;
 	ep->plain_send = ep->plain_inject = NULL;
 	ep->plain_rx = NULL;
 	if (!ep->dom->params.fast)

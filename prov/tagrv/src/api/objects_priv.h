@@ -18,10 +18,12 @@
 
 #include <pthread.h>
 #include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
+#include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -118,8 +120,11 @@ struct tagrv_ep {
 	 * for injects, and no counter counts them; 'rx'. */
 	struct tagrv_engine *plain_send, *plain_inject;
 	struct tagrv_rx *plain_rx;
+	/* For one-sided operations: 'engine', if caps have FI_READ, FI_WRITE. */
+	struct tagrv_engine *reader, *writer;
 	uint64_t tx_flags, rx_flags;	/* for calls without a flags argument */
 	uint64_t inject_flags;		/* for the inject calls */
+	uint64_t rma_flags, rma_inject_flags;	/* the same for writes and atomics */
 	uint64_t tx_force, rx_force;	/* FI_COMPLETION unless selective */
 	/* set-up only */
 	struct tagrv_ep *base;
@@ -127,6 +132,8 @@ struct tagrv_ep {
 	struct tagrv_av *av;
 	struct tagrv_cq *tx_cq, *rx_cq;
 	struct tagrv_cntr *tx_cntr, *rx_cntr;
+	struct tagrv_cntr *read_cntr, *write_cntr, *remote_read_cntr,
+			  *remote_write_cntr;
 	struct tagrv_eq *eq;
 	struct tagrv_ep *srx;		/* the shared context bound, or NULL */
 	bool	shares_rx;		/* rx_ctx_cnt is FI_SHARED_CONTEXT */
@@ -135,6 +142,7 @@ struct tagrv_ep {
 	uint64_t caps;
 	uint64_t rx_caps;		/* those of caps that rx_attr has */
 	uint64_t tx_op_flags, rx_op_flags;	/* as asked for */
+	uint64_t msg_order;		/* of tx_attr, as asked for */
 	size_t	min_multi_recv;
 	struct tagrv_addr src;
 	/* The domain's, or the endpoint's own, allocated; no alias uses it. */
@@ -224,7 +232,14 @@ ssize_t tagrv_cq_sreadfrom(struct fid_cq *cq, void *buf, size_t count,
 int tagrv_cntr_trywait(struct tagrv_cntr *cntr);
 int tagrv_eq_trywait(struct tagrv_eq *eq);
 
-/* Computes tx_flags, rx_flags and inject_flags from op flags and bindings. */
+/* fi_query_atomic */
+int tagrv_query_atomic(struct fid_domain *domain, enum fi_datatype datatype,
+		       enum fi_op op, struct fi_atomic_attr *attr, uint64_t flags);
+
+/*
+ * Computes the flags of calls without a flags argument, and which calls may take which
+ * way, from op flags, capabilities and bindings.
+ */
 void tagrv_ep_resolve_flags(struct tagrv_ep *ep);
 /* fi_control of an endpoint. */
 int tagrv_ep_control(struct fid *fid, int command, void *arg);
@@ -258,6 +273,8 @@ extern struct fi_ops_ep tagrv_ep_ops;
 extern struct fi_ops_cm tagrv_ep_cm_ops;
 extern struct fi_ops_msg tagrv_msg_ops;
 extern struct fi_ops_tagged tagrv_tagged_ops, tagrv_tagged_locked_ops;
+extern struct fi_ops_rma tagrv_rma_ops;
+extern struct fi_ops_atomic tagrv_atomic_ops;
 extern struct fi_ops_mr tagrv_mr_ops;
 
 static inline void tagrv_ref_get(tagrv_refs *refs)
