@@ -6,9 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "object/engine.h"
 #include "unit/api/api_calls.h"
 
 #define FROM_NEWER_HEADERS_MAX_MSG_SIZE		12
+#define FROM_NEWER_HEADERS_MAX_ATOMIC_SIZE	15
+#define FROM_NEWER_HEADERS_INJECT_RMA_SIZE	18
 #define FROM_NEWER_HEADERS_SHARED_MEMORY	11
 
 static void set_up(void)
@@ -44,9 +47,12 @@ Test(ep, opens_from_an_info_only)
 	api.info->ep_attr->type = FI_EP_MSG;
 	cr_expect_eq(fi_endpoint(api.domain, api.info, &ep, NULL), -FI_EINVAL);
 	api.info->ep_attr->type = FI_EP_RDM;
-	api.info->caps |= FI_RMA;
+	api.info->caps |= FI_COLLECTIVE;
 	cr_expect_eq(fi_endpoint(api.domain, api.info, &ep, NULL), -FI_EINVAL);
-	api.info->caps &= ~FI_RMA;
+	api.info->caps &= ~FI_COLLECTIVE;
+	api.info->tx_attr->msg_order = FI_ORDER_RAS;
+	cr_expect_eq(fi_endpoint(api.domain, api.info, &ep, NULL), -FI_EINVAL);
+	api.info->tx_attr->msg_order = 0;
 	api.info->tx_attr->op_flags = FI_TRIGGER;
 	cr_expect_eq(fi_endpoint(api.domain, api.info, &ep, NULL), -FI_EINVAL);
 }
@@ -116,6 +122,136 @@ Test(ep, counters_may_stand_in_for_queues)
 	api_must_close(&api.ep->fid);
 	api.ep = NULL;
 	api_must_close(&cntr->fid);
+}
+
+static struct tagrv_ep *self(void)
+{
+	return tagrv_container_of(api.ep, struct tagrv_ep, ep);
+}
+
+/* One counter for each kind of operation, found where the engine counts. */
+Test(ep, the_engine_counts_what_counters_are_bound_for)
+{
+	static const uint64_t flags[] = {
+		FI_SEND, FI_RECV, FI_READ, FI_WRITE, FI_REMOTE_READ, FI_REMOTE_WRITE,
+	};
+	struct fid_cntr *cntr[6];
+
+	for (size_t i = 0; i < 6; i++) {
+		cr_assert_eq(fi_cntr_open(api.domain, NULL, &cntr[i], NULL), 0);
+		cr_expect_eq(bind_to(&cntr[i]->fid, flags[i]), 0);
+		cr_expect_eq(bind_to(&cntr[i]->fid, flags[i]), -FI_EINVAL);
+	}
+	enable();
+	for (size_t i = 0; i < 6; i++) {
+		const struct tagrv_engine_sinks *sinks = &self()->engine->sinks;
+		const struct tagrv_counter *const found[] = {
+			sinks->tx_cntr, sinks->rx_cntr, sinks->read_cntr,
+			sinks->write_cntr, sinks->remote_read_cntr,
+			sinks->remote_write_cntr,
+		};
+
+		cr_expect_eq(found[i], &tagrv_container_of(
+			cntr[i], struct tagrv_cntr, cntr)->counter, "%zu", i);
+		cr_expect_eq(fi_close(&cntr[i]->fid), -FI_EBUSY);
+	}
+	api_must_close(&api.ep->fid);
+	api.ep = NULL;
+	for (size_t i = 0; i < 6; i++)
+		api_must_close(&cntr[i]->fid);
+}
+
+/* OpenSHMEM binds counters of one-sided operations when the endpoint is enabled. */
+Test(ep, one_sided_operations_may_be_counted_later)
+{
+	struct fid_ep *alias;
+	struct fid_cntr *cntr;
+
+	enable();
+	cr_assert_eq(fi_cntr_open(api.domain, NULL, &cntr, NULL), 0);
+	cr_expect_eq(bind_to(&cntr->fid, FI_SEND), -FI_EOPBADSTATE);
+	cr_expect_eq(bind_to(&cntr->fid, FI_RECV | FI_READ), -FI_EOPBADSTATE);
+	cr_expect_eq(bind_to(&cntr->fid, FI_REMOTE_WRITE), 0);
+	cr_expect_eq(bind_to(&cntr->fid, FI_REMOTE_WRITE), -FI_EINVAL);
+	cr_expect_eq(self()->engine->sinks.remote_write_cntr,
+		     &tagrv_container_of(cntr, struct tagrv_cntr, cntr)->counter);
+	cr_expect_eq(self()->engine->sinks.tx_cq, &tagrv_container_of(
+		     api.cq, struct tagrv_cq, cq)->queue);
+	cr_assert_eq(fi_ep_alias(api.ep, &alias, 0), 0);
+	cr_expect_eq(bind_to(&cntr->fid, FI_READ), -FI_EOPBADSTATE,
+		     "the alias would not know of it");
+	api_must_close(&alias->fid);
+	cr_expect_eq(bind_to(&cntr->fid, FI_READ), 0);
+	api_must_close(&api.ep->fid);
+	api.ep = NULL;
+	api_must_close(&cntr->fid);
+}
+
+/* What is needed by an endpoint without messages, by its capabilities. */
+static void expect_needs(uint64_t caps, uint64_t cq_flags, uint64_t cntr_flags, int want)
+{
+	struct fi_info *info = fi_dupinfo(api.info);
+	struct fid_cntr *cntr;
+	struct fid_ep *ep;
+
+	info->caps = caps;
+	cr_assert_eq(fi_cntr_open(api.domain, NULL, &cntr, NULL), 0);
+	cr_assert_eq(fi_endpoint(api.domain, info, &ep, NULL), 0);
+	cr_assert_eq(fi_ep_bind(ep, &api.av->fid, 0), 0);
+	if (cq_flags)
+		cr_assert_eq(fi_ep_bind(ep, &api.cq->fid, cq_flags), 0);
+	cr_assert_eq(fi_ep_bind(ep, &cntr->fid, cntr_flags), 0);
+	cr_expect_eq(fi_enable(ep), want, "caps 0x%llx, flags 0x%llx, 0x%llx",
+		     (unsigned long long) caps, (unsigned long long) cq_flags,
+		     (unsigned long long) cntr_flags);
+	api_must_close(&ep->fid);
+	api_must_close(&cntr->fid);
+	fi_freeinfo(info);
+}
+
+Test(ep, an_endpoint_without_messages_needs_no_queue_for_receives)
+{
+	expect_needs(FI_RMA, 0, 0, -FI_ENOCQ);
+	expect_needs(FI_RMA, FI_RECV, 0, -FI_ENOCQ);
+	expect_needs(FI_RMA, FI_TRANSMIT, 0, 0);
+	expect_needs(FI_RMA, 0, FI_READ, -FI_ENOCQ);
+	expect_needs(FI_RMA, 0, FI_WRITE, -FI_ENOCQ);
+	expect_needs(FI_RMA, 0, FI_READ | FI_WRITE, 0);
+	expect_needs(FI_ATOMIC | FI_READ, 0, FI_READ, 0);
+	expect_needs(FI_RMA | FI_WRITE | FI_RECV, 0, FI_WRITE, 0);
+	expect_needs(FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0);
+	expect_needs(FI_MSG | FI_RMA, FI_TRANSMIT, 0, -FI_ENOCQ);
+	expect_needs(FI_MSG | FI_RMA | FI_SEND, FI_TRANSMIT, 0, 0);
+	expect_needs(FI_MSG | FI_RMA, FI_TRANSMIT | FI_RECV, 0, 0);
+}
+
+static void expect_serves(uint64_t caps, uint64_t order, uint64_t serves)
+{
+	struct fi_info *info = fi_dupinfo(api.info);
+	const struct tagrv_engine_attr *attr;
+	struct fid_ep *ep;
+
+	info->caps = caps;
+	info->tx_attr->msg_order = order;
+	cr_assert_eq(fi_endpoint(api.domain, info, &ep, NULL), 0);
+	cr_assert_eq(fi_ep_bind(ep, &api.av->fid, 0), 0);
+	cr_assert_eq(fi_ep_bind(ep, &api.cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	cr_assert_eq(fi_enable(ep), 0);
+	attr = &tagrv_container_of(ep, struct tagrv_ep, ep)->engine->attr;
+	cr_expect_eq(attr->serves, serves);
+	cr_expect_eq(attr->order, order);
+	api_must_close(&ep->fid);
+	fi_freeinfo(info);
+}
+
+Test(ep, the_engine_knows_what_peers_may_do_and_which_order_holds)
+{
+	expect_serves(FI_MSG, FI_ORDER_SAS, 0);
+	expect_serves(FI_MSG | FI_RMA, FI_ORDER_SAS | FI_ORDER_RAW,
+		      FI_REMOTE_READ | FI_REMOTE_WRITE);
+	expect_serves(FI_ATOMIC | FI_REMOTE_READ, FI_ORDER_ATOMIC_RAW,
+		      FI_REMOTE_READ);
+	expect_serves(FI_RMA | FI_READ | FI_WRITE, 0, 0);
 }
 
 Test(ep, wrong_bindings_are_refused)
@@ -219,6 +355,8 @@ Test(ep, options_known_and_unknown)
 	cr_expect_eq(get(FI_OPT_MIN_MULTI_RECV), 200);
 	cr_expect_eq(get(FI_OPT_CM_DATA_SIZE), 0);
 	cr_expect_eq(get(FROM_NEWER_HEADERS_MAX_MSG_SIZE), TAGRV_MAX_MSG);
+	cr_expect_eq(get(FROM_NEWER_HEADERS_MAX_ATOMIC_SIZE), TAGRV_MAX_MSG);
+	cr_expect_eq(get(FROM_NEWER_HEADERS_INJECT_RMA_SIZE), TAGRV_INJECT_MAX);
 	cr_expect_eq(set(77, FI_OPT_MIN_MULTI_RECV, 1), -FI_ENOPROTOOPT);
 	cr_expect_eq(set(FI_OPT_ENDPOINT, 4711, 1), -FI_ENOPROTOOPT);
 	cr_expect_eq(set(FI_OPT_ENDPOINT, FROM_NEWER_HEADERS_SHARED_MEMORY, 0),

@@ -76,7 +76,7 @@ Test(srx, opens_from_offered_attributes)
 
 	cr_expect_eq(srx->fid.fclass, FI_CLASS_SRX_CTX);
 	cr_expect_eq(srx->fid.context, &api);
-	attr.caps = FI_RECV | FI_RMA;
+	attr.caps = FI_RECV | FI_COLLECTIVE;
 	REFUSED(fi_srx_context(api.domain, &attr, &other, NULL), -FI_EINVAL,
 		"caps");
 	attr = *api.info->rx_attr;
@@ -84,7 +84,7 @@ Test(srx, opens_from_offered_attributes)
 	REFUSED(fi_srx_context(api.domain, &attr, &other, NULL), -FI_EINVAL,
 		"op_flags");
 	attr = *api.info->rx_attr;
-	attr.msg_order = FI_ORDER_RAW;
+	attr.msg_order = FI_ORDER_RAS;
 	REFUSED(fi_srx_context(api.domain, &attr, &other, NULL), -FI_EINVAL,
 		"msg_order");
 	attr = *api.info->rx_attr;

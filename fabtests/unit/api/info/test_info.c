@@ -20,12 +20,18 @@
 
 TestSuite(info, .init = api_init, .timeout = 30);
 
+#define ONE_SIDED_WAYS	(FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define FREE_ORDERS	((uint64_t) FI_ORDER_SAS | FI_ORDER_ATOMIC_RAR | \
+			 FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | \
+			 FI_ORDER_ATOMIC_WAW)
+
 Test(info, without_hints_all_harmless_capabilities_are_offered)
 {
 	struct fi_info *info = api_must_getinfo(NULL);
 
 	cr_expect_eq(info->caps, FI_MSG | FI_TAGGED | FI_SEND | FI_RECV |
 		     FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE |
+		     FI_RMA | FI_ATOMIC | ONE_SIDED_WAYS | FI_RMA_EVENT |
 		     FI_FENCE | FI_LOCAL_COMM);
 	cr_expect_eq(info->mode, 0);
 	cr_expect_eq(info->ep_attr->type, FI_EP_RDM);
@@ -36,9 +42,15 @@ Test(info, without_hints_all_harmless_capabilities_are_offered)
 	cr_expect_eq(info->domain_attr->av_type, FI_AV_UNSPEC);
 	cr_expect_eq(info->domain_attr->mr_mode, 0);
 	cr_expect_eq(info->domain_attr->resource_mgmt, FI_RM_ENABLED);
-	cr_expect_geq(info->domain_attr->mr_iov_limit, 1);
+	cr_expect_eq(info->domain_attr->mr_iov_limit, TAGRV_IOV_MAX);
+	cr_expect_eq(info->domain_attr->mr_key_size, 8);
+	cr_expect_eq(info->tx_attr->rma_iov_limit, TAGRV_IOV_MAX);
+	cr_expect_eq(info->ep_attr->max_order_raw_size, SIZE_MAX);
+	cr_expect_eq(info->ep_attr->max_order_war_size, SIZE_MAX);
+	cr_expect_eq(info->ep_attr->max_order_waw_size, SIZE_MAX);
 	cr_expect_eq(info->tx_attr->op_flags, 0);
-	cr_expect_eq(info->tx_attr->msg_order, FI_ORDER_SAS);
+	cr_expect_eq(info->tx_attr->msg_order, FREE_ORDERS);
+	cr_expect_eq(info->rx_attr->msg_order, FREE_ORDERS);
 	cr_expect_str_eq(info->domain_attr->name, "loop");
 	cr_expect_str_eq(info->fabric_attr->name, "tagrv");
 	cr_expect_null(info->fabric_attr->prov_name, "libfabric sets it");
@@ -114,15 +126,21 @@ Test(info, every_set_of_capabilities_is_met_or_refused)
 {
 	static const uint64_t bits[] = {
 		FI_MSG, FI_TAGGED, FI_DIRECTED_RECV, FI_MULTI_RECV, FI_SOURCE,
-		FI_SOURCE_ERR, FI_FENCE, FI_RMA, FI_ATOMIC, FI_MULTICAST, FI_NAMED_RX_CTX, FI_HMEM,
-		FI_COLLECTIVE,
+		FI_SOURCE_ERR, FI_FENCE, FI_RMA, FI_ATOMIC, FI_RMA_EVENT, FI_MULTICAST,
+		FI_NAMED_RX_CTX, FI_HMEM, FI_COLLECTIVE,
 	};
 	struct fi_info *hints = api_hints(), *info;
 
 	for (unsigned int set = 0; set < 1u << TAGRV_ARRAY_SIZE(bits); set++) {
-		/* FI_MULTI_RECV asks for FI_MSG, FI_SOURCE_ERR for FI_SOURCE. */
-		bool possible = set < 128 && !(set & 8 && (set & 3) == 2) &&
-				!(set & 32 && !(set & 16));
+		/*
+		 * FI_MULTI_RECV asks for FI_MSG, which alone is assumed where there
+		 * is none of FI_TAGGED, FI_RMA and FI_ATOMIC; FI_SOURCE_ERR asks
+		 * for FI_SOURCE, FI_RMA_EVENT for FI_RMA or FI_ATOMIC.
+		 */
+		bool possible = set < 1024 &&
+				!(set & 8 && !(set & 1) && set & (2 | 128 | 256)) &&
+				!(set & 32 && !(set & 16)) &&
+				!(set & 512 && !(set & (128 | 256)));
 		int ret;
 
 		hints->caps = 0;
@@ -148,6 +166,18 @@ Test(info, only_capabilities_asked_for_are_given)
 	hints->caps = FI_MSG | FI_SEND;
 	info = api_must_getinfo(hints);
 	cr_expect_eq(info->caps, FI_MSG | FI_SEND | FI_LOCAL_COMM);
+	fi_freeinfo(info);
+	hints->caps = FI_RMA;
+	info = api_must_getinfo(hints);
+	cr_expect_eq(info->caps, FI_RMA | ONE_SIDED_WAYS | FI_LOCAL_COMM);
+	cr_expect_eq(info->tx_attr->caps, FI_RMA | FI_READ | FI_WRITE);
+	cr_expect_eq(info->rx_attr->caps, FI_RMA | FI_REMOTE_READ |
+		     FI_REMOTE_WRITE);
+	fi_freeinfo(info);
+	hints->caps = FI_ATOMIC | FI_TAGGED | FI_REMOTE_WRITE;
+	info = api_must_getinfo(hints);
+	cr_expect_eq(info->caps, FI_ATOMIC | FI_TAGGED | FI_REMOTE_WRITE | FI_SEND |
+		     FI_RECV | FI_LOCAL_COMM);
 	fi_freeinfo(info);
 	fi_freeinfo(hints);
 }
@@ -191,7 +221,9 @@ static const struct hint {
 	TX(op_flags, FI_COMMIT_COMPLETE, -FI_ENODATA),
 	TX(op_flags, FI_MULTI_RECV, -FI_ENODATA),
 	TX(msg_order, FI_ORDER_SAS, 0),
-	TX(msg_order, FI_ORDER_RAW, -FI_ENODATA),
+	TX(msg_order, FI_ORDER_RAW | FI_ORDER_SAW | FI_ORDER_RMA_WAW, 0),
+	TX(msg_order, FI_ORDER_RAS, -FI_ENODATA),
+	TX(msg_order, FI_ORDER_WAS, -FI_ENODATA),
 	TX(comp_order, FI_ORDER_DATA, -FI_ENODATA),
 	TX(inject_size, TAGRV_INJECT_MAX, 0),
 	TX(inject_size, TAGRV_INJECT_MAX + 1, -FI_ENODATA),
@@ -216,6 +248,8 @@ static const struct hint {
 	EP(max_msg_size, 1024, 0),
 	EP(max_msg_size, TAGRV_MAX_MSG + 1, -FI_ENODATA),
 	EP(max_order_raw_size, 1, -FI_ENODATA),
+	EP(max_order_war_size, 1, -FI_ENODATA),
+	EP(max_order_waw_size, 1, -FI_ENODATA),
 	EP(mem_tag_format, 0xff00ff00, 0),
 	EP(tx_ctx_cnt, 1, 0),
 	EP(tx_ctx_cnt, FI_SHARED_CONTEXT, -FI_ENODATA),
@@ -236,7 +270,8 @@ static const struct hint {
 	DOM(caps, FI_SHARED_AV, -FI_ENODATA),
 	DOM(caps, FI_REMOTE_COMM, -FI_ENODATA),
 	DOM(cq_cnt, 100000, 0),
-	DOM(mr_iov_limit, 2, -FI_ENODATA),
+	DOM(mr_iov_limit, 4, 0),
+	DOM(mr_iov_limit, 5, -FI_ENODATA),
 	DOM(max_ep_tx_ctx, 1, 0),
 	DOM(max_ep_tx_ctx, 2, -FI_ENODATA),
 	DOM(max_ep_rx_ctx, 1, 0),
@@ -245,6 +280,10 @@ static const struct hint {
 	DOM(max_ep_srx_ctx, 100000, 0),
 	DOM(max_err_data, 8, -FI_ENODATA),
 	HINT(caps, FI_MSG | FI_SOURCE_ERR, -FI_ENODATA),
+	HINT(caps, FI_MSG | FI_READ, -FI_ENODATA),
+	HINT(caps, FI_MSG | FI_REMOTE_WRITE, -FI_ENODATA),
+	HINT(caps, FI_RMA | FI_READ | FI_RMA_EVENT, -FI_ENODATA),
+	HINT(caps, FI_RMA | FI_REMOTE_READ | FI_RMA_EVENT, 0),
 	HINT(mode, FI_CONTEXT | FI_MSG_PREFIX, 0),
 	HINT(caps, FI_MSG | FI_REMOTE_COMM, -FI_ENODATA),
 };
@@ -321,18 +360,74 @@ Test(info, models_come_back_as_asked)
 	fi_freeinfo(hints);
 }
 
-Test(info, registration_modes_are_not_demanded)
+/* Of the bits about keys and addresses those that were asked for; no others. */
+static void expect_modes(uint64_t caps, int echoed)
 {
 	struct fi_info *hints = api_hints(), *info;
 
+	hints->caps = caps;
 	for (int mode = 0; mode < 1 << 12; mode += 3) {
 		hints->domain_attr->mr_mode = mode;
 		info = api_must_getinfo(hints);
 		cr_expect_eq(info->domain_attr->mr_mode,
 			     mode == FI_MR_BASIC || mode == FI_MR_SCALABLE ?
-			     mode : 0);
+			     mode : mode & echoed, "mode %d", mode);
 		fi_freeinfo(info);
 	}
+	fi_freeinfo(hints);
+}
+
+Test(info, registration_modes_are_not_demanded)
+{
+	expect_modes(FI_MSG | FI_TAGGED, 0);
+	expect_modes(FI_MSG | FI_RMA, FI_MR_VIRT_ADDR | FI_MR_ALLOCATED |
+				      FI_MR_PROV_KEY);
+	expect_modes(FI_ATOMIC, FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY);
+}
+
+static void expect_order(uint64_t caps, uint64_t asked, uint64_t want)
+{
+	struct fi_info *hints = api_hints(), *info;
+
+	hints->caps = caps;
+	hints->tx_attr->msg_order = hints->rx_attr->msg_order = asked;
+	info = api_must_getinfo(hints);
+	cr_expect_eq(info->tx_attr->msg_order, want);
+	cr_expect_eq(info->rx_attr->msg_order, want);
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+}
+
+/* Orders for which operations are held back are given to those who ask for them. */
+Test(info, costly_orders_are_those_asked_for)
+{
+	const uint64_t costly = FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_WAR |
+		FI_ORDER_WAW | FI_ORDER_SAR | FI_ORDER_SAW | FI_ORDER_RMA_RAR |
+		FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAR | FI_ORDER_RMA_WAW;
+
+	expect_order(FI_MSG, 0, FI_ORDER_SAS);
+	expect_order(FI_RMA, 0, FI_ORDER_SAS);
+	expect_order(FI_ATOMIC, 0, FREE_ORDERS);
+	expect_order(FI_RMA, FI_ORDER_RAW, FI_ORDER_SAS | FI_ORDER_RAW);
+	expect_order(FI_RMA | FI_ATOMIC, costly, FREE_ORDERS | costly);
+}
+
+Test(info, data_of_any_size_are_in_order)
+{
+	struct fi_info *hints = api_hints(), *info;
+
+	hints->caps = FI_RMA;
+	hints->tx_attr->msg_order = FI_ORDER_RAW | FI_ORDER_WAR | FI_ORDER_WAW;
+	hints->tx_attr->rma_iov_limit = TAGRV_IOV_MAX;
+	hints->ep_attr->max_order_raw_size = SIZE_MAX;
+	hints->ep_attr->max_order_war_size = SIZE_MAX;
+	hints->ep_attr->max_order_waw_size = 1;
+	info = api_must_getinfo(hints);
+	cr_expect_eq(info->ep_attr->max_order_raw_size, SIZE_MAX);
+	cr_expect_eq(info->ep_attr->max_order_waw_size, SIZE_MAX);
+	fi_freeinfo(info);
+	hints->tx_attr->rma_iov_limit = TAGRV_IOV_MAX + 1;
+	cr_expect_eq(api_getinfo(hints, &info), -FI_ENODATA);
 	fi_freeinfo(hints);
 }
 

@@ -30,9 +30,12 @@
 #define TAGRV_SHM_NAME		"shm"	/* domain of this host's processes */
 
 /* Capabilities offered. TX and RX: those allowed in tx_attr and rx_attr. */
-#define TAGRV_CAPS_TX	(FI_MSG | FI_TAGGED | FI_SEND | FI_FENCE)
-#define TAGRV_CAPS_RX	(FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | \
-			 FI_MULTI_RECV | FI_SOURCE | FI_SOURCE_ERR)
+#define TAGRV_CAPS_TX	(FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SEND | \
+			 FI_READ | FI_WRITE | FI_FENCE)
+#define TAGRV_CAPS_RX	(FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_RECV | \
+			 FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT | \
+			 FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE | \
+			 FI_SOURCE_ERR)
 #define TAGRV_CAPS_DOMAIN (FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define TAGRV_CAPS	(TAGRV_CAPS_TX | TAGRV_CAPS_RX | TAGRV_CAPS_DOMAIN)
 
@@ -42,7 +45,18 @@
 #define TAGRV_TX_OP_FLAGS (FI_COMPLETION | FI_INJECT | TAGRV_LEVEL_FLAGS)
 #define TAGRV_RX_OP_FLAGS (FI_COMPLETION | FI_MULTI_RECV)
 
-#define TAGRV_MSG_ORDERS	((uint64_t) FI_ORDER_SAS)
+/*
+ * Orders that hold for every endpoint, and those for which the engine holds operations back:
+ * they are returned only to hints that name them. Reads and writes may overtake sends.
+ */
+#define TAGRV_MSG_ORDERS_FREE	((uint64_t) FI_ORDER_SAS | FI_ORDER_ATOMIC_RAR | \
+				 FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | \
+				 FI_ORDER_ATOMIC_WAW)
+#define TAGRV_MSG_ORDERS	(TAGRV_MSG_ORDERS_FREE | FI_ORDER_RAR | \
+				 FI_ORDER_RAW | FI_ORDER_WAR | FI_ORDER_WAW | \
+				 FI_ORDER_SAR | FI_ORDER_SAW | FI_ORDER_RMA_RAR | \
+				 FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAR | \
+				 FI_ORDER_RMA_WAW)
 
 /* FI_MR_BASIC and FI_MR_SCALABLE, which are deprecated in newer headers. */
 #define TAGRV_MR_BASIC		(1 << 0)

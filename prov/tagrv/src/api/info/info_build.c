@@ -71,16 +71,24 @@ static struct fi_info *alloc_info(void)
 	return NULL;
 }
 
+/* The orders that cost nothing, and those that were asked for. */
+static uint64_t order_of(const struct fi_info *info, uint64_t asked)
+{
+	return asked | (info->caps & FI_ATOMIC ? TAGRV_MSG_ORDERS_FREE :
+						 FI_ORDER_SAS);
+}
+
 static void fill_tx(const struct tagrv_ask *ask, struct fi_info *info)
 {
 	const struct fi_tx_attr *hint = ask->hints ? ask->hints->tx_attr : NULL;
 	struct fi_tx_attr *tx = info->tx_attr;
 
 	tx->caps = info->caps & TAGRV_CAPS_TX;
-	tx->msg_order = FI_ORDER_SAS;
+	tx->msg_order = order_of(info, hint ? hint->msg_order : 0);
 	tx->inject_size = TAGRV_INJECT_MAX;
 	tx->size = TAGRV_SIZE_DEFAULT;
 	tx->iov_limit = TAGRV_IOV_MAX;
+	tx->rma_iov_limit = tagrv_info_rma_iov_limit(info->caps);
 	if (!hint)
 		return;
 	if (hint->caps & TAGRV_CAPS_TX)
@@ -95,7 +103,7 @@ static void fill_rx(const struct tagrv_ask *ask, struct fi_info *info)
 	struct fi_rx_attr *rx = info->rx_attr;
 
 	rx->caps = info->caps & TAGRV_CAPS_RX;
-	rx->msg_order = FI_ORDER_SAS;
+	rx->msg_order = order_of(info, hint ? hint->msg_order : 0);
 	rx->size = TAGRV_MIN((size_t) TAGRV_SIZE_DEFAULT,
 			     tagrv_param_max_recvs(&ask->params));
 	rx->iov_limit = TAGRV_IOV_MAX;
@@ -121,14 +129,18 @@ static int echo_key(uint8_t **key, size_t *len, const uint8_t *hint,
 	return 0;
 }
 
-static int fill_ep(const struct tagrv_ask *ask, struct fi_ep_attr *ep)
+static int fill_ep(const struct tagrv_ask *ask, const struct fi_info *info)
 {
+	struct fi_ep_attr *ep = info->ep_attr;
 	const struct fi_ep_attr *hint = ask->hints ? ask->hints->ep_attr : NULL;
 
 	ep->type = FI_EP_RDM;
 	ep->protocol = TAGRV_PROTO;
 	ep->protocol_version = TAGRV_PROTO_VERSION;
 	ep->max_msg_size = TAGRV_MAX_MSG;
+	ep->max_order_raw_size = tagrv_info_max_order(info->caps);
+	ep->max_order_war_size = tagrv_info_max_order(info->caps);
+	ep->max_order_waw_size = tagrv_info_max_order(info->caps);
 	ep->mem_tag_format = hint && hint->mem_tag_format ?
 			     hint->mem_tag_format : TAG_FORMAT_ALL;
 	ep->tx_ctx_cnt = 1;
@@ -150,7 +162,7 @@ static void fill_domain_limits(struct fi_domain_attr *domain)
 	domain->max_ep_rx_ctx = 1;
 	domain->max_ep_srx_ctx = OBJECTS;
 	domain->cntr_cnt = OBJECTS;
-	domain->mr_iov_limit = 1;
+	domain->mr_iov_limit = TAGRV_IOV_MAX;
 	domain->mr_cnt = REGIONS;
 }
 
@@ -168,6 +180,19 @@ static void echo_domain_counts(struct fi_domain_attr *domain,
 	domain->mr_cnt = TAGRV_MAX(domain->mr_cnt, hint->mr_cnt);
 }
 
+/*
+ * The bits about keys and addresses come back to those who can do with them. No other is
+ * required, so none is returned; nor is any for messages. The two old modes, which are
+ * never combined with others, always come back.
+ */
+static int mr_mode_of(uint64_t caps, int hint)
+{
+	if (hint == TAGRV_MR_BASIC || hint == TAGRV_MR_SCALABLE)
+		return hint;
+	return caps & (FI_RMA | FI_ATOMIC) ?
+	       hint & (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY) : 0;
+}
+
 static void echo_domain_modes(struct fi_domain_attr *domain,
 			      const struct fi_domain_attr *hint)
 {
@@ -178,13 +203,6 @@ static void echo_domain_modes(struct fi_domain_attr *domain,
 	if (hint->data_progress)
 		domain->data_progress = hint->data_progress;
 	domain->av_type = hint->av_type;
-	/*
-	 * The provider requires no mode. Only the two old modes are echoed,
-	 * which are never combined with others.
-	 */
-	if (hint->mr_mode == TAGRV_MR_BASIC ||
-	    hint->mr_mode == TAGRV_MR_SCALABLE)
-		domain->mr_mode = hint->mr_mode;
 	domain->domain = hint->domain;
 }
 
@@ -204,6 +222,8 @@ static int fill_domain(const struct tagrv_ask *ask, struct fi_info *info,
 	if (ask->hints && ask->hints->domain_attr) {
 		echo_domain_counts(domain, ask->hints->domain_attr);
 		echo_domain_modes(domain, ask->hints->domain_attr);
+		domain->mr_mode = mr_mode_of(info->caps,
+					     ask->hints->domain_attr->mr_mode);
 		if (echo_key(&domain->auth_key, &domain->auth_key_size,
 			     ask->hints->domain_attr->auth_key,
 			     ask->hints->domain_attr->auth_key_size))
@@ -260,7 +280,7 @@ struct fi_info *tagrv_info_build(const struct tagrv_ask *ask,
 		info->caps &= ~FI_REMOTE_COMM;
 	fill_tx(ask, info);
 	fill_rx(ask, info);
-	if (fill_ep(ask, info->ep_attr) || fill_domain(ask, info, desc->name) ||
+	if (fill_ep(ask, info) || fill_domain(ask, info, desc->name) ||
 	    fill_fabric(ask, info->fabric_attr) || fill_addrs(ask, info, src))
 		goto free_info;
 	if (!tagrv_info_is_local(desc->name)) {

@@ -25,14 +25,20 @@ static int refuse(const char *member)
 	return -FI_ENODATA;
 }
 
+#define MESSAGES	(FI_MSG | FI_TAGGED)
+#define ONE_SIDED	(FI_RMA | FI_ATOMIC)
+#define DIRECTIONS	(FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+
 uint64_t tagrv_info_fill_caps(uint64_t caps)
 {
 	if (!caps)
 		return TAGRV_CAPS_DEFAULT;
-	if (!(caps & (FI_MSG | FI_TAGGED)))
-		caps |= FI_MSG | FI_TAGGED;
-	if (!(caps & (FI_SEND | FI_RECV)))
+	if (!(caps & (MESSAGES | ONE_SIDED)))
+		caps |= MESSAGES;
+	if (caps & MESSAGES && !(caps & (FI_SEND | FI_RECV)))
 		caps |= FI_SEND | FI_RECV;
+	if (caps & ONE_SIDED && !(caps & DIRECTIONS))
+		caps |= DIRECTIONS;
 	return caps | TAGRV_CAPS_DOMAIN;
 }
 
@@ -44,9 +50,26 @@ static int match_caps(struct tagrv_ask *ask, const struct fi_info *hints)
 	/* Multi-receive buffers take untagged messages only. */
 	if (ask->caps & FI_MULTI_RECV && !(ask->caps & FI_MSG))
 		return refuse("caps: FI_MULTI_RECV without FI_MSG");
+	if (ask->caps & DIRECTIONS && !(ask->caps & ONE_SIDED))
+		return refuse("caps: FI_READ, FI_WRITE, FI_REMOTE_READ or "
+			      "FI_REMOTE_WRITE without FI_RMA or FI_ATOMIC");
+	if (ask->caps & FI_RMA_EVENT &&
+	    !(ask->caps & (FI_REMOTE_READ | FI_REMOTE_WRITE)))
+		return refuse("caps: FI_RMA_EVENT without FI_REMOTE_READ or "
+			      "FI_REMOTE_WRITE");
 	if (ask->caps & FI_SOURCE_ERR && !(ask->caps & FI_SOURCE))
 		return refuse("caps: FI_SOURCE_ERR without FI_SOURCE");
 	return 0;
+}
+
+size_t tagrv_info_rma_iov_limit(uint64_t caps)
+{
+	return caps & ONE_SIDED ? TAGRV_IOV_MAX : 0;
+}
+
+size_t tagrv_info_max_order(uint64_t caps)
+{
+	return caps & ONE_SIDED ? SIZE_MAX : 0;
 }
 
 static int match_tx(const struct tagrv_ask *ask, const struct fi_tx_attr *tx)
@@ -63,7 +86,8 @@ static int match_tx(const struct tagrv_ask *ask, const struct fi_tx_attr *tx)
 		return refuse("tx_attr->inject_size");
 	if (tx->size > ask->params.max_ops)
 		return refuse("tx_attr->size (see FI_TAGRV_MAX_OPS)");
-	if (tx->iov_limit > TAGRV_IOV_MAX || tx->rma_iov_limit)
+	if (tx->iov_limit > TAGRV_IOV_MAX ||
+	    tx->rma_iov_limit > tagrv_info_rma_iov_limit(ask->caps))
 		return refuse("tx_attr->iov_limit or rma_iov_limit");
 	return 0;
 }
@@ -91,15 +115,18 @@ static int check_key(const char *what, const uint8_t *key, size_t len)
 		       len > TAGRV_AUTH_SECRET_MAX) ? refuse(what) : 0;
 }
 
-static int match_ep(const struct fi_ep_attr *ep)
+static int match_ep(const struct tagrv_ask *ask, const struct fi_ep_attr *ep)
 {
+	size_t max_order = tagrv_info_max_order(ask->caps);
+
 	if ((ep->protocol && ep->protocol != TAGRV_PROTO) ||
 	    ep->protocol_version > TAGRV_PROTO_VERSION)
 		return refuse("ep_attr->protocol or protocol_version");
 	if (ep->max_msg_size > TAGRV_MAX_MSG)
 		return refuse("ep_attr->max_msg_size");
-	if (ep->max_order_raw_size || ep->max_order_war_size ||
-	    ep->max_order_waw_size)
+	if (ep->max_order_raw_size > max_order ||
+	    ep->max_order_war_size > max_order ||
+	    ep->max_order_waw_size > max_order)
 		return refuse("ep_attr->max_order_*_size");
 	if (ep->tx_ctx_cnt == FI_SHARED_CONTEXT)
 		return refuse("ep_attr->tx_ctx_cnt: there are no shared "
@@ -138,7 +165,7 @@ static int match_domain(const struct tagrv_ask *ask,
 		return refuse("domain_attr->mr_key_size");
 	if (domain->cq_data_size > TAGRV_CQ_DATA_SIZE)
 		return refuse("domain_attr->cq_data_size");
-	if (domain->mr_iov_limit > 1)
+	if (domain->mr_iov_limit > TAGRV_IOV_MAX)
 		return refuse("domain_attr->mr_iov_limit");
 	if (domain->max_ep_tx_ctx > 1 || domain->max_ep_rx_ctx > 1 ||
 	    domain->max_ep_stx_ctx)
@@ -193,7 +220,7 @@ int tagrv_info_match(struct tagrv_ask *ask)
 	if (!ret && hints->rx_attr)
 		ret = match_rx(ask, hints->rx_attr);
 	if (!ret && hints->ep_attr)
-		ret = match_ep(hints->ep_attr);
+		ret = match_ep(ask, hints->ep_attr);
 	if (!ret && hints->domain_attr)
 		ret = match_domain(ask, hints->domain_attr);
 	if (!ret && hints->fabric_attr)

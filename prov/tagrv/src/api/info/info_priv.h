@@ -47,8 +47,13 @@ bool tagrv_info_match_reach(const struct tagrv_ask *ask, const char *name);
 bool tagrv_info_wants_remote(const struct fi_info *hints);
 /* Logs that no device has the name in the hints. Returns -FI_ENODATA. */
 int tagrv_info_refuse_name(const struct fi_info *hints);
-/* domain_attr->max_err_data for these capabilities, in bytes. */
+/*
+ * For these capabilities: bytes of domain_attr->max_err_data; tx_attr->rma_iov_limit; bytes
+ * of ep_attr->max_order_*_size, which have no limit where there is an order.
+ */
 size_t tagrv_info_err_data(uint64_t caps);
+size_t tagrv_info_rma_iov_limit(uint64_t caps);
+size_t tagrv_info_max_order(uint64_t caps);
 
 /* Sets the address members of the ask. 0 or -FI_ENODATA. */
 int tagrv_info_resolve(struct tagrv_ask *ask, const char *node,
