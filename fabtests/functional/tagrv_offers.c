@@ -5,11 +5,13 @@
  * hints shows only the defaults.
  */
 #include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_eq.h>
+#include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,7 +19,7 @@
 #include <string.h>
 
 #define VERSION		FI_VERSION(1, 17)
-#define BASE_CAPS	(FI_MSG | FI_TAGGED | FI_SOURCE)
+#define BASE_CAPS	(FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SOURCE)
 #define COUNT(array)	(sizeof(array) / sizeof((array)[0]))
 
 enum { VALUES = 64 };	/* more than any enumeration has */
@@ -50,7 +52,9 @@ static const struct word modes[] = {
 static const struct word orders[] = {
 	WORD(FI_ORDER_RAR), WORD(FI_ORDER_RAW), WORD(FI_ORDER_RAS), WORD(FI_ORDER_WAR),
 	WORD(FI_ORDER_WAW), WORD(FI_ORDER_WAS), WORD(FI_ORDER_SAR), WORD(FI_ORDER_SAW),
-	WORD(FI_ORDER_SAS), WORD(FI_ORDER_DATA),
+	WORD(FI_ORDER_SAS), WORD(FI_ORDER_DATA), WORD(FI_ORDER_RMA_RAR), WORD(FI_ORDER_RMA_RAW),
+	WORD(FI_ORDER_RMA_WAR), WORD(FI_ORDER_RMA_WAW), WORD(FI_ORDER_ATOMIC_RAR),
+	WORD(FI_ORDER_ATOMIC_RAW), WORD(FI_ORDER_ATOMIC_WAR), WORD(FI_ORDER_ATOMIC_WAW),
 };
 static const struct word threadings[] = {
 	WORD(FI_THREAD_SAFE), WORD(FI_THREAD_FID), WORD(FI_THREAD_DOMAIN),
@@ -60,7 +64,12 @@ static const struct word progresses[] = {
 	WORD(FI_PROGRESS_AUTO), WORD(FI_PROGRESS_MANUAL), { 3, "FI_PROGRESS_CONTROL_UNIFIED" },
 };
 static const struct word av_types[] = { WORD(FI_AV_MAP), WORD(FI_AV_TABLE) };
-static const struct word mr_modes[] = { WORD(FI_MR_BASIC), WORD(FI_MR_SCALABLE) };
+static const struct word mr_modes[] = {
+	WORD(FI_MR_BASIC), WORD(FI_MR_SCALABLE), WORD(FI_MR_LOCAL), WORD(FI_MR_RAW),
+	WORD(FI_MR_VIRT_ADDR), WORD(FI_MR_ALLOCATED), WORD(FI_MR_PROV_KEY),
+	WORD(FI_MR_MMU_NOTIFY), WORD(FI_MR_RMA_EVENT), WORD(FI_MR_ENDPOINT), WORD(FI_MR_HMEM),
+	WORD(FI_MR_COLLECTIVE),
+};
 static const struct word ep_types[] = {
 	WORD(FI_EP_MSG), WORD(FI_EP_DGRAM), WORD(FI_EP_RDM), { 4, "FI_EP_SOCK_STREAM" },
 	{ 5, "FI_EP_SOCK_DGRAM" },
@@ -172,7 +181,7 @@ static void try_mask(enum mask mask, const char *what, const struct word *words,
 	}
 }
 
-enum value { TYPE, THREADING, CONTROL_PROGRESS, DATA_PROGRESS, AV_TYPE, ADDR_FORMAT, MR_MODE };
+enum value { TYPE, THREADING, CONTROL_PROGRESS, DATA_PROGRESS, AV_TYPE, ADDR_FORMAT };
 
 /* All these fields are enumerations or integers of that size. */
 static void *value_of(struct fi_info *info, enum value value)
@@ -188,10 +197,8 @@ static void *value_of(struct fi_info *info, enum value value)
 		return &info->domain_attr->data_progress;
 	case AV_TYPE:
 		return &info->domain_attr->av_type;
-	case ADDR_FORMAT:
-		return &info->addr_format;
 	default:
-		return &info->domain_attr->mr_mode;
+		return &info->addr_format;
 	}
 }
 
@@ -224,20 +231,30 @@ static void try_shared(bool rx)
 	drop(hints, info);
 }
 
+/* Bits of mr_mode that come back to an application which knows them. */
+static void try_mr_modes(void)
+{
+	for (int i = 0; i < 31; i++) {
+		struct fi_info *hints = hints_new(), *info;
+
+		hints->domain_attr->mr_mode = 1 << i;
+		info = ask(hints);
+		if (info && info->domain_attr->mr_mode == 1 << i)
+			print("mr_mode", mr_modes, COUNT(mr_modes), 1ULL << i);
+		drop(hints, info);
+	}
+}
+
 /* Prints the modes that the provider demands of an application which offers all. */
 static void print_demands(void)
 {
 	struct fi_info *hints = hints_new(), *info;
 
 	hints->mode = ~0ULL;
-	hints->domain_attr->mr_mode = ~(FI_MR_BASIC | FI_MR_SCALABLE);
 	info = ask(hints);
 	for (int i = 0; info && i < 64; i++)
 		if (info->mode >> i & 1)
 			PRINT("mode", modes, 1ULL << i);
-	for (int i = 0; info && i < 32; i++)
-		if (info->domain_attr->mr_mode >> i & 1)
-			printf("mr_mode 0x%x\n", 1U << i);
 	drop(hints, info);
 }
 
@@ -347,6 +364,39 @@ static void try_call_flags(struct objects *o)
 	}
 }
 
+/* The same of one-sided calls, on a region of this process. */
+static void try_rma_flags(struct objects *o)
+{
+	static struct fi_context2 ctx[64];
+	static uint64_t word, value, result;
+	struct fi_ioc ioc = { &value, 1 }, to = { &result, 1 };
+	struct fid_mr *mr;
+
+	must(fi_mr_reg(o->domain, &word, sizeof(word), FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 1, 0,
+		       &mr, NULL), "fi_mr_reg");
+	for (int i = 0; i < 64; i++) {
+		struct fi_rma_iov at = { 0, 0, fi_mr_key(mr) };
+		struct fi_rma_ioc one = { 0, 1, fi_mr_key(mr) };
+		struct fi_msg_rma rma = { .addr = o->self, .rma_iov = &at, .rma_iov_count = 1,
+					  .context = &ctx[i] };
+		struct fi_msg_atomic atomic = { .msg_iov = &ioc, .iov_count = 1, .addr = o->self,
+						.rma_iov = &one, .rma_iov_count = 1,
+						.datatype = FI_UINT64, .op = FI_SUM,
+						.context = &ctx[i] };
+		uint64_t bit = 1ULL << i;
+
+		if (!fi_readmsg(o->ep, &rma, bit))
+			PRINT("read_flags", flags, bit);
+		if (!fi_writemsg(o->ep, &rma, bit))
+			PRINT("write_flags", flags, bit);
+		if (!fi_atomicmsg(o->ep, &atomic, bit))
+			PRINT("atomic_flags", flags, bit);
+		if (!fi_fetch_atomicmsg(o->ep, &atomic, &to, NULL, 1, bit))
+			PRINT("fetch_flags", flags, bit);
+	}
+	must_close(&mr->fid);
+}
+
 static void try_objects(void)
 {
 	struct fi_info *hints = hints_new();
@@ -360,6 +410,7 @@ static void try_objects(void)
 	try_waits(&o);
 	open_ep(&o);
 	try_call_flags(&o);
+	try_rma_flags(&o);
 	must_close(&o.ep->fid);
 	must_close(&o.cq->fid);
 	must_close(&o.av->fid);
@@ -408,7 +459,7 @@ int main(int argc, char **argv)
 	TRY_VALUE(DATA_PROGRESS, "data_progress", progresses);
 	TRY_VALUE(AV_TYPE, "av_type", av_types);
 	TRY_VALUE(ADDR_FORMAT, "addr_format", addr_formats);
-	TRY_VALUE(MR_MODE, "mr_mode", mr_modes);
+	try_mr_modes();
 	try_shared(false);
 	try_shared(true);
 	print_demands();
