@@ -119,7 +119,7 @@ static void compare_fields(const char *file, int line, const struct fx *fx,
 	if (format >= FI_CQ_FORMAT_MSG && got->flags != want->flags)
 		run_fail(file, line, "flags 0x%" PRIx64 ", want exactly 0x%" PRIx64, got->flags,
 			 want->flags);
-	if (!(want->flags & FI_RECV))
+	if (!(want->flags & (FI_RECV | FI_REMOTE_WRITE)))
 		return;
 	if (format >= FI_CQ_FORMAT_MSG && got->len != want->len)
 		run_fail(file, line, "len %zu, want %zu", got->len, want->len);

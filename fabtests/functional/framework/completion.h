@@ -24,6 +24,12 @@ struct comp {
 #define SENT_MSG    (FI_SEND | FI_MSG)
 #define GOT_TAGGED  (FI_RECV | FI_TAGGED)
 #define GOT_MSG	    (FI_RECV | FI_MSG)
+#define DID_PUT	    (FI_RMA | FI_WRITE)
+#define DID_GET	    (FI_RMA | FI_READ)
+#define DID_ATOMIC  (FI_ATOMIC | FI_WRITE)
+#define DID_FETCH   (FI_ATOMIC | FI_READ)	/* fi_compare_atomic, too */
+/* A peer has written here with remote CQ data; the entry has no context. */
+#define GOT_DATA    (FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA)
 
 /* One non-blocking read; returns false when there was no entry. */
 bool comp_poll(struct fx *fx, enum fx_side side, struct comp *c);

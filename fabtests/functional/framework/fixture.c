@@ -16,6 +16,7 @@ static void hint_domain(struct fi_domain_attr *domain, const struct fx_attr *att
 	domain->data_progress = attr->progress ? attr->progress : FI_PROGRESS_MANUAL;
 	domain->resource_mgmt = FI_RM_ENABLED;
 	domain->av_type = attr->av_type;
+	domain->mr_mode = attr->mr_mode;
 }
 
 struct fi_info *fx_hints(const struct test *t, const struct fx_attr *attr)
@@ -28,8 +29,8 @@ struct fi_info *fx_hints(const struct test *t, const struct fx_attr *attr)
 	hints->tx_attr->op_flags = attr->tx_flags;
 	hints->rx_attr->op_flags = attr->rx_flags;
 	hints->rx_attr->size = attr->rx_size;
-	hints->tx_attr->msg_order = FI_ORDER_SAS;
-	hints->rx_attr->msg_order = FI_ORDER_SAS;
+	hints->tx_attr->msg_order = attr->order ? attr->order : FI_ORDER_SAS;
+	hints->rx_attr->msg_order = hints->tx_attr->msg_order;
 	hint_domain(hints->domain_attr, attr);
 	if (attr->srx)
 		hints->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
@@ -104,6 +105,8 @@ static void open_counters(struct fx *fx)
 		.wait_obj = FI_WAIT_UNSPEC,
 	};
 
+	for (int i = 0; fx->attr.onesided_counters && i < FX_ONESIDED; i++)
+		CHECK_OK(fi_cntr_open(fx->domain, &cntr, &fx->onesided[i], NULL));
 	if (!fx->attr.counters)
 		return;
 	CHECK_OK(fi_cntr_open(fx->domain, &cntr, &fx->cntr[FX_TX], NULL));
@@ -155,6 +158,20 @@ void fx_open_endpoint(struct fx *fx)
 				   &min, sizeof(min)));
 }
 
+static void bind_counters(struct fx *fx)
+{
+	static const uint64_t flags[FX_ONESIDED] = {
+		FI_READ, FI_WRITE, FI_REMOTE_READ, FI_REMOTE_WRITE,
+	};
+
+	if (fx->attr.counters) {
+		CHECK_OK(fi_ep_bind(fx->ep, &fx->cntr[FX_TX]->fid, FI_SEND));
+		CHECK_OK(fi_ep_bind(fx->ep, &fx->cntr[FX_RX]->fid, FI_RECV));
+	}
+	for (int i = 0; fx->attr.onesided_counters && i < FX_ONESIDED; i++)
+		CHECK_OK(fi_ep_bind(fx->ep, &fx->onesided[i]->fid, flags[i]));
+}
+
 void fx_bind_all(struct fx *fx)
 {
 	CHECK_OK(fi_ep_bind(fx->ep, &fx->av->fid, 0));
@@ -169,10 +186,7 @@ void fx_bind_all(struct fx *fx)
 		CHECK_OK(fi_ep_bind(fx->ep, &fx->cq[FX_TX]->fid, FI_TRANSMIT | fx->attr.tx_bind));
 		CHECK_OK(fi_ep_bind(fx->ep, &fx->cq[FX_RX]->fid, FI_RECV | fx->attr.rx_bind));
 	}
-	if (fx->attr.counters) {
-		CHECK_OK(fi_ep_bind(fx->ep, &fx->cntr[FX_TX]->fid, FI_SEND));
-		CHECK_OK(fi_ep_bind(fx->ep, &fx->cntr[FX_RX]->fid, FI_RECV));
-	}
+	bind_counters(fx);
 }
 
 void fx_insert(struct fx *fx, int rank)
@@ -241,6 +255,9 @@ static void close_queues(struct fx *fx)
 	for (int side = 0; side < 2; side++)
 		if (fx->cntr[side])
 			close_fid(&fx->cntr[side]->fid, "counter");
+	for (int i = 0; i < FX_ONESIDED; i++)
+		if (fx->onesided[i])
+			close_fid(&fx->onesided[i]->fid, "counter");
 }
 
 static void close_domain(struct fx *fx)

@@ -14,15 +14,22 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
 enum { FX_NAME_MAX = 128 };
 
 enum fx_side { FX_TX, FX_RX };
 
+/* Counters of one-sided operations: own ones, and those of peers. */
+enum fx_onesided { FX_READ, FX_WRITE, FX_REMOTE_READ, FX_REMOTE_WRITE, FX_ONESIDED };
+
 /* All zero gives a usable endpoint: tagged CQ format, FI_MSG | FI_TAGGED, separate CQs. */
 struct fx_attr {
 	uint64_t caps;		/* 0: FI_MSG | FI_TAGGED */
+	uint64_t order;		/* msg_order of both directions; 0: FI_ORDER_SAS */
+	int mr_mode;		/* what this side can do for registration (window.h) */
 	uint64_t tx_flags;	/* default operation flags */
 	uint64_t rx_flags;
 	uint64_t tx_bind;	/* FI_SELECTIVE_COMPLETION or 0 */
@@ -37,6 +44,7 @@ struct fx_attr {
 	const char *service;
 	size_t min_multi_recv;
 	bool counters;		/* bind a send and a receive counter */
+	bool onesided_counters;	/* bind those of enum fx_onesided */
 	bool one_cq;		/* both directions on one CQ */
 	bool stranger;		/* exchange names, but insert none into the AV */
 	bool disabled;		/* stop before fi_enable */
@@ -55,6 +63,7 @@ struct fx {
 	struct fid_av *av;
 	struct fid_cq *cq[2];	/* indexed by fx_side; equal with one_cq */
 	struct fid_cntr *cntr[2];
+	struct fid_cntr *onesided[FX_ONESIDED];
 	struct fid_ep *ep;
 	struct fid_ep *srx;	/* shared receive context or NULL */
 	struct fid_cq *srx_cq;

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Windows: see window.h.
+ */
+#include "window.h"
+
+#include <string.h>
+
+enum { BY_ADDRESS = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY };
+
+/* What region_open() can do besides, whoever makes the keys. */
+enum { ANYWAY = FI_MR_ENDPOINT | FI_MR_RMA_EVENT };
+
+/* Keys that applications choose may use all 64 bits. */
+static uint64_t next_key = 1;
+
+static bool is_offered(struct test *t, const struct fx_attr *attr)
+{
+	struct fi_info *info;
+	int ret = fx_try_info(t, attr, &info);
+
+	fi_freeinfo(info);
+	CHECK(!ret || ret == -FI_ENODATA, "fi_getinfo: %d (%s)", ret, fi_strerror(-ret));
+	return !ret;
+}
+
+void window_open_ep(struct test *t, struct fx *fx, const struct fx_attr *attr,
+		    enum window_keys keys)
+{
+	struct fx_attr wanted = *attr;
+
+	wanted.mr_mode = ANYWAY | (keys == KEYS_ADDRESS ? BY_ADDRESS : 0);
+	if (!is_offered(t, &wanted) && keys == KEYS_ANY)
+		wanted.mr_mode = ANYWAY | BY_ADDRESS;
+	fx_open_or_skip(t, fx, &wanted, keys == KEYS_OFFSET ? "such endpoint with keys of the application" :
+			"such endpoint");
+	CHECK(!(fx->info->domain_attr->mr_mode & ~wanted.mr_mode), "mr_mode 0x%x, asked for 0x%x",
+	      fx->info->domain_attr->mr_mode, wanted.mr_mode);
+}
+
+static bool has_mode(const struct fx *fx, int mode)
+{
+	return fx->info->domain_attr->mr_mode & mode;
+}
+
+static void bind_region(struct fx *fx, const struct region *r, struct fid_mr *mr)
+{
+	bool enables = has_mode(fx, FI_MR_ENDPOINT);
+
+	if (has_mode(fx, FI_MR_ENDPOINT))
+		CHECK_OK(fi_mr_bind(mr, &fx->ep->fid, 0));
+	if (r->cntr) {
+		CHECK_OK(fi_mr_bind(mr, &r->cntr->fid, r->events));
+		enables = enables || has_mode(fx, FI_MR_RMA_EVENT);
+	}
+	if (enables)
+		CHECK_OK(fi_mr_enable(mr));
+}
+
+int region_try(struct fx *fx, const struct region *r, struct fid_mr **mr)
+{
+	struct fi_mr_attr attr = {
+		.mr_iov = r->iov,
+		.iov_count = r->iov_count ? r->iov_count : 1,
+		.access = r->access ? r->access : FI_REMOTE_READ | FI_REMOTE_WRITE,
+		.requested_key = r->key ? r->key : next_key++,
+	};
+	uint64_t flags = r->cntr && has_mode(fx, FI_MR_RMA_EVENT) ? FI_RMA_EVENT : 0;
+	int ret = fi_mr_regattr(fx->domain, &attr, flags, mr);
+
+	if (!ret)
+		bind_region(fx, r, *mr);
+	return ret;
+}
+
+struct fid_mr *region_open(struct fx *fx, const struct region *r)
+{
+	struct fid_mr *mr;
+
+	CHECK_OK(region_try(fx, r, &mr));
+	return mr;
+}
+
+uint64_t region_base(const struct fx *fx, const struct iovec *iov)
+{
+	return has_mode(fx, FI_MR_VIRT_ADDR) ? (uintptr_t)iov->iov_base : 0;
+}
+
+void window_publish(struct fx *fx, struct window *w, struct fid_mr *mr, uint64_t base)
+{
+	uint64_t mine[2] = { mr ? fi_mr_key(mr) : 0, base };
+	struct run_gathered all;
+
+	w->fx = fx;
+	w->mr = mr;
+	fx_exchange(fx, mine, sizeof(mine), &all);
+	for (int i = 0; i < fx->t->ranks; i++) {
+		if (all.len[i] != sizeof(mine))
+			continue;
+		memcpy(mine, all.data[i], sizeof(mine));
+		w->key[i] = mine[0];
+		w->base[i] = mine[1];
+	}
+}
+
+void window_open(struct fx *fx, struct window *w, size_t len, uint64_t access)
+{
+	struct iovec iov;
+
+	w->g = guard_alloc(len);
+	iov = (struct iovec){ .iov_base = w->g.data, .iov_len = len };
+	window_publish(fx, w, region_open(fx, &(struct region){ .iov = &iov, .access = access }),
+		       region_base(fx, &iov));
+}
+
+void window_close(struct window *w)
+{
+	if (w->mr)
+		CHECK_OK(fi_close(&w->mr->fid));
+	CHECK(!guard_damage(&w->g, w->g.len), "bytes written outside the window");
+	guard_free(&w->g);
+	memset(w, 0, sizeof(*w));
+}
