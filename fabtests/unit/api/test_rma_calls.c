@@ -256,6 +256,7 @@ Test(rma_calls, segments_are_limited)
 		"5 segments");
 	REFUSED(write_msg(five, 4, to, 5), -FI_EINVAL, "5 ranges");
 	REFUSED(write_msg(five, 1, to, 0), -FI_EINVAL, "0 ranges");
+	REFUSED(write_msg(NULL, 0, to, 0), -FI_EINVAL, "0 ranges");
 	REFUSED(write_msg(five, 1, NULL, 1), -FI_EINVAL, "0 ranges");
 	REFUSED(write_msg(NULL, 1, to, 1), -FI_EINVAL, "NULL");
 	REFUSED(fi_writev(api.ep, NULL, NULL, 1, api.self, 0, 1, NULL), -FI_EINVAL,
@@ -267,15 +268,16 @@ Test(rma_calls, segments_are_limited)
 Test(rma_calls, both_sides_have_the_same_length)
 {
 	const struct iovec huge[2] = { { buf, SIZE_MAX }, { buf, 2 } };
+	const struct iovec byte = { buf, 1 };
 	const struct fi_rma_iov one = { 0, 1, 1 }, two[2] = { { 0, SIZE_MAX, 1 },
 							      { 0, 2, 1 } };
 
 	rma_open(&api, RMA, 0, 0);
 	api_log_start("warn");
 	REFUSED(write_msg(iov, 2, &one, 1), -FI_EINVAL, "15 bytes here and 1 at");
-	/* The sums wrap to 1. */
+	/* Sums that wrap to 1. */
 	REFUSED(write_msg(huge, 2, &one, 1), -FI_EINVAL, "bytes here and 1 at");
-	REFUSED(write_msg(huge + 1, 1, two, 2), -FI_EINVAL, "2 bytes here");
+	REFUSED(write_msg(&byte, 1, two, 2), -FI_EINVAL, "1 bytes here");
 }
 
 Test(rma_calls, nothing_may_be_moved)
