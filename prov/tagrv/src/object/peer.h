@@ -127,8 +127,8 @@ struct tagrv_peer {
 	struct tagrv_list writers;	/* sends with something to move */
 	struct tagrv_list acks;		/* tagrv_ack::link */
 	struct {			/* one-sided operations: proto/rma/rma.h */
-		uint32_t asked;		/* ours that await an ANSWER or KEYS */
-		uint32_t serving;	/* the peer's that await ours */
+		uint32_t asked;		/* what it keeps for us: proto/rma/rma_op.c */
+		uint32_t serving;	/* what we keep for it */
 		/* The peer's operation whose packets are coming; op 0: none. */
 		uint32_t op;
 		int	status;		/* the first error of its packets */

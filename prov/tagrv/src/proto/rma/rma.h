@@ -33,9 +33,8 @@
  * until it has ended: a PULL for FI_ORDER_RAW, WAW and SAW, a read for WAR and SAR. With
  * these or RAR no read is told KEYS, because it would then happen at any time.
  *
- * EAGAIN: an operation that finds no room is QUEUED on peer->pending, among the sends. At
- * most TAGRV_RMA_ASKED_MAX that await an ANSWER, KEYS or the FIN of a PULL are with one
- * peer, which bounds what that keeps for us.
+ * EAGAIN: an operation that finds no room is QUEUED on peer->pending, among the sends, and
+ * so is one for which the peer would have to keep more than TAGRV_RMA_ASKED_MAX.
  *
  * Peer death, close: lane.c fails peer->pending and peer->waiting; reads in flight end by
  * their callbacks. A target drops its answers, and ends what it has LENT.

@@ -133,7 +133,7 @@ int tagrv_rma_get(struct tagrv_op *op, size_t *bytes)
 	size_t len;
 	int ret;
 
-	if (must_wait(op) || peer->rma.asked >= TAGRV_RMA_ASKED_MAX)
+	if (must_wait(op) || !tagrv_rma_may_ask(peer))
 		return -FI_EAGAIN;
 	len = pack_ranges(r, pkt.ranges);
 	ret = tagrv_packet_send(peer, &hdr, &(struct iovec) {
@@ -143,6 +143,7 @@ int tagrv_rma_get(struct tagrv_op *op, size_t *bytes)
 	r->sent = op->len;
 	r->holds = tagrv_order_holds_read(op->engine->attr.order);
 	*bytes += len + sizeof(hdr);
+	tagrv_rma_ask(op);
 	tagrv_rma_asked(op);
 	return 0;
 }
@@ -203,17 +204,20 @@ static int send_atomic(struct tagrv_op *op, const struct part *part)
 
 int tagrv_rma_change(struct tagrv_op *op, size_t *bytes)
 {
+	bool fetches = tagrv_rma_wants_answer(op->tx.rma);
 	struct part part;
 	int ret;
 
-	if (must_wait(op) || (tagrv_rma_wants_answer(op->tx.rma) &&
-			      op->peer->rma.asked >= TAGRV_RMA_ASKED_MAX))
+	if (must_wait(op) || (fetches && !tagrv_rma_may_ask(op->peer)))
 		return -FI_EAGAIN;
 	part = next_part(op, atomic_max(op));
 	ret = send_atomic(op, &part);
-	if (!ret)
-		count(op, &part, bytes);
-	return ret;
+	if (ret)
+		return ret;
+	if (fetches)
+		tagrv_rma_ask(op);
+	count(op, &part, bytes);
+	return 0;
 }
 
 /* ---- answers ---- */
@@ -241,15 +245,31 @@ static void store(struct tagrv_op *op, const void *payload, size_t len)
 	tagrv_iov_scatter(iov, cnt, payload, len);
 }
 
+/* False: the target has nothing to answer, or not so much. */
+static bool is_due(const struct tagrv_rma *r, size_t len)
+{
+	return r->asked && len <= r->sent - r->got;
+}
+
 void tagrv_rma_answer_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			     const void *payload, size_t len)
 {
 	struct tagrv_op *op = find_asker(peer, hdr->op);
 
 	tagrv_assert_locked(peer->engine->dom);
-	if (!op || len > op->tx.rma->sent - op->tx.rma->got) {
-		tagrv_peer_bad_packet(peer, "ANSWER to an operation that awaits none");
+	/* As a FIN: here the operation may have failed meanwhile. */
+	if (!op) {
+		tagrv_peer_count_bad(peer, "ANSWER to an operation that awaits none");
 		return;
+	}
+	if (!is_due(op->tx.rma, len)) {
+		tagrv_peer_bad_packet(peer, "ANSWER with more than was asked for");
+		return;
+	}
+	/* Each ATOMIC has its ANSWER. */
+	if (op->tx.rma->kind != TAGRV_RMA_READ) {
+		op->tx.rma->asked--;
+		peer->rma.asked--;
 	}
 	store(op, payload, len);
 	op->tx.rma->got += len;

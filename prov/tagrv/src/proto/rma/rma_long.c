@@ -71,7 +71,7 @@ int tagrv_rma_pull(struct tagrv_op *op)
 
 	if (r->remote_cnt != 1)
 		return -FI_EOPNOTSUPP;
-	if (peer->rma.asked >= TAGRV_RMA_ASKED_MAX)
+	if (!tagrv_rma_may_ask(peer))
 		return -FI_EAGAIN;
 	if (tagrv_op_register(op, tagrv_peer_xport(peer)->dev, op->len,
 			      TAGRV_MEM_READ)) {
@@ -84,6 +84,7 @@ int tagrv_rma_pull(struct tagrv_op *op)
 	r->sent = op->len;
 	r->pulled = true;
 	r->holds = tagrv_order_holds_pull(op->engine->attr.order);
+	tagrv_rma_ask(op);
 	tagrv_rma_asked(op);
 	return 0;
 }
@@ -367,8 +368,10 @@ static void end_read(struct tagrv_op *op)
 	int status = op->status;
 
 	tagrv_op_deregister(op);
-	if (peer->lane && peer->lane == op->lane)
+	if (peer->lane && peer->lane == op->lane) {
+		tagrv_rma_unask(op);
 		tagrv_ack_fin(peer, op->rndv->remote.op, status);
+	}
 	tagrv_rndv_detach(op);
 	tagrv_op_rma_end(op, status);
 }
@@ -403,7 +406,8 @@ void tagrv_rma_keys_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		decline(op, remote.op);
 		return;
 	}
-	tagrv_rma_take(op);
+	/* It stays asked: the target keeps its memory for us until the FIN. */
+	tagrv_list_remove(&op->link);
 	op->rndv->remote = remote;
 	op->rndv->want = op->len;
 	tagrv_op_set_state(op, TAGRV_OP_FETCHING);

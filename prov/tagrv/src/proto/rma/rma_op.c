@@ -13,6 +13,8 @@ static void fail(struct tagrv_op *op, int status)
 {
 	if (op->state == TAGRV_OP_ASKED)
 		tagrv_rma_take(op);
+	/* Some of its packets may have left. */
+	tagrv_rma_unask(op);
 	tagrv_op_rma_end(op, status);
 }
 
@@ -57,6 +59,7 @@ static void fill_rma(struct tagrv_rma *r, const struct tagrv_rma_req *req)
 	r->by_packets = false;
 	r->pulled = false;
 	r->holds = false;
+	r->asked = 0;
 	r->sent = 0;
 	r->got = 0;
 	for (size_t i = 0; i < req->remote_cnt; i++)
@@ -152,10 +155,22 @@ void tagrv_rma_op_drop(struct tagrv_op *op)
 
 /* ---- waiting for the answer ---- */
 
-/* Of what the target keeps something for us. */
-static bool is_counted(const struct tagrv_rma *r)
+void tagrv_rma_ask(struct tagrv_op *op)
 {
-	return r->pulled || tagrv_rma_wants_answer(r);
+	op->tx.rma->asked++;
+	op->peer->rma.asked++;
+}
+
+void tagrv_rma_unask(struct tagrv_op *op)
+{
+	struct tagrv_peer *peer = op->peer;
+
+	assert(peer->rma.asked >= op->tx.rma->asked);
+	peer->rma.asked -= op->tx.rma->asked;
+	op->tx.rma->asked = 0;
+	/* What it held back, or lacked its place, can go on. */
+	if (peer->state == TAGRV_PEER_READY)
+		tagrv_peer_set_busy(peer);
 }
 
 void tagrv_rma_asked(struct tagrv_op *op)
@@ -165,7 +180,6 @@ void tagrv_rma_asked(struct tagrv_op *op)
 	op->lane = peer->lane;
 	peer->sent++;
 	peer->engine->stats.rma_tx++;
-	peer->rma.asked += is_counted(op->tx.rma);
 	tagrv_op_set_state(op, TAGRV_OP_ASKED);
 	/* One that holds back others stays in front of them. */
 	if (op->tx.rma->holds)
@@ -176,13 +190,8 @@ void tagrv_rma_asked(struct tagrv_op *op)
 
 void tagrv_rma_take(struct tagrv_op *op)
 {
-	struct tagrv_peer *peer = op->peer;
-
 	tagrv_list_remove(&op->link);
-	peer->rma.asked -= is_counted(op->tx.rma);
-	/* What it held back, or lacked its place, can go on. */
-	if (peer->state == TAGRV_PEER_READY)
-		tagrv_peer_set_busy(peer);
+	tagrv_rma_unask(op);
 }
 
 void tagrv_rma_requeue(struct tagrv_op *op)

@@ -15,7 +15,11 @@
 #include "object/mrtab.h"
 #include "proto/rma/rma.h"
 
-/* Operations of one peer that wait for an ANSWER, KEYS or the FIN of a PULL. */
+/*
+ * What a target keeps for one peer at most: GETs until all is sent or the peer has returned
+ * what was lent, PULLs until their FIN, and for each ATOMIC that fetches its ANSWER. The
+ * initiator counts the same (peer->rma.asked), and asks for no more.
+ */
 #define TAGRV_RMA_ASKED_MAX	64u
 /* Ops of one endpoint that are LENT: its own operations need ops, too. */
 #define TAGRV_RMA_LENT_MAX	64u
@@ -25,6 +29,19 @@
 
 /* ---- rma_op.c ---- */
 
+/*
+ * Whether the peer may be asked for one more thing that it has to keep. Not while FINs wait
+ * for room: what they return counts at the peer until they are there.
+ */
+static inline bool tagrv_rma_may_ask(const struct tagrv_peer *peer)
+{
+	return peer->rma.asked < TAGRV_RMA_ASKED_MAX && tagrv_list_empty(&peer->acks);
+}
+
+/* The peer keeps one more thing for the op. */
+void tagrv_rma_ask(struct tagrv_op *op);
+/* The peer keeps nothing for the op any more, which may have ended for it by this lane. */
+void tagrv_rma_unask(struct tagrv_op *op);
 /* All packets have been sent: QUEUED -> ASKED. */
 void tagrv_rma_asked(struct tagrv_op *op);
 /* Takes an op that is ASKED off its list; its answer is here. */
