@@ -194,6 +194,23 @@ void tagrv_rma_take(struct tagrv_op *op)
 	tagrv_rma_unask(op);
 }
 
+/*
+ * An op that is QUEUED again comes before all that have sent nothing. Behind one of which
+ * packets were sent: the target knows by the next packet's operation where one ends.
+ */
+static void queue_again(struct tagrv_peer *peer, struct tagrv_op *op)
+{
+	struct tagrv_list *first = tagrv_list_first(&peer->pending);
+	const struct tagrv_op *begun = first ?
+		tagrv_container_of(first, struct tagrv_op, link) : NULL;
+
+	if (begun && begun->ops->start && begun->tx.rma->sent)
+		tagrv_list_insert_after(first, &op->link);
+	else
+		tagrv_list_push_head(&peer->pending, &op->link);
+	tagrv_peer_shut_plain(peer);
+}
+
 void tagrv_rma_requeue(struct tagrv_op *op)
 {
 	struct tagrv_peer *peer = op->peer;
@@ -202,12 +219,13 @@ void tagrv_rma_requeue(struct tagrv_op *op)
 	tagrv_op_deregister(op);
 	op->tx.rma->by_packets = true;
 	op->tx.rma->pulled = false;
+	/* Packets keep the order without it. */
+	op->tx.rma->holds = false;
 	op->tx.rma->sent = 0;
 	op->tx.rma->got = 0;
 	tagrv_op_uncount_sent(peer);
 	tagrv_op_set_state(op, TAGRV_OP_QUEUED);
-	tagrv_list_push_head(&peer->pending, &op->link);
-	tagrv_peer_shut_plain(peer);
+	queue_again(peer, op);
 }
 
 bool tagrv_rma_fin(struct tagrv_op *op, int status)

@@ -46,7 +46,7 @@ void tagrv_rma_unask(struct tagrv_op *op);
 void tagrv_rma_asked(struct tagrv_op *op);
 /* Takes an op that is ASKED off its list; its answer is here. */
 void tagrv_rma_take(struct tagrv_op *op);
-/* The op goes by packets after all: ASKED -> QUEUED, first of the pending ones. */
+/* The op goes by packets after all: ASKED -> QUEUED, as one of the first. */
 void tagrv_rma_requeue(struct tagrv_op *op);
 /* The peer's operation is answered, by this lane: one less is served. */
 void tagrv_rma_served(struct tagrv_peer *peer);
