@@ -182,6 +182,7 @@ struct tagrv_rma {
 	bool	holds;		/* stays first in peer->pending while it is ASKED, so that
 				   later ones do not overtake it */
 	uint8_t	asked;		/* of peer->rma.asked */
+	void	*compare_copy;	/* our copy of what an injected COMPARE compares with */
 	size_t	sent;		/* bytes that are in packets */
 	size_t	got;		/* bytes of ANSWERs */
 	struct fi_rma_iov remote[TAGRV_IOV_MAX];

@@ -82,6 +82,9 @@ void tagrv_op_rma_end(struct tagrv_op *op, int status)
 	tagrv_op_deregister(op);
 	if (op->tx.bounce)
 		tagrv_engine_buf_put(engine, op->tx.bounce, TAGRV_BUF_INJECT);
+	if (op->tx.rma->compare_copy)
+		tagrv_engine_buf_put(engine, op->tx.rma->compare_copy,
+				     TAGRV_BUF_INJECT);
 	report(op, comp_flags[op->tx.rma->kind], status);
 	tagrv_pool_put(&engine->pools.rmas, op->tx.rma);
 	tagrv_op_set_free(op);

@@ -60,6 +60,7 @@ static void fill_rma(struct tagrv_rma *r, const struct tagrv_rma_req *req)
 	r->pulled = false;
 	r->holds = false;
 	r->asked = 0;
+	r->compare_copy = NULL;
 	r->sent = 0;
 	r->got = 0;
 	for (size_t i = 0; i < req->remote_cnt; i++)
@@ -121,25 +122,42 @@ int tagrv_rma_op_get(struct tagrv_engine *engine, struct tagrv_peer *peer,
 	return 0;
 }
 
-/* Only writes and base atomics are injected, so there is one list of segments to copy. */
-int tagrv_rma_op_keep(struct tagrv_op *op)
+/* Makes one segment of the list, a copy of ours. 0, -FI_EAGAIN, -FI_ENOMEM. */
+static int copy_list(struct tagrv_engine *engine, struct iovec *iov, size_t *cnt,
+		     void **copy)
 {
-	struct tagrv_pool *pool = &op->engine->pools.bufs[TAGRV_BUF_INJECT];
-	size_t len = tagrv_iov_len(op->iov, op->iov_cnt);
+	struct tagrv_pool *pool = &engine->pools.bufs[TAGRV_BUF_INJECT];
+	size_t len = tagrv_iov_len(iov, *cnt);
 	struct tagrv_buf *buf;
 
-	tagrv_assert_locked(op->engine->dom);
 	if (!len)
 		return 0;
 	buf = tagrv_pool_get(pool);
 	if (!buf)
 		return tagrv_pool_why(pool);
-	tagrv_iov_gather(buf->bytes, op->iov, op->iov_cnt);
-	op->tx.bounce = buf->bytes;
-	op->iov[0] = (struct iovec) { buf->bytes, len };
-	op->mem[0] = NULL;
-	op->iov_cnt = 1;
+	tagrv_iov_gather(buf->bytes, iov, *cnt);
+	*copy = buf->bytes;
+	iov[0] = (struct iovec) { buf->bytes, len };
+	*cnt = 1;
 	return 0;
+}
+
+int tagrv_rma_op_keep(struct tagrv_op *op)
+{
+	struct tagrv_engine *engine = op->engine;
+	struct tagrv_rma *r = op->tx.rma;
+	size_t cnt = op->iov_cnt, compare_cnt = r->compare_cnt;
+	int ret;
+
+	tagrv_assert_locked(engine->dom);
+	ret = copy_list(engine, r->compare, &compare_cnt, &r->compare_copy);
+	r->compare_cnt = (uint8_t) compare_cnt;
+	if (!ret)
+		ret = copy_list(engine, op->iov, &cnt, &op->tx.bounce);
+	op->iov_cnt = (uint8_t) cnt;
+	if (op->tx.bounce)
+		op->mem[0] = NULL;
+	return ret;
 }
 
 void tagrv_rma_op_drop(struct tagrv_op *op)
@@ -148,6 +166,9 @@ void tagrv_rma_op_drop(struct tagrv_op *op)
 
 	tagrv_assert_locked(engine->dom);
 	tagrv_op_deregister(op);
+	if (op->tx.rma->compare_copy)
+		tagrv_engine_buf_put(engine, op->tx.rma->compare_copy,
+				     TAGRV_BUF_INJECT);
 	tagrv_pool_put(&engine->pools.rmas, op->tx.rma);
 	tagrv_op_set_free(op);
 	tagrv_pool_put(&engine->pools.tx_ops, op);
