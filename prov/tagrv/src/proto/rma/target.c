@@ -272,6 +272,17 @@ static void answer_change(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		tagrv_ack_fin(peer, hdr->op, ret);
 }
 
+/* fi_endpoint(3): what fetches is a read to counters, even if it changes the target. */
+static void count_change(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			 const struct change *change,
+			 const struct tagrv_window *window)
+{
+	if (change->kind == TAGRV_ATOMIC_BASE)
+		tagrv_rma_written(peer, hdr, window, peer->rma.len);
+	else
+		tagrv_rma_was_read(peer, window);
+}
+
 void tagrv_rma_atomic_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			     const void *body, size_t len)
 {
@@ -294,12 +305,8 @@ void tagrv_rma_atomic_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hd
 	if (!peer->rma.status) {
 		apply(&change, window, offset,
 		      change.kind == TAGRV_ATOMIC_BASE ? NULL : values);
-		if (!(hdr->flags & TAGRV_RMA_MORE)) {
-			if (access & FI_REMOTE_WRITE)
-				tagrv_rma_written(peer, hdr, window, peer->rma.len);
-			else
-				tagrv_rma_was_read(peer, window);
-		}
+		if (!(hdr->flags & TAGRV_RMA_MORE))
+			count_change(peer, hdr, &change, window);
 	}
 	answer_change(peer, hdr, &change, values);
 }
