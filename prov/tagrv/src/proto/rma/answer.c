@@ -140,6 +140,9 @@ int tagrv_rma_answer_values(struct tagrv_peer *peer, uint32_t op, const void *va
 	struct tagrv_buf *buf;
 
 	tagrv_assert_locked(peer->engine->dom);
+	/* A peer that has hung up takes nothing any more. */
+	if (peer->state != TAGRV_PEER_READY)
+		return 0;
 	if (tagrv_list_empty(&peer->rma.answers) &&
 	    !send_answer(peer, op, iov, 2, len))
 		return 0;
@@ -156,6 +159,23 @@ int tagrv_rma_answer_values(struct tagrv_peer *peer, uint32_t op, const void *va
 	}
 	tagrv_rma_served(peer);
 	return -FI_ENOMEM;
+}
+
+void tagrv_rma_drop_values(struct tagrv_peer *peer, uint32_t op)
+{
+	struct tagrv_list *node, *tmp;
+
+	tagrv_assert_locked(peer->engine->dom);
+	tagrv_list_for_each_safe(&peer->rma.answers, node, tmp) {
+		struct tagrv_answer *answer =
+			tagrv_container_of(node, struct tagrv_answer, link);
+
+		if (answer->op != op)
+			continue;
+		tagrv_list_remove(node);
+		tagrv_answer_free(peer, answer);
+		tagrv_rma_served(peer);
+	}
 }
 
 /* ---- requests ---- */
@@ -222,6 +242,9 @@ void tagrv_rma_get_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		tagrv_rma_refuse(peer, hdr->op);
 		return;
 	}
+	/* As former values: nobody takes the answer. */
+	if (peer->state != TAGRV_PEER_READY)
+		return;
 	if (!tagrv_rma_serve(peer))
 		return;
 	if (hdr->flags & TAGRV_RMA_KEYS &&

@@ -108,5 +108,7 @@ void tagrv_rma_was_read(struct tagrv_peer *peer, const struct tagrv_window *wind
  */
 int tagrv_rma_answer_values(struct tagrv_peer *peer, uint32_t op, const void *values,
 			    size_t len) TAGRV_WARN_UNUSED;
+/* Former values that were kept are not sent, because a FIN says that the operation failed. */
+void tagrv_rma_drop_values(struct tagrv_peer *peer, uint32_t op);
 
 #endif

@@ -268,6 +268,9 @@ static void answer_change(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 	if (more)
 		return;
 	ret = close_op(peer);
+	/* The FIN would overtake them. */
+	if (ret && fetches)
+		tagrv_rma_drop_values(peer, hdr->op);
 	if (ret || !fetches)
 		tagrv_ack_fin(peer, hdr->op, ret);
 }
@@ -293,7 +296,8 @@ void tagrv_rma_atomic_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hd
 	size_t offset;
 
 	tagrv_assert_locked(peer->engine->dom);
-	if (!parse_change(&change, hdr, body, len)) {
+	if (!parse_change(&change, hdr, body, len) ||
+	    (change.kind != TAGRV_ATOMIC_BASE && change.len > peer->frag_max)) {
 		tagrv_peer_bad_packet(peer, "malformed ATOMIC");
 		return;
 	}

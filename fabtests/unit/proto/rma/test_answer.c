@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Answers of a target: which are sent, kept and dropped, and when others have their turn.
+ */
+#include "unit/proto/rma/onesided_fixture.h"
+
+TestSuite(rma_answer, .init = onesided_setup, .fini = onesided_teardown, .timeout = 20);
+
+static const uint64_t one = 1;
+
+Test(rma_answer, none_comes_behind_the_fin_of_a_failed_operation)
+{
+	fake.refuse_all = true;
+	arrive_atomic(1, TAGRV_RMA_FETCH, FI_SUM, 0, &one, 1, TAGRV_RMA_MORE);
+	arrive_atomic(1, TAGRV_RMA_FETCH, FI_SUM, LONG, &one, 1, 0);
+	fake.refuse_all = false;
+	tagrv_engine_progress(fx.engine);
+	cr_assert_eq(sent(TAGRV_PKT_ANSWER), 0);
+	cr_assert_eq(sent_nr(TAGRV_PKT_FIN, 0, NULL).data, FI_EACCES);
+	cr_assert_eq(the_peer()->rma.serving, 0);
+	cr_assert_eq(fx.engine->pools.answers.used, 0);
+}
+
+Test(rma_answer, those_of_others_stay)
+{
+	fake.refuse_all = true;
+	arrive_atomic(1, TAGRV_RMA_FETCH, FI_SUM, 0, &one, 1, 0);
+	arrive_atomic(2, TAGRV_RMA_FETCH, FI_SUM, 0, &one, 1, TAGRV_RMA_MORE);
+	arrive_atomic(2, TAGRV_RMA_FETCH, FI_SUM, LONG, &one, 1, 0);
+	fake.refuse_all = false;
+	tagrv_engine_progress(fx.engine);
+	cr_assert_eq(sent(TAGRV_PKT_ANSWER), 1);
+	cr_assert_eq(sent_nr(TAGRV_PKT_ANSWER, 0, NULL).op, 1);
+}
+
+Test(rma_answer, is_not_sent_to_a_peer_that_has_hung_up)
+{
+	peer_event(TAGRV_WIREUP_GONE, 0);
+	arrive_put(1, 0, &one, 8, 0);
+	arrive_get(2, 0, 8, 0);
+	arrive_get(3, 0, LONG, TAGRV_RMA_KEYS);
+	arrive_atomic(4, TAGRV_RMA_FETCH, FI_SUM, 0, &one, 1, 0);
+	cr_assert_eq(fake.log_cnt, 0);
+	cr_assert_eq(*(uint64_t *) (void *) open_mem, 2, "what it wrote is received");
+	cr_assert_eq(the_peer()->rma.serving, 0);
+}
+
+Test(rma_answer, longer_than_a_packet_of_the_peer_ends_the_connection)
+{
+	the_peer()->frag_max = 1024;
+	arrive_atomic(1, TAGRV_RMA_FETCH, FI_ATOMIC_READ, 0, NULL, 128, 0);
+	cr_assert_eq(sent(TAGRV_PKT_ANSWER), 1);
+	arrive_atomic(2, TAGRV_RMA_FETCH, FI_ATOMIC_READ, 0, NULL, 129, 0);
+	cr_assert_eq(fake.links, 0);
+}
