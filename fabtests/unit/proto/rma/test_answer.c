@@ -53,3 +53,32 @@ Test(rma_answer, longer_than_a_packet_of_the_peer_ends_the_connection)
 	arrive_atomic(2, TAGRV_RMA_FETCH, FI_ATOMIC_READ, 0, NULL, 129, 0);
 	cr_assert_eq(fake.links, 0);
 }
+
+static size_t answered(void)
+{
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < fake.log_cnt; i++)
+		if (fake.log[i].kind == FAKE_SEND &&
+		    packet_header(i).opcode == TAGRV_PKT_ANSWER)
+			bytes += fake.log[i].len - sizeof(struct tagrv_hdr);
+	return bytes;
+}
+
+Test(rma_answer, a_long_one_lets_others_have_their_turn)
+{
+	const size_t turn = TAGRV_RMA_QUANTUM + the_peer()->frag_max;
+	size_t before;
+
+	arrive_get(1, 0, LONG, 0);
+	cr_assert_leq(answered(), turn);
+	while (answered() < LONG) {
+		before = answered();
+		cr_assert_gt(tagrv_engine_progress(fx.engine), 0,
+			     "nobody may sleep while there is more to send");
+		cr_assert_gt(answered(), before);
+		cr_assert_leq(answered() - before, turn);
+	}
+	cr_assert_eq(the_peer()->rma.serving, 0);
+	cr_assert_eq(remote_reads.value, 1);
+}

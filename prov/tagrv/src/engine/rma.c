@@ -37,6 +37,9 @@ static int check_remote(const struct tagrv_rma_req *req)
 	return len > TAGRV_MAX_MSG ? -FI_EMSGSIZE : 0;
 }
 
+/* Bytes that a call sends at most: other threads have their turn. */
+#define CALL_BYTES	((size_t) 256 << 10)
+
 /* Sends what there is room for, if no other operation is in front of the op. */
 static void try_now(struct tagrv_peer *peer, struct tagrv_op *op)
 {
@@ -47,8 +50,14 @@ static void try_now(struct tagrv_peer *peer, struct tagrv_op *op)
 	    (op->flags & FI_FENCE && peer->sent))
 		return;
 	while (!ret && tagrv_list_first(&peer->pending) == &op->link &&
-	       op->state == TAGRV_OP_QUEUED)
+	       op->state == TAGRV_OP_QUEUED) {
+		if (bytes >= CALL_BYTES) {
+			/* No event wakes the progress thread for the rest. */
+			tagrv_dom_kick(peer->engine->dom);
+			return;
+		}
 		ret = op->ops->start(op, &bytes);
+	}
 }
 
 static bool is_injected(const struct tagrv_rma_req *req)

@@ -100,7 +100,7 @@ static int serve_list(struct tagrv_list *list)
 
 bool tagrv_peer_serve(struct tagrv_peer *peer)
 {
-	int blocked, pending;
+	int blocked, answers, pending;
 
 	tagrv_assert_locked(peer->engine->dom);
 	if (peer->state != TAGRV_PEER_READY)
@@ -111,7 +111,7 @@ bool tagrv_peer_serve(struct tagrv_peer *peer)
 	blocked = serve_acks(peer);
 	/* Each list is tried whatever became of the others: reads, for one, have
 	 * slots of their own in the transport. */
-	blocked |= tagrv_rma_serve_answers(peer);
+	answers = tagrv_rma_serve_answers(peer);
 	blocked |= serve_list(&peer->to_grant);
 	blocked |= serve_list(&peer->readers);
 	blocked |= serve_list(&peer->writers);
@@ -119,9 +119,9 @@ bool tagrv_peer_serve(struct tagrv_peer *peer)
 	if (!pending)
 		tagrv_peer_open_plain(peer);
 	/* An operation that ended meanwhile may have queued an ack without room. */
-	if (!blocked && !pending && tagrv_list_empty(&peer->acks) &&
+	if (!blocked && !answers && !pending && tagrv_list_empty(&peer->acks) &&
 	    !(TAGRV_UNLIKELY(peer->hold.stopped) && tagrv_hold_looks_again(peer)) &&
 	    tagrv_list_linked(&peer->busy_node))
 		tagrv_list_remove(&peer->busy_node);
-	return pending > 0;
+	return pending > 0 || answers > 0;
 }

@@ -67,8 +67,11 @@ static int send_from_window(struct tagrv_peer *peer, struct tagrv_answer *answer
 	return ret;
 }
 
-/* 0: all is sent, or the peer knows that it will not be; -FI_EAGAIN. */
-static int send_all(struct tagrv_peer *peer, struct tagrv_answer *answer)
+/*
+ * 0: all is sent, or the peer knows that it will not be; 1: the quantum is used up;
+ * -FI_EAGAIN. *bytes: adds what was sent.
+ */
+static int send_all(struct tagrv_peer *peer, struct tagrv_answer *answer, size_t *bytes)
 {
 	const struct tagrv_window *window = NULL;
 	struct iovec iov[2];
@@ -80,7 +83,12 @@ static int send_all(struct tagrv_peer *peer, struct tagrv_answer *answer)
 		return ret == -FI_ENOTCONN ? -FI_EAGAIN : ret;
 	}
 	do {
+		size_t before = answer->sent;
+
+		if (*bytes >= TAGRV_RMA_QUANTUM)
+			return 1;
 		ret = send_from_window(peer, answer, &window);
+		*bytes += answer->sent - before;
 		if (ret == -FI_EAGAIN || ret == -FI_ENOTCONN)
 			return -FI_EAGAIN;
 		if (ret) {
@@ -97,14 +105,16 @@ static int send_all(struct tagrv_peer *peer, struct tagrv_answer *answer)
 int tagrv_rma_serve_answers(struct tagrv_peer *peer)
 {
 	struct tagrv_list *node;
+	size_t bytes = 0;
 
 	tagrv_assert_locked(peer->engine->dom);
 	while ((node = tagrv_list_first(&peer->rma.answers))) {
 		struct tagrv_answer *answer =
 			tagrv_container_of(node, struct tagrv_answer, link);
+		int ret = send_all(peer, answer, &bytes);
 
-		if (send_all(peer, answer))
-			return -FI_EAGAIN;
+		if (ret)
+			return ret;
 		/* A FIN without memory fails the lane, which drops all answers. */
 		if (tagrv_list_first(&peer->rma.answers) != node)
 			return -FI_EAGAIN;
@@ -220,7 +230,9 @@ static bool is_allowed(struct tagrv_peer *peer, const struct tagrv_answer *answe
 /* Answers at once as far as there is room. False: no memory for the rest. */
 static bool answer_get(struct tagrv_peer *peer, struct tagrv_answer *answer)
 {
-	if (tagrv_list_empty(&peer->rma.answers) && !send_all(peer, answer)) {
+	size_t bytes = 0;
+
+	if (tagrv_list_empty(&peer->rma.answers) && !send_all(peer, answer, &bytes)) {
 		tagrv_rma_served(peer);
 		return true;
 	}

@@ -66,7 +66,7 @@ bool tagrv_rma_fin(struct tagrv_op *op, int status);
 /* A FIN for an op that is LENT: the peer has read the memory, or not (status). */
 void tagrv_rma_returned(struct tagrv_op *op, int status);
 
-/* Sends answers that had no room. 0 or -FI_EAGAIN. */
+/* Sends answers that wait. 0; 1: other peers have their turn now; -FI_EAGAIN: no room. */
 int tagrv_rma_serve_answers(struct tagrv_peer *peer);
 
 /* Packets of a connected peer; one that makes no sense fails the lane. */

@@ -24,6 +24,9 @@
 /* Ops of one endpoint that are LENT: its own operations need ops, too. */
 #define TAGRV_RMA_LENT_MAX	64u
 
+/* Bytes that one peer is sent before others have their turn, as for messages. */
+#define TAGRV_RMA_QUANTUM	((size_t) 64 << 10)
+
 /* Bytes of the target that one ATOMIC changes, at most. */
 #define TAGRV_RMA_VALUES_MAX	2048u
 
