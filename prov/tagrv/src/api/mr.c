@@ -90,9 +90,9 @@ static int mr_close(struct fid *fid)
 	struct tagrv_mr *mr = tagrv_container_of(fid, struct tagrv_mr, mr.fid);
 	struct tagrv_dom *dom = mr->domain->dom;
 
-	tagrv_dom_lock(dom);
 	if (mr->window.access)
-		tagrv_window_remove(dom, &mr->window);
+		tagrv_dom_close_window(dom, &mr->window);
+	tagrv_dom_lock(dom);
 	tagrv_mr_put_bindings(mr);
 	tagrv_lock_release(&dom->lock);
 	if (mr->mem)

@@ -181,7 +181,7 @@ static const struct param table[] = {
 	  "reaches the peer any more, before its operations fail (default: 30)" },
 	{ "CLOSE_TIMEOUT", FI_PARAM_INT, FIELD(close_timeout), 5, 0, 3600,
 	  "Most seconds fi_close waits until peers have received what was sent "
-	  "to them (default: 5)" },
+	  "to them, or have ended transfers with a region (default: 5)" },
 	{ "PEER_ERRORS", FI_PARAM_BOOL, FIELD(peer_errors), 0, 0, 1,
 	  "End receives that name a source (FI_DIRECTED_RECV) with an error when "
 	  "the source has died or closed its endpoint, or cannot be reached; no: "

@@ -50,41 +50,21 @@ static bool owes_peer(const struct tagrv_peer *peer)
 	       has_injected(&peer->waiting) || has_injected(&peer->writers);
 }
 
-static bool is_quiet(struct tagrv_engine *engine)
+static bool is_quiet(void *arg)
 {
+	struct tagrv_engine *engine = arg;
+
 	for (size_t i = 0; i < engine->table.cnt; i++)
 		if (owes_peer(engine->table.peers[i]))
 			return false;
 	return tagrv_rails_flush(&engine->rails);
 }
 
-static bool has_no_lanes(struct tagrv_engine *engine)
+static bool has_no_lanes(void *arg)
 {
+	struct tagrv_engine *engine = arg;
+
 	return tagrv_list_empty(&engine->conn.lanes);
-}
-
-/* Progresses until the condition holds or 'ms' have passed. */
-static bool progress_until(struct tagrv_engine *engine,
-			   bool (*holds)(struct tagrv_engine *), uint64_t ms)
-{
-	struct tagrv_dom *dom = engine->dom;
-	uint64_t end = tagrv_clock_ms() + ms;
-	bool ok;
-
-	do {
-		int events;
-
-		tagrv_dom_lock(dom);
-		/* All endpoints: a wake-up taken here may be for another one. */
-		events = tagrv_dom_progress(dom);
-		ok = holds(engine);
-		if (!ok && !events)
-			events = tagrv_dom_arm(dom);
-		tagrv_dom_unlock(dom);
-		if (!ok && !events)
-			tagrv_dom_sleep(dom, -1, 10);
-	} while (!ok && tagrv_clock_ms() < end);
-	return ok;
 }
 
 static void end_arrived_to(struct tagrv_peer *peer)
@@ -165,8 +145,8 @@ void tagrv_engine_close(struct tagrv_engine *engine)
 	struct tagrv_dom *dom = engine->dom;
 
 	if (engine->enabled &&
-	    !progress_until(engine, is_quiet,
-			    (uint64_t) dom->params.close_timeout * 1000))
+	    !tagrv_dom_progress_until(dom, is_quiet, engine,
+				      (uint64_t) dom->params.close_timeout * 1000))
 		log_given_up(engine);
 	tagrv_dom_lock(dom);
 	/* Messages that came by its connections are still queued. */
@@ -178,7 +158,7 @@ void tagrv_engine_close(struct tagrv_engine *engine)
 	tagrv_dom_lock(dom);
 	close_lanes(engine);
 	tagrv_lock_release(&dom->lock);
-	if (!progress_until(engine, has_no_lanes, 3000))
+	if (!tagrv_dom_progress_until(dom, has_no_lanes, engine, 3000))
 		tagrv_warn("device %s does not complete its operations: closed "
 			   "by force\n",
 			   engine->rails.active[0]->xport->dev->name);

@@ -135,6 +135,28 @@ int tagrv_dom_sleep(struct tagrv_dom *dom, int extra_fd, int timeout)
 	return ret < 0 ? -errno : ret;
 }
 
+bool tagrv_dom_progress_until(struct tagrv_dom *dom, bool (*holds)(void *arg),
+			      void *arg, uint64_t ms)
+{
+	uint64_t end = tagrv_clock_ms() + ms;
+	bool ok;
+
+	do {
+		int events;
+
+		tagrv_dom_lock(dom);
+		/* All endpoints: a wake-up taken here may be for another one. */
+		events = tagrv_dom_progress(dom);
+		ok = holds(arg);
+		if (!ok && !events)
+			events = tagrv_dom_arm(dom);
+		tagrv_dom_unlock(dom);
+		if (!ok && !events)
+			tagrv_dom_sleep(dom, -1, 10);
+	} while (!ok && tagrv_clock_ms() < end);
+	return ok;
+}
+
 /* ---- the progress thread ---- */
 
 static void *progress_thread(void *arg)

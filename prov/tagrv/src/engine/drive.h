@@ -92,6 +92,13 @@ int tagrv_dom_arm(struct tagrv_dom *dom);
 int tagrv_dom_sleep(struct tagrv_dom *dom, int extra_fd, int timeout);
 
 /*
+ * Progresses until holds(arg), which is called under the lock, or 'ms' have passed;
+ * returns whether it held. Lock not held.
+ */
+bool tagrv_dom_progress_until(struct tagrv_dom *dom, bool (*holds)(void *arg),
+			      void *arg, uint64_t ms);
+
+/*
  * Starts the thread that makes progress, if the domain was opened with
  * auto_progress. -FI_ENOMEM and what pthread_create() says. Lock not held.
  */

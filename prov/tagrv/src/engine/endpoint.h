@@ -74,6 +74,12 @@ ssize_t tagrv_engine_rma(struct tagrv_engine *engine,
 			 const struct tagrv_rma_req *req) TAGRV_WARN_UNUSED;
 
 /*
+ * Closes a window of the domain to all peers, and returns when nobody accesses its memory
+ * any more. Lock not held.
+ */
+void tagrv_dom_close_window(struct tagrv_dom *dom, struct tagrv_window *window);
+
+/*
  * As tagrv_engine_send(): accepted with 0, then exactly one completion.
  * -FI_EINVAL: no such source; -FI_EAGAIN; -FI_ENOMEM. FI_PEEK, FI_CLAIM and
  * FI_DISCARD report to the queue; -FI_EBUSY: a second claim by one context.

@@ -164,6 +164,7 @@ struct tagrv_engine {
 		struct tagrv_pool xfers;	/* handles of receives, in CTSs */
 		struct tagrv_pool rmas;		/* parts of one-sided operations */
 		struct tagrv_pool answers;	/* struct tagrv_answer */
+		struct tagrv_pool uses;		/* struct tagrv_use */
 		struct tagrv_pool bufs[TAGRV_BUF_CLASSES];
 		size_t	buf_size[TAGRV_BUF_CLASSES];	/* bytes without node */
 		bool	spare_used;	/* objects set aside were taken */

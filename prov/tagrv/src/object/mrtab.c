@@ -11,7 +11,8 @@
 #include <stdlib.h>
 
 #include "core/iov.h"
-#include "object/dom.h"
+#include "object/engine.h"
+#include "object/peer.h"
 
 #define BITS_MIN	4
 
@@ -78,6 +79,7 @@ int tagrv_window_add(struct tagrv_dom *dom, struct tagrv_window *window)
 		return -FI_ENOMEM;
 	insert(tab, window);
 	tab->cnt++;
+	tagrv_list_init(&window->uses);
 	return 0;
 }
 
@@ -112,6 +114,34 @@ struct tagrv_window *tagrv_window_find(struct tagrv_dom *dom,
 		return NULL;
 	*offset = addr - window->base;
 	return window;
+}
+
+/* ---- uses ---- */
+
+struct tagrv_use *tagrv_use_begin(struct tagrv_peer *peer, struct tagrv_window *window)
+{
+	struct tagrv_use *use = tagrv_pool_get(&peer->engine->pools.uses);
+
+	tagrv_assert_locked(peer->engine->dom);
+	if (!use)
+		return NULL;
+	use->window = window;
+	use->peer = peer;
+	use->lane = peer->lane;
+	tagrv_list_init(&use->link);
+	tagrv_list_push_tail(&window->uses, &use->link);
+	peer->rma.uses++;
+	return use;
+}
+
+void tagrv_use_end(struct tagrv_use *use)
+{
+	struct tagrv_engine *engine = use->peer->engine;
+
+	tagrv_assert_locked(engine->dom);
+	tagrv_list_remove(&use->link);
+	use->peer->rma.uses--;
+	tagrv_pool_put(&engine->pools.uses, use);
 }
 
 size_t tagrv_window_slice(const struct tagrv_window *window, size_t offset,

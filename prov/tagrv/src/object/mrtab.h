@@ -22,11 +22,15 @@
 #include <sys/uio.h>
 
 #include "core/compiler.h"
+#include "core/list.h"
+#include "core/pool.h"
 #include "xport/xport.h"
 
 struct tagrv_counter;
 struct tagrv_dom;
 struct tagrv_engine;
+struct tagrv_lane;
+struct tagrv_peer;
 
 struct tagrv_window {
 	uint64_t key;
@@ -40,6 +44,19 @@ struct tagrv_window {
 	size_t	iov_cnt;
 	struct iovec iov[TAGRV_IOV_MAX];
 	struct tagrv_window *next;	/* in its bucket of dom->windows */
+	struct tagrv_list uses;	/* tagrv_use::link */
+};
+
+/*
+ * A transport is moving bytes from or to a window: an operation that nothing can stop but
+ * the end of its connection. Others look for the window again with each packet.
+ */
+struct tagrv_use {
+	struct tagrv_pool_node node;
+	struct tagrv_list link;
+	struct tagrv_window *window;	/* NULL: it was closed by force */
+	struct tagrv_lane *lane;	/* if it is that of the peer */
+	struct tagrv_peer *peer;
 };
 
 /* The windows of a domain by key: a hash with chains. All zero: there is none. */
@@ -63,6 +80,11 @@ struct tagrv_window *tagrv_window_find(struct tagrv_dom *dom,
 				       const struct tagrv_engine *engine,
 				       uint64_t key, uint64_t addr, uint64_t len,
 				       uint64_t access, size_t *offset);
+
+/* Begins a use by a peer, which is connected. NULL: no memory. */
+struct tagrv_use *tagrv_use_begin(struct tagrv_peer *peer, struct tagrv_window *window)
+	TAGRV_WARN_UNUSED;
+void tagrv_use_end(struct tagrv_use *use);
 
 /*
  * The pieces of memory behind len bytes from 'offset' on, which are within the window.

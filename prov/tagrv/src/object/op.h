@@ -58,6 +58,7 @@ struct tagrv_lane;
 struct tagrv_op;
 struct tagrv_peer;
 struct tagrv_rx;
+struct tagrv_use;
 
 enum tagrv_op_state {
 	TAGRV_OP_FREE,		/* ended; debug builds only */
@@ -217,6 +218,7 @@ struct tagrv_op {
 			void	*bounce;	/* our copy of an injected payload */
 			bool	no_context;	/* fi_inject family: no completion */
 			struct tagrv_rma *rma;	/* one-sided operation; else NULL */
+			struct tagrv_use *use;	/* LENT, and READING for a PULL */
 			bool	early_fin;	/* WIRE: the FIN came before the
 						   device's completion; status
 						   is its status */

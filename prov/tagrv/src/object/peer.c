@@ -198,7 +198,8 @@ bool tagrv_peer_is_idle(const struct tagrv_peer *peer)
 	       tagrv_list_empty(&peer->granted) &&
 	       tagrv_list_empty(&peer->writers) &&
 	       tagrv_list_empty(&peer->acks) &&
-	       tagrv_list_empty(&peer->rma.answers) && !peer->sent;
+	       tagrv_list_empty(&peer->rma.answers) && !peer->rma.uses &&
+	       !peer->sent;
 }
 
 /* Nothing names the peer or its number, and nothing is on its way to or from it. */

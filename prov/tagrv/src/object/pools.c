@@ -56,6 +56,8 @@ void tagrv_engine_init_pools(struct tagrv_engine *engine)
 			TAGRV_POOL_MAX);
 	tagrv_pool_init(&engine->pools.answers, sizeof(struct tagrv_answer),
 			TAGRV_POOL_MAX);
+	tagrv_pool_init(&engine->pools.uses, sizeof(struct tagrv_use),
+			TAGRV_POOL_MAX);
 	init_bufs(engine);
 }
 
@@ -69,6 +71,7 @@ void tagrv_engine_fini_pools(struct tagrv_engine *engine)
 	tagrv_pool_fini(&engine->pools.xfers);
 	tagrv_pool_fini(&engine->pools.rmas);
 	tagrv_pool_fini(&engine->pools.answers);
+	tagrv_pool_fini(&engine->pools.uses);
 	for (size_t i = 0; i < TAGRV_BUF_CLASSES; i++)
 		tagrv_pool_fini(&engine->pools.bufs[i]);
 }

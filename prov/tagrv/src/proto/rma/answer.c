@@ -88,7 +88,8 @@ static int send_all(struct tagrv_peer *peer, struct tagrv_answer *answer, size_t
 		if (*bytes >= TAGRV_RMA_QUANTUM)
 			return 1;
 		ret = send_from_window(peer, answer, &window);
-		*bytes += answer->sent - before;
+		if (!ret)
+			*bytes += answer->sent - before;
 		if (ret == -FI_EAGAIN || ret == -FI_ENOTCONN)
 			return -FI_EAGAIN;
 		if (ret) {

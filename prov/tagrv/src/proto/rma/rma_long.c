@@ -97,9 +97,7 @@ static void end_pull(struct tagrv_op *op)
 	struct tagrv_peer *peer = op->peer;
 	bool connected = peer->lane && peer->lane == op->lane;
 	uint32_t handle = op->rndv->remote.op;
-	const struct tagrv_window *window;
 	int status = op->status;
-	size_t offset;
 
 	tagrv_op_deregister(op);
 	if (!status) {
@@ -107,10 +105,9 @@ static void end_pull(struct tagrv_op *op)
 			.flags = (uint16_t) op->flags, .data = op->data,
 		};
 
-		window = tagrv_rma_window(peer, op->tag, op->rndv->offered, op->len,
-					  FI_REMOTE_WRITE, &offset);
-		tagrv_rma_written(peer, &hdr, window, op->len);
+		tagrv_rma_written(peer, &hdr, op->tx.use->window, op->len);
 	}
+	tagrv_use_end(op->tx.use);
 	tagrv_rndv_detach(op);
 	tagrv_op_set_free(op);
 	tagrv_pool_put(&op->engine->pools.pieces, op);
@@ -140,20 +137,44 @@ static bool parse_pull(struct tagrv_rma_pull *pull, struct tagrv_remote *remote,
 					 len - sizeof(*pull), pull->len);
 }
 
+/* Puts back an op that reads nothing. */
+static void reader_put(struct tagrv_op *op)
+{
+	tagrv_use_end(op->tx.use);
+	tagrv_rndv_detach(op);
+	tagrv_pool_put(&op->engine->pools.pieces, op);
+}
+
+/* An op for a use of the window; NULL: no memory. */
+static struct tagrv_op *reader_alloc(struct tagrv_peer *peer,
+				     struct tagrv_window *window)
+{
+	struct tagrv_use *use = tagrv_use_begin(peer, window);
+	struct tagrv_op *op;
+
+	if (!use)
+		return NULL;
+	op = tagrv_pool_get(&peer->engine->pools.pieces);
+	if (op) {
+		op->engine = peer->engine;
+		op->tx.use = use;
+		if (tagrv_rndv_attach(op))
+			return op;
+		tagrv_pool_put(&peer->engine->pools.pieces, op);
+	}
+	tagrv_use_end(use);
+	return NULL;
+}
+
 /* An op that reads into [offset, offset + len) of the window; NULL: no memory. */
 static struct tagrv_op *reader_get(struct tagrv_peer *peer,
-				   const struct tagrv_window *window, size_t offset,
+				   struct tagrv_window *window, size_t offset,
 				   const struct tagrv_remote *remote)
 {
-	struct tagrv_op *op = tagrv_pool_get(&peer->engine->pools.pieces);
+	struct tagrv_op *op = reader_alloc(peer, window);
 
 	if (!op)
 		return NULL;
-	op->engine = peer->engine;
-	if (!tagrv_rndv_attach(op)) {
-		tagrv_pool_put(&peer->engine->pools.pieces, op);
-		return NULL;
-	}
 	op->space = TAGRV_SPACE_MSG;
 	op->own_mem = 0;
 	op->born = peer->engine->dom->clock.tick;
@@ -179,8 +200,7 @@ static bool start_reading(struct tagrv_op *op)
 	if (!(xport->attr.caps & TAGRV_XPORT_GET) ||
 	    tagrv_op_register(op, xport->dev, op->len, TAGRV_MEM_STORE)) {
 		tagrv_op_deregister(op);
-		tagrv_rndv_detach(op);
-		tagrv_pool_put(&op->engine->pools.pieces, op);
+		reader_put(op);
 		return false;
 	}
 	tagrv_op_start(op, TAGRV_OP_READING);
@@ -191,7 +211,7 @@ static bool start_reading(struct tagrv_op *op)
 void tagrv_rma_pull_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			   const void *body, size_t len)
 {
-	const struct tagrv_window *window;
+	struct tagrv_window *window;
 	struct tagrv_remote remote;
 	struct tagrv_rma_pull pull;
 	struct tagrv_op *op = NULL;
@@ -215,7 +235,6 @@ void tagrv_rma_pull_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		op->flags = hdr->flags;
 		op->tag = hdr->tag;
 		op->data = hdr->data;
-		op->rndv->offered = pull.addr;
 	}
 	if (op && start_reading(op))
 		return;
@@ -232,11 +251,10 @@ static void return_lent(struct tagrv_op *op, int status)
 	if (peer->lane && peer->lane == op->lane) {
 		tagrv_rma_served(peer);
 		if (!status)
-			tagrv_rma_was_read(peer, tagrv_rma_window(
-				peer, op->tag, op->data, 0, FI_REMOTE_READ,
-				&(size_t) { 0 }));
+			tagrv_rma_was_read(peer, op->tx.use->window);
 	}
 	op->engine->lent--;
+	tagrv_use_end(op->tx.use);
 	tagrv_op_deregister(op);
 	tagrv_op_set_free(op);
 	tagrv_pool_put(&op->engine->pools.tx_ops, op);
@@ -254,7 +272,7 @@ void tagrv_rma_returned(struct tagrv_op *op, int status)
 	return_lent(op, status);
 }
 
-/* Adds the memory of a range. False: it has too many segments, or is no window's. */
+/* Adds the memory of a range. False: it has too many segments, or is another window's. */
 static bool add_range(struct tagrv_op *op, const struct tagrv_rma_range *range)
 {
 	const struct tagrv_window *window;
@@ -262,7 +280,7 @@ static bool add_range(struct tagrv_op *op, const struct tagrv_rma_range *range)
 
 	window = tagrv_rma_window(op->peer, range->key, range->addr, range->len,
 				  FI_REMOTE_READ, &offset);
-	if (!window)
+	if (!window || window != op->tx.use->window)
 		return false;
 	cnt = tagrv_window_slice(window, offset, range->len, op->iov + op->iov_cnt,
 				 room);
@@ -271,16 +289,46 @@ static bool add_range(struct tagrv_op *op, const struct tagrv_rma_range *range)
 	return cnt <= room;
 }
 
-/* NULL: ours have to begin, or the windows have too many segments. */
-static struct tagrv_op *lender_get(struct tagrv_peer *peer,
-				   const struct tagrv_rma_range *ranges, size_t cnt)
+/* Puts back an op that lends nothing. */
+static void lender_put(struct tagrv_op *op)
+{
+	tagrv_op_deregister(op);
+	tagrv_use_end(op->tx.use);
+	tagrv_pool_put(&op->engine->pools.tx_ops, op);
+}
+
+/* NULL: ours have to begin, or there is no memory. */
+static struct tagrv_op *lender_alloc(struct tagrv_peer *peer,
+				     struct tagrv_window *window)
 {
 	struct tagrv_engine *engine = peer->engine;
+	struct tagrv_use *use;
 	struct tagrv_op *op;
 
 	if (engine->lent >= TAGRV_RMA_LENT_MAX)
 		return NULL;
+	use = tagrv_use_begin(peer, window);
+	if (!use)
+		return NULL;
 	op = tagrv_pool_get(&engine->pools.tx_ops);
+	if (!op) {
+		tagrv_use_end(use);
+		return NULL;
+	}
+	op->tx.use = use;
+	return op;
+}
+
+/* The same; or the ranges are not of one window, or have too many segments. */
+static struct tagrv_op *lender_get(struct tagrv_peer *peer,
+				   const struct tagrv_rma_range *ranges, size_t cnt)
+{
+	struct tagrv_engine *engine = peer->engine;
+	size_t offset;
+	struct tagrv_window *window = tagrv_rma_window(
+		peer, ranges->key, ranges->addr, ranges->len, FI_REMOTE_READ, &offset);
+	struct tagrv_op *op = window ? lender_alloc(peer, window) : NULL;
+
 	if (!op)
 		return NULL;
 	op->engine = engine;
@@ -292,8 +340,8 @@ static struct tagrv_op *lender_get(struct tagrv_peer *peer,
 	op->born = engine->dom->clock.tick;
 	op->context = NULL;
 	op->flags = 0;
-	op->tag = ranges[cnt - 1].key;
-	op->data = ranges[cnt - 1].addr;
+	op->tag = ranges->key;
+	op->data = 0;
 	op->len = 0;
 	op->status = 0;
 	op->rndv = NULL;
@@ -305,7 +353,7 @@ static struct tagrv_op *lender_get(struct tagrv_peer *peer,
 	tagrv_list_init(&op->link);
 	for (size_t i = 0; i < cnt; i++)
 		if (!add_range(op, &ranges[i])) {
-			tagrv_pool_put(&engine->pools.tx_ops, op);
+			lender_put(op);
 			return NULL;
 		}
 	return op;
@@ -350,8 +398,7 @@ int tagrv_rma_lend(struct tagrv_peer *peer, uint32_t asker,
 	if (!ret)
 		ret = send_keys(op, asker);
 	if (ret) {
-		tagrv_op_deregister(op);
-		tagrv_pool_put(&op->engine->pools.tx_ops, op);
+		lender_put(op);
 		return ret;
 	}
 	op->engine->lent++;

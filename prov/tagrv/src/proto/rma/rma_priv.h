@@ -88,9 +88,9 @@ int tagrv_rma_lend(struct tagrv_peer *peer, uint32_t op,
  * The window of this domain that the peer may access so, through this endpoint; else
  * NULL. As tagrv_window_find().
  */
-const struct tagrv_window *tagrv_rma_window(const struct tagrv_peer *peer, uint64_t key,
-					    uint64_t addr, uint64_t len,
-					    uint64_t access, size_t *offset);
+struct tagrv_window *tagrv_rma_window(const struct tagrv_peer *peer, uint64_t key,
+				      uint64_t addr, uint64_t len, uint64_t access,
+				      size_t *offset);
 
 /*
  * A write or atomic of the peer has ended with this status: counts it, reports remote CQ

@@ -30,9 +30,9 @@ bool tagrv_rma_serve(struct tagrv_peer *peer)
 	return true;
 }
 
-const struct tagrv_window *tagrv_rma_window(const struct tagrv_peer *peer, uint64_t key,
-					    uint64_t addr, uint64_t len,
-					    uint64_t access, size_t *offset)
+struct tagrv_window *tagrv_rma_window(const struct tagrv_peer *peer, uint64_t key,
+				      uint64_t addr, uint64_t len, uint64_t access,
+				      size_t *offset)
 {
 	const struct tagrv_engine *engine = peer->engine;
 
