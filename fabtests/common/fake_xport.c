@@ -225,6 +225,11 @@ static struct fake_record *record(struct tagrv_link *link, enum fake_kind kind,
 
 static int refused(struct tagrv_link *link)
 {
+	if (fake.dies) {
+		fake.dies = false;
+		link->xport->sink->link_error(link->xport->sink, link->ctx,
+					      -FI_ECONNRESET);
+	}
 	if (tagrv_container_of(link, struct fake_link, base)->broken)
 		return -FI_ENOTCONN;
 	if (fake.refuse_all)

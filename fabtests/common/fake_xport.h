@@ -52,6 +52,7 @@ struct fake_xport {
 	size_t	log_cnt;
 	int	refuse;		/* so many next sends and gets give -FI_EAGAIN */
 	bool	refuse_all;
+	bool	dies;		/* the next send finds that its link has failed */
 	bool	still;		/* gets and puts succeed, but copy nothing */
 	int	ctrl_error;	/* returned for control packets unless 0 */
 	int	reg_error;	/* returned by mem_reg unless 0 */

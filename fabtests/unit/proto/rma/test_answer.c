@@ -82,3 +82,48 @@ Test(rma_answer, a_long_one_lets_others_have_their_turn)
 	cr_assert_eq(the_peer()->rma.serving, 0);
 	cr_assert_eq(remote_reads.value, 1);
 }
+
+/* Each sends something in the call, which finds that the connection has failed. */
+static void expect_nothing_is_kept(void)
+{
+	cr_assert_eq(fake.links, 0);
+	cr_assert(tagrv_list_empty(&the_peer()->rma.answers));
+	cr_assert_eq(fx.engine->pools.answers.used, 0);
+	cr_assert_eq(fx.engine->pools.uses.used, 0);
+	peer_up(true);
+	tagrv_engine_progress(fx.engine);
+	cr_assert_eq(fake.log_cnt, 0);
+	cr_assert_eq(the_peer()->rma.serving, 0);
+}
+
+Test(rma_answer, bytes_do_not_go_to_the_next_connection)
+{
+	fake.dies = true;
+	arrive_get(1, 0, 8, 0);
+	expect_nothing_is_kept();
+}
+
+Test(rma_answer, keys_do_not_go_to_the_next_connection)
+{
+	fake.dies = true;
+	arrive_get(1, 0, LONG, TAGRV_RMA_KEYS);
+	expect_nothing_is_kept();
+}
+
+Test(rma_answer, former_values_do_not_go_to_the_next_connection)
+{
+	fake.dies = true;
+	arrive_atomic(1, TAGRV_RMA_FETCH, FI_SUM, 0, &one, 1, 0);
+	expect_nothing_is_kept();
+}
+
+Test(rma_answer, what_waits_does_not_go_to_the_next_connection)
+{
+	fake.refuse_all = true;
+	arrive_get(1, 0, 8, 0);
+	arrive_atomic(2, TAGRV_RMA_FETCH, FI_SUM, 0, &one, 1, 0);
+	fake.refuse_all = false;
+	fake.dies = true;
+	tagrv_engine_progress(fx.engine);
+	expect_nothing_is_kept();
+}

@@ -157,7 +157,8 @@ int tagrv_rma_answer_values(struct tagrv_peer *peer, uint32_t op, const void *va
 	if (tagrv_list_empty(&peer->rma.answers) &&
 	    !send_answer(peer, op, iov, 2, len))
 		return 0;
-	if (!tagrv_rma_serve(peer))
+	/* The send may have found that the connection has failed. */
+	if (!peer->lane || !tagrv_rma_serve(peer))
 		return 0;
 	buf = tagrv_engine_buf_get(peer->engine, TAGRV_MAX(len, (size_t) 1),
 				   &answer.class);
@@ -231,13 +232,15 @@ static bool is_allowed(struct tagrv_peer *peer, const struct tagrv_answer *answe
 /* Answers at once as far as there is room. False: no memory for the rest. */
 static bool answer_get(struct tagrv_peer *peer, struct tagrv_answer *answer)
 {
+	const struct tagrv_lane *lane = peer->lane;
 	size_t bytes = 0;
 
 	if (tagrv_list_empty(&peer->rma.answers) && !send_all(peer, answer, &bytes)) {
 		tagrv_rma_served(peer);
 		return true;
 	}
-	return enqueue(peer, answer);
+	/* What is queued now would go to the peer's next connection. */
+	return peer->lane != lane || enqueue(peer, answer);
 }
 
 void tagrv_rma_get_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
