@@ -190,8 +190,11 @@ static void on_failed(struct tagrv_peer *peer, int status)
 
 bool tagrv_lane_is_drained(struct tagrv_lane *lane)
 {
-	if (lane->gone_seq != lane->peer->rx_seq) {
-		lane->gone_seq = lane->peer->rx_seq;
+	/* Of messages, and of what changes memory: neither is an answer to us. */
+	const uint32_t seq = lane->peer->rx_seq + lane->peer->rma.changes;
+
+	if (lane->gone_seq != seq) {
+		lane->gone_seq = seq;
 		lane->gone_passes = 0;
 	}
 	return ++lane->gone_passes >= TAGRV_DRAIN_PASSES;

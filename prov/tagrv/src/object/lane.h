@@ -37,7 +37,7 @@ struct tagrv_lane {
 	int	gone_status;		/* why the peer hung up: 0 or -FI_E* */
 	unsigned gone_passes;		/* progress passes without a message of
 					   the peer since it ended its connection */
-	uint32_t gone_seq;		/* peer->rx_seq at the last of them */
+	uint32_t gone_seq;		/* what had come at the last of them */
 	int	status;			/* why it failed, once closing */
 	bool	closing;		/* link_close was called */
 };

@@ -130,6 +130,7 @@ struct tagrv_peer {
 		uint32_t asked;		/* what it keeps for us: proto/rma/rma_op.c */
 		uint32_t serving;	/* what we keep for it */
 		uint32_t uses;		/* of windows, by all its connections */
+		uint32_t changes;	/* PUTs and ATOMICs that came */
 		/* The peer's operation whose packets are coming; op 0: none. */
 		uint32_t op;
 		int	status;		/* the first error of its packets */

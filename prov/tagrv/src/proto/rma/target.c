@@ -92,6 +92,7 @@ void tagrv_rma_written(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 /* A packet of an operation; it is the first one if another was open, or none. */
 static void open_op(struct tagrv_peer *peer, uint32_t op)
 {
+	peer->rma.changes++;
 	if (peer->rma.op == op)
 		return;
 	peer->rma.op = op;
