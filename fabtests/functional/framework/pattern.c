@@ -107,6 +107,11 @@ size_t guard_damage(const struct guard *g, size_t used)
 	       changed(g->data + used, g->len - used + GUARD_BYTES);
 }
 
+size_t guard_changed(const struct guard *g, size_t at, size_t len)
+{
+	return changed(g->data + at, len);
+}
+
 void guard_holds(const char *file, int line, const struct guard *g, size_t len, uint64_t seed)
 {
 	size_t at = pattern_check(g->data, len, seed);

@@ -34,6 +34,9 @@ void guard_wipe(struct guard *g);
 /* Counts changed guard bytes, and changed data bytes from index 'used' on. */
 size_t guard_damage(const struct guard *g, size_t used);
 
+/* Counts bytes of the data that are not the constant any more. */
+size_t guard_changed(const struct guard *g, size_t at, size_t len);
+
 /* Fails the case unless the first 'len' bytes hold the pattern and no other byte changed. */
 #define GUARD_HOLDS(g, len, seed) guard_holds(__FILE__, __LINE__, (g), (len), (seed))
 void guard_holds(const char *file, int line, const struct guard *g, size_t len, uint64_t seed);

@@ -4,12 +4,10 @@
  */
 #include "window.h"
 
+#include <sched.h>
 #include <string.h>
 
 enum { BY_ADDRESS = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY };
-
-/* What region_open() can do besides, whoever makes the keys. */
-enum { ANYWAY = FI_MR_ENDPOINT | FI_MR_RMA_EVENT };
 
 /* Keys that applications choose may use all 64 bits. */
 static uint64_t next_key = 1;
@@ -29,11 +27,10 @@ void window_open_ep(struct test *t, struct fx *fx, const struct fx_attr *attr,
 {
 	struct fx_attr wanted = *attr;
 
-	wanted.mr_mode = ANYWAY | (keys == KEYS_ADDRESS ? BY_ADDRESS : 0);
-	if (!is_offered(t, &wanted) && keys == KEYS_ANY)
-		wanted.mr_mode = ANYWAY | BY_ADDRESS;
-	fx_open_or_skip(t, fx, &wanted, keys == KEYS_OFFSET ? "such endpoint with keys of the application" :
-			"such endpoint");
+	if (keys == KEYS_ADDRESS || (keys == KEYS_ANY && !is_offered(t, &wanted)))
+		wanted.mr_mode |= BY_ADDRESS;
+	fx_open_or_skip(t, fx, &wanted, keys == KEYS_ANY ? "such endpoint" :
+			"such endpoint with these keys");
 	CHECK(!(fx->info->domain_attr->mr_mode & ~wanted.mr_mode), "mr_mode 0x%x, asked for 0x%x",
 	      fx->info->domain_attr->mr_mode, wanted.mr_mode);
 }
@@ -111,6 +108,27 @@ void window_open(struct fx *fx, struct window *w, size_t len, uint64_t access)
 	iov = (struct iovec){ .iov_base = w->g.data, .iov_len = len };
 	window_publish(fx, w, region_open(fx, &(struct region){ .iov = &iov, .access = access }),
 		       region_base(fx, &iov));
+}
+
+void window_holds(const char *file, int line, const struct window *w, size_t at, size_t len,
+		  uint64_t seed)
+{
+	size_t right = pattern_check(w->g.data + at, len, seed);
+	size_t changed = guard_changed(&w->g, 0, at) + guard_damage(&w->g, at + len);
+
+	if (right != len)
+		run_fail(file, line, "wrong content at byte %zu of %zu", right, len);
+	if (changed)
+		run_fail(file, line, "%zu bytes outside the %zu at %zu have changed", changed, len, at);
+}
+
+void window_await(struct window *w, size_t at, size_t len, uint64_t seed)
+{
+	while (pattern_check(w->g.data + at, len, seed) != len) {
+		fx_progress(w->fx);
+		FX_CHECK_MOVES(w->fx, "%zu bytes do not come", len);
+		sched_yield();
+	}
 }
 
 void window_close(struct window *w)

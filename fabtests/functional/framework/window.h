@@ -40,7 +40,8 @@ struct window {
 
 /*
  * Opens an endpoint for one-sided operations as fx_open_or_skip() does. The case is
- * skipped if the provider has no such keys, or lacks capabilities or an order.
+ * skipped if the provider has no such keys, or lacks capabilities or an order. What
+ * attr->mr_mode has besides, as FI_MR_ENDPOINT, is asked for, too.
  */
 void window_open_ep(struct test *t, struct fx *fx, const struct fx_attr *attr,
 		    enum window_keys keys);
@@ -61,6 +62,16 @@ void window_open(struct fx *fx, struct window *w, size_t len, uint64_t access);
 void window_publish(struct fx *fx, struct window *w, struct fid_mr *mr, uint64_t base);
 /* At once, without the other ranks. */
 void window_close(struct window *w);
+
+/*
+ * Fails the case unless the owner's bytes from 'at' on hold the pattern, and all others
+ * are as guard_alloc() has left them.
+ */
+#define WINDOW_HOLDS(w, at, len, seed) window_holds(__FILE__, __LINE__, (w), (at), (len), (seed))
+void window_holds(const char *file, int line, const struct window *w, size_t at, size_t len,
+		  uint64_t seed);
+/* Makes progress until the owner's bytes hold the pattern. */
+void window_await(struct window *w, size_t at, size_t len, uint64_t seed);
 
 /* The address of a byte of a rank's window. */
 static inline uint64_t window_at(const struct window *w, int rank, size_t offset)
