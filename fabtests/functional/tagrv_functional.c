@@ -18,7 +18,9 @@ static const struct test_case *const tables[] = {
 	multi_recv_cases, pressure_cases, progress_cases, connect_cases, fault_cases, lost_cases,
 	restart_cases, thread_cases, misuse_cases, length_cases, match_stats_cases, dump_cases, levels_cases,
 	levels_hold_cases, matrix_cases, fence_cases, source_cases, alias_cases, more_cases,
-	close_cases, attribute_cases, srx_cases, srx_life_cases,
+	close_cases, attribute_cases, srx_cases, srx_life_cases, rma_cases, rma_data_cases,
+	rma_counter_cases, rma_region_cases, rma_refused_cases, rma_life_cases, rma_order_cases,
+	atomic_cases, atomic_order_cases,
 };
 
 static bool wanted(const struct test_case *test_case, const char *pattern)

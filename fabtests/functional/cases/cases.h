@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The tables of cases, one for each file in messages/, objects/ and failures/; each ends
- * with an entry without a name.
+ * The tables of cases, one for each file in messages/, objects/, failures/ and onesided/;
+ * each ends with an entry without a name.
  */
 #ifndef FUNCTIONAL_CASES_H
 #define FUNCTIONAL_CASES_H
@@ -48,5 +48,14 @@ extern const struct test_case more_cases[];
 extern const struct test_case close_cases[];
 extern const struct test_case srx_cases[];
 extern const struct test_case srx_life_cases[];
+extern const struct test_case rma_cases[];
+extern const struct test_case rma_data_cases[];
+extern const struct test_case rma_counter_cases[];
+extern const struct test_case rma_region_cases[];
+extern const struct test_case rma_refused_cases[];
+extern const struct test_case rma_life_cases[];
+extern const struct test_case rma_order_cases[];
+extern const struct test_case atomic_cases[];
+extern const struct test_case atomic_order_cases[];
 
 #endif
