@@ -14,10 +14,12 @@
 /* Later operations must find the bytes of a write in place. */
 #define TAGRV_ORDER_AFTER_WRITE	(FI_ORDER_RAW | FI_ORDER_WAW | FI_ORDER_SAW | \
 				 FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW)
-/* Later operations must not be seen by an earlier read. */
-#define TAGRV_ORDER_AFTER_READ	(FI_ORDER_WAR | FI_ORDER_SAR | FI_ORDER_RMA_WAR)
-/* Reads are carried out in order. */
-#define TAGRV_ORDER_READS	(FI_ORDER_RAR | FI_ORDER_RMA_RAR)
+/*
+ * Later operations must not be seen by an earlier read. A fetching atomic is a read that
+ * changes the target, so RAR is among them.
+ */
+#define TAGRV_ORDER_AFTER_READ	(FI_ORDER_WAR | FI_ORDER_SAR | FI_ORDER_RAR | \
+				 FI_ORDER_RMA_WAR | FI_ORDER_RMA_RAR)
 
 /* A write whose bytes the target reads by itself. */
 static inline bool tagrv_order_holds_pull(uint64_t order)
@@ -25,15 +27,10 @@ static inline bool tagrv_order_holds_pull(uint64_t order)
 	return order & TAGRV_ORDER_AFTER_WRITE;
 }
 
+/* A read. One that holds back others goes by packets: see tagrv_rma_get(). */
 static inline bool tagrv_order_holds_read(uint64_t order)
 {
 	return order & TAGRV_ORDER_AFTER_READ;
-}
-
-/* Whether the initiator may read by itself, at a time that nothing is in order with. */
-static inline bool tagrv_order_frees_read(uint64_t order)
-{
-	return !(order & (TAGRV_ORDER_AFTER_READ | TAGRV_ORDER_READS));
 }
 
 #endif

@@ -30,8 +30,8 @@
  * Order: packets of one peer are handled in the order of the calls, which gives the order
  * among atomics, and between writes by packets and all that comes later. Where tx_attr has
  * asked for more (object/order.h), an operation holds back all later ones to the same peer
- * until it has ended: a PULL for FI_ORDER_RAW, WAW and SAW, a read for WAR and SAR. With
- * these or RAR no read is told KEYS, because it would then happen at any time.
+ * until it has ended: a PULL for FI_ORDER_RAW, WAW and SAW, a read for WAR, SAR and RAR. No
+ * read is told KEYS then, because it could not stay in front of the others.
  *
  * EAGAIN: an operation that finds no room is QUEUED on peer->pending, among the sends, and
  * so is one for which the peer would have to keep more than TAGRV_RMA_ASKED_MAX.

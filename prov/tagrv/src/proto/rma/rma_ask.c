@@ -124,7 +124,7 @@ int tagrv_rma_get(struct tagrv_op *op, size_t *bytes)
 	struct tagrv_peer *peer = op->peer;
 	struct tagrv_rma *r = op->tx.rma;
 	bool is_long = !r->by_packets && tagrv_rma_is_long(peer, op->len) &&
-		       tagrv_order_frees_read(op->engine->attr.order);
+		       !tagrv_order_holds_read(op->engine->attr.order);
 	struct tagrv_hdr hdr = {
 		.opcode = TAGRV_PKT_GET, .op = op->node.handle,
 		.flags = is_long ? TAGRV_RMA_KEYS : 0,
