@@ -73,9 +73,12 @@ Test(rma_answer, a_long_one_lets_others_have_their_turn)
 	arrive_get(1, 0, LONG, 0);
 	cr_assert_leq(answered(), turn);
 	while (answered() < LONG) {
+		int events;
+
 		before = answered();
-		cr_assert_gt(tagrv_engine_progress(fx.engine), 0,
-			     "nobody may sleep while there is more to send");
+		events = tagrv_engine_progress(fx.engine);
+		cr_assert(events || answered() == LONG,
+			  "nobody may sleep while there is more to send");
 		cr_assert_gt(answered(), before);
 		cr_assert_leq(answered() - before, turn);
 	}
@@ -86,6 +89,7 @@ Test(rma_answer, a_long_one_lets_others_have_their_turn)
 /* Each sends something in the call, which finds that the connection has failed. */
 static void expect_nothing_is_kept(void)
 {
+	fake_end_closed();
 	cr_assert_eq(fake.links, 0);
 	cr_assert(tagrv_list_empty(&the_peer()->rma.answers));
 	cr_assert_eq(fx.engine->pools.answers.used, 0);
