@@ -9,7 +9,7 @@
  */
 #include "atomic/atomic.h"
 
-#include "api/rma_priv.h"
+#include "api/onesided_priv.h"
 #include "core/log.h"
 
 #define LEVELS	TAGRV_LEVEL_FLAGS

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "api/objects_priv.h"
-#include "api/rma_priv.h"
+#include "api/onesided_priv.h"
 #include "core/limits.h"
 #include "core/log.h"
 #include "engine/fast.h"

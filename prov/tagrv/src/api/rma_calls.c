@@ -2,7 +2,7 @@
 /*
  * Remote reads and writes: fi_read, fi_write and their relatives. See rma_priv.h.
  */
-#include "api/rma_priv.h"
+#include "api/onesided_priv.h"
 
 #define READMSG_FLAGS	TAGRV_RMA_MSG_FLAGS
 #define WRITEMSG_FLAGS	(TAGRV_RMA_MSG_FLAGS | FI_REMOTE_CQ_DATA)

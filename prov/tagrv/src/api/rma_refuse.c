@@ -2,7 +2,7 @@
 /*
  * One-sided operations that are refused, before the engine sees them or by the engine.
  */
-#include "api/rma_priv.h"
+#include "api/onesided_priv.h"
 #include "core/log.h"
 
 static const char *name_of(const struct tagrv_rma_req *req)

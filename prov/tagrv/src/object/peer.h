@@ -30,7 +30,7 @@
 #include "core/trace.h"
 #include "object/credit.h"
 #include "object/engine.h"
-#include "wire/rma.h"
+#include "wire/rma_packet.h"
 #include "xport/xport.h"
 
 struct tagrv_lane;
@@ -57,7 +57,7 @@ struct tagrv_ack {
 
 /*
  * What a peer has asked for by a GET or a fetching ATOMIC, and was not sent yet; or how that
- * ended. proto/rma/answer.c.
+ * ended. proto/rma/rma_answer.c.
  */
 struct tagrv_answer {
 	struct tagrv_pool_node node;

@@ -32,7 +32,7 @@ enum tagrv_opcode {
 	TAGRV_PKT_FRAG	= 7,	/* a copied fragment of the message */
 	TAGRV_PKT_DONE	= 8,	/* the sender has written all bytes, or gives up */
 	TAGRV_PKT_PIECE	= 9,	/* keys of a piece for the receiver to read */
-	/* One-sided operations: wire/rma.h. */
+	/* One-sided operations: wire/rma_packet.h. */
 	TAGRV_PKT_PUT	= 10,	/* bytes to write; the last one of an operation asks
 				   for a FIN */
 	TAGRV_PKT_GET	= 11,	/* asks for bytes */

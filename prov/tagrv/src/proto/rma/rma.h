@@ -39,7 +39,7 @@
  * Peer death, close: lane.c fails peer->pending and peer->waiting; reads in flight end by
  * their callbacks. A target drops its answers, and ends what it has LENT.
  *
- * Packets: wire/rma.h. lock: the domain lock is held in every call.
+ * Packets: wire/rma_packet.h. lock: the domain lock is held in every call.
  */
 #ifndef TAGRV_PROTO_RMA_RMA_H
 #define TAGRV_PROTO_RMA_RMA_H
@@ -47,7 +47,7 @@
 #include "object/op.h"
 #include "object/peer.h"
 #include "object/request.h"
-#include "wire/rma.h"
+#include "wire/rma_packet.h"
 
 /*
  * Makes a QUEUED op of a request; the caller puts it on peer->pending or calls

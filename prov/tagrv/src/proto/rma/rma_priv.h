@@ -2,11 +2,11 @@
 /*
  * What the files of this folder use of each other.
  *
- *   rma_op.c   initiator: ops, and their ends
- *   rma_ask.c  initiator: packets of writes, reads and atomics
- *   rma_long.c initiator and target: long writes and reads, by remote reads
- *   target.c   target: PUT and ATOMIC
- *   answer.c   target: GET, and ANSWERs
+ *   rma_op.c      initiator: ops, and their ends
+ *   rma_ask.c     initiator: packets of writes, reads and atomics
+ *   rma_long.c    initiator and target: long writes and reads, by remote reads
+ *   rma_target.c  target: PUT and ATOMIC
+ *   rma_answer.c  target: GET, and ANSWERs
  */
 #ifndef TAGRV_PROTO_RMA_RMA_PRIV_H
 #define TAGRV_PROTO_RMA_RMA_PRIV_H
@@ -82,7 +82,7 @@ int tagrv_rma_lend(struct tagrv_peer *peer, uint32_t op,
 		   const struct tagrv_rma_range *ranges, size_t cnt)
 	TAGRV_WARN_UNUSED;
 
-/* ---- target.c ---- */
+/* ---- rma_target.c ---- */
 
 /*
  * The window of this domain that the peer may access so, through this endpoint; else
@@ -103,7 +103,7 @@ void tagrv_rma_refuse(struct tagrv_peer *peer, uint32_t op);
 /* A read or fetch of the peer has ended well. */
 void tagrv_rma_was_read(struct tagrv_peer *peer, const struct tagrv_window *window);
 
-/* ---- answer.c ---- */
+/* ---- rma_answer.c ---- */
 
 /*
  * Sends 'len' former values of an ATOMIC, or keeps them until there is room. 0 or

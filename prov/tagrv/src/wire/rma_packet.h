@@ -11,8 +11,8 @@
  *
  * All fields are little-endian, but for the tag.
  */
-#ifndef TAGRV_WIRE_RMA_H
-#define TAGRV_WIRE_RMA_H
+#ifndef TAGRV_WIRE_RMA_PACKET_H
+#define TAGRV_WIRE_RMA_PACKET_H
 
 #include <assert.h>
 #include <stdint.h>

@@ -17,8 +17,8 @@
  *                              result is there
  *   reads                      none, likewise             ignored
  */
-#ifndef TAGRV_API_RMA_PRIV_H
-#define TAGRV_API_RMA_PRIV_H
+#ifndef TAGRV_API_ONESIDED_PRIV_H
+#define TAGRV_API_ONESIDED_PRIV_H
 
 #include "api/xfer_priv.h"
 
