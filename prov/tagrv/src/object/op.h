@@ -179,6 +179,7 @@ struct tagrv_rma {
 	uint8_t	datatype, op;	/* atomics */
 	uint8_t	remote_cnt, result_cnt, compare_cnt;
 	bool	by_packets;	/* neither PULL nor KEYS: that has failed */
+	bool	takes_keys;	/* the GET that was sent says so */
 	bool	pulled;		/* a PULL was sent */
 	bool	holds;		/* stays first in peer->pending while it is ASKED, so that
 				   later ones do not overtake it */

@@ -141,6 +141,7 @@ int tagrv_rma_get(struct tagrv_op *op, size_t *bytes)
 	if (ret)
 		return ret;
 	r->sent = op->len;
+	r->takes_keys = is_long;
 	r->holds = tagrv_order_holds_read(op->engine->attr.order);
 	*bytes += len + sizeof(hdr);
 	tagrv_rma_ask(op);

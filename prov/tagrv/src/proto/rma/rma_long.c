@@ -441,8 +441,7 @@ void tagrv_rma_keys_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 
 	tagrv_assert_locked(peer->engine->dom);
 	if (!op || op->peer != peer || op->state != TAGRV_OP_ASKED ||
-	    op->tx.rma->kind != TAGRV_RMA_READ || op->tx.rma->got ||
-	    op->tx.rma->by_packets ||
+	    !op->tx.rma->takes_keys || op->tx.rma->got ||
 	    !tagrv_rndv_parse_cts(&remote, &pieces, op->len, body, len) ||
 	    remote.len != op->len || !remote.seg_cnt) {
 		tagrv_peer_bad_packet(peer, "malformed KEYS");

@@ -57,6 +57,7 @@ static void fill_rma(struct tagrv_rma *r, const struct tagrv_rma_req *req)
 	r->result_cnt = (uint8_t) req->result_cnt;
 	r->compare_cnt = (uint8_t) req->compare_cnt;
 	r->by_packets = false;
+	r->takes_keys = false;
 	r->pulled = false;
 	r->holds = false;
 	r->asked = 0;
