@@ -66,7 +66,7 @@ struct tagrv_answer {
 	uint32_t range_cnt;		/* GET: ranges of windows; ATOMIC: 0 */
 	struct tagrv_rma_range ranges[TAGRV_IOV_MAX];	/* host byte order */
 	size_t	len, sent;		/* bytes */
-	char	*values;		/* ATOMIC: a buffer of 'class' */
+	char	*values;		/* ATOMIC: a buffer of 'class'; NULL: no bytes */
 	uint8_t	class;
 };
 

@@ -77,9 +77,10 @@ static int send_all(struct tagrv_peer *peer, struct tagrv_answer *answer, size_t
 	struct iovec iov[2];
 	int ret;
 
-	if (answer->values) {
+	if (!answer->range_cnt) {
 		iov[1] = (struct iovec) { answer->values, answer->len };
-		ret = send_answer(peer, answer->op, iov, 2, answer->len);
+		ret = send_answer(peer, answer->op, iov, answer->len ? 2 : 1,
+				  answer->len);
 		return ret == -FI_ENOTCONN ? -FI_EAGAIN : ret;
 	}
 	do {
@@ -155,20 +156,20 @@ int tagrv_rma_answer_values(struct tagrv_peer *peer, uint32_t op, const void *va
 	if (peer->state != TAGRV_PEER_READY)
 		return 0;
 	if (tagrv_list_empty(&peer->rma.answers) &&
-	    !send_answer(peer, op, iov, 2, len))
+	    !send_answer(peer, op, iov, len ? 2 : 1, len))
 		return 0;
 	/* The send may have found that the connection has failed. */
 	if (!peer->lane || !tagrv_rma_serve(peer))
 		return 0;
-	buf = tagrv_engine_buf_get(peer->engine, TAGRV_MAX(len, (size_t) 1),
-				   &answer.class);
+	buf = len ? tagrv_engine_buf_get(peer->engine, len, &answer.class) : NULL;
 	if (buf) {
 		tagrv_iov_gather(buf->bytes, iov + 1, 1);
 		answer.values = buf->bytes;
-		if (enqueue(peer, &answer))
-			return 0;
-		tagrv_engine_buf_put(peer->engine, buf->bytes, answer.class);
 	}
+	if ((buf || !len) && enqueue(peer, &answer))
+		return 0;
+	if (buf)
+		tagrv_engine_buf_put(peer->engine, buf->bytes, answer.class);
 	tagrv_rma_served(peer);
 	return -FI_ENOMEM;
 }

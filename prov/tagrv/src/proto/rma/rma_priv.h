@@ -106,7 +106,7 @@ void tagrv_rma_was_read(struct tagrv_peer *peer, const struct tagrv_window *wind
 /* ---- rma_answer.c ---- */
 
 /*
- * Sends 'len' former values of an ATOMIC, or keeps them until there is room. 0 or
+ * Sends 'len' bytes of former values of an ATOMIC, or keeps them until there is room. 0 or
  * -FI_ENOMEM.
  */
 int tagrv_rma_answer_values(struct tagrv_peer *peer, uint32_t op, const void *values,

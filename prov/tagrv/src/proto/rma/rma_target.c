@@ -10,6 +10,7 @@
 
 #include "atomic/atomic.h"
 #include "core/iov.h"
+#include "core/log.h"
 #include "proto/packet/ack.h"
 #include "proto/rma/rma_priv.h"
 
@@ -253,20 +254,35 @@ static void apply(const struct change *change, const struct tagrv_window *window
 	}
 }
 
+/*
+ * Sends the former values. The initiator counts answers, and sends only so many packets
+ * without one: so behind an error they are empty. The FIN answers the last packet then.
+ */
+static void answer_fetch(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			 const char *values, size_t len)
+{
+	if (!peer->rma.status) {
+		peer->rma.status = tagrv_rma_answer_values(peer, hdr->op, values, len);
+		if (!peer->rma.status)
+			return;
+	}
+	if (!(hdr->flags & TAGRV_RMA_MORE) ||
+	    !tagrv_rma_answer_values(peer, hdr->op, NULL, 0) || !peer->lane)
+		return;
+	tagrv_warn("no memory for an answer: the connection is given up\n");
+	tagrv_lane_fail(peer->lane, -FI_ENOMEM, true);
+}
+
 /* Sends the former values, or what became of the operation; ends it for the peer. */
 static void answer_change(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			  const struct change *change, const char *values)
 {
 	bool fetches = change->kind != TAGRV_ATOMIC_BASE;
-	bool more = hdr->flags & TAGRV_RMA_MORE;
-	int ret = 0;
+	int ret;
 
-	if (fetches && !peer->rma.status) {
-		ret = tagrv_rma_answer_values(peer, hdr->op, values, change->len);
-		if (ret)
-			peer->rma.status = ret;
-	}
-	if (more)
+	if (fetches)
+		answer_fetch(peer, hdr, values, change->len);
+	if (hdr->flags & TAGRV_RMA_MORE)
 		return;
 	ret = close_op(peer);
 	/* The FIN would overtake them. */
