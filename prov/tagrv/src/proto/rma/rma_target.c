@@ -90,6 +90,8 @@ void tagrv_rma_written(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 
 /* ---- packets of one operation ---- */
 
+#define CHANGE_FLAGS	(TAGRV_RMA_MORE | TAGRV_RMA_DATA)
+
 /* A packet of an operation; it is the first one if another was open, or none. */
 static void open_op(struct tagrv_peer *peer, uint32_t op)
 {
@@ -135,7 +137,7 @@ void tagrv_rma_put_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 	int status;
 
 	tagrv_assert_locked(peer->engine->dom);
-	if (len < head || !hdr->op) {
+	if (len < head || !hdr->op || hdr->flags & ~CHANGE_FLAGS) {
 		tagrv_peer_bad_packet(peer, "malformed PUT");
 		return;
 	}
@@ -177,8 +179,8 @@ static bool parse_change(struct change *change, const struct tagrv_hdr *hdr,
 	struct tagrv_rma_atomic atomic;
 	size_t operands;
 
-	if (len < sizeof(atomic) || !hdr->op || kind < TAGRV_RMA_ATOMIC ||
-	    kind >= TAGRV_RMA_KINDS)
+	if (len < sizeof(atomic) || !hdr->op || hdr->flags & ~CHANGE_FLAGS ||
+	    kind < TAGRV_RMA_ATOMIC || kind >= TAGRV_RMA_KINDS)
 		return false;
 	tagrv_copy_once(&atomic, body, sizeof(atomic));
 	*change = (struct change) {
