@@ -245,6 +245,7 @@ void tagrv_rma_requeue(struct tagrv_op *op)
 	op->tx.rma->holds = false;
 	op->tx.rma->sent = 0;
 	op->tx.rma->got = 0;
+	peer->engine->stats.rma_tx--;
 	tagrv_op_uncount_sent(peer);
 	tagrv_op_set_state(op, TAGRV_OP_QUEUED);
 	queue_again(peer, op);
