@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-char ctx[64];
+char rma_ctx[64];
 char *mine, *open_mem;
 struct tagrv_window window;
 struct tagrv_counter reads, writes, remote_reads, remote_writes;

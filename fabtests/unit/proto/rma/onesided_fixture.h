@@ -17,7 +17,7 @@
 #define KEY	UINT64_C(0x1234)	/* of the window; its addresses begin at 0 */
 #define LONG	((size_t) 3 << 20)	/* bytes that one side reads by itself */
 
-extern char ctx[64];			/* contexts of operations */
+extern char rma_ctx[64];			/* contexts of operations */
 extern char *mine;			/* LONG bytes of this side, no two pages are alike */
 extern char *open_mem;			/* LONG bytes, the memory of the window */
 extern struct tagrv_window window;

@@ -10,7 +10,7 @@ TestSuite(rma_again, .init = onesided_setup, .fini = onesided_teardown, .timeout
 static uint32_t begin_a_write(void)
 {
 	struct fi_rma_iov remote[3] = { { 0, 8, KEY }, { 64, 8, KEY }, { 128, 8, KEY } };
-	struct tagrv_rma_req req = rma_req(TAGRV_RMA_WRITE, 24, &ctx[1]);
+	struct tagrv_rma_req req = rma_req(TAGRV_RMA_WRITE, 24, &rma_ctx[1]);
 	size_t before = sent(TAGRV_PKT_PUT);
 
 	req.remote = remote;
@@ -34,7 +34,7 @@ Test(rma_again, does_not_come_between_packets_of_another)
 {
 	uint32_t pulled, begun;
 
-	post(TAGRV_RMA_WRITE, LONG, ctx);
+	post(TAGRV_RMA_WRITE, LONG, rma_ctx);
 	pulled = sent_nr(TAGRV_PKT_PULL, 0, NULL).op;
 	begun = begin_a_write();
 	arrive_fin(pulled, FI_EAGAIN);
@@ -46,18 +46,18 @@ Test(rma_again, does_not_come_between_packets_of_another)
 		cr_assert_eq(sent_nr(TAGRV_PKT_PUT, i, NULL).op, pulled);
 	arrive_fin(begun, 0);
 	arrive_fin(pulled, 0);
-	cr_assert_eq(take(&fx.tx).context, &ctx[1]);
-	cr_assert_eq(take(&fx.tx).context, ctx);
+	cr_assert_eq(take(&fx.tx).context, &rma_ctx[1]);
+	cr_assert_eq(take(&fx.tx).context, rma_ctx);
 }
 
 Test(rma_again, comes_before_what_was_posted_later)
 {
 	uint32_t pulled;
 
-	post(TAGRV_RMA_WRITE, LONG, ctx);
+	post(TAGRV_RMA_WRITE, LONG, rma_ctx);
 	pulled = sent_nr(TAGRV_PKT_PULL, 0, NULL).op;
 	fake.refuse_all = true;
-	post(TAGRV_RMA_WRITE, 8, &ctx[1]);
+	post(TAGRV_RMA_WRITE, 8, &rma_ctx[1]);
 	arrive_fin(pulled, FI_EAGAIN);
 	fake.refuse_all = false;
 	tagrv_engine_progress(fx.engine);
@@ -69,9 +69,9 @@ Test(rma_again, lets_later_ones_follow_although_it_was_to_hold_them)
 	uint32_t pulled;
 
 	fx.engine->attr.order = FI_ORDER_WAW;
-	post(TAGRV_RMA_WRITE, LONG, ctx);
+	post(TAGRV_RMA_WRITE, LONG, rma_ctx);
 	pulled = sent_nr(TAGRV_PKT_PULL, 0, NULL).op;
-	post(TAGRV_RMA_WRITE, 8, &ctx[1]);
+	post(TAGRV_RMA_WRITE, 8, &rma_ctx[1]);
 	tagrv_engine_progress(fx.engine);
 	cr_assert_eq(sent(TAGRV_PKT_PUT), 0);
 	arrive_fin(pulled, FI_EAGAIN);

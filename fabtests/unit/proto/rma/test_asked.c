@@ -28,7 +28,7 @@ static void finish_one_read(void)
 Test(rma_asked, what_was_lent_counts_until_it_is_returned)
 {
 	for (size_t i = 0; i < TAGRV_RMA_ASKED_MAX + 2; i++)
-		post(TAGRV_RMA_READ, LONG, ctx);
+		post(TAGRV_RMA_READ, LONG, rma_ctx);
 	cr_assert_eq(sent(TAGRV_PKT_GET), TAGRV_RMA_ASKED_MAX);
 	for (size_t i = 0; i < TAGRV_RMA_ASKED_MAX; i++)
 		arrive_keys(sent_nr(TAGRV_PKT_GET, i, NULL).op, far_mem, LONG, 7);
@@ -43,7 +43,7 @@ Test(rma_asked, what_was_lent_counts_until_it_is_returned)
 Test(rma_asked, no_request_overtakes_the_return_of_memory)
 {
 	for (size_t i = 0; i < TAGRV_RMA_ASKED_MAX; i++)
-		post(TAGRV_RMA_READ, LONG, ctx);
+		post(TAGRV_RMA_READ, LONG, rma_ctx);
 	arrive_keys(sent_nr(TAGRV_PKT_GET, 0, NULL).op, far_mem, LONG, 7);
 	while (in_flight()) {
 		/* The FIN finds no room. */
@@ -54,7 +54,7 @@ Test(rma_asked, no_request_overtakes_the_return_of_memory)
 		tagrv_engine_progress(fx.engine);
 	}
 	cr_assert_eq(take(&fx.tx).err, 0);
-	post(TAGRV_RMA_READ, LONG, ctx);
+	post(TAGRV_RMA_READ, LONG, rma_ctx);
 	tagrv_engine_progress(fx.engine);
 	cr_assert_eq(sent(TAGRV_PKT_GET), TAGRV_RMA_ASKED_MAX);
 	fake.ctrl_error = 0;
@@ -69,7 +69,7 @@ Test(rma_asked, each_packet_of_a_fetch_counts)
 	uint64_t values[TAGRV_RMA_VALUES_MAX / 8] = { 0 };
 	uint32_t handle;
 
-	post(TAGRV_RMA_FETCH, packets * TAGRV_RMA_VALUES_MAX, ctx);
+	post(TAGRV_RMA_FETCH, packets * TAGRV_RMA_VALUES_MAX, rma_ctx);
 	handle = sent_nr(TAGRV_PKT_ATOMIC, 0, NULL).op;
 	for (size_t i = 0; i < packets; i++) {
 		tagrv_engine_progress(fx.engine);
@@ -84,10 +84,10 @@ Test(rma_asked, each_packet_of_a_fetch_counts)
 
 Test(rma_asked, a_failed_operation_is_not_counted_any_more)
 {
-	post(TAGRV_RMA_FETCH, 8, ctx);
-	post(TAGRV_RMA_READ, 8, ctx);
-	post(TAGRV_RMA_READ, LONG, ctx);
-	post(TAGRV_RMA_WRITE, LONG, ctx);
+	post(TAGRV_RMA_FETCH, 8, rma_ctx);
+	post(TAGRV_RMA_READ, 8, rma_ctx);
+	post(TAGRV_RMA_READ, LONG, rma_ctx);
+	post(TAGRV_RMA_WRITE, LONG, rma_ctx);
 	cr_assert_eq(the_peer()->rma.asked, 4);
 	arrive_fin(sent_nr(TAGRV_PKT_ATOMIC, 0, NULL).op, FI_EACCES);
 	arrive_fin(sent_nr(TAGRV_PKT_GET, 0, NULL).op, FI_EACCES);
@@ -102,7 +102,7 @@ Test(rma_asked, an_answer_that_comes_late_is_ignored)
 {
 	uint64_t value = 1;
 
-	post(TAGRV_RMA_FETCH, 8, ctx);
+	post(TAGRV_RMA_FETCH, 8, rma_ctx);
 	arrive_fin(sent_nr(TAGRV_PKT_ATOMIC, 0, NULL).op, FI_EACCES);
 	arrive_answer(sent_nr(TAGRV_PKT_ATOMIC, 0, NULL).op, &value, sizeof(value));
 	cr_assert_eq(fake.links, 1);
@@ -111,7 +111,7 @@ Test(rma_asked, an_answer_that_comes_late_is_ignored)
 
 Test(rma_asked, a_second_answer_to_one_packet_ends_the_connection)
 {
-	post(TAGRV_RMA_FETCH, 2 * (size_t) TAGRV_RMA_VALUES_MAX, ctx);
+	post(TAGRV_RMA_FETCH, 2 * (size_t) TAGRV_RMA_VALUES_MAX, rma_ctx);
 	fake.refuse_all = true;
 	for (int i = 0; i < 3; i++)
 		arrive_answer(sent_nr(TAGRV_PKT_ATOMIC, 0, NULL).op, NULL, 0);

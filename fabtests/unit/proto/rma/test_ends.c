@@ -23,13 +23,13 @@ Test(rma_ends, operation_that_finds_its_connection_failed_ends_once)
 {
 	for (int kind = 0; kind < TAGRV_RMA_KINDS; kind++) {
 		fake.dies = true;
-		post(kind, 8, ctx);
+		post(kind, 8, rma_ctx);
 		fake_end_closed();
 		expect_one_failure();
 		peer_up(true);
 	}
 	fake.dies = true;
-	post(TAGRV_RMA_WRITE, LONG, ctx);
+	post(TAGRV_RMA_WRITE, LONG, rma_ctx);
 	fake_end_closed();
 	expect_one_failure();
 }
@@ -53,14 +53,14 @@ Test(rma_ends, each_operation_ends_once_with_its_connection)
 {
 	static char far_mem[LONG];
 
-	post(TAGRV_RMA_READ, LONG, ctx);
+	post(TAGRV_RMA_READ, LONG, rma_ctx);
 	arrive_keys(sent_nr(TAGRV_PKT_GET, 0, NULL).op, far_mem, LONG, 7);
 	cr_assert_gt(in_flight(), 0);
-	post(TAGRV_RMA_WRITE, 8, ctx);
-	post(TAGRV_RMA_FETCH, 8, ctx);
-	post(TAGRV_RMA_WRITE, LONG, ctx);
+	post(TAGRV_RMA_WRITE, 8, rma_ctx);
+	post(TAGRV_RMA_FETCH, 8, rma_ctx);
+	post(TAGRV_RMA_WRITE, LONG, rma_ctx);
 	fake.refuse_all = true;
-	post(TAGRV_RMA_COMPARE, 8, ctx);
+	post(TAGRV_RMA_COMPARE, 8, rma_ctx);
 	fake.refuse_all = false;
 	tagrv_lane_fail(the_peer()->lane, -FI_ECONNRESET, false);
 	fake_end_closed();
@@ -74,13 +74,13 @@ Test(rma_ends, late_reads_are_not_counted_at_the_next_connection)
 {
 	static char far_mem[LONG];
 
-	post(TAGRV_RMA_READ, LONG, ctx);
+	post(TAGRV_RMA_READ, LONG, rma_ctx);
 	arrive_keys(sent_nr(TAGRV_PKT_GET, 0, NULL).op, far_mem, LONG, 7);
 	arrive_pull(1, 0, LONG, far_mem);
 	fake.hold_closed = true;
 	tagrv_lane_fail(the_peer()->lane, -FI_ECONNRESET, false);
 	peer_up(true);
-	post(TAGRV_RMA_READ, 8, &ctx[1]);
+	post(TAGRV_RMA_READ, 8, &rma_ctx[1]);
 	cr_assert_eq(the_peer()->rma.asked, 1);
 	fake_close_held();
 	cr_assert_eq(the_peer()->rma.asked, 1);
@@ -88,7 +88,7 @@ Test(rma_ends, late_reads_are_not_counted_at_the_next_connection)
 	cr_assert_eq(the_peer()->rma.uses, 0);
 	cr_assert_eq(take(&fx.tx).err, FI_ECONNRESET);
 	arrive_answer(sent_nr(TAGRV_PKT_GET, 1, NULL).op, mine, 8);
-	cr_assert_eq(take(&fx.tx).context, &ctx[1]);
+	cr_assert_eq(take(&fx.tx).context, &rma_ctx[1]);
 	cr_assert_eq(sent(TAGRV_PKT_FIN), 0);
 }
 

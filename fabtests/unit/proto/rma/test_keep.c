@@ -19,7 +19,7 @@ static const char *operands(void)
 
 Test(rma_keep, operands_and_what_is_compared_are_copied)
 {
-	struct tagrv_rma_req req = rma_req(TAGRV_RMA_COMPARE, 512, ctx);
+	struct tagrv_rma_req req = rma_req(TAGRV_RMA_COMPARE, 512, rma_ctx);
 	const struct iovec with = { mine + 1000, 512 }, result = { mine + 2000, 512 };
 	char former[1024];
 
@@ -42,7 +42,7 @@ Test(rma_keep, operands_and_what_is_compared_are_copied)
 
 Test(rma_keep, nothing_is_left_of_what_was_never_sent)
 {
-	struct tagrv_rma_req req = rma_req(TAGRV_RMA_COMPARE, 512, ctx);
+	struct tagrv_rma_req req = rma_req(TAGRV_RMA_COMPARE, 512, rma_ctx);
 
 	req.flags |= FI_INJECT;
 	fake.refuse_all = true;
