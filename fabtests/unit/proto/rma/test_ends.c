@@ -110,3 +110,18 @@ Test(rma_ends, what_a_peer_wrote_before_it_hung_up_is_written)
 	tagrv_engine_progress(fx.engine);
 	cr_assert_eq(fake.links, 0);
 }
+
+/* Its connection ends, not those of others for want of memory. */
+Test(rma_ends, peer_that_takes_no_fins_is_given_up)
+{
+	const uint64_t value = 1;
+	size_t cnt = 0;
+
+	fake.refuse_all = true;
+	while (fake.links) {
+		cr_assert_lt(cnt++, TAGRV_POOL_MAX / 2);
+		arrive_put(1, 0, &value, sizeof(value), 0);
+	}
+	cr_assert_eq(the_peer()->ack_cnt, 0);
+	cr_assert_eq(fx.engine->pools.acks.used, 0);
+}

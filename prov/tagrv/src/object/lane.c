@@ -70,6 +70,7 @@ static void drop_acks(struct tagrv_peer *peer)
 	while ((node = tagrv_list_pop(&peer->acks)))
 		tagrv_pool_put(&peer->engine->pools.acks,
 			       tagrv_container_of(node, struct tagrv_ack, link));
+	peer->ack_cnt = 0;
 }
 
 static void drop_answers(struct tagrv_peer *peer)

@@ -113,6 +113,7 @@ size_t tagrv_ack_pack_items(const struct tagrv_peer *peer, char *to)
 
 static void drop_sent(struct tagrv_peer *peer, size_t cnt)
 {
+	peer->ack_cnt -= (uint32_t) cnt;
 	while (cnt--) {
 		struct tagrv_ack *ack = tagrv_container_of(
 			tagrv_list_pop(&peer->acks), struct tagrv_ack, link);
@@ -153,6 +154,14 @@ int tagrv_ack_send(struct tagrv_peer *peer)
 
 /* ---- queueing ---- */
 
+/*
+ * Acks that wait for one peer at most. All peers share the memory for acks; one that goes on
+ * with operations and never makes room for their FINs, as a write can be that nothing was
+ * prepared for here, must not use it up. Others receive when they make progress, and only
+ * then send more than there is room for.
+ */
+#define WAITING_MAX	65536u
+
 static void queue_ack(struct tagrv_peer *peer, uint8_t opcode, uint16_t flags,
 		      uint32_t op, int status)
 {
@@ -161,6 +170,10 @@ static void queue_ack(struct tagrv_peer *peer, uint8_t opcode, uint16_t flags,
 
 	if (!peer->lane)
 		return;		/* the operation ended with the connection */
+	if (TAGRV_UNLIKELY(peer->ack_cnt == WAITING_MAX)) {
+		tagrv_peer_bad_packet(peer, "operations, but no FINs are taken");
+		return;
+	}
 	ack = tagrv_pool_get(&engine->pools.acks);
 	if (!ack) {
 		/* Without its FIN the peer would wait for ever. */
@@ -174,6 +187,7 @@ static void queue_ack(struct tagrv_peer *peer, uint8_t opcode, uint16_t flags,
 	ack->status = (uint32_t) -status;
 	tagrv_trace_fin_queued(peer, opcode, op, ack->status);
 	tagrv_list_push_tail(&peer->acks, &ack->link);
+	peer->ack_cnt++;
 	if (peer->state != TAGRV_PEER_READY)
 		return;
 	/* Others may follow in this pass: they share a packet. */
