@@ -3,6 +3,9 @@
  * FI_INJECT: constant buffers are the caller's again when the call returns, also when
  * nothing, or not all, could be sent in it.
  */
+#include <stdlib.h>
+
+#include "core/limits.h"
 #include "unit/proto/rma/onesided_fixture.h"
 
 TestSuite(rma_keep, .init = onesided_setup, .fini = onesided_teardown, .timeout = 20);
@@ -50,4 +53,26 @@ Test(rma_keep, nothing_is_left_of_what_was_never_sent)
 	tagrv_lane_fail(the_peer()->lane, -FI_ECONNRESET, false);
 	cr_assert_eq(take(&fx.tx).err, FI_ECONNRESET);
 	cr_assert_eq(fx.engine->pools.bufs[TAGRV_BUF_INJECT].used, 0);
+}
+
+static void setup_short_packets(void)
+{
+	setenv("FI_TAGRV_EAGER_MAX", "64", 1);
+	onesided_setup();
+	unsetenv("FI_TAGRV_EAGER_MAX");
+}
+
+TestSuite(rma_keep_short, .init = setup_short_packets, .fini = onesided_teardown,
+	  .timeout = 20);
+
+Test(rma_keep_short, target_does_not_read_what_is_injected)
+{
+	struct tagrv_rma_req req = rma_req(TAGRV_RMA_WRITE, TAGRV_INJECT_MAX, rma_ctx);
+
+	post(TAGRV_RMA_WRITE, TAGRV_INJECT_MAX, rma_ctx);
+	cr_assert_eq(sent(TAGRV_PKT_PULL), 1, "it would read others");
+	req.flags |= FI_INJECT;
+	cr_assert_eq(submit(&req), 0);
+	cr_assert_eq(sent(TAGRV_PKT_PULL), 1);
+	cr_assert_gt(sent(TAGRV_PKT_PUT), 1);
 }

@@ -89,7 +89,9 @@ int tagrv_rma_put(struct tagrv_op *op, size_t *bytes)
 
 	if (must_wait(op))
 		return -FI_EAGAIN;
-	if (!r->sent && !r->by_packets && tagrv_rma_is_long(op->peer, op->len)) {
+	/* What is injected is not ours to be read when the call has returned. */
+	if (!r->sent && !r->by_packets && !(op->flags & FI_INJECT) &&
+	    tagrv_rma_is_long(op->peer, op->len)) {
 		ret = tagrv_rma_pull(op);
 		if (ret != -FI_EOPNOTSUPP)
 			return ret;
