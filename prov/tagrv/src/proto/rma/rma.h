@@ -37,7 +37,8 @@
  * so is one for which the peer would have to keep more than TAGRV_RMA_ASKED_MAX.
  *
  * Peer death, close: lane.c fails peer->pending and peer->waiting; reads in flight end by
- * their callbacks. A target drops its answers, and ends what it has LENT.
+ * their callbacks. A target drops its answers, and ends what it has LENT. A window is closed
+ * when nothing of it is LENT and no PULL reads into it any more (engine/window.c).
  *
  * Packets: wire/rma_packet.h. lock: the domain lock is held in every call.
  */
