@@ -162,7 +162,7 @@ static void draw_note(struct side *r, struct slot *s)
 	/* Behind a write that has no such order, the message waits for its end. */
 	if (s->by_message && !(r->order & FI_ORDER_SAW)) {
 		s->o.call = CALL_MSG;
-		s->o.flags = FI_DELIVERY_COMPLETE;
+		s->o.flags = FI_DELIVERY_COMPLETE | (s->o.flags & FI_FENCE);
 	}
 	s->note = n;
 }

@@ -11,6 +11,8 @@
  */
 #include "onesided_run.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,6 +147,44 @@ static void change_shared(struct side *r, struct slot *s)
 		atomic_fetch_xor(cell, value);
 }
 
+/* ---- what was posted ---- */
+
+static void remember(struct side *r, const struct slot *s)
+{
+	struct past *p = &r->past[s->number % HISTORY];
+
+	*p = (struct past){
+		.number = s->number, .flags = s->o.flags, .peer = s->peer, .kind = s->o.kind,
+		.call = s->o.call, .parts = s->shared ? 0 : s->parts,
+	};
+	memcpy(p->range, s->range, sizeof(p->range));
+}
+
+static bool touches(const struct past *p, size_t at)
+{
+	for (size_t i = 0; i < p->parts; i++)
+		if (at >= p->range[i].at && at < p->range[i].at + p->range[i].len)
+			return true;
+	return false;
+}
+
+void onesided_print_past(const struct side *r, int peer, size_t at)
+{
+	uint64_t from = r->posted < HISTORY ? 1 : r->posted - HISTORY + 1;
+
+	printf("rank %d, what touched byte %zu at rank %d:\n", r->fx.t->rank, at, peer);
+	for (uint64_t n = from; n <= r->posted; n++) {
+		const struct past *p = &r->past[n % HISTORY];
+
+		if (p->peer == peer && (touches(p, at) || p->flags & FI_FENCE))
+			printf("  %" PRIu64 " %s%s (%s), flags 0x%" PRIx64 "%s\n", n,
+			       onesided_name(p->kind), touches(p, at) ? "" : " elsewhere",
+			       msg_call_name(p->call), p->flags, p->ended ? "" : ", not ended");
+	}
+}
+
+/* ---- life, again ---- */
+
 /* Injects end with the call. */
 void onesided_posted(struct side *r, struct slot *s)
 {
@@ -152,6 +192,7 @@ void onesided_posted(struct side *r, struct slot *s)
 	if (s->wants_fence)
 		r->fenced[s->peer] = s->number;
 	s->state = FLYING;
+	remember(r, s);
 	if (s->shared)
 		change_shared(r, s);
 	else
@@ -167,6 +208,7 @@ void onesided_posted(struct side *r, struct slot *s)
 void onesided_completed(struct side *r, struct slot *s)
 {
 	r->done++;
+	r->past[s->number % HISTORY].ended = true;
 	if (s->note)
 		s->state = TOLD;
 	else if (is_read(s) || s->o.flags & FI_DELIVERY_COMPLETE || s->shared)

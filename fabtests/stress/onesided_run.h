@@ -41,6 +41,7 @@ enum {
 	PARTS_MAX = 4,		/* pieces of memory that one operation touches */
 	NOTES = 64,		/* looks of the owner under way, for each writer */
 	TICKETS = 1 << 16,
+	HISTORY = 1024,		/* operations that are remembered for the report of a failure */
 };
 
 struct range {
@@ -95,6 +96,17 @@ struct slot {
 	bool said;		/* the message has left */
 };
 
+/* What was posted. */
+struct past {
+	uint64_t number, flags;
+	int peer;
+	enum onesided_kind kind;
+	enum msg_call call;
+	struct range range[PARTS_MAX];
+	size_t parts;
+	bool ended;
+};
+
 struct side {
 	struct fx fx;
 	struct window w;
@@ -107,6 +119,7 @@ struct side {
 	uint64_t notes[RANKS_MAX];	/* so many so far, to this rank */
 	struct slot slot[SLOTS];
 	struct slot *ready;
+	struct past past[HISTORY];	/* by number */
 	struct fi_context2 rx_ctx[NOTES];
 	uint64_t rx_buf[NOTES];
 	size_t inject, iov_limit, remote_limit;
@@ -149,6 +162,8 @@ bool onesided_may_post(const struct side *r, const struct slot *s);
 void onesided_posted(struct side *r, struct slot *s);
 /* Its completion has come. */
 void onesided_completed(struct side *r, struct slot *s);
+/* Prints the operations that touched this byte of the peer's area, the last ones. */
+void onesided_print_past(const struct side *r, int peer, size_t at);
 /* A fence settles all earlier operations; the owners have looked at others. */
 void onesided_settle(struct side *r);
 void onesided_free(struct slot *s);
