@@ -232,7 +232,7 @@ static int refused(struct tagrv_link *link)
 	}
 	if (tagrv_container_of(link, struct fake_link, base)->broken)
 		return -FI_ENOTCONN;
-	if (fake.refuse_all)
+	if (fake.refuse_all || (fake.log_max && fake.log_cnt >= fake.log_max))
 		return -FI_EAGAIN;
 	if (!fake.refuse)
 		return 0;

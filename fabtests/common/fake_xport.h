@@ -52,6 +52,7 @@ struct fake_xport {
 	size_t	log_cnt;
 	int	refuse;		/* so many next sends and gets give -FI_EAGAIN */
 	bool	refuse_all;
+	size_t	log_max;	/* with so many records, all give -FI_EAGAIN; 0: no limit */
 	bool	dies;		/* the next send finds that its link has failed */
 	bool	still;		/* gets and puts succeed, but copy nothing */
 	int	ctrl_error;	/* returned for control packets unless 0 */

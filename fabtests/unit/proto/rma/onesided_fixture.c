@@ -47,7 +47,8 @@ void onesided_setup(void)
 void onesided_teardown(void)
 {
 	engine_close();
-	tagrv_window_remove(fx.dom, &window);
+	if (fx.dom->windows.cnt)
+		tagrv_window_remove(fx.dom, &window);
 	engine_teardown();
 	tagrv_counter_fini(&reads);
 	tagrv_counter_fini(&writes);
@@ -148,14 +149,15 @@ void arrive_put(uint32_t handle, uint64_t addr, const void *buf, size_t len,
 }
 
 void arrive_atomic(uint32_t handle, enum tagrv_rma_kind kind, enum fi_op op,
-		   uint64_t addr, const uint64_t *operands, size_t cnt, uint16_t flags)
+		   uint64_t addr, const void *operands, size_t cnt, uint16_t flags)
 {
 	struct tagrv_hdr hdr = header(TAGRV_PKT_ATOMIC, handle, flags);
-	const size_t len = cnt * sizeof(*operands);
+	const size_t len = cnt * sizeof(uint64_t);
+	const size_t lists = !operands ? 0 : kind == TAGRV_RMA_COMPARE ? 2 : 1;
 	const struct tagrv_rma_atomic atomic = { htole64(addr), htole64(len) };
 
 	hdr.seq = htole32(kind | (uint32_t) FI_UINT64 << 8 | (uint32_t) op << 16);
-	arrive(&hdr, &atomic, sizeof(atomic), operands, operands ? len : 0);
+	arrive(&hdr, &atomic, sizeof(atomic), operands, lists * len);
 }
 
 void arrive_pull(uint32_t handle, uint64_t addr, size_t len, const void *from)

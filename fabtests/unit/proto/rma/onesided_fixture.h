@@ -40,9 +40,9 @@ void post(enum tagrv_rma_kind kind, size_t len, void *context);
 void arrive_get(uint32_t handle, uint64_t addr, uint64_t len, uint16_t flags);
 void arrive_put(uint32_t handle, uint64_t addr, const void *buf, size_t len,
 		uint16_t flags);
-/* On FI_UINT64. */
+/* On FI_UINT64. What a COMPARE compares with stands behind its operands. */
 void arrive_atomic(uint32_t handle, enum tagrv_rma_kind kind, enum fi_op op,
-		   uint64_t addr, const uint64_t *operands, size_t cnt, uint16_t flags);
+		   uint64_t addr, const void *operands, size_t cnt, uint16_t flags);
 void arrive_pull(uint32_t handle, uint64_t addr, size_t len, const void *from);
 void arrive_answer(uint32_t handle, const void *buf, size_t len);
 /* Keys of len bytes at buf. */
