@@ -163,7 +163,7 @@ Test(mr_bind, what_is_bound_stays_open)
 /* The alias may be closed before the region. */
 Test(mr_bind, an_alias_stands_for_its_endpoint)
 {
-	struct fid_ep *alias;
+	struct fid_ep *alias = NULL;
 
 	open_region(0, 0);
 	enable_ep();
