@@ -385,6 +385,27 @@ Test(info, registration_modes_are_not_demanded)
 	expect_modes(FI_ATOMIC, FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY);
 }
 
+/* Before API 1.5 there are only two modes, and who names none gets one of them. */
+Test(info, callers_of_old_versions_get_an_old_registration_mode)
+{
+	struct fi_info *hints = api_hints(), *info = NULL;
+
+	for (int mode = 0; mode <= TAGRV_MR_SCALABLE; mode++) {
+		hints->caps = FI_MSG | FI_RMA;
+		hints->domain_attr->mr_mode = mode;
+		cr_assert_eq(tagrv_getinfo(FI_VERSION(1, 4), NULL, NULL, 0,
+					   hints, &info), 0);
+		cr_expect_eq(info->domain_attr->mr_mode,
+			     mode ? mode : TAGRV_MR_SCALABLE);
+		fi_freeinfo(info);
+	}
+	hints->domain_attr->mr_mode = 0;
+	info = api_must_getinfo(hints);
+	cr_expect_eq(info->domain_attr->mr_mode, 0, "since API 1.5");
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+}
+
 static void expect_order(uint64_t caps, uint64_t asked, uint64_t want)
 {
 	struct fi_info *hints = api_hints(), *info;

@@ -183,14 +183,18 @@ static void echo_domain_counts(struct fi_domain_attr *domain,
 /*
  * The bits about keys and addresses come back to those who can do with them. No other is
  * required, so none is returned; nor is any for messages. The two old modes, which are
- * never combined with others, always come back.
+ * never combined with others, always come back. Before API 1.5 there was nothing else:
+ * who names none leaves the choice between the two to the provider.
  */
-static int mr_mode_of(uint64_t caps, int hint)
+static int mr_mode_of(uint32_t version, uint64_t caps, int hint)
 {
 	if (hint == TAGRV_MR_BASIC || hint == TAGRV_MR_SCALABLE)
 		return hint;
-	return caps & (FI_RMA | FI_ATOMIC) ?
-	       hint & (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY) : 0;
+	if (!(caps & (FI_RMA | FI_ATOMIC)))
+		return 0;
+	if (!hint && FI_VERSION_LT(version, FI_VERSION(1, 5)))
+		return TAGRV_MR_SCALABLE;
+	return hint & (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY);
 }
 
 static void echo_domain_modes(struct fi_domain_attr *domain,
@@ -222,7 +226,7 @@ static int fill_domain(const struct tagrv_ask *ask, struct fi_info *info,
 	if (ask->hints && ask->hints->domain_attr) {
 		echo_domain_counts(domain, ask->hints->domain_attr);
 		echo_domain_modes(domain, ask->hints->domain_attr);
-		domain->mr_mode = mr_mode_of(info->caps,
+		domain->mr_mode = mr_mode_of(ask->version, info->caps,
 					     ask->hints->domain_attr->mr_mode);
 		if (echo_key(&domain->auth_key, &domain->auth_key_size,
 			     ask->hints->domain_attr->auth_key,
