@@ -32,6 +32,13 @@
  *   PIECE      the end of its message              and pieces are being read:
  *                                                  rndv->pieces
  *
+ * A one-sided operation, which proto/rma/rma.h draws, goes from QUEUED to ASKED, and a long
+ * read from there to FETCHING. LENT is memory of a window that a peer reads:
+ *
+ *   ASKED      peer->waiting; the first of peer->pending if it holds back others
+ *   FETCHING   rndv->inflight and peer->readers
+ *   LENT       peer->waiting
+ *
  * An op whose message travels by rendezvous has a second part, struct tagrv_rndv,
  * from a pool of its own; eager messages never touch one.
  *
