@@ -3,15 +3,15 @@
 #
 # Runs and reports the steps of util/check. To be sourced by it.
 #
-# The steps vm-* keep one processor busy and need nothing but finished builds. So they run in a lane of their own, a second
-# process, beside the other steps. Each step leaves its result in a file of build/logs; the main process reports the results
-# in the order of the steps:
+# The steps vm-* keep one processor busy and need nothing but finished builds, as do openmpi and distcheck. So they run in a
+# lane of their own, a second process, beside the other steps, and are the last ones of the list. Each step leaves its result
+# in a file of build/logs; the main process reports the results in the order of the steps:
 #
-#      main process   layers ... gcc, clang, ... distcheck | reports vm-functional, vm-bad-input ... as they end
-#      lane                          vm-functional, vm-bad-input ...
+#      main process   layers ... gcc, clang, ... tsan | reports openmpi, vm-functional ... distcheck as they end
+#      lane                          openmpi, vm-functional, vm-bad-input ... distcheck
 #
 # A step of the lane waits until the step that builds its programs has built them (builder_of); that step's own tests run
-# beside it.
+# beside it. distcheck, which works in the same folder, waits for the last step that does: calls.
 
 : "${logs:?}" "${in_turn:?}" "${steps=}"
 
@@ -75,7 +75,7 @@ execute()
 	mv "$logs/$name.result.new" "$logs/$name.result"
 }
 
-in_lane() { [[ $in_turn = 0 && $1 == vm-* ]]; }
+in_lane() { [[ $in_turn = 0 && ($1 == vm-* || $1 == openmpi || $1 == distcheck) ]]; }
 
 # usage: await_result STEP PROCESS; waits until the process has left the result of the step, or has ended.
 await_result()
@@ -113,6 +113,7 @@ run_lane()
 		in_lane "$name" && selected "$step" || continue
 		builder=$(builder_of "$name")
 		! is_selected "$builder" || await_build "$builder" $$
+		[ "$name" != distcheck ] || ! is_selected calls || await_result calls $$
 		execute "$name"
 	done
 }
