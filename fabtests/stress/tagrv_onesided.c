@@ -384,8 +384,10 @@ static bool prepare_shared(void)
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
 		return false;
-	for (int i = 0; i < RANKS_MAX * RANKS_MAX * NOTES; i++)
-		atomic_store(&shared->note[0][0][i].taken, true);
+	for (int owner = 0; owner < RANKS_MAX; owner++)
+		for (int writer = 0; writer < RANKS_MAX; writer++)
+			for (int i = 0; i < NOTES; i++)
+				atomic_store(&shared->note[owner][writer][i].taken, true);
 	return true;
 }
 
