@@ -15,7 +15,8 @@ TestSuite(atomic_calls, .init = api_init, .fini = api_tear_down, .timeout = 30);
 static uint32_t operand[4], compare[4], result[4];
 static struct fi_context2 ctx;
 static struct tagrv_mem mem[2];
-static void *descs[2] = { &mem[0], &mem[1] };
+/* Some calls have more segments than two. */
+static void *descs[TAGRV_IOV_MAX] = { &mem[0], &mem[1] };
 /* Three elements each, in different segments. */
 static const struct fi_ioc ioc[2] = { { operand, 1 }, { operand + 1, 2 } };
 static const struct fi_ioc with[2] = { { compare, 2 }, { compare + 2, 1 } };

@@ -15,7 +15,8 @@ TestSuite(rma_calls, .init = api_init, .fini = api_tear_down, .timeout = 30);
 static char buf[64];
 static struct fi_context2 ctx;
 static struct tagrv_mem mem[2];
-static void *descs[2] = { &mem[0], &mem[1] };
+/* Some calls have more segments than two. */
+static void *descs[TAGRV_IOV_MAX] = { &mem[0], &mem[1] };
 static const struct iovec iov[2] = { { buf, 10 }, { buf + 20, 5 } };
 static const struct fi_rma_iov remote[2] = { { ADDR, 7, KEY }, { 99, 8, 1 } };
 
