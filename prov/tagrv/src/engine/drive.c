@@ -135,6 +135,15 @@ int tagrv_dom_sleep(struct tagrv_dom *dom, int extra_fd, int timeout)
 	return ret < 0 ? -errno : ret;
 }
 
+#define REFUSALS_LOOK	64u
+
+void tagrv_engine_note_refusal(struct tagrv_engine *engine)
+{
+	tagrv_assert_locked(engine->dom);
+	if (!(++engine->tx.refusals % REFUSALS_LOOK))
+		tagrv_dom_look(engine->dom);
+}
+
 bool tagrv_dom_progress_until(struct tagrv_dom *dom, bool (*holds)(void *arg),
 			      void *arg, uint64_t ms)
 {

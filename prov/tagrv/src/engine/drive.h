@@ -92,6 +92,14 @@ int tagrv_dom_arm(struct tagrv_dom *dom);
 int tagrv_dom_sleep(struct tagrv_dom *dom, int extra_fd, int timeout);
 
 /*
+ * A send or one-sided operation is refused for now: its caller may do nothing but repeat it,
+ * although only progress of this domain can help: another of its endpoints is the peer, or
+ * waits for the same peer, or the peer has died, or it has to say which packets have come by
+ * a rail that failed. So this looks once in so many refusals. Lock held.
+ */
+void tagrv_engine_note_refusal(struct tagrv_engine *engine);
+
+/*
  * Progresses until holds(arg), which is called under the lock, or 'ms' have passed;
  * returns whether it held. Lock not held.
  */

@@ -16,9 +16,6 @@
 #include "object/lane.h"
 #include "proto/rma/rma.h"
 
-/* Calls that are refused for want of an op between looks at the transports. */
-#define REFUSALS_LOOK	64u
-
 /* Whether the ranges of the target make sense. */
 static int check_remote(const struct tagrv_rma_req *req)
 {
@@ -81,7 +78,7 @@ static int keep(struct tagrv_op *op, const struct tagrv_rma_req *req)
 		op->ops->fail(op, ret);
 		return 0;
 	}
-	tagrv_rma_op_drop(op);
+	tagrv_op_rma_free(op);
 	return ret;
 }
 
@@ -97,7 +94,7 @@ static void wait_for_turn(struct tagrv_peer *peer)
 
 /* Makes an op of the request and queues it. */
 static int take(struct tagrv_engine *engine, const struct tagrv_rma_req *req,
-		  struct tagrv_peer **peer, struct tagrv_op **op)
+		struct tagrv_peer **peer, struct tagrv_op **op)
 {
 	int ret = check_remote(req);
 
@@ -107,9 +104,8 @@ static int take(struct tagrv_engine *engine, const struct tagrv_rma_req *req,
 		ret = tagrv_rma_op_get(engine, *peer, req, op);
 	if (!ret)
 		tagrv_list_push_tail(&(*peer)->pending, &(*op)->link);
-	/* The caller may do nothing but repeat the call. */
-	else if (ret == -FI_EAGAIN && !(++engine->tx.refusals % REFUSALS_LOOK))
-		tagrv_dom_look(engine->dom);
+	else if (ret == -FI_EAGAIN)
+		tagrv_engine_note_refusal(engine);
 	return ret;
 }
 

@@ -28,23 +28,6 @@
 #include "proto/sent.h"
 #include "proto/serve.h"
 
-/* Copies a buffer that the caller may reuse on return. */
-static int copy_injected(struct tagrv_op *op, const struct tagrv_send_req *req)
-{
-	struct tagrv_buf *buf;
-
-	if (!op->len)
-		return 0;
-	buf = tagrv_pool_get(&op->engine->pools.bufs[TAGRV_BUF_INJECT]);
-	if (!buf)
-		return tagrv_pool_why(&op->engine->pools.bufs[TAGRV_BUF_INJECT]);
-	tagrv_iov_gather(buf->bytes, req->iov, req->iov_cnt);
-	op->tx.bounce = buf->bytes;
-	op->iov[0] = (struct iovec) { buf->bytes, op->len };
-	op->iov_cnt = 1;
-	return 0;
-}
-
 static void fill_op(struct tagrv_op *op, struct tagrv_engine *engine,
 		    struct tagrv_peer *peer, const struct tagrv_send_req *req)
 {
@@ -121,7 +104,8 @@ static ssize_t send_queued(struct tagrv_engine *engine, struct tagrv_peer *peer,
 		return tagrv_pool_why(&engine->pools.tx_ops);
 	fill_op(op, engine, peer, req);
 	if (req->no_context || (req->flags & FI_INJECT)) {
-		ret = copy_injected(op, req);
+		ret = tagrv_engine_copy_injected(engine, op->iov, &op->iov_cnt,
+						 &op->tx.bounce);
 		if (ret) {
 			tagrv_op_set_free(op);
 			tagrv_pool_put(&engine->pools.tx_ops, op);
@@ -169,20 +153,6 @@ static bool is_repeated(const struct tagrv_peer *peer,
 	       !(req->flags & TAGRV_NEEDS_OP);
 }
 
-/*
- * The caller of a send that is refused may do nothing but repeat it, although only
- * progress of this domain can help: another of its endpoints is the peer, or waits for
- * the same peer, or the peer has died, or it has to say which packets have come by a rail
- * that failed. So it looks once in so many refusals.
- */
-#define REFUSALS_LOOK	64u
-
-static void note_refusal(struct tagrv_engine *engine)
-{
-	if (!(++engine->tx.refusals % REFUSALS_LOOK))
-		tagrv_dom_look(engine->dom);
-}
-
 static ssize_t send_repeated(struct tagrv_engine *engine, struct tagrv_peer *peer,
 			     const struct tagrv_send_req *req, size_t len)
 {
@@ -191,7 +161,7 @@ static ssize_t send_repeated(struct tagrv_engine *engine, struct tagrv_peer *pee
 	if (!ret)
 		tagrv_op_send_report(engine, req);
 	else if (ret == -FI_EAGAIN)
-		note_refusal(engine);
+		tagrv_engine_note_refusal(engine);
 	return ret;
 }
 
@@ -243,7 +213,7 @@ ssize_t tagrv_engine_send(struct tagrv_engine *engine,
 		if (ret == -FI_ENOMEM)
 			tagrv_dom_no_memory(engine->dom, "send");
 		if (ret)
-			note_refusal(engine);
+			tagrv_engine_note_refusal(engine);
 	}
 	return ret;
 }

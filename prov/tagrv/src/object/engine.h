@@ -208,6 +208,14 @@ struct tagrv_umsg *tagrv_engine_umsg_get(struct tagrv_engine *engine)
  * is more than a packet can bring. */
 struct tagrv_buf *tagrv_engine_buf_get(struct tagrv_engine *engine, size_t len,
 				       uint8_t *class);
+/*
+ * Copies segments of at most TAGRV_INJECT_MAX bytes that the caller of an operation may
+ * reuse on return, and makes one segment of them: the copy, which *copy names for
+ * tagrv_engine_buf_put() with TAGRV_BUF_INJECT. Of no bytes nothing is changed. 0,
+ * -FI_EAGAIN, -FI_ENOMEM.
+ */
+int tagrv_engine_copy_injected(struct tagrv_engine *engine, struct iovec *iov,
+			       uint8_t *cnt, void **copy) TAGRV_WARN_UNUSED;
 void tagrv_engine_buf_put(struct tagrv_engine *engine, void *bytes,
 			  uint8_t class);
 

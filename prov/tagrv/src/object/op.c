@@ -34,6 +34,21 @@ void tagrv_op_send_report(struct tagrv_engine *engine,
 	});
 }
 
+/*
+ * There is no context to report to, and an entry without one would be taken for that of
+ * another operation.
+ */
+void tagrv_op_log_lost(const struct tagrv_op *op, const char *what, int status)
+{
+	char addr[TAGRV_ADDR_STRLEN];
+
+	tagrv_assert_locked(op->engine->dom);
+	if (!op->engine->stats.lost_injects++)
+		tagrv_warn("an injected %s %s was lost: %s\n", what,
+			   tagrv_addr_str(&op->peer->addr, addr, sizeof(addr)),
+			   fi_strerror(-status));
+}
+
 static void send_report_error(struct tagrv_op *op, int status)
 {
 	struct tagrv_engine *engine = op->engine;
@@ -49,15 +64,7 @@ static void send_report_error(struct tagrv_op *op, int status)
 	if (engine->sinks.tx_cntr)
 		tagrv_counter_add_err(engine->sinks.tx_cntr, 1);
 	if (op->tx.no_context) {
-		/* There is no context to report to, and an entry without one
-		 * would be taken for that of another operation. */
-		char addr[TAGRV_ADDR_STRLEN];
-
-		if (!engine->stats.lost_injects++)
-			tagrv_warn("an injected message to %s was lost: %s\n",
-				   tagrv_addr_str(&op->peer->addr, addr,
-						  sizeof(addr)),
-				   fi_strerror(-status));
+		tagrv_op_log_lost(op, "message to", status);
 		return;
 	}
 	if (engine->sinks.tx_cq)

@@ -329,11 +329,16 @@ void tagrv_op_recv_end(struct tagrv_op *op, int status);
 
 /* A send or one-sided operation that had left the pending queue is about to end. */
 void tagrv_op_uncount_sent(struct tagrv_peer *peer);
+/* Logs, once per engine, that an inject ("message to") was lost, and counts it. */
+void tagrv_op_log_lost(const struct tagrv_op *op, const char *what, int status)
+	TAGRV_COLD;
 /*
  * Ends a one-sided operation, as tagrv_op_send_end(): op_rma.c. It has no rendezvous part
  * (any more).
  */
 void tagrv_op_rma_end(struct tagrv_op *op, int status);
+/* Releases all that one holds, and the op itself. Nothing is reported. */
+void tagrv_op_rma_free(struct tagrv_op *op);
 
 /* Writes the success completion of a send that never needed an op. */
 void tagrv_op_send_report(struct tagrv_engine *engine,

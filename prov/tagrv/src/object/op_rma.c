@@ -6,7 +6,6 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
-#include "core/log.h"
 #include "object/engine.h"
 #include "object/op.h"
 #include "object/peer.h"
@@ -20,18 +19,6 @@ static const uint64_t comp_flags[TAGRV_RMA_KINDS] = {
 	[TAGRV_RMA_COMPARE]	= FI_ATOMIC | FI_READ,
 };
 
-/* An inject has no context to report to, as in op.c. */
-static void log_lost(const struct tagrv_op *op, int status)
-{
-	char addr[TAGRV_ADDR_STRLEN];
-
-	if (op->engine->stats.lost_injects++)
-		return;
-	tagrv_warn("an injected one-sided operation on %s was lost: %s\n",
-		   tagrv_addr_str(&op->peer->addr, addr, sizeof(addr)),
-		   fi_strerror(-status));
-}
-
 static void report(const struct tagrv_op *op, uint64_t flags, int status)
 {
 	struct tagrv_engine *engine = op->engine;
@@ -41,7 +28,7 @@ static void report(const struct tagrv_op *op, uint64_t flags, int status)
 		.context = op->context,
 		.flags = flags,
 		.src = FI_ADDR_NOTAVAIL,
-		.err = (uint64_t) -status & 0xfffff,
+		.err = -status,
 	};
 
 	if (cntr && status)
@@ -50,7 +37,7 @@ static void report(const struct tagrv_op *op, uint64_t flags, int status)
 		tagrv_counter_add(cntr, 1);
 	if (op->tx.no_context) {
 		if (status)
-			log_lost(op, status);
+			tagrv_op_log_lost(op, "one-sided operation on", status);
 		return;
 	}
 	if (!engine->sinks.tx_cq)
@@ -69,24 +56,29 @@ void tagrv_answer_free(struct tagrv_peer *peer, struct tagrv_answer *answer)
 	tagrv_pool_put(&peer->engine->pools.answers, answer);
 }
 
-void tagrv_op_rma_end(struct tagrv_op *op, int status)
+void tagrv_op_rma_free(struct tagrv_op *op)
 {
 	struct tagrv_engine *engine = op->engine;
+	struct tagrv_rma *r = op->tx.rma;
 
 	tagrv_assert_locked(engine->dom);
+	tagrv_op_deregister(op);
+	if (op->tx.bounce)
+		tagrv_engine_buf_put(engine, op->tx.bounce, TAGRV_BUF_INJECT);
+	if (r->compare_copy)
+		tagrv_engine_buf_put(engine, r->compare_copy, TAGRV_BUF_INJECT);
+	tagrv_pool_put(&engine->pools.rmas, r);
+	tagrv_op_set_free(op);
+	tagrv_pool_put(&engine->pools.tx_ops, op);
+}
+
+void tagrv_op_rma_end(struct tagrv_op *op, int status)
+{
 	assert(!tagrv_list_linked(&op->link));
 	tagrv_trace_send_complete(op, op->peer, op->context, op->tag, op->len,
 				  status);
 	if (op->state != TAGRV_OP_QUEUED)
 		tagrv_op_uncount_sent(op->peer);
-	tagrv_op_deregister(op);
-	if (op->tx.bounce)
-		tagrv_engine_buf_put(engine, op->tx.bounce, TAGRV_BUF_INJECT);
-	if (op->tx.rma->compare_copy)
-		tagrv_engine_buf_put(engine, op->tx.rma->compare_copy,
-				     TAGRV_BUF_INJECT);
 	report(op, comp_flags[op->tx.rma->kind], status);
-	tagrv_pool_put(&engine->pools.rmas, op->tx.rma);
-	tagrv_op_set_free(op);
-	tagrv_pool_put(&engine->pools.tx_ops, op);
+	tagrv_op_rma_free(op);
 }

@@ -2,6 +2,7 @@
 /*
  * The pools that an engine's messages draw from, and buffers by size class.
  */
+#include "core/iov.h"
 #include "core/limits.h"
 #include "object/engine.h"
 #include "object/op.h"
@@ -147,4 +148,24 @@ void tagrv_engine_buf_put(struct tagrv_engine *engine, void *bytes,
 	tagrv_assert_locked(engine->dom);
 	tagrv_pool_put_large(&engine->pools.bufs[class],
 			     (char *) bytes - offsetof(struct tagrv_buf, bytes));
+}
+
+int tagrv_engine_copy_injected(struct tagrv_engine *engine, struct iovec *iov,
+			       uint8_t *cnt, void **copy)
+{
+	struct tagrv_pool *pool = &engine->pools.bufs[TAGRV_BUF_INJECT];
+	size_t len = tagrv_iov_len(iov, *cnt);
+	struct tagrv_buf *buf;
+
+	tagrv_assert_locked(engine->dom);
+	if (!len)
+		return 0;
+	buf = tagrv_pool_get(pool);
+	if (!buf)
+		return tagrv_pool_why(pool);
+	tagrv_iov_gather(buf->bytes, iov, *cnt);
+	*copy = buf->bytes;
+	iov[0] = (struct iovec) { buf->bytes, len };
+	*cnt = 1;
+	return 0;
 }

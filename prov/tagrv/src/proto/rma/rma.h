@@ -59,8 +59,6 @@ int tagrv_rma_op_get(struct tagrv_engine *engine, struct tagrv_peer *peer,
 	TAGRV_WARN_UNUSED;
 /* Copies what is to be injected, because the op stays QUEUED. 0, -FI_EAGAIN, -FI_ENOMEM. */
 int tagrv_rma_op_keep(struct tagrv_op *op) TAGRV_WARN_UNUSED;
-/* Puts back an op of which no packet was sent, and that was not accepted. */
-void tagrv_rma_op_drop(struct tagrv_op *op);
 
 /* A FIN for an op that is ASKED. False: it awaits none. */
 bool tagrv_rma_fin(struct tagrv_op *op, int status);

@@ -4,7 +4,6 @@
  */
 #include <rdma/fi_errno.h>
 
-#include "core/iov.h"
 #include "proto/rma/rma_priv.h"
 
 /* ---- failure ---- */
@@ -123,56 +122,21 @@ int tagrv_rma_op_get(struct tagrv_engine *engine, struct tagrv_peer *peer,
 	return 0;
 }
 
-/* Makes one segment of the list, a copy of ours. 0, -FI_EAGAIN, -FI_ENOMEM. */
-static int copy_list(struct tagrv_engine *engine, struct iovec *iov, size_t *cnt,
-		     void **copy)
-{
-	struct tagrv_pool *pool = &engine->pools.bufs[TAGRV_BUF_INJECT];
-	size_t len = tagrv_iov_len(iov, *cnt);
-	struct tagrv_buf *buf;
-
-	if (!len)
-		return 0;
-	buf = tagrv_pool_get(pool);
-	if (!buf)
-		return tagrv_pool_why(pool);
-	tagrv_iov_gather(buf->bytes, iov, *cnt);
-	*copy = buf->bytes;
-	iov[0] = (struct iovec) { buf->bytes, len };
-	*cnt = 1;
-	return 0;
-}
-
 int tagrv_rma_op_keep(struct tagrv_op *op)
 {
 	struct tagrv_engine *engine = op->engine;
 	struct tagrv_rma *r = op->tx.rma;
-	size_t cnt = op->iov_cnt, compare_cnt = r->compare_cnt;
 	int ret;
 
 	tagrv_assert_locked(engine->dom);
-	ret = copy_list(engine, r->compare, &compare_cnt, &r->compare_copy);
-	r->compare_cnt = (uint8_t) compare_cnt;
+	ret = tagrv_engine_copy_injected(engine, r->compare, &r->compare_cnt,
+					 &r->compare_copy);
 	if (!ret)
-		ret = copy_list(engine, op->iov, &cnt, &op->tx.bounce);
-	op->iov_cnt = (uint8_t) cnt;
+		ret = tagrv_engine_copy_injected(engine, op->iov, &op->iov_cnt,
+						 &op->tx.bounce);
 	if (op->tx.bounce)
 		op->mem[0] = NULL;
 	return ret;
-}
-
-void tagrv_rma_op_drop(struct tagrv_op *op)
-{
-	struct tagrv_engine *engine = op->engine;
-
-	tagrv_assert_locked(engine->dom);
-	tagrv_op_deregister(op);
-	if (op->tx.rma->compare_copy)
-		tagrv_engine_buf_put(engine, op->tx.rma->compare_copy,
-				     TAGRV_BUF_INJECT);
-	tagrv_pool_put(&engine->pools.rmas, op->tx.rma);
-	tagrv_op_set_free(op);
-	tagrv_pool_put(&engine->pools.tx_ops, op);
 }
 
 /* ---- waiting for the answer ---- */
