@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Atomics: fi_atomic, fi_fetch_atomic, fi_compare_atomic and their relatives, and which of
- * them there are. See rma_priv.h.
+ * them there are. See onesided_priv.h.
  *
  * A call counts in elements, the engine in bytes: its segments are built here. All
  * operands of a call have as many elements as the remote memory; FI_ATOMIC_READ has

@@ -209,8 +209,6 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	}
 }
 
-#define MESSAGES	(FI_MSG | FI_TAGGED)
-#define ONE_SIDED	(FI_RMA | FI_ATOMIC)
 
 /*
  * What ends at an endpoint is reported somewhere. What peers do with its memory needs no
@@ -218,8 +216,8 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
  */
 static const char *missing_report(const struct tagrv_ep *ep)
 {
-	bool sends = ep->caps & MESSAGES && ep->caps & FI_SEND;
-	bool receives = ep->caps & MESSAGES && ep->caps & FI_RECV;
+	bool sends = ep->caps & TAGRV_CAPS_MESSAGES && ep->caps & FI_SEND;
+	bool receives = ep->caps & TAGRV_CAPS_MESSAGES && ep->caps & FI_RECV;
 
 	if (sends && !ep->tx_cq && !ep->tx_cntr)
 		return "FI_TRANSMIT";
@@ -276,7 +274,7 @@ int tagrv_ep_enable(struct tagrv_ep *ep)
 		.directed_recv = ep->caps & FI_DIRECTED_RECV,
 		.source = ep->caps & FI_SOURCE,
 		.source_err = ep->caps & FI_SOURCE_ERR,
-		.serves = ep->caps & ONE_SIDED ?
+		.serves = ep->caps & TAGRV_CAPS_ONE_SIDED ?
 			  ep->caps & (FI_REMOTE_READ | FI_REMOTE_WRITE) : 0,
 		.order = ep->msg_order,
 		.key = ep->key,

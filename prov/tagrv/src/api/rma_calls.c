@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Remote reads and writes: fi_read, fi_write and their relatives. See rma_priv.h.
+ * Remote reads and writes: fi_read, fi_write and their relatives. See onesided_priv.h.
  */
 #include "api/onesided_priv.h"
 

@@ -175,7 +175,7 @@ int tagrv_srx_open(struct fid_domain *fid, struct fi_rx_attr *attr,
 	self->dom = domain->dom;
 	/* One-sided operations have no receives that could be shared. */
 	self->caps = tagrv_info_fill_caps(attr ? attr->caps : 0) &
-		     ~(FI_RMA | FI_ATOMIC);
+		     ~TAGRV_CAPS_ONE_SIDED;
 	self->rx_op_flags = attr ? attr->op_flags : 0;
 	self->min_multi_recv = TAGRV_MIN_MULTI_RECV;
 	ret = tagrv_rx_open(self->dom, self->caps & FI_DIRECTED_RECV,

@@ -39,6 +39,10 @@
 #define TAGRV_CAPS_DOMAIN (FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define TAGRV_CAPS	(TAGRV_CAPS_TX | TAGRV_CAPS_RX | TAGRV_CAPS_DOMAIN)
 
+/* Of these, the kinds of transfers: messages, and one-sided operations. */
+#define TAGRV_CAPS_MESSAGES	(FI_MSG | FI_TAGGED)
+#define TAGRV_CAPS_ONE_SIDED	(FI_RMA | FI_ATOMIC)
+
 /* Operation flags that an endpoint may have by default. */
 #define TAGRV_LEVEL_FLAGS (FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | \
 			   FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)

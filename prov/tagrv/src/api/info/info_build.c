@@ -190,7 +190,7 @@ static int mr_mode_of(uint32_t version, uint64_t caps, int hint)
 {
 	if (hint == TAGRV_MR_BASIC || hint == TAGRV_MR_SCALABLE)
 		return hint;
-	if (!(caps & (FI_RMA | FI_ATOMIC)))
+	if (!(caps & TAGRV_CAPS_ONE_SIDED))
 		return 0;
 	if (!hint && FI_VERSION_LT(version, FI_VERSION(1, 5)))
 		return TAGRV_MR_SCALABLE;

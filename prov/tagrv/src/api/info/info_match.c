@@ -25,19 +25,17 @@ static int refuse(const char *member)
 	return -FI_ENODATA;
 }
 
-#define MESSAGES	(FI_MSG | FI_TAGGED)
-#define ONE_SIDED	(FI_RMA | FI_ATOMIC)
 #define DIRECTIONS	(FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 
 uint64_t tagrv_info_fill_caps(uint64_t caps)
 {
 	if (!caps)
 		return TAGRV_CAPS_DEFAULT;
-	if (!(caps & (MESSAGES | ONE_SIDED)))
-		caps |= MESSAGES;
-	if (caps & MESSAGES && !(caps & (FI_SEND | FI_RECV)))
+	if (!(caps & (TAGRV_CAPS_MESSAGES | TAGRV_CAPS_ONE_SIDED)))
+		caps |= TAGRV_CAPS_MESSAGES;
+	if (caps & TAGRV_CAPS_MESSAGES && !(caps & (FI_SEND | FI_RECV)))
 		caps |= FI_SEND | FI_RECV;
-	if (caps & ONE_SIDED && !(caps & DIRECTIONS))
+	if (caps & TAGRV_CAPS_ONE_SIDED && !(caps & DIRECTIONS))
 		caps |= DIRECTIONS;
 	return caps | TAGRV_CAPS_DOMAIN;
 }
@@ -50,7 +48,7 @@ static int match_caps(struct tagrv_ask *ask, const struct fi_info *hints)
 	/* Multi-receive buffers take untagged messages only. */
 	if (ask->caps & FI_MULTI_RECV && !(ask->caps & FI_MSG))
 		return refuse("caps: FI_MULTI_RECV without FI_MSG");
-	if (ask->caps & DIRECTIONS && !(ask->caps & ONE_SIDED))
+	if (ask->caps & DIRECTIONS && !(ask->caps & TAGRV_CAPS_ONE_SIDED))
 		return refuse("caps: FI_READ, FI_WRITE, FI_REMOTE_READ or "
 			      "FI_REMOTE_WRITE without FI_RMA or FI_ATOMIC");
 	if (ask->caps & FI_RMA_EVENT &&
@@ -64,12 +62,12 @@ static int match_caps(struct tagrv_ask *ask, const struct fi_info *hints)
 
 size_t tagrv_info_rma_iov_limit(uint64_t caps)
 {
-	return caps & ONE_SIDED ? TAGRV_IOV_MAX : 0;
+	return caps & TAGRV_CAPS_ONE_SIDED ? TAGRV_IOV_MAX : 0;
 }
 
 size_t tagrv_info_max_order(uint64_t caps)
 {
-	return caps & ONE_SIDED ? SIZE_MAX : 0;
+	return caps & TAGRV_CAPS_ONE_SIDED ? SIZE_MAX : 0;
 }
 
 static int match_tx(const struct tagrv_ask *ask, const struct fi_tx_attr *tx)

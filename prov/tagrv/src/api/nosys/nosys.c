@@ -107,15 +107,6 @@ int tagrv_nosys_stx_ctx(UNUSED struct fid_domain *domain,
 	return tagrv_nosys("fi_stx_context");
 }
 
-int tagrv_nosys_query_atomic(UNUSED struct fid_domain *domain,
-			     UNUSED enum fi_datatype datatype,
-			     UNUSED enum fi_op op,
-			     UNUSED struct fi_atomic_attr *attr,
-			     UNUSED uint64_t flags)
-{
-	return tagrv_nosys("fi_query_atomic");
-}
-
 int tagrv_nosys_query_collective(UNUSED struct fid_domain *domain,
 				 UNUSED enum fi_collective_op coll,
 				 UNUSED struct fi_collective_attr *attr,

@@ -64,9 +64,6 @@ int tagrv_nosys_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr,
 			  struct fid_poll **pollset);
 int tagrv_nosys_stx_ctx(struct fid_domain *domain, struct fi_tx_attr *attr,
 			struct fid_stx **stx, void *context);
-int tagrv_nosys_query_atomic(struct fid_domain *domain,
-			     enum fi_datatype datatype, enum fi_op op,
-			     struct fi_atomic_attr *attr, uint64_t flags);
 int tagrv_nosys_query_collective(struct fid_domain *domain,
 				 enum fi_collective_op coll,
 				 struct fi_collective_attr *attr,
