@@ -67,7 +67,7 @@ static size_t answered(void)
 
 Test(rma_answer, a_long_one_lets_others_have_their_turn)
 {
-	const size_t turn = TAGRV_RMA_QUANTUM + the_peer()->frag_max;
+	const size_t turn = TAGRV_PEER_QUANTUM + the_peer()->frag_max;
 	size_t before;
 
 	arrive_get(1, 0, LONG, 0);

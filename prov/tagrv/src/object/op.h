@@ -100,10 +100,10 @@ enum tagrv_op_state {
 struct tagrv_proto_ops {
 	const char *name;	/* for logs, traces and dumps */
 	/*
-	 * The op is the first of peer->pending: sends its next packet. 0: a packet was
-	 * sent, and the op may have left the list; -FI_EAGAIN: no room now, or it has to
-	 * wait for an answer; other errors: the caller fails the op. *bytes: adds what was
-	 * sent. NULL: a message, for which proto/send.c chooses.
+	 * The op is QUEUED, and the first of peer->pending: sends its next packet. 0: a
+	 * packet was sent, and the op may have left the list; -FI_EAGAIN: no room now;
+	 * other errors: the caller fails the op. *bytes: adds what was sent. NULL: a
+	 * message, for which proto/send.c chooses.
 	 */
 	int (*start)(struct tagrv_op *op, size_t *bytes);
 	/*

@@ -21,6 +21,7 @@
 #include <assert.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -30,11 +31,16 @@
 #include "core/trace.h"
 #include "object/credit.h"
 #include "object/engine.h"
-#include "wire/rma_packet.h"
 #include "xport/xport.h"
 
 struct tagrv_lane;
 struct tagrv_select;
+
+/*
+ * Bytes that one peer is sent before others have their turn: of messages and one-sided
+ * operations, and of answers.
+ */
+#define TAGRV_PEER_QUANTUM	((size_t) 64 << 10)
 
 enum tagrv_peer_state {
 	TAGRV_PEER_IDLE,	/* no connection, none wanted */
@@ -64,7 +70,7 @@ struct tagrv_answer {
 	struct tagrv_list link;		/* peer->rma.answers */
 	uint32_t op;			/* the peer's handle */
 	uint32_t range_cnt;		/* GET: ranges of windows; ATOMIC: 0 */
-	struct tagrv_rma_range ranges[TAGRV_IOV_MAX];	/* host byte order */
+	struct fi_rma_iov ranges[TAGRV_IOV_MAX];
 	size_t	len, sent;		/* bytes */
 	char	*values;		/* ATOMIC: a buffer of 'class'; NULL: no bytes */
 	uint8_t	class;

@@ -15,9 +15,6 @@
 #include "proto/rma/rma.h"
 #include "proto/send.h"
 
-/* Bytes of messages that one peer sends before other peers have their turn. */
-#define QUANTUM		((size_t) 64 << 10)
-
 /* Sends the first acks: FINs with messages that wait, where there are some. */
 static int serve_first_acks(struct tagrv_peer *peer)
 {
@@ -71,7 +68,7 @@ static int serve_pending(struct tagrv_peer *peer)
 	while ((node = tagrv_list_first(&peer->pending))) {
 		int ret;
 
-		if (bytes >= QUANTUM)
+		if (bytes >= TAGRV_PEER_QUANTUM)
 			return 1;
 		ret = tagrv_send_next(peer, &bytes);
 		if (!ret)

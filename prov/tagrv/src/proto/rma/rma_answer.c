@@ -19,30 +19,14 @@
 
 /* ---- one packet ---- */
 
-struct answer_packet {
-	uint64_t words[TAGRV_SHORT_WORDS];
-};
-
 static int send_answer(struct tagrv_peer *peer, uint32_t op, struct iovec *iov,
 		       size_t cnt, size_t len)
 {
 	struct tagrv_hdr hdr = { .opcode = TAGRV_PKT_ANSWER, .op = op };
-	struct answer_packet pkt;
+	uint64_t words[TAGRV_SHORT_WORDS];
 
-	iov[0] = (struct iovec) { &pkt, sizeof(pkt) };
+	iov[0] = (struct iovec) { words, sizeof(words) };
 	return tagrv_packet_send(peer, &hdr, iov, cnt, len, 0, NULL);
-}
-
-/* The range with byte answer->sent; *skip: where in it that is. */
-static const struct tagrv_rma_range *current_range(const struct tagrv_answer *answer,
-						   size_t *skip)
-{
-	unsigned i = 0;
-
-	*skip = answer->sent;
-	while (i < answer->range_cnt - 1 && *skip >= answer->ranges[i].len)
-		*skip -= answer->ranges[i++].len;
-	return &answer->ranges[i];
 }
 
 /* -FI_EACCES: the window is closed. *window: where the bytes are. */
@@ -50,11 +34,11 @@ static int send_from_window(struct tagrv_peer *peer, struct tagrv_answer *answer
 			    const struct tagrv_window **window)
 {
 	struct iovec iov[TAGRV_IOV_MAX + 1];
-	const struct tagrv_rma_range *range;
-	size_t skip, offset, len, cnt;
+	size_t skip = answer->sent, offset, len, cnt;
+	const struct fi_rma_iov *range = tagrv_rma_find_range(
+		answer->ranges, answer->range_cnt, &skip);
 	int ret;
 
-	range = current_range(answer, &skip);
 	*window = tagrv_rma_window(peer, range->key, range->addr, range->len,
 				   FI_REMOTE_READ, &offset);
 	if (!*window)
@@ -86,7 +70,7 @@ static int send_all(struct tagrv_peer *peer, struct tagrv_answer *answer, size_t
 	do {
 		size_t before = answer->sent;
 
-		if (*bytes >= TAGRV_RMA_QUANTUM)
+		if (*bytes >= TAGRV_PEER_QUANTUM)
 			return 1;
 		ret = send_from_window(peer, answer, &window);
 		if (!ret)
@@ -196,24 +180,25 @@ void tagrv_rma_drop_values(struct tagrv_peer *peer, uint32_t op)
 static bool parse_get(struct tagrv_answer *answer, const struct tagrv_hdr *hdr,
 		      const void *body, size_t len)
 {
-	size_t cnt = len / sizeof(answer->ranges[0]);
+	struct tagrv_rma_range ranges[TAGRV_IOV_MAX];
+	size_t cnt = len / sizeof(*ranges);
 
-	if (len % sizeof(answer->ranges[0]) || !cnt || cnt > TAGRV_IOV_MAX ||
+	if (len % sizeof(*ranges) || !cnt || cnt > TAGRV_IOV_MAX ||
 	    !hdr->op || hdr->flags & ~TAGRV_RMA_KEYS)
 		return false;
 	*answer = (struct tagrv_answer) {
 		.op = hdr->op, .range_cnt = (uint32_t) cnt,
 	};
-	tagrv_copy_once(answer->ranges, body, len);
+	tagrv_copy_once(ranges, body, len);
 	for (size_t i = 0; i < cnt; i++) {
-		struct tagrv_rma_range *range = &answer->ranges[i];
-
-		range->addr = le64toh(range->addr);
-		range->len = le64toh(range->len);
-		range->key = le64toh(range->key);
-		if (range->len > TAGRV_MAX_MSG)
+		answer->ranges[i] = (struct fi_rma_iov) {
+			.addr = le64toh(ranges[i].addr),
+			.len = le64toh(ranges[i].len),
+			.key = le64toh(ranges[i].key),
+		};
+		if (answer->ranges[i].len > TAGRV_MAX_MSG)
 			return false;
-		answer->len += range->len;
+		answer->len += answer->ranges[i].len;
 	}
 	return true;
 }

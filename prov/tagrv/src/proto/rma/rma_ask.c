@@ -26,13 +26,10 @@ static struct part next_part(const struct tagrv_op *op, size_t max)
 	const struct tagrv_rma *r = op->tx.rma;
 	size_t skip = r->sent;
 	struct part part;
-	unsigned i = 0;
 
-	while (i < r->remote_cnt - 1u && skip >= r->remote[i].len)
-		skip -= r->remote[i++].len;
-	part.remote = &r->remote[i];
-	part.addr = r->remote[i].addr + skip;
-	part.len = TAGRV_MIN(r->remote[i].len - skip, max);
+	part.remote = tagrv_rma_find_range(r->remote, r->remote_cnt, &skip);
+	part.addr = part.remote->addr + skip;
+	part.len = TAGRV_MIN(part.remote->len - skip, max);
 	part.last = r->sent + part.len == op->len;
 	return part;
 }
@@ -75,20 +72,12 @@ static int send_put(struct tagrv_op *op, const struct part *part)
 				 sizeof(pkt.put) + part->len, 0, NULL);
 }
 
-/* Whether earlier operations have to have ended, or the op itself is one to wait for. */
-static bool must_wait(const struct tagrv_op *op)
-{
-	return op->state == TAGRV_OP_ASKED;
-}
-
 int tagrv_rma_put(struct tagrv_op *op, size_t *bytes)
 {
 	struct tagrv_rma *r = op->tx.rma;
 	struct part part;
 	int ret;
 
-	if (must_wait(op))
-		return -FI_EAGAIN;
 	/* What is injected is not ours to be read when the call has returned. */
 	if (!r->sent && !r->by_packets && !(op->flags & FI_INJECT) &&
 	    tagrv_rma_is_long(op->peer, op->len)) {
@@ -135,7 +124,7 @@ int tagrv_rma_get(struct tagrv_op *op, size_t *bytes)
 	size_t len;
 	int ret;
 
-	if (must_wait(op) || !tagrv_rma_may_ask(peer))
+	if (!tagrv_rma_may_ask(peer))
 		return -FI_EAGAIN;
 	len = pack_ranges(r, pkt.ranges);
 	ret = tagrv_packet_send(peer, &hdr, &(struct iovec) {
@@ -153,20 +142,18 @@ int tagrv_rma_get(struct tagrv_op *op, size_t *bytes)
 
 /* ---- atomics ---- */
 
-/* Bytes of operands in a packet, which are gathered first: they come from two lists. */
-#define OPERANDS	TAGRV_RMA_VALUES_MAX
-
+/* Operands are gathered first: they come from two lists. */
 struct atomic_packet {
 	uint64_t words[TAGRV_SHORT_WORDS];
 	struct tagrv_rma_atomic atomic;
-	char	operands[OPERANDS];
+	char	operands[TAGRV_RMA_VALUES_MAX];
 };
 
 /* Most bytes of the target that one packet changes: whole elements. */
 static size_t atomic_max(const struct tagrv_op *op)
 {
 	size_t room = TAGRV_MIN(op->peer->frag_max - sizeof(struct tagrv_rma_atomic),
-				(size_t) OPERANDS);
+				(size_t) TAGRV_RMA_VALUES_MAX);
 	size_t size = tagrv_atomic_size(op->tx.rma->datatype);
 
 	if (op->tx.rma->kind == TAGRV_RMA_COMPARE)
@@ -211,7 +198,7 @@ int tagrv_rma_change(struct tagrv_op *op, size_t *bytes)
 	struct part part;
 	int ret;
 
-	if (must_wait(op) || (fetches && !tagrv_rma_may_ask(op->peer)))
+	if (fetches && !tagrv_rma_may_ask(op->peer))
 		return -FI_EAGAIN;
 	part = next_part(op, atomic_max(op));
 	ret = send_atomic(op, &part);

@@ -89,9 +89,64 @@ int tagrv_rma_pull(struct tagrv_op *op)
 	return 0;
 }
 
+/* ---- target: ops for a use of a window ---- */
+
+/* The members that all have in common; the memory is still to be added. */
+static void init_op(struct tagrv_op *op, struct tagrv_peer *peer, struct tagrv_use *use,
+		    uint64_t key)
+{
+	op->space = TAGRV_SPACE_MSG;
+	op->iov_cnt = 0;
+	op->own_mem = 0;
+	op->born = peer->engine->dom->clock.tick;
+	op->engine = peer->engine;
+	op->peer = peer;
+	op->lane = peer->lane;
+	op->context = NULL;
+	op->flags = 0;
+	op->tag = key;
+	op->data = 0;
+	op->len = 0;
+	op->status = 0;
+	op->rndv = NULL;
+	op->tx.bounce = NULL;
+	op->tx.no_context = false;
+	op->tx.rma = NULL;
+	op->tx.use = use;
+	memset(op->mem, 0, sizeof(op->mem));
+	tagrv_list_init(&op->link);
+}
+
+/* NULL: no memory, or all ops of the pool are in use. */
+static struct tagrv_op *op_get(struct tagrv_pool *pool, struct tagrv_peer *peer,
+			       struct tagrv_window *window)
+{
+	struct tagrv_use *use = tagrv_use_begin(peer, window);
+	struct tagrv_op *op;
+
+	if (!use)
+		return NULL;
+	op = tagrv_pool_get(pool);
+	if (op)
+		init_op(op, peer, use, window->key);
+	else
+		tagrv_use_end(use);
+	return op;
+}
+
+/* Puts back an op of which nothing is under way. */
+static void op_put(struct tagrv_pool *pool, struct tagrv_op *op)
+{
+	tagrv_op_deregister(op);
+	tagrv_use_end(op->tx.use);
+	if (op->rndv)
+		tagrv_rndv_detach(op);
+	tagrv_pool_put(pool, op);
+}
+
 /* ---- target: write ---- */
 
-/* What the target needs to know at the end of a PULL. */
+/* All is read, or the first failure is known. */
 static void end_pull(struct tagrv_op *op)
 {
 	struct tagrv_peer *peer = op->peer;
@@ -107,10 +162,8 @@ static void end_pull(struct tagrv_op *op)
 
 		tagrv_rma_written(peer, &hdr, op->tx.use->window, op->len);
 	}
-	tagrv_use_end(op->tx.use);
-	tagrv_rndv_detach(op);
 	tagrv_op_set_free(op);
-	tagrv_pool_put(&op->engine->pools.pieces, op);
+	op_put(&op->engine->pools.pieces, op);
 	if (!connected)
 		return;
 	tagrv_rma_served(peer);
@@ -137,58 +190,25 @@ static bool parse_pull(struct tagrv_rma_pull *pull, struct tagrv_remote *remote,
 					 len - sizeof(*pull), pull->len);
 }
 
-/* Puts back an op that reads nothing. */
-static void reader_put(struct tagrv_op *op)
-{
-	tagrv_use_end(op->tx.use);
-	tagrv_rndv_detach(op);
-	tagrv_pool_put(&op->engine->pools.pieces, op);
-}
-
-/* An op for a use of the window; NULL: no memory. */
-static struct tagrv_op *reader_alloc(struct tagrv_peer *peer,
-				     struct tagrv_window *window)
-{
-	struct tagrv_use *use = tagrv_use_begin(peer, window);
-	struct tagrv_op *op;
-
-	if (!use)
-		return NULL;
-	op = tagrv_pool_get(&peer->engine->pools.pieces);
-	if (op) {
-		op->engine = peer->engine;
-		op->tx.use = use;
-		if (tagrv_rndv_attach(op))
-			return op;
-		tagrv_pool_put(&peer->engine->pools.pieces, op);
-	}
-	tagrv_use_end(use);
-	return NULL;
-}
-
 /* An op that reads into [offset, offset + len) of the window; NULL: no memory. */
 static struct tagrv_op *reader_get(struct tagrv_peer *peer,
 				   struct tagrv_window *window, size_t offset,
 				   const struct tagrv_remote *remote)
 {
-	struct tagrv_op *op = reader_alloc(peer, window);
+	struct tagrv_pool *pool = &peer->engine->pools.pieces;
+	struct tagrv_op *op = op_get(pool, peer, window);
 
 	if (!op)
 		return NULL;
-	op->space = TAGRV_SPACE_MSG;
-	op->own_mem = 0;
-	op->born = peer->engine->dom->clock.tick;
-	op->peer = peer;
-	op->lane = peer->lane;
-	op->context = NULL;
+	if (!tagrv_rndv_attach(op)) {
+		op_put(pool, op);
+		return NULL;
+	}
 	op->len = remote->len;
-	op->status = 0;
 	op->rndv->remote = *remote;
 	op->rndv->want = remote->len;
 	op->iov_cnt = (uint8_t) tagrv_window_slice(window, offset, remote->len,
 						   op->iov, TAGRV_IOV_MAX);
-	memset(op->mem, 0, sizeof(op->mem));
-	tagrv_list_init(&op->link);
 	return op;
 }
 
@@ -199,8 +219,7 @@ static bool start_reading(struct tagrv_op *op)
 
 	if (!(xport->attr.caps & TAGRV_XPORT_GET) ||
 	    tagrv_op_register(op, xport->dev, op->len, TAGRV_MEM_STORE)) {
-		tagrv_op_deregister(op);
-		reader_put(op);
+		op_put(&op->engine->pools.pieces, op);
 		return false;
 	}
 	tagrv_op_start(op, TAGRV_OP_READING);
@@ -233,7 +252,6 @@ void tagrv_rma_pull_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 	op = reader_get(peer, window, offset, &remote);
 	if (op) {
 		op->flags = hdr->flags;
-		op->tag = hdr->tag;
 		op->data = hdr->data;
 	}
 	if (op && start_reading(op))
@@ -254,10 +272,8 @@ static void return_lent(struct tagrv_op *op, int status)
 			tagrv_rma_was_read(peer, op->tx.use->window);
 	}
 	op->engine->lent--;
-	tagrv_use_end(op->tx.use);
-	tagrv_op_deregister(op);
 	tagrv_op_set_free(op);
-	tagrv_pool_put(&op->engine->pools.tx_ops, op);
+	op_put(&op->engine->pools.tx_ops, op);
 }
 
 static const struct tagrv_proto_ops lent_ops = {
@@ -273,7 +289,7 @@ void tagrv_rma_returned(struct tagrv_op *op, int status)
 }
 
 /* Adds the memory of a range. False: it has too many segments, or is another window's. */
-static bool add_range(struct tagrv_op *op, const struct tagrv_rma_range *range)
+static bool add_range(struct tagrv_op *op, const struct fi_rma_iov *range)
 {
 	const struct tagrv_window *window;
 	size_t offset, cnt, room = (size_t) TAGRV_IOV_MAX - op->iov_cnt;
@@ -289,71 +305,27 @@ static bool add_range(struct tagrv_op *op, const struct tagrv_rma_range *range)
 	return cnt <= room;
 }
 
-/* Puts back an op that lends nothing. */
-static void lender_put(struct tagrv_op *op)
-{
-	tagrv_op_deregister(op);
-	tagrv_use_end(op->tx.use);
-	tagrv_pool_put(&op->engine->pools.tx_ops, op);
-}
-
-/* NULL: ours have to begin, or there is no memory. */
-static struct tagrv_op *lender_alloc(struct tagrv_peer *peer,
-				     struct tagrv_window *window)
+/* NULL: ours have to begin, there is no memory, or the ranges are not of one window, or
+ * have too many segments. */
+static struct tagrv_op *lender_get(struct tagrv_peer *peer,
+				   const struct fi_rma_iov *ranges, size_t cnt)
 {
 	struct tagrv_engine *engine = peer->engine;
-	struct tagrv_use *use;
+	struct tagrv_window *window;
 	struct tagrv_op *op;
+	size_t offset;
 
 	if (engine->lent >= TAGRV_RMA_LENT_MAX)
 		return NULL;
-	use = tagrv_use_begin(peer, window);
-	if (!use)
-		return NULL;
-	op = tagrv_pool_get(&engine->pools.tx_ops);
-	if (!op) {
-		tagrv_use_end(use);
-		return NULL;
-	}
-	op->tx.use = use;
-	return op;
-}
-
-/* The same; or the ranges are not of one window, or have too many segments. */
-static struct tagrv_op *lender_get(struct tagrv_peer *peer,
-				   const struct tagrv_rma_range *ranges, size_t cnt)
-{
-	struct tagrv_engine *engine = peer->engine;
-	size_t offset;
-	struct tagrv_window *window = tagrv_rma_window(
-		peer, ranges->key, ranges->addr, ranges->len, FI_REMOTE_READ, &offset);
-	struct tagrv_op *op = window ? lender_alloc(peer, window) : NULL;
-
+	window = tagrv_rma_window(peer, ranges->key, ranges->addr, ranges->len,
+				  FI_REMOTE_READ, &offset);
+	op = window ? op_get(&engine->pools.tx_ops, peer, window) : NULL;
 	if (!op)
 		return NULL;
-	op->engine = engine;
-	op->peer = peer;
-	op->lane = peer->lane;
 	op->ops = &lent_ops;
-	op->space = TAGRV_SPACE_MSG;
-	op->own_mem = 0;
-	op->born = engine->dom->clock.tick;
-	op->context = NULL;
-	op->flags = 0;
-	op->tag = ranges->key;
-	op->data = 0;
-	op->len = 0;
-	op->status = 0;
-	op->rndv = NULL;
-	op->tx.bounce = NULL;
-	op->tx.no_context = false;
-	op->tx.rma = NULL;
-	op->iov_cnt = 0;
-	memset(op->mem, 0, sizeof(op->mem));
-	tagrv_list_init(&op->link);
 	for (size_t i = 0; i < cnt; i++)
 		if (!add_range(op, &ranges[i])) {
-			lender_put(op);
+			op_put(&engine->pools.tx_ops, op);
 			return NULL;
 		}
 	return op;
@@ -383,7 +355,7 @@ static int send_keys(struct tagrv_op *op, uint32_t asker)
 }
 
 int tagrv_rma_lend(struct tagrv_peer *peer, uint32_t asker,
-		   const struct tagrv_rma_range *ranges, size_t cnt)
+		   const struct fi_rma_iov *ranges, size_t cnt)
 {
 	const struct tagrv_xport *xport = tagrv_peer_xport(peer);
 	struct tagrv_op *op;
@@ -398,7 +370,7 @@ int tagrv_rma_lend(struct tagrv_peer *peer, uint32_t asker,
 	if (!ret)
 		ret = send_keys(op, asker);
 	if (ret) {
-		lender_put(op);
+		op_put(&op->engine->pools.tx_ops, op);
 		return ret;
 	}
 	op->engine->lent++;

@@ -24,11 +24,19 @@
 /* Ops of one endpoint that are LENT: its own operations need ops, too. */
 #define TAGRV_RMA_LENT_MAX	64u
 
-/* Bytes that one peer is sent before others have their turn, as for messages. */
-#define TAGRV_RMA_QUANTUM	((size_t) 64 << 10)
-
 /* Bytes of the target that one ATOMIC changes, at most. */
 #define TAGRV_RMA_VALUES_MAX	2048u
+
+/* The range with byte *skip of all, of which there is at least one; *skip: where in it. */
+static inline const struct fi_rma_iov *
+tagrv_rma_find_range(const struct fi_rma_iov *ranges, size_t cnt, size_t *skip)
+{
+	size_t i = 0;
+
+	while (i + 1 < cnt && *skip >= ranges[i].len)
+		*skip -= ranges[i++].len;
+	return &ranges[i];
+}
 
 /* ---- rma_op.c ---- */
 
@@ -79,7 +87,7 @@ int tagrv_rma_pull(struct tagrv_op *op) TAGRV_WARN_UNUSED;
  * the target has to answer by packets.
  */
 int tagrv_rma_lend(struct tagrv_peer *peer, uint32_t op,
-		   const struct tagrv_rma_range *ranges, size_t cnt)
+		   const struct fi_rma_iov *ranges, size_t cnt)
 	TAGRV_WARN_UNUSED;
 
 /* ---- rma_target.c ---- */
@@ -93,8 +101,8 @@ struct tagrv_window *tagrv_rma_window(const struct tagrv_peer *peer, uint64_t ke
 				      size_t *offset);
 
 /*
- * A write or atomic of the peer has ended with this status: counts it, reports remote CQ
- * data (hdr) of an operation of 'len' bytes. window: where its last bytes went.
+ * A write or atomic of the peer has ended well: counts it, reports remote CQ data (hdr) of
+ * an operation of 'len' bytes. window: where its last bytes went.
  */
 void tagrv_rma_written(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		       const struct tagrv_window *window, size_t len);

@@ -206,7 +206,17 @@ static bool parse_change(struct change *change, const struct tagrv_hdr *hdr,
 	return true;
 }
 
-/* An element that lies in two segments: it is put together and taken apart again. */
+/* Changes 'cnt' elements at 'target', beginning with byte 'at' of the packet's. */
+static void apply_at(const struct change *change, void *target, size_t at, char *values,
+		     size_t cnt)
+{
+	tagrv_atomic_apply(change->kind, change->op, change->datatype, target,
+			   change->operand ? change->operand + at : NULL,
+			   change->compare ? change->compare + at : NULL,
+			   values ? values + at : NULL, cnt);
+}
+
+/* An element that lies in several segments: it is put together and taken apart again. */
 static void apply_split(const struct change *change, const struct tagrv_window *window,
 			size_t offset, size_t at, char *values)
 {
@@ -216,10 +226,7 @@ static void apply_split(const struct change *change, const struct tagrv_window *
 	char element[TAGRV_ATOMIC_SIZE_MAX];
 
 	tagrv_iov_gather(element, iov, cnt);
-	tagrv_atomic_apply(change->kind, change->op, change->datatype, element,
-			   change->operand ? change->operand + at : NULL,
-			   change->compare ? change->compare + at : NULL,
-			   values ? values + at : NULL, 1);
+	apply_at(change, element, at, values, 1);
 	tagrv_iov_scatter(iov, cnt, element, change->size);
 }
 
@@ -227,32 +234,21 @@ static void apply_split(const struct change *change, const struct tagrv_window *
 static void apply(const struct change *change, const struct tagrv_window *window,
 		  size_t offset, char *values)
 {
-	struct iovec iov[TAGRV_IOV_MAX];
-	size_t cnt = tagrv_window_slice(window, offset, change->len, iov,
-					TAGRV_IOV_MAX);
-	size_t at = 0;
+	size_t at = 0, whole;
+	struct iovec iov;
 
-	for (size_t i = 0; i < cnt && at < change->len; i++) {
-		size_t skip = at, n, whole;
-
-		for (size_t j = 0; j < i; j++)
-			skip -= TAGRV_MIN(skip, iov[j].iov_len);
-		if (skip >= iov[i].iov_len)
-			continue;
-		n = iov[i].iov_len - skip;
-		whole = n - n % change->size;
-		if (whole)
-			tagrv_atomic_apply(
-				change->kind, change->op, change->datatype,
-				(char *) iov[i].iov_base + skip,
-				change->operand ? change->operand + at : NULL,
-				change->compare ? change->compare + at : NULL,
-				values ? values + at : NULL, whole / change->size);
-		at += whole;
-		if (whole == n)
-			continue;
-		apply_split(change, window, offset, at, values);
-		at += change->size;
+	while (at < change->len) {
+		/* The rest of the segment, or of what is to be changed. */
+		tagrv_window_slice(window, offset + at, change->len - at, &iov, 1);
+		whole = iov.iov_len - iov.iov_len % change->size;
+		if (whole) {
+			apply_at(change, iov.iov_base, at, values,
+				 whole / change->size);
+			at += whole;
+		} else {
+			apply_split(change, window, offset, at, values);
+			at += change->size;
+		}
 	}
 }
 
