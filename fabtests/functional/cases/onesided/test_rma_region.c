@@ -178,6 +178,7 @@ static void segments_of(struct test *t, enum window_keys which)
 	fx_barrier(&fx);
 	if (run_receives(t))
 		check_pieces(iov, n, all, 5);
+	fx_barrier(&fx);
 	for (size_t i = 0; run_sends(t) && i + 1 < n; i++) {
 		at += iov[i].iov_len;
 		run_step("across the end of segment %zu", i);
