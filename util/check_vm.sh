@@ -25,7 +25,7 @@ rxe_vm()
 	shift 2
 	cd "$dir" || return
 	FI_PROVIDER_PATH=$dir/prov/tagrv/.libs exec "$top/util/rxe-vm" -v --in-order --idle "$idle" \
-		--env 'ASAN_*' --env 'LSAN_*' --env 'UBSAN_*' --env FI_TAGRV_TRANSPORTS=verbs --env FI_TAGRV_PROFILE=none \
+		--env 'ASAN_*' --env 'LSAN_*' --env 'UBSAN_*' --env LD_LIBRARY_PATH --env FI_TAGRV_TRANSPORTS=verbs --env FI_TAGRV_PROFILE=none \
 		-- "$@"
 }
 
