@@ -163,7 +163,7 @@ void arrive_atomic(uint32_t handle, enum tagrv_rma_kind kind, enum fi_op op,
 void arrive_pull(uint32_t handle, uint64_t addr, size_t len, const void *from)
 {
 	const struct tagrv_hdr hdr = header(TAGRV_PKT_PULL, handle, 0);
-	const struct tagrv_rma_pull pull = {
+	const struct tagrv_rma_source pull = {
 		.addr = htole64(addr), .len = htole64(len), .seg_cnt = 1, .key_len = 4,
 	};
 	const struct tagrv_rts_seg seg = {

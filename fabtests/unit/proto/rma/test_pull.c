@@ -19,7 +19,7 @@ static void pull_with_data(uint32_t op, size_t len)
 {
 	const struct {
 		struct tagrv_hdr hdr;
-		struct tagrv_rma_pull pull;
+		struct tagrv_rma_source pull;
 		struct tagrv_rts_seg seg;
 	} pkt = {
 		.hdr = { .opcode = TAGRV_PKT_PULL, .op = htole32(op),
@@ -162,7 +162,7 @@ Test(rma_pull, a_pull_of_an_earlier_connection_ends_in_silence)
 
 struct pull {
 	struct tagrv_hdr hdr;
-	struct tagrv_rma_pull pull;
+	struct tagrv_rma_source pull;
 	struct tagrv_rts_seg seg[5];
 };
 

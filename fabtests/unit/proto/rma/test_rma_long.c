@@ -27,7 +27,7 @@ Test(rma_long, pull_byte_by_byte)
 	const struct iovec iov[3] = {
 		{ mine, 1000 }, { NULL, 0 }, { mine + 1000, LEN - 1000 },
 	};
-	struct tagrv_rma_pull pull;
+	struct tagrv_rma_source pull;
 	struct tagrv_rts_seg seg[2];
 	struct tagrv_hdr hdr;
 

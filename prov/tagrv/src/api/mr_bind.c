@@ -114,8 +114,11 @@ int tagrv_mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 				    "enabled already");
 	tagrv_dom_lock(dom);
 	ret = bind_object(mr, bfid, flags);
-	if (!ret)
+	if (!ret) {
 		tagrv_mr_update_window(mr);
+		if (mr->window.access)
+			tagrv_dom_recall_window(dom, &mr->window);
+	}
 	tagrv_lock_release(&dom->lock);
 	return ret;
 }

@@ -61,6 +61,8 @@ static const struct handler handlers[] = {
 	[TAGRV_PKT_KEYS]   = { tagrv_rma_keys_packet, false },
 	[TAGRV_PKT_ATOMIC] = { tagrv_rma_atomic_packet, false },
 	[TAGRV_PKT_PULL]   = { tagrv_rma_pull_packet, false },
+	[TAGRV_PKT_VIEW]   = { tagrv_rma_view_packet, false },
+	[TAGRV_PKT_RECALL] = { tagrv_rma_recall_packet, false },
 };
 
 static bool decode_header(struct tagrv_hdr *hdr, const void *data, size_t len)

@@ -78,6 +78,11 @@ ssize_t tagrv_engine_rma(struct tagrv_engine *engine,
  * any more. Lock not held.
  */
 void tagrv_dom_close_window(struct tagrv_dom *dom, struct tagrv_window *window);
+/*
+ * Who may access the window, or who counts it, has changed: peers that read it by themselves
+ * have to ask again. Needs the domain lock.
+ */
+void tagrv_dom_recall_window(struct tagrv_dom *dom, struct tagrv_window *window);
 
 /*
  * As tagrv_engine_send(): accepted with 0, then exactly one completion.

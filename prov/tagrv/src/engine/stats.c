@@ -80,6 +80,18 @@ static void log_rndv(const struct tagrv_engine *engine)
 		   rx[TAGRV_PROTO_RNDV_WRITE], rx[TAGRV_PROTO_RNDV_COPY]);
 }
 
+static void log_onesided(const struct tagrv_engine *engine)
+{
+	char addr[TAGRV_ADDR_STRLEN];
+
+	tagrv_info("endpoint %s: one-sided operations: %" PRIu64 " on peers' memory, "
+		   "of which %" PRIu64 " were reads without the peers' help; %" PRIu64
+		   " of peers carried out, %" PRIu64 " refused\n",
+		   tagrv_addr_str(&engine->name, addr, sizeof(addr)),
+		   engine->stats.rma_tx, engine->stats.rma_views,
+		   engine->stats.rma_rx, engine->stats.rma_refused);
+}
+
 void tagrv_engine_log_stats(const struct tagrv_engine *engine)
 {
 	char addr[TAGRV_ADDR_STRLEN];
@@ -113,4 +125,6 @@ void tagrv_engine_log_stats(const struct tagrv_engine *engine)
 		   regs.evictions, regs.invalidations, regs.bypasses);
 	if (engine->stats.rndv_tx || engine->stats.rndv_rx)
 		log_rndv(engine);
+	if (engine->stats.rma_tx || engine->stats.rma_rx || engine->stats.rma_refused)
+		log_onesided(engine);
 }

@@ -4,6 +4,7 @@
  * But a transport may be moving bytes from or to its memory (struct tagrv_use), and the
  * caller may free that memory next:
  *
+ *   peers that read it by themselves are told to do that no longer (object/view.h)
  *   progress until these operations have ended, within close_timeout
  *   --> a connection whose operation has not ended fails, which stops the transport
  */
@@ -16,6 +17,7 @@
 #include "object/lane.h"
 #include "object/mrtab.h"
 #include "object/peer.h"
+#include "proto/rma/rma.h"
 
 /* ms until a device has ended what was under way by a connection that has failed. */
 #define END_MS	3000
@@ -67,12 +69,14 @@ static bool await_unused(struct tagrv_dom *dom, struct tagrv_window *window,
 	return tagrv_dom_progress_until(dom, is_unused, window, ms);
 }
 
-void tagrv_dom_close_window(struct tagrv_dom *dom, struct tagrv_window *window)
+/* Ends all uses of a window. */
+static void end_uses(struct tagrv_dom *dom, struct tagrv_window *window)
 {
 	bool unused;
 
 	tagrv_dom_lock(dom);
 	tagrv_window_remove(dom, window);
+	tagrv_rma_recall(dom, window);
 	unused = is_unused(window);
 	tagrv_lock_release(&dom->lock);
 	if (unused || await_unused(dom, window,
@@ -88,4 +92,15 @@ void tagrv_dom_close_window(struct tagrv_dom *dom, struct tagrv_window *window)
 	tagrv_dom_lock(dom);
 	abandon(window);
 	tagrv_lock_release(&dom->lock);
+}
+
+void tagrv_dom_close_window(struct tagrv_dom *dom, struct tagrv_window *window)
+{
+	end_uses(dom, window);
+	tagrv_window_deregister(window);
+}
+
+void tagrv_dom_recall_window(struct tagrv_dom *dom, struct tagrv_window *window)
+{
+	tagrv_rma_recall(dom, window);
 }

@@ -19,6 +19,7 @@
 #include "object/places.h"
 #include "object/rail.h"
 #include "object/rx.h"
+#include "object/view.h"
 #include "select/select.h"
 
 struct tagrv_peer;
@@ -147,11 +148,13 @@ struct tagrv_engine {
 		uint64_t fin_tx, fin_packets;
 		uint64_t rma_tx, rma_rx;	/* one-sided operations, ours and peers' */
 		uint64_t rma_refused;		/* of rma_rx: no window allows them */
+		uint64_t rma_views;		/* of rma_tx: reads by a view */
 		uint64_t batch_tx, batch_rx;	/* BATCH packets */
 		uint64_t batched_tx, batched_rx;	/* messages in BATCH packets */
 	} stats;
 
 	uint32_t lent;		/* ops in state LENT */
+	struct tagrv_views views;	/* of peers' windows */
 
 	struct tagrv_rails rails;	/* the transports */
 
@@ -165,6 +168,7 @@ struct tagrv_engine {
 		struct tagrv_pool rmas;		/* parts of one-sided operations */
 		struct tagrv_pool answers;	/* struct tagrv_answer */
 		struct tagrv_pool uses;		/* struct tagrv_use */
+		struct tagrv_pool showings;	/* struct tagrv_showing */
 		struct tagrv_pool bufs[TAGRV_BUF_CLASSES];
 		size_t	buf_size[TAGRV_BUF_CLASSES];	/* bytes without node */
 		bool	spare_used;	/* objects set aside were taken */

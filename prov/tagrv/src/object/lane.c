@@ -103,6 +103,8 @@ static void end_all(struct tagrv_peer *peer, const struct tagrv_lane *lane,
 	engine->conn.lane_lost(peer, status);
 	drop_acks(peer);
 	drop_answers(peer);
+	tagrv_views_forget(peer);
+	tagrv_showings_forget(peer);
 	fail_ops(&peer->waiting, status);
 	fail_ops(&peer->readers, status);
 	fail_ops(&peer->writers, status);

@@ -80,6 +80,7 @@ int tagrv_window_add(struct tagrv_dom *dom, struct tagrv_window *window)
 	insert(tab, window);
 	tab->cnt++;
 	tagrv_list_init(&window->uses);
+	tagrv_list_init(&window->showings);
 	return 0;
 }
 

@@ -32,6 +32,16 @@ struct tagrv_engine;
 struct tagrv_lane;
 struct tagrv_peer;
 
+/* Devices that peers may reach a domain's windows by: shared memory and a NIC. */
+#define TAGRV_WINDOW_DEVS	2u
+
+/* A window registered with a device, so that peers may read it by themselves: view.h. */
+struct tagrv_window_reg {
+	struct tagrv_device *dev;	/* NULL: not tried */
+	bool	usable;			/* it was registered */
+	struct tagrv_mem *mem[TAGRV_IOV_MAX];	/* of each segment with bytes */
+};
+
 struct tagrv_window {
 	uint64_t key;
 	uint64_t base;		/* what peers call its first byte */
@@ -45,6 +55,8 @@ struct tagrv_window {
 	struct iovec iov[TAGRV_IOV_MAX];
 	struct tagrv_window *next;	/* in its bucket of dom->windows */
 	struct tagrv_list uses;	/* tagrv_use::link */
+	struct tagrv_list showings;	/* tagrv_showing::of_window */
+	struct tagrv_window_reg regs[TAGRV_WINDOW_DEVS];
 };
 
 /*

@@ -33,7 +33,8 @@
  *                                                  rndv->pieces
  *
  * A one-sided operation, which proto/rma/rma.h draws, goes from QUEUED to ASKED, and a long
- * read from there to FETCHING. LENT is memory of a window that a peer reads:
+ * read from there to FETCHING; a read by a view goes from QUEUED to FETCHING. LENT is memory
+ * of a window that a peer reads:
  *
  *   ASKED      peer->waiting; the first of peer->pending if it holds back others
  *   FETCHING   rndv->inflight and peer->readers
@@ -82,7 +83,7 @@ enum tagrv_op_state {
 	TAGRV_OP_PIECE,		/* the peer reads it, until FIN */
 	/* one-sided operations, besides QUEUED: proto/rma/rma.h */
 	TAGRV_OP_ASKED,		/* all packets sent; awaits FIN, ANSWER or KEYS */
-	TAGRV_OP_FETCHING,	/* a long read: gets are in flight or to be posted */
+	TAGRV_OP_FETCHING,	/* a read by remote reads: in flight or to be posted */
 	TAGRV_OP_LENT,		/* memory of ours that a peer reads, until its FIN */
 	/* receives */
 	TAGRV_OP_POSTED,	/* in the matching engine */

@@ -87,6 +87,7 @@ static void init_peer(struct tagrv_peer *peer, struct tagrv_engine *engine,
 	tagrv_list_init(&peer->writers);
 	tagrv_list_init(&peer->acks);
 	tagrv_list_init(&peer->rma.answers);
+	tagrv_list_init(&peer->rma.showings);
 	tagrv_list_init(&peer->busy_node);
 	peer->known = peer->fi_addr != FI_ADDR_NOTAVAIL;
 	tagrv_list_init(&peer->lost_node);

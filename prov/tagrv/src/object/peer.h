@@ -51,11 +51,11 @@ enum tagrv_peer_state {
 	TAGRV_PEER_STATES
 };
 
-/* An ack, FIN or DONE, that waits for others or for room. */
+/* An ack, FIN or DONE, or a RECALL, that waits for others or for room. */
 struct tagrv_ack {
 	struct tagrv_pool_node node;
 	struct tagrv_list link;		/* peer->acks */
-	uint8_t	opcode;			/* TAGRV_PKT_FIN or TAGRV_PKT_DONE */
+	uint8_t	opcode;			/* TAGRV_PKT_FIN, _DONE or _RECALL */
 	uint16_t flags;
 	uint32_t op;			/* the peer's handle */
 	uint32_t status;		/* FI_E* or 0 */
@@ -143,6 +143,8 @@ struct tagrv_peer {
 		int	status;		/* the first error of its packets */
 		uint64_t len;		/* bytes of them */
 		struct tagrv_list answers;	/* tagrv_answer::link */
+		struct tagrv_list showings;	/* tagrv_showing::of_peer */
+		uint32_t showing_cnt;
 	} rma;
 	struct tagrv_list busy_node;	/* engine->tx.busy */
 	int	lost;			/* -FI_E*: why its last connection failed, or

@@ -59,6 +59,8 @@ void tagrv_engine_init_pools(struct tagrv_engine *engine)
 			TAGRV_POOL_MAX);
 	tagrv_pool_init(&engine->pools.uses, sizeof(struct tagrv_use),
 			TAGRV_POOL_MAX);
+	tagrv_pool_init(&engine->pools.showings, sizeof(struct tagrv_showing),
+			TAGRV_POOL_MAX);
 	init_bufs(engine);
 }
 
@@ -73,6 +75,8 @@ void tagrv_engine_fini_pools(struct tagrv_engine *engine)
 	tagrv_pool_fini(&engine->pools.rmas);
 	tagrv_pool_fini(&engine->pools.answers);
 	tagrv_pool_fini(&engine->pools.uses);
+	tagrv_pool_fini(&engine->pools.showings);
+	tagrv_views_fini(engine);
 	for (size_t i = 0; i < TAGRV_BUF_CLASSES; i++)
 		tagrv_pool_fini(&engine->pools.bufs[i]);
 }

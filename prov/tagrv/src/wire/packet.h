@@ -42,6 +42,9 @@ enum tagrv_opcode {
 				   ANSWER */
 	TAGRV_PKT_PULL	= 15,	/* keys of bytes to write: the target reads them */
 	TAGRV_PKT_BATCH	= 16,	/* several small eager messages, and FINs */
+	TAGRV_PKT_VIEW	= 17,	/* keys by which the sender of GETs may read a window from
+				   now on */
+	TAGRV_PKT_RECALL = 18,	/* it may not any more */
 };
 
 enum tagrv_pkt_flags {

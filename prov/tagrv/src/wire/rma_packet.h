@@ -3,10 +3,12 @@
  * Layouts of the packets of one-sided operations; docs/wire_protocol.md section 1.10.
  * packet.h has their opcodes and the header, in which
  *
- *   op     handle of the operation that the initiator has begun
- *   tag    PUT, ATOMIC, PULL: key of the target's memory
+ *   op     handle of the operation that the initiator has begun; VIEW, RECALL: id of the
+ *          view, which the initiator has chosen
+ *   tag    PUT, ATOMIC, PULL, VIEW: key of the target's memory
  *   flags  enum tagrv_rma_flags
- *   seq    ATOMIC: enum tagrv_rma_kind, enum fi_datatype, enum fi_op, a byte each
+ *   seq    ATOMIC: enum tagrv_rma_kind, enum fi_datatype, enum fi_op, a byte each; GET:
+ *          see TAGRV_RMA_VIEW
  *   data   PUT, ATOMIC, PULL: remote CQ data, if there are any
  *
  * All fields are little-endian, but for the tag.
@@ -24,6 +26,8 @@ enum tagrv_rma_flags {
 					   to the same operation */
 	TAGRV_RMA_DATA	= 1 << 1,	/* hdr.data is remote CQ data */
 	TAGRV_RMA_KEYS	= 1 << 2,	/* GET: the initiator may be told to read by itself */
+	TAGRV_RMA_VIEW	= 1 << 3,	/* GET: the initiator wants to see the window; hdr.seq
+					   is the view's id, not 0 */
 };
 
 /* Behind the header of a PUT; the bytes to write follow. */
@@ -50,16 +54,19 @@ struct tagrv_rma_range {
 };
 static_assert(sizeof(struct tagrv_rma_range) == 24, "range of a GET");
 
-/* Behind the header of a PULL; seg_cnt struct tagrv_rts_seg follow, the source. */
-struct tagrv_rma_pull {
-	uint64_t addr;
+/*
+ * Behind the header of a PULL or VIEW; seg_cnt struct tagrv_rts_seg follow: where to read
+ * the bytes.
+ */
+struct tagrv_rma_source {
+	uint64_t addr;		/* PULL: where they go to; VIEW: the window's first byte */
 	uint64_t len;
 	uint8_t	seg_cnt;	/* 1 to TAGRV_IOV_MAX */
 	uint8_t	key_len;	/* bytes used of each key */
 	uint8_t	zero[6];
 };
-static_assert(sizeof(struct tagrv_rma_pull) == 24, "fixed part of a PULL");
-static_assert(sizeof(struct tagrv_hdr) + sizeof(struct tagrv_rma_pull) +
+static_assert(sizeof(struct tagrv_rma_source) == 24, "fixed part of a PULL");
+static_assert(sizeof(struct tagrv_hdr) + sizeof(struct tagrv_rma_source) +
 	      TAGRV_IOV_MAX * sizeof(struct tagrv_rts_seg) <= TAGRV_HDR_ROOM,
 	      "every link takes it");
 

@@ -115,6 +115,8 @@ struct tagrv_xport_attr {
 	size_t	max_packet;	/* bytes of one send, all iovecs together */
 	size_t	get_max;	/* bytes of one get, over any link */
 	size_t	get_depth;	/* gets in flight per link, at most */
+	size_t	get_least;	/* bytes from which on a get is faster than a packet there
+				   and one back, whose peer answers at once */
 	size_t	put_max;	/* bytes of one put, over any link */
 	size_t	put_depth;	/* puts in flight per link, at most */
 	size_t	burst;		/* packets in flight per link beyond which send

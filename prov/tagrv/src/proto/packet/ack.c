@@ -207,3 +207,9 @@ void tagrv_ack_done(struct tagrv_peer *peer, uint32_t op, uint16_t flags,
 	tagrv_assert_locked(peer->engine->dom);
 	queue_ack(peer, TAGRV_PKT_DONE, flags, op, status);
 }
+
+void tagrv_ack_recall(struct tagrv_peer *peer, uint32_t id)
+{
+	tagrv_assert_locked(peer->engine->dom);
+	queue_ack(peer, TAGRV_PKT_RECALL, 0, id, 0);
+}

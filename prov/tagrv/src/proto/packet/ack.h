@@ -21,8 +21,11 @@ void tagrv_ack_fin(struct tagrv_peer *peer, uint32_t op, int status);
 void tagrv_ack_done(struct tagrv_peer *peer, uint32_t op, uint16_t flags,
 		    int status);
 
+/* RECALL: the peer may not use its view 'id' (object/view.h) any more. Queued likewise. */
+void tagrv_ack_recall(struct tagrv_peer *peer, uint32_t id);
+
 /*
- * Sends the first FINs or the first DONE of peer->acks, which is not empty, in
+ * Sends the first FINs, or the first other ack, of peer->acks, which is not empty, in
  * one packet. 0; -FI_EAGAIN: later; on any other error the lane has failed.
  */
 int tagrv_ack_send(struct tagrv_peer *peer) TAGRV_WARN_UNUSED;

@@ -16,6 +16,8 @@
  *     long  ASKED  <-- KEYS(handle) ---------  LENT: the memory stays registered
  *           FETCHING === remote reads ======>
  *                  --- FIN(handle) --------->
+ *   read,   QUEUED  (object/view.h)
+ *     view  FETCHING === remote reads ======>
  *   atomic  QUEUED -- ATOMIC ... ATOMIC ---->  changes the window
  *           ASKED  <-- FIN, or ANSWERs ------
  *
@@ -81,5 +83,12 @@ void tagrv_rma_answer_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hd
 			     const void *payload, size_t len);
 void tagrv_rma_keys_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			   const void *body, size_t len);
+void tagrv_rma_view_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			   const void *body, size_t len);
+void tagrv_rma_recall_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			     const void *body, size_t len);
+
+/* Peers that read this window by themselves are told to read it no longer. */
+void tagrv_rma_recall(struct tagrv_dom *dom, struct tagrv_window *window);
 
 #endif

@@ -184,7 +184,8 @@ static bool parse_get(struct tagrv_answer *answer, const struct tagrv_hdr *hdr,
 	size_t cnt = len / sizeof(*ranges);
 
 	if (len % sizeof(*ranges) || !cnt || cnt > TAGRV_IOV_MAX ||
-	    !hdr->op || hdr->flags & ~TAGRV_RMA_KEYS)
+	    !hdr->op || hdr->flags & ~(TAGRV_RMA_KEYS | TAGRV_RMA_VIEW) ||
+	    (hdr->flags & TAGRV_RMA_VIEW && (cnt > 1 || !hdr->seq)))
 		return false;
 	*answer = (struct tagrv_answer) {
 		.op = hdr->op, .range_cnt = (uint32_t) cnt,
@@ -229,10 +230,29 @@ static bool answer_get(struct tagrv_peer *peer, struct tagrv_answer *answer)
 	return peer->lane != lane || enqueue(peer, answer);
 }
 
+/* A GET that windows allow. */
+static void serve_get(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+		      struct tagrv_answer *answer)
+{
+	struct tagrv_lane *lane = peer->lane;
+
+	if (hdr->flags & TAGRV_RMA_KEYS &&
+	    !tagrv_rma_lend(peer, hdr->op, answer->ranges, answer->range_cnt))
+		return;
+	/* A send may have found that the connection has failed. */
+	if (peer->lane != lane)
+		return;
+	if (!answer_get(peer, answer) && peer->lane == lane) {
+		tagrv_rma_served(peer);
+		/* Some of the answer may be on its way: a FIN ends it. */
+		tagrv_ack_fin(peer, hdr->op, -FI_ENOMEM);
+	}
+}
+
 void tagrv_rma_get_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			  const void *body, size_t len)
 {
-	struct tagrv_lane *lane = peer->lane;
+	const struct tagrv_lane *lane = peer->lane;
 	struct tagrv_answer answer;
 
 	tagrv_assert_locked(peer->engine->dom);
@@ -245,19 +265,10 @@ void tagrv_rma_get_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		return;
 	}
 	/* As former values: nobody takes the answer. */
-	if (peer->state != TAGRV_PEER_READY)
+	if (peer->state != TAGRV_PEER_READY || !tagrv_rma_serve(peer))
 		return;
-	if (!tagrv_rma_serve(peer))
-		return;
-	if (hdr->flags & TAGRV_RMA_KEYS &&
-	    !tagrv_rma_lend(peer, hdr->op, answer.ranges, answer.range_cnt))
-		return;
-	/* A send may have found that the connection has failed. */
-	if (peer->lane != lane)
-		return;
-	if (!answer_get(peer, &answer) && peer->lane == lane) {
-		tagrv_rma_served(peer);
-		/* Some of the answer may be on its way: a FIN ends it. */
-		tagrv_ack_fin(peer, hdr->op, -FI_ENOMEM);
-	}
+	serve_get(peer, hdr, &answer);
+	if (hdr->flags & TAGRV_RMA_VIEW && peer->lane == lane &&
+	    peer->state == TAGRV_PEER_READY)
+		tagrv_rma_show(peer, &answer.ranges[0], hdr->seq);
 }

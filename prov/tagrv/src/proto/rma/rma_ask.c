@@ -124,8 +124,15 @@ int tagrv_rma_get(struct tagrv_op *op, size_t *bytes)
 	size_t len;
 	int ret;
 
+	if (tagrv_rma_read_view(op)) {
+		*bytes += op->len;
+		return 0;
+	}
 	if (!tagrv_rma_may_ask(peer))
 		return -FI_EAGAIN;
+	hdr.seq = tagrv_rma_ask_view(op);
+	if (hdr.seq)
+		hdr.flags |= TAGRV_RMA_VIEW;
 	len = pack_ranges(r, pkt.ranges);
 	ret = tagrv_packet_send(peer, &hdr, &(struct iovec) {
 			&pkt, sizeof(pkt.words) + len }, 1, len, 0, NULL);

@@ -37,7 +37,7 @@ bool tagrv_rma_is_long(const struct tagrv_peer *peer, size_t len)
 
 struct pull_packet {
 	uint64_t words[TAGRV_SHORT_WORDS];
-	struct tagrv_rma_pull pull;
+	struct tagrv_rma_source pull;
 	struct tagrv_rts_seg seg[TAGRV_IOV_MAX];
 };
 
@@ -171,23 +171,33 @@ static void end_pull(struct tagrv_op *op)
 	tagrv_ack_fin(peer, handle, status == -FI_EAGAIN ? -FI_EIO : status);
 }
 
-static bool parse_pull(struct tagrv_rma_pull *pull, struct tagrv_remote *remote,
-		       const struct tagrv_hdr *hdr, const void *body, size_t len)
+bool tagrv_rma_parse_source(struct tagrv_rma_source *source, struct tagrv_remote *remote,
+			    const void *body, size_t len)
 {
-	if (len < sizeof(*pull) || !hdr->op || hdr->flags & ~TAGRV_RMA_DATA)
+	if (len < sizeof(*source))
 		return false;
-	tagrv_copy_once(pull, body, sizeof(*pull));
-	pull->addr = le64toh(pull->addr);
-	pull->len = le64toh(pull->len);
-	remote->len = pull->len;
-	remote->op = hdr->op;
+	tagrv_copy_once(source, body, sizeof(*source));
+	source->addr = le64toh(source->addr);
+	source->len = le64toh(source->len);
+	remote->len = source->len;
+	remote->op = 0;
 	remote->proto = 0;
 	remote->head_len = 0;
-	remote->seg_cnt = pull->seg_cnt;
-	remote->key_len = pull->key_len;
-	return pull->len && pull->len <= TAGRV_MAX_MSG && pull->seg_cnt &&
-	       tagrv_rndv_parse_segments(remote, (const char *) body + sizeof(*pull),
-					 len - sizeof(*pull), pull->len);
+	remote->seg_cnt = source->seg_cnt;
+	remote->key_len = source->key_len;
+	return source->len && source->seg_cnt &&
+	       tagrv_rndv_parse_segments(remote, (const char *) body + sizeof(*source),
+					 len - sizeof(*source), source->len);
+}
+
+static bool parse_pull(struct tagrv_rma_source *pull, struct tagrv_remote *remote,
+		       const struct tagrv_hdr *hdr, const void *body, size_t len)
+{
+	if (!hdr->op || hdr->flags & ~TAGRV_RMA_DATA ||
+	    !tagrv_rma_parse_source(pull, remote, body, len))
+		return false;
+	remote->op = hdr->op;
+	return pull->len <= TAGRV_MAX_MSG;
 }
 
 /* An op that reads into [offset, offset + len) of the window; NULL: no memory. */
@@ -232,7 +242,7 @@ void tagrv_rma_pull_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 {
 	struct tagrv_window *window;
 	struct tagrv_remote remote;
-	struct tagrv_rma_pull pull;
+	struct tagrv_rma_source pull;
 	struct tagrv_op *op = NULL;
 	size_t offset;
 

@@ -203,6 +203,8 @@ void tagrv_rma_requeue(struct tagrv_op *op)
 
 	tagrv_rma_take(op);
 	tagrv_op_deregister(op);
+	/* A read by the transport has others. */
+	op->ops = ops_of(op->tx.rma->kind);
 	op->tx.rma->by_packets = true;
 	op->tx.rma->pulled = false;
 	/* Packets keep the order without it. */

@@ -7,6 +7,7 @@
  *   rma_long.c    initiator and target: long writes and reads, by remote reads
  *   rma_target.c  target: PUT and ATOMIC
  *   rma_answer.c  target: GET, and ANSWERs
+ *   rma_view.c    initiator and target: reads that the target has no part in
  */
 #ifndef TAGRV_PROTO_RMA_RMA_PRIV_H
 #define TAGRV_PROTO_RMA_RMA_PRIV_H
@@ -89,6 +90,19 @@ int tagrv_rma_pull(struct tagrv_op *op) TAGRV_WARN_UNUSED;
 int tagrv_rma_lend(struct tagrv_peer *peer, uint32_t op,
 		   const struct fi_rma_iov *ranges, size_t cnt)
 	TAGRV_WARN_UNUSED;
+
+/* Parses the body of a PULL or VIEW: at least a byte in segments. All but remote->seg is set. */
+bool tagrv_rma_parse_source(struct tagrv_rma_source *source, struct tagrv_remote *remote,
+			    const void *body, size_t len) TAGRV_WARN_UNUSED;
+
+/* ---- rma_view.c ---- */
+
+/* Begins to read by a view. False: there is none, or it may not be used now. */
+bool tagrv_rma_read_view(struct tagrv_op *op) TAGRV_WARN_UNUSED;
+/* The id of a view that the op's GET asks for; 0: none. */
+uint32_t tagrv_rma_ask_view(const struct tagrv_op *op) TAGRV_WARN_UNUSED;
+/* Shows the peer the window of this range as its view 'id', if that may be. */
+void tagrv_rma_show(struct tagrv_peer *peer, const struct fi_rma_iov *range, uint32_t id);
 
 /* ---- rma_target.c ---- */
 

@@ -107,6 +107,7 @@ static struct tagrv_xport_attr attr_of(const struct tagrv_params *params)
 		.max_packet = max_packet,
 		.get_max = 1 << 30,
 		.get_depth = TAGRV_MIN(params->read_depth, (size_t) GET_SLOTS),
+		.get_least = SIZE_MAX,
 		.put_max = 1 << 30,
 		.put_depth = TAGRV_MIN(params->read_depth, (size_t) GET_SLOTS),
 		.latency = 0.1e-6,

@@ -141,6 +141,8 @@ static struct tagrv_xport_attr attr_of(const struct tagrv_params *params,
 		.max_packet = max_packet,
 		.get_max = 1 << 30,
 		.get_depth = TAGRV_MIN(params->read_depth, (size_t) SHM_GETS),
+		/* Through the rings a get is two packets, and more work. */
+		.get_least = cma ? SHM_CMA_LEAST : SIZE_MAX,
 		.put_max = 1 << 30,
 		.put_depth = TAGRV_MIN(params->read_depth, (size_t) SHM_GETS),
 		.latency = 0.1e-6,

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Views of windows, and what the owner of a window knows of them: see view.h.
+ */
+#include "object/view.h"
+
+#include <rdma/fi_domain.h>
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+
+#include "core/iov.h"
+#include "object/engine.h"
+#include "object/mrtab.h"
+#include "object/peer.h"
+
+/* ---- initiator ---- */
+
+/* Reads of other windows of this place, of which one asks for a view. */
+#define ASK_EVERY	64u
+
+static uint32_t place_of(const struct tagrv_peer *peer, uint64_t key)
+{
+	uint64_t mixed = (key + peer->id * UINT64_C(0xff51afd7ed558ccd)) *
+			 UINT64_C(0x9e3779b97f4a7c15);
+
+	return (uint32_t) (mixed >> 32) & (TAGRV_VIEWS - 1);
+}
+
+const struct tagrv_view *tagrv_view_find(const struct tagrv_peer *peer, uint64_t key,
+					 uint64_t addr, uint64_t len)
+{
+	const struct tagrv_views *views = &peer->engine->views;
+	const struct tagrv_view *view;
+
+	tagrv_assert_locked(peer->engine->dom);
+	if (!views->places)
+		return NULL;
+	view = &views->places[place_of(peer, key)];
+	return view->key == key && view->peer == peer &&
+	       tagrv_range_within(addr, len, view->base, view->len) ? view : NULL;
+}
+
+uint32_t tagrv_view_ask(const struct tagrv_peer *peer, uint64_t key)
+{
+	struct tagrv_views *views = &peer->engine->views;
+	uint32_t place = place_of(peer, key);
+
+	tagrv_assert_locked(peer->engine->dom);
+	if (views->places && views->places[place].peer && ++views->misses % ASK_EVERY)
+		return 0;
+	/* Never 0 as a whole. */
+	views->last_id = views->last_id % (UINT32_MAX / TAGRV_VIEWS) + 1;
+	return views->last_id * TAGRV_VIEWS + place;
+}
+
+bool tagrv_view_keep(const struct tagrv_peer *peer, const struct tagrv_view *from)
+{
+	struct tagrv_views *views = &peer->engine->views;
+	struct tagrv_view *view;
+
+	tagrv_assert_locked(peer->engine->dom);
+	if (from->id % TAGRV_VIEWS != place_of(peer, from->key) ||
+	    from->id < TAGRV_VIEWS)
+		return false;
+	if (!views->places)
+		views->places = calloc(TAGRV_VIEWS, sizeof(*views->places));
+	if (!views->places)
+		return true;
+	view = &views->places[place_of(peer, from->key)];
+	*view = *from;
+	view->peer = peer;
+	return true;
+}
+
+void tagrv_view_drop(const struct tagrv_peer *peer, uint32_t id)
+{
+	struct tagrv_view *view;
+
+	tagrv_assert_locked(peer->engine->dom);
+	if (!peer->engine->views.places)
+		return;
+	view = &peer->engine->views.places[id % TAGRV_VIEWS];
+	if (view->peer == peer && view->id == id)
+		view->peer = NULL;
+}
+
+void tagrv_views_forget(const struct tagrv_peer *peer)
+{
+	struct tagrv_view *places = peer->engine->views.places;
+
+	tagrv_assert_locked(peer->engine->dom);
+	for (size_t i = 0; places && i < TAGRV_VIEWS; i++)
+		if (places[i].peer == peer)
+			places[i].peer = NULL;
+}
+
+size_t tagrv_view_slice(const struct tagrv_view *view, uint64_t addr, uint64_t len,
+			struct tagrv_rts_seg *seg)
+{
+	uint64_t skip = addr - view->base;
+	size_t cnt = 0;
+
+	for (unsigned i = 0; i < view->seg_cnt && len; i++) {
+		uint64_t n = view->seg[i].len;
+
+		if (skip >= n) {
+			skip -= n;
+			continue;
+		}
+		seg[cnt] = view->seg[i];
+		seg[cnt].addr += skip;
+		seg[cnt].len = TAGRV_MIN(n - skip, len);
+		len -= seg[cnt++].len;
+		skip = 0;
+	}
+	return cnt;
+}
+
+void tagrv_views_fini(struct tagrv_engine *engine)
+{
+	free(engine->views.places);
+	engine->views.places = NULL;
+}
+
+/* ---- target: registrations ---- */
+
+bool tagrv_window_may_be_shown(const struct tagrv_engine *engine,
+			       const struct tagrv_window *window)
+{
+	return window->access & FI_REMOTE_READ && window->len && !window->read_cntr &&
+	       !engine->sinks.remote_read_cntr &&
+	       engine->dom->lasting & TAGRV_MEM_READ;
+}
+
+static void deregister(struct tagrv_window_reg *reg)
+{
+	for (size_t i = 0; i < TAGRV_IOV_MAX; i++)
+		if (reg->mem[i])
+			reg->mem[i]->dev->ops->mem_dereg(reg->mem[i]);
+	*reg = (struct tagrv_window_reg) { .dev = reg->dev };
+}
+
+static void register_all(struct tagrv_window *window, struct tagrv_window_reg *reg,
+			 struct tagrv_device *dev)
+{
+	reg->dev = dev;
+	reg->usable = true;
+	for (size_t i = 0; i < window->iov_cnt && reg->usable; i++)
+		if (window->iov[i].iov_len)
+			reg->usable = !dev->ops->mem_reg(dev, window->iov[i].iov_base,
+							 window->iov[i].iov_len,
+							 TAGRV_MEM_READ, &reg->mem[i]);
+	if (!reg->usable)
+		deregister(reg);
+}
+
+struct tagrv_mem **tagrv_window_register(struct tagrv_window *window,
+					 struct tagrv_device *dev)
+{
+	for (size_t i = 0; i < TAGRV_WINDOW_DEVS; i++) {
+		struct tagrv_window_reg *reg = &window->regs[i];
+
+		if (!reg->dev)
+			register_all(window, reg, dev);
+		if (reg->dev == dev)
+			return reg->usable ? reg->mem : NULL;
+	}
+	return NULL;
+}
+
+void tagrv_window_deregister(struct tagrv_window *window)
+{
+	for (size_t i = 0; i < TAGRV_WINDOW_DEVS; i++)
+		deregister(&window->regs[i]);
+}
+
+/* ---- target: who sees what ---- */
+
+struct tagrv_showing *tagrv_showing_begin(struct tagrv_window *window,
+					  struct tagrv_peer *peer, uint32_t id)
+{
+	struct tagrv_showing *showing;
+
+	tagrv_assert_locked(peer->engine->dom);
+	if (peer->rma.showing_cnt >= TAGRV_SHOWINGS_MAX)
+		return NULL;
+	showing = tagrv_pool_get(&peer->engine->pools.showings);
+	if (!showing)
+		return NULL;
+	showing->window = window;
+	showing->peer = peer;
+	showing->id = id;
+	tagrv_list_init(&showing->of_window);
+	tagrv_list_init(&showing->of_peer);
+	tagrv_list_push_tail(&window->showings, &showing->of_window);
+	tagrv_list_push_tail(&peer->rma.showings, &showing->of_peer);
+	peer->rma.showing_cnt++;
+	return showing;
+}
+
+void tagrv_showing_end(struct tagrv_showing *showing)
+{
+	struct tagrv_peer *peer = showing->peer;
+
+	tagrv_assert_locked(peer->engine->dom);
+	tagrv_list_remove(&showing->of_window);
+	tagrv_list_remove(&showing->of_peer);
+	peer->rma.showing_cnt--;
+	tagrv_pool_put(&peer->engine->pools.showings, showing);
+}
+
+void tagrv_showings_forget(struct tagrv_peer *peer)
+{
+	struct tagrv_list *node;
+
+	while ((node = tagrv_list_first(&peer->rma.showings)))
+		tagrv_showing_end(tagrv_container_of(node, struct tagrv_showing, of_peer));
+}
