@@ -240,6 +240,39 @@ static void regions_enabled(struct test *t)
 	regions(t, FI_MR_RMA_EVENT);
 }
 
+/* What fetches also changes the region: its owner, who waits for any change, must see it. */
+static void region_fetches(struct test *t)
+{
+	struct fx_attr attr = event;
+	struct guard g = guard_alloc(2 * LARGE);
+	struct fid_cntr *cntr;
+	struct window w;
+	struct fx fx;
+
+	attr.caps |= FI_ATOMIC;
+	window_open_ep(t, &fx, &attr, KEYS_ANY);
+	window_open(&fx, &w, LEN, 0);
+	cntr = open_counter(&fx);
+	CHECK_OK(fi_mr_bind(w.mr, &cntr->fid, FI_REMOTE_WRITE));
+	fx_barrier(&fx);
+	for (uint64_t i = 1; i <= COUNT; i++) {
+		if (run_sends(t))
+			post(&fx, &w, i % 2 ? DO_FETCH : DO_ATOMIC, CALL_BUF, &g, 8);
+		if (run_receives(t))
+			await_value(&fx, cntr, i, "changes of the region");
+		fx_barrier(&fx);
+	}
+	if (run_sends(t)) {
+		await_value(&fx, fx.onesided[FX_READ], COUNT / 2, "fetching atomics");
+		await_value(&fx, fx.onesided[FX_WRITE], COUNT / 2, "atomics");
+	}
+	fx_barrier(&fx);
+	window_close(&w);
+	CHECK_OK(fi_close(&cntr->fid));
+	guard_free(&g);
+	fx_close(&fx);
+}
+
 const struct test_case rma_counter_cases[] = {
 	{ "rma_counter_initiator", "writes and reads are counted, injected ones too", initiator, .self = true },
 	{ "rma_counter_target", "the target counts each operation of its peers", target, .self = true },
@@ -247,5 +280,6 @@ const struct test_case rma_counter_cases[] = {
 	{ "rma_counter_follows_data", "what was counted at the target is in place", follows_data, .self = true },
 	{ "rma_counter_regions", "a region's counter counts writes to this region", regions_plain, .self = true },
 	{ "rma_counter_regions_enabled", "the same with FI_MR_RMA_EVENT", regions_enabled, .self = true },
+	{ "rma_counter_region_fetches", "a region's counter of writes counts fetching atomics, too", region_fetches, .self = true },
 	{ 0 },
 };

@@ -29,6 +29,31 @@ Test(rma_count, what_returns_something_is_a_read)
 	expect_counts(3, 2);
 }
 
+/* Programs wait by this counter for any change of the region. */
+Test(rma_count, what_changes_a_region_is_a_write_to_it)
+{
+	const uint64_t operands[2] = { 1, 2 };
+	struct tagrv_counter read, written;
+
+	cr_assert_eq(tagrv_counter_init(&read, false), 0);
+	cr_assert_eq(tagrv_counter_init(&written, false), 0);
+	window.read_cntr = &read;
+	window.write_cntr = &written;
+	arrive_atomic(1, TAGRV_RMA_ATOMIC, FI_SUM, 0, operands, 1, 0);
+	cr_expect_eq(written.value, 1);
+	arrive_atomic(2, TAGRV_RMA_FETCH, FI_SUM, 0, operands, 1, 0);
+	cr_expect_eq(written.value, 2);
+	arrive_atomic(3, TAGRV_RMA_COMPARE, FI_CSWAP, 0, operands, 1, 0);
+	cr_expect_eq(written.value, 3);
+	arrive_atomic(4, TAGRV_RMA_FETCH, FI_ATOMIC_READ, 0, NULL, 1, 0);
+	cr_expect_eq(written.value, 3);
+	cr_expect_eq(read.value, 3);
+	expect_counts(3, 1);
+	window.read_cntr = window.write_cntr = NULL;
+	tagrv_counter_fini(&read);
+	tagrv_counter_fini(&written);
+}
+
 Test(rma_count, refused_ones_are_not_counted)
 {
 	const uint64_t operand = 1;

@@ -290,15 +290,22 @@ static void answer_change(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		tagrv_ack_fin(peer, hdr->op, ret);
 }
 
-/* fi_endpoint(3): what fetches is a read to counters, even if it changes the target. */
+/*
+ * To counters of an endpoint, what fetches is a read, even if it changes the target
+ * (fi_endpoint(3)). A region's counter of writes also counts what fetches and changes the
+ * region (fi_mr(3)): programs wait by it for any change of their memory.
+ */
 static void count_change(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			 const struct change *change,
 			 const struct tagrv_window *window)
 {
-	if (change->kind == TAGRV_ATOMIC_BASE)
+	if (change->kind == TAGRV_ATOMIC_BASE) {
 		tagrv_rma_written(peer, hdr, window, peer->rma.len);
-	else
-		tagrv_rma_was_read(peer, window);
+		return;
+	}
+	tagrv_rma_was_read(peer, window);
+	if (window && change->op != FI_ATOMIC_READ)
+		count(NULL, window->write_cntr);
 }
 
 void tagrv_rma_atomic_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
