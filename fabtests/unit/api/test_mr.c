@@ -79,7 +79,7 @@ Test(mr, a_region_has_one_to_four_segments)
 				NULL), -FI_EINVAL);
 }
 
-/* Bits that are no access are a mistake of the caller's, and say so. */
+/* Bits that are no access are a mistake of the caller's, and say so; not so capabilities. */
 Test(mr, bits_that_are_no_access_are_refused)
 {
 	struct fi_mr_attr attr = { .iov_count = 1 };
@@ -91,7 +91,8 @@ Test(mr, bits_that_are_no_access_are_refused)
 		uint64_t flag = UINT64_C(1) << bit;
 		bool good = flag & (FI_SEND | FI_RECV | FI_READ | FI_WRITE |
 				    FI_REMOTE_READ | FI_REMOTE_WRITE |
-				    FI_COLLECTIVE);
+				    FI_COLLECTIVE | FI_MSG | FI_TAGGED | FI_RMA |
+				    FI_ATOMIC);
 
 		attr.access = FI_SEND | flag;
 		if (good) {
@@ -140,6 +141,19 @@ static struct tagrv_window *window_at(uint64_t key, uint64_t addr, uint64_t acce
 	window = tagrv_window_find(dom, NULL, key, addr, 1, access, &offset);
 	tagrv_lock_release(&dom->lock);
 	return window;
+}
+
+Test(mr, capabilities_give_no_access)
+{
+	struct fid_mr *mr;
+	char byte = 0;
+
+	cr_assert_eq(fi_mr_reg(api.domain, &byte, 1,
+			       FI_RMA | FI_ATOMIC | FI_SEND | FI_REMOTE_READ, 0, 7,
+			       0, &mr, NULL), 0);
+	cr_expect_not_null(window_at(7, 0, FI_REMOTE_READ));
+	cr_expect_null(window_at(7, 0, FI_REMOTE_WRITE));
+	api_must_close(&mr->fid);
 }
 
 /* A second domain as the hints' mr_mode wants it. */

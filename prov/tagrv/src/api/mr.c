@@ -22,6 +22,8 @@
 
 #define LOCAL_ACCESS	(FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_COLLECTIVE)
 #define REMOTE_ACCESS	TAGRV_MR_REMOTE_ACCESS
+/* Capabilities, which some programs pass besides the access that they want. */
+#define NO_ACCESS	(FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC)
 
 /* ---- windows ---- */
 
@@ -161,7 +163,7 @@ static int check_attr(const struct fi_mr_attr *attr, uint64_t flags)
 			   (unsigned long long) flags);
 		return -FI_EBADFLAGS;
 	}
-	if (attr->access & ~(LOCAL_ACCESS | REMOTE_ACCESS)) {
+	if (attr->access & ~(LOCAL_ACCESS | REMOTE_ACCESS | NO_ACCESS)) {
 		tagrv_warn("fi_mr_reg: access 0x%llx has bits that are no access: "
 			   "pass FI_SEND, FI_RECV or both\n",
 			   (unsigned long long) attr->access);
