@@ -7,6 +7,8 @@
  * operands of a call have as many elements as the remote memory; FI_ATOMIC_READ has
  * no operand, whatever is passed.
  */
+#include <limits.h>
+
 #include "atomic/atomic.h"
 
 #include "api/onesided_priv.h"
@@ -364,13 +366,17 @@ static ssize_t atomic_compwritemsg(struct fid_ep *fid,
 
 /* ---- which there are ---- */
 
-/* No line in the log: programs ask for all, and do without what is missing. */
+/*
+ * No line in the log: programs ask for all, and do without what is missing. The count is
+ * one that they can keep in an int, as OpenSHMEM does, though more elements are possible.
+ */
 static int valid(enum tagrv_atomic_kind kind, enum fi_datatype datatype,
 		 enum fi_op op, size_t *count)
 {
 	if (!tagrv_atomic_is_valid(kind, op, datatype))
 		return -FI_EOPNOTSUPP;
-	*count = TAGRV_MAX_MSG / tagrv_atomic_size(datatype);
+	*count = TAGRV_MIN(TAGRV_MAX_MSG / tagrv_atomic_size(datatype),
+			   (size_t) INT_MAX);
 	return 0;
 }
 
