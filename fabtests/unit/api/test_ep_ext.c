@@ -449,4 +449,43 @@ Test(ext, statistics_are_not_logged_by_default)
 	api.ep = NULL;
 	api_log_lines(&text);
 	cr_expect_null(strstr(text, "receives posted"), "%s", text);
+	cr_expect_null(strstr(text, "one-sided"), "%s", text);
+}
+
+/* A write to ourselves, and its completion or error. */
+static void write_to_self(uint64_t key)
+{
+	static const char byte = 1;
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry error = { .err_data_size = 0 };
+	ssize_t ret;
+
+	cr_assert_eq(fi_write(api.ep, &byte, 1, NULL, api.self, 0, key, &ctx[0]), 0);
+	cr_assert(api_wait(&api, &entry, &ret));
+	if (ret == -FI_EAVAIL)
+		cr_assert_eq(fi_cq_readerr(api.cq, &error, 0), 1);
+}
+
+Test(ext, onesided_operations_are_logged_at_close)
+{
+	struct fi_info *hints = api_hints();
+	struct fid_mr *mr;
+	const char *text;
+	char window;
+
+	hints->caps = FI_MSG | FI_RMA;
+	api_log_start("info");
+	api_open_ep(&api, hints, 0);
+	fi_freeinfo(hints);
+	cr_assert_eq(fi_mr_reg(api.domain, &window, 1, FI_REMOTE_WRITE, 0, 5, 0, &mr,
+			       NULL), 0);
+	write_to_self(5);
+	write_to_self(6);
+	api_must_close(&mr->fid);
+	api_must_close(&api.ep->fid);
+	api.ep = NULL;
+	api_log_lines(&text);
+	expect_line(text, "of one-sided operations, 2 were sent, 0 of them reads without the "
+		    "peer; of those that came, "
+		    "1 were carried out and 1 refused");
 }

@@ -84,9 +84,9 @@ static void log_onesided(const struct tagrv_engine *engine)
 {
 	char addr[TAGRV_ADDR_STRLEN];
 
-	tagrv_info("endpoint %s: one-sided operations: %" PRIu64 " on peers' memory, "
-		   "of which %" PRIu64 " were reads without the peers' help; %" PRIu64
-		   " of peers carried out, %" PRIu64 " refused\n",
+	tagrv_info("endpoint %s: of one-sided operations, %" PRIu64 " were sent, %"
+		   PRIu64 " of them reads without the peer; of those that came, %"
+		   PRIu64 " were carried out and %" PRIu64 " refused\n",
 		   tagrv_addr_str(&engine->name, addr, sizeof(addr)),
 		   engine->stats.rma_tx, engine->stats.rma_views,
 		   engine->stats.rma_rx, engine->stats.rma_refused);
