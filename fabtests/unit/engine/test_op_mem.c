@@ -17,7 +17,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "object/mrtab.h"
 #include "reg/regcache.h"
+#include "wire/rma_packet.h"
 #include "common/apart.h"
 #include "common/engine_fixture.h"
 
@@ -217,6 +219,39 @@ Test(regcache_op, what_a_peer_may_write_to_ends_with_the_receive)
 		cr_assert_eq(fake.regs, 0);
 	}
 	cr_assert_eq(fake.regs_made, 2);
+}
+
+/* By what a peer has read a region it could read on, once the region is closed. */
+Test(regcache_op, what_was_lent_of_a_region_ends_with_the_region)
+{
+	struct tagrv_window window = {
+		.key = 5, .len = BIG, .access = FI_REMOTE_READ, .enabled = true,
+		.iov_cnt = 1, .iov = { { buf, BIG } },
+	};
+	const struct {
+		struct tagrv_hdr hdr;
+		struct tagrv_rma_range range;
+	} get = {
+		.hdr = { .opcode = TAGRV_PKT_GET, .op = htole32(1),
+			 .flags = htole16(TAGRV_RMA_KEYS) },
+		.range = { 0, htole64(BIG), htole64(5) },
+	};
+	uint32_t lender;
+
+	fx.engine->attr.serves = FI_REMOTE_READ;
+	cr_assert_eq(tagrv_window_add(fx.dom, &window), 0);
+	for (int i = 0; i < 2; i++) {
+		fake_deliver(fx.link, &get, sizeof(get));
+		cr_assert_eq(packet_header(fake.log_cnt - 1).opcode,
+			     TAGRV_PKT_KEYS);
+		memcpy(&lender, fake.log[fake.log_cnt - 1].data + 32 + 8,
+		       sizeof(lender));
+		arrive_fin(le32toh(lender), 0);
+	}
+	expect_made(1, 2);
+	cr_assert_eq(fake.regs, can_watch() ? 1 : 0);
+	tagrv_dom_close_window(fx.dom, &window);
+	cr_assert_eq(fake.regs, 0);
 }
 
 /* The cache is out of memory, for mappings of the kernel's, say: not we. */

@@ -112,3 +112,25 @@ Test(region, regions_may_share_a_page)
 	cr_assert_eq(reg_device.alive, 0);
 	cr_assert_eq(fake_monitor_watched(), 0);
 }
+
+/* The region that lent it to peers is closed: no key of it may live on. */
+Test(region, what_is_withdrawn_is_not_kept_readable)
+{
+	struct tagrv_mem *busy;
+
+	send_from(AT(1), PAGE);
+	send_from((char *) AT(4) + 5, 100);
+	send_from(AT(8), PAGE);
+	use(AT(1), 2 * PAGE);
+	busy = get_for(TAGRV_MEM_READ, AT(5), PAGE);
+	cr_assert_eq(reg_device.readable, 4);
+	tagrv_regcache_withdraw(cache, AT(2), 4 * PAGE);
+	cr_assert_eq(reg_device.readable, 3, "what is before, behind, or in use");
+	tagrv_regcache_put(busy);
+	cr_assert_eq(reg_device.readable, 2);
+	cr_assert_eq(reg_device.alive, 3, "what only we use is kept");
+	tagrv_regcache_withdraw(cache, NULL, SIZE_MAX);
+	cr_assert_eq(reg_device.readable, 0);
+	tagrv_regcache_withdraw(cache, NULL, 0);
+	cr_assert_eq(reg_device.alive, 1);
+}

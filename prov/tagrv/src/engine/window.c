@@ -7,7 +7,9 @@
  *   peers that read it by themselves are told to do that no longer (object/view.h)
  *   progress until these operations have ended, within close_timeout
  *   --> a connection whose operation has not ended fails, which stops the transport
+ *   --> registrations by which peers have read are not kept (FI_TAGRV_EXPOSE)
  */
+#include <rdma/fi_domain.h>
 #include <rdma/fi_errno.h>
 
 #include "core/log.h"
@@ -69,18 +71,10 @@ static bool await_unused(struct tagrv_dom *dom, struct tagrv_window *window,
 	return tagrv_dom_progress_until(dom, is_unused, window, ms);
 }
 
-/* Ends all uses of a window. */
+/* Returns when the window is not used any more, or all that can be done was done. */
 static void end_uses(struct tagrv_dom *dom, struct tagrv_window *window)
 {
-	bool unused;
-
-	tagrv_dom_lock(dom);
-	tagrv_window_remove(dom, window);
-	tagrv_rma_recall(dom, window);
-	unused = is_unused(window);
-	tagrv_lock_release(&dom->lock);
-	if (unused || await_unused(dom, window,
-				   (uint64_t) dom->params.close_timeout * 1000))
+	if (await_unused(dom, window, (uint64_t) dom->params.close_timeout * 1000))
 		return;
 	tagrv_dom_lock(dom);
 	fail_users(window);
@@ -96,8 +90,21 @@ static void end_uses(struct tagrv_dom *dom, struct tagrv_window *window)
 
 void tagrv_dom_close_window(struct tagrv_dom *dom, struct tagrv_window *window)
 {
-	end_uses(dom, window);
+	bool unused;
+
+	tagrv_dom_lock(dom);
+	tagrv_window_remove(dom, window);
+	tagrv_rma_recall(dom, window);
+	unused = is_unused(window);
+	tagrv_lock_release(&dom->lock);
+	if (!unused)
+		end_uses(dom, window);
 	tagrv_window_deregister(window);
+	if (!(window->access & FI_REMOTE_READ))
+		return;
+	tagrv_dom_lock(dom);
+	tagrv_dom_withdraw(dom, window->iov, window->iov_cnt);
+	tagrv_lock_release(&dom->lock);
 }
 
 void tagrv_dom_recall_window(struct tagrv_dom *dom, struct tagrv_window *window)

@@ -127,6 +127,8 @@ struct tagrv_regcache *tagrv_dom_cache(struct tagrv_dom *dom,
 size_t tagrv_dom_evict(struct tagrv_dom *dom, const struct tagrv_device *dev);
 /* Deregisters cached memory that was unmapped or replaced, unless in use. */
 void tagrv_dom_free_invalidated(struct tagrv_dom *dom);
+/* Peers shall not read this memory any more by keys that were kept. */
+void tagrv_dom_withdraw(struct tagrv_dom *dom, const struct iovec *iov, size_t cnt);
 /* Of all devices together; zeros when nothing is kept. */
 void tagrv_dom_cache_stats(const struct tagrv_dom *dom,
 			   struct tagrv_regcache_stats *sum);

@@ -140,6 +140,15 @@ void tagrv_dom_free_invalidated(struct tagrv_dom *dom)
 			tagrv_regcache_free_invalidated(dom->caches[i].cache);
 }
 
+void tagrv_dom_withdraw(struct tagrv_dom *dom, const struct iovec *iov, size_t cnt)
+{
+	tagrv_assert_locked(dom);
+	for (size_t i = 0; i < dom->dev_cnt; i++)
+		for (size_t k = 0; dom->caches[i].cache && k < cnt; k++)
+			tagrv_regcache_withdraw(dom->caches[i].cache, iov[k].iov_base,
+						iov[k].iov_len);
+}
+
 void tagrv_dom_cache_stats(const struct tagrv_dom *dom,
 			   struct tagrv_regcache_stats *sum)
 {

@@ -139,6 +139,16 @@ static TAGRV_COLD void drop_all(struct tagrv_regcache *cache)
 	free_removed(cache);
 }
 
+void tagrv_regcache_withdraw(struct tagrv_regcache *cache, const void *addr, size_t len)
+{
+	uintptr_t from = (uintptr_t) addr;
+
+	if (is_foreign(cache))
+		return;
+	tagrv_regions_remove_readable(&cache->regions, from, from + len);
+	free_removed(cache);
+}
+
 /* ---- hits ---- */
 
 static bool region_suits(const struct tagrv_region *region, uintptr_t from,

@@ -82,6 +82,12 @@ void tagrv_regcache_put(struct tagrv_mem *mem);
 size_t tagrv_regcache_evict(struct tagrv_regcache *cache);
 
 /*
+ * Peers shall not read [addr, addr + len) any more: what was kept readable and has a byte
+ * of it is deregistered, what is in use with its last put.
+ */
+void tagrv_regcache_withdraw(struct tagrv_regcache *cache, const void *addr, size_t len);
+
+/*
  * Deregisters unused regions whose memory was invalidated. get and put do this, too;
  * progress calls it for endpoints that do neither.
  */

@@ -103,6 +103,18 @@ void tagrv_regions_remove_all(struct tagrv_regions *regions)
 	tagrv_monitor_unlock(regions->monitor);
 }
 
+void tagrv_regions_remove_readable(struct tagrv_regions *regions, uintptr_t from,
+				   uintptr_t to)
+{
+	struct tagrv_region_tree *tree = &regions->trees[TAGRV_REGION_READABLE];
+	struct tagrv_interval *range;
+
+	tagrv_monitor_lock(regions->monitor);
+	while ((range = tagrv_interval_overlap(&tree->ranges, from, to)))
+		remove_from_tree(regions, region_of(range), false);
+	tagrv_monitor_unlock(regions->monitor);
+}
+
 struct tagrv_region *tagrv_regions_pop_removed(struct tagrv_regions *regions)
 {
 	struct tagrv_region *region = NULL;

@@ -102,6 +102,9 @@ struct tagrv_region *tagrv_regions_search(struct tagrv_regions *regions,
 /* Removes one region, unless the monitor has done so; or all of them. */
 void tagrv_regions_remove(struct tagrv_regions *regions, struct tagrv_region *region);
 void tagrv_regions_remove_all(struct tagrv_regions *regions);
+/* Removes the readable ones that have a byte of [from, to). */
+void tagrv_regions_remove_readable(struct tagrv_regions *regions, uintptr_t from,
+				   uintptr_t to);
 /* Takes a removed region off the list, and unwatches it; NULL: there is none. */
 struct tagrv_region *tagrv_regions_pop_removed(struct tagrv_regions *regions);
 
