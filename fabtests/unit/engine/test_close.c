@@ -115,6 +115,38 @@ Test(open, what_was_injected_and_may_have_left_is_logged)
 	cr_expect_eq(log_count("an injected message"), 1);
 }
 
+static void submit_write(size_t len)
+{
+	const struct iovec iov = { data, len };
+	const struct fi_rma_iov remote = { 0, len, 1 };
+	const struct tagrv_rma_req req = {
+		.kind = TAGRV_RMA_WRITE, .iov = &iov, .iov_cnt = 1,
+		.remote = &remote, .remote_cnt = 1, .dest = fx.peer_addr,
+		.flags = FI_INJECT, .no_context = true,
+	};
+
+	cr_assert_eq(tagrv_engine_rma(fx.engine, &req), 0);
+}
+
+/* A peer that is slow, or has gone, need not say that it has the bytes. */
+Test(open, writes_that_were_injected_and_have_left_are_not_waited_for)
+{
+	submit_write(8);
+	submit_write(sizeof(data));
+	cr_assert_eq(packet_header(1).opcode, TAGRV_PKT_PUT);
+	expect_close(0);
+	cr_expect_eq(log_count("an injected"), 0);
+}
+
+Test(open, writes_that_were_injected_and_found_no_room_are_waited_for)
+{
+	fx.dom->params.close_timeout = 0;
+	fake.refuse_all = true;
+	submit_write(8);
+	engine_close();
+	cr_expect_eq(log_count("an injected"), 1);
+}
+
 /* Nobody was told that it is done. */
 Test(open, what_was_only_announced_is_not)
 {

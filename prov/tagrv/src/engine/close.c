@@ -20,10 +20,16 @@
 #include "proto/unexp.h"
 #include "wireup/wireup.h"
 
+/* All of it is in packets, and only the answer is missing. */
+static bool awaits_answer(const struct tagrv_op *op)
+{
+	return op->state == TAGRV_OP_FIN_WAIT || op->state == TAGRV_OP_ASKED;
+}
+
 /*
- * Whether there are sends that the application was told are done, but that have
- * not left: a copy of ours that is only announced has to be kept until the peer
- * has all of it.
+ * Whether there are sends or writes that the application was told are done, but that
+ * have not left: a copy of ours that is only announced has to be kept until the peer
+ * has all of it. Nothing that is injected is announced by a PULL.
  */
 static bool has_injected(const struct tagrv_list *sends)
 {
@@ -34,7 +40,7 @@ static bool has_injected(const struct tagrv_list *sends)
 			tagrv_container_of(node, struct tagrv_op, link);
 
 		if ((op->tx.no_context || (op->flags & FI_INJECT)) &&
-		    op->state != TAGRV_OP_FIN_WAIT)
+		    !awaits_answer(op))
 			return true;
 	}
 	return false;
@@ -75,17 +81,20 @@ static void end_arrived_to(struct tagrv_peer *peer)
 		struct tagrv_op *op =
 			tagrv_container_of(node, struct tagrv_op, link);
 
-		if (op->state != TAGRV_OP_FIN_WAIT || !op->tx.no_context)
+		if (!awaits_answer(op) || !op->tx.no_context)
 			continue;
 		tagrv_list_remove(node);
-		tagrv_op_send_end(op, 0);
+		if (op->state == TAGRV_OP_ASKED)
+			tagrv_op_rma_end(op, 0);
+		else
+			tagrv_op_send_end(op, 0);
 	}
 }
 
 /*
- * Ends injected messages of which only the FIN is missing, before their connection
- * fails: with nothing outstanding, peers have every byte, so the messages are not
- * to be logged as lost.
+ * Ends injected messages and writes of which only the FIN is missing, before their
+ * connection fails: with nothing outstanding, peers have every byte, so they are not to
+ * be logged as lost.
  */
 static void end_arrived(struct tagrv_engine *engine)
 {
