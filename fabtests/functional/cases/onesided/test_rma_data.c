@@ -140,9 +140,79 @@ static void many(struct test *t)
 	fx_close(&fx);
 }
 
+/* ---- a target that does not read ---- */
+
+enum { UNREAD = 70000, QUEUE = 64, KEPT = 65536, UNANSWERED = 1024 };
+
+static void write_unread(struct fx *fx, struct window *w)
+{
+	static struct fi_context2 ctx;
+	static uint64_t words[UNREAD];
+	size_t sent = 0, done = 0;
+	struct comp c;
+
+	while (done < UNREAD) {
+		if (sent < UNREAD)
+			words[sent] = sent + 1;
+		if (sent < UNREAD && !TRY_ONESIDED(fx, .kind = DO_PUT, .call = CALL_DATA, .buf = &words[sent],
+						   .len = 8, .addr = fx->peer, .at = window_at(w, 1, 0),
+						   .key = w->key[1], .data = data_of(sent), .ctx = &ctx))
+			sent++;
+		while (comp_poll(fx, FX_TX, &c)) {
+			CHECK(!c.err, "a write fails: %d (%s)", c.err, fi_strerror(c.err));
+			done++;
+		}
+		FX_CHECK_MOVES(fx, "%zu of %d writes have ended", done, UNREAD);
+	}
+}
+
+/* Waits until the writes have stopped; returns how many there were. */
+static uint64_t await_stop(struct fx *fx, const struct window *w)
+{
+	uint64_t before, now = 0;
+
+	do {
+		before = now;
+		fx_idle(fx, 300);
+		memcpy(&now, w->g.data, sizeof(now));
+	} while (now != before || !now);
+	return now;
+}
+
+/*
+ * fi_domain(3): with FI_RM_ENABLED a queue does not overrun, and operations that would make it
+ * overrun are tried again. So writes stop until the queue is read, and none is lost.
+ */
+static void unread(struct test *t)
+{
+	struct fx_attr attr = plain;
+	struct window w;
+	struct fx fx;
+
+	attr.cq_size = QUEUE;
+	window_open_ep(t, &fx, &attr, KEYS_ANY);
+	window_open(&fx, &w, 8, 0);
+	if (run_sends(t)) {
+		write_unread(&fx, &w);
+	} else {
+		uint64_t stop = await_stop(&fx, &w);
+
+		run_step("%llu of %d writes came unread", (unsigned long long)stop, UNREAD);
+		CHECK(strcmp(t->opt->provider, "tagrv") || (stop > KEPT && stop <= QUEUE + KEPT + UNANSWERED + 1),
+		      "%llu writes were not held back", (unsigned long long)stop);
+		for (uint64_t i = 0; i < UNREAD; i++)
+			COMP_EXPECT(&fx, FX_RX, .flags = GOT_DATA, .len = 8, .data = data_of(i));
+	}
+	fx_barrier(&fx);
+	COMP_NONE(&fx, 5);
+	window_close(&w);
+	fx_close(&fx);
+}
+
 const struct test_case rma_data_cases[] = {
 	{ "rma_data_calls", "remote CQ data of each call and size, with the bytes in place", calls, .self = true },
 	{ "rma_data_beside_receives", "remote CQ data take no receive", beside_receives, .self = true },
 	{ "rma_data_many", "300 entries that nobody reads meanwhile", many, .self = true },
+	{ "rma_data_unread", "70000 entries that nobody reads: the rest waits, none is lost", unread, .ranks = 2 },
 	{ 0 },
 };

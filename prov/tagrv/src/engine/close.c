@@ -52,7 +52,7 @@ static bool owes_peer(const struct tagrv_peer *peer)
 		return has_injected(&peer->pending);
 	return !tagrv_list_empty(&peer->pending) ||
 	       !tagrv_list_empty(&peer->acks) ||
-	       !tagrv_list_empty(&peer->rma.answers) ||
+	       !tagrv_list_empty(&peer->rma.answers) || peer->rma.held_cnt ||
 	       has_injected(&peer->waiting) || has_injected(&peer->writers);
 }
 
@@ -153,6 +153,9 @@ void tagrv_engine_close(struct tagrv_engine *engine)
 {
 	struct tagrv_dom *dom = engine->dom;
 
+	tagrv_dom_lock(dom);
+	engine->closing = true;
+	tagrv_lock_release(&dom->lock);
 	if (engine->enabled &&
 	    !tagrv_dom_progress_until(dom, is_quiet, engine,
 				      (uint64_t) dom->params.close_timeout * 1000))

@@ -65,6 +65,7 @@ int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *att
 	e->credit.budget = (uint32_t) (dom->params.eager_budget /
 				       TAGRV_CREDIT_UNIT);
 	e->credit.places = TAGRV_PLACES_FIRST;
+	e->credit.unread = TAGRV_UNREAD_MAX;
 	e->conn.lane_lost = on_lane_lost;
 	tagrv_list_init(&e->tx.busy);
 	e->tx.refuse_ns = TAGRV_REFUSE_NS;

@@ -89,12 +89,16 @@ static_assert(TAGRV_BUF_CLASSES <= TAGRV_UMSG_BARE, "tagrv_umsg::place");
 /* A peer that returns no credit for so long is taken for one that does not receive. */
 #define TAGRV_REFUSE_NS		20000000u
 
+/* Entries with remote CQ data, 4 MiB, that are kept for an application that reads late. */
+#define TAGRV_UNREAD_MAX	65536u
+
 struct tagrv_engine {
 	/* Read by every send and every arrival. */
 	struct tagrv_dom *dom;
 	struct tagrv_rx *rx;
 	struct tagrv_match *match;	/* copy of rx->match, saves a load */
 	bool	enabled;
+	bool	closing;	/* nobody will read its queues to make room in them */
 	bool	plain_ends;	/* the end of a receive is an entry in rx_cq and
 				   nothing else: no counter, no source to check */
 	struct tagrv_engine_sinks sinks;
@@ -130,6 +134,8 @@ struct tagrv_engine {
 					   no peer any credit */
 		uint32_t frags;		/* fragments granted to all peers and not
 					   here yet */
+		size_t	unread;		/* entries that rx_cq may have beyond its size
+					   before FINs are held: TAGRV_UNREAD_MAX */
 		uint32_t lost;		/* kept announcements of connections that
 					   have ended */
 		bool	reported;	/* that no budget was left for a receive */

@@ -31,6 +31,7 @@ struct tagrv_lane *tagrv_lane_create(struct tagrv_peer *peer,
 	tagrv_credit_reset(&peer->credit);
 	peer->rma.asked = 0;
 	peer->rma.serving = 0;
+	peer->rma.data_asked = 0;
 	peer->rma.op = 0;
 	return lane;
 }
@@ -67,6 +68,9 @@ static void drop_acks(struct tagrv_peer *peer)
 {
 	struct tagrv_list *node;
 
+	tagrv_list_splice_tail(&peer->acks, &peer->rma.held);
+	peer->rma.held_before += peer->rma.held_cnt;
+	peer->rma.held_cnt = 0;
 	while ((node = tagrv_list_pop(&peer->acks)))
 		tagrv_pool_put(&peer->engine->pools.acks,
 			       tagrv_container_of(node, struct tagrv_ack, link));

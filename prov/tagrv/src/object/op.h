@@ -191,6 +191,7 @@ struct tagrv_rma {
 	bool	pulled;		/* a PULL was sent */
 	bool	holds;		/* stays first in peer->pending while it is ASKED, so that
 				   later ones do not overtake it */
+	bool	brings_data;	/* counted in peer->rma.data_asked */
 	uint8_t	asked;		/* of peer->rma.asked */
 	void	*compare_copy;	/* our copy of what an injected COMPARE compares with */
 	size_t	sent;		/* bytes that are in packets */

@@ -88,6 +88,7 @@ static void init_peer(struct tagrv_peer *peer, struct tagrv_engine *engine,
 	tagrv_list_init(&peer->acks);
 	tagrv_list_init(&peer->rma.answers);
 	tagrv_list_init(&peer->rma.showings);
+	tagrv_list_init(&peer->rma.held);
 	tagrv_list_init(&peer->busy_node);
 	peer->known = peer->fi_addr != FI_ADDR_NOTAVAIL;
 	tagrv_list_init(&peer->lost_node);
@@ -199,7 +200,8 @@ bool tagrv_peer_is_idle(const struct tagrv_peer *peer)
 	       tagrv_list_empty(&peer->granted) &&
 	       tagrv_list_empty(&peer->writers) &&
 	       tagrv_list_empty(&peer->acks) &&
-	       tagrv_list_empty(&peer->rma.answers) && !peer->rma.uses &&
+	       tagrv_list_empty(&peer->rma.answers) &&
+	       tagrv_list_empty(&peer->rma.held) && !peer->rma.uses &&
 	       !peer->sent;
 }
 

@@ -145,6 +145,12 @@ struct tagrv_peer {
 		struct tagrv_list answers;	/* tagrv_answer::link */
 		struct tagrv_list showings;	/* tagrv_showing::of_peer */
 		uint32_t showing_cnt;
+		/* Remote CQ data: proto/rma/rma_data.c. */
+		uint32_t data_asked;	/* operations of ours with data, not answered */
+		uint32_t held_cnt;	/* FINs that are held */
+		uint32_t held_before;	/* by connections that have ended since the queue
+					   had room */
+		struct tagrv_list held;	/* tagrv_ack::link */
 	} rma;
 	struct tagrv_list busy_node;	/* engine->tx.busy */
 	int	lost;			/* -FI_E*: why its last connection failed, or

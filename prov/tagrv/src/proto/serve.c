@@ -105,6 +105,8 @@ bool tagrv_peer_serve(struct tagrv_peer *peer)
 	peer->held = 0;
 	if (TAGRV_UNLIKELY(peer->hold.stopped))
 		tagrv_hold_look(peer);
+	if (TAGRV_UNLIKELY(peer->rma.held_cnt))
+		tagrv_rma_release_held(peer);
 	blocked = serve_acks(peer);
 	/* Each list is tried whatever became of the others: reads, for one, have
 	 * slots of their own in the transport. */
@@ -117,6 +119,7 @@ bool tagrv_peer_serve(struct tagrv_peer *peer)
 		tagrv_peer_open_plain(peer);
 	/* An operation that ended meanwhile may have queued an ack without room. */
 	if (!blocked && !answers && !pending && tagrv_list_empty(&peer->acks) &&
+	    !peer->rma.held_cnt &&
 	    !(TAGRV_UNLIKELY(peer->hold.stopped) && tagrv_hold_looks_again(peer)) &&
 	    tagrv_list_linked(&peer->busy_node))
 		tagrv_list_remove(&peer->busy_node);

@@ -162,30 +162,42 @@ int tagrv_ack_send(struct tagrv_peer *peer)
  */
 #define WAITING_MAX	65536u
 
-static void queue_ack(struct tagrv_peer *peer, uint8_t opcode, uint16_t flags,
-		      uint32_t op, int status)
+/* NULL: there is no connection any more. */
+static struct tagrv_ack *ack_get(struct tagrv_peer *peer, uint8_t opcode,
+				 uint16_t flags, uint32_t op, int status)
 {
-	struct tagrv_engine *engine = peer->engine;
 	struct tagrv_ack *ack;
 
 	if (!peer->lane)
-		return;		/* the operation ended with the connection */
-	if (TAGRV_UNLIKELY(peer->ack_cnt == WAITING_MAX)) {
-		tagrv_peer_bad_packet(peer, "operations, but no FINs are taken");
-		return;
-	}
-	ack = tagrv_pool_get(&engine->pools.acks);
+		return NULL;	/* the operation ended with the connection */
+	ack = tagrv_pool_get(&peer->engine->pools.acks);
 	if (!ack) {
 		/* Without its FIN the peer would wait for ever. */
 		tagrv_warn("no memory for a FIN: the connection is given up\n");
 		tagrv_lane_fail(peer->lane, -FI_ENOMEM, true);
-		return;
+		return NULL;
 	}
 	ack->opcode = opcode;
 	ack->flags = flags;
 	ack->op = op;
 	ack->status = (uint32_t) -status;
 	tagrv_trace_fin_queued(peer, opcode, op, ack->status);
+	return ack;
+}
+
+static void queue_ack(struct tagrv_peer *peer, uint8_t opcode, uint16_t flags,
+		      uint32_t op, int status)
+{
+	struct tagrv_engine *engine = peer->engine;
+	struct tagrv_ack *ack;
+
+	if (TAGRV_UNLIKELY(peer->ack_cnt >= WAITING_MAX)) {
+		tagrv_peer_bad_packet(peer, "operations, but no FINs are taken");
+		return;
+	}
+	ack = ack_get(peer, opcode, flags, op, status);
+	if (!ack)
+		return;
 	tagrv_list_push_tail(&peer->acks, &ack->link);
 	peer->ack_cnt++;
 	if (peer->state != TAGRV_PEER_READY)
@@ -199,6 +211,25 @@ void tagrv_ack_fin(struct tagrv_peer *peer, uint32_t op, int status)
 {
 	tagrv_assert_locked(peer->engine->dom);
 	queue_ack(peer, TAGRV_PKT_FIN, 0, op, status);
+}
+
+void tagrv_ack_hold(struct tagrv_peer *peer, uint32_t op)
+{
+	struct tagrv_ack *ack = ack_get(peer, TAGRV_PKT_FIN, 0, op, 0);
+
+	tagrv_assert_locked(peer->engine->dom);
+	if (!ack)
+		return;
+	tagrv_list_push_tail(&peer->rma.held, &ack->link);
+	peer->rma.held_cnt++;
+}
+
+void tagrv_ack_release(struct tagrv_peer *peer)
+{
+	tagrv_assert_locked(peer->engine->dom);
+	tagrv_list_splice_tail(&peer->acks, &peer->rma.held);
+	peer->ack_cnt += peer->rma.held_cnt;
+	peer->rma.held_cnt = 0;
 }
 
 void tagrv_ack_done(struct tagrv_peer *peer, uint32_t op, uint16_t flags,

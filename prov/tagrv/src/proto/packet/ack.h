@@ -15,6 +15,12 @@
  */
 void tagrv_ack_fin(struct tagrv_peer *peer, uint32_t op, int status);
 /*
+ * The same for an operation that has ended well, but the FIN is held on peer->rma.held
+ * until tagrv_ack_release() queues all that are there.
+ */
+void tagrv_ack_hold(struct tagrv_peer *peer, uint32_t op);
+void tagrv_ack_release(struct tagrv_peer *peer);
+/*
  * DONE: the peer's receive 'op' has all of its message, or gets no more of it.
  * flags: 0, or TAGRV_PKT_ACK_DELIVERY to be answered by a FIN. Queued likewise.
  */

@@ -29,6 +29,9 @@
  * caller's buffer. So every operation that has ended has FI_DELIVERY_COMPLETE, and the
  * errors of the target are reported, for injects by a log line.
  *
+ * Remote CQ data: the target holds the FIN while nobody reads its queue, and the initiator
+ * sends only so much without a FIN (rma_data.c).
+ *
  * Order: packets of one peer are handled in the order of the calls, which gives the order
  * among atomics, and between writes by packets and all that comes later. Where tx_attr has
  * asked for more (object/order.h), an operation holds back all later ones to the same peer
@@ -69,6 +72,9 @@ void tagrv_rma_returned(struct tagrv_op *op, int status);
 
 /* Sends answers that wait. 0; 1: other peers have their turn now; -FI_EAGAIN: no room. */
 int tagrv_rma_serve_answers(struct tagrv_peer *peer);
+
+/* Answers writes with remote CQ data whose FINs are held, if the queue has room now. */
+void tagrv_rma_release_held(struct tagrv_peer *peer);
 
 /* Packets of a connected peer; one that makes no sense fails the lane. */
 void tagrv_rma_put_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,

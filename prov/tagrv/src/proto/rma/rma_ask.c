@@ -44,6 +44,7 @@ static uint16_t flags_of(const struct tagrv_op *op, bool last)
 static void count(struct tagrv_op *op, const struct part *part, size_t *bytes)
 {
 	op->tx.rma->sent += part->len;
+	tagrv_rma_bring_data(op);
 	*bytes += part->len + sizeof(struct tagrv_hdr);
 	if (part->last)
 		tagrv_rma_asked(op);
@@ -78,6 +79,8 @@ int tagrv_rma_put(struct tagrv_op *op, size_t *bytes)
 	struct part part;
 	int ret;
 
+	if (!tagrv_rma_may_bring_data(op))
+		return -FI_EAGAIN;
 	/* What is injected is not ours to be read when the call has returned. */
 	if (!r->sent && !r->by_packets && !(op->flags & FI_INJECT) &&
 	    tagrv_rma_is_long(op->peer, op->len)) {
@@ -205,7 +208,7 @@ int tagrv_rma_change(struct tagrv_op *op, size_t *bytes)
 	struct part part;
 	int ret;
 
-	if (fetches && !tagrv_rma_may_ask(op->peer))
+	if ((fetches && !tagrv_rma_may_ask(op->peer)) || !tagrv_rma_may_bring_data(op))
 		return -FI_EAGAIN;
 	part = next_part(op, atomic_max(op));
 	ret = send_atomic(op, &part);

@@ -85,6 +85,7 @@ int tagrv_rma_pull(struct tagrv_op *op)
 	r->pulled = true;
 	r->holds = tagrv_order_holds_pull(op->engine->attr.order);
 	tagrv_rma_ask(op);
+	tagrv_rma_bring_data(op);
 	tagrv_rma_asked(op);
 	return 0;
 }
@@ -152,23 +153,22 @@ static void end_pull(struct tagrv_op *op)
 	struct tagrv_peer *peer = op->peer;
 	bool connected = peer->lane && peer->lane == op->lane;
 	uint32_t handle = op->rndv->remote.op;
+	const struct tagrv_hdr hdr = {
+		.flags = (uint16_t) op->flags, .data = op->data,
+	};
 	int status = op->status;
 
 	tagrv_op_deregister(op);
-	if (!status) {
-		const struct tagrv_hdr hdr = {
-			.flags = (uint16_t) op->flags, .data = op->data,
-		};
-
+	if (!status)
 		tagrv_rma_written(peer, &hdr, op->tx.use->window, op->len);
-	}
 	tagrv_op_set_free(op);
 	op_put(&op->engine->pools.pieces, op);
 	if (!connected)
 		return;
 	tagrv_rma_served(peer);
 	/* FI_EAGAIN would ask for the bytes in packets. */
-	tagrv_ack_fin(peer, handle, status == -FI_EAGAIN ? -FI_EIO : status);
+	tagrv_rma_ack_write(peer, hdr.flags, handle,
+			    status == -FI_EAGAIN ? -FI_EIO : status);
 }
 
 bool tagrv_rma_parse_source(struct tagrv_rma_source *source, struct tagrv_remote *remote,

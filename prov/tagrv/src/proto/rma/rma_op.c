@@ -59,6 +59,7 @@ static void fill_rma(struct tagrv_rma *r, const struct tagrv_rma_req *req)
 	r->takes_keys = false;
 	r->pulled = false;
 	r->holds = false;
+	r->brings_data = false;
 	r->asked = 0;
 	r->compare_copy = NULL;
 	r->sent = 0;
@@ -154,6 +155,7 @@ void tagrv_rma_unask(struct tagrv_op *op)
 	assert(peer->rma.asked >= op->tx.rma->asked);
 	peer->rma.asked -= op->tx.rma->asked;
 	op->tx.rma->asked = 0;
+	tagrv_rma_brought_data(op);
 	/* What it held back, or lacked its place, can go on. */
 	if (peer->state == TAGRV_PEER_READY)
 		tagrv_peer_set_busy(peer);

@@ -6,6 +6,7 @@
  *   rma_ask.c     initiator: packets of writes, reads and atomics
  *   rma_long.c    initiator and target: long writes and reads, by remote reads
  *   rma_target.c  target: PUT and ATOMIC
+ *   rma_data.c    initiator and target: how much remote CQ data may be unread
  *   rma_answer.c  target: GET, and ANSWERs
  *   rma_view.c    initiator and target: reads that the target has no part in
  */
@@ -24,6 +25,9 @@
 #define TAGRV_RMA_ASKED_MAX	64u
 /* Ops of one endpoint that are LENT: its own operations need ops, too. */
 #define TAGRV_RMA_LENT_MAX	64u
+
+/* Operations with remote CQ data that one peer has not answered, at most: rma_data.c. */
+#define TAGRV_RMA_DATA_MAX	1024u
 
 /* Bytes of the target that one ATOMIC changes, at most. */
 #define TAGRV_RMA_VALUES_MAX	2048u
@@ -135,5 +139,19 @@ int tagrv_rma_answer_values(struct tagrv_peer *peer, uint32_t op, const void *va
 			    size_t len) TAGRV_WARN_UNUSED;
 /* Former values that were kept are not sent, because a FIN says that the operation failed. */
 void tagrv_rma_drop_values(struct tagrv_peer *peer, uint32_t op);
+
+/* ---- rma_data.c ---- */
+
+/* Initiator: whether the peer may be sent the first packet of this operation. */
+bool tagrv_rma_may_bring_data(const struct tagrv_op *op);
+/* A packet of the operation was sent; it is answered, or has failed. */
+void tagrv_rma_bring_data(struct tagrv_op *op);
+void tagrv_rma_brought_data(struct tagrv_op *op);
+/*
+ * Target: answers an operation that writes, by a FIN that may be held. flags: of its last
+ * packet.
+ */
+void tagrv_rma_ack_write(struct tagrv_peer *peer, uint16_t flags, uint32_t op,
+			 int status);
 
 #endif

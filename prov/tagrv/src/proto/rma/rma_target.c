@@ -153,7 +153,7 @@ void tagrv_rma_put_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 	status = close_op(peer);
 	if (!status)
 		tagrv_rma_written(peer, hdr, window, peer->rma.len);
-	tagrv_ack_fin(peer, hdr->op, status);
+	tagrv_rma_ack_write(peer, hdr->flags, hdr->op, status);
 }
 
 /* ---- atomics ---- */
@@ -287,7 +287,7 @@ static void answer_change(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 	if (ret && fetches)
 		tagrv_rma_drop_values(peer, hdr->op);
 	if (ret || !fetches)
-		tagrv_ack_fin(peer, hdr->op, ret);
+		tagrv_rma_ack_write(peer, hdr->flags, hdr->op, ret);
 }
 
 /*
