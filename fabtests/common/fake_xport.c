@@ -371,6 +371,9 @@ static int fake_progress(struct tagrv_xport *xport)
 	fake.polls++;
 	if (!fake.queue_cnt || first.link->xport != xport)
 		return fake.events;
+	for (size_t i = 0; fake.ends_gets && i < fake.log_cnt; i++)
+		if (fake.log[i].kind == FAKE_GET && !fake.log[i].ended)
+			complete(&fake.log[i], 0);
 	memmove(fake.queue, fake.queue + 1,
 		--fake.queue_cnt * sizeof(fake.queue[0]));
 	fake_deliver(first.link, first.data, first.len);

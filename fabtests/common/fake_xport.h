@@ -54,7 +54,9 @@ struct fake_xport {
 	bool	refuse_all;
 	size_t	log_max;	/* with so many records, all give -FI_EAGAIN; 0: no limit */
 	bool	dies;		/* the next send finds that its link has failed */
-	bool	still;		/* gets and puts succeed, but copy nothing */
+	bool	ends_gets;	/* each progress ends all gets well */
+	bool	still;		/* no remote address is used: gets bring other bytes, and
+				   puts nothing */
 	int	ctrl_error;	/* returned for control packets unless 0 */
 	int	reg_error;	/* returned by mem_reg unless 0 */
 	int	reg_error_once;	/* as reg_error, for one call */

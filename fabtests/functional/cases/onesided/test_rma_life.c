@@ -402,6 +402,81 @@ static void target_closes(struct test *t)
 	fx_close_now(&fx);
 }
 
+/* ---- a region that is closed ---- */
+
+/* Small and large ones, one behind the other: the close finds some in each state. */
+static void post_to_closing(struct fx *fx, struct window *w, struct pending *tx, struct guard *g,
+			    struct guard *in)
+{
+	for (size_t i = 0; i < DYING; i++) {
+		enum onesided_kind kind = i % 3 == 0 ? DO_PUT : i % 3 == 1 ? DO_GET : DO_FETCH;
+		size_t len = kind == DO_FETCH ? 8 : i % 2 ? LEN : 3000;
+
+		post_kind(fx, w, 1, kind, kind == DO_GET ? in->data : g->data, 0, len, in->data + LEN,
+			  &tx->ctx[i]);
+	}
+}
+
+static void check_results(const struct pending *tx)
+{
+	size_t refused = 0;
+
+	for (size_t i = 0; i < DYING; i++) {
+		CHECK(!tx->result[i] || tx->result[i] == FI_EACCES, "operation %zu on a region that is closed: "
+		      "%d (%s)", i, tx->result[i], fi_strerror(tx->result[i]));
+		refused += tx->result[i] != 0;
+	}
+	run_step("%zu of %d refused", refused, DYING);
+}
+
+/*
+ * When fi_close has returned, the memory is the owner's: no byte changes any more. Each
+ * operation of the peer ends once, and the connection goes on.
+ */
+static void region_closes(struct test *t)
+{
+	struct guard g = guard_alloc(LEN), in = guard_alloc(LEN + 8);
+	struct pending tx, rx;
+	struct window w, next;
+	struct fx fx;
+
+	window_open_ep(t, &fx, &plain, KEYS_ANY);
+	window_open(&fx, &next, 64, 0);
+	for (int round = 0; round < 20; round++) {
+		run_step("round %d", round);
+		window_open(&fx, &w, LEN, 0);
+		if (run_receives(t)) {
+			fx_idle(&fx, round % 4);
+			CHECK_OK(fi_close(&w.mr->fid));
+			w.mr = NULL;
+			guard_wipe(&w.g);
+			fx_idle(&fx, 5);
+		} else {
+			pending_open(&tx, DYING);
+			pending_open(&rx, 0);
+			post_to_closing(&fx, &w, &tx, &g, &in);
+			pending_await(&fx, &tx, &rx, &tx, DYING, "operations on a closed region ended");
+			check_results(&tx);
+			pending_close(&tx);
+			pending_close(&rx);
+		}
+		fx_barrier(&fx);
+		CHECK(!guard_changed(&w.g, 0, LEN), "a region that is closed has changed");
+		window_close(&w);
+	}
+	if (run_sends(t)) {
+		struct fi_context2 ctx;
+
+		post_kind(&fx, &next, 1, DO_PUT, g.data, 0, 64, NULL, &ctx);
+		COMP_EXPECT(&fx, FX_TX, .ctx = &ctx, .flags = DID_PUT);
+	}
+	fx_barrier(&fx);
+	window_close(&next);
+	guard_free(&g);
+	guard_free(&in);
+	fx_close(&fx);
+}
+
 const struct test_case rma_life_cases[] = {
 	{ "rma_first_by_one", "the first operation between two ranks is one-sided", first_by_one, .self = true },
 	{ "rma_first_by_both", "the same by both at the same time", first_by_both, .self = true },
@@ -410,5 +485,6 @@ const struct test_case rma_life_cases[] = {
 	{ "rma_target_computes", "a window that was read before is read while the target makes no call", computes, .ranks = 2 },
 	{ "rma_target_dies", "each operation to a dying peer ends once, others go on", target_dies, .ranks = 3 },
 	{ "rma_target_closes", "each operation to an endpoint that is closed ends once", target_closes, .ranks = 2 },
+	{ "rma_region_closes", "a region that is closed amid operations changes no more", region_closes, .ranks = 2 },
 	{ 0 },
 };
