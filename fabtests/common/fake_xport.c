@@ -152,7 +152,9 @@ static void complete(struct fake_record *r, int status)
 	if (r->ended)
 		return;
 	r->ended = true;
-	if (r->kind == FAKE_GET && !status && !fake.still)
+	if (r->kind == FAKE_GET && !status && fake.still)
+		memset(r->addr, '?', r->len);
+	else if (r->kind == FAKE_GET && !status)
 		memcpy(r->addr, (void *) (uintptr_t) r->raddr, r->len);
 	if (r->kind == FAKE_PUT && !status && !fake.still)
 		memcpy((void *) (uintptr_t) r->raddr, r->addr, r->len);
@@ -369,11 +371,11 @@ static int fake_progress(struct tagrv_xport *xport)
 		return 0;
 	}
 	fake.polls++;
-	if (!fake.queue_cnt || first.link->xport != xport)
-		return fake.events;
 	for (size_t i = 0; fake.ends_gets && i < fake.log_cnt; i++)
 		if (fake.log[i].kind == FAKE_GET && !fake.log[i].ended)
 			complete(&fake.log[i], 0);
+	if (!fake.queue_cnt || first.link->xport != xport)
+		return fake.events;
 	memmove(fake.queue, fake.queue + 1,
 		--fake.queue_cnt * sizeof(fake.queue[0]));
 	fake_deliver(first.link, first.data, first.len);

@@ -3,8 +3,8 @@
  * Fuzzes the packets of a connected peer: an engine over the scripted transport, with
  * posted receives and sends to this peer.
  *
- *   input: one byte for the engine's rendezvous protocol, then steps of one byte
- *   each, most with bytes that follow
+ *   input: one byte for the engine's rendezvous protocol, one for its orders, then steps
+ *   of one byte each, most with bytes that follow
  *     0 a packet: two bytes of length, then its bytes
  *     1 a packet with a valid header: opcode, flags, op, tag, and two bytes of data;
  *       op 128 and more: a handle that the engine has sent to the peer
@@ -12,9 +12,14 @@
  *     5 end transfers          6 no room, or room again     7 peek, claim, discard
  *     8 a CTS or PIECE whose numbers are often valid
  *     9 registrations fail, or succeed again
+ *    10 a one-sided operation of ours        11 a request of the peer
+ *    12 an answer of the peer to one of the last requests
+ *    13 close a window, or open it again     14 the peer hangs up, or comes anew
+ *    15 the queue of receives is not read, or is again
+ *    16 a pool has no memory, or has again
  *
- * Nothing may crash, hang or be read out of bounds, and every accepted operation
- * ends exactly once.
+ * Nothing may crash, hang or be read out of bounds, every accepted operation ends exactly
+ * once, and peers change nothing but what they may write to.
  */
 #include <arpa/inet.h>
 #include <rdma/fi_errno.h>
@@ -23,39 +28,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fake_xport.h"
-#include "fuzz/fuzz_input.h"
 #include "engine/connect.h"
 #include "engine/drive.h"
 #include "engine/endpoint.h"
-#include "object/engine.h"
-#include "object/lane.h"
+#include "fuzz/packet.h"
 #include "object/op.h"
-#include "object/peer.h"
 #include "proto/peek.h"
 #include "proto/unexp.h"
 
-/* Lengths that make head, pieces and tail of a message shorter than a packet. */
-enum { BUF_LEN = 600, STEPS_MAX = 400, EAGER = 64, PIECE = 50, HEARD = 8 };
+enum { STEPS_MAX = 400, HEARD = 8 };
 
-static struct tagrv_dom *dom;
-static struct tagrv_engine *engine;
+struct fuzz fz;
+
 static struct tagrv_avtab av;
-static struct tagrv_compq tx, rx;
 static struct tagrv_addr addr;
-static fi_addr_t dest;
-static struct tagrv_link *fz_link;
-static char out[BUF_LEN], in_buf[BUF_LEN];
+static char out[BUF_LEN];
 static char contexts[4];	/* of receives */
-static size_t sends, recvs;	/* accepted, not ended */
 static uint32_t heard[HEARD];	/* the last handles that the engine sent to the peer */
 static size_t heard_cnt, heard_log;
-
-static void require(bool good)
-{
-	if (!good)
-		abort();
-}
+static bool deaf;		/* nobody reads the queue of receives */
 
 static void set_up(void)
 {
@@ -63,30 +54,34 @@ static void set_up(void)
 	struct tagrv_engine_attr attr = {
 		.directed_recv = true, .source = true,
 	};
-	struct tagrv_engine_sinks sinks = { .tx_cq = &tx, .rx_cq = &rx };
+	struct tagrv_engine_sinks sinks = { .tx_cq = &fz.tx, .rx_cq = &fz.rx };
 	struct sockaddr_in sin = { .sin_family = AF_INET };
 
 	inet_pton(AF_INET, "127.0.0.1", &sin.sin_addr);
 	require(!tagrv_addr_from(&attr.src, &sin, sizeof(sin)));
 	sin.sin_port = htons(9);
 	require(!tagrv_addr_from(&addr, &sin, sizeof(sin)));
-	require(!tagrv_dom_open(&dom_attr, &dom));
-	dom->dev = fake_device();
+	require(!tagrv_dom_open(&dom_attr, &fz.dom));
+	fz.dom->dev = fake_device();
 	/* Addresses in fuzzed packets are invalid: gets and puts must not use them. */
 	fake.still = true;
-	dom->devs[0] = dom->dev;
-	dom->dev_cnt = 1;
-	dom->params.eager_max = EAGER;
-	dom->params.read_segment = PIECE;
-	dom->params.copy_depth = 1;
-	require(!tagrv_engine_open(dom, &attr, &engine));
+	fz.dom->devs[0] = fz.dom->dev;
+	fz.dom->dev_cnt = 1;
+	fz.dom->params.eager_max = EAGER;
+	fz.dom->params.read_segment = PIECE;
+	fz.dom->params.copy_depth = 1;
+	require(!tagrv_engine_open(fz.dom, &attr, &fz.engine));
 	require(!tagrv_avtab_init(&av, 1));
-	require(!tagrv_compq_init(&tx, 64, false));
-	require(!tagrv_compq_init(&rx, 64, false));
-	require(!tagrv_engine_set_av(engine, &av));
-	tagrv_engine_set_sinks(engine, &sinks);
-	require(!tagrv_engine_enable(engine));
-	require(!tagrv_avtab_insert(&av, &addr, &dest));
+	fz.engine->attr.serves = FI_REMOTE_READ | FI_REMOTE_WRITE;
+	onesided_set_up(&sinks);
+	require(!tagrv_compq_init(&fz.tx, 64, false));
+	/* A few writes with data fill it. */
+	require(!tagrv_compq_init(&fz.rx, 4, false));
+	fz.engine->credit.unread = 0;
+	require(!tagrv_engine_set_av(fz.engine, &av));
+	tagrv_engine_set_sinks(fz.engine, &sinks);
+	require(!tagrv_engine_enable(fz.engine));
+	require(!tagrv_avtab_insert(&av, &addr, &fz.dest));
 }
 
 static void connect_peer(void)
@@ -96,36 +91,31 @@ static void connect_peer(void)
 		.sendable = true, .max_packet = FAKE_PACKET_MAX,
 	};
 
-	fz_link = event.link = fake_link();
-	tagrv_engine_wireup_event(engine, &event);
-}
-
-static struct tagrv_peer *peer(void)
-{
-	return engine->table.peers[0];
-}
-
-static bool is_up(void)
-{
-	return peer()->lane && peer()->lane->link == fz_link;
+	fz.link = event.link = fake_link();
+	tagrv_engine_wireup_event(fz.engine, &event);
 }
 
 static void count_ends(void)
 {
-	for (; !tagrv_compq_empty(&tx); tagrv_compq_pop(&tx, 1), sends--)
-		require(tagrv_compq_peek(&tx) && sends);
-	for (; !tagrv_compq_empty(&rx); tagrv_compq_pop(&rx, 1), recvs--)
-		require(tagrv_compq_peek(&rx) && recvs);
+	for (; !tagrv_compq_empty(&fz.tx); tagrv_compq_pop(&fz.tx, 1), fz.sends--)
+		require(tagrv_compq_peek(&fz.tx) && fz.sends);
+	for (; !deaf && !tagrv_compq_empty(&fz.rx); tagrv_compq_pop(&fz.rx, 1)) {
+		if (tagrv_compq_peek(&fz.rx)->flags & FI_REMOTE_WRITE)
+			continue;	/* data of a write of the peer */
+		require(fz.recvs);
+		fz.recvs--;
+	}
 }
 
 /* Collects handles from sent packets: of operations, and of receives from a CTS. */
-static void hear(void)
+void hear(void)
 {
 	for (; heard_log < fake.log_cnt; heard_log++) {
 		const struct fake_record *r = &fake.log[heard_log];
 		struct tagrv_hdr hdr;
 		struct tagrv_cts cts;
 
+		onesided_hear(r);
 		if (r->kind != FAKE_SEND || r->len < sizeof(hdr))
 			continue;
 		memcpy(&hdr, r->data, sizeof(hdr));
@@ -173,10 +163,7 @@ static void give_offer(struct input *in)
 	pkt.cts.key_len = 4;
 	pkt.seg[0].len = htole64(segs == 2 ? want / 2 : want);
 	pkt.seg[1].len = htole64(want - want / 2);
-	if (is_up())
-		fake_deliver(fz_link, &pkt,
-			     sizeof(pkt.hdr) + sizeof(pkt.cts) +
-			     segs * sizeof(pkt.seg[0]));
+	give(&pkt, sizeof(pkt.hdr) + sizeof(pkt.cts) + segs * sizeof(pkt.seg[0]));
 }
 
 static void give_packet(struct input *in, bool helped)
@@ -201,23 +188,22 @@ static void give_packet(struct input *in, bool helped)
 	memcpy(packet + head, in->pos, len);
 	in->pos += len;
 	in->left -= len;
-	if (is_up())
-		fake_deliver(fz_link, packet, head + len);
+	give(packet, head + len);
 }
 
 static void give_recv(uint8_t what, uint64_t flags)
 {
-	const struct iovec iov = { in_buf, what & 4 ? 100 : BUF_LEN };
+	const struct iovec iov = { fz.in, what & 4 ? 100 : BUF_LEN };
 	const struct tagrv_recv_req req = {
 		.iov = &iov, .iov_cnt = 1,
-		.src = what & 8 ? dest : FI_ADDR_UNSPEC,
+		.src = what & 8 ? fz.dest : FI_ADDR_UNSPEC,
 		.tag = what & 3, .ignore = what & 16 ? UINT64_MAX : 0,
 		.context = &contexts[what & 3],
 		.flags = FI_COMPLETION | flags,
 		.space = what & 32 ? TAGRV_SPACE_MSG : TAGRV_SPACE_TAGGED,
 	};
 
-	recvs += !tagrv_rx_recv(engine->rx, &req);
+	fz.recvs += !tagrv_rx_recv(fz.engine->rx, &req);
 }
 
 static void give_search(uint8_t what)
@@ -238,19 +224,100 @@ static void give_send(uint8_t what)
 	};
 	const struct iovec iov = { out, what & 8 ? BUF_LEN : 8 };
 	const struct tagrv_send_req req = {
-		.iov = &iov, .iov_cnt = 1, .dest = dest, .tag = what,
+		.iov = &iov, .iov_cnt = 1, .dest = fz.dest, .tag = what,
 		.flags = FI_COMPLETION | levels[what & 3] |
 			 (what & 4 ? FI_MORE : 0),
 		.space = TAGRV_SPACE_TAGGED,
 	};
 
 	if (is_up())
-		sends += !tagrv_engine_send(engine, &req);
+		fz.sends += !tagrv_engine_send(fz.engine, &req);
 }
+
+static void hang_up(void)
+{
+	const struct tagrv_wireup_event event = {
+		.type = TAGRV_WIREUP_GONE, .addr = addr, .epoch = 1,
+	};
+
+	tagrv_engine_wireup_event(fz.engine, &event);
+}
+
+/* The peer hangs up, is lost and comes anew, or comes anew at once. */
+static void change_peer(uint8_t how)
+{
+	if (how % 3 == 0) {
+		hang_up();
+		return;
+	}
+	if (how % 3 == 1 && is_up())
+		fake_break_link(fz.link, -FI_ECONNRESET);
+	connect_peer();
+	fake_end_closed();
+}
+
+/* ---- pools without memory ---- */
+
+enum { POOLS = 8 };
+
+static struct hungry {
+	struct tagrv_pool_free *free;	/* what is free in it */
+	size_t	max;			/* its own; 0: it has memory */
+} hungry[POOLS];
+
+static struct tagrv_pool *pool_of(unsigned i)
+{
+	struct tagrv_pool *const pools[POOLS] = {
+		&fz.engine->pools.tx_ops, &fz.engine->pools.rndvs,
+		&fz.engine->pools.pieces, &fz.engine->pools.acks,
+		&fz.engine->pools.rmas, &fz.engine->pools.answers,
+		&fz.engine->pools.uses, &fz.engine->pools.bufs[TAGRV_BUF_INJECT],
+	};
+
+	return pools[i];
+}
+
+static void starve(unsigned i)
+{
+	struct tagrv_pool *pool = pool_of(i);
+
+	hungry[i] = (struct hungry) { pool->free_head, pool->max };
+	pool->free_head = NULL;
+	pool->max = pool->chunk_cnt * pool->chunk_objs;
+}
+
+static void feed(unsigned i)
+{
+	struct tagrv_pool *pool = pool_of(i);
+	struct tagrv_pool_free **end = &pool->free_head;
+
+	while (*end)
+		end = &(*end)->next;
+	*end = hungry[i].free;
+	pool->max = hungry[i].max;
+	hungry[i].max = 0;
+}
+
+static void give_hunger(uint8_t what)
+{
+	if (hungry[what % POOLS].max)
+		feed(what % POOLS);
+	else
+		starve(what % POOLS);
+}
+
+static void feed_all(void)
+{
+	for (unsigned i = 0; i < POOLS; i++)
+		if (hungry[i].max)
+			feed(i);
+}
+
+/* ---- steps ---- */
 
 static void step(struct input *in)
 {
-	switch (next(in) % 10) {
+	switch (next(in) % 17) {
 	case 0:
 		give_packet(in, false);
 		break;
@@ -264,7 +331,7 @@ static void step(struct input *in)
 		give_send(next(in));
 		break;
 	case 4:
-		tagrv_engine_progress(engine);
+		tagrv_engine_progress(fz.engine);
 		break;
 	case 5:
 		fake_complete_all(next(in) & 1 ? -FI_EIO : 0);
@@ -278,11 +345,33 @@ static void step(struct input *in)
 	case 8:
 		give_offer(in);
 		break;
-	default:
+	case 9:
 		fake.reg_error = next(in) & 1 ? -FI_ENOMEM : 0;
+		break;
+	case 10:
+		give_op(in);
+		break;
+	case 11:
+		give_request(in);
+		break;
+	case 12:
+		give_answer(in);
+		break;
+	case 13:
+		give_close(in);
+		break;
+	case 14:
+		change_peer(next(in));
+		break;
+	case 15:
+		deaf = next(in) & 1;
+		break;
+	default:
+		give_hunger(next(in));
 	}
 	count_ends();
 	hear();
+	onesided_check();
 	if (fake.log_cnt < FAKE_LOG_MAX / 2)
 		return;
 	fake_complete_all(-FI_EIO);
@@ -293,10 +382,10 @@ static void step(struct input *in)
 static void cancel_all(void)
 {
 	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(contexts); i++)
-		while (!tagrv_rx_cancel(engine->rx, &contexts[i]))
+		while (!tagrv_rx_cancel(fz.engine->rx, &contexts[i]))
 			;
 	count_ends();
-	require(!recvs);
+	require(!fz.recvs);
 }
 
 /* Receives all messages that are left. */
@@ -305,7 +394,7 @@ static void empty_queue(uint8_t any)
 	do {
 		count_ends();
 		give_recv(any, 0);
-	} while (!tagrv_compq_empty(&rx));
+	} while (!tagrv_compq_empty(&fz.rx));
 	cancel_all();
 }
 
@@ -314,18 +403,22 @@ static void clean_up(void)
 {
 	fake.refuse_all = false;
 	fake.reg_error = 0;
+	deaf = false;
+	feed_all();
 	if (is_up())
-		fake_break_link(fz_link, -FI_ECONNRESET);
+		fake_break_link(fz.link, -FI_ECONNRESET);
+	fake_end_closed();
 	count_ends();
-	require(!sends && !engine->pools.tx_ops.used);
+	require(!fz.sends && !fz.engine->pools.tx_ops.used);
+	onesided_end();
 	cancel_all();
-	tagrv_peek_drop_claims(engine);
+	tagrv_peek_drop_claims(fz.engine);
 	empty_queue(16);
 	empty_queue(16 | 32);
-	require(!engine->rx->ops.used && !engine->pools.umsgs.used && !fake.regs);
-	require(!engine->rx->slices.used && !engine->pools.pieces.used &&
-		!engine->pools.rndvs.used &&
-		!engine->pools.xfers.used && !engine->credit.frags);
+	require(!fz.engine->rx->ops.used && !fz.engine->pools.umsgs.used && !fake.regs);
+	require(!fz.engine->rx->slices.used && !fz.engine->pools.pieces.used &&
+		!fz.engine->pools.rndvs.used &&
+		!fz.engine->pools.xfers.used && !fz.engine->credit.frags);
 	fake_forget();
 	heard_log = heard_cnt = 0;
 	memset(heard, 0, sizeof(heard));
@@ -335,10 +428,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = { data, size };
 
-	if (!engine)
+	if (!fz.engine)
 		set_up();
-	dom->select.rndv = next(&in) % TAGRV_PROTO_RNDV_END;
-	engine->rails.all[0].select.cnt = 0;
+	fz.dom->select.rndv = next(&in) % TAGRV_PROTO_RNDV_END;
+	fz.engine->rails.all[0].select.cnt = 0;
+	onesided_begin(next(&in));
 	connect_peer();
 	for (int i = 0; in.left && i < STEPS_MAX; i++)
 		step(&in);
