@@ -52,6 +52,7 @@ extern const struct test_case rma_cases[];
 extern const struct test_case rma_data_cases[];
 extern const struct test_case rma_counter_cases[];
 extern const struct test_case rma_region_cases[];
+extern const struct test_case rma_enable_cases[];
 extern const struct test_case rma_refused_cases[];
 extern const struct test_case rma_life_cases[];
 extern const struct test_case rma_order_cases[];

@@ -67,6 +67,7 @@ static void open_fabric(struct fx *fx)
 	}
 	CHECK_OK(fi_fabric(fx->info->fabric_attr, &fx->fabric, NULL));
 	open_eq(fx);
+	fx->info->domain_attr->mr_mode |= fx->attr.mr_insist;
 	CHECK_OK(fi_domain(fx->fabric, fx->info, &fx->domain, NULL));
 }
 

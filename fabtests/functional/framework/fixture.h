@@ -30,6 +30,7 @@ struct fx_attr {
 	uint64_t caps;		/* 0: FI_MSG | FI_TAGGED */
 	uint64_t order;		/* msg_order of both directions; 0: FI_ORDER_SAS */
 	int mr_mode;		/* what this side can do for registration (window.h) */
+	int mr_insist;		/* of these, the domain is opened with, asked for or not */
 	uint64_t tx_flags;	/* default operation flags */
 	uint64_t rx_flags;
 	uint64_t tx_bind;	/* FI_SELECTIVE_COMPLETION or 0 */

@@ -40,18 +40,26 @@ static bool has_mode(const struct fx *fx, int mode)
 	return fx->info->domain_attr->mr_mode & mode;
 }
 
+/*
+ * fi_mr(3): who offers a mode must cope with a provider that does not ask for it. Nothing
+ * there forbids to bind and enable a region all the same; a provider may lack the calls.
+ */
+static void check_optional(const struct fx *fx, int mode, int ret, const char *call)
+{
+	CHECK(!ret || (ret == -FI_ENOSYS && !has_mode(fx, mode)), "%s: %d (%s)", call, ret,
+	      fi_strerror(-ret));
+}
+
 static void bind_region(struct fx *fx, const struct region *r, struct fid_mr *mr)
 {
-	bool enables = has_mode(fx, FI_MR_ENDPOINT);
+	int asked = fx->attr.mr_mode & (r->cntr ? FI_MR_ENDPOINT | FI_MR_RMA_EVENT : FI_MR_ENDPOINT);
 
-	if (has_mode(fx, FI_MR_ENDPOINT))
-		CHECK_OK(fi_mr_bind(mr, &fx->ep->fid, 0));
-	if (r->cntr) {
+	if (asked & FI_MR_ENDPOINT)
+		check_optional(fx, FI_MR_ENDPOINT, fi_mr_bind(mr, &fx->ep->fid, 0), "fi_mr_bind");
+	if (r->cntr)
 		CHECK_OK(fi_mr_bind(mr, &r->cntr->fid, r->events));
-		enables = enables || has_mode(fx, FI_MR_RMA_EVENT);
-	}
-	if (enables)
-		CHECK_OK(fi_mr_enable(mr));
+	if (asked)
+		check_optional(fx, asked, fi_mr_enable(mr), "fi_mr_enable");
 }
 
 int region_try(struct fx *fx, const struct region *r, struct fid_mr **mr)

@@ -41,7 +41,8 @@ struct window {
 /*
  * Opens an endpoint for one-sided operations as fx_open_or_skip() does. The case is
  * skipped if the provider has no such keys, or lacks capabilities or an order. What
- * attr->mr_mode has besides, as FI_MR_ENDPOINT, is asked for, too.
+ * attr->mr_mode has besides, as FI_MR_ENDPOINT, is asked for, too; regions are then bound
+ * and enabled, whether or not the provider needs it.
  */
 void window_open_ep(struct test *t, struct fx *fx, const struct fx_attr *attr,
 		    enum window_keys keys);
