@@ -18,7 +18,7 @@ static void get_info(struct end *e, const struct end_attr *attr)
 	struct fi_info *hints = fi_allocinfo();
 
 	MUST(hints, "no memory");
-	hints->caps = FI_MSG | FI_TAGGED | FI_DIRECTED_RECV | FI_SOURCE;
+	hints->caps = FI_MSG | FI_TAGGED | FI_DIRECTED_RECV | FI_SOURCE | attr->caps;
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->domain_attr->name = attr->domain ? strdup(attr->domain) : NULL;
 	hints->domain_attr->threading = FI_THREAD_SAFE;

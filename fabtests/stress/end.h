@@ -35,6 +35,7 @@ struct end_attr {
 	enum fi_progress progress;
 	enum fi_wait_obj wait_obj;	/* of the completion queue */
 	size_t	cq_data_size;
+	uint64_t caps;		/* besides messages */
 };
 
 struct end {

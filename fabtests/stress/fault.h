@@ -53,6 +53,7 @@ struct plan {
 	bool errors;		/* FI_TAGRV_PEER_ERRORS */
 	bool sleeps;		/* the survivor sleeps in fi_cq_sread */
 	bool automatic;		/* FI_PROGRESS_AUTO */
+	bool onesided;		/* FI_RMA and FI_ATOMIC */
 	const char *rndv, *cma;	/* FI_TAGRV_RNDV, FI_TAGRV_SHM_CMA */
 	unsigned later;		/* operations posted after the fault */
 };

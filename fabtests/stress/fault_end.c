@@ -30,6 +30,7 @@ void fault_open(struct end *e, const struct plan *plan, uint8_t *name, size_t *l
 		.domain = "shm",
 		.progress = plan->automatic ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL,
 		.wait_obj = plan->sleeps ? FI_WAIT_FD : FI_WAIT_NONE,
+		.caps = plan->onesided ? FI_RMA | FI_ATOMIC : 0,
 	};
 
 	set_parameters(plan);

@@ -6,12 +6,14 @@
  *   liar_life.c    rank 2: one process after the other, each of which connects to both
  *                  honest ones and lies until its life is over
  *   liar_lies.c    the lies: what such a process writes into what it shares
+ *   liar_forge.c   forged packets of one-sided operations
  *   liar_hook.c    where it gets rings, bells and descriptors from, and lies that are
  *                  part of the handover
+ *   liar_windows.c windows of the honest ones, and their one-sided operations
  *
- *   rank 0 <== numbered messages ==> rank 1
- *      ^                               ^
- *      '--- any messages, lies --- rank 2: the liar
+ *   rank 0 <== numbered messages, writes, reads and atomics ==> rank 1
+ *      ^                                                          ^
+ *      '--- any messages and one-sided operations, lies --- rank 2: the liar
  */
 #ifndef STRESS_LIAR_H
 #define STRESS_LIAR_H
@@ -39,13 +41,23 @@ enum lie {
 	LIE_WAKE,	/* what wakes a sleeper: made to block, filled, emptied, shut */
 	LIE_HAND,	/* a handover's message or descriptors */
 	LIE_PID,	/* a handover that comes from another process id */
+	LIE_FORGE,	/* a packet of a one-sided operation */
 	LIES
 };
+
+/*
+ * Windows of an honest one: for the liar to read and write, or only to read, and for the
+ * other honest one alone, of which the liar does not know the key.
+ */
+enum liar_window { WINDOW_OPEN, WINDOW_READ, WINDOW_SECRET, LIAR_WINDOWS };
+enum { OPEN_LEN = 65536 };	/* bytes of the first two */
+enum { LIAR_KEY = 5, LIAR_WINDOW_LEN = 300000 };	/* the liar's own window */
 
 /* Memory that all processes of the program share. */
 struct scene {
 	_Atomic int opened;		/* honest endpoints */
 	uint8_t	name[2][LIAR_NAME_MAX];
+	uint64_t key[2][LIAR_WINDOWS];
 	_Atomic int life;		/* lives so far whose addresses are known */
 	uint8_t	liar[2][LIAR_NAME_MAX];	/* for each of the honest ones */
 	_Atomic bool begin, over;	/* the lies */
@@ -56,6 +68,7 @@ struct scene {
 	_Atomic uint64_t links;		/* handovers that were sent or taken by liars */
 	_Atomic uint64_t stuck;		/* lives that hung themselves */
 	_Atomic uint64_t done[2], failed[2];	/* operations of the honest ones with liars */
+	_Atomic uint64_t rounds[2];	/* of write, read and atomic among the honest ones */
 	_Atomic long grown[2];		/* KiB, of the honest ones */
 	_Atomic bool truncated;		/* a memory file could be made smaller */
 };
@@ -92,5 +105,28 @@ void hook_lie(enum lie lie);
 void lie_tell(enum lie lie, const struct catch *c, uint64_t *random);
 
 void lie_count(enum lie lie);
+
+/* ---- liar_forge.c ---- */
+
+/* Looks in a ring by which the liar receives for operations of the honest ones. */
+void forge_learn(const struct catch *c);
+/* Puts a forged packet into a ring by which it sends. */
+void forge_send(const struct catch *c, uint64_t *random);
+
+/* ---- liar_windows.c ---- */
+
+struct comp;
+struct fx;
+
+/* Registers the windows, and says in the scene which keys they have. */
+void windows_open(struct fx *fx);
+/* Begins what can be begun: with the other honest one, and with the liar if there is one. */
+void windows_post(struct fx *fx, int other, fi_addr_t liar, uint64_t *random);
+/* False: the completion is that of a message. */
+bool windows_complete(const struct comp *c, int rank);
+bool windows_busy(bool liar);
+/* Nothing outside of what the liar may write to has changed. */
+void windows_check(void);
+void windows_close(void);
 
 #endif

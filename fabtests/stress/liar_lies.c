@@ -181,6 +181,7 @@ void lie_tell(enum lie lie, const struct catch *c, uint64_t *random)
 	case LIE_BODY: flicker(c, random); break;
 	case LIE_TRUNCATE: truncate_files(c, random); break;
 	case LIE_WAKE: spoil_wake(c, random); break;
+	case LIE_FORGE: forge_send(c, random); break;
 	default: hook_lie(lie); return;		/* counted when the handover is made */
 	}
 	lie_count(lie);

@@ -11,6 +11,8 @@
 #include "liar.h"
 
 #include <inttypes.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_rma.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,10 +28,10 @@ struct chat {
 	struct {
 		struct fi_context2 ctx;
 		bool busy;
-	} tx[SLOTS], rx[SLOTS];
+	} tx[SLOTS], rx[SLOTS], rma[SLOTS];
 };
 
-static uint8_t out[LEN_MOST], in[2][SLOTS][LEN_MOST];
+static uint8_t out[LEN_MOST], in[2][SLOTS][LEN_MOST], window[2][LIAR_WINDOW_LEN];
 
 /* For end.c: a liar that cannot go on ends, and is no failure. */
 void fault_fail(const char *fmt, ...)
@@ -52,6 +54,46 @@ static void chat_post(struct chat *k, int with, uint64_t *random)
 		k->rx[i].busy = true;
 }
 
+/* Peers of a liar may do what they like to its window. */
+static void open_window(struct chat *k, int with)
+{
+	struct fid_mr *mr;
+
+	if (fi_mr_reg(k->end.domain, window[with], LIAR_WINDOW_LEN, FI_REMOTE_READ | FI_REMOTE_WRITE, 0,
+		      LIAR_KEY, 0, &mr, NULL))
+		fault_fail("no window");
+}
+
+/* Any one-sided operation on memory of an honest one that it may use, or on other memory. */
+static void chat_rma(struct chat *k, int with, uint64_t *random)
+{
+	static const size_t lens[] = { 0, 1, 8, 64, 1000, 5000, 60000, 65536, 65537, LEN_MOST };
+	uint64_t r = pattern_next(random), key = scene->key[with][r >> 40 & 1];
+	uint64_t at = r & 1 << 8 ? 0 : r & 1 << 9 ? pattern_next(random) : (r >> 12) % 66000;
+	size_t i = r % SLOTS, len = lens[(r >> 32) % 10];
+	ssize_t ret;
+
+	if (k->rma[i].busy)
+		return;
+	if (r & 1 << 10)
+		key ^= r >> 44;
+	switch (r >> 52 & 3) {
+	case 0:
+		ret = fi_write(k->end.ep, out, len, NULL, k->end.peer, at, key, &k->rma[i].ctx);
+		break;
+	case 1:
+		ret = fi_read(k->end.ep, in[with][i], len, NULL, k->end.peer, at, key, &k->rma[i].ctx);
+		break;
+	case 2:
+		ret = fi_writedata(k->end.ep, out, len % 5000, NULL, r, k->end.peer, at, key, &k->rma[i].ctx);
+		break;
+	default:
+		ret = fi_fetch_atomic(k->end.ep, out, len % 4000 / 8, NULL, in[with][i], NULL, k->end.peer, at,
+				      key, FI_UINT64, FI_SUM, &k->rma[i].ctx);
+	}
+	k->rma[i].busy = !ret;
+}
+
 static void chat_poll(struct chat *k)
 {
 	struct fi_cq_tagged_entry entry;
@@ -68,6 +110,8 @@ static void chat_poll(struct chat *k)
 			k->tx[i].busy = false;
 		if (ctx == &k->rx[i].ctx)
 			k->rx[i].busy = false;
+		if (ctx == &k->rma[i].ctx)
+			k->rma[i].busy = false;
 	}
 }
 
@@ -76,9 +120,18 @@ static void lie_once(uint64_t *random)
 	struct catch catches[CATCHES];
 	int cnt = hook_catches(catches);
 	uint64_t r = pattern_next(random);
+	const struct catch *c = &catches[(r >> 8) % (unsigned)(cnt ? cnt : 1)];
 
-	if (cnt)
-		lie_tell((enum lie)(r % LIES), &catches[(r >> 8) % (unsigned)cnt], random);
+	for (int i = 0; i < cnt; i++)
+		if (catches[i].own)
+			forge_learn(&catches[i]);
+	if (!cnt)
+		return;
+	/* Forged packets for the honest ones are many kinds of lies. */
+	if (!c->own && r & 1 << 20)
+		lie_tell(LIE_FORGE, c, random);
+	else
+		lie_tell((enum lie)(r % LIE_FORGE), c, random);
 }
 
 static _Noreturn void be_liar(uint64_t most, uint64_t seed)
@@ -86,7 +139,7 @@ static _Noreturn void be_liar(uint64_t most, uint64_t seed)
 	static const char *const rndv[] = { "auto", "get", "put", "copy", "pipeline" };
 	struct plan plan = {
 		.errors = true, .rndv = rndv[seed % 5], .cma = seed >> 8 & 1 ? "yes" : "no",
-		.automatic = (seed >> 9 & 3) == 0, .sleeps = seed >> 11 & 1,
+		.automatic = (seed >> 9 & 3) == 0, .sleeps = seed >> 11 & 1, .onesided = true,
 	};
 	static struct chat chats[2];
 	uint64_t random = seed, told = atomic_load(&scene->told) + most;
@@ -96,6 +149,7 @@ static _Noreturn void be_liar(uint64_t most, uint64_t seed)
 	for (int i = 0; i < 2; i++) {
 		fault_open(&chats[i].end, &plan, scene->liar[i], &len);
 		end_set_peer(&chats[i].end, scene->name[i]);
+		open_window(&chats[i], i);
 	}
 	atomic_fetch_add(&scene->life, 1);
 	while (atomic_load(&scene->told) < told && !atomic_load(&scene->over)) {
@@ -104,6 +158,7 @@ static _Noreturn void be_liar(uint64_t most, uint64_t seed)
 		for (; turns; turns--) {
 			for (int i = 0; i < 2; i++) {
 				chat_post(&chats[i], i, &random);
+				chat_rma(&chats[i], i, &random);
 				chat_poll(&chats[i]);
 			}
 			if (turns % 8 == 0)

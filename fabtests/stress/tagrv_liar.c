@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Two honest processes exchange numbered messages with each other, and any messages with a
- * third one, which lies: it writes what it likes into the rings and bells that it shares
- * with them, spoils the descriptors that both have open, and hands over what is wrong.
+ * Two honest processes exchange numbered messages with each other, write to and read from each
+ * other's memory, and do any of this with a third one, which lies: it writes what it likes into
+ * the rings and bells that it shares with them, spoils the descriptors that both have open,
+ * hands over what is wrong, and forges packets of one-sided operations.
  *
  *	tagrv_liar [--lies N] [--life N] [--seed N]
  *
  * Nothing of the honest ones may be lost, doubled or damaged, or fail, or hang; each of
- * their operations with the liar ends, somehow; afterwards they have as many descriptors
- * and mapped rings as before. The liar only ends its own connections.
+ * their operations with the liar ends, somehow; no memory changes but that which it may
+ * write to; afterwards they have as many descriptors and mapped rings as before. The liar
+ * only ends its own connections.
  */
 #include "liar.h"
 #include "resident.h"
@@ -27,7 +29,7 @@
 #include <sys/mman.h>
 
 enum { WINDOW = 8, LEN_MAX = 200000, LIAR_OPS = 3, LIAR_LEN = 300000, SLEEP_MS = 5 };
-enum { GROWTH_KIB = 8192, PEER_KIB = 4 };
+enum { GROWTH_KIB = 8192, PEER_KIB = 4, LOOK_TURNS = 1000 };
 
 struct scene *scene;
 
@@ -39,6 +41,7 @@ static const char *const lie_names[LIES] = {
 	[LIE_REPLAY] = "entries sent again", [LIE_BODY] = "words that change while they are read",
 	[LIE_TRUNCATE] = "truncations", [LIE_WAKE] = "wake-up descriptors that were spoiled",
 	[LIE_HAND] = "false handovers", [LIE_PID] = "handovers from other process ids",
+	[LIE_FORGE] = "forged packets of one-sided operations",
 };
 
 struct op {
@@ -53,7 +56,7 @@ struct honest {
 	int	other, wait_fd, life;
 	bool	sleeps;
 	fi_addr_t liar;
-	uint64_t sent, done, posted, got, random;
+	uint64_t sent, done, posted, got, random, turns;
 	struct op tx[WINDOW], rx[WINDOW];
 	struct op liar_tx[LIAR_OPS], liar_rx[LIAR_OPS];
 };
@@ -93,13 +96,15 @@ static void open_honest(struct test *t, struct honest *h)
 	h->liar = FI_ADDR_NOTAVAIL;
 	h->random = t->seed + (uint64_t)t->rank;
 	fx_open(t, &h->fx, &(struct fx_attr){
-		.caps = FI_MSG | FI_TAGGED | FI_DIRECTED_RECV, .disabled = true, .one_cq = true,
+		.caps = FI_MSG | FI_TAGGED | FI_DIRECTED_RECV | FI_RMA | FI_ATOMIC, .disabled = true,
+		.one_cq = true, .mr_mode = FI_MR_PROV_KEY, .tx_flags = FI_DELIVERY_COMPLETE,
 		.cq_wait = h->sleeps ? FI_WAIT_FD : FI_WAIT_NONE,
 	});
 	CHECK_OK(fi_enable(h->fx.ep));
 	if (h->sleeps)
 		CHECK_OK(fi_control(&h->fx.cq[0]->fid, FI_GETWAIT, &h->wait_fd));
 	CHECK_OK(fi_getname(&h->fx.ep->fid, scene->name[t->rank], &len));
+	windows_open(&h->fx);
 	atomic_fetch_add(&scene->opened, 1);
 	while (atomic_load(&scene->opened) < 2) {
 		FX_CHECK_MOVES(&h->fx, "the other one does not come");
@@ -199,6 +204,8 @@ static void complete(struct honest *h, const struct comp *c)
 	struct op *op = c->ctx;
 	int rank = h->fx.t->rank;
 
+	if (windows_complete(c, rank))
+		return;
 	CHECK(op->busy, "an operation has ended twice");
 	op->busy = false;
 	if (op->liar) {
@@ -232,7 +239,10 @@ static void turn(struct honest *h, bool send)
 		post_send(h);
 		meet_liar(h);
 		talk_to_liar(h);
+		windows_post(&h->fx, h->other, h->liar, &h->random);
 	}
+	if (h->turns++ % LOOK_TURNS == 0)
+		windows_check();
 	post_receive(h);
 	while (comp_poll(&h->fx, FX_TX, &c)) {
 		complete(h, &c);
@@ -276,14 +286,14 @@ static bool has_liar_ops(const struct honest *h)
 	for (int i = 0; i < LIAR_OPS; i++)
 		if (h->liar_tx[i].busy || h->liar_rx[i].busy)
 			return true;
-	return false;
+	return windows_busy(true);
 }
 
 static void finish(struct honest *h)
 {
 	int rank = h->fx.t->rank;
 
-	while (h->done < h->sent)
+	while (h->done < h->sent || windows_busy(false))
 		turn(h, false);
 	atomic_store(&scene->posted[rank], h->sent);
 	atomic_store(&scene->ended[rank], true);
@@ -319,6 +329,9 @@ static void tell(const struct test *t)
 	printf("messages among the honest ones: %" PRIu64 " and %" PRIu64 ", lost 0, doubled 0, out of "
 	       "order 0, damaged 0, hung 0\n", atomic_load(&scene->posted[0]),
 	       atomic_load(&scene->posted[1]));
+	printf("rounds of write, read and atomic among them: %" PRIu64 " and %" PRIu64
+	       ", each byte as it was written, no memory beside the windows changed\n",
+	       atomic_load(&scene->rounds[0]), atomic_load(&scene->rounds[1]));
 	printf("memory of the honest ones: %ld and %ld KiB more\n", atomic_load(&scene->grown[0]),
 	       atomic_load(&scene->grown[1]));
 }
@@ -340,7 +353,7 @@ static void among_honest(struct test *t)
 	long kib;
 
 	open_honest(t, h);
-	while (h->got < 100 || h->done < 100)
+	while (h->got < 100 || h->done < 100 || atomic_load(&scene->rounds[t->rank]) < 10)
 		turn(h, true);
 	join(h);
 	fds = count_fds();
@@ -358,6 +371,7 @@ static void among_honest(struct test *t)
 	}
 	check_memory(kib, t->rank);
 	join(h);
+	windows_close();
 	if (t->rank == LEFT)
 		tell(t);
 	fx_close_now(&h->fx);
