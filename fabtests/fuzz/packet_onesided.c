@@ -90,7 +90,7 @@ static void hear_keys(const struct tagrv_hdr *hdr, const uint8_t *body)
 static void hear_packet(const struct tagrv_hdr *hdr, const uint8_t *body, size_t len)
 {
 	struct tagrv_rma_atomic atomic;
-	struct tagrv_rma_pull pull;
+	struct tagrv_rma_source pull;
 
 	switch (hdr->opcode) {
 	case TAGRV_PKT_PUT:
@@ -296,7 +296,7 @@ static size_t forge_atomic(struct forged *pkt, const struct tagrv_rma_range *ran
 static size_t forge_pull(struct forged *pkt, const struct tagrv_rma_range *range, uint8_t how)
 {
 	uint8_t segs = how & 7;
-	struct tagrv_rma_pull pull = {
+	struct tagrv_rma_source pull = {
 		.addr = htole64(range->addr), .len = htole64(range->len),
 		.seg_cnt = segs, .key_len = how & 128 ? 99 : 4,
 	};

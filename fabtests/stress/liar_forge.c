@@ -184,7 +184,7 @@ static void forge_atomic(struct forged *p, uint64_t *random)
 static void forge_pull(struct forged *p, uint64_t *random)
 {
 	uint64_t r = pattern_next(random), segs = r % 6, len = any_len(random), left = len;
-	const struct tagrv_rma_pull pull = {
+	const struct tagrv_rma_source pull = {
 		.addr = htole64(any_addr(random)), .len = htole64(len), .seg_cnt = (uint8_t)segs,
 		.key_len = r & 1 << 10 ? 12 : (uint8_t)(r >> 16),
 	};

@@ -96,7 +96,7 @@ static void arrive_pull_with_data(uint32_t op, const void *from)
 {
 	struct {
 		struct tagrv_hdr hdr;
-		struct tagrv_rma_pull pull;
+		struct tagrv_rma_source pull;
 		struct tagrv_rts_seg seg;
 	} pkt = {
 		.hdr = { .opcode = TAGRV_PKT_PULL, .op = htole32(op), .tag = htobe64(KEY),
