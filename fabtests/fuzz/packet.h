@@ -5,6 +5,7 @@
  *   fuzz_packet.c        the engine, its peer, and messages
  *   packet_onesided.c    one-sided operations of both sides
  *   packet_windows.c     the windows of the engine
+ *   packet_views.c       views of windows of both sides
  */
 #ifndef FABTESTS_FUZZ_PACKET_H
 #define FABTESTS_FUZZ_PACKET_H
@@ -82,6 +83,14 @@ void give_answer(struct input *in);
 void onesided_hear(const struct fake_record *record);
 /* Behind each step: nothing but what peers may write to has changed. */
 void onesided_check(void);
+
+/* ---- packet_views.c ---- */
+
+/* The body of a VIEW that the engine sent. */
+void hear_view(const uint8_t *body);
+/* A VIEW of the window that give_op() reads, or by bits of 'how' a wrong one. */
+void send_view(uint32_t id, uint8_t how);
+void send_recall(uint32_t id);
 
 /* ---- packet_windows.c ---- */
 

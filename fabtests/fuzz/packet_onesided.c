@@ -25,6 +25,7 @@ static struct asked {
 	uint8_t	opcode;
 	uint32_t op;
 	uint64_t len;
+	uint32_t view;		/* id of the view that a GET asks for; 0: none */
 } asked[ASKED];
 static unsigned asked_cnt;
 
@@ -57,7 +58,7 @@ static bool is_within(const void *addr, size_t len, const void *base, size_t siz
 
 static void note(uint8_t opcode, uint32_t op, uint64_t len)
 {
-	asked[asked_cnt++ % ASKED] = (struct asked) { opcode, le32toh(op), len };
+	asked[asked_cnt++ % ASKED] = (struct asked) { opcode, le32toh(op), len, 0 };
 }
 
 static void hear_get(const struct tagrv_hdr *hdr, const uint8_t *body, size_t len)
@@ -70,6 +71,8 @@ static void hear_get(const struct tagrv_hdr *hdr, const uint8_t *body, size_t le
 		sum += le64toh(range.len);
 	}
 	note(hdr->opcode, hdr->op, sum);
+	if (le16toh(hdr->flags) & TAGRV_RMA_VIEW)
+		asked[(asked_cnt - 1) % ASKED].view = le32toh(hdr->seq);
 }
 
 /* Only what peers may read is lent. */
@@ -109,6 +112,9 @@ static void hear_packet(const struct tagrv_hdr *hdr, const uint8_t *body, size_t
 		return;
 	case TAGRV_PKT_KEYS:
 		hear_keys(hdr, body);
+		return;
+	case TAGRV_PKT_VIEW:
+		hear_view(body);
 		return;
 	default:
 		return;
@@ -336,6 +342,8 @@ void give_request(struct input *in)
 		break;
 	case 1:
 		pkt.hdr.opcode = TAGRV_PKT_GET;
+		pkt.hdr.flags = htole16(flags & 15);
+		pkt.hdr.seq = htole32(flags >> 4);
 		len = forge_get(&pkt, &range, in, how);
 		break;
 	case 2:
@@ -428,10 +436,18 @@ void give_answer(struct input *in)
 		send_answer(a.op, how);
 		break;
 	case 5:
-		send_keys(&a, 1);
+		if (what & 128)
+			send_view(a.view, 0);
+		else
+			send_keys(&a, 1);
 		break;
 	case 6:
-		send_keys(&a, how);
+		if (what & 128)
+			send_view(a.view, how);
+		else if (what & 64)
+			send_recall(how & 1 ? a.view : how);
+		else
+			send_keys(&a, how);
 		break;
 	default:
 		send_answers(&a);
@@ -453,6 +469,7 @@ void onesided_begin(uint8_t how)
 {
 	fz.engine->attr.order = (how & 1 ? TAGRV_ORDER_AFTER_WRITE : 0) |
 				(how & 2 ? TAGRV_ORDER_AFTER_READ : 0);
+	fake.base.attr.get_least = how & 4 ? 0 : SIZE_MAX;
 	windows_begin();
 }
 
@@ -464,7 +481,8 @@ void onesided_end(void)
 	require(ended() == begun);
 	windows_end();
 	require(!engine->pools.rmas.used && !engine->pools.uses.used &&
-		!engine->pools.answers.used && !engine->lent && !peer()->rma.uses);
+		!engine->pools.answers.used && !engine->lent && !peer()->rma.uses &&
+		!engine->pools.showings.used);
 	memset(asked, 0, sizeof(asked));
 	asked_cnt = 0;
 }

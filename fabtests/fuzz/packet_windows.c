@@ -142,8 +142,12 @@ void windows_begin(void)
 			open_window(i);
 }
 
+/* Nobody is connected, so nobody has a view. */
 void windows_end(void)
 {
-	for (unsigned i = 0; i < WINDOWS; i++)
-		require(!opened[i] || tagrv_list_empty(&windows[i].uses));
+	for (unsigned i = 0; i < WINDOWS; i++) {
+		require(!opened[i] || (tagrv_list_empty(&windows[i].uses) &&
+				       tagrv_list_empty(&windows[i].showings)));
+		tagrv_window_deregister(&windows[i]);
+	}
 }
