@@ -16,9 +16,9 @@
  * look costs the same. A view that is gone, or was never there, costs a GET.
  *
  * A RECALL travels before all messages that the target sends after fi_close of the region. A
- * read by a view that is not valid any more fails at a transport that checks keys for each
- * read (shm), and goes by a GET then, which says what is wrong. With verbs it ends the
- * connection: only a program that reads a region while its owner closes it gets there.
+ * read by a view that is not valid any more fails alone, and goes by a GET then, which says
+ * what is wrong. So only transports that check keys for each read have views (shm): a device
+ * of verbs would end the connection (attr.get_least in xport/xport.h).
  *
  * A window with counters, or an endpoint with one for reads of peers, is not shown: nobody
  * would count.

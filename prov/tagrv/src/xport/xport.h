@@ -116,7 +116,9 @@ struct tagrv_xport_attr {
 	size_t	get_max;	/* bytes of one get, over any link */
 	size_t	get_depth;	/* gets in flight per link, at most */
 	size_t	get_least;	/* bytes from which on a get is faster than a packet there
-				   and one back, whose peer answers at once */
+				   and one back, whose peer answers at once. SIZE_MAX: gets
+				   with a key that is not valid any more end the link, or
+				   none is faster */
 	size_t	put_max;	/* bytes of one put, over any link */
 	size_t	put_depth;	/* puts in flight per link, at most */
 	size_t	burst;		/* packets in flight per link beyond which send

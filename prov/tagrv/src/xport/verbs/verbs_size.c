@@ -125,6 +125,9 @@ void tagrv_verbs_attr_fill(struct verbs_xport *xp, uint32_t max_inline)
 		.max_packet = max_packet,
 		.get_max = xp->dev->base.max_msg,
 		.get_depth = TAGRV_MIN(depth, (size_t) xp->rd_out),
+		/* The device ends the connection over a key that is not valid any more, so
+		 * no key may outlive the operation that it was given for. */
+		.get_least = SIZE_MAX,
 		.put_max = xp->dev->base.max_msg,
 		.put_depth = depth,
 		.burst = choose_burst(xp),
