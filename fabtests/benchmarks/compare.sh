@@ -115,20 +115,20 @@ scaled()
 }
 
 # usage: ucx COLUMN OPTION...; the result is in 'out', without a subshell, so that the server can be ended here. 'ucx_server' and 'ucx_client' are
-# their commands, 'pause' the seconds that a server needs to listen.
+# their commands, 'pause' the seconds that a server needs to listen, 'limit' those of a measurement; one that hangs is not repeated.
 port=$((20000 + $$ % 10000))
-ucx_server=(ucx_perftest) ucx_client=(ucx_perftest) pause=0.2
+ucx_server=(ucx_perftest) ucx_client=(ucx_perftest) pause=0.2 limit=60
 ucx()
 {
-	local column=$1 tries=10
+	local column=$1 tries=10 begin=$SECONDS
 	shift
 	out=
-	while [ -z "$out" ] && [ $((tries -= 1)) -ge 0 ]; do
+	while [ -z "$out" ] && [ $((tries -= 1)) -ge 0 ] && [ $((SECONDS - begin)) -lt "$limit" ]; do
 		port=$((port + 1))
 		"${ucx_server[@]}" -p $port >"$work/server" 2>&1 &
 		server=$!
 		sleep "$pause"
-		out=$(timeout 60 "${ucx_client[@]}" -p $port -f "$@" 127.0.0.1 2>"$work/error-ucx" |
+		out=$(timeout "$limit" "${ucx_client[@]}" -p $port -f "$@" 127.0.0.1 2>"$work/error-ucx" |
 			awk -v column="$column" '/^ *[0-9]/ { print $column }')
 		[ -n "$out" ] || kill "$server" 2>/dev/null || true
 		wait "$server" 2>/dev/null || true
