@@ -46,7 +46,7 @@ static void fail_users(struct tagrv_window *window)
 		char addr[TAGRV_ADDR_STRLEN];
 
 		tagrv_list_push_tail(&window->uses, node);
-		if (!peer->lane || peer->lane != use->lane)
+		if (!tagrv_lane_is_of(use->lane, peer))
 			continue;
 		tagrv_warn("fi_close of a memory region: %s has not ended a transfer "
 			   "within FI_TAGRV_CLOSE_TIMEOUT (%d s), so its connection is "

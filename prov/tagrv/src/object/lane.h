@@ -48,6 +48,13 @@ static inline struct tagrv_xport *tagrv_peer_xport(const struct tagrv_peer *peer
 	return peer->lane->link->xport;
 }
 
+/* Whether the peer is connected by this lane, which may have been freed; NULL: it is not. */
+static inline bool tagrv_lane_is_of(const struct tagrv_lane *lane,
+				    const struct tagrv_peer *peer)
+{
+	return peer->lane && peer->lane == lane;
+}
+
 /*
  * The status of an operation that was under way: when the end of the lane cut it
  * off, the reason why the lane failed.

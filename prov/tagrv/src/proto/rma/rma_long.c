@@ -151,7 +151,7 @@ static void op_put(struct tagrv_pool *pool, struct tagrv_op *op)
 static void end_pull(struct tagrv_op *op)
 {
 	struct tagrv_peer *peer = op->peer;
-	bool connected = peer->lane && peer->lane == op->lane;
+	bool connected = tagrv_lane_is_of(op->lane, peer);
 	uint32_t handle = op->rndv->remote.op;
 	const struct tagrv_hdr hdr = {
 		.flags = (uint16_t) op->flags, .data = op->data,
@@ -276,7 +276,7 @@ static void return_lent(struct tagrv_op *op, int status)
 {
 	struct tagrv_peer *peer = op->peer;
 
-	if (peer->lane && peer->lane == op->lane) {
+	if (tagrv_lane_is_of(op->lane, peer)) {
 		tagrv_rma_served(peer);
 		if (!status)
 			tagrv_rma_was_read(peer, op->tx.use->window);
@@ -397,7 +397,7 @@ static void end_read(struct tagrv_op *op)
 	int status = op->status;
 
 	tagrv_op_deregister(op);
-	if (peer->lane && peer->lane == op->lane) {
+	if (tagrv_lane_is_of(op->lane, peer)) {
 		tagrv_rma_unask(op);
 		tagrv_ack_fin(peer, op->rndv->remote.op, status);
 	}

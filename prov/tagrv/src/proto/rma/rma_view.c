@@ -22,36 +22,38 @@
 
 /* ---- initiator ---- */
 
-/* Whether the transport would read as much, and faster than a packet asks for it. */
+/*
+ * Whether the transport would read as much, faster than a packet asks for it, and no order
+ * forbids that.
+ */
 static bool is_worth(const struct tagrv_op *op)
 {
 	const struct tagrv_xport_attr *attr = &tagrv_peer_xport(op->peer)->attr;
 
 	return attr->caps & TAGRV_XPORT_GET && attr->admits & TAGRV_MEM_READ &&
 	       op->len >= TAGRV_MAX(attr->get_least, (size_t) 1) &&
-	       op->tx.rma->remote_cnt == 1 && !op->tx.rma->by_packets;
+	       op->tx.rma->remote_cnt == 1 && !op->tx.rma->by_packets &&
+	       !tagrv_order_holds_read(op->engine->attr.order);
 }
 
 uint32_t tagrv_rma_ask_view(const struct tagrv_op *op)
 {
 	tagrv_assert_locked(op->engine->dom);
-	if (!is_worth(op) || tagrv_order_holds_read(op->engine->attr.order))
-		return 0;
-	return tagrv_view_ask(op->peer, op->tx.rma->remote[0].key);
+	return is_worth(op) ?
+	       tagrv_view_ask(op->peer, op->tx.rma->remote[0].key) : 0;
 }
 
 /* All is read, or the first failure is known. */
 static void end_read(struct tagrv_op *op)
 {
 	struct tagrv_peer *peer = op->peer;
+	uint32_t view = op->rndv->remote.op;
 	int status = op->status;
 
 	tagrv_op_deregister(op);
-	/* Until the FIN of a KEYS this is its handle; here it is the view's id. */
-	if (status && peer->lane && peer->lane == op->lane)
-		tagrv_view_drop(peer, op->rndv->remote.op);
 	tagrv_rndv_detach(op);
-	if (status && peer->lane && peer->lane == op->lane) {
+	if (status && tagrv_lane_is_of(op->lane, peer)) {
+		tagrv_view_drop(peer, view);
 		op->status = 0;
 		peer->engine->stats.rma_views--;
 		tagrv_rma_requeue(op);
@@ -86,12 +88,11 @@ bool tagrv_rma_read_view(struct tagrv_op *op)
 {
 	struct tagrv_peer *peer = op->peer;
 	const struct fi_rma_iov *range = &op->tx.rma->remote[0];
-	uint64_t order = op->engine->attr.order;
 	const struct tagrv_view *view;
 
 	tagrv_assert_locked(op->engine->dom);
-	if (!is_worth(op) || tagrv_order_holds_read(order) ||
-	    (order & TAGRV_ORDER_AFTER_WRITE && peer->sent))
+	if (!is_worth(op) || (op->engine->attr.order & TAGRV_ORDER_AFTER_WRITE &&
+			      peer->sent))
 		return false;
 	view = tagrv_view_find(peer, range->key, range->addr, range->len);
 	if (!view || !prepare(op, view))

@@ -195,7 +195,7 @@ static bool has_all(const struct tagrv_op *op)
 
 void tagrv_rndv_check_end(struct tagrv_op *op)
 {
-	if (op->peer->lane && op->peer->lane == op->lane) {
+	if (tagrv_lane_is_of(op->lane, op->peer)) {
 		if (!has_all(op))
 			return;
 		close_xfer(op);

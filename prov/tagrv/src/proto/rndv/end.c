@@ -21,7 +21,7 @@ void tagrv_rndv_recv_end(struct tagrv_op *op)
 
 	/* Registration ends before the sender may reuse its buffer. */
 	tagrv_op_deregister(op);
-	if (peer->lane && peer->lane == op->lane)
+	if (tagrv_lane_is_of(op->lane, peer))
 		tagrv_ack_fin(peer, op->rndv->remote.op, op->status);
 	tagrv_rndv_recv_end_silent(op);
 }

@@ -37,7 +37,7 @@ static void piece_end(struct tagrv_op *piece)
 	tagrv_rndv_piece_put(&op->engine->pools.pieces, piece);
 	/* The piece is counted until now: the FIN may fail the lane, but while a
 	 * piece is out that does not end the op. */
-	if (op->peer->lane && op->peer->lane == op->lane)
+	if (tagrv_lane_is_of(op->lane, op->peer))
 		tagrv_ack_fin(op->peer, handle, status);
 	r->pieces--;
 	tagrv_rndv_check_end(op);

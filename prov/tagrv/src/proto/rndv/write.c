@@ -66,7 +66,7 @@ bool tagrv_rndv_write_begin(struct tagrv_op *op)
 
 static bool is_connected(const struct tagrv_op *op)
 {
-	return op->peer->lane && op->peer->lane == op->lane;
+	return tagrv_lane_is_of(op->lane, op->peer);
 }
 
 static bool wants_fin(const struct tagrv_op *op)
