@@ -86,6 +86,8 @@ void onesided_check(void);
 
 /* ---- packet_views.c ---- */
 
+/* The engine gives away segments that are all in windows which peers may read. */
+void require_readable(const uint8_t *segments, unsigned cnt);
 /* The body of a VIEW that the engine sent. */
 void hear_view(const uint8_t *body);
 /* A VIEW of the window that give_op() reads, or by bits of 'how' a wrong one. */

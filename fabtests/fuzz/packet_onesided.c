@@ -78,15 +78,10 @@ static void hear_get(const struct tagrv_hdr *hdr, const uint8_t *body, size_t le
 /* Only what peers may read is lent. */
 static void hear_keys(const struct tagrv_hdr *hdr, const uint8_t *body)
 {
-	struct tagrv_rts_seg seg;
 	struct tagrv_cts cts;
 
 	memcpy(&cts, body, sizeof(cts));
-	for (unsigned i = 0; i < cts.seg_cnt; i++) {
-		memcpy(&seg, body + sizeof(cts) + i * sizeof(seg), sizeof(seg));
-		require(windows_admit((void *) (uintptr_t) le64toh(seg.addr),
-				le64toh(seg.len), FI_REMOTE_READ));
-	}
+	require_readable(body + sizeof(cts), cts.seg_cnt);
 	note(hdr->opcode, cts.op, le64toh(cts.want));
 }
 

@@ -8,18 +8,24 @@
 #include "fuzz/packet.h"
 #include "wire/rma_packet.h"
 
+void require_readable(const uint8_t *segments, unsigned cnt)
+{
+	struct tagrv_rts_seg seg;
+
+	for (unsigned i = 0; i < cnt; i++) {
+		memcpy(&seg, segments + i * sizeof(seg), sizeof(seg));
+		require(windows_admit((void *) (uintptr_t) le64toh(seg.addr),
+				le64toh(seg.len), FI_REMOTE_READ));
+	}
+}
+
 /* Only what peers may read is shown. */
 void hear_view(const uint8_t *body)
 {
 	struct tagrv_rma_source source;
-	struct tagrv_rts_seg seg;
 
 	memcpy(&source, body, sizeof(source));
-	for (unsigned i = 0; i < source.seg_cnt; i++) {
-		memcpy(&seg, body + sizeof(source) + i * sizeof(seg), sizeof(seg));
-		require(windows_admit((void *) (uintptr_t) le64toh(seg.addr),
-				le64toh(seg.len), FI_REMOTE_READ));
-	}
+	require_readable(body + sizeof(source), source.seg_cnt);
 }
 
 /* Of the window that give_op() reads, or a wrong one. */
