@@ -108,6 +108,16 @@ run_rounds()
 	done
 }
 
+# Runs a command with the libfabric of --libfabric, whose providers are measured.
+other()
+{
+	if [ -z "$libfabric" ]; then
+		"$@"
+		return
+	fi
+	LD_LIBRARY_PATH=$libfabric/lib FI_PROVIDER_PATH=$libfabric/lib/libfabric PATH=$libfabric/bin:$PATH "$@"
+}
+
 # usage: scaled NUMBER FACTOR
 scaled()
 {
