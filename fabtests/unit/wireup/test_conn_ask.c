@@ -398,10 +398,29 @@ Test(conn_ask, request_of_the_true_peer_crosses_ours, .timeout = 10)
 	driver_want(&d);
 	claimer = claim(&d, PEER, 7);
 	chan = driver_answer_dial(&d);
-	/* Its answer to our REQ is first. */
+	/* Its answer to our REQ is first: that proves the REQ, too. */
 	give(&d, chan, TAGRV_WIREUP_REP, PEER, 7);
-	driver_answer(&d, true);
+	cr_assert_not(d.conn.claim);
 	cr_assert_eq(driver_last(claimer)->type, TAGRV_WIREUP_REP);
+	cr_assert_eq(d.ups, 1);
+	cr_assert_eq(d.gones + d.agains, 0);
+	driver_fini(&d);
+}
+
+/* Its socket must not stay open: the peer would hang up the one that we hold. */
+Test(conn_ask, older_request_of_the_true_peer_is_hung_up, .timeout = 10)
+{
+	struct driver_chan *chan, *claimer;
+	struct driver d;
+
+	driver_init(&d, US, PEER);
+	driver_want(&d);
+	claimer = claim(&d, PEER, 6);
+	chan = driver_answer_dial(&d);
+	give(&d, chan, TAGRV_WIREUP_REP, PEER, 7);
+	cr_assert_not(d.conn.claim);
+	cr_assert_not(claimer->open);
+	cr_assert(chan->open);
 	cr_assert_eq(d.ups, 1);
 	cr_assert_eq(d.gones + d.agains, 0);
 	driver_fini(&d);

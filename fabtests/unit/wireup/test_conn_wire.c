@@ -445,6 +445,22 @@ Test(conn_wire, renewals_go_on_over_cut_sockets, .timeout = 120)
 		play_cuts(seed, 300, true);
 }
 
+/*
+ * Seeds that once found a fault. 377471262: a REQ waited for its proof although the same
+ * peer was connected by another socket; each side kept a socket that the other did not.
+ */
+static const unsigned found[] = { 377471262 };
+
+Test(conn_wire, two_machines_agree_where_they_once_did_not, .timeout = 120)
+{
+	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(found); i++) {
+		struct ability ability[2];
+
+		mirror(found[i], ability);
+		play(found[i], ability);
+	}
+}
+
 Test(conn_wire, two_machines_always_agree_in_the_end, .timeout = 120)
 {
 	unsigned first = (unsigned) time(NULL) * 1000;

@@ -8,7 +8,10 @@
  * whatever its own state, so that two sides may ask each other at the same time.
  *
  * One claim waits at a time, on the channel on which its REQ came; others are
- * told to come again later (BUSY). While it waits, the connection goes on. A stranger
+ * told to come again later (BUSY). While it waits, the connection goes on; if that
+ * connects to the same peer process by another socket, the claim needs no proof any
+ * more, and its socket is held or hung up. It must not go on waiting then: the peer
+ * would take it for the one socket that both need, and hang up each other. A stranger
  * can give up a claim and begin the next one, again and again; so few questions go to
  * a peer that does not answer (a stopped process), or they would fill its socket, and
  * end the connection.
@@ -157,7 +160,14 @@ static void ask(struct tagrv_conn *conn)
 
 void tagrv_conn_settle_claim(struct tagrv_conn *conn)
 {
-	if (!conn->claim || conn->state != TAGRV_CONN_IDLE)
+	if (!conn->claim)
+		return;
+	if (!tagrv_conn_is_new_link(conn, conn->claim)) {
+		/* We have connected to its link, or to a later one, by another socket. */
+		believe_claim(conn);
+		return;
+	}
+	if (conn->state != TAGRV_CONN_IDLE)
 		return;
 	if (conn->claimer->near)
 		believe_claim(conn);

@@ -125,7 +125,10 @@ void tagrv_conn_send_ask(struct tagrv_conn *conn, struct tagrv_chan *chan);
 /* Rejects the REQ that waits, if any. */
 void tagrv_conn_refuse_claim(struct tagrv_conn *conn,
 			     enum tagrv_wireup_reason reason);
-/* If the connection has ended: nothing is left that the waiting REQ can harm. */
+/*
+ * If nothing is left that the waiting REQ can harm: the connection has ended, or it is
+ * now to the link that the REQ is about, or to a later one of the same peer.
+ */
 void tagrv_conn_settle_claim(struct tagrv_conn *conn);
 /* True: the record was an answer, or came on a channel of a claim. */
 bool tagrv_conn_claim_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
@@ -144,6 +147,12 @@ void tagrv_conn_hang_up_extra(struct tagrv_conn *conn);
 
 /* Handles a record that is about neither a claim nor a renewal. */
 void tagrv_conn_take_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
+			    const struct tagrv_wireup_rec *rec);
+/*
+ * True: the link that the record is from is later than the one we are bound to, or of
+ * another peer process, so that to take it would end the connection.
+ */
+bool tagrv_conn_is_new_link(const struct tagrv_conn *conn,
 			    const struct tagrv_wireup_rec *rec);
 /* Handles a REQ that is proven, or that cannot do harm. */
 void tagrv_conn_take_req(struct tagrv_conn *conn, struct tagrv_chan *chan,

@@ -48,6 +48,12 @@ static enum rec_link classify_link(const struct tagrv_conn *conn,
 	       LINK_FORGED : LINK_SAME;
 }
 
+bool tagrv_conn_is_new_link(const struct tagrv_conn *conn,
+			    const struct tagrv_wireup_rec *rec)
+{
+	return classify_link(conn, rec) == LINK_NEW;
+}
+
 /*
  * The status of GONE when the peer gave its link up. -FI_EAGAIN: the peer process
  * is the same and nothing was sent over the link, so queued operations can use the
@@ -144,7 +150,7 @@ void tagrv_conn_take_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 static void on_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		   const struct tagrv_wireup_rec *rec)
 {
-	if (classify_link(conn, rec) != LINK_NEW ||
+	if (!tagrv_conn_is_new_link(conn, rec) ||
 	    (conn->state == TAGRV_CONN_IDLE && chan->near) ||
 	    tagrv_conn_holds(conn, chan) || tagrv_conn_is_named(conn, rec))
 		tagrv_conn_take_req(conn, chan, rec);
