@@ -127,6 +127,12 @@ void oob_send(int fd, const void *buf, size_t len)
 	}
 }
 
+/*
+ * Calls of 'idle' between two looks at the socket: a look is a system call, and a process that
+ * serves the other one's measurement meanwhile would be late by it.
+ */
+enum { IDLE_CALLS = 64 };
+
 void oob_recv(int fd, void *buf, size_t len, oob_idle_fn idle, void *arg)
 {
 	char *at = buf;
@@ -135,7 +141,7 @@ void oob_recv(int fd, void *buf, size_t len, oob_idle_fn idle, void *arg)
 		ssize_t n = recv(fd, at, len, idle ? MSG_DONTWAIT : 0);
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-			if (idle)
+			for (int i = 0; idle && i < IDLE_CALLS; i++)
 				idle(arg);
 			continue;
 		}
