@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Atomics: fi_atomic, fi_fetch_atomic, fi_compare_atomic and their relatives, and which of
- * them there are. See onesided_priv.h.
+ * Atomics: fi_atomic, fi_fetch_atomic, fi_compare_atomic and their relatives. See
+ * onesided_priv.h; atomic_valid.c says which there are.
  *
  * A call counts in elements, the engine in bytes: its segments are built here. All
  * operands of a call have as many elements as the remote memory; FI_ATOMIC_READ has
  * no operand, whatever is passed.
  */
-#include <limits.h>
-
 #include "atomic/atomic.h"
 
 #include "api/onesided_priv.h"
@@ -167,6 +165,79 @@ static inline ssize_t submit(struct fid_ep *fid, const struct call *call)
 	return tagrv_ep_rma_checked(tagrv_ep_of(fid), &req);
 }
 
+/* A call with one segment in each list. */
+struct short_call {
+	enum tagrv_rma_kind kind;
+	const void *operand, *compare;
+	void	*result, **desc, *context;
+	size_t	count;
+	fi_addr_t dest;
+	uint64_t addr, key, flags;
+	enum fi_datatype datatype;
+	enum fi_op op;
+	bool	no_context;
+};
+
+static TAGRV_COLD ssize_t submit_closely(struct fid_ep *fid, const struct short_call *call)
+{
+	const struct fi_ioc operand = { (void *) (uintptr_t) call->operand, call->count };
+	const struct fi_ioc compare = { (void *) (uintptr_t) call->compare, call->count };
+	const struct fi_ioc result = { call->result, call->count };
+	const struct fi_rma_ioc remote = { call->addr, call->count, call->key };
+	const struct fi_msg_atomic msg = {
+		.msg_iov = &operand, .desc = call->desc, .iov_count = 1,
+		.addr = call->dest, .rma_iov = &remote, .rma_iov_count = 1,
+		.datatype = call->datatype, .op = call->op, .context = call->context,
+	};
+
+	return submit(fid, &(struct call) {
+		.kind = call->kind, .msg = &msg, .flags = call->flags,
+		.no_context = call->no_context,
+		.result = &result, .result_cnt = call->kind != TAGRV_RMA_ATOMIC,
+		.compare = &compare, .compare_cnt = call->kind == TAGRV_RMA_COMPARE,
+	});
+}
+
+/* As submit(), which looks at what is wrong, or is a lot. */
+static inline __attribute__((always_inline)) ssize_t
+submit_short(struct fid_ep *fid, const struct short_call *call)
+{
+	bool has_operand = call->op != FI_ATOMIC_READ;
+	size_t len;
+
+	if (TAGRV_UNLIKELY(!tagrv_atomic_is_valid(atomic_kinds[call->kind], call->op,
+						  call->datatype) ||
+			   !call->count || call->count > TAGRV_INJECT_MAX) ||
+	    TAGRV_UNLIKELY((has_operand && !call->operand) ||
+			   (call->kind != TAGRV_RMA_ATOMIC && !call->result) ||
+			   (call->kind == TAGRV_RMA_COMPARE && !call->compare)))
+		return submit_closely(fid, call);
+	len = call->count * tagrv_atomic_size(call->datatype);
+	if (TAGRV_UNLIKELY(len > TAGRV_INJECT_MAX))
+		return submit_closely(fid, call);
+
+	const struct iovec operand = { (void *) (uintptr_t) call->operand, len };
+	const struct iovec compare = { (void *) (uintptr_t) call->compare, len };
+	const struct iovec result = { call->result, len };
+	const struct fi_rma_iov remote = { call->addr, len, call->key };
+	const struct tagrv_rma_req req = {
+		.kind = (uint8_t) call->kind,
+		.datatype = (uint8_t) call->datatype,
+		.op = (uint8_t) call->op,
+		.no_context = call->no_context,
+		.iov = &operand, .iov_cnt = has_operand,
+		.mem = (struct tagrv_mem **) call->desc,
+		.result = &result, .result_cnt = call->kind != TAGRV_RMA_ATOMIC,
+		.compare = &compare, .compare_cnt = call->kind == TAGRV_RMA_COMPARE,
+		.remote = &remote, .remote_cnt = 1,
+		.dest = call->dest,
+		.context = call->context,
+		.flags = call->flags,
+	};
+
+	return tagrv_ep_rma_checked(tagrv_ep_of(fid), &req);
+}
+
 /* The elements of all segments; what is wrong with them fill_lists() says. */
 static inline size_t elements_of(const struct fi_ioc *ioc, size_t cnt)
 {
@@ -182,31 +253,22 @@ static inline size_t elements_of(const struct fi_ioc *ioc, size_t cnt)
 
 /* ---- fi_atomic ---- */
 
-static inline ssize_t base(struct fid_ep *fid, const struct fi_ioc *ioc, void **desc,
-			   size_t cnt, fi_addr_t dest, uint64_t addr, uint64_t key,
-			   enum fi_datatype datatype, enum fi_op op, void *context,
-			   uint64_t flags, bool no_context)
-{
-	const struct fi_rma_ioc remote = { addr, elements_of(ioc, cnt), key };
-	const struct fi_msg_atomic msg = {
-		.msg_iov = ioc, .desc = desc, .iov_count = cnt, .addr = dest,
-		.rma_iov = &remote, .rma_iov_count = 1, .datatype = datatype,
-		.op = op, .context = context,
-	};
-
-	return submit(fid, &(struct call) {
-		.kind = TAGRV_RMA_ATOMIC, .msg = &msg, .flags = flags,
-		.no_context = no_context,
-	});
-}
-
 static ssize_t atomic_writev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc,
 			     size_t count, fi_addr_t dest_addr, uint64_t addr,
 			     uint64_t key, enum fi_datatype datatype, enum fi_op op,
 			     void *context)
 {
-	return base(fid, iov, desc, count, dest_addr, addr, key, datatype, op,
-		    context, tagrv_ep_of(fid)->rma_flags, false);
+	const struct fi_rma_ioc remote = { addr, elements_of(iov, count), key };
+	const struct fi_msg_atomic msg = {
+		.msg_iov = iov, .desc = desc, .iov_count = count, .addr = dest_addr,
+		.rma_iov = &remote, .rma_iov_count = 1, .datatype = datatype,
+		.op = op, .context = context,
+	};
+
+	return submit(fid, &(struct call) {
+		.kind = TAGRV_RMA_ATOMIC, .msg = &msg,
+		.flags = tagrv_ep_of(fid)->rma_flags,
+	});
 }
 
 static ssize_t atomic_write(struct fid_ep *fid, const void *buf, size_t count,
@@ -214,10 +276,12 @@ static ssize_t atomic_write(struct fid_ep *fid, const void *buf, size_t count,
 			    uint64_t key, enum fi_datatype datatype, enum fi_op op,
 			    void *context)
 {
-	const struct fi_ioc ioc = { (void *) buf, count };
-
-	return atomic_writev(fid, &ioc, desc ? &desc : NULL, 1, dest_addr, addr, key,
-			     datatype, op, context);
+	return submit_short(fid, &(struct short_call) {
+		.kind = TAGRV_RMA_ATOMIC, .operand = buf, .count = count,
+		.desc = desc ? &desc : NULL, .dest = dest_addr, .addr = addr, .key = key,
+		.datatype = datatype, .op = op, .context = context,
+		.flags = tagrv_ep_of(fid)->rma_flags,
+	});
 }
 
 static ssize_t atomic_writemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg,
@@ -236,10 +300,12 @@ static ssize_t atomic_inject(struct fid_ep *fid, const void *buf, size_t count,
 			     fi_addr_t dest_addr, uint64_t addr, uint64_t key,
 			     enum fi_datatype datatype, enum fi_op op)
 {
-	const struct fi_ioc ioc = { (void *) buf, count };
-
-	return base(fid, &ioc, NULL, 1, dest_addr, addr, key, datatype, op, NULL,
-		    tagrv_ep_of(fid)->rma_inject_flags, true);
+	return submit_short(fid, &(struct short_call) {
+		.kind = TAGRV_RMA_ATOMIC, .operand = buf, .count = count,
+		.dest = dest_addr, .addr = addr, .key = key,
+		.datatype = datatype, .op = op, .no_context = true,
+		.flags = tagrv_ep_of(fid)->rma_inject_flags,
+	});
 }
 
 /* ---- fi_fetch_atomic ---- */
@@ -274,12 +340,14 @@ static ssize_t atomic_readwrite(struct fid_ep *fid, const void *buf, size_t coun
 				enum fi_datatype datatype, enum fi_op op,
 				void *context)
 {
-	const struct fi_ioc ioc = { (void *) buf, count };
-	struct fi_ioc to = { result, count };
-
-	return atomic_readwritev(fid, &ioc, desc ? &desc : NULL, 1, &to,
-				 &result_desc, 1, dest_addr, addr, key, datatype, op,
-				 context);
+	(void) result_desc;
+	return submit_short(fid, &(struct short_call) {
+		.kind = TAGRV_RMA_FETCH, .operand = buf, .result = result,
+		.count = count, .desc = desc ? &desc : NULL,
+		.dest = dest_addr, .addr = addr, .key = key,
+		.datatype = datatype, .op = op, .context = context,
+		.flags = tagrv_ep_of(fid)->rma_flags & ~LEVELS,
+	});
 }
 
 static ssize_t atomic_readwritemsg(struct fid_ep *fid,
@@ -335,13 +403,15 @@ static ssize_t atomic_compwrite(struct fid_ep *fid, const void *buf, size_t coun
 				enum fi_datatype datatype, enum fi_op op,
 				void *context)
 {
-	const struct fi_ioc ioc = { (void *) buf, count };
-	const struct fi_ioc with = { (void *) compare, count };
-	struct fi_ioc to = { result, count };
-
-	return atomic_compwritev(fid, &ioc, desc ? &desc : NULL, 1, &with,
-				 &compare_desc, 1, &to, &result_desc, 1, dest_addr,
-				 addr, key, datatype, op, context);
+	(void) compare_desc;
+	(void) result_desc;
+	return submit_short(fid, &(struct short_call) {
+		.kind = TAGRV_RMA_COMPARE, .operand = buf, .compare = compare,
+		.result = result, .count = count, .desc = desc ? &desc : NULL,
+		.dest = dest_addr, .addr = addr, .key = key,
+		.datatype = datatype, .op = op, .context = context,
+		.flags = tagrv_ep_of(fid)->rma_flags & ~LEVELS,
+	});
 }
 
 static ssize_t atomic_compwritemsg(struct fid_ep *fid,
@@ -364,69 +434,6 @@ static ssize_t atomic_compwritemsg(struct fid_ep *fid,
 	});
 }
 
-/* ---- which there are ---- */
-
-/*
- * No line in the log: programs ask for all, and do without what is missing. The count is
- * one that they can keep in an int, as OpenSHMEM does, though more elements are possible.
- */
-static int valid(enum tagrv_atomic_kind kind, enum fi_datatype datatype,
-		 enum fi_op op, size_t *count)
-{
-	if (!tagrv_atomic_is_valid(kind, op, datatype))
-		return -FI_EOPNOTSUPP;
-	*count = TAGRV_MIN(TAGRV_MAX_MSG / tagrv_atomic_size(datatype),
-			   (size_t) INT_MAX);
-	return 0;
-}
-
-static int atomic_writevalid(struct fid_ep *ep, enum fi_datatype datatype,
-			     enum fi_op op, size_t *count)
-{
-	(void) ep;
-	return valid(TAGRV_ATOMIC_BASE, datatype, op, count);
-}
-
-static int atomic_readwritevalid(struct fid_ep *ep, enum fi_datatype datatype,
-				 enum fi_op op, size_t *count)
-{
-	(void) ep;
-	return valid(TAGRV_ATOMIC_FETCH, datatype, op, count);
-}
-
-static int atomic_compwritevalid(struct fid_ep *ep, enum fi_datatype datatype,
-				 enum fi_op op, size_t *count)
-{
-	(void) ep;
-	return valid(TAGRV_ATOMIC_COMPARE, datatype, op, count);
-}
-
-int tagrv_query_atomic(struct fid_domain *domain, enum fi_datatype datatype,
-		       enum fi_op op, struct fi_atomic_attr *attr, uint64_t flags)
-{
-	enum tagrv_atomic_kind kind = flags & FI_FETCH_ATOMIC ? TAGRV_ATOMIC_FETCH :
-				      flags & FI_COMPARE_ATOMIC ?
-				      TAGRV_ATOMIC_COMPARE : TAGRV_ATOMIC_BASE;
-	size_t count;
-	int ret;
-
-	(void) domain;
-	if (flags & FI_TAGGED)		/* no atomics on tagged receives */
-		return -FI_EOPNOTSUPP;
-	if (flags & ~(FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC))
-		return tagrv_refuse(-FI_EBADFLAGS, "fi_query_atomic: flags 0x%llx are "
-				    "not supported", (unsigned long long) flags);
-	if ((flags & FI_FETCH_ATOMIC) && (flags & FI_COMPARE_ATOMIC))
-		return tagrv_refuse(-FI_EINVAL, "fi_query_atomic: an operation "
-				    "fetches or compares, not both");
-	ret = valid(kind, datatype, op, &count);
-	if (ret)
-		return ret;
-	attr->count = count;
-	attr->size = tagrv_atomic_size(datatype);
-	return 0;
-}
-
 struct fi_ops_atomic tagrv_atomic_ops = {
 	.size = sizeof(struct fi_ops_atomic),
 	.write = atomic_write,
@@ -439,7 +446,7 @@ struct fi_ops_atomic tagrv_atomic_ops = {
 	.compwrite = atomic_compwrite,
 	.compwritev = atomic_compwritev,
 	.compwritemsg = atomic_compwritemsg,
-	.writevalid = atomic_writevalid,
-	.readwritevalid = atomic_readwritevalid,
-	.compwritevalid = atomic_compwritevalid,
+	.writevalid = tagrv_atomic_writevalid,
+	.readwritevalid = tagrv_atomic_readwritevalid,
+	.compwritevalid = tagrv_atomic_compwritevalid,
 };

@@ -34,6 +34,14 @@ ssize_t tagrv_reject_rma_state(const struct tagrv_ep *ep,
 ssize_t tagrv_reject_rma(const struct tagrv_rma_req *req) TAGRV_COLD;
 ssize_t tagrv_explain_rma(const struct tagrv_rma_req *req, ssize_t ret) TAGRV_COLD;
 
+/* As fi_atomicvalid and its relatives: atomic_valid.c. */
+int tagrv_atomic_writevalid(struct fid_ep *ep, enum fi_datatype datatype, enum fi_op op,
+			    size_t *count);
+int tagrv_atomic_readwritevalid(struct fid_ep *ep, enum fi_datatype datatype,
+				enum fi_op op, size_t *count);
+int tagrv_atomic_compwritevalid(struct fid_ep *ep, enum fi_datatype datatype,
+				enum fi_op op, size_t *count);
+
 /* The flags of a write, given those of the call or of the endpoint. */
 static inline uint64_t tagrv_rma_write_flags(uint64_t flags)
 {

@@ -105,7 +105,8 @@ bool tagrv_atomic_is_valid(unsigned kind, unsigned op, unsigned datatype)
 
 static bool is_lock_free(const void *target, size_t size)
 {
-	return size <= sizeof(uint64_t) && (uintptr_t) target % size == 0;
+	/* Such sizes are powers of two. */
+	return size <= sizeof(uint64_t) && !((uintptr_t) target & (size - 1));
 }
 
 void tagrv_atomic_apply(unsigned kind, unsigned op, unsigned datatype, void *target,

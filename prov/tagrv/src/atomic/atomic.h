@@ -37,6 +37,13 @@ enum tagrv_atomic_kind {
  */
 size_t tagrv_atomic_size(unsigned datatype);
 
+/* The bytes behind the last whole element of len bytes. Sizes are powers of two, but for the
+ * long double of some processors; a division costs as much as a short operation. */
+static inline size_t tagrv_atomic_rest(size_t len, size_t size)
+{
+	return size & (size - 1) ? len % size : len & (size - 1);
+}
+
 /*
  * Whether calls of this kind take this operation on this datatype. Any values may be
  * given.
