@@ -91,6 +91,10 @@ static void hear_packet(const struct tagrv_hdr *hdr, const uint8_t *body, size_t
 	struct tagrv_rma_source pull;
 
 	switch (hdr->opcode) {
+	case TAGRV_PKT_STORE:
+		if (!hdr->op)
+			return;		/* counted */
+		/* fallthrough */
 	case TAGRV_PKT_PUT:
 		note(hdr->opcode, hdr->op, 0);
 		return;
@@ -181,7 +185,7 @@ static void fill_lists(struct tagrv_rma_req *req, struct lists *l, size_t len, b
 }
 
 /* What is injected is gone when the call has returned. */
-static void submit(struct tagrv_rma_req *req, struct lists *l)
+static void submit(struct tagrv_rma_req *req, struct lists *l, bool short_way)
 {
 	char *copy = NULL;
 	bool taken;
@@ -192,7 +196,10 @@ static void submit(struct tagrv_rma_req *req, struct lists *l)
 		memcpy(copy, mine, BUF_LEN);
 		l->iov.iov_base = l->compare.iov_base = copy;
 	}
-	taken = !tagrv_engine_rma(fz.engine, req);
+	taken = (short_way &&
+		 tagrv_engine_store(fz.engine, req->dest, l->iov.iov_base, l->iov.iov_len,
+				    l->remote[0].addr, l->remote[0].key)) ||
+		!tagrv_engine_rma(fz.engine, req);
 	free(copy);
 	begun += taken;
 	fz.sends += taken && !req->no_context;
@@ -221,7 +228,9 @@ void give_op(struct input *in)
 	if (req.kind >= TAGRV_RMA_ATOMIC)
 		fill_atomic(&req, &l, type);
 	fill_lists(&req, &l, len_of(&req, what >> 3), how & 32);
-	submit(&req, &l);
+	submit(&req, &l, how & 64 && req.no_context && req.kind == TAGRV_RMA_WRITE &&
+			 req.remote_cnt == 1 &&
+			 !(req.flags & (FI_FENCE | FI_REMOTE_CQ_DATA)));
 }
 
 /* ---- requests of the peer ---- */
@@ -257,6 +266,18 @@ static size_t forge_put(struct forged *pkt, const struct tagrv_rma_range *range,
 	memcpy(pkt->body, &put, sizeof(put));
 	memset(pkt->body + sizeof(put), fill, len);
 	return sizeof(put) + len;
+}
+
+static size_t forge_store(struct forged *pkt, const struct tagrv_rma_range *range,
+			  uint8_t flags)
+{
+	size_t len = range->len % 300;
+
+	pkt->hdr.data = htole64(range->addr);
+	if (flags >> 4)
+		pkt->hdr.flags = 0;
+	memset(pkt->body, flags, len);
+	return len;
 }
 
 static size_t forge_get(struct forged *pkt, const struct tagrv_rma_range *range,
@@ -332,8 +353,9 @@ void give_request(struct input *in)
 	};
 	switch (what % 4) {
 	case 0:
-		pkt.hdr.opcode = TAGRV_PKT_PUT;
-		len = forge_put(&pkt, &range, how);
+		pkt.hdr.opcode = flags & 8 ? TAGRV_PKT_STORE : TAGRV_PKT_PUT;
+		len = flags & 8 ? forge_store(&pkt, &range, flags) :
+				  forge_put(&pkt, &range, how);
 		break;
 	case 1:
 		pkt.hdr.opcode = TAGRV_PKT_GET;
@@ -398,6 +420,16 @@ static void send_keys(const struct asked *a, uint8_t how)
 	give(&pkt, offsetof(typeof(pkt), seg[how % 3]));
 }
 
+static void send_count(uint32_t done, uint32_t refused, uint64_t status)
+{
+	struct tagrv_hdr hdr = {
+		.opcode = TAGRV_PKT_COUNT, .op = htole32(done), .seq = htole32(refused),
+		.data = htole64(status),
+	};
+
+	give(&hdr, sizeof(hdr));
+}
+
 /* All that is missing, in packets as long as the engine's own. */
 static void send_answers(const struct asked *a)
 {
@@ -416,7 +448,10 @@ void give_answer(struct input *in)
 
 	switch (what & 7) {
 	case 0:
-		send_fin(a.op, 0, how);
+		if (what & 128)
+			send_count(how & 15, what >> 3 & 3, what >> 5 & 3);
+		else
+			send_fin(a.op, 0, how);
 		break;
 	case 1:
 		send_fin(a.op, what >> 3, how);
@@ -465,6 +500,7 @@ void onesided_begin(uint8_t how)
 	fz.engine->attr.order = (how & 1 ? TAGRV_ORDER_AFTER_WRITE : 0) |
 				(how & 2 ? TAGRV_ORDER_AFTER_READ : 0);
 	fake.base.attr.get_least = how & 4 ? 0 : SIZE_MAX;
+	fake.base.attr.max_short = how & 8 ? FAKE_PACKET_MAX - TAGRV_SHORT_HDR : 0;
 	windows_begin();
 }
 
@@ -477,7 +513,8 @@ void onesided_end(void)
 	windows_end();
 	require(!engine->pools.rmas.used && !engine->pools.uses.used &&
 		!engine->pools.answers.used && !engine->lent && !peer()->rma.uses &&
-		!engine->pools.showings.used);
+		!engine->pools.showings.used && !peer()->rma.counted &&
+		!tagrv_peer_owes_count(peer()));
 	memset(asked, 0, sizeof(asked));
 	asked_cnt = 0;
 }

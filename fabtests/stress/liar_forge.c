@@ -58,6 +58,7 @@ static void learn_from(const char *at)
 	if (hdr.zero[0] || hdr.zero[1] || hdr.zero[2] || !hdr.op)
 		return;
 	switch (hdr.opcode) {
+	case TAGRV_PKT_STORE:
 	case TAGRV_PKT_PUT: learn(hdr.op, 0); return;
 	case TAGRV_PKT_GET:
 	case TAGRV_PKT_ATOMIC:
@@ -150,6 +151,32 @@ static void forge_put(struct forged *p, uint64_t *random)
 	p->hdr.opcode = TAGRV_PKT_PUT;
 	put_body(p, &put, sizeof(put));
 	fill_body(p, r & 1 ? (r >> 8) % 16 : (r >> 8) % 2000, r >> 32);
+}
+
+/* Most are counted, which have no handle. */
+static void forge_store(struct forged *p, uint64_t *random)
+{
+	uint64_t r = pattern_next(random);
+
+	p->hdr.opcode = TAGRV_PKT_STORE;
+	p->hdr.data = htole64(any_addr(random));
+	if (r & 7)
+		p->hdr.flags = 0;
+	if (!(r & 64))
+		p->hdr.op = 0;
+	fill_body(p, r & 1 << 8 ? (r >> 16) % 16 : (r >> 16) % 2000, r >> 32);
+}
+
+/* Of few: the honest side has begun some, or none. */
+static void forge_count(struct forged *p, uint64_t *random)
+{
+	uint64_t r = pattern_next(random);
+
+	p->hdr.opcode = TAGRV_PKT_COUNT;
+	p->hdr.op = htole32((uint32_t)(r % 3));
+	p->hdr.seq = htole32((uint32_t)(r >> 8) % 2);
+	p->hdr.flags = 0;
+	p->hdr.data = htole64(p->hdr.seq ? FI_EACCES : 0);
 }
 
 static void forge_get(struct forged *p, uint64_t *random)
@@ -251,11 +278,12 @@ static void forge(struct forged *p, uint64_t *random)
 		},
 	};
 	switch (r >> 16 & 7) {
-	case 0:
-	case 1: forge_put(p, random); return;
+	case 0: forge_put(p, random); return;
+	case 1: forge_store(p, random); return;
 	case 2: p->hdr.flags = htole16(r >> 8 & 4); forge_get(p, random); return;
 	case 3: forge_atomic(p, random); return;
 	case 4: p->hdr.flags = htole16(r >> 8 & 2); forge_pull(p, random); return;
+	case 5: forge_count(p, random); return;
 	default: forge_answer(p, random); return;
 	}
 }

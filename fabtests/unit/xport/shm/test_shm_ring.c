@@ -76,6 +76,7 @@ Test(shm_ring, waiting_packets_are_announced_ahead, .timeout = 60)
 
 	start(PAIR_SHM);
 	send_and_check(0, 8);
+	pair.b->sink.deep = true;
 	before = pair.b->next_packets;
 	for (unsigned i = 0; i < 10; i++)
 		pair_send(&pair, pair.a, i, 5 * i, NULL);

@@ -106,6 +106,7 @@ Test(shm_tagged, keeps_its_place_among_packets, .timeout = 60)
 Test(shm_tagged, waiting_messages_are_announced, .timeout = 60)
 {
 	start(PAIR_SHM);
+	pair.b->sink.deep = true;
 	for (unsigned i = 1; i <= 10; i++)
 		cr_assert_eq(send_tagged(i, i, false), 0);
 	PAIR_UNTIL(&pair, pair.b->tagged_cnt == 10);

@@ -136,8 +136,8 @@ static inline ssize_t read_entries(struct tagrv_cq *cq, void *buf, size_t count,
 
 	if (TAGRV_LIKELY(tagrv_compq_empty(&cq->queue))) {
 		n = look_with_window(cq, buf, count, src_addr);
-		if (TAGRV_LIKELY(n) && tagrv_compq_empty(&cq->queue))
-			return (ssize_t) n;
+		if (TAGRV_LIKELY(tagrv_compq_empty(&cq->queue)))
+			return n ? (ssize_t) n : no_entries(cq, NULL);
 	} else if (!count || ++cq->reads >= READS_MAX) {
 		cq->reads = 0;
 		tagrv_dom_look(cq->dom);

@@ -206,9 +206,11 @@ void tagrv_ep_resolve_flags(struct tagrv_ep *ep)
 	ep->writer = ep->caps & FI_WRITE ? ep->engine : NULL;
 	ep->plain_send = ep->plain_inject = NULL;
 	ep->plain_rx = NULL;
+	ep->plain_writer = NULL;
 	if (!ep->dom->params.fast)
 		return;
 	ep->plain_rx = ep->rx;
+	ep->plain_writer = ep->writer;
 	if (ep->tx_cntr)
 		return;
 	if (!(ep->tx_flags & (TAGRV_NEEDS_OP | FI_INJECT)))

@@ -122,6 +122,7 @@ struct tagrv_ep {
 	struct tagrv_rx *plain_rx;
 	/* For one-sided operations: 'engine', if caps have FI_READ, FI_WRITE. */
 	struct tagrv_engine *reader, *writer;
+	struct tagrv_engine *plain_writer;	/* for the short way: writer, or NULL */
 	uint64_t tx_flags, rx_flags;	/* for calls without a flags argument */
 	uint64_t inject_flags;		/* for the inject calls */
 	uint64_t rma_flags, rma_inject_flags;	/* the same for writes and atomics */

@@ -146,6 +146,16 @@ static inline ssize_t inject(struct fid_ep *fid, const void *buf, size_t len,
 static ssize_t rma_inject(struct fid_ep *fid, const void *buf, size_t len,
 			  fi_addr_t dest_addr, uint64_t addr, uint64_t key)
 {
+	struct tagrv_ep *ep = tagrv_ep_of(fid);
+	bool sent;
+
+	if (TAGRV_LIKELY(ep->plain_writer && len <= TAGRV_INJECT_MAX && (buf || !len))) {
+		tagrv_lock_acquire(&ep->dom->lock);
+		sent = tagrv_engine_store(ep->plain_writer, dest_addr, buf, len, addr, key);
+		tagrv_lock_release(&ep->dom->lock);
+		if (TAGRV_LIKELY(sent))
+			return 0;
+	}
 	return inject(fid, buf, len, 0, 0, dest_addr, addr, key);
 }
 

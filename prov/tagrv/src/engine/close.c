@@ -53,6 +53,7 @@ static bool owes_peer(const struct tagrv_peer *peer)
 	return !tagrv_list_empty(&peer->pending) ||
 	       !tagrv_list_empty(&peer->acks) ||
 	       !tagrv_list_empty(&peer->rma.answers) || peer->rma.held_cnt ||
+	       tagrv_peer_owes_count(peer) ||
 	       has_injected(&peer->waiting) || has_injected(&peer->writers);
 }
 
@@ -77,6 +78,8 @@ static void end_arrived_to(struct tagrv_peer *peer)
 {
 	struct tagrv_list *node, *tmp;
 
+	if (peer->rma.counted)
+		tagrv_peer_end_counted(peer, peer->rma.counted, 0);
 	tagrv_list_for_each_safe(&peer->waiting, node, tmp) {
 		struct tagrv_op *op =
 			tagrv_container_of(node, struct tagrv_op, link);

@@ -63,6 +63,8 @@ static const struct handler handlers[] = {
 	[TAGRV_PKT_PULL]   = { tagrv_rma_pull_packet, false },
 	[TAGRV_PKT_VIEW]   = { tagrv_rma_view_packet, false },
 	[TAGRV_PKT_RECALL] = { tagrv_rma_recall_packet, false },
+	[TAGRV_PKT_STORE]  = { tagrv_rma_store_packet, false },
+	[TAGRV_PKT_COUNT]  = { tagrv_rma_count_packet, false },
 };
 
 static bool decode_header(struct tagrv_hdr *hdr, const void *data, size_t len)

@@ -79,6 +79,18 @@ int tagrv_dom_pass_for_look(struct tagrv_dom *dom)
 	return make_pass(dom, dom->watch.unlisted ? 1 : TAGRV_WATCH_LOOKS);
 }
 
+int tagrv_dom_serve(struct tagrv_dom *dom)
+{
+	struct tagrv_list *node;
+	int more = 0;
+
+	tagrv_assert_locked(dom);
+	dom->to_serve = false;
+	tagrv_list_for_each(&dom->engines, node)
+		more += tagrv_engine_serve(engine_of(node));
+	return more;
+}
+
 static int arm_engine(struct tagrv_engine *engine)
 {
 	/* Peers need not return credit: the application repeats, and is not refused. */

@@ -18,6 +18,12 @@ int tagrv_dom_progress(struct tagrv_dom *dom);
 int tagrv_dom_pass_for_look(struct tagrv_dom *dom);
 
 /*
+ * Serves busy peers of all endpoints, which costs less than a pass. Those that have more to
+ * do are left to the next pass. Lock held. Returns how many have.
+ */
+int tagrv_dom_serve(struct tagrv_dom *dom);
+
+/*
  * What a look does that has found something: handles the words of dom->watch that have
  * changed, or makes a pass if one is due. Only after tagrv_watch_is_idle() has
  * returned false, because that counts the looks until the next pass; lock held.
@@ -31,9 +37,11 @@ static inline int tagrv_dom_handle(struct tagrv_dom *dom)
 	tagrv_assert_locked(dom);
 	if (TAGRV_UNLIKELY(tagrv_watch_is_due(watch)))
 		return tagrv_dom_pass_for_look(dom);
-	dom->in_pass = true;
+	dom->in_pass = dom->in_look = true;
 	events = tagrv_watch_drain(watch);
-	dom->in_pass = false;
+	dom->in_pass = dom->in_look = false;
+	if (TAGRV_UNLIKELY(dom->to_serve))
+		events += tagrv_dom_serve(dom);
 	if (TAGRV_UNLIKELY(!watch->left))
 		events += tagrv_dom_progress(dom);
 	else if (TAGRV_LIKELY(events))

@@ -255,7 +255,8 @@ static void dump_peer(const struct tagrv_peer *peer, FILE *out)
 		"the peer and %zu for room; receives: %zu with reads to post, "
 		"%zu with a grant to send, %zu wait for the peer, which owes %u "
 		"fragments; %zu acks to send%s\n",
-		length(&peer->pending), peer->sent, length(&peer->waiting),
+		length(&peer->pending), peer->sent,
+		length(&peer->waiting) + peer->rma.counted,
 		length(&peer->writers), length(&peer->readers),
 		length(&peer->to_grant), length(&peer->granted), peer->frags,
 		length(&peer->acks),

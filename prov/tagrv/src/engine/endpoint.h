@@ -67,6 +67,14 @@ ssize_t tagrv_engine_send(struct tagrv_engine *engine,
 			  const struct tagrv_send_req *req) TAGRV_WARN_UNUSED;
 
 /*
+ * Writes into the memory of a peer, without a completion, if that can be done at once. False:
+ * nothing has happened, tagrv_engine_rma() has to look closer. buf: len bytes, which are free
+ * behind the call.
+ */
+bool tagrv_engine_store(struct tagrv_engine *engine, fi_addr_t dest, const void *buf,
+			size_t len, uint64_t addr, uint64_t key);
+
+/*
  * Begins a one-sided operation. As tagrv_engine_send(), and one more error:
  * -FI_EINVAL: remote addresses wrap.
  */
@@ -103,5 +111,7 @@ void tagrv_engine_proto_stats(const struct tagrv_engine *engine,
 
 /* Moves one engine; returns events handled. */
 int tagrv_engine_progress(struct tagrv_engine *engine);
+/* Serves its busy peers once; returns how many have more to do. */
+int tagrv_engine_serve(struct tagrv_engine *engine);
 
 #endif

@@ -16,25 +16,45 @@
 #include "proto/serve.h"
 #include "wireup/wireup.h"
 
+static int serve(struct tagrv_list *busy_node)
+{
+	return tagrv_peer_serve(
+		tagrv_container_of(busy_node, struct tagrv_peer, busy_node));
+}
+
 /*
  * Serves each busy peer once, and begins with another one every time. Returns how
  * many can go on.
  */
 static int serve_busy(struct tagrv_engine *engine)
 {
+	struct tagrv_list *node = tagrv_list_first(&engine->tx.busy);
 	struct tagrv_list turn;
-	struct tagrv_list *node;
 	int more = 0;
 
+	if (TAGRV_LIKELY(node->next == &engine->tx.busy))
+		return serve(node);
 	tagrv_list_init(&turn);
 	tagrv_list_splice_tail(&turn, &engine->tx.busy);
 	node = tagrv_list_pop(&turn);
 	tagrv_list_push_tail(&turn, node);
 	while ((node = tagrv_list_pop(&turn))) {
 		tagrv_list_push_tail(&engine->tx.busy, node);
-		more += tagrv_peer_serve(
-			tagrv_container_of(node, struct tagrv_peer, busy_node));
+		more += serve(node);
 	}
+	return more;
+}
+
+int tagrv_engine_serve(struct tagrv_engine *engine)
+{
+	int more;
+
+	tagrv_assert_locked(engine->dom);
+	if (tagrv_list_empty(&engine->tx.busy))
+		return 0;
+	more = serve_busy(engine);
+	if (!tagrv_list_empty(&engine->tx.busy))
+		tagrv_watch_attend(&engine->dom->watch);
 	return more;
 }
 

@@ -109,6 +109,21 @@ static int take(struct tagrv_engine *engine, const struct tagrv_rma_req *req,
 	return ret;
 }
 
+bool tagrv_engine_store(struct tagrv_engine *engine, fi_addr_t dest, const void *buf,
+			size_t len, uint64_t addr, uint64_t key)
+{
+	struct tagrv_peer *peer;
+	uint64_t end;
+
+	tagrv_assert_locked(engine->dom);
+	if (TAGRV_UNLIKELY(dest >= engine->table.by_addr_cnt ||
+			   __builtin_add_overflow(addr, len, &end)))
+		return false;
+	peer = engine->table.by_addr[dest];
+	return TAGRV_LIKELY(peer != NULL) &&
+	       TAGRV_LIKELY(!tagrv_rma_store_counted(peer, buf, len, addr, key));
+}
+
 ssize_t tagrv_engine_rma(struct tagrv_engine *engine,
 			 const struct tagrv_rma_req *req)
 {

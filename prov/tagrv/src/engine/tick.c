@@ -61,7 +61,7 @@ static bool is_due(uint64_t *next, unsigned seconds, uint64_t now)
 static bool is_awaited(const struct tagrv_peer *peer)
 {
 	return !tagrv_list_empty(&peer->pending) ||
-	       !tagrv_list_empty(&peer->waiting) ||
+	       !tagrv_list_empty(&peer->waiting) || peer->rma.counted ||
 	       !tagrv_list_empty(&peer->writers) ||
 	       !tagrv_list_empty(&peer->to_grant) ||
 	       !tagrv_list_empty(&peer->granted) ||

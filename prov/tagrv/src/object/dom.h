@@ -84,6 +84,9 @@ struct tagrv_dom {
 	struct tagrv_watch watch;	/* tells when a pass is due */
 	bool	in_pass;		/* transports are being polled; busy peers
 					   are served before the pass ends */
+	bool	in_look;		/* words of 'watch' are being handled; busy
+					   peers are served behind them */
+	bool	to_serve;		/* in_look: some peer is busy */
 	struct tagrv_patience patience;
 	bool	give_way;		/* tagrv_dom_unlock() shall yield the
 					   processor */

@@ -33,6 +33,8 @@ struct tagrv_lane *tagrv_lane_create(struct tagrv_peer *peer,
 	peer->rma.serving = 0;
 	peer->rma.data_asked = 0;
 	peer->rma.op = 0;
+	peer->rma.done = 0;
+	peer->rma.refused = 0;
 	return lane;
 }
 
@@ -109,6 +111,10 @@ static void end_all(struct tagrv_peer *peer, const struct tagrv_lane *lane,
 	drop_answers(peer);
 	tagrv_views_forget(peer);
 	tagrv_showings_forget(peer);
+	peer->rma.done = 0;
+	peer->rma.refused = 0;
+	if (peer->rma.counted)
+		tagrv_peer_end_counted(peer, peer->rma.counted, status);
 	fail_ops(&peer->waiting, status);
 	fail_ops(&peer->readers, status);
 	fail_ops(&peer->writers, status);

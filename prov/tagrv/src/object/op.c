@@ -38,15 +38,18 @@ void tagrv_op_send_report(struct tagrv_engine *engine,
  * There is no context to report to, and an entry without one would be taken for that of
  * another operation.
  */
-void tagrv_op_log_lost(const struct tagrv_op *op, const char *what, int status)
+void tagrv_peer_log_lost(const struct tagrv_peer *peer, const char *what, uint32_t cnt,
+			 int status)
 {
+	struct tagrv_engine *engine = peer->engine;
 	char addr[TAGRV_ADDR_STRLEN];
 
-	tagrv_assert_locked(op->engine->dom);
-	if (!op->engine->stats.lost_injects++)
+	tagrv_assert_locked(engine->dom);
+	if (!engine->stats.lost_injects)
 		tagrv_warn("an injected %s %s was lost: %s\n", what,
-			   tagrv_addr_str(&op->peer->addr, addr, sizeof(addr)),
+			   tagrv_addr_str(&peer->addr, addr, sizeof(addr)),
 			   fi_strerror(-status));
+	engine->stats.lost_injects += cnt;
 }
 
 static void send_report_error(struct tagrv_op *op, int status)
@@ -64,7 +67,7 @@ static void send_report_error(struct tagrv_op *op, int status)
 	if (engine->sinks.tx_cntr)
 		tagrv_counter_add_err(engine->sinks.tx_cntr, 1);
 	if (op->tx.no_context) {
-		tagrv_op_log_lost(op, "message to", status);
+		tagrv_peer_log_lost(op->peer, "message to", 1, status);
 		return;
 	}
 	if (engine->sinks.tx_cq)
@@ -75,13 +78,14 @@ static void send_report_error(struct tagrv_op *op, int status)
  * A send that had left the pending queue has ended: a fence behind it may be open
  * now. Outside of a progress pass a sleeping thread must be woken to see that.
  */
-void tagrv_op_uncount_sent(struct tagrv_peer *peer)
+void tagrv_peer_uncount_sent(struct tagrv_peer *peer, size_t cnt)
 {
 	const struct tagrv_list *first = tagrv_list_first(&peer->pending);
 
 	tagrv_assert_locked(peer->engine->dom);
-	assert(peer->sent);
-	if (--peer->sent || !first || peer->engine->dom->in_pass)
+	assert(peer->sent >= cnt);
+	peer->sent -= cnt;
+	if (peer->sent || !first || peer->engine->dom->in_pass)
 		return;
 	if (tagrv_container_of(first, struct tagrv_op, link)->flags & FI_FENCE)
 		tagrv_dom_kick(peer->engine->dom);
@@ -96,7 +100,7 @@ void tagrv_op_send_end(struct tagrv_op *op, int status)
 	tagrv_trace_send_complete(op, op->peer, op->context, op->tag, op->len,
 				  status);
 	if (op->state != TAGRV_OP_QUEUED)
-		tagrv_op_uncount_sent(op->peer);
+		tagrv_peer_uncount_sent(op->peer, 1);
 	tagrv_op_deregister(op);
 	if (op->ops->release)
 		op->ops->release(op);

@@ -329,11 +329,11 @@ void tagrv_op_send_end(struct tagrv_op *op, int status);
  */
 void tagrv_op_recv_end(struct tagrv_op *op, int status);
 
-/* A send or one-sided operation that had left the pending queue is about to end. */
-void tagrv_op_uncount_sent(struct tagrv_peer *peer);
-/* Logs, once per engine, that an inject ("message to") was lost, and counts it. */
-void tagrv_op_log_lost(const struct tagrv_op *op, const char *what, int status)
-	TAGRV_COLD;
+/* So many sends or one-sided operations that had left the pending queue end now. */
+void tagrv_peer_uncount_sent(struct tagrv_peer *peer, size_t cnt);
+/* Logs, once per engine, that injects ("message to") were lost, and counts them. */
+void tagrv_peer_log_lost(const struct tagrv_peer *peer, const char *what, uint32_t cnt,
+			 int status) TAGRV_COLD;
 /*
  * Ends a one-sided operation, as tagrv_op_send_end(): op_rma.c. It has no rendezvous part
  * (any more).

@@ -37,7 +37,7 @@ static void report(const struct tagrv_op *op, uint64_t flags, int status)
 		tagrv_counter_add(cntr, 1);
 	if (op->tx.no_context) {
 		if (status)
-			tagrv_op_log_lost(op, "one-sided operation on", status);
+			tagrv_peer_log_lost(op->peer, "one-sided operation on", 1, status);
 		return;
 	}
 	if (!engine->sinks.tx_cq)
@@ -46,6 +46,26 @@ static void report(const struct tagrv_op *op, uint64_t flags, int status)
 		tagrv_compq_push(engine->sinks.tx_cq, &comp);
 	else if (op->flags & FI_COMPLETION)
 		tagrv_compq_report(engine->sinks.tx_cq, &comp);
+}
+
+void tagrv_peer_end_counted(struct tagrv_peer *peer, uint32_t cnt, int status)
+{
+	struct tagrv_counter *cntr = peer->engine->sinks.write_cntr;
+
+	tagrv_assert_locked(peer->engine->dom);
+	assert(cnt <= peer->rma.counted);
+	peer->rma.counted -= cnt;
+	tagrv_peer_uncount_sent(peer, cnt);
+	if (cntr && status)
+		tagrv_counter_add_err(cntr, cnt);
+	else if (cntr)
+		tagrv_counter_add(cntr, cnt);
+	if (TAGRV_UNLIKELY(status))
+		tagrv_peer_log_lost(peer, "one-sided operation on", cnt, status);
+	/* One behind them may have waited for their end. */
+	if (TAGRV_UNLIKELY(!tagrv_list_empty(&peer->pending)) &&
+	    peer->state == TAGRV_PEER_READY)
+		tagrv_peer_set_busy(peer);
 }
 
 void tagrv_answer_free(struct tagrv_peer *peer, struct tagrv_answer *answer)
@@ -78,7 +98,7 @@ void tagrv_op_rma_end(struct tagrv_op *op, int status)
 	tagrv_trace_send_complete(op, op->peer, op->context, op->tag, op->len,
 				  status);
 	if (op->state != TAGRV_OP_QUEUED)
-		tagrv_op_uncount_sent(op->peer);
+		tagrv_peer_uncount_sent(op->peer, 1);
 	report(op, comp_flags[op->tx.rma->kind], status);
 	tagrv_op_rma_free(op);
 }

@@ -202,7 +202,7 @@ bool tagrv_peer_is_idle(const struct tagrv_peer *peer)
 	       tagrv_list_empty(&peer->acks) &&
 	       tagrv_list_empty(&peer->rma.answers) &&
 	       tagrv_list_empty(&peer->rma.held) && !peer->rma.uses &&
-	       !peer->sent;
+	       !tagrv_peer_owes_count(peer) && !peer->sent;
 }
 
 /* Nothing names the peer or its number, and nothing is on its way to or from it. */

@@ -137,7 +137,10 @@ struct tagrv_peer {
 		uint32_t asked;		/* what it keeps for us: proto/rma/rma_op.c */
 		uint32_t serving;	/* what we keep for it */
 		uint32_t uses;		/* of windows, by all its connections */
-		uint32_t changes;	/* PUTs and ATOMICs that came */
+		uint32_t changes;	/* PUTs, STOREs and ATOMICs that came */
+		/* Counted operations: proto/rma/rma_store.c. */
+		uint32_t counted;	/* of ours, not answered; in 'sent', too */
+		uint32_t done, refused;	/* of its own, not answered yet */
 		/* The peer's operation whose packets are coming; op 0: none. */
 		uint32_t op;
 		int	status;		/* the first error of its packets */
@@ -161,6 +164,12 @@ struct tagrv_peer {
 	struct tagrv_list blank_node;	/* engine->table.blank */
 	struct tagrv_addr addr;
 };
+
+/*
+ * The first 'cnt' of our counted operations that are not answered end: counts them, and logs
+ * the loss unless status is 0.
+ */
+void tagrv_peer_end_counted(struct tagrv_peer *peer, uint32_t cnt, int status);
 
 /* Puts an answer of the peer back, which is on no list: op_rma.c. */
 void tagrv_answer_free(struct tagrv_peer *peer, struct tagrv_answer *answer);
@@ -231,13 +240,24 @@ static inline int tagrv_peer_of(struct tagrv_engine *engine, fi_addr_t fi_addr,
 	return 0;
 }
 
-/* Makes the next progress pass serve the peer. */
+/* Whether counted operations of the peer have to be answered. */
+static inline bool tagrv_peer_owes_count(const struct tagrv_peer *peer)
+{
+	return peer->rma.done | peer->rma.refused;
+}
+
+/* Makes the next progress pass serve the peer, or the look that is going on. */
 static inline void tagrv_peer_set_busy(struct tagrv_peer *peer)
 {
+	struct tagrv_dom *dom = peer->engine->dom;
+
 	if (tagrv_list_linked(&peer->busy_node))
 		return;
 	tagrv_list_push_tail(&peer->engine->tx.busy, &peer->busy_node);
-	tagrv_watch_attend(&peer->engine->dom->watch);
+	if (dom->in_look)
+		dom->to_serve = true;
+	else
+		tagrv_watch_attend(&dom->watch);
 }
 
 /* Units that a message of this connection used are free again. */

@@ -381,6 +381,10 @@ int tagrv_intake_drain(void *owner)
 		return link->xport->ops->drain(link);
 	window = &lane->peer->engine->sinks.rx_cq->window;
 	at = place_of(in);
+	load(&at);
+	/* A packet, most probably. */
+	if (!is_there(&at, false) && !is_there(&at, true))
+		return link->xport->ops->drain(link);
 	do {
 		cnt = 0;
 		if (has_credit(lane->peer))

@@ -95,6 +95,25 @@ static int serve_list(struct tagrv_list *list)
 	return 0;
 }
 
+/* What says that operations of the peer have ended, and credit. */
+static int serve_ends(struct tagrv_peer *peer)
+{
+	int blocked = tagrv_peer_owes_count(peer) ? tagrv_rma_serve_count(peer) : 0;
+
+	return blocked | serve_acks(peer);
+}
+
+/* Whether nothing else can wait for the peer. */
+static bool has_only_ends(const struct tagrv_peer *peer)
+{
+	return tagrv_list_empty(&peer->pending) &&
+	       tagrv_list_empty(&peer->rma.answers) &&
+	       tagrv_list_empty(&peer->readers) &&
+	       tagrv_list_empty(&peer->writers) &&
+	       tagrv_list_empty(&peer->to_grant) &&
+	       peer->plain_end && !peer->hold.stopped && !peer->rma.held_cnt;
+}
+
 bool tagrv_peer_serve(struct tagrv_peer *peer)
 {
 	int blocked, answers, pending;
@@ -102,12 +121,19 @@ bool tagrv_peer_serve(struct tagrv_peer *peer)
 	tagrv_assert_locked(peer->engine->dom);
 	if (peer->state != TAGRV_PEER_READY)
 		return false;
+	/* The usual case, after messages and one-sided operations of the peer. */
+	if (TAGRV_LIKELY(has_only_ends(peer)) && TAGRV_LIKELY(!serve_ends(peer))) {
+		tagrv_list_remove(&peer->busy_node);
+		return false;
+	}
+	if (TAGRV_UNLIKELY(peer->state != TAGRV_PEER_READY))
+		return false;	/* a packet that could not be sent has failed it */
 	peer->held = 0;
 	if (TAGRV_UNLIKELY(peer->hold.stopped))
 		tagrv_hold_look(peer);
 	if (TAGRV_UNLIKELY(peer->rma.held_cnt))
 		tagrv_rma_release_held(peer);
-	blocked = serve_acks(peer);
+	blocked = serve_ends(peer);
 	/* Each list is tried whatever became of the others: reads, for one, have
 	 * slots of their own in the transport. */
 	answers = tagrv_rma_serve_answers(peer);
@@ -119,7 +145,7 @@ bool tagrv_peer_serve(struct tagrv_peer *peer)
 		tagrv_peer_open_plain(peer);
 	/* An operation that ended meanwhile may have queued an ack without room. */
 	if (!blocked && !answers && !pending && tagrv_list_empty(&peer->acks) &&
-	    !peer->rma.held_cnt &&
+	    !peer->rma.held_cnt && !tagrv_peer_owes_count(peer) &&
 	    !(TAGRV_UNLIKELY(peer->hold.stopped) && tagrv_hold_looks_again(peer)) &&
 	    tagrv_list_linked(&peer->busy_node))
 		tagrv_list_remove(&peer->busy_node);

@@ -45,6 +45,8 @@ enum tagrv_opcode {
 	TAGRV_PKT_VIEW	= 17,	/* keys by which the sender of GETs may read a window from
 				   now on */
 	TAGRV_PKT_RECALL = 18,	/* it may not any more */
+	TAGRV_PKT_STORE	= 19,	/* a write of one packet, by one FIN or counted */
+	TAGRV_PKT_COUNT	= 20,	/* ends counted operations of the receiver */
 };
 
 enum tagrv_pkt_flags {

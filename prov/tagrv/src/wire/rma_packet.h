@@ -3,13 +3,16 @@
  * Layouts of the packets of one-sided operations; docs/wire_protocol.md section 1.10.
  * packet.h has their opcodes and the header, in which
  *
- *   op     handle of the operation that the initiator has begun; VIEW, RECALL: id of the
- *          view, which the initiator has chosen
- *   tag    PUT, ATOMIC, PULL, VIEW: key of the target's memory
+ *   op     handle of the operation that the initiator has begun; STORE: 0 if it is counted;
+ *          VIEW, RECALL: id of the view, which the initiator has chosen; COUNT: how many
+ *          have ended well
+ *   tag    PUT, ATOMIC, PULL, VIEW, STORE: key of the target's memory
  *   flags  enum tagrv_rma_flags
  *   seq    ATOMIC: enum tagrv_rma_kind, enum fi_datatype, enum fi_op, a byte each; GET:
- *          see TAGRV_RMA_VIEW
- *   data   PUT, ATOMIC, PULL: remote CQ data, if there are any
+ *          see TAGRV_RMA_VIEW; COUNT: how many have failed
+ *   data   PUT, ATOMIC, PULL: remote CQ data, if there are any; STORE: address in the
+ *          target's memory, and the bytes to write are behind the header; COUNT: FI_E*
+ *          status of those that have failed, else 0
  *
  * All fields are little-endian, but for the tag.
  */

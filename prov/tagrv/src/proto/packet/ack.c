@@ -27,7 +27,6 @@
 #include "proto/packet/packet_send.h"
 
 struct fin_packet {
-	uint64_t words[TAGRV_SHORT_WORDS];
 	struct tagrv_fin_more more[TAGRV_FIN_MORE_MAX];
 };
 
@@ -54,6 +53,8 @@ int tagrv_control_send(struct tagrv_peer *peer, struct tagrv_hdr *hdr,
 	};
 
 	tagrv_assert_locked(peer->engine->dom);
+	if (TAGRV_LIKELY(!tagrv_packet_send_short(peer, hdr, body, len)))
+		return 0;
 	return check_control(peer, tagrv_packet_send(peer, hdr, iov,
 						     len ? 2 : 1, len,
 						     TAGRV_SEND_CTRL, NULL));
@@ -135,15 +136,11 @@ int tagrv_ack_send(struct tagrv_peer *peer)
 	struct fin_packet pkt;
 	struct tagrv_hdr hdr = { 0 };
 	size_t cnt = fill(peer, &hdr, &pkt);
-	const struct iovec iov = { &pkt, offsetof(struct fin_packet,
-						  more[cnt - 1]) };
-	int ret = tagrv_packet_send(peer, &hdr, &iov, 1,
-				    iov.iov_len - sizeof(hdr),
-				    TAGRV_SEND_CTRL, NULL);
+	int ret = tagrv_control_send(peer, &hdr, pkt.more, (cnt - 1) * sizeof(*pkt.more));
 
 	tagrv_assert_locked(peer->engine->dom);
 	if (ret)
-		return check_control(peer, ret);
+		return ret;
 	if (hdr.opcode == TAGRV_PKT_FIN) {
 		peer->engine->stats.fin_tx += cnt;
 		peer->engine->stats.fin_packets++;

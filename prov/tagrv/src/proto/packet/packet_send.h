@@ -6,6 +6,8 @@
 #ifndef TAGRV_PROTO_PACKET_PACKET_SEND_H
 #define TAGRV_PROTO_PACKET_PACKET_SEND_H
 
+#include <rdma/fi_errno.h>
+
 #include "core/trace.h"
 #include "object/lane.h"
 #include "wire/packet.h"
@@ -32,6 +34,29 @@ static inline int tagrv_packet_send(struct tagrv_peer *peer,
 	if (ret)
 		return ret;
 	tagrv_trace_packet_out(peer, iov[0].iov_base, body);
+	tagrv_credit_returned(&peer->credit, hdr->credit);
+	return 0;
+}
+
+/*
+ * The same for a packet whose body is in one place, by the transport's faster call, which
+ * may refuse what a closer look would allow. 0; -FI_EAGAIN: nothing has happened, use
+ * tagrv_packet_send().
+ */
+TAGRV_WARN_UNUSED
+static inline int tagrv_packet_send_short(struct tagrv_peer *peer, struct tagrv_hdr *hdr,
+					  const void *body, size_t len)
+{
+	struct tagrv_link *link = peer->lane->link;
+	uint64_t words[TAGRV_SHORT_WORDS];
+
+	if (TAGRV_UNLIKELY(len > link->xport->attr.max_short))
+		return -FI_EAGAIN;
+	hdr->credit = tagrv_credit_to_return(&peer->credit);
+	tagrv_hdr_pack(words, hdr);
+	if (TAGRV_UNLIKELY(link->xport->ops->send_short(link, words, body, len)))
+		return -FI_EAGAIN;
+	tagrv_trace_packet_out(peer, words, len);
 	tagrv_credit_returned(&peer->credit, hdr->credit);
 	return 0;
 }

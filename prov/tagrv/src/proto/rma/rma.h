@@ -7,6 +7,10 @@
  *   initiator                                  target
  *   write   QUEUED -- PUT ... PUT ---------->  copies each one into the window
  *           ASKED  <-- FIN(status) ----------
+ *   write,  QUEUED -- STORE ---------------->  the same, of one packet
+ *     short ASKED  <-- FIN(status) ----------
+ *   write,         -- STORE ... STORE ------>  the same
+ *     counted      <-- COUNT(well, failed) --
  *   write,  QUEUED -- PULL(keys) ----------->
  *     long  ASKED  <=== remote reads ========  READING
  *                  <-- FIN(status) ----------
@@ -70,6 +74,19 @@ bool tagrv_rma_fin(struct tagrv_op *op, int status);
 /* A FIN for an op that is LENT: the peer has read the memory, or not (status). */
 void tagrv_rma_returned(struct tagrv_op *op, int status);
 
+/*
+ * Writes len bytes at buf into the peer's window, if that takes one packet, which has room,
+ * and nothing waits for the peer. op: handle that the FIN names; 0: the write is counted.
+ * -FI_EAGAIN: nothing has happened.
+ */
+int tagrv_rma_store(struct tagrv_peer *peer, uint32_t op, const void *buf, size_t len,
+		    uint64_t addr, uint64_t key) TAGRV_WARN_UNUSED;
+/* The same for a write that nothing is awaited of: counted. */
+int tagrv_rma_store_counted(struct tagrv_peer *peer, const void *buf, size_t len,
+			    uint64_t addr, uint64_t key) TAGRV_WARN_UNUSED;
+/* Answers counted operations of the peer. 0; -FI_EAGAIN: no room. */
+int tagrv_rma_serve_count(struct tagrv_peer *peer) TAGRV_WARN_UNUSED;
+
 /* Sends answers that wait. 0; 1: other peers have their turn now; -FI_EAGAIN: no room. */
 int tagrv_rma_serve_answers(struct tagrv_peer *peer);
 
@@ -91,6 +108,10 @@ void tagrv_rma_keys_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			   const void *body, size_t len);
 void tagrv_rma_view_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			   const void *body, size_t len);
+void tagrv_rma_store_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			    const void *bytes, size_t len);
+void tagrv_rma_count_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			    const void *body, size_t len);
 void tagrv_rma_recall_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			     const void *body, size_t len);
 

@@ -25,6 +25,10 @@ static int send_answer(struct tagrv_peer *peer, uint32_t op, struct iovec *iov,
 	struct tagrv_hdr hdr = { .opcode = TAGRV_PKT_ANSWER, .op = op };
 	uint64_t words[TAGRV_SHORT_WORDS];
 
+	if (TAGRV_LIKELY(cnt <= 2) &&
+	    TAGRV_LIKELY(!tagrv_packet_send_short(peer, &hdr, cnt == 2 ?
+						  iov[1].iov_base : NULL, len)))
+		return 0;
 	iov[0] = (struct iovec) { words, sizeof(words) };
 	return tagrv_packet_send(peer, &hdr, iov, cnt, len, 0, NULL);
 }
@@ -249,6 +253,34 @@ static void serve_get(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 	}
 }
 
+/*
+ * The usual GET: of one range in one segment, whose bytes fit one packet that has room, and
+ * nothing waits. False: nothing has happened.
+ */
+static bool answer_short(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			 const void *body, size_t len)
+{
+	struct tagrv_hdr answer = { .opcode = TAGRV_PKT_ANSWER, .op = hdr->op };
+	struct tagrv_rma_range range;
+	struct tagrv_window *window;
+	size_t offset;
+
+	if (len != sizeof(range) || hdr->flags || !hdr->op ||
+	    peer->state != TAGRV_PEER_READY || !tagrv_list_empty(&peer->rma.answers))
+		return false;
+	tagrv_copy_once(&range, body, sizeof(range));
+	if (le64toh(range.len) > peer->frag_max)
+		return false;
+	window = tagrv_rma_window(peer, le64toh(range.key), le64toh(range.addr),
+				  le64toh(range.len), FI_REMOTE_READ, &offset);
+	if (!window || window->iov_cnt != 1 ||
+	    tagrv_packet_send_short(peer, &answer, (char *) window->iov[0].iov_base + offset,
+				    le64toh(range.len)))
+		return false;
+	tagrv_rma_was_read(peer, window);
+	return true;
+}
+
 void tagrv_rma_get_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			  const void *body, size_t len)
 {
@@ -256,6 +288,8 @@ void tagrv_rma_get_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 	struct tagrv_answer answer;
 
 	tagrv_assert_locked(peer->engine->dom);
+	if (TAGRV_LIKELY(answer_short(peer, hdr, body, len)))
+		return;
 	if (!parse_get(&answer, hdr, body, len)) {
 		tagrv_peer_bad_packet(peer, "malformed GET");
 		return;

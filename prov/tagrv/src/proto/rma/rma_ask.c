@@ -50,6 +50,16 @@ static void count(struct tagrv_op *op, const struct part *part, size_t *bytes)
 		tagrv_rma_asked(op);
 }
 
+/* words: room for the header, in front of the body. */
+static int send_packet(struct tagrv_peer *peer, struct tagrv_hdr *hdr, void *words,
+		       const void *body, size_t len)
+{
+	if (TAGRV_LIKELY(!tagrv_packet_send_short(peer, hdr, body, len)))
+		return 0;
+	return tagrv_packet_send(peer, hdr, &(struct iovec) { words, sizeof(*hdr) + len },
+				 1, len, 0, NULL);
+}
+
 /* ---- writes ---- */
 
 struct put_packet {
@@ -73,6 +83,13 @@ static int send_put(struct tagrv_op *op, const struct part *part)
 				 sizeof(pkt.put) + part->len, 0, NULL);
 }
 
+/* Whether the part is a whole write, from one segment. */
+static bool is_short(const struct tagrv_op *op, const struct part *part)
+{
+	return part->len == op->len && op->iov_cnt <= 1 &&
+	       !(op->flags & FI_REMOTE_CQ_DATA);
+}
+
 int tagrv_rma_put(struct tagrv_op *op, size_t *bytes)
 {
 	struct tagrv_rma *r = op->tx.rma;
@@ -90,7 +107,12 @@ int tagrv_rma_put(struct tagrv_op *op, size_t *bytes)
 		r->by_packets = true;
 	}
 	part = next_part(op, op->peer->frag_max - sizeof(struct tagrv_rma_put));
-	ret = send_put(op, &part);
+	ret = is_short(op, &part) ?
+		tagrv_rma_store(op->peer, op->node.handle, op->iov[0].iov_base, op->len,
+				part.addr, part.remote->key) : -FI_EAGAIN;
+	/* A transport may have room for a packet that it has to look at closer. */
+	if (ret == -FI_EAGAIN)
+		ret = send_put(op, &part);
 	if (!ret)
 		count(op, &part, bytes);
 	return ret;
@@ -137,8 +159,7 @@ int tagrv_rma_get(struct tagrv_op *op, size_t *bytes)
 	if (hdr.seq)
 		hdr.flags |= TAGRV_RMA_VIEW;
 	len = pack_ranges(r, pkt.ranges);
-	ret = tagrv_packet_send(peer, &hdr, &(struct iovec) {
-			&pkt, sizeof(pkt.words) + len }, 1, len, 0, NULL);
+	ret = send_packet(peer, &hdr, pkt.words, pkt.ranges, len);
 	if (ret)
 		return ret;
 	r->sent = op->len;
@@ -168,7 +189,7 @@ static size_t atomic_max(const struct tagrv_op *op)
 
 	if (op->tx.rma->kind == TAGRV_RMA_COMPARE)
 		room /= 2;
-	return room - room % size;
+	return room - tagrv_atomic_rest(room, size);
 }
 
 static size_t gather_part(char *to, const struct iovec *iov, size_t cnt, size_t skip,
@@ -198,8 +219,7 @@ static int send_atomic(struct tagrv_op *op, const struct part *part)
 	len += gather_part(pkt.operands + len, r->compare, r->compare_cnt, r->sent,
 			   part->len);
 	len += sizeof(pkt.atomic);
-	return tagrv_packet_send(op->peer, &hdr, &(struct iovec) {
-			&pkt, sizeof(pkt.words) + len }, 1, len, 0, NULL);
+	return send_packet(op->peer, &hdr, pkt.words, &pkt.atomic, len);
 }
 
 int tagrv_rma_change(struct tagrv_op *op, size_t *bytes)

@@ -157,7 +157,8 @@ void tagrv_rma_unask(struct tagrv_op *op)
 	op->tx.rma->asked = 0;
 	tagrv_rma_brought_data(op);
 	/* What it held back, or lacked its place, can go on. */
-	if (peer->state == TAGRV_PEER_READY)
+	if (TAGRV_UNLIKELY(!tagrv_list_empty(&peer->pending)) &&
+	    peer->state == TAGRV_PEER_READY)
 		tagrv_peer_set_busy(peer);
 }
 
@@ -197,6 +198,8 @@ static void queue_again(struct tagrv_peer *peer, struct tagrv_op *op)
 	else
 		tagrv_list_push_head(&peer->pending, &op->link);
 	tagrv_peer_shut_plain(peer);
+	if (peer->state == TAGRV_PEER_READY)
+		tagrv_peer_set_busy(peer);
 }
 
 void tagrv_rma_requeue(struct tagrv_op *op)
@@ -214,7 +217,7 @@ void tagrv_rma_requeue(struct tagrv_op *op)
 	op->tx.rma->sent = 0;
 	op->tx.rma->got = 0;
 	peer->engine->stats.rma_tx--;
-	tagrv_op_uncount_sent(peer);
+	tagrv_peer_uncount_sent(peer, 1);
 	tagrv_op_set_state(op, TAGRV_OP_QUEUED);
 	queue_again(peer, op);
 }

@@ -4,6 +4,7 @@
  *
  *   rma_op.c      initiator: ops, and their ends
  *   rma_ask.c     initiator: packets of writes, reads and atomics
+ *   rma_store.c   initiator and target: writes of one packet
  *   rma_long.c    initiator and target: long writes and reads, by remote reads
  *   rma_target.c  target: PUT and ATOMIC
  *   rma_data.c    initiator and target: how much remote CQ data may be unread

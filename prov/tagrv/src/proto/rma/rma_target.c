@@ -196,7 +196,7 @@ static bool parse_change(struct change *change, const struct tagrv_hdr *hdr,
 	change->size = tagrv_atomic_size(change->datatype);
 	operands = (change->op != FI_ATOMIC_READ) +
 		   (change->kind == TAGRV_ATOMIC_COMPARE);
-	if (change->len > TAGRV_RMA_VALUES_MAX || change->len % change->size ||
+	if (change->len > TAGRV_RMA_VALUES_MAX || tagrv_atomic_rest(change->len, change->size) ||
 	    len != operands * change->len)
 		return false;
 	if (change->op != FI_ATOMIC_READ)
@@ -237,10 +237,15 @@ static void apply(const struct change *change, const struct tagrv_window *window
 	size_t at = 0, whole;
 	struct iovec iov;
 
+	/* Most change one element. */
+	if (TAGRV_LIKELY(window->iov_cnt == 1 && change->len == change->size)) {
+		apply_at(change, (char *) window->iov[0].iov_base + offset, 0, values, 1);
+		return;
+	}
 	while (at < change->len) {
 		/* The rest of the segment, or of what is to be changed. */
 		tagrv_window_slice(window, offset + at, change->len - at, &iov, 1);
-		whole = iov.iov_len - iov.iov_len % change->size;
+		whole = iov.iov_len - tagrv_atomic_rest(iov.iov_len, change->size);
 		if (whole) {
 			apply_at(change, iov.iov_base, at, values,
 				 whole / change->size);

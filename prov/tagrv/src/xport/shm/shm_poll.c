@@ -86,7 +86,8 @@ static inline bool take_packet(struct shm_link *link, uint64_t word)
 
 	if (TAGRV_UNLIKELY(!body || len > xport->attr.max_packet))
 		return false;
-	announce_next(link);
+	if (TAGRV_UNLIKELY(xport->sink->deep))
+		announce_next(link);
 	xport->sink->packet(xport->sink, link->base.ctx, body, len);
 	shm_rx_advance(&link->rx, len, SHM_INLINE);
 	return true;
@@ -110,7 +111,8 @@ static inline bool take_tagged(struct shm_link *link, uint64_t word,
 		return false;
 	if (room == SHM_DATA_INLINE)
 		data = tagrv_word_load(slot + SHM_HEAD_WORD + sizeof(tag));
-	announce_next(link);
+	if (TAGRV_UNLIKELY(xport->sink->deep))
+		announce_next(link);
 	xport->sink->tagged(link->base.ctx, meta, tag, data, body);
 	shm_rx_advance(&link->rx, len, room);
 	return true;
