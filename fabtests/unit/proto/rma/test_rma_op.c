@@ -205,6 +205,20 @@ Test(rma_op, closing_ends_what_is_left)
 	cr_expect_eq(fake.links, 0);
 }
 
+/* A read that held back others was the last of the queue: messages go by the short way again. */
+Test(rma_op, the_short_way_opens_behind_what_held_back_others)
+{
+	fx.engine->attr.order = FI_ORDER_WAR;
+	fake.base.attr.tagged_short = 9;
+	tagrv_peer_open_plain(the_peer());
+	cr_assert_neq(the_peer()->plain_end, 0);
+	cr_assert_eq(submit_rma(TAGRV_RMA_READ, 8, contexts), 0);
+	cr_assert_eq(the_peer()->plain_end, 0);
+	answer(0, TAGRV_RMA_READ);
+	cr_expect_neq(the_peer()->plain_end, 0);
+	expect_end(contexts, 0);
+}
+
 /* ---- FI_FENCE ---- */
 
 static struct tagrv_rma_req fenced(size_t len, void *context)

@@ -156,10 +156,13 @@ void tagrv_rma_unask(struct tagrv_op *op)
 	peer->rma.asked -= op->tx.rma->asked;
 	op->tx.rma->asked = 0;
 	tagrv_rma_brought_data(op);
-	/* What it held back, or lacked its place, can go on. */
-	if (TAGRV_UNLIKELY(!tagrv_list_empty(&peer->pending)) &&
-	    peer->state == TAGRV_PEER_READY)
+	/* What it held back, or lacked its place, can go on; it may be messages to come. */
+	if (TAGRV_LIKELY(tagrv_list_empty(&peer->pending))) {
+		if (TAGRV_UNLIKELY(!peer->plain_end))
+			tagrv_peer_open_plain(peer);
+	} else if (peer->state == TAGRV_PEER_READY) {
 		tagrv_peer_set_busy(peer);
+	}
 }
 
 void tagrv_rma_asked(struct tagrv_op *op)
