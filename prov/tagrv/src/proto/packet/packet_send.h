@@ -54,7 +54,9 @@ static inline int tagrv_packet_send_short(struct tagrv_peer *peer, struct tagrv_
 		return -FI_EAGAIN;
 	hdr->credit = tagrv_credit_to_return(&peer->credit);
 	tagrv_hdr_pack(words, hdr);
-	if (TAGRV_UNLIKELY(link->xport->ops->send_short(link, words, body, len)))
+	/* Transports copy no byte of a body at NULL, but memcpy() must not be given it. */
+	if (TAGRV_UNLIKELY(link->xport->ops->send_short(link, words, len ? body : words,
+							len)))
 		return -FI_EAGAIN;
 	tagrv_trace_packet_out(peer, words, len);
 	tagrv_credit_returned(&peer->credit, hdr->credit);
