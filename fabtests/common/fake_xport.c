@@ -128,6 +128,16 @@ static int fake_link_create(struct tagrv_xport *xport, void *blob, size_t *len,
 	return 0;
 }
 
+static int fake_side_create(struct tagrv_xport *xport, void *blob, size_t *len,
+			    struct tagrv_link **link)
+{
+	if (fake.side_error)
+		return fake.side_error;
+	fake_link_create(xport, blob, len, link);
+	fake.side = *link;
+	return 0;
+}
+
 static int fake_link_bind(struct tagrv_link *link, const void *blob, size_t len)
 {
 	(void) link;
@@ -157,7 +167,8 @@ static void complete(struct fake_record *r, int status)
 	else if (r->kind == FAKE_GET && !status)
 		memcpy(r->addr, (void *) (uintptr_t) r->raddr, r->len);
 	if (r->kind == FAKE_PUT && !status && !fake.still)
-		memcpy((void *) (uintptr_t) r->raddr, r->addr, r->len);
+		memcpy((void *) (uintptr_t) r->raddr, r->data ? (void *) r->data : r->addr,
+		       r->len);
 	if (r->done)
 		r->done->fn(r->done, status);
 }
@@ -317,10 +328,15 @@ static int fake_rdma(struct tagrv_link *link, enum fake_kind kind, void *addr,
 
 	if (ret)
 		return ret;
-	if ((char *) addr < (char *) mem->addr ||
-	    (char *) addr + len > (char *) mem->addr + mem->len)
+	if (mem ? (char *) addr < (char *) mem->addr ||
+		  (char *) addr + len > (char *) mem->addr + mem->len :
+		  kind != FAKE_PUT || len > link->xport->attr.max_inline)
 		abort();
 	r = record(link, kind, done);
+	if (!mem) {
+		r->data = malloc(FAKE_PACKET_MAX);
+		memcpy(r->data, addr, len);
+	}
 	r->addr = addr;
 	r->raddr = raddr;
 	r->len = len;
@@ -429,6 +445,7 @@ static const struct tagrv_xport_ops fake_ops = {
 	.link_create = fake_link_create,
 	.link_bind = fake_link_bind,
 	.link_discard = fake_link_discard,
+	.side_create = fake_side_create,
 	.link_attach = fake_link_attach,
 	.link_close = fake_link_close,
 	.link_resume = fake_link_resume,

@@ -28,7 +28,8 @@ struct fake_record {
 	bool	ended;
 	unsigned flags;
 	size_t	len;
-	uint8_t	*data;		/* copy of the packet, malloc'ed */
+	uint8_t	*data;		/* copy of the packet, or of what a put without mem writes;
+				   malloc'ed */
 	void	*addr;		/* get, put: local address */
 	uint64_t raddr;
 	char	watched;	/* *fake.watch when it was recorded */
@@ -72,6 +73,8 @@ struct fake_xport {
 	size_t	closing_cnt;
 	int	resume_error;	/* returned by link_resume unless 0 */
 	unsigned resumes, unrenewed;	/* calls that succeeded, of link_unrenewed */
+	struct tagrv_link *side;	/* the side link that was created last */
+	int	side_error;	/* returned by side_create unless 0 */
 	const char *watch;	/* byte to copy into each record, or NULL */
 	int	events;		/* returned by each progress */
 	struct fake_packet queue[FAKE_QUEUE_MAX];	/* by fake_queue() */

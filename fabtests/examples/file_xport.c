@@ -291,6 +291,7 @@ const struct tagrv_xport_ops tagrv_file_ops = {
 	.mem_reg = tagrv_stub_mem_reg, .mem_dereg = tagrv_stub_mem_dereg,
 	.mem_key = tagrv_stub_mem_key, .xport_open = xport_open, .xport_close = xport_close,
 	.link_create = link_create, .link_bind = link_bind, .link_discard = link_discard,
+	.side_create = tagrv_stub_side_create,
 	.link_attach = link_attach, .link_close = link_close,
 	.link_resume = tagrv_stub_link_resume, .link_unrenewed = tagrv_stub_link_unrenewed,
 	.blobs_near = tagrv_stub_blobs_near, .send = send_packet,

@@ -134,6 +134,16 @@ int tagrv_stub_put(struct tagrv_link *link, const void *addr,
 			      key_len, len, done);
 }
 
+int tagrv_stub_side_create(struct tagrv_xport *xport, void *blob, size_t *len,
+			   struct tagrv_link **link)
+{
+	(void) xport;
+	(void) blob;
+	(void) len;
+	(void) link;
+	return -FI_EOPNOTSUPP;
+}
+
 int tagrv_stub_link_resume(struct tagrv_link *link, struct tagrv_link *fresh)
 {
 	(void) link;

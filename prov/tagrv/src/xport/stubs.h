@@ -56,6 +56,10 @@ int tagrv_stub_put(struct tagrv_link *link, const void *addr,
 		   struct tagrv_mem *mem, uint64_t raddr, const void *key,
 		   size_t key_len, size_t len, struct tagrv_done *done);
 
+/* attr.caps is without TAGRV_XPORT_SIDE. */
+int tagrv_stub_side_create(struct tagrv_xport *xport, void *blob, size_t *len,
+			   struct tagrv_link **link);
+
 /* A link is not continued by another one; nothing is known of reachability. */
 int tagrv_stub_link_resume(struct tagrv_link *link, struct tagrv_link *fresh);
 void tagrv_stub_link_unrenewed(struct tagrv_link *link);

@@ -24,6 +24,10 @@
  * nothing. A packet sent after the done callback of a put arrives behind the
  * put's bytes; with TAGRV_XPORT_PUT_FENCED so does a packet sent after the call.
  *
+ * A side link (side_create) stands beside another link of the same two xports and takes
+ * gets and puts only. What breaks it breaks nothing else, so it is for keys that may not be
+ * valid any more: a device ends the connection over such a key.
+ *
  * A call that returns -FI_EAGAIN has changed nothing, and sink->room follows.
  * All e calls, callbacks included, run under the domain lock.
  */
@@ -80,6 +84,8 @@ enum tagrv_xport_caps {
 					   sink->watch; it need not be polled */
 	TAGRV_XPORT_CHECKED = 1 << 5,	/* check does something */
 	TAGRV_XPORT_RENEWED = 1 << 6,	/* links ask for new ones: sink->link_renew */
+	TAGRV_XPORT_SIDE = 1 << 7,	/* side_create works; gets and puts by keys that
+					   may not be valid need such a link */
 };
 
 /*
@@ -116,9 +122,9 @@ struct tagrv_xport_attr {
 	size_t	get_max;	/* bytes of one get, over any link */
 	size_t	get_depth;	/* gets in flight per link, at most */
 	size_t	get_least;	/* bytes from which on a get is faster than a packet there
-				   and one back, whose peer answers at once. SIZE_MAX: gets
-				   with a key that is not valid any more end the link, or
-				   none is faster */
+				   and one back, whose peer answers at once. SIZE_MAX: none
+				   is, or gets with a key that is not valid any more end the
+				   link and there are no side links */
 	size_t	put_max;	/* bytes of one put, over any link */
 	size_t	put_depth;	/* puts in flight per link, at most */
 	size_t	burst;		/* packets in flight per link beyond which send
@@ -456,6 +462,12 @@ struct tagrv_xport_ops {
 	 * error. A link that could not be bound is discarded by the caller.
 	 */
 	int (*link_bind)(struct tagrv_link *link, const void *blob, size_t len);
+	/*
+	 * As link_create, of a side link; the peer's blob is one of a side link, too.
+	 * -FI_EOPNOTSUPP: caps is without TAGRV_XPORT_SIDE.
+	 */
+	int (*side_create)(struct tagrv_xport *xport, void *blob, size_t *len,
+			   struct tagrv_link **link);
 	void (*link_discard)(struct tagrv_link *link);
 	/* -FI_ENOTCONN: the link is not bound. */
 	int (*link_attach)(struct tagrv_link *link, void *ctx);
@@ -539,7 +551,8 @@ struct tagrv_xport_ops {
 
 	/*
 	 * Writes len bytes (at most link->put_max) at addr to the peer's
-	 * address raddr. Errors as of get, with TAGRV_XPORT_PUT.
+	 * address raddr. Errors as of get, with TAGRV_XPORT_PUT. On a side link, mem
+	 * may be NULL for at most attr.max_inline bytes: addr is free on return.
 	 */
 	int (*put)(struct tagrv_link *link, const void *addr,
 		   struct tagrv_mem *mem, uint64_t raddr, const void *key,

@@ -480,6 +480,7 @@ const struct tagrv_xport_ops tagrv_loop_ops = {
 	.link_create = link_create,
 	.link_bind = link_bind,
 	.link_discard = link_discard,
+	.side_create = tagrv_stub_side_create,
 	.link_attach = link_attach,
 	.link_close = link_close,
 	.link_resume = tagrv_stub_link_resume,

@@ -116,7 +116,9 @@ static void fill_attr(struct multi_xport *xp)
 		if (xp->rails[i].xport->attr.bandwidth >= most * SLOW)
 			sum += xp->rails[i].xport->attr.bandwidth;
 	/* A packet behind a put may take another path than the put. */
-	attr->caps &= ~((uint32_t) TAGRV_XPORT_PUT_FENCED | TAGRV_XPORT_WATCHED);
+	attr->caps &= ~((uint32_t) TAGRV_XPORT_PUT_FENCED | TAGRV_XPORT_WATCHED |
+			TAGRV_XPORT_SIDE);
+	attr->get_least = SIZE_MAX;
 	attr->caps |= TAGRV_XPORT_CHECKED | TAGRV_XPORT_RENEWED;
 	attr->max_packet -= MULTI_HEAD;
 	attr->max_short -= TAGRV_MIN(attr->max_short, (size_t) MULTI_HEAD);
@@ -360,6 +362,7 @@ const struct tagrv_xport_ops tagrv_multi_ops = {
 	.link_create = tagrv_multi_link_create,
 	.link_bind = tagrv_multi_link_bind,
 	.link_discard = tagrv_multi_link_discard,
+	.side_create = tagrv_stub_side_create,
 	.link_attach = tagrv_multi_link_attach,
 	.link_close = tagrv_multi_link_close,
 	.link_resume = tagrv_multi_link_resume,

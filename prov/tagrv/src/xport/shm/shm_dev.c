@@ -264,6 +264,7 @@ const struct tagrv_xport_ops tagrv_shm_ops = {
 	.link_create = tagrv_shm_link_create,
 	.link_bind = tagrv_shm_link_bind,
 	.link_discard = tagrv_shm_link_discard,
+	.side_create = tagrv_stub_side_create,
 	.link_attach = tagrv_shm_link_attach,
 	.link_close = tagrv_shm_link_close,
 	.link_resume = tagrv_stub_link_resume,

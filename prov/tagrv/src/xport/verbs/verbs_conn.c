@@ -57,16 +57,21 @@ int tagrv_verbs_qp_create(struct verbs_xport *xp, void *context,
 /*
  * Peers may do what the protocols of this endpoint need, and only to memory that is
  * registered for it. Empty writes, which probe this endpoint, touch no memory, but need
- * the right to write.
+ * the right to write. Side links are for windows, whose registrations say what is allowed.
  */
-unsigned tagrv_verbs_qp_rights(const struct verbs_xport *xp)
+unsigned tagrv_verbs_qp_rights(const struct verbs_link *link)
 {
+	const struct verbs_xport *xp =
+		(const struct verbs_xport *) link->base.xport;
+
+	if (link->side)
+		return TAGRV_MEM_REMOTE;
 	return xp->base.attr.admits | (xp->params.probe ? TAGRV_MEM_WRITE : 0);
 }
 
-static unsigned access_of(const struct verbs_xport *xp)
+static unsigned access_of(const struct verbs_link *link)
 {
-	unsigned admits = tagrv_verbs_qp_rights(xp), flags = 0;
+	unsigned admits = tagrv_verbs_qp_rights(link), flags = 0;
 
 	if (admits & TAGRV_MEM_READ)
 		flags |= IBV_ACCESS_REMOTE_READ;
@@ -82,7 +87,7 @@ int tagrv_verbs_qp_init(struct verbs_link *link)
 		.qp_state = IBV_QPS_INIT,
 		.pkey_index = link->port.pkey_index,
 		.port_num = xp->dev->port_num,
-		.qp_access_flags = access_of(xp),
+		.qp_access_flags = access_of(link),
 	};
 
 	return -xp->calls->modify_qp(link->qp, &attr, IBV_QP_STATE |

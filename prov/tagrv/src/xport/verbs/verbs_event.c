@@ -29,7 +29,7 @@ static void queue_died(struct verbs_dev *dev, struct verbs_xport *xp,
 	tagrv_verbs_alarm_wake(xp, VERBS_ALARM_DEVICE);
 }
 
-static void link_died(struct verbs_dev *dev, struct verbs_link *link,
+static void link_died(struct verbs_dev *dev, struct verbs_link *link, int status,
 		      const char *what)
 {
 	struct verbs_xport *xp;
@@ -38,8 +38,15 @@ static void link_died(struct verbs_dev *dev, struct verbs_link *link,
 		return;
 	xp = verbs_xport_of(link->base.xport);
 	tagrv_info("verbs: %s: qp 0x%x: %s\n", dev->base.name, link->qpn, what);
-	atomic_store(&link->async_error, -FI_EIO);
+	atomic_store(&link->async_error, status);
 	tagrv_verbs_alarm_wake(xp, VERBS_ALARM_LINK);
+}
+
+/* Side links are there for keys that may not be valid. */
+static void key_refused(struct verbs_dev *dev, struct verbs_link *link)
+{
+	link_died(dev, link, link && link->side ? -FI_EACCES : -FI_EIO,
+		  "access violation by the peer");
 }
 
 /* dev->mutex held. */
@@ -101,15 +108,14 @@ static void handle(struct verbs_dev *dev, const struct ibv_async_event *event)
 		queue_died(dev, event->element.srq->srq_context, "receive");
 		break;
 	case IBV_EVENT_QP_FATAL:
-		link_died(dev, event->element.qp->qp_context, "fatal error");
+		link_died(dev, event->element.qp->qp_context, -FI_EIO, "fatal error");
 		break;
 	case IBV_EVENT_QP_REQ_ERR:
-		link_died(dev, event->element.qp->qp_context,
+		link_died(dev, event->element.qp->qp_context, -FI_EIO,
 			  "invalid request from the peer");
 		break;
 	case IBV_EVENT_QP_ACCESS_ERR:
-		link_died(dev, event->element.qp->qp_context,
-			  "access violation by the peer");
+		key_refused(dev, event->element.qp->qp_context);
 		break;
 	case IBV_EVENT_DEVICE_FATAL:
 		device_died(dev);

@@ -139,7 +139,7 @@ void tagrv_verbs_link_destroy(struct verbs_link *link)
 	free(link);
 }
 
-static struct verbs_link *new_link(struct verbs_xport *xp)
+static struct verbs_link *new_link(struct verbs_xport *xp, bool side)
 {
 	struct verbs_link *link = calloc(1, sizeof(*link));
 	uint32_t slots = 1;
@@ -149,6 +149,7 @@ static struct verbs_link *new_link(struct verbs_xport *xp)
 	while (slots < xp->sq_depth)
 		slots *= 2;
 	link->base.xport = &xp->base;
+	link->side = side;
 	link->ring = calloc(slots, sizeof(*link->ring));
 	link->ring_mask = slots - 1;
 	link->depth = xp->sq_depth - 1;
@@ -184,8 +185,10 @@ static struct verbs_blob own_blob(const struct verbs_link *link)
 		.rd_in = xp->rd_in,
 		.rd_out = xp->rd_out,
 		.net = link->port.net,
-		.admits = (uint8_t) tagrv_verbs_qp_rights(xp),
-		.permits = (uint16_t) link->rx_permits,
+		.admits = (uint8_t) tagrv_verbs_qp_rights(link),
+		/* No packet comes by a side link, but no blob has less. */
+		.permits = (uint16_t) (link->side ? VERBS_PERMIT_MIN :
+				       link->rx_permits),
 		.gid = link->port.gid,
 		.part = link->port.part,
 		.prefix = link->port.prefix,
@@ -204,15 +207,16 @@ static struct verbs_blob publish(struct verbs_link *link)
 
 	pthread_mutex_lock(&inbox->mutex);
 	link->serial = ++inbox->next_serial;
-	tagrv_verbs_permit_first(link);
+	if (!link->side)
+		tagrv_verbs_permit_first(link);
 	own = own_blob(link);
 	tagrv_list_push_tail(&inbox->fresh, &link->inbox_node);
 	pthread_mutex_unlock(&inbox->mutex);
 	return own;
 }
 
-int tagrv_verbs_link_create(struct tagrv_xport *xport, void *blob, size_t *len,
-			    struct tagrv_link **out)
+static int create(struct tagrv_xport *xport, bool side, void *blob, size_t *len,
+		  struct tagrv_link **out)
 {
 	struct verbs_xport *xp = verbs_xport_of(xport);
 	struct verbs_link *link;
@@ -224,7 +228,7 @@ int tagrv_verbs_link_create(struct tagrv_xport *xport, void *blob, size_t *len,
 	ret = atomic_load(&xp->async_fatal);
 	if (ret)
 		return ret;
-	link = new_link(xp);
+	link = new_link(xp, side);
 	if (!link)
 		return -FI_ENOMEM;
 	if (!xp->use_srq)
@@ -239,6 +243,21 @@ int tagrv_verbs_link_create(struct tagrv_xport *xport, void *blob, size_t *len,
 	*len = tagrv_verbs_blob_pack(&own, blob);
 	*out = &link->base;
 	return 0;
+}
+
+int tagrv_verbs_link_create(struct tagrv_xport *xport, void *blob, size_t *len,
+			    struct tagrv_link **out)
+{
+	return create(xport, false, blob, len, out);
+}
+
+/* Its queue pair takes receives from the SRQ, of which it uses none. */
+int tagrv_verbs_side_create(struct tagrv_xport *xport, void *blob, size_t *len,
+			    struct tagrv_link **out)
+{
+	if (!(xport->attr.caps & TAGRV_XPORT_SIDE))
+		return -FI_EOPNOTSUPP;
+	return create(xport, true, blob, len, out);
 }
 
 /* Logs why, once per device at level warn. */
@@ -336,7 +355,7 @@ int tagrv_verbs_link_attach(struct tagrv_link *base, void *ctx)
 	base->ctx = ctx;
 	tagrv_verbs_link_set_state(link, VERBS_LINK_OPEN);
 	verbs_link_set_direct(link);
-	link->open_max = link->max_packet;
+	link->open_max = link->side ? 0 : link->max_packet;
 	if (xp->fatal || link->error)
 		verbs_link_set_error(link, xp->fatal);
 	if (link->stray_cnt) {

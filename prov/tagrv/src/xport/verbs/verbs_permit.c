@@ -66,7 +66,7 @@ static void set_rx_permits(struct verbs_xport *xp, struct verbs_link *link,
 /* The domain lock is held. */
 static void choose_window(struct verbs_xport *xp)
 {
-	uint32_t links = TAGRV_MAX(xp->map.cnt, 1u);
+	uint32_t links = xp->map.cnt > xp->sides ? xp->map.cnt - xp->sides : 1;
 	uint32_t share = xp->rxq.bufs.max / 4 * 3 / links;
 
 	xp->rx_window = TAGRV_MAX(TAGRV_MIN(share, VERBS_PERMIT_MAX),
@@ -104,6 +104,7 @@ void tagrv_verbs_permit_adopt(struct verbs_link *link)
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 	uint32_t first = link->rx_permits;
 
+	xp->sides += link->side;
 	choose_window(xp);
 	if (link->rxq)
 		return;
@@ -122,6 +123,7 @@ void tagrv_verbs_permit_forget(struct verbs_link *link)
 	tagrv_list_remove(&link->owed_node);
 	if (!link->rxq)
 		set_rx_permits(xp, link, 0);
+	xp->sides -= link->side;
 	choose_window(xp);
 }
 

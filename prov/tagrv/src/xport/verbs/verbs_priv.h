@@ -126,6 +126,7 @@ struct verbs_link {
 	bool	reported;	/* link_error was called */
 	bool	draining;	/* closing: the last request was posted */
 	bool	direct;		/* OPEN, and no early packet waits before others */
+	bool	side;		/* a side link: gets and puts only */
 
 	/* send queue: sequences tail..head-1 are in flight */
 	struct verbs_tx *ring;
@@ -250,6 +251,7 @@ struct verbs_xport {
 	bool	lacks_permit;		/* a send waits for a permit */
 	_Atomic uint32_t rx_permits;	/* with SRQ: sum over links in the map */
 	uint32_t rx_window;		/* most packets permitted to one link */
+	uint32_t sides;			/* links of the map that are side links */
 	uint32_t offer_at;		/* rx_permits at which packets permit more */
 	struct tagrv_list owed;		/* links to be permitted more */
 	bool	polling_tx;		/* poll_tx() is running */
@@ -337,8 +339,8 @@ void tagrv_verbs_alarm_wake(struct verbs_xport *xp, uint32_t bits);
 int tagrv_verbs_qp_create(struct verbs_xport *xp, void *context,
 			  uint32_t max_inline, struct ibv_qp **qp,
 			  uint32_t *got_inline) TAGRV_WARN_UNUSED;
-/* What queue pairs let peers do: TAGRV_MEM_READ, TAGRV_MEM_WRITE. */
-unsigned tagrv_verbs_qp_rights(const struct verbs_xport *xp);
+/* What the link's queue pair lets the peer do: TAGRV_MEM_READ, TAGRV_MEM_WRITE. */
+unsigned tagrv_verbs_qp_rights(const struct verbs_link *link);
 /* To INIT: receives may be posted. */
 int tagrv_verbs_qp_init(struct verbs_link *link) TAGRV_WARN_UNUSED;
 /* To RTS, connected to the queue pair of the peer's blob. */
@@ -349,6 +351,8 @@ void tagrv_verbs_qp_fail(struct verbs_link *link);
 
 /* verbs_link.c: life of a link until it is closed; see xport.h */
 int tagrv_verbs_link_create(struct tagrv_xport *xport, void *blob, size_t *len,
+			    struct tagrv_link **link);
+int tagrv_verbs_side_create(struct tagrv_xport *xport, void *blob, size_t *len,
 			    struct tagrv_link **link);
 int tagrv_verbs_link_bind(struct tagrv_link *link, const void *blob,
 			  size_t len);

@@ -94,10 +94,11 @@ static int post_rdma(struct verbs_link *link, struct verbs_tx *tx, void *addr,
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 	struct ibv_sge sge = {
 		.addr = (uintptr_t) addr, .length = (uint32_t) len,
-		.lkey = ((struct verbs_mem *) mem)->mr->lkey,
+		.lkey = mem ? ((struct verbs_mem *) mem)->mr->lkey : 0,
 	};
 	struct ibv_send_wr wr = {
 		.opcode = tx->get ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
+		.send_flags = mem ? 0 : IBV_SEND_INLINE,
 		.sg_list = &sge, .num_sge = len != 0,
 	};
 	uint32_t rkey;
@@ -118,7 +119,7 @@ static int check_rdma(const struct verbs_link *link, const void *addr,
 	if (TAGRV_UNLIKELY(link->error || link->state != VERBS_LINK_OPEN))
 		return -FI_ENOTCONN;
 	if (key_len != sizeof(uint32_t) || len > max ||
-	    !verbs_is_within(verbs_xport_of(link->base.xport), addr, len, mem))
+	    (mem && !verbs_is_within(verbs_xport_of(link->base.xport), addr, len, mem)))
 		return -FI_EINVAL;
 	return 0;
 }
@@ -150,7 +151,8 @@ int tagrv_verbs_put(struct tagrv_link *base, const void *addr,
 		.done = done, .packets = packets_of(link, len),
 		.put = true, .signaled = true,
 	};
-	int ret = check_rdma(link, addr, mem, key_len, len, base->put_max);
+	size_t max = mem ? base->put_max : base->xport->attr.max_inline;
+	int ret = check_rdma(link, addr, mem, key_len, len, max);
 
 	if (ret)
 		return ret;

@@ -344,6 +344,7 @@ const struct tagrv_xport_ops tagrv_verbs_ops = {
 	.link_create = tagrv_verbs_link_create,
 	.link_bind = tagrv_verbs_link_bind,
 	.link_discard = tagrv_verbs_link_discard,
+	.side_create = tagrv_verbs_side_create,
 	.link_attach = tagrv_verbs_link_attach,
 	.link_close = tagrv_verbs_link_close,
 	.link_resume = tagrv_stub_link_resume,
