@@ -19,7 +19,8 @@ static const struct test_case *const tables[] = {
 	restart_cases, thread_cases, misuse_cases, length_cases, match_stats_cases, dump_cases, levels_cases,
 	levels_hold_cases, matrix_cases, fence_cases, source_cases, alias_cases, more_cases,
 	close_cases, attribute_cases, srx_cases, srx_life_cases, rma_cases, rma_data_cases,
-	rma_counter_cases, rma_region_cases, rma_enable_cases, rma_refused_cases, rma_life_cases, rma_order_cases,
+	rma_counter_cases, rma_region_cases, rma_enable_cases, rma_refused_cases, rma_life_cases, rma_alone_cases,
+	rma_order_cases,
 	atomic_cases, atomic_order_cases,
 };
 

@@ -54,6 +54,7 @@ extern const struct test_case rma_counter_cases[];
 extern const struct test_case rma_region_cases[];
 extern const struct test_case rma_enable_cases[];
 extern const struct test_case rma_refused_cases[];
+extern const struct test_case rma_alone_cases[];
 extern const struct test_case rma_life_cases[];
 extern const struct test_case rma_order_cases[];
 extern const struct test_case atomic_cases[];

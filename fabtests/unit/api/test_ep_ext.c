@@ -485,7 +485,7 @@ Test(ext, onesided_operations_are_logged_at_close)
 	api_must_close(&api.ep->fid);
 	api.ep = NULL;
 	api_log_lines(&text);
-	expect_line(text, "of one-sided operations, 2 were sent, 0 of them reads without the "
+	expect_line(text, "of one-sided operations, 2 were sent, 0 of them by views, without the "
 		    "peer; of those that came, "
 		    "1 were carried out and 1 refused");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * One-sided operations and the life of connections and processes: the first operation of
- * all, many at once, targets that make no call, targets that die.
+ * all, many at once, targets that die.
  */
 #include "cases/cases.h"
 #include "framework/arithmetic.h"
@@ -10,10 +10,8 @@
 #include "framework/pending.h"
 #include "framework/window.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { LEN = 1 << 20, MANY = 1000, DYING = 48 };
 
@@ -219,55 +217,6 @@ static void automatic(struct test *t)
 		CHECK(pattern_check(w.g.data + 64, LEN - 64, 7) != LEN, "nothing was written");
 	window_close(&w);
 	guard_free(&g);
-	guard_free(&in);
-	fx_close(&fx);
-}
-
-/* With manual progress: a window that was read once is read without its owner. */
-enum { PATIENCE_S = 20 };
-
-/* Whether the read ends although the target makes no call. */
-static bool read_alone(struct fx *fx, const struct window *w, size_t len, uint8_t *to)
-{
-	struct fi_context2 ctx;
-	time_t begin = time(NULL);
-	struct comp c;
-
-	post_kind(fx, w, peer_of(fx), DO_GET, to, 0, len, NULL, &ctx);
-	while (!comp_poll(fx, FX_TX, &c)) {
-		if (time(NULL) - begin > PATIENCE_S)
-			return false;
-		sched_yield();
-	}
-	COMP_SAME(fx, &c, .ctx = &ctx, .flags = DID_GET);
-	return true;
-}
-
-static void computes(struct test *t)
-{
-	static const size_t lens[] = { LEN, 70000, 4096 };
-	struct guard in = guard_alloc(LEN);
-	bool alone = true;
-	struct window w;
-	struct fx fx;
-
-	window_open_ep(t, &fx, &plain, KEYS_ANY);
-	window_open(&fx, &w, LEN, 0);
-	pattern_fill(w.g.data, LEN, 7);
-	fx_barrier(&fx);
-	if (run_sends(t))
-		read_alone(&fx, &w, LEN, in.data);
-	fx_barrier(&fx);
-	for (size_t i = 0; run_sends(t) && alone && i < 3; i++) {
-		guard_wipe(&in);
-		alone = read_alone(&fx, &w, lens[i], in.data);
-		CHECK(!alone || pattern_check(in.data, lens[i], 7) == lens[i], "wrong bytes");
-	}
-	run_barrier(t);
-	if (!alone)
-		run_skip("this provider, or its transport, needs the target for reads");
-	fx_barrier(&fx);
-	window_close(&w);
 	guard_free(&in);
 	fx_close(&fx);
 }
@@ -482,7 +431,6 @@ const struct test_case rma_life_cases[] = {
 	{ "rma_first_by_both", "the same by both at the same time", first_by_both, .self = true },
 	{ "rma_many", "1000 writes, reads, fetching atomics under way", many, .self = true },
 	{ "rma_automatic", "with automatic progress the target makes no call", automatic, .ranks = 2 },
-	{ "rma_target_computes", "a window that was read before is read while the target makes no call", computes, .ranks = 2 },
 	{ "rma_target_dies", "each operation to a dying peer ends once, others go on", target_dies, .ranks = 3 },
 	{ "rma_target_closes", "each operation to an endpoint that is closed ends once", target_closes, .ranks = 2 },
 	{ "rma_region_closes", "a region that is closed amid operations changes no more", region_closes, .ranks = 2 },

@@ -44,6 +44,7 @@ static struct view view_of(uint32_t id)
 {
 	return (struct view) {
 		.hdr.opcode = TAGRV_PKT_VIEW, .hdr.op = htole32(id), .hdr.tag = htobe64(KEY),
+		.hdr.seq = htole32(TAGRV_MEM_READ),
 		.source = { .addr = htole64(BASE), .len = htole64(LEN), .seg_cnt = 1,
 			    .key_len = 4 },
 		.seg[0] = { .addr = htole64((uintptr_t) mine), .len = htole64(LEN) },
@@ -268,6 +269,8 @@ Test(rma_view, malformed_ones_are_refused)
 	REFUSED(hdr.op, 0, VIEW_LEN);
 	REFUSED(hdr.tag, htobe64(KEY + 1), VIEW_LEN);
 	REFUSED(hdr.flags, htole16(1), VIEW_LEN);
+	REFUSED(hdr.seq, 0, VIEW_LEN);
+	REFUSED(hdr.seq, htole32(TAGRV_MEM_STORE), VIEW_LEN);
 	REFUSED(source.len, 0, VIEW_LEN);
 	REFUSED(source.len, htole64(LEN + 1), VIEW_LEN);
 	REFUSED(source.seg_cnt, 0, HDR + 24);

@@ -65,6 +65,8 @@ static const struct handler handlers[] = {
 	[TAGRV_PKT_RECALL] = { tagrv_rma_recall_packet, false },
 	[TAGRV_PKT_STORE]  = { tagrv_rma_store_packet, false },
 	[TAGRV_PKT_COUNT]  = { tagrv_rma_count_packet, false },
+	[TAGRV_PKT_SHOW]   = { tagrv_rma_show_packet, false },
+	[TAGRV_PKT_SIDE]   = { tagrv_rma_side_packet, false },
 };
 
 static bool decode_header(struct tagrv_hdr *hdr, const void *data, size_t len)
@@ -210,7 +212,7 @@ static void on_link_error(struct tagrv_sink *sink, void *link_ctx, int status)
 
 	tagrv_assert_locked(tagrv_rail_of_sink(sink)->engine->dom);
 	(void) sink;
-	if (lane->peer)
+	if (lane->peer && !lane->side)
 		tagrv_warn("connection to %s failed: %s\n",
 			   tagrv_addr_str(&lane->peer->addr, addr,
 					  sizeof(addr)), fi_strerror(-status));

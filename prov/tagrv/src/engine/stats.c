@@ -85,7 +85,7 @@ static void log_onesided(const struct tagrv_engine *engine)
 	char addr[TAGRV_ADDR_STRLEN];
 
 	tagrv_info("endpoint %s: of one-sided operations, %" PRIu64 " were sent, %"
-		   PRIu64 " of them reads without the peer; of those that came, %"
+		   PRIu64 " of them by views, without the peer; of those that came, %"
 		   PRIu64 " were carried out and %" PRIu64 " refused\n",
 		   tagrv_addr_str(&engine->name, addr, sizeof(addr)),
 		   engine->stats.rma_tx, engine->stats.rma_views,

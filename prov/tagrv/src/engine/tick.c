@@ -88,7 +88,8 @@ static void check_lane(const struct tagrv_lane *lane, bool all)
 		return;
 	/* A peer that is not READY may not be sent to; wireup has a time-out for it. */
 	if (lane->peer->state == TAGRV_PEER_READY)
-		xport->ops->check(lane->link, all || is_awaited(lane->peer));
+		xport->ops->check(lane->link, !lane->side &&
+				  (all || is_awaited(lane->peer)));
 }
 
 static void check_lanes(struct tagrv_engine *engine)

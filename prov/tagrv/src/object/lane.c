@@ -9,10 +9,10 @@
 
 #include "core/log.h"
 #include "object/op.h"
+#include "object/side.h"
 #include "wireup/wireup.h"
 
-struct tagrv_lane *tagrv_lane_create(struct tagrv_peer *peer,
-				     struct tagrv_link *link, uint32_t epoch)
+static struct tagrv_lane *new_lane(struct tagrv_peer *peer, struct tagrv_link *link)
 {
 	struct tagrv_lane *lane = calloc(1, sizeof(*lane));
 
@@ -21,11 +21,36 @@ struct tagrv_lane *tagrv_lane_create(struct tagrv_peer *peer,
 		return NULL;
 	lane->peer = peer;
 	lane->link = link;
-	lane->epoch = epoch;
 	tagrv_list_init(&lane->gone_node);
 	tagrv_list_init(&lane->exposed);
 	tagrv_list_push_tail(&peer->engine->conn.lanes, &lane->node);
+	return lane;
+}
+
+struct tagrv_lane *tagrv_lane_create_side(struct tagrv_peer *peer,
+					  struct tagrv_link *link)
+{
+	struct tagrv_lane *lane = new_lane(peer, link);
+
+	if (!lane)
+		return NULL;
+	lane->side = true;
+	lane->life = peer->life;
+	return lane;
+}
+
+struct tagrv_lane *tagrv_lane_create(struct tagrv_peer *peer,
+				     struct tagrv_link *link, uint32_t epoch)
+{
+	struct tagrv_lane *lane = new_lane(peer, link);
+
+	if (!lane)
+		return NULL;
+	lane->epoch = epoch;
 	peer->lane = lane;
+	peer->life++;
+	peer->side_off = false;
+	peer->side_off_due = false;
 	peer->tx_seq = 0;
 	peer->rx_seq = 0;
 	tagrv_credit_reset(&peer->credit);
@@ -35,13 +60,16 @@ struct tagrv_lane *tagrv_lane_create(struct tagrv_peer *peer,
 	peer->rma.op = 0;
 	peer->rma.done = 0;
 	peer->rma.refused = 0;
+	peer->rma.view_pause = 0;
+	peer->rma.show.id = 0;
 	return lane;
 }
 
 void tagrv_lane_discard(struct tagrv_lane *lane)
 {
 	tagrv_assert_locked(lane->peer->engine->dom);
-	lane->peer->lane = NULL;
+	if (!lane->side)
+		lane->peer->lane = NULL;
 	tagrv_list_remove(&lane->node);
 	free(lane);
 }
@@ -99,6 +127,18 @@ static void detach(struct tagrv_peer *peer)
 	tagrv_list_remove(&peer->busy_node);
 }
 
+/*
+ * The next progress frees the lane, or a later one: when everything outstanding has ended.
+ */
+static void close_lane(struct tagrv_lane *lane, int status)
+{
+	lane->closing = true;
+	lane->status = status;
+	tagrv_list_remove(&lane->gone_node);
+	lane->peer = NULL;
+	lane->link->xport->ops->link_close(lane->link);
+}
+
 static void end_all(struct tagrv_peer *peer, const struct tagrv_lane *lane,
 		    int status, bool notify_wireup)
 {
@@ -107,6 +147,7 @@ static void end_all(struct tagrv_peer *peer, const struct tagrv_lane *lane,
 	if (notify_wireup && engine->conn.wep && !peer->self)
 		tagrv_wireup_drop(engine->conn.wep, &peer->addr, lane->epoch);
 	engine->conn.lane_lost(peer, status);
+	tagrv_side_end(peer, status);
 	drop_acks(peer);
 	drop_answers(peer);
 	tagrv_views_forget(peer);
@@ -123,6 +164,53 @@ static void end_all(struct tagrv_peer *peer, const struct tagrv_lane *lane,
 	tagrv_peer_fail_pending(peer, status);
 }
 
+/* ---- side links ---- */
+
+/* Operations that wait for room on the side link; those in flight end by their callbacks. */
+static void fail_queued(struct tagrv_list *list, int status)
+{
+	struct tagrv_list ops, *node, *tmp;
+
+	tagrv_list_init(&ops);
+	tagrv_list_for_each_safe(list, node, tmp) {
+		const struct tagrv_op *op =
+			tagrv_container_of(node, struct tagrv_op, link);
+
+		if (!op->rndv->side)
+			continue;
+		tagrv_list_remove(node);
+		tagrv_list_push_tail(&ops, node);
+	}
+	fail_ops(&ops, status);
+}
+
+void tagrv_lane_end_side(struct tagrv_lane *lane, int status)
+{
+	struct tagrv_peer *peer = lane->peer;
+
+	close_lane(lane, status);
+	fail_queued(&peer->readers, status);
+}
+
+static void fail_side(struct tagrv_lane *lane, int status)
+{
+	struct tagrv_peer *peer = lane->peer;
+	char addr[TAGRV_ADDR_STRLEN];
+
+	tagrv_info("one-sided operations on %s go by packets from now on: %s\n",
+		   tagrv_addr_str(&peer->addr, addr, sizeof(addr)), fi_strerror(-status));
+	assert(peer->side && peer->side->lane == lane);
+	free(peer->side);
+	peer->side = NULL;
+	peer->side_off = true;
+	peer->side_off_due = true;
+	close_lane(lane, status);
+	fail_queued(&peer->readers, status);
+	tagrv_peer_set_busy(peer);
+}
+
+/* ---- failure of any lane ---- */
+
 void tagrv_lane_fail(struct tagrv_lane *lane, int status, bool notify_wireup)
 {
 	struct tagrv_peer *peer = lane->peer;
@@ -131,18 +219,17 @@ void tagrv_lane_fail(struct tagrv_lane *lane, int status, bool notify_wireup)
 	tagrv_assert_locked(tagrv_rail_of(lane->link)->engine->dom);
 	if (lane->closing)
 		return;
-	lane->closing = true;
-	lane->status = status;
-	tagrv_list_remove(&lane->gone_node);
-	lane->peer = NULL;
+	if (lane->side) {
+		fail_side(lane, status);
+		return;
+	}
 	if (current)
 		detach(peer);
 	/*
 	 * First, so that a peer that still reads memory of ours learns that the
-	 * connection is closed, not that the memory is not registered any more. The next
-	 * progress frees the lane, or a later one: when everything outstanding has ended.
+	 * connection is closed, not that the memory is not registered any more.
 	 */
-	lane->link->xport->ops->link_close(lane->link);
+	close_lane(lane, status);
 	if (current)
 		end_all(peer, lane, status, notify_wireup);
 }

@@ -7,6 +7,8 @@
  * A lane outlives the peer's interest in it until the transport reports the link
  * closed, so a new lane can come up while the old one drains.
  *
+ * A side link (object/side.h) has a lane of its own, which is never the peer's lane.
+ *
  * A lane may fail inside any call into a transport that can reap completions:
  * look at peer->lane and peer->state again after such a call.
  *
@@ -30,6 +32,8 @@ struct tagrv_lane {
 					   until the link is closed */
 	struct tagrv_peer *peer;	/* NULL once replaced or failed */
 	struct tagrv_link *link;
+	bool	side;			/* of a side link */
+	uint32_t life;			/* side: peer->life, while it is the same */
 	uint32_t epoch;
 	uint64_t renew_since;		/* ms, clock; the link waits for new paths;
 					   0: it does not */
@@ -55,6 +59,13 @@ static inline bool tagrv_lane_is_of(const struct tagrv_lane *lane,
 	return peer->lane && peer->lane == lane;
 }
 
+/* Whether the peer is still connected as it was when this lane of a side link was made. */
+static inline bool tagrv_lane_is_beside(const struct tagrv_lane *lane,
+					const struct tagrv_peer *peer)
+{
+	return peer->lane && peer->life == lane->life;
+}
+
 /*
  * The status of an operation that was under way: when the end of the lane cut it
  * off, the reason why the lane failed.
@@ -68,12 +79,18 @@ static inline int tagrv_lane_reason(const struct tagrv_lane *lane, int status)
 struct tagrv_lane *tagrv_lane_create(struct tagrv_peer *peer,
 				     struct tagrv_link *link, uint32_t epoch)
 	TAGRV_WARN_UNUSED;
+/* The same for a side link, beside the peer's lane. */
+struct tagrv_lane *tagrv_lane_create_side(struct tagrv_peer *peer,
+					  struct tagrv_link *link) TAGRV_WARN_UNUSED;
 /* A lane whose link was never attached. */
 void tagrv_lane_discard(struct tagrv_lane *lane);
+/* Closes a side link, which is the peer's no longer, because the connection has ended. */
+void tagrv_lane_end_side(struct tagrv_lane *lane, int status);
 
 /*
  * The lane is of no use: ends everything that depends on it with 'status' and
  * closes the link. notify_wireup: the wireup thread does not know of the failure.
+ * Of a side link: what depends on it goes by packets.
  */
 void tagrv_lane_fail(struct tagrv_lane *lane, int status, bool notify_wireup);
 /* Ends sends that wait for a connection which will not come. */

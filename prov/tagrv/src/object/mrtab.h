@@ -38,7 +38,8 @@ struct tagrv_peer;
 /* A window registered with a device, so that peers may read it by themselves: view.h. */
 struct tagrv_window_reg {
 	struct tagrv_device *dev;	/* NULL: not tried */
-	bool	usable;			/* it was registered */
+	bool	usable;			/* it was registered, with: */
+	unsigned rights;		/* enum tagrv_mem_access */
 	struct tagrv_mem *mem[TAGRV_IOV_MAX];	/* of each segment with bytes */
 };
 

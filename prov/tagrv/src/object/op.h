@@ -152,6 +152,10 @@ struct tagrv_rndv {
 	uint32_t inflight;	/* gets or puts whose outcome is open; fragments
 				   that are granted and not here */
 
+	/* FETCHING, WRITING of a one-sided operation */
+	bool	side;		/* by the side link: op->lane is its lane */
+	bool	puts;		/* the segments are written, not read; */
+	bool	inlined;	/* and are so short that no memory is registered */
 	/* receive that is CTS */
 	bool	by_write;	/* the peer has our keys and writes into the buffer */
 	bool	by_pieces;	/* protocol of rndv/pipe.c */

@@ -34,6 +34,7 @@
 #include "xport/xport.h"
 
 struct tagrv_lane;
+struct tagrv_side;
 struct tagrv_select;
 
 /*
@@ -90,6 +91,7 @@ struct tagrv_peer {
 	uint32_t tx_seq;
 	struct tagrv_engine *engine;
 	struct tagrv_lane *lane;	/* NULL: not connected */
+	struct tagrv_side *side;	/* side link, or its beginnings; NULL: none */
 	struct tagrv_list pending;	/* sends in submit order */
 	size_t	eager_limit;		/* payload bytes: all up to it go eager */
 	/* Read by every arrival. */
@@ -99,6 +101,9 @@ struct tagrv_peer {
 	bool	self;			/* it is this endpoint */
 	bool	known;			/* the application has named it */
 	bool	met;			/* an earlier connection brought packets */
+	bool	side_off;		/* this connection gets no side link any more, */
+	bool	side_off_due;		/* and the peer is to be told, before all else */
+	uint32_t life;			/* connections so far */
 	fi_addr_t fi_addr;		/* FI_ADDR_NOTAVAIL: not in the table */
 
 	uint32_t id;			/* index in engine->table.peers */
@@ -148,6 +153,11 @@ struct tagrv_peer {
 		struct tagrv_list answers;	/* tagrv_answer::link */
 		struct tagrv_list showings;	/* tagrv_showing::of_peer */
 		uint32_t showing_cnt;
+		uint32_t view_pause;	/* writes until a SHOW asks for a view again */
+		struct {		/* a SHOW that is to be sent; id 0: none */
+			uint32_t id;
+			uint64_t key, addr;
+		} show;
 		/* Remote CQ data: proto/rma/rma_data.c. */
 		uint32_t data_asked;	/* operations of ours with data, not answered */
 		uint32_t held_cnt;	/* FINs that are held */

@@ -77,7 +77,9 @@ void tagrv_rails_close(struct tagrv_engine *engine)
 	struct tagrv_rails *rails = &engine->rails;
 
 	while (rails->cnt) {
-		struct tagrv_xport *xport = rails->all[--rails->cnt].xport;
+		struct tagrv_rail *rail = &rails->all[--rails->cnt];
+		struct tagrv_xport *xport = rail->xport;
+		struct tagrv_mem *dump = rail->dump_mem;
 		int fd = xport->ops->wait_fd(xport);
 
 		/* A forked process may hold a copy that would report to us. */
@@ -88,7 +90,20 @@ void tagrv_rails_close(struct tagrv_engine *engine)
 		tagrv_dom_lock(engine->dom);
 		xport->ops->xport_close(xport);
 		tagrv_lock_release(&engine->dom->lock);
+		if (dump)
+			dump->dev->ops->mem_dereg(dump);
 	}
+}
+
+struct tagrv_mem *tagrv_rail_dump(struct tagrv_rail *rail)
+{
+	struct tagrv_device *dev = rail->xport->dev;
+
+	if (!rail->dump_mem &&
+	    dev->ops->mem_reg(dev, &rail->dump, sizeof(rail->dump), TAGRV_MEM_STORE,
+			      &rail->dump_mem))
+		rail->dump_mem = NULL;
+	return rail->dump_mem;
 }
 
 /* ---- lanes ---- */

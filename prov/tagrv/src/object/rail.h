@@ -36,6 +36,8 @@ struct tagrv_rail {
 	uint32_t lanes;			/* attached and not closed yet */
 	uint64_t ups;			/* connections it has had */
 	struct tagrv_select select;	/* of protocols; built with the first lane */
+	uint64_t dump;			/* reads whose bytes nobody wants go here; */
+	struct tagrv_mem *dump_mem;	/* its registration, when it is wanted first */
 };
 
 struct tagrv_rails {
@@ -55,6 +57,9 @@ int tagrv_rails_open(struct tagrv_engine *engine,
 		     const struct tagrv_sink *sink) TAGRV_WARN_UNUSED;
 /* dom lock not held; the engine is in no list any more. */
 void tagrv_rails_close(struct tagrv_engine *engine);
+
+/* The registration of rail->dump, to read into. NULL: the device cannot. */
+struct tagrv_mem *tagrv_rail_dump(struct tagrv_rail *rail);
 
 /* A link of the rail gets a lane, or loses it. */
 void tagrv_rail_add_lane(struct tagrv_rail *rail);

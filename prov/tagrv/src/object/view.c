@@ -15,7 +15,7 @@
 
 /* ---- initiator ---- */
 
-/* Reads of other windows of this place, of which one asks for a view. */
+/* Operations on other windows of this place, of which one asks for a view. */
 #define ASK_EVERY	64u
 
 static uint32_t place_of(const struct tagrv_peer *peer, uint64_t key)
@@ -124,12 +124,21 @@ void tagrv_views_fini(struct tagrv_engine *engine)
 
 /* ---- target: registrations ---- */
 
-bool tagrv_window_may_be_shown(const struct tagrv_engine *engine,
-			       const struct tagrv_window *window)
+unsigned tagrv_window_rights(const struct tagrv_engine *engine,
+			     const struct tagrv_window *window)
 {
-	return window->access & FI_REMOTE_READ && window->len && !window->read_cntr &&
-	       !engine->sinks.remote_read_cntr &&
-	       engine->dom->lasting & TAGRV_MEM_READ;
+	unsigned rights = 0;
+
+	/* Whoever lets no key outlive its operation has no views. */
+	if (!window->len || !(engine->dom->lasting & TAGRV_MEM_READ))
+		return 0;
+	if (window->access & FI_REMOTE_READ && !window->read_cntr &&
+	    !engine->sinks.remote_read_cntr)
+		rights |= TAGRV_MEM_READ;
+	if (window->access & FI_REMOTE_WRITE && !window->write_cntr &&
+	    !engine->sinks.remote_write_cntr)
+		rights |= TAGRV_MEM_WRITE;
+	return rights;
 }
 
 static void deregister(struct tagrv_window_reg *reg)
@@ -141,29 +150,30 @@ static void deregister(struct tagrv_window_reg *reg)
 }
 
 static void register_all(struct tagrv_window *window, struct tagrv_window_reg *reg,
-			 struct tagrv_device *dev)
+			 struct tagrv_device *dev, unsigned rights)
 {
 	reg->dev = dev;
+	reg->rights = rights;
 	reg->usable = true;
 	for (size_t i = 0; i < window->iov_cnt && reg->usable; i++)
 		if (window->iov[i].iov_len)
 			reg->usable = !dev->ops->mem_reg(dev, window->iov[i].iov_base,
 							 window->iov[i].iov_len,
-							 TAGRV_MEM_READ, &reg->mem[i]);
+							 rights, &reg->mem[i]);
 	if (!reg->usable)
 		deregister(reg);
 }
 
 struct tagrv_mem **tagrv_window_register(struct tagrv_window *window,
-					 struct tagrv_device *dev)
+					 struct tagrv_device *dev, unsigned rights)
 {
 	for (size_t i = 0; i < TAGRV_WINDOW_DEVS; i++) {
 		struct tagrv_window_reg *reg = &window->regs[i];
 
 		if (!reg->dev)
-			register_all(window, reg, dev);
+			register_all(window, reg, dev, rights);
 		if (reg->dev == dev)
-			return reg->usable ? reg->mem : NULL;
+			return reg->usable && reg->rights == rights ? reg->mem : NULL;
 	}
 	return NULL;
 }

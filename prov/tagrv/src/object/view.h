@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Views: an initiator reads a window of a peer by itself, without the peer's help, because
- * the peer has told it once where the window is and by which keys.
+ * Views: an initiator reads and writes a window of a peer by itself, without the peer's help,
+ * because the peer has told it once where the window is and by which keys.
  *
  *   initiator                                     target
- *   GET: "and show me the window" ------------->  registers the whole window, once
- *             <-- ANSWER, VIEW(keys) -----------  struct tagrv_showing
+ *   GET: "and show me the window", or SHOW ---->  registers the whole window, once
+ *             <-- VIEW(keys, rights) -----------  struct tagrv_showing
  *   struct tagrv_view
- *             === remote reads ===============>
+ *             === remote reads, writes =======>
  *             <-- RECALL ----------------------   the window is closed
  *   view is gone
  *
@@ -15,13 +15,13 @@
  * hashed to: a newer one takes the place of an older one, so the table is bounded and each
  * look costs the same. A view that is gone, or was never there, costs a GET.
  *
- * A RECALL travels before all messages that the target sends after fi_close of the region. A
- * read by a view that is not valid any more fails alone, and goes by a GET then, which says
- * what is wrong. So only transports that check keys for each read have views (shm): a device
- * of verbs would end the connection (attr.get_least in xport/xport.h).
+ * A RECALL travels before all messages that the target sends after fi_close of the region. An
+ * operation by a view that is not valid any more fails alone, and goes by packets then, which
+ * say what is wrong: a transport checks keys for each operation (shm), or it has side links
+ * (verbs; object/side.h). Only by the latter views are written to.
  *
- * A window with counters, or an endpoint with one for reads of peers, is not shown: nobody
- * would count.
+ * What somebody counts is not shown: windows with a counter of reads, or of writes, or an
+ * endpoint with one, lack that right.
  *
  * lock: the domain lock is held in every call.
  */
@@ -54,6 +54,7 @@ struct tagrv_view {
 	uint64_t key;
 	uint64_t base, len;	/* as of a window */
 	uint8_t	seg_cnt, key_len;
+	uint8_t	rights;		/* TAGRV_MEM_READ, TAGRV_MEM_WRITE */
 	struct tagrv_rts_seg seg[TAGRV_IOV_MAX];	/* host byte order */
 };
 
@@ -102,15 +103,19 @@ struct tagrv_showing {
 	uint32_t id;			/* the peer's */
 };
 
-/* Whether nobody has to notice that a peer reads the window. */
-bool tagrv_window_may_be_shown(const struct tagrv_engine *engine,
-			       const struct tagrv_window *window);
 /*
- * Registers the window for reads by peers of this device, at the first call. Returns the
- * registrations of its segments; NULL: the device cannot.
+ * What peers may do to the window by themselves, because nobody has to notice it:
+ * TAGRV_MEM_READ, TAGRV_MEM_WRITE; 0: it is not shown.
+ */
+unsigned tagrv_window_rights(const struct tagrv_engine *engine,
+			     const struct tagrv_window *window);
+/*
+ * Registers the window with these rights for peers of this device, at the first call.
+ * Returns the registrations of its segments; NULL: the device cannot, or it was registered
+ * with others.
  */
 struct tagrv_mem **tagrv_window_register(struct tagrv_window *window,
-					 struct tagrv_device *dev);
+					 struct tagrv_device *dev, unsigned rights);
 /* Ends the registrations. Nobody reads by them any more. */
 void tagrv_window_deregister(struct tagrv_window *window);
 

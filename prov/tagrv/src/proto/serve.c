@@ -95,12 +95,23 @@ static int serve_list(struct tagrv_list *list)
 	return 0;
 }
 
+/* What makes the peer's memory accessible: rare. */
+static TAGRV_COLD int serve_views(struct tagrv_peer *peer)
+{
+	int ret = peer->rma.show.id ? tagrv_rma_serve_show(peer) : 0;
+
+	return ret ? ret : tagrv_rma_serve_side(peer);
+}
+
 /* What says that operations of the peer have ended, and credit. */
 static int serve_ends(struct tagrv_peer *peer)
 {
 	int blocked = tagrv_peer_owes_count(peer) ? tagrv_rma_serve_count(peer) : 0;
 
-	return blocked | serve_acks(peer);
+	if (TAGRV_UNLIKELY(peer->rma.show.id || peer->side || peer->side_off_due) && !blocked)
+		blocked = serve_views(peer);
+	return TAGRV_UNLIKELY(peer->state != TAGRV_PEER_READY) ? -FI_ENOTCONN :
+	       blocked | serve_acks(peer);
 }
 
 /* Whether nothing else can wait for the peer. */
@@ -134,6 +145,8 @@ bool tagrv_peer_serve(struct tagrv_peer *peer)
 	if (TAGRV_UNLIKELY(peer->rma.held_cnt))
 		tagrv_rma_release_held(peer);
 	blocked = serve_ends(peer);
+	if (TAGRV_UNLIKELY(peer->side_off_due))
+		return false;	/* nothing of what comes next may be in front of it */
 	/* Each list is tried whatever became of the others: reads, for one, have
 	 * slots of their own in the transport. */
 	answers = tagrv_rma_serve_answers(peer);

@@ -47,6 +47,8 @@ enum tagrv_opcode {
 	TAGRV_PKT_RECALL = 18,	/* it may not any more */
 	TAGRV_PKT_STORE	= 19,	/* a write of one packet, by one FIN or counted */
 	TAGRV_PKT_COUNT	= 20,	/* ends counted operations of the receiver */
+	TAGRV_PKT_SHOW	= 21,	/* the initiator wants to see a window */
+	TAGRV_PKT_SIDE	= 22,	/* a side link: its blob, or it is ready */
 };
 
 enum tagrv_pkt_flags {

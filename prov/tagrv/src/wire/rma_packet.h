@@ -4,14 +4,16 @@
  * packet.h has their opcodes and the header, in which
  *
  *   op     handle of the operation that the initiator has begun; STORE: 0 if it is counted;
- *          VIEW, RECALL: id of the view, which the initiator has chosen; COUNT: how many
- *          have ended well
- *   tag    PUT, ATOMIC, PULL, VIEW, STORE: key of the target's memory
+ *          VIEW, RECALL, SHOW: id of the view, which the initiator has chosen; COUNT: how
+ *          many have ended well
+ *   tag    PUT, ATOMIC, PULL, VIEW, STORE, SHOW: key of the target's memory
  *   flags  enum tagrv_rma_flags
  *   seq    ATOMIC: enum tagrv_rma_kind, enum fi_datatype, enum fi_op, a byte each; GET:
- *          see TAGRV_RMA_VIEW; COUNT: how many have failed
+ *          see TAGRV_RMA_VIEW; COUNT: how many have failed; VIEW: what the initiator may do,
+ *          TAGRV_MEM_READ or TAGRV_MEM_WRITE or both
  *   data   PUT, ATOMIC, PULL: remote CQ data, if there are any; STORE: address in the
- *          target's memory, and the bytes to write are behind the header; COUNT: FI_E*
+ *          target's memory, and the bytes to write are behind the header; SHOW: address in
+ *          it; COUNT: FI_E*
  *          status of those that have failed, else 0
  *
  * All fields are little-endian, but for the tag.
@@ -31,6 +33,8 @@ enum tagrv_rma_flags {
 	TAGRV_RMA_KEYS	= 1 << 2,	/* GET: the initiator may be told to read by itself */
 	TAGRV_RMA_VIEW	= 1 << 3,	/* GET: the initiator wants to see the window; hdr.seq
 					   is the view's id, not 0 */
+	TAGRV_RMA_READY	= 1 << 0,	/* SIDE: the sender's link is bound */
+	TAGRV_RMA_OFF	= 1 << 1,	/* SIDE: the sender's link is closed */
 };
 
 /* Behind the header of a PUT; the bytes to write follow. */

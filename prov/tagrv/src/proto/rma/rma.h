@@ -22,6 +22,8 @@
  *                  --- FIN(handle) --------->
  *   read,   QUEUED  (object/view.h)
  *     view  FETCHING === remote reads ======>
+ *   write,  QUEUED  (likewise)
+ *     view  WRITING  === remote writes =====>
  *   atomic  QUEUED -- ATOMIC ... ATOMIC ---->  changes the window
  *           ASKED  <-- FIN, or ANSWERs ------
  *
@@ -114,6 +116,16 @@ void tagrv_rma_count_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr
 			    const void *body, size_t len);
 void tagrv_rma_recall_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			     const void *body, size_t len);
+
+void tagrv_rma_show_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			   const void *body, size_t len);
+void tagrv_rma_side_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			   const void *body, size_t len);
+
+/* Sends the SHOW that is to be sent. 0; -FI_EAGAIN: no room. */
+int tagrv_rma_serve_show(struct tagrv_peer *peer) TAGRV_WARN_UNUSED;
+/* Sends what is due of a side link's beginnings (object/side.h). 0; -FI_EAGAIN: no room. */
+int tagrv_rma_serve_side(struct tagrv_peer *peer) TAGRV_WARN_UNUSED;
 
 /* Peers that read this window by themselves are told to read it no longer. */
 void tagrv_rma_recall(struct tagrv_dom *dom, struct tagrv_window *window);

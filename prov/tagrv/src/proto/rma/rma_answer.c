@@ -304,5 +304,5 @@ void tagrv_rma_get_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 	serve_get(peer, hdr, &answer);
 	if (hdr->flags & TAGRV_RMA_VIEW && peer->lane == lane &&
 	    peer->state == TAGRV_PEER_READY)
-		tagrv_rma_show(peer, &answer.ranges[0], hdr->seq);
+		tagrv_rma_show(peer, answer.ranges[0].key, answer.ranges[0].addr, hdr->seq);
 }

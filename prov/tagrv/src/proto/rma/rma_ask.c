@@ -93,11 +93,16 @@ static bool is_short(const struct tagrv_op *op, const struct part *part)
 int tagrv_rma_put(struct tagrv_op *op, size_t *bytes)
 {
 	struct tagrv_rma *r = op->tx.rma;
+	const size_t len = op->len;
 	struct part part;
 	int ret;
 
 	if (!tagrv_rma_may_bring_data(op))
 		return -FI_EAGAIN;
+	if (tagrv_rma_write_view(op)) {
+		*bytes += len;
+		return 0;
+	}
 	/* What is injected is not ours to be read when the call has returned. */
 	if (!r->sent && !r->by_packets && !(op->flags & FI_INJECT) &&
 	    tagrv_rma_is_long(op->peer, op->len)) {

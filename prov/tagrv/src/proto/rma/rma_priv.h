@@ -9,7 +9,8 @@
  *   rma_target.c  target: PUT and ATOMIC
  *   rma_data.c    initiator and target: how much remote CQ data may be unread
  *   rma_answer.c  target: GET, and ANSWERs
- *   rma_view.c    initiator and target: reads that the target has no part in
+ *   rma_view.c    initiator and target: reads and writes that the target has no part in
+ *   rma_side.c    both: the link for them, where they need one of their own
  */
 #ifndef TAGRV_PROTO_RMA_RMA_PRIV_H
 #define TAGRV_PROTO_RMA_RMA_PRIV_H
@@ -102,12 +103,21 @@ bool tagrv_rma_parse_source(struct tagrv_rma_source *source, struct tagrv_remote
 
 /* ---- rma_view.c ---- */
 
-/* Begins to read by a view. False: there is none, or it may not be used now. */
+/* Begins to read or write by a view. False: there is none, or it may not be used now. */
 bool tagrv_rma_read_view(struct tagrv_op *op) TAGRV_WARN_UNUSED;
+bool tagrv_rma_write_view(struct tagrv_op *op) TAGRV_WARN_UNUSED;
+/* The view by which a range may be written to now. NULL: none; it is asked for, if it may come. */
+const struct tagrv_view *tagrv_rma_view_to_write(struct tagrv_peer *peer, uint64_t addr,
+						 uint64_t len, uint64_t key);
 /* The id of a view that the op's GET asks for; 0: none. */
 uint32_t tagrv_rma_ask_view(const struct tagrv_op *op) TAGRV_WARN_UNUSED;
-/* Shows the peer the window of this range as its view 'id', if that may be. */
-void tagrv_rma_show(struct tagrv_peer *peer, const struct fi_rma_iov *range, uint32_t id);
+/* Shows the peer the window of this byte as its view 'id', if that may be. */
+void tagrv_rma_show(struct tagrv_peer *peer, uint64_t key, uint64_t addr, uint32_t id);
+
+/* ---- rma_side.c ---- */
+
+/* A view is here: makes a side link for it, if the transport needs one. */
+void tagrv_rma_side_begin(struct tagrv_peer *peer);
 
 /* ---- rma_target.c ---- */
 

@@ -45,6 +45,9 @@ int tagrv_rma_store_counted(struct tagrv_peer *peer, const void *buf, size_t len
 			   !tagrv_list_empty(&peer->pending) ||
 			   peer->rma.counted == UINT32_MAX))
 		return -FI_EAGAIN;
+	if (TAGRV_UNLIKELY(tagrv_peer_xport(peer)->attr.caps & TAGRV_XPORT_SIDE) &&
+	    tagrv_rma_view_to_write(peer, addr, len, key))
+		return -FI_EAGAIN;
 	ret = tagrv_rma_store(peer, 0, buf, len, addr, key);
 	if (TAGRV_UNLIKELY(ret))
 		return ret;

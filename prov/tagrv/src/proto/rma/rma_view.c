@@ -1,26 +1,49 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Reads by a view: the initiator reads a window by itself, and the target does nothing. See
- * object/view.h, which has the picture, and rma.h.
+ * Reads and writes by a view: the initiator accesses a window by itself, and the target does
+ * nothing. See object/view.h, which has the picture, and rma.h.
  *
- *   QUEUED -- the window's view is here --> FETCHING -- all is read --> end
- *      ^                                       |
- *      '---- the keys are not valid any more --'   by a GET, which is answered
+ *   QUEUED -- the window's view is here --> FETCHING -- all is moved --> end
+ *      ^                                    WRITING
+ *      |                                       |
+ *      '---- the keys are not valid any more --'   by packets, which are answered
  *
- * A read by a view overtakes packets. So it has to wait, as a GET, behind earlier operations
- * if an order was asked for that it would break (object/order.h).
+ * They overtake packets. So a read has to wait, as a GET, behind earlier operations if an
+ * order was asked for that it would break (object/order.h), and a write goes by packets.
+ *
+ * A write has ended when the peer's device has its bytes. For FI_DELIVERY_COMPLETE one byte of
+ * them is read behind it, by the same link: that makes the device write them to memory first
+ * (PCI Express base specification, ordering rules: completions push posted writes).
  */
 #include <rdma/fi_domain.h>
 #include <rdma/fi_errno.h>
 #include <string.h>
 
+#include "object/engine.h"
 #include "object/order.h"
+#include "object/side.h"
 #include "object/view.h"
 #include "proto/packet/ack.h"
 #include "proto/rma/rma_priv.h"
 #include "proto/rndv/rndv.h"
 
-/* ---- initiator ---- */
+/* ---- initiator: which view ---- */
+
+/* Writes to windows that are not shown, of which one asks for a view. */
+#define ASK_EVERY	64u
+
+/* The link by which this peer's windows may be accessed; NULL: none, or not yet. */
+static struct tagrv_link *link_of(const struct tagrv_peer *peer)
+{
+	return tagrv_peer_xport(peer)->attr.caps & TAGRV_XPORT_SIDE ?
+	       tagrv_side_link(peer) : peer->lane->link;
+}
+
+/* Whether a side link is there, or may come. */
+static bool may_have_side(const struct tagrv_peer *peer)
+{
+	return tagrv_peer_xport(peer)->attr.caps & TAGRV_XPORT_SIDE && !peer->side_off;
+}
 
 /*
  * Whether the transport would read as much, faster than a packet asks for it, and no order
@@ -29,8 +52,10 @@
 static bool is_worth(const struct tagrv_op *op)
 {
 	const struct tagrv_xport_attr *attr = &tagrv_peer_xport(op->peer)->attr;
+	bool allowed = attr->caps & TAGRV_XPORT_SIDE ? !op->peer->side_off :
+						       attr->admits & TAGRV_MEM_READ;
 
-	return attr->caps & TAGRV_XPORT_GET && attr->admits & TAGRV_MEM_READ &&
+	return attr->caps & TAGRV_XPORT_GET && allowed &&
 	       op->len >= TAGRV_MAX(attr->get_least, (size_t) 1) &&
 	       op->tx.rma->remote_cnt == 1 && !op->tx.rma->by_packets &&
 	       !tagrv_order_holds_read(op->engine->attr.order);
@@ -43,16 +68,79 @@ uint32_t tagrv_rma_ask_view(const struct tagrv_op *op)
 	       tagrv_view_ask(op->peer, op->tx.rma->remote[0].key) : 0;
 }
 
-/* All is read, or the first failure is known. */
-static void end_read(struct tagrv_op *op)
+/* Asks for a view of the window, now and then: when the peer is served. */
+static void ask_to_show(struct tagrv_peer *peer, uint64_t addr, uint64_t key)
+{
+	uint32_t id;
+
+	if (peer->rma.view_pause) {
+		peer->rma.view_pause--;
+		return;
+	}
+	peer->rma.view_pause = ASK_EVERY - 1;
+	id = tagrv_view_ask(peer, key);
+	if (!id)
+		return;
+	peer->rma.show.id = id;
+	peer->rma.show.key = key;
+	peer->rma.show.addr = addr;
+	tagrv_peer_set_busy(peer);
+}
+
+int tagrv_rma_serve_show(struct tagrv_peer *peer)
+{
+	struct tagrv_hdr hdr = {
+		.opcode = TAGRV_PKT_SHOW, .op = peer->rma.show.id,
+		.tag = peer->rma.show.key, .data = peer->rma.show.addr,
+	};
+	int ret;
+
+	tagrv_assert_locked(peer->engine->dom);
+	ret = tagrv_control_send(peer, &hdr, NULL, 0);
+	if (!ret)
+		peer->rma.show.id = 0;
+	return ret;
+}
+
+const struct tagrv_view *tagrv_rma_view_to_write(struct tagrv_peer *peer, uint64_t addr,
+						 uint64_t len, uint64_t key)
+{
+	const struct tagrv_view *view;
+
+	tagrv_assert_locked(peer->engine->dom);
+	if (!may_have_side(peer) || peer->engine->attr.order & TAGRV_ORDER_AFTER_WRITE)
+		return NULL;
+	view = tagrv_view_find(peer, key, addr, len);
+	if (!view) {
+		ask_to_show(peer, addr, key);
+		return NULL;
+	}
+	return view->rights & TAGRV_MEM_WRITE && tagrv_side_link(peer) ? view : NULL;
+}
+
+/* ---- initiator: operations ---- */
+
+/* The connection is the one by which the operation began. */
+static bool is_connected(const struct tagrv_op *op)
+{
+	return op->rndv->side ? tagrv_lane_is_beside(op->lane, op->peer) :
+				tagrv_lane_is_of(op->lane, op->peer);
+}
+
+/* All is moved, or the first failure is known. */
+static void end(struct tagrv_op *op)
 {
 	struct tagrv_peer *peer = op->peer;
 	uint32_t view = op->rndv->remote.op;
 	int status = op->status;
+	bool again = status && is_connected(op);
 
+	/* Whatever has failed: what is repeated must be behind the end of the link. */
+	if (again && op->rndv->side)
+		tagrv_lane_fail(op->lane, status, false);
 	tagrv_op_deregister(op);
 	tagrv_rndv_detach(op);
-	if (status && tagrv_lane_is_of(op->lane, peer)) {
+	if (again) {
 		tagrv_view_drop(peer, view);
 		op->status = 0;
 		peer->engine->stats.rma_views--;
@@ -62,17 +150,14 @@ static void end_read(struct tagrv_op *op)
 	tagrv_op_rma_end(op, status);
 }
 
-/* Registers the buffer and attaches what a read needs. False: there is no memory. */
-static bool prepare(struct tagrv_op *op, const struct tagrv_view *view)
+/* Attaches what moving the range needs. False: there is no memory. */
+static bool attach(struct tagrv_op *op, const struct tagrv_view *view)
 {
 	const struct fi_rma_iov *range = &op->tx.rma->remote[0];
 	struct tagrv_remote *remote;
 
-	if (tagrv_op_register(op, tagrv_peer_xport(op->peer)->dev, op->len,
-			      TAGRV_MEM_STORE) || !tagrv_rndv_attach(op)) {
-		tagrv_op_deregister(op);
+	if (!tagrv_rndv_attach(op))
 		return false;
-	}
 	remote = &op->rndv->remote;
 	memset(remote, 0, offsetof(struct tagrv_remote, seg));
 	remote->op = view->id;
@@ -81,7 +166,40 @@ static bool prepare(struct tagrv_op *op, const struct tagrv_view *view)
 	remote->seg_cnt = (uint8_t) tagrv_view_slice(view, range->addr, range->len,
 						     remote->seg);
 	op->rndv->want = op->len;
+	op->rndv->side = tagrv_peer_xport(op->peer)->attr.caps & TAGRV_XPORT_SIDE;
 	return true;
+}
+
+static void start(struct tagrv_op *op, enum tagrv_op_state state,
+		  void (*ended)(struct tagrv_op *op))
+{
+	struct tagrv_peer *peer = op->peer;
+
+	op->tx.rma->sent = op->len;
+	op->lane = op->rndv->side ? peer->side->lane : peer->lane;
+	peer->sent++;
+	peer->engine->stats.rma_tx++;
+	peer->engine->stats.rma_views++;
+	tagrv_list_remove(&op->link);
+	tagrv_op_set_state(op, state);
+	tagrv_rndv_read_start(op, ended);
+}
+
+/* With a device, registering a short buffer for one operation takes longer than a packet. */
+static bool register_buffer(struct tagrv_op *op, unsigned access)
+{
+	const struct tagrv_xport *xport = tagrv_peer_xport(op->peer);
+	struct tagrv_device *dev = xport->dev;
+
+	if (xport->attr.caps & TAGRV_XPORT_SIDE && xport->attr.reg_overhead > 0 &&
+	    !tagrv_rma_is_long(op->peer, op->len) &&
+	    !tagrv_dom_cache(op->engine->dom, dev) &&
+	    !tagrv_op_was_registered(op, dev, access))
+		return false;
+	if (!tagrv_op_register(op, dev, op->len, access))
+		return true;
+	tagrv_op_deregister(op);
+	return false;
 }
 
 bool tagrv_rma_read_view(struct tagrv_op *op)
@@ -92,31 +210,120 @@ bool tagrv_rma_read_view(struct tagrv_op *op)
 
 	tagrv_assert_locked(op->engine->dom);
 	if (!is_worth(op) || (op->engine->attr.order & TAGRV_ORDER_AFTER_WRITE &&
-			      peer->sent))
+			      peer->sent) || !link_of(peer))
 		return false;
 	view = tagrv_view_find(peer, range->key, range->addr, range->len);
-	if (!view || !prepare(op, view))
+	if (!view || !(view->rights & TAGRV_MEM_READ) ||
+	    !register_buffer(op, TAGRV_MEM_STORE))
 		return false;
-	op->tx.rma->sent = op->len;
-	op->lane = peer->lane;
-	peer->sent++;
-	peer->engine->stats.rma_tx++;
-	peer->engine->stats.rma_views++;
-	tagrv_list_remove(&op->link);
-	tagrv_op_set_state(op, TAGRV_OP_FETCHING);
-	tagrv_rndv_read_start(op, end_read);
+	if (!attach(op, view)) {
+		tagrv_op_deregister(op);
+		return false;
+	}
+	start(op, TAGRV_OP_FETCHING, end);
 	return true;
 }
+
+/* ---- initiator: writes ---- */
+
+/* The byte behind the write was read, or not: the op has its own buffer again. */
+static void flushed(struct tagrv_op *op)
+{
+	const struct tagrv_rma *r = op->tx.rma;
+
+	op->iov[0] = r->result[0];
+	op->iov_cnt = r->result_cnt;
+	op->mem[0] = NULL;
+	end(op);
+}
+
+/* Reads one byte of what was written. */
+static void flush(struct tagrv_op *op, struct tagrv_mem *dump)
+{
+	struct tagrv_rma *r = op->tx.rma;
+
+	tagrv_op_deregister(op);
+	r->result[0] = op->iov[0];
+	r->result_cnt = op->iov_cnt;
+	op->iov[0] = (struct iovec) { dump->addr, 1 };
+	op->iov_cnt = 1;
+	op->mem[0] = dump;
+	op->rndv->puts = op->rndv->inlined = false;
+	op->rndv->next = 0;
+	op->rndv->want = 1;
+	tagrv_rndv_read_start(op, flushed);
+}
+
+static void written(struct tagrv_op *op)
+{
+	bool flushes = !op->status && op->flags & FI_DELIVERY_COMPLETE;
+
+	/* Nothing is posted to a link that is being closed. */
+	if (flushes && op->lane->closing)
+		op->status = op->lane->status;
+	if (flushes && !op->status)
+		flush(op, tagrv_rail_of(op->lane->link)->dump_mem);
+	else
+		end(op);
+}
+
+/* Whether the level that was asked for can be had by this view. */
+static bool can_deliver(const struct tagrv_op *op, const struct tagrv_view *view)
+{
+	return !(op->flags & FI_DELIVERY_COMPLETE) ||
+	       (view->rights & TAGRV_MEM_READ &&
+		tagrv_rail_dump(tagrv_rail_of(op->peer->side->link)));
+}
+
+static bool is_inlined(const struct tagrv_op *op)
+{
+	return op->iov_cnt == 1 && op->len <= tagrv_peer_xport(op->peer)->attr.max_inline;
+}
+
+bool tagrv_rma_write_view(struct tagrv_op *op)
+{
+	struct tagrv_rma *r = op->tx.rma;
+	const struct fi_rma_iov *range = &r->remote[0];
+	const struct tagrv_view *view;
+	bool inlined = is_inlined(op);
+
+	tagrv_assert_locked(op->engine->dom);
+	if (r->sent || r->by_packets || r->remote_cnt != 1 || !op->len ||
+	    op->flags & FI_REMOTE_CQ_DATA)
+		return false;
+	view = tagrv_rma_view_to_write(op->peer, range->addr, range->len, range->key);
+	if (!view || !can_deliver(op, view))
+		return false;
+	/* It may have to go by packets after all. */
+	if ((op->tx.no_context || op->flags & FI_INJECT) && !op->tx.bounce &&
+	    tagrv_rma_op_keep(op))
+		return false;
+	if (!inlined && !register_buffer(op, 0))
+		return false;
+	if (!attach(op, view)) {
+		tagrv_op_deregister(op);
+		return false;
+	}
+	op->rndv->puts = true;
+	op->rndv->inlined = inlined;
+	start(op, TAGRV_OP_WRITING, written);
+	return true;
+}
+
+/* ---- initiator: packets ---- */
 
 void tagrv_rma_view_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			   const void *body, size_t len)
 {
-	struct tagrv_view view = { .id = hdr->op, .key = hdr->tag };
+	struct tagrv_view view = {
+		.id = hdr->op, .key = hdr->tag, .rights = (uint8_t) hdr->seq,
+	};
 	struct tagrv_remote remote;
 	struct tagrv_rma_source source;
 
 	tagrv_assert_locked(peer->engine->dom);
-	if (hdr->flags || !tagrv_rma_parse_source(&source, &remote, body, len)) {
+	if (hdr->flags || !hdr->seq || hdr->seq & ~TAGRV_MEM_REMOTE ||
+	    !tagrv_rma_parse_source(&source, &remote, body, len)) {
 		tagrv_peer_bad_packet(peer, "malformed VIEW");
 		return;
 	}
@@ -125,8 +332,12 @@ void tagrv_rma_view_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 	view.seg_cnt = remote.seg_cnt;
 	view.key_len = remote.key_len;
 	memcpy(view.seg, remote.seg, sizeof(view.seg));
-	if (!tagrv_view_keep(peer, &view))
+	if (!tagrv_view_keep(peer, &view)) {
 		tagrv_peer_bad_packet(peer, "VIEW with another window's id");
+		return;
+	}
+	peer->rma.view_pause = 0;
+	tagrv_rma_side_begin(peer);
 }
 
 void tagrv_rma_recall_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
@@ -146,10 +357,10 @@ struct view_packet {
 };
 
 static int send_view(struct tagrv_peer *peer, const struct tagrv_window *window,
-		     struct tagrv_mem *const *mem, uint32_t id)
+		     struct tagrv_mem *const *mem, unsigned rights, uint32_t id)
 {
 	struct tagrv_hdr hdr = {
-		.opcode = TAGRV_PKT_VIEW, .op = id, .tag = window->key,
+		.opcode = TAGRV_PKT_VIEW, .op = id, .tag = window->key, .seq = rights,
 	};
 	struct view_packet pkt;
 	size_t cnt = 0;
@@ -172,24 +383,53 @@ static int send_view(struct tagrv_peer *peer, const struct tagrv_window *window,
 				  offsetof(struct view_packet, source));
 }
 
-void tagrv_rma_show(struct tagrv_peer *peer, const struct fi_rma_iov *range, uint32_t id)
+/* Rights that peers may have by a view over this transport. */
+static unsigned rights_over(const struct tagrv_xport *xport)
+{
+	return xport->attr.caps & TAGRV_XPORT_SIDE ? TAGRV_MEM_REMOTE :
+						     xport->attr.admits & TAGRV_MEM_READ;
+}
+
+/* The window of this byte, if the peer may do anything to it. */
+static struct tagrv_window *find(const struct tagrv_peer *peer, uint64_t key,
+				 uint64_t addr)
+{
+	size_t offset;
+	struct tagrv_window *window =
+		tagrv_rma_window(peer, key, addr, 1, FI_REMOTE_READ, &offset);
+
+	return window ? window :
+	       tagrv_rma_window(peer, key, addr, 1, FI_REMOTE_WRITE, &offset);
+}
+
+void tagrv_rma_show(struct tagrv_peer *peer, uint64_t key, uint64_t addr, uint32_t id)
 {
 	const struct tagrv_xport *xport = tagrv_peer_xport(peer);
+	struct tagrv_window *window = find(peer, key, addr);
 	struct tagrv_showing *showing;
-	struct tagrv_window *window;
 	struct tagrv_mem **mem;
-	size_t offset;
+	unsigned rights;
 
-	window = tagrv_rma_window(peer, range->key, range->addr, range->len,
-				  FI_REMOTE_READ, &offset);
-	if (!window || !(xport->attr.admits & TAGRV_MEM_READ) ||
-	    !tagrv_window_may_be_shown(peer->engine, window))
+	rights = window ? tagrv_window_rights(peer->engine, window) & rights_over(xport) : 0;
+	if (!rights)
 		return;
-	mem = tagrv_window_register(window, xport->dev);
+	mem = tagrv_window_register(window, xport->dev, rights);
 	showing = mem ? tagrv_showing_begin(window, peer, id) : NULL;
-	/* Without room now, a later GET asks again. Other errors have ended the lane. */
-	if (showing && send_view(peer, window, mem, id) == -FI_EAGAIN)
+	/* Without room now, a later operation asks again. Other errors have ended the lane. */
+	if (showing && send_view(peer, window, mem, rights, id) == -FI_EAGAIN)
 		tagrv_showing_end(showing);
+}
+
+void tagrv_rma_show_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			   const void *body, size_t len)
+{
+	(void) body;
+	tagrv_assert_locked(peer->engine->dom);
+	if (hdr->flags || hdr->seq || !hdr->op || len) {
+		tagrv_peer_bad_packet(peer, "malformed SHOW");
+		return;
+	}
+	tagrv_rma_show(peer, hdr->tag, hdr->data, hdr->op);
 }
 
 void tagrv_rma_recall(struct tagrv_dom *dom, struct tagrv_window *window)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Rendezvous by remote read: the receiver pulls, the sender only waits.
+ * Rendezvous by remote read: the receiver pulls, the sender only waits. One-sided operations
+ * use the same loop, for reads and for writes (rndv->puts).
  *
  *   sender                                    receiver
  *   ANNOUNCED                                 READING: reads in segments,
@@ -27,17 +28,30 @@ static void get_done(struct tagrv_done *done, int status)
 		end(op);
 }
 
-static int post(struct tagrv_op *op, struct tagrv_link *link,
-		const struct tagrv_segment *seg)
+static int post_get(struct tagrv_op *op, struct tagrv_link *link,
+		    const struct tagrv_segment *seg)
 {
 	return link->xport->ops->get(link, seg->addr, seg->mem, seg->raddr,
 				     seg->key, op->rndv->remote.key_len,
 				     seg->len, &op->done);
 }
 
+static int post_put(struct tagrv_op *op, struct tagrv_link *link,
+		    const struct tagrv_segment *seg)
+{
+	struct tagrv_mem *mem = op->rndv->inlined ? NULL : seg->mem;
+
+	return link->xport->ops->put(link, seg->addr, mem, seg->raddr, seg->key,
+				     op->rndv->remote.key_len, seg->len, &op->done);
+}
+
 static int read_move(struct tagrv_op *op)
 {
-	if (tagrv_rndv_post_all(op, op->peer->lane->link->get_max, post))
+	const struct tagrv_link *link = tagrv_rndv_link(op);
+	bool puts = op->rndv->puts;
+
+	if (tagrv_rndv_post_all(op, puts ? link->put_max : link->get_max,
+				puts ? post_put : post_get))
 		return -FI_EAGAIN;
 	tagrv_list_remove(&op->link);
 	if (!op->rndv->inflight)

@@ -55,7 +55,10 @@ size_t tagrv_rndv_pack_segments(const struct tagrv_op *op, size_t len,
 bool tagrv_rndv_parse_cts(struct tagrv_remote *remote, uint8_t *pieces,
 			  uint64_t limit, const void *body, size_t len)
 	TAGRV_WARN_UNUSED;
-/* read.c: reads what op describes into registered memory, then calls 'end'. */
+/*
+ * read.c: reads what op describes into registered memory, then calls 'end'. With rndv->puts
+ * it writes.
+ */
 void tagrv_rndv_read_start(struct tagrv_op *op,
 			   void (*end)(struct tagrv_op *op));
 

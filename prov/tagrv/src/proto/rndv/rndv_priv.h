@@ -55,6 +55,12 @@ void tagrv_rndv_piece_put(struct tagrv_pool *pool, struct tagrv_op *piece);
 
 /* ---- segments.c ---- */
 
+/* The link by which the op's segments go. */
+static inline struct tagrv_link *tagrv_rndv_link(const struct tagrv_op *op)
+{
+	return op->rndv->side ? op->lane->link : op->peer->lane->link;
+}
+
 /* Posts one segment. As tagrv_xport_ops::get. */
 typedef int (*tagrv_rndv_post_fn)(struct tagrv_op *op, struct tagrv_link *link,
 				  const struct tagrv_segment *segment);

@@ -14,7 +14,7 @@ static int post_next(struct tagrv_op *op, size_t max, tagrv_rndv_post_fn post)
 	int ret;
 
 	tagrv_rndv_next_segment(op, max, &segment);
-	ret = post(op, op->peer->lane->link, &segment);
+	ret = post(op, tagrv_rndv_link(op), &segment);
 	if (ret)
 		return ret;
 	tagrv_trace_segment_posted(op, op->peer, op->rndv->next, segment.len);

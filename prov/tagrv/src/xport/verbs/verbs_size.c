@@ -117,6 +117,7 @@ void tagrv_verbs_attr_fill(struct verbs_xport *xp, uint32_t max_inline)
 		.caps = TAGRV_XPORT_GET | TAGRV_XPORT_PUT |
 			TAGRV_XPORT_CHECKED |
 			TAGRV_XPORT_PUT_FENCED |
+			(xp->use_srq ? TAGRV_XPORT_SIDE : 0) |
 			(xp->qp_sge == VERBS_SGE_MAX ? TAGRV_XPORT_PREPARED : 0),
 		.admits = TAGRV_MEM_REMOTE,
 		.max_inline = TAGRV_MIN(TAGRV_MIN(max_inline, VERBS_INLINE_MAX),
@@ -125,9 +126,9 @@ void tagrv_verbs_attr_fill(struct verbs_xport *xp, uint32_t max_inline)
 		.max_packet = max_packet,
 		.get_max = xp->dev->base.max_msg,
 		.get_depth = TAGRV_MIN(depth, (size_t) xp->rd_out),
-		/* The device ends the connection over a key that is not valid any more, so
-		 * no key may outlive the operation that it was given for. */
-		.get_least = SIZE_MAX,
+		/* The peer's processor has no part in it. Side links have to share receive
+		 * buffers that they do not need. */
+		.get_least = xp->use_srq ? 1 : SIZE_MAX,
 		.put_max = xp->dev->base.max_msg,
 		.put_depth = depth,
 		.burst = choose_burst(xp),

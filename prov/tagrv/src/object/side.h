@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Side link of a peer: by it each of the two accesses windows of the other that it was
+ * shown (object/view.h), over a transport that ends a connection over a key which is not
+ * valid any more (TAGRV_XPORT_SIDE). The connection of packets goes on then.
+ *
+ *   this side                                 the peer
+ *   begins: a link, not bound
+ *            --- SIDE(blob) ---------------->  begins, binds its link: it is attached
+ *            <-- SIDE(blob, ready) ----------
+ *   binds its link: attached
+ *            --- SIDE(ready) --------------->
+ *   open when attached and the peer is ready, on both sides
+ *
+ * Both may begin at once: then each has the other's blob, binds, and says that it is ready.
+ *
+ *   it fails here, e.g. because a key was not valid
+ *            --- SIDE(off) ----------------->  closes its end
+ *   what was under way by it, on both sides, goes by packets, and so do all later operations
+ *   of this connection
+ *
+ * The packets of such an operation are behind SIDE(off): when the peer handles them, its end
+ * is closed, and no write that was lost on the way can arrive behind them.
+ *
+ * Nobody waits for a side link: what could use it goes by packets until it is open.
+ *
+ * lock: the domain lock is held in every call.
+ */
+#ifndef TAGRV_OBJECT_SIDE_H
+#define TAGRV_OBJECT_SIDE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "object/peer.h"
+#include "xport/xport.h"
+
+/* One per peer, made when it is wanted first. */
+struct tagrv_side {
+	struct tagrv_link *link;
+	struct tagrv_lane *lane;	/* NULL: the link is not attached */
+	bool	peer_ready;		/* the peer's link is bound */
+	bool	offer_due, ready_due;	/* to be sent: the blob; that ours is bound */
+	uint8_t	blob_len;
+	uint8_t	blob[TAGRV_BLOB_MAX];
+};
+
+/* The side link, if it is open; else NULL. */
+static inline struct tagrv_link *tagrv_side_link(const struct tagrv_peer *peer)
+{
+	const struct tagrv_side *side = peer->side;
+
+	return side && side->lane && side->peer_ready ? side->link : NULL;
+}
+
+/* Makes an unbound link to this connected peer. 0, -FI_ENOMEM, or the transport's error. */
+int tagrv_side_begin(struct tagrv_peer *peer) TAGRV_WARN_UNUSED;
+/* Binds and attaches it. On an error the side link is gone, and there is no other one. */
+int tagrv_side_bind(struct tagrv_peer *peer, const void *blob, size_t len)
+	TAGRV_WARN_UNUSED;
+/* Ends the side link, if there is one: the connection has ended with 'status'. */
+void tagrv_side_end(struct tagrv_peer *peer, int status);
+
+#endif

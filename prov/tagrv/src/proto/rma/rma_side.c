@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Packets by which two peers make a side link. See object/side.h, which has the picture.
+ *
+ * A packet has the sender's blob, or says that the sender's link is bound (TAGRV_RMA_READY),
+ * or both; or it says that this link is closed (TAGRV_RMA_OFF). What cannot be made is not
+ * announced, and no side link comes.
+ */
+#include <rdma/fi_errno.h>
+
+#include "core/log.h"
+#include "object/side.h"
+#include "proto/packet/ack.h"
+#include "proto/rma/rma_priv.h"
+
+/* The link could not be made; without it, packets do. */
+static void give_up(struct tagrv_peer *peer, int status)
+{
+	char addr[TAGRV_ADDR_STRLEN];
+
+	peer->side_off = true;
+	tagrv_info("one-sided operations on %s go by packets: no connection for them: %s\n",
+		   tagrv_addr_str(&peer->addr, addr, sizeof(addr)), fi_strerror(-status));
+}
+
+static bool begin(struct tagrv_peer *peer)
+{
+	int ret = tagrv_side_begin(peer);
+
+	if (ret)
+		give_up(peer, ret);
+	return !ret;
+}
+
+void tagrv_rma_side_begin(struct tagrv_peer *peer)
+{
+	tagrv_assert_locked(peer->engine->dom);
+	if (!(tagrv_peer_xport(peer)->attr.caps & TAGRV_XPORT_SIDE) || peer->side ||
+	    peer->side_off || !begin(peer))
+		return;
+	tagrv_peer_set_busy(peer);
+}
+
+static int send_off(struct tagrv_peer *peer)
+{
+	struct tagrv_hdr hdr = { .opcode = TAGRV_PKT_SIDE, .flags = TAGRV_RMA_OFF };
+	int ret = tagrv_control_send(peer, &hdr, NULL, 0);
+
+	if (!ret)
+		peer->side_off_due = false;
+	return ret;
+}
+
+int tagrv_rma_serve_side(struct tagrv_peer *peer)
+{
+	struct tagrv_side *side = peer->side;
+	struct tagrv_hdr hdr = { .opcode = TAGRV_PKT_SIDE };
+	int ret;
+
+	tagrv_assert_locked(peer->engine->dom);
+	if (TAGRV_UNLIKELY(peer->side_off_due))
+		return send_off(peer);
+	if (TAGRV_LIKELY(!side || (!side->offer_due && !side->ready_due)))
+		return 0;
+	hdr.flags = side->ready_due ? TAGRV_RMA_READY : 0;
+	ret = tagrv_control_send(peer, &hdr, side->blob,
+				 side->offer_due ? side->blob_len : 0);
+	/* On other errors the side link has ended with the lane. */
+	if (!ret)
+		side->offer_due = side->ready_due = false;
+	return ret;
+}
+
+/* The peer's link is here: ours may be bound to it. */
+static void bind_to(struct tagrv_peer *peer, const void *blob, size_t len)
+{
+	uint8_t copy[TAGRV_BLOB_MAX];
+	int ret;
+
+	if (peer->side_off || (!peer->side && !begin(peer)))
+		return;
+	tagrv_copy_once(copy, blob, len);
+	ret = tagrv_side_bind(peer, copy, len);
+	if (ret)
+		give_up(peer, ret);
+	else
+		tagrv_peer_set_busy(peer);
+}
+
+static bool makes_sense(const struct tagrv_peer *peer, uint16_t flags, size_t len)
+{
+	bool off = flags == TAGRV_RMA_OFF, ready = flags == TAGRV_RMA_READY;
+
+	if (!(tagrv_peer_xport(peer)->attr.caps & TAGRV_XPORT_SIDE) || len > TAGRV_BLOB_MAX)
+		return false;
+	return len ? (ready || !flags) && !(peer->side && peer->side->lane) : ready || off;
+}
+
+void tagrv_rma_side_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			   const void *body, size_t len)
+{
+	tagrv_assert_locked(peer->engine->dom);
+	if (!makes_sense(peer, hdr->flags, len)) {
+		tagrv_peer_bad_packet(peer, "SIDE that makes no sense");
+		return;
+	}
+	if (hdr->flags & TAGRV_RMA_OFF) {
+		peer->side_off = true;
+		tagrv_side_end(peer, -FI_ECONNRESET);
+		return;
+	}
+	if (len)
+		bind_to(peer, body, len);
+	/* Else ours is given up, and the peer's has no use. */
+	if (hdr->flags & TAGRV_RMA_READY && peer->side)
+		peer->side->peer_ready = true;
+}
