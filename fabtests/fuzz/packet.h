@@ -88,11 +88,13 @@ void onesided_check(void);
 
 /* The engine gives away segments that are all in windows which peers may read. */
 void require_readable(const uint8_t *segments, unsigned cnt);
-/* The body of a VIEW that the engine sent. */
-void hear_view(const uint8_t *body);
+/* The rights and the body of a VIEW that the engine sent. */
+void hear_view(uint32_t rights, const uint8_t *body);
 /* A VIEW of the window that give_op() reads, or by bits of 'how' a wrong one. */
 void send_view(uint32_t id, uint8_t how);
 void send_recall(uint32_t id);
+/* A SHOW or SIDE, right or wrong by bits of 'how', or the side link fails. */
+void change_side(unsigned what, uint8_t how);
 
 /* ---- packet_windows.c ---- */
 

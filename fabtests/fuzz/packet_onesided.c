@@ -113,7 +113,11 @@ static void hear_packet(const struct tagrv_hdr *hdr, const uint8_t *body, size_t
 		hear_keys(hdr, body);
 		return;
 	case TAGRV_PKT_VIEW:
-		hear_view(body);
+		hear_view(le32toh(hdr->seq), body);
+		return;
+	case TAGRV_PKT_SHOW:
+		note(hdr->opcode, 0, 0);
+		asked[(asked_cnt - 1) % ASKED].view = le32toh(hdr->op);
 		return;
 	default:
 		return;
@@ -127,6 +131,7 @@ void onesided_hear(const struct fake_record *r)
 	if (r->kind == FAKE_GET)
 		require(is_within(r->addr, r->len, read_to, sizeof(read_to)) ||
 			is_within(r->addr, r->len, fz.in, sizeof(fz.in)) ||
+			is_within(r->addr, r->len, &fz.engine->rails.all[0].dump, 8) ||
 			windows_admit(r->addr, r->len, FI_REMOTE_WRITE));
 	if (r->kind != FAKE_SEND || r->len < sizeof(hdr))
 		return;
@@ -225,6 +230,8 @@ void give_op(struct input *in)
 	req.no_context = injects && how & 2;
 	if (req.kind == TAGRV_RMA_WRITE && how & 16)
 		req.flags |= FI_REMOTE_CQ_DATA;
+	if (req.kind == TAGRV_RMA_WRITE && type & 1)
+		req.flags |= FI_DELIVERY_COMPLETE;
 	if (req.kind >= TAGRV_RMA_ATOMIC)
 		fill_atomic(&req, &l, type);
 	fill_lists(&req, &l, len_of(&req, what >> 3), how & 32);
@@ -467,7 +474,9 @@ void give_answer(struct input *in)
 		break;
 	case 5:
 		if (what & 128)
-			send_view(a.view, 0);
+			send_view(a.view, what & 64);
+		else if (what & 64)
+			change_side(what >> 3 & 7, how);
 		else
 			send_keys(&a, 1);
 		break;
@@ -500,6 +509,8 @@ void onesided_begin(uint8_t how)
 	fz.engine->attr.order = (how & 1 ? TAGRV_ORDER_AFTER_WRITE : 0) |
 				(how & 2 ? TAGRV_ORDER_AFTER_READ : 0);
 	fake.base.attr.get_least = how & 4 ? 0 : SIZE_MAX;
+	fake.base.attr.caps &= ~(uint32_t) TAGRV_XPORT_SIDE;
+	fake.base.attr.caps |= how & 16 ? TAGRV_XPORT_SIDE : 0;
 	fake.base.attr.max_short = how & 8 ? FAKE_PACKET_MAX - TAGRV_SHORT_HDR : 0;
 	windows_begin();
 }
