@@ -10,7 +10,7 @@
 #include <sched.h>
 #include <time.h>
 
-enum { LEN = 1 << 20, PATIENCE_S = 10, HELPED = 4 };
+enum { LEN = 1 << 20, PATIENCE_S = 4, HELPED = 4 };
 
 static const struct fx_attr plain = { .caps = FI_MSG | FI_RMA };
 
