@@ -45,6 +45,7 @@ struct fake_verbs_config {
 	bool	pinned;		/* regions keep their pages; see can_pin */
 	bool	no_resize;	/* completion queues cannot be resized */
 	bool	no_write;	/* queue pairs refuse remote writes */
+	bool	no_atomics;	/* and the device has no atomics */
 	bool	rnr_fails;	/* a send that finds no receive buffer fails */
 	enum ibv_port_state port_state;
 	enum ibv_node_type node_type;
@@ -83,6 +84,7 @@ struct fake_verbs_counts {
 	unsigned device_lists;	/* calls of get_device_list */
 	unsigned executed;	/* work requests carried out */
 	unsigned completions;	/* put into send completion queues */
+	unsigned atomics;	/* of them, changes of memory by the device */
 	unsigned post_calls;	/* calls that post receives */
 	unsigned inlined;	/* sends that were posted inline */
 	unsigned unlocked_qps;	/* queue pairs created in a thread domain */

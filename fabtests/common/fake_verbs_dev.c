@@ -127,6 +127,7 @@ int fv_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
 		.max_qp = 1000, .max_qp_wr = c->max_qp_wr,
 		.max_sge = c->max_sge, .max_cqe = c->max_cqe,
 		.max_srq = c->max_srq, .max_srq_wr = c->max_srq_wr,
+		.atomic_cap = c->no_atomics ? IBV_ATOMIC_NONE : IBV_ATOMIC_HCA,
 		.max_qp_rd_atom = c->rd_atom,
 		.max_qp_init_rd_atom = c->rd_atom,
 		.phys_port_cnt = (uint8_t) c->ports,
@@ -389,7 +390,8 @@ int fv_dealloc_td(struct ibv_td *base)
 	return ret;
 }
 
-#define EXPOSES	(IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
+#define EXPOSES	(IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | \
+		 IBV_ACCESS_REMOTE_ATOMIC)
 
 static bool pin_pages(struct fake_mr *mr, void *addr, size_t len)
 {

@@ -142,17 +142,48 @@ static enum ibv_wc_status do_rdma(const struct fake_qp *qp, struct fake_qp *peer
 	return IBV_WC_SUCCESS;
 }
 
+static enum ibv_wc_status do_atomic(const struct fake_qp *qp, struct fake_qp *peer,
+				    const struct send_wr *wr)
+{
+	uint64_t *remote = (uint64_t *) (uintptr_t) wr->wr.wr.atomic.remote_addr, former;
+
+	if (!(peer->attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC) || fv.config.no_atomics ||
+	    (uintptr_t) remote % sizeof(*remote) || wr->len != sizeof(*remote) ||
+	    !fv_covered(peer->base.pd, wr->wr.wr.atomic.rkey, true, (uintptr_t) remote,
+			sizeof(*remote), IBV_ACCESS_REMOTE_ATOMIC)) {
+		fv_to_error(peer);
+		return IBV_WC_REM_ACCESS_ERR;
+	}
+	former = *remote;
+	if (wr->wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+		*remote += wr->wr.wr.atomic.compare_add;
+	else if (former == wr->wr.wr.atomic.compare_add)
+		*remote = wr->wr.wr.atomic.swap;
+	copy_data(qp, wr, -1, (char *) &former, false);
+	fv.counts.atomics++;
+	return IBV_WC_SUCCESS;
+}
+
+static bool is_atomic(const struct send_wr *wr)
+{
+	return wr->wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
+	       wr->wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+}
+
 static enum ibv_wc_status execute(struct fake_qp *qp, const struct send_wr *wr)
 {
 	bool is_read = wr->wr.opcode == IBV_WR_RDMA_READ;
 	struct fake_qp *peer = peer_of(qp);
+	bool stores = is_read || is_atomic(wr);
 
 	if (!peer)
 		return IBV_WC_RETRY_EXC_ERR;
-	if (!local_ok(qp, wr, is_read ? IBV_ACCESS_LOCAL_WRITE : 0))
+	if (!local_ok(qp, wr, stores ? IBV_ACCESS_LOCAL_WRITE : 0))
 		return IBV_WC_LOC_PROT_ERR;
 	if (wr->len > fv.config.max_msg)
 		return IBV_WC_LOC_LEN_ERR;
+	if (is_atomic(wr))
+		return do_atomic(qp, peer, wr);
 	return wr->wr.opcode == IBV_WR_SEND ||
 	       wr->wr.opcode == IBV_WR_SEND_WITH_IMM ?
 	       do_send(qp, peer, wr) : do_rdma(qp, peer, wr, is_read);

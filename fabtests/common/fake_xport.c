@@ -157,6 +157,16 @@ static int fake_link_attach(struct tagrv_link *link, void *ctx)
 	return 0;
 }
 
+/* As the peer's device would do. With fake.still, nobody has such memory. */
+static void change(const struct fake_record *r)
+{
+	uint64_t *at = (uint64_t *) (uintptr_t) r->raddr, former = fake.still ? 0 : *at;
+
+	if (!fake.still && (!r->change.swaps || former == r->change.compare))
+		*at = r->change.swaps ? r->change.operand : former + r->change.operand;
+	*(uint64_t *) r->addr = former;
+}
+
 static void complete(struct fake_record *r, int status)
 {
 	if (r->ended)
@@ -169,6 +179,8 @@ static void complete(struct fake_record *r, int status)
 	if (r->kind == FAKE_PUT && !status && !fake.still)
 		memcpy((void *) (uintptr_t) r->raddr, r->data ? (void *) r->data : r->addr,
 		       r->len);
+	if (r->kind == FAKE_ATOMIC && !status)
+		change(r);
 	if (r->done)
 		r->done->fn(r->done, status);
 }
@@ -362,6 +374,25 @@ static int fake_put(struct tagrv_link *link, const void *addr,
 			 len, done);
 }
 
+static int fake_atomic(struct tagrv_link *link, const struct tagrv_xport_change *change,
+		       uint64_t raddr, const void *key, size_t key_len,
+		       uint64_t *former, struct tagrv_done *done)
+{
+	struct fake_record *r;
+	int ret = refused(link);
+
+	(void) key;
+	(void) key_len;
+	if (ret)
+		return ret;
+	r = record(link, FAKE_ATOMIC, done);
+	r->change = *change;
+	r->addr = former;
+	r->raddr = raddr;
+	r->len = sizeof(*former);
+	return 0;
+}
+
 static int fake_nothing(struct tagrv_xport *xport)
 {
 	(void) xport;
@@ -459,6 +490,7 @@ static const struct tagrv_xport_ops fake_ops = {
 	.send_prepared = fake_send_prepared,
 	.get = fake_get,
 	.put = fake_put,
+	.atomic = fake_atomic,
 	.progress = fake_progress,
 	.reap = fake_nothing,
 	.flush = fake_flush,

@@ -19,7 +19,7 @@
 #define FAKE_QUEUE_MAX	8
 #define FAKE_CLOSING_MAX	64
 
-enum fake_kind { FAKE_SEND, FAKE_PREPARED, FAKE_GET, FAKE_PUT };
+enum fake_kind { FAKE_SEND, FAKE_PREPARED, FAKE_GET, FAKE_PUT, FAKE_ATOMIC };
 
 struct fake_record {
 	enum fake_kind kind;
@@ -30,7 +30,8 @@ struct fake_record {
 	size_t	len;
 	uint8_t	*data;		/* copy of the packet, or of what a put without mem writes;
 				   malloc'ed */
-	void	*addr;		/* get, put: local address */
+	void	*addr;		/* get, put: local address; atomic: of the former value */
+	struct tagrv_xport_change change;	/* atomic */
 	uint64_t raddr;
 	char	watched;	/* *fake.watch when it was recorded */
 };

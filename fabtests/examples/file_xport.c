@@ -299,7 +299,7 @@ const struct tagrv_xport_ops tagrv_file_ops = {
 	.drain = tagrv_stub_drain,
 	.publish = tagrv_stub_publish,
 	.send_prepared = tagrv_stub_send_prepared,
-	.get = tagrv_stub_get, .put = tagrv_stub_put, .progress = progress, .reap = reap,
+	.get = tagrv_stub_get, .put = tagrv_stub_put, .atomic = tagrv_stub_atomic, .progress = progress, .reap = reap,
 	.flush = tagrv_stub_flush, .check = tagrv_stub_check, .outstanding = outstanding,
 	.wait_fd = wait_fd, .arm = arm,
 };

@@ -265,6 +265,7 @@ const struct tagrv_xport_ops sim_xport_ops = {
 	.send_prepared = post_prepared,
 	.get = post_get,
 	.put = post_put,
+	.atomic = tagrv_stub_atomic,
 	.progress = sim_move_progress,
 	.reap = sim_move_reap,
 	.flush = tagrv_stub_flush,

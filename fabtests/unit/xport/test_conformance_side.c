@@ -177,6 +177,106 @@ ON_ALL_WITH(TAGRV_XPORT_SIDE, side_link_ends_alone_over_a_stale_key)
 	region_close(&near);
 }
 
+static int side_atomic(struct tagrv_link *link, struct region *to, uint64_t at, bool swaps,
+		       uint64_t operand, uint64_t compare, uint64_t *former, struct op *op)
+{
+	struct tagrv_xport_change change = { swaps, operand, compare };
+
+	op_init(op);
+	return link->xport->ops->atomic(link, &change, (uintptr_t) to->data + at, to->key,
+					to->key_len, former, &op->done);
+}
+
+ON_ALL_WITH(TAGRV_XPORT_ATOMIC, side_link_adds_and_swaps)
+{
+	uint64_t former = 1, word;
+	struct region far;
+	struct sides s;
+	struct op op;
+
+	pair_connect(p);
+	s = connect_sides(p);
+	region_open(&far, p->b, LEN, TAGRV_MEM_ATOMIC);
+	word = 7;
+	memcpy(far.data + 8, &word, sizeof(word));
+	cr_assert_eq(side_atomic(s.a, &far, 8, false, UINT64_C(1) << 63, 0, &former, &op), 0);
+	await(p, &op, 0);
+	cr_assert_eq(former, 7);
+	former = 0;
+	cr_assert_eq(side_atomic(s.a, &far, 8, true, 9, 8, &former, &op), 0);
+	await(p, &op, 0);
+	cr_assert_eq(former, (UINT64_C(1) << 63) + 7, "not swapped");
+	cr_assert_eq(side_atomic(s.a, &far, 8, true, 9, former, &former, &op), 0);
+	await(p, &op, 0);
+	memcpy(&word, far.data + 8, sizeof(word));
+	cr_assert_eq(word, 9);
+	cr_assert_eq(side_atomic(s.a, &far, 12, false, 1, 0, &former, &op), -FI_EINVAL,
+		     "not aligned");
+	expect_packets(p);
+	region_close(&far);
+	close_sides(p, &s);
+}
+
+/* More than a device has places for; each gets its own former value, in order. */
+ON_ALL_WITH(TAGRV_XPORT_ATOMIC, side_link_keeps_the_order_of_atomics)
+{
+	enum { CNT = 200 };
+	uint64_t former[CNT];
+	struct op op[CNT];
+	struct region far;
+	struct sides s;
+
+	pair_connect(p);
+	s = connect_sides(p);
+	region_open(&far, p->b, LEN, TAGRV_MEM_ATOMIC);
+	memset(far.data, 0, LEN);
+	for (size_t i = 0; i < CNT; i++)
+		PAIR_UNTIL(p, !side_atomic(s.a, &far, 0, false, 3, 0, &former[i], &op[i]));
+	PAIR_UNTIL(p, op[CNT - 1].calls);
+	for (size_t i = 0; i < CNT; i++) {
+		cr_assert_eq(op[i].calls, 1);
+		cr_assert_eq(former[i], 3 * i, "%zu: %llu", i,
+			     (unsigned long long) former[i]);
+	}
+	region_close(&far);
+	close_sides(p, &s);
+}
+
+ON_ALL_WITH(TAGRV_XPORT_ATOMIC, side_link_changes_only_what_it_may)
+{
+	uint64_t former = 5;
+	struct region far;
+	struct sides s;
+	struct op op;
+
+	pair_connect(p);
+	s = connect_sides(p);
+	region_open(&far, p->b, LEN, TAGRV_MEM_READ | TAGRV_MEM_WRITE);
+	memset(far.data, 0, LEN);
+	cr_assert_eq(side_atomic(s.a, &far, 0, false, 3, 0, &former, &op), 0);
+	PAIR_UNTIL(p, op.calls);
+	cr_assert_neq(op.status, 0);
+	cr_assert_eq(former, 5);
+	cr_assert_eq(far.data[0], 0);
+	expect_packets(p);
+	region_close(&far);
+	close_sides(p, &s);
+}
+
+/* A link of packets has no atomics. */
+ON_ALL_WITH(TAGRV_XPORT_ATOMIC, link_of_packets_has_no_atomics)
+{
+	struct region far;
+	uint64_t former;
+	struct op op;
+
+	pair_connect(p);
+	region_open(&far, p->b, LEN, TAGRV_MEM_ATOMIC);
+	cr_assert_eq(side_atomic(p->a->link, &far, 0, false, 3, 0, &former, &op),
+		     -FI_EOPNOTSUPP);
+	region_close(&far);
+}
+
 /* Also one whose peer was never heard of. */
 ON_ALL_WITH(TAGRV_XPORT_SIDE, side_link_may_be_discarded)
 {

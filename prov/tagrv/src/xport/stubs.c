@@ -134,6 +134,15 @@ int tagrv_stub_put(struct tagrv_link *link, const void *addr,
 			      key_len, len, done);
 }
 
+int tagrv_stub_atomic(struct tagrv_link *link, const struct tagrv_xport_change *change,
+		      uint64_t raddr, const void *key, size_t key_len,
+		      uint64_t *former, struct tagrv_done *done)
+{
+	(void) change;
+	(void) former;
+	return tagrv_stub_get(link, NULL, NULL, raddr, key, key_len, 0, done);
+}
+
 int tagrv_stub_side_create(struct tagrv_xport *xport, void *blob, size_t *len,
 			   struct tagrv_link **link)
 {

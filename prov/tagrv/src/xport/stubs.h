@@ -56,6 +56,11 @@ int tagrv_stub_put(struct tagrv_link *link, const void *addr,
 		   struct tagrv_mem *mem, uint64_t raddr, const void *key,
 		   size_t key_len, size_t len, struct tagrv_done *done);
 
+/* attr.caps is without TAGRV_XPORT_ATOMIC. */
+int tagrv_stub_atomic(struct tagrv_link *link, const struct tagrv_xport_change *change,
+		      uint64_t raddr, const void *key, size_t key_len,
+		      uint64_t *former, struct tagrv_done *done);
+
 /* attr.caps is without TAGRV_XPORT_SIDE. */
 int tagrv_stub_side_create(struct tagrv_xport *xport, void *blob, size_t *len,
 			   struct tagrv_link **link);

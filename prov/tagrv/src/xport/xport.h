@@ -86,6 +86,7 @@ enum tagrv_xport_caps {
 	TAGRV_XPORT_RENEWED = 1 << 6,	/* links ask for new ones: sink->link_renew */
 	TAGRV_XPORT_SIDE = 1 << 7,	/* side_create works; gets and puts by keys that
 					   may not be valid need such a link */
+	TAGRV_XPORT_ATOMIC = 1 << 8,	/* atomic works, over side links */
 };
 
 /*
@@ -96,6 +97,8 @@ enum tagrv_mem_access {
 	TAGRV_MEM_READ	= 1 << 0,	/* peers may get from it */
 	TAGRV_MEM_WRITE	= 1 << 1,	/* peers may put into it */
 	TAGRV_MEM_STORE	= 1 << 2,	/* we may get into it */
+	TAGRV_MEM_ATOMIC = 1 << 3,	/* peers may change it by atomic; with
+					   TAGRV_XPORT_ATOMIC only */
 };
 /* Rights of peers: the memory has a key that is of use to somebody. */
 #define TAGRV_MEM_REMOTE	((unsigned) (TAGRV_MEM_READ | TAGRV_MEM_WRITE))
@@ -161,6 +164,12 @@ struct tagrv_xport_attr {
  */
 struct tagrv_done {
 	void (*fn)(struct tagrv_done *done, int status);
+};
+
+/* What ops->atomic does to eight bytes of a peer, an integer in its byte order. */
+struct tagrv_xport_change {
+	bool	swaps;		/* stores the operand if they equal 'compare'; else adds it */
+	uint64_t operand, compare;
 };
 
 enum tagrv_send_flags {
@@ -557,6 +566,17 @@ struct tagrv_xport_ops {
 	int (*put)(struct tagrv_link *link, const void *addr,
 		   struct tagrv_mem *mem, uint64_t raddr, const void *key,
 		   size_t key_len, size_t len, struct tagrv_done *done);
+
+	/*
+	 * The peer's device changes eight bytes at its address raddr, a multiple of 8: in
+	 * one step with regard to all other calls that have it change them, but not to
+	 * the peer's processor. Of one link, calls take effect in their order. *former,
+	 * in use until done->fn runs, is what they were, if the status is 0. For side
+	 * links. Errors as of get, with TAGRV_XPORT_ATOMIC.
+	 */
+	int (*atomic)(struct tagrv_link *link, const struct tagrv_xport_change *change,
+		      uint64_t raddr, const void *key, size_t key_len,
+		      uint64_t *former, struct tagrv_done *done);
 
 	/*
 	 * Moves packets, gets and puts, and calls every callback that is due.

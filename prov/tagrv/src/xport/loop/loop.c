@@ -494,6 +494,7 @@ const struct tagrv_xport_ops tagrv_loop_ops = {
 	.send_prepared = tagrv_stub_send_prepared,
 	.get = get,
 	.put = put,
+	.atomic = tagrv_stub_atomic,
 	.progress = progress,
 	.reap = reap,
 	.flush = tagrv_stub_flush,

@@ -117,7 +117,7 @@ static void fill_attr(struct multi_xport *xp)
 			sum += xp->rails[i].xport->attr.bandwidth;
 	/* A packet behind a put may take another path than the put. */
 	attr->caps &= ~((uint32_t) TAGRV_XPORT_PUT_FENCED | TAGRV_XPORT_WATCHED |
-			TAGRV_XPORT_SIDE);
+			TAGRV_XPORT_SIDE | TAGRV_XPORT_ATOMIC);
 	attr->get_least = SIZE_MAX;
 	attr->caps |= TAGRV_XPORT_CHECKED | TAGRV_XPORT_RENEWED;
 	attr->max_packet -= MULTI_HEAD;
@@ -376,6 +376,7 @@ const struct tagrv_xport_ops tagrv_multi_ops = {
 	.send_prepared = tagrv_multi_send_prepared,
 	.get = tagrv_multi_get,
 	.put = tagrv_multi_put,
+	.atomic = tagrv_stub_atomic,
 	.progress = progress,
 	.reap = reap,
 	.flush = flush,

@@ -278,6 +278,7 @@ const struct tagrv_xport_ops tagrv_shm_ops = {
 	.send_prepared = tagrv_stub_send_prepared,
 	.get = tagrv_shm_get,
 	.put = tagrv_shm_put,
+	.atomic = tagrv_stub_atomic,
 	.progress = tagrv_shm_progress,
 	.reap = tagrv_shm_reap,
 	.flush = tagrv_stub_flush,

@@ -65,7 +65,8 @@ unsigned tagrv_verbs_qp_rights(const struct verbs_link *link)
 		(const struct verbs_xport *) link->base.xport;
 
 	if (link->side)
-		return TAGRV_MEM_REMOTE;
+		return TAGRV_MEM_REMOTE |
+		       (xp->base.attr.caps & TAGRV_XPORT_ATOMIC ? TAGRV_MEM_ATOMIC : 0);
 	return xp->base.attr.admits | (xp->params.probe ? TAGRV_MEM_WRITE : 0);
 }
 
@@ -77,6 +78,8 @@ static unsigned access_of(const struct verbs_link *link)
 		flags |= IBV_ACCESS_REMOTE_READ;
 	if (admits & TAGRV_MEM_WRITE)
 		flags |= IBV_ACCESS_REMOTE_WRITE;
+	if (admits & TAGRV_MEM_ATOMIC)
+		flags |= IBV_ACCESS_REMOTE_ATOMIC;
 	return flags;
 }
 

@@ -100,6 +100,18 @@ static inline bool verbs_has_reads(const struct ibv_device_attr *attr)
 	return attr->max_qp_rd_atom > 0 && attr->max_qp_init_rd_atom > 0;
 }
 
+/* Whether a device can change memory for peers by itself. */
+static inline bool verbs_has_atomics(const struct ibv_device_attr *attr)
+{
+	return attr->atomic_cap != IBV_ATOMIC_NONE && verbs_has_reads(attr);
+}
+
+/* Whether a device has receive queues that queue pairs share. */
+static inline bool verbs_has_srq(const struct ibv_device_attr *attr)
+{
+	return attr->max_srq > 0 && attr->max_srq_wr > 1;
+}
+
 /* Bytes of an MTU, 0: no such value. */
 size_t tagrv_verbs_mtu_bytes(enum ibv_mtu mtu);
 /* Bits per second. */

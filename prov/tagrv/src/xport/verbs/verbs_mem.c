@@ -83,10 +83,12 @@ static struct ibv_mr *register_range(struct verbs_dev *dev, void *addr,
 		flags |= IBV_ACCESS_REMOTE_READ;
 	if (*access & TAGRV_MEM_WRITE)
 		flags |= IBV_ACCESS_REMOTE_WRITE;
+	if (*access & TAGRV_MEM_ATOMIC)
+		flags |= IBV_ACCESS_REMOTE_ATOMIC;
 	mr = register_flags(dev, addr, len, flags | IBV_ACCESS_LOCAL_WRITE);
 	if (mr)
 		*access |= TAGRV_MEM_STORE;
-	else if (!(*access & (TAGRV_MEM_STORE | TAGRV_MEM_WRITE)) &&
+	else if (!(*access & (TAGRV_MEM_STORE | TAGRV_MEM_WRITE | TAGRV_MEM_ATOMIC)) &&
 		 errno == EFAULT)
 		mr = register_flags(dev, addr, len, flags);
 	return mr;

@@ -136,6 +136,19 @@ static void moves_sub(struct verbs_moves *moves, uint32_t packets)
 	moves->packets -= packets;
 }
 
+/* The device has written former bytes to the request's copy buffer, or not. */
+static void take_former(struct verbs_xport *xp, const struct verbs_tx *tx, int status)
+{
+	const struct verbs_former *at;
+
+	if (!tx->atomic)
+		return;
+	at = verbs_buf_addr(&xp->tx_bufs, tx->buf);
+	if (!status)
+		*at->to = at->value;
+	verbs_free_buf(xp, tx->buf);
+}
+
 /* Takes the oldest request off the ring. Its done callback may send. */
 static void retire_one(struct verbs_xport *xp, struct verbs_link *link, int status)
 {
@@ -143,8 +156,9 @@ static void retire_one(struct verbs_xport *xp, struct verbs_link *link, int stat
 
 	xp->inflight--;
 	xp->signaled -= tx.signaled;
+	take_former(xp, &tx, status);
 	if (tx.get)
-		moves_sub(&link->gets, tx.packets);
+		moves_sub(&link->gets, verbs_tx_packets(&tx));
 	else if (tx.put)
 		moves_sub(&link->puts, tx.packets);
 	else if (tx.buf != VERBS_NO_BUF)

@@ -60,6 +60,28 @@ int tagrv_verbs_post_failed(struct verbs_link *link, int err,
 			    const struct ibv_send_wr *wr,
 			    const struct ibv_send_wr *bad) TAGRV_COLD;
 
+/*
+ * Takes a copy buffer for a request; returns its memory, or NULL: no buffer is
+ * idle. sge: set but for the length.
+ */
+static inline void *verbs_take_buf(struct verbs_xport *xp, struct ibv_sge *sge, bool ctrl,
+				   struct verbs_tx *tx)
+{
+	struct verbs_bufs *bufs = &xp->tx_bufs;
+	uint32_t reserve = ctrl ? 0 : xp->tx_buf_reserve;
+	void *to;
+
+	if (TAGRV_UNLIKELY(bufs->idle_cnt <= reserve)) {
+		xp->want_tx_bufs = bufs->total < bufs->max;
+		return NULL;
+	}
+	tx->buf = bufs->idle[--bufs->idle_cnt];
+	to = verbs_buf_addr(bufs, tx->buf);
+	sge->addr = (uintptr_t) to;
+	sge->lkey = verbs_buf_lkey(bufs, tx->buf);
+	return to;
+}
+
 /* A copy buffer is idle again. */
 static inline void verbs_free_buf(struct verbs_xport *xp, uint32_t buf)
 {
@@ -70,6 +92,12 @@ static inline void verbs_moves_add(struct verbs_moves *moves, uint32_t packets)
 {
 	moves->cnt++;
 	moves->packets += packets;
+}
+
+/* Packets of a get or put; an atomic is a get of one. */
+static inline uint32_t verbs_tx_packets(const struct verbs_tx *tx)
+{
+	return tx->atomic ? 1 : tx->packets;
 }
 
 /* Accounts for a request that was posted. */
@@ -83,7 +111,7 @@ static inline void verbs_posted(struct verbs_xport *xp, struct verbs_link *link,
 		     tx->signaled || tx->buf != VERBS_NO_BUF ?
 		     VERBS_TODO_FREE : VERBS_TODO_NOTHING;
 	if (tx->get)
-		verbs_moves_add(&link->gets, tx->packets);
+		verbs_moves_add(&link->gets, verbs_tx_packets(tx));
 	if (tx->put)
 		verbs_moves_add(&link->puts, tx->packets);
 	link->unsignaled = tx->signaled ? 0 : link->unsignaled + 1;

@@ -75,9 +75,16 @@ struct verbs_tx {
 		uint32_t buf;		/* copy buffer, or VERBS_NO_BUF */
 		uint32_t packets;	/* of a get or put: how many it takes */
 	};
-	bool	get, put;
-	bool	signaled;
-	uint8_t	todo;			/* enum verbs_todo */
+	bool	get, put;		/* an atomic is a get, too, */
+	bool	atomic;			/* of one packet, and 'buf' has a verbs_former */
+	bool	signaled : 1;
+	uint8_t	todo : 2;		/* enum verbs_todo */
+};
+
+/* In the copy buffer of an atomic in flight. */
+struct verbs_former {
+	uint64_t value;			/* written by the device */
+	uint64_t *to;			/* where the caller wants it */
 };
 
 /* Gets or puts of a link in flight, and the most that may be: verbs_rdma.c. */
@@ -408,6 +415,9 @@ int tagrv_verbs_send_prepared(struct tagrv_link *link, const void *hdr,
 int tagrv_verbs_get(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
 		    uint64_t raddr, const void *key, size_t key_len,
 		    size_t len, struct tagrv_done *done);
+int tagrv_verbs_atomic(struct tagrv_link *link, const struct tagrv_xport_change *change,
+		       uint64_t raddr, const void *key, size_t key_len,
+		       uint64_t *former, struct tagrv_done *done);
 int tagrv_verbs_put(struct tagrv_link *link, const void *addr,
 		    struct tagrv_mem *mem, uint64_t raddr, const void *key,
 		    size_t key_len, size_t len, struct tagrv_done *done);

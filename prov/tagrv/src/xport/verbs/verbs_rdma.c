@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Gets and puts: reads and writes of a peer's memory by the device.
+ * Gets, puts and atomics: reads, writes and changes of a peer's memory by the device. To
+ * the bounds below an atomic is a get of one packet: both take a place of those that the two
+ * devices have for answers.
  *
  * Those in flight over a link are bounded twice:
  *
@@ -160,4 +162,60 @@ int tagrv_verbs_put(struct tagrv_link *base, const void *addr,
 		return verbs_try_again(verbs_xport_of(base->xport));
 	return post_rdma(link, &tx, (void *) (uintptr_t) addr, mem, raddr, key,
 			 len);
+}
+
+/* ---- atomics ---- */
+
+static void fill_atomic(struct ibv_send_wr *wr, const struct tagrv_xport_change *change,
+			uint64_t raddr, const void *key)
+{
+	uint32_t rkey;
+
+	memcpy(&rkey, key, sizeof(rkey));
+	wr->opcode = change->swaps ? IBV_WR_ATOMIC_CMP_AND_SWP :
+				     IBV_WR_ATOMIC_FETCH_AND_ADD;
+	wr->wr.atomic.remote_addr = raddr;
+	wr->wr.atomic.rkey = be32toh(rkey);
+	wr->wr.atomic.compare_add = change->swaps ? change->compare : change->operand;
+	wr->wr.atomic.swap = change->swaps ? change->operand : 0;
+}
+
+static int post_atomic(struct verbs_link *link, const struct tagrv_xport_change *change,
+		       uint64_t raddr, const void *key, uint64_t *former,
+		       struct verbs_tx *tx)
+{
+	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+	struct ibv_sge sge = { .length = sizeof(uint64_t) };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1 };
+	struct verbs_former *at = verbs_take_buf(xp, &sge, false, tx);
+	int ret;
+
+	if (!at)
+		return verbs_try_again(xp);
+	at->to = former;
+	fill_atomic(&wr, change, raddr, key);
+	ret = tagrv_verbs_post(xp, link, &wr, tx);
+	if (ret)
+		verbs_free_buf(xp, tx->buf);
+	return ret;
+}
+
+int tagrv_verbs_atomic(struct tagrv_link *base, const struct tagrv_xport_change *change,
+		       uint64_t raddr, const void *key, size_t key_len,
+		       uint64_t *former, struct tagrv_done *done)
+{
+	struct verbs_link *link = verbs_link_of(base);
+	struct verbs_xport *xp = verbs_xport_of(base->xport);
+	struct verbs_tx tx = {
+		.done = done, .get = true, .atomic = true, .signaled = true,
+	};
+	int ret = check_rdma(link, NULL, NULL, key_len, 0, 0);
+
+	if (!(xp->base.attr.caps & TAGRV_XPORT_ATOMIC) || !link->side)
+		return -FI_EOPNOTSUPP;
+	if (ret || raddr % sizeof(uint64_t))
+		return ret ? ret : -FI_EINVAL;
+	if (!has_place(&link->gets, 1) || !verbs_has_room(xp, link, false))
+		return verbs_try_again(xp);
+	return post_atomic(link, change, raddr, key, former, &tx);
 }

@@ -75,28 +75,6 @@ static bool is_inline(const struct verbs_xport *xp, size_t len)
 	return len <= xp->base.attr.max_inline;
 }
 
-/*
- * Takes a copy buffer for the packet; returns its memory, or NULL: no buffer is
- * idle. sge: set but for the length.
- */
-static void *take_buf(struct verbs_xport *xp, struct ibv_sge *sge, bool ctrl,
-		      struct verbs_tx *tx)
-{
-	struct verbs_bufs *bufs = &xp->tx_bufs;
-	uint32_t reserve = ctrl ? 0 : xp->tx_buf_reserve;
-	void *to;
-
-	if (TAGRV_UNLIKELY(bufs->idle_cnt <= reserve)) {
-		xp->want_tx_bufs = bufs->total < bufs->max;
-		return NULL;
-	}
-	tx->buf = bufs->idle[--bufs->idle_cnt];
-	to = verbs_buf_addr(bufs, tx->buf);
-	sge->addr = (uintptr_t) to;
-	sge->lkey = verbs_buf_lkey(bufs, tx->buf);
-	return to;
-}
-
 /* Sets the packet's request, but for what post_packet() does; returns its bytes. */
 static inline char *use_bytes(struct verbs_packet *packet, size_t len)
 {
@@ -115,7 +93,7 @@ static inline char *use_buf(struct verbs_xport *xp, size_t len, bool ctrl,
 	packet->sge.length = (uint32_t) len;
 	packet->wr.num_sge = 1;
 	packet->wr.send_flags = 0;
-	return take_buf(xp, &packet->sge, ctrl, tx);
+	return verbs_take_buf(xp, &packet->sge, ctrl, tx);
 }
 
 /* Returns 0 if a packet of len bytes can be posted now, else send's error. */
@@ -247,7 +225,7 @@ int tagrv_verbs_send_prepared(struct tagrv_link *base, const void *hdr,
 		ret = fill_prepared(xp, sge, &wr.num_sge, iov, mem, cnt);
 	if (TAGRV_UNLIKELY(ret))
 		return ret;
-	to = take_buf(xp, sge, false, &tx);
+	to = verbs_take_buf(xp, sge, false, &tx);
 	if (!to)
 		return verbs_try_again(xp);
 	memcpy(to, hdr, hdr_len);

@@ -79,7 +79,7 @@ void tagrv_verbs_sizes_choose(struct verbs_xport *xp)
 	xp->rd_in = (uint8_t) TAGRV_MIN(dev->max_qp_rd_atom, RD_ATOMIC_MAX);
 	xp->rd_out = (uint8_t) TAGRV_MIN(dev->max_qp_init_rd_atom,
 					 RD_ATOMIC_MAX);
-	xp->use_srq = xp->params.srq && dev->max_srq > 0 && dev->max_srq_wr > 1;
+	xp->use_srq = xp->params.srq && verbs_has_srq(dev);
 	fit_locked(xp);
 }
 
@@ -118,6 +118,8 @@ void tagrv_verbs_attr_fill(struct verbs_xport *xp, uint32_t max_inline)
 			TAGRV_XPORT_CHECKED |
 			TAGRV_XPORT_PUT_FENCED |
 			(xp->use_srq ? TAGRV_XPORT_SIDE : 0) |
+			(xp->use_srq && verbs_has_atomics(&xp->dev->attr) ?
+			 TAGRV_XPORT_ATOMIC : 0) |
 			(xp->qp_sge == VERBS_SGE_MAX ? TAGRV_XPORT_PREPARED : 0),
 		.admits = TAGRV_MEM_REMOTE,
 		.max_inline = TAGRV_MIN(TAGRV_MIN(max_inline, VERBS_INLINE_MAX),

@@ -358,6 +358,7 @@ const struct tagrv_xport_ops tagrv_verbs_ops = {
 	.send_prepared = tagrv_verbs_send_prepared,
 	.get = tagrv_verbs_get,
 	.put = tagrv_verbs_put,
+	.atomic = tagrv_verbs_atomic,
 	.progress = tagrv_verbs_progress,
 	.reap = tagrv_verbs_reap,
 	.flush = tagrv_verbs_flush,
