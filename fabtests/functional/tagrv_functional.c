@@ -21,8 +21,14 @@ static const struct test_case *const tables[] = {
 	close_cases, attribute_cases, srx_cases, srx_life_cases, rma_cases, rma_data_cases,
 	rma_counter_cases, rma_region_cases, rma_enable_cases, rma_refused_cases, rma_life_cases, rma_alone_cases,
 	rma_order_cases,
-	atomic_cases, atomic_order_cases,
+	atomic_cases, atomic_device_cases, atomic_order_cases,
 };
+
+/* Whether a device other than shared memory may be there. */
+static bool may_have_rdma(const struct run_options *run)
+{
+	return !run->self && (!run->device[0] || strcmp(run->device[0], "shm") != 0);
+}
 
 static bool wanted(const struct test_case *test_case, const char *pattern)
 {
@@ -45,7 +51,8 @@ int main(int argc, char **argv)
 	options_default_timeout(&opt, 300);
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
 		for (const struct test_case *c = tables[i]; c->name; c++) {
-			if (!wanted(c, opt.pattern))
+			if (!wanted(c, opt.pattern) ||
+			    (c->rdma && !opt.list && !may_have_rdma(&opt.run)))
 				continue;
 			if (opt.list)
 				list_case(c);

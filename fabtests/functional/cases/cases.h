@@ -58,6 +58,7 @@ extern const struct test_case rma_alone_cases[];
 extern const struct test_case rma_life_cases[];
 extern const struct test_case rma_order_cases[];
 extern const struct test_case atomic_cases[];
+extern const struct test_case atomic_device_cases[];
 extern const struct test_case atomic_order_cases[];
 
 #endif

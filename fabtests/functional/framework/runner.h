@@ -85,6 +85,8 @@ struct test_case {
 	void (*run)(struct test *t);
 	int ranks;		/* 0 means 2 */
 	bool self;		/* the case also runs with one process (--self) */
+	bool rdma;		/* the case is about RDMA devices: not run where only others are
+				   named */
 	int slow;		/* multiplies timeout_s; 0 means 1 */
 };
 

@@ -128,6 +128,31 @@ static TAGRV_COLD ssize_t refuse_op(unsigned op, unsigned datatype)
 			    "and its relatives tell)", op, datatype);
 }
 
+/* Whether FI_TAGRV_ATOMICS=device can do this: one element, and nobody is told. */
+static bool fits_device(const struct tagrv_rma_req *req)
+{
+	return req->remote_cnt == 1 && req->remote[0].len == sizeof(uint64_t) &&
+	       !(req->flags & FI_REMOTE_CQ_DATA) &&
+	       tagrv_atomic_is_valid_by_device(atomic_kinds[req->kind], req->op,
+					       req->datatype);
+}
+
+static TAGRV_COLD ssize_t refuse_by_device(void)
+{
+	return tagrv_refuse(-FI_EOPNOTSUPP, "with FI_TAGRV_ATOMICS=device there are FI_SUM, "
+			    "FI_CSWAP and FI_ATOMIC_READ of one FI_INT64 or FI_UINT64, "
+			    "without remote CQ data (fi_atomicvalid and its relatives tell)");
+}
+
+static inline ssize_t take(struct fid_ep *fid, const struct tagrv_rma_req *req)
+{
+	struct tagrv_ep *ep = tagrv_ep_of(fid);
+
+	if (TAGRV_UNLIKELY(ep->domain->dom->by_device) && !fits_device(req))
+		return refuse_by_device();
+	return tagrv_ep_rma_checked(ep, req);
+}
+
 static inline ssize_t submit(struct fid_ep *fid, const struct call *call)
 {
 	const struct fi_msg_atomic *msg = call->msg;
@@ -162,7 +187,7 @@ static inline ssize_t submit(struct fid_ep *fid, const struct call *call)
 
 	if (TAGRV_UNLIKELY(call->flags & FI_INJECT && lists.len > TAGRV_INJECT_MAX))
 		return tagrv_reject_rma(&req);
-	return tagrv_ep_rma_checked(tagrv_ep_of(fid), &req);
+	return take(fid, &req);
 }
 
 /* A call with one segment in each list. */
@@ -235,7 +260,7 @@ submit_short(struct fid_ep *fid, const struct short_call *call)
 		.flags = call->flags,
 	};
 
-	return tagrv_ep_rma_checked(tagrv_ep_of(fid), &req);
+	return take(fid, &req);
 }
 
 /* The elements of all segments; what is wrong with them fill_lists() says. */

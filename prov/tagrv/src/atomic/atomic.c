@@ -101,6 +101,14 @@ bool tagrv_atomic_is_valid(unsigned kind, unsigned op, unsigned datatype)
 	       operations[op].datatypes & DATATYPE(datatype);
 }
 
+bool tagrv_atomic_is_valid_by_device(unsigned kind, unsigned op, unsigned datatype)
+{
+	if (datatype != FI_INT64 && datatype != FI_UINT64)
+		return false;
+	return tagrv_atomic_is_valid(kind, op, datatype) &&
+	       (op == FI_SUM || op == FI_ATOMIC_READ || op == FI_CSWAP);
+}
+
 /* ---- elements ---- */
 
 static bool is_lock_free(const void *target, size_t size)

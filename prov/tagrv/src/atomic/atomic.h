@@ -4,7 +4,8 @@
  * datatype for which fi_atomic(3) defines it.
  *
  * One actor: all atomics on a target's memory, its own included, are carried out by the
- * target's processor, so that they are atomic among each other. Elements of 1, 2, 4 and 8
+ * target's processor, so that they are atomic among each other; or, with
+ * FI_TAGRV_ATOMICS=device, all by its device, and not by this file. Elements of 1, 2, 4 and 8
  * bytes are changed by the processor's lock-free instructions and are atomic against the
  * application's own, too. Wider elements, and elements that are not aligned to their
  * size, are changed under one of the locks of this file, which belong to the process.
@@ -49,6 +50,13 @@ static inline size_t tagrv_atomic_rest(size_t len, size_t size)
  * given.
  */
 bool tagrv_atomic_is_valid(unsigned kind, unsigned op, unsigned datatype);
+
+/*
+ * The same for FI_TAGRV_ATOMICS=device: the adapters of RDMA add to integers of 64 bits and
+ * compare and swap them, one at a time (InfiniBand architecture specification, volume 1,
+ * 9.4.5); a read adds 0.
+ */
+bool tagrv_atomic_is_valid_by_device(unsigned kind, unsigned op, unsigned datatype);
 
 /*
  * Changes 'count' elements at 'target', one by one. The operation must be valid.

@@ -116,6 +116,11 @@ static const struct param table[] = {
 	  "is kept (cache), or the bytes of this message until it ends, at the "
 	  "price of a registration for each long message (message) "
 	  "(default: cache)" },
+	{ "ATOMICS", FI_PARAM_STRING, FIELD(atomics), 0, 0, 0,
+	  "Who carries out atomics on a target's memory: its processor (cpu), which "
+	  "has all operations, or its RDMA device (device), which adds to and swaps "
+	  "64-bit integers while the processor computes; the same for all processes "
+	  "of a job (default: cpu)" },
 	{ "RX_BUFS", FI_PARAM_SIZE_T, FIELD(rx_bufs), 4096, 64, 1 << 20,
 	  "Most receive buffers per endpoint; an endpoint starts with 512 and "
 	  "adds more under load (default: 4096)" },

@@ -39,6 +39,7 @@ struct tagrv_params {
 	char	regcache[8];		/* auto, yes, no; empty: auto */
 	size_t	regcache_max;		/* bytes; 0: from the limits */
 	char	expose[12];		/* cache, message; empty: cache */
+	char	atomics[8];		/* cpu, device; empty: cpu */
 	/* verbs */
 	size_t	rx_bufs;		/* most receive buffers per endpoint */
 	size_t	tx_bufs;		/* most copy buffers per endpoint */

@@ -154,7 +154,7 @@ static int open_device(struct tagrv_dom *dom, const char *name)
 			   fi_strerror(-ret));
 		return ret;
 	}
-	if (dom->dev->ops != tagrv_xport_local()) {
+	if (dom->dev->ops != tagrv_xport_local() && !dom->by_device) {
 		open_local(dom);
 		joined = open_joined(dom, name);
 	}
@@ -207,6 +207,18 @@ static unsigned read_lasting(const char *how)
 	return TAGRV_MEM_STORE | TAGRV_MEM_READ;
 }
 
+/* FI_TAGRV_ATOMICS. A device that lacks atomics leaves all as it is, without them. */
+static bool read_by_device(const char *who)
+{
+	static atomic_flag logged = ATOMIC_FLAG_INIT;
+
+	if (*who && strcasecmp(who, "cpu") && strcasecmp(who, "device") &&
+	    !atomic_flag_test_and_set(&logged))
+		tagrv_warn("FI_TAGRV_ATOMICS is '%s', but must be cpu or device: "
+			   "cpu is used\n", who);
+	return !strcasecmp(who, "device");
+}
+
 /* Memory for kept messages, unless the user has said how much. */
 static void choose_budget(struct tagrv_params *params)
 {
@@ -234,6 +246,7 @@ int tagrv_dom_open(const struct tagrv_dom_attr *attr, struct tagrv_dom **dom)
 		tagrv_watch_add_unlisted(&d->watch);
 	d->auto_progress = attr->auto_progress;
 	d->lasting = read_lasting(d->params.expose);
+	d->by_device = read_by_device(d->params.atomics);
 	tagrv_select_conf_read(&d->select, &d->params);
 	d->profile = tagrv_profile_load(&d->params);
 	ret = tagrv_lock_init(&d->lock, !attr->serialized || attr->auto_progress);

@@ -75,6 +75,8 @@ struct tagrv_dom {
 	 * outlive the operation they were made for. Never TAGRV_MEM_WRITE: a peer
 	 * that was once told where to write could go on for ever. */
 	unsigned lasting;
+	bool	by_device;		/* FI_TAGRV_ATOMICS: devices carry out atomics; then
+					   one device reaches all peers */
 	struct tagrv_device *loop;	/* messages to self */
 	struct tagrv_wireup *wireup;	/* created with the first endpoint */
 	struct tagrv_list engines;	/* struct tagrv_engine::dom_node */
@@ -160,6 +162,12 @@ static inline void tagrv_dom_lock(struct tagrv_dom *dom)
 {
 	tagrv_lock_acquire(&dom->lock);
 	tagrv_watch_attend(&dom->watch);
+}
+
+/* Whether the domain's device carries out atomics, as FI_TAGRV_ATOMICS=device wants. */
+static inline bool tagrv_dom_has_device_atomics(const struct tagrv_dom *dom)
+{
+	return dom->dev && dom->dev->atomics;
 }
 
 /* Makes wait_fd readable; any thread. */

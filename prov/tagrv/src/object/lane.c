@@ -62,6 +62,8 @@ struct tagrv_lane *tagrv_lane_create(struct tagrv_peer *peer,
 	peer->rma.refused = 0;
 	peer->rma.view_pause = 0;
 	peer->rma.show.id = 0;
+	peer->rma.asked_view.id = 0;
+	peer->rma.shows.id = 0;
 	return lane;
 }
 
@@ -195,16 +197,21 @@ void tagrv_lane_end_side(struct tagrv_lane *lane, int status)
 static void fail_side(struct tagrv_lane *lane, int status)
 {
 	struct tagrv_peer *peer = lane->peer;
+	struct tagrv_lane *other = NULL;
 	char addr[TAGRV_ADDR_STRLEN];
 
-	tagrv_info("one-sided operations on %s go by packets from now on: %s\n",
+	tagrv_info("no one-sided operation on %s goes by its device from now on: %s\n",
 		   tagrv_addr_str(&peer->addr, addr, sizeof(addr)), fi_strerror(-status));
-	assert(peer->side && peer->side->lane == lane);
+	assert(peer->side && (peer->side->lane == lane || peer->side->back == lane));
+	if (peer->self)
+		other = peer->side->lane == lane ? peer->side->back : peer->side->lane;
 	free(peer->side);
 	peer->side = NULL;
 	peer->side_off = true;
-	peer->side_off_due = true;
+	peer->side_off_due = !peer->self;
 	close_lane(lane, status);
+	if (other)
+		close_lane(other, status);
 	fail_queued(&peer->readers, status);
 	tagrv_peer_set_busy(peer);
 }

@@ -33,8 +33,9 @@
  *                                                  rndv->pieces
  *
  * A one-sided operation, which proto/rma/rma.h draws, goes from QUEUED to ASKED, and a long
- * read from there to FETCHING; a read by a view goes from QUEUED to FETCHING. LENT is memory
- * of a window that a peer reads:
+ * read from there to FETCHING; a read by a view goes from QUEUED to FETCHING, and an atomic
+ * by the device from QUEUED to WIRE, perhaps twice. LENT is memory of a window that a peer
+ * reads:
  *
  *   ASKED      peer->waiting; the first of peer->pending if it holds back others
  *   FETCHING   rndv->inflight and peer->readers
@@ -198,8 +199,10 @@ struct tagrv_rma {
 	bool	brings_data;	/* counted in peer->rma.data_asked */
 	uint8_t	asked;		/* of peer->rma.asked */
 	void	*compare_copy;	/* our copy of what an injected COMPARE compares with */
+	bool	flushing;	/* by the device: it is done, and is made visible */
 	size_t	sent;		/* bytes that are in packets */
 	size_t	got;		/* bytes of ANSWERs */
+	uint64_t former;	/* by the device: the former value */
 	struct fi_rma_iov remote[TAGRV_IOV_MAX];
 	struct iovec result[TAGRV_IOV_MAX], compare[TAGRV_IOV_MAX];
 };

@@ -77,6 +77,13 @@ struct tagrv_answer {
 	uint8_t	class;
 };
 
+/* A view that an atomic waits for: proto/rma/rma_device.c. */
+struct tagrv_asked_view {
+	uint32_t id;		/* 0: none is asked for */
+	int	status;		/* -FI_E*: why there is none; 0: no answer yet */
+	uint64_t key, addr;
+};
+
 struct tagrv_peer {
 	/* Read by every send. */
 	size_t	plain_end;		/* tagged messages with fewer bytes go
@@ -156,8 +163,14 @@ struct tagrv_peer {
 		uint32_t view_pause;	/* writes until a SHOW asks for a view again */
 		struct {		/* a SHOW that is to be sent; id 0: none */
 			uint32_t id;
+			bool	must;	/* it is to be answered in any case */
 			uint64_t key, addr;
 		} show;
+		struct tagrv_asked_view asked_view;
+		struct {		/* the peer's SHOW that is to be answered; id 0 */
+			uint32_t id;
+			uint64_t key, addr;
+		} shows;
 		/* Remote CQ data: proto/rma/rma_data.c. */
 		uint32_t data_asked;	/* operations of ours with data, not answered */
 		uint32_t held_cnt;	/* FINs that are held */

@@ -22,7 +22,11 @@
  * The packets of such an operation are behind SIDE(off): when the peer handles them, its end
  * is closed, and no write that was lost on the way can arrive behind them.
  *
- * Nobody waits for a side link: what could use it goes by packets until it is open.
+ *   it cannot be made or bound here
+ *            --- SIDE(off) ----------------->  there will be none
+ *
+ * Reads and writes do not wait for a side link: until it is open they go by packets. Atomics
+ * by the device do (proto/rma/rma_device.c).
  *
  * lock: the domain lock is held in every call.
  */
@@ -40,6 +44,7 @@
 struct tagrv_side {
 	struct tagrv_link *link;
 	struct tagrv_lane *lane;	/* NULL: the link is not attached */
+	struct tagrv_lane *back;	/* to oneself: lane of the other end; else NULL */
 	bool	peer_ready;		/* the peer's link is bound */
 	bool	offer_due, ready_due;	/* to be sent: the blob; that ours is bound */
 	uint8_t	blob_len;
@@ -58,6 +63,12 @@ static inline struct tagrv_link *tagrv_side_link(const struct tagrv_peer *peer)
 int tagrv_side_begin(struct tagrv_peer *peer) TAGRV_WARN_UNUSED;
 /* Binds and attaches it. On an error the side link is gone, and there is no other one. */
 int tagrv_side_bind(struct tagrv_peer *peer, const void *blob, size_t len)
+	TAGRV_WARN_UNUSED;
+/*
+ * Makes an open side link to oneself over this transport: both ends are here. 0 or as
+ * tagrv_side_begin().
+ */
+int tagrv_side_begin_self(struct tagrv_peer *peer, struct tagrv_xport *xport)
 	TAGRV_WARN_UNUSED;
 /* Ends the side link, if there is one: the connection has ended with 'status'. */
 void tagrv_side_end(struct tagrv_peer *peer, int status);

@@ -40,17 +40,24 @@ const struct tagrv_view *tagrv_view_find(const struct tagrv_peer *peer, uint64_t
 	       tagrv_range_within(addr, len, view->base, view->len) ? view : NULL;
 }
 
+uint32_t tagrv_view_new_id(const struct tagrv_peer *peer, uint64_t key)
+{
+	struct tagrv_views *views = &peer->engine->views;
+
+	tagrv_assert_locked(peer->engine->dom);
+	/* Never 0 as a whole. */
+	views->last_id = views->last_id % (UINT32_MAX / TAGRV_VIEWS) + 1;
+	return views->last_id * TAGRV_VIEWS + place_of(peer, key);
+}
+
 uint32_t tagrv_view_ask(const struct tagrv_peer *peer, uint64_t key)
 {
 	struct tagrv_views *views = &peer->engine->views;
-	uint32_t place = place_of(peer, key);
 
-	tagrv_assert_locked(peer->engine->dom);
-	if (views->places && views->places[place].peer && ++views->misses % ASK_EVERY)
+	if (views->places && views->places[place_of(peer, key)].peer &&
+	    ++views->misses % ASK_EVERY)
 		return 0;
-	/* Never 0 as a whole. */
-	views->last_id = views->last_id % (UINT32_MAX / TAGRV_VIEWS) + 1;
-	return views->last_id * TAGRV_VIEWS + place;
+	return tagrv_view_new_id(peer, key);
 }
 
 bool tagrv_view_keep(const struct tagrv_peer *peer, const struct tagrv_view *from)
@@ -138,6 +145,8 @@ unsigned tagrv_window_rights(const struct tagrv_engine *engine,
 	if (window->access & FI_REMOTE_WRITE && !window->write_cntr &&
 	    !engine->sinks.remote_write_cntr)
 		rights |= TAGRV_MEM_WRITE;
+	if (engine->dom->by_device && rights & TAGRV_MEM_WRITE)
+		rights |= TAGRV_MEM_ATOMIC;
 	return rights;
 }
 
@@ -186,12 +195,29 @@ void tagrv_window_deregister(struct tagrv_window *window)
 
 /* ---- target: who sees what ---- */
 
+/* The new view takes the place of an older one of this peer. */
+static void end_replaced(struct tagrv_peer *peer, uint32_t id)
+{
+	struct tagrv_list *node;
+
+	tagrv_list_for_each(&peer->rma.showings, node) {
+		struct tagrv_showing *showing =
+			tagrv_container_of(node, struct tagrv_showing, of_peer);
+
+		if (showing->id % TAGRV_VIEWS == id % TAGRV_VIEWS) {
+			tagrv_showing_end(showing);
+			return;
+		}
+	}
+}
+
 struct tagrv_showing *tagrv_showing_begin(struct tagrv_window *window,
 					  struct tagrv_peer *peer, uint32_t id)
 {
 	struct tagrv_showing *showing;
 
 	tagrv_assert_locked(peer->engine->dom);
+	end_replaced(peer, id);
 	if (peer->rma.showing_cnt >= TAGRV_SHOWINGS_MAX)
 		return NULL;
 	showing = tagrv_pool_get(&peer->engine->pools.showings);

@@ -54,7 +54,7 @@ struct tagrv_view {
 	uint64_t key;
 	uint64_t base, len;	/* as of a window */
 	uint8_t	seg_cnt, key_len;
-	uint8_t	rights;		/* TAGRV_MEM_READ, TAGRV_MEM_WRITE */
+	uint8_t	rights;		/* TAGRV_MEM_READ, TAGRV_MEM_WRITE, TAGRV_MEM_ATOMIC */
 	struct tagrv_rts_seg seg[TAGRV_IOV_MAX];	/* host byte order */
 };
 
@@ -73,6 +73,8 @@ const struct tagrv_view *tagrv_view_find(const struct tagrv_peer *peer, uint64_t
  * do not drive each other out by every read.
  */
 uint32_t tagrv_view_ask(const struct tagrv_peer *peer, uint64_t key) TAGRV_WARN_UNUSED;
+/* The id of a view that the peer is asked for although another may be in its place. */
+uint32_t tagrv_view_new_id(const struct tagrv_peer *peer, uint64_t key) TAGRV_WARN_UNUSED;
 /*
  * Keeps what a connected peer has sent: 'view' without the peer. False: no view of this key
  * has such an id. Without memory for the table nothing is kept.
@@ -105,7 +107,8 @@ struct tagrv_showing {
 
 /*
  * What peers may do to the window by themselves, because nobody has to notice it:
- * TAGRV_MEM_READ, TAGRV_MEM_WRITE; 0: it is not shown.
+ * TAGRV_MEM_READ, TAGRV_MEM_WRITE, and by FI_TAGRV_ATOMICS=device TAGRV_MEM_ATOMIC; 0: it is
+ * not shown.
  */
 unsigned tagrv_window_rights(const struct tagrv_engine *engine,
 			     const struct tagrv_window *window);

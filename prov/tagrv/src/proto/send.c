@@ -148,9 +148,9 @@ int tagrv_send_next(struct tagrv_peer *peer, size_t *bytes)
 	if (op->flags & FI_FENCE && peer->sent)
 		return -FI_EAGAIN;
 	if (op->ops->start)
-		/* One that is ASKED holds back those behind it. */
-		return op->state == TAGRV_OP_ASKED ? -FI_EAGAIN :
-						     op->ops->start(op, bytes);
+		/* One that has begun holds back those behind it. */
+		return op->state == TAGRV_OP_QUEUED ? op->ops->start(op, bytes) :
+						      -FI_EAGAIN;
 	ret = tagrv_batch_send(peer, &cnt);
 	if (cnt)
 		*bytes += peer->packet_limit;

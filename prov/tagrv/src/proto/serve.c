@@ -100,6 +100,8 @@ static TAGRV_COLD int serve_views(struct tagrv_peer *peer)
 {
 	int ret = peer->rma.show.id ? tagrv_rma_serve_show(peer) : 0;
 
+	if (!ret && peer->rma.shows.id)
+		ret = tagrv_rma_serve_shows(peer);
 	return ret ? ret : tagrv_rma_serve_side(peer);
 }
 
@@ -108,7 +110,7 @@ static int serve_ends(struct tagrv_peer *peer)
 {
 	int blocked = tagrv_peer_owes_count(peer) ? tagrv_rma_serve_count(peer) : 0;
 
-	if (TAGRV_UNLIKELY(peer->rma.show.id || peer->side || peer->side_off_due) && !blocked)
+	if (TAGRV_UNLIKELY(peer->rma.show.id || peer->rma.shows.id || peer->side || peer->side_off_due) && !blocked)
 		blocked = serve_views(peer);
 	return TAGRV_UNLIKELY(peer->state != TAGRV_PEER_READY) ? -FI_ENOTCONN :
 	       blocked | serve_acks(peer);

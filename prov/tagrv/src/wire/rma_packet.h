@@ -10,11 +10,11 @@
  *   flags  enum tagrv_rma_flags
  *   seq    ATOMIC: enum tagrv_rma_kind, enum fi_datatype, enum fi_op, a byte each; GET:
  *          see TAGRV_RMA_VIEW; COUNT: how many have failed; VIEW: what the initiator may do,
- *          TAGRV_MEM_READ or TAGRV_MEM_WRITE or both
+ *          the sum of TAGRV_MEM_READ, TAGRV_MEM_WRITE and TAGRV_MEM_ATOMIC; 0: nothing
  *   data   PUT, ATOMIC, PULL: remote CQ data, if there are any; STORE: address in the
  *          target's memory, and the bytes to write are behind the header; SHOW: address in
- *          it; COUNT: FI_E*
- *          status of those that have failed, else 0
+ *          it; COUNT: FI_E* status of those that have failed, else 0; VIEW: 0, or why there
+ *          is none, as the status of a FIN
  *
  * All fields are little-endian, but for the tag.
  */
@@ -33,6 +33,8 @@ enum tagrv_rma_flags {
 	TAGRV_RMA_KEYS	= 1 << 2,	/* GET: the initiator may be told to read by itself */
 	TAGRV_RMA_VIEW	= 1 << 3,	/* GET: the initiator wants to see the window; hdr.seq
 					   is the view's id, not 0 */
+	TAGRV_RMA_MUST	= 1 << 0,	/* SHOW: an atomic waits for the VIEW, which is sent
+					   in any case: without rights if it is refused */
 	TAGRV_RMA_READY	= 1 << 0,	/* SIDE: the sender's link is bound */
 	TAGRV_RMA_OFF	= 1 << 1,	/* SIDE: the sender's link is closed */
 };

@@ -281,6 +281,7 @@ struct tagrv_device_desc {
 	size_t	mtu;
 	bool	up;
 	int	numa_node;		/* -1: unknown */
+	bool	atomics;		/* as of struct tagrv_device */
 };
 
 struct tagrv_device {
@@ -289,6 +290,7 @@ struct tagrv_device {
 	uint64_t max_msg;
 	bool	software;	/* processors of this host move the bytes, in
 				   the kernel or in peers: idle polling yields */
+	bool	atomics;	/* its xports have TAGRV_XPORT_ATOMIC */
 };
 
 /* Base of every transport instance; back ends embed it as first member. */

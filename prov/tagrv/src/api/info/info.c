@@ -82,7 +82,8 @@ static int choose(const struct tagrv_ask *ask,
 		if (!tagrv_info_match_name(ask, descs[i].name))
 			continue;
 		named = true;
-		if (!tagrv_info_match_reach(ask, descs[i].name))
+		if (!tagrv_info_match_reach(ask, descs[i].name) ||
+		    !tagrv_info_match_atomics(ask, &descs[i]))
 			continue;
 		ret = tagrv_info_source(ask, &descs[i], &offer.src);
 		if (ret)

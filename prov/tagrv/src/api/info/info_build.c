@@ -282,6 +282,8 @@ struct fi_info *tagrv_info_build(const struct tagrv_ask *ask,
 	if (tagrv_info_is_local(desc->name) &&
 	    !tagrv_info_wants_remote(ask->hints))
 		info->caps &= ~FI_REMOTE_COMM;
+	if (!tagrv_info_has_atomics(ask, desc))
+		info->caps &= ~FI_ATOMIC;
 	fill_tx(ask, info);
 	fill_rx(ask, info);
 	if (fill_ep(ask, info) || fill_domain(ask, info, desc->name) ||

@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <rdma/fi_errno.h>
 #include <string.h>
+#include <strings.h>
 
 #include "api/info/info_priv.h"
 #include "auth/auth_key.h"
@@ -261,6 +262,23 @@ bool tagrv_info_wants_remote(const struct fi_info *hints)
 	if (hints && hints->domain_attr)
 		caps |= hints->domain_attr->caps;
 	return caps & FI_REMOTE_COMM;
+}
+
+bool tagrv_info_match_atomics(const struct tagrv_ask *ask,
+			      const struct tagrv_device_desc *desc)
+{
+	const struct fi_info *hints = ask->hints;
+
+	if (tagrv_info_has_atomics(ask, desc) || !hints || !(hints->caps & FI_ATOMIC))
+		return true;
+	refuse("FI_ATOMIC, which FI_TAGRV_ATOMICS=device has from an RDMA device with "
+	       "atomics and shared receive queues only");
+	return false;
+}
+
+bool tagrv_info_has_atomics(const struct tagrv_ask *ask, const struct tagrv_device_desc *desc)
+{
+	return strcasecmp(ask->params.atomics, "device") || desc->atomics;
 }
 
 /*

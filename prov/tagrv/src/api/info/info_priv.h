@@ -43,6 +43,12 @@ int tagrv_info_match(struct tagrv_ask *ask);
 bool tagrv_info_match_name(const struct tagrv_ask *ask, const char *name);
 /* True unless the hints ask for other hosts and the device reaches only this. */
 bool tagrv_info_match_reach(const struct tagrv_ask *ask, const char *name);
+/* True unless the hints ask for atomics and the device lacks those of FI_TAGRV_ATOMICS. */
+bool tagrv_info_match_atomics(const struct tagrv_ask *ask,
+			      const struct tagrv_device_desc *desc);
+/* Whether the device has them. */
+bool tagrv_info_has_atomics(const struct tagrv_ask *ask,
+			    const struct tagrv_device_desc *desc);
 /* Do the hints ask for FI_REMOTE_COMM? */
 bool tagrv_info_wants_remote(const struct fi_info *hints);
 /* Logs that no device has the name in the hints. Returns -FI_ENODATA. */

@@ -26,6 +26,8 @@
  *     view  WRITING  === remote writes =====>
  *   atomic  QUEUED -- ATOMIC ... ATOMIC ---->  changes the window
  *           ASKED  <-- FIN, or ANSWERs ------
+ *   atomic, QUEUED  (FI_TAGRV_ATOMICS=device)
+ *     device WIRE  === the device's atomics ==>
  *
  * "Long" is what would travel by rendezvous as a message (select/select.h), where the
  * transport can read. What cannot be registered goes by packets: the target refuses a PULL
@@ -124,6 +126,8 @@ void tagrv_rma_side_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 
 /* Sends the SHOW that is to be sent. 0; -FI_EAGAIN: no room. */
 int tagrv_rma_serve_show(struct tagrv_peer *peer) TAGRV_WARN_UNUSED;
+/* Answers the SHOW of the peer that is to be answered. 0; -FI_EAGAIN: no room. */
+int tagrv_rma_serve_shows(struct tagrv_peer *peer) TAGRV_WARN_UNUSED;
 /* Sends what is due of a side link's beginnings (object/side.h). 0; -FI_EAGAIN: no room. */
 int tagrv_rma_serve_side(struct tagrv_peer *peer) TAGRV_WARN_UNUSED;
 

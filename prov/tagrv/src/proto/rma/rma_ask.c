@@ -233,6 +233,8 @@ int tagrv_rma_change(struct tagrv_op *op, size_t *bytes)
 	struct part part;
 	int ret;
 
+	if (TAGRV_UNLIKELY(op->engine->dom->by_device))
+		return tagrv_rma_device_change(op, bytes);
 	if ((fetches && !tagrv_rma_may_ask(op->peer)) || !tagrv_rma_may_bring_data(op))
 		return -FI_EAGAIN;
 	part = next_part(op, atomic_max(op));

@@ -10,6 +10,8 @@
 
 static void fail(struct tagrv_op *op, int status)
 {
+	if (op->state == TAGRV_OP_WIRE)
+		return;		/* its callback is due */
 	if (op->state == TAGRV_OP_ASKED)
 		tagrv_rma_take(op);
 	/* Some of its packets may have left. */
@@ -60,6 +62,7 @@ static void fill_rma(struct tagrv_rma *r, const struct tagrv_rma_req *req)
 	r->pulled = false;
 	r->holds = false;
 	r->brings_data = false;
+	r->flushing = false;
 	r->asked = 0;
 	r->compare_copy = NULL;
 	r->sent = 0;
@@ -190,7 +193,7 @@ void tagrv_rma_take(struct tagrv_op *op)
  * An op that is QUEUED again comes before all that have sent nothing. Behind one of which
  * packets were sent: the target knows by the next packet's operation where one ends.
  */
-static void queue_again(struct tagrv_peer *peer, struct tagrv_op *op)
+void tagrv_rma_queue_first(struct tagrv_peer *peer, struct tagrv_op *op)
 {
 	struct tagrv_list *first = tagrv_list_first(&peer->pending);
 	const struct tagrv_op *begun = first ?
@@ -222,7 +225,7 @@ void tagrv_rma_requeue(struct tagrv_op *op)
 	peer->engine->stats.rma_tx--;
 	tagrv_peer_uncount_sent(peer, 1);
 	tagrv_op_set_state(op, TAGRV_OP_QUEUED);
-	queue_again(peer, op);
+	tagrv_rma_queue_first(peer, op);
 }
 
 bool tagrv_rma_fin(struct tagrv_op *op, int status)

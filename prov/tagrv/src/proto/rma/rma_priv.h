@@ -10,6 +10,7 @@
  *   rma_data.c    initiator and target: how much remote CQ data may be unread
  *   rma_answer.c  target: GET, and ANSWERs
  *   rma_view.c    initiator and target: reads and writes that the target has no part in
+ *   rma_device.c  initiator: atomics that the target's device carries out
  *   rma_side.c    both: the link for them, where they need one of their own
  */
 #ifndef TAGRV_PROTO_RMA_RMA_PRIV_H
@@ -66,6 +67,8 @@ void tagrv_rma_asked(struct tagrv_op *op);
 void tagrv_rma_take(struct tagrv_op *op);
 /* The op goes by packets after all: ASKED -> QUEUED, as one of the first. */
 void tagrv_rma_requeue(struct tagrv_op *op);
+/* Puts an op that is QUEUED again, and on no list, in front of all that have not begun. */
+void tagrv_rma_queue_first(struct tagrv_peer *peer, struct tagrv_op *op);
 /* The peer's operation is answered, by this lane: one less is served. */
 void tagrv_rma_served(struct tagrv_peer *peer);
 /* Counts one more. False: the peer has asked for more than it may; its lane has failed. */
@@ -113,6 +116,13 @@ const struct tagrv_view *tagrv_rma_view_to_write(struct tagrv_peer *peer, uint64
 uint32_t tagrv_rma_ask_view(const struct tagrv_op *op) TAGRV_WARN_UNUSED;
 /* Shows the peer the window of this byte as its view 'id', if that may be. */
 void tagrv_rma_show(struct tagrv_peer *peer, uint64_t key, uint64_t addr, uint32_t id);
+
+/* ---- rma_device.c ---- */
+
+/* As tagrv_rma_change(), where the target's device does it. */
+int tagrv_rma_device_change(struct tagrv_op *op, size_t *bytes);
+/* The view 'id' that was asked for is here, or not (status). */
+void tagrv_rma_device_shown(struct tagrv_peer *peer, uint32_t id, int status);
 
 /* ---- rma_side.c ---- */
 

@@ -3,8 +3,7 @@
  * Packets by which two peers make a side link. See object/side.h, which has the picture.
  *
  * A packet has the sender's blob, or says that the sender's link is bound (TAGRV_RMA_READY),
- * or both; or it says that this link is closed (TAGRV_RMA_OFF). What cannot be made is not
- * announced, and no side link comes.
+ * or both; or it says that this link is closed or could not be made (TAGRV_RMA_OFF).
  */
 #include <rdma/fi_errno.h>
 
@@ -19,6 +18,9 @@ static void give_up(struct tagrv_peer *peer, int status)
 	char addr[TAGRV_ADDR_STRLEN];
 
 	peer->side_off = true;
+	/* What waits for it, here and there, need not wait any more. */
+	peer->side_off_due = true;
+	tagrv_peer_set_busy(peer);
 	tagrv_info("one-sided operations on %s go by packets: no connection for them: %s\n",
 		   tagrv_addr_str(&peer->addr, addr, sizeof(addr)), fi_strerror(-status));
 }
@@ -107,11 +109,14 @@ void tagrv_rma_side_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 	if (hdr->flags & TAGRV_RMA_OFF) {
 		peer->side_off = true;
 		tagrv_side_end(peer, -FI_ECONNRESET);
+		tagrv_peer_set_busy(peer);
 		return;
 	}
 	if (len)
 		bind_to(peer, body, len);
 	/* Else ours is given up, and the peer's has no use. */
-	if (hdr->flags & TAGRV_RMA_READY && peer->side)
+	if (hdr->flags & TAGRV_RMA_READY && peer->side) {
 		peer->side->peer_ready = true;
+		tagrv_peer_set_busy(peer);
+	}
 }

@@ -329,6 +329,9 @@ void tagrv_rma_atomic_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hd
 		return;
 	}
 	open_op(peer, hdr->op);
+	/* One actor: the device does not see what the processor changes. */
+	if (TAGRV_UNLIKELY(peer->engine->dom->by_device) && !peer->rma.status)
+		peer->rma.status = -FI_EOPNOTSUPP;
 	access = change.op == FI_ATOMIC_READ ? FI_REMOTE_READ : FI_REMOTE_WRITE;
 	if (change.kind != TAGRV_ATOMIC_BASE)
 		access |= FI_REMOTE_READ;

@@ -73,6 +73,8 @@ static void ask_to_show(struct tagrv_peer *peer, uint64_t addr, uint64_t key)
 {
 	uint32_t id;
 
+	if (peer->rma.show.id)
+		return;
 	if (peer->rma.view_pause) {
 		peer->rma.view_pause--;
 		return;
@@ -84,6 +86,7 @@ static void ask_to_show(struct tagrv_peer *peer, uint64_t addr, uint64_t key)
 	peer->rma.show.id = id;
 	peer->rma.show.key = key;
 	peer->rma.show.addr = addr;
+	peer->rma.show.must = false;
 	tagrv_peer_set_busy(peer);
 }
 
@@ -92,6 +95,7 @@ int tagrv_rma_serve_show(struct tagrv_peer *peer)
 	struct tagrv_hdr hdr = {
 		.opcode = TAGRV_PKT_SHOW, .op = peer->rma.show.id,
 		.tag = peer->rma.show.key, .data = peer->rma.show.addr,
+		.flags = peer->rma.show.must ? TAGRV_RMA_MUST : 0,
 	};
 	int ret;
 
@@ -322,7 +326,11 @@ void tagrv_rma_view_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 	struct tagrv_rma_source source;
 
 	tagrv_assert_locked(peer->engine->dom);
-	if (hdr->flags || !hdr->seq || hdr->seq & ~TAGRV_MEM_REMOTE ||
+	if (!hdr->flags && !hdr->seq && !len && hdr->data) {
+		tagrv_rma_device_shown(peer, hdr->op, tagrv_status_unpack(hdr->data));
+		return;
+	}
+	if (hdr->flags || !hdr->seq || hdr->seq & ~(TAGRV_MEM_REMOTE | TAGRV_MEM_ATOMIC) ||
 	    !tagrv_rma_parse_source(&source, &remote, body, len)) {
 		tagrv_peer_bad_packet(peer, "malformed VIEW");
 		return;
@@ -338,6 +346,7 @@ void tagrv_rma_view_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 	}
 	peer->rma.view_pause = 0;
 	tagrv_rma_side_begin(peer);
+	tagrv_rma_device_shown(peer, hdr->op, 0);
 }
 
 void tagrv_rma_recall_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
@@ -386,8 +395,10 @@ static int send_view(struct tagrv_peer *peer, const struct tagrv_window *window,
 /* Rights that peers may have by a view over this transport. */
 static unsigned rights_over(const struct tagrv_xport *xport)
 {
-	return xport->attr.caps & TAGRV_XPORT_SIDE ? TAGRV_MEM_REMOTE :
-						     xport->attr.admits & TAGRV_MEM_READ;
+	if (!(xport->attr.caps & TAGRV_XPORT_SIDE))
+		return xport->attr.admits & TAGRV_MEM_READ;
+	return TAGRV_MEM_REMOTE |
+	       (xport->attr.caps & TAGRV_XPORT_ATOMIC ? TAGRV_MEM_ATOMIC : 0);
 }
 
 /* The window of this byte, if the peer may do anything to it. */
@@ -402,22 +413,61 @@ static struct tagrv_window *find(const struct tagrv_peer *peer, uint64_t key,
 	       tagrv_rma_window(peer, key, addr, 1, FI_REMOTE_WRITE, &offset);
 }
 
-void tagrv_rma_show(struct tagrv_peer *peer, uint64_t key, uint64_t addr, uint32_t id)
+/* Shows the window of this byte. 0; -FI_EAGAIN: no room; -FI_EACCES, -FI_EOPNOTSUPP: it is
+ * not shown; else the connection has ended. */
+static int show(struct tagrv_peer *peer, uint64_t key, uint64_t addr, uint32_t id,
+		unsigned wanted)
 {
 	const struct tagrv_xport *xport = tagrv_peer_xport(peer);
 	struct tagrv_window *window = find(peer, key, addr);
 	struct tagrv_showing *showing;
 	struct tagrv_mem **mem;
 	unsigned rights;
+	int ret;
 
 	rights = window ? tagrv_window_rights(peer->engine, window) & rights_over(xport) : 0;
-	if (!rights)
-		return;
+	if (!rights || wanted & ~rights)
+		return window ? -FI_EOPNOTSUPP : -FI_EACCES;
 	mem = tagrv_window_register(window, xport->dev, rights);
 	showing = mem ? tagrv_showing_begin(window, peer, id) : NULL;
-	/* Without room now, a later operation asks again. Other errors have ended the lane. */
-	if (showing && send_view(peer, window, mem, rights, id) == -FI_EAGAIN)
+	if (!showing)
+		return -FI_EOPNOTSUPP;
+	ret = send_view(peer, window, mem, rights, id);
+	/* Other errors have ended the lane, and with it all that is shown. */
+	if (ret == -FI_EAGAIN)
 		tagrv_showing_end(showing);
+	return ret;
+}
+
+void tagrv_rma_show(struct tagrv_peer *peer, uint64_t key, uint64_t addr, uint32_t id)
+{
+	/* Without room now, a later operation asks again. */
+	(void) show(peer, key, addr, id, 0);
+}
+
+/* Tells the peer that its atomics cannot be done by a view. */
+static int send_refusal(struct tagrv_peer *peer, uint32_t id, int status)
+{
+	struct tagrv_hdr hdr = {
+		.opcode = TAGRV_PKT_VIEW, .op = id, .data = (uint64_t) -status,
+	};
+
+	peer->engine->stats.rma_refused++;
+	return tagrv_control_send(peer, &hdr, NULL, 0);
+}
+
+int tagrv_rma_serve_shows(struct tagrv_peer *peer)
+{
+	uint32_t id = peer->rma.shows.id;
+	int ret;
+
+	tagrv_assert_locked(peer->engine->dom);
+	ret = show(peer, peer->rma.shows.key, peer->rma.shows.addr, id, TAGRV_MEM_ATOMIC);
+	if (ret == -FI_EACCES || ret == -FI_EOPNOTSUPP)
+		ret = send_refusal(peer, id, ret);
+	if (!ret)
+		peer->rma.shows.id = 0;
+	return ret;
 }
 
 void tagrv_rma_show_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
@@ -425,11 +475,19 @@ void tagrv_rma_show_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 {
 	(void) body;
 	tagrv_assert_locked(peer->engine->dom);
-	if (hdr->flags || hdr->seq || !hdr->op || len) {
+	if (hdr->flags & ~TAGRV_RMA_MUST || hdr->seq || !hdr->op || len) {
 		tagrv_peer_bad_packet(peer, "malformed SHOW");
 		return;
 	}
-	tagrv_rma_show(peer, hdr->tag, hdr->data, hdr->op);
+	if (!(hdr->flags & TAGRV_RMA_MUST)) {
+		tagrv_rma_show(peer, hdr->tag, hdr->data, hdr->op);
+		return;
+	}
+	/* A peer that asks again does not wait for the answer to an earlier one. */
+	peer->rma.shows.id = hdr->op;
+	peer->rma.shows.key = hdr->tag;
+	peer->rma.shows.addr = hdr->data;
+	tagrv_peer_set_busy(peer);
 }
 
 void tagrv_rma_recall(struct tagrv_dom *dom, struct tagrv_window *window)

@@ -295,6 +295,7 @@ int tagrv_verbs_dev_open(const char *full, const struct tagrv_params *params,
 		tagrv_verbs_dev_close(&dev->base);
 		return ret;
 	}
+	dev->base.atomics = verbs_offers_atomics(&dev->attr, params);
 	tagrv_info("verbs: %s: port %d, gid index %d, mtu %zu\n", full,
 		   dev->port_num, dev->port.gid_index,
 		   tagrv_verbs_mtu_bytes(dev->port.attr.active_mtu));

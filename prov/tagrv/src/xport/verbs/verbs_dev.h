@@ -112,6 +112,13 @@ static inline bool verbs_has_srq(const struct ibv_device_attr *attr)
 	return attr->max_srq > 0 && attr->max_srq_wr > 1;
 }
 
+/* Whether its side links carry atomics, because they share receive queues. */
+static inline bool verbs_offers_atomics(const struct ibv_device_attr *attr,
+					const struct tagrv_params *params)
+{
+	return params->srq && verbs_has_srq(attr) && verbs_has_atomics(attr);
+}
+
 /* Bytes of an MTU, 0: no such value. */
 size_t tagrv_verbs_mtu_bytes(enum ibv_mtu mtu);
 /* Bits per second. */

@@ -287,6 +287,7 @@ static int add_port(struct listing *list, struct ibv_device *dev,
 	snprintf(desc->firmware, sizeof(desc->firmware), "%.*s",
 		 (int) sizeof(desc->firmware) - 1, attr->fw_ver);
 	describe_bus(dev, desc);
+	desc->atomics = verbs_offers_atomics(attr, list->params);
 	describe_port(list, ctx, attr, nr, desc);
 	return 0;
 }

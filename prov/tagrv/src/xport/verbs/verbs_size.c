@@ -118,8 +118,7 @@ void tagrv_verbs_attr_fill(struct verbs_xport *xp, uint32_t max_inline)
 			TAGRV_XPORT_CHECKED |
 			TAGRV_XPORT_PUT_FENCED |
 			(xp->use_srq ? TAGRV_XPORT_SIDE : 0) |
-			(xp->use_srq && verbs_has_atomics(&xp->dev->attr) ?
-			 TAGRV_XPORT_ATOMIC : 0) |
+			(xp->use_srq && xp->dev->base.atomics ? TAGRV_XPORT_ATOMIC : 0) |
 			(xp->qp_sge == VERBS_SGE_MAX ? TAGRV_XPORT_PREPARED : 0),
 		.admits = TAGRV_MEM_REMOTE,
 		.max_inline = TAGRV_MIN(TAGRV_MIN(max_inline, VERBS_INLINE_MAX),

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Atomics by the device: the view that they wait for, their order, their ends, and what the
+ * target says. The side link itself is the matter of test_rma_side.c.
+ */
+#include "unit/proto/rma/rma_calls.h"
+
+#include "engine/endpoint.h"
+#include "object/side.h"
+#include "object/view.h"
+
+#define RIGHTS	((unsigned) (TAGRV_MEM_REMOTE | TAGRV_MEM_ATOMIC))
+
+static void setup(void)
+{
+	struct tagrv_engine_sinks sinks;
+	struct tagrv_peer *peer;
+
+	window_setup();
+	sinks = fx.engine->sinks;
+	sinks.remote_read_cntr = sinks.remote_write_cntr = NULL;
+	tagrv_engine_set_sinks(fx.engine, &sinks);
+	window.read_cntr = window.write_cntr = NULL;
+	fx.dom->by_device = true;
+	fake.base.attr.get_least = 1;
+	fake.base.attr.caps |= TAGRV_XPORT_SIDE | TAGRV_XPORT_ATOMIC;
+	fake.base.attr.max_short = FRAG;
+	*(uint64_t *) (void *) mine = 5;
+	memset(open_mem, 0, LEN);
+	cr_assert_eq(tagrv_peer_of(fx.engine, fx.peer_addr, &peer), 0);
+}
+
+static void teardown(void)
+{
+	if (fx.engine)
+		tagrv_rma_recall(fx.dom, &window);
+	tagrv_window_deregister(&window);
+	window_teardown();
+	cr_expect_eq(fake.links, 0);
+	cr_expect_eq(fake.regs, 0);
+}
+
+TestSuite(rma_device, .init = setup, .fini = teardown, .timeout = 20);
+
+/* ---- packets of the peer ---- */
+
+/* Of a window of the peer, in open_mem. rights 0: refused. */
+static void arrive_view(uint32_t id, unsigned rights, size_t len, int err)
+{
+	const struct {
+		struct tagrv_hdr hdr;
+		struct tagrv_rma_source source;
+		struct tagrv_rts_seg seg;
+	} pkt = {
+		.hdr = { .opcode = TAGRV_PKT_VIEW, .op = htole32(id), .tag = htobe64(KEY),
+			 .seq = htole32(rights), .data = htole64((uint64_t) err) },
+		.source = { .addr = htole64(BASE), .len = htole64(len), .seg_cnt = 1,
+			    .key_len = 4 },
+		.seg = { .addr = htole64((uintptr_t) open_mem), .len = htole64(len) },
+	};
+
+	fake_deliver(fx.link, &pkt, rights ? sizeof(pkt) : sizeof(pkt.hdr));
+	serve_all();
+}
+
+static void arrive_side(uint16_t flags, bool blob)
+{
+	const struct {
+		struct tagrv_hdr hdr;
+		uint8_t	blob[4];
+	} pkt = {
+		.hdr = { .opcode = TAGRV_PKT_SIDE, .flags = htole16(flags) },
+	};
+
+	fake_deliver(fx.link, &pkt, sizeof(pkt.hdr) + (blob ? sizeof(pkt.blob) : 0));
+	serve_all();
+}
+
+static void arrive_show(uint64_t key, uint16_t flags)
+{
+	struct tagrv_hdr hdr = {
+		.opcode = TAGRV_PKT_SHOW, .op = htole32(1024 + 7), .tag = htobe64(key),
+		.data = htole64(BASE), .flags = htole16(flags),
+	};
+
+	fake_deliver(fx.link, &hdr, sizeof(hdr));
+	serve_all();
+}
+
+/* ---- steps ---- */
+
+static size_t count_atomics(void)
+{
+	size_t cnt = 0;
+
+	for (size_t i = 0; i < fake.log_cnt; i++)
+		cnt += fake.log[i].kind == FAKE_ATOMIC;
+	return cnt;
+}
+
+/* Ends the atomics in flight, but not those that begin meanwhile. */
+static void end_atomics(int status)
+{
+	size_t cnt = fake.log_cnt;
+
+	for (size_t i = 0; i < cnt; i++)
+		if (fake.log[i].kind == FAKE_ATOMIC && !fake.log[i].ended)
+			fake_complete(i, status);
+	serve_all();
+}
+
+/* The id in the SHOW that was sent last, which must be answered. */
+static uint32_t shown_id(void)
+{
+	struct tagrv_hdr hdr;
+	size_t at;
+
+	serve_all();
+	cr_assert_gt(sent(TAGRV_PKT_SHOW), 0);
+	hdr = sent_nr(TAGRV_PKT_SHOW, sent(TAGRV_PKT_SHOW) - 1, &at);
+	cr_expect_eq(hdr.flags, TAGRV_RMA_MUST);
+	cr_expect_eq(hdr.tag, KEY);
+	return hdr.op;
+}
+
+static void submit_one(enum tagrv_rma_kind kind, uint64_t flags, void *context)
+{
+	struct tagrv_rma_req req = atomic_req(kind, 8, context);
+
+	req.flags |= flags;
+	cr_assert_eq(submit_req(&req), 0);
+}
+
+/* View and side link are made by a first addition, which adds 5. */
+static void open_side(void)
+{
+	submit_one(TAGRV_RMA_ATOMIC, 0, contexts + 100);
+	arrive_view(shown_id(), RIGHTS, LEN, 0);
+	cr_expect_eq(count_atomics(), 0, "not before the side link is open");
+	arrive_side(TAGRV_RMA_READY, true);
+	cr_assert_eq(count_atomics(), 1);
+	end_atomics(0);
+	expect_end(contexts + 100, 0);
+	cr_expect_eq(sent(TAGRV_PKT_ATOMIC), 0);
+}
+
+static uint64_t word(void)
+{
+	return *(uint64_t *) (void *) open_mem;
+}
+
+/* ---- operations ---- */
+
+Test(rma_device, addition_waits_for_view_and_side_link)
+{
+	open_side();
+	cr_expect_eq(word(), 5);
+	cr_expect_eq(counted(&writes), 1);
+	cr_expect_eq(fx.engine->stats.bad_packets, 0);
+}
+
+Test(rma_device, fetch_and_compare_bring_former_values)
+{
+	uint64_t *former = (uint64_t *) (void *) read_to;
+	struct tagrv_rma_req req;
+
+	open_side();
+	submit_one(TAGRV_RMA_FETCH, 0, contexts);
+	end_atomics(0);
+	expect_end(contexts, 0);
+	cr_expect_eq(*former, 5);
+	cr_expect_eq(word(), 10);
+	req = atomic_req(TAGRV_RMA_COMPARE, 8, contexts + 1);
+	*(uint64_t *) parts.compare.iov_base = 10;
+	cr_assert_eq(submit_req(&req), 0);
+	end_atomics(0);
+	expect_end(contexts + 1, 0);
+	cr_expect_eq(*former, 10);
+	cr_expect_eq(word(), 5, "swapped");
+	req = atomic_req(TAGRV_RMA_FETCH, 8, contexts + 2);
+	req.op = FI_ATOMIC_READ;
+	req.iov_cnt = 0;
+	cr_assert_eq(submit_req(&req), 0);
+	end_atomics(0);
+	expect_end(contexts + 2, 0);
+	cr_expect_eq(*former, 5);
+	cr_expect_eq(word(), 5);
+	cr_expect_eq(counted(&reads), 3);
+}
+
+Test(rma_device, several_are_under_way_and_messages_pass_them)
+{
+	open_side();
+	for (int i = 0; i < 3; i++)
+		submit_one(TAGRV_RMA_FETCH, 0, contexts + i);
+	cr_expect_eq(count_atomics(), 4);
+	cr_assert_eq(submit_rma(TAGRV_RMA_WRITE, 8, contexts + 3), 0);
+	cr_expect_eq(fake.log[fake.log_cnt - 1].kind, FAKE_PUT);
+	fake_complete(fake.log_cnt - 1, 0);
+	expect_end(contexts + 3, 0);
+	end_atomics(0);
+	for (int i = 0; i < 3; i++)
+		cr_expect_eq(take(&fx.tx).context, contexts + i);
+}
+
+Test(rma_device, what_is_injected_is_kept_until_it_is_posted)
+{
+	struct tagrv_rma_req req = atomic_req(TAGRV_RMA_ATOMIC, 8, NULL);
+
+	req.no_context = true;
+	cr_assert_eq(submit_req(&req), 0);
+	*(uint64_t *) (void *) mine = 1000;
+	arrive_view(shown_id(), RIGHTS, LEN, 0);
+	arrive_side(TAGRV_RMA_READY, true);
+	end_atomics(0);
+	cr_expect_eq(word(), 5);
+	cr_expect_eq(counted(&writes), 1);
+	expect_empty(&fx.tx);
+}
+
+Test(rma_device, without_room_it_waits)
+{
+	open_side();
+	fake.refuse_all = true;
+	submit_one(TAGRV_RMA_FETCH, 0, contexts);
+	cr_expect_eq(count_atomics(), 1);
+	fake.refuse_all = false;
+	serve_all();
+	cr_expect_eq(count_atomics(), 2);
+	end_atomics(0);
+	expect_end(contexts, 0);
+}
+
+Test(rma_device, delivery_is_a_second_one_that_adds_nothing)
+{
+	open_side();
+	submit_one(TAGRV_RMA_FETCH, FI_DELIVERY_COMPLETE, contexts);
+	end_atomics(0);
+	expect_empty(&fx.tx);
+	cr_assert_eq(count_atomics(), 3);
+	cr_expect_eq(fake.log[fake.log_cnt - 1].change.operand, 0);
+	cr_expect_eq(fake.log[fake.log_cnt - 1].change.swaps, false);
+	cr_expect_eq(word(), 10);
+	end_atomics(0);
+	expect_end(contexts, 0);
+	cr_expect_eq(*(uint64_t *) (void *) read_to, 5);
+}
+
+/* ---- order ---- */
+
+Test(rma_device, orders_that_were_asked_for_hold_back_the_rest)
+{
+	open_side();
+	fx.engine->attr.order = FI_ORDER_SAW;
+	submit_one(TAGRV_RMA_ATOMIC, 0, contexts);
+	submit_one(TAGRV_RMA_ATOMIC, 0, contexts + 1);
+	cr_assert_eq(submit_send(mine, 8, 1, contexts + 2, 0), 0);
+	cr_expect_eq(count_atomics(), 2);
+	cr_expect_eq(sent(TAGRV_PKT_EAGER), 0);
+	end_atomics(0);
+	expect_end(contexts, 0);
+	cr_expect_eq(count_atomics(), 3);
+	cr_expect_eq(sent(TAGRV_PKT_EAGER), 0);
+	end_atomics(0);
+	cr_expect_eq(take(&fx.tx).context, contexts + 1);
+	serve_all();
+	cr_expect_eq(sent(TAGRV_PKT_EAGER), 1);
+}
+
+Test(rma_device, one_that_holds_back_others_ends_with_its_connection)
+{
+	open_side();
+	fx.engine->attr.order = FI_ORDER_SAW;
+	submit_one(TAGRV_RMA_ATOMIC, 0, contexts);
+	submit_one(TAGRV_RMA_ATOMIC, 0, contexts + 1);
+	fake_break_link(fx.link, -FI_EIO);
+	for (int i = 0; i < 2; i++)
+		cr_expect_eq(take(&fx.tx).err, FI_EIO);
+	expect_empty(&fx.tx);
+}
+
+/* ---- what cannot be done ---- */
+
+Test(rma_device, refused_view_ends_it)
+{
+	submit_one(TAGRV_RMA_ATOMIC, 0, contexts);
+	submit_one(TAGRV_RMA_ATOMIC, 0, contexts + 1);
+	arrive_view(shown_id(), 0, 0, FI_EACCES);
+	expect_end(contexts, FI_EACCES);
+	/* The next one asks again: the region may be there by now. */
+	arrive_view(shown_id(), RIGHTS, LEN, 0);
+	arrive_side(TAGRV_RMA_READY, true);
+	end_atomics(0);
+	expect_end(contexts + 1, 0);
+	cr_expect_eq(sent(TAGRV_PKT_SHOW), 2);
+	cr_expect_eq(sent(TAGRV_PKT_ATOMIC), 0);
+	cr_expect_eq(fx.engine->stats.bad_packets, 0);
+}
+
+Test(rma_device, view_that_is_too_short_ends_it)
+{
+	struct tagrv_rma_req req = atomic_req(TAGRV_RMA_ATOMIC, 8, contexts);
+
+	parts.remote.addr = BASE + 96;
+	cr_assert_eq(submit_req(&req), 0);
+	arrive_view(shown_id(), RIGHTS, 100, 0);
+	expect_end(contexts, FI_EACCES);
+}
+
+Test(rma_device, rights_that_are_missing_end_it)
+{
+	submit_one(TAGRV_RMA_FETCH, 0, contexts);
+	arrive_view(shown_id(), TAGRV_MEM_ATOMIC | TAGRV_MEM_WRITE, LEN, 0);
+	expect_end(contexts, FI_EACCES);
+	submit_one(TAGRV_RMA_ATOMIC, 0, contexts);
+	arrive_side(TAGRV_RMA_READY, true);
+	end_atomics(0);
+	expect_end(contexts, 0);
+}
+
+Test(rma_device, address_has_to_be_aligned)
+{
+	struct tagrv_rma_req req;
+
+	open_side();
+	req = atomic_req(TAGRV_RMA_ATOMIC, 8, contexts);
+	parts.remote.addr = BASE + 4;
+	cr_assert_eq(submit_req(&req), 0);
+	serve_all();
+	expect_end(contexts, FI_EINVAL);
+}
+
+Test(rma_device, side_link_that_cannot_be_made_ends_it)
+{
+	fake.side_error = -FI_ENOMEM;
+	submit_one(TAGRV_RMA_ATOMIC, 0, contexts);
+	arrive_view(shown_id(), RIGHTS, LEN, 0);
+	expect_end(contexts, FI_EOPNOTSUPP);
+	expect_fine();
+}
+
+Test(rma_device, peer_that_has_no_side_link_says_so)
+{
+	submit_one(TAGRV_RMA_ATOMIC, 0, contexts);
+	arrive_view(shown_id(), RIGHTS, LEN, 0);
+	expect_empty(&fx.tx);
+	arrive_side(TAGRV_RMA_OFF, false);
+	expect_end(contexts, FI_EOPNOTSUPP);
+}
+
+/* Nobody can tell whether they were carried out, so they are not tried again. */
+Test(rma_device, end_of_the_side_link_ends_what_is_under_way)
+{
+	open_side();
+	submit_one(TAGRV_RMA_FETCH, 0, contexts);
+	submit_one(TAGRV_RMA_FETCH, 0, contexts + 1);
+	fake_break_link(fake.side, -FI_EACCES);
+	serve_all();
+	for (int i = 0; i < 2; i++)
+		cr_expect_eq(take(&fx.tx).err, FI_EACCES);
+	submit_one(TAGRV_RMA_FETCH, 0, contexts + 2);
+	serve_all();
+	expect_end(contexts + 2, FI_EOPNOTSUPP);
+	cr_assert_eq(submit_send(mine, 8, 1, contexts + 3, 0), 0);
+	expect_fine();
+	take(&fx.tx);
+}
+
+Test(rma_device, fin_for_one_that_is_under_way_is_refused)
+{
+	open_side();
+	submit_one(TAGRV_RMA_FETCH, FI_DELIVERY_COMPLETE, contexts);
+	for (uint32_t op = 0; op < 4096; op++)
+		arrive_fin(op, 0);
+	expect_empty(&fx.tx);
+	cr_expect_eq(fx.engine->stats.bad_packets, 4096);
+	end_atomics(0);
+	end_atomics(0);
+	expect_end(contexts, 0);
+}
+
+/* ---- target ---- */
+
+Test(rma_device, target_shows_what_may_be_changed)
+{
+	struct tagrv_hdr hdr;
+	size_t at;
+
+	arrive_show(KEY, TAGRV_RMA_MUST);
+	hdr = sent_nr(TAGRV_PKT_VIEW, 0, &at);
+	cr_expect_eq(hdr.seq, RIGHTS);
+	cr_expect_eq(hdr.op, 1024 + 7);
+	/* The same place again: it is one view, not two. */
+	arrive_show(KEY, TAGRV_RMA_MUST);
+	cr_expect_eq(the_peer()->rma.showing_cnt, 1);
+}
+
+Test(rma_device, target_always_answers)
+{
+	struct tagrv_hdr hdr;
+	size_t at;
+
+	fake.refuse_all = true;
+	arrive_show(KEY + 1, TAGRV_RMA_MUST);
+	cr_expect_eq(sent(TAGRV_PKT_VIEW), 0);
+	fake.refuse_all = false;
+	serve_all();
+	hdr = sent_nr(TAGRV_PKT_VIEW, 0, &at);
+	cr_expect_eq(hdr.seq, 0);
+	cr_expect_eq(hdr.data, FI_EACCES);
+	cr_expect_eq(body_len(at), 0);
+	arrive_show(KEY + 1, 0);
+	cr_expect_eq(sent(TAGRV_PKT_VIEW), 1, "nobody waits for it");
+	window.write_cntr = &was_written;
+	arrive_show(KEY, TAGRV_RMA_MUST);
+	hdr = sent_nr(TAGRV_PKT_VIEW, 1, &at);
+	cr_expect_eq(hdr.data, FI_EOPNOTSUPP, "somebody counts");
+	expect_fine();
+}
+
+Test(rma_device, target_with_its_processor_refuses)
+{
+	struct tagrv_hdr hdr;
+	size_t at;
+
+	fx.dom->by_device = false;
+	arrive_show(KEY, TAGRV_RMA_MUST);
+	hdr = sent_nr(TAGRV_PKT_VIEW, 0, &at);
+	cr_expect_eq(hdr.seq, 0);
+	cr_expect_eq(hdr.data, FI_EOPNOTSUPP);
+}
+
+Test(rma_device, packets_of_atomics_are_refused)
+{
+	const uint64_t operand = 3;
+
+	arrive_atomic(PEER_OP, TAGRV_RMA_ATOMIC, FI_SUM, BASE, &operand, 1, 0);
+	serve_all();
+	expect_fin(fake.log_cnt - 1, PEER_OP, FI_EOPNOTSUPP);
+	cr_expect_eq(word(), 0);
+}
