@@ -165,6 +165,15 @@ static void fill_atomic(struct tagrv_rma_req *req, struct lists *l, uint8_t how)
 	req->compare_cnt = compares;
 }
 
+/* As the API makes sure of. */
+static void fit_device(struct tagrv_rma_req *req)
+{
+	req->datatype = FI_UINT64;
+	if (!tagrv_atomic_is_valid_by_device(req->kind - TAGRV_RMA_ATOMIC, req->op,
+					     req->datatype))
+		req->op = FI_SUM;
+}
+
 static size_t len_of(const struct tagrv_rma_req *req, uint8_t what)
 {
 	static const size_t lens[] = { 0, 1, 8, 64, 208, 300, 592, BUF_LEN };
@@ -172,6 +181,8 @@ static size_t len_of(const struct tagrv_rma_req *req, uint8_t what)
 
 	if (req->kind < TAGRV_RMA_ATOMIC)
 		return len;
+	if (fz.dom->by_device)
+		return sizeof(uint64_t);
 	return len - len % tagrv_atomic_size(req->datatype);
 }
 
@@ -234,6 +245,11 @@ void give_op(struct input *in)
 		req.flags |= FI_DELIVERY_COMPLETE;
 	if (req.kind >= TAGRV_RMA_ATOMIC)
 		fill_atomic(&req, &l, type);
+	if (req.kind >= TAGRV_RMA_ATOMIC && fz.dom->by_device) {
+		fit_device(&req);
+		req.flags |= type & 8 ? FI_DELIVERY_COMPLETE : 0;
+		how &= ~32;
+	}
 	fill_lists(&req, &l, len_of(&req, what >> 3), how & 32);
 	submit(&req, &l, how & 64 && req.no_context && req.kind == TAGRV_RMA_WRITE &&
 			 req.remote_cnt == 1 &&
@@ -510,7 +526,8 @@ void onesided_begin(uint8_t how)
 				(how & 2 ? TAGRV_ORDER_AFTER_READ : 0);
 	fake.base.attr.get_least = how & 4 ? 0 : SIZE_MAX;
 	fake.base.attr.caps &= ~(uint32_t) TAGRV_XPORT_SIDE;
-	fake.base.attr.caps |= how & 16 ? TAGRV_XPORT_SIDE : 0;
+	fake.base.attr.caps |= how & 16 ? TAGRV_XPORT_SIDE | TAGRV_XPORT_ATOMIC : 0;
+	fz.dom->by_device = how & 32;
 	fake.base.attr.max_short = how & 8 ? FAKE_PACKET_MAX - TAGRV_SHORT_HDR : 0;
 	windows_begin();
 }

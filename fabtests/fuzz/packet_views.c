@@ -30,9 +30,13 @@ void require_readable(const uint8_t *segments, unsigned cnt)
 void hear_view(uint32_t rights, const uint8_t *body)
 {
 	struct tagrv_rma_source source;
+	unsigned possible = TAGRV_MEM_REMOTE | (fz.dom->by_device ? TAGRV_MEM_ATOMIC : 0);
 
+	if (!rights)
+		return;		/* why an atomic has none */
 	memcpy(&source, body, sizeof(source));
-	require(rights && !(rights & ~TAGRV_MEM_REMOTE));
+	require(!(rights & ~possible) &&
+		(rights & TAGRV_MEM_WRITE || !(rights & TAGRV_MEM_ATOMIC)));
 	if (rights & TAGRV_MEM_READ)
 		require_admitted(body + sizeof(source), source.seg_cnt, FI_REMOTE_READ);
 	if (rights & TAGRV_MEM_WRITE)
@@ -57,7 +61,14 @@ void send_view(uint32_t id, uint8_t how)
 		.seg = { { .len = htole64(200) }, { .len = htole64(len - 200) } },
 	};
 
-	give(&pkt, how & 32 ? sizeof(pkt) - how % 64 : sizeof(pkt));
+	if (fz.dom->by_device && how >> 6 == 1)
+		pkt.hdr.seq = htole32(TAGRV_MEM_REMOTE | TAGRV_MEM_ATOMIC);
+	if (fz.dom->by_device && how >> 6 == 2) {
+		pkt.hdr.seq = 0;
+		pkt.hdr.data = htole64(how & 1 ? FI_EACCES : how);
+	}
+	give(&pkt, how & 32 ? sizeof(pkt) - how % 64 :
+		   pkt.hdr.seq ? sizeof(pkt) : sizeof(pkt.hdr));
 }
 
 void send_recall(uint32_t id)
@@ -75,6 +86,7 @@ static void send_show(uint8_t how)
 		.opcode = TAGRV_PKT_SHOW, .op = htole32(how & 1 ? 0 : 7u + how),
 		.tag = htobe64((uint64_t) WINDOW_KEY + how % (WINDOWS + 1)),
 		.data = htole64(how & 2 ? 0 : 100),
+		.flags = htole16(how & 4 ? TAGRV_RMA_MUST : 0),
 	};
 
 	give(&hdr, sizeof(hdr));

@@ -267,6 +267,26 @@ Test(rma_device, orders_that_were_asked_for_hold_back_the_rest)
 	cr_expect_eq(sent(TAGRV_PKT_EAGER), 1);
 }
 
+Test(rma_device, orders_that_were_asked_for_wait_for_what_is_under_way)
+{
+	struct tagrv_hdr hdr;
+	size_t at;
+
+	open_side();
+	fx.engine->attr.order = FI_ORDER_WAW;
+	cr_assert_eq(submit_rma(TAGRV_RMA_WRITE, 8, contexts), 0);
+	hdr = sent_nr(TAGRV_PKT_STORE, 0, &at);
+	submit_one(TAGRV_RMA_ATOMIC, 0, contexts + 1);
+	serve_all();
+	cr_expect_eq(count_atomics(), 1);
+	arrive_fin(hdr.op, 0);
+	expect_end(contexts, 0);
+	serve_all();
+	cr_expect_eq(count_atomics(), 2);
+	end_atomics(0);
+	expect_end(contexts + 1, 0);
+}
+
 Test(rma_device, one_that_holds_back_others_ends_with_its_connection)
 {
 	open_side();
@@ -368,15 +388,63 @@ Test(rma_device, end_of_the_side_link_ends_what_is_under_way)
 
 Test(rma_device, fin_for_one_that_is_under_way_is_refused)
 {
+	const struct tagrv_op *op;
+
 	open_side();
 	submit_one(TAGRV_RMA_FETCH, FI_DELIVERY_COMPLETE, contexts);
-	for (uint32_t op = 0; op < 4096; op++)
-		arrive_fin(op, 0);
+	op = tagrv_container_of(fake.log[fake.log_cnt - 1].done, struct tagrv_op, done);
+	arrive_fin(op->node.handle, FI_EIO);
 	expect_empty(&fx.tx);
-	cr_expect_eq(fx.engine->stats.bad_packets, 4096);
+	cr_expect_eq(fx.engine->stats.bad_packets, 1);
 	end_atomics(0);
 	end_atomics(0);
 	expect_end(contexts, 0);
+}
+
+Test(rma_device, view_of_another_window_ends_no_wait)
+{
+	uint32_t id;
+
+	submit_one(TAGRV_RMA_ATOMIC, 0, contexts);
+	id = shown_id();
+	arrive_view(id + 1024, 0, 0, FI_EACCES);
+	expect_empty(&fx.tx);
+	arrive_view(id, 0, 0, FI_EOPNOTSUPP);
+	expect_end(contexts, FI_EOPNOTSUPP);
+}
+
+/* ---- oneself ---- */
+
+/* The window is this endpoint's own, and no packet leaves but for the message. */
+Test(rma_device, own_memory_is_changed_by_the_device_too)
+{
+	struct tagrv_rma_req req = atomic_req(TAGRV_RMA_FETCH, 8, contexts);
+	struct tagrv_addr name = fx.engine->name;
+	size_t links = fake.links;
+	fi_addr_t self;
+
+	cr_assert_eq(tagrv_avtab_insert(&fx.av, &name, &self), 0);
+	req.dest = self;
+	for (int i = 0; i < 2; i++) {
+		cr_assert_eq(submit_req(&req), 0);
+		tagrv_dom_progress(fx.dom);
+		serve_all();
+		cr_assert_eq(count_atomics(), 1 + (size_t) i);
+		end_atomics(0);
+		expect_end(contexts, 0);
+		cr_expect_eq(*(uint64_t *) (void *) read_to, 5 * (uint64_t) i);
+	}
+	cr_expect_eq(word(), 10);
+	cr_expect_eq(fake.links, links + 2, "both ends are here");
+	parts.remote.key = KEY + 1;
+	cr_assert_eq(submit_req(&req), 0);
+	tagrv_dom_progress(fx.dom);
+	expect_end(contexts, FI_EACCES);
+	window.access = FI_REMOTE_READ;
+	parts.remote.key = KEY;
+	cr_assert_eq(submit_req(&req), 0);
+	tagrv_dom_progress(fx.dom);
+	expect_end(contexts, FI_EACCES);
 }
 
 /* ---- target ---- */

@@ -49,7 +49,7 @@ static bool end_by_fin(struct tagrv_op *op, int status)
 		tagrv_rma_returned(op, status);
 		return true;
 	case TAGRV_OP_WIRE:
-		return !op->tx.rma && tagrv_sent_early_fin(op, status);
+		return tagrv_sent_early_fin(op, status);
 	case TAGRV_OP_WRITING:
 		return tagrv_rndv_write_early_fin(op, status);
 	default:
