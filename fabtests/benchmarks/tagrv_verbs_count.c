@@ -9,13 +9,17 @@
  *   send_with_completion()  -->        the same as one
  *   read_sent(): the device has sent them
  *   and the same with a and b exchanged, so that permits travel with messages
+ *   read_remote() and others, of b's memory, each with read_moved()
  *
  * Both endpoints are in one process and one thread. Each kind of call is made by one
  * function only, by whose name the tool finds it.
  */
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 #include <rdma/providers/fi_prov.h>
 #include <stdio.h>
@@ -25,7 +29,9 @@
 
 #include "common/fake_verbs.h"
 
-enum { BURST = 16, ENTRIES = 20, ROUNDS = 500, LARGEST = 1024, PATIENCE_S = 60 };
+#define KEY UINT64_C(7)
+
+enum { BURST = 16, WARM = 200, ENTRIES = 20, ROUNDS = 500, LARGEST = 1024, PATIENCE_S = 60 };
 
 /* The provider's own, in this program. */
 struct fi_provider *fi_prov_ini(void);
@@ -37,13 +43,14 @@ struct end {
 	struct fid_av *av;
 	struct fid_cq *cq;
 	struct fid_ep *ep;
+	struct fid_mr *mr;		/* memory: 'from' and 'to' */
 	fi_addr_t peer;
 	uint64_t sent, received;	/* messages so far, which are the tags */
 	volatile ssize_t ret;		/* so that no call of a kind is a jump, */
 	volatile int kind;		/* and no kind the same function as another */
 	struct fi_context2 context[2 * BURST];
 	struct fi_cq_tagged_entry entries[ENTRIES];	/* more than there can be */
-	char	from[LARGEST], to[LARGEST];
+	_Alignas(8) char from[LARGEST], to[LARGEST];
 };
 
 #define KIND	static __attribute__((noinline))
@@ -113,6 +120,39 @@ KIND ssize_t send_with_completion(struct end *e, size_t size)
 	return e->ret;
 }
 
+KIND ssize_t read_remote(struct end *e)
+{
+	e->ret = fi_read(e->ep, e->to, 8, fi_mr_desc(e->mr), e->peer, 0, KEY, &e->context[0]);
+	return e->ret;
+}
+
+KIND ssize_t write_remote(struct end *e)
+{
+	e->ret = fi_write(e->ep, e->from, 8, fi_mr_desc(e->mr), e->peer, 0, KEY,
+			  &e->context[1]);
+	return e->ret;
+}
+
+KIND ssize_t inject_remote(struct end *e)
+{
+	e->ret = fi_inject_write(e->ep, e->from, 8, e->peer, 0, KEY);
+	return e->ret;
+}
+
+KIND ssize_t add_remote(struct end *e)
+{
+	e->ret = fi_fetch_atomic(e->ep, e->from, 1, NULL, e->to, NULL, e->peer, 8, KEY,
+				 FI_UINT64, FI_SUM, &e->context[2]);
+	return e->ret;
+}
+
+KIND ssize_t read_moved(struct end *e)
+{
+	e->kind = 6;
+	e->ret = fi_cq_read(e->cq, e->entries, ENTRIES);
+	return e->ret;
+}
+
 /* --- messages ------------------------------------------------------------- */
 
 static void send_next(struct end *e, size_t size, ssize_t (*kind)(struct end *, size_t))
@@ -152,6 +192,47 @@ static void round_of(struct end *a, struct end *b, size_t size)
 	check(read_sent(a), -FI_EAGAIN, "fi_cq_read");
 }
 
+/* --- one-sided operations ------------------------------------------------- */
+
+/* One alone. Its target is read until it has ended, as long as it needs the target. */
+static void move(struct end *a, struct end *b, ssize_t (*kind)(struct end *))
+{
+	ssize_t ret = kind(a);
+
+	while (ret == -FI_EAGAIN || ret == 0) {
+		ret = ret ? kind(a) : read_moved(a);
+		if (ret == 1)
+			break;
+		(void) fi_cq_read(b->cq, b->entries, ENTRIES);
+		ret = ret == -FI_EAGAIN ? 0 : ret;
+	}
+	check(ret, 1, "fi_cq_read after a one-sided operation");
+}
+
+static void inject(struct end *a, struct end *b)
+{
+	ssize_t ret = inject_remote(a);
+
+	check(ret, 0, "fi_inject_write");
+	(void) read_nothing(a);
+	(void) fi_cq_read(b->cq, b->entries, ENTRIES);
+}
+
+static void onesided(struct end *a, struct end *b)
+{
+	move(a, b, read_remote);
+	move(a, b, write_remote);
+	move(a, b, add_remote);
+	inject(a, b);
+}
+
+/* Until the peer's memory is accessed without the peer. */
+static void warm_up(struct end *a, struct end *b)
+{
+	for (int i = 0; i < WARM; i++)
+		onesided(a, b);
+}
+
 /* --- open and close ------------------------------------------------------- */
 
 static void open_end(struct end *e, const struct fi_provider *provider, const char *device)
@@ -161,7 +242,7 @@ static void open_end(struct end *e, const struct fi_provider *provider, const ch
 	struct fi_info *hints = fi_allocinfo();
 
 	hints->ep_attr->type = FI_EP_RDM;
-	hints->caps = FI_TAGGED;
+	hints->caps = FI_TAGGED | FI_RMA | FI_ATOMIC;
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
 	hints->domain_attr->threading = FI_THREAD_DOMAIN;
 	hints->domain_attr->name = strdup(device);
@@ -176,6 +257,9 @@ static void open_end(struct end *e, const struct fi_provider *provider, const ch
 	check(fi_ep_bind(e->ep, &e->av->fid, 0), 0, "fi_ep_bind");
 	check(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV), 0, "fi_ep_bind");
 	check(fi_enable(e->ep), 0, "fi_enable");
+	check(fi_mr_reg(e->domain, e->from, sizeof(e->from) + sizeof(e->to),
+			FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE, 0, KEY, 0,
+			&e->mr, NULL), 0, "fi_mr_reg");
 }
 
 static void meet(struct end *e, const struct end *other)
@@ -206,6 +290,7 @@ static void send_first(struct end *a, struct end *b)
 
 static void close_end(struct end *e)
 {
+	check(fi_close(&e->mr->fid), 0, "fi_close of the region");
 	check(fi_close(&e->ep->fid), 0, "fi_close of the endpoint");
 	check(fi_close(&e->cq->fid), 0, "fi_close of the completion queue");
 	check(fi_close(&e->av->fid), 0, "fi_close of the address vector");
@@ -231,6 +316,9 @@ static void run(size_t size)
 		round_of(&a, &b, size);
 		round_of(&b, &a, size);
 	}
+	warm_up(&a, &b);
+	for (int i = 0; i < ROUNDS; i++)
+		onesided(&a, &b);
 	close_end(&a);
 	close_end(&b);
 	provider->cleanup();
@@ -252,6 +340,7 @@ int main(int argc, char **argv)
 	setenv("FI_TAGRV_BURST", "8192", 1);
 	setenv("FI_TAGRV_TRANSPORTS", "verbs", 1);
 	setenv("FI_TAGRV_PROFILE", "none", 1);
+	setenv("FI_TAGRV_ATOMICS", "device", 1);
 	run(size);
 	return 0;
 }

@@ -33,8 +33,8 @@
  *                                                  rndv->pieces
  *
  * A one-sided operation, which proto/rma/rma.h draws, goes from QUEUED to ASKED, and a long
- * read from there to FETCHING; a read by a view goes from QUEUED to FETCHING, and an atomic
- * by the device from QUEUED to WIRE, perhaps twice. LENT is memory of a window that a peer
+ * read from there to FETCHING; one by a view goes from QUEUED to WIRE, FETCHING or WRITING, an
+ * atomic by the device to WIRE, perhaps twice. LENT is memory of a window that a peer
  * reads:
  *
  *   ASKED      peer->waiting; the first of peer->pending if it holds back others
@@ -200,6 +200,7 @@ struct tagrv_rma {
 	uint8_t	asked;		/* of peer->rma.asked */
 	void	*compare_copy;	/* our copy of what an injected COMPARE compares with */
 	bool	flushing;	/* by the device: it is done, and is made visible */
+	uint32_t view;		/* id of the one by which it is moved */
 	size_t	sent;		/* bytes that are in packets */
 	size_t	got;		/* bytes of ANSWERs */
 	uint64_t former;	/* by the device: the former value */

@@ -21,9 +21,9 @@
  *           FETCHING === remote reads ======>
  *                  --- FIN(handle) --------->
  *   read,   QUEUED  (object/view.h)
- *     view  FETCHING === remote reads ======>
+ *     view  WIRE, FETCHING === remote reads ===>
  *   write,  QUEUED  (likewise)
- *     view  WRITING  === remote writes =====>
+ *     view  WIRE, WRITING  === remote writes ==>
  *   atomic  QUEUED -- ATOMIC ... ATOMIC ---->  changes the window
  *           ASKED  <-- FIN, or ANSWERs ------
  *   atomic, QUEUED  (FI_TAGRV_ATOMICS=device)

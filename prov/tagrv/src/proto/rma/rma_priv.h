@@ -9,7 +9,8 @@
  *   rma_target.c  target: PUT and ATOMIC
  *   rma_data.c    initiator and target: how much remote CQ data may be unread
  *   rma_answer.c  target: GET, and ANSWERs
- *   rma_view.c    initiator and target: reads and writes that the target has no part in
+ *   rma_view.c    initiator: reads and writes that the target has no part in
+ *   rma_show.c    target: windows for these
  *   rma_device.c  initiator: atomics that the target's device carries out
  *   rma_side.c    both: the link for them, where they need one of their own
  */
@@ -114,6 +115,9 @@ const struct tagrv_view *tagrv_rma_view_to_write(struct tagrv_peer *peer, uint64
 						 uint64_t len, uint64_t key);
 /* The id of a view that the op's GET asks for; 0: none. */
 uint32_t tagrv_rma_ask_view(const struct tagrv_op *op) TAGRV_WARN_UNUSED;
+
+/* ---- rma_show.c ---- */
+
 /* Shows the peer the window of this byte as its view 'id', if that may be. */
 void tagrv_rma_show(struct tagrv_peer *peer, uint64_t key, uint64_t addr, uint32_t id);
 

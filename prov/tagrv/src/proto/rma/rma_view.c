@@ -3,10 +3,14 @@
  * Reads and writes by a view: the initiator accesses a window by itself, and the target does
  * nothing. See object/view.h, which has the picture, and rma.h.
  *
- *   QUEUED -- the window's view is here --> FETCHING -- all is moved --> end
- *      ^                                    WRITING
+ *   QUEUED -- the window's view is here --> WIRE      -- all is moved --> end
+ *      ^                                    FETCHING
+ *      |                                    WRITING
  *      |                                       |
  *      '---- the keys are not valid any more --'   by packets, which are answered
+ *
+ * WIRE: one request of the transport moves all. FETCHING, WRITING: several do, or there is no
+ * room now, or a byte is to be read back.
  *
  * They overtake packets. So a read has to wait, as a GET, behind earlier operations if an
  * order was asked for that it would break (object/order.h), and a write goes by packets.
@@ -127,25 +131,23 @@ const struct tagrv_view *tagrv_rma_view_to_write(struct tagrv_peer *peer, uint64
 /* The connection is the one by which the operation began. */
 static bool is_connected(const struct tagrv_op *op)
 {
-	return op->rndv->side ? tagrv_lane_is_beside(op->lane, op->peer) :
+	return op->lane->side ? tagrv_lane_is_beside(op->lane, op->peer) :
 				tagrv_lane_is_of(op->lane, op->peer);
 }
 
-/* All is moved, or the first failure is known. */
+/* All is moved, or the first failure is known. It has no rendezvous part any more. */
 static void end(struct tagrv_op *op)
 {
 	struct tagrv_peer *peer = op->peer;
-	uint32_t view = op->rndv->remote.op;
 	int status = op->status;
 	bool again = status && is_connected(op);
 
 	/* Whatever has failed: what is repeated must be behind the end of the link. */
-	if (again && op->rndv->side)
+	if (again && op->lane->side)
 		tagrv_lane_fail(op->lane, status, false);
 	tagrv_op_deregister(op);
-	tagrv_rndv_detach(op);
 	if (again) {
-		tagrv_view_drop(peer, view);
+		tagrv_view_drop(peer, op->tx.rma->view);
 		op->status = 0;
 		peer->engine->stats.rma_views--;
 		tagrv_rma_requeue(op);
@@ -154,39 +156,103 @@ static void end(struct tagrv_op *op)
 	tagrv_op_rma_end(op, status);
 }
 
-/* Attaches what moving the range needs. False: there is no memory. */
-static bool attach(struct tagrv_op *op, const struct tagrv_view *view)
+/* The same of one that has a rendezvous part. */
+static void end_pieces(struct tagrv_op *op)
+{
+	tagrv_rndv_detach(op);
+	end(op);
+}
+
+/* The one request of an op has ended. */
+static void end_one(struct tagrv_done *done, int status)
+{
+	struct tagrv_op *op = tagrv_container_of(done, struct tagrv_op, done);
+
+	tagrv_assert_locked(op->engine->dom);
+	op->status = tagrv_lane_reason(op->lane, status);
+	end(op);
+}
+
+/* Takes the op off peer->pending; it is under way then. */
+static void start(struct tagrv_op *op, enum tagrv_op_state state,
+		  const struct tagrv_view *view, bool side)
+{
+	struct tagrv_peer *peer = op->peer;
+
+	op->tx.rma->sent = op->len;
+	op->tx.rma->view = view->id;
+	op->lane = side ? peer->side->lane : peer->lane;
+	peer->sent++;
+	peer->engine->stats.rma_tx++;
+	peer->engine->stats.rma_views++;
+	tagrv_list_remove(&op->link);
+	tagrv_op_set_state(op, state);
+}
+
+/* A range of a window, by a view. */
+struct span {
+	const struct tagrv_view *view;
+	struct tagrv_link *link;
+	bool	side;		/* it is a side link */
+	size_t	cnt;
+	struct tagrv_rts_seg seg[TAGRV_IOV_MAX];
+};
+
+static void fill_span(struct span *span, const struct tagrv_op *op,
+		      const struct tagrv_view *view)
 {
 	const struct fi_rma_iov *range = &op->tx.rma->remote[0];
+
+	span->view = view;
+	span->side = tagrv_peer_xport(op->peer)->attr.caps & TAGRV_XPORT_SIDE;
+	span->link = link_of(op->peer);
+	span->cnt = tagrv_view_slice(view, range->addr, range->len, span->seg);
+}
+
+/* Moves all by pieces, which wait for room. False: there is no memory. */
+static bool move_pieces(struct tagrv_op *op, const struct span *span, bool puts,
+			bool inlined, void (*ended)(struct tagrv_op *op))
+{
 	struct tagrv_remote *remote;
 
 	if (!tagrv_rndv_attach(op))
 		return false;
 	remote = &op->rndv->remote;
 	memset(remote, 0, offsetof(struct tagrv_remote, seg));
-	remote->op = view->id;
+	remote->op = span->view->id;
 	remote->len = op->len;
-	remote->key_len = view->key_len;
-	remote->seg_cnt = (uint8_t) tagrv_view_slice(view, range->addr, range->len,
-						     remote->seg);
+	remote->key_len = span->view->key_len;
+	remote->seg_cnt = (uint8_t) span->cnt;
+	memcpy(remote->seg, span->seg, span->cnt * sizeof(span->seg[0]));
 	op->rndv->want = op->len;
-	op->rndv->side = tagrv_peer_xport(op->peer)->attr.caps & TAGRV_XPORT_SIDE;
+	op->rndv->side = span->side;
+	op->rndv->puts = puts;
+	op->rndv->inlined = inlined;
+	start(op, puts ? TAGRV_OP_WRITING : TAGRV_OP_FETCHING, span->view, span->side);
+	tagrv_rndv_read_start(op, ended);
 	return true;
 }
 
-static void start(struct tagrv_op *op, enum tagrv_op_state state,
-		  void (*ended)(struct tagrv_op *op))
+/* Moves all by one request, for which there is room. False: nothing has happened. */
+static bool move_one(struct tagrv_op *op, const struct span *span, bool puts, bool inlined)
 {
-	struct tagrv_peer *peer = op->peer;
+	const struct tagrv_xport_ops *ops = span->link->xport->ops;
+	const struct tagrv_rts_seg *seg = &span->seg[0];
+	void *buf = op->iov[0].iov_base;
+	int ret;
 
-	op->tx.rma->sent = op->len;
-	op->lane = op->rndv->side ? peer->side->lane : peer->lane;
-	peer->sent++;
-	peer->engine->stats.rma_tx++;
-	peer->engine->stats.rma_views++;
-	tagrv_list_remove(&op->link);
-	tagrv_op_set_state(op, state);
-	tagrv_rndv_read_start(op, ended);
+	if (op->iov_cnt != 1 || span->cnt != 1 ||
+	    op->len > (puts ? span->link->put_max : span->link->get_max))
+		return false;
+	op->done.fn = end_one;
+	ret = puts ? ops->put(span->link, buf, inlined ? NULL : op->mem[0], seg->addr,
+			      seg->key, span->view->key_len, op->len, &op->done) :
+		     ops->get(span->link, buf, op->mem[0], seg->addr, seg->key,
+			      span->view->key_len, op->len, &op->done);
+	if (ret)
+		return false;
+	start(op, TAGRV_OP_WIRE, span->view, span->side);
+	return true;
 }
 
 /* With a device, registering a short buffer for one operation takes longer than a packet. */
@@ -211,6 +277,7 @@ bool tagrv_rma_read_view(struct tagrv_op *op)
 	struct tagrv_peer *peer = op->peer;
 	const struct fi_rma_iov *range = &op->tx.rma->remote[0];
 	const struct tagrv_view *view;
+	struct span span;
 
 	tagrv_assert_locked(op->engine->dom);
 	if (!is_worth(op) || (op->engine->attr.order & TAGRV_ORDER_AFTER_WRITE &&
@@ -220,12 +287,12 @@ bool tagrv_rma_read_view(struct tagrv_op *op)
 	if (!view || !(view->rights & TAGRV_MEM_READ) ||
 	    !register_buffer(op, TAGRV_MEM_STORE))
 		return false;
-	if (!attach(op, view)) {
-		tagrv_op_deregister(op);
-		return false;
-	}
-	start(op, TAGRV_OP_FETCHING, end);
-	return true;
+	fill_span(&span, op, view);
+	if (move_one(op, &span, false, false) ||
+	    move_pieces(op, &span, false, false, end_pieces))
+		return true;
+	tagrv_op_deregister(op);
+	return false;
 }
 
 /* ---- initiator: writes ---- */
@@ -238,7 +305,7 @@ static void flushed(struct tagrv_op *op)
 	op->iov[0] = r->result[0];
 	op->iov_cnt = r->result_cnt;
 	op->mem[0] = NULL;
-	end(op);
+	end_pieces(op);
 }
 
 /* Reads one byte of what was written. */
@@ -268,7 +335,7 @@ static void written(struct tagrv_op *op)
 	if (flushes && !op->status)
 		flush(op, tagrv_rail_of(op->lane->link)->dump_mem);
 	else
-		end(op);
+		end_pieces(op);
 }
 
 /* Whether the level that was asked for can be had by this view. */
@@ -290,6 +357,7 @@ bool tagrv_rma_write_view(struct tagrv_op *op)
 	const struct fi_rma_iov *range = &r->remote[0];
 	const struct tagrv_view *view;
 	bool inlined = is_inlined(op);
+	struct span span;
 
 	tagrv_assert_locked(op->engine->dom);
 	if (r->sent || r->by_packets || r->remote_cnt != 1 || !op->len ||
@@ -304,14 +372,13 @@ bool tagrv_rma_write_view(struct tagrv_op *op)
 		return false;
 	if (!inlined && !register_buffer(op, 0))
 		return false;
-	if (!attach(op, view)) {
-		tagrv_op_deregister(op);
-		return false;
-	}
-	op->rndv->puts = true;
-	op->rndv->inlined = inlined;
-	start(op, TAGRV_OP_WRITING, written);
-	return true;
+	fill_span(&span, op, view);
+	/* What is read back has a second part. */
+	if ((!(op->flags & FI_DELIVERY_COMPLETE) && move_one(op, &span, true, inlined)) ||
+	    move_pieces(op, &span, true, inlined, written))
+		return true;
+	tagrv_op_deregister(op);
+	return false;
 }
 
 /* ---- initiator: packets ---- */
@@ -355,154 +422,4 @@ void tagrv_rma_recall_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hd
 	(void) body;
 	(void) len;
 	tagrv_view_drop(peer, hdr->op);
-}
-
-/* ---- target ---- */
-
-struct view_packet {
-	uint64_t words[TAGRV_SHORT_WORDS];
-	struct tagrv_rma_source source;
-	struct tagrv_rts_seg seg[TAGRV_IOV_MAX];
-};
-
-static int send_view(struct tagrv_peer *peer, const struct tagrv_window *window,
-		     struct tagrv_mem *const *mem, unsigned rights, uint32_t id)
-{
-	struct tagrv_hdr hdr = {
-		.opcode = TAGRV_PKT_VIEW, .op = id, .tag = window->key, .seq = rights,
-	};
-	struct view_packet pkt;
-	size_t cnt = 0;
-
-	memset(&pkt, 0, sizeof(pkt));
-	pkt.source.addr = htole64(window->base);
-	pkt.source.len = htole64(window->len);
-	for (size_t i = 0; i < window->iov_cnt; i++) {
-		if (!window->iov[i].iov_len)
-			continue;
-		pkt.seg[cnt].addr = htole64((uintptr_t) window->iov[i].iov_base);
-		pkt.seg[cnt].len = htole64(window->iov[i].iov_len);
-		pkt.source.key_len = (uint8_t) mem[i]->dev->ops->mem_key(
-			mem[i], pkt.seg[cnt].key);
-		cnt++;
-	}
-	pkt.source.seg_cnt = (uint8_t) cnt;
-	return tagrv_control_send(peer, &hdr, &pkt.source,
-				  offsetof(struct view_packet, seg[cnt]) -
-				  offsetof(struct view_packet, source));
-}
-
-/* Rights that peers may have by a view over this transport. */
-static unsigned rights_over(const struct tagrv_xport *xport)
-{
-	if (!(xport->attr.caps & TAGRV_XPORT_SIDE))
-		return xport->attr.admits & TAGRV_MEM_READ;
-	return TAGRV_MEM_REMOTE |
-	       (xport->attr.caps & TAGRV_XPORT_ATOMIC ? TAGRV_MEM_ATOMIC : 0);
-}
-
-/* The window of this byte, if the peer may do anything to it. */
-static struct tagrv_window *find(const struct tagrv_peer *peer, uint64_t key,
-				 uint64_t addr)
-{
-	size_t offset;
-	struct tagrv_window *window =
-		tagrv_rma_window(peer, key, addr, 1, FI_REMOTE_READ, &offset);
-
-	return window ? window :
-	       tagrv_rma_window(peer, key, addr, 1, FI_REMOTE_WRITE, &offset);
-}
-
-/* Shows the window of this byte. 0; -FI_EAGAIN: no room; -FI_EACCES, -FI_EOPNOTSUPP: it is
- * not shown; else the connection has ended. */
-static int show(struct tagrv_peer *peer, uint64_t key, uint64_t addr, uint32_t id,
-		unsigned wanted)
-{
-	const struct tagrv_xport *xport = tagrv_peer_xport(peer);
-	struct tagrv_window *window = find(peer, key, addr);
-	struct tagrv_showing *showing;
-	struct tagrv_mem **mem;
-	unsigned rights;
-	int ret;
-
-	rights = window ? tagrv_window_rights(peer->engine, window) & rights_over(xport) : 0;
-	if (!rights || wanted & ~rights)
-		return window ? -FI_EOPNOTSUPP : -FI_EACCES;
-	mem = tagrv_window_register(window, xport->dev, rights);
-	showing = mem ? tagrv_showing_begin(window, peer, id) : NULL;
-	if (!showing)
-		return -FI_EOPNOTSUPP;
-	ret = send_view(peer, window, mem, rights, id);
-	/* Other errors have ended the lane, and with it all that is shown. */
-	if (ret == -FI_EAGAIN)
-		tagrv_showing_end(showing);
-	return ret;
-}
-
-void tagrv_rma_show(struct tagrv_peer *peer, uint64_t key, uint64_t addr, uint32_t id)
-{
-	/* Without room now, a later operation asks again. */
-	(void) show(peer, key, addr, id, 0);
-}
-
-/* Tells the peer that its atomics cannot be done by a view. */
-static int send_refusal(struct tagrv_peer *peer, uint32_t id, int status)
-{
-	struct tagrv_hdr hdr = {
-		.opcode = TAGRV_PKT_VIEW, .op = id, .data = (uint64_t) -status,
-	};
-
-	peer->engine->stats.rma_refused++;
-	return tagrv_control_send(peer, &hdr, NULL, 0);
-}
-
-int tagrv_rma_serve_shows(struct tagrv_peer *peer)
-{
-	uint32_t id = peer->rma.shows.id;
-	int ret;
-
-	tagrv_assert_locked(peer->engine->dom);
-	ret = show(peer, peer->rma.shows.key, peer->rma.shows.addr, id, TAGRV_MEM_ATOMIC);
-	if (ret == -FI_EACCES || ret == -FI_EOPNOTSUPP)
-		ret = send_refusal(peer, id, ret);
-	if (!ret)
-		peer->rma.shows.id = 0;
-	return ret;
-}
-
-void tagrv_rma_show_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
-			   const void *body, size_t len)
-{
-	(void) body;
-	tagrv_assert_locked(peer->engine->dom);
-	if (hdr->flags & ~TAGRV_RMA_MUST || hdr->seq || !hdr->op || len) {
-		tagrv_peer_bad_packet(peer, "malformed SHOW");
-		return;
-	}
-	if (!(hdr->flags & TAGRV_RMA_MUST)) {
-		tagrv_rma_show(peer, hdr->tag, hdr->data, hdr->op);
-		return;
-	}
-	/* A peer that asks again does not wait for the answer to an earlier one. */
-	peer->rma.shows.id = hdr->op;
-	peer->rma.shows.key = hdr->tag;
-	peer->rma.shows.addr = hdr->data;
-	tagrv_peer_set_busy(peer);
-}
-
-void tagrv_rma_recall(struct tagrv_dom *dom, struct tagrv_window *window)
-{
-	struct tagrv_list *node;
-
-	tagrv_assert_locked(dom);
-	(void) dom;
-	while ((node = tagrv_list_first(&window->showings))) {
-		struct tagrv_showing *showing =
-			tagrv_container_of(node, struct tagrv_showing, of_window);
-		struct tagrv_peer *peer = showing->peer;
-		uint32_t id = showing->id;
-
-		tagrv_showing_end(showing);
-		tagrv_ack_recall(peer, id);
-	}
 }
