@@ -158,6 +158,56 @@ Test(info_shm, comes_after_the_devices)
 	fake_verbs_stop();
 }
 
+/* Which of the domains offered has FI_ATOMIC: "fake0 " and so on. */
+static const char *with_atomics(const struct fi_info *hints)
+{
+	struct fi_info *info;
+
+	names[0] = '\0';
+	if (api_getinfo(hints, &info))
+		return names;
+	for (const struct fi_info *one = info; one; one = one->next) {
+		if (!(one->caps & FI_ATOMIC))
+			continue;
+		cr_expect(one->tx_attr->caps & FI_ATOMIC);
+		strcat(names, one->domain_attr->name);
+		strcat(names, " ");
+	}
+	fi_freeinfo(info);
+	return names;
+}
+
+Test(info_shm, atomics_by_the_device_need_a_device_that_has_them)
+{
+	struct fake_verbs_config config = fake_verbs_defaults();
+	struct fi_info *hints = api_hints(), *info;
+
+	hints->caps = FI_ATOMIC;
+	fake_verbs_start(&config);
+	unsetenv("FI_TAGRV_DEVICES");
+	cr_expect_str_eq(with_atomics(NULL), "fake0 fake1 shm ");
+	setenv("FI_TAGRV_ATOMICS", "device", 1);
+	cr_expect_str_eq(with_atomics(NULL), "fake0 fake1 ");
+	cr_expect_str_eq(offered(NULL), "fake0 fake1 shm ");
+	cr_expect_str_eq(with_atomics(hints), "fake0 fake1 ");
+	setenv("FI_TAGRV_SRQ", "no", 1);
+	tagrv_info_rescan();
+	cr_expect_str_eq(with_atomics(NULL), "");
+	cr_expect_eq(api_getinfo(hints, &info), -FI_ENODATA);
+	setenv("FI_TAGRV_ATOMICS", "cpu", 1);
+	cr_expect_str_eq(with_atomics(NULL), "fake0 fake1 shm ");
+	tagrv_info_cleanup();
+	fake_verbs_stop();
+	config.no_atomics = true;
+	fake_verbs_start(&config);
+	setenv("FI_TAGRV_ATOMICS", "device", 1);
+	unsetenv("FI_TAGRV_SRQ");
+	cr_expect_str_eq(with_atomics(NULL), "");
+	tagrv_info_cleanup();
+	fake_verbs_stop();
+	fi_freeinfo(hints);
+}
+
 /* FI_RESCAN must not be served from the list that is kept for a second. */
 Test(info_shm, rescan_asks_the_transports_again)
 {

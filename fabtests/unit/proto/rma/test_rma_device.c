@@ -246,6 +246,18 @@ Test(rma_device, delivery_is_a_second_one_that_adds_nothing)
 	cr_expect_eq(*(uint64_t *) (void *) read_to, 5);
 }
 
+Test(rma_device, delivery_that_cannot_be_shown_is_an_error)
+{
+	open_side();
+	submit_one(TAGRV_RMA_FETCH, FI_DELIVERY_COMPLETE, contexts);
+	fake.hold_closed = true;
+	fake_break_link(fake.side, -FI_ECONNRESET);
+	fake_complete(fake.log_cnt - 1, 0);
+	expect_end(contexts, FI_ECONNRESET);
+	fake_close_held();
+	expect_empty(&fx.tx);
+}
+
 /* ---- order ---- */
 
 Test(rma_device, orders_that_were_asked_for_hold_back_the_rest)

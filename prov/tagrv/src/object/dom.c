@@ -154,7 +154,9 @@ static int open_device(struct tagrv_dom *dom, const char *name)
 			   fi_strerror(-ret));
 		return ret;
 	}
-	if (dom->dev->ops != tagrv_xport_local() && !dom->by_device) {
+	/* With atomics by the device, processes of this host have to use it, too. */
+	if (dom->dev->ops != tagrv_xport_local() &&
+	    !(dom->by_device && tagrv_dom_has_device_atomics(dom))) {
 		open_local(dom);
 		joined = open_joined(dom, name);
 	}

@@ -258,10 +258,12 @@ static void changed(struct tagrv_done *done, int status)
 	if (!status && !r->flushing && tagrv_rma_wants_answer(r))
 		tagrv_iov_scatter(r->result, r->result_cnt, &r->former, SIZE);
 	status = tagrv_lane_reason(op->lane, status);
-	if (!status && !r->flushing && op->flags & FI_DELIVERY_COMPLETE &&
-	    op->peer->state == TAGRV_PEER_READY) {
-		flush_next(op);
-		return;
+	if (!status && !r->flushing && op->flags & FI_DELIVERY_COMPLETE) {
+		if (!op->lane->closing) {
+			flush_next(op);
+			return;
+		}
+		status = op->lane->status;
 	}
 	tagrv_list_remove(&op->link);
 	tagrv_rma_unask(op);
