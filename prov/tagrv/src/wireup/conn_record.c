@@ -105,6 +105,18 @@ static void send_rep(struct tagrv_conn *conn, struct tagrv_chan *chan)
 	tagrv_conn_hang_up_extra(conn);
 }
 
+/*
+ * The connection came up by the other channel, and was renewed, before this channel's REQ
+ * arrived: nothing will answer it, so this channel would stay for ever.
+ */
+static bool is_overtaken(const struct tagrv_conn *conn, const struct tagrv_chan *chan)
+{
+	const struct tagrv_chan *other = conn->chan[!chan->dialed];
+
+	return conn->state == TAGRV_CONN_READY && !chan->answered && other &&
+	       other->answered;
+}
+
 void tagrv_conn_take_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 			 const struct tagrv_wireup_rec *rec)
 {
@@ -113,7 +125,8 @@ void tagrv_conn_take_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	int ret;
 
 	if (link == LINK_OLDER || link == LINK_FORGED) {
-		if (!tagrv_conn_holds(conn, chan))
+		if (!tagrv_conn_holds(conn, chan) ||
+		    (link == LINK_OLDER && is_overtaken(conn, chan)))
 			tagrv_conn_hang_up(conn, chan);
 		return;
 	}
