@@ -327,10 +327,12 @@ class Op:
             return f'a connection, the peer is {state}'
         if int(self.op['flags']) & FI_FENCE and peer['sent']:
             return f"the end of {int(peer['sent'])} earlier sends (FI_FENCE)"
+        if self.op['tx']['rma'] and peer['rma']['asked_view']['id']:
+            return "a VIEW of the target's window, for its device"
         return 'room in the transport, behind earlier sends'
 
     def wait_wire(self):
-        return "the device's completion of the packet"
+        return f"the device's completion of the {'operation' if self.op['tx']['rma'] else 'packet'}"
 
     def wait_fin_wait(self):
         if text(self.op['ops']['name']) != 'eager':

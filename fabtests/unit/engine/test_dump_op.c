@@ -27,6 +27,7 @@ struct row {
 	enum tagrv_op_state state;
 	bool	proto;		/* not eager */
 	bool	lost;		/* its connection failed */
+	bool	onesided;	/* by the device */
 	bool	multi, retired;
 	uint64_t flags;
 	struct tagrv_rndv rndv;
@@ -37,7 +38,11 @@ static const struct row rows[] = {
 	{ TAGRV_OP_QUEUED, .want = "room in the transport, behind earlier sends" },
 	{ TAGRV_OP_QUEUED, .flags = FI_FENCE,
 	  .want = "the end of 2 earlier sends (FI_FENCE)" },
+	{ TAGRV_OP_QUEUED, .onesided = true,
+	  .want = "a VIEW of the target's window, for its device" },
 	{ TAGRV_OP_WIRE, .want = "the device's completion of the packet" },
+	{ TAGRV_OP_WIRE, .onesided = true,
+	  .want = "the device's completion of the operation" },
 	{ TAGRV_OP_FIN_WAIT, .flags = FI_DELIVERY_COMPLETE,
 	  .want = "a FIN of the peer: the message is not received" },
 	{ TAGRV_OP_FIN_WAIT, .flags = FI_MATCH_COMPLETE,
@@ -91,6 +96,8 @@ static const struct row rows[] = {
 	{ TAGRV_OP_CTS, .rndv = { .cts_sent = true },
 	  .want = "fragments to be granted to the peer" },
 };
+
+static struct tagrv_rma onesided;
 
 #define ROWS	(sizeof(rows) / sizeof(rows[0]))
 
@@ -165,6 +172,10 @@ static struct tagrv_op *make_op(struct tagrv_engine *engine,
 		op->lane = row->lost ? NULL : op->peer->lane;
 		op->len = LEN;
 	}
+	if (row->state < TAGRV_OP_POSTED)
+		op->tx.rma = row->onesided ? &onesided : NULL;
+	if (row->onesided)
+		op->peer->rma.asked_view.id = 1;
 	return op;
 }
 

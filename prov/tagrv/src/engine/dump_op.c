@@ -127,7 +127,8 @@ static void wait_for(const struct tagrv_op *op, FILE *out)
 		wait_queued(op, out);
 		break;
 	case TAGRV_OP_WIRE:
-		fputs("the device's completion of the packet, read or write", out);
+		fprintf(out, "the device's completion of the %s",
+			op->tx.rma ? "operation" : "packet");
 		break;
 	case TAGRV_OP_FIN_WAIT:
 		wait_fin(op, out);
