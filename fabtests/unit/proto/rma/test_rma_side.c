@@ -357,6 +357,26 @@ Test(rma_side, what_is_injected_is_kept_until_it_is_there)
 	cr_expect_eq(fx.engine->stats.lost_injects, 0);
 }
 
+Test(rma_side, writes_stay_behind_fetches_if_that_was_asked_for)
+{
+	open_side(RIGHTS);
+	fx.engine->attr.order = FI_ORDER_WAR;
+	cr_assert_eq(submit_atomic(TAGRV_RMA_FETCH, 8, contexts), 0);
+	arrive_answer(last_sent(TAGRV_PKT_ATOMIC).op, mine, 8);
+	expect_end(contexts, 0);
+	cr_assert_eq(submit_rma(TAGRV_RMA_WRITE, 8, contexts), 0);
+	expect_by_side(FAKE_PUT);
+	end_moves(0);
+	expect_end(contexts, 0);
+	cr_assert_eq(submit_atomic(TAGRV_RMA_FETCH, 8, contexts), 0);
+	cr_assert_eq(submit_rma(TAGRV_RMA_WRITE, 8, contexts + 1), 0);
+	cr_expect_eq(count_kind(FAKE_PUT), 1, "it overtakes nothing");
+	arrive_fin(last_sent(TAGRV_PKT_STORE).op, 0);
+	expect_end(contexts + 1, 0);
+	arrive_answer(packet_header(fake.log_cnt - 2).op, mine, 8);
+	expect_end(contexts, 0);
+}
+
 Test(rma_side, data_and_orders_need_packets)
 {
 	struct tagrv_rma_req req;

@@ -116,7 +116,9 @@ const struct tagrv_view *tagrv_rma_view_to_write(struct tagrv_peer *peer, uint64
 	const struct tagrv_view *view;
 
 	tagrv_assert_locked(peer->engine->dom);
-	if (!may_have_side(peer) || peer->engine->attr.order & TAGRV_ORDER_AFTER_WRITE)
+	/* By packets it stays behind fetching atomics, which hold back nobody. */
+	if (!may_have_side(peer) || peer->engine->attr.order & TAGRV_ORDER_AFTER_WRITE ||
+	    (peer->engine->attr.order & TAGRV_ORDER_AFTER_READ && peer->sent))
 		return NULL;
 	view = tagrv_view_find(peer, key, addr, len);
 	if (!view) {
