@@ -189,6 +189,21 @@ Test(rma_side, nobody_waits_for_it)
 	expect_end(contexts, 0);
 }
 
+/* That is, while the peer is served. */
+Test(rma_side, a_write_that_had_to_wait_asks_too)
+{
+	size_t at;
+
+	fake_break_link(fx.link, -FI_EIO);
+	cr_assert_eq(submit_rma(TAGRV_RMA_WRITE, 8, contexts), 0);
+	peer_up(true);
+	tagrv_engine_progress(fx.engine);
+	tagrv_engine_progress(fx.engine);
+	cr_expect_eq(sent(TAGRV_PKT_SHOW), 1);
+	arrive_fin(sent_nr(TAGRV_PKT_STORE, 0, &at).op, 0);
+	expect_end(contexts, 0);
+}
+
 Test(rma_side, its_packets_wait_for_room)
 {
 	uint32_t id = ask_by_write();

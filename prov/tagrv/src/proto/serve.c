@@ -158,9 +158,10 @@ bool tagrv_peer_serve(struct tagrv_peer *peer)
 	pending = serve_pending(peer);
 	if (!pending)
 		tagrv_peer_open_plain(peer);
-	/* An operation that ended meanwhile may have queued an ack without room. */
+	/* An operation that ended meanwhile may have queued an ack without room, and one
+	 * that began may have asked for a view. */
 	if (!blocked && !answers && !pending && tagrv_list_empty(&peer->acks) &&
-	    !peer->rma.held_cnt && !tagrv_peer_owes_count(peer) &&
+	    !peer->rma.held_cnt && !peer->rma.show.id && !tagrv_peer_owes_count(peer) &&
 	    !(TAGRV_UNLIKELY(peer->hold.stopped) && tagrv_hold_looks_again(peer)) &&
 	    tagrv_list_linked(&peer->busy_node))
 		tagrv_list_remove(&peer->busy_node);
