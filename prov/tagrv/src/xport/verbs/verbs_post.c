@@ -141,7 +141,7 @@ static void take_former(struct verbs_xport *xp, const struct verbs_tx *tx, int s
 {
 	const struct verbs_former *at;
 
-	if (!tx->atomic)
+	if (tx->todo != VERBS_TODO_FORMER)
 		return;
 	at = verbs_buf_addr(&xp->tx_bufs, tx->buf);
 	if (!status)
@@ -178,7 +178,7 @@ static void retire_packets(struct verbs_xport *xp, struct verbs_link *link,
 
 		if (tx->todo == VERBS_TODO_NOTHING)
 			continue;
-		if (tx->todo == VERBS_TODO_ALL)
+		if (tx->todo >= VERBS_TODO_ALL)
 			break;
 		signaled += tx->signaled;
 		if (tx->buf != VERBS_NO_BUF)

@@ -97,7 +97,7 @@ static inline void verbs_moves_add(struct verbs_moves *moves, uint32_t packets)
 /* Packets of a get or put; an atomic is a get of one. */
 static inline uint32_t verbs_tx_packets(const struct verbs_tx *tx)
 {
-	return tx->atomic ? 1 : tx->packets;
+	return tx->todo == VERBS_TODO_FORMER ? 1 : tx->packets;
 }
 
 /* Accounts for a request that was posted. */
@@ -107,7 +107,8 @@ static inline void verbs_posted(struct verbs_xport *xp, struct verbs_link *link,
 	struct verbs_tx *slot = &link->ring[link->head++ & link->ring_mask];
 
 	*slot = *tx;
-	slot->todo = tx->done || tx->get || tx->put ? VERBS_TODO_ALL :
+	slot->todo = tx->todo == VERBS_TODO_FORMER ? VERBS_TODO_FORMER :
+		     tx->done || tx->get || tx->put ? VERBS_TODO_ALL :
 		     tx->signaled || tx->buf != VERBS_NO_BUF ?
 		     VERBS_TODO_FREE : VERBS_TODO_NOTHING;
 	if (tx->get)

@@ -66,6 +66,7 @@ enum verbs_todo {
 	VERBS_TODO_NOTHING,
 	VERBS_TODO_FREE,	/* count a signaled one, free a copy buffer */
 	VERBS_TODO_ALL,		/* it is a get or put, or has a callback */
+	VERBS_TODO_FORMER,	/* the same for an atomic, whose former value is here */
 };
 
 /* One work request in flight, at ring[sequence & ring_mask]. */
@@ -75,10 +76,11 @@ struct verbs_tx {
 		uint32_t buf;		/* copy buffer, or VERBS_NO_BUF */
 		uint32_t packets;	/* of a get or put: how many it takes */
 	};
-	bool	get, put;		/* an atomic is a get, too, */
-	bool	atomic;			/* of one packet, and 'buf' has a verbs_former */
-	bool	signaled : 1;
-	uint8_t	todo : 2;		/* enum verbs_todo */
+	bool	get, put;		/* an atomic is a get of one packet */
+	bool	signaled;
+	uint8_t	todo;			/* enum verbs_todo; set by the post, but
+					   VERBS_TODO_FORMER by the caller: 'buf' has a
+					   verbs_former */
 };
 
 /* In the copy buffer of an atomic in flight. */

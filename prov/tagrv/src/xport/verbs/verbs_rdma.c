@@ -207,7 +207,8 @@ int tagrv_verbs_atomic(struct tagrv_link *base, const struct tagrv_xport_change 
 	struct verbs_link *link = verbs_link_of(base);
 	struct verbs_xport *xp = verbs_xport_of(base->xport);
 	struct verbs_tx tx = {
-		.done = done, .get = true, .atomic = true, .signaled = true,
+		.done = done, .get = true, .signaled = true,
+		.todo = VERBS_TODO_FORMER,
 	};
 	int ret = check_rdma(link, NULL, NULL, key_len, 0, 0);
 
