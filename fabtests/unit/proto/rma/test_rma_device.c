@@ -3,7 +3,7 @@
  * Atomics by the device: the view that they wait for, their order, their ends, and what the
  * target says. The side link itself is the matter of test_rma_side.c.
  */
-#include "unit/proto/rma/rma_calls.h"
+#include "unit/proto/rma/side_calls.h"
 
 #include "engine/endpoint.h"
 #include "object/side.h"
@@ -13,68 +13,15 @@
 
 static void setup(void)
 {
-	struct tagrv_engine_sinks sinks;
-	struct tagrv_peer *peer;
-
-	window_setup();
-	sinks = fx.engine->sinks;
-	sinks.remote_read_cntr = sinks.remote_write_cntr = NULL;
-	tagrv_engine_set_sinks(fx.engine, &sinks);
-	window.read_cntr = window.write_cntr = NULL;
+	side_setup(TAGRV_XPORT_ATOMIC);
 	fx.dom->by_device = true;
-	fake.base.attr.get_least = 1;
-	fake.base.attr.caps |= TAGRV_XPORT_SIDE | TAGRV_XPORT_ATOMIC;
-	fake.base.attr.max_short = FRAG;
 	*(uint64_t *) (void *) mine = 5;
 	memset(open_mem, 0, LEN);
-	cr_assert_eq(tagrv_peer_of(fx.engine, fx.peer_addr, &peer), 0);
 }
 
-static void teardown(void)
-{
-	if (fx.engine)
-		tagrv_rma_recall(fx.dom, &window);
-	tagrv_window_deregister(&window);
-	window_teardown();
-	cr_expect_eq(fake.links, 0);
-	cr_expect_eq(fake.regs, 0);
-}
-
-TestSuite(rma_device, .init = setup, .fini = teardown, .timeout = 20);
+TestSuite(rma_device, .init = setup, .fini = side_teardown, .timeout = 20);
 
 /* ---- packets of the peer ---- */
-
-/* Of a window of the peer, in open_mem. rights 0: refused. */
-static void arrive_view(uint32_t id, unsigned rights, size_t len, int err)
-{
-	const struct {
-		struct tagrv_hdr hdr;
-		struct tagrv_rma_source source;
-		struct tagrv_rts_seg seg;
-	} pkt = {
-		.hdr = { .opcode = TAGRV_PKT_VIEW, .op = htole32(id), .tag = htobe64(KEY),
-			 .seq = htole32(rights), .data = htole64((uint64_t) err) },
-		.source = { .addr = htole64(BASE), .len = htole64(len), .seg_cnt = 1,
-			    .key_len = 4 },
-		.seg = { .addr = htole64((uintptr_t) open_mem), .len = htole64(len) },
-	};
-
-	fake_deliver(fx.link, &pkt, rights ? sizeof(pkt) : sizeof(pkt.hdr));
-	serve_all();
-}
-
-static void arrive_side(uint16_t flags, bool blob)
-{
-	const struct {
-		struct tagrv_hdr hdr;
-		uint8_t	blob[4];
-	} pkt = {
-		.hdr = { .opcode = TAGRV_PKT_SIDE, .flags = htole16(flags) },
-	};
-
-	fake_deliver(fx.link, &pkt, sizeof(pkt.hdr) + (blob ? sizeof(pkt.blob) : 0));
-	serve_all();
-}
 
 static void arrive_show(uint64_t key, uint16_t flags)
 {

@@ -3,7 +3,7 @@
  * Side links: how two peers make one, reads and writes by it, and its end; SHOW, by which
  * writes ask for a view.
  */
-#include "unit/proto/rma/rma_calls.h"
+#include "unit/proto/rma/side_calls.h"
 
 #include "engine/endpoint.h"
 #include "object/side.h"
@@ -13,68 +13,10 @@
 
 static void setup(void)
 {
-	struct tagrv_engine_sinks sinks;
-	struct tagrv_peer *peer;
-
-	window_setup();
-	sinks = fx.engine->sinks;
-	sinks.remote_read_cntr = sinks.remote_write_cntr = NULL;
-	tagrv_engine_set_sinks(fx.engine, &sinks);
-	window.read_cntr = window.write_cntr = NULL;
-	fake.base.attr.get_least = 1;
-	fake.base.attr.caps |= TAGRV_XPORT_SIDE;
-	/* As protocols of messages may need no such rights: side links have their own. */
-	fake.base.attr.admits = 0;
-	fake.base.attr.max_short = FRAG;
-	cr_assert_eq(tagrv_peer_of(fx.engine, fx.peer_addr, &peer), 0);
+	side_setup(0);
 }
 
-static void teardown(void)
-{
-	if (fx.engine)
-		tagrv_rma_recall(fx.dom, &window);
-	tagrv_window_deregister(&window);
-	window_teardown();
-	cr_expect_eq(fake.links, 0);
-	cr_expect_eq(fake.regs, 0);
-}
-
-TestSuite(rma_side, .init = setup, .fini = teardown, .timeout = 20);
-
-/* ---- packets of the peer ---- */
-
-static void arrive_side(bool blob, bool ready)
-{
-	const struct {
-		struct tagrv_hdr hdr;
-		uint8_t	blob[4];
-	} pkt = {
-		.hdr = { .opcode = TAGRV_PKT_SIDE,
-			 .flags = htole16(ready ? TAGRV_RMA_READY : 0) },
-	};
-
-	fake_deliver(fx.link, &pkt, sizeof(pkt.hdr) + (blob ? sizeof(pkt.blob) : 0));
-	serve_all();
-}
-
-/* Of a window of the peer with LEN bytes in open_mem. */
-static void arrive_view(uint32_t id, unsigned rights)
-{
-	const struct {
-		struct tagrv_hdr hdr;
-		struct tagrv_rma_source source;
-		struct tagrv_rts_seg seg;
-	} pkt = {
-		.hdr = { .opcode = TAGRV_PKT_VIEW, .op = htole32(id), .tag = htobe64(KEY),
-			 .seq = htole32(rights) },
-		.source = { .addr = htole64(BASE), .len = htole64(LEN), .seg_cnt = 1,
-			    .key_len = 4 },
-		.seg = { .addr = htole64((uintptr_t) open_mem), .len = htole64(LEN) },
-	};
-
-	fake_deliver(fx.link, &pkt, sizeof(pkt));
-	serve_all();
-}
+TestSuite(rma_side, .init = setup, .fini = side_teardown, .timeout = 20);
 
 /* ---- steps ---- */
 
@@ -127,10 +69,10 @@ static uint32_t ask_by_write(void)
 
 static void open_side(unsigned rights)
 {
-	arrive_view(ask_by_write(), rights);
+	arrive_view(ask_by_write(), rights, LEN, 0);
 	cr_expect_eq(last_sent(TAGRV_PKT_SIDE).flags, 0);
 	cr_expect_eq(body_len(fake.log_cnt - 1), 4);
-	arrive_side(true, true);
+	arrive_side(TAGRV_RMA_READY, true);
 	cr_expect_eq(last_sent(TAGRV_PKT_SIDE).flags, TAGRV_RMA_READY);
 	cr_expect_eq(body_len(fake.log_cnt - 1), 0);
 	cr_assert_not_null(tagrv_side_link(the_peer()));
@@ -156,31 +98,31 @@ Test(rma_side, whoever_gets_a_view_begins)
 
 Test(rma_side, whoever_is_asked_answers)
 {
-	arrive_side(true, false);
+	arrive_side(0, true);
 	cr_expect_eq(last_sent(TAGRV_PKT_SIDE).flags, TAGRV_RMA_READY);
 	cr_expect_eq(body_len(fake.log_cnt - 1), 4);
 	cr_expect_null(tagrv_side_link(the_peer()));
-	arrive_side(false, true);
+	arrive_side(TAGRV_RMA_READY, false);
 	cr_expect_not_null(tagrv_side_link(the_peer()));
-	arrive_view(ask_by_write(), RIGHTS);
+	arrive_view(ask_by_write(), RIGHTS, LEN, 0);
 	cr_expect_eq(sent(TAGRV_PKT_SIDE), 1, "one is enough");
 }
 
 Test(rma_side, both_may_begin)
 {
-	arrive_view(ask_by_write(), RIGHTS);
-	arrive_side(true, false);
+	arrive_view(ask_by_write(), RIGHTS, LEN, 0);
+	arrive_side(0, true);
 	cr_expect_eq(last_sent(TAGRV_PKT_SIDE).flags, TAGRV_RMA_READY);
 	cr_expect_eq(body_len(fake.log_cnt - 1), 0);
 	cr_expect_null(tagrv_side_link(the_peer()));
-	arrive_side(false, true);
+	arrive_side(TAGRV_RMA_READY, false);
 	cr_expect_not_null(tagrv_side_link(the_peer()));
 	cr_expect_eq(fake.links, 2);
 }
 
 Test(rma_side, nobody_waits_for_it)
 {
-	arrive_view(ask_by_write(), RIGHTS);
+	arrive_view(ask_by_write(), RIGHTS, LEN, 0);
 	cr_assert_eq(submit_rma(TAGRV_RMA_WRITE, 8, contexts), 0);
 	arrive_fin(last_sent(TAGRV_PKT_STORE).op, 0);
 	expect_end(contexts, 0);
@@ -209,13 +151,13 @@ Test(rma_side, its_packets_wait_for_room)
 	uint32_t id = ask_by_write();
 
 	fake.refuse_all = true;
-	arrive_view(id, RIGHTS);
+	arrive_view(id, RIGHTS, LEN, 0);
 	cr_expect_eq(sent(TAGRV_PKT_SIDE), 0);
 	fake.refuse_all = false;
 	serve_all();
 	cr_expect_eq(sent(TAGRV_PKT_SIDE), 1);
 	fake.refuse_all = true;
-	arrive_side(true, true);
+	arrive_side(TAGRV_RMA_READY, true);
 	cr_expect_eq(sent(TAGRV_PKT_SIDE), 1);
 	fake.refuse_all = false;
 	serve_all();
@@ -225,13 +167,13 @@ Test(rma_side, its_packets_wait_for_room)
 Test(rma_side, what_cannot_be_made_is_not_tried_again)
 {
 	fake.side_error = -FI_ENOMEM;
-	arrive_view(ask_by_write(), RIGHTS);
+	arrive_view(ask_by_write(), RIGHTS, LEN, 0);
 	cr_expect_eq(last_sent(TAGRV_PKT_SIDE).flags, TAGRV_RMA_OFF);
 	fake.side_error = 0;
 	cr_assert_eq(submit_rma(TAGRV_RMA_READ, 8, contexts), 0);
 	cr_expect_eq(last_sent(TAGRV_PKT_GET).flags & TAGRV_RMA_VIEW, 0);
 	arrive_answer(last_sent(TAGRV_PKT_GET).op, mine, 8);
-	arrive_side(true, false);
+	arrive_side(0, true);
 	cr_expect_eq(sent(TAGRV_PKT_SIDE), 1);
 	expect_fine();
 	/* The next connection may have one. */
@@ -252,14 +194,14 @@ Test(rma_side, nonsense_is_refused)
 	fake_deliver(fx.link, &hdr, sizeof(hdr));
 	cr_expect_eq(fx.engine->stats.bad_packets, 2);
 	peer_up(true);
-	arrive_side(true, false);
+	arrive_side(0, true);
 	cr_expect_eq(fx.engine->stats.bad_packets, 2);
-	arrive_side(true, false);
+	arrive_side(0, true);
 	cr_expect_eq(fx.engine->stats.bad_packets, 3, "a second blob");
 	cr_expect_eq(fake.links, 0);
 	fake.base.attr.caps &= ~(uint32_t) TAGRV_XPORT_SIDE;
 	peer_up(true);
-	arrive_side(true, false);
+	arrive_side(0, true);
 	cr_expect_eq(fx.engine->stats.bad_packets, 4);
 }
 
@@ -570,7 +512,7 @@ Test(rma_side, what_it_left_does_not_go_to_the_next_connection)
 
 Test(rma_side, an_unbound_one_ends_with_the_connection)
 {
-	arrive_view(ask_by_write(), RIGHTS);
+	arrive_view(ask_by_write(), RIGHTS, LEN, 0);
 	cr_expect_eq(fake.links, 2);
 	fake_break_link(fx.link, -FI_EIO);
 	cr_expect_eq(fake.links, 0);
@@ -582,8 +524,8 @@ Test(rma_side, a_recall_ends_its_use_for_the_window)
 {
 	uint32_t id = ask_by_write();
 
-	arrive_view(id, RIGHTS);
-	arrive_side(true, true);
+	arrive_view(id, RIGHTS, LEN, 0);
+	arrive_side(TAGRV_RMA_READY, true);
 	write_by_side(8, 0);
 	arrive_control(TAGRV_PKT_RECALL, id, 0);
 	ask_by_write();
