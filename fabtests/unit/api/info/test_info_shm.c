@@ -119,24 +119,32 @@ Test(info_shm, words_can_be_combined)
 #ifdef HAVE_VERBS
 static char names[256];
 
-/* The names of the domains offered, in order. */
-static const char *offered(const char *devices)
+/* The names of the domains offered with these capabilities, in order. */
+static const char *offered_with(const struct fi_info *hints, uint64_t caps)
 {
 	struct fi_info *info;
 
-	if (devices)
-		setenv("FI_TAGRV_DEVICES", devices, 1);
-	else
-		unsetenv("FI_TAGRV_DEVICES");
 	names[0] = '\0';
-	if (api_getinfo(NULL, &info))
+	if (api_getinfo(hints, &info))
 		return names;
 	for (const struct fi_info *one = info; one; one = one->next) {
+		if ((one->caps & caps) != caps)
+			continue;
+		cr_expect_eq(one->tx_attr->caps & caps, caps);
 		strcat(names, one->domain_attr->name);
 		strcat(names, " ");
 	}
 	fi_freeinfo(info);
 	return names;
+}
+
+static const char *offered(const char *devices)
+{
+	if (devices)
+		setenv("FI_TAGRV_DEVICES", devices, 1);
+	else
+		unsetenv("FI_TAGRV_DEVICES");
+	return offered_with(NULL, 0);
 }
 
 Test(info_shm, comes_after_the_devices)
@@ -158,25 +166,6 @@ Test(info_shm, comes_after_the_devices)
 	fake_verbs_stop();
 }
 
-/* Which of the domains offered has FI_ATOMIC: "fake0 " and so on. */
-static const char *with_atomics(const struct fi_info *hints)
-{
-	struct fi_info *info;
-
-	names[0] = '\0';
-	if (api_getinfo(hints, &info))
-		return names;
-	for (const struct fi_info *one = info; one; one = one->next) {
-		if (!(one->caps & FI_ATOMIC))
-			continue;
-		cr_expect(one->tx_attr->caps & FI_ATOMIC);
-		strcat(names, one->domain_attr->name);
-		strcat(names, " ");
-	}
-	fi_freeinfo(info);
-	return names;
-}
-
 Test(info_shm, atomics_by_the_device_need_a_device_that_has_them)
 {
 	struct fake_verbs_config config = fake_verbs_defaults();
@@ -185,24 +174,24 @@ Test(info_shm, atomics_by_the_device_need_a_device_that_has_them)
 	hints->caps = FI_ATOMIC;
 	fake_verbs_start(&config);
 	unsetenv("FI_TAGRV_DEVICES");
-	cr_expect_str_eq(with_atomics(NULL), "fake0 fake1 shm ");
+	cr_expect_str_eq(offered_with(NULL, FI_ATOMIC), "fake0 fake1 shm ");
 	setenv("FI_TAGRV_ATOMICS", "device", 1);
-	cr_expect_str_eq(with_atomics(NULL), "fake0 fake1 ");
+	cr_expect_str_eq(offered_with(NULL, FI_ATOMIC), "fake0 fake1 ");
 	cr_expect_str_eq(offered(NULL), "fake0 fake1 shm ");
-	cr_expect_str_eq(with_atomics(hints), "fake0 fake1 ");
+	cr_expect_str_eq(offered_with(hints, FI_ATOMIC), "fake0 fake1 ");
 	setenv("FI_TAGRV_SRQ", "no", 1);
 	tagrv_info_rescan();
-	cr_expect_str_eq(with_atomics(NULL), "");
+	cr_expect_str_eq(offered_with(NULL, FI_ATOMIC), "");
 	cr_expect_eq(api_getinfo(hints, &info), -FI_ENODATA);
 	setenv("FI_TAGRV_ATOMICS", "cpu", 1);
-	cr_expect_str_eq(with_atomics(NULL), "fake0 fake1 shm ");
+	cr_expect_str_eq(offered_with(NULL, FI_ATOMIC), "fake0 fake1 shm ");
 	tagrv_info_cleanup();
 	fake_verbs_stop();
 	config.no_atomics = true;
 	fake_verbs_start(&config);
 	setenv("FI_TAGRV_ATOMICS", "device", 1);
 	unsetenv("FI_TAGRV_SRQ");
-	cr_expect_str_eq(with_atomics(NULL), "");
+	cr_expect_str_eq(offered_with(NULL, FI_ATOMIC), "");
 	tagrv_info_cleanup();
 	fake_verbs_stop();
 	fi_freeinfo(hints);

@@ -64,3 +64,27 @@ void arrive_view(uint32_t id, unsigned rights, size_t len, int err)
 	fake_deliver(fx.link, &pkt, rights ? sizeof(pkt) : sizeof(pkt.hdr));
 	serve_all();
 }
+
+size_t count_kind(enum fake_kind kind)
+{
+	size_t cnt = 0;
+
+	for (size_t i = 0; i < fake.log_cnt; i++)
+		cnt += fake.log[i].kind == kind;
+	return cnt;
+}
+
+static bool is_move(enum fake_kind kind)
+{
+	return kind == FAKE_GET || kind == FAKE_PUT || kind == FAKE_ATOMIC;
+}
+
+void end_moves(int status)
+{
+	size_t cnt = fake.log_cnt;
+
+	for (size_t i = 0; i < cnt; i++)
+		if (is_move(fake.log[i].kind) && !fake.log[i].ended)
+			fake_complete(i, status);
+	serve_all();
+}

@@ -20,4 +20,9 @@ void arrive_side(uint16_t flags, bool blob);
  */
 void arrive_view(uint32_t id, unsigned rights, size_t len, int err);
 
+/* How many requests of this kind were given to the transport. */
+size_t count_kind(enum fake_kind kind);
+/* Ends what is in flight by the side link, but not what begins meanwhile. */
+void end_moves(int status);
+
 #endif

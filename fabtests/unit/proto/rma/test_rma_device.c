@@ -36,26 +36,6 @@ static void arrive_show(uint64_t key, uint16_t flags)
 
 /* ---- steps ---- */
 
-static size_t count_atomics(void)
-{
-	size_t cnt = 0;
-
-	for (size_t i = 0; i < fake.log_cnt; i++)
-		cnt += fake.log[i].kind == FAKE_ATOMIC;
-	return cnt;
-}
-
-/* Ends the atomics in flight, but not those that begin meanwhile. */
-static void end_atomics(int status)
-{
-	size_t cnt = fake.log_cnt;
-
-	for (size_t i = 0; i < cnt; i++)
-		if (fake.log[i].kind == FAKE_ATOMIC && !fake.log[i].ended)
-			fake_complete(i, status);
-	serve_all();
-}
-
 /* The id in the SHOW that was sent last, which must be answered. */
 static uint32_t shown_id(void)
 {
@@ -83,10 +63,10 @@ static void open_side(void)
 {
 	submit_one(TAGRV_RMA_ATOMIC, 0, contexts + 100);
 	arrive_view(shown_id(), RIGHTS, LEN, 0);
-	cr_expect_eq(count_atomics(), 0, "not before the side link is open");
+	cr_expect_eq(count_kind(FAKE_ATOMIC), 0, "not before the side link is open");
 	arrive_side(TAGRV_RMA_READY, true);
-	cr_assert_eq(count_atomics(), 1);
-	end_atomics(0);
+	cr_assert_eq(count_kind(FAKE_ATOMIC), 1);
+	end_moves(0);
 	expect_end(contexts + 100, 0);
 	cr_expect_eq(sent(TAGRV_PKT_ATOMIC), 0);
 }
@@ -113,14 +93,14 @@ Test(rma_device, fetch_and_compare_bring_former_values)
 
 	open_side();
 	submit_one(TAGRV_RMA_FETCH, 0, contexts);
-	end_atomics(0);
+	end_moves(0);
 	expect_end(contexts, 0);
 	cr_expect_eq(*former, 5);
 	cr_expect_eq(word(), 10);
 	req = atomic_req(TAGRV_RMA_COMPARE, 8, contexts + 1);
 	*(uint64_t *) parts.compare.iov_base = 10;
 	cr_assert_eq(submit_req(&req), 0);
-	end_atomics(0);
+	end_moves(0);
 	expect_end(contexts + 1, 0);
 	cr_expect_eq(*former, 10);
 	cr_expect_eq(word(), 5, "swapped");
@@ -128,7 +108,7 @@ Test(rma_device, fetch_and_compare_bring_former_values)
 	req.op = FI_ATOMIC_READ;
 	req.iov_cnt = 0;
 	cr_assert_eq(submit_req(&req), 0);
-	end_atomics(0);
+	end_moves(0);
 	expect_end(contexts + 2, 0);
 	cr_expect_eq(*former, 5);
 	cr_expect_eq(word(), 5);
@@ -140,12 +120,12 @@ Test(rma_device, several_are_under_way_and_messages_pass_them)
 	open_side();
 	for (int i = 0; i < 3; i++)
 		submit_one(TAGRV_RMA_FETCH, 0, contexts + i);
-	cr_expect_eq(count_atomics(), 4);
+	cr_expect_eq(count_kind(FAKE_ATOMIC), 4);
 	cr_assert_eq(submit_rma(TAGRV_RMA_WRITE, 8, contexts + 3), 0);
 	cr_expect_eq(fake.log[fake.log_cnt - 1].kind, FAKE_PUT);
 	fake_complete(fake.log_cnt - 1, 0);
 	expect_end(contexts + 3, 0);
-	end_atomics(0);
+	end_moves(0);
 	for (int i = 0; i < 3; i++)
 		cr_expect_eq(take(&fx.tx).context, contexts + i);
 }
@@ -159,7 +139,7 @@ Test(rma_device, what_is_injected_is_kept_until_it_is_posted)
 	*(uint64_t *) (void *) mine = 1000;
 	arrive_view(shown_id(), RIGHTS, LEN, 0);
 	arrive_side(TAGRV_RMA_READY, true);
-	end_atomics(0);
+	end_moves(0);
 	cr_expect_eq(word(), 5);
 	cr_expect_eq(counted(&writes), 1);
 	expect_empty(&fx.tx);
@@ -170,11 +150,11 @@ Test(rma_device, without_room_it_waits)
 	open_side();
 	fake.refuse_all = true;
 	submit_one(TAGRV_RMA_FETCH, 0, contexts);
-	cr_expect_eq(count_atomics(), 1);
+	cr_expect_eq(count_kind(FAKE_ATOMIC), 1);
 	fake.refuse_all = false;
 	serve_all();
-	cr_expect_eq(count_atomics(), 2);
-	end_atomics(0);
+	cr_expect_eq(count_kind(FAKE_ATOMIC), 2);
+	end_moves(0);
 	expect_end(contexts, 0);
 }
 
@@ -182,13 +162,13 @@ Test(rma_device, delivery_is_a_second_one_that_adds_nothing)
 {
 	open_side();
 	submit_one(TAGRV_RMA_FETCH, FI_DELIVERY_COMPLETE, contexts);
-	end_atomics(0);
+	end_moves(0);
 	expect_empty(&fx.tx);
-	cr_assert_eq(count_atomics(), 3);
+	cr_assert_eq(count_kind(FAKE_ATOMIC), 3);
 	cr_expect_eq(fake.log[fake.log_cnt - 1].change.operand, 0);
 	cr_expect_eq(fake.log[fake.log_cnt - 1].change.swaps, false);
 	cr_expect_eq(word(), 10);
-	end_atomics(0);
+	end_moves(0);
 	expect_end(contexts, 0);
 	cr_expect_eq(*(uint64_t *) (void *) read_to, 5);
 }
@@ -214,13 +194,13 @@ Test(rma_device, orders_that_were_asked_for_hold_back_the_rest)
 	submit_one(TAGRV_RMA_ATOMIC, 0, contexts);
 	submit_one(TAGRV_RMA_ATOMIC, 0, contexts + 1);
 	cr_assert_eq(submit_send(mine, 8, 1, contexts + 2, 0), 0);
-	cr_expect_eq(count_atomics(), 2);
+	cr_expect_eq(count_kind(FAKE_ATOMIC), 2);
 	cr_expect_eq(sent(TAGRV_PKT_EAGER), 0);
-	end_atomics(0);
+	end_moves(0);
 	expect_end(contexts, 0);
-	cr_expect_eq(count_atomics(), 3);
+	cr_expect_eq(count_kind(FAKE_ATOMIC), 3);
 	cr_expect_eq(sent(TAGRV_PKT_EAGER), 0);
-	end_atomics(0);
+	end_moves(0);
 	cr_expect_eq(take(&fx.tx).context, contexts + 1);
 	serve_all();
 	cr_expect_eq(sent(TAGRV_PKT_EAGER), 1);
@@ -237,12 +217,12 @@ Test(rma_device, orders_that_were_asked_for_wait_for_what_is_under_way)
 	hdr = sent_nr(TAGRV_PKT_STORE, 0, &at);
 	submit_one(TAGRV_RMA_ATOMIC, 0, contexts + 1);
 	serve_all();
-	cr_expect_eq(count_atomics(), 1);
+	cr_expect_eq(count_kind(FAKE_ATOMIC), 1);
 	arrive_fin(hdr.op, 0);
 	expect_end(contexts, 0);
 	serve_all();
-	cr_expect_eq(count_atomics(), 2);
-	end_atomics(0);
+	cr_expect_eq(count_kind(FAKE_ATOMIC), 2);
+	end_moves(0);
 	expect_end(contexts + 1, 0);
 }
 
@@ -269,7 +249,7 @@ Test(rma_device, refused_view_ends_it)
 	/* The next one asks again: the region may be there by now. */
 	arrive_view(shown_id(), RIGHTS, LEN, 0);
 	arrive_side(TAGRV_RMA_READY, true);
-	end_atomics(0);
+	end_moves(0);
 	expect_end(contexts + 1, 0);
 	cr_expect_eq(sent(TAGRV_PKT_SHOW), 2);
 	cr_expect_eq(sent(TAGRV_PKT_ATOMIC), 0);
@@ -293,7 +273,7 @@ Test(rma_device, rights_that_are_missing_end_it)
 	expect_end(contexts, FI_EACCES);
 	submit_one(TAGRV_RMA_ATOMIC, 0, contexts);
 	arrive_side(TAGRV_RMA_READY, true);
-	end_atomics(0);
+	end_moves(0);
 	expect_end(contexts, 0);
 }
 
@@ -355,8 +335,8 @@ Test(rma_device, fin_for_one_that_is_under_way_is_refused)
 	arrive_fin(op->node.handle, FI_EIO);
 	expect_empty(&fx.tx);
 	cr_expect_eq(fx.engine->stats.bad_packets, 1);
-	end_atomics(0);
-	end_atomics(0);
+	end_moves(0);
+	end_moves(0);
 	expect_end(contexts, 0);
 }
 
@@ -388,8 +368,8 @@ Test(rma_device, own_memory_is_changed_by_the_device_too)
 		cr_assert_eq(submit_req(&req), 0);
 		tagrv_dom_progress(fx.dom);
 		serve_all();
-		cr_assert_eq(count_atomics(), 1 + (size_t) i);
-		end_atomics(0);
+		cr_assert_eq(count_kind(FAKE_ATOMIC), 1 + (size_t) i);
+		end_moves(0);
 		expect_end(contexts, 0);
 		cr_expect_eq(*(uint64_t *) (void *) read_to, 5 * (uint64_t) i);
 	}

@@ -29,27 +29,6 @@ static struct tagrv_hdr last_sent(uint8_t opcode)
 	return hdr;
 }
 
-static size_t count_kind(enum fake_kind kind)
-{
-	size_t cnt = 0;
-
-	for (size_t i = 0; i < fake.log_cnt; i++)
-		cnt += fake.log[i].kind == kind;
-	return cnt;
-}
-
-/* Ends what is in flight by the side link, but not what begins meanwhile. */
-static void end_moves(int status)
-{
-	size_t cnt = fake.log_cnt;
-
-	for (size_t i = 0; i < cnt; i++)
-		if ((fake.log[i].kind == FAKE_GET || fake.log[i].kind == FAKE_PUT) &&
-		    !fake.log[i].ended)
-			fake_complete(i, status);
-	serve_all();
-}
-
 /* A write that goes by a packet, for want of a view, asks for it by a SHOW. */
 static uint32_t ask_by_write(void)
 {

@@ -351,6 +351,11 @@ size_t tagrv_param_max_recvs(const struct tagrv_params *params)
 	return params->max_recvs ? params->max_recvs : TAGRV_POOL_MAX;
 }
 
+bool tagrv_param_atomics_by_device(const struct tagrv_params *params)
+{
+	return !strcasecmp(params->atomics, "device");
+}
+
 const char *tagrv_param_job_key(void)
 {
 	const struct param *p = table;

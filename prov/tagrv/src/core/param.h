@@ -85,6 +85,9 @@ void tagrv_param_read(struct tagrv_params *params);
 /* How many receives may be posted to an endpoint or shared context. */
 size_t tagrv_param_max_recvs(const struct tagrv_params *params);
 
+/* Whether devices are to carry out atomics: FI_TAGRV_ATOMICS. */
+bool tagrv_param_atomics_by_device(const struct tagrv_params *params);
+
 /*
  * FI_TAGRV_JOB_KEY as it is set now, NULL: it is not. No struct tagrv_params has it,
  * so that the secret is not copied around or printed.

@@ -210,15 +210,17 @@ static unsigned read_lasting(const char *how)
 }
 
 /* FI_TAGRV_ATOMICS. A device that lacks atomics leaves all as it is, without them. */
-static bool read_by_device(const char *who)
+static bool read_by_device(const struct tagrv_params *params)
 {
 	static atomic_flag logged = ATOMIC_FLAG_INIT;
+	const char *who = params->atomics;
+	bool by_device = tagrv_param_atomics_by_device(params);
 
-	if (*who && strcasecmp(who, "cpu") && strcasecmp(who, "device") &&
+	if (*who && strcasecmp(who, "cpu") && !by_device &&
 	    !atomic_flag_test_and_set(&logged))
 		tagrv_warn("FI_TAGRV_ATOMICS is '%s', but must be cpu or device: "
 			   "cpu is used\n", who);
-	return !strcasecmp(who, "device");
+	return by_device;
 }
 
 /* Memory for kept messages, unless the user has said how much. */
@@ -248,7 +250,7 @@ int tagrv_dom_open(const struct tagrv_dom_attr *attr, struct tagrv_dom **dom)
 		tagrv_watch_add_unlisted(&d->watch);
 	d->auto_progress = attr->auto_progress;
 	d->lasting = read_lasting(d->params.expose);
-	d->by_device = read_by_device(d->params.atomics);
+	d->by_device = read_by_device(&d->params);
 	tagrv_select_conf_read(&d->select, &d->params);
 	d->profile = tagrv_profile_load(&d->params);
 	ret = tagrv_lock_init(&d->lock, !attr->serialized || attr->auto_progress);

@@ -8,7 +8,6 @@
 #include <netinet/in.h>
 #include <rdma/fi_errno.h>
 #include <string.h>
-#include <strings.h>
 
 #include "api/info/info_priv.h"
 #include "auth/auth_key.h"
@@ -278,7 +277,7 @@ bool tagrv_info_match_atomics(const struct tagrv_ask *ask,
 
 bool tagrv_info_has_atomics(const struct tagrv_ask *ask, const struct tagrv_device_desc *desc)
 {
-	return strcasecmp(ask->params.atomics, "device") || desc->atomics;
+	return !tagrv_param_atomics_by_device(&ask->params) || desc->atomics;
 }
 
 /*

@@ -211,7 +211,7 @@ static int find_at_self(const struct tagrv_op *op, struct place *place)
 
 /* ---- operations ---- */
 
-/* Copies one element from or to the segments. */
+/* The element in the segments; 0 without any. */
 static uint64_t gather(const struct iovec *iov, size_t cnt)
 {
 	uint64_t value = 0;

@@ -221,7 +221,6 @@ static bool move_pieces(struct tagrv_op *op, const struct span *span, bool puts,
 		return false;
 	remote = &op->rndv->remote;
 	memset(remote, 0, offsetof(struct tagrv_remote, seg));
-	remote->op = span->view->id;
 	remote->len = op->len;
 	remote->key_len = span->view->key_len;
 	remote->seg_cnt = (uint8_t) span->cnt;
