@@ -65,7 +65,7 @@ static bool round_of(struct fx *fx, const struct window *w, enum onesided_kind k
 
 static void alone(struct test *t, enum onesided_kind kind, uint64_t tx_flags)
 {
-	static const size_t lens[] = { LEN, 70000, 4096, 8 };
+	static const size_t lens[] = { LEN, 70000, 16384, 8 };
 	struct guard buf = guard_alloc(LEN);
 	struct fx_attr attr = plain;
 	bool ended = true;

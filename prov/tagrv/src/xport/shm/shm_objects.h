@@ -37,7 +37,7 @@
 #define SHM_ACCEPT_PAUSE_MS	100	/* if no descriptor is left */
 #define SHM_TABLE	(1u << 20)	/* registrations of a device */
 #define SHM_CMA_PIECE	(256u << 10)	/* bytes read by one process_vm_readv */
-#define SHM_CMA_LEAST	4096u		/* bytes of a get that is faster than packets */
+#define SHM_CMA_LEAST	16384u		/* bytes of a get that is faster than packets */
 #define SHM_HELP_WAIT_MS	10000	/* for a peer that may be stopped */
 #define SHM_GET_PIECE	8192u	/* bytes of a get's or put's piece in a ring */
 #define SHM_SOCK_NAME	16
