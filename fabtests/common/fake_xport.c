@@ -361,7 +361,8 @@ static int fake_get(struct tagrv_link *link, void *addr, struct tagrv_mem *mem,
 {
 	(void) key;
 	(void) key_len;
-	return fake_rdma(link, FAKE_GET, addr, mem, raddr, len, done);
+	return fake.get_error ? fake.get_error :
+	       fake_rdma(link, FAKE_GET, addr, mem, raddr, len, done);
 }
 
 static int fake_put(struct tagrv_link *link, const void *addr,

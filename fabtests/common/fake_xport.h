@@ -60,6 +60,7 @@ struct fake_xport {
 	bool	still;		/* no remote address is used: gets bring other bytes, and
 				   puts nothing */
 	int	ctrl_error;	/* returned for control packets unless 0 */
+	int	get_error;	/* returned by get unless 0 */
 	int	reg_error;	/* returned by mem_reg unless 0 */
 	int	reg_error_once;	/* as reg_error, for one call */
 	size_t	reg_longest;	/* longer ranges give -FI_ENOMEM; 0: no limit */

@@ -416,6 +416,28 @@ Test(rma_side, what_goes_by_packets_again_is_behind_its_end)
 	expect_fine();
 }
 
+/* The transport refuses the peer's key when a read that has waited begins. */
+Test(rma_side, a_read_that_cannot_begin_is_behind_its_end)
+{
+	size_t at = 0;
+
+	open_side(RIGHTS);
+	fake.refuse_all = true;
+	cr_assert_eq(submit_rma(TAGRV_RMA_READ, 8, contexts), 0);
+	fake.refuse_all = false;
+	fake.get_error = -FI_EINVAL;
+	serve_all();
+	fake.get_error = 0;
+	serve_all();
+	cr_expect_eq(sent_nr(TAGRV_PKT_SIDE, 2, &at).flags, TAGRV_RMA_OFF);
+	cr_assert_eq(sent(TAGRV_PKT_GET), 1);
+	cr_expect_eq(packet_header(fake.log_cnt - 1).opcode, TAGRV_PKT_GET);
+	cr_expect_lt(at, fake.log_cnt - 1);
+	cr_expect_not(the_peer()->side_off_due);
+	arrive_answer(last_sent(TAGRV_PKT_GET).op, mine, 8);
+	expect_end(contexts, 0);
+}
+
 /* Its bytes are there, but not read back. */
 Test(rma_side, what_is_to_be_delivered_goes_by_packets_if_the_link_ends)
 {

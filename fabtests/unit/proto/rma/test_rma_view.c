@@ -354,6 +354,44 @@ Test(rma_view, without_room_it_is_not_shown)
 	cr_expect_eq(sent(TAGRV_PKT_VIEW), 0);
 }
 
+/* The peer still has the older one, which must be recalled. */
+Test(rma_view, one_that_could_not_be_replaced_is_recalled)
+{
+	arrive_get_view(5, 8);
+	fake.log_max = fake.log_cnt + 1;
+	arrive_get_view(5 + TAGRV_VIEWS, 8);
+	cr_expect_eq(sent(TAGRV_PKT_VIEW), 1);
+	cr_expect_eq(the_peer()->rma.showing_cnt, 1);
+	fake.log_max = 0;
+	arrive_get_view(5 + 2 * TAGRV_VIEWS, 8);
+	cr_expect_eq(the_peer()->rma.showing_cnt, 1);
+	tagrv_dom_refresh_window(fx.dom, &window);
+	cr_expect_eq(sent(TAGRV_PKT_RECALL), 1);
+	cr_expect_eq(sent_nr(TAGRV_PKT_RECALL, 0, NULL).op, 5 + 2 * TAGRV_VIEWS);
+}
+
+Test(rma_view, the_older_one_is_recalled_if_the_newer_one_found_no_room)
+{
+	arrive_get_view(5, 8);
+	fake.log_max = fake.log_cnt + 1;
+	arrive_get_view(5 + TAGRV_VIEWS, 8);
+	fake.log_max = 0;
+	tagrv_dom_refresh_window(fx.dom, &window);
+	cr_expect_eq(sent_nr(TAGRV_PKT_RECALL, 0, NULL).op, 5);
+}
+
+Test(rma_view, a_refreshed_window_is_registered_anew)
+{
+	arrive_get_view(5, 8);
+	cr_expect_eq(fake.regs, 1);
+	tagrv_dom_refresh_window(fx.dom, &window);
+	cr_expect_eq(sent_nr(TAGRV_PKT_RECALL, 0, NULL).op, 5);
+	cr_expect_eq(fake.regs, 0);
+	arrive_get_view(6, 8);
+	cr_expect_eq(sent(TAGRV_PKT_VIEW), 2);
+	cr_expect_eq(fake.regs, 1);
+}
+
 Test(rma_view, a_connection_that_ends_sees_nothing)
 {
 	arrive_get_view(5, 8);
@@ -387,6 +425,38 @@ Test(rma_view, what_is_counted_is_not_shown)
 	cr_expect_eq(counted(&remote_reads), 1);
 }
 
+/* Another endpoint of the domain may serve what this one does not. */
+Test(rma_view, what_the_endpoint_does_not_serve_is_not_shown)
+{
+	uint64_t serves = fx.engine->attr.serves;
+
+	window.access = FI_REMOTE_READ | FI_REMOTE_WRITE;
+	cr_expect_eq(tagrv_window_rights(fx.engine, &window) & TAGRV_MEM_REMOTE,
+		     TAGRV_MEM_READ | (window.write_cntr ? 0 : TAGRV_MEM_WRITE));
+	fx.engine->attr.serves = FI_REMOTE_READ;
+	cr_expect_eq(tagrv_window_rights(fx.engine, &window), TAGRV_MEM_READ);
+	fx.engine->attr.serves = FI_REMOTE_WRITE;
+	cr_expect_eq(tagrv_window_rights(fx.engine, &window) & TAGRV_MEM_READ, 0);
+	fx.engine->attr.serves = serves;
+}
+
+/* Of two endpoints one counts writes: each shows what is left. */
+Test(rma_view, a_window_is_registered_for_each_set_of_rights)
+{
+	struct tagrv_device *dev = fake.base.dev;
+	struct tagrv_mem **both, **one;
+
+	both = tagrv_window_register(fx.dom, &window, dev, TAGRV_MEM_REMOTE);
+	one = tagrv_window_register(fx.dom, &window, dev, TAGRV_MEM_READ);
+	cr_assert_not_null(both);
+	cr_assert_not_null(one);
+	cr_expect_neq(both[0], one[0]);
+	cr_expect_eq(one[0]->access & TAGRV_MEM_REMOTE, TAGRV_MEM_READ);
+	cr_expect(one[0]->access & TAGRV_MEM_ORDERED);
+	cr_expect_eq(tagrv_window_register(fx.dom, &window, dev, TAGRV_MEM_READ), one);
+	cr_expect_eq(fake.regs, 2);
+}
+
 Test(rma_view, what_peers_may_not_read_for_long_is_not_shown)
 {
 	fx.dom->lasting = TAGRV_MEM_STORE;
@@ -395,6 +465,9 @@ Test(rma_view, what_peers_may_not_read_for_long_is_not_shown)
 	fake.base.attr.admits = TAGRV_MEM_WRITE;
 	expect_hidden("a transport without remote reads");
 	fake.base.attr.admits = TAGRV_MEM_READ;
+	fake.base.attr.get_least = SIZE_MAX;
+	expect_hidden("a connection that ends over a key that is not valid any more");
+	fake.base.attr.get_least = 0;
 	fake.reg_error = -FI_ENOMEM;
 	expect_hidden("memory that cannot be registered");
 	fake.reg_error = 0;

@@ -137,6 +137,13 @@ Test(verbs_mem, messages_have_relaxed_ordering)
 	cr_assert_eq(flags_of(TAGRV_MEM_READ), IBV_ACCESS_REMOTE_READ | RELAXED);
 }
 
+Test(verbs_mem, windows_that_peers_access_keep_the_order)
+{
+	cr_assert_eq(flags_of(TAGRV_MEM_READ | TAGRV_MEM_WRITE | TAGRV_MEM_ORDERED),
+		     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+		     IBV_ACCESS_REMOTE_WRITE);
+}
+
 Test(verbs_mem, relaxed_ordering_can_be_switched_off)
 {
 	struct tagrv_params params = pair_params();

@@ -138,7 +138,19 @@ static int enable(struct tagrv_mr *mr)
 	return 0;
 }
 
-/* No page table is kept that could differ from the process's: nothing to refresh. */
+/* Devices by which peers access the region have its pages; all else looks them up anew. */
+static int refresh(struct tagrv_mr *mr)
+{
+	struct tagrv_dom *dom = mr->domain->dom;
+
+	if (!mr->window.access)
+		return 0;
+	tagrv_dom_lock(dom);
+	tagrv_dom_refresh_window(dom, &mr->window);
+	tagrv_lock_release(&dom->lock);
+	return 0;
+}
+
 int tagrv_mr_control(struct fid *fid, int command, void *arg)
 {
 	(void) arg;
@@ -146,7 +158,7 @@ int tagrv_mr_control(struct fid *fid, int command, void *arg)
 	case FI_ENABLE:
 		return enable(mr_of(fid));
 	case FI_REFRESH:
-		return 0;
+		return refresh(mr_of(fid));
 	default:
 		return -FI_ENOSYS;
 	}

@@ -91,6 +91,11 @@ void tagrv_dom_close_window(struct tagrv_dom *dom, struct tagrv_window *window);
  * have to ask again. Needs the domain lock.
  */
 void tagrv_dom_recall_window(struct tagrv_dom *dom, struct tagrv_window *window);
+/*
+ * The pages of the window may have been replaced: peers are told as above, and devices see
+ * the new ones with the next view. Needs the domain lock.
+ */
+void tagrv_dom_refresh_window(struct tagrv_dom *dom, struct tagrv_window *window);
 
 /*
  * As tagrv_engine_send(): accepted with 0, then exactly one completion.

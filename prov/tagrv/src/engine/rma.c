@@ -44,7 +44,7 @@ static void try_now(struct tagrv_peer *peer, struct tagrv_op *op)
 	int ret = 0;
 
 	if (op->link.prev != &peer->pending || peer->state != TAGRV_PEER_READY ||
-	    (op->flags & FI_FENCE && peer->sent))
+	    peer->side_off_due || (op->flags & FI_FENCE && peer->sent))
 		return;
 	while (!ret && tagrv_list_first(&peer->pending) == &op->link &&
 	       op->state == TAGRV_OP_QUEUED) {

@@ -111,3 +111,9 @@ void tagrv_dom_recall_window(struct tagrv_dom *dom, struct tagrv_window *window)
 {
 	tagrv_rma_recall(dom, window);
 }
+
+void tagrv_dom_refresh_window(struct tagrv_dom *dom, struct tagrv_window *window)
+{
+	tagrv_rma_recall(dom, window);
+	tagrv_window_deregister(window);
+}

@@ -32,13 +32,16 @@ struct tagrv_engine;
 struct tagrv_lane;
 struct tagrv_peer;
 
-/* Devices that peers may reach a domain's windows by: shared memory and a NIC. */
-#define TAGRV_WINDOW_DEVS	2u
+/*
+ * Registrations of a window: by shared memory and a NIC, each with all rights of the region
+ * and with those that are left where another endpoint counts accesses.
+ */
+#define TAGRV_WINDOW_REGS	4u
 
 /* A window registered with a device, so that peers may read it by themselves: view.h. */
 struct tagrv_window_reg {
 	struct tagrv_device *dev;	/* NULL: not tried */
-	bool	usable;			/* it was registered, with: */
+	bool	usable;			/* the device could */
 	unsigned rights;		/* enum tagrv_mem_access */
 	struct tagrv_mem *mem[TAGRV_IOV_MAX];	/* of each segment with bytes */
 };
@@ -57,7 +60,7 @@ struct tagrv_window {
 	struct tagrv_window *next;	/* in its bucket of dom->windows */
 	struct tagrv_list uses;	/* tagrv_use::link */
 	struct tagrv_list showings;	/* tagrv_showing::of_window */
-	struct tagrv_window_reg regs[TAGRV_WINDOW_DEVS];
+	struct tagrv_window_reg regs[TAGRV_WINDOW_REGS];
 };
 
 /*

@@ -145,6 +145,10 @@ unsigned tagrv_window_rights(const struct tagrv_engine *engine,
 	if (window->access & FI_REMOTE_WRITE && !window->write_cntr &&
 	    !engine->sinks.remote_write_cntr)
 		rights |= TAGRV_MEM_WRITE;
+	if (!(engine->attr.serves & FI_REMOTE_READ))
+		rights &= ~(unsigned) TAGRV_MEM_READ;
+	if (!(engine->attr.serves & FI_REMOTE_WRITE))
+		rights &= ~(unsigned) TAGRV_MEM_WRITE;
 	if (engine->dom->by_device && rights & TAGRV_MEM_WRITE)
 		rights |= TAGRV_MEM_ATOMIC;
 	return rights;
@@ -155,57 +159,73 @@ static void deregister(struct tagrv_window_reg *reg)
 	for (size_t i = 0; i < TAGRV_IOV_MAX; i++)
 		if (reg->mem[i])
 			reg->mem[i]->dev->ops->mem_dereg(reg->mem[i]);
-	*reg = (struct tagrv_window_reg) { .dev = reg->dev };
+	*reg = (struct tagrv_window_reg) { .dev = reg->dev, .rights = reg->rights };
 }
 
-static void register_all(struct tagrv_window *window, struct tagrv_window_reg *reg,
-			 struct tagrv_device *dev, unsigned rights)
+/* Cached registrations that no operation uses may have held the memory that is missing. */
+static int register_segment(struct tagrv_dom *dom, struct tagrv_device *dev,
+			    const struct iovec *iov, unsigned access, struct tagrv_mem **mem)
 {
+	int ret = dev->ops->mem_reg(dev, iov->iov_base, iov->iov_len, access, mem);
+
+	if (ret == -FI_ENOMEM && tagrv_dom_evict(dom, dev))
+		ret = dev->ops->mem_reg(dev, iov->iov_base, iov->iov_len, access, mem);
+	return ret;
+}
+
+/* Nobody awaits a completion between two accesses: they stay in order (TAGRV_MEM_ORDERED). */
+static void register_all(struct tagrv_dom *dom, struct tagrv_window *window,
+			 struct tagrv_window_reg *reg, struct tagrv_device *dev,
+			 unsigned rights)
+{
+	int ret = 0;
+
 	reg->dev = dev;
 	reg->rights = rights;
-	reg->usable = true;
-	for (size_t i = 0; i < window->iov_cnt && reg->usable; i++)
+	for (size_t i = 0; i < window->iov_cnt && !ret; i++)
 		if (window->iov[i].iov_len)
-			reg->usable = !dev->ops->mem_reg(dev, window->iov[i].iov_base,
-							 window->iov[i].iov_len,
-							 rights, &reg->mem[i]);
-	if (!reg->usable)
+			ret = register_segment(dom, dev, &window->iov[i],
+					       rights | TAGRV_MEM_ORDERED, &reg->mem[i]);
+	reg->usable = !ret;
+	if (ret)
 		deregister(reg);
 }
 
-struct tagrv_mem **tagrv_window_register(struct tagrv_window *window,
+struct tagrv_mem **tagrv_window_register(struct tagrv_dom *dom, struct tagrv_window *window,
 					 struct tagrv_device *dev, unsigned rights)
 {
-	for (size_t i = 0; i < TAGRV_WINDOW_DEVS; i++) {
+	tagrv_assert_locked(dom);
+	for (size_t i = 0; i < TAGRV_WINDOW_REGS; i++) {
 		struct tagrv_window_reg *reg = &window->regs[i];
 
 		if (!reg->dev)
-			register_all(window, reg, dev, rights);
-		if (reg->dev == dev)
-			return reg->usable && reg->rights == rights ? reg->mem : NULL;
+			register_all(dom, window, reg, dev, rights);
+		if (reg->dev == dev && reg->rights == rights)
+			return reg->usable ? reg->mem : NULL;
 	}
 	return NULL;
 }
 
 void tagrv_window_deregister(struct tagrv_window *window)
 {
-	for (size_t i = 0; i < TAGRV_WINDOW_DEVS; i++)
+	for (size_t i = 0; i < TAGRV_WINDOW_REGS; i++) {
 		deregister(&window->regs[i]);
+		window->regs[i].dev = NULL;
+	}
 }
 
 /* ---- target: who sees what ---- */
 
-/* The new view takes the place of an older one of this peer. */
-static void end_replaced(struct tagrv_peer *peer, uint32_t id)
+void tagrv_showing_settle(const struct tagrv_showing *showing)
 {
 	struct tagrv_list *node;
 
-	tagrv_list_for_each(&peer->rma.showings, node) {
-		struct tagrv_showing *showing =
+	tagrv_list_for_each(&showing->peer->rma.showings, node) {
+		struct tagrv_showing *other =
 			tagrv_container_of(node, struct tagrv_showing, of_peer);
 
-		if (showing->id % TAGRV_VIEWS == id % TAGRV_VIEWS) {
-			tagrv_showing_end(showing);
+		if (other != showing && other->id % TAGRV_VIEWS == showing->id % TAGRV_VIEWS) {
+			tagrv_showing_end(other);
 			return;
 		}
 	}
@@ -217,8 +237,8 @@ struct tagrv_showing *tagrv_showing_begin(struct tagrv_window *window,
 	struct tagrv_showing *showing;
 
 	tagrv_assert_locked(peer->engine->dom);
-	end_replaced(peer, id);
-	if (peer->rma.showing_cnt >= TAGRV_SHOWINGS_MAX)
+	/* One more, until it has taken the place of an older one. */
+	if (peer->rma.showing_cnt > TAGRV_SHOWINGS_MAX)
 		return NULL;
 	showing = tagrv_pool_get(&peer->engine->pools.showings);
 	if (!showing)

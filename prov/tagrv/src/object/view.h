@@ -15,7 +15,8 @@
  * hashed to: a newer one takes the place of an older one, so the table is bounded and each
  * look costs the same. A view that is gone, or was never there, costs a GET.
  *
- * A RECALL travels before all messages that the target sends after fi_close of the region. An
+ * A RECALL travels before all messages that the target sends over RDMA after fi_close of the
+ * region; through a full ring of shared memory a message may overtake it. An
  * operation by a view that is not valid any more fails alone, and goes by packets then, which
  * say what is wrong: a transport checks keys for each operation (shm), or it has side links
  * (verbs; object/side.h). Only by the latter views are written to.
@@ -38,6 +39,7 @@
 #include "wire/packet.h"
 #include "xport/xport.h"
 
+struct tagrv_dom;
 struct tagrv_engine;
 struct tagrv_peer;
 struct tagrv_window;
@@ -114,19 +116,24 @@ unsigned tagrv_window_rights(const struct tagrv_engine *engine,
 			     const struct tagrv_window *window);
 /*
  * Registers the window with these rights for peers of this device, at the first call.
- * Returns the registrations of its segments; NULL: the device cannot, or it was registered
- * with others.
+ * Returns the registrations of its segments; NULL: the device cannot, or there are
+ * TAGRV_WINDOW_REGS with other rights.
  */
-struct tagrv_mem **tagrv_window_register(struct tagrv_window *window,
+struct tagrv_mem **tagrv_window_register(struct tagrv_dom *dom, struct tagrv_window *window,
 					 struct tagrv_device *dev, unsigned rights);
-/* Ends the registrations. Nobody reads by them any more. */
+/* Ends the registrations: what peers still do by them fails. A later call makes new ones. */
 void tagrv_window_deregister(struct tagrv_window *window);
 
-/* Notes that the window is shown to a connected peer. NULL: not so many, or no memory. */
+/*
+ * Notes that the window is going to be shown to a connected peer. NULL: not so many, or no
+ * memory. It is ended if the VIEW cannot be sent, else settled.
+ */
 struct tagrv_showing *tagrv_showing_begin(struct tagrv_window *window,
 					  struct tagrv_peer *peer, uint32_t id)
 	TAGRV_WARN_UNUSED;
 void tagrv_showing_end(struct tagrv_showing *showing);
+/* The VIEW was sent: it takes the place of an older view of the peer's, which is forgotten. */
+void tagrv_showing_settle(const struct tagrv_showing *showing);
 /* The peer's connection has ended, and all its views with it. */
 void tagrv_showings_forget(struct tagrv_peer *peer);
 

@@ -70,6 +70,9 @@ static int serve_pending(struct tagrv_peer *peer)
 
 		if (bytes >= TAGRV_PEER_QUANTUM)
 			return 1;
+		/* An operation by the side link has failed here, and goes by packets now. */
+		if (TAGRV_UNLIKELY(peer->side_off_due))
+			return 1;
 		ret = tagrv_send_next(peer, &bytes);
 		if (!ret)
 			continue;
@@ -110,7 +113,8 @@ static int serve_ends(struct tagrv_peer *peer)
 {
 	int blocked = tagrv_peer_owes_count(peer) ? tagrv_rma_serve_count(peer) : 0;
 
-	if (TAGRV_UNLIKELY(peer->rma.show.id || peer->rma.shows.id || peer->side || peer->side_off_due) && !blocked)
+	if (TAGRV_UNLIKELY(peer->rma.show.id || peer->rma.shows.id || peer->side ||
+			   peer->side_off_due) && !blocked)
 		blocked = serve_views(peer);
 	return TAGRV_UNLIKELY(peer->state != TAGRV_PEER_READY) ? -FI_ENOTCONN :
 	       blocked | serve_acks(peer);

@@ -99,6 +99,8 @@ enum tagrv_mem_access {
 	TAGRV_MEM_STORE	= 1 << 2,	/* we may get into it */
 	TAGRV_MEM_ATOMIC = 1 << 3,	/* peers may change it by atomic; with
 					   TAGRV_XPORT_ATOMIC only */
+	TAGRV_MEM_ORDERED = 1 << 4,	/* what peers do to it in turn stays in order, though
+					   nobody here awaits an end in between */
 };
 /* Rights of peers: the memory has a key that is of use to somebody. */
 #define TAGRV_MEM_REMOTE	((unsigned) (TAGRV_MEM_READ | TAGRV_MEM_WRITE))

@@ -188,7 +188,8 @@ static void queue_ack(struct tagrv_peer *peer, uint8_t opcode, uint16_t flags,
 	struct tagrv_engine *engine = peer->engine;
 	struct tagrv_ack *ack;
 
-	if (TAGRV_UNLIKELY(peer->ack_cnt >= WAITING_MAX)) {
+	/* RECALLs are ours, and bounded by TAGRV_SHOWINGS_MAX. */
+	if (TAGRV_UNLIKELY(peer->ack_cnt >= WAITING_MAX && opcode != TAGRV_PKT_RECALL)) {
 		tagrv_peer_bad_packet(peer, "operations, but no FINs are taken");
 		return;
 	}

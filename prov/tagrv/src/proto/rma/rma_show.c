@@ -45,11 +45,15 @@ static int send_view(struct tagrv_peer *peer, const struct tagrv_window *window,
 				  offsetof(struct view_packet, source));
 }
 
-/* Rights that peers may have by a view over this transport. */
+/*
+ * Rights that peers may have by a view over this transport. None, where a key that is not
+ * valid any more ends the connection: a peer with side links would begin one.
+ */
 static unsigned rights_over(const struct tagrv_xport *xport)
 {
 	if (!(xport->attr.caps & TAGRV_XPORT_SIDE))
-		return xport->attr.admits & TAGRV_MEM_READ;
+		return xport->attr.get_least == SIZE_MAX ?
+		       0 : xport->attr.admits & TAGRV_MEM_READ;
 	return TAGRV_MEM_REMOTE |
 	       (xport->attr.caps & TAGRV_XPORT_ATOMIC ? TAGRV_MEM_ATOMIC : 0);
 }
@@ -81,7 +85,7 @@ static int show(struct tagrv_peer *peer, uint64_t key, uint64_t addr, uint32_t i
 	rights = window ? tagrv_window_rights(peer->engine, window) & rights_over(xport) : 0;
 	if (!rights || wanted & ~rights)
 		return window ? -FI_EOPNOTSUPP : -FI_EACCES;
-	mem = tagrv_window_register(window, xport->dev, rights);
+	mem = tagrv_window_register(peer->engine->dom, window, xport->dev, rights);
 	showing = mem ? tagrv_showing_begin(window, peer, id) : NULL;
 	if (!showing)
 		return -FI_EOPNOTSUPP;
@@ -89,6 +93,8 @@ static int show(struct tagrv_peer *peer, uint64_t key, uint64_t addr, uint32_t i
 	/* Other errors have ended the lane, and with it all that is shown. */
 	if (ret == -FI_EAGAIN)
 		tagrv_showing_end(showing);
+	else if (!ret)
+		tagrv_showing_settle(showing);
 	return ret;
 }
 

@@ -12,7 +12,10 @@
  *   prepared  the device only reads
  *
  * Nobody polls the bytes themselves. The same memory is not the target of two transfers
- * at a time. Packet buffers stay in strict order: they are short, and gain nothing.
+ * at a time. Neither holds for windows that peers access by views (TAGRV_MEM_ORDERED): a
+ * write may follow another to the same bytes, and the owner may read behind a packet of
+ * another queue pair. They stay in strict order, as packet buffers do, which are short and
+ * gain nothing.
  */
 #include <endian.h>
 #include <errno.h>
@@ -126,8 +129,9 @@ int tagrv_verbs_mem_reg(struct tagrv_device *device, void *addr, size_t len,
 {
 	struct verbs_dev *dev = verbs_dev_of(device);
 
-	return reg_mem(dev, addr, len, access, atomic_load(&dev->relaxed) ?
-		       IBV_ACCESS_RELAXED_ORDERING : 0, out);
+	bool relaxed = !(access & TAGRV_MEM_ORDERED) && atomic_load(&dev->relaxed);
+
+	return reg_mem(dev, addr, len, access, relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0, out);
 }
 
 int tagrv_verbs_mem_reg_packets(struct verbs_dev *dev, void *addr, size_t len,
