@@ -56,13 +56,19 @@ static struct tagrv_verbs_calls calls = {
 
 struct fake_verbs_config fake_verbs_defaults(void)
 {
-	return (struct fake_verbs_config) {
+	const char *profile = getenv("FAKE_VERBS");
+	struct fake_verbs_config config = {
 		.devices = 2, .ports = 1,
 		.max_cqe = 65535, .max_qp_wr = 8192, .max_sge = 16,
 		.max_srq = 100, .max_srq_wr = 16384,
 		.max_inline = 512, .rd_atom = 16, .max_msg = 1u << 30,
+		.vendor_id = 0x1234,
 		.port_state = IBV_PORT_ACTIVE, .node_type = IBV_NODE_CA,
 	};
+
+	if (profile && *profile)
+		fake_verbs_be(&config, profile);
+	return config;
 }
 
 void fake_verbs_start(const struct fake_verbs_config *config)
@@ -289,6 +295,6 @@ int fake_verbs_access(const struct ibv_mr *mr)
 void fake_verbs_break_qp(struct ibv_qp *qp)
 {
 	LOCK();
-	fv_to_error(tagrv_container_of(qp, struct fake_qp, base));
+	fv_to_error(tagrv_container_of(qp, struct fake_qp, base), true);
 	UNLOCK();
 }

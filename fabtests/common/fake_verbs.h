@@ -5,7 +5,7 @@
  * transport without hardware.
  *
  * Packets move inside post and poll calls. Where real devices may choose, these
- * always do what is hardest for the transport:
+ * do what is hardest for the transport, unless a vendor's profile says otherwise:
  *   - a queue pair in error completes every outstanding work request,
  *   - receives posted to a queue pair in error never complete,
  *   - send queue slots come back only when a completion is polled,
@@ -17,6 +17,7 @@
  * Each file calls only files below it:
  *
  *   fake_verbs.c        table of calls, control by tests
+ *   fake_verbs_profile.c  what the adapters of each vendor do in another way
  *   fake_verbs_post.c   posting, polling: the calls in which packets move
  *   fake_verbs_wire.c   carries out work requests between queue pairs
  *   fake_verbs_qp.c     queue pairs and their states
@@ -47,6 +48,20 @@ struct fake_verbs_config {
 	bool	no_write;	/* queue pairs refuse remote writes */
 	bool	no_atomics;	/* and the device has no atomics */
 	bool	rnr_fails;	/* a send that finds no receive buffer fails */
+	uint32_t vendor_id;
+	unsigned max_qp;	/* queue pairs of a device at a time; 0: any number */
+	unsigned inline_step;	/* max_inline_data of a queue pair is rounded up to a multiple */
+	bool	one_inline;	/* of inline data the first segment is sent only */
+	bool	imm_as_write;	/* a SEND with immediate data is received as a write */
+	bool	purges_cq;	/* destroy_qp removes the completions of the queue pair */
+	bool	names_oldest;	/* a failed request is reported as the oldest one that no
+				   completion has retired, and all behind it as flushed */
+	bool	refuses_in_err;	/* a queue pair in error refuses requests: EINVAL */
+	/* When a queue pair breaks, it has taken a shared receive buffer, which is
+	 * lost, or comes back with a flush. */
+	bool	loses_buffers, flushes_buffers;
+	unsigned flush_delay;	/* polls of its queues after which a queue pair that is
+				   put into error has flushed its requests */
 	enum ibv_port_state port_state;
 	enum ibv_node_type node_type;
 	int	open_errno;	/* open_device fails with it */
@@ -64,8 +79,13 @@ struct fake_verbs_config {
 	size_t	gid_cnt;
 };
 
-/* Returns two devices with the limits of common hardware. */
+/* Returns two devices with the limits of common hardware, or of the profile FAKE_VERBS. */
 struct fake_verbs_config fake_verbs_defaults(void);
+/*
+ * Changes what the adapters of a vendor do in another way: mlx5, bnxt_re, irdma, irdma_old,
+ * qedr, hns or rxe. With FAKE_VERBS=profile in the environment fake_verbs_defaults() does it.
+ */
+void fake_verbs_be(struct fake_verbs_config *config, const char *profile);
 
 /* Makes the verbs transport call the fake devices; stop undoes it. */
 void fake_verbs_start(const struct fake_verbs_config *config);
@@ -81,6 +101,7 @@ struct fake_verbs_counts {
 	unsigned sq_overflows;
 	unsigned rnr;		/* sends that found no receive buffer */
 	unsigned lost_events;	/* unacked events of destroyed objects */
+	unsigned lost_buffers;	/* see config.loses_buffers, purges_cq */
 	unsigned device_lists;	/* calls of get_device_list */
 	unsigned executed;	/* work requests carried out */
 	unsigned completions;	/* put into send completion queues */

@@ -189,6 +189,25 @@ void fv_push_wc(struct ibv_cq *base, const struct ibv_wc *wc, uint32_t slot)
 	channel->cqs[fv_queue_push(&channel->queue)] = base;
 }
 
+void fv_cq_purge(struct ibv_cq *base, uint32_t qpn)
+{
+	struct fake_cq *cq = tagrv_container_of(base, struct fake_cq, base);
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < cq->cnt; i++) {
+		unsigned from = (cq->head + i) % cq->cap, to = (cq->head + kept) % cq->cap;
+
+		if (cq->ring[from].qp_num == qpn) {
+			fv.counts.lost_buffers += cq->ring[from].opcode & IBV_WC_RECV ? 1 : 0;
+			continue;
+		}
+		cq->ring[to] = cq->ring[from];
+		cq->slot_of[to] = cq->slot_of[from];
+		kept++;
+	}
+	cq->cnt = kept;
+}
+
 /* ---- receive queues ---- */
 
 int fv_rq_push(struct recv_queue *rq, const struct ibv_recv_wr *wr)

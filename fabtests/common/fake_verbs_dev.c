@@ -123,8 +123,8 @@ int fv_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
 	if (c->query_errno)
 		return c->query_errno;
 	*attr = (struct ibv_device_attr) {
-		.fw_ver = "1.2.3", .vendor_id = 0x1234, .vendor_part_id = 7,
-		.max_qp = 1000, .max_qp_wr = c->max_qp_wr,
+		.fw_ver = "1.2.3", .vendor_id = c->vendor_id, .vendor_part_id = 7,
+		.max_qp = c->max_qp ? (int) c->max_qp : 1000, .max_qp_wr = c->max_qp_wr,
 		.max_sge = c->max_sge, .max_cqe = c->max_cqe,
 		.max_srq = c->max_srq, .max_srq_wr = c->max_srq_wr,
 		.atomic_cap = c->no_atomics ? IBV_ATOMIC_NONE : IBV_ATOMIC_HCA,

@@ -26,7 +26,7 @@ static void copy_wr(struct fake_qp *qp, const struct ibv_send_wr *wr)
 	fv.counts.inlined++;
 	to->inlined = qp->inline_mem + (size_t) (to - qp->sq) *
 		      (qp->cap.max_inline_data + 1);
-	for (int i = 0; i < wr->num_sge; i++) {
+	for (int i = 0; i < (fv.config.one_inline ? TAGRV_MIN(wr->num_sge, 1) : wr->num_sge); i++) {
 		memcpy(to->inlined + done, (void *) (uintptr_t)
 		       wr->sg_list[i].addr, wr->sg_list[i].length);
 		done += wr->sg_list[i].length;
@@ -43,6 +43,7 @@ static int check_post(const struct fake_qp *qp, const struct ibv_send_wr *wr)
 	if (err)
 		return err;
 	if (qp->base.state < IBV_QPS_RTS ||
+	    (fv.config.refuses_in_err && qp->base.state == IBV_QPS_ERR) ||
 	    wr->num_sge > (int) qp->cap.max_send_sge ||
 	    ((wr->send_flags & IBV_SEND_INLINE) &&
 	     len > qp->cap.max_inline_data))
@@ -70,7 +71,7 @@ int fv_post_send(struct ibv_qp *base, struct ibv_send_wr *wr,
 		}
 		copy_wr(qp, wr);
 		qp->posted++;
-		if (base->state == IBV_QPS_ERR)
+		if (base->state == IBV_QPS_ERR && !qp->flush_polls)
 			fv_complete(qp, IBV_WC_WR_FLUSH_ERR);
 	}
 	fv_move();
@@ -133,6 +134,7 @@ int fv_poll_cq(struct ibv_cq *base, int max, struct ibv_wc *wc)
 
 	LOCK();
 	fv_move();
+	fv_flush_late(base);
 	while (cnt < max && cq->cnt) {
 		wc[cnt] = cq->ring[cq->head];
 		qp = fv_find_qp(wc[cnt].qp_num);

@@ -109,6 +109,9 @@ struct fake_qp {
 	struct send_wr *sq;
 	uint8_t	*inline_mem;	/* max_inline_data + 1 bytes for each of sq */
 	uint32_t posted, executed, freed;	/* sequence numbers */
+	uint32_t reported;	/* the one behind the last that gave a completion */
+	unsigned flush_polls;	/* until the requests are flushed; 0: they are, or it is not
+				   in error */
 	struct recv_queue rq;
 	unsigned unacked;
 };
@@ -191,6 +194,8 @@ int fv_dereg_mr(struct ibv_mr *base);
 
 /* fake_verbs_cq.c: completion and receive queues */
 void fv_push_wc(struct ibv_cq *base, const struct ibv_wc *wc, uint32_t slot);
+/* Removes the completions of a queue pair. */
+void fv_cq_purge(struct ibv_cq *base, uint32_t qpn);
 int fv_rq_push(struct recv_queue *rq, const struct ibv_recv_wr *wr);
 struct recv_wr fv_rq_pop(struct recv_queue *rq);
 struct ibv_comp_channel *fv_create_comp_channel(struct ibv_context *ctx);
@@ -211,7 +216,9 @@ int fv_destroy_srq(struct ibv_srq *base);
 /* fake_verbs_qp.c: queue pairs */
 struct fake_qp *fv_find_qp(uint32_t qpn);
 void fv_complete(struct fake_qp *qp, enum ibv_wc_status status);
-void fv_to_error(struct fake_qp *qp);
+void fv_to_error(struct fake_qp *qp, bool breaks);
+/* This queue was polled: queue pairs that were put into error may be flushed. */
+void fv_flush_late(const struct ibv_cq *cq);
 struct ibv_qp *fv_create_qp(struct ibv_pd *pd,
 			    struct ibv_qp_init_attr *attr);
 int fv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask);

@@ -39,13 +39,17 @@ static void free_memory(struct fake_qp *qp)
 	free(qp);
 }
 
-static struct fake_qp *new_qp(const struct ibv_qp_init_attr *attr)
+static struct fake_qp *new_qp(struct ibv_qp_init_attr *attr)
 {
 	struct fake_qp *qp = calloc(1, sizeof(*qp));
 	const size_t wrs = attr->cap.max_send_wr;
 
 	if (!qp)
 		return NULL;
+	if (fv.config.inline_step)
+		attr->cap.max_inline_data += fv.config.inline_step - 1 -
+			(attr->cap.max_inline_data + fv.config.inline_step - 1) %
+			fv.config.inline_step;
 	qp->cap = attr->cap;
 	qp->sq = calloc(wrs, sizeof(*qp->sq));
 	qp->inline_mem = calloc(wrs, attr->cap.max_inline_data + 1);
@@ -55,6 +59,17 @@ static struct fake_qp *new_qp(const struct ibv_qp_init_attr *attr)
 		return qp;
 	free_memory(qp);
 	return NULL;
+}
+
+/* Queue pairs of the device. */
+static unsigned count_qps(struct ibv_context *ctx)
+{
+	unsigned dev = tagrv_container_of(ctx, struct fake_ctx, base)->dev, cnt = 0;
+	struct tagrv_list *pos;
+
+	tagrv_list_for_each(&fv.qps, pos)
+		cnt += tagrv_container_of(pos, struct fake_qp, node)->dev == dev;
+	return cnt;
 }
 
 struct ibv_qp *fv_create_qp(struct ibv_pd *pd,
@@ -67,6 +82,8 @@ struct ibv_qp *fv_create_qp(struct ibv_pd *pd,
 	err = fires(&fv.create_qp);
 	if (!err && !caps_fit(attr))
 		err = EINVAL;
+	if (!err && fv.config.max_qp && count_qps(pd->context) >= fv.config.max_qp)
+		err = ENOMEM;
 	if (!err && tagrv_container_of(pd, struct fake_pd, base)->td)
 		err = fv.config.parent_qp_errno;
 	if (!err) {
@@ -99,34 +116,90 @@ struct ibv_qp *fv_create_qp(struct ibv_pd *pd,
 	return qp ? &qp->base : NULL;
 }
 
-void fv_complete(struct fake_qp *qp, enum ibv_wc_status status)
+static void push_send(struct fake_qp *qp, uint32_t seq, enum ibv_wc_status status)
 {
-	struct send_wr *wr = fv_sq_at(qp, qp->executed++);
 	struct ibv_wc wc = {
-		.wr_id = wr->wr.wr_id, .status = status,
+		.wr_id = fv_sq_at(qp, seq)->wr.wr_id, .status = status,
 		.qp_num = qp->base.qp_num,
 	};
 
-	if (!status && !(wr->wr.send_flags & IBV_SEND_SIGNALED))
-		return;
 	fv.counts.completions++;
-	fv_push_wc(qp->base.send_cq, &wc, qp->executed);
+	fv_push_wc(qp->base.send_cq, &wc, seq + 1);
+	qp->reported = seq + 1;
 }
 
-/* Flushes all work requests except the receives of a shared receive queue. */
-void fv_to_error(struct fake_qp *qp)
+void fv_complete(struct fake_qp *qp, enum ibv_wc_status status)
+{
+	uint32_t seq = qp->executed++;
+
+	if (status && fv.config.names_oldest)
+		for (; qp->reported != seq; status = IBV_WC_WR_FLUSH_ERR)
+			push_send(qp, qp->reported, status);
+	if (status || fv_sq_at(qp, seq)->wr.send_flags & IBV_SEND_SIGNALED)
+		push_send(qp, seq, status);
+}
+
+/* The queue pair had taken a shared receive buffer, for a packet that did not come whole. */
+static void drop_buffer(struct fake_qp *qp)
+{
+	struct fake_srq *srq = tagrv_container_of(qp->base.srq, struct fake_srq, base);
+	struct ibv_wc wc = {
+		.status = IBV_WC_WR_FLUSH_ERR, .qp_num = qp->base.qp_num,
+		.opcode = IBV_WC_RECV,
+	};
+
+	if (!qp->base.srq || !srq->rq.cnt)
+		return;
+	wc.wr_id = fv_rq_pop(&srq->rq).wr_id;
+	fv.counts.lost_buffers += fv.config.loses_buffers;
+	if (!fv.config.loses_buffers)
+		fv_push_wc(qp->base.recv_cq, &wc, 0);
+}
+
+static void flush(struct fake_qp *qp)
 {
 	struct ibv_wc wc = {
 		.status = IBV_WC_WR_FLUSH_ERR, .qp_num = qp->base.qp_num,
 		.opcode = IBV_WC_RECV,
 	};
 
-	qp->base.state = IBV_QPS_ERR;
+	qp->flush_polls = 0;
+	while (fv.config.names_oldest && qp->reported != qp->executed)
+		push_send(qp, qp->reported, IBV_WC_WR_FLUSH_ERR);
 	while (qp->executed != qp->posted)
 		fv_complete(qp, IBV_WC_WR_FLUSH_ERR);
 	while (qp->rq.cnt) {
 		wc.wr_id = fv_rq_pop(&qp->rq).wr_id;
 		fv_push_wc(qp->base.recv_cq, &wc, 0);
+	}
+}
+
+/*
+ * Flushes all work requests, except the receives of a shared receive queue: at once if the
+ * queue pair breaks, later if it is put into error.
+ */
+void fv_to_error(struct fake_qp *qp, bool breaks)
+{
+	if (qp->base.state >= IBV_QPS_RTR && qp->base.state != IBV_QPS_ERR && breaks &&
+	    (fv.config.loses_buffers || fv.config.flushes_buffers))
+		drop_buffer(qp);
+	qp->base.state = IBV_QPS_ERR;
+	if (breaks || !fv.config.flush_delay)
+		flush(qp);
+	else if (!qp->flush_polls)
+		qp->flush_polls = fv.config.flush_delay;
+}
+
+void fv_flush_late(const struct ibv_cq *cq)
+{
+	struct tagrv_list *pos;
+
+	tagrv_list_for_each(&fv.qps, pos) {
+		struct fake_qp *qp = tagrv_container_of(pos, struct fake_qp, node);
+
+		if ((qp->base.send_cq == cq || qp->base.recv_cq == cq) && qp->flush_polls &&
+		    !--qp->flush_polls)
+			flush(qp);
 	}
 }
 
@@ -198,7 +271,7 @@ int fv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 		     !may_become(base->state, attr->qp_state)))
 		err = EINVAL;
 	if (!err && attr->qp_state == IBV_QPS_ERR)
-		fv_to_error(qp);
+		fv_to_error(qp, false);
 	else if (!err)
 		apply(qp, attr);
 	UNLOCK();
@@ -212,6 +285,10 @@ int fv_destroy_qp(struct ibv_qp *base)
 	LOCK();
 	while (qp->executed != qp->posted)
 		qp->executed++;
+	if (fv.config.purges_cq) {
+		fv_cq_purge(base->send_cq, base->qp_num);
+		fv_cq_purge(base->recv_cq, base->qp_num);
+	}
 	fv.counts.lost_events += qp->unacked;
 	qp->domain->users--;
 	tagrv_container_of(base->send_cq, struct fake_cq, base)->users--;

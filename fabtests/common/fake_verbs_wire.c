@@ -99,6 +99,8 @@ static enum ibv_wc_status do_send(struct fake_qp *qp, struct fake_qp *peer,
 	struct recv_wr to;
 
 	if (wr->wr.opcode == IBV_WR_SEND_WITH_IMM) {
+		if (fv.config.imm_as_write)
+			wc.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
 		wc.wc_flags |= IBV_WC_WITH_IMM;
 		wc.imm_data = wr->wr.imm_data;
 	}
@@ -112,7 +114,7 @@ static enum ibv_wc_status do_send(struct fake_qp *qp, struct fake_qp *peer,
 	if (wr->len > to.sge.length) {
 		wc.status = IBV_WC_LOC_LEN_ERR;
 		fv_push_wc(peer->base.recv_cq, &wc, 0);
-		fv_to_error(peer);
+		fv_to_error(peer, true);
 		return IBV_WC_REM_INV_REQ_ERR;
 	}
 	assert(fv_covered(peer->base.pd, to.sge.lkey, false, to.sge.addr, wr->len,
@@ -133,7 +135,7 @@ static enum ibv_wc_status do_rdma(const struct fake_qp *qp, struct fake_qp *peer
 	    (!is_read && fv.config.no_write) ||
 	    (wr->len && !fv_covered(peer->base.pd, wr->wr.wr.rdma.rkey, true,
 				 (uintptr_t) remote, wr->len, access))) {
-		fv_to_error(peer);
+		fv_to_error(peer, true);
 		return IBV_WC_REM_ACCESS_ERR;
 	}
 	if (wr->len)
@@ -151,7 +153,7 @@ static enum ibv_wc_status do_atomic(const struct fake_qp *qp, struct fake_qp *pe
 	    (uintptr_t) remote % sizeof(*remote) || wr->len != sizeof(*remote) ||
 	    !fv_covered(peer->base.pd, wr->wr.wr.atomic.rkey, true, (uintptr_t) remote,
 			sizeof(*remote), IBV_ACCESS_REMOTE_ATOMIC)) {
-		fv_to_error(peer);
+		fv_to_error(peer, true);
 		return IBV_WC_REM_ACCESS_ERR;
 	}
 	former = *remote;
@@ -207,7 +209,7 @@ static bool step(struct fake_qp *qp)
 		status = (enum ibv_wc_status) fires(&fv.wr);
 	fv_complete(qp, status);
 	if (status)
-		fv_to_error(qp);
+		fv_to_error(qp, true);
 	return true;
 }
 

@@ -48,6 +48,8 @@ Test(verbs_info, devices_are_described)
 	struct tagrv_device_desc *d;
 	char text[TAGRV_ADDR_STRLEN];
 
+	config.vendor_id = 0x1234;
+	config.max_msg = 1u << 30;
 	cr_assert_eq(discover(), 0);
 	cr_assert_eq(cnt, 2);
 	d = &descs[1];

@@ -143,6 +143,7 @@ Test(verbs_link, receive_cq_grows_with_links)
 
 	config.max_srq = 0;
 	config.max_cqe = 16383 + 1000;
+	config.no_resize = false;
 	verbs_open();
 	xp = verbs_xport_of(pair.b->xport);
 	xp->inbox.rx_cq_depth = 200;	/* as if it had been opened so small */

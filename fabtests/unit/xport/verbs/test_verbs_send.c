@@ -21,8 +21,10 @@ TestSuite(verbs_send, .init = verbs_prepare, .timeout = 20);
 
 Test(verbs_send, small_packets_go_inline)
 {
-	struct verbs_xport *xp = verbs_start_sender();
+	struct verbs_xport *xp;
 
+	config.max_inline = 512;
+	xp = verbs_start_sender();
 	cr_assert_eq(xp->base.attr.max_inline, 192);
 	verbs_send_many(2, 192);
 	cr_assert_eq(fake_verbs_count().inlined, 2);
@@ -53,6 +55,7 @@ Test(verbs_send, many_small_pieces_go_inline_in_one_segment)
 Test(verbs_send, inline_size_is_found_out)
 {
 	config.max_inline = 60;
+	config.inline_step = 0;
 	cr_assert_eq(verbs_start_sender()->base.attr.max_inline, 48, "192 / 2 / 2");
 	pair_close(&pair);
 }
@@ -81,7 +84,10 @@ Test(verbs_send, peer_with_smaller_buffers_is_respected)
 
 Test(verbs_send, short_packets_go_inline_as_far_as_they_can)
 {
-	struct verbs_xport *xp = verbs_start_sender();
+	struct verbs_xport *xp;
+
+	config.max_inline = 512;
+	xp = verbs_start_sender();
 
 	cr_assert_eq(xp->base.attr.max_short, 8192 + 192 - TAGRV_SHORT_HDR);
 	cr_assert_eq(send_short(0), 0);
@@ -153,6 +159,7 @@ Test(verbs_send, short_packets_leave_copy_buffers_to_control_packets)
 	unsigned sent = 0;
 
 	params.sq_depth = 1023;
+	config.max_inline = 512;
 	xp = verbs_start_sender();
 	fake_verbs_hold(true);
 	while (!send_short(1000))

@@ -50,6 +50,7 @@ Test(verbs_xport, packet_size_is_rounded_up)
 	struct verbs_xport *xp;
 
 	params.eager_max = 1000;
+	config.max_inline = 512;
 	xp = open_one();
 	cr_assert_eq(xp->base.attr.max_packet, 1192);
 	cr_assert_eq(xp->rxq.bufs.size, 1216);
@@ -129,6 +130,7 @@ Test(verbs_xport, receive_cq_that_cannot_grow_is_large)
 
 	config.max_srq = 0;
 	config.max_cqe = 100000;
+	config.no_resize = false;
 	xp = open_one();
 	cr_assert_eq(xp->inbox.rx_cq_depth, 16383);
 	close_one(xp);
