@@ -14,6 +14,7 @@
 static void copy_wr(struct fake_qp *qp, const struct ibv_send_wr *wr)
 {
 	struct send_wr *to = fv_sq_at(qp, qp->posted);
+	const int inlined = fv.config.one_inline ? TAGRV_MIN(wr->num_sge, 1) : wr->num_sge;
 	size_t done = 0;
 
 	*to = (struct send_wr) { .wr = *wr };
@@ -26,7 +27,7 @@ static void copy_wr(struct fake_qp *qp, const struct ibv_send_wr *wr)
 	fv.counts.inlined++;
 	to->inlined = qp->inline_mem + (size_t) (to - qp->sq) *
 		      (qp->cap.max_inline_data + 1);
-	for (int i = 0; i < (fv.config.one_inline ? TAGRV_MIN(wr->num_sge, 1) : wr->num_sge); i++) {
+	for (int i = 0; i < inlined; i++) {
 		memcpy(to->inlined + done, (void *) (uintptr_t)
 		       wr->sg_list[i].addr, wr->sg_list[i].length);
 		done += wr->sg_list[i].length;

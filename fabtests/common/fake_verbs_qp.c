@@ -139,39 +139,40 @@ void fv_complete(struct fake_qp *qp, enum ibv_wc_status status)
 		push_send(qp, seq, status);
 }
 
+static void flush_recv(struct fake_qp *qp, struct recv_wr wr)
+{
+	struct ibv_wc wc = {
+		.wr_id = wr.wr_id, .status = IBV_WC_WR_FLUSH_ERR,
+		.qp_num = qp->base.qp_num, .opcode = IBV_WC_RECV,
+	};
+
+	fv_push_wc(qp->base.recv_cq, &wc, 0);
+}
+
 /* The queue pair had taken a shared receive buffer, for a packet that did not come whole. */
 static void drop_buffer(struct fake_qp *qp)
 {
 	struct fake_srq *srq = tagrv_container_of(qp->base.srq, struct fake_srq, base);
-	struct ibv_wc wc = {
-		.status = IBV_WC_WR_FLUSH_ERR, .qp_num = qp->base.qp_num,
-		.opcode = IBV_WC_RECV,
-	};
+	struct recv_wr wr;
 
 	if (!qp->base.srq || !srq->rq.cnt)
 		return;
-	wc.wr_id = fv_rq_pop(&srq->rq).wr_id;
-	fv.counts.lost_buffers += fv.config.loses_buffers;
-	if (!fv.config.loses_buffers)
-		fv_push_wc(qp->base.recv_cq, &wc, 0);
+	wr = fv_rq_pop(&srq->rq);
+	if (fv.config.loses_buffers)
+		fv.counts.lost_buffers++;
+	else
+		flush_recv(qp, wr);
 }
 
 static void flush(struct fake_qp *qp)
 {
-	struct ibv_wc wc = {
-		.status = IBV_WC_WR_FLUSH_ERR, .qp_num = qp->base.qp_num,
-		.opcode = IBV_WC_RECV,
-	};
-
 	qp->flush_polls = 0;
 	while (fv.config.names_oldest && qp->reported != qp->executed)
 		push_send(qp, qp->reported, IBV_WC_WR_FLUSH_ERR);
 	while (qp->executed != qp->posted)
 		fv_complete(qp, IBV_WC_WR_FLUSH_ERR);
-	while (qp->rq.cnt) {
-		wc.wr_id = fv_rq_pop(&qp->rq).wr_id;
-		fv_push_wc(qp->base.recv_cq, &wc, 0);
-	}
+	while (qp->rq.cnt)
+		flush_recv(qp, fv_rq_pop(&qp->rq));
 }
 
 /*

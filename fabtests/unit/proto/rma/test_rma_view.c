@@ -354,8 +354,7 @@ Test(rma_view, without_room_it_is_not_shown)
 	cr_expect_eq(sent(TAGRV_PKT_VIEW), 0);
 }
 
-/* The peer still has the older one, which must be recalled. */
-Test(rma_view, one_that_could_not_be_replaced_is_recalled)
+Test(rma_view, the_newest_of_a_place_is_recalled_alone)
 {
 	arrive_get_view(5, 8);
 	fake.log_max = fake.log_cnt + 1;
@@ -370,6 +369,7 @@ Test(rma_view, one_that_could_not_be_replaced_is_recalled)
 	cr_expect_eq(sent_nr(TAGRV_PKT_RECALL, 0, NULL).op, 5 + 2 * TAGRV_VIEWS);
 }
 
+/* The peer still has the older one. */
 Test(rma_view, the_older_one_is_recalled_if_the_newer_one_found_no_room)
 {
 	arrive_get_view(5, 8);

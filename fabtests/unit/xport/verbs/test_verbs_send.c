@@ -88,7 +88,6 @@ Test(verbs_send, short_packets_go_inline_as_far_as_they_can)
 
 	config.max_inline = 512;
 	xp = verbs_start_sender();
-
 	cr_assert_eq(xp->base.attr.max_short, 8192 + 192 - TAGRV_SHORT_HDR);
 	cr_assert_eq(send_short(0), 0);
 	cr_assert_eq(send_short(192 - TAGRV_SHORT_HDR), 0);

@@ -130,6 +130,9 @@ struct tagrv_regcache *tagrv_dom_cache(struct tagrv_dom *dom,
 				       const struct tagrv_device *dev);
 /* Deregisters all cached memory that is not in use; returns the registrations. */
 size_t tagrv_dom_evict(struct tagrv_dom *dom, const struct tagrv_device *dev);
+/* The device's mem_reg(), with what cached memory that is not in use holds, if it needs that. */
+int tagrv_dom_mem_reg(struct tagrv_dom *dom, struct tagrv_device *dev, void *addr, size_t len,
+		      unsigned access, struct tagrv_mem **mem) TAGRV_WARN_UNUSED;
 /* Deregisters cached memory that was unmapped or replaced, unless in use. */
 void tagrv_dom_free_invalidated(struct tagrv_dom *dom);
 /* Peers shall not read this memory any more by keys that were kept. */

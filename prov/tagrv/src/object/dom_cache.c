@@ -132,6 +132,16 @@ size_t tagrv_dom_evict(struct tagrv_dom *dom, const struct tagrv_device *dev)
 	return 0;
 }
 
+int tagrv_dom_mem_reg(struct tagrv_dom *dom, struct tagrv_device *dev, void *addr, size_t len,
+		      unsigned access, struct tagrv_mem **mem)
+{
+	int ret = dev->ops->mem_reg(dev, addr, len, access, mem);
+
+	if (ret == -FI_ENOMEM && tagrv_dom_evict(dom, dev))
+		ret = dev->ops->mem_reg(dev, addr, len, access, mem);
+	return ret;
+}
+
 void tagrv_dom_free_invalidated(struct tagrv_dom *dom)
 {
 	tagrv_assert_locked(dom);

@@ -36,10 +36,7 @@ static int acquire(struct tagrv_dom *dom, struct tagrv_device *dev, void *addr,
 		ret = tagrv_regcache_get(cache, addr, len, access, mem);
 	/* There is no cache, or it ran out of something. */
 	if (ret)
-		ret = dev->ops->mem_reg(dev, addr, len, access, mem);
-	/* Cached registrations that no operation uses may have held the memory. */
-	if (ret == -FI_ENOMEM && tagrv_dom_evict(dom, dev))
-		ret = dev->ops->mem_reg(dev, addr, len, access, mem);
+		ret = tagrv_dom_mem_reg(dom, dev, addr, len, access, mem);
 	return ret;
 }
 

@@ -134,21 +134,18 @@ void tagrv_views_fini(struct tagrv_engine *engine)
 unsigned tagrv_window_rights(const struct tagrv_engine *engine,
 			     const struct tagrv_window *window)
 {
+	const uint64_t access = window->access & engine->attr.serves;
 	unsigned rights = 0;
 
 	/* Whoever lets no key outlive its operation has no views. */
 	if (!window->len || !(engine->dom->lasting & TAGRV_MEM_READ))
 		return 0;
-	if (window->access & FI_REMOTE_READ && !window->read_cntr &&
+	if (access & FI_REMOTE_READ && !window->read_cntr &&
 	    !engine->sinks.remote_read_cntr)
 		rights |= TAGRV_MEM_READ;
-	if (window->access & FI_REMOTE_WRITE && !window->write_cntr &&
+	if (access & FI_REMOTE_WRITE && !window->write_cntr &&
 	    !engine->sinks.remote_write_cntr)
 		rights |= TAGRV_MEM_WRITE;
-	if (!(engine->attr.serves & FI_REMOTE_READ))
-		rights &= ~(unsigned) TAGRV_MEM_READ;
-	if (!(engine->attr.serves & FI_REMOTE_WRITE))
-		rights &= ~(unsigned) TAGRV_MEM_WRITE;
 	if (engine->dom->by_device && rights & TAGRV_MEM_WRITE)
 		rights |= TAGRV_MEM_ATOMIC;
 	return rights;
@@ -162,17 +159,6 @@ static void deregister(struct tagrv_window_reg *reg)
 	*reg = (struct tagrv_window_reg) { .dev = reg->dev, .rights = reg->rights };
 }
 
-/* Cached registrations that no operation uses may have held the memory that is missing. */
-static int register_segment(struct tagrv_dom *dom, struct tagrv_device *dev,
-			    const struct iovec *iov, unsigned access, struct tagrv_mem **mem)
-{
-	int ret = dev->ops->mem_reg(dev, iov->iov_base, iov->iov_len, access, mem);
-
-	if (ret == -FI_ENOMEM && tagrv_dom_evict(dom, dev))
-		ret = dev->ops->mem_reg(dev, iov->iov_base, iov->iov_len, access, mem);
-	return ret;
-}
-
 /* Nobody awaits a completion between two accesses: they stay in order (TAGRV_MEM_ORDERED). */
 static void register_all(struct tagrv_dom *dom, struct tagrv_window *window,
 			 struct tagrv_window_reg *reg, struct tagrv_device *dev,
@@ -184,8 +170,9 @@ static void register_all(struct tagrv_dom *dom, struct tagrv_window *window,
 	reg->rights = rights;
 	for (size_t i = 0; i < window->iov_cnt && !ret; i++)
 		if (window->iov[i].iov_len)
-			ret = register_segment(dom, dev, &window->iov[i],
-					       rights | TAGRV_MEM_ORDERED, &reg->mem[i]);
+			ret = tagrv_dom_mem_reg(dom, dev, window->iov[i].iov_base,
+						window->iov[i].iov_len,
+						rights | TAGRV_MEM_ORDERED, &reg->mem[i]);
 	reg->usable = !ret;
 	if (ret)
 		deregister(reg);

@@ -59,7 +59,7 @@ static void fail(struct tagrv_op *op, int status)
 	op->ops->fail(op, status);
 }
 
-/* 0: nothing waits any more; 1: the quantum is used up; -FI_EAGAIN: no room. */
+/* 0: nothing waits any more; 1: the rest is for another call; -FI_EAGAIN: no room. */
 static int serve_pending(struct tagrv_peer *peer)
 {
 	struct tagrv_list *node;
@@ -68,10 +68,8 @@ static int serve_pending(struct tagrv_peer *peer)
 	while ((node = tagrv_list_first(&peer->pending))) {
 		int ret;
 
-		if (bytes >= TAGRV_PEER_QUANTUM)
-			return 1;
-		/* An operation by the side link has failed here, and goes by packets now. */
-		if (TAGRV_UNLIKELY(peer->side_off_due))
+		/* Or an operation by the side link has failed here: SIDE goes first. */
+		if (bytes >= TAGRV_PEER_QUANTUM || TAGRV_UNLIKELY(peer->side_off_due))
 			return 1;
 		ret = tagrv_send_next(peer, &bytes);
 		if (!ret)

@@ -128,7 +128,6 @@ int tagrv_verbs_mem_reg(struct tagrv_device *device, void *addr, size_t len,
 			unsigned access, struct tagrv_mem **out)
 {
 	struct verbs_dev *dev = verbs_dev_of(device);
-
 	bool relaxed = !(access & TAGRV_MEM_ORDERED) && atomic_load(&dev->relaxed);
 
 	return reg_mem(dev, addr, len, access, relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0, out);
