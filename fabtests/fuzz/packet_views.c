@@ -92,13 +92,17 @@ static void send_show(uint8_t how)
 	give(&hdr, sizeof(hdr));
 }
 
-static void send_side(uint16_t flags, size_t blob)
+/* 'ahead': of the side link that is there, or comes next. */
+static void send_side(uint16_t flags, size_t blob, uint32_t ahead)
 {
 	struct {
 		struct tagrv_hdr hdr;
 		uint8_t	blob[TAGRV_BLOB_MAX + 1];
 	} pkt = {
-		.hdr = { .opcode = TAGRV_PKT_SIDE, .flags = htole16(flags) },
+		.hdr = {
+			.opcode = TAGRV_PKT_SIDE, .flags = htole16(flags),
+			.op = htole32(peer()->rma.side_nr + ahead),
+		},
 	};
 
 	give(&pkt, sizeof(pkt.hdr) + blob);
@@ -118,19 +122,19 @@ void change_side(unsigned what, uint8_t how)
 {
 	switch (what) {
 	case 0:
-		send_side(TAGRV_RMA_READY, 4);
+		send_side(TAGRV_RMA_READY, 4, 0);
 		break;
 	case 1:
-		send_side(0, 4);
+		send_side(0, 4, 0);
 		break;
 	case 2:
-		send_side(TAGRV_RMA_READY, 0);
+		send_side(TAGRV_RMA_READY, 0, 0);
 		break;
 	case 3:
-		send_side(TAGRV_RMA_OFF, 0);
+		send_side(TAGRV_RMA_OFF, 0, how & 3 ? 0 : how >> 2);
 		break;
 	case 4:
-		send_side(how & 15, how % (TAGRV_BLOB_MAX + 2));
+		send_side(how & 15, how % (TAGRV_BLOB_MAX + 2), (how >> 4 & 3) - 1u);
 		break;
 	case 5:
 		break_side(how);

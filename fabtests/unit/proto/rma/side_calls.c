@@ -36,11 +36,18 @@ void side_teardown(void)
 
 void arrive_side(uint16_t flags, bool blob)
 {
+	arrive_side_nr(0, flags, blob);
+}
+
+void arrive_side_nr(uint32_t nr, uint16_t flags, bool blob)
+{
 	const struct {
 		struct tagrv_hdr hdr;
 		uint8_t	blob[4];
 	} pkt = {
-		.hdr = { .opcode = TAGRV_PKT_SIDE, .flags = htole16(flags) },
+		.hdr = {
+			.opcode = TAGRV_PKT_SIDE, .flags = htole16(flags), .op = htole32(nr),
+		},
 	};
 
 	fake_deliver(fx.link, &pkt, sizeof(pkt.hdr) + (blob ? sizeof(pkt.blob) : 0));

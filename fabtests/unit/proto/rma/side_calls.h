@@ -12,8 +12,10 @@
 void side_setup(uint32_t caps);
 void side_teardown(void);
 
-/* A SIDE with these flags, and with a blob or without. */
+/* A SIDE with these flags, and with a blob or without, about the first side link. */
 void arrive_side(uint16_t flags, bool blob);
+/* The same about this one, from 0 on. */
+void arrive_side_nr(uint32_t nr, uint16_t flags, bool blob);
 /*
  * A VIEW of a window of the peer, which begins at BASE and has len bytes in open_mem. rights
  * 0: there is none, because of err, FI_E*.

@@ -317,12 +317,43 @@ Test(rma_device, end_of_the_side_link_ends_what_is_under_way)
 	serve_all();
 	for (int i = 0; i < 2; i++)
 		cr_expect_eq(take(&fx.tx).err, FI_EACCES);
-	submit_one(TAGRV_RMA_FETCH, 0, contexts + 2);
-	serve_all();
-	expect_end(contexts + 2, FI_EOPNOTSUPP);
-	cr_assert_eq(submit_send(mine, 8, 1, contexts + 3, 0), 0);
+	cr_assert_eq(submit_send(mine, 8, 1, contexts + 2, 0), 0);
 	expect_fine();
 	take(&fx.tx);
+	/* The next one waits for another side link. */
+	submit_one(TAGRV_RMA_FETCH, 0, contexts + 3);
+	serve_all();
+	expect_empty(&fx.tx);
+	arrive_side_nr(1, TAGRV_RMA_READY, true);
+	end_moves(0);
+	expect_end(contexts + 3, 0);
+}
+
+/* Not each of them tries to make one. */
+Test(rma_device, side_link_that_cannot_be_made_is_tried_again_after_a_pause)
+{
+	size_t refused = 0;
+
+	fake.side_error = -FI_ENOMEM;
+	submit_one(TAGRV_RMA_ATOMIC, 0, contexts);
+	arrive_view(shown_id(), RIGHTS, LEN, 0);
+	expect_end(contexts, FI_EOPNOTSUPP);
+	cr_expect_eq(sent(TAGRV_PKT_SIDE), 1, "that there is none");
+	fake.side_error = 0;
+	submit_one(TAGRV_RMA_ATOMIC, 0, contexts);
+	serve_all();
+	while (sent(TAGRV_PKT_SIDE) == 1) {
+		refused++;
+		expect_end(contexts, FI_EOPNOTSUPP);
+		submit_one(TAGRV_RMA_ATOMIC, 0, contexts);
+		serve_all();
+	}
+	/* Some are tried twice: when they are submitted, and when the peer is served. */
+	cr_expect_geq(refused, TAGRV_SIDE_PAUSE_MIN / 4);
+	cr_expect_leq(refused, TAGRV_SIDE_PAUSE_MIN);
+	arrive_side_nr(1, TAGRV_RMA_READY, true);
+	end_moves(0);
+	expect_end(contexts, 0);
 }
 
 Test(rma_device, fin_for_one_that_is_under_way_is_refused)

@@ -143,7 +143,7 @@ Test(rma_side, its_packets_wait_for_room)
 	cr_expect_eq(sent(TAGRV_PKT_SIDE), 2);
 }
 
-Test(rma_side, what_cannot_be_made_is_not_tried_again)
+Test(rma_side, what_cannot_be_made_is_not_tried_again_at_once)
 {
 	fake.side_error = -FI_ENOMEM;
 	arrive_view(ask_by_write(), RIGHTS, LEN, 0);

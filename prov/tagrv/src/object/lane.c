@@ -49,8 +49,10 @@ struct tagrv_lane *tagrv_lane_create(struct tagrv_peer *peer,
 	lane->epoch = epoch;
 	peer->lane = lane;
 	peer->life++;
-	peer->side_off = false;
+	peer->side_unable = false;
 	peer->side_off_due = false;
+	peer->rma.side_nr = 0;
+	peer->rma.side_pause = peer->rma.side_pause_last = 0;
 	peer->tx_seq = 0;
 	peer->rx_seq = 0;
 	tagrv_credit_reset(&peer->credit);
@@ -200,15 +202,16 @@ static void fail_side(struct tagrv_lane *lane, int status)
 	struct tagrv_lane *other = NULL;
 	char addr[TAGRV_ADDR_STRLEN];
 
-	tagrv_info("no one-sided operation on %s goes by its device from now on: %s\n",
+	tagrv_info("one-sided operations on %s go by packets for now: their connection has "
+		   "ended: %s\n",
 		   tagrv_addr_str(&peer->addr, addr, sizeof(addr)), fi_strerror(-status));
 	assert(peer->side && (peer->side->lane == lane || peer->side->back == lane));
 	if (peer->self)
 		other = peer->side->lane == lane ? peer->side->back : peer->side->lane;
 	free(peer->side);
 	peer->side = NULL;
-	peer->side_off = true;
 	peer->side_off_due = !peer->self;
+	tagrv_side_count_end(peer, peer->rma.side_nr, false);
 	close_lane(lane, status);
 	if (other)
 		close_lane(other, status);

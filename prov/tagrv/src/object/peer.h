@@ -108,8 +108,8 @@ struct tagrv_peer {
 	bool	self;			/* it is this endpoint */
 	bool	known;			/* the application has named it */
 	bool	met;			/* an earlier connection brought packets */
-	bool	side_off;		/* this connection gets no side link any more, */
-	bool	side_off_due;		/* and the peer is to be told, before all else */
+	bool	side_unable;		/* the last side link could not be made */
+	bool	side_off_due;		/* the peer is to be told of its end, before all else */
 	uint32_t life;			/* connections so far */
 	fi_addr_t fi_addr;		/* FI_ADDR_NOTAVAIL: not in the table */
 
@@ -161,6 +161,9 @@ struct tagrv_peer {
 		struct tagrv_list showings;	/* tagrv_showing::of_peer */
 		uint32_t showing_cnt;
 		uint32_t view_pause;	/* writes until a SHOW asks for a view again */
+		uint32_t side_nr;	/* side links of this connection that have ended */
+		uint32_t side_pause;	/* operations until another one is begun */
+		uint32_t side_pause_last;	/* how many it was at first; 0: none so far */
 		struct {		/* a SHOW that is to be sent; id 0: none */
 			uint32_t id;
 			bool	must;	/* it is to be answered in any case */

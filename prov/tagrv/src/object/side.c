@@ -62,13 +62,11 @@ int tagrv_side_bind(struct tagrv_peer *peer, const void *blob, size_t len)
 	ret = side->link->xport->ops->link_bind(side->link, blob, len);
 	if (!ret)
 		ret = attach(peer, side->link, &side->lane);
-	if (ret) {
+	if (ret)
 		tagrv_side_end(peer, ret);
-		peer->side_off = true;
-		return ret;
-	}
-	side->ready_due = true;
-	return 0;
+	else
+		side->ready_due = true;
+	return ret;
 }
 
 /* ---- to oneself ---- */
@@ -113,6 +111,19 @@ int tagrv_side_begin_self(struct tagrv_peer *peer, struct tagrv_xport *xport)
 	else
 		peer->side->peer_ready = true;
 	return ret;
+}
+
+/* ---- end ---- */
+
+void tagrv_side_count_end(struct tagrv_peer *peer, uint32_t nr, bool unable)
+{
+	uint32_t last = peer->rma.side_pause_last;
+
+	tagrv_assert_locked(peer->engine->dom);
+	peer->rma.side_nr = nr + 1;
+	last = last ? TAGRV_MIN(2 * last, TAGRV_SIDE_PAUSE_MAX) : TAGRV_SIDE_PAUSE_MIN;
+	peer->rma.side_pause = peer->rma.side_pause_last = last;
+	peer->side_unable = unable;
 }
 
 void tagrv_side_end(struct tagrv_peer *peer, int status)

@@ -69,16 +69,25 @@ static unsigned rights_for(const struct tagrv_op *op)
 	return TAGRV_MEM_ATOMIC | (tagrv_rma_wants_answer(op->tx.rma) ? TAGRV_MEM_READ : 0);
 }
 
+/* A side link has been begun (-FI_EAGAIN), or cannot be made. */
+static int wait_for_side(struct tagrv_peer *peer)
+{
+	if (!peer->self)
+		tagrv_rma_side_begin(peer);
+	/* Not each operation tries to make one that could not be made. */
+	tagrv_rma_side_miss(peer);
+	if (peer->side)
+		return -FI_EAGAIN;
+	return refuse(peer, -FI_EOPNOTSUPP, "the connection for one-sided operations could not "
+		      "be made, e.g. for want of queue pairs");
+}
+
 /* What the device needs besides rights. */
-static int check_place(const struct tagrv_peer *peer, const struct place *place)
+static int check_place(struct tagrv_peer *peer, const struct place *place)
 {
 	if (place->addr % SIZE)
 		return refuse(peer, -FI_EINVAL, "the target's address is not a multiple of 8");
-	if (peer->side_off)
-		return refuse(peer, -FI_EOPNOTSUPP, "there is no connection for one-sided "
-			      "operations, or it has failed, e.g. because a region was closed "
-			      "that was still used");
-	return place->link ? 0 : -FI_EAGAIN;
+	return place->link ? 0 : wait_for_side(peer);
 }
 
 /* ---- a peer's window ---- */
@@ -180,8 +189,8 @@ static bool find_segment(const struct tagrv_window *window, struct tagrv_mem *co
 /* The side link to oneself, made when it is wanted first. */
 static struct tagrv_link *self_link(struct tagrv_peer *peer, struct tagrv_xport *xport)
 {
-	if (!peer->side && !peer->side_off && tagrv_side_begin_self(peer, xport))
-		peer->side_off = true;
+	if (!peer->side && !peer->side_unable && tagrv_side_begin_self(peer, xport))
+		tagrv_side_count_end(peer, peer->rma.side_nr, true);
 	return tagrv_side_link(peer);
 }
 

@@ -132,6 +132,8 @@ void tagrv_rma_device_shown(struct tagrv_peer *peer, uint32_t id, int status);
 
 /* A view is here: makes a side link for it, if the transport needs one. */
 void tagrv_rma_side_begin(struct tagrv_peer *peer);
+/* An operation has no side link: after so many, while there is a pause, another one is begun. */
+void tagrv_rma_side_miss(struct tagrv_peer *peer);
 
 /* ---- rma_target.c ---- */
 

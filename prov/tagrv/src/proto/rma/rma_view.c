@@ -46,7 +46,7 @@ static struct tagrv_link *link_of(const struct tagrv_peer *peer)
 /* Whether a side link is there, or may come. */
 static bool may_have_side(const struct tagrv_peer *peer)
 {
-	return tagrv_peer_xport(peer)->attr.caps & TAGRV_XPORT_SIDE && !peer->side_off;
+	return tagrv_peer_xport(peer)->attr.caps & TAGRV_XPORT_SIDE && tagrv_side_may_be(peer);
 }
 
 /*
@@ -56,7 +56,7 @@ static bool may_have_side(const struct tagrv_peer *peer)
 static bool is_worth(const struct tagrv_op *op)
 {
 	const struct tagrv_xport_attr *attr = &tagrv_peer_xport(op->peer)->attr;
-	bool allowed = attr->caps & TAGRV_XPORT_SIDE ? !op->peer->side_off :
+	bool allowed = attr->caps & TAGRV_XPORT_SIDE ? tagrv_side_may_be(op->peer) :
 						       attr->admits & TAGRV_MEM_READ;
 
 	return attr->caps & TAGRV_XPORT_GET && allowed &&
@@ -116,6 +116,7 @@ const struct tagrv_view *tagrv_rma_view_to_write(struct tagrv_peer *peer, uint64
 	const struct tagrv_view *view;
 
 	tagrv_assert_locked(peer->engine->dom);
+	tagrv_rma_side_miss(peer);
 	/* By packets it stays behind fetching atomics, which hold back nobody. */
 	if (!may_have_side(peer) || peer->engine->attr.order & TAGRV_ORDER_AFTER_WRITE ||
 	    (peer->engine->attr.order & TAGRV_ORDER_AFTER_READ && peer->sent))
@@ -281,6 +282,7 @@ bool tagrv_rma_read_view(struct tagrv_op *op)
 	struct span span;
 
 	tagrv_assert_locked(op->engine->dom);
+	tagrv_rma_side_miss(peer);
 	if (!is_worth(op) || (op->engine->attr.order & TAGRV_ORDER_AFTER_WRITE &&
 			      peer->sent) || !link_of(peer))
 		return false;
