@@ -242,6 +242,38 @@ Test(verbs_link, close_waits_for_more_than_the_held_completions)
 	close_with_unread(8, true);
 }
 
+/* Others keep the CQ full, so that it is never seen empty. It is much smaller than it could be. */
+Test(verbs_link, close_waits_for_as_many_completions_as_the_queue_holds)
+{
+	struct tagrv_link *a, *b;
+	struct verbs_xport *xp;
+	uint64_t before;
+
+	params.sq_depth = 2047;
+	verbs_open();
+	pair_connect(&pair);
+	pair_permit(&pair, pair.a->link, pair.b->link);
+	pair_link(&pair, &a, &b);
+	cr_assert_eq(ops->link_attach(b, NULL), 0);
+	xp = verbs_xport_of(pair.b->xport);
+	cr_assert_lt(xp->inbox.rx_cq_depth, (unsigned) config.max_cqe / 2);
+	ops->link_close(b);
+	ops->link_discard(a);
+	usleep(10000);
+	before = xp->rx_polled;
+	while (!pair.b->closed) {
+		/* More than are handled in one pass. */
+		for (unsigned i = 0; i < xp->rxq.bufs.total / 2 + 40; i++)
+			while (end_send(pair.a, 0, 8, 0, NULL))
+				ops->reap(pair.a->xport);
+		ops->progress(pair.b->xport);
+		pair.b->packet_cnt = 0;
+		cr_assert_leq(xp->rx_polled - before, 2 * xp->inbox.rx_cq_depth);
+	}
+	cr_assert_geq(xp->rx_polled - before, xp->inbox.rx_cq_depth);
+	pair_close(&pair);
+}
+
 /* Destroying is slow: other links must not wait for hundreds of them. */
 Test(verbs_link, few_links_end_in_one_pass)
 {

@@ -67,6 +67,17 @@ void tagrv_verbs_links_close_discarded(struct verbs_xport *xp)
 					       discard_node), true);
 }
 
+/* Without SRQ the wireup thread makes it larger. */
+static uint32_t rx_cq_depth(struct verbs_xport *xp)
+{
+	uint32_t depth;
+
+	pthread_mutex_lock(&xp->inbox.mutex);
+	depth = xp->inbox.rx_cq_depth;
+	pthread_mutex_unlock(&xp->inbox.mutex);
+	return depth;
+}
+
 /*
  * Whether all receive completions of a closing link were polled. The device has
  * VERBS_CLOSE_*_MS to write them; the sweep begins then. It ends when the receive CQ
@@ -83,11 +94,10 @@ static bool rx_cq_is_swept(struct verbs_xport *xp, struct verbs_link *link,
 		return false;
 	if (!link->sweep_pass) {
 		link->sweep_pass = xp->pass;
-		link->sweep_polled = xp->rx_polled;
+		link->sweep_end = xp->rx_polled + rx_cq_depth(xp);
 	}
 	return xp->rx_empty_pass > link->sweep_pass ||
-	       xp->rx_polled - link->sweep_polled >=
-	       (uint64_t) xp->dev->attr.max_cqe;
+	       xp->rx_polled >= link->sweep_end;
 }
 
 static bool may_destroy(struct verbs_xport *xp, struct verbs_link *link,
@@ -98,12 +108,8 @@ static bool may_destroy(struct verbs_xport *xp, struct verbs_link *link,
 
 	if ((xp->fatal && !link->base.delivers_last) || (drained && link->rxq))
 		return true;
-	if (!rx_cq_is_swept(xp, link, now))
-		return false;
-	if (drained || xp->fatal)
-		return true;
 	if (now <= link->closed_at + VERBS_CLOSE_MS)
-		return false;
+		return rx_cq_is_swept(xp, link, now) && (drained || xp->fatal);
 	tagrv_info("verbs: %s: qp 0x%x did not drain in %d ms: destroyed\n",
 		   xp->dev->base.name, link->qpn, VERBS_CLOSE_MS);
 	return true;

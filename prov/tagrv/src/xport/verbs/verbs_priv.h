@@ -184,7 +184,7 @@ struct verbs_link {
 	uint64_t closed_at;	/* ms */
 	/* see rx_cq_is_swept() */
 	uint64_t sweep_pass;	/* xport->pass when the sweep began, 0: not yet */
-	uint64_t sweep_polled;	/* xport->rx_polled when it began */
+	uint64_t sweep_end;	/* xport->rx_polled when all that was there is polled */
 };
 
 /* ---- xport ---- */
@@ -295,6 +295,7 @@ struct verbs_xport {
 	struct ibv_td	*td;		/* NULL: the device has none */
 	struct ibv_pd	*qp_pd;		/* of queue pairs: with td, or the device's */
 	struct ibv_comp_channel *channel;
+	int	vector;			/* interrupt of both CQs */
 	int	wake_fd;		/* eventfd: alarms from other threads */
 	int	wait_fd;		/* epoll of channel and wake_fd */
 	struct tagrv_list dev_node;	/* in dev->xports */
