@@ -32,6 +32,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Completion vectors of each device. */
+#define FAKE_VERBS_VECTORS	3
+
 struct fake_verbs_config {
 	unsigned devices;	/* "fake0", "fake1", ...; at most 8 */
 	unsigned ports;		/* of each device */
@@ -108,6 +111,7 @@ struct fake_verbs_counts {
 	unsigned atomics;	/* of them, changes of memory by the device */
 	unsigned post_calls;	/* calls that post receives */
 	unsigned inlined;	/* sends that were posted inline */
+	unsigned cqs_by_vector[FAKE_VERBS_VECTORS];	/* completion queues created */
 	unsigned unlocked_qps;	/* queue pairs created in a thread domain */
 	size_t	registered;	/* bytes */
 	unsigned exposed;	/* regions alive that peers may read or write */

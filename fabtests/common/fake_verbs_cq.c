@@ -45,11 +45,11 @@ int fv_destroy_comp_channel(struct ibv_comp_channel *base)
 
 struct ibv_cq *fv_create_cq(struct ibv_context *ctx, int cqe,
 			    void *cq_context,
-			    struct ibv_comp_channel *channel)
+			    struct ibv_comp_channel *channel, int vector)
 {
 	struct fake_cq *cq;
 
-	if (cqe < 1 || cqe > fv.config.max_cqe) {
+	if (cqe < 1 || cqe > fv.config.max_cqe || vector < 0 || vector >= FAKE_VERBS_VECTORS) {
 		errno = EINVAL;
 		return NULL;
 	}
@@ -74,6 +74,7 @@ struct ibv_cq *fv_create_cq(struct ibv_context *ctx, int cqe,
 	LOCK();
 	tagrv_list_push_tail(&fv.cqs, &cq->node);
 	fv.counts.objects++;
+	fv.counts.cqs_by_vector[vector]++;
 	UNLOCK();
 	return &cq->base;
 }

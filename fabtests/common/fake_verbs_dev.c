@@ -94,6 +94,7 @@ struct ibv_context *fv_open_device(struct ibv_device *dev)
 	}
 	ctx->base.device = dev;
 	ctx->base.async_fd = ctx->queue.fd;
+	ctx->base.num_comp_vectors = FAKE_VERBS_VECTORS;
 	ctx->dev = (unsigned) (dev - fv.devs);
 	LOCK();
 	tagrv_list_push_tail(&fv.ctxs, &ctx->node);

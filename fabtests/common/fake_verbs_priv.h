@@ -202,7 +202,7 @@ struct ibv_comp_channel *fv_create_comp_channel(struct ibv_context *ctx);
 int fv_destroy_comp_channel(struct ibv_comp_channel *base);
 struct ibv_cq *fv_create_cq(struct ibv_context *ctx, int cqe,
 			    void *cq_context,
-			    struct ibv_comp_channel *channel);
+			    struct ibv_comp_channel *channel, int vector);
 int fv_resize_cq(struct ibv_cq *base, int cqe);
 int fv_destroy_cq(struct ibv_cq *base);
 int fv_req_notify_cq(struct ibv_cq *base, int solicited_only);

@@ -24,8 +24,8 @@ WRAP(struct ibv_mr *, reg_mr, (struct ibv_pd *pd, void *addr, size_t len, int ac
 WRAP(struct ibv_pd *, alloc_pd, (struct ibv_context *ctx), (ctx), SCARCE_DEVICE, NULL)
 WRAP(struct ibv_comp_channel *, create_comp_channel, (struct ibv_context *ctx), (ctx), SCARCE_DEVICE, NULL)
 WRAP(struct ibv_cq *, create_cq,
-     (struct ibv_context *ctx, int cqe, void *context, struct ibv_comp_channel *channel),
-     (ctx, cqe, context, channel), SCARCE_DEVICE, NULL)
+     (struct ibv_context *ctx, int cqe, void *context, struct ibv_comp_channel *channel, int vector),
+     (ctx, cqe, context, channel, vector), SCARCE_DEVICE, NULL)
 WRAP(int, resize_cq, (struct ibv_cq *cq, int cqe), (cq, cqe), SCARCE_DEVICE, ENOMEM)
 WRAP(struct ibv_srq *, create_srq, (struct ibv_pd *pd, struct ibv_srq_init_attr *attr), (pd, attr),
      SCARCE_DEVICE, NULL)

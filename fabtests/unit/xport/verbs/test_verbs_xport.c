@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <rdma/fi_errno.h>
+#include <sched.h>
 
 #include "unit/xport/verbs/verbs_fixture.h"
 
@@ -139,6 +140,30 @@ Test(verbs_xport, receive_cq_that_cannot_grow_is_large)
 	cr_assert_eq(xp->inbox.rx_cq_depth, 65535);
 	cr_assert_eq(xp->rx.cq->cqe, 65535);
 	close_one(xp);
+}
+
+/* Sleeping threads of different endpoints are woken by different interrupts. */
+Test(verbs_xport, endpoints_spread_over_completion_vectors)
+{
+	struct fake_verbs_counts counts = { 0 };
+	cpu_set_t set;
+
+	config.max_srq = 16;
+	CPU_ZERO(&set);
+	CPU_SET((size_t) sched_getcpu(), &set);
+	cr_assert_eq(sched_setaffinity(0, sizeof(set), &set), 0);
+	fake_verbs_start(&config);
+	cr_assert_eq(ops->dev_open("fake0", &params, &dev), 0);
+	for (int i = 0; i < FAKE_VERBS_VECTORS; i++) {
+		struct tagrv_xport *xp;
+
+		cr_assert_eq(ops->xport_open(dev, &params, &sink, &xp), 0);
+		ops->xport_close(xp);
+	}
+	counts = fake_verbs_count();
+	for (int i = 0; i < FAKE_VERBS_VECTORS; i++)
+		cr_expect_eq(counts.cqs_by_vector[i], 2, "both of one endpoint");
+	ops->dev_close(dev);
 }
 
 /* Each registration and queue pair fails in turn: no object may be left. */

@@ -10,11 +10,10 @@
  */
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "core/log.h"
 #include "xport/verbs/verbs_priv.h"
-
-#define PAGE	4096u
 
 int tagrv_verbs_bufs_init(struct verbs_bufs *bufs, struct verbs_dev *dev,
 			  size_t size, uint32_t max, uint32_t slab)
@@ -51,14 +50,16 @@ int tagrv_verbs_bufs_grow(struct verbs_bufs *bufs)
 {
 	uint32_t cnt = TAGRV_MIN(bufs->max - bufs->total,
 				 1u << bufs->slab_shift);
-	size_t len = (cnt * bufs->size + PAGE - 1) & ~(size_t) (PAGE - 1);
+	/* A device pins whole pages: no other memory shares them. */
+	const size_t page = (size_t) sysconf(_SC_PAGESIZE);
+	size_t len = (cnt * bufs->size + page - 1) & ~(page - 1);
 	struct tagrv_mem **slab = &bufs->slabs[bufs->total >> bufs->slab_shift];
 	void *addr;
 	int ret = -FI_ENOMEM;
 
 	if (!cnt)
 		return -FI_ENOMEM;
-	addr = aligned_alloc(PAGE, len);
+	addr = aligned_alloc(page, len);
 	if (addr)
 		ret = tagrv_verbs_mem_reg_packets(bufs->dev, addr, len, slab);
 	if (ret) {

@@ -46,9 +46,9 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t len,
 
 static struct ibv_cq *create_cq(struct ibv_context *ctx, int cqe,
 				void *cq_context,
-				struct ibv_comp_channel *channel)
+				struct ibv_comp_channel *channel, int vector)
 {
-	return ibv_create_cq(ctx, cqe, cq_context, channel, 0);
+	return ibv_create_cq(ctx, cqe, cq_context, channel, vector);
 }
 
 static int req_notify_cq(struct ibv_cq *cq, int solicited_only)

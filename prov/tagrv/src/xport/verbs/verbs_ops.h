@@ -61,7 +61,7 @@ struct tagrv_verbs_calls {
 	int (*destroy_comp_channel)(struct ibv_comp_channel *channel);
 	struct ibv_cq *(*create_cq)(struct ibv_context *ctx, int cqe,
 				    void *cq_context,
-				    struct ibv_comp_channel *channel);
+				    struct ibv_comp_channel *channel, int vector);
 	int (*resize_cq)(struct ibv_cq *cq, int cqe);
 	int (*destroy_cq)(struct ibv_cq *cq);
 	int (*req_notify_cq)(struct ibv_cq *cq, int solicited_only);

@@ -10,6 +10,8 @@
  */
 #include <errno.h>
 #include <rdma/fi_errno.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,11 +23,26 @@
 
 /* ---- queues ---- */
 
+/*
+ * Sleeping threads are woken by interrupts of the CQs. Those of an endpoint share one vector,
+ * and endpoints, of this process and of others on the host, have different ones as far as the
+ * device has them: the vector goes by the processor that opens the endpoint, which usually
+ * handles the interrupt of that number, and by the endpoints before it.
+ */
+static int choose_vector(const struct verbs_xport *xp)
+{
+	static atomic_uint opened;
+	int cnt = TAGRV_MAX(xp->dev->ctx->num_comp_vectors, 1);
+	int cpu = TAGRV_MAX(sched_getcpu(), 0);
+
+	return (int) (((unsigned) cpu + atomic_fetch_add(&opened, 1)) % (unsigned) cnt);
+}
+
 static int open_cq(struct verbs_xport *xp, struct verbs_cq *cq, uint32_t depth)
 {
 	errno = 0;
 	cq->cq = xp->calls->create_cq(xp->dev->ctx, (int) depth, xp,
-				      xp->channel);
+				      xp->channel, xp->vector);
 	if (!cq->cq)
 		return verbs_status_of_errno();
 	cq->held_cap = VERBS_BATCH;
@@ -177,6 +194,7 @@ static int open_all(struct verbs_xport *xp)
 	const char *what = "completion channel";
 	int ret = tagrv_verbs_channel_open(xp);
 
+	xp->vector = choose_vector(xp);
 	if (!ret) {
 		what = "receive queue";
 		ret = open_rx(xp);
