@@ -16,6 +16,8 @@ static size_t memlock_limit(void)
 }
 
 static struct tagrv_verbs_calls calls = {
+	.is_fork_initialized = fv_is_fork_initialized,
+	.fork_init = fv_fork_init,
 	.get_device_list = fv_get_device_list,
 	.free_device_list = fv_free_device_list,
 	.open_device = fv_open_device,

@@ -70,6 +70,8 @@ struct fake_verbs_config {
 	int	open_errno;	/* open_device fails with it */
 	bool	open_fails;	/* open_device fails without setting errno */
 	int	list_errno;	/* get_device_list fails with it */
+	enum ibv_fork_status fork;	/* before fork_init */
+	int	fork_errno;	/* fork_init fails with it */
 	int	td_errno, parent_errno;	/* so do alloc_td, alloc_parent_domain, */
 	int	parent_qp_errno;	/* and create_qp in a parent domain */
 	int	query_errno, port_errno;	/* so do query_device, query_port */
@@ -105,6 +107,7 @@ struct fake_verbs_counts {
 	unsigned rnr;		/* sends that found no receive buffer */
 	unsigned lost_events;	/* unacked events of destroyed objects */
 	unsigned lost_buffers;	/* see config.loses_buffers, purges_cq */
+	unsigned fork_inits, late_fork_inits;	/* calls of fork_init; behind others */
 	unsigned device_lists;	/* calls of get_device_list */
 	unsigned executed;	/* work requests carried out */
 	unsigned completions;	/* put into send completion queues */

@@ -50,6 +50,20 @@ bool fv_is_gone(struct ibv_context *ctx)
 
 /* ---- devices ---- */
 
+enum ibv_fork_status fv_is_fork_initialized(void)
+{
+	return fv.counts.fork_inits && !fv.config.fork_errno ? IBV_FORK_ENABLED : fv.config.fork;
+}
+
+int fv_fork_init(void)
+{
+	LOCK();
+	fv.counts.fork_inits++;
+	fv.counts.late_fork_inits += fv.counts.device_lists != 0;
+	UNLOCK();
+	return fv.config.fork_errno;
+}
+
 struct ibv_device **fv_get_device_list(int *cnt)
 {
 	struct ibv_device **list;

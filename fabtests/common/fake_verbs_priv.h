@@ -168,6 +168,8 @@ bool fv_covered(const struct ibv_pd *pd, uint32_t key, bool remote,
 		uint64_t addr, uint64_t len, int access);
 /* The pages of a region, or -1. */
 int fv_pin_of(const struct ibv_pd *pd, uint32_t key, bool remote);
+enum ibv_fork_status fv_is_fork_initialized(void);
+int fv_fork_init(void);
 struct ibv_device **fv_get_device_list(int *cnt);
 void fv_free_device_list(struct ibv_device **list);
 struct ibv_context *fv_open_device(struct ibv_device *dev);

@@ -425,6 +425,7 @@ static void explain_none(const struct tagrv_params *params,
 static int get_devices(const struct tagrv_verbs_calls *calls,
 		       struct all_devices *all, char *why, size_t why_len)
 {
+	tagrv_verbs_fork_prepare(calls);
 	errno = 0;
 	all->devs = calls->get_device_list(&all->cnt);
 	if (!all->devs) {

@@ -29,6 +29,8 @@ struct tagrv_verbs_calls {
 	/* as tagrv_verbs_subnet_get() */
 	void (*subnet_get)(const union ibv_gid *gid, struct verbs_subnet *subnet);
 
+	enum ibv_fork_status (*is_fork_initialized)(void);
+	int (*fork_init)(void);
 	struct ibv_device **(*get_device_list)(int *cnt);
 	void (*free_device_list)(struct ibv_device **list);
 	struct ibv_context *(*open_device)(struct ibv_device *dev);

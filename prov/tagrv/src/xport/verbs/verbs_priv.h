@@ -509,6 +509,9 @@ void tagrv_verbs_strays_drop(struct verbs_link *link);
 int tagrv_verbs_wc_status(const struct verbs_dev *dev, const struct ibv_wc *wc);
 const char *tagrv_verbs_wc_hint(enum ibv_wc_status status);
 
+/* verbs_fork.c: to be called before all other calls. */
+void tagrv_verbs_fork_prepare(const struct tagrv_verbs_calls *calls);
+
 /* verbs_sleep.c */
 /* Opens channel, wake_fd and wait_fd. On failure call close all the same. */
 int tagrv_verbs_channel_open(struct verbs_xport *xp) TAGRV_WARN_UNUSED;
