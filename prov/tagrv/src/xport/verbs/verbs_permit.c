@@ -12,7 +12,8 @@
  *                          <-- permit-only, n ---  rx_permits <= rx_window / 2
  *
  * n is sent as immediate data, which needs no byte of the packet; its bit 31 marks
- * a packet that is a permit only, bit 30 a permit for which there are no buffers.
+ * a packet that is a permit only, bit 30 a permit for which there are no buffers, bits 29
+ * and 28 what verbs_recall.c takes back.
  *
  * With SRQ the rx_permits of all links together never exceed the buffers posted. The
  * window of a link is its share of three quarters of RX_BUFS, at most
@@ -37,7 +38,6 @@
 #include "xport/verbs/verbs_poll.h"
 
 #define PERMIT_ONLY	(1u << 31)	/* in immediate data */
-#define COUNT_MAX	0xffffu
 /* A new link is permitted at most 1 / NEWCOMERS of the buffers not permitted yet. */
 #define NEWCOMERS	256u
 /* Buffers not permitted to links in the map, but kept for new links. */
@@ -68,11 +68,15 @@ static void choose_window(struct verbs_xport *xp)
 {
 	uint32_t links = xp->map.cnt > xp->sides ? xp->map.cnt - xp->sides : 1;
 	uint32_t share = xp->rxq.bufs.max / 4 * 3 / links;
+	uint32_t former = xp->rx_window;
 
 	xp->rx_window = TAGRV_MAX(TAGRV_MIN(share, VERBS_PERMIT_MAX),
 				  VERBS_PERMIT_MIN);
 	if (!xp->use_srq)
 		xp->rx_window = xp->rq_depth;
+	/* Some may have been permitted more. */
+	if (xp->rx_window < former)
+		xp->recall.left = UINT32_MAX;
 	/* Not worth the work before a quarter of the window is owed. */
 	xp->offer_at = xp->rx_window * 3 / 4;
 }
@@ -152,7 +156,7 @@ static uint32_t owed_to(const struct verbs_xport *xp,
 uint32_t tagrv_verbs_permit_offer(struct verbs_xport *xp,
 				  struct verbs_link *link)
 {
-	uint32_t owed = TAGRV_MIN(owed_to(xp, link), COUNT_MAX);
+	uint32_t owed = TAGRV_MIN(owed_to(xp, link), VERBS_PERMIT_COUNT);
 	uint32_t avail = permittable(xp, link);
 
 	if (avail < owed)
@@ -167,7 +171,7 @@ uint32_t tagrv_verbs_permit_offer(struct verbs_xport *xp,
 void tagrv_verbs_permit_sent(struct verbs_xport *xp, struct verbs_link *link,
 			     uint32_t cnt)
 {
-	cnt &= COUNT_MAX;
+	cnt &= VERBS_PERMIT_COUNT;
 	if (cnt > permittable(xp, link) + SPARE(queue_of(xp, link)->bufs.total))
 		xp->stats.permits_over += cnt;
 	if (link->rxq)
@@ -201,27 +205,47 @@ static uint32_t stray_room(const struct verbs_link *link)
 	return used < VERBS_STRAY_LINK ? VERBS_STRAY_LINK - used : 0;
 }
 
+/* Sends what a link is owed. False: later, for want of buffers or of room. */
+static bool serve_owed(struct verbs_xport *xp, struct verbs_link *link)
+{
+	bool answered = tagrv_verbs_recall_answer(link) != -FI_EAGAIN;
+	uint32_t cnt = tagrv_verbs_permit_offer(xp, link);
+	uint32_t thin = cnt & VERBS_PERMIT_THIN;
+
+	cnt -= thin;
+	if (link->state == VERBS_LINK_BOUND)
+		cnt = TAGRV_MIN(cnt, stray_room(link));
+	if (cnt && tagrv_verbs_send_permit(link, cnt | thin) == -FI_EAGAIN)
+		return false;
+	return answered && (cnt || !owed_to(xp, link));
+}
+
 void tagrv_verbs_permit_send_owed(struct verbs_xport *xp)
 {
 	struct tagrv_list *pos, *tmp;
+	bool lacking = false;
 
 	warn_over(xp);
 	tagrv_list_for_each_safe(&xp->owed, pos, tmp) {
 		struct verbs_link *link =
 			tagrv_container_of(pos, struct verbs_link, owed_node);
-		uint32_t cnt, thin;
 
-		cnt = link->error ? 0 : tagrv_verbs_permit_offer(xp, link);
-		thin = cnt & VERBS_PERMIT_THIN;
-		cnt -= thin;
-		if (link->state == VERBS_LINK_BOUND)
-			cnt = TAGRV_MIN(cnt, stray_room(link));
-		if (cnt && tagrv_verbs_send_permit(link, cnt | thin) ==
-			   -FI_EAGAIN)
-			continue;
-		if (cnt || link->error)
+		if (link->error || serve_owed(xp, link))
 			tagrv_list_remove(pos);
+		lacking |= !link->error && owed_to(xp, link);
 	}
+	if (TAGRV_UNLIKELY(lacking && xp->recall.left) && xp->use_srq &&
+	    xp->rxq.bufs.total == xp->rxq.bufs.max)
+		tagrv_verbs_recall_surplus(xp);
+}
+
+void tagrv_verbs_permit_take(struct verbs_xport *xp, struct verbs_link *link,
+			     uint32_t cnt)
+{
+	if (link->rxq)
+		link->rx_permits -= cnt;
+	else
+		set_rx_permits(xp, link, link->rx_permits - cnt);
 }
 
 /* ---- packets received ---- */
@@ -249,7 +273,12 @@ bool tagrv_verbs_permit_received(struct verbs_xport *xp,
 {
 	uint32_t bits = be32toh(imm);
 
-	link->tx_permits = TAGRV_MIN(link->tx_permits + (bits & COUNT_MAX),
+	if (TAGRV_UNLIKELY(bits & PERMIT_ONLY &&
+			   bits & (VERBS_PERMIT_RECALL | VERBS_PERMIT_RETURN))) {
+		tagrv_verbs_recall_received(xp, link, bits);
+		return true;
+	}
+	link->tx_permits = TAGRV_MIN(link->tx_permits + (bits & VERBS_PERMIT_COUNT),
 				  UINT32_MAX / 2);
 	link->thin |= (bits & VERBS_PERMIT_THIN) != 0;
 	xp->freed = true;

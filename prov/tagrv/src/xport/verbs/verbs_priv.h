@@ -53,6 +53,10 @@
 #define VERBS_PERMIT_CTRL	2u	/* the last 2 are for control packets */
 #define VERBS_PERMIT_LAST	1u	/* the last is for a permit-only packet */
 #define VERBS_PERMIT_THIN	(1u << 30)	/* beside a number of packets */
+/* In permit-only packets; the number is not added. See verbs_recall.c. */
+#define VERBS_PERMIT_RECALL	(1u << 29)
+#define VERBS_PERMIT_RETURN	(1u << 28)
+#define VERBS_PERMIT_COUNT	0xffffu		/* the number */
 #define VERBS_PERMIT_MAX		128u	/* largest window */
 #define VERBS_MOVES_MAX		16u	/* gets or puts in flight, if short ones */
 #define VERBS_SOFT_BURST	8u	/* packets in flight, software devices */
@@ -164,6 +168,9 @@ struct verbs_link {
 	uint32_t tx_permits;	/* packets that we may still send */
 	uint32_t rx_permits;	/* packets that the peer may still send */
 	struct tagrv_list owed_node;	/* in xport->owed */
+	uint32_t returning;	/* permits that the peer gets back */
+	bool	return_due;	/* and is to be told, if only of none */
+	bool	recalled;	/* it was asked for some, and has not answered */
 
 	/* receive side */
 	struct verbs_rxq *rxq;	/* own queue, NULL: the xport's SRQ */
@@ -262,7 +269,12 @@ struct verbs_xport {
 	uint32_t rx_window;		/* most packets permitted to one link */
 	uint32_t sides;			/* links of the map that are side links */
 	uint32_t offer_at;		/* rx_permits at which packets permit more */
-	struct tagrv_list owed;		/* links to be permitted more */
+	struct tagrv_list owed;		/* links to be permitted more, or to be answered */
+	struct {			/* a round of recalls: verbs_recall.c */
+		uint32_t left;		/* slots of the map to be looked at */
+		uint32_t next;		/* the next one */
+		bool	again;		/* there was no room to send one */
+	} recall;
 	bool	polling_tx;		/* poll_tx() is running */
 	bool	must_poll_tx;		/* it may explain a flushed receive */
 	struct tagrv_list refill;	/* links with idle receive buffers */
@@ -285,6 +297,7 @@ struct verbs_xport {
 	struct {
 		uint64_t permits_sent;	/* packets permitted to peers */
 		uint64_t permit_only_sent; /* packets that were permits only */
+		uint64_t permits_recalled; /* packets that peers were asked not to send */
 		_Atomic uint64_t permits_over;	/* beyond the buffers posted */
 		uint64_t sends_refused;	/* for lack of a permit */
 		uint64_t packets_sent;
@@ -430,7 +443,10 @@ void tagrv_verbs_rdma_bind(struct verbs_link *link,
 /* Sends an empty packet that permits cnt packets. 0, -FI_EAGAIN, -FI_ENOTCONN. */
 int tagrv_verbs_send_permit(struct verbs_link *link, uint32_t cnt)
 	TAGRV_WARN_UNUSED;
-/* The same, signaled and with what is owed: it confirms all packets before it. */
+/* Sends an empty packet with this bit and number; it leaves a packet for a permit. */
+int tagrv_verbs_send_recall(struct verbs_link *link, uint32_t bit, uint32_t cnt)
+	TAGRV_WARN_UNUSED;
+/* As send_permit, signaled and with what is owed: it confirms all packets before it. */
 int tagrv_verbs_send_flush(struct verbs_link *link) TAGRV_WARN_UNUSED;
 
 /* verbs_post.c */
@@ -485,6 +501,9 @@ void tagrv_verbs_permit_send_owed(struct verbs_xport *xp);
 /* Accounts for a packet that has come. False: it was not permitted. */
 bool tagrv_verbs_permit_used(struct verbs_xport *xp, struct verbs_link *link)
 	TAGRV_WARN_UNUSED;
+/* Takes back cnt packets of those that the peer may send. */
+void tagrv_verbs_permit_take(struct verbs_xport *xp, struct verbs_link *link,
+			     uint32_t cnt);
 /*
  * Polls the receive CQ for permits and holds all other completions for the next
  * progress. For reap, which must not deliver packets.
@@ -493,6 +512,15 @@ void tagrv_verbs_permit_poll(struct verbs_xport *xp);
 /* Adds the permit in a packet's immediate data. True: the packet is permit-only. */
 bool tagrv_verbs_permit_received(struct verbs_xport *xp,
 				 struct verbs_link *link, uint32_t imm);
+
+/* verbs_recall.c: taking back permits; the endpoint's thread */
+/* Other links lack permits, and all buffers are registered. */
+void tagrv_verbs_recall_surplus(struct verbs_xport *xp);
+/* Handles a permit-only packet with VERBS_PERMIT_RECALL or _RETURN. */
+void tagrv_verbs_recall_received(struct verbs_xport *xp, struct verbs_link *link,
+				 uint32_t bits) TAGRV_COLD;
+/* Answers a recall, if there is one. 0, -FI_EAGAIN, -FI_ENOTCONN. */
+int tagrv_verbs_recall_answer(struct verbs_link *link) TAGRV_WARN_UNUSED;
 
 /*
  * verbs_stray.c: early packets.

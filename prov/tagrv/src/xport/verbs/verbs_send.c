@@ -233,12 +233,13 @@ int tagrv_verbs_send_prepared(struct tagrv_link *base, const void *hdr,
 	return post_packet(xp, link, &wr, &tx);
 }
 
-static int post_permit(struct verbs_link *link, uint32_t cnt, bool signaled)
+/* bits: a number of packets, and VERBS_PERMIT_*. */
+static int post_empty(struct verbs_link *link, uint32_t bits, bool signaled)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 	struct ibv_send_wr wr = {
 		.opcode = IBV_WR_SEND_WITH_IMM,
-		.imm_data = tagrv_verbs_permit_imm(cnt, true),
+		.imm_data = tagrv_verbs_permit_imm(bits, true),
 	};
 	struct verbs_tx tx = { .buf = VERBS_NO_BUF, .signaled = signaled };
 	int ret;
@@ -251,13 +252,27 @@ static int post_permit(struct verbs_link *link, uint32_t cnt, bool signaled)
 	link->tx_permits--;
 	xp->stats.packets_sent++;
 	xp->stats.permit_only_sent++;
-	tagrv_verbs_permit_sent(xp, link, cnt);
 	return 0;
+}
+
+static int post_permit(struct verbs_link *link, uint32_t cnt, bool signaled)
+{
+	int ret = post_empty(link, cnt, signaled);
+
+	if (!ret)
+		tagrv_verbs_permit_sent(verbs_xport_of(link->base.xport), link, cnt);
+	return ret;
 }
 
 int tagrv_verbs_send_permit(struct verbs_link *link, uint32_t cnt)
 {
 	return link->tx_permits ? post_permit(link, cnt, false) : -FI_EAGAIN;
+}
+
+int tagrv_verbs_send_recall(struct verbs_link *link, uint32_t bit, uint32_t cnt)
+{
+	return link->tx_permits > VERBS_PERMIT_LAST ?
+	       post_empty(link, bit | cnt, false) : -FI_EAGAIN;
 }
 
 /* May permit nothing, so it does not take the packet that is kept for permits. */

@@ -329,12 +329,14 @@ void tagrv_verbs_xport_close(struct tagrv_xport *base)
 		tagrv_info("verbs: %s: sent %llu packets, refused %llu sends "
 			   "that the peer had not permitted yet; permitted "
 			   "peers %llu packets, %llu of them without a receive "
-			   "buffer; %llu packets were permits only\n",
+			   "buffer, and recalled %llu; %llu packets were "
+			   "permits only\n",
 			   base->dev->name,
 			   (unsigned long long) xp->stats.packets_sent,
 			   (unsigned long long) xp->stats.sends_refused,
 			   (unsigned long long) xp->stats.permits_sent,
 			   (unsigned long long) xp->stats.permits_over,
+			   (unsigned long long) xp->stats.permits_recalled,
 			   (unsigned long long) xp->stats.permit_only_sent);
 	close_queues(xp);
 	close_thread_domain(xp);

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Recalls: the share of the shared receive buffers that each peer may fill gets smaller when
+ * more peers connect (verbs_permit.c). A peer that was permitted more before keeps that as
+ * long as it sends nothing, and later peers would starve. So the receiver takes it back when
+ * it lacks buffers for others.
+ *
+ *   sender                                       receiver
+ *                                                rx_permits > rx_window, others lack permits
+ *                          <-- RECALL, n ------  link->recalled
+ *   tx_permits -= k <= n
+ *                          --- RETURN, k ----->  rx_permits -= k
+ *
+ * Both are permit-only packets. Packets arrive in order, so those that the sender has sent
+ * before are counted when RETURN comes. A sender keeps VERBS_PERMIT_MIN, and always answers,
+ * if only by 0. A recall that is not answered harms the other peers no more than before.
+ *
+ * A surplus arises only when the window becomes smaller: then all links are looked at once,
+ * some in each pass, as soon as permits lack.
+ */
+#include <rdma/fi_errno.h>
+
+#include "xport/verbs/verbs_priv.h"
+
+/* Slots of the map that one pass looks at. */
+#define SLOTS_PER_PASS	64u
+
+/* -FI_EAGAIN: no packet can be sent to the peer now. */
+static int recall_from(struct verbs_xport *xp, struct verbs_link *link)
+{
+	uint32_t surplus;
+	int ret;
+
+	if (link->rx_permits < xp->rx_window + VERBS_PERMIT_MIN || link->recalled ||
+	    link->side || link->error || link->state != VERBS_LINK_OPEN)
+		return 0;
+	surplus = link->rx_permits - xp->rx_window;
+	ret = tagrv_verbs_send_recall(link, VERBS_PERMIT_RECALL, surplus);
+	link->recalled = !ret;
+	xp->stats.permits_recalled += ret ? 0 : surplus;
+	return ret;
+}
+
+void tagrv_verbs_recall_surplus(struct verbs_xport *xp)
+{
+	const struct verbs_map *map = &xp->map;
+
+	xp->recall.left = TAGRV_MIN(xp->recall.left, map->mask + 1);
+	for (uint32_t i = 0; i < SLOTS_PER_PASS && xp->recall.left; i++) {
+		struct verbs_link *link = map->slots[xp->recall.next++ & map->mask];
+
+		xp->recall.left--;
+		if (link && recall_from(xp, link) == -FI_EAGAIN)
+			xp->recall.again = true;
+		if (!xp->recall.left && xp->recall.again) {
+			xp->recall.left = map->mask + 1;
+			xp->recall.again = false;
+			return;
+		}
+	}
+}
+
+/* The peer wants some back. What it asks for is answered when there is room. */
+static void give_back(struct verbs_xport *xp, struct verbs_link *link, uint32_t cnt)
+{
+	uint32_t spare = link->tx_permits > VERBS_PERMIT_MIN ?
+			 link->tx_permits - VERBS_PERMIT_MIN : 0;
+
+	cnt = TAGRV_MIN(cnt, spare);
+	link->tx_permits -= cnt;
+	link->returning += cnt;
+	link->return_due = true;
+	if (!tagrv_list_linked(&link->owed_node))
+		tagrv_list_push_tail(&xp->owed, &link->owed_node);
+}
+
+void tagrv_verbs_recall_received(struct verbs_xport *xp, struct verbs_link *link,
+				 uint32_t bits)
+{
+	uint32_t cnt = bits & VERBS_PERMIT_COUNT;
+
+	if (bits & VERBS_PERMIT_RECALL)
+		give_back(xp, link, cnt);
+	if (!(bits & VERBS_PERMIT_RETURN))
+		return;
+	/* A peer that returns more than it has cannot send any more. */
+	tagrv_verbs_permit_take(xp, link, TAGRV_MIN(cnt, link->rx_permits));
+	link->recalled = false;
+}
+
+int tagrv_verbs_recall_answer(struct verbs_link *link)
+{
+	uint32_t cnt = TAGRV_MIN(link->returning, VERBS_PERMIT_COUNT);
+	int ret;
+
+	if (TAGRV_LIKELY(!link->return_due))
+		return 0;
+	ret = tagrv_verbs_send_recall(link, VERBS_PERMIT_RETURN, cnt);
+	if (ret)
+		return ret;
+	link->returning -= cnt;
+	link->return_due = link->returning != 0;
+	return 0;
+}
