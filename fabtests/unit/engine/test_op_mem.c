@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "object/mrtab.h"
+#include "object/view.h"
 #include "reg/regcache.h"
 #include "wire/rma_packet.h"
 #include "common/apart.h"
@@ -198,6 +199,19 @@ Test(regcache_op, no_memory_evicts_and_tries_again)
 	cr_assert_eq(take(&fx.tx).context, ctx + 1);
 	arrive_fin(packet_header(fake.log_cnt - 2).op, 0);
 	cr_assert_eq(take(&fx.tx).context, ctx);
+}
+
+Test(regcache_op, no_memory_for_a_window_evicts_too)
+{
+	struct tagrv_window window = { .iov = { { buf + BIG / 2, 4096 } }, .iov_cnt = 1 };
+
+	send_whole(buf, 65536);
+	cr_assert_eq(fake.regs, 1, "kept");
+	fake.regs_max = 1;
+	cr_assert_not_null(tagrv_window_register(fx.dom, &window, &fake.dev, TAGRV_MEM_READ));
+	cr_assert_eq(fake.regs, 1);
+	tagrv_window_deregister(&window);
+	cr_assert_eq(fake.regs, 0);
 }
 
 /* A peer that once was told where to write to could go on for ever. */

@@ -72,6 +72,24 @@ Test(batch, fins_fill_packets_that_every_link_takes)
 	cr_assert_eq(fin_of(2, 1), 0);
 }
 
+/* A peer that takes no FINs is given up; RECALLs are caused by us. */
+Test(batch, recalls_are_not_counted_among_what_the_peer_causes)
+{
+	enum { MOST = 65536 };
+
+	peer_up(true);
+	fake.refuse_all = true;
+	for (uint32_t i = 0; i < MOST; i++)
+		tagrv_ack_recall(peer(), i);
+	tagrv_ack_fin(peer(), 1, 0);
+	cr_assert_eq(fx.engine->stats.bad_packets, 0);
+	for (uint32_t i = 1; i < MOST; i++)
+		tagrv_ack_fin(peer(), 1, 0);
+	cr_assert_eq(fx.engine->stats.bad_packets, 0);
+	tagrv_ack_fin(peer(), 1, 0);
+	cr_assert_eq(fx.engine->stats.bad_packets, 1);
+}
+
 Test(batch, a_done_has_a_packet_of_its_own_in_its_turn)
 {
 	peer_up(true);

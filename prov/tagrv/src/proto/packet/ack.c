@@ -112,13 +112,19 @@ size_t tagrv_ack_pack_items(const struct tagrv_peer *peer, char *to)
 	return cnt;
 }
 
+/* A RECALL is caused by us, FIN and DONE by the peer. */
+static bool is_counted(const struct tagrv_ack *ack)
+{
+	return ack->opcode != TAGRV_PKT_RECALL;
+}
+
 static void drop_sent(struct tagrv_peer *peer, size_t cnt)
 {
-	peer->ack_cnt -= (uint32_t) cnt;
 	while (cnt--) {
 		struct tagrv_ack *ack = tagrv_container_of(
 			tagrv_list_pop(&peer->acks), struct tagrv_ack, link);
 
+		peer->ack_cnt -= is_counted(ack);
 		tagrv_trace_fin_out(peer, ack->opcode, ack->op, ack->status);
 		tagrv_pool_put(&peer->engine->pools.acks, ack);
 	}
@@ -152,7 +158,8 @@ int tagrv_ack_send(struct tagrv_peer *peer)
 /* ---- queueing ---- */
 
 /*
- * Acks that wait for one peer at most. All peers share the memory for acks; one that goes on
+ * FINs and DONEs that wait for one peer at most; there are RECALLs for no more than
+ * TAGRV_SHOWINGS_MAX windows. All peers share the memory for acks; one that goes on
  * with operations and never makes room for their FINs, as a write can be that nothing was
  * prepared for here, must not use it up. Others receive when they make progress, and only
  * then send more than there is room for.
@@ -186,18 +193,12 @@ static void queue_ack(struct tagrv_peer *peer, uint8_t opcode, uint16_t flags,
 		      uint32_t op, int status)
 {
 	struct tagrv_engine *engine = peer->engine;
-	struct tagrv_ack *ack;
+	struct tagrv_ack *ack = ack_get(peer, opcode, flags, op, status);
 
-	/* RECALLs are ours, and bounded by TAGRV_SHOWINGS_MAX. */
-	if (TAGRV_UNLIKELY(peer->ack_cnt >= WAITING_MAX && opcode != TAGRV_PKT_RECALL)) {
-		tagrv_peer_bad_packet(peer, "operations, but no FINs are taken");
-		return;
-	}
-	ack = ack_get(peer, opcode, flags, op, status);
 	if (!ack)
 		return;
 	tagrv_list_push_tail(&peer->acks, &ack->link);
-	peer->ack_cnt++;
+	peer->ack_cnt += is_counted(ack);
 	if (peer->state != TAGRV_PEER_READY)
 		return;
 	/* Others may follow in this pass: they share a packet. */
@@ -205,10 +206,20 @@ static void queue_ack(struct tagrv_peer *peer, uint8_t opcode, uint16_t flags,
 		tagrv_peer_set_busy(peer);
 }
 
+/* Queues what the peer has caused, or gives the peer up. */
+static void queue_caused(struct tagrv_peer *peer, uint8_t opcode, uint16_t flags,
+			 uint32_t op, int status)
+{
+	if (TAGRV_UNLIKELY(peer->ack_cnt >= WAITING_MAX))
+		tagrv_peer_bad_packet(peer, "operations, but no FINs are taken");
+	else
+		queue_ack(peer, opcode, flags, op, status);
+}
+
 void tagrv_ack_fin(struct tagrv_peer *peer, uint32_t op, int status)
 {
 	tagrv_assert_locked(peer->engine->dom);
-	queue_ack(peer, TAGRV_PKT_FIN, 0, op, status);
+	queue_caused(peer, TAGRV_PKT_FIN, 0, op, status);
 }
 
 void tagrv_ack_hold(struct tagrv_peer *peer, uint32_t op)
@@ -234,7 +245,7 @@ void tagrv_ack_done(struct tagrv_peer *peer, uint32_t op, uint16_t flags,
 		    int status)
 {
 	tagrv_assert_locked(peer->engine->dom);
-	queue_ack(peer, TAGRV_PKT_DONE, flags, op, status);
+	queue_caused(peer, TAGRV_PKT_DONE, flags, op, status);
 }
 
 void tagrv_ack_recall(struct tagrv_peer *peer, uint32_t id)
