@@ -144,6 +144,7 @@ Test(rma_side_next, pauses_grow_up_to_a_limit)
 		break_here();
 		cr_expect_eq(the_peer()->rma.side_pause, last);
 		last = TAGRV_MIN(2 * last, TAGRV_SIDE_PAUSE_MAX);
+		the_peer()->rma.side_free_at = 0;	/* some time has passed */
 		arrive_side_nr(nr, TAGRV_RMA_READY, true);
 		write_by_side();
 	}
@@ -159,6 +160,23 @@ Test(rma_side_next, a_new_connection_begins_with_the_first)
 	arrive_side(0, true);
 	expect_last_side(0, TAGRV_RMA_READY, 4);
 	cr_expect_eq(the_peer()->rma.side_pause, 0);
+	expect_no_complaint();
+}
+
+/* It would cost a queue pair each time. */
+Test(rma_side_next, a_peer_cannot_begin_and_end_them_at_will)
+{
+	uint32_t nr = 0;
+
+	for (; nr < 10000; nr++) {
+		arrive_side_nr(nr, 0, true);
+		if (!the_peer()->side)
+			break;
+		arrive_side_nr(nr, TAGRV_RMA_OFF, false);
+	}
+	cr_expect_geq(nr, 8, "some at once are fine");
+	cr_expect_lt(nr, 10000);
+	expect_last_side(nr, TAGRV_RMA_OFF, 0);
 	expect_no_complaint();
 }
 

@@ -161,6 +161,7 @@ struct tagrv_peer {
 		struct tagrv_list showings;	/* tagrv_showing::of_peer */
 		uint32_t showing_cnt;
 		uint32_t view_pause;	/* writes until a SHOW asks for a view again */
+		uint64_t side_free_at;	/* ms: when the peer has begun none lately */
 		uint32_t side_nr;	/* side links of this connection that have ended */
 		uint32_t side_pause;	/* operations until another one is begun */
 		uint32_t side_pause_last;	/* how many it was at first; 0: none so far */

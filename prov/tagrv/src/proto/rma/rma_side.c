@@ -8,6 +8,7 @@
  */
 #include <rdma/fi_errno.h>
 
+#include "core/clock.h"
 #include "core/log.h"
 #include "object/side.h"
 #include "proto/packet/ack.h"
@@ -87,13 +88,38 @@ int tagrv_rma_serve_side(struct tagrv_peer *peer)
 	return ret;
 }
 
+/*
+ * Side links that a peer may begin at once, and then one each so many ms. It may end them as
+ * often as it likes, each costs a queue pair, and the domain's lock is held meanwhile.
+ */
+#define BURST	8u
+#define EVERY	100u
+
+static bool may_begin(struct tagrv_peer *peer)
+{
+	uint64_t now = tagrv_clock_ms();
+
+	if (peer->rma.side_free_at > now + (BURST - 1) * EVERY)
+		return false;
+	peer->rma.side_free_at = TAGRV_MAX(peer->rma.side_free_at, now) + EVERY;
+	return true;
+}
+
+static bool begin_for_peer(struct tagrv_peer *peer)
+{
+	if (may_begin(peer))
+		return begin(peer);
+	give_up(peer, -FI_EBUSY);
+	return false;
+}
+
 /* The peer's link is here: ours may be bound to it. */
 static void bind_to(struct tagrv_peer *peer, const void *blob, size_t len)
 {
 	uint8_t copy[TAGRV_BLOB_MAX];
 	int ret;
 
-	if (!peer->side && !begin(peer))
+	if (!peer->side && !begin_for_peer(peer))
 		return;
 	tagrv_copy_once(copy, blob, len);
 	ret = tagrv_side_bind(peer, copy, len);

@@ -116,7 +116,8 @@ const struct tagrv_view *tagrv_rma_view_to_write(struct tagrv_peer *peer, uint64
 	const struct tagrv_view *view;
 
 	tagrv_assert_locked(peer->engine->dom);
-	tagrv_rma_side_miss(peer);
+	if (TAGRV_UNLIKELY(peer->rma.side_pause))
+		tagrv_rma_side_miss(peer);
 	/* By packets it stays behind fetching atomics, which hold back nobody. */
 	if (!may_have_side(peer) || peer->engine->attr.order & TAGRV_ORDER_AFTER_WRITE ||
 	    (peer->engine->attr.order & TAGRV_ORDER_AFTER_READ && peer->sent))
@@ -282,7 +283,8 @@ bool tagrv_rma_read_view(struct tagrv_op *op)
 	struct span span;
 
 	tagrv_assert_locked(op->engine->dom);
-	tagrv_rma_side_miss(peer);
+	if (TAGRV_UNLIKELY(peer->rma.side_pause))
+		tagrv_rma_side_miss(peer);
 	if (!is_worth(op) || (op->engine->attr.order & TAGRV_ORDER_AFTER_WRITE &&
 			      peer->sent) || !link_of(peer))
 		return false;
