@@ -44,15 +44,23 @@ enum { FIRST = 4095 / 256 };
 
 TestSuite(verbs_permit, .init = prepare, .timeout = 20);
 
-/* Proves that the devices of these tests report such a packet. */
+/*
+ * Proves that the devices of these tests report such a packet. It breaks the queue pair, so
+ * some devices refuse the packet behind it, which must not hide why.
+ */
 Test(verbs_permit, an_unpermitted_packet_finds_no_buffer)
 {
+	enum { BUFS = 7 };
+
 	config.max_srq_wr = 8;
 	start();
+	cr_assert_eq(xport_of(pair.b)->rxq.posted, BUFS);
 	link_of(pair.a)->tx_permits = 100;
-	for (unsigned i = 0; i < 9; i++)
+	for (unsigned i = 0; i <= BUFS; i++)
 		cr_assert_eq(end_send(pair.a, i, 8, 0, NULL), 0);
 	cr_assert_eq(fake_verbs_count().rnr, 1);
+	cr_assert_eq(end_send(pair.a, BUFS + 1, 8, 0, NULL),
+		     config.refuses_in_err ? -FI_ENOTCONN : 0);
 	PAIR_UNTIL(&pair, pair.a->errors == 1);
 	cr_assert_eq(pair.a->error_status, -FI_EHOSTUNREACH);
 	pair.permitted = true;

@@ -398,6 +398,8 @@ static unsigned on_link_alarm(struct verbs_xport *xp)
 {
 	unsigned events = 0;
 
+	if (xp->must_poll_tx)
+		events += poll_tx(xp);
 	tagrv_verbs_links_adopt(xp);
 	for (uint32_t i = 0; xp->map.slots && i <= xp->map.mask; i++) {
 		struct verbs_link *link = xp->map.slots[i];

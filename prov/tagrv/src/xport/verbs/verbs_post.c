@@ -33,6 +33,20 @@
 #include "xport/verbs/verbs_post.h"
 
 /*
+ * Some libraries (bnxt_re) refuse requests to a queue pair that has broken. Why it broke
+ * is in the send CQ, which the next progress polls before it reports this error.
+ */
+static void refused(struct verbs_xport *xp, struct verbs_link *link)
+{
+	if (link->error)
+		return;
+	link->open_max = 0;
+	atomic_store(&link->async_error, -FI_EIO);
+	verbs_alarm_set(xp, VERBS_ALARM_LINK);
+	xp->must_poll_tx = true;
+}
+
+/*
  * A full queue, although verbs_has_room() said otherwise, is no error; everything
  * else is. If the device refused none of the requests, it has them in its queue
  * although it was not notified (rxe: by a system call that may fail): they count as
@@ -52,8 +66,12 @@ int tagrv_verbs_post_failed(struct verbs_link *link, int err,
 	}
 	tagrv_info("verbs: %s: qp 0x%x cannot post: %s\n", xp->dev->base.name,
 		   link->qpn, strerror(err));
+	if (!queued) {
+		refused(xp, link);
+		return -FI_ENOTCONN;
+	}
 	tagrv_verbs_link_fail(link, -FI_EIO, true);
-	return queued ? 0 : -FI_ENOTCONN;
+	return 0;
 }
 
 int tagrv_verbs_post(struct verbs_xport *xp, struct verbs_link *link,
