@@ -282,6 +282,24 @@ void fake_verbs_inject_rx(struct ibv_qp *qp, const struct ibv_wc *wc)
 	UNLOCK();
 }
 
+void fake_verbs_lose_rx(struct ibv_qp *qp)
+{
+	LOCK();
+	fv_cq_purge(qp->recv_cq, qp->qp_num);
+	UNLOCK();
+}
+
+uint64_t fake_verbs_take_buffer(struct ibv_srq *base)
+{
+	struct fake_srq *srq = tagrv_container_of(base, struct fake_srq, base);
+	uint64_t wr_id;
+
+	LOCK();
+	wr_id = fv_rq_pop(&srq->rq).wr_id;
+	UNLOCK();
+	return wr_id;
+}
+
 void fake_verbs_on_reg(void (*fn)(const void *addr, size_t len, int access))
 {
 	LOCK();

@@ -152,6 +152,10 @@ struct ibv_cq *fake_verbs_last_cq(unsigned dev);
 struct ibv_srq *fake_verbs_last_srq(unsigned dev);
 /* Adds a completion to the CQ of a queue pair's receives. */
 void fake_verbs_inject_rx(struct ibv_qp *qp, const struct ibv_wc *wc);
+/* Removes the receive completions of a queue pair, as config.purges_cq does if they are late. */
+void fake_verbs_lose_rx(struct ibv_qp *qp);
+/* Takes the next buffer of a shared receive queue, as for half a packet; returns its wr_id. */
+uint64_t fake_verbs_take_buffer(struct ibv_srq *srq);
 /* Called for each region that is registered, or NULL. It must not call verbs. */
 void fake_verbs_on_reg(void (*fn)(const void *addr, size_t len, int access));
 /* The access flags that the memory was registered with. */

@@ -224,6 +224,29 @@ Test(verbs_permit, a_peer_that_exceeds_its_permit_is_given_up)
 	pair_close(&pair);
 }
 
+/* The answer may permit nothing; then it leaves the last permit for a packet that does. */
+Test(verbs_permit, a_peer_that_is_asked_sends_a_packet)
+{
+	struct verbs_xport *xp;
+
+	start();
+	xp = xport_of(pair.b);
+	link_of(pair.b)->tx_permits = VERBS_PERMIT_LAST;
+	xp->rx_window = link_of(pair.b)->rx_permits - 1;
+	xport_of(pair.a)->rx_window = link_of(pair.a)->rx_permits - 1;
+	cr_assert_eq(tagrv_verbs_recall_none(link_of(pair.a)), 0);
+	PAIR_UNTIL(&pair, link_of(pair.b)->return_due);
+	pair_progress(&pair);
+	cr_assert_eq(xp->stats.permit_only_sent, 0);
+	link_of(pair.b)->tx_permits++;
+	PAIR_UNTIL(&pair, !link_of(pair.b)->return_due);
+	cr_assert_eq(xp->stats.permit_only_sent, 1);
+	cr_assert_eq(xp->stats.permits_sent, 0);
+	cr_assert(tagrv_list_empty(&xp->owed));
+	PAIR_UNTIL(&pair, link_of(pair.a)->rx_last != 0);
+	pair_close(&pair);
+}
+
 /* Unused permits end with their link; the next link starts anew. */
 Test(verbs_permit, begins_anew_with_each_link)
 {

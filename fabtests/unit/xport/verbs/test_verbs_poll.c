@@ -346,13 +346,13 @@ Test(verbs_poll, completions_of_unknown_queue_pairs_are_ignored)
 static void inject(enum ibv_wc_opcode opcode, uint32_t len)
 {
 	struct verbs_xport *xp = start();
+	struct verbs_rxq *own = verbs_link_of(pair.b->link)->rxq;
 	struct ibv_qp *qp = fake_verbs_last_qp(1);
 	struct ibv_wc wc = {
-		.wr_id = 3, .qp_num = qp->qp_num, .opcode = opcode,
-		.byte_len = len,
+		.wr_id = (own ? own : &xp->rxq)->wr_ids[3], .qp_num = qp->qp_num,
+		.opcode = opcode, .byte_len = len,
 	};
 
-	(void) xp;
 	fake_verbs_inject_rx(qp, &wc);
 	PAIR_UNTIL(&pair, pair.b->errors == 1);
 	cr_assert_eq(pair.b->error_status, -FI_EREMOTEIO);

@@ -6,7 +6,8 @@
  *   slabs[1]  [ 512 | ...         ]     the index of i's lower bits
  *
  * A receive buffer is always in one of three places: posted to the device, in a
- * completion that is being handled, or on the idle stack.
+ * completion that is being handled, or on the idle stack. One whose completion never
+ * comes is taken back by verbs_lost.c.
  */
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
@@ -74,6 +75,41 @@ int tagrv_verbs_bufs_grow(struct verbs_bufs *bufs)
 	return 0;
 }
 
+int tagrv_verbs_rxq_init(struct verbs_rxq *rxq, struct verbs_dev *dev, size_t size,
+			 uint32_t max, uint32_t slab)
+{
+	int ret = tagrv_verbs_bufs_init(&rxq->bufs, dev, size, max, slab);
+	uint32_t slots = 1;
+
+	while (slots < max)
+		slots *= 2;
+	rxq->slot_mask = slots - 1;
+	rxq->next = slots;
+	rxq->wr_ids = malloc(slots * sizeof(*rxq->wr_ids));
+	if (ret || !rxq->wr_ids)
+		return -FI_ENOMEM;
+	for (uint32_t i = 0; i < slots; i++)
+		rxq->wr_ids[i] = verbs_not_posted(i);
+	return 0;
+}
+
+void tagrv_verbs_rxq_fini(struct verbs_rxq *rxq)
+{
+	tagrv_verbs_bufs_fini(&rxq->bufs);
+	free(rxq->wr_ids);
+	rxq->wr_ids = NULL;
+}
+
+/* The first cnt of the requests were accepted. */
+static void note_posted(struct verbs_rxq *rxq, const struct ibv_recv_wr *wr, uint32_t cnt)
+{
+	for (uint32_t k = 0; k < cnt; k++)
+		rxq->wr_ids[wr[k].wr_id & rxq->slot_mask] = wr[k].wr_id;
+	rxq->next += cnt * (rxq->slot_mask + 1);
+	rxq->bufs.idle_cnt -= cnt;
+	rxq->posted += cnt;
+}
+
 /* Posts up to a batch from the top of the stack; returns the number posted. */
 static uint32_t post_batch(const struct tagrv_verbs_calls *calls,
 			   struct verbs_rxq *rxq)
@@ -93,7 +129,8 @@ static uint32_t post_batch(const struct tagrv_verbs_calls *calls,
 			.lkey = verbs_buf_lkey(bufs, i),
 		};
 		wr[k] = (struct ibv_recv_wr) {
-			.wr_id = i, .next = &wr[k + 1],
+			.wr_id = (rxq->next + k * (rxq->slot_mask + 1)) | i,
+			.next = &wr[k + 1],
 			.sg_list = &sge[k], .num_sge = 1,
 		};
 	}
@@ -102,8 +139,7 @@ static uint32_t post_batch(const struct tagrv_verbs_calls *calls,
 			 calls->post_recv(rxq->qp, wr, &bad);
 	if (err)
 		cnt = bad ? (uint32_t) (bad - wr) : 0;
-	bufs->idle_cnt -= cnt;
-	rxq->posted += cnt;
+	note_posted(rxq, wr, cnt);
 	return cnt;
 }
 

@@ -8,8 +8,9 @@
  * all buffers have come back. With the SRQ it is when the receive CQ was polled
  * empty some time after the queue pair was put into ERR, because not all devices
  * have an event for it. The completions must be polled before the queue pair is
- * destroyed: some devices then remove them from the CQ, and their shared buffers
- * would be lost; others leave them there, where they take up entries.
+ * destroyed: some devices then remove them from the CQ, and their packets and shared
+ * buffers would be lost; others leave them there, where they take up entries. Buffers that
+ * are lost all the same are taken back later: verbs_lost.c.
  */
 #include <rdma/fi_errno.h>
 
@@ -130,10 +131,13 @@ static void end_link(struct verbs_xport *xp, struct verbs_link *link)
 	tagrv_verbs_strays_drop(link);
 	tagrv_verbs_map_remove(&xp->map, link);
 	tagrv_verbs_permit_forget(link);
-	if (xp->calls->destroy_qp(link->qp))
+	if (xp->calls->destroy_qp(link->qp)) {
 		tagrv_warn("verbs: %s: cannot destroy qp 0x%x\n",
 			   xp->dev->base.name, link->qpn);
+		xp->lost.off = true;	/* it may still hold a buffer */
+	}
 	link->qp = NULL;
+	tagrv_verbs_lost_suspect(link);
 	tagrv_verbs_retire(link, link->head, link->error);
 	tagrv_verbs_link_destroy(link);
 	if (!discarded)

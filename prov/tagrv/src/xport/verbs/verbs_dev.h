@@ -187,15 +187,32 @@ static inline uint32_t verbs_buf_lkey(const struct verbs_bufs *bufs, uint32_t i)
 	return ((const struct verbs_mem *) mem)->mr->lkey;
 }
 
-/* A receive queue and its buffers: of an xport (srq) or of one link (qp). */
+/*
+ * A receive queue and its buffers: of an xport (srq) or of one link (qp). The wr_id of a
+ * receive is the number of the buffer and, in the bits above slot_mask, the number of its
+ * posting. So a completion of an earlier posting is never taken for one of this.
+ */
 struct verbs_rxq {
 	struct verbs_bufs bufs;
+	uint64_t *wr_ids;		/* of each buffer; verbs_not_posted() */
+	uint64_t slot_mask;
+	uint64_t next;			/* the next posting, as in a wr_id */
 	struct ibv_srq	*srq;		/* either this one is set */
 	struct ibv_qp	*qp;		/* or this one */
 	uint32_t posted;		/* buffers posted to the device */
 	uint32_t refill_at;		/* idle buffers that are posted at once */
 };
 
+/* In place of the wr_id of a buffer that is not posted: above all, and none of its own. */
+static inline uint64_t verbs_not_posted(uint32_t i)
+{
+	return ~(uint64_t) i;
+}
+
+/* As tagrv_verbs_bufs_init() and tagrv_verbs_bufs_fini(). */
+int tagrv_verbs_rxq_init(struct verbs_rxq *rxq, struct verbs_dev *dev, size_t size,
+			 uint32_t max, uint32_t slab) TAGRV_WARN_UNUSED;
+void tagrv_verbs_rxq_fini(struct verbs_rxq *rxq);
 /* Posts all idle buffers. Buffers that the device refuses stay idle. */
 void tagrv_verbs_rxq_refill(const struct tagrv_verbs_calls *calls,
 			    struct verbs_rxq *rxq);

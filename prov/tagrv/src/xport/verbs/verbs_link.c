@@ -93,8 +93,8 @@ static int create_rxq(struct verbs_link *link)
 	link->rxq = rxq;
 	rxq->refill_at = TAGRV_MIN((uint32_t) VERBS_BATCH,
 				   TAGRV_MAX(xp->rq_depth / 4, 1u));
-	ret = tagrv_verbs_bufs_init(&rxq->bufs, xp->dev, xp->rxq.bufs.size,
-				    xp->rq_depth, VERBS_RQ_DEPTH);
+	ret = tagrv_verbs_rxq_init(rxq, xp->dev, xp->rxq.bufs.size, xp->rq_depth,
+				   VERBS_RQ_DEPTH);
 	return ret ? ret : tagrv_verbs_bufs_grow(&rxq->bufs);
 }
 
@@ -131,7 +131,7 @@ void tagrv_verbs_link_destroy(struct verbs_link *link)
 			   xp->dev->base.name, link->qpn);
 	if (link->rxq) {
 		tagrv_list_remove(&link->refill_node);
-		tagrv_verbs_bufs_fini(&link->rxq->bufs);
+		tagrv_verbs_rxq_fini(link->rxq);
 		release_rx_cq(xp);
 		free(link->rxq);
 	}
@@ -334,6 +334,7 @@ bool tagrv_verbs_links_adopt(struct verbs_xport *xp)
 			break;	/* no memory: stays fresh, for the next call */
 		tagrv_list_remove(pos);
 		tagrv_verbs_permit_adopt(link);
+		link->rx_last = xp->lost.passed ? xp->lost.before : 0;
 		any = true;
 	}
 	pthread_mutex_unlock(&xp->inbox.mutex);

@@ -142,7 +142,7 @@ static uint32_t permittable(struct verbs_xport *xp, struct verbs_link *link)
 	if (!link->rxq)
 		taken = atomic_load_explicit(&xp->rx_permits,
 					     memory_order_relaxed) +
-			SPARE(rxq->bufs.total);
+			SPARE(rxq->bufs.total) + verbs_lost_maybe(xp);
 	return rxq->posted > taken ? rxq->posted - taken : 0;
 }
 

@@ -109,9 +109,9 @@ static TAGRV_COLD void deliver_late(struct verbs_xport *xp, struct verbs_link *l
 }
 
 static void deliver(struct verbs_xport *xp, struct verbs_link *link,
-		    const struct verbs_rxq *rxq, const struct ibv_wc *wc)
+		    const struct verbs_rxq *rxq, const struct ibv_wc *wc, uint32_t buf)
 {
-	const void *data = verbs_buf_addr(&rxq->bufs, (uint32_t) wc->wr_id);
+	const void *data = verbs_buf_addr(&rxq->bufs, buf);
 	struct tagrv_sink *sink = xp->base.sink;
 
 	if (TAGRV_UNLIKELY(wc->status || wc->opcode != IBV_WC_RECV ||
@@ -153,22 +153,26 @@ static inline void on_rx(struct verbs_xport *xp, const struct ibv_wc *wc)
 {
 	struct verbs_link *link = verbs_map_find(&xp->map, wc->qp_num);
 	struct verbs_rxq *rxq = &xp->rxq;
+	uint32_t buf;
 
 	if (TAGRV_UNLIKELY(!link))
 		link = find_fresh(xp, wc->qp_num);
 	if (TAGRV_UNLIKELY(!xp->use_srq))
 		rxq = link ? link->rxq : NULL;
-	if (TAGRV_UNLIKELY(!rxq || wc->wr_id >= rxq->bufs.total ||
-			   !rxq->posted)) {
-		xp->stale++;
+	if (TAGRV_UNLIKELY(!rxq || rxq->wr_ids[wc->wr_id & rxq->slot_mask] != wc->wr_id)) {
+		tagrv_verbs_lost_came(xp, link, wc);
 		return;
 	}
+	buf = (uint32_t) (wc->wr_id & rxq->slot_mask);
+	rxq->wr_ids[buf] = verbs_not_posted(buf);
 	rxq->posted--;
-	if (TAGRV_LIKELY(link != NULL))
-		deliver(xp, link, rxq, wc);
-	else
+	if (TAGRV_LIKELY(link != NULL)) {
+		link->rx_last = wc->wr_id;
+		deliver(xp, link, rxq, wc, buf);
+	} else {
 		xp->stale++;
-	free_rx_buf(xp, link, rxq, (uint32_t) wc->wr_id);
+	}
+	free_rx_buf(xp, link, rxq, buf);
 }
 
 /* Not inlined: then there is one copy only, and everything is inlined in it. */
@@ -217,6 +221,7 @@ static __attribute__((noinline)) void permit_more(struct verbs_xport *xp)
 {
 	if (TAGRV_UNLIKELY(xp->want_rx_bufs))
 		grow_rx(xp);
+	tagrv_verbs_lost_search(xp);
 	if (tagrv_list_empty(&xp->owed))
 		return;
 	tagrv_verbs_refill_idle(xp);

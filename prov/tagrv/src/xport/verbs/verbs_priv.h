@@ -167,6 +167,7 @@ struct verbs_link {
 	/* permits: verbs_permit.c */
 	uint32_t tx_permits;	/* packets that we may still send */
 	uint32_t rx_permits;	/* packets that the peer may still send */
+	uint64_t rx_last;	/* wr_id of the last receive that completed; verbs_lost.c */
 	struct tagrv_list owed_node;	/* in xport->owed */
 	uint32_t returning;	/* permits that the peer gets back */
 	bool	return_due;	/* and is to be told, if only of none */
@@ -175,6 +176,7 @@ struct verbs_link {
 	/* receive side */
 	struct verbs_rxq *rxq;	/* own queue, NULL: the xport's SRQ */
 	struct tagrv_list refill_node;	/* in xport->refill */
+	uint64_t asked_for;	/* lost.before when the peer was asked for a packet */
 	struct tagrv_list strays;
 	unsigned stray_cnt;
 	bool	lost_stray;		/* no packet behind it may be delivered */
@@ -215,6 +217,18 @@ struct verbs_cq {
 	unsigned unacked;	/* events to acknowledge */
 	uint32_t held_pos, held_cnt, held_cap;
 	struct ibv_wc *held;	/* held_cnt completions, from held_pos on */
+};
+
+/* Shared receive buffers whose completions never come: verbs_lost.c. */
+struct verbs_lost {
+	uint64_t before;	/* postings below it are searched, as in a wr_id; 0: none */
+	uint64_t taken;		/* those below it were taken back, if they were outstanding */
+	uint64_t looked;	/* rxq.next at the last look */
+	uint32_t links;		/* that failed: each may have lost a buffer, or more */
+	uint32_t links_later;	/* the same of the next search */
+	bool	again;		/* a queue pair was destroyed since the search began */
+	bool	passed;		/* the SRQ has none of the old buffers any more */
+	bool	off;		/* nothing is taken back: it would not be safe */
 };
 
 /* Shared by the wireup thread and the endpoint's thread. */
@@ -286,6 +300,7 @@ struct verbs_xport {
 	bool	use_srq;
 
 	/* cold */
+	struct verbs_lost lost;
 	uint32_t sq_depth, sq_reserve, rq_depth;
 	uint32_t qp_sge;
 	uint8_t	rd_in, rd_out;
@@ -516,11 +531,29 @@ bool tagrv_verbs_permit_received(struct verbs_xport *xp,
 /* verbs_recall.c: taking back permits; the endpoint's thread */
 /* Other links lack permits, and all buffers are registered. */
 void tagrv_verbs_recall_surplus(struct verbs_xport *xp);
+/* Asks the peer for a packet, by a recall of none. 0, -FI_EAGAIN, -FI_ENOTCONN. */
+int tagrv_verbs_recall_none(struct verbs_link *link) TAGRV_WARN_UNUSED;
 /* Handles a permit-only packet with VERBS_PERMIT_RECALL or _RETURN. */
 void tagrv_verbs_recall_received(struct verbs_xport *xp, struct verbs_link *link,
 				 uint32_t bits) TAGRV_COLD;
 /* Answers a recall, if there is one. 0, -FI_EAGAIN, -FI_ENOTCONN. */
 int tagrv_verbs_recall_answer(struct verbs_link *link) TAGRV_WARN_UNUSED;
+
+/*
+ * verbs_lost.c: shared receive buffers that are lost.
+ * suspect: the link's queue pair was destroyed, and may have lost some.
+ */
+void tagrv_verbs_lost_suspect(const struct verbs_link *link);
+/* Takes lost buffers back, once it is certain which are; cheap if none may be. */
+void tagrv_verbs_lost_search(struct verbs_xport *xp);
+/* A receive has completed of which nothing is known. link: NULL if it is gone. */
+void tagrv_verbs_lost_came(struct verbs_xport *xp, struct verbs_link *link,
+			   const struct ibv_wc *wc) TAGRV_COLD;
+/* Posted buffers that may be lost. */
+static inline uint32_t verbs_lost_maybe(const struct verbs_xport *xp)
+{
+	return xp->lost.links + xp->lost.links_later;
+}
 
 /*
  * verbs_stray.c: early packets.

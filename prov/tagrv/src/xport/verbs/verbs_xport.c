@@ -105,9 +105,8 @@ static int open_rx(struct verbs_xport *xp)
 	xp->rxq.bufs.size = tagrv_verbs_buf_size(xp);
 	if (ret || !xp->use_srq)
 		return ret;
-	ret = tagrv_verbs_bufs_init(&xp->rxq.bufs, xp->dev,
-				    tagrv_verbs_buf_size(xp),
-				    depth, VERBS_RX_SLAB);
+	ret = tagrv_verbs_rxq_init(&xp->rxq, xp->dev, tagrv_verbs_buf_size(xp), depth,
+				   VERBS_RX_SLAB);
 	if (!ret)
 		ret = tagrv_verbs_bufs_grow(&xp->rxq.bufs);
 	if (ret)
@@ -341,7 +340,7 @@ void tagrv_verbs_xport_close(struct tagrv_xport *base)
 	close_queues(xp);
 	close_thread_domain(xp);
 	if (xp->use_srq)
-		tagrv_verbs_bufs_fini(&xp->rxq.bufs);
+		tagrv_verbs_rxq_fini(&xp->rxq);
 	tagrv_verbs_bufs_fini(&xp->tx_bufs);
 	tagrv_verbs_map_fini(&xp->map);
 	pthread_mutex_destroy(&xp->inbox.mutex);
