@@ -13,7 +13,8 @@
  *
  * Both are permit-only packets. Packets arrive in order, so those that the sender has sent
  * before are counted when RETURN comes. A sender keeps VERBS_PERMIT_MIN, and always answers,
- * if only by 0: verbs_lost.c asks for none when it wants a packet. A recall that is not answered harms the other peers no more than before.
+ * if only by 0: verbs_lost.c asks for none when it wants a packet. A recall that is not
+ * answered harms the other peers no more than before.
  *
  * A surplus arises only when the window becomes smaller: then all links are looked at once,
  * some in each pass, as soon as permits lack.
