@@ -215,31 +215,26 @@ static void idle_peer_killed(struct test *t)
 	fx_close(&fx);
 }
 
-/* Returns a port that nobody listens at. */
-static uint16_t unused_port(void)
-{
-	struct sockaddr_in in = { .sin_family = AF_INET };
-	socklen_t len = sizeof(in);
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
+/* An address that nobody listens at. Its socket keeps others from getting the port meanwhile. */
+struct nobody {
+	fi_addr_t addr;
+	int	fd;
+};
 
-	CHECK(fd >= 0 && !bind(fd, (struct sockaddr *)&in, sizeof(in)) &&
-		      !getsockname(fd, (struct sockaddr *)&in, &len),
-	      "no free port");
-	close(fd);
-	return in.sin_port;
-}
-
-static fi_addr_t insert_nobody(struct fx *fx)
+static void insert_nobody(struct fx *fx, struct nobody *nobody)
 {
-	fi_addr_t addr = FI_ADDR_NOTAVAIL;
-	struct sockaddr_in in;
+	struct sockaddr_in in = { .sin_family = AF_INET }, own = in;
+	socklen_t len = sizeof(own);
 
 	if (!fx_is_inet(fx))
 		run_skip("addresses are not IPv4 socket addresses");
+	nobody->fd = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK(nobody->fd >= 0 && !bind(nobody->fd, (struct sockaddr *)&own, sizeof(own)) &&
+		      !getsockname(nobody->fd, (struct sockaddr *)&own, &len),
+	      "no free port");
 	memcpy(&in, fx->name[fx->t->rank], sizeof(in));
-	in.sin_port = unused_port();
-	CHECK(fi_av_insert(fx->av, &in, 1, &addr, 0, NULL) == 1, "insert failed");
-	return addr;
+	in.sin_port = own.sin_port;
+	CHECK(fi_av_insert(fx->av, &in, 1, &nobody->addr, 0, NULL) == 1, "insert failed");
 }
 
 static void inject_to_nobody(struct fx *fx, fi_addr_t nobody)
@@ -255,17 +250,18 @@ static void inject_to_nobody(struct fx *fx, fi_addr_t nobody)
 static void nobody_listens(struct test *t)
 {
 	static const size_t sizes[] = { 0, 1000, 1 << 20 };
-	fi_addr_t nobody;
+	struct nobody nobody;
 	struct fx fx;
 
 	set_short_timeout();
 	fx_open(t, &fx, &plain);
-	nobody = insert_nobody(&fx);
+	insert_nobody(&fx, &nobody);
 	for (int i = 0; i < 3 && t->rank == 0; i++)
-		send_to_dead(&fx, nobody, sizes[i]);
+		send_to_dead(&fx, nobody.addr, sizes[i]);
 	if (t->rank == 0)
-		inject_to_nobody(&fx, nobody);
+		inject_to_nobody(&fx, nobody.addr);
 	transfer_several(&fx, 300);
+	close(nobody.fd);
 	fx_close(&fx);
 }
 
@@ -293,16 +289,16 @@ static void await_passing(struct fx *fx)
 static void unreachable_delays_none(struct test *t)
 {
 	struct pending tx, rx;
-	fi_addr_t nobody;
+	struct nobody nobody;
 	struct fx fx;
 
 	set_short_timeout();
 	fx_open(t, &fx, &plain);
-	nobody = insert_nobody(&fx);
+	insert_nobody(&fx, &nobody);
 	pending_open(&tx, t->rank ? 0 : 50);
 	pending_open(&rx, 0);
 	if (t->rank == 0)
-		crowd_and_pass(&fx, nobody, &tx);
+		crowd_and_pass(&fx, nobody.addr, &tx);
 	else
 		await_passing(&fx);
 	fx_barrier(&fx);
@@ -312,6 +308,7 @@ static void unreachable_delays_none(struct test *t)
 	pending_close(&tx);
 	pending_close(&rx);
 	transfer_several(&fx, 400);
+	close(nobody.fd);
 	fx_close(&fx);
 }
 
