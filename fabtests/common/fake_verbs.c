@@ -50,6 +50,7 @@ static struct tagrv_verbs_calls calls = {
 	.destroy_srq = fv_destroy_srq,
 	.post_srq_recv = fv_post_srq_recv,
 	.create_qp = fv_create_qp,
+	.create_qp_ex = fv_create_qp_ex,
 	.modify_qp = fv_modify_qp,
 	.destroy_qp = fv_destroy_qp,
 	.post_recv = fv_post_recv,

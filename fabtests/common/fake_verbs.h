@@ -59,6 +59,8 @@ struct fake_verbs_config {
 	bool	purges_cq;	/* destroy_qp removes the completions of the queue pair */
 	bool	names_oldest;	/* a failed request is reported as the oldest one that no
 				   completion has retired, and all behind it as flushed */
+	/* create_qp_ex fails with it; 0: a queue pair refuses operations not chosen */
+	int	ops_errno;
 	bool	refuses_in_err;	/* a queue pair in error refuses requests: EINVAL */
 	/* When a queue pair breaks, it has taken a shared receive buffer, which is
 	 * lost, or comes back with a flush. */
@@ -116,6 +118,8 @@ struct fake_verbs_counts {
 	unsigned inlined;	/* sends that were posted inline */
 	unsigned cqs_by_vector[FAKE_VERBS_VECTORS];	/* completion queues created */
 	unsigned unlocked_qps;	/* queue pairs created in a thread domain */
+	unsigned chosen_qps;	/* queue pairs created for chosen operations */
+	unsigned refused_qps;	/* queue pairs that were not created */
 	size_t	registered;	/* bytes */
 	unsigned exposed;	/* regions alive that peers may read or write */
 	unsigned qp_access;	/* IBV_ACCESS_* that any queue pair admitted */

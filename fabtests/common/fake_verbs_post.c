@@ -34,6 +34,27 @@ static void copy_wr(struct fake_qp *qp, const struct ibv_send_wr *wr)
 	}
 }
 
+/* IBV_QP_EX_WITH_* of an operation. */
+static uint64_t op_of(enum ibv_wr_opcode opcode)
+{
+	switch (opcode) {
+	case IBV_WR_SEND:
+		return IBV_QP_EX_WITH_SEND;
+	case IBV_WR_SEND_WITH_IMM:
+		return IBV_QP_EX_WITH_SEND_WITH_IMM;
+	case IBV_WR_RDMA_READ:
+		return IBV_QP_EX_WITH_RDMA_READ;
+	case IBV_WR_RDMA_WRITE:
+		return IBV_QP_EX_WITH_RDMA_WRITE;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		return IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+	default:
+		return 0;
+	}
+}
+
 static int check_post(const struct fake_qp *qp, const struct ibv_send_wr *wr)
 {
 	size_t len = 0;
@@ -45,6 +66,7 @@ static int check_post(const struct fake_qp *qp, const struct ibv_send_wr *wr)
 		return err;
 	if (qp->base.state < IBV_QPS_RTS ||
 	    (fv.config.refuses_in_err && qp->base.state == IBV_QPS_ERR) ||
+	    !(qp->ops & op_of(wr->opcode)) ||
 	    wr->num_sge > (int) qp->cap.max_send_sge ||
 	    ((wr->send_flags & IBV_SEND_INLINE) &&
 	     len > qp->cap.max_inline_data))

@@ -105,6 +105,7 @@ struct fake_qp {
 	unsigned dev;
 	struct ibv_qp_attr attr;
 	struct ibv_qp_cap cap;
+	uint64_t ops;			/* IBV_QP_EX_WITH_* that it accepts */
 	struct fake_pd *domain;		/* base.pd, or the parent domain above it */
 	struct send_wr *sq;
 	uint8_t	*inline_mem;	/* max_inline_data + 1 bytes for each of sq */
@@ -223,6 +224,8 @@ void fv_to_error(struct fake_qp *qp, bool breaks);
 void fv_flush_late(const struct ibv_cq *cq);
 struct ibv_qp *fv_create_qp(struct ibv_pd *pd,
 			    struct ibv_qp_init_attr *attr);
+struct ibv_qp *fv_create_qp_ex(struct ibv_context *ctx,
+			       struct ibv_qp_init_attr_ex *attr);
 int fv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask);
 int fv_destroy_qp(struct ibv_qp *base);
 

@@ -3,6 +3,7 @@
  * Fake RDMA devices: how the adapters of each vendor, with their libraries in rdma-core,
  * differ from the devices of fake_verbs_defaults().
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +57,7 @@ static void be_bnxt_re(struct fake_verbs_config *config)
 static void be_irdma_old(struct fake_verbs_config *config)
 {
 	config->vendor_id = 0x8086;
+	config->ops_errno = EOPNOTSUPP;
 	config->max_srq = config->max_srq_wr = 0;
 	config->one_inline = true;
 	config->imm_as_write = true;
@@ -80,6 +82,7 @@ static void be_irdma(struct fake_verbs_config *config)
 static void be_qedr(struct fake_verbs_config *config)
 {
 	config->vendor_id = 0x1077;
+	config->ops_errno = EOPNOTSUPP;
 	config->no_resize = true;
 	config->max_sge = 4;
 	config->max_qp = 8568;
@@ -93,6 +96,7 @@ static void be_hns(struct fake_verbs_config *config)
 {
 	be_qedr(config);
 	config->vendor_id = 0x19e5;
+	config->ops_errno = 0;
 	config->inline_step = 32;
 	config->max_sge = 2;
 	config->max_inline = 32;

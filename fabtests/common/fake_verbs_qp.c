@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct fake_qp *fv_find_qp(uint32_t qpn)
 {
@@ -72,8 +73,8 @@ static unsigned count_qps(struct ibv_context *ctx)
 	return cnt;
 }
 
-struct ibv_qp *fv_create_qp(struct ibv_pd *pd,
-			    struct ibv_qp_init_attr *attr)
+/* ops: those that it accepts. */
+static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, uint64_t ops)
 {
 	struct fake_qp *qp = NULL;
 	int err;
@@ -98,6 +99,7 @@ struct ibv_qp *fv_create_qp(struct ibv_pd *pd,
 			.srq = attr->srq, .qp_num = ++fv.next_qpn,
 			.state = IBV_QPS_RESET, .qp_type = attr->qp_type,
 		};
+		qp->ops = ops;
 		qp->domain = tagrv_container_of(pd, struct fake_pd, base);
 		qp->domain->users++;
 		if (qp->domain->td) {
@@ -111,9 +113,37 @@ struct ibv_qp *fv_create_qp(struct ibv_pd *pd,
 		tagrv_list_push_tail(&fv.qps, &qp->node);
 		fv.counts.objects++;
 	}
+	fv.counts.refused_qps += err != 0;
 	UNLOCK();
 	errno = err;
 	return qp ? &qp->base : NULL;
+}
+
+struct ibv_qp *fv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	return create(pd, attr, UINT64_MAX);
+}
+
+/* libibverbs defines both structs alike, as far as the plain one goes. */
+struct ibv_qp *fv_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
+{
+	struct ibv_qp_init_attr plain;
+	struct ibv_qp *qp;
+
+	if (fv.config.ops_errno || !(attr->comp_mask & IBV_QP_INIT_ATTR_PD) ||
+	    ctx != attr->pd->context) {
+		LOCK();
+		fv.counts.refused_qps++;
+		UNLOCK();
+		errno = fv.config.ops_errno ? fv.config.ops_errno : EINVAL;
+		return NULL;
+	}
+	memcpy(&plain, attr, sizeof(plain));
+	qp = create(attr->pd, &plain, attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ?
+		    attr->send_ops_flags : UINT64_MAX);
+	attr->cap = plain.cap;
+	fv.counts.chosen_qps += qp != NULL;
+	return qp;
 }
 
 static void push_send(struct fake_qp *qp, uint32_t seq, enum ibv_wc_status status)

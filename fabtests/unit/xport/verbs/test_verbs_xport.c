@@ -248,3 +248,82 @@ Test(verbs_xport, queue_pairs_may_be_refused_in_a_thread_domain)
 	config.parent_qp_errno = EOPNOTSUPP;
 	connects(0);
 }
+
+/* ---- operations of queue pairs ---- */
+
+/* Sends by all ways; returns the number of queue pairs that were refused. */
+static unsigned works_with_chosen(unsigned chosen)
+{
+	const unsigned cnt = 40;
+
+	verbs_open();
+	pair_connect(&pair);
+	cr_assert_eq(fake_verbs_count().chosen_qps, chosen);
+	for (unsigned i = 0; i < cnt; i++)
+		pair_send(&pair, pair.a, i, 20 * i, NULL);
+	pair.a->xport->ops->flush(pair.a->xport);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == cnt && !pair.a->xport->ops->outstanding(pair.a->xport));
+	cr_assert_eq(pair.a->errors + pair.b->errors, 0);
+	pair_close(&pair);
+	return fake_verbs_count().refused_qps;
+}
+
+/* A queue pair of these devices refuses an operation that was not chosen. */
+Test(verbs_xport, queue_pairs_are_for_what_is_posted)
+{
+	config.ops_errno = 0;
+	works_with_chosen(4);	/* two that find out the inline size, two that connect */
+}
+
+/* Each device is asked once: by the first queue pair, which finds out the inline size. */
+static void is_asked_once(int err)
+{
+	config.ops_errno = err;
+	config.max_inline = 512;
+	cr_assert_eq(works_with_chosen(0), 2);
+}
+
+Test(verbs_xport, a_device_may_have_no_choice_of_operations)
+{
+	is_asked_once(EOPNOTSUPP);
+}
+
+Test(verbs_xport, a_device_may_not_know_of_a_choice)
+{
+	is_asked_once(ENOSYS);
+}
+
+Test(verbs_xport, a_device_may_take_the_choice_for_a_mistake)
+{
+	is_asked_once(EINVAL);
+}
+
+/* Nor does it seem so: inline data is refused with the same error. */
+Test(verbs_xport, a_refused_size_is_not_a_refused_choice)
+{
+	struct verbs_xport *xp;
+
+	config.ops_errno = 0;
+	config.max_inline = 20;
+	xp = open_one();
+	cr_assert_gt(fake_verbs_count().refused_qps, 0);
+	cr_assert_not(atomic_load(&xp->dev->plain_qps));
+	close_one(xp);
+}
+
+/* Out of queue pairs is no lack of the choice. */
+Test(verbs_xport, a_full_device_is_not_asked_twice)
+{
+	struct tagrv_xport *xport;
+
+	config.ops_errno = 0;
+	config.max_qp = 1;
+	config.td_errno = EOPNOTSUPP;
+	fake_verbs_start(&config);
+	cr_assert_eq(ops->dev_open("fake0", &params, &dev), 0);
+	fake_verbs_fail_create_qp(1, ENOMEM);
+	cr_assert_eq(ops->xport_open(dev, &params, &sink, &xport), 0);
+	cr_assert_eq(fake_verbs_count().refused_qps, 1);
+	cr_assert_not(atomic_load(&verbs_dev_of(dev)->plain_qps));
+	close_one(verbs_xport_of(xport));
+}

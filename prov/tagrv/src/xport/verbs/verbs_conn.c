@@ -11,6 +11,12 @@
  * were destroyed in RTS, a shared receive buffer that holds half a message would be
  * lost. It is not used again after ERR, because not all devices allow that.
  *
+ * A queue pair is created for the operations that are posted to it, and no others. Some
+ * libraries (mlx5) give each request as much room as the longest operation takes: with the
+ * binding of memory windows, which nobody uses, the send queue is four times as long.
+ * Requests are posted by ibv_post_send() all the same: it may be mixed with the calls that
+ * such a queue pair has beside it (man ibv_wr_post).
+ *
  * retry_cnt 7 means without end on some devices, so the parameter's maximum is 6.
  * rnr_retry 7 means without end on all devices and is wanted: a peer without
  * buffers is slow, not dead. The RNR timer (0.64 ms) is far below the ack time-out;
@@ -27,12 +33,71 @@
 #define RNR_RETRY	7
 #define HOP_LIMIT	64
 
-int tagrv_verbs_qp_create(struct verbs_xport *xp, void *context,
+#define PACKET_OPS	(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | \
+			 IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_RDMA_WRITE)
+#define ATOMIC_OPS	(IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
+			 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+
+/* What verbs_send.c, verbs_rdma.c and verbs_post.c post to a queue pair. */
+static uint64_t ops_of(const struct verbs_xport *xp, bool side)
+{
+	return side && xp->dev->base.atomics ? PACKET_OPS | ATOMIC_OPS : PACKET_OPS;
+}
+
+/* Whether the error may mean that the device knows no such choice; some set none. */
+static bool may_lack_choice(int err)
+{
+	return !err || err == EOPNOTSUPP || err == ENOSYS || err == EINVAL;
+}
+
+/* A queue pair for these operations only, or NULL. */
+static struct ibv_qp *create_chosen(struct verbs_xport *xp, uint64_t ops,
+				    struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr_ex ex = {
+		.qp_context = attr->qp_context,
+		.send_cq = attr->send_cq,
+		.recv_cq = attr->recv_cq,
+		.srq = attr->srq,
+		.cap = attr->cap,
+		.qp_type = attr->qp_type,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = xp->qp_pd,
+		.send_ops_flags = ops,
+	};
+	struct ibv_qp *qp = xp->calls->create_qp_ex(xp->dev->ctx, &ex);
+
+	if (qp)
+		attr->cap = ex.cap;
+	return qp;
+}
+
+/*
+ * A device may refuse for want of the choice, or for other reasons; only the first make it
+ * accept a queue pair without it. That is remembered: each attempt is a device command.
+ */
+static struct ibv_qp *create(struct verbs_xport *xp, uint64_t ops,
+			     struct ibv_qp_init_attr *attr)
+{
+	struct verbs_dev *dev = xp->dev;
+	bool plain = atomic_load(&dev->plain_qps);
+	struct ibv_qp *qp = plain ? NULL : create_chosen(xp, ops, attr);
+
+	if (qp || (!plain && !may_lack_choice(errno)))
+		return qp;
+	errno = 0;
+	qp = xp->calls->create_qp(xp->qp_pd, attr);
+	if (qp && !atomic_exchange(&dev->plain_qps, true))
+		tagrv_info("verbs: %s: queue pairs are for all operations\n", dev->base.name);
+	return qp;
+}
+
+int tagrv_verbs_qp_create(struct verbs_xport *xp, struct verbs_link *link,
 			  uint32_t max_inline, struct ibv_qp **qp,
 			  uint32_t *got_inline)
 {
 	struct ibv_qp_init_attr attr = {
-		.qp_context = context,
+		.qp_context = link,
 		.send_cq = xp->tx.cq,
 		.recv_cq = xp->rx.cq,
 		.srq = xp->rxq.srq,
@@ -47,7 +112,7 @@ int tagrv_verbs_qp_create(struct verbs_xport *xp, void *context,
 	};
 
 	errno = 0;
-	*qp = xp->calls->create_qp(xp->qp_pd, &attr);
+	*qp = create(xp, ops_of(xp, link && link->side), &attr);
 	if (!*qp)
 		return errno ? -errno : -FI_EIO;
 	*got_inline = attr.cap.max_inline_data;

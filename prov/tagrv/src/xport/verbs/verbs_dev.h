@@ -49,6 +49,7 @@ struct verbs_dev {
 	atomic_bool fatal;		/* failed or removed */
 	atomic_bool memlock_warned;	/* of the limit of locked memory */
 	atomic_bool reach_warned;	/* of a peer that cannot be reached */
+	atomic_bool plain_qps;		/* it does not let us choose a queue pair's operations */
 };
 
 struct verbs_mem {

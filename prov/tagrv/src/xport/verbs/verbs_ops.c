@@ -61,6 +61,12 @@ static int poll_cq(struct ibv_cq *cq, int cnt, struct ibv_wc *wc)
 	return ibv_poll_cq(cq, cnt, wc);
 }
 
+static struct ibv_qp *create_qp_ex(struct ibv_context *ctx,
+				   struct ibv_qp_init_attr_ex *attr)
+{
+	return ibv_create_qp_ex(ctx, attr);
+}
+
 static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
 			 struct ibv_recv_wr **bad)
 {
@@ -116,6 +122,7 @@ static const struct tagrv_verbs_calls libibverbs = {
 	.destroy_srq = ibv_destroy_srq,
 	.post_srq_recv = post_srq_recv,
 	.create_qp = ibv_create_qp,
+	.create_qp_ex = create_qp_ex,
 	.modify_qp = ibv_modify_qp,
 	.destroy_qp = ibv_destroy_qp,
 	.post_recv = post_recv,

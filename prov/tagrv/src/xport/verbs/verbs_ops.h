@@ -80,6 +80,9 @@ struct tagrv_verbs_calls {
 
 	struct ibv_qp *(*create_qp)(struct ibv_pd *pd,
 				    struct ibv_qp_init_attr *attr);
+	/* Not all devices let the caller choose the operations: EOPNOTSUPP and others. */
+	struct ibv_qp *(*create_qp_ex)(struct ibv_context *ctx,
+				       struct ibv_qp_init_attr_ex *attr);
 	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 	int (*destroy_qp)(struct ibv_qp *qp);
 	int (*post_recv)(struct ibv_qp *qp, struct ibv_recv_wr *wr,

@@ -371,10 +371,10 @@ void tagrv_verbs_alarm_wake(struct verbs_xport *xp, uint32_t bits);
 
 /*
  * verbs_conn.c: queue pairs. 0 or the negated errno of the verbs call.
- * create: context is returned by events; *got_inline: bytes the device accepts
- * inline, at least max_inline.
+ * create: link is returned by events, NULL: of none; *got_inline: bytes the device
+ * accepts inline, at least max_inline.
  */
-int tagrv_verbs_qp_create(struct verbs_xport *xp, void *context,
+int tagrv_verbs_qp_create(struct verbs_xport *xp, struct verbs_link *link,
 			  uint32_t max_inline, struct ibv_qp **qp,
 			  uint32_t *got_inline) TAGRV_WARN_UNUSED;
 /* What the link's queue pair lets the peer do: TAGRV_MEM_READ, TAGRV_MEM_WRITE. */
