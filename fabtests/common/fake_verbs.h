@@ -18,6 +18,7 @@
  *
  *   fake_verbs.c        table of calls, control by tests
  *   fake_verbs_profile.c  what the adapters of each vendor do in another way
+ *   fake_verbs_size.c   and how much memory their queue pairs take
  *   fake_verbs_post.c   posting, polling: the calls in which packets move
  *   fake_verbs_wire.c   carries out work requests between queue pairs
  *   fake_verbs_qp.c     queue pairs and their states
@@ -34,6 +35,12 @@
 
 /* Completion vectors of each device. */
 #define FAKE_VERBS_VECTORS	3
+
+/* Memory that a queue pair takes. */
+struct fake_verbs_bytes {
+	size_t	pinned;		/* pages and lines that the device reads */
+	size_t	library;	/* of the process, by the library */
+};
 
 struct fake_verbs_config {
 	unsigned devices;	/* "fake0", "fake1", ...; at most 8 */
@@ -59,6 +66,10 @@ struct fake_verbs_config {
 	bool	purges_cq;	/* destroy_qp removes the completions of the queue pair */
 	bool	names_oldest;	/* a failed request is reported as the oldest one that no
 				   completion has retired, and all behind it as flushed */
+	/* What a queue pair takes. ops: IBV_QP_EX_WITH_*; srq: it has no receive queue of
+	 * its own. NULL: not known. */
+	struct fake_verbs_bytes (*qp_bytes)(const struct ibv_qp_cap *cap, uint64_t ops, bool srq);
+	unsigned cqe_bytes, srqe_bytes;	/* of an entry of completion and shared receive queues */
 	/* create_qp_ex fails with it; 0: a queue pair refuses operations not chosen */
 	int	ops_errno;
 	bool	refuses_in_err;	/* a queue pair in error refuses requests: EINVAL */
@@ -93,6 +104,8 @@ struct fake_verbs_config fake_verbs_defaults(void);
  * qedr, hns or rxe. With FAKE_VERBS=profile in the environment fake_verbs_defaults() does it.
  */
 void fake_verbs_be(struct fake_verbs_config *config, const char *profile);
+/* The name of profile number i, NULL: there are no more. */
+const char *fake_verbs_profile(unsigned i);
 
 /* Makes the verbs transport call the fake devices; stop undoes it. */
 void fake_verbs_start(const struct fake_verbs_config *config);
@@ -118,6 +131,7 @@ struct fake_verbs_counts {
 	unsigned inlined;	/* sends that were posted inline */
 	unsigned cqs_by_vector[FAKE_VERBS_VECTORS];	/* completion queues created */
 	unsigned unlocked_qps;	/* queue pairs created in a thread domain */
+	struct fake_verbs_bytes qps;	/* of all queue pairs alive */
 	unsigned chosen_qps;	/* queue pairs created for chosen operations */
 	unsigned refused_qps;	/* queue pairs that were not created */
 	size_t	registered;	/* bytes */

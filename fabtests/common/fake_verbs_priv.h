@@ -105,6 +105,7 @@ struct fake_qp {
 	unsigned dev;
 	struct ibv_qp_attr attr;
 	struct ibv_qp_cap cap;
+	struct fake_verbs_bytes bytes;
 	uint64_t ops;			/* IBV_QP_EX_WITH_* that it accepts */
 	struct fake_pd *domain;		/* base.pd, or the parent domain above it */
 	struct send_wr *sq;
@@ -150,6 +151,14 @@ static inline struct send_wr *fv_sq_at(struct fake_qp *qp, uint32_t seq)
 {
 	return &qp->sq[seq % qp->cap.max_send_wr];
 }
+
+/* fake_verbs_size.c: fake_verbs_config.qp_bytes */
+struct fake_verbs_bytes fv_bytes_mlx5(const struct ibv_qp_cap *cap, uint64_t ops, bool srq);
+struct fake_verbs_bytes fv_bytes_bnxt_re(const struct ibv_qp_cap *cap, uint64_t ops, bool srq);
+struct fake_verbs_bytes fv_bytes_irdma(const struct ibv_qp_cap *cap, uint64_t ops, bool srq);
+struct fake_verbs_bytes fv_bytes_qedr(const struct ibv_qp_cap *cap, uint64_t ops, bool srq);
+struct fake_verbs_bytes fv_bytes_hns(const struct ibv_qp_cap *cap, uint64_t ops, bool srq);
+struct fake_verbs_bytes fv_bytes_rxe(const struct ibv_qp_cap *cap, uint64_t ops, bool srq);
 
 /* fake_verbs_pin.c: pages of regions; they are kept until they are unpinned. -1: no region */
 bool fv_pins_open(void);

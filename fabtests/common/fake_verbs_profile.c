@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fake_verbs.h"
+#include "common/fake_verbs_priv.h"
 
 /*
  * providers/mlx5: cq.c, __mlx5_cq_clean(): destroying a queue pair removes its completions
@@ -18,6 +18,9 @@
 static void be_mlx5(struct fake_verbs_config *config)
 {
 	config->vendor_id = 0x02c9;
+	config->qp_bytes = fv_bytes_mlx5;
+	config->cqe_bytes = 64;
+	config->srqe_bytes = 64;
 	config->purges_cq = true;
 	config->inline_step = 64;
 	config->flush_delay = 3;
@@ -38,6 +41,9 @@ static void be_mlx5(struct fake_verbs_config *config)
 static void be_bnxt_re(struct fake_verbs_config *config)
 {
 	config->vendor_id = 0x14e4;
+	config->qp_bytes = fv_bytes_bnxt_re;
+	config->cqe_bytes = 32;
+	config->srqe_bytes = 128;
 	config->names_oldest = true;
 	config->loses_buffers = true;
 	config->refuses_in_err = true;
@@ -57,6 +63,9 @@ static void be_bnxt_re(struct fake_verbs_config *config)
 static void be_irdma_old(struct fake_verbs_config *config)
 {
 	config->vendor_id = 0x8086;
+	config->qp_bytes = fv_bytes_irdma;
+	config->cqe_bytes = 64;
+	config->srqe_bytes = 0;
 	config->ops_errno = EOPNOTSUPP;
 	config->max_srq = config->max_srq_wr = 0;
 	config->one_inline = true;
@@ -82,6 +91,9 @@ static void be_irdma(struct fake_verbs_config *config)
 static void be_qedr(struct fake_verbs_config *config)
 {
 	config->vendor_id = 0x1077;
+	config->qp_bytes = fv_bytes_qedr;
+	config->cqe_bytes = 32;
+	config->srqe_bytes = 80;
 	config->ops_errno = EOPNOTSUPP;
 	config->no_resize = true;
 	config->max_sge = 4;
@@ -96,6 +108,9 @@ static void be_hns(struct fake_verbs_config *config)
 {
 	be_qedr(config);
 	config->vendor_id = 0x19e5;
+	config->qp_bytes = fv_bytes_hns;
+	config->cqe_bytes = 64;
+	config->srqe_bytes = 32;
 	config->ops_errno = 0;
 	config->inline_step = 32;
 	config->max_sge = 2;
@@ -109,6 +124,8 @@ static void be_hns(struct fake_verbs_config *config)
  */
 static void be_rxe(struct fake_verbs_config *config)
 {
+	config->qp_bytes = fv_bytes_rxe;
+	config->cqe_bytes = config->srqe_bytes = 64;
 	config->max_cqe = 32767;
 	config->max_sge = 32;
 	config->max_inline = 512;
@@ -123,6 +140,11 @@ static const struct {
 	{ "mlx5", be_mlx5 }, { "bnxt_re", be_bnxt_re }, { "irdma_old", be_irdma_old },
 	{ "irdma", be_irdma }, { "qedr", be_qedr }, { "hns", be_hns }, { "rxe", be_rxe },
 };
+
+const char *fake_verbs_profile(unsigned i)
+{
+	return i < sizeof(profiles) / sizeof(profiles[0]) ? profiles[i].name : NULL;
+}
 
 void fake_verbs_be(struct fake_verbs_config *config, const char *profile)
 {

@@ -76,10 +76,13 @@ static unsigned count_qps(struct ibv_context *ctx)
 /* ops: those that it accepts. */
 static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, uint64_t ops)
 {
+	struct fake_verbs_bytes bytes = { 0 };
 	struct fake_qp *qp = NULL;
 	int err;
 
 	LOCK();
+	if (fv.config.qp_bytes)
+		bytes = fv.config.qp_bytes(&attr->cap, ops, attr->srq != NULL);
 	err = fires(&fv.create_qp);
 	if (!err && !caps_fit(attr))
 		err = EINVAL;
@@ -100,6 +103,9 @@ static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, u
 			.state = IBV_QPS_RESET, .qp_type = attr->qp_type,
 		};
 		qp->ops = ops;
+		qp->bytes = bytes;
+		fv.counts.qps.pinned += bytes.pinned;
+		fv.counts.qps.library += bytes.library;
 		qp->domain = tagrv_container_of(pd, struct fake_pd, base);
 		qp->domain->users++;
 		if (qp->domain->td) {
@@ -321,6 +327,8 @@ int fv_destroy_qp(struct ibv_qp *base)
 		fv_cq_purge(base->recv_cq, base->qp_num);
 	}
 	fv.counts.lost_events += qp->unacked;
+	fv.counts.qps.pinned -= qp->bytes.pinned;
+	fv.counts.qps.library -= qp->bytes.library;
 	qp->domain->users--;
 	tagrv_container_of(base->send_cq, struct fake_cq, base)->users--;
 	tagrv_container_of(base->recv_cq, struct fake_cq, base)->users--;

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <rdma/fi_errno.h>
 
+#include "common/alloc_fail.h"
 #include "unit/xport/verbs/verbs_fixture.h"
 
 /* Further links between the two ends, with packets permitted. */
@@ -306,5 +307,67 @@ Test(verbs_room, flush_goes_on_until_all_is_confirmed)
 	fake_verbs_hold(false);
 	PAIR_UNTIL(&pair, !xp->base.ops->outstanding(&xp->base));
 	links_close(&l);
+	pair_close(&pair);
+}
+
+/* ---- the ring of requests ---- */
+
+/* An application sends more at a time than the short ring holds: nothing waits. */
+Test(verbs_room, the_ring_grows_with_the_requests_in_flight)
+{
+	struct verbs_xport *xp;
+	struct verbs_link *link;
+	unsigned sent = 0;
+
+	params.sq_depth = 63;
+	xp = verbs_start_sender();
+	link = verbs_link_of(pair.a->link);
+	cr_assert_eq(link->depth, VERBS_RING_FIRST - 1);
+	for (unsigned i = 0; i < 205; i++) {	/* one at a time, to the ring's middle */
+		pair_send(&pair, pair.a, i, 8, NULL);
+		pair_progress(&pair);
+	}
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 205);
+	cr_assert_eq(link->depth, VERBS_RING_FIRST - 1);
+	pair.b->forget = false;
+	pair.b->packet_cnt = 0;
+	fake_verbs_hold(true);
+	while (!end_send(pair.a, sent, sent % 2 ? 300 : 8, 0, NULL))
+		sent++;
+	cr_assert_eq(link->depth, xp->sq_depth - 1);
+	cr_assert_eq(link->head - link->tail, link->depth - link->reserve);
+	fake_verbs_hold(false);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == sent && !xp->inflight);
+	for (unsigned i = 0; i < sent; i++)
+		cr_assert(is_pattern(pair.b->packets[i].data, i, i % 2 ? 300 : 8));
+	cr_assert_eq(xp->tx_bufs.idle_cnt, xp->tx_bufs.total, "each buffer comes back");
+	cr_assert_eq(fake_verbs_count().sq_overflows, 0);
+	pair_close(&pair);
+}
+
+/* Nothing in flight need be signaled then, so a signaled request follows. */
+Test(verbs_room, without_memory_the_ring_stays_short)
+{
+	struct verbs_xport *xp;
+	struct verbs_link *link;
+	unsigned sent = 0;
+
+	if (!alloc_fail_works())
+		cr_skip_test("another allocator");
+	params.sq_depth = 63;
+	params.signal_every = 1024;
+	xp = verbs_start_sender();
+	link = verbs_link_of(pair.a->link);
+	while (link->head - link->tail + link->reserve < link->depth)
+		cr_assert_eq(end_send(pair.a, sent++, 8, 0, NULL), 0);
+	cr_assert_eq(xp->signaled, 0);
+	alloc_fail_arm(2, false);	/* the first is of end_send */
+	cr_assert_eq(end_send(pair.a, sent, 8, 0, NULL), -FI_EAGAIN);
+	cr_assert_eq(alloc_fail_disarm(), 2);
+	cr_assert_eq(link->depth, VERBS_RING_FIRST - 1);
+	cr_assert_eq(xp->signaled, 1);
+	PAIR_UNTIL(&pair, pair.a->rooms == 1 && !xp->inflight);
+	cr_assert_eq(end_send(pair.a, sent++, 8, 0, NULL), 0);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == sent);
 	pair_close(&pair);
 }

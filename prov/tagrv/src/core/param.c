@@ -127,11 +127,11 @@ static const struct param table[] = {
 	{ "TX_BUFS", FI_PARAM_SIZE_T, FIELD(tx_bufs), 1024, 32, 1 << 20,
 	  "Most copy buffers for sends per endpoint; an endpoint starts with "
 	  "128 and adds more under load (default: 1024)" },
-	{ "SQ_DEPTH", FI_PARAM_SIZE_T, FIELD(sq_depth), 127, 16, 8192,
-	  "Work requests a queue pair can hold (default: 127)" },
-	{ "INLINE", FI_PARAM_SIZE_T, FIELD(inline_max), 192, 0, 1024,
+	{ "SQ_DEPTH", FI_PARAM_SIZE_T, FIELD(sq_depth), 63, 16, 8192,
+	  "Work requests a queue pair can hold (default: 63)" },
+	{ "INLINE", FI_PARAM_SIZE_T, FIELD(inline_max), 92, 0, 1024,
 	  "Bytes of header and payload to put into the work request itself, "
-	  "as far as the device can (default: 192)" },
+	  "as far as the device can (default: 92)" },
 	{ "SIGNAL_EVERY", FI_PARAM_SIZE_T, FIELD(signal_every), 16, 1, 1024,
 	  "Work requests retired by one completion (default: 16)" },
 	{ "BURST", FI_PARAM_SIZE_T, FIELD(burst), 0, 0, 8192,

@@ -142,19 +142,13 @@ void tagrv_verbs_link_destroy(struct verbs_link *link)
 static struct verbs_link *new_link(struct verbs_xport *xp, bool side)
 {
 	struct verbs_link *link = calloc(1, sizeof(*link));
-	uint32_t slots = 1;
 
 	if (!link)
 		return NULL;
-	while (slots < xp->sq_depth)
-		slots *= 2;
 	link->base.xport = &xp->base;
 	link->side = side;
-	link->ring = calloc(slots, sizeof(*link->ring));
-	link->ring_mask = slots - 1;
-	link->depth = xp->sq_depth - 1;
 	link->reserve = xp->sq_reserve;
-	link->signal_from = (link->depth - link->reserve) / 2;
+	link->signal_from = (xp->sq_depth - 1 - link->reserve) / 2;
 	tagrv_list_init(&link->strays);
 	tagrv_list_init(&link->refill_node);
 	tagrv_list_init(&link->todo_node);
@@ -162,7 +156,7 @@ static struct verbs_link *new_link(struct verbs_xport *xp, bool side)
 	tagrv_list_init(&link->discard_node);
 	tagrv_list_init(&link->close_node);
 	tagrv_list_init(&link->owed_node);
-	if (!link->ring ||
+	if (!tagrv_verbs_ring_fit(link, TAGRV_MIN(xp->sq_depth, VERBS_RING_FIRST)) ||
 	    tagrv_random_fill(&link->psn, sizeof(link->psn))) {
 		tagrv_verbs_link_destroy(link);
 		return NULL;

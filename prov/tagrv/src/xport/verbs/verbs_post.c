@@ -80,6 +80,43 @@ int tagrv_verbs_post(struct verbs_xport *xp, struct verbs_link *link,
 	return verbs_post(xp, link, wr, tx);
 }
 
+/* ---- the ring ---- */
+
+bool tagrv_verbs_ring_fit(struct verbs_link *link, uint32_t cnt)
+{
+	struct verbs_tx *ring;
+	uint32_t slots = 1;
+
+	while (slots < cnt)
+		slots *= 2;
+	ring = calloc(slots, sizeof(*ring));
+	if (!ring)
+		return false;
+	for (uint32_t seq = link->tail; seq != link->head; seq++)
+		ring[seq & (slots - 1)] = link->ring[seq & link->ring_mask];
+	free(link->ring);
+	link->ring = ring;
+	link->ring_mask = slots - 1;
+	link->depth = cnt - 1;
+	return true;
+}
+
+/*
+ * Most peers never have many requests in flight, so the ring is short until more of them
+ * are. Without memory it stays so; but then all that are in flight may be unsignaled.
+ */
+bool tagrv_verbs_ring_grow(struct verbs_xport *xp, struct verbs_link *link, bool ctrl)
+{
+	if (link->depth + 1 >= xp->sq_depth || link->head - link->tail + link->reserve < link->depth)
+		return false;
+	if (tagrv_verbs_ring_fit(link, xp->sq_depth))
+		return verbs_fits(xp, link, ctrl);
+	verbs_alarm_set(xp, VERBS_ALARM_ROOM);
+	if (!ctrl)
+		tagrv_verbs_confirm(link);
+	return false;
+}
+
 /* Posts an empty remote write, which is signaled. */
 static int post_empty_write(struct verbs_xport *xp, struct verbs_link *link)
 {

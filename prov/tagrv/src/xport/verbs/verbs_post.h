@@ -16,9 +16,9 @@ static inline int verbs_try_again(struct verbs_xport *xp)
 	return -FI_EAGAIN;
 }
 
-/* Whether the queues have room. ctrl: the slots kept for control packets count, too. */
-static inline bool verbs_has_room(const struct verbs_xport *xp,
-				  const struct verbs_link *link, bool ctrl)
+/* Whether the queues have room as they are; verbs_has_room() makes more where it can. */
+static inline bool verbs_fits(const struct verbs_xport *xp,
+			      const struct verbs_link *link, bool ctrl)
 {
 	uint32_t used = link->head - link->tail;
 
@@ -26,6 +26,18 @@ static inline bool verbs_has_room(const struct verbs_xport *xp,
 		return used < link->depth && xp->inflight < xp->tx_cap;
 	return used + link->reserve < link->depth &&
 	       xp->inflight + xp->tx_reserve < xp->tx_cap;
+}
+
+/* A link has no room: its ring may grow. Returns as verbs_has_room(). */
+bool tagrv_verbs_ring_grow(struct verbs_xport *xp, struct verbs_link *link, bool ctrl)
+	TAGRV_COLD;
+
+/* Whether the queues have room. ctrl: the slots kept for control packets count, too. */
+static inline bool verbs_has_room(struct verbs_xport *xp, struct verbs_link *link,
+				  bool ctrl)
+{
+	return TAGRV_LIKELY(verbs_fits(xp, link, ctrl)) ||
+	       tagrv_verbs_ring_grow(xp, link, ctrl);
 }
 
 static inline bool verbs_is_within(const struct verbs_xport *xp,

@@ -61,6 +61,7 @@
 #define VERBS_MOVES_MAX		16u	/* gets or puts in flight, if short ones */
 #define VERBS_SOFT_BURST	8u	/* packets in flight, software devices */
 #define VERBS_INLINE_MAX	1024u	/* largest FI_TAGRV_INLINE */
+#define VERBS_RING_FIRST	32u	/* requests in flight of a link, until it needs more */
 #define VERBS_NO_BUF		UINT32_MAX
 
 /* ---- links: verbs_link.c ---- */
@@ -145,7 +146,8 @@ struct verbs_link {
 	struct verbs_tx *ring;
 	uint32_t ring_mask;
 	uint32_t head, tail;
-	uint32_t depth;		/* most in flight, without close's last one */
+	uint32_t depth;		/* most in flight, without close's last one: as many
+				   as the ring has room for, which grows */
 	uint32_t reserve;	/* slots of depth for control packets */
 	uint32_t signal_from;	/* in flight, from which on all are signaled */
 	uint32_t unsignaled;	/* requests since the last signaled one */
@@ -465,6 +467,8 @@ int tagrv_verbs_send_recall(struct verbs_link *link, uint32_t bit, uint32_t cnt)
 int tagrv_verbs_send_flush(struct verbs_link *link) TAGRV_WARN_UNUSED;
 
 /* verbs_post.c */
+/* Makes room in the ring for so many requests, one of them of close. False: no memory. */
+bool tagrv_verbs_ring_fit(struct verbs_link *link, uint32_t cnt) TAGRV_WARN_UNUSED;
 void tagrv_verbs_flush(struct tagrv_xport *xport);
 size_t tagrv_verbs_outstanding(struct tagrv_xport *xport);
 /*

@@ -157,6 +157,15 @@ int send_copied(struct verbs_xport *xp, struct verbs_link *link,
 	return to ? post_short(xp, link, to, hdr, payload, len, &tx) : -FI_EAGAIN;
 }
 
+/* The same with a longer ring: a call of its own, so that a send without it costs no more. */
+static TAGRV_COLD int send_short_grown(struct tagrv_link *base,
+				       const uint64_t hdr[TAGRV_SHORT_WORDS],
+				       const void *payload, size_t len)
+{
+	return tagrv_verbs_ring_grow(verbs_xport_of(base->xport), verbs_link_of(base), false) ?
+	       tagrv_verbs_send_short(base, hdr, payload, len) : -FI_EAGAIN;
+}
+
 /*
  * What is refused here is not counted, and needs no call of room: send follows, and
  * does both.
@@ -170,9 +179,9 @@ int tagrv_verbs_send_short(struct tagrv_link *base,
 	struct verbs_tx tx = { .buf = VERBS_NO_BUF };
 	size_t bytes = TAGRV_SHORT_HDR + len;
 
-	if (TAGRV_UNLIKELY(bytes > link->open_max ||
-			   !verbs_has_room(xp, link, false) ||
-			   is_burst(xp, link) ||
+	if (TAGRV_UNLIKELY(!verbs_fits(xp, link, false)))
+		return send_short_grown(base, hdr, payload, len);
+	if (TAGRV_UNLIKELY(bytes > link->open_max || is_burst(xp, link) ||
 			   link->tx_permits <= VERBS_PERMIT_CTRL))
 		return -FI_EAGAIN;
 	if (TAGRV_UNLIKELY(!is_inline(xp, bytes)))
