@@ -27,6 +27,7 @@ static struct tagrv_verbs_calls calls = {
 	.query_gid_table = fv_query_gid_table,
 	.query_pkey = fv_query_pkey,
 	.subnet_get = fv_subnet_get,
+	.ipoib_get = fv_ipoib_get,
 	.get_async_event = fv_get_async_event,
 	.ack_async_event = fv_ack_async_event,
 	.alloc_pd = fv_alloc_pd,

@@ -91,6 +91,7 @@ struct fake_verbs_config {
 	const char *class_dir;	/* as in struct tagrv_verbs_calls */
 	const char *uverbs_dir;
 	unsigned prefix;	/* bits of the subnet in IPv4 addresses; 0: unknown */
+	const char *ipoib;	/* network interface of all InfiniBand ports; NULL: none */
 	unsigned vlan[8];	/* VLAN id by device, 0: none */
 	unsigned pkey[8];	/* full partition key by device, 0: 0xffff */
 	const struct ibv_gid_entry *gids;	/* NULL: 2 of RoCE v2 */

@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -229,6 +230,12 @@ int fv_query_pkey(struct ibv_context *ctx, uint8_t port, int index,
 		full = 0xffff;
 	*pkey = htons((uint16_t) (index ? full : full & 0x7fff));
 	return 0;
+}
+
+void fv_ipoib_get(const union ibv_gid *gid, char iface[IF_NAMESIZE])
+{
+	(void) gid;
+	snprintf(iface, IF_NAMESIZE, "%s", fv.config.ipoib ? fv.config.ipoib : "");
 }
 
 /* Of the GIDs that fv_make_gid() makes. */

@@ -190,6 +190,7 @@ int fv_query_port(struct ibv_context *ctx, uint8_t port,
 ssize_t fv_query_gid_table(struct ibv_context *ctx,
 			   struct ibv_gid_entry *entries, size_t max);
 void fv_subnet_get(const union ibv_gid *gid, struct verbs_subnet *subnet);
+void fv_ipoib_get(const union ibv_gid *gid, char iface[IF_NAMESIZE]);
 int fv_query_pkey(struct ibv_context *ctx, uint8_t port, int index,
 		  __be16 *pkey);
 int fv_get_async_event(struct ibv_context *base,

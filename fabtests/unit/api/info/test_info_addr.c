@@ -3,16 +3,22 @@
  * fi_getinfo: node, service and hints to addresses.
  */
 #include <arpa/inet.h>
-#include <ifaddrs.h>
 #include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "api/info/info_priv.h"
+#include "common/fake_ifaces.h"
 #include "unit/api/api_fixture.h"
 
-TestSuite(info_addr, .init = api_init, .timeout = 30);
+static void prepare(void)
+{
+	fake_ifaces_start();
+	api_init();
+}
+
+TestSuite(info_addr, .init = prepare, .timeout = 30);
 
 static const char *text(const void *raw, size_t len)
 {
@@ -165,42 +171,11 @@ Test(info_addr, addresses_of_the_hints_are_kept)
 
 /* ---- interfaces ---- */
 
-/* Replaces getifaddrs of the C library: the test chooses the interfaces. */
-static struct ifaddrs interfaces[8];
-static struct tagrv_addr interface_addrs[8];
-static size_t interface_cnt;
-
-int getifaddrs(struct ifaddrs **list)
-{
-	*list = interface_cnt ? interfaces : NULL;
-	return 0;
-}
-
-void freeifaddrs(struct ifaddrs *list)
-{
-	(void) list;
-}
-
-static void add_interface(const char *name, const char *ip, unsigned flags)
-{
-	struct tagrv_addr *addr = &interface_addrs[interface_cnt];
-	struct ifaddrs *ifa = &interfaces[interface_cnt];
-
-	addr->sa.sa_family = strchr(ip, ':') ? AF_INET6 : AF_INET;
-	inet_pton(addr->sa.sa_family, ip, addr->sa.sa_family == AF_INET ?
-		  (void *) &addr->in.sin_addr : (void *) &addr->in6.sin6_addr);
-	ifa->ifa_name = (char *) name;
-	ifa->ifa_addr = &addr->sa;
-	ifa->ifa_flags = flags;
-	if (interface_cnt++)
-		ifa[-1].ifa_next = ifa;
-}
-
 /* Loopback, which every host has. */
 static void add_loopback(void)
 {
-	add_interface("lo", "127.0.0.1", IFF_UP | IFF_RUNNING | IFF_LOOPBACK);
-	add_interface("lo", "::1", IFF_UP | IFF_RUNNING | IFF_LOOPBACK);
+	fake_ifaces_add("lo", "127.0.0.1", IFF_UP | IFF_RUNNING | IFF_LOOPBACK);
+	fake_ifaces_add("lo", "::1", IFF_UP | IFF_RUNNING | IFF_LOOPBACK);
 }
 
 /* The source that fi_getinfo gives a device without an address. */
@@ -220,28 +195,45 @@ static const char *default_source(const char *node)
 Test(info_addr, an_interface_with_carrier_comes_first)
 {
 	add_loopback();
-	add_interface("docker0", "172.17.0.1", IFF_UP);
-	add_interface("off0", "10.9.9.9", IFF_RUNNING);
-	add_interface("eth0", "10.0.0.1", IFF_UP | IFF_RUNNING);
-	add_interface("eth1", "10.0.0.2", IFF_UP | IFF_RUNNING);
+	fake_ifaces_add("idle0", "172.17.0.1", IFF_UP);
+	fake_ifaces_add("off0", "10.9.9.9", IFF_RUNNING);
+	fake_ifaces_add("eth0", "10.0.0.1", IFF_UP | IFF_RUNNING);
+	fake_ifaces_add("eth1", "10.0.0.2", IFF_UP | IFF_RUNNING);
 	cr_expect_str_eq(default_source(NULL), "10.0.0.1:0");
-	interface_cnt = 3;
-	interfaces[2].ifa_next = NULL;
+	fake_ifaces_keep(3);
 	cr_expect_str_eq(default_source(NULL), "172.17.0.1:0",
 			 "better than loopback");
+}
+
+Test(info_addr, the_default_route_comes_first_and_a_bridge_never)
+{
+	add_loopback();
+	fake_ifaces_add("docker0", "172.17.0.1", IFF_UP | IFF_RUNNING);
+	fake_ifaces_be_bridge("docker0");
+	cr_expect_str_eq(default_source(NULL), "127.0.0.1:0");
+	fake_ifaces_add("usb0", "169.254.3.1", IFF_UP | IFF_RUNNING);
+	cr_expect_str_eq(default_source(NULL), "127.0.0.1:0");
+	fake_ifaces_add("eth0", "10.0.0.1", IFF_UP | IFF_RUNNING);
+	fake_ifaces_add("eth1", "10.0.0.2", IFF_UP | IFF_RUNNING);
+	cr_expect_str_eq(default_source(NULL), "10.0.0.1:0");
+	fake_ifaces_routes("eth1\t00000000\t0100000A\t0003\t0\t0\t100\t00000000\t0\t0\t0\n",
+			   "");
+	cr_expect_str_eq(default_source(NULL), "10.0.0.2:0");
+	setenv("FI_TAGRV_IFACE", "docker0", 1);
+	cr_expect_str_eq(default_source(NULL), "172.17.0.1:0", "the user named it");
 }
 
 Test(info_addr, a_host_with_ipv6_only_uses_it)
 {
 	add_loopback();
 	cr_expect_str_eq(default_source(NULL), "127.0.0.1:0");
-	add_interface("eth0", "fe80::1", IFF_UP | IFF_RUNNING);
+	fake_ifaces_add("eth0", "fe80::1", IFF_UP | IFF_RUNNING);
 	cr_expect_str_eq(default_source(NULL), "127.0.0.1:0");
-	add_interface("eth0", "2001:db8::1", IFF_UP | IFF_RUNNING);
+	fake_ifaces_add("eth0", "2001:db8::1", IFF_UP | IFF_RUNNING);
 	cr_expect_str_eq(default_source(NULL), "[2001:db8::1]:0");
 	cr_expect_str_eq(default_source("192.0.2.1"), "127.0.0.1:0",
 			 "the destination decides");
-	add_interface("eth1", "10.0.0.1", IFF_UP | IFF_RUNNING);
+	fake_ifaces_add("eth1", "10.0.0.1", IFF_UP | IFF_RUNNING);
 	cr_expect_str_eq(default_source(NULL), "10.0.0.1:0");
 	cr_expect_str_eq(default_source("2001:db8::7"), "[2001:db8::1]:0");
 }
@@ -251,9 +243,9 @@ Test(info_addr, iface_says_which_family)
 	struct tagrv_addr src;
 
 	add_loopback();
-	add_interface("eth0", "10.0.0.1", IFF_UP | IFF_RUNNING);
-	add_interface("six0", "fe80::1", IFF_UP | IFF_RUNNING);
-	add_interface("six0", "2001:db8::1", IFF_UP | IFF_RUNNING);
+	fake_ifaces_add("eth0", "10.0.0.1", IFF_UP | IFF_RUNNING);
+	fake_ifaces_add("six0", "fe80::1", IFF_UP | IFF_RUNNING);
+	fake_ifaces_add("six0", "2001:db8::1", IFF_UP | IFF_RUNNING);
 	setenv("FI_TAGRV_IFACE", "six0", 1);
 	cr_expect_str_eq(default_source(NULL), "[2001:db8::1]:0");
 	cr_assert_eq(tagrv_info_default_source("loop", FI_SOCKADDR, &src), 0);
@@ -337,6 +329,25 @@ Test(info_addr, the_device_has_its_own_address)
 	ask.dest.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	cr_expect_str_eq(source_text(&ask, &desc), "127.0.0.1:4711",
 			 "a peer on loopback is reached from loopback");
+}
+
+/* As InfiniBand ports have them. */
+Test(info_addr, a_device_without_address_has_that_of_its_interface)
+{
+	struct tagrv_device_desc desc = { .name = "dev0", .iface = "ib0" };
+	struct tagrv_ask ask = { .family = AF_INET };
+
+	tagrv_param_read(&ask.params);
+	add_loopback();
+	fake_ifaces_add("eth0", "10.0.0.1", IFF_UP | IFF_RUNNING);
+	cr_expect_str_eq(source_text(&ask, &desc), "10.0.0.1:0", "not here");
+	fake_ifaces_add("ib0", "169.254.7.7", IFF_UP | IFF_RUNNING);
+	cr_expect_str_eq(source_text(&ask, &desc), "10.0.0.1:0", "of no use");
+	fake_ifaces_add("ib0", "10.7.0.1", IFF_UP | IFF_RUNNING);
+	fake_ifaces_add("ib0", "2001:db8:7::1", IFF_UP | IFF_RUNNING);
+	cr_expect_str_eq(source_text(&ask, &desc), "10.7.0.1:0");
+	ask.family = AF_INET6;
+	cr_expect_str_eq(source_text(&ask, &desc), "[2001:db8:7::1]:0");
 }
 
 static const char *source_with_iface(const char *iface, const char *service)

@@ -209,6 +209,40 @@ Test(verbs_info, infiniband_has_no_ip_address)
 	cr_assert_eq(tagrv_addr_len(&descs[0].addr), 0);
 }
 
+/* Of all interfaces loopback is the one that each host has. */
+Test(verbs_info, infiniband_has_the_address_of_its_network_interface)
+{
+	char text[TAGRV_ADDR_STRLEN];
+
+	config.infiniband = true;
+	config.ipoib = "lo";
+	cr_assert_eq(discover(), 0);
+	cr_assert_str_eq(descs[0].iface, "lo");
+	cr_assert_str_eq(tagrv_addr_str(&descs[0].addr, text, sizeof(text)),
+			 "127.0.0.1:0");
+	config.ipoib = "no-such-if";
+	cr_assert_eq(discover(), 0);
+	cr_assert_eq(tagrv_addr_len(&descs[0].addr), 0);
+}
+
+/* Peers on other links cannot reach it, and would take another host for it. */
+Test(verbs_info, local_addresses_are_told_to_nobody)
+{
+	static const struct ibv_gid_entry gids[] = {
+		{ { .raw = { [10] = 0xff, [11] = 0xff, 169, 254, 3, 1 } }, 0, 1,
+		  IBV_GID_TYPE_ROCE_V2, 0 },
+		{ { .raw = { 0xfe, 0x80, [15] = 1 } }, 0, 1, IBV_GID_TYPE_ROCE_V2, 0 },
+	};
+
+	for (unsigned i = 0; i < 2; i++) {
+		config.gids = &gids[i];
+		config.gid_cnt = 1;
+		cr_assert_eq(discover(), 0);
+		cr_expect(descs[0].usable);
+		cr_expect_eq(tagrv_addr_len(&descs[0].addr), 0, "%u", i);
+	}
+}
+
 Test(verbs_info, port_without_gid_is_unusable)
 {
 	static const struct ibv_gid_entry none[1];

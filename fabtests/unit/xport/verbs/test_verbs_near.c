@@ -6,6 +6,9 @@
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <ifaddrs.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <netpacket/packet.h>
 #include <rdma/fi_errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -206,6 +209,55 @@ Test(verbs_subnet, of_the_host_itself, .timeout = 5)
 	cr_assert_eq(subnet.prefix, 8);
 	cr_assert_str_eq(subnet.iface, "lo");
 	cr_assert_eq(subnet.vlan, 0);
+}
+
+/* ---- the interface of an InfiniBand port ---- */
+
+/* As the C library lays them out: the address may be longer than sll_addr. */
+static union { struct sockaddr_ll ll; uint8_t bytes[36]; } cards[3];
+
+static struct ifaddrs card(unsigned at, const char *name, const union ibv_gid *gid,
+			   struct ifaddrs *next)
+{
+	cards[at].ll = (struct sockaddr_ll) {
+		.sll_family = AF_PACKET, .sll_hatype = ARPHRD_INFINIBAND, .sll_halen = 20,
+	};
+	memcpy(cards[at].bytes + offsetof(struct sockaddr_ll, sll_addr) + 4, gid->raw, 16);
+	return (struct ifaddrs) {
+		.ifa_next = next, .ifa_name = (char *) name, .ifa_flags = IFF_UP,
+		.ifa_addr = (struct sockaddr *) &cards[at],
+	};
+}
+
+static const char *ipoib_of(const struct ifaddrs *list, const union ibv_gid *gid)
+{
+	static char name[IF_NAMESIZE];
+
+	tagrv_verbs_ipoib_find(list, gid, name);
+	return name;
+}
+
+Test(verbs_subnet, an_infiniband_port_has_the_interface_with_its_gid, .timeout = 5)
+{
+	union ibv_gid first = { .raw = { 0xfe, 0x80, [15] = 1 } }, second = first, none = first;
+	struct ifaddrs addr, local, list[3];
+
+	second.raw[15] = 2;
+	none.raw[15] = 3;
+	addr = entry(0, "ib1.8001", "10.0.0.7", "255.255.255.0", NULL);
+	addr.ifa_flags = IFF_UP;
+	local = entry(2, "ib1", "169.254.0.7", "255.255.0.0", &addr);
+	local.ifa_flags = IFF_UP;
+	list[2] = card(2, "ib1.8001", &second, &local);
+	list[1] = card(1, "ib1", &second, &list[2]);
+	list[0] = card(0, "ib0", &first, &list[1]);
+	cr_expect_str_eq(ipoib_of(list, &first), "ib0");
+	cr_expect_str_eq(ipoib_of(list, &second), "ib1.8001", "the one with an address");
+	cr_expect_str_eq(ipoib_of(list, &none), "");
+	list[2].ifa_next = NULL;
+	cr_expect_str_eq(ipoib_of(list, &second), "ib1", "else the first");
+	cards[0].ll.sll_hatype = ARPHRD_ETHER;
+	cr_expect_str_eq(ipoib_of(list, &first), "");
 }
 
 /* ---- over devices ---- */

@@ -32,8 +32,8 @@ static const struct param table[] = {
 	  "(default: shm and all with an active port)" },
 	{ "IFACE", FI_PARAM_STRING, FIELD(iface), 0, 0, 0,
 	  "Network interface or IP address that endpoints listen on for "
-	  "connection set-up (default: the address of the RDMA device, else "
-	  "the first interface that is up)" },
+	  "connection set-up (default: that of the RDMA device, else of the "
+	  "default route)" },
 	{ "TRANSPORTS", FI_PARAM_STRING, FIELD(transports), 0, 0, 0,
 	  "Comma-separated transports to use: shm between processes of one "
 	  "host, verbs for RDMA devices (default: shm,verbs)" },

@@ -5,14 +5,13 @@
 #include "wireup/wireup_net.h"
 
 #include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/tcp.h>
 #include <rdma/fi_errno.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/log.h"
+#include "core/netif.h"
 
 #define BACKLOG		4096
 /* A dead host is noticed after about 20 s; a dead process by its kernel, at once. */
@@ -65,41 +64,18 @@ static void set_options(int fd)
 	set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, USER_TIMEOUT);
 }
 
-/* How good an interface is for peers of other hosts; 0: cannot be used. */
-static int rank_iface(const struct ifaddrs *ifa, int family)
-{
-	const struct sockaddr_in6 *in6 = (const void *) ifa->ifa_addr;
-	int rank;
-
-	if (!ifa->ifa_addr || ifa->ifa_addr->sa_family != family ||
-	    !(ifa->ifa_flags & IFF_UP) || ifa->ifa_flags & IFF_LOOPBACK)
-		return 0;
-	rank = ifa->ifa_flags & IFF_RUNNING ? 3 : 2;
-	if (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr))
-		rank = 1;
-	return rank;
-}
-
-/* Replaces a wildcard by the address of the best interface, or by loopback. */
+/* Replaces a wildcard by the address that other hosts know, or by loopback. */
 static void choose_name(struct tagrv_addr *name)
 {
 	uint16_t port = tagrv_addr_port(name);
-	int best = 0, family = name->sa.sa_family;
-	struct ifaddrs *list = NULL;
+	int family = name->sa.sa_family;
 
-	if (family == AF_INET)
-		name->in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	else
-		name->in6.sin6_addr = in6addr_loopback;
-	if (getifaddrs(&list))
-		return;
-	for (struct ifaddrs *ifa = list; ifa; ifa = ifa->ifa_next) {
-		int rank = rank_iface(ifa, family);
-
-		if (rank > best && !tagrv_addr_from(name, ifa->ifa_addr, 0))
-			best = rank;
+	if (tagrv_netif_addr(NULL, family, name)) {
+		if (family == AF_INET)
+			name->in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+		else
+			name->in6.sin6_addr = in6addr_loopback;
 	}
-	freeifaddrs(list);
 	tagrv_addr_set_port(name, port);
 }
 

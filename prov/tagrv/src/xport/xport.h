@@ -274,6 +274,7 @@ struct tagrv_device_desc {
 	int	lack;			/* not usable for lack of memory or
 					   descriptors: -FI_E*; else 0 */
 	struct tagrv_addr addr;		/* IP of the port, family 0: none */
+	char	iface[16];		/* its network interface here, "": none */
 	uint64_t max_msg;		/* bytes of one transport operation */
 	/* for struct fid_nic; empty strings where unknown */
 	char	vendor_id[16], device_id[16], driver[32], firmware[64];

@@ -4,13 +4,11 @@
  *
  * The source is the first of these that is there: the address named by the call,
  * the one in the hints, FI_TAGRV_IFACE, loopback (for a domain or a destination
- * of this host), the device's own address, the first interface that is up and
- * has a carrier, the first that is up, loopback.
+ * of this host), the device's own address, that of its network interface, the
+ * address that core/netif.c prefers, loopback.
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netdb.h>
 #include <rdma/fi_errno.h>
 #include <stdatomic.h>
@@ -21,6 +19,7 @@
 #include "api/info/info_priv.h"
 #include "core/lack.h"
 #include "core/log.h"
+#include "core/netif.h"
 
 static int family_of_format(uint32_t format, int *family)
 {
@@ -42,52 +41,6 @@ static int family_of_format(uint32_t format, int *family)
 	}
 }
 
-/* A link-local address needs a scope id, which means nothing to a peer. */
-static bool is_link_local(const struct sockaddr *sa)
-{
-	const struct sockaddr_in6 *in6 = (const void *) sa;
-
-	return sa->sa_family == AF_INET6 &&
-	       IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr);
-}
-
-/* How well an interface suits; 0: not at all. */
-static int rank(const struct ifaddrs *ifa, int family, const char *name)
-{
-	if (!ifa->ifa_addr || ifa->ifa_addr->sa_family != family ||
-	    !(ifa->ifa_flags & IFF_UP))
-		return 0;
-	if (name ? strcmp(ifa->ifa_name, name) != 0 :
-		   (ifa->ifa_flags & IFF_LOOPBACK) != 0)
-		return 0;
-	if (is_link_local(ifa->ifa_addr))
-		return name ? 1 : 0;
-	return ifa->ifa_flags & IFF_RUNNING ? 3 : 2;
-}
-
-/*
- * Address of the named interface, or of the best one (NULL). -FI_ENODATA: none;
- * -FI_ENOMEM, -FI_EMFILE: it is not known.
- */
-static int interface_addr(const char *name, int family, struct tagrv_addr *addr)
-{
-	const struct ifaddrs *chosen = NULL;
-	struct ifaddrs *list;
-	int best = 0, ret = -FI_ENODATA;
-
-	if (getifaddrs(&list))
-		return tagrv_lack_or(errno, ret);
-	for (struct ifaddrs *ifa = list; ifa; ifa = ifa->ifa_next)
-		if (rank(ifa, family, name) > best) {
-			best = rank(ifa, family, name);
-			chosen = ifa;
-		}
-	if (chosen)
-		ret = tagrv_addr_from(addr, chosen->ifa_addr, 0);
-	freeifaddrs(list);
-	return ret;
-}
-
 /* The default family: IPv4, unless interfaces have IPv6 addresses only. */
 static int default_family(const struct tagrv_params *params, int *family)
 {
@@ -103,9 +56,9 @@ static int default_family(const struct tagrv_params *params, int *family)
 		*family = AF_INET6;
 		return 0;
 	}
-	ret = interface_addr(iface, AF_INET, &addr);
+	ret = tagrv_netif_addr(iface, AF_INET, &addr);
 	if (ret == -FI_ENODATA) {
-		ret = interface_addr(iface, AF_INET6, &addr);
+		ret = tagrv_netif_addr(iface, AF_INET6, &addr);
 		if (!ret)
 			*family = AF_INET6;
 	}
@@ -300,7 +253,7 @@ static int find_iface(const struct tagrv_params *params, int family,
 		      (void *) &addr->in6.sin6_addr) == 1)
 		ret = check_local(addr);
 	if (ret == -FI_ENODATA)
-		ret = interface_addr(params->iface, family, addr);
+		ret = tagrv_netif_addr(params->iface, family, addr);
 	if (ret != -FI_ENODATA)
 		return ret;
 	/* Once, because programs call fi_getinfo again and again. */
@@ -340,19 +293,41 @@ int tagrv_info_resolve(struct tagrv_ask *ask, const char *node,
 	return ret ? ret : apply_iface(ask);
 }
 
+/* The address of the device or of its network interface. */
+static int own_addr(const struct tagrv_ask *ask,
+		    const struct tagrv_device_desc *desc, struct tagrv_addr *src)
+{
+	struct tagrv_addr addr;
+	int ret;
+
+	if (!desc)
+		return -FI_ENODATA;
+	if (desc->addr.sa.sa_family == ask->family) {
+		*src = desc->addr;
+		return 0;
+	}
+	if (!desc->iface[0])
+		return -FI_ENODATA;
+	ret = tagrv_netif_addr(desc->iface, ask->family, &addr);
+	if (!ret && tagrv_netif_is_link_local(&addr))
+		ret = -FI_ENODATA;
+	if (!ret)
+		*src = addr;
+	return ret;
+}
+
 static int choose_host(const struct tagrv_ask *ask,
 		       const struct tagrv_device_desc *desc,
 		       struct tagrv_addr *src)
 {
 	bool local = desc && tagrv_info_is_local(desc->name);
-	int ret = 0;
+	int ret = -FI_ENODATA;
 
-	if (local || is_loopback(&ask->dest))
-		ret = -FI_ENODATA;
-	else if (desc && desc->addr.sa.sa_family == ask->family)
-		*src = desc->addr;
-	else
-		ret = interface_addr(NULL, ask->family, src);
+	if (!local && !is_loopback(&ask->dest)) {
+		ret = own_addr(ask, desc, src);
+		if (ret == -FI_ENODATA)
+			ret = tagrv_netif_addr(NULL, ask->family, src);
+	}
 	if (ret == -FI_ENODATA) {
 		loopback(ask->family, src);
 		ret = 0;

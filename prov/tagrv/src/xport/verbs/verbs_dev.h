@@ -84,6 +84,15 @@ void tagrv_verbs_subnet_find(const struct ifaddrs *list, const union ibv_gid *gi
 /* The same with its VLAN, of this host. */
 void tagrv_verbs_subnet_get(const union ibv_gid *gid, struct verbs_subnet *subnet);
 
+/*
+ * The network interface (IPoIB) of the InfiniBand port with this GID, by the list of
+ * getifaddrs(), or "": its hardware address contains the GID.
+ */
+void tagrv_verbs_ipoib_find(const struct ifaddrs *list, const union ibv_gid *gid,
+			    char iface[IF_NAMESIZE]);
+/* The same, of this host. */
+void tagrv_verbs_ipoib_get(const union ibv_gid *gid, char iface[IF_NAMESIZE]);
+
 /* Splits "name:2" into name and port (1 if none). -FI_EINVAL: malformed. */
 int tagrv_verbs_name_split(const char *full, char *name, size_t name_len,
 			   uint8_t *port) TAGRV_WARN_UNUSED;

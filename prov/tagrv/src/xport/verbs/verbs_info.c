@@ -18,6 +18,7 @@
 
 #include "core/lack.h"
 #include "core/log.h"
+#include "core/netif.h"
 #include "xport/verbs/verbs_priv.h"
 
 struct listing {
@@ -137,24 +138,42 @@ uint64_t tagrv_verbs_port_speed(const struct ibv_port_attr *attr)
 	return (uint64_t) lane_mbit[speed] * lanes[width] * 1000000;
 }
 
-static void describe_address(const struct verbs_gid *gid,
+/* The address of the port's network interface here, IPv4 first. */
+static void describe_ipoib(const struct tagrv_verbs_calls *calls,
+			   const union ibv_gid *gid, struct tagrv_device_desc *desc)
+{
+	struct tagrv_addr addr;
+
+	calls->ipoib_get(gid, desc->iface);
+	if (desc->iface[0] && (!tagrv_netif_addr(desc->iface, AF_INET, &addr) ||
+			       !tagrv_netif_addr(desc->iface, AF_INET6, &addr)) &&
+	    !tagrv_netif_is_link_local(&addr))
+		desc->addr = addr;
+}
+
+static void describe_address(const struct tagrv_verbs_calls *calls,
+			     const struct verbs_gid *gid,
 			     struct tagrv_device_desc *desc)
 {
 	struct sockaddr_in in = { .sin_family = AF_INET };
 	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6 };
-	const struct in6_addr *addr = (const void *) gid->gid.raw;
+	const struct in6_addr *raw = (const void *) gid->gid.raw;
+	struct verbs_subnet subnet;
+	struct tagrv_addr addr;
+	int ret;
 
-	if (gid->net == VERBS_NET_IB)
+	if (gid->net == VERBS_NET_IB) {
+		describe_ipoib(calls, &gid->gid, desc);
 		return;
-	if (IN6_IS_ADDR_V4MAPPED(addr)) {
-		memcpy(&in.sin_addr, gid->gid.raw + 12, sizeof(in.sin_addr));
-		if (tagrv_addr_from(&desc->addr, &in, sizeof(in)))
-			desc->addr = (struct tagrv_addr) { 0 };
-	} else if (!IN6_IS_ADDR_LINKLOCAL(addr)) {
-		memcpy(&in6.sin6_addr, addr, sizeof(in6.sin6_addr));
-		if (tagrv_addr_from(&desc->addr, &in6, sizeof(in6)))
-			desc->addr = (struct tagrv_addr) { 0 };
 	}
+	calls->subnet_get(&gid->gid, &subnet);
+	memcpy(desc->iface, subnet.iface, sizeof(desc->iface));
+	memcpy(&in.sin_addr, gid->gid.raw + 12, sizeof(in.sin_addr));
+	memcpy(&in6.sin6_addr, raw, sizeof(in6.sin6_addr));
+	ret = IN6_IS_ADDR_V4MAPPED(raw) ? tagrv_addr_from(&addr, &in, sizeof(in)) :
+					  tagrv_addr_from(&addr, &in6, sizeof(in6));
+	if (!ret && !tagrv_netif_is_link_local(&addr))
+		desc->addr = addr;
 }
 
 static void describe_port(struct listing *list, struct ibv_context *ctx,
@@ -197,7 +216,8 @@ static void describe_port(struct listing *list, struct ibv_context *ctx,
 			 nr, list->params->gid_index >= 0 ? "such " : "");
 	else
 		desc->usable = true;
-	describe_address(&gid, desc);
+	if (!ret)
+		describe_address(list->calls, &gid, desc);
 }
 
 /* ---- list and filter ---- */

@@ -9,12 +9,16 @@
 #include <linux/if_vlan.h>
 #include <linux/sockios.h>
 #include <net/if.h>
+#include <net/if_arp.h>
+#include <netpacket/packet.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/netif.h"
 #include "xport/verbs/verbs_priv.h"
 
 #define FULL_MEMBER	0x8000u		/* of a partition */
@@ -99,6 +103,64 @@ void tagrv_verbs_subnet_get(const union ibv_gid *gid, struct verbs_subnet *subne
 	freeifaddrs(list);
 	if (subnet->prefix)
 		subnet->vlan = vlan_of(subnet->iface);
+}
+
+/* ---- the network interface of an InfiniBand port ---- */
+
+#define IPOIB_LEN	20u	/* hardware address: number of a queue pair, GID */
+#define IPOIB_GID_AT	4u
+
+static bool is_ipoib_of(const struct ifaddrs *entry, const union ibv_gid *gid)
+{
+	const struct sockaddr_ll *ll = (const void *) entry->ifa_addr;
+
+	/* The C library leaves room for such addresses behind the 8 bytes. */
+	return ll && ll->sll_family == AF_PACKET &&
+	       ll->sll_hatype == ARPHRD_INFINIBAND && ll->sll_halen == IPOIB_LEN &&
+	       !memcmp((const uint8_t *) ll + offsetof(struct sockaddr_ll, sll_addr) +
+		       IPOIB_GID_AT, gid->raw, sizeof(gid->raw));
+}
+
+/* Whether peers can be told an address of the interface. */
+static bool has_address(const struct ifaddrs *list, const char *name)
+{
+	for (; list; list = list->ifa_next) {
+		struct tagrv_addr addr;
+
+		if (list->ifa_addr && !strcmp(list->ifa_name, name) &&
+		    list->ifa_flags & IFF_UP &&
+		    !tagrv_addr_from(&addr, list->ifa_addr, 0) &&
+		    !tagrv_netif_is_link_local(&addr))
+			return true;
+	}
+	return false;
+}
+
+/* A port has an interface for each partition; often only one of them has an address. */
+void tagrv_verbs_ipoib_find(const struct ifaddrs *list, const union ibv_gid *gid,
+			    char iface[IF_NAMESIZE])
+{
+	iface[0] = '\0';
+	for (const struct ifaddrs *one = list; one; one = one->ifa_next) {
+		bool suits = is_ipoib_of(one, gid);
+
+		if (!suits || (iface[0] && !has_address(list, one->ifa_name)))
+			continue;
+		snprintf(iface, IF_NAMESIZE, "%s", one->ifa_name);
+		if (has_address(list, iface))
+			return;
+	}
+}
+
+void tagrv_verbs_ipoib_get(const union ibv_gid *gid, char iface[IF_NAMESIZE])
+{
+	struct ifaddrs *list;
+
+	iface[0] = '\0';
+	if (getifaddrs(&list))
+		return;
+	tagrv_verbs_ipoib_find(list, gid, iface);
+	freeifaddrs(list);
 }
 
 /* ---- two blobs ---- */

@@ -100,6 +100,7 @@ static const struct tagrv_verbs_calls libibverbs = {
 	.query_gid_table = query_gid_table,
 	.query_pkey = ibv_query_pkey,
 	.subnet_get = tagrv_verbs_subnet_get,
+	.ipoib_get = tagrv_verbs_ipoib_get,
 	.get_async_event = ibv_get_async_event,
 	.ack_async_event = ibv_ack_async_event,
 	.alloc_pd = ibv_alloc_pd,

@@ -12,12 +12,13 @@
 #define TAGRV_XPORT_VERBS_VERBS_OPS_H
 
 #include <infiniband/verbs.h>
+#include <net/if.h>
 
 /* Where an address of this host is. */
 struct verbs_subnet {
 	uint8_t	prefix;		/* bits of the subnet in the address; 0: not known */
 	uint16_t vlan;		/* id, 0: none */
-	char	iface[16];
+	char	iface[IF_NAMESIZE];
 };
 
 struct tagrv_verbs_calls {
@@ -28,6 +29,8 @@ struct tagrv_verbs_calls {
 
 	/* as tagrv_verbs_subnet_get() */
 	void (*subnet_get)(const union ibv_gid *gid, struct verbs_subnet *subnet);
+	/* as tagrv_verbs_ipoib_get() */
+	void (*ipoib_get)(const union ibv_gid *gid, char iface[IF_NAMESIZE]);
 
 	enum ibv_fork_status (*is_fork_initialized)(void);
 	int (*fork_init)(void);
