@@ -36,6 +36,8 @@ static struct tagrv_verbs_calls calls = {
 	.dealloc_td = fv_dealloc_td,
 	.alloc_parent_domain = fv_alloc_parent_domain,
 	.memlock_limit = memlock_limit,
+	.create_ah = fv_create_ah,
+	.destroy_ah = fv_destroy_ah,
 	.reg_mr = fv_reg_mr,
 	.dereg_mr = fv_dereg_mr,
 	.create_comp_channel = fv_create_comp_channel,
@@ -99,6 +101,9 @@ void fake_verbs_start(const struct fake_verbs_config *config)
 			 "fake%u", i);
 		snprintf(fv.devs[i].dev_name, sizeof(fv.devs[i].dev_name),
 			 "uverbs%u", i);
+		if (config->class_dir)
+			snprintf(fv.devs[i].ibdev_path, sizeof(fv.devs[i].ibdev_path),
+				 "%s/fake%u", config->class_dir, i);
 	}
 	if (config->pinned && !fv_pins_open())
 		abort();

@@ -42,6 +42,8 @@ struct fake_verbs_bytes {
 	size_t	library;	/* of the process, by the library */
 };
 
+struct verbs_subnet;
+
 struct fake_verbs_config {
 	unsigned devices;	/* "fake0", "fake1", ...; at most 8 */
 	unsigned ports;		/* of each device */
@@ -96,6 +98,9 @@ struct fake_verbs_config {
 	unsigned pkey[8];	/* full partition key by device, 0: 0xffff */
 	const struct ibv_gid_entry *gids;	/* NULL: 2 of RoCE v2 */
 	size_t	gid_cnt;
+	uint64_t dead_gids;	/* bit mask of indexes that create_ah refuses */
+	/* Replaces the subnets that follow from prefix and vlan. */
+	void (*subnet_get)(const union ibv_gid *gid, struct verbs_subnet *subnet);
 };
 
 /* Returns two devices with the limits of common hardware, or of the profile FAKE_VERBS. */

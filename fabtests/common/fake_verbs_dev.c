@@ -243,6 +243,10 @@ void fv_subnet_get(const union ibv_gid *gid, struct verbs_subnet *subnet)
 {
 	bool is_ours = gid->raw[12] == 10 && gid->raw[13] == 9;
 
+	if (fv.config.subnet_get) {
+		fv.config.subnet_get(gid, subnet);
+		return;
+	}
 	*subnet = (struct verbs_subnet) { .prefix = 0 };
 	if (!is_ours || !fv.config.prefix || gid->raw[14] >= MAX_DEVICES)
 		return;
@@ -419,6 +423,34 @@ static bool pin_pages(struct fake_mr *mr, void *addr, size_t len)
 {
 	mr->pin = fv.config.pinned ? fv_pin(addr, len) : -1;
 	return !fv.config.pinned || mr->pin >= 0;
+}
+
+struct ibv_ah *fv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	struct ibv_ah *ah;
+
+	if (attr->grh.sgid_index < 64 &&
+	    fv.config.dead_gids >> attr->grh.sgid_index & 1) {
+		errno = EINVAL;
+		return NULL;
+	}
+	ah = calloc(1, sizeof(*ah));
+	if (!ah)
+		return NULL;
+	ah->pd = pd;
+	LOCK();
+	fv.counts.objects++;
+	UNLOCK();
+	return ah;
+}
+
+int fv_destroy_ah(struct ibv_ah *ah)
+{
+	LOCK();
+	fv.counts.objects--;
+	UNLOCK();
+	free(ah);
+	return 0;
 }
 
 struct ibv_mr *fv_reg_mr(struct ibv_pd *pd, void *addr, size_t len,

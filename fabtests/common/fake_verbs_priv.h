@@ -201,6 +201,8 @@ int fv_dealloc_pd(struct ibv_pd *pd);
 struct ibv_td *fv_alloc_td(struct ibv_context *ctx);
 int fv_dealloc_td(struct ibv_td *base);
 struct ibv_pd *fv_alloc_parent_domain(struct ibv_pd *pd, struct ibv_td *td);
+struct ibv_ah *fv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+int fv_destroy_ah(struct ibv_ah *ah);
 struct ibv_mr *fv_reg_mr(struct ibv_pd *pd, void *addr, size_t len,
 			 int access);
 int fv_dereg_mr(struct ibv_mr *base);

@@ -146,12 +146,16 @@ static const struct param table[] = {
 	  "which is faster on many hosts; no: if one is slower with it "
 	  "(default: yes)" },
 	{ "GID_INDEX", FI_PARAM_INT, FIELD(gid_index), -1, -1, 255,
-	  "GID table index to use; -1 chooses RoCE v2 with an IPv4 address "
-	  "first (default: -1)" },
-	{ "TRAFFIC_CLASS", FI_PARAM_INT, FIELD(traffic_class), 0, 0, 255,
-	  "Traffic class (DSCP and ECN) of RoCE packets (default: 0)" },
+	  "GID table index to use; -1 chooses the address that the endpoint "
+	  "listens on, else RoCE v2 with an IPv4 address first (default: -1)" },
+	{ "TRAFFIC_CLASS", FI_PARAM_INT, FIELD(traffic_class), -1, -1, 255,
+	  "Traffic class (DSCP and ECN) of RoCE packets; -1: the one that the host's "
+	  "administrator has set for the device, else 0 (default: -1)" },
 	{ "SERVICE_LEVEL", FI_PARAM_INT, FIELD(service_level), 0, 0, 15,
 	  "Service level of InfiniBand packets (default: 0)" },
+	{ "PKEY", FI_PARAM_INT, FIELD(pkey), 0, 0, 65535,
+	  "InfiniBand partition to use, as in 0x8001; 0: the first that the port is a "
+	  "full member of (default: 0)" },
 	{ "QP_TIMEOUT", FI_PARAM_INT, FIELD(qp_timeout), 17, 1, 31,
 	  "Time a queue pair waits for an ack, as 4.096 us times two to this "
 	  "power (default: 17, about 0.54 s)" },

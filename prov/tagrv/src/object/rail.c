@@ -35,6 +35,7 @@ static int open_one(struct tagrv_engine *engine, struct tagrv_device *dev,
 
 	rail->sink = *sink;
 	rail->sink.watch = &engine->dom->watch;
+	rail->sink.local = &engine->attr.src;
 	rail->engine = engine;
 	ret = dev->ops->xport_open(dev, &engine->dom->params, &rail->sink,
 				   &rail->xport);

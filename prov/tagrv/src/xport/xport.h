@@ -201,6 +201,9 @@ struct tagrv_sink {
 	 * something to do by itself. NULL: its owner calls progress often.
 	 */
 	struct tagrv_watch *watch;
+	/* Optional: the address where the endpoint listens. A device that has several
+	 * addresses uses this one, if it has it. */
+	const struct tagrv_addr *local;
 	/* Optional. What a watched word of a link with an intake calls, its owner
 	 * being the link, instead of ops->drain. */
 	int (*drain)(void *link);

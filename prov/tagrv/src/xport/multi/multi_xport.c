@@ -143,6 +143,7 @@ static int open_rail(struct multi_xport *xp, unsigned i,
 
 	own.eager_max += MULTI_HEAD;
 	rail->sink = rail_sink;
+	rail->sink.local = xp->base.sink->local;
 	rail->xp = xp;
 	ret = dev->ops->xport_open(dev, &own, &rail->sink, &rail->xport);
 	if (ret)

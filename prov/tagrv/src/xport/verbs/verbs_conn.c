@@ -202,7 +202,7 @@ static void fill_address(const struct verbs_link *link,
 		.flow_label = flow_label(link->qpn, peer->qpn),
 		.sgid_index = (uint8_t) port->gid_index,
 		.hop_limit = HOP_LIMIT,
-		.traffic_class = (uint8_t) xp->params.traffic_class,
+		.traffic_class = xp->dev->traffic_class,
 	};
 }
 

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Opens a device and chooses its port, GID and partition key. Several domains may
- * open one device; each has a context of its own.
- *
- * GIDs of an Ethernet port, best first: RoCE v2 with an IPv4 address, v2 with
- * a global IPv6 address, v2 link-local, v1. Lower index first among equals.
+ * Opens a device and chooses its port and partition key; verbs_gid.c chooses the GID.
+ * Several domains may open one device; each has a context of its own.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,81 +16,31 @@
 #include "core/log.h"
 #include "xport/verbs/verbs_priv.h"
 
-static bool is_v4_mapped(const union ibv_gid *gid)
+int tagrv_verbs_pkey_choose(const struct tagrv_verbs_calls *calls,
+			    struct ibv_context *ctx, uint8_t port,
+			    const struct ibv_port_attr *attr, int wanted,
+			    uint16_t *index)
 {
-	return IN6_IS_ADDR_V4MAPPED((const struct in6_addr *) gid->raw);
-}
+	bool any = !wanted || attr->link_layer == IBV_LINK_LAYER_ETHERNET;
+	int ret = any ? 0 : -FI_ENODATA;
+	__be16 raw;
 
-static bool is_link_local(const union ibv_gid *gid)
-{
-	return IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *) gid->raw);
-}
+	*index = 0;
+	for (int i = 0; i < attr->pkey_tbl_len; i++) {
+		uint16_t pkey;
 
-/* Higher is better; 0: not usable. */
-static int gid_rank(const struct ibv_gid_entry *entry)
-{
-	switch (entry->gid_type) {
-	case IBV_GID_TYPE_IB:
-	case IBV_GID_TYPE_ROCE_V1:
-		return 1;
-	case IBV_GID_TYPE_ROCE_V2:
-		return is_v4_mapped(&entry->gid) ? 4 :
-		       is_link_local(&entry->gid) ? 2 : 3;
-	default:
-		return 0;
-	}
-}
-
-static uint8_t net_of(const struct ibv_gid_entry *entry)
-{
-	return entry->gid_type == IBV_GID_TYPE_ROCE_V2 ? VERBS_NET_ROCE_V2 :
-	       entry->gid_type == IBV_GID_TYPE_ROCE_V1 ? VERBS_NET_ROCE_V1 :
-	       VERBS_NET_IB;
-}
-
-int tagrv_verbs_gid_choose(const struct tagrv_verbs_calls *calls,
-			   struct ibv_context *ctx, uint8_t port,
-			   uint8_t port_cnt, const struct ibv_port_attr *attr,
-			   int wanted, struct verbs_gid *gid)
-{
-	/* The table holds the GIDs of all ports, one after the other. */
-	size_t max = (size_t) TAGRV_MAX(attr->gid_tbl_len, 1) * port_cnt;
-	struct ibv_gid_entry *table = calloc(max, sizeof(*table));
-	int best = 0;
-	ssize_t cnt;
-
-	if (!table)
-		return -FI_ENOMEM;
-	cnt = calls->query_gid_table(ctx, table, max);
-	for (ssize_t i = 0; i < cnt; i++) {
-		struct ibv_gid_entry *entry = &table[i];
-		int rank = gid_rank(entry);
-
-		/* sgid_index of a queue pair's address has 8 bits. */
-		if (entry->port_num != port || rank <= best ||
-		    entry->gid_index > UINT8_MAX ||
-		    (wanted >= 0 && entry->gid_index != (uint32_t) wanted))
+		if (calls->query_pkey(ctx, port, i, &raw))
 			continue;
-		best = rank;
-		gid->gid = entry->gid;
-		gid->index = (int) entry->gid_index;
-		gid->net = net_of(entry);
+		pkey = ntohs(raw);
+		if (!any && ((pkey ^ wanted) & ~VERBS_PKEY_FULL))
+			continue;
+		if (pkey & VERBS_PKEY_FULL || ret)
+			*index = (uint16_t) i;
+		ret = 0;
+		if (pkey & VERBS_PKEY_FULL)
+			break;
 	}
-	free(table);
-	return best ? 0 : -FI_ENODATA;
-}
-
-/* Index of the first partition in which the port is a full member, else 0. */
-static uint16_t choose_pkey(struct verbs_dev *dev,
-			    const struct ibv_port_attr *attr)
-{
-	__be16 pkey;
-
-	for (int i = 0; i < attr->pkey_tbl_len; i++)
-		if (!dev->calls->query_pkey(dev->ctx, dev->port_num, i,
-					    &pkey) && (ntohs(pkey) & 0x8000))
-			return (uint16_t) i;
-	return 0;
+	return ret;
 }
 
 int tagrv_verbs_name_split(const char *full, char *name, size_t name_len,
@@ -157,41 +104,51 @@ static int open_context(struct verbs_dev *dev, const char *name)
 }
 
 /* Completes the port's address by what tells where it can be reached from. */
-static void locate(struct verbs_dev *dev, struct verbs_port *port)
+static void locate(struct verbs_dev *dev, const struct verbs_subnet *subnet,
+		   struct verbs_port *port)
 {
-	struct verbs_subnet subnet = { .prefix = 0 };
 	__be16 pkey;
 
 	if (port->net != VERBS_NET_IB) {
-		dev->calls->subnet_get(&port->gid, &subnet);
-		port->prefix = subnet.prefix;
-		port->part = subnet.vlan;
+		port->prefix = subnet->prefix;
+		port->part = subnet->vlan;
 	} else if (!dev->calls->query_pkey(dev->ctx, dev->port_num,
 					   port->pkey_index, &pkey)) {
 		port->part = ntohs(pkey);
 	}
 }
 
-/* Fills *port. 0, -FI_ENODEV, -FI_ENOMEM, or -FI_ENODATA: it has no gid. */
-static int query_port(struct verbs_dev *dev, struct verbs_port *port)
+/*
+ * Fills *port for an endpoint that listens on 'local'; used: its address so far, or
+ * NULL. 0, -FI_ENODEV, -FI_ENOMEM, -FI_ENODATA: it has no gid, or -FI_ENOKEY: it is not
+ * in the partition that is wanted.
+ */
+static int query_port(struct verbs_dev *dev, const struct tagrv_addr *local,
+		      const struct verbs_port *used, struct verbs_port *port)
 {
+	struct verbs_gid_wish wish = {
+		.index = dev->gid_wanted, .local = *local, .used = used,
+	};
+	struct verbs_port new = { .gid_index = 0 };
 	struct verbs_gid gid = { .index = 0 };
 	int ret;
 
-	*port = (struct verbs_port) { .gid_index = 0 };
-	ret = dev->calls->query_port(dev->ctx, dev->port_num, &port->attr);
+	ret = dev->calls->query_port(dev->ctx, dev->port_num, &new.attr);
 	if (ret)
 		return tagrv_lack_or(ret, -FI_ENODEV);
 	ret = tagrv_verbs_gid_choose(dev->calls, dev->ctx, dev->port_num,
-				     dev->attr.phys_port_cnt, &port->attr,
-				     dev->gid_wanted, &gid);
+				     dev->attr.phys_port_cnt, &new.attr, &wish,
+				     &gid);
 	if (ret)
 		return ret;
-	port->gid = gid.gid;
-	port->gid_index = gid.index;
-	port->net = gid.net;
-	port->pkey_index = choose_pkey(dev, &port->attr);
-	locate(dev, port);
+	new.gid = gid.gid;
+	new.gid_index = gid.index;
+	new.net = gid.net;
+	if (tagrv_verbs_pkey_choose(dev->calls, dev->ctx, dev->port_num, &new.attr,
+				    dev->pkey_wanted, &new.pkey_index))
+		return -FI_ENOKEY;
+	locate(dev, &gid.subnet, &new);
+	*port = new;
 	return 0;
 }
 
@@ -207,43 +164,78 @@ static int query_device(struct verbs_dev *dev)
 		tagrv_warn("verbs: %s has no RDMA reads\n", dev->base.name);
 		return -FI_ENODEV;
 	}
-	ret = query_port(dev, &dev->port);
+	ret = query_port(dev, &dev->local, NULL, &dev->port);
+	if (ret == -FI_ENOKEY) {
+		tagrv_warn("verbs: %s is not in the partition 0x%x of FI_TAGRV_PKEY\n",
+			   dev->base.name, dev->pkey_wanted);
+		return -FI_ENODEV;
+	}
 	if (ret != -FI_ENODATA)
 		return ret;
 	tagrv_warn("verbs: %s has no %s\n", dev->base.name,
 		   dev->gid_wanted >= 0 ?
 		   "gid at the index in FI_TAGRV_GID_INDEX" :
-		   "gid: give its network interface an address");
+		   "gid here: give its network interface an address");
 	return -FI_ENODEV;
 }
 
-struct verbs_port tagrv_verbs_port_now(struct verbs_dev *dev)
+struct verbs_port tagrv_verbs_port_now(struct verbs_xport *xp)
 {
 	struct verbs_port port;
 
-	pthread_mutex_lock(&dev->mutex);
-	port = dev->port;
-	pthread_mutex_unlock(&dev->mutex);
+	pthread_mutex_lock(&xp->dev->mutex);
+	port = xp->port;
+	pthread_mutex_unlock(&xp->dev->mutex);
 	return port;
+}
+
+void tagrv_verbs_port_init(struct verbs_xport *xp, const struct tagrv_addr *local)
+{
+	struct verbs_dev *dev = xp->dev;
+
+	xp->local = local && tagrv_addr_len(local) ? *local : dev->local;
+	pthread_mutex_lock(&dev->mutex);
+	if (tagrv_addr_equal(&xp->local, &dev->local) ||
+	    query_port(dev, &xp->local, NULL, &xp->port))
+		xp->port = dev->port;
+	pthread_mutex_unlock(&dev->mutex);
+}
+
+/* dev->mutex held. */
+static int refresh(struct verbs_dev *dev, const struct tagrv_addr *local,
+		   struct verbs_port *port)
+{
+	struct verbs_port used = *port;
+
+	return query_port(dev, local, &used, port);
 }
 
 void tagrv_verbs_port_refresh(struct verbs_dev *dev)
 {
+	struct tagrv_list *pos;
 	struct verbs_port port;
-	int ret = query_port(dev, &port);
+	int ret;
 
-	if (ret) {
+	pthread_mutex_lock(&dev->mutex);
+	ret = refresh(dev, &dev->local, &dev->port);
+	tagrv_list_for_each(&dev->xports, pos) {
+		struct verbs_xport *xp =
+			tagrv_container_of(pos, struct verbs_xport, dev_node);
+
+		if (!ret)
+			(void) refresh(dev, &xp->local, &xp->port);
+	}
+	port = dev->port;
+	pthread_mutex_unlock(&dev->mutex);
+	if (ret)
 		tagrv_info("verbs: %s: the port has changed, but cannot be "
 			   "queried: %s\n", dev->base.name,
 			   ret == -FI_ENODATA ? "no gid" : strerror(-ret));
-		return;
-	}
-	pthread_mutex_lock(&dev->mutex);
-	dev->port = port;
-	pthread_mutex_unlock(&dev->mutex);
-	tagrv_info("verbs: %s: the port has changed: gid index %d, lid %d, "
-		   "mtu %zu\n", dev->base.name, port.gid_index, port.attr.lid,
-		   tagrv_verbs_mtu_bytes(port.attr.active_mtu));
+	else
+		tagrv_info("verbs: %s: the port has changed: gid index %d, lid %d, "
+			   "mtu %zu\n", dev->base.name, port.gid_index,
+			   port.attr.lid,
+			   tagrv_verbs_mtu_bytes(port.attr.active_mtu));
 }
 
 static int set_nonblock(int fd)
@@ -282,6 +274,8 @@ int tagrv_verbs_dev_open(const char *full, const struct tagrv_params *params,
 	dev->calls = tagrv_verbs_calls_get();
 	dev->base.ops = &tagrv_verbs_ops;
 	dev->gid_wanted = params->gid_index;
+	dev->pkey_wanted = params->pkey;
+	dev->local = tagrv_verbs_local_of(params);
 	atomic_store(&dev->relaxed, params->relaxed_ordering);
 	pthread_mutex_init(&dev->mutex, NULL);
 	tagrv_list_init(&dev->xports);
@@ -296,6 +290,8 @@ int tagrv_verbs_dev_open(const char *full, const struct tagrv_params *params,
 		return ret;
 	}
 	dev->base.atomics = verbs_offers_atomics(&dev->attr, params);
+	dev->traffic_class = tagrv_verbs_traffic_class(dev->ctx->device, dev->port_num,
+						       params);
 	tagrv_info("verbs: %s: port %d, gid index %d, mtu %zu\n", full,
 		   dev->port_num, dev->port.gid_index,
 		   tagrv_verbs_mtu_bytes(dev->port.attr.active_mtu));

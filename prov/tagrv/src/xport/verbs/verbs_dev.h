@@ -42,8 +42,11 @@ struct verbs_dev {
 	struct ibv_device_attr attr;
 	uint8_t	port_num;
 	int	gid_wanted;		/* index, -1: the best */
+	int	pkey_wanted;		/* 0: any */
+	struct tagrv_addr local;	/* of FI_TAGRV_IFACE; family 0: none */
+	uint8_t	traffic_class;
 	atomic_bool relaxed;		/* payload memory has relaxed ordering */
-	pthread_mutex_t mutex;		/* protects xports and port */
+	pthread_mutex_t mutex;		/* protects xports, and port of each and ours */
 	struct verbs_port port;
 	struct tagrv_list xports;	/* all xports of the device */
 	atomic_bool fatal;		/* failed or removed */
@@ -61,21 +64,50 @@ struct verbs_gid {
 	union ibv_gid gid;
 	int	index;
 	uint8_t	net;			/* enum verbs_net */
+	struct verbs_subnet subnet;	/* RoCE only */
+};
+
+struct verbs_gid_wish {
+	int	index;			/* the only one that will do; -1: any */
+	struct tagrv_addr local;	/* where the endpoint listens; family 0: not known */
+	const struct verbs_port *used;	/* the address in use so far, or NULL */
 };
 
 /*
- * Chooses the GID of a port: the one with index 'wanted' if that is >= 0, else the
- * best by the order in verbs_dev.c. 0, -FI_ENOMEM, or -FI_ENODATA: no such GID.
+ * Chooses the GID of a port: the one with the wished index, else the best by the order in
+ * verbs_gid.c. 0, -FI_ENOMEM, or -FI_ENODATA: no such GID.
  */
 int tagrv_verbs_gid_choose(const struct tagrv_verbs_calls *calls,
 			   struct ibv_context *ctx, uint8_t port,
 			   uint8_t port_cnt, const struct ibv_port_attr *attr,
-			   int wanted, struct verbs_gid *gid)
+			   const struct verbs_gid_wish *wish, struct verbs_gid *gid)
 	TAGRV_WARN_UNUSED;
+/* The IP address of a GID that peers can be told; false: it has none. */
+bool tagrv_verbs_gid_addr(const struct verbs_gid *gid, struct tagrv_addr *addr);
+/* The address that FI_TAGRV_IFACE names, by itself or by an interface; or family 0. */
+struct tagrv_addr tagrv_verbs_local_of(const struct tagrv_params *params);
+/* Whether the first 'bits' bits are the same. */
+bool tagrv_verbs_is_same_start(const uint8_t *a, const uint8_t *b, unsigned bits);
 
-/* A copy of dev->port. */
-struct verbs_port tagrv_verbs_port_now(struct verbs_dev *dev);
-/* Queries the port again; if that fails dev->port stays as it is. */
+#define VERBS_PKEY_FULL	0x8000u		/* full member of a partition */
+/*
+ * Chooses the partition key of a port: the wished partition (0: any), in which it is a
+ * full member if possible; Ethernet: any. -FI_ENODATA: it is not in the partition.
+ */
+int tagrv_verbs_pkey_choose(const struct tagrv_verbs_calls *calls,
+			    struct ibv_context *ctx, uint8_t port,
+			    const struct ibv_port_attr *attr, int wanted,
+			    uint16_t *index) TAGRV_WARN_UNUSED;
+/* The traffic class of RoCE packets: as the parameter says, else as sysfs does, else 0. */
+uint8_t tagrv_verbs_traffic_class(const struct ibv_device *dev, uint8_t port,
+				  const struct tagrv_params *params);
+
+struct verbs_xport;
+/* Chooses xp->port for an endpoint that listens on 'local' (NULL: not known). */
+void tagrv_verbs_port_init(struct verbs_xport *xp, const struct tagrv_addr *local);
+/* A copy of xp->port. */
+struct verbs_port tagrv_verbs_port_now(struct verbs_xport *xp);
+/* Queries the port again, for all xports; if that fails it stays as it is. */
 void tagrv_verbs_port_refresh(struct verbs_dev *dev);
 
 /* The subnet of a GID's address, by the list of getifaddrs(); without its VLAN. */

@@ -112,6 +112,31 @@ static void describe_bus(const struct ibv_device *dev,
 	desc->numa_node = read_int(dev, "device/numa_node", -1);
 }
 
+/* The file has the number, or "Global tclass=" before it; nothing if it is not set. */
+uint8_t tagrv_verbs_traffic_class(const struct ibv_device *dev, uint8_t port,
+				  const struct tagrv_params *params)
+{
+	char path[IBV_SYSFS_PATH_MAX + 64], line[64] = "";
+	const char *number;
+	unsigned value = 0;
+	FILE *f;
+
+	if (params->traffic_class >= 0)
+		return (uint8_t) params->traffic_class;
+	snprintf(path, sizeof(path), "%s/tc/%u/traffic_class", dev->ibdev_path, port);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	if (!fgets(line, sizeof(line), f))
+		line[0] = '\0';
+	fclose(f);
+	number = strstr(line, "Global tclass=");
+	if (sscanf(number ? number + strlen("Global tclass=") : line, "%u", &value) != 1 ||
+	    value > UINT8_MAX)
+		return 0;
+	return (uint8_t) value;
+}
+
 /* ---- ports ---- */
 
 size_t tagrv_verbs_mtu_bytes(enum ibv_mtu mtu)
@@ -155,24 +180,14 @@ static void describe_address(const struct tagrv_verbs_calls *calls,
 			     const struct verbs_gid *gid,
 			     struct tagrv_device_desc *desc)
 {
-	struct sockaddr_in in = { .sin_family = AF_INET };
-	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6 };
-	const struct in6_addr *raw = (const void *) gid->gid.raw;
-	struct verbs_subnet subnet;
 	struct tagrv_addr addr;
-	int ret;
 
 	if (gid->net == VERBS_NET_IB) {
 		describe_ipoib(calls, &gid->gid, desc);
 		return;
 	}
-	calls->subnet_get(&gid->gid, &subnet);
-	memcpy(desc->iface, subnet.iface, sizeof(desc->iface));
-	memcpy(&in.sin_addr, gid->gid.raw + 12, sizeof(in.sin_addr));
-	memcpy(&in6.sin6_addr, raw, sizeof(in6.sin6_addr));
-	ret = IN6_IS_ADDR_V4MAPPED(raw) ? tagrv_addr_from(&addr, &in, sizeof(in)) :
-					  tagrv_addr_from(&addr, &in6, sizeof(in6));
-	if (!ret && !tagrv_netif_is_link_local(&addr))
+	memcpy(desc->iface, gid->subnet.iface, sizeof(desc->iface));
+	if (tagrv_verbs_gid_addr(gid, &addr))
 		desc->addr = addr;
 }
 
@@ -181,7 +196,12 @@ static void describe_port(struct listing *list, struct ibv_context *ctx,
 			  struct tagrv_device_desc *desc)
 {
 	struct ibv_port_attr port = { 0 };
+	struct verbs_gid_wish wish = {
+		.index = list->params->gid_index,
+		.local = tagrv_verbs_local_of(list->params),
+	};
 	struct verbs_gid gid = { .index = 0 };
+	uint16_t pkey;
 	int ret, err = list->calls->query_port(ctx, nr, &port);
 
 	if (err) {
@@ -191,7 +211,7 @@ static void describe_port(struct listing *list, struct ibv_context *ctx,
 		return;
 	}
 	ret = tagrv_verbs_gid_choose(list->calls, ctx, nr, attr->phys_port_cnt,
-				     &port, list->params->gid_index, &gid);
+				     &port, &wish, &gid);
 	desc->lack = tagrv_lack_or(-ret, 0);
 	desc->up = port.state == IBV_PORT_ACTIVE;
 	desc->mtu = tagrv_verbs_mtu_bytes(port.active_mtu);
@@ -214,6 +234,11 @@ static void describe_port(struct listing *list, struct ibv_context *ctx,
 		snprintf(desc->why_not, sizeof(desc->why_not),
 			 "port %d has no %sgid: give its interface an address",
 			 nr, list->params->gid_index >= 0 ? "such " : "");
+	else if (tagrv_verbs_pkey_choose(list->calls, ctx, nr, &port,
+					 list->params->pkey, &pkey))
+		snprintf(desc->why_not, sizeof(desc->why_not),
+			 "port %d is not in partition 0x%x (FI_TAGRV_PKEY)", nr,
+			 list->params->pkey);
 	else
 		desc->usable = true;
 	if (!ret)

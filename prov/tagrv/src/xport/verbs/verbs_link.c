@@ -113,7 +113,7 @@ static int create_qp(struct verbs_link *link)
 		return ret;
 	}
 	link->qpn = link->qp->qp_num;
-	link->port = tagrv_verbs_port_now(xp->dev);
+	link->port = tagrv_verbs_port_now(xp);
 	ret = tagrv_verbs_qp_init(link);
 	if (ret || !link->rxq)
 		return ret;

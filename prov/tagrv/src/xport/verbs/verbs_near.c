@@ -21,7 +21,6 @@
 #include "core/netif.h"
 #include "xport/verbs/verbs_priv.h"
 
-#define FULL_MEMBER	0x8000u		/* of a partition */
 #define V4_AT		12u		/* byte of an IPv4 address in a GID */
 
 static const struct in6_addr *addr_of(const union ibv_gid *gid)
@@ -72,6 +71,7 @@ void tagrv_verbs_subnet_find(const struct ifaddrs *list, const union ibv_gid *gi
 		subnet->prefix = prefix_of(list, gid);
 		if (!subnet->prefix)
 			continue;
+		subnet->idle = !(list->ifa_flags & IFF_UP) || list->ifa_flags & IFF_SLAVE;
 		snprintf(subnet->iface, sizeof(subnet->iface), "%s",
 			 list->ifa_name);
 		return;
@@ -96,7 +96,7 @@ void tagrv_verbs_subnet_get(const union ibv_gid *gid, struct verbs_subnet *subne
 {
 	struct ifaddrs *list;
 
-	*subnet = (struct verbs_subnet) { .prefix = 0 };
+	*subnet = (struct verbs_subnet) { .unknown = true };
 	if (getifaddrs(&list))
 		return;
 	tagrv_verbs_subnet_find(list, gid, subnet);
@@ -165,8 +165,7 @@ void tagrv_verbs_ipoib_get(const union ibv_gid *gid, char iface[IF_NAMESIZE])
 
 /* ---- two blobs ---- */
 
-/* Whether the first 'bits' bits are the same. */
-static bool is_same_start(const uint8_t *a, const uint8_t *b, unsigned bits)
+bool tagrv_verbs_is_same_start(const uint8_t *a, const uint8_t *b, unsigned bits)
 {
 	unsigned bytes = bits / 8, rest = bits % 8;
 
@@ -191,8 +190,8 @@ static unsigned near_infiniband(const struct verbs_blob *a,
 {
 	static const union ibv_gid none;
 
-	if (a->part && b->part && (((a->part ^ b->part) & ~FULL_MEMBER) ||
-				   !((a->part | b->part) & FULL_MEMBER))) {
+	if (a->part && b->part && (((a->part ^ b->part) & ~VERBS_PKEY_FULL) ||
+				   !((a->part | b->part) & VERBS_PKEY_FULL))) {
 		*why = "the ports are in different partitions, or both are "
 		       "limited members";
 		return 0;
@@ -217,8 +216,8 @@ static bool is_same_subnet(const struct verbs_blob *a, const struct verbs_blob *
 
 	if (!a->prefix || !b->prefix || (is_v4 && bits > 32))
 		return false;
-	return is_v4 ? is_same_start(a->gid.raw + V4_AT, b->gid.raw + V4_AT, bits) :
-		       is_same_start(a->gid.raw, b->gid.raw, bits);
+	return is_v4 ? tagrv_verbs_is_same_start(a->gid.raw + V4_AT, b->gid.raw + V4_AT, bits) :
+		       tagrv_verbs_is_same_start(a->gid.raw, b->gid.raw, bits);
 }
 
 /* A port behind a switch that adds and removes the tag does not know its VLAN. */

@@ -13,11 +13,14 @@
 
 #include <infiniband/verbs.h>
 #include <net/if.h>
+#include <stdbool.h>
 
 /* Where an address of this host is. */
 struct verbs_subnet {
 	uint8_t	prefix;		/* bits of the subnet in the address; 0: not known */
 	uint16_t vlan;		/* id, 0: none */
+	bool	idle;		/* its interface is down, or part of a bond */
+	bool	unknown;	/* the addresses of this host could not be read */
 	char	iface[IF_NAMESIZE];
 };
 
@@ -58,6 +61,8 @@ struct tagrv_verbs_calls {
 	/* To be freed by dealloc_pd. */
 	struct ibv_pd *(*alloc_parent_domain)(struct ibv_pd *pd,
 					      struct ibv_td *td);
+	struct ibv_ah *(*create_ah)(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+	int (*destroy_ah)(struct ibv_ah *ah);
 	struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t len,
 				 int access);
 	int (*dereg_mr)(struct ibv_mr *mr);

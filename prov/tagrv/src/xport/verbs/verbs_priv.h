@@ -260,6 +260,8 @@ struct verbs_xport {
 	const struct tagrv_verbs_calls *calls;
 	struct verbs_dev *dev;
 	struct tagrv_params params;
+	struct tagrv_addr local;	/* where the endpoint listens; family 0: not known */
+	struct verbs_port port;		/* for links from now on; under dev->mutex */
 
 	/* data path */
 	_Atomic uint32_t alarm;		/* enum verbs_alarm */

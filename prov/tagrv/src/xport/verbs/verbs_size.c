@@ -110,7 +110,7 @@ void tagrv_verbs_attr_fill(struct verbs_xport *xp, uint32_t max_inline)
 	bool hw = !xp->dev->base.software;
 	size_t max_packet = xp->params.eager_max + TAGRV_HDR_ROOM;
 	size_t depth = TAGRV_MAX(xp->params.read_depth, (size_t) VERBS_MOVES_MAX);
-	struct verbs_port port = tagrv_verbs_port_now(xp->dev);
+	struct verbs_port port = tagrv_verbs_port_now(xp);
 	double rate = (double) tagrv_verbs_port_speed(&port.attr) / 8;
 
 	xp->base.attr = (struct tagrv_xport_attr) {

@@ -268,6 +268,7 @@ int tagrv_verbs_xport_open(struct tagrv_device *base,
 	tagrv_list_init(&xp->inbox.discarded);
 	pthread_mutex_init(&xp->inbox.mutex, NULL);
 	xp->packet.wr.sg_list = &xp->packet.sge;
+	tagrv_verbs_port_init(xp, sink->local);
 	tagrv_verbs_sizes_choose(xp);
 	ret = open_all(xp);
 	if (ret) {
