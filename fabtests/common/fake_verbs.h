@@ -136,6 +136,7 @@ struct fake_verbs_counts {
 	unsigned post_calls;	/* calls that post receives */
 	unsigned inlined;	/* sends that were posted inline */
 	unsigned cqs_by_vector[FAKE_VERBS_VECTORS];	/* completion queues created */
+	unsigned created_qps;	/* queue pairs created */
 	unsigned unlocked_qps;	/* queue pairs created in a thread domain */
 	struct fake_verbs_bytes qps;	/* of all queue pairs alive */
 	unsigned chosen_qps;	/* queue pairs created for chosen operations */

@@ -108,6 +108,7 @@ static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, u
 		fv.counts.qps.library += bytes.library;
 		qp->domain = tagrv_container_of(pd, struct fake_pd, base);
 		qp->domain->users++;
+		fv.counts.created_qps++;
 		if (qp->domain->td) {
 			qp->base.pd = qp->domain->under;
 			fv.counts.unlocked_qps++;

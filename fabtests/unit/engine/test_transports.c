@@ -130,6 +130,41 @@ Test(transports, copies_of_a_host_meet_by_the_device)
 	close_end(&ends[1]);
 }
 
+/* Each with all others; both sides of a pair begin at once. */
+Test(transports, peers_of_one_host_need_no_queue_pairs)
+{
+	enum { ENDS = 8, PEERS = ENDS - 1 };
+	static uint64_t texts[ENDS], got[ENDS][PEERS];
+	struct end ends[ENDS];
+	unsigned before;
+
+	for (int i = 0; i < ENDS; i++)
+		open_end(&ends[i], "");
+	before = fake_verbs_count().created_qps;
+	for (int i = 0; i < ENDS; i++) {
+		texts[i] = (uint64_t) i;
+		for (int n = 0; n < PEERS; n++)
+			post(&ends[i], &got[i][n], sizeof(got[i][n]), 5);
+		for (int n = 1; n < ENDS; n++)
+			submit(&ends[i], know(&ends[i], &ends[(i + n) % ENDS]),
+			       &texts[i], sizeof(texts[i]), 5);
+	}
+	for (int i = 0; i < ENDS; i++) {
+		uint64_t sum = 0;
+
+		for (int n = 0; n < 2 * PEERS; n++)
+			await(&ends[i], ends, ENDS);
+		for (int n = 0; n < PEERS; n++)
+			sum += got[i][n];
+		cr_expect_eq(sum, ENDS * PEERS / 2 - texts[i], "one of each");
+		cr_expect_str_eq(way(&ends[i]), "shm");
+	}
+	cr_expect_eq(fake_verbs_count().created_qps - before, 0, "%u for %d pairs",
+		     fake_verbs_count().created_qps - before, ENDS * PEERS / 2);
+	for (int i = 0; i < ENDS; i++)
+		close_end(&ends[i]);
+}
+
 /* Messages of two peers that come two ways meet the same receives. */
 Test(transports, one_matcher_for_all_ways)
 {

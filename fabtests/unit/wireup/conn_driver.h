@@ -46,6 +46,8 @@ struct driver {
 	bool	dial;			/* requested, not answered yet */
 	bool	far;			/* REQs come from other hosts than they name */
 	bool	no_asks;		/* no listener may be asked */
+	bool	here;			/* the listener dialed is on this host, and
+					   knows REQ(LOCAL) */
 	int	asks, asked_well;	/* counted; confirmed */
 	int	hastened;
 	int	draw_status;
@@ -305,6 +307,7 @@ static inline void driver_add_local(struct driver *d)
 	fake_init(&d->local);
 	d->local.ops.wire_id = FAKE_LOCAL_ID;
 	d->local.base.attr.max_packet = 2048;
+	d->local.base.attr.caps = TAGRV_XPORT_LOCAL;
 	d->xports[0] = &d->local.base;
 	d->xports[1] = &d->fake.base;
 	d->host.xport_cnt = 2;
@@ -405,6 +408,7 @@ static inline struct driver_chan *driver_answer_dial(struct driver *d)
 	tagrv_conn_dialing(&d->conn);
 	d->dial = false;
 	chan->fresh = false;
+	chan->chan.local = d->here;
 	tagrv_conn_dialed(&d->conn, &chan->chan);
 	driver_check(d);
 	return chan;

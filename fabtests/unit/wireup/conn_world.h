@@ -37,6 +37,8 @@ struct ability {
 	bool	no_local;	/* it does not know the preferred transport */
 	bool	bad_local;	/* it cannot bind it */
 	bool	bad_device;	/* it cannot bind the device */
+	bool	here;		/* it takes the peer for one of its own host */
+	bool	moody;		/* it does so now and then */
 };
 
 struct world {
@@ -44,13 +46,15 @@ struct world {
 	struct ability ability[2];
 	struct wire wires[WIRES];
 	unsigned seed;
+	unsigned (*choose)(unsigned limit);	/* for pick(); NULL: at random */
 };
 
 static struct world world;
 
 static inline unsigned pick(unsigned limit)
 {
-	return (unsigned) rand_r(&world.seed) % limit;
+	return world.choose ? world.choose(limit) :
+			      (unsigned) rand_r(&world.seed) % limit;
 }
 
 static inline void start(int who)
@@ -63,6 +67,7 @@ static inline void start(int who)
 		driver_add_local(d);
 	d->local.bind_status = ability->bad_local ? -FI_EHOSTUNREACH : 0;
 	d->fake.bind_status = ability->bad_device ? -FI_ENETUNREACH : 0;
+	d->here = ability->here;
 }
 
 static inline void start_both(unsigned seed, const struct ability ability[2])
@@ -140,6 +145,8 @@ static inline void dial_wire(int who)
 	wire->used = true;
 	chan->wire = wire;
 	wire->end[1] = (struct wire_end) { .d = far, .chan = chan };
+	if (world.ability[who].moody)
+		d->here = pick(2);
 	chan = driver_answer_dial(d);
 	chan->wire = wire;
 	wire->end[0] = (struct wire_end) { .d = d, .chan = chan };

@@ -402,6 +402,27 @@ Test(wireup_hello, one_address_in_two_forms)
 	}
 }
 
+/* What an older release sends there is zero, and ignored by it. */
+Test(wireup_hello, each_side_learns_what_the_other_knows)
+{
+	const struct tagrv_auth_key *keys[] = { &none, &secret };
+	struct ends e;
+
+	for (int i = 0; i < 2; i++) {
+		begin(&e, keys[i], keys[i]);
+		tagrv_hello_tell(&e.acceptor, TAGRV_HELLO_LOCAL);
+		tagrv_hello_tell(&e.dialer, 0xfedc0000);
+		e.first.len = tagrv_hello_first(&e.dialer, e.first.data);
+		cr_assert_eq(answer(&e), 0);
+		cr_assert_eq(answered(&e), 0);
+		cr_expect_eq(e.dialer.peer_knows, TAGRV_HELLO_LOCAL);
+		cr_expect_eq(e.acceptor.peer_knows, 0xfedc0000);
+		cr_expect_eq(e.answer.data[47], TAGRV_HELLO_LOCAL);
+		e = opened(keys[i], keys[i]);
+		cr_expect_eq(e.dialer.peer_knows | e.acceptor.peer_knows, 0);
+	}
+}
+
 Test(wireup_hello, a_longer_hello_of_a_later_version)
 {
 	struct ends e;

@@ -30,6 +30,12 @@
  * -FI_EAGAIN revokes it. Every such restart avoids one more transport, so there
  * are no more restarts than transports.
  *
+ * To a peer of this host the REQ offers local transports alone at first, and says so
+ * (LOCAL): the link of a device is costly, and mostly would be discarded at once. If the
+ * peer cannot bind what it is offered, it answers REJ(TRANSPORT), and this side begins
+ * again with the rest. If REQs cross, this side may have to bind a transport that it has
+ * held back: it does so with a new epoch, and what its REQ offered is void.
+ *
  * A connection has up to two sockets ("channels"): one that this side dialed and
  * one that the peer dialed. Once READY, the channel dialed by the endpoint with
  * the smaller uuid stays open as a sign of life. When that channel breaks, either
@@ -88,6 +94,7 @@ struct tagrv_chan {
 	bool	dialed;			/* by us, else by the peer */
 	bool	answered;		/* we sent REP or RTU here for this epoch */
 	bool	near;			/* accepted: from the host that its REQ names */
+	bool	local;			/* dialed: to this host, and REQ(LOCAL) is known there */
 	unsigned asks;			/* dialed: ASKs without an answer yet */
 };
 
@@ -198,6 +205,7 @@ struct tagrv_conn {
 	uint32_t epoch;			/* number of our links; 0: none made yet */
 	uint8_t	nonce[TAGRV_NONCE_LEN];	/* of this epoch */
 	unsigned avoid;			/* bit i: do not use host->xports[i] */
+	unsigned held;			/* bit i: the REQ of this epoch held it back */
 	unsigned chosen;		/* index of the transport, once bound */
 	/*
 	 * By index of the transport; NULL: not offered. The machine owns the

@@ -213,7 +213,8 @@ static bool is_same_nonce(const uint8_t *a, const uint8_t *b)
 /* The peer may begin again on this socket, which replaces its claim. */
 static void on_claimer(struct tagrv_conn *conn, const struct tagrv_wireup_rec *rec)
 {
-	if (rec->type != TAGRV_WIREUP_REQ || rec->reason ||
+	if (rec->type != TAGRV_WIREUP_REQ ||
+	    (rec->reason && rec->reason != TAGRV_WIREUP_LOCAL) ||
 	    is_same_nonce(rec->src_nonce, conn->claim->src_nonce))
 		return;
 	*conn->claim = *rec;

@@ -14,6 +14,7 @@ static void forget_links(struct tagrv_conn *conn)
 {
 	tagrv_conn_discard_links(conn);
 	conn->epoch = 0;
+	conn->held = 0;
 	conn->first_epoch = 0;
 	conn->was_epoch = 0;
 	conn->renew = (struct tagrv_conn_renew) { .state = TAGRV_CONN_REST };
@@ -176,12 +177,17 @@ void tagrv_conn_send_req(struct tagrv_conn *conn, struct tagrv_chan *chan)
 	conn->dial = TAGRV_CONN_ASKED;
 	if (tagrv_conn_renew_asks(conn, chan))
 		return;
-	ret = tagrv_conn_make_links(conn);
+	/* Another process listens there now, which does not know REQ(LOCAL). */
+	if (!tagrv_conn_is_bound(conn) && conn->held && !chan->local)
+		forget_links(conn);
+	ret = tagrv_conn_make_links(conn, chan->local);
 	if (ret) {
 		tagrv_conn_fail(conn, ret);
 		return;
 	}
-	tagrv_conn_send_rec(conn, chan, TAGRV_WIREUP_REQ, TAGRV_WIREUP_OK);
+	tagrv_conn_send_rec(conn, chan, TAGRV_WIREUP_REQ,
+			    conn->held && !tagrv_conn_is_bound(conn) ?
+			    TAGRV_WIREUP_LOCAL : TAGRV_WIREUP_OK);
 }
 
 void tagrv_conn_begin_again(struct tagrv_conn *conn,
@@ -197,8 +203,10 @@ void tagrv_conn_begin_again(struct tagrv_conn *conn,
 		tagrv_conn_emit_gone(conn, -FI_EAGAIN);
 	forget_links(conn);
 	/* The peer's next link has a larger epoch than the link given up. */
-	memcpy(conn->uuid, rec->src_uuid, TAGRV_UUID_LEN);
-	conn->peer_epoch = rec->src_epoch;
+	if (rec) {
+		memcpy(conn->uuid, rec->src_uuid, TAGRV_UUID_LEN);
+		conn->peer_epoch = rec->src_epoch;
+	}
 	conn->state = TAGRV_CONN_WANTED;
 	for (int i = TAGRV_CONN_ACCEPTED; i <= TAGRV_CONN_DIALED; i++)
 		if (conn->chan[i])
@@ -206,7 +214,7 @@ void tagrv_conn_begin_again(struct tagrv_conn *conn,
 	if (dialed && conn->dial != TAGRV_CONN_DIALING) {
 		tagrv_conn_start_attempt(conn);
 		tagrv_conn_send_req(conn, dialed);
-	} else {
-		tagrv_conn_retry(conn, status);
+	} else if (conn->dial == TAGRV_CONN_OFF) {
+		tagrv_conn_start_dial(conn);
 	}
 }

@@ -3,7 +3,8 @@
  * The links of a connection: which ones are offered, which one is chosen.
  *
  * The side that sends a REQ makes a link of every transport first, since the peer
- * may choose any of them. The side that gets a REQ makes them one by one until
+ * may choose any of them; of a device not yet, if the peer is on this host (conn.h).
+ * The side that gets a REQ makes them one by one until
  * one can be bound. All links of an epoch exist before the first record with this
  * epoch is sent, so that (uuid, epoch) means the same links for ever. Once one
  * link is bound the others are discarded.
@@ -18,6 +19,11 @@
 static bool is_avoided(const struct tagrv_conn *conn, unsigned i)
 {
 	return conn->avoid & 1u << i;
+}
+
+static bool is_held_back(const struct tagrv_conn *conn, unsigned i)
+{
+	return conn->held & 1u << i;
 }
 
 /* -- making links --------------------------------------------------------- */
@@ -73,19 +79,14 @@ void tagrv_conn_discard_links(struct tagrv_conn *conn)
 		discard_link(conn, i);
 }
 
-/* One link is enough; a transport whose link cannot be made is not offered. */
-int tagrv_conn_make_links(struct tagrv_conn *conn)
+/* Makes the links in the mask. One is enough; what cannot be made is not offered. */
+static int make_some(struct tagrv_conn *conn, unsigned mask)
 {
 	int ret, status = -FI_EHOSTUNREACH;
 	bool any = false;
 
-	if (conn->epoch)
-		return 0;
-	ret = begin_epoch(conn, &conn->epoch, conn->nonce);
-	if (ret)
-		return ret;
 	for (unsigned i = 0; i < conn->host->xport_cnt; i++) {
-		if (is_avoided(conn, i))
+		if (!(mask & 1u << i))
 			continue;
 		ret = make_link(conn, i, &conn->blobs[i]);
 		if (ret)
@@ -94,6 +95,41 @@ int tagrv_conn_make_links(struct tagrv_conn *conn)
 			any = true;
 	}
 	return any ? 0 : status;
+}
+
+static unsigned mask_of(const struct tagrv_conn *conn, bool local)
+{
+	unsigned mask = 0;
+
+	for (unsigned i = 0; i < conn->host->xport_cnt; i++)
+		if (local == !!(conn->host->xports[i]->attr.caps & TAGRV_XPORT_LOCAL))
+			mask |= 1u << i;
+	return mask;
+}
+
+/* The best transport has the lowest bit. */
+static bool is_better(unsigned mask, unsigned than)
+{
+	return __builtin_ctz(mask) < __builtin_ctz(than);
+}
+
+int tagrv_conn_make_links(struct tagrv_conn *conn, bool local)
+{
+	unsigned near = local ? mask_of(conn, true) & ~conn->avoid : 0;
+	unsigned far = mask_of(conn, false) & ~conn->avoid;
+	int ret;
+
+	if (conn->epoch)
+		return 0;
+	ret = begin_epoch(conn, &conn->epoch, conn->nonce);
+	if (ret)
+		return ret;
+	if (!near || !far || is_better(far, near))
+		return make_some(conn, ~conn->avoid);
+	if (make_some(conn, near))
+		return make_some(conn, far);
+	conn->held = far;
+	return 0;
 }
 
 /* -- binding ------------------------------------------------------------- */
@@ -149,6 +185,15 @@ static void become_bound(struct tagrv_conn *conn, unsigned i,
 	tagrv_conn_emit(conn, &event);
 }
 
+/* What was held back gets an epoch of its own: the present one means what was offered. */
+static int give_up_offer(struct tagrv_conn *conn)
+{
+	tagrv_conn_discard_links(conn);
+	conn->held = 0;
+	conn->epoch = 0;
+	return begin_epoch(conn, &conn->epoch, conn->nonce);
+}
+
 int tagrv_conn_bind(struct tagrv_conn *conn,
 		    const struct tagrv_wireup_rec *rec, bool sendable)
 {
@@ -161,7 +206,15 @@ int tagrv_conn_bind(struct tagrv_conn *conn,
 	for (unsigned i = 0; i < conn->host->xport_cnt; i++) {
 		const struct tagrv_wireup_blob *blob = find_blob(conn, rec, i);
 
-		if (!blob || is_avoided(conn, i) || !(make || conn->links[i]))
+		if (!blob || is_avoided(conn, i))
+			continue;
+		if (!make && is_held_back(conn, i) && rec->type == TAGRV_WIREUP_REQ) {
+			ret = give_up_offer(conn);
+			if (ret)
+				return ret;
+			make = true;
+		}
+		if (!make && !conn->links[i])
 			continue;
 		ret = bind_link(conn, i, blob, make);
 		if (!ret) {
@@ -219,6 +272,11 @@ int tagrv_conn_bind_renewed(struct tagrv_conn *conn,
 }
 
 /* -- agreeing on a transport ---------------------------------------------- */
+
+void tagrv_conn_avoid_local(struct tagrv_conn *conn)
+{
+	conn->avoid |= mask_of(conn, true);
+}
 
 bool tagrv_conn_has_offer(const struct tagrv_conn *conn)
 {

@@ -90,8 +90,8 @@ void tagrv_conn_fail(struct tagrv_conn *conn, int status);
 /* Emits FAILED if not bound yet, else GONE, and resets. */
 void tagrv_conn_give_up(struct tagrv_conn *conn, int status);
 /*
- * Discards our links, remembers the peer's link in the record as given up, and
- * sends a REQ with new links of the transports that are not avoided. If all of
+ * Discards our links, remembers the peer's link in the record as given up (NULL: none),
+ * and sends a REQ with new links of the transports that are not avoided. If all of
  * them are, gives up with this status.
  */
 void tagrv_conn_begin_again(struct tagrv_conn *conn,
@@ -205,14 +205,16 @@ void tagrv_conn_send_reply(const struct tagrv_conn_host *host,
 /*
  * Makes a link of every transport that is not avoided and gives them the next
  * epoch, unless that was done before. -FI_E*: not one link could be made.
+ * local: if the best transport is local, holds back those that are not.
  */
-int tagrv_conn_make_links(struct tagrv_conn *conn) TAGRV_WARN_UNUSED;
+int tagrv_conn_make_links(struct tagrv_conn *conn, bool local) TAGRV_WARN_UNUSED;
 void tagrv_conn_discard_links(struct tagrv_conn *conn);
 /*
  * Binds to the best transport in the record that works, becomes BOUND (or READY
  * if sendable) and emits UP. Transports that did not work are avoided from then
  * on. If none worked, returns the first transient failure or else the last one;
- * -FI_EHOSTUNREACH if the record has no transport that can be tried.
+ * -FI_EHOSTUNREACH if the record has no transport that can be tried. A transport that
+ * our REQ held back is bound with a new epoch.
  */
 int tagrv_conn_bind(struct tagrv_conn *conn,
 		    const struct tagrv_wireup_rec *rec, bool sendable)
@@ -227,6 +229,8 @@ int tagrv_conn_bind_renewed(struct tagrv_conn *conn,
 			    const struct tagrv_wireup_rec *rec,
 			    const struct tagrv_wireup_blob **blob)
 	TAGRV_WARN_UNUSED;
+/* What is held back now is offered by the next REQ, local transports are avoided. */
+void tagrv_conn_avoid_local(struct tagrv_conn *conn);
 /* True: at least one transport is not avoided. */
 bool tagrv_conn_has_offer(const struct tagrv_conn *conn);
 /*

@@ -98,6 +98,22 @@ static void refuse_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		tagrv_conn_reset(conn, NULL, false);
 }
 
+/*
+ * The peer has offered local transports alone, none of which can be bound, and both may have
+ * others. It begins again with those. A REQ of ours may offer what has just failed; then so
+ * do we, or else ours goes on. The channel stays meanwhile: the peer may have begun again
+ * on it already, or may have asked something there.
+ */
+static void refuse_local(struct tagrv_conn *conn, struct tagrv_chan *chan,
+			 const struct tagrv_wireup_rec *rec, bool is_void)
+{
+	tagrv_conn_reject(conn->host, chan, rec, TAGRV_WIREUP_TRANSPORT);
+	if (conn->state != TAGRV_CONN_WANTED)
+		tagrv_conn_reset(conn, NULL, false);
+	else if (is_void)
+		tagrv_conn_begin_again(conn, rec, -FI_EHOSTUNREACH);
+}
+
 static void send_rep(struct tagrv_conn *conn, struct tagrv_chan *chan)
 {
 	tagrv_conn_send_rec(conn, chan, TAGRV_WIREUP_REP, TAGRV_WIREUP_OK);
@@ -122,6 +138,8 @@ void tagrv_conn_take_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 {
 	bool bound = tagrv_conn_is_bound(conn);
 	enum rec_link link = classify_link(conn, rec);
+	unsigned avoid;
+	uint32_t epoch;
 	int ret;
 
 	if (link == LINK_OLDER || link == LINK_FORGED) {
@@ -144,16 +162,27 @@ void tagrv_conn_take_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 				 false);
 	}
 	tagrv_conn_hold(conn, chan);
+	avoid = conn->avoid;
+	epoch = conn->epoch;
 	ret = tagrv_conn_bind(conn, rec, false);
 	if (ret && rec->dst_epoch && conn->state == TAGRV_CONN_WANTED &&
 	    tagrv_conn_has_offer(conn)) {
 		reject_and_begin_again(conn, chan, rec);
 		return;
 	}
+	if (ret && rec->reason == TAGRV_WIREUP_LOCAL && tagrv_conn_has_offer(conn)) {
+		refuse_local(conn, chan, rec,
+			     avoid != conn->avoid || epoch != conn->epoch);
+		return;
+	}
 	if (ret) {
 		refuse_req(conn, chan, rec, ret);
 		return;
 	}
+	/* Our REQ is void if we were bound with another epoch than it has. */
+	if (epoch && epoch != conn->epoch && !chan->dialed &&
+	    conn->chan[TAGRV_CONN_DIALED])
+		tagrv_conn_hang_up(conn, conn->chan[TAGRV_CONN_DIALED]);
 	tagrv_conn_stop_dial(conn);
 	conn->deadline = tagrv_conn_now(conn) + conn->host->timeout;
 	tagrv_conn_set_timer(conn);
@@ -263,6 +292,27 @@ static void on_stale(struct tagrv_conn *conn,
 	}
 }
 
+/*
+ * The peer cannot bind what our first REQ offered, but we have held something back. If we
+ * are bound to a REQ of the peer by now, that one is answered by our REP, or void: then the
+ * peer begins again.
+ */
+static void on_local_refused(struct tagrv_conn *conn)
+{
+	char text[TAGRV_ADDR_STRLEN];
+
+	if (conn->state != TAGRV_CONN_WANTED) {
+		tagrv_conn_retry(conn, -FI_ECONNREFUSED);
+		return;
+	}
+	tagrv_info("wireup: %s is on this host, but cannot use shared memory with us: "
+		   "asking for a link of a device; FI_TAGRV_TRANSPORTS, or another user "
+		   "or container, may be the reason\n",
+		   tagrv_addr_str(&conn->addr, text, sizeof(text)));
+	tagrv_conn_avoid_local(conn);
+	tagrv_conn_begin_again(conn, NULL, -FI_EHOSTUNREACH);
+}
+
 static void on_rej(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		   const struct tagrv_wireup_rec *rec)
 {
@@ -287,7 +337,10 @@ static void on_rej(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		tagrv_conn_give_up(conn, -FI_EINVAL);
 		break;
 	default:
-		tagrv_conn_give_up(conn, -FI_EHOSTUNREACH);
+		if (conn->held && !rec->src_epoch)
+			on_local_refused(conn);
+		else
+			tagrv_conn_give_up(conn, -FI_EHOSTUNREACH);
 	}
 }
 

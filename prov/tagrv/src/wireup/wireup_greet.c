@@ -20,10 +20,23 @@
 #include "wireup/wireup_net.h"
 #include "wireup/wireup_priv.h"
 
+/* What our HELLO tells: whether a peer of this host may ask for local links alone. */
+static uint32_t what_we_know(const struct tagrv_wireup_ep *wep)
+{
+	for (size_t i = 0; i < wep->attr.xport_cnt; i++)
+		if (wep->attr.xports[i]->attr.caps & TAGRV_XPORT_LOCAL)
+			return TAGRV_HELLO_LOCAL;
+	return 0;
+}
+
 int tagrv_wireup_greet_init(struct tagrv_wireup_sock *sock)
 {
-	return tagrv_hello_init(&sock->hello, sock->wep->attr.key,
-				sock->chan.dialed);
+	int ret = tagrv_hello_init(&sock->hello, sock->wep->attr.key,
+				   sock->chan.dialed);
+
+	if (!ret)
+		tagrv_hello_tell(&sock->hello, what_we_know(sock->wep));
+	return ret;
 }
 
 void tagrv_wireup_greet_first(struct tagrv_wireup_sock *sock)
@@ -91,6 +104,8 @@ static void on_answer(struct tagrv_wireup_sock *sock, size_t len)
 		ret = tagrv_wireup_net_local(sock->fd, &local);
 	if (!ret)
 		ret = check_user(sock, &local);
+	sock->chan.local = !ret && sock->hello.peer_knows & TAGRV_HELLO_LOCAL &&
+			   tagrv_wireup_is_near(sock->wireup, &local, &sock->addr);
 	if (ret == -FI_EINVAL)
 		ret = is_version_reject(sock, len) ? -FI_ENOPROTOOPT :
 						     -FI_ECONNRESET;

@@ -22,6 +22,7 @@
 #define ID		20
 #define NONCE		28
 #define NONCE_LEN	16
+#define KNOWS		44
 
 /* Family (1), zero (1), port (2), IP (16). */
 #define ADDR_LEN	20
@@ -69,6 +70,12 @@ int tagrv_hello_init(struct tagrv_hello *hello,
 	hello->key = key ? key : &nobodys;
 	hello->dialed = dialed;
 	return fill_hello(hello);
+}
+
+void tagrv_hello_tell(struct tagrv_hello *hello, uint32_t knows)
+{
+	put16(hello->ours + KNOWS, knows >> 16);
+	put16(hello->ours + KNOWS + 2, knows & 0xffff);
 }
 
 void tagrv_hello_fini(struct tagrv_hello *hello)
@@ -206,6 +213,7 @@ static int meet(struct tagrv_hello *hello, const uint8_t *rec)
 {
 	hello->peer_level = rec[LEVEL];
 	hello->peer_kind = rec[KIND];
+	hello->peer_knows = get16(rec + KNOWS) << 16 | get16(rec + KNOWS + 2);
 	if (!tagrv_auth_key_fits(hello->key, rec[LEVEL], rec[KIND], rec + ID))
 		return -FI_EACCES;
 	hello->sealed = hello->key->level == TAGRV_AUTH_AUTHENTICATION;

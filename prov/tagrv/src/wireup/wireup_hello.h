@@ -20,9 +20,10 @@
  * A HELLO is a record: its first 16 bytes are the frozen ones.
  *
  *    0    16    17   18   20                  28              44     48         80
- *   | head|level|kind|zero| id of key or name | nonce         | zero | seal      |
+ *   | head|level|kind|zero| id of key or name | nonce         |knows | seal      |
  *                                                                    '- acceptor's
  *
+ * "Knows" are bits for what both sides must know to use it; unknown ones are ignored.
  * Later versions may have more before the seal; it counts for the keys like the rest.
  *
  * The level is that of struct tagrv_auth_key. Below AUTHENTICATION there are no
@@ -63,6 +64,9 @@
 /* What a record may grow by. */
 #define TAGRV_SEAL_LEN		TAGRV_MAC_LEN
 
+/* The endpoint has shared memory, and answers REQ(LOCAL) (wireup/conn.h). */
+#define TAGRV_HELLO_LOCAL	1u
+
 enum tagrv_hello_state {
 	TAGRV_HELLO_START,	/* the peer's HELLO has not come */
 	TAGRV_HELLO_OPEN,	/* records may be sent, and are accepted */
@@ -83,6 +87,7 @@ struct tagrv_hello {
 	uint8_t	send_key[TAGRV_MAC_LEN];
 	uint8_t	recv_key[TAGRV_MAC_LEN];
 	uint64_t sent, received;		/* records with a seal */
+	uint32_t peer_knows;			/* TAGRV_HELLO_LOCAL, once its HELLO has come */
 	/* Of the peer's HELLO, for the log, once it has come. */
 	uint8_t	peer_level;
 	uint8_t	peer_kind;
@@ -95,6 +100,8 @@ struct tagrv_hello {
 int tagrv_hello_init(struct tagrv_hello *hello,
 		     const struct tagrv_auth_key *key,
 		     bool dialed) TAGRV_WARN_UNUSED;
+/* Says in our HELLO, which has not been sent yet, what we know. */
+void tagrv_hello_tell(struct tagrv_hello *hello, uint32_t knows);
 /* Wipes the keys. */
 void tagrv_hello_fini(struct tagrv_hello *hello);
 

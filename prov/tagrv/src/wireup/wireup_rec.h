@@ -52,6 +52,7 @@ enum tagrv_wireup_reason {
 	TAGRV_WIREUP_SELF,	/* REJ: the endpoint connected to itself */
 	TAGRV_WIREUP_SOCKET_CLOSED, /* CLOSE: ends this socket, not the connection */
 	TAGRV_WIREUP_RENEWAL,	/* REQ, REP: of a link that replaces the one in use */
+	TAGRV_WIREUP_LOCAL,	/* REQ: other transports than local ones are held back */
 };
 
 /* One link of the sender, as its transport describes it. */

@@ -87,6 +87,7 @@ enum tagrv_xport_caps {
 	TAGRV_XPORT_SIDE = 1 << 7,	/* side_create works; gets and puts by keys that
 					   may not be valid need such a link */
 	TAGRV_XPORT_ATOMIC = 1 << 8,	/* atomic works, over side links */
+	TAGRV_XPORT_LOCAL = 1 << 9,	/* links lead to processes of this host only */
 };
 
 /*

@@ -132,7 +132,7 @@ static struct tagrv_xport_attr attr_of(const struct tagrv_params *params,
 
 	return (struct tagrv_xport_attr) {
 		.caps = TAGRV_XPORT_GET | TAGRV_XPORT_PUT | TAGRV_XPORT_CHECKED |
-			TAGRV_XPORT_WATCHED,
+			TAGRV_XPORT_WATCHED | TAGRV_XPORT_LOCAL,
 		.admits = TAGRV_MEM_REMOTE,
 		.max_inline = max_packet,
 		.max_short = max_packet - TAGRV_SHORT_HDR,
