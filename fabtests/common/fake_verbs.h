@@ -135,6 +135,7 @@ struct fake_verbs_counts {
 	unsigned atomics;	/* of them, changes of memory by the device */
 	unsigned post_calls;	/* calls that post receives */
 	unsigned inlined;	/* sends that were posted inline */
+	unsigned inline_pieces;	/* most segments of one of them; see config.one_inline */
 	unsigned cqs_by_vector[FAKE_VERBS_VECTORS];	/* completion queues created */
 	unsigned created_qps;	/* queue pairs created */
 	unsigned unlocked_qps;	/* queue pairs created in a thread domain */

@@ -25,6 +25,7 @@ static void copy_wr(struct fake_qp *qp, const struct ibv_send_wr *wr)
 	if (!(wr->send_flags & IBV_SEND_INLINE))
 		return;
 	fv.counts.inlined++;
+	fv.counts.inline_pieces = TAGRV_MAX(fv.counts.inline_pieces, (unsigned) wr->num_sge);
 	to->inlined = qp->inline_mem + (size_t) (to - qp->sq) *
 		      (qp->cap.max_inline_data + 1);
 	for (int i = 0; i < inlined; i++) {

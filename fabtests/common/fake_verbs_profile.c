@@ -59,6 +59,7 @@ static void be_bnxt_re(struct fake_verbs_config *config)
  * providers/irdma before rdma-core 44 (its commits c87c1dfb3 and c8b3aca85 mended both): uk.c,
  * of inline data in several segments the first was sent only; uverbs.c, a SEND with immediate
  * data was reported to the receiver as a write with it. No shared receive queues (up to E830).
+ * irdma_udestroy_qp(): destroying a queue pair removes its completions.
  */
 static void be_irdma_old(struct fake_verbs_config *config)
 {
@@ -70,6 +71,8 @@ static void be_irdma_old(struct fake_verbs_config *config)
 	config->max_srq = config->max_srq_wr = 0;
 	config->one_inline = true;
 	config->imm_as_write = true;
+	config->purges_cq = true;
+	config->flush_delay = 3;
 	config->no_resize = true;
 	config->no_atomics = true;
 	config->max_cqe = 1048575;

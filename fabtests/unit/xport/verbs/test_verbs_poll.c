@@ -365,8 +365,10 @@ Test(verbs_poll, lengths_are_not_trusted)
 	inject(IBV_WC_RECV, 1u << 20);
 }
 
+/* Exceptions: test_verbs_error.c. */
 Test(verbs_poll, writes_with_data_are_refused)
 {
+	config.vendor_id = 0x1234;
 	inject(IBV_WC_RECV_RDMA_WITH_IMM, 8);
 }
 

@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <rdma/fi_errno.h>
+#include <stdlib.h>
 
 #include "unit/xport/verbs/verbs_fixture.h"
 
@@ -49,6 +50,27 @@ Test(verbs_send, many_small_pieces_go_inline_in_one_segment)
 	cr_assert_eq(fake_verbs_count().inlined, 1);
 	cr_assert_eq(xp->tx_bufs.idle_cnt, xp->tx_bufs.total);
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1);
+	pair_close(&pair);
+}
+
+/* Old libraries of irdma send the first segment of inline data only. */
+Test(verbs_send, inline_data_is_one_segment_of_all_pieces)
+{
+	unsigned char text[12];
+	struct iovec iov[] = { { text, 4 }, { text + 4, 3 }, { text + 7, 5 } };
+
+	unsetenv("FAKE_VERBS");		/* not two profiles at once */
+	verbs_prepare();
+	fake_verbs_be(&config, "irdma_old");
+	verbs_connect();
+	fill_pattern(text, 3, sizeof(text));
+	cr_assert_eq(pair.a->xport->ops->send(pair.a->link, iov, 3, 0, NULL), 0);
+	cr_assert_eq(send_short(16), 0);
+	cr_assert_eq(fake_verbs_count().inlined, 2);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 2);
+	cr_assert(is_pattern(pair.b->packets[0].data, 3, sizeof(text)));
+	cr_assert_eq(((uint64_t *) (void *) pair.b->packets[1].data)[3], 4);
+	cr_assert_eq(fake_verbs_count().inline_pieces, 1);
 	pair_close(&pair);
 }
 

@@ -154,6 +154,15 @@ static inline bool verbs_has_srq(const struct ibv_device_attr *attr)
 	return attr->max_srq > 0 && attr->max_srq_wr > 1;
 }
 
+/*
+ * Whether the library of a device may report a packet with immediate data as a remote write
+ * with it: that of Intel's devices does so before rdma-core 44.
+ */
+static inline bool verbs_misnames(const struct ibv_device_attr *attr)
+{
+	return attr->vendor_id == 0x8086;
+}
+
 /* Whether its side links carry atomics, because they share receive queues. */
 static inline bool verbs_offers_atomics(const struct ibv_device_attr *attr,
 					const struct tagrv_params *params)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Maps the completion status of a work request to the status of its link.
+ * What a completion means. The status of a work request becomes the status of its link:
  *
  *   retries or RNR retries exceeded,
  *   response time-out                   -FI_EHOSTUNREACH  the peer, or the path
@@ -24,10 +24,20 @@
  *
  * Only the first error of a link counts: requests that are flushed after it end
  * with its status.
+ *
+ * And the receive of a packet may be named as that of something else.
  */
 #include <rdma/fi_errno.h>
 
-#include "xport/verbs/verbs_priv.h"
+#include "xport/verbs/verbs_poll.h"
+
+bool tagrv_verbs_is_misnamed(const struct verbs_link *link, const struct ibv_wc *wc)
+{
+	const struct verbs_xport *xp = (const struct verbs_xport *) link->base.xport;
+
+	return wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM && link->rxq &&
+	       verbs_misnames(&xp->dev->attr);
+}
 
 static int local_error(const struct verbs_dev *dev)
 {

@@ -77,6 +77,16 @@ static void release_rx_cq(struct verbs_xport *xp)
 	pthread_mutex_unlock(&xp->inbox.mutex);
 }
 
+/*
+ * A peer that writes with immediate data is taken for one that sent a packet, where the
+ * library confuses both. Then a buffer is read that no packet has filled: it must not have
+ * what the process or other peers have left in this memory.
+ */
+static void clear_bufs(const struct verbs_bufs *bufs)
+{
+	memset(verbs_buf_addr(bufs, 0), 0, bufs->total * bufs->size);
+}
+
 static int create_rxq(struct verbs_link *link)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
@@ -95,7 +105,11 @@ static int create_rxq(struct verbs_link *link)
 				   TAGRV_MAX(xp->rq_depth / 4, 1u));
 	ret = tagrv_verbs_rxq_init(rxq, xp->dev, xp->rxq.bufs.size, xp->rq_depth,
 				   VERBS_RQ_DEPTH);
-	return ret ? ret : tagrv_verbs_bufs_grow(&rxq->bufs);
+	if (!ret)
+		ret = tagrv_verbs_bufs_grow(&rxq->bufs);
+	if (!ret && verbs_misnames(&xp->dev->attr))
+		clear_bufs(&rxq->bufs);
+	return ret;
 }
 
 static int create_qp(struct verbs_link *link)

@@ -296,7 +296,7 @@ static bool read_permit(struct verbs_xport *xp, struct ibv_wc *wc)
 {
 	struct verbs_link *link = verbs_map_find(&xp->map, wc->qp_num);
 
-	if (!link || wc->status || wc->opcode != IBV_WC_RECV ||
+	if (!link || wc->status || !verbs_is_packet(link, wc) ||
 	    !(wc->wc_flags & IBV_WC_WITH_IMM))
 		return false;
 	if (be32toh(wc->imm_data) & PERMIT_ONLY)

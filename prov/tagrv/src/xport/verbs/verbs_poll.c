@@ -114,8 +114,8 @@ static void deliver(struct verbs_xport *xp, struct verbs_link *link,
 	const void *data = verbs_buf_addr(&rxq->bufs, buf);
 	struct tagrv_sink *sink = xp->base.sink;
 
-	if (TAGRV_UNLIKELY(wc->status || wc->opcode != IBV_WC_RECV ||
-			   wc->byte_len > rxq->bufs.size))
+	if (TAGRV_UNLIKELY(wc->status || wc->byte_len > rxq->bufs.size ||
+			   !verbs_is_packet(link, wc)))
 		rx_error(xp, link, wc);
 	else if (TAGRV_UNLIKELY(!account(xp, link, wc)))
 		return;

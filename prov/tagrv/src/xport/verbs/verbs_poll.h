@@ -22,6 +22,22 @@ static inline int verbs_poll_device(struct verbs_xport *xp, struct verbs_cq *cq,
 	return held;
 }
 
+/*
+ * Whether a receive's completion, which names a remote write with immediate data, may be that
+ * of a packet: only on a device whose library confuses them, and where the bytes of the
+ * link's buffers are nobody else's. A peer that does write can make nothing be read but
+ * what it sent before, or zeros.
+ */
+bool tagrv_verbs_is_misnamed(const struct verbs_link *link, const struct ibv_wc *wc)
+	TAGRV_COLD;
+
+/* Whether a receive that succeeded has a packet. */
+static inline bool verbs_is_packet(const struct verbs_link *link, const struct ibv_wc *wc)
+{
+	return TAGRV_LIKELY(wc->opcode == IBV_WC_RECV) ||
+	       tagrv_verbs_is_misnamed(link, wc);
+}
+
 /* verbs_poll_cq() of a queue with completions held back. */
 int tagrv_verbs_poll_held(struct verbs_xport *xp, struct verbs_cq *cq,
 			  struct ibv_wc *wc) TAGRV_COLD;
