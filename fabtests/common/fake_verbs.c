@@ -60,9 +60,8 @@ static struct tagrv_verbs_calls calls = {
 	.post_send = fv_post_send,
 };
 
-struct fake_verbs_config fake_verbs_defaults(void)
+struct fake_verbs_config fake_verbs_as(const char *profile)
 {
-	const char *profile = getenv("FAKE_VERBS");
 	struct fake_verbs_config config = {
 		.devices = 2, .ports = 1,
 		.max_cqe = 65535, .max_qp_wr = 8192, .max_sge = 16,
@@ -75,6 +74,11 @@ struct fake_verbs_config fake_verbs_defaults(void)
 	if (profile && *profile)
 		fake_verbs_be(&config, profile);
 	return config;
+}
+
+struct fake_verbs_config fake_verbs_defaults(void)
+{
+	return fake_verbs_as(getenv("FAKE_VERBS"));
 }
 
 void fake_verbs_start(const struct fake_verbs_config *config)

@@ -112,6 +112,8 @@ struct fake_verbs_config fake_verbs_defaults(void);
 void fake_verbs_be(struct fake_verbs_config *config, const char *profile);
 /* The name of profile number i, NULL: there are no more. */
 const char *fake_verbs_profile(unsigned i);
+/* The devices of a profile, whatever FAKE_VERBS says; NULL: of common hardware. */
+struct fake_verbs_config fake_verbs_as(const char *profile);
 
 /* Makes the verbs transport call the fake devices; stop undoes it. */
 void fake_verbs_start(const struct fake_verbs_config *config);

@@ -214,6 +214,7 @@ Test(verbs_check, a_peer_tells_that_it_has_no_buffers)
 	struct verbs_xport *xp;
 	uint32_t before;
 
+	verbs_need_srq();
 	verbs_open();
 	pair_connect(&pair);
 	b = verbs_link_of(pair.b->link);
@@ -237,6 +238,7 @@ Test(verbs_check, a_peer_tells_that_it_has_no_buffers)
 
 Test(verbs_check, so_does_one_that_permits_few_packets_from_the_beginning)
 {
+	verbs_need_srq();
 	config.max_srq_wr = VERBS_RX_LEAST;
 	verbs_open();
 	pair_connect(&pair);

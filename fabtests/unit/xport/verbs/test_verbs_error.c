@@ -6,26 +6,19 @@
 #include <criterion/criterion.h>
 #include <malloc.h>
 #include <rdma/fi_errno.h>
-#include <stdlib.h>
 
 #include "unit/xport/verbs/verbs_fixture.h"
 
 #define INTEL	0x8086
 
-static void prepare(void)
-{
-	unsetenv("FAKE_VERBS");		/* not two profiles at once */
-	verbs_prepare();
-}
-
-TestSuite(verbs_error, .init = prepare, .timeout = 20);
+TestSuite(verbs_error, .init = verbs_prepare, .timeout = 20);
 
 /* Every packet that permits others is misnamed. */
 Test(verbs_error, misnamed_packets_arrive)
 {
 	enum { CNT = 1000 };
 
-	fake_verbs_be(&config, "irdma_old");
+	config = fake_verbs_as("irdma_old");
 	verbs_open();
 	pair_connect(&pair);
 	for (unsigned i = 0; i < CNT; i++) {
@@ -47,7 +40,7 @@ Test(verbs_error, misnamed_permits_are_read_by_reap)
 {
 	struct verbs_link *link;
 
-	fake_verbs_be(&config, "irdma_old");
+	config = fake_verbs_as("irdma_old");
 	verbs_open();
 	pair_connect(&pair);
 	link = verbs_link_of(pair.a->link);
@@ -67,9 +60,8 @@ Test(verbs_error, misnamed_permits_are_read_by_reap)
 static void write_with_imm(void)
 {
 	struct verbs_link *link = verbs_link_of(pair.b->link);
-	struct verbs_rxq *rxq = link->rxq ? link->rxq : &verbs_xport_of(pair.b->xport)->rxq;
 	struct ibv_wc wc = {
-		.wr_id = rxq->wr_ids[0], .qp_num = link->qpn, .byte_len = 64,
+		.wr_id = verbs_queue_of(pair.b)->wr_ids[0], .qp_num = link->qpn, .byte_len = 64,
 		.opcode = IBV_WC_RECV_RDMA_WITH_IMM, .wc_flags = IBV_WC_WITH_IMM,
 	};
 
@@ -79,9 +71,11 @@ static void write_with_imm(void)
 
 static void writes_are_refused(uint32_t vendor, bool srq)
 {
-	config.vendor_id = vendor;
-	if (!srq)
+	if (srq)
+		verbs_need_srq();
+	else
 		config.max_srq = 0;
+	config.vendor_id = vendor;
 	verbs_connect();
 	write_with_imm();
 	cr_assert_eq(pair.b->error_status, -FI_EREMOTEIO);
@@ -110,7 +104,7 @@ Test(verbs_error, writes_show_nothing_of_others)
 {
 	static const char zeros[64];
 
-	fake_verbs_be(&config, "irdma_old");
+	config = fake_verbs_as("irdma_old");
 	cr_assert(mallopt(M_PERTURB, 0x55));
 	verbs_connect();
 	write_with_imm();

@@ -4,7 +4,6 @@
  */
 #include <criterion/criterion.h>
 #include <rdma/fi_errno.h>
-#include <stdlib.h>
 
 #include "unit/xport/verbs/verbs_fixture.h"
 
@@ -12,9 +11,8 @@ enum { BUFS = 63, FAILURES = 200 };
 
 static struct verbs_xport *open_like(const char *profile)
 {
-	unsetenv("FAKE_VERBS");		/* not two profiles at once */
 	verbs_prepare();
-	fake_verbs_be(&config, profile);
+	config = fake_verbs_as(profile);
 	params.rx_bufs = BUFS;
 	verbs_open();
 	pair.a->forget = pair.b->forget = true;

@@ -17,7 +17,7 @@ static void prepare(void)
 {
 	verbs_prepare();
 	config.rnr_fails = true;
-	config.max_srq = 16;
+	verbs_need_srq();
 	config.max_srq_wr = 8192;
 	params.rx_bufs = BUFS;
 }

@@ -138,7 +138,6 @@ Test(verbs_room, a_burst_is_as_long_as_the_parameter)
 /* With any number of links the completion queue has room for all flushed requests. */
 Test(verbs_room, completion_queue_is_never_overfilled)
 {
-	enum { LINKS = 8 };
 	struct links l;
 	unsigned sent = 0;
 	struct verbs_xport *xp;
@@ -146,9 +145,10 @@ Test(verbs_room, completion_queue_is_never_overfilled)
 	config.max_cqe = 300;
 	config.max_srq_wr = 256;
 	xp = verbs_start_sender();
-	links_open(&l, LINKS);
+	/* Without SRQ there must be room for the receives of each link. */
+	links_open(&l, xp->use_srq ? 8 : 300 / VERBS_RQ_DEPTH - 1);
 	fake_verbs_hold(true);
-	for (int i = 0; i < LINKS; i++) {
+	for (unsigned i = 0; i < l.cnt; i++) {
 		struct end end = *pair.a;
 
 		end.link = l.a[i];
@@ -162,13 +162,17 @@ Test(verbs_room, completion_queue_is_never_overfilled)
 	pair_close(&pair);
 }
 
-/* Idle links must not keep completions or buffers that other links need. */
+/*
+ * Idle links must not keep completions or buffers that other links need. So many links have
+ * such a small receive CQ only with SRQ.
+ */
 static void serve_many_links(size_t len)
 {
 	enum { LINKS = 40 };
 	struct links l;
 	struct end end;
 
+	verbs_need_srq();
 	config.max_cqe = 128;
 	config.max_srq_wr = 100;
 	params.tx_bufs = 32;
@@ -287,6 +291,7 @@ Test(verbs_room, flush_goes_on_until_all_is_confirmed)
 	struct verbs_xport *xp;
 	struct end end;
 
+	verbs_need_srq();
 	config.max_cqe = 64;
 	config.max_srq_wr = 64;
 	params.signal_every = 1024;

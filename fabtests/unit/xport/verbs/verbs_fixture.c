@@ -16,6 +16,15 @@ void verbs_prepare(void)
 	params = pair_params();
 }
 
+void verbs_need_srq(void)
+{
+	if (config.max_srq)
+		return;
+	config.max_srq = 100;
+	config.max_srq_wr = 16384;
+	config.imm_as_write = false;	/* no library with SRQs has done that */
+}
+
 void verbs_open(void)
 {
 	pair_open_with(&pair, PAIR_SRQ, &params, &config);
@@ -33,6 +42,13 @@ struct verbs_xport *verbs_start_sender(void)
 	verbs_connect();
 	pair.b->forget = true;
 	return verbs_xport_of(pair.a->xport);
+}
+
+struct verbs_rxq *verbs_queue_of(const struct end *end)
+{
+	struct verbs_rxq *own = verbs_link_of(end->link)->rxq;
+
+	return own ? own : &verbs_xport_of(end->xport)->rxq;
 }
 
 void verbs_send_many(unsigned cnt, size_t len)

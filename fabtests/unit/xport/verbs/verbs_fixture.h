@@ -18,12 +18,20 @@ extern struct tagrv_params params;
 /* .init of the suites: config and params have their defaults. */
 void verbs_prepare(void);
 
+/* Some profiles (FAKE_VERBS) have no shared receive queues. For tests of those: they have. */
+void verbs_need_srq(void);
+/* Receives that a link permits at first with SRQ: a part, so that more links can follow. */
+#define VERBS_FIRST	(4095u / 256)
+
 /* Starts the devices and opens both ends. */
 void verbs_open(void);
 /* The same, then connects them; end a may send any number of packets. */
 void verbs_connect(void);
 /* The same; end b only counts what comes. Returns the transport of end a. */
 struct verbs_xport *verbs_start_sender(void);
+
+/* Where the packets of an end's link come: its own queue, or the shared one. */
+struct verbs_rxq *verbs_queue_of(const struct end *end);
 
 /* Sends cnt packets of len bytes from end a, all of which must find room. */
 void verbs_send_many(unsigned cnt, size_t len);
