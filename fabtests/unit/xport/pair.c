@@ -28,6 +28,9 @@ const char *const pair_kind_names[PAIR_KINDS] = {
 	[PAIR_TINY] = "tiny",
 	[PAIR_TINY_RQ] = "tiny rq",
 	[PAIR_IB] = "infiniband",
+	[PAIR_MLX5] = "as mlx5",
+	[PAIR_BNXT_RE] = "as bnxt_re",
+	[PAIR_IRDMA] = "as irdma",
 	[PAIR_MULTI] = "joined",
 	[PAIR_MULTI_RQ] = "joined rq",
 	[PAIR_DEVICE] = "device",
@@ -243,7 +246,12 @@ void end_close(struct end *end)
 
 static struct fake_verbs_config config_of(enum pair_kind kind)
 {
-	struct fake_verbs_config config = fake_verbs_defaults();
+	static const char *const profiles[PAIR_KINDS] = {
+		[PAIR_MLX5] = "mlx5", [PAIR_BNXT_RE] = "bnxt_re",
+		[PAIR_IRDMA] = "irdma_old",
+	};
+	struct fake_verbs_config config = profiles[kind] ? fake_verbs_as(profiles[kind]) :
+							   fake_verbs_defaults();
 
 	if (kind == PAIR_RQ || kind == PAIR_TINY_RQ || kind == PAIR_MULTI_RQ)
 		config.max_srq = 0;

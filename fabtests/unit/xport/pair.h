@@ -24,6 +24,9 @@ enum pair_kind {
 	PAIR_TINY,		/* with the smallest limits */
 	PAIR_TINY_RQ,		/* PAIR_TINY and PAIR_RQ */
 	PAIR_IB,		/* InfiniBand addresses */
+	PAIR_MLX5,		/* as the adapters of a vendor: fake_verbs_profile.c */
+	PAIR_BNXT_RE,
+	PAIR_IRDMA,		/* without shared receive queues, old library */
 	PAIR_MULTI,		/* two devices at each end, joined */
 	PAIR_MULTI_RQ,
 	PAIR_DEVICE,		/* real devices, named by TAGRV_TEST_DEVICES */
