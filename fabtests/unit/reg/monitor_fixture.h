@@ -11,9 +11,10 @@
 #ifndef FABTESTS_UNIT_REG_MONITOR_FIXTURE_H
 #define FABTESTS_UNIT_REG_MONITOR_FIXTURE_H
 
+#include "core/page.h"
 #include "unit/reg/regcache_fake.h"
 
-#define PAGE	((size_t) 4096)
+#define PAGE	tagrv_page_size()
 #define PAGES	16u
 #define BYTES	(PAGES * PAGE)
 

@@ -6,6 +6,8 @@
 #ifndef TAGRV_REGCACHE_CALLS_H
 #define TAGRV_REGCACHE_CALLS_H
 
+#include <stdlib.h>
+
 #include "unit/reg/regcache_fake.h"
 
 #define PAGE	FAKE_PAGE
@@ -24,8 +26,17 @@ static inline void start(size_t pages, size_t count)
 					   &cache), 0);
 }
 
+/* Pages have 4 KiB, or what UNIT_PAGE says: fabtests/scripts/pages. */
+static inline void pretend_pages(void)
+{
+	const char *bytes = getenv("UNIT_PAGE");
+
+	tagrv_page_size_pretend(bytes ? strtoul(bytes, NULL, 0) : 4096);
+}
+
 static inline void setup(void)
 {
+	pretend_pages();
 	start(64, 16);
 }
 

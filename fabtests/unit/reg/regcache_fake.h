@@ -8,6 +8,7 @@
 
 #include <criterion/criterion.h>
 
+#include "core/page.h"
 #include "reg/regcache.h"
 
 struct reg_device {
@@ -36,7 +37,7 @@ bool reg_device_is_true(const struct tagrv_mem *mem);
 
 /* The memory of the fake monitor: numbers only, nothing is mapped there. */
 #define FAKE_BASE	((uintptr_t) 1 << 32)
-#define FAKE_PAGE	((uintptr_t) 4096)
+#define FAKE_PAGE	((uintptr_t) tagrv_page_size())
 #define FAKE_PAGES	1024u
 
 struct fake_monitor {

@@ -161,6 +161,38 @@ Test(monitor, realloc_of_a_block_with_a_cached_part)
 	watch_end();
 }
 
+/*
+ * Of pages of 64 KiB, which the kernel of this machine may not have: what is watched and
+ * what is registered are whole ones, so that a part of a page is found with the page.
+ */
+Test(monitor, pages_of_64_kib)
+{
+	struct tagrv_mem *mem;
+	char *p, *part;
+
+	tagrv_page_size_pretend(65536);
+	p = map_pages();
+	part = p + PAGE + 5000;
+	cr_assert_eq((uintptr_t) p % PAGE, 0);
+	if (!watch_start())
+		return;
+	cr_assert_eq(tagrv_regcache_get(watch.cache, part, 100, 0, &mem), 0);
+	cr_expect_eq(mem->addr, p + PAGE);
+	cr_expect_eq(mem->len, PAGE);
+	tagrv_regcache_put(mem);
+	cr_assert_eq(watch_use(p + PAGE, PAGE), 1);
+	cr_assert_eq(madvise(p + 2 * PAGE, PAGE, MADV_DONTNEED), 0);
+	cr_assert_eq(watch_use(part, 100), 1, "the next page has changed, not this one");
+	cr_assert_eq(madvise(p + PAGE, PAGE, MADV_DONTNEED), 0);
+	cr_assert_eq(watch_use(part, 100), 0);
+	/* A readable region is watched beyond its end, to the end of the page. */
+	cr_assert_eq(tagrv_regcache_get(watch.cache, part, 100, TAGRV_MEM_READ, &mem), 0);
+	cr_expect_eq(mem->addr, part);
+	tagrv_regcache_put(mem);
+	watch_end();
+	munmap(p, BYTES);
+}
+
 /* ---- threads ---- */
 
 static void *unmap_it(void *arg)

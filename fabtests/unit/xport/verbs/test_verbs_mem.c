@@ -8,6 +8,7 @@
 #include <rdma/fi_errno.h>
 #include <string.h>
 
+#include "core/page.h"
 #include "unit/xport/pair.h"
 #include "xport/verbs/verbs_priv.h"
 
@@ -184,4 +185,22 @@ Test(verbs_mem, packets_keep_their_order)
 	cr_assert_eq(fake_verbs_access(((struct verbs_mem *) bufs.slabs[0])->mr),
 		     IBV_ACCESS_LOCAL_WRITE);
 	tagrv_verbs_bufs_fini(&bufs);
+}
+
+/* What shared a page with them would be pinned, and lost to a child of fork, too. */
+Test(verbs_mem, packets_have_whole_pages_of_any_size)
+{
+	for (size_t page = 16384; page <= 65536; page *= 4) {
+		struct verbs_bufs bufs;
+
+		tagrv_page_size_pretend(page);
+		cr_assert_eq(tagrv_verbs_bufs_init(&bufs, verbs_dev_of(dev), 520, 16, 8), 0);
+		cr_assert_eq(tagrv_verbs_bufs_grow(&bufs), 0);
+		cr_assert_eq(tagrv_verbs_bufs_grow(&bufs), 0);
+		for (int i = 0; i < 2; i++) {
+			cr_expect_eq((uintptr_t) bufs.slabs[i]->addr % page, 0);
+			cr_expect_eq(bufs.slabs[i]->len, page);
+		}
+		tagrv_verbs_bufs_fini(&bufs);
+	}
 }

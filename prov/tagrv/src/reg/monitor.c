@@ -5,7 +5,7 @@
  */
 #include "reg/monitor.h"
 
-#include <unistd.h>
+#include "core/page.h"
 
 int tagrv_monitor_init(struct tagrv_monitor *monitor,
 		       const struct tagrv_monitor_ops *ops)
@@ -74,16 +74,16 @@ static struct tagrv_interval *lowest_range(struct tagrv_monitor *monitor,
 void tagrv_monitor_unwatch_unused(struct tagrv_monitor *monitor, uintptr_t from,
 				  uintptr_t to)
 {
-	const uintptr_t in_page = (uintptr_t) sysconf(_SC_PAGESIZE) - 1;
+	const size_t page = tagrv_page_size();
 
 	while (from < to) {
 		struct tagrv_interval *range = lowest_range(monitor, from, to);
-		uintptr_t end = range ? range->from & ~in_page : to;
+		uintptr_t end = range ? tagrv_page_start(range->from, page) : to;
 
 		if (end > from)
 			monitor->ops->unwatch(monitor, from, end);
 		if (!range)
 			return;
-		from = (range->to + in_page) & ~in_page;
+		from = tagrv_page_end(range->to, page);
 	}
 }

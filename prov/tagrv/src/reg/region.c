@@ -5,18 +5,19 @@
 #include "reg/region.h"
 
 #include <stdlib.h>
-#include <unistd.h>
+
+#include "core/page.h"
 
 /* ---- pages ---- */
 
 static uintptr_t page_start(const struct tagrv_regions *regions, uintptr_t addr)
 {
-	return addr & ~(regions->page - 1);
+	return tagrv_page_start(addr, regions->page);
 }
 
 static uintptr_t page_end(const struct tagrv_regions *regions, uintptr_t addr)
 {
-	return page_start(regions, addr + regions->page - 1);
+	return tagrv_page_end(addr, regions->page);
 }
 
 size_t tagrv_regions_page_bytes(const struct tagrv_regions *regions, uintptr_t from,
@@ -202,7 +203,7 @@ void tagrv_regions_init(struct tagrv_regions *regions,
 			struct tagrv_monitor *monitor)
 {
 	regions->monitor = monitor;
-	regions->page = (size_t) sysconf(_SC_PAGESIZE);
+	regions->page = tagrv_page_size();
 	tagrv_list_init(&regions->removed);
 	for (size_t i = 0; i < TAGRV_REGION_KINDS; i++) {
 		struct tagrv_region_tree *tree = &regions->trees[i];

@@ -11,9 +11,9 @@
  */
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "core/log.h"
+#include "core/page.h"
 #include "xport/verbs/verbs_priv.h"
 
 int tagrv_verbs_bufs_init(struct verbs_bufs *bufs, struct verbs_dev *dev,
@@ -52,8 +52,8 @@ int tagrv_verbs_bufs_grow(struct verbs_bufs *bufs)
 	uint32_t cnt = TAGRV_MIN(bufs->max - bufs->total,
 				 1u << bufs->slab_shift);
 	/* A device pins whole pages: no other memory shares them. */
-	const size_t page = (size_t) sysconf(_SC_PAGESIZE);
-	size_t len = (cnt * bufs->size + page - 1) & ~(page - 1);
+	const size_t page = tagrv_page_size();
+	size_t len = tagrv_page_end(cnt * bufs->size, page);
 	struct tagrv_mem **slab = &bufs->slabs[bufs->total >> bufs->slab_shift];
 	void *addr;
 	int ret = -FI_ENOMEM;
