@@ -147,6 +147,8 @@ void tagrv_shm_mem_dereg(struct tagrv_mem *mem)
 	if (m->index) {
 		pthread_mutex_lock(&dev->mem_mutex);
 		atomic_store(&dev->table[m->index].secret, 0);
+		/* The entry and the memory itself get other contents from here on. */
+		shm_fence_stores();
 		dev->table[m->index].next_free = dev->table_free;
 		dev->table_free = m->index;
 		pthread_mutex_unlock(&dev->mem_mutex);

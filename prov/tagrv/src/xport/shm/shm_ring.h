@@ -79,6 +79,18 @@ static inline void shm_fence(void)
 }
 
 /*
+ * What this thread read and stored before is done before what it stores behind. A store
+ * with release order is not enough for that: on processors other than x86, later stores
+ * may pass it.
+ */
+static inline void shm_fence_stores(void)
+{
+#ifndef __SANITIZE_THREAD__
+	atomic_thread_fence(memory_order_release);
+#endif
+}
+
+/*
  * Fetches a line that will be written, as a hint. x86 needs assembly: without a flag
  * for newer processors, compilers fetch such lines for reading only.
  */

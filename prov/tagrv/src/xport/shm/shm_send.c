@@ -100,6 +100,7 @@ void tagrv_shm_starve(struct shm_link *link, enum shm_wait why)
 		return;
 	link->waits |= why;
 	atomic_store(&link->tx.hdr->prod.starved, 1);
+	shm_fence();
 	/* The consumer may have an unpublished head, and find no more entries. */
 	tagrv_shm_ring_bell(link);
 }
