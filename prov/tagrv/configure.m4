@@ -50,8 +50,12 @@ AC_DEFUN([TAGRV_CHECK_VERBS], [
 
 AC_DEFUN([TAGRV_CHECK_CRITERION], [
 	AC_ARG_WITH([criterion], [AS_HELP_STRING([--without-criterion],
-		[leave the unit tests out of 'make check'])],
+		[leave the unit tests out of 'make check'; --with-criterion=plain:
+		use Criterion's headers only, to run the tests under an emulator])],
 		[], [with_criterion=check])
+	plain_criterion=no
+	AS_IF([test "$with_criterion" = plain],
+		[with_criterion=yes plain_criterion=yes])
 	with_criterion_text="no (--without-criterion)"
 	AS_IF([test "$with_criterion" != no], [
 		PKG_CHECK_MODULES([CRITERION], [criterion >= 2.3], [
@@ -62,6 +66,10 @@ AC_DEFUN([TAGRV_CHECK_CRITERION], [
   (Debian, Ubuntu: apt-get install libcriterion-dev)])])
 			with_criterion=missing
 			with_criterion_text="no: 'make check' will fail (Criterion is missing: apt-get install libcriterion-dev)"])])
+	AS_IF([test "$plain_criterion" = yes], [
+		CRITERION_LIBS=
+		with_criterion_text="$with_criterion_text, headers only"])
+	AM_CONDITIONAL([PLAIN_CRITERION], [test "$plain_criterion" = yes])
 	AM_CONDITIONAL([HAVE_CRITERION], [test "$with_criterion" = yes])
 	AM_CONDITIONAL([MISS_CRITERION], [test "$with_criterion" = missing])
 ])

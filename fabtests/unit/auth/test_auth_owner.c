@@ -31,6 +31,13 @@ static int owner(int fd, uid_t *uid)
 	return tagrv_auth_owner(&local, &remote, uid);
 }
 
+/* Some kernels, and emulators of one, have no such sockets. */
+static void need_answers(int ret)
+{
+	if (ret == -FI_EPERM || ret == -FI_EACCES || ret == -EPROTONOSUPPORT)
+		cr_skip_test("the kernel does not answer here");
+}
+
 static int listen_on(int family)
 {
 	struct sockaddr_in in = {
@@ -68,8 +75,7 @@ static void expect_us(int family)
 
 	cr_assert_geq(accepted, 0);
 	ret = owner(accepted, &uid);
-	if (ret == -FI_EPERM || ret == -FI_EACCES || ret == -EPROTONOSUPPORT)
-		cr_skip_test("the kernel does not answer here");
+	need_answers(ret);
 	cr_assert_eq(ret, 0, "%d", ret);
 	cr_expect_eq(uid, getuid());
 	cr_assert_eq(owner(dialed, &uid), 0);
@@ -102,6 +108,7 @@ Test(auth_owner, another_user)
 	}
 	accepted = accept(listener, NULL, NULL);
 	cr_assert_geq(accepted, 0);
+	need_answers(owner(accepted, &uid));
 	cr_expect_eq(owner(accepted, &uid), 0);
 	cr_expect_eq(uid, STRANGER);
 	close(accepted);
@@ -117,6 +124,7 @@ Test(auth_owner, of_a_socket_without_a_process)
 	struct tagrv_addr local, remote;
 	uid_t uid = 77;
 
+	need_answers(owner(dialed, &uid));
 	cr_expect_eq(owner(dialed, &uid), -FI_ENOENT, "not accepted yet");
 	accepted = accept(listener, NULL, NULL);
 	cr_assert_geq(accepted, 0);
@@ -139,6 +147,7 @@ Test(auth_owner, of_no_connection)
 	uid_t uid = 77;
 
 	tagrv_addr_set_port(&here, 1);
+	need_answers(tagrv_auth_owner(&here, &there, &uid));
 	cr_expect_eq(tagrv_auth_owner(&here, &there, &uid), -FI_ENOENT);
 	cr_expect_eq(uid, 77);
 	close(listener);

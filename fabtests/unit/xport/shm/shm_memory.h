@@ -20,4 +20,7 @@ void shm_memory_open(struct shm_memory *m, const struct pair *pair, size_t len,
 		     unsigned seed);
 void shm_memory_close(struct shm_memory *m);
 
+/* Skips the test where process_vm_readv does not read even the caller's own memory. */
+void need_single_copies(void);
+
 #endif

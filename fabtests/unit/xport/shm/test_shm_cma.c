@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "unit/xport/pair.h"
+#include "unit/xport/shm/shm_memory.h"
 #include "xport/shm/shm_priv.h"
 
 enum { CNT = 4, LEN = 4096 };
@@ -36,6 +37,7 @@ static struct source {
 
 static void start(void)
 {
+	need_single_copies();
 	pair_open(&pair, PAIR_SHM_CMA);
 	pair_connect(&pair);
 	cr_assert_eq(ops->mem_reg(pair.a->dev, target, sizeof(target), false,

@@ -51,6 +51,8 @@ static void check_keys(enum pair_kind kind)
 {
 	uint64_t at;
 
+	if (kind == PAIR_SHM_CMA)
+		need_single_copies();
 	start(kind);
 	at = (uintptr_t) memory.source;
 	cr_assert_eq(shm_link_of(pair.a->link)->cma, false, "not mapped yet");
@@ -170,6 +172,7 @@ Test(shm_get, rest_goes_through_the_rings, .timeout = 30)
 
 Test(shm_get, vanished_owner_fails_the_link, .timeout = 30)
 {
+	need_single_copies();
 	start(PAIR_SHM_CMA);
 	cr_assert_eq(outcome((uintptr_t) memory.source, 100), 0);
 	shm_link_of(pair.a->link)->peer_pid = 0x3fffffff;	/* no such process */

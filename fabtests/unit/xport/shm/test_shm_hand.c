@@ -267,22 +267,58 @@ Test(shm_hand, without_descriptors_accepting_pauses, .timeout = 60)
 	pair_close(&pair);
 }
 
+/*
+ * Whether descriptors for which the receiver of a message has no room stay open, without
+ * a number that anybody knows. An emulator does that (qemu 7.2 for another processor).
+ */
+static bool leaves_descriptors(void)
+{
+	union {
+		struct cmsghdr align;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control;
+	char byte;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1,
+			      .msg_control = control.space,
+			      .msg_controllen = CMSG_LEN(sizeof(int)) };
+	int ends[2], two[2] = { 0, 0 }, got;
+	unsigned had;
+
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+	shm_say(ends[0], "2", 1, two, 2);
+	had = count_fds();
+	cr_assert_eq(recvmsg(ends[1], &msg, 0), 1);
+	for (size_t i = CMSG_LEN(sizeof(got)); i <= control.align.cmsg_len; i += sizeof(got)) {
+		memcpy(&got, control.space + i - sizeof(got), sizeof(got));
+		close(got);
+	}
+	close(ends[0]);
+	close(ends[1]);
+	return count_fds() + 2 > had;
+}
+
 Test(shm_hand, wrong_messages_are_refused, .timeout = 20)
 {
 	int fds[7] = { 0, 0, 0, 0, 0, 0, 0 }, sock;
 	char junk[200] = "junk";
+	size_t most = 7;
 	unsigned had;
 
+	if (leaves_descriptors()) {
+		cr_log_warn("descriptors are left here: only as many as there is room for");
+		most = 6;
+	}
 	pair_open(&pair, PAIR_SHM);
 	had = count_fds();
-	for (size_t cnt = 0; cnt <= 7; cnt++) {
+	for (size_t cnt = 0; cnt <= most; cnt++) {
 		sock = shm_dial(dev());
 		shm_say(sock, junk, 1 + cnt * 20, fds, cnt);
 		close(sock);
 		close(shm_dial(dev()));	/* sends nothing */
 		tagrv_shm_pull(dev());
 	}
-	cr_assert_eq(dev()->refused, 16);
+	cr_assert_eq(dev()->refused, 2 * (most + 1));
 	cr_assert_eq(count_fds(), had);
 	pair_connect(&pair);
 	pair_send(&pair, pair.a, 1, 100, NULL);

@@ -37,6 +37,7 @@ static void start(void)
 {
 	struct tagrv_params params = pair_params();
 
+	need_single_copies();
 	params.shm_help = MIN;
 	pair_open_with(&pair, PAIR_SHM_CMA, &params, NULL);
 	pair_connect(&pair);
