@@ -5,6 +5,8 @@
  */
 #include "reg/monitor.h"
 
+#include <stdio.h>
+
 #include "core/page.h"
 
 int tagrv_monitor_init(struct tagrv_monitor *monitor,
@@ -86,4 +88,12 @@ void tagrv_monitor_unwatch_unused(struct tagrv_monitor *monitor, uintptr_t from,
 			return;
 		from = tagrv_page_end(range->to, page);
 	}
+}
+
+bool tagrv_monitor_release_is(const char *release, unsigned major, unsigned minor)
+{
+	unsigned got[2];
+
+	return sscanf(release, "%u.%u", &got[0], &got[1]) == 2 &&
+	       (got[0] > major || (got[0] == major && got[1] >= minor));
 }

@@ -98,6 +98,9 @@ void tagrv_monitor_invalidate(struct tagrv_monitor *monitor, uintptr_t from,
 void tagrv_monitor_unwatch_unused(struct tagrv_monitor *monitor, uintptr_t from,
 				  uintptr_t to);
 
+/* Whether the release of a kernel, as of uname(), is this one or a later one. */
+bool tagrv_monitor_release_is(const char *release, unsigned major, unsigned minor);
+
 /*
  * Returns the monitor over userfaultfd(2). There is one in a process, for all
  * domains, since a range can belong to one userfaultfd only. The first get starts

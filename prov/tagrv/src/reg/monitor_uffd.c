@@ -23,6 +23,7 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "core/thread.h"
@@ -71,30 +72,59 @@ static void uffd_unwatch(struct tagrv_monitor *base, uintptr_t from,
 {
 	struct uffdio_range range = { .start = from, .len = to - from };
 
-	/* Fails for unmapped memory, which is not registered any more: fine. */
+	/*
+	 * Fails for unmapped memory, which is not registered any more, and for parts
+	 * of huge pages, which stay watched until they are unmapped: fine.
+	 */
 	ioctl(uffd_of(base)->fd, UFFDIO_UNREGISTER, &range);
+}
+
+static int register_range(struct uffd_monitor *uffd, struct uffdio_register *reg,
+			  const struct tagrv_vma_range *range)
+{
+	*reg = (struct uffdio_register) {
+		.range = { .start = range->from, .len = range->to - range->from },
+		.mode = UFFDIO_REGISTER_MODE_WP,
+	};
+	return ioctl(uffd->fd, UFFDIO_REGISTER, reg) ? -errno : 0;
+}
+
+/*
+ * Only the kernel can tell what has the name of huge pages from a file that someone
+ * called so: it offers no zero page for them.
+ */
+static bool is_watched(struct uffd_monitor *uffd, const struct uffdio_register *reg,
+		       struct tagrv_vma_range range)
+{
+	switch (tagrv_vma_kind(uffd->maps_fd, &range, false)) {
+	case TAGRV_VMA_PLAIN:
+		return true;
+	case TAGRV_VMA_HUGE:
+		return !(reg->ioctls & (uint64_t) 1 << _UFFDIO_ZEROPAGE);
+	default:
+		return false;
+	}
 }
 
 static int uffd_watch(struct tagrv_monitor *base, uintptr_t from, uintptr_t to)
 {
 	struct uffd_monitor *uffd = uffd_of(base);
-	struct uffdio_register range = {
-		.range = { .start = from, .len = to - from },
-		.mode = UFFDIO_REGISTER_MODE_WP,
-	};
+	struct tagrv_vma_range range = { from, to };
+	struct uffdio_register reg;
+	int ret = register_range(uffd, &reg, &range);
 
-	if (ioctl(uffd->fd, UFFDIO_REGISTER, &range)) {
-		/* ENOMEM: too many mappings; some of the range may be watched. */
-		if (errno != ENOMEM)
-			return -FI_EOPNOTSUPP;
-		tagrv_monitor_unwatch_unused(base, from, to);
-		return -FI_ENOMEM;
-	}
+	/* The kernel watches no part of a huge page. */
+	if (ret == -EINVAL &&
+	    tagrv_vma_kind(uffd->maps_fd, &range, false) == TAGRV_VMA_HUGE)
+		ret = register_range(uffd, &reg, &range);
+	/* ENOMEM: too many mappings; some of the range may be watched. */
+	if (ret && ret != -ENOMEM)
+		return -FI_EOPNOTSUPP;
 	/* Check after UFFDIO_REGISTER: a later change of the range gives an event. */
-	if (tagrv_vma_is_plain(uffd->maps_fd, from, to, false))
+	if (!ret && is_watched(uffd, &reg, range))
 		return 0;
-	tagrv_monitor_unwatch_unused(base, from, to);
-	return -FI_EOPNOTSUPP;
+	tagrv_monitor_unwatch_unused(base, range.from, range.to);
+	return ret ? -FI_ENOMEM : -FI_EOPNOTSUPP;
 }
 
 /*
@@ -252,6 +282,7 @@ static int open_fd(void)
 static int check_kernel(struct uffd_monitor *uffd, char *why, size_t why_len)
 {
 	struct uffdio_api api = { .api = UFFD_API, .features = FEATURES };
+	struct utsname kernel;
 
 	if (ioctl(uffd->fd, UFFDIO_API, &api)) {
 		snprintf(why, why_len, "the kernel's userfaultfd does not tell "
@@ -259,12 +290,14 @@ static int check_kernel(struct uffd_monitor *uffd, char *why, size_t why_len)
 		return -FI_ENOSYS;
 	}
 	/*
-	 * A feature slightly newer than the counting of changes under way, which
-	 * has no feature bit of its own.
+	 * The counting of changes under way came with Linux 5.15, and has no feature
+	 * bit of its own. Older kernels of distributions may have it: then they have
+	 * this slightly newer feature, too.
 	 */
-	if (!(api.features & UFFD_FEATURE_EXACT_ADDRESS)) {
+	if (!(api.features & UFFD_FEATURE_EXACT_ADDRESS) &&
+	    (uname(&kernel) || !tagrv_monitor_release_is(kernel.release, 5, 15))) {
 		snprintf(why, why_len, "userfaultfd of this kernel is older "
-			 "than that of Linux 5.18");
+			 "than that of Linux 5.15");
 		return -FI_ENOSYS;
 	}
 	if (probe_changes(uffd) != EINVAL) {

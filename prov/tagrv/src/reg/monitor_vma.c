@@ -10,11 +10,12 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "core/compiler.h"
+/* The kernel calls huge pages that belong to no file of a user like this. */
+#define HUGE_NAME	"/anon_hugepage (deleted)"
 
 struct vma {
 	uintptr_t from, to;
-	bool plain;
+	enum tagrv_vma_kind kind;
 };
 
 /* ---- by ioctl ---- */
@@ -35,6 +36,24 @@ struct procmap_query {
 #define QUERY_WRITABLE	0x02u
 #define QUERY_SHARED	0x08u
 
+/*
+ * Writable and private, but of a file. Asks for the name apart, because the kernel
+ * answers ENAMETOOLONG, and nothing else, where the name is too long.
+ */
+static enum tagrv_vma_kind query_file(int maps, uintptr_t addr)
+{
+	char name[sizeof(HUGE_NAME)];
+	struct procmap_query query = {
+		.size = sizeof(query), .addr = addr,
+		.name_addr = (uintptr_t) name, .name_size = sizeof(name),
+	};
+
+	return !ioctl(maps, QUERY, &query) &&
+	       query.name_size == sizeof(name) &&
+	       !memcmp(name, HUGE_NAME, sizeof(name)) ?
+	       TAGRV_VMA_HUGE : TAGRV_VMA_OTHER;
+}
+
 /* 0; -ENOENT: nothing is mapped at addr; other errors: no such ioctl. */
 static int query_vma(int maps, uintptr_t addr, struct vma *vma)
 {
@@ -44,8 +63,10 @@ static int query_vma(int maps, uintptr_t addr, struct vma *vma)
 		return -errno;
 	vma->from = query.vma_start;
 	vma->to = query.vma_end;
-	vma->plain = !query.inode && query.vma_flags & QUERY_WRITABLE &&
-		     !(query.vma_flags & QUERY_SHARED);
+	if (!(query.vma_flags & QUERY_WRITABLE) || query.vma_flags & QUERY_SHARED)
+		vma->kind = TAGRV_VMA_OTHER;
+	else
+		vma->kind = query.inode ? query_file(maps, addr) : TAGRV_VMA_PLAIN;
 	return 0;
 }
 
@@ -90,10 +111,24 @@ static uintptr_t next_hex(struct maps_text *text, int *end)
 	}
 }
 
+/* Reads the rest of a line. True: it is HUGE_NAME, behind spaces. */
+static bool next_is_huge(struct maps_text *text, int c)
+{
+	size_t at = 0;
+	bool same = true;
+
+	while (c == ' ')
+		c = next_char(text);
+	for (; c != '\n' && c != -1; c = next_char(text), at++)
+		same = same && at < sizeof(HUGE_NAME) - 1 && c == HUGE_NAME[at];
+	return same && at == sizeof(HUGE_NAME) - 1 && c == '\n';
+}
+
 /* Reads a line such as "7f00-7f01 rw-p 00000000 00:00 0    [name]". */
 static bool next_vma(struct maps_text *text, struct vma *vma)
 {
 	char mode[5] = "";
+	bool file, huge;
 	int end;
 
 	vma->from = next_hex(text, &end);
@@ -101,48 +136,56 @@ static bool next_vma(struct maps_text *text, struct vma *vma)
 	for (size_t i = 0; i < sizeof(mode); i++)
 		mode[i] = (char) next_char(text);
 	next_hex(text, &end);	/* offset */
-	next_hex(text, &end);	/* device */
+	next_hex(text, &end);	/* device, "major:minor" */
 	next_hex(text, &end);
 	/* The inode is decimal, but only compared with 0. */
-	vma->plain = !next_hex(text, &end) && mode[1] == 'w' && mode[3] == 'p';
-	while (end != '\n' && end != -1)
-		end = next_char(text);
-	return end != -1;
+	file = next_hex(text, &end);
+	huge = next_is_huge(text, end);
+	if (mode[1] != 'w' || mode[3] != 'p' || (file && !huge))
+		vma->kind = TAGRV_VMA_OTHER;
+	else
+		vma->kind = file ? TAGRV_VMA_HUGE : TAGRV_VMA_PLAIN;
+	return vma->to > vma->from;
 }
 
-static bool read_text(int maps, uintptr_t from, uintptr_t to)
+/* The mapping of addr, or the one behind it. False: there is none. */
+static bool read_vma(struct maps_text *text, uintptr_t addr, struct vma *vma)
 {
-	struct maps_text text = { .fd = maps };
-	struct vma vma = { 0 };
-
-	if (lseek(maps, 0, SEEK_SET))
-		return false;
-	while (next_vma(&text, &vma)) {
-		if (vma.to <= from)
-			continue;
-		if (vma.from > from || !vma.plain)
-			return false;
-		if (vma.to >= to)
+	while (next_vma(text, vma))
+		if (vma->to > addr)
 			return true;
-		from = vma.to;
-	}
 	return false;
 }
 
-bool tagrv_vma_is_plain(int maps, uintptr_t from, uintptr_t to, bool by_text)
+/* ---- both ---- */
+
+enum tagrv_vma_kind tagrv_vma_kind(int maps, struct tagrv_vma_range *range, bool by_text)
 {
+	struct maps_text text = { .fd = maps };
+	struct tagrv_vma_range all = *range;
+	enum tagrv_vma_kind kind = TAGRV_VMA_OTHER;
+	uintptr_t at = range->from;
 	struct vma vma = { 0 };
 
-	while (!by_text) {
-		int ret = query_vma(maps, from, &vma);
+	/* The first mapping tells whether the kernel answers for an address. */
+	if (!by_text) {
+		int ret = query_vma(maps, at, &vma);
 
-		if (ret && ret != -ENOENT)
-			break;
-		if (ret || !vma.plain)
-			return false;
-		if (vma.to >= to)
-			return true;
-		from = vma.to;
+		by_text = ret && ret != -ENOENT;
 	}
-	return read_text(maps, from, to);
+	if (by_text && lseek(maps, 0, SEEK_SET))
+		return TAGRV_VMA_OTHER;
+	for (; at < range->to; at = vma.to) {
+		if (by_text ? !read_vma(&text, at, &vma) : query_vma(maps, at, &vma) != 0)
+			return TAGRV_VMA_OTHER;
+		if (at == range->from) {
+			kind = vma.kind;
+			all.from = vma.from;
+		}
+		if (vma.from > at || vma.kind == TAGRV_VMA_OTHER || vma.kind != kind)
+			return TAGRV_VMA_OTHER;
+	}
+	all.to = vma.to;
+	*range = all;
+	return kind;
 }

@@ -9,14 +9,31 @@
 #include <stdint.h>
 
 /*
- * True: all of [from, to) is mapped, writable, private and without a file: heap,
- * stack, anonymous mappings. The pages of such memory change only by munmap, mremap
- * and madvise in this process, which give events; files can be truncated, and
- * shmdt detaches a segment, without an event.
+ * plain   writable, private and without a file: heap, stack, anonymous mappings. The
+ *         pages of such memory change only by munmap, mremap and madvise in this
+ *         process, which give events
+ * huge    the same in huge pages that were mapped without a file (MAP_HUGETLB). Watched
+ *         in whole mappings, because the kernel takes no part of a huge page
+ * other   all else. Files and shared memory can be truncated and punched by other
+ *         processes, and shmdt detaches a segment, without an event
+ */
+enum tagrv_vma_kind {
+	TAGRV_VMA_OTHER,
+	TAGRV_VMA_PLAIN,
+	TAGRV_VMA_HUGE,
+};
+
+struct tagrv_vma_range {
+	uintptr_t from, to;
+};
+
+/*
+ * The kind of all of *range, from < to; other, if it has several or is not mapped
+ * everywhere. Unless it is other, *range becomes the mappings that hold it, whole.
  *
  * maps: descriptor of /proc/self/maps, opened by this process; its offset changes.
  * by_text: read the text even if the kernel has PROCMAP_QUERY. Allocates nothing.
  */
-bool tagrv_vma_is_plain(int maps, uintptr_t from, uintptr_t to, bool by_text);
+enum tagrv_vma_kind tagrv_vma_kind(int maps, struct tagrv_vma_range *range, bool by_text);
 
 #endif
