@@ -15,6 +15,16 @@ static size_t memlock_limit(void)
 	return fv.config.memlock ? fv.config.memlock : SIZE_MAX;
 }
 
+static uint64_t clock_ns(void)
+{
+	uint64_t now;
+
+	LOCK();
+	now = fv.clock;
+	UNLOCK();
+	return now;
+}
+
 static struct tagrv_verbs_calls calls = {
 	.is_fork_initialized = fv_is_fork_initialized,
 	.fork_init = fv_fork_init,
@@ -103,6 +113,8 @@ void fake_verbs_start(const struct fake_verbs_config *config)
 		};
 		snprintf(fv.devs[i].name, sizeof(fv.devs[i].name),
 			 "fake%u", i);
+		snprintf(fv.devs[i].ibdev_path, sizeof(fv.devs[i].ibdev_path),
+			 "%.250s", config->sysfs ? config->sysfs : "");
 		snprintf(fv.devs[i].dev_name, sizeof(fv.devs[i].dev_name),
 			 "uverbs%u", i);
 		if (config->class_dir)
@@ -111,6 +123,9 @@ void fake_verbs_start(const struct fake_verbs_config *config)
 	}
 	if (config->pinned && !fv_pins_open())
 		abort();
+	fv.clock = 1;
+	fv.registered = false;
+	calls.clock_ns = config->reg_ns ? clock_ns : NULL;
 	calls.class_dir = config->class_dir;
 	calls.uverbs_dir = config->uverbs_dir;
 	tagrv_verbs_calls_set(&calls);

@@ -55,6 +55,10 @@ struct fake_verbs_config {
 	bool	infiniband;	/* LIDs and one IB GID instead of RoCE */
 	bool	grh_required;	/* ports demand GRHs; with infiniband: no LIDs */
 	size_t	memlock;	/* bytes that may be registered; 0: any number */
+	/* ns of a registration and of each KiB of it, by a clock that does not move
+	 * otherwise, which measurements follow; 0: there is no clock */
+	unsigned reg_ns, reg_ns_per_kib;
+	unsigned reg_first_ns;	/* more of the first one */
 	bool	pinned;		/* regions keep their pages; see can_pin */
 	bool	no_resize;	/* completion queues cannot be resized */
 	bool	no_write;	/* queue pairs refuse remote writes */
@@ -90,6 +94,8 @@ struct fake_verbs_config {
 	int	td_errno, parent_errno;	/* so do alloc_td, alloc_parent_domain, */
 	int	parent_qp_errno;	/* and create_qp in a parent domain */
 	int	query_errno, port_errno;	/* so do query_device, query_port */
+	const char *sysfs;	/* directory of all devices; one with a file 'device' is of
+				   hardware. NULL: none, and devices in software */
 	const char *class_dir;	/* as in struct tagrv_verbs_calls */
 	const char *uverbs_dir;
 	unsigned prefix;	/* bits of the subnet in IPv4 addresses; 0: unknown */

@@ -460,6 +460,9 @@ struct ibv_mr *fv_reg_mr(struct ibv_pd *pd, void *addr, size_t len,
 	int err;
 
 	LOCK();
+	fv.clock += fv.config.reg_ns + len / 1024 * fv.config.reg_ns_per_kib +
+		    (fv.registered ? 0 : fv.config.reg_first_ns);
+	fv.registered = true;
 	err = fires(&fv.reg);
 	if (!err && fv.config.memlock &&
 	    fv.counts.registered + len > fv.config.memlock)

@@ -132,6 +132,8 @@ struct fake_verbs_state {
 	void	(*on_reg)(const void *addr, size_t len, int access);
 	struct fake_verbs_counts counts;
 	uint32_t next_qpn, next_key;
+	uint64_t clock;		/* see config.reg_ns */
+	bool	registered;	/* something was, since start */
 	bool	held;
 	struct fault wr, post, doorbell, reg, create_qp, modify_qp;
 };

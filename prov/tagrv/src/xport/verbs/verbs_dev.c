@@ -289,6 +289,7 @@ int tagrv_verbs_dev_open(const char *full, const struct tagrv_params *params,
 		tagrv_verbs_dev_close(&dev->base);
 		return ret;
 	}
+	tagrv_verbs_cost_measure(dev);
 	dev->base.atomics = verbs_offers_atomics(&dev->attr, params);
 	dev->traffic_class = tagrv_verbs_traffic_class(dev->ctx->device, dev->port_num,
 						       params);

@@ -48,6 +48,8 @@ struct verbs_dev {
 	atomic_bool relaxed;		/* payload memory has relaxed ordering */
 	pthread_mutex_t mutex;		/* protects xports, and port of each and ours */
 	struct verbs_port port;
+	double	reg_overhead, reg_growth;	/* as in struct tagrv_xport_attr */
+	const char *cost_source;	/* of both */
 	struct tagrv_list xports;	/* all xports of the device */
 	atomic_bool fatal;		/* failed or removed */
 	atomic_bool memlock_warned;	/* of the limit of locked memory */
@@ -181,6 +183,9 @@ int tagrv_verbs_discover(const struct tagrv_params *params,
 			 char *why, size_t why_len);
 int tagrv_verbs_dev_open(const char *name, const struct tagrv_params *params,
 			 struct tagrv_device **dev);
+/* Fills what the attributes say of registrations, measured if the table has a clock. */
+void tagrv_verbs_cost_measure(struct verbs_dev *dev);
+uint64_t tagrv_verbs_cost_clock(void);
 void tagrv_verbs_dev_close(struct tagrv_device *dev);
 int tagrv_verbs_dev_event_fd(struct tagrv_device *dev);
 void tagrv_verbs_dev_event(struct tagrv_device *dev);

@@ -89,6 +89,7 @@ static const struct tagrv_verbs_calls libibverbs = {
 	.class_dir = "/sys/class/infiniband",
 	.uverbs_dir = "/dev/infiniband",
 	.memlock_limit = tagrv_memlock_limit,
+	.clock_ns = tagrv_verbs_cost_clock,
 	.is_fork_initialized = ibv_is_fork_initialized,
 	.fork_init = ibv_fork_init,
 	.get_device_list = ibv_get_device_list,

@@ -30,6 +30,9 @@ struct tagrv_verbs_calls {
 	const char *uverbs_dir;		/* "/dev/infiniband" */
 	size_t (*memlock_limit)(void);	/* as tagrv_memlock_limit() */
 
+	/* ns, to measure registrations by when a device is opened; NULL: not measured */
+	uint64_t (*clock_ns)(void);
+
 	/* as tagrv_verbs_subnet_get() */
 	void (*subnet_get)(const union ibv_gid *gid, struct verbs_subnet *subnet);
 	/* as tagrv_verbs_ipoib_get() */

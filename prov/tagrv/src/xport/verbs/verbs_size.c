@@ -104,7 +104,10 @@ static uint32_t choose_burst(const struct verbs_xport *xp)
 	return TAGRV_MIN(burst, xp->sq_depth);
 }
 
-/* The times are not measured, but rank software and hardware devices correctly. */
+/*
+ * The times are not measured, but for those of registrations; they rank software and
+ * hardware devices correctly.
+ */
 void tagrv_verbs_attr_fill(struct verbs_xport *xp, uint32_t max_inline)
 {
 	bool hw = !xp->dev->base.software;
@@ -140,10 +143,10 @@ void tagrv_verbs_attr_fill(struct verbs_xport *xp, uint32_t max_inline)
 		.overhead = hw ? 0.1e-6 : 5e-6,
 		/* A completion; on software devices also time of the peer. */
 		.prep_overhead = hw ? 0.3e-6 : 10e-6,
-		.reg_overhead = hw ? 2e-6 : 20e-6,
-		.reg_growth = 0.06e-9,
+		.reg_overhead = xp->dev->reg_overhead,
+		.reg_growth = xp->dev->reg_growth,
 		.reg_piece = xp->params.read_segment,
-		.source = "declared",
+		.source = xp->dev->cost_source,
 	};
 	/* At least one packet of a burst must be signaled before its end. */
 	xp->signal_every = verbs_clamp((uint32_t) xp->base.attr.burst / 2, 1,
