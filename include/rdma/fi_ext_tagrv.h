@@ -106,6 +106,9 @@ struct fi_tagrv_proto_stats {
 	uint64_t pipeline_tx, pipeline_rx;	/* of announced: read in pieces */
 	uint64_t acks_tx;	/* acknowledgements of messages */
 	uint64_t ack_packets_tx;	/* packets with acknowledgements only */
+	/* connections, from the second version on */
+	uint64_t closed_idle;	/* idle ones, closed to make room for others */
+	uint64_t connected_again;	/* to peers that had had one before */
 };
 
 struct fi_tagrv_ops_proto {

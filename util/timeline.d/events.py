@@ -38,11 +38,12 @@ POINTS = {
 # enum tagrv_opcode, tagrv_op_state, tagrv_peer_state, tagrv_proto
 OPCODES = {1: 'RTS', 2: 'FIN', 3: 'EAGER', 4: 'CREDIT', 5: 'CTS', 6: 'GRANT', 7: 'FRAG', 8: 'DONE', 9: 'PIECE',
            10: 'PUT', 11: 'GET', 12: 'ANSWER', 13: 'KEYS', 14: 'ATOMIC', 15: 'PULL', 16: 'BATCH',
-           17: 'VIEW', 18: 'RECALL', 19: 'STORE', 20: 'COUNT', 21: 'SHOW', 22: 'SIDE'}
+           17: 'VIEW', 18: 'RECALL', 19: 'STORE', 20: 'COUNT', 21: 'SHOW', 22: 'SIDE',
+           23: 'PART'}
 OP_STATES = ('FREE', 'QUEUED', 'WIRE', 'FIN_WAIT', 'ANNOUNCED', 'COPYING', 'WRITING', 'OFFERING', 'PIECE_READY', 'PIECE',
              'ASKED', 'FETCHING', 'LENT', 'POSTED', 'READING', 'CTS')
 OF_RECEIVES = ('POSTED', 'READING', 'CTS')
-PEER_STATES = ('IDLE', 'CONNECTING', 'BOUND', 'READY', 'LEAVING')
+PEER_STATES = ('IDLE', 'CONNECTING', 'BOUND', 'READY', 'LEAVING', 'PARTING')
 PROTOCOLS = ('eager', 'get', 'put', 'copy', 'pipeline')
 
 # A message may go as a packet or in a shorter form without a header.

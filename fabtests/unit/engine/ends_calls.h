@@ -35,9 +35,10 @@ static inline struct tagrv_addr any_port(void)
 	return addr;
 }
 
-static inline void open_end(struct end *end, const char *transports)
+static inline void open_end_on(struct end *end, const char *transports,
+			       const char *device)
 {
-	const struct tagrv_dom_attr attr = { .name = "fake0" };
+	const struct tagrv_dom_attr attr = { .name = device };
 	const struct tagrv_engine_attr engine_attr = {
 		.src = any_port(), .source = true,
 	};
@@ -56,6 +57,11 @@ static inline void open_end(struct end *end, const char *transports)
 	tagrv_engine_set_sinks(end->engine, &sinks);
 	tagrv_lock_release(&end->dom->lock);
 	cr_assert_eq(tagrv_engine_enable(end->engine), 0);
+}
+
+static inline void open_end(struct end *end, const char *transports)
+{
+	open_end_on(end, transports, "fake0");
 }
 
 static inline void close_end(struct end *end)

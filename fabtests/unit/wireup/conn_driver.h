@@ -50,6 +50,7 @@ struct driver {
 					   knows REQ(LOCAL) */
 	int	asks, asked_well;	/* counted; confirmed */
 	int	hastened;
+	int	crowded;
 	int	draw_status;
 	int	prepare_status;
 	int	prepared;		/* events that may still be emitted */
@@ -157,6 +158,7 @@ static inline void driver_emit(struct tagrv_conn *conn,
 		d->unrenewed++;
 		break;
 	case TAGRV_WIREUP_TICK:
+	case TAGRV_WIREUP_CROWDED:
 		driver_require(false);	/* a connection has no such event */
 		break;
 	}
@@ -247,6 +249,11 @@ static inline void driver_hasten(struct tagrv_conn *conn)
 	driver_of(conn->host)->hastened++;
 }
 
+static inline void driver_crowded(struct tagrv_conn *conn)
+{
+	driver_of(conn->host)->crowded++;
+}
+
 static inline void driver_timer(struct tagrv_conn *conn, uint64_t at)
 {
 	driver_of(conn->host)->timer_at = at;
@@ -263,6 +270,7 @@ static const struct tagrv_conn_ops driver_ops = {
 	.draw = driver_draw,
 	.may_ask = driver_may_ask,
 	.asked_well = driver_asked_well,
+	.crowded = driver_crowded,
 	.timer = driver_timer,
 };
 

@@ -138,6 +138,7 @@ static inline void collect(struct ep *ep)
 			break;
 		case TAGRV_WIREUP_RENEW_FAILED:
 		case TAGRV_WIREUP_TICK:
+		case TAGRV_WIREUP_CROWDED:
 			ep->ticks++;
 			break;
 		}

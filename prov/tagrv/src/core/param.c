@@ -127,6 +127,12 @@ static const struct param table[] = {
 	{ "TX_BUFS", FI_PARAM_SIZE_T, FIELD(tx_bufs), 1024, 32, 1 << 20,
 	  "Most copy buffers for sends per endpoint; an endpoint starts with "
 	  "128 and adds more under load (default: 1024)" },
+	{ "MAX_QPS", FI_PARAM_SIZE_T, FIELD(max_qps), 0, 0, 1 << 24,
+	  "Most queue pairs of a domain on a device, at least 2: connections to further "
+	  "peers wait until others are idle, which are then closed and made again when "
+	  "they are needed; 0: as many as the device has, and if the launcher says how "
+	  "many processes share it, idle connections beyond three quarters of this "
+	  "process's share are closed for others (default: 0)" },
 	{ "SQ_DEPTH", FI_PARAM_SIZE_T, FIELD(sq_depth), 63, 16, 8192,
 	  "Work requests a queue pair can hold (default: 63)" },
 	{ "INLINE", FI_PARAM_SIZE_T, FIELD(inline_max), 92, 0, 1024,

@@ -43,6 +43,7 @@ struct tagrv_params {
 	/* verbs */
 	size_t	rx_bufs;		/* most receive buffers per endpoint */
 	size_t	tx_bufs;		/* most copy buffers per endpoint */
+	size_t	max_qps;		/* queue pairs per device; 0: the device's */
 	size_t	sq_depth;		/* work requests per queue pair */
 	size_t	inline_max;		/* inline bytes asked of the device */
 	size_t	signal_every;		/* work requests per completion */

@@ -10,6 +10,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "engine/lost.h"
+#include "engine/part.h"
 #include "engine/tick.h"
 #include "object/lane.h"
 #include "proto/serve.h"
@@ -215,6 +216,8 @@ static void drain_old(struct tagrv_peer *peer)
 	struct tagrv_lane *lane = peer->lane;
 	struct tagrv_xport *xport = lane->link->xport;
 
+	if (tagrv_part_ends(lane))
+		return;
 	lane->gone_passes = 0;
 	for (int i = 0; i < DRAIN_MOST; i++)
 		if (!xport->ops->progress(xport) || peer->lane != lane ||
@@ -236,6 +239,16 @@ static int accept_link(struct tagrv_peer *peer,
 		   "the same release of this provider on both hosts\n",
 		   tagrv_addr_str(&peer->addr, addr, sizeof(addr)));
 	return -FI_EHOSTUNREACH;
+}
+
+static void note_up(struct tagrv_peer *peer, const struct tagrv_wireup_event *event)
+{
+	if (!peer->lane)
+		return;
+	peer->lane->part.used_at = peer->engine->dom->part_looks;
+	peer->lane->part.known = event->features & TAGRV_WIRE_PART;
+	peer->engine->stats.rejoined += peer->life > 1;
+	tagrv_part_make_room(peer->engine, false);
 }
 
 static void on_up(struct tagrv_engine *engine,
@@ -260,6 +273,7 @@ static void on_up(struct tagrv_engine *engine,
 		return;
 	}
 	peer->lost = 0;
+	note_up(peer, event);
 	if (event->sendable && peer->lane && peer->state == TAGRV_PEER_BOUND)
 		set_ready(peer);
 }
@@ -282,6 +296,8 @@ static void on_gone(struct tagrv_engine *engine, struct tagrv_peer *peer,
 {
 	struct tagrv_lane *lane = peer->lane;
 
+	if (tagrv_part_ends(lane))
+		return;
 	/* A READY peer is connected by this link after all: a packet came by it. */
 	if (status == -FI_EAGAIN && peer->state == TAGRV_PEER_BOUND) {
 		reconnect(peer);
@@ -311,6 +327,10 @@ void tagrv_engine_wireup_event(struct tagrv_engine *engine,
 			on_renewed(tagrv_peer_find(engine, &event->addr), event);
 		else
 			on_up(engine, event);
+		return;
+	}
+	if (event->type == TAGRV_WIREUP_CROWDED) {
+		tagrv_part_make_room(engine, true);
 		return;
 	}
 	if (event->type == TAGRV_WIREUP_TICK) {

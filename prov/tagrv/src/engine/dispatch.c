@@ -12,6 +12,7 @@
 #include "core/log.h"
 #include "core/trace.h"
 #include "engine/connect.h"
+#include "engine/part.h"
 #include "engine/unbatch.h"
 #include "object/lane.h"
 #include "object/op.h"
@@ -67,6 +68,7 @@ static const struct handler handlers[] = {
 	[TAGRV_PKT_COUNT]  = { tagrv_rma_count_packet, false },
 	[TAGRV_PKT_SHOW]   = { tagrv_rma_show_packet, false },
 	[TAGRV_PKT_SIDE]   = { tagrv_rma_side_packet, false },
+	[TAGRV_PKT_PART]   = { tagrv_part_packet, false },
 };
 
 static bool decode_header(struct tagrv_hdr *hdr, const void *data, size_t len)
@@ -212,6 +214,8 @@ static void on_link_error(struct tagrv_sink *sink, void *link_ctx, int status)
 
 	tagrv_assert_locked(tagrv_rail_of_sink(sink)->engine->dom);
 	(void) sink;
+	if (!lane->side && tagrv_part_takes_error(lane, status))
+		return;
 	if (lane->peer && !lane->side)
 		tagrv_warn("connection to %s failed: %s\n",
 			   tagrv_addr_str(&lane->peer->addr, addr,

@@ -71,6 +71,7 @@ int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *att
 	e->tx.refuse_ns = TAGRV_REFUSE_NS;
 	tagrv_list_init(&e->conn.lanes);
 	tagrv_list_init(&e->conn.gone);
+	tagrv_list_init(&e->conn.parts);
 	tagrv_list_init(&e->table.blank);
 	tagrv_list_init(&e->conn.lost);
 	tagrv_list_init(&e->table.watcher.node);

@@ -11,6 +11,7 @@
 #include "engine/connect.h"
 #include "engine/endpoint.h"
 #include "engine/lost.h"
+#include "engine/part.h"
 #include "object/engine.h"
 #include "object/lane.h"
 #include "proto/serve.h"
@@ -74,16 +75,18 @@ static void drop_gone(struct tagrv_engine *engine, bool idle)
 		tagrv_list_push_tail(&engine->conn.gone, node);
 		if (!idle && !tagrv_lane_is_drained(lane))
 			continue;
-		tagrv_lane_fail(lane, lane->gone_status, false);
+		tagrv_lane_fail(lane, lane->gone_status, lane->gone_untold);
 		tagrv_peer_forget(peer);
 	}
 }
 
 static TAGRV_COLD void end_connections(struct tagrv_engine *engine, bool idle)
 {
+	bool owes = tagrv_part_serve(engine);
+
 	drop_gone(engine, idle);
 	tagrv_engine_end_lost(engine);
-	engine->conn.ends = !tagrv_list_empty(&engine->conn.gone);
+	engine->conn.ends = owes || !tagrv_list_empty(&engine->conn.gone);
 }
 
 /* Nothing happens: there is time to allocate. */

@@ -38,6 +38,8 @@ void tagrv_engine_proto_stats(const struct tagrv_engine *engine,
 		.acks = engine->stats.fin_tx,
 		.ack_packets = engine->stats.fin_packets,
 		.prepared_tx = engine->stats.prepared_tx,
+		.parted = engine->stats.parted,
+		.rejoined = engine->stats.rejoined,
 	};
 }
 
@@ -92,6 +94,18 @@ static void log_onesided(const struct tagrv_engine *engine)
 		   engine->stats.rma_rx, engine->stats.rma_refused);
 }
 
+static void log_parted(const struct tagrv_engine *engine)
+{
+	char addr[TAGRV_ADDR_STRLEN];
+
+	tagrv_info("endpoint %s: %" PRIu64 " idle connections were closed to make room for "
+		   "others, %" PRIu64 " peers refused that, %" PRIu64
+		   " connections were made again (FI_TAGRV_MAX_QPS)\n",
+		   tagrv_addr_str(&engine->name, addr, sizeof(addr)),
+		   engine->stats.parted, engine->stats.part_refused,
+		   engine->stats.rejoined);
+}
+
 void tagrv_engine_log_stats(const struct tagrv_engine *engine)
 {
 	char addr[TAGRV_ADDR_STRLEN];
@@ -127,4 +141,6 @@ void tagrv_engine_log_stats(const struct tagrv_engine *engine)
 		log_rndv(engine);
 	if (engine->stats.rma_tx || engine->stats.rma_rx || engine->stats.rma_refused)
 		log_onesided(engine);
+	if (engine->stats.parted || engine->stats.part_refused)
+		log_parted(engine);
 }

@@ -86,10 +86,13 @@ static void check_lane(const struct tagrv_lane *lane, bool all)
 	if (lane->closing || !lane->peer ||
 	    !(xport->attr.caps & TAGRV_XPORT_CHECKED))
 		return;
-	/* A peer that is not READY may not be sent to; wireup has a time-out for it. */
+	/* A peer that is not READY may not be sent to; wireup has a time-out for it. One that
+	 * was asked to part could, and its answer is awaited. */
 	if (lane->peer->state == TAGRV_PEER_READY)
 		xport->ops->check(lane->link, !lane->side &&
 				  (all || is_awaited(lane->peer)));
+	else if (lane->peer->state == TAGRV_PEER_PARTING)
+		xport->ops->check(lane->link, true);
 }
 
 static void check_lanes(struct tagrv_engine *engine)

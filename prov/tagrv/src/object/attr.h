@@ -59,6 +59,7 @@ struct tagrv_proto_stats {
 	uint64_t pipeline_tx, pipeline_rx;
 	uint64_t acks, ack_packets;	/* FINs sent; packets of nothing else */
 	uint64_t prepared_tx;		/* eager, by send_prepared */
+	uint64_t parted, rejoined;	/* connections closed to make room, made again */
 };
 
 #endif

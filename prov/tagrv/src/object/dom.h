@@ -95,6 +95,7 @@ struct tagrv_dom {
 	bool	auto_progress;
 	bool	stop;			/* the progress thread shall end */
 	bool	told_memory;		/* tagrv_dom_no_memory() has logged */
+	uint32_t part_looks;		/* engine/part.c: looks for idle connections */
 	pthread_t thread;		/* of engine/drive.c, if auto_progress */
 	struct tagrv_dom_clock clock;
 	struct tagrv_list all_node;	/* tagrv_doms */

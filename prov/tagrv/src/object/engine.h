@@ -157,6 +157,9 @@ struct tagrv_engine {
 		uint64_t rma_views;		/* of rma_tx: reads by a view */
 		uint64_t batch_tx, batch_rx;	/* BATCH packets */
 		uint64_t batched_tx, batched_rx;	/* messages in BATCH packets */
+		uint64_t parted;		/* connections closed by agreement */
+		uint64_t part_refused;		/* that peers did not want to close */
+		uint64_t rejoined;		/* connections to peers that had one before */
 	} stats;
 
 	uint32_t lent;		/* ops in state LENT */
@@ -187,6 +190,7 @@ struct tagrv_engine {
 		struct tagrv_list lanes;
 		bool	ends;		/* one of these is not empty, perhaps: */
 		struct tagrv_list gone;	/* lanes whose peer hung up */
+		struct tagrv_list parts;	/* tagrv_lane::part.node */
 		struct tagrv_list lost;	/* peers that receives may name */
 		/* engine/tick.c: ms by the clock; not before */
 		uint64_t next_stats, next_check;

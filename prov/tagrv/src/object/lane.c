@@ -22,6 +22,7 @@ static struct tagrv_lane *new_lane(struct tagrv_peer *peer, struct tagrv_link *l
 	lane->peer = peer;
 	lane->link = link;
 	tagrv_list_init(&lane->gone_node);
+	tagrv_list_init(&lane->part.node);
 	tagrv_list_init(&lane->exposed);
 	tagrv_list_push_tail(&peer->engine->conn.lanes, &lane->node);
 	return lane;
@@ -139,6 +140,7 @@ static void close_lane(struct tagrv_lane *lane, int status)
 	lane->closing = true;
 	lane->status = status;
 	tagrv_list_remove(&lane->gone_node);
+	tagrv_list_remove(&lane->part.node);
 	lane->peer = NULL;
 	lane->link->xport->ops->link_close(lane->link);
 }
@@ -166,6 +168,23 @@ static void end_all(struct tagrv_peer *peer, const struct tagrv_lane *lane,
 	fail_ops(&peer->to_grant, status);
 	fail_ops(&peer->granted, status);
 	tagrv_peer_fail_pending(peer, status);
+}
+
+void tagrv_lane_part(struct tagrv_lane *lane)
+{
+	struct tagrv_peer *peer = lane->peer;
+	struct tagrv_engine *engine = peer->engine;
+
+	tagrv_assert_locked(engine->dom);
+	assert(peer->lane == lane && !peer->side && !peer->sent && !peer->rma.counted);
+	detach(peer);
+	close_lane(lane, -FI_ECONNRESET);
+	if (engine->conn.wep)
+		tagrv_wireup_drop(engine->conn.wep, &peer->addr, lane->epoch);
+	drop_acks(peer);
+	drop_answers(peer);
+	tagrv_views_forget(peer);
+	tagrv_showings_forget(peer);
 }
 
 /* ---- side links ---- */

@@ -25,6 +25,26 @@
 #include "object/peer.h"
 #include "xport/xport.h"
 
+/* engine/part.c: an idle connection is closed by agreement. */
+enum tagrv_part_state {
+	TAGRV_PART_NONE,
+	TAGRV_PART_ASKED,	/* we asked the peer, and wait for its answer */
+	TAGRV_PART_AGREED,	/* the peer asked, and our agreement is on its way */
+};
+
+struct tagrv_part {
+	uint8_t	state;		/* enum tagrv_part_state */
+	bool	known;		/* the peer understands PART */
+	bool	refused;	/* its last answer to us */
+	uint32_t asked_at;	/* look at which it was asked last */
+	uint32_t used_at;	/* look that found a use of the connection; 0: none so far */
+	uint32_t seen;		/* uses of it at the last look */
+	uint64_t nr;		/* of our question */
+	uint64_t asked_nr;	/* of the peer's */
+	struct tagrv_list node;	/* engine->conn.parts: it is to be answered */
+	struct tagrv_done done;	/* the agreement has arrived */
+};
+
 struct tagrv_lane {
 	struct tagrv_list node;		/* engine->conn.lanes */
 	struct tagrv_list gone_node;	/* engine->conn.gone */
@@ -39,6 +59,8 @@ struct tagrv_lane {
 					   0: it does not */
 	bool	down;			/* and has no other */
 	int	gone_status;		/* why the peer hung up: 0 or -FI_E* */
+	bool	gone_untold;		/* the wireup thread does not know of it */
+	struct tagrv_part part;
 	unsigned gone_passes;		/* progress passes without a message of
 					   the peer since it ended its connection */
 	uint32_t gone_seq;		/* what had come at the last of them */
@@ -93,6 +115,11 @@ void tagrv_lane_end_side(struct tagrv_lane *lane, int status);
  * Of a side link: what depends on it goes by packets.
  */
 void tagrv_lane_fail(struct tagrv_lane *lane, int status, bool notify_wireup);
+/*
+ * Both sides have agreed to close the link, over which nothing is under way: the peer is
+ * IDLE without a failure, and what is pending waits for the next connection.
+ */
+void tagrv_lane_part(struct tagrv_lane *lane);
 /* Ends sends that wait for a connection which will not come. */
 void tagrv_peer_fail_pending(struct tagrv_peer *peer, int status);
 

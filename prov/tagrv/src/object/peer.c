@@ -22,6 +22,7 @@ static const char *const names[TAGRV_PEER_STATES] = {
 	[TAGRV_PEER_BOUND]	= "BOUND",
 	[TAGRV_PEER_READY]	= "READY",
 	[TAGRV_PEER_LEAVING]	= "LEAVING",
+	[TAGRV_PEER_PARTING]	= "PARTING",
 };
 
 #define TO(state)	(1u << TAGRV_PEER_##state)
@@ -31,8 +32,9 @@ static const uint8_t moves[TAGRV_PEER_STATES] = {
 	[TAGRV_PEER_IDLE]	= TO(CONNECTING) | TO(BOUND),
 	[TAGRV_PEER_CONNECTING]	= TO(IDLE) | TO(BOUND),
 	[TAGRV_PEER_BOUND]	= TO(IDLE) | TO(READY) | TO(LEAVING),
-	[TAGRV_PEER_READY]	= TO(IDLE) | TO(LEAVING),
+	[TAGRV_PEER_READY]	= TO(IDLE) | TO(LEAVING) | TO(PARTING),
 	[TAGRV_PEER_LEAVING]	= TO(IDLE) | TO(LEAVING),
+	[TAGRV_PEER_PARTING]	= TO(IDLE) | TO(LEAVING) | TO(READY),
 };
 
 const char *tagrv_peer_state_name(unsigned state)

@@ -9,6 +9,8 @@
  *     |                                 '---- GONE: LEAVING ----|
  *     '--- link error, or drained: lane_fail -------------------'
  *
+ *   READY --> PARTING --> IDLE, READY if the peer refuses, or LEAVING
+ *
  * UP may come in any state without a lane: the peer dials us, too. lane.h has
  * the connection itself.
  *
@@ -49,6 +51,8 @@ enum tagrv_peer_state {
 	TAGRV_PEER_BOUND,	/* may receive; sends wait for SENDABLE */
 	TAGRV_PEER_READY,
 	TAGRV_PEER_LEAVING,	/* hung up: packets are received, none are sent */
+	TAGRV_PEER_PARTING,	/* likewise: the connection is to be closed until it is
+				   needed (engine/part.c), or goes on */
 	TAGRV_PEER_STATES
 };
 

@@ -8,9 +8,11 @@
 #include <inttypes.h>
 #include <rdma/fi_errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 
 #include "core/log.h"
+#include "object/dom_rails.h"
 #include "object/engine.h"
 #include "select/profile.h"
 
@@ -31,6 +33,7 @@ static int open_one(struct tagrv_engine *engine, struct tagrv_device *dev,
 {
 	struct tagrv_rails *rails = &engine->rails;
 	struct tagrv_rail *rail = &rails->all[rails->cnt];
+	const char *launcher;
 	int ret;
 
 	rail->sink = *sink;
@@ -41,6 +44,9 @@ static int open_one(struct tagrv_engine *engine, struct tagrv_device *dev,
 				   &rail->xport);
 	if (ret)
 		return ret;
+	if (rail->xport->quota)
+		tagrv_quota_share(rail->xport->quota,
+				  tagrv_dom_rails_procs(getenv, &launcher));
 	if (!engine->dom->params.fast)
 		rail->xport->attr.tagged_end = rail->xport->attr.tagged_short = 0;
 	/* By the declared cost: with a cache, a profile has the cost of finding a

@@ -49,6 +49,14 @@ enum tagrv_opcode {
 	TAGRV_PKT_COUNT	= 20,	/* ends counted operations of the receiver */
 	TAGRV_PKT_SHOW	= 21,	/* the initiator wants to see a window */
 	TAGRV_PKT_SIDE	= 22,	/* a side link: its blob, or it is ready */
+	TAGRV_PKT_PART	= 23,	/* an idle connection: asks to close it, or answers */
+};
+
+/* Section 1.11: the field op of a PART. */
+enum tagrv_pkt_part {
+	TAGRV_PKT_PART_ASK	= 0,
+	TAGRV_PKT_PART_AGREE	= 1,
+	TAGRV_PKT_PART_REFUSE	= 2,
 };
 
 enum tagrv_pkt_flags {

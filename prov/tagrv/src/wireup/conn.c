@@ -76,6 +76,8 @@ void tagrv_conn_dialed(struct tagrv_conn *conn, struct tagrv_chan *chan)
 		conn->dial = TAGRV_CONN_OFF;
 		conn->ask_chan = chan;
 		chan->conn = conn;
+		if (conn->state == TAGRV_CONN_WANTED)
+			tagrv_conn_await_room(conn);
 	} else {
 		if (!conn->step_end)
 			tagrv_conn_start_attempt(conn);
@@ -148,6 +150,16 @@ void tagrv_conn_closed(struct tagrv_conn *conn, struct tagrv_chan *chan)
 	settle(conn);
 }
 
+/* A socket is of no use as long as no link can be made. */
+static void dial_if_room(struct tagrv_conn *conn)
+{
+	if (conn->state == TAGRV_CONN_WANTED && !conn->epoch &&
+	    tagrv_conn_is_crowded(conn, true))
+		tagrv_conn_await_room(conn);
+	else
+		tagrv_conn_start_dial(conn);
+}
+
 static void on_timer(struct tagrv_conn *conn)
 {
 	struct tagrv_chan *chan = conn->chan[TAGRV_CONN_DIALED];
@@ -157,7 +169,7 @@ static void on_timer(struct tagrv_conn *conn)
 							    -FI_ETIMEDOUT);
 	} else if (conn->dial == TAGRV_CONN_PAUSE &&
 		   tagrv_conn_now(conn) >= conn->step_end) {
-		tagrv_conn_start_dial(conn);
+		dial_if_room(conn);
 	} else if (conn->dial != TAGRV_CONN_OFF && conn->step_end &&
 		   tagrv_conn_now(conn) >= conn->step_end) {
 		/* A listener that cannot be reached cannot be asked, either. */
@@ -199,5 +211,5 @@ void tagrv_conn_want(struct tagrv_conn *conn)
 	else if (conn->dial == TAGRV_CONN_DIALING)	/* to ask, so far */
 		tagrv_conn_start_attempt(conn);
 	else
-		tagrv_conn_start_dial(conn);
+		dial_if_room(conn);
 }

@@ -54,6 +54,11 @@
  *                          ^ '------------'  refused, silent: growing pauses
  *      answers: REST --> ANSWERED (link bound, REP sent) --> RTU: UP --> REST
  *
+ * Room: where a device has no room for a link (xport/quota.h), a WANTED connection holds
+ * none of its links while it waits in growing pauses, up to the deadline, and a REQ is
+ * answered by REJ(BUSY). Offers leave the last place to answers. So endpoints that wait
+ * for each other do not all hold what the others need.
+ *
  * A REQ proves nothing: anybody can send one in the name of another listener. It
  * is believed if it cannot do harm (no connection exists or is wanted, and it
  * comes from the host that it names) or if it is proven. Else it waits as a
@@ -130,6 +135,8 @@ struct tagrv_conn_ops {
 	/* The question that was allowed was right: it does not count. */
 	void (*asked_well)(struct tagrv_conn *conn,
 			   const struct tagrv_chan *claimer);
+	/* A device has no room for a link that is wanted. */
+	void (*crowded)(struct tagrv_conn *conn);
 	/* Calls tagrv_conn_timer() once at this time (ms); 0 clears the timer. */
 	void (*timer)(struct tagrv_conn *conn, uint64_t at);
 };

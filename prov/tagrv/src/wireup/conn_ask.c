@@ -30,7 +30,8 @@ bool tagrv_conn_dials_to_ask(const struct tagrv_conn *conn)
 {
 	switch (conn->state) {
 	case TAGRV_CONN_WANTED:
-		return false;
+		/* It waits for room: a REQ cannot be sent, but the claim may be answered. */
+		return conn->claim && !conn->epoch && tagrv_conn_is_crowded(conn, true);
 	case TAGRV_CONN_BOUND:
 		return tagrv_conn_has_chan(conn);
 	case TAGRV_CONN_READY:

@@ -84,6 +84,9 @@ static const char *advice(int status)
 		       "does it have the same FI_TAGRV_JOB_KEY? Its log says more";
 	case -FI_EINVAL:
 		return "this is our own address";
+	case -FI_ENOSPC:
+		return "no queue pair became free; connections to many peers were busy "
+		       "all the time, see FI_TAGRV_MAX_QPS";
 	default:
 		return "resources ran out; see ulimit -n and ulimit -l";
 	}
@@ -170,6 +173,30 @@ void tagrv_conn_retry(struct tagrv_conn *conn, int status)
 		tagrv_conn_pause_dial(conn, status);
 }
 
+/* Pauses do not double further: room may come at any time, and nobody tells. */
+#define ROOM_FAILS	4u
+
+void tagrv_conn_await_room(struct tagrv_conn *conn)
+{
+	struct tagrv_chan *dialed = conn->chan[TAGRV_CONN_DIALED];
+
+	assert(conn->state == TAGRV_CONN_WANTED);
+	tagrv_conn_discard_links(conn);
+	conn->epoch = 0;
+	conn->held = 0;
+	if (conn->host->ops->crowded)
+		conn->host->ops->crowded(conn);
+	if (!conn->deadline)
+		conn->deadline = tagrv_conn_now(conn) + conn->host->timeout;
+	if (dialed)
+		tagrv_conn_hang_up(conn, dialed);
+	conn->fails = TAGRV_MIN(conn->fails, ROOM_FAILS);
+	if (conn->dial == TAGRV_CONN_DIALING)	/* looks at it again when connected */
+		tagrv_conn_set_timer(conn);
+	else
+		tagrv_conn_pause_dial(conn, -FI_ENOSPC);
+}
+
 void tagrv_conn_send_req(struct tagrv_conn *conn, struct tagrv_chan *chan)
 {
 	int ret;
@@ -180,7 +207,12 @@ void tagrv_conn_send_req(struct tagrv_conn *conn, struct tagrv_chan *chan)
 	/* Another process listens there now, which does not know REQ(LOCAL). */
 	if (!tagrv_conn_is_bound(conn) && conn->held && !chan->local)
 		forget_links(conn);
-	ret = tagrv_conn_make_links(conn, chan->local);
+	ret = !conn->epoch && tagrv_conn_is_crowded(conn, true) ? -FI_ENOSPC :
+	      tagrv_conn_make_links(conn, chan->local);
+	if (ret == -FI_ENOSPC && tagrv_conn_is_crowded(conn, true)) {
+		tagrv_conn_await_room(conn);
+		return;
+	}
 	if (ret) {
 		tagrv_conn_fail(conn, ret);
 		return;

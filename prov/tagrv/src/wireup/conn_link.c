@@ -79,7 +79,41 @@ void tagrv_conn_discard_links(struct tagrv_conn *conn)
 		discard_link(conn, i);
 }
 
-/* Makes the links in the mask. One is enough; what cannot be made is not offered. */
+/* The peer is on this host, or listens at our own address: probably it needs no device. */
+static bool is_local(const struct tagrv_conn *conn)
+{
+	const struct tagrv_chan *dialed = conn->chan[TAGRV_CONN_DIALED];
+	size_t own_len, len;
+	const void *own = tagrv_addr_ip(&conn->host->addr, &own_len);
+	const void *ip = tagrv_addr_ip(&conn->addr, &len);
+
+	return (dialed && dialed->local) || (own_len == len && !memcmp(own, ip, len));
+}
+
+static bool has_room(const struct tagrv_xport *xport, bool offer)
+{
+	return !xport->quota || tagrv_quota_has_room(xport->quota, offer ? 1 : 0);
+}
+
+bool tagrv_conn_is_crowded(const struct tagrv_conn *conn, bool offer)
+{
+	bool crowded = false, other = false;
+
+	for (unsigned i = 0; i < conn->host->xport_cnt; i++) {
+		if (is_avoided(conn, i))
+			continue;
+		if (has_room(conn->host->xports[i], offer))
+			other = true;
+		else
+			crowded = true;
+	}
+	return crowded && !(other && is_local(conn));
+}
+
+/*
+ * Makes the links in the mask. One is enough; a transport whose link cannot be made is not
+ * offered, unless that is for want of room.
+ */
 static int make_some(struct tagrv_conn *conn, unsigned mask)
 {
 	int ret, status = -FI_EHOSTUNREACH;
@@ -94,7 +128,9 @@ static int make_some(struct tagrv_conn *conn, unsigned mask)
 		else
 			any = true;
 	}
-	return any ? 0 : status;
+	if (status == -FI_EHOSTUNREACH || !tagrv_conn_is_crowded(conn, false))
+		return any ? 0 : status;
+	return -FI_ENOSPC;
 }
 
 static unsigned mask_of(const struct tagrv_conn *conn, bool local)
@@ -172,6 +208,7 @@ static void become_bound(struct tagrv_conn *conn, unsigned i,
 		.sendable = sendable,
 		.link = conn->links[i],
 		.max_packet = blob->max_packet,
+		.features = rec->features & TAGRV_WIRE_FEATURES,
 	};
 
 	memcpy(conn->uuid, rec->src_uuid, TAGRV_UUID_LEN);

@@ -101,6 +101,9 @@ void tagrv_conn_retry(struct tagrv_conn *conn, int status);
 /* Makes links, unless they exist, and sends a REQ on the channel we dialed. */
 void tagrv_conn_send_req(struct tagrv_conn *conn, struct tagrv_chan *chan);
 
+/* No link can be made now: gives back those that were made, and tries again later. */
+void tagrv_conn_await_room(struct tagrv_conn *conn);
+
 /* -- conn_renew.c ---------------------------------------------------------- */
 
 /* Goes on with a renewal, if there is one. Called after every event. */
@@ -208,6 +211,11 @@ void tagrv_conn_send_reply(const struct tagrv_conn_host *host,
  * local: if the best transport is local, holds back those that are not.
  */
 int tagrv_conn_make_links(struct tagrv_conn *conn, bool local) TAGRV_WARN_UNUSED;
+/*
+ * Whether a device that the connection may need has no room for its link. offer: so that
+ * there is one more for answers to others.
+ */
+bool tagrv_conn_is_crowded(const struct tagrv_conn *conn, bool offer);
 void tagrv_conn_discard_links(struct tagrv_conn *conn);
 /*
  * Binds to the best transport in the record that works, becomes BOUND (or READY

@@ -91,6 +91,8 @@ static void refuse_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	tagrv_conn_reject(conn->host, chan, rec, tagrv_conn_is_transient(status) ?
 			  TAGRV_WIREUP_BUSY : TAGRV_WIREUP_TRANSPORT);
 	tagrv_conn_hang_up(conn, chan);
+	if (status == -FI_ENOSPC && conn->host->ops->crowded)
+		conn->host->ops->crowded(conn);
 	if (conn->state == TAGRV_CONN_WANTED)
 		tagrv_conn_fail(conn, tagrv_conn_is_transient(status) ?
 				status : -FI_EHOSTUNREACH);
@@ -133,6 +135,23 @@ static bool is_overtaken(const struct tagrv_conn *conn, const struct tagrv_chan 
 	       other->answered;
 }
 
+/* We want the connection as well, and have no room for a link: both try again. */
+static bool wait_too(struct tagrv_conn *conn, struct tagrv_chan *chan,
+		     const struct tagrv_wireup_rec *rec, unsigned avoid)
+{
+	unsigned avoids = conn->avoid;
+
+	conn->avoid = avoid;
+	if (!tagrv_conn_is_crowded(conn, false)) {
+		conn->avoid = avoids;
+		return false;
+	}
+	tagrv_conn_reject(conn->host, chan, rec, TAGRV_WIREUP_BUSY);
+	tagrv_conn_hang_up(conn, chan);
+	tagrv_conn_await_room(conn);
+	return true;
+}
+
 void tagrv_conn_take_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 			 const struct tagrv_wireup_rec *rec)
 {
@@ -165,6 +184,9 @@ void tagrv_conn_take_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	avoid = conn->avoid;
 	epoch = conn->epoch;
 	ret = tagrv_conn_bind(conn, rec, false);
+	if (ret && conn->state == TAGRV_CONN_WANTED && tagrv_conn_is_transient(ret) &&
+	    wait_too(conn, chan, rec, avoid))
+		return;
 	if (ret && rec->dst_epoch && conn->state == TAGRV_CONN_WANTED &&
 	    tagrv_conn_has_offer(conn)) {
 		reject_and_begin_again(conn, chan, rec);
@@ -325,7 +347,10 @@ static void on_rej(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	tagrv_conn_hang_up(conn, chan);
 	switch (rec->reason) {
 	case TAGRV_WIREUP_BUSY:
-		tagrv_conn_retry(conn, -FI_ETIMEDOUT);
+		if (conn->state == TAGRV_CONN_WANTED && tagrv_conn_is_crowded(conn, true))
+			tagrv_conn_await_room(conn);
+		else
+			tagrv_conn_retry(conn, -FI_ETIMEDOUT);
 		break;
 	case TAGRV_WIREUP_STALE:
 		on_stale(conn, rec);

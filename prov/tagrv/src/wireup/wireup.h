@@ -32,8 +32,9 @@
 #define TAGRV_NONCE_LEN		16
 #define TAGRV_WIRE_VERSION	2	/* newest packet format we speak */
 #define TAGRV_WIRE_VERSION_MIN	2	/* oldest packet format we speak */
-/* Optional features we have, one bit each; none is defined yet. */
-#define TAGRV_WIRE_FEATURES	UINT64_C(0)
+/* Optional features, one bit each: one is used if both sides have it. */
+#define TAGRV_WIRE_PART		UINT64_C(1)	/* answers PART packets */
+#define TAGRV_WIRE_FEATURES	TAGRV_WIRE_PART	/* those that we have */
 
 struct tagrv_auth_key;
 struct tagrv_wireup;
@@ -70,6 +71,12 @@ enum tagrv_wireup_event_type {
 	 * anyway and need not read a clock for this.
 	 */
 	TAGRV_WIREUP_TICK,
+	/*
+	 * A connection waits because a device has no room for its link (xport/quota.h):
+	 * one that is idle should be closed. Repeated while that is so; at most one is
+	 * queued at a time. No peer is named.
+	 */
+	TAGRV_WIREUP_CROWDED,
 };
 
 struct tagrv_wireup_event {
@@ -86,6 +93,7 @@ struct tagrv_wireup_event {
 	bool	sendable;		/* UP */
 	struct tagrv_link *link;	/* UP */
 	size_t	max_packet;		/* UP: bytes of a packet to the peer, at most */
+	uint64_t features;		/* UP, not of a renewal: that both sides have */
 };
 
 struct tagrv_wireup_attr {

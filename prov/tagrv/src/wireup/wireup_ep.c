@@ -126,7 +126,7 @@ bool tagrv_wireup_replace(struct tagrv_wireup_ep *wep,
 
 /*
  * Keeps the message of a polled UP as a spare for tagrv_wireup_drop(), and the
- * message of a TICK for the next one. GONE frees a spare: no drop follows. Returns
+ * message of a TICK or CROWDED for the next one. GONE frees a spare: no drop follows. Returns
  * the message if the caller must free it. wep->mutex held.
  */
 static struct tagrv_wireup_msg *recycle_msg(struct tagrv_wireup_ep *wep,
@@ -140,6 +140,10 @@ static struct tagrv_wireup_msg *recycle_msg(struct tagrv_wireup_ep *wep,
 	}
 	if (msg->event.type == TAGRV_WIREUP_TICK) {
 		wep->tick = msg;
+		return NULL;
+	}
+	if (msg->event.type == TAGRV_WIREUP_CROWDED) {
+		wep->crowded = msg;
 		return NULL;
 	}
 	if (msg->event.type == TAGRV_WIREUP_GONE &&
@@ -184,34 +188,57 @@ static void resume_accept(struct tagrv_wireup_timer *timer)
 		tagrv_container_of(timer, struct tagrv_wireup_ep, resume));
 }
 
+/* Emits an event that has one message, unless it is queued already. */
+static void emit_only(struct tagrv_wireup_ep *wep, struct tagrv_wireup_msg **only)
+{
+	struct tagrv_wireup_msg *msg;
+
+	pthread_mutex_lock(&wep->mutex);
+	msg = *only;
+	*only = NULL;
+	pthread_mutex_unlock(&wep->mutex);
+	if (msg)
+		tagrv_wireup_emit(wep, msg);
+}
+
+void tagrv_wireup_crowded(struct tagrv_wireup_ep *wep)
+{
+	emit_only(wep, &wep->crowded);
+}
+
 static void tick(struct tagrv_wireup_timer *timer)
 {
 	struct tagrv_wireup_ep *wep =
 		tagrv_container_of(timer, struct tagrv_wireup_ep, ticker);
 	struct tagrv_wireup *wireup = wep->wireup;
-	struct tagrv_wireup_msg *msg;
 
-	pthread_mutex_lock(&wep->mutex);
-	msg = wep->tick;
-	wep->tick = NULL;
-	pthread_mutex_unlock(&wep->mutex);
-	if (msg)
-		tagrv_wireup_emit(wep, msg);
+	emit_only(wep, &wep->tick);
 	tagrv_wireup_timer_set(&wireup->timers, timer,
 			       wireup->now + wep->attr.tick);
 }
 
-static int init_tick(struct tagrv_wireup_ep *wep)
+static struct tagrv_wireup_msg *new_only(struct tagrv_wireup_ep *wep,
+					 enum tagrv_wireup_event_type type)
+{
+	struct tagrv_wireup_msg *msg = calloc(1, sizeof(*msg));
+
+	if (!msg)
+		return NULL;
+	msg->wep = wep;
+	msg->event.type = type;
+	return msg;
+}
+
+static int init_only(struct tagrv_wireup_ep *wep)
 {
 	wep->ticker.fn = tick;
+	wep->crowded = new_only(wep, TAGRV_WIREUP_CROWDED);
+	if (!wep->crowded)
+		return -FI_ENOMEM;
 	if (!wep->attr.tick)
 		return 0;
-	wep->tick = calloc(1, sizeof(*wep->tick));
-	if (!wep->tick)
-		return -FI_ENOMEM;
-	wep->tick->wep = wep;
-	wep->tick->event.type = TAGRV_WIREUP_TICK;
-	return 0;
+	wep->tick = new_only(wep, TAGRV_WIREUP_TICK);
+	return wep->tick ? 0 : -FI_ENOMEM;
 }
 
 static int init_host(struct tagrv_wireup_ep *wep)
@@ -265,7 +292,7 @@ int tagrv_wireup_listen(struct tagrv_wireup *wireup,
 	tagrv_list_init(&out->socks);
 	tagrv_list_init(&out->events);
 	tagrv_list_init(&out->spares);
-	ret = init_tick(out);
+	ret = init_only(out);
 	if (ret)
 		goto free_out;
 	ret = tagrv_wireup_net_listen(&attr->addr, &out->name);
@@ -288,6 +315,7 @@ close_fd:
 	close(out->fd);
 free_out:
 	free(out->tick);
+	free(out->crowded);
 	free(out);
 	return ret;
 }
@@ -299,6 +327,7 @@ void tagrv_wireup_unlisten(struct tagrv_wireup_ep *wep)
 	tagrv_wireup_call(wep->wireup, TAGRV_WIREUP_UNLISTEN, wep);
 	free_msgs(&wep->events);
 	free(wep->tick);
+	free(wep->crowded);
 	/* The links that these messages name belong to the engine. */
 	while (!tagrv_list_empty(&wep->spares))
 		free(tagrv_container_of(tagrv_list_pop(&wep->spares),

@@ -263,6 +263,11 @@ static void conn_asked_well(struct tagrv_conn *conn,
 	tagrv_wireup_asked_well(peer_of(conn)->wep, claimer->near);
 }
 
+static void conn_crowded(struct tagrv_conn *conn)
+{
+	tagrv_wireup_crowded(peer_of(conn)->wep);
+}
+
 static void conn_timer(struct tagrv_conn *conn, uint64_t at)
 {
 	struct tagrv_wireup_peer *peer = peer_of(conn);
@@ -281,6 +286,7 @@ const struct tagrv_conn_ops tagrv_wireup_conn_ops = {
 	.draw = conn_draw,
 	.may_ask = conn_may_ask,
 	.asked_well = conn_asked_well,
+	.crowded = conn_crowded,
 	.timer = conn_timer,
 };
 

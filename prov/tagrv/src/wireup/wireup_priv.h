@@ -133,6 +133,7 @@ struct tagrv_wireup_ep {
 	struct tagrv_list events;
 	struct tagrv_list spares;	/* a message per polled UP, for its drop */
 	struct tagrv_wireup_msg *tick;	/* for the next TICK; NULL: queued */
+	struct tagrv_wireup_msg *crowded;	/* likewise */
 	_Atomic uint64_t event_cnt;	/* length of events; read without mutex */
 };
 
@@ -188,6 +189,9 @@ void tagrv_wireup_ep_stop(struct tagrv_wireup_ep *wep);
 /* Queues the event in msg for the engine, which frees msg, and calls attr.kick. */
 void tagrv_wireup_emit(struct tagrv_wireup_ep *wep,
 		       struct tagrv_wireup_msg *msg);
+
+/* In the thread: reports that a device has no room for a link that is wanted. */
+void tagrv_wireup_crowded(struct tagrv_wireup_ep *wep);
 
 /*
  * In the thread: the UP of a renewal takes the place of the one that it goes on from, if

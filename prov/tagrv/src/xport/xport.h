@@ -44,6 +44,7 @@
 #include "core/compiler.h"
 #include "core/list.h"
 #include "core/param.h"
+#include "xport/quota.h"
 #include "xport/watch.h"
 
 struct fid_nic;
@@ -305,6 +306,8 @@ struct tagrv_xport {
 	const struct tagrv_xport_ops *ops;
 	struct tagrv_device *dev;
 	struct tagrv_sink *sink;
+	/* Of its device: how many links there can be. NULL: as many as memory allows. */
+	struct tagrv_quota *quota;
 	struct tagrv_xport_attr attr;
 };
 
@@ -469,7 +472,7 @@ struct tagrv_xport_ops {
 
 	/*
 	 * Writes the address blob for the peer: blob has TAGRV_BLOB_MAX bytes,
-	 * *len is set to those used.
+	 * *len is set to those used. -FI_ENOSPC: the quota has no room.
 	 */
 	int (*link_create)(struct tagrv_xport *xport, void *blob, size_t *len,
 			   struct tagrv_link **link);

@@ -152,12 +152,14 @@ static int query_port(struct verbs_dev *dev, const struct tagrv_addr *local,
 	return 0;
 }
 
-static int query_device(struct verbs_dev *dev)
+/* most: queue pairs that the user wants at most. */
+static int query_device(struct verbs_dev *dev, size_t most)
 {
 	int ret = dev->calls->query_device(dev->ctx, &dev->attr);
 
 	if (ret)
 		return tagrv_lack_or(ret, -FI_ENODEV);
+	tagrv_quota_init(&dev->quota, (unsigned) TAGRV_MAX(dev->attr.max_qp, 0), most);
 	if (dev->port_num > dev->attr.phys_port_cnt)
 		return -FI_ENODEV;
 	if (!verbs_has_reads(&dev->attr)) {
@@ -246,12 +248,12 @@ static int set_nonblock(int fd)
 	       -errno : 0;
 }
 
-static int open_all(struct verbs_dev *dev, const char *name)
+static int open_all(struct verbs_dev *dev, const char *name, size_t most)
 {
 	int ret = open_context(dev, name);
 
 	if (!ret)
-		ret = query_device(dev);
+		ret = query_device(dev, most);
 	if (!ret)
 		ret = set_nonblock(dev->ctx->async_fd);
 	if (ret)
@@ -284,7 +286,7 @@ int tagrv_verbs_dev_open(const char *full, const struct tagrv_params *params,
 	if (ret)
 		ret = -FI_ENODEV;
 	else
-		ret = open_all(dev, name);
+		ret = open_all(dev, name, params->max_qps);
 	if (ret) {
 		tagrv_verbs_dev_close(&dev->base);
 		return ret;

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "xport/quota.h"
 #include "xport/verbs/verbs_ops.h"
 #include "xport/xport.h"
 
@@ -55,6 +56,8 @@ struct verbs_dev {
 	atomic_bool memlock_warned;	/* of the limit of locked memory */
 	atomic_bool reach_warned;	/* of a peer that cannot be reached */
 	atomic_bool plain_qps;		/* it does not let us choose a queue pair's operations */
+	struct tagrv_quota quota;	/* queue pairs */
+	atomic_bool quota_warned;	/* that there are no more */
 };
 
 struct verbs_mem {

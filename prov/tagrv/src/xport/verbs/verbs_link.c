@@ -112,6 +112,37 @@ static int create_rxq(struct verbs_link *link)
 	return ret;
 }
 
+/*
+ * Queue pairs of ours that are idle, or those of other processes, may make room for one
+ * that the device refuses now: it is tried again for so long that one line has to do.
+ */
+static void say_refused(struct verbs_dev *dev, int err)
+{
+	bool lack = err == -ENOMEM || err == -ENOSPC || err == -EAGAIN;
+
+	if (!lack || !tagrv_quota_refused(&dev->quota) ||
+	    !atomic_exchange(&dev->quota_warned, true))
+		tagrv_warn("verbs: %s: cannot create a queue pair, beside %u that there "
+			   "are: %s%s\n", dev->base.name,
+			   atomic_load(&dev->quota.used) - 1, strerror(-err),
+			   lack ? "; FI_TAGRV_MAX_QPS closes idle connections earlier" : "");
+}
+
+/* Counts the queue pair that is to be made. */
+static int take_quota(struct verbs_link *link)
+{
+	struct verbs_dev *dev = verbs_xport_of(link->base.xport)->dev;
+
+	link->counted = tagrv_quota_take(&dev->quota);
+	if (link->counted)
+		return 0;
+	if (!atomic_exchange(&dev->quota_warned, true))
+		tagrv_warn("verbs: %s: all %u queue pairs that FI_TAGRV_MAX_QPS allows are in "
+			   "use: further connections wait until others are idle\n",
+			   dev->base.name, dev->quota.most);
+	return -FI_ENOSPC;
+}
+
 static int create_qp(struct verbs_link *link)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
@@ -122,8 +153,7 @@ static int create_qp(struct verbs_link *link)
 				    (uint32_t) xp->base.attr.max_inline,
 				    &link->qp, &got);
 	if (ret) {
-		tagrv_warn("verbs: %s: cannot create a queue pair: %s\n",
-			   xp->dev->base.name, strerror(-ret));
+		say_refused(xp->dev, ret);
 		return ret;
 	}
 	link->qpn = link->qp->qp_num;
@@ -149,6 +179,8 @@ void tagrv_verbs_link_destroy(struct verbs_link *link)
 		release_rx_cq(xp);
 		free(link->rxq);
 	}
+	if (link->counted)
+		tagrv_quota_give(&xp->dev->quota);
 	free(link->ring);
 	free(link);
 }
@@ -239,7 +271,8 @@ static int create(struct tagrv_xport *xport, bool side, void *blob, size_t *len,
 	link = new_link(xp, side);
 	if (!link)
 		return -FI_ENOMEM;
-	if (!xp->use_srq)
+	ret = take_quota(link);
+	if (!ret && !xp->use_srq)
 		ret = create_rxq(link);
 	if (!ret)
 		ret = create_qp(link);

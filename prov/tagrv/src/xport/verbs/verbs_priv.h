@@ -141,6 +141,7 @@ struct verbs_link {
 	bool	draining;	/* closing: the last request was posted */
 	bool	direct;		/* OPEN, and no early packet waits before others */
 	bool	side;		/* a side link: gets and puts only */
+	bool	counted;	/* in the device's quota */
 
 	/* send queue: sequences tail..head-1 are in flight */
 	struct verbs_tx *ring;

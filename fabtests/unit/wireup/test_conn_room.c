@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The connection state machine over a device that has room for few links.
+ */
+#include <criterion/criterion.h>
+#include <rdma/fi_errno.h>
+
+#include "unit/wireup/conn_calls.h"
+
+TestSuite(conn_room, .timeout = 30);
+
+static struct tagrv_quota quota;
+
+static void start(struct driver *d, unsigned most, unsigned used)
+{
+	memset(&quota, 0, sizeof(quota));
+	tagrv_quota_init(&quota, 1000, most);
+	atomic_store(&quota.used, used);
+	driver_init(d, US, PEER);
+	d->fake.base.quota = &quota;
+}
+
+Test(conn_room, wanted_connection_waits_without_a_socket)
+{
+	struct driver_chan *out;
+	struct driver d;
+	int timers = 0;
+
+	start(&d, 3, 2);
+	driver_want(&d);
+	for (; d.now < 20000; timers++) {
+		cr_assert_not(d.dial);
+		cr_assert_eq(d.faileds, 0);
+		driver_run_timer(&d);
+	}
+	cr_assert_geq(timers, 19000 / 160, "long pauses");
+	cr_assert_eq(d.crowded, timers + 1, "each time it is said");
+	tagrv_quota_give(&quota);
+	driver_run_timer(&d);
+	out = driver_answer_dial(&d);
+	give(&d, out, TAGRV_WIREUP_REP, PEER, 7);
+	cr_assert_eq(d.ups, 1);
+	cr_assert_eq(d.fake.created, 1);
+	driver_fini(&d);
+}
+
+Test(conn_room, wait_ends_with_the_time_to_connect)
+{
+	uint64_t begin;
+	struct driver d;
+
+	start(&d, 2, 2);
+	begin = d.now;
+	driver_want(&d);
+	while (!d.faileds)
+		driver_run_timer(&d);
+	cr_assert_eq(d.event.status, -FI_ENOSPC);
+	cr_assert_eq(d.now - begin, 30000);
+	driver_fini(&d);
+}
+
+/* Room that was there is gone when the socket is connected. */
+Test(conn_room, link_that_cannot_be_made_is_waited_for)
+{
+	struct driver_chan *out;
+	struct driver d;
+
+	start(&d, 3, 0);
+	driver_want(&d);
+	atomic_store(&quota.used, 2);
+	out = driver_answer_dial(&d);
+	cr_assert(out->hung_up);
+	cr_assert_eq(d.faileds, 0);
+	atomic_store(&quota.used, 0);
+	driver_run_timer(&d);
+	atomic_store(&quota.used, 1);
+	/* The device has less than it says. */
+	d.fake.create_status = -FI_ENOMEM;
+	atomic_store(&quota.lack, 1);
+	atomic_store(&quota.lack_until, UINT64_MAX);
+	out = driver_answer_dial(&d);
+	cr_assert(out->hung_up);
+	cr_assert_eq(d.faileds, 0);
+	d.fake.create_status = 0;
+	atomic_store(&quota.lack, 0);
+	driver_run_timer(&d);
+	out = driver_answer_dial(&d);
+	give(&d, out, TAGRV_WIREUP_REP, PEER, 7);
+	cr_assert_eq(d.ups, 1);
+	driver_fini(&d);
+}
+
+/* Endpoints that have no room would wait for each other with links that nobody uses. */
+Test(conn_room, link_is_given_back_while_a_busy_peer_is_awaited)
+{
+	struct driver_chan *out;
+	struct driver d;
+
+	start(&d, 3, 0);
+	out = ask(&d);
+	cr_assert_eq(d.fake.alive, 1);
+	atomic_store(&quota.used, 3);
+	give_reason(&d, out, TAGRV_WIREUP_REJ, PEER, 0, TAGRV_WIREUP_BUSY);
+	cr_assert_eq(d.fake.alive, 0);
+	atomic_store(&quota.used, 1);
+	driver_run_timer(&d);
+	out = driver_answer_dial(&d);
+	cr_assert_eq(driver_last(out)->src_epoch, 2, "another link has another number");
+	give(&d, out, TAGRV_WIREUP_REP, PEER, 7);
+	cr_assert_eq(d.ups, 1);
+	driver_fini(&d);
+}
+
+Test(conn_room, last_place_is_for_answers)
+{
+	struct driver d;
+
+	start(&d, 2, 1);
+	driver_want(&d);
+	cr_assert_not(d.dial);
+	(void) be_asked(&d, PEER, 7);
+	driver_fini(&d);
+}
+
+Test(conn_room, without_room_a_request_is_to_come_again)
+{
+	struct driver_chan *in;
+	struct driver d;
+
+	start(&d, 2, 2);
+	d.fake.create_status = -FI_ENOSPC;
+	for (int wanted = 0; wanted < 2; wanted++) {
+		if (wanted)
+			driver_want(&d);
+		d.crowded = 0;
+		in = driver_open(&d, false);
+		give(&d, in, TAGRV_WIREUP_REQ, PEER, (uint32_t) (7 + wanted));
+		cr_assert_eq(driver_last(in)->reason, TAGRV_WIREUP_BUSY);
+		cr_assert(in->hung_up);
+		cr_assert_geq(d.crowded, 1);
+		cr_assert_eq(d.faileds, 0);
+	}
+	d.fake.create_status = 0;
+	atomic_store(&quota.used, 0);
+	(void) be_asked(&d, PEER, 9);
+	driver_fini(&d);
+}
+
+/* The device is full, but a process of this host needs none of it. */
+Test(conn_room, local_peer_waits_for_no_device)
+{
+	struct driver_chan *out;
+	struct driver d;
+
+	start(&d, 2, 2);
+	driver_add_local(&d);
+	d.fake.base.quota = &quota;
+	d.fake.create_status = -FI_ENOSPC;
+	out = ask(&d);
+	cr_assert_eq(driver_last(out)->link_cnt, 1);
+	cr_assert_eq(driver_last(out)->links[0].wire_id, FAKE_LOCAL_ID);
+	driver_fini(&d);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * How many links a device takes: each costs something of which the device has a limited
+ * number, such as a queue pair. All transports over one device share its quota.
+ *
+ *   used:   0 ........... aim - spare ..... aim ........... most
+ *             links are made | idle ones are | no link is made
+ *                            | closed        |
+ *
+ * A device may have less than it says, because other processes use it, too: after it has
+ * refused a link, 'lack' takes the place of 'most' for LACK_MS.
+ *
+ * lock: none; any thread.
+ */
+#ifndef TAGRV_XPORT_QUOTA_H
+#define TAGRV_XPORT_QUOTA_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/compiler.h"
+
+struct tagrv_quota {
+	/* constant since the first link was made */
+	unsigned of_device;	/* links that the device has for all processes */
+	unsigned most;		/* links at a time; 0: as many as the device takes */
+	unsigned aim;		/* links that the owners keep without need; 0: all */
+	atomic_uint used;
+	atomic_uint lack;	/* so many were too many for the device; 0: it took all */
+	_Atomic uint64_t lack_until;	/* ms by the clock */
+	_Atomic uint64_t refused;	/* links that were not made for want of room */
+};
+
+/* most: what the user wants at most, 0: nothing; of_device as above. */
+void tagrv_quota_init(struct tagrv_quota *quota, unsigned of_device, size_t most);
+/* So many processes share the device, if the launcher says so; else 0. */
+void tagrv_quota_share(struct tagrv_quota *quota, unsigned procs);
+
+/* Counts a link that is to be made. False: there is no room for it; that is counted. */
+bool tagrv_quota_take(struct tagrv_quota *quota) TAGRV_WARN_UNUSED;
+/* The link has ended. */
+void tagrv_quota_give(struct tagrv_quota *quota);
+/* The device refused a link, which was taken. Returns whether links of ours could make room. */
+bool tagrv_quota_refused(struct tagrv_quota *quota);
+
+/* Whether a link can probably be made so that 'keep' more can be. */
+bool tagrv_quota_has_room(struct tagrv_quota *quota, unsigned keep);
+/* Links beyond those that leave room for the next ones; 0: there are none. */
+unsigned tagrv_quota_excess(struct tagrv_quota *quota);
+
+#endif
