@@ -122,13 +122,15 @@ Test(conn_room, last_place_is_for_answers)
 	driver_fini(&d);
 }
 
-Test(conn_room, without_room_a_request_is_to_come_again)
+static void refuse_requests(unsigned most, int status)
 {
 	struct driver_chan *in;
 	struct driver d;
 
-	start(&d, 2, 2);
-	d.fake.create_status = -FI_ENOSPC;
+	start(&d, most, 2);
+	d.fake.create_status = status;
+	atomic_store(&quota.lack, 2);
+	atomic_store(&quota.lack_until, UINT64_MAX);
 	for (int wanted = 0; wanted < 2; wanted++) {
 		if (wanted)
 			driver_want(&d);
@@ -144,6 +146,13 @@ Test(conn_room, without_room_a_request_is_to_come_again)
 	atomic_store(&quota.used, 0);
 	(void) be_asked(&d, PEER, 9);
 	driver_fini(&d);
+}
+
+/* By the limit of the user, or of the device. */
+Test(conn_room, without_room_a_request_is_to_come_again)
+{
+	refuse_requests(2, -FI_ENOSPC);
+	refuse_requests(0, -FI_ENOMEM);
 }
 
 /* The device is full, but a process of this host needs none of it. */

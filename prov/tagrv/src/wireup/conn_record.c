@@ -91,8 +91,6 @@ static void refuse_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	tagrv_conn_reject(conn->host, chan, rec, tagrv_conn_is_transient(status) ?
 			  TAGRV_WIREUP_BUSY : TAGRV_WIREUP_TRANSPORT);
 	tagrv_conn_hang_up(conn, chan);
-	if (status == -FI_ENOSPC && conn->host->ops->crowded)
-		conn->host->ops->crowded(conn);
 	if (conn->state == TAGRV_CONN_WANTED)
 		tagrv_conn_fail(conn, tagrv_conn_is_transient(status) ?
 				status : -FI_EHOSTUNREACH);
@@ -135,17 +133,27 @@ static bool is_overtaken(const struct tagrv_conn *conn, const struct tagrv_chan 
 	       other->answered;
 }
 
+/* A link could not be made for want of room: that is told, whoever wants the connection. */
+static bool lacked_room(struct tagrv_conn *conn, int status, unsigned avoid)
+{
+	unsigned avoids = conn->avoid;
+	bool crowded;
+
+	conn->avoid = avoid;	/* as it was before the attempt */
+	crowded = tagrv_conn_is_transient(status) && tagrv_conn_is_crowded(conn, false);
+	conn->avoid = avoids;
+	if (crowded && conn->host->ops->crowded)
+		conn->host->ops->crowded(conn);
+	return crowded;
+}
+
 /* We want the connection as well, and have no room for a link: both try again. */
 static bool wait_too(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		     const struct tagrv_wireup_rec *rec, unsigned avoid)
 {
-	unsigned avoids = conn->avoid;
-
-	conn->avoid = avoid;
-	if (!tagrv_conn_is_crowded(conn, false)) {
-		conn->avoid = avoids;
+	if (conn->state != TAGRV_CONN_WANTED)
 		return false;
-	}
+	conn->avoid = avoid;
 	tagrv_conn_reject(conn->host, chan, rec, TAGRV_WIREUP_BUSY);
 	tagrv_conn_hang_up(conn, chan);
 	tagrv_conn_await_room(conn);
@@ -184,8 +192,7 @@ void tagrv_conn_take_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	avoid = conn->avoid;
 	epoch = conn->epoch;
 	ret = tagrv_conn_bind(conn, rec, false);
-	if (ret && conn->state == TAGRV_CONN_WANTED && tagrv_conn_is_transient(ret) &&
-	    wait_too(conn, chan, rec, avoid))
+	if (ret && lacked_room(conn, ret, avoid) && wait_too(conn, chan, rec, avoid))
 		return;
 	if (ret && rec->dst_epoch && conn->state == TAGRV_CONN_WANTED &&
 	    tagrv_conn_has_offer(conn)) {
