@@ -170,3 +170,33 @@ Test(conn_room, local_peer_waits_for_no_device)
 	cr_assert_eq(driver_last(out)->links[0].wire_id, FAKE_LOCAL_ID);
 	driver_fini(&d);
 }
+
+/* The peer cannot use the local link: the device, which has no room, is waited for. */
+Test(conn_room, refused_local_link_waits_for_the_device)
+{
+	struct driver_chan *out;
+	struct driver d;
+
+	start(&d, 3, 2);
+	driver_add_local(&d);
+	d.fake.base.quota = &quota;
+	d.here = true;
+	out = ask(&d);
+	cr_assert_eq(driver_last(out)->reason, TAGRV_WIREUP_LOCAL);
+	cr_assert_eq(d.crowded, 0);
+	give_reason(&d, out, TAGRV_WIREUP_REJ, PEER, 0, TAGRV_WIREUP_TRANSPORT);
+	out = driver_answer_dial(&d);
+	cr_assert(out->hung_up);
+	cr_assert_eq(d.faileds, 0);
+	cr_assert_eq(d.crowded, 1);
+	tagrv_quota_give(&quota);
+	while (!d.dial)
+		driver_run_timer(&d);
+	out = driver_answer_dial(&d);
+	cr_assert_eq(driver_last(out)->reason, TAGRV_WIREUP_OK);
+	cr_assert_eq(driver_last(out)->link_cnt, 1);
+	cr_assert_eq(driver_last(out)->links[0].wire_id, FAKE_WIRE_ID);
+	give(&d, out, TAGRV_WIREUP_REP, PEER, 7);
+	cr_assert_eq(d.ups, 1);
+	driver_fini(&d);
+}
