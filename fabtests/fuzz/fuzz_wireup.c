@@ -50,6 +50,9 @@ static struct tagrv_wireup_rec make_rec(struct driver *d, struct input *in)
 			   (what >> 1 & 3) + 1u);
 
 	rec.reason = what >> 3 & 7;
+	/* No REQ has this reason, and the one that some have needs another bit. */
+	if (type == TAGRV_WIREUP_REQ && rec.reason == TAGRV_WIREUP_SELF)
+		rec.reason = TAGRV_WIREUP_LOCAL;
 	if (what & 64)
 		rec.dst_epoch = next(in) % 8;
 	if (what & 128)
@@ -155,6 +158,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = { data, size };
 	static struct driver d;
+	uint8_t what;
 
 	if (!(next(&in) & 1)) {
 		uint8_t *copy = malloc(in.left + 1);
@@ -166,8 +170,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	driver_init(&d, US, PEER);
-	if (next(&in) & 1)
+	what = next(&in);
+	if (what & 1)
 		driver_add_local(&d);
+	d.here = what & 2;
 	while (in.left)
 		play(&d, &in);
 	driver_fini(&d);

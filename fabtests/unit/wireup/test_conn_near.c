@@ -414,6 +414,30 @@ Test(conn_near, no_memory_for_another_epoch_is_a_failure, .timeout = 10)
 	driver_fini(&d);
 }
 
+/* The peer begins again on the socket on which its REQ waits for its proof. */
+Test(conn_near, a_local_request_takes_the_place_of_its_claim, .timeout = 10)
+{
+	struct tagrv_wireup_rec rec;
+	struct driver_chan *in;
+	struct driver d;
+
+	init(&d);
+	ask(&d);
+	in = driver_open(&d, false);
+	for (uint32_t epoch = 7; epoch < 9; epoch++) {
+		rec = driver_rec(&d, TAGRV_WIREUP_REQ, PEER, epoch);
+		rec.reason = TAGRV_WIREUP_LOCAL;
+		rec.links[0].wire_id = FAKE_LOCAL_ID;
+		driver_record(&d, in, &rec);
+		cr_assert(d.conn.claim);
+		cr_assert_eq(d.conn.claim->src_epoch, epoch);
+	}
+	driver_answer(&d, true);
+	cr_assert(says(in, TAGRV_WIREUP_REP, 1, true, false));
+	cr_assert_eq(d.conn.peer_epoch, 8);
+	driver_fini(&d);
+}
+
 /* It refused our REQ, but sent one of its own that we are bound to. */
 Test(conn_near, a_refusal_ends_no_connection, .timeout = 10)
 {

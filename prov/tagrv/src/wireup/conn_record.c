@@ -160,14 +160,39 @@ static bool wait_too(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	return true;
 }
 
+/* Binds to a link in the REQ. False: it was refused, and what follows from that is done. */
+static bool bind_to_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
+			const struct tagrv_wireup_rec *rec)
+{
+	struct tagrv_chan *dialed = conn->chan[TAGRV_CONN_DIALED];
+	uint32_t epoch = conn->epoch;
+	unsigned avoid = conn->avoid;
+	int ret = tagrv_conn_bind(conn, rec, false);
+	bool is_void = avoid != conn->avoid || epoch != conn->epoch;
+
+	if (!ret) {
+		/* We held this link back, and what our REQ offered is void. */
+		if (epoch && epoch != conn->epoch && dialed && dialed != chan)
+			tagrv_conn_hang_up(conn, dialed);
+		return true;
+	}
+	if (lacked_room(conn, ret, avoid) && wait_too(conn, chan, rec, avoid))
+		return false;
+	if (rec->dst_epoch && conn->state == TAGRV_CONN_WANTED &&
+	    tagrv_conn_has_offer(conn))
+		reject_and_begin_again(conn, chan, rec);
+	else if (rec->reason == TAGRV_WIREUP_LOCAL && tagrv_conn_has_offer(conn))
+		refuse_local(conn, chan, rec, is_void);
+	else
+		refuse_req(conn, chan, rec, ret);
+	return false;
+}
+
 void tagrv_conn_take_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 			 const struct tagrv_wireup_rec *rec)
 {
 	bool bound = tagrv_conn_is_bound(conn);
 	enum rec_link link = classify_link(conn, rec);
-	unsigned avoid;
-	uint32_t epoch;
-	int ret;
 
 	if (link == LINK_OLDER || link == LINK_FORGED) {
 		if (!tagrv_conn_holds(conn, chan) ||
@@ -189,29 +214,8 @@ void tagrv_conn_take_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 				 false);
 	}
 	tagrv_conn_hold(conn, chan);
-	avoid = conn->avoid;
-	epoch = conn->epoch;
-	ret = tagrv_conn_bind(conn, rec, false);
-	if (ret && lacked_room(conn, ret, avoid) && wait_too(conn, chan, rec, avoid))
+	if (!bind_to_req(conn, chan, rec))
 		return;
-	if (ret && rec->dst_epoch && conn->state == TAGRV_CONN_WANTED &&
-	    tagrv_conn_has_offer(conn)) {
-		reject_and_begin_again(conn, chan, rec);
-		return;
-	}
-	if (ret && rec->reason == TAGRV_WIREUP_LOCAL && tagrv_conn_has_offer(conn)) {
-		refuse_local(conn, chan, rec,
-			     avoid != conn->avoid || epoch != conn->epoch);
-		return;
-	}
-	if (ret) {
-		refuse_req(conn, chan, rec, ret);
-		return;
-	}
-	/* Our REQ is void if we were bound with another epoch than it has. */
-	if (epoch && epoch != conn->epoch && !chan->dialed &&
-	    conn->chan[TAGRV_CONN_DIALED])
-		tagrv_conn_hang_up(conn, conn->chan[TAGRV_CONN_DIALED]);
 	tagrv_conn_stop_dial(conn);
 	conn->deadline = tagrv_conn_now(conn) + conn->host->timeout;
 	tagrv_conn_set_timer(conn);
