@@ -10,7 +10,7 @@
  *      sends a byte by wake_fd
  *      if armed is still n: armed = 0
  *
- * All accesses are full barriers, so either the sender sees 'armed' or the receiver
+ * All accesses are sequentially consistent, so either the sender sees 'armed' or the receiver
  * sees the summary. A sender sets both bits even if they are set already: it cannot
  * know whether the receiver has read them since, nor whether the sender that set
  * them was killed before it sent the byte. For the same reason the byte is sent
