@@ -90,6 +90,47 @@ static void print_device(const struct tagrv_device_desc *desc)
 	putchar('\n');
 }
 
+/* Why fi_getinfo lists the RDMA devices in the order in which they are printed. */
+static void print_order(const struct tagrv_params *params,
+			const struct tagrv_device_desc *descs, size_t cnt,
+			const unsigned *alike)
+{
+	bool any = false;
+	char why[256];
+
+	for (size_t i = 0; i < cnt; i++) {
+		if (tagrv_info_is_local(descs[i].name))
+			continue;
+		if (!any)
+			puts("order");
+		any = true;
+		printf("  %-16s %s\n", descs[i].name,
+		       tagrv_info_why(params, &descs[i], alike[i], why, sizeof(why)));
+	}
+}
+
+/* Prints devices in the order of fi_getinfo; 'descs' are in that of discovery. */
+static void print_devices(const struct tagrv_params *params,
+			  const struct tagrv_device_desc *descs, size_t cnt)
+{
+	struct tagrv_device_desc *sorted = malloc((cnt + 1) * sizeof(*sorted));
+	unsigned *alike = malloc((cnt + 1) * sizeof(*alike));
+
+	puts("devices");
+	if (sorted && alike) {
+		if (cnt)
+			memcpy(sorted, descs, cnt * sizeof(*sorted));
+		if (!cnt || !tagrv_info_sort(params, sorted, cnt, alike)) {
+			for (size_t i = 0; i < cnt; i++)
+				print_device(&sorted[i]);
+			print_others(params, descs, cnt);
+			print_order(params, sorted, cnt, alike);
+		}
+	}
+	free(sorted);
+	free(alike);
+}
+
 /* What a domain of each RDMA device would join, and why. */
 static void print_rails(const struct tagrv_params *params,
 			const struct tagrv_device_desc *descs, size_t cnt)
@@ -285,10 +326,7 @@ int main(int argc, char **argv)
 	if (tagrv_info_devices(&params, false, &descs, &cnt, &lack))
 		cnt = 0;
 	if (!protocols) {
-		puts("devices");
-		for (size_t i = 0; i < cnt; i++)
-			print_device(&descs[i]);
-		print_others(&params, descs, cnt);
+		print_devices(&params, descs, cnt);
 		print_rails(&params, descs, cnt);
 		print_params(&params);
 	}

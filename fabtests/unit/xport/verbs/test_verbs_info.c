@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/cpus.h"
 #include "unit/xport/verbs/verbs_fixture.h"
 
 static struct tagrv_device_desc *descs;
@@ -260,6 +261,49 @@ Test(verbs_info, device_without_reads_is_unusable)
 	cr_assert_eq(discover(), 0);
 	cr_assert(!descs[0].usable);
 	cr_assert_str_eq(descs[0].why_not, "device has no RDMA reads");
+}
+
+static int on_processor_3(unsigned long *mask, size_t bytes)
+{
+	(void) bytes;
+	mask[0] = 1 << 3;
+	return 0;
+}
+
+static void run(const char *what, const char *dir, const char *file)
+{
+	char command[256];
+
+	snprintf(command, sizeof(command), "%s %s/%s", what, dir, file);
+	cr_assert_eq(system(command), 0, "%s", command);
+}
+
+Test(verbs_info, devices_have_a_place)
+{
+	static const struct tagrv_cpus_source source = {
+		.node_dir = "/nonexistent", .affinity = on_processor_3,
+	};
+	char dir[] = "/tmp/tagrv-info-XXXXXX";
+
+	tagrv_cpus_source_set(&source);
+	config.class_dir = mkdtemp(dir);
+	config.prefix = 20;
+	config.vlan[1] = 7;
+	run("mkdir -p", dir, "fake0/device");
+	run("mkdir -p", dir, "fake1/device");
+	run("echo 1 >", dir, "fake0/device/numa_node");
+	run("echo 4-7 >", dir, "fake0/device/local_cpulist");
+	run("echo 0-3 >", dir, "fake1/device/local_cpulist");
+	cr_assert_eq(discover(), 0);
+	cr_expect_eq(descs[0].numa_node, 1);
+	cr_expect_eq(descs[0].distance, TAGRV_CPUS_FAR);
+	cr_expect_eq(descs[1].distance, TAGRV_CPUS_NEAR);
+	cr_expect_str_eq(descs[0].network, "10.9.0.0/20");
+	cr_expect_str_eq(descs[1].network, "10.9.0.0/20 vlan 7");
+	config.infiniband = true;
+	cr_assert_eq(discover(), 0);
+	cr_expect_str_eq(descs[0].network, "fe80000000000000 of sm 0");
+	run("rm -r", dir, "");
 }
 
 Test(verbs_info, names_are_split)

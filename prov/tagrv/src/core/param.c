@@ -42,6 +42,10 @@ static const struct param table[] = {
 	  "domain's own one on, or their names joined by + or commas; auto: one, "
 	  "or more if the launcher says that each process of this host can have "
 	  "two or more (default: auto)" },
+	{ "LOCAL_RANK", FI_PARAM_INT, FIELD(local_rank), -1, -1, 1 << 20,
+	  "Number of this process among those of its host, by which equally good RDMA "
+	  "devices are shared out: fi_getinfo lists another one first for each; 0 for all "
+	  "processes: they are not shared out; -1: as the launcher says (default: -1)" },
 	{ "EAGER_MAX", FI_PARAM_SIZE_T, FIELD(eager_max), 8192, 64, 65536,
 	  "Most bytes of payload that travel with their envelope; larger "
 	  "messages use the rendezvous protocol (default: 8192)" },

@@ -54,6 +54,7 @@ struct tagrv_params {
 	int	traffic_class;
 	int	service_level;
 	int	pkey;			/* partition, 0: any */
+	int	local_rank;		/* -1: as the launcher says */
 	int	qp_timeout;		/* 4.096 us * 2^n */
 	int	qp_retry;		/* 0..6 */
 	int	request_timeout;	/* seconds; 0: from the two; -1: none */

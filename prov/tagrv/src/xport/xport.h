@@ -289,6 +289,9 @@ struct tagrv_device_desc {
 	size_t	mtu;
 	bool	up;
 	int	numa_node;		/* -1: unknown */
+	unsigned distance;		/* as tagrv_cpus_distance(); 0: not known */
+	char	network[64];		/* ports with the same text reach each other; "":
+					   not known */
 	bool	atomics;		/* as of struct tagrv_device */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * fi_getinfo: one fi_info per device, the best device first; domains that reach
- * only this host come last.
+ * fi_getinfo: one fi_info per device, in the order of info_order.c, but a device whose
+ * address the hints ask for comes first.
  */
 #include "api/info/info.h"
 
@@ -9,8 +9,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "api/info/info_priv.h"
 #include "core/log.h"
@@ -19,16 +17,8 @@ struct offer {
 	const struct tagrv_device_desc *desc;
 	struct tagrv_addr src;
 	bool	owns_src;	/* the hints ask for this device's address */
-	bool	near;		/* on the caller's NUMA node, or unknown */
 	bool	local;		/* reaches only this host */
 };
-
-static int current_numa_node(void)
-{
-	unsigned int cpu, node;
-
-	return syscall(SYS_getcpu, &cpu, &node, NULL) ? -1 : (int) node;
-}
 
 static bool same_host(const struct tagrv_addr *a, const struct tagrv_addr *b)
 {
@@ -50,14 +40,10 @@ static int compare(const struct offer *a, const struct offer *b)
 		return a->owns_src ? 1 : -1;
 	if (a->desc->up != b->desc->up)
 		return a->desc->up ? 1 : -1;
-	if (a->near != b->near)
-		return a->near ? 1 : -1;
-	if (a->desc->speed != b->desc->speed)
-		return a->desc->speed > b->desc->speed ? 1 : -1;
 	return 0;
 }
 
-/* Insertion sort: equal offers keep the order in which they were found. */
+/* Insertion sort: equal offers keep the order of tagrv_info_sort(). */
 static void insert(struct offer *offers, size_t cnt, const struct offer *offer)
 {
 	while (cnt && compare(offer, &offers[cnt - 1]) > 0) {
@@ -73,7 +59,7 @@ static int choose(const struct tagrv_ask *ask,
 		  const struct tagrv_device_desc *descs, size_t cnt,
 		  struct offer *offers)
 {
-	int node = current_numa_node(), n = 0, ret;
+	int n = 0, ret;
 	bool named = false;
 
 	for (size_t i = 0; i < cnt; i++) {
@@ -89,8 +75,6 @@ static int choose(const struct tagrv_ask *ask,
 		if (ret)
 			return ret;
 		offer.owns_src = same_host(&ask->src, &descs[i].addr);
-		offer.near = descs[i].numa_node < 0 ||
-			     descs[i].numa_node == node;
 		offer.local = tagrv_info_is_local(descs[i].name);
 		insert(offers, (size_t) n++, &offer);
 	}
@@ -135,7 +119,9 @@ static int offer_devices(const struct tagrv_ask *ask, struct fi_info **info)
 	if (ret)
 		return ret;
 	offers = calloc(cnt, sizeof(*offers));
-	ret = offers ? choose(ask, descs, cnt, offers) : -FI_ENOMEM;
+	ret = offers ? tagrv_info_sort(&ask->params, descs, cnt, NULL) : -FI_ENOMEM;
+	if (!ret)
+		ret = choose(ask, descs, cnt, offers);
 	/* What was asked for may be among what could not be looked at. */
 	if (ret == -FI_ENODATA && lack)
 		ret = lack;

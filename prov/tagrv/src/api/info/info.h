@@ -2,7 +2,8 @@
 /*
  * fi_getinfo: one fi_info for each device that meets the hints.
  *
- *   info.c        the call; puts the best device first
+ *   info.c        the call
+ *   info_order.c  puts the best device first
  *   info_match.c  compares the hints with the provider's capabilities
  *   info_addr.c   node, service and hints become source and destination
  *   info_dev.c    asks transports for devices, keeps the answer for a second
@@ -21,6 +22,7 @@
 
 #include "core/addr.h"
 #include "core/compiler.h"
+#include "core/launcher.h"
 #include "core/param.h"
 #include "xport/xport.h"
 
@@ -100,6 +102,20 @@ int tagrv_info_default_source(const char *domain, uint32_t addr_format,
  */
 int tagrv_info_devices(const struct tagrv_params *params, bool quiet,
 		       struct tagrv_device_desc **descs, size_t *cnt, int *lack);
+
+/*
+ * Puts devices into the order of fi_getinfo. alike: NULL, or for each device in the new
+ * order how many are as good, itself included. 0 or -FI_ENOMEM: nothing has changed.
+ */
+int tagrv_info_sort(const struct tagrv_params *params,
+		    struct tagrv_device_desc *descs, size_t cnt, unsigned *alike)
+	TAGRV_WARN_UNUSED;
+/* Writes why the device has its place in that order; returns text. */
+const char *tagrv_info_why(const struct tagrv_params *params,
+			   const struct tagrv_device_desc *desc, unsigned alike,
+			   char *text, size_t len);
+/* That of FI_TAGRV_LOCAL_RANK, else what the launcher says. */
+struct tagrv_local_rank tagrv_info_local_rank(const struct tagrv_params *params);
 
 /* Does this domain reach at most processes of this host? It has no NIC then. */
 bool tagrv_info_is_local(const char *name);

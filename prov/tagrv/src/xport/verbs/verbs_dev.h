@@ -138,6 +138,9 @@ int tagrv_verbs_name_split(const char *full, char *name, size_t name_len,
 int tagrv_verbs_open_errno(const struct tagrv_verbs_calls *calls,
 			   const struct ibv_device *dev, int err);
 
+/* Fills in bus, driver and distance. */
+void tagrv_verbs_describe_bus(const struct ibv_device *dev,
+			      struct tagrv_device_desc *desc);
 /* Whether a device is on a bus; rxe and siw are not. */
 bool tagrv_verbs_is_hardware(const struct ibv_device *dev);
 

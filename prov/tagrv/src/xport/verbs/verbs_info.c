@@ -8,7 +8,9 @@
  * Names: "mlx5_0" is port 1, "mlx5_0:2" port 2. An entry of FI_TAGRV_DEVICES without
  * port names all ports of the device.
  */
+#include <arpa/inet.h>
 #include <dirent.h>
+#include <endian.h>
 #include <errno.h>
 #include <rdma/fi_errno.h>
 #include <stdio.h>
@@ -42,99 +44,6 @@ static bool dir_has_entries(const char *path)
 		found = entry->d_name[0] != '.';
 	closedir(dir);
 	return found;
-}
-
-static int read_int(const struct ibv_device *dev, const char *file, int def)
-{
-	char path[IBV_SYSFS_PATH_MAX + 64];
-	int value = def;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", dev->ibdev_path, file);
-	f = fopen(path, "re");
-	if (!f)
-		return def;
-	if (fscanf(f, "%d", &value) != 1)
-		value = def;
-	fclose(f);
-	return value;
-}
-
-/* Writes the last component of a symbolic link's target, "" if there is none. */
-static void read_link(const struct ibv_device *dev, const char *file, char *to,
-		      size_t len)
-{
-	char path[IBV_SYSFS_PATH_MAX + 64], target[512];
-	const char *base;
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "%s/%s", dev->ibdev_path, file);
-	n = readlink(path, target, sizeof(target) - 1);
-	target[n > 0 ? n : 0] = '\0';
-	base = strrchr(target, '/');
-	snprintf(to, len, "%.*s", (int) len - 1, base ? base + 1 : target);
-}
-
-static bool exists(const struct ibv_device *dev, const char *file)
-{
-	char path[IBV_SYSFS_PATH_MAX + 64];
-
-	snprintf(path, sizeof(path), "%s/%s", dev->ibdev_path, file);
-	return !access(path, F_OK);
-}
-
-/* rxe has a file 'parent' that names its network interface. */
-bool tagrv_verbs_is_hardware(const struct ibv_device *dev)
-{
-	return exists(dev, "device") && !exists(dev, "parent");
-}
-
-static void describe_bus(const struct ibv_device *dev,
-			 struct tagrv_device_desc *desc)
-{
-	char bus[32] = "";
-
-	desc->pci_domain = desc->pci_bus = -1;
-	desc->pci_dev = desc->pci_func = -1;
-	desc->numa_node = -1;
-	if (!tagrv_verbs_is_hardware(dev)) {
-		if (exists(dev, "parent"))
-			snprintf(desc->driver, sizeof(desc->driver), "rdma_rxe");
-		return;
-	}
-	read_link(dev, "device", bus, sizeof(bus));
-	if (sscanf(bus, "%x:%x:%x.%x", (unsigned *) &desc->pci_domain,
-		   (unsigned *) &desc->pci_bus, (unsigned *) &desc->pci_dev,
-		   (unsigned *) &desc->pci_func) != 4)
-		desc->pci_domain = desc->pci_bus = desc->pci_dev =
-			desc->pci_func = -1;
-	read_link(dev, "device/driver", desc->driver, sizeof(desc->driver));
-	desc->numa_node = read_int(dev, "device/numa_node", -1);
-}
-
-/* The file has the number, or "Global tclass=" before it; nothing if it is not set. */
-uint8_t tagrv_verbs_traffic_class(const struct ibv_device *dev, uint8_t port,
-				  const struct tagrv_params *params)
-{
-	char path[IBV_SYSFS_PATH_MAX + 64], line[64] = "";
-	const char *number;
-	unsigned value = 0;
-	FILE *f;
-
-	if (params->traffic_class >= 0)
-		return (uint8_t) params->traffic_class;
-	snprintf(path, sizeof(path), "%s/tc/%u/traffic_class", dev->ibdev_path, port);
-	f = fopen(path, "re");
-	if (!f)
-		return 0;
-	if (!fgets(line, sizeof(line), f))
-		line[0] = '\0';
-	fclose(f);
-	number = strstr(line, "Global tclass=");
-	if (sscanf(number ? number + strlen("Global tclass=") : line, "%u", &value) != 1 ||
-	    value > UINT8_MAX)
-		return 0;
-	return (uint8_t) value;
 }
 
 /* ---- ports ---- */
@@ -191,6 +100,38 @@ static void describe_address(const struct tagrv_verbs_calls *calls,
 		desc->addr = addr;
 }
 
+/*
+ * The network in which the port reaches all others: an InfiniBand subnet, for which also
+ * its manager stands, since many have the default prefix; or a subnet of IP and its VLAN.
+ */
+static void describe_network(const struct ibv_port_attr *port,
+			     const struct verbs_gid *gid, struct tagrv_device_desc *desc)
+{
+	char ip[INET6_ADDRSTRLEN] = "?";
+	union ibv_gid net = gid->gid;
+	struct tagrv_addr addr;
+	bool is_v4;
+
+	if (gid->net == VERBS_NET_IB) {
+		snprintf(desc->network, sizeof(desc->network), "%016llx of sm %u",
+			 (unsigned long long) be64toh(net.global.subnet_prefix),
+			 port->sm_lid);
+		return;
+	}
+	if (!gid->subnet.prefix || !tagrv_verbs_gid_addr(gid, &addr))
+		return;
+	is_v4 = addr.sa.sa_family == AF_INET;
+	for (unsigned bit = gid->subnet.prefix + (is_v4 ? 96 : 0); bit < 128; bit++)
+		net.raw[bit / 8] &= (uint8_t) ~(0x80 >> bit % 8);
+	inet_ntop(addr.sa.sa_family, net.raw + (is_v4 ? 12 : 0), ip, sizeof(ip));
+	snprintf(desc->network, sizeof(desc->network), "%.45s/%u", ip,
+		 gid->subnet.prefix);
+	if (gid->subnet.vlan)
+		snprintf(desc->network + strlen(desc->network),
+			 sizeof(desc->network) - strlen(desc->network), " vlan %u",
+			 gid->subnet.vlan);
+}
+
 static void describe_port(struct listing *list, struct ibv_context *ctx,
 			  const struct ibv_device_attr *attr, uint8_t nr,
 			  struct tagrv_device_desc *desc)
@@ -241,8 +182,10 @@ static void describe_port(struct listing *list, struct ibv_context *ctx,
 			 list->params->pkey);
 	else
 		desc->usable = true;
-	if (!ret)
-		describe_address(list->calls, &gid, desc);
+	if (ret)
+		return;
+	describe_address(list->calls, &gid, desc);
+	describe_network(&port, &gid, desc);
 }
 
 /* ---- list and filter ---- */
@@ -331,7 +274,7 @@ static int add_port(struct listing *list, struct ibv_device *dev,
 		 attr->vendor_part_id);
 	snprintf(desc->firmware, sizeof(desc->firmware), "%.*s",
 		 (int) sizeof(desc->firmware) - 1, attr->fw_ver);
-	describe_bus(dev, desc);
+	tagrv_verbs_describe_bus(dev, desc);
 	desc->atomics = verbs_offers_atomics(attr, list->params);
 	describe_port(list, ctx, attr, nr, desc);
 	return 0;
@@ -346,7 +289,7 @@ static int add_unusable(struct listing *list, struct ibv_device *dev,
 	if (!desc)
 		return -FI_ENOMEM;
 	snprintf(desc->name, sizeof(desc->name), "%.50s", dev->name);
-	describe_bus(dev, desc);
+	tagrv_verbs_describe_bus(dev, desc);
 	desc->lack = tagrv_lack_or(err, 0);
 	snprintf(desc->why_not, sizeof(desc->why_not), "%s%s%s", why,
 		 err ? ": " : "", err ? strerror(err) : "");
