@@ -245,10 +245,13 @@ static void note_up(struct tagrv_peer *peer, const struct tagrv_wireup_event *ev
 {
 	if (!peer->lane)
 		return;
+	peer->engine->stats.rejoined += peer->life > 1;
+	/* Before: this one was not used yet. */
+	tagrv_part_make_room(peer->engine, false);
+	if (!peer->lane)
+		return;
 	peer->lane->part.used_at = peer->engine->dom->part_looks;
 	peer->lane->part.known = event->features & TAGRV_WIRE_PART;
-	peer->engine->stats.rejoined += peer->life > 1;
-	tagrv_part_make_room(peer->engine, false);
 }
 
 static void on_up(struct tagrv_engine *engine,
