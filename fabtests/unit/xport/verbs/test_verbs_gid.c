@@ -283,6 +283,7 @@ Test(verbs_gid, stays_while_it_is_there)
 	xport = open_xport(&sink, "127.0.0.1");
 	cr_expect_eq(index_now(xport), 2);
 	config.gid_cnt = 6;	/* what would have been chosen at first */
+	table[0].gid = gid_of("10.7.0.2");
 	change();
 	cr_expect_eq(index_now(xport), 2);
 	cr_expect_eq(verbs_dev_of(dev)->port.gid_index, 2);
