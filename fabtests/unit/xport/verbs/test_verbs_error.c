@@ -105,7 +105,7 @@ Test(verbs_error, writes_show_nothing_of_others)
 	static const char zeros[64];
 
 	config = fake_verbs_as("irdma_old");
-	cr_assert(mallopt(M_PERTURB, 0x55));
+	mallopt(M_PERTURB, 0x55);	/* AddressSanitizer ignores it, and fills memory itself */
 	verbs_connect();
 	write_with_imm();
 	cr_assert_eq(pair.b->errors, 0);
