@@ -262,16 +262,97 @@ Test(part, the_oldest_use_decides)
 
 Test(part, excess_is_closed_when_connections_come_up)
 {
+	struct tagrv_addr other = fx.addr;
+
 	atomic_store(&quota.used, 88);
 	up();
 	cr_assert_eq(fake.log_cnt, 0);
 	atomic_store(&quota.used, 89);
-	epoch++;
-	struct tagrv_addr other = fx.addr;
 	tagrv_addr_set_port(&other, 10);
 	up_with(&other, TAGRV_WIRE_PART);
 	cr_assert_eq(fake.log_cnt, 1);
 	asked();
+}
+
+/* ---- many peers ---- */
+
+#define PEERS	10000u
+#define ACTIVE	64u
+#define CAP	512u
+
+static struct tagrv_addr addr_of(unsigned nr)
+{
+	struct tagrv_addr addr = fx.addr;
+
+	tagrv_addr_set_port(&addr, (uint16_t) (100 + nr));
+	return addr;
+}
+
+/* One message to the peer, which is connected. */
+static void use(fi_addr_t dest)
+{
+	struct tagrv_send_req req = send_req(message, sizeof(message), 1, NULL);
+
+	req.dest = dest;
+	cr_assert_eq(tagrv_engine_send(fx.engine, &req), 0);
+	cr_assert_eq(take(&fx.tx).err, 0);
+}
+
+/* The peers that were asked agree. */
+static void agree_all(void)
+{
+	for (size_t i = 0; i < fake.log_cnt; i++) {
+		struct tagrv_hdr hdr = packet_header(i);
+
+		if (hdr.opcode != TAGRV_PKT_PART)
+			continue;
+		fx.link = fake.log[i].link;
+		arrive_control(TAGRV_PKT_PART, TAGRV_PKT_PART_AGREE, hdr.data);
+	}
+	fake_forget();
+	fake_end_closed();
+	atomic_store(&quota.used, (unsigned) fake.links);
+}
+
+/* The transport of the fixture cannot close so many at once. */
+static void end_all(void)
+{
+	struct tagrv_list *node;
+
+	while ((node = tagrv_list_first(&fx.engine->conn.lanes))) {
+		tagrv_lane_fail(tagrv_container_of(node, struct tagrv_lane, node),
+				-FI_ECONNRESET, false);
+		fake_end_closed();
+	}
+}
+
+/* The active ones stay, and there is always room for the next of the others. */
+Test(part, few_of_many_peers_are_active)
+{
+	static fi_addr_t names[PEERS];
+	unsigned turn = 0;
+
+	tagrv_quota_init(&quota, 100000, CAP);
+	for (unsigned i = 0; i < PEERS; i++) {
+		struct tagrv_addr addr = addr_of(i);
+
+		cr_assert_eq(tagrv_avtab_insert(&fx.av, &addr, &names[i]), 0);
+		atomic_store(&quota.used, (unsigned) fake.links + 1);
+		cr_assert_lt(fake.links, CAP - 1, "no room for peer %u", i);
+		up_with(&addr, TAGRV_WIRE_PART);
+		use(names[i]);
+		agree_all();
+		for (unsigned k = 0; k < 4 && i >= ACTIVE; k++)
+			use(names[turn++ % ACTIVE]);
+	}
+	for (unsigned i = 0; i < ACTIVE; i++) {
+		struct tagrv_addr addr = addr_of(i);
+
+		cr_assert_not_null(tagrv_peer_find(fx.engine, &addr)->lane, "%u", i);
+	}
+	cr_assert_eq(fx.engine->stats.parted, PEERS - fake.links);
+	cr_assert_eq(fx.engine->stats.rejoined, 0);
+	end_all();
 }
 
 /* ---- the peer goes away meanwhile ---- */

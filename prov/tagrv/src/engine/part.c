@@ -384,10 +384,12 @@ static void make_room(struct tagrv_engine *engine, struct tagrv_quota *quota,
 {
 	struct look look = { .quota = quota, .urgent = urgent };
 	unsigned excess = tagrv_quota_excess(quota);
+	/* So that uses are known by the time when one has to be chosen. */
+	bool ahead = quota->aim && atomic_load(&quota->used) > quota->aim / 2;
 
 	if (urgent)
 		excess = TAGRV_MAX(excess, 1u);
-	if (!excess)
+	if (!excess && !ahead)
 		return;
 	look.now = ++engine->dom->part_looks;
 	do
