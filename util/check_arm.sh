@@ -94,7 +94,8 @@ step_aarch64()
 {
 	local test name filter status=0 tests=("${arm_tests[@]}") targets=()
 	[ "$(uname -m)" != aarch64 ] || skip 'this machine is one: the other steps have tested it'
-	have aarch64-linux-gnu-gcc && have qemu-aarch64 || skip 'no cross compiler (apt-get install gcc-aarch64-linux-gnu qemu-user)'
+	have aarch64-linux-gnu-gcc && have qemu-aarch64 ||
+		skip 'no cross compiler (apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)'
 	[ "$long" = 0 ] || tests=("${arm_all[@]}")
 	unpack_arm
 	for test in "${tests[@]}"; do

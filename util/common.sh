@@ -42,6 +42,7 @@ declare -A needs=(
 	[gcc]='have gcc'
 	[gcc-aarch64-linux-gnu]='have aarch64-linux-gnu-gcc'
 	[gdb]='have gdb'
+	[libc6-dev-arm64-cross]='[ -e /usr/aarch64-linux-gnu/include/stdio.h ]'
 	[libc6-dev]='[ -e /usr/include/stdio.h ]'
 	[libtool]='have libtoolize'
 	[libclang-rt-dev]='have clang && compgen -G "$(clang -print-resource-dir)/lib/*/libclang_rt.fuzzer*"'
