@@ -8,6 +8,7 @@
 #include "unit/reg/monitor_fixture.h"
 
 #include <rdma/fi_errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -28,8 +29,9 @@ static uint64_t mark_of(uintptr_t page)
 bool watch_start(void)
 {
 	struct tagrv_regcache_limits limits = { 1 << 30, 64 };
-	int ret = tagrv_monitor_uffd_get(&watch.monitor, watch.why,
-					 sizeof(watch.why));
+	const char *how = getenv("FI_TAGRV_REGCACHE_MONITOR");
+	int ret = tagrv_monitor_get(how ? how : "userfaultfd", &watch.monitor,
+				    watch.why, sizeof(watch.why));
 
 	if (ret) {
 		cr_assert(ret == -FI_EPERM || ret == -FI_ENOSYS, "%d", ret);
@@ -47,7 +49,7 @@ void watch_end(void)
 {
 	tagrv_regcache_destroy(watch.cache);
 	cr_assert_eq(reg_device.alive, 0);
-	tagrv_monitor_uffd_put(watch.monitor);
+	tagrv_monitor_put(watch.monitor);
 }
 
 void watch_settle(void)

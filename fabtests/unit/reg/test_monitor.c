@@ -141,6 +141,23 @@ Test(monitor, malloc_trim_and_large_blocks)
 	watch_end();
 }
 
+/* malloc gives blocks of this size back by calls inside of libc. */
+Test(monitor, largest_blocks)
+{
+	size_t len = (size_t) 40 << 20;
+
+	if (!watch_start())
+		return;
+	for (int i = 0; i < 8; i++) {
+		char *p = aligned_alloc(PAGE, len);
+
+		cr_assert_not_null(p);
+		cr_assert_geq(watch_use(p + i * PAGE, BYTES), 0);
+		free(p);
+	}
+	watch_end();
+}
+
 /* A watched part splits the mapping of the block; mremap refuses such mappings. */
 Test(monitor, realloc_of_a_block_with_a_cached_part)
 {

@@ -295,6 +295,22 @@ Test(monitor_vma, memory_that_others_watch_is_not_kept)
 	munmap(p, BYTES);
 }
 
+/* ---- choice ---- */
+
+/* scripts/hooks has the library; this program has not. */
+Test(monitor_vma, monitors_by_name)
+{
+	struct tagrv_monitor *none = NULL;
+
+	cr_assert_eq(tagrv_monitor_get("patch", &none, watch.why, sizeof(watch.why)),
+		     -FI_EINVAL);
+	cr_assert(strstr(watch.why, "'patch'"), "%s", watch.why);
+	cr_assert_eq(tagrv_monitor_get("hooks", &none, watch.why, sizeof(watch.why)),
+		     -FI_ENOSYS);
+	cr_assert(strstr(watch.why, "LD_PRELOAD"), "%s", watch.why);
+	cr_assert_null(none);
+}
+
 /* ---- where it is forbidden ---- */
 
 /* As the filters of containers do. Also forbids /dev/userfaultfd, which root could use. */
@@ -335,6 +351,11 @@ Test(monitor_vma, forbidden)
 
 	forbid_userfaultfd();
 	cr_assert_eq(tagrv_monitor_uffd_get(&none, watch.why, sizeof(watch.why)),
+		     -FI_EPERM);
+	cr_assert_null(none);
+	cr_assert(strstr(watch.why, strerror(EPERM)), "%s", watch.why);
+	/* The reason of userfaultfd, though there are no hooks either. */
+	cr_assert_eq(tagrv_monitor_get("auto", &none, watch.why, sizeof(watch.why)),
 		     -FI_EPERM);
 	cr_assert_null(none);
 	cr_assert(strstr(watch.why, strerror(EPERM)), "%s", watch.why);

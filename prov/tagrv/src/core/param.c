@@ -110,6 +110,10 @@ static const struct param table[] = {
 	  "Keep memory registered after the operation, for the next one (yes), "
 	  "or register it each time (no); auto keeps it where the kernel reports "
 	  "when it is unmapped, yes warns where it does not (default: auto)" },
+	{ "REGCACHE_MONITOR", FI_PARAM_STRING, FIELD(regcache_monitor), 0, 0, 0,
+	  "Who reports that memory is unmapped whose registration is kept: the kernel "
+	  "by userfaultfd (userfaultfd), or libtagrv-hooks.so, if LD_PRELOAD has it "
+	  "(hooks); auto: the first of them that works (default: auto)" },
 	{ "REGCACHE_MAX", FI_PARAM_SIZE_T, FIELD(regcache_max), 0, 0, 1LL << 46,
 	  "Most bytes that are kept registered per domain and device; 0: half of "
 	  "the limit of locked memory, or without a limit a quarter of the "

@@ -37,6 +37,7 @@ struct tagrv_params {
 	size_t	copy_depth;		/* fragments in flight per message */
 	bool	fast;			/* short ways for the commonest calls */
 	char	regcache[8];		/* auto, yes, no; empty: auto */
+	char	regcache_monitor[16];	/* auto, userfaultfd, hooks; empty: auto */
 	size_t	regcache_max;		/* bytes; 0: from the limits */
 	char	expose[12];		/* cache, message; empty: cache */
 	char	atomics[8];		/* cpu, device; empty: cpu */

@@ -94,12 +94,12 @@ static void open_cache(struct tagrv_dom *dom, struct tagrv_dom_cache *c,
 	c->wanted = false;
 	if (is_off(dom))
 		return;
-	if (tagrv_monitor_uffd_get(&monitor, why, sizeof(why))) {
+	if (tagrv_monitor_get(dom->params.regcache_monitor, &monitor, why, sizeof(why))) {
 		log_no_cache(dom, why);
 		return;
 	}
 	if (tagrv_regcache_create(dev, monitor, &limits, &c->cache)) {
-		tagrv_monitor_uffd_put(monitor);
+		tagrv_monitor_put(monitor);
 		log_no_cache(dom, "out of memory");
 		return;
 	}
@@ -186,7 +186,7 @@ void tagrv_dom_close_caches(struct tagrv_dom *dom)
 		if (!c->cache)
 			continue;
 		tagrv_regcache_destroy(c->cache);
-		tagrv_monitor_uffd_put(c->monitor);
+		tagrv_monitor_put(c->monitor);
 		*c = (struct tagrv_dom_cache) { 0 };
 	}
 }

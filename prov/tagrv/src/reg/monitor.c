@@ -5,7 +5,9 @@
  */
 #include "reg/monitor.h"
 
+#include <rdma/fi_errno.h>
 #include <stdio.h>
+#include <strings.h>
 
 #include "core/page.h"
 
@@ -96,4 +98,31 @@ bool tagrv_monitor_release_is(const char *release, unsigned major, unsigned mino
 
 	return sscanf(release, "%u.%u", &got[0], &got[1]) == 2 &&
 	       (got[0] > major || (got[0] == major && got[1] >= minor));
+}
+
+/* ---- choice ---- */
+
+int tagrv_monitor_get(const char *how, struct tagrv_monitor **monitor, char *why,
+		      size_t why_len)
+{
+	bool any = !*how || !strcasecmp(how, "auto");
+	char none[96];
+	int ret;
+
+	if (!strcasecmp(how, "hooks"))
+		return tagrv_monitor_hooks_get(monitor, why, why_len);
+	if (!any && strcasecmp(how, "userfaultfd")) {
+		snprintf(why, why_len, "FI_TAGRV_REGCACHE_MONITOR is '%s'", how);
+		return -FI_EINVAL;
+	}
+	ret = tagrv_monitor_uffd_get(monitor, why, why_len);
+	/* The reason of userfaultfd is of more use: few load the hooks. */
+	if (ret && any && !tagrv_monitor_hooks_get(monitor, none, sizeof(none)))
+		ret = 0;
+	return ret;
+}
+
+void tagrv_monitor_put(struct tagrv_monitor *monitor)
+{
+	monitor->ops->put(monitor);
 }

@@ -47,6 +47,8 @@ struct tagrv_monitor_ops {
 	 * been invalidated yet. Any thread; needs no lock.
 	 */
 	bool (*changing)(struct tagrv_monitor *monitor);
+	/* Ends one use of the monitor; see tagrv_monitor_get(). */
+	void (*put)(struct tagrv_monitor *monitor);
 };
 
 struct tagrv_monitor {
@@ -102,6 +104,15 @@ void tagrv_monitor_unwatch_unused(struct tagrv_monitor *monitor, uintptr_t from,
 bool tagrv_monitor_release_is(const char *release, unsigned major, unsigned minor);
 
 /*
+ * Returns the monitor that 'how' names, of FI_TAGRV_REGCACHE_MONITOR: userfaultfd, hooks,
+ * or auto or empty for the first of them that works. -FI_EINVAL: there is none of this
+ * name; else as the calls below.
+ */
+int tagrv_monitor_get(const char *how, struct tagrv_monitor **monitor, char *why,
+		      size_t why_len) TAGRV_WARN_UNUSED;
+void tagrv_monitor_put(struct tagrv_monitor *monitor);
+
+/*
  * Returns the monitor over userfaultfd(2). There is one in a process, for all
  * domains, since a range can belong to one userfaultfd only. The first get starts
  * it and its thread, the last put ends them. On -FI_ENOSYS, -FI_EPERM or
@@ -110,5 +121,10 @@ bool tagrv_monitor_release_is(const char *release, unsigned major, unsigned mino
 int tagrv_monitor_uffd_get(struct tagrv_monitor **monitor, char *why,
 			   size_t why_len) TAGRV_WARN_UNUSED;
 void tagrv_monitor_uffd_put(struct tagrv_monitor *monitor);
+
+/* As tagrv_monitor_uffd_get(), of the monitor over libtagrv-hooks.so. */
+int tagrv_monitor_hooks_get(struct tagrv_monitor **monitor, char *why,
+			    size_t why_len) TAGRV_WARN_UNUSED;
+void tagrv_monitor_hooks_put(struct tagrv_monitor *monitor);
 
 #endif

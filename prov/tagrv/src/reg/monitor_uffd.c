@@ -150,6 +150,7 @@ static const struct tagrv_monitor_ops uffd_ops = {
 	.watch = uffd_watch,
 	.unwatch = uffd_unwatch,
 	.changing = uffd_changing,
+	.put = tagrv_monitor_uffd_put,
 };
 
 /* ---- events ---- */
