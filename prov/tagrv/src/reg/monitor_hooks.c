@@ -25,8 +25,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
+#include "core/page.h"
 #include "reg/hooks.h"
 #include "reg/monitor.h"
 
@@ -117,7 +117,7 @@ static void watch_forks(void)
 /* Whether calls of this plug-in come to the library: it must be the first to have them. */
 static bool is_in_front(const struct tagrv_hooks *hooks)
 {
-	size_t len = (size_t) sysconf(_SC_PAGESIZE);
+	size_t len = tagrv_page_size();
 	char *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uintptr_t at = (uintptr_t) p;
 	bool was_known;
