@@ -323,6 +323,7 @@ Test(verbs_xport, a_full_device_is_not_asked_twice)
 	struct tagrv_xport *xport;
 
 	config.ops_errno = 0;
+	config.max_inline = 512;
 	config.max_qp = 1;
 	config.td_errno = EOPNOTSUPP;
 	fake_verbs_start(&config);
