@@ -66,23 +66,33 @@ static int meets_list(const struct cpus *cpus, const char *path)
 	return meets;
 }
 
+/* As meets_list() of the next node that exists from *node on, which is advanced behind it. */
+static int meets_next_node(const struct cpus *cpus, unsigned *node)
+{
+	char path[128];
+	int meets = -1;
+
+	while (meets < 0 && *node < NODES_MAX) {
+		snprintf(path, sizeof(path), "%s/node%u/cpulist", source->node_dir,
+			 (*node)++);
+		meets = meets_list(cpus, path);
+	}
+	return meets;
+}
+
 /* The row of a node has a distance for each node that exists, in their order. */
 static unsigned node_distance(const struct cpus *cpus, int node)
 {
-	unsigned best = 0, distance;
+	unsigned best = 0, distance, next = 0;
 	char path[128];
 	FILE *f;
 
 	snprintf(path, sizeof(path), "%s/node%d/distance", source->node_dir, node);
 	f = fopen(path, "re");
-	for (unsigned i = 0; f && i < NODES_MAX; i++) {
-		int meets;
+	while (f && fscanf(f, "%u", &distance) == 1) {
+		int meets = meets_next_node(cpus, &next);
 
-		snprintf(path, sizeof(path), "%s/node%u/cpulist", source->node_dir, i);
-		meets = meets_list(cpus, path);
 		if (meets < 0)
-			continue;
-		if (fscanf(f, "%u", &distance) != 1)
 			break;
 		if (meets && (!best || distance < best))
 			best = distance;
