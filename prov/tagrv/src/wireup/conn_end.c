@@ -12,9 +12,7 @@
 
 static void forget_links(struct tagrv_conn *conn)
 {
-	tagrv_conn_discard_links(conn);
-	conn->epoch = 0;
-	conn->held = 0;
+	tagrv_conn_void_offer(conn);
 	conn->first_epoch = 0;
 	conn->was_epoch = 0;
 	conn->renew = (struct tagrv_conn_renew) { .state = TAGRV_CONN_REST };
@@ -181,9 +179,7 @@ void tagrv_conn_await_room(struct tagrv_conn *conn)
 	struct tagrv_chan *dialed = conn->chan[TAGRV_CONN_DIALED];
 
 	assert(conn->state == TAGRV_CONN_WANTED);
-	tagrv_conn_discard_links(conn);
-	conn->epoch = 0;
-	conn->held = 0;
+	tagrv_conn_void_offer(conn);
 	if (conn->host->ops->crowded)
 		conn->host->ops->crowded(conn);
 	if (!conn->deadline)

@@ -79,6 +79,13 @@ void tagrv_conn_discard_links(struct tagrv_conn *conn)
 		discard_link(conn, i);
 }
 
+void tagrv_conn_void_offer(struct tagrv_conn *conn)
+{
+	tagrv_conn_discard_links(conn);
+	conn->epoch = 0;
+	conn->held = 0;
+}
+
 /* The peer is on this host, or listens at our own address: probably it needs no device. */
 static bool is_local(const struct tagrv_conn *conn)
 {
@@ -225,9 +232,7 @@ static void become_bound(struct tagrv_conn *conn, unsigned i,
 /* What was held back gets an epoch of its own: the present one means what was offered. */
 static int give_up_offer(struct tagrv_conn *conn)
 {
-	tagrv_conn_discard_links(conn);
-	conn->held = 0;
-	conn->epoch = 0;
+	tagrv_conn_void_offer(conn);
 	return begin_epoch(conn, &conn->epoch, conn->nonce);
 }
 

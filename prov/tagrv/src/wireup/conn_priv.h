@@ -217,6 +217,8 @@ int tagrv_conn_make_links(struct tagrv_conn *conn, bool local) TAGRV_WARN_UNUSED
  */
 bool tagrv_conn_is_crowded(const struct tagrv_conn *conn, bool offer);
 void tagrv_conn_discard_links(struct tagrv_conn *conn);
+/* Discards our links: the next ones have another epoch. */
+void tagrv_conn_void_offer(struct tagrv_conn *conn);
 /*
  * Binds to the best transport in the record that works, becomes BOUND (or READY
  * if sendable) and emits UP. Transports that did not work are avoided from then
