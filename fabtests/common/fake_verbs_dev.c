@@ -239,7 +239,7 @@ void fv_ipoib_get(const union ibv_gid *gid, char iface[IF_NAMESIZE])
 }
 
 /* Of the GIDs that fv_make_gid() makes. */
-void fv_subnet_get(const union ibv_gid *gid, struct verbs_subnet *subnet)
+static void subnet_get(const union ibv_gid *gid, struct verbs_subnet *subnet)
 {
 	bool is_ours = gid->raw[12] == 10 && gid->raw[13] == 9;
 
@@ -252,6 +252,13 @@ void fv_subnet_get(const union ibv_gid *gid, struct verbs_subnet *subnet)
 		return;
 	subnet->prefix = (uint8_t) fv.config.prefix;
 	subnet->vlan = (uint16_t) fv.config.vlan[gid->raw[14]];
+}
+
+void fv_subnets_get(const struct ibv_gid_entry *gids, size_t cnt,
+		    struct verbs_subnet *subnets)
+{
+	for (size_t i = 0; i < cnt; i++)
+		subnet_get(&gids[i].gid, &subnets[i]);
 }
 
 static unsigned *unacked_of(struct ibv_async_event *event)

@@ -191,7 +191,8 @@ int fv_query_port(struct ibv_context *ctx, uint8_t port,
 		  struct ibv_port_attr *attr);
 ssize_t fv_query_gid_table(struct ibv_context *ctx,
 			   struct ibv_gid_entry *entries, size_t max);
-void fv_subnet_get(const union ibv_gid *gid, struct verbs_subnet *subnet);
+void fv_subnets_get(const struct ibv_gid_entry *gids, size_t cnt,
+		    struct verbs_subnet *subnets);
 void fv_ipoib_get(const union ibv_gid *gid, char iface[IF_NAMESIZE]);
 int fv_query_pkey(struct ibv_context *ctx, uint8_t port, int index,
 		  __be16 *pkey);

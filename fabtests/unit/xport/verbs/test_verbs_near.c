@@ -203,9 +203,10 @@ Test(verbs_subnet, of_the_host_itself, .timeout = 5)
 {
 	struct side side = { V2, "127.0.0.1", 0, 0 };
 	struct verbs_blob blob = blob_of(&side);
+	struct ibv_gid_entry entry = { .gid = blob.gid };
 	struct verbs_subnet subnet;
 
-	tagrv_verbs_subnet_get(&blob.gid, &subnet);
+	tagrv_verbs_subnets_get(&entry, 1, &subnet);
 	cr_assert_eq(subnet.prefix, 8);
 	cr_assert_str_eq(subnet.iface, "lo");
 	cr_assert_eq(subnet.vlan, 0);

@@ -118,8 +118,9 @@ void tagrv_verbs_port_refresh(struct verbs_dev *dev);
 /* The subnet of a GID's address, by the list of getifaddrs(); without its VLAN. */
 void tagrv_verbs_subnet_find(const struct ifaddrs *list, const union ibv_gid *gid,
 			     struct verbs_subnet *subnet);
-/* The same with its VLAN, of this host. */
-void tagrv_verbs_subnet_get(const union ibv_gid *gid, struct verbs_subnet *subnet);
+/* The same of each of cnt GIDs with its VLAN, by one look at the addresses of this host. */
+void tagrv_verbs_subnets_get(const struct ibv_gid_entry *gids, size_t cnt,
+			     struct verbs_subnet *subnets);
 
 /*
  * The network interface (IPoIB) of the InfiniBand port with this GID, by the list of

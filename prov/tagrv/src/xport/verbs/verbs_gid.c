@@ -135,32 +135,32 @@ static bool shares_subnet(const struct verbs_port *used, const union ibv_gid *gi
 
 /* Higher is better; 0: not usable. */
 static unsigned score_roce(const struct search *search,
-			   const struct ibv_gid_entry *entry)
+			   const struct ibv_gid_entry *entry,
+			   const struct verbs_subnet *subnet)
 {
 	const struct verbs_port *used = search->wish->used;
-	struct verbs_subnet subnet;
 	struct tagrv_addr ip;
 	unsigned score, kind;
 
 	if (!ip_of(&entry->gid, &ip))
 		return 0;
-	search->calls->subnet_get(&entry->gid, &subnet);
 	kind = entry->gid_type != IBV_GID_TYPE_ROCE_V2 ? 0 :
 	       tagrv_netif_is_link_local(&ip) ? 1 : ip.sa.sa_family == AF_INET6 ? 2 : 3;
-	score = !is_elsewhere(search, entry, &subnet);
+	score = !is_elsewhere(search, entry, subnet);
 	score = score << 1 | (kind > 0);
 	score = score << 1 | (used && used->net == net_of(entry) &&
 			      !memcmp(&used->gid, &entry->gid, sizeof(used->gid)));
 	score = score << 1 | is_local(search, &ip);
 	score = score << 1 | shares_subnet(used, &entry->gid);
-	score = score << 1 | !subnet.idle;
+	score = score << 1 | !subnet->idle;
 	score = score << 2 | kind;
-	score = score << 1 | !subnet.vlan;
+	score = score << 1 | !subnet->vlan;
 	return score << 1 | 1;
 }
 
 static unsigned score_of(const struct search *search,
-			 const struct ibv_gid_entry *entry, uint8_t port)
+			 const struct ibv_gid_entry *entry,
+			 const struct verbs_subnet *subnet, uint8_t port)
 {
 	int index = search->wish->index;
 
@@ -173,7 +173,7 @@ static unsigned score_of(const struct search *search,
 		return ELSEWHERE_BIT;
 	case IBV_GID_TYPE_ROCE_V1:
 	case IBV_GID_TYPE_ROCE_V2:
-		return score_roce(search, entry) | (index >= 0 ? ELSEWHERE_BIT : 0);
+		return score_roce(search, entry, subnet) | (index >= 0 ? ELSEWHERE_BIT : 0);
 	default:
 		return 0;
 	}
@@ -240,17 +240,19 @@ int tagrv_verbs_gid_choose(const struct tagrv_verbs_calls *calls,
 	/* The table holds the GIDs of all ports, one after the other. */
 	size_t max = (size_t) TAGRV_MAX(attr->gid_tbl_len, 1) * port_cnt;
 	struct ibv_gid_entry *table = calloc(max, sizeof(*table));
+	struct verbs_subnet *subnets = calloc(max, sizeof(*subnets));
 	unsigned *scores = calloc(max, sizeof(*scores));
 	const struct ibv_gid_entry *best = NULL;
-	ssize_t cnt = 0;
 	int ret = -FI_ENOMEM;
 
-	if (table && scores) {
-		cnt = calls->query_gid_table(ctx, table, max);
-		for (ssize_t i = 0; i < cnt; i++)
-			scores[i] = score_of(&search, &table[i], port);
-		best = search_table(&search, table, scores,
-				    (size_t) TAGRV_MAX(cnt, 0));
+	if (table && subnets && scores) {
+		ssize_t got = calls->query_gid_table(ctx, table, max);
+		size_t cnt = (size_t) TAGRV_MAX(got, 0);
+
+		calls->subnets_get(table, cnt, subnets);
+		for (size_t i = 0; i < cnt; i++)
+			scores[i] = score_of(&search, &table[i], &subnets[i], port);
+		best = search_table(&search, table, scores, cnt);
 		ret = best ? 0 : -FI_ENODATA;
 	}
 	if (best) {
@@ -259,11 +261,12 @@ int tagrv_verbs_gid_choose(const struct tagrv_verbs_calls *calls,
 			.net = net_of(best),
 		};
 		if (gid->net != VERBS_NET_IB)
-			calls->subnet_get(&gid->gid, &gid->subnet);
+			gid->subnet = subnets[best - table];
 	}
 	if (search.pd)
 		calls->dealloc_pd(search.pd);
 	free(scores);
+	free(subnets);
 	free(table);
 	return ret;
 }

@@ -92,17 +92,19 @@ static uint16_t vlan_of(const char *iface)
 	return ret ? 0 : (uint16_t) (args.u.VID & 0xfff);
 }
 
-void tagrv_verbs_subnet_get(const union ibv_gid *gid, struct verbs_subnet *subnet)
+void tagrv_verbs_subnets_get(const struct ibv_gid_entry *gids, size_t cnt,
+			     struct verbs_subnet *subnets)
 {
-	struct ifaddrs *list;
+	struct ifaddrs *list = NULL;
+	bool unknown = getifaddrs(&list);
 
-	*subnet = (struct verbs_subnet) { .unknown = true };
-	if (getifaddrs(&list))
-		return;
-	tagrv_verbs_subnet_find(list, gid, subnet);
+	for (size_t i = 0; i < cnt; i++) {
+		tagrv_verbs_subnet_find(list, &gids[i].gid, &subnets[i]);
+		subnets[i].unknown = unknown;
+		if (subnets[i].prefix)
+			subnets[i].vlan = vlan_of(subnets[i].iface);
+	}
 	freeifaddrs(list);
-	if (subnet->prefix)
-		subnet->vlan = vlan_of(subnet->iface);
 }
 
 /* ---- the network interface of an InfiniBand port ---- */

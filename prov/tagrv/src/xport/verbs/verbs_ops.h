@@ -33,8 +33,9 @@ struct tagrv_verbs_calls {
 	/* ns, to measure registrations by when a device is opened; NULL: not measured */
 	uint64_t (*clock_ns)(void);
 
-	/* as tagrv_verbs_subnet_get() */
-	void (*subnet_get)(const union ibv_gid *gid, struct verbs_subnet *subnet);
+	/* as tagrv_verbs_subnets_get() */
+	void (*subnets_get)(const struct ibv_gid_entry *gids, size_t cnt,
+			    struct verbs_subnet *subnets);
 	/* as tagrv_verbs_ipoib_get() */
 	void (*ipoib_get)(const union ibv_gid *gid, char iface[IF_NAMESIZE]);
 
