@@ -55,6 +55,15 @@ Test(netif, without_a_default_route_the_first_with_carrier)
 	cr_expect_str_eq(found(NULL, AF_INET6), "[2001:db8::1]:0");
 }
 
+Test(netif, of_any_family_ipv4_comes_first)
+{
+	add_host();
+	fake_ifaces_add("eth3", "2001:db8:3::1", ON);
+	cr_expect_str_eq(found("eth0", AF_UNSPEC), "10.0.0.1:0");
+	cr_expect_str_eq(found("eth3", AF_UNSPEC), "[2001:db8:3::1]:0");
+	cr_expect_str_eq(found("eth9", AF_UNSPEC), "none");
+}
+
 Test(netif, the_default_route_decides)
 {
 	add_host();

@@ -112,7 +112,7 @@ static int rank_named(const struct ifaddrs *ifa, bool is_local, const char *name
 	return is_local ? 1 : ifa->ifa_flags & IFF_RUNNING ? 3 : 2;
 }
 
-int tagrv_netif_addr(const char *name, int family, struct tagrv_addr *addr)
+static int addr_of_family(const char *name, int family, struct tagrv_addr *addr)
 {
 	char route[IF_NAMESIZE] = "";
 	struct ifaddrs *list;
@@ -140,4 +140,13 @@ int tagrv_netif_addr(const char *name, int family, struct tagrv_addr *addr)
 	}
 	freeifaddrs(list);
 	return best ? 0 : -FI_ENODATA;
+}
+
+int tagrv_netif_addr(const char *name, int family, struct tagrv_addr *addr)
+{
+	int ret = addr_of_family(name, family == AF_UNSPEC ? AF_INET : family, addr);
+
+	if (ret == -FI_ENODATA && family == AF_UNSPEC)
+		ret = addr_of_family(name, AF_INET6, addr);
+	return ret;
 }

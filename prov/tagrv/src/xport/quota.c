@@ -44,10 +44,8 @@ bool tagrv_quota_take(struct tagrv_quota *quota)
 	unsigned used = atomic_load(&quota->used);
 
 	do {
-		if (quota->most && used >= quota->most) {
-			atomic_fetch_add(&quota->refused, 1);
+		if (quota->most && used >= quota->most)
 			return false;
-		}
 	} while (!atomic_compare_exchange_weak(&quota->used, &used, used + 1));
 	return true;
 }
@@ -61,7 +59,6 @@ bool tagrv_quota_refused(struct tagrv_quota *quota)
 {
 	unsigned others = atomic_load(&quota->used) - 1;
 
-	atomic_fetch_add(&quota->refused, 1);
 	atomic_store(&quota->lack_until, tagrv_clock_ms() + LACK_MS);
 	atomic_store(&quota->lack, others);
 	return others > 0;

@@ -29,7 +29,6 @@ struct tagrv_quota {
 	atomic_uint used;
 	atomic_uint lack;	/* so many were too many for the device; 0: it took all */
 	_Atomic uint64_t lack_until;	/* ms by the clock */
-	_Atomic uint64_t refused;	/* links that were not made for want of room */
 };
 
 /* most: what the user wants at most, 0: nothing; of_device as above. */
@@ -37,7 +36,7 @@ void tagrv_quota_init(struct tagrv_quota *quota, unsigned of_device, size_t most
 /* So many processes share the device, if the launcher says so; else 0. */
 void tagrv_quota_share(struct tagrv_quota *quota, unsigned procs);
 
-/* Counts a link that is to be made. False: there is no room for it; that is counted. */
+/* Counts a link that is to be made. False: there is no room for it. */
 bool tagrv_quota_take(struct tagrv_quota *quota) TAGRV_WARN_UNUSED;
 /* The link has ended. */
 void tagrv_quota_give(struct tagrv_quota *quota);

@@ -56,12 +56,9 @@ static int default_family(const struct tagrv_params *params, int *family)
 		*family = AF_INET6;
 		return 0;
 	}
-	ret = tagrv_netif_addr(iface, AF_INET, &addr);
-	if (ret == -FI_ENODATA) {
-		ret = tagrv_netif_addr(iface, AF_INET6, &addr);
-		if (!ret)
-			*family = AF_INET6;
-	}
+	ret = tagrv_netif_addr(iface, AF_UNSPEC, &addr);
+	if (!ret)
+		*family = addr.sa.sa_family;
 	return ret == -FI_ENODATA ? 0 : ret;
 }
 

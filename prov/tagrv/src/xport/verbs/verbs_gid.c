@@ -72,8 +72,7 @@ struct tagrv_addr tagrv_verbs_local_of(const struct tagrv_params *params)
 	else if (inet_pton(AF_INET6, params->iface, &addr.in6.sin6_addr) == 1)
 		addr.sa.sa_family = AF_INET6;
 	else if (params->iface[0] &&
-		 tagrv_netif_addr(params->iface, AF_INET, &addr) &&
-		 tagrv_netif_addr(params->iface, AF_INET6, &addr))
+		 tagrv_netif_addr(params->iface, AF_UNSPEC, &addr))
 		addr = (struct tagrv_addr) { 0 };
 	return addr;
 }

@@ -79,8 +79,7 @@ static void describe_ipoib(const struct tagrv_verbs_calls *calls,
 	struct tagrv_addr addr;
 
 	calls->ipoib_get(gid, desc->iface);
-	if (desc->iface[0] && (!tagrv_netif_addr(desc->iface, AF_INET, &addr) ||
-			       !tagrv_netif_addr(desc->iface, AF_INET6, &addr)) &&
+	if (desc->iface[0] && !tagrv_netif_addr(desc->iface, AF_UNSPEC, &addr) &&
 	    !tagrv_netif_is_link_local(&addr))
 		desc->addr = addr;
 }
