@@ -95,7 +95,7 @@ static void close_all(void)
 
 static const struct tagrv_quota *quota_of(unsigned i)
 {
-	return ends[i].engine->rails.xports[0]->quota;
+	return ends[i].engine->rails.xports[0]->quotas[0];
 }
 
 static void take_message(unsigned i, char *buf)

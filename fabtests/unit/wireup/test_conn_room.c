@@ -17,7 +17,7 @@ static void start(struct driver *d, unsigned most, unsigned used)
 	tagrv_quota_init(&quota, 1000, most);
 	atomic_store(&quota.used, used);
 	driver_init(d, US, PEER);
-	d->fake.base.quota = &quota;
+	d->fake.base.quotas[0] = &quota;
 }
 
 Test(conn_room, wanted_connection_waits_without_a_socket)
@@ -163,7 +163,7 @@ Test(conn_room, local_peer_waits_for_no_device)
 
 	start(&d, 2, 2);
 	driver_add_local(&d);
-	d.fake.base.quota = &quota;
+	d.fake.base.quotas[0] = &quota;
 	d.fake.create_status = -FI_ENOSPC;
 	out = ask(&d);
 	cr_assert_eq(driver_last(out)->link_cnt, 1);
@@ -179,7 +179,7 @@ Test(conn_room, refused_local_link_waits_for_the_device)
 
 	start(&d, 3, 2);
 	driver_add_local(&d);
-	d.fake.base.quota = &quota;
+	d.fake.base.quotas[0] = &quota;
 	d.here = true;
 	out = ask(&d);
 	cr_assert_eq(driver_last(out)->reason, TAGRV_WIREUP_LOCAL);

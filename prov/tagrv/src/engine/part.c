@@ -306,7 +306,7 @@ static struct tagrv_engine *engine_of(struct tagrv_list *dom_node)
 /* What is counted of the peer; other uses do not make a connection younger. */
 static uint32_t uses_of(const struct tagrv_peer *peer)
 {
-	return peer->tx_seq + peer->rx_seq + peer->rma.changes;
+	return peer->tx_seq + peer->rx_seq + peer->rma.changes + peer->rma.begun;
 }
 
 struct look {
@@ -343,6 +343,14 @@ static void look_at(struct look *look, struct tagrv_lane *lane)
 		look->oldest = lane;
 }
 
+static bool counts_in(const struct tagrv_xport *xport, const struct tagrv_quota *quota)
+{
+	for (unsigned i = 0; i < TAGRV_XPORT_QUOTAS && xport->quotas[i]; i++)
+		if (xport->quotas[i] == quota)
+			return true;
+	return false;
+}
+
 /* All engines of the domain share the device. */
 static void look_around(struct look *look, struct tagrv_dom *dom)
 {
@@ -355,7 +363,7 @@ static void look_around(struct look *look, struct tagrv_dom *dom)
 			struct tagrv_lane *lane =
 				tagrv_container_of(node, struct tagrv_lane, node);
 
-			if (lane->link->xport->quota == look->quota)
+			if (counts_in(lane->link->xport, look->quota))
 				look_at(look, lane);
 		}
 }
@@ -400,7 +408,10 @@ static void make_room(struct tagrv_engine *engine, struct tagrv_quota *quota,
 void tagrv_part_make_room(struct tagrv_engine *engine, bool urgent)
 {
 	tagrv_assert_locked(engine->dom);
-	for (size_t i = 0; i < engine->rails.xport_cnt; i++)
-		if (engine->rails.xports[i]->quota)
-			make_room(engine, engine->rails.xports[i]->quota, urgent);
+	for (size_t i = 0; i < engine->rails.xport_cnt; i++) {
+		struct tagrv_quota **quotas = engine->rails.xports[i]->quotas;
+
+		for (unsigned q = 0; q < TAGRV_XPORT_QUOTAS && quotas[q]; q++)
+			make_room(engine, quotas[q], urgent);
+	}
 }

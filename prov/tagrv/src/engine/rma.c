@@ -102,11 +102,13 @@ static int take(struct tagrv_engine *engine, const struct tagrv_rma_req *req,
 		ret = tagrv_peer_of(engine, req->dest, peer);
 	if (!ret)
 		ret = tagrv_rma_op_get(engine, *peer, req, op);
-	if (!ret)
-		tagrv_list_push_tail(&(*peer)->pending, &(*op)->link);
-	else if (ret == -FI_EAGAIN)
+	if (ret == -FI_EAGAIN)
 		tagrv_engine_note_refusal(engine);
-	return ret;
+	if (ret)
+		return ret;
+	(*peer)->rma.begun++;
+	tagrv_list_push_tail(&(*peer)->pending, &(*op)->link);
+	return 0;
 }
 
 bool tagrv_engine_store(struct tagrv_engine *engine, fi_addr_t dest, const void *buf,
@@ -120,8 +122,11 @@ bool tagrv_engine_store(struct tagrv_engine *engine, fi_addr_t dest, const void 
 			   __builtin_add_overflow(addr, len, &end)))
 		return false;
 	peer = engine->table.by_addr[dest];
-	return TAGRV_LIKELY(peer != NULL) &&
-	       TAGRV_LIKELY(!tagrv_rma_store_counted(peer, buf, len, addr, key));
+	if (TAGRV_UNLIKELY(!peer) ||
+	    TAGRV_UNLIKELY(tagrv_rma_store_counted(peer, buf, len, addr, key)))
+		return false;
+	peer->rma.begun++;
+	return true;
 }
 
 ssize_t tagrv_engine_rma(struct tagrv_engine *engine,

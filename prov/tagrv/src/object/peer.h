@@ -154,6 +154,7 @@ struct tagrv_peer {
 		uint32_t serving;	/* what we keep for it */
 		uint32_t uses;		/* of windows, by all its connections */
 		uint32_t changes;	/* PUTs, STOREs and ATOMICs that came */
+		uint32_t begun;		/* operations of ours: which connections are in use */
 		/* Counted operations: proto/rma/rma_store.c. */
 		uint32_t counted;	/* of ours, not answered; in 'sent', too */
 		uint32_t done, refused;	/* of its own, not answered yet */

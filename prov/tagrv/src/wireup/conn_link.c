@@ -99,7 +99,10 @@ static bool is_local(const struct tagrv_conn *conn)
 
 static bool has_room(const struct tagrv_xport *xport, bool offer)
 {
-	return !xport->quota || tagrv_quota_has_room(xport->quota, offer ? 1 : 0);
+	for (unsigned i = 0; i < TAGRV_XPORT_QUOTAS && xport->quotas[i]; i++)
+		if (!tagrv_quota_has_room(xport->quotas[i], offer ? 1 : 0))
+			return false;
+	return true;
 }
 
 bool tagrv_conn_is_crowded(const struct tagrv_conn *conn, bool offer)

@@ -304,13 +304,16 @@ struct tagrv_device {
 	bool	atomics;	/* its xports have TAGRV_XPORT_ATOMIC */
 };
 
+#define TAGRV_XPORT_QUOTAS	4u
+
 /* Base of every transport instance; back ends embed it as first member. */
 struct tagrv_xport {
 	const struct tagrv_xport_ops *ops;
 	struct tagrv_device *dev;
 	struct tagrv_sink *sink;
-	/* Of its device: how many links there can be. NULL: as many as memory allows. */
-	struct tagrv_quota *quota;
+	/* Of its devices: how many links there can be. A link counts in each; NULL behind the
+	   last one. None: as many as memory allows. */
+	struct tagrv_quota *quotas[TAGRV_XPORT_QUOTAS];
 	struct tagrv_xport_attr attr;
 };
 

@@ -96,12 +96,12 @@ static void fill_attr(struct multi_xport *xp)
 	struct tagrv_xport_attr *attr = &xp->base.attr;
 	double most = 0, sum = 0;
 
-	/* Each rail has a queue pair of each link. */
-	xp->base.quota = xp->rails[0].xport->quota;
 	*attr = xp->rails[0].xport->attr;
 	for (unsigned i = 0; i < xp->cnt; i++) {
 		const struct tagrv_xport_attr *one = &xp->rails[i].xport->attr;
 
+		/* Each rail has a queue pair of each link. */
+		xp->base.quotas[i] = xp->rails[i].xport->quotas[0];
 		attr->caps &= one->caps;
 		attr->admits &= one->admits;
 		attr->max_inline = TAGRV_MIN(attr->max_inline, one->max_inline);

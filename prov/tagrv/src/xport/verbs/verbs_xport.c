@@ -254,7 +254,7 @@ int tagrv_verbs_xport_open(struct tagrv_device *base,
 	xp->base.ops = &tagrv_verbs_ops;
 	xp->base.dev = base;
 	xp->base.sink = sink;
-	xp->base.quota = &dev->quota;
+	xp->base.quotas[0] = &dev->quota;
 	xp->calls = dev->calls;
 	xp->dev = dev;
 	xp->params = *params;
