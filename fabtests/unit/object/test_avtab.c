@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * avtab.h: rows, reuse, growth, the same address twice; random inserts and
+ * avtab.h: rows, reuse, growth, memory, the same address twice; random inserts and
  * removals against a plain array.
  *
  * TAGRV_TEST_SEED=<seed> plays the same random operations again.
@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/alloc_fail.h"
 #include "object/avtab.h"
 
 static struct tagrv_avtab tab;
@@ -87,6 +88,56 @@ Test(avtab, a_huge_count_allocates_nothing_huge)
 	tagrv_avtab_fini(&tab);
 	cr_assert_eq(tagrv_avtab_init(&tab, SIZE_MAX), 0);
 	cr_expect_eq(insert(1), 0);
+}
+
+/*
+ * The endpoint's table of 8 bytes for each row grows by a quarter, too: 10 bytes at most are
+ * left for it, of 64 that an address may cost.
+ */
+#define BYTES_MAX	54
+
+Test(avtab, an_address_takes_few_bytes_at_any_time)
+{
+	if (!alloc_fail_works())
+		cr_skip_test("the allocator is not ours");
+	tagrv_avtab_fini(&tab);
+	alloc_bytes_begin();
+	cr_assert_eq(tagrv_avtab_init(&tab, 0), 0);
+	for (uint32_t i = 0; i < 20000; i++) {
+		ptrdiff_t bytes;
+
+		cr_assert_eq(insert(i), i);
+		bytes = alloc_bytes();
+		cr_assert(i < 1000 || bytes <= (ptrdiff_t) (i + 1) * BYTES_MAX,
+			  "%td bytes for %u addresses", bytes, i + 1);
+	}
+	tagrv_avtab_fini(&tab);
+	cr_assert_eq(alloc_bytes_end(), 0);
+}
+
+/* If a call looked at all rows, this would take 10^10 steps, and its time be over. */
+Test(avtab, no_call_looks_at_all_rows, .timeout = 5)
+{
+	enum { CNT = 100000 };
+
+	for (uint32_t i = 0; i < CNT; i++)
+		cr_assert_eq(insert(i), i);
+	for (uint32_t i = 0; i < CNT; i++) {
+		cr_assert_eq(tagrv_avtab_remove(&tab, 0), 0);
+		cr_assert_eq(insert(CNT + i), 0);
+		cr_assert_eq(insert(2 * CNT + i), CNT);
+		cr_assert_eq(tagrv_avtab_remove(&tab, CNT), 0);
+	}
+	for (uint32_t i = 1; i < CNT; i++) {
+		cr_assert_eq(find(i), i);
+		cr_assert_eq(tagrv_avtab_remove(&tab, i), 0);
+		cr_assert_eq(find(i), FI_ADDR_NOTAVAIL);
+	}
+	cr_assert_eq(find(2 * CNT - 1), 0);
+	for (uint32_t i = 1; i < CNT; i++)
+		cr_assert_eq(insert(i), i);
+	for (uint32_t i = 1; i < CNT; i++)
+		cr_assert_eq(find(i), i);
 }
 
 Test(avtab, unknown_rows_and_addresses_are_told)

@@ -6,6 +6,8 @@
  * A removed row is reused, lowest first. The same address may be inserted more
  * than once; the reverse look-up answers the lowest living row. Watchers are
  * called after each insert and removal. Domain lock.
+ *
+ * size: less than 52 bytes for each address, however many there are.
  */
 #ifndef TAGRV_OBJECT_AVTAB_H
 #define TAGRV_OBJECT_AVTAB_H
@@ -14,6 +16,7 @@
 
 #include "core/addr.h"
 #include "core/list.h"
+#include "match/hash.h"
 
 struct tagrv_avtab_row;
 
@@ -22,18 +25,24 @@ struct tagrv_av_watcher {
 	struct tagrv_list node;		/* tagrv_avtab::watchers */
 	void (*inserted)(struct tagrv_av_watcher *watcher, fi_addr_t fi_addr,
 			 const struct tagrv_addr *addr);
-	void (*removed)(struct tagrv_av_watcher *watcher, fi_addr_t fi_addr);
+	void (*removed)(struct tagrv_av_watcher *watcher, fi_addr_t fi_addr,
+			const struct tagrv_addr *addr);
 };
 
 struct tagrv_avtab {
 	struct tagrv_avtab_row *rows;
-	size_t	cnt;		/* rows ever used */
+	size_t	cnt;		/* rows up to the last living one */
+	size_t	used;		/* of these, living ones */
 	size_t	cap;
 	size_t	lowest_free;	/* no free row below this one */
-	void	*by_addr;	/* uthash of address -> living rows */
+	uint32_t *firsts;	/* hash table: the first row of each address */
+	size_t	first_cnt;	/* different addresses */
+	size_t	first_cap;	/* a power of two */
+	struct tagrv_hash_seed seed;
 	struct tagrv_list watchers;	/* tagrv_av_watcher::node */
 };
 
+/* 0, -FI_ENOMEM, or an error of tagrv_random_fill(). */
 int tagrv_avtab_init(struct tagrv_avtab *tab, size_t count) TAGRV_WARN_UNUSED;
 void tagrv_avtab_fini(struct tagrv_avtab *tab);
 

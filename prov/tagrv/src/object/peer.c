@@ -236,13 +236,13 @@ void tagrv_peer_forget(struct tagrv_peer *peer)
 
 static int grow_by_addr(struct tagrv_engine *engine, fi_addr_t fi_addr)
 {
-	size_t cnt = TAGRV_MAX((size_t) fi_addr + 1, engine->table.by_addr_cnt * 2);
+	size_t old = engine->table.by_addr_cnt;
+	size_t cnt = TAGRV_MAX((size_t) fi_addr + 1, old + old / 4);	/* as the rows do */
 	struct tagrv_peer **map = realloc(engine->table.by_addr, cnt * sizeof(*map));
 
 	if (!map)
 		return -FI_ENOMEM;
-	memset(map + engine->table.by_addr_cnt, 0,
-	       (cnt - engine->table.by_addr_cnt) * sizeof(*map));
+	memset(map + old, 0, (cnt - old) * sizeof(*map));
 	engine->table.by_addr = map;
 	engine->table.by_addr_cnt = cnt;
 	return 0;
@@ -329,23 +329,18 @@ static void rename_peer(struct tagrv_peer *peer)
 	peer->fi_addr = tagrv_avtab_find(peer->engine->table.av, &peer->addr);
 }
 
-static void on_removed(struct tagrv_av_watcher *watcher, fi_addr_t fi_addr)
+static void on_removed(struct tagrv_av_watcher *watcher, fi_addr_t fi_addr,
+		       const struct tagrv_addr *addr)
 {
 	struct tagrv_engine *engine = engine_of(watcher);
 	struct tagrv_peer *peer;
 
 	tagrv_assert_locked(engine->dom);
-	if (fi_addr >= engine->table.by_addr_cnt ||
-	    !engine->table.by_addr[fi_addr]) {
-		/* Never used for a call, but perhaps reported as a source. */
-		for (size_t i = 0; i < engine->table.cnt; i++)
-			if (engine->table.peers[i]->fi_addr == fi_addr)
-				rename_peer(engine->table.peers[i]);
-		return;
-	}
-	peer = engine->table.by_addr[fi_addr];
-	engine->table.by_addr[fi_addr] = NULL;
-	if (peer->fi_addr == fi_addr)
+	if (fi_addr < engine->table.by_addr_cnt)
+		engine->table.by_addr[fi_addr] = NULL;
+	/* The row may never have been used for a call, but reported as a source. */
+	peer = tagrv_peer_find(engine, addr);
+	if (peer && peer->fi_addr == fi_addr)
 		rename_peer(peer);
 }
 
