@@ -154,7 +154,8 @@ struct tagrv_conn_host {
 	uint64_t timeout;		/* ms until a peer is unreachable */
 	unsigned claims;		/* that wait now */
 	unsigned claims_max;		/* more of them are refused */
-	const uint64_t *now;		/* ms, of the event being handled */
+	const uint64_t *now;		/* ms, of the event being handled; slower than
+					   the time while the driver works */
 };
 
 enum tagrv_conn_state {

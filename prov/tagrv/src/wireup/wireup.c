@@ -9,8 +9,10 @@
  *       (wait until done)             conn.c decides, per peer
  *     poll <----- events (per endpoint), kick -----'
  *
- * Each round of the loop handles one batch of epoll events, then timers, then
- * commands, then starts to dial, and frees closed sockets last (wireup_priv.h).
+ * Each round of the loop handles epoll events, then timers, then commands, then
+ * starts to dial, and frees closed sockets last (wireup_priv.h). A timer runs only
+ * when all input that had come by its time has been handled: a record that waits
+ * for this thread is not late.
  */
 #include "wireup/wireup.h"
 
@@ -23,7 +25,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "core/clock.h"
 #include "core/log.h"
 #include "core/thread.h"
 #include "wireup/wireup_net.h"
@@ -219,24 +220,45 @@ static bool is_finished(const struct tagrv_wireup *wireup)
 				   wireup->now >= wireup->stop_by);
 }
 
+/*
+ * Waits for epoll events and handles them, until there are no more; each socket has had
+ * its turn then. Returns the time (ms) by which all that is handled had come.
+ */
+static uint64_t handle_events(struct tagrv_wireup *wireup, bool *cmds)
+{
+	size_t rounds = wireup->socks / BATCH + 2;
+	int cnt, wait = wait_ms(wireup);
+	struct epoll_event evs[BATCH];
+	uint64_t seen;
+
+	do {
+		cnt = epoll_wait(wireup->epfd, evs, BATCH, wait);
+		tagrv_wireup_clock_waited(wireup, wait);
+		seen = wireup->now;
+		for (int i = 0; i < cnt; i++) {
+			*cmds |= dispatch(wireup, &evs[i]);
+			tagrv_wireup_clock_worked(wireup);
+		}
+		wait = 0;
+	} while (cnt == BATCH && --rounds);
+	return seen;
+}
+
 static void *thread_main(void *arg)
 {
 	struct tagrv_wireup *wireup = arg;
-	struct epoll_event evs[BATCH];
 
 	while (!is_finished(wireup)) {
-		int cnt = epoll_wait(wireup->epfd, evs, BATCH, wait_ms(wireup));
 		bool cmds = false;
+		uint64_t seen = handle_events(wireup, &cmds);
 
-		wireup->now = tagrv_clock_ms();
-		for (int i = 0; i < cnt; i++)
-			cmds |= dispatch(wireup, &evs[i]);
-		tagrv_wireup_timer_run(&wireup->timers, wireup->now);
+		tagrv_wireup_timer_run(&wireup->timers, seen);
 		if (cmds)
 			run_cmds(wireup);
 		tagrv_wireup_peer_expire(wireup);
 		tagrv_wireup_peer_dial_more(wireup);
 		tagrv_wireup_sock_free_dead(wireup);
+		tagrv_wireup_clock_worked(wireup);
 	}
 	while (!tagrv_list_empty(&wireup->lingers))
 		tagrv_wireup_sock_close(
@@ -305,7 +327,7 @@ int tagrv_wireup_create(struct tagrv_wireup **wireup)
 	if (ret)
 		goto free_out;
 	out->commands = TAGRV_WIREUP_COMMANDS;
-	out->now = tagrv_clock_ms();
+	tagrv_wireup_clock_init(out);
 	set_caps(&out->caps);
 	pthread_mutex_init(&out->mutex, NULL);
 	pthread_cond_init(&out->done, NULL);

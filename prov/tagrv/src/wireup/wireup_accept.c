@@ -3,10 +3,13 @@
  * The listener of an endpoint, and accepted sockets until they have shown to be peers.
  *
  *   accept --> silent --HELLO--> greeted --REQ--> open, and no longer half-open
- *                 '--- 5 s, garbage, too many ---'--> reset, counted as a stranger
+ *                 '5 s            '20 s
+ *                 '--- garbage, too many --------'--> reset, counted as a stranger
  *
  * An accepted socket is half-open until it has sent HELLO and one whole REQ. Anything
- * else, or silence for FIRST_RECORD ms, is taken for a stranger and the socket is reset.
+ * else, or silence for FIRST_HELLO ms, is taken for a stranger and the socket is reset. A
+ * peer may make its links between HELLO and REQ, so it has FIRST_REQ ms for that. This
+ * thread may be late itself, so it reads a socket once more before it resets it.
  * If too many are silent (caps.strangers), the oldest one is reset for each new one: a
  * peer sends its HELLO at once, so that it is not among the old ones. Its REQ has to
  * wait for our answer and for its thread, so those that have greeted are reset only
@@ -20,7 +23,8 @@
 #include "wireup/wireup_net.h"
 #include "wireup/wireup_priv.h"
 
-#define FIRST_RECORD	5000	/* ms */
+#define FIRST_HELLO	5000	/* ms from the accept */
+#define FIRST_REQ	20000	/* ms from the HELLO */
 #define ACCEPT_PAUSE	100	/* ms, when out of files or memory */
 #define ACCEPTS_MAX	64	/* per event, so that other sockets have their turn */
 
@@ -38,7 +42,7 @@ static void begin_half_open(struct tagrv_wireup_sock *sock)
 	tagrv_list_push_tail(&wireup->silents, &sock->wait_node);
 	wireup->silent++;
 	tagrv_wireup_timer_set(&wireup->timers, &sock->timer,
-			       wireup->now + FIRST_RECORD);
+			       wireup->now + FIRST_HELLO);
 }
 
 void tagrv_wireup_sock_end_half_open(struct tagrv_wireup_sock *sock)
@@ -66,6 +70,8 @@ void tagrv_wireup_sock_greeted(struct tagrv_wireup_sock *sock)
 	tagrv_list_push_tail(&wireup->greeters, &sock->wait_node);
 	wireup->greeting++;
 	sock->greeted = true;
+	tagrv_wireup_timer_set(&wireup->timers, &sock->timer,
+			       wireup->now + FIRST_REQ);
 }
 
 /* -- strangers -------------------------------------------------------------- */
@@ -93,6 +99,16 @@ void tagrv_wireup_sock_close_stranger(struct tagrv_wireup_sock *sock)
 		tagrv_wireup_peer_lost(sock);
 	tagrv_wireup_net_abort(sock->fd);
 	tagrv_wireup_sock_close(sock);
+}
+
+void tagrv_wireup_sock_late(struct tagrv_wireup_sock *sock)
+{
+	bool greeted = sock->greeted;
+
+	tagrv_wireup_sock_receive(sock);
+	if (sock->state == TAGRV_WIREUP_OPEN && sock->greeted == greeted &&
+	    tagrv_wireup_sock_is_half_open(sock))
+		tagrv_wireup_sock_close_stranger(sock);
 }
 
 /* -- the listener ---------------------------------------------------------- */
@@ -123,9 +139,9 @@ static void pause_accept(struct tagrv_wireup_ep *wep, int status)
 
 static void reset_oldest(struct tagrv_list *half_opens)
 {
-	tagrv_wireup_sock_close_stranger(
-		tagrv_container_of(tagrv_list_first(half_opens),
-				   struct tagrv_wireup_sock, wait_node));
+	tagrv_wireup_sock_late(tagrv_container_of(tagrv_list_first(half_opens),
+						  struct tagrv_wireup_sock,
+						  wait_node));
 }
 
 static int accept_one(struct tagrv_wireup_ep *wep)

@@ -251,7 +251,7 @@ static int init_host(struct tagrv_wireup_ep *wep)
 		.xport_cnt = wep->attr.xport_cnt,
 		.addr = wep->name,
 		.timeout = (uint64_t) wep->attr.connect_timeout * 1000,
-		.now = &wep->wireup->now,
+		.now = &wep->wireup->patient,
 		.claims_max = wep->wireup->caps.strangers,
 	};
 	if (tagrv_random_fill(host->uuid, sizeof(host->uuid)) ||

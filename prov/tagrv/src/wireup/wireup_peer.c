@@ -29,9 +29,10 @@ struct tagrv_wireup_peer {
 	struct tagrv_conn conn;
 	struct tagrv_wireup_ep *wep;
 	struct tagrv_wireup_timer timer;
+	uint64_t due;			/* of the timer, by the patient clock; 0: not set */
 	struct tagrv_list dial_node;	/* on wireup->dials or urgent */
 	struct tagrv_list bound_node;	/* on wireup->bounds */
-	uint64_t bound_at;		/* ms, since when it is there */
+	uint64_t bound_at;		/* ms of the patient clock, since when it is there */
 	struct tagrv_wireup_sock *dialing;	/* in state CONNECTING, or NULL */
 	struct tagrv_list spares;	/* messages for events */
 	unsigned spare_cnt;
@@ -152,7 +153,7 @@ static void note_bound(struct tagrv_wireup_peer *peer)
 		return;
 	tagrv_list_push_tail(&wireup->bounds, &peer->bound_node);
 	wireup->bound++;
-	peer->bound_at = wireup->now;
+	peer->bound_at = wireup->patient;
 }
 
 void tagrv_wireup_peer_settle(struct tagrv_conn *conn)
@@ -271,8 +272,12 @@ static void conn_crowded(struct tagrv_conn *conn)
 static void conn_timer(struct tagrv_conn *conn, uint64_t at)
 {
 	struct tagrv_wireup_peer *peer = peer_of(conn);
+	struct tagrv_wireup *wireup = peer->wep->wireup;
+	uint64_t rest = at > wireup->patient ? at - wireup->patient : 0;
 
-	tagrv_wireup_timer_set(&peer->wep->wireup->timers, &peer->timer, at);
+	peer->due = at;
+	tagrv_wireup_timer_set(&wireup->timers, &peer->timer,
+			       at ? wireup->now + rest : 0);
 }
 
 const struct tagrv_conn_ops tagrv_wireup_conn_ops = {
@@ -351,6 +356,11 @@ static void on_timer(struct tagrv_wireup_timer *timer)
 	struct tagrv_wireup_peer *peer =
 		tagrv_container_of(timer, struct tagrv_wireup_peer, timer);
 
+	if (peer->wep->wireup->patient < peer->due) {
+		/* We were busy meanwhile, and that time does not count. */
+		conn_timer(&peer->conn, peer->due);
+		return;
+	}
 	tagrv_conn_timer(&peer->conn);
 	tagrv_wireup_peer_settle(&peer->conn);
 }
@@ -367,7 +377,7 @@ void tagrv_wireup_peer_expire(struct tagrv_wireup *wireup)
 	       wireup->bound > wireup->caps.strangers / 2) {
 		peer = tagrv_container_of(tagrv_list_first(&wireup->bounds),
 					  struct tagrv_wireup_peer, bound_node);
-		if (wireup->now - peer->bound_at < BOUND_MIN)
+		if (wireup->patient - peer->bound_at < BOUND_MIN)
 			return;
 		tagrv_conn_expire(&peer->conn);
 		tagrv_wireup_peer_settle(&peer->conn);

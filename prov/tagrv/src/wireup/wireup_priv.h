@@ -12,6 +12,7 @@
  *   wireup_greet.c  HELLOs: of which job and user the other end is
  *   wireup_near.c   which host a REQ comes from; limits what it can cause
  *   wireup_net.c    socket calls      wireup_timer.c  heap of timers
+ *   wireup_clock.c  the time, and how long peers have had us wait
  *
  * Only the thread touches a field, unless the field's comment says otherwise.
  * Nothing that an epoll event may point to is freed while a batch of epoll events
@@ -87,7 +88,14 @@ struct tagrv_wireup {
 	pthread_cond_t done;		/* some sync.done was set */
 	struct tagrv_list cmds;		/* any thread */
 
-	uint64_t now;			/* ms, when epoll_wait returned */
+	uint64_t now;			/* ms, when the latest event was looked at */
+	/*
+	 * ms: a clock that runs at a sixteenth of its speed while this thread is busy. By
+	 * it peers are judged, which cannot know why we do not answer (wireup_clock.c).
+	 */
+	uint64_t patient;
+	uint64_t clock_ns;		/* what 'now' was made of */
+	uint64_t patient_ns;		/* likewise */
 	struct tagrv_wireup_timers timers;
 	struct tagrv_list dials;	/* peers waiting for a dial slot */
 	struct tagrv_list urgent;	/* the same, ahead of those: a claim waits */
@@ -180,6 +188,15 @@ void tagrv_wireup_push(struct tagrv_wireup *wireup,
 int tagrv_wireup_call(struct tagrv_wireup *wireup, enum tagrv_wireup_cmd cmd,
 		      struct tagrv_wireup_ep *wep);
 
+/* -- wireup_clock.c ------------------------------------------------------ */
+
+/* Sets the clocks; the patient one starts with 'now'. */
+void tagrv_wireup_clock_init(struct tagrv_wireup *wireup);
+/* Reads the clock after the thread has waited, at most 'wait' ms (-1: any time). */
+void tagrv_wireup_clock_waited(struct tagrv_wireup *wireup, int wait);
+/* Reads the clock after the thread has worked. */
+void tagrv_wireup_clock_worked(struct tagrv_wireup *wireup);
+
 /* -- wireup_ep.c --------------------------------------------------------- */
 
 /* In the thread: starts accepting and ticking. 0 or -FI_ENOMEM. */
@@ -241,6 +258,8 @@ bool tagrv_wireup_sock_is_half_open(const struct tagrv_wireup_sock *sock);
 void tagrv_wireup_sock_end_half_open(struct tagrv_wireup_sock *sock);
 /* The HELLO on an accepted socket fits: it is silent no more. */
 void tagrv_wireup_sock_greeted(struct tagrv_wireup_sock *sock);
+/* The time of a half-open socket is over: unless it has sent something, it is reset. */
+void tagrv_wireup_sock_late(struct tagrv_wireup_sock *sock);
 /* The other end does not speak our protocol: counts it and closes the socket. */
 void tagrv_wireup_sock_close_stranger(struct tagrv_wireup_sock *sock);
 

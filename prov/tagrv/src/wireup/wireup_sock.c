@@ -36,7 +36,7 @@ static void on_timer(struct tagrv_wireup_timer *timer)
 	if (sock->state == TAGRV_WIREUP_LINGER)
 		tagrv_wireup_sock_close(sock);
 	else
-		tagrv_wireup_sock_close_stranger(sock);
+		tagrv_wireup_sock_late(sock);
 }
 
 struct tagrv_wireup_sock *tagrv_wireup_sock_create(struct tagrv_wireup_ep *wep,
