@@ -453,6 +453,28 @@ Test(shm_poll, no_room_is_lost_with_fences, .timeout = 120)
 
 /* ---- looks ---- */
 
+/* Where no pidfd tells: the end of the peer's process closes the socket that wakes it. */
+Test(shm_poll, a_process_that_cannot_be_watched_is_looked_at, .timeout = 60)
+{
+	pair_open(&pair, PAIR_SHM);
+	pair_connect(&pair);
+	pair_send(&pair, pair.a, 2, 100, NULL);
+	pair_send(&pair, pair.b, 3, 100, NULL);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1 && pair.a->packet_cnt == 1);
+	shm_link_of(pair.a->link)->unwatched = true;
+	ops->check(pair.a->link, true);
+	for (int i = 0; i < 100; i++)
+		pair_progress(&pair);
+	cr_assert_eq(pair.a->errors, 0, "it lives");
+	pair_send(&pair, pair.b, 4, 100, NULL);
+	cr_assert_eq(shutdown(rx()->wait_fd, SHUT_RDWR), 0);
+	ops->check(pair.a->link, true);
+	PAIR_UNTIL(&pair, pair.a->errors == 1);
+	cr_assert_eq(pair.a->error_status, -FI_ECONNRESET);
+	cr_assert_eq(pair.a->packet_cnt, 2, "its last packet is lost");
+	pair_close(&pair);
+}
+
 /* What waits above the link, for an answer in a packet, is unknown to it. */
 Test(shm_poll, a_peer_that_closed_is_noticed_by_a_look_if_it_is_awaited, .timeout = 60)
 {

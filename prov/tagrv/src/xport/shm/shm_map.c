@@ -68,7 +68,7 @@ static int peer_pidfd(int sock, int pid)
 	return fd < 0 ? -errno : fd;
 }
 
-/* The end of a process that cannot be watched is found by the layer above only. */
+/* The end of a process that cannot be watched is found by tagrv_shm_check() only. */
 static void watch_process(struct shm_device *dev, struct shm_link *link,
 			  int sock)
 {
@@ -86,9 +86,12 @@ static void watch_process(struct shm_device *dev, struct shm_link *link,
 	}
 	if (fd >= 0)
 		close(fd);
-	if (ret == -ESRCH)
+	if (ret == -ESRCH) {
 		atomic_store(&link->peer_dead, 1);
-	else if (!atomic_flag_test_and_set(&warned))
+		return;
+	}
+	link->unwatched = true;
+	if (!atomic_flag_test_and_set(&warned))
 		tagrv_warn("shm: cannot watch for the end of a process: %s; "
 			   "raise ulimit -n or use a newer kernel\n",
 			   strerror(-ret));

@@ -186,6 +186,7 @@ struct shm_link {
 	bool	reported;	/* link_error was called */
 	bool	corrupt;	/* the peer wrote invalid data */
 	bool	cma;		/* process_vm_readv reaches the peer */
+	bool	unwatched;	/* no pidfd tells of the end of the peer's process */
 	uint64_t id, nonce;
 	uint64_t peer_table;	/* address in the peer's process */
 	int	peer_pid;	/* 0: in a PID namespace not visible here */

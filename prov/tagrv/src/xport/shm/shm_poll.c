@@ -6,6 +6,7 @@
  * A pass without work reads one line per hot ring and one of the bell; all of them
  * stay in this processor's cache until a peer writes to them.
  */
+#include <poll.h>
 #include <rdma/fi_errno.h>
 
 #include "core/iov.h"
@@ -225,10 +226,26 @@ bool tagrv_shm_check_peer(struct shm_link *link)
 	return check_peer(link, false);
 }
 
-/* A peer without a kept socket tells nobody else that it closes. */
-void tagrv_shm_check(struct tagrv_link *link, bool awaited)
+/*
+ * The peer's end of the socket that wakes it is handed to nobody, so it is closed with the
+ * peer's process.
+ */
+static bool has_ended(const struct shm_link *link)
 {
-	(void) check_peer(shm_link_of(link), awaited);
+	struct pollfd pfd = { .fd = link->peer_wake_fd };
+
+	return poll(&pfd, 1, 0) > 0 && pfd.revents & POLLHUP;
+}
+
+/* A peer without a kept socket tells nobody else that it closes. */
+void tagrv_shm_check(struct tagrv_link *base, bool awaited)
+{
+	struct shm_link *link = shm_link_of(base);
+
+	if (awaited && atomic_load_explicit(&link->tx_ready, memory_order_acquire) &&
+	    link->unwatched && has_ended(link))
+		atomic_store(&link->peer_dead, 1);
+	(void) check_peer(link, awaited);
 }
 
 /* ---- a pass ---- */
