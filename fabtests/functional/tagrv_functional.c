@@ -16,6 +16,7 @@ static const struct test_case *const tables[] = {
 	counter_cases, data_cases, format_cases, level_cases, rndv_cases, selective_cases,
 	order_cases, directed_cases, peek_cases, cancel_cases, truncate_cases,
 	multi_recv_cases, pressure_cases, progress_cases, connect_cases, fault_cases, lost_cases,
+	socketless_cases,
 	restart_cases, thread_cases, misuse_cases, length_cases, match_stats_cases, dump_cases, levels_cases,
 	levels_hold_cases, matrix_cases, fence_cases, source_cases, alias_cases, more_cases,
 	close_cases, attribute_cases, srx_cases, srx_life_cases, rma_cases, rma_data_cases,

@@ -109,6 +109,9 @@ struct fi_tagrv_proto_stats {
 	/* connections, from the second version on */
 	uint64_t closed_idle;	/* idle ones, closed to make room for others */
 	uint64_t connected_again;	/* to peers that had had one before */
+	/* sockets of connections, from the third version on */
+	uint64_t sockets_closed;	/* by either side, as there were too many */
+	uint64_t sockets_reopened;	/* of connections that had none */
 };
 
 struct fi_tagrv_ops_proto {

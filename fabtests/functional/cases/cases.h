@@ -35,6 +35,7 @@ extern const struct test_case progress_cases[];
 extern const struct test_case connect_cases[];
 extern const struct test_case fault_cases[];
 extern const struct test_case lost_cases[];
+extern const struct test_case socketless_cases[];
 extern const struct test_case restart_cases[];
 extern const struct test_case thread_cases[];
 extern const struct test_case length_cases[];

@@ -301,6 +301,7 @@ static inline void driver_init(struct driver *d, uint8_t who, uint8_t peer)
 	d->host.xports = d->xports;
 	d->host.xport_cnt = 1;
 	d->host.addr = driver_addr((uint16_t) (1000 + who));
+	d->host.features = TAGRV_WIRE_FEATURES;
 	d->host.uuid[0] = who;
 	d->host.seed = who;
 	d->host.timeout = 30000;
@@ -539,6 +540,16 @@ static inline void driver_renew(struct driver *d, bool down, unsigned patience)
 	driver_check(d);
 }
 
+/* The driver finds too many sockets, if it may close this connection's. */
+static inline void driver_save_socket(struct driver *d)
+{
+	if (tagrv_conn_has_spare_socket(&d->conn)) {
+		tagrv_conn_close_sockets(&d->conn);
+		driver_require(!d->conn.chan[0] && !d->conn.chan[1]);
+	}
+	driver_check(d);
+}
+
 static inline void driver_drop(struct driver *d)
 {
 	uint32_t epoch = d->event.epoch;
@@ -572,6 +583,7 @@ driver_rec(const struct driver *d, enum tagrv_wireup_rec_type type,
 		.type = type,
 		.version_min = TAGRV_WIRE_VERSION_MIN,
 		.version_max = TAGRV_WIRE_VERSION,
+		.features = TAGRV_WIRE_FEATURES,
 		.src_uuid = { who },
 		.src_epoch = epoch,
 		.max_packet = 2048,

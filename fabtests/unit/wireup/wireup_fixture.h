@@ -71,8 +71,10 @@ static inline struct tagrv_addr loopback(uint16_t port)
 	return addr;
 }
 
-/* Of the endpoints that are opened next; NULL: none. */
+/* Of the endpoints that are opened next; NULL, 0: none. */
 static const struct tagrv_auth_key *open_key;
+
+static unsigned open_sockets;
 
 static inline int try_open(struct ep *ep, struct tagrv_wireup *wireup,
 		    struct tagrv_addr addr, int timeout)
@@ -83,6 +85,7 @@ static inline int try_open(struct ep *ep, struct tagrv_wireup *wireup,
 		.xport_cnt = 1,
 		.connect_timeout = timeout,
 		.key = open_key,
+		.max_sockets = open_sockets,
 		.kick = kick,
 		.kick_arg = ep,
 	};

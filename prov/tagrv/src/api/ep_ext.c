@@ -14,7 +14,7 @@
 #define PROTO_LEN_MIN	152
 
 static_assert(sizeof(struct fi_tagrv_match_stats) == MATCH_LEN_MIN &&
-	      sizeof(struct fi_tagrv_proto_stats) == PROTO_LEN_MIN + 16,
+	      sizeof(struct fi_tagrv_proto_stats) == PROTO_LEN_MIN + 32,
 	      "a struct has grown: keep *_LEN_MIN, and document the new members");
 
 /* The queues where its messages are matched; NULL: it is not enabled. */
@@ -119,6 +119,8 @@ static int get_proto_stats(struct fid_ep *fid,
 		.prepared_tx = now.prepared_tx,
 		.closed_idle = now.parted,
 		.connected_again = now.rejoined,
+		.sockets_closed = now.sockets_closed,
+		.sockets_reopened = now.sockets_reopened,
 	};
 	fill(stats, len, &out, sizeof(out));
 	return 0;

@@ -185,6 +185,10 @@ static const struct param table[] = {
 	  "wait for are probed by an empty write, and requests that do not end are "
 	  "noticed; over shared memory, peers that closed without a word are; 0: none "
 	  "(default: 5)" },
+	{ "MAX_SOCKETS", FI_PARAM_SIZE_T, FIELD(max_sockets), 64, 0, 1 << 20,
+	  "Most TCP sockets that an endpoint keeps to connected peers: beyond, the least "
+	  "recently used one is closed by agreement, and opened again when it is needed; "
+	  "0, or with FI_TAGRV_PROBE=0: one per peer (default: 64)" },
 	{ "SHM_RING", FI_PARAM_SIZE_T, FIELD(shm_ring), 65536, 16384, 4194304,
 	  "Bytes of shared memory per connection of two local endpoints and "
 	  "direction, rounded down to a power of two (default: 65536)" },

@@ -60,6 +60,7 @@ struct tagrv_params {
 	int	qp_retry;		/* 0..6 */
 	int	request_timeout;	/* seconds; 0: from the two; -1: none */
 	int	probe;			/* seconds between probes; 0: none */
+	size_t	max_sockets;		/* kept per endpoint; 0: all */
 	/* shared memory */
 	size_t	shm_ring;		/* bytes per direction of a pair */
 	char	shm_cma[8];		/* auto, yes, no; empty: auto */

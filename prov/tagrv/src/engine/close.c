@@ -133,6 +133,7 @@ static void say_goodbye(struct tagrv_engine *engine)
 	/* Connections that came up meanwhile are dropped with the queue. */
 	tagrv_dom_lock(dom);
 	engine->conn.wep = NULL;
+	tagrv_engine_log_sockets(engine, wep);
 	tagrv_lock_release(&dom->lock);
 	tagrv_wireup_unlisten(wep);
 }

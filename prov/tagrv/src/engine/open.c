@@ -185,6 +185,7 @@ int tagrv_engine_enable(struct tagrv_engine *engine)
 		.key = engine->attr.key,
 		.connect_timeout = dom->params.connect_timeout,
 		.tick = tagrv_engine_tick_ms(engine),
+		.max_sockets = tagrv_engine_max_sockets(engine),
 		.kick = kick,
 		.kick_arg = dom,
 	};

@@ -17,7 +17,11 @@ void tagrv_engine_proto_stats(const struct tagrv_engine *engine,
 	const uint64_t *tx = engine->stats.moved_tx;
 	const uint64_t *rx = engine->stats.moved_rx;
 
+	struct tagrv_wireup_stats wireup = { 0 };
+
 	tagrv_assert_locked(engine->dom);
+	if (engine->conn.wep)
+		tagrv_wireup_get_stats(engine->conn.wep, &wireup);
 	*stats = (struct tagrv_proto_stats) {
 		.eager_tx = engine->stats.eager_tx,
 		.eager_rx = engine->stats.eager_rx,
@@ -40,6 +44,8 @@ void tagrv_engine_proto_stats(const struct tagrv_engine *engine,
 		.prepared_tx = engine->stats.prepared_tx,
 		.parted = engine->stats.parted,
 		.rejoined = engine->stats.rejoined,
+		.sockets_closed = wireup.closed_sockets,
+		.sockets_reopened = wireup.reopened_sockets,
 	};
 }
 
@@ -104,6 +110,21 @@ static void log_parted(const struct tagrv_engine *engine)
 		   tagrv_addr_str(&engine->name, addr, sizeof(addr)),
 		   engine->stats.parted, engine->stats.part_refused,
 		   engine->stats.rejoined);
+}
+
+void tagrv_engine_log_sockets(const struct tagrv_engine *engine,
+			      const struct tagrv_wireup_ep *wep)
+{
+	struct tagrv_wireup_stats stats;
+	char addr[TAGRV_ADDR_STRLEN];
+
+	tagrv_wireup_get_stats(wep, &stats);
+	if (!stats.closed_sockets)
+		return;
+	tagrv_info("endpoint %s: %" PRIu64 " connections gave up their sockets, %" PRIu64
+		   " got one again (FI_TAGRV_MAX_SOCKETS)\n",
+		   tagrv_addr_str(&engine->name, addr, sizeof(addr)),
+		   stats.closed_sockets, stats.reopened_sockets);
 }
 
 void tagrv_engine_log_stats(const struct tagrv_engine *engine)

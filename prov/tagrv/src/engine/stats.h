@@ -7,10 +7,14 @@
 #define TAGRV_ENGINE_STATS_H
 
 #include "object/engine.h"
+#include "wireup/wireup.h"
 
 /* One line: lengths and costs of the posted and the unexpected queue. */
 void tagrv_engine_log_match(const struct tagrv_engine *engine);
-/* All lines, at the end of an engine. */
+/* A line about sockets, if some were closed. Needs no lock. */
+void tagrv_engine_log_sockets(const struct tagrv_engine *engine,
+			      const struct tagrv_wireup_ep *wep);
+/* All other lines, at the end of an engine. */
 void tagrv_engine_log_stats(const struct tagrv_engine *engine);
 
 #endif

@@ -28,6 +28,16 @@ static unsigned probe_of(const struct tagrv_engine *engine)
 	return has_checked_rail(engine) ? (unsigned) engine->dom->params.probe : 0;
 }
 
+unsigned tagrv_engine_max_sockets(const struct tagrv_engine *engine)
+{
+	if (!engine->dom->params.probe)
+		return 0;
+	for (size_t i = 0; i < engine->rails.xport_cnt; i++)
+		if (!(engine->rails.xports[i]->attr.caps & TAGRV_XPORT_CHECKED))
+			return 0;
+	return (unsigned) engine->dom->params.max_sockets;
+}
+
 /* The greatest common divisor; of a number and 0 it is the number. */
 static unsigned divisor(unsigned a, unsigned b)
 {

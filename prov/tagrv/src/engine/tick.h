@@ -14,6 +14,11 @@ struct tagrv_engine;
 
 /* ms between TICKs that the engine needs; 0: none. Needs no lock. */
 unsigned tagrv_engine_tick_ms(const struct tagrv_engine *engine);
+/*
+ * Connections that keep their sockets, at most; 0: all, since a transport does not show by
+ * itself that a peer has died. Needs no lock.
+ */
+unsigned tagrv_engine_max_sockets(const struct tagrv_engine *engine);
 /* lock: the domain lock is held. */
 void tagrv_engine_tick(struct tagrv_engine *engine);
 

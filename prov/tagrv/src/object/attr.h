@@ -60,6 +60,8 @@ struct tagrv_proto_stats {
 	uint64_t acks, ack_packets;	/* FINs sent; packets of nothing else */
 	uint64_t prepared_tx;		/* eager, by send_prepared */
 	uint64_t parted, rejoined;	/* connections closed to make room, made again */
+	/* connections without a socket; that got one again */
+	uint64_t sockets_closed, sockets_reopened;
 };
 
 #endif

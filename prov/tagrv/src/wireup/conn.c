@@ -44,6 +44,7 @@ void tagrv_conn_become_ready(struct tagrv_conn *conn)
 		tagrv_conn_emit(conn, &event);
 	}
 	tagrv_conn_stop_dial(conn);
+	tagrv_conn_note_socket(conn);
 	conn->deadline = 0;
 	conn->step_end = 0;
 	conn->fails = 0;

@@ -46,6 +46,19 @@
  *   READY without a channel --> dialing --> REP: READY with one
  *                                      '--> refused, REJ(STALE), deadline: GONE
  *
+ * That sign of life costs a descriptor at both sides. If the links of both show by
+ * themselves that the other side is dead (feature SOCKETLESS, told in REQ and REP), the
+ * socket is spare: either side may close it, and says so by CLOSE(SOCKET_CLOSED), so
+ * that its end is no doubt (conn_socket.c). Whatever needs a socket later dials:
+ *
+ *               close_sockets(), or the peer's CLOSE(SOCKET_CLOSED)
+ *      READY with a channel -------------------------------> READY, sockets_closed
+ *                  ^  '-- hang-up alone: doubt --.              |
+ *                  |                             v              |
+ *                  '---- REP or REQ --------- dialing <---------'  a renewal
+ *                  '------------------------------------ the peer's REQ
+ *      READY, sockets_closed --> GONE: REQ of a restarted peer; else the link tells
+ *
  * Renewal: a link may need new paths, because none works any more or one may work
  * again. Then a new link to the same peer process takes the place of the old one,
  * while the connection stays READY (conn_renew.c):
@@ -82,6 +95,7 @@
 #ifndef TAGRV_WIREUP_CONN_H
 #define TAGRV_WIREUP_CONN_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -149,11 +163,14 @@ struct tagrv_conn_host {
 	size_t	xport_cnt;		/* 0: every REQ is rejected */
 	struct tagrv_addr addr;		/* our listener as peers know it */
 	uint8_t	uuid[TAGRV_UUID_LEN];
+	uint64_t features;		/* ours: TAGRV_WIRE_* */
 	uint32_t epoch;			/* the last epoch given to a connection */
 	uint32_t seed;			/* of the jitter of pauses, not zero */
 	uint64_t timeout;		/* ms until a peer is unreachable */
 	unsigned claims;		/* that wait now */
 	unsigned claims_max;		/* more of them are refused */
+	/* Connections that gave up their sockets, and that got one again; any thread. */
+	_Atomic uint64_t closed_sockets, reopened_sockets;
 	const uint64_t *now;		/* ms, of the event being handled; slower than
 					   the time while the driver works */
 };
@@ -229,8 +246,9 @@ struct tagrv_conn {
 	uint8_t	uuid[TAGRV_UUID_LEN];
 	uint32_t peer_epoch;
 	uint8_t	peer_nonce[TAGRV_NONCE_LEN];	/* once bound */
-	bool	sockets_closed;		/* by either side, to save descriptors: a
-					   hang-up does not mean that the peer died */
+	bool	sockets_closed;		/* by either side, to save descriptors: that there
+					   is none does not mean that the peer died */
+	bool	socket_spare;		/* both sides can do without one */
 
 	struct tagrv_conn_renew renew;
 	uint64_t renew_credit_at;	/* ms: when links of renewals are paid for */
@@ -285,7 +303,12 @@ bool tagrv_conn_has_epoch(const struct tagrv_conn *conn, uint32_t epoch);
 void tagrv_conn_close(struct tagrv_conn *conn);
 /* A BOUND connection is given up: the peer has had time enough for its RTU. */
 void tagrv_conn_expire(struct tagrv_conn *conn);
-/* File descriptors are scarce: closes the sockets of a READY connection. */
+/* True: a READY connection has a socket that neither side needs now. */
+bool tagrv_conn_has_spare_socket(const struct tagrv_conn *conn);
+/*
+ * Closes the sockets of a READY connection, spare or not: descriptors may be scarce.
+ * Does nothing while a renewal needs them.
+ */
 void tagrv_conn_close_sockets(struct tagrv_conn *conn);
 
 /*

@@ -17,6 +17,7 @@ static void forget_links(struct tagrv_conn *conn)
 	conn->was_epoch = 0;
 	conn->renew = (struct tagrv_conn_renew) { .state = TAGRV_CONN_REST };
 	conn->sockets_closed = false;
+	conn->socket_spare = false;
 }
 
 void tagrv_conn_reset(struct tagrv_conn *conn, struct tagrv_chan *keep,
@@ -139,25 +140,6 @@ void tagrv_conn_close(struct tagrv_conn *conn)
 {
 	tagrv_conn_refuse_claim(conn, TAGRV_WIREUP_BUSY);
 	tagrv_conn_reset(conn, NULL, conn->epoch != 0);
-}
-
-void tagrv_conn_close_sockets(struct tagrv_conn *conn)
-{
-	if (conn->state != TAGRV_CONN_READY || tagrv_conn_is_renewing(conn))
-		return;
-	conn->sockets_closed = true;
-	tagrv_conn_stop_dial(conn);
-	conn->deadline = 0;
-	tagrv_conn_set_timer(conn);
-	for (int i = TAGRV_CONN_ACCEPTED; i <= TAGRV_CONN_DIALED; i++) {
-		struct tagrv_chan *chan = conn->chan[i];
-
-		if (!chan)
-			continue;
-		tagrv_conn_send_rec(conn, chan, TAGRV_WIREUP_CLOSE,
-				    TAGRV_WIREUP_SOCKET_CLOSED);
-		tagrv_conn_hang_up(conn, chan);
-	}
 }
 
 /* -- again --------------------------------------------------------------- */

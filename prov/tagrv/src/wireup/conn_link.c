@@ -218,7 +218,7 @@ static void become_bound(struct tagrv_conn *conn, unsigned i,
 		.sendable = sendable,
 		.link = conn->links[i],
 		.max_packet = blob->max_packet,
-		.features = rec->features & TAGRV_WIRE_FEATURES,
+		.features = rec->features & conn->host->features,
 	};
 
 	memcpy(conn->uuid, rec->src_uuid, TAGRV_UUID_LEN);
@@ -227,6 +227,7 @@ static void become_bound(struct tagrv_conn *conn, unsigned i,
 	conn->first_epoch = conn->epoch;
 	conn->state = sendable ? TAGRV_CONN_READY : TAGRV_CONN_BOUND;
 	conn->chosen = i;
+	conn->socket_spare = event.features & TAGRV_WIRE_SOCKETLESS;
 	conn->links[i] = NULL;
 	tagrv_conn_discard_links(conn);
 	tagrv_conn_emit(conn, &event);

@@ -9,6 +9,7 @@
  *   conn_renew.c has a new link take the place of the old one
  *   conn_ask.c   asks listeners whether they sent a REQ
  *   conn_wire.c  fills, sends and screens records
+ *   conn_socket.c closes sockets that both sides can do without
  *   conn_dial.c  adds and removes channels, dials, sets the timer
  */
 #ifndef TAGRV_WIREUP_CONN_PRIV_H
@@ -160,6 +161,13 @@ bool tagrv_conn_is_new_link(const struct tagrv_conn *conn,
 /* Handles a REQ that is proven, or that cannot do harm. */
 void tagrv_conn_take_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 			 const struct tagrv_wireup_rec *rec);
+
+/* -- conn_socket.c -------------------------------------------------------- */
+
+/* The peer has sent CLOSE(SOCKET_CLOSED), about our link, on this channel. */
+void tagrv_conn_peer_closes_socket(struct tagrv_conn *conn, struct tagrv_chan *chan);
+/* The peer has answered on a channel: it is a sign of life, if there was none. */
+void tagrv_conn_note_socket(struct tagrv_conn *conn);
 
 /* -- conn_dial.c ---------------------------------------------------------- */
 

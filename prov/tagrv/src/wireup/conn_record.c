@@ -384,9 +384,9 @@ static void on_close(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		     const struct tagrv_wireup_rec *rec)
 {
 	if (rec->reason == TAGRV_WIREUP_SOCKET_CLOSED) {
-		conn->sockets_closed = conn->sockets_closed ||
-				       is_about_our_link(conn, rec);
-		return;		/* the peer closes the socket next */
+		if (is_about_our_link(conn, rec))
+			tagrv_conn_peer_closes_socket(conn, chan);
+		return;
 	}
 	/* dst_epoch is 0 if the peer had not received our REP yet. */
 	if (tagrv_conn_is_bound(conn) && classify_link(conn, rec) == LINK_SAME &&

@@ -197,7 +197,6 @@ static void go_over(struct tagrv_conn *conn)
 	conn->peer_epoch = renew.peer_epoch;
 	memcpy(conn->peer_nonce, renew.peer_nonce, TAGRV_NONCE_LEN);
 	conn->renew = (struct tagrv_conn_renew) { .state = TAGRV_CONN_REST };
-	conn->sockets_closed = false;
 	if (conn->dial == TAGRV_CONN_ASKED)
 		conn->dial = TAGRV_CONN_OFF;	/* a REJ of that REQ is late */
 	tagrv_conn_emit(conn, &event);

@@ -16,7 +16,7 @@ void tagrv_conn_fill_head(const struct tagrv_conn_host *host,
 		.reason = reason,
 		.version_min = TAGRV_WIRE_VERSION_MIN,
 		.version_max = TAGRV_WIRE_VERSION,
-		.features = TAGRV_WIRE_FEATURES,
+		.features = host->features,
 		.addr = host->addr,
 	};
 	memcpy(rec->src_uuid, host->uuid, TAGRV_UUID_LEN);

@@ -34,7 +34,9 @@
 #define TAGRV_WIRE_VERSION_MIN	2	/* oldest packet format we speak */
 /* Optional features, one bit each: one is used if both sides have it. */
 #define TAGRV_WIRE_PART		UINT64_C(1)	/* answers PART packets */
-#define TAGRV_WIRE_FEATURES	TAGRV_WIRE_PART	/* those that we have */
+#define TAGRV_WIRE_SOCKETLESS	UINT64_C(2)	/* needs no socket as a sign of life */
+/* Those that we may have. */
+#define TAGRV_WIRE_FEATURES	(TAGRV_WIRE_PART | TAGRV_WIRE_SOCKETLESS)
 
 struct tagrv_auth_key;
 struct tagrv_wireup;
@@ -105,11 +107,23 @@ struct tagrv_wireup_attr {
 	/* Which peers may connect; outlives the endpoint. NULL: all. */
 	const struct tagrv_auth_key *key;
 	int	connect_timeout;	/* seconds */
+	/*
+	 * Connections that keep a socket, at most; 0: all do. Not 0 only if each of the
+	 * transports shows by itself that a peer has died, when something is awaited
+	 * of it (TAGRV_XPORT_CHECKED).
+	 */
+	unsigned max_sockets;
 	/* ms between TICKs, 0: none. At most one TICK is queued at a time. */
 	unsigned tick;
 	void	(*kick)(void *arg);	/* an event was queued; called by the
 					   wireup thread; NULL: none */
 	void	*kick_arg;
+};
+
+/* Counted since the endpoint was created. */
+struct tagrv_wireup_stats {
+	uint64_t closed_sockets;	/* connections that gave up their sockets */
+	uint64_t reopened_sockets;	/* and that got one again */
 };
 
 /* Starts the thread. Returns 0, -FI_ENOMEM or -FI_EMFILE. */
@@ -174,6 +188,10 @@ void tagrv_wireup_drop(struct tagrv_wireup_ep *wep,
 void tagrv_wireup_renew(struct tagrv_wireup_ep *wep,
 			const struct tagrv_addr *addr, uint32_t epoch,
 			bool down, unsigned patience);
+
+/* Any thread. */
+void tagrv_wireup_get_stats(const struct tagrv_wireup_ep *wep,
+			    struct tagrv_wireup_stats *stats);
 
 /*
  * Returns the counter of queued events, which progress tests by

@@ -250,6 +250,8 @@ static int init_host(struct tagrv_wireup_ep *wep)
 		.xports = wep->attr.xports,
 		.xport_cnt = wep->attr.xport_cnt,
 		.addr = wep->name,
+		.features = TAGRV_WIRE_PART |
+			    (wep->attr.max_sockets ? TAGRV_WIRE_SOCKETLESS : 0),
 		.timeout = (uint64_t) wep->attr.connect_timeout * 1000,
 		.now = &wep->wireup->patient,
 		.claims_max = wep->wireup->caps.strangers,
@@ -290,6 +292,7 @@ int tagrv_wireup_listen(struct tagrv_wireup *wireup,
 	out->attr = *attr;
 	out->resume.fn = resume_accept;
 	tagrv_list_init(&out->socks);
+	tagrv_list_init(&out->kept);
 	tagrv_list_init(&out->events);
 	tagrv_list_init(&out->spares);
 	ret = init_only(out);

@@ -32,6 +32,7 @@ struct tagrv_wireup_peer {
 	uint64_t due;			/* of the timer, by the patient clock; 0: not set */
 	struct tagrv_list dial_node;	/* on wireup->dials or urgent */
 	struct tagrv_list bound_node;	/* on wireup->bounds */
+	struct tagrv_list kept_node;	/* on wep->kept */
 	uint64_t bound_at;		/* ms of the patient clock, since when it is there */
 	struct tagrv_wireup_sock *dialing;	/* in state CONNECTING, or NULL */
 	struct tagrv_list spares;	/* messages for events */
@@ -109,6 +110,7 @@ struct tagrv_conn *tagrv_wireup_peer_create(struct tagrv_wireup_ep *wep,
 	peer->timer.fn = on_timer;
 	tagrv_list_init(&peer->dial_node);
 	tagrv_list_init(&peer->bound_node);
+	tagrv_list_init(&peer->kept_node);
 	tagrv_list_init(&peer->spares);
 	return &peer->conn;
 
@@ -133,6 +135,7 @@ static void destroy(struct tagrv_wireup_peer *peer)
 
 	assert(!peer->dialing && !tagrv_list_linked(&peer->dial_node));
 	end_bound(peer);
+	tagrv_wireup_kept_remove(wep, &peer->kept_node);
 	HASH_DELETE(hh, wep->peers, peer);
 	tagrv_wireup_timer_release(&wep->wireup->timers, &peer->timer);
 	while (peer->spare_cnt)
@@ -167,6 +170,7 @@ void tagrv_wireup_peer_settle(struct tagrv_conn *conn)
 		return;
 	}
 	note_bound(peer);
+	tagrv_wireup_kept_note(wep, &peer->kept_node, conn);
 	if (conn->state != TAGRV_CONN_READY || wireup->socks <= wireup->caps.socks)
 		return;
 	if (!wep->logged_sockets_closed)
@@ -175,7 +179,13 @@ void tagrv_wireup_peer_settle(struct tagrv_conn *conn)
 			   "is noticed late; raise ulimit -n to avoid that\n",
 			   wireup->caps.socks);
 	wep->logged_sockets_closed = true;
+	tagrv_wireup_kept_remove(wep, &peer->kept_node);
 	tagrv_conn_close_sockets(conn);
+}
+
+struct tagrv_conn *tagrv_wireup_peer_of_kept(struct tagrv_list *node)
+{
+	return &tagrv_container_of(node, struct tagrv_wireup_peer, kept_node)->conn;
 }
 
 /* -- what the machine decides -------------------------------------------- */

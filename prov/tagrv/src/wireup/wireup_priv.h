@@ -5,6 +5,7 @@
  *   wireup.c        the thread's loop, commands, watched descriptors
  *   wireup_ep.c     endpoints: listener, queue of events
  *   wireup_peer.c   table of peers; drives their state machines (conn.c)
+ *   wireup_kept.c   closes sockets that connections can do without
  *   wireup_dispatch.c finds the connection that a record is for
  *   wireup_sock.c   sockets: their states, dialing, orderly close
  *   wireup_accept.c the listener; accepted sockets until they have shown to be peers
@@ -126,6 +127,8 @@ struct tagrv_wireup_ep {
 	struct tagrv_conn_host host;
 	struct tagrv_wireup_peer *peers;	/* hash by address */
 	struct tagrv_list socks;	/* CONNECTING or OPEN */
+	struct tagrv_list kept;		/* peers with a spare socket, wireup_kept.c */
+	unsigned kept_cnt;		/* length of kept */
 	struct tagrv_wireup_timer resume;	/* to accept again */
 	struct tagrv_wireup_timer ticker;
 	bool	paused;			/* the listener is not polled */
@@ -346,6 +349,20 @@ void tagrv_wireup_peer_settle(struct tagrv_conn *conn);
 void tagrv_wireup_peer_dialed(struct tagrv_wireup_sock *sock, int status);
 /* The socket of a connection broke; the caller closes it. */
 void tagrv_wireup_peer_lost(struct tagrv_wireup_sock *sock);
+
+/* The connection of the peer whose node on wep->kept this is. */
+struct tagrv_conn *tagrv_wireup_peer_of_kept(struct tagrv_list *node);
+
+/* -- wireup_kept.c ------------------------------------------------------- */
+
+/*
+ * Something has happened to the connection: puts the node of its peer on wep->kept or
+ * takes it off. May close sockets of this connection or of others.
+ */
+void tagrv_wireup_kept_note(struct tagrv_wireup_ep *wep, struct tagrv_list *node,
+			    const struct tagrv_conn *conn);
+/* The peer ends. Does nothing if the node is on no list. */
+void tagrv_wireup_kept_remove(struct tagrv_wireup_ep *wep, struct tagrv_list *node);
 
 /* -- wireup_dispatch.c --------------------------------------------------- */
 
