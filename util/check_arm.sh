@@ -77,7 +77,7 @@ run_arm()
 {
 	local out status=0 sum skips
 	out=$(env -u LD_LIBRARY_PATH FI_TAGRV_PROFILE=none qemu-aarch64 -L "$arm_root" \
-		"$top/build/check-aarch64/fabtests/unit/unit_$1" --jobs "$jobs" ${2:+--filter "$2"} 2>&1) || status=1
+		"$top/build/check-aarch64/fabtests/unit/unit_$1" --jobs "$jobs" --spare 10 ${2:+--filter "$2"} 2>&1) || status=1
 	echo "== unit_$1${2:+ $2}"
 	sed '/^\[SKIP\]/d' <<<"$out"
 	sum=$(sed -n 's/.*Synthesis: Tested: \([0-9]*\) | Passing: \([0-9]*\) .*/\1 \2/p' <<<"$out")

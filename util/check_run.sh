@@ -34,10 +34,18 @@ show_failure()
 	} | sed 's/^/    | /'
 }
 
-# usage: report STATUS LOG MILLISECONDS COUNTS; adds the numbers of one step to the totals and prints the rest of its line.
+# Prints the milliseconds of processor time, user and system, that processes of this shell have used and that it has waited
+# for. To be called with the output in a file: $(...) would be a process of its own.
+processor_times() { times; }
+sum_of_times()
+{
+	awk '{ for (i = 1; i <= 2; i++) { split($i, t, /[ms]/); sum += t[1] * 60000 + t[2] * 1000 } } END { printf "%d", sum }' "$1"
+}
+
+# usage: report STATUS LOG MILLISECONDS COUNTS [PROCESSOR-MILLISECONDS]; adds the numbers of one step to the totals and prints the rest of its line.
 report()
 {
-	local status=$1 log=$2 time=$3 p=0 f=0 s=0 a b c text
+	local status=$1 log=$2 time=$3 cpu=${5:-0} p=0 f=0 s=0 a b c text
 	while read -r a b c; do
 		p=$((p + a)) f=$((f + b)) s=$((s + c))
 	done <"$4"
@@ -52,26 +60,31 @@ report()
 		[ $f = 0 ] && text="$p passed" || text="FAILED: $p passed, $f failed"
 		[ $s = 0 ] || text="$text, $s skipped"
 	fi
-	printf '%s (%s)\n' "$text" "$(duration "$time")"
+	printf '%s (%s, %s of processor time)\n' "$text" "$(duration "$time")" "$(duration "$cpu")"
 	[ "$s" = 0 ] || grep -vE 'needs (more than one process|endpoints that reach each other)$' "$log" |
 		sed -nE 's/^skip(ped:)? /        skipped: /p' | sort -u
 	[ $f = 0 ] || show_failure "$log"
 	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 }
 
-# usage: execute STEP; leaves 'STATUS MILLISECONDS' in STEP.result and the numbers in STEP.counts.
+# usage: execute STEP; leaves 'STATUS MILLISECONDS PROCESSOR-MILLISECONDS' in STEP.result and the numbers in STEP.counts. The
+# processor time of a machine that steps share is the last one's.
 execute()
 {
-	local name=$1 start status=0
+	local name=$1 start status=0 used=$logs/$1.times
 	count_file=$logs/$name.counts
 	: >"$count_file"
 	start=$(date +%s%3N)
+	processor_times >"$used.before"
 	# In a process of its own, since 'set -e' has no effect in a function that is tested.
 	set +e
 	(set -e; "step_${name//-/_}") >"$logs/$name.log" 2>&1 </dev/null
 	status=$?
 	set -e
-	echo "$status $(($(date +%s%3N) - start))" >"$logs/$name.result.new"
+	processor_times >"$used"
+	echo "$status $(($(date +%s%3N) - start)) $(($(sum_of_times "$used") - $(sum_of_times "$used.before")))" \
+		>"$logs/$name.result.new"
+	rm -f "$used" "$used.before"
 	mv "$logs/$name.result.new" "$logs/$name.result"
 }
 
@@ -147,7 +160,7 @@ end_lane()
 
 run_step()
 {
-	local name=$1 text=$2 result='125 0'
+	local name=$1 text=$2 result='125 0 0' status time cpu
 	number=$((number + 1))
 	printf '[%2d/%d] %s: %s ... ' $number $total "$name" "$text"
 	if in_lane "$name"; then
@@ -157,6 +170,7 @@ run_step()
 	fi
 	[ ! -e "$logs/$name.result" ] || result=$(<"$logs/$name.result")
 	touch "$logs/$name.log" "$logs/$name.counts"
-	report "${result% *}" "$logs/$name.log" "${result#* }" "$logs/$name.counts"
+	read -r status time cpu <<<"$result"
+	report "$status" "$logs/$name.log" "$time" "$logs/$name.counts" "$cpu"
 }
 

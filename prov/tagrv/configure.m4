@@ -51,7 +51,7 @@ AC_DEFUN([TAGRV_CHECK_VERBS], [
 AC_DEFUN([TAGRV_CHECK_CRITERION], [
 	AC_ARG_WITH([criterion], [AS_HELP_STRING([--without-criterion],
 		[leave the unit tests out of 'make check'; --with-criterion=plain:
-		use Criterion's headers only, to run the tests under an emulator])],
+		use Criterion's headers only, to run the tests faster, or under an emulator])],
 		[], [with_criterion=check])
 	plain_criterion=no
 	AS_IF([test "$with_criterion" = plain],

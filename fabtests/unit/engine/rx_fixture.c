@@ -36,6 +36,16 @@ void use(int i)
 	fx.rx_seq = users[i].seq;
 }
 
+/* The results of a closed user stay for the test to look at, until then. */
+static void forget_user(struct user *user)
+{
+	if (!user->opened)
+		return;
+	tagrv_compq_fini(&user->rx);
+	tagrv_counter_fini(&user->cntr);
+	user->opened = false;
+}
+
 void open_user(struct user *user)
 {
 	const struct tagrv_engine_attr attr = {
@@ -46,7 +56,9 @@ void open_user(struct user *user)
 		.rx_all = true,
 	};
 
+	forget_user(user);
 	memset(user, 0, sizeof(*user));
+	user->opened = true;
 	cr_assert_eq(tagrv_engine_open(fx.dom, &attr, &user->engine), 0);
 	cr_assert_eq(tagrv_compq_init(&user->rx, 16, false), 0);
 	cr_assert_eq(tagrv_counter_init(&user->cntr, false), 0);
@@ -97,8 +109,7 @@ void rx_teardown(void)
 {
 	for (int i = 0; i < ENGINES; i++) {
 		close_user(&users[i]);
-		tagrv_compq_fini(&users[i].rx);
-		tagrv_counter_fini(&users[i].cntr);
+		forget_user(&users[i]);
 	}
 	tagrv_rx_close(rx);
 	tagrv_compq_fini(&own);

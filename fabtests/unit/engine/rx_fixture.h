@@ -14,6 +14,7 @@
 /* An engine that shares the receive context. */
 struct user {
 	struct tagrv_engine *engine;	/* NULL: closed */
+	bool opened;			/* once, and it has what follows */
 	struct tagrv_compq rx;
 	struct tagrv_counter cntr;	/* of receives */
 	struct tagrv_link *link;	/* to the peer */

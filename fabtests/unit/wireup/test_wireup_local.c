@@ -53,6 +53,7 @@ static void open_both(struct both *both, struct tagrv_wireup *wireup, int bind_s
 	both->local.bind_status = bind_status;
 	both->xports[0] = &both->local.base;
 	both->xports[1] = &ep->fake.base;
+	ep->one_peer = true;
 	ep->wireup = wireup;
 	ep->kick_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	cr_assert_eq(tagrv_wireup_listen(wireup, &attr, &ep->wep), 0);

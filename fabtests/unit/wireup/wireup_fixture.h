@@ -39,6 +39,7 @@ struct ep {
 	int	kick_fd;
 	/* events that poll_all() has counted */
 	int	ups, sendables, faileds, gones, ticks;
+	bool	one_peer;		/* a second UP replaces the first one, whose link is freed */
 	struct tagrv_wireup_event up, failed, gone;	/* the latest */
 };
 
@@ -126,6 +127,8 @@ static inline void collect(struct ep *ep)
 			cr_assert_neq(fake_link_of(event.link)->peer_id, 0);
 			ep->ups++;
 			ep->sendables += event.sendable;
+			if (ep->one_peer && ep->up.link)
+				fake_free(ep->up.link);
 			ep->up = event;
 			break;
 		case TAGRV_WIREUP_SENDABLE:

@@ -211,7 +211,7 @@ static void expect_nonsense(const struct keys *keys, size_t len, const char *wha
 	cr_expect_eq(in_flight(), 0, "%s", what);
 	if (fake.links)
 		fake_break_link(fx.link, -FI_EIO);
-	fake.log_cnt = 0;
+	fake_forget();
 	peer_up(true);
 }
 

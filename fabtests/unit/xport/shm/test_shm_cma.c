@@ -142,7 +142,7 @@ Test(shm_cma, unmapped_memory_spoils_no_other_read, .timeout = 30)
 Test(shm_cma, entries_far_apart_are_read_one_by_one, .timeout = 30)
 {
 	static char memory[200];
-	struct tagrv_mem *between[200];
+	struct tagrv_mem *between[200], *last;
 
 	start();
 	for (unsigned i = 0; i < TAGRV_ARRAY_SIZE(between); i++)
@@ -153,14 +153,15 @@ Test(shm_cma, entries_far_apart_are_read_one_by_one, .timeout = 30)
 	cr_assert_eq(ops->mem_reg(pair.b->dev, memory, 1, true,
 				  &sources[1].mem), 0);
 	cr_assert_eq(ops->mem_reg(pair.b->dev, sources[1].bytes, LEN, true,
-				  &between[0]), 0);
-	sources[1].key_len = ops->mem_key(between[0], sources[1].key);
+				  &last), 0);
+	sources[1].key_len = ops->mem_key(last, sources[1].key);
 	get_all();
 	PAIR_UNTIL(&pair, finished() == CNT);
 	for (unsigned i = 0; i < CNT; i++)
 		check(i, 0);
 	for (unsigned i = 0; i < TAGRV_ARRAY_SIZE(between); i++)
 		ops->mem_dereg(between[i]);
+	ops->mem_dereg(last);
 	stop();
 }
 

@@ -260,6 +260,7 @@ Test(verbs_link, close_waits_for_as_many_completions_as_the_queue_holds)
 	verbs_need_srq();
 	params.sq_depth = 2047;
 	verbs_open();
+	pair.b->forget = true;
 	pair_connect(&pair);
 	pair_permit(&pair, pair.a->link, pair.b->link);
 	pair_link(&pair, &a, &b);
