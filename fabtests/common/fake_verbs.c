@@ -33,6 +33,7 @@ static struct tagrv_verbs_calls calls = {
 	.open_device = fv_open_device,
 	.close_device = fv_close_device,
 	.query_device = fv_query_device,
+	.query_device_ex = fv_query_device_ex,
 	.query_port = fv_query_port,
 	.query_gid_table = fv_query_gid_table,
 	.query_pkey = fv_query_pkey,
@@ -53,6 +54,7 @@ static struct tagrv_verbs_calls calls = {
 	.create_comp_channel = fv_create_comp_channel,
 	.destroy_comp_channel = fv_destroy_comp_channel,
 	.create_cq = fv_create_cq,
+	.create_cq_ex = fv_create_cq_ex,
 	.resize_cq = fv_resize_cq,
 	.destroy_cq = fv_destroy_cq,
 	.req_notify_cq = fv_req_notify_cq,
@@ -60,6 +62,8 @@ static struct tagrv_verbs_calls calls = {
 	.ack_cq_events = fv_ack_cq_events,
 	.poll_cq = fv_poll_cq,
 	.create_srq = fv_create_srq,
+	.create_srq_ex = fv_create_srq_ex,
+	.post_srq_ops = fv_post_srq_ops,
 	.destroy_srq = fv_destroy_srq,
 	.post_srq_recv = fv_post_srq_recv,
 	.create_qp = fv_create_qp,
@@ -99,7 +103,7 @@ void fake_verbs_start(const struct fake_verbs_config *config)
 	fv.held = false;
 	fv.wr = fv.post = fv.doorbell = (struct fault) { 0 };
 	fv.reg = (struct fault) { 0 };
-	fv.create_qp = fv.modify_qp = (struct fault) { 0 };
+	fv.create_qp = fv.modify_qp = fv.srq_ops = (struct fault) { 0 };
 	tagrv_list_init(&fv.ctxs);
 	tagrv_list_init(&fv.mrs);
 	tagrv_list_init(&fv.channels);
@@ -200,6 +204,11 @@ void fake_verbs_fail_create_qp(unsigned nth, int err)
 void fake_verbs_fail_modify_qp(unsigned nth, int err)
 {
 	set_fault(&fv.modify_qp, nth, err);
+}
+
+void fake_verbs_fail_srq_ops(unsigned nth, int err)
+{
+	set_fault(&fv.srq_ops, nth, err);
 }
 
 void fake_verbs_event(unsigned dev, enum ibv_event_type type, void *element)

@@ -22,6 +22,7 @@
  *   fake_verbs_post.c   posting, polling: the calls in which packets move
  *   fake_verbs_wire.c   carries out work requests between queue pairs
  *   fake_verbs_qp.c     queue pairs and their states
+ *   fake_verbs_tm.c     lists of tagged receives: shared receive queues with tag_list.c
  *   fake_verbs_cq.c     completion channels, completion queues, receive queues
  *   fake_verbs_dev.c    the state of all; devices, events, memory
  *   fake_verbs_pin.c    regions that keep their pages
@@ -43,6 +44,7 @@ struct fake_verbs_bytes {
 };
 
 struct verbs_subnet;
+struct tag_list;
 
 struct fake_verbs_config {
 	unsigned devices;	/* "fake0", "fake1", ...; at most 8 */
@@ -84,6 +86,11 @@ struct fake_verbs_config {
 	bool	loses_buffers, flushes_buffers;
 	unsigned flush_delay;	/* polls of its queues after which a queue pair that is
 				   put into error has flushed its requests */
+	/* Lists of tagged receives; flags 0: it has none. */
+	struct ibv_tm_caps tm;
+	unsigned tm_least;	/* receives nothing for them with fewer buffers posted */
+	size_t	tm_mtu;		/* longer messages give two completions; 0: none does */
+	bool	tm_no_read;	/* it reads no rendezvous by itself */
 	enum ibv_port_state port_state;
 	enum ibv_node_type node_type;
 	int	open_errno;	/* open_device fails with it */
@@ -170,6 +177,7 @@ void fake_verbs_fail_doorbell(unsigned nth, int err);
 void fake_verbs_fail_reg(unsigned nth, int err);
 void fake_verbs_fail_create_qp(unsigned nth, int err);
 void fake_verbs_fail_modify_qp(unsigned nth, int err);
+void fake_verbs_fail_srq_ops(unsigned nth, int err);
 
 /* Replaces config.gids. */
 void fake_verbs_set_gids(const struct ibv_gid_entry *gids, size_t cnt);
@@ -184,6 +192,9 @@ void fake_verbs_unplug(unsigned dev);
 struct ibv_qp *fake_verbs_last_qp(unsigned dev);
 struct ibv_cq *fake_verbs_last_cq(unsigned dev);
 struct ibv_srq *fake_verbs_last_srq(unsigned dev);
+/* The list of a shared receive queue, or NULL, to look at it or to set its delays, whose ticks
+ * are calls of start_poll. */
+struct tag_list *fake_verbs_list(struct ibv_srq *srq);
 /* Adds a completion to the CQ of a queue pair's receives. */
 void fake_verbs_inject_rx(struct ibv_qp *qp, const struct ibv_wc *wc);
 /* Removes the receive completions of a queue pair, as config.purges_cq does if they are late. */

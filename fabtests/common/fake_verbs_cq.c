@@ -63,10 +63,7 @@ struct ibv_cq *fv_create_cq(struct ibv_context *ctx, int cqe,
 	cq->dev = tagrv_container_of(ctx, struct fake_ctx, base)->dev;
 	cq->cap = (unsigned) cqe;
 	cq->ring = calloc(cq->cap, sizeof(*cq->ring));
-	cq->slot_of = calloc(cq->cap, sizeof(*cq->slot_of));
-	if (!cq->ring || !cq->slot_of) {
-		free(cq->ring);
-		free(cq->slot_of);
+	if (!cq->ring) {
 		free(cq);
 		errno = ENOMEM;
 		return NULL;
@@ -82,29 +79,20 @@ struct ibv_cq *fv_create_cq(struct ibv_context *ctx, int cqe,
 int fv_resize_cq(struct ibv_cq *base, int cqe)
 {
 	struct fake_cq *cq = tagrv_container_of(base, struct fake_cq, base);
-	struct ibv_wc *ring;
-	uint32_t *slots;
+	struct cq_entry *ring;
 
 	if (fv.config.no_resize)
 		return EOPNOTSUPP;
 	if (cqe > fv.config.max_cqe || cqe < (int) cq->cnt)
 		return EINVAL;
 	ring = calloc((size_t) cqe, sizeof(*ring));
-	slots = calloc((size_t) cqe, sizeof(*slots));
-	if (!ring || !slots) {
-		free(ring);
-		free(slots);
+	if (!ring)
 		return ENOMEM;
-	}
 	LOCK();
-	for (unsigned i = 0; i < cq->cnt; i++) {
+	for (unsigned i = 0; i < cq->cnt; i++)
 		ring[i] = cq->ring[(cq->head + i) % cq->cap];
-		slots[i] = cq->slot_of[(cq->head + i) % cq->cap];
-	}
 	free(cq->ring);
-	free(cq->slot_of);
 	cq->ring = ring;
-	cq->slot_of = slots;
 	cq->head = 0;
 	cq->cap = (unsigned) cqe;
 	UNLOCK();
@@ -125,7 +113,6 @@ int fv_destroy_cq(struct ibv_cq *base)
 	fv.counts.objects--;
 	UNLOCK();
 	free(cq->ring);
-	free(cq->slot_of);
 	free(cq);
 	return 0;
 }
@@ -168,6 +155,13 @@ void fv_ack_cq_events(struct ibv_cq *base, unsigned cnt)
 
 void fv_push_wc(struct ibv_cq *base, const struct ibv_wc *wc, uint32_t slot)
 {
+	const struct cq_entry entry = { .wc = *wc, .slot = slot };
+
+	fv_push_entry(base, &entry);
+}
+
+void fv_push_entry(struct ibv_cq *base, const struct cq_entry *entry)
+{
 	struct fake_cq *cq = tagrv_container_of(base, struct fake_cq, base);
 	struct fake_channel *channel;
 
@@ -180,8 +174,7 @@ void fv_push_wc(struct ibv_cq *base, const struct ibv_wc *wc, uint32_t slot)
 		fv_raise_event(cq->dev, &event);
 		return;
 	}
-	cq->ring[(cq->head + cq->cnt) % cq->cap] = *wc;
-	cq->slot_of[(cq->head + cq->cnt) % cq->cap] = slot;
+	cq->ring[(cq->head + cq->cnt) % cq->cap] = *entry;
 	cq->cnt++;
 	if (!cq->armed || !base->channel)
 		return;
@@ -195,15 +188,17 @@ void fv_cq_purge(struct ibv_cq *base, uint32_t qpn)
 	struct fake_cq *cq = tagrv_container_of(base, struct fake_cq, base);
 	unsigned kept = 0;
 
+	if (cq->has_tm)		/* see fake_verbs_tm.c */
+		return;
 	for (unsigned i = 0; i < cq->cnt; i++) {
 		unsigned from = (cq->head + i) % cq->cap, to = (cq->head + kept) % cq->cap;
 
-		if (cq->ring[from].qp_num == qpn) {
-			fv.counts.lost_buffers += cq->ring[from].opcode & IBV_WC_RECV ? 1 : 0;
+		if (cq->ring[from].wc.qp_num == qpn) {
+			fv.counts.lost_buffers +=
+				cq->ring[from].wc.opcode & IBV_WC_RECV ? 1 : 0;
 			continue;
 		}
 		cq->ring[to] = cq->ring[from];
-		cq->slot_of[to] = cq->slot_of[from];
 		kept++;
 	}
 	cq->cnt = kept;
@@ -275,6 +270,7 @@ int fv_destroy_srq(struct ibv_srq *base)
 			ret = EBUSY;
 	if (!ret) {
 		fv.counts.lost_events += srq->unacked;
+		fv_tm_close(srq);
 		tagrv_list_remove(&srq->node);
 		fv.counts.objects--;
 	}

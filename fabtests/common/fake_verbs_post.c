@@ -65,7 +65,7 @@ static int check_post(const struct fake_qp *qp, const struct ibv_send_wr *wr)
 		len += wr->sg_list[i].length;
 	if (err)
 		return err;
-	if (qp->base.state < IBV_QPS_RTS ||
+	if (qp->base.state < IBV_QPS_RTS || qp->device_sends ||
 	    (fv.config.refuses_in_err && qp->base.state == IBV_QPS_ERR) ||
 	    !(qp->ops & op_of(wr->opcode)) ||
 	    wr->num_sge > (int) qp->cap.max_send_sge ||
@@ -150,24 +150,39 @@ int fv_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr,
 
 /* ---- completions ---- */
 
+void fv_before_poll(struct fake_cq *cq)
+{
+	fv_move();
+	fv_flush_late(&cq->base);
+}
+
+bool fv_take_entry(struct fake_cq *cq, struct cq_entry *entry)
+{
+	struct fake_qp *qp;
+
+	if (!cq->cnt)
+		return false;
+	*entry = cq->ring[cq->head];
+	qp = fv_find_qp(entry->wc.qp_num);
+	if (qp && qp->base.send_cq == &cq->base)
+		qp->freed = entry->slot;
+	cq->head = (cq->head + 1) % cq->cap;
+	cq->cnt--;
+	return true;
+}
+
 int fv_poll_cq(struct ibv_cq *base, int max, struct ibv_wc *wc)
 {
 	struct fake_cq *cq = tagrv_container_of(base, struct fake_cq, base);
-	struct fake_qp *qp;
+	struct cq_entry entry;
 	int cnt = 0;
 
+	if (cq->extended)
+		abort();
 	LOCK();
-	fv_move();
-	fv_flush_late(base);
-	while (cnt < max && cq->cnt) {
-		wc[cnt] = cq->ring[cq->head];
-		qp = fv_find_qp(wc[cnt].qp_num);
-		if (qp && qp->base.send_cq == base)
-			qp->freed = cq->slot_of[cq->head];
-		cq->head = (cq->head + 1) % cq->cap;
-		cq->cnt--;
-		cnt++;
-	}
+	fv_before_poll(cq);
+	while (cnt < max && fv_take_entry(cq, &entry))
+		wc[cnt++] = entry.wc;
 	UNLOCK();
 	return cnt;
 }

@@ -61,13 +61,28 @@ struct fake_mr {
 	int	pin;		/* its pages, or -1: see fv_pin() */
 };
 
+struct fake_srq;
+
+struct cq_entry {
+	struct ibv_wc wc;
+	uint32_t slot;			/* value for fake_qp.freed once polled */
+	struct ibv_wc_tm_info tm;
+	struct fake_srq *srq;		/* the rest is the next completion of its list */
+};
+
 struct fake_cq {
-	struct ibv_cq base;
+	union {
+		struct ibv_cq base;
+		struct ibv_cq_ex ex;	/* begins alike */
+	};
 	struct tagrv_list node;
 	unsigned dev;
-	struct ibv_wc *ring;
-	uint32_t *slot_of;	/* value for fake_qp.freed once polled */
+	struct cq_entry *ring;
 	unsigned cap, head, cnt;
+	bool	extended;		/* made by create_cq_ex: poll_cq may not be used */
+	bool	has_tm;			/* with IBV_WC_EX_WITH_TM_INFO */
+	bool	polling;		/* between start_poll and end_poll */
+	struct cq_entry now;		/* the completion that start_poll or next_poll took */
 	unsigned users;
 	unsigned unacked;
 	bool	armed;
@@ -89,6 +104,11 @@ struct fake_srq {
 	unsigned dev;
 	struct recv_queue rq;
 	unsigned unacked;
+	/* fake_verbs_tm.c; list NULL: it has none */
+	struct tag_list *list;
+	struct ibv_cq *cq;
+	uint32_t *lkeys;	/* of the memory of each entry, by handle */
+	uint32_t announced;	/* completions of the list that the CQ has an entry for */
 };
 
 struct send_wr {
@@ -97,6 +117,7 @@ struct send_wr {
 	uint8_t	*inlined;	/* copy of inline data, in the queue pair's memory */
 	size_t	len;
 	bool	blocked;	/* found no receive buffer */
+	uint32_t handle;	/* a read by the device: of the list's entry */
 };
 
 struct fake_qp {
@@ -116,6 +137,7 @@ struct fake_qp {
 				   in error */
 	struct recv_queue rq;
 	unsigned unacked;
+	bool	device_sends;	/* its receives are from a list: nobody posts to it */
 };
 
 struct fault {
@@ -135,7 +157,7 @@ struct fake_verbs_state {
 	uint64_t clock;		/* see config.reg_ns */
 	bool	registered;	/* something was, since start */
 	bool	held;
-	struct fault wr, post, doorbell, reg, create_qp, modify_qp;
+	struct fault wr, post, doorbell, reg, create_qp, modify_qp, srq_ops;
 };
 
 extern struct fake_verbs_state fv;
@@ -212,6 +234,7 @@ int fv_dereg_mr(struct ibv_mr *base);
 
 /* fake_verbs_cq.c: completion and receive queues */
 void fv_push_wc(struct ibv_cq *base, const struct ibv_wc *wc, uint32_t slot);
+void fv_push_entry(struct ibv_cq *base, const struct cq_entry *entry);
 /* Removes the completions of a queue pair. */
 void fv_cq_purge(struct ibv_cq *base, uint32_t qpn);
 int fv_rq_push(struct recv_queue *rq, const struct ibv_recv_wr *wr);
@@ -247,6 +270,23 @@ int fv_destroy_qp(struct ibv_qp *base);
 /* fake_verbs_wire.c: what moves between queue pairs */
 void fv_move(void);
 
+/*
+ * fake_verbs_tm.c: lists of tagged receives.
+ * blocks: a message has to wait. arrive: true: it needs no receive buffer; its completion is
+ * else wc. sent: a request of the device has ended.
+ */
+int fv_query_device_ex(struct ibv_context *ctx, struct ibv_device_attr_ex *attr);
+struct ibv_cq_ex *fv_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr);
+struct ibv_srq *fv_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *attr);
+int fv_post_srq_ops(struct ibv_srq *base, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad);
+void fv_tm_close(struct fake_srq *srq);
+bool fv_tm_fits(const struct ibv_qp_init_attr *attr);
+void fv_tm_own(struct fake_qp *qp, struct ibv_srq *srq);
+bool fv_tm_blocks(const struct fake_qp *qp);
+bool fv_tm_matches(const struct fake_qp *qp, const void *bytes, size_t len);
+bool fv_tm_arrive(struct fake_qp *qp, const void *bytes, size_t len, const struct ibv_wc *wc);
+void fv_tm_sent(struct fake_qp *qp, uint32_t seq, enum ibv_wc_status status);
+
 /* fake_verbs_post.c: posting and polling */
 int fv_post_send(struct ibv_qp *base, struct ibv_send_wr *wr,
 		 struct ibv_send_wr **bad);
@@ -255,5 +295,9 @@ int fv_post_srq_recv(struct ibv_srq *base, struct ibv_recv_wr *wr,
 int fv_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr,
 		 struct ibv_recv_wr **bad);
 int fv_poll_cq(struct ibv_cq *base, int max, struct ibv_wc *wc);
+/* Moves packets, before completions of the queue are taken. */
+void fv_before_poll(struct fake_cq *cq);
+/* False: the queue is empty. */
+bool fv_take_entry(struct fake_cq *cq, struct cq_entry *entry);
 
 #endif

@@ -29,7 +29,7 @@ static bool caps_fit(const struct ibv_qp_init_attr *attr)
 	return attr->cap.max_send_wr <= (uint32_t) c->max_qp_wr &&
 	       attr->cap.max_recv_wr <= (uint32_t) c->max_qp_wr &&
 	       attr->cap.max_send_sge <= (uint32_t) c->max_sge &&
-	       attr->cap.max_inline_data <= c->max_inline;
+	       attr->cap.max_inline_data <= c->max_inline && fv_tm_fits(attr);
 }
 
 static void free_memory(struct fake_qp *qp)
@@ -43,7 +43,6 @@ static void free_memory(struct fake_qp *qp)
 static struct fake_qp *new_qp(struct ibv_qp_init_attr *attr)
 {
 	struct fake_qp *qp = calloc(1, sizeof(*qp));
-	const size_t wrs = attr->cap.max_send_wr;
 
 	if (!qp)
 		return NULL;
@@ -52,8 +51,9 @@ static struct fake_qp *new_qp(struct ibv_qp_init_attr *attr)
 			(attr->cap.max_inline_data + fv.config.inline_step - 1) %
 			fv.config.inline_step;
 	qp->cap = attr->cap;
-	qp->sq = calloc(wrs, sizeof(*qp->sq));
-	qp->inline_mem = calloc(wrs, attr->cap.max_inline_data + 1);
+	fv_tm_own(qp, attr->srq);
+	qp->sq = calloc(qp->cap.max_send_wr, sizeof(*qp->sq));
+	qp->inline_mem = calloc(qp->cap.max_send_wr, qp->cap.max_inline_data + 1);
 	qp->rq.cap = attr->srq ? 0 : attr->cap.max_recv_wr;
 	qp->rq.ring = calloc(qp->rq.cap + 1, sizeof(*qp->rq.ring));
 	if (qp->sq && qp->inline_mem && qp->rq.ring)
@@ -169,6 +169,10 @@ void fv_complete(struct fake_qp *qp, enum ibv_wc_status status)
 {
 	uint32_t seq = qp->executed++;
 
+	if (qp->device_sends) {
+		fv_tm_sent(qp, seq, status);
+		return;
+	}
 	if (status && fv.config.names_oldest)
 		for (; qp->reported != seq; status = IBV_WC_WR_FLUSH_ERR)
 			push_send(qp, qp->reported, status);
@@ -204,7 +208,7 @@ static void drop_buffer(struct fake_qp *qp)
 static void flush(struct fake_qp *qp)
 {
 	qp->flush_polls = 0;
-	while (fv.config.names_oldest && qp->reported != qp->executed)
+	while (fv.config.names_oldest && !qp->device_sends && qp->reported != qp->executed)
 		push_send(qp, qp->reported, IBV_WC_WR_FLUSH_ERR);
 	while (qp->executed != qp->posted)
 		fv_complete(qp, IBV_WC_WR_FLUSH_ERR);
@@ -321,6 +325,8 @@ int fv_destroy_qp(struct ibv_qp *base)
 	struct fake_qp *qp = tagrv_container_of(base, struct fake_qp, base);
 
 	LOCK();
+	while (qp->device_sends && qp->executed != qp->posted)
+		fv_complete(qp, IBV_WC_WR_FLUSH_ERR);
 	while (qp->executed != qp->posted)
 		qp->executed++;
 	if (fv.config.purges_cq) {

@@ -12,6 +12,7 @@
 #include "common/fake_verbs_priv.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool reaches(const struct fake_qp *from, const struct fake_qp *to)
@@ -85,6 +86,41 @@ static void copy_data(const struct fake_qp *qp, const struct send_wr *wr, int pi
 
 #define BLOCKED	((enum ibv_wc_status) -1)
 
+/* The packet does not fit the receive buffer, whose completion is wc. */
+static enum ibv_wc_status too_long(struct fake_qp *peer, struct ibv_wc *wc)
+{
+	wc->status = IBV_WC_LOC_LEN_ERR;
+	fv_push_wc(peer->base.recv_cq, wc, 0);
+	fv_to_error(peer, true);
+	return IBV_WC_REM_INV_REQ_ERR;
+}
+
+/* To a list of tagged receives, which may need no receive buffer. */
+static enum ibv_wc_status do_send_tagged(const struct fake_qp *qp, struct fake_qp *peer,
+					 struct recv_queue *rq, const struct send_wr *wr,
+					 struct ibv_wc *wc)
+{
+	const struct recv_wr *to = &rq->ring[rq->head];
+	char *bytes = malloc(wr->len + 1);
+
+	if (!bytes)
+		abort();
+	copy_data(qp, wr, -1, bytes, true);
+	wc->wr_id = to->wr_id;
+	if (wr->len > to->sge.length && !fv_tm_matches(peer, bytes, wr->len)) {
+		fv_rq_pop(rq);
+		free(bytes);
+		return too_long(peer, wc);
+	}
+	if (!fv_tm_arrive(peer, bytes, wr->len, wc)) {
+		copy(fv_pin_of(peer->base.pd, to->sge.lkey, false),
+		     (char *) (uintptr_t) to->sge.addr, -1, bytes, wr->len);
+		fv_rq_pop(rq);
+	}
+	free(bytes);
+	return IBV_WC_SUCCESS;
+}
+
 static enum ibv_wc_status do_send(struct fake_qp *qp, struct fake_qp *peer,
 				  const struct send_wr *wr)
 {
@@ -105,18 +141,16 @@ static enum ibv_wc_status do_send(struct fake_qp *qp, struct fake_qp *peer,
 		wc.imm_data = wr->wr.imm_data;
 	}
 
-	if (!rq->cnt) {
+	if (!rq->cnt || (peer->device_sends && fv_tm_blocks(peer))) {
 		fv.counts.rnr += !wr->blocked;
 		return BLOCKED;
 	}
+	if (peer->device_sends)
+		return do_send_tagged(qp, peer, rq, wr, &wc);
 	to = fv_rq_pop(rq);
 	wc.wr_id = to.wr_id;
-	if (wr->len > to.sge.length) {
-		wc.status = IBV_WC_LOC_LEN_ERR;
-		fv_push_wc(peer->base.recv_cq, &wc, 0);
-		fv_to_error(peer, true);
-		return IBV_WC_REM_INV_REQ_ERR;
-	}
+	if (wr->len > to.sge.length)
+		return too_long(peer, &wc);
 	assert(fv_covered(peer->base.pd, to.sge.lkey, false, to.sge.addr, wr->len,
 		       IBV_ACCESS_LOCAL_WRITE));
 	copy_data(qp, wr, fv_pin_of(peer->base.pd, to.sge.lkey, false),

@@ -7,6 +7,11 @@
 #include "xport/verbs/verbs_dev.h"
 #include "xport/verbs/verbs_ops.h"
 
+static int query_device_ex(struct ibv_context *ctx, struct ibv_device_attr_ex *attr)
+{
+	return ibv_query_device_ex(ctx, NULL, attr);
+}
+
 static int query_port(struct ibv_context *ctx, uint8_t port,
 		      struct ibv_port_attr *attr)
 {
@@ -51,6 +56,12 @@ static struct ibv_cq *create_cq(struct ibv_context *ctx, int cqe,
 	return ibv_create_cq(ctx, cqe, cq_context, channel, vector);
 }
 
+static struct ibv_cq_ex *create_cq_ex(struct ibv_context *ctx,
+				      struct ibv_cq_init_attr_ex *attr)
+{
+	return ibv_create_cq_ex(ctx, attr);
+}
+
 static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
 	return ibv_req_notify_cq(cq, solicited_only);
@@ -65,6 +76,17 @@ static struct ibv_qp *create_qp_ex(struct ibv_context *ctx,
 				   struct ibv_qp_init_attr_ex *attr)
 {
 	return ibv_create_qp_ex(ctx, attr);
+}
+
+static struct ibv_srq *create_srq_ex(struct ibv_context *ctx,
+				     struct ibv_srq_init_attr_ex *attr)
+{
+	return ibv_create_srq_ex(ctx, attr);
+}
+
+static int post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad)
+{
+	return ibv_post_srq_ops(srq, wr, bad);
 }
 
 static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
@@ -97,6 +119,7 @@ static const struct tagrv_verbs_calls libibverbs = {
 	.open_device = ibv_open_device,
 	.close_device = ibv_close_device,
 	.query_device = ibv_query_device,
+	.query_device_ex = query_device_ex,
 	.query_port = query_port,
 	.query_gid_table = query_gid_table,
 	.query_pkey = ibv_query_pkey,
@@ -116,6 +139,7 @@ static const struct tagrv_verbs_calls libibverbs = {
 	.create_comp_channel = ibv_create_comp_channel,
 	.destroy_comp_channel = ibv_destroy_comp_channel,
 	.create_cq = create_cq,
+	.create_cq_ex = create_cq_ex,
 	.resize_cq = ibv_resize_cq,
 	.destroy_cq = ibv_destroy_cq,
 	.req_notify_cq = req_notify_cq,
@@ -123,6 +147,8 @@ static const struct tagrv_verbs_calls libibverbs = {
 	.ack_cq_events = ibv_ack_cq_events,
 	.poll_cq = poll_cq,
 	.create_srq = ibv_create_srq,
+	.create_srq_ex = create_srq_ex,
+	.post_srq_ops = post_srq_ops,
 	.destroy_srq = ibv_destroy_srq,
 	.post_srq_recv = post_srq_recv,
 	.create_qp = ibv_create_qp,

@@ -47,6 +47,9 @@ struct tagrv_verbs_calls {
 	int (*close_device)(struct ibv_context *ctx);
 	int (*query_device)(struct ibv_context *ctx,
 			    struct ibv_device_attr *attr);
+	/* Without it or its answer a device has none of what 'attr' adds: all is 0. */
+	int (*query_device_ex)(struct ibv_context *ctx,
+			       struct ibv_device_attr_ex *attr);
 	int (*query_port)(struct ibv_context *ctx, uint8_t port,
 			  struct ibv_port_attr *attr);
 	ssize_t (*query_gid_table)(struct ibv_context *ctx,
@@ -76,6 +79,12 @@ struct tagrv_verbs_calls {
 	struct ibv_cq *(*create_cq)(struct ibv_context *ctx, int cqe,
 				    void *cq_context,
 				    struct ibv_comp_channel *channel, int vector);
+	/*
+	 * A queue that is polled by its own pointers (ibv_start_poll and others), destroyed
+	 * by destroy_cq. Not all devices have them: EOPNOTSUPP.
+	 */
+	struct ibv_cq_ex *(*create_cq_ex)(struct ibv_context *ctx,
+					  struct ibv_cq_init_attr_ex *attr);
 	int (*resize_cq)(struct ibv_cq *cq, int cqe);
 	int (*destroy_cq)(struct ibv_cq *cq);
 	int (*req_notify_cq)(struct ibv_cq *cq, int solicited_only);
@@ -86,6 +95,11 @@ struct tagrv_verbs_calls {
 
 	struct ibv_srq *(*create_srq)(struct ibv_pd *pd,
 				      struct ibv_srq_init_attr *attr);
+	/* Of all types; for a list of tagged receives with post_srq_ops: EOPNOTSUPP. */
+	struct ibv_srq *(*create_srq_ex)(struct ibv_context *ctx,
+					 struct ibv_srq_init_attr_ex *attr);
+	int (*post_srq_ops)(struct ibv_srq *srq, struct ibv_ops_wr *wr,
+			    struct ibv_ops_wr **bad);
 	int (*destroy_srq)(struct ibv_srq *srq);
 	int (*post_srq_recv)(struct ibv_srq *srq, struct ibv_recv_wr *wr,
 			     struct ibv_recv_wr **bad);
