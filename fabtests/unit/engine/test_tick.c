@@ -129,3 +129,23 @@ Test(tick, how_often_depends_on_both_parameters)
 	cr_assert_eq(tagrv_engine_tick_ms(fx.engine), 0,
 		     "nothing to look at, but threads are woken");
 }
+
+/* ---- sockets that peers need not keep ---- */
+
+Test(tick, sockets_are_spare_where_links_are_looked_at)
+{
+	struct tagrv_rails *rails = &fx.engine->rails;
+
+	for (size_t i = 0; i < rails->xport_cnt; i++)
+		rails->xports[i]->attr.caps |= TAGRV_XPORT_CHECKED;
+	cr_assert_eq(tagrv_engine_max_sockets(fx.engine), 64);
+	fx.engine->dom->params.max_sockets = 0;
+	cr_assert_eq(tagrv_engine_max_sockets(fx.engine), 0, "all are kept");
+	fx.engine->dom->params.max_sockets = 3;
+	cr_assert_eq(tagrv_engine_max_sockets(fx.engine), 3);
+	fx.engine->dom->params.probe = 0;
+	cr_assert_eq(tagrv_engine_max_sockets(fx.engine), 0, "nobody looks");
+	fx.engine->dom->params.probe = 5;
+	rails->xports[0]->attr.caps &= ~(unsigned) TAGRV_XPORT_CHECKED;
+	cr_assert_eq(tagrv_engine_max_sockets(fx.engine), 0, "one shows nothing");
+}

@@ -47,7 +47,6 @@ static void open_with(struct test *t, struct fx *fx, const char *errors)
 {
 	setenv("FI_TAGRV_MAX_SOCKETS", "1", 1);
 	setenv("FI_TAGRV_PROBE", "1", 1);
-	setenv("FI_TAGRV_CONNECT_TIMEOUT", "3", 1);
 	setenv("FI_TAGRV_PEER_ERRORS", errors, 1);
 	fx_open(t, fx, &(struct fx_attr){ .caps = FI_MSG | FI_TAGGED | FI_DIRECTED_RECV });
 }
