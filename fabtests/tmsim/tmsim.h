@@ -59,6 +59,7 @@ struct tmsim_limits {
 	uint32_t max_tags;
 	uint32_t max_ops;
 	uint32_t mtu;
+	uint32_t least;		/* receive buffers that must be posted, or nothing is received */
 	struct tag_list_delays delays;	/* in polls */
 };
 
@@ -85,7 +86,7 @@ struct tmsim_cq {
 struct tmsim_slot {
 	uint64_t wr_id;
 	struct ibv_sge sge;
-	uint32_t next;		/* free slots */
+	uint32_t next;		/* free slots, and those that are kept */
 };
 
 struct tmsim_srq {
@@ -100,6 +101,7 @@ struct tmsim_srq {
 	uint32_t *lkeys;	/* by handle: of the entry's memory */
 	struct tmsim_slot *slots;
 	uint32_t free_slot;
+	uint32_t first_kept, last_kept, kept;	/* slots that are not in the queue below */
 };
 
 #define TMSIM_NO_SLOT	UINT32_MAX

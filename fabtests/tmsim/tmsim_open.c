@@ -42,6 +42,7 @@ const struct tmsim_limits *tmsim_limits(void)
 		limits.delays.report = number("TMSIM_REPORT", 0, 0, 1000000);
 		limits.delays.data = number("TMSIM_DATA", 0, 0, 1000000);
 		limits.mtu = number("TMSIM_MTU", 4096, 0, 65536);
+		limits.least = number("TMSIM_LEAST", 33, 1, 65536);
 		limits.max_ops = number("TMSIM_OPS", 64, 1, 65536);
 		limits.max_tags = number("TMSIM_TAGS", 256, 1, 65535);
 	}

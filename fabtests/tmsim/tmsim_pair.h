@@ -17,7 +17,8 @@
 #define LINKS		2
 #define TAGS		32
 #define OPS		16
-#define RX_BUFS		16
+#define RX_BUFS		48
+#define RX_LEAST	33	/* a device with less may receive nothing */
 #define RX_SIZE		8448u
 #define HEADERS		32u
 #define AREA		(1u << 20)	/* memory on each side, for the payload of a case */

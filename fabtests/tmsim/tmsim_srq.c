@@ -14,16 +14,15 @@
 
 /* ---- slots ---- */
 
-/* Twice as many as buffers that can be posted: as many may wait in completions not yet polled. */
 static int make_slots(struct tmsim_srq *mine, uint32_t max_wr)
 {
-	uint32_t n = 2 * max_wr, i;
+	uint32_t i;
 
-	mine->slots = calloc(n, sizeof(*mine->slots));
+	mine->slots = calloc(max_wr, sizeof(*mine->slots));
 	if (!mine->slots)
 		return ENOMEM;
-	for (i = 0; i < n; i++)
-		mine->slots[i].next = i + 1 < n ? i + 1 : TMSIM_NO_SLOT;
+	for (i = 0; i < max_wr; i++)
+		mine->slots[i].next = i + 1 < max_wr ? i + 1 : TMSIM_NO_SLOT;
 	return 0;
 }
 
@@ -33,28 +32,38 @@ void tmsim_slot_free(struct tmsim_srq *srq, uint32_t slot)
 	srq->free_slot = slot;
 }
 
-static int post_slot(struct tmsim_srq *mine, uint32_t slot)
+/* There are no more slots than the queue below has room for. */
+void tmsim_slot_repost(struct tmsim_srq *srq, uint32_t slot)
 {
 	struct ibv_recv_wr *bad, wr = {
 		.wr_id = slot,
-		.sg_list = &mine->slots[slot].sge,
+		.sg_list = &srq->slots[slot].sge,
 		.num_sge = 1,
 	};
 
-	return mine->ctx->ops.post_srq_recv(mine->srq, &wr, &bad);
+	if (srq->ctx->ops.post_srq_recv(srq->srq, &wr, &bad))
+		abort();
 }
 
-/* The buffer was in the queue before, so there is room for it. */
-void tmsim_slot_repost(struct tmsim_srq *srq, uint32_t slot)
+/* All but the youngest buffers go to the queue below: those that a device would not give out are kept. */
+static void keep(struct tmsim_srq *mine, uint32_t slot)
 {
-	if (post_slot(srq, slot))
-		abort();
+	if (mine->kept)
+		mine->slots[mine->last_kept].next = slot;
+	else
+		mine->first_kept = slot;
+	mine->last_kept = slot;
+	if (++mine->kept < tmsim_limits()->least)
+		return;
+	slot = mine->first_kept;
+	mine->first_kept = mine->slots[slot].next;
+	mine->kept--;
+	tmsim_slot_repost(mine, slot);
 }
 
 static int post_one(struct tmsim_srq *mine, const struct ibv_recv_wr *wr)
 {
 	uint32_t slot = mine->free_slot;
-	int ret;
 
 	if (wr->num_sge != 1)
 		return EINVAL;
@@ -63,10 +72,8 @@ static int post_one(struct tmsim_srq *mine, const struct ibv_recv_wr *wr)
 	mine->free_slot = mine->slots[slot].next;
 	mine->slots[slot].wr_id = wr->wr_id;
 	mine->slots[slot].sge = *wr->sg_list;
-	ret = post_slot(mine, slot);
-	if (ret)
-		tmsim_slot_free(mine, slot);
-	return ret;
+	keep(mine, slot);
+	return 0;
 }
 
 int tmsim_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
