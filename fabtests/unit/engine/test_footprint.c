@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Memory of addresses and peers: what a domain with one endpoint allocates for each address
- * that is inserted.
+ * that is inserted, and what the protocol layers keep for a peer that is connected and idle.
+ * The wireup's part is in unit/wireup/test_wireup_footprint.c, the transport's in
+ * unit/xport/verbs/test_verbs_footprint.c.
  */
 #include <string.h>
 
@@ -60,4 +62,43 @@ Test(footprint, an_address_without_a_connection_takes_few_bytes)
 			  "%td bytes for %u addresses", bytes, (unsigned) row);
 	}
 	alloc_bytes_end();
+}
+
+/* Of a peer and its lane, and their places in tables, without the transport's link. */
+#define PEER_MAX	1050
+#define PEERS		2000
+
+static struct tagrv_link *links[PEERS];
+
+static void come_up(uint32_t host)
+{
+	struct tagrv_wireup_event event = {
+		.type = TAGRV_WIREUP_UP,
+		.addr = address(host),
+		.epoch = 1 + host,
+		.sendable = true,
+		.max_packet = fx.max_packet,
+		.link = links[host],
+	};
+
+	tagrv_engine_wireup_event(fx.engine, &event);
+}
+
+Test(footprint, an_idle_peer_takes_little_of_the_protocol_layers)
+{
+	struct tagrv_peer *peer;
+	ptrdiff_t bytes;
+
+	for (uint32_t i = 0; i < PEERS; i++)
+		links[i] = fake_link();
+	alloc_bytes_begin();
+	for (uint32_t i = 0; i < PEERS; i++) {
+		fi_addr_t row = insert(&fx.av, i);
+
+		come_up(i);
+		cr_assert_eq(tagrv_peer_of(fx.engine, row, &peer), 0);
+		cr_assert_eq(peer->state, TAGRV_PEER_READY);
+	}
+	bytes = alloc_bytes_end() / PEERS;
+	cr_assert_leq(bytes, PEER_MAX, "%td bytes per peer", bytes);
 }

@@ -84,7 +84,7 @@ static inline int driver_prepare(struct tagrv_conn *conn)
 	struct driver *d = driver_of(conn->host);
 
 	if (!d->prepare_status)
-		d->prepared = TAGRV_MAX(d->prepared, 3);
+		d->prepared = TAGRV_MAX(d->prepared, TAGRV_CONN_EVENTS_PER_EPOCH);
 	return d->prepare_status;
 }
 
@@ -349,10 +349,12 @@ static inline void driver_check_claim(const struct driver *d)
 	driver_require(!conn->claim || conn->claimer->conn == conn);
 }
 
-/* Checks what must hold between any two events. */
-static inline void driver_check(const struct driver *d)
+/* Checks what must hold between any two events. Messages that are not needed are freed. */
+static inline void driver_check(struct driver *d)
 {
 	int links = d->link != NULL;
+
+	d->prepared = TAGRV_MIN(d->prepared, tagrv_conn_events_left(&d->conn));
 
 	for (size_t i = 0; i < d->host.xport_cnt; i++)
 		links += d->conn.links[i] != NULL;

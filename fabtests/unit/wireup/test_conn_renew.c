@@ -172,3 +172,18 @@ Test(conn_renew, hope_shortens_the_pauses)
 	name_new(TAGRV_WIREUP_REP, 8);
 	cr_assert_eq(d.renewals, 1);
 }
+
+/* The messages that an idle connection keeps suffice for both events. */
+Test(conn_renew, one_that_is_given_up_before_it_asked_leaves_room_for_gone)
+{
+	struct tagrv_wireup_rec rec = driver_rec(&d, TAGRV_WIREUP_CLOSE, PEER, 7);
+
+	for (int i = 1; i <= 3; i++) {
+		driver_renew(&d, false, 100);
+		driver_run_timer(&d);
+		cr_assert_eq(d.unrenewed, i);
+	}
+	driver_record(&d, chan, &rec);
+	cr_assert_eq(d.gones, 1);
+	d.gones = 0;	/* as it should be here */
+}

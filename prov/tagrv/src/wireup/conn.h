@@ -95,6 +95,7 @@
 #ifndef TAGRV_WIREUP_CONN_H
 #define TAGRV_WIREUP_CONN_H
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -117,8 +118,14 @@ struct tagrv_chan {
 	unsigned asks;			/* dialed: ASKs without an answer yet */
 };
 
+/* Of one epoch: UP, SENDABLE, and GONE or FAILED. */
+#define TAGRV_CONN_EVENTS_PER_EPOCH	3
+
 struct tagrv_conn_ops {
-	/* Allocates the messages for the events of one epoch. 0 or -FI_ENOMEM. */
+	/*
+	 * Allocates the messages for the events of one epoch, as far as there are none left
+	 * (tagrv_conn_events_left()). 0 or -FI_ENOMEM.
+	 */
 	int (*prepare)(struct tagrv_conn *conn);
 	/* Copies the event and queues it for the engine; cannot fail. */
 	void (*emit)(struct tagrv_conn *conn,
@@ -188,6 +195,17 @@ enum tagrv_conn_renew_state {
 	TAGRV_CONN_ANSWERED,	/* our new link is bound; waits for the RTU */
 };
 
+/*
+ * What our records say of a link of ours: allocated with it, in the length that it has, since
+ * a connection needs one of them for as long as it lasts, and few need TAGRV_BLOB_MAX bytes.
+ */
+struct tagrv_conn_blob {
+	uint32_t max_packet;
+	uint8_t	wire_id;
+	uint8_t	len;			/* bytes of data */
+	uint8_t	data[];
+};
+
 /* A link that is to take the place of the present one. */
 struct tagrv_conn_renew {
 	enum tagrv_conn_renew_state state;
@@ -200,7 +218,7 @@ struct tagrv_conn_renew {
 	/* Our new link is conn->links[chosen]; from OFFERED on: */
 	uint32_t epoch;
 	uint8_t	nonce[TAGRV_NONCE_LEN];
-	struct tagrv_wireup_blob blob;
+	struct tagrv_conn_blob *blob;
 	/* the peer's, ANSWERED */
 	uint32_t peer_epoch;
 	uint8_t	peer_nonce[TAGRV_NONCE_LEN];
@@ -235,9 +253,10 @@ struct tagrv_conn {
 	/*
 	 * By index of the transport; NULL: not offered. The machine owns the
 	 * links until UP hands one of them over; the others are discarded then.
+	 * Of that one the blob stays, for records that are repeated.
 	 */
 	struct tagrv_link *links[TAGRV_WIREUP_LINKS_MAX];
-	struct tagrv_wireup_blob blobs[TAGRV_WIREUP_LINKS_MAX];
+	struct tagrv_conn_blob *blobs[TAGRV_WIREUP_LINKS_MAX];
 
 	/*
 	 * The peer's side, once bound. While WANTED, after a restart: the peer's
@@ -283,6 +302,17 @@ static inline bool tagrv_conn_is_idle(const struct tagrv_conn *conn)
 static inline bool tagrv_conn_is_bound(const struct tagrv_conn *conn)
 {
 	return conn->state >= TAGRV_CONN_BOUND;
+}
+
+/*
+ * How many events may come, at most, before ops->prepare() is called again: of a connection at
+ * rest its GONE, and the end of a renewal that is wanted. More messages need not be kept.
+ */
+static inline int tagrv_conn_events_left(const struct tagrv_conn *conn)
+{
+	if (conn->state == TAGRV_CONN_READY && conn->renew.state == TAGRV_CONN_REST)
+		return 1 + conn->renew.wanted;
+	return INT_MAX;
 }
 
 /* The engine asks for the connection. Does nothing unless the state is IDLE. */

@@ -14,6 +14,7 @@
  */
 #include "wireup/conn_priv.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool is_avoided(const struct tagrv_conn *conn, unsigned i)
@@ -43,27 +44,6 @@ static int begin_epoch(struct tagrv_conn *conn, uint32_t *epoch, uint8_t *nonce)
 	return 0;
 }
 
-static int make_link(struct tagrv_conn *conn, unsigned i,
-		     struct tagrv_wireup_blob *blob)
-{
-	struct tagrv_xport *xport = conn->host->xports[i];
-	size_t len = 0;
-	int ret;
-
-	ret = xport->ops->link_create(xport, blob->data, &len,
-				      &conn->links[i]);
-	if (ret) {
-		conn->links[i] = NULL;
-		return ret;
-	}
-	assert(len <= TAGRV_BLOB_MAX);
-	blob->wire_id = xport->ops->wire_id;
-	blob->len = (uint8_t) len;
-	blob->max_packet = (uint32_t) TAGRV_MIN(xport->attr.max_packet,
-						(size_t) UINT32_MAX);
-	return 0;
-}
-
 static void discard_link(struct tagrv_conn *conn, unsigned i)
 {
 	struct tagrv_link *link = conn->links[i];
@@ -73,15 +53,86 @@ static void discard_link(struct tagrv_conn *conn, unsigned i)
 		link->xport->ops->link_discard(link);
 }
 
-void tagrv_conn_discard_links(struct tagrv_conn *conn)
+/* NULL: no memory. */
+static struct tagrv_conn_blob *new_blob(const struct tagrv_xport *xport,
+					const uint8_t *data, size_t len)
+{
+	struct tagrv_conn_blob *blob = malloc(sizeof(*blob) + len);
+
+	assert(len <= TAGRV_BLOB_MAX);
+	if (!blob)
+		return NULL;
+	blob->max_packet = (uint32_t) TAGRV_MIN(xport->attr.max_packet,
+						(size_t) UINT32_MAX);
+	blob->wire_id = xport->ops->wire_id;
+	blob->len = (uint8_t) len;
+	memcpy(blob->data, data, len);
+	return blob;
+}
+
+/* *blob: of an earlier link, or NULL. */
+static int make_link(struct tagrv_conn *conn, unsigned i,
+		     struct tagrv_conn_blob **blob)
+{
+	struct tagrv_xport *xport = conn->host->xports[i];
+	uint8_t data[TAGRV_BLOB_MAX] = { 0 };
+	size_t len = 0;
+	int ret;
+
+	free(*blob);
+	*blob = NULL;
+	ret = xport->ops->link_create(xport, data, &len, &conn->links[i]);
+	if (ret) {
+		conn->links[i] = NULL;
+		return ret;
+	}
+	*blob = new_blob(xport, data, len);
+	if (*blob)
+		return 0;
+	discard_link(conn, i);
+	return -FI_ENOMEM;
+}
+
+void tagrv_conn_put_blob(struct tagrv_wireup_rec *rec,
+			 const struct tagrv_conn_blob *blob)
+{
+	struct tagrv_wireup_blob *out = &rec->links[rec->link_cnt++];
+
+	out->wire_id = blob->wire_id;
+	out->len = blob->len;
+	out->max_packet = blob->max_packet;
+	memcpy(out->data, blob->data, blob->len);
+	rec->max_packet = TAGRV_MIN(rec->max_packet, blob->max_packet);
+}
+
+static void discard_links(struct tagrv_conn *conn)
 {
 	for (unsigned i = 0; i < conn->host->xport_cnt; i++)
 		discard_link(conn, i);
 }
 
+void tagrv_conn_discard_renewed(struct tagrv_conn *conn)
+{
+	discard_links(conn);
+	free(conn->renew.blob);
+	conn->renew.blob = NULL;
+}
+
+/* All but that of transport i; xport_cnt: all. */
+static void free_blobs(struct tagrv_conn *conn, size_t but)
+{
+	for (size_t i = 0; i < conn->host->xport_cnt; i++) {
+		if (i == but)
+			continue;
+		free(conn->blobs[i]);
+		conn->blobs[i] = NULL;
+	}
+}
+
 void tagrv_conn_void_offer(struct tagrv_conn *conn)
 {
-	tagrv_conn_discard_links(conn);
+	tagrv_conn_discard_renewed(conn);
+	free_blobs(conn, conn->host->xport_cnt);
 	conn->epoch = 0;
 	conn->held = 0;
 }
@@ -229,7 +280,8 @@ static void become_bound(struct tagrv_conn *conn, unsigned i,
 	conn->chosen = i;
 	conn->socket_spare = event.features & TAGRV_WIRE_SOCKETLESS;
 	conn->links[i] = NULL;
-	tagrv_conn_discard_links(conn);
+	discard_links(conn);
+	free_blobs(conn, i);
 	tagrv_conn_emit(conn, &event);
 }
 

@@ -224,7 +224,11 @@ int tagrv_conn_make_links(struct tagrv_conn *conn, bool local) TAGRV_WARN_UNUSED
  * there is one more for answers to others.
  */
 bool tagrv_conn_is_crowded(const struct tagrv_conn *conn, bool offer);
-void tagrv_conn_discard_links(struct tagrv_conn *conn);
+/* Discards the link of a renewal. */
+void tagrv_conn_discard_renewed(struct tagrv_conn *conn);
+/* Adds a link of ours to a record. */
+void tagrv_conn_put_blob(struct tagrv_wireup_rec *rec,
+			 const struct tagrv_conn_blob *blob);
 /* Discards our links: the next ones have another epoch. */
 void tagrv_conn_void_offer(struct tagrv_conn *conn);
 /*

@@ -22,6 +22,8 @@
  */
 #include "wireup/conn_priv.h"
 
+#include <stdlib.h>
+
 #include "core/log.h"
 
 #define ANSWER_MAX	8000	/* ms from the REQ to the REP */
@@ -91,9 +93,8 @@ static void send_new(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	memcpy(rec.dst_nonce, answered ? renew->peer_nonce : conn->peer_nonce,
 	       TAGRV_NONCE_LEN);
 	if (type != TAGRV_WIREUP_CLOSE) {
-		rec.link_cnt = 1;
-		rec.links[0] = renew->blob;
-		rec.max_packet = renew->blob.max_packet;
+		rec.max_packet = UINT32_MAX;
+		tagrv_conn_put_blob(&rec, renew->blob);
 	}
 	conn->host->ops->send(chan, &rec);
 }
@@ -125,7 +126,7 @@ static void send_rep(struct tagrv_conn *conn, struct tagrv_chan *chan)
 
 static void discard_new(struct tagrv_conn *conn)
 {
-	tagrv_conn_discard_links(conn);
+	tagrv_conn_discard_renewed(conn);
 	conn->renew.state = TAGRV_CONN_REST;
 	conn->renew.epoch = 0;
 	conn->renew.chan = NULL;
@@ -190,6 +191,7 @@ static void go_over(struct tagrv_conn *conn)
 	};
 
 	conn->links[conn->chosen] = NULL;
+	free(conn->blobs[conn->chosen]);
 	conn->blobs[conn->chosen] = renew.blob;
 	conn->was_epoch = conn->epoch;
 	conn->epoch = renew.epoch;

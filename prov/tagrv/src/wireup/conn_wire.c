@@ -32,9 +32,7 @@ static void fill_links(const struct tagrv_conn *conn,
 	for (unsigned i = 0; i < conn->host->xport_cnt; i++) {
 		if (bound ? i != conn->chosen : !conn->links[i])
 			continue;
-		rec->links[rec->link_cnt++] = conn->blobs[i];
-		rec->max_packet = TAGRV_MIN(rec->max_packet,
-					    conn->blobs[i].max_packet);
+		tagrv_conn_put_blob(rec, conn->blobs[i]);
 	}
 }
 

@@ -128,7 +128,7 @@ static void run_cmd(struct tagrv_wireup *wireup, struct tagrv_wireup_msg *msg)
 	struct sync *sync = tagrv_container_of(msg, struct sync, msg);
 	int ret = 0;
 
-	switch (msg->cmd) {
+	switch ((enum tagrv_wireup_cmd) msg->cmd) {
 	case TAGRV_WIREUP_CONNECT:
 		tagrv_wireup_peer_connect(msg);
 		return;

@@ -9,6 +9,8 @@
  *
  *   connect()      the command's own message serves for FAILED
  *   conn_prepare() three per epoch: UP, SENDABLE, and GONE or FAILED
+ *
+ * Of an idle connection one is left, for GONE.
  */
 #define HASH_NONFATAL_OOM 1	/* HASH_ADD leaves hh.tbl NULL without memory */
 #include <uthash.h>
@@ -22,7 +24,6 @@
 #include "wireup/wireup_priv.h"
 
 #define BOUND_MIN	1000	/* ms that a peer has to send its RTU, at least */
-#define EVENTS_PER_EPOCH 3
 
 struct tagrv_wireup_peer {
 	UT_hash_handle hh;		/* key: conn.addr */
@@ -63,6 +64,12 @@ static struct tagrv_wireup_msg *pop_spare(struct tagrv_wireup_peer *peer)
 	assert(node);
 	peer->spare_cnt--;
 	return tagrv_container_of(node, struct tagrv_wireup_msg, node);
+}
+
+static void free_spares(struct tagrv_wireup_peer *peer, int left)
+{
+	while (peer->spare_cnt > (unsigned) left)
+		free(pop_spare(peer));
 }
 
 /* -- the table ----------------------------------------------------------- */
@@ -138,8 +145,7 @@ static void destroy(struct tagrv_wireup_peer *peer)
 	tagrv_wireup_kept_remove(wep, &peer->kept_node);
 	HASH_DELETE(hh, wep->peers, peer);
 	tagrv_wireup_timer_release(&wep->wireup->timers, &peer->timer);
-	while (peer->spare_cnt)
-		free(pop_spare(peer));
+	free_spares(peer, 0);
 	free(peer);
 }
 
@@ -171,6 +177,7 @@ void tagrv_wireup_peer_settle(struct tagrv_conn *conn)
 	}
 	note_bound(peer);
 	tagrv_wireup_kept_note(wep, &peer->kept_node, conn);
+	free_spares(peer, tagrv_conn_events_left(conn));
 	if (conn->state != TAGRV_CONN_READY || wireup->socks <= wireup->caps.socks)
 		return;
 	if (!wep->logged_sockets_closed)
@@ -194,7 +201,7 @@ static int conn_prepare(struct tagrv_conn *conn)
 {
 	struct tagrv_wireup_peer *peer = peer_of(conn);
 
-	while (peer->spare_cnt < EVENTS_PER_EPOCH) {
+	while (peer->spare_cnt < TAGRV_CONN_EVENTS_PER_EPOCH) {
 		struct tagrv_wireup_msg *msg = calloc(1, sizeof(*msg));
 
 		if (!msg)

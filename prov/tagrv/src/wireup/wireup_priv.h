@@ -61,10 +61,10 @@ enum tagrv_wireup_cmd {
 /* One command or event. A CONNECT's or RENEW's message is used again for its event. */
 struct tagrv_wireup_msg {
 	struct tagrv_list node;
-	enum tagrv_wireup_cmd cmd;
 	struct tagrv_wireup_ep *wep;
-	bool	down;
 	unsigned patience;		/* ms */
+	uint8_t	cmd;			/* enum tagrv_wireup_cmd */
+	bool	down;
 	struct tagrv_wireup_event event;
 };
 
