@@ -3,98 +3,11 @@
  * A wireup thread that is busy: time that it has lost is not held against its peers. The
  * links take as long to be bound as a test says, by a clock that jumps meanwhile.
  */
-#include <semaphore.h>
-#include <sys/syscall.h>
-
-#include "unit/wireup/wireup_fixture.h"
+#define SLOW_CLOCK
+#include "unit/wireup/wireup_slow.h"
 #include "wireup/wireup_priv.h"
 
 TestSuite(wireup_busy, .timeout = 60);
-
-/* -- a clock that can jump, for all of this program --------------------------- */
-
-static atomic_ullong jumped_ms;
-
-int clock_gettime(clockid_t clock, struct timespec *ts)
-{
-	int ret = (int) syscall(SYS_clock_gettime, clock, ts);
-
-	if (clock == CLOCK_MONOTONIC) {
-		unsigned long long ms = atomic_load(&jumped_ms);
-
-		ts->tv_sec += (time_t) (ms / 1000);
-		ts->tv_nsec += (long) (ms % 1000) * 1000000;
-		ts->tv_sec += ts->tv_nsec / 1000000000;
-		ts->tv_nsec %= 1000000000;
-	}
-	return ret;
-}
-
-static void jump(unsigned ms)
-{
-	atomic_fetch_add(&jumped_ms, ms);
-}
-
-/* -- a device that is slow ----------------------------------------------------- */
-
-static sem_t begun, may_end;
-static atomic_int slow_binds;	/* so many of the next ones wait for the test */
-
-static int bind_slowly(struct tagrv_link *link, const void *blob, size_t len)
-{
-	if (atomic_load(&slow_binds) > 0) {
-		atomic_fetch_sub(&slow_binds, 1);
-		sem_post(&begun);
-		sem_wait(&may_end);
-	}
-	return fake_bind(link, blob, len);
-}
-
-static void open_slow(struct ep *ep, struct tagrv_wireup *wireup, int timeout)
-{
-	sem_init(&begun, 0, 0);
-	sem_init(&may_end, 0, 0);
-	open_ep(ep, wireup, timeout);
-	ep->fake.ops.link_bind = bind_slowly;
-}
-
-static void await_begin(void)
-{
-	while (sem_wait(&begun))
-		;
-}
-
-/* The command has taken so long. */
-static void end_bind(unsigned ms)
-{
-	jump(ms);
-	sem_post(&may_end);
-}
-
-static void ask(struct raw *raw, uint16_t port)
-{
-	raw->mine.addr = loopback(port);
-	raw_send(raw);
-}
-
-static void await_rep(struct raw *raw)
-{
-	struct tagrv_wireup_rec rec;
-
-	cr_assert_eq(raw_recv(raw, &rec), 1, "the socket was reset");
-	cr_assert_eq(rec.type, TAGRV_WIREUP_REP);
-}
-
-static void close_slow(struct ep *ep, struct tagrv_wireup *wireup)
-{
-	struct tagrv_wireup_event event;
-
-	while (tagrv_wireup_poll(ep->wep, &event))
-		if (event.type == TAGRV_WIREUP_UP)
-			fake_free(event.link);
-	close_ep(ep);
-	tagrv_wireup_destroy(wireup);
-}
 
 /* -- the clocks ------------------------------------------------------------------ */
 
@@ -150,7 +63,7 @@ Test(wireup_busy, requests_that_wait_for_us_are_read_before_their_time_is_over)
 	await_begin();
 	for (int i = 1; i < PEERS; i++)
 		ask(&raws[i], (uint16_t) (i + 1));
-	end_bind(60000);
+	end_bind(120000);
 	for (int i = 0; i < PEERS; i++)
 		await_rep(&raws[i]);
 	cr_assert_eq(log_count("not a peer of ours"), 0);

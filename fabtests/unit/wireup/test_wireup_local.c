@@ -131,7 +131,7 @@ static struct tagrv_wireup_rec ask_raw(uint32_t knows)
 	len = raw_read(&raw, buf);
 	cr_assert_eq(tagrv_hello_answer(&raw.hello, buf, len, &name, answer,
 					&answer_len), 0);
-	cr_assert_eq(raw.hello.peer_knows, TAGRV_HELLO_LOCAL);
+	cr_assert_eq(raw.hello.peer_knows, TAGRV_HELLO_LOCAL | TAGRV_HELLO_WAIT);
 	cr_assert_eq(send(raw.fd, answer, answer_len, MSG_NOSIGNAL),
 		     (ssize_t) answer_len);
 	cr_assert_eq(raw_recv(&raw, &rec), 1);

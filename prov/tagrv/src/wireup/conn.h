@@ -85,6 +85,9 @@
  * can be asked for a REQ of somebody else. The answers of a listener that was
  * dialed need no such proof, nor does a record that repeats our nonce.
  *
+ * Where devices are slow, a REQ or REP may wait at the other side. That says so by WAIT, and
+ * the time to give up begins again with each WAIT: the peer is there.
+ *
  * Each function handles one event and calls ops; ops must not call the machine.
  * After each event the caller tests tagrv_conn_is_idle() and may free an idle
  * connection.
@@ -107,6 +110,18 @@
 #include "xport/xport.h"
 
 struct tagrv_conn;
+
+/*
+ * What an event has the machine do with devices, whose commands may be slow. A driver may
+ * let such events wait (wireup_queue.h); to the machine they have not happened yet.
+ */
+enum tagrv_conn_work {
+	TAGRV_CONN_NO_WORK,
+	TAGRV_CONN_FINISH,	/* binds a link: ends a handshake that we began */
+	TAGRV_CONN_RESPOND,	/* makes and binds a link: a REQ, or a claim's ANSWER */
+	TAGRV_CONN_OFFER,	/* makes links for a REQ of ours */
+	TAGRV_CONN_WORKS
+};
 
 /* A socket as the machine sees it. The driver (wireup_sock.c) embeds it. */
 struct tagrv_chan {
@@ -356,6 +371,17 @@ void tagrv_conn_dial_failed(struct tagrv_conn *conn, int status);
  */
 void tagrv_conn_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		       const struct tagrv_wireup_rec *rec);
+/*
+ * What tagrv_conn_record() would do; conn NULL: the record is of a peer that is not known
+ * yet. rec NULL: what tagrv_conn_dialed() would do.
+ */
+enum tagrv_conn_work tagrv_conn_work_of(const struct tagrv_conn *conn,
+					const struct tagrv_chan *chan,
+					const struct tagrv_wireup_rec *rec);
+/* Tells the sender of this REQ or REP that it waits here, so that it has patience. */
+void tagrv_conn_tell_wait(const struct tagrv_conn_host *host,
+			  struct tagrv_chan *chan,
+			  const struct tagrv_wireup_rec *rec);
 /* The channel broke, or the peer closed it. The caller closes the socket. */
 void tagrv_conn_closed(struct tagrv_conn *conn, struct tagrv_chan *chan);
 /* The time that ops->timer was given has come. */

@@ -10,6 +10,7 @@
  *   conn_ask.c   asks listeners whether they sent a REQ
  *   conn_wire.c  fills, sends and screens records
  *   conn_socket.c closes sockets that both sides can do without
+ *   conn_wait.c  which events may wait at a busy side, and its WAIT
  *   conn_dial.c  adds and removes channels, dials, sets the timer
  */
 #ifndef TAGRV_WIREUP_CONN_PRIV_H
@@ -117,6 +118,12 @@ bool tagrv_conn_renew_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
 void tagrv_conn_renew_timer(struct tagrv_conn *conn);
 /* Sends CLOSE for the pair of links that the peer may use by now. */
 void tagrv_conn_renew_close(struct tagrv_conn *conn, struct tagrv_chan *chan);
+
+/* -- conn_wait.c ----------------------------------------------------------- */
+
+/* The peer has our REQ or REP, and will handle it in its turn. */
+void tagrv_conn_take_wait(struct tagrv_conn *conn, struct tagrv_chan *chan,
+			  const struct tagrv_wireup_rec *rec);
 
 /* -- conn_ask.c ------------------------------------------------------------ */
 

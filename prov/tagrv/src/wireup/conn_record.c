@@ -420,6 +420,9 @@ void tagrv_conn_take_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	case TAGRV_WIREUP_CLOSE:
 		on_close(conn, chan, rec);
 		break;
+	case TAGRV_WIREUP_WAIT:
+		tagrv_conn_take_wait(conn, chan, rec);
+		break;
 	case TAGRV_WIREUP_ASK:		/* the driver answers */
 	case TAGRV_WIREUP_ANSWER:
 		break;

@@ -9,10 +9,10 @@
  *       (wait until done)             conn.c decides, per peer
  *     poll <----- events (per endpoint), kick -----'
  *
- * Each round of the loop handles epoll events, then timers, then commands, then
- * starts to dial, and frees closed sockets last (wireup_priv.h). A timer runs only
- * when all input that had come by its time has been handled: a record that waits
- * for this thread is not late.
+ * Each round of the loop handles epoll events, then timers, then commands, then what
+ * has waited for devices (wireup_queue.h), then starts to dial, and frees closed
+ * sockets last (wireup_priv.h). A timer runs only when all input that had come by its
+ * time has been handled: a record that waits for this thread is not late.
  */
 #include "wireup/wireup.h"
 
@@ -179,7 +179,7 @@ static int wait_ms(const struct tagrv_wireup *wireup)
 {
 	int wait = tagrv_wireup_timer_wait(&wireup->timers, wireup->now);
 
-	if (!tagrv_list_empty(&wireup->dead))
+	if (!tagrv_list_empty(&wireup->dead) || wireup->queue.cnt)
 		return 0;
 	if (wireup->stop_by && (wait < 0 || wait > STOP_WAIT))
 		return STOP_WAIT;
@@ -231,6 +231,7 @@ static uint64_t handle_events(struct tagrv_wireup *wireup, bool *cmds)
 	struct epoll_event evs[BATCH];
 	uint64_t seen;
 
+	tagrv_wireup_queue_begin(&wireup->queue);
 	do {
 		cnt = epoll_wait(wireup->epfd, evs, BATCH, wait);
 		tagrv_wireup_clock_waited(wireup, wait);
@@ -255,6 +256,7 @@ static void *thread_main(void *arg)
 		tagrv_wireup_timer_run(&wireup->timers, seen);
 		if (cmds)
 			run_cmds(wireup);
+		tagrv_wireup_admit_run(wireup);
 		tagrv_wireup_peer_expire(wireup);
 		tagrv_wireup_peer_dial_more(wireup);
 		tagrv_wireup_sock_free_dead(wireup);
@@ -340,6 +342,8 @@ int tagrv_wireup_create(struct tagrv_wireup **wireup)
 	tagrv_list_init(&out->bounds);
 	tagrv_list_init(&out->dead);
 	tagrv_list_init(&out->watches);
+	tagrv_list_init(&out->tells);
+	tagrv_wireup_queue_init(&out->queue);
 	if (tagrv_thread_start(&out->thread, "tagrv-wireup", thread_main, out)) {
 		ret = -FI_ENOMEM;
 		goto close_out;

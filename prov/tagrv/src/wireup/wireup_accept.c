@@ -3,14 +3,15 @@
  * The listener of an endpoint, and accepted sockets until they have shown to be peers.
  *
  *   accept --> silent --HELLO--> greeted --REQ--> open, and no longer half-open
- *                 '5 s            '20 s
+ *                 '5 s            '60 s
  *                 '--- garbage, too many --------'--> reset, counted as a stranger
  *
  * An accepted socket is half-open until it has sent HELLO and one whole REQ. Anything
  * else, or silence for FIRST_HELLO ms, is taken for a stranger and the socket is reset. A
  * peer may make its links between HELLO and REQ, so it has FIRST_REQ ms for that. This
  * thread may be late itself, so it reads a socket once more before it resets it.
- * If too many are silent (caps.strangers), the oldest one is reset for each new one: a
+ * If too many are silent (caps.strangers), the oldest one is reset for each new one, but not
+ * in its first moments, in which others wait for being accepted: a
  * peer sends its HELLO at once, so that it is not among the old ones. Its REQ has to
  * wait for our answer and for its thread, so those that have greeted are reset only
  * if there are too many sockets at all.
@@ -24,8 +25,10 @@
 #include "wireup/wireup_priv.h"
 
 #define FIRST_HELLO	5000	/* ms from the accept */
-#define FIRST_REQ	20000	/* ms from the HELLO */
+#define FIRST_REQ	60000	/* ms from the HELLO */
+#define SILENT_MIN	100	/* ms that the oldest silent one has, whatever others do */
 #define ACCEPT_PAUSE	100	/* ms, when out of files or memory */
+#define CROWD_PAUSE	10	/* ms, when too many have just come */
 #define ACCEPTS_MAX	64	/* per event, so that other sockets have their turn */
 
 /* -- half-open sockets ----------------------------------------------------- */
@@ -92,6 +95,8 @@ static void count_stranger(struct tagrv_wireup_sock *sock)
 
 void tagrv_wireup_sock_close_stranger(struct tagrv_wireup_sock *sock)
 {
+	if (tagrv_wireup_admit_ended(sock))
+		return;
 	/* On a socket that we dialed, the failure to connect is logged instead. */
 	if (!sock->chan.dialed)
 		count_stranger(sock);
@@ -126,11 +131,16 @@ void tagrv_wireup_sock_resume_accept(struct tagrv_wireup_ep *wep)
 	poll_listener(wep, EPOLLIN);
 }
 
-static void pause_accept(struct tagrv_wireup_ep *wep, int status)
+static void pause_for(struct tagrv_wireup_ep *wep, unsigned ms)
 {
 	poll_listener(wep, 0);
 	tagrv_wireup_timer_set(&wep->wireup->timers, &wep->resume,
-			       wep->wireup->now + ACCEPT_PAUSE);
+			       wep->wireup->now + ms);
+}
+
+static void pause_accept(struct tagrv_wireup_ep *wep, int status)
+{
+	pause_for(wep, ACCEPT_PAUSE);
 	if (!wep->logged_files)
 		tagrv_warn("wireup: cannot accept connections for now: %s; "
 			   "see ulimit -n\n", fi_strerror(-status));
@@ -142,6 +152,24 @@ static void reset_oldest(struct tagrv_list *half_opens)
 	tagrv_wireup_sock_late(tagrv_container_of(tagrv_list_first(half_opens),
 						  struct tagrv_wireup_sock,
 						  wait_node));
+}
+
+/*
+ * Many sockets have come at once, the oldest so lately that its peer may not have been able
+ * to say anything: others wait in the kernel.
+ */
+static bool is_crowded(struct tagrv_wireup *wireup)
+{
+	struct tagrv_wireup_sock *oldest;
+
+	if (wireup->silent < wireup->caps.strangers)
+		return false;
+	oldest = tagrv_container_of(tagrv_list_first(&wireup->silents),
+				    struct tagrv_wireup_sock, wait_node);
+	if (oldest->timer.at <= wireup->now + FIRST_HELLO - SILENT_MIN)
+		return false;
+	tagrv_wireup_sock_receive(oldest);
+	return wireup->silent >= wireup->caps.strangers;
 }
 
 static int accept_one(struct tagrv_wireup_ep *wep)
@@ -176,8 +204,12 @@ void tagrv_wireup_sock_accept(struct tagrv_wireup_ep *wep)
 {
 	int ret = 0;
 
-	for (int i = 0; i < ACCEPTS_MAX && !wep->paused && !ret; i++)
-		ret = accept_one(wep);
+	for (int i = 0; i < ACCEPTS_MAX && !wep->paused && !ret; i++) {
+		if (is_crowded(wep->wireup))
+			pause_for(wep, CROWD_PAUSE);
+		else
+			ret = accept_one(wep);
+	}
 	if (ret && ret != -FI_EAGAIN)
 		pause_accept(wep, ret);
 }

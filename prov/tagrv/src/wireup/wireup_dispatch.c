@@ -56,27 +56,39 @@ static void reject(struct tagrv_wireup_sock *sock,
 	tagrv_wireup_sock_hangup(sock);
 }
 
+/* The connection of the first REQ on an accepted socket. NULL: there is none. */
+static struct tagrv_conn *find_conn(struct tagrv_wireup_sock *sock,
+				    struct tagrv_wireup_rec *rec)
+{
+	struct tagrv_wireup_ep *wep = sock->wep;
+
+	repair_addr(sock, &rec->addr);
+	return rec->dst_epoch ? tagrv_wireup_peer_find_epoch(wep, rec) :
+				tagrv_wireup_peer_find(wep, &rec->addr);
+}
+
+/* Who has the job's key says the truth, wherever it comes from (NAT). */
+static bool is_near(struct tagrv_wireup_sock *sock, const struct tagrv_addr *addr)
+{
+	return sock->hello.proven ||
+	       tagrv_wireup_is_near(sock->wireup, addr, &sock->addr);
+}
+
 /* The first REQ on an accepted socket. */
 static void on_first_req(struct tagrv_wireup_sock *sock,
 			 struct tagrv_wireup_rec *rec)
 {
 	struct tagrv_wireup_ep *wep = sock->wep;
-	struct tagrv_conn *conn;
+	struct tagrv_conn *conn = find_conn(sock, rec);
 
-	repair_addr(sock, &rec->addr);
 	/* Another host has our (private) address: our REQs would reach ourselves. */
 	if (tagrv_addr_equal(&rec->addr, &wep->name)) {
 		reject(sock, rec, TAGRV_WIREUP_SELF);
 		return;
 	}
-	if (rec->dst_epoch) {
-		conn = tagrv_wireup_peer_find_epoch(wep, rec);
-		if (!conn) {
-			reject(sock, rec, TAGRV_WIREUP_STALE);
-			return;
-		}
-	} else {
-		conn = tagrv_wireup_peer_find(wep, &rec->addr);
+	if (!conn && rec->dst_epoch) {
+		reject(sock, rec, TAGRV_WIREUP_STALE);
+		return;
 	}
 	if (!conn)
 		conn = tagrv_wireup_peer_create(wep, &rec->addr);
@@ -84,10 +96,7 @@ static void on_first_req(struct tagrv_wireup_sock *sock,
 		reject(sock, rec, TAGRV_WIREUP_BUSY);
 		return;
 	}
-	/* Who has the job's key says the truth, wherever it comes from (NAT). */
-	sock->chan.near = sock->hello.proven ||
-			  tagrv_wireup_is_near(sock->wireup, &conn->addr,
-					       &sock->addr);
+	sock->chan.near = is_near(sock, &conn->addr);
 	tagrv_conn_record(conn, &sock->chan, rec);
 	tagrv_wireup_peer_settle(conn);
 }
@@ -105,16 +114,49 @@ static void on_ask(struct tagrv_wireup_sock *sock, struct tagrv_wireup_rec *rec)
 		conn = tagrv_wireup_peer_find_epoch(wep, rec);
 	tagrv_conn_answer(&wep->host, &sock->chan, rec,
 			  conn && tagrv_conn_sent_req(conn, rec));
-	if (!sock->chan.conn)
+	if (!sock->chan.conn && !tagrv_wireup_job_waits(&sock->job))
 		tagrv_wireup_sock_hangup(sock);
+}
+
+enum tagrv_conn_work tagrv_wireup_peer_work(struct tagrv_wireup_sock *sock,
+					    struct tagrv_wireup_rec *rec)
+{
+	struct tagrv_conn *conn = sock->chan.conn;
+
+	if (conn || !rec)
+		return tagrv_conn_work_of(conn, &sock->chan, rec);
+	conn = find_conn(sock, rec);
+	if (tagrv_addr_equal(&rec->addr, &sock->wep->name) ||
+	    (!conn && rec->dst_epoch))
+		return TAGRV_CONN_NO_WORK;	/* it will be rejected */
+	sock->chan.near = is_near(sock, conn ? &conn->addr : &rec->addr);
+	return tagrv_conn_work_of(conn, &sock->chan, rec);
+}
+
+void tagrv_wireup_peer_handle(struct tagrv_wireup_sock *sock,
+			      struct tagrv_wireup_rec *rec)
+{
+	struct tagrv_conn *conn = sock->chan.conn;
+
+	if (!conn) {
+		on_first_req(sock, rec);
+		return;
+	}
+	tagrv_conn_record(conn, &sock->chan, rec);
+	tagrv_wireup_peer_settle(conn);
 }
 
 void tagrv_wireup_peer_record(struct tagrv_wireup_sock *sock,
 			      struct tagrv_wireup_rec *rec, int status)
 {
-	struct tagrv_conn *conn = sock->chan.conn;
+	struct tagrv_conn *conn;
 	int reason;
 
+	/* An ASK never waits. */
+	if ((status || rec->type != TAGRV_WIREUP_ASK) &&
+	    !tagrv_wireup_admit_next(sock, rec))
+		return;
+	conn = sock->chan.conn;
 	/* Of a record in another version only the head is known: enough for REJ. */
 	if (status && rec->type != TAGRV_WIREUP_REJ) {
 		if (rec->type == TAGRV_WIREUP_REQ && !conn)
@@ -132,10 +174,7 @@ void tagrv_wireup_peer_record(struct tagrv_wireup_sock *sock,
 		tagrv_wireup_sock_close_stranger(sock);
 	} else if (reason != TAGRV_WIREUP_OK && !conn) {
 		reject(sock, rec, (enum tagrv_wireup_reason) reason);
-	} else if (!conn) {
-		on_first_req(sock, rec);
 	} else if (reason == TAGRV_WIREUP_OK) {
-		tagrv_conn_record(conn, &sock->chan, rec);
-		tagrv_wireup_peer_settle(conn);
+		tagrv_wireup_admit(sock, rec);
 	}
 }

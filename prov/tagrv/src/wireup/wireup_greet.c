@@ -20,13 +20,13 @@
 #include "wireup/wireup_net.h"
 #include "wireup/wireup_priv.h"
 
-/* What our HELLO tells: whether a peer of this host may ask for local links alone. */
+/* What our HELLO tells; LOCAL: a peer of this host may ask for local links alone. */
 static uint32_t what_we_know(const struct tagrv_wireup_ep *wep)
 {
 	for (size_t i = 0; i < wep->attr.xport_cnt; i++)
 		if (wep->attr.xports[i]->attr.caps & TAGRV_XPORT_LOCAL)
-			return TAGRV_HELLO_LOCAL;
-	return 0;
+			return TAGRV_HELLO_LOCAL | TAGRV_HELLO_WAIT;
+	return TAGRV_HELLO_WAIT;
 }
 
 int tagrv_wireup_greet_init(struct tagrv_wireup_sock *sock)

@@ -66,6 +66,8 @@
 
 /* The endpoint has shared memory, and answers REQ(LOCAL) (wireup/conn.h). */
 #define TAGRV_HELLO_LOCAL	1u
+/* The endpoint understands WAIT (wireup/conn_wait.c). */
+#define TAGRV_HELLO_WAIT	2u
 
 enum tagrv_hello_state {
 	TAGRV_HELLO_START,	/* the peer's HELLO has not come */
@@ -87,7 +89,7 @@ struct tagrv_hello {
 	uint8_t	send_key[TAGRV_MAC_LEN];
 	uint8_t	recv_key[TAGRV_MAC_LEN];
 	uint64_t sent, received;		/* records with a seal */
-	uint32_t peer_knows;			/* TAGRV_HELLO_LOCAL, once its HELLO has come */
+	uint32_t peer_knows;			/* TAGRV_HELLO_*, once its HELLO has come */
 	/* Of the peer's HELLO, for the log, once it has come. */
 	uint8_t	peer_level;
 	uint8_t	peer_kind;

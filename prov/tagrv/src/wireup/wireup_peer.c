@@ -242,14 +242,23 @@ static void conn_hasten(struct tagrv_conn *conn)
 	tagrv_list_push_tail(&peer->wep->wireup->urgent, &peer->dial_node);
 }
 
+/* Returns the socket that the peer dials no more: it is a channel, or to be closed. */
+static struct tagrv_wireup_sock *end_dialing(struct tagrv_wireup_peer *peer)
+{
+	struct tagrv_wireup_sock *sock = peer->dialing;
+
+	peer->dialing = NULL;
+	peer->wep->wireup->opening--;
+	return sock;
+}
+
 static void conn_undial(struct tagrv_conn *conn)
 {
 	struct tagrv_wireup_peer *peer = peer_of(conn);
 
 	tagrv_list_remove(&peer->dial_node);
 	if (peer->dialing)
-		tagrv_wireup_sock_close(peer->dialing);
-	peer->dialing = NULL;
+		tagrv_wireup_sock_close(end_dialing(peer));
 }
 
 static void conn_send(struct tagrv_chan *chan,
@@ -423,6 +432,7 @@ static void dial(struct tagrv_wireup_peer *peer)
 	if (sock) {
 		sock->chan.conn = &peer->conn;
 		peer->dialing = sock;
+		peer->wep->wireup->opening++;
 		return;
 	}
 	tagrv_conn_dial_failed(&peer->conn, status);
@@ -437,7 +447,8 @@ void tagrv_wireup_peer_dial_more(struct tagrv_wireup *wireup)
 		node = NULL;
 		if (wireup->dialing < 2 * wireup->caps.dials)
 			node = tagrv_list_pop(&wireup->urgent);
-		if (!node && wireup->dialing < wireup->caps.dials)
+		if (!node && wireup->dialing < wireup->caps.dials &&
+		    tagrv_wireup_queue_may_dial(&wireup->queue, wireup->opening))
 			node = tagrv_list_pop(&wireup->dials);
 		if (!node)
 			return;
@@ -450,14 +461,23 @@ void tagrv_wireup_peer_dialed(struct tagrv_wireup_sock *sock, int status)
 {
 	struct tagrv_wireup_peer *peer = peer_of(sock->chan.conn);
 
-	peer->dialing = NULL;
-	if (status) {
-		sock->chan.conn = NULL;
-		tagrv_wireup_sock_close(sock);
-		tagrv_conn_dial_failed(&peer->conn, status);
-	} else {
-		tagrv_conn_dialed(&peer->conn, &sock->chan);
+	if (!status) {
+		tagrv_wireup_admit(sock, NULL);
+		return;
 	}
+	end_dialing(peer);
+	sock->chan.conn = NULL;
+	tagrv_wireup_sock_close(sock);
+	tagrv_conn_dial_failed(&peer->conn, status);
+	tagrv_wireup_peer_settle(&peer->conn);
+}
+
+void tagrv_wireup_peer_use(struct tagrv_wireup_sock *sock)
+{
+	struct tagrv_wireup_peer *peer = peer_of(sock->chan.conn);
+
+	end_dialing(peer);
+	tagrv_conn_dialed(&peer->conn, &sock->chan);
 	tagrv_wireup_peer_settle(&peer->conn);
 }
 

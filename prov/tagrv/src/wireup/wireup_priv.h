@@ -7,6 +7,7 @@
  *   wireup_peer.c   table of peers; drives their state machines (conn.c)
  *   wireup_kept.c   closes sockets that connections can do without
  *   wireup_dispatch.c finds the connection that a record is for
+ *   wireup_admit.c  what waits until devices have time; wireup_queue.c: in which order
  *   wireup_sock.c   sockets: their states, dialing, orderly close
  *   wireup_accept.c the listener; accepted sockets until they have shown to be peers
  *   wireup_stream.c the bytes of a socket: records in and out
@@ -32,6 +33,7 @@
 #include "wireup/conn.h"
 #include "wireup/wireup.h"
 #include "wireup/wireup_hello.h"
+#include "wireup/wireup_queue.h"
 #include "wireup/wireup_rec.h"
 #include "wireup/wireup_timer.h"
 
@@ -101,6 +103,9 @@ struct tagrv_wireup {
 	struct tagrv_list dials;	/* peers waiting for a dial slot */
 	struct tagrv_list urgent;	/* the same, ahead of those: a claim waits */
 	unsigned dialing;		/* slots in use */
+	unsigned opening;		/* dialed, and not handed to a connection yet */
+	struct tagrv_wireup_queue queue;	/* of sockets that have devices work */
+	struct tagrv_list tells;	/* those whose peers are told to wait, by time */
 	struct tagrv_list lingers;	/* sockets in state LINGER, oldest first */
 	unsigned lingering;		/* length of lingers */
 	struct tagrv_list silents;	/* accepted, no record yet; oldest first */
@@ -173,6 +178,10 @@ struct tagrv_wireup_sock {
 	struct tagrv_hello hello;
 	int	fd;
 	bool	slot;			/* counted in wireup->dialing */
+	struct tagrv_wireup_job job;	/* on wireup->queue */
+	struct tagrv_wireup_rec *held;	/* its record; NULL: the socket is dialed */
+	struct tagrv_list tell_node;	/* on wireup->tells */
+	uint64_t tell_at;		/* ms */
 	uint8_t	*tx;			/* bytes that the kernel did not take yet */
 	size_t	tx_len;
 	size_t	rx_len;			/* bytes in rx */
@@ -364,6 +373,29 @@ void tagrv_wireup_kept_note(struct tagrv_wireup_ep *wep, struct tagrv_list *node
 /* The peer ends. Does nothing if the node is on no list. */
 void tagrv_wireup_kept_remove(struct tagrv_wireup_ep *wep, struct tagrv_list *node);
 
+/* A dialed socket is handed to its connection. */
+void tagrv_wireup_peer_use(struct tagrv_wireup_sock *sock);
+
+/* -- wireup_admit.c ------------------------------------------------------ */
+
+/* Begins the life of a socket without a job. */
+void tagrv_wireup_admit_init(struct tagrv_wireup_sock *sock);
+/*
+ * Handles a record that was screened, or (rec NULL) the dialed socket, at once or when
+ * there is time for what it has devices do. May close the socket.
+ */
+void tagrv_wireup_admit(struct tagrv_wireup_sock *sock,
+			struct tagrv_wireup_rec *rec);
+/* Before the next record: what waits comes first. False: the socket has ended. */
+bool tagrv_wireup_admit_next(struct tagrv_wireup_sock *sock,
+			     const struct tagrv_wireup_rec *rec);
+/* The socket broke: what waits is void. True: it was dialed, and is closed now. */
+bool tagrv_wireup_admit_ended(struct tagrv_wireup_sock *sock);
+/* What waits for its turn, if anything, is void. */
+void tagrv_wireup_admit_void(struct tagrv_wireup_sock *sock);
+/* Handles what waits, as much as this round has time for; tells others to wait. */
+void tagrv_wireup_admit_run(struct tagrv_wireup *wireup);
+
 /* -- wireup_dispatch.c --------------------------------------------------- */
 
 /* The REQ or HELLO is of another version: answers it by REJ. */
@@ -372,5 +404,11 @@ void tagrv_wireup_peer_reject_version(struct tagrv_wireup_sock *sock,
 /* A record arrived; status: of tagrv_wireup_rec_decode(), 0 or -FI_ENOPROTOOPT. */
 void tagrv_wireup_peer_record(struct tagrv_wireup_sock *sock,
 			      struct tagrv_wireup_rec *rec, int status);
+/* What devices have to do for a record that was screened, or for a dialed socket. */
+enum tagrv_conn_work tagrv_wireup_peer_work(struct tagrv_wireup_sock *sock,
+					    struct tagrv_wireup_rec *rec);
+/* Hands a record that was screened to its connection. */
+void tagrv_wireup_peer_handle(struct tagrv_wireup_sock *sock,
+			      struct tagrv_wireup_rec *rec);
 
 #endif

@@ -274,7 +274,8 @@ int tagrv_wireup_rec_decode(const void *buf, size_t len,
 	rec->reason = (uint8_t) get_uint(&r, 1);
 	rec->version_min = (uint16_t) get_uint(&r, 2);
 	rec->version_max = (uint16_t) get_uint(&r, 2);
-	if (type < TAGRV_WIREUP_REQ || type > TAGRV_WIREUP_ANSWER ||
+	if (type < TAGRV_WIREUP_REQ ||
+	    (type > TAGRV_WIREUP_ANSWER && type != TAGRV_WIREUP_WAIT) ||
 	    rec->version_min > rec->version_max)
 		return -FI_EINVAL;
 	rec->type = (enum tagrv_wireup_rec_type) type;

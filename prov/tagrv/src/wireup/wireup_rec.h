@@ -41,6 +41,7 @@ enum tagrv_wireup_rec_type {
 	TAGRV_WIREUP_CLOSE,	/* the connection, or only this socket, ends */
 	TAGRV_WIREUP_ASK,	/* did the receiver send the REQ with this nonce? */
 	TAGRV_WIREUP_ANSWER,	/* to ASK: OK yes, STALE no */
+	TAGRV_WIREUP_WAIT = 9,	/* a REQ or REP has arrived and waits for its turn */
 };
 
 enum tagrv_wireup_reason {

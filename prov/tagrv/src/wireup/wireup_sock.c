@@ -63,6 +63,7 @@ struct tagrv_wireup_sock *tagrv_wireup_sock_create(struct tagrv_wireup_ep *wep,
 	sock->addr = *addr;
 	sock->timer.fn = on_timer;
 	tagrv_list_init(&sock->wait_node);
+	tagrv_wireup_admit_init(sock);
 	tagrv_list_push_tail(&wep->socks, &sock->node);
 	wireup->socks++;
 	return sock;
@@ -90,6 +91,7 @@ void tagrv_wireup_sock_close(struct tagrv_wireup_sock *sock)
 	if (sock->state == TAGRV_WIREUP_DEAD)
 		return;
 	tagrv_wireup_sock_end_half_open(sock);
+	tagrv_wireup_admit_void(sock);
 	if (sock->state == TAGRV_WIREUP_LINGER)
 		wireup->lingering--;
 	tagrv_wireup_sock_free_slot(sock);
@@ -136,6 +138,7 @@ void tagrv_wireup_sock_hangup(struct tagrv_wireup_sock *sock)
 		return;
 	}
 	tagrv_wireup_sock_end_half_open(sock);
+	tagrv_wireup_admit_void(sock);
 	tagrv_wireup_sock_free_slot(sock);
 	sock->state = TAGRV_WIREUP_LINGER;
 	sock->chan.conn = NULL;

@@ -138,6 +138,8 @@ static void on_end(struct tagrv_wireup_sock *sock)
 		tagrv_wireup_peer_dialed(sock, -FI_ECONNRESET);
 		return;
 	}
+	if (tagrv_wireup_admit_ended(sock))
+		return;
 	if (tagrv_wireup_sock_is_half_open(sock) && sock->rx_len) {
 		tagrv_wireup_sock_close_stranger(sock);
 		return;
@@ -162,7 +164,9 @@ static void handle_record(struct tagrv_wireup_sock *sock, size_t len)
 	}
 	tagrv_wireup_sock_take(sock, len);
 	tagrv_wireup_sock_end_half_open(sock);
-	tagrv_wireup_sock_free_slot(sock);
+	/* WAIT is no answer: the handshake goes on. */
+	if (rec.type != TAGRV_WIREUP_WAIT)
+		tagrv_wireup_sock_free_slot(sock);
 	tagrv_wireup_peer_record(sock, &rec, ret);
 }
 

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Requests that wait while the device of the wireup thread is slow.
+ */
+#include "unit/wireup/wireup_slow.h"
+
+TestSuite(wireup_admit, .timeout = 60);
+
+enum { PEERS = 6 };
+
+static struct raw raws[PEERS];
+static struct ep a;
+
+/* A raw peer that understands WAIT, except the last one. */
+static void open_new(struct raw *raw, uint8_t who)
+{
+	uint8_t buf[TAGRV_WIREUP_REC_MAX];
+	size_t len;
+
+	raw_dial(raw, &a, who);
+	cr_assert_eq(tagrv_hello_init(&raw->hello, NULL, true), 0);
+	if (who < PEERS)
+		tagrv_hello_tell(&raw->hello, TAGRV_HELLO_WAIT);
+	len = tagrv_hello_first(&raw->hello, buf);
+	cr_assert_eq(send(raw->fd, buf, len, MSG_NOSIGNAL), (ssize_t) len);
+	len = raw_read(raw, buf);
+	cr_assert_eq(tagrv_hello_answered(&raw->hello, buf, len, &a.name), 0);
+}
+
+/*
+ * Requests of all peers have come. The device works for the third one, so that those
+ * behind it wait in the queue: the second was handled in the round that read them.
+ */
+static struct tagrv_wireup *begin(void)
+{
+	struct tagrv_wireup *wireup = create();
+
+	open_slow(&a, wireup, 30);
+	for (int i = 0; i < PEERS; i++)
+		open_new(&raws[i], (uint8_t) (i + 1));
+	atomic_store(&slow_binds, PEERS);
+	ask(&raws[0], 1);
+	await_begin();
+	for (int i = 1; i < PEERS; i++)
+		ask(&raws[i], (uint16_t) (i + 1));
+	end_bind(100);
+	await_begin();
+	end_bind(100);
+	await_begin();
+	await_rep(&raws[0]);
+	await_rep(&raws[1]);
+	return wireup;
+}
+
+/* The command ends after so many ms, and the next one begins. */
+static void go_on(unsigned ms)
+{
+	end_bind(ms);
+	await_begin();
+}
+
+static void end(struct tagrv_wireup *wireup)
+{
+	for (int i = 0; i < PEERS; i++)
+		close(raws[i].fd);
+	close_slow(&a, wireup);
+}
+
+Test(wireup_admit, peers_are_told_that_their_requests_wait)
+{
+	struct tagrv_wireup *wireup = begin();
+	struct tagrv_wireup_rec rec;
+
+	go_on(3000);
+	for (int i = 3; i < PEERS - 1; i++) {
+		cr_assert_eq(raw_recv(&raws[i], &rec), 1);
+		cr_assert_eq(rec.type, TAGRV_WIREUP_WAIT, "peer %d", i);
+		cr_assert_eq(rec.dst_epoch, raws[i].mine.src_epoch);
+		cr_assert_eq(memcmp(rec.dst_nonce, raws[i].mine.src_nonce,
+				    TAGRV_NONCE_LEN), 0);
+	}
+	go_on(100);
+	go_on(100);
+	end_bind(100);
+	/* The last one is of a release that does not know WAIT. */
+	for (int i = 2; i < PEERS; i++)
+		await_rep(&raws[i]);
+	end(wireup);
+}
+
+Test(wireup_admit, questions_are_answered_while_the_request_waits)
+{
+	struct tagrv_wireup *wireup = begin();
+	struct raw *last = &raws[PEERS - 1];
+	struct tagrv_wireup_rec rec;
+
+	last->mine.type = TAGRV_WIREUP_ASK;
+	deliver(last);
+	go_on(100);
+	cr_assert_eq(raw_recv(last, &rec), 1);
+	cr_assert_eq(rec.type, TAGRV_WIREUP_ANSWER);
+	go_on(100);
+	go_on(100);
+	end_bind(100);
+	await_rep(last);
+	end(wireup);
+}
+
+Test(wireup_admit, requests_that_are_taken_back_cost_nothing)
+{
+	struct tagrv_wireup *wireup = begin();
+	struct tagrv_wireup_rec rec;
+
+	raws[PEERS - 1].mine.type = TAGRV_WIREUP_CLOSE;
+	deliver(&raws[PEERS - 1]);
+	go_on(100);
+	cr_assert_eq(raw_recv(&raws[PEERS - 1], &rec), 0);
+	go_on(100);
+	end_bind(100);
+	for (int i = 2; i < PEERS - 1; i++)
+		await_rep(&raws[i]);
+	cr_assert_eq(atomic_load(&a.fake.created), PEERS - 1);
+	cr_assert_eq(log_count("not a peer of ours"), 0);
+	end(wireup);
+}
+
+/* Our own offer waits behind the answers, and its socket breaks. */
+Test(wireup_admit, peer_whose_socket_breaks_while_we_are_busy_is_dialed_again)
+{
+	struct tagrv_wireup *wireup = begin();
+	struct tagrv_wireup_rec rec;
+	struct tagrv_addr addr;
+	int home = home_open(&addr);
+	struct raw peer;
+
+	cr_assert_eq(tagrv_wireup_connect(a.wep, &addr), 0);
+	go_on(100);		/* dials */
+	end_bind(100);		/* greets */
+	home_accept(home, &peer);
+	await_begin();
+	go_on(100);		/* the offer waits from now on */
+	close(peer.fd);
+	end_bind(100);
+	home_accept(home, &peer);
+	cr_assert_eq(raw_recv(&peer, &rec), 1);
+	cr_assert_eq(rec.type, TAGRV_WIREUP_REQ);
+	for (int i = 2; i < PEERS; i++)
+		await_rep(&raws[i]);
+	close(peer.fd);
+	close(home);
+	end(wireup);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Which events make devices work, and WAIT.
+ *
+ * A driver may let such events wait: the machine has not seen them then, so nothing here
+ * has to remember them. A peer whose record waits is told so, and has patience from then on:
+ * its deadlines are there to find out that nobody answers, and somebody has.
+ */
+#include "wireup/conn_priv.h"
+
+#define RENEWAL_MAX	8000	/* ms from a WAIT to the REP of a renewal */
+
+/* As on_req() in conn_record.c decides: other REQs are repetitions, or become claims. */
+static enum tagrv_conn_work work_of_req(const struct tagrv_conn *conn,
+					const struct tagrv_chan *chan,
+					const struct tagrv_wireup_rec *rec)
+{
+	if (!conn || conn->state == TAGRV_CONN_IDLE)
+		return chan->near ? TAGRV_CONN_RESPOND : TAGRV_CONN_NO_WORK;
+	if (rec->reason == TAGRV_WIREUP_RENEWAL)
+		return TAGRV_CONN_RESPOND;
+	if (!tagrv_conn_is_new_link(conn, rec))
+		return TAGRV_CONN_NO_WORK;
+	return tagrv_conn_holds(conn, chan) || tagrv_conn_is_named(conn, rec) ?
+	       TAGRV_CONN_RESPOND : TAGRV_CONN_NO_WORK;
+}
+
+static enum tagrv_conn_work work_of_rep(const struct tagrv_conn *conn,
+					const struct tagrv_wireup_rec *rec)
+{
+	if (tagrv_conn_is_bound(conn))
+		return rec->reason == TAGRV_WIREUP_RENEWAL ?
+		       TAGRV_CONN_FINISH : TAGRV_CONN_NO_WORK;
+	return tagrv_conn_is_named(conn, rec) ? TAGRV_CONN_FINISH :
+						TAGRV_CONN_NO_WORK;
+}
+
+/* A claim that is confirmed is handled like its REQ. */
+static enum tagrv_conn_work work_of_answer(const struct tagrv_conn *conn,
+					   const struct tagrv_wireup_rec *rec)
+{
+	return conn->claim && rec->reason == TAGRV_WIREUP_OK &&
+	       !memcmp(rec->src_nonce, conn->claim->src_nonce, TAGRV_NONCE_LEN) ?
+	       TAGRV_CONN_RESPOND : TAGRV_CONN_NO_WORK;
+}
+
+static enum tagrv_conn_work work_of_dialed(const struct tagrv_conn *conn)
+{
+	if (conn->epoch || conn->state != TAGRV_CONN_WANTED ||
+	    tagrv_conn_dials_to_ask(conn))
+		return TAGRV_CONN_NO_WORK;
+	/* A question goes with the REQ, and its peer waits for us. */
+	return conn->claim ? TAGRV_CONN_FINISH : TAGRV_CONN_OFFER;
+}
+
+enum tagrv_conn_work tagrv_conn_work_of(const struct tagrv_conn *conn,
+					const struct tagrv_chan *chan,
+					const struct tagrv_wireup_rec *rec)
+{
+	if (!rec)
+		return work_of_dialed(conn);
+	if (rec->type == TAGRV_WIREUP_REQ)
+		return work_of_req(conn, chan, rec);
+	if (rec->type == TAGRV_WIREUP_REP)
+		return work_of_rep(conn, rec);
+	if (rec->type == TAGRV_WIREUP_ANSWER)
+		return work_of_answer(conn, rec);
+	return TAGRV_CONN_NO_WORK;
+}
+
+void tagrv_conn_tell_wait(const struct tagrv_conn_host *host,
+			  struct tagrv_chan *chan,
+			  const struct tagrv_wireup_rec *rec)
+{
+	tagrv_conn_send_reply(host, chan, rec, TAGRV_WIREUP_WAIT, TAGRV_WIREUP_OK);
+}
+
+void tagrv_conn_take_wait(struct tagrv_conn *conn, struct tagrv_chan *chan,
+			  const struct tagrv_wireup_rec *rec)
+{
+	uint64_t now = tagrv_conn_now(conn);
+
+	if (!tagrv_conn_holds(conn, chan))
+		return;
+	if (conn->renew.state == TAGRV_CONN_OFFERED && conn->renew.chan == chan)
+		conn->renew.at = now + RENEWAL_MAX;
+	if (tagrv_conn_is_named(conn, rec)) {
+		if (conn->deadline)
+			conn->deadline = now + conn->host->timeout;
+		if (conn->dial == TAGRV_CONN_ASKED && chan->dialed)
+			tagrv_conn_start_attempt(conn);
+	}
+	tagrv_conn_set_timer(conn);
+}
