@@ -132,6 +132,12 @@ void run_skip(const char *fmt, ...)
 	_exit(RUN_EXIT_SKIPPED);
 }
 
+void run_need_processes(const struct test *t)
+{
+	if (t->opt->together)
+		run_skip("needs more than one process");
+}
+
 void run_ok(const char *file, int line, const char *call, long ret)
 {
 	if (ret)
@@ -188,6 +194,7 @@ void run_kill(struct test *t, int rank, enum run_death death)
 {
 	struct run_rank *victim = &t->shared->rank[rank];
 
+	run_need_processes(t);
 	atomic_store(&victim->death, death);
 	kill(atomic_load(&victim->pid), SIGKILL);
 	while (rank == t->rank)

@@ -8,6 +8,7 @@
 #include "runner_priv.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,6 +116,95 @@ static void start_rank(struct run *run, int rank)
 	}
 }
 
+/* ---- ranks that are threads of one process ---- */
+
+struct rank_thread {
+	pthread_t thread;
+	const char *name;
+	struct test t;
+};
+
+static void *run_thread(void *arg)
+{
+	struct rank_thread *own = arg;
+
+	own->t.opt->together->rank(own->name, &own->t);
+	close(own->t.hub);
+	return NULL;
+}
+
+static _Noreturn void end_together(struct run *run)
+{
+	const char *wrong = run->opt->together->end();
+
+	if (!wrong)
+		exit(RUN_EXIT_PASSED);
+	snprintf(run->shared->rank[0].why, RUN_TEXT_MAX, "%s", wrong);
+	atomic_store(&run->shared->rank[0].failed_at, 1);
+	_exit(RUN_EXIT_FAILED);
+}
+
+static _Noreturn void be_ranks(struct run *run, const int *hubs)
+{
+	static struct rank_thread threads[RUN_RANKS_MAX];
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	set_environment(run->opt, 0);
+	run->opt->together->begin(run->ranks);
+	for (int i = 0; i < run->ranks; i++) {
+		close(run->proc[i].hub);
+		atomic_store(&run->shared->rank[i].pid, getpid());
+		threads[i].name = run->test_case->name;
+		threads[i].t = (struct test) {
+			.opt = run->opt, .rank = i, .ranks = run->ranks, .seed = run->opt->seed,
+			.hub = hubs[i], .shared = run->shared,
+		};
+	}
+	for (int i = 0; i < run->ranks; i++)
+		if (pthread_create(&threads[i].thread, NULL, run_thread, &threads[i]))
+			abort();
+	for (int i = 0; i < run->ranks; i++)
+		pthread_join(threads[i].thread, NULL);
+	end_together(run);
+}
+
+static void start_together(struct run *run)
+{
+	int hubs[RUN_RANKS_MAX], pair[2];
+	pid_t pid;
+
+	for (int i = 0; i < run->ranks; i++) {
+		if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair)) {
+			perror("no control socket");
+			exit(EXIT_FAILURE);
+		}
+		run->proc[i].hub = pair[0];
+		hubs[i] = pair[1];
+	}
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0)
+		be_ranks(run, hubs);
+	for (int i = 0; i < run->ranks; i++) {
+		close(hubs[i]);
+		run->proc[i].pid = pid;
+		run->proc[i].running = pid > 0;
+	}
+	if (pid < 0)
+		finish(run, RUN_FAILED, "cannot fork");
+}
+
+static void start_ranks(struct run *run)
+{
+	if (run->opt->together)
+		start_together(run);
+	else
+		for (int i = 0; i < run->ranks && !run->over; i++)
+			start_rank(run, i);
+}
+
+/* ---- how they end ---- */
+
 /* Describes where a rank was: its phase, and its step if it noted one. */
 static const char *where(const struct run *run, int rank, char *text, size_t size)
 {
@@ -147,7 +237,9 @@ static int first_to_fail(const struct run *run, int rank)
 	for (int i = 0; i < run->ranks; i++) {
 		int64_t at = atomic_load(&run->shared->rank[i].failed_at);
 
-		if (at && at < atomic_load(&run->shared->rank[rank].failed_at))
+		int64_t best = atomic_load(&run->shared->rank[rank].failed_at);
+
+		if (at && (!best || at < best))
 			rank = i;
 	}
 	return rank;
@@ -178,6 +270,8 @@ static void judge(struct run *run, int rank, int status)
 	case RUN_EXIT_PASSED:
 		break;
 	case RUN_EXIT_SKIPPED:
+		for (int i = 0; run->opt->together && i < run->ranks && !left->why[0]; i++)
+			left = &run->shared->rank[i];
 		finish(run, RUN_SKIPPED, "%s", left->why);
 		break;
 	case RUN_EXIT_FAILED:
@@ -189,6 +283,14 @@ static void judge(struct run *run, int rank, int status)
 	}
 }
 
+static bool any_running(const struct run *run)
+{
+	for (int i = 0; i < run->ranks; i++)
+		if (run->proc[i].running)
+			return true;
+	return false;
+}
+
 static void reap(struct run *run, int rank)
 {
 	struct rank_process *proc = &run->proc[rank];
@@ -197,6 +299,8 @@ static void reap(struct run *run, int rank)
 	close(proc->hub);
 	proc->running = false;
 	proc->waiting = false;
+	if (run->opt->together && any_running(run))
+		return;
 	waitpid(proc->pid, &status, 0);
 	judge(run, rank, status);
 }
@@ -244,14 +348,6 @@ static void release(struct run *run)
 		run->proc[i].waiting = false;
 		(void)!send(run->proc[i].hub, &all, sizeof(all), MSG_NOSIGNAL);
 	}
-}
-
-static bool any_running(const struct run *run)
-{
-	for (int i = 0; i < run->ranks; i++)
-		if (run->proc[i].running)
-			return true;
-	return false;
 }
 
 static void watch(struct run *run)
@@ -317,8 +413,7 @@ void run_case(const struct test_case *test_case, const struct run_options *opt,
 	run.ranks = count_ranks(test_case, opt);
 	patience_start(&run.patience, test_case->name, run.shared, run.ranks, 1000LL * opt->stall_s,
 		       1000LL * opt->timeout_s * (test_case->slow ? test_case->slow : 1));
-	for (int i = 0; i < run.ranks && !run.over; i++)
-		start_rank(&run, i);
+	start_ranks(&run);
 	while (!run.over && any_running(&run) && !patience_is_over(&run.patience))
 		watch(&run);
 	if (run.patience.given_up_at)

@@ -33,8 +33,20 @@ enum {
 	RUN_REPORT_MAX = 16384,
 };
 
+struct test;
+
+/* How all ranks of a case run as threads of one process, whose devices are in its memory. */
+struct run_together {
+	void (*begin)(int ranks);
+	/* Runs the case of this name in the calling thread, with variables of its own. */
+	void (*rank)(const char *name, struct test *t);
+	/* Returns what is wrong after all ranks have passed, or NULL. */
+	const char *(*end)(void);
+};
+
 struct run_options {
 	const char *provider;
+	const struct run_together *together;	/* NULL: each rank is a process */
 	const char *device[2];	/* FI_TAGRV_DEVICES of even and odd ranks, or NULL */
 	const char *address[2];	/* source address of even and odd ranks, or NULL */
 	bool self;		/* one process plays sender and receiver */
@@ -151,6 +163,9 @@ void run_check_moves(const char *file, int line, const char *fmt, ...)
 _Noreturn void run_fail(const char *file, int line, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 _Noreturn void run_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Skips the case if all ranks are one process: stops, ends or measures processes. */
+void run_need_processes(const struct test *t);
 
 /* Fails unless ret is 0, and reports the call and the fabric error. */
 void run_ok(const char *file, int line, const char *call, long ret);

@@ -148,6 +148,7 @@ static void stop_and_continue(struct fx *fx, struct pending *tx, struct pending 
 	pid_t pid = atomic_load(&fx->t->shared->rank[1].pid);
 	int64_t end;
 
+	run_need_processes(fx->t);
 	kill(pid, SIGSTOP);
 	run_step("the peer is stopped");
 	for (end = run_now() + STOPPED_MS; run_now() < end;)

@@ -211,6 +211,7 @@ static void flood_large(struct test *t)
 	struct batch b;
 	struct fx fx;
 
+	run_need_processes(t);
 	fx_open(t, &fx, &plain);
 	batch_open(&b, 64, 1 << 20);
 	before = resident_bytes();
