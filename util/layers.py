@@ -2,7 +2,7 @@
 """The layers of prov/tagrv/src: which folder may include and call which.
 
   api -> api/info -> api/nosys -> engine -> proto -> proto/rma -> proto/rndv -> proto/packet -> object -> wireup, select, reg
-      -> wire -> match, xport, auth, atomic -> core
+      -> wire -> match, match/offload, xport, auth, atomic -> core
 
 A folder calls only folders further to the right; folders of one level do not call each other. A back end, a folder
 xport/NAME, uses xport and core. Nobody uses a back end, except that xport/xport.c, the table of transports, has the
@@ -27,7 +27,7 @@ LEVELS = [
     {'wireup', 'select', 'reg'},
     {'wire'},
     {BACK_END},
-    {'match', 'xport', 'auth', 'atomic'},
+    {'match', 'match/offload', 'xport', 'auth', 'atomic'},
     {'core'},
 ]
 
@@ -52,6 +52,7 @@ MAY_INCLUDE = {
     'wire': {'xport', 'core'},
     BACK_END: {'xport', 'core'},
     'match': {'core'},
+    'match/offload': {'core'},
     'auth': {'core'},
     'atomic': {'core'},
     'xport': {'core'},

@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * match/offload/offload.c, offload_list.c: each race between receives, messages and an adapter's
+ * list by its name, on the rig of offload_rig.h, which compares every match with the naive
+ * matcher. Commands wait here until the test has them applied.
+ */
+#include <criterion/criterion.h>
+#include <rdma/fi_errno.h>
+#include <string.h>
+
+#include "unit/match/offload/offload_rig.h"
+
+#define ALL	UINT64_MAX
+#define NONE	0xffff	/* a tag that no receive has */
+
+/* Two peers have entered; a first unexpected message has made the list live. */
+static struct rig *start(uint32_t tags)
+{
+	static struct rig rig;
+
+	rig_init(&rig, tags, 16, 70100, 70100);
+	rig_enter(&rig, 1);
+	rig_enter(&rig, 2);
+	rig_send(&rig, 1, NONE, RIG_SHORT);
+	rig_poll_all(&rig);
+	tag_list_set_delays(rig.list, &(struct tag_list_delays) { .apply = TAG_LIST_HOLD });
+	return &rig;
+}
+
+static void apply(struct rig *rig, unsigned cnt)
+{
+	while (cnt--)
+		cr_assert(tag_list_apply(rig->list));
+	cr_assert_eq(tag_list_waiting(rig->list), 0);
+}
+
+/* A receive that is in the list, active, and known to be there. */
+static uint64_t listed(struct rig *rig, uint32_t peer, uint64_t tag, uint64_t ignore)
+{
+	uint64_t recv = rig_post(rig, peer, tag, ignore, true);
+	uint32_t active = tag_list_active(rig->list);
+
+	apply(rig, 1);
+	rig_poll_all(rig);
+	cr_assert(rig_is_listed(rig, recv));
+	cr_assert_eq(tag_list_active(rig->list), active + 1);
+	return recv;
+}
+
+static void finish(struct rig *rig)
+{
+	rig_settle(rig);
+	rig_fini(rig);
+}
+
+Test(offload, list_is_empty_until_a_message_is_unexpected, .timeout = 20)
+{
+	static struct rig rig;
+	uint64_t recv;
+
+	rig_init(&rig, 4, 8, 100, 100);
+	rig_enter(&rig, 1);
+	recv = rig_post(&rig, 1, 7, 0, true);
+	rig_post(&rig, 0, 8, 0, true);
+	rig_flush(&rig);
+	cr_expect_eq(rig_stats(&rig).added, 0);
+	rig_send(&rig, 1, 7, RIG_SHORT);
+	rig_poll(&rig);
+	cr_expect_eq(rig_got(&rig, recv), 1);
+	cr_expect_eq(rig_stats(&rig).added, 1);
+	cr_expect_eq(tag_list_active(rig.list), 1);
+	finish(&rig);
+}
+
+/* The message came before the entry, which must not take the next one. */
+Test(offload, post_crosses_unexpected, .timeout = 20)
+{
+	struct rig *rig = start(4);
+	uint64_t first = rig_send(rig, 1, 7, RIG_SHORT);
+	uint64_t recv = rig_post(rig, 1, 7, 0, true);
+	uint64_t other = rig_post(rig, 1, 8, 0, true);
+	uint64_t second;
+
+	cr_assert(rig_is_listed(rig, recv));
+	apply(rig, 2);
+	cr_expect_eq(tag_list_active(rig->list), 0);
+	second = rig_send(rig, 1, 7, RIG_SHORT);
+	rig_poll(rig);
+	cr_expect_eq(rig_got(rig, recv), first);
+	cr_expect_eq(tag_list_waiting(rig->list), 2, "a del, and a sync behind it");
+	rig_send(rig, 1, 8, RIG_SHORT);
+	apply(rig, 2);
+	rig_poll_all(rig);
+	cr_expect_eq(rig_got(rig, rig_post(rig, 1, 7, 0, true)), second);
+	cr_expect_eq(rig_got(rig, other), second + 1);
+	finish(rig);
+}
+
+/* The sync that the message allows must not make the entry active that got it. */
+Test(offload, sync_waits_for_the_del, .timeout = 20)
+{
+	struct rig *rig = start(4);
+	uint64_t recv, other;
+
+	rig_send(rig, 1, 7, RIG_SHORT);
+	recv = rig_post(rig, 1, 7, 0, true);
+	other = rig_post(rig, 2, 9, 0, true);
+	apply(rig, 2);
+	rig->refuse = 2;	/* the del in take(), and in flush() */
+	rig_poll(rig);
+	cr_expect_eq(rig_got(rig, recv), 2);
+	cr_expect_eq(tag_list_waiting(rig->list), 0);
+	rig->refuse = 1;
+	rig_post(rig, 2, 10, 0, true);	/* no add either */
+	cr_expect_eq(rig->refuse, 1);
+	rig->refuse = 0;
+	rig_send(rig, 1, 7, RIG_SHORT);
+	rig_poll_all(rig);
+	cr_expect_eq(rig_stats(rig).syncs + rig_stats(rig).promoted, 1);
+	cr_expect(rig_is_listed(rig, other));
+	finish(rig);
+}
+
+Test(offload, cancel_crosses_match, .timeout = 20)
+{
+	struct rig *rig = start(4);
+	uint64_t recv = listed(rig, 1, 7, 0), msg;
+
+	rig_cancel(rig, recv);
+	msg = rig_send(rig, 1, 7, RIG_SHORT);
+	apply(rig, 1);
+	rig_poll_all(rig);
+	cr_expect_eq(rig_got(rig, recv), msg);
+	cr_expect_eq(rig_stats(rig).late, 1);
+	cr_expect_eq(tag_list_used(rig->list), 0);
+
+	recv = listed(rig, 1, 7, 0);
+	rig_cancel(rig, recv);
+	apply(rig, 1);
+	rig_send(rig, 1, 7, RIG_SHORT);
+	rig_poll_all(rig);
+	cr_expect_eq(rig_recv(rig, recv)->state, RIG_CANCELLED);
+	finish(rig);
+}
+
+/*
+ * The adapter has deleted the older receive, gave a message to the younger one, and then
+ * reports an unexpected message before the end of the del: the older one must not get it.
+ */
+Test(offload, cancelled_receive_takes_no_later_message, .timeout = 20)
+{
+	struct rig *rig = start(4);
+	uint64_t older = listed(rig, 1, 7, 0), younger = listed(rig, 1, 7, 0), msg;
+
+	rig_cancel(rig, older);
+	tag_list_set_delays(rig->list, &(struct tag_list_delays) {
+		.apply = TAG_LIST_HOLD, .report = 5 });
+	apply(rig, 1);
+	msg = rig_send(rig, 1, 7, RIG_SHORT);
+	rig_send(rig, 1, 7, RIG_SHORT);
+	rig_poll_all(rig);
+	cr_expect_eq(rig_got(rig, younger), msg);
+	cr_expect_eq(rig_recv(rig, older)->state, RIG_LIMBO);
+	rig_settle(rig);
+	cr_expect_eq(rig_recv(rig, older)->state, RIG_CANCELLED);
+	cr_expect_eq(rig_got(rig, rig_post(rig, 1, 7, 0, true)), msg + 1);
+	finish(rig);
+}
+
+/* The adapter's del fails, and its completion comes before that of the message's data. */
+Test(offload, late_delete, .timeout = 20)
+{
+	struct rig *rig = start(4);
+	uint64_t recv = listed(rig, 1, 7, 0), msg;
+
+	msg = rig_send(rig, 1, 7, RIG_RNDV);
+	rig_cancel(rig, recv);
+	apply(rig, 1);
+	rig_poll_all(rig);
+	cr_expect_eq(rig_stats(rig).late, 1);
+	cr_expect_eq(rig_recv(rig, recv)->state, RIG_MATCHED);
+	cr_expect_eq(tag_list_used(rig->list), 1);
+	rig_read_done(rig);
+	rig_poll_all(rig);
+	cr_expect_eq(rig_got(rig, recv), msg);
+	cr_expect_eq(tag_list_used(rig->list), 0);
+	finish(rig);
+}
+
+/* The match is known before the del could be posted: none is posted. */
+Test(offload, match_comes_before_a_waiting_del, .timeout = 20)
+{
+	struct rig *rig = start(1);
+	uint64_t recv = listed(rig, 1, 7, 0), msg = rig_send(rig, 1, 7, RIG_SHORT);
+
+	rig->refuse = 1;
+	rig_cancel(rig, recv);
+	rig_poll_all(rig);
+	cr_expect_eq(rig_got(rig, recv), msg);
+	cr_expect_eq(tag_list_waiting(rig->list), 0);
+	listed(rig, 1, 7, 0);
+	finish(rig);
+}
+
+Test(offload, wildcard_after_directed, .timeout = 20)
+{
+	struct rig *rig = start(8);
+	uint64_t soft = rig_post(rig, 1, 7, 0, false), any = rig_post(rig, 0, 7, 0, true);
+	uint64_t directed = rig_post(rig, 2, 7, 0, true), msg;
+
+	cr_expect_not(rig_is_listed(rig, any));
+	cr_expect_not(rig_is_listed(rig, directed), "an older one is from any source");
+	rig_flush(rig);
+	cr_expect_eq(rig_stats(rig).added, 0);
+	msg = rig_send(rig, 1, 7, RIG_SHORT);
+	rig_poll_all(rig);
+	cr_expect_eq(rig_got(rig, soft), msg);
+	cr_expect(rig_is_listed(rig, any));
+	cr_expect(rig_is_listed(rig, directed));
+	apply(rig, 2);
+	msg = rig_send(rig, 2, 7, RIG_SHORT);
+	rig_send(rig, 2, 7, RIG_SHORT);
+	rig_poll_all(rig);
+	cr_expect_eq(rig_got(rig, any), msg);
+	cr_expect_eq(rig_got(rig, directed), msg + 1);
+	finish(rig);
+}
+
+Test(offload, sources_do_not_wait_for_each_other, .timeout = 20)
+{
+	struct rig *rig = start(8);
+	uint64_t later;
+
+	rig_post(rig, 1, 7, 0, false);
+	rig_post(rig, 1, 8, 0, true);
+	listed(rig, 2, 7, 0);
+	later = rig_post(rig, 3, 7, 0, true);
+	cr_expect_not(rig_is_listed(rig, later));
+	rig_enter(rig, 3);
+	rig_flush(rig);
+	cr_expect(rig_is_listed(rig, later));
+	cr_expect_eq(tagrv_offload_soft(rig->off), 2);
+	finish(rig);
+}
+
+/* All that a peer of this host could match comes back; its message waits until then. */
+Test(offload, local_peer_joins, .timeout = 20)
+{
+	struct rig *rig = start(8);
+	uint64_t before = listed(rig, 2, 9, 0), any = listed(rig, 0, 7, 0);
+	uint64_t second = listed(rig, 0, 7, 0), younger = listed(rig, 1, 7, 0);
+	uint64_t local, crossing;
+
+	rig_leave(rig, 3);
+	cr_expect_eq(rig_stats(rig).recalled, 3);
+	cr_expect(rig_is_listed(rig, before));
+	local = rig_send(rig, 3, 7, RIG_SHORT);
+	rig_serve(rig);
+	cr_expect_eq(rig_got(rig, any), 0);
+	tag_list_apply(rig->list);
+	tag_list_apply(rig->list);
+	crossing = rig_send(rig, 1, 7, RIG_SHORT);
+	apply(rig, 1);
+	rig_poll(rig);
+	rig_serve(rig);
+	cr_expect_eq(rig_got(rig, second), 0);
+	rig_poll_all(rig);
+	rig_serve(rig);
+	cr_expect_eq(rig_got(rig, any), crossing);
+	cr_expect_eq(rig_got(rig, second), local);
+	rig_flush(rig);
+	cr_expect(rig_is_listed(rig, younger), "it is the oldest one again");
+	cr_expect_not(rig_is_listed(rig, rig_post(rig, 0, 1, 0, true)));
+	finish(rig);
+}
+
+/* A message by another way must not pass a receive that may have been matched. */
+Test(offload, local_peer_waits_for_a_cancel, .timeout = 20)
+{
+	struct rig *rig = start(8);
+	uint64_t any = listed(rig, 0, 7, 0), younger, local, msg;
+
+	rig_cancel(rig, any);
+	msg = rig_send(rig, 1, 7, RIG_SHORT);
+	rig_leave(rig, 3);
+	younger = rig_post(rig, 0, 7, 0, true);
+	local = rig_send(rig, 3, 7, RIG_SHORT);
+	rig_serve(rig);
+	cr_expect_eq(rig_got(rig, younger), 0);
+	apply(rig, 1);
+	rig_poll_all(rig);
+	rig_serve(rig);
+	cr_expect_eq(rig_got(rig, any), msg);
+	cr_expect_eq(rig_got(rig, younger), local);
+	finish(rig);
+}
+
+Test(offload, peer_leaves_and_enters, .timeout = 20)
+{
+	struct rig *rig = start(8);
+	uint64_t recv = listed(rig, 1, 7, 0), other = listed(rig, 2, 7, 0);
+
+	rig_leave(rig, 1);
+	apply(rig, 2);
+	rig_poll_all(rig);
+	cr_expect_not(rig_is_listed(rig, recv));
+	cr_expect(rig_is_listed(rig, other));
+	rig_enter(rig, 1);
+	rig_flush(rig);
+	cr_expect(rig_is_listed(rig, recv));
+	apply(rig, 2);
+	rig_send(rig, 1, 7, RIG_SHORT);
+	rig_poll_all(rig);
+	cr_expect_eq(rig_stats(rig).consumed, 1);
+	finish(rig);
+}
+
+Test(offload, list_full_then_drains, .timeout = 20)
+{
+	struct rig *rig = start(2);
+	uint64_t recv[6];
+
+	recv[0] = listed(rig, 1, 0, 0);
+	recv[1] = listed(rig, 1, 1, 0);
+	for (unsigned i = 2; i < 6; i++) {
+		recv[i] = rig_post(rig, i & 1 ? 0 : 1, i, 0, true);
+		cr_expect_not(rig_is_listed(rig, recv[i]));
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		uint64_t msg = rig_send(rig, 1, i, RIG_SHORT);
+
+		rig_poll_all(rig);
+		cr_expect_eq(rig_got(rig, recv[i]), msg);
+		cr_expect(rig_is_listed(rig, recv[i + 2]));
+		cr_expect_eq(tagrv_offload_listed(rig->off), 2);
+		apply(rig, 1);
+		rig_poll_all(rig);
+	}
+	cr_expect_eq(rig_stats(rig).consumed, 4);
+	finish(rig);
+}
+
+/* A long queue of receives that cannot go is passed over several calls. */
+Test(offload, walk_goes_on_where_it_was, .timeout = 20)
+{
+	struct rig *rig = start(4);
+	uint64_t recv[300], last;
+
+	for (unsigned i = 0; i < 300; i++)
+		recv[i] = rig_post(rig, 1, i, 0, false);
+	last = rig_post(rig, 3, 7, 0, true);
+	rig_enter(rig, 3);
+	rig_flush(rig);
+	for (unsigned i = 64; i < 80; i++)	/* those where it stands */
+		rig_cancel(rig, recv[i]);
+	cr_expect_not(rig_is_listed(rig, last));
+	for (unsigned i = 0; i < 4; i++)
+		rig_flush(rig);
+	cr_expect(rig_is_listed(rig, last));
+	finish(rig);
+}
+
+Test(offload, resync_after_2_14, .timeout = 20)
+{
+	struct rig *rig = start(4);
+	uint64_t recv;
+
+	for (unsigned i = 2; i <= 70000; i++) {
+		rig_send(rig, 1, NONE, RIG_SHORT);
+		rig_poll(rig);
+		cr_assert_eq(rig_stats(rig).syncs, i >> 14, "%u", i);
+		if (tag_list_waiting(rig->list)) {
+			tag_list_apply(rig->list);
+			rig_poll(rig);
+		}
+	}
+	recv = listed(rig, 1, 7, 0);
+	rig_send(rig, 1, 7, RIG_SHORT);
+	rig_poll_all(rig);
+	cr_expect_eq(rig_got(rig, recv), rig->msg_cnt);
+	cr_expect_eq(rig_stats(rig).consumed, 1);
+	finish(rig);
+}
+
+/* Syncs are as many as help: one at a time, none if no entry waits for it. */
+Test(offload, syncs_are_few, .timeout = 20)
+{
+	struct rig *rig = start(4);
+
+	listed(rig, 1, 7, 0);
+	for (unsigned i = 0; i < 50; i++)
+		rig_send(rig, 1, NONE, RIG_SHORT);
+	rig_poll_all(rig);
+	cr_expect_eq(rig_stats(rig).syncs, 0);
+	rig_send(rig, 1, NONE, RIG_SHORT);
+	rig_post(rig, 1, 8, 0, true);
+	apply(rig, 1);
+	rig_poll_all(rig);
+	for (unsigned i = 0; i < 50; i++) {
+		rig_send(rig, 1, NONE, RIG_SHORT);
+		rig_poll_all(rig);
+	}
+	cr_expect_eq(rig_stats(rig).syncs, 1);
+	cr_expect_eq(tag_list_inactive(rig->list), 1);
+	apply(rig, 1);
+	rig_poll_all(rig);
+	cr_expect_eq(rig_stats(rig).syncs, 2);
+	apply(rig, 1);
+	rig_poll_all(rig);
+	cr_expect_eq(tag_list_inactive(rig->list), 0);
+	finish(rig);
+}
+
+/* ---- calls to the adapter, without one ---- */
+
+struct calls {
+	struct tagrv_offload *off;
+	struct tagrv_offload_source source;
+	struct tagrv_offload_entry entry;
+	int	ret;	/* of all commands */
+	unsigned adds, dels, syncs, gone;
+};
+
+static int call_add(void *arg, struct tagrv_offload_recv *recv,
+		    const struct tagrv_offload_entry *entry, uint32_t *handle)
+{
+	struct calls *calls = arg;
+
+	(void) recv;
+	calls->adds++;
+	calls->entry = *entry;
+	*handle = 77;
+	return calls->ret;
+}
+
+static int call_del(void *arg, uint32_t slot, uint32_t handle)
+{
+	struct calls *calls = arg;
+
+	(void) slot;
+	calls->dels++;
+	cr_expect_eq(handle, 77);
+	return calls->ret;
+}
+
+static int call_sync(void *arg, uint32_t count)
+{
+	struct calls *calls = arg;
+
+	(void) count;
+	calls->syncs++;
+	return calls->ret;
+}
+
+static void call_gone(void *arg, uint32_t slot)
+{
+	struct calls *calls = arg;
+
+	(void) slot;
+	calls->gone++;
+}
+
+static const struct tagrv_offload_ops call_ops = { call_add, call_del, call_sync, call_gone };
+
+static void open_calls(struct calls *calls)
+{
+	memset(calls, 0, sizeof(*calls));
+	cr_assert_eq(tagrv_offload_create(2, &call_ops, calls, &calls->off), 0);
+	tagrv_offload_enter(calls->off, &calls->source, TAGRV_OFFLOAD_SOURCES);
+	tagrv_offload_unexpected(calls->off);
+}
+
+Test(offload, tag_of_an_entry_has_the_source, .timeout = 20)
+{
+	struct tagrv_offload_recv recv = { .tag = 0x123456, .ignore = 0xff, .able = true };
+	struct tagrv_offload_recv any = { .tag = ALL, .ignore = 0xf, .able = true };
+	struct calls calls;
+
+	open_calls(&calls);
+	recv.source = &calls.source;
+	tagrv_offload_post(calls.off, &recv);
+	cr_expect_eq(calls.entry.tag, 0x7fff000000123400);
+	cr_expect_eq(calls.entry.mask, 0x7fffffffffffff00);
+	cr_expect_eq(calls.entry.count, 1);
+	tagrv_offload_post(calls.off, &any);
+	cr_expect_eq(calls.entry.tag, 0x0000fffffffffff0);
+	cr_expect_eq(calls.entry.mask, 0x0000fffffffffff0);
+	tagrv_offload_destroy(calls.off);
+}
+
+Test(offload, receive_that_cannot_be_added_stays_in_software, .timeout = 20)
+{
+	struct tagrv_offload_recv recv = { .able = true }, other = { .able = true };
+	struct calls calls;
+
+	open_calls(&calls);
+	recv.source = other.source = &calls.source;
+	calls.ret = -FI_EAGAIN;
+	tagrv_offload_post(calls.off, &recv);
+	cr_expect_eq(tagrv_offload_flush(calls.off), 0);
+	cr_expect_eq(calls.adds, 2);
+	cr_expect(recv.able);
+	calls.ret = -FI_ENOMEM;
+	cr_expect_eq(tagrv_offload_flush(calls.off), 0);
+	cr_expect_eq(calls.adds, 3);
+	cr_expect_not(recv.able);
+	calls.ret = 0;
+	tagrv_offload_post(calls.off, &other);
+	cr_expect_eq(tagrv_offload_flush(calls.off), 0);
+	cr_expect_eq(calls.adds, 3);
+	cr_expect_eq(tagrv_offload_cancel(calls.off, &recv), 0);
+	cr_expect_eq(tagrv_offload_flush(calls.off), 0);
+	cr_expect_eq(calls.adds, 4);
+	tagrv_offload_destroy(calls.off);
+}
+
+Test(offload, error_of_a_del_is_returned, .timeout = 20)
+{
+	struct tagrv_offload_recv recv = { .able = true };
+	struct calls calls;
+
+	open_calls(&calls);
+	tagrv_offload_post(calls.off, &recv);
+	calls.ret = -FI_EINVAL;
+	tagrv_offload_take(calls.off, &recv);
+	cr_expect_eq(tagrv_offload_flush(calls.off), -FI_EINVAL);
+	calls.ret = 0;
+	cr_expect_eq(tagrv_offload_flush(calls.off), 0);
+	cr_expect_eq(calls.dels, 3);
+	tagrv_offload_destroy(calls.off);
+}
+
+Test(offload, adapter_that_breaks_the_rules_is_noticed, .timeout = 20)
+{
+	struct tagrv_offload_recv recv = { .able = true }, *out;
+	struct calls calls;
+
+	open_calls(&calls);
+	cr_expect_eq(tagrv_offload_synced(calls.off), -FI_EIO);
+	cr_expect_eq(tagrv_offload_added(calls.off, 0, false), -FI_EIO);
+	cr_expect_eq(tagrv_offload_consumed(calls.off, 2, &out), -FI_EIO);
+	cr_expect_eq(tagrv_offload_consumed(calls.off, 0, &out), -FI_EIO);
+	tagrv_offload_post(calls.off, &recv);
+	cr_expect_eq(tagrv_offload_data(calls.off, 0, &out), -FI_EIO);
+	cr_expect_eq(tagrv_offload_deleted(calls.off, 0, true, &out), -FI_EIO);
+	cr_expect_eq(tagrv_offload_added(calls.off, 0, false), 0);
+	cr_expect_eq(tagrv_offload_added(calls.off, 0, false), -FI_EIO);
+	tagrv_offload_take(calls.off, &recv);
+	cr_expect_eq(tagrv_offload_consumed(calls.off, 0, &out), -FI_EIO, "software had it");
+	cr_expect_eq(tagrv_offload_deleted(calls.off, 0, false, &out), -FI_EIO);
+	tagrv_offload_destroy(calls.off);
+
+	open_calls(&calls);
+	tagrv_offload_post(calls.off, &recv);
+	cr_expect_eq(tagrv_offload_consumed(calls.off, 0, &out), 0);
+	cr_expect_eq(tagrv_offload_consumed(calls.off, 0, &out), -FI_EIO);
+	cr_expect_eq(tagrv_offload_data(calls.off, 0, &out), 0);
+	cr_expect_eq(out, &recv);
+	cr_expect_eq(tagrv_offload_data(calls.off, 0, &out), -FI_EIO);
+	cr_expect_null(out);
+	cr_expect_eq(calls.gone, 0);
+	cr_expect_eq(tagrv_offload_added(calls.off, 0, false), 0);
+	cr_expect_eq(calls.gone, 1);
+	tagrv_offload_destroy(calls.off);
+}
