@@ -5,8 +5,9 @@
       -> wire -> match, match/offload, xport, auth, atomic -> core
 
 A folder calls only folders further to the right; folders of one level do not call each other. A back end, a folder
-xport/NAME, uses xport and core. Nobody uses a back end, except that xport/xport.c, the table of transports, has the
-address of each tagrv_NAME_ops, and calls the one function by which devices are joined.
+xport/NAME, uses xport and core; a folder in it uses the back end, too. Nobody else uses a back end, except that
+xport/xport.c, the table of transports, has the address of each tagrv_NAME_ops, and calls the one function by which devices
+are joined.
 """
 import re
 from pathlib import Path
@@ -26,6 +27,7 @@ LEVELS = [
     {'object'},
     {'wireup', 'select', 'reg'},
     {'wire'},
+    {'xport/verbs/tm'},
     {BACK_END},
     {'match', 'match/offload', 'xport', 'auth', 'atomic'},
     {'core'},
@@ -50,6 +52,7 @@ MAY_INCLUDE = {
     'select': {'wire', 'xport', 'core'},
     'reg': {'xport', 'core'},
     'wire': {'xport', 'core'},
+    'xport/verbs/tm': {'xport/verbs', 'xport', 'core'},
     BACK_END: {'xport', 'core'},
     'match': {'core'},
     'match/offload': {'core'},
@@ -92,7 +95,7 @@ def may_call(folder, used):
     """Whether functions of 'folder' may use symbols of 'used'. Wider than may_include(): an inline function of a
     header brings its own calls into every folder that includes the header."""
     if folder == used or kind_of(used) == BACK_END:
-        return folder == used
+        return may_include(folder, used)
     if kind_of(folder) == BACK_END:
         return may_include(folder, used)
     return level_of(folder) < level_of(used)

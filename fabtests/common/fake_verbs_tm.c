@@ -7,8 +7,8 @@
  * As with mlx5 (providers/mlx5 of rdma-core: verbs.c, qp.c, cq.c):
  *   - Receives complete in the CQ of the list, which is extended and polled as such.
  *   - The device owns the send queue of the queue pairs: READ and FIN of a rendezvous.
- *   - The completion of a queue pair that is destroyed stays in that CQ (__mlx5_cq_clean()
- *     looks for the number of the queue pair, but they have that of the list).
+ *   - Completions of a queue pair that is destroyed stay in that CQ: __mlx5_cq_clean() removes
+ *     those with the number of the queue pair, but what tells of a list has the list's.
  *   - What the device itself reports, without a packet, names no queue pair.
  *   - Less than config.tm_least posted buffers, and nothing is received.
  */

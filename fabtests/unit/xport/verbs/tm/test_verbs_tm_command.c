@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The commands of a list of posted receives: add, del, sync, and their bounds.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <rdma/fi_errno.h>
+
+#include "unit/xport/verbs/tm/tm_fixture.h"
+
+TestSuite(verbs_tm_command, .init = tm_prepare, .timeout = 10);
+
+static int del(unsigned n)
+{
+	return tm.list->ops->del(tm.list, &tm.entries[n], 0);
+}
+
+Test(verbs_tm_command, a_deleted_entry_takes_no_message)
+{
+	tm_open();
+	cr_assert_eq(tm_add(0, 5, 0), 0);
+	tm_expect(TM_ADDED, 0);
+	cr_assert_eq(del(0), 0);
+	cr_assert_eq(del(0), -FI_EALREADY);
+	tm_expect(TM_DELETED, 0);
+	cr_assert_eq(tm.entries[0].due, 0);
+	cr_assert_eq(del(0), -FI_EALREADY);
+	list_peer_eager(&tm.peer, 5, 0, 'u', 10);
+	tm_expect(TM_TAGGED, 0);
+	tm_close();
+}
+
+/* cancel_crosses_match: the message takes the entry before the device sees the DEL. */
+Test(verbs_tm_command, a_deletion_that_is_late_is_told)
+{
+	tm_open();
+	cr_assert_eq(tm_add(0, 5, 0), 0);
+	tm_expect(TM_ADDED, 0);
+	tm_delay(5, 0, 0);
+	cr_assert_eq(del(0), 0);
+	list_peer_eager(&tm.peer, 5, 0, 'm', 10);
+	tm_expect(TM_CONSUMED, 0);
+	tm_expect(TM_DATA, 0);
+	cr_assert_eq(tm.entries[0].due, TAGRV_TAGLIST_DELETED);
+	tm_expect(TM_GONE, 0);
+	cr_assert_eq(tm.entries[0].due, 0);
+	tm_expect_none();
+	tm_close();
+}
+
+Test(verbs_tm_command, an_entry_may_be_deleted_before_it_is_added)
+{
+	tm_open();
+	tm_delay(3, 0, 0);
+	cr_assert_eq(tm_add(0, 5, 0), 0);
+	cr_assert_eq(del(0), 0);
+	tm_expect(TM_ADDED, 0);
+	tm_expect(TM_DELETED, 0);
+	cr_assert_eq(tm.entries[0].due, 0);
+	tm_close();
+}
+
+Test(verbs_tm_command, entries_are_used_after_the_count_is_told)
+{
+	tm_open();
+	list_peer_eager(&tm.peer, 5, 0, 'u', 10);
+	tm_expect(TM_TAGGED, 0);
+	cr_assert_eq(tm_add(0, 5, 0), 0);
+	tm_expect(TM_ADDED, 0);
+	tm_expect(TM_SYNC_DUE, 0);
+	list_peer_eager(&tm.peer, 5, 0, 'v', 10);	/* passes the entry */
+	tm_expect(TM_TAGGED, 0);
+	cr_assert_eq(tm.list->ops->sync(tm.list, 2), 0);
+	tm_expect(TM_SYNCED, 0);
+	list_peer_eager(&tm.peer, 5, 0, 'w', 10);
+	tm_expect(TM_CONSUMED, 0);
+	tm_expect(TM_DATA, 0);
+	cr_assert_eq(tm.mem[0][0], 'w');
+	tm_close();
+}
+
+Test(verbs_tm_command, commands_in_flight_are_bounded)
+{
+	tm.config.tm.max_ops = VERBS_TM_OPS + 1;
+	tm_open();
+	cr_assert_eq(tm.tm->max_ops, VERBS_TM_OPS);
+	tm.tm->max_ops = 4;	/* the device would take more */
+	tm_delay(2, 0, 0);
+	for (unsigned i = 0; i < 4; i++)
+		cr_assert_eq(tm_add(i, i, 0), 0);
+	cr_assert_eq(tm_add(4, 4, 0), -FI_EAGAIN);
+	cr_assert_eq(tm.list->ops->sync(tm.list, 0), -FI_EAGAIN);
+	cr_assert_eq(del(0), -FI_EAGAIN);
+	cr_assert_eq(tm.entries[4].due, 0);
+	for (unsigned i = 0; i < 4; i++)
+		tm_expect(TM_ADDED, i);
+	tm_expect(TM_ROOM, 0);
+	tm_expect_none();
+	cr_assert_eq(tm_add(4, 4, 0), 0);
+	tm_expect(TM_ADDED, 4);
+	tm_close();
+}
+
+Test(verbs_tm_command, entries_are_bounded)
+{
+	tm_open();
+	for (unsigned i = 0; i < TM_ENTRIES; i++) {
+		cr_assert_eq(tm_add(i, i, 0), 0);
+		tm_expect(TM_ADDED, i);
+	}
+	cr_assert_eq(tm_add(TM_ENTRIES, 100, 0), -FI_EAGAIN);
+	tm_expect_none();
+	list_peer_eager(&tm.peer, 3, 0, 'm', 10);
+	tm_expect(TM_CONSUMED, 3);
+	tm_expect(TM_DATA, 3);
+	tm_expect(TM_ROOM, 0);
+	cr_assert_eq(tm_add(TM_ENTRIES, 100, 0), 0);
+	tm_expect(TM_ADDED, TM_ENTRIES);
+	tm_close();
+}
+
+Test(verbs_tm_command, wrong_entries_are_refused)
+{
+	struct tagrv_taglist_entry *entry = &tm.entries[0];
+
+	tm_open();
+	*entry = (struct tagrv_taglist_entry) {
+		.tag = 5, .mask = UINT64_MAX, .addr = tm.mem[0], .len = sizeof(tm.mem) + 1,
+		.mem = tm.reg,
+	};
+	cr_assert_eq(tm.list->ops->add(tm.list, entry, 0), -FI_EINVAL);
+	entry->addr = tm.mem[0] - 1;
+	entry->len = 1;
+	cr_assert_eq(tm.list->ops->add(tm.list, entry, 0), -FI_EINVAL);
+	entry->addr = tm.mem[0];
+	entry->mask = 4;	/* no message can match */
+	cr_assert_eq(tm.list->ops->add(tm.list, entry, 0), -FI_EINVAL);
+	entry->mask = UINT64_MAX;
+	entry->mem = NULL;
+	cr_assert_eq(tm.list->ops->add(tm.list, entry, 0), -FI_EINVAL);
+	entry->len = 0;
+	cr_assert_eq(tm.list->ops->add(tm.list, entry, 0), 0);
+	tm_expect(TM_ADDED, 0);
+	list_peer_eager(&tm.peer, 5, 9, 'm', 0);
+	cr_assert_eq(tm_expect(TM_CONSUMED, 0).app, 9);
+	cr_assert_eq(tm_expect(TM_DATA, 0).len, 0);
+	tm_close();
+}
+
+Test(verbs_tm_command, a_refusal_by_the_device_is_the_end)
+{
+	tm_open();
+	cr_assert_eq(tm_add(0, 5, 0), 0);
+	fake_verbs_fail_srq_ops(1, EIO);
+	cr_assert_eq(tm_add(1, 6, 0), -FI_EIO);
+	cr_assert_eq(tm_add(1, 6, 0), -FI_EIO);
+	cr_assert_eq(tm_expect(TM_FATAL, 0).status, -FI_EIO);
+	tm_expect_none();
+	tm_close();
+}
+
+/* It may count its commands in another way than we do. */
+Test(verbs_tm_command, want_of_room_in_the_device_is_no_end_while_commands_are_in_flight)
+{
+	tm_open();
+	tm_delay(3, 0, 0);
+	cr_assert_eq(tm_add(0, 5, 0), 0);
+	fake_verbs_fail_srq_ops(1, ENOMEM);
+	cr_assert_eq(tm_add(1, 6, 0), -FI_EAGAIN);
+	tm_expect(TM_ADDED, 0);
+	tm_expect(TM_ROOM, 0);
+	fake_verbs_fail_srq_ops(1, ENOMEM);
+	cr_assert_eq(tm_add(1, 6, 0), -FI_ENOMEM);
+	tm_expect(TM_FATAL, 0);
+	tm_close();
+}

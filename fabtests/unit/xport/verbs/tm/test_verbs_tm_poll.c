@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What comes to a list of posted receives: messages that entries take, and all others.
+ */
+#include <criterion/criterion.h>
+#include <infiniband/tm_types.h>
+#include <rdma/fi_errno.h>
+#include <string.h>
+
+#include "unit/xport/verbs/tm/tm_fixture.h"
+
+TestSuite(verbs_tm_poll, .init = tm_prepare, .timeout = 10);
+
+static void add(unsigned n, uint64_t tag)
+{
+	cr_assert_eq(tm_add(n, tag, 0), 0);
+	tm_expect(TM_ADDED, n);
+}
+
+static void assert_filled(const char *mem, char fill, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		cr_assert_eq(mem[i], fill, "byte %zu is %d", i, mem[i]);
+}
+
+Test(verbs_tm_poll, a_message_fills_the_entry)
+{
+	struct tm_note note;
+
+	tm_open();
+	add(0, 5);
+	list_peer_eager(&tm.peer, 5, 0x12345678, 'm', 300);
+	note = tm_expect(TM_CONSUMED, 0);
+	cr_assert(note.tag == 5 && note.app == 0x12345678);
+	note = tm_expect(TM_DATA, 0);
+	cr_assert(note.len == 300 && !note.status && !tm.entries[0].due);
+	assert_filled(tm.mem[0], 'm', 300);
+	tm_expect_none();
+	tm_close();
+}
+
+Test(verbs_tm_poll, the_oldest_entry_that_matches_takes_a_message)
+{
+	tm_open();
+	add(0, 6);
+	add(1, 5);
+	add(2, 5);
+	for (int i = 0; i < 2; i++)
+		list_peer_eager(&tm.peer, 5, 0, (char) ('a' + i), 10);
+	tm_expect(TM_CONSUMED, 1);
+	tm_expect(TM_DATA, 1);
+	tm_expect(TM_CONSUMED, 2);
+	tm_expect(TM_DATA, 2);
+	assert_filled(tm.mem[2], 'b', 10);
+	tm_close();
+}
+
+Test(verbs_tm_poll, other_packets_come_whole_and_in_order)
+{
+	tm_open();
+	list_peer_no_tag(&tm.peer, 'n', 20, 0xabcd);
+	list_peer_eager(&tm.peer, 5, 0, 'u', 30);
+	cr_assert_eq(tm_expect(TM_UNTAGGED, 0).len, 20 + sizeof(struct ibv_tmh));
+	cr_assert_eq(tm.imm, 0xabcd);
+	cr_assert_eq(tm_expect(TM_TAGGED, 0).len, 30 + sizeof(struct ibv_tmh));
+	cr_assert_eq(tm.last[0], IBV_TMH_EAGER);
+	assert_filled(tm.last + sizeof(struct ibv_tmh), 'u', 30);
+	tm_close();
+}
+
+/* More packets than there are receive buffers, and more commands than one progress handles. */
+Test(verbs_tm_poll, buffers_and_entries_are_used_again)
+{
+	tm_open();
+	tm.readd = UINT32_MAX;
+	add(0, 5);
+	for (int i = 0; i < 500; i++) {
+		list_peer_eager(&tm.peer, 5, 0, 'm', 10);
+		tm_expect(TM_CONSUMED, 0);
+		tm_expect(TM_DATA, 0);
+		tm_expect(TM_ADDED, 0);
+		list_peer_no_tag(&tm.peer, 'n', 10, 0);
+		tm_expect(TM_UNTAGGED, 0);
+		cr_assert_null(list_peer_fin(&tm.peer));
+	}
+	cr_assert_eq(fake_verbs_count().rnr, 0);
+	cr_assert_eq(tm.tm->stale, 0);
+	tm_close();
+}
+
+Test(verbs_tm_poll, data_of_a_long_message_comes_later)
+{
+	tm.config.tm_mtu = 256;
+	tm_open();
+	add(0, 5);
+	add(1, 6);
+	tm_delay(0, 0, 20);
+	list_peer_eager(&tm.peer, 5, 7, 'm', 257);
+	cr_assert_eq(tm_expect(TM_CONSUMED, 0).app, 7);
+	cr_assert_eq(tm.entries[0].due, TAGRV_TAGLIST_DATA);
+	cr_assert_eq(tm.list->ops->del(tm.list, &tm.entries[0], 0), -FI_EALREADY);
+	list_peer_eager(&tm.peer, 6, 0, 's', 10);
+	tm_expect(TM_CONSUMED, 1);
+	tm_expect(TM_DATA, 1);
+	cr_assert_eq(tm_expect(TM_DATA, 0).len, 257);
+	tm_close();
+}
+
+Test(verbs_tm_poll, the_device_reads_a_rendezvous)
+{
+	const uint8_t *fin;
+
+	tm_open();
+	add(0, 5);
+	list_peer_rndv(&tm.peer, 5, 'r', TM_LEN, 0);
+	tm_expect(TM_CONSUMED, 0);
+	cr_assert_eq(tm_expect(TM_DATA, 0).len, TM_LEN);
+	assert_filled(tm.mem[0], 'r', TM_LEN);
+	fin = list_peer_fin(&tm.peer);
+	cr_assert(fin && fin[0] == IBV_TMH_FIN);
+	cr_assert_arr_eq(fin + 1, tm.peer.mem + 1, PEER_HEADERS - 1);
+	tm_close();
+}
+
+Test(verbs_tm_poll, a_rendezvous_that_is_left_to_software_leaves_its_headers)
+{
+	struct tm_note note;
+
+	tm_open();
+	add(0, 5);
+	list_peer_rndv(&tm.peer, 5, 'r', TM_LEN + 1, 0);
+	tm_expect(TM_CONSUMED, 0);
+	note = tm_expect(TM_DATA, 0);
+	cr_assert_eq(note.status, TAGRV_TAGLIST_HEADERS);
+	cr_assert_geq(note.len, PEER_HEADERS);
+	cr_assert_arr_eq(tm.mem[0], tm.peer.mem, note.len);
+	cr_assert_null(list_peer_fin(&tm.peer));
+	tm_close();
+}
+
+Test(verbs_tm_poll, a_device_that_reads_nothing_leaves_all_to_software)
+{
+	tm.config.tm_no_read = true;
+	tm_open();
+	add(0, 5);
+	list_peer_rndv(&tm.peer, 5, 'r', 10, 0);
+	tm_expect(TM_CONSUMED, 0);
+	cr_assert_eq(tm_expect(TM_DATA, 0).status, TAGRV_TAGLIST_HEADERS);
+	tm_close();
+}
+
+Test(verbs_tm_poll, a_read_that_fails_ends_the_entry)
+{
+	tm_open();
+	add(0, 5);
+	list_peer_rndv(&tm.peer, 5, 'r', 10, 0x7777);
+	tm_expect(TM_CONSUMED, 0);
+	cr_assert_eq(tm_expect(TM_DATA, 0).status, -FI_ECANCELED);
+	cr_assert_eq(tm.entries[0].due, 0);
+	tm_close();
+}
+
+Test(verbs_tm_poll, a_message_that_is_too_long_ends_the_entry)
+{
+	tm_open();
+	add(0, 5);
+	list_peer_eager(&tm.peer, 5, 0, 'm', TM_LEN + 1);
+	tm_expect(TM_CONSUMED, 0);
+	cr_assert_eq(tm_expect(TM_DATA, 0).status, -FI_ETRUNC);
+	tm_close();
+}
+
+Test(verbs_tm_poll, a_packet_that_is_too_long_is_an_error)
+{
+	tm_open();
+	list_peer_no_tag(&tm.peer, 'n', 2048, 0);
+	cr_assert_eq(tm_expect(TM_BAD_PACKET, 0).status, -FI_ETRUNC);
+	tm_close();
+}
+
+Test(verbs_tm_poll, a_packet_may_come_before_the_commands_end)
+{
+	tm_open();
+	tm_delay(0, 5, 0);
+	cr_assert_eq(tm_add(0, 5, 0), 0);
+	list_peer_eager(&tm.peer, 5, 0, 'm', 10);
+	tm_expect(TM_CONSUMED, 0);
+	tm_expect(TM_DATA, 0);
+	cr_assert_eq(tm.entries[0].due, TAGRV_TAGLIST_ADDED);
+	tm_expect(TM_ADDED, 0);
+	cr_assert_eq(tm.entries[0].due, 0);
+	tm_close();
+}
+
+Test(verbs_tm_poll, completions_of_a_former_entry_are_ignored)
+{
+	struct ibv_wc late = { .opcode = IBV_WC_TM_RECV, .wc_flags = IBV_WC_TM_MATCH };
+	uint32_t slot, turn;
+
+	tm_open();
+	add(0, 5);
+	slot = tm.entries[0].slot;
+	turn = tm.tm->slots[slot].turn;
+	list_peer_eager(&tm.peer, 5, 0, 'm', 10);
+	tm_expect(TM_CONSUMED, 0);
+	tm_expect(TM_DATA, 0);
+	add(1, 5);
+	cr_assert_eq(tm.entries[1].slot, slot);
+	late.wr_id = (uint64_t) VERBS_TM_ENTRY << VERBS_TM_KIND_SHIFT |
+		     (uint64_t) turn << 32 | slot;
+	fake_verbs_inject_rx(tm.qp, &late);
+	late.wr_id |= UINT32_MAX;	/* no slot at all */
+	fake_verbs_inject_rx(tm.qp, &late);
+	late.wr_id = 3;			/* a buffer's, never posted under this number */
+	fake_verbs_inject_rx(tm.qp, &late);
+	tm_expect_none();
+	cr_assert_eq(tm.tm->stale, 3);
+	list_peer_eager(&tm.peer, 5, 0, 'n', 10);
+	tm_expect(TM_CONSUMED, 1);
+	tm_expect(TM_DATA, 1);
+	tm_close();
+}

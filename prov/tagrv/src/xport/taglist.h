@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The contract of a list of posted receives in a device, which matches tagged messages with
+ * them and puts the bytes where they belong.
+ *
+ *   add -----> added
+ *      \-----> consumed --> data       a message has matched; its bytes are there
+ *   del -----> deleted, 'gone' false   no message will take the entry
+ *      \-----> deleted, 'gone' true    one has taken it: consumed and data come, or came
+ *   sync ----> synced
+ *
+ * The device tries its entries from the oldest on: the first takes the message of which
+ * (tag & mask) == the entry's tag. A tagged message that none takes is unexpected: it comes
+ * by 'packet' with all its headers, and from then on the device lets entries that are added
+ * wait, until a call tells it a count of handled unexpected messages that equals its own.
+ * Only then does it use them, so that no message overtakes one that software has yet to match.
+ * 'consumed' and 'packet' come in the order in which the device matched the messages, of one
+ * sender in the order in which it sent them; 'data' may be late.
+ *
+ * owner: who opened the list. lock: its own. All callbacks run within progress, which
+ * callbacks may not call, nor close; they may call add, del and sync.
+ */
+#ifndef TAGRV_XPORT_TAGLIST_H
+#define TAGRV_XPORT_TAGLIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/compiler.h"
+
+struct tagrv_mem;
+struct tagrv_taglist;
+
+/* What is still to come of an entry. */
+enum tagrv_taglist_due {
+	TAGRV_TAGLIST_ADDED	= 1 << 0,
+	TAGRV_TAGLIST_CONSUMED	= 1 << 1,
+	TAGRV_TAGLIST_DATA	= 1 << 2,	/* with consumed, unless it is deleted before */
+	TAGRV_TAGLIST_DELETED	= 1 << 3,
+};
+
+/*
+ * A receive. The caller fills in the first fields; the entry and its memory are the list's
+ * from add until 'due' is 0, of which a callback may be the first to see, or until close.
+ */
+struct tagrv_taglist_entry {
+	uint64_t tag, mask;		/* tag & ~mask == 0 */
+	void	*addr;			/* 'len' bytes of 'mem', which admits stores */
+	size_t	len;
+	struct tagrv_mem *mem;		/* NULL: no bytes, len is 0 */
+	/* of the list */
+	uint32_t handle, slot;
+	uint8_t	due;			/* enum tagrv_taglist_due */
+	bool	headers;		/* of a rendezvous: what 'data' will tell */
+};
+
+/* status of 'data': the device did not read the bytes of the rendezvous. Its headers, with
+ * all that the sender put behind them, are in the entry's memory. */
+#define TAGRV_TAGLIST_HEADERS	1
+
+struct tagrv_taglist_sink {
+	void (*added)(struct tagrv_taglist_sink *sink, struct tagrv_taglist_entry *entry);
+	void (*deleted)(struct tagrv_taglist_sink *sink, struct tagrv_taglist_entry *entry,
+			bool gone);
+	/* tag, app: of the message, as the sender wrote them. */
+	void (*consumed)(struct tagrv_taglist_sink *sink, struct tagrv_taglist_entry *entry,
+			 uint64_t tag, uint32_t app);
+	/* status: 0: len bytes have come; TAGRV_TAGLIST_HEADERS; or -FI_E*: they never will. */
+	void (*data)(struct tagrv_taglist_sink *sink, struct tagrv_taglist_entry *entry,
+		     size_t len, int status);
+	void (*synced)(struct tagrv_taglist_sink *sink);
+	/* The device would like to be told the count of unexpected messages: a hint. */
+	void (*sync_due)(struct tagrv_taglist_sink *sink);
+	/* A call that returned -FI_EAGAIN may succeed now. */
+	void (*room)(struct tagrv_taglist_sink *sink);
+	/* The list is lost (-FI_E*): calls return that, and no callback of an entry follows. */
+	void (*fatal)(struct tagrv_taglist_sink *sink, int status);
+};
+
+/*
+ * count: unexpected messages that the caller has handled, of which the device knows 16 bits.
+ * Errors of add, del and sync: -FI_EAGAIN: nothing has happened, and 'room' follows; or
+ * that of the device, which the list does not survive.
+ */
+struct tagrv_taglist_ops {
+	/* -FI_EINVAL: the memory is not the entry's, or tag has bits outside of mask. */
+	int (*add)(struct tagrv_taglist *list, struct tagrv_taglist_entry *entry,
+		   uint32_t count);
+	/* -FI_EALREADY: it was called before, or a message has taken the entry. */
+	int (*del)(struct tagrv_taglist *list, struct tagrv_taglist_entry *entry,
+		   uint32_t count);
+	int (*sync)(struct tagrv_taglist *list, uint32_t count);
+	/* Calls the callbacks that are due; returns the number of events. */
+	int (*progress)(struct tagrv_taglist *list);
+	/* The device has no entry any more, whatever was due. */
+	void (*close)(struct tagrv_taglist *list);
+};
+
+struct tagrv_taglist {
+	const struct tagrv_taglist_ops *ops;
+	struct tagrv_taglist_sink *sink;
+	uint32_t max_entries;		/* at a time */
+	size_t	max_headers;		/* bytes of a message that announces a rendezvous */
+};
+
+#endif

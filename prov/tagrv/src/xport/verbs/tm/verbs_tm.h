@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * A list of posted receives in an RDMA device: a shared receive queue of type IBV_SRQT_TM,
+ * with an extended completion queue of its own. The contract is xport/taglist.h.
+ *
+ *   queue pairs -- packets --> TM SRQ --+--> entry's memory     matched
+ *                                       \--> receive buffer     all else: 'receive'
+ *
+ * The queue pairs are the owner's, but the device sends by them: READ and FIN of a rendezvous.
+ *
+ * wr_id tells of what a completion is, because nothing else is valid in one that failed.
+ */
+#ifndef TAGRV_XPORT_VERBS_TM_VERBS_TM_H
+#define TAGRV_XPORT_VERBS_TM_VERBS_TM_H
+
+#include "xport/taglist.h"
+#include "xport/verbs/verbs_dev.h"
+
+#define VERBS_TM_BATCH		16u	/* completions read before they are handled */
+#define VERBS_TM_PASS		256u	/* of one progress */
+/* mlx5 receives nothing with 32 posted buffers or less. */
+#define VERBS_TM_BUFS_LEAST	64u
+#define VERBS_TM_OPS		256u	/* most commands in flight */
+
+/* Upper three bits of a wr_id. A buffer's is that of its queue (verbs_buf.c). */
+enum verbs_tm_kind {
+	VERBS_TM_BUF,
+	VERBS_TM_ENTRY,		/* a message, then its data */
+	VERBS_TM_ADD,		/* commands */
+	VERBS_TM_DEL,
+	VERBS_TM_SYNC,
+};
+
+#define VERBS_TM_KIND_SHIFT	61
+#define VERBS_TM_TURN_MASK	0x1fffffffu	/* the 29 bits below */
+
+/* What an entry's number, the lower half of a wr_id, stands for. */
+struct verbs_tm_slot {
+	struct tagrv_taglist_entry *entry;	/* NULL: free */
+	uint32_t turn;		/* counts its entries: the bits above the number */
+	uint32_t next;		/* the next free one */
+};
+
+/* A packet that no entry took, or that failed. */
+struct verbs_tm_packet {
+	uint32_t qpn;		/* where it came */
+	int	status;		/* 0 or -FI_E*: there is no packet */
+	const void *data;	/* valid during the call only */
+	size_t	len;
+	bool	tagged;		/* unexpected: it has to be counted */
+	bool	has_imm;
+	uint32_t imm;		/* big-endian */
+};
+
+struct verbs_tm;
+typedef void (*verbs_tm_receive_fn)(struct verbs_tm *tm, const struct verbs_tm_packet *packet);
+
+struct verbs_tm {
+	struct tagrv_taglist base;
+	const struct tagrv_verbs_calls *calls;
+	struct verbs_dev *dev;
+	struct ibv_cq_ex *cq;
+	struct verbs_rxq rxq;		/* rxq.srq has the list */
+	verbs_tm_receive_fn receive;
+	void	*owner;			/* for 'receive' */
+	struct verbs_tm_slot *slots;	/* base.max_entries */
+	uint32_t first_free;		/* base.max_entries: none */
+	uint32_t ops, max_ops;		/* commands in flight */
+	bool	starved;		/* a call returned -FI_EAGAIN: room is due */
+	bool	freed;			/* an entry or command has ended since */
+	bool	sync_req;		/* the device asked for a sync */
+	int	fatal;			/* -FI_E*, 0: alive */
+	bool	told_fatal;
+	uint64_t stale;			/* completions of which nothing is known */
+};
+
+struct verbs_tm_attr {
+	uint32_t max_entries;		/* wanted: it may become less */
+	uint32_t bufs;			/* at least VERBS_TM_BUFS_LEAST */
+	size_t	buf_size;		/* of packets that no entry takes */
+	verbs_tm_receive_fn receive;
+	void	*owner;
+};
+
+static inline struct verbs_tm *verbs_tm_of(struct tagrv_taglist *list)
+{
+	return tagrv_container_of(list, struct verbs_tm, base);
+}
+
+/* verbs_tm.c. -FI_EOPNOTSUPP: the device has no lists. */
+int tagrv_verbs_tm_open(struct verbs_dev *dev, const struct verbs_tm_attr *attr,
+			struct tagrv_taglist_sink *sink, struct verbs_tm **out)
+	TAGRV_WARN_UNUSED;
+/* All queue pairs are destroyed. */
+void tagrv_verbs_tm_close(struct tagrv_taglist *list);
+/* A queue pair whose packets come by the list, in RESET. 0 or -errno. */
+int tagrv_verbs_tm_qp_create(struct verbs_tm *tm, void *ctx, struct ibv_qp **qp)
+	TAGRV_WARN_UNUSED;
+/* The list has failed: the next progress says so. */
+void tagrv_verbs_tm_fail(struct verbs_tm *tm, int status);
+
+/* verbs_tm_command.c: as in taglist.h */
+int tagrv_verbs_tm_add(struct tagrv_taglist *list, struct tagrv_taglist_entry *entry,
+		       uint32_t count);
+int tagrv_verbs_tm_del(struct tagrv_taglist *list, struct tagrv_taglist_entry *entry,
+		       uint32_t count);
+int tagrv_verbs_tm_sync(struct tagrv_taglist *list, uint32_t count);
+/* Gives back an entry's slot if nothing of it is due any more. */
+void tagrv_verbs_tm_release(struct verbs_tm *tm, struct tagrv_taglist_entry *entry);
+
+/* verbs_tm_poll.c */
+int tagrv_verbs_tm_progress(struct tagrv_taglist *list);
+
+#endif
