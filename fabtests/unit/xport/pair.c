@@ -373,13 +373,27 @@ void pair_connect(struct pair *pair)
 		cr_assert_eq(ops->link_attach(pair->b->link, pair->b), 0);
 }
 
+/* Without SRQ a link has all of its buffers from now on. */
+static void grow_own(struct verbs_link *link)
+{
+	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+	struct verbs_rxq *rxq = link->rxq;
+
+	while (rxq->bufs.total < rxq->bufs.max)
+		cr_assert_eq(tagrv_verbs_rxq_grow(rxq), 0);
+	tagrv_verbs_window_set(xp, link, rxq->bufs.max);
+	tagrv_verbs_rxq_refill(xp->calls, rxq);
+}
+
 static void permit(struct tagrv_link *a, struct tagrv_link *b)
 {
 	const uint32_t many = 1u << 24;
 
 	verbs_link_of(a)->tx_permits += many;
 	verbs_link_of(b)->rx_permits += many;
-	if (!verbs_link_of(b)->rxq)
+	if (verbs_link_of(b)->rxq)
+		grow_own(verbs_link_of(b));
+	else
 		atomic_fetch_add(&verbs_xport_of(b->xport)->rx_permits, many);
 }
 

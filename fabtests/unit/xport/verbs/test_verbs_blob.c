@@ -13,7 +13,7 @@ static struct verbs_blob sample(void)
 	return (struct verbs_blob) {
 		.qpn = 0x012345, .psn = 0xabcdef, .max_packet = 8384,
 		.lid = 0x1234, .mtu = IBV_MTU_4096, .rd_in = 16, .rd_out = 8, .admits = 3,
-		.net = VERBS_NET_ROCE_V2, .permits = 0x0123, .part = 4000, .prefix = 24,
+		.net = VERBS_NET_ROCE_V2, .permits = 0x0123, .part = 4000, .prefix = 24, .thin = true,
 		.gid = { .raw = { [10] = 0xff, [11] = 0xff, [15] = 1 } },
 	};
 }
@@ -40,7 +40,7 @@ Test(verbs_blob, survives_the_wire, .timeout = 5)
 		  out.mtu == in.mtu && out.rd_in == in.rd_in &&
 		  out.rd_out == in.rd_out && out.net == in.net &&
 		  out.admits == in.admits &&
-		  out.permits == in.permits && out.part == in.part &&
+		  out.permits == in.permits && out.thin == in.thin && out.part == in.part &&
 		  out.prefix == in.prefix &&
 		  !memcmp(&out.gid, &in.gid, sizeof(in.gid)));
 }

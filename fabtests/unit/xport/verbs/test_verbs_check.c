@@ -202,9 +202,27 @@ Test(verbs_check, requests_to_a_peer_without_buffers_may_take_any_time)
 				    htobe32(3 | VERBS_PERMIT_THIN));
 	check_after(1000000);
 	cr_assert_eq(pair.a->errors, 0);
-	fake_verbs_hold(false);
-	PAIR_UNTIL(&pair, op.calls == 1);
-	pair_close(&pair);
+	/* The next permit says that there are buffers again. */
+	tagrv_verbs_permit_received(verbs_xport_of(pair.a->xport), link_a(), htobe32(3));
+	cr_assert_not(link_a()->thin);
+	check_after(1000000);
+	expect_failure(&op, -FI_ETIMEDOUT);
+}
+
+/* They need none of its buffers. */
+Test(verbs_check, writes_to_a_peer_without_buffers_may_not)
+{
+	struct op op;
+
+	verbs_start_sender();
+	op_init(&op);
+	link_a()->thin = true;
+	fake_verbs_hold(true);
+	check(true);
+	cr_assert_eq(end_send(pair.a, 0, 8, 0, &op), 0);
+	check_after(0);
+	check_after(1000000);
+	expect_failure(&op, -FI_ETIMEDOUT);
 }
 
 /* It says so with the permit, and counts the packets only. */
@@ -236,12 +254,59 @@ Test(verbs_check, a_peer_tells_that_it_has_no_buffers)
 	pair_close(&pair);
 }
 
-Test(verbs_check, so_does_one_that_permits_few_packets_from_the_beginning)
+/* Few packets alone do not mean that it has no buffers for them. */
+Test(verbs_check, so_does_one_that_has_too_many_peers_from_the_beginning)
 {
+	enum { FITTING = (VERBS_RX_LEAST - 1) / VERBS_PERMIT_MIN };
+	struct tagrv_link *a[FITTING], *b[FITTING];
+
 	verbs_need_srq();
 	config.max_srq_wr = VERBS_RX_LEAST;
 	verbs_open();
+	for (int i = 0; i < FITTING; i++) {
+		pair_link(&pair, &a[i], &b[i]);
+		cr_assert_eq(verbs_link_of(a[i])->tx_permits, VERBS_PERMIT_MIN);
+		cr_assert_not(verbs_link_of(a[i])->thin);
+	}
 	pair_connect(&pair);
 	cr_assert(link_a()->thin);
+	/* One is closed: there is room for the last. */
+	pair.a->xport->ops->link_discard(a[0]);
+	pair.b->xport->ops->link_discard(b[0]);
+	PAIR_UNTIL(&pair, !link_a()->thin);
+	for (int i = 1; i < FITTING; i++) {
+		pair.a->xport->ops->link_discard(a[i]);
+		pair.b->xport->ops->link_discard(b[i]);
+	}
+	pair_close(&pair);
+}
+
+/* ---- a side that only receives ---- */
+
+Test(verbs_check, packets_that_have_come_are_followed_by_a_probe)
+{
+	struct verbs_xport *xp;
+
+	verbs_start_sender();
+	xp = verbs_xport_of(pair.b->xport);
+	verbs_send_many(1, 8);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1);
+	cr_assert_eq(xp->inflight, 0);
+	xp->base.ops->check(pair.b->link, false);
+	cr_assert_eq(xp->stats.probes, 1);
+	PAIR_UNTIL(&pair, !xp->inflight);
+	xp->base.ops->check(pair.b->link, false);
+	cr_assert_eq(xp->stats.probes, 1, "nothing has come since");
+	pair_close(&pair);
+}
+
+Test(verbs_check, a_side_that_only_receives_notices_a_broken_path)
+{
+	verbs_start_sender();
+	verbs_send_many(1, 8);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1);
+	fake_verbs_break_qp(verbs_link_of(pair.a->link)->qp);
+	pair.b->xport->ops->check(pair.b->link, false);
+	PAIR_UNTIL(&pair, pair.b->errors == 1);
 	pair_close(&pair);
 }

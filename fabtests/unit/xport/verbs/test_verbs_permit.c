@@ -39,10 +39,10 @@ static unsigned send_all(struct end *end, unsigned flags)
 	return sent;
 }
 
-/* The first permit of a link; without SRQ all of its buffers. */
+/* The first permit of a link; without SRQ its first buffers. */
 static uint32_t first_permit(void)
 {
-	return xport_of(pair.b)->use_srq ? VERBS_FIRST : VERBS_RQ_DEPTH;
+	return xport_of(pair.b)->use_srq ? VERBS_FIRST : VERBS_RQ_SLAB;
 }
 
 TestSuite(verbs_permit, .init = prepare, .timeout = 20);
@@ -57,7 +57,7 @@ Test(verbs_permit, an_unpermitted_packet_finds_no_buffer)
 
 	config.max_srq_wr = 8;
 	start();
-	bufs = xport_of(pair.b)->use_srq ? 7 : VERBS_RQ_DEPTH;
+	bufs = xport_of(pair.b)->use_srq ? 7 : VERBS_RQ_SLAB;
 	cr_assert_eq(verbs_queue_of(pair.b)->posted, bufs);
 	link_of(pair.a)->tx_permits = 100;
 	for (unsigned i = 0; i <= bufs; i++)
@@ -86,7 +86,7 @@ Test(verbs_permit, a_sender_stops_where_the_permit_does)
 		cr_assert_eq(end_send(pair.a, 0, 8, 0, NULL), -FI_EAGAIN);
 		PAIR_UNTIL(&pair, pair.a->rooms == 2);
 	}
-	cr_assert_eq(link_of(pair.a)->tx_permits, xport_of(pair.b)->rx_window);
+	cr_assert_eq(link_of(pair.a)->tx_permits, link_of(pair.b)->rx_window);
 	cr_assert_eq(end_send(pair.a, 0, 8, 0, NULL), 0);
 	pair_close(&pair);
 }

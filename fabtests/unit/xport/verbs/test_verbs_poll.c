@@ -142,7 +142,7 @@ Test(verbs_poll, few_buffers_only_slow_down)
 	config.rnr_fails = true;
 	verbs_open();
 	pair_connect(&pair);
-	cr_assert_eq(verbs_queue_of(pair.b)->posted, config.max_srq ? 4 : 63);
+	cr_assert_eq(verbs_queue_of(pair.b)->posted, config.max_srq ? 4 : VERBS_RQ_SLAB);
 	for (unsigned i = 0; i < 500; i++)
 		pair_send(&pair, pair.a, i, 40, NULL);
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == 500);

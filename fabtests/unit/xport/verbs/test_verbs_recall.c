@@ -80,7 +80,7 @@ static void start(void)
 		use(i);
 	}
 	for (int i = 0; i < EARLY; i++)
-		cr_assert_geq(permits_of(i), 64, "%u", permits_of(i));
+		cr_assert_geq(permits_of(i), receiver()->rx_window / 2, "%u", permits_of(i));
 	cr_assert_eq(receiver()->rxq.bufs.total, receiver()->rxq.bufs.max);
 }
 
@@ -205,7 +205,8 @@ Test(verbs_recall, an_answer_waits_for_room)
 	inject(link, VERBS_PERMIT_RECALL | 10);
 	settle();
 	cr_expect(link->return_due);
-	link->tx_permits = permits;
+	/* Which may have gone meanwhile. */
+	link->tx_permits += permits - VERBS_PERMIT_LAST;
 	settle();
 	cr_expect_not(link->return_due);
 	expect_agreed(0);

@@ -20,8 +20,8 @@ void verbs_prepare(void);
 
 /* Some profiles (FAKE_VERBS) have no shared receive queues. For tests of those: they have. */
 void verbs_need_srq(void);
-/* Receives that a link permits at first with SRQ: a part, so that more links can follow. */
-#define VERBS_FIRST	(4095u / 256)
+/* Receives that the first link permits at first with SRQ. */
+#define VERBS_FIRST	VERBS_PERMIT_FIRST
 
 /* Starts the devices and opens both ends. */
 void verbs_open(void);

@@ -7,7 +7,8 @@
  *   6 partition key or VLAN id
  *   8 queue pair number   12 first packet number   16 bytes of a packet
  *   20 lid   22 packets that the receiver of the blob may send   24 gid
- *   40 bits of the subnet in the gid's address   41-43 zero
+ *   40 bits of the subnet in the gid's address
+ *   41 bit 0: there are no buffers for the packets of 22 yet   42-43 zero
  */
 #include <endian.h>
 #include <rdma/fi_errno.h>
@@ -34,7 +35,8 @@ struct wire_blob {
 	uint16_t permits;
 	uint8_t	 gid[16];
 	uint8_t	 prefix;
-	uint8_t	 zero[3];
+	uint8_t	 thin;
+	uint8_t	 zero[2];
 };
 
 static_assert(sizeof(struct wire_blob) == 44, "wire layout");
@@ -56,6 +58,7 @@ size_t tagrv_verbs_blob_pack(const struct verbs_blob *blob, void *to)
 		.max_packet = htobe32(blob->max_packet),
 		.lid = htobe16(blob->lid),
 		.permits = htobe16(blob->permits),
+		.thin = blob->thin,
 	};
 
 	memcpy(wire.gid, &blob->gid, sizeof(wire.gid));
@@ -95,6 +98,7 @@ int tagrv_verbs_blob_unpack(struct verbs_blob *blob, const void *from,
 		.net = wire.net,
 		.part = be16toh(wire.part),
 		.prefix = wire.prefix,
+		.thin = wire.thin & 1,
 	};
 	memcpy(&blob->gid, wire.gid, sizeof(wire.gid));
 	if (wire.version != VERSION || blob->net > VERBS_NET_ROCE_V2 ||

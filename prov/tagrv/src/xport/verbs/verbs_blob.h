@@ -6,6 +6,7 @@
 #define TAGRV_XPORT_VERBS_VERBS_BLOB_H
 
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,7 @@ struct verbs_blob {
 	/* InfiniBand: partition key, 0: not known. RoCE: VLAN id, 0: none */
 	uint16_t part;
 	uint8_t	prefix;		/* bits of the subnet in the address; 0: not known */
+	bool	thin;		/* the sender has no buffers for these packets yet */
 };
 
 /* Writes a blob to 'to' (TAGRV_BLOB_MAX bytes); returns its length. */

@@ -11,6 +11,7 @@
  */
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/log.h"
 #include "core/page.h"
@@ -98,6 +99,25 @@ void tagrv_verbs_rxq_fini(struct verbs_rxq *rxq)
 	tagrv_verbs_bufs_fini(&rxq->bufs);
 	free(rxq->wr_ids);
 	rxq->wr_ids = NULL;
+}
+
+/*
+ * A peer that writes with immediate data is taken for one that sent a packet, where the
+ * library confuses both. Then a buffer is read that no packet has filled: it must not have
+ * what the process or other peers have left in this memory.
+ */
+int tagrv_verbs_rxq_grow(struct verbs_rxq *rxq)
+{
+	struct verbs_bufs *bufs = &rxq->bufs;
+	uint32_t first = bufs->total;
+	int ret = tagrv_verbs_bufs_grow(bufs);
+
+	if (ret)
+		return ret;
+	if (verbs_misnames(&bufs->dev->attr))
+		memset(verbs_buf_addr(bufs, first), 0, (bufs->total - first) * bufs->size);
+	rxq->refill_at = TAGRV_MAX(TAGRV_MIN(bufs->total / 4, VERBS_BATCH), 1);
+	return 0;
 }
 
 /* The first cnt of the requests were accepted. */

@@ -2,8 +2,8 @@
 /*
  * Looks, every few seconds, whether a link is still of use.
  *
- *   nothing in flight, and something is awaited   an empty write is posted: a peer that
- *                                                 has died without a word does not
+ *   nothing in flight, and something is awaited,  an empty write is posted: a peer that
+ *   or packets have come since the last look      has died without a word does not
  *                                                 acknowledge it, so the link fails
  *   requests in flight, none ended since the      they are confirmed by an empty write;
  *   last look                                     after twice the time that the queue
@@ -20,7 +20,11 @@
  * A peer whose process is stopped acknowledges, because its device does: it is alive.
  * But its receive queue may run empty, and then a sender waits however long that takes
  * (rnr_retry 7). Permits exclude that, except where a peer has permitted more packets
- * than it has buffers: it says so (thin), and its requests may take any time.
+ * than it can register buffers: it says so (thin), until there are enough again. As long
+ * packets to it may take any time, but not reads and writes before them, nor probes.
+ *
+ * A side that only receives has nothing in flight, and nothing that tells it of a broken
+ * path. So it probes once behind the packets that have come, whether it awaits more or not.
  */
 #include <rdma/fi_errno.h>
 
@@ -53,6 +57,14 @@ static void give_up(struct verbs_link *link, uint64_t ms)
 	tagrv_verbs_link_fail(link, -FI_ETIMEDOUT, true);
 }
 
+/* Whether the oldest request takes a buffer of a peer that may have none. */
+static bool may_wait(const struct verbs_link *link)
+{
+	const struct verbs_tx *tx = &link->ring[link->tail & link->ring_mask];
+
+	return link->thin && !tx->get && !tx->put;
+}
+
 /* Some requests are in flight. */
 static void check_requests(struct verbs_link *link)
 {
@@ -63,7 +75,7 @@ static void check_requests(struct verbs_link *link)
 		link->check.tail = link->tail;
 		link->check.since = now;
 		link->check.overdue = false;
-	} else if (link->check.overdue && !link->thin) {
+	} else if (link->check.overdue && !may_wait(link)) {
 		give_up(link, now - link->check.since);
 		return;
 	} else if (most && now - link->check.since > most) {
@@ -77,15 +89,18 @@ void tagrv_verbs_check(struct tagrv_link *base, bool awaited)
 {
 	struct verbs_link *link = verbs_link_of(base);
 	struct verbs_xport *xp = verbs_xport_of(base->xport);
+	bool came = (uint32_t) link->rx_last != link->rx_seen;
 
 	if (link->error || link->state != VERBS_LINK_OPEN)
 		return;
+	link->rx_seen = (uint32_t) link->rx_last;
 	if (link->head != link->tail) {
 		check_requests(link);
 		return;
 	}
 	link->check.since = 0;
-	if (!awaited)
+	/* A probe that is a packet would be answered by another one, and so on. */
+	if (!awaited && !(came && link->may_write))
 		return;
 	xp->stats.probes++;
 	tagrv_verbs_probe(link);

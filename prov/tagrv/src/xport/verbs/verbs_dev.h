@@ -276,6 +276,11 @@ static inline uint64_t verbs_not_posted(uint32_t i)
 int tagrv_verbs_rxq_init(struct verbs_rxq *rxq, struct verbs_dev *dev, size_t size,
 			 uint32_t max, uint32_t slab) TAGRV_WARN_UNUSED;
 void tagrv_verbs_rxq_fini(struct verbs_rxq *rxq);
+/*
+ * Adds a slab to a link's own queue, to be posted by refill. Where a library takes remote
+ * writes for packets, its buffers have nothing but zeros. Returns as tagrv_verbs_bufs_grow().
+ */
+int tagrv_verbs_rxq_grow(struct verbs_rxq *rxq) TAGRV_WARN_UNUSED;
 /* Posts all idle buffers. Buffers that the device refuses stay idle. */
 void tagrv_verbs_rxq_refill(const struct tagrv_verbs_calls *calls,
 			    struct verbs_rxq *rxq);

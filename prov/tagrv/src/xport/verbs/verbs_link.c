@@ -77,16 +77,7 @@ static void release_rx_cq(struct verbs_xport *xp)
 	pthread_mutex_unlock(&xp->inbox.mutex);
 }
 
-/*
- * A peer that writes with immediate data is taken for one that sent a packet, where the
- * library confuses both. Then a buffer is read that no packet has filled: it must not have
- * what the process or other peers have left in this memory.
- */
-static void clear_bufs(const struct verbs_bufs *bufs)
-{
-	memset(verbs_buf_addr(bufs, 0), 0, bufs->total * bufs->size);
-}
-
+/* Its first buffers only: the link may stay idle. */
 static int create_rxq(struct verbs_link *link)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
@@ -101,15 +92,9 @@ static int create_rxq(struct verbs_link *link)
 		return -FI_ENOMEM;
 	}
 	link->rxq = rxq;
-	rxq->refill_at = TAGRV_MIN((uint32_t) VERBS_BATCH,
-				   TAGRV_MAX(xp->rq_depth / 4, 1u));
 	ret = tagrv_verbs_rxq_init(rxq, xp->dev, xp->rxq.bufs.size, xp->rq_depth,
-				   VERBS_RQ_DEPTH);
-	if (!ret)
-		ret = tagrv_verbs_bufs_grow(&rxq->bufs);
-	if (!ret && verbs_misnames(&xp->dev->attr))
-		clear_bufs(&rxq->bufs);
-	return ret;
+				   VERBS_RQ_SLAB);
+	return ret ? ret : tagrv_verbs_rxq_grow(rxq);
 }
 
 /*
@@ -229,6 +214,7 @@ static struct verbs_blob own_blob(const struct verbs_link *link)
 		/* No packet comes by a side link, but no blob has less. */
 		.permits = (uint16_t) (link->side ? VERBS_PERMIT_MIN :
 				       link->rx_permits),
+		.thin = link->thin_told,
 		.gid = link->port.gid,
 		.part = link->port.part,
 		.prefix = link->port.prefix,
@@ -342,8 +328,7 @@ int tagrv_verbs_link_bind(struct tagrv_link *base, const void *blob, size_t len)
 	tagrv_verbs_rdma_bind(link, &peer);
 	link->tx_permits = peer.permits;
 	link->may_write = peer.admits & TAGRV_MEM_WRITE;
-	/* So few are permitted even by a peer that has no buffers for them. */
-	link->thin = peer.permits <= VERBS_PERMIT_MIN;
+	link->thin = peer.thin;
 	tagrv_verbs_link_set_state(link, VERBS_LINK_BOUND);
 	return 0;
 }
@@ -398,6 +383,7 @@ int tagrv_verbs_link_attach(struct tagrv_link *base, void *ctx)
 	tagrv_verbs_link_set_state(link, VERBS_LINK_OPEN);
 	verbs_link_set_direct(link);
 	link->open_max = link->side ? 0 : link->max_packet;
+	tagrv_verbs_permit_attach(xp, link);
 	if (xp->fatal || link->error)
 		verbs_link_set_error(link, xp->fatal);
 	if (link->stray_cnt) {

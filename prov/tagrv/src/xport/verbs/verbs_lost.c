@@ -51,6 +51,7 @@ static void begin(struct verbs_xport *xp)
 	struct verbs_lost *lost = &xp->lost;
 
 	lost->before = xp->rxq.next;
+	xp->searching = true;
 	lost->looked = 0;
 	lost->links = lost->links_later;
 	lost->links_later = 0;
@@ -180,6 +181,7 @@ void tagrv_verbs_lost_search(struct verbs_xport *xp)
 	if (lost->passed && cleared == all) {
 		take_back(xp);
 		lost->links = lost->before = 0;
+		xp->searching = false;
 		if (lost->again)
 			begin(xp);
 	} else if (lost->passed && verbs_lost_maybe(xp) >= xp->rxq.bufs.total / ASK_PART) {

@@ -8,26 +8,31 @@
  *   tx_permits = p         <------ blob, p ------  rx_permits = p: buffers are posted
  *   tx_permits--           --- any packet ------>  rx_permits--; buffer posted again
  *   tx_permits 0: send returns -FI_EAGAIN
- *   tx_permits += n        <-- any packet, n ----  rx_permits += n, up to rx_window
+ *   tx_permits += n        <-- any packet, n ----  rx_permits += n, up to its rx_window
  *                          <-- permit-only, n ---  rx_permits <= rx_window / 2
  *
  * n is sent as immediate data, which needs no byte of the packet; its bit 31 marks
  * a packet that is a permit only, bit 30 a permit for which there are no buffers, bits 29
  * and 28 what verbs_recall.c takes back.
  *
- * With SRQ the rx_permits of all links together never exceed the buffers posted. The
- * window of a link is its share of three quarters of RX_BUFS, at most
- * VERBS_PERMIT_MAX; it becomes smaller when more peers connect. A new link is
- * permitted a few packets, for which buffers are posted before its blob is sent.
- * VERBS_PERMIT_MIN packets are permitted to every link even if there are too many
- * links for that. Only then can a packet find no buffer and be repeated; that is
- * counted, and logged once.
+ * With SRQ the rx_permits of all links together never exceed the buffers posted. A new
+ * link is permitted a few packets, for which buffers are posted before its blob is sent,
+ * and no more until its peer uses them (verbs_window.c). While a peer has used some of
+ * VERBS_PERMIT_MIN packets, the buffers for them are kept for it:
+ *
+ *   packets permitted + those kept + buffers that may be lost <= buffers
+ *
+ * Buffers are registered when this leaves too few. VERBS_PERMIT_MIN packets are permitted
+ * to every link even if there are too many links for that, or if more links are made
+ * before progress registers buffers for them. Only then can a packet find no buffer and be
+ * repeated; that is counted, logged once, and the peer is told (VERBS_PERMIT_THIN), since
+ * such a packet may take any time. As soon as the rule above holds again, it is told so.
  *
  * No deadlock: of the packets permitted, the last is kept for a permit-only packet
  * and the one before for control packets. A side that has used its last one has sent
  * a permit with it, so the other side can send, and its packets bring permits.
  *
- * Without SRQ the buffers belong to the link: all of them are permitted.
+ * Without SRQ the buffers belong to the link: as many as its window has.
  */
 #include <endian.h>
 #include <rdma/fi_errno.h>
@@ -38,8 +43,10 @@
 #include "xport/verbs/verbs_poll.h"
 
 #define PERMIT_ONLY	(1u << 31)	/* in immediate data */
-/* A new link is permitted at most 1 / NEWCOMERS of the buffers not permitted yet. */
-#define NEWCOMERS	256u
+/* Of so many buffers new links are permitted more than VERBS_PERMIT_MIN: each of them at most
+ * 1 / NEWCOMERS of those not permitted yet. */
+#define FIRST_BUFS	(VERBS_RX_SLAB / 2)
+#define NEWCOMERS	16u
 /* Buffers not permitted to links in the map, but kept for new links. */
 #define SPARE(total)	((total) / 8)
 
@@ -55,69 +62,90 @@ static void set_rx_permits(struct verbs_xport *xp, struct verbs_link *link,
 	uint32_t all = atomic_load_explicit(&xp->rx_permits,
 					    memory_order_relaxed);
 
+	uint32_t kept = atomic_load_explicit(&xp->rx_kept, memory_order_relaxed);
+
 	atomic_store_explicit(&xp->rx_permits,
 			      all - link->rx_permits + permits,
+			      memory_order_relaxed);
+	atomic_store_explicit(&xp->rx_kept,
+			      kept - verbs_kept(link->rx_permits) + verbs_kept(permits),
 			      memory_order_relaxed);
 	link->rx_permits = permits;
 }
 
-/* ---- links come and go ---- */
-
-/* The domain lock is held. */
-static void choose_window(struct verbs_xport *xp)
+/* Packets that peers may send and, of VERBS_PERMIT_MIN each, those that they may not yet. */
+static uint32_t pledged(struct verbs_xport *xp)
 {
-	uint32_t links = xp->map.cnt > xp->sides ? xp->map.cnt - xp->sides : 1;
-	uint32_t share = xp->rxq.bufs.max / 4 * 3 / links;
-	uint32_t former = xp->rx_window;
-
-	xp->rx_window = TAGRV_MAX(TAGRV_MIN(share, VERBS_PERMIT_MAX),
-				  VERBS_PERMIT_MIN);
-	if (!xp->use_srq)
-		xp->rx_window = xp->rq_depth;
-	/* Some may have been permitted more. */
-	if (xp->rx_window < former)
-		xp->recall.left = UINT32_MAX;
-	/* Not worth the work before a quarter of the window is owed. */
-	xp->offer_at = xp->rx_window * 3 / 4;
+	return atomic_load_explicit(&xp->rx_permits, memory_order_relaxed) +
+	       atomic_load_explicit(&xp->rx_kept, memory_order_relaxed);
 }
+
+static uint32_t fresh_permits(struct verbs_xport *xp)
+{
+	return atomic_load_explicit(&xp->inbox.fresh_permits, memory_order_relaxed);
+}
+
+static bool is_thin(struct verbs_xport *xp)
+{
+	return pledged(xp) + fresh_permits(xp) + verbs_lost_maybe(xp) > xp->rxq.bufs.total;
+}
+
+/* ---- links come and go ---- */
 
 /* Runs in the wireup thread. */
 void tagrv_verbs_permit_first(struct verbs_link *link)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 	struct verbs_inbox *inbox = &xp->inbox;
-	uint32_t used = inbox->fresh_permits + atomic_load(&xp->rx_permits);
+	uint32_t used = fresh_permits(xp) + pledged(xp);
+	uint32_t spare = TAGRV_MIN(inbox->rx_total / 2, FIRST_BUFS);
 
 	if (link->rxq) {
 		link->rx_permits = link->rxq->posted;
 		return;
 	}
-	used = TAGRV_MIN(used, inbox->rx_max);
-	link->rx_permits = used < inbox->rx_total ?
-		    TAGRV_MIN(inbox->rx_total - used, VERBS_PERMIT_FIRST) : 0;
-	/* Many more peers may connect. */
-	link->rx_permits = TAGRV_MIN(link->rx_permits, (inbox->rx_max - used) / NEWCOMERS);
-	link->rx_permits = TAGRV_MAX(link->rx_permits, VERBS_PERMIT_MIN);
-	if (used + link->rx_permits > inbox->rx_total)
+	spare = used < spare ? (spare - used) / NEWCOMERS : 0;
+	link->rx_permits = verbs_clamp(spare, VERBS_PERMIT_MIN, VERBS_PERMIT_FIRST);
+	link->thin_told = used + link->rx_permits > inbox->rx_total;
+	if (link->thin_told)
 		xp->stats.permits_over += link->rx_permits;
-	inbox->fresh_permits += link->rx_permits;
+	atomic_fetch_add(&inbox->fresh_permits, link->rx_permits);
+}
+
+bool tagrv_verbs_permit_lacks_bufs(struct verbs_xport *xp)
+{
+	return xp->thin_due && is_thin(xp) && xp->rxq.bufs.total < xp->rxq.bufs.max;
 }
 
 void tagrv_verbs_permit_adopt(struct verbs_link *link)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+	const struct verbs_bufs *bufs = &xp->rxq.bufs;
 	uint32_t first = link->rx_permits;
 
 	xp->sides += link->side;
-	choose_window(xp);
+	link->rx_from = first;
+	xp->thin_due |= link->thin_told;
+	tagrv_verbs_window_share(xp);
+	if (link->side)
+		return;
+	tagrv_verbs_window_set(xp, link, first);
 	if (link->rxq)
 		return;
-	xp->inbox.fresh_permits -= first;
-	link->rx_permits = 0;
-	set_rx_permits(xp, link, first);
+	atomic_fetch_sub(&xp->inbox.fresh_permits, first);
+	atomic_fetch_add(&xp->rx_permits, first);
 	/* Register more buffers early: new links need some that are posted. */
-	if (atomic_load(&xp->rx_permits) > xp->rxq.bufs.total / 2)
-		xp->want_rx_bufs = xp->rxq.bufs.total < xp->rxq.bufs.max;
+	if (pledged(xp) + fresh_permits(xp) > bufs->total - 2 * SPARE(bufs->total))
+		xp->want_rx_bufs = bufs->total < bufs->max;
+}
+
+/* It is told of later buffers only while it is open: until now it may have been in no state. */
+void tagrv_verbs_permit_attach(struct verbs_xport *xp, struct verbs_link *link)
+{
+	if (!link->thin_told)
+		return;
+	xp->thin_due = true;
+	tagrv_verbs_permit_thin_over(xp);
 }
 
 void tagrv_verbs_permit_forget(struct verbs_link *link)
@@ -125,55 +153,110 @@ void tagrv_verbs_permit_forget(struct verbs_link *link)
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 
 	tagrv_list_remove(&link->owed_node);
-	if (!link->rxq)
-		set_rx_permits(xp, link, 0);
 	xp->sides -= link->side;
-	choose_window(xp);
+	if (!link->side) {
+		tagrv_verbs_window_set(xp, link, 0);
+		if (!link->rxq) {
+			set_rx_permits(xp, link, 0);
+			atomic_fetch_sub(&xp->rx_kept, verbs_kept(0));
+		}
+	}
+	tagrv_verbs_window_share(xp);
+	tagrv_verbs_permit_thin_over(xp);
+}
+
+void tagrv_verbs_permit_thin_over(struct verbs_xport *xp)
+{
+	if (TAGRV_LIKELY(!xp->thin_due) || is_thin(xp))
+		return;
+	xp->thin_due = false;
+	for (uint32_t i = 0; xp->map.slots && i <= xp->map.mask; i++) {
+		struct verbs_link *link = xp->map.slots[i];
+
+		if (link && link->thin_told && link->state == VERBS_LINK_OPEN &&
+		    !tagrv_list_linked(&link->owed_node))
+			tagrv_list_push_tail(&xp->owed, &link->owed_node);
+	}
 }
 
 /* ---- permitting: endpoint's thread ---- */
 
-/* Posted buffers that can be permitted to a link. */
+/* Posted buffers that can be permitted to a link, beyond those kept for it. */
 static uint32_t permittable(struct verbs_xport *xp, struct verbs_link *link)
 {
 	const struct verbs_rxq *rxq = queue_of(xp, link);
 	uint32_t taken = link->rx_permits;
 
 	if (!link->rxq)
-		taken = atomic_load_explicit(&xp->rx_permits,
-					     memory_order_relaxed) +
-			SPARE(rxq->bufs.total) + verbs_lost_maybe(xp);
+		taken = pledged(xp) + verbs_lost_maybe(xp) +
+			TAGRV_MAX(SPARE(rxq->bufs.total), fresh_permits(xp));
 	return rxq->posted > taken ? rxq->posted - taken : 0;
+}
+
+/* Posted buffers that nobody may fill, but are kept for peers. */
+static uint32_t unpermitted(struct verbs_xport *xp)
+{
+	uint32_t taken = pledged(xp) + verbs_lost_maybe(xp) -
+			 atomic_load_explicit(&xp->rx_kept, memory_order_relaxed);
+
+	return xp->rxq.posted > taken ? xp->rxq.posted - taken : 0;
 }
 
 /* Packets by which a link's rx_permits are below the window. */
 static uint32_t owed_to(const struct verbs_xport *xp,
 			const struct verbs_link *link)
 {
-	return xp->rx_window > link->rx_permits ? xp->rx_window - link->rx_permits : 0;
+	uint32_t window = TAGRV_MIN(xp->rx_window, link->rx_window);
+
+	return window > link->rx_permits ? window - link->rx_permits : 0;
+}
+
+static void push_owed(struct verbs_xport *xp, struct verbs_link *link)
+{
+	if (!tagrv_list_linked(&link->owed_node))
+		tagrv_list_push_tail(&xp->owed, &link->owed_node);
+}
+
+/* Without SRQ. The next progress makes the window larger. */
+static uint32_t offer_own(struct verbs_xport *xp, struct verbs_link *link)
+{
+	if (verbs_window_is_used(link) && link->rx_window < link->rxq->bufs.max)
+		push_owed(xp, link);
+	return TAGRV_MIN(owed_to(xp, link), permittable(xp, link));
 }
 
 uint32_t tagrv_verbs_permit_offer(struct verbs_xport *xp,
 				  struct verbs_link *link)
 {
-	uint32_t owed = TAGRV_MIN(owed_to(xp, link), VERBS_PERMIT_COUNT);
-	uint32_t avail = permittable(xp, link);
+	uint32_t owed, kept, avail;
 
+	if (TAGRV_UNLIKELY(link->rxq != NULL))
+		return offer_own(xp, link);
+	if (verbs_window_is_used(link))
+		tagrv_verbs_window_look(xp, link);
+	owed = owed_to(xp, link);
+	kept = TAGRV_MIN(verbs_kept(link->rx_permits), owed);
+	if (TAGRV_UNLIKELY((kept || link->thin_told) && is_thin(xp)))
+		return kept | VERBS_PERMIT_THIN;
+	avail = permittable(xp, link) + kept;
 	if (avail < owed)
-		xp->want_rx_bufs = xp->use_srq &&
-				   xp->rxq.bufs.total < xp->rxq.bufs.max;
-	if (TAGRV_UNLIKELY(link->rx_permits + avail < VERBS_PERMIT_MIN))
-		return TAGRV_MIN(owed, VERBS_PERMIT_MIN - link->rx_permits) |
-		       VERBS_PERMIT_THIN;
+		xp->want_rx_bufs = xp->rxq.bufs.total < xp->rxq.bufs.max;
+	/* Buffers may be in the hands of their packets' receiver, and are posted soon. */
+	if (TAGRV_UNLIKELY(kept))
+		avail = TAGRV_MIN(avail, unpermitted(xp));
 	return TAGRV_MIN(owed, avail);
 }
 
 void tagrv_verbs_permit_sent(struct verbs_xport *xp, struct verbs_link *link,
 			     uint32_t cnt)
 {
+	bool thin = cnt & VERBS_PERMIT_THIN;
+
 	cnt &= VERBS_PERMIT_COUNT;
-	if (cnt > permittable(xp, link) + SPARE(queue_of(xp, link)->bufs.total))
-		xp->stats.permits_over += cnt;
+	xp->stats.permits_over += thin ? cnt : 0;
+	xp->thin_due |= thin;
+	link->thin_told = thin;
+	link->rx_from += cnt;
 	if (link->rxq)
 		link->rx_permits += cnt;
 	else
@@ -209,13 +292,17 @@ static uint32_t stray_room(const struct verbs_link *link)
 static bool serve_owed(struct verbs_xport *xp, struct verbs_link *link)
 {
 	bool answered = tagrv_verbs_recall_answer(link) != -FI_EAGAIN;
-	uint32_t cnt = tagrv_verbs_permit_offer(xp, link);
-	uint32_t thin = cnt & VERBS_PERMIT_THIN;
+	uint32_t cnt, thin;
 
+	if (link->rxq)
+		tagrv_verbs_window_own(xp, link);
+	cnt = tagrv_verbs_permit_offer(xp, link);
+	thin = cnt & VERBS_PERMIT_THIN;
 	cnt -= thin;
 	if (link->state == VERBS_LINK_BOUND)
 		cnt = TAGRV_MIN(cnt, stray_room(link));
-	if (cnt && tagrv_verbs_send_permit(link, cnt | thin) == -FI_EAGAIN)
+	if ((cnt || (link->thin_told && !thin)) &&
+	    tagrv_verbs_send_permit(link, cnt | thin) == -FI_EAGAIN)
 		return false;
 	return answered && (cnt || !owed_to(xp, link));
 }
@@ -234,7 +321,7 @@ void tagrv_verbs_permit_send_owed(struct verbs_xport *xp)
 			tagrv_list_remove(pos);
 		lacking |= !link->error && owed_to(xp, link);
 	}
-	if (TAGRV_UNLIKELY(lacking && xp->recall.left) && xp->use_srq &&
+	if (TAGRV_UNLIKELY(lacking) && xp->use_srq &&
 	    xp->rxq.bufs.total == xp->rxq.bufs.max)
 		tagrv_verbs_recall_surplus(xp);
 }
@@ -242,6 +329,7 @@ void tagrv_verbs_permit_send_owed(struct verbs_xport *xp)
 void tagrv_verbs_permit_take(struct verbs_xport *xp, struct verbs_link *link,
 			     uint32_t cnt)
 {
+	link->rx_from -= cnt;
 	if (link->rxq)
 		link->rx_permits -= cnt;
 	else
@@ -250,17 +338,27 @@ void tagrv_verbs_permit_take(struct verbs_xport *xp, struct verbs_link *link,
 
 /* ---- packets received ---- */
 
+/* The peer has used half of its window, or some of what is kept for it. */
+static TAGRV_COLD void used_half(struct verbs_xport *xp, struct verbs_link *link)
+{
+	if (!link->rxq && link->rx_permits < VERBS_PERMIT_MIN)
+		atomic_fetch_add_explicit(&xp->rx_kept, 1, memory_order_relaxed);
+	if (link->rx_permits * 2 <= TAGRV_MIN(link->rx_window, xp->rx_window))
+		push_owed(xp, link);
+}
+
 bool tagrv_verbs_permit_used(struct verbs_xport *xp, struct verbs_link *link)
 {
 	if (TAGRV_UNLIKELY(!link->rx_permits))
 		return false;
-	if (TAGRV_UNLIKELY(link->rxq != NULL))
-		link->rx_permits--;
-	else
-		set_rx_permits(xp, link, link->rx_permits - 1);
-	if (TAGRV_UNLIKELY(link->rx_permits * 2 <= xp->rx_window) &&
-	    !tagrv_list_linked(&link->owed_node))
-		tagrv_list_push_tail(&xp->owed, &link->owed_node);
+	link->rx_permits--;
+	if (TAGRV_LIKELY(!link->rxq))
+		atomic_store_explicit(&xp->rx_permits,
+				      atomic_load_explicit(&xp->rx_permits,
+							   memory_order_relaxed) - 1,
+				      memory_order_relaxed);
+	if (TAGRV_UNLIKELY(link->rx_permits <= link->owe_at))
+		used_half(xp, link);
 	return true;
 }
 
@@ -280,7 +378,7 @@ bool tagrv_verbs_permit_received(struct verbs_xport *xp,
 	}
 	link->tx_permits = TAGRV_MIN(link->tx_permits + (bits & VERBS_PERMIT_COUNT),
 				  UINT32_MAX / 2);
-	link->thin |= (bits & VERBS_PERMIT_THIN) != 0;
+	link->thin = (bits & VERBS_PERMIT_THIN) != 0;
 	xp->freed = true;
 	xp->lacks_permit = false;
 	return bits & PERMIT_ONLY;

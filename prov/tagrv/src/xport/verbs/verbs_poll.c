@@ -9,8 +9,7 @@
  * when a batch of them is idle. So the reply to a single packet is not delayed, and
  * a stream of packets needs few chained posts.
  *
- * A pass that handles more than half of the receive buffers came close to running
- * out of them, so more are registered.
+ * A pass that handles more than half of the receive buffers makes more be registered.
  *
  * The first error of a link decides its status. Work requests that are older than
  * the one that failed are complete: otherwise they would have failed first.
@@ -214,6 +213,7 @@ static TAGRV_COLD void grow_rx(struct verbs_xport *xp)
 	xp->inbox.rx_total = bufs->total;
 	xp->inbox.rx_max = bufs->max;
 	pthread_mutex_unlock(&xp->inbox.mutex);
+	xp->want_rx_bufs = tagrv_verbs_permit_lacks_bufs(xp);
 }
 
 /* Permits packets to links whose rx_permits are at most half of the window. */
@@ -222,6 +222,7 @@ static __attribute__((noinline)) void permit_more(struct verbs_xport *xp)
 	if (TAGRV_UNLIKELY(xp->want_rx_bufs))
 		grow_rx(xp);
 	tagrv_verbs_lost_search(xp);
+	tagrv_verbs_permit_thin_over(xp);
 	if (tagrv_list_empty(&xp->owed))
 		return;
 	tagrv_verbs_refill_idle(xp);
@@ -473,7 +474,7 @@ int tagrv_verbs_progress(struct tagrv_xport *xport)
 						memory_order_relaxed)))
 		events += handle_alarms(xp);
 	events += poll_rx(xp);
-	if (TAGRV_UNLIKELY(xp->want_rx_bufs || !tagrv_list_empty(&xp->owed)))
+	if (TAGRV_UNLIKELY(xp->want_rx_bufs || xp->searching || !tagrv_list_empty(&xp->owed)))
 		permit_more(xp);
 	if (may_have_tx(xp))
 		events += poll_tx(xp);

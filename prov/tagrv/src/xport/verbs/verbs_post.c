@@ -117,11 +117,11 @@ bool tagrv_verbs_ring_grow(struct verbs_xport *xp, struct verbs_link *link, bool
 	return false;
 }
 
-/* Posts an empty remote write, which is signaled. */
+/* Posts an empty remote write, which is signaled: a put of no packets. */
 static int post_empty_write(struct verbs_xport *xp, struct verbs_link *link)
 {
 	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE };
-	struct verbs_tx tx = { .buf = VERBS_NO_BUF, .signaled = true };
+	struct verbs_tx tx = { .put = true, .packets = 0, .signaled = true };
 
 	return tagrv_verbs_post(xp, link, &wr, &tx);
 }

@@ -34,7 +34,8 @@
 #define VERBS_TX_LEAST		8u	/* copy buffers */
 #define VERBS_RQ_LEAST		4u	/* receives of a link without SRQ */
 #define VERBS_EAGER_LEAST	256u	/* eager payload bytes */
-#define VERBS_RQ_DEPTH		63u	/* receives of a link without SRQ */
+#define VERBS_RQ_DEPTH		63u	/* most receives of a link without SRQ */
+#define VERBS_RQ_SLAB		8u	/* of them, registered at once, and at first */
 #define VERBS_TX_CQ_DEPTH	4095u	/* work requests in flight per endpoint */
 /* Receive CQ without SRQ: its size at first, and if it cannot be resized */
 #define VERBS_RX_CQ_DEPTH	16383u
@@ -49,7 +50,7 @@
 #define VERBS_CLOSE_BATCH	16u	/* queue pairs destroyed in one pass */
 /* Permits: numbers of packets per link (verbs_permit.c) */
 #define VERBS_PERMIT_FIRST	16u	/* most in a blob, with SRQ */
-#define VERBS_PERMIT_MIN	4u	/* permitted even without buffers */
+#define VERBS_PERMIT_MIN	4u	/* each peer may have: buffers are kept for them */
 #define VERBS_PERMIT_CTRL	2u	/* the last 2 are for control packets */
 #define VERBS_PERMIT_LAST	1u	/* the last is for a permit-only packet */
 #define VERBS_PERMIT_THIN	(1u << 30)	/* beside a number of packets */
@@ -164,12 +165,19 @@ struct verbs_link {
 		uint32_t tail;
 		bool	overdue;	/* since the last look; completions were polled */
 	} check;
-	bool	thin;		/* the peer may have permitted more packets than it
-				   has buffers */
+	bool	thin;		/* the peer has permitted more packets than it has buffers,
+				   it says */
 
 	/* permits: verbs_permit.c */
 	uint32_t tx_permits;	/* packets that we may still send */
 	uint32_t rx_permits;	/* packets that the peer may still send */
+	uint32_t rx_from;	/* and since its window was looked at: verbs_window.c */
+	uint32_t rx_pass;	/* lower bits of xport->pass then */
+	uint16_t rx_window;	/* most packets permitted at a time */
+	uint16_t offer_at;	/* rx_permits at which packets permit more */
+	uint16_t owe_at;	/* rx_permits at which half is used, or what is kept */
+	bool	thin_told;	/* the peer believes that buffers lack */
+	uint32_t rx_seen;	/* lower bits of rx_last at the last look of verbs_check.c */
 	uint64_t rx_last;	/* wr_id of the last receive that completed; verbs_lost.c */
 	struct tagrv_list owed_node;	/* in xport->owed */
 	uint32_t returning;	/* permits that the peer gets back */
@@ -243,7 +251,7 @@ struct verbs_inbox {
 	uint32_t rx_cq_depth;		/* without SRQ: entries of the rx CQ, */
 	uint32_t rx_cq_used;		/* entries that all links may fill */
 	uint32_t rx_total, rx_max;	/* shared receive buffers: now, limit */
-	uint32_t fresh_permits;		/* packets permitted to fresh links */
+	_Atomic uint32_t fresh_permits;	/* packets permitted to fresh links */
 };
 
 /*
@@ -283,16 +291,20 @@ struct verbs_xport {
 	bool	freed;			/* something was freed since */
 	bool	want_tx_bufs;		/* register more copy buffers */
 	bool	want_rx_bufs;		/* register more, to permit them */
+	bool	searching;		/* for lost buffers: lost.before is set */
 	bool	lacks_permit;		/* a send waits for a permit */
 	_Atomic uint32_t rx_permits;	/* with SRQ: sum over links in the map */
-	uint32_t rx_window;		/* most packets permitted to one link */
+	_Atomic uint32_t rx_kept;	/* sum of verbs_kept() over the same */
+	uint32_t rx_window;		/* most packets permitted to any link */
 	uint32_t sides;			/* links of the map that are side links */
-	uint32_t offer_at;		/* rx_permits at which packets permit more */
+	uint32_t grown;			/* links with a window beyond VERBS_PERMIT_MIN */
+	bool	thin_due;		/* peers believe that buffers lack */
 	struct tagrv_list owed;		/* links to be permitted more, or to be answered */
 	struct {			/* a round of recalls: verbs_recall.c */
 		uint32_t left;		/* slots of the map to be looked at */
 		uint32_t next;		/* the next one */
 		bool	again;		/* there was no room to send one */
+		uint64_t began;		/* rxq.next when the last round began */
 	} recall;
 	bool	polling_tx;		/* poll_tx() is running */
 	bool	must_poll_tx;		/* it may explain a flushed receive */
@@ -352,6 +364,12 @@ static inline struct verbs_link *verbs_link_of(struct tagrv_link *link)
 static inline uint32_t verbs_ring_size(uint32_t n)
 {
 	return n > 4 && !(n & (n - 1)) ? n - 1 : n;
+}
+
+/* Packets of the VERBS_PERMIT_MIN that a peer may not send now: their buffers are kept for it. */
+static inline uint32_t verbs_kept(uint32_t permits)
+{
+	return permits < VERBS_PERMIT_MIN ? VERBS_PERMIT_MIN - permits : 0;
 }
 
 /* Sets alarm bits (enum verbs_alarm); wakes no thread. */
@@ -509,17 +527,23 @@ void tagrv_verbs_permit_adopt(struct verbs_link *link);
 void tagrv_verbs_permit_forget(struct verbs_link *link);
 /*
  * The number of packets that are owed to the link and can be permitted now, with
- * VERBS_PERMIT_THIN if there is no buffer for each.
+ * VERBS_PERMIT_THIN if there is no buffer for each. The link's window may grow.
  */
 uint32_t tagrv_verbs_permit_offer(struct verbs_xport *xp,
 				  struct verbs_link *link);
-/* Accounts for a packet that was posted and permits cnt packets. */
+/* Accounts for a packet that was posted and permits cnt packets, or some with _THIN. */
 void tagrv_verbs_permit_sent(struct verbs_xport *xp, struct verbs_link *link,
 			     uint32_t cnt);
 /* A permit as immediate data. permit_only: the packet is empty otherwise. */
 uint32_t tagrv_verbs_permit_imm(uint32_t cnt, bool permit_only);
 /* Sends permit-only packets to the links in xport->owed. */
 void tagrv_verbs_permit_send_owed(struct verbs_xport *xp);
+/* Whether peers were told that buffers lack, and more can be registered. */
+bool tagrv_verbs_permit_lacks_bufs(struct verbs_xport *xp);
+/* Peers that believe that buffers lack are told, if there are enough again. */
+void tagrv_verbs_permit_thin_over(struct verbs_xport *xp);
+/* The link was attached. */
+void tagrv_verbs_permit_attach(struct verbs_xport *xp, struct verbs_link *link);
 /* Accounts for a packet that has come. False: it was not permitted. */
 bool tagrv_verbs_permit_used(struct verbs_xport *xp, struct verbs_link *link)
 	TAGRV_WARN_UNUSED;
@@ -534,6 +558,23 @@ void tagrv_verbs_permit_poll(struct verbs_xport *xp);
 /* Adds the permit in a packet's immediate data. True: the packet is permit-only. */
 bool tagrv_verbs_permit_received(struct verbs_xport *xp,
 				 struct verbs_link *link, uint32_t imm);
+
+/*
+ * verbs_window.c: the windows of links; the endpoint's thread.
+ * share: sets xport->rx_window; to be called when links come or go.
+ * set: what may be permitted to the link at a time.
+ */
+void tagrv_verbs_window_share(struct verbs_xport *xp);
+void tagrv_verbs_window_set(struct verbs_xport *xp, struct verbs_link *link, uint32_t window);
+/* Whether the peer has used half of the window since it was looked at last. */
+static inline bool verbs_window_is_used(const struct verbs_link *link)
+{
+	return (link->rx_from - link->rx_permits) * 2 >= link->rx_window;
+}
+/* It has: the window grows if that was quick, and if there may be a larger one. */
+void tagrv_verbs_window_look(struct verbs_xport *xp, struct verbs_link *link);
+/* The same without SRQ: registers and posts the buffers of the larger window. */
+void tagrv_verbs_window_own(struct verbs_xport *xp, struct verbs_link *link);
 
 /* verbs_recall.c: taking back permits; the endpoint's thread */
 /* Other links lack permits, and all buffers are registered. */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Recalls: the share of the shared receive buffers that each peer may fill gets smaller when
- * more peers connect (verbs_permit.c). A peer that was permitted more before keeps that as
+ * more peers send (verbs_window.c). A peer that was permitted more before keeps that as
  * long as it sends nothing, and later peers would starve. So the receiver takes it back when
- * it lacks buffers for others.
+ * it lacks buffers for others: what is beyond the share, and from peers that have fallen idle
+ * all but VERBS_PERMIT_MIN. A peer is idle if for each buffer there is two packets of others
+ * have come since its last one.
  *
  *   sender                                       receiver
- *                                                rx_permits > rx_window, others lack permits
+ *                                                rx_permits > share, others lack permits
  *                          <-- RECALL, n ------  link->recalled
  *   tx_permits -= k <= n
  *                          --- RETURN, k ----->  rx_permits -= k
@@ -16,8 +18,8 @@
  * if only by 0: verbs_lost.c asks for none when it wants a packet. A recall that is not
  * answered harms the other peers no more than before.
  *
- * A surplus arises only when the window becomes smaller: then all links are looked at once,
- * some in each pass, as soon as permits lack.
+ * All links are looked at once, some in each pass, when permits lack: after the share has
+ * become smaller, and each time that all buffers have been used once.
  */
 #include <rdma/fi_errno.h>
 
@@ -25,17 +27,30 @@
 
 /* Slots of the map that one pass looks at. */
 #define SLOTS_PER_PASS	64u
+/* As often all buffers are used before a peer that sent nothing is idle. */
+#define IDLE_ROUNDS	2u
+
+static bool is_idle(const struct verbs_xport *xp, const struct verbs_link *link)
+{
+	return (xp->rxq.next - link->rx_last) / (xp->rxq.slot_mask + 1) >
+	       IDLE_ROUNDS * (uint64_t) xp->rxq.bufs.total;
+}
 
 /* -FI_EAGAIN: no packet can be sent to the peer now. */
 static int recall_from(struct verbs_xport *xp, struct verbs_link *link)
 {
-	uint32_t surplus;
+	uint32_t keep = xp->rx_window, surplus;
 	int ret;
 
-	if (link->rx_permits < xp->rx_window + VERBS_PERMIT_MIN || link->recalled ||
-	    link->side || link->error || link->state != VERBS_LINK_OPEN)
+	if (link->recalled || link->side || link->error || link->state != VERBS_LINK_OPEN)
 		return 0;
-	surplus = link->rx_permits - xp->rx_window;
+	if (is_idle(xp, link)) {
+		keep = VERBS_PERMIT_MIN;
+		tagrv_verbs_window_set(xp, link, keep);
+	}
+	if (link->rx_permits < keep + VERBS_PERMIT_MIN)
+		return 0;
+	surplus = link->rx_permits - keep;
 	ret = tagrv_verbs_send_recall(link, VERBS_PERMIT_RECALL, surplus);
 	link->recalled = !ret;
 	xp->stats.permits_recalled += ret ? 0 : surplus;
@@ -50,7 +65,12 @@ int tagrv_verbs_recall_none(struct verbs_link *link)
 void tagrv_verbs_recall_surplus(struct verbs_xport *xp)
 {
 	const struct verbs_map *map = &xp->map;
+	uint64_t used = (xp->rxq.next - xp->recall.began) / (xp->rxq.slot_mask + 1);
 
+	if (!xp->recall.left && used >= xp->rxq.bufs.total) {
+		xp->recall.left = UINT32_MAX;
+		xp->recall.began = xp->rxq.next;
+	}
 	xp->recall.left = TAGRV_MIN(xp->recall.left, map->mask + 1);
 	for (uint32_t i = 0; i < SLOTS_PER_PASS && xp->recall.left; i++) {
 		struct verbs_link *link = map->slots[xp->recall.next++ & map->mask];

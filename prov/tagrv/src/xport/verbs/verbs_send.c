@@ -48,7 +48,7 @@ int post_packet(struct verbs_xport *xp, struct verbs_link *link,
 	int ret;
 
 	wr->opcode = IBV_WR_SEND;
-	if (TAGRV_UNLIKELY(link->rx_permits <= xp->offer_at))
+	if (TAGRV_UNLIKELY(link->rx_permits <= link->offer_at))
 		permit = tagrv_verbs_permit_offer(xp, link);
 	if (permit) {
 		wr->opcode = IBV_WR_SEND_WITH_IMM;

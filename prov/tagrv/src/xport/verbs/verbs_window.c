@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Windows: how many packets a peer may be permitted at a time (verbs_permit.c). Receive
+ * buffers are there by use, not by peers: most peers send little, and all at the same time
+ * never.
+ *
+ *   window   at first what the blob permits
+ *            times GROWTH when the peer has used half of it, within GROWTH_PASSES calls of
+ *            progress: who needs longer has no more packets on the way than it is permitted
+ *            at most xport->rx_window
+ *            VERBS_PERMIT_MIN again if others lack permits and the peer is idle
+ *                                                                   (verbs_recall.c)
+ *
+ * So a peer that sends without a pause has its largest window after a few round trips.
+ *
+ * With SRQ the windows beyond VERBS_PERMIT_MIN share three quarters of RX_BUFS, without what
+ * is kept for all peers: xport->rx_window, at most VERBS_PERMIT_MAX. It gets smaller when more
+ * peers have such windows, and larger when they fall idle. Without SRQ a link has buffers of
+ * its own. More of them are registered with its window, in progress: not by the packet that
+ * offers it.
+ */
+#include "xport/verbs/verbs_priv.h"
+
+#define GROWTH		4u
+#define GROWTH_PASSES	4096u
+
+static uint32_t most_of(const struct verbs_xport *xp, const struct verbs_link *link)
+{
+	return link->rxq ? link->rxq->bufs.max : xp->rx_window;
+}
+
+void tagrv_verbs_window_share(struct verbs_xport *xp)
+{
+	uint32_t links = xp->map.cnt - TAGRV_MIN(xp->sides, xp->map.cnt);
+	uint32_t all = xp->rxq.bufs.max / 4 * 3, kept = VERBS_PERMIT_MIN * links;
+	uint32_t share = kept < all ? (all - kept) / TAGRV_MAX(xp->grown, 1u) : 0;
+	uint32_t former = xp->rx_window;
+
+	xp->rx_window = TAGRV_MIN(VERBS_PERMIT_MIN + share, VERBS_PERMIT_MAX);
+	if (!xp->use_srq)
+		xp->rx_window = xp->rq_depth;
+	/* Some may have been permitted more. */
+	if (xp->rx_window < former)
+		xp->recall.left = UINT32_MAX;
+}
+
+void tagrv_verbs_window_set(struct verbs_xport *xp, struct verbs_link *link, uint32_t window)
+{
+	bool was = link->rx_window > VERBS_PERMIT_MIN, is = window > VERBS_PERMIT_MIN;
+
+	link->rx_window = (uint16_t) window;
+	/* Not worth the work before a quarter of the window is owed. */
+	link->offer_at = (uint16_t) (window * 3 / 4);
+	link->owe_at = (uint16_t) TAGRV_MAX(window / 2, VERBS_PERMIT_MIN - 1);
+	if (was == is)
+		return;
+	xp->grown += is ? 1 : -1u;
+	tagrv_verbs_window_share(xp);
+}
+
+void tagrv_verbs_window_look(struct verbs_xport *xp, struct verbs_link *link)
+{
+	uint32_t most = most_of(xp, link);
+	bool quick = (uint32_t) xp->pass - link->rx_pass <= GROWTH_PASSES;
+
+	link->rx_from = link->rx_permits;
+	link->rx_pass = (uint32_t) xp->pass;
+	if (quick && link->rx_window < most)
+		tagrv_verbs_window_set(xp, link, TAGRV_MIN(link->rx_window * GROWTH, most));
+}
+
+/* Without memory the window stays as large as the queue. */
+void tagrv_verbs_window_own(struct verbs_xport *xp, struct verbs_link *link)
+{
+	struct verbs_rxq *rxq = link->rxq;
+
+	/* A broken queue pair may never return buffers. */
+	if (!verbs_window_is_used(link) || atomic_load(&link->async_error))
+		return;
+	tagrv_verbs_window_look(xp, link);
+	while (rxq->bufs.total < link->rx_window)
+		if (tagrv_verbs_rxq_grow(rxq))
+			tagrv_verbs_window_set(xp, link, rxq->bufs.total);
+	tagrv_verbs_rxq_refill(xp->calls, rxq);
+}
