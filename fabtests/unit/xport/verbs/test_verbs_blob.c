@@ -58,7 +58,7 @@ Test(verbs_blob, layout_is_fixed, .timeout = 5)
 	tagrv_verbs_blob_pack(&in, buf);
 	cr_assert_arr_eq(buf, expected, sizeof(expected));
 	cr_assert_arr_eq(buf + 24, in.gid.raw, 16);
-	cr_assert_eq(memcmp(buf + 40, "\x18\0\0", 4), 0);
+	cr_assert_eq(memcmp(buf + 40, "\x18\x01\0", 4), 0);
 }
 
 Test(verbs_blob, wrong_length_is_refused, .timeout = 5)
