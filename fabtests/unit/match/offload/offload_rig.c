@@ -319,7 +319,8 @@ void rig_serve(struct rig *rig)
 /* The number is another one each time. */
 void rig_enter(struct rig *rig, uint32_t peer)
 {
-	rig_check(rig, !rig->wait_cnt, "messages on the old way");
+	rig_check(rig, !rig->wait_cnt && tagrv_offload_settled(rig->off),
+		  "messages on the old way, or entries with the old number");
 	if (rig->outside[peer]) {
 		rig->outside[peer] = false;
 		tagrv_offload_outside(rig->off, false);

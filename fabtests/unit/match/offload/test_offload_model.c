@@ -112,26 +112,28 @@ static void cancel(struct walk *walk)
 		rig_cancel(rig, rig->model.recvs[below(walk, rig->model.recv_cnt)].number);
 }
 
-/* A peer that comes back must not have messages on the old way. */
+/* A peer that comes back must not have messages on the old way, nor entries with its old number. */
 static void move(struct walk *walk)
 {
 	uint32_t peer = peer_of(walk);
 
 	if (below(walk, 3) == 0)
 		rig_leave(&walk->rig, peer);
-	else if (!walk->rig.wait_cnt)
+	else if (!walk->rig.wait_cnt && tagrv_offload_settled(walk->rig.off) &&
+		 !tag_list_ready(walk->rig.list))
 		rig_enter(&walk->rig, peer);
 }
 
 static void device(struct walk *walk)
 {
 	struct rig *rig = &walk->rig;
-	uint32_t most = walk->mix->delay + 1;
+	uint64_t most = walk->mix->delay + 1;
 
 	switch (below(walk, 12)) {
 	case 0:
 		tag_list_set_delays(rig->list, &(struct tag_list_delays) {
-			.apply = (uint32_t) below(walk, most), .report = (uint32_t) below(walk, most),
+			.apply = (uint32_t) below(walk, most),
+			.report = (uint32_t) below(walk, most),
 			.data = (uint32_t) below(walk, most) });
 		break;
 	case 1:
@@ -210,8 +212,8 @@ static void run(const struct mix *mix)
 		    (unsigned long long) stats.cancelled, (unsigned long long) stats.late,
 		    (unsigned long long) stats.syncs);
 	cr_expect_gt(stats.consumed, 100);
-	cr_expect_gt(stats.taken, 10);
-	cr_expect_gt(stats.late, mix->late);
+	cr_expect_gt(stats.taken, 2 * mix->late);
+	cr_expect_geq(stats.late, mix->late);
 	cr_expect_gt(stats.syncs, 20);
 	if (mix->move)
 		cr_expect_gt(stats.recalled, 20);

@@ -90,7 +90,8 @@ static unsigned choose(struct orders *orders, unsigned of)
 /* The next order: the last choice that has another one, and first choices behind it. */
 static bool advance(struct orders *orders)
 {
-	while (orders->depth && orders->choice[orders->depth - 1] + 1 == orders->of[orders->depth - 1])
+	while (orders->depth &&
+	       orders->choice[orders->depth - 1] + 1 == orders->of[orders->depth - 1])
 		orders->depth--;
 	if (!orders->depth)
 		return false;
