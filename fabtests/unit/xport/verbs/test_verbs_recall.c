@@ -130,6 +130,28 @@ Test(verbs_recall, late_peers_get_their_share_of_what_early_ones_hold)
 	finish();
 }
 
+/* Others have sent much since the last packets of the early ones. */
+Test(verbs_recall, idle_peers_keep_the_least)
+{
+	start();
+	for (int i = 0; i < EARLY; i++)
+		verbs_link_of(b[i])->rx_last = 0;
+	receiver()->pass += 5000;	/* the answer is no beginning of more */
+	for (int i = EARLY; i < LINKS; i++)
+		link_up(i);
+	for (int k = 0; k < 2; k++)
+		for (int i = EARLY; i < LINKS; i++)
+			use(i);
+	cr_expect_gt(receiver()->stats.permits_recalled, 0);
+	for (int i = 0; i < EARLY; i++) {
+		cr_expect_lt(permits_of(i), 2 * VERBS_PERMIT_MIN, "%u", permits_of(i));
+		cr_expect_eq(verbs_link_of(b[i])->rx_window, VERBS_PERMIT_MIN);
+		expect_agreed(i);
+	}
+	close_links(LINKS);
+	finish();
+}
+
 /* Early peers go on, with what they may still send. */
 Test(verbs_recall, peers_that_were_asked_go_on)
 {

@@ -263,6 +263,33 @@ Test(verbs_window, peers_that_connect_at_once_learn_of_the_buffers)
 	pair_close(&pair);
 }
 
+/* Peers that have used what they were permitted find buffers, whatever another could use. */
+Test(verbs_window, what_is_kept_for_peers_is_given_to_nobody)
+{
+	enum { FEW = 10 };
+	struct verbs_link *link;
+	struct verbs_xport *xp;
+
+	open_as("mlx5");
+	pair_close(&pair);
+	params.rx_bufs = 64;
+	verbs_open();
+	connect_all(FEW);
+	xp = receiver();
+	for (int i = 1; i < FEW; i++)
+		tagrv_verbs_permit_take(xp, verbs_link_of(b[i]), VERBS_PERMIT_MIN);
+	cr_assert_eq(atomic_load(&xp->rx_kept), (FEW - 1) * VERBS_PERMIT_MIN);
+	link = verbs_link_of(b[0]);
+	tagrv_verbs_window_set(xp, link, VERBS_PERMIT_MAX);
+	xp->rx_window = VERBS_PERMIT_MAX;
+	cr_expect_gt(tagrv_verbs_permit_offer(xp, link), 0);
+	cr_expect_leq(tagrv_verbs_permit_offer(xp, link) + link->rx_permits,
+		      xp->rxq.posted - (FEW - 1) * VERBS_PERMIT_MIN);
+	close_links(FEW);
+	pair_connect(&pair);
+	pair_close(&pair);
+}
+
 /* ---- random traffic ---- */
 
 static unsigned to_send[LINKS];

@@ -48,6 +48,9 @@ void tagrv_verbs_window_set(struct verbs_xport *xp, struct verbs_link *link, uin
 {
 	bool was = link->rx_window > VERBS_PERMIT_MIN, is = window > VERBS_PERMIT_MIN;
 
+	/* What the peer used of a larger one does not count for this one. */
+	if (window < link->rx_window)
+		link->rx_from = link->rx_permits;
 	link->rx_window = (uint16_t) window;
 	/* Not worth the work before a quarter of the window is owed. */
 	link->offer_at = (uint16_t) (window * 3 / 4);
