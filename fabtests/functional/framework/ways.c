@@ -176,8 +176,9 @@ static void drain(struct fx *fx)
 size_t ways_sent(const struct fx *fx, const struct way *way)
 {
 	const char *name = fx->info->domain_attr->name, *fake = getenv("FAKE_VERBS");
-	/* Nor do devices that gather two segments only send what is prepared. */
-	bool copies = !strcmp(name, "shm") || !strcmp(name, "loop") || (fake && !strcmp(fake, "hns"));
+	/* Nor do devices that gather a few segments only send what is prepared. */
+	bool few = fake && (!strcmp(fake, "hns") || !strcmp(fake, "qedr"));
+	bool copies = few || !strcmp(name, "shm") || !strcmp(name, "loop");
 
 	return way->prepared && copies ? AT(eager_tx) : way->sent;
 }
