@@ -40,12 +40,12 @@ def read(path):
             callee, calls = None, 0
 
 
-def run(build, program, size, options, settings):
+def run(build, program, arguments, options, settings):
     """Yields the records of the program's first process. RuntimeError: its last words."""
     env = dict(os.environ, FI_PROVIDER_PATH=str(build / 'prov/tagrv/.libs'), **settings)
     with tempfile.TemporaryDirectory() as work:
         done = subprocess.run(['valgrind', '--tool=callgrind', f'--callgrind-out-file={work}/%p', *options,
-                               str(build / 'fabtests/benchmarks' / program), size],
+                               str(build / 'fabtests/benchmarks' / program), *arguments],
                               env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=600)
         if done.returncode:
             words = [line for line in done.stderr.splitlines() if not line.startswith('==')]
@@ -55,17 +55,17 @@ def run(build, program, size, options, settings):
 
 def main(doc, program, show, options=(), **settings):
     """
-    What both scripts do with their arguments [--functions] BUILD [SIZE]. show(records, functions) prints the table;
-    options: of callgrind; settings: of the environment. Returns the exit status.
+    What both scripts do with their arguments [--functions] BUILD [SIZE [MORE]], the last ones being the program's.
+    show(records, functions) prints the table; options: of callgrind; settings: of the environment. Returns the exit status.
     """
     name = Path(sys.argv[0]).name
     arguments = [a for a in sys.argv[1:] if a != '--functions']
-    if len(arguments) not in (1, 2) or arguments[0].startswith('-'):
+    if len(arguments) not in (1, 2, 3) or arguments[0].startswith('-'):
         print(doc.strip())
         return 0 if arguments in (['-h'], ['--help']) else 2
-    build, size = Path(arguments[0]).resolve(), arguments[1] if len(arguments) == 2 else '8'
+    build = Path(arguments[0]).resolve()
     try:
-        show(run(build, program, size, options, settings), '--functions' in sys.argv)
+        show(run(build, program, arguments[1:] or ['8'], options, settings), '--functions' in sys.argv)
     except FileNotFoundError as err:
         print(f'{name}: {err.filename} is missing (apt-get install valgrind; make fabtests/benchmarks/{program})',
               file=sys.stderr)

@@ -31,7 +31,8 @@
 
 #define KEY UINT64_C(7)
 
-enum { BURST = 16, WARM = 200, ENTRIES = 20, ROUNDS = 500, LARGEST = 1024, PATIENCE_S = 60 };
+enum { BURST = 16, WARM = 200, ENTRIES = 20, ROUNDS = 500, LARGEST = 1024, PATIENCE_S = 60,
+       IDLE_MAX = 256 };
 
 /* The provider's own, in this program. */
 struct fi_provider *fi_prov_ini(void);
@@ -288,6 +289,18 @@ static void send_first(struct end *a, struct end *b)
 	b->received++;
 }
 
+/* An endpoint that is connected to e in both directions, and sends nothing from then on. */
+static void open_idle(struct end *idle, const struct fi_provider *provider, struct end *e)
+{
+	open_end(idle, provider, "fake1");
+	meet(idle, e);
+	meet(e, idle);
+	idle->sent = e->received;
+	idle->received = e->sent;
+	send_first(idle, e);
+	send_first(e, idle);
+}
+
 static void close_end(struct end *e)
 {
 	check(fi_close(&e->mr->fid), 0, "fi_close of the region");
@@ -299,15 +312,19 @@ static void close_end(struct end *e)
 	fi_freeinfo(e->info);
 }
 
-static void run(size_t size)
+static void run(size_t size, size_t idle)
 {
 	struct fake_verbs_config config = fake_verbs_defaults();
 	struct fi_provider *provider = fi_prov_ini();
-	static struct end a, b;
+	static struct end a, b, others[IDLE_MAX];
 
 	fake_verbs_start(&config);
 	open_end(&a, provider, "fake0");
 	open_end(&b, provider, "fake1");
+	for (size_t i = 0; i < idle; i++)
+		open_idle(&others[i], provider, &a);
+	b.received = a.sent;
+	b.sent = a.received;
 	meet(&a, &b);
 	meet(&b, &a);
 	send_first(&a, &b);
@@ -321,19 +338,22 @@ static void run(size_t size)
 		onesided(&a, &b);
 	close_end(&a);
 	close_end(&b);
+	for (size_t i = 0; i < idle; i++)
+		close_end(&others[i]);
 	provider->cleanup();
 	fake_verbs_stop();
 }
 
 int main(int argc, char **argv)
 {
-	size_t size = argc == 2 ? strtoul(argv[1], NULL, 10) : 0;
+	size_t size = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
+	size_t idle = argc > 2 ? strtoul(argv[2], NULL, 10) : 0;
 
-	if (!size || size > LARGEST) {
-		fprintf(stderr, "usage: tagrv_verbs_count SIZE\n\n"
+	if (!size || size > LARGEST || idle > IDLE_MAX || argc > 3) {
+		fprintf(stderr, "usage: tagrv_verbs_count SIZE [IDLE]\n\n"
 			"Make calls that send and receive messages of SIZE (1 to %d) bytes over RDMA devices in\n"
-			"memory, for a tool that counts instructions: see fabtests/benchmarks/verbs-instructions.\n",
-			LARGEST);
+			"memory, while IDLE (0 to %d) more endpoints are connected, for a tool that counts\n"
+			"instructions: see fabtests/benchmarks/verbs-instructions.\n", LARGEST, IDLE_MAX);
 		return 2;
 	}
 	/* As over hardware: no bound on a burst, by which fewer requests would be unsignaled. */
@@ -341,6 +361,6 @@ int main(int argc, char **argv)
 	setenv("FI_TAGRV_TRANSPORTS", "verbs", 1);
 	setenv("FI_TAGRV_PROFILE", "none", 1);
 	setenv("FI_TAGRV_ATOMICS", "device", 1);
-	run(size);
+	run(size, idle);
 	return 0;
 }
