@@ -88,6 +88,17 @@ void engine_close(void)
 	fx.engine = NULL;
 }
 
+void engine_end_lanes(void)
+{
+	struct tagrv_list *node;
+
+	while ((node = tagrv_list_first(&fx.engine->conn.lanes))) {
+		tagrv_lane_fail(tagrv_container_of(node, struct tagrv_lane, node),
+				-FI_ECONNRESET, false);
+		fake_end_closed();
+	}
+}
+
 void engine_teardown(void)
 {
 	engine_close();

@@ -39,6 +39,8 @@ void engine_setup(void);
 /* Before the teardown, to look at what is left in the queues. */
 void engine_close(void);
 void engine_teardown(void);
+/* Fails all connections: the transport of the fixture cannot close very many at once. */
+void engine_end_lanes(void);
 
 /* Reports the connection: UP, sendable or not. */
 void peer_up(bool sendable);

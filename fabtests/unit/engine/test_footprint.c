@@ -100,5 +100,6 @@ Test(footprint, an_idle_peer_takes_little_of_the_protocol_layers)
 		cr_assert_eq(peer->state, TAGRV_PEER_READY);
 	}
 	bytes = alloc_bytes_end() / PEERS;
+	engine_end_lanes();
 	cr_assert_leq(bytes, PEER_MAX, "%td bytes per peer", bytes);
 }

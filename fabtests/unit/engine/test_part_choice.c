@@ -137,18 +137,6 @@ static void agree_all(void)
 	atomic_store(&quota.used, (unsigned) fake.links);
 }
 
-/* The transport of the fixture cannot close so many at once. */
-static void end_all(void)
-{
-	struct tagrv_list *node;
-
-	while ((node = tagrv_list_first(&fx.engine->conn.lanes))) {
-		tagrv_lane_fail(tagrv_container_of(node, struct tagrv_lane, node),
-				-FI_ECONNRESET, false);
-		fake_end_closed();
-	}
-}
-
 /* The active ones stay, and there is always room for the next of the others. */
 Test(part_choice, few_of_many_peers_are_active)
 {
@@ -175,5 +163,5 @@ Test(part_choice, few_of_many_peers_are_active)
 	}
 	cr_assert_eq(fx.engine->stats.parted, PEERS - fake.links);
 	cr_assert_eq(fx.engine->stats.rejoined, 0);
-	end_all();
+	engine_end_lanes();
 }
