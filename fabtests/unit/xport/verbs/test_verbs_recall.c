@@ -236,6 +236,48 @@ Test(verbs_recall, an_answer_waits_for_room)
 	finish();
 }
 
+/*
+ * It goes on between the recall and its answer, with all that it has kept: by packets, and by
+ * 'ctrl' control packets.
+ */
+static void go_on(unsigned packets, unsigned ctrl)
+{
+	struct verbs_link *from = verbs_link_of(b[0]), *to = verbs_link_of(a[0]);
+	struct end end = *pair.a;
+
+	use(0);
+	end.link = a[0];
+	tagrv_verbs_window_set(receiver(), from, VERBS_PERMIT_MIN);
+	cr_assert_eq(tagrv_verbs_send_recall(from, VERBS_PERMIT_RECALL,
+					     from->rx_permits - VERBS_PERMIT_MIN), 0);
+	from->recalled = true;
+	verbs_xport_of(pair.a->xport)->lacks_permit = true;
+	pair.a->xport->ops->reap(pair.a->xport);
+	cr_assert(to->return_due);
+	cr_assert_eq(to->tx_permits, VERBS_PERMIT_MIN);
+	cr_assert_eq(send_some(0, packets), packets);
+	for (unsigned i = 0; i < ctrl; i++)
+		cr_assert_eq(end_send(&end, 0, 8, TAGRV_SEND_CTRL, NULL), 0);
+	settle();
+	cr_expect_not(to->return_due, "%u and %u packets", packets, ctrl);
+	cr_expect_not(from->recalled);
+	expect_agreed(0);
+	for (unsigned i = 0; i < 10; i++) {
+		cr_assert_eq(send_some(0, 1), 1, "behind %u and %u packets", packets, ctrl);
+		settle();
+	}
+}
+
+Test(verbs_recall, a_sender_may_go_on_before_it_answers)
+{
+	start();
+	for (unsigned packets = 0; packets <= 2; packets++)
+		for (unsigned ctrl = 0; ctrl <= 1; ctrl++)
+			go_on(packets, ctrl);
+	close_links(EARLY);
+	finish();
+}
+
 /* A peer that lies about what it returns has no more than before. */
 Test(verbs_recall, no_more_is_returned_than_was_permitted)
 {

@@ -211,6 +211,11 @@ static uint32_t owed_to(const struct verbs_xport *xp,
 	return window > link->rx_permits ? window - link->rx_permits : 0;
 }
 
+static bool is_half_used(const struct verbs_xport *xp, const struct verbs_link *link)
+{
+	return link->rx_permits * 2 <= TAGRV_MIN(link->rx_window, xp->rx_window);
+}
+
 static void push_owed(struct verbs_xport *xp, struct verbs_link *link)
 {
 	if (!tagrv_list_linked(&link->owed_node))
@@ -334,6 +339,9 @@ void tagrv_verbs_permit_take(struct verbs_xport *xp, struct verbs_link *link,
 		link->rx_permits -= cnt;
 	else
 		set_rx_permits(xp, link, link->rx_permits - cnt);
+	/* It may have sent others before it returned these. */
+	if (is_half_used(xp, link))
+		push_owed(xp, link);
 }
 
 /* ---- packets received ---- */
@@ -343,7 +351,7 @@ static TAGRV_COLD void used_half(struct verbs_xport *xp, struct verbs_link *link
 {
 	if (!link->rxq && link->rx_permits < VERBS_PERMIT_MIN)
 		atomic_fetch_add_explicit(&xp->rx_kept, 1, memory_order_relaxed);
-	if (link->rx_permits * 2 <= TAGRV_MIN(link->rx_window, xp->rx_window))
+	if (is_half_used(xp, link))
 		push_owed(xp, link);
 }
 

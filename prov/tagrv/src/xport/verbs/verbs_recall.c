@@ -114,13 +114,20 @@ void tagrv_verbs_recall_received(struct verbs_xport *xp, struct verbs_link *link
 	link->recalled = false;
 }
 
+/* Without a packet for the answer the sender keeps one of what it gives back: it may have
+ * used all others meanwhile, and the receiver permits no more before it has the answer. */
 int tagrv_verbs_recall_answer(struct verbs_link *link)
 {
-	uint32_t cnt = TAGRV_MIN(link->returning, VERBS_PERMIT_COUNT);
+	uint32_t cnt;
 	int ret;
 
 	if (TAGRV_LIKELY(!link->return_due))
 		return 0;
+	while (link->tx_permits <= VERBS_PERMIT_LAST && link->returning) {
+		link->tx_permits++;
+		link->returning--;
+	}
+	cnt = TAGRV_MIN(link->returning, VERBS_PERMIT_COUNT);
 	ret = tagrv_verbs_send_recall(link, VERBS_PERMIT_RETURN, cnt);
 	if (ret)
 		return ret;
