@@ -254,6 +254,29 @@ Test(verbs_check, a_peer_tells_that_it_has_no_buffers)
 	pair_close(&pair);
 }
 
+/* What reap has read of a packet holds until the next permit, not until the packet is handled. */
+Test(verbs_check, a_peer_without_buffers_is_noticed_by_reap)
+{
+	struct verbs_xport *xp;
+
+	verbs_need_srq();
+	verbs_open();
+	pair_connect(&pair);
+	atomic_store(&verbs_xport_of(pair.b->xport)->rx_permits, 1000000);
+	verbs_link_of(pair.b->link)->rx_permits = 1;
+	cr_assert_eq(end_send(pair.b, 0, 8, 0, NULL), 0);
+	xp = verbs_xport_of(pair.a->xport);
+	xp->lacks_permit = true;
+	xp->base.ops->reap(&xp->base);
+	cr_assert(link_a()->thin);
+	cr_assert_eq(pair.a->packet_cnt, 0);
+	xp->base.ops->progress(&xp->base);
+	cr_assert_eq(pair.a->packet_cnt, 1);
+	cr_assert(link_a()->thin);
+	pair.permitted = true;
+	pair_close(&pair);
+}
+
 /* Few packets alone do not mean that it has no buffers for them. */
 Test(verbs_check, so_does_one_that_has_too_many_peers_from_the_beginning)
 {

@@ -393,8 +393,8 @@ bool tagrv_verbs_permit_received(struct verbs_xport *xp,
 }
 
 /*
- * Adds a packet's permit before the packet is handled, and clears the immediate data
- * so that it is not added again. True: the packet is permit-only; nothing was added,
+ * Adds a packet's permit before the packet is handled, which then has no immediate data
+ * any more: it is not added again, and takes back nothing that it has said of buffers. True: the packet is permit-only; nothing was added,
  * and it may be handled before packets that came earlier. Links that are not in the
  * map yet cannot have sends waiting, so their permits need not be read.
  */
@@ -408,7 +408,7 @@ static bool read_permit(struct verbs_xport *xp, struct ibv_wc *wc)
 	if (be32toh(wc->imm_data) & PERMIT_ONLY)
 		return true;
 	(void) tagrv_verbs_permit_received(xp, link, wc->imm_data);
-	wc->imm_data = 0;
+	wc->wc_flags &= ~(unsigned) IBV_WC_WITH_IMM;
 	return false;
 }
 
