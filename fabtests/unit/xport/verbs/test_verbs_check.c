@@ -205,8 +205,29 @@ Test(verbs_check, requests_to_a_peer_without_buffers_may_take_any_time)
 	/* The next permit says that there are buffers again. */
 	tagrv_verbs_permit_received(verbs_xport_of(pair.a->xport), link_a(), htobe32(3));
 	cr_assert_not(link_a()->thin);
+	check_after(0);
+	cr_assert_eq(pair.a->errors, 0);
 	check_after(1000000);
 	expect_failure(&op, -FI_ETIMEDOUT);
+}
+
+/* The device repeats the packet a little later than the permit comes. */
+Test(verbs_check, requests_to_a_peer_that_has_buffers_again_have_their_time)
+{
+	struct op op;
+
+	lose_request(&op);
+	tagrv_verbs_permit_received(verbs_xport_of(pair.a->xport), link_a(),
+				    htobe32(3 | VERBS_PERMIT_THIN));
+	check_after(1000000);
+	cr_assert(link_a()->check.overdue);
+	tagrv_verbs_permit_received(verbs_xport_of(pair.a->xport), link_a(), htobe32(3));
+	check(true);
+	cr_assert_eq(link_a()->error, 0);
+	fake_verbs_hold(false);
+	PAIR_UNTIL(&pair, op.calls == 1);
+	cr_assert_eq(op.status, 0);
+	pair_close(&pair);
 }
 
 /* They need none of its buffers. */

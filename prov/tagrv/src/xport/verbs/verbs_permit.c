@@ -386,6 +386,9 @@ bool tagrv_verbs_permit_received(struct verbs_xport *xp,
 	}
 	link->tx_permits = TAGRV_MIN(link->tx_permits + (bits & VERBS_PERMIT_COUNT),
 				  UINT32_MAX / 2);
+	/* From now on what waited for a buffer has as much time as any other request. */
+	if (TAGRV_UNLIKELY(link->thin && !(bits & VERBS_PERMIT_THIN)))
+		link->check.since = 0;
 	link->thin = (bits & VERBS_PERMIT_THIN) != 0;
 	xp->freed = true;
 	xp->lacks_permit = false;
