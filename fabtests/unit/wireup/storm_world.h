@@ -597,6 +597,7 @@ static inline void storm_round(struct storm_proc *proc)
 	storm_reset_late(&proc->greeters);
 	storm_timers(proc, true);
 	storm_tell(proc);
+	tagrv_wireup_queue_begin(&proc->queue);
 	while ((job = tagrv_wireup_queue_pop(&proc->queue)) != NULL)
 		storm_run_job(tagrv_container_of(job, struct storm_sock, job));
 	storm_dial_more(proc);

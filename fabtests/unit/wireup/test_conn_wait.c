@@ -119,3 +119,124 @@ Test(conn_wait, work_is_known_beforehand)
 	in->open = in->fresh = false;
 	driver_fini(&d);
 }
+
+/* -- renewals ---------------------------------------------------------------- */
+
+static struct driver_chan *be_connected(struct driver *d)
+{
+	driver_init(d, US, PEER);
+	return connect_to(d, PEER, 7);
+}
+
+/* A record of the peer that names our new link. */
+static void name_new(struct driver *d, struct driver_chan *chan,
+		     enum tagrv_wireup_rec_type type, uint32_t epoch, uint8_t reason)
+{
+	struct tagrv_wireup_rec rec = driver_rec(d, type, PEER, epoch);
+
+	rec.reason = reason;
+	memcpy(rec.dst_uuid, d->host.uuid, TAGRV_UUID_LEN);
+	memcpy(rec.dst_nonce, d->conn.renew.nonce, TAGRV_NONCE_LEN);
+	rec.dst_epoch = d->conn.renew.epoch;
+	driver_record(d, chan, &rec);
+}
+
+/* The peer asks for a renewal, and we answer. */
+static void answer_renewal(struct driver *d, struct driver_chan *chan, uint32_t epoch)
+{
+	struct tagrv_wireup_rec rec = driver_rec(d, TAGRV_WIREUP_REQ, PEER, epoch);
+
+	rec.reason = TAGRV_WIREUP_RENEWAL;
+	memcpy(rec.dst_uuid, d->host.uuid, TAGRV_UUID_LEN);
+	memcpy(rec.dst_nonce, d->conn.nonce, TAGRV_NONCE_LEN);
+	rec.dst_epoch = d->conn.epoch;
+	driver_record(d, chan, &rec);
+	cr_assert_eq(driver_last(chan)->type, TAGRV_WIREUP_REP);
+	cr_assert_eq(d->conn.renew.state, TAGRV_CONN_ANSWERED);
+}
+
+/* The asker has our REP, but its link is not bound yet. */
+Test(conn_wait, answer_to_a_renewal_that_waits_is_not_agreed_yet)
+{
+	struct driver_chan *chan;
+	struct driver d;
+
+	chan = be_connected(&d);
+	answer_renewal(&d, chan, 8);
+	name_new(&d, chan, TAGRV_WIREUP_WAIT, 8, TAGRV_WIREUP_OK);
+	cr_assert_eq(d.renewals, 0, "the peer cannot receive by this link");
+	cr_assert_eq(d.conn.renew.state, TAGRV_CONN_ANSWERED);
+	name_new(&d, chan, TAGRV_WIREUP_RTU, 8, TAGRV_WIREUP_OK);
+	cr_assert_eq(d.renewals, 1);
+	driver_fini(&d);
+}
+
+/* We lost the socket, and ask back on a new one, where too many wait already. */
+Test(conn_wait, answer_to_a_renewal_that_is_put_off_is_taken_back)
+{
+	struct driver_chan *chan;
+	struct driver d;
+
+	chan = be_connected(&d);
+	answer_renewal(&d, chan, 8);
+	driver_close(&d, chan);
+	chan = driver_answer_dial(&d);
+	cr_assert_eq(driver_last(chan)->type, TAGRV_WIREUP_REQ);
+	name_new(&d, chan, TAGRV_WIREUP_WAIT, 8, TAGRV_WIREUP_OK);
+	name_new(&d, chan, TAGRV_WIREUP_REJ, 8, TAGRV_WIREUP_BUSY);
+	cr_assert_eq(d.renewals + d.gones, 0);
+	cr_assert_eq(d.conn.state, TAGRV_CONN_READY);
+	cr_assert_eq(d.conn.renew.state, TAGRV_CONN_REST);
+	driver_fini(&d);
+}
+
+/* Likewise, and our REQ waits there for long; our REP is repeated meanwhile. */
+Test(conn_wait, socket_dialed_to_answer_a_renewal_is_not_given_up)
+{
+	struct driver_chan *chan;
+	struct driver d;
+
+	chan = be_connected(&d);
+	answer_renewal(&d, chan, 8);
+	driver_close(&d, chan);
+	chan = driver_answer_dial(&d);
+	for (int i = 0; i < 20; i++) {
+		uint64_t until = d.now + 5000;
+
+		name_new(&d, chan, TAGRV_WIREUP_WAIT, 8, TAGRV_WIREUP_OK);
+		chan->sent_cnt = 0;
+		while (d.timer_at && d.timer_at < until)
+			driver_run_timer(&d);
+		d.now = until;
+		cr_assert_eq(driver_last(chan)->type, TAGRV_WIREUP_REP);
+		cr_assert(chan->open, "round %d", i);
+		cr_assert_eq(d.conn.renew.state, TAGRV_CONN_ANSWERED);
+	}
+	name_new(&d, chan, TAGRV_WIREUP_REP, 8, TAGRV_WIREUP_OK);
+	cr_assert_eq(d.renewals, 1);
+	driver_fini(&d);
+}
+
+Test(conn_wait, renewal_that_waits_on_a_new_socket_is_not_given_up)
+{
+	struct driver_chan *chan;
+	struct driver d;
+
+	chan = be_connected(&d);
+	driver_close(&d, chan);
+	driver_renew(&d, true, 10000000);
+	chan = driver_answer_dial(&d);
+	cr_assert_eq(driver_last(chan)->reason, TAGRV_WIREUP_RENEWAL);
+	for (int i = 0; i < 100; i++) {
+		d.now += 5000;
+		name_new(&d, chan, TAGRV_WIREUP_WAIT, 0, TAGRV_WIREUP_OK);
+		cr_assert_gt(d.timer_at, d.now + 5000);
+		cr_assert(chan->open);
+	}
+	/* But a WAIT about something else gives no more time. */
+	give(&d, chan, TAGRV_WIREUP_WAIT, PEER, 0);
+	cr_assert_eq(d.timer_at, d.now + 8000);
+	name_new(&d, chan, TAGRV_WIREUP_REP, 8, TAGRV_WIREUP_RENEWAL);
+	cr_assert_eq(d.renewals, 1);
+	driver_fini(&d);
+}

@@ -124,6 +124,51 @@ Test(wireup_admit, requests_that_are_taken_back_cost_nothing)
 	end(wireup);
 }
 
+static bool has_input(const struct raw *raw)
+{
+	struct pollfd pfd = { .fd = raw->fd, .events = POLLIN };
+
+	return poll(&pfd, 1, 0) > 0;
+}
+
+/* Each request on a socket has the one before it run, at once. */
+Test(wireup_admit, socket_that_asks_without_end_does_not_starve_the_others)
+{
+	struct tagrv_wireup *wireup = begin();
+	struct raw *last = &raws[PEERS - 1];
+
+	atomic_store(&slow_binds, 1000);
+	for (int turn = 0; !has_input(&raws[3]); turn++) {
+		cr_assert_lt(turn, 20, "no other has its turn");
+		last->mine.src_epoch++;
+		last->mine.src_nonce[0]++;
+		deliver(last);
+		go_on(50);
+	}
+	atomic_store(&slow_binds, 0);
+	end_bind(50);
+	for (int i = 2; i < PEERS; i++)
+		await_rep(&raws[i]);
+	end(wireup);
+}
+
+Test(wireup_admit, request_that_is_repeated_keeps_its_turn)
+{
+	struct tagrv_wireup *wireup = begin();
+
+	deliver(&raws[PEERS - 1]);
+	go_on(100);
+	go_on(100);
+	await_rep(&raws[3]);
+	cr_assert_not(has_input(&raws[PEERS - 1]), "before its turn");
+	go_on(100);
+	end_bind(100);
+	for (int i = 4; i < PEERS; i++)
+		await_rep(&raws[i]);
+	cr_assert_eq(atomic_load(&a.fake.created), PEERS);
+	end(wireup);
+}
+
 /* Our own offer waits behind the answers, and its socket breaks. */
 Test(wireup_admit, peer_whose_socket_breaks_while_we_are_busy_is_dialed_again)
 {

@@ -65,6 +65,17 @@ static inline bool tagrv_conn_is_named(const struct tagrv_conn *conn,
 	       !memcmp(rec->dst_nonce, conn->nonce, TAGRV_NONCE_LEN);
 }
 
+/* True: likewise of the new link of a renewal. */
+static inline bool tagrv_conn_names_new(const struct tagrv_conn *conn,
+					const struct tagrv_wireup_rec *rec)
+{
+	const struct tagrv_conn_renew *renew = &conn->renew;
+
+	return renew->state != TAGRV_CONN_REST && renew->epoch &&
+	       rec->dst_epoch == renew->epoch &&
+	       !memcmp(rec->dst_nonce, renew->nonce, TAGRV_NONCE_LEN);
+}
+
 static inline uint64_t tagrv_conn_now(const struct tagrv_conn *conn)
 {
 	return *conn->host->now;

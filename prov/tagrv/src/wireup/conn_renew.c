@@ -13,7 +13,7 @@
  * - Only a READY side asks, and names the link that it is bound to. A link is bound
  *   once, so both sides mean the same pair.
  * - The side that answers goes over to the new pair only when it knows that the asker
- *   has: by any record that names the new pair. Until then it repeats the REP, and
+ *   has: by any record but WAIT that names the new pair. Until then it repeats the REP, and
  *   dials for it if it has to.
  * - The asker takes each offer back (by a newer one, or by none) only while it is not
  *   bound: it answers a REP to such an offer with REJ(STALE), and the other side drops
@@ -48,15 +48,6 @@ static bool is_link(uint32_t epoch, const uint8_t *nonce, uint32_t epoch2,
 {
 	return epoch && epoch == epoch2 &&
 	       !memcmp(nonce, nonce2, TAGRV_NONCE_LEN);
-}
-
-/* The record names our new link. */
-static bool names_new(const struct tagrv_conn *conn,
-		      const struct tagrv_wireup_rec *rec)
-{
-	return conn->renew.state != TAGRV_CONN_REST &&
-	       is_link(conn->renew.epoch, conn->renew.nonce, rec->dst_epoch,
-		       rec->dst_nonce);
 }
 
 /* The record is from the peer's link that our new one is bound to. */
@@ -432,10 +423,10 @@ static bool on_req(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		return false;
 	} else if (!is_newer(rec->src_epoch, conn->peer_epoch)) {
 		hang_up_other(conn, chan);
-	} else if (names_new(conn, rec) &&
+	} else if (tagrv_conn_names_new(conn, rec) &&
 		   conn->renew.state == TAGRV_CONN_OFFERED) {
 		on_asked_back(conn, chan, rec);
-	} else if (names_new(conn, rec)) {
+	} else if (tagrv_conn_names_new(conn, rec)) {
 		/* The peer has gone over, and wants another link already. */
 		go_over(conn);
 		answer(conn, chan, rec);
@@ -461,7 +452,7 @@ static bool on_rep(struct tagrv_conn *conn, struct tagrv_chan *chan,
 		return false;
 	if (!is_newer(rec->src_epoch, conn->peer_epoch))
 		return true;
-	if (!names_new(conn, rec) || conn->renew.state != TAGRV_CONN_OFFERED ||
+	if (!tagrv_conn_names_new(conn, rec) || conn->renew.state != TAGRV_CONN_OFFERED ||
 	    !bind_offer(conn, rec)) {
 		/* Of an offer that was taken back. */
 		tagrv_conn_reject(conn->host, chan, rec, TAGRV_WIREUP_STALE);
@@ -495,7 +486,7 @@ bool tagrv_conn_renew_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	bool renews = rec->reason == TAGRV_WIREUP_RENEWAL;
 
 	if (rec->type == TAGRV_WIREUP_REJ) {
-		if (!names_new(conn, rec))
+		if (!tagrv_conn_names_new(conn, rec))
 			return false;
 		on_rej(conn, chan, rec);
 		return true;
@@ -505,7 +496,9 @@ bool tagrv_conn_renew_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
 			refuse(conn, chan, rec);
 		return renews;
 	}
-	if (is_from_new(conn, rec) && names_new(conn, rec))
+	/* A WAIT names both links as well, but the peer's is not bound yet. */
+	if (rec->type != TAGRV_WIREUP_WAIT && is_from_new(conn, rec) &&
+	    tagrv_conn_names_new(conn, rec))
 		go_over(conn);
 	if (renews && rec->type == TAGRV_WIREUP_REQ)
 		return on_req(conn, chan, rec);

@@ -75,20 +75,27 @@ void tagrv_conn_tell_wait(const struct tagrv_conn_host *host,
 	tagrv_conn_send_reply(host, chan, rec, TAGRV_WIREUP_WAIT, TAGRV_WIREUP_OK);
 }
 
+/* The peer is there: our attempts, and the connection, have their whole time again. */
+static void have_patience(struct tagrv_conn *conn, const struct tagrv_chan *chan)
+{
+	if (conn->deadline)
+		conn->deadline = tagrv_conn_now(conn) + conn->host->timeout;
+	if (conn->dial == TAGRV_CONN_ASKED && chan->dialed)
+		tagrv_conn_start_attempt(conn);
+}
+
 void tagrv_conn_take_wait(struct tagrv_conn *conn, struct tagrv_chan *chan,
 			  const struct tagrv_wireup_rec *rec)
 {
-	uint64_t now = tagrv_conn_now(conn);
+	bool renews = tagrv_conn_names_new(conn, rec);
 
 	if (!tagrv_conn_holds(conn, chan))
 		return;
-	if (conn->renew.state == TAGRV_CONN_OFFERED && conn->renew.chan == chan)
-		conn->renew.at = now + RENEWAL_MAX;
-	if (tagrv_conn_is_named(conn, rec)) {
-		if (conn->deadline)
-			conn->deadline = now + conn->host->timeout;
-		if (conn->dial == TAGRV_CONN_ASKED && chan->dialed)
-			tagrv_conn_start_attempt(conn);
-	}
+	/* An answer that we gave is repeated all the same. */
+	if (renews && conn->renew.state == TAGRV_CONN_OFFERED &&
+	    conn->renew.chan == chan)
+		conn->renew.at = tagrv_conn_now(conn) + RENEWAL_MAX;
+	if (renews || tagrv_conn_is_named(conn, rec))
+		have_patience(conn, chan);
 	tagrv_conn_set_timer(conn);
 }

@@ -3,12 +3,13 @@
  * Sockets whose record, or whose connected end, makes devices work: at once or later.
  *
  * A socket has at most one job (wireup_queue.h). Its record is kept outside of the receive
- * buffer, so that questions behind it (ASK) are answered meanwhile. Any other record that
- * comes has the job run first, but a CLOSE and the end of the socket void it. The peer is
- * told every TELL ms that its record waits.
+ * buffer, so that questions behind it (ASK) are answered meanwhile. Its repetitions are
+ * dropped. Any other record that comes has the job run first, but a CLOSE and the end of the
+ * socket void it. The peer is told every TELL ms that its record waits.
  */
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/clock.h"
 #include "wireup/wireup_priv.h"
@@ -130,11 +131,25 @@ void tagrv_wireup_admit(struct tagrv_wireup_sock *sock, struct tagrv_wireup_rec 
 	}
 }
 
+/* The peer says again what waits: to do that before its turn would defeat the queue. */
+static bool is_repeated(const struct tagrv_wireup_rec *held,
+			const struct tagrv_wireup_rec *rec)
+{
+	return held && held->type != TAGRV_WIREUP_ANSWER &&
+	       held->type == rec->type && held->reason == rec->reason &&
+	       held->src_epoch == rec->src_epoch &&
+	       held->dst_epoch == rec->dst_epoch &&
+	       !memcmp(held->src_nonce, rec->src_nonce, TAGRV_NONCE_LEN) &&
+	       !memcmp(held->dst_nonce, rec->dst_nonce, TAGRV_NONCE_LEN);
+}
+
 bool tagrv_wireup_admit_next(struct tagrv_wireup_sock *sock,
 			     const struct tagrv_wireup_rec *rec)
 {
 	if (!tagrv_wireup_job_waits(&sock->job))
 		return true;
+	if (is_repeated(sock->held, rec))
+		return false;
 	if (!sock->held || rec->type != TAGRV_WIREUP_CLOSE) {
 		run(sock);
 		return sock->state == TAGRV_WIREUP_OPEN;
@@ -177,6 +192,8 @@ void tagrv_wireup_admit_run(struct tagrv_wireup *wireup)
 	struct tagrv_wireup_job *job;
 
 	tell_all(wireup);
+	/* One at least: sockets that go on sending may have used up the time before. */
+	tagrv_wireup_queue_begin(&wireup->queue);
 	while ((job = tagrv_wireup_queue_pop(&wireup->queue)) != NULL)
 		run(sock_of(job));
 }

@@ -386,7 +386,10 @@ void tagrv_wireup_admit_init(struct tagrv_wireup_sock *sock);
  */
 void tagrv_wireup_admit(struct tagrv_wireup_sock *sock,
 			struct tagrv_wireup_rec *rec);
-/* Before the next record: what waits comes first. False: the socket has ended. */
+/*
+ * Before the next record: what waits comes first. False: the record is done with, since it
+ * is a repetition of what waits, or the socket has ended.
+ */
 bool tagrv_wireup_admit_next(struct tagrv_wireup_sock *sock,
 			     const struct tagrv_wireup_rec *rec);
 /* The socket broke: what waits is void. True: it was dialed, and is closed now. */

@@ -10,8 +10,9 @@
  *                                                                  is short enough
  *
  * Commands of a device are made in the thread that serves all sockets. So a round makes
- * no more of them than a SLICE, at least one: where they take microseconds nothing
- * ever waits; where one takes 50 ms, all sockets are served between any two of them.
+ * no more of them than a SLICE at once, and a SLICE of the queue, at least one: where
+ * they take microseconds nothing ever waits; where one takes 50 ms, all sockets are
+ * served between any two jobs.
  *
  * What ends a handshake goes first, since it frees what both sides hold; then REQs of
  * peers, which hold resources while they wait, the oldest first; then our own offers. Each
@@ -62,7 +63,7 @@ void tagrv_wireup_queue_remove(struct tagrv_wireup_queue *queue,
 /* Removes and returns the job whose turn it is. NULL: this round has no time for it. */
 struct tagrv_wireup_job *tagrv_wireup_queue_pop(struct tagrv_wireup_queue *queue);
 
-/* A round begins: it has its whole time. */
+/* A round, or its work of the queue, begins: it has its whole time. */
 void tagrv_wireup_queue_begin(struct tagrv_wireup_queue *queue);
 /* True: new work need not wait. */
 bool tagrv_wireup_queue_is_free(const struct tagrv_wireup_queue *queue);
