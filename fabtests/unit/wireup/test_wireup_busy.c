@@ -141,6 +141,7 @@ Test(wireup_busy, deadlines_are_not_used_up_by_our_work)
 	raw_send(&peer);
 	await(&a, &a.ups, 2);
 	cr_assert_eq(a.faileds, 0);
+	fake_free(a.up.link);
 	close(peer.fd);
 	close(home);
 	close_slow(&a, wireup);
@@ -167,6 +168,8 @@ Test(wireup_busy, silent_peer_is_given_up_although_we_work)
 	end_bind(60000);	/* a sixteenth of that is more than its time */
 	await(&a, &a.faileds, 1);
 	cr_assert_eq(a.failed.status, -FI_ETIMEDOUT);
+	if (a.ups)
+		fake_free(a.up.link);
 	close(other.fd);
 	close(peer.fd);
 	close(home);

@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
+#include "core/clock.h"
 #include "unit/xport/verbs/verbs_fixture.h"
 
 enum { LINKS = 300, STEPS = 600 };
@@ -211,6 +212,13 @@ Test(verbs_window, a_busy_peer_has_all_after_few_round_trips)
 }
 
 /* A peer that sends now and then is never short of what it was permitted at first. */
+/* So many calls of progress, which take time. */
+static void wait_long(struct verbs_link *link)
+{
+	receiver()->pass += 5000;
+	link->rx_ms = (uint16_t) (link->rx_ms - 100);
+}
+
 static void drip(void)
 {
 	struct verbs_link *link;
@@ -219,11 +227,11 @@ static void drip(void)
 	connect_all(1);
 	link = verbs_link_of(b[0]);
 	first = link->rx_permits;
-	receiver()->pass += 5000;
+	wait_long(link);
 	for (int i = 0; i < 200; i++) {
 		cr_assert_eq(send_some(0, 1), 1);
 		settle();
-		receiver()->pass += 5000;
+		wait_long(link);
 		check_books(1);
 	}
 	cr_expect_eq(link->rx_window, first);
@@ -233,6 +241,24 @@ static void drip(void)
 Test(verbs_window, a_peer_that_sends_now_and_then_keeps_its_first)
 {
 	with_each(drip);
+}
+
+/* A long path: many calls of progress, in little time. */
+Test(verbs_window, a_peer_far_away_has_all_it_needs)
+{
+	struct verbs_link *link;
+
+	open_as("mlx5");
+	connect_all(1);
+	link = verbs_link_of(b[0]);
+	for (int i = 0; i < 200 && link->rx_window < VERBS_PERMIT_MAX; i++) {
+		cr_assert_eq(send_some(0, 1), 1);
+		settle();
+		receiver()->pass += 5000;
+		link->rx_ms = (uint16_t) (tagrv_clock_ms() - 1);
+	}
+	cr_assert_eq(link->rx_window, VERBS_PERMIT_MAX);
+	finish(1);
 }
 
 /*

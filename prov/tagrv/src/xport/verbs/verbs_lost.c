@@ -45,6 +45,8 @@
 #define ASK_PART	8u
 /* A look at all links costs no more than this many per buffer posted meanwhile. */
 #define LOOK_LINKS	16u
+/* Looks that found nothing are rarer and rarer, down to one per 1 / RARE_PART of the buffers. */
+#define RARE_PART	4u
 
 static void begin(struct verbs_xport *xp)
 {
@@ -53,6 +55,7 @@ static void begin(struct verbs_xport *xp)
 	lost->before = xp->rxq.next;
 	xp->searching = true;
 	lost->looked = 0;
+	lost->pause = 0;
 	lost->links = lost->links_later;
 	lost->links_later = 0;
 	lost->again = lost->passed = false;
@@ -161,9 +164,9 @@ static bool sees_all(struct verbs_xport *xp)
 /* Whether enough buffers were posted since the last look. */
 static bool look_is_due(struct verbs_xport *xp)
 {
-	uint64_t posted = (xp->rxq.next - xp->lost.looked) / (xp->rxq.slot_mask + 1);
+	uint64_t least = TAGRV_MAX(xp->map.cnt / LOOK_LINKS, xp->lost.pause) + 1;
 
-	if (posted <= xp->map.cnt / LOOK_LINKS)
+	if (xp->rxq.next - xp->lost.looked < least * (xp->rxq.slot_mask + 1))
 		return false;
 	xp->lost.looked = xp->rxq.next;
 	return true;
@@ -177,6 +180,7 @@ void tagrv_verbs_lost_search(struct verbs_xport *xp)
 	if (!lost->before || lost->off || !look_is_due(xp) || !sees_all(xp))
 		return;
 	cleared = count_cleared(xp, &all);
+	lost->pause = TAGRV_MIN(2 * lost->pause + 1, xp->rxq.bufs.total / RARE_PART);
 	lost->passed |= cleared != 0;
 	if (lost->passed && cleared == all) {
 		take_back(xp);

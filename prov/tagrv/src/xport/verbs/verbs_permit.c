@@ -306,6 +306,9 @@ static bool serve_owed(struct verbs_xport *xp, struct verbs_link *link)
 	cnt -= thin;
 	if (link->state == VERBS_LINK_BOUND)
 		cnt = TAGRV_MIN(cnt, stray_room(link));
+	/* The last permit is for a packet that permits something. */
+	if (!cnt && !thin && link->thin_told && link->tx_permits <= VERBS_PERMIT_LAST)
+		return false;
 	if ((cnt || (link->thin_told && !thin)) &&
 	    tagrv_verbs_send_permit(link, cnt | thin) == -FI_EAGAIN)
 		return false;
@@ -397,9 +400,10 @@ bool tagrv_verbs_permit_received(struct verbs_xport *xp,
 
 /*
  * Adds a packet's permit before the packet is handled, which then has no immediate data
- * any more: it is not added again, and takes back nothing that it has said of buffers. True: the packet is permit-only; nothing was added,
- * and it may be handled before packets that came earlier. Links that are not in the
- * map yet cannot have sends waiting, so their permits need not be read.
+ * any more: it is not added again, and takes back nothing that it has said of buffers.
+ * True: the packet is permit-only; nothing was added, and it may be handled before packets
+ * that came earlier. Links that are not in the map yet cannot have sends waiting, so their
+ * permits need not be read.
  */
 static bool read_permit(struct verbs_xport *xp, struct ibv_wc *wc)
 {

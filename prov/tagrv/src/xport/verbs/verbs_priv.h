@@ -167,6 +167,7 @@ struct verbs_link {
 	} check;
 	bool	thin;		/* the peer has permitted more packets than it has buffers,
 				   it says */
+	bool	thin_told;	/* the peer believes the same of us */
 
 	/* permits: verbs_permit.c */
 	uint32_t tx_permits;	/* packets that we may still send */
@@ -176,7 +177,7 @@ struct verbs_link {
 	uint16_t rx_window;	/* most packets permitted at a time */
 	uint16_t offer_at;	/* rx_permits at which packets permit more */
 	uint16_t owe_at;	/* rx_permits at which half is used, or what is kept */
-	bool	thin_told;	/* the peer believes that buffers lack */
+	uint16_t rx_ms;		/* lower bits of the clock at the last look that was late */
 	uint32_t rx_seen;	/* lower bits of rx_last at the last look of verbs_check.c */
 	uint64_t rx_last;	/* wr_id of the last receive that completed; verbs_lost.c */
 	struct tagrv_list owed_node;	/* in xport->owed */
@@ -235,6 +236,7 @@ struct verbs_lost {
 	uint64_t before;	/* postings below it are searched, as in a wr_id; 0: none */
 	uint64_t taken;		/* those below it were taken back, if they were outstanding */
 	uint64_t looked;	/* rxq.next at the last look */
+	uint32_t pause;		/* buffers to be posted from there to the next one, at least */
 	uint32_t links;		/* that failed: each may have lost a buffer, or more */
 	uint32_t links_later;	/* the same of the next search */
 	bool	again;		/* a queue pair was destroyed since the search began */

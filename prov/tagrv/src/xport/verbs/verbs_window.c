@@ -6,7 +6,9 @@
  *
  *   window   at first what the blob permits
  *            times GROWTH when the peer has used half of it, within GROWTH_PASSES calls of
- *            progress: who needs longer has no more packets on the way than it is permitted
+ *            progress or GROWTH_MS: who needs longer has no more packets on the way than
+ *            it is permitted. The time counts for paths so long that a side which polls
+ *            makes more calls per round trip; the clock is read only then
  *            at most xport->rx_window
  *            VERBS_PERMIT_MIN again if others lack permits and the peer is idle
  *                                                                   (verbs_recall.c)
@@ -19,10 +21,12 @@
  * its own. More of them are registered with its window, in progress: not by the packet that
  * offers it.
  */
+#include "core/clock.h"
 #include "xport/verbs/verbs_priv.h"
 
 #define GROWTH		4u
 #define GROWTH_PASSES	4096u
+#define GROWTH_MS	20u
 
 static uint32_t most_of(const struct verbs_xport *xp, const struct verbs_link *link)
 {
@@ -61,10 +65,20 @@ void tagrv_verbs_window_set(struct verbs_xport *xp, struct verbs_link *link, uin
 	tagrv_verbs_window_share(xp);
 }
 
+static bool is_quick(const struct verbs_xport *xp, struct verbs_link *link)
+{
+	uint16_t before = link->rx_ms;
+
+	if ((uint32_t) xp->pass - link->rx_pass <= GROWTH_PASSES)
+		return true;
+	link->rx_ms = (uint16_t) tagrv_clock_ms();
+	return (uint16_t) (link->rx_ms - before) <= GROWTH_MS;
+}
+
 void tagrv_verbs_window_look(struct verbs_xport *xp, struct verbs_link *link)
 {
 	uint32_t most = most_of(xp, link);
-	bool quick = (uint32_t) xp->pass - link->rx_pass <= GROWTH_PASSES;
+	bool quick = is_quick(xp, link);
 
 	link->rx_from = link->rx_permits;
 	link->rx_pass = (uint32_t) xp->pass;
