@@ -193,6 +193,25 @@ static void round_of(struct end *a, struct end *b, size_t size)
 	check(read_sent(a), -FI_EAGAIN, "fi_cq_read");
 }
 
+/* Bursts until the receiver permits a whole one at a time. */
+static void widen(struct end *a, struct end *b, size_t size)
+{
+	for (int i = 0; i < WARM; i++) {
+		ssize_t got = 0;
+
+		post(b, size, BURST);
+		for (int k = 0; k < BURST; k++)
+			send_next(a, size, send_one);
+		while (got < BURST) {
+			ssize_t ret = read_burst(b);
+
+			(void) read_again(a);
+			got += ret > 0 ? ret : 0;
+		}
+		b->received += BURST;
+	}
+}
+
 /* --- one-sided operations ------------------------------------------------- */
 
 /* One alone. Its target is read until it has ended, as long as it needs the target. */
@@ -329,6 +348,8 @@ static void run(size_t size, size_t idle)
 	meet(&b, &a);
 	send_first(&a, &b);
 	send_first(&b, &a);
+	widen(&a, &b, size);
+	widen(&b, &a, size);
 	for (int i = 0; i < ROUNDS; i++) {
 		round_of(&a, &b, size);
 		round_of(&b, &a, size);
