@@ -14,7 +14,8 @@
  * only (169.254/16, fe80::), or that of a bridge, such as docker0 and virbr0, which
  * virtual machines of this host are behind; unless the default route takes the bridge.
  *
- * family: AF_INET, AF_INET6, or AF_UNSPEC: IPv4, else IPv6. 0; -FI_ENODATA: none; -FI_ENOMEM, -FI_EMFILE: not known.
+ * family: AF_INET, AF_INET6, or AF_UNSPEC: IPv4, else IPv6. 0; -FI_ENODATA: none;
+ * -FI_ENOMEM, -FI_EMFILE: not known.
  */
 int tagrv_netif_addr(const char *name, int family, struct tagrv_addr *addr)
 	TAGRV_WARN_UNUSED;

@@ -345,8 +345,8 @@ static void look_at(struct look *look, struct tagrv_lane *lane)
 
 static bool counts_in(const struct tagrv_xport *xport, const struct tagrv_quota *quota)
 {
-	for (unsigned i = 0; i < TAGRV_XPORT_QUOTAS && xport->quotas[i]; i++)
-		if (xport->quotas[i] == quota)
+	tagrv_xport_for_each_quota(pos, xport)
+		if (*pos == quota)
 			return true;
 	return false;
 }
@@ -408,10 +408,7 @@ static void make_room(struct tagrv_engine *engine, struct tagrv_quota *quota,
 void tagrv_part_make_room(struct tagrv_engine *engine, bool urgent)
 {
 	tagrv_assert_locked(engine->dom);
-	for (size_t i = 0; i < engine->rails.xport_cnt; i++) {
-		struct tagrv_quota **quotas = engine->rails.xports[i]->quotas;
-
-		for (unsigned q = 0; q < TAGRV_XPORT_QUOTAS && quotas[q]; q++)
-			make_room(engine, quotas[q], urgent);
-	}
+	for (size_t i = 0; i < engine->rails.xport_cnt; i++)
+		tagrv_xport_for_each_quota(quota, engine->rails.xports[i])
+			make_room(engine, *quota, urgent);
 }

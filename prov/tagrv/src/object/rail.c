@@ -44,9 +44,8 @@ static int open_one(struct tagrv_engine *engine, struct tagrv_device *dev,
 				   &rail->xport);
 	if (ret)
 		return ret;
-	for (unsigned i = 0; i < TAGRV_XPORT_QUOTAS && rail->xport->quotas[i]; i++)
-		tagrv_quota_share(rail->xport->quotas[i],
-				  tagrv_dom_rails_procs(getenv, &launcher));
+	tagrv_xport_for_each_quota(quota, rail->xport)
+		tagrv_quota_share(*quota, tagrv_dom_rails_procs(getenv, &launcher));
 	if (!engine->dom->params.fast)
 		rail->xport->attr.tagged_end = rail->xport->attr.tagged_short = 0;
 	/* By the declared cost: with a cache, a profile has the cost of finding a

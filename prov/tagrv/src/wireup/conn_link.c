@@ -150,8 +150,8 @@ static bool is_local(const struct tagrv_conn *conn)
 
 static bool has_room(const struct tagrv_xport *xport, bool offer)
 {
-	for (unsigned i = 0; i < TAGRV_XPORT_QUOTAS && xport->quotas[i]; i++)
-		if (!tagrv_quota_has_room(xport->quotas[i], offer ? 1 : 0))
+	tagrv_xport_for_each_quota(quota, xport)
+		if (!tagrv_quota_has_room(*quota, offer ? 1 : 0))
 			return false;
 	return true;
 }

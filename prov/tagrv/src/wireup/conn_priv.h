@@ -24,6 +24,9 @@
 /* Slots of tagrv_conn::chan. */
 enum { TAGRV_CONN_ACCEPTED, TAGRV_CONN_DIALED };
 
+/* ms from the REQ of a renewal, or the latest WAIT, to its REP */
+#define TAGRV_CONN_ANSWER_MAX	8000
+
 static inline bool tagrv_conn_has_chan(const struct tagrv_conn *conn)
 {
 	return conn->chan[TAGRV_CONN_ACCEPTED] || conn->chan[TAGRV_CONN_DIALED];

@@ -26,7 +26,6 @@
 
 #include "core/log.h"
 
-#define ANSWER_MAX	8000	/* ms from the REQ to the REP */
 #define REPEAT		2000	/* ms from a REP to its repetition */
 /* ms from a request that is not urgent to the REQ: ports that return at both sides, and
  * their addresses, come one after the other */
@@ -102,7 +101,7 @@ static void await_answer(struct tagrv_conn *conn, struct tagrv_chan *chan)
 
 	renew->chan = chan;
 	renew->at = tagrv_conn_now(conn) +
-		    (renew->state == TAGRV_CONN_OFFERED ? ANSWER_MAX : REPEAT);
+		    (renew->state == TAGRV_CONN_OFFERED ? TAGRV_CONN_ANSWER_MAX : REPEAT);
 	tagrv_conn_set_timer(conn);
 }
 

@@ -8,8 +8,6 @@
  */
 #include "wireup/conn_priv.h"
 
-#define RENEWAL_MAX	8000	/* ms from a WAIT to the REP of a renewal */
-
 /* As on_req() in conn_record.c decides: other REQs are repetitions, or become claims. */
 static enum tagrv_conn_work work_of_req(const struct tagrv_conn *conn,
 					const struct tagrv_chan *chan,
@@ -94,7 +92,7 @@ void tagrv_conn_take_wait(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	/* An answer that we gave is repeated all the same. */
 	if (renews && conn->renew.state == TAGRV_CONN_OFFERED &&
 	    conn->renew.chan == chan)
-		conn->renew.at = tagrv_conn_now(conn) + RENEWAL_MAX;
+		conn->renew.at = tagrv_conn_now(conn) + TAGRV_CONN_ANSWER_MAX;
 	if (renews || tagrv_conn_is_named(conn, rec))
 		have_patience(conn, chan);
 	tagrv_conn_set_timer(conn);

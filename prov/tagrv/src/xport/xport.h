@@ -317,6 +317,11 @@ struct tagrv_xport {
 	struct tagrv_xport_attr attr;
 };
 
+/* Walks over the quotas of a transport: 'pos' points to a pointer to each. */
+#define tagrv_xport_for_each_quota(pos, xport)					\
+	for (struct tagrv_quota *const *pos = (xport)->quotas;			\
+	     pos < (xport)->quotas + TAGRV_XPORT_QUOTAS && *pos; pos++)
+
 /*
  * Whether a link takes a short tagged message without fail: while cnt < end, one of
  * less than attr.tagged_short bytes. The transport changes it under the domain lock.
