@@ -6,6 +6,7 @@
 
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
+#include <time.h>
 
 static const char *const op_names[PLAY_OPS] = {
 	"post", "arrive", "cancel", "cancel by name", "peek", "claim", "take",
@@ -442,4 +443,15 @@ struct tagrv_match_stats match_play_fini(struct match_play *play)
 	match_model_fini(&play->model);
 	free(play->ids);
 	return stats;
+}
+
+uint64_t match_play_seed(void)
+{
+	const char *text = getenv("TAGRV_TEST_SEED");
+	struct timespec now;
+
+	if (text && *text)
+		return strtoull(text, NULL, 0);
+	timespec_get(&now, TIME_UTC);
+	return (uint64_t) now.tv_sec * 1000000000 + (uint64_t) now.tv_nsec;
 }

@@ -64,6 +64,9 @@ struct match_play {
  */
 bool match_play_init(struct match_play *play, uint64_t seed);
 
+/* The seed that TAGRV_TEST_SEED names, else one from the clock. */
+uint64_t match_play_seed(void);
+
 /* Does one operation, a drawn one or a given one. At most step_max calls. */
 void match_play_step(struct match_play *play);
 void match_play_do(struct match_play *play, enum match_play_op op);

@@ -9,7 +9,6 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "common/match_play.h"
 #include "match/hash.h"
@@ -39,17 +38,6 @@ static void fail(void *arg, const char *what)
 		       (unsigned long long) run->seed);
 }
 
-static uint64_t seed_of_run(void)
-{
-	const char *text = getenv("TAGRV_TEST_SEED");
-	struct timespec now;
-
-	if (text && *text)
-		return strtoull(text, NULL, 0);
-	timespec_get(&now, TIME_UTC);
-	return (uint64_t) now.tv_sec * 1000000000 + (uint64_t) now.tv_nsec;
-}
-
 static void expect(const struct run *run, uint64_t is, uint64_t least,
 		   const char *what)
 {
@@ -69,7 +57,7 @@ static void play(const struct match_play_mix *mix)
 	run->play.fail = fail;
 	run->play.arg = run;
 	run->play.step_max = STEPS;
-	run->seed = run->random = seed_of_run();
+	run->seed = run->random = match_play_seed();
 	fprintf(stderr, "model/%s: TAGRV_TEST_SEED=%llu\n", mix->name,
 		(unsigned long long) run->seed);
 	cr_assert(match_play_init(&run->play, run->seed));

@@ -104,6 +104,28 @@ Test(wireup_busy, accepted_socket_has_its_whole_time)
 	close_slow(&a, wireup);
 }
 
+/*
+ * The endpoint asks the peer, which listens at home, and works for 60 s for another one before
+ * the peer has answered. Returns what the peer was asked.
+ */
+static struct tagrv_wireup_rec work_while_one_is_asked(struct ep *a, int home,
+						       const struct tagrv_addr *addr,
+						       struct raw *peer, struct raw *other)
+{
+	struct tagrv_wireup_rec rec;
+
+	cr_assert_eq(tagrv_wireup_connect(a->wep, addr), 0);
+	home_accept(home, peer);
+	cr_assert_eq(raw_recv(peer, &rec), 1);
+	cr_assert_eq(rec.type, TAGRV_WIREUP_REQ);
+	raw_open(other, a, 2);
+	atomic_store(&slow_binds, 1);
+	ask(other, 2);
+	await_begin();
+	end_bind(60000);
+	return rec;
+}
+
 /* The peer has no fault in it that we were busy, so it is not given up. */
 Test(wireup_busy, deadlines_are_not_used_up_by_our_work)
 {
@@ -115,15 +137,7 @@ Test(wireup_busy, deadlines_are_not_used_up_by_our_work)
 	struct ep a;
 
 	open_slow(&a, wireup, 20);
-	cr_assert_eq(tagrv_wireup_connect(a.wep, &addr), 0);
-	home_accept(home, &peer);
-	cr_assert_eq(raw_recv(&peer, &rec), 1);
-	cr_assert_eq(rec.type, TAGRV_WIREUP_REQ);
-	raw_open(&other, &a, 2);
-	atomic_store(&slow_binds, 1);
-	ask(&other, 2);
-	await_begin();
-	end_bind(60000);
+	rec = work_while_one_is_asked(&a, home, &addr, &peer, &other);
 	await_rep(&other);
 	/* The thread has looked at its timers when it answers this one. */
 	close(other.fd);
@@ -151,21 +165,14 @@ Test(wireup_busy, deadlines_are_not_used_up_by_our_work)
 Test(wireup_busy, silent_peer_is_given_up_although_we_work)
 {
 	struct tagrv_wireup *wireup = create();
-	struct tagrv_wireup_rec rec;
 	struct raw peer = { .home = -1 }, other;
 	struct tagrv_addr addr;
 	int home = home_open(&addr);
 	struct ep a;
 
 	open_slow(&a, wireup, 2);
-	cr_assert_eq(tagrv_wireup_connect(a.wep, &addr), 0);
-	home_accept(home, &peer);
-	cr_assert_eq(raw_recv(&peer, &rec), 1);
-	raw_open(&other, &a, 2);
-	atomic_store(&slow_binds, 1);
-	ask(&other, 2);
-	await_begin();
-	end_bind(60000);	/* a sixteenth of that is more than its time */
+	/* A sixteenth of our work is more than its time. */
+	work_while_one_is_asked(&a, home, &addr, &peer, &other);
 	await(&a, &a.faileds, 1);
 	cr_assert_eq(a.failed.status, -FI_ETIMEDOUT);
 	if (a.ups)

@@ -8,8 +8,8 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "common/match_play.h"
 #include "match/hash.h"
 #include "unit/match/offload/offload_rig.h"
 
@@ -47,17 +47,6 @@ struct walk {
 static uint64_t below(struct walk *walk, uint64_t n)
 {
 	return tagrv_hash_word(&walk->random) % n;
-}
-
-static uint64_t seed_of_run(void)
-{
-	const char *text = getenv("TAGRV_TEST_SEED");
-	struct timespec now;
-
-	if (text && *text)
-		return strtoull(text, NULL, 0);
-	timespec_get(&now, TIME_UTC);
-	return (uint64_t) now.tv_sec * 1000000000 + (uint64_t) now.tv_nsec;
 }
 
 static uint32_t peer_of(struct walk *walk)
@@ -187,7 +176,7 @@ static void run(const struct mix *mix)
 {
 	static struct walk walk;
 	struct tagrv_offload_stats stats;
-	uint64_t seed = seed_of_run();
+	uint64_t seed = match_play_seed();
 
 	rig_init(&walk.rig, mix->tags, mix->ops, STEPS, STEPS);
 	walk.rig.name = mix->name;

@@ -42,17 +42,6 @@ static void link_up(int i)
 	pair_progress(&pair);
 }
 
-static unsigned send_some(int i, unsigned cnt)
-{
-	struct end end = *pair.a;
-	unsigned sent = 0;
-
-	end.link = a[i];
-	while (sent < cnt && !end_send(&end, sent, 8, 0, NULL))
-		sent++;
-	return sent;
-}
-
 static void settle(void)
 {
 	for (int i = 0; i < 50; i++)
@@ -63,7 +52,7 @@ static void settle(void)
 static void use(int i)
 {
 	for (unsigned sent = 0; sent < 400;) {
-		sent += send_some(i, 400 - sent);
+		sent += verbs_send_some(a[i], 400 - sent);
 		pair_progress(&pair);
 	}
 	settle();
@@ -178,7 +167,7 @@ Test(verbs_recall, packets_cross_it)
 		link_up(i);
 	before = pair.b->packet_cnt;
 	for (int i = 0; i < EARLY; i++)
-		send_some(i, 1000);
+		verbs_send_some(a[i], 1000);
 	for (int i = EARLY; i < LINKS; i++)
 		use(i);
 	cr_expect_gt(pair.b->packet_cnt, before);
@@ -255,7 +244,7 @@ static void go_on(unsigned packets, unsigned ctrl)
 	pair.a->xport->ops->reap(pair.a->xport);
 	cr_assert(to->return_due);
 	cr_assert_eq(to->tx_permits, VERBS_PERMIT_MIN);
-	cr_assert_eq(send_some(0, packets), packets);
+	cr_assert_eq(verbs_send_some(a[0], packets), packets);
 	for (unsigned i = 0; i < ctrl; i++)
 		cr_assert_eq(end_send(&end, 0, 8, TAGRV_SEND_CTRL, NULL), 0);
 	settle();
@@ -263,7 +252,7 @@ static void go_on(unsigned packets, unsigned ctrl)
 	cr_expect_not(from->recalled);
 	expect_agreed(0);
 	for (unsigned i = 0; i < 10; i++) {
-		cr_assert_eq(send_some(0, 1), 1, "behind %u and %u packets", packets, ctrl);
+		cr_assert_eq(verbs_send_some(a[0], 1), 1, "behind %u and %u packets", packets, ctrl);
 		settle();
 	}
 }
@@ -306,7 +295,7 @@ Test(verbs_recall, a_peer_that_does_not_answer_is_asked_once)
 		verbs_link_of(b[i])->recalled = true;
 	asked = receiver()->stats.permits_recalled;
 	for (int i = EARLY; i < LINKS; i++)
-		cr_expect_gt(send_some(i, 400), 0);
+		cr_expect_gt(verbs_send_some(a[i], 400), 0);
 	settle();
 	cr_expect_eq(receiver()->stats.permits_recalled, asked);
 	close_links(LINKS);

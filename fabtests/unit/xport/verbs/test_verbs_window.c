@@ -71,17 +71,6 @@ static void close_links(int cnt)
 	cr_assert_eq(receiver()->grown, 0);
 }
 
-static unsigned send_some(int i, unsigned cnt)
-{
-	struct end end = *pair.a;
-	unsigned sent = 0;
-
-	end.link = a[i];
-	while (sent < cnt && !end_send(&end, sent, 8, 0, NULL))
-		sent++;
-	return sent;
-}
-
 static void finish(int cnt)
 {
 	cr_expect_eq(fake_verbs_count().rnr, 0);
@@ -163,7 +152,7 @@ static void greet(void)
 	connect_all(100);
 	total = receiver()->rxq.bufs.total;
 	for (int i = 0; i < 100; i++)
-		cr_assert_eq(send_some(i, 1), 1);
+		cr_assert_eq(verbs_send_some(a[i], 1), 1);
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == 100);
 	settle();
 	cr_expect_eq(receiver()->rxq.bufs.total, total);
@@ -190,7 +179,7 @@ static void stream(void)
 	cr_assert_leq(link->rx_permits, VERBS_RQ_SLAB);
 	while (link->rx_window < full) {
 		cr_assert_lt(++rounds, 6);
-		send_some(99, UINT32_MAX);
+		verbs_send_some(a[99], UINT32_MAX);
 		settle();
 		check_books(100);
 	}
@@ -200,7 +189,7 @@ static void stream(void)
 		uint32_t permitted = verbs_link_of(a[99])->tx_permits;
 
 		cr_expect_geq(permitted, full / 2);
-		send_some(99, permitted);
+		verbs_send_some(a[99], permitted);
 		settle();
 	}
 	finish(100);
@@ -229,7 +218,7 @@ static void drip(void)
 	first = link->rx_permits;
 	wait_long(link);
 	for (int i = 0; i < 200; i++) {
-		cr_assert_eq(send_some(0, 1), 1);
+		cr_assert_eq(verbs_send_some(a[0], 1), 1);
 		settle();
 		wait_long(link);
 		check_books(1);
@@ -252,7 +241,7 @@ Test(verbs_window, a_peer_far_away_has_all_it_needs)
 	connect_all(1);
 	link = verbs_link_of(b[0]);
 	for (int i = 0; i < 200 && link->rx_window < VERBS_PERMIT_MAX; i++) {
-		cr_assert_eq(send_some(0, 1), 1);
+		cr_assert_eq(verbs_send_some(a[0], 1), 1);
 		settle();
 		receiver()->pass += 5000;
 		link->rx_ms = (uint16_t) (tagrv_clock_ms() - 1);
@@ -331,7 +320,7 @@ static void step(unsigned n)
 		to_send[draw(LINKS)] += 1 + draw(3);
 	for (int k = 0; k < LINKS; k++)
 		if (to_send[k])
-			to_send[k] -= send_some(k, 1 + draw(to_send[k]));
+			to_send[k] -= verbs_send_some(a[k], 1 + draw(to_send[k]));
 	for (unsigned k = draw(4); k; k--) {
 		struct end *end = &pair.ends[draw(2)];
 
@@ -345,7 +334,7 @@ static bool all_sent(void)
 
 	for (int k = 0; k < LINKS; k++) {
 		if (to_send[k])
-			to_send[k] -= send_some(k, to_send[k]);
+			to_send[k] -= verbs_send_some(a[k], to_send[k]);
 		all &= !to_send[k];
 	}
 	return all;

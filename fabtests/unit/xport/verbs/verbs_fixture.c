@@ -56,3 +56,14 @@ void verbs_send_many(unsigned cnt, size_t len)
 	for (unsigned i = 0; i < cnt; i++)
 		cr_assert_eq(end_send(pair.a, i, len, 0, NULL), 0);
 }
+
+unsigned verbs_send_some(struct tagrv_link *link, unsigned cnt)
+{
+	struct end end = *pair.a;
+	unsigned sent = 0;
+
+	end.link = link;
+	while (sent < cnt && !end_send(&end, sent, 8, 0, NULL))
+		sent++;
+	return sent;
+}

@@ -36,4 +36,7 @@ struct verbs_rxq *verbs_queue_of(const struct end *end);
 /* Sends cnt packets of len bytes from end a, all of which must find room. */
 void verbs_send_many(unsigned cnt, size_t len);
 
+/* Sends up to cnt short packets by a link of end a. Returns how many found room. */
+unsigned verbs_send_some(struct tagrv_link *link, unsigned cnt);
+
 #endif
