@@ -47,7 +47,7 @@ MAY_INCLUDE = {
     'proto/rma': {'proto/rndv', 'proto/packet', 'object', 'select', 'reg', 'wire', 'atomic', 'xport', 'core'},
     'proto/rndv': {'proto/packet', 'object', 'select', 'reg', 'wire', 'xport', 'core'},
     'proto/packet': {'object', 'wire', 'xport', 'core'},
-    'object': {'wireup', 'select', 'reg', 'wire', 'match', 'xport', 'core'},
+    'object': {'wireup', 'select', 'reg', 'wire', 'match', 'match/offload', 'xport', 'core'},
     'wireup': {'wire', 'xport', 'auth', 'core'},
     'select': {'wire', 'xport', 'core'},
     'reg': {'xport', 'core'},

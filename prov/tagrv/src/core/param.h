@@ -50,6 +50,7 @@ struct tagrv_params {
 	size_t	signal_every;		/* work requests per completion */
 	size_t	burst;			/* packets in flight per peer, 0: auto */
 	bool	srq;			/* share one receive queue if possible */
+	bool	hw_tags;		/* devices match tagged messages if they can */
 	bool	relaxed_ordering;	/* of what a device writes to messages */
 	int	gid_index;		/* -1: choose */
 	int	traffic_class;

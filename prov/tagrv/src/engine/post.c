@@ -128,6 +128,7 @@ static int new_op(struct tagrv_rx *rx, const struct tagrv_recv_req *req,
 	op->status = 0;
 	op->rx.rx = rx;
 	op->rx.room = 0;
+	op->rx.listed = NULL;
 	op->rx.parent = NULL;
 	op->rx.multi = req->flags & FI_MULTI_RECV && req->iov_cnt == 1;
 	op->rx.match_id = 0;

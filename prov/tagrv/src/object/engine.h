@@ -23,6 +23,7 @@
 #include "select/select.h"
 
 struct tagrv_peer;
+struct tagrv_tags;
 struct tagrv_wireup_ep;
 
 /*
@@ -166,6 +167,7 @@ struct tagrv_engine {
 	struct tagrv_views views;	/* of peers' windows */
 
 	struct tagrv_rails rails;	/* the transports */
+	struct tagrv_tags *tags;	/* list of receives in a device; NULL: none */
 
 	struct {
 		struct tagrv_pool tx_ops;	/* sends; a FIN has a handle of one */

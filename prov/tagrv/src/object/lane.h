@@ -66,6 +66,8 @@ struct tagrv_lane {
 	uint32_t gone_seq;		/* what had come at the last of them */
 	int	status;			/* why it failed, once closing */
 	bool	closing;		/* link_close was called */
+	bool	listed;			/* tagged messages come by the list of tags.h */
+	bool	outside;		/* they come another way, though there is a list */
 };
 
 /* The transport that a connected peer's packets take. */

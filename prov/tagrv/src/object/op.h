@@ -64,6 +64,7 @@
 
 struct tagrv_engine;
 struct tagrv_lane;
+struct tagrv_listed;
 struct tagrv_op;
 struct tagrv_peer;
 struct tagrv_rx;
@@ -245,6 +246,8 @@ struct tagrv_op {
 			struct tagrv_rx *rx;
 			size_t	room;		/* bytes of the buffer */
 			tagrv_match_id match_id;	/* once posted */
+			struct tagrv_listed *listed;	/* tags.h; NULL: no list
+							   knows of it */
 			struct tagrv_op *parent; /* multi-receive buffer that
 						    this is a slice of */
 			uint16_t pkt_flags;	/* of the message */

@@ -49,6 +49,7 @@ struct tagrv_op *tagrv_op_slice(struct tagrv_op *parent, size_t len)
 	op->flags = parent->flags;
 	op->rx.rx = parent->rx.rx;
 	op->rx.multi = false;
+	op->rx.listed = NULL;
 	op->rx.parent = parent;
 	op->rx.room = room;
 	op->iov_cnt = 1;

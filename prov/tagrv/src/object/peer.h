@@ -31,6 +31,7 @@
 #include "core/list.h"
 #include "core/pool.h"
 #include "core/trace.h"
+#include "match/offload/offload.h"
 #include "object/credit.h"
 #include "object/engine.h"
 #include "xport/xport.h"
@@ -105,6 +106,8 @@ struct tagrv_peer {
 	struct tagrv_side *side;	/* side link, or its beginnings; NULL: none */
 	struct tagrv_list pending;	/* sends in submit order */
 	size_t	eager_limit;		/* payload bytes: all up to it go eager */
+	uint16_t number;		/* lane->link->number: the peer's device
+					   matches our tagged messages */
 	/* Read by every arrival. */
 	uint32_t rx_seq;
 	uint32_t match_id;		/* id, or that of a shared context */
@@ -194,6 +197,7 @@ struct tagrv_peer {
 	int	lost_status;		/* the same, for receives that name it, while: */
 	struct tagrv_list lost_node;	/* engine->conn.lost */
 	struct tagrv_list blank_node;	/* engine->table.blank */
+	struct tagrv_offload_source listed;	/* for receives that name it: tags.h */
 	struct tagrv_addr addr;
 };
 

@@ -207,6 +207,7 @@ struct tagrv_op *tagrv_recv_op(const struct tagrv_recv *recv, struct tagrv_rx *r
 	op->mem[0] = recv->mem;
 	op->rx.rx = rx;
 	op->rx.room = recv->len;
+	op->rx.listed = NULL;
 	op->rx.parent = NULL;
 	op->rx.multi = false;
 	tagrv_list_init(&op->link);

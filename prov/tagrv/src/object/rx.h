@@ -39,6 +39,7 @@ struct tagrv_addr;
 struct tagrv_claim;
 struct tagrv_engine;
 struct tagrv_rx_peer;
+struct tagrv_tags;
 
 struct tagrv_rx {
 	struct tagrv_match *match;
@@ -52,6 +53,7 @@ struct tagrv_rx {
 	struct tagrv_pool ops;		/* receives that need an op */
 	struct tagrv_pool slices;	/* receives into multi-receive buffers */
 	struct tagrv_claim *claims;	/* by context: proto/peek.c */
+	struct tagrv_tags *tags;	/* of its only engine: tags.h; NULL: none */
 	struct tagrv_list engines;	/* that use it, in order of joining */
 	struct tagrv_list stopped;	/* peers that have no place left */
 	bool	roused;			/* a post has said so to all of them, and no

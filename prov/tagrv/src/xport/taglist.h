@@ -8,6 +8,7 @@
  *   del -----> deleted, 'gone' false   no message will take the entry
  *      \-----> deleted, 'gone' true    one has taken it: consumed and data come, or came
  *   sync ----> synced
+ *   abandon    the data will never come, because the queue pair of the message is destroyed
  *
  * The device tries its entries from the oldest on: the first takes the message of which
  * (tag & mask) == the entry's tag. A tagged message that none takes is unexpected: it comes
@@ -17,8 +18,16 @@
  * 'consumed' and 'packet' come in the order in which the device matched the messages, of one
  * sender in the order in which it sent them; 'data' may be late.
  *
- * owner: who opened the list. lock: its own. All callbacks run within progress, which
- * callbacks may not call, nor close; they may call add, del and sync.
+ * What a peer with a list expects in front of a tagged message, and what 'consumed' tells,
+ * is two words (Linux: Documentation/infiniband/tag_matching.rst; IBTA's names in brackets):
+ *
+ *   byte 0        3 (EAGER)
+ *   bytes 4-7     app (app_ctx), big-endian
+ *   bytes 8-15    tag, big-endian
+ *
+ * owner: who opened the list. It sets 'sink' before the first link of the transport is made.
+ * lock: the domain lock. All callbacks run within progress, which callbacks may not call,
+ * nor close; they may call add, del and sync.
  */
 #ifndef TAGRV_XPORT_TAGLIST_H
 #define TAGRV_XPORT_TAGLIST_H
@@ -29,8 +38,12 @@
 
 #include "core/compiler.h"
 
+struct tagrv_link;
 struct tagrv_mem;
 struct tagrv_taglist;
+
+#define TAGRV_TAGLIST_WORDS	2u	/* words in front of a tagged message */
+#define TAGRV_TAGLIST_EAGER	3u	/* the first byte */
 
 /* What is still to come of an entry. */
 enum tagrv_taglist_due {
@@ -60,18 +73,28 @@ struct tagrv_taglist_entry {
 #define TAGRV_TAGLIST_HEADERS	1
 
 struct tagrv_taglist_sink {
-	void (*added)(struct tagrv_taglist_sink *sink, struct tagrv_taglist_entry *entry);
+	/* sync_req: the device would like to be told the count of unexpected messages: a hint. */
+	void (*added)(struct tagrv_taglist_sink *sink, struct tagrv_taglist_entry *entry,
+		      bool sync_req);
 	void (*deleted)(struct tagrv_taglist_sink *sink, struct tagrv_taglist_entry *entry,
 			bool gone);
-	/* tag, app: of the message, as the sender wrote them. */
+	/*
+	 * tag, app: of the message, as the sender wrote them. link: by which it came; it may be
+	 * one that was not attached yet, or whose owner has closed it. status: 0; or -FI_E*: the
+	 * device does not know the message: tag and app say nothing, and 'data' comes at once
+	 * with that status.
+	 */
 	void (*consumed)(struct tagrv_taglist_sink *sink, struct tagrv_taglist_entry *entry,
-			 uint64_t tag, uint32_t app);
-	/* status: 0: len bytes have come; TAGRV_TAGLIST_HEADERS; or -FI_E*: they never will. */
+			 struct tagrv_link *link, uint64_t tag, uint32_t app, int status);
+	/* status: 0: len bytes have come, and are in the entry's memory from its beginning on;
+	   TAGRV_TAGLIST_HEADERS; or -FI_E*: they never will. */
 	void (*data)(struct tagrv_taglist_sink *sink, struct tagrv_taglist_entry *entry,
 		     size_t len, int status);
 	void (*synced)(struct tagrv_taglist_sink *sink);
-	/* The device would like to be told the count of unexpected messages: a hint. */
-	void (*sync_due)(struct tagrv_taglist_sink *sink);
+	/* The device has reported an unexpected tagged message: it has counted it. */
+	void (*unexpected)(struct tagrv_taglist_sink *sink);
+	/* One of these was handed to its link's owner, or dropped. */
+	void (*handled)(struct tagrv_taglist_sink *sink);
 	/* A call that returned -FI_EAGAIN may succeed now. */
 	void (*room)(struct tagrv_taglist_sink *sink);
 	/* The list is lost (-FI_E*): calls return that, and no callback of an entry follows. */
@@ -79,7 +102,8 @@ struct tagrv_taglist_sink {
 };
 
 /*
- * count: unexpected messages that the caller has handled, of which the device knows 16 bits.
+ * count: unexpected messages that were handled, of which the device knows 16 bits. del must not
+ * tell one: an entry that waits behind the one to be deleted could become active by it.
  * Errors of add, del and sync: -FI_EAGAIN: nothing has happened, and 'room' follows; or
  * that of the device, which the list does not survive.
  */
@@ -88,9 +112,10 @@ struct tagrv_taglist_ops {
 	int (*add)(struct tagrv_taglist *list, struct tagrv_taglist_entry *entry,
 		   uint32_t count);
 	/* -FI_EALREADY: it was called before, or a message has taken the entry. */
-	int (*del)(struct tagrv_taglist *list, struct tagrv_taglist_entry *entry,
-		   uint32_t count);
+	int (*del)(struct tagrv_taglist *list, struct tagrv_taglist_entry *entry);
 	int (*sync)(struct tagrv_taglist *list, uint32_t count);
+	/* 'data' of a consumed entry is not awaited any longer, and is not called. */
+	void (*abandon)(struct tagrv_taglist *list, struct tagrv_taglist_entry *entry);
 	/* Calls the callbacks that are due; returns the number of events. */
 	int (*progress)(struct tagrv_taglist *list);
 	/* The device has no entry any more, whatever was due. */

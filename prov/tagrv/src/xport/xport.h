@@ -49,6 +49,7 @@
 
 struct fid_nic;
 struct tagrv_device;
+struct tagrv_taglist;
 struct tagrv_xport;
 struct tagrv_link;
 
@@ -179,6 +180,9 @@ struct tagrv_xport_change {
 enum tagrv_send_flags {
 	/* May use the slots kept back for control packets (FIN, CTS, ...). */
 	TAGRV_SEND_CTRL	= 1 << 0,
+	/* A tagged message for a link with a 'number': the packet begins with the words of
+	   xport/taglist.h. */
+	TAGRV_SEND_TAGGED = 1 << 1,
 };
 
 /* A registered piece of memory. Back ends embed this struct in theirs. */
@@ -219,6 +223,16 @@ struct tagrv_sink {
 	 */
 	void (*tagged)(void *link_ctx, uint64_t meta, uint64_t tag,
 		       uint64_t data, const void *payload);
+	/*
+	 * One tagged message has arrived that the transport's list matched with no entry: it
+	 * begins with the words of xport/taglist.h. data is valid during the call only.
+	 * Wanted of transports that were opened with 'wants_list' only.
+	 */
+	void (*listed)(struct tagrv_sink *sink, void *link_ctx, const void *data,
+		       size_t len);
+	/* The owner uses a list of posted receives (xport/taglist.h), if xport_open can
+	 * open one. */
+	bool	wants_list;
 	/* As next_packet, for such a message. Worth the call only while 'deep'. */
 	void (*next_tagged)(void *link_ctx, uint64_t tag);
 	/* So many receives are posted that matching reads lines of memory that are
@@ -314,6 +328,9 @@ struct tagrv_xport {
 	/* Of its devices: how many links there can be. A link counts in each; NULL behind the
 	   last one. None: as many as memory allows. */
 	struct tagrv_quota *quotas[TAGRV_XPORT_QUOTAS];
+	/* Where the device matches tagged messages with receives; NULL: it does not. Its owner
+	   sets list->sink. Closed with the transport. */
+	struct tagrv_taglist *list;
 	struct tagrv_xport_attr attr;
 };
 
@@ -416,6 +433,16 @@ struct tagrv_link {
 				   message changes, or TAGRV_WATCH_OFF */
 	/* bytes of one get or put over this link, set by bind */
 	size_t	get_max, put_max;
+	size_t	max_packet;	/* bytes of one send over this link, set by bind; 0: no
+				   bound but attr.max_packet and the peer's */
+	/*
+	 * Set by bind, constant from then on. 'number' is what our tagged messages have in
+	 * their tags, because the peer's device matches them: each is sent by 'send' or
+	 * 'send_prepared' with TAGRV_SEND_TAGGED; 0: it does not. 'given' is what the peer's
+	 * have, which all come through our list: by its callbacks, or by sink->listed; 0: they
+	 * do not come through one.
+	 */
+	uint16_t number, given;
 	/*
 	 * Set by the owner before link_close: packets that the peer's device believes to
 	 * have arrived still reach the sink, all before link_closed. Only links of

@@ -23,10 +23,13 @@ static unsigned number_of(const struct tagrv_taglist_entry *entry)
 	return (unsigned) (entry - tm.entries);
 }
 
-static void on_added(struct tagrv_taglist_sink *sink, struct tagrv_taglist_entry *entry)
+static void on_added(struct tagrv_taglist_sink *sink, struct tagrv_taglist_entry *entry,
+		     bool sync_req)
 {
 	(void) sink;
-	note((struct tm_note) { .what = TM_ADDED, .n = number_of(entry) });
+	note((struct tm_note) {
+		.what = TM_ADDED, .n = number_of(entry), .sync_req = sync_req,
+	});
 }
 
 static void on_deleted(struct tagrv_taglist_sink *sink, struct tagrv_taglist_entry *entry,
@@ -37,11 +40,13 @@ static void on_deleted(struct tagrv_taglist_sink *sink, struct tagrv_taglist_ent
 }
 
 static void on_consumed(struct tagrv_taglist_sink *sink, struct tagrv_taglist_entry *entry,
-			uint64_t tag, uint32_t app)
+			struct tagrv_link *link, uint64_t tag, uint32_t app, int status)
 {
 	(void) sink;
+	cr_assert_null(link);
 	note((struct tm_note) {
 		.what = TM_CONSUMED, .n = number_of(entry), .tag = tag, .app = app,
+		.status = status,
 	});
 }
 
@@ -62,12 +67,6 @@ static void on_synced(struct tagrv_taglist_sink *sink)
 {
 	(void) sink;
 	note((struct tm_note) { .what = TM_SYNCED });
-}
-
-static void on_sync_due(struct tagrv_taglist_sink *sink)
-{
-	(void) sink;
-	note((struct tm_note) { .what = TM_SYNC_DUE });
 }
 
 static void on_room(struct tagrv_taglist_sink *sink)
@@ -102,7 +101,7 @@ void tm_prepare(void)
 		.config = list_devices(),
 		.sink = {
 			.added = on_added, .deleted = on_deleted, .consumed = on_consumed,
-			.data = on_data, .synced = on_synced, .sync_due = on_sync_due,
+			.data = on_data, .synced = on_synced,
 			.room = on_room, .fatal = on_fatal,
 		},
 	};

@@ -17,7 +17,7 @@
 #define TM_NOTES	4096u
 
 enum tm_what {
-	TM_ADDED, TM_DELETED, TM_GONE, TM_CONSUMED, TM_DATA, TM_SYNCED, TM_SYNC_DUE, TM_ROOM,
+	TM_ADDED, TM_DELETED, TM_GONE, TM_CONSUMED, TM_DATA, TM_SYNCED, TM_ROOM,
 	TM_FATAL, TM_TAGGED, TM_UNTAGGED, TM_BAD_PACKET,
 };
 
@@ -29,6 +29,7 @@ struct tm_note {
 	size_t	len;
 	uint64_t tag;
 	uint32_t app;
+	bool	sync_req;
 };
 
 struct tm_fixture {

@@ -25,6 +25,7 @@ static const struct tagrv_taglist_ops ops = {
 	.add = tagrv_verbs_tm_add,
 	.del = tagrv_verbs_tm_del,
 	.sync = tagrv_verbs_tm_sync,
+	.abandon = tagrv_verbs_tm_abandon,
 	.progress = tagrv_verbs_tm_progress,
 	.close = tagrv_verbs_tm_close,
 };

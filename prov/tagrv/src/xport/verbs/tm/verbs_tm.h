@@ -68,7 +68,6 @@ struct verbs_tm {
 	uint32_t ops, max_ops;		/* commands in flight */
 	bool	starved;		/* a call returned -FI_EAGAIN: room is due */
 	bool	freed;			/* an entry or command has ended since */
-	bool	sync_req;		/* the device asked for a sync */
 	int	fatal;			/* -FI_E*, 0: alive */
 	bool	told_fatal;
 	uint64_t stale;			/* completions of which nothing is known */
@@ -102,9 +101,9 @@ void tagrv_verbs_tm_fail(struct verbs_tm *tm, int status);
 /* verbs_tm_command.c: as in taglist.h */
 int tagrv_verbs_tm_add(struct tagrv_taglist *list, struct tagrv_taglist_entry *entry,
 		       uint32_t count);
-int tagrv_verbs_tm_del(struct tagrv_taglist *list, struct tagrv_taglist_entry *entry,
-		       uint32_t count);
+int tagrv_verbs_tm_del(struct tagrv_taglist *list, struct tagrv_taglist_entry *entry);
 int tagrv_verbs_tm_sync(struct tagrv_taglist *list, uint32_t count);
+void tagrv_verbs_tm_abandon(struct tagrv_taglist *list, struct tagrv_taglist_entry *entry);
 /* Gives back an entry's slot if nothing of it is due any more. */
 void tagrv_verbs_tm_release(struct verbs_tm *tm, struct tagrv_taglist_entry *entry);
 

@@ -4,9 +4,9 @@
  *
  * Each asks for a completion. Only that gives back a command's place in the device, and with
  * mlx5 an entry's handle is free when each completion that concerns it was polled: so it is
- * here, too. Each command tells the count of handled unexpected messages, and an ADD of it
- * most of all: the library of mlx5 notes the count of an ADD only, and goes by it when it
- * asks for a sync.
+ * here, too. ADD and SYNC tell the count of handled unexpected messages, an ADD of it most
+ * of all: the library of mlx5 notes the count of an ADD only, and goes by it when it asks for a
+ * sync. A DEL tells none: entries behind the one to be deleted would become active first.
  */
 #include "xport/verbs/tm/verbs_tm.h"
 
@@ -26,13 +26,12 @@ static uint64_t wr_id_of(enum verbs_tm_kind kind, const struct verbs_tm *tm, uin
  * Posts a command. The device has room for it, as far as we know; if it says that it has
  * not, something must be under way whose end makes room.
  */
-static int post(struct verbs_tm *tm, struct ibv_ops_wr *wr, uint32_t count)
+static int post(struct verbs_tm *tm, struct ibv_ops_wr *wr)
 {
 	struct ibv_ops_wr *bad = NULL;
 	int err;
 
-	wr->flags = IBV_OPS_SIGNALED | IBV_OPS_TM_SYNC;
-	wr->tm.unexpected_cnt = count;
+	wr->flags |= IBV_OPS_SIGNALED;
 	err = tm->calls->post_srq_ops(tm->rxq.srq, wr, &bad);
 	if (!err) {
 		tm->ops++;
@@ -46,6 +45,13 @@ static int post(struct verbs_tm *tm, struct ibv_ops_wr *wr, uint32_t count)
 		   tm->dev->base.name, err);
 	tagrv_verbs_tm_fail(tm, -err);
 	return -err;
+}
+
+static int post_count(struct verbs_tm *tm, struct ibv_ops_wr *wr, uint32_t count)
+{
+	wr->flags = IBV_OPS_TM_SYNC;
+	wr->tm.unexpected_cnt = count;
+	return post(tm, wr);
 }
 
 static int check_room(struct verbs_tm *tm, bool has_slot)
@@ -96,7 +102,7 @@ int tagrv_verbs_tm_add(struct tagrv_taglist *list, struct tagrv_taglist_entry *e
 	wr.tm.add.num_sge = entry->mem ? 1 : 0;
 	wr.tm.add.tag = entry->tag;
 	wr.tm.add.mask = entry->mask;
-	ret = post(tm, &wr, count);
+	ret = post_count(tm, &wr, count);
 	if (ret)
 		return ret;
 	tm->first_free = tm->slots[slot].next;
@@ -108,8 +114,7 @@ int tagrv_verbs_tm_add(struct tagrv_taglist *list, struct tagrv_taglist_entry *e
 	return 0;
 }
 
-int tagrv_verbs_tm_del(struct tagrv_taglist *list, struct tagrv_taglist_entry *entry,
-		       uint32_t count)
+int tagrv_verbs_tm_del(struct tagrv_taglist *list, struct tagrv_taglist_entry *entry)
 {
 	struct verbs_tm *tm = verbs_tm_of(list);
 	struct ibv_ops_wr wr = { .opcode = IBV_WR_TAG_DEL };
@@ -122,7 +127,7 @@ int tagrv_verbs_tm_del(struct tagrv_taglist *list, struct tagrv_taglist_entry *e
 		return ret;
 	wr.wr_id = wr_id_of(VERBS_TM_DEL, tm, entry->slot);
 	wr.tm.handle = entry->handle;
-	ret = post(tm, &wr, count);
+	ret = post(tm, &wr);
 	if (!ret)
 		entry->due |= TAGRV_TAGLIST_DELETED;
 	return ret;
@@ -137,7 +142,7 @@ int tagrv_verbs_tm_sync(struct tagrv_taglist *list, uint32_t count)
 	};
 	int ret = check_room(tm, true);
 
-	return ret ? ret : post(tm, &wr, count);
+	return ret ? ret : post_count(tm, &wr, count);
 }
 
 void tagrv_verbs_tm_release(struct verbs_tm *tm, struct tagrv_taglist_entry *entry)
@@ -151,4 +156,10 @@ void tagrv_verbs_tm_release(struct verbs_tm *tm, struct tagrv_taglist_entry *ent
 	slot->next = tm->first_free;
 	tm->first_free = entry->slot;
 	tm->freed = true;
+}
+
+void tagrv_verbs_tm_abandon(struct tagrv_taglist *list, struct tagrv_taglist_entry *entry)
+{
+	entry->due &= (uint8_t) ~TAGRV_TAGLIST_DATA;
+	tagrv_verbs_tm_release(verbs_tm_of(list), entry);
 }

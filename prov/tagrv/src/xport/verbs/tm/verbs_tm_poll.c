@@ -64,7 +64,7 @@ static void on_add(struct verbs_tm *tm, struct tagrv_taglist_entry *entry,
 		return;
 	entry->due &= (uint8_t) ~TAGRV_TAGLIST_ADDED;
 	tagrv_verbs_tm_release(tm, entry);
-	tm->base.sink->added(tm->base.sink, entry);
+	tm->base.sink->added(tm->base.sink, entry, c->flags & IBV_WC_TM_SYNC_REQ);
 }
 
 static void on_del(struct verbs_tm *tm, struct tagrv_taglist_entry *entry,
@@ -104,7 +104,8 @@ static void on_match(struct verbs_tm *tm, struct tagrv_taglist_entry *entry,
 
 	entry->headers = c->status == IBV_WC_TM_RNDV_INCOMPLETE;
 	entry->due &= (uint8_t) ~TAGRV_TAGLIST_CONSUMED;
-	tm->base.sink->consumed(tm->base.sink, entry, c->tm.tag, c->tm.priv);
+	tm->base.sink->consumed(tm->base.sink, entry, NULL, c->tm.tag, c->tm.priv,
+				failed ? status_of(c->status) : 0);
 	if (failed)
 		end_data(tm, entry, 0, status_of(c->status));
 	else if (c->flags & IBV_WC_TM_DATA_VALID)
@@ -169,8 +170,6 @@ static void handle(struct verbs_tm *tm, const struct completion *c)
 	enum verbs_tm_kind kind = (enum verbs_tm_kind) (c->wr_id >> VERBS_TM_KIND_SHIFT);
 	struct tagrv_taglist_entry *entry;
 
-	if (c->flags & IBV_WC_TM_SYNC_REQ)
-		tm->sync_req = true;
 	if (kind == VERBS_TM_BUF) {
 		on_buf(tm, c);
 		return;
@@ -236,10 +235,6 @@ static void tell(struct verbs_tm *tm)
 	}
 	if (tm->fatal)
 		return;
-	if (tm->sync_req) {
-		tm->sync_req = false;
-		sink->sync_due(sink);
-	}
 	if (tm->starved && tm->freed) {
 		tm->starved = false;
 		sink->room(sink);
