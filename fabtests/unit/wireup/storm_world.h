@@ -401,10 +401,8 @@ static inline void storm_record(struct storm_sock *sock, const struct tagrv_wire
 			storm_close(sock);
 		return;
 	}
-	if (rec->type != TAGRV_WIREUP_WAIT)
-		storm_free_slot(sock);
-	else
-		storm.told++;
+	storm_free_slot(sock);
+	storm.told += rec->type == TAGRV_WIREUP_WAIT;
 	if (tagrv_wireup_job_waits(&sock->job)) {
 		if (sock->held && rec->type == TAGRV_WIREUP_CLOSE)
 			storm_void_job(sock);

@@ -3,6 +3,7 @@
  * Requests that wait while the device of the wireup thread is slow.
  */
 #include "unit/wireup/wireup_slow.h"
+#include "wireup/wireup_priv.h"
 
 TestSuite(wireup_admit, .timeout = 60);
 
@@ -194,4 +195,42 @@ Test(wireup_admit, peer_whose_socket_breaks_while_we_are_busy_is_dialed_again)
 	close(peer.fd);
 	close(home);
 	end(wireup);
+}
+
+/* One dial at a time, and the first peer says WAIT for ever. */
+Test(wireup_admit, peer_that_has_us_wait_does_not_keep_others_from_being_dialed)
+{
+	struct tagrv_wireup *wireup = create();
+	struct timeval limit = { .tv_sec = PATIENCE / 1000 };
+	struct tagrv_wireup_rec rec;
+	struct tagrv_addr addr[2];
+	struct raw peer[2] = { 0 };
+	int home[2];
+
+	wireup->caps.dials = 1;
+	open_ep(&a, wireup, 30);
+	for (int i = 0; i < 2; i++) {
+		home[i] = home_open(&addr[i]);
+		setsockopt(home[i], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+		cr_assert_eq(tagrv_wireup_connect(a.wep, &addr[i]), 0);
+	}
+	home_accept(home[0], &peer[0]);
+	cr_assert_eq(raw_recv(&peer[0], &rec), 1);
+	peer[0].mine = (struct tagrv_wireup_rec) {
+		.type = TAGRV_WIREUP_WAIT, .version_min = TAGRV_WIRE_VERSION_MIN,
+		.version_max = TAGRV_WIRE_VERSION, .src_epoch = 1, .addr = addr[0],
+		.max_packet = 1000,
+	};
+	raw_name_link(&peer[0], &rec);
+	raw_send(&peer[0]);
+	home_accept(home[1], &peer[1]);
+	cr_assert_eq(raw_recv(&peer[1], &rec), 1);
+	cr_assert_eq(rec.type, TAGRV_WIREUP_REQ);
+	cr_assert_not(has_input(&peer[0]), "the socket was closed");
+	for (int i = 0; i < 2; i++) {
+		close(peer[i].fd);
+		close(home[i]);
+	}
+	close_ep(&a);
+	tagrv_wireup_destroy(wireup);
 }

@@ -164,9 +164,8 @@ static void handle_record(struct tagrv_wireup_sock *sock, size_t len)
 	}
 	tagrv_wireup_sock_take(sock, len);
 	tagrv_wireup_sock_end_half_open(sock);
-	/* WAIT is no answer: the handshake goes on. */
-	if (rec.type != TAGRV_WIREUP_WAIT)
-		tagrv_wireup_sock_free_slot(sock);
+	/* WAIT too: the peer is there, and may have us wait as long as it likes. */
+	tagrv_wireup_sock_free_slot(sock);
 	tagrv_wireup_peer_record(sock, &rec, ret);
 }
 
