@@ -234,3 +234,54 @@ Test(wireup_admit, peer_that_has_us_wait_does_not_keep_others_from_being_dialed)
 	close_ep(&a);
 	tagrv_wireup_destroy(wireup);
 }
+
+enum { DEAF = 3, CROWD = 4 };
+
+/* A listener whose queue is full: the kernel drops what dials it. */
+static int deaf_open(struct tagrv_addr *addr, int *crowd)
+{
+	int home = home_open(addr);
+
+	cr_assert_eq(listen(home, 0), 0);
+	for (int i = 0; i < CROWD; i++) {
+		crowd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		(void) !connect(crowd[i], &addr->sa, sizeof(addr->in));
+	}
+	return home;
+}
+
+/*
+ * Work for the device is expected to take so long that sockets are opened one by one. A host
+ * that is deaf is given up after a time, too, but not so soon.
+ */
+Test(wireup_admit, hosts_that_do_not_answer_do_not_keep_others_from_being_dialed)
+{
+	struct tagrv_wireup *wireup = create();
+	struct timeval limit = { .tv_sec = 4 * DEAF };	/* half of their time */
+	struct tagrv_wireup_rec rec;
+	struct tagrv_addr addr;
+	int crowd[DEAF][CROWD], deaf[DEAF], home;
+	struct raw peer = { 0 };
+
+	wireup->queue.cost = UINT64_C(2000000000);
+	open_ep(&a, wireup, 30);
+	for (int i = 0; i < DEAF; i++) {
+		deaf[i] = deaf_open(&addr, crowd[i]);
+		cr_assert_eq(tagrv_wireup_connect(a.wep, &addr), 0);
+	}
+	home = home_open(&addr);
+	setsockopt(home, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	cr_assert_eq(tagrv_wireup_connect(a.wep, &addr), 0);
+	home_accept(home, &peer);
+	cr_assert_eq(raw_recv(&peer, &rec), 1);
+	cr_assert_eq(rec.type, TAGRV_WIREUP_REQ);
+	for (int i = 0; i < DEAF; i++) {
+		for (int n = 0; n < CROWD; n++)
+			close(crowd[i][n]);
+		close(deaf[i]);
+	}
+	close(peer.fd);
+	close(home);
+	close_ep(&a);
+	tagrv_wireup_destroy(wireup);
+}

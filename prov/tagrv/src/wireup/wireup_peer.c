@@ -248,7 +248,7 @@ static struct tagrv_wireup_sock *end_dialing(struct tagrv_wireup_peer *peer)
 	struct tagrv_wireup_sock *sock = peer->dialing;
 
 	peer->dialing = NULL;
-	peer->wep->wireup->opening--;
+	tagrv_wireup_sock_opened(sock);
 	return sock;
 }
 
@@ -432,7 +432,6 @@ static void dial(struct tagrv_wireup_peer *peer)
 	if (sock) {
 		sock->chan.conn = &peer->conn;
 		peer->dialing = sock;
-		peer->wep->wireup->opening++;
 		return;
 	}
 	tagrv_conn_dial_failed(&peer->conn, status);

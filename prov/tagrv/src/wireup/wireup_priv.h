@@ -103,7 +103,7 @@ struct tagrv_wireup {
 	struct tagrv_list dials;	/* peers waiting for a dial slot */
 	struct tagrv_list urgent;	/* the same, ahead of those: a claim waits */
 	unsigned dialing;		/* slots in use */
-	unsigned opening;		/* dialed, and not handed to a connection yet */
+	unsigned opening;		/* sockets with this mark */
 	struct tagrv_wireup_queue queue;	/* of sockets that have devices work */
 	struct tagrv_list tells;	/* those whose peers are told to wait, by time */
 	struct tagrv_list lingers;	/* sockets in state LINGER, oldest first */
@@ -173,11 +173,14 @@ struct tagrv_wireup_sock {
 	struct tagrv_list node;
 	struct tagrv_list wait_node;	/* on wireup->silents or greeters */
 	bool	greeted;		/* half-open: on greeters */
-	struct tagrv_wireup_timer timer;	/* half-open: first record; LINGER: end */
+	struct tagrv_wireup_timer timer;	/* half-open: first record; LINGER: end;
+						   CONNECTING: end of 'opening' */
 	struct tagrv_addr addr;		/* of the other end of the socket */
 	struct tagrv_hello hello;
 	int	fd;
 	bool	slot;			/* counted in wireup->dialing */
+	bool	opening;		/* dialed, and not handed to a connection yet; but not
+					   if it takes long to connect */
 	struct tagrv_wireup_job job;	/* on wireup->queue */
 	struct tagrv_wireup_rec *held;	/* its record; NULL: the socket is dialed */
 	struct tagrv_list tell_node;	/* on wireup->tells */
@@ -255,6 +258,8 @@ void tagrv_wireup_sock_hangup(struct tagrv_wireup_sock *sock);
 void tagrv_wireup_sock_close(struct tagrv_wireup_sock *sock);
 /* The handshake that this socket dialed for is over: another peer may dial. */
 void tagrv_wireup_sock_free_slot(struct tagrv_wireup_sock *sock);
+/* A dialed socket is handed to its connection, or closed. */
+void tagrv_wireup_sock_opened(struct tagrv_wireup_sock *sock);
 /* Frees the sockets on wireup->dead. */
 void tagrv_wireup_sock_free_dead(struct tagrv_wireup *wireup);
 

@@ -20,12 +20,34 @@
 #include "wireup/wireup_priv.h"
 
 #define LINGER		1000	/* ms */
+/* ms that a socket may take to connect before others need not wait for it: its host does not
+ * answer, perhaps never. */
+#define CONNECT_SOON	1000
 
 void tagrv_wireup_sock_poll(struct tagrv_wireup_sock *sock, uint32_t events)
 {
 	struct epoll_event ev = { .events = events, .data.ptr = sock };
 
 	(void) epoll_ctl(sock->wireup->epfd, EPOLL_CTL_MOD, sock->fd, &ev);
+}
+
+/* Counts the dialed socket as one that will soon have devices work, or no longer. */
+static void count_opening(struct tagrv_wireup_sock *sock, bool opening)
+{
+	if (sock->opening == opening)
+		return;
+	sock->opening = opening;
+	if (opening)
+		sock->wireup->opening++;
+	else
+		sock->wireup->opening--;
+}
+
+void tagrv_wireup_sock_opened(struct tagrv_wireup_sock *sock)
+{
+	count_opening(sock, false);
+	if (sock->state == TAGRV_WIREUP_CONNECTING)
+		tagrv_wireup_timer_set(&sock->wireup->timers, &sock->timer, 0);
 }
 
 static void on_timer(struct tagrv_wireup_timer *timer)
@@ -35,6 +57,8 @@ static void on_timer(struct tagrv_wireup_timer *timer)
 
 	if (sock->state == TAGRV_WIREUP_LINGER)
 		tagrv_wireup_sock_close(sock);
+	else if (sock->state == TAGRV_WIREUP_CONNECTING)
+		count_opening(sock, false);
 	else
 		tagrv_wireup_sock_late(sock);
 }
@@ -177,6 +201,9 @@ struct tagrv_wireup_sock *tagrv_wireup_sock_dial(struct tagrv_wireup_ep *wep,
 	sock->state = TAGRV_WIREUP_CONNECTING;
 	sock->slot = true;
 	wep->wireup->dialing++;
+	count_opening(sock, true);
+	tagrv_wireup_timer_set(&wep->wireup->timers, &sock->timer,
+			       wep->wireup->now + CONNECT_SOON);
 	return sock;
 }
 
@@ -188,6 +215,8 @@ static void finish_dial(struct tagrv_wireup_sock *sock)
 		tagrv_wireup_peer_dialed(sock, ret);
 		return;
 	}
+	count_opening(sock, true);
+	tagrv_wireup_timer_set(&sock->wireup->timers, &sock->timer, 0);
 	sock->state = TAGRV_WIREUP_OPEN;
 	tagrv_wireup_sock_poll(sock, EPOLLIN);
 	tagrv_wireup_greet_first(sock);
