@@ -99,9 +99,10 @@ void rig_init(struct rig *rig, uint32_t max_tags, uint32_t max_ops, uint64_t rec
 	rig->recvs = calloc(recv_max, sizeof(*rig->recvs));
 	rig->msgs = calloc(msg_max, sizeof(*rig->msgs));
 	rig->waiting = calloc(msg_max, sizeof(*rig->waiting));
+	rig->kept = calloc(msg_max, sizeof(*rig->kept));
 	rig->list = tag_list_create(&(struct tag_list_config) {
 		.max_tags = max_tags, .max_ops = max_ops, .mtu = RIG_MTU });
-	rig_check(rig, rig->recvs && rig->msgs && rig->waiting && rig->list &&
+	rig_check(rig, rig->recvs && rig->msgs && rig->waiting && rig->kept && rig->list &&
 		  max_tags <= RIG_TAGS && match_model_init(&rig->model, recv_max, msg_max) &&
 		  !tagrv_match_create_seeded(0, 0, 1, &rig->match) &&
 		  !tagrv_offload_create(max_tags, &ops, rig, &rig->off), "no memory");
@@ -113,6 +114,7 @@ void rig_fini(struct rig *rig)
 	tagrv_match_destroy(rig->match);
 	match_model_fini(&rig->model);
 	tag_list_destroy(rig->list);
+	free(rig->kept);
 	free(rig->waiting);
 	free(rig->msgs);
 	free(rig->recvs);
@@ -266,7 +268,8 @@ static size_t build(struct rig *rig, uint8_t *bytes, uint64_t number, enum rig_k
 	bytes[0] = kind >= RIG_RNDV ? TAG_LIST_OP_RNDV : TAG_LIST_OP_EAGER;
 	put_be(bytes + 4, number, 4);
 	put_be(bytes + 8, msg->tag | source << TAGRV_OFFLOAD_TAG_BITS |
-	       (number & 1 ? TAGRV_OFFLOAD_HAS_DATA : 0), 8);
+	       (number & 1 ? TAGRV_OFFLOAD_HAS_DATA : 0) |
+	       (number & 2 ? TAGRV_OFFLOAD_HAS_HEADER : 0), 8);
 	if (kind < RIG_RNDV) {
 		memcpy(bytes + TAG_LIST_TMH, &number, sizeof(number));
 		return TAG_LIST_TMH + len;
@@ -319,7 +322,7 @@ void rig_serve(struct rig *rig)
 /* The number is another one each time. */
 void rig_enter(struct rig *rig, uint32_t peer)
 {
-	rig_check(rig, !rig->wait_cnt && tagrv_offload_settled(rig->off),
+	rig_check(rig, !rig->wait_cnt && !rig->kept_cnt && tagrv_offload_settled(rig->off),
 		  "messages on the old way, or entries with the old number");
 	if (rig->outside[peer]) {
 		rig->outside[peer] = false;
@@ -406,6 +409,28 @@ static void complete(struct rig *rig, const struct tag_list_record *rec)
 	recv->state = RIG_DONE;
 }
 
+static void handle(struct rig *rig, uint64_t msg)
+{
+	arrive(rig, msg, false);
+	tagrv_offload_unexpected(rig->off);
+}
+
+void rig_keep(struct rig *rig, uint32_t peer, bool keep)
+{
+	uint64_t left = 0;
+
+	rig->keep[peer] = keep;
+	for (uint64_t i = 0; i < rig->kept_cnt; i++) {
+		uint64_t msg = rig->kept[i];
+
+		if (!keep && rig->msgs[msg - 1].peer == peer)
+			handle(rig, msg);
+		else
+			rig->kept[left++] = msg;
+	}
+	rig->kept_cnt = left;
+}
+
 static void received(struct rig *rig, const struct tag_list_record *rec)
 {
 	if (rec->flags & TAG_LIST_MATCH)
@@ -414,8 +439,11 @@ static void received(struct rig *rig, const struct tag_list_record *rec)
 		complete(rig, rec);
 	if (rec->flags & (TAG_LIST_MATCH | TAG_LIST_DATA))
 		return;
-	arrive(rig, rec->wr_id, false);
-	tagrv_offload_unexpected(rig->off);
+	tagrv_offload_seen(rig->off);
+	if (rig->keep[rig->msgs[rec->wr_id - 1].peer])
+		rig->kept[rig->kept_cnt++] = rec->wr_id;
+	else
+		handle(rig, rec->wr_id);
 }
 
 static void deleted(struct rig *rig, const struct tag_list_record *rec)
@@ -541,6 +569,8 @@ void rig_settle(struct rig *rig)
 	unsigned pass = 0;
 
 	rig->refuse = 0;
+	for (uint32_t peer = 1; peer <= RIG_PEERS; peer++)
+		rig_keep(rig, peer, false);
 	tag_list_set_delays(rig->list, &(struct tag_list_delays) { 0 });
 	/* Commands that were posted with a longer delay come to their end, too. */
 	for (unsigned idle = 0; idle < 40; idle++) {

@@ -8,6 +8,7 @@
  *   rig_send()  from a peer behind the adapter ----> adapter --> completions
  *   rig_poll()  one completion --> offload, matcher    <------------+
  *   rig_send()  from another peer --> waits until settled --> matcher
+ *   rig_keep()  what the adapter reports of a peer is handled later
  *
  * The naive matcher sees each post when it is made, and each message when software handles it
  * or hears of its match. It must choose the same receive. A receive whose cancel is under
@@ -63,6 +64,9 @@ struct rig {
 	unsigned limbo_cnt;
 	uint64_t *waiting;		/* messages of outside peers */
 	uint64_t wait_first, wait_cnt;
+	bool	keep[RIG_PEERS + 1];
+	uint64_t *kept;			/* unexpected messages of such peers */
+	uint64_t kept_cnt;
 	uint8_t	buf[RIG_TAGS][64];	/* of entries */
 	uint64_t in_buf[RIG_TAGS];	/* message that matched; 0: none */
 	bool	in_use[RIG_TAGS];
@@ -97,6 +101,10 @@ void rig_cancel(struct rig *rig, uint64_t number);
 /* A message leaves the peer, and arrives at the adapter or waits for the software. Returns
  * its number. */
 uint64_t rig_send(struct rig *rig, uint32_t peer, uint64_t tag, enum rig_kind kind);
+
+/* From now on unexpected messages of the peer are kept; or they are handled, those first that
+ * were kept. */
+void rig_keep(struct rig *rig, uint32_t peer, bool keep);
 
 /* The peer comes through the adapter, or no longer. */
 void rig_enter(struct rig *rig, uint32_t peer);

@@ -25,17 +25,18 @@ struct mix {
 	unsigned post, send, cancel, move;	/* weights; move: peers change their way */
 	unsigned delay;
 	unsigned refuse;	/* commands sometimes find no room */
+	unsigned keep;		/* unexpected messages are sometimes kept */
 	unsigned late;		/* at least so many dels were too late */
 };
 
 static const struct mix mixes[] = {
-	{ "even",   16, 24, 3, 2, 20, 20, 95, 12, 20, 20, 4, 0, DELAY, 1, 5 },
-	{ "short list", 3, 8, 3, 2, 10, 20, 95, 16, 20, 20, 4, 0, DELAY, 1, 5 },
-	{ "any",    16, 24, 3, 1, 60, 30, 100, 10, 20, 20, 6, 0, DELAY, 0, 5 },
-	{ "moves",  16, 24, 4, 2, 30, 20, 95, 12, 20, 20, 5, 3, DELAY, 1, 5 },
-	{ "one key", 8, 12, 2, 0, 30, 0, 100, 6, 20, 20, 6, 1, DELAY, 1, 5 },
-	{ "prompt", 16, 64, 4, 3, 20, 20, 90, 16, 20, 20, 3, 1, 2, 0, 5 },
-	{ "deep",    8, 64, 4, 8, 0, 10, 60, 250, 40, 20, 9, 1, 4, 1, 0 },
+	{ "even",   16, 24, 3, 2, 20, 20, 95, 12, 20, 20, 4, 0, DELAY, 1, 0, 5 },
+	{ "short list", 3, 8, 3, 2, 10, 20, 95, 16, 20, 20, 4, 0, DELAY, 1, 1, 5 },
+	{ "any",    16, 24, 3, 1, 60, 30, 100, 10, 20, 20, 6, 0, DELAY, 0, 0, 5 },
+	{ "moves",  16, 24, 4, 2, 30, 20, 95, 12, 20, 20, 5, 3, DELAY, 1, 1, 5 },
+	{ "one key", 8, 12, 2, 0, 30, 0, 100, 6, 20, 20, 6, 1, DELAY, 1, 1, 5 },
+	{ "prompt", 16, 64, 4, 3, 20, 20, 90, 16, 20, 20, 3, 1, 2, 0, 0, 5 },
+	{ "deep",    8, 64, 4, 8, 0, 10, 60, 250, 40, 20, 9, 1, 4, 1, 1, 0 },
 };
 
 struct walk {
@@ -109,7 +110,7 @@ static void move(struct walk *walk)
 	if (below(walk, 3) == 0)
 		rig_leave(&walk->rig, peer);
 	else if (!walk->rig.wait_cnt && tagrv_offload_settled(walk->rig.off) &&
-		 !tag_list_ready(walk->rig.list))
+		 !tag_list_ready(walk->rig.list) && !walk->rig.kept_cnt)
 		rig_enter(&walk->rig, peer);
 }
 
@@ -139,6 +140,13 @@ static void device(struct walk *walk)
 		rig->refuse = 1 + (unsigned) below(walk, 3);
 }
 
+/* Peers keep for a short while, lest their entries stay inactive. */
+static void keep(struct walk *walk)
+{
+	if (walk->mix->keep)
+		rig_keep(&walk->rig, peer_of(walk), !below(walk, 3));
+}
+
 static void step(struct walk *walk)
 {
 	const struct mix *mix = walk->mix;
@@ -148,6 +156,8 @@ static void step(struct walk *walk)
 	uint64_t pick = below(walk, mix->post + mix->send + mix->cancel + mix->move + 80);
 
 	rig->step++;
+	if (!below(walk, 16))
+		keep(walk);
 	if (pick < mix->post)
 		return deep ? send(walk) : post(walk);
 	pick -= mix->post;

@@ -13,6 +13,7 @@
  *   unexpected message:
  *     matcher finds a receive -> take()   -> out of the list         -> del
  *     afterwards, always      -> unexpected()
+ *   completion of a message   -> seen(), before all of this
  *   matcher loses a receive   -> cancel() -> out of the list         -> del
  *   completion of the adapter -> added(), deleted(), synced(), consumed(), data()
  *   end of a progress call    -> flush()  -> older receives, dels    -> add, del, sync
@@ -48,8 +49,10 @@
 
 /* What tags of the adapter's headers are made of. */
 #define TAGRV_OFFLOAD_TAG_BITS	48		/* the application's */
-#define TAGRV_OFFLOAD_SOURCES	0x7fff		/* greatest number of a source */
-#define TAGRV_OFFLOAD_HAS_DATA	(1ull << 63)	/* immediate data; never compared */
+#define TAGRV_OFFLOAD_SOURCES	0x3fff		/* greatest number of a source */
+/* Never compared: */
+#define TAGRV_OFFLOAD_HAS_HEADER (1ull << 62)	/* a header follows the two words */
+#define TAGRV_OFFLOAD_HAS_DATA	(1ull << 63)	/* app_ctx is immediate data */
 
 struct tagrv_offload;
 
@@ -141,8 +144,15 @@ int tagrv_offload_cancel(struct tagrv_offload *off, struct tagrv_offload_recv *r
 	TAGRV_WARN_UNUSED;
 
 /*
- * An unexpected tagged message that the adapter reported is now with a receive (after
- * take()) or among the matcher's unexpected messages. Fewer than 2^16 may be unhandled.
+ * The adapter has reported an unexpected tagged message: it has counted it. The message may be
+ * kept for a while before it is handled.
+ */
+void tagrv_offload_seen(struct tagrv_offload *off);
+
+/*
+ * One of those is now with a receive (after take()), or among the matcher's unexpected messages,
+ * or was dropped: no receive will get it. Each of them must come to one of these ends, or
+ * no entry becomes active any more. Fewer than 2^16 may be unhandled.
  */
 void tagrv_offload_unexpected(struct tagrv_offload *off);
 

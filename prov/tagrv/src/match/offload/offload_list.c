@@ -167,8 +167,14 @@ int tagrv_offload_flush(struct tagrv_offload *off)
 	return ret == -FI_EAGAIN ? 0 : ret;
 }
 
+void tagrv_offload_seen(struct tagrv_offload *off)
+{
+	off->seen++;
+}
+
 void tagrv_offload_unexpected(struct tagrv_offload *off)
 {
+	assert(off->handled != off->seen);
 	off->handled++;
 	if (!off->live) {
 		off->live = true;
@@ -190,8 +196,8 @@ int tagrv_offload_added(struct tagrv_offload *off, uint32_t number, bool sync_re
 	if (!slot || !slot->add_due)
 		return -FI_EIO;
 	slot->add_due = false;
-	/* No unexpected message has come since it was told: this and older ones are active. */
-	if (!sync_req && slot->told == off->handled && slot->add_no > off->sure)
+	/* The adapter has counted no more than it was told: this and older ones are active. */
+	if (!sync_req && slot->told == off->seen && slot->add_no > off->sure)
 		off->sure = slot->add_no;
 	release(off, slot);
 	return 0;
@@ -201,7 +207,7 @@ int tagrv_offload_synced(struct tagrv_offload *off)
 {
 	if (!off->sync_no)
 		return -FI_EIO;
-	if (off->sync_count == off->handled && off->sync_no > off->sure)
+	if (off->sync_count == off->seen && off->sync_no > off->sure)
 		off->sure = off->sync_no;
 	off->sync_no = 0;
 	return 0;

@@ -50,7 +50,8 @@ struct tagrv_offload {
 	bool	live;		/* an unexpected message has come */
 
 	/* Counts of unexpected messages, which wrap. */
-	uint32_t handled;	/* by software */
+	uint32_t seen;		/* reported by the adapter */
+	uint32_t handled;	/* of them, by software */
 	uint32_t told;		/* to the adapter, last */
 	/* Adds and syncs, numbered. */
 	uint64_t commands;
