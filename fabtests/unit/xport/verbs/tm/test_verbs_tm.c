@@ -28,14 +28,38 @@ Test(verbs_tm, needs_a_device_with_lists)
 	tm_close();
 }
 
+/* The list is shorter if the queue is; there are 4 commands. */
 Test(verbs_tm, needs_a_completion_queue_that_never_overflows)
 {
-	tm.config.max_cqe = VERBS_TM_BUFS_LEAST + 2 * TM_ENTRIES + 3;	/* 4 commands */
+	tm.config.max_cqe = VERBS_TM_BUFS_LEAST + 1 + 4;
 	cr_assert_eq(tm_open_list(), -FI_ENOSPC);
+	tm_close();
+	tm_prepare();
+	tm.config.max_cqe = VERBS_TM_BUFS_LEAST + 2 * TM_ENTRIES + 3;
+	cr_assert_eq(tm_open_list(), 0);
+	cr_assert_eq(tm.list->max_entries, TM_ENTRIES - 1);
+	for (unsigned i = 0; i < TM_ENTRIES - 1; i++) {
+		cr_assert_eq(tm_add(i, i, 0), 0);
+		tm_expect(TM_ADDED, i);
+	}
+	cr_assert_eq(tm_add(TM_ENTRIES, 100, 0), -FI_EAGAIN);
 	tm_close();
 	tm_prepare();
 	tm.config.max_cqe = VERBS_TM_BUFS_LEAST + 2 * TM_ENTRIES + 4;
 	cr_assert_eq(tm_open_list(), 0);
+	cr_assert_eq(tm.list->max_entries, TM_ENTRIES);
+	tm_close();
+}
+
+/* The device tells apart 2^16 unexpected messages that are not handled. */
+Test(verbs_tm, has_less_buffers_than_its_count_has_values)
+{
+	tm.attr.bufs = 1u << 20;
+	tm.attr.buf_size = 32;
+	tm.config.max_cqe = tm.config.max_srq_wr = 1 << 21;
+	cr_assert_eq(tm_open_list(), 0);
+	cr_assert_eq(tm.tm->rxq.bufs.max, VERBS_TM_BUFS_MOST);
+	cr_assert_leq(tm.tm->rxq.posted, 1u << 15);
 	tm_close();
 }
 

@@ -146,6 +146,33 @@ Test(verbs_tm_command, wrong_entries_are_refused)
 	tm_close();
 }
 
+/* Of more memory than there is: the device must not see a length with bit 31. */
+Test(verbs_tm_command, entries_are_as_long_as_a_message_can_be)
+{
+	struct tagrv_taglist_entry *entry = &tm.entries[0];
+	struct verbs_mem large;
+
+	tm_open();
+	large = *tagrv_container_of(tm.reg, struct verbs_mem, base);
+	large.base.len = SIZE_MAX / 2;
+	*entry = (struct tagrv_taglist_entry) {
+		.tag = 5, .mask = UINT64_MAX, .addr = tm.mem[0], .len = TM_LEN + 1,
+		.mem = &large.base,
+	};
+	tm.dev->max_msg = TM_LEN;
+	cr_assert_eq(tm.list->ops->add(tm.list, entry, 0), -FI_EINVAL);
+	entry->len = TM_LEN;
+	cr_assert_eq(tm.list->ops->add(tm.list, entry, 0), 0);
+	tm_expect(TM_ADDED, 0);
+	tm.entries[1] = *entry;
+	tm.entries[1].len = 1ul << 31;
+	tm.dev->max_msg = UINT64_MAX;
+	cr_assert_eq(tm.list->ops->add(tm.list, &tm.entries[1], 0), -FI_EINVAL);
+	tm.entries[1].due = 0;
+	cr_assert_eq(tm.tm->fatal, 0);
+	tm_close();
+}
+
 Test(verbs_tm_command, a_refusal_by_the_device_is_the_end)
 {
 	tm_open();

@@ -106,6 +106,29 @@ Test(verbs_tm_poll, data_of_a_long_message_comes_later)
 	tm_close();
 }
 
+/* The queue pair of the message is gone, says the caller; its completion comes all the same. */
+Test(verbs_tm_poll, data_may_be_given_up)
+{
+	tm.config.tm_mtu = 256;
+	tm_open();
+	add(0, 5);
+	tm_delay(0, 0, 20);
+	list_peer_eager(&tm.peer, 5, 7, 'm', 257);
+	tm_expect(TM_CONSUMED, 0);
+	tm.list->ops->abandon(tm.list, &tm.entries[0]);
+	cr_assert_eq(tm.entries[0].due, 0);
+	for (unsigned i = 0; i < TM_ENTRIES; i++) {
+		cr_assert_eq(tm_add(1, 6, 0), 0);
+		tm_expect(TM_ADDED, 1);
+		cr_assert_eq(tm.list->ops->del(tm.list, &tm.entries[1]), 0);
+		tm_expect(TM_DELETED, 1);
+	}
+	for (unsigned i = 0; i < 30 && !tm.tm->stale; i++)
+		tm_expect_none();
+	cr_assert_eq(tm.tm->stale, 1);
+	tm_close();
+}
+
 Test(verbs_tm_poll, the_device_reads_a_rendezvous)
 {
 	const uint8_t *fin;
@@ -175,6 +198,98 @@ Test(verbs_tm_poll, a_packet_that_is_too_long_is_an_error)
 	tm_open();
 	list_peer_no_tag(&tm.peer, 'n', 2048, 0);
 	cr_assert_eq(tm_expect(TM_BAD_PACKET, 0).status, -FI_ETRUNC);
+	tm_close();
+}
+
+/* The device's count and the software's: a kept message is in the first one only. */
+Test(verbs_tm_poll, an_unexpected_message_is_counted_before_it_is_handled)
+{
+	struct tm_note note;
+
+	tm_open();
+	list_peer_eager(&tm.peer, 5, 0, 'u', 10);
+	note = tm_expect(TM_TAGGED, 0);
+	cr_assert(note.unexpected == 1 && note.handled == 0);
+	tm_expect_none();
+	cr_assert(tm.unexpected == 1 && tm.handled == 1);
+	tm.keep = true;
+	list_peer_eager(&tm.peer, 5, 0, 'k', 10);
+	tm_expect(TM_TAGGED, 0);
+	tm_expect_none();
+	cr_assert(tm.unexpected == 2 && tm.handled == 1);
+	verbs_tm_handled(tm.tm);
+	cr_assert_eq(tm.handled, 2);
+	tm_close();
+}
+
+Test(verbs_tm_poll, other_packets_and_failures_are_not_counted)
+{
+	struct ibv_wc failed = { .opcode = IBV_WC_TM_RECV, .status = IBV_WC_WR_FLUSH_ERR };
+
+	tm_open();
+	list_peer_no_tag(&tm.peer, 'n', 20, 0);
+	tm_expect(TM_UNTAGGED, 0);
+	add(0, 5);
+	list_peer_eager(&tm.peer, 5, 0, 'm', 10);
+	tm_expect(TM_CONSUMED, 0);
+	tm_expect(TM_DATA, 0);
+	list_peer_eager(&tm.peer, 6, 0, 'l', 2048);	/* longer than the buffer */
+	tm_expect(TM_BAD_PACKET, 0);
+	failed.qp_num = tm.qp->qp_num;
+	failed.wr_id = tm.tm->rxq.wr_ids[9];
+	fake_verbs_inject_rx(tm.qp, &failed);
+	tm_expect(TM_BAD_PACKET, 0);
+	tm_expect_none();
+	cr_assert(tm.unexpected == 0 && tm.handled == 0);
+	tm_close();
+}
+
+/* The message that came before the one in the buffer may be lost with the list. */
+Test(verbs_tm_poll, no_packet_follows_the_end)
+{
+	struct ibv_wc failed = {
+		.opcode = IBV_WC_TM_SYNC, .status = IBV_WC_GENERAL_ERR,
+		.wr_id = (uint64_t) VERBS_TM_SYNC << VERBS_TM_KIND_SHIFT,
+	};
+	uint32_t posted;
+
+	tm_open();
+	posted = tm.tm->rxq.posted;
+	tm.tm->ops++;
+	fake_verbs_inject_rx(tm.qp, &failed);
+	list_peer_eager(&tm.peer, 5, 0, 'u', 10);
+	list_peer_no_tag(&tm.peer, 'n', 20, 0);
+	tm_expect(TM_FATAL, 0);
+	tm_expect_none();
+	cr_assert(tm.unexpected == 0 && tm.handled == 0);
+	cr_assert_eq(tm.tm->rxq.posted, posted);
+	tm_close();
+}
+
+/* A buffer of which nothing is known: the message is dropped, but the device has counted it. */
+Test(verbs_tm_poll, a_message_in_an_unknown_buffer_is_counted)
+{
+	struct ibv_wc late = { .opcode = IBV_WC_TM_RECV, .wr_id = 3 };
+
+	tm_open();
+	fake_verbs_inject_rx(tm.qp, &late);
+	tm_expect_none();
+	cr_assert(tm.unexpected == 1 && tm.handled == 1 && tm.tm->stale == 1);
+	tm_close();
+}
+
+/* A peer that writes with immediate data takes a buffer, in which nothing is. */
+Test(verbs_tm_poll, a_write_with_immediate_data_is_no_packet)
+{
+	struct ibv_wc wc = {
+		.opcode = IBV_WC_RECV_RDMA_WITH_IMM, .wc_flags = IBV_WC_WITH_IMM, .byte_len = 10,
+	};
+
+	tm_open();
+	wc.wr_id = tm.tm->rxq.wr_ids[0];
+	wc.qp_num = tm.qp->qp_num;
+	fake_verbs_inject_rx(tm.qp, &wc);
+	cr_assert_eq(tm_expect(TM_BAD_PACKET, 0).status, -FI_EIO);
 	tm_close();
 }
 

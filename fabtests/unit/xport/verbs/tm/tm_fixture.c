@@ -81,7 +81,29 @@ static void on_fatal(struct tagrv_taglist_sink *sink, int status)
 	note((struct tm_note) { .what = TM_FATAL, .status = status });
 }
 
-static void on_packet(struct verbs_tm *list, const struct verbs_tm_packet *packet)
+static void on_unexpected(struct tagrv_taglist_sink *sink)
+{
+	(void) sink;
+	tm.unexpected++;
+}
+
+static void on_handled(struct tagrv_taglist_sink *sink)
+{
+	(void) sink;
+	tm.handled++;
+}
+
+static bool on_permit(struct verbs_tm *list, const struct verbs_tm_packet *packet)
+{
+	cr_assert_eq(list->owner, &tm);
+	cr_assert(packet->has_imm && !packet->tagged && !packet->status);
+	cr_assert_eq(packet->qpn, tm.qp->qp_num);
+	tm.imm = be32toh(packet->imm);
+	tm.permits++;
+	return tm.permit_only;
+}
+
+static bool on_packet(struct verbs_tm *list, const struct verbs_tm_packet *packet)
 {
 	cr_assert_eq(list->owner, &tm);
 	cr_assert_eq(packet->qpn, tm.qp->qp_num);
@@ -91,8 +113,10 @@ static void on_packet(struct verbs_tm *list, const struct verbs_tm_packet *packe
 		tm.imm = be32toh(packet->imm);
 	note((struct tm_note) {
 		.what = packet->status ? TM_BAD_PACKET : packet->tagged ? TM_TAGGED : TM_UNTAGGED,
-		.len = packet->len, .status = packet->status,
+		.len = packet->len, .status = packet->status, .has_imm = packet->has_imm,
+		.unexpected = tm.unexpected, .handled = tm.handled,
 	});
+	return !tm.keep;
 }
 
 void tm_prepare(void)
@@ -103,6 +127,11 @@ void tm_prepare(void)
 			.added = on_added, .deleted = on_deleted, .consumed = on_consumed,
 			.data = on_data, .synced = on_synced,
 			.room = on_room, .fatal = on_fatal,
+			.unexpected = on_unexpected, .handled = on_handled,
+		},
+		.attr = {
+			.max_entries = TM_ENTRIES, .bufs = 1, .buf_size = 2048,
+			.receive = on_packet, .permit = on_permit, .owner = &tm,
 		},
 	};
 	tm.config.tm_least = 33;
@@ -111,17 +140,18 @@ void tm_prepare(void)
 int tm_open_list(void)
 {
 	struct tagrv_params params = pair_params();
-	const struct verbs_tm_attr attr = {
-		.max_entries = TM_ENTRIES, .bufs = 1, .buf_size = 2048,
-		.receive = on_packet, .owner = &tm,
-	};
 	int ret;
 
 	fake_verbs_start(&tm.config);
 	cr_assert_eq(tagrv_verbs_dev_open("fake0", &params, &tm.dev), 0);
 	cr_assert_eq(tagrv_verbs_mem_reg(tm.dev, tm.mem, sizeof(tm.mem), TAGRV_MEM_STORE,
 					 &tm.reg), 0);
-	ret = tagrv_verbs_tm_open(verbs_dev_of(tm.dev), &attr, &tm.sink, &tm.tm);
+	if (tm.with_channel) {
+		tm.channel = tagrv_verbs_calls_get()->create_comp_channel(verbs_dev_of(tm.dev)->ctx);
+		cr_assert_not_null(tm.channel);
+		tm.attr.channel = tm.channel;
+	}
+	ret = tagrv_verbs_tm_open(verbs_dev_of(tm.dev), &tm.attr, &tm.sink, &tm.tm);
 	tm.list = ret ? NULL : &tm.tm->base;
 	return ret;
 }
@@ -142,6 +172,8 @@ void tm_close(void)
 		cr_assert_eq(tm.peer.calls->destroy_qp(tm.qp), 0);
 	if (tm.list)
 		tm.list->ops->close(tm.list);
+	if (tm.channel)
+		cr_assert_eq(tagrv_verbs_calls_get()->destroy_comp_channel(tm.channel), 0);
 	for (unsigned i = 0; i <= TM_ENTRIES; i++)
 		cr_assert_eq(tm.entries[i].due, 0);
 	if (tm.qp)
@@ -150,6 +182,7 @@ void tm_close(void)
 	tagrv_verbs_dev_close(tm.dev);
 	cr_assert_eq(fake_verbs_count().objects, 0);
 	cr_assert_eq(fake_verbs_count().cq_overflows, 0);
+	cr_assert_eq(fake_verbs_count().lost_events, 0);
 	fake_verbs_stop();
 }
 

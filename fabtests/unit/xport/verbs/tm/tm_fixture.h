@@ -3,7 +3,7 @@
  * A list of posted receives on device 0, a sink that notes what it is told, and a peer that
  * sends to it.
  *
- *   tm_prepare -> change tm.config -> tm_open -> ... -> tm_close
+ *   tm_prepare -> change tm.config or tm.attr -> tm_open -> ... -> tm_close
  */
 #ifndef FABTESTS_UNIT_XPORT_VERBS_TM_FIXTURE_H
 #define FABTESTS_UNIT_XPORT_VERBS_TM_FIXTURE_H
@@ -30,6 +30,8 @@ struct tm_note {
 	uint64_t tag;
 	uint32_t app;
 	bool	sync_req;
+	bool	has_imm;
+	unsigned unexpected, handled;	/* told before */
 };
 
 struct tm_fixture {
@@ -38,6 +40,8 @@ struct tm_fixture {
 	struct verbs_tm *tm;
 	struct tagrv_taglist *list;
 	struct tagrv_taglist_sink sink;
+	struct verbs_tm_attr attr;
+	struct ibv_comp_channel *channel;	/* if the test has opened one */
 	struct tagrv_taglist_entry entries[TM_ENTRIES + 1];
 	char	mem[TM_ENTRIES + 1][TM_LEN];
 	struct tagrv_mem *reg;
@@ -47,13 +51,19 @@ struct tm_fixture {
 	unsigned cnt, read;
 	char	last[TM_LEN];		/* bytes of the last packet */
 	uint32_t imm;			/* of the last packet that had some */
+	unsigned unexpected, handled;	/* messages, as the list told */
+	bool	keep;			/* tagged packets are kept */
+	unsigned permits;		/* packets whose permit was asked for */
+	bool	permit_only;		/* and they are nothing else */
+	bool	with_channel;
 	unsigned readd;			/* so many times 'data' adds its entry again */
 };
 
 extern struct tm_fixture tm;
 
 void tm_prepare(void);
-/* Starts the devices and opens a list of TM_ENTRIES; returns what the open did. */
+/* Starts the devices and opens a list of TM_ENTRIES; returns what the open did. With a channel
+ * if tm.with_channel. */
 int tm_open_list(void);
 /* The same, which succeeds, and connects the peer. */
 void tm_open(void);

@@ -48,25 +48,30 @@ static int choose_sizes(struct verbs_tm *tm, const struct verbs_tm_attr *attr)
 	return 0;
 }
 
-static int open_cq(struct verbs_tm *tm, uint32_t bufs)
+/* Entries that the completion queue has no room for are not in the list. */
+static int open_cq(struct verbs_tm *tm, const struct verbs_tm_attr *wanted, uint32_t bufs)
 {
+	uint32_t most = (uint32_t) tm->dev->attr.max_cqe, others = bufs + tm->max_ops;
 	struct ibv_cq_init_attr_ex attr = {
-		.cqe = bufs + 2 * tm->base.max_entries + tm->max_ops,
-		.cq_context = tm,
+		.cq_context = wanted->owner,
+		.channel = wanted->channel,
+		.comp_vector = (uint32_t) wanted->vector,
 		.wc_flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_TM_INFO,
 	};
 
-	if (attr.cqe > (uint32_t) tm->dev->attr.max_cqe)
+	if (most < others + 2)
 		return -FI_ENOSPC;
+	tm->base.max_entries = TAGRV_MIN(tm->base.max_entries, (most - others) / 2);
+	attr.cqe = others + 2 * tm->base.max_entries;
 	errno = 0;
 	tm->cq = tm->calls->create_cq_ex(tm->dev->ctx, &attr);
 	return tm->cq ? 0 : status_of_errno();
 }
 
-static int open_srq(struct verbs_tm *tm, uint32_t bufs)
+static int open_srq(struct verbs_tm *tm, void *owner, uint32_t bufs)
 {
 	struct ibv_srq_init_attr_ex attr = {
-		.srq_context = tm,
+		.srq_context = owner,
 		.attr = { .max_wr = bufs, .max_sge = 1 },
 		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
 			     IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM,
@@ -107,15 +112,15 @@ static int open_slots(struct verbs_tm *tm)
 
 static int open_all(struct verbs_tm *tm, const struct verbs_tm_attr *attr)
 {
-	uint32_t bufs = TAGRV_MAX(attr->bufs, VERBS_TM_BUFS_LEAST);
+	uint32_t bufs = TAGRV_MIN(TAGRV_MAX(attr->bufs, VERBS_TM_BUFS_LEAST), VERBS_TM_BUFS_MOST);
 	int ret = choose_sizes(tm, attr);
 
 	if (!ret)
+		ret = open_cq(tm, attr, bufs);
+	if (!ret)
 		ret = open_slots(tm);
 	if (!ret)
-		ret = open_cq(tm, bufs);
-	if (!ret)
-		ret = open_srq(tm, bufs);
+		ret = open_srq(tm, attr->owner, bufs);
 	if (!ret)
 		ret = open_bufs(tm, bufs, attr->buf_size);
 	return ret;
@@ -134,6 +139,7 @@ int tagrv_verbs_tm_open(struct verbs_dev *dev, const struct verbs_tm_attr *attr,
 	tm->calls = dev->calls;
 	tm->dev = dev;
 	tm->receive = attr->receive;
+	tm->permit = attr->permit;
 	tm->owner = attr->owner;
 	ret = open_all(tm, attr);
 	if (ret) {
@@ -154,6 +160,8 @@ void tagrv_verbs_tm_close(struct tagrv_taglist *list)
 	if (tm->rxq.srq && tm->calls->destroy_srq(tm->rxq.srq))
 		tagrv_warn("verbs: %s: cannot destroy the list of receives\n",
 			   tm->dev->base.name);
+	if (tm->unacked)
+		tm->calls->ack_cq_events(ibv_cq_ex_to_cq(tm->cq), tm->unacked);
 	if (tm->cq && tm->calls->destroy_cq(ibv_cq_ex_to_cq(tm->cq)))
 		tagrv_warn("verbs: %s: cannot destroy the completion queue of a list\n",
 			   tm->dev->base.name);
@@ -164,6 +172,7 @@ void tagrv_verbs_tm_close(struct tagrv_taglist *list)
 		tagrv_info("verbs: %s: %llu stale completions of a list\n",
 			   tm->dev->base.name, (unsigned long long) tm->stale);
 	tagrv_verbs_rxq_fini(&tm->rxq);
+	free(tm->held);
 	free(tm->slots);
 	free(tm);
 }

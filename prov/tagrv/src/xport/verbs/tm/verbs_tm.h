@@ -20,6 +20,9 @@
 #define VERBS_TM_PASS		256u	/* of one progress */
 /* mlx5 receives nothing with 32 posted buffers or less. */
 #define VERBS_TM_BUFS_LEAST	64u
+/* Unexpected messages that are not handled, early packets among them, must be fewer than
+ * 2^16: the device compares so many bits of their count. */
+#define VERBS_TM_BUFS_MOST	(1u << 15)
 #define VERBS_TM_OPS		256u	/* most commands in flight */
 
 /* Upper three bits of a wr_id. A buffer's is that of its queue (verbs_buf.c). */
@@ -41,6 +44,16 @@ struct verbs_tm_slot {
 	uint32_t next;		/* the next free one */
 };
 
+/* A completion, as read: if it failed, wr_id and status alone are valid. */
+struct verbs_tm_wc {
+	uint64_t wr_id;
+	enum ibv_wc_status status;
+	enum ibv_wc_opcode opcode;
+	unsigned flags;
+	uint32_t len, qpn, imm;
+	struct ibv_wc_tm_info tm;
+};
+
 /* A packet that no entry took, or that failed. */
 struct verbs_tm_packet {
 	uint32_t qpn;		/* where it came */
@@ -53,7 +66,15 @@ struct verbs_tm_packet {
 };
 
 struct verbs_tm;
-typedef void (*verbs_tm_receive_fn)(struct verbs_tm *tm, const struct verbs_tm_packet *packet);
+/* False: a tagged packet is neither delivered nor dropped, but kept; verbs_tm_handled()
+ * follows when it is. Of others the result says nothing. */
+typedef bool (*verbs_tm_receive_fn)(struct verbs_tm *tm, const struct verbs_tm_packet *packet);
+/*
+ * Of a packet that is not tagged and waits: takes the permit in its immediate data, which it
+ * has no more when it is received. True: nothing was taken, because the packet is a permit
+ * alone, and is to be received at once.
+ */
+typedef bool (*verbs_tm_permit_fn)(struct verbs_tm *tm, const struct verbs_tm_packet *packet);
 
 struct verbs_tm {
 	struct tagrv_taglist base;
@@ -62,7 +83,11 @@ struct verbs_tm {
 	struct ibv_cq_ex *cq;
 	struct verbs_rxq rxq;		/* rxq.srq has the list */
 	verbs_tm_receive_fn receive;
-	void	*owner;			/* for 'receive' */
+	verbs_tm_permit_fn permit;
+	void	*owner;			/* for both */
+	unsigned unacked;		/* events to acknowledge */
+	struct verbs_tm_wc *held;	/* held_cnt completions that were read, from held_pos on */
+	uint32_t held_pos, held_cnt, held_cap;
 	struct verbs_tm_slot *slots;	/* base.max_entries */
 	uint32_t first_free;		/* base.max_entries: none */
 	uint32_t ops, max_ops;		/* commands in flight */
@@ -75,10 +100,13 @@ struct verbs_tm {
 
 struct verbs_tm_attr {
 	uint32_t max_entries;		/* wanted: it may become less */
-	uint32_t bufs;			/* at least VERBS_TM_BUFS_LEAST */
+	uint32_t bufs;			/* VERBS_TM_BUFS_LEAST to _MOST: it is made fit */
 	size_t	buf_size;		/* of packets that no entry takes */
 	verbs_tm_receive_fn receive;
+	verbs_tm_permit_fn permit;
 	void	*owner;
+	struct ibv_comp_channel *channel;	/* NULL: no events */
+	int	vector;
 };
 
 static inline struct verbs_tm *verbs_tm_of(struct tagrv_taglist *list)
@@ -109,5 +137,29 @@ void tagrv_verbs_tm_release(struct verbs_tm *tm, struct tagrv_taglist_entry *ent
 
 /* verbs_tm_poll.c */
 int tagrv_verbs_tm_progress(struct tagrv_taglist *list);
+/* Handles one completion. */
+void tagrv_verbs_tm_handle(struct verbs_tm *tm, const struct verbs_tm_wc *c);
+/* A tagged packet that 'receive' has kept was delivered or dropped. */
+static inline void verbs_tm_handled(struct verbs_tm *tm)
+{
+	tm->base.sink->handled(tm->base.sink);
+}
+
+/* verbs_tm_read.c: completions, some of which are read before progress handles them. */
+/* 0 or -FI_E*. */
+int tagrv_verbs_tm_status(enum ibv_wc_status status);
+/* Reads up to VERBS_TM_BATCH, those held first; fewer: there are no more. */
+unsigned tagrv_verbs_tm_next(struct verbs_tm *tm, struct verbs_tm_wc *c);
+/* The packet of a completion of a receive buffer. */
+struct verbs_tm_packet tagrv_verbs_tm_packet(const struct verbs_tm *tm,
+					     const struct verbs_tm_wc *c);
+/* Posts receive buffers that are idle. */
+void tagrv_verbs_tm_refill(struct verbs_tm *tm);
+/* Takes the permits that have come, for reap: all other completions are held. */
+void tagrv_verbs_tm_reap(struct verbs_tm *tm);
+/* The channel had an event of the list's completion queue. */
+void tagrv_verbs_tm_event(struct verbs_tm *tm);
+/* Requests an event. -FI_EAGAIN: progress has something to do. */
+int tagrv_verbs_tm_arm(struct verbs_tm *tm) TAGRV_WARN_UNUSED;
 
 #endif

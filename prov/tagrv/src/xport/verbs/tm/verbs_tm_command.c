@@ -64,12 +64,14 @@ static int check_room(struct verbs_tm *tm, bool has_slot)
 	return -FI_EAGAIN;
 }
 
-static bool is_valid(const struct tagrv_taglist_entry *entry)
+static bool is_valid(const struct tagrv_taglist_entry *entry, uint64_t max_msg)
 {
 	const struct tagrv_mem *mem = entry->mem;
 	size_t before;
 
-	if (entry->tag & ~entry->mask || entry->len > UINT32_MAX)
+	/* mlx5 takes a length with bit 31 for a flag. */
+	if (entry->tag & ~entry->mask ||
+	    entry->len > TAGRV_MIN(max_msg, (uint64_t) INT32_MAX))
 		return false;
 	if (!mem)
 		return !entry->len;
@@ -87,7 +89,7 @@ int tagrv_verbs_tm_add(struct tagrv_taglist *list, struct tagrv_taglist_entry *e
 	struct ibv_ops_wr wr = { .opcode = IBV_WR_TAG_ADD };
 	int ret;
 
-	if (!is_valid(entry))
+	if (!is_valid(entry, tm->dev->base.max_msg))
 		return -FI_EINVAL;
 	ret = check_room(tm, slot < list->max_entries);
 	if (ret)

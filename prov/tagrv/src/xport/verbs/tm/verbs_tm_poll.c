@@ -2,8 +2,7 @@
 /*
  * The completions of a list of posted receives.
  *
- * A batch is read before any callback runs: the device's library may hold a lock until
- * ibv_end_poll(). Of an entry come, if all goes well,
+ * Of an entry come, if all goes well,
  *
  *   MATCH and DATA_VALID in one       a message of one packet
  *   MATCH, later DATA_VALID           a longer one, or the device reads a rendezvous
@@ -13,39 +12,13 @@
  * The same status after the match means that the read failed. With mlx5 that completion
  * says MATCH again, and has the opcode of an ordinary receive.
  */
-#include <rdma/fi_errno.h>
-
 #include "core/log.h"
 #include "xport/verbs/tm/verbs_tm.h"
-
-struct completion {
-	uint64_t wr_id;
-	enum ibv_wc_status status;
-	enum ibv_wc_opcode opcode;
-	unsigned flags;
-	uint32_t len, qpn, imm;
-	struct ibv_wc_tm_info tm;
-};
-
-static int status_of(enum ibv_wc_status status)
-{
-	switch (status) {
-	case IBV_WC_SUCCESS:
-		return 0;
-	case IBV_WC_LOC_LEN_ERR:
-		return -FI_ETRUNC;
-	case IBV_WC_WR_FLUSH_ERR:
-	case IBV_WC_TM_RNDV_INCOMPLETE:
-		return -FI_ECANCELED;
-	default:
-		return -FI_EIO;
-	}
-}
 
 /* ---- commands ---- */
 
 /* False: the list does not survive it. */
-static bool command_ended(struct verbs_tm *tm, const struct completion *c, bool may_be_late)
+static bool command_ended(struct verbs_tm *tm, const struct verbs_tm_wc *c, bool may_be_late)
 {
 	tm->ops--;
 	tm->freed = true;
@@ -53,12 +26,12 @@ static bool command_ended(struct verbs_tm *tm, const struct completion *c, bool 
 		return true;
 	tagrv_info("verbs: %s: a command of the list of receives failed, status %d\n",
 		   tm->dev->base.name, c->status);
-	tagrv_verbs_tm_fail(tm, status_of(c->status));
+	tagrv_verbs_tm_fail(tm, tagrv_verbs_tm_status(c->status));
 	return false;
 }
 
 static void on_add(struct verbs_tm *tm, struct tagrv_taglist_entry *entry,
-		   const struct completion *c)
+		   const struct verbs_tm_wc *c)
 {
 	if (!command_ended(tm, c, false))
 		return;
@@ -68,7 +41,7 @@ static void on_add(struct verbs_tm *tm, struct tagrv_taglist_entry *entry,
 }
 
 static void on_del(struct verbs_tm *tm, struct tagrv_taglist_entry *entry,
-		   const struct completion *c)
+		   const struct verbs_tm_wc *c)
 {
 	bool gone = c->status == IBV_WC_TM_ERR;
 
@@ -81,7 +54,7 @@ static void on_del(struct verbs_tm *tm, struct tagrv_taglist_entry *entry,
 	tm->base.sink->deleted(tm->base.sink, entry, gone);
 }
 
-static void on_sync(struct verbs_tm *tm, const struct completion *c)
+static void on_sync(struct verbs_tm *tm, const struct verbs_tm_wc *c)
 {
 	if (command_ended(tm, c, false))
 		tm->base.sink->synced(tm->base.sink);
@@ -98,55 +71,62 @@ static void end_data(struct verbs_tm *tm, struct tagrv_taglist_entry *entry, siz
 }
 
 static void on_match(struct verbs_tm *tm, struct tagrv_taglist_entry *entry,
-		     const struct completion *c)
+		     const struct verbs_tm_wc *c)
 {
 	bool failed = c->status && c->status != IBV_WC_TM_RNDV_INCOMPLETE;
 
 	entry->headers = c->status == IBV_WC_TM_RNDV_INCOMPLETE;
 	entry->due &= (uint8_t) ~TAGRV_TAGLIST_CONSUMED;
 	tm->base.sink->consumed(tm->base.sink, entry, NULL, c->tm.tag, c->tm.priv,
-				failed ? status_of(c->status) : 0);
+				failed ? tagrv_verbs_tm_status(c->status) : 0);
 	if (failed)
-		end_data(tm, entry, 0, status_of(c->status));
+		end_data(tm, entry, 0, tagrv_verbs_tm_status(c->status));
 	else if (c->flags & IBV_WC_TM_DATA_VALID)
 		end_data(tm, entry, c->len, entry->headers ? TAGRV_TAGLIST_HEADERS : 0);
 }
 
 static void on_entry(struct verbs_tm *tm, struct tagrv_taglist_entry *entry,
-		     const struct completion *c)
+		     const struct verbs_tm_wc *c)
 {
 	if (entry->due & TAGRV_TAGLIST_CONSUMED)
 		on_match(tm, entry, c);
 	else if (!(entry->due & TAGRV_TAGLIST_DATA))
 		tm->stale++;
 	else if (c->status)
-		end_data(tm, entry, 0, status_of(c->status));
+		end_data(tm, entry, 0, tagrv_verbs_tm_status(c->status));
 	else
 		end_data(tm, entry, c->len, entry->headers ? TAGRV_TAGLIST_HEADERS : 0);
 }
 
 /* ---- packets in receive buffers ---- */
 
-static void on_buf(struct verbs_tm *tm, const struct completion *c)
+/*
+ * A tagged one is counted even if nothing is known of its buffer, since the device has counted it:
+ * it is dropped then. Of a list that has failed no packet is right.
+ */
+static void on_buf(struct verbs_tm *tm, const struct verbs_tm_wc *c)
 {
 	struct verbs_rxq *rxq = &tm->rxq;
 	uint32_t buf = (uint32_t) (c->wr_id & rxq->slot_mask);
-	struct verbs_tm_packet packet = {
-		.qpn = c->qpn, .status = status_of(c->status), .len = c->len,
-		.tagged = c->opcode == IBV_WC_TM_RECV,
-		.has_imm = c->flags & IBV_WC_WITH_IMM, .imm = c->imm,
-	};
+	bool counted = !c->status && c->opcode == IBV_WC_TM_RECV && !tm->fatal;
+	bool known = rxq->wr_ids[buf] == c->wr_id, handled = true;
+	struct verbs_tm_packet packet;
 
-	if (rxq->wr_ids[buf] != c->wr_id) {
-		tm->stale++;
-		return;
+	if (counted)
+		tm->base.sink->unexpected(tm->base.sink);
+	if (known) {
+		rxq->wr_ids[buf] = verbs_not_posted(buf);
+		rxq->posted--;
 	}
-	rxq->wr_ids[buf] = verbs_not_posted(buf);
-	rxq->posted--;
-	packet.data = verbs_buf_addr(&rxq->bufs, buf);
-	if (!packet.status && packet.len > rxq->bufs.size)
-		packet.status = -FI_EIO;
-	tm->receive(tm, &packet);
+	if (known && !tm->fatal) {
+		packet = tagrv_verbs_tm_packet(tm, c);
+		handled = tm->receive(tm, &packet);
+	}
+	if (counted && handled)
+		verbs_tm_handled(tm);
+	tm->stale += !known;
+	if (!known)
+		return;
 	rxq->bufs.idle[rxq->bufs.idle_cnt++] = buf;
 	if (rxq->bufs.idle_cnt >= rxq->refill_at)
 		tagrv_verbs_rxq_refill(tm->calls, rxq);
@@ -165,7 +145,7 @@ static struct tagrv_taglist_entry *find(const struct verbs_tm *tm, uint64_t wr_i
 	return tm->slots[i].entry;
 }
 
-static void handle(struct verbs_tm *tm, const struct completion *c)
+void tagrv_verbs_tm_handle(struct verbs_tm *tm, const struct verbs_tm_wc *c)
 {
 	enum verbs_tm_kind kind = (enum verbs_tm_kind) (c->wr_id >> VERBS_TM_KIND_SHIFT);
 	struct tagrv_taglist_entry *entry;
@@ -189,42 +169,6 @@ static void handle(struct verbs_tm *tm, const struct completion *c)
 		on_entry(tm, entry, c);
 }
 
-/* A completion that failed has no valid field but the first ones; mlx5 fills the others. */
-static void read_one(struct ibv_cq_ex *cq, struct completion *c)
-{
-	*c = (struct completion) {
-		.wr_id = cq->wr_id, .status = cq->status,
-		.opcode = ibv_wc_read_opcode(cq), .flags = ibv_wc_read_wc_flags(cq),
-		.len = ibv_wc_read_byte_len(cq), .qpn = ibv_wc_read_qp_num(cq),
-	};
-	if (c->flags & IBV_WC_WITH_IMM)
-		c->imm = ibv_wc_read_imm_data(cq);
-	ibv_wc_read_tm_info(cq, &c->tm);
-}
-
-/* Returns the number of completions read, less than VERBS_TM_BATCH: the queue is empty. */
-static unsigned read_batch(struct verbs_tm *tm, struct completion *c)
-{
-	struct ibv_poll_cq_attr attr = { .comp_mask = 0 };
-	unsigned cnt = 0;
-	int ret = ibv_start_poll(tm->cq, &attr);
-
-	if (ret == ENOENT)
-		return 0;
-	if (ret) {
-		tagrv_verbs_tm_fail(tm, -FI_EIO);
-		return 0;
-	}
-	do {
-		read_one(tm->cq, &c[cnt++]);
-		ret = cnt < VERBS_TM_BATCH ? ibv_next_poll(tm->cq) : ENOENT;
-	} while (!ret);
-	ibv_end_poll(tm->cq);
-	if (ret != ENOENT)
-		tagrv_verbs_tm_fail(tm, -FI_EIO);
-	return cnt;
-}
-
 static void tell(struct verbs_tm *tm)
 {
 	struct tagrv_taglist_sink *sink = tm->base.sink;
@@ -245,17 +189,17 @@ static void tell(struct verbs_tm *tm)
 int tagrv_verbs_tm_progress(struct tagrv_taglist *list)
 {
 	struct verbs_tm *tm = verbs_tm_of(list);
-	struct completion c[VERBS_TM_BATCH];
+	struct verbs_tm_wc c[VERBS_TM_BATCH];
 	unsigned handled = 0, cnt;
 
 	do {
-		cnt = read_batch(tm, c);
+		cnt = tagrv_verbs_tm_next(tm, c);
 		for (unsigned i = 0; i < cnt; i++)
-			handle(tm, &c[i]);
+			tagrv_verbs_tm_handle(tm, &c[i]);
 		handled += cnt;
 	} while (cnt == VERBS_TM_BATCH && handled < VERBS_TM_PASS);
-	if (cnt < VERBS_TM_BATCH && tm->rxq.bufs.idle_cnt)
-		tagrv_verbs_rxq_refill(tm->calls, &tm->rxq);
+	if (cnt < VERBS_TM_BATCH)
+		tagrv_verbs_tm_refill(tm);
 	tell(tm);
 	return (int) handled;
 }
