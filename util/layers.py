@@ -5,7 +5,8 @@
       -> wire -> match, match/offload, xport, auth, atomic -> core
 
 A folder calls only folders further to the right; folders of one level do not call each other. A back end, a folder
-xport/NAME, uses xport and core; a folder in it uses the back end, too. Nobody else uses a back end, except that
+xport/NAME, uses xport and core; a folder in it uses the back end, too, which has no more of it than the address of its
+table, in one file. Nobody else uses a back end, except that
 xport/xport.c, the table of transports, has the address of each tagrv_NAME_ops, and calls the one function by which devices
 are joined.
 """
@@ -67,6 +68,10 @@ REGISTRY = 'xport/xport.c'
 REGISTRY_HEADER = 'xport/backends.h'
 JOIN = 'tagrv_multi_join'
 
+# A folder of a back end uses the back end, which therefore must not call it: one file has the address of the folder's
+# table of functions, tagrv_BACKEND_FOLDER_ops, that the back end declares.
+PARTS = {'xport/verbs/verbs_list.c': 'xport/verbs/tm'}
+
 
 def folder_of(source):
     """Folder of a file that is named relative to prov/tagrv/src."""
@@ -102,7 +107,10 @@ def may_call(folder, used):
 
 
 def is_registered(call):
-    """Whether a call of objects.read_calls() is the table of transports pointing to a back end, or joining devices."""
+    """Whether a call of objects.read_calls() is the table of transports pointing to a back end, or joining devices; or a
+    back end pointing to the table of a folder in it."""
+    if PARTS.get(call.source) == folder_of(call.target):
+        return call.symbol == f'tagrv_{"_".join(Path(call.target).parts[1:-1])}_ops'
     return call.source == REGISTRY and (is_ops_of(call.symbol, folder_of(call.target)) or call.symbol == JOIN)
 
 

@@ -39,7 +39,7 @@ CASES = [
     ('prov/tagrv/src/xport/verbs/x.c', '#include "xport/verbs/tm/t.h"\n', ':1: xport/verbs/ must not use xport/verbs/tm'),
     ('prov/tagrv/src/proto/p.h', '#include "match/m.h"\n#include "xport/xport.h"\n', None),
     ('prov/tagrv/src/proto/p.c', '#include <rdma/rdma_cma.h>\n', ':1: <rdma/rdma_cma.h> belongs'),
-    ('prov/tagrv/src/proto/q.c', '#include "xport/stubs.h"\n', ':1: proto/ may use xport/xport.h only'),
+    ('prov/tagrv/src/proto/q.c', '#include "xport/stubs.h"\n', ':1: proto/ may use xport/taglist.h, xport/xport.h only'),
     ('prov/tagrv/src/proto/r.c', '#include "match/m_priv.h"\n', ':1: match/m_priv.h is private'),
     ('prov/tagrv/src/proto/s.c', '#include "api/f.h"\n', ':1: proto/ must not use api/'),
     ('prov/tagrv/src/proto/t.h', '#include <uthash.h>\n', ':1: <uthash.h> in a header'),
@@ -194,10 +194,19 @@ CALL_CASES = [
      ':1: tagrv_loop uses tagrv_shm_own of xport/shm/shm.c: xport/loop/ must not call xport/shm/'),
     ('xport/verbs/verbs.c', 'int tagrv_mid(void);\nint tagrv_verbs(void) { return tagrv_mid(); }',
      ':1: tagrv_verbs uses tagrv_mid of match/mid.c: xport/verbs/ must not call match/'),
+    ('xport/verbs/tm/tm.c', 'int tagrv_verbs_buf(void);\nint tagrv_verbs_tm_own(void) { return tagrv_verbs_buf(); }\n'
+     'int (*const tagrv_verbs_tm_ops)(void) = tagrv_verbs_tm_own;', None),
+    ('xport/verbs/verbs_buf.c', 'int tagrv_low(void);\nint tagrv_verbs_buf(void) { return tagrv_low(); }', None),
+    ('xport/verbs/verbs_list.c', 'extern int (*const tagrv_verbs_tm_ops)(void);\nint tagrv_verbs_tm_own(void);\n'
+     'const void *tagrv_list = &tagrv_verbs_tm_ops;\nint tagrv_list_own(void) { return tagrv_verbs_tm_own(); }',
+     ':2: tagrv_list_own uses tagrv_verbs_tm_own of xport/verbs/tm/tm.c: xport/verbs/ must not call xport/verbs/tm/'),
+    ('xport/verbs/verbs_other.c', 'extern int (*const tagrv_verbs_tm_ops)(void);\n'
+     'const void *tagrv_verbs_other = &tagrv_verbs_tm_ops;',
+     ':1: tagrv_verbs_other uses tagrv_verbs_tm_ops of xport/verbs/tm/tm.c: xport/verbs/ must not call xport/verbs/tm/'),
     ('select/sel.c', 'int tagrv_shm_own(void);\nint tagrv_sel(void) { return tagrv_shm_own(); }',
      ':1: tagrv_sel uses tagrv_shm_own of xport/shm/shm.c: select/ must not call xport/shm/'),
 ]
-CIRCLES = ['api, api/info', 'core, match', 'engine, object, proto', 'xport, xport/shm']
+CIRCLES = ['api, api/info', 'core, match', 'engine, object, proto', 'xport, xport/shm', 'xport/verbs, xport/verbs/tm']
 
 
 def compile_to(build, tree, source, *flags):

@@ -17,7 +17,7 @@ Test(verbs_tm, takes_the_limits_of_the_device)
 	tm_open();
 	cr_assert(tm.list->max_entries == 5 && tm.list->max_headers == 64);
 	cr_assert_eq(tm.tm->max_ops, 3);
-	cr_assert_geq(tm.tm->rxq.posted, VERBS_TM_BUFS_LEAST);
+	cr_assert_geq(tm.rxq.posted, VERBS_LIST_BUFS_LEAST);
 	tm_close();
 }
 
@@ -31,11 +31,11 @@ Test(verbs_tm, needs_a_device_with_lists)
 /* The list is shorter if the queue is; there are 4 commands. */
 Test(verbs_tm, needs_a_completion_queue_that_never_overflows)
 {
-	tm.config.max_cqe = VERBS_TM_BUFS_LEAST + 1 + 4;
+	tm.config.max_cqe = VERBS_LIST_BUFS_LEAST + 1 + 4;
 	cr_assert_eq(tm_open_list(), -FI_ENOSPC);
 	tm_close();
 	tm_prepare();
-	tm.config.max_cqe = VERBS_TM_BUFS_LEAST + 2 * TM_ENTRIES + 3;
+	tm.config.max_cqe = VERBS_LIST_BUFS_LEAST + 2 * TM_ENTRIES + 3;
 	cr_assert_eq(tm_open_list(), 0);
 	cr_assert_eq(tm.list->max_entries, TM_ENTRIES - 1);
 	for (unsigned i = 0; i < TM_ENTRIES - 1; i++) {
@@ -45,7 +45,7 @@ Test(verbs_tm, needs_a_completion_queue_that_never_overflows)
 	cr_assert_eq(tm_add(TM_ENTRIES, 100, 0), -FI_EAGAIN);
 	tm_close();
 	tm_prepare();
-	tm.config.max_cqe = VERBS_TM_BUFS_LEAST + 2 * TM_ENTRIES + 4;
+	tm.config.max_cqe = VERBS_LIST_BUFS_LEAST + 2 * TM_ENTRIES + 4;
 	cr_assert_eq(tm_open_list(), 0);
 	cr_assert_eq(tm.list->max_entries, TM_ENTRIES);
 	tm_close();
@@ -58,8 +58,8 @@ Test(verbs_tm, has_less_buffers_than_its_count_has_values)
 	tm.attr.buf_size = 32;
 	tm.config.max_cqe = tm.config.max_srq_wr = 1 << 21;
 	cr_assert_eq(tm_open_list(), 0);
-	cr_assert_eq(tm.tm->rxq.bufs.max, VERBS_TM_BUFS_MOST);
-	cr_assert_leq(tm.tm->rxq.posted, 1u << 15);
+	cr_assert_eq(tm.rxq.bufs.max, VERBS_TM_BUFS_MOST);
+	cr_assert_leq(tm.rxq.posted, 1u << 15);
 	tm_close();
 }
 

@@ -217,7 +217,7 @@ Test(verbs_tm_poll, an_unexpected_message_is_counted_before_it_is_handled)
 	tm_expect(TM_TAGGED, 0);
 	tm_expect_none();
 	cr_assert(tm.unexpected == 2 && tm.handled == 1);
-	verbs_tm_handled(tm.tm);
+	tm.sink.handled(&tm.sink);
 	cr_assert_eq(tm.handled, 2);
 	tm_close();
 }
@@ -236,7 +236,7 @@ Test(verbs_tm_poll, other_packets_and_failures_are_not_counted)
 	list_peer_eager(&tm.peer, 6, 0, 'l', 2048);	/* longer than the buffer */
 	tm_expect(TM_BAD_PACKET, 0);
 	failed.qp_num = tm.qp->qp_num;
-	failed.wr_id = tm.tm->rxq.wr_ids[9];
+	failed.wr_id = tm.rxq.wr_ids[9];
 	fake_verbs_inject_rx(tm.qp, &failed);
 	tm_expect(TM_BAD_PACKET, 0);
 	tm_expect_none();
@@ -254,7 +254,7 @@ Test(verbs_tm_poll, no_packet_follows_the_end)
 	uint32_t posted;
 
 	tm_open();
-	posted = tm.tm->rxq.posted;
+	posted = tm.rxq.posted;
 	tm.tm->ops++;
 	fake_verbs_inject_rx(tm.qp, &failed);
 	list_peer_eager(&tm.peer, 5, 0, 'u', 10);
@@ -262,7 +262,7 @@ Test(verbs_tm_poll, no_packet_follows_the_end)
 	tm_expect(TM_FATAL, 0);
 	tm_expect_none();
 	cr_assert(tm.unexpected == 0 && tm.handled == 0);
-	cr_assert_eq(tm.tm->rxq.posted, posted);
+	cr_assert_eq(tm.rxq.posted, posted);
 	tm_close();
 }
 
@@ -286,7 +286,7 @@ Test(verbs_tm_poll, a_write_with_immediate_data_is_no_packet)
 	};
 
 	tm_open();
-	wc.wr_id = tm.tm->rxq.wr_ids[0];
+	wc.wr_id = tm.rxq.wr_ids[0];
 	wc.qp_num = tm.qp->qp_num;
 	fake_verbs_inject_rx(tm.qp, &wc);
 	cr_assert_eq(tm_expect(TM_BAD_PACKET, 0).status, -FI_EIO);

@@ -93,9 +93,9 @@ static void on_handled(struct tagrv_taglist_sink *sink)
 	tm.handled++;
 }
 
-static bool on_permit(struct verbs_tm *list, const struct verbs_tm_packet *packet)
+static bool on_permit(void *owner, const struct verbs_list_packet *packet)
 {
-	cr_assert_eq(list->owner, &tm);
+	cr_assert_eq(owner, &tm);
 	cr_assert(packet->has_imm && !packet->tagged && !packet->status);
 	cr_assert_eq(packet->qpn, tm.qp->qp_num);
 	tm.imm = be32toh(packet->imm);
@@ -103,9 +103,9 @@ static bool on_permit(struct verbs_tm *list, const struct verbs_tm_packet *packe
 	return tm.permit_only;
 }
 
-static bool on_packet(struct verbs_tm *list, const struct verbs_tm_packet *packet)
+static bool on_packet(void *owner, const struct verbs_list_packet *packet)
 {
-	cr_assert_eq(list->owner, &tm);
+	cr_assert_eq(owner, &tm);
 	cr_assert_eq(packet->qpn, tm.qp->qp_num);
 	if (!packet->status && packet->len <= sizeof(tm.last))
 		memcpy(tm.last, packet->data, packet->len);
@@ -131,7 +131,7 @@ void tm_prepare(void)
 		},
 		.attr = {
 			.max_entries = TM_ENTRIES, .bufs = 1, .buf_size = 2048,
-			.receive = on_packet, .permit = on_permit, .owner = &tm,
+			.rxq = &tm.rxq, .receive = on_packet, .permit = on_permit, .owner = &tm,
 		},
 	};
 	tm.config.tm_least = 33;
@@ -151,15 +151,18 @@ int tm_open_list(void)
 		cr_assert_not_null(tm.channel);
 		tm.attr.channel = tm.channel;
 	}
-	ret = tagrv_verbs_tm_open(verbs_dev_of(tm.dev), &tm.attr, &tm.sink, &tm.tm);
-	tm.list = ret ? NULL : &tm.tm->base;
-	return ret;
+	ret = tagrv_verbs_tm_open(verbs_dev_of(tm.dev), &tm.attr, &tm.list);
+	if (ret)
+		return ret;
+	tm.tm = verbs_tm_of(tm.list);
+	tm.list->sink = &tm.sink;
+	return 0;
 }
 
 void tm_open(void)
 {
 	cr_assert_eq(tm_open_list(), 0);
-	cr_assert_eq(tagrv_verbs_tm_qp_create(tm.tm, NULL, &tm.qp), 0);
+	cr_assert_eq(tagrv_verbs_tm_qp_create(tm.list, NULL, &tm.qp), 0);
 	list_peer_open(&tm.peer);
 	list_peer_connect(&tm.peer, tm.qp);
 }

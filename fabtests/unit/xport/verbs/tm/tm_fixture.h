@@ -40,7 +40,8 @@ struct tm_fixture {
 	struct verbs_tm *tm;
 	struct tagrv_taglist *list;
 	struct tagrv_taglist_sink sink;
-	struct verbs_tm_attr attr;
+	struct verbs_list_attr attr;
+	struct verbs_rxq rxq;
 	struct ibv_comp_channel *channel;	/* if the test has opened one */
 	struct tagrv_taglist_entry entries[TM_ENTRIES + 1];
 	char	mem[TM_ENTRIES + 1][TM_LEN];

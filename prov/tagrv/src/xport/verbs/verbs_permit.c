@@ -466,4 +466,6 @@ TAGRV_COLD void tagrv_verbs_permit_poll(struct verbs_xport *xp)
 	}
 	if (xp->rxq.bufs.idle_cnt)
 		tagrv_verbs_rxq_refill(xp->calls, &xp->rxq);
+	if (xp->list.taglist)
+		tagrv_verbs_list_reap(xp);
 }

@@ -393,6 +393,8 @@ static unsigned on_fatal(struct verbs_xport *xp)
 	xp->fatal = atomic_load(&xp->async_fatal);
 	epoll_ctl(xp->wait_fd, EPOLL_CTL_DEL, xp->channel->fd, NULL);
 	sink->fatal(sink, xp->fatal);
+	if (xp->list.taglist)
+		tagrv_verbs_list_fail(xp, xp->fatal);
 	for (uint32_t i = 0; xp->map.slots && i <= xp->map.mask; i++)
 		if (xp->map.slots[i])
 			tagrv_verbs_link_fail(xp->map.slots[i], xp->fatal,

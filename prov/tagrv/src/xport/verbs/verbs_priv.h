@@ -22,6 +22,7 @@
 #include "xport/backends.h"
 #include "xport/verbs/verbs_blob.h"
 #include "xport/verbs/verbs_dev.h"
+#include "xport/verbs/verbs_list.h"
 #include "xport/verbs/verbs_map.h"
 
 #define VERBS_WIRE_ID		1
@@ -347,6 +348,7 @@ struct verbs_xport {
 	int	wait_fd;		/* epoll of channel and wake_fd */
 	struct tagrv_list dev_node;	/* in dev->xports */
 	struct verbs_packet packet;
+	struct verbs_list list;
 };
 
 static inline struct verbs_xport *verbs_xport_of(struct tagrv_xport *xport)

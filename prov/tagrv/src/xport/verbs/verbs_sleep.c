@@ -2,7 +2,7 @@
 /*
  * Lets threads sleep until an endpoint has work: wait_fd is an epoll descriptor of
  *
- *   channel   events of both completion queues, requested by arm
+ *   channel   events of both completion queues, and of the list's, requested by arm
  *   wake_fd   signalled by other threads that set an alarm
  *
  * arm clears both, requests events and then polls both queues once more. If it
@@ -83,7 +83,8 @@ static void drain_events(struct verbs_xport *xp)
 	void *ctx;
 
 	while (!xp->calls->get_cq_event(xp->channel, &cq, &ctx))
-		ack_events(xp, cq == xp->rx.cq ? &xp->rx : &xp->tx);
+		if (!xp->list.taglist || !tagrv_verbs_list_event(xp, cq))
+			ack_events(xp, cq == xp->rx.cq ? &xp->rx : &xp->tx);
 	tagrv_eventfd_clear(xp->wake_fd);
 }
 
@@ -118,6 +119,8 @@ int tagrv_verbs_arm(struct tagrv_xport *xport)
 	    xp->calls->req_notify_cq(xp->tx.cq, 0))
 		tagrv_verbs_queue_failed(xp);
 	tagrv_verbs_refill_idle(xp);
+	if (xp->list.taglist && tagrv_verbs_list_arm(xp))
+		return -FI_EAGAIN;
 	if (has_held(xp, &xp->rx) || has_held(xp, &xp->tx) ||
 	    has_alarm(xp) || !tagrv_list_empty(&xp->closing) ||
 	    (xp->starved && (xp->freed || xp->want_tx_bufs)))

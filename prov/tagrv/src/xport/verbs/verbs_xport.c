@@ -211,11 +211,13 @@ static int open_all(struct verbs_xport *xp)
 		close_thread_domain(xp);
 		ret = probe_qp(xp, &max_inline);
 	}
-	if (!ret)
+	if (!ret) {
 		tagrv_verbs_attr_fill(xp, max_inline);
-	else if (ret != -FI_ENOMEM || !atomic_load(&xp->dev->memlock_warned))
+		tagrv_verbs_list_open(xp);
+	} else if (ret != -FI_ENOMEM || !atomic_load(&xp->dev->memlock_warned)) {
 		tagrv_warn("verbs: %s: cannot create a %s: %s\n",
 			   xp->dev->base.name, what, strerror(-ret));
+	}
 	return ret;
 }
 
@@ -298,6 +300,7 @@ static void close_cq(struct verbs_xport *xp, struct verbs_cq *cq)
 static void close_queues(struct verbs_xport *xp)
 {
 	tagrv_verbs_channel_empty(xp);
+	tagrv_verbs_list_close(xp);
 	if (xp->rxq.srq && xp->calls->destroy_srq(xp->rxq.srq))
 		tagrv_warn("verbs: %s: cannot destroy the receive queue\n",
 			   xp->dev->base.name);
@@ -311,7 +314,7 @@ static void finish_links(struct verbs_xport *xp)
 {
 	while (!tagrv_list_empty(&xp->closing) ||
 	       atomic_load(&xp->alarm) & VERBS_ALARM_DISCARDED)
-		tagrv_verbs_progress(&xp->base);
+		xp->base.ops->progress(&xp->base);
 }
 
 /* Closes a half-built xport, too. */

@@ -31,7 +31,7 @@ static const struct tagrv_taglist_ops ops = {
 };
 
 /* Sets the sizes, within the device's limits. */
-static int choose_sizes(struct verbs_tm *tm, const struct verbs_tm_attr *attr)
+static int choose_sizes(struct verbs_tm *tm, const struct verbs_list_attr *attr)
 {
 	struct ibv_device_attr_ex device;
 	const struct ibv_tm_caps *caps = &device.tm_caps;
@@ -49,7 +49,7 @@ static int choose_sizes(struct verbs_tm *tm, const struct verbs_tm_attr *attr)
 }
 
 /* Entries that the completion queue has no room for are not in the list. */
-static int open_cq(struct verbs_tm *tm, const struct verbs_tm_attr *wanted, uint32_t bufs)
+static int open_cq(struct verbs_tm *tm, const struct verbs_list_attr *wanted, uint32_t bufs)
 {
 	uint32_t most = (uint32_t) tm->dev->attr.max_cqe, others = bufs + tm->max_ops;
 	struct ibv_cq_init_attr_ex attr = {
@@ -82,22 +82,23 @@ static int open_srq(struct verbs_tm *tm, void *owner, uint32_t bufs)
 	};
 
 	errno = 0;
-	tm->rxq.srq = tm->calls->create_srq_ex(tm->dev->ctx, &attr);
-	return tm->rxq.srq ? 0 : status_of_errno();
+	tm->rxq->srq = tm->calls->create_srq_ex(tm->dev->ctx, &attr);
+	return tm->rxq->srq ? 0 : status_of_errno();
 }
 
-static int open_bufs(struct verbs_tm *tm, uint32_t bufs, size_t size)
+static int open_bufs(struct verbs_tm *tm, uint32_t bufs, uint32_t first, size_t size)
 {
-	int ret = tagrv_verbs_rxq_init(&tm->rxq, tm->dev, size, bufs, bufs);
+	uint32_t slab = first ? TAGRV_MIN(TAGRV_MAX(first, VERBS_LIST_BUFS_LEAST), bufs) : bufs;
+	int ret = tagrv_verbs_rxq_init(tm->rxq, tm->dev, size, bufs, slab);
 
 	if (!ret)
-		ret = tagrv_verbs_bufs_grow(&tm->rxq.bufs);
+		ret = tagrv_verbs_bufs_grow(&tm->rxq->bufs);
 	if (ret)
 		return ret;
 	/* So many stay posted as the least number wants. */
-	tm->rxq.refill_at = VERBS_TM_BATCH;
-	tagrv_verbs_rxq_refill(tm->calls, &tm->rxq);
-	return tm->rxq.posted >= VERBS_TM_BUFS_LEAST ? 0 : -FI_ENOMEM;
+	tm->rxq->refill_at = VERBS_TM_BATCH;
+	tagrv_verbs_rxq_refill(tm->calls, tm->rxq);
+	return tm->rxq->posted >= VERBS_LIST_BUFS_LEAST ? 0 : -FI_ENOMEM;
 }
 
 static int open_slots(struct verbs_tm *tm)
@@ -110,9 +111,9 @@ static int open_slots(struct verbs_tm *tm)
 	return 0;
 }
 
-static int open_all(struct verbs_tm *tm, const struct verbs_tm_attr *attr)
+static int open_all(struct verbs_tm *tm, const struct verbs_list_attr *attr)
 {
-	uint32_t bufs = TAGRV_MIN(TAGRV_MAX(attr->bufs, VERBS_TM_BUFS_LEAST), VERBS_TM_BUFS_MOST);
+	uint32_t bufs = TAGRV_MIN(TAGRV_MAX(attr->bufs, VERBS_LIST_BUFS_LEAST), VERBS_TM_BUFS_MOST);
 	int ret = choose_sizes(tm, attr);
 
 	if (!ret)
@@ -122,12 +123,12 @@ static int open_all(struct verbs_tm *tm, const struct verbs_tm_attr *attr)
 	if (!ret)
 		ret = open_srq(tm, attr->owner, bufs);
 	if (!ret)
-		ret = open_bufs(tm, bufs, attr->buf_size);
+		ret = open_bufs(tm, bufs, attr->first_bufs, attr->buf_size);
 	return ret;
 }
 
-int tagrv_verbs_tm_open(struct verbs_dev *dev, const struct verbs_tm_attr *attr,
-			struct tagrv_taglist_sink *sink, struct verbs_tm **out)
+int tagrv_verbs_tm_open(struct verbs_dev *dev, const struct verbs_list_attr *attr,
+			struct tagrv_taglist **out)
 {
 	struct verbs_tm *tm = calloc(1, sizeof(*tm));
 	int ret;
@@ -135,9 +136,9 @@ int tagrv_verbs_tm_open(struct verbs_dev *dev, const struct verbs_tm_attr *attr,
 	if (!tm)
 		return -FI_ENOMEM;
 	tm->base.ops = &ops;
-	tm->base.sink = sink;
 	tm->calls = dev->calls;
 	tm->dev = dev;
+	tm->rxq = attr->rxq;
 	tm->receive = attr->receive;
 	tm->permit = attr->permit;
 	tm->owner = attr->owner;
@@ -148,7 +149,7 @@ int tagrv_verbs_tm_open(struct verbs_dev *dev, const struct verbs_tm_attr *attr,
 		tagrv_verbs_tm_close(&tm->base);
 		return ret;
 	}
-	*out = tm;
+	*out = &tm->base;
 	return 0;
 }
 
@@ -157,9 +158,10 @@ void tagrv_verbs_tm_close(struct tagrv_taglist *list)
 {
 	struct verbs_tm *tm = verbs_tm_of(list);
 
-	if (tm->rxq.srq && tm->calls->destroy_srq(tm->rxq.srq))
+	if (tm->rxq->srq && tm->calls->destroy_srq(tm->rxq->srq))
 		tagrv_warn("verbs: %s: cannot destroy the list of receives\n",
 			   tm->dev->base.name);
+	tm->rxq->srq = NULL;
 	if (tm->unacked)
 		tm->calls->ack_cq_events(ibv_cq_ex_to_cq(tm->cq), tm->unacked);
 	if (tm->cq && tm->calls->destroy_cq(ibv_cq_ex_to_cq(tm->cq)))
@@ -171,20 +173,21 @@ void tagrv_verbs_tm_close(struct tagrv_taglist *list)
 	if (tm->stale)
 		tagrv_info("verbs: %s: %llu stale completions of a list\n",
 			   tm->dev->base.name, (unsigned long long) tm->stale);
-	tagrv_verbs_rxq_fini(&tm->rxq);
+	tagrv_verbs_rxq_fini(tm->rxq);
 	free(tm->held);
 	free(tm->slots);
 	free(tm);
 }
 
 /* The device sends by the queue pair: it has no room for requests of ours. */
-int tagrv_verbs_tm_qp_create(struct verbs_tm *tm, void *ctx, struct ibv_qp **qp)
+int tagrv_verbs_tm_qp_create(struct tagrv_taglist *list, void *ctx, struct ibv_qp **qp)
 {
+	struct verbs_tm *tm = verbs_tm_of(list);
 	struct ibv_qp_init_attr attr = {
 		.qp_context = ctx,
 		.send_cq = ibv_cq_ex_to_cq(tm->cq),
 		.recv_cq = ibv_cq_ex_to_cq(tm->cq),
-		.srq = tm->rxq.srq,
+		.srq = tm->rxq->srq,
 		.qp_type = IBV_QPT_RC,
 	};
 
@@ -198,3 +201,17 @@ void tagrv_verbs_tm_fail(struct verbs_tm *tm, int status)
 	if (!tm->fatal)
 		tm->fatal = status;
 }
+
+static void fail(struct tagrv_taglist *list, int status)
+{
+	tagrv_verbs_tm_fail(verbs_tm_of(list), status);
+}
+
+const struct verbs_list_ops tagrv_verbs_tm_ops = {
+	.open = tagrv_verbs_tm_open,
+	.qp_create = tagrv_verbs_tm_qp_create,
+	.fail = fail,
+	.reap = tagrv_verbs_tm_reap,
+	.event = tagrv_verbs_tm_event,
+	.arm = tagrv_verbs_tm_arm,
+};

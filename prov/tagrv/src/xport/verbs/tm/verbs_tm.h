@@ -13,13 +13,9 @@
 #ifndef TAGRV_XPORT_VERBS_TM_VERBS_TM_H
 #define TAGRV_XPORT_VERBS_TM_VERBS_TM_H
 
-#include "xport/taglist.h"
-#include "xport/verbs/verbs_dev.h"
+#include "xport/verbs/verbs_list.h"
 
 #define VERBS_TM_BATCH		16u	/* completions read before they are handled */
-#define VERBS_TM_PASS		256u	/* of one progress */
-/* mlx5 receives nothing with 32 posted buffers or less. */
-#define VERBS_TM_BUFS_LEAST	64u
 /* Unexpected messages that are not handled, early packets among them, must be fewer than
  * 2^16: the device compares so many bits of their count. */
 #define VERBS_TM_BUFS_MOST	(1u << 15)
@@ -54,36 +50,14 @@ struct verbs_tm_wc {
 	struct ibv_wc_tm_info tm;
 };
 
-/* A packet that no entry took, or that failed. */
-struct verbs_tm_packet {
-	uint32_t qpn;		/* where it came */
-	int	status;		/* 0 or -FI_E*: there is no packet */
-	const void *data;	/* valid during the call only */
-	size_t	len;
-	bool	tagged;		/* unexpected: it has to be counted */
-	bool	has_imm;
-	uint32_t imm;		/* big-endian */
-};
-
-struct verbs_tm;
-/* False: a tagged packet is neither delivered nor dropped, but kept; verbs_tm_handled()
- * follows when it is. Of others the result says nothing. */
-typedef bool (*verbs_tm_receive_fn)(struct verbs_tm *tm, const struct verbs_tm_packet *packet);
-/*
- * Of a packet that is not tagged and waits: takes the permit in its immediate data, which it
- * has no more when it is received. True: nothing was taken, because the packet is a permit
- * alone, and is to be received at once.
- */
-typedef bool (*verbs_tm_permit_fn)(struct verbs_tm *tm, const struct verbs_tm_packet *packet);
-
 struct verbs_tm {
 	struct tagrv_taglist base;
 	const struct tagrv_verbs_calls *calls;
 	struct verbs_dev *dev;
 	struct ibv_cq_ex *cq;
-	struct verbs_rxq rxq;		/* rxq.srq has the list */
-	verbs_tm_receive_fn receive;
-	verbs_tm_permit_fn permit;
+	struct verbs_rxq *rxq;		/* rxq->srq has the list */
+	verbs_list_receive_fn receive;
+	verbs_list_permit_fn permit;
 	void	*owner;			/* for both */
 	unsigned unacked;		/* events to acknowledge */
 	struct verbs_tm_wc *held;	/* held_cnt completions that were read, from held_pos on */
@@ -98,30 +72,17 @@ struct verbs_tm {
 	uint64_t stale;			/* completions of which nothing is known */
 };
 
-struct verbs_tm_attr {
-	uint32_t max_entries;		/* wanted: it may become less */
-	uint32_t bufs;			/* VERBS_TM_BUFS_LEAST to _MOST: it is made fit */
-	size_t	buf_size;		/* of packets that no entry takes */
-	verbs_tm_receive_fn receive;
-	verbs_tm_permit_fn permit;
-	void	*owner;
-	struct ibv_comp_channel *channel;	/* NULL: no events */
-	int	vector;
-};
-
 static inline struct verbs_tm *verbs_tm_of(struct tagrv_taglist *list)
 {
 	return tagrv_container_of(list, struct verbs_tm, base);
 }
 
-/* verbs_tm.c. -FI_EOPNOTSUPP: the device has no lists. */
-int tagrv_verbs_tm_open(struct verbs_dev *dev, const struct verbs_tm_attr *attr,
-			struct tagrv_taglist_sink *sink, struct verbs_tm **out)
-	TAGRV_WARN_UNUSED;
+/* verbs_tm.c: as in struct verbs_list_ops */
+int tagrv_verbs_tm_open(struct verbs_dev *dev, const struct verbs_list_attr *attr,
+			struct tagrv_taglist **out) TAGRV_WARN_UNUSED;
 /* All queue pairs are destroyed. */
 void tagrv_verbs_tm_close(struct tagrv_taglist *list);
-/* A queue pair whose packets come by the list, in RESET. 0 or -errno. */
-int tagrv_verbs_tm_qp_create(struct verbs_tm *tm, void *ctx, struct ibv_qp **qp)
+int tagrv_verbs_tm_qp_create(struct tagrv_taglist *list, void *ctx, struct ibv_qp **qp)
 	TAGRV_WARN_UNUSED;
 /* The list has failed: the next progress says so. */
 void tagrv_verbs_tm_fail(struct verbs_tm *tm, int status);
@@ -139,11 +100,6 @@ void tagrv_verbs_tm_release(struct verbs_tm *tm, struct tagrv_taglist_entry *ent
 int tagrv_verbs_tm_progress(struct tagrv_taglist *list);
 /* Handles one completion. */
 void tagrv_verbs_tm_handle(struct verbs_tm *tm, const struct verbs_tm_wc *c);
-/* A tagged packet that 'receive' has kept was delivered or dropped. */
-static inline void verbs_tm_handled(struct verbs_tm *tm)
-{
-	tm->base.sink->handled(tm->base.sink);
-}
 
 /* verbs_tm_read.c: completions, some of which are read before progress handles them. */
 /* 0 or -FI_E*. */
@@ -151,15 +107,13 @@ int tagrv_verbs_tm_status(enum ibv_wc_status status);
 /* Reads up to VERBS_TM_BATCH, those held first; fewer: there are no more. */
 unsigned tagrv_verbs_tm_next(struct verbs_tm *tm, struct verbs_tm_wc *c);
 /* The packet of a completion of a receive buffer. */
-struct verbs_tm_packet tagrv_verbs_tm_packet(const struct verbs_tm *tm,
-					     const struct verbs_tm_wc *c);
+struct verbs_list_packet tagrv_verbs_tm_packet(const struct verbs_tm *tm,
+					       const struct verbs_tm_wc *c);
 /* Posts receive buffers that are idle. */
 void tagrv_verbs_tm_refill(struct verbs_tm *tm);
-/* Takes the permits that have come, for reap: all other completions are held. */
-void tagrv_verbs_tm_reap(struct verbs_tm *tm);
-/* The channel had an event of the list's completion queue. */
-void tagrv_verbs_tm_event(struct verbs_tm *tm);
-/* Requests an event. -FI_EAGAIN: progress has something to do. */
-int tagrv_verbs_tm_arm(struct verbs_tm *tm) TAGRV_WARN_UNUSED;
+/* As in struct verbs_list_ops: */
+void tagrv_verbs_tm_reap(struct tagrv_taglist *list);
+bool tagrv_verbs_tm_event(struct tagrv_taglist *list, const struct ibv_cq *cq);
+int tagrv_verbs_tm_arm(struct tagrv_taglist *list) TAGRV_WARN_UNUSED;
 
 #endif

@@ -32,7 +32,7 @@ static int post(struct verbs_tm *tm, struct ibv_ops_wr *wr)
 	int err;
 
 	wr->flags |= IBV_OPS_SIGNALED;
-	err = tm->calls->post_srq_ops(tm->rxq.srq, wr, &bad);
+	err = tm->calls->post_srq_ops(tm->rxq->srq, wr, &bad);
 	if (!err) {
 		tm->ops++;
 		return 0;

@@ -106,11 +106,11 @@ static void on_entry(struct verbs_tm *tm, struct tagrv_taglist_entry *entry,
  */
 static void on_buf(struct verbs_tm *tm, const struct verbs_tm_wc *c)
 {
-	struct verbs_rxq *rxq = &tm->rxq;
+	struct verbs_rxq *rxq = tm->rxq;
 	uint32_t buf = (uint32_t) (c->wr_id & rxq->slot_mask);
 	bool counted = !c->status && c->opcode == IBV_WC_TM_RECV && !tm->fatal;
 	bool known = rxq->wr_ids[buf] == c->wr_id, handled = true;
-	struct verbs_tm_packet packet;
+	struct verbs_list_packet packet;
 
 	if (counted)
 		tm->base.sink->unexpected(tm->base.sink);
@@ -120,10 +120,10 @@ static void on_buf(struct verbs_tm *tm, const struct verbs_tm_wc *c)
 	}
 	if (known && !tm->fatal) {
 		packet = tagrv_verbs_tm_packet(tm, c);
-		handled = tm->receive(tm, &packet);
+		handled = tm->receive(tm->owner, &packet);
 	}
 	if (counted && handled)
-		verbs_tm_handled(tm);
+		tm->base.sink->handled(tm->base.sink);
 	tm->stale += !known;
 	if (!known)
 		return;
@@ -173,6 +173,8 @@ static void tell(struct verbs_tm *tm)
 {
 	struct tagrv_taglist_sink *sink = tm->base.sink;
 
+	if (!sink)	/* nobody uses the list yet */
+		return;
 	if (tm->fatal && !tm->told_fatal) {
 		tm->told_fatal = true;
 		sink->fatal(sink, tm->fatal);
@@ -197,7 +199,7 @@ int tagrv_verbs_tm_progress(struct tagrv_taglist *list)
 		for (unsigned i = 0; i < cnt; i++)
 			tagrv_verbs_tm_handle(tm, &c[i]);
 		handled += cnt;
-	} while (cnt == VERBS_TM_BATCH && handled < VERBS_TM_PASS);
+	} while (cnt == VERBS_TM_BATCH && handled < VERBS_LIST_PASS);
 	if (cnt < VERBS_TM_BATCH)
 		tagrv_verbs_tm_refill(tm);
 	tell(tm);

@@ -79,15 +79,15 @@ unsigned tagrv_verbs_tm_next(struct verbs_tm *tm, struct verbs_tm_wc *c)
 					held + read_some(tm, c + held, VERBS_TM_BATCH - held);
 }
 
-struct verbs_tm_packet tagrv_verbs_tm_packet(const struct verbs_tm *tm,
-					     const struct verbs_tm_wc *c)
+struct verbs_list_packet tagrv_verbs_tm_packet(const struct verbs_tm *tm,
+					       const struct verbs_tm_wc *c)
 {
-	const struct verbs_bufs *bufs = &tm->rxq.bufs;
-	struct verbs_tm_packet packet = {
+	const struct verbs_bufs *bufs = &tm->rxq->bufs;
+	struct verbs_list_packet packet = {
 		.qpn = c->qpn, .status = tagrv_verbs_tm_status(c->status), .len = c->len,
 		.tagged = c->opcode == IBV_WC_TM_RECV,
 		.has_imm = c->flags & IBV_WC_WITH_IMM, .imm = c->imm,
-		.data = verbs_buf_addr(bufs, (uint32_t) (c->wr_id & tm->rxq.slot_mask)),
+		.data = verbs_buf_addr(bufs, (uint32_t) (c->wr_id & tm->rxq->slot_mask)),
 	};
 
 	/* A write with immediate data takes a buffer, but does not fill it. */
@@ -99,8 +99,8 @@ struct verbs_tm_packet tagrv_verbs_tm_packet(const struct verbs_tm *tm,
 
 void tagrv_verbs_tm_refill(struct verbs_tm *tm)
 {
-	if (tm->rxq.bufs.idle_cnt)
-		tagrv_verbs_rxq_refill(tm->calls, &tm->rxq);
+	if (tm->rxq->bufs.idle_cnt)
+		tagrv_verbs_rxq_refill(tm->calls, tm->rxq);
 }
 
 /* ---- reap ---- */
@@ -127,8 +127,8 @@ static bool reserve_held(struct verbs_tm *tm)
 /* Takes a packet's permit before the packet is handled. True: handle it at once. */
 static bool read_permit(struct verbs_tm *tm, struct verbs_tm_wc *c)
 {
-	const struct verbs_rxq *rxq = &tm->rxq;
-	struct verbs_tm_packet packet;
+	const struct verbs_rxq *rxq = tm->rxq;
+	struct verbs_list_packet packet;
 
 	if (c->wr_id >> VERBS_TM_KIND_SHIFT != VERBS_TM_BUF || tm->fatal ||
 	    rxq->wr_ids[c->wr_id & rxq->slot_mask] != c->wr_id)
@@ -136,14 +136,15 @@ static bool read_permit(struct verbs_tm *tm, struct verbs_tm_wc *c)
 	packet = tagrv_verbs_tm_packet(tm, c);
 	if (packet.status || packet.tagged || !packet.has_imm)
 		return false;
-	if (tm->permit(tm, &packet))
+	if (tm->permit(tm->owner, &packet))
 		return true;
 	c->flags &= ~(unsigned) IBV_WC_WITH_IMM;
 	return false;
 }
 
-void tagrv_verbs_tm_reap(struct verbs_tm *tm)
+void tagrv_verbs_tm_reap(struct tagrv_taglist *list)
 {
+	struct verbs_tm *tm = verbs_tm_of(list);
 	struct verbs_tm_wc c[VERBS_TM_BATCH];
 	unsigned cnt = VERBS_TM_BATCH;
 
@@ -161,20 +162,27 @@ void tagrv_verbs_tm_reap(struct verbs_tm *tm)
 
 /* ---- sleep ---- */
 
-void tagrv_verbs_tm_event(struct verbs_tm *tm)
+bool tagrv_verbs_tm_event(struct tagrv_taglist *list, const struct ibv_cq *cq)
 {
+	struct verbs_tm *tm = verbs_tm_of(list);
+
+	if (cq != ibv_cq_ex_to_cq(tm->cq))
+		return false;
 	if (++tm->unacked < ACK_EVENTS)
-		return;
+		return true;
 	tm->calls->ack_cq_events(ibv_cq_ex_to_cq(tm->cq), tm->unacked);
 	tm->unacked = 0;
+	return true;
 }
 
 /*
  * A completion that came between the last progress and the request is found here, and held. If
  * there is no memory for it progress has to look.
  */
-int tagrv_verbs_tm_arm(struct verbs_tm *tm)
+int tagrv_verbs_tm_arm(struct tagrv_taglist *list)
 {
+	struct verbs_tm *tm = verbs_tm_of(list);
+
 	if (tm->calls->req_notify_cq(ibv_cq_ex_to_cq(tm->cq), 0))
 		tagrv_verbs_tm_fail(tm, -FI_EIO);
 	tagrv_verbs_tm_refill(tm);
