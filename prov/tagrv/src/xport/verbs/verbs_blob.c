@@ -8,7 +8,13 @@
  *   8 queue pair number   12 first packet number   16 bytes of a packet
  *   20 lid   22 packets that the receiver of the blob may send   24 gid
  *   40 bits of the subnet in the gid's address
- *   41 bit 0: there are no buffers for the packets of 22 yet   42-43 zero
+ *   41 bit 0: there are no buffers for the packets of 22 yet
+ *      bit 1: two, a second queue pair is described below
+ *      bit 2: list, packets to the second one begin with a header for the adapter
+ *   42 number of the blob's receiver in its tagged messages, 0: none; if two:
+ *   44 number of the second queue pair   48 its first packet number
+ *
+ * Bytes behind these are ignored: a later release may have something to say there.
  */
 #include <endian.h>
 #include <rdma/fi_errno.h>
@@ -19,6 +25,11 @@
 #define VERSION		2
 #define MAX_24BIT	0xffffffu
 #define MAX_UNICAST_LID	0xbfffu
+
+/* Bits of wire_blob.bits */
+#define BIT_THIN	1
+#define BIT_TWO		2
+#define BIT_LIST	4
 
 struct wire_blob {
 	uint8_t	 version;
@@ -35,12 +46,19 @@ struct wire_blob {
 	uint16_t permits;
 	uint8_t	 gid[16];
 	uint8_t	 prefix;
-	uint8_t	 thin;
-	uint8_t	 zero[2];
+	uint8_t	 bits;
+	uint16_t number;
 };
 
-static_assert(sizeof(struct wire_blob) == 44, "wire layout");
-static_assert(sizeof(struct wire_blob) <= TAGRV_BLOB_MAX, "blob must fit");
+/* Behind it, if it has BIT_TWO */
+struct wire_in {
+	uint32_t qpn;
+	uint32_t psn;
+};
+
+static_assert(sizeof(struct wire_blob) == 44 && sizeof(struct wire_in) == 8, "wire layout");
+static_assert(sizeof(struct wire_blob) + sizeof(struct wire_in) <= TAGRV_BLOB_MAX,
+	      "blob must fit");
 
 size_t tagrv_verbs_blob_pack(const struct verbs_blob *blob, void *to)
 {
@@ -58,12 +76,18 @@ size_t tagrv_verbs_blob_pack(const struct verbs_blob *blob, void *to)
 		.max_packet = htobe32(blob->max_packet),
 		.lid = htobe16(blob->lid),
 		.permits = htobe16(blob->permits),
-		.thin = blob->thin,
+		.bits = (blob->thin ? BIT_THIN : 0) | (blob->two ? BIT_TWO : 0) |
+			(blob->list ? BIT_LIST : 0),
+		.number = htobe16(blob->number),
 	};
+	struct wire_in in = { htobe32(blob->in_qpn), htobe32(blob->in_psn) };
 
 	memcpy(wire.gid, &blob->gid, sizeof(wire.gid));
 	memcpy(to, &wire, sizeof(wire));
-	return sizeof(wire);
+	if (!blob->two)
+		return sizeof(wire);
+	memcpy((char *) to + sizeof(wire), &in, sizeof(in));
+	return sizeof(wire) + sizeof(in);
 }
 
 /* Whether the blob holds an address of the port. Some InfiniBand ports have no LID. */
@@ -77,12 +101,33 @@ static bool has_address(const struct verbs_blob *blob)
 	return blob->lid ? blob->lid <= MAX_UNICAST_LID : has_gid;
 }
 
+/*
+ * Reads the second queue pair, if there is one. A list is behind it, and only tagged
+ * messages for a list have a number.
+ */
+static int unpack_in(struct verbs_blob *blob, const void *from, size_t len)
+{
+	struct wire_in in;
+
+	if (!blob->two)
+		return blob->list || blob->number ? -FI_EINVAL : 0;
+	if (len < sizeof(in))
+		return -FI_EINVAL;
+	memcpy(&in, from, sizeof(in));
+	blob->in_qpn = be32toh(in.qpn);
+	blob->in_psn = be32toh(in.psn);
+	if (blob->in_qpn < 2 || blob->in_qpn > MAX_24BIT || blob->in_qpn == blob->qpn ||
+	    blob->in_psn > MAX_24BIT || blob->number > (blob->list ? VERBS_NUMBER_MAX : 0))
+		return -FI_EINVAL;
+	return 0;
+}
+
 int tagrv_verbs_blob_unpack(struct verbs_blob *blob, const void *from,
 			    size_t len)
 {
 	struct wire_blob wire;
 
-	if (len != sizeof(wire))
+	if (len < sizeof(wire))
 		return -FI_EINVAL;
 	memcpy(&wire, from, sizeof(wire));
 	*blob = (struct verbs_blob) {
@@ -98,7 +143,10 @@ int tagrv_verbs_blob_unpack(struct verbs_blob *blob, const void *from,
 		.net = wire.net,
 		.part = be16toh(wire.part),
 		.prefix = wire.prefix,
-		.thin = wire.thin & 1,
+		.thin = wire.bits & BIT_THIN,
+		.two = wire.bits & BIT_TWO,
+		.list = wire.bits & BIT_LIST,
+		.number = be16toh(wire.number),
 	};
 	memcpy(&blob->gid, wire.gid, sizeof(wire.gid));
 	if (wire.version != VERSION || blob->net > VERBS_NET_ROCE_V2 ||
@@ -107,5 +155,5 @@ int tagrv_verbs_blob_unpack(struct verbs_blob *blob, const void *from,
 	    !blob->rd_in || !blob->rd_out || blob->prefix > 128 || blob->permits < VERBS_PERMIT_MIN ||
 	    blob->max_packet < TAGRV_HDR_ROOM || !has_address(blob))
 		return -FI_EINVAL;
-	return 0;
+	return unpack_in(blob, (const char *) from + sizeof(wire), len - sizeof(wire));
 }

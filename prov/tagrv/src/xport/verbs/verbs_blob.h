@@ -12,6 +12,8 @@
 
 #include "core/compiler.h"
 
+#define VERBS_NUMBER_MAX	0x3fffu		/* greatest number of a sender in tags */
+
 /* Contents of a link's address blob, in host byte order. */
 struct verbs_blob {
 	uint32_t qpn, psn;
@@ -27,6 +29,10 @@ struct verbs_blob {
 	uint16_t part;
 	uint8_t	prefix;		/* bits of the subnet in the address; 0: not known */
 	bool	thin;		/* the sender has no buffers for these packets yet */
+	bool	two;		/* the sender receives by a second queue pair, if both do */
+	bool	list;		/* which is of a list: packets begin with a header for it */
+	uint16_t number;	/* list: of the blob's receiver in its tagged messages; 0: none */
+	uint32_t in_qpn, in_psn; /* two: the second queue pair */
 };
 
 /* Writes a blob to 'to' (TAGRV_BLOB_MAX bytes); returns its length. */
