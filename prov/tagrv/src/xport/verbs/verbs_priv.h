@@ -144,10 +144,17 @@ struct verbs_link {
 	bool	direct;		/* OPEN, and no early packet waits before others */
 	bool	side;		/* a side link: gets and puts only */
 	bool	counted;	/* in the device's quota */
+	bool	may_write;	/* the peer's queue pair admits writes */
+	bool	thin;		/* the peer has permitted more packets than it has buffers,
+				   it says */
+	bool	thin_told;	/* the peer believes the same of us */
+	bool	return_due;	/* 'returning' is to be told, if only of none */
+	bool	recalled;	/* the peer was asked for permits, and has not answered */
+	bool	lost_stray;	/* no packet behind it may be delivered */
 
 	/* send queue: sequences tail..head-1 are in flight */
-	struct verbs_tx *ring;
 	uint32_t ring_mask;
+	struct verbs_tx *ring;
 	uint32_t head, tail;
 	uint32_t depth;		/* most in flight, without close's last one: as many
 				   as the ring has room for, which grows */
@@ -155,8 +162,6 @@ struct verbs_link {
 	uint32_t signal_from;	/* in flight, from which on all are signaled */
 	uint32_t unsignaled;	/* requests since the last signaled one */
 	struct verbs_moves gets, puts;
-	unsigned mtu_shift;	/* the path's MTU is 2^mtu_shift bytes */
-	bool	may_write;	/* the peer's queue pair admits writes */
 	size_t	max_packet;	/* bytes that the peer's buffers hold */
 	size_t	open_max;	/* the same while it is OPEN without an error, else 0 */
 
@@ -166,9 +171,6 @@ struct verbs_link {
 		uint32_t tail;
 		bool	overdue;	/* since the last look; completions were polled */
 	} check;
-	bool	thin;		/* the peer has permitted more packets than it has buffers,
-				   it says */
-	bool	thin_told;	/* the peer believes the same of us */
 
 	/* permits: verbs_permit.c */
 	uint32_t tx_permits;	/* packets that we may still send */
@@ -180,11 +182,9 @@ struct verbs_link {
 	uint16_t owe_at;	/* rx_permits at which half is used, or what is kept */
 	uint16_t rx_ms;		/* lower bits of the clock at the last look that was late */
 	uint32_t rx_seen;	/* lower bits of rx_last at the last look of verbs_check.c */
+	uint32_t returning;	/* permits that the peer gets back */
 	uint64_t rx_last;	/* wr_id of the last receive that completed; verbs_lost.c */
 	struct tagrv_list owed_node;	/* in xport->owed */
-	uint32_t returning;	/* permits that the peer gets back */
-	bool	return_due;	/* and is to be told, if only of none */
-	bool	recalled;	/* it was asked for some, and has not answered */
 
 	/* receive side */
 	struct verbs_rxq *rxq;	/* own queue, NULL: the xport's SRQ */
@@ -192,9 +192,9 @@ struct verbs_link {
 	uint64_t asked_for;	/* lost.before when the peer was asked for a packet */
 	struct tagrv_list strays;
 	unsigned stray_cnt;
-	bool	lost_stray;		/* no packet behind it may be delivered */
 
 	/* parameters of the connection */
+	unsigned mtu_shift;	/* the path's MTU is 2^mtu_shift bytes */
 	struct verbs_port port;	/* of this side, as in the blob sent */
 	uint32_t psn;
 	atomic_int async_error;	/* set by the wireup thread with an alarm */
