@@ -381,7 +381,7 @@ static void grow_own(struct verbs_link *link)
 
 	while (rxq->bufs.total < rxq->bufs.max)
 		cr_assert_eq(tagrv_verbs_rxq_grow(rxq), 0);
-	tagrv_verbs_window_set(xp, link, rxq->bufs.max);
+	tagrv_verbs_window_set(link, rxq->bufs.max);
 	tagrv_verbs_rxq_refill(xp->calls, rxq);
 }
 
@@ -394,7 +394,7 @@ static void permit(struct tagrv_link *a, struct tagrv_link *b)
 	if (verbs_link_of(b)->rxq)
 		grow_own(verbs_link_of(b));
 	else
-		atomic_fetch_add(&verbs_xport_of(b->xport)->rx_permits, many);
+		atomic_fetch_add(&verbs_xport_of(b->xport)->pool.rx_permits, many);
 }
 
 void pair_permit(struct pair *pair, struct tagrv_link *a, struct tagrv_link *b)

@@ -258,9 +258,9 @@ Test(verbs_check, a_peer_tells_that_it_has_no_buffers)
 	pair_connect(&pair);
 	b = verbs_link_of(pair.b->link);
 	xp = verbs_xport_of(pair.b->xport);
-	atomic_store(&xp->rx_permits, 1000000);
+	atomic_store(&xp->pool.rx_permits, 1000000);
 	b->rx_permits = 1;
-	cr_assert_eq(tagrv_verbs_permit_offer(xp, b),
+	cr_assert_eq(tagrv_verbs_permit_offer(b),
 		     (VERBS_PERMIT_MIN - 1) | VERBS_PERMIT_THIN);
 	before = link_a()->tx_permits;
 	cr_assert_not(link_a()->thin);
@@ -283,7 +283,7 @@ Test(verbs_check, a_peer_without_buffers_is_noticed_by_reap)
 	verbs_need_srq();
 	verbs_open();
 	pair_connect(&pair);
-	atomic_store(&verbs_xport_of(pair.b->xport)->rx_permits, 1000000);
+	atomic_store(&verbs_xport_of(pair.b->xport)->pool.rx_permits, 1000000);
 	verbs_link_of(pair.b->link)->rx_permits = 1;
 	cr_assert_eq(end_send(pair.b, 0, 8, 0, NULL), 0);
 	xp = verbs_xport_of(pair.a->xport);

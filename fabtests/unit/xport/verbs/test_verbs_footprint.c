@@ -77,7 +77,7 @@ static void measure(const char *profile, struct footprint *f)
 		.bufs = (after.registered - before.registered) / 2,
 		.ep_queues = queue_bytes(xp->inbox.rx_cq_depth, config.cqe_bytes) +
 			     queue_bytes(xp->tx_cap, config.cqe_bytes) +
-			     (xp->use_srq ? queue_bytes(xp->rxq.bufs.max, config.srqe_bytes) : 0),
+			     (xp->use_srq ? queue_bytes(xp->pool.rxq.bufs.max, config.srqe_bytes) : 0),
 		.ep_bufs = before.registered / 2,
 	};
 	pair_close(&pair);

@@ -273,7 +273,7 @@ Test(verbs_link, close_waits_for_as_many_completions_as_the_queue_holds)
 	before = xp->rx_polled;
 	while (!pair.b->closed) {
 		/* More than are handled in one pass. */
-		for (unsigned i = 0; i < xp->rxq.bufs.total / 2 + 40; i++)
+		for (unsigned i = 0; i < xp->pool.rxq.bufs.total / 2 + 40; i++)
 			while (end_send(pair.a, 0, 8, 0, NULL))
 				ops->reap(pair.a->xport);
 		ops->progress(pair.b->xport);

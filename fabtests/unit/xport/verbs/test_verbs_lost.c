@@ -84,18 +84,18 @@ static void check_books(const struct verbs_rxq *rxq)
  */
 static unsigned fail_often(struct verbs_xport *xp, bool late, uint32_t doubts)
 {
-	cr_assert_eq(xp->rxq.bufs.max, BUFS);
+	cr_assert_eq(xp->pool.rxq.bufs.max, BUFS);
 	for (unsigned i = 0; i < FAILURES; i++) {
 		fail_link(6, late);
-		check_books(&xp->rxq);
+		check_books(&xp->pool.rxq);
 	}
 	pair_connect(&pair);
 	send_many(1000);
-	PAIR_UNTIL(&pair, verbs_lost_maybe(xp) <= doubts);
-	check_books(&xp->rxq);
+	PAIR_UNTIL(&pair, verbs_lost_maybe(&xp->pool) <= doubts);
+	check_books(&xp->pool.rxq);
 	cr_assert_eq(fake_verbs_count().rnr, 0);
-	cr_assert_eq(xp->stats.permits_over, 0);
-	cr_assert_not(xp->lost.off);
+	cr_assert_eq(xp->pool.permits_over, 0);
+	cr_assert_not(xp->pool.lost.off);
 	return fake_verbs_count().lost_buffers;
 }
 
@@ -155,12 +155,12 @@ Test(verbs_lost, half_a_packet_keeps_its_buffer)
 	a = pair.a->link;
 	b = pair.b->link;
 	wc.qp_num = verbs_link_of(b)->qpn;
-	wc.wr_id = fake_verbs_take_buffer(xp->rxq.srq);
+	wc.wr_id = fake_verbs_take_buffer(xp->pool.rxq.srq);
 	fail_link(1, false);
 	pair_connect(&pair);
 	send_many(1000);
-	cr_assert_eq(xp->rxq.wr_ids[wc.wr_id & xp->rxq.slot_mask], wc.wr_id);
-	cr_assert_eq(xp->lost.links, 1);
+	cr_assert_eq(xp->pool.rxq.wr_ids[wc.wr_id & xp->pool.rxq.slot_mask], wc.wr_id);
+	cr_assert_eq(xp->pool.lost.links, 1);
 	before = pair.b->packet_cnt;
 	fake_verbs_inject_rx(verbs_link_of(b)->qp, &wc);
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == before + 1);
@@ -168,8 +168,8 @@ Test(verbs_lost, half_a_packet_keeps_its_buffer)
 	pair.a->link = a;
 	pair.b->link = b;
 	send_many(1000);
-	PAIR_UNTIL(&pair, !xp->lost.links);
-	check_books(&xp->rxq);
+	PAIR_UNTIL(&pair, !xp->pool.lost.links);
+	check_books(&xp->pool.rxq);
 	pair_close(&pair);
 }
 
@@ -179,18 +179,18 @@ Test(verbs_lost, buffers_used_in_another_order_are_noticed)
 	struct verbs_xport *xp = open_like("bnxt_re");
 	struct ibv_wc wc = { .opcode = IBV_WC_RECV, .byte_len = 8 };
 
-	wc.wr_id = fake_verbs_take_buffer(xp->rxq.srq);
+	wc.wr_id = fake_verbs_take_buffer(xp->pool.rxq.srq);
 	fail_link(1, false);
 	pair_connect(&pair);
 	send_many(1000);
-	PAIR_UNTIL(&pair, !xp->lost.links);
+	PAIR_UNTIL(&pair, !xp->pool.lost.links);
 	wc.qp_num = verbs_link_of(pair.b->link)->qpn;
 	fake_verbs_inject_rx(fake_verbs_last_qp(1), &wc);
 	PAIR_UNTIL(&pair, pair.b->errors == 1);
 	cr_assert_eq(pair.b->error_status, -FI_EIO);
-	cr_assert(xp->lost.off);
+	cr_assert(xp->pool.lost.off);
 	close_links();
 	fail_link(1, false);
-	cr_assert_eq(xp->lost.links + xp->lost.links_later, 0, "no search begins");
+	cr_assert_eq(xp->pool.lost.links + xp->pool.lost.links_later, 0, "no search begins");
 	pair_close(&pair);
 }

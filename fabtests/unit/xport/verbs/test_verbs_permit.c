@@ -115,8 +115,8 @@ Test(verbs_permit, costs_few_packets_by_itself)
 		pair_send(&pair, pair.a, i, 8, NULL);
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == 4096);
 	cr_assert_leq(xport_of(pair.b)->stats.permit_only_sent,
-		      2 + 4096 / (xport_of(pair.b)->rx_window / 2));
-	cr_assert_eq(xport_of(pair.b)->stats.permits_over, 0);
+		      2 + 4096 / (xport_of(pair.b)->pool.rx_window / 2));
+	cr_assert_eq(xport_of(pair.b)->pool.permits_over, 0);
 	cr_assert_eq(pair.a->packet_cnt, 0, "permits are nobody's packets");
 	pair_close(&pair);
 }
@@ -166,7 +166,7 @@ Test(verbs_permit, many_peers_share_the_buffers)
 		cr_assert_eq(pair.b->xport->ops->link_attach(b[i], pair.b), 0);
 		pair_progress(&pair);
 	}
-	cr_assert_eq(xp->rx_window, VERBS_PERMIT_MIN);
+	cr_assert_eq(xp->pool.rx_window, VERBS_PERMIT_MIN);
 	for (int round = 0; round < ROUNDS; round++) {
 		for (int i = 0; i < LINKS; i++) {
 			struct end end = *pair.a;
@@ -178,20 +178,20 @@ Test(verbs_permit, many_peers_share_the_buffers)
 				total++;
 			}
 		}
-		cr_assert_leq(atomic_load(&xp->rx_permits), xp->rxq.bufs.total);
+		cr_assert_leq(atomic_load(&xp->pool.rx_permits), xp->pool.rxq.bufs.total);
 		for (int i = 0; i < 20; i++)
 			pair_progress(&pair);
 	}
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == total);
 	cr_assert_eq(total, LINKS * ROUNDS);
 	cr_assert_eq(fake_verbs_count().rnr, 0);
-	cr_assert_eq(xp->stats.permits_over, 0);
+	cr_assert_eq(xp->pool.permits_over, 0);
 	for (int i = 0; i < LINKS; i++) {
 		pair.a->xport->ops->link_close(a[i]);
 		pair.b->xport->ops->link_close(b[i]);
 	}
 	PAIR_UNTIL(&pair, pair.a->closed == LINKS && pair.b->closed == LINKS);
-	cr_assert_eq(atomic_load(&xp->rx_permits), link_of(pair.b)->rx_permits);
+	cr_assert_eq(atomic_load(&xp->pool.rx_permits), link_of(pair.b)->rx_permits);
 	pair.a->closed = pair.b->closed = 0;
 	pair_close(&pair);
 }
@@ -211,14 +211,14 @@ Test(verbs_permit, too_many_peers_are_counted)
 		pair_link(&pair, &a[i], &b[i]);
 		cr_assert_geq(verbs_link_of(a[i])->tx_permits, VERBS_PERMIT_MIN);
 	}
-	cr_assert_gt(xp->stats.permits_over, 0);
+	cr_assert_gt(xp->pool.permits_over, 0);
 	for (int i = 0; i < LINKS; i++) {
 		pair.a->xport->ops->link_discard(a[i]);
 		pair.b->xport->ops->link_discard(b[i]);
 	}
 	PAIR_UNTIL(&pair, tagrv_list_empty(&xp->closing) &&
-		   !atomic_load(&xp->alarm) && !xp->inbox.fresh_permits);
-	PAIR_UNTIL(&pair, atomic_load(&xp->rx_permits) == link_of(pair.b)->rx_permits);
+		   !atomic_load(&xp->alarm) && !xp->pool.fresh_permits);
+	PAIR_UNTIL(&pair, atomic_load(&xp->pool.rx_permits) == link_of(pair.b)->rx_permits);
 	pair_close(&pair);
 }
 
@@ -226,7 +226,7 @@ Test(verbs_permit, a_peer_that_exceeds_its_permit_is_given_up)
 {
 	start();
 	link_of(pair.b)->rx_permits = 1;
-	atomic_store(&xport_of(pair.b)->rx_permits, 1);
+	atomic_store(&xport_of(pair.b)->pool.rx_permits, 1);
 	cr_assert_eq(end_send(pair.a, 0, 8, 0, NULL), 0);
 	cr_assert_eq(end_send(pair.a, 1, 8, 0, NULL), 0);
 	PAIR_UNTIL(&pair, pair.b->errors == 1);
@@ -243,8 +243,8 @@ Test(verbs_permit, a_peer_that_is_asked_sends_a_packet)
 	start();
 	xp = xport_of(pair.b);
 	link_of(pair.b)->tx_permits = VERBS_PERMIT_LAST;
-	xp->rx_window = link_of(pair.b)->rx_permits - 1;
-	xport_of(pair.a)->rx_window = link_of(pair.a)->rx_permits - 1;
+	xp->pool.rx_window = link_of(pair.b)->rx_permits - 1;
+	xport_of(pair.a)->pool.rx_window = link_of(pair.a)->rx_permits - 1;
 	cr_assert_eq(tagrv_verbs_recall_none(link_of(pair.a)), 0);
 	PAIR_UNTIL(&pair, link_of(pair.b)->return_due);
 	pair_progress(&pair);
@@ -265,7 +265,7 @@ Test(verbs_permit, begins_anew_with_each_link)
 	send_all(pair.a, 0);
 	end_close_link(pair.a);
 	end_close_link(pair.b);
-	cr_assert_eq(atomic_load(&xport_of(pair.b)->rx_permits), 0);
+	cr_assert_eq(atomic_load(&xport_of(pair.b)->pool.rx_permits), 0);
 	pair.a->closed = pair.b->closed = 0;
 	pair_connect(&pair);
 	cr_assert_eq(link_of(pair.a)->tx_permits, first_permit());

@@ -92,7 +92,7 @@ static void burst(unsigned cnt)
 Test(verbs_poll, half_the_buffers_in_a_pass_do_not_make_them_grow)
 {
 	burst(256);
-	cr_assert_eq(verbs_xport_of(pair.b->xport)->rxq.bufs.total, 512);
+	cr_assert_eq(verbs_xport_of(pair.b->xport)->pool.rxq.bufs.total, 512);
 	pair_close(&pair);
 }
 
@@ -102,10 +102,10 @@ Test(verbs_poll, more_than_half_makes_them_grow)
 
 	burst(300);
 	xp = verbs_xport_of(pair.b->xport);
-	cr_assert_eq(xp->rxq.bufs.total, 1024);
+	cr_assert_eq(xp->pool.rxq.bufs.total, 1024);
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == 300);
 	pair_progress(&pair);
-	cr_assert_eq(xp->rxq.posted, 1024);
+	cr_assert_eq(xp->pool.rxq.posted, 1024);
 	pair_close(&pair);
 }
 
@@ -113,7 +113,7 @@ Test(verbs_poll, receive_buffers_stop_growing)
 {
 	params.rx_bufs = 600;
 	burst(400);
-	cr_assert_eq(verbs_xport_of(pair.b->xport)->rxq.bufs.total, 600);
+	cr_assert_eq(verbs_xport_of(pair.b->xport)->pool.rxq.bufs.total, 600);
 	pair_close(&pair);
 }
 
@@ -130,8 +130,8 @@ Test(verbs_poll, failed_growth_is_not_an_error)
 		while (end_send(pair.a, i, 8, 0, NULL))
 			pair.a->xport->ops->reap(pair.a->xport);
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == 400);
-	cr_assert_eq(xp->rxq.bufs.total, 512);
-	cr_assert_eq(xp->rxq.bufs.max, 512, "nobody tries again");
+	cr_assert_eq(xp->pool.rxq.bufs.total, 512);
+	cr_assert_eq(xp->pool.rxq.bufs.max, 512, "nobody tries again");
 	pair_close(&pair);
 }
 

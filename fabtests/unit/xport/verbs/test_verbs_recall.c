@@ -69,14 +69,14 @@ static void start(void)
 		use(i);
 	}
 	for (int i = 0; i < EARLY; i++)
-		cr_assert_geq(permits_of(i), receiver()->rx_window / 2, "%u", permits_of(i));
-	cr_assert_eq(receiver()->rxq.bufs.total, receiver()->rxq.bufs.max);
+		cr_assert_geq(permits_of(i), receiver()->pool.rx_window / 2, "%u", permits_of(i));
+	cr_assert_eq(receiver()->pool.rxq.bufs.total, receiver()->pool.rxq.bufs.max);
 }
 
 static void finish(void)
 {
 	cr_expect_eq(fake_verbs_count().rnr, 0);
-	cr_expect_eq(receiver()->stats.permits_over, 0);
+	cr_expect_eq(receiver()->pool.permits_over, 0);
 	pair.permitted = true;
 	pair_close(&pair);
 }
@@ -109,8 +109,8 @@ Test(verbs_recall, late_peers_get_their_share_of_what_early_ones_hold)
 	for (int i = EARLY; i < LINKS; i++)
 		use(i);
 	for (int i = 0; i < LINKS; i++) {
-		cr_expect_leq(permits_of(i), receiver()->rx_window + VERBS_PERMIT_MIN);
-		cr_expect_geq(permits_of(i), receiver()->rx_window / 2, "link %d has %u", i,
+		cr_expect_leq(permits_of(i), receiver()->pool.rx_window + VERBS_PERMIT_MIN);
+		cr_expect_geq(permits_of(i), receiver()->pool.rx_window / 2, "link %d has %u", i,
 			      permits_of(i));
 		expect_agreed(i);
 	}
@@ -236,7 +236,7 @@ static void go_on(unsigned packets, unsigned ctrl)
 
 	use(0);
 	end.link = a[0];
-	tagrv_verbs_window_set(receiver(), from, VERBS_PERMIT_MIN);
+	tagrv_verbs_window_set(from, VERBS_PERMIT_MIN);
 	cr_assert_eq(tagrv_verbs_send_recall(from, VERBS_PERMIT_RECALL,
 					     from->rx_permits - VERBS_PERMIT_MIN), 0);
 	from->recalled = true;
@@ -275,10 +275,10 @@ Test(verbs_recall, no_more_is_returned_than_was_permitted)
 
 	start();
 	link = verbs_link_of(b[0]);
-	all = atomic_load(&receiver()->rx_permits) - link->rx_permits;
+	all = atomic_load(&receiver()->pool.rx_permits) - link->rx_permits;
 	inject(link, VERBS_PERMIT_RETURN | 0xffff);
 	cr_expect_eq(link->rx_permits, 0);
-	cr_expect_eq(atomic_load(&receiver()->rx_permits), all);
+	cr_expect_eq(atomic_load(&receiver()->pool.rx_permits), all);
 	verbs_link_of(a[0])->tx_permits = 0;
 	close_links(EARLY);
 	finish();

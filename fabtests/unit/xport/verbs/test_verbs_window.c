@@ -66,15 +66,15 @@ static void close_links(int cnt)
 	}
 	PAIR_UNTIL(&pair, pair.a->closed == (unsigned) cnt && pair.b->closed == (unsigned) cnt);
 	pair.a->closed = pair.b->closed = 0;
-	cr_assert_eq(atomic_load(&receiver()->rx_permits), 0);
-	cr_assert_eq(atomic_load(&receiver()->rx_kept), 0);
-	cr_assert_eq(receiver()->grown, 0);
+	cr_assert_eq(atomic_load(&receiver()->pool.rx_permits), 0);
+	cr_assert_eq(atomic_load(&receiver()->pool.rx_kept), 0);
+	cr_assert_eq(receiver()->pool.grown, 0);
 }
 
 static void finish(int cnt)
 {
 	cr_expect_eq(fake_verbs_count().rnr, 0);
-	cr_expect_eq(receiver()->stats.permits_over, 0);
+	cr_expect_eq(receiver()->pool.permits_over, 0);
 	close_links(cnt);
 	pair.permitted = true;
 	pair_connect(&pair);
@@ -104,11 +104,11 @@ static void check_books(int cnt)
 	}
 	if (!xp->use_srq)
 		return;
-	cr_assert_eq(atomic_load(&xp->rx_permits), permits);
-	cr_assert_eq(atomic_load(&xp->rx_kept), kept);
-	cr_assert_eq(xp->grown, grown);
-	cr_assert_leq(permits + verbs_lost_maybe(xp), xp->rxq.posted);
-	cr_assert_leq(permits + kept + verbs_lost_maybe(xp), xp->rxq.bufs.total);
+	cr_assert_eq(atomic_load(&xp->pool.rx_permits), permits);
+	cr_assert_eq(atomic_load(&xp->pool.rx_kept), kept);
+	cr_assert_eq(xp->pool.grown, grown);
+	cr_assert_leq(permits + verbs_lost_maybe(&xp->pool), xp->pool.rxq.posted);
+	cr_assert_leq(permits + kept + verbs_lost_maybe(&xp->pool), xp->pool.rxq.bufs.total);
 }
 
 /* Runs the case as each profile. */
@@ -130,7 +130,7 @@ static void connect_only(void)
 	size_t before = fake_verbs_count().registered, per_link;
 
 	connect_all(150);
-	cr_expect_leq(xp->rxq.bufs.total, 1024);
+	cr_expect_leq(xp->pool.rxq.bufs.total, 1024);
 	per_link = (fake_verbs_count().registered - before) / 150 / 2 / tagrv_verbs_buf_size(xp);
 	cr_expect_leq(per_link, xp->use_srq ? VERBS_PERMIT_MIN : VERBS_RQ_SLAB, "%zu", per_link);
 	for (int i = 0; i < 150; i++)
@@ -150,12 +150,12 @@ static void greet(void)
 	uint32_t total;
 
 	connect_all(100);
-	total = receiver()->rxq.bufs.total;
+	total = receiver()->pool.rxq.bufs.total;
 	for (int i = 0; i < 100; i++)
 		cr_assert_eq(verbs_send_some(a[i], 1), 1);
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == 100);
 	settle();
-	cr_expect_eq(receiver()->rxq.bufs.total, total);
+	cr_expect_eq(receiver()->pool.rxq.bufs.total, total);
 	cr_expect_eq(receiver()->stats.permits_sent, 0);
 	check_books(100);
 	finish(100);
@@ -264,13 +264,13 @@ Test(verbs_window, peers_that_connect_at_once_learn_of_the_buffers)
 		thin += verbs_link_of(a[i])->thin;
 	}
 	cr_assert_gt(thin, 0);
-	cr_assert_gt(receiver()->stats.permits_over, 0);
+	cr_assert_gt(receiver()->pool.permits_over, 0);
 	for (int i = 0; i < LINKS; i++) {
 		cr_assert_eq(pair.a->xport->ops->link_attach(a[i], pair.a), 0);
 		cr_assert_eq(pair.b->xport->ops->link_attach(b[i], pair.b), 0);
 	}
 	settle();
-	cr_expect_leq(receiver()->rxq.bufs.total, 2048);
+	cr_expect_leq(receiver()->pool.rxq.bufs.total, 2048);
 	check_books(LINKS);
 	close_links(LINKS);
 	pair.permitted = true;
@@ -292,14 +292,14 @@ Test(verbs_window, what_is_kept_for_peers_is_given_to_nobody)
 	connect_all(FEW);
 	xp = receiver();
 	for (int i = 1; i < FEW; i++)
-		tagrv_verbs_permit_take(xp, verbs_link_of(b[i]), VERBS_PERMIT_MIN);
-	cr_assert_eq(atomic_load(&xp->rx_kept), (FEW - 1) * VERBS_PERMIT_MIN);
+		tagrv_verbs_permit_take(verbs_link_of(b[i]), VERBS_PERMIT_MIN);
+	cr_assert_eq(atomic_load(&xp->pool.rx_kept), (FEW - 1) * VERBS_PERMIT_MIN);
 	link = verbs_link_of(b[0]);
-	tagrv_verbs_window_set(xp, link, VERBS_PERMIT_MAX);
-	xp->rx_window = VERBS_PERMIT_MAX;
-	cr_expect_gt(tagrv_verbs_permit_offer(xp, link), 0);
-	cr_expect_leq(tagrv_verbs_permit_offer(xp, link) + link->rx_permits,
-		      xp->rxq.posted - (FEW - 1) * VERBS_PERMIT_MIN);
+	tagrv_verbs_window_set(link, VERBS_PERMIT_MAX);
+	xp->pool.rx_window = VERBS_PERMIT_MAX;
+	cr_expect_gt(tagrv_verbs_permit_offer(link), 0);
+	cr_expect_leq(tagrv_verbs_permit_offer(link) + link->rx_permits,
+		      xp->pool.rxq.posted - (FEW - 1) * VERBS_PERMIT_MIN);
 	close_links(FEW);
 	pair_connect(&pair);
 	pair_close(&pair);

@@ -41,9 +41,9 @@ Test(verbs_xport, buffers_are_up_on_return)
 	verbs_need_srq();
 	xp = open_one();
 	cr_assert(xp->use_srq);
-	cr_assert_eq(xp->rxq.posted, 512);
-	cr_assert_eq(xp->rxq.bufs.size, 8384);
-	cr_assert_eq(xp->rxq.bufs.max, 4095, "one less than a power of two");
+	cr_assert_eq(xp->pool.rxq.posted, 512);
+	cr_assert_eq(xp->pool.rxq.bufs.size, 8384);
+	cr_assert_eq(xp->pool.rxq.bufs.max, 4095, "one less than a power of two");
 	cr_assert_eq(xp->tx_bufs.total, 128);
 	close_one(xp);
 }
@@ -56,7 +56,7 @@ Test(verbs_xport, packet_size_is_rounded_up)
 	config.max_inline = 512;
 	xp = open_one();
 	cr_assert_eq(xp->base.attr.max_packet, 1192);
-	cr_assert_eq(xp->rxq.bufs.size, 1216);
+	cr_assert_eq(xp->pool.rxq.bufs.size, 1216);
 	cr_assert_eq(xp->base.attr.max_inline, 192);
 	close_one(xp);
 }
@@ -70,7 +70,7 @@ Test(verbs_xport, limits_of_the_device_are_kept)
 	config.max_qp_wr = 20;
 	config.rd_atom = 2;
 	xp = open_one();
-	cr_assert_eq(xp->rxq.posted, xp->use_srq ? 50 : 0);
+	cr_assert_eq(xp->pool.rxq.posted, xp->use_srq ? 50 : 0);
 	cr_assert_eq(xp->rq_depth, 20);
 	cr_assert_eq(xp->tx_cap, 100);
 	cr_assert_eq(xp->sq_depth, 20);
@@ -89,13 +89,13 @@ Test(verbs_xport, limit_of_locked_memory_is_kept)
 	cr_assert_eq(xp->base.attr.max_packet, 8192 + TAGRV_HDR_ROOM);
 	cr_assert_eq(xp->params.rx_bufs, 332);
 	cr_assert_eq(xp->params.tx_bufs, 166);
-	cr_assert_leq(xp->rxq.bufs.max * xp->rxq.bufs.size +
+	cr_assert_leq(xp->pool.rxq.bufs.max * xp->pool.rxq.bufs.size +
 		      xp->tx_bufs.max * xp->tx_bufs.size, 4 << 20);
 	close_one(xp);
 	config.memlock = 65536;
 	xp = open_one();
 	cr_assert_eq(xp->base.attr.max_packet, 1344);
-	cr_assert_eq(xp->rxq.bufs.max, 15);
+	cr_assert_eq(xp->pool.rxq.bufs.max, 15);
 	cr_assert_eq(xp->tx_bufs.max, 8);
 	cr_assert_leq(fake_verbs_count().registered, 32768 + 4096);
 	close_one(xp);
@@ -104,7 +104,7 @@ Test(verbs_xport, limit_of_locked_memory_is_kept)
 	params.rx_bufs = 17;
 	xp = open_one();
 	cr_assert_eq(xp->base.attr.max_packet, 512 + TAGRV_HDR_ROOM);
-	cr_assert_eq(xp->rxq.bufs.max, 17);
+	cr_assert_eq(xp->pool.rxq.bufs.max, 17);
 	close_one(xp);
 	/* The limit is below the smallest sizes. */
 	config.memlock = 4096;
@@ -123,7 +123,7 @@ Test(verbs_xport, shared_queue_can_be_declined)
 	params.srq = false;
 	xp = open_one();
 	cr_assert(!xp->use_srq);
-	cr_assert_null(xp->rxq.srq);
+	cr_assert_null(xp->pool.rxq.srq);
 	cr_assert_eq(xp->rq_depth, 63);
 	close_one(xp);
 }

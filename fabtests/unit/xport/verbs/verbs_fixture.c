@@ -48,7 +48,7 @@ struct verbs_rxq *verbs_queue_of(const struct end *end)
 {
 	struct verbs_rxq *own = verbs_link_of(end->link)->rxq;
 
-	return own ? own : &verbs_xport_of(end->xport)->rxq;
+	return own ? own : &verbs_xport_of(end->xport)->pool.rxq;
 }
 
 void verbs_send_many(unsigned cnt, size_t len)

@@ -134,7 +134,7 @@ static void end_link(struct verbs_xport *xp, struct verbs_link *link)
 	if (xp->calls->destroy_qp(link->qp)) {
 		tagrv_warn("verbs: %s: cannot destroy qp 0x%x\n",
 			   xp->dev->base.name, link->qpn);
-		xp->lost.off = true;	/* it may still hold a buffer */
+		link->pool->lost.off = true;	/* it may still hold a buffer */
 	}
 	link->qp = NULL;
 	tagrv_verbs_lost_suspect(link);

@@ -92,7 +92,7 @@ static int create_rxq(struct verbs_link *link)
 		return -FI_ENOMEM;
 	}
 	link->rxq = rxq;
-	ret = tagrv_verbs_rxq_init(rxq, xp->dev, xp->rxq.bufs.size, xp->rq_depth,
+	ret = tagrv_verbs_rxq_init(rxq, xp->dev, xp->pool.rxq.bufs.size, xp->rq_depth,
 				   VERBS_RQ_SLAB);
 	return ret ? ret : tagrv_verbs_rxq_grow(rxq);
 }
@@ -177,6 +177,7 @@ static struct verbs_link *new_link(struct verbs_xport *xp, bool side)
 	if (!link)
 		return NULL;
 	link->base.xport = &xp->base;
+	link->pool = &xp->pool;
 	link->side = side;
 	link->reserve = xp->sq_reserve;
 	link->signal_from = (xp->sq_depth - 1 - link->reserve) / 2;
@@ -348,6 +349,7 @@ void tagrv_verbs_link_discard(struct tagrv_link *base)
 
 bool tagrv_verbs_links_adopt(struct verbs_xport *xp)
 {
+	const struct verbs_lost *lost;
 	struct tagrv_list *pos, *tmp;
 	bool any = false;
 
@@ -360,7 +362,8 @@ bool tagrv_verbs_links_adopt(struct verbs_xport *xp)
 			break;	/* no memory: stays fresh, for the next call */
 		tagrv_list_remove(pos);
 		tagrv_verbs_permit_adopt(link);
-		link->rx_last = xp->lost.passed ? xp->lost.before : 0;
+		lost = &link->pool->lost;
+		link->rx_last = lost->passed ? lost->before : 0;
 		any = true;
 	}
 	pthread_mutex_unlock(&xp->inbox.mutex);
@@ -383,7 +386,7 @@ int tagrv_verbs_link_attach(struct tagrv_link *base, void *ctx)
 	tagrv_verbs_link_set_state(link, VERBS_LINK_OPEN);
 	verbs_link_set_direct(link);
 	link->open_max = link->side ? 0 : link->max_packet;
-	tagrv_verbs_permit_attach(xp, link);
+	tagrv_verbs_permit_attach(link);
 	if (xp->fatal || link->error)
 		verbs_link_set_error(link, xp->fatal);
 	if (link->stray_cnt) {

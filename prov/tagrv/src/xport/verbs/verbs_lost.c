@@ -48,12 +48,12 @@
 /* Looks that found nothing are rarer and rarer, down to one per 1 / RARE_PART of the buffers. */
 #define RARE_PART	4u
 
-static void begin(struct verbs_xport *xp)
+static void begin(struct verbs_pool *pool)
 {
-	struct verbs_lost *lost = &xp->lost;
+	struct verbs_lost *lost = &pool->lost;
 
-	lost->before = xp->rxq.next;
-	xp->searching = true;
+	lost->before = pool->rxq.next;
+	pool->searching = true;
 	lost->looked = 0;
 	lost->pause = 0;
 	lost->links = lost->links_later;
@@ -63,31 +63,33 @@ static void begin(struct verbs_xport *xp)
 
 void tagrv_verbs_lost_suspect(const struct verbs_link *link)
 {
-	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+	struct verbs_pool *pool = link->pool;
 	bool failed = link->error != -FI_ECANCELED;
 
-	if (link->rxq || link->side || xp->lost.off)
+	if (link->rxq || link->side || pool->lost.off)
 		return;
-	xp->lost.links_later += failed;
-	if (xp->lost.before)
-		xp->lost.again = true;
+	pool->lost.links_later += failed;
+	if (pool->lost.before)
+		pool->lost.again = true;
 	else
-		begin(xp);
+		begin(pool);
 }
 
 /* Without room or permit the peer is asked at a later look. */
-static void ask(struct verbs_xport *xp, struct verbs_link *link)
+static void ask(struct verbs_link *link)
 {
-	if (link->state != VERBS_LINK_OPEN || link->error ||
-	    link->asked_for == xp->lost.before)
+	uint64_t before = link->pool->lost.before;
+
+	if (link->state != VERBS_LINK_OPEN || link->error || link->asked_for == before)
 		return;
 	if (tagrv_verbs_recall_none(link) != -FI_EAGAIN)
-		link->asked_for = xp->lost.before;
+		link->asked_for = before;
 }
 
 /* Closing links for which the map never had memory. */
-static uint32_t count_unmapped(struct verbs_xport *xp)
+static uint32_t count_unmapped(const struct verbs_pool *pool)
 {
+	struct verbs_xport *xp = pool->xp;
 	struct tagrv_list *pos;
 	uint32_t cnt = 0;
 
@@ -95,56 +97,61 @@ static uint32_t count_unmapped(struct verbs_xport *xp)
 		struct verbs_link *link =
 			tagrv_container_of(pos, struct verbs_link, close_node);
 
-		cnt += verbs_map_find(&xp->map, link->qpn) != link;
+		cnt += link->pool == pool && verbs_map_find(&xp->map, link->qpn) != link;
 	}
 	return cnt;
 }
 
 /* Links that hold no old buffer. *all: links that may take any. */
-static uint32_t count_cleared(struct verbs_xport *xp, uint32_t *all)
+static uint32_t count_cleared(const struct verbs_pool *pool, uint32_t *all)
 {
+	const struct verbs_map *map = &pool->xp->map;
 	uint32_t cleared = 0;
 
-	*all = count_unmapped(xp);
-	for (uint32_t i = 0; xp->map.slots && i <= xp->map.mask; i++) {
-		const struct verbs_link *link = xp->map.slots[i];
+	*all = count_unmapped(pool);
+	for (uint32_t i = 0; map->slots && i <= map->mask; i++) {
+		const struct verbs_link *link = map->slots[i];
 
-		if (!link || link->side)
+		if (!link || link->side || link->pool != pool)
 			continue;
 		++*all;
-		cleared += link->rx_last >= xp->lost.before;
+		cleared += link->rx_last >= pool->lost.before;
 	}
 	return cleared;
 }
 
-static void ask_others(struct verbs_xport *xp)
+static void ask_others(const struct verbs_pool *pool)
 {
-	for (uint32_t i = 0; xp->map.slots && i <= xp->map.mask; i++) {
-		struct verbs_link *link = xp->map.slots[i];
+	const struct verbs_map *map = &pool->xp->map;
 
-		if (link && !link->side && link->rx_last < xp->lost.before)
-			ask(xp, link);
+	for (uint32_t i = 0; map->slots && i <= map->mask; i++) {
+		struct verbs_link *link = map->slots[i];
+
+		if (link && link->pool == pool && !link->side &&
+		    link->rx_last < pool->lost.before)
+			ask(link);
 	}
 }
 
-static void take_back(struct verbs_xport *xp)
+static void take_back(struct verbs_pool *pool)
 {
-	struct verbs_rxq *rxq = &xp->rxq;
+	struct verbs_rxq *rxq = &pool->rxq;
 	uint32_t cnt = 0;
 
 	for (uint32_t i = 0; i < rxq->bufs.total; i++) {
-		if (rxq->wr_ids[i] >= xp->lost.before)
+		if (rxq->wr_ids[i] >= pool->lost.before)
 			continue;
 		rxq->wr_ids[i] = verbs_not_posted(i);
 		rxq->bufs.idle[rxq->bufs.idle_cnt++] = i;
 		rxq->posted--;
 		cnt++;
 	}
-	xp->lost.taken = xp->lost.before;
+	pool->lost.taken = pool->lost.before;
 	if (cnt)
 		tagrv_info("verbs: %s: %u receive buffers, lost by %u links that failed, "
-			   "are posted again\n", xp->dev->base.name, cnt, xp->lost.links);
-	tagrv_verbs_rxq_refill(xp->calls, rxq);
+			   "are posted again\n", pool->xp->dev->base.name, cnt,
+			   pool->lost.links);
+	tagrv_verbs_rxq_refill(pool->xp->calls, rxq);
 }
 
 /* Whether nothing is hidden: held completions, or a link that is not in the map yet. */
@@ -162,46 +169,46 @@ static bool sees_all(struct verbs_xport *xp)
 }
 
 /* Whether enough buffers were posted since the last look. */
-static bool look_is_due(struct verbs_xport *xp)
+static bool look_is_due(struct verbs_pool *pool)
 {
-	uint64_t least = TAGRV_MAX(xp->map.cnt / LOOK_LINKS, xp->lost.pause) + 1;
+	uint64_t least = TAGRV_MAX(pool->xp->map.cnt / LOOK_LINKS, pool->lost.pause) + 1;
 
-	if (xp->rxq.next - xp->lost.looked < least * (xp->rxq.slot_mask + 1))
+	if (pool->rxq.next - pool->lost.looked < least * (pool->rxq.slot_mask + 1))
 		return false;
-	xp->lost.looked = xp->rxq.next;
+	pool->lost.looked = pool->rxq.next;
 	return true;
 }
 
-void tagrv_verbs_lost_search(struct verbs_xport *xp)
+void tagrv_verbs_lost_search(struct verbs_pool *pool)
 {
-	struct verbs_lost *lost = &xp->lost;
+	struct verbs_lost *lost = &pool->lost;
 	uint32_t cleared, all;
 
-	if (!lost->before || lost->off || !look_is_due(xp) || !sees_all(xp))
+	if (!lost->before || lost->off || !look_is_due(pool) || !sees_all(pool->xp))
 		return;
-	cleared = count_cleared(xp, &all);
-	lost->pause = TAGRV_MIN(2 * lost->pause + 1, xp->rxq.bufs.total / RARE_PART);
+	cleared = count_cleared(pool, &all);
+	lost->pause = TAGRV_MIN(2 * lost->pause + 1, pool->rxq.bufs.total / RARE_PART);
 	lost->passed |= cleared != 0;
 	if (lost->passed && cleared == all) {
-		take_back(xp);
+		take_back(pool);
 		lost->links = lost->before = 0;
-		xp->searching = false;
+		pool->searching = false;
 		if (lost->again)
-			begin(xp);
-	} else if (lost->passed && verbs_lost_maybe(xp) >= xp->rxq.bufs.total / ASK_PART) {
-		ask_others(xp);
+			begin(pool);
+	} else if (lost->passed && verbs_lost_maybe(pool) >= pool->rxq.bufs.total / ASK_PART) {
+		ask_others(pool);
 	}
 }
 
-void tagrv_verbs_lost_came(struct verbs_xport *xp, struct verbs_link *link,
+void tagrv_verbs_lost_came(struct verbs_pool *pool, struct verbs_link *link,
 			   const struct ibv_wc *wc)
 {
-	xp->stale++;
-	if (!link || wc->status || wc->wr_id >= xp->lost.taken)
+	pool->xp->stale++;
+	if (!link || wc->status || wc->wr_id >= pool->lost.taken)
 		return;
-	if (!xp->lost.off)
+	if (!pool->lost.off)
 		tagrv_warn("verbs: %s: the device does not use receive buffers in order: "
-			   "those that are lost stay lost\n", xp->dev->base.name);
-	xp->lost.off = true;
+			   "those that are lost stay lost\n", pool->xp->dev->base.name);
+	pool->lost.off = true;
 	tagrv_verbs_link_fail(link, -FI_EIO, false);
 }

@@ -15,12 +15,12 @@
  * a packet that is a permit only, bit 30 a permit for which there are no buffers, bits 29
  * and 28 what verbs_recall.c takes back.
  *
- * With SRQ the rx_permits of all links together never exceed the buffers posted. A new
+ * With SRQ the rx_permits of all links of a pool never exceed its buffers posted. A new
  * link is permitted a few packets, for which buffers are posted before its blob is sent,
  * and no more until its peer uses them (verbs_window.c). While a peer has used some of
  * VERBS_PERMIT_MIN packets, the buffers for them are kept for it:
  *
- *   packets permitted + those kept + buffers that may be lost <= buffers
+ *   packets permitted + those kept + buffers that may be lost <= buffers (- pool->least)
  *
  * Buffers are registered when this leaves too few. VERBS_PERMIT_MIN packets are permitted
  * to every link even if there are too many links for that, or if more links are made
@@ -50,44 +50,45 @@
 /* Buffers not permitted to links in the map, but kept for new links. */
 #define SPARE(total)	((total) / 8)
 
-static struct verbs_rxq *queue_of(struct verbs_xport *xp,
-				  struct verbs_link *link)
+static struct verbs_rxq *queue_of(struct verbs_link *link)
 {
-	return link->rxq ? link->rxq : &xp->rxq;
+	return link->rxq ? link->rxq : &link->pool->rxq;
 }
 
-static void set_rx_permits(struct verbs_xport *xp, struct verbs_link *link,
-			   uint32_t permits)
+static void set_rx_permits(struct verbs_link *link, uint32_t permits)
 {
-	uint32_t all = atomic_load_explicit(&xp->rx_permits,
-					    memory_order_relaxed);
+	struct verbs_pool *pool = link->pool;
+	uint32_t all = atomic_load_explicit(&pool->rx_permits, memory_order_relaxed);
+	uint32_t kept = atomic_load_explicit(&pool->rx_kept, memory_order_relaxed);
 
-	uint32_t kept = atomic_load_explicit(&xp->rx_kept, memory_order_relaxed);
-
-	atomic_store_explicit(&xp->rx_permits,
+	atomic_store_explicit(&pool->rx_permits,
 			      all - link->rx_permits + permits,
 			      memory_order_relaxed);
-	atomic_store_explicit(&xp->rx_kept,
+	atomic_store_explicit(&pool->rx_kept,
 			      kept - verbs_kept(link->rx_permits) + verbs_kept(permits),
 			      memory_order_relaxed);
 	link->rx_permits = permits;
 }
 
-/* Packets that peers may send and, of VERBS_PERMIT_MIN each, those that they may not yet. */
-static uint32_t pledged(struct verbs_xport *xp)
+/*
+ * Packets that peers may send and, of VERBS_PERMIT_MIN each, those that they may not yet;
+ * and the pool's least.
+ */
+static uint32_t pledged(const struct verbs_pool *pool)
 {
-	return atomic_load_explicit(&xp->rx_permits, memory_order_relaxed) +
-	       atomic_load_explicit(&xp->rx_kept, memory_order_relaxed);
+	return atomic_load_explicit(&pool->rx_permits, memory_order_relaxed) +
+	       atomic_load_explicit(&pool->rx_kept, memory_order_relaxed);
 }
 
-static uint32_t fresh_permits(struct verbs_xport *xp)
+static uint32_t fresh_permits(const struct verbs_pool *pool)
 {
-	return atomic_load_explicit(&xp->inbox.fresh_permits, memory_order_relaxed);
+	return atomic_load_explicit(&pool->fresh_permits, memory_order_relaxed);
 }
 
-static bool is_thin(struct verbs_xport *xp)
+static bool is_thin(const struct verbs_pool *pool)
 {
-	return pledged(xp) + fresh_permits(xp) + verbs_lost_maybe(xp) > xp->rxq.bufs.total;
+	return pledged(pool) + fresh_permits(pool) + verbs_lost_maybe(pool) >
+	       pool->rxq.bufs.total;
 }
 
 /* ---- links come and go ---- */
@@ -95,10 +96,9 @@ static bool is_thin(struct verbs_xport *xp)
 /* Runs in the wireup thread. */
 void tagrv_verbs_permit_first(struct verbs_link *link)
 {
-	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
-	struct verbs_inbox *inbox = &xp->inbox;
-	uint32_t used = fresh_permits(xp) + pledged(xp);
-	uint32_t spare = TAGRV_MIN(inbox->rx_total / 2, FIRST_BUFS);
+	struct verbs_pool *pool = link->pool;
+	uint32_t used = fresh_permits(pool) + pledged(pool);
+	uint32_t spare = TAGRV_MIN(pool->rx_total / 2, FIRST_BUFS);
 
 	if (link->rxq) {
 		link->rx_permits = link->rxq->posted;
@@ -106,75 +106,77 @@ void tagrv_verbs_permit_first(struct verbs_link *link)
 	}
 	spare = used < spare ? (spare - used) / NEWCOMERS : 0;
 	link->rx_permits = verbs_clamp(spare, VERBS_PERMIT_MIN, VERBS_PERMIT_FIRST);
-	link->thin_told = used + link->rx_permits > inbox->rx_total;
+	link->thin_told = used + link->rx_permits > pool->rx_total;
 	if (link->thin_told)
-		xp->stats.permits_over += link->rx_permits;
-	atomic_fetch_add(&inbox->fresh_permits, link->rx_permits);
+		pool->permits_over += link->rx_permits;
+	atomic_fetch_add(&pool->fresh_permits, link->rx_permits);
 }
 
-bool tagrv_verbs_permit_lacks_bufs(struct verbs_xport *xp)
+bool tagrv_verbs_permit_lacks_bufs(const struct verbs_pool *pool)
 {
-	return xp->thin_due && is_thin(xp) && xp->rxq.bufs.total < xp->rxq.bufs.max;
+	return pool->thin_due && is_thin(pool) && pool->rxq.bufs.total < pool->rxq.bufs.max;
 }
 
 void tagrv_verbs_permit_adopt(struct verbs_link *link)
 {
-	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
-	const struct verbs_bufs *bufs = &xp->rxq.bufs;
+	struct verbs_pool *pool = link->pool;
+	const struct verbs_bufs *bufs = &pool->rxq.bufs;
 	uint32_t first = link->rx_permits;
 
-	xp->sides += link->side;
+	pool->links += !link->side;
 	link->rx_from = first;
-	xp->thin_due |= link->thin_told;
-	tagrv_verbs_window_share(xp);
+	pool->thin_due |= link->thin_told;
+	tagrv_verbs_window_share(pool);
 	if (link->side)
 		return;
-	tagrv_verbs_window_set(xp, link, first);
+	tagrv_verbs_window_set(link, first);
 	if (link->rxq)
 		return;
-	atomic_fetch_sub(&xp->inbox.fresh_permits, first);
-	atomic_fetch_add(&xp->rx_permits, first);
+	atomic_fetch_sub(&pool->fresh_permits, first);
+	atomic_fetch_add(&pool->rx_permits, first);
 	/* Register more buffers early: new links need some that are posted. */
-	if (pledged(xp) + fresh_permits(xp) > bufs->total - 2 * SPARE(bufs->total))
-		xp->want_rx_bufs = bufs->total < bufs->max;
+	if (pledged(pool) + fresh_permits(pool) > bufs->total - 2 * SPARE(bufs->total))
+		pool->want_rx_bufs = bufs->total < bufs->max;
 }
 
 /* It is told of later buffers only while it is open: until now it may have been in no state. */
-void tagrv_verbs_permit_attach(struct verbs_xport *xp, struct verbs_link *link)
+void tagrv_verbs_permit_attach(struct verbs_link *link)
 {
 	if (!link->thin_told)
 		return;
-	xp->thin_due = true;
-	tagrv_verbs_permit_thin_over(xp);
+	link->pool->thin_due = true;
+	tagrv_verbs_permit_thin_over(link->pool);
 }
 
 void tagrv_verbs_permit_forget(struct verbs_link *link)
 {
-	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+	struct verbs_pool *pool = link->pool;
 
 	tagrv_list_remove(&link->owed_node);
-	xp->sides -= link->side;
+	pool->links -= !link->side;
 	if (!link->side) {
-		tagrv_verbs_window_set(xp, link, 0);
+		tagrv_verbs_window_set(link, 0);
 		if (!link->rxq) {
-			set_rx_permits(xp, link, 0);
-			atomic_fetch_sub(&xp->rx_kept, verbs_kept(0));
+			set_rx_permits(link, 0);
+			atomic_fetch_sub(&pool->rx_kept, verbs_kept(0));
 		}
 	}
-	tagrv_verbs_window_share(xp);
-	tagrv_verbs_permit_thin_over(xp);
+	tagrv_verbs_window_share(pool);
+	tagrv_verbs_permit_thin_over(pool);
 }
 
-void tagrv_verbs_permit_thin_over(struct verbs_xport *xp)
+void tagrv_verbs_permit_thin_over(struct verbs_pool *pool)
 {
-	if (TAGRV_LIKELY(!xp->thin_due) || is_thin(xp))
+	struct verbs_xport *xp = pool->xp;
+
+	if (TAGRV_LIKELY(!pool->thin_due) || is_thin(pool))
 		return;
-	xp->thin_due = false;
+	pool->thin_due = false;
 	for (uint32_t i = 0; xp->map.slots && i <= xp->map.mask; i++) {
 		struct verbs_link *link = xp->map.slots[i];
 
-		if (link && link->thin_told && link->state == VERBS_LINK_OPEN &&
-		    !tagrv_list_linked(&link->owed_node))
+		if (link && link->pool == pool && link->thin_told &&
+		    link->state == VERBS_LINK_OPEN && !tagrv_list_linked(&link->owed_node))
 			tagrv_list_push_tail(&xp->owed, &link->owed_node);
 	}
 }
@@ -182,91 +184,90 @@ void tagrv_verbs_permit_thin_over(struct verbs_xport *xp)
 /* ---- permitting: endpoint's thread ---- */
 
 /* Posted buffers that can be permitted to a link, beyond those kept for it. */
-static uint32_t permittable(struct verbs_xport *xp, struct verbs_link *link)
+static uint32_t permittable(struct verbs_link *link)
 {
-	const struct verbs_rxq *rxq = queue_of(xp, link);
+	const struct verbs_rxq *rxq = queue_of(link);
 	uint32_t taken = link->rx_permits;
 
 	if (!link->rxq)
-		taken = pledged(xp) + verbs_lost_maybe(xp) +
-			TAGRV_MAX(SPARE(rxq->bufs.total), fresh_permits(xp));
+		taken = pledged(link->pool) + verbs_lost_maybe(link->pool) +
+			TAGRV_MAX(SPARE(rxq->bufs.total), fresh_permits(link->pool));
 	return rxq->posted > taken ? rxq->posted - taken : 0;
 }
 
 /* Posted buffers that nobody may fill, but are kept for peers. */
-static uint32_t unpermitted(struct verbs_xport *xp)
+static uint32_t unpermitted(const struct verbs_pool *pool)
 {
-	uint32_t taken = pledged(xp) + verbs_lost_maybe(xp) -
-			 atomic_load_explicit(&xp->rx_kept, memory_order_relaxed);
+	uint32_t taken = atomic_load_explicit(&pool->rx_permits, memory_order_relaxed) +
+			 verbs_lost_maybe(pool) + pool->least;
 
-	return xp->rxq.posted > taken ? xp->rxq.posted - taken : 0;
+	return pool->rxq.posted > taken ? pool->rxq.posted - taken : 0;
 }
 
 /* Packets by which a link's rx_permits are below the window. */
-static uint32_t owed_to(const struct verbs_xport *xp,
-			const struct verbs_link *link)
+static uint32_t owed_to(const struct verbs_link *link)
 {
-	uint32_t window = TAGRV_MIN(xp->rx_window, link->rx_window);
+	uint32_t window = TAGRV_MIN(link->pool->rx_window, link->rx_window);
 
 	return window > link->rx_permits ? window - link->rx_permits : 0;
 }
 
-static bool is_half_used(const struct verbs_xport *xp, const struct verbs_link *link)
+static bool is_half_used(const struct verbs_link *link)
 {
-	return link->rx_permits * 2 <= TAGRV_MIN(link->rx_window, xp->rx_window);
+	return link->rx_permits * 2 <= TAGRV_MIN(link->rx_window, link->pool->rx_window);
 }
 
-static void push_owed(struct verbs_xport *xp, struct verbs_link *link)
+static void push_owed(struct verbs_link *link)
 {
 	if (!tagrv_list_linked(&link->owed_node))
-		tagrv_list_push_tail(&xp->owed, &link->owed_node);
+		tagrv_list_push_tail(&link->pool->xp->owed, &link->owed_node);
 }
 
 /* Without SRQ. The next progress makes the window larger. */
-static uint32_t offer_own(struct verbs_xport *xp, struct verbs_link *link)
+static uint32_t offer_own(struct verbs_link *link)
 {
 	if (verbs_window_is_used(link) && link->rx_window < link->rxq->bufs.max)
-		push_owed(xp, link);
-	return TAGRV_MIN(owed_to(xp, link), permittable(xp, link));
+		push_owed(link);
+	return TAGRV_MIN(owed_to(link), permittable(link));
 }
 
-uint32_t tagrv_verbs_permit_offer(struct verbs_xport *xp,
-				  struct verbs_link *link)
+uint32_t tagrv_verbs_permit_offer(struct verbs_link *link)
 {
+	struct verbs_pool *pool = link->pool;
 	uint32_t owed, kept, avail;
 
 	if (TAGRV_UNLIKELY(link->rxq != NULL))
-		return offer_own(xp, link);
+		return offer_own(link);
 	if (verbs_window_is_used(link))
-		tagrv_verbs_window_look(xp, link);
-	owed = owed_to(xp, link);
+		tagrv_verbs_window_look(link);
+	owed = owed_to(link);
 	kept = TAGRV_MIN(verbs_kept(link->rx_permits), owed);
-	if (TAGRV_UNLIKELY((kept || link->thin_told) && is_thin(xp)))
+	if (TAGRV_UNLIKELY((kept || link->thin_told) && is_thin(pool)))
 		return kept | VERBS_PERMIT_THIN;
-	avail = permittable(xp, link) + kept;
+	avail = permittable(link) + kept;
 	if (avail < owed)
-		xp->want_rx_bufs = xp->rxq.bufs.total < xp->rxq.bufs.max;
+		pool->want_rx_bufs = pool->rxq.bufs.total < pool->rxq.bufs.max;
 	/* Buffers may be in the hands of their packets' receiver, and are posted soon. */
 	if (TAGRV_UNLIKELY(kept))
-		avail = TAGRV_MIN(avail, unpermitted(xp));
+		avail = TAGRV_MIN(avail, unpermitted(pool));
 	return TAGRV_MIN(owed, avail);
 }
 
-void tagrv_verbs_permit_sent(struct verbs_xport *xp, struct verbs_link *link,
-			     uint32_t cnt)
+void tagrv_verbs_permit_sent(struct verbs_link *link, uint32_t cnt)
 {
+	struct verbs_pool *pool = link->pool;
 	bool thin = cnt & VERBS_PERMIT_THIN;
 
 	cnt &= VERBS_PERMIT_COUNT;
-	xp->stats.permits_over += thin ? cnt : 0;
-	xp->thin_due |= thin;
+	pool->permits_over += thin ? cnt : 0;
+	pool->thin_due |= thin;
 	link->thin_told = thin;
 	link->rx_from += cnt;
 	if (link->rxq)
 		link->rx_permits += cnt;
 	else
-		set_rx_permits(xp, link, link->rx_permits + cnt);
-	xp->stats.permits_sent += cnt;
+		set_rx_permits(link, link->rx_permits + cnt);
+	pool->xp->stats.permits_sent += cnt;
 }
 
 uint32_t tagrv_verbs_permit_imm(uint32_t cnt, bool permit_only)
@@ -274,15 +275,15 @@ uint32_t tagrv_verbs_permit_imm(uint32_t cnt, bool permit_only)
 	return htobe32(cnt | (permit_only ? PERMIT_ONLY : 0));
 }
 
-static void warn_over(struct verbs_xport *xp)
+static void warn_over(struct verbs_pool *pool)
 {
-	if (!xp->stats.permits_over || xp->warned_over)
+	if (!pool->permits_over || pool->warned_over)
 		return;
-	xp->warned_over = true;
+	pool->warned_over = true;
 	tagrv_warn("verbs: %s: %u peers are too many for %u receive buffers: "
 		   "packets may have to be repeated; raise "
-		   "FI_TAGRV_RX_BUFS\n", xp->dev->base.name, xp->map.cnt,
-		   xp->rxq.bufs.max);
+		   "FI_TAGRV_RX_BUFS\n", pool->xp->dev->base.name, pool->links,
+		   pool->rxq.bufs.max);
 }
 
 /* Packets that may be permitted to a link that keeps them as early packets. */
@@ -294,14 +295,14 @@ static uint32_t stray_room(const struct verbs_link *link)
 }
 
 /* Sends what a link is owed. False: later, for want of buffers or of room. */
-static bool serve_owed(struct verbs_xport *xp, struct verbs_link *link)
+static bool serve_owed(struct verbs_link *link)
 {
 	bool answered = tagrv_verbs_recall_answer(link) != -FI_EAGAIN;
 	uint32_t cnt, thin;
 
 	if (link->rxq)
-		tagrv_verbs_window_own(xp, link);
-	cnt = tagrv_verbs_permit_offer(xp, link);
+		tagrv_verbs_window_own(link);
+	cnt = tagrv_verbs_permit_offer(link);
 	thin = cnt & VERBS_PERMIT_THIN;
 	cnt -= thin;
 	if (link->state == VERBS_LINK_BOUND)
@@ -312,64 +313,66 @@ static bool serve_owed(struct verbs_xport *xp, struct verbs_link *link)
 	if ((cnt || (link->thin_told && !thin)) &&
 	    tagrv_verbs_send_permit(link, cnt | thin) == -FI_EAGAIN)
 		return false;
-	return answered && (cnt || !owed_to(xp, link));
+	return answered && (cnt || !owed_to(link));
 }
 
 void tagrv_verbs_permit_send_owed(struct verbs_xport *xp)
 {
 	struct tagrv_list *pos, *tmp;
+	struct verbs_pool *pool = &xp->pool;
 	bool lacking = false;
 
-	warn_over(xp);
+	warn_over(pool);
 	tagrv_list_for_each_safe(&xp->owed, pos, tmp) {
 		struct verbs_link *link =
 			tagrv_container_of(pos, struct verbs_link, owed_node);
 
-		if (link->error || serve_owed(xp, link))
+		if (link->error || serve_owed(link))
 			tagrv_list_remove(pos);
-		lacking |= !link->error && owed_to(xp, link);
+		lacking |= !link->error && owed_to(link);
 	}
 	if (TAGRV_UNLIKELY(lacking) && xp->use_srq &&
-	    xp->rxq.bufs.total == xp->rxq.bufs.max)
-		tagrv_verbs_recall_surplus(xp);
+	    pool->rxq.bufs.total == pool->rxq.bufs.max)
+		tagrv_verbs_recall_surplus(pool);
 }
 
-void tagrv_verbs_permit_take(struct verbs_xport *xp, struct verbs_link *link,
-			     uint32_t cnt)
+void tagrv_verbs_permit_take(struct verbs_link *link, uint32_t cnt)
 {
 	link->rx_from -= cnt;
 	if (link->rxq)
 		link->rx_permits -= cnt;
 	else
-		set_rx_permits(xp, link, link->rx_permits - cnt);
+		set_rx_permits(link, link->rx_permits - cnt);
 	/* It may have sent others before it returned these. */
-	if (is_half_used(xp, link))
-		push_owed(xp, link);
+	if (is_half_used(link))
+		push_owed(link);
 }
 
 /* ---- packets received ---- */
 
 /* The peer has used half of its window, or some of what is kept for it. */
-static TAGRV_COLD void used_half(struct verbs_xport *xp, struct verbs_link *link)
+static TAGRV_COLD void used_half(struct verbs_link *link)
 {
 	if (!link->rxq && link->rx_permits < VERBS_PERMIT_MIN)
-		atomic_fetch_add_explicit(&xp->rx_kept, 1, memory_order_relaxed);
-	if (is_half_used(xp, link))
-		push_owed(xp, link);
+		atomic_fetch_add_explicit(&link->pool->rx_kept, 1, memory_order_relaxed);
+	if (is_half_used(link))
+		push_owed(link);
 }
 
-bool tagrv_verbs_permit_used(struct verbs_xport *xp, struct verbs_link *link)
+bool tagrv_verbs_permit_used(struct verbs_link *link)
 {
+	struct verbs_pool *pool = link->pool;
+
 	if (TAGRV_UNLIKELY(!link->rx_permits))
 		return false;
 	link->rx_permits--;
 	if (TAGRV_LIKELY(!link->rxq))
-		atomic_store_explicit(&xp->rx_permits,
-				      atomic_load_explicit(&xp->rx_permits,
+		atomic_store_explicit(&pool->rx_permits,
+				      atomic_load_explicit(&pool->rx_permits,
 							   memory_order_relaxed) - 1,
 				      memory_order_relaxed);
 	if (TAGRV_UNLIKELY(link->rx_permits <= link->owe_at))
-		used_half(xp, link);
+		used_half(link);
 	return true;
 }
 
@@ -464,8 +467,8 @@ TAGRV_COLD void tagrv_verbs_permit_poll(struct verbs_xport *xp)
 				cq->held[cq->held_cnt++] = wc[i];
 		}
 	}
-	if (xp->rxq.bufs.idle_cnt)
-		tagrv_verbs_rxq_refill(xp->calls, &xp->rxq);
+	if (xp->pool.rxq.bufs.idle_cnt)
+		tagrv_verbs_rxq_refill(xp->calls, &xp->pool.rxq);
 	if (xp->list.taglist)
 		tagrv_verbs_list_reap(xp);
 }

@@ -81,7 +81,7 @@ static bool account(struct verbs_xport *xp, struct verbs_link *link,
 {
 	bool permit_only = false;
 
-	if (TAGRV_UNLIKELY(!tagrv_verbs_permit_used(xp, link))) {
+	if (TAGRV_UNLIKELY(!tagrv_verbs_permit_used(link))) {
 		tagrv_info("verbs: %s: qp 0x%x: the peer sent more packets "
 			   "than it was permitted\n", xp->dev->base.name, link->qpn);
 		tagrv_verbs_link_fail(link, -FI_EREMOTEIO, false);
@@ -151,7 +151,7 @@ static void free_rx_buf(struct verbs_xport *xp, struct verbs_link *link,
 static inline void on_rx(struct verbs_xport *xp, const struct ibv_wc *wc)
 {
 	struct verbs_link *link = verbs_map_find(&xp->map, wc->qp_num);
-	struct verbs_rxq *rxq = &xp->rxq;
+	struct verbs_rxq *rxq = &xp->pool.rxq;
 	uint32_t buf;
 
 	if (TAGRV_UNLIKELY(!link))
@@ -159,7 +159,7 @@ static inline void on_rx(struct verbs_xport *xp, const struct ibv_wc *wc)
 	if (TAGRV_UNLIKELY(!xp->use_srq))
 		rxq = link ? link->rxq : NULL;
 	if (TAGRV_UNLIKELY(!rxq || rxq->wr_ids[wc->wr_id & rxq->slot_mask] != wc->wr_id)) {
-		tagrv_verbs_lost_came(xp, link, wc);
+		tagrv_verbs_lost_came(&xp->pool, link, wc);
 		return;
 	}
 	buf = (uint32_t) (wc->wr_id & rxq->slot_mask);
@@ -186,8 +186,8 @@ void tagrv_verbs_refill_idle(struct verbs_xport *xp)
 {
 	struct tagrv_list *node;
 
-	if (xp->rxq.bufs.idle_cnt)
-		tagrv_verbs_rxq_refill(xp->calls, &xp->rxq);
+	if (xp->pool.rxq.bufs.idle_cnt)
+		tagrv_verbs_rxq_refill(xp->calls, &xp->pool.rxq);
 	while (TAGRV_UNLIKELY((node = tagrv_list_pop(&xp->refill)) != NULL)) {
 		struct verbs_link *link =
 			tagrv_container_of(node, struct verbs_link, refill_node);
@@ -197,32 +197,10 @@ void tagrv_verbs_refill_idle(struct verbs_xport *xp)
 	}
 }
 
-static TAGRV_COLD void grow_rx(struct verbs_xport *xp)
-{
-	struct verbs_bufs *bufs = &xp->rxq.bufs;
-
-	xp->want_rx_bufs = false;
-	if (!xp->use_srq || bufs->total >= bufs->max)
-		return;
-	if (tagrv_verbs_bufs_grow(bufs))
-		tagrv_warn("verbs: %s: cannot register more than %u receive "
-			   "buffers\n", xp->dev->base.name, bufs->total);
-	else
-		tagrv_verbs_rxq_refill(xp->calls, &xp->rxq);
-	pthread_mutex_lock(&xp->inbox.mutex);
-	xp->inbox.rx_total = bufs->total;
-	xp->inbox.rx_max = bufs->max;
-	pthread_mutex_unlock(&xp->inbox.mutex);
-	xp->want_rx_bufs = tagrv_verbs_permit_lacks_bufs(xp);
-}
-
 /* Permits packets to links whose rx_permits are at most half of the window. */
 static __attribute__((noinline)) void permit_more(struct verbs_xport *xp)
 {
-	if (TAGRV_UNLIKELY(xp->want_rx_bufs))
-		grow_rx(xp);
-	tagrv_verbs_lost_search(xp);
-	tagrv_verbs_permit_thin_over(xp);
+	tagrv_verbs_pool_serve(&xp->pool);
 	if (tagrv_list_empty(&xp->owed))
 		return;
 	tagrv_verbs_refill_idle(xp);
@@ -231,13 +209,13 @@ static __attribute__((noinline)) void permit_more(struct verbs_xport *xp)
 
 static bool has_idle_buffers(const struct verbs_xport *xp)
 {
-	return xp->rxq.bufs.idle_cnt || !tagrv_list_empty(&xp->refill);
+	return xp->pool.rxq.bufs.idle_cnt || !tagrv_list_empty(&xp->refill);
 }
 
 /* Packets that are handled in one pass, after which other work is due. */
 static uint32_t pass_limit(const struct verbs_xport *xp)
 {
-	return xp->use_srq ? xp->rxq.bufs.total / 2 + 1 : RQ_PASS;
+	return xp->use_srq ? xp->pool.rxq.bufs.total / 2 + 1 : RQ_PASS;
 }
 
 /*
@@ -283,7 +261,7 @@ static unsigned poll_rx(struct verbs_xport *xp)
 		xp->rx_empty_pass = xp->pass;
 	xp->rx_polled += handled;
 	if (TAGRV_UNLIKELY(handled >= pass_limit(xp)))
-		grow_rx(xp);
+		tagrv_verbs_pool_grow(&xp->pool);
 	return handled;
 }
 
@@ -476,7 +454,8 @@ int tagrv_verbs_progress(struct tagrv_xport *xport)
 						memory_order_relaxed)))
 		events += handle_alarms(xp);
 	events += poll_rx(xp);
-	if (TAGRV_UNLIKELY(xp->want_rx_bufs || xp->searching || !tagrv_list_empty(&xp->owed)))
+	if (TAGRV_UNLIKELY(xp->pool.want_rx_bufs || xp->pool.searching ||
+			   !tagrv_list_empty(&xp->owed)))
 		permit_more(xp);
 	if (may_have_tx(xp))
 		events += poll_tx(xp);

@@ -24,6 +24,7 @@
 #include "xport/verbs/verbs_dev.h"
 #include "xport/verbs/verbs_list.h"
 #include "xport/verbs/verbs_map.h"
+#include "xport/verbs/verbs_pool.h"
 
 #define VERBS_WIRE_ID		1
 #define VERBS_BATCH		16	/* completions polled in one call */
@@ -187,7 +188,8 @@ struct verbs_link {
 	struct tagrv_list owed_node;	/* in xport->owed */
 
 	/* receive side */
-	struct verbs_rxq *rxq;	/* own queue, NULL: the xport's SRQ */
+	struct verbs_pool *pool;	/* of its permits */
+	struct verbs_rxq *rxq;	/* own queue, NULL: the pool's */
 	struct tagrv_list refill_node;	/* in xport->refill */
 	uint64_t asked_for;	/* lost.before when the peer was asked for a packet */
 	struct tagrv_list strays;
@@ -232,19 +234,6 @@ struct verbs_cq {
 	struct ibv_wc *held;	/* held_cnt completions, from held_pos on */
 };
 
-/* Shared receive buffers whose completions never come: verbs_lost.c. */
-struct verbs_lost {
-	uint64_t before;	/* postings below it are searched, as in a wr_id; 0: none */
-	uint64_t taken;		/* those below it were taken back, if they were outstanding */
-	uint64_t looked;	/* rxq.next at the last look */
-	uint32_t pause;		/* buffers to be posted from there to the next one, at least */
-	uint32_t links;		/* that failed: each may have lost a buffer, or more */
-	uint32_t links_later;	/* the same of the next search */
-	bool	again;		/* a queue pair was destroyed since the search began */
-	bool	passed;		/* the SRQ has none of the old buffers any more */
-	bool	off;		/* nothing is taken back: it would not be safe */
-};
-
 /* Shared by the wireup thread and the endpoint's thread. */
 struct verbs_inbox {
 	pthread_mutex_t mutex;		/* protects all fields */
@@ -253,8 +242,6 @@ struct verbs_inbox {
 	uint32_t next_serial;
 	uint32_t rx_cq_depth;		/* without SRQ: entries of the rx CQ, */
 	uint32_t rx_cq_used;		/* entries that all links may fill */
-	uint32_t rx_total, rx_max;	/* shared receive buffers: now, limit */
-	_Atomic uint32_t fresh_permits;	/* packets permitted to fresh links */
 };
 
 /*
@@ -279,7 +266,7 @@ struct verbs_xport {
 	_Atomic uint32_t alarm;		/* enum verbs_alarm */
 	struct verbs_cq rx, tx;
 	struct verbs_map map;
-	struct verbs_rxq rxq;		/* with SRQ */
+	struct verbs_pool pool;		/* receive buffers */
 	struct verbs_bufs tx_bufs;	/* copy buffers */
 	uint32_t tx_buf_reserve;	/* copy buffers for control packets */
 	uint32_t tx_cap;		/* most work requests in flight */
@@ -293,22 +280,8 @@ struct verbs_xport {
 	bool	starved;		/* a call returned -FI_EAGAIN: room is due */
 	bool	freed;			/* something was freed since */
 	bool	want_tx_bufs;		/* register more copy buffers */
-	bool	want_rx_bufs;		/* register more, to permit them */
-	bool	searching;		/* for lost buffers: lost.before is set */
 	bool	lacks_permit;		/* a send waits for a permit */
-	_Atomic uint32_t rx_permits;	/* with SRQ: sum over links in the map */
-	_Atomic uint32_t rx_kept;	/* sum of verbs_kept() over the same */
-	uint32_t rx_window;		/* most packets permitted to any link */
-	uint32_t sides;			/* links of the map that are side links */
-	uint32_t grown;			/* links with a window beyond VERBS_PERMIT_MIN */
-	bool	thin_due;		/* peers believe that buffers lack */
 	struct tagrv_list owed;		/* links to be permitted more, or to be answered */
-	struct {			/* a round of recalls: verbs_recall.c */
-		uint32_t left;		/* slots of the map to be looked at */
-		uint32_t next;		/* the next one */
-		bool	again;		/* there was no room to send one */
-		uint64_t began;		/* rxq.next when the last round began */
-	} recall;
 	bool	polling_tx;		/* poll_tx() is running */
 	bool	must_poll_tx;		/* it may explain a flushed receive */
 	struct tagrv_list refill;	/* links with idle receive buffers */
@@ -320,7 +293,6 @@ struct verbs_xport {
 	bool	use_srq;
 
 	/* cold */
-	struct verbs_lost lost;
 	uint32_t sq_depth, sq_reserve, rq_depth;
 	uint32_t qp_sge;
 	uint8_t	rd_in, rd_out;
@@ -333,12 +305,10 @@ struct verbs_xport {
 		uint64_t permits_sent;	/* packets permitted to peers */
 		uint64_t permit_only_sent; /* packets that were permits only */
 		uint64_t permits_recalled; /* packets that peers were asked not to send */
-		_Atomic uint64_t permits_over;	/* beyond the buffers posted */
 		uint64_t sends_refused;	/* for lack of a permit */
 		uint64_t packets_sent;
 		uint64_t probes;
 	} stats;
-	bool	warned_over;
 	struct verbs_inbox inbox;
 	struct ibv_td	*td;		/* NULL: the device has none */
 	struct ibv_pd	*qp_pd;		/* of queue pairs: with td, or the device's */
@@ -374,6 +344,12 @@ static inline uint32_t verbs_ring_size(uint32_t n)
 static inline uint32_t verbs_kept(uint32_t permits)
 {
 	return permits < VERBS_PERMIT_MIN ? VERBS_PERMIT_MIN - permits : 0;
+}
+
+/* Whether the peer has used half of the window since it was looked at last: verbs_window.c */
+static inline bool verbs_window_is_used(const struct verbs_link *link)
+{
+	return (link->rx_from - link->rx_permits) * 2 >= link->rx_window;
 }
 
 /* Sets alarm bits (enum verbs_alarm); wakes no thread. */
@@ -519,93 +495,6 @@ int tagrv_verbs_reap(struct tagrv_xport *xport);
 void tagrv_verbs_refill_idle(struct verbs_xport *xp);
 /* Handles completions of the receive CQ. */
 void tagrv_verbs_on_rx(struct verbs_xport *xp, const struct ibv_wc *wc, int cnt);
-
-/*
- * verbs_permit.c: permits.
- * first: sets link->rx_permits of a new link, for its blob; needs inbox.mutex.
- * adopt: the link enters the map; needs inbox.mutex and the domain lock.
- * forget: the link leaves the map; needs the domain lock.
- */
-void tagrv_verbs_permit_first(struct verbs_link *link);
-void tagrv_verbs_permit_adopt(struct verbs_link *link);
-void tagrv_verbs_permit_forget(struct verbs_link *link);
-/*
- * The number of packets that are owed to the link and can be permitted now, with
- * VERBS_PERMIT_THIN if there is no buffer for each. The link's window may grow.
- */
-uint32_t tagrv_verbs_permit_offer(struct verbs_xport *xp,
-				  struct verbs_link *link);
-/* Accounts for a packet that was posted and permits cnt packets, or some with _THIN. */
-void tagrv_verbs_permit_sent(struct verbs_xport *xp, struct verbs_link *link,
-			     uint32_t cnt);
-/* A permit as immediate data. permit_only: the packet is empty otherwise. */
-uint32_t tagrv_verbs_permit_imm(uint32_t cnt, bool permit_only);
-/* Sends permit-only packets to the links in xport->owed. */
-void tagrv_verbs_permit_send_owed(struct verbs_xport *xp);
-/* Whether peers were told that buffers lack, and more can be registered. */
-bool tagrv_verbs_permit_lacks_bufs(struct verbs_xport *xp);
-/* Peers that believe that buffers lack are told, if there are enough again. */
-void tagrv_verbs_permit_thin_over(struct verbs_xport *xp);
-/* The link was attached. */
-void tagrv_verbs_permit_attach(struct verbs_xport *xp, struct verbs_link *link);
-/* Accounts for a packet that has come. False: it was not permitted. */
-bool tagrv_verbs_permit_used(struct verbs_xport *xp, struct verbs_link *link)
-	TAGRV_WARN_UNUSED;
-/* Takes back cnt packets of those that the peer may send. */
-void tagrv_verbs_permit_take(struct verbs_xport *xp, struct verbs_link *link,
-			     uint32_t cnt);
-/*
- * Polls the receive CQ for permits and holds all other completions for the next
- * progress. For reap, which must not deliver packets.
- */
-void tagrv_verbs_permit_poll(struct verbs_xport *xp);
-/* Adds the permit in a packet's immediate data. True: the packet is permit-only. */
-bool tagrv_verbs_permit_received(struct verbs_xport *xp,
-				 struct verbs_link *link, uint32_t imm);
-
-/*
- * verbs_window.c: the windows of links; the endpoint's thread.
- * share: sets xport->rx_window; to be called when links come or go.
- * set: what may be permitted to the link at a time.
- */
-void tagrv_verbs_window_share(struct verbs_xport *xp);
-void tagrv_verbs_window_set(struct verbs_xport *xp, struct verbs_link *link, uint32_t window);
-/* Whether the peer has used half of the window since it was looked at last. */
-static inline bool verbs_window_is_used(const struct verbs_link *link)
-{
-	return (link->rx_from - link->rx_permits) * 2 >= link->rx_window;
-}
-/* It has: the window grows if that was quick, and if there may be a larger one. */
-void tagrv_verbs_window_look(struct verbs_xport *xp, struct verbs_link *link);
-/* The same without SRQ: registers and posts the buffers of the larger window. */
-void tagrv_verbs_window_own(struct verbs_xport *xp, struct verbs_link *link);
-
-/* verbs_recall.c: taking back permits; the endpoint's thread */
-/* Other links lack permits, and all buffers are registered. */
-void tagrv_verbs_recall_surplus(struct verbs_xport *xp);
-/* Asks the peer for a packet, by a recall of none. 0, -FI_EAGAIN, -FI_ENOTCONN. */
-int tagrv_verbs_recall_none(struct verbs_link *link) TAGRV_WARN_UNUSED;
-/* Handles a permit-only packet with VERBS_PERMIT_RECALL or _RETURN. */
-void tagrv_verbs_recall_received(struct verbs_xport *xp, struct verbs_link *link,
-				 uint32_t bits) TAGRV_COLD;
-/* Answers a recall, if there is one. 0, -FI_EAGAIN, -FI_ENOTCONN. */
-int tagrv_verbs_recall_answer(struct verbs_link *link) TAGRV_WARN_UNUSED;
-
-/*
- * verbs_lost.c: shared receive buffers that are lost.
- * suspect: the link's queue pair was destroyed, and may have lost some.
- */
-void tagrv_verbs_lost_suspect(const struct verbs_link *link);
-/* Takes lost buffers back, once it is certain which are; cheap if none may be. */
-void tagrv_verbs_lost_search(struct verbs_xport *xp);
-/* A receive has completed of which nothing is known. link: NULL if it is gone. */
-void tagrv_verbs_lost_came(struct verbs_xport *xp, struct verbs_link *link,
-			   const struct ibv_wc *wc) TAGRV_COLD;
-/* Posted buffers that may be lost. */
-static inline uint32_t verbs_lost_maybe(const struct verbs_xport *xp)
-{
-	return xp->lost.links + xp->lost.links_later;
-}
 
 /*
  * verbs_stray.c: early packets.

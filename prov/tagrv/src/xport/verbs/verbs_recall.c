@@ -30,30 +30,32 @@
 /* As often all buffers are used before a peer that sent nothing is idle. */
 #define IDLE_ROUNDS	2u
 
-static bool is_idle(const struct verbs_xport *xp, const struct verbs_link *link)
+static bool is_idle(const struct verbs_link *link)
 {
-	return (xp->rxq.next - link->rx_last) / (xp->rxq.slot_mask + 1) >
-	       IDLE_ROUNDS * (uint64_t) xp->rxq.bufs.total;
+	const struct verbs_rxq *rxq = &link->pool->rxq;
+
+	return (rxq->next - link->rx_last) / (rxq->slot_mask + 1) >
+	       IDLE_ROUNDS * (uint64_t) rxq->bufs.total;
 }
 
 /* -FI_EAGAIN: no packet can be sent to the peer now. */
-static int recall_from(struct verbs_xport *xp, struct verbs_link *link)
+static int recall_from(struct verbs_link *link)
 {
-	uint32_t keep = xp->rx_window, surplus;
+	uint32_t keep = link->pool->rx_window, surplus;
 	int ret;
 
 	if (link->recalled || link->side || link->error || link->state != VERBS_LINK_OPEN)
 		return 0;
-	if (is_idle(xp, link)) {
+	if (is_idle(link)) {
 		keep = VERBS_PERMIT_MIN;
-		tagrv_verbs_window_set(xp, link, keep);
+		tagrv_verbs_window_set(link, keep);
 	}
 	if (link->rx_permits < keep + VERBS_PERMIT_MIN)
 		return 0;
 	surplus = link->rx_permits - keep;
 	ret = tagrv_verbs_send_recall(link, VERBS_PERMIT_RECALL, surplus);
 	link->recalled = !ret;
-	xp->stats.permits_recalled += ret ? 0 : surplus;
+	link->pool->xp->stats.permits_recalled += ret ? 0 : surplus;
 	return ret;
 }
 
@@ -62,25 +64,27 @@ int tagrv_verbs_recall_none(struct verbs_link *link)
 	return tagrv_verbs_send_recall(link, VERBS_PERMIT_RECALL, 0);
 }
 
-void tagrv_verbs_recall_surplus(struct verbs_xport *xp)
+void tagrv_verbs_recall_surplus(struct verbs_pool *pool)
 {
-	const struct verbs_map *map = &xp->map;
-	uint64_t used = (xp->rxq.next - xp->recall.began) / (xp->rxq.slot_mask + 1);
+	const struct verbs_map *map = &pool->xp->map;
+	const struct verbs_rxq *rxq = &pool->rxq;
+	struct verbs_recall *recall = &pool->recall;
+	uint64_t used = (rxq->next - recall->began) / (rxq->slot_mask + 1);
 
-	if (!xp->recall.left && used >= xp->rxq.bufs.total) {
-		xp->recall.left = UINT32_MAX;
-		xp->recall.began = xp->rxq.next;
+	if (!recall->left && used >= rxq->bufs.total) {
+		recall->left = UINT32_MAX;
+		recall->began = rxq->next;
 	}
-	xp->recall.left = TAGRV_MIN(xp->recall.left, map->mask + 1);
-	for (uint32_t i = 0; i < SLOTS_PER_PASS && xp->recall.left; i++) {
-		struct verbs_link *link = map->slots[xp->recall.next++ & map->mask];
+	recall->left = TAGRV_MIN(recall->left, map->mask + 1);
+	for (uint32_t i = 0; i < SLOTS_PER_PASS && recall->left; i++) {
+		struct verbs_link *link = map->slots[recall->next++ & map->mask];
 
-		xp->recall.left--;
-		if (link && recall_from(xp, link) == -FI_EAGAIN)
-			xp->recall.again = true;
-		if (!xp->recall.left && xp->recall.again) {
-			xp->recall.left = map->mask + 1;
-			xp->recall.again = false;
+		recall->left--;
+		if (link && link->pool == pool && recall_from(link) == -FI_EAGAIN)
+			recall->again = true;
+		if (!recall->left && recall->again) {
+			recall->left = map->mask + 1;
+			recall->again = false;
 			return;
 		}
 	}
@@ -110,7 +114,7 @@ void tagrv_verbs_recall_received(struct verbs_xport *xp, struct verbs_link *link
 	if (!(bits & VERBS_PERMIT_RETURN))
 		return;
 	/* A peer that returns more than it has cannot send any more. */
-	tagrv_verbs_permit_take(xp, link, TAGRV_MIN(cnt, link->rx_permits));
+	tagrv_verbs_permit_take(link, TAGRV_MIN(cnt, link->rx_permits));
 	link->recalled = false;
 }
 

@@ -49,7 +49,7 @@ int post_packet(struct verbs_xport *xp, struct verbs_link *link,
 
 	wr->opcode = IBV_WR_SEND;
 	if (TAGRV_UNLIKELY(link->rx_permits <= link->offer_at))
-		permit = tagrv_verbs_permit_offer(xp, link);
+		permit = tagrv_verbs_permit_offer(link);
 	if (permit) {
 		wr->opcode = IBV_WR_SEND_WITH_IMM;
 		wr->imm_data = tagrv_verbs_permit_imm(permit, false);
@@ -63,7 +63,7 @@ int post_packet(struct verbs_xport *xp, struct verbs_link *link,
 	link->tx_permits--;
 	xp->stats.packets_sent++;
 	if (permit)
-		tagrv_verbs_permit_sent(xp, link, permit);
+		tagrv_verbs_permit_sent(link, permit);
 	return 0;
 }
 
@@ -269,7 +269,7 @@ static int post_permit(struct verbs_link *link, uint32_t cnt, bool signaled)
 	int ret = post_empty(link, cnt, signaled);
 
 	if (!ret)
-		tagrv_verbs_permit_sent(verbs_xport_of(link->base.xport), link, cnt);
+		tagrv_verbs_permit_sent(link, cnt);
 	return ret;
 }
 
@@ -287,9 +287,6 @@ int tagrv_verbs_send_recall(struct verbs_link *link, uint32_t bit, uint32_t cnt)
 /* May permit nothing, so it does not take the packet that is kept for permits. */
 int tagrv_verbs_send_flush(struct verbs_link *link)
 {
-	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
-
 	return link->tx_permits > VERBS_PERMIT_LAST ?
-	       post_permit(link, tagrv_verbs_permit_offer(xp, link), true) :
-	       -FI_EAGAIN;
+	       post_permit(link, tagrv_verbs_permit_offer(link), true) : -FI_EAGAIN;
 }

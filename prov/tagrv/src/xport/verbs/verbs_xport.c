@@ -60,8 +60,8 @@ static void open_srq(struct verbs_xport *xp, uint32_t depth)
 	};
 
 	errno = 0;
-	xp->rxq.srq = xp->calls->create_srq(xp->dev->pd, &attr);
-	if (xp->rxq.srq)
+	xp->pool.rxq.srq = xp->calls->create_srq(xp->dev->pd, &attr);
+	if (xp->pool.rxq.srq)
 		return;
 	tagrv_info("verbs: %s: no shared receive queue: %s\n",
 		   xp->dev->base.name, strerror(errno));
@@ -102,20 +102,10 @@ static int open_rx(struct verbs_xport *xp)
 			    open_growing_cq(xp, &depth);
 	xp->inbox.rx_cq_depth = depth;
 	/* Without SRQ, links use it for their own receive queues. */
-	xp->rxq.bufs.size = tagrv_verbs_buf_size(xp);
+	xp->pool.rxq.bufs.size = tagrv_verbs_buf_size(xp);
 	if (ret || !xp->use_srq)
 		return ret;
-	ret = tagrv_verbs_rxq_init(&xp->rxq, xp->dev, tagrv_verbs_buf_size(xp), depth,
-				   VERBS_RX_SLAB);
-	if (!ret)
-		ret = tagrv_verbs_bufs_grow(&xp->rxq.bufs);
-	if (ret)
-		return ret;
-	xp->rxq.refill_at = verbs_clamp(xp->rxq.bufs.total / 4, 1, VERBS_BATCH);
-	tagrv_verbs_rxq_refill(xp->calls, &xp->rxq);
-	xp->inbox.rx_total = xp->rxq.posted;
-	xp->inbox.rx_max = xp->rxq.bufs.max;
-	return xp->rxq.posted ? 0 : -FI_ENOMEM;
+	return tagrv_verbs_pool_fill(&xp->pool, tagrv_verbs_buf_size(xp), depth, VERBS_RX_SLAB);
 }
 
 static int open_tx(struct verbs_xport *xp)
@@ -261,6 +251,7 @@ int tagrv_verbs_xport_open(struct tagrv_device *base,
 	xp->dev = dev;
 	xp->params = *params;
 	xp->wake_fd = xp->wait_fd = -1;
+	tagrv_verbs_pool_init(&xp->pool, xp, 0);
 	tagrv_list_init(&xp->refill);
 	tagrv_list_init(&xp->ready);
 	tagrv_list_init(&xp->failed);
@@ -301,7 +292,7 @@ static void close_queues(struct verbs_xport *xp)
 {
 	tagrv_verbs_channel_empty(xp);
 	tagrv_verbs_list_close(xp);
-	if (xp->rxq.srq && xp->calls->destroy_srq(xp->rxq.srq))
+	if (xp->pool.rxq.srq && xp->calls->destroy_srq(xp->pool.rxq.srq))
 		tagrv_warn("verbs: %s: cannot destroy the receive queue\n",
 			   xp->dev->base.name);
 	close_cq(xp, &xp->rx);
@@ -339,13 +330,13 @@ void tagrv_verbs_xport_close(struct tagrv_xport *base)
 			   (unsigned long long) xp->stats.packets_sent,
 			   (unsigned long long) xp->stats.sends_refused,
 			   (unsigned long long) xp->stats.permits_sent,
-			   (unsigned long long) xp->stats.permits_over,
+			   (unsigned long long) xp->pool.permits_over,
 			   (unsigned long long) xp->stats.permits_recalled,
 			   (unsigned long long) xp->stats.permit_only_sent);
 	close_queues(xp);
 	close_thread_domain(xp);
 	if (xp->use_srq)
-		tagrv_verbs_rxq_fini(&xp->rxq);
+		tagrv_verbs_rxq_fini(&xp->pool.rxq);
 	tagrv_verbs_bufs_fini(&xp->tx_bufs);
 	tagrv_verbs_map_fini(&xp->map);
 	pthread_mutex_destroy(&xp->inbox.mutex);
