@@ -31,10 +31,16 @@ const char *const pair_kind_names[PAIR_KINDS] = {
 	[PAIR_MLX5] = "as mlx5",
 	[PAIR_BNXT_RE] = "as bnxt_re",
 	[PAIR_IRDMA] = "as irdma",
+	[PAIR_TWO] = "two queue pairs",
+	[PAIR_TWO_MLX5] = "two queue pairs, as mlx5",
+	[PAIR_TWO_BNXT_RE] = "two queue pairs, as bnxt_re",
+	[PAIR_TWO_ONE] = "two queue pairs offered by one end",
 	[PAIR_MULTI] = "joined",
 	[PAIR_MULTI_RQ] = "joined rq",
 	[PAIR_DEVICE] = "device",
 	[PAIR_DEVICE_RQ] = "device rq",
+	[PAIR_DEVICE_TWO] = "device, two queue pairs",
+	[PAIR_DEVICE_TWO_ONE] = "device, two queue pairs offered by one end",
 };
 
 static double seconds(clockid_t clock)
@@ -249,6 +255,7 @@ static struct fake_verbs_config config_of(enum pair_kind kind)
 	static const char *const profiles[PAIR_KINDS] = {
 		[PAIR_MLX5] = "mlx5", [PAIR_BNXT_RE] = "bnxt_re",
 		[PAIR_IRDMA] = "irdma_old",
+		[PAIR_TWO_MLX5] = "mlx5", [PAIR_TWO_BNXT_RE] = "bnxt_re",
 	};
 	struct fake_verbs_config config = profiles[kind] ? fake_verbs_as(profiles[kind]) :
 							   fake_verbs_defaults();
@@ -281,6 +288,12 @@ static void device_names(char names[2][TAGRV_DEVNAME_MAX])
 		snprintf(names[i], TAGRV_DEVNAME_MAX, "%.60s", name);
 		name = strtok_r(NULL, ",", &save);
 	}
+}
+
+/* Whether end a offers links of two queue pairs. */
+static bool offers_two(enum pair_kind kind)
+{
+	return (kind >= PAIR_TWO && kind <= PAIR_TWO_ONE) || kind >= PAIR_DEVICE_TWO;
 }
 
 static void open_shm(struct pair *pair, const struct tagrv_params *params)
@@ -334,7 +347,10 @@ void pair_open_with(struct pair *pair, enum pair_kind kind,
 		end_open_joined(pair->b, PAIR_JOINED, PAIR_JOINED, &own);
 		return;
 	}
+	own.hw_tags = own.hw_tags || offers_two(kind);
 	end_open(pair->a, &tagrv_verbs_ops, names[0], &own);
+	if (kind == PAIR_TWO_ONE || kind == PAIR_DEVICE_TWO_ONE)
+		own.hw_tags = false;
 	end_open(pair->b, &tagrv_verbs_ops, names[1], &own);
 }
 

@@ -27,10 +27,16 @@ enum pair_kind {
 	PAIR_MLX5,		/* as the adapters of a vendor: fake_verbs_profile.c */
 	PAIR_BNXT_RE,
 	PAIR_IRDMA,		/* without shared receive queues, old library */
+	PAIR_TWO,		/* links of two queue pairs: hw_tags at both ends */
+	PAIR_TWO_MLX5,
+	PAIR_TWO_BNXT_RE,
+	PAIR_TWO_ONE,		/* end a only would have such */
 	PAIR_MULTI,		/* two devices at each end, joined */
 	PAIR_MULTI_RQ,
 	PAIR_DEVICE,		/* real devices, named by TAGRV_TEST_DEVICES */
 	PAIR_DEVICE_RQ,
+	PAIR_DEVICE_TWO,
+	PAIR_DEVICE_TWO_ONE,
 	PAIR_KINDS,
 };
 

@@ -90,3 +90,24 @@ Test(quota, share_of_a_process)
 	tagrv_quota_share(&quota, 64);
 	cr_assert_eq(quota.aim, 500, "the user has said it");
 }
+
+/* Of a transport whose links take two each. */
+Test(quota, links_that_take_two)
+{
+	struct tagrv_quota quota = take_all(1000, 2, 0);
+
+	tagrv_quota_double(&quota);
+	cr_assert(tagrv_quota_has_room(&quota, 1), "two links have room in any case");
+	cr_assert(tagrv_quota_take_some(&quota, 2));
+	cr_assert(tagrv_quota_take(&quota), "a side link");
+	cr_assert_not(tagrv_quota_has_room(&quota, 0));
+	cr_assert_not(tagrv_quota_take_some(&quota, 2));
+	cr_assert_eq(quota.used, 3, "both or none");
+	cr_assert_eq(tagrv_quota_excess(&quota), 1, "links, not what they take");
+	tagrv_quota_give_some(&quota, 2);
+	cr_assert(tagrv_quota_has_room(&quota, 0));
+	cr_assert(tagrv_quota_take_some(&quota, 2));
+	cr_assert(tagrv_quota_refused_some(&quota, 2));
+	quota = take_all(1000, 0, 2);
+	cr_assert_not(tagrv_quota_refused_some(&quota, 2), "there are no others");
+}

@@ -30,34 +30,50 @@ void tagrv_quota_share(struct tagrv_quota *quota, unsigned procs)
 	quota->aim = TAGRV_MAX(quota->of_device / 4 * 3 / procs, AIM_LEAST);
 }
 
+void tagrv_quota_double(struct tagrv_quota *quota)
+{
+	atomic_store(&quota->twofold, true);
+}
+
+static unsigned cost_of(struct tagrv_quota *quota)
+{
+	return atomic_load_explicit(&quota->twofold, memory_order_relaxed) ? 2 : 1;
+}
+
+/* 0: as many as the device takes. */
+static unsigned most_of(struct tagrv_quota *quota)
+{
+	return quota->most ? TAGRV_MAX(quota->most, LEAST * cost_of(quota)) : 0;
+}
+
 static unsigned limit_of(struct tagrv_quota *quota)
 {
 	unsigned lack = atomic_load_explicit(&quota->lack, memory_order_relaxed);
-	unsigned most = quota->most ? quota->most : UINT_MAX;
+	unsigned most = quota->most ? most_of(quota) : UINT_MAX;
 
 	return lack && tagrv_clock_ms() < atomic_load(&quota->lack_until) ?
 	       TAGRV_MIN(lack, most) : most;
 }
 
-bool tagrv_quota_take(struct tagrv_quota *quota)
+bool tagrv_quota_take_some(struct tagrv_quota *quota, unsigned cnt)
 {
-	unsigned used = atomic_load(&quota->used);
+	unsigned used = atomic_load(&quota->used), most = most_of(quota);
 
 	do {
-		if (quota->most && used >= quota->most)
+		if (most && used + cnt > most)
 			return false;
-	} while (!atomic_compare_exchange_weak(&quota->used, &used, used + 1));
+	} while (!atomic_compare_exchange_weak(&quota->used, &used, used + cnt));
 	return true;
 }
 
-void tagrv_quota_give(struct tagrv_quota *quota)
+void tagrv_quota_give_some(struct tagrv_quota *quota, unsigned cnt)
 {
-	atomic_fetch_sub(&quota->used, 1);
+	atomic_fetch_sub(&quota->used, cnt);
 }
 
-bool tagrv_quota_refused(struct tagrv_quota *quota)
+bool tagrv_quota_refused_some(struct tagrv_quota *quota, unsigned cnt)
 {
-	unsigned others = atomic_load(&quota->used) - 1;
+	unsigned others = atomic_load(&quota->used) - cnt;
 
 	atomic_store(&quota->lack_until, tagrv_clock_ms() + LACK_MS);
 	atomic_store(&quota->lack, others);
@@ -68,17 +84,19 @@ bool tagrv_quota_has_room(struct tagrv_quota *quota, unsigned keep)
 {
 	unsigned limit = limit_of(quota);
 
-	return limit == UINT_MAX || atomic_load(&quota->used) + keep < limit;
+	return limit == UINT_MAX ||
+	       atomic_load(&quota->used) + (keep + 1) * cost_of(quota) <= limit;
 }
 
 unsigned tagrv_quota_excess(struct tagrv_quota *quota)
 {
 	unsigned limit = limit_of(quota), used = atomic_load(&quota->used), spare;
+	unsigned cost = cost_of(quota);
 
 	if (quota->aim)
-		limit = TAGRV_MIN(limit, quota->aim);
+		limit = TAGRV_MIN(limit, TAGRV_MAX(quota->aim, LEAST * cost));
 	if (limit == UINT_MAX)
 		return 0;
-	spare = TAGRV_MAX(1u, TAGRV_MIN(limit / 8, SPARE_MOST));
-	return used + spare > limit ? used + spare - limit : 0;
+	spare = TAGRV_MAX(cost, TAGRV_MIN(limit / 8, SPARE_MOST));
+	return used + spare > limit ? (used + spare - limit + cost - 1) / cost : 0;
 }

@@ -10,6 +10,9 @@
  * A device may have less than it says, because other processes use it, too: after it has
  * refused a link, 'lack' takes the place of 'most' for LACK_MS.
  *
+ * What is counted is what a link takes of the device: one, or two of a transport that has
+ * said so.
+ *
  * lock: none; any thread.
  */
 #ifndef TAGRV_XPORT_QUOTA_H
@@ -27,6 +30,7 @@ struct tagrv_quota {
 	unsigned most;		/* links at a time; 0: as many as the device takes */
 	unsigned aim;		/* links that the owners keep without need; 0: all */
 	atomic_uint used;
+	atomic_bool twofold;	/* links may take two */
 	atomic_uint lack;	/* so many were too many for the device; 0: it took all */
 	_Atomic uint64_t lack_until;	/* ms by the clock */
 };
@@ -36,12 +40,32 @@ void tagrv_quota_init(struct tagrv_quota *quota, unsigned of_device, size_t most
 /* So many processes share the device, if the launcher says so; else 0. */
 void tagrv_quota_share(struct tagrv_quota *quota, unsigned procs);
 
-/* Counts a link that is to be made. False: there is no room for it. */
-bool tagrv_quota_take(struct tagrv_quota *quota) TAGRV_WARN_UNUSED;
-/* The link has ended. */
-void tagrv_quota_give(struct tagrv_quota *quota);
-/* The device refused a link, which was taken. Returns whether links of ours could make room. */
-bool tagrv_quota_refused(struct tagrv_quota *quota);
+/* Links may take two each from now on; two of them fit into any 'most'. */
+void tagrv_quota_double(struct tagrv_quota *quota);
+
+/* Counts a link that is to be made, and takes so many. False: there is no room for it. */
+bool tagrv_quota_take_some(struct tagrv_quota *quota, unsigned cnt) TAGRV_WARN_UNUSED;
+/* So many of a link have ended. */
+void tagrv_quota_give_some(struct tagrv_quota *quota, unsigned cnt);
+/* The device refused a link, for which so many were taken. Returns whether links of ours could
+ * make room. */
+bool tagrv_quota_refused_some(struct tagrv_quota *quota, unsigned cnt);
+
+/* The same of a link that takes one. */
+static inline TAGRV_WARN_UNUSED bool tagrv_quota_take(struct tagrv_quota *quota)
+{
+	return tagrv_quota_take_some(quota, 1);
+}
+
+static inline void tagrv_quota_give(struct tagrv_quota *quota)
+{
+	tagrv_quota_give_some(quota, 1);
+}
+
+static inline bool tagrv_quota_refused(struct tagrv_quota *quota)
+{
+	return tagrv_quota_refused_some(quota, 1);
+}
 
 /* Whether a link can probably be made so that 'keep' more can be. */
 bool tagrv_quota_has_room(struct tagrv_quota *quota, unsigned keep);

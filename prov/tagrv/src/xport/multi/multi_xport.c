@@ -144,6 +144,7 @@ static int open_rail(struct multi_xport *xp, unsigned i,
 	int ret, fd;
 
 	own.eager_max += MULTI_HEAD;
+	own.hw_tags = false;	/* a list has one order, and so much no blob of ours has room for */
 	rail->sink = rail_sink;
 	rail->sink.local = xp->base.sink->local;
 	rail->xp = xp;

@@ -16,7 +16,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
-#include "xport/verbs/verbs_priv.h"
+#include "xport/verbs/verbs_in.h"
 
 static void begin_close(struct verbs_link *link, bool discarded)
 {
@@ -30,7 +30,9 @@ static void begin_close(struct verbs_link *link, bool discarded)
 		tagrv_list_remove(&link->todo_node);
 		tagrv_verbs_strays_drop(link);
 	}
-	tagrv_verbs_qp_fail(link);
+	tagrv_verbs_qp_fail(link, link->qp);
+	if (link->in.qp)
+		tagrv_verbs_qp_fail(link, link->in.qp);
 	tagrv_verbs_drain(link);
 	link->closed_at = tagrv_clock_ms();
 	tagrv_list_push_tail(&xp->closing, &link->close_node);
@@ -130,6 +132,7 @@ static void end_link(struct verbs_xport *xp, struct verbs_link *link)
 	tagrv_list_remove(&link->todo_node);
 	tagrv_verbs_strays_drop(link);
 	tagrv_verbs_map_remove(&xp->map, link);
+	tagrv_verbs_map_remove(&xp->in_map, link);
 	tagrv_verbs_permit_forget(link);
 	if (xp->calls->destroy_qp(link->qp)) {
 		tagrv_warn("verbs: %s: cannot destroy qp 0x%x\n",
@@ -137,6 +140,8 @@ static void end_link(struct verbs_xport *xp, struct verbs_link *link)
 		link->pool->lost.off = true;	/* it may still hold a buffer */
 	}
 	link->qp = NULL;
+	if (!tagrv_verbs_in_destroy(link))
+		xp->lost.off = true;
 	tagrv_verbs_lost_suspect(link);
 	tagrv_verbs_retire(link, link->head, link->error);
 	tagrv_verbs_link_destroy(link);

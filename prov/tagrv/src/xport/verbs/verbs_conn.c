@@ -119,6 +119,24 @@ int tagrv_verbs_qp_create(struct verbs_xport *xp, struct verbs_link *link,
 	return 0;
 }
 
+/* Nothing is posted to it, but no queue has no room. */
+int tagrv_verbs_qp_create_in(struct verbs_xport *xp, struct verbs_link *link,
+			     struct ibv_qp **qp)
+{
+	struct ibv_qp_init_attr attr = {
+		.qp_context = link,
+		.send_cq = xp->tx.cq,
+		.recv_cq = xp->rx.cq,
+		.srq = xp->rxq.srq,
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = 1, .max_send_sge = 1 },
+	};
+
+	errno = 0;
+	*qp = create(xp, ops_of(xp, false), &attr);
+	return *qp ? 0 : verbs_status_of_errno();
+}
+
 /*
  * Peers may do what the protocols of this endpoint need, and only to memory that is
  * registered for it. Empty writes, which probe this endpoint, touch no memory, but need
@@ -148,7 +166,7 @@ static unsigned access_of(const struct verbs_link *link)
 	return flags;
 }
 
-int tagrv_verbs_qp_init(struct verbs_link *link)
+int tagrv_verbs_qp_init(struct verbs_link *link, struct ibv_qp *qp)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 	struct ibv_qp_attr attr = {
@@ -158,7 +176,7 @@ int tagrv_verbs_qp_init(struct verbs_link *link)
 		.qp_access_flags = access_of(link),
 	};
 
-	return -xp->calls->modify_qp(link->qp, &attr, IBV_QP_STATE |
+	return -xp->calls->modify_qp(qp, &attr, IBV_QP_STATE |
 				     IBV_QP_PKEY_INDEX | IBV_QP_PORT |
 				     IBV_QP_ACCESS_FLAGS);
 }
@@ -182,7 +200,7 @@ static bool lid_is_enough(const struct verbs_port *port,
 	       peer->gid.global.subnet_prefix;
 }
 
-static void fill_address(const struct verbs_link *link,
+static void fill_address(const struct verbs_link *link, const struct verbs_way *way,
 			 const struct verbs_blob *peer, struct ibv_ah_attr *ah)
 {
 	const struct verbs_xport *xp =
@@ -199,75 +217,77 @@ static void fill_address(const struct verbs_link *link,
 	ah->is_global = 1;
 	ah->grh = (struct ibv_global_route) {
 		.dgid = peer->gid,
-		.flow_label = flow_label(link->qpn, peer->qpn),
+		.flow_label = flow_label(way->qp->qp_num, way->peer_qpn),
 		.sgid_index = (uint8_t) port->gid_index,
 		.hop_limit = HOP_LIMIT,
 		.traffic_class = xp->dev->traffic_class,
 	};
 }
 
-static int to_rtr(struct verbs_link *link, const struct verbs_blob *peer)
+static int to_rtr(struct verbs_link *link, const struct verbs_way *way,
+		  const struct verbs_blob *peer)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 	uint8_t own_mtu = (uint8_t) link->port.attr.active_mtu;
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = (enum ibv_mtu) TAGRV_MIN(peer->mtu, own_mtu),
-		.dest_qp_num = peer->qpn,
-		.rq_psn = peer->psn,
+		.dest_qp_num = way->peer_qpn,
+		.rq_psn = way->peer_psn,
 		.max_dest_rd_atomic = TAGRV_MIN(xp->rd_in, peer->rd_out),
 		.min_rnr_timer = MIN_RNR_TIMER,
 	};
 
-	fill_address(link, peer, &attr.ah_attr);
-	return xp->calls->modify_qp(link->qp, &attr, IBV_QP_STATE | IBV_QP_AV |
+	fill_address(link, way, peer, &attr.ah_attr);
+	return xp->calls->modify_qp(way->qp, &attr, IBV_QP_STATE | IBV_QP_AV |
 				    IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
 				    IBV_QP_MIN_RNR_TIMER);
 }
 
-static int to_rts(struct verbs_link *link, const struct verbs_blob *peer)
+static int to_rts(struct verbs_link *link, const struct verbs_way *way,
+		  const struct verbs_blob *peer)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS,
-		.sq_psn = link->psn,
+		.sq_psn = way->psn,
 		.timeout = (uint8_t) xp->params.qp_timeout,
 		.retry_cnt = (uint8_t) xp->params.qp_retry,
 		.rnr_retry = RNR_RETRY,
 		.max_rd_atomic = TAGRV_MIN(xp->rd_out, peer->rd_in),
 	};
 
-	return xp->calls->modify_qp(link->qp, &attr, IBV_QP_STATE |
+	return xp->calls->modify_qp(way->qp, &attr, IBV_QP_STATE |
 				    IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
 				    IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 				    IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-int tagrv_verbs_qp_connect(struct verbs_link *link,
+int tagrv_verbs_qp_connect(struct verbs_link *link, const struct verbs_way *way,
 			   const struct verbs_blob *peer)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 	const char *state = "ready to receive";
-	int err = to_rtr(link, peer);
+	int err = to_rtr(link, way, peer);
 
 	if (!err) {
 		state = "ready to send";
-		err = to_rts(link, peer);
+		err = to_rts(link, way, peer);
 	}
 	if (err)
 		tagrv_warn("verbs: %s: qp 0x%x cannot become %s: %s\n",
-			   xp->dev->base.name, link->qpn, state, strerror(err));
+			   xp->dev->base.name, way->qp->qp_num, state, strerror(err));
 	return -err;
 }
 
-void tagrv_verbs_qp_fail(struct verbs_link *link)
+void tagrv_verbs_qp_fail(struct verbs_link *link, struct ibv_qp *qp)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
-	int err = xp->calls->modify_qp(link->qp, &attr, IBV_QP_STATE);
+	int err = xp->calls->modify_qp(qp, &attr, IBV_QP_STATE);
 
 	if (err)
 		tagrv_info("verbs: %s: qp 0x%x cannot be put into error: %s\n",
-			   xp->dev->base.name, link->qpn, strerror(err));
+			   xp->dev->base.name, qp->qp_num, strerror(err));
 }

@@ -19,7 +19,7 @@
 
 #include "core/log.h"
 #include "core/random.h"
-#include "xport/verbs/verbs_priv.h"
+#include "xport/verbs/verbs_in.h"
 
 void tagrv_verbs_link_set_state(struct verbs_link *link,
 				enum verbs_link_state state)
@@ -101,26 +101,29 @@ static int create_rxq(struct verbs_link *link)
  * Queue pairs of ours that are idle, or those of other processes, may make room for one
  * that the device refuses now: it is tried again for so long that one line has to do.
  */
-static void say_refused(struct verbs_dev *dev, int err)
+static void say_refused(struct verbs_dev *dev, unsigned counted, int err)
 {
 	bool lack = err == -ENOMEM || err == -ENOSPC || err == -EAGAIN;
 
-	if (!lack || !tagrv_quota_refused(&dev->quota) ||
+	if (!lack || !tagrv_quota_refused_some(&dev->quota, counted) ||
 	    !atomic_exchange(&dev->quota_warned, true))
 		tagrv_warn("verbs: %s: cannot create a queue pair, beside %u that there "
 			   "are: %s%s\n", dev->base.name,
-			   atomic_load(&dev->quota.used) - 1, strerror(-err),
+			   atomic_load(&dev->quota.used) - counted, strerror(-err),
 			   lack ? "; FI_TAGRV_MAX_QPS closes idle connections earlier" : "");
 }
 
-/* Counts the queue pair that is to be made. */
+/* Counts the queue pairs that are to be made: both or none. */
 static int take_quota(struct verbs_link *link)
 {
-	struct verbs_dev *dev = verbs_xport_of(link->base.xport)->dev;
+	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+	struct verbs_dev *dev = xp->dev;
+	uint8_t cnt = verbs_in_wanted(xp, link->side) ? 2 : 1;
 
-	link->counted = tagrv_quota_take(&dev->quota);
-	if (link->counted)
+	if (tagrv_quota_take_some(&dev->quota, cnt)) {
+		link->counted = cnt;
 		return 0;
+	}
 	if (!atomic_exchange(&dev->quota_warned, true))
 		tagrv_warn("verbs: %s: all %u queue pairs that FI_TAGRV_MAX_QPS allows are in "
 			   "use: further connections wait until others are idle\n",
@@ -138,17 +141,30 @@ static int create_qp(struct verbs_link *link)
 				    (uint32_t) xp->base.attr.max_inline,
 				    &link->qp, &got);
 	if (ret) {
-		say_refused(xp->dev, ret);
+		say_refused(xp->dev, link->counted, ret);
 		return ret;
 	}
 	link->qpn = link->qp->qp_num;
 	link->port = tagrv_verbs_port_now(xp);
-	ret = tagrv_verbs_qp_init(link);
+	ret = tagrv_verbs_qp_init(link, link->qp);
 	if (ret || !link->rxq)
 		return ret;
 	link->rxq->qp = link->qp;
 	tagrv_verbs_rxq_refill(xp->calls, link->rxq);
 	return link->rxq->posted ? 0 : -FI_ENOMEM;
+}
+
+static int create_in(struct verbs_link *link)
+{
+	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+	int ret;
+
+	if (!verbs_in_wanted(xp, link->side))
+		return 0;
+	ret = tagrv_verbs_in_create(link);
+	if (ret && !link->in.qp)
+		say_refused(xp->dev, link->counted, ret);
+	return ret;
 }
 
 void tagrv_verbs_link_destroy(struct verbs_link *link)
@@ -158,6 +174,7 @@ void tagrv_verbs_link_destroy(struct verbs_link *link)
 	if (link->qp && xp->calls->destroy_qp(link->qp))
 		tagrv_warn("verbs: %s: cannot destroy qp 0x%x\n",
 			   xp->dev->base.name, link->qpn);
+	(void) tagrv_verbs_in_destroy(link);
 	if (link->rxq) {
 		tagrv_list_remove(&link->refill_node);
 		tagrv_verbs_rxq_fini(link->rxq);
@@ -165,7 +182,7 @@ void tagrv_verbs_link_destroy(struct verbs_link *link)
 		free(link->rxq);
 	}
 	if (link->counted)
-		tagrv_quota_give(&xp->dev->quota);
+		tagrv_quota_give_some(&xp->dev->quota, link->counted);
 	free(link->ring);
 	free(link);
 }
@@ -216,6 +233,9 @@ static struct verbs_blob own_blob(const struct verbs_link *link)
 		.permits = (uint16_t) (link->side ? VERBS_PERMIT_MIN :
 				       link->rx_permits),
 		.thin = link->thin_told,
+		.two = link->in.qp != NULL,
+		.in_qpn = link->in.qpn,
+		.in_psn = link->in.psn,
 		.gid = link->port.gid,
 		.part = link->port.part,
 		.prefix = link->port.prefix,
@@ -263,6 +283,8 @@ static int create(struct tagrv_xport *xport, bool side, void *blob, size_t *len,
 		ret = create_rxq(link);
 	if (!ret)
 		ret = create_qp(link);
+	if (!ret)
+		ret = create_in(link);
 	if (ret) {
 		tagrv_verbs_link_destroy(link);
 		return ret;
@@ -321,7 +343,7 @@ int tagrv_verbs_link_bind(struct tagrv_link *base, const void *blob, size_t len)
 	ret = check_reach(link, &peer);
 	if (ret)
 		return ret;
-	ret = tagrv_verbs_qp_connect(link, &peer);
+	ret = tagrv_verbs_in_bind(link, &peer);
 	if (ret)
 		return ret;
 	link->max_packet = TAGRV_MIN((size_t) peer.max_packet,
@@ -360,6 +382,10 @@ bool tagrv_verbs_links_adopt(struct verbs_xport *xp)
 
 		if (tagrv_verbs_map_add(&xp->map, link))
 			break;	/* no memory: stays fresh, for the next call */
+		if (tagrv_verbs_in_adopt(link)) {
+			tagrv_verbs_map_remove(&xp->map, link);
+			break;
+		}
 		tagrv_list_remove(pos);
 		tagrv_verbs_permit_adopt(link);
 		lost = &link->pool->lost;
@@ -382,6 +408,7 @@ int tagrv_verbs_link_attach(struct tagrv_link *base, void *ctx)
 		if (verbs_map_find(&xp->map, link->qpn) != link)
 			return -FI_ENOMEM;
 	}
+	tagrv_verbs_in_attach(link);
 	base->ctx = ctx;
 	tagrv_verbs_link_set_state(link, VERBS_LINK_OPEN);
 	verbs_link_set_direct(link);

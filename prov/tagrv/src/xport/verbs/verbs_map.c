@@ -11,7 +11,13 @@
 
 #define FIRST_SLOTS	16u
 
-struct verbs_link *tagrv_verbs_map_search(struct verbs_map *map, uint32_t qpn)
+static inline uint32_t number_of(const struct verbs_link *link, bool in)
+{
+	return in ? link->in.qpn : link->qpn;
+}
+
+static inline __attribute__((always_inline))
+struct verbs_link *search(struct verbs_map *map, uint32_t qpn, bool in)
 {
 	uint32_t i;
 
@@ -19,7 +25,7 @@ struct verbs_link *tagrv_verbs_map_search(struct verbs_map *map, uint32_t qpn)
 		return NULL;
 	for (i = verbs_map_home(map, qpn); map->slots[i];
 	     i = (i + 1) & map->mask) {
-		if (map->slots[i]->qpn != qpn)
+		if (number_of(map->slots[i], in) != qpn)
 			continue;
 		map->last = map->slots[i];
 		map->last_qpn = qpn;
@@ -28,9 +34,19 @@ struct verbs_link *tagrv_verbs_map_search(struct verbs_map *map, uint32_t qpn)
 	return NULL;
 }
 
+struct verbs_link *tagrv_verbs_map_search(struct verbs_map *map, uint32_t qpn)
+{
+	return search(map, qpn, false);
+}
+
+struct verbs_link *tagrv_verbs_map_search_in(struct verbs_map *map, uint32_t qpn)
+{
+	return search(map, qpn, true);
+}
+
 static void insert(struct verbs_map *map, struct verbs_link *link)
 {
-	uint32_t i = verbs_map_home(map, link->qpn);
+	uint32_t i = verbs_map_home(map, number_of(link, map->in));
 
 	while (map->slots[i])
 		i = (i + 1) & map->mask;
@@ -39,7 +55,7 @@ static void insert(struct verbs_map *map, struct verbs_link *link)
 
 static int resize(struct verbs_map *map, uint32_t cnt)
 {
-	struct verbs_map bigger = { .mask = cnt - 1, .cnt = map->cnt };
+	struct verbs_map bigger = { .mask = cnt - 1, .cnt = map->cnt, .in = map->in };
 
 	bigger.slots = calloc(cnt, sizeof(*bigger.slots));
 	if (!bigger.slots)
@@ -78,13 +94,13 @@ void tagrv_verbs_map_remove(struct verbs_map *map, struct verbs_link *link)
 
 	if (!map->mask)
 		return;
-	for (i = verbs_map_home(map, link->qpn); map->slots[i] != link;
+	for (i = verbs_map_home(map, number_of(link, map->in)); map->slots[i] != link;
 	     i = (i + 1) & map->mask)
 		if (!map->slots[i])
 			return;
 	hole = i;
 	for (i = (i + 1) & map->mask; map->slots[i]; i = (i + 1) & map->mask) {
-		uint32_t home = verbs_map_home(map, map->slots[i]->qpn);
+		uint32_t home = verbs_map_home(map, number_of(map->slots[i], map->in));
 
 		/* An entry whose home is behind the hole must not move to it. */
 		if (((i - home) & map->mask) < ((i - hole) & map->mask))

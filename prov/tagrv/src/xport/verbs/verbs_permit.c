@@ -412,6 +412,8 @@ static bool read_permit(struct verbs_xport *xp, struct ibv_wc *wc)
 {
 	struct verbs_link *link = verbs_map_find(&xp->map, wc->qp_num);
 
+	if (!link)
+		link = verbs_map_find_in(&xp->in_map, wc->qp_num);
 	if (!link || wc->status || !verbs_is_packet(link, wc) ||
 	    !(wc->wc_flags & IBV_WC_WITH_IMM))
 		return false;

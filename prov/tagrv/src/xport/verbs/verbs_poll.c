@@ -124,12 +124,15 @@ static void deliver(struct verbs_xport *xp, struct verbs_link *link,
 		deliver_late(xp, link, data, wc->byte_len);
 }
 
-/* The link of a queue pair that was created since the last adoption, or NULL. */
-static TAGRV_COLD struct verbs_link *find_fresh(struct verbs_xport *xp,
-						uint32_t qpn)
+/* The link of a second queue pair, or of one created since the last adoption, or NULL. */
+static TAGRV_COLD struct verbs_link *find_other(struct verbs_xport *xp, uint32_t qpn)
 {
-	return tagrv_verbs_links_adopt(xp) ? verbs_map_find(&xp->map, qpn) :
-					     NULL;
+	struct verbs_link *link = verbs_map_find_in(&xp->in_map, qpn);
+
+	if (TAGRV_LIKELY(link != NULL) || !tagrv_verbs_links_adopt(xp))
+		return link;
+	link = verbs_map_find(&xp->map, qpn);
+	return link ? link : verbs_map_find_in(&xp->in_map, qpn);
 }
 
 /* Returns the buffer of a handled completion to the idle stack. */
@@ -155,7 +158,7 @@ static inline void on_rx(struct verbs_xport *xp, const struct ibv_wc *wc)
 	uint32_t buf;
 
 	if (TAGRV_UNLIKELY(!link))
-		link = find_fresh(xp, wc->qp_num);
+		link = find_other(xp, wc->qp_num);
 	if (TAGRV_UNLIKELY(!xp->use_srq))
 		rxq = link ? link->rxq : NULL;
 	if (TAGRV_UNLIKELY(!rxq || rxq->wr_ids[wc->wr_id & rxq->slot_mask] != wc->wr_id)) {

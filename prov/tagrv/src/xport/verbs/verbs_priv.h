@@ -4,7 +4,7 @@
  *
  *   device    context, protection domain, one port (verbs_dev.h)
  *     xport     two completion queues, receive buffers, copy buffers
- *       link      one RC queue pair
+ *       link      one RC queue pair, or two: verbs_in.h
  *
  * Threads: the wireup thread creates, binds and discards links while the
  * endpoint's thread polls. The two threads share only struct verbs_inbox, under its
@@ -144,7 +144,8 @@ struct verbs_link {
 	bool	draining;	/* closing: the last request was posted */
 	bool	direct;		/* OPEN, and no early packet waits before others */
 	bool	side;		/* a side link: gets and puts only */
-	bool	counted;	/* in the device's quota */
+	uint8_t	counted;	/* queue pairs of it in the device's quota */
+	bool	in_used;	/* set by bind: the peer's packets come by 'in' */
 	bool	may_write;	/* the peer's queue pair admits writes */
 	bool	thin;		/* the peer has permitted more packets than it has buffers,
 				   it says */
@@ -152,6 +153,7 @@ struct verbs_link {
 	bool	return_due;	/* 'returning' is to be told, if only of none */
 	bool	recalled;	/* the peer was asked for permits, and has not answered */
 	bool	lost_stray;	/* no packet behind it may be delivered */
+	uint8_t	mtu_shift;	/* the path's MTU is 2^mtu_shift bytes */
 
 	/* send queue: sequences tail..head-1 are in flight */
 	uint32_t ring_mask;
@@ -194,17 +196,23 @@ struct verbs_link {
 	uint64_t asked_for;	/* lost.before when the peer was asked for a packet */
 	struct tagrv_list strays;
 	unsigned stray_cnt;
+	uint32_t psn;		/* of our first packet */
+
+	struct {		/* second queue pair: verbs_in.h */
+		struct ibv_qp *qp;	/* NULL: there is none */
+		uint32_t qpn, psn;
+	} in;
 
 	/* parameters of the connection */
-	unsigned mtu_shift;	/* the path's MTU is 2^mtu_shift bytes */
 	struct verbs_port port;	/* of this side, as in the blob sent */
-	uint32_t psn;
 	atomic_int async_error;	/* set by the wireup thread with an alarm */
 
 	struct tagrv_list todo_node;	/* in xport->ready or ->failed */
 	struct tagrv_list inbox_node;	/* in inbox.fresh, or in none */
-	struct tagrv_list discard_node;	/* in inbox.discarded */
-	struct tagrv_list close_node;	/* in xport->closing */
+	union {
+		struct tagrv_list discard_node;	/* in inbox.discarded, then */
+		struct tagrv_list close_node;	/* in xport->closing */
+	};
 	uint64_t closed_at;	/* ms */
 	/* see rx_cq_is_swept() */
 	uint64_t sweep_pass;	/* xport->pass when the sweep began, 0: not yet */
@@ -310,6 +318,7 @@ struct verbs_xport {
 		uint64_t probes;
 	} stats;
 	struct verbs_inbox inbox;
+	struct verbs_map in_map;	/* second queue pairs */
 	struct ibv_td	*td;		/* NULL: the device has none */
 	struct ibv_pd	*qp_pd;		/* of queue pairs: with td, or the device's */
 	struct ibv_comp_channel *channel;
@@ -382,13 +391,21 @@ int tagrv_verbs_qp_create(struct verbs_xport *xp, struct verbs_link *link,
 			  uint32_t *got_inline) TAGRV_WARN_UNUSED;
 /* What the link's queue pair lets the peer do: TAGRV_MEM_READ, TAGRV_MEM_WRITE. */
 unsigned tagrv_verbs_qp_rights(const struct verbs_link *link);
+/* One that receives only, from the SRQ. */
+int tagrv_verbs_qp_create_in(struct verbs_xport *xp, struct verbs_link *link,
+			     struct ibv_qp **qp) TAGRV_WARN_UNUSED;
 /* To INIT: receives may be posted. */
-int tagrv_verbs_qp_init(struct verbs_link *link) TAGRV_WARN_UNUSED;
-/* To RTS, connected to the queue pair of the peer's blob. */
-int tagrv_verbs_qp_connect(struct verbs_link *link,
+int tagrv_verbs_qp_init(struct verbs_link *link, struct ibv_qp *qp) TAGRV_WARN_UNUSED;
+/* A queue pair of ours and the peer's that it is connected to. */
+struct verbs_way {
+	struct ibv_qp *qp;
+	uint32_t psn, peer_qpn, peer_psn;
+};
+/* To RTS, connected to a queue pair of the peer's blob. */
+int tagrv_verbs_qp_connect(struct verbs_link *link, const struct verbs_way *way,
 			   const struct verbs_blob *peer) TAGRV_WARN_UNUSED;
 /* To ERR: the device flushes all requests. */
-void tagrv_verbs_qp_fail(struct verbs_link *link);
+void tagrv_verbs_qp_fail(struct verbs_link *link, struct ibv_qp *qp);
 
 /* verbs_link.c: life of a link until it is closed; see xport.h */
 int tagrv_verbs_link_create(struct tagrv_xport *xport, void *blob, size_t *len,

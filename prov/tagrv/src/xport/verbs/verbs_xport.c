@@ -17,7 +17,7 @@
 
 #include "core/log.h"
 #include "xport/stubs.h"
-#include "xport/verbs/verbs_priv.h"
+#include "xport/verbs/verbs_in.h"
 
 #define BUF_RESERVE_MAX	16u	/* most copy buffers for control packets */
 
@@ -261,6 +261,7 @@ int tagrv_verbs_xport_open(struct tagrv_device *base,
 	tagrv_list_init(&xp->inbox.fresh);
 	tagrv_list_init(&xp->inbox.discarded);
 	pthread_mutex_init(&xp->inbox.mutex, NULL);
+	xp->in_map.in = true;
 	xp->packet.wr.sg_list = &xp->packet.sge;
 	tagrv_verbs_port_init(xp, sink->local);
 	tagrv_verbs_sizes_choose(xp);
@@ -270,6 +271,8 @@ int tagrv_verbs_xport_open(struct tagrv_device *base,
 		return ret;
 	}
 	tagrv_verbs_sizes_warn(xp, params->eager_max);
+	if (verbs_in_wanted(xp, false))
+		tagrv_quota_double(&dev->quota);
 	join_device(xp);
 	*out = &xp->base;
 	return 0;
@@ -339,6 +342,7 @@ void tagrv_verbs_xport_close(struct tagrv_xport *base)
 		tagrv_verbs_rxq_fini(&xp->pool.rxq);
 	tagrv_verbs_bufs_fini(&xp->tx_bufs);
 	tagrv_verbs_map_fini(&xp->map);
+	tagrv_verbs_map_fini(&xp->in_map);
 	pthread_mutex_destroy(&xp->inbox.mutex);
 	free(xp);
 }
