@@ -4,18 +4,24 @@
  */
 #include "common/fake_xport.h"
 
+#include <endian.h>
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "match/offload/offload.h"
 #include "xport/stubs.h"
+
+/* Commands of a list that wait at most. */
+#define LIST_OPS	16
 
 struct fake_xport fake;
 double fake_reg_overhead;
+uint32_t fake_list_max;
 
 struct fake_link {
 	struct tagrv_link base;
-	bool broken;
+	bool attached, broken, closing;
 };
 
 static int fake_dev_event_fd(struct tagrv_device *dev)
@@ -63,6 +69,36 @@ static size_t fake_mem_key(const struct tagrv_mem *mem, void *key)
 	return sizeof(value);
 }
 
+static struct fake_link *fake_link_of(const struct tagrv_link *link)
+{
+	return tagrv_container_of(link, struct fake_link, base);
+}
+
+static enum fake_list_way way_of(const struct tagrv_link *link)
+{
+	if (!fake_link_of(link)->attached)
+		return FAKE_LIST_KEEP;
+	return fake_link_of(link)->closing && !link->delivers_last ? FAKE_LIST_DROP :
+	       FAKE_LIST_DELIVER;
+}
+
+static void forged(struct tagrv_link *link)
+{
+	bool was_broken = fake_link_of(link)->broken;
+
+	fake_link_of(link)->broken = true;
+	if (!was_broken && fake_link_of(link)->attached)
+		link->xport->sink->link_error(link->xport->sink, link->ctx, -FI_EREMOTEIO);
+}
+
+static void open_list(struct tagrv_xport *xport)
+{
+	static const struct fake_list_owner owner = { .way = way_of, .forged = forged };
+
+	fake.list = fake_list_create(fake_list_max, LIST_OPS, &owner);
+	xport->list = &fake.list->base;
+}
+
 static int fake_xport_open(struct tagrv_device *dev,
 			   const struct tagrv_params *params,
 			   struct tagrv_sink *sink, struct tagrv_xport **xport)
@@ -86,12 +122,20 @@ static int fake_xport_open(struct tagrv_device *dev,
 		.put_depth = 4,
 		.reg_overhead = fake_reg_overhead,
 	};
+	base->list = NULL;
+	if (base == &fake.base && fake_list_max && sink->wants_list)
+		open_list(base);
 	*xport = base;
 	return 0;
 }
 
 static void fake_xport_close(struct tagrv_xport *xport)
 {
+	if (xport->list)
+		xport->list->ops->close(xport->list);
+	xport->list = NULL;
+	if (xport == &fake.base)
+		fake.list = NULL;
 	if (xport == &fake.base || xport == &fake.local)
 		xport->sink = NULL;
 	else
@@ -105,6 +149,10 @@ struct tagrv_link *fake_link_on(struct tagrv_xport *xport)
 	link->base.xport = xport;
 	link->base.get_max = xport->attr.get_max;
 	link->base.put_max = xport->attr.put_max;
+	if (xport == &fake.base) {
+		link->base.number = fake.number;
+		link->base.given = fake.given;
+	}
 	fake.links++;
 	return &link->base;
 }
@@ -147,12 +195,15 @@ static int fake_link_bind(struct tagrv_link *link, const void *blob, size_t len)
 
 static void fake_link_discard(struct tagrv_link *link)
 {
+	if (link->xport->list)
+		fake_list_forget_link(fake.list, link);
 	fake.links--;
-	free(tagrv_container_of(link, struct fake_link, base));
+	free(fake_link_of(link));
 }
 
 static int fake_link_attach(struct tagrv_link *link, void *ctx)
 {
+	fake_link_of(link)->attached = true;
 	link->ctx = ctx;
 	return 0;
 }
@@ -209,6 +260,8 @@ static void end_link(struct tagrv_link *link)
 	for (size_t i = 0; i < fake.log_cnt; i++)
 		if (fake.log[i].link == link)
 			complete(&fake.log[i], -FI_ECANCELED);
+	if (link->xport->list)
+		fake_list_end_link(fake.list, link);
 	fake_link_discard(link);
 	sink->link_closed(sink, ctx);
 }
@@ -216,7 +269,8 @@ static void end_link(struct tagrv_link *link)
 /* As the contract says, what is outstanding ends later, and so does the link. */
 static void fake_link_close(struct tagrv_link *link)
 {
-	tagrv_container_of(link, struct fake_link, base)->broken = true;
+	fake_link_of(link)->broken = true;
+	fake_link_of(link)->closing = true;
 	fake.regs_at_close = fake.regs;
 	if (fake.closing_cnt == FAKE_CLOSING_MAX)
 		abort();
@@ -256,7 +310,7 @@ static int refused(struct tagrv_link *link)
 		link->xport->sink->link_error(link->xport->sink, link->ctx,
 					      -FI_ECONNRESET);
 	}
-	if (tagrv_container_of(link, struct fake_link, base)->broken)
+	if (fake_link_of(link)->broken)
 		return -FI_ENOTCONN;
 	if (fake.refuse_all || (fake.log_max && fake.log_cnt >= fake.log_max))
 		return -FI_EAGAIN;
@@ -264,6 +318,19 @@ static int refused(struct tagrv_link *link)
 		return 0;
 	fake.refuse--;
 	return -FI_EAGAIN;
+}
+
+/* What the peer's list would look at must be a tagged message. */
+static void check_words(const struct tagrv_link *link, const struct fake_record *r)
+{
+	uint64_t tag;
+
+	if (r->len < TAG_LIST_TMH || r->data[0] != TAG_LIST_OP_EAGER)
+		abort();
+	memcpy(&tag, r->data + 8, sizeof(tag));
+	if (!link->number ||
+	    (be64toh(tag) >> TAGRV_OFFLOAD_TAG_BITS & TAGRV_OFFLOAD_SOURCES) != link->number)
+		abort();
 }
 
 static int fake_send(struct tagrv_link *link, const struct iovec *iov,
@@ -287,6 +354,8 @@ static int fake_send(struct tagrv_link *link, const struct iovec *iov,
 			       iov[i].iov_len);
 		r->len += iov[i].iov_len;
 	}
+	if (flags & TAGRV_SEND_TAGGED)
+		check_words(link, r);
 	return 0;
 }
 
@@ -299,7 +368,7 @@ static int fake_send_short(struct tagrv_link *link, const uint64_t hdr[TAGRV_SHO
 		{ (void *) (uintptr_t) payload, len },
 	};
 
-	if (!link->xport->attr.max_short)
+	if (!link->xport->attr.max_short || link->number)
 		return -FI_EAGAIN;
 	return fake_send(link, iov, 2, 0, NULL);
 }
@@ -325,7 +394,7 @@ static int fake_send_prepared(struct tagrv_link *link, const void *hdr,
 					     mem[i]->len))
 			abort();
 	}
-	ret = fake_send(link, all, cnt + 1, 0, done);
+	ret = fake_send(link, all, cnt + 1, link->number ? TAGRV_SEND_TAGGED : 0, done);
 	if (!ret)
 		fake.log[fake.log_cnt - 1].kind = FAKE_PREPARED;
 	return ret;
@@ -426,6 +495,7 @@ static int fake_wait_fd(struct tagrv_xport *xport)
 static int fake_progress(struct tagrv_xport *xport)
 {
 	struct fake_packet first = fake.queue[0];
+	int events = fake.events;
 
 	fake_end_closed();
 	if (xport->dev == &fake.local_dev) {
@@ -436,8 +506,10 @@ static int fake_progress(struct tagrv_xport *xport)
 	for (size_t i = 0; fake.ends_gets && i < fake.log_cnt; i++)
 		if (fake.log[i].kind == FAKE_GET && !fake.log[i].ended)
 			complete(&fake.log[i], 0);
+	if (xport->list && xport->list->sink)
+		events += xport->list->ops->progress(xport->list);
 	if (!fake.queue_cnt || first.link->xport != xport)
-		return fake.events;
+		return events;
 	memmove(fake.queue, fake.queue + 1,
 		--fake.queue_cnt * sizeof(fake.queue[0]));
 	fake_deliver(first.link, first.data, first.len);
@@ -543,6 +615,13 @@ void fake_queue(struct tagrv_link *link, const void *data, size_t len)
 	memcpy(packet->data, data, len);
 }
 
+void fake_listed(struct tagrv_link *link, uint64_t tag, uint32_t app, const void *bytes,
+		 size_t len)
+{
+	fake_list_message(fake.list, link, tag | (uint64_t) link->given << TAGRV_OFFLOAD_TAG_BITS,
+			  app, bytes, len);
+}
+
 void fake_complete(size_t i, int status)
 {
 	complete(&fake.log[i], status);
@@ -557,7 +636,7 @@ void fake_complete_all(int status)
 
 void fake_break_link(struct tagrv_link *link, int status)
 {
-	tagrv_container_of(link, struct fake_link, base)->broken = true;
+	fake_link_of(link)->broken = true;
 	link->xport->sink->link_error(link->xport->sink, link->ctx, status);
 	fake_end_closed();
 }

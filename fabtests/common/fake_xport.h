@@ -8,10 +8,15 @@
  *          --> deliver        hands a packet to the engine
  *          --> queue          makes the next progress hand it over
  *          --> break_link     reports a link error
+ *          --> listed         a tagged message comes to the list of posted receives
+ *
+ * With fake_list_max, fake.base has such a list (fake_list.h) if its owner wants one. The
+ * next link gets fake.number and fake.given.
  */
 #ifndef TAGRV_FAKE_XPORT_H
 #define TAGRV_FAKE_XPORT_H
 
+#include "common/fake_list.h"
 #include "xport/xport.h"
 
 #define FAKE_PACKET_MAX	(8192 + 192)
@@ -78,6 +83,8 @@ struct fake_xport {
 	struct tagrv_link *side;	/* the side link that was created last */
 	int	side_error;	/* returned by side_create unless 0 */
 	const char *watch;	/* byte to copy into each record, or NULL */
+	struct fake_list *list;	/* of fake.base; NULL: none */
+	uint16_t number, given;	/* of links of fake.base that are made from now on */
 	int	events;		/* returned by each progress */
 	struct fake_packet queue[FAKE_QUEUE_MAX];	/* by fake_queue() */
 	size_t	queue_cnt;
@@ -92,6 +99,9 @@ extern struct fake_xport fake;
 /* attr.reg_overhead of the transports, from the next fake_device() on. */
 extern double fake_reg_overhead;
 
+/* Entries of the list of fake.base, from the next open on; 0: it has none. */
+extern uint32_t fake_list_max;
+
 /* Resets the instance and returns the device to put into a domain. */
 struct tagrv_device *fake_device(void);
 /* Returns the device of fake.local; call it after fake_device(). */
@@ -104,6 +114,10 @@ struct tagrv_link *fake_link_on(struct tagrv_xport *xport);
 void fake_deliver(struct tagrv_link *link, const void *data, size_t len);
 /* Queues a packet; each call of progress delivers one. */
 void fake_queue(struct tagrv_link *link, const void *data, size_t len);
+/* A tagged message with the link's 'given' comes to fake.list: app and tag are what its words
+ * say, of which the number is added here. Progress tells what becomes of it. */
+void fake_listed(struct tagrv_link *link, uint64_t tag, uint32_t app, const void *bytes,
+		 size_t len);
 /* Ends record i; a get or put first copies from or to raddr. */
 void fake_complete(size_t i, int status);
 void fake_complete_all(int status);
