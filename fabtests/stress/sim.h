@@ -30,6 +30,8 @@
  *     connection broke or the receive was too short or cancelled
  *   - a received message equals the sent one: bytes, length, tag, source, data,
  *     flags; no byte beyond it is written, and no message is received twice
+ *   - of messages that the same receives could match, the one sent first matches the
+ *     receive posted first
  *   - peers reach memory only while it is registered for their kind of access
  *   - when all operations have ended, engines hold nothing: operations, messages,
  *     credit, registrations, links; counters equal the number of completions
@@ -56,6 +58,9 @@
 #include "xport/stubs.h"
 
 enum { SIM_SIDES = 3 };
+
+/* Of messages: what receives select by. */
+enum { SIM_TAGS = 4 };
 
 /* Limits and chances that a seed draws at its start. Chances are in percent. */
 struct sim_mix {
@@ -98,6 +103,7 @@ struct sim_msg {
 	uint8_t	space;
 	bool	data;		/* carries its id as remote CQ data */
 	bool	got;		/* received, discarded or lost: it has ended */
+	unsigned recv;		/* number of the receive that matched it; 0: none, or a claim */
 };
 
 enum sim_kind { SIM_SEND, SIM_RECV, SIM_MULTI, SIM_PEEK, SIM_CLAIM };
@@ -228,5 +234,7 @@ enum { SIM_FILL = 0xee };	/* content of receive buffers before a receive */
 /* Takes and checks all completions of a side's queue. */
 void sim_expect_rx(int side);
 void sim_expect_tx(int side);
+/* Checks that no message has overtaken another one. */
+void sim_expect_order(void);
 
 #endif

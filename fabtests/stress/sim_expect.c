@@ -135,6 +135,7 @@ static void take_part(const struct sim_op *op, const struct tagrv_comp *comp)
 	char *buf = comp->buf;
 
 	get_msg(id);
+	sim.msgs[id].recv = op->number;
 	SIM_CHECK(comp->len + comp->olen == msg->len, "message %u: %zu bytes and %zu too many",
 		  id, comp->len, (size_t) comp->olen);
 	SIM_CHECK(tagrv_range_within((uintptr_t)buf, comp->len, (uintptr_t)op->buf, op->len),
@@ -191,6 +192,8 @@ static void take_recv(struct sim_op *op, const struct tagrv_comp *comp)
 			  "message %u, claimed with %u, comes with %u", op->id, op->number,
 			  id_of(comp));
 	get_msg(id_of(comp));
+	if (op->kind == SIM_RECV)
+		sim.msgs[id_of(comp)].recv = op->number;
 	if (!discard)
 		check_message(op, comp, msg);
 	else
@@ -224,6 +227,33 @@ void sim_expect_rx(int side)
 
 		tagrv_compq_pop(cq, 1);
 		take_rx(&comp);
+	}
+}
+
+/* --- order --- */
+
+/* Two messages of one kind can be matched by the same receives. */
+static size_t kind_of(const struct sim_msg *msg)
+{
+	size_t pair = (size_t)(msg->src * SIM_SIDES + msg->dst);
+
+	return pair * (SIM_TAGS + 1) +
+	       (msg->space == TAGRV_SPACE_TAGGED ? msg->tag % SIM_TAGS : SIM_TAGS);
+}
+
+void sim_expect_order(void)
+{
+	unsigned last[SIM_SIDES * SIM_SIDES * (SIM_TAGS + 1)] = { 0 };
+
+	for (unsigned id = 0; id < sim.msg_cnt; id++) {
+		unsigned *before = &last[kind_of(&sim.msgs[id])];
+
+		if (!sim.msgs[id].recv)
+			continue;
+		SIM_CHECK(sim.msgs[id].recv >= *before,
+			  "message %u has matched receive %u; an earlier one receive %u", id,
+			  sim.msgs[id].recv, *before);
+		*before = sim.msgs[id].recv;
 	}
 }
 

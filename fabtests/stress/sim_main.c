@@ -217,6 +217,7 @@ static void run_seed(uint64_t seed)
 		cancel_rest();
 		sim_side_judge();
 	}
+	sim_expect_order();
 	sim_side_close_all((int)sim_below((size_t)sim.side_cnt));
 	sim_traffic_drop_all();
 	SIM_CHECK(!sim.regs, "%zu registrations left", sim.regs);

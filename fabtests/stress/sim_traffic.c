@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TAG_BITS = 2, TAGS = 1 << TAG_BITS, ID_SHIFT = 4 };
+enum { ID_SHIFT = 4 };
 
 /* Lengths around the limits of protocols, packets and pieces. */
 static const size_t lens[] = { 0, 1, 8, 60, 64, 100, 500, 1000, 1024, 1025, 2000, 5000, 8192,
@@ -130,7 +130,7 @@ static struct sim_msg some_msg(unsigned id, int src, int dst, uint64_t flags)
 	if (flags & FI_INJECT && msg.len > TAGRV_INJECT_MAX)
 		msg.len = sim_below(TAGRV_INJECT_MAX + 1);
 	if (msg.space == TAGRV_SPACE_TAGGED) {
-		msg.tag = (uint64_t)id << ID_SHIFT | sim_below(TAGS);
+		msg.tag = (uint64_t)id << ID_SHIFT | sim_below(SIM_TAGS);
 		msg.data = sim_chance(85);
 	}
 	if (msg.data)
@@ -212,8 +212,8 @@ static void choose(struct tagrv_recv_req *req, int side)
 	if (req->space == TAGRV_SPACE_TAGGED) {
 		req->ignore = ~UINT64_C(0);
 		if (sim_chance(60)) {
-			req->ignore = ~(uint64_t)(TAGS - 1);
-			req->tag = sim_below(TAGS);
+			req->ignore = ~(uint64_t)(SIM_TAGS - 1);
+			req->tag = sim_below(SIM_TAGS);
 		}
 	}
 	if (!sim_chance(sim.mix.directed))
