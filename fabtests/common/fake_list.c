@@ -131,19 +131,40 @@ static void abandon(struct tagrv_taglist *base, struct tagrv_taglist_entry *entr
 
 /* ---- for the test, and its transport ---- */
 
-void fake_list_arrive(struct fake_list *list, struct tagrv_link *link, const void *data,
-		      size_t len)
+static struct fake_list_message *push_message(struct fake_list *list, struct tagrv_link *link,
+					      const void *data, size_t len)
 {
-	struct fake_list_message *message = malloc(sizeof(*message) + len);
-	struct tag_list_read read;
+	struct fake_list_message *message = calloc(1, sizeof(*message) + len);
 
-	if (!message || len < TAG_LIST_TMH || *(const uint8_t *) data != TAG_LIST_OP_EAGER)
+	if (!message)
 		abort();
 	message->link = link;
 	message->len = len;
-	memcpy(message->data, data, len);
+	if (len)
+		memcpy(message->data, data, len);
 	fake_list_push(&list->arrived, message);
+	return message;
+}
+
+void fake_list_arrive(struct fake_list *list, struct tagrv_link *link, const void *data,
+		      size_t len)
+{
+	struct tag_list_read read;
+
+	if (len < TAG_LIST_TMH || *(const uint8_t *) data != TAG_LIST_OP_EAGER)
+		abort();
+	push_message(list, link, data, len);
 	tag_list_arrive(list->device, data, len, 0, &read);
+}
+
+void fake_list_packet(struct fake_list *list, struct tagrv_link *link, const void *data,
+		      size_t len)
+{
+	static const uint8_t no_tag[TAG_LIST_TMH] = { TAG_LIST_OP_NO_TAG };
+	struct tag_list_read read;
+
+	push_message(list, link, data, len)->plain = true;
+	tag_list_arrive(list->device, no_tag, sizeof(no_tag), 0, &read);
 }
 
 void fake_list_message(struct fake_list *list, struct tagrv_link *link, uint64_t tag,

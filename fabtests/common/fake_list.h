@@ -7,6 +7,8 @@
  *   fake_list_arrive()    a message of a peer: matched at once, reported by progress
  *     matched          -> consumed, and data now, later, or when the test says so
  *     not matched      -> unexpected, sink->listed of the transport, handled
+ *   fake_list_packet()    a packet of a link that is no tagged message: reported in its turn,
+ *                         to sink->packet of the transport
  *   add, del, sync        carried out at once, later, when the test says so; or refused
  *   fake_list_end_link()  what a link leaves behind when it ends
  *
@@ -47,6 +49,7 @@ struct fake_list {
 	int	error;		/* the next command gives it, and the list is lost; 0: none */
 	bool	hold_data;	/* data waits for fake_list_data() */
 	unsigned data_delay;	/* else for so many more calls of progress */
+	unsigned reports;	/* of the device that progress reads at most; 0: all */
 	/* counted */
 	unsigned adds, dels, syncs;	/* commands that were accepted */
 	unsigned unexpected, handled;	/* as told to the sink */
@@ -74,6 +77,9 @@ void fake_list_arrive(struct fake_list *list, struct tagrv_link *link, const voi
 /* The same, of words and what is behind them. */
 void fake_list_message(struct fake_list *list, struct tagrv_link *link, uint64_t tag,
 		       uint32_t app, const void *bytes, size_t len);
+/* Another packet comes by the link; it does not look like a tagged message to the device. */
+void fake_list_packet(struct fake_list *list, struct tagrv_link *link, const void *data,
+		      size_t len);
 /* Whether an entry would take a message with this tag, had it come now. */
 bool fake_list_would_match(const struct fake_list *list, uint64_t tag);
 

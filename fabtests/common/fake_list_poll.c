@@ -7,6 +7,8 @@
  */
 #include "common/fake_list_priv.h"
 
+#include <limits.h>
+
 #include "match/offload/offload.h"
 
 /* ---- commands ---- */
@@ -56,16 +58,34 @@ static enum fake_list_way way_of(const struct fake_list *list, const struct tagr
 	return link ? list->owner->way(link) : FAKE_LIST_DROP;
 }
 
-/* Hands it over or drops it; the device has counted it. */
+/* Each packet is in memory of exactly its size, so that sanitizers find reads beyond its end. */
+static void deliver(const struct fake_list_message *message)
+{
+	struct tagrv_link *link = message->link;
+	struct tagrv_sink *sink = link->xport->sink;
+	void *copy = malloc(message->len ? message->len : 1);
+
+	if (!copy)
+		abort();
+	memcpy(copy, message->data, message->len);
+	if (message->plain)
+		sink->packet(sink, link->ctx, copy, message->len);
+	else
+		sink->listed(sink, link->ctx, copy, message->len);
+	free(copy);
+}
+
+/* Hands it over or drops it; a tagged one has been counted by the device. */
 static void handle(struct fake_list *list, struct fake_list_message *message,
 		   enum fake_list_way way)
 {
-	struct tagrv_link *link = message->link;
+	bool plain = message->plain;
 
 	if (way == FAKE_LIST_DELIVER)
-		link->xport->sink->listed(link->xport->sink, link->ctx, message->data,
-					  message->len);
+		deliver(message);
 	free(message);
+	if (plain)
+		return;
 	list->handled++;
 	list->base.sink->handled(list->base.sink);
 }
@@ -89,13 +109,15 @@ static int serve_strays(struct fake_list *list, const struct tagrv_link *link)
 	return events;
 }
 
-static void on_unexpected(struct fake_list *list, struct fake_list_message *message)
+static void on_packet(struct fake_list *list, struct fake_list_message *message)
 {
 	struct tagrv_link *link = message->link;
 	enum fake_list_way way = way_of(list, link);
 
-	list->unexpected++;
-	list->base.sink->unexpected(list->base.sink);
+	if (!message->plain) {
+		list->unexpected++;
+		list->base.sink->unexpected(list->base.sink);
+	}
 	if (way == FAKE_LIST_KEEP) {
 		fake_list_push(&list->strays, message);
 		return;
@@ -138,20 +160,20 @@ static void on_match(struct fake_list *list, struct fake_list_message *message,
 		end_data(list, slot, 0);
 }
 
-/* All that the device has reported. */
-static int read_reports(struct fake_list *list)
+/* What the device has reported, so much of it at most. */
+static int read_reports(struct fake_list *list, unsigned most)
 {
 	struct tag_list_record rec;
 	int events = 0;
 
-	while (!list->fatal && tag_list_poll(list->device, &rec)) {
+	while (most-- && !list->fatal && tag_list_poll(list->device, &rec)) {
 		events++;
-		if (rec.code != TAG_LIST_RECV)
+		if (rec.code != TAG_LIST_RECV && rec.code != TAG_LIST_NO_TAG)
 			on_command(list, &rec);
 		else if (rec.flags & TAG_LIST_MATCH)
 			on_match(list, fake_list_pop(&list->arrived, &list->arrived.first), &rec);
 		else
-			on_unexpected(list, fake_list_pop(&list->arrived, &list->arrived.first));
+			on_packet(list, fake_list_pop(&list->arrived, &list->arrived.first));
 	}
 	return events;
 }
@@ -210,7 +232,7 @@ int fake_list_progress(struct tagrv_taglist *base)
 	if (!list->fatal) {
 		events += serve_strays(list, NULL);
 		events += serve_data(list);
-		events += read_reports(list);
+		events += read_reports(list, list->reports ? list->reports : UINT_MAX);
 	}
 	tell(list);
 	list->busy = false;
@@ -238,7 +260,7 @@ static unsigned count(const struct fake_list_queue *queue, const struct tagrv_li
 void fake_list_end_link(struct fake_list *list, struct tagrv_link *link)
 {
 	begin(list);
-	read_reports(list);
+	read_reports(list, UINT_MAX);
 	forget(&list->strays, link);
 	for (uint32_t i = 0; i < list->base.max_entries; i++)
 		if (list->slots[i].message && list->slots[i].message->link == link)

@@ -16,6 +16,7 @@
 struct fake_list_message {
 	struct fake_list_message *next;
 	struct tagrv_link *link;	/* NULL: gone */
+	bool	plain;			/* no tagged message */
 	size_t	len;
 	uint8_t	data[];
 };

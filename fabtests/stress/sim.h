@@ -18,6 +18,7 @@
  *                registrations
  *   sim_move     carries out a random part of what was accepted, loses gets and
  *                puts, reports broken connections
+ *   sim_list     the devices' lists of posted receives, which are late, full or lost
  *   sim_link     both ends of a connection, their queues, registered memory
  *   sim_base     state, random numbers, sim_fail
  *
@@ -51,10 +52,12 @@
 #include "engine/connect.h"
 #include "engine/drive.h"
 #include "engine/endpoint.h"
+#include "match/offload/offload.h"
 #include "object/engine.h"
 #include "object/lane.h"
 #include "object/op.h"
 #include "object/peer.h"
+#include "wire/packet.h"
 #include "xport/stubs.h"
 
 enum { SIM_SIDES = 3 };
@@ -79,6 +82,8 @@ struct sim_mix {
 	unsigned peek, cancel;	/* chance of a peek, of a cancel, in each step */
 	unsigned directed;	/* chance that a receive names its source */
 	unsigned own_mem;	/* chance that the application registered a buffer */
+	unsigned lists;		/* chance that a side uses its device's list of receives */
+	unsigned late;		/* most calls of progress that such a list waits for anything */
 };
 
 /* One endpoint with the objects that an application opens for it. */
@@ -93,6 +98,7 @@ struct sim_side {
 	struct tagrv_addr addr;		/* in the address tables of all sides */
 	fi_addr_t self;			/* row of this side in its own table */
 	uint64_t accepted;		/* sends that the engine has taken */
+	bool	hw_tags;		/* it sends to lists, and may have one */
 };
 
 /* An accepted message; its id is its index in sim.msgs. */
@@ -127,7 +133,7 @@ struct sim_op {
 
 struct sim {
 	uint64_t steps;
-	bool	trace;
+	bool	trace, lists;		/* -v, --lists */
 	struct sim_mix mix;
 	struct sim_side side[SIM_SIDES];
 	int	side_cnt;

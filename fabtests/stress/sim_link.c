@@ -131,6 +131,7 @@ void sim_link_pair(struct sim_link *link[2], const int side[2], const uint32_t e
 	}
 	link[0]->peer = link[1];
 	link[1]->peer = link[0];
+	sim_list_bind(link);
 }
 
 struct tagrv_link *sim_link_base(struct sim_link *link)
@@ -140,6 +141,7 @@ struct tagrv_link *sim_link_base(struct sim_link *link)
 
 void sim_link_discard(struct tagrv_link *link)
 {
+	sim_list_discard_link(sim_link_of(link));
 	free(link);
 	sim.links--;
 }

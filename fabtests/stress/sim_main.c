@@ -49,6 +49,8 @@ static void mix_transport(struct sim_mix *mix)
 	mix->lossy = sim_chance(20) ? 1 + (unsigned)sim_below(20) : 0;
 	sim.broken = mix->lossy;
 	mix->breaks = sim_chance(40);
+	mix->lists = sim.lists ? 100 : often(50, 100);
+	mix->late = (unsigned)sim_below(sim_chance(70) ? 5 : 100);
 }
 
 static void mix_traffic(struct sim_mix *mix)
@@ -70,6 +72,7 @@ static void trace_mix(const struct sim_mix *mix)
 	SIM_TRACE("caps %#x, tagged below %zu, depth %zu, full %u%%, unregistered %u%%, lossy %u%%%s%s",
 		  mix->caps, mix->tagged_end, mix->depth, mix->full, mix->no_reg, mix->lossy, mix->breaks ? ", breaks" : "",
 		  mix->abrupt ? ", abrupt" : "");
+	SIM_TRACE("lists %u%%, late by up to %u", mix->lists, mix->late);
 	SIM_TRACE("a pause each %zu steps", mix->pause);
 	SIM_TRACE("%zu sends, %zu receives at a time, of %zu bytes, multi %u%%, peek %u%%, "
 		  "cancel %u%%, directed %u%%, own memory %u%%", mix->sends, mix->recvs,
@@ -272,7 +275,8 @@ static bool try_seed(const char *program, uint64_t seed)
 		       "the seed hangs, signal" : "signal", WTERMSIG(status));
 	if (status)
 		printf("FAIL seed %" PRIu64 "; again: %s --seed %" PRIu64 " --seeds 1 --steps %"
-		       PRIu64 " -v\n", seed, program, seed, sim.steps);
+		       PRIu64 "%s -v\n", seed, program, seed, sim.steps,
+		       sim.lists ? " --lists" : "");
 	return !status;
 }
 
@@ -283,6 +287,7 @@ static void print_help(const char *program)
 	       "  --seeds COUNT how many, one after the other (default %d; 1 with -v)\n"
 	       "  --steps N     of one seed, until all that was posted is brought to its end\n"
 	       "                (default %d)\n"
+	       "  --lists       in each seed, all sides use lists of receives if they can\n"
 	       "  -v            print what happens\n"
 	       "  -h, --help    this text\n", program, SEEDS, STEPS);
 }
@@ -311,6 +316,7 @@ static struct choice parse(int argc, char **argv)
 		{ "seed", required_argument, NULL, 's' },
 		{ "seeds", required_argument, NULL, 'c' },
 		{ "steps", required_argument, NULL, 'n' },
+		{ "lists", no_argument, NULL, 'l' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
@@ -325,6 +331,8 @@ static struct choice parse(int argc, char **argv)
 			choice.cnt = number(optarg);
 		else if (key == 'n')
 			sim.steps = number(optarg);
+		else if (key == 'l')
+			sim.lists = true;
 		else if (key == 'v')
 			sim.trace = true;
 		else if (key == 'h')

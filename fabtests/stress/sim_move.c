@@ -62,7 +62,13 @@ static void move_packet(struct sim_link *link, struct item *item)
 		packet->data = sim_alloc(packet->len);
 		memcpy(packet->data, item->data, item->len);
 		tagrv_iov_gather(packet->data + item->len, item->iov, item->iov_cnt);
-		sim_queue_push(&link->peer->in, packet);
+		packet->listed = item->listed;
+		if (link->peer->base.given) {
+			sim_list_arrive(link->peer, packet);
+			sim_item_free(packet);
+		} else {
+			sim_queue_push(&link->peer->in, packet);
+		}
 	}
 	item->status = link->broken ? -FI_ECONNRESET : 0;
 	sim_queue_push(&link->dones, item);
@@ -184,6 +190,7 @@ static void link_end(struct sim_link *link)
 		link->peer->broken = true;
 		link->peer->peer = NULL;
 	}
+	sim_list_end_link(link);
 	sim_link_discard(&link->base);
 	sink->link_closed(sink, ctx);
 }
@@ -216,6 +223,7 @@ int sim_move_progress(struct tagrv_xport *xport)
 	x->in_progress = true;
 	for (struct sim_link *link = x->links; link; link = link->next)
 		events += step_link(link);
+	events += sim_list_progress(x);
 	events += end_closed(x);
 	x->in_progress = false;
 	return events;

@@ -102,6 +102,9 @@ static void open_dom(int i)
 	snprintf(side->dev.name, sizeof(side->dev.name), "sim%d", i);
 	side->dom->dev = side->dom->devs[0] = &side->dev;
 	side->dom->dev_cnt = 1;
+	side->hw_tags = sim_chance(sim.mix.lists);
+	side->dom->params.hw_tags = side->hw_tags;
+	SIM_TRACE("  lists: %d", side->hw_tags);
 	side->av = &side->own_av;
 	SIM_CHECK(!tagrv_avtab_init(side->av, SIM_SIDES), "no memory");
 	for (int j = 0; j < sim.side_cnt; j++) {
@@ -160,6 +163,7 @@ void sim_side_open_all(void)
 	if (share) {
 		sim.side[2].dom = sim.side[1].dom;
 		sim.side[2].av = sim.side[1].av;
+		sim.side[2].hw_tags = sim.side[1].hw_tags;
 		SIM_CHECK(!tagrv_rx_open(sim.side[1].dom, true, &sim.shared), "no context");
 	}
 	places = sim_chance(50) ? TAGRV_PLACES_FIRST : 1 + (uint32_t)sim_below(20);

@@ -56,6 +56,9 @@ static int xport_open(struct tagrv_device *dev, const struct tagrv_params *param
 		.reg_overhead = 5e-7, .reg_growth = 1e-12, .reg_piece = params->read_segment,
 		.source = "declared",
 	};
+	if (params->hw_tags)
+		x->base.attr.tagged_end = 0;	/* as of transports to devices */
+	sim_list_open(x);
 	*xport = &x->base;
 	return 0;
 }
@@ -63,6 +66,7 @@ static int xport_open(struct tagrv_device *dev, const struct tagrv_params *param
 static void xport_close(struct tagrv_xport *xport)
 {
 	SIM_CHECK(!sim_xport_of(xport)->links, "an endpoint is closed that has connections");
+	sim_list_close(sim_xport_of(xport));
 	free(xport);
 }
 
@@ -84,6 +88,7 @@ static int link_attach(struct tagrv_link *base, void *ctx)
 	struct sim_link *link = sim_link_of(base);
 
 	base->ctx = ctx;
+	link->attached = true;
 	link->next = x->links;
 	x->links = link;
 	return 0;
@@ -123,6 +128,8 @@ static int post_send(struct tagrv_link *base, const struct iovec *iov, size_t cn
 	item = sim_item_new(ITEM_SEND, done, len);
 	item->data = sim_alloc(len);
 	tagrv_iov_gather(item->data, iov, cnt);
+	item->listed = flags & TAGRV_SEND_TAGGED;
+	sim_list_check(sim_link_of(base), item);
 	sim_queue_push(&sim_link_of(base)->out, item);
 	return 0;
 }
@@ -165,6 +172,8 @@ static int post_prepared(struct tagrv_link *base, const void *hdr, size_t hdr_le
 		if (iov[i].iov_len)
 			mem_check_local(iov[i].iov_base, iov[i].iov_len, mem[i]);
 	}
+	item->listed = base->number;
+	sim_list_check(sim_link_of(base), item);
 	sim_queue_push(&sim_link_of(base)->out, item);
 	return 0;
 }

@@ -2,10 +2,14 @@
 /*
  * The random transport's inside: sim_xport.c accepts operations and queues them
  * as items, sim_move.c carries items out, sim_link.c has the links and queues.
+ *
+ * What comes by a link with a 'given' number comes through the list, packets that are no
+ * tagged messages too: one queue of completions keeps the order of all.
  */
 #ifndef STRESS_SIM_XPORT_H
 #define STRESS_SIM_XPORT_H
 
+#include "common/fake_list.h"
 #include "sim.h"
 
 enum { SIM_KEY_LEN = 4 };	/* bytes of a registration's key */
@@ -17,6 +21,7 @@ struct item {
 	enum item_kind kind;
 	struct tagrv_done *done;
 	int	status;
+	bool	listed;			/* a tagged message for a list */
 	char	*data;			/* packet, or its header; tagged: payload */
 	size_t	len;
 	struct iovec iov[TAGRV_IOV_MAX];	/* prepared: the packet's rest */
@@ -42,6 +47,7 @@ struct sim_link {
 	size_t	gets, puts;		/* in flight */
 	int	side, other;		/* owner of this end, of the other end */
 	uint32_t epoch;
+	bool	attached;
 	bool	broken;			/* no more items are carried out */
 	bool	reported;		/* link_error was called, or gone set */
 	bool	closing;		/* link_close was called */
@@ -51,6 +57,8 @@ struct sim_link {
 struct sim_xport {
 	struct tagrv_xport base;
 	struct sim_link *links;
+	struct fake_list *list;		/* NULL: none */
+	uint64_t numbers;		/* bits of those given to links */
 	bool	in_progress;
 };
 
@@ -77,6 +85,23 @@ size_t sim_mem_key(const struct tagrv_mem *base, void *key);
 bool sim_mem_allows(const struct item *item);
 void sim_link_break(struct sim_link *link);
 void sim_link_discard(struct tagrv_link *base);
+
+/* --- sim_list.c --- */
+
+/* The device may have a list, if its owner wants one. */
+void sim_list_open(struct sim_xport *x);
+void sim_list_close(struct sim_xport *x);
+/* Both ends know of each other: which tagged messages have a number. */
+void sim_list_bind(struct sim_link *link[2]);
+/* A closed link ends: what has come by it is told. */
+void sim_list_end_link(struct sim_link *link);
+/* The link is gone. */
+void sim_list_discard_link(struct sim_link *link);
+/* Fails if the peer's list would not understand the packet. */
+void sim_list_check(const struct sim_link *link, const struct item *item);
+/* A packet comes by a link with a number. */
+void sim_list_arrive(struct sim_link *link, const struct item *packet);
+int sim_list_progress(struct sim_xport *x);
 
 /* --- sim_move.c --- */
 

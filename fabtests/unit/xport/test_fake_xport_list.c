@@ -14,7 +14,7 @@
 
 enum what {
 	ADDED, DELETED, GONE, CONSUMED, DATA, SYNCED, UNEXPECTED, LISTED, HANDLED, ROOM, FATAL,
-	CLOSED, BROKEN,
+	CLOSED, BROKEN, PACKET,
 };
 
 /* What was told; n: number of the entry, or of bytes. */
@@ -119,6 +119,14 @@ static void on_listed(struct tagrv_sink *sink, void *ctx, const void *data, size
 	note(LISTED, len, 0, 0, 0);
 }
 
+static void on_packet(struct tagrv_sink *sink, void *ctx, const void *data, size_t len)
+{
+	(void) sink;
+	cr_assert_eq(ctx, &rig);
+	note(PACKET, len, 0, 0, 0);
+	(void) data;
+}
+
 static void on_closed(struct tagrv_sink *sink, void *ctx)
 {
 	(void) sink;
@@ -173,7 +181,8 @@ static void setup(void)
 	fake_list_max = ENTRIES;
 	rig.dev = fake_device();
 	rig.sink = (struct tagrv_sink) {
-		.wants_list = true, .listed = on_listed, .link_closed = on_closed,
+		.wants_list = true, .listed = on_listed, .packet = on_packet,
+		.link_closed = on_closed,
 		.link_error = on_error,
 	};
 	rig.list_sink = (struct tagrv_taglist_sink) {
@@ -428,5 +437,26 @@ Test(fake_xport_list, abandoned_data_is_not_told)
 	expect(CONSUMED, 0);
 	rig.list->ops->abandon(rig.list, &rig.entries[0]);
 	cr_assert_eq(rig.entries[0].due, 0);
+	end();
+}
+
+Test(fake_xport_list, packets_keep_their_order)
+{
+	add(0, 5, 0);
+	expect(ADDED, 0);
+	fake_list_packet(fake.list, rig.link, "ab", 2);
+	fake_listed(rig.link, 5, 0, "m", 1);
+	fake_list_packet(fake.list, rig.link, "abc", 3);
+	fake_listed(rig.link, 5, 0, "u", 1);
+	fake.list->reports = 1;
+	expect(PACKET, 2);
+	rig.xport->ops->progress(rig.xport);
+	cr_assert_eq(rig.cnt, rig.read + 2, "one report: a message with its data");
+	expect(CONSUMED, 0);
+	expect(DATA, 0);
+	expect(PACKET, 3);
+	expect(UNEXPECTED, ANY);
+	expect(LISTED, TAG_LIST_TMH + 1);
+	expect(HANDLED, ANY);
 	end();
 }
