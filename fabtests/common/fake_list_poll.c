@@ -75,13 +75,27 @@ static void deliver(const struct fake_list_message *message)
 	free(copy);
 }
 
+/* The link of a message that has matched is attached, or gone. */
+static void tell_again(struct fake_list *list, const struct fake_list_message *stray)
+{
+	struct fake_list_slot *slot = &list->slots[stray->slot];
+
+	if (!stray->link || slot->message != stray->matched)
+		return;		/* gone, or abandoned */
+	slot->again = false;
+	list->base.sink->consumed(list->base.sink, slot->entry, stray->link, stray->tag, stray->app,
+				  0);
+}
+
 /* Hands it over or drops it; a tagged one has been counted by the device. */
 static void handle(struct fake_list *list, struct fake_list_message *message,
 		   enum fake_list_way way)
 {
-	bool plain = message->plain;
+	bool plain = message->plain || message->matched;
 
-	if (way == FAKE_LIST_DELIVER)
+	if (message->matched)
+		tell_again(list, message);
+	else if (way == FAKE_LIST_DELIVER)
 		deliver(message);
 	free(message);
 	if (plain)
@@ -141,6 +155,22 @@ static int status_of(struct fake_list *list, struct tagrv_link *link,
 	return -FI_EREMOTEIO;
 }
 
+static void keep_match(struct fake_list *list, struct fake_list_slot *slot,
+		       const struct tag_list_record *rec)
+{
+	struct fake_list_message *stray = calloc(1, sizeof(*stray));
+
+	if (!stray)
+		abort();
+	stray->link = slot->message->link;
+	stray->matched = slot->message;
+	stray->tag = rec->tag;
+	stray->app = rec->app_ctx;
+	stray->slot = (uint32_t) rec->wr_id;
+	fake_list_push(&list->strays, stray);
+	slot->again = true;
+}
+
 static void on_match(struct fake_list *list, struct fake_list_message *message,
 		     const struct tag_list_record *rec)
 {
@@ -148,15 +178,19 @@ static void on_match(struct fake_list *list, struct fake_list_message *message,
 	int status = status_of(list, message->link, rec);
 
 	slot->message = message;
+	slot->again = false;
 	slot->order = list->matches++;
 	slot->due = list->hold_data ? UINT64_MAX : list->now + list->data_delay;
 	slot->entry->due &= (uint8_t) ~TAGRV_TAGLIST_CONSUMED;
 	list->base.sink->consumed(list->base.sink, slot->entry, message->link,
 				  status ? 0 : rec->tag, status ? 0 : rec->app_ctx, status);
-	if (slot->message && status)
+	if (!slot->message)
+		return;
+	if (status)
 		end_data(list, slot, status);
-	else if (slot->message && slot->due <= list->now &&
-		 way_of(list, message->link) != FAKE_LIST_KEEP)
+	else if (way_of(list, message->link) == FAKE_LIST_KEEP)
+		keep_match(list, slot, rec);
+	else if (slot->due <= list->now)
 		end_data(list, slot, 0);
 }
 
@@ -189,8 +223,7 @@ static int serve_data(struct fake_list *list)
 			continue;
 		if (!slot->message->link)
 			end_data(list, slot, -FI_ECONNRESET);
-		else if (slot->due <= list->now &&
-			 way_of(list, slot->message->link) != FAKE_LIST_KEEP)
+		else if (slot->due <= list->now && !slot->again)
 			end_data(list, slot, 0);
 		else
 			continue;

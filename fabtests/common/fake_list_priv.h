@@ -17,6 +17,10 @@ struct fake_list_message {
 	struct fake_list_message *next;
 	struct tagrv_link *link;	/* NULL: gone */
 	bool	plain;			/* no tagged message */
+	/* Stands for one that has matched, whose link was not attached; else NULL */
+	const struct fake_list_message *matched;
+	uint64_t tag;			/* with matched: what consumed has told */
+	uint32_t app, slot;
 	size_t	len;
 	uint8_t	data[];
 };
@@ -25,6 +29,7 @@ struct fake_list_slot {
 	struct tagrv_taglist_entry *entry;	/* NULL: free */
 	struct fake_list_message *message;	/* consumed; its data was not told */
 	uint64_t order, due;			/* consumed as number, told at */
+	bool	again;				/* consumed is to be told once more */
 	uint32_t next;				/* free ones */
 };
 

@@ -364,6 +364,7 @@ Test(fake_xport_list, messages_wait_until_their_link_is_attached)
 	expect(UNEXPECTED, ANY);
 	expect_none();
 	rig.xport->ops->link_attach(rig.link, &rig);
+	cr_assert_eq(expect(CONSUMED, 0).tag, UINT64_C(7) << 48 | 5, "told again, in its turn");
 	expect(LISTED, TAG_LIST_TMH + 1);
 	expect(HANDLED, ANY);
 	expect(DATA, 0);
