@@ -65,7 +65,10 @@ static void bind_end(struct sim_link *link, struct sim_link *peer)
 	if (!x->base.list || !sim.side[peer->side].hw_tags)
 		return;
 	link->base.given = peer->base.number = take_number(x);
-	peer->base.max_packet = x->base.attr.max_packet - TAG_LIST_TMH;
+	/* At both ends, which must agree about the size of fragments. */
+	link->base.max_packet = peer->base.max_packet =
+		TAGRV_MIN(x->base.attr.max_packet, peer->base.xport->attr.max_packet) -
+		TAG_LIST_TMH;
 }
 
 void sim_list_bind(struct sim_link *link[2])

@@ -433,8 +433,9 @@ struct tagrv_link {
 				   message changes, or TAGRV_WATCH_OFF */
 	/* bytes of one get or put over this link, set by bind */
 	size_t	get_max, put_max;
-	size_t	max_packet;	/* bytes of one send over this link, set by bind; 0: no
-				   bound but attr.max_packet and the peer's */
+	size_t	max_packet;	/* bytes of one send over this link, set by bind, the same
+				   at both ends: protocols cut messages by it. 0: no bound
+				   but attr.max_packet and the peer's */
 	/*
 	 * Set by bind, constant from then on. 'number' is what our tagged messages have in
 	 * their tags, because the peer's device matches them: each is sent by 'send' or
