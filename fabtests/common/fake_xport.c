@@ -131,11 +131,12 @@ static int fake_xport_open(struct tagrv_device *dev,
 
 static void fake_xport_close(struct tagrv_xport *xport)
 {
-	if (xport->list)
-		xport->list->ops->close(xport->list);
-	xport->list = NULL;
-	if (xport == &fake.base)
+	/* Its owner may have set xport->list to NULL. */
+	if (xport == &fake.base && fake.list) {
+		fake.list->base.ops->close(&fake.list->base);
 		fake.list = NULL;
+	}
+	xport->list = NULL;
 	if (xport == &fake.base || xport == &fake.local)
 		xport->sink = NULL;
 	else

@@ -23,6 +23,7 @@ static struct tagrv_lane *new_lane(struct tagrv_peer *peer, struct tagrv_link *l
 	lane->link = link;
 	tagrv_list_init(&lane->gone_node);
 	tagrv_list_init(&lane->part.node);
+	tagrv_list_init(&lane->wait_node);
 	tagrv_list_init(&lane->exposed);
 	tagrv_list_push_tail(&peer->engine->conn.lanes, &lane->node);
 	return lane;

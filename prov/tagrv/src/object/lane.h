@@ -53,7 +53,7 @@ struct tagrv_lane {
 	struct tagrv_peer *peer;	/* NULL once replaced or failed */
 	struct tagrv_link *link;
 	bool	side;			/* of a side link */
-	uint32_t life;			/* side: peer->life, while it is the same */
+	uint32_t life;			/* side, listed: peer->life, while it is the same */
 	uint32_t epoch;
 	uint64_t renew_since;		/* ms, clock; the link waits for new paths;
 					   0: it does not */
@@ -68,6 +68,8 @@ struct tagrv_lane {
 	bool	closing;		/* link_close was called */
 	bool	listed;			/* tagged messages come by the list of tags.h */
 	bool	outside;		/* they come another way, though there is a list */
+	struct tagrv_peer *entered;	/* listed: 'peer', until the link is gone */
+	struct tagrv_list wait_node;	/* listed: tags->waiting */
 };
 
 /* The transport that a connected peer's packets take. */

@@ -198,6 +198,7 @@ struct tagrv_peer {
 	struct tagrv_list lost_node;	/* engine->conn.lost */
 	struct tagrv_list blank_node;	/* engine->table.blank */
 	struct tagrv_offload_source listed;	/* for receives that name it: tags.h */
+	uint16_t listed_lanes;		/* lanes that had entered, and are not gone */
 	struct tagrv_addr addr;
 };
 

@@ -18,7 +18,11 @@
  * until a message is there. All messages come into memory of ours, 'bounce', and are copied
  * from there.
  *
- * One endpoint with a receive context of its own and one transport that has a list.
+ * One endpoint with a receive context of its own and one transport that has a list. Without
+ * memory for a record its receive stays in software, as do those that are posted behind it.
+ *
+ * An error of the list is handled in the next flush, since most calls come while others use
+ * lanes: until then nothing that the list reports is believed.
  *
  * lock: the domain lock is held in every call but open and close.
  */
@@ -41,7 +45,7 @@ struct tagrv_peer;
 struct tagrv_tags;
 
 /*
- * A receive and its place in the list. owner: tags->listed, from post until the list has no
+ * A receive and its place in the list. owner: tags->pool, from post until the list has no
  * use for it and the op has ended or was taken, whichever is later.
  */
 struct tagrv_listed {
@@ -49,8 +53,11 @@ struct tagrv_listed {
 	struct tagrv_offload_recv recv;
 	struct tagrv_taglist_entry entry;
 	struct tagrv_op *op;		/* NULL: taken or ended; the list has the entry */
-	void	*bounce;		/* bytes of the entry */
+	void	*bounce;		/* bytes of the entry; NULL: the list has none */
+	uint32_t slot;			/* while it has one */
 	/* Once a message has matched: */
+	struct tagrv_list matched;	/* tags->matched, until its bytes are there */
+	struct tagrv_link *link;	/* it came by, if that was not attached; else NULL */
 	uint64_t tag;			/* as the sender wrote it, with number and bits */
 	uint32_t app;
 	struct tagrv_peer *from;	/* NULL: not known, the message has failed */
@@ -75,7 +82,8 @@ struct tagrv_tags_ops {
 struct tagrv_tags_counts {
 	struct tagrv_offload_stats offload;
 	uint64_t unexpected;	/* tagged messages that no entry took */
-	uint64_t dropped;	/* of these: of connections that had ended */
+	uint64_t handled;	/* of these: matched in software, or of connections that had
+				   ended; the others wait until their link is attached */
 	uint32_t entries;	/* of the list at most; 0: the list is lost */
 	uint32_t listed, soft;	/* receives now */
 	uint32_t outside;	/* peers that come another way */
@@ -87,8 +95,8 @@ struct tagrv_tags_counts {
  */
 int tagrv_tags_open(struct tagrv_engine *engine, struct tagrv_xport *xport, size_t buf_size,
 		    const struct tagrv_tags_ops *ops, struct tagrv_tags **tags) TAGRV_WARN_UNUSED;
-/* dom lock not held. The transport and its list are closed. Receives that were cancelled and
- * not answered vanish without a report. NULL: nothing to do. */
+/* dom lock not held. The transport and its list are closed, the device is not. Receives that
+ * were cancelled and not answered vanish without a report. NULL: nothing to do. */
 void tagrv_tags_close(struct tagrv_tags *tags);
 
 /* ---- receives ---- */
@@ -110,7 +118,8 @@ int tagrv_tags_cancel(struct tagrv_tags *tags, struct tagrv_op *op, int status)
 
 /*
  * The lane is the peer's now, and link->given is its number: tagged messages come through the
- * list. Takes effect at once, or in a pass, when an older lane of the peer is freed.
+ * list. Takes effect at once, or in a pass, when older lanes of the peer are freed, by whose
+ * numbers messages may still come. Before link_attach.
  */
 void tagrv_tags_enter(struct tagrv_tags *tags, struct tagrv_lane *lane);
 /* The lane, which had entered, is the peer's no longer. */
@@ -121,14 +130,16 @@ void tagrv_tags_link_gone(struct tagrv_tags *tags, struct tagrv_lane *lane);
  * may be matched before tagrv_tags_settle() was called. */
 void tagrv_tags_outside(struct tagrv_tags *tags, bool more);
 /*
- * Drives the list until all receives that have to come back are back. An adapter that does not
- * answer for a second has lost its list: tagrv_tags_lose().
+ * Drives the list, by its own progress, until all receives that have to come back are back.
+ * An adapter that does not answer for a second has lost its list: tagrv_tags_lose(). What
+ * has matched meanwhile is handed over, and lanes may fail. Not within a call or
+ * callback of the transport.
  */
 void tagrv_tags_settle(struct tagrv_tags *tags);
 
 /* ---- the rest ---- */
 
-/* End of a progress pass: commands that are due. */
+/* End of a progress pass: commands that are due. One load, if there are none. */
 void tagrv_tags_flush(struct tagrv_tags *tags);
 /* Whether a flush has something to do without an event of the adapter: no time to sleep. */
 bool tagrv_tags_is_busy(const struct tagrv_tags *tags);
@@ -136,7 +147,9 @@ bool tagrv_tags_is_busy(const struct tagrv_tags *tags);
 bool tagrv_tags_awaits(const struct tagrv_tags *tags, const struct tagrv_peer *peer);
 /*
  * The list is of no use any more: every lane of the transport fails with the status, receives
- * go on in software, cancelled ones end.
+ * go on in software, cancelled ones end, and so do those whose message has matched and is not
+ * there yet. The transport makes links without a list from now on. Not within a call or
+ * callback of the transport.
  */
 void tagrv_tags_lose(struct tagrv_tags *tags, int status) TAGRV_COLD;
 void tagrv_tags_get_counts(const struct tagrv_tags *tags, struct tagrv_tags_counts *counts);

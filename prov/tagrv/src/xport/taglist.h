@@ -83,6 +83,12 @@ struct tagrv_taglist_sink {
 	 * one that was not attached yet, or whose owner has closed it. status: 0; or -FI_E*: the
 	 * device does not know the message: tag and app say nothing, and 'data' comes at once
 	 * with that status.
+	 *
+	 * Called at once, in the order of the device. If link->ctx is NULL then, because the
+	 * link is not attached, it is called again for that entry when the link is, in the
+	 * message's turn among the others that have come by the link; only the first call counts
+	 * as a match. 'data' comes behind the second one, or, if the link is discarded,
+	 * with a status and without it.
 	 */
 	void (*consumed)(struct tagrv_taglist_sink *sink, struct tagrv_taglist_entry *entry,
 			 struct tagrv_link *link, uint64_t tag, uint32_t app, int status);

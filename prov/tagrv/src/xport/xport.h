@@ -329,7 +329,9 @@ struct tagrv_xport {
 	   last one. None: as many as memory allows. */
 	struct tagrv_quota *quotas[TAGRV_XPORT_QUOTAS];
 	/* Where the device matches tagged messages with receives; NULL: it does not. Its owner
-	   sets list->sink. Closed with the transport. */
+	   sets list->sink, and NULL here when the list is lost: links that are made from then
+	   on have none. It is closed with the transport in any case, and until then may
+	   call its sink. */
 	struct tagrv_taglist *list;
 	struct tagrv_xport_attr attr;
 };
