@@ -40,9 +40,11 @@
 
 struct tagrv_engine;
 struct tagrv_lane;
+struct tagrv_link;
 struct tagrv_op;
 struct tagrv_peer;
 struct tagrv_tags;
+struct tagrv_xport;
 
 /*
  * A receive and its place in the list. owner: tags->pool, from post until the list has no

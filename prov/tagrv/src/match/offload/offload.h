@@ -217,6 +217,8 @@ int tagrv_offload_data(struct tagrv_offload *off, uint32_t slot,
  * other than -FI_EAGAIN.
  */
 int tagrv_offload_flush(struct tagrv_offload *off) TAGRV_WARN_UNUSED;
+/* Whether flush() has nothing to post before another call here. */
+bool tagrv_offload_is_idle(const struct tagrv_offload *off);
 
 void tagrv_offload_get_stats(const struct tagrv_offload *off,
 			     struct tagrv_offload_stats *stats);

@@ -139,12 +139,18 @@ later:
  * Tells the count if an entry may be inactive without it. One sync is outstanding at most,
  * whatever the rate of unexpected messages.
  */
-static int post_sync(struct tagrv_offload *off)
+static bool is_sync_due(const struct tagrv_offload *off)
 {
 	uint32_t lag = off->handled - off->told;
+
+	return lag && !off->sync_no && (off->last_add > off->sure || lag >= COUNT_LAG);
+}
+
+static int post_sync(struct tagrv_offload *off)
+{
 	int ret;
 
-	if (!lag || off->sync_no || (off->last_add <= off->sure && lag < COUNT_LAG))
+	if (!is_sync_due(off))
 		return 0;
 	ret = off->ops->sync(off->arg, off->handled);
 	if (ret)
@@ -165,6 +171,12 @@ int tagrv_offload_flush(struct tagrv_offload *off)
 		ret = post_sync(off);
 	}
 	return ret == -FI_EAGAIN ? 0 : ret;
+}
+
+bool tagrv_offload_is_idle(const struct tagrv_offload *off)
+{
+	return tagrv_list_empty(&off->dels) && !is_sync_due(off) &&
+	       !(off->live && (off->walk || off->again));
 }
 
 void tagrv_offload_seen(struct tagrv_offload *off)
