@@ -339,6 +339,8 @@ void tagrv_op_send_end(struct tagrv_op *op, int status);
  * with -FI_ETRUNC. The op is on no list.
  */
 void tagrv_op_recv_end(struct tagrv_op *op, int status);
+/* The same for one whose message has failed, and nobody knows which one it was. */
+void tagrv_op_recv_end_unknown(struct tagrv_op *op, int status) TAGRV_COLD;
 
 /* So many sends or one-sided operations that had left the pending queue end now. */
 void tagrv_peer_uncount_sent(struct tagrv_peer *peer, size_t cnt);

@@ -186,6 +186,24 @@ void tagrv_op_recv_end(struct tagrv_op *op, int status)
 	}
 }
 
+void tagrv_op_recv_end_unknown(struct tagrv_op *op, int status)
+{
+	struct tagrv_rx *rx = op->rx.rx;
+
+	tagrv_assert_locked(rx->dom);
+	assert(status && !op->rx.multi && !tagrv_list_linked(&op->link));
+	tagrv_rx_report_error(rx, &(struct tagrv_comp) {
+		.context = op->context,
+		.flags = tagrv_op_comp_flags(op->space, false),
+		.buf = op->iov_cnt ? op->iov[0].iov_base : NULL,
+		.tag = op->tag,
+		.src = FI_ADDR_NOTAVAIL,
+		.err = (uint64_t) -status,
+	});
+	tagrv_op_set_free(op);
+	tagrv_pool_put(&rx->ops, op);
+}
+
 struct tagrv_op *tagrv_recv_op(const struct tagrv_recv *recv, struct tagrv_rx *rx)
 {
 	struct tagrv_op *op = tagrv_pool_get(&rx->ops);

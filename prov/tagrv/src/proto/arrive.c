@@ -119,6 +119,42 @@ static bool parse_rts(struct tagrv_remote *remote, const struct tagrv_hdr *hdr,
 					 remote->len);
 }
 
+/* Credit of its head. */
+static uint32_t units_of(const struct tagrv_remote *remote)
+{
+	return remote->head_len ? tagrv_credit_units(remote->head_len) : 0;
+}
+
+/* Parses an RTS, which uses credit and a place. False: it was refused. */
+static bool take_rts(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+		     const void *body, size_t len, struct tagrv_remote *remote)
+{
+	if (!parse_rts(remote, hdr, body, len)) {
+		tagrv_peer_bad_packet(peer, "malformed RTS");
+		return false;
+	}
+	if (!tagrv_credit_use(&peer->credit, units_of(remote))) {
+		tagrv_peer_bad_packet(peer, "sent without credit");
+		return false;
+	}
+	if (!tagrv_hold_use_place(peer)) {
+		tagrv_peer_bad_packet(peer, "announced without a place");
+		return false;
+	}
+	peer->engine->stats.rndv_rx++;
+	return true;
+}
+
+/* It has matched: what it used is free again. */
+static void release_rts(struct tagrv_peer *peer, const struct tagrv_remote *remote)
+{
+	uint32_t units = units_of(remote);
+
+	tagrv_hold_release_place(peer);
+	if (units)
+		tagrv_peer_release_credit(peer, units);
+}
+
 /*
  * Cold, so that the compiler inlines matching into the path of eager messages
  * rather than here: that path takes 24 instructions less then.
@@ -128,32 +164,17 @@ TAGRV_COLD void tagrv_arrive_rts(struct tagrv_peer *peer, const struct tagrv_hdr
 {
 	struct tagrv_match_msg *msg;
 	struct tagrv_remote remote;
-	uint32_t units;
 	struct tagrv_recv *recv = NULL;
 	int ret;
 
 	tagrv_assert_locked(peer->engine->dom);
-	if (!parse_rts(&remote, hdr, body, len)) {
-		tagrv_peer_bad_packet(peer, "malformed RTS");
+	if (!take_rts(peer, hdr, body, len, &remote))
 		return;
-	}
-	units = remote.head_len ? tagrv_credit_units(remote.head_len) : 0;
-	if (!tagrv_credit_use(&peer->credit, units)) {
-		tagrv_peer_bad_packet(peer, "sent without credit");
-		return;
-	}
-	if (!tagrv_hold_use_place(peer)) {
-		tagrv_peer_bad_packet(peer, "announced without a place");
-		return;
-	}
-	peer->engine->stats.rndv_rx++;
 	ret = tagrv_unexp_arrive(peer, hdr, &recv, &msg);
 	if (ret == 1) {
 		tagrv_trace_match(recv, peer, NULL, hdr->op, hdr->tag,
 				  remote.len);
-		tagrv_hold_release_place(peer);
-		if (units)
-			tagrv_peer_release_credit(peer, units);
+		release_rts(peer, &remote);
 		tagrv_deliver_rndv(recv, peer, hdr, &remote);
 		return;
 	}
@@ -161,4 +182,38 @@ TAGRV_COLD void tagrv_arrive_rts(struct tagrv_peer *peer, const struct tagrv_hdr
 		ret = tagrv_unexp_keep(peer, msg, hdr, NULL, 0, &remote);
 	if (ret)
 		tagrv_lane_fail(peer->lane, ret, true);
+}
+
+/* ---- messages that a device has matched ---- */
+
+void tagrv_arrive_matched(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			  const void *payload, size_t len, struct tagrv_op *op)
+{
+	uint32_t units = tagrv_credit_units(len);
+	struct tagrv_hdr without_fin = *hdr;
+
+	tagrv_assert_locked(peer->engine->dom);
+	tagrv_trace_match(op, peer, NULL, hdr->op, hdr->tag, len);
+	if (use_credit(peer, units)) {
+		tagrv_peer_release_credit(peer, units);
+	} else {
+		/* It is complete all the same; the connection has ended. */
+		without_fin.op = 0;
+		hdr = &without_fin;
+	}
+	tagrv_deliver_matched(op, peer, hdr, payload, len);
+}
+
+bool tagrv_arrive_matched_rts(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			      const void *body, size_t len, struct tagrv_op *op)
+{
+	struct tagrv_remote remote;
+
+	tagrv_assert_locked(peer->engine->dom);
+	if (!take_rts(peer, hdr, body, len, &remote))
+		return false;
+	tagrv_trace_match(op, peer, NULL, hdr->op, hdr->tag, remote.len);
+	release_rts(peer, &remote);
+	tagrv_deliver_matched_rndv(op, peer, hdr, &remote);
+	return true;
 }

@@ -11,6 +11,8 @@
 #include "object/peer.h"
 #include "wire/packet.h"
 
+struct tagrv_op;
+
 /* An EAGER packet: header, and len bytes of payload. */
 void tagrv_arrive_eager(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			const void *payload, size_t len);
@@ -26,5 +28,16 @@ void tagrv_arrive_item(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 /* An RTS: header, and len bytes of body, which are checked here. */
 void tagrv_arrive_rts(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		      const void *body, size_t len);
+
+/*
+ * The same two for a message of the connection that is up, and which a device has matched with
+ * this receive. Of an EAGER the op ends, an RTS begins a rendezvous. False: the RTS was
+ * refused, and the op is the caller's still.
+ */
+void tagrv_arrive_matched(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			  const void *payload, size_t len, struct tagrv_op *op);
+bool tagrv_arrive_matched_rts(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+			      const void *body, size_t len, struct tagrv_op *op)
+	TAGRV_WARN_UNUSED;
 
 #endif

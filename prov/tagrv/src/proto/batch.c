@@ -21,6 +21,8 @@
  * the transport has no room, nothing has happened, and the next attempt may find
  * more messages.
  *
+ * Tagged messages to a peer whose device matches them (peer->number) never join.
+ *
  * Layout: docs/wire_protocol.md section 1.6.
  */
 #include "proto/batch.h"
@@ -43,6 +45,9 @@ size_t tagrv_batch_room(const struct tagrv_op *op)
 {
 	uint16_t flags = tagrv_packet_flags(op->space, op->flags);
 
+	/* A device matches whole packets. */
+	if (TAGRV_UNLIKELY(op->peer->number) && op->space == TAGRV_SPACE_TAGGED)
+		return 0;
 	return op->len <= MSG_MAX ? tagrv_item_size(flags, op->len) : 0;
 }
 

@@ -6,6 +6,7 @@
  *   eager, a receive without an op ----------> copied, reported
  *   eager, an op; a slice of a multi-receive -> copied, the op ends
  *   rendezvous -----------------------------> an op, if there is none; it begins
+ *   any, of an op that a device has matched -> the same, without a look at the matcher
  */
 #include "proto/deliver.h"
 
@@ -68,6 +69,20 @@ static void deliver_none(const struct tagrv_recv *recv, struct tagrv_peer *peer,
 		tagrv_recv_end(recv, peer, hdr, 0, -FI_ENOMEM);
 }
 
+/* Inlined: receives with an op take no step more than without this function. */
+static inline __attribute__((always_inline)) void
+give(struct tagrv_op *op, struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+     const void *payload, size_t len)
+{
+	set_message(op, peer, hdr, len);
+	tagrv_iov_scatter(op->iov, op->iov_cnt, payload,
+			  TAGRV_MIN(len, op->rx.room));
+	/* A FIN may leave at once, and says that the bytes are in place. */
+	if (tagrv_hdr_wants_fin(hdr->flags, hdr->op))
+		tagrv_ack_fin(peer, hdr->op, 0);
+	tagrv_op_recv_end(op, 0);
+}
+
 static void deliver_to_op(const struct tagrv_recv *recv, struct tagrv_peer *peer,
 			  const struct tagrv_hdr *hdr, const void *payload,
 			  size_t len)
@@ -80,13 +95,7 @@ static void deliver_to_op(const struct tagrv_recv *recv, struct tagrv_peer *peer
 		deliver_none(recv, peer, hdr);
 		return;
 	}
-	set_message(op, peer, hdr, len);
-	tagrv_iov_scatter(op->iov, op->iov_cnt, payload,
-			  TAGRV_MIN(len, op->rx.room));
-	/* A FIN may leave at once, and says that the bytes are in place. */
-	if (tagrv_hdr_wants_fin(hdr->flags, hdr->op))
-		tagrv_ack_fin(peer, hdr->op, 0);
-	tagrv_op_recv_end(op, 0);
+	give(op, peer, hdr, payload, len);
 }
 
 void tagrv_deliver_eager(const struct tagrv_recv *recv, struct tagrv_peer *peer,
@@ -116,8 +125,7 @@ void tagrv_deliver_rndv(const struct tagrv_recv *recv, struct tagrv_peer *peer,
 		deliver_none(recv, peer, hdr);
 		return;
 	}
-	set_message(op, peer, hdr, remote->len);
-	tagrv_rndv_begin(op, remote);
+	tagrv_deliver_matched_rndv(op, peer, hdr, remote);
 }
 
 void tagrv_deliver_lost(const struct tagrv_recv *recv, struct tagrv_peer *peer,
@@ -131,7 +139,32 @@ void tagrv_deliver_lost(const struct tagrv_recv *recv, struct tagrv_peer *peer,
 	} else if (op->rx.multi) {
 		report_lost(op, peer, hdr, -FI_ECONNRESET);
 	} else {
-		set_message(op, peer, hdr, 0);
-		tagrv_op_recv_end(op, -FI_ECONNRESET);
+		tagrv_deliver_matched_lost(op, peer, hdr, -FI_ECONNRESET);
 	}
+}
+
+/* ---- receives that a device has matched ---- */
+
+void tagrv_deliver_matched(struct tagrv_op *op, struct tagrv_peer *peer,
+			   const struct tagrv_hdr *hdr, const void *payload, size_t len)
+{
+	tagrv_assert_locked(peer->engine->dom);
+	give(op, peer, hdr, payload, len);
+}
+
+void tagrv_deliver_matched_rndv(struct tagrv_op *op, struct tagrv_peer *peer,
+				const struct tagrv_hdr *hdr,
+				const struct tagrv_remote *remote)
+{
+	tagrv_assert_locked(peer->engine->dom);
+	set_message(op, peer, hdr, remote->len);
+	tagrv_rndv_begin(op, remote);
+}
+
+void tagrv_deliver_matched_lost(struct tagrv_op *op, struct tagrv_peer *peer,
+				const struct tagrv_hdr *hdr, int status)
+{
+	tagrv_assert_locked(peer->engine->dom);
+	set_message(op, peer, hdr, 0);
+	tagrv_op_recv_end(op, status);
 }

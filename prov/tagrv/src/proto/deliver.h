@@ -32,4 +32,14 @@ void tagrv_deliver_rndv(const struct tagrv_recv *recv, struct tagrv_peer *peer,
 void tagrv_deliver_lost(const struct tagrv_recv *recv, struct tagrv_peer *peer,
 			const struct tagrv_hdr *hdr);
 
+/* The same three for a receive that a device has matched: it was taken from its list. */
+void tagrv_deliver_matched(struct tagrv_op *op, struct tagrv_peer *peer,
+			   const struct tagrv_hdr *hdr, const void *payload, size_t len);
+void tagrv_deliver_matched_rndv(struct tagrv_op *op, struct tagrv_peer *peer,
+				const struct tagrv_hdr *hdr,
+				const struct tagrv_remote *remote);
+/* status: -FI_E*; only the tag of hdr is known. */
+void tagrv_deliver_matched_lost(struct tagrv_op *op, struct tagrv_peer *peer,
+				const struct tagrv_hdr *hdr, int status);
+
 #endif

@@ -18,6 +18,9 @@
  *              memory, and the send ends when it has: send_prepared, from the
  *              size on that select.h tells
  *
+ * Tagged messages to a peer whose device matches them (peer->number) take the two last
+ * ways, with another header: section 1.12.
+ *
  * Layouts: docs/wire_protocol.md section 1.
  */
 #include "proto/eager.h"
@@ -30,16 +33,16 @@
 #include "object/lane.h"
 #include "proto/packet/packet_flags.h"
 
-static int send_pieces(struct tagrv_link *link, uint64_t *words,
-		       const struct tagrv_send_req *req,
-		       struct tagrv_done *done)
+static inline int send_pieces(struct tagrv_link *link, struct iovec header,
+			      const struct tagrv_send_req *req, unsigned flags,
+			      struct tagrv_done *done)
 {
 	struct iovec iov[TAGRV_IOV_MAX + 1];
 
-	iov[0] = (struct iovec) { words, TAGRV_SHORT_HDR };
+	iov[0] = header;
 	for (size_t i = 0; i < req->iov_cnt; i++)
 		iov[i + 1] = req->iov[i];
-	return link->xport->ops->send(link, iov, req->iov_cnt + 1, 0, done);
+	return link->xport->ops->send(link, iov, req->iov_cnt + 1, flags, done);
 }
 
 static inline struct tagrv_hdr make_header(struct tagrv_peer *peer,
@@ -76,6 +79,44 @@ static inline bool send_tagged(struct tagrv_peer *peer,
 	return true;
 }
 
+/*
+ * The header of a tagged message to a peer whose device matches it. Returns its bytes; hdr is
+ * what it says, in the usual form.
+ */
+static size_t pack_listed(uint64_t words[TAGRV_SHORT_WORDS], struct tagrv_hdr *hdr,
+			  const struct tagrv_peer *peer)
+{
+	if (tagrv_hdr_is_plain(hdr))
+		hdr->credit = 0;	/* a CREDIT packet returns it */
+	return tagrv_hdr_pack_listed(words, hdr, peer->number);
+}
+
+/* The message has left. */
+static void count_sent(struct tagrv_peer *peer, const struct tagrv_hdr *hdr, size_t len)
+{
+	uint64_t usual[TAGRV_SHORT_WORDS];
+
+	tagrv_hdr_pack(usual, hdr);
+	tagrv_trace_packet_out(peer, usual, len);
+	tagrv_eager_count(peer, hdr->credit, tagrv_credit_units(len));
+}
+
+/* Not inlined, so that the path of other peers saves no registers for it. */
+static __attribute__((noinline))
+int send_listed(struct tagrv_peer *peer, const struct tagrv_send_req *req, size_t len,
+		uint32_t handle, struct tagrv_done *done)
+{
+	struct tagrv_hdr hdr = make_header(peer, req, handle);
+	uint64_t words[TAGRV_SHORT_WORDS];
+	size_t head = pack_listed(words, &hdr, peer);
+	int ret = send_pieces(peer->lane->link, (struct iovec) { words, head }, req,
+			      TAGRV_SEND_TAGGED, done);
+
+	if (!ret)
+		count_sent(peer, &hdr, len);
+	return ret;
+}
+
 static int send_packet(struct tagrv_peer *peer,
 		       const struct tagrv_send_req *req, size_t len,
 		       uint32_t handle, struct tagrv_done *done)
@@ -90,7 +131,8 @@ static int send_packet(struct tagrv_peer *peer,
 		ret = link->xport->ops->send_short(link, words,
 						   req->iov->iov_base, len);
 	if (ret)
-		ret = send_pieces(link, words, req, done);
+		ret = send_pieces(link, (struct iovec) { words, sizeof(words) }, req, 0,
+				  done);
 	if (TAGRV_UNLIKELY(ret))
 		return ret;
 	tagrv_trace_packet_out(peer, words, len);
@@ -104,11 +146,16 @@ int tagrv_eager_send(struct tagrv_peer *peer, const struct tagrv_send_req *req,
 	const struct tagrv_link *link = peer->lane->link;
 
 	tagrv_assert_locked(peer->engine->dom);
-	if (TAGRV_LIKELY(req->space == TAGRV_SPACE_TAGGED && !handle && !done &&
-			 req->iov_cnt == 1 &&
-			 len < link->xport->attr.tagged_end) &&
-	    TAGRV_LIKELY(send_tagged(peer, req, len)))
-		return 0;
+	if (TAGRV_LIKELY(req->space == TAGRV_SPACE_TAGGED)) {
+		if (len < link->xport->attr.tagged_end) {
+			if (TAGRV_LIKELY(!handle && !done && req->iov_cnt == 1) &&
+			    TAGRV_LIKELY(send_tagged(peer, req, len)))
+				return 0;
+		} else if (TAGRV_UNLIKELY(peer->number)) {
+			/* No transport has both: this costs the others nothing. */
+			return send_listed(peer, req, len, handle, done);
+		}
+	}
 	return send_packet(peer, req, len, handle, done);
 }
 
@@ -157,20 +204,23 @@ int tagrv_eager_send_prepared(struct tagrv_peer *peer,
 			      const struct tagrv_send_req *req, size_t len,
 			      uint32_t handle, struct tagrv_done *done)
 {
-	const struct tagrv_hdr hdr = make_header(peer, req, handle);
+	struct tagrv_hdr hdr = make_header(peer, req, handle);
 	struct tagrv_link *link = peer->lane->link;
 	uint64_t words[TAGRV_SHORT_WORDS];
+	size_t head = sizeof(words);
 	int ret;
 
 	tagrv_assert_locked(peer->engine->dom);
-	tagrv_hdr_pack(words, &hdr);
-	ret = link->xport->ops->send_prepared(link, words, sizeof(words),
-					      req->iov, req->mem, req->iov_cnt,
-					      done);
+	assert(!peer->number || req->space == TAGRV_SPACE_TAGGED);
+	if (TAGRV_UNLIKELY(peer->number))
+		head = pack_listed(words, &hdr, peer);
+	else
+		tagrv_hdr_pack(words, &hdr);
+	ret = link->xport->ops->send_prepared(link, words, head, req->iov, req->mem,
+					      req->iov_cnt, done);
 	if (ret)
 		return ret;
-	tagrv_trace_packet_out(peer, words, len);
-	tagrv_eager_count(peer, hdr.credit, tagrv_credit_units(len));
+	count_sent(peer, &hdr, len);
 	peer->engine->stats.prepared_tx++;
 	return 0;
 }

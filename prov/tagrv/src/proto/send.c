@@ -52,6 +52,12 @@ static int send_eager(struct tagrv_op *op)
 	return ret;
 }
 
+/* A link whose peer matches tagged messages prepares those only: xport/xport.h. */
+static bool is_kept_from_prepared(const struct tagrv_op *op)
+{
+	return TAGRV_UNLIKELY(op->peer->number) && op->space != TAGRV_SPACE_TAGGED;
+}
+
 /* Our copy of an injected payload, or memory that cannot be registered, is
  * copied into a packet instead. */
 static int send_prepared(struct tagrv_op *op)
@@ -59,7 +65,7 @@ static int send_prepared(struct tagrv_op *op)
 	struct tagrv_send_req req = request_of(op);
 	int ret;
 
-	if (op->tx.bounce ||
+	if (op->tx.bounce || is_kept_from_prepared(op) ||
 	    tagrv_op_register(op, tagrv_peer_xport(op->peer)->dev, op->len, 0))
 		return send_eager(op);
 	ret = tagrv_eager_send_prepared(op->peer, &req, op->len,

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "core/iov.h"
+#include "xport/taglist.h"
 #include "xport/xport.h"
 
 /* Section 1.1. Tag-matching hardware uses the values 0..3 with the same meaning. */
@@ -66,6 +67,9 @@ enum tagrv_pkt_flags {
 	TAGRV_PKT_ACK_MATCH	= 1 << 3,	/* FIN when matched to a receive */
 	TAGRV_PKT_FLAGS		= (1 << 4) - 1,
 };
+
+/* Not one of these: a flag of the header form of section 1.12. An RTS; its body follows. */
+#define TAGRV_PKT_RTS_INSIDE	(1 << 4)
 
 /* Section 1.2: the first 32 bytes of every packet. */
 struct tagrv_hdr {
@@ -123,6 +127,104 @@ static inline bool tagrv_hdr_unpack(struct tagrv_hdr *hdr,
 		.data = le64toh(words[3]),
 	};
 	return !(first & 0xffffff00) && !(hdr->flags & ~TAGRV_PKT_FLAGS);
+}
+
+/*
+ * Section 1.12: a tagged message that a list of the receiver's device may match begins with the
+ * two words of xport/taglist.h, in one of two forms. The tag is the application's, with
+ * the number of the sender and the form above it.
+ *
+ *   plain form     [ app: the data | tag ] payload
+ *   header form    [ app: the handle | tag ] [ flags, credit, seq | data ] payload, or
+ *                  struct tagrv_rts and what follows it
+ */
+#define TAGRV_LISTED_TAG_BITS	48	/* the application's */
+#define TAGRV_LISTED_TAG	((1ull << TAGRV_LISTED_TAG_BITS) - 1)
+#define TAGRV_LISTED_NUMBERS	0x3fff	/* greatest number; 0: none */
+#define TAGRV_LISTED_HAS_HEADER	(1ull << 62)	/* header form */
+#define TAGRV_LISTED_HAS_DATA	(1ull << 63)	/* plain form: app is immediate data */
+#define TAGRV_LISTED_PLAIN	(TAGRV_TAGLIST_WORDS * sizeof(uint64_t))	/* bytes */
+
+static inline uint16_t tagrv_listed_number(uint64_t tag)
+{
+	return tag >> TAGRV_LISTED_TAG_BITS & TAGRV_LISTED_NUMBERS;
+}
+
+/* Whether the plain form can say what the header says. It returns no credit. */
+static inline bool tagrv_hdr_is_plain(const struct tagrv_hdr *hdr)
+{
+	return !hdr->op && !(hdr->flags & TAGRV_PKT_DATA && hdr->data > UINT32_MAX);
+}
+
+/*
+ * Writes the header of an EAGER or RTS of the tagged space, as tagrv_hdr_pack(), in the shortest
+ * form; number: of the link. Returns the bytes written, which are whole words.
+ */
+static inline size_t tagrv_hdr_pack_listed(uint64_t words[TAGRV_SHORT_WORDS],
+					   const struct tagrv_hdr *hdr, uint16_t number)
+{
+	bool plain = tagrv_hdr_is_plain(hdr), data = hdr->flags & TAGRV_PKT_DATA;
+	uint64_t inside = hdr->opcode == TAGRV_PKT_RTS ? TAGRV_PKT_RTS_INSIDE : 0;
+	uint64_t form = !plain ? TAGRV_LISTED_HAS_HEADER : data ? TAGRV_LISTED_HAS_DATA : 0;
+	uint32_t app = !plain ? hdr->op : data ? (uint32_t) hdr->data : 0;
+
+	/* app is big-endian. */
+	words[0] = htole64(TAGRV_TAGLIST_EAGER | (uint64_t) __builtin_bswap32(app) << 32);
+	words[1] = htobe64((hdr->tag & TAGRV_LISTED_TAG) |
+			   (uint64_t) number << TAGRV_LISTED_TAG_BITS | form);
+	if (plain)
+		return TAGRV_LISTED_PLAIN;
+	words[2] = htole64(hdr->flags | inside | (uint64_t) hdr->credit << 16 |
+			   (uint64_t) hdr->seq << 32);
+	words[3] = htole64(hdr->data);
+	return TAGRV_SHORT_HDR;
+}
+
+/* Reads the two words into host byte order. False: no tagged message begins like this. */
+static inline bool tagrv_listed_words(const uint64_t words[TAGRV_TAGLIST_WORDS],
+				      uint64_t *tag, uint32_t *app)
+{
+	uint64_t first = le64toh(words[0]);
+
+	*tag = be64toh(words[1]);
+	*app = __builtin_bswap32((uint32_t) (first >> 32));
+	return (uint32_t) first == TAGRV_TAGLIST_EAGER;
+}
+
+/*
+ * Reads the header of such a message, of which the two words were read. from: what follows
+ * them; *head: bytes of it that belong to the header. hdr: opcode TAGRV_PKT_EAGER or
+ * TAGRV_PKT_RTS, host byte order; the plain form leaves seq as it is. False: malformed.
+ */
+static inline bool tagrv_hdr_unpack_listed(struct tagrv_hdr *hdr, size_t *head,
+					   uint64_t tag, uint32_t app,
+					   const void *from, size_t len)
+{
+	bool data = tag & TAGRV_LISTED_HAS_DATA;
+	uint64_t third;
+
+	*hdr = (struct tagrv_hdr) {
+		.opcode = TAGRV_PKT_EAGER,
+		.tag = tag & TAGRV_LISTED_TAG,
+		.flags = TAGRV_PKT_TAGGED | (data ? TAGRV_PKT_DATA : 0),
+		.seq = hdr->seq,
+		.data = data ? app : 0,
+	};
+	*head = 0;
+	if (!(tag & TAGRV_LISTED_HAS_HEADER))
+		return data || !app;
+	if (data || len < TAGRV_SHORT_HDR - TAGRV_LISTED_PLAIN)
+		return false;
+	*head = TAGRV_SHORT_HDR - TAGRV_LISTED_PLAIN;
+	third = le64toh(tagrv_word_load(from));
+	if (third & TAGRV_PKT_RTS_INSIDE)
+		hdr->opcode = TAGRV_PKT_RTS;
+	hdr->op = app;
+	hdr->flags = (uint16_t) (third & ~(uint64_t) TAGRV_PKT_RTS_INSIDE);
+	hdr->credit = (uint16_t) (third >> 16);
+	hdr->seq = (uint32_t) (third >> 32);
+	hdr->data = le64toh(tagrv_word_load((const char *) from + sizeof(third)));
+	return hdr->flags & TAGRV_PKT_TAGGED && !(hdr->flags & ~TAGRV_PKT_FLAGS);
 }
 
 /* The status in a FIN or DONE, FI_E* or 0, as 0 or -FI_E*. */

@@ -39,6 +39,29 @@ static inline int tagrv_packet_send(struct tagrv_peer *peer,
 }
 
 /*
+ * The same for an RTS of the tagged space to a peer whose device matches it (peer->number).
+ * Its usual header and this one have the same length.
+ */
+TAGRV_WARN_UNUSED
+static inline int tagrv_packet_send_listed(struct tagrv_peer *peer, struct tagrv_hdr *hdr,
+					   const struct iovec *iov, size_t cnt, size_t body)
+{
+	struct tagrv_link *link = peer->lane->link;
+	uint64_t usual[TAGRV_SHORT_WORDS];
+	int ret;
+
+	hdr->credit = tagrv_credit_to_return(&peer->credit);
+	tagrv_hdr_pack_listed(iov[0].iov_base, hdr, peer->number);
+	ret = link->xport->ops->send(link, iov, cnt, TAGRV_SEND_TAGGED, NULL);
+	if (ret)
+		return ret;
+	tagrv_hdr_pack(usual, hdr);
+	tagrv_trace_packet_out(peer, usual, body);
+	tagrv_credit_returned(&peer->credit, hdr->credit);
+	return 0;
+}
+
+/*
  * The same for a packet whose body is in one place, by the transport's faster call, which
  * may refuse what a closer look would allow. 0; -FI_EAGAIN: nothing has happened, use
  * tagrv_packet_send().

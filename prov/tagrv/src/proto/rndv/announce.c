@@ -96,9 +96,10 @@ static int send_rts(struct tagrv_op *op, struct tagrv_hdr *hdr,
 	};
 	size_t cnt = tagrv_iov_slice(iov + 1, op->iov, op->iov_cnt, 0, head);
 	struct tagrv_peer *peer = op->peer;
-	int ret = tagrv_packet_send(peer, hdr, iov, cnt + 1,
-				    iov[0].iov_len - sizeof(*hdr) + head, 0,
-				    NULL);
+	size_t body = iov[0].iov_len - sizeof(*hdr) + head;
+	int ret = TAGRV_UNLIKELY(peer->number) && op->space == TAGRV_SPACE_TAGGED ?
+		  tagrv_packet_send_listed(peer, hdr, iov, cnt + 1, body) :
+		  tagrv_packet_send(peer, hdr, iov, cnt + 1, body, 0, NULL);
 
 	if (ret)
 		return ret;
