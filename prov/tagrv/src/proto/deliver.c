@@ -14,6 +14,7 @@
 
 #include "core/iov.h"
 #include "object/engine.h"
+#include "object/tags.h"
 #include "proto/packet/ack.h"
 #include "proto/rndv/rndv.h"
 
@@ -32,9 +33,16 @@ static void set_message(struct tagrv_op *op, struct tagrv_peer *peer,
 static struct tagrv_op *op_for(const struct tagrv_recv *recv,
 			       struct tagrv_peer *peer, size_t len)
 {
-	if (!recv->op)
+	struct tagrv_op *op = recv->op;
+
+	if (!op)
 		return tagrv_recv_op(recv, peer->engine->rx);
-	return recv->op->rx.multi ? tagrv_op_slice(recv->op, len) : recv->op;
+	if (op->rx.multi)
+		return tagrv_op_slice(op, len);
+	/* Software was faster than the device that has the receive in its list. */
+	if (TAGRV_UNLIKELY(op->rx.listed != NULL))
+		tagrv_tags_take(op->rx.rx->tags, op);
+	return op;
 }
 
 /* A multi-receive buffer cannot have the message, and stays posted. */
