@@ -209,7 +209,9 @@ void tagrv_ep_resolve_flags(struct tagrv_ep *ep)
 	ep->plain_writer = NULL;
 	if (!ep->dom->params.fast)
 		return;
-	ep->plain_rx = ep->rx;
+	/* An adapter that matches has to hear of each receive. */
+	if (ep->rx && !ep->rx->tags)
+		ep->plain_rx = ep->rx;
 	ep->plain_writer = ep->writer;
 	if (ep->tx_cntr)
 		return;

@@ -184,8 +184,7 @@ void tagrv_engine_close(struct tagrv_engine *engine)
 	/* Under the lock: other endpoints share the context and the caches. */
 	tagrv_engine_log_stats(engine);
 	tagrv_lock_release(&dom->lock);
-	tagrv_rails_close(engine);
-	tagrv_engine_close_rx(engine);
+	tagrv_engine_close_rails(engine);
 	tagrv_peer_destroy_all(engine);
 	tagrv_engine_fini_pools(engine);
 	free(engine->tx.batch);

@@ -13,30 +13,79 @@
 #include "engine/part.h"
 #include "engine/tick.h"
 #include "object/lane.h"
+#include "object/tags.h"
 #include "proto/serve.h"
 #include "wire/packet.h"
+
+/* Bytes of one packet. The limits of both sides do not know what the link itself adds. */
+static size_t longest_packet(const struct tagrv_link *link, size_t of_peer)
+{
+	size_t max = TAGRV_MIN(of_peer, link->xport->attr.max_packet);
+
+	return link->max_packet ? TAGRV_MIN(max, link->max_packet) : max;
+}
+
+/*
+ * A new lane. With a list of receives in a device: the device matches tagged messages of the
+ * peer, or all receives that may match one of them come back first, before the lane exists:
+ * a list that is lost then fails the lanes of its transport. Not within a call of a transport.
+ */
+static int new_lane(struct tagrv_peer *peer, struct tagrv_link *link, uint32_t epoch,
+		    struct tagrv_lane **lane)
+{
+	struct tagrv_tags *tags = peer->engine->tags;
+	bool outside = tags && !link->given;
+
+	if (outside) {
+		tagrv_tags_outside(tags, true);
+		tagrv_tags_settle(tags);
+	}
+	/* The link leads to a list that was lost since it was made. */
+	if (link->given && !link->xport->list)
+		return -FI_ECONNRESET;
+	*lane = tagrv_lane_create(peer, link, epoch);
+	if (!*lane) {
+		if (outside)
+			tagrv_tags_outside(tags, false);
+		return -FI_ENOMEM;
+	}
+	(*lane)->outside = outside;
+	(*lane)->listed = link->given;
+	if (link->given)
+		tagrv_tags_enter(tags, *lane);
+	return 0;
+}
+
+static void discard(struct tagrv_lane *lane)
+{
+	tagrv_lane_leave_tags(lane);
+	if (lane->listed)
+		tagrv_tags_link_gone(lane->peer->engine->tags, lane);
+	tagrv_lane_discard(lane);
+}
 
 static int attach(struct tagrv_peer *peer, struct tagrv_link *link,
 		  uint32_t epoch, size_t max_packet)
 {
 	struct tagrv_engine *engine = peer->engine;
-	struct tagrv_lane *lane = tagrv_lane_create(peer, link, epoch);
-	int ret;
+	struct tagrv_lane *lane;
+	int ret = new_lane(peer, link, epoch, &lane);
 
-	if (!lane)
-		return -FI_ENOMEM;
-	max_packet = TAGRV_MIN(max_packet, link->xport->attr.max_packet);
+	if (ret)
+		return ret;
+	max_packet = longest_packet(link, max_packet);
 	peer->packet_limit = tagrv_select_eager_limit(&engine->dom->params,
 						      max_packet);
 	peer->select = tagrv_rail_select(tagrv_rail_of(link));
 	peer->eager_limit = TAGRV_MIN(peer->packet_limit,
 				      tagrv_select_all_eager(peer->select));
 	peer->frag_max = max_packet - sizeof(struct tagrv_hdr);
+	peer->number = link->number;
 	tagrv_peer_set_state(peer, TAGRV_PEER_BOUND);
 	ret = link->xport->ops->link_attach(link, lane);
 	if (ret) {
 		tagrv_peer_set_state(peer, TAGRV_PEER_IDLE);
-		tagrv_lane_discard(lane);
+		discard(lane);
 		return ret;
 	}
 	tagrv_rail_add_lane(tagrv_rail_of(link));
@@ -75,6 +124,20 @@ static int connect_self(struct tagrv_peer *peer)
 	return 0;
 }
 
+/* In a pass, if receives have to come back first. */
+static int connect_self_soon(struct tagrv_peer *peer)
+{
+	struct tagrv_engine *engine = peer->engine;
+
+	if (!engine->tags)
+		return connect_self(peer);
+	tagrv_peer_set_state(peer, TAGRV_PEER_CONNECTING);
+	engine->conn.self = peer;
+	engine->conn.due |= TAGRV_DUE_ENDS;
+	tagrv_watch_attend(&engine->dom->watch);
+	return 0;
+}
+
 /* There is no connection, and none is on its way. */
 static void cannot_connect(struct tagrv_peer *peer, int status)
 {
@@ -92,7 +155,7 @@ void tagrv_peer_connect(struct tagrv_peer *peer)
 		return;
 	peer->self = tagrv_addr_equal(&peer->addr, &engine->name);
 	if (peer->self) {
-		ret = connect_self(peer);
+		ret = connect_self_soon(peer);
 	} else {
 		ret = tagrv_rails_lost(&engine->rails);
 		if (!ret)
@@ -103,6 +166,23 @@ void tagrv_peer_connect(struct tagrv_peer *peer)
 	}
 	if (ret)
 		cannot_connect(peer, ret);
+}
+
+void tagrv_engine_connect_self(struct tagrv_engine *engine)
+{
+	struct tagrv_peer *peer = engine->conn.self;
+	int ret;
+
+	tagrv_assert_locked(engine->dom);
+	engine->conn.self = NULL;
+	if (!peer || !engine->enabled)
+		return;
+	ret = connect_self(peer);
+	if (!ret)
+		return;
+	if (peer->state == TAGRV_PEER_CONNECTING)
+		tagrv_peer_set_state(peer, TAGRV_PEER_IDLE);
+	cannot_connect(peer, ret);
 }
 
 /* ---- new paths ---- */
@@ -232,7 +312,7 @@ static int accept_link(struct tagrv_peer *peer,
 {
 	char addr[TAGRV_ADDR_STRLEN];
 
-	if (event->max_packet >= TAGRV_RTS_MAX)
+	if (longest_packet(event->link, event->max_packet) >= TAGRV_RTS_MAX)
 		return attach(peer, event->link, event->epoch,
 			      event->max_packet);
 	tagrv_warn("connection to %s refused: its packets are too small; use "
@@ -315,7 +395,7 @@ static void on_gone(struct tagrv_engine *engine, struct tagrv_peer *peer,
 	tagrv_peer_set_state(peer, TAGRV_PEER_LEAVING);
 	if (!tagrv_list_linked(&lane->gone_node))
 		tagrv_list_push_tail(&engine->conn.gone, &lane->gone_node);
-	engine->conn.ends = true;
+	engine->conn.due |= TAGRV_DUE_ENDS;
 	tagrv_watch_attend(&engine->dom->watch);
 }
 

@@ -36,4 +36,10 @@ void tagrv_lane_renew(struct tagrv_lane *lane, bool down);
  */
 void tagrv_peer_connect(struct tagrv_peer *peer);
 
+/*
+ * Connects ourselves, if engine->conn.self is set. Between passes only: with a list of
+ * receives in a device, they may have to come back from there first.
+ */
+void tagrv_engine_connect_self(struct tagrv_engine *engine);
+
 #endif

@@ -16,9 +16,11 @@
 #include "engine/unbatch.h"
 #include "object/lane.h"
 #include "object/op.h"
+#include "object/tags.h"
 #include "proto/acked.h"
 #include "proto/arrive.h"
 #include "proto/intake.h"
+#include "proto/listed.h"
 #include "proto/rma/rma.h"
 #include "proto/rndv/rndv.h"
 #include "proto/unexp.h"
@@ -174,6 +176,24 @@ static void on_tagged(void *link_ctx, uint64_t meta, uint64_t tag,
 				    payload, TAGRV_META_LEN(meta));
 }
 
+/* A tagged message that no entry of the device's list has taken. */
+static void on_listed(struct tagrv_sink *sink, void *link_ctx, const void *data, size_t len)
+{
+	const struct tagrv_lane *lane = link_ctx;
+	struct tagrv_peer *peer = lane->peer;
+
+	tagrv_assert_locked(tagrv_rail_of_sink(sink)->engine->dom);
+	(void) sink;
+	if (!peer || peer->lane != lane)
+		return;		/* of a connection that was given up */
+	if (!lane->listed) {
+		tagrv_peer_bad_packet(peer, "tagged, but not for a list");
+		return;
+	}
+	set_ready(peer);
+	tagrv_listed_packet(peer, data, len);
+}
+
 static void on_next_tagged(void *link_ctx, uint64_t tag)
 {
 	const struct tagrv_lane *lane = link_ctx;
@@ -240,6 +260,8 @@ static void on_link_closed(struct tagrv_sink *sink, void *link_ctx)
 		tagrv_rndv_recv_abort(tagrv_container_of(node, struct tagrv_op,
 							 link), lane->status);
 	tagrv_list_remove(&lane->node);
+	if (lane->listed)
+		tagrv_tags_link_gone(tagrv_rail_of_sink(sink)->engine->tags, lane);
 	free(lane);
 	tagrv_rail_drop_lane(tagrv_rail_of_sink(sink));
 }
@@ -268,6 +290,7 @@ const struct tagrv_sink tagrv_engine_sink = {
 	.packet = on_packet,
 	.drain = tagrv_intake_drain,
 	.tagged = on_tagged,
+	.listed = on_listed,
 	.next_tagged = on_next_tagged,
 	.next_packet = on_next_packet,
 	.room = on_room,

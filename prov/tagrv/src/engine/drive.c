@@ -14,6 +14,7 @@
 #include "engine/dump.h"
 #include "engine/endpoint.h"
 #include "object/engine.h"
+#include "object/tags.h"
 
 /* Longest sleep of the progress thread: bounds the delay of what no event
  * announces. */
@@ -103,12 +104,14 @@ static int arm_engine(struct tagrv_engine *engine)
 	 * comes in between is missed. */
 	if (tagrv_rails_arm(&engine->rails))
 		return -FI_EAGAIN;
-	if (engine->conn.ends)
+	if (engine->conn.due & TAGRV_DUE_ENDS)
 		return -FI_EAGAIN;
 	/* Rails without connections, too. */
 	if (tagrv_rails_poll_all(&engine->rails))
 		return -FI_EAGAIN;
-	return tagrv_engine_progress(engine) ? -FI_EAGAIN : 0;
+	if (tagrv_engine_progress(engine))
+		return -FI_EAGAIN;
+	return engine->tags && tagrv_tags_is_busy(engine->tags) ? -FI_EAGAIN : 0;
 }
 
 int tagrv_dom_arm(struct tagrv_dom *dom)

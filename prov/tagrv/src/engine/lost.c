@@ -9,6 +9,7 @@
 #include "engine/connect.h"
 #include "object/op.h"
 #include "object/recv.h"
+#include "object/tags.h"
 
 /* ---- the end of one ---- */
 
@@ -43,6 +44,36 @@ void tagrv_rx_end_posted(struct tagrv_rx *rx, const struct tagrv_recv *recv,
 		tagrv_op_set_free(op);
 		tagrv_pool_put(&rx->ops, op);
 	}
+}
+
+/*
+ * A source that nobody names is not known: op->peer is of no receive that has no message.
+ */
+static fi_addr_t addr_of(const struct tagrv_peer *peer)
+{
+	return peer ? peer->fi_addr : FI_ADDR_NOTAVAIL;
+}
+
+void tagrv_rx_withdraw(struct tagrv_rx *rx, const struct tagrv_recv *recv,
+		       struct tagrv_peer *peer, int status)
+{
+	struct tagrv_op *op = recv->op;
+
+	tagrv_assert_locked(rx->dom);
+	if (op && op->rx.listed) {
+		op->peer = peer;
+		if (tagrv_tags_cancel(rx->tags, op, status))
+			return;		/* the device tells whether a message was faster */
+	}
+	tagrv_rx_end_posted(rx, recv, addr_of(peer), status);
+}
+
+void tagrv_rx_withdrawn(struct tagrv_tags *tags, struct tagrv_op *op)
+{
+	const struct tagrv_recv recv = { .op = op, .context = op->context };
+
+	(void) tags;
+	tagrv_rx_end_posted(op->rx.rx, &recv, addr_of(op->peer), op->status);
 }
 
 /* ---- endpoints that share receives ---- */
@@ -82,7 +113,7 @@ void tagrv_peer_lose(struct tagrv_peer *peer, int status)
 	peer->lost_status = status;
 	if (!tagrv_list_linked(&peer->lost_node))
 		tagrv_list_push_tail(&engine->conn.lost, &peer->lost_node);
-	engine->conn.ends = true;
+	engine->conn.due |= TAGRV_DUE_ENDS;
 	tagrv_watch_attend(&engine->dom->watch);
 	/* A thread that sleeps waits for such a receive, perhaps. */
 	tagrv_dom_kick(engine->dom);
@@ -90,15 +121,15 @@ void tagrv_peer_lose(struct tagrv_peer *peer, int status)
 
 struct ending {
 	struct tagrv_rx *rx;
-	const struct tagrv_peer *peer;
+	struct tagrv_peer *peer;
 };
 
 static void end_receive(struct tagrv_match_recv *record, void *arg)
 {
 	const struct ending *ending = arg;
 
-	tagrv_rx_end_posted(ending->rx, tagrv_recv_of(record),
-			    ending->peer->fi_addr, ending->peer->lost_status);
+	tagrv_rx_withdraw(ending->rx, tagrv_recv_of(record), ending->peer,
+			  ending->peer->lost_status);
 }
 
 static void end_lost(struct tagrv_peer *peer)

@@ -26,7 +26,9 @@
 
 #include "object/peer.h"
 
+struct tagrv_op;
 struct tagrv_recv;
+struct tagrv_tags;
 
 /* The peer has no connection any more, or cannot get one (status: -FI_E*). */
 void tagrv_peer_lose(struct tagrv_peer *peer, int status) TAGRV_COLD;
@@ -55,5 +57,13 @@ int tagrv_rx_look_at_source(struct tagrv_rx *rx, fi_addr_t src,
  */
 void tagrv_rx_end_posted(struct tagrv_rx *rx, const struct tagrv_recv *recv,
 			 fi_addr_t src, int status);
+/*
+ * The same for one that a device's list may still have: it ends when the device has said that
+ * no message was faster, else as if this had not been called. peer: its source, or NULL.
+ */
+void tagrv_rx_withdraw(struct tagrv_rx *rx, const struct tagrv_recv *recv,
+		       struct tagrv_peer *peer, int status);
+/* tagrv_tags_ops::cancelled. */
+void tagrv_rx_withdrawn(struct tagrv_tags *tags, struct tagrv_op *op);
 
 #endif

@@ -7,12 +7,15 @@
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 
+#include "core/log.h"
 #include "engine/dispatch.h"
 #include "engine/endpoint.h"
 #include "engine/lost.h"
 #include "engine/tick.h"
 #include "object/peer.h"
+#include "object/tags.h"
 #include "proto/hold.h"
+#include "proto/listed.h"
 #include "proto/peek.h"
 #include "proto/unexp.h"
 #include "wireup/wireup.h"
@@ -25,6 +28,67 @@ static void on_lane_lost(struct tagrv_peer *peer, int status)
 	tagrv_hold_reset(peer);
 	tagrv_peer_lose(peer, status);
 }
+
+/* ---- a list of receives in the device ---- */
+
+static const struct tagrv_tags_ops tags_ops = {
+	.arrived = tagrv_listed_arrived,
+	.cancelled = tagrv_rx_withdrawn,
+};
+
+/* A list holds one order of receives: those of one endpoint, from one device. */
+static const char *why_no_list(const struct tagrv_engine *engine)
+{
+	if (engine->attr.rx)
+		return "it shares its receives with others";
+	if (engine->dom->joined)
+		return "it uses several adapters together";
+	return NULL;
+}
+
+static struct tagrv_xport *find_list(const struct tagrv_engine *engine)
+{
+	const struct tagrv_rails *rails = &engine->rails;
+
+	for (size_t i = 0; i < rails->cnt; i++)
+		if (rails->all[i].xport->list)
+			return rails->all[i].xport;
+	return NULL;
+}
+
+static int open_rails(struct tagrv_engine *engine)
+{
+	struct tagrv_sink sink = tagrv_engine_sink;
+
+	sink.wants_list = engine->dom->params.hw_tags && !why_no_list(engine);
+	return tagrv_rails_open(engine, &sink);
+}
+
+/* No list is no error: software matches. */
+static int open_tags(struct tagrv_engine *engine)
+{
+	struct tagrv_xport *xport = find_list(engine);
+	const char *why = why_no_list(engine);
+	int ret;
+
+	if (!engine->dom->params.hw_tags)
+		return 0;
+	if (!xport) {
+		tagrv_info("an endpoint matches tagged messages in software: %s "
+			   "(FI_TAGRV_HW_TAGS)\n", why ? why : "no device of it can");
+		return 0;
+	}
+	ret = tagrv_tags_open(engine, xport, xport->attr.max_packet, &tags_ops,
+			      &engine->tags);
+	if (ret)
+		return ret;
+	engine->conn.due |= TAGRV_DUE_TAGS;
+	engine->rx->tags = engine->tags;
+	engine->rx->plain_recvs = 0;
+	return 0;
+}
+
+/* ---- opening ---- */
 
 static int open_rx(struct tagrv_engine *engine,
 		   const struct tagrv_engine_attr *attr)
@@ -43,9 +107,12 @@ static int open_rx(struct tagrv_engine *engine,
 	return 0;
 }
 
-void tagrv_engine_close_rx(struct tagrv_engine *engine)
+/* The device may write to memory of the list until its transport is closed. */
+void tagrv_engine_close_rails(struct tagrv_engine *engine)
 {
-	if (!engine->rx->shared)
+	tagrv_rails_close(engine);
+	tagrv_tags_close(engine->tags);
+	if (engine->rx && !engine->rx->shared)
 		tagrv_rx_close(engine->rx);
 }
 
@@ -76,16 +143,19 @@ int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *att
 	tagrv_list_init(&e->conn.lost);
 	tagrv_list_init(&e->table.watcher.node);
 	tagrv_list_init(&e->rx_node);
-	ret = tagrv_rails_open(e, &tagrv_engine_sink);
+	ret = open_rails(e);
 	if (ret)
 		goto close_rails;
 	ret = open_rx(e, attr);
 	if (ret)
 		goto close_rails;
+	ret = open_tags(e);
+	if (ret)
+		goto close_rails;
 	e->tx.batch = malloc(dom->params.eager_max + sizeof(struct tagrv_hdr));
 	if (!e->tx.batch) {
 		ret = -FI_ENOMEM;
-		goto close_rx;
+		goto close_rails;
 	}
 	tagrv_engine_init_pools(e);
 	tagrv_dom_lock(dom);
@@ -101,10 +171,8 @@ int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *att
 fini_pools:
 	tagrv_engine_fini_pools(e);
 	free(e->tx.batch);
-close_rx:
-	tagrv_engine_close_rx(e);
 close_rails:
-	tagrv_rails_close(e);
+	tagrv_engine_close_rails(e);
 	free(e);
 	return ret;
 }
@@ -127,7 +195,7 @@ void tagrv_engine_set_sinks(struct tagrv_engine *engine,
 	tagrv_assert_locked(engine->dom);
 	engine->sinks = *sinks;
 	engine->plain_ends = sinks->rx_cq && !sinks->rx_cntr &&
-			     !engine->attr.source_err;
+			     !engine->attr.source_err && !engine->tags;
 }
 
 struct tagrv_rx *tagrv_engine_rx(const struct tagrv_engine *engine)

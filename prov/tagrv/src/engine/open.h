@@ -7,7 +7,10 @@
 
 #include "object/engine.h"
 
-/* Closes the receive context, if it is the engine's own. */
-void tagrv_engine_close_rx(struct tagrv_engine *engine);
+/*
+ * dom lock not held; the engine is in no list any more. Closes the transports and, behind
+ * them, the list of receives in a device and the receive context, if it is the engine's own.
+ */
+void tagrv_engine_close_rails(struct tagrv_engine *engine);
 
 #endif

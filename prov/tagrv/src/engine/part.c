@@ -91,7 +91,7 @@ static bool is_still(const struct tagrv_lane *lane)
 
 	return peer->state == TAGRV_PEER_READY && tagrv_list_empty(&peer->pending) &&
 	       is_quiet(peer) && !lane->renew_since && !lane->down &&
-	       !tagrv_engine_ends_receives(peer->engine);
+	       !tagrv_engine_ends_receives(peer->engine) && !tagrv_peer_awaits_bytes(peer);
 }
 
 /* ---- the end ---- */
@@ -141,7 +141,7 @@ bool tagrv_part_takes_error(struct tagrv_lane *lane, int status)
 	lane->gone_untold = true;
 	tagrv_peer_set_state(peer, TAGRV_PEER_LEAVING);
 	tagrv_list_push_tail(&peer->engine->conn.gone, &lane->gone_node);
-	peer->engine->conn.ends = true;
+	peer->engine->conn.due |= TAGRV_DUE_ENDS;
 	tagrv_watch_attend(&peer->engine->dom->watch);
 	return true;
 }
@@ -208,7 +208,7 @@ static void answer(struct tagrv_lane *lane)
 	}
 	if (ret == -FI_EAGAIN) {
 		tagrv_list_push_tail(&engine->conn.parts, &lane->part.node);
-		engine->conn.ends = true;
+		engine->conn.due |= TAGRV_DUE_ENDS;
 		tagrv_watch_attend(&engine->dom->watch);
 	}
 }

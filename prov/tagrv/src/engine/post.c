@@ -4,6 +4,7 @@
  *
  *   one segment              --> the matching engine's record: recv.h
  *   several, multi-receive   --> an op, which the record names
+ *   a device matches (tags)  --> an op, too, which the device's list may have: tags.h
  *
  * A receive belongs to the receive context until a message matches it. A
  * multi-receive buffer stays posted ('keep') while it has room: object/op_multi.c.
@@ -19,9 +20,13 @@
 #include "object/op.h"
 #include "object/peer.h"
 #include "object/recv.h"
+#include "object/tags.h"
 #include "proto/hold.h"
 #include "proto/peek.h"
 #include "proto/unexp.h"
+
+/* Of a tag, where a device matches. */
+#define DEVICE_BITS	((UINT64_C(1) << TAGRV_OFFLOAD_TAG_BITS) - 1)
 
 /*
  * Why a receive is refused. -FI_EAGAIN: the limit of receives is reached. A message for
@@ -78,6 +83,17 @@ take_kept(struct tagrv_rx *rx, const struct tagrv_recv_req *req,
 	tagrv_unexp_deliver(msg->user, &recv);
 }
 
+static ssize_t post_with_op(struct tagrv_rx *rx, const struct tagrv_recv_req *req,
+			    const struct tagrv_match_want *want);
+
+/* There may be no more receives, or they all have an op: rx->plain_recvs is 0. */
+static TAGRV_COLD ssize_t post_no_plain(struct tagrv_rx *rx,
+					const struct tagrv_recv_req *req,
+					const struct tagrv_match_want *want)
+{
+	return rx->tags ? post_with_op(rx, req, want) : refuse(rx, -FI_EAGAIN);
+}
+
 static inline ssize_t post_plain(struct tagrv_rx *rx,
 				 const struct tagrv_recv_req *req,
 				 const struct tagrv_match_want *want)
@@ -88,8 +104,8 @@ static inline ssize_t post_plain(struct tagrv_rx *rx,
 	int ret;
 
 	/* So many receives may wait, and so many have messages under way. */
-	if (TAGRV_UNLIKELY(rx->ops.used >= rx->max_recvs))
-		return refuse(rx, -FI_EAGAIN);
+	if (TAGRV_UNLIKELY(rx->ops.used >= rx->plain_recvs))
+		return post_no_plain(rx, req, want);
 	ret = tagrv_match_post(rx->match, want, &record, &id, &msg);
 	if (TAGRV_LIKELY(!ret)) {
 		fill_recv(tagrv_recv_of(record), rx, req);
@@ -180,6 +196,17 @@ static size_t fill_multi(struct tagrv_op *op,
 	return cnt;
 }
 
+/* The device's list may have the receive from now on. */
+static void tell_tags(struct tagrv_op *op, const struct tagrv_match_want *want)
+{
+	const struct tagrv_rx *rx = op->rx.rx;
+
+	if (!rx->tags || op->space != TAGRV_SPACE_TAGGED)
+		return;
+	tagrv_tags_post(rx->tags, op, want->peer == TAGRV_MATCH_ANY ? NULL :
+				      rx->first->table.peers[want->peer], want->ignore);
+}
+
 /* As tagrv_match_post(); a message that was kept is delivered. */
 static int queue(struct tagrv_op *op, const struct tagrv_match_want *want)
 {
@@ -194,6 +221,7 @@ static int queue(struct tagrv_op *op, const struct tagrv_match_want *want)
 		*tagrv_recv_of(record) = recv_of_op(op);
 		tagrv_trace_recv_op(tagrv_recv_of(record), op,
 				    op->node.handle);
+		tell_tags(op, want);
 		tell_stopped(op->rx.rx);
 	}
 	return ret < 0 ? refuse(op->rx.rx, ret) : 0;
@@ -217,15 +245,19 @@ static int post_multi(struct tagrv_op *op, const struct tagrv_match_want *want)
 
 static ssize_t post_with_op(struct tagrv_rx *rx,
 			    const struct tagrv_recv_req *req,
-			    struct tagrv_match_want *want)
+			    const struct tagrv_match_want *want)
 {
+	struct tagrv_match_want own = *want;
 	struct tagrv_op *op;
 	int ret = new_op(rx, req, &op);
 
 	if (TAGRV_UNLIKELY(ret))
 		return ret;
-	want->keep = op->rx.multi;
-	ret = op->rx.multi ? post_multi(op, want) : queue(op, want);
+	own.keep = op->rx.multi;
+	/* Messages that come by the device have no other bits. */
+	if (rx->tags && req->space == TAGRV_SPACE_TAGGED)
+		own.tag &= DEVICE_BITS;
+	ret = op->rx.multi ? post_multi(op, &own) : queue(op, &own);
 	if (TAGRV_UNLIKELY(ret)) {
 		tagrv_op_set_free(op);
 		tagrv_pool_put(&rx->ops, op);
@@ -393,7 +425,6 @@ int tagrv_rx_cancel(struct tagrv_rx *rx, void *context)
 	tagrv_assert_locked(rx->dom);
 	if (!id || tagrv_match_cancel(rx->match, id, &record))
 		return -FI_ENOENT;
-	tagrv_rx_end_posted(rx, tagrv_recv_of(record), FI_ADDR_NOTAVAIL,
-			    -FI_ECANCELED);
+	tagrv_rx_withdraw(rx, tagrv_recv_of(record), NULL, -FI_ECANCELED);
 	return 0;
 }

@@ -4,7 +4,7 @@
  * transports, then peers with work to send. The lane of a peer that hung up is
  * failed only after a pass that found nothing, or many passes, so that what the
  * peer sent before is received first. Then receives that name the peer end, if that
- * is wanted (lost.h).
+ * is wanted (lost.h). A list of receives in a device gets the commands that are due.
  */
 #include <rdma/fi_errno.h>
 
@@ -14,6 +14,7 @@
 #include "engine/part.h"
 #include "object/engine.h"
 #include "object/lane.h"
+#include "object/tags.h"
 #include "proto/serve.h"
 #include "wireup/wireup.h"
 
@@ -84,9 +85,24 @@ static TAGRV_COLD void end_connections(struct tagrv_engine *engine, bool idle)
 {
 	bool owes = tagrv_part_serve(engine);
 
+	tagrv_engine_connect_self(engine);
 	drop_gone(engine, idle);
 	tagrv_engine_end_lost(engine);
-	engine->conn.ends = owes || !tagrv_list_empty(&engine->conn.gone);
+	engine->conn.due &= (uint8_t) ~TAGRV_DUE_ENDS;
+	if (owes || !tagrv_list_empty(&engine->conn.gone))
+		engine->conn.due |= TAGRV_DUE_ENDS;
+}
+
+/* Not inlined: most passes of most engines have nothing of this to do. */
+static __attribute__((noinline)) void do_due(struct tagrv_engine *engine, int events)
+{
+	if (engine->conn.due & TAGRV_DUE_TAGS) {
+		tagrv_tags_flush(engine->tags);
+		if (tagrv_tags_is_busy(engine->tags))
+			tagrv_watch_attend(&engine->dom->watch);
+	}
+	if (engine->conn.due & TAGRV_DUE_ENDS)
+		end_connections(engine, !events);
 }
 
 /* Nothing happens: there is time to allocate. */
@@ -116,11 +132,11 @@ int tagrv_engine_progress(struct tagrv_engine *engine)
 	engine->dom->in_pass = false;
 	if (!tagrv_list_empty(&engine->tx.busy))
 		events += serve_busy(engine);
-	if (TAGRV_UNLIKELY(engine->conn.ends))
-		end_connections(engine, !events);
+	if (TAGRV_UNLIKELY(engine->conn.due))
+		do_due(engine, events);
 	if (!events)
 		grow_ahead(engine);
-	if (!tagrv_list_empty(&engine->tx.busy) || engine->conn.ends)
+	if (!tagrv_list_empty(&engine->tx.busy) || engine->conn.due & TAGRV_DUE_ENDS)
 		tagrv_watch_attend(&engine->dom->watch);
 	return events;
 }

@@ -162,6 +162,7 @@ static int open_device(struct tagrv_dom *dom, const char *name)
 	}
 	dom->devs[dom->dev_cnt++] = dom->dev;
 	/* The application registers memory for the way that most peers take. */
+	dom->joined = joined;
 	if (joined)
 		dom->dev = joined;
 	return 0;

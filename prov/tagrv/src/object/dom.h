@@ -75,6 +75,7 @@ struct tagrv_dom {
 	 * outlive the operation they were made for. Never TAGRV_MEM_WRITE: a peer
 	 * that was once told where to write could go on for ever. */
 	unsigned lasting;
+	bool	joined;			/* dev joins devices */
 	bool	by_device;		/* FI_TAGRV_ATOMICS: devices carry out atomics; then
 					   one device reaches all peers */
 	struct tagrv_device *loop;	/* messages to self */

@@ -93,6 +93,13 @@ static_assert(TAGRV_BUF_CLASSES <= TAGRV_UMSG_BARE, "tagrv_umsg::place");
 /* Entries with remote CQ data, 4 MiB, that are kept for an application that reads late. */
 #define TAGRV_UNREAD_MAX	65536u
 
+/* What a pass has to do seldom, all in one byte that it looks at. */
+enum tagrv_pass_due {
+	TAGRV_DUE_ENDS	= 1 << 0,	/* of connections: conn.gone, parts or lost is not
+					   empty, perhaps, or conn.self is to be connected */
+	TAGRV_DUE_TAGS	= 1 << 1,	/* always, while there is a list: tagrv_tags_flush() */
+};
+
 struct tagrv_engine {
 	/* Read by every send and every arrival. */
 	struct tagrv_dom *dom;
@@ -190,7 +197,8 @@ struct tagrv_engine {
 		struct tagrv_wireup_ep *wep;		/* NULL: not enabled */
 		const _Atomic uint64_t *wep_events;	/* reports waiting in it */
 		struct tagrv_list lanes;
-		bool	ends;		/* one of these is not empty, perhaps: */
+		uint8_t	due;		/* enum tagrv_pass_due: what else passes have to do */
+		struct tagrv_peer *self;	/* ourselves, to be connected; NULL: not now */
 		struct tagrv_list gone;	/* lanes whose peer hung up */
 		struct tagrv_list parts;	/* tagrv_lane::part.node */
 		struct tagrv_list lost;	/* peers that receives may name */

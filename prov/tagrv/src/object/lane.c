@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "object/op.h"
 #include "object/side.h"
+#include "object/tags.h"
 #include "wireup/wireup.h"
 
 static struct tagrv_lane *new_lane(struct tagrv_peer *peer, struct tagrv_link *link)
@@ -71,6 +72,17 @@ struct tagrv_lane *tagrv_lane_create(struct tagrv_peer *peer,
 	return lane;
 }
 
+void tagrv_lane_leave_tags(struct tagrv_lane *lane)
+{
+	struct tagrv_tags *tags = lane->peer->engine->tags;
+
+	if (lane->listed)
+		tagrv_tags_leave(tags, lane);
+	if (lane->outside)
+		tagrv_tags_outside(tags, false);
+	lane->outside = false;
+}
+
 void tagrv_lane_discard(struct tagrv_lane *lane)
 {
 	tagrv_assert_locked(lane->peer->engine->dom);
@@ -125,6 +137,7 @@ static void drop_answers(struct tagrv_peer *peer)
 /* Nothing goes to the peer by this lane any more. */
 static void detach(struct tagrv_peer *peer)
 {
+	tagrv_lane_leave_tags(peer->lane);
 	peer->lane = NULL;
 	tagrv_peer_set_state(peer, TAGRV_PEER_IDLE);
 	peer->met = peer->met || peer->rx_seq;

@@ -108,6 +108,11 @@ struct tagrv_lane *tagrv_lane_create(struct tagrv_peer *peer,
 /* The same for a side link, beside the peer's lane. */
 struct tagrv_lane *tagrv_lane_create_side(struct tagrv_peer *peer,
 					  struct tagrv_link *link) TAGRV_WARN_UNUSED;
+/*
+ * The lane is the peer's no longer, or never will be: what the peer sends by it is not matched
+ * any more. Its number, if it has one, is in use until tagrv_tags_link_gone().
+ */
+void tagrv_lane_leave_tags(struct tagrv_lane *lane);
 /* A lane whose link was never attached. */
 void tagrv_lane_discard(struct tagrv_lane *lane);
 /* Closes a side link, which is the peer's no longer, because the connection has ended. */

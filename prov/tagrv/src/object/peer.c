@@ -15,6 +15,7 @@
 #include "core/limits.h"
 #include "object/lane.h"
 #include "object/rx.h"
+#include "object/tags.h"
 
 static const char *const names[TAGRV_PEER_STATES] = {
 	[TAGRV_PEER_IDLE]	= "IDLE",
@@ -193,6 +194,13 @@ struct tagrv_peer *tagrv_peer_get(struct tagrv_engine *engine,
 
 /* ---- strangers ---- */
 
+bool tagrv_peer_awaits_bytes(const struct tagrv_peer *peer)
+{
+	const struct tagrv_tags *tags = peer->engine->tags;
+
+	return tags && tagrv_tags_awaits(tags, peer);
+}
+
 bool tagrv_peer_is_idle(const struct tagrv_peer *peer)
 {
 	return tagrv_list_empty(&peer->pending) &&
@@ -204,13 +212,14 @@ bool tagrv_peer_is_idle(const struct tagrv_peer *peer)
 	       tagrv_list_empty(&peer->acks) &&
 	       tagrv_list_empty(&peer->rma.answers) &&
 	       tagrv_list_empty(&peer->rma.held) && !peer->rma.uses &&
-	       !tagrv_peer_owes_count(peer) && !peer->sent;
+	       !tagrv_peer_owes_count(peer) && !peer->sent && !tagrv_peer_awaits_bytes(peer);
 }
 
 /* Nothing names the peer or its number, and nothing is on its way to or from it. */
 static bool is_blank(const struct tagrv_peer *peer)
 {
 	return !peer->known && !peer->met && !peer->rx_seq && !peer->lane &&
+	       !peer->listed_lanes &&
 	       peer->state == TAGRV_PEER_IDLE && !peer->engine->rx->shared &&
 	       tagrv_peer_is_idle(peer) && !peer->frags &&
 	       !tagrv_list_linked(&peer->busy_node) &&

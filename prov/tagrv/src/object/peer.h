@@ -253,7 +253,9 @@ int tagrv_peer_resolve(struct tagrv_engine *engine, fi_addr_t fi_addr,
  * FI_TAGRV_PEER_ERRORS it stays so while the peer is IDLE: engine/lost.h.
  */
 void tagrv_peer_forget_rows(struct tagrv_peer *peer) TAGRV_COLD;
-/* Whether no operation waits on it and no ack is to be sent. */
+/* Whether a message of it has matched, in a device, whose bytes are not there yet. */
+bool tagrv_peer_awaits_bytes(const struct tagrv_peer *peer);
+/* Whether no operation waits on it, no such bytes are awaited and no ack is to be sent. */
 bool tagrv_peer_is_idle(const struct tagrv_peer *peer);
 /*
  * Its connection has ended. If it was a stranger's, which has brought nothing, the

@@ -37,7 +37,7 @@ int tagrv_rx_open(struct tagrv_dom *dom, bool directed, struct tagrv_rx **rx)
 	r->directed = directed;
 	r->shared = true;
 	r->min_multi_recv = TAGRV_MIN_MULTI_RECV;
-	r->max_recvs = tagrv_param_max_recvs(&dom->params);
+	r->max_recvs = r->plain_recvs = tagrv_param_max_recvs(&dom->params);
 	tagrv_list_init(&r->engines);
 	tagrv_list_init(&r->stopped);
 	/* Posted receives get their op with a message: no limit is to stop that.

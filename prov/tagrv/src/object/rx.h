@@ -50,6 +50,8 @@ struct tagrv_rx {
 	bool	was_full;		/* 'max_recvs' was reached, and logged */
 	size_t	min_multi_recv;		/* bytes: less left retires a buffer */
 	size_t	max_recvs;		/* of posted receives, and of ops */
+	size_t	plain_recvs;		/* ops in use, up to which a receive may have none:
+					   max_recvs, or 0, because of 'tags' */
 	struct tagrv_pool ops;		/* receives that need an op */
 	struct tagrv_pool slices;	/* receives into multi-receive buffers */
 	struct tagrv_claim *claims;	/* by context: proto/peek.c */
