@@ -24,7 +24,7 @@ CREDIT_UNIT = 64                # TAGRV_CREDIT_UNIT
 FI_FENCE, FI_MATCH_COMPLETE = 1 << 21, 1 << 31      # rdma/fabric.h
 FI_ADDR_NOTAVAIL = (1 << 64) - 1
 POOL_TOP = 1 << 21              # TAGRV_POOL_TOP + 1
-UINT32_MAX = (1 << 32) - 1      # TAGRV_MATCH_ANY
+UINT32_MAX = (1 << 32) - 1      # TAGRV_MATCH_ANY, TAGRV_OFFLOAD_NONE
 NO_CLASS = 255                  # TAGRV_NO_CLASS
 TABLE_MAX = 1 << 24             # peers; a larger table is a broken one
 OP_SIZE_MAX = 1 << 16           # bytes; a larger operation is a broken pool
@@ -382,10 +382,17 @@ class Op:
     def wait_posted(self):
         rx = self.op['rx']
         if not rx['multi']:
-            return 'a message that matches'
+            return self.wait_single(rx['listed'])
         if not rx['retired']:
             return f"messages that match: {int(rx['used'])} bytes have been used"
         return f"the end of the last {int(rx['slices'])} messages in the buffer"
+
+    @staticmethod
+    def wait_single(listed):
+        if listed and listed['recv']['cancelled']:
+            return 'the adapter to give it back: it is cancelled'
+        in_list = listed and int(listed['recv']['slot']) != UINT32_MAX
+        return 'a message that matches' + (", in the adapter's list" if in_list else '')
 
     def wait_cts(self):
         if self.op['peer']['lane'] != self.op['lane']:

@@ -17,6 +17,7 @@
 
 #include "common/engine_fixture.h"
 #include "engine/dump.h"
+#include "object/tags.h"
 
 #define MANY	70	/* more than a dump shows */
 #define LEN	((size_t) 100000)
@@ -31,8 +32,13 @@ struct row {
 	bool	multi, retired;
 	uint64_t flags;
 	struct tagrv_rndv rndv;
+	struct tagrv_listed *listed;
 	const char *want;
 };
+
+static struct tagrv_listed in_software = { .recv.slot = TAGRV_OFFLOAD_NONE };
+static struct tagrv_listed in_list = { .recv.slot = 0 };
+static struct tagrv_listed cancelled = { .recv = { .slot = 5, .cancelled = true } };
 
 static const struct row rows[] = {
 	{ TAGRV_OP_QUEUED, .want = "room in the transport, behind earlier sends" },
@@ -67,6 +73,11 @@ static const struct row rows[] = {
 	{ TAGRV_OP_PIECE_READY, .want = "room in the transport to be offered" },
 	{ TAGRV_OP_PIECE, .want = "a FIN of the peer, which reads the piece" },
 	{ TAGRV_OP_POSTED, .want = "a message that matches" },
+	{ TAGRV_OP_POSTED, .listed = &in_software, .want = "a message that matches" },
+	{ TAGRV_OP_POSTED, .listed = &in_list,
+	  .want = "a message that matches, in the adapter's list" },
+	{ TAGRV_OP_POSTED, .listed = &cancelled,
+	  .want = "the adapter to give it back: it is cancelled" },
 	{ TAGRV_OP_POSTED, .multi = true,
 	  .want = "messages that match: 30 bytes have been used" },
 	{ TAGRV_OP_POSTED, .multi = true, .retired = true,
@@ -194,6 +205,7 @@ static void add_receive(struct tagrv_op *op, const struct row *row)
 	op->rx.rx = fx.engine->rx;
 	op->rx.room = 64;
 	op->rx.multi = row->multi;
+	op->rx.listed = row->listed;
 	op->rx.retired = row->retired;
 	op->rx.used = 30;
 	op->rx.slices = 4;

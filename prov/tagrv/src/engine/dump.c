@@ -3,6 +3,7 @@
  * Dumps: see dump.h.
  *
  *   endpoint ADDRESS ...
+ *     list: ...                           of receives in an adapter, if there is one
  *     peer ADDRESS STATE ...              peers with something under way first
  *     sends: N (n QUEUED, n FIN_WAIT ...)
  *       send HANDLE STATE ...             oldest first
@@ -26,6 +27,7 @@
 #include "core/log.h"
 #include "engine/dump_op.h"
 #include "object/lane.h"
+#include "object/tags.h"
 
 #define OPS_MAX		64	/* printed of sends, and of receives */
 #define PEERS_MAX	64
@@ -283,6 +285,19 @@ static void dump_peers(const struct tagrv_engine *engine, FILE *out)
 
 /* ---- endpoints ---- */
 
+static void dump_tags(const struct tagrv_engine *engine, FILE *out)
+{
+	struct tagrv_tags_counts counts;
+
+	if (!engine->tags)
+		return;
+	tagrv_tags_get_counts(engine->tags, &counts);
+	fprintf(out, "  list: %u of %u entries, %u receives in software; %" PRIu64
+		" messages unexpected, %" PRIu64 " handled; %u peers outside\n",
+		counts.listed, counts.entries, counts.soft, counts.unexpected,
+		counts.handled, counts.outside);
+}
+
 void tagrv_engine_dump(const struct tagrv_engine *engine, FILE *out)
 {
 	char addr[TAGRV_ADDR_STRLEN], rails[128];
@@ -300,6 +315,7 @@ void tagrv_engine_dump(const struct tagrv_engine *engine, FILE *out)
 		match.posted, match.unexpected,
 		bytes_of(engine->credit.budget), engine->credit.frags,
 		engine->stats.bad_packets);
+	dump_tags(engine, out);
 	dump_peers(engine, out);
 	dump_sends(engine, out);
 	dump_receives(engine, out);

@@ -10,6 +10,7 @@
 
 #include "object/lane.h"
 #include "object/peer.h"
+#include "object/tags.h"
 
 static bool is_posted(const struct tagrv_op *op)
 {
@@ -108,10 +109,21 @@ static void wait_cts(const struct tagrv_op *op, FILE *out)
 
 static const char posted_wait[] = "a message that matches";
 
+static void wait_single(const struct tagrv_listed *listed, FILE *out)
+{
+	if (listed && listed->recv.cancelled) {
+		fputs("the adapter to give it back: it is cancelled", out);
+		return;
+	}
+	fputs(posted_wait, out);
+	if (listed && listed->recv.slot != TAGRV_OFFLOAD_NONE)
+		fputs(", in the adapter's list", out);
+}
+
 static void wait_posted(const struct tagrv_op *op, FILE *out)
 {
 	if (!op->rx.multi)
-		fputs(posted_wait, out);
+		wait_single(op->rx.listed, out);
 	else if (!op->rx.retired)
 		fprintf(out, "messages that match: %zu bytes have been used",
 			op->rx.used);

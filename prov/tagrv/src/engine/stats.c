@@ -9,6 +9,7 @@
 #include "core/log.h"
 #include "engine/endpoint.h"
 #include "object/engine.h"
+#include "object/tags.h"
 #include "reg/regcache.h"
 
 void tagrv_engine_proto_stats(const struct tagrv_engine *engine,
@@ -112,6 +113,24 @@ static void log_parted(const struct tagrv_engine *engine)
 		   engine->stats.rejoined);
 }
 
+static void log_tags(const struct tagrv_engine *engine)
+{
+	char addr[TAGRV_ADDR_STRLEN];
+	struct tagrv_tags_counts c;
+
+	tagrv_tags_get_counts(engine->tags, &c);
+	tagrv_info("endpoint %s: the adapter's list%s got %" PRIu64 " receives, %" PRIu64
+		   " of them late, and matched %" PRIu64 "; %" PRIu64 " were matched in "
+		   "software, %" PRIu64 " called back, %" PRIu64 " cancelled, of which a "
+		   "message was faster than %" PRIu64 "; %" PRIu64 " messages unexpected, %"
+		   PRIu64 " of them handled; %" PRIu64 " syncs (FI_TAGRV_HW_TAGS)\n",
+		   tagrv_addr_str(&engine->name, addr, sizeof(addr)),
+		   c.entries ? "" : ", which was lost,", c.offload.added,
+		   c.offload.promoted, c.offload.consumed, c.offload.taken,
+		   c.offload.recalled, c.offload.cancelled, c.offload.late, c.unexpected,
+		   c.handled, c.offload.syncs);
+}
+
 void tagrv_engine_log_sockets(const struct tagrv_engine *engine,
 			      const struct tagrv_wireup_ep *wep)
 {
@@ -164,4 +183,6 @@ void tagrv_engine_log_stats(const struct tagrv_engine *engine)
 		log_onesided(engine);
 	if (engine->stats.parted || engine->stats.part_refused)
 		log_parted(engine);
+	if (engine->tags)
+		log_tags(engine);
 }
