@@ -155,6 +155,11 @@ static const struct param table[] = {
 	{ "SRQ", FI_PARAM_BOOL, FIELD(srq), 1, 0, 1,
 	  "Share receive buffers between peers if the device can "
 	  "(default: yes)" },
+	{ "HW_TAGS", FI_PARAM_BOOL, FIELD(hw_tags), 0, 0, 1,
+	  "Let adapters match tagged messages with receives where they can: "
+	  "InfiniBand adapters with tag matching; tags have 48 bits then, and each "
+	  "peer takes two queue pairs; the same for all processes of a job "
+	  "(default: no)" },
 	{ "RELAXED_ORDERING", FI_PARAM_BOOL, FIELD(relaxed_ordering), 1, 0, 1,
 	  "Let the device write the bytes of a message to memory in any order, "
 	  "which is faster on many hosts; no: if one is slower with it "

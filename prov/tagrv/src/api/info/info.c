@@ -69,7 +69,8 @@ static int choose(const struct tagrv_ask *ask,
 			continue;
 		named = true;
 		if (!tagrv_info_match_reach(ask, descs[i].name) ||
-		    !tagrv_info_match_atomics(ask, &descs[i]))
+		    !tagrv_info_match_atomics(ask, &descs[i]) ||
+		    !tagrv_info_match_tags(ask, &descs[i]))
 			continue;
 		ret = tagrv_info_source(ask, &descs[i], &offer.src);
 		if (ret)

@@ -17,6 +17,7 @@
 #define ROOM	256		/* bytes for members that newer versions add */
 
 #define TAG_FORMAT_ALL	0xaaaaaaaaaaaaaaaaULL	/* all 64 bits, one field */
+#define TAG_FORMAT_DEVICE (TAG_FORMAT_ALL & TAGRV_DEVICE_TAG_MASK)
 /* Counts to show. The provider has no limits; file descriptors may run out. */
 #define OBJECTS		256	/* of each kind */
 #define REGIONS		65536
@@ -129,7 +130,8 @@ static int echo_key(uint8_t **key, size_t *len, const uint8_t *hint,
 	return 0;
 }
 
-static int fill_ep(const struct tagrv_ask *ask, const struct fi_info *info)
+static int fill_ep(const struct tagrv_ask *ask, const struct tagrv_device_desc *desc,
+		   const struct fi_info *info)
 {
 	struct fi_ep_attr *ep = info->ep_attr;
 	const struct fi_ep_attr *hint = ask->hints ? ask->hints->ep_attr : NULL;
@@ -142,7 +144,9 @@ static int fill_ep(const struct tagrv_ask *ask, const struct fi_info *info)
 	ep->max_order_war_size = tagrv_info_max_order(info->caps);
 	ep->max_order_waw_size = tagrv_info_max_order(info->caps);
 	ep->mem_tag_format = hint && hint->mem_tag_format ?
-			     hint->mem_tag_format : TAG_FORMAT_ALL;
+			     hint->mem_tag_format :
+			     tagrv_info_has_short_tags(ask, desc) ?
+			     TAG_FORMAT_DEVICE : TAG_FORMAT_ALL;
 	ep->tx_ctx_cnt = 1;
 	ep->rx_ctx_cnt = hint && hint->rx_ctx_cnt == FI_SHARED_CONTEXT ?
 			 FI_SHARED_CONTEXT : 1;
@@ -286,7 +290,7 @@ struct fi_info *tagrv_info_build(const struct tagrv_ask *ask,
 		info->caps &= ~FI_ATOMIC;
 	fill_tx(ask, info);
 	fill_rx(ask, info);
-	if (fill_ep(ask, info) || fill_domain(ask, info, desc->name) ||
+	if (fill_ep(ask, desc, info) || fill_domain(ask, info, desc->name) ||
 	    fill_fabric(ask, info->fabric_attr) || fill_addrs(ask, info, src))
 		goto free_info;
 	if (!tagrv_info_is_local(desc->name)) {

@@ -280,6 +280,22 @@ bool tagrv_info_has_atomics(const struct tagrv_ask *ask, const struct tagrv_devi
 	return !tagrv_param_atomics_by_device(&ask->params) || desc->atomics;
 }
 
+bool tagrv_info_match_tags(const struct tagrv_ask *ask, const struct tagrv_device_desc *desc)
+{
+	const struct fi_ep_attr *ep = ask->hints ? ask->hints->ep_attr : NULL;
+
+	if (!ep || !(ep->mem_tag_format & ~TAGRV_DEVICE_TAG_MASK) ||
+	    !tagrv_info_has_short_tags(ask, desc))
+		return true;
+	refuse("ep_attr->mem_tag_format of more than 48 bits, with FI_TAGRV_HW_TAGS");
+	return false;
+}
+
+bool tagrv_info_has_short_tags(const struct tagrv_ask *ask, const struct tagrv_device_desc *desc)
+{
+	return ask->params.hw_tags && !tagrv_info_is_local(desc->name);
+}
+
 /*
  * May this device be offered to hints with FI_REMOTE_COMM? MPI libraries ask
  * for it wherever their ranks are: a user who names shm in FI_TAGRV_DEVICES, or

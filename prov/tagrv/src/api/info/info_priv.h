@@ -49,6 +49,16 @@ bool tagrv_info_match_atomics(const struct tagrv_ask *ask,
 /* Whether the device has them. */
 bool tagrv_info_has_atomics(const struct tagrv_ask *ask,
 			    const struct tagrv_device_desc *desc);
+/*
+ * True unless the hints ask for tags of more bits than the device's endpoints have. Every
+ * endpoint with FI_TAGRV_HW_TAGS sends to peers whose adapter matches, so its tags are
+ * short whether its own adapter matches or not.
+ */
+bool tagrv_info_match_tags(const struct tagrv_ask *ask, const struct tagrv_device_desc *desc);
+/* Whether they have TAGRV_DEVICE_TAG_MASK only. */
+bool tagrv_info_has_short_tags(const struct tagrv_ask *ask,
+			       const struct tagrv_device_desc *desc);
+#define TAGRV_DEVICE_TAG_MASK	((UINT64_C(1) << 48) - 1)
 /* Do the hints ask for FI_REMOTE_COMM? */
 bool tagrv_info_wants_remote(const struct fi_info *hints);
 /* Logs that no device has the name in the hints. Returns -FI_ENODATA. */
