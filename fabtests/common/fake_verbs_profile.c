@@ -13,7 +13,9 @@
 /*
  * providers/mlx5: cq.c, __mlx5_cq_clean(): destroying a queue pair removes its completions
  * and frees their entries of the shared receive queue. qp.c, mlx5_calc_sq_size(): what fits
- * into the entries of the send queue is inlined, not only what was asked for.
+ * into the entries of the send queue is inlined, not only what was asked for. verbs.c,
+ * mlx5_create_srq_ex(): a list of posted receives; the sizes are those of ConnectX-5, but that
+ * the list is shorter, so that it is full now and then.
  */
 static void be_mlx5(struct fake_verbs_config *config)
 {
@@ -29,6 +31,12 @@ static void be_mlx5(struct fake_verbs_config *config)
 	config->max_sge = 30;
 	config->max_srq_wr = 32767;
 	config->max_inline = 956;
+	config->tm = (struct ibv_tm_caps) {
+		.max_rndv_hdr_size = 64, .max_num_tags = 63, .flags = IBV_TM_CAP_RC,
+		.max_ops = 32, .max_sge = 1,
+	};
+	config->tm_least = 33;
+	config->tm_mtu = 4096;
 }
 
 /*

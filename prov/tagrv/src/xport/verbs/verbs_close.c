@@ -141,7 +141,7 @@ static void end_link(struct verbs_xport *xp, struct verbs_link *link)
 	}
 	link->qp = NULL;
 	if (!tagrv_verbs_in_destroy(link))
-		xp->lost.off = true;
+		link->pool->lost.off = true;
 	tagrv_verbs_lost_suspect(link);
 	tagrv_verbs_retire(link, link->head, link->error);
 	tagrv_verbs_link_destroy(link);

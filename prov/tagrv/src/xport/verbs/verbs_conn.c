@@ -127,7 +127,7 @@ int tagrv_verbs_qp_create_in(struct verbs_xport *xp, struct verbs_link *link,
 		.qp_context = link,
 		.send_cq = xp->tx.cq,
 		.recv_cq = xp->rx.cq,
-		.srq = xp->rxq.srq,
+		.srq = link->pool->rxq.srq,
 		.qp_type = IBV_QPT_RC,
 		.cap = { .max_send_wr = 1, .max_send_sge = 1 },
 	};
