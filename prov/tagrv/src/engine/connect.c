@@ -366,6 +366,7 @@ static void reconnect(struct tagrv_peer *peer)
 {
 	struct tagrv_lane *lane = peer->lane;
 
+	tagrv_lane_leave_tags(lane);
 	peer->lane = NULL;
 	tagrv_peer_set_state(peer, TAGRV_PEER_IDLE);
 	tagrv_lane_fail(lane, -FI_ECONNRESET, false);

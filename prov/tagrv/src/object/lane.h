@@ -52,19 +52,19 @@ struct tagrv_lane {
 					   until the link is closed */
 	struct tagrv_peer *peer;	/* NULL once replaced or failed */
 	struct tagrv_link *link;
-	bool	side;			/* of a side link */
 	uint32_t life;			/* side, listed: peer->life, while it is the same */
 	uint32_t epoch;
 	uint64_t renew_since;		/* ms, clock; the link waits for new paths;
 					   0: it does not */
-	bool	down;			/* and has no other */
 	int	gone_status;		/* why the peer hung up: 0 or -FI_E* */
-	bool	gone_untold;		/* the wireup thread does not know of it */
 	struct tagrv_part part;
 	unsigned gone_passes;		/* progress passes without a message of
 					   the peer since it ended its connection */
 	uint32_t gone_seq;		/* what had come at the last of them */
 	int	status;			/* why it failed, once closing */
+	bool	side;			/* of a side link */
+	bool	down;			/* it waits for new paths, and has no other */
+	bool	gone_untold;		/* the wireup thread does not know that the peer hung up */
 	bool	closing;		/* link_close was called */
 	bool	listed;			/* tagged messages come by the list of tags.h */
 	bool	outside;		/* they come another way, though there is a list */

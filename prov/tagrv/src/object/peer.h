@@ -108,6 +108,7 @@ struct tagrv_peer {
 	size_t	eager_limit;		/* payload bytes: all up to it go eager */
 	uint16_t number;		/* lane->link->number: the peer's device
 					   matches our tagged messages */
+	uint16_t listed_lanes;		/* of tags.h: that had entered, and are not gone */
 	/* Read by every arrival. */
 	uint32_t rx_seq;
 	uint32_t match_id;		/* id, or that of a shared context */
@@ -198,7 +199,6 @@ struct tagrv_peer {
 	struct tagrv_list lost_node;	/* engine->conn.lost */
 	struct tagrv_list blank_node;	/* engine->table.blank */
 	struct tagrv_offload_source listed;	/* for receives that name it: tags.h */
-	uint16_t listed_lanes;		/* lanes that had entered, and are not gone */
 	struct tagrv_addr addr;
 };
 

@@ -157,6 +157,7 @@ struct verbs_link {
 
 	/* send queue: sequences tail..head-1 are in flight */
 	uint32_t ring_mask;
+	atomic_int async_error;	/* set by the wireup thread with an alarm */
 	struct verbs_tx *ring;
 	uint32_t head, tail;
 	uint32_t depth;		/* most in flight, without close's last one: as many
@@ -205,7 +206,6 @@ struct verbs_link {
 
 	/* parameters of the connection */
 	struct verbs_port port;	/* of this side, as in the blob sent */
-	atomic_int async_error;	/* set by the wireup thread with an alarm */
 
 	struct tagrv_list todo_node;	/* in xport->ready or ->failed */
 	struct tagrv_list inbox_node;	/* in inbox.fresh, or in none */
