@@ -212,7 +212,8 @@ void tagrv_tags_lose(struct tagrv_tags *tags, int status)
 		   fi_strerror(-status));
 	tags->error = status;
 	tags->list = NULL;
-	tags->xport->list = NULL;
+	/* The wireup thread looks at it, too. */
+	__atomic_store_n(&tags->xport->list, NULL, __ATOMIC_RELEASE);
 	while (tagrv_list_pop(&tags->waiting))
 		;
 	for (size_t i = 0; i < tagrv_pool_capacity(&tags->pool); i++) {

@@ -117,7 +117,8 @@ static int unpack_in(struct verbs_blob *blob, const void *from, size_t len)
 	blob->in_qpn = be32toh(in.qpn);
 	blob->in_psn = be32toh(in.psn);
 	if (blob->in_qpn < 2 || blob->in_qpn > MAX_24BIT || blob->in_qpn == blob->qpn ||
-	    blob->in_psn > MAX_24BIT || blob->number > (blob->list ? VERBS_NUMBER_MAX : 0))
+	    blob->in_psn > MAX_24BIT || blob->number > (blob->list ? VERBS_NUMBER_MAX : 0) ||
+	    (blob->list && !blob->number))
 		return -FI_EINVAL;
 	return 0;
 }

@@ -24,6 +24,14 @@ static inline bool verbs_in_wanted(const struct verbs_xport *xp, bool side)
 	return xp->params.hw_tags && xp->use_srq && !side;
 }
 
+/*
+ * Gives the link a number for our list, if there is a list that is not lost. False: all are in
+ * use. Without a number a link must not have a second queue pair: the list would take its
+ * packets for tagged messages.
+ */
+bool tagrv_verbs_number_take(struct verbs_link *link) TAGRV_WARN_UNUSED;
+/* No message with it can come any more. Does nothing without a number. */
+void tagrv_verbs_number_give(struct verbs_link *link);
 /* Wireup thread: makes the second queue pair, in INIT. 0 or -errno. */
 int tagrv_verbs_in_create(struct verbs_link *link) TAGRV_WARN_UNUSED;
 /* Wireup thread: connects the queue pairs of the link, one or both. 0 or -errno. */

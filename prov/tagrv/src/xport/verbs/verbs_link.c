@@ -159,7 +159,7 @@ static int create_in(struct verbs_link *link)
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 	int ret;
 
-	if (!verbs_in_wanted(xp, link->side))
+	if (!verbs_in_wanted(xp, link->side) || !tagrv_verbs_number_take(link))
 		return 0;
 	ret = tagrv_verbs_in_create(link);
 	if (ret && !link->in.qp)
@@ -175,6 +175,7 @@ void tagrv_verbs_link_destroy(struct verbs_link *link)
 		tagrv_warn("verbs: %s: cannot destroy qp 0x%x\n",
 			   xp->dev->base.name, link->qpn);
 	(void) tagrv_verbs_in_destroy(link);
+	tagrv_verbs_number_give(link);
 	if (link->rxq) {
 		tagrv_list_remove(&link->refill_node);
 		tagrv_verbs_rxq_fini(link->rxq);
@@ -236,6 +237,8 @@ static struct verbs_blob own_blob(const struct verbs_link *link)
 		.two = link->in.qp != NULL,
 		.in_qpn = link->in.qpn,
 		.in_psn = link->in.psn,
+		.list = link->in_number != 0,
+		.number = link->in_number,
 		.gid = link->port.gid,
 		.part = link->port.part,
 		.prefix = link->port.prefix,
@@ -328,10 +331,28 @@ static int check_reach(const struct verbs_link *link, const struct verbs_blob *p
 	return -FI_EHOSTUNREACH;
 }
 
+/*
+ * The words in front of packets to a list take room. Both sides have the same bound whichever of
+ * them has a list: they cut long messages into fragments of that size.
+ */
+static void bind_numbers(struct verbs_link *link, const struct verbs_blob *peer)
+{
+	const struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+
+	link->max_packet = TAGRV_MIN((size_t) peer->max_packet,
+				     xp->base.attr.max_packet);
+	if (!link->in_used)
+		return;
+	link->base.given = link->in_number;
+	link->base.number = peer->list ? peer->number : 0;
+	if (link->base.given || link->base.number)
+		link->max_packet -= VERBS_LIST_WORDS;
+	link->base.max_packet = link->max_packet;
+}
+
 int tagrv_verbs_link_bind(struct tagrv_link *base, const void *blob, size_t len)
 {
 	struct verbs_link *link = verbs_link_of(base);
-	struct verbs_xport *xp = verbs_xport_of(base->xport);
 	struct verbs_blob peer;
 	int ret;
 
@@ -346,8 +367,7 @@ int tagrv_verbs_link_bind(struct tagrv_link *base, const void *blob, size_t len)
 	ret = tagrv_verbs_in_bind(link, &peer);
 	if (ret)
 		return ret;
-	link->max_packet = TAGRV_MIN((size_t) peer.max_packet,
-				     xp->base.attr.max_packet);
+	bind_numbers(link, &peer);
 	tagrv_verbs_rdma_bind(link, &peer);
 	link->tx_permits = peer.permits;
 	link->may_write = peer.admits & TAGRV_MEM_WRITE;
@@ -412,7 +432,7 @@ int tagrv_verbs_link_attach(struct tagrv_link *base, void *ctx)
 	base->ctx = ctx;
 	tagrv_verbs_link_set_state(link, VERBS_LINK_OPEN);
 	verbs_link_set_direct(link);
-	link->open_max = link->side ? 0 : link->max_packet;
+	link->open_max = link->side || link->base.number ? 0 : link->max_packet;
 	tagrv_verbs_permit_attach(link);
 	if (xp->fatal || link->error)
 		verbs_link_set_error(link, xp->fatal);

@@ -16,6 +16,8 @@
 
 /* A progress of the list that handles fewer completions has found no more. */
 #define VERBS_LIST_PASS		256u
+/* Bytes in front of each packet to a list: zeros, or the words of a tagged message */
+#define VERBS_LIST_WORDS	(TAGRV_TAGLIST_WORDS * sizeof(uint64_t))
 #define VERBS_LIST_ENTRIES	1024u	/* most in the list of an xport */
 /* mlx5 receives nothing with 32 posted buffers or less. */
 #define VERBS_LIST_BUFS_LEAST	64u

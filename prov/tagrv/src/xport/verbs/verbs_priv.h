@@ -154,6 +154,7 @@ struct verbs_link {
 	bool	recalled;	/* the peer was asked for permits, and has not answered */
 	bool	lost_stray;	/* no packet behind it may be delivered */
 	uint8_t	mtu_shift;	/* the path's MTU is 2^mtu_shift bytes */
+	uint16_t in_number;	/* of the peer's messages in our list; 0: 'in' is not of it */
 
 	/* send queue: sequences tail..head-1 are in flight */
 	uint32_t ring_mask;
@@ -167,7 +168,8 @@ struct verbs_link {
 	uint32_t unsignaled;	/* requests since the last signaled one */
 	struct verbs_moves gets, puts;
 	size_t	max_packet;	/* bytes that the peer's buffers hold */
-	size_t	open_max;	/* the same while it is OPEN without an error, else 0 */
+	size_t	open_max;	/* the same while it is OPEN without an error, else 0; 0, too, if
+				   the peer has a list: verbs_send.c */
 
 	/* verbs_check.c */
 	struct {
@@ -250,6 +252,7 @@ struct verbs_inbox {
 	uint32_t next_serial;
 	uint32_t rx_cq_depth;		/* without SRQ: entries of the rx CQ, */
 	uint32_t rx_cq_used;		/* entries that all links may fill */
+	uint64_t *numbers;		/* VERBS_NUMBER_MAX + 1 bits: given to links; NULL: none */
 };
 
 /*

@@ -7,6 +7,10 @@
  * in a burst wait and are combined into fewer packets, while a single packet never
  * waits. Hardware devices have no such bound.
  *
+ * A peer with a list of receives wants two words in front of every packet (verbs_list.h). Its
+ * link has no bound for the usual ways, so that they refuse before they look further; send
+ * and send_prepared go on then, with a copy of the packet that is longer.
+ *
  * An inline packet is gathered into one segment first: a device's library has a loop
  * over segments, which costs it more than a second copy of few bytes, and devices
  * have different limits for segments.
@@ -111,6 +115,76 @@ static int check_packet(struct verbs_xport *xp, struct verbs_link *link,
 	return 0;
 }
 
+/* ---- packets to a list ---- */
+
+/* The link leads to a list, and works. */
+static bool leads_to_list(const struct verbs_link *link)
+{
+	return link->base.number && link->state == VERBS_LINK_OPEN && !link->error;
+}
+
+/* As check_packet(), whose error is 'ret'. len: without what is added here. */
+static int check_list_packet(struct verbs_xport *xp, struct verbs_link *link, int ret,
+			     size_t len, bool ctrl)
+{
+	if (ret != -FI_ENOTCONN || !leads_to_list(link))
+		return ret;
+	if (len > link->max_packet)
+		return -FI_EMSGSIZE;
+	if (!verbs_has_room(xp, link, ctrl) || (!ctrl && is_burst(xp, link)) ||
+	    lacks_permit(xp, link, ctrl))
+		return verbs_try_again(xp);
+	return 0;
+}
+
+/*
+ * A tagged message has no immediate data: what the device reports of a match does not tell it
+ * in every case. The permit that it would have brought goes by itself.
+ */
+static int post_tagged(struct verbs_xport *xp, struct verbs_link *link,
+		       struct ibv_send_wr *wr, struct verbs_tx *tx)
+{
+	int ret;
+
+	wr->opcode = IBV_WR_SEND;
+	ret = tagrv_verbs_post(xp, link, wr, tx);
+	if (ret) {
+		if (tx->buf != VERBS_NO_BUF)
+			verbs_free_buf(xp, tx->buf);
+		return ret;
+	}
+	link->tx_permits--;
+	xp->stats.packets_sent++;
+	if (link->rx_permits <= link->offer_at && !tagrv_list_linked(&link->owed_node))
+		tagrv_list_push_tail(&xp->owed, &link->owed_node);
+	return 0;
+}
+
+static TAGRV_COLD int send_to_list(struct verbs_link *link, const struct iovec *iov,
+				   size_t cnt, unsigned flags, struct tagrv_done *done)
+{
+	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+	bool ctrl = flags & TAGRV_SEND_CTRL, tagged = flags & TAGRV_SEND_TAGGED;
+	struct verbs_tx tx = { .done = done, .buf = VERBS_NO_BUF };
+	size_t len = tagrv_iov_len(iov, cnt), words = tagged ? 0 : VERBS_LIST_WORDS;
+	int ret = check_list_packet(xp, link, -FI_ENOTCONN, len, ctrl);
+	char *to;
+
+	if (ret)
+		return ret;
+	len += words;
+	to = is_inline(xp, len) ? use_bytes(&xp->packet, len) :
+				  use_buf(xp, len, ctrl, &tx);
+	if (!to)
+		return verbs_try_again(xp);
+	memset(to, 0, words);
+	tagrv_iov_gather(to + words, iov, cnt);
+	return tagged ? post_tagged(xp, link, &xp->packet.wr, &tx) :
+			post_packet(xp, link, &xp->packet.wr, &tx);
+}
+
+/* ---- packets in one segment, again ---- */
+
 int tagrv_verbs_send(struct tagrv_link *base, const struct iovec *iov,
 		     size_t cnt, unsigned flags, struct tagrv_done *done)
 {
@@ -123,7 +197,8 @@ int tagrv_verbs_send(struct tagrv_link *base, const struct iovec *iov,
 	char *to;
 
 	if (TAGRV_UNLIKELY(ret))
-		return ret;
+		return ret == -FI_ENOTCONN && leads_to_list(link) ?
+		       send_to_list(link, iov, cnt, flags, done) : ret;
 	to = is_inline(xp, len) ? use_bytes(&xp->packet, len) :
 				  use_buf(xp, len, ctrl, &tx);
 	if (TAGRV_UNLIKELY(!to))
@@ -230,6 +305,8 @@ int tagrv_verbs_send_prepared(struct tagrv_link *base, const void *hdr,
 	if (!(xp->base.attr.caps & TAGRV_XPORT_PREPARED))
 		return -FI_EOPNOTSUPP;
 	ret = check_packet(xp, link, hdr_len + tagrv_iov_len(iov, cnt), false);
+	if (TAGRV_UNLIKELY(ret))
+		ret = check_list_packet(xp, link, ret, hdr_len + tagrv_iov_len(iov, cnt), false);
 	if (!ret)
 		ret = fill_prepared(xp, sge, &wr.num_sge, iov, mem, cnt);
 	if (TAGRV_UNLIKELY(ret))
@@ -239,7 +316,30 @@ int tagrv_verbs_send_prepared(struct tagrv_link *base, const void *hdr,
 		return verbs_try_again(xp);
 	memcpy(to, hdr, hdr_len);
 	sge->length = (uint32_t) hdr_len;
-	return post_packet(xp, link, &wr, &tx);
+	return TAGRV_LIKELY(!link->base.number) ? post_packet(xp, link, &wr, &tx) :
+						  post_tagged(xp, link, &wr, &tx);
+}
+
+/* Zeros before nothing, for a list. False: no buffer is idle. */
+static bool add_words(struct verbs_xport *xp, struct ibv_send_wr *wr, struct ibv_sge *sge,
+		      struct verbs_tx *tx)
+{
+	static const char zeros[VERBS_LIST_WORDS];
+	void *to;
+
+	wr->sg_list = sge;
+	wr->num_sge = 1;
+	sge->length = VERBS_LIST_WORDS;
+	if (is_inline(xp, VERBS_LIST_WORDS)) {
+		sge->addr = (uintptr_t) zeros;
+		wr->send_flags = IBV_SEND_INLINE;
+		return true;
+	}
+	to = verbs_take_buf(xp, sge, true, tx);
+	if (!to)
+		return false;
+	memset(to, 0, VERBS_LIST_WORDS);
+	return true;
 }
 
 /* bits: a number of packets, and VERBS_PERMIT_*. */
@@ -251,11 +351,16 @@ static int post_empty(struct verbs_link *link, uint32_t bits, bool signaled)
 		.imm_data = tagrv_verbs_permit_imm(bits, true),
 	};
 	struct verbs_tx tx = { .buf = VERBS_NO_BUF, .signaled = signaled };
+	struct ibv_sge sge;
 	int ret;
 
 	if (!verbs_has_room(xp, link, true))
 		return -FI_EAGAIN;
+	if (link->base.number && !add_words(xp, &wr, &sge, &tx))
+		return -FI_EAGAIN;
 	ret = tagrv_verbs_post(xp, link, &wr, &tx);
+	if (ret && tx.buf != VERBS_NO_BUF)
+		verbs_free_buf(xp, tx.buf);
 	if (ret)
 		return ret;
 	link->tx_permits--;
