@@ -139,7 +139,7 @@ static int check_list_packet(struct verbs_xport *xp, struct verbs_link *link, in
 
 /*
  * A tagged message has no immediate data: what the device reports of a match does not tell it
- * in every case. The permit that it would have brought goes by itself.
+ * in every case. Permits go by other packets, or by themselves when half of them are used.
  */
 static int post_tagged(struct verbs_xport *xp, struct verbs_link *link,
 		       struct ibv_send_wr *wr, struct verbs_tx *tx)
@@ -155,8 +155,6 @@ static int post_tagged(struct verbs_xport *xp, struct verbs_link *link,
 	}
 	link->tx_permits--;
 	xp->stats.packets_sent++;
-	if (link->rx_permits <= link->offer_at && !tagrv_list_linked(&link->owed_node))
-		tagrv_list_push_tail(&xp->owed, &link->owed_node);
 	return 0;
 }
 
