@@ -116,9 +116,9 @@ Test(verbs_list, is_a_part_of_an_xport_that_wants_one)
 	open_one();
 	cr_assert_not_null(xport->list);
 	cr_assert_eq(xport->list->max_entries, 8);
-	cr_assert_eq(xp->list.rxq.bufs.size, xp->pool.rxq.bufs.size);
-	cr_assert_eq(xp->list.rxq.bufs.max, tagrv_verbs_rx_max(xp) / 2);
-	cr_assert_leq(xp->list.rxq.bufs.total, VERBS_RX_SLAB);
+	cr_assert_eq(xp->list.pool.rxq.bufs.size, xp->pool.rxq.bufs.size);
+	cr_assert_eq(xp->list.pool.rxq.bufs.max, tagrv_verbs_rx_max(xp) / 2);
+	cr_assert_leq(xp->list.pool.rxq.bufs.total, VERBS_RX_SLAB);
 	close_one();
 }
 

@@ -81,8 +81,8 @@ struct tagrv_taglist_sink {
 	/*
 	 * tag, app: of the message, as the sender wrote them. link: by which it came; it may be
 	 * one that was not attached yet, or whose owner has closed it. status: 0; or -FI_E*: the
-	 * device does not know the message: tag and app say nothing, and 'data' comes at once
-	 * with that status.
+	 * device or the transport does not know the message: tag and app say nothing, and 'data'
+	 * comes with that status, as soon as the device writes to the memory no more.
 	 *
 	 * Called at once, in the order of the device. If link->ctx is NULL then, because the
 	 * link is not attached, it is called again for that entry when the link is, in the

@@ -80,9 +80,9 @@ Test(verbs_tm_command, entries_are_used_after_the_count_is_told)
 
 Test(verbs_tm_command, commands_in_flight_are_bounded)
 {
-	tm.config.tm.max_ops = VERBS_TM_OPS + 1;
+	tm.config.tm.max_ops = VERBS_LIST_OPS + 1;
 	tm_open();
-	cr_assert_eq(tm.tm->max_ops, VERBS_TM_OPS);
+	cr_assert_eq(tm.tm->max_ops, VERBS_LIST_OPS);
 	tm.tm->max_ops = 4;	/* the device would take more */
 	tm_delay(2, 0, 0);
 	for (unsigned i = 0; i < 4; i++)

@@ -57,6 +57,13 @@ struct tm_fixture {
 	unsigned permits;		/* packets whose permit was asked for */
 	bool	permit_only;		/* and they are nothing else */
 	bool	with_channel;
+	struct tagrv_link link;		/* of all messages; ctx NULL: it is not attached */
+	bool	unknown;		/* but these are of no link */
+	int	match_status;
+	uint32_t match_qpn;		/* as told of the last message */
+	uint64_t keys[TM_ENTRIES];	/* 'kept' messages that wait for the link */
+	unsigned kept;
+	unsigned lost;			/* packets without a buffer */
 	unsigned readd;			/* so many times 'data' adds its entry again */
 };
 

@@ -81,6 +81,13 @@ static uint32_t rx_cq_depth(struct verbs_xport *xp)
 	return depth;
 }
 
+/* The same of the list, if the link's packets come by it. */
+static bool list_is_swept(const struct verbs_list *list, const struct verbs_link *link)
+{
+	return !link->in_number || list->empty_pass > link->sweep_pass ||
+	       list->polled >= link->list_end;
+}
+
 /*
  * Whether all receive completions of a closing link were polled. The device has
  * VERBS_CLOSE_*_MS to write them; the sweep begins then. It ends when the receive CQ
@@ -98,9 +105,11 @@ static bool rx_cq_is_swept(struct verbs_xport *xp, struct verbs_link *link,
 	if (!link->sweep_pass) {
 		link->sweep_pass = xp->pass;
 		link->sweep_end = xp->rx_polled + rx_cq_depth(xp);
+		if (link->in_number)
+			link->list_end = xp->list.polled + tagrv_verbs_list_depth(xp);
 	}
-	return xp->rx_empty_pass > link->sweep_pass ||
-	       xp->rx_polled >= link->sweep_end;
+	return (xp->rx_empty_pass > link->sweep_pass || xp->rx_polled >= link->sweep_end) &&
+	       list_is_swept(&xp->list, link);
 }
 
 static bool may_destroy(struct verbs_xport *xp, struct verbs_link *link,
@@ -142,6 +151,7 @@ static void end_link(struct verbs_xport *xp, struct verbs_link *link)
 	link->qp = NULL;
 	if (!tagrv_verbs_in_destroy(link))
 		link->pool->lost.off = true;
+	tagrv_verbs_list_end(link);
 	tagrv_verbs_lost_suspect(link);
 	tagrv_verbs_retire(link, link->head, link->error);
 	tagrv_verbs_link_destroy(link);

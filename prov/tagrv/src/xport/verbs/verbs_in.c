@@ -70,7 +70,8 @@ int tagrv_verbs_in_create(struct verbs_link *link)
 	if (tagrv_random_fill(&link->in.psn, sizeof(link->in.psn)))
 		return -FI_EIO;
 	link->in.psn &= 0xffffff;
-	ret = tagrv_verbs_qp_create_in(xp, link, &link->in.qp);
+	ret = link->in_number ? tagrv_verbs_list_qp_create(xp, link, &link->in.qp) :
+				tagrv_verbs_qp_create_in(xp, link, &link->in.qp);
 	if (ret)
 		return ret;
 	link->in.qpn = link->in.qp->qp_num;
@@ -101,6 +102,16 @@ int tagrv_verbs_in_adopt(struct verbs_link *link)
 	       tagrv_verbs_map_add(&verbs_xport_of(link->base.xport)->in_map, link) : 0;
 }
 
+/* Its packets come by the first queue pair: what it took of the other pool is not known. */
+static void leave_list(struct verbs_link *link)
+{
+	if (!link->in_number)
+		return;
+	tagrv_verbs_list_end(link);
+	tagrv_verbs_permit_move(link, &verbs_xport_of(link->base.xport)->pool);
+	link->rx_last = 0;
+}
+
 void tagrv_verbs_in_attach(struct verbs_link *link)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
@@ -109,6 +120,7 @@ void tagrv_verbs_in_attach(struct verbs_link *link)
 		return;
 	tagrv_verbs_map_remove(&xp->in_map, link);
 	(void) tagrv_verbs_in_destroy(link);
+	leave_list(link);
 	tagrv_verbs_number_give(link);
 	link->counted--;
 	tagrv_quota_give(&xp->dev->quota);

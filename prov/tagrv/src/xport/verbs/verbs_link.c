@@ -161,6 +161,8 @@ static int create_in(struct verbs_link *link)
 
 	if (!verbs_in_wanted(xp, link->side) || !tagrv_verbs_number_take(link))
 		return 0;
+	if (link->in_number)
+		link->pool = &xp->list.pool;
 	ret = tagrv_verbs_in_create(link);
 	if (ret && !link->in.qp)
 		say_refused(xp->dev, link->counted, ret);
@@ -408,6 +410,7 @@ bool tagrv_verbs_links_adopt(struct verbs_xport *xp)
 		}
 		tagrv_list_remove(pos);
 		tagrv_verbs_permit_adopt(link);
+		tagrv_verbs_list_adopt(link);
 		lost = &link->pool->lost;
 		link->rx_last = lost->passed ? lost->before : 0;
 		any = true;

@@ -13,19 +13,25 @@
 
 #include "xport/taglist.h"
 #include "xport/verbs/verbs_dev.h"
+#include "xport/verbs/verbs_pool.h"
 
 /* A progress of the list that handles fewer completions has found no more. */
 #define VERBS_LIST_PASS		256u
 /* Bytes in front of each packet to a list: zeros, or the words of a tagged message */
 #define VERBS_LIST_WORDS	(TAGRV_TAGLIST_WORDS * sizeof(uint64_t))
 #define VERBS_LIST_ENTRIES	1024u	/* most in the list of an xport */
+#define VERBS_LIST_OPS		256u	/* most commands in flight */
 /* mlx5 receives nothing with 32 posted buffers or less. */
 #define VERBS_LIST_BUFS_LEAST	64u
+#define VERBS_LIST_BUFS_IDLE	32u
+#define VERBS_LIST_NUMBERS	0x4000u	/* of links, 0 of none: TAGRV_OFFLOAD_SOURCES */
 
 /* A packet that no entry took, or that failed. */
 struct verbs_list_packet {
 	uint32_t qpn;		/* where it came */
 	int	status;		/* 0 or -FI_E*: there is no packet */
+	bool	lost;		/* nor was its buffer posted, as far as we know */
+	uint64_t wr_id;		/* of the buffer */
 	const void *data;	/* valid during the call only */
 	size_t	len;
 	bool	tagged;		/* unexpected: it has to be counted */
@@ -43,6 +49,16 @@ typedef bool (*verbs_list_receive_fn)(void *owner, const struct verbs_list_packe
  */
 typedef bool (*verbs_list_permit_fn)(void *owner, const struct verbs_list_packet *packet);
 
+/*
+ * An entry has taken a message: sets the link that has the number in its tag. qpn: where it
+ * came, 0: not known. 0, or -FI_E*: it is no message of a link; or, if *link is set, the link is
+ * of no use any more.
+ */
+typedef int (*verbs_list_match_fn)(void *owner, uint32_t qpn, uint64_t tag,
+				   struct tagrv_link **link);
+/* The message waits until its link is attached: deliver() is due in its turn then. */
+typedef void (*verbs_list_keep_fn)(void *owner, struct tagrv_link *link, uint64_t key);
+
 struct verbs_list_attr {
 	uint32_t max_entries;		/* wanted: it may become less */
 	struct verbs_rxq *rxq;		/* the owner's; zero. Opened and closed with the list */
@@ -51,7 +67,9 @@ struct verbs_list_attr {
 	size_t	buf_size;		/* of packets that no entry takes */
 	verbs_list_receive_fn receive;
 	verbs_list_permit_fn permit;
-	void	*owner;			/* for both, and what events of the queues name */
+	verbs_list_match_fn match;
+	verbs_list_keep_fn keep;
+	void	*owner;			/* for all, and what events of the queues name */
 	struct ibv_comp_channel *channel;	/* NULL: no events */
 	int	vector;
 };
@@ -62,6 +80,12 @@ struct verbs_list_ops {
 		    struct tagrv_taglist **list);
 	/* A queue pair whose packets come by the list, in RESET. 0 or -errno. */
 	int (*qp_create)(struct tagrv_taglist *list, void *ctx, struct ibv_qp **qp);
+	/* The link of a message that was kept is attached, and the message is next. */
+	void (*deliver)(struct tagrv_taglist *list, uint64_t key);
+	/* The queue pairs of a link are destroyed: what entries have not got yet never comes. */
+	void (*end)(struct tagrv_taglist *list, const struct tagrv_link *link);
+	/* Whether completions were read that progress has yet to handle. */
+	bool (*holds)(struct tagrv_taglist *list);
 	/* The list has failed: the next progress says so. */
 	void (*fail)(struct tagrv_taglist *list, int status);
 	/* Takes the permits that have come; all other completions are held. */
@@ -78,11 +102,15 @@ extern const struct verbs_list_ops tagrv_verbs_tm_ops;
 struct verbs_list {
 	struct tagrv_taglist *taglist;	/* NULL: there is none. The owner of the xport may
 					   forget it earlier (xport->list) */
-	struct verbs_rxq rxq;		/* whose packets the list looks at first */
+	struct verbs_pool pool;		/* whose packets the list looks at first */
+	struct verbs_link **links;	/* VERBS_LIST_NUMBERS, by number; of those in the map */
+	uint64_t empty_pass;		/* xport->pass when the last progress found no more */
+	uint64_t polled;		/* completions */
 	uint64_t stray;			/* packets of no link */
 	struct tagrv_xport_ops ops;	/* of an xport with a list */
 };
 
+struct verbs_link;
 struct verbs_xport;
 
 /* Opens a list if one is wanted and the device has them; else, or if that fails, there is none. */
@@ -92,6 +120,18 @@ void tagrv_verbs_list_close(struct verbs_xport *xp);
 /* The rest is of xports that have a list. qp_create: in RESET; 0 or -errno. */
 int tagrv_verbs_list_qp_create(struct verbs_xport *xp, void *ctx, struct ibv_qp **qp)
 	TAGRV_WARN_UNUSED;
+/* A link enters the map; it has a number, or not. */
+void tagrv_verbs_list_adopt(struct verbs_link *link);
+/* Its queue pairs are destroyed. */
+void tagrv_verbs_list_end(struct verbs_link *link);
+/* A message that an entry took was kept, and is next. */
+void tagrv_verbs_list_deliver(struct verbs_xport *xp, uint64_t key);
+/* An unexpected message that was kept was delivered, or dropped. */
+void tagrv_verbs_list_handled(struct verbs_xport *xp);
+/* Whether completions are hidden, which would tell of lost buffers. */
+bool tagrv_verbs_list_holds(struct verbs_xport *xp);
+/* Most completions that there are at a time. */
+uint64_t tagrv_verbs_list_depth(const struct verbs_xport *xp);
 void tagrv_verbs_list_fail(struct verbs_xport *xp, int status);
 void tagrv_verbs_list_reap(struct verbs_xport *xp);
 bool tagrv_verbs_list_event(struct verbs_xport *xp, const struct ibv_cq *cq);

@@ -155,11 +155,12 @@ static void take_back(struct verbs_pool *pool)
 }
 
 /* Whether nothing is hidden: held completions, or a link that is not in the map yet. */
-static bool sees_all(struct verbs_xport *xp)
+static bool sees_all(const struct verbs_pool *pool)
 {
+	struct verbs_xport *xp = pool->xp;
 	bool all;
 
-	if (xp->rx.held_cnt)
+	if (pool == &xp->pool ? xp->rx.held_cnt != 0 : tagrv_verbs_list_holds(xp))
 		return false;
 	tagrv_verbs_links_adopt(xp);
 	pthread_mutex_lock(&xp->inbox.mutex);
@@ -184,7 +185,7 @@ void tagrv_verbs_lost_search(struct verbs_pool *pool)
 	struct verbs_lost *lost = &pool->lost;
 	uint32_t cleared, all;
 
-	if (!lost->before || lost->off || !look_is_due(pool) || !sees_all(pool->xp))
+	if (!lost->before || lost->off || !look_is_due(pool) || !sees_all(pool))
 		return;
 	cleared = count_cleared(pool, &all);
 	lost->pause = TAGRV_MIN(2 * lost->pause + 1, pool->rxq.bufs.total / RARE_PART);

@@ -70,6 +70,12 @@ static void set_rx_permits(struct verbs_link *link, uint32_t permits)
 	link->rx_permits = permits;
 }
 
+static void push_owed(struct verbs_link *link)
+{
+	if (!tagrv_list_linked(&link->owed_node))
+		tagrv_list_push_tail(&link->pool->xp->owed, &link->owed_node);
+}
+
 /*
  * Packets that peers may send and, of VERBS_PERMIT_MIN each, those that they may not yet;
  * and the pool's least.
@@ -165,6 +171,23 @@ void tagrv_verbs_permit_forget(struct verbs_link *link)
 	tagrv_verbs_permit_thin_over(pool);
 }
 
+/* It is counted in the other pool as it was in this one. */
+void tagrv_verbs_permit_move(struct verbs_link *link, struct verbs_pool *pool)
+{
+	uint32_t permits = link->rx_permits, window = link->rx_window;
+	bool owed = tagrv_list_linked(&link->owed_node);
+
+	tagrv_verbs_permit_forget(link);
+	link->pool = pool;
+	pool->links++;
+	atomic_fetch_add(&pool->rx_kept, verbs_kept(0));
+	set_rx_permits(link, permits);
+	tagrv_verbs_window_share(pool);
+	tagrv_verbs_window_set(link, window);
+	if (owed)
+		push_owed(link);
+}
+
 void tagrv_verbs_permit_thin_over(struct verbs_pool *pool)
 {
 	struct verbs_xport *xp = pool->xp;
@@ -215,12 +238,6 @@ static uint32_t owed_to(const struct verbs_link *link)
 static bool is_half_used(const struct verbs_link *link)
 {
 	return link->rx_permits * 2 <= TAGRV_MIN(link->rx_window, link->pool->rx_window);
-}
-
-static void push_owed(struct verbs_link *link)
-{
-	if (!tagrv_list_linked(&link->owed_node))
-		tagrv_list_push_tail(&link->pool->xp->owed, &link->owed_node);
 }
 
 /* Without SRQ. The next progress makes the window larger. */
@@ -316,24 +333,31 @@ static bool serve_owed(struct verbs_link *link)
 	return answered && (cnt || !owed_to(link));
 }
 
+/* Links of it are owed more than there were buffers for. */
+static void end_round(struct verbs_pool *pool)
+{
+	warn_over(pool);
+	if (TAGRV_UNLIKELY(pool->lacking) && pool->xp->use_srq &&
+	    pool->rxq.bufs.total == pool->rxq.bufs.max)
+		tagrv_verbs_recall_surplus(pool);
+	pool->lacking = false;
+}
+
 void tagrv_verbs_permit_send_owed(struct verbs_xport *xp)
 {
 	struct tagrv_list *pos, *tmp;
-	struct verbs_pool *pool = &xp->pool;
-	bool lacking = false;
 
-	warn_over(pool);
 	tagrv_list_for_each_safe(&xp->owed, pos, tmp) {
 		struct verbs_link *link =
 			tagrv_container_of(pos, struct verbs_link, owed_node);
 
 		if (link->error || serve_owed(link))
 			tagrv_list_remove(pos);
-		lacking |= !link->error && owed_to(link);
+		link->pool->lacking |= !link->error && owed_to(link);
 	}
-	if (TAGRV_UNLIKELY(lacking) && xp->use_srq &&
-	    pool->rxq.bufs.total == pool->rxq.bufs.max)
-		tagrv_verbs_recall_surplus(pool);
+	end_round(&xp->pool);
+	if (xp->list.taglist)
+		end_round(&xp->list.pool);
 }
 
 void tagrv_verbs_permit_take(struct verbs_link *link, uint32_t cnt)
@@ -401,76 +425,10 @@ bool tagrv_verbs_permit_received(struct verbs_xport *xp,
 	return bits & PERMIT_ONLY;
 }
 
-/*
- * Adds a packet's permit before the packet is handled, which then has no immediate data
- * any more: it is not added again, and takes back nothing that it has said of buffers.
- * True: the packet is permit-only; nothing was added, and it may be handled before packets
- * that came earlier. Links that are not in the map yet cannot have sends waiting, so their
- * permits need not be read.
- */
-static bool read_permit(struct verbs_xport *xp, struct ibv_wc *wc)
+bool tagrv_verbs_permit_read(struct verbs_xport *xp, struct verbs_link *link, uint32_t imm)
 {
-	struct verbs_link *link = verbs_map_find(&xp->map, wc->qp_num);
-
-	if (!link)
-		link = verbs_map_find_in(&xp->in_map, wc->qp_num);
-	if (!link || wc->status || !verbs_is_packet(link, wc) ||
-	    !(wc->wc_flags & IBV_WC_WITH_IMM))
-		return false;
-	if (be32toh(wc->imm_data) & PERMIT_ONLY)
+	if (be32toh(imm) & PERMIT_ONLY)
 		return true;
-	(void) tagrv_verbs_permit_received(xp, link, wc->imm_data);
-	wc->wc_flags &= ~(unsigned) IBV_WC_WITH_IMM;
+	(void) tagrv_verbs_permit_received(xp, link, imm);
 	return false;
-}
-
-/* Makes room for another batch behind the completions held. False: no memory. */
-static bool reserve_held(struct verbs_cq *cq)
-{
-	uint32_t cap = cq->held_cap * 2;
-	struct ibv_wc *held;
-
-	if (cq->held_pos)
-		memmove(cq->held, cq->held + cq->held_pos,
-			cq->held_cnt * sizeof(*held));
-	cq->held_pos = 0;
-	if (cq->held_cnt + VERBS_BATCH <= cq->held_cap)
-		return true;
-	held = realloc(cq->held, cap * sizeof(*held));
-	if (!held)
-		return false;
-	cq->held = held;
-	cq->held_cap = cap;
-	return true;
-}
-
-/*
- * An application that repeats a send without reading a queue must not miss the
- * permit that lets the send succeed. Packets wait in order for the next progress;
- * permit-only packets are handled here, so that their buffers are posted again.
- */
-TAGRV_COLD void tagrv_verbs_permit_poll(struct verbs_xport *xp)
-{
-	struct verbs_cq *cq = &xp->rx;
-	int cnt = VERBS_BATCH;
-
-	while (cnt == VERBS_BATCH && reserve_held(cq)) {
-		struct ibv_wc wc[VERBS_BATCH];
-
-		cnt = xp->calls->poll_cq(cq->cq, VERBS_BATCH, wc);
-		if (cnt < 0) {
-			tagrv_verbs_queue_failed(xp);
-			return;
-		}
-		for (int i = 0; i < cnt; i++) {
-			if (read_permit(xp, &wc[i]))
-				tagrv_verbs_on_rx(xp, &wc[i], 1);
-			else
-				cq->held[cq->held_cnt++] = wc[i];
-		}
-	}
-	if (xp->pool.rxq.bufs.idle_cnt)
-		tagrv_verbs_rxq_refill(xp->calls, &xp->pool.rxq);
-	if (xp->list.taglist)
-		tagrv_verbs_list_reap(xp);
 }

@@ -104,7 +104,7 @@ static TAGRV_COLD void deliver_late(struct verbs_xport *xp, struct verbs_link *l
 	if (link->state == VERBS_LINK_CLOSING && !link->stray_cnt)
 		sink->packet(sink, link->base.ctx, data, len);
 	else
-		tagrv_verbs_stray_keep(link, data, len);
+		(void) tagrv_verbs_stray_keep(link, VERBS_STRAY_PACKET, data, len);
 }
 
 static void deliver(struct verbs_xport *xp, struct verbs_link *link,

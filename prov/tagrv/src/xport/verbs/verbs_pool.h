@@ -41,6 +41,7 @@ struct verbs_pool {
 	bool	searching;		/* for lost buffers: lost.before is set */
 	bool	thin_due;		/* peers believe that buffers lack */
 	bool	warned_over;
+	bool	lacking;		/* links are owed more than there are buffers for */
 	struct verbs_rxq rxq;		/* with SRQ */
 	_Atomic uint32_t rx_permits;	/* with SRQ: sum over links in the map */
 	_Atomic uint32_t rx_kept;	/* least, and verbs_kept() of the same links */
@@ -75,6 +76,8 @@ void tagrv_verbs_pool_serve(struct verbs_pool *pool);
 void tagrv_verbs_permit_first(struct verbs_link *link);
 void tagrv_verbs_permit_adopt(struct verbs_link *link);
 void tagrv_verbs_permit_forget(struct verbs_link *link);
+/* The link's packets come to the buffers of another pool than was thought. */
+void tagrv_verbs_permit_move(struct verbs_link *link, struct verbs_pool *pool);
 /*
  * The number of packets that are owed to the link and can be permitted now, with
  * VERBS_PERMIT_THIN if there is no buffer for each. The link's window may grow.
@@ -101,6 +104,8 @@ void tagrv_verbs_permit_take(struct verbs_link *link, uint32_t cnt);
  * progress. For reap, which must not deliver packets.
  */
 void tagrv_verbs_permit_poll(struct verbs_xport *xp);
+/* Adds the permit in a packet that waits. True: nothing was added, the packet is permit-only. */
+bool tagrv_verbs_permit_read(struct verbs_xport *xp, struct verbs_link *link, uint32_t imm);
 /* Adds the permit in a packet's immediate data. True: the packet is permit-only. */
 bool tagrv_verbs_permit_received(struct verbs_xport *xp,
 				 struct verbs_link *link, uint32_t imm);

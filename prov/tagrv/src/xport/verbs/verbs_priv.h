@@ -103,9 +103,16 @@ struct verbs_moves {
 	uint32_t packets, packets_max;	/* packets of the path's MTU */
 };
 
+enum verbs_stray_kind {
+	VERBS_STRAY_PACKET,
+	VERBS_STRAY_LISTED,	/* for sink->listed; it is to be counted */
+	VERBS_STRAY_ENTRY,	/* an entry of the list took it; the key is here */
+};
+
 /* An early packet: it came before its link was attached. */
 struct verbs_stray {
 	struct tagrv_list node;
+	enum verbs_stray_kind kind;
 	size_t	len;
 	char	data[];
 };
@@ -196,7 +203,10 @@ struct verbs_link {
 	struct verbs_pool *pool;	/* of its permits */
 	struct verbs_rxq *rxq;	/* own queue, NULL: the pool's */
 	struct tagrv_list refill_node;	/* in xport->refill */
-	uint64_t asked_for;	/* lost.before when the peer was asked for a packet */
+	union {
+		uint64_t asked_for;	/* lost.before when the peer was asked for a packet */
+		uint64_t list_end;	/* closing: as sweep_end, of the list */
+	};
 	struct tagrv_list strays;
 	unsigned stray_cnt;
 	uint32_t psn;		/* of our first packet */
@@ -518,10 +528,10 @@ void tagrv_verbs_on_rx(struct verbs_xport *xp, const struct ibv_wc *wc, int cnt)
 
 /*
  * verbs_stray.c: early packets.
- * keep: copies a packet; the link fails if too many are kept.
+ * keep: copies a packet. False: it is dropped, because too many are kept; the link fails.
  */
-void tagrv_verbs_stray_keep(struct verbs_link *link, const void *data,
-			    size_t len) TAGRV_COLD;
+bool tagrv_verbs_stray_keep(struct verbs_link *link, enum verbs_stray_kind kind,
+			    const void *data, size_t len) TAGRV_COLD;
 /* Delivers the early packets of the links in 'ready'; returns the events. */
 unsigned tagrv_verbs_strays_deliver(struct verbs_xport *xp);
 /* Frees the early packets of a link. */

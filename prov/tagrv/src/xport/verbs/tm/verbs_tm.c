@@ -42,7 +42,7 @@ static int choose_sizes(struct verbs_tm *tm, const struct verbs_list_attr *attr)
 	if (!(caps->flags & IBV_TM_CAP_RC) || !caps->max_sge || !caps->max_num_tags ||
 	    !caps->max_ops || !verbs_has_srq(&tm->dev->attr))
 		return -FI_EOPNOTSUPP;
-	tm->max_ops = TAGRV_MIN(caps->max_ops, VERBS_TM_OPS);
+	tm->max_ops = TAGRV_MIN(caps->max_ops, VERBS_LIST_OPS);
 	tm->base.max_headers = caps->max_rndv_hdr_size;
 	tm->base.max_entries = TAGRV_MIN(caps->max_num_tags, attr->max_entries);
 	return 0;
@@ -141,6 +141,8 @@ int tagrv_verbs_tm_open(struct verbs_dev *dev, const struct verbs_list_attr *att
 	tm->rxq = attr->rxq;
 	tm->receive = attr->receive;
 	tm->permit = attr->permit;
+	tm->match = attr->match;
+	tm->keep = attr->keep;
 	tm->owner = attr->owner;
 	ret = open_all(tm, attr);
 	if (ret) {
@@ -207,9 +209,17 @@ static void fail(struct tagrv_taglist *list, int status)
 	tagrv_verbs_tm_fail(verbs_tm_of(list), status);
 }
 
+static bool holds(struct tagrv_taglist *list)
+{
+	return verbs_tm_of(list)->held_cnt != 0;
+}
+
 const struct verbs_list_ops tagrv_verbs_tm_ops = {
 	.open = tagrv_verbs_tm_open,
 	.qp_create = tagrv_verbs_tm_qp_create,
+	.deliver = tagrv_verbs_tm_deliver,
+	.end = tagrv_verbs_tm_end,
+	.holds = holds,
 	.fail = fail,
 	.reap = tagrv_verbs_tm_reap,
 	.event = tagrv_verbs_tm_event,

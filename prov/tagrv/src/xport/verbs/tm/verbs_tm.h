@@ -19,7 +19,6 @@
 /* Unexpected messages that are not handled, early packets among them, must be fewer than
  * 2^16: the device compares so many bits of their count. */
 #define VERBS_TM_BUFS_MOST	(1u << 15)
-#define VERBS_TM_OPS		256u	/* most commands in flight */
 
 /* Upper three bits of a wr_id. A buffer's is that of its queue (verbs_buf.c). */
 enum verbs_tm_kind {
@@ -38,6 +37,14 @@ struct verbs_tm_slot {
 	struct tagrv_taglist_entry *entry;	/* NULL: free */
 	uint32_t turn;		/* counts its entries: the bits above the number */
 	uint32_t next;		/* the next free one */
+	/* of a message, from consumed until its data */
+	struct tagrv_link *link;	/* NULL: not known */
+	int	status;			/* -FI_E*: the data are of no use when they come */
+	bool	kept;			/* the link is not attached yet */
+	bool	has_data;		/* kept, and the data have come: */
+	uint32_t len;
+	uint32_t app;
+	uint64_t tag;
 };
 
 /* A completion, as read: if it failed, wr_id and status alone are valid. */
@@ -58,7 +65,9 @@ struct verbs_tm {
 	struct verbs_rxq *rxq;		/* rxq->srq has the list */
 	verbs_list_receive_fn receive;
 	verbs_list_permit_fn permit;
-	void	*owner;			/* for both */
+	verbs_list_match_fn match;
+	verbs_list_keep_fn keep;
+	void	*owner;			/* for all */
 	unsigned unacked;		/* events to acknowledge */
 	struct verbs_tm_wc *held;	/* held_cnt completions that were read, from held_pos on */
 	uint32_t held_pos, held_cnt, held_cap;
@@ -100,6 +109,15 @@ void tagrv_verbs_tm_release(struct verbs_tm *tm, struct tagrv_taglist_entry *ent
 int tagrv_verbs_tm_progress(struct tagrv_taglist *list);
 /* Handles one completion. */
 void tagrv_verbs_tm_handle(struct verbs_tm *tm, const struct verbs_tm_wc *c);
+
+/* verbs_tm_match.c: messages that entries took */
+void tagrv_verbs_tm_on_entry(struct verbs_tm *tm, struct tagrv_taglist_entry *entry,
+			     const struct verbs_tm_wc *c);
+/* The entry that a wr_id names, NULL: none has it any more. */
+struct tagrv_taglist_entry *tagrv_verbs_tm_find(const struct verbs_tm *tm, uint64_t wr_id);
+/* As in struct verbs_list_ops: */
+void tagrv_verbs_tm_deliver(struct tagrv_taglist *list, uint64_t key);
+void tagrv_verbs_tm_end(struct tagrv_taglist *list, const struct tagrv_link *link);
 
 /* verbs_tm_read.c: completions, some of which are read before progress handles them. */
 /* 0 or -FI_E*. */

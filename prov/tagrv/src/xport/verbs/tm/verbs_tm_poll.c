@@ -1,16 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The completions of a list of posted receives.
- *
- * Of an entry come, if all goes well,
- *
- *   MATCH and DATA_VALID in one       a message of one packet
- *   MATCH, later DATA_VALID           a longer one, or the device reads a rendezvous
- *
- * with the status TM_RNDV_INCOMPLETE at the match, if software has to go on with the
- * rendezvous: then its headers are in the entry's memory, maybe after a second completion.
- * The same status after the match means that the read failed. With mlx5 that completion
- * says MATCH again, and has the opcode of an ordinary receive.
+ * The completions of a list of posted receives: of commands, and of packets in
+ * receive buffers. Those of messages that entries took are in verbs_tm_match.c.
  */
 #include "core/log.h"
 #include "xport/verbs/tm/verbs_tm.h"
@@ -60,44 +51,6 @@ static void on_sync(struct verbs_tm *tm, const struct verbs_tm_wc *c)
 		tm->base.sink->synced(tm->base.sink);
 }
 
-/* ---- messages that entries took ---- */
-
-static void end_data(struct verbs_tm *tm, struct tagrv_taglist_entry *entry, size_t len,
-		     int status)
-{
-	entry->due &= (uint8_t) ~TAGRV_TAGLIST_DATA;
-	tagrv_verbs_tm_release(tm, entry);
-	tm->base.sink->data(tm->base.sink, entry, len, status);
-}
-
-static void on_match(struct verbs_tm *tm, struct tagrv_taglist_entry *entry,
-		     const struct verbs_tm_wc *c)
-{
-	bool failed = c->status && c->status != IBV_WC_TM_RNDV_INCOMPLETE;
-
-	entry->headers = c->status == IBV_WC_TM_RNDV_INCOMPLETE;
-	entry->due &= (uint8_t) ~TAGRV_TAGLIST_CONSUMED;
-	tm->base.sink->consumed(tm->base.sink, entry, NULL, c->tm.tag, c->tm.priv,
-				failed ? tagrv_verbs_tm_status(c->status) : 0);
-	if (failed)
-		end_data(tm, entry, 0, tagrv_verbs_tm_status(c->status));
-	else if (c->flags & IBV_WC_TM_DATA_VALID)
-		end_data(tm, entry, c->len, entry->headers ? TAGRV_TAGLIST_HEADERS : 0);
-}
-
-static void on_entry(struct verbs_tm *tm, struct tagrv_taglist_entry *entry,
-		     const struct verbs_tm_wc *c)
-{
-	if (entry->due & TAGRV_TAGLIST_CONSUMED)
-		on_match(tm, entry, c);
-	else if (!(entry->due & TAGRV_TAGLIST_DATA))
-		tm->stale++;
-	else if (c->status)
-		end_data(tm, entry, 0, tagrv_verbs_tm_status(c->status));
-	else
-		end_data(tm, entry, c->len, entry->headers ? TAGRV_TAGLIST_HEADERS : 0);
-}
-
 /* ---- packets in receive buffers ---- */
 
 /*
@@ -118,10 +71,15 @@ static void on_buf(struct verbs_tm *tm, const struct verbs_tm_wc *c)
 		rxq->wr_ids[buf] = verbs_not_posted(buf);
 		rxq->posted--;
 	}
-	if (known && !tm->fatal) {
+	if (known)
 		packet = tagrv_verbs_tm_packet(tm, c);
+	else
+		packet = (struct verbs_list_packet) {
+			.qpn = c->qpn, .status = tagrv_verbs_tm_status(c->status),
+			.lost = true, .wr_id = c->wr_id,
+		};
+	if (!tm->fatal)
 		handled = tm->receive(tm->owner, &packet);
-	}
 	if (counted && handled)
 		tm->base.sink->handled(tm->base.sink);
 	tm->stale += !known;
@@ -134,17 +92,6 @@ static void on_buf(struct verbs_tm *tm, const struct verbs_tm_wc *c)
 
 /* ---- progress ---- */
 
-/* The entry that a wr_id names, NULL: none has it any more. */
-static struct tagrv_taglist_entry *find(const struct verbs_tm *tm, uint64_t wr_id)
-{
-	uint32_t i = (uint32_t) wr_id;
-	uint32_t turn = (uint32_t) (wr_id >> 32) & VERBS_TM_TURN_MASK;
-
-	if (i >= tm->base.max_entries || (tm->slots[i].turn & VERBS_TM_TURN_MASK) != turn)
-		return NULL;
-	return tm->slots[i].entry;
-}
-
 void tagrv_verbs_tm_handle(struct verbs_tm *tm, const struct verbs_tm_wc *c)
 {
 	enum verbs_tm_kind kind = (enum verbs_tm_kind) (c->wr_id >> VERBS_TM_KIND_SHIFT);
@@ -156,7 +103,7 @@ void tagrv_verbs_tm_handle(struct verbs_tm *tm, const struct verbs_tm_wc *c)
 	}
 	if (tm->fatal)
 		return;
-	entry = kind == VERBS_TM_SYNC ? NULL : find(tm, c->wr_id);
+	entry = kind == VERBS_TM_SYNC ? NULL : tagrv_verbs_tm_find(tm, c->wr_id);
 	if (kind == VERBS_TM_SYNC)
 		on_sync(tm, c);
 	else if (!entry)
@@ -166,7 +113,7 @@ void tagrv_verbs_tm_handle(struct verbs_tm *tm, const struct verbs_tm_wc *c)
 	else if (kind == VERBS_TM_DEL)
 		on_del(tm, entry, c);
 	else
-		on_entry(tm, entry, c);
+		tagrv_verbs_tm_on_entry(tm, entry, c);
 }
 
 static void tell(struct verbs_tm *tm)

@@ -85,6 +85,7 @@ struct verbs_list_packet tagrv_verbs_tm_packet(const struct verbs_tm *tm,
 	const struct verbs_bufs *bufs = &tm->rxq->bufs;
 	struct verbs_list_packet packet = {
 		.qpn = c->qpn, .status = tagrv_verbs_tm_status(c->status), .len = c->len,
+		.wr_id = c->wr_id,
 		.tagged = c->opcode == IBV_WC_TM_RECV,
 		.has_imm = c->flags & IBV_WC_WITH_IMM, .imm = c->imm,
 		.data = verbs_buf_addr(bufs, (uint32_t) (c->wr_id & tm->rxq->slot_mask)),
