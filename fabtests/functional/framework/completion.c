@@ -88,8 +88,8 @@ void comp_wait(const char *file, int line, struct fx *fx, enum fx_side side, str
 	}
 }
 
-static void compare_error(const char *file, int line, const struct comp *got,
-			  const struct comp *want)
+static void compare_error(const char *file, int line, const struct fx *fx,
+			  const struct comp *got, const struct comp *want)
 {
 	if (want->flags & ~got->flags)
 		run_fail(file, line, "error entry: flags 0x%" PRIx64 ", want 0x%" PRIx64, got->flags,
@@ -99,7 +99,7 @@ static void compare_error(const char *file, int line, const struct comp *got,
 	if (got->len != want->len || got->olen != want->olen)
 		run_fail(file, line, "truncated: len %zu olen %zu, want %zu and %zu", got->len,
 			 got->olen, want->len, want->olen);
-	if (want->flags & FI_TAGGED && got->tag != want->tag)
+	if (want->flags & FI_TAGGED && got->tag != (want->tag & fx->tag_bits))
 		run_fail(file, line, "truncated: tag 0x%" PRIx64 ", want 0x%" PRIx64, got->tag,
 			 want->tag);
 }
@@ -126,7 +126,8 @@ static void compare_fields(const char *file, int line, const struct fx *fx,
 	if (format >= FI_CQ_FORMAT_DATA && want->flags & FI_REMOTE_CQ_DATA &&
 	    (got->data ^ want->data) & data_mask(fx))
 		run_fail(file, line, "data 0x%" PRIx64 ", want 0x%" PRIx64, got->data, want->data);
-	if (format >= FI_CQ_FORMAT_TAGGED && want->flags & FI_TAGGED && got->tag != want->tag)
+	if (format >= FI_CQ_FORMAT_TAGGED && want->flags & FI_TAGGED &&
+	    got->tag != (want->tag & fx->tag_bits))
 		run_fail(file, line, "tag 0x%" PRIx64 ", want 0x%" PRIx64, got->tag, want->tag);
 }
 
@@ -140,7 +141,7 @@ void comp_compare(const char *file, int line, const struct fx *fx, const struct 
 	if (got->ctx != want->ctx)
 		run_fail(file, line, "completion with context %p, want %p", got->ctx, want->ctx);
 	if (want->err)
-		compare_error(file, line, got, want);
+		compare_error(file, line, fx, got, want);
 	else
 		compare_fields(file, line, fx, got, want);
 }

@@ -38,6 +38,13 @@ struct fi_info *fx_hints(const struct test *t, const struct fx_attr *attr)
 	return hints;
 }
 
+bool fx_devices_match(void)
+{
+	const char *value = getenv("FI_TAGRV_HW_TAGS");
+
+	return value && !strcmp(value, "1");
+}
+
 int fx_try_info(const struct test *t, const struct fx_attr *attr, struct fi_info **info)
 {
 	const char *node = t->opt->address[t->rank % 2];
@@ -65,6 +72,7 @@ static void open_fabric(struct fx *fx)
 		fx->domain = fx->attr.share->domain;
 		return;
 	}
+	fx->tag_bits = ~0ULL >> __builtin_clzll(fx->info->ep_attr->mem_tag_format | 1);
 	CHECK_OK(fi_fabric(fx->info->fabric_attr, &fx->fabric, NULL));
 	open_eq(fx);
 	fx->info->domain_attr->mr_mode |= fx->attr.mr_insist;

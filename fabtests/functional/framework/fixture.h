@@ -58,6 +58,7 @@ struct fx {
 	struct test *t;
 	struct fx_attr attr;
 	struct fi_info *info;
+	uint64_t tag_bits;	/* that mem_tag_format has: others are lost */
 	struct fid_fabric *fabric;
 	struct fid_eq *eq;
 	struct fid_domain *domain;
@@ -85,6 +86,8 @@ int fx_try_info(const struct test *t, const struct fx_attr *attr, struct fi_info
 /* Collective over all living ranks unless attr->disabled. Any error fails the case. */
 void fx_open(struct test *t, struct fx *fx, const struct fx_attr *attr);
 
+/* FI_TAGRV_HW_TAGS: devices may match tagged messages; tags have 48 bits, and none share packets. */
+bool fx_devices_match(void);
 /* As fx_open(), but the case is skipped when fi_getinfo offers nothing like it. */
 void fx_open_or_skip(struct test *t, struct fx *fx, const struct fx_attr *attr, const char *what);
 

@@ -39,7 +39,7 @@ static void start(struct fx *fx, struct traffic *tr, uint64_t *state)
 	memset(tr->done, 0, sizeof(tr->done));
 	tr->left = 2 * OPS;
 	for (uint64_t i = 0; i < OPS; i++) {
-		uint64_t tag = pattern_next(state) >> 8 << 8 | i;
+		uint64_t tag = (pattern_next(state) >> 8 << 8 | i) & fx->tag_bits;
 
 		SEND(fx, .call = CALL_MSG, .tagged = true, .buf = tr->out, .len = len_of(tag),
 		     .addr = fx->peer, .tag = tag, .flags = levels[pattern_next(state) % 6],
