@@ -186,6 +186,7 @@ Test(verbs_blob, list_needs_two_queue_pairs_and_a_number_needs_a_list, .timeout 
 	REFUSED(number, 1);
 	REFUSED_TWO(list, false);
 	REFUSED_TWO(two, false);
+	REFUSED_TWO(number, 0);
 }
 
 Test(verbs_blob, infiniband_needs_a_unicast_lid_or_a_gid, .timeout = 5)

@@ -159,8 +159,13 @@ static int create_in(struct verbs_link *link)
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 	int ret;
 
-	if (!verbs_in_wanted(xp, link->side) || !tagrv_verbs_number_take(link))
+	if (!verbs_in_wanted(xp, link->side))
 		return 0;
+	if (!tagrv_verbs_number_take(link)) {
+		link->counted--;
+		tagrv_quota_give(&xp->dev->quota);
+		return 0;
+	}
 	if (link->in_number)
 		link->pool = &xp->list.pool;
 	ret = tagrv_verbs_in_create(link);

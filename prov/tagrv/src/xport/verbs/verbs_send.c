@@ -100,14 +100,8 @@ static inline char *use_buf(struct verbs_xport *xp, size_t len, bool ctrl,
 	return verbs_take_buf(xp, &packet->sge, ctrl, tx);
 }
 
-/* Returns 0 if a packet of len bytes can be posted now, else send's error. */
-static int check_packet(struct verbs_xport *xp, struct verbs_link *link,
-			size_t len, bool ctrl)
+static inline int check_room(struct verbs_xport *xp, struct verbs_link *link, bool ctrl)
 {
-	if (TAGRV_UNLIKELY(!link->open_max))
-		return -FI_ENOTCONN;
-	if (TAGRV_UNLIKELY(len > link->open_max))
-		return -FI_EMSGSIZE;
 	if (TAGRV_UNLIKELY(!verbs_has_room(xp, link, ctrl) ||
 			   (!ctrl && is_burst(xp, link)) ||
 			   lacks_permit(xp, link, ctrl)))
@@ -115,26 +109,30 @@ static int check_packet(struct verbs_xport *xp, struct verbs_link *link,
 	return 0;
 }
 
-/* ---- packets to a list ---- */
-
-/* The link leads to a list, and works. */
-static bool leads_to_list(const struct verbs_link *link)
+/*
+ * Returns 0 if a packet of len bytes can be posted now, else send's error. The caller has seen
+ * that open_max is not 0.
+ */
+static int check_packet(struct verbs_xport *xp, struct verbs_link *link,
+			size_t len, bool ctrl)
 {
-	return link->base.number && link->state == VERBS_LINK_OPEN && !link->error;
+	if (TAGRV_UNLIKELY(len > link->open_max))
+		return -FI_EMSGSIZE;
+	return check_room(xp, link, ctrl);
 }
 
-/* As check_packet(), whose error is 'ret'. len: without what is added here. */
-static int check_list_packet(struct verbs_xport *xp, struct verbs_link *link, int ret,
-			     size_t len, bool ctrl)
+/* ---- packets to a list ---- */
+
+/* As check_packet(), of a link whose open_max is 0. len: without what is added here. */
+static int check_list_packet(struct verbs_xport *xp, struct verbs_link *link, size_t len,
+			     bool ctrl)
 {
-	if (ret != -FI_ENOTCONN || !leads_to_list(link))
-		return ret;
+	if (!link->base.number || link->state != VERBS_LINK_OPEN || link->error ||
+	    atomic_load(&link->async_error))
+		return -FI_ENOTCONN;
 	if (len > link->max_packet)
 		return -FI_EMSGSIZE;
-	if (!verbs_has_room(xp, link, ctrl) || (!ctrl && is_burst(xp, link)) ||
-	    lacks_permit(xp, link, ctrl))
-		return verbs_try_again(xp);
-	return 0;
+	return check_room(xp, link, ctrl);
 }
 
 /*
@@ -158,14 +156,16 @@ static int post_tagged(struct verbs_xport *xp, struct verbs_link *link,
 	return 0;
 }
 
-static TAGRV_COLD int send_to_list(struct verbs_link *link, const struct iovec *iov,
+/* What the two entries of the table do if open_max is 0, with their arguments. */
+static TAGRV_COLD int send_to_list(struct tagrv_link *base, const struct iovec *iov,
 				   size_t cnt, unsigned flags, struct tagrv_done *done)
 {
-	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+	struct verbs_link *link = verbs_link_of(base);
+	struct verbs_xport *xp = verbs_xport_of(base->xport);
 	bool ctrl = flags & TAGRV_SEND_CTRL, tagged = flags & TAGRV_SEND_TAGGED;
 	struct verbs_tx tx = { .done = done, .buf = VERBS_NO_BUF };
 	size_t len = tagrv_iov_len(iov, cnt), words = tagged ? 0 : VERBS_LIST_WORDS;
-	int ret = check_list_packet(xp, link, -FI_ENOTCONN, len, ctrl);
+	int ret = check_list_packet(xp, link, len, ctrl);
 	char *to;
 
 	if (ret)
@@ -190,13 +190,16 @@ int tagrv_verbs_send(struct tagrv_link *base, const struct iovec *iov,
 	struct verbs_xport *xp = verbs_xport_of(base->xport);
 	bool ctrl = flags & TAGRV_SEND_CTRL;
 	struct verbs_tx tx = { .done = done, .buf = VERBS_NO_BUF };
-	size_t len = tagrv_iov_len(iov, cnt);
-	int ret = check_packet(xp, link, len, ctrl);
+	size_t len;
 	char *to;
+	int ret;
 
+	if (TAGRV_UNLIKELY(!link->open_max))
+		return send_to_list(base, iov, cnt, flags, done);
+	len = tagrv_iov_len(iov, cnt);
+	ret = check_packet(xp, link, len, ctrl);
 	if (TAGRV_UNLIKELY(ret))
-		return ret == -FI_ENOTCONN && leads_to_list(link) ?
-		       send_to_list(link, iov, cnt, flags, done) : ret;
+		return ret;
 	to = is_inline(xp, len) ? use_bytes(&xp->packet, len) :
 				  use_buf(xp, len, ctrl, &tx);
 	if (TAGRV_UNLIKELY(!to))
@@ -266,9 +269,10 @@ int tagrv_verbs_send_short(struct tagrv_link *base,
 /* ---- prepared packets, permits ---- */
 
 /* Adds sges for the segments; -FI_EINVAL: one is not within its memory. */
-static int fill_prepared(const struct verbs_xport *xp, struct ibv_sge *sge,
-			 int *used, const struct iovec *iov,
-			 struct tagrv_mem *const *mem, size_t cnt)
+static inline __attribute__((always_inline))
+int fill_prepared(const struct verbs_xport *xp, struct ibv_sge *sge,
+		  int *used, const struct iovec *iov,
+		  struct tagrv_mem *const *mem, size_t cnt)
 {
 	for (size_t i = 0; i < cnt; i++) {
 		const struct tagrv_mem *m = mem[i];
@@ -284,6 +288,32 @@ static int fill_prepared(const struct verbs_xport *xp, struct ibv_sge *sge,
 		};
 	}
 	return 0;
+}
+
+/* The same to a list, with the words that the header begins with: a tagged message. */
+static TAGRV_COLD int send_prepared_to_list(struct tagrv_link *base, const void *hdr,
+					    size_t hdr_len, const struct iovec *iov,
+					    struct tagrv_mem *const *mem, size_t cnt,
+					    struct tagrv_done *done)
+{
+	struct verbs_link *link = verbs_link_of(base);
+	struct verbs_xport *xp = verbs_xport_of(base->xport);
+	struct ibv_sge sge[VERBS_SGE_MAX];
+	struct ibv_send_wr wr = { .sg_list = sge, .num_sge = 1 };
+	struct verbs_tx tx = { .done = done, .buf = VERBS_NO_BUF };
+	void *to;
+	int ret = check_list_packet(xp, link, hdr_len + tagrv_iov_len(iov, cnt), false);
+
+	if (!ret)
+		ret = fill_prepared(xp, sge, &wr.num_sge, iov, mem, cnt);
+	if (ret)
+		return ret;
+	to = verbs_take_buf(xp, sge, false, &tx);
+	if (!to)
+		return verbs_try_again(xp);
+	memcpy(to, hdr, hdr_len);
+	sge->length = (uint32_t) hdr_len;
+	return post_tagged(xp, link, &wr, &tx);
 }
 
 /* The header is copied, because the device reads it from registered memory. */
@@ -302,9 +332,9 @@ int tagrv_verbs_send_prepared(struct tagrv_link *base, const void *hdr,
 
 	if (!(xp->base.attr.caps & TAGRV_XPORT_PREPARED))
 		return -FI_EOPNOTSUPP;
+	if (TAGRV_UNLIKELY(!link->open_max))
+		return send_prepared_to_list(base, hdr, hdr_len, iov, mem, cnt, done);
 	ret = check_packet(xp, link, hdr_len + tagrv_iov_len(iov, cnt), false);
-	if (TAGRV_UNLIKELY(ret))
-		ret = check_list_packet(xp, link, ret, hdr_len + tagrv_iov_len(iov, cnt), false);
 	if (!ret)
 		ret = fill_prepared(xp, sge, &wr.num_sge, iov, mem, cnt);
 	if (TAGRV_UNLIKELY(ret))
@@ -314,8 +344,7 @@ int tagrv_verbs_send_prepared(struct tagrv_link *base, const void *hdr,
 		return verbs_try_again(xp);
 	memcpy(to, hdr, hdr_len);
 	sge->length = (uint32_t) hdr_len;
-	return TAGRV_LIKELY(!link->base.number) ? post_packet(xp, link, &wr, &tx) :
-						  post_tagged(xp, link, &wr, &tx);
+	return post_packet(xp, link, &wr, &tx);
 }
 
 /* Zeros before nothing, for a list. False: no buffer is idle. */
