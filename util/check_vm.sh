@@ -12,7 +12,8 @@
 # shellcheck disable=SC2154 # for 'name', the step that util/check runs
 : "${name=}"
 
-vm_together=' vm-bad-input vm-memlock vm-soak vm-onesided vm-flood vm-three vm-tmsim vm-faults vm-remap vm-fi-pingpong vm-pingpong vm-openmpi '
+vm_together=' vm-bad-input vm-memlock vm-soak vm-onesided vm-flood vm-three vm-tmsim vm-hw-tags '
+vm_together+='vm-faults vm-remap vm-fi-pingpong vm-pingpong vm-openmpi '
 vm_boot=$logs/vm-boot        # .log: output of the shared machine; .pid: of its rxe-vm; .plan: its steps
 planning=0                   # 1: in_vm only prints its command
 
