@@ -107,6 +107,8 @@ static void tear_down(void)
 {
 	if (!rig.closed)
 		close_all();
+	if (rig.lane)
+		fake.base.ops->link_discard(rig.lane->link);
 	free(rig.lane);
 	tagrv_match_destroy(rig.rx.match);
 	tagrv_lock_release(&rig.dom.lock);
