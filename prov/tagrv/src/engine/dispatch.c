@@ -126,15 +126,6 @@ static void dispatch(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 	}
 }
 
-/* A peer sends nothing before it is READY: it can receive, too. */
-static inline void set_ready(struct tagrv_peer *peer)
-{
-	if (TAGRV_LIKELY(peer->state != TAGRV_PEER_BOUND))
-		return;
-	tagrv_peer_set_state(peer, TAGRV_PEER_READY);
-	tagrv_peer_set_busy(peer);
-}
-
 static void on_packet(struct tagrv_sink *sink, void *link_ctx,
 		      const void *data, size_t len)
 {
@@ -151,7 +142,7 @@ static void on_packet(struct tagrv_sink *sink, void *link_ctx,
 		return;
 	}
 	tagrv_trace_packet_in(peer, data, len - sizeof(hdr));
-	set_ready(peer);
+	tagrv_peer_note_message(peer);
 	dispatch(peer, &hdr, (const char *) data + sizeof(hdr),
 		 len - sizeof(hdr));
 }
@@ -166,7 +157,7 @@ static void on_tagged(void *link_ctx, uint64_t meta, uint64_t tag,
 		return;		/* of a connection that was given up */
 	tagrv_assert_locked(peer->engine->dom);
 	tagrv_trace_tagged_in(peer, peer->rx_seq, meta, tag, data);
-	set_ready(peer);
+	tagrv_peer_note_message(peer);
 	peer->rx_seq++;
 	if (TAGRV_UNLIKELY(!tagrv_credit_received(&peer->credit,
 						  TAGRV_META_CREDIT(meta))))
@@ -190,7 +181,7 @@ static void on_listed(struct tagrv_sink *sink, void *link_ctx, const void *data,
 		tagrv_peer_bad_packet(peer, "tagged, but not for a list");
 		return;
 	}
-	set_ready(peer);
+	tagrv_peer_note_message(peer);
 	tagrv_listed_packet(peer, data, len);
 }
 

@@ -299,6 +299,15 @@ static inline void tagrv_peer_set_busy(struct tagrv_peer *peer)
 		tagrv_watch_attend(&dom->watch);
 }
 
+/* A message has come: a peer sends nothing before it is READY, so it can receive, too. */
+static inline void tagrv_peer_note_message(struct tagrv_peer *peer)
+{
+	if (TAGRV_LIKELY(peer->state != TAGRV_PEER_BOUND))
+		return;
+	tagrv_peer_set_state(peer, TAGRV_PEER_READY);
+	tagrv_peer_set_busy(peer);
+}
+
 /* Units that a message of this connection used are free again. */
 static inline void tagrv_peer_release_credit(struct tagrv_peer *peer,
 					     uint32_t units)

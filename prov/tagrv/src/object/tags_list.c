@@ -192,15 +192,6 @@ const struct tagrv_offload_ops tagrv_tags_offload_ops = {
 
 /* ---- who has sent a message ---- */
 
-/* A peer sends nothing before it is READY: it can receive, too. */
-static void set_ready(struct tagrv_peer *peer)
-{
-	if (TAGRV_LIKELY(peer->state != TAGRV_PEER_BOUND))
-		return;
-	tagrv_peer_set_state(peer, TAGRV_PEER_READY);
-	tagrv_peer_set_busy(peer);
-}
-
 static void find_sender(struct tagrv_listed *listed, struct tagrv_link *link)
 {
 	const struct tagrv_lane *lane = link ? link->ctx : NULL;
@@ -214,7 +205,7 @@ static void find_sender(struct tagrv_listed *listed, struct tagrv_link *link)
 	listed->current = peer->lane == lane;
 	if (!listed->current)
 		return;
-	set_ready(peer);
+	tagrv_peer_note_message(peer);
 	listed->seq = peer->rx_seq++;
 }
 

@@ -62,7 +62,7 @@ void tagrv_verbs_list_open(struct verbs_xport *xp)
 
 	if (!xp->params.hw_tags || !xp->base.sink->wants_list || !xp->use_srq)
 		return;
-	list->links = calloc(VERBS_LIST_NUMBERS, sizeof(*list->links));
+	list->links = calloc(VERBS_NUMBER_MAX + 1, sizeof(*list->links));
 	tagrv_verbs_pool_init(&list->pool, xp, VERBS_LIST_BUFS_IDLE);
 	if (list->links && !ops->open(xp->dev, &attr, &list->taglist)) {
 		adorn(xp);

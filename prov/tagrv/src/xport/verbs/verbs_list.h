@@ -12,6 +12,7 @@
 #define TAGRV_XPORT_VERBS_VERBS_LIST_H
 
 #include "xport/taglist.h"
+#include "xport/verbs/verbs_blob.h"
 #include "xport/verbs/verbs_dev.h"
 #include "xport/verbs/verbs_pool.h"
 
@@ -24,7 +25,6 @@
 /* mlx5 receives nothing with 32 posted buffers or less. */
 #define VERBS_LIST_BUFS_LEAST	64u
 #define VERBS_LIST_BUFS_IDLE	32u
-#define VERBS_LIST_NUMBERS	0x4000u	/* of links, 0 of none: TAGRV_OFFLOAD_SOURCES */
 
 /* A packet that no entry took, or that failed. */
 struct verbs_list_packet {
@@ -103,7 +103,7 @@ struct verbs_list {
 	struct tagrv_taglist *taglist;	/* NULL: there is none. The owner of the xport may
 					   forget it earlier (xport->list) */
 	struct verbs_pool pool;		/* whose packets the list looks at first */
-	struct verbs_link **links;	/* VERBS_LIST_NUMBERS, by number; of those in the map */
+	struct verbs_link **links;	/* by number, 0 to VERBS_NUMBER_MAX; of those in the map */
 	uint64_t empty_pass;		/* xport->pass when the last progress found no more */
 	uint64_t polled;		/* completions */
 	uint64_t stray;			/* packets of no link */

@@ -27,7 +27,7 @@ static struct verbs_link *find_qpn(struct verbs_xport *xp, uint32_t qpn)
 
 static struct verbs_link *find_number(struct verbs_xport *xp, uint64_t tag)
 {
-	uint32_t number = (uint32_t) (tag >> VERBS_LIST_NUMBER_AT) & (VERBS_LIST_NUMBERS - 1);
+	uint32_t number = (uint32_t) (tag >> VERBS_LIST_NUMBER_AT) & VERBS_NUMBER_MAX;
 
 	if (TAGRV_UNLIKELY(!xp->list.links[number]))
 		tagrv_verbs_links_adopt(xp);
