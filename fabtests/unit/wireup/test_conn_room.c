@@ -90,6 +90,49 @@ Test(conn_room, link_that_cannot_be_made_is_waited_for)
 	driver_fini(&d);
 }
 
+/*
+ * Endpoints share a device: the room that a link of ours did not find may be there again when
+ * we look.
+ */
+Test(conn_room, room_that_was_taken_for_a_moment_fails_no_dial)
+{
+	struct driver_chan *out;
+	struct driver d;
+
+	start(&d, 3, 0);
+	driver_want(&d);
+	d.fake.create_status = -FI_ENOSPC;
+	out = driver_answer_dial(&d);
+	cr_assert(out->hung_up);
+	cr_assert_eq(d.faileds, 0);
+	cr_assert_eq(d.crowded, 1);
+	d.fake.create_status = 0;
+	driver_run_timer(&d);
+	out = driver_answer_dial(&d);
+	give(&d, out, TAGRV_WIREUP_REP, PEER, 7);
+	cr_assert_eq(d.ups, 1);
+	driver_fini(&d);
+}
+
+Test(conn_room, room_that_was_taken_for_a_moment_fails_no_answer)
+{
+	struct driver_chan *in;
+	struct driver d;
+
+	start(&d, 3, 2);	/* the last place is for answers */
+	driver_want(&d);
+	d.crowded = 0;
+	d.fake.create_status = -FI_ENOSPC;
+	in = driver_open(&d, false);
+	give(&d, in, TAGRV_WIREUP_REQ, PEER, 7);
+	cr_assert_eq(driver_last(in)->reason, TAGRV_WIREUP_BUSY);
+	cr_assert_eq(d.faileds, 0);
+	cr_assert_geq(d.crowded, 1);
+	d.fake.create_status = 0;
+	(void) be_asked(&d, PEER, 8);
+	driver_fini(&d);
+}
+
 /* Endpoints that have no room would wait for each other with links that nobody uses. */
 Test(conn_room, link_is_given_back_while_a_busy_peer_is_awaited)
 {

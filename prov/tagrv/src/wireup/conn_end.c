@@ -187,7 +187,7 @@ void tagrv_conn_send_req(struct tagrv_conn *conn, struct tagrv_chan *chan)
 		forget_links(conn);
 	ret = !conn->epoch && tagrv_conn_is_crowded(conn, true) ? -FI_ENOSPC :
 	      tagrv_conn_make_links(conn, chan->local);
-	if (ret == -FI_ENOSPC && tagrv_conn_is_crowded(conn, true)) {
+	if (ret == -FI_ENOSPC) {
 		tagrv_conn_await_room(conn);
 		return;
 	}

@@ -173,25 +173,28 @@ bool tagrv_conn_is_crowded(const struct tagrv_conn *conn, bool offer)
 
 /*
  * Makes the links in the mask. One is enough; a transport whose link cannot be made is not
- * offered, unless that is for want of room.
+ * offered, unless that is for want of room: -FI_ENOSPC. Other endpoints use the device, too:
+ * the room that a link did not find may be there again when we look.
  */
 static int make_some(struct tagrv_conn *conn, unsigned mask)
 {
 	int ret, status = -FI_EHOSTUNREACH;
-	bool any = false;
+	bool any = false, full = false;
 
 	for (unsigned i = 0; i < conn->host->xport_cnt; i++) {
 		if (!(mask & 1u << i))
 			continue;
 		ret = make_link(conn, i, &conn->blobs[i]);
-		if (ret)
-			status = ret;
-		else
+		if (!ret) {
 			any = true;
+			continue;
+		}
+		status = ret;
+		full |= ret == -FI_ENOSPC && conn->host->xports[i]->quotas[0];
 	}
-	if (status == -FI_EHOSTUNREACH || !tagrv_conn_is_crowded(conn, false))
-		return any ? 0 : status;
-	return -FI_ENOSPC;
+	full = full ? !(any && is_local(conn)) :
+	       status != -FI_EHOSTUNREACH && tagrv_conn_is_crowded(conn, false);
+	return full ? -FI_ENOSPC : any ? 0 : status;
 }
 
 static unsigned mask_of(const struct tagrv_conn *conn, bool local)

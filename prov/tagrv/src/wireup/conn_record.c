@@ -133,14 +133,18 @@ static bool is_overtaken(const struct tagrv_conn *conn, const struct tagrv_chan 
 	       other->answered;
 }
 
-/* A link could not be made for want of room: that is told, whoever wants the connection. */
+/*
+ * A link could not be made for want of room: that is told, whoever wants the connection. There
+ * may be room again by now.
+ */
 static bool lacked_room(struct tagrv_conn *conn, int status, unsigned avoid)
 {
 	unsigned avoids = conn->avoid;
 	bool crowded;
 
 	conn->avoid = avoid;	/* as it was before the attempt */
-	crowded = tagrv_conn_is_transient(status) && tagrv_conn_is_crowded(conn, false);
+	crowded = status == -FI_ENOSPC ||
+		  (tagrv_conn_is_transient(status) && tagrv_conn_is_crowded(conn, false));
 	conn->avoid = avoids;
 	if (crowded && conn->host->ops->crowded)
 		conn->host->ops->crowded(conn);
