@@ -82,6 +82,15 @@ static int add(struct tagrv_taglist *base, struct tagrv_taglist_entry *entry, ui
 	return 0;
 }
 
+static bool was_read(const struct fake_list *list, uint32_t slot)
+{
+	for (unsigned i = 0; i < list->ahead_cnt; i++)
+		if (list->ahead[i].code == TAG_LIST_RECV && list->ahead[i].flags & TAG_LIST_MATCH &&
+		    list->ahead[i].wr_id == slot)
+			return true;
+	return false;
+}
+
 static int del(struct tagrv_taglist *base, struct tagrv_taglist_entry *entry)
 {
 	struct fake_list *list = fake_list_of(base);
@@ -90,7 +99,8 @@ static int del(struct tagrv_taglist *base, struct tagrv_taglist_entry *entry)
 	};
 	int ret;
 
-	if (!(entry->due & TAGRV_TAGLIST_CONSUMED) || entry->due & TAGRV_TAGLIST_DELETED)
+	if (!(entry->due & TAGRV_TAGLIST_CONSUMED) || entry->due & TAGRV_TAGLIST_DELETED ||
+	    was_read(list, entry->slot))
 		return -FI_EALREADY;
 	ret = check_room(list, true);
 	if (!ret)
@@ -228,6 +238,13 @@ bool fake_list_data_of(struct fake_list *list, const struct tagrv_taglist_entry 
 		return false;
 	slot->due = list->now;
 	return true;
+}
+
+void fake_list_read_ahead(struct fake_list *list)
+{
+	while (list->ahead_cnt < FAKE_LIST_AHEAD &&
+	       tag_list_poll(list->device, &list->ahead[list->ahead_cnt]))
+		list->ahead_cnt++;
 }
 
 void fake_list_fail(struct fake_list *list, int status)

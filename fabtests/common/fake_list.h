@@ -21,6 +21,8 @@
 #include "xport/taglist.h"
 #include "xport/xport.h"
 
+#define FAKE_LIST_AHEAD	16u
+
 struct fake_list_message;
 struct fake_list_slot;
 
@@ -60,6 +62,8 @@ struct fake_list {
 	struct fake_list_slot *slots;
 	uint32_t first_free;
 	struct fake_list_queue arrived, strays;
+	struct tag_list_record ahead[FAKE_LIST_AHEAD];	/* ahead_cnt that were read */
+	unsigned ahead_cnt;
 	uint64_t now;		/* calls of progress */
 	uint64_t matches;
 	int	fatal;		/* -FI_E*, 0: alive */
@@ -92,6 +96,9 @@ bool fake_list_apply(struct fake_list *list);
  * false: none waits. */
 bool fake_list_data(struct fake_list *list);
 bool fake_list_data_of(struct fake_list *list, const struct tagrv_taglist_entry *entry);
+/* Reads what the device has reported, which progress handles later: del is too late then for
+ * entries that a message has taken. */
+void fake_list_read_ahead(struct fake_list *list);
 /* The list is lost: the next progress tells it. */
 void fake_list_fail(struct fake_list *list, int status);
 

@@ -194,13 +194,22 @@ static void on_match(struct fake_list *list, struct fake_list_message *message,
 		end_data(list, slot, 0);
 }
 
+static bool next_report(struct fake_list *list, struct tag_list_record *rec)
+{
+	if (!list->ahead_cnt)
+		return tag_list_poll(list->device, rec);
+	*rec = list->ahead[0];
+	memmove(&list->ahead[0], &list->ahead[1], --list->ahead_cnt * sizeof(*rec));
+	return true;
+}
+
 /* What the device has reported, so much of it at most. */
 static int read_reports(struct fake_list *list, unsigned most)
 {
 	struct tag_list_record rec;
 	int events = 0;
 
-	while (most-- && !list->fatal && tag_list_poll(list->device, &rec)) {
+	while (most-- && !list->fatal && next_report(list, &rec)) {
 		events++;
 		if (rec.code != TAG_LIST_RECV && rec.code != TAG_LIST_NO_TAG)
 			on_command(list, &rec);

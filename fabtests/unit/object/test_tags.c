@@ -242,6 +242,29 @@ Test(tags, message_that_is_faster_than_a_cancel_is_received)
 	cr_expect_eq(rig.cancelled[0], 0);
 }
 
+/* The adapter's library has given the entry's handle away: nothing is deleted. */
+Test(tags, message_that_was_read_before_a_cancel_is_received)
+{
+	struct tagrv_link *link = begin();
+
+	post(0, 7, NULL);
+	post(1, 8, NULL);
+	pass();
+	fake_listed(link, 7, 0, "abc", 4);
+	fake_listed(link, 8, 0, "def", 4);
+	fake_list_read_ahead(fake.list);
+	cr_assert_eq(cancel(0), -FI_EINPROGRESS);
+	tagrv_tags_outside(rig.tags, true);	/* the other one is recalled */
+	tagrv_tags_flush(rig.tags);
+	cr_assert_not_null(rig.xport->list);
+	tagrv_tags_settle(rig.tags);
+	pass();
+	cr_expect_eq(fake.list->dels, 0);
+	cr_expect(rig.arrived[0] == 1 && rig.arrived[1] == 1);
+	cr_expect_eq(rig.cancelled[0], 0);
+	cr_expect_not_null(rig.xport->list);
+}
+
 Test(tags, receive_that_only_software_knows_ends_at_once)
 {
 	enter();

@@ -61,8 +61,19 @@ static int list_add(void *arg, struct tagrv_offload_recv *recv,
 	return 0;
 }
 
+static bool was_read(const struct rig *rig, uint32_t slot)
+{
+	for (unsigned i = 0; i < rig->ahead_cnt; i++)
+		if (rig->ahead[i].code == TAG_LIST_RECV && rig->ahead[i].wr_id == slot &&
+		    rig->ahead[i].flags & (TAG_LIST_MATCH | TAG_LIST_DATA))
+			return true;
+	return false;
+}
+
 static int list_del(void *arg, uint32_t slot, uint32_t handle)
 {
+	if (was_read(arg, slot))
+		return -FI_EALREADY;
 	return list_post(arg, &(struct tag_list_cmd) {
 		.code = TAG_LIST_DEL, .signaled = true, .wr_id = slot | DEL, .handle = handle });
 }
@@ -464,11 +475,27 @@ void rig_flush(struct rig *rig)
 	rig_check(rig, !tagrv_offload_flush(rig->off), "flush");
 }
 
+void rig_read_ahead(struct rig *rig)
+{
+	while (rig->ahead_cnt < RIG_AHEAD &&
+	       tag_list_poll(rig->list, &rig->ahead[rig->ahead_cnt]))
+		rig->ahead_cnt++;
+}
+
+static bool next_completion(struct rig *rig, struct tag_list_record *rec)
+{
+	if (!rig->ahead_cnt)
+		return tag_list_poll(rig->list, rec);
+	*rec = rig->ahead[0];
+	memmove(&rig->ahead[0], &rig->ahead[1], --rig->ahead_cnt * sizeof(*rec));
+	return true;
+}
+
 static bool poll_one(struct rig *rig)
 {
 	struct tag_list_record rec;
 
-	if (!tag_list_poll(rig->list, &rec))
+	if (!next_completion(rig, &rec))
 		return false;
 	if (rec.code == TAG_LIST_ADD)
 		rig_check(rig, !tagrv_offload_added(rig->off, (uint32_t) rec.wr_id,

@@ -26,6 +26,7 @@
 #define RIG_TAGS	16	/* most entries of the list */
 #define RIG_READS	RIG_TAGS
 #define RIG_MTU		16
+#define RIG_AHEAD	32	/* completions read before they are handled */
 
 enum rig_state {
 	RIG_POSTED, RIG_LIMBO, RIG_MATCHED, RIG_DONE, RIG_CANCELLED,
@@ -73,6 +74,8 @@ struct rig {
 	struct tag_list_read reads[RIG_READS];
 	uint64_t read_msg[RIG_READS];
 	unsigned read_cnt;
+	struct tag_list_record ahead[RIG_AHEAD];	/* ahead_cnt of them, the oldest first */
+	unsigned ahead_cnt;
 	unsigned refuse;		/* the next so many commands find no room */
 	const char *name;		/* of the run, for messages */
 	uint64_t seed, step;
@@ -109,6 +112,9 @@ void rig_keep(struct rig *rig, uint32_t peer, bool keep);
 /* The peer comes through the adapter, or no longer. */
 void rig_enter(struct rig *rig, uint32_t peer);
 void rig_leave(struct rig *rig, uint32_t peer);
+
+/* Reads completions, which are handled later: their matches forestall dels. */
+void rig_read_ahead(struct rig *rig);
 
 /* Handles one completion, or all, and flushes then. Returns false: there was none. */
 bool rig_poll(struct rig *rig);

@@ -121,6 +121,26 @@ Test(offload, sync_waits_for_the_del, .timeout = 20)
 	finish(rig);
 }
 
+/* The adapter gives the handle away: a del would be another entry's. */
+Test(offload, match_was_read_before_the_del, .timeout = 20)
+{
+	struct rig *rig = start(4);
+	uint64_t first = listed(rig, 1, 7, 0), any = listed(rig, 0, 8, 0);
+	uint64_t msg = rig_send(rig, 1, 7, RIG_SHORT), second = rig_send(rig, 2, 8, RIG_LONG);
+
+	rig_read_ahead(rig);
+	rig_cancel(rig, first);
+	rig_leave(rig, 1);	/* 'any' is to come back */
+	cr_expect_eq(tag_list_waiting(rig->list), 0, "no del");
+	cr_expect_not(tagrv_offload_settled(rig->off));
+	rig_poll_all(rig);
+	cr_expect(tagrv_offload_settled(rig->off));
+	cr_expect_eq(rig_got(rig, first), msg);
+	cr_expect_eq(rig_got(rig, any), second);
+	cr_expect_eq(rig_stats(rig).late, 2);
+	finish(rig);
+}
+
 Test(offload, cancel_crosses_match, .timeout = 20)
 {
 	struct rig *rig = start(4);

@@ -110,7 +110,8 @@ static void move(struct walk *walk)
 	if (below(walk, 3) == 0)
 		rig_leave(&walk->rig, peer);
 	else if (!walk->rig.wait_cnt && tagrv_offload_settled(walk->rig.off) &&
-		 !tag_list_ready(walk->rig.list) && !walk->rig.kept_cnt)
+		 !tag_list_ready(walk->rig.list) && !walk->rig.ahead_cnt &&
+		 !walk->rig.kept_cnt)
 		rig_enter(&walk->rig, peer);
 }
 
@@ -152,12 +153,14 @@ static void step(struct walk *walk)
 	const struct mix *mix = walk->mix;
 	struct rig *rig = &walk->rig;
 	bool deep = rig->model.recv_cnt + rig->limbo_cnt > mix->depth + 4;
-	bool shallow = rig->model.msg_cnt + tag_list_ready(rig->list) > 6;
+	bool shallow = rig->model.msg_cnt + tag_list_ready(rig->list) + rig->ahead_cnt > 6;
 	uint64_t pick = below(walk, mix->post + mix->send + mix->cancel + mix->move + 80);
 
 	rig->step++;
 	if (!below(walk, 16))
 		keep(walk);
+	if (!below(walk, 32))
+		rig_read_ahead(rig);
 	if (pick < mix->post)
 		return deep ? send(walk) : post(walk);
 	pick -= mix->post;

@@ -160,11 +160,13 @@ static int add(void *arg, struct tagrv_offload_recv *recv,
 static int del(void *arg, uint32_t slot, uint32_t handle)
 {
 	struct tagrv_tags *tags = arg;
+	int ret;
 
 	(void) handle;
 	if (tagrv_tags_is_deaf(tags))
 		return -FI_EIO;
-	return outcome(tags, tags->list->ops->del(tags->list, &tags->slots[slot]->entry));
+	ret = tags->list->ops->del(tags->list, &tags->slots[slot]->entry);
+	return ret == -FI_EALREADY ? ret : outcome(tags, ret);
 }
 
 static int tell_count(void *arg, uint32_t count)

@@ -117,7 +117,8 @@ struct tagrv_taglist_ops {
 	/* -FI_EINVAL: the memory is not the entry's, or tag has bits outside of mask. */
 	int (*add)(struct tagrv_taglist *list, struct tagrv_taglist_entry *entry,
 		   uint32_t count);
-	/* -FI_EALREADY: it was called before, or a message has taken the entry. */
+	/* -FI_EALREADY: it was called before; or a message has taken the entry, and 'consumed'
+	   tells of it, or will. No error: the list goes on. */
 	int (*del)(struct tagrv_taglist *list, struct tagrv_taglist_entry *entry);
 	int (*sync)(struct tagrv_taglist *list, uint32_t count);
 	/* 'data' of a consumed entry is not awaited any longer, and is not called. */

@@ -101,7 +101,8 @@ struct tagrv_offload_ops {
 	int	(*add)(void *arg, struct tagrv_offload_recv *recv,
 		       const struct tagrv_offload_entry *entry, uint32_t *handle);
 	/* Deletes what add() gave the handle for; deleted() tells the result. Must not
-	 * tell a count. */
+	 * tell a count. -FI_EALREADY: nothing is posted, because a message has matched
+	 * the entry: consumed() will tell of it. */
 	int	(*del)(void *arg, uint32_t slot, uint32_t handle);
 	/* Tells the count of unexpected messages handled; synced() follows. */
 	int	(*sync)(void *arg, uint32_t count);

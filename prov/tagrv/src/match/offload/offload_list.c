@@ -48,6 +48,16 @@ static struct tagrv_offload_recv *end(struct tagrv_offload *off, struct tagrv_of
 
 /* ---- commands ---- */
 
+/* A message was faster than the del, which was not posted; consumed() will tell of it. */
+static int forestalled(struct tagrv_offload *off, struct tagrv_offload_slot *slot)
+{
+	if (slot->state == TAGRV_SLOT_TAKEN)
+		return -FI_EIO;
+	off->stats.late++;
+	slot->del_due = false;
+	return 0;
+}
+
 /* Returns 0, -FI_EAGAIN: a del waits; or an error. */
 static int post_dels(struct tagrv_offload *off)
 {
@@ -62,6 +72,8 @@ static int post_dels(struct tagrv_offload *off)
 			slot->del_due = false;
 		} else {
 			ret = off->ops->del(off->arg, number_of(off, slot), slot->handle);
+			if (ret == -FI_EALREADY)
+				ret = forestalled(off, slot);
 			if (ret)
 				return ret;
 		}

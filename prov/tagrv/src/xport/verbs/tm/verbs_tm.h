@@ -37,6 +37,7 @@ struct verbs_tm_slot {
 	struct tagrv_taglist_entry *entry;	/* NULL: free */
 	uint32_t turn;		/* counts its entries: the bits above the number */
 	uint32_t next;		/* the next free one */
+	bool	taken;		/* a completion of a message was read, if not handled */
 	/* of a message, from consumed until its data */
 	struct tagrv_link *link;	/* NULL: not known */
 	int	status;			/* -FI_E*: the data are of no use when they come */
@@ -113,7 +114,8 @@ void tagrv_verbs_tm_handle(struct verbs_tm *tm, const struct verbs_tm_wc *c);
 /* verbs_tm_match.c: messages that entries took */
 void tagrv_verbs_tm_on_entry(struct verbs_tm *tm, struct tagrv_taglist_entry *entry,
 			     const struct verbs_tm_wc *c);
-/* The entry that a wr_id names, NULL: none has it any more. */
+/* The slot that a wr_id names, and its entry. NULL: none has it any more. */
+struct verbs_tm_slot *tagrv_verbs_tm_find_slot(const struct verbs_tm *tm, uint64_t wr_id);
 struct tagrv_taglist_entry *tagrv_verbs_tm_find(const struct verbs_tm *tm, uint64_t wr_id);
 /* As in struct verbs_list_ops: */
 void tagrv_verbs_tm_deliver(struct tagrv_taglist *list, uint64_t key);

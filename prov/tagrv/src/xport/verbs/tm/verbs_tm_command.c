@@ -4,9 +4,10 @@
  *
  * Each asks for a completion. Only that gives back a command's place in the device, and with
  * mlx5 an entry's handle is free when each completion that concerns it was polled: so it is
- * here, too. ADD and SYNC tell the count of handled unexpected messages, an ADD of it most
- * of all: the library of mlx5 notes the count of an ADD only, and goes by it when it asks for a
- * sync. A DEL tells none: entries behind the one to be deleted would become active first.
+ * here, too, and no DEL is posted once the completion of a message was read. ADD and SYNC tell
+ * the count of handled unexpected messages, an ADD of it most of all: the library of mlx5 notes
+ * the count of an ADD only, and goes by it when it asks for a sync. A DEL tells none: entries
+ * behind the one to be deleted would become active first.
  */
 #include "xport/verbs/tm/verbs_tm.h"
 
@@ -109,6 +110,7 @@ int tagrv_verbs_tm_add(struct tagrv_taglist *list, struct tagrv_taglist_entry *e
 		return ret;
 	tm->first_free = tm->slots[slot].next;
 	tm->slots[slot].entry = entry;
+	tm->slots[slot].taken = false;
 	entry->handle = wr.tm.handle;
 	entry->slot = slot;
 	entry->headers = false;
@@ -122,7 +124,8 @@ int tagrv_verbs_tm_del(struct tagrv_taglist *list, struct tagrv_taglist_entry *e
 	struct ibv_ops_wr wr = { .opcode = IBV_WR_TAG_DEL };
 	int ret;
 
-	if (!(entry->due & TAGRV_TAGLIST_CONSUMED) || entry->due & TAGRV_TAGLIST_DELETED)
+	if (!(entry->due & TAGRV_TAGLIST_CONSUMED) || entry->due & TAGRV_TAGLIST_DELETED ||
+	    tm->slots[entry->slot].taken)
 		return -FI_EALREADY;
 	ret = check_room(tm, true);
 	if (ret)

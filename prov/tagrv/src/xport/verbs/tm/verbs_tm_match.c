@@ -103,14 +103,21 @@ void tagrv_verbs_tm_on_entry(struct verbs_tm *tm, struct tagrv_taglist_entry *en
 		data_came(tm, entry, c->len);
 }
 
-struct tagrv_taglist_entry *tagrv_verbs_tm_find(const struct verbs_tm *tm, uint64_t wr_id)
+struct verbs_tm_slot *tagrv_verbs_tm_find_slot(const struct verbs_tm *tm, uint64_t wr_id)
 {
 	uint32_t i = (uint32_t) wr_id;
 	uint32_t turn = (uint32_t) (wr_id >> 32) & VERBS_TM_TURN_MASK;
 
 	if (i >= tm->base.max_entries || (tm->slots[i].turn & VERBS_TM_TURN_MASK) != turn)
 		return NULL;
-	return tm->slots[i].entry;
+	return tm->slots[i].entry ? &tm->slots[i] : NULL;
+}
+
+struct tagrv_taglist_entry *tagrv_verbs_tm_find(const struct verbs_tm *tm, uint64_t wr_id)
+{
+	const struct verbs_tm_slot *slot = tagrv_verbs_tm_find_slot(tm, wr_id);
+
+	return slot ? slot->entry : NULL;
 }
 
 /* Of a list that has failed no entry may be looked at: its owner may have freed it. */

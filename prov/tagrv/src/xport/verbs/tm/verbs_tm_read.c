@@ -43,6 +43,21 @@ static void read_one(struct ibv_cq_ex *cq, struct verbs_tm_wc *c)
 	ibv_wc_read_tm_info(cq, &c->tm);
 }
 
+/*
+ * With mlx5 the entry's handle may be free as soon as the completion is read: a DEL that is
+ * posted afterwards would free it twice, or delete another entry.
+ */
+static void note_taken(struct verbs_tm *tm, const struct verbs_tm_wc *c)
+{
+	struct verbs_tm_slot *slot;
+
+	if (c->wr_id >> VERBS_TM_KIND_SHIFT != VERBS_TM_ENTRY)
+		return;
+	slot = tagrv_verbs_tm_find_slot(tm, c->wr_id);
+	if (slot)
+		slot->taken = true;
+}
+
 /* Returns the number of completions read, less than 'most': the queue is empty. */
 static unsigned read_some(struct verbs_tm *tm, struct verbs_tm_wc *c, unsigned most)
 {
@@ -57,7 +72,8 @@ static unsigned read_some(struct verbs_tm *tm, struct verbs_tm_wc *c, unsigned m
 		return 0;
 	}
 	do {
-		read_one(tm->cq, &c[cnt++]);
+		read_one(tm->cq, &c[cnt]);
+		note_taken(tm, &c[cnt++]);
 		ret = cnt < most ? ibv_next_poll(tm->cq) : ENOENT;
 	} while (!ret);
 	ibv_end_poll(tm->cq);
