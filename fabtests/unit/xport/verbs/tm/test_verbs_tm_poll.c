@@ -39,6 +39,34 @@ Test(verbs_tm_poll, a_message_fills_the_entry)
 	tm_close();
 }
 
+static int end_others(void *owner, uint32_t qpn, uint64_t tag, struct tagrv_link **link)
+{
+	struct tagrv_link other = { .ctx = owner };
+
+	(void) qpn;
+	(void) tag;
+	tagrv_verbs_tm_end(tm.list, &other);
+	cr_assert_eq(tm.list->ops->del(tm.list, &tm.entries[0]), -FI_EALREADY);
+	cr_assert_eq(tm.cnt, tm.read, "the match is told first");
+	*link = &tm.link;
+	return 0;
+}
+
+/* The owner may handle packets before it says by which link a message came. */
+Test(verbs_tm_poll, other_links_may_end_while_the_link_of_a_match_is_looked_up)
+{
+	tm.config.tm_mtu = 256;
+	tm.attr.match = end_others;
+	tm_open();
+	add(0, 5);
+	tm_delay(0, 0, 20);
+	list_peer_eager(&tm.peer, 5, 0, 'm', 300);
+	tm_expect(TM_CONSUMED, 0);
+	cr_assert_eq(tm_expect(TM_DATA, 0).status, 0);
+	assert_filled(tm.mem[0], 'm', 300);
+	tm_close();
+}
+
 Test(verbs_tm_poll, the_oldest_entry_that_matches_takes_a_message)
 {
 	tm_open();

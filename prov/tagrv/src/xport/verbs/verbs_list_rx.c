@@ -52,18 +52,26 @@ static TAGRV_COLD void packet_failed(struct verbs_xport *xp, struct verbs_link *
 	tagrv_verbs_link_fail(link, status, false);
 }
 
+static const char too_many[] = "the peer sent more packets than it was permitted";
+
 static TAGRV_COLD void refuse(struct verbs_xport *xp, struct verbs_link *link, const char *why)
 {
 	tagrv_info("verbs: %s: qp 0x%x: %s\n", xp->dev->base.name, link->in.qpn, why);
 	tagrv_verbs_link_fail(link, -FI_EREMOTEIO, false);
 }
 
-static bool use_permit(struct verbs_xport *xp, struct verbs_link *link)
+/*
+ * The same of a message that an entry took, which the owner must hear of first: its answer to the
+ * end of a link deletes entries. What the peer sent behind the message counts no more.
+ */
+static TAGRV_COLD int refuse_match(struct verbs_xport *xp, struct verbs_link *link,
+				   const char *why)
 {
-	if (TAGRV_LIKELY(tagrv_verbs_permit_used(link)))
-		return true;
-	refuse(xp, link, "the peer sent more packets than it was permitted");
-	return false;
+	tagrv_info("verbs: %s: qp 0x%x: %s\n", xp->dev->base.name, link->in.qpn, why);
+	link->lost_stray = true;
+	verbs_link_set_direct(link);
+	tagrv_verbs_link_fail(link, -FI_EREMOTEIO, true);
+	return -FI_EREMOTEIO;
 }
 
 static void hand_over(struct verbs_xport *xp, struct verbs_link *link, bool tagged,
@@ -137,8 +145,8 @@ bool tagrv_verbs_list_packet(void *owner, const struct verbs_list_packet *packet
 	link->rx_last = packet->wr_id;
 	if (TAGRV_UNLIKELY(packet->status != 0))
 		packet_failed(xp, link, packet->status);
-	else if (TAGRV_UNLIKELY(!use_permit(xp, link)))
-		return true;
+	else if (TAGRV_UNLIKELY(!tagrv_verbs_permit_used(link)))
+		refuse(xp, link, too_many);
 	else if (packet->tagged)
 		return deliver(xp, link, true, packet->data, packet->len);
 	else
@@ -168,13 +176,14 @@ int tagrv_verbs_list_match(void *owner, uint32_t qpn, uint64_t tag, struct tagrv
 
 	if (TAGRV_UNLIKELY(!link || by_qpn != link)) {
 		if (by_qpn)
-			refuse(xp, by_qpn, "a tagged message has the number of another peer");
+			return refuse_match(xp, by_qpn,
+					    "a tagged message has the number of another peer");
 		return -FI_EREMOTEIO;
 	}
 	*out = &link->base;
 	link->rx_seen = (uint32_t) link->rx_last - 1;	/* verbs_check.c: something has come */
-	if (TAGRV_UNLIKELY(!use_permit(xp, link)))
-		return -FI_EREMOTEIO;
+	if (TAGRV_UNLIKELY(!tagrv_verbs_permit_used(link)))
+		return refuse_match(xp, link, too_many);
 	if (TAGRV_UNLIKELY(link->stray_cnt && link->base.ctx))
 		tagrv_verbs_strays_deliver(xp);
 	return TAGRV_UNLIKELY(link->lost_stray) ? -FI_ECONNRESET : 0;

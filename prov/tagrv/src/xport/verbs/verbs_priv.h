@@ -438,11 +438,11 @@ bool tagrv_verbs_links_adopt(struct verbs_xport *xp);
 void tagrv_verbs_link_fail(struct verbs_link *link, int status, bool later);
 /*
  * To be called by the endpoint's thread when the link has become OPEN or CLOSING, or
- * when no early packet waits any more. (bind must not: it runs in another thread.)
+ * when no early packet waits any more, or one is lost. (bind must not: it runs in another thread.)
  */
 static inline void verbs_link_set_direct(struct verbs_link *link)
 {
-	link->direct = link->state == VERBS_LINK_OPEN && !link->stray_cnt;
+	link->direct = link->state == VERBS_LINK_OPEN && !link->stray_cnt && !link->lost_stray;
 }
 
 /* The first error of a link counts; nothing is posted to it any more. */

@@ -42,7 +42,10 @@ static void data_came(struct verbs_tm *tm, struct tagrv_taglist_entry *entry, ui
 			 entry->headers ? TAGRV_TAGLIST_HEADERS : 0);
 }
 
-/* The queue pair is named only by a completion that says all of its message. */
+/*
+ * The queue pair is named only by a completion that says all of its message. The owner may deliver
+ * packets before it answers: until then the entry is as before, but cannot be deleted any more.
+ */
 static void consume(struct verbs_tm *tm, struct tagrv_taglist_entry *entry,
 		    const struct verbs_tm_wc *c)
 {
@@ -51,6 +54,7 @@ static void consume(struct verbs_tm *tm, struct tagrv_taglist_entry *entry,
 	int status = tm->match(tm->owner, whole ? c->qpn : 0, c->tm.tag, &link);
 	struct verbs_tm_slot *slot = &tm->slots[entry->slot];
 
+	entry->due &= (uint8_t) ~TAGRV_TAGLIST_CONSUMED;
 	slot->link = link;
 	slot->status = status;
 	slot->has_data = false;
@@ -70,13 +74,13 @@ static void on_match(struct verbs_tm *tm, struct tagrv_taglist_entry *entry,
 		     tagrv_verbs_tm_status(c->status);
 
 	entry->headers = c->status == IBV_WC_TM_RNDV_INCOMPLETE;
-	entry->due &= (uint8_t) ~TAGRV_TAGLIST_CONSUMED;
 	if (!failed) {
 		consume(tm, entry, c);
 		if (c->flags & IBV_WC_TM_DATA_VALID)
 			data_came(tm, entry, c->len);
 		return;
 	}
+	entry->due &= (uint8_t) ~TAGRV_TAGLIST_CONSUMED;
 	tm->base.sink->consumed(tm->base.sink, entry, NULL, 0, 0, failed);
 	end_data(tm, entry, 0, failed);
 }

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What peers send to the list of an xport, and should not, or too late: end a has a list, and
+ * end b sends to it.
+ */
+#include <criterion/criterion.h>
+#include <endian.h>
+#include <rdma/fi_errno.h>
+#include <string.h>
+
+#include "unit/xport/verbs/tm/list_peer.h"
+#include "unit/xport/verbs/verbs_fixture.h"
+#include "xport/verbs/verbs_list_rx.h"
+
+#define ENTRIES	2u
+#define LEN	1024u
+
+static const struct tagrv_xport_ops *const ops = &tagrv_verbs_ops;
+
+/* What the list told of each entry, and how many errors of links were told before. */
+static struct {
+	unsigned consumed, data;
+	int	consumed_status, data_status;
+	unsigned errors_before;
+	struct tagrv_link *link;
+} told[ENTRIES];
+
+static struct tagrv_taglist_entry entries[ENTRIES];
+static char memory[ENTRIES][LEN];
+static struct tagrv_mem *reg;
+static unsigned listed;		/* unexpected messages that were handed over */
+static unsigned handled;
+
+static void on_added(struct tagrv_taglist_sink *sink, struct tagrv_taglist_entry *entry,
+		     bool sync_req)
+{
+	(void) sink, (void) entry, (void) sync_req;
+}
+
+static void on_deleted(struct tagrv_taglist_sink *sink, struct tagrv_taglist_entry *entry,
+		       bool gone)
+{
+	(void) sink, (void) entry, (void) gone;
+	cr_assert_fail("nothing may be deleted");
+}
+
+static void on_consumed(struct tagrv_taglist_sink *sink, struct tagrv_taglist_entry *entry,
+			struct tagrv_link *link, uint64_t tag, uint32_t app, int status)
+{
+	size_t n = (size_t) (entry - entries);
+
+	(void) sink, (void) tag, (void) app;
+	told[n].consumed++;
+	told[n].consumed_status = status;
+	told[n].errors_before = pair.a->errors;
+	told[n].link = link;
+}
+
+static void on_data(struct tagrv_taglist_sink *sink, struct tagrv_taglist_entry *entry,
+		    size_t len, int status)
+{
+	(void) sink, (void) len;
+	told[entry - entries].data++;
+	told[entry - entries].data_status = status;
+}
+
+static void on_count(struct tagrv_taglist_sink *sink)
+{
+	(void) sink;
+}
+
+static void on_handled(struct tagrv_taglist_sink *sink)
+{
+	(void) sink;
+	handled++;
+}
+
+static void on_list_fatal(struct tagrv_taglist_sink *sink, int status)
+{
+	(void) sink;
+	cr_assert_fail("the list is lost: %d", status);
+}
+
+static void on_listed(struct tagrv_sink *sink, void *ctx, const void *data, size_t len)
+{
+	(void) sink, (void) ctx, (void) data, (void) len;
+	listed++;
+}
+
+static struct tagrv_taglist_sink list_sink = {
+	.added = on_added, .deleted = on_deleted, .consumed = on_consumed, .data = on_data,
+	.unexpected = on_count, .handled = on_handled, .room = on_count,
+	.fatal = on_list_fatal,
+};
+
+static void prepare(void)
+{
+	verbs_prepare();
+	verbs_need_srq();
+	config.tm = list_devices().tm;
+	params.hw_tags = true;
+}
+
+TestSuite(verbs_list_rx, .init = prepare, .timeout = 20);
+
+/* A receive of any tag of any peer. */
+static void add(unsigned n)
+{
+	struct tagrv_taglist *list = pair.a->xport->list;
+
+	entries[n] = (struct tagrv_taglist_entry) {
+		.addr = memory[n], .len = LEN, .mem = reg,
+	};
+	cr_assert_eq(list->ops->add(list, &entries[n], 0), 0);
+}
+
+/* End a has a list with all entries; b has none. */
+static struct verbs_xport *open_both(void)
+{
+	verbs_open();
+	ops->xport_close(pair.a->xport);
+	pair.a->sink.wants_list = true;
+	pair.a->sink.listed = on_listed;
+	cr_assert_eq(ops->xport_open(pair.a->dev, &params, &pair.a->sink, &pair.a->xport), 0);
+	cr_assert_not_null(pair.a->xport->list);
+	pair.a->xport->list->sink = &list_sink;
+	cr_assert_eq(ops->mem_reg(pair.a->dev, memory, sizeof(memory), TAGRV_MEM_STORE, &reg), 0);
+	for (unsigned i = 0; i < ENTRIES; i++)
+		add(i);
+	return verbs_xport_of(pair.a->xport);
+}
+
+static void close_both(void)
+{
+	struct verbs_xport *xp = verbs_xport_of(pair.a->xport);
+
+	if (pair.a->link)
+		end_close_link(pair.a);
+	cr_assert_eq(xp->stray_cnt, 0);
+	ops->mem_dereg(reg);
+	pair_close(&pair);
+}
+
+/* End b sends a message to the list of a, as the peer with this number. */
+static void send_tagged(struct tagrv_link *link, uint16_t number, size_t len)
+{
+	unsigned char bytes[VERBS_LIST_WORDS + LEN] = { TAGRV_TAGLIST_EAGER };
+	uint64_t tag = htobe64((uint64_t) number << VERBS_LIST_NUMBER_AT | 5);
+	struct iovec iov = { bytes, VERBS_LIST_WORDS + len };
+
+	memcpy(bytes + 8, &tag, sizeof(tag));
+	cr_assert_eq(ops->send(link, &iov, 1, TAGRV_SEND_TAGGED, NULL), 0);
+}
+
+Test(verbs_list_rx, a_message_is_of_the_peer_whose_number_it_has)
+{
+	open_both();
+	pair_connect(&pair);
+	send_tagged(pair.b->link, pair.b->link->number, 10);
+	PAIR_UNTIL(&pair, told[0].data == 1);
+	cr_assert(!told[0].consumed_status && !told[0].data_status);
+	cr_assert_eq(told[0].link, pair.a->link);
+	close_both();
+}
+
+/* Its owner answers the end of the link by commands to the list. */
+static void assert_told_of_the_match_first(void)
+{
+	PAIR_UNTIL(&pair, pair.a->errors == 1);
+	cr_assert_eq(pair.a->error_status, -FI_EREMOTEIO);
+	cr_assert(told[0].consumed == 1 && told[0].data == 1);
+	cr_assert_eq(told[0].errors_before, 0);
+	cr_assert(told[0].consumed_status == -FI_EREMOTEIO && told[0].data_status);
+}
+
+Test(verbs_list_rx, a_forged_number_ends_the_link_behind_its_message)
+{
+	open_both();
+	pair_connect(&pair);
+	send_tagged(pair.b->link, (uint16_t) (pair.b->link->number ^ 1), 10);
+	assert_told_of_the_match_first();
+	close_both();
+}
+
+Test(verbs_list_rx, a_message_that_was_not_permitted_ends_the_link_behind_it)
+{
+	open_both();
+	pair_connect(&pair);
+	verbs_link_of(pair.a->link)->rx_permits = 0;
+	send_tagged(pair.b->link, pair.b->link->number, 10);
+	assert_told_of_the_match_first();
+	close_both();
+}
+
+/* Neither a match nor a packet: the message before them is missing. */
+Test(verbs_list_rx, nothing_counts_behind_a_message_that_was_refused)
+{
+	uint16_t number;
+
+	open_both();
+	pair_connect(&pair);
+	number = pair.b->link->number;
+	send_tagged(pair.b->link, (uint16_t) (number ^ 1), 10);
+	send_tagged(pair.b->link, number, 10);
+	send_tagged(pair.b->link, number, 10);	/* no entry is left */
+	cr_assert_eq(end_send(pair.b, 1, 10, 0, NULL), 0);
+	PAIR_UNTIL(&pair, pair.a->errors == 1);
+	cr_assert(told[1].consumed == 1 && told[1].consumed_status == -FI_ECONNRESET);
+	cr_assert(told[1].data == 1 && told[1].data_status);
+	cr_assert_eq(listed, 0);
+	cr_assert_eq(handled, 1, "but it is counted");
+	cr_assert_eq(pair.a->packet_cnt, 0);
+	close_both();
+}
