@@ -53,6 +53,14 @@ static void end_data(struct fake_list *list, struct fake_list_slot *slot, int st
 	list->base.sink->data(list->base.sink, entry, len, status);
 }
 
+/* The message stopped: its bytes may still come, so that nobody else gets the memory. */
+static void lose_data(struct fake_list *list, struct fake_list_slot *slot)
+{
+	free(slot->message);
+	slot->message = NULL;
+	list->base.sink->data(list->base.sink, slot->entry, 0, -FI_ECONNRESET);
+}
+
 static enum fake_list_way way_of(const struct fake_list *list, const struct tagrv_link *link)
 {
 	return link ? list->owner->way(link) : FAKE_LIST_DROP;
@@ -230,7 +238,9 @@ static int serve_data(struct fake_list *list)
 
 		if (!slot->message)
 			continue;
-		if (!slot->message->link)
+		if (!slot->message->link && slot->due > list->now)
+			lose_data(list, slot);
+		else if (!slot->message->link)
 			end_data(list, slot, -FI_ECONNRESET);
 		else if (slot->due <= list->now && !slot->again)
 			end_data(list, slot, 0);

@@ -304,6 +304,34 @@ Test(tags, list_that_does_not_answer_is_lost)
 	cr_expect(is_posted(0));
 }
 
+/* The adapter may still write there what is left of the message. */
+Test(tags, memory_of_a_message_that_stopped_is_not_used_again)
+{
+	struct tagrv_link *link = begin();
+	const void *bytes;
+
+	fake.list->hold_data = true;
+	post(0, 7, NULL);
+	fake_listed(link, 7, 0, "abc", 4);
+	pass();
+	fake_list_forget_link(fake.list, link);
+	pass();
+	cr_assert_eq(rig.arrived[0], 1);
+	cr_expect_eq(rig.status[0], -FI_ECONNRESET);
+	bytes = rig.last.bounce;
+	cr_assert_not_null(bytes);
+	fake.list->hold_data = false;
+	for (unsigned n = 1; n < OPS; n++) {
+		post(n, 8, NULL);
+		pass();
+		fake_listed(link, 8, 0, "def", 4);
+		pass();
+		cr_assert(rig.arrived[n] == 1 && !rig.status[n]);
+		cr_expect_neq(rig.last.bounce, bytes);
+	}
+	cr_expect_eq(fake.list->adds, OPS);
+}
+
 Test(tags, loss_ends_what_has_matched_or_was_cancelled)
 {
 	struct tagrv_link *link = begin();

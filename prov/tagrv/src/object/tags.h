@@ -48,7 +48,8 @@ struct tagrv_xport;
 
 /*
  * A receive and its place in the list. owner: tags->pool, from post until the list has no
- * use for it and the op has ended or was taken, whichever is later.
+ * use for it and the op has ended or was taken, whichever is later; or, if a message stopped
+ * amid its bytes, until close.
  */
 struct tagrv_listed {
 	struct tagrv_pool_node node;

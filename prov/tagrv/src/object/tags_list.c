@@ -184,6 +184,8 @@ static void gone(void *arg, uint32_t slot)
 	struct tagrv_listed *listed = tags->slots[slot];
 
 	tags->slots[slot] = NULL;
+	if (TAGRV_UNLIKELY(listed->entry.due))
+		return;		/* bytes may still be written: record and memory wait for close */
 	drop_bounce(tags, listed);
 	tagrv_tags_put_unused(tags, listed);
 }

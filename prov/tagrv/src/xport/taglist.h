@@ -93,7 +93,8 @@ struct tagrv_taglist_sink {
 	void (*consumed)(struct tagrv_taglist_sink *sink, struct tagrv_taglist_entry *entry,
 			 struct tagrv_link *link, uint64_t tag, uint32_t app, int status);
 	/* status: 0: len bytes have come, and are in the entry's memory from its beginning on;
-	   TAGRV_TAGLIST_HEADERS; or -FI_E*: they never will. */
+	   TAGRV_TAGLIST_HEADERS; or -FI_E*: they never will. If the message stopped amid its
+	   bytes 'due' stays TAGRV_TAGLIST_DATA until close: the device may still write some. */
 	void (*data)(struct tagrv_taglist_sink *sink, struct tagrv_taglist_entry *entry,
 		     size_t len, int status);
 	void (*synced)(struct tagrv_taglist_sink *sink);

@@ -8,6 +8,7 @@
 #include <rdma/fi_errno.h>
 #include <string.h>
 
+#include "common/tag_list.h"
 #include "unit/xport/verbs/tm/list_peer.h"
 #include "unit/xport/verbs/verbs_fixture.h"
 #include "xport/verbs/verbs_list_rx.h"
@@ -210,5 +211,68 @@ Test(verbs_list_rx, nothing_counts_behind_a_message_that_was_refused)
 	cr_assert_eq(listed, 0);
 	cr_assert_eq(handled, 1, "but it is counted");
 	cr_assert_eq(pair.a->packet_cnt, 0);
+	close_both();
+}
+
+/* ---- messages that stop ---- */
+
+/* Of no peer that is known: the device names the queue pair of whole messages only. */
+static void stop_amid(void)
+{
+	const struct tag_list_delays delays = { .data = TAG_LIST_HOLD };
+	struct verbs_xport *xp = verbs_xport_of(pair.a->xport);
+
+	tag_list_set_delays(fake_verbs_list(xp->list.pool.rxq.srq), &delays);
+	send_tagged(pair.b->link, (uint16_t) (pair.b->link->number ^ 1), 300);
+	PAIR_UNTIL(&pair, told[0].consumed == 1);
+	cr_assert(told[0].consumed_status == -FI_EREMOTEIO && !told[0].link && !told[0].data);
+}
+
+/* A link of end a to a peer that does not want two queue pairs. */
+static struct tagrv_link *connect_plain(void)
+{
+	char blob_a[TAGRV_BLOB_MAX], blob_b[TAGRV_BLOB_MAX];
+	struct tagrv_link *link, *peer;
+	struct verbs_blob plain;
+	size_t len_a, len_b;
+
+	cr_assert_eq(ops->link_create(pair.a->xport, blob_a, &len_a, &link), 0);
+	cr_assert_eq(ops->link_create(pair.b->xport, blob_b, &len_b, &peer), 0);
+	cr_assert_eq(tagrv_verbs_blob_unpack(&plain, blob_b, len_b), 0);
+	plain.two = false;
+	len_b = tagrv_verbs_blob_pack(&plain, blob_b);
+	cr_assert_eq(ops->link_bind(link, blob_b, len_b), 0);
+	ops->link_discard(peer);
+	return link;
+}
+
+Test(verbs_list_rx, a_plain_peer_ends_no_message_of_others)
+{
+	struct tagrv_link *link;
+
+	config.tm_mtu = 256;
+	open_both();
+	pair_connect(&pair);
+	stop_amid();
+	link = connect_plain();
+	cr_assert_neq(verbs_link_of(link)->in_number, 0);
+	cr_assert_eq(ops->link_attach(link, pair.a), 0);
+	cr_assert_eq(told[0].data, 0);
+	ops->link_close(link);
+	PAIR_UNTIL(&pair, pair.a->closed == 1);
+	cr_assert_eq(told[0].data, 0);
+	close_both();
+	cr_assert(told[0].data == 1 && told[0].data_status == -FI_EREMOTEIO);
+}
+
+Test(verbs_list_rx, a_message_that_stops_keeps_its_entry)
+{
+	config.tm_mtu = 256;
+	open_both();
+	pair_connect(&pair);
+	stop_amid();
+	end_close_link(pair.a);
+	cr_assert(told[0].data == 1 && told[0].data_status == -FI_EREMOTEIO);
+	cr_assert_eq(entries[0].due, TAGRV_TAGLIST_DATA);
 	close_both();
 }

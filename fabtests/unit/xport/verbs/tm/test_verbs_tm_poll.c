@@ -157,6 +157,76 @@ Test(verbs_tm_poll, data_may_be_given_up)
 	tm_close();
 }
 
+/* An entry has matched a message, whose data comes much later. */
+static void stop_amid(unsigned n, uint64_t tag)
+{
+	tm_delay(0, 0, 40);
+	list_peer_eager(&tm.peer, tag, 0, 'm', 300);
+	tm_expect(TM_CONSUMED, n);
+	cr_assert_eq(tm.entries[n].due, TAGRV_TAGLIST_DATA);
+}
+
+/* mlx5 keeps the entry, and has no room for another one in its place. */
+Test(verbs_tm_poll, an_entry_whose_data_never_came_is_not_used_again)
+{
+	tm.config.tm_mtu = 256;
+	tm_open();
+	add(0, 5);
+	stop_amid(0, 5);
+	tagrv_verbs_tm_end(tm.list, &tm.link);
+	cr_assert_eq(tm_expect(TM_DATA, 0).status, -FI_ECONNRESET);
+	cr_assert_eq(tm.entries[0].due, TAGRV_TAGLIST_DATA, "it is the device's until close");
+	for (unsigned i = 1; i < TM_ENTRIES; i++)
+		add(i, 10 + i);
+	cr_assert_eq(tm_add(TM_ENTRIES, 100, 0), -FI_EAGAIN);
+	cr_assert_eq(tm.tm->fatal, 0);
+	tagrv_verbs_tm_end(tm.list, &tm.link);
+	for (int i = 0; i < 10 && !tm.tm->stale; i++)
+		tm_expect_none();
+	cr_assert_eq(tm.tm->stale, 1, "late data is not told");
+	cr_assert_eq(tm_add(TM_ENTRIES, 100, 0), -FI_EAGAIN);
+	tm_close();
+}
+
+/* The sender may be alive, and goes on: its bytes must not come into another entry. */
+Test(verbs_tm_poll, memory_of_an_unknown_sender_is_not_used_again)
+{
+	struct tagrv_link other = { .ctx = &other };
+
+	tm.config.tm_mtu = 256;
+	tm.unknown = true;
+	tm.match_status = -FI_EREMOTEIO;
+	tm_open();
+	add(0, 5);
+	stop_amid(0, 5);
+	tagrv_verbs_tm_end(tm.list, &other);
+	cr_assert_eq(tm_expect(TM_DATA, 0).status, -FI_EREMOTEIO);
+	cr_assert_eq(tm.entries[0].due, TAGRV_TAGLIST_DATA);
+	add(1, 6);
+	cr_assert_neq(tm.entries[1].slot, tm.entries[0].slot);
+	tm_close();
+}
+
+/* The device has done with this one. */
+Test(verbs_tm_poll, a_message_that_waits_for_its_link_ends_with_it)
+{
+	tm_open();
+	tm.link.ctx = NULL;
+	for (unsigned i = 0; i < 2 * TM_ENTRIES; i++) {
+		tm.kept = 0;
+		add(0, 5);
+		list_peer_eager(&tm.peer, 5, 0, 'm', 10);
+		tm_expect(TM_CONSUMED, 0);
+		cr_assert_eq(tm.kept, 1);
+		tm_expect_none();
+		tagrv_verbs_tm_end(tm.list, &tm.link);
+		cr_assert_eq(tm_expect(TM_DATA, 0).status, -FI_ECONNRESET);
+		cr_assert_eq(tm.entries[0].due, 0);
+		cr_assert_null(list_peer_fin(&tm.peer));
+	}
+	tm_close();
+}
+
 Test(verbs_tm_poll, the_device_reads_a_rendezvous)
 {
 	const uint8_t *fin;

@@ -98,6 +98,7 @@ void tagrv_verbs_list_adopt(struct verbs_link *link)
 		verbs_xport_of(link->base.xport)->list.links[link->in_number] = link;
 }
 
+/* Nothing has come by a queue pair that was not used. */
 void tagrv_verbs_list_end(struct verbs_link *link)
 {
 	struct verbs_list *list = &verbs_xport_of(link->base.xport)->list;
@@ -106,7 +107,8 @@ void tagrv_verbs_list_end(struct verbs_link *link)
 		return;
 	if (list->links[link->in_number] == link)
 		list->links[link->in_number] = NULL;
-	ops->end(list->taglist, &link->base);
+	if (link->in_used)
+		ops->end(list->taglist, &link->base);
 }
 
 void tagrv_verbs_list_deliver(struct verbs_xport *xp, uint64_t key)

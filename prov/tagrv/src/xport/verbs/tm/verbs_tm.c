@@ -175,6 +175,9 @@ void tagrv_verbs_tm_close(struct tagrv_taglist *list)
 	if (tm->stale)
 		tagrv_info("verbs: %s: %llu stale completions of a list\n",
 			   tm->dev->base.name, (unsigned long long) tm->stale);
+	if (tm->lost)
+		tagrv_info("verbs: %s: %u messages to a list stopped amid their bytes\n",
+			   tm->dev->base.name, tm->lost);
 	tagrv_verbs_rxq_fini(tm->rxq);
 	free(tm->held);
 	free(tm->slots);

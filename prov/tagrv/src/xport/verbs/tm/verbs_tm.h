@@ -42,6 +42,7 @@ struct verbs_tm_slot {
 	struct tagrv_link *link;	/* NULL: not known */
 	int	status;			/* -FI_E*: the data are of no use when they come */
 	bool	kept;			/* the link is not attached yet */
+	bool	lost;			/* the data never come, and the slot is not used again */
 	bool	has_data;		/* kept, and the data have come: */
 	uint32_t len;
 	uint32_t app;
@@ -79,6 +80,7 @@ struct verbs_tm {
 	bool	freed;			/* an entry or command has ended since */
 	int	fatal;			/* -FI_E*, 0: alive */
 	bool	told_fatal;
+	uint32_t lost;			/* slots that are not used again */
 	uint64_t stale;			/* completions of which nothing is known */
 };
 

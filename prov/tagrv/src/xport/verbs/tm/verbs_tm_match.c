@@ -99,7 +99,8 @@ void tagrv_verbs_tm_on_entry(struct verbs_tm *tm, struct tagrv_taglist_entry *en
 {
 	if (entry->due & TAGRV_TAGLIST_CONSUMED)
 		on_match(tm, entry, c);
-	else if (!(entry->due & TAGRV_TAGLIST_DATA) || tm->slots[entry->slot].has_data)
+	else if (!(entry->due & TAGRV_TAGLIST_DATA) || tm->slots[entry->slot].has_data ||
+		 tm->slots[entry->slot].lost)
 		tm->stale++;
 	else if (c->status)
 		data_failed(tm, entry, tagrv_verbs_tm_status(c->status));
@@ -141,6 +142,25 @@ void tagrv_verbs_tm_deliver(struct tagrv_taglist *list, uint64_t key)
 }
 
 /*
+ * The message stopped amid its bytes. mlx5 has the entry for ever, and there is no room for another
+ * one in its place; and the queue pair that is destroyed need not be the one that writes to the
+ * entry's memory, if the number in the tag was forged. So neither is used again.
+ */
+static void lose_data(struct verbs_tm *tm, struct verbs_tm_slot *slot, int status)
+{
+	slot->lost = true;
+	tm->lost++;
+	tm->base.sink->data(tm->base.sink, slot->entry, 0, status);
+}
+
+static bool has_ended(const struct verbs_tm_slot *slot, const struct tagrv_link *link)
+{
+	return slot->entry && !slot->lost && (!slot->link || slot->link == link) &&
+	       (slot->entry->due & (TAGRV_TAGLIST_CONSUMED | TAGRV_TAGLIST_DATA)) ==
+	       TAGRV_TAGLIST_DATA;
+}
+
+/*
  * Messages of no link end here, too: nothing else tells that their queue pair broke amid one, and
  * it must have been that of a link.
  */
@@ -150,12 +170,14 @@ void tagrv_verbs_tm_end(struct tagrv_taglist *list, const struct tagrv_link *lin
 
 	for (uint32_t i = 0; !tm->fatal && i < list->max_entries; i++) {
 		struct verbs_tm_slot *slot = &tm->slots[i];
-		struct tagrv_taglist_entry *entry = slot->entry;
+		int status = slot->status ? slot->status : -FI_ECONNRESET;
 
-		if (!entry || (slot->link && slot->link != link) ||
-		    entry->due & TAGRV_TAGLIST_CONSUMED || !(entry->due & TAGRV_TAGLIST_DATA))
+		if (!has_ended(slot, link))
 			continue;
 		slot->kept = false;
-		end_data(tm, entry, 0, slot->status ? slot->status : -FI_ECONNRESET);
+		if (slot->has_data)
+			end_data(tm, slot->entry, 0, status);
+		else
+			lose_data(tm, slot, status);
 	}
 }
