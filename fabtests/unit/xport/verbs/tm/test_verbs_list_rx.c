@@ -214,6 +214,32 @@ Test(verbs_list_rx, nothing_counts_behind_a_message_that_was_refused)
 	close_both();
 }
 
+/* It was discarded while the message was on its way: keeping it would delay the end of the link. */
+Test(verbs_list_rx, a_message_of_a_discarded_link_is_dropped_at_once)
+{
+	struct verbs_xport *xp = open_both();
+	struct verbs_link *link;
+	unsigned left;
+
+	pair_link(&pair, &pair.a->link, &pair.b->link);
+	cr_assert_eq(ops->link_attach(pair.b->link, pair.b), 0);
+	link = verbs_link_of(pair.a->link);
+	send_tagged(pair.b->link, pair.b->link->number, 10);
+	tagrv_verbs_list_reap(xp);	/* the message has come */
+	left = atomic_load(&pair.a->xport->quotas[0]->used) - link->counted;
+	ops->link_discard(pair.a->link);
+	tagrv_verbs_links_close_discarded(xp);
+	pair.a->link = NULL;
+	cr_assert_eq(told[0].consumed, 0);
+	pair.a->xport->ops->progress(pair.a->xport);
+	cr_assert(told[0].consumed == 1 && told[0].consumed_status == -FI_ECONNRESET);
+	cr_assert(told[0].data == 1 && told[0].data_status == -FI_ECONNRESET);
+	cr_assert_eq(xp->stray_cnt, 0);
+	PAIR_UNTIL(&pair, atomic_load(&pair.a->xport->quotas[0]->used) == left);
+	cr_assert_eq(told[0].consumed, 1);
+	close_both();
+}
+
 /* ---- messages that stop ---- */
 
 /* Of no peer that is known: the device names the queue pair of whole messages only. */
