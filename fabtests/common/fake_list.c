@@ -59,7 +59,7 @@ static int add(struct tagrv_taglist *base, struct tagrv_taglist_entry *entry, ui
 	struct fake_list *list = fake_list_of(base);
 	uint32_t slot = list->first_free;
 	struct tag_list_cmd cmd = {
-		.code = TAG_LIST_ADD, .sync = true, .count = cnt, .wr_id = slot,
+		.code = TAG_LIST_ADD, .sync = true, .count = cnt & UINT16_MAX, .wr_id = slot,
 		.recv_wr_id = slot, .tag = entry->tag, .mask = entry->mask, .len = entry->len,
 	};
 	int ret;
@@ -115,7 +115,9 @@ static int del(struct tagrv_taglist *base, struct tagrv_taglist_entry *entry)
 static int sync_count(struct tagrv_taglist *base, uint32_t cnt)
 {
 	struct fake_list *list = fake_list_of(base);
-	struct tag_list_cmd cmd = { .code = TAG_LIST_SYNC, .sync = true, .count = cnt };
+	struct tag_list_cmd cmd = {
+		.code = TAG_LIST_SYNC, .sync = true, .count = cnt & UINT16_MAX,
+	};
 	int ret = check_room(list, true);
 
 	if (!ret)

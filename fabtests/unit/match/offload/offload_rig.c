@@ -43,7 +43,7 @@ static int list_add(void *arg, struct tagrv_offload_recv *recv,
 	struct rig *rig = arg;
 	struct tag_list_cmd cmd = {
 		.code = TAG_LIST_ADD, .signaled = true, .sync = true, .wr_id = entry->slot,
-		.recv_wr_id = entry->slot, .count = entry->count, .tag = entry->tag,
+		.recv_wr_id = entry->slot, .count = entry->count & UINT16_MAX, .tag = entry->tag,
 		.mask = entry->mask, .buf = rig->buf[entry->slot],
 		.len = sizeof(rig->buf[entry->slot]),
 	};
@@ -82,7 +82,7 @@ static int list_sync(void *arg, uint32_t count)
 {
 	return list_post(arg, &(struct tag_list_cmd) {
 		.code = TAG_LIST_SYNC, .signaled = true, .sync = true, .wr_id = SYNC,
-		.count = count });
+		.count = count & UINT16_MAX });
 }
 
 /* Only the message that the entry matched may have been written there. */

@@ -78,6 +78,37 @@ Test(verbs_tm_command, entries_are_used_after_the_count_is_told)
 	tm_close();
 }
 
+/* The last count that the device was told. */
+static struct {
+	struct tagrv_verbs_calls calls;
+	int	(*post)(struct ibv_srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad);
+	uint32_t count;
+} spy;
+
+static int spy_post(struct ibv_srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad)
+{
+	cr_assert(wr->flags & IBV_OPS_TM_SYNC);
+	spy.count = wr->tm.unexpected_cnt;
+	return spy.post(srq, wr, bad);
+}
+
+/* mlx5's library would ask for a sync by each ADD. */
+Test(verbs_tm_command, the_count_has_16_bits)
+{
+	tm_open();
+	spy.calls = *tm.tm->calls;
+	spy.post = spy.calls.post_srq_ops;
+	spy.calls.post_srq_ops = spy_post;
+	tm.tm->calls = &spy.calls;
+	cr_assert_eq(tm_add(0, 5, 0x30000), 0);
+	cr_assert_eq(spy.count, 0);
+	cr_assert_not(tm_expect(TM_ADDED, 0).sync_req);
+	cr_assert_eq(tm.list->ops->sync(tm.list, 0x12345), 0);
+	cr_assert_eq(spy.count, 0x2345);
+	tm_expect(TM_SYNCED, 0);
+	tm_close();
+}
+
 Test(verbs_tm_command, commands_in_flight_are_bounded)
 {
 	tm.config.tm.max_ops = VERBS_LIST_OPS + 1;
