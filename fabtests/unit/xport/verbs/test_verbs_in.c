@@ -4,6 +4,7 @@
  * has no second one, when something fails, and when there is no room for two.
  */
 #include <criterion/criterion.h>
+#include <endian.h>
 #include <errno.h>
 #include <rdma/fi_errno.h>
 
@@ -64,6 +65,36 @@ Test(verbs_in, packets_come_by_the_second_queue_pair)
 	end_close_link(pair.a);
 	cr_assert_eq(used(pair.a), 0);
 	cr_assert_eq(verbs_xport_of(pair.a->xport)->in_map.cnt, 0);
+	pair_close(&pair);
+}
+
+/* The peer sends by its second queue pair, to our first one. */
+Test(verbs_in, packets_by_the_first_queue_pair_are_refused)
+{
+	struct ibv_wc wc = { .opcode = IBV_WC_RECV, .byte_len = 40 };
+	struct verbs_xport *xp;
+	struct verbs_link *a;
+
+	verbs_open();
+	pair_connect(&pair);
+	a = verbs_link_of(pair.a->link);
+	xp = verbs_xport_of(pair.a->xport);
+	wc.qp_num = a->qpn;
+	for (uint32_t i = 0; i < 2; i++) {
+		wc.wr_id = xp->pool.rxq.wr_ids[i];
+		fake_verbs_inject_rx(a->qp, &wc);
+	}
+	wc.wc_flags = IBV_WC_WITH_IMM;		/* nor do their permits count */
+	wc.imm_data = htobe32(100);
+	wc.wr_id = xp->pool.rxq.wr_ids[2];
+	fake_verbs_inject_rx(a->qp, &wc);
+	tagrv_verbs_permit_poll(xp);
+	cr_assert_lt(a->tx_permits, 100);
+	PAIR_UNTIL(&pair, pair.a->errors == 1);
+	cr_assert_eq(pair.a->error_status, -FI_EREMOTEIO);
+	cr_assert_eq(pair.a->packet_cnt, 0);
+	cr_assert_eq(xp->astray, 3);
+	cr_assert_lt(a->tx_permits, 100);
 	pair_close(&pair);
 }
 

@@ -56,6 +56,9 @@ int tagrv_verbs_poll_held(struct verbs_xport *xp, struct verbs_cq *cq,
 static TAGRV_COLD void rx_error(struct verbs_xport *xp, struct verbs_link *link,
 				const struct ibv_wc *wc)
 {
+	bool astray = !wc->status && verbs_is_astray(link, wc);
+
+	xp->astray += astray;
 	if (link->error)
 		return;
 	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
@@ -66,7 +69,8 @@ static TAGRV_COLD void rx_error(struct verbs_xport *xp, struct verbs_link *link,
 	}
 	tagrv_info("verbs: %s: qp 0x%x: receive failed, status %d: %s\n",
 		   xp->dev->base.name, link->qpn, wc->status,
-		   tagrv_verbs_wc_hint(wc->status));
+		   astray ? "it is the queue pair by which we send" :
+			    tagrv_verbs_wc_hint(wc->status));
 	tagrv_verbs_link_fail(link, wc->status ?
 			      tagrv_verbs_wc_status(xp->dev, wc) :
 			      -FI_EREMOTEIO, false);

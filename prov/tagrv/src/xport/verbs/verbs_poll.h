@@ -31,11 +31,17 @@ static inline int verbs_poll_device(struct verbs_xport *xp, struct verbs_cq *cq,
 bool tagrv_verbs_is_misnamed(const struct verbs_link *link, const struct ibv_wc *wc)
 	TAGRV_COLD;
 
+/* Whether it came by the queue pair of a link by which none may come: verbs_in.h. */
+static inline bool verbs_is_astray(const struct verbs_link *link, const struct ibv_wc *wc)
+{
+	return TAGRV_UNLIKELY(link->in_used) && wc->qp_num == link->qpn;
+}
+
 /* Whether a receive that succeeded has a packet. */
 static inline bool verbs_is_packet(const struct verbs_link *link, const struct ibv_wc *wc)
 {
-	return TAGRV_LIKELY(wc->opcode == IBV_WC_RECV) ||
-	       tagrv_verbs_is_misnamed(link, wc);
+	return (TAGRV_LIKELY(wc->opcode == IBV_WC_RECV) ||
+		tagrv_verbs_is_misnamed(link, wc)) && !verbs_is_astray(link, wc);
 }
 
 /* verbs_poll_cq() of a queue with completions held back. */

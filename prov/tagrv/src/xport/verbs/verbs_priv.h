@@ -322,6 +322,7 @@ struct verbs_xport {
 	struct tagrv_list ready;	/* links with early packets to deliver */
 	struct tagrv_list failed;	/* links with an error to report */
 	uint64_t stray_lost, stale;	/* counters for the log at close */
+	uint64_t astray;		/* the same, of packets by a queue pair that sends only */
 	struct {
 		uint64_t permits_sent;	/* packets permitted to peers */
 		uint64_t permit_only_sent; /* packets that were permits only */

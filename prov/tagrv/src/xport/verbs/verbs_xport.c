@@ -318,11 +318,12 @@ void tagrv_verbs_xport_close(struct tagrv_xport *base)
 
 	finish_links(xp);
 	leave_device(xp);
-	if (xp->stale || xp->stray_lost)
+	if (xp->stale || xp->stray_lost || xp->astray)
 		tagrv_info("verbs: %s: %llu stale completions, %llu early "
-			   "packets lost\n", base->dev->name,
-			   (unsigned long long) xp->stale,
-			   (unsigned long long) xp->stray_lost);
+			   "packets lost, %llu refused by the wrong queue pair\n",
+			   base->dev->name, (unsigned long long) xp->stale,
+			   (unsigned long long) xp->stray_lost,
+			   (unsigned long long) xp->astray);
 	if (xp->stats.packets_sent || xp->stats.permits_sent)
 		tagrv_info("verbs: %s: sent %llu packets, refused %llu sends "
 			   "that the peer had not permitted yet; permitted "
