@@ -204,6 +204,8 @@ extern const struct tagrv_xport_ops sim_xport_ops;
 struct tagrv_peer *sim_conn_peer(int side, int other);
 /* Reports some of the wireup events that are due. */
 void sim_conn_step(void);
+/* Reports those with a link, which belongs to its engine then. */
+void sim_conn_finish(void);
 
 /* --- sim_side.c --- */
 

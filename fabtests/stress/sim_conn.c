@@ -2,16 +2,18 @@
 /*
  * Connections between the engines, reported as the wireup would report them: UP on
  * both sides, SENDABLE later on the side where UP did not imply it, GONE for broken
- * links whose end the wireup has to report, and for some that never came up.
+ * links whose end the wireup has to report, and for some that never came up. A side may look
+ * at its UP late: the other one has sent by then.
  */
 #include "sim.h"
 
 enum { WAITING_MAX = 16 };
 
-/* A side that still has to get SENDABLE. */
+/* A side that still has to get SENDABLE, and UP before that. */
 struct waiting {
 	int	side, other;
 	uint32_t epoch;		/* 0: free entry */
+	struct sim_link *link;	/* NULL: it has UP */
 };
 
 static struct waiting waiting[WAITING_MAX];
@@ -42,14 +44,39 @@ static void tell_gone(int side, int other, uint32_t epoch, int status)
 		.type = TAGRV_WIREUP_GONE, .epoch = epoch, .status = status });
 }
 
-static void await_sendable(int side, int other, uint32_t epoch)
+static void await_sendable(int side, int other, uint32_t epoch, struct sim_link *link)
 {
 	size_t i = 0;
 
 	while (i < WAITING_MAX && waiting[i].epoch)
 		i++;
 	SIM_CHECK(i < WAITING_MAX, "too many connections come up at a time");
-	waiting[i] = (struct waiting){ side, other, epoch };
+	waiting[i] = (struct waiting){ side, other, epoch, link };
+}
+
+static bool awaits_up(int side, int other)
+{
+	for (size_t i = 0; i < WAITING_MAX; i++)
+		if (waiting[i].link && waiting[i].side == side && waiting[i].other == other)
+			return true;
+	return false;
+}
+
+static void tell_late_up(struct waiting *w)
+{
+	struct sim_link *link = w->link;
+
+	w->link = NULL;
+	tell_up(w->side, w->other, link, w->epoch, false);
+}
+
+void sim_conn_finish(void)
+{
+	for (size_t i = 0; i < WAITING_MAX; i++) {
+		if (waiting[i].link)
+			tell_late_up(&waiting[i]);
+		waiting[i].epoch = 0;
+	}
 }
 
 static void connect_pair(int side, int other)
@@ -60,6 +87,11 @@ static void connect_pair(int side, int other)
 	last_epoch += 2;
 	SIM_TRACE("connection %d-%d", side, other);
 	sim_link_pair(link, (int[]){ side, other }, epoch);
+	if (sim_chance(30)) {
+		tell_up(other, side, link[1], epoch[1], true);
+		await_sendable(side, other, epoch[0], link[0]);
+		return;
+	}
 	tell_up(side, other, link[0], epoch[0], false);
 	if (sim.mix.breaks && sim_chance(15)) {
 		SIM_TRACE("connection %d-%d is taken back", side, other);
@@ -68,7 +100,7 @@ static void connect_pair(int side, int other)
 		return;
 	}
 	tell_up(other, side, link[1], epoch[1], true);
-	await_sendable(side, other, epoch[0]);
+	await_sendable(side, other, epoch[0], NULL);
 }
 
 static bool has_lane(const struct tagrv_peer *peer)
@@ -86,7 +118,7 @@ static bool wants_connection(int side, int other)
 {
 	struct tagrv_peer *a = sim_conn_peer(side, other), *b = sim_conn_peer(other, side);
 
-	if (has_lane(a) && has_lane(b))
+	if ((has_lane(a) && has_lane(b)) || awaits_up(side, other) || awaits_up(other, side))
 		return false;
 	if ((has_lane(a) || has_lane(b)) && !(sim.mix.breaks && sim_chance(3)))
 		return false;
@@ -111,7 +143,9 @@ void sim_conn_step(void)
 			if (i != j && wants_connection(i, j))
 				connect_pair(i, j);
 	for (size_t i = 0; i < WAITING_MAX; i++)
-		if (waiting[i].epoch && sim_chance(30))
+		if (waiting[i].link && sim_chance(10))
+			tell_late_up(&waiting[i]);
+		else if (waiting[i].epoch && !waiting[i].link && sim_chance(30))
 			tell_sendable(&waiting[i]);
 	for (int i = 0; i < sim.side_cnt; i++)
 		while ((epoch = sim_link_take_gone(i, &other)))

@@ -2,14 +2,14 @@
 /*
  * The list of posted receives of a side's device: see sim.h and fake_list.h.
  *
- * Numbers of links are given again as soon as a link is gone, at random.
+ * Numbers of links are given again as soon as a link is gone, at random, but a peer keeps its part.
  */
 #include "sim_xport.h"
 
 #include <endian.h>
 #include <string.h>
 
-enum { NUMBERS = 64 };	/* numbers of links are less, and not 0 */
+enum { LIVES = TAGRV_OFFLOAD_LIFE + 1 };	/* most links to a peer */
 
 static enum fake_list_way way_of(const struct tagrv_link *base)
 {
@@ -47,15 +47,18 @@ void sim_list_close(struct sim_xport *x)
 
 /* --- links --- */
 
-static uint16_t take_number(struct sim_xport *x)
+/* 0: the peer has too many links that are not gone. */
+static uint16_t take_number(struct sim_xport *x, int peer)
 {
-	size_t number = 1 + sim_below(NUMBERS - 1);
+	size_t first = (size_t)(peer + 1) * LIVES, life = sim_below(LIVES);
 
-	SIM_CHECK(~(x->numbers | 1), "no number is left");
-	while (x->numbers >> number & 1)
-		number = number % (NUMBERS - 1) + 1;
-	x->numbers |= UINT64_C(1) << number;
-	return (uint16_t)number;
+	for (size_t i = 0; i < LIVES; i++, life = (life + 1) % LIVES) {
+		if (x->numbers >> (first + life) & 1)
+			continue;
+		x->numbers |= UINT64_C(1) << (first + life);
+		return (uint16_t)(first + life);
+	}
+	return 0;
 }
 
 static void bind_end(struct sim_link *link, struct sim_link *peer)
@@ -64,7 +67,9 @@ static void bind_end(struct sim_link *link, struct sim_link *peer)
 
 	if (!x->base.list || !sim.side[peer->side].hw_tags)
 		return;
-	link->base.given = peer->base.number = take_number(x);
+	link->base.given = peer->base.number = take_number(x, peer->side);
+	if (!link->base.given)
+		return;
 	/* At both ends, which must agree about the size of fragments. */
 	link->base.max_packet = peer->base.max_packet =
 		TAGRV_MIN(x->base.attr.max_packet, peer->base.xport->attr.max_packet) -

@@ -313,6 +313,7 @@ static void judge_closed(void)
 
 void sim_side_close_all(int first)
 {
+	sim_conn_finish();
 	for (int i = 0; i < sim.side_cnt; i++)
 		tagrv_engine_close(sim.side[(first + i) % sim.side_cnt].engine);
 	if (sim.shared)

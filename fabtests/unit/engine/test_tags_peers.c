@@ -83,6 +83,41 @@ Test(tags_peers, receives_of_a_peer_come_back_with_its_connection)
 	tags_expect(&ctx[0], 5, 5);
 }
 
+/*
+ * The peer has another link, by which it sends before we know that the former one is of no use. The
+ * device must not pass the older receive, which is the peer's alone.
+ */
+Test(tags_peers, peer_that_comes_back_is_the_source_that_it_was)
+{
+	struct tagrv_wireup_event event = {
+		.type = TAGRV_WIREUP_GONE, .addr = fx.addr, .status = -FI_ECONNRESET,
+	};
+
+	begin();
+	post(0, 5, fx.peer_addr);
+	post(1, 5, FI_ADDR_UNSPEC);
+	tags_pass(3);
+	cr_assert_eq(tags_counts().listed, 2);
+	fake.given = TAGS_NUMBER + 1;
+	event.link = fake_link();
+	fake_listed(event.link, 5, 0, "one", 3);
+	event.epoch = epoch;
+	tagrv_engine_wireup_event(fx.engine, &event);
+	event.type = TAGRV_WIREUP_UP;
+	event.epoch = ++epoch;
+	event.max_packet = fx.max_packet;
+	event.sendable = true;
+	tagrv_engine_wireup_event(fx.engine, &event);
+	fx.link = event.link;
+	fake_end_closed();
+	tags_message(5, "other", 5);
+	tags_pass(4);
+	tags_expect(&ctx[0], 5, 3);
+	tags_expect(&ctx[1], 5, 5);
+	cr_assert_arr_eq(buf[0], "one", 3);
+	cr_assert_arr_eq(buf[1], "other", 5);
+}
+
 Test(tags_peers, message_of_a_connection_that_was_given_up_is_dropped)
 {
 	begin();

@@ -34,8 +34,10 @@ Test(tags_post, receive_of_the_peer_is_matched_by_its_number)
 	tags_post(buf[0], sizeof(buf[0]), 5, ctx, fx.peer_addr);
 	tags_pass(3);
 	cr_assert(fake_list_would_match(fake.list, 5 | (uint64_t) TAGS_NUMBER << 48));
+	cr_assert(fake_list_would_match(fake.list, 5 | (uint64_t) (TAGS_NUMBER + 1) << 48),
+		  "another link to the same peer");
 	cr_assert_not(fake_list_would_match(fake.list,
-					    5 | (uint64_t) (TAGS_NUMBER + 1) << 48));
+					    5 | (uint64_t) (TAGS_NUMBER + 4) << 48));
 	tags_message(5, "hello", 5);
 	tags_pass(2);
 	tags_expect(ctx, 5, 5);

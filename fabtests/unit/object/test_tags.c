@@ -12,6 +12,7 @@
 #include "object/lane.h"
 #include "object/op.h"
 #include "object/tags.h"
+#include "xport/numbers.h"
 
 #define ENTRIES	4u
 #define OPS	8u
@@ -382,7 +383,33 @@ Test(tags, peer_that_comes_back_waits_for_its_older_lane)
 	old_link->xport->ops->link_discard(old_link);
 	on_closed(NULL, old);
 	pass();
-	cr_expect_eq(rig.peer.listed.number, 6);
+	cr_expect_eq(rig.peer.listed.number, 6 & ~TAGRV_OFFLOAD_LIFE);
+}
+
+/* Until its entry has come back, nobody else gets the number: a message would take the entry. */
+Test(tags, number_is_held_until_entries_have_come_back)
+{
+	struct tagrv_numbers *numbers = tagrv_numbers_create();
+	unsigned links, peers;
+
+	rig.xport->list->numbers = numbers;
+	fake.given = tagrv_numbers_take(numbers, NULL);
+	begin();
+	post(0, 7, &rig.peer);
+	pass();
+	fake_list_delay(fake.list, TAG_LIST_HOLD, 0);
+	tagrv_tags_leave(rig.tags, rig.lane);
+	tagrv_numbers_give(numbers, fake.given);
+	pass();
+	tagrv_numbers_count(numbers, &links, &peers);
+	cr_expect_eq(links, 0);
+	cr_expect_eq(peers, 1);
+	cr_assert(fake_list_apply(fake.list));
+	pass();
+	tagrv_numbers_count(numbers, &links, &peers);
+	cr_expect_eq(peers, 0);
+	rig.xport->list->numbers = NULL;
+	tagrv_numbers_destroy(numbers);
 }
 
 Test(tags, without_memory_receives_stay_in_software)

@@ -7,6 +7,7 @@
 #include <rdma/fi_errno.h>
 
 #include "unit/wireup/conn_calls.h"
+#include "xport/taglist.h"
 
 Test(conn, active_side_asks_binds_and_confirms, .timeout = 10)
 {
@@ -343,4 +344,44 @@ Test(conn, records_for_other_endpoints_are_refused, .timeout = 10)
 	d.host.xport_cnt = 0;
 	rec = driver_rec(&d, TAGRV_WIREUP_REQ, PEER, 7);
 	cr_assert_eq(tagrv_conn_screen(&d.host, &rec), TAGRV_WIREUP_TRANSPORT);
+}
+
+static struct tagrv_addr listed_for;
+static unsigned listed_cnt;
+
+static int create_listed(struct tagrv_xport *xport, const struct tagrv_addr *peer, void *blob,
+			 size_t *len, struct tagrv_link **link)
+{
+	listed_for = *peer;
+	listed_cnt++;
+	return xport->ops->link_create(xport, blob, len, link);
+}
+
+/* A list has to know whose messages come by a link, whichever side asks. */
+Test(conn, link_to_a_list_is_made_for_its_peer, .timeout = 10)
+{
+	struct tagrv_taglist list = { .link_create = create_listed };
+	struct driver_chan *chan;
+	struct driver d;
+
+	driver_init(&d, US, PEER);
+	d.fake.base.list = &list;
+	be_asked(&d, PEER, 7);
+	cr_assert_eq(listed_cnt, 1);
+	cr_assert(tagrv_addr_equal(&listed_for, &d.conn.addr));
+	driver_drop(&d);
+	listed_for = (struct tagrv_addr) { 0 };
+	driver_want(&d);
+	chan = driver_answer_dial(&d);
+	cr_assert_eq(driver_last(chan)->type, TAGRV_WIREUP_REQ);
+	cr_assert_eq(listed_cnt, 2);
+	cr_assert(tagrv_addr_equal(&listed_for, &d.conn.addr));
+	d.fake.base.list = NULL;	/* it was lost */
+	give(&d, chan, TAGRV_WIREUP_REP, PEER, 8);
+	driver_drop(&d);
+	driver_want(&d);
+	driver_answer_dial(&d);
+	cr_assert_eq(d.fake.created, 3);
+	cr_assert_eq(listed_cnt, 2);
+	driver_fini(&d);
 }

@@ -272,7 +272,7 @@ static void put_be(uint8_t *at, uint64_t value, unsigned cnt)
 static size_t build(struct rig *rig, uint8_t *bytes, uint64_t number, enum rig_kind kind)
 {
 	const struct rig_msg *msg = &rig->msgs[number - 1];
-	uint64_t source = rig->source[msg->peer].number;
+	uint64_t source = rig->number[msg->peer] | (number & TAGRV_OFFLOAD_LIFE);
 	size_t len = kind == RIG_LONG ? RIG_MTU + 8 : 8;
 
 	memset(bytes, 0, 64);
@@ -302,7 +302,7 @@ uint64_t rig_send(struct rig *rig, uint32_t peer, uint64_t tag, enum rig_kind ki
 		rig->waiting[rig->wait_first + rig->wait_cnt++] = number;
 		return number;
 	}
-	rig_check(rig, rig->source[peer].number, "a peer without number sends");
+	rig_check(rig, rig->number[peer], "a peer without number sends");
 	len = build(rig, bytes, number, kind);
 	if (tag_list_arrive(rig->list, bytes, len, number, read) == TAG_LIST_READ) {
 		memcpy(read->buf, &number, sizeof(number));
@@ -330,18 +330,25 @@ void rig_serve(struct rig *rig)
 
 /* ---- peers ---- */
 
-/* The number is another one each time. */
 void rig_enter(struct rig *rig, uint32_t peer)
 {
-	rig_check(rig, !rig->wait_cnt && !rig->kept_cnt && tagrv_offload_settled(rig->off),
+	rig_check(rig, !(rig->outside[peer] && (rig->wait_cnt || rig->kept_cnt)) &&
+		  tagrv_offload_settled(rig->off),
 		  "messages on the old way, or entries with the old number");
+	rig->number[peer] = (uint16_t) (peer * (TAGRV_OFFLOAD_LIFE + 1));
 	if (rig->outside[peer]) {
 		rig->outside[peer] = false;
 		tagrv_offload_outside(rig->off, false);
 	}
 	if (!rig->source[peer].number)
 		tagrv_offload_enter(rig->off, &rig->source[peer],
-				    (uint16_t) (peer + (rig->msg_cnt & 0xff) * 16));
+				    rig->number[peer] | (rig->msg_cnt & TAGRV_OFFLOAD_LIFE));
+}
+
+void rig_part(struct rig *rig, uint32_t peer)
+{
+	if (!rig->outside[peer] && rig->source[peer].number)
+		tagrv_offload_leave(rig->off, &rig->source[peer]);
 }
 
 void rig_leave(struct rig *rig, uint32_t peer)

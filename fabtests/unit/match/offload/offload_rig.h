@@ -58,6 +58,8 @@ struct rig {
 	struct match_model model;
 	struct tagrv_offload_source source[RIG_PEERS + 1];
 	bool	outside[RIG_PEERS + 1];
+	uint16_t number[RIG_PEERS + 1];	/* in messages of the peer, each of which may have
+					   another TAGRV_OFFLOAD_LIFE; 0: it was never there */
 	struct rig_recv *recvs;		/* number n is at n - 1 */
 	struct rig_msg *msgs;
 	uint64_t recv_cnt, msg_cnt, recv_max, msg_max;
@@ -112,6 +114,9 @@ void rig_keep(struct rig *rig, uint32_t peer, bool keep);
 /* The peer comes through the adapter, or no longer. */
 void rig_enter(struct rig *rig, uint32_t peer);
 void rig_leave(struct rig *rig, uint32_t peer);
+/* Software hears that its connection has ended. It enters again when it may, but its messages
+ * come meanwhile, as they have come by the new connection before. */
+void rig_part(struct rig *rig, uint32_t peer);
 
 /* Reads completions, which are handled later: their matches forestall dels. */
 void rig_read_ahead(struct rig *rig);

@@ -22,7 +22,8 @@ struct mix {
 	unsigned peers;		/* 1 to peers send */
 	unsigned tag_bits, any, wild, able;	/* percent of receives */
 	unsigned depth;		/* receives posted, about */
-	unsigned post, send, cancel, move;	/* weights; move: peers change their way */
+	unsigned post, send, cancel, move;	/* weights; move: peers change their way, or
+						   come back by the same one */
 	unsigned delay;
 	unsigned refuse;	/* commands sometimes find no room */
 	unsigned keep;		/* unexpected messages are sometimes kept */
@@ -86,7 +87,7 @@ static void send(struct walk *walk)
 		if (want->peer != TAGRV_MATCH_ANY)
 			peer = want->peer;
 	}
-	if (!walk->rig.outside[peer] && !walk->rig.source[peer].number)
+	if (!walk->rig.outside[peer] && !walk->rig.number[peer])
 		return;
 	if (walk->rig.read_cnt == RIG_READS)
 		rig_read_done(&walk->rig);
@@ -102,17 +103,20 @@ static void cancel(struct walk *walk)
 		rig_cancel(rig, rig->model.recvs[below(walk, rig->model.recv_cnt)].number);
 }
 
-/* A peer that comes back must not have messages on the old way, nor entries with its old number. */
+/* A peer that comes back must not have messages on another way, nor entries that leave. */
 static void move(struct walk *walk)
 {
 	uint32_t peer = peer_of(walk);
+	struct rig *rig = &walk->rig;
 
-	if (below(walk, 3) == 0)
-		rig_leave(&walk->rig, peer);
-	else if (!walk->rig.wait_cnt && tagrv_offload_settled(walk->rig.off) &&
-		 !tag_list_ready(walk->rig.list) && !walk->rig.ahead_cnt &&
-		 !walk->rig.kept_cnt)
-		rig_enter(&walk->rig, peer);
+	if (below(walk, 4) == 0)
+		rig_leave(rig, peer);
+	else if (below(walk, 3) == 0)
+		rig_part(rig, peer);
+	else if (tagrv_offload_settled(rig->off) &&
+		 (!rig->outside[peer] || (!rig->wait_cnt && !tag_list_ready(rig->list) &&
+					  !rig->ahead_cnt && !rig->kept_cnt)))
+		rig_enter(rig, peer);
 }
 
 static void device(struct walk *walk)

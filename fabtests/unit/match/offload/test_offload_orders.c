@@ -17,7 +17,7 @@
 
 #define STEPS	64	/* of a run, at most */
 
-enum call { END, POST, SOFT, CANCEL, LEAVE };
+enum call { END, POST, SOFT, CANCEL, LEAVE, PART };
 
 struct call_of {
 	enum call call;
@@ -69,6 +69,14 @@ static const struct scenario scenarios[] = {
 	{ "peer leaves, another cancels", 4,
 	  { { POST, 1, 7, 0 }, { POST, 2, 7, 0 }, { LEAVE, 1, 0, 0 }, { CANCEL, 2, 0, 0 } },
 	  { { 1, 7 }, { 2, 7 }, { 2, 7 } } },
+	{ "peer parts and comes back", 4,
+	  { { POST, 1, 7, 0 }, { POST, 0, 7, 0 }, { PART, 1, 0, 0 } }, { { 1, 7 }, { 1, 7 } } },
+	{ "peer parts, a cancel, another post", 4,
+	  { { POST, 1, 7, 0 }, { POST, 0, 7, 0 }, { PART, 1, 0, 0 }, { CANCEL, 1, 0, 0 },
+	    { POST, 1, 7, 0 } }, { { 1, 7 }, { 1, 7 } } },
+	{ "room for two, and a peer parts", 2,
+	  { { POST, 1, 7, 0 }, { POST, 1, 8, 0 }, { POST, 0, 7, 8 }, { PART, 1, 0, 0 } },
+	  { { 1, 7 }, { 1, 8 } } },
 	{ "unexpected first", 4,
 	  { { POST, 1, 7, 0 }, { POST, 1, 8, 0 } }, { { 1, 9 }, { 1, 7 }, { 1, 8 } } },
 };
@@ -109,6 +117,8 @@ static void call(struct rig *rig, const struct call_of *call)
 	} else if (call->call == LEAVE) {
 		rig_leave(rig, call->peer);
 		rig_send(rig, call->peer, 7, RIG_SHORT);
+	} else if (call->call == PART) {
+		rig_part(rig, call->peer);
 	} else {
 		rig_post(rig, call->peer, call->tag, call->ignore, call->call == POST);
 	}
@@ -123,12 +133,12 @@ struct play {
 	bool	adapter, ready;	/* the last step was the adapter's, a poll was possible before */
 };
 
-/* A message of a peer cannot be exchanged with its leaving. */
+/* A message of a peer cannot be exchanged with its leaving, nor with its parting. */
 static bool leaves(const struct play *play)
 {
 	const struct call_of *next = &play->scenario->calls[play->call];
 
-	return next->call == LEAVE && play->msg &&
+	return (next->call == LEAVE || next->call == PART) && play->msg &&
 	       next->peer == play->scenario->msgs[play->msg - 1].peer;
 }
 

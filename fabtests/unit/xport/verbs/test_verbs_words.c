@@ -151,20 +151,21 @@ Test(verbs_words, numbers_are_taken_and_given_back)
 	xp = verbs_xport_of(pair.a->xport);
 	for (int i = 0; i < 3; i++)
 		links[i].base.xport = pair.a->xport;
-	cr_assert(tagrv_verbs_number_take(&links[0]));
+	cr_assert(tagrv_verbs_number_take(&links[0], NULL));
 	cr_assert_eq(links[0].in_number, 0, "there is no list");
 	xp->base.list = &no_list;
+	xp->list.numbers = tagrv_numbers_create();
 	for (int i = 0; i < 3; i++)
-		cr_assert(tagrv_verbs_number_take(&links[i]) && links[i].in_number);
+		cr_assert(tagrv_verbs_number_take(&links[i], NULL) && links[i].in_number);
 	cr_assert(links[0].in_number != links[1].in_number &&
 		  links[1].in_number != links[2].in_number &&
 		  links[0].in_number != links[2].in_number);
-	for (uint32_t i = 0; i <= VERBS_NUMBER_MAX / 64; i++)
-		xp->inbox.numbers[i] = UINT64_MAX;
+	while (tagrv_numbers_take(xp->list.numbers, NULL))
+		;
 	tagrv_verbs_number_give(&links[1]);
-	cr_assert(tagrv_verbs_number_take(&links[1]), "the one that is free");
+	cr_assert(tagrv_verbs_number_take(&links[1], NULL), "the one that is free");
 	links[0].in_number = 0;
-	cr_assert_not(tagrv_verbs_number_take(&links[0]), "none is free");
+	cr_assert_not(tagrv_verbs_number_take(&links[0], NULL), "none is free");
 	xp->base.list = NULL;
 	pair_close(&pair);
 }

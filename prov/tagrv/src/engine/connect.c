@@ -28,7 +28,8 @@ static size_t longest_packet(const struct tagrv_link *link, size_t of_peer)
 /*
  * A new lane. With a list of receives in a device: the device matches tagged messages of the
  * peer, or all receives that may match one of them come back first, before the lane exists:
- * a list that is lost then fails the lanes of its transport. Not within a call of a transport.
+ * a list that is lost then fails the lanes of its transport. Those of a former lane of the peer may
+ * still come back if the device matches: its number is the same. Not within a call of a transport.
  */
 static int new_lane(struct tagrv_peer *peer, struct tagrv_link *link, uint32_t epoch,
 		    struct tagrv_lane **lane)

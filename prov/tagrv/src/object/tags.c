@@ -234,6 +234,7 @@ static void flush(struct tagrv_tags *tags)
 		return;
 	tags->starved = false;
 	if (!tags->error) {
+		tagrv_tags_let_go(tags);
 		tagrv_tags_enter_waiting(tags);
 		tagrv_tags_note(tags, tagrv_offload_flush(tags->offload));
 	}

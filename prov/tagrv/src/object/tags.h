@@ -121,8 +121,8 @@ int tagrv_tags_cancel(struct tagrv_tags *tags, struct tagrv_op *op, int status)
 
 /*
  * The lane is the peer's now, and link->given is its number: tagged messages come through the
- * list. Takes effect at once, or in a pass, when older lanes of the peer are freed, by whose
- * numbers messages may still come. Before link_attach.
+ * list. Takes effect at once, or in a pass, when receives that came back with an older lane of
+ * the peer have done so, and that lane is freed. Before link_attach.
  */
 void tagrv_tags_enter(struct tagrv_tags *tags, struct tagrv_lane *lane);
 /* The lane, which had entered, is the peer's no longer. */

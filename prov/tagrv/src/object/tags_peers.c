@@ -8,8 +8,13 @@
 
 #include "core/clock.h"
 #include "object/lane.h"
+#include "xport/numbers.h"
 
 #define SETTLE_MS	1000u
+
+static_assert(TAGRV_OFFLOAD_SOURCES == TAGRV_NUMBERS_MAX &&
+	      TAGRV_OFFLOAD_LIFE == TAGRV_NUMBERS_LIFE,
+	      "entries compare what the links to a peer have in common");
 
 /* ---- peers of the list ---- */
 
@@ -24,8 +29,28 @@ void tagrv_tags_enter_waiting(struct tagrv_tags *tags)
 		if (peer->listed_lanes > 1 || !tagrv_offload_settled(tags->offload))
 			continue;
 		tagrv_list_remove(node);
+		if (tags->list->numbers)
+			tagrv_numbers_hold(tags->list->numbers, lane->link->given);
 		tagrv_offload_enter(tags->offload, &peer->listed, lane->link->given);
 	}
+}
+
+/* Entries with the peer's number come back: until then nobody else may have it. */
+static void leave(struct tagrv_tags *tags, struct tagrv_lane *lane)
+{
+	tagrv_offload_leave(tags->offload, &lane->entered->listed);
+	if (!tags->list->numbers)
+		return;
+	tagrv_numbers_leave(tags->list->numbers, lane->link->given);
+	tags->leaving = true;
+}
+
+void tagrv_tags_let_go(struct tagrv_tags *tags)
+{
+	if (!tags->leaving || !tagrv_offload_settled(tags->offload))
+		return;
+	tags->leaving = false;
+	tagrv_numbers_settled(tags->list->numbers);
 }
 
 void tagrv_tags_enter(struct tagrv_tags *tags, struct tagrv_lane *lane)
@@ -50,7 +75,7 @@ void tagrv_tags_leave(struct tagrv_tags *tags, struct tagrv_lane *lane)
 	if (tagrv_list_linked(&lane->wait_node))
 		tagrv_list_remove(&lane->wait_node);
 	else if (tags->list && peer->listed.number)
-		tagrv_offload_leave(tags->offload, &peer->listed);
+		leave(tags, lane);
 	tags->due = true;
 }
 

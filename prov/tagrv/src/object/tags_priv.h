@@ -14,6 +14,7 @@ struct tagrv_tags_bounce;
 struct tagrv_tags {
 	bool	due;		/* a flush has something to do, perhaps */
 	bool	starved;	/* the list had no room, and tells when it has */
+	bool	leaving;	/* numbers of peers are held until entries have come back */
 	int	error;		/* -FI_E*: the list is to be given up; 0: it is well */
 	struct tagrv_taglist *list;	/* NULL: lost */
 	struct tagrv_offload *offload;
@@ -59,5 +60,7 @@ void tagrv_tags_free_bounces(struct tagrv_tags *tags);
 
 /* tags_peers.c: lanes that wait to enter do so, if they may. */
 void tagrv_tags_enter_waiting(struct tagrv_tags *tags);
+/* Numbers of peers that have left are given to others, if no entry has them any more. */
+void tagrv_tags_let_go(struct tagrv_tags *tags);
 
 #endif

@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "xport/taglist.h"
+
 static bool is_avoided(const struct tagrv_conn *conn, unsigned i)
 {
 	return conn->avoid & 1u << i;
@@ -70,6 +72,17 @@ static struct tagrv_conn_blob *new_blob(const struct tagrv_xport *xport,
 	return blob;
 }
 
+/* A device that matches the peer's messages has to know of whom they are, by each link. */
+static int create_link(struct tagrv_conn *conn, struct tagrv_xport *xport, void *data,
+		       size_t *len, struct tagrv_link **link)
+{
+	const struct tagrv_taglist *list = __atomic_load_n(&xport->list, __ATOMIC_ACQUIRE);
+
+	return list && list->link_create ?
+	       list->link_create(xport, &conn->addr, data, len, link) :
+	       xport->ops->link_create(xport, data, len, link);
+}
+
 /* *blob: of an earlier link, or NULL. */
 static int make_link(struct tagrv_conn *conn, unsigned i,
 		     struct tagrv_conn_blob **blob)
@@ -81,7 +94,7 @@ static int make_link(struct tagrv_conn *conn, unsigned i,
 
 	free(*blob);
 	*blob = NULL;
-	ret = xport->ops->link_create(xport, data, &len, &conn->links[i]);
+	ret = create_link(conn, xport, data, &len, &conn->links[i]);
 	if (ret) {
 		conn->links[i] = NULL;
 		return ret;

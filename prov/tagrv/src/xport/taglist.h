@@ -38,9 +38,12 @@
 
 #include "core/compiler.h"
 
+struct tagrv_addr;
 struct tagrv_link;
 struct tagrv_mem;
+struct tagrv_numbers;
 struct tagrv_taglist;
+struct tagrv_xport;
 
 #define TAGRV_TAGLIST_WORDS	2u	/* words in front of a tagged message */
 #define TAGRV_TAGLIST_EAGER	3u	/* the first byte */
@@ -135,6 +138,14 @@ struct tagrv_taglist {
 	struct tagrv_taglist_sink *sink;
 	uint32_t max_entries;		/* at a time */
 	size_t	max_headers;		/* bytes of a message that announces a rendezvous */
+	/*
+	 * Set by the transport when the list is opened. link_create: makes a link as that of
+	 * xport.h does, to this peer: all links to a peer differ in TAGRV_NUMBERS_LIFE of
+	 * 'given' only (xport/numbers.h), or have no number. NULL: that of xport.h does.
+	 */
+	int	(*link_create)(struct tagrv_xport *xport, const struct tagrv_addr *peer, void *blob,
+			       size_t *len, struct tagrv_link **link);
+	struct tagrv_numbers *numbers;	/* which peers have one; NULL: nobody else gets them */
 };
 
 #endif

@@ -443,7 +443,8 @@ struct tagrv_link {
 	 * their tags, because the peer's device matches them: each is sent by 'send' or
 	 * 'send_prepared' with TAGRV_SEND_TAGGED; 0: it does not. 'given' is what the peer's
 	 * have, which all come through our list: by its callbacks, or by sink->listed; 0: they
-	 * do not come through one.
+	 * do not come through one. No two links have the same, and of each all but
+	 * TAGRV_NUMBERS_LIFE (xport/numbers.h) is the peer's, whatever link it comes by.
 	 */
 	uint16_t number, given;
 	/*

@@ -305,13 +305,25 @@ static struct tagrv_link *make(struct verbs_blob *own)
 	return link;
 }
 
+/* A link to the peer of this number, as wireup makes it. */
+static struct tagrv_link *make_to(uint16_t peer, struct verbs_blob *own)
+{
+	const struct tagrv_addr addr = { .in = { .sin_family = AF_INET, .sin_port = peer } };
+	char blob[TAGRV_BLOB_MAX];
+	struct tagrv_link *link;
+	size_t len;
+
+	cr_assert_eq(pair.a->xport->list->link_create(pair.a->xport, &addr, blob, &len, &link), 0);
+	cr_assert_eq(tagrv_verbs_blob_unpack(own, blob, len), 0);
+	return link;
+}
+
 static unsigned numbers_taken(const struct verbs_xport *xp)
 {
-	unsigned cnt = 0;
+	unsigned links, peers;
 
-	for (uint32_t i = 0; xp->inbox.numbers && i <= VERBS_NUMBER_MAX; i++)
-		cnt += xp->inbox.numbers[i / 64] >> i % 64 & 1;
-	return cnt;
+	tagrv_numbers_count(xp->list.numbers, &links, &peers);
+	return links;
 }
 
 static void discard(struct tagrv_link *link)
@@ -344,19 +356,39 @@ Test(verbs_to_list, each_link_has_a_number_of_its_own)
 	pair_close(&pair);
 }
 
-/* The last one is found wherever the search begins. Without a number there is one queue pair. */
+/* Entries of the list compare what the numbers of all links to a peer have in common. */
+Test(verbs_to_list, links_to_one_peer_have_the_peers_number)
+{
+	struct tagrv_link *links[3];
+	struct verbs_blob own[3];
+
+	(void) open_with_list();
+	links[0] = make_to(1, &own[0]);
+	links[1] = make_to(2, &own[1]);
+	links[2] = make_to(1, &own[2]);
+	cr_assert_neq(own[0].number, own[2].number);
+	cr_assert_eq(own[0].number & ~TAGRV_NUMBERS_LIFE, own[2].number & ~TAGRV_NUMBERS_LIFE);
+	cr_assert_neq(own[0].number & ~TAGRV_NUMBERS_LIFE, own[1].number & ~TAGRV_NUMBERS_LIFE);
+	for (int i = 0; i < 3; i++)
+		discard(links[i]);
+	pair_close(&pair);
+}
+
+/* Without a number there is one queue pair. */
 Test(verbs_to_list, no_number_is_left)
 {
 	struct verbs_xport *xp = open_with_list();
 	struct tagrv_link *links[3];
 	struct verbs_blob own;
+	uint16_t last, number;
 
 	links[0] = make(&own);
-	memset(xp->inbox.numbers, 0xff, (VERBS_NUMBER_MAX + 1) / 8);
-	xp->inbox.numbers[7 / 64] &= ~(UINT64_C(1) << 7);
+	while ((number = tagrv_numbers_take(xp->list.numbers, NULL)))
+		last = number;
+	tagrv_numbers_give(xp->list.numbers, last);
 	links[1] = make(&own);
 	cr_assert(own.two && own.list);
-	cr_assert_eq(own.number, 7);
+	cr_assert_eq(own.number & ~TAGRV_NUMBERS_LIFE, last & ~TAGRV_NUMBERS_LIFE);
 	links[2] = make(&own);
 	cr_assert(!own.two && !own.list && !own.number);
 	cr_assert_eq(verbs_link_of(links[2])->counted, 1);

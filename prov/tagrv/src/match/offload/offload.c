@@ -294,8 +294,8 @@ static void recall(struct tagrv_offload *off, const struct tagrv_offload_source 
 void tagrv_offload_enter(struct tagrv_offload *off, struct tagrv_offload_source *source,
 			 uint16_t number)
 {
-	assert(number && number <= TAGRV_OFFLOAD_SOURCES && !source->number);
-	source->number = number;
+	assert(number > TAGRV_OFFLOAD_LIFE && number <= TAGRV_OFFLOAD_SOURCES && !source->number);
+	source->number = number & (uint16_t) ~TAGRV_OFFLOAD_LIFE;
 	off->again = true;
 }
 

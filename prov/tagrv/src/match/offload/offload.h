@@ -50,6 +50,7 @@
 /* What tags of the adapter's headers are made of. */
 #define TAGRV_OFFLOAD_TAG_BITS	48		/* the application's */
 #define TAGRV_OFFLOAD_SOURCES	0x3fff		/* greatest number of a source */
+#define TAGRV_OFFLOAD_LIFE	0x3		/* of a number: not compared */
 /* Never compared: */
 #define TAGRV_OFFLOAD_HAS_HEADER (1ull << 62)	/* a header follows the two words */
 #define TAGRV_OFFLOAD_HAS_DATA	(1ull << 63)	/* app_ctx is immediate data */
@@ -64,8 +65,8 @@ struct tagrv_offload;
 struct tagrv_offload_source {
 	uint32_t soft;		/* receives in software that name it */
 	uint32_t blocked;	/* pass of flush() that left one of them in software */
-	uint16_t number;	/* in the tags of its messages; 0: they do not all come
-				   through the adapter */
+	uint16_t number;	/* in the tags of its messages, without TAGRV_OFFLOAD_LIFE; 0:
+				   they do not all come through the adapter */
 };
 
 /*
@@ -161,8 +162,9 @@ void tagrv_offload_unexpected(struct tagrv_offload *off);
 
 /*
  * From now on all tagged messages of this peer come through the adapter, with this number
- * (1 to TAGRV_OFFLOAD_SOURCES) in their tags. If the peer had another number, its last
- * message with that one was reported before, and tagrv_offload_settled() was true since.
+ * (above TAGRV_OFFLOAD_LIFE, to TAGRV_OFFLOAD_SOURCES) in their tags. A peer that was
+ * there before and left has the same number but for TAGRV_OFFLOAD_LIFE, and tagrv_offload_settled()
+ * was true since. Its messages with the new one may have come at any time.
  */
 void tagrv_offload_enter(struct tagrv_offload *off, struct tagrv_offload_source *source,
 			 uint16_t number);
@@ -171,7 +173,8 @@ void tagrv_offload_enter(struct tagrv_offload *off, struct tagrv_offload_source 
  * From now on this peer's messages may come another way. None of those may be matched
  * before tagrv_offload_settled(), nor before what the peer sent through the adapter: the
  * order of one peer's messages is the caller's affair. If they do come another way,
- * tagrv_offload_outside() is due, too.
+ * tagrv_offload_outside() is due, too. What still comes through the adapter with the peer's
+ * number need not wait.
  */
 void tagrv_offload_leave(struct tagrv_offload *off, struct tagrv_offload_source *source);
 

@@ -103,7 +103,8 @@ static struct tagrv_offload_entry entry_of(const struct tagrv_offload *off,
 	entry.tag = recv->tag & entry.mask;
 	if (recv->source) {
 		entry.tag |= (uint64_t) recv->source->number << TAGRV_OFFLOAD_TAG_BITS;
-		entry.mask |= (uint64_t) TAGRV_OFFLOAD_SOURCES << TAGRV_OFFLOAD_TAG_BITS;
+		entry.mask |= (uint64_t) (TAGRV_OFFLOAD_SOURCES & ~TAGRV_OFFLOAD_LIFE) <<
+			      TAGRV_OFFLOAD_TAG_BITS;
 	}
 	return entry;
 }

@@ -4,59 +4,28 @@
  */
 #include "xport/verbs/verbs_in.h"
 
-#include <stdlib.h>
-
 #include "core/log.h"
 #include "core/random.h"
+#include "xport/numbers.h"
 #include "xport/quota.h"
 
 /* ---- numbers ---- */
 
-#define WORDS	((VERBS_NUMBER_MAX + 1) / 64)
-
-/* A free one from 'from' on, 0: none. Needs inbox.mutex. */
-static uint16_t find_free(const uint64_t *taken, uint32_t from)
-{
-	for (uint32_t i = 0; i <= VERBS_NUMBER_MAX; i++) {
-		uint32_t nr = (from + i) & VERBS_NUMBER_MAX;
-
-		if (nr && !(taken[nr / 64] >> nr % 64 & 1))
-			return (uint16_t) nr;
-	}
-	return 0;
-}
-
-/* It begins anywhere, so that a number that was given back is not given again at once. */
-bool tagrv_verbs_number_take(struct verbs_link *link)
+bool tagrv_verbs_number_take(struct verbs_link *link, const struct tagrv_addr *peer)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
-	struct verbs_inbox *inbox = &xp->inbox;
-	uint32_t from;
 
 	if (!__atomic_load_n(&xp->base.list, __ATOMIC_ACQUIRE))
 		return true;
-	if (tagrv_random_fill(&from, sizeof(from)))
-		return false;
-	pthread_mutex_lock(&inbox->mutex);
-	if (!inbox->numbers)
-		inbox->numbers = calloc(WORDS, sizeof(*inbox->numbers));
-	if (inbox->numbers)
-		link->in_number = find_free(inbox->numbers, from);
-	if (link->in_number)
-		inbox->numbers[link->in_number / 64] |= UINT64_C(1) << link->in_number % 64;
-	pthread_mutex_unlock(&inbox->mutex);
+	link->in_number = tagrv_numbers_take(xp->list.numbers, peer);
 	return link->in_number;
 }
 
 void tagrv_verbs_number_give(struct verbs_link *link)
 {
-	struct verbs_inbox *inbox = &verbs_xport_of(link->base.xport)->inbox;
-
 	if (!link->in_number)
 		return;
-	pthread_mutex_lock(&inbox->mutex);
-	inbox->numbers[link->in_number / 64] &= ~(UINT64_C(1) << link->in_number % 64);
-	pthread_mutex_unlock(&inbox->mutex);
+	tagrv_numbers_give(verbs_xport_of(link->base.xport)->list.numbers, link->in_number);
 	link->in_number = 0;
 }
 

@@ -25,11 +25,12 @@ static inline bool verbs_in_wanted(const struct verbs_xport *xp, bool side)
 }
 
 /*
- * Gives the link a number for our list, if there is a list that is not lost. False: all are in
- * use. Without a number a link must not have a second queue pair: the list would take its
- * packets for tagged messages.
+ * Gives the link to this peer (NULL: nobody knows) a number for our list, if there is a list that
+ * is not lost. False: there is none. Without a number a link must not have a second queue pair: the
+ * list would take its packets for tagged messages.
  */
-bool tagrv_verbs_number_take(struct verbs_link *link) TAGRV_WARN_UNUSED;
+bool tagrv_verbs_number_take(struct verbs_link *link, const struct tagrv_addr *peer)
+	TAGRV_WARN_UNUSED;
 /* No message with it can come any more. Does nothing without a number. */
 void tagrv_verbs_number_give(struct verbs_link *link);
 /* Wireup thread: makes the second queue pair, in INIT. 0 or -errno. */

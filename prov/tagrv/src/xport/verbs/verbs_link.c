@@ -154,14 +154,14 @@ static int create_qp(struct verbs_link *link)
 	return link->rxq->posted ? 0 : -FI_ENOMEM;
 }
 
-static int create_in(struct verbs_link *link)
+static int create_in(struct verbs_link *link, const struct tagrv_addr *peer)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 	int ret;
 
 	if (!verbs_in_wanted(xp, link->side))
 		return 0;
-	if (!tagrv_verbs_number_take(link)) {
+	if (!tagrv_verbs_number_take(link, peer)) {
 		link->counted--;
 		tagrv_quota_give(&xp->dev->quota);
 		return 0;
@@ -272,8 +272,8 @@ static struct verbs_blob publish(struct verbs_link *link)
 	return own;
 }
 
-static int create(struct tagrv_xport *xport, bool side, void *blob, size_t *len,
-		  struct tagrv_link **out)
+static int create(struct tagrv_xport *xport, bool side, const struct tagrv_addr *peer,
+		  void *blob, size_t *len, struct tagrv_link **out)
 {
 	struct verbs_xport *xp = verbs_xport_of(xport);
 	struct verbs_link *link;
@@ -294,7 +294,7 @@ static int create(struct tagrv_xport *xport, bool side, void *blob, size_t *len,
 	if (!ret)
 		ret = create_qp(link);
 	if (!ret)
-		ret = create_in(link);
+		ret = create_in(link, peer);
 	if (ret) {
 		tagrv_verbs_link_destroy(link);
 		return ret;
@@ -308,7 +308,13 @@ static int create(struct tagrv_xport *xport, bool side, void *blob, size_t *len,
 int tagrv_verbs_link_create(struct tagrv_xport *xport, void *blob, size_t *len,
 			    struct tagrv_link **out)
 {
-	return create(xport, false, blob, len, out);
+	return create(xport, false, NULL, blob, len, out);
+}
+
+int tagrv_verbs_link_create_to(struct tagrv_xport *xport, const struct tagrv_addr *peer,
+			       void *blob, size_t *len, struct tagrv_link **out)
+{
+	return create(xport, false, peer, blob, len, out);
 }
 
 /* Its queue pair takes receives from the SRQ, of which it uses none. */
@@ -317,7 +323,7 @@ int tagrv_verbs_side_create(struct tagrv_xport *xport, void *blob, size_t *len,
 {
 	if (!(xport->attr.caps & TAGRV_XPORT_SIDE))
 		return -FI_EOPNOTSUPP;
-	return create(xport, true, blob, len, out);
+	return create(xport, true, NULL, blob, len, out);
 }
 
 /* Logs why, once per device at level warn. */

@@ -41,6 +41,8 @@ static void adorn(struct verbs_xport *xp)
 	list->ops = *xp->base.ops;
 	list->ops.progress = progress;
 	xp->base.ops = &list->ops;
+	list->taglist->link_create = tagrv_verbs_link_create_to;
+	list->taglist->numbers = list->numbers;
 	xp->base.list = list->taglist;
 	tagrv_info("verbs: %s: the device matches tagged messages with up to %u receives\n",
 		   xp->dev->base.name, list->taglist->max_entries);
@@ -63,8 +65,9 @@ void tagrv_verbs_list_open(struct verbs_xport *xp)
 	if (!xp->params.hw_tags || !xp->base.sink->wants_list || !xp->use_srq)
 		return;
 	list->links = calloc(VERBS_NUMBER_MAX + 1, sizeof(*list->links));
+	list->numbers = tagrv_numbers_create();
 	tagrv_verbs_pool_init(&list->pool, xp, VERBS_LIST_BUFS_IDLE);
-	if (list->links && !ops->open(xp->dev, &attr, &list->taglist)) {
+	if (list->links && list->numbers && !ops->open(xp->dev, &attr, &list->taglist)) {
 		adorn(xp);
 		return;
 	}

@@ -11,6 +11,7 @@
 #ifndef TAGRV_XPORT_VERBS_VERBS_LIST_H
 #define TAGRV_XPORT_VERBS_VERBS_LIST_H
 
+#include "xport/numbers.h"
 #include "xport/taglist.h"
 #include "xport/verbs/verbs_blob.h"
 #include "xport/verbs/verbs_dev.h"
@@ -104,6 +105,7 @@ struct verbs_list {
 					   forget it earlier (xport->list) */
 	struct verbs_pool pool;		/* whose packets the list looks at first */
 	struct verbs_link **links;	/* by number, 0 to VERBS_NUMBER_MAX; of those in the map */
+	struct tagrv_numbers *numbers;	/* of links and peers; freed with the xport */
 	uint64_t empty_pass;		/* xport->pass when the last progress found no more */
 	uint64_t polled;		/* completions */
 	uint64_t stray;			/* packets of no link */

@@ -262,7 +262,6 @@ struct verbs_inbox {
 	uint32_t next_serial;
 	uint32_t rx_cq_depth;		/* without SRQ: entries of the rx CQ, */
 	uint32_t rx_cq_used;		/* entries that all links may fill */
-	uint64_t *numbers;		/* VERBS_NUMBER_MAX + 1 bits: given to links; NULL: none */
 };
 
 /*
@@ -424,6 +423,8 @@ void tagrv_verbs_qp_fail(struct verbs_link *link, struct ibv_qp *qp);
 /* verbs_link.c: life of a link until it is closed; see xport.h */
 int tagrv_verbs_link_create(struct tagrv_xport *xport, void *blob, size_t *len,
 			    struct tagrv_link **link);
+int tagrv_verbs_link_create_to(struct tagrv_xport *xport, const struct tagrv_addr *peer,
+			       void *blob, size_t *len, struct tagrv_link **link);
 int tagrv_verbs_side_create(struct tagrv_xport *xport, void *blob, size_t *len,
 			    struct tagrv_link **link);
 int tagrv_verbs_link_bind(struct tagrv_link *link, const void *blob,

@@ -344,7 +344,7 @@ void tagrv_verbs_xport_close(struct tagrv_xport *base)
 	tagrv_verbs_bufs_fini(&xp->tx_bufs);
 	tagrv_verbs_map_fini(&xp->map);
 	tagrv_verbs_map_fini(&xp->in_map);
-	free(xp->inbox.numbers);
+	tagrv_numbers_destroy(xp->list.numbers);
 	pthread_mutex_destroy(&xp->inbox.mutex);
 	free(xp);
 }
