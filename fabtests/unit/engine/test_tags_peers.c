@@ -143,6 +143,77 @@ Test(tags_peers, list_that_is_not_ours_fails_the_connection)
 	cr_assert_eq(fx.engine->stats.bad_packets, 1);
 }
 
+/* ---- tagged messages that do not come by the list ---- */
+
+static void begin_with_receive(void)
+{
+	begin();
+	post(0, 5, FI_ADDR_UNSPEC);
+	tags_pass(3);
+	cr_assert_eq(tags_counts().listed, 1);
+	fx.rx_seq = 1;
+}
+
+/* The device has not compared the message with the receive, and may give it another one. */
+static void expect_refused(void)
+{
+	fake_end_closed();
+	cr_assert_null(peer()->lane);
+	cr_assert_eq(fx.engine->stats.bad_packets, 1);
+	expect_empty(&fx.rx);
+	cr_assert_eq(tags_counts().listed + tags_counts().soft, 1);
+}
+
+Test(tags_peers, eager_message_that_passes_the_list_is_refused)
+{
+	begin_with_receive();
+	arrive_eager("hello", 5, 5, 0, 0);
+	expect_refused();
+}
+
+Test(tags_peers, announced_message_that_passes_the_list_is_refused)
+{
+	begin_with_receive();
+	arrive_rts(buf[3], sizeof(buf[3]), 5, 77);
+	expect_refused();
+}
+
+/* Two messages of 8 bytes in one packet; flags: of the second. */
+static void deliver_batch(uint16_t flags)
+{
+	const struct tagrv_hdr hdr = { .opcode = TAGRV_PKT_BATCH, .seq = fx.rx_seq };
+	uint64_t words[TAGRV_SHORT_WORDS + 6];
+	struct tagrv_item item = { .len = 8, .tag = 5 };
+
+	memset(words, 0, sizeof(words));
+	tagrv_hdr_pack(words, &hdr);
+	tagrv_item_pack(words + TAGRV_SHORT_WORDS, &item);
+	item.flags = flags;
+	tagrv_item_pack(words + TAGRV_SHORT_WORDS + 3, &item);
+	fake_deliver(fx.link, words, sizeof(words));
+}
+
+Test(tags_peers, batched_message_that_passes_the_list_is_refused)
+{
+	begin_with_receive();
+	deliver_batch(TAGRV_PKT_TAGGED);
+	expect_refused();
+}
+
+Test(tags_peers, untagged_messages_need_no_list)
+{
+	struct tagrv_recv_req req = recv_req(buf[1], sizeof(buf[1]), 0, &ctx[1]);
+
+	begin_with_receive();
+	deliver_batch(0);
+	cr_assert_eq(fx.engine->stats.bad_packets, 0);
+	req.space = TAGRV_SPACE_MSG;
+	for (int i = 0; i < 2; i++) {
+		cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
+		cr_assert_eq(take(&fx.rx).len, 8);
+	}
+}
+
 /* The device adds bytes of its own to each packet. */
 Test(tags_peers, link_bounds_its_packets)
 {

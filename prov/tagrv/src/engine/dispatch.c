@@ -147,6 +147,38 @@ static void on_packet(struct tagrv_sink *sink, void *link_ctx,
 		 len - sizeof(hdr));
 }
 
+/* A tagged message that the list has not seen: it would get a receive that is in the list. */
+static bool passes_list(const void *data, size_t len)
+{
+	const char *body = (const char *) data + sizeof(struct tagrv_hdr);
+	struct tagrv_hdr hdr;
+
+	if (!decode_header(&hdr, data, len))
+		return false;	/* on_packet() refuses it */
+	if (hdr.opcode == TAGRV_PKT_BATCH)
+		return tagrv_unbatch_finds_tagged(body, len - sizeof(hdr));
+	return (hdr.opcode == TAGRV_PKT_EAGER || hdr.opcode == TAGRV_PKT_RTS) &&
+	       hdr.flags & TAGRV_PKT_TAGGED;
+}
+
+/* As on_packet(), where there is a list: others do not pay for the look. */
+static void on_packet_beside_list(struct tagrv_sink *sink, void *link_ctx, const void *data,
+				  size_t len)
+{
+	const struct tagrv_lane *lane = link_ctx;
+	struct tagrv_peer *peer = lane->peer;
+
+	if (lane->listed && peer && peer->lane == lane && passes_list(data, len))
+		tagrv_peer_bad_packet(peer, "tagged, but not by the list");
+	else
+		on_packet(sink, link_ctx, data, len);
+}
+
+void tagrv_dispatch_with_list(struct tagrv_sink *sink)
+{
+	sink->packet = on_packet_beside_list;
+}
+
 static void on_tagged(void *link_ctx, uint64_t meta, uint64_t tag,
 		      uint64_t data, const void *payload)
 {

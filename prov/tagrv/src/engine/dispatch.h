@@ -10,4 +10,7 @@
 /* Copied into each rail: tagrv_rail_of_sink() finds it from a callback. */
 extern const struct tagrv_sink tagrv_engine_sink;
 
+/* The sink's transport has a list of receives: tagged messages of its lanes come by it. */
+void tagrv_dispatch_with_list(struct tagrv_sink *sink);
+
 #endif

@@ -82,6 +82,7 @@ static int open_tags(struct tagrv_engine *engine)
 			      &engine->tags);
 	if (ret)
 		return ret;
+	tagrv_dispatch_with_list(xport->sink);
 	engine->conn.due |= TAGRV_DUE_TAGS;
 	engine->rx->tags = engine->tags;
 	engine->rx->plain_recvs = 0;

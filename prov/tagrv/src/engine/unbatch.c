@@ -52,6 +52,24 @@ static const char *handle_fins(struct tagrv_peer *peer, const char *pos,
 	return pos;
 }
 
+bool tagrv_unbatch_finds_tagged(const void *body, size_t len)
+{
+	const char *pos = body, *end = pos + len;
+	struct tagrv_item item;
+
+	while (tagrv_item_peek(&item, pos, (size_t) (end - pos))) {
+		size_t size = item.flags == TAGRV_ITEM_FIN ? TAGRV_ITEM_WORD :
+			      tagrv_item_size(item.flags, item.len);
+
+		if (item.flags != TAGRV_ITEM_FIN && item.flags & TAGRV_PKT_TAGGED)
+			return true;
+		if (size > (size_t) (end - pos))
+			return false;
+		pos += size;
+	}
+	return false;
+}
+
 void tagrv_unbatch(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		   const void *body, size_t len)
 {

@@ -11,5 +11,7 @@
 /* Handles each item; a malformed one fails the lane. */
 void tagrv_unbatch(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		   const void *body, size_t len);
+/* Whether the packet, which may be malformed, has a tagged message. */
+bool tagrv_unbatch_finds_tagged(const void *body, size_t len);
 
 #endif
