@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/fake_xport.h"
+#include "core/page.h"
 #include "object/lane.h"
 #include "object/op.h"
 #include "object/tags.h"
@@ -410,6 +411,22 @@ Test(tags, number_is_held_until_entries_have_come_back)
 	cr_expect_eq(peers, 0);
 	rig.xport->list->numbers = NULL;
 	tagrv_numbers_destroy(numbers);
+}
+
+/* The memory of entries is registered in whole pages. */
+Test(tags, memory_of_entries_has_pages_of_the_host)
+{
+	const struct tagrv_listed *listed;
+
+	tagrv_page_size_pretend(65536);
+	begin();
+	post(0, 7, NULL);
+	pass();
+	listed = rig.ops[0].rx.listed;
+	cr_assert_not_null(listed->bounce);
+	cr_expect_eq((uintptr_t) listed->bounce % 65536, 0, "the first one");
+	cr_expect_eq(listed->entry.mem->len % 65536, 0);
+	tagrv_page_size_pretend(0);
 }
 
 Test(tags, without_memory_receives_stay_in_software)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "core/log.h"
+#include "core/page.h"
 #include "object/lane.h"
 #include "object/op.h"
 
@@ -46,11 +47,11 @@ static void put_bounce(struct tagrv_tags *tags, struct tagrv_mem *mem, void *byt
 
 static int fill_slab(struct tagrv_tags *tags, struct tagrv_tags_slab *slab)
 {
-	const size_t cnt = TAGRV_MIN(SLAB_CNT, tags->max_entries);
-	const size_t len = (cnt * stride(tags) + PAGE - 1) / PAGE * PAGE;
+	const size_t cnt = TAGRV_MIN(SLAB_CNT, tags->max_entries), page = tagrv_page_size();
+	const size_t len = (cnt * stride(tags) + page - 1) / page * page;
 	int ret;
 
-	slab->bytes = aligned_alloc(PAGE, len);
+	slab->bytes = aligned_alloc(page, len);
 	if (!slab->bytes)
 		return -FI_ENOMEM;
 	ret = tagrv_dom_mem_reg(tags->engine->dom, tags->xport->dev, slab->bytes, len,
