@@ -75,6 +75,20 @@ Test(tags_close, receives_go_on_in_software_when_the_list_is_lost)
 	cr_assert_eq(tags_counts().entries, 0);
 }
 
+/* A match before it was not believed: the message is not the first one of its peer. */
+Test(tags_close, message_behind_the_loss_of_the_list_is_dropped)
+{
+	struct tagrv_taglist_sink *sink = fake.list->base.sink;
+
+	sink->fatal(sink, -FI_EIO);
+	tags_message(5, "hello", 5);
+	fake.base.ops->progress(&fake.base);
+	post(0, 5);
+	fake_end_closed();
+	cr_assert_null(fx.engine->table.peers[0]->lane);
+	expect_empty(&fx.rx);
+}
+
 Test(tags_close, link_that_was_made_for_the_lost_list_is_refused)
 {
 	fake_list_fail(fake.list, -FI_EIO);

@@ -213,6 +213,9 @@ static void on_listed(struct tagrv_sink *sink, void *link_ctx, const void *data,
 		tagrv_peer_bad_packet(peer, "tagged, but not for a list");
 		return;
 	}
+	/* It may be behind a match that was dropped. The lane ends. */
+	if (tagrv_tags_is_deaf(peer->engine->tags))
+		return;
 	tagrv_peer_note_message(peer);
 	tagrv_listed_packet(peer, data, len);
 }

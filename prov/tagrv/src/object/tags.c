@@ -256,6 +256,11 @@ bool tagrv_tags_is_busy(const struct tagrv_tags *tags)
 	return tags->due && (tags->error || !tags->starved);
 }
 
+bool tagrv_tags_is_deaf(const struct tagrv_tags *tags)
+{
+	return tags->error || !tags->list;
+}
+
 bool tagrv_tags_awaits(const struct tagrv_tags *tags, const struct tagrv_peer *peer)
 {
 	struct tagrv_list *node;

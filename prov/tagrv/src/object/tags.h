@@ -146,6 +146,8 @@ void tagrv_tags_settle(struct tagrv_tags *tags);
 void tagrv_tags_flush(struct tagrv_tags *tags);
 /* Whether a flush has something to do without an event of the adapter: no time to sleep. */
 bool tagrv_tags_is_busy(const struct tagrv_tags *tags);
+/* Whether nothing that the list says, or brings, is believed any more: it is lost, or will be. */
+bool tagrv_tags_is_deaf(const struct tagrv_tags *tags);
 /* Whether a message of the peer has matched whose bytes are not there yet. */
 bool tagrv_tags_awaits(const struct tagrv_tags *tags, const struct tagrv_peer *peer);
 /*

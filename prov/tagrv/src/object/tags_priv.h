@@ -42,12 +42,6 @@ struct tagrv_tags {
 	uint64_t unexpected, handled;
 };
 
-/* What the list says is not believed any more. */
-static inline bool tagrv_tags_is_deaf(const struct tagrv_tags *tags)
-{
-	return tags->error || !tags->list;
-}
-
 /* Notes an error of the list or of match/offload, if it is one: the next flush handles it. */
 void tagrv_tags_note(struct tagrv_tags *tags, int ret);
 /* Puts the record back if neither the list nor an op has it. */
