@@ -34,14 +34,20 @@ static void apply(struct rig *rig, unsigned cnt)
 	cr_assert_eq(tag_list_waiting(rig->list), 0);
 }
 
+/* The adapter carries out the command that waits, and what it reports is handled. */
+static void carry_out(struct rig *rig)
+{
+	apply(rig, 1);
+	rig_poll_all(rig);
+}
+
 /* A receive that is in the list, active, and known to be there. */
 static uint64_t listed(struct rig *rig, uint32_t peer, uint64_t tag, uint64_t ignore)
 {
 	uint64_t recv = rig_post(rig, peer, tag, ignore, true);
 	uint32_t active = tag_list_active(rig->list);
 
-	apply(rig, 1);
-	rig_poll_all(rig);
+	carry_out(rig);
 	cr_assert(rig_is_listed(rig, recv));
 	cr_assert_eq(tag_list_active(rig->list), active + 1);
 	return recv;
@@ -424,6 +430,22 @@ Test(offload, resync_after_2_14, .timeout = 20)
 	finish(rig);
 }
 
+/* One sync was posted so far, and an entry waits for the next one. */
+static void expect_entry_waits(struct rig *rig)
+{
+	cr_expect_eq(rig_stats(rig).syncs, 1);
+	cr_expect_eq(tag_list_inactive(rig->list), 1);
+}
+
+/* The second one tells of every message. */
+static void expect_second_sync_ends_it(struct rig *rig)
+{
+	cr_expect_eq(rig_stats(rig).syncs, 2);
+	carry_out(rig);
+	cr_expect_eq(tag_list_inactive(rig->list), 0);
+	finish(rig);
+}
+
 /* Syncs are as many as help: one at a time, none if no entry waits for it. */
 Test(offload, syncs_are_few, .timeout = 20)
 {
@@ -436,21 +458,14 @@ Test(offload, syncs_are_few, .timeout = 20)
 	cr_expect_eq(rig_stats(rig).syncs, 0);
 	rig_send(rig, 1, NONE, RIG_SHORT);
 	rig_post(rig, 1, 8, 0, true);
-	apply(rig, 1);
-	rig_poll_all(rig);
+	carry_out(rig);
 	for (unsigned i = 0; i < 50; i++) {
 		rig_send(rig, 1, NONE, RIG_SHORT);
 		rig_poll_all(rig);
 	}
-	cr_expect_eq(rig_stats(rig).syncs, 1);
-	cr_expect_eq(tag_list_inactive(rig->list), 1);
-	apply(rig, 1);
-	rig_poll_all(rig);
-	cr_expect_eq(rig_stats(rig).syncs, 2);
-	apply(rig, 1);
-	rig_poll_all(rig);
-	cr_expect_eq(tag_list_inactive(rig->list), 0);
-	finish(rig);
+	expect_entry_waits(rig);
+	carry_out(rig);
+	expect_second_sync_ends_it(rig);
 }
 
 /*
@@ -463,189 +478,12 @@ Test(offload, a_kept_message_is_counted_by_the_adapter_only, .timeout = 20)
 
 	rig_send(rig, 1, NONE, RIG_SHORT);
 	rig_post(rig, 2, 7, 0, true);
-	apply(rig, 1);
-	rig_poll_all(rig);		/* a sync tells of the message */
+	carry_out(rig);			/* a sync tells of the message */
 	rig_keep(rig, 1, true);
 	rig_send(rig, 1, NONE, RIG_SHORT);
-	apply(rig, 1);
-	rig_poll_all(rig);
-	cr_expect_eq(tag_list_inactive(rig->list), 1);
-	cr_expect_eq(rig_stats(rig).syncs, 1);
+	carry_out(rig);
+	expect_entry_waits(rig);
 	rig_keep(rig, 1, false);
 	rig_flush(rig);
-	cr_expect_eq(rig_stats(rig).syncs, 2);
-	apply(rig, 1);
-	rig_poll_all(rig);
-	cr_expect_eq(tag_list_inactive(rig->list), 0);
-	finish(rig);
-}
-
-/* ---- calls to the adapter, without one ---- */
-
-struct calls {
-	struct tagrv_offload *off;
-	struct tagrv_offload_source source;
-	struct tagrv_offload_entry entry;
-	int	ret;	/* of all commands */
-	unsigned adds, dels, syncs, gone;
-};
-
-static int call_add(void *arg, struct tagrv_offload_recv *recv,
-		    const struct tagrv_offload_entry *entry, uint32_t *handle)
-{
-	struct calls *calls = arg;
-
-	(void) recv;
-	calls->adds++;
-	calls->entry = *entry;
-	*handle = 77;
-	return calls->ret;
-}
-
-static int call_del(void *arg, uint32_t slot, uint32_t handle)
-{
-	struct calls *calls = arg;
-
-	(void) slot;
-	calls->dels++;
-	cr_expect_eq(handle, 77);
-	return calls->ret;
-}
-
-static int call_sync(void *arg, uint32_t count)
-{
-	struct calls *calls = arg;
-
-	(void) count;
-	calls->syncs++;
-	return calls->ret;
-}
-
-static void call_gone(void *arg, uint32_t slot)
-{
-	struct calls *calls = arg;
-
-	(void) slot;
-	calls->gone++;
-}
-
-static const struct tagrv_offload_ops call_ops = { call_add, call_del, call_sync, call_gone };
-
-static void open_calls(struct calls *calls)
-{
-	memset(calls, 0, sizeof(*calls));
-	cr_assert_eq(tagrv_offload_create(2, &call_ops, calls, &calls->off), 0);
-	tagrv_offload_enter(calls->off, &calls->source, TAGRV_OFFLOAD_SOURCES);
-	tagrv_offload_seen(calls->off);
-	tagrv_offload_unexpected(calls->off);
-}
-
-/* As a_kept_message_..., by an add; the adapter's own hint is not relied upon. */
-Test(offload, an_add_is_not_sure_while_a_message_is_kept, .timeout = 20)
-{
-	struct tagrv_offload_recv recv = { .able = true };
-	struct calls calls;
-
-	open_calls(&calls);
-	tagrv_offload_seen(calls.off);
-	tagrv_offload_post(calls.off, &recv);
-	cr_expect_eq(tagrv_offload_added(calls.off, 0, false), 0);
-	tagrv_offload_unexpected(calls.off);
-	cr_expect_eq(tagrv_offload_flush(calls.off), 0);
-	cr_expect_eq(calls.syncs, 1);
-	tagrv_offload_destroy(calls.off);
-}
-
-Test(offload, tag_of_an_entry_has_the_source, .timeout = 20)
-{
-	struct tagrv_offload_recv recv = { .tag = 0x123456, .ignore = 0xff, .able = true };
-	struct tagrv_offload_recv any = { .tag = ALL, .ignore = 0xf, .able = true };
-	struct calls calls;
-
-	open_calls(&calls);
-	recv.source = &calls.source;
-	tagrv_offload_post(calls.off, &recv);
-	cr_expect_eq(calls.entry.tag, 0x3ffc000000123400);
-	cr_expect_eq(calls.entry.mask, 0x3ffcffffffffff00);
-	cr_expect_eq(calls.entry.count, 1);
-	tagrv_offload_post(calls.off, &any);
-	cr_expect_eq(calls.entry.tag, 0x0000fffffffffff0);
-	cr_expect_eq(calls.entry.mask, 0x0000fffffffffff0);
-	tagrv_offload_destroy(calls.off);
-}
-
-Test(offload, receive_that_cannot_be_added_stays_in_software, .timeout = 20)
-{
-	struct tagrv_offload_recv recv = { .able = true }, other = { .able = true };
-	struct calls calls;
-
-	open_calls(&calls);
-	recv.source = other.source = &calls.source;
-	calls.ret = -FI_EAGAIN;
-	tagrv_offload_post(calls.off, &recv);
-	cr_expect_eq(tagrv_offload_flush(calls.off), 0);
-	cr_expect_eq(calls.adds, 2);
-	cr_expect(recv.able);
-	calls.ret = -FI_ENOMEM;
-	cr_expect_eq(tagrv_offload_flush(calls.off), 0);
-	cr_expect_eq(calls.adds, 3);
-	cr_expect_not(recv.able);
-	calls.ret = 0;
-	tagrv_offload_post(calls.off, &other);
-	cr_expect_eq(tagrv_offload_flush(calls.off), 0);
-	cr_expect_eq(calls.adds, 3);
-	cr_expect_eq(tagrv_offload_cancel(calls.off, &recv), 0);
-	cr_expect_eq(tagrv_offload_flush(calls.off), 0);
-	cr_expect_eq(calls.adds, 4);
-	tagrv_offload_destroy(calls.off);
-}
-
-Test(offload, error_of_a_del_is_returned, .timeout = 20)
-{
-	struct tagrv_offload_recv recv = { .able = true };
-	struct calls calls;
-
-	open_calls(&calls);
-	tagrv_offload_post(calls.off, &recv);
-	calls.ret = -FI_EINVAL;
-	tagrv_offload_take(calls.off, &recv);
-	cr_expect_eq(tagrv_offload_flush(calls.off), -FI_EINVAL);
-	calls.ret = 0;
-	cr_expect_eq(tagrv_offload_flush(calls.off), 0);
-	cr_expect_eq(calls.dels, 3);
-	tagrv_offload_destroy(calls.off);
-}
-
-Test(offload, adapter_that_breaks_the_rules_is_noticed, .timeout = 20)
-{
-	struct tagrv_offload_recv recv = { .able = true }, *out;
-	struct calls calls;
-
-	open_calls(&calls);
-	cr_expect_eq(tagrv_offload_synced(calls.off), -FI_EIO);
-	cr_expect_eq(tagrv_offload_added(calls.off, 0, false), -FI_EIO);
-	cr_expect_eq(tagrv_offload_consumed(calls.off, 2, &out), -FI_EIO);
-	cr_expect_eq(tagrv_offload_consumed(calls.off, 0, &out), -FI_EIO);
-	tagrv_offload_post(calls.off, &recv);
-	cr_expect_eq(tagrv_offload_data(calls.off, 0, &out), -FI_EIO);
-	cr_expect_eq(tagrv_offload_deleted(calls.off, 0, true, &out), -FI_EIO);
-	cr_expect_eq(tagrv_offload_added(calls.off, 0, false), 0);
-	cr_expect_eq(tagrv_offload_added(calls.off, 0, false), -FI_EIO);
-	tagrv_offload_take(calls.off, &recv);
-	cr_expect_eq(tagrv_offload_consumed(calls.off, 0, &out), -FI_EIO, "software had it");
-	cr_expect_eq(tagrv_offload_deleted(calls.off, 0, false, &out), -FI_EIO);
-	tagrv_offload_destroy(calls.off);
-
-	open_calls(&calls);
-	tagrv_offload_post(calls.off, &recv);
-	cr_expect_eq(tagrv_offload_consumed(calls.off, 0, &out), 0);
-	cr_expect_eq(tagrv_offload_consumed(calls.off, 0, &out), -FI_EIO);
-	cr_expect_eq(tagrv_offload_data(calls.off, 0, &out), 0);
-	cr_expect_eq(out, &recv);
-	cr_expect_eq(tagrv_offload_data(calls.off, 0, &out), -FI_EIO);
-	cr_expect_null(out);
-	cr_expect_eq(calls.gone, 0);
-	cr_expect_eq(tagrv_offload_added(calls.off, 0, false), 0);
-	cr_expect_eq(calls.gone, 1);
-	tagrv_offload_destroy(calls.off);
+	expect_second_sync_ends_it(rig);
 }
