@@ -2,7 +2,7 @@
 /*
  * An engine whose device has a list of receives: see tags_fixture.h.
  */
-#include "unit/engine/tags_fixture.h"
+#include "unit/engine/tags/tags_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>

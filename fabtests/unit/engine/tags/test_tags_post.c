@@ -2,7 +2,7 @@
 /*
  * Which receives a device's list gets to hear of, and which endpoints have one.
  */
-#include "unit/engine/tags_fixture.h"
+#include "unit/engine/tags/tags_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /*
  * An endpoint with a device's list is closed, loses the list, and tells about it.
  */
-#include "unit/engine/tags_fixture.h"
+#include "unit/engine/tags/tags_fixture.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /*
  * Receives of a device's list that are cancelled, or whose source is lost.
  */
-#include "unit/engine/tags_fixture.h"
+#include "unit/engine/tags/tags_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>

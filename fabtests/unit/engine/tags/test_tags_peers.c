@@ -2,7 +2,7 @@
 /*
  * Peers that come by a device's list, and peers that do not.
  */
-#include "unit/engine/tags_fixture.h"
+#include "unit/engine/tags/tags_fixture.h"
 
 #include <arpa/inet.h>
 #include <string.h>
