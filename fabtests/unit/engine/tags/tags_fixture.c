@@ -4,6 +4,7 @@
  */
 #include "unit/engine/tags/tags_fixture.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +37,22 @@ void tags_begin(void)
 	cr_assert_eq(tags_counts().unexpected, 1);
 }
 
+struct tagrv_lane *tags_other_up(struct tagrv_link *link, uint32_t host, fi_addr_t *row)
+{
+	struct tagrv_wireup_event event = {
+		.type = TAGRV_WIREUP_UP, .addr = fx.addr, .epoch = 100 + host,
+		.sendable = true, .max_packet = fx.max_packet, .link = link,
+	};
+	struct tagrv_peer *other;
+
+	event.addr.in.sin_addr.s_addr = htonl(0x0a000000 + host);
+	cr_assert_eq(tagrv_avtab_insert(&fx.av, &event.addr, row), 0);
+	tagrv_engine_wireup_event(fx.engine, &event);
+	other = tagrv_peer_find(fx.engine, &event.addr);
+	cr_assert_not_null(other);
+	return other->lane;
+}
+
 void tags_pass(int cnt)
 {
 	for (int i = 0; i < cnt; i++)
@@ -61,6 +78,14 @@ struct tagrv_tags_counts tags_counts(void)
 
 	tagrv_tags_get_counts(fx.engine->tags, &counts);
 	return counts;
+}
+
+void tags_expect_handled(unsigned cnt)
+{
+	cr_assert_eq(fake.list->unexpected, cnt);
+	cr_assert_eq(fake.list->handled, cnt);
+	cr_assert_eq(tags_counts().unexpected, cnt);
+	cr_assert_eq(tags_counts().handled, cnt);
 }
 
 void tags_expect(void *context, uint64_t tag, size_t len)

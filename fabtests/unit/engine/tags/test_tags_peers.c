@@ -4,7 +4,6 @@
  */
 #include "unit/engine/tags/tags_fixture.h"
 
-#include <arpa/inet.h>
 #include <string.h>
 
 #include "unit/engine/part_calls.h"
@@ -33,23 +32,6 @@ static void begin(void)
 static void post(unsigned n, uint64_t tag, fi_addr_t src)
 {
 	tags_post(buf[n], sizeof(buf[n]), tag, &ctx[n], src);
-}
-
-/* Another peer, by this link; its name in the address table is *row. */
-static struct tagrv_lane *come_up(struct tagrv_link *link, uint32_t host, fi_addr_t *row)
-{
-	struct tagrv_wireup_event event = {
-		.type = TAGRV_WIREUP_UP, .addr = fx.addr, .epoch = 100 + host,
-		.sendable = true, .max_packet = fx.max_packet, .link = link,
-	};
-	struct tagrv_peer *other;
-
-	event.addr.in.sin_addr.s_addr = htonl(0x0a000000 + host);
-	cr_assert_eq(tagrv_avtab_insert(&fx.av, &event.addr, row), 0);
-	tagrv_engine_wireup_event(fx.engine, &event);
-	other = tagrv_peer_find(fx.engine, &event.addr);
-	cr_assert_not_null(other);
-	return other->lane;
 }
 
 /* ---- by the list ---- */
@@ -269,7 +251,7 @@ Test(tags_peers, receives_of_any_source_come_back_before_a_local_peer_is_there)
 	tags_pass(3);
 	cr_assert_eq(tags_counts().listed, 2);
 	fake_list_delay(fake.list, 3, 0);
-	local = come_up(fake_local_link(), 1, &row);
+	local = tags_other_up(fake_local_link(), 1, &row);
 	cr_assert(local->outside);
 	cr_assert_eq(tags_counts().outside, 1);
 	cr_assert_not(fake_list_would_match(fake.list, 5 | (uint64_t) TAGS_NUMBER << 48),
@@ -290,7 +272,7 @@ Test(tags_peers, match_that_crosses_the_settling_counts)
 	post(0, 5, FI_ADDR_UNSPEC);
 	tags_pass(3);
 	tags_message(5, "hello", 5);
-	come_up(fake_local_link(), 1, &row);
+	tags_other_up(fake_local_link(), 1, &row);
 	tags_pass(1);
 	tags_expect(&ctx[0], 5, 5);
 	cr_assert_eq(tags_counts().offload.late, 1);
@@ -302,7 +284,7 @@ Test(tags_peers, peer_without_a_number_is_outside)
 
 	begin();
 	fake.given = 0;
-	come_up(fake_link(), 1, &row);
+	tags_other_up(fake_link(), 1, &row);
 	cr_assert_eq(tags_counts().outside, 1);
 	post(0, 5, FI_ADDR_UNSPEC);
 	post(1, 6, row);
