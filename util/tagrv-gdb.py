@@ -489,6 +489,18 @@ def dump_header(engine):
            f"here; {int(engine['stats']['bad_packets'])} packets refused")
 
 
+def dump_tags(engine):
+    """The list of receives in an adapter: dump_tags() of dump.c, tagrv_tags_get_counts()."""
+    tags = engine['tags']
+    if not tags:
+        return
+    lost, offload, stood_for = not tags['list'], tags['offload'], int(tags['stood_for'])
+    listed, entries = (0, 0) if lost else (int(offload['listed_cnt']), int(tags['max_entries']))
+    soft = 0 if lost else int(offload['soft_cnt']) + stood_for - (stood_for > 0)
+    yield (f"  list: {listed} of {entries} entries, {soft} receives in software; {int(tags['unexpected'])} messages unexpected, "
+           f"{int(tags['handled'])} handled; {int(tags['outside'])} peers outside")
+
+
 def dump_ops(engine, clock):
     sends, receives = Ops(), Ops()
     sends.collect(engine['pools']['tx_ops'])
@@ -511,6 +523,7 @@ def guarded(what, lines):
 
 def dump_endpoint(engine, clock):
     yield from guarded('the endpoint', dump_header(engine))
+    yield from guarded('the list of the adapter', dump_tags(engine))
     yield from guarded('the rest of the peers', dump_peers(engine['table']))
     yield from guarded('the rest of the operations', dump_ops(engine, clock))
 

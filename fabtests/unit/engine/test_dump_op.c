@@ -364,10 +364,67 @@ static void add_posted(struct tagrv_rx *rx)
 	}
 }
 
+/* Lists of adapters that take all receives and never answer: one of each endpoint. */
+static int take_entry(struct tagrv_taglist *list, struct tagrv_taglist_entry *entry,
+		      uint32_t count)
+{
+	(void) list;
+	(void) entry;
+	(void) count;
+	return 0;
+}
+
+static const struct tagrv_taglist_ops list_ops = { .add = take_entry };
+static const struct tagrv_tags_ops tags_ops = { .arrived = NULL };
+static struct tagrv_taglist lists[2];
+static struct tagrv_xport list_xports[2];
+
+static void open_list(struct tagrv_engine *engine, int i)
+{
+	lists[i] = (struct tagrv_taglist) { .ops = &list_ops, .max_entries = 63 };
+	list_xports[i] = *fx.engine->rails.all[0].xport;
+	list_xports[i].list = &lists[i];
+	cr_assert_eq(tagrv_tags_open(engine, &list_xports[i], 1000, &tags_ops, &engine->tags), 0);
+	lists[i].sink->unexpected(lists[i].sink);
+}
+
+/* A tagged receive of any source. A multi-receive is left to software. */
+static void add_listed(struct tagrv_engine *engine, bool multi)
+{
+	const struct row row = { TAGRV_OP_POSTED, .multi = multi };
+	struct tagrv_op *op = make_op(engine, &row);
+
+	add_receive(op, &row);
+	op->tag = 0x7;
+	tagrv_tags_post(engine->tags, op, NULL, 0);
+}
+
+static void add_lists(void)
+{
+	open_list(fx.engine, 0);
+	lists[0].sink->handled(lists[0].sink);
+	add_listed(fx.engine, false);
+	add_listed(fx.engine, false);
+	add_listed(fx.engine, true);
+	lists[0].sink->unexpected(lists[0].sink);
+	open_list(sharing, 1);
+	for (int i = 0; i < 3; i++)
+		tagrv_tags_outside(sharing->tags, true);
+	tagrv_tags_lose(sharing->tags, -FI_EIO);
+}
+
+static void close_lists(void)
+{
+	tagrv_tags_close(fx.engine->tags);
+	tagrv_tags_close(sharing->tags);
+	fx.engine->tags = sharing->tags = NULL;
+}
+
 /* Two endpoints, one with a shared context, with all that a dump can have. */
 Test(dump_op, text_for_a_debugger)
 {
 	struct tagrv_op *other;
+
 
 	make(sharing);
 	make(fx.engine);
@@ -382,6 +439,7 @@ Test(dump_op, text_for_a_debugger)
 	other = make_op(sharing, &rows[ROWS - 1]);
 	other->engine = fx.engine;
 	other->tag = 0xabcdef;
+	add_lists();
 	dump_all();
 	cr_expect_not_null(strstr(text, "receives (posted ones are shared): "));
 	cr_expect_not_null(strstr(text, "  and 7 more peers\n"));
@@ -394,5 +452,10 @@ Test(dump_op, text_for_a_debugger)
 	cr_expect_not_null(strstr(text, "POSTED: 77 bytes"));
 	cr_expect_not_null(strstr(text, ", which is lost: Connection reset"));
 	cr_expect_not_null(strstr(text, "no connection, lost: No route to host"));
+	cr_expect_not_null(strstr(text, "  list: 2 of 63 entries, 1 receives in software; 2 "
+				  "messages unexpected, 1 handled; 0 peers outside\n"));
+	cr_expect_not_null(strstr(text, "  list: 0 of 0 entries, 0 receives in software; 1 "
+				  "messages unexpected, 0 handled; 3 peers outside\n"));
 	maybe_wait();
+	close_lists();
 }
