@@ -35,6 +35,8 @@ const char *const pair_kind_names[PAIR_KINDS] = {
 	[PAIR_TWO_MLX5] = "two queue pairs, as mlx5",
 	[PAIR_TWO_BNXT_RE] = "two queue pairs, as bnxt_re",
 	[PAIR_TWO_ONE] = "two queue pairs offered by one end",
+	[PAIR_LIST] = "lists of receives",
+	[PAIR_LIST_ONE] = "a list of receives at one end",
 	[PAIR_MULTI] = "joined",
 	[PAIR_MULTI_RQ] = "joined rq",
 	[PAIR_DEVICE] = "device",
@@ -136,6 +138,13 @@ static void on_packet(struct tagrv_sink *sink, void *ctx, const void *data,
 		end->on_packet(end, data, len);
 }
 
+/* A tagged message that no entry took, whole. */
+static void on_listed(struct tagrv_sink *sink, void *ctx, const void *data, size_t len)
+{
+	end_of(sink)->listed_cnt++;
+	on_packet(sink, ctx, data, len);
+}
+
 static void on_tagged(void *ctx, uint64_t meta, uint64_t tag, uint64_t data,
 		      const void *payload)
 {
@@ -196,6 +205,38 @@ static void on_fatal(struct tagrv_sink *sink, int status)
 	end_of(sink)->fatal_status = status;
 }
 
+/* ---- sink of a list that nobody adds to ---- */
+
+static struct end *end_of_list(struct tagrv_taglist_sink *sink)
+{
+	return tagrv_container_of(sink, struct end, list_sink);
+}
+
+static void on_unexpected(struct tagrv_taglist_sink *sink)
+{
+	end_of_list(sink)->unexpected++;
+}
+
+static void on_handled(struct tagrv_taglist_sink *sink)
+{
+	end_of_list(sink)->handled++;
+}
+
+static void on_list_fatal(struct tagrv_taglist_sink *sink, int status)
+{
+	(void) sink;
+	cr_assert_fail("the list failed: %d", status);
+}
+
+static void use_list(struct end *end)
+{
+	cr_assert_not_null(end->xport->list);
+	end->list_sink = (struct tagrv_taglist_sink) {
+		.unexpected = on_unexpected, .handled = on_handled, .fatal = on_list_fatal,
+	};
+	end->xport->list->sink = &end->list_sink;
+}
+
 /* ---- open and close ---- */
 
 static void init_end(struct end *end, const struct tagrv_params *params)
@@ -204,6 +245,7 @@ static void init_end(struct end *end, const struct tagrv_params *params)
 		.sink = {
 			.packet = on_packet, .next_packet = on_next_packet,
 			.tagged = on_tagged, .next_tagged = on_next_tagged,
+			.listed = on_listed,
 			.room = on_room,
 			.link_error = on_error, .link_closed = on_closed,
 			.fatal = on_fatal,
@@ -212,14 +254,23 @@ static void init_end(struct end *end, const struct tagrv_params *params)
 	};
 }
 
-void end_open(struct end *end, const struct tagrv_xport_ops *ops,
-	      const char *name, const struct tagrv_params *params)
+static void open_end(struct end *end, const struct tagrv_xport_ops *ops, const char *name,
+		     const struct tagrv_params *params, bool wants_list)
 {
 	init_end(end, params);
+	end->sink.wants_list = wants_list;
 	cr_assert_eq(ops->dev_open(name, params, &end->dev), 0, "open %s",
 		     name);
 	cr_assert_eq(ops->xport_open(end->dev, params, &end->sink,
 				     &end->xport), 0);
+	if (wants_list)
+		use_list(end);
+}
+
+void end_open(struct end *end, const struct tagrv_xport_ops *ops,
+	      const char *name, const struct tagrv_params *params)
+{
+	open_end(end, ops, name, params, false);
 }
 
 /* The end uses cnt devices, from fake<first> on. */
@@ -256,6 +307,7 @@ static struct fake_verbs_config config_of(enum pair_kind kind)
 		[PAIR_MLX5] = "mlx5", [PAIR_BNXT_RE] = "bnxt_re",
 		[PAIR_IRDMA] = "irdma_old",
 		[PAIR_TWO_MLX5] = "mlx5", [PAIR_TWO_BNXT_RE] = "bnxt_re",
+		[PAIR_LIST] = "mlx5", [PAIR_LIST_ONE] = "mlx5",
 	};
 	struct fake_verbs_config config = profiles[kind] ? fake_verbs_as(profiles[kind]) :
 							   fake_verbs_defaults();
@@ -293,7 +345,7 @@ static void device_names(char names[2][TAGRV_DEVNAME_MAX])
 /* Whether end a offers links of two queue pairs. */
 static bool offers_two(enum pair_kind kind)
 {
-	return (kind >= PAIR_TWO && kind <= PAIR_TWO_ONE) || kind >= PAIR_DEVICE_TWO;
+	return (kind >= PAIR_TWO && kind <= PAIR_LIST_ONE) || kind >= PAIR_DEVICE_TWO;
 }
 
 static void open_shm(struct pair *pair, const struct tagrv_params *params)
@@ -348,10 +400,10 @@ void pair_open_with(struct pair *pair, enum pair_kind kind,
 		return;
 	}
 	own.hw_tags = own.hw_tags || offers_two(kind);
-	end_open(pair->a, &tagrv_verbs_ops, names[0], &own);
+	open_end(pair->a, &tagrv_verbs_ops, names[0], &own, pair_has_list(kind, 0));
 	if (kind == PAIR_TWO_ONE || kind == PAIR_DEVICE_TWO_ONE)
 		own.hw_tags = false;
-	end_open(pair->b, &tagrv_verbs_ops, names[1], &own);
+	open_end(pair->b, &tagrv_verbs_ops, names[1], &own, pair_has_list(kind, 1));
 }
 
 void pair_open(struct pair *pair, enum pair_kind kind)
@@ -410,7 +462,7 @@ static void permit(struct tagrv_link *a, struct tagrv_link *b)
 	if (verbs_link_of(b)->rxq)
 		grow_own(verbs_link_of(b));
 	else
-		atomic_fetch_add(&verbs_xport_of(b->xport)->pool.rx_permits, many);
+		atomic_fetch_add(&verbs_link_of(b)->pool->rx_permits, many);
 }
 
 void pair_permit(struct pair *pair, struct tagrv_link *a, struct tagrv_link *b)
@@ -455,8 +507,10 @@ void pair_close(struct pair *pair)
 	cr_assert_eq(pair->a->xport->ops->outstanding(pair->a->xport), 0);
 	if (pair->b != pair->a) {
 		end_close_link(pair->b);
+		cr_assert_eq(pair->b->handled, pair->b->unexpected);
 		end_close(pair->b);
 	}
+	cr_assert_eq(pair->a->handled, pair->a->unexpected);
 	end_close(pair->a);
 	if (pair->kind < PAIR_SRQ || pair->kind >= PAIR_DEVICE)
 		return;

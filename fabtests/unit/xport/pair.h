@@ -10,6 +10,7 @@
 #define FABTESTS_UNIT_XPORT_PAIR_H
 
 #include "common/fake_verbs.h"
+#include "xport/taglist.h"
 #include "xport/xport.h"
 
 /* Transport and devices of a pair. */
@@ -31,6 +32,8 @@ enum pair_kind {
 	PAIR_TWO_MLX5,
 	PAIR_TWO_BNXT_RE,
 	PAIR_TWO_ONE,		/* end a only would have such */
+	PAIR_LIST,		/* and lists of posted receives in the devices of both */
+	PAIR_LIST_ONE,		/* in that of end b only */
 	PAIR_MULTI,		/* two devices at each end, joined */
 	PAIR_MULTI_RQ,
 	PAIR_DEVICE,		/* real devices, named by TAGRV_TEST_DEVICES */
@@ -43,6 +46,12 @@ enum pair_kind {
 extern const char *const pair_kind_names[PAIR_KINDS];
 
 #define PAIR_JOINED	2u	/* devices at each end */
+
+/* Whether end number i has a list: packets to it have two words in front. */
+static inline bool pair_has_list(enum pair_kind kind, int i)
+{
+	return kind == PAIR_LIST || (kind == PAIR_LIST_ONE && i == 1);
+}
 
 static inline bool pair_is_joined(enum pair_kind kind)
 {
@@ -72,6 +81,7 @@ struct tagged_record {
 
 struct end {
 	struct tagrv_sink sink;
+	struct tagrv_taglist_sink list_sink;	/* of xport->list, if there is one */
 	struct tagrv_device *dev;
 	struct tagrv_xport *xport;
 	struct tagrv_link *link;	/* NULL once closed */
@@ -86,6 +96,8 @@ struct end {
 	unsigned tagged_cnt;
 	uint64_t tag_ahead;		/* last tag that was announced */
 	unsigned tags_ahead;		/* number of the message it was announced for */
+	unsigned listed_cnt;		/* packets that sink->listed got, as 'packets' has them */
+	unsigned unexpected, handled;	/* as the list told */
 	unsigned rooms, errors, closed, fatals;
 	int	error_status, fatal_status;
 	void	*error_ctx;

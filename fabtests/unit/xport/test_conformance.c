@@ -156,7 +156,7 @@ ON_ALL(reap_alone_makes_room)
 			continue;
 		}
 		ops_of(p)->reap(p->a->xport);
-		ops_of(p)->progress(p->b->xport);
+		p->b->xport->ops->progress(p->b->xport);
 		spins++;
 	}
 	cr_assert_eq(sent, 2000);
@@ -176,7 +176,7 @@ ON_ALL(reap_delivers_no_packet)
 	while (!op.calls && pair_work() < until) {
 		ops_of(p)->reap(p->a->xport);
 		if (p->a != p->b)
-			ops_of(p)->progress(p->b->xport);
+			p->b->xport->ops->progress(p->b->xport);
 	}
 	cr_assert_eq(op.calls, 1);
 	cr_assert_eq(op.status, 0);
@@ -291,25 +291,25 @@ ON_ALL(room_callback_may_send)
 /* ---- sleeping ---- */
 
 /* As end_settle, and the descriptor becomes quiet, so that a thread does sleep. */
-static void fall_asleep(struct pair *p, struct end *end)
+static void fall_asleep(struct end *end)
 {
 	double until = pair_now() + 5;
 
 	do {
 		cr_assert(pair_now() < until, "always readable");
 		end_settle(end);
-	} while (is_readable(ops_of(p)->wait_fd(end->xport), 0));
+	} while (is_readable(end->xport->ops->wait_fd(end->xport), 0));
 }
 
 ON_ALL(sleep_is_safe_after_arm)
 {
-	int fd = ops_of(p)->wait_fd(p->b->xport);
+	int fd = p->b->xport->ops->wait_fd(p->b->xport);
 
 	pair_connect(p);
 	end_settle(p->b);
 	if (fd < 0) {		/* no events from outside */
 		cr_assert_eq(end_send(p->a, 1, 8, 0, NULL), 0);
-		cr_assert_eq(ops_of(p)->arm(p->b->xport), -FI_EAGAIN);
+		cr_assert_eq(p->b->xport->ops->arm(p->b->xport), -FI_EAGAIN);
 		PAIR_UNTIL(p, p->b->packet_cnt == 1);
 		return;
 	}
@@ -318,12 +318,12 @@ ON_ALL(sleep_is_safe_after_arm)
 		cr_assert_eq(end_send(p->a, i, 8, 0, NULL), 0);
 		cr_assert(is_readable(fd, 5000), "round %u", i);
 		while (p->b->packet_cnt == i)
-			ops_of(p)->progress(p->b->xport);
+			p->b->xport->ops->progress(p->b->xport);
 		ops_of(p)->progress(p->a->xport);
 		end_settle(p->b);
 	}
 	cr_assert_eq(p->b->packet_cnt, 100);
-	fall_asleep(p, p->b);
+	fall_asleep(p->b);
 }
 
 /* One thread sleeps, another one sends: done is due. */
@@ -336,7 +336,7 @@ ON_ALL(own_sends_wake)
 	op_init(&op);
 	if (fd < 0)
 		return;
-	fall_asleep(p, p->a);
+	fall_asleep(p->a);
 	cr_assert_eq(end_send(p->a, 1, 8, 0, &op), 0);
 	while (!op.calls) {
 		cr_assert(is_readable(fd, 5000), "nobody runs done");
@@ -359,7 +359,7 @@ ON_ALL(room_wakes)
 		sent++;
 	end_settle(p->a);
 	while (!p->a->rooms) {
-		ops_of(p)->progress(p->b->xport);
+		p->b->xport->ops->progress(p->b->xport);
 		cr_assert(is_readable(fd, 5000), "nobody tells of room");
 		ops_of(p)->progress(p->a->xport);
 		end_settle(p->a);
@@ -370,14 +370,14 @@ ON_ALL(room_wakes)
 /* A thread that calls progress once more before it sleeps is woken, too. */
 ON_ALL(progress_that_finds_nothing_stays_armed)
 {
-	int fd = ops_of(p)->wait_fd(p->b->xport);
+	int fd = p->b->xport->ops->wait_fd(p->b->xport);
 
 	pair_connect(p);
 	end_settle(p->b);
 	for (unsigned i = 0; i < 20 && fd >= 0; i++) {
 		do
 			end_settle(p->b);
-		while (ops_of(p)->progress(p->b->xport));
+		while (p->b->xport->ops->progress(p->b->xport));
 		ops_of(p)->progress(p->a->xport);
 		cr_assert_eq(end_send(p->a, i, 8, 0, NULL), 0);
 		cr_assert(is_readable(fd, 5000), "round %u", i);
@@ -389,12 +389,12 @@ ON_ALL(progress_that_finds_nothing_stays_armed)
 ON_ALL(arm_sees_what_came_before)
 {
 	double until = pair_now() + slow_ms(5000) * 1e-3;
-	int fd = ops_of(p)->wait_fd(p->b->xport);
+	int fd = p->b->xport->ops->wait_fd(p->b->xport);
 
 	pair_connect(p);
 	end_settle(p->b);
 	cr_assert_eq(end_send(p->a, 1, 8, 0, NULL), 0);
-	while (!ops_of(p)->arm(p->b->xport)) {
+	while (!p->b->xport->ops->arm(p->b->xport)) {
 		cr_assert(fd >= 0 && pair_now() < until);
 		is_readable(fd, 1000);
 	}

@@ -8,7 +8,8 @@
 
 #include "unit/xport/conformance.h"
 
-static const char head[32] = "a header of the protocols";
+/* Its first byte is the one of a tagged message: a peer with a list gets no others. */
+static const char head[32] = { TAGRV_TAGLIST_EAGER, 'a', ' ', 'h', 'e', 'a', 'd', 'e', 'r' };
 
 /* Sends a packet of consecutive segments of a region, with these lengths. */
 static int send_segments(struct pair *p, struct region *from,

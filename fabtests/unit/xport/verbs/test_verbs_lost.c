@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Shared receive buffers that are lost when links fail, over fake devices with few of them.
+ * Shared receive buffers that are lost when links fail, over fake devices with few of them:
+ * those of the ordinary queue, and those of a list of receives.
  */
 #include <criterion/criterion.h>
 #include <rdma/fi_errno.h>
@@ -9,6 +10,9 @@
 
 enum { BUFS = 63, FAILURES = 200 };
 
+/* Of end b: where its packets come. */
+static struct verbs_pool *pool;
+
 static struct verbs_xport *open_like(const char *profile)
 {
 	verbs_prepare();
@@ -16,7 +20,23 @@ static struct verbs_xport *open_like(const char *profile)
 	params.rx_bufs = BUFS;
 	verbs_open();
 	pair.a->forget = pair.b->forget = true;
-	return verbs_xport_of(pair.b->xport);
+	pool = &verbs_xport_of(pair.b->xport)->pool;
+	return pool->xp;
+}
+
+/* The same, and end b has a list with as many buffers as it must have. */
+static struct verbs_xport *open_list_like(const char *profile)
+{
+	verbs_prepare();
+	config = fake_verbs_as(profile);
+	config.tm = fake_verbs_as("mlx5").tm;
+	config.tm_least = VERBS_LIST_BUFS_IDLE + 1;
+	params.rx_bufs = 2 * VERBS_LIST_BUFS_LEAST;
+	params.hw_tags = true;
+	pair_open_with(&pair, PAIR_LIST_ONE, &params, &config);
+	pair.a->forget = pair.b->forget = true;
+	pool = &verbs_xport_of(pair.b->xport)->list.pool;
+	return pool->xp;
 }
 
 static void close_links(void)
@@ -61,9 +81,10 @@ static void send_many(unsigned cnt)
 /* Whether each buffer is where the books say, and none is in two places. */
 static void check_books(const struct verbs_rxq *rxq)
 {
-	bool idle[BUFS] = { false };
+	bool idle[BUFS + 1] = { false };
 	uint32_t posted = 0;
 
+	cr_assert_leq(rxq->bufs.total, BUFS + 1);
 	for (uint32_t i = 0; i < rxq->bufs.idle_cnt; i++) {
 		cr_assert_not(idle[rxq->bufs.idle[i]]);
 		idle[rxq->bufs.idle[i]] = true;
@@ -82,20 +103,20 @@ static void check_books(const struct verbs_rxq *rxq)
  * More buffers are lost than there are. Returns how many were lost. 'doubts': links that
  * failed of which it may stay unknown.
  */
-static unsigned fail_often(struct verbs_xport *xp, bool late, uint32_t doubts)
+static unsigned fail_often(bool late, uint32_t doubts)
 {
-	cr_assert_eq(xp->pool.rxq.bufs.max, BUFS);
+	cr_assert_leq(pool->rxq.bufs.max, BUFS + 1);
 	for (unsigned i = 0; i < FAILURES; i++) {
 		fail_link(6, late);
-		check_books(&xp->pool.rxq);
+		check_books(&pool->rxq);
 	}
 	pair_connect(&pair);
 	send_many(1000);
-	PAIR_UNTIL(&pair, verbs_lost_maybe(&xp->pool) <= doubts);
-	check_books(&xp->pool.rxq);
+	PAIR_UNTIL(&pair, verbs_lost_maybe(pool) <= doubts);
+	check_books(&pool->rxq);
 	cr_assert_eq(fake_verbs_count().rnr, 0);
-	cr_assert_eq(xp->pool.permits_over, 0);
-	cr_assert_not(xp->pool.lost.off);
+	cr_assert_eq(pool->permits_over, 0);
+	cr_assert_not(pool->lost.off);
 	return fake_verbs_count().lost_buffers;
 }
 
@@ -103,19 +124,22 @@ TestSuite(verbs_lost, .timeout = 60);
 
 Test(verbs_lost, bnxt_re_loses_a_buffer_with_each_link)
 {
-	cr_assert_geq(fail_often(open_like("bnxt_re"), false, 0), FAILURES);
+	open_like("bnxt_re");
+	cr_assert_geq(fail_often(false, 0), FAILURES);
 	pair_close(&pair);
 }
 
 Test(verbs_lost, mlx5_removes_completions_that_are_late)
 {
-	cr_assert_geq(fail_often(open_like("mlx5"), true, 0), FAILURES);
+	open_like("mlx5");
+	cr_assert_geq(fail_often(true, 0), FAILURES);
 	pair_close(&pair);
 }
 
 Test(verbs_lost, nothing_is_taken_back_that_was_not_lost)
 {
-	cr_assert_eq(fail_often(open_like("rxe"), false, 0), 0);
+	open_like("rxe");
+	cr_assert_eq(fail_often(false, 0), 0);
 	pair_close(&pair);
 }
 
@@ -125,15 +149,15 @@ Test(verbs_lost, nothing_is_taken_back_that_was_not_lost)
  */
 Test(verbs_lost, idle_links_are_asked)
 {
-	struct verbs_xport *xp = open_like("bnxt_re");
 	struct tagrv_link *a, *b;
 	size_t asked;
 
+	open_like("bnxt_re");
 	pair_connect(&pair);
 	a = pair.a->link;
 	b = pair.b->link;
 	asked = pair.a->packet_cnt;
-	fail_often(xp, false, BUFS / 8);
+	fail_often(false, BUFS / 8);
 	cr_assert_gt(verbs_link_of(b)->asked_for, 0);
 	cr_assert_eq(pair.a->packet_cnt, asked, "the question is nobody's packet");
 	close_links();
@@ -192,5 +216,23 @@ Test(verbs_lost, buffers_used_in_another_order_are_noticed)
 	close_links();
 	fail_link(1, false);
 	cr_assert_eq(xp->pool.lost.links + xp->pool.lost.links_later, 0, "no search begins");
+	pair_close(&pair);
+}
+
+/* ---- those of a list ---- */
+
+Test(verbs_lost, a_list_loses_a_buffer_with_each_link)
+{
+	struct verbs_xport *xp = open_list_like("bnxt_re");
+
+	cr_assert_geq(fail_often(false, 0), FAILURES);
+	cr_assert_eq(xp->pool.lost.links + xp->pool.lost.links_later, 0, "the other queue lost none");
+	pair_close(&pair);
+}
+
+Test(verbs_lost, a_list_takes_nothing_back_that_was_not_lost)
+{
+	open_list_like("rxe");
+	cr_assert_eq(fail_often(false, 0), 0);
 	pair_close(&pair);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Links to a peer with a list of posted receives: what is in front of their packets, how long
- * these may be, and how permits go; and the numbers that a list gives to links.
+ * these may be, and how permits go; and the numbers that a list gives to links. Where the peer
+ * only says that it has a list, it shows what came.
  */
 #include <criterion/criterion.h>
 #include <rdma/fi_errno.h>
@@ -90,6 +91,7 @@ static struct verbs_link *connect_to_list(bool both)
 	cr_assert_eq(ops->link_attach(pair.a->link, pair.a), 0);
 	cr_assert_eq(ops->link_attach(pair.b->link, pair.b), 0);
 	cr_assert_eq(pair.a->link->number, NUMBER);
+	cr_assert_eq(pair.a->link->given, 0);
 	watch(pair.a);
 	return verbs_link_of(pair.a->link);
 }
@@ -136,6 +138,28 @@ Test(verbs_to_list, zeros_are_in_front_of_each_packet)
 		send_one(max, 0);
 		send_one(max, TAGRV_SEND_CTRL);
 	}
+	pair_send(&pair, pair.b, 3, 100, NULL);
+	PAIR_UNTIL(&pair, pair.a->packet_cnt == 1);
+	cr_assert_eq(pair.a->packets[0].len, 100);
+	cr_assert(is_pattern(pair.a->packets[0].data, 3, 100), "A has no list");
+	pair_close(&pair);
+}
+
+/* What the caller has put in front stays as it is. */
+Test(verbs_to_list, tagged_messages_bring_their_own)
+{
+	uint64_t words[2] = { TAGRV_TAGLIST_EAGER, 0x1122 };
+	char payload[50];
+	struct iovec iov[2] = { { words, sizeof(words) }, { payload, sizeof(payload) } };
+
+	verbs_open();
+	connect_to_list(false);
+	fill_pattern(payload, 9, sizeof(payload));
+	cr_assert_eq(ops->send(pair.a->link, iov, 2, TAGRV_SEND_TAGGED, NULL), 0);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 1);
+	cr_assert_eq(pair.b->packets[0].len, WORDS + sizeof(payload));
+	cr_assert_eq(memcmp(pair.b->packets[0].data, words, sizeof(words)), 0);
+	cr_assert(is_pattern(pair.b->packets[0].data + WORDS, 9, sizeof(payload)));
 	pair_close(&pair);
 }
 
@@ -150,6 +174,7 @@ Test(verbs_to_list, the_longest_packet_leaves_room_for_them)
 	cr_assert_eq(end_send(pair.a, 1, max + 1, 0, NULL), -FI_EMSGSIZE);
 	cr_assert_eq(end_send(pair.a, 1, max + 1, TAGRV_SEND_TAGGED, NULL), -FI_EMSGSIZE);
 	send_one(max, TAGRV_SEND_TAGGED);
+	send_one(max, 0);
 	pair_close(&pair);
 }
 
@@ -189,6 +214,24 @@ Test(verbs_to_list, tagged_packets_bring_no_permits)
 	cr_assert_eq(end_send(pair.a, 2, 40, TAGRV_SEND_TAGGED, NULL), 0);
 	cr_assert_eq(spy.len, 40);
 	cr_assert(is_pattern(spy.bytes, 2, 40));
+	expect_owed(link);
+	pair_close(&pair);
+}
+
+/* The same where nothing is inline: zeros come from a buffer that another packet has left. */
+Test(verbs_to_list, permits_are_copied_where_nothing_is_inline)
+{
+	struct verbs_link *link;
+
+	config.max_inline = 0;
+	config.inline_step = 0;
+	verbs_open();
+	link = connect_to_list(false);
+	cr_assert_eq(pair.a->xport->attr.max_inline, 0);
+	send_one(100, TAGRV_SEND_TAGGED);
+	ops->flush(pair.a->xport);
+	PAIR_UNTIL(&pair, !ops->outstanding(pair.a->xport));
+	owe(link);
 	expect_owed(link);
 	pair_close(&pair);
 }
@@ -248,6 +291,30 @@ Test(verbs_to_list, tagged_packets_both_ways)
 	}
 	PAIR_UNTIL(&pair, pair.a->packet_cnt == 2000 && pair.b->packet_cnt == 2000);
 	cr_assert_lt(verbs_xport_of(pair.a->xport)->stats.permit_only_sent, 500);
+	pair_close(&pair);
+}
+
+/* Permits go by other packets, and alone when only tagged ones are sent. */
+Test(verbs_to_list, one_way_traffic_in_each_direction_does_not_stop)
+{
+	uint64_t words[2] = { TAGRV_TAGLIST_EAGER, 5 };
+	struct iovec iov = { words, sizeof(words) };
+	struct iovec back = { (char [20]) { 0 }, 20 };
+	unsigned sent = 0, answers = 0;
+
+	verbs_open();
+	connect_to_list(false);
+	for (int turns = 0; sent < 600; turns++) {
+		int ret = ops->send(pair.a->link, &iov, 1, TAGRV_SEND_TAGGED, NULL);
+
+		cr_assert_lt(turns, 100000);
+		cr_assert(!ret || ret == -FI_EAGAIN);
+		sent += !ret;
+		if (answers < 600)
+			answers += !ops->send(pair.b->link, &back, 1, 0, NULL);
+		pair_progress(&pair);
+	}
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == 600 && pair.a->packet_cnt == answers);
 	pair_close(&pair);
 }
 
@@ -406,6 +473,7 @@ Test(verbs_to_list, a_lost_list_gives_no_numbers)
 	pair.a->xport->list = NULL;
 	link = make(&own);
 	cr_assert(own.two && !own.list && !own.number);
+	cr_assert_eq(verbs_link_of(link)->in_number, 0);
 	cr_assert_eq(numbers_taken(xp), 0);
 	discard(link);
 	pair_close(&pair);
