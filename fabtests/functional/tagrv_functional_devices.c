@@ -132,10 +132,25 @@ static void *load_copy(void)
 	return module;
 }
 
+/*
+ * The library reads FI_LOG_* when one of its calls is made that looks for providers. No such
+ * call is made otherwise: the ones of the cases come to fi_getinfo() and fi_fabric() above. It
+ * loads all providers, and so is left out without FI_LOG_LEVEL.
+ */
+static void begin_log(void)
+{
+	struct fi_param *params;
+	int cnt;
+
+	if (getenv("FI_LOG_LEVEL") && !fi_getparams(&params, &cnt))
+		fi_freeparams(params);
+}
+
 static void begin(int ranks)
 {
 	struct fake_verbs_config config = fake_verbs_defaults();
 
+	begin_log();
 	for (int i = 0; i < ranks; i++)
 		run_rank[i] = (rank_module_run_fn *)(uintptr_t)dlsym(load_copy(), "rank_module_run");
 	provider = fi_prov_ini();
