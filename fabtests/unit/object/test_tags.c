@@ -439,6 +439,23 @@ Test(tags, without_memory_receives_stay_in_software)
 	cr_expect_eq(cancel(0), 0);
 }
 
+/* What shared a page with it would be pinned, and lost to a child of fork, too. */
+Test(tags, memory_of_entries_has_whole_pages_of_any_size)
+{
+	const size_t page = 65536;
+	const struct tagrv_mem *mem;
+
+	tagrv_page_size_pretend(page);
+	begin();
+	post(0, 7, NULL);
+	pass();
+	mem = rig.ops[0].rx.listed->entry.mem;
+	cr_assert_not_null(mem);
+	cr_expect_eq((uintptr_t) mem->addr % page, 0);
+	cr_expect_eq(mem->len % page, 0);
+	tagrv_page_size_pretend(0);
+}
+
 Test(tags, close_needs_no_end_of_any_receive)
 {
 	struct tagrv_link *link = begin();

@@ -15,7 +15,6 @@
 /* ---- memory of entries ---- */
 
 #define SLAB_CNT	64u	/* buffers of a slab */
-#define PAGE		4096u
 
 struct tagrv_tags_slab {
 	struct tagrv_tags_slab *next;
@@ -47,8 +46,11 @@ static void put_bounce(struct tagrv_tags *tags, struct tagrv_mem *mem, void *byt
 
 static int fill_slab(struct tagrv_tags *tags, struct tagrv_tags_slab *slab)
 {
-	const size_t cnt = TAGRV_MIN(SLAB_CNT, tags->max_entries), page = tagrv_page_size();
-	const size_t len = (cnt * stride(tags) + page - 1) / page * page;
+	const size_t cnt = TAGRV_MIN(SLAB_CNT, tags->max_entries);
+	/* A device pins whole pages, and a child of fork() may not have them: no other memory
+	 * shares them. */
+	const size_t page = tagrv_page_size();
+	const size_t len = tagrv_page_end(cnt * stride(tags), page);
 	int ret;
 
 	slab->bytes = aligned_alloc(page, len);
