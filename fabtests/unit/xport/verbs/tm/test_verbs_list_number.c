@@ -252,6 +252,43 @@ Test(verbs_list_number, a_long_message_of_nobody_ends_its_receive_only)
 	close_pair();
 }
 
+/* ---- messages that no entry took, before their link is attached ---- */
+
+/* End b has them, and its link is not attached. */
+static void keep_some(unsigned cnt)
+{
+	pair_open_with(&pair, PAIR_LIST_ONE, &params, &config);
+	pair_link(&pair, &pair.a->link, &pair.b->link);
+	cr_assert_eq(ops->link_attach(pair.a->link, pair.a), 0);
+	for (unsigned i = 0; i < cnt; i++)
+		send_number(pair.a->link->number, 100 + i);
+	PAIR_UNTIL(&pair, pair.b->unexpected == cnt);
+	cr_assert_eq(pair.b->handled, 0, "software has not matched them");
+	cr_assert_eq(pair.b->listed_cnt, 0);
+}
+
+Test(verbs_list_number, early_messages_are_handled_when_they_are_delivered)
+{
+	keep_some(3);
+	cr_assert_eq(ops->link_attach(pair.b->link, pair.b), 0);
+	PAIR_UNTIL(&pair, pair.b->listed_cnt == 3);
+	cr_assert_eq(pair.b->handled, 3);
+	for (unsigned i = 0; i < 3; i++)
+		cr_assert_eq(pair.b->packets[i].len, VERBS_LIST_WORDS + 100 + i);
+	pair_close(&pair);
+}
+
+/* The device waits for their count, whatever became of them. */
+Test(verbs_list_number, early_messages_of_a_link_that_is_discarded_are_handled)
+{
+	keep_some(3);
+	ops->link_discard(pair.b->link);
+	pair.b->link = NULL;
+	PAIR_UNTIL(&pair, pair.b->handled == 3);
+	cr_assert_eq(pair.b->listed_cnt, 0);
+	pair_close(&pair);
+}
+
 /* ---- links that do not come by the list in the end ---- */
 
 static void expect_empty(const struct verbs_pool *pool, uint32_t kept)

@@ -504,6 +504,10 @@ Test(verbs_to_list, a_plain_peer_needs_no_number)
 	cr_assert_eq(ops->xport_open(pair.b->dev, &plain, &pair.b->sink, &pair.b->xport), 0);
 	pair_connect(&pair);
 	cr_assert_eq(numbers_taken(xp), 0);
+	for (uint32_t i = 0; i <= VERBS_NUMBER_MAX; i++)
+		cr_assert_null(xp->list.links[i]);
+	cr_assert_eq(verbs_link_of(pair.a->link)->pool, &xp->pool);
+	cr_assert(xp->pool.links == 1 && !xp->list.pool.links);
 	cr_assert(!pair.a->link->given && !pair.b->link->number);
 	pair_send(&pair, pair.a, 1, 100, NULL);
 	pair_send(&pair, pair.b, 2, 100, NULL);
