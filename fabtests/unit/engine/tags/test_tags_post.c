@@ -122,6 +122,28 @@ Test(tags_post, more_receives_than_entries_are_matched_in_order)
 	expect_empty(&fx.rx);
 }
 
+/* A search for kept messages, which the next completion answers. */
+static struct tagrv_comp search(uint64_t tag, uint64_t flags, fi_addr_t src)
+{
+	struct tagrv_recv_req req = recv_req(buf[0], sizeof(buf[0]), tag, ctx);
+
+	req.flags |= flags;
+	req.src = src;
+	cr_assert_eq(tagrv_rx_recv(fx.engine->rx, &req), 0);
+	return take(&fx.rx);
+}
+
+Test(tags_post, bits_that_the_device_has_not_are_not_searched_for)
+{
+	const uint64_t tag = 0xabcd000000000077;
+
+	tags_begin();
+	cr_assert_eq(search(tag, FI_PEEK, FI_ADDR_UNSPEC).err, 0);
+	cr_assert_eq(search(tag, FI_PEEK | FI_CLAIM, fx.peer_addr).err, 0);
+	cr_assert_eq(search(tag, FI_CLAIM, fx.peer_addr).len, 5);
+	cr_assert_eq(search(tag, FI_PEEK, fx.peer_addr).err, FI_ENOMSG);
+}
+
 Test(tags_post, limit_of_receives_holds)
 {
 	int ret = 0, cnt = 0;

@@ -243,6 +243,12 @@ static int post_multi(struct tagrv_op *op, const struct tagrv_match_want *want)
 	return 0;
 }
 
+/* Messages that come by the device have no other bits in their tags. */
+static uint64_t tag_to_match(const struct tagrv_rx *rx, const struct tagrv_recv_req *req)
+{
+	return rx->tags && req->space == TAGRV_SPACE_TAGGED ? req->tag & DEVICE_BITS : req->tag;
+}
+
 static ssize_t post_with_op(struct tagrv_rx *rx,
 			    const struct tagrv_recv_req *req,
 			    const struct tagrv_match_want *want)
@@ -254,9 +260,7 @@ static ssize_t post_with_op(struct tagrv_rx *rx,
 	if (TAGRV_UNLIKELY(ret))
 		return ret;
 	own.keep = op->rx.multi;
-	/* Messages that come by the device have no other bits. */
-	if (rx->tags && req->space == TAGRV_SPACE_TAGGED)
-		own.tag &= DEVICE_BITS;
+	own.tag = tag_to_match(rx, req);
 	ret = op->rx.multi ? post_multi(op, &own) : queue(op, &own);
 	if (TAGRV_UNLIKELY(ret)) {
 		tagrv_op_set_free(op);
@@ -294,9 +298,12 @@ static ssize_t receive_claimed(struct tagrv_rx *rx,
 static ssize_t peek(struct tagrv_rx *rx, const struct tagrv_recv_req *req,
 		    uint32_t match_id, int lost)
 {
+	struct tagrv_recv_req own = *req;
 	struct tagrv_list *node;
-	ssize_t ret = tagrv_peek(rx, req, match_id);
+	ssize_t ret;
 
+	own.tag = tag_to_match(rx, req);
+	ret = tagrv_peek(rx, &own, match_id);
 	if (!ret && req->flags & FI_CLAIM)
 		tell_stopped(rx);
 	if (ret != -FI_ENOMSG)
@@ -305,7 +312,7 @@ static ssize_t peek(struct tagrv_rx *rx, const struct tagrv_recv_req *req,
 	tagrv_list_for_each(&rx->engines, node)
 		tagrv_engine_progress(tagrv_container_of(
 			node, struct tagrv_engine, rx_node));
-	ret = tagrv_peek(rx, req, match_id);
+	ret = tagrv_peek(rx, &own, match_id);
 	if (ret != -FI_ENOMSG)
 		return ret;
 	/* Or it is held back. */
@@ -351,7 +358,7 @@ static TAGRV_COLD ssize_t search(struct tagrv_rx *rx,
 /* A receive from nobody: takes a message that was kept, or ends. */
 static TAGRV_COLD ssize_t receive_from_lost(struct tagrv_rx *rx,
 					    const struct tagrv_recv_req *req,
-					    const struct tagrv_match_want *want,
+					    struct tagrv_match_want *want,
 					    int status)
 {
 	struct tagrv_match_msg *msg;
@@ -361,6 +368,7 @@ static TAGRV_COLD ssize_t receive_from_lost(struct tagrv_rx *rx,
 
 	if (ret)
 		return ret;
+	want->tag = tag_to_match(rx, req);
 	if (op->rx.multi) {
 		(void) fill_multi(op, want);
 		if (!op->rx.retired)
