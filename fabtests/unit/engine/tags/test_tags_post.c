@@ -67,6 +67,7 @@ Test(tags_post, untagged_receive_is_not_told)
 	tags_pass(3);
 	cr_assert_eq(tags_counts().listed + tags_counts().soft, 0);
 	cr_assert_eq(fake.list->adds, 0);
+	cr_assert_eq(fx.engine->rx->ops.used, 0, "it needs no op, as ever");
 }
 
 Test(tags_post, several_segments_are_filled_in_turn)
@@ -199,6 +200,16 @@ Test(tags_post, device_without_a_list_is_no_error)
 {
 	fake_list_max = 0;
 	restart();
+	expect_none(fx.engine);
+}
+
+Test(tags_post, endpoint_without_tagged_receives_has_no_list)
+{
+	struct tagrv_engine_attr attr = fx.engine->attr;
+
+	engine_close();
+	attr.untagged = true;
+	fx.engine = open_engine(&attr);
 	expect_none(fx.engine);
 }
 

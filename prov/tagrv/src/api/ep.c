@@ -272,6 +272,7 @@ int tagrv_ep_enable(struct tagrv_ep *ep)
 		.src = ep->src,
 		.rx = ep->srx ? ep->srx->rx : NULL,
 		.directed_recv = ep->caps & FI_DIRECTED_RECV,
+		.untagged = !(ep->caps & FI_TAGGED && ep->caps & FI_RECV),
 		.source = ep->caps & FI_SOURCE,
 		.source_err = ep->caps & FI_SOURCE_ERR,
 		.serves = ep->caps & TAGRV_CAPS_ONE_SIDED ?

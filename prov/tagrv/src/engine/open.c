@@ -39,6 +39,8 @@ static const struct tagrv_tags_ops tags_ops = {
 /* A list holds one order of receives: those of one endpoint, from one device. */
 static const char *why_no_list(const struct tagrv_engine *engine)
 {
+	if (engine->attr.untagged)
+		return "it takes none";
 	if (engine->attr.rx)
 		return "it shares its receives with others";
 	if (engine->dom->joined)

@@ -86,27 +86,15 @@ take_kept(struct tagrv_rx *rx, const struct tagrv_recv_req *req,
 static ssize_t post_with_op(struct tagrv_rx *rx, const struct tagrv_recv_req *req,
 			    const struct tagrv_match_want *want);
 
-/* There may be no more receives, or they all have an op: rx->plain_recvs is 0. */
-static TAGRV_COLD ssize_t post_no_plain(struct tagrv_rx *rx,
-					const struct tagrv_recv_req *req,
-					const struct tagrv_match_want *want)
-{
-	return rx->tags ? post_with_op(rx, req, want) : refuse(rx, -FI_EAGAIN);
-}
-
-static inline ssize_t post_plain(struct tagrv_rx *rx,
-				 const struct tagrv_recv_req *req,
-				 const struct tagrv_match_want *want)
+static inline ssize_t post_record(struct tagrv_rx *rx,
+				  const struct tagrv_recv_req *req,
+				  const struct tagrv_match_want *want)
 {
 	struct tagrv_match_recv *record;
 	struct tagrv_match_msg *msg = NULL;
 	tagrv_match_id id;
-	int ret;
+	int ret = tagrv_match_post(rx->match, want, &record, &id, &msg);
 
-	/* So many receives may wait, and so many have messages under way. */
-	if (TAGRV_UNLIKELY(rx->ops.used >= rx->plain_recvs))
-		return post_no_plain(rx, req, want);
-	ret = tagrv_match_post(rx->match, want, &record, &id, &msg);
 	if (TAGRV_LIKELY(!ret)) {
 		fill_recv(tagrv_recv_of(record), rx, req);
 		tagrv_trace_posted(tagrv_recv_of(record), req->context,
@@ -118,6 +106,31 @@ static inline ssize_t post_plain(struct tagrv_rx *rx,
 		return refuse(rx, ret);
 	take_kept(rx, req, msg);
 	return 0;
+}
+
+/*
+ * There may be no more receives, or rx->plain_recvs is 0: tagged ones have an op, and others are
+ * as ever.
+ */
+static __attribute__((noinline)) ssize_t post_no_plain(struct tagrv_rx *rx,
+						       const struct tagrv_recv_req *req,
+						       const struct tagrv_match_want *want)
+{
+	if (rx->tags && req->space == TAGRV_SPACE_TAGGED)
+		return post_with_op(rx, req, want);
+	if (!rx->tags || rx->ops.used >= rx->max_recvs)
+		return refuse(rx, -FI_EAGAIN);
+	return post_record(rx, req, want);
+}
+
+static inline ssize_t post_plain(struct tagrv_rx *rx,
+				 const struct tagrv_recv_req *req,
+				 const struct tagrv_match_want *want)
+{
+	/* So many receives may wait, and so many have messages under way. */
+	if (TAGRV_UNLIKELY(rx->ops.used >= rx->plain_recvs))
+		return post_no_plain(rx, req, want);
+	return post_record(rx, req, want);
 }
 
 /* ---- receives with an op ---- */

@@ -20,6 +20,7 @@ struct tagrv_engine_attr {
 	struct tagrv_addr src;	/* address to listen on; port 0: any */
 	struct tagrv_rx *rx;	/* shared receive context; NULL: its own */
 	bool	directed_recv;	/* its own context honours the source of receives */
+	bool	untagged;	/* it takes no tagged messages */
 	bool	source;		/* completions have the source */
 	bool	source_err;	/* a source that the address table lacks is an error */
 	/* Of FI_RMA and FI_ATOMIC, what peers may do with the domain's windows through
