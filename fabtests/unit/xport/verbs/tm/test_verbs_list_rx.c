@@ -240,6 +240,25 @@ Test(verbs_list_rx, a_message_of_a_discarded_link_is_dropped_at_once)
 	close_both();
 }
 
+/* A flushed receive shows only that the queue pair broke: the failed send says why. */
+Test(verbs_list_rx, a_send_that_failed_explains_a_flushed_receive)
+{
+	struct ibv_wc flushed = { .opcode = IBV_WC_TM_NO_TAG, .status = IBV_WC_WR_FLUSH_ERR };
+	struct verbs_xport *xp = open_both();
+	struct verbs_link *link;
+
+	pair_connect(&pair);
+	link = verbs_link_of(pair.a->link);
+	flushed.qp_num = link->in.qpn;
+	flushed.wr_id = xp->list.pool.rxq.wr_ids[5];
+	fake_verbs_fail_wr(1, IBV_WC_RETRY_EXC_ERR);
+	cr_assert_eq(end_send(pair.a, 1, 8, 0, NULL), 0);
+	fake_verbs_inject_rx(link->in.qp, &flushed);
+	PAIR_UNTIL(&pair, pair.a->errors == 1);
+	cr_assert_eq(pair.a->error_status, -FI_EHOSTUNREACH);
+	close_both();
+}
+
 /* ---- messages that stop ---- */
 
 /* Of no peer that is known: the device names the queue pair of whole messages only. */

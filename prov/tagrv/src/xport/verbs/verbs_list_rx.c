@@ -41,7 +41,7 @@ static TAGRV_COLD void packet_failed(struct verbs_xport *xp, struct verbs_link *
 {
 	if (link->error)
 		return;
-	if (status == -FI_ECANCELED) {
+	if (status == -FI_ECONNRESET) {
 		atomic_store(&link->async_error, -FI_ECONNRESET);
 		verbs_alarm_set(xp, VERBS_ALARM_LINK);
 		xp->must_poll_tx = true;

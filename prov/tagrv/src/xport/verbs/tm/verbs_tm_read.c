@@ -22,9 +22,9 @@ int tagrv_verbs_tm_status(enum ibv_wc_status status)
 		return 0;
 	case IBV_WC_LOC_LEN_ERR:
 		return -FI_ETRUNC;
-	case IBV_WC_WR_FLUSH_ERR:
+	case IBV_WC_WR_FLUSH_ERR:	/* as in verbs_error.c: nobody has cancelled anything */
 	case IBV_WC_TM_RNDV_INCOMPLETE:
-		return -FI_ECANCELED;
+		return -FI_ECONNRESET;
 	default:
 		return -FI_EIO;
 	}
