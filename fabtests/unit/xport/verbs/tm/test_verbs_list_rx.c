@@ -178,7 +178,7 @@ Test(verbs_list_rx, a_forged_number_ends_the_link_behind_its_message)
 {
 	open_both();
 	pair_connect(&pair);
-	send_tagged(pair.b->link, (uint16_t) (pair.b->link->number ^ 1), 10);
+	send_tagged(pair.b->link, (uint16_t) (pair.b->link->number ^ 0x100), 10);
 	assert_told_of_the_match_first();
 	close_both();
 }
@@ -201,7 +201,7 @@ Test(verbs_list_rx, nothing_counts_behind_a_message_that_was_refused)
 	open_both();
 	pair_connect(&pair);
 	number = pair.b->link->number;
-	send_tagged(pair.b->link, (uint16_t) (number ^ 1), 10);
+	send_tagged(pair.b->link, (uint16_t) (number ^ 0x100), 10);
 	send_tagged(pair.b->link, number, 10);
 	send_tagged(pair.b->link, number, 10);	/* no entry is left */
 	cr_assert_eq(end_send(pair.b, 1, 10, 0, NULL), 0);
@@ -268,7 +268,7 @@ static void stop_amid(void)
 	struct verbs_xport *xp = verbs_xport_of(pair.a->xport);
 
 	tag_list_set_delays(fake_verbs_list(xp->list.pool.rxq.srq), &delays);
-	send_tagged(pair.b->link, (uint16_t) (pair.b->link->number ^ 1), 300);
+	send_tagged(pair.b->link, (uint16_t) (pair.b->link->number ^ 0x100), 300);
 	PAIR_UNTIL(&pair, told[0].consumed == 1);
 	cr_assert(told[0].consumed_status == -FI_EREMOTEIO && !told[0].link && !told[0].data);
 }
