@@ -192,7 +192,7 @@ Test(offload, is_idle_until_a_message_is_unexpected, .timeout = 20)
 	struct calls calls = { 0 };
 
 	cr_assert_eq(tagrv_offload_create(2, &call_ops, &calls, &calls.off), 0);
-	tagrv_offload_enter(calls.off, &calls.source, 1);
+	tagrv_offload_enter(calls.off, &calls.source, 4);
 	tagrv_offload_post(calls.off, &recv);
 	cr_expect(tagrv_offload_is_idle(calls.off), "nothing may be added");
 	tagrv_offload_seen(calls.off);
@@ -269,7 +269,7 @@ Test(offload, is_not_idle_before_the_pass_has_ended, .timeout = 20)
 	cr_expect_not(is_idle_behind_a_flush(&calls));
 	cr_expect(is_idle_behind_a_flush(&calls));
 	cr_expect_eq(calls.adds, 0);
-	tagrv_offload_enter(calls.off, &stranger, 2);
+	tagrv_offload_enter(calls.off, &stranger, 8);
 	cr_expect_not(tagrv_offload_is_idle(calls.off));
 	tagrv_offload_destroy(calls.off);
 }
