@@ -180,7 +180,7 @@ Test(verbs_lost, half_a_packet_keeps_its_buffer)
 	b = pair.b->link;
 	wc.qp_num = verbs_link_of(b)->qpn;
 	wc.wr_id = fake_verbs_take_buffer(xp->pool.rxq.srq);
-	fail_link(1, false);
+	fail_link(6, false);
 	pair_connect(&pair);
 	send_many(1000);
 	cr_assert_eq(xp->pool.rxq.wr_ids[wc.wr_id & xp->pool.rxq.slot_mask], wc.wr_id);

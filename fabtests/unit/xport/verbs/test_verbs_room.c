@@ -53,7 +53,7 @@ Test(verbs_room, send_queue_is_never_overfilled)
 	fake_verbs_hold(true);
 	while (!end_send(pair.a, sent, 8, 0, NULL))
 		sent++;
-	cr_assert_eq(sent, verbs_link_of(pair.a->link)->depth - xp->sq_reserve);
+	cr_assert_eq(sent, 126 - xp->sq_reserve);
 	while (!end_send(pair.a, sent, 8, TAGRV_SEND_CTRL, NULL))
 		sent++;
 	cr_assert_eq(sent, 126, "127, one of them for the close");
@@ -286,7 +286,7 @@ Test(verbs_room, device_without_room_is_asked_again)
 /* Flushes more links than the completion queue has room for. */
 Test(verbs_room, flush_goes_on_until_all_is_confirmed)
 {
-	enum { LINKS = 20 };
+	enum { LINKS = 28 };
 	struct links l;
 	struct verbs_xport *xp;
 	struct end end;
@@ -301,7 +301,7 @@ Test(verbs_room, flush_goes_on_until_all_is_confirmed)
 	fake_verbs_hold(true);
 	for (int i = 0; i < LINKS; i++) {
 		end.link = l.a[i];
-		for (unsigned k = 0; k < 3; k++)
+		for (unsigned k = 0; k < 2; k++)
 			end_send(&end, k, 16, TAGRV_SEND_CTRL, NULL);
 	}
 	xp->base.ops->flush(&xp->base);
@@ -329,11 +329,12 @@ Test(verbs_room, the_ring_grows_with_the_requests_in_flight)
 	link = verbs_link_of(pair.a->link);
 	cr_assert_eq(link->depth, VERBS_RING_FIRST - 1);
 	for (unsigned i = 0; i < 221; i++) {	/* one at a time, to the ring's middle */
+		cr_assert_eq(link->ring == link->first, i < 3, "packet %u", i);
 		pair_send(&pair, pair.a, i, 8, NULL);
 		pair_progress(&pair);
 	}
 	PAIR_UNTIL(&pair, pair.b->packet_cnt == 221);
-	cr_assert_eq(link->depth, VERBS_RING_FIRST - 1);
+	cr_assert_eq(link->depth, VERBS_RING_USED - 1);
 	pair.b->forget = false;
 	pair.b->packet_cnt = 0;
 	fake_verbs_hold(true);
@@ -347,6 +348,58 @@ Test(verbs_room, the_ring_grows_with_the_requests_in_flight)
 		cr_assert(is_pattern(pair.b->packets[i].data, i, i % 2 ? 300 : 8));
 	cr_assert_eq(xp->tx_bufs.idle_cnt, xp->tx_bufs.total, "each buffer comes back");
 	cr_assert_eq(fake_verbs_count().sq_overflows, 0);
+	pair_close(&pair);
+}
+
+static bool is_short(const struct verbs_link *link)
+{
+	return link->ring == link->first && link->depth == VERBS_RING_FIRST - 1 &&
+	       link->depth > link->reserve && link->reserve;
+}
+
+/* It takes the memory of its ring back when it is used again. */
+Test(verbs_room, an_idle_link_has_the_short_ring_again)
+{
+	struct verbs_xport *xp;
+	struct verbs_link *link;
+
+	params.sq_depth = 63;
+	xp = verbs_start_sender();
+	link = verbs_link_of(pair.a->link);
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < 40; i++)
+			PAIR_UNTIL(&pair, !end_send(pair.a, i, 8, 0, NULL));
+		xp->base.ops->flush(&xp->base);
+		PAIR_UNTIL(&pair, !xp->inflight && pair.b->packet_cnt == 40 * (round + 1));
+		xp->base.ops->check(pair.a->link, false);
+		cr_assert_not(is_short(link), "it was used since the look before");
+		xp->base.ops->check(pair.a->link, false);
+		cr_assert(is_short(link));
+	}
+	pair_close(&pair);
+}
+
+/* The control packets that may take its last slots are signaled, so that they come back. */
+Test(verbs_room, a_short_ring_full_of_control_packets_has_room_again)
+{
+	struct verbs_xport *xp;
+	struct verbs_link *link;
+
+	if (!alloc_fail_works())
+		cr_skip_test("another allocator");
+	params.sq_depth = 63;
+	params.signal_every = 1024;
+	xp = verbs_start_sender();
+	link = verbs_link_of(pair.a->link);
+	for (unsigned i = 0; i < VERBS_RING_FIRST - 1; i++)
+		cr_assert_eq(end_send(pair.a, i, 8, TAGRV_SEND_CTRL, NULL), 0);
+	alloc_fail_arm(2, false);	/* the first is of end_send */
+	cr_assert_eq(end_send(pair.a, 3, 8, TAGRV_SEND_CTRL, NULL), -FI_EAGAIN);
+	cr_assert_eq(alloc_fail_disarm(), 2);
+	cr_assert(is_short(link));
+	PAIR_UNTIL(&pair, pair.a->rooms == 1 && !xp->inflight);
+	cr_assert_eq(end_send(pair.a, 3, 8, 0, NULL), 0);
+	PAIR_UNTIL(&pair, pair.b->packet_cnt == VERBS_RING_FIRST);
 	pair_close(&pair);
 }
 

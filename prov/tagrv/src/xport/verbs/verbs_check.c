@@ -11,6 +11,8 @@
  *                                                 overdue
  *   they were overdue at the last look, too       the link fails: the device has lost
  *                                                 them
+ *   nothing in flight, nor sent since the last    the ring of requests is the short one
+ *   look                                          again
  *
  * Two looks, because the application may have made no progress for long, or may have
  * been stopped: then the first one finds requests whose completions nobody has polled.
@@ -85,6 +87,15 @@ static void check_requests(struct verbs_link *link)
 	tagrv_verbs_confirm(link);
 }
 
+/* Nothing is in flight. If nothing was at the last look either, nor since, memory is freed. */
+static void check_idle(struct verbs_link *link)
+{
+	if (!link->check.since && link->check.tail == link->tail)
+		tagrv_verbs_ring_shorten(link);
+	link->check.tail = link->tail;
+	link->check.since = 0;
+}
+
 void tagrv_verbs_check(struct tagrv_link *base, bool awaited)
 {
 	struct verbs_link *link = verbs_link_of(base);
@@ -98,7 +109,7 @@ void tagrv_verbs_check(struct tagrv_link *base, bool awaited)
 		check_requests(link);
 		return;
 	}
-	link->check.since = 0;
+	check_idle(link);
 	/* A probe that is a packet would be answered by another one, and so on. */
 	if (!awaited && !(came && link->may_write))
 		return;

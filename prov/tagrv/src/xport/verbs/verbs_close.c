@@ -35,6 +35,7 @@ static void begin_close(struct verbs_link *link, bool discarded)
 		tagrv_verbs_qp_fail(link, link->in.qp);
 	tagrv_verbs_drain(link);
 	link->closed_at = tagrv_clock_ms();
+	link->sweep_pass = 0;
 	tagrv_list_push_tail(&xp->closing, &link->close_node);
 }
 

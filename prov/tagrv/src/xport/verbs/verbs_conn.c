@@ -171,7 +171,7 @@ int tagrv_verbs_qp_init(struct verbs_link *link, struct ibv_qp *qp)
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
-		.pkey_index = link->port.pkey_index,
+		.pkey_index = link->port->pkey_index,
 		.port_num = xp->dev->port_num,
 		.qp_access_flags = access_of(link),
 	};
@@ -205,7 +205,7 @@ static void fill_address(const struct verbs_link *link, const struct verbs_way *
 {
 	const struct verbs_xport *xp =
 		(const struct verbs_xport *) link->base.xport;
-	const struct verbs_port *port = &link->port;
+	const struct verbs_port *port = link->port;
 
 	*ah = (struct ibv_ah_attr) {
 		.dlid = peer->lid,
@@ -228,7 +228,7 @@ static int to_rtr(struct verbs_link *link, const struct verbs_way *way,
 		  const struct verbs_blob *peer)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
-	uint8_t own_mtu = (uint8_t) link->port.attr.active_mtu;
+	uint8_t own_mtu = (uint8_t) link->port->attr.active_mtu;
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = (enum ibv_mtu) TAGRV_MIN(peer->mtu, own_mtu),

@@ -145,7 +145,7 @@ static int create_qp(struct verbs_link *link)
 		return ret;
 	}
 	link->qpn = link->qp->qp_num;
-	link->port = tagrv_verbs_port_now(xp);
+	*link->port = tagrv_verbs_port_now(xp);
 	ret = tagrv_verbs_qp_init(link, link->qp);
 	if (ret || !link->rxq)
 		return ret;
@@ -191,7 +191,9 @@ void tagrv_verbs_link_destroy(struct verbs_link *link)
 	}
 	if (link->counted)
 		tagrv_quota_give_some(&xp->dev->quota, link->counted);
-	free(link->ring);
+	if (link->ring != link->first)
+		free(link->ring);
+	free(link->port);
 	free(link);
 }
 
@@ -204,8 +206,8 @@ static struct verbs_link *new_link(struct verbs_xport *xp, bool side)
 	link->base.xport = &xp->base;
 	link->pool = &xp->pool;
 	link->side = side;
-	link->reserve = xp->sq_reserve;
-	link->signal_from = (xp->sq_depth - 1 - link->reserve) / 2;
+	link->ring = link->first;
+	tagrv_verbs_ring_shorten(link);
 	tagrv_list_init(&link->strays);
 	tagrv_list_init(&link->refill_node);
 	tagrv_list_init(&link->todo_node);
@@ -213,8 +215,8 @@ static struct verbs_link *new_link(struct verbs_xport *xp, bool side)
 	tagrv_list_init(&link->discard_node);
 	tagrv_list_init(&link->close_node);
 	tagrv_list_init(&link->owed_node);
-	if (!tagrv_verbs_ring_fit(link, TAGRV_MIN(xp->sq_depth, VERBS_RING_FIRST)) ||
-	    tagrv_random_fill(&link->psn, sizeof(link->psn))) {
+	link->port = malloc(sizeof(*link->port));
+	if (!link->port || tagrv_random_fill(&link->psn, sizeof(link->psn))) {
 		tagrv_verbs_link_destroy(link);
 		return NULL;
 	}
@@ -231,11 +233,11 @@ static struct verbs_blob own_blob(const struct verbs_link *link)
 		.qpn = link->qpn,
 		.psn = link->psn,
 		.max_packet = (uint32_t) xp->base.attr.max_packet,
-		.lid = link->port.attr.lid,
-		.mtu = (uint8_t) link->port.attr.active_mtu,
+		.lid = link->port->attr.lid,
+		.mtu = (uint8_t) link->port->attr.active_mtu,
 		.rd_in = xp->rd_in,
 		.rd_out = xp->rd_out,
-		.net = link->port.net,
+		.net = link->port->net,
 		.admits = (uint8_t) tagrv_verbs_qp_rights(link),
 		/* No packet comes by a side link, but no blob has less. */
 		.permits = (uint16_t) (link->side ? VERBS_PERMIT_MIN :
@@ -246,9 +248,9 @@ static struct verbs_blob own_blob(const struct verbs_link *link)
 		.in_psn = link->in.psn,
 		.list = link->in_number != 0,
 		.number = link->in_number,
-		.gid = link->port.gid,
-		.part = link->port.part,
-		.prefix = link->port.prefix,
+		.gid = link->port->gid,
+		.part = link->port->part,
+		.prefix = link->port->prefix,
 	};
 }
 
@@ -352,8 +354,7 @@ static void bind_numbers(struct verbs_link *link, const struct verbs_blob *peer)
 {
 	const struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 
-	link->max_packet = TAGRV_MIN((size_t) peer->max_packet,
-				     xp->base.attr.max_packet);
+	link->max_packet = TAGRV_MIN(peer->max_packet, (uint32_t) xp->base.attr.max_packet);
 	if (!link->in_used)
 		return;
 	link->base.given = link->in_number;
@@ -385,6 +386,8 @@ int tagrv_verbs_link_bind(struct tagrv_link *base, const void *blob, size_t len)
 	link->tx_permits = peer.permits;
 	link->may_write = peer.admits & TAGRV_MEM_WRITE;
 	link->thin = peer.thin;
+	free(link->port);
+	link->port = NULL;
 	tagrv_verbs_link_set_state(link, VERBS_LINK_BOUND);
 	return 0;
 }

@@ -82,6 +82,35 @@ int tagrv_verbs_post(struct verbs_xport *xp, struct verbs_link *link,
 
 /* ---- the ring ---- */
 
+/*
+ * A short ring has few slots for control packets. The last of them are signaled, so that a
+ * ring which cannot grow has room again.
+ */
+static void set_ring(struct verbs_link *link, struct verbs_tx *ring, uint32_t slots,
+		     uint32_t cnt)
+{
+	const struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+
+	if (link->ring != link->first)
+		free(link->ring);
+	link->ring = ring;
+	link->ring_mask = slots - 1;
+	link->depth = cnt - 1;
+	link->reserve = xp->sq_reserve;
+	if (cnt < xp->sq_depth)
+		link->reserve = TAGRV_MIN(link->reserve, link->depth / 3);
+	link->signal_from = link->depth - link->reserve;
+	if (cnt >= xp->sq_depth)
+		link->signal_from /= 2;
+}
+
+void tagrv_verbs_ring_shorten(struct verbs_link *link)
+{
+	const struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+
+	set_ring(link, link->first, VERBS_RING_FIRST, TAGRV_MIN(xp->sq_depth, VERBS_RING_FIRST));
+}
+
 bool tagrv_verbs_ring_fit(struct verbs_link *link, uint32_t cnt)
 {
 	struct verbs_tx *ring;
@@ -94,10 +123,7 @@ bool tagrv_verbs_ring_fit(struct verbs_link *link, uint32_t cnt)
 		return false;
 	for (uint32_t seq = link->tail; seq != link->head; seq++)
 		ring[seq & (slots - 1)] = link->ring[seq & link->ring_mask];
-	free(link->ring);
-	link->ring = ring;
-	link->ring_mask = slots - 1;
-	link->depth = cnt - 1;
+	set_ring(link, ring, slots, cnt);
 	return true;
 }
 
@@ -107,9 +133,12 @@ bool tagrv_verbs_ring_fit(struct verbs_link *link, uint32_t cnt)
  */
 bool tagrv_verbs_ring_grow(struct verbs_xport *xp, struct verbs_link *link, bool ctrl)
 {
+	uint32_t cnt = link->depth + 1 < VERBS_RING_USED ?
+		       TAGRV_MIN(xp->sq_depth, VERBS_RING_USED) : xp->sq_depth;
+
 	if (link->depth + 1 >= xp->sq_depth || link->head - link->tail + link->reserve < link->depth)
 		return false;
-	if (tagrv_verbs_ring_fit(link, xp->sq_depth))
+	if (tagrv_verbs_ring_fit(link, cnt))
 		return verbs_fits(xp, link, ctrl);
 	verbs_alarm_set(xp, VERBS_ALARM_ROOM);
 	if (!ctrl)

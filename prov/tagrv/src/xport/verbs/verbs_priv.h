@@ -64,7 +64,9 @@
 #define VERBS_MOVES_MAX		16u	/* gets or puts in flight, if short ones */
 #define VERBS_SOFT_BURST	8u	/* packets in flight, software devices */
 #define VERBS_INLINE_MAX	1024u	/* largest FI_TAGRV_INLINE */
-#define VERBS_RING_FIRST	32u	/* requests in flight of a link, until it needs more */
+/* Requests in flight of a link: as many as are in its struct, and then, until it needs more */
+#define VERBS_RING_FIRST	4u
+#define VERBS_RING_USED		32u
 #define VERBS_NO_BUF		UINT32_MAX
 
 /* ---- links: verbs_link.c ---- */
@@ -166,7 +168,8 @@ struct verbs_link {
 	/* send queue: sequences tail..head-1 are in flight */
 	uint32_t ring_mask;
 	atomic_int async_error;	/* set by the wireup thread with an alarm */
-	struct verbs_tx *ring;
+	struct verbs_tx *ring;	/* 'first', or allocated */
+	struct verbs_tx first[VERBS_RING_FIRST];
 	uint32_t head, tail;
 	uint32_t depth;		/* most in flight, without close's last one: as many
 				   as the ring has room for, which grows */
@@ -174,13 +177,14 @@ struct verbs_link {
 	uint32_t signal_from;	/* in flight, from which on all are signaled */
 	uint32_t unsignaled;	/* requests since the last signaled one */
 	struct verbs_moves gets, puts;
-	size_t	max_packet;	/* bytes that the peer's buffers hold */
-	size_t	open_max;	/* the same while it is OPEN without an error, else 0; 0, too, if
+	uint32_t max_packet;	/* bytes that the peer's buffers hold */
+	uint32_t open_max;	/* the same while it is OPEN without an error, else 0; 0, too, if
 				   the peer has a list: verbs_send.c */
 
 	/* verbs_check.c */
 	struct {
-		uint64_t since;	/* ms: 'tail' has been this since then; 0: not seen */
+		uint64_t since;	/* ms: 'tail' has been this since then; 0: not seen, or
+				   nothing was in flight at the last look */
 		uint32_t tail;
 		bool	overdue;	/* since the last look; completions were polled */
 	} check;
@@ -216,18 +220,21 @@ struct verbs_link {
 		uint32_t qpn, psn;
 	} in;
 
-	/* parameters of the connection */
-	struct verbs_port port;	/* of this side, as in the blob sent */
+	struct verbs_port *port;	/* of this side, as in the blob sent; NULL: bound */
 
 	struct tagrv_list todo_node;	/* in xport->ready or ->failed */
-	struct tagrv_list inbox_node;	/* in inbox.fresh, or in none */
 	union {
 		struct tagrv_list discard_node;	/* in inbox.discarded, then */
 		struct tagrv_list close_node;	/* in xport->closing */
 	};
-	uint64_t closed_at;	/* ms */
-	/* see rx_cq_is_swept() */
-	uint64_t sweep_pass;	/* xport->pass when the sweep began, 0: not yet */
+	union {
+		struct tagrv_list inbox_node;	/* in inbox.fresh, or in none */
+		struct {		/* CLOSING */
+			uint64_t closed_at;	/* ms */
+			/* xport->pass when the sweep began, 0: not yet; rx_cq_is_swept() */
+			uint64_t sweep_pass;
+		};
+	};
 	uint64_t sweep_end;	/* xport->rx_polled when all that was there is polled */
 };
 
@@ -502,6 +509,8 @@ int tagrv_verbs_send_flush(struct verbs_link *link) TAGRV_WARN_UNUSED;
 /* verbs_post.c */
 /* Makes room in the ring for so many requests, one of them of close. False: no memory. */
 bool tagrv_verbs_ring_fit(struct verbs_link *link, uint32_t cnt) TAGRV_WARN_UNUSED;
+/* The ring of a new link, or of one that has nothing in flight: the few in its struct. */
+void tagrv_verbs_ring_shorten(struct verbs_link *link);
 void tagrv_verbs_flush(struct tagrv_xport *xport);
 size_t tagrv_verbs_outstanding(struct tagrv_xport *xport);
 /*

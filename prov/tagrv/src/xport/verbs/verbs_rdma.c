@@ -61,7 +61,7 @@ void tagrv_verbs_rdma_bind(struct verbs_link *link, const struct verbs_blob *pee
 		(const struct verbs_xport *) link->base.xport;
 	const struct tagrv_params *params = &xp->params;
 	size_t mtu = tagrv_verbs_mtu_bytes(TAGRV_MIN((enum ibv_mtu) peer->mtu,
-						     link->port.attr.active_mtu));
+						     link->port->attr.active_mtu));
 	uint32_t packets;
 
 	while ((size_t) 1 << link->mtu_shift < mtu)
