@@ -239,7 +239,7 @@ static inline void driver_asked_well(struct tagrv_conn *conn,
 {
 	struct driver *d = driver_of(conn->host);
 
-	driver_require(claimer == conn->claimer);
+	driver_require(claimer == conn->claim->claimer);
 	driver_require(++d->asked_well <= d->asks);
 }
 
@@ -333,8 +333,8 @@ static inline bool driver_keeps(const struct driver *d,
 {
 	const struct tagrv_conn *conn = &d->conn;
 
-	return conn->chan[chan->dialed] == chan || conn->claimer == chan ||
-	       conn->ask_chan == chan;
+	return conn->chan[chan->dialed] == chan ||
+	       (conn->claim && (conn->claim->claimer == chan || conn->claim->ask_chan == chan));
 }
 
 /* A claim has a channel, an end, and something that leads to its answer. */
@@ -342,11 +342,9 @@ static inline void driver_check_claim(const struct driver *d)
 {
 	const struct tagrv_conn *conn = &d->conn;
 
-	driver_require(!conn->claim == !conn->claimer);
 	driver_require(d->host.claims == (conn->claim != NULL));
-	driver_require(!conn->ask_chan || conn->claim);
 	driver_require(!conn->claim || d->timer_at);
-	driver_require(!conn->claim || conn->claimer->conn == conn);
+	driver_require(!conn->claim || conn->claim->claimer->conn == conn);
 }
 
 /* Checks what must hold between any two events. Messages that are not needed are freed. */
@@ -356,8 +354,13 @@ static inline void driver_check(struct driver *d)
 
 	d->prepared = TAGRV_MIN(d->prepared, tagrv_conn_events_left(&d->conn));
 
-	for (size_t i = 0; i < d->host.xport_cnt; i++)
-		links += d->conn.links[i] != NULL;
+	for (size_t i = 0; d->conn.offer && i < d->host.xport_cnt; i++)
+		links += d->conn.offer->links[i] != NULL;
+	links += d->conn.renew->link != NULL;
+	driver_require(!d->conn.offer == (!d->conn.epoch || tagrv_conn_is_bound(&d->conn)));
+	driver_require(!d->conn.blob == !tagrv_conn_is_bound(&d->conn));
+	driver_require((d->conn.renew == &tagrv_conn_at_rest) ==
+		       !(d->conn.renew->wanted || d->conn.renew->state));
 	driver_require(d->fake.alive + d->local.alive == links);
 	driver_require(!d->up || d->link);
 	driver_require(d->dial == (d->conn.dial == TAGRV_CONN_DIALING));
@@ -518,8 +521,8 @@ static inline void driver_answer(struct driver *d, bool yes)
 		driver_answer_dial(d);
 	chan = driver_asked(d);
 	driver_require(chan);
-	memcpy(rec.src_uuid, d->conn.claim->src_uuid, TAGRV_UUID_LEN);
-	memcpy(rec.src_nonce, d->conn.claim->src_nonce, TAGRV_NONCE_LEN);
+	memcpy(rec.src_uuid, d->conn.claim->rec.src_uuid, TAGRV_UUID_LEN);
+	memcpy(rec.src_nonce, d->conn.claim->rec.src_nonce, TAGRV_NONCE_LEN);
 	memcpy(rec.dst_uuid, d->host.uuid, TAGRV_UUID_LEN);
 	driver_record(d, chan, &rec);
 }

@@ -310,7 +310,7 @@ static inline bool is_settled(void)
 {
 	return is_quiet() && has_right_wires() &&
 	       !world.d[0].renewing && !world.d[1].renewing &&
-	       !world.d[0].conn.renew.state && !world.d[1].conn.renew.state &&
+	       !world.d[0].conn.renew->state && !world.d[1].conn.renew->state &&
 	       !world.d[0].conn.claim && !world.d[1].conn.claim &&
 	       world.d[0].conn.state == TAGRV_CONN_READY &&
 	       world.d[1].conn.state == TAGRV_CONN_READY;

@@ -430,7 +430,7 @@ Test(conn_near, a_local_request_takes_the_place_of_its_claim, .timeout = 10)
 		rec.links[0].wire_id = FAKE_LOCAL_ID;
 		driver_record(&d, in, &rec);
 		cr_assert(d.conn.claim);
-		cr_assert_eq(d.conn.claim->src_epoch, epoch);
+		cr_assert_eq(d.conn.claim->rec.src_epoch, epoch);
 	}
 	driver_answer(&d, true);
 	cr_assert(says(in, TAGRV_WIREUP_REP, 1, true, false));

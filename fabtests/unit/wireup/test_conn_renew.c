@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <rdma/fi_errno.h>
 
+#include "common/alloc_fail.h"
 #include "unit/wireup/conn_calls.h"
 
 #define FLOOD	1000	/* renewals that a peer tries in one moment */
@@ -49,8 +50,8 @@ static void name_new(enum tagrv_wireup_rec_type type, uint32_t epoch)
 	struct tagrv_wireup_rec rec = driver_rec(&d, type, PEER, epoch);
 
 	rec.reason = type == TAGRV_WIREUP_REP ? TAGRV_WIREUP_RENEWAL : TAGRV_WIREUP_OK;
-	memcpy(rec.dst_nonce, d.conn.renew.nonce, TAGRV_NONCE_LEN);
-	rec.dst_epoch = d.conn.renew.epoch;
+	memcpy(rec.dst_nonce, d.conn.renew->nonce, TAGRV_NONCE_LEN);
+	rec.dst_epoch = d.conn.renew->epoch;
 	chan->sent_cnt = 0;
 	driver_record(&d, chan, &rec);
 }
@@ -103,7 +104,7 @@ Test(conn_renew, we_ask_not_more_often_for_its_sake)
 
 	while (d.renewals < 3 * MANY) {
 		driver_renew(&d, true, 60000);
-		if (d.conn.renew.state == TAGRV_CONN_OFFERED)
+		if (d.conn.renew->state == TAGRV_CONN_OFFERED)
 			name_new(TAGRV_WIREUP_REP, epoch++);
 		else
 			driver_run_timer(&d);
@@ -124,6 +125,59 @@ Test(conn_renew, a_few_renewals_are_made_at_once)
 		cr_assert_eq(d.now, start);
 		d.now += i % 4 ? 10 : 5000;
 	}
+}
+
+/* Its record of the renewal, its link's in the driver, and its blob: whichever is missing. */
+Test(conn_renew, without_memory_a_peer_is_asked_to_come_again)
+{
+	uint32_t epoch = 8;
+
+	if (!alloc_fail_works())
+		cr_skip_test("the allocator is not ours");
+	for (size_t nth = 1; ; nth++) {
+		enum tagrv_wireup_rec_type type;
+
+		alloc_fail_arm(nth, false);
+		type = be_asked_to_renew(epoch++);
+		if (alloc_fail_disarm() < nth) {
+			cr_assert_eq(type, TAGRV_WIREUP_REP);
+			cr_assert_gt(nth, 2);
+			break;
+		}
+		cr_assert_eq(type, TAGRV_WIREUP_REJ);
+		cr_assert_eq(driver_last(chan)->reason, TAGRV_WIREUP_BUSY);
+		cr_assert_eq(d.conn.renew, &tagrv_conn_at_rest);
+		d.now += 1000;
+	}
+	name_new(TAGRV_WIREUP_RTU, epoch - 1);
+	cr_assert_eq(d.renewals, 1);
+}
+
+Test(conn_renew, without_memory_the_engine_has_its_answer_at_once)
+{
+	if (!alloc_fail_works())
+		cr_skip_test("the allocator is not ours");
+	alloc_fail_arm(1, false);
+	driver_renew(&d, false, 60000);
+	alloc_fail_disarm();
+	cr_assert_eq(d.unrenewed, 1);
+	cr_assert_eq(d.conn.renew, &tagrv_conn_at_rest);
+	driver_renew(&d, true, 60000);
+	name_new(TAGRV_WIREUP_REP, 8);
+	cr_assert_eq(d.renewals, 1);
+}
+
+/* The last path has failed: without a new one the connection has ended. */
+Test(conn_renew_gone, without_memory_and_without_paths, .init = setup, .timeout = 20)
+{
+	if (!alloc_fail_works())
+		cr_skip_test("the allocator is not ours");
+	alloc_fail_arm(1, false);
+	driver_renew(&d, true, 60000);
+	alloc_fail_disarm();
+	cr_assert_eq(d.gones, 1);
+	cr_assert_eq(d.event.status, -FI_EHOSTUNREACH);
+	driver_fini(&d);
 }
 
 /* Ports that come back, here and there, come one after the other. */

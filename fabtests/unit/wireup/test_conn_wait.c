@@ -136,8 +136,8 @@ static void name_new(struct driver *d, struct driver_chan *chan,
 
 	rec.reason = reason;
 	memcpy(rec.dst_uuid, d->host.uuid, TAGRV_UUID_LEN);
-	memcpy(rec.dst_nonce, d->conn.renew.nonce, TAGRV_NONCE_LEN);
-	rec.dst_epoch = d->conn.renew.epoch;
+	memcpy(rec.dst_nonce, d->conn.renew->nonce, TAGRV_NONCE_LEN);
+	rec.dst_epoch = d->conn.renew->epoch;
 	driver_record(d, chan, &rec);
 }
 
@@ -152,7 +152,7 @@ static void answer_renewal(struct driver *d, struct driver_chan *chan, uint32_t 
 	rec.dst_epoch = d->conn.epoch;
 	driver_record(d, chan, &rec);
 	cr_assert_eq(driver_last(chan)->type, TAGRV_WIREUP_REP);
-	cr_assert_eq(d->conn.renew.state, TAGRV_CONN_ANSWERED);
+	cr_assert_eq(d->conn.renew->state, TAGRV_CONN_ANSWERED);
 }
 
 /* The asker has our REP, but its link is not bound yet. */
@@ -165,7 +165,7 @@ Test(conn_wait, answer_to_a_renewal_that_waits_is_not_agreed_yet)
 	answer_renewal(&d, chan, 8);
 	name_new(&d, chan, TAGRV_WIREUP_WAIT, 8, TAGRV_WIREUP_OK);
 	cr_assert_eq(d.renewals, 0, "the peer cannot receive by this link");
-	cr_assert_eq(d.conn.renew.state, TAGRV_CONN_ANSWERED);
+	cr_assert_eq(d.conn.renew->state, TAGRV_CONN_ANSWERED);
 	name_new(&d, chan, TAGRV_WIREUP_RTU, 8, TAGRV_WIREUP_OK);
 	cr_assert_eq(d.renewals, 1);
 	driver_fini(&d);
@@ -186,7 +186,7 @@ Test(conn_wait, answer_to_a_renewal_that_is_put_off_is_taken_back)
 	name_new(&d, chan, TAGRV_WIREUP_REJ, 8, TAGRV_WIREUP_BUSY);
 	cr_assert_eq(d.renewals + d.gones, 0);
 	cr_assert_eq(d.conn.state, TAGRV_CONN_READY);
-	cr_assert_eq(d.conn.renew.state, TAGRV_CONN_REST);
+	cr_assert_eq(d.conn.renew->state, TAGRV_CONN_REST);
 	driver_fini(&d);
 }
 
@@ -210,7 +210,7 @@ Test(conn_wait, socket_dialed_to_answer_a_renewal_is_not_given_up)
 		d.now = until;
 		cr_assert_eq(driver_last(chan)->type, TAGRV_WIREUP_REP);
 		cr_assert(chan->open, "round %d", i);
-		cr_assert_eq(d.conn.renew.state, TAGRV_CONN_ANSWERED);
+		cr_assert_eq(d.conn.renew->state, TAGRV_CONN_ANSWERED);
 	}
 	name_new(&d, chan, TAGRV_WIREUP_REP, 8, TAGRV_WIREUP_OK);
 	cr_assert_eq(d.renewals, 1);

@@ -75,7 +75,7 @@ void tagrv_conn_dialed(struct tagrv_conn *conn, struct tagrv_chan *chan)
 	if (tagrv_conn_dials_to_ask(conn)) {
 		assert(conn->claim);
 		conn->dial = TAGRV_CONN_OFF;
-		conn->ask_chan = chan;
+		conn->claim->ask_chan = chan;
 		chan->conn = conn;
 		if (conn->state == TAGRV_CONN_WANTED)
 			tagrv_conn_await_room(conn);
@@ -187,7 +187,7 @@ static void on_timer(struct tagrv_conn *conn)
 
 void tagrv_conn_timer(struct tagrv_conn *conn)
 {
-	if (conn->claim && tagrv_conn_now(conn) >= conn->claim_end)
+	if (conn->claim && tagrv_conn_now(conn) >= conn->claim->end)
 		tagrv_conn_refuse_claim(conn, TAGRV_WIREUP_BUSY);
 	tagrv_conn_renew_timer(conn);
 	on_timer(conn);
@@ -199,7 +199,11 @@ void tagrv_conn_timer(struct tagrv_conn *conn)
 void tagrv_conn_init(struct tagrv_conn *conn, struct tagrv_conn_host *host,
 		     const struct tagrv_addr *addr)
 {
-	*conn = (struct tagrv_conn) { .host = host, .addr = *addr };
+	*conn = (struct tagrv_conn) {
+		.host = host,
+		.addr = *addr,
+		.renew = (struct tagrv_conn_renew *) &tagrv_conn_at_rest,
+	};
 }
 
 void tagrv_conn_want(struct tagrv_conn *conn)

@@ -221,7 +221,17 @@ struct tagrv_conn_blob {
 	uint8_t	data[];
 };
 
-/* A link that is to take the place of the present one. */
+/* Of an epoch, until one of its links is bound. */
+struct tagrv_conn_offer {
+	/* By index of the transport; NULL: not offered. */
+	struct tagrv_link *links[TAGRV_WIREUP_LINKS_MAX];
+	struct tagrv_conn_blob *blobs[TAGRV_WIREUP_LINKS_MAX];
+};
+
+/*
+ * A link that is to take the place of the present one. Few connections are renewed at a time:
+ * those that are not share tagrv_conn_at_rest.
+ */
 struct tagrv_conn_renew {
 	enum tagrv_conn_renew_state state;
 	bool	wanted;			/* the engine asked, and waits for an event */
@@ -230,7 +240,8 @@ struct tagrv_conn_renew {
 	uint64_t at;			/* end of a pause, or of the wait for an answer */
 	unsigned fails;			/* in a row */
 	struct tagrv_chan *chan;	/* on which an answer is awaited, or NULL */
-	/* Our new link is conn->links[chosen]; from OFFERED on: */
+	/* Our new link, until UP hands it over; from OFFERED on: */
+	struct tagrv_link *link;
 	uint32_t epoch;
 	uint8_t	nonce[TAGRV_NONCE_LEN];
 	struct tagrv_conn_blob *blob;
@@ -238,6 +249,17 @@ struct tagrv_conn_renew {
 	uint32_t peer_epoch;
 	uint8_t	peer_nonce[TAGRV_NONCE_LEN];
 	size_t	max_packet;
+};
+
+extern const struct tagrv_conn_renew tagrv_conn_at_rest;
+
+/* A REQ that waits for its proof (conn_ask.c). */
+struct tagrv_conn_claim {
+	struct tagrv_chan *claimer;	/* the channel on which it came */
+	struct tagrv_chan *ask_chan;	/* dialed only to ask; NULL: none */
+	bool	asked;			/* ops->may_ask() has counted it */
+	uint64_t end;			/* ms */
+	struct tagrv_wireup_rec rec;
 };
 
 enum tagrv_conn_dial {
@@ -266,12 +288,11 @@ struct tagrv_conn {
 	unsigned held;			/* bit i: the REQ of this epoch held it back */
 	unsigned chosen;		/* index of the transport, once bound */
 	/*
-	 * By index of the transport; NULL: not offered. The machine owns the
-	 * links until UP hands one of them over; the others are discarded then.
-	 * Of that one the blob stays, for records that are repeated.
+	 * The machine owns the links until UP hands one of them over; the others are
+	 * discarded then. Of that one the blob stays, for records that are repeated.
 	 */
-	struct tagrv_link *links[TAGRV_WIREUP_LINKS_MAX];
-	struct tagrv_conn_blob *blobs[TAGRV_WIREUP_LINKS_MAX];
+	struct tagrv_conn_offer *offer;	/* NULL: none made yet, or bound */
+	struct tagrv_conn_blob *blob;	/* once bound */
 
 	/*
 	 * The peer's side, once bound. While WANTED, after a restart: the peer's
@@ -284,17 +305,12 @@ struct tagrv_conn {
 					   is none does not mean that the peer died */
 	bool	socket_spare;		/* both sides can do without one */
 
-	struct tagrv_conn_renew renew;
+	struct tagrv_conn_renew *renew;	/* not written while it is at rest */
 	uint64_t renew_credit_at;	/* ms: when links of renewals are paid for */
 	uint32_t first_epoch;		/* ours, of the first UP of this connection */
 	uint32_t was_epoch;		/* ours, before the last renewal; 0: none */
 
-	/* a REQ that waits for its proof (conn_ask.c) */
-	struct tagrv_wireup_rec *claim;	/* NULL: none */
-	struct tagrv_chan *claimer;	/* the channel on which it came */
-	struct tagrv_chan *ask_chan;	/* dialed only to ask; NULL: none */
-	bool	asked;			/* ops->may_ask() has counted this claim */
-	uint64_t claim_end;		/* ms, as the following */
+	struct tagrv_conn_claim *claim;	/* NULL: none */
 
 	/* times in ms, as *host->now */
 	uint64_t deadline;		/* to give up at; 0: not started */
@@ -321,12 +337,13 @@ static inline bool tagrv_conn_is_bound(const struct tagrv_conn *conn)
 
 /*
  * How many events may come, at most, before ops->prepare() is called again: of a connection at
- * rest its GONE, and the end of a renewal that is wanted. More messages need not be kept.
+ * rest its GONE, and the end of a renewal that is wanted, none of them UP. More messages need
+ * not be kept.
  */
 static inline int tagrv_conn_events_left(const struct tagrv_conn *conn)
 {
-	if (conn->state == TAGRV_CONN_READY && conn->renew.state == TAGRV_CONN_REST)
-		return 1 + conn->renew.wanted;
+	if (conn->state == TAGRV_CONN_READY && conn->renew->state == TAGRV_CONN_REST)
+		return 1 + conn->renew->wanted;
 	return INT_MAX;
 }
 
@@ -336,8 +353,8 @@ void tagrv_conn_want(struct tagrv_conn *conn);
 void tagrv_conn_drop(struct tagrv_conn *conn, uint32_t epoch);
 /*
  * The engine's link of this epoch needs new paths. One event follows: UP with
- * 'resumes', RENEW_FAILED (unless 'down') or GONE, the latest after 'patience' ms.
- * Ignores other epochs. The driver has allocated one more message. A call while an
+ * 'resumes', RENEW_FAILED (unless 'down') or GONE, the latest after 'patience' ms; at once
+ * without memory. Ignores other epochs. The driver has allocated one more message. A call while an
  * event is due shortens the pauses between attempts, or makes the renewal urgent.
  */
 void tagrv_conn_renew(struct tagrv_conn *conn, uint32_t epoch, bool down,

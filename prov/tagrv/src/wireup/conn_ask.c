@@ -43,11 +43,8 @@ bool tagrv_conn_dials_to_ask(const struct tagrv_conn *conn)
 
 /* -- the end of a claim ---------------------------------------------------- */
 
-static void stop_asking(struct tagrv_conn *conn)
+static void stop_asking(struct tagrv_conn *conn, struct tagrv_chan *chan)
 {
-	struct tagrv_chan *chan = conn->ask_chan;
-
-	conn->ask_chan = NULL;
 	if (chan)
 		tagrv_conn_hang_up(conn, chan);
 	if (conn->dial == TAGRV_CONN_DIALING && tagrv_conn_dials_to_ask(conn)) {
@@ -60,16 +57,16 @@ static void stop_asking(struct tagrv_conn *conn)
 static struct tagrv_chan *take_claim(struct tagrv_conn *conn,
 				     struct tagrv_wireup_rec *rec)
 {
-	struct tagrv_chan *chan = conn->claimer;
+	struct tagrv_chan *claimer = conn->claim->claimer;
+	struct tagrv_chan *asked = conn->claim->ask_chan;
 
-	*rec = *conn->claim;
+	*rec = conn->claim->rec;
 	free(conn->claim);
 	conn->claim = NULL;
-	conn->claimer = NULL;
 	conn->host->claims--;
-	stop_asking(conn);
+	stop_asking(conn, asked);
 	tagrv_conn_set_timer(conn);
-	return chan;
+	return claimer;
 }
 
 void tagrv_conn_refuse_claim(struct tagrv_conn *conn,
@@ -95,15 +92,18 @@ static void believe_claim(struct tagrv_conn *conn)
 
 bool tagrv_conn_lost_claim_chan(struct tagrv_conn *conn, struct tagrv_chan *chan)
 {
+	struct tagrv_conn_claim *claim = conn->claim;
 	struct tagrv_wireup_rec rec;
 
-	if (chan == conn->ask_chan) {
-		conn->ask_chan = NULL;
+	if (!claim)
+		return false;
+	if (chan == claim->ask_chan) {
+		claim->ask_chan = NULL;
 		tagrv_conn_forget(conn, chan);
 		tagrv_conn_refuse_claim(conn, TAGRV_WIREUP_BUSY);
 		return true;
 	}
-	if (chan == conn->claimer) {
+	if (chan == claim->claimer) {
 		(void) take_claim(conn, &rec);
 		tagrv_conn_forget(conn, chan);
 		return true;
@@ -115,7 +115,7 @@ bool tagrv_conn_lost_claim_chan(struct tagrv_conn *conn, struct tagrv_chan *chan
 
 void tagrv_conn_send_ask(struct tagrv_conn *conn, struct tagrv_chan *chan)
 {
-	const struct tagrv_wireup_rec *claim = conn->claim;
+	const struct tagrv_wireup_rec *claim = &conn->claim->rec;
 	struct tagrv_wireup_rec ask;
 
 	tagrv_conn_fill_head(conn->host, &ask, TAGRV_WIREUP_ASK, TAGRV_WIREUP_OK);
@@ -131,7 +131,7 @@ static struct tagrv_chan *find_chan(const struct tagrv_conn *conn)
 {
 	struct tagrv_chan *chan = conn->chan[TAGRV_CONN_DIALED];
 
-	return chan ? chan : conn->ask_chan;
+	return chan || !conn->claim ? chan : conn->claim->ask_chan;
 }
 
 static bool is_silent(const struct tagrv_conn *conn)
@@ -163,16 +163,16 @@ void tagrv_conn_settle_claim(struct tagrv_conn *conn)
 {
 	if (!conn->claim)
 		return;
-	if (!tagrv_conn_is_new_link(conn, conn->claim)) {
+	if (!tagrv_conn_is_new_link(conn, &conn->claim->rec)) {
 		/* We have connected to its link, or to a later one, by another socket. */
 		believe_claim(conn);
 		return;
 	}
 	if (conn->state != TAGRV_CONN_IDLE)
 		return;
-	if (conn->claimer->near)
+	if (conn->claim->claimer->near)
 		believe_claim(conn);
-	else if (!conn->ask_chan && conn->dial == TAGRV_CONN_OFF)
+	else if (!conn->claim->ask_chan && conn->dial == TAGRV_CONN_OFF)
 		ask(conn);
 	else
 		tagrv_conn_set_timer(conn);
@@ -191,11 +191,13 @@ void tagrv_conn_claim(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	if (!conn->claim)
 		goto busy;
 	host->claims++;
-	*conn->claim = *rec;
-	conn->claimer = chan;
-	conn->asked = dials;
+	*conn->claim = (struct tagrv_conn_claim) {
+		.claimer = chan,
+		.asked = dials,
+		.end = tagrv_conn_now(conn) + ASK_MAX,
+		.rec = *rec,
+	};
 	chan->conn = conn;
-	conn->claim_end = tagrv_conn_now(conn) + ASK_MAX;
 	ask(conn);
 	return;
 
@@ -216,9 +218,9 @@ static void on_claimer(struct tagrv_conn *conn, const struct tagrv_wireup_rec *r
 {
 	if (rec->type != TAGRV_WIREUP_REQ ||
 	    (rec->reason && rec->reason != TAGRV_WIREUP_LOCAL) ||
-	    is_same_nonce(rec->src_nonce, conn->claim->src_nonce))
+	    is_same_nonce(rec->src_nonce, conn->claim->rec.src_nonce))
 		return;
-	*conn->claim = *rec;
+	conn->claim->rec = *rec;
 	if (is_silent(conn))
 		tagrv_conn_refuse_claim(conn, TAGRV_WIREUP_BUSY);
 	else
@@ -233,11 +235,11 @@ static void on_answer(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	if (chan->asks)
 		chan->asks--;
 	if (!conn->claim ||
-	    !is_same_nonce(rec->src_nonce, conn->claim->src_nonce))
+	    !is_same_nonce(rec->src_nonce, conn->claim->rec.src_nonce))
 		return;
 	if (rec->reason == TAGRV_WIREUP_OK) {
-		if (conn->asked)
-			conn->host->ops->asked_well(conn, conn->claimer);
+		if (conn->claim->asked)
+			conn->host->ops->asked_well(conn, conn->claim->claimer);
 		believe_claim(conn);
 		return;
 	}
@@ -250,12 +252,12 @@ static void on_answer(struct tagrv_conn *conn, struct tagrv_chan *chan,
 bool tagrv_conn_claim_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
 			     const struct tagrv_wireup_rec *rec)
 {
-	if (chan == conn->claimer)
+	if (conn->claim && chan == conn->claim->claimer)
 		on_claimer(conn, rec);
 	else if (rec->type == TAGRV_WIREUP_ANSWER && chan->dialed)
 		on_answer(conn, chan, rec);
 	else
-		return chan == conn->ask_chan;
+		return conn->claim && chan == conn->claim->ask_chan;
 	return true;
 }
 

@@ -14,8 +14,8 @@ void tagrv_conn_forget(struct tagrv_conn *conn, struct tagrv_chan *chan)
 	if (!tagrv_conn_holds(conn, chan))
 		return;
 	conn->chan[chan->dialed] = NULL;
-	if (conn->renew.chan == chan)
-		conn->renew.chan = NULL;
+	if (conn->renew->chan == chan)
+		conn->renew->chan = NULL;
 	if (chan->dialed && conn->dial == TAGRV_CONN_ASKED)
 		conn->dial = TAGRV_CONN_OFF;
 }
@@ -47,12 +47,12 @@ void tagrv_conn_set_timer(struct tagrv_conn *conn)
 	if (conn->dial != TAGRV_CONN_OFF && conn->step_end &&
 	    (!at || conn->step_end < at))
 		at = conn->step_end;
-	if (conn->claim && (!at || conn->claim_end < at))
-		at = conn->claim_end;
-	if (conn->renew.at && (!at || conn->renew.at < at))
-		at = conn->renew.at;
-	if (conn->renew.deadline && (!at || conn->renew.deadline < at))
-		at = conn->renew.deadline;
+	if (conn->claim && (!at || conn->claim->end < at))
+		at = conn->claim->end;
+	if (conn->renew->at && (!at || conn->renew->at < at))
+		at = conn->renew->at;
+	if (conn->renew->deadline && (!at || conn->renew->deadline < at))
+		at = conn->renew->deadline;
 	conn->host->ops->timer(conn, at);
 }
 
@@ -69,7 +69,7 @@ static bool has_deadline(const struct tagrv_conn *conn)
 	return conn->state != TAGRV_CONN_READY ||
 	       (tagrv_conn_is_doubted(conn) &&
 		!(xport->attr.caps & TAGRV_XPORT_RENEWED) &&
-		!(conn->renew.wanted && conn->renew.down));
+		!(conn->renew->wanted && conn->renew->down));
 }
 
 void tagrv_conn_start_attempt(struct tagrv_conn *conn)
@@ -90,7 +90,7 @@ void tagrv_conn_start_dial(struct tagrv_conn *conn)
 
 void tagrv_conn_stop_dial(struct tagrv_conn *conn)
 {
-	if (conn->dial == TAGRV_CONN_DIALING && conn->claim && !conn->ask_chan)
+	if (conn->dial == TAGRV_CONN_DIALING && conn->claim && !conn->claim->ask_chan)
 		return;
 	if (conn->dial == TAGRV_CONN_DIALING)
 		conn->host->ops->undial(conn);

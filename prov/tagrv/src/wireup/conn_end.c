@@ -15,7 +15,7 @@ static void forget_links(struct tagrv_conn *conn)
 	tagrv_conn_void_offer(conn);
 	conn->first_epoch = 0;
 	conn->was_epoch = 0;
-	conn->renew = (struct tagrv_conn_renew) { .state = TAGRV_CONN_REST };
+	tagrv_conn_end_renew(conn);
 	conn->sockets_closed = false;
 	conn->socket_spare = false;
 }

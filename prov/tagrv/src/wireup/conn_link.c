@@ -46,13 +46,42 @@ static int begin_epoch(struct tagrv_conn *conn, uint32_t *epoch, uint8_t *nonce)
 	return 0;
 }
 
-static void discard_link(struct tagrv_conn *conn, unsigned i)
+static void discard_link(struct tagrv_link **place)
 {
-	struct tagrv_link *link = conn->links[i];
+	struct tagrv_link *link = *place;
 
-	conn->links[i] = NULL;
+	*place = NULL;
 	if (link)
 		link->xport->ops->link_discard(link);
+}
+
+/* Discards its links, and frees their blobs. */
+static void end_offer(struct tagrv_conn *conn)
+{
+	struct tagrv_conn_offer *offer = conn->offer;
+
+	if (!offer)
+		return;
+	for (unsigned i = 0; i < conn->host->xport_cnt; i++) {
+		discard_link(&offer->links[i]);
+		free(offer->blobs[i]);
+	}
+	free(offer);
+	conn->offer = NULL;
+}
+
+static int begin_offer(struct tagrv_conn *conn)
+{
+	int ret;
+
+	assert(!conn->offer);
+	conn->offer = calloc(1, sizeof(*conn->offer));
+	if (!conn->offer)
+		return -FI_ENOMEM;
+	ret = begin_epoch(conn, &conn->epoch, conn->nonce);
+	if (ret)
+		end_offer(conn);
+	return ret;
 }
 
 /* NULL: no memory. */
@@ -83,8 +112,8 @@ static int create_link(struct tagrv_conn *conn, struct tagrv_xport *xport, void 
 	       xport->ops->link_create(xport, data, len, link);
 }
 
-/* *blob: of an earlier link, or NULL. */
-static int make_link(struct tagrv_conn *conn, unsigned i,
+/* *link: NULL; *blob: of an earlier link, or NULL. */
+static int make_link(struct tagrv_conn *conn, unsigned i, struct tagrv_link **link,
 		     struct tagrv_conn_blob **blob)
 {
 	struct tagrv_xport *xport = conn->host->xports[i];
@@ -94,15 +123,15 @@ static int make_link(struct tagrv_conn *conn, unsigned i,
 
 	free(*blob);
 	*blob = NULL;
-	ret = create_link(conn, xport, data, &len, &conn->links[i]);
+	ret = create_link(conn, xport, data, &len, link);
 	if (ret) {
-		conn->links[i] = NULL;
+		*link = NULL;
 		return ret;
 	}
 	*blob = new_blob(xport, data, len);
 	if (*blob)
 		return 0;
-	discard_link(conn, i);
+	discard_link(link);
 	return -FI_ENOMEM;
 }
 
@@ -118,34 +147,26 @@ void tagrv_conn_put_blob(struct tagrv_wireup_rec *rec,
 	rec->max_packet = TAGRV_MIN(rec->max_packet, blob->max_packet);
 }
 
-static void discard_links(struct tagrv_conn *conn)
-{
-	for (unsigned i = 0; i < conn->host->xport_cnt; i++)
-		discard_link(conn, i);
-}
-
 void tagrv_conn_discard_renewed(struct tagrv_conn *conn)
 {
-	discard_links(conn);
-	free(conn->renew.blob);
-	conn->renew.blob = NULL;
-}
+	struct tagrv_conn_renew *renew = conn->renew;
 
-/* All but that of transport i; xport_cnt: all. */
-static void free_blobs(struct tagrv_conn *conn, size_t but)
-{
-	for (size_t i = 0; i < conn->host->xport_cnt; i++) {
-		if (i == but)
-			continue;
-		free(conn->blobs[i]);
-		conn->blobs[i] = NULL;
-	}
+	if (renew == &tagrv_conn_at_rest)
+		return;
+	discard_link(&renew->link);
+	free(renew->blob);
+	renew->blob = NULL;
+	renew->state = TAGRV_CONN_REST;
+	renew->epoch = 0;
+	renew->chan = NULL;
+	renew->at = 0;
 }
 
 void tagrv_conn_void_offer(struct tagrv_conn *conn)
 {
-	tagrv_conn_discard_renewed(conn);
-	free_blobs(conn, conn->host->xport_cnt);
+	end_offer(conn);
+	free(conn->blob);
+	conn->blob = NULL;
 	conn->epoch = 0;
 	conn->held = 0;
 }
@@ -191,13 +212,14 @@ bool tagrv_conn_is_crowded(const struct tagrv_conn *conn, bool offer)
  */
 static int make_some(struct tagrv_conn *conn, unsigned mask)
 {
+	struct tagrv_conn_offer *offer = conn->offer;
 	int ret, status = -FI_EHOSTUNREACH;
 	bool any = false, full = false;
 
 	for (unsigned i = 0; i < conn->host->xport_cnt; i++) {
 		if (!(mask & 1u << i))
 			continue;
-		ret = make_link(conn, i, &conn->blobs[i]);
+		ret = make_link(conn, i, &offer->links[i], &offer->blobs[i]);
 		if (!ret) {
 			any = true;
 			continue;
@@ -234,7 +256,7 @@ int tagrv_conn_make_links(struct tagrv_conn *conn, bool local)
 
 	if (conn->epoch)
 		return 0;
-	ret = begin_epoch(conn, &conn->epoch, conn->nonce);
+	ret = begin_offer(conn);
 	if (ret)
 		return ret;
 	if (!near || !far || is_better(far, near))
@@ -260,20 +282,24 @@ find_blob(const struct tagrv_conn *conn, const struct tagrv_wireup_rec *rec,
 	return NULL;
 }
 
+static int bind_to(struct tagrv_link *link, const struct tagrv_wireup_blob *blob)
+{
+	return link->xport->ops->link_bind(link, blob->data, blob->len);
+}
+
 /* make: we have offered nothing yet, so the link must be made first. */
 static int bind_link(struct tagrv_conn *conn, unsigned i,
 		     const struct tagrv_wireup_blob *blob, bool make)
 {
-	struct tagrv_link *link;
+	struct tagrv_conn_offer *offer = conn->offer;
 	int ret;
 
 	if (make) {
-		ret = make_link(conn, i, &conn->blobs[i]);
+		ret = make_link(conn, i, &offer->links[i], &offer->blobs[i]);
 		if (ret)
 			return ret;
 	}
-	link = conn->links[i];
-	return link->xport->ops->link_bind(link, blob->data, blob->len);
+	return bind_to(offer->links[i], blob);
 }
 
 static void become_bound(struct tagrv_conn *conn, unsigned i,
@@ -283,7 +309,7 @@ static void become_bound(struct tagrv_conn *conn, unsigned i,
 	struct tagrv_wireup_event event = {
 		.type = TAGRV_WIREUP_UP,
 		.sendable = sendable,
-		.link = conn->links[i],
+		.link = conn->offer->links[i],
 		.max_packet = blob->max_packet,
 		.features = rec->features & conn->host->features,
 	};
@@ -295,9 +321,10 @@ static void become_bound(struct tagrv_conn *conn, unsigned i,
 	conn->state = sendable ? TAGRV_CONN_READY : TAGRV_CONN_BOUND;
 	conn->chosen = i;
 	conn->socket_spare = event.features & TAGRV_WIRE_SOCKETLESS;
-	conn->links[i] = NULL;
-	discard_links(conn);
-	free_blobs(conn, i);
+	conn->blob = conn->offer->blobs[i];
+	conn->offer->links[i] = NULL;
+	conn->offer->blobs[i] = NULL;
+	end_offer(conn);
 	tagrv_conn_emit(conn, &event);
 }
 
@@ -305,7 +332,7 @@ static void become_bound(struct tagrv_conn *conn, unsigned i,
 static int give_up_offer(struct tagrv_conn *conn)
 {
 	tagrv_conn_void_offer(conn);
-	return begin_epoch(conn, &conn->epoch, conn->nonce);
+	return begin_offer(conn);
 }
 
 int tagrv_conn_bind(struct tagrv_conn *conn,
@@ -314,7 +341,7 @@ int tagrv_conn_bind(struct tagrv_conn *conn,
 	int ret, status = -FI_EHOSTUNREACH;
 	bool make = !conn->epoch;
 
-	ret = make ? begin_epoch(conn, &conn->epoch, conn->nonce) : 0;
+	ret = make ? begin_offer(conn) : 0;
 	if (ret)
 		return ret;
 	for (unsigned i = 0; i < conn->host->xport_cnt; i++) {
@@ -328,7 +355,7 @@ int tagrv_conn_bind(struct tagrv_conn *conn,
 				return ret;
 			make = true;
 		}
-		if (!make && !conn->links[i])
+		if (!make && !conn->offer->links[i])
 			continue;
 		ret = bind_link(conn, i, blob, make);
 		if (!ret) {
@@ -336,7 +363,7 @@ int tagrv_conn_bind(struct tagrv_conn *conn,
 			return 0;
 		}
 		/* link_bind() may be tried only once per link. */
-		discard_link(conn, i);
+		discard_link(&conn->offer->links[i]);
 		conn->avoid |= 1u << i;
 		if (!tagrv_conn_is_transient(status))
 			status = ret;
@@ -367,13 +394,13 @@ static bool may_renew(struct tagrv_conn *conn)
 
 int tagrv_conn_make_renewed(struct tagrv_conn *conn)
 {
-	struct tagrv_conn_renew *renew = &conn->renew;
+	struct tagrv_conn_renew *renew = conn->renew;
 	int ret;
 
 	if (!may_renew(conn))
 		return -FI_EBUSY;
 	ret = begin_epoch(conn, &renew->epoch, renew->nonce);
-	return ret ? ret : make_link(conn, conn->chosen, &renew->blob);
+	return ret ? ret : make_link(conn, conn->chosen, &renew->link, &renew->blob);
 }
 
 int tagrv_conn_bind_renewed(struct tagrv_conn *conn,
@@ -381,8 +408,7 @@ int tagrv_conn_bind_renewed(struct tagrv_conn *conn,
 			    const struct tagrv_wireup_blob **blob)
 {
 	*blob = find_blob(conn, rec, conn->chosen);
-	return *blob ? bind_link(conn, conn->chosen, *blob, false) :
-		       -FI_EHOSTUNREACH;
+	return *blob ? bind_to(conn->renew->link, *blob) : -FI_EHOSTUNREACH;
 }
 
 /* -- agreeing on a transport ---------------------------------------------- */

@@ -6,7 +6,8 @@
  *   conn_record.c does what REQ, REP, RTU, REJ and CLOSE say
  *   conn_end.c   ends a connection, tries again, begins again with new links
  *   conn_link.c  makes, chooses and binds links
- *   conn_renew.c has a new link take the place of the old one
+ *   conn_renew.c has a new link take the place of the old one, conn_renewed.c does
+ *                what the peer's records say of it
  *   conn_ask.c   asks listeners whether they sent a REQ
  *   conn_wire.c  fills, sends and screens records
  *   conn_socket.c closes sockets that both sides can do without
@@ -44,7 +45,7 @@ static inline bool tagrv_conn_is_doubted(const struct tagrv_conn *conn)
 
 static inline bool tagrv_conn_is_renewing(const struct tagrv_conn *conn)
 {
-	return conn->renew.wanted || conn->renew.state != TAGRV_CONN_REST;
+	return conn->renew->wanted || conn->renew->state != TAGRV_CONN_REST;
 }
 
 /* READY, and has to dial: in doubt, or a renewal needs a socket. */
@@ -72,7 +73,7 @@ static inline bool tagrv_conn_is_named(const struct tagrv_conn *conn,
 static inline bool tagrv_conn_names_new(const struct tagrv_conn *conn,
 					const struct tagrv_wireup_rec *rec)
 {
-	const struct tagrv_conn_renew *renew = &conn->renew;
+	const struct tagrv_conn_renew *renew = conn->renew;
 
 	return renew->state != TAGRV_CONN_REST && renew->epoch &&
 	       rec->dst_epoch == renew->epoch &&
@@ -124,14 +125,26 @@ void tagrv_conn_await_room(struct tagrv_conn *conn);
 
 /* Goes on with a renewal, if there is one. Called after every event. */
 void tagrv_conn_renew_go(struct tagrv_conn *conn);
+/* Makes conn->renew one that may be written to. False: no memory. */
+bool tagrv_conn_begin_renew(struct tagrv_conn *conn) TAGRV_WARN_UNUSED;
+/* Discards the link of a renewal, if there is one; nothing is wanted any more. */
+void tagrv_conn_end_renew(struct tagrv_conn *conn);
+/* This attempt brought nothing: another one follows, with a link made then. */
+void tagrv_conn_pause_renewal(struct tagrv_conn *conn);
+/* Sends the REP of a renewal. */
+void tagrv_conn_send_renewed(struct tagrv_conn *conn, struct tagrv_chan *chan);
+
 /* The channel, newly dialed, is used for the REQ of a renewal. False: there is none. */
 bool tagrv_conn_renew_asks(struct tagrv_conn *conn, struct tagrv_chan *chan);
-/* True: the record was about a renewal, and has been handled. */
-bool tagrv_conn_renew_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
-			     const struct tagrv_wireup_rec *rec);
 void tagrv_conn_renew_timer(struct tagrv_conn *conn);
 /* Sends CLOSE for the pair of links that the peer may use by now. */
 void tagrv_conn_renew_close(struct tagrv_conn *conn, struct tagrv_chan *chan);
+
+/* -- conn_renewed.c -------------------------------------------------------- */
+
+/* True: the record was about a renewal, and has been handled. */
+bool tagrv_conn_renew_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
+			     const struct tagrv_wireup_rec *rec);
 
 /* -- conn_wait.c ----------------------------------------------------------- */
 
@@ -245,7 +258,7 @@ int tagrv_conn_make_links(struct tagrv_conn *conn, bool local) TAGRV_WARN_UNUSED
  * there is one more for answers to others.
  */
 bool tagrv_conn_is_crowded(const struct tagrv_conn *conn, bool offer);
-/* Discards the link of a renewal. */
+/* Discards the link of a renewal, which is at REST then; it may still be wanted. */
 void tagrv_conn_discard_renewed(struct tagrv_conn *conn);
 /* Adds a link of ours to a record. */
 void tagrv_conn_put_blob(struct tagrv_wireup_rec *rec,

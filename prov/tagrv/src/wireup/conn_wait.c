@@ -38,7 +38,7 @@ static enum tagrv_conn_work work_of_answer(const struct tagrv_conn *conn,
 					   const struct tagrv_wireup_rec *rec)
 {
 	return conn->claim && rec->reason == TAGRV_WIREUP_OK &&
-	       !memcmp(rec->src_nonce, conn->claim->src_nonce, TAGRV_NONCE_LEN) ?
+	       !memcmp(rec->src_nonce, conn->claim->rec.src_nonce, TAGRV_NONCE_LEN) ?
 	       TAGRV_CONN_RESPOND : TAGRV_CONN_NO_WORK;
 }
 
@@ -90,9 +90,9 @@ void tagrv_conn_take_wait(struct tagrv_conn *conn, struct tagrv_chan *chan,
 	if (!tagrv_conn_holds(conn, chan))
 		return;
 	/* An answer that we gave is repeated all the same. */
-	if (renews && conn->renew.state == TAGRV_CONN_OFFERED &&
-	    conn->renew.chan == chan)
-		conn->renew.at = tagrv_conn_now(conn) + TAGRV_CONN_ANSWER_MAX;
+	if (renews && conn->renew->state == TAGRV_CONN_OFFERED &&
+	    conn->renew->chan == chan)
+		conn->renew->at = tagrv_conn_now(conn) + TAGRV_CONN_ANSWER_MAX;
 	if (renews || tagrv_conn_is_named(conn, rec))
 		have_patience(conn, chan);
 	tagrv_conn_set_timer(conn);

@@ -26,14 +26,14 @@ void tagrv_conn_fill_head(const struct tagrv_conn_host *host,
 static void fill_links(const struct tagrv_conn *conn,
 		       struct tagrv_wireup_rec *rec)
 {
-	bool bound = tagrv_conn_is_bound(conn);
+	const struct tagrv_conn_offer *offer = conn->offer;
 
 	rec->max_packet = UINT32_MAX;
-	for (unsigned i = 0; i < conn->host->xport_cnt; i++) {
-		if (bound ? i != conn->chosen : !conn->links[i])
-			continue;
-		tagrv_conn_put_blob(rec, conn->blobs[i]);
-	}
+	if (tagrv_conn_is_bound(conn))
+		tagrv_conn_put_blob(rec, conn->blob);
+	for (unsigned i = 0; offer && i < conn->host->xport_cnt; i++)
+		if (offer->links[i])
+			tagrv_conn_put_blob(rec, offer->blobs[i]);
 }
 
 void tagrv_conn_send_rec(struct tagrv_conn *conn, struct tagrv_chan *chan,

@@ -4,8 +4,8 @@
  * events.
  *
  * Events are never lost for want of memory: their messages are allocated before
- * a connection is tried (wireup_peer.c). The message of a polled UP is kept for
- * the DROP command of this connection.
+ * a connection is tried (wireup_peer.c), and with them one for the DROP command of this
+ * connection, which is kept from its UP on.
  */
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
@@ -75,9 +75,11 @@ void tagrv_wireup_ep_stop(struct tagrv_wireup_ep *wep)
 /* -- events out ---------------------------------------------------------- */
 
 void tagrv_wireup_emit(struct tagrv_wireup_ep *wep,
-		       struct tagrv_wireup_msg *msg)
+		       struct tagrv_wireup_msg *msg, struct tagrv_wireup_msg *spare)
 {
 	pthread_mutex_lock(&wep->mutex);
+	if (spare)
+		tagrv_list_push_tail(&wep->spares, &spare->node);
 	tagrv_list_push_tail(&wep->events, &msg->node);
 	atomic_fetch_add_explicit(&wep->event_cnt, 1, memory_order_release);
 	pthread_mutex_unlock(&wep->mutex);
@@ -85,20 +87,68 @@ void tagrv_wireup_emit(struct tagrv_wireup_ep *wep,
 		wep->attr.kick(wep->attr.kick_arg);
 }
 
+void tagrv_wireup_msg_fill(struct tagrv_wireup_msg *msg,
+			   const struct tagrv_wireup_event *event)
+{
+	msg->type = (uint8_t) event->type;
+	msg->status = event->status;
+	msg->epoch = event->epoch;
+	msg->addr = event->addr;
+}
+
+void tagrv_wireup_up_fill(struct tagrv_wireup_up *up,
+			  const struct tagrv_wireup_event *event)
+{
+	tagrv_wireup_msg_fill(&up->msg, event);
+	up->resumes = event->resumes;
+	up->sendable = event->sendable;
+	up->link = event->link;
+	up->max_packet = event->max_packet;
+	up->features = event->features;
+	memcpy(up->uuid, event->uuid, TAGRV_UUID_LEN);
+}
+
+/* NULL: the event is another one. */
+static struct tagrv_wireup_up *up_of(struct tagrv_wireup_msg *msg)
+{
+	return msg->type == TAGRV_WIREUP_UP ?
+	       tagrv_container_of(msg, struct tagrv_wireup_up, msg) : NULL;
+}
+
+/* The reverse. */
+static void read_msg(struct tagrv_wireup_msg *msg, struct tagrv_wireup_event *event)
+{
+	const struct tagrv_wireup_up *up = up_of(msg);
+
+	*event = (struct tagrv_wireup_event) {
+		.type = (enum tagrv_wireup_event_type) msg->type,
+		.status = msg->status,
+		.epoch = msg->epoch,
+		.addr = msg->addr,
+	};
+	if (!up)
+		return;
+	event->resumes = up->resumes;
+	event->sendable = up->sendable;
+	event->link = up->link;
+	event->max_packet = up->max_packet;
+	event->features = up->features;
+	memcpy(event->uuid, up->uuid, TAGRV_UUID_LEN);
+}
+
 /* The UP of a renewal that this one follows and that was not polled yet, or NULL. */
-static struct tagrv_wireup_msg *find_renewal(struct tagrv_wireup_ep *wep,
+static struct tagrv_wireup_up *find_renewal(struct tagrv_wireup_ep *wep,
 					     const struct tagrv_wireup_event *next)
 {
 	struct tagrv_list *pos;
 
 	tagrv_list_for_each(&wep->events, pos) {
-		struct tagrv_wireup_msg *msg =
-			tagrv_container_of(pos, struct tagrv_wireup_msg, node);
+		struct tagrv_wireup_up *up =
+			up_of(tagrv_container_of(pos, struct tagrv_wireup_msg, node));
 
-		if (msg->event.type == TAGRV_WIREUP_UP && msg->event.resumes &&
-		    msg->event.epoch == next->resumes &&
-		    tagrv_addr_equal(&msg->event.addr, &next->addr))
-			return msg;
+		if (up && up->resumes && up->msg.epoch == next->resumes &&
+		    tagrv_addr_equal(&up->msg.addr, &next->addr))
+			return up;
 	}
 	return NULL;
 }
@@ -106,17 +156,17 @@ static struct tagrv_wireup_msg *find_renewal(struct tagrv_wireup_ep *wep,
 bool tagrv_wireup_replace(struct tagrv_wireup_ep *wep,
 			  const struct tagrv_wireup_event *event)
 {
-	struct tagrv_wireup_msg *msg;
 	struct tagrv_link *old = NULL;
+	struct tagrv_wireup_up *up;
 	uint32_t resumes;
 
 	pthread_mutex_lock(&wep->mutex);
-	msg = find_renewal(wep, event);
-	if (msg) {
-		old = msg->event.link;
-		resumes = msg->event.resumes;
-		msg->event = *event;
-		msg->event.resumes = resumes;
+	up = find_renewal(wep, event);
+	if (up) {
+		old = up->link;
+		resumes = up->resumes;
+		tagrv_wireup_up_fill(up, event);
+		up->resumes = resumes;
 	}
 	pthread_mutex_unlock(&wep->mutex);
 	if (old)
@@ -125,28 +175,23 @@ bool tagrv_wireup_replace(struct tagrv_wireup_ep *wep,
 }
 
 /*
- * Keeps the message of a polled UP as a spare for tagrv_wireup_drop(), and the
- * message of a TICK or CROWDED for the next one. GONE frees a spare: no drop follows. Returns
- * the message if the caller must free it. wep->mutex held.
+ * Keeps the message of a TICK or CROWDED for the next one. GONE frees a spare: no drop
+ * follows. Returns the message if the caller must free it. wep->mutex held.
  */
 static struct tagrv_wireup_msg *recycle_msg(struct tagrv_wireup_ep *wep,
 					   struct tagrv_wireup_msg *msg)
 {
-	struct tagrv_list *node = &msg->node;
+	struct tagrv_list *node;
 
-	if (msg->event.type == TAGRV_WIREUP_UP && !msg->event.resumes) {
-		tagrv_list_push_tail(&wep->spares, node);
-		return NULL;
-	}
-	if (msg->event.type == TAGRV_WIREUP_TICK) {
+	if (msg->type == TAGRV_WIREUP_TICK) {
 		wep->tick = msg;
 		return NULL;
 	}
-	if (msg->event.type == TAGRV_WIREUP_CROWDED) {
+	if (msg->type == TAGRV_WIREUP_CROWDED) {
 		wep->crowded = msg;
 		return NULL;
 	}
-	if (msg->event.type == TAGRV_WIREUP_GONE &&
+	if (msg->type == TAGRV_WIREUP_GONE &&
 	    (node = tagrv_list_pop(&wep->spares)) != NULL)
 		free(tagrv_container_of(node, struct tagrv_wireup_msg, node));
 	return msg;
@@ -172,7 +217,7 @@ bool tagrv_wireup_poll(struct tagrv_wireup_ep *wep,
 		atomic_fetch_sub_explicit(&wep->event_cnt, 1,
 					  memory_order_relaxed);
 		msg = tagrv_container_of(node, struct tagrv_wireup_msg, node);
-		*event = msg->event;
+		read_msg(msg, event);
 		msg = recycle_msg(wep, msg);
 	}
 	pthread_mutex_unlock(&wep->mutex);
@@ -198,7 +243,7 @@ static void emit_only(struct tagrv_wireup_ep *wep, struct tagrv_wireup_msg **onl
 	*only = NULL;
 	pthread_mutex_unlock(&wep->mutex);
 	if (msg)
-		tagrv_wireup_emit(wep, msg);
+		tagrv_wireup_emit(wep, msg, NULL);
 }
 
 void tagrv_wireup_crowded(struct tagrv_wireup_ep *wep)
@@ -225,7 +270,7 @@ static struct tagrv_wireup_msg *new_only(struct tagrv_wireup_ep *wep,
 	if (!msg)
 		return NULL;
 	msg->wep = wep;
-	msg->event.type = type;
+	msg->type = (uint8_t) type;
 	return msg;
 }
 
@@ -270,10 +315,10 @@ static void free_msgs(struct tagrv_list *msgs)
 	while ((node = tagrv_list_pop(msgs)) != NULL) {
 		struct tagrv_wireup_msg *msg = tagrv_container_of(
 			node, struct tagrv_wireup_msg, node);
-		struct tagrv_link *link = msg->event.link;
+		struct tagrv_wireup_up *up = up_of(msg);
 
-		if (link)
-			link->xport->ops->link_discard(link);
+		if (up)
+			up->link->xport->ops->link_discard(up->link);
 		free(msg);
 	}
 }
@@ -291,6 +336,7 @@ int tagrv_wireup_listen(struct tagrv_wireup *wireup,
 	out->wireup = wireup;
 	out->attr = *attr;
 	out->resume.fn = resume_accept;
+	tagrv_wireup_peers_init(out);
 	tagrv_list_init(&out->socks);
 	tagrv_list_init(&out->kept);
 	tagrv_list_init(&out->events);
@@ -331,7 +377,6 @@ void tagrv_wireup_unlisten(struct tagrv_wireup_ep *wep)
 	free_msgs(&wep->events);
 	free(wep->tick);
 	free(wep->crowded);
-	/* The links that these messages name belong to the engine. */
 	while (!tagrv_list_empty(&wep->spares))
 		free(tagrv_container_of(tagrv_list_pop(&wep->spares),
 					struct tagrv_wireup_msg, node));
@@ -354,12 +399,12 @@ int tagrv_wireup_connect(struct tagrv_wireup_ep *wep,
 		return -FI_ENOMEM;
 	msg->cmd = TAGRV_WIREUP_CONNECT;
 	msg->wep = wep;
-	msg->event.addr = *addr;
+	msg->addr = *addr;
 	tagrv_wireup_push(wep->wireup, msg);
 	return 0;
 }
 
-/* Uses the message that the UP left, so that it does not depend on memory. */
+/* Uses the message that came with the UP, so that it does not depend on memory. */
 static void push_about(struct tagrv_wireup_ep *wep, struct tagrv_wireup_msg cmd)
 {
 	struct tagrv_wireup_msg *msg = NULL;
@@ -389,7 +434,8 @@ void tagrv_wireup_drop(struct tagrv_wireup_ep *wep,
 {
 	push_about(wep, (struct tagrv_wireup_msg) {
 		.cmd = TAGRV_WIREUP_DROP,
-		.event = { .addr = *addr, .epoch = epoch },
+		.addr = *addr,
+		.epoch = epoch,
 	});
 }
 
@@ -401,6 +447,7 @@ void tagrv_wireup_renew(struct tagrv_wireup_ep *wep,
 		.cmd = TAGRV_WIREUP_RENEW,
 		.down = down,
 		.patience = patience,
-		.event = { .addr = *addr, .epoch = epoch },
+		.addr = *addr,
+		.epoch = epoch,
 	});
 }

@@ -8,13 +8,11 @@
  * no event is lost for want of memory:
  *
  *   connect()      the command's own message serves for FAILED
- *   conn_prepare() three per epoch: UP, SENDABLE, and GONE or FAILED
+ *   conn_prepare() a long one for UP, and three short ones: for SENDABLE, for GONE or
+ *                  FAILED, and for the drop of the connection
  *
- * Of an idle connection one is left, for GONE.
+ * Of an idle connection two are left, for GONE and, with the endpoint, for its drop.
  */
-#define HASH_NONFATAL_OOM 1	/* HASH_ADD leaves hh.tbl NULL without memory */
-#include <uthash.h>
-
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,9 +24,8 @@
 #define BOUND_MIN	1000	/* ms that a peer has to send its RTU, at least */
 
 struct tagrv_wireup_peer {
-	UT_hash_handle hh;		/* key: conn.addr */
+	struct tagrv_addrnode node;	/* wep->peers, by conn.addr */
 	struct tagrv_conn conn;
-	struct tagrv_wireup_ep *wep;
 	struct tagrv_wireup_timer timer;
 	uint64_t due;			/* of the timer, by the patient clock; 0: not set */
 	struct tagrv_list dial_node;	/* on wireup->dials or urgent */
@@ -36,13 +33,19 @@ struct tagrv_wireup_peer {
 	struct tagrv_list kept_node;	/* on wep->kept */
 	uint64_t bound_at;		/* ms of the patient clock, since when it is there */
 	struct tagrv_wireup_sock *dialing;	/* in state CONNECTING, or NULL */
-	struct tagrv_list spares;	/* messages for events */
+	struct tagrv_wireup_up *up;	/* message for UP, or NULL */
+	struct tagrv_list spares;	/* messages for other events */
 	unsigned spare_cnt;
 };
 
 static struct tagrv_wireup_peer *peer_of(struct tagrv_conn *conn)
 {
 	return tagrv_container_of(conn, struct tagrv_wireup_peer, conn);
+}
+
+static struct tagrv_wireup_ep *wep_of(const struct tagrv_wireup_peer *peer)
+{
+	return tagrv_container_of(peer->conn.host, struct tagrv_wireup_ep, host);
 }
 
 static struct tagrv_wireup_sock *sock_of(struct tagrv_chan *chan)
@@ -68,6 +71,10 @@ static struct tagrv_wireup_msg *pop_spare(struct tagrv_wireup_peer *peer)
 
 static void free_spares(struct tagrv_wireup_peer *peer, int left)
 {
+	if (left == INT_MAX)
+		return;
+	free(peer->up);
+	peer->up = NULL;
 	while (peer->spare_cnt > (unsigned) left)
 		free(pop_spare(peer));
 }
@@ -76,24 +83,41 @@ static void free_spares(struct tagrv_wireup_peer *peer, int left)
 
 static void on_timer(struct tagrv_wireup_timer *timer);
 
+void tagrv_wireup_peers_init(struct tagrv_wireup_ep *wep)
+{
+	wep->peers = (struct tagrv_addrmap)
+		     TAGRV_ADDRMAP_INIT(struct tagrv_wireup_peer, node, conn.addr);
+}
+
+static struct tagrv_wireup_peer *of_node(struct tagrv_addrnode *node)
+{
+	return node ? tagrv_container_of(node, struct tagrv_wireup_peer, node) : NULL;
+}
+
 struct tagrv_conn *tagrv_wireup_peer_find(struct tagrv_wireup_ep *wep,
 					  const struct tagrv_addr *addr)
 {
-	struct tagrv_wireup_peer *peer;
+	struct tagrv_wireup_peer *peer = of_node(tagrv_addrmap_find(&wep->peers, addr));
 
-	HASH_FIND(hh, wep->peers, addr, sizeof(*addr), peer);
 	return peer ? &peer->conn : NULL;
+}
+
+/* The peer behind this one; NULL: the first one. */
+static struct tagrv_wireup_peer *next_of(struct tagrv_wireup_ep *wep,
+					 const struct tagrv_wireup_peer *peer)
+{
+	return of_node(tagrv_addrmap_next(&wep->peers, peer ? &peer->node : NULL));
 }
 
 struct tagrv_conn *tagrv_wireup_peer_find_epoch(struct tagrv_wireup_ep *wep,
 						const struct tagrv_wireup_rec *rec)
 {
-	struct tagrv_wireup_peer *peer = wep->peers;
+	struct tagrv_wireup_peer *peer = next_of(wep, NULL);
 
 	if (memcmp(rec->dst_uuid, wep->host.uuid, TAGRV_UUID_LEN))
 		return NULL;
 	while (peer && !tagrv_conn_has_epoch(&peer->conn, rec->dst_epoch))
-		peer = peer->hh.next;
+		peer = next_of(wep, peer);
 	if (peer && tagrv_conn_is_bound(&peer->conn) &&
 	    memcmp(peer->conn.uuid, rec->src_uuid, TAGRV_UUID_LEN))
 		return NULL;
@@ -110,10 +134,8 @@ struct tagrv_conn *tagrv_wireup_peer_create(struct tagrv_wireup_ep *wep,
 	if (tagrv_wireup_timer_reserve(&wep->wireup->timers))
 		goto free_peer;
 	tagrv_conn_init(&peer->conn, &wep->host, addr);
-	HASH_ADD(hh, wep->peers, conn.addr, sizeof(peer->conn.addr), peer);
-	if (!peer->hh.tbl)
+	if (tagrv_addrmap_add(&wep->peers, &peer->node))
 		goto release_timer;
-	peer->wep = wep;
 	peer->timer.fn = on_timer;
 	tagrv_list_init(&peer->dial_node);
 	tagrv_list_init(&peer->bound_node);
@@ -133,17 +155,17 @@ static void end_bound(struct tagrv_wireup_peer *peer)
 	if (!tagrv_list_linked(&peer->bound_node))
 		return;
 	tagrv_list_remove(&peer->bound_node);
-	peer->wep->wireup->bound--;
+	wep_of(peer)->wireup->bound--;
 }
 
 static void destroy(struct tagrv_wireup_peer *peer)
 {
-	struct tagrv_wireup_ep *wep = peer->wep;
+	struct tagrv_wireup_ep *wep = wep_of(peer);
 
 	assert(!peer->dialing && !tagrv_list_linked(&peer->dial_node));
 	end_bound(peer);
 	tagrv_wireup_kept_remove(wep, &peer->kept_node);
-	HASH_DELETE(hh, wep->peers, peer);
+	tagrv_addrmap_remove(&wep->peers, &peer->node);
 	tagrv_wireup_timer_release(&wep->wireup->timers, &peer->timer);
 	free_spares(peer, 0);
 	free(peer);
@@ -152,7 +174,7 @@ static void destroy(struct tagrv_wireup_peer *peer)
 /* Keeps the peers that owe us the RTU in the order in which they came. */
 static void note_bound(struct tagrv_wireup_peer *peer)
 {
-	struct tagrv_wireup *wireup = peer->wep->wireup;
+	struct tagrv_wireup *wireup = wep_of(peer)->wireup;
 	bool bound = peer->conn.state == TAGRV_CONN_BOUND;
 
 	if (bound == tagrv_list_linked(&peer->bound_node))
@@ -168,7 +190,7 @@ static void note_bound(struct tagrv_wireup_peer *peer)
 void tagrv_wireup_peer_settle(struct tagrv_conn *conn)
 {
 	struct tagrv_wireup_peer *peer = peer_of(conn);
-	struct tagrv_wireup_ep *wep = peer->wep;
+	struct tagrv_wireup_ep *wep = wep_of(peer);
 	struct tagrv_wireup *wireup = wep->wireup;
 
 	if (tagrv_conn_is_idle(conn)) {
@@ -201,6 +223,10 @@ static int conn_prepare(struct tagrv_conn *conn)
 {
 	struct tagrv_wireup_peer *peer = peer_of(conn);
 
+	if (!peer->up)
+		peer->up = calloc(1, sizeof(*peer->up));
+	if (!peer->up)
+		return -FI_ENOMEM;
 	while (peer->spare_cnt < TAGRV_CONN_EVENTS_PER_EPOCH) {
 		struct tagrv_wireup_msg *msg = calloc(1, sizeof(*msg));
 
@@ -211,25 +237,38 @@ static int conn_prepare(struct tagrv_conn *conn)
 	return 0;
 }
 
+static void emit_up(struct tagrv_wireup_peer *peer, const struct tagrv_wireup_event *event)
+{
+	struct tagrv_wireup_up *up = peer->up;
+
+	if (event->resumes && tagrv_wireup_replace(wep_of(peer), event))
+		return;
+	assert(up);
+	peer->up = NULL;
+	tagrv_wireup_up_fill(up, event);
+	tagrv_wireup_emit(wep_of(peer), &up->msg, event->resumes ? NULL : pop_spare(peer));
+}
+
 static void conn_emit(struct tagrv_conn *conn,
 		      const struct tagrv_wireup_event *event)
 {
 	struct tagrv_wireup_peer *peer = peer_of(conn);
 	struct tagrv_wireup_msg *msg;
 
-	if (event->type == TAGRV_WIREUP_UP && event->resumes &&
-	    tagrv_wireup_replace(peer->wep, event))
+	if (event->type == TAGRV_WIREUP_UP) {
+		emit_up(peer, event);
 		return;
+	}
 	msg = pop_spare(peer);
-	msg->event = *event;
-	tagrv_wireup_emit(peer->wep, msg);
+	tagrv_wireup_msg_fill(msg, event);
+	tagrv_wireup_emit(wep_of(peer), msg, NULL);
 }
 
 static void conn_dial(struct tagrv_conn *conn)
 {
 	struct tagrv_wireup_peer *peer = peer_of(conn);
 
-	tagrv_list_push_tail(&peer->wep->wireup->dials, &peer->dial_node);
+	tagrv_list_push_tail(&wep_of(peer)->wireup->dials, &peer->dial_node);
 }
 
 static void conn_hasten(struct tagrv_conn *conn)
@@ -239,7 +278,7 @@ static void conn_hasten(struct tagrv_conn *conn)
 	if (!tagrv_list_linked(&peer->dial_node))
 		return;
 	tagrv_list_remove(&peer->dial_node);
-	tagrv_list_push_tail(&peer->wep->wireup->urgent, &peer->dial_node);
+	tagrv_list_push_tail(&wep_of(peer)->wireup->urgent, &peer->dial_node);
 }
 
 /* Returns the socket that the peer dials no more: it is a channel, or to be closed. */
@@ -281,24 +320,24 @@ static int conn_draw(struct tagrv_conn *conn, uint8_t nonce[TAGRV_NONCE_LEN])
 static bool conn_may_ask(struct tagrv_conn *conn,
 			 const struct tagrv_chan *claimer)
 {
-	return tagrv_wireup_may_ask(peer_of(conn)->wep, claimer->near);
+	return tagrv_wireup_may_ask(wep_of(peer_of(conn)), claimer->near);
 }
 
 static void conn_asked_well(struct tagrv_conn *conn,
 			    const struct tagrv_chan *claimer)
 {
-	tagrv_wireup_asked_well(peer_of(conn)->wep, claimer->near);
+	tagrv_wireup_asked_well(wep_of(peer_of(conn)), claimer->near);
 }
 
 static void conn_crowded(struct tagrv_conn *conn)
 {
-	tagrv_wireup_crowded(peer_of(conn)->wep);
+	tagrv_wireup_crowded(wep_of(peer_of(conn)));
 }
 
 static void conn_timer(struct tagrv_conn *conn, uint64_t at)
 {
 	struct tagrv_wireup_peer *peer = peer_of(conn);
-	struct tagrv_wireup *wireup = peer->wep->wireup;
+	struct tagrv_wireup *wireup = wep_of(peer)->wireup;
 	uint64_t rest = at > wireup->patient ? at - wireup->patient : 0;
 
 	peer->due = at;
@@ -326,18 +365,18 @@ const struct tagrv_conn_ops tagrv_wireup_conn_ops = {
 void tagrv_wireup_peer_connect(struct tagrv_wireup_msg *msg)
 {
 	struct tagrv_wireup_ep *wep = msg->wep;
-	struct tagrv_conn *conn = tagrv_wireup_peer_find(wep, &msg->event.addr);
+	struct tagrv_conn *conn = tagrv_wireup_peer_find(wep, &msg->addr);
 
 	if (conn && conn->state != TAGRV_CONN_IDLE) {
 		free(msg);
 		return;
 	}
 	if (!conn)
-		conn = tagrv_wireup_peer_create(wep, &msg->event.addr);
+		conn = tagrv_wireup_peer_create(wep, &msg->addr);
 	if (!conn) {
-		msg->event.type = TAGRV_WIREUP_FAILED;
-		msg->event.status = -FI_ENOMEM;
-		tagrv_wireup_emit(wep, msg);
+		msg->type = TAGRV_WIREUP_FAILED;
+		msg->status = -FI_ENOMEM;
+		tagrv_wireup_emit(wep, msg, NULL);
 		return;
 	}
 	add_spare(peer_of(conn), msg);
@@ -348,10 +387,10 @@ void tagrv_wireup_peer_connect(struct tagrv_wireup_msg *msg)
 void tagrv_wireup_peer_drop(struct tagrv_wireup_msg *msg)
 {
 	struct tagrv_conn *conn = tagrv_wireup_peer_find(msg->wep,
-							 &msg->event.addr);
+							 &msg->addr);
 
 	if (conn) {
-		tagrv_conn_drop(conn, msg->event.epoch);
+		tagrv_conn_drop(conn, msg->epoch);
 		tagrv_wireup_peer_settle(conn);
 	}
 	free(msg);
@@ -360,8 +399,8 @@ void tagrv_wireup_peer_drop(struct tagrv_wireup_msg *msg)
 void tagrv_wireup_peer_renew(struct tagrv_wireup_msg *msg)
 {
 	struct tagrv_conn *conn = tagrv_wireup_peer_find(msg->wep,
-							 &msg->event.addr);
-	uint32_t epoch = msg->event.epoch;
+							 &msg->addr);
+	uint32_t epoch = msg->epoch;
 	bool down = msg->down;
 	unsigned patience = msg->patience;
 
@@ -369,7 +408,7 @@ void tagrv_wireup_peer_renew(struct tagrv_wireup_msg *msg)
 		free(msg);
 		return;
 	}
-	if (conn->renew.wanted)
+	if (conn->renew->wanted)
 		free(msg);	/* the event that is due has its message */
 	else
 		add_spare(peer_of(conn), msg);
@@ -382,7 +421,7 @@ static void on_timer(struct tagrv_wireup_timer *timer)
 	struct tagrv_wireup_peer *peer =
 		tagrv_container_of(timer, struct tagrv_wireup_peer, timer);
 
-	if (peer->wep->wireup->patient < peer->due) {
+	if (wep_of(peer)->wireup->patient < peer->due) {
 		/* We were busy meanwhile, and that time does not count. */
 		conn_timer(&peer->conn, peer->due);
 		return;
@@ -412,12 +451,14 @@ void tagrv_wireup_peer_expire(struct tagrv_wireup *wireup)
 
 void tagrv_wireup_peer_close_all(struct tagrv_wireup_ep *wep)
 {
-	while (wep->peers) {
-		struct tagrv_wireup_peer *peer = wep->peers;
+	struct tagrv_wireup_peer *peer, *next;
 
+	for (peer = next_of(wep, NULL); peer; peer = next) {
+		next = next_of(wep, peer);
 		tagrv_conn_close(&peer->conn);
 		destroy(peer);
 	}
+	tagrv_addrmap_fini(&wep->peers);
 }
 
 /* -- dialing ------------------------------------------------------------- */
@@ -428,7 +469,7 @@ static void dial(struct tagrv_wireup_peer *peer)
 	int status;
 
 	tagrv_conn_dialing(&peer->conn);
-	sock = tagrv_wireup_sock_dial(peer->wep, &peer->conn.addr, &status);
+	sock = tagrv_wireup_sock_dial(wep_of(peer), &peer->conn.addr, &status);
 	if (sock) {
 		sock->chan.conn = &peer->conn;
 		peer->dialing = sock;

@@ -29,6 +29,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/addrmap.h"
 #include "core/list.h"
 #include "wireup/conn.h"
 #include "wireup/wireup.h"
@@ -49,8 +50,8 @@ enum tagrv_wireup_source {
 };
 
 enum tagrv_wireup_cmd {
-	TAGRV_WIREUP_CONNECT,	/* event.addr */
-	TAGRV_WIREUP_DROP,	/* event.addr, event.epoch */
+	TAGRV_WIREUP_CONNECT,	/* addr */
+	TAGRV_WIREUP_DROP,	/* addr, epoch */
 	TAGRV_WIREUP_RENEW,	/* the same, down, patience */
 	/* The caller of the following ones waits: struct sync in wireup.c. */
 	TAGRV_WIREUP_LISTEN,
@@ -60,14 +61,31 @@ enum tagrv_wireup_cmd {
 	TAGRV_WIREUP_STOP,
 };
 
-/* One command or event. A CONNECT's or RENEW's message is used again for its event. */
+/*
+ * One command or event. A CONNECT's or RENEW's message is used again for its event, unless
+ * that is UP. Short, since two of them are kept for each connection: for its GONE and its DROP.
+ */
 struct tagrv_wireup_msg {
 	struct tagrv_list node;
 	struct tagrv_wireup_ep *wep;
 	unsigned patience;		/* ms */
 	uint8_t	cmd;			/* enum tagrv_wireup_cmd */
 	bool	down;
-	struct tagrv_wireup_event event;
+	uint8_t	type;			/* enum tagrv_wireup_event_type */
+	int	status;
+	uint32_t epoch;
+	struct tagrv_addr addr;
+};
+
+/* The event UP, with what only it has: see struct tagrv_wireup_event. */
+struct tagrv_wireup_up {
+	struct tagrv_wireup_msg msg;	/* type: TAGRV_WIREUP_UP */
+	uint32_t resumes;
+	uint8_t	uuid[TAGRV_UUID_LEN];
+	bool	sendable;
+	struct tagrv_link *link;
+	size_t	max_packet;
+	uint64_t features;
 };
 
 /*
@@ -130,7 +148,7 @@ struct tagrv_wireup_ep {
 	struct tagrv_wireup_attr attr;
 	struct tagrv_addr name;		/* constant; any thread */
 	struct tagrv_conn_host host;
-	struct tagrv_wireup_peer *peers;	/* hash by address */
+	struct tagrv_addrmap peers;
 	struct tagrv_list socks;	/* CONNECTING or OPEN */
 	struct tagrv_list kept;		/* peers with a spare socket, wireup_kept.c */
 	unsigned kept_cnt;		/* length of kept */
@@ -147,7 +165,7 @@ struct tagrv_wireup_ep {
 
 	pthread_mutex_t mutex;		/* protects what follows; any thread */
 	struct tagrv_list events;
-	struct tagrv_list spares;	/* a message per polled UP, for its drop */
+	struct tagrv_list spares;	/* a message per UP, for its drop */
 	struct tagrv_wireup_msg *tick;	/* for the next TICK; NULL: queued */
 	struct tagrv_wireup_msg *crowded;	/* likewise */
 	_Atomic uint64_t event_cnt;	/* length of events; read without mutex */
@@ -218,9 +236,18 @@ void tagrv_wireup_clock_worked(struct tagrv_wireup *wireup);
 int tagrv_wireup_ep_start(struct tagrv_wireup_ep *wep);
 /* In the thread: closes the listener, all connections and all sockets. */
 void tagrv_wireup_ep_stop(struct tagrv_wireup_ep *wep);
-/* Queues the event in msg for the engine, which frees msg, and calls attr.kick. */
+/*
+ * Queues the event in msg for the engine, which frees msg, and calls attr.kick. spare: of an UP
+ * that resumes none: a message for the drop of this connection; else NULL.
+ */
 void tagrv_wireup_emit(struct tagrv_wireup_ep *wep,
-		       struct tagrv_wireup_msg *msg);
+		       struct tagrv_wireup_msg *msg, struct tagrv_wireup_msg *spare);
+
+/* Set what engines see of the message. */
+void tagrv_wireup_msg_fill(struct tagrv_wireup_msg *msg,
+			   const struct tagrv_wireup_event *event);
+void tagrv_wireup_up_fill(struct tagrv_wireup_up *up,
+			  const struct tagrv_wireup_event *event);
 
 /* In the thread: reports that a device has no room for a link that is wanted. */
 void tagrv_wireup_crowded(struct tagrv_wireup_ep *wep);
@@ -338,6 +365,8 @@ void tagrv_wireup_peer_expire(struct tagrv_wireup *wireup);
 /* Ends and frees every connection of the endpoint. */
 void tagrv_wireup_peer_close_all(struct tagrv_wireup_ep *wep);
 
+/* Begins the endpoint's table of peers. */
+void tagrv_wireup_peers_init(struct tagrv_wireup_ep *wep);
 /* The connection with the peer that listens there. NULL: there is none. */
 struct tagrv_conn *tagrv_wireup_peer_find(struct tagrv_wireup_ep *wep,
 					  const struct tagrv_addr *addr);
