@@ -129,18 +129,6 @@ static int sync_count(struct tagrv_taglist *base, uint32_t cnt)
 	return 0;
 }
 
-static void abandon(struct tagrv_taglist *base, struct tagrv_taglist_entry *entry)
-{
-	struct fake_list *list = fake_list_of(base);
-
-	if (!list->slots[entry->slot].message)
-		abort();
-	free(list->slots[entry->slot].message);
-	list->slots[entry->slot].message = NULL;
-	entry->due &= (uint8_t) ~TAGRV_TAGLIST_DATA;
-	fake_list_release(list, entry);
-}
-
 /* ---- for the test, and its transport ---- */
 
 static struct fake_list_message *push_message(struct fake_list *list, struct tagrv_link *link,
@@ -278,7 +266,6 @@ static const struct tagrv_taglist_ops ops = {
 	.add = add,
 	.del = del,
 	.sync = sync_count,
-	.abandon = abandon,
 	.progress = fake_list_progress,
 	.close = close_list,
 };

@@ -89,7 +89,7 @@ static void tell_again(struct fake_list *list, const struct fake_list_message *s
 	struct fake_list_slot *slot = &list->slots[stray->slot];
 
 	if (!stray->link || slot->message != stray->matched)
-		return;		/* gone, or abandoned */
+		return;		/* gone */
 	slot->again = false;
 	list->base.sink->consumed(list->base.sink, slot->entry, stray->link, stray->tag, stray->app,
 				  0);

@@ -429,15 +429,19 @@ Test(fake_xport_list, forged_numbers_and_long_messages_fail)
 	end();
 }
 
-Test(fake_xport_list, abandoned_data_is_not_told)
+Test(fake_xport_list, data_that_never_came_leaves_the_entry_to_the_list)
 {
 	add(0, 5, 0);
 	expect(ADDED, 0);
 	fake.list->hold_data = true;
 	fake_listed(rig.link, 5, 0, "x", 1);
 	expect(CONSUMED, 0);
-	rig.list->ops->abandon(rig.list, &rig.entries[0]);
-	cr_assert_eq(rig.entries[0].due, 0);
+	fake_list_forget_link(fake.list, rig.link);
+	cr_assert_eq(expect(DATA, 0).status, -FI_ECONNRESET);
+	cr_assert_eq(rig.entries[0].due, TAGRV_TAGLIST_DATA);
+	add(1, 5, 0);
+	expect(ADDED, 1);
+	cr_assert_neq(rig.entries[1].slot, rig.entries[0].slot);
 	end();
 }
 

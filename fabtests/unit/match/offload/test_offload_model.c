@@ -109,9 +109,9 @@ static void move(struct walk *walk)
 	uint32_t peer = peer_of(walk);
 	struct rig *rig = &walk->rig;
 
-	if (below(walk, 4) == 0)
+	if (below(walk, 8) == 0)
 		rig_leave(rig, peer);
-	else if (below(walk, 3) == 0)
+	else if (below(walk, 6) == 0)
 		rig_part(rig, peer);
 	else if (tagrv_offload_settled(rig->off) &&
 		 (!rig->outside[peer] || (!rig->wait_cnt && !tag_list_ready(rig->list) &&

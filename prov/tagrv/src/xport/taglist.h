@@ -8,7 +8,6 @@
  *   del -----> deleted, 'gone' false   no message will take the entry
  *      \-----> deleted, 'gone' true    one has taken it: consumed and data come, or came
  *   sync ----> synced
- *   abandon    the data will never come, because the queue pair of the message is destroyed
  *
  * The device tries its entries from the oldest on: the first takes the message of which
  * (tag & mask) == the entry's tag. A tagged message that none takes is unexpected: it comes
@@ -125,8 +124,6 @@ struct tagrv_taglist_ops {
 	   tells of it, or will. No error: the list goes on. */
 	int (*del)(struct tagrv_taglist *list, struct tagrv_taglist_entry *entry);
 	int (*sync)(struct tagrv_taglist *list, uint32_t count);
-	/* 'data' of a consumed entry is not awaited any longer, and is not called. */
-	void (*abandon)(struct tagrv_taglist *list, struct tagrv_taglist_entry *entry);
 	/* Calls the callbacks that are due; returns the number of events. */
 	int (*progress)(struct tagrv_taglist *list);
 	/* The device has no entry any more, whatever was due. */
@@ -137,7 +134,6 @@ struct tagrv_taglist {
 	const struct tagrv_taglist_ops *ops;
 	struct tagrv_taglist_sink *sink;
 	uint32_t max_entries;		/* at a time */
-	size_t	max_headers;		/* bytes of a message that announces a rendezvous */
 	/*
 	 * Set by the transport when the list is opened. link_create: makes a link as that of
 	 * xport.h does, to this peer: all links to a peer differ in TAGRV_NUMBERS_LIFE of

@@ -15,7 +15,7 @@ Test(verbs_tm, takes_the_limits_of_the_device)
 	tm.config.tm.max_num_tags = 5;
 	tm.config.tm.max_ops = 3;
 	tm_open();
-	cr_assert(tm.list->max_entries == 5 && tm.list->max_headers == 64);
+	cr_assert_eq(tm.list->max_entries, 5);
 	cr_assert_eq(tm.tm->max_ops, 3);
 	cr_assert_geq(tm.rxq.posted, VERBS_LIST_BUFS_LEAST);
 	tm_close();

@@ -25,7 +25,6 @@ static const struct tagrv_taglist_ops ops = {
 	.add = tagrv_verbs_tm_add,
 	.del = tagrv_verbs_tm_del,
 	.sync = tagrv_verbs_tm_sync,
-	.abandon = tagrv_verbs_tm_abandon,
 	.progress = tagrv_verbs_tm_progress,
 	.close = tagrv_verbs_tm_close,
 };
@@ -43,7 +42,6 @@ static int choose_sizes(struct verbs_tm *tm, const struct verbs_list_attr *attr)
 	    !caps->max_ops || !verbs_has_srq(&tm->dev->attr))
 		return -FI_EOPNOTSUPP;
 	tm->max_ops = TAGRV_MIN(caps->max_ops, VERBS_LIST_OPS);
-	tm->base.max_headers = caps->max_rndv_hdr_size;
 	tm->base.max_entries = TAGRV_MIN(caps->max_num_tags, attr->max_entries);
 	return 0;
 }

@@ -104,7 +104,6 @@ int tagrv_verbs_tm_add(struct tagrv_taglist *list, struct tagrv_taglist_entry *e
 		       uint32_t count);
 int tagrv_verbs_tm_del(struct tagrv_taglist *list, struct tagrv_taglist_entry *entry);
 int tagrv_verbs_tm_sync(struct tagrv_taglist *list, uint32_t count);
-void tagrv_verbs_tm_abandon(struct tagrv_taglist *list, struct tagrv_taglist_entry *entry);
 /* Gives back an entry's slot if nothing of it is due any more. */
 void tagrv_verbs_tm_release(struct verbs_tm *tm, struct tagrv_taglist_entry *entry);
 

@@ -166,9 +166,3 @@ void tagrv_verbs_tm_release(struct verbs_tm *tm, struct tagrv_taglist_entry *ent
 	tm->first_free = entry->slot;
 	tm->freed = true;
 }
-
-void tagrv_verbs_tm_abandon(struct tagrv_taglist *list, struct tagrv_taglist_entry *entry)
-{
-	entry->due &= (uint8_t) ~TAGRV_TAGLIST_DATA;
-	tagrv_verbs_tm_release(verbs_tm_of(list), entry);
-}
