@@ -38,7 +38,7 @@ static int list_post(struct rig *rig, struct tag_list_cmd *cmd)
 }
 
 static int list_add(void *arg, struct tagrv_offload_recv *recv,
-		    const struct tagrv_offload_entry *entry, uint32_t *handle)
+		    const struct tagrv_offload_entry *entry)
 {
 	struct rig *rig = arg;
 	struct tag_list_cmd cmd = {
@@ -57,7 +57,7 @@ static int list_add(void *arg, struct tagrv_offload_recv *recv,
 		return ret;
 	rig->in_use[entry->slot] = true;
 	rig->in_buf[entry->slot] = 0;
-	*handle = cmd.handle;
+	rig->handle[entry->slot] = cmd.handle;
 	return 0;
 }
 
@@ -70,12 +70,15 @@ static bool was_read(const struct rig *rig, uint32_t slot)
 	return false;
 }
 
-static int list_del(void *arg, uint32_t slot, uint32_t handle)
+static int list_del(void *arg, uint32_t slot)
 {
-	if (was_read(arg, slot))
+	struct rig *rig = arg;
+
+	if (was_read(rig, slot))
 		return -FI_EALREADY;
-	return list_post(arg, &(struct tag_list_cmd) {
-		.code = TAG_LIST_DEL, .signaled = true, .wr_id = slot | DEL, .handle = handle });
+	return list_post(rig, &(struct tag_list_cmd) {
+		.code = TAG_LIST_DEL, .signaled = true, .wr_id = slot | DEL,
+		.handle = rig->handle[slot] });
 }
 
 static int list_sync(void *arg, uint32_t count)

@@ -73,6 +73,7 @@ struct rig {
 	uint8_t	buf[RIG_TAGS][64];	/* of entries */
 	uint64_t in_buf[RIG_TAGS];	/* message that matched; 0: none */
 	bool	in_use[RIG_TAGS];
+	uint32_t handle[RIG_TAGS];	/* the adapter's */
 	struct tag_list_read reads[RIG_READS];
 	uint64_t read_msg[RIG_READS];
 	unsigned read_cnt;

@@ -133,7 +133,7 @@ static int outcome(struct tagrv_tags *tags, int ret)
 }
 
 static int add(void *arg, struct tagrv_offload_recv *recv,
-	       const struct tagrv_offload_entry *entry, uint32_t *handle)
+	       const struct tagrv_offload_entry *entry)
 {
 	struct tagrv_tags *tags = arg;
 	struct tagrv_listed *listed = of_recv(recv);
@@ -156,16 +156,14 @@ static int add(void *arg, struct tagrv_offload_recv *recv,
 	}
 	listed->slot = entry->slot;
 	tags->slots[entry->slot] = listed;
-	*handle = 0;
 	return 0;
 }
 
-static int del(void *arg, uint32_t slot, uint32_t handle)
+static int del(void *arg, uint32_t slot)
 {
 	struct tagrv_tags *tags = arg;
 	int ret;
 
-	(void) handle;
 	if (tagrv_tags_is_deaf(tags))
 		return -FI_EIO;
 	ret = tags->list->ops->del(tags->list, &tags->slots[slot]->entry);

@@ -100,11 +100,11 @@ struct tagrv_offload_ops {
 	 * -FI_EAGAIN: this receive stays in software for good.
 	 */
 	int	(*add)(void *arg, struct tagrv_offload_recv *recv,
-		       const struct tagrv_offload_entry *entry, uint32_t *handle);
-	/* Deletes what add() gave the handle for; deleted() tells the result. Must not
-	 * tell a count. -FI_EALREADY: nothing is posted, because a message has matched
-	 * the entry: consumed() will tell of it. */
-	int	(*del)(void *arg, uint32_t slot, uint32_t handle);
+		       const struct tagrv_offload_entry *entry);
+	/* Deletes the entry; deleted() tells the result. Must not tell a count. -FI_EALREADY:
+	 * nothing is posted, because a message has matched the entry: consumed() will tell
+	 * of it. */
+	int	(*del)(void *arg, uint32_t slot);
 	/* Tells the count of unexpected messages handled; synced() follows. */
 	int	(*sync)(void *arg, uint32_t count);
 	/* The adapter has no use any longer for the buffer of this slot's entry. */

@@ -71,7 +71,7 @@ static int post_dels(struct tagrv_offload *off)
 		if (slot->state == TAGRV_SLOT_CONSUMED || slot->state == TAGRV_SLOT_ENDED) {
 			slot->del_due = false;
 		} else {
-			ret = off->ops->del(off->arg, number_of(off, slot), slot->handle);
+			ret = off->ops->del(off->arg, number_of(off, slot));
 			if (ret == -FI_EALREADY)
 				ret = forestalled(off, slot);
 			if (ret)
@@ -114,7 +114,6 @@ bool tagrv_offload_try_add(struct tagrv_offload *off, struct tagrv_offload_recv 
 	struct tagrv_offload_slot *slot =
 		(struct tagrv_offload_slot *) tagrv_list_first(&off->free);
 	struct tagrv_offload_entry entry;
-	uint32_t handle;
 	int ret;
 
 	*full = true;
@@ -123,7 +122,7 @@ bool tagrv_offload_try_add(struct tagrv_offload *off, struct tagrv_offload_recv 
 	if (!tagrv_list_empty(&off->dels))
 		goto later;
 	entry = entry_of(off, recv, number_of(off, slot));
-	ret = off->ops->add(off->arg, recv, &entry, &handle);
+	ret = off->ops->add(off->arg, recv, &entry);
 	if (ret == -FI_EAGAIN)
 		goto later;
 	if (ret) {
@@ -133,7 +132,7 @@ bool tagrv_offload_try_add(struct tagrv_offload *off, struct tagrv_offload_recv 
 	}
 	tagrv_list_remove(&slot->node);
 	*slot = (struct tagrv_offload_slot) {
-		.recv = recv, .add_no = ++off->commands, .handle = handle, .told = off->handled,
+		.recv = recv, .add_no = ++off->commands, .told = off->handled,
 		.state = TAGRV_SLOT_LISTED, .add_due = true,
 	};
 	tagrv_list_init(&slot->node);

@@ -23,7 +23,6 @@ struct tagrv_offload_slot {
 	struct tagrv_list node;	/* of free slots, or of those whose del is to be posted */
 	struct tagrv_offload_recv *recv;
 	uint64_t add_no;	/* number of its add among adds and syncs */
-	uint32_t handle;	/* the adapter's */
 	uint32_t told;		/* with its add */
 	uint8_t	state;
 	bool	add_due, del_due;	/* completions that are to come */
