@@ -290,4 +290,26 @@ static inline struct verbs_dev *verbs_dev_of(struct tagrv_device *dev)
 	return tagrv_container_of(dev, struct verbs_dev, base);
 }
 
+/* ---- completion queues ---- */
+
+#define VERBS_ACK_EVENTS	64u	/* events acknowledged at once: it takes a mutex */
+
+/* The queue has had an event. */
+static inline void verbs_note_event(const struct tagrv_verbs_calls *calls, struct ibv_cq *cq,
+				    unsigned *unacked)
+{
+	if (++*unacked < VERBS_ACK_EVENTS)
+		return;
+	calls->ack_cq_events(cq, *unacked);
+	*unacked = 0;
+}
+
+/*
+ * Makes room for 'more' completions behind cnt that are held, from number 'pos' on, and moves these
+ * to the beginning. *cap: how many there is room for. Returns where they are; NULL: no memory,
+ * they are moved, but not elsewhere. verbs_reap.c
+ */
+void *tagrv_verbs_held_fit(void *held, size_t size, uint32_t pos, uint32_t cnt, uint32_t more,
+			   uint32_t *cap) TAGRV_WARN_UNUSED;
+
 #endif

@@ -29,24 +29,31 @@ static bool read_permit(struct verbs_xport *xp, struct ibv_wc *wc)
 	return false;
 }
 
+void *tagrv_verbs_held_fit(void *held, size_t size, uint32_t pos, uint32_t cnt, uint32_t more,
+			   uint32_t *cap)
+{
+	uint32_t wanted = TAGRV_MAX(2 * *cap, cnt + more);
+	void *larger;
+
+	if (pos)
+		memmove(held, (char *) held + pos * size, cnt * size);
+	if (cnt + more <= *cap)
+		return held;
+	larger = realloc(held, wanted * size);
+	if (larger)
+		*cap = wanted;
+	return larger;
+}
+
 /* Makes room for another batch behind the completions held. False: no memory. */
 static bool reserve_held(struct verbs_cq *cq)
 {
-	uint32_t cap = cq->held_cap * 2;
-	struct ibv_wc *held;
+	struct ibv_wc *held = tagrv_verbs_held_fit(cq->held, sizeof(*held), cq->held_pos,
+						   cq->held_cnt, VERBS_BATCH, &cq->held_cap);
 
-	if (cq->held_pos)
-		memmove(cq->held, cq->held + cq->held_pos,
-			cq->held_cnt * sizeof(*held));
 	cq->held_pos = 0;
-	if (cq->held_cnt + VERBS_BATCH <= cq->held_cap)
-		return true;
-	held = realloc(cq->held, cap * sizeof(*held));
-	if (!held)
-		return false;
-	cq->held = held;
-	cq->held_cap = cap;
-	return true;
+	cq->held = held ? held : cq->held;
+	return held;
 }
 
 /*

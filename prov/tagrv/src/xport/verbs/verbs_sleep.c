@@ -17,8 +17,6 @@
 #include "core/eventfd.h"
 #include "xport/verbs/verbs_poll.h"
 
-#define ACK_EVENTS	64	/* events acknowledged at once: it takes a mutex */
-
 int tagrv_verbs_channel_open(struct verbs_xport *xp)
 {
 	struct epoll_event event = { .events = EPOLLIN };
@@ -69,14 +67,6 @@ int tagrv_verbs_wait_fd(struct tagrv_xport *xport)
 	return verbs_xport_of(xport)->wait_fd;
 }
 
-static void ack_events(struct verbs_xport *xp, struct verbs_cq *cq)
-{
-	if (++cq->unacked < ACK_EVENTS)
-		return;
-	xp->calls->ack_cq_events(cq->cq, cq->unacked);
-	cq->unacked = 0;
-}
-
 static void drain_events(struct verbs_xport *xp)
 {
 	struct ibv_cq *cq;
@@ -84,7 +74,8 @@ static void drain_events(struct verbs_xport *xp)
 
 	while (!xp->calls->get_cq_event(xp->channel, &cq, &ctx))
 		if (!xp->list.taglist || !tagrv_verbs_list_event(xp, cq))
-			ack_events(xp, cq == xp->rx.cq ? &xp->rx : &xp->tx);
+			verbs_note_event(xp->calls, cq, cq == xp->rx.cq ? &xp->rx.unacked :
+									  &xp->tx.unacked);
 	tagrv_eventfd_clear(xp->wake_fd);
 }
 

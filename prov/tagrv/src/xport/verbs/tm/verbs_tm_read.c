@@ -8,12 +8,9 @@
  */
 #include <errno.h>
 #include <rdma/fi_errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "xport/verbs/tm/verbs_tm.h"
-
-#define ACK_EVENTS	64	/* events acknowledged at once: it takes a mutex */
 
 int tagrv_verbs_tm_status(enum ibv_wc_status status)
 {
@@ -125,20 +122,13 @@ void tagrv_verbs_tm_refill(struct verbs_tm *tm)
 /* Makes room for another batch behind the completions held. False: no memory. */
 static bool reserve_held(struct verbs_tm *tm)
 {
-	uint32_t cap = TAGRV_MAX(2 * tm->held_cap, 4 * VERBS_TM_BATCH);
-	struct verbs_tm_wc *held;
+	struct verbs_tm_wc *held = tagrv_verbs_held_fit(tm->held, sizeof(*held), tm->held_pos,
+							tm->held_cnt, VERBS_TM_BATCH,
+							&tm->held_cap);
 
-	if (tm->held_pos)
-		memmove(tm->held, tm->held + tm->held_pos, tm->held_cnt * sizeof(*held));
 	tm->held_pos = 0;
-	if (tm->held_cnt + VERBS_TM_BATCH <= tm->held_cap)
-		return true;
-	held = realloc(tm->held, cap * sizeof(*held));
-	if (!held)
-		return false;
-	tm->held = held;
-	tm->held_cap = cap;
-	return true;
+	tm->held = held ? held : tm->held;
+	return held;
 }
 
 /* Takes a packet's permit before the packet is handled. True: handle it at once. */
@@ -185,10 +175,7 @@ bool tagrv_verbs_tm_event(struct tagrv_taglist *list, const struct ibv_cq *cq)
 
 	if (cq != ibv_cq_ex_to_cq(tm->cq))
 		return false;
-	if (++tm->unacked < ACK_EVENTS)
-		return true;
-	tm->calls->ack_cq_events(ibv_cq_ex_to_cq(tm->cq), tm->unacked);
-	tm->unacked = 0;
+	verbs_note_event(tm->calls, ibv_cq_ex_to_cq(tm->cq), &tm->unacked);
 	return true;
 }
 
