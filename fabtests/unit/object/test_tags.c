@@ -182,6 +182,21 @@ static struct tagrv_link *begin(void)
 	return link;
 }
 
+/* Receive 0 has matched and has no bytes, 1 is cancelled and not answered, 2 is in the list. */
+static void begin_with_one_of_each(void)
+{
+	struct tagrv_link *link = begin();
+
+	fake.list->hold_data = true;
+	post(0, 7, NULL);
+	post(1, 8, NULL);
+	post(2, 9, NULL);
+	fake_listed(link, 7, 0, "abc", 4);
+	pass();
+	fake_list_delay(fake.list, TAG_LIST_HOLD, 0);
+	cr_assert_eq(cancel(1), -FI_EINPROGRESS);
+}
+
 Test(tags, message_is_copied_from_its_entry_and_leaves_the_matcher)
 {
 	struct tagrv_link *link = begin();
@@ -336,16 +351,7 @@ Test(tags, memory_of_a_message_that_stopped_is_not_used_again)
 
 Test(tags, loss_ends_what_has_matched_or_was_cancelled)
 {
-	struct tagrv_link *link = begin();
-
-	fake.list->hold_data = true;
-	post(0, 7, NULL);
-	post(1, 8, NULL);
-	post(2, 9, NULL);
-	fake_listed(link, 7, 0, "abc", 4);
-	pass();
-	fake_list_delay(fake.list, TAG_LIST_HOLD, 0);
-	cr_assert_eq(cancel(1), -FI_EINPROGRESS);
+	begin_with_one_of_each();
 	tagrv_tags_lose(rig.tags, -FI_EIO);
 	cr_expect_eq(rig.status[0], -FI_EIO);
 	cr_expect_eq(rig.cancelled[1], 1);
@@ -458,16 +464,7 @@ Test(tags, memory_of_entries_has_whole_pages_of_any_size)
 
 Test(tags, close_needs_no_end_of_any_receive)
 {
-	struct tagrv_link *link = begin();
-
-	fake.list->hold_data = true;
-	post(0, 7, NULL);
-	post(1, 8, NULL);
-	post(2, 9, NULL);
-	fake_listed(link, 7, 0, "abc", 4);
-	pass();
-	fake_list_delay(fake.list, TAG_LIST_HOLD, 0);
-	cr_assert_eq(cancel(1), -FI_EINPROGRESS);
+	begin_with_one_of_each();
 	close_all();
 	cr_expect_eq(rig.cancelled[1] + rig.arrived[0], 0);
 }

@@ -121,4 +121,52 @@ static inline void announce_head(struct message *m, const char *head, size_t len
 	append(m, head, strlen(head));
 }
 
+/*
+ * Messages that no sender writes, by their number: makes the first packet of a connection, and
+ * returns what is wrong with it, or NULL behind the last one.
+ */
+static inline const char *malform(struct message *m, unsigned number)
+{
+	enum { FLAGS_FROM = 9, FLAGS = 16 };
+
+	if (number >= FLAGS_FROM && number < FLAGS_FROM + FLAGS - 5) {
+		header(m, (uint16_t) (1u << (number - FLAGS_FROM + 5)), 0, 0, 0);
+		return "undefined flag";
+	}
+	header(m, 0, 0, 0, 0);
+	switch (number) {
+	case 0:
+		m->len = 15;
+		return "header too short";
+	case 1:
+		m->tag |= UINT64_C(1) << 63;
+		return "both forms";
+	case 2:
+		m->bytes[0] &= (uint8_t) ~TAGRV_PKT_TAGGED;
+		return "not tagged";
+	case 3:
+		header(m, 0, 0, 1, 0);
+		return "out of sequence";
+	case 4:
+		peer()->credit.left = UINT32_MAX;
+		header(m, 0, 0, 0, 1);
+		return "too much credit";
+	case 5:
+		plain(m, "x");
+		m->app = 1;
+		return "data without its bit";
+	case 6:
+		announce_head(m, "headline", 8, 0, 0);
+		return "RTS without a handle";
+	case 7:
+		header(m, 1 << 4, 56, 0, 0);
+		return "RTS without a body";
+	case 8:
+		announce_head(m, "headline", 7, 56, 0);
+		return "head longer than the message";
+	default:
+		return NULL;
+	}
+}
+
 #endif

@@ -405,29 +405,8 @@ static void expect_refused(const char *what)
 
 Test(listed, malformed_ones_are_refused)
 {
-	header(&msg, 0, 0, 0, 0);
-	msg.len = 15;
-	expect_refused("header too short");
-	header(&msg, 0, 0, 0, 0);
-	msg.tag |= UINT64_C(1) << 63;
-	expect_refused("both forms");
-	header(&msg, 1 << 5, 0, 0, 0);
-	expect_refused("undefined flag");
-	header(&msg, 0, 0, 0, 0);
-	msg.bytes[0] &= (uint8_t) ~TAGRV_PKT_TAGGED;
-	expect_refused("not tagged");
-	header(&msg, 0, 0, 1, 0);
-	expect_refused("out of sequence");
-	peer()->credit.left = UINT32_MAX;
-	header(&msg, 0, 0, 0, 1);
-	expect_refused("too much credit");
-	plain(&msg, "x");
-	msg.app = 1;
-	expect_refused("data without its bit");
-	announce_head(&msg, "headline", 8, 0, 0);
-	expect_refused("RTS without a handle");
-	header(&msg, 1 << 4, 56, 0, 0);
-	expect_refused("RTS without a body");
-	announce_head(&msg, "headline", 7, 56, 0);
-	expect_refused("head longer than the message");
+	const char *what;
+
+	for (unsigned i = 0; (what = malform(&msg, i)); i++)
+		expect_refused(what);
 }
