@@ -342,6 +342,13 @@ void fake_verbs_on_reg(void (*fn)(const void *addr, size_t len, int access))
 	UNLOCK();
 }
 
+void fake_verbs_on_tagged(size_t (*fn)(unsigned from, unsigned to, void *bytes, size_t len))
+{
+	LOCK();
+	fv.on_tagged = fn;
+	UNLOCK();
+}
+
 int fake_verbs_access(const struct ibv_mr *mr)
 {
 	return tagrv_container_of(mr, struct fake_mr, base)->access;

@@ -203,6 +203,12 @@ void fake_verbs_lose_rx(struct ibv_qp *qp);
 uint64_t fake_verbs_take_buffer(struct ibv_srq *srq);
 /* Called for each region that is registered, or NULL. It must not call verbs. */
 void fake_verbs_on_reg(void (*fn)(const void *addr, size_t len, int access));
+/*
+ * Called for each packet to a list of tagged receives, or NULL: it may change the bytes, and
+ * returns how many arrive, which are not more. from, to: numbers of the devices. It must not call
+ * verbs.
+ */
+void fake_verbs_on_tagged(size_t (*fn)(unsigned from, unsigned to, void *bytes, size_t len));
 /* The access flags that the memory was registered with. */
 int fake_verbs_access(const struct ibv_mr *mr);
 /* Moves a queue pair to the error state, as a device does. */

@@ -152,6 +152,7 @@ struct fake_verbs_state {
 	struct ibv_device devs[MAX_DEVICES];
 	struct tagrv_list ctxs, mrs, channels, cqs, srqs, qps;
 	void	(*on_reg)(const void *addr, size_t len, int access);
+	size_t	(*on_tagged)(unsigned from, unsigned to, void *bytes, size_t len);
 	struct fake_verbs_counts counts;
 	uint32_t next_qpn, next_key;
 	uint64_t clock;		/* see config.reg_ns */

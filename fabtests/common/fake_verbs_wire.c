@@ -102,19 +102,23 @@ static enum ibv_wc_status do_send_tagged(const struct fake_qp *qp, struct fake_q
 {
 	const struct recv_wr *to = &rq->ring[rq->head];
 	char *bytes = malloc(wr->len + 1);
+	size_t len = wr->len;
 
 	if (!bytes)
 		abort();
 	copy_data(qp, wr, -1, bytes, true);
+	if (fv.on_tagged)
+		len = fv.on_tagged(qp->dev, peer->dev, bytes, len);
 	wc->wr_id = to->wr_id;
-	if (wr->len > to->sge.length && !fv_tm_matches(peer, bytes, wr->len)) {
+	wc->byte_len = (uint32_t) len;
+	if (len > to->sge.length && !fv_tm_matches(peer, bytes, len)) {
 		fv_rq_pop(rq);
 		free(bytes);
 		return too_long(peer, wc);
 	}
-	if (!fv_tm_arrive(peer, bytes, wr->len, wc)) {
+	if (!fv_tm_arrive(peer, bytes, len, wc)) {
 		copy(fv_pin_of(peer->base.pd, to->sge.lkey, false),
-		     (char *) (uintptr_t) to->sge.addr, -1, bytes, wr->len);
+		     (char *) (uintptr_t) to->sge.addr, -1, bytes, len);
 		fv_rq_pop(rq);
 	}
 	free(bytes);
