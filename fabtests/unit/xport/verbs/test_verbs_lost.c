@@ -8,7 +8,7 @@
 
 #include "unit/xport/verbs/verbs_fixture.h"
 
-enum { BUFS = 63, FAILURES = 200 };
+enum { BUFS = 63, FAILURES = 200, LIST_FAILURES = 100 };
 
 /* Of end b: where its packets come. */
 static struct verbs_pool *pool;
@@ -103,10 +103,10 @@ static void check_books(const struct verbs_rxq *rxq)
  * More buffers are lost than there are. Returns how many were lost. 'doubts': links that
  * failed of which it may stay unknown.
  */
-static unsigned fail_often(bool late, uint32_t doubts)
+static unsigned fail_often(unsigned failures, bool late, uint32_t doubts)
 {
 	cr_assert_leq(pool->rxq.bufs.max, BUFS + 1);
-	for (unsigned i = 0; i < FAILURES; i++) {
+	for (unsigned i = 0; i < failures; i++) {
 		fail_link(6, late);
 		check_books(&pool->rxq);
 	}
@@ -125,21 +125,21 @@ TestSuite(verbs_lost, .timeout = 60);
 Test(verbs_lost, bnxt_re_loses_a_buffer_with_each_link)
 {
 	open_like("bnxt_re");
-	cr_assert_geq(fail_often(false, 0), FAILURES);
+	cr_assert_geq(fail_often(FAILURES, false, 0), FAILURES);
 	pair_close(&pair);
 }
 
 Test(verbs_lost, mlx5_removes_completions_that_are_late)
 {
 	open_like("mlx5");
-	cr_assert_geq(fail_often(true, 0), FAILURES);
+	cr_assert_geq(fail_often(FAILURES, true, 0), FAILURES);
 	pair_close(&pair);
 }
 
 Test(verbs_lost, nothing_is_taken_back_that_was_not_lost)
 {
 	open_like("rxe");
-	cr_assert_eq(fail_often(false, 0), 0);
+	cr_assert_eq(fail_often(FAILURES, false, 0), 0);
 	pair_close(&pair);
 }
 
@@ -157,7 +157,7 @@ Test(verbs_lost, idle_links_are_asked)
 	a = pair.a->link;
 	b = pair.b->link;
 	asked = pair.a->packet_cnt;
-	fail_often(false, BUFS / 8);
+	fail_often(FAILURES, false, BUFS / 8);
 	cr_assert_gt(verbs_link_of(b)->asked_for, 0);
 	cr_assert_eq(pair.a->packet_cnt, asked, "the question is nobody's packet");
 	close_links();
@@ -225,7 +225,7 @@ Test(verbs_lost, a_list_loses_a_buffer_with_each_link)
 {
 	struct verbs_xport *xp = open_list_like("bnxt_re");
 
-	cr_assert_geq(fail_often(false, 0), FAILURES);
+	cr_assert_geq(fail_often(LIST_FAILURES, false, 0), LIST_FAILURES);
 	cr_assert_eq(xp->pool.lost.links + xp->pool.lost.links_later, 0, "the other queue lost none");
 	pair_close(&pair);
 }
@@ -233,6 +233,6 @@ Test(verbs_lost, a_list_loses_a_buffer_with_each_link)
 Test(verbs_lost, a_list_takes_nothing_back_that_was_not_lost)
 {
 	open_list_like("rxe");
-	cr_assert_eq(fail_often(false, 0), 0);
+	cr_assert_eq(fail_often(LIST_FAILURES, false, 0), 0);
 	pair_close(&pair);
 }
