@@ -327,7 +327,7 @@ class Op:
             return f'a connection, the peer is {state}'
         if int(self.op['flags']) & FI_FENCE and peer['sent']:
             return f"the end of {int(peer['sent'])} earlier sends (FI_FENCE)"
-        if self.op['tx']['rma'] and peer['rma']['asked_view']['id']:
+        if self.op['tx']['rma'] and peer['rma']['views']['asked']['id']:
             return "a VIEW of the target's window, for its device"
         return 'room in the transport, behind earlier sends'
 

@@ -186,7 +186,7 @@ static struct tagrv_op *make_op(struct tagrv_engine *engine,
 	if (row->state < TAGRV_OP_POSTED)
 		op->tx.rma = row->onesided ? &onesided : NULL;
 	if (row->onesided)
-		op->peer->rma.asked_view.id = 1;
+		tagrv_peer_begin_views(op->peer)->asked.id = 1;
 	return op;
 }
 

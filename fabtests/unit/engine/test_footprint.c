@@ -65,7 +65,7 @@ Test(footprint, an_address_without_a_connection_takes_few_bytes)
 }
 
 /* Of a peer and its lane, and their places in tables, without the transport's link. */
-#define PEER_MAX	1050
+#define PEER_MAX	864
 #define PEERS		2000
 
 static struct tagrv_link *links[PEERS];

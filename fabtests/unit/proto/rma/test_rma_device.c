@@ -5,6 +5,7 @@
  */
 #include "unit/proto/rma/side_calls.h"
 
+#include "common/alloc_fail.h"
 #include "engine/endpoint.h"
 #include "object/side.h"
 #include "object/view.h"
@@ -430,7 +431,7 @@ Test(rma_device, target_shows_what_may_be_changed)
 	cr_expect_eq(hdr.op, 1024 + 7);
 	/* The same place again: it is one view, not two. */
 	arrive_show(KEY, TAGRV_RMA_MUST);
-	cr_expect_eq(the_peer()->rma.showing_cnt, 1);
+	cr_expect_eq(the_peer()->rma.views->showing_cnt, 1);
 }
 
 Test(rma_device, target_always_answers)
@@ -454,6 +455,20 @@ Test(rma_device, target_always_answers)
 	hdr = sent_nr(TAGRV_PKT_VIEW, 1, &at);
 	cr_expect_eq(hdr.data, FI_EOPNOTSUPP, "somebody counts");
 	expect_fine();
+}
+
+/* The peer's atomics would wait for ever. */
+Test(rma_device, target_without_memory_ends_the_connection)
+{
+	if (!alloc_fail_works())
+		cr_skip_test("the allocator is not ours");
+	cr_expect_eq(the_peer()->rma.views, &tagrv_no_views);
+	alloc_fail_arm(1, true);
+	arrive_show(KEY, TAGRV_RMA_MUST);
+	alloc_fail_disarm();
+	cr_expect_eq(the_peer()->state, TAGRV_PEER_IDLE);
+	cr_expect_eq(sent(TAGRV_PKT_VIEW), 0);
+	cr_expect_eq(the_peer()->rma.views, &tagrv_no_views);
 }
 
 Test(rma_device, target_with_its_processor_refuses)

@@ -326,7 +326,7 @@ Test(rma_view, its_close_is_told_to_all_who_see_it)
 	cr_expect_eq(sent_nr(TAGRV_PKT_RECALL, 0, NULL).op, 5);
 	cr_expect_eq(sent_nr(TAGRV_PKT_RECALL, 1, NULL).op, 6);
 	cr_expect_eq(fake.regs, 0);
-	cr_expect_eq(the_peer()->rma.showing_cnt, 0);
+	cr_expect_eq(the_peer()->rma.views->showing_cnt, 0);
 	cr_assert_eq(tagrv_window_add(fx.dom, &window), 0);
 	tagrv_dom_recall_window(fx.dom, &window);
 	cr_expect_eq(sent(TAGRV_PKT_RECALL), 2);
@@ -348,7 +348,7 @@ Test(rma_view, without_room_it_is_not_shown)
 	fake.log_max = 1;
 	arrive_get_view(5, 8);
 	cr_expect_eq(sent(TAGRV_PKT_VIEW), 0);
-	cr_expect_eq(the_peer()->rma.showing_cnt, 0);
+	cr_expect_eq(the_peer()->rma.views->showing_cnt, 0);
 	fake.log_max = 0;
 	serve_all();
 	cr_expect_eq(sent(TAGRV_PKT_VIEW), 0);
@@ -360,10 +360,10 @@ Test(rma_view, the_newest_of_a_place_is_recalled_alone)
 	fake.log_max = fake.log_cnt + 1;
 	arrive_get_view(5 + TAGRV_VIEWS, 8);
 	cr_expect_eq(sent(TAGRV_PKT_VIEW), 1);
-	cr_expect_eq(the_peer()->rma.showing_cnt, 1);
+	cr_expect_eq(the_peer()->rma.views->showing_cnt, 1);
 	fake.log_max = 0;
 	arrive_get_view(5 + 2 * TAGRV_VIEWS, 8);
-	cr_expect_eq(the_peer()->rma.showing_cnt, 1);
+	cr_expect_eq(the_peer()->rma.views->showing_cnt, 1);
 	tagrv_dom_refresh_window(fx.dom, &window);
 	cr_expect_eq(sent(TAGRV_PKT_RECALL), 1);
 	cr_expect_eq(sent_nr(TAGRV_PKT_RECALL, 0, NULL).op, 5 + 2 * TAGRV_VIEWS);
@@ -395,9 +395,9 @@ Test(rma_view, a_refreshed_window_is_registered_anew)
 Test(rma_view, a_connection_that_ends_sees_nothing)
 {
 	arrive_get_view(5, 8);
-	cr_expect_eq(the_peer()->rma.showing_cnt, 1);
+	cr_expect_eq(the_peer()->rma.views->showing_cnt, 1);
 	fake_break_link(fx.link, -FI_EIO);
-	cr_expect_eq(the_peer()->rma.showing_cnt, 0);
+	cr_expect_eq(the_peer()->rma.views->showing_cnt, 0);
 	cr_expect(tagrv_list_empty(&window.showings));
 	peer_up(true);
 	tagrv_dom_recall_window(fx.dom, &window);
@@ -408,7 +408,7 @@ static void expect_hidden(const char *what)
 {
 	arrive_get_view(5, 8);
 	cr_expect_eq(sent(TAGRV_PKT_VIEW), 0, "%s", what);
-	cr_expect_eq(the_peer()->rma.showing_cnt, 0, "%s", what);
+	cr_expect_eq(the_peer()->rma.views->showing_cnt, 0, "%s", what);
 }
 
 Test(rma_view, what_is_counted_is_not_shown)
@@ -488,7 +488,7 @@ Test(rma_view, what_is_shown_to_one_peer_is_bounded)
 		arrive_get_view(i, 8);
 		fake_forget();
 	}
-	cr_expect_eq(the_peer()->rma.showing_cnt, TAGRV_SHOWINGS_MAX);
+	cr_expect_eq(the_peer()->rma.views->showing_cnt, TAGRV_SHOWINGS_MAX);
 	fake_break_link(fx.link, -FI_EIO);
 	cr_expect_eq(fx.engine->pools.showings.used, 0);
 }

@@ -34,7 +34,7 @@ static void wait_queued(const struct tagrv_op *op, FILE *out)
 	else if (op->flags & FI_FENCE && peer->sent)
 		fprintf(out, "the end of %zu earlier sends (FI_FENCE)",
 			peer->sent);
-	else if (op->tx.rma && peer->rma.asked_view.id)
+	else if (op->tx.rma && peer->rma.views->asked.id)
 		fputs("a VIEW of the target's window, for its device", out);
 	else
 		fputs("room in the transport, behind earlier sends", out);

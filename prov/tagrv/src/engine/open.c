@@ -143,6 +143,8 @@ int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *att
 	tagrv_list_init(&e->conn.gone);
 	tagrv_list_init(&e->conn.parts);
 	tagrv_list_init(&e->table.blank);
+	e->table.index = (struct tagrv_addrmap)
+			 TAGRV_ADDRMAP_INIT(struct tagrv_peer, by_addr, addr);
 	tagrv_list_init(&e->conn.lost);
 	tagrv_list_init(&e->table.watcher.node);
 	tagrv_list_init(&e->rx_node);

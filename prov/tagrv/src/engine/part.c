@@ -68,8 +68,8 @@
 
 static bool shows_windows(const struct tagrv_peer *peer)
 {
-	return peer->side || peer->side_off_due || peer->rma.showing_cnt ||
-	       peer->rma.show.id || peer->rma.shows.id || peer->rma.asked_view.id;
+	return peer->side || peer->side_off_due || peer->rma.views->showing_cnt ||
+	       peer->show_due || peer->rma.views->asked.id;
 }
 
 /* Nothing is under way; sends that wait for a connection are not. */

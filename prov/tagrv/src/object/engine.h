@@ -9,6 +9,7 @@
 #ifndef TAGRV_OBJECT_ENGINE_H
 #define TAGRV_OBJECT_ENGINE_H
 
+#include "core/addrmap.h"
 #include "core/list.h"
 #include "core/pool.h"
 #include "match/match.h"
@@ -117,7 +118,7 @@ struct tagrv_engine {
 		size_t	by_addr_cnt;
 		struct tagrv_peer **peers;	/* by peer->id */
 		size_t	cnt, cap;
-		void	*index;			/* uthash by address */
+		struct tagrv_addrmap index;	/* those that have an address */
 		struct tagrv_list blank;	/* peers of no address: blank_node */
 		struct tagrv_avtab *av;
 		struct tagrv_av_watcher watcher;

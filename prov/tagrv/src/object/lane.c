@@ -65,10 +65,7 @@ struct tagrv_lane *tagrv_lane_create(struct tagrv_peer *peer,
 	peer->rma.op = 0;
 	peer->rma.done = 0;
 	peer->rma.refused = 0;
-	peer->rma.view_pause = 0;
-	peer->rma.show.id = 0;
-	peer->rma.asked_view.id = 0;
-	peer->rma.shows.id = 0;
+	tagrv_peer_reset_views(peer);
 	return lane;
 }
 

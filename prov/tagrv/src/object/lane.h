@@ -56,8 +56,8 @@ struct tagrv_lane {
 	uint32_t epoch;
 	uint64_t renew_since;		/* ms, clock; the link waits for new paths;
 					   0: it does not */
-	int	gone_status;		/* why the peer hung up: 0 or -FI_E* */
 	struct tagrv_part part;
+	int	gone_status;		/* why the peer hung up: 0 or -FI_E* */
 	unsigned gone_passes;		/* progress passes without a message of
 					   the peer since it ended its connection */
 	uint32_t gone_seq;		/* what had come at the last of them */

@@ -9,9 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
 #include "core/limits.h"
 #include "object/lane.h"
 #include "object/rx.h"
@@ -66,12 +63,6 @@ void tagrv_peer_open_plain(struct tagrv_peer *peer)
 				    peer->eager_limit + 1);
 }
 
-/* A peer with its place in the engine's index by address. */
-struct indexed_peer {
-	struct tagrv_peer peer;
-	UT_hash_handle hh;
-};
-
 static void init_peer(struct tagrv_peer *peer, struct tagrv_engine *engine,
 		      const struct tagrv_addr *addr)
 {
@@ -90,12 +81,11 @@ static void init_peer(struct tagrv_peer *peer, struct tagrv_engine *engine,
 	tagrv_list_init(&peer->writers);
 	tagrv_list_init(&peer->acks);
 	tagrv_list_init(&peer->rma.answers);
-	tagrv_list_init(&peer->rma.showings);
+	peer->rma.views = (struct tagrv_peer_views *) &tagrv_no_views;
 	tagrv_list_init(&peer->rma.held);
 	tagrv_list_init(&peer->busy_node);
 	peer->known = peer->fi_addr != FI_ADDR_NOTAVAIL;
 	tagrv_list_init(&peer->lost_node);
-	tagrv_list_init(&peer->blank_node);
 	tagrv_list_init(&peer->hold.node);
 	tagrv_places_reset(&peer->hold.places, engine->credit.places);
 }
@@ -126,27 +116,27 @@ static int number_peer(struct tagrv_engine *engine, struct tagrv_peer *peer)
 struct tagrv_peer *tagrv_peer_find(const struct tagrv_engine *engine,
 				   const struct tagrv_addr *addr)
 {
-	struct indexed_peer *index = engine->table.index, *found;
+	struct tagrv_addrnode *node;
 
 	tagrv_assert_locked(engine->dom);
-	HASH_FIND(hh, index, addr, sizeof(*addr), found);
-	return found ? &found->peer : NULL;
+	node = tagrv_addrmap_find(&engine->table.index, addr);
+	return node ? tagrv_container_of(node, struct tagrv_peer, by_addr) : NULL;
 }
 
 /* A blank one keeps its number and its place in the table. */
-static struct indexed_peer *new_peer(struct tagrv_engine *engine)
+static struct tagrv_peer *new_peer(struct tagrv_engine *engine)
 {
 	struct tagrv_list *node = tagrv_list_pop(&engine->table.blank);
-	struct indexed_peer *found;
+	struct tagrv_peer *peer;
 	uint32_t id;
 
 	if (!node)
-		return calloc(1, sizeof(*found));
-	found = tagrv_container_of(node, struct indexed_peer, peer.blank_node);
-	id = found->peer.id;
-	memset(found, 0, sizeof(*found));
-	found->peer.id = found->peer.match_id = id;
-	return found;
+		return calloc(1, sizeof(*peer));
+	peer = tagrv_container_of(node, struct tagrv_peer, blank_node);
+	id = peer->id;
+	memset(peer, 0, sizeof(*peer));
+	peer->id = peer->match_id = id;
+	return peer;
 }
 
 static bool is_numbered(const struct tagrv_engine *engine,
@@ -156,40 +146,45 @@ static bool is_numbered(const struct tagrv_engine *engine,
 	       engine->table.peers[peer->id] == peer;
 }
 
-/* There is no memory to index it by its address. */
-static void drop_new(struct tagrv_engine *engine, struct indexed_peer *found)
+/* It is not in the index. */
+static void make_blank(struct tagrv_peer *peer)
 {
-	if (is_numbered(engine, &found->peer))
-		tagrv_list_push_tail(&engine->table.blank,
-				     &found->peer.blank_node);
+	tagrv_peer_end_views(peer);
+	peer->blank = true;
+	tagrv_list_init(&peer->blank_node);
+	tagrv_list_push_tail(&peer->engine->table.blank, &peer->blank_node);
+}
+
+/* There is no memory to index it by its address. */
+static void drop_new(struct tagrv_engine *engine, struct tagrv_peer *peer)
+{
+	if (is_numbered(engine, peer))
+		make_blank(peer);
 	else
-		free(found);
+		free(peer);
 }
 
 struct tagrv_peer *tagrv_peer_get(struct tagrv_engine *engine,
 				  const struct tagrv_addr *addr)
 {
-	struct indexed_peer *index = engine->table.index, *found;
+	struct tagrv_peer *peer = tagrv_peer_find(engine, addr);
 
-	tagrv_assert_locked(engine->dom);
-	HASH_FIND(hh, index, addr, sizeof(*addr), found);
-	if (found)
-		return &found->peer;
-	found = new_peer(engine);
-	if (!found)
+	if (peer)
+		return peer;
+	peer = new_peer(engine);
+	if (!peer)
 		return NULL;
-	init_peer(&found->peer, engine, addr);
-	HASH_ADD(hh, index, peer.addr, sizeof(*addr), found);
-	if (!found->hh.tbl || (!is_numbered(engine, &found->peer) &&
-			       number_peer(engine, &found->peer))) {
-		if (found->hh.tbl)
-			HASH_DEL(index, found);
-		engine->table.index = index;
-		drop_new(engine, found);
+	init_peer(peer, engine, addr);
+	if (tagrv_addrmap_add(&engine->table.index, &peer->by_addr)) {
+		drop_new(engine, peer);
 		return NULL;
 	}
-	engine->table.index = index;
-	return &found->peer;
+	if (!is_numbered(engine, peer) && number_peer(engine, peer)) {
+		tagrv_addrmap_remove(&engine->table.index, &peer->by_addr);
+		drop_new(engine, peer);
+		return NULL;
+	}
+	return peer;
 }
 
 /* ---- strangers ---- */
@@ -223,22 +218,16 @@ static bool is_blank(const struct tagrv_peer *peer)
 	       peer->state == TAGRV_PEER_IDLE && !peer->engine->rx->shared &&
 	       tagrv_peer_is_idle(peer) && !peer->frags &&
 	       !tagrv_list_linked(&peer->busy_node) &&
-	       !tagrv_list_linked(&peer->lost_node) &&
-	       !tagrv_list_linked(&peer->blank_node);
+	       !tagrv_list_linked(&peer->lost_node) && !peer->blank;
 }
 
 void tagrv_peer_forget(struct tagrv_peer *peer)
 {
-	struct tagrv_engine *engine = peer->engine;
-	struct indexed_peer *index = engine->table.index, *found;
-
-	tagrv_assert_locked(engine->dom);
+	tagrv_assert_locked(peer->engine->dom);
 	if (!is_blank(peer))
 		return;
-	found = tagrv_container_of(peer, struct indexed_peer, peer);
-	HASH_DEL(index, found);
-	engine->table.index = index;
-	tagrv_list_push_tail(&engine->table.blank, &peer->blank_node);
+	tagrv_addrmap_remove(&peer->engine->table.index, &peer->by_addr);
+	make_blank(peer);
 }
 
 /* ---- rows of the address table ---- */
@@ -288,20 +277,25 @@ void tagrv_peer_forget_rows(struct tagrv_peer *peer)
 			engine->table.by_addr[i] = NULL;
 }
 
+static void free_peer(struct tagrv_peer *peer)
+{
+	tagrv_peer_end_views(peer);
+	free(peer);
+}
+
 void tagrv_peer_destroy_all(struct tagrv_engine *engine)
 {
-	struct indexed_peer *index = engine->table.index, *p, *tmp;
-
+	struct tagrv_addrmap *index = &engine->table.index;
+	struct tagrv_addrnode *indexed, *next;
 	struct tagrv_list *node;
 
-	HASH_ITER(hh, index, p, tmp) {
-		HASH_DEL(index, p);
-		free(p);
+	for (indexed = tagrv_addrmap_next(index, NULL); indexed; indexed = next) {
+		next = tagrv_addrmap_next(index, indexed);
+		free_peer(tagrv_container_of(indexed, struct tagrv_peer, by_addr));
 	}
 	while ((node = tagrv_list_pop(&engine->table.blank)))
-		free(tagrv_container_of(node, struct indexed_peer,
-					peer.blank_node));
-	engine->table.index = NULL;
+		free_peer(tagrv_container_of(node, struct tagrv_peer, blank_node));
+	tagrv_addrmap_fini(index);
 	free(engine->table.peers);
 	free(engine->table.by_addr);
 	engine->table.peers = NULL;

@@ -89,6 +89,28 @@ struct tagrv_asked_view {
 	uint64_t key, addr;
 };
 
+/*
+ * What is known of windows that the peer shows, or is shown (object/view.h). Few peers have any:
+ * the others share tagrv_no_views.
+ */
+struct tagrv_peer_views {
+	struct tagrv_list showings;	/* tagrv_showing::of_peer */
+	uint32_t showing_cnt;
+	uint32_t pause;			/* writes until a SHOW asks for a view again */
+	struct {			/* a SHOW that is to be sent; id 0: none */
+		uint32_t id;
+		bool	must;		/* it is to be answered in any case */
+		uint64_t key, addr;
+	} show;
+	struct tagrv_asked_view asked;
+	struct {			/* the peer's SHOW that is to be answered; id 0 */
+		uint32_t id;
+		uint64_t key, addr;
+	} shows;
+};
+
+extern const struct tagrv_peer_views tagrv_no_views;
+
 struct tagrv_peer {
 	/* Read by every send. */
 	size_t	plain_end;		/* tagged messages with fewer bytes go
@@ -118,6 +140,8 @@ struct tagrv_peer {
 	bool	met;			/* an earlier connection brought packets */
 	bool	side_unable;		/* the last side link could not be made */
 	bool	side_off_due;		/* the peer is to be told of its end, before all else */
+	bool	show_due;		/* a SHOW is to be sent, or to be answered */
+	bool	blank;			/* it stands for no address */
 	uint32_t life;			/* connections so far */
 	fi_addr_t fi_addr;		/* FI_ADDR_NOTAVAIL: not in the table */
 
@@ -134,9 +158,9 @@ struct tagrv_peer {
 		uint32_t paid;		/* units of the budget that its kept
 					   messages hold */
 		uint32_t lost;		/* announced, and the connection ended */
-		bool	stopped;	/* it has no place left, and is in: */
-		struct tagrv_list node;	/* engine->rx->stopped */
+		bool	stopped;	/* it has no place left, and is in 'node' */
 		bool	wanted;		/* stopped, but may have what is waited for */
+		struct tagrv_list node;	/* engine->rx->stopped */
 		uint64_t seen;		/* posts that were looked at since then */
 	} hold;
 	size_t	packet_limit;		/* payload bytes of one eager packet */
@@ -167,23 +191,11 @@ struct tagrv_peer {
 		int	status;		/* the first error of its packets */
 		uint64_t len;		/* bytes of them */
 		struct tagrv_list answers;	/* tagrv_answer::link */
-		struct tagrv_list showings;	/* tagrv_showing::of_peer */
-		uint32_t showing_cnt;
-		uint32_t view_pause;	/* writes until a SHOW asks for a view again */
+		struct tagrv_peer_views *views;	/* not written to if it is tagrv_no_views */
 		uint64_t side_free_at;	/* ms: when the peer has begun none lately */
 		uint32_t side_nr;	/* side links of this connection that have ended */
 		uint32_t side_pause;	/* operations until another one is begun */
 		uint32_t side_pause_last;	/* how many it was at first; 0: none so far */
-		struct {		/* a SHOW that is to be sent; id 0: none */
-			uint32_t id;
-			bool	must;	/* it is to be answered in any case */
-			uint64_t key, addr;
-		} show;
-		struct tagrv_asked_view asked_view;
-		struct {		/* the peer's SHOW that is to be answered; id 0 */
-			uint32_t id;
-			uint64_t key, addr;
-		} shows;
 		/* Remote CQ data: proto/rma/rma_data.c. */
 		uint32_t data_asked;	/* operations of ours with data, not answered */
 		uint32_t held_cnt;	/* FINs that are held */
@@ -197,7 +209,10 @@ struct tagrv_peer {
 					   came up, or there was none */
 	int	lost_status;		/* the same, for receives that name it, while: */
 	struct tagrv_list lost_node;	/* engine->conn.lost */
-	struct tagrv_list blank_node;	/* engine->table.blank */
+	union {
+		struct tagrv_addrnode by_addr;	/* engine->table.index */
+		struct tagrv_list blank_node;	/* blank: engine->table.blank */
+	};
 	struct tagrv_offload_source listed;	/* for receives that name it: tags.h */
 	struct tagrv_addr addr;
 };
@@ -207,6 +222,13 @@ struct tagrv_peer {
  * the loss unless status is 0.
  */
 void tagrv_peer_end_counted(struct tagrv_peer *peer, uint32_t cnt, int status);
+
+/* Makes peer->rma.views one that may be written to: view.c. NULL: no memory. */
+struct tagrv_peer_views *tagrv_peer_begin_views(struct tagrv_peer *peer) TAGRV_WARN_UNUSED;
+/* Frees it; nothing is shown to the peer. */
+void tagrv_peer_end_views(struct tagrv_peer *peer);
+/* Nothing is asked of a new connection. */
+void tagrv_peer_reset_views(struct tagrv_peer *peer);
 
 /* Puts an answer of the peer back, which is on no list: op_rma.c. */
 void tagrv_answer_free(struct tagrv_peer *peer, struct tagrv_answer *answer);

@@ -13,6 +13,53 @@
 #include "object/mrtab.h"
 #include "object/peer.h"
 
+/* ---- what a peer has of them ---- */
+
+const struct tagrv_peer_views tagrv_no_views = {
+	.showings = {
+		(struct tagrv_list *) &tagrv_no_views.showings,
+		(struct tagrv_list *) &tagrv_no_views.showings,
+	},
+};
+
+struct tagrv_peer_views *tagrv_peer_begin_views(struct tagrv_peer *peer)
+{
+	struct tagrv_peer_views *views;
+
+	tagrv_assert_locked(peer->engine->dom);
+	if (peer->rma.views != &tagrv_no_views)
+		return peer->rma.views;
+	views = calloc(1, sizeof(*views));
+	if (!views)
+		return NULL;
+	tagrv_list_init(&views->showings);
+	peer->rma.views = views;
+	return views;
+}
+
+/* No lock is needed at the end of the engine. */
+void tagrv_peer_end_views(struct tagrv_peer *peer)
+{
+	if (peer->rma.views == &tagrv_no_views)
+		return;
+	free(peer->rma.views);
+	peer->rma.views = (struct tagrv_peer_views *) &tagrv_no_views;
+}
+
+void tagrv_peer_reset_views(struct tagrv_peer *peer)
+{
+	struct tagrv_peer_views *views = peer->rma.views;
+
+	tagrv_assert_locked(peer->engine->dom);
+	peer->show_due = false;
+	if (views == &tagrv_no_views)
+		return;
+	views->pause = 0;
+	views->show.id = 0;
+	views->asked.id = 0;
+	views->shows.id = 0;
+}
+
 /* ---- initiator ---- */
 
 /* Operations on other windows of this place, of which one asks for a view. */
@@ -207,7 +254,7 @@ void tagrv_showing_settle(const struct tagrv_showing *showing)
 {
 	struct tagrv_list *node;
 
-	tagrv_list_for_each(&showing->peer->rma.showings, node) {
+	tagrv_list_for_each(&showing->peer->rma.views->showings, node) {
 		struct tagrv_showing *other =
 			tagrv_container_of(node, struct tagrv_showing, of_peer);
 
@@ -221,11 +268,12 @@ void tagrv_showing_settle(const struct tagrv_showing *showing)
 struct tagrv_showing *tagrv_showing_begin(struct tagrv_window *window,
 					  struct tagrv_peer *peer, uint32_t id)
 {
+	struct tagrv_peer_views *views = tagrv_peer_begin_views(peer);
 	struct tagrv_showing *showing;
 
 	tagrv_assert_locked(peer->engine->dom);
 	/* One more, until it has taken the place of an older one. */
-	if (peer->rma.showing_cnt > TAGRV_SHOWINGS_MAX)
+	if (!views || views->showing_cnt > TAGRV_SHOWINGS_MAX)
 		return NULL;
 	showing = tagrv_pool_get(&peer->engine->pools.showings);
 	if (!showing)
@@ -236,8 +284,8 @@ struct tagrv_showing *tagrv_showing_begin(struct tagrv_window *window,
 	tagrv_list_init(&showing->of_window);
 	tagrv_list_init(&showing->of_peer);
 	tagrv_list_push_tail(&window->showings, &showing->of_window);
-	tagrv_list_push_tail(&peer->rma.showings, &showing->of_peer);
-	peer->rma.showing_cnt++;
+	tagrv_list_push_tail(&views->showings, &showing->of_peer);
+	views->showing_cnt++;
 	return showing;
 }
 
@@ -248,7 +296,7 @@ void tagrv_showing_end(struct tagrv_showing *showing)
 	tagrv_assert_locked(peer->engine->dom);
 	tagrv_list_remove(&showing->of_window);
 	tagrv_list_remove(&showing->of_peer);
-	peer->rma.showing_cnt--;
+	peer->rma.views->showing_cnt--;
 	tagrv_pool_put(&peer->engine->pools.showings, showing);
 }
 
@@ -256,6 +304,6 @@ void tagrv_showings_forget(struct tagrv_peer *peer)
 {
 	struct tagrv_list *node;
 
-	while ((node = tagrv_list_first(&peer->rma.showings)))
+	while ((node = tagrv_list_first(&peer->rma.views->showings)))
 		tagrv_showing_end(tagrv_container_of(node, struct tagrv_showing, of_peer));
 }

@@ -101,7 +101,7 @@ void tagrv_views_fini(struct tagrv_engine *engine);
 struct tagrv_showing {
 	struct tagrv_pool_node node;
 	struct tagrv_list of_window;	/* window->showings */
-	struct tagrv_list of_peer;	/* peer->rma.showings */
+	struct tagrv_list of_peer;	/* peer->rma.views->showings */
 	struct tagrv_window *window;
 	struct tagrv_peer *peer;
 	uint32_t id;			/* the peer's */

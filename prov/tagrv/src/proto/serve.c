@@ -99,10 +99,12 @@ static int serve_list(struct tagrv_list *list)
 /* What makes the peer's memory accessible: rare. */
 static TAGRV_COLD int serve_views(struct tagrv_peer *peer)
 {
-	int ret = peer->rma.show.id ? tagrv_rma_serve_show(peer) : 0;
+	const struct tagrv_peer_views *views = peer->rma.views;
+	int ret = views->show.id ? tagrv_rma_serve_show(peer) : 0;
 
-	if (!ret && peer->rma.shows.id)
+	if (!ret && views->shows.id)
 		ret = tagrv_rma_serve_shows(peer);
+	peer->show_due = views->show.id || views->shows.id;
 	return ret ? ret : tagrv_rma_serve_side(peer);
 }
 
@@ -111,8 +113,7 @@ static int serve_ends(struct tagrv_peer *peer)
 {
 	int blocked = tagrv_peer_owes_count(peer) ? tagrv_rma_serve_count(peer) : 0;
 
-	if (TAGRV_UNLIKELY(peer->rma.show.id || peer->rma.shows.id || peer->side ||
-			   peer->side_off_due) && !blocked)
+	if (TAGRV_UNLIKELY(peer->show_due || peer->side || peer->side_off_due) && !blocked)
 		blocked = serve_views(peer);
 	return TAGRV_UNLIKELY(peer->state != TAGRV_PEER_READY) ? -FI_ENOTCONN :
 	       blocked | serve_acks(peer);
@@ -163,7 +164,7 @@ bool tagrv_peer_serve(struct tagrv_peer *peer)
 	/* An operation that ended meanwhile may have queued an ack without room, and one
 	 * that began may have asked for a view. */
 	if (!blocked && !answers && !pending && tagrv_list_empty(&peer->acks) &&
-	    !peer->rma.held_cnt && !peer->rma.show.id && !tagrv_peer_owes_count(peer) &&
+	    !peer->rma.held_cnt && !peer->show_due && !tagrv_peer_owes_count(peer) &&
 	    !(TAGRV_UNLIKELY(peer->hold.stopped) && tagrv_hold_looks_again(peer)) &&
 	    tagrv_list_linked(&peer->busy_node))
 		tagrv_list_remove(&peer->busy_node);

@@ -97,8 +97,12 @@ static int ask(const struct tagrv_op *op)
 {
 	const struct fi_rma_iov *range = &op->tx.rma->remote[0];
 	struct tagrv_peer *peer = op->peer;
-	struct tagrv_asked_view *asked = &peer->rma.asked_view;
+	struct tagrv_peer_views *views = tagrv_peer_begin_views(peer);
+	struct tagrv_asked_view *asked;
 
+	if (!views)
+		return refuse(peer, -FI_ENOMEM, "there is no memory to ask for the region");
+	asked = &views->asked;
 	if (asked->id && asked->key == range->key && asked->addr == range->addr) {
 		int status = asked->status;
 
@@ -113,10 +117,11 @@ static int ask(const struct tagrv_op *op)
 	asked->status = 0;
 	asked->key = range->key;
 	asked->addr = range->addr;
-	peer->rma.show.id = asked->id;
-	peer->rma.show.key = range->key;
-	peer->rma.show.addr = range->addr;
-	peer->rma.show.must = true;
+	views->show.id = asked->id;
+	views->show.key = range->key;
+	views->show.addr = range->addr;
+	views->show.must = true;
+	peer->show_due = true;
 	tagrv_peer_set_busy(peer);
 	return -FI_EAGAIN;
 }
@@ -143,7 +148,7 @@ static int find_at_peer(const struct tagrv_op *op, struct place *place)
 
 void tagrv_rma_device_shown(struct tagrv_peer *peer, uint32_t id, int status)
 {
-	struct tagrv_asked_view *asked = &peer->rma.asked_view;
+	struct tagrv_asked_view *asked = &peer->rma.views->asked;
 
 	tagrv_assert_locked(peer->engine->dom);
 	if (!asked->id || asked->id != id)

@@ -117,21 +117,24 @@ static int send_refusal(struct tagrv_peer *peer, uint32_t id, int status)
 
 int tagrv_rma_serve_shows(struct tagrv_peer *peer)
 {
-	uint32_t id = peer->rma.shows.id;
+	struct tagrv_peer_views *views = peer->rma.views;
+	uint32_t id = views->shows.id;
 	int ret;
 
 	tagrv_assert_locked(peer->engine->dom);
-	ret = show(peer, peer->rma.shows.key, peer->rma.shows.addr, id, TAGRV_MEM_ATOMIC);
+	ret = show(peer, views->shows.key, views->shows.addr, id, TAGRV_MEM_ATOMIC);
 	if (ret == -FI_EACCES || ret == -FI_EOPNOTSUPP)
 		ret = send_refusal(peer, id, ret);
 	if (!ret)
-		peer->rma.shows.id = 0;
+		views->shows.id = 0;
 	return ret;
 }
 
 void tagrv_rma_show_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			   const void *body, size_t len)
 {
+	struct tagrv_peer_views *views;
+
 	(void) body;
 	tagrv_assert_locked(peer->engine->dom);
 	if (hdr->flags & ~TAGRV_RMA_MUST || hdr->seq || !hdr->op || len) {
@@ -142,10 +145,17 @@ void tagrv_rma_show_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		tagrv_rma_show(peer, hdr->tag, hdr->data, hdr->op);
 		return;
 	}
+	/* Its operations wait for the answer, which nothing else would bring. */
+	views = tagrv_peer_begin_views(peer);
+	if (!views) {
+		tagrv_lane_fail(peer->lane, -FI_ENOMEM, true);
+		return;
+	}
 	/* A peer that asks again does not wait for the answer to an earlier one. */
-	peer->rma.shows.id = hdr->op;
-	peer->rma.shows.key = hdr->tag;
-	peer->rma.shows.addr = hdr->data;
+	views->shows.id = hdr->op;
+	views->shows.key = hdr->tag;
+	views->shows.addr = hdr->data;
+	peer->show_due = true;
 	tagrv_peer_set_busy(peer);
 }
 

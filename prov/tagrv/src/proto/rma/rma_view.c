@@ -75,38 +75,41 @@ uint32_t tagrv_rma_ask_view(const struct tagrv_op *op)
 /* Asks for a view of the window, now and then: when the peer is served. */
 static void ask_to_show(struct tagrv_peer *peer, uint64_t addr, uint64_t key)
 {
+	struct tagrv_peer_views *views = tagrv_peer_begin_views(peer);
 	uint32_t id;
 
-	if (peer->rma.show.id)
+	if (!views || views->show.id)
 		return;
-	if (peer->rma.view_pause) {
-		peer->rma.view_pause--;
+	if (views->pause) {
+		views->pause--;
 		return;
 	}
-	peer->rma.view_pause = ASK_EVERY - 1;
+	views->pause = ASK_EVERY - 1;
 	id = tagrv_view_ask(peer, key);
 	if (!id)
 		return;
-	peer->rma.show.id = id;
-	peer->rma.show.key = key;
-	peer->rma.show.addr = addr;
-	peer->rma.show.must = false;
+	views->show.id = id;
+	views->show.key = key;
+	views->show.addr = addr;
+	views->show.must = false;
+	peer->show_due = true;
 	tagrv_peer_set_busy(peer);
 }
 
 int tagrv_rma_serve_show(struct tagrv_peer *peer)
 {
+	struct tagrv_peer_views *views = peer->rma.views;
 	struct tagrv_hdr hdr = {
-		.opcode = TAGRV_PKT_SHOW, .op = peer->rma.show.id,
-		.tag = peer->rma.show.key, .data = peer->rma.show.addr,
-		.flags = peer->rma.show.must ? TAGRV_RMA_MUST : 0,
+		.opcode = TAGRV_PKT_SHOW, .op = views->show.id,
+		.tag = views->show.key, .data = views->show.addr,
+		.flags = views->show.must ? TAGRV_RMA_MUST : 0,
 	};
 	int ret;
 
 	tagrv_assert_locked(peer->engine->dom);
 	ret = tagrv_control_send(peer, &hdr, NULL, 0);
 	if (!ret)
-		peer->rma.show.id = 0;
+		views->show.id = 0;
 	return ret;
 }
 
@@ -416,7 +419,8 @@ void tagrv_rma_view_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		tagrv_peer_bad_packet(peer, "VIEW with another window's id");
 		return;
 	}
-	peer->rma.view_pause = 0;
+	if (peer->rma.views->pause)
+		peer->rma.views->pause = 0;
 	tagrv_rma_side_begin(peer);
 	tagrv_rma_device_shown(peer, hdr->op, 0);
 }
