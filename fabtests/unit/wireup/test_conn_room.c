@@ -133,6 +133,50 @@ Test(conn_room, room_that_was_taken_for_a_moment_fails_no_answer)
 	driver_fini(&d);
 }
 
+/* A device that is full of other processes' queue pairs: there is no link that could end. */
+static struct driver_chan *refuse_first(struct driver *d)
+{
+	start(d, 0, 1);
+	cr_assert_not(tagrv_quota_refused(&quota));
+	atomic_store(&quota.lack_until, 0);
+	tagrv_quota_give(&quota);
+	d->fake.create_status = -FI_ENOMEM;
+	driver_want(d);
+	atomic_store(&quota.lack_until, UINT64_MAX);
+	return driver_answer_dial(d);
+}
+
+Test(conn_room, first_link_waits_for_other_processes)
+{
+	struct driver_chan *out;
+	struct driver d;
+
+	out = refuse_first(&d);
+	cr_assert(out->hung_up);
+	cr_assert_eq(d.faileds, 0);
+	d.fake.create_status = 0;
+	atomic_store(&quota.lack_until, 0);
+	driver_run_timer(&d);
+	out = driver_answer_dial(&d);
+	give(&d, out, TAGRV_WIREUP_REP, PEER, 7);
+	cr_assert_eq(d.ups, 1);
+	driver_fini(&d);
+}
+
+Test(conn_room, first_link_waits_no_longer_than_others)
+{
+	struct driver d;
+	uint64_t begin;
+
+	refuse_first(&d);
+	begin = d.now;
+	while (!d.faileds)
+		driver_run_timer(&d);
+	cr_assert_eq(d.event.status, -FI_ENOSPC);
+	cr_assert_eq(d.now - begin, 30000);
+	driver_fini(&d);
+}
+
 /* Endpoints that have no room would wait for each other with links that nobody uses. */
 Test(conn_room, link_is_given_back_while_a_busy_peer_is_awaited)
 {

@@ -52,12 +52,15 @@ Test(quota, without_a_limit_the_device_decides)
 	cr_assert(tagrv_quota_has_room(&quota, 0), "it may have others by now");
 }
 
-Test(quota, nobody_makes_room_for_the_first)
+/* None of ours can make room for the first, but other processes may. */
+Test(quota, the_first_waits_for_other_processes)
 {
 	struct tagrv_quota quota = take_all(1000, 0, 1);
 
 	cr_assert_not(tagrv_quota_refused(&quota));
 	tagrv_quota_give(&quota);
+	cr_assert_not(tagrv_quota_has_room(&quota, 0));
+	atomic_store(&quota.lack_until, 1);
 	cr_assert(tagrv_quota_has_room(&quota, 0));
 }
 
@@ -96,7 +99,9 @@ Test(quota, links_that_take_two)
 {
 	struct tagrv_quota quota = take_all(1000, 2, 0);
 
+	cr_assert_eq(tagrv_quota_most(&quota), 2);
 	tagrv_quota_double(&quota);
+	cr_assert_eq(tagrv_quota_most(&quota), 4);
 	cr_assert(tagrv_quota_has_room(&quota, 1), "two links have room in any case");
 	cr_assert(tagrv_quota_take_some(&quota, 2));
 	cr_assert(tagrv_quota_take(&quota), "a side link");

@@ -40,8 +40,7 @@ static unsigned cost_of(struct tagrv_quota *quota)
 	return atomic_load_explicit(&quota->twofold, memory_order_relaxed) ? 2 : 1;
 }
 
-/* 0: as many as the device takes. */
-static unsigned most_of(struct tagrv_quota *quota)
+unsigned tagrv_quota_most(struct tagrv_quota *quota)
 {
 	return quota->most ? TAGRV_MAX(quota->most, LEAST * cost_of(quota)) : 0;
 }
@@ -49,15 +48,15 @@ static unsigned most_of(struct tagrv_quota *quota)
 static unsigned limit_of(struct tagrv_quota *quota)
 {
 	unsigned lack = atomic_load_explicit(&quota->lack, memory_order_relaxed);
-	unsigned most = quota->most ? most_of(quota) : UINT_MAX;
+	unsigned most = quota->most ? tagrv_quota_most(quota) : UINT_MAX;
 
 	return lack && tagrv_clock_ms() < atomic_load(&quota->lack_until) ?
-	       TAGRV_MIN(lack, most) : most;
+	       TAGRV_MIN(lack - 1, most) : most;
 }
 
 bool tagrv_quota_take_some(struct tagrv_quota *quota, unsigned cnt)
 {
-	unsigned used = atomic_load(&quota->used), most = most_of(quota);
+	unsigned used = atomic_load(&quota->used), most = tagrv_quota_most(quota);
 
 	do {
 		if (most && used + cnt > most)
@@ -76,7 +75,7 @@ bool tagrv_quota_refused_some(struct tagrv_quota *quota, unsigned cnt)
 	unsigned others = atomic_load(&quota->used) - cnt;
 
 	atomic_store(&quota->lack_until, tagrv_clock_ms() + LACK_MS);
-	atomic_store(&quota->lack, others);
+	atomic_store(&quota->lack, others + 1);
 	return others > 0;
 }
 

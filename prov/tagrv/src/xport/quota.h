@@ -8,7 +8,8 @@
  *                            | closed        |
  *
  * A device may have less than it says, because other processes use it, too: after it has
- * refused a link, 'lack' takes the place of 'most' for LACK_MS.
+ * refused a link, there is room for no more than those that there are, for LACK_MS. That may
+ * be none.
  *
  * What is counted is what a link takes of the device: one, or two of a transport that has
  * said so.
@@ -42,6 +43,9 @@ void tagrv_quota_share(struct tagrv_quota *quota, unsigned procs);
 
 /* Links may take two each from now on; two of them fit into any 'most'. */
 void tagrv_quota_double(struct tagrv_quota *quota);
+
+/* What the links take together at most; 0: as much as the device has. */
+unsigned tagrv_quota_most(struct tagrv_quota *quota);
 
 /* Counts a link that is to be made, and takes so many. False: there is no room for it. */
 bool tagrv_quota_take_some(struct tagrv_quota *quota, unsigned cnt) TAGRV_WARN_UNUSED;

@@ -99,18 +99,22 @@ static int create_rxq(struct verbs_link *link)
 
 /*
  * Queue pairs of ours that are idle, or those of other processes, may make room for one
- * that the device refuses now: it is tried again for so long that one line has to do.
+ * that the device refuses now: it is tried again for so long that one line has to do. That
+ * is so without any of ours, too.
  */
 static void say_refused(struct verbs_dev *dev, unsigned counted, int err)
 {
 	bool lack = err == -ENOMEM || err == -ENOSPC || err == -EAGAIN;
+	const char *hint = "";
 
-	if (!lack || !tagrv_quota_refused_some(&dev->quota, counted) ||
-	    !atomic_exchange(&dev->quota_warned, true))
+	if (lack)
+		hint = tagrv_quota_refused_some(&dev->quota, counted) ?
+		       "; FI_TAGRV_MAX_QPS closes idle connections earlier" :
+		       "; other processes may have them all";
+	if (!lack || !atomic_exchange(&dev->quota_warned, true))
 		tagrv_warn("verbs: %s: cannot create a queue pair, beside %u that there "
 			   "are: %s%s\n", dev->base.name,
-			   atomic_load(&dev->quota.used) - counted, strerror(-err),
-			   lack ? "; FI_TAGRV_MAX_QPS closes idle connections earlier" : "");
+			   atomic_load(&dev->quota.used) - counted, strerror(-err), hint);
 }
 
 /* Counts the queue pairs that are to be made: both or none. */
@@ -127,7 +131,7 @@ static int take_quota(struct verbs_link *link)
 	if (!atomic_exchange(&dev->quota_warned, true))
 		tagrv_warn("verbs: %s: all %u queue pairs that FI_TAGRV_MAX_QPS allows are in "
 			   "use: further connections wait until others are idle\n",
-			   dev->base.name, dev->quota.most);
+			   dev->base.name, tagrv_quota_most(&dev->quota));
 	return -FI_ENOSPC;
 }
 
