@@ -8,6 +8,7 @@
 
 #include "unit/xport/verbs/tm/list_peer.h"
 #include "unit/xport/verbs/verbs_fixture.h"
+#include "xport/verbs/verbs_list_rx.h"
 
 /* What the xport and its list told. */
 static struct {
@@ -57,6 +58,12 @@ static void on_handled(struct tagrv_taglist_sink *sink)
 	told.handled++;
 }
 
+static void on_closed(struct tagrv_sink *sink, void *ctx)
+{
+	(void) sink;
+	(void) ctx;
+}
+
 static struct tagrv_sink sink;
 static struct tagrv_taglist_sink list_sink;
 
@@ -68,6 +75,7 @@ static void prepare(void)
 	params.hw_tags = true;
 	sink = (struct tagrv_sink) {
 		.wants_list = true, .fatal = on_fatal, .room = on_room,
+		.link_closed = on_closed,
 	};
 	list_sink = (struct tagrv_taglist_sink) {
 		.added = on_added, .fatal = on_list_fatal, .unexpected = on_unexpected,
@@ -210,5 +218,49 @@ Test(verbs_list, drops_what_comes_from_nobody)
 	cr_assert_eq(xp->list.stray, 2);
 	cr_assert_eq(peer.calls->destroy_qp(qp), 0);
 	list_peer_close(&peer);
+	close_one();
+}
+
+static struct tagrv_link *links[2];
+
+/* The xport is linked to itself. */
+static struct verbs_link *link_to_itself(void)
+{
+	char blobs[2][TAGRV_BLOB_MAX];
+	size_t len[2];
+
+	for (int i = 0; i < 2; i++)
+		cr_assert_eq(xport->ops->link_create(xport, blobs[i], &len[i], &links[i]), 0);
+	for (int i = 0; i < 2; i++) {
+		cr_assert_eq(xport->ops->link_bind(links[i], blobs[!i], len[!i]), 0);
+		cr_assert_eq(xport->ops->link_attach(links[i], NULL), 0);
+	}
+	cr_assert(verbs_link_of(links[0])->in_number);
+	return verbs_link_of(links[0]);
+}
+
+/* Its messages take no buffers if entries have taken them. */
+Test(verbs_list, a_peer_whose_messages_are_expected_is_not_idle)
+{
+	struct tagrv_link *found;
+	struct verbs_pool *pool;
+	struct verbs_link *link;
+
+	open_one();
+	link = link_to_itself();
+	pool = &xp->list.pool;
+	for (int matches = 1; matches >= 0; matches--) {
+		tagrv_verbs_window_set(link, 16);
+		pool->rxq.next += 3ull * pool->rxq.bufs.total * (pool->rxq.slot_mask + 1);
+		if (matches)
+			cr_assert_eq(tagrv_verbs_list_match(xp, 0, (uint64_t) link->in_number <<
+							    VERBS_LIST_NUMBER_AT, &found), 0);
+		tagrv_verbs_recall_surplus(pool, true);
+		cr_expect_eq(link->rx_window, matches ? 16 : VERBS_PERMIT_MIN);
+	}
+	xport->ops->link_close(links[0]);
+	xport->ops->link_close(links[1]);
+	while (!tagrv_list_empty(&xp->closing))
+		xport->ops->progress(xport);
 	close_one();
 }

@@ -301,3 +301,28 @@ Test(verbs_recall, a_peer_that_does_not_answer_is_asked_once)
 	close_links(LINKS);
 	finish();
 }
+
+/* The share of a peer that goes on is no smaller for others that have fallen idle within theirs. */
+Test(verbs_recall, idle_peers_leave_their_share)
+{
+	start();
+	for (int i = EARLY; i < LINKS; i++)
+		link_up(i);
+	for (int k = 0; k < 2; k++)
+		for (int i = 0; i < LINKS; i++)
+			use(i);
+	cr_assert_lt(receiver()->pool.rx_window, VERBS_PERMIT_MAX / 2);
+	for (int i = 0; i < LINKS; i++)
+		cr_assert_leq(permits_of(i), receiver()->pool.rx_window + VERBS_PERMIT_MIN);
+	/* Another peer, say, has sent much since then. */
+	receiver()->pool.rxq.next += 20ull * BUFS * (receiver()->pool.rxq.slot_mask + 1);
+	receiver()->pass += 5000;	/* an answer is no beginning of more */
+	for (int k = 0; k < 4; k++)
+		use(0);
+	cr_expect_eq(receiver()->pool.rx_window, VERBS_PERMIT_MAX);
+	cr_expect_geq(permits_of(0), VERBS_PERMIT_MAX / 2, "%u", permits_of(0));
+	for (int i = 0; i < LINKS; i++)
+		expect_agreed(i);
+	close_links(LINKS);
+	finish();
+}

@@ -278,6 +278,42 @@ Test(verbs_window, peers_that_connect_at_once_learn_of_the_buffers)
 	pair_close(&pair);
 }
 
+/* Those that came first are told, too: others may fill the buffers that they count on. */
+Test(verbs_window, early_peers_learn_that_buffers_lack)
+{
+	enum { FIRST = 14, ALL = 24 };
+
+	open_as("mlx5");
+	pair_close(&pair);
+	config.rnr_fails = false;
+	params.rx_bufs = 64;
+	verbs_open();
+	connect_all(FIRST);
+	for (int i = 0; i < FIRST; i++)
+		cr_assert_not(verbs_link_of(a[i])->thin);
+	for (int i = FIRST; i < ALL; i++)
+		link_up(i);
+	settle();
+	for (int i = 0; i < ALL; i++) {
+		cr_expect(verbs_link_of(a[i])->thin, "link %d", i);
+		cr_expect(verbs_link_of(b[i])->thin_told, "link %d", i);
+	}
+	cr_expect(tagrv_list_empty(&receiver()->owed));
+	for (int i = FIRST; i < ALL; i++) {
+		pair.a->xport->ops->link_close(a[i]);
+		pair.b->xport->ops->link_close(b[i]);
+	}
+	PAIR_UNTIL(&pair, pair.b->closed == ALL - FIRST && pair.a->closed == ALL - FIRST);
+	pair.a->closed = pair.b->closed = 0;
+	settle();
+	for (int i = 0; i < FIRST; i++)
+		cr_expect_not(verbs_link_of(a[i])->thin, "link %d", i);
+	close_links(FIRST);
+	pair.permitted = true;
+	pair_connect(&pair);
+	pair_close(&pair);
+}
+
 /* Peers that have used what they were permitted find buffers, whatever another could use. */
 Test(verbs_window, what_is_kept_for_peers_is_given_to_nobody)
 {

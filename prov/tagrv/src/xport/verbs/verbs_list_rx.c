@@ -184,6 +184,8 @@ int tagrv_verbs_list_match(void *owner, uint32_t qpn, uint64_t tag, struct tagrv
 	if (TAGRV_UNLIKELY(link->state == VERBS_LINK_CLOSING && !link->base.ctx))
 		return -FI_ECONNRESET;	/* discarded: nobody waits for it */
 	link->rx_seen = (uint32_t) link->rx_last - 1;	/* verbs_check.c: something has come */
+	if (TAGRV_LIKELY(link->direct))
+		link->rx_matched = link->pool->rxq.next;	/* verbs_recall.c: the same */
 	if (TAGRV_UNLIKELY(!tagrv_verbs_permit_used(link)))
 		return refuse_match(xp, link, too_many);
 	if (TAGRV_UNLIKELY(link->stray_cnt && link->base.ctx))

@@ -26,7 +26,9 @@
  * to every link even if there are too many links for that, or if more links are made
  * before progress registers buffers for them. Only then can a packet find no buffer and be
  * repeated; that is counted, logged once, and the peer is told (VERBS_PERMIT_THIN), since
- * such a packet may take any time. As soon as the rule above holds again, it is told so.
+ * such a packet may take any time. If no more buffers can be registered, all peers are told:
+ * a packet that was permitted before may find its buffer taken as well. As soon as the rule
+ * above holds again, those who were told are told so.
  *
  * No deadlock: of the packets permitted, the last is kept for a permit-only packet
  * and the one before for control packets. A side that has used its last one has sent
@@ -145,13 +147,18 @@ void tagrv_verbs_permit_adopt(struct verbs_link *link)
 		pool->want_rx_bufs = bufs->total < bufs->max;
 }
 
-/* It is told of later buffers only while it is open: until now it may have been in no state. */
+/*
+ * It is told of later buffers only while it is open: until now it may have been in no state.
+ * The wireup thread may have permitted its packets without knowing that buffers lack for them.
+ */
 void tagrv_verbs_permit_attach(struct verbs_link *link)
 {
-	if (!link->thin_told)
-		return;
-	link->pool->thin_due = true;
-	tagrv_verbs_permit_thin_over(link->pool);
+	struct verbs_pool *pool = link->pool;
+
+	pool->thin_due |= link->thin_told || is_thin(pool);
+	tagrv_verbs_permit_thin_look(pool);
+	if (pool->thin_all && !link->thin_told && !link->side)
+		push_owed(link);
 }
 
 void tagrv_verbs_permit_forget(struct verbs_link *link)
@@ -168,7 +175,7 @@ void tagrv_verbs_permit_forget(struct verbs_link *link)
 		}
 	}
 	tagrv_verbs_window_share(pool);
-	tagrv_verbs_permit_thin_over(pool);
+	tagrv_verbs_permit_thin_look(pool);
 }
 
 /* It is counted in the other pool as it was in this one. */
@@ -188,19 +195,32 @@ void tagrv_verbs_permit_move(struct verbs_link *link, struct verbs_pool *pool)
 		push_owed(link);
 }
 
-void tagrv_verbs_permit_thin_over(struct verbs_pool *pool)
+/* Open links whose peers believe, or do not believe, that buffers lack. */
+static void push_told(struct verbs_pool *pool, bool told)
 {
-	struct verbs_xport *xp = pool->xp;
+	const struct verbs_map *map = &pool->xp->map;
 
-	if (TAGRV_LIKELY(!pool->thin_due) || is_thin(pool))
+	for (uint32_t i = 0; map->slots && i <= map->mask; i++) {
+		struct verbs_link *link = map->slots[i];
+
+		if (link && link->pool == pool && link->thin_told == told && !link->side &&
+		    link->state == VERBS_LINK_OPEN)
+			push_owed(link);
+	}
+}
+
+void tagrv_verbs_permit_thin_look(struct verbs_pool *pool)
+{
+	const struct verbs_bufs *bufs = &pool->rxq.bufs;
+
+	if (TAGRV_LIKELY(!pool->thin_due))
 		return;
-	pool->thin_due = false;
-	for (uint32_t i = 0; xp->map.slots && i <= xp->map.mask; i++) {
-		struct verbs_link *link = xp->map.slots[i];
-
-		if (link && link->pool == pool && link->thin_told &&
-		    link->state == VERBS_LINK_OPEN && !tagrv_list_linked(&link->owed_node))
-			tagrv_list_push_tail(&xp->owed, &link->owed_node);
+	if (!is_thin(pool)) {
+		pool->thin_due = pool->thin_all = false;
+		push_told(pool, true);
+	} else if (!pool->thin_all && bufs->total == bufs->max) {
+		pool->thin_all = true;
+		push_told(pool, false);
 	}
 }
 
@@ -259,7 +279,7 @@ uint32_t tagrv_verbs_permit_offer(struct verbs_link *link)
 		tagrv_verbs_window_look(link);
 	owed = owed_to(link);
 	kept = TAGRV_MIN(verbs_kept(link->rx_permits), owed);
-	if (TAGRV_UNLIKELY((kept || link->thin_told) && is_thin(pool)))
+	if (TAGRV_UNLIKELY((kept || link->thin_told || pool->thin_all) && is_thin(pool)))
 		return kept | VERBS_PERMIT_THIN;
 	avail = permittable(link) + kept;
 	if (avail < owed)
@@ -292,9 +312,11 @@ uint32_t tagrv_verbs_permit_imm(uint32_t cnt, bool permit_only)
 	return htobe32(cnt | (permit_only ? PERMIT_ONLY : 0));
 }
 
+/* Not of peers that have come before progress could register buffers for them. */
 static void warn_over(struct verbs_pool *pool)
 {
-	if (!pool->permits_over || pool->warned_over)
+	if (!pool->permits_over || pool->warned_over ||
+	    pool->links * VERBS_PERMIT_MIN + pool->least <= pool->rxq.bufs.max)
 		return;
 	pool->warned_over = true;
 	tagrv_warn("verbs: %s: %u peers are too many for %u receive buffers: "
@@ -311,11 +333,15 @@ static uint32_t stray_room(const struct verbs_link *link)
 	return used < VERBS_STRAY_LINK ? VERBS_STRAY_LINK - used : 0;
 }
 
-/* Sends what a link is owed. False: later, for want of buffers or of room. */
+/*
+ * Sends what a link is owed. False: later, for want of buffers or of room. Word of buffers alone
+ * is signaled: it may be the last packet for long, and nobody flushes it.
+ */
 static bool serve_owed(struct verbs_link *link)
 {
 	bool answered = tagrv_verbs_recall_answer(link) != -FI_EAGAIN;
 	uint32_t cnt, thin;
+	int ret = 0;
 
 	if (link->rxq)
 		tagrv_verbs_window_own(link);
@@ -324,23 +350,24 @@ static bool serve_owed(struct verbs_link *link)
 	cnt -= thin;
 	if (link->state == VERBS_LINK_BOUND)
 		cnt = TAGRV_MIN(cnt, stray_room(link));
-	/* The last permit is for a packet that permits something. */
-	if (!cnt && !thin && link->thin_told && link->tx_permits <= VERBS_PERMIT_LAST)
+	if (cnt)
+		ret = tagrv_verbs_send_permit(link, cnt | thin);
+	else if (link->thin_told != (thin != 0) && link->state == VERBS_LINK_OPEN)
+		ret = tagrv_verbs_send_flush(link);
+	if (ret == -FI_EAGAIN)
 		return false;
-	if ((cnt || (link->thin_told && !thin)) &&
-	    tagrv_verbs_send_permit(link, cnt | thin) == -FI_EAGAIN)
-		return false;
-	return answered && (cnt || !owed_to(link));
+	return answered && (cnt || !is_half_used(link));
 }
 
-/* Links of it are owed more than there were buffers for. */
+/* Links of it are owed more than there were buffers for, or their share is too small for them. */
 static void end_round(struct verbs_pool *pool)
 {
+	bool lacks = pool->lacking && pool->rxq.bufs.total == pool->rxq.bufs.max;
+
 	warn_over(pool);
-	if (TAGRV_UNLIKELY(pool->lacking) && pool->xp->use_srq &&
-	    pool->rxq.bufs.total == pool->rxq.bufs.max)
-		tagrv_verbs_recall_surplus(pool);
-	pool->lacking = false;
+	if (TAGRV_UNLIKELY(lacks || pool->cramped) && pool->xp->use_srq)
+		tagrv_verbs_recall_surplus(pool, lacks);
+	pool->lacking = pool->cramped = false;
 }
 
 void tagrv_verbs_permit_send_owed(struct verbs_xport *xp)
@@ -370,6 +397,7 @@ void tagrv_verbs_permit_take(struct verbs_link *link, uint32_t cnt)
 	/* It may have sent others before it returned these. */
 	if (is_half_used(link))
 		push_owed(link);
+	tagrv_verbs_permit_thin_look(link->pool);
 }
 
 /* ---- packets received ---- */

@@ -43,15 +43,18 @@ void tagrv_verbs_pool_grow(struct verbs_pool *pool)
 	pool->want_rx_bufs = false;
 	if (!xp->use_srq || bufs->total >= bufs->max)
 		return;
-	if (tagrv_verbs_bufs_grow(bufs))
+	if (tagrv_verbs_bufs_grow(bufs)) {
 		tagrv_warn("verbs: %s: cannot register more than %u receive "
 			   "buffers\n", xp->dev->base.name, bufs->total);
-	else
+		tagrv_verbs_window_share(pool);	/* of fewer than there could be before */
+	} else {
 		tagrv_verbs_rxq_refill(xp->calls, &pool->rxq);
+	}
 	pthread_mutex_lock(&xp->inbox.mutex);
 	pool->rx_total = bufs->total;
 	pthread_mutex_unlock(&xp->inbox.mutex);
 	pool->want_rx_bufs = tagrv_verbs_permit_lacks_bufs(pool);
+	tagrv_verbs_permit_thin_look(pool);
 }
 
 void tagrv_verbs_pool_serve(struct verbs_pool *pool)
@@ -59,5 +62,5 @@ void tagrv_verbs_pool_serve(struct verbs_pool *pool)
 	if (TAGRV_UNLIKELY(pool->want_rx_bufs))
 		tagrv_verbs_pool_grow(pool);
 	tagrv_verbs_lost_search(pool);
-	tagrv_verbs_permit_thin_over(pool);
+	tagrv_verbs_permit_thin_look(pool);
 }

@@ -32,6 +32,7 @@ struct verbs_recall {
 	uint32_t left;		/* slots of the map to be looked at */
 	uint32_t next;		/* the next one */
 	bool	again;		/* there was no room to send one */
+	bool	takes;		/* permits; else only windows are looked at */
 	uint64_t began;		/* rxq.next when the last round began */
 };
 
@@ -39,9 +40,11 @@ struct verbs_pool {
 	struct verbs_xport *xp;
 	bool	want_rx_bufs;		/* register more, to permit them */
 	bool	searching;		/* for lost buffers: lost.before is set */
-	bool	thin_due;		/* peers believe that buffers lack */
+	bool	thin_due;		/* buffers lack; some peers, at least, believe so */
+	bool	thin_all;		/* for all that can be registered: all peers are told */
 	bool	warned_over;
 	bool	lacking;		/* links are owed more than there are buffers for */
+	bool	cramped;		/* a link has used all of its share, which is not the most */
 	struct verbs_rxq rxq;		/* with SRQ */
 	_Atomic uint32_t rx_permits;	/* with SRQ: sum over links in the map */
 	_Atomic uint32_t rx_kept;	/* least, and verbs_kept() of the same links */
@@ -91,8 +94,8 @@ uint32_t tagrv_verbs_permit_imm(uint32_t cnt, bool permit_only);
 void tagrv_verbs_permit_send_owed(struct verbs_xport *xp);
 /* Whether peers were told that buffers lack, and more can be registered. */
 bool tagrv_verbs_permit_lacks_bufs(const struct verbs_pool *pool);
-/* Peers that believe that buffers lack are told, if there are enough again. */
-void tagrv_verbs_permit_thin_over(struct verbs_pool *pool);
+/* While buffers lack: peers are to be told that there are enough again, or never will be. */
+void tagrv_verbs_permit_thin_look(struct verbs_pool *pool);
 /* The link was attached. */
 void tagrv_verbs_permit_attach(struct verbs_link *link);
 /* Accounts for a packet that has come. False: it was not permitted. */
@@ -124,8 +127,8 @@ void tagrv_verbs_window_look(struct verbs_link *link);
 void tagrv_verbs_window_own(struct verbs_link *link);
 
 /* verbs_recall.c: taking back permits; the endpoint's thread */
-/* Other links lack permits, and all buffers are registered. */
-void tagrv_verbs_recall_surplus(struct verbs_pool *pool);
+/* Links lack a larger share; takes: other links lack permits, and all buffers are registered. */
+void tagrv_verbs_recall_surplus(struct verbs_pool *pool, bool takes);
 /* Asks the peer for a packet, by a recall of none. 0, -FI_EAGAIN, -FI_ENOTCONN. */
 int tagrv_verbs_recall_none(struct verbs_link *link) TAGRV_WARN_UNUSED;
 /* Handles a permit-only packet with VERBS_PERMIT_RECALL or _RETURN. */

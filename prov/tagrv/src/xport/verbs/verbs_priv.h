@@ -235,7 +235,11 @@ struct verbs_link {
 			uint64_t sweep_pass;
 		};
 	};
-	uint64_t sweep_end;	/* xport->rx_polled when all that was there is polled */
+	union {
+		uint64_t sweep_end;	/* xport->rx_polled when all that was there is polled */
+		uint64_t rx_matched;	/* OPEN: rxq.next when an entry of the list took its
+					   last message */
+	};
 };
 
 /* ---- xport ---- */

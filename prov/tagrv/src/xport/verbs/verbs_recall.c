@@ -19,7 +19,9 @@
  * answered harms the other peers no more than before.
  *
  * All links are looked at once, some in each pass, when permits lack: after the share has
- * become smaller, and each time that all buffers have been used once.
+ * become smaller, and each time that all buffers have been used once. The same if the share is
+ * too small for a link, while nobody lacks permits: then peers that have long been idle leave
+ * their share to others, but keep what they were permitted.
  */
 #include <rdma/fi_errno.h>
 
@@ -29,13 +31,16 @@
 #define SLOTS_PER_PASS	64u
 /* As often all buffers are used before a peer that sent nothing is idle. */
 #define IDLE_ROUNDS	2u
+#define IDLE_ROUNDS_LONG	16u	/* the same while nobody lacks permits */
 
 static bool is_idle(const struct verbs_link *link)
 {
-	const struct verbs_rxq *rxq = &link->pool->rxq;
+	const struct verbs_pool *pool = link->pool;
+	const struct verbs_rxq *rxq = &pool->rxq;
+	uint64_t last = TAGRV_MAX(link->rx_last, link->rx_matched);
+	uint64_t rounds = pool->recall.takes ? IDLE_ROUNDS : IDLE_ROUNDS_LONG;
 
-	return (rxq->next - link->rx_last) / (rxq->slot_mask + 1) >
-	       IDLE_ROUNDS * (uint64_t) rxq->bufs.total;
+	return (rxq->next - last) / (rxq->slot_mask + 1) > rounds * rxq->bufs.total;
 }
 
 /* -FI_EAGAIN: no packet can be sent to the peer now. */
@@ -50,7 +55,7 @@ static int recall_from(struct verbs_link *link)
 		keep = VERBS_PERMIT_MIN;
 		tagrv_verbs_window_set(link, keep);
 	}
-	if (link->rx_permits < keep + VERBS_PERMIT_MIN)
+	if (!link->pool->recall.takes || link->rx_permits < keep + VERBS_PERMIT_MIN)
 		return 0;
 	surplus = link->rx_permits - keep;
 	ret = tagrv_verbs_send_recall(link, VERBS_PERMIT_RECALL, surplus);
@@ -64,7 +69,7 @@ int tagrv_verbs_recall_none(struct verbs_link *link)
 	return tagrv_verbs_send_recall(link, VERBS_PERMIT_RECALL, 0);
 }
 
-void tagrv_verbs_recall_surplus(struct verbs_pool *pool)
+void tagrv_verbs_recall_surplus(struct verbs_pool *pool, bool takes)
 {
 	const struct verbs_map *map = &pool->xp->map;
 	const struct verbs_rxq *rxq = &pool->rxq;
@@ -74,6 +79,10 @@ void tagrv_verbs_recall_surplus(struct verbs_pool *pool)
 	if (!recall->left && used >= rxq->bufs.total) {
 		recall->left = UINT32_MAX;
 		recall->began = rxq->next;
+		recall->takes = takes;
+	} else if (takes && !recall->takes) {
+		recall->left = UINT32_MAX;
+		recall->takes = true;
 	}
 	recall->left = TAGRV_MIN(recall->left, map->mask + 1);
 	for (uint32_t i = 0; i < SLOTS_PER_PASS && recall->left; i++) {

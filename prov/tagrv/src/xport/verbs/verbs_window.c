@@ -17,7 +17,8 @@
  *
  * With SRQ the windows beyond VERBS_PERMIT_MIN share three quarters of RX_BUFS, without what
  * is kept for all peers: pool->rx_window, at most VERBS_PERMIT_MAX. It gets smaller when more
- * peers have such windows, and larger when they fall idle. Without SRQ a link has buffers of
+ * peers have such windows, and larger when they fall idle, which is looked for when a peer has
+ * used all of its share. Without SRQ a link has buffers of
  * its own. More of them are registered with its window, in progress: not by the packet that
  * offers it.
  */
@@ -84,6 +85,8 @@ void tagrv_verbs_window_look(struct verbs_link *link)
 	link->rx_pass = (uint32_t) link->pool->xp->pass;
 	if (quick && link->rx_window < most)
 		tagrv_verbs_window_set(link, TAGRV_MIN(link->rx_window * GROWTH, most));
+	else if (TAGRV_UNLIKELY(quick && !link->rxq && most < VERBS_PERMIT_MAX))
+		link->pool->cramped = true;
 }
 
 /* Without memory the window stays as large as the queue. */
