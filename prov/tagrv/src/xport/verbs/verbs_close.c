@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Closes links: puts the queue pair into ERR, drains it, destroys it. All of this
- * runs in the endpoint's thread.
+ * runs in the endpoint's thread, but for queue pairs that a slow device destroys.
  *
  * A closing link is drained when all its sends are complete and no receive
  * completion of it can come any more. With a receive queue of its own that is when
@@ -128,8 +128,17 @@ static bool may_destroy(struct verbs_xport *xp, struct verbs_link *link,
 	return true;
 }
 
+/* No completion names the link any more: another one may get the numbers of its queue pairs. */
+static void leave_maps(struct verbs_xport *xp, struct verbs_link *link)
+{
+	tagrv_list_remove(&link->todo_node);
+	tagrv_verbs_strays_drop(link);
+	tagrv_verbs_map_remove(&xp->map, link);
+	tagrv_verbs_map_remove(&xp->in_map, link);
+}
+
 /*
- * Destroys the queue pair before it completes requests that the device did not
+ * The queue pair is destroyed before requests are completed that the device did not
  * complete: the device must not write to buffers whose owners may reuse them.
  */
 static void end_link(struct verbs_xport *xp, struct verbs_link *link)
@@ -139,25 +148,36 @@ static void end_link(struct verbs_xport *xp, struct verbs_link *link)
 	bool discarded = link->discarded;
 
 	tagrv_list_remove(&link->close_node);
-	tagrv_list_remove(&link->todo_node);
 	tagrv_verbs_strays_drop(link);
-	tagrv_verbs_map_remove(&xp->map, link);
-	tagrv_verbs_map_remove(&xp->in_map, link);
 	tagrv_verbs_permit_forget(link);
-	if (xp->calls->destroy_qp(link->qp)) {
-		tagrv_warn("verbs: %s: cannot destroy qp 0x%x\n",
-			   xp->dev->base.name, link->qpn);
+	if (link->end == VERBS_END_KEPT)
 		link->pool->lost.off = true;	/* it may still hold a buffer */
-	}
-	link->qp = NULL;
-	if (!tagrv_verbs_in_destroy(link))
-		link->pool->lost.off = true;
 	tagrv_verbs_list_end(link);
 	tagrv_verbs_lost_suspect(link);
 	tagrv_verbs_retire(link, link->head, link->error);
 	tagrv_verbs_link_destroy(link);
 	if (!discarded)
 		sink->link_closed(sink, ctx);
+}
+
+/*
+ * Whether the link's queue pairs are destroyed. Once the device was slow in a pass, a thread
+ * destroys all others, until no link is closing any more.
+ */
+static bool is_destroyed(struct verbs_xport *xp, struct verbs_link *link, uint64_t now)
+{
+	if (link->end != VERBS_END_NONE)
+		return link->end != VERBS_END_DUE;
+	if (!may_destroy(xp, link, now)) {
+		tagrv_verbs_drain(link);
+		return false;
+	}
+	leave_maps(xp, link);
+	if (xp->ender.wanted && tagrv_verbs_end_later(link))
+		return false;
+	tagrv_verbs_end_now(link);
+	xp->ender.wanted = tagrv_clock_ms() >= now + VERBS_DESTROY_MS;
+	return true;
 }
 
 unsigned tagrv_verbs_links_finish(struct verbs_xport *xp)
@@ -170,13 +190,12 @@ unsigned tagrv_verbs_links_finish(struct verbs_xport *xp)
 		struct verbs_link *link =
 			tagrv_container_of(pos, struct verbs_link, close_node);
 
-		if (!may_destroy(xp, link, now)) {
-			tagrv_verbs_drain(link);
+		if (!is_destroyed(xp, link, now))
 			continue;
-		}
 		end_link(xp, link);
 		if (++ended == VERBS_CLOSE_BATCH)
 			break;
 	}
+	xp->ender.wanted &= !tagrv_list_empty(&xp->closing);
 	return ended;
 }

@@ -22,6 +22,7 @@
 #include "xport/backends.h"
 #include "xport/verbs/verbs_blob.h"
 #include "xport/verbs/verbs_dev.h"
+#include "xport/verbs/verbs_end.h"
 #include "xport/verbs/verbs_list.h"
 #include "xport/verbs/verbs_map.h"
 #include "xport/verbs/verbs_pool.h"
@@ -50,6 +51,7 @@
 #define VERBS_CLOSE_HW_MS	1
 #define VERBS_CLOSE_SOFT_MS	5
 #define VERBS_CLOSE_BATCH	16u	/* queue pairs destroyed in one pass */
+#define VERBS_DESTROY_MS	2	/* of a pass, for this; a thread destroys the rest */
 /* Permits: numbers of packets per link (verbs_permit.c) */
 #define VERBS_PERMIT_FIRST	16u	/* most in a blob, with SRQ */
 #define VERBS_PERMIT_MIN	4u	/* each peer may have: buffers are kept for them */
@@ -144,8 +146,9 @@ struct verbs_link {
 	uint32_t qpn;
 	uint32_t serial;	/* in wr_id: detects completions of an earlier
 				   link with the same qpn */
-	/* written by bind, too, in the wireup thread */
-	_Atomic enum verbs_link_state state;
+	/* enum verbs_link_state; written by bind, too, in the wireup thread */
+	atomic_uchar state;
+	atomic_uchar end;	/* enum verbs_end */
 	int	error;		/* status of its first error; 0: alive. Nothing
 				   is posted to a link with an error */
 	bool	discarded;	/* no callback is due, ctx is invalid */
@@ -222,7 +225,7 @@ struct verbs_link {
 
 	struct verbs_port *port;	/* of this side, as in the blob sent; NULL: bound */
 
-	struct tagrv_list todo_node;	/* in xport->ready or ->failed */
+	struct tagrv_list todo_node;	/* in xport->ready, ->failed or ender.links */
 	union {
 		struct tagrv_list discard_node;	/* in inbox.discarded, then */
 		struct tagrv_list close_node;	/* in xport->closing */
@@ -342,6 +345,7 @@ struct verbs_xport {
 		uint64_t probes;
 	} stats;
 	struct verbs_inbox inbox;
+	struct verbs_ender ender;
 	struct verbs_map in_map;	/* second queue pairs */
 	struct ibv_td	*td;		/* NULL: the device has none */
 	struct ibv_pd	*qp_pd;		/* of queue pairs: with td, or the device's */

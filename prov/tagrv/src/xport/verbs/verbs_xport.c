@@ -261,6 +261,7 @@ int tagrv_verbs_xport_open(struct tagrv_device *base,
 	tagrv_list_init(&xp->inbox.fresh);
 	tagrv_list_init(&xp->inbox.discarded);
 	pthread_mutex_init(&xp->inbox.mutex, NULL);
+	tagrv_verbs_ender_open(&xp->ender);
 	xp->in_map.in = true;
 	xp->packet.wr.sg_list = &xp->packet.sge;
 	tagrv_verbs_port_init(xp, sink->local);
@@ -346,6 +347,7 @@ void tagrv_verbs_xport_close(struct tagrv_xport *base)
 	tagrv_verbs_map_fini(&xp->in_map);
 	tagrv_numbers_destroy(xp->list.numbers);
 	pthread_mutex_destroy(&xp->inbox.mutex);
+	tagrv_verbs_ender_close(&xp->ender);
 	free(xp);
 }
 
