@@ -73,6 +73,8 @@ void tagrv_verbs_list_open(struct verbs_xport *xp)
 	}
 	free(list->links);
 	list->links = NULL;
+	tagrv_numbers_destroy(list->numbers);
+	list->numbers = NULL;
 }
 
 void tagrv_verbs_list_close(struct verbs_xport *xp)
