@@ -180,6 +180,39 @@ Test(conn_renew_gone, without_memory_and_without_paths, .init = setup, .timeout 
 	driver_fini(&d);
 }
 
+static int postponed;
+
+static bool postpone(struct tagrv_conn *conn)
+{
+	cr_assert_eq(conn, &d.conn);
+	postponed++;
+	return true;
+}
+
+/* Devices are busy. The turn may come when the renewal has ended, or twice. */
+Test(conn_renew, offer_waits_for_its_turn)
+{
+	static struct tagrv_conn_ops ops;
+
+	ops = *d.host.ops;
+	ops.postpone = postpone;
+	d.host.ops = &ops;
+	chan->sent_cnt = 0;
+	driver_renew(&d, true, 60000);
+	cr_assert_eq(postponed, 1);
+	cr_assert_eq(chan->sent_cnt, 0);
+	tagrv_conn_offer(&d.conn);
+	cr_assert_eq(driver_last(chan)->type, TAGRV_WIREUP_REQ);
+	name_new(TAGRV_WIREUP_REP, 8);
+	cr_assert_eq(d.renewals, 1);
+	chan->sent_cnt = 0;
+	tagrv_conn_offer(&d.conn);
+	tagrv_conn_miss_turn(&d.conn);
+	cr_assert_eq(chan->sent_cnt, 0);
+	cr_assert_eq(d.conn.renew, &tagrv_conn_at_rest);
+	cr_assert_eq(postponed, 1);
+}
+
 /* Ports that come back, here and there, come one after the other. */
 Test(conn_renew, one_that_is_not_urgent_waits_a_little)
 {

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 
 #include "unit/wireup/wireup_fixture.h"
+#include "wireup/wireup_priv.h"
 
 /* -- a clock that can jump, for all of this program --------------------------- */
 
@@ -56,12 +57,20 @@ static inline int bind_slowly(struct tagrv_link *link, const void *blob, size_t 
 	return fake_bind(link, blob, len);
 }
 
-static inline void open_slow(struct ep *ep, struct tagrv_wireup *wireup, int timeout)
+/* Its commands keep so many workers busy; 0: the wireup thread itself. */
+static inline void open_slow_with(struct ep *ep, struct tagrv_wireup *wireup, int timeout,
+				  unsigned workers)
 {
 	sem_init(&begun, 0, 0);
 	sem_init(&may_end, 0, 0);
+	tagrv_wireup_crew_limit(&wireup->crew, workers);
 	open_ep(ep, wireup, timeout);
 	ep->fake.ops.link_bind = bind_slowly;
+}
+
+static inline void open_slow(struct ep *ep, struct tagrv_wireup *wireup, int timeout)
+{
+	open_slow_with(ep, wireup, timeout, 0);
 }
 
 static inline void await_begin(void)

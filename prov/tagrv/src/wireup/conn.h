@@ -173,6 +173,17 @@ struct tagrv_conn_ops {
 			   const struct tagrv_chan *claimer);
 	/* A device has no room for a link that is wanted. */
 	void (*crowded)(struct tagrv_conn *conn);
+	/*
+	 * Optional. Before and after a command of a device, which may take long. Meanwhile
+	 * machines of other connections may be called, but not this one.
+	 */
+	void (*leave)(struct tagrv_conn *conn, const struct tagrv_xport *xport);
+	void (*enter)(struct tagrv_conn *conn, const struct tagrv_xport *xport);
+	/*
+	 * Optional. The offer of a renewal is due, which has devices work. True: the driver
+	 * calls tagrv_conn_offer() when its turn has come; false: it is made now.
+	 */
+	bool (*postpone)(struct tagrv_conn *conn);
 	/* Calls tagrv_conn_timer() once at this time (ms); 0 clears the timer. */
 	void (*timer)(struct tagrv_conn *conn, uint64_t at);
 };
@@ -236,6 +247,8 @@ struct tagrv_conn_renew {
 	enum tagrv_conn_renew_state state;
 	bool	wanted;			/* the engine asked, and waits for an event */
 	bool	down;			/* and has no path that works */
+	bool	queued;			/* ops->postpone() has it wait for its turn */
+	bool	turn;			/* which has come */
 	uint64_t deadline;		/* ms, of what the engine wants */
 	uint64_t at;			/* end of a pause, or of the wait for an answer */
 	unsigned fails;			/* in a row */
@@ -359,6 +372,10 @@ void tagrv_conn_drop(struct tagrv_conn *conn, uint32_t epoch);
  */
 void tagrv_conn_renew(struct tagrv_conn *conn, uint32_t epoch, bool down,
 		      uint64_t patience);
+/* The turn has come of an offer that ops->postpone() has had wait. */
+void tagrv_conn_offer(struct tagrv_conn *conn);
+/* Likewise, but the machine is busy: it asks for another turn, if there is need. */
+void tagrv_conn_miss_turn(struct tagrv_conn *conn);
 /* True: a REQ that names this epoch of ours is about this connection. */
 bool tagrv_conn_has_epoch(const struct tagrv_conn *conn, uint32_t epoch);
 /* The endpoint closes: ends the connection in any state and emits no event. */
@@ -395,6 +412,19 @@ void tagrv_conn_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
 enum tagrv_conn_work tagrv_conn_work_of(const struct tagrv_conn *conn,
 					const struct tagrv_chan *chan,
 					const struct tagrv_wireup_rec *rec);
+/*
+ * Whether that work is probably done by another transport than local ones, whose links are
+ * made in no time. conn as above.
+ */
+bool tagrv_conn_needs_device(const struct tagrv_conn_host *host, const struct tagrv_conn *conn,
+			     const struct tagrv_chan *chan, const struct tagrv_wireup_rec *rec);
+/*
+ * This ANSWER waits for devices. If it is the one that the claim awaits, the claim has
+ * patience, and the channel is returned whose peer has to have it, too: *claim is its REQ.
+ */
+struct tagrv_chan *tagrv_conn_claim_waits(struct tagrv_conn *conn,
+					  const struct tagrv_wireup_rec *answer,
+					  const struct tagrv_wireup_rec **claim);
 /* Tells the sender of this REQ or REP that it waits here, so that it has patience. */
 void tagrv_conn_tell_wait(const struct tagrv_conn_host *host,
 			  struct tagrv_chan *chan,

@@ -84,6 +84,18 @@ static int begin_offer(struct tagrv_conn *conn)
 	return ret;
 }
 
+static void leave(struct tagrv_conn *conn, const struct tagrv_xport *xport)
+{
+	if (conn->host->ops->leave)
+		conn->host->ops->leave(conn, xport);
+}
+
+static void enter(struct tagrv_conn *conn, const struct tagrv_xport *xport)
+{
+	if (conn->host->ops->enter)
+		conn->host->ops->enter(conn, xport);
+}
+
 /* NULL: no memory. */
 static struct tagrv_conn_blob *new_blob(const struct tagrv_xport *xport,
 					const uint8_t *data, size_t len)
@@ -118,16 +130,18 @@ static int make_link(struct tagrv_conn *conn, unsigned i, struct tagrv_link **li
 {
 	struct tagrv_xport *xport = conn->host->xports[i];
 	uint8_t data[TAGRV_BLOB_MAX] = { 0 };
+	struct tagrv_link *made = NULL;
 	size_t len = 0;
 	int ret;
 
 	free(*blob);
 	*blob = NULL;
-	ret = create_link(conn, xport, data, &len, link);
-	if (ret) {
-		*link = NULL;
+	leave(conn, xport);
+	ret = create_link(conn, xport, data, &len, &made);
+	enter(conn, xport);
+	if (ret)
 		return ret;
-	}
+	*link = made;
 	*blob = new_blob(xport, data, len);
 	if (*blob)
 		return 0;
@@ -282,9 +296,15 @@ find_blob(const struct tagrv_conn *conn, const struct tagrv_wireup_rec *rec,
 	return NULL;
 }
 
-static int bind_to(struct tagrv_link *link, const struct tagrv_wireup_blob *blob)
+static int bind_to(struct tagrv_conn *conn, struct tagrv_link *link,
+		   const struct tagrv_wireup_blob *blob)
 {
-	return link->xport->ops->link_bind(link, blob->data, blob->len);
+	int ret;
+
+	leave(conn, link->xport);
+	ret = link->xport->ops->link_bind(link, blob->data, blob->len);
+	enter(conn, link->xport);
+	return ret;
 }
 
 /* make: we have offered nothing yet, so the link must be made first. */
@@ -299,7 +319,7 @@ static int bind_link(struct tagrv_conn *conn, unsigned i,
 		if (ret)
 			return ret;
 	}
-	return bind_to(offer->links[i], blob);
+	return bind_to(conn, offer->links[i], blob);
 }
 
 static void become_bound(struct tagrv_conn *conn, unsigned i,
@@ -408,7 +428,7 @@ int tagrv_conn_bind_renewed(struct tagrv_conn *conn,
 			    const struct tagrv_wireup_blob **blob)
 {
 	*blob = find_blob(conn, rec, conn->chosen);
-	return *blob ? bind_to(conn->renew->link, *blob) : -FI_EHOSTUNREACH;
+	return *blob ? bind_to(conn, conn->renew->link, *blob) : -FI_EHOSTUNREACH;
 }
 
 /* -- agreeing on a transport ---------------------------------------------- */

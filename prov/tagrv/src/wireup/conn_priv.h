@@ -148,6 +148,8 @@ bool tagrv_conn_renew_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
 
 /* -- conn_wait.c ----------------------------------------------------------- */
 
+/* The offer of a renewal, which is due, has to wait for its turn among other work. */
+bool tagrv_conn_waits_for_turn(struct tagrv_conn *conn);
 /* The peer has our REQ or REP, and will handle it in its turn. */
 void tagrv_conn_take_wait(struct tagrv_conn *conn, struct tagrv_chan *chan,
 			  const struct tagrv_wireup_rec *rec);

@@ -212,7 +212,7 @@ void tagrv_conn_renew_go(struct tagrv_conn *conn)
 		dial(conn);
 	else if (renew->state == TAGRV_CONN_ANSWERED)
 		tagrv_conn_send_renewed(conn, chan);
-	else
+	else if (!tagrv_conn_waits_for_turn(conn))
 		(void) tagrv_conn_renew_asks(conn, chan);
 }
 

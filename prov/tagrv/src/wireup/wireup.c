@@ -9,9 +9,9 @@
  *       (wait until done)             conn.c decides, per peer
  *     poll <----- events (per endpoint), kick -----'
  *
- * Each round of the loop handles epoll events, then timers, then commands, then what
- * has waited for devices (wireup_queue.h), then starts to dial, and frees closed
- * sockets last (wireup_priv.h). A timer runs only when all input that had come by its
+ * Each round of the loop handles epoll events, then what workers have done (wireup_run.h),
+ * then timers, then commands, then what has waited for devices (wireup_queue.h), then starts
+ * to dial, and frees closed sockets last (wireup_priv.h). A timer runs only when all input that had come by its
  * time has been handled: a record that waits for this thread is not late.
  */
 #include "wireup/wireup.h"
@@ -33,6 +33,7 @@
 #define BATCH		64	/* epoll events per round */
 #define STOP_WAIT	500	/* ms that closing sockets get at the end */
 #define FILES_MIN	64	/* caps are not made for fewer descriptors */
+#define WORKERS		4u	/* commands of devices at a time */
 
 struct watch {
 	enum tagrv_wireup_source source;
@@ -53,10 +54,19 @@ struct sync {
 
 /* -- commands in --------------------------------------------------------- */
 
+/* Any thread. */
+static void wake(void *arg)
+{
+	struct tagrv_wireup *wireup = arg;
+	uint64_t one = 1;
+
+	while (write(wireup->cmd_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
 void tagrv_wireup_push(struct tagrv_wireup *wireup,
 		       struct tagrv_wireup_msg *msg)
 {
-	uint64_t one = 1;
 	bool first;
 
 	pthread_mutex_lock(&wireup->mutex);
@@ -64,9 +74,8 @@ void tagrv_wireup_push(struct tagrv_wireup *wireup,
 	tagrv_list_push_tail(&wireup->cmds, &msg->node);
 	pthread_mutex_unlock(&wireup->mutex);
 	/* The first command of a list wakes the thread, which takes the whole list. */
-	while (first && write(wireup->cmd_fd, &one, sizeof(one)) < 0 &&
-	       errno == EINTR)
-		;
+	if (first)
+		wake(wireup);
 }
 
 static int run_sync(struct tagrv_wireup *wireup, struct sync *sync)
@@ -142,6 +151,9 @@ static void run_cmd(struct tagrv_wireup *wireup, struct tagrv_wireup_msg *msg)
 		ret = tagrv_wireup_ep_start(msg->wep);
 		break;
 	case TAGRV_WIREUP_UNLISTEN:
+		msg->wep->stop = msg;
+		if (msg->wep->running)
+			return;		/* it is run again when they are finished */
 		tagrv_wireup_ep_stop(msg->wep);
 		break;
 	case TAGRV_WIREUP_WATCH_FD:
@@ -157,13 +169,16 @@ static void run_cmd(struct tagrv_wireup *wireup, struct tagrv_wireup_msg *msg)
 	finish_sync(wireup, sync, ret);
 }
 
+void tagrv_wireup_run_msg(struct tagrv_wireup_msg *msg)
+{
+	run_cmd(msg->wep->wireup, msg);
+}
+
 static void run_cmds(struct tagrv_wireup *wireup)
 {
 	struct tagrv_list cmds, *node;
-	uint64_t count;
 
 	tagrv_list_init(&cmds);
-	(void) !read(wireup->cmd_fd, &count, sizeof(count));
 	pthread_mutex_lock(&wireup->mutex);
 	tagrv_list_splice_tail(&cmds, &wireup->cmds);
 	pthread_mutex_unlock(&wireup->mutex);
@@ -175,12 +190,15 @@ static void run_cmds(struct tagrv_wireup *wireup)
 
 /* -- the thread ---------------------------------------------------------- */
 
-static int wait_ms(const struct tagrv_wireup *wireup)
+static int wait_ms(struct tagrv_wireup *wireup)
 {
 	int wait = tagrv_wireup_timer_wait(&wireup->timers, wireup->now);
+	int work = tagrv_wireup_admit_wait(wireup);
 
-	if (!tagrv_list_empty(&wireup->dead) || wireup->queue.cnt)
+	if (!tagrv_list_empty(&wireup->dead))
 		return 0;
+	if (work >= 0 && (wait < 0 || wait > work))
+		wait = work;
 	if (wireup->stop_by && (wait < 0 || wait > STOP_WAIT))
 		return STOP_WAIT;
 	return wait;
@@ -251,8 +269,12 @@ static void *thread_main(void *arg)
 
 	while (!is_finished(wireup)) {
 		bool cmds = false;
-		uint64_t seen = handle_events(wireup, &cmds);
+		uint64_t seen = handle_events(wireup, &cmds), count;
 
+		/* First: what comes from now on, of either kind, wakes this thread again. */
+		if (cmds)
+			(void) !read(wireup->cmd_fd, &count, sizeof(count));
+		tagrv_wireup_run_resume(wireup);
 		tagrv_wireup_timer_run(&wireup->timers, seen);
 		if (cmds)
 			run_cmds(wireup);
@@ -343,7 +365,9 @@ int tagrv_wireup_create(struct tagrv_wireup **wireup)
 	tagrv_list_init(&out->dead);
 	tagrv_list_init(&out->watches);
 	tagrv_list_init(&out->tells);
+	tagrv_list_init(&out->ended);
 	tagrv_wireup_queue_init(&out->queue);
+	tagrv_wireup_crew_init(&out->crew, WORKERS, wake, out);
 	if (tagrv_thread_start(&out->thread, "tagrv-wireup", thread_main, out)) {
 		ret = -FI_ENOMEM;
 		goto close_out;
@@ -352,6 +376,7 @@ int tagrv_wireup_create(struct tagrv_wireup **wireup)
 	return 0;
 
 close_out:
+	tagrv_wireup_crew_fini(&out->crew);
 	pthread_cond_destroy(&out->done);
 	pthread_mutex_destroy(&out->mutex);
 	close_fds(out);
@@ -368,6 +393,7 @@ void tagrv_wireup_destroy(struct tagrv_wireup *wireup)
 		return;
 	tagrv_wireup_call(wireup, TAGRV_WIREUP_STOP, NULL);
 	pthread_join(wireup->thread, NULL);
+	tagrv_wireup_crew_fini(&wireup->crew);
 	while ((node = tagrv_list_pop(&wireup->watches)) != NULL)
 		free(tagrv_container_of(node, struct watch, node));
 	tagrv_wireup_timer_fini(&wireup->timers);

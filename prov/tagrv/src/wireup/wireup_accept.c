@@ -95,7 +95,7 @@ static void count_stranger(struct tagrv_wireup_sock *sock)
 
 void tagrv_wireup_sock_close_stranger(struct tagrv_wireup_sock *sock)
 {
-	if (tagrv_wireup_admit_ended(sock))
+	if (tagrv_wireup_run_stalls_end(sock) || tagrv_wireup_admit_ended(sock))
 		return;
 	/* On a socket that we dialed, the failure to connect is logged instead. */
 	if (!sock->chan.dialed)

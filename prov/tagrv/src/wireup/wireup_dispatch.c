@@ -9,7 +9,7 @@
  * gets a REJ that says why.
  */
 #include "core/log.h"
-#include "wireup/wireup_priv.h"
+#include "wireup/wireup_peer.h"
 
 /* Makes the address that a peer reported usable here: wildcard, IPv6 scope. */
 static void repair_addr(const struct tagrv_wireup_sock *sock,
@@ -114,7 +114,7 @@ static void on_ask(struct tagrv_wireup_sock *sock, struct tagrv_wireup_rec *rec)
 		conn = tagrv_wireup_peer_find_epoch(wep, rec);
 	tagrv_conn_answer(&wep->host, &sock->chan, rec,
 			  conn && tagrv_conn_sent_req(conn, rec));
-	if (!sock->chan.conn && !tagrv_wireup_job_waits(&sock->job))
+	if (!sock->chan.conn && !tagrv_wireup_admit_waits(sock))
 		tagrv_wireup_sock_hangup(sock);
 }
 
@@ -131,6 +131,26 @@ enum tagrv_conn_work tagrv_wireup_peer_work(struct tagrv_wireup_sock *sock,
 		return TAGRV_CONN_NO_WORK;	/* it will be rejected */
 	sock->chan.near = is_near(sock, conn ? &conn->addr : &rec->addr);
 	return tagrv_conn_work_of(conn, &sock->chan, rec);
+}
+
+struct tagrv_wireup_run *tagrv_wireup_peer_busy(struct tagrv_wireup_sock *sock,
+						struct tagrv_wireup_rec *rec)
+{
+	struct tagrv_conn *conn = sock->chan.conn;
+
+	if (!conn)
+		conn = find_conn(sock, rec);
+	return conn ? tagrv_wireup_peer_run(conn) : NULL;
+}
+
+bool tagrv_wireup_peer_needs_device(struct tagrv_wireup_sock *sock,
+				    struct tagrv_wireup_rec *rec)
+{
+	struct tagrv_conn *conn = sock->chan.conn;
+
+	if (!conn)
+		conn = find_conn(sock, rec);
+	return tagrv_conn_needs_device(&sock->wep->host, conn, &sock->chan, rec);
 }
 
 void tagrv_wireup_peer_handle(struct tagrv_wireup_sock *sock,
@@ -154,7 +174,7 @@ void tagrv_wireup_peer_record(struct tagrv_wireup_sock *sock,
 
 	/* An ASK never waits. */
 	if ((status || rec->type != TAGRV_WIREUP_ASK) &&
-	    !tagrv_wireup_admit_next(sock, rec))
+	    !tagrv_wireup_admit_next(sock, rec, status))
 		return;
 	conn = sock->chan.conn;
 	/* Of a record in another version only the head is known: enough for REJ. */

@@ -4,7 +4,7 @@
  * events.
  *
  * Events are never lost for want of memory: their messages are allocated before
- * a connection is tried (wireup_peer.c), and with them one for the DROP command of this
+ * a connection is tried (wireup_act.c), and with them one for the DROP command of this
  * connection, which is kept from its UP on.
  */
 #include <rdma/fi_errno.h>
@@ -63,6 +63,7 @@ void tagrv_wireup_ep_stop(struct tagrv_wireup_ep *wep)
 	(void) epoll_ctl(wep->wireup->epfd, EPOLL_CTL_DEL, wep->fd, NULL);
 	close(wep->fd);
 	wep->paused = false;		/* nothing to resume */
+	tagrv_wireup_admit_stop(wep);
 	tagrv_wireup_peer_close_all(wep);
 	close_socks(wep);
 	tagrv_wireup_timer_release(&wep->wireup->timers, &wep->ticker);

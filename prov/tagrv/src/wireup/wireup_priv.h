@@ -5,9 +5,12 @@
  *   wireup.c        the thread's loop, commands, watched descriptors
  *   wireup_ep.c     endpoints: listener, queue of events
  *   wireup_peer.c   table of peers; drives their state machines (conn.c)
+ *   wireup_act.c    does what such a machine decides; wireup_peer.h: what a peer is
+ *   wireup_cmd.c    commands of the engine about peers
  *   wireup_kept.c   closes sockets that connections can do without
  *   wireup_dispatch.c finds the connection that a record is for
  *   wireup_admit.c  what waits until devices have time; wireup_queue.c: in which order
+ *   wireup_run.c      state machines in workers, while devices are slow; wireup_crew.c: those
  *   wireup_sock.c   sockets: their states, dialing, orderly close
  *   wireup_accept.c the listener; accepted sockets until they have shown to be peers
  *   wireup_stream.c the bytes of a socket: records in and out
@@ -16,7 +19,8 @@
  *   wireup_net.c    socket calls      wireup_timer.c  heap of timers
  *   wireup_clock.c  the time, and how long peers have had us wait
  *
- * Only the thread touches a field, unless the field's comment says otherwise.
+ * Only the thread touches a field, unless the field's comment says otherwise; or a worker
+ * that has the floor, while the thread sleeps (wireup_crew.h).
  * Nothing that an epoll event may point to is freed while a batch of epoll events
  * is being handled: closed sockets wait on 'dead' until the batch is done, and
  * commands, which free endpoints and watches, run after the batch.
@@ -37,6 +41,8 @@
 #include "wireup/wireup_queue.h"
 #include "wireup/wireup_rec.h"
 #include "wireup/wireup_timer.h"
+#include "wireup/wireup_crew.h"
+#include "wireup/wireup_run.h"
 
 struct ifaddrs;
 struct tagrv_wireup_peer;
@@ -124,6 +130,9 @@ struct tagrv_wireup {
 	unsigned opening;		/* sockets with this mark */
 	struct tagrv_wireup_queue queue;	/* of sockets that have devices work */
 	struct tagrv_list tells;	/* those whose peers are told to wait, by time */
+	struct tagrv_wireup_crew crew;
+	struct tagrv_wireup_run *run;	/* of the worker that has the floor, or NULL */
+	struct tagrv_list ended;	/* runs that are to be finished */
 	struct tagrv_list lingers;	/* sockets in state LINGER, oldest first */
 	unsigned lingering;		/* length of lingers */
 	struct tagrv_list silents;	/* accepted, no record yet; oldest first */
@@ -154,6 +163,8 @@ struct tagrv_wireup_ep {
 	unsigned kept_cnt;		/* length of kept */
 	struct tagrv_wireup_timer resume;	/* to accept again */
 	struct tagrv_wireup_timer ticker;
+	unsigned running;		/* runs that are not finished */
+	struct tagrv_wireup_msg *stop;	/* UNLISTEN, which waits for those; or NULL */
 	bool	paused;			/* the listener is not polled */
 	bool	logged_stranger;	/* each of these lines is logged once */
 	bool	logged_version;
@@ -203,6 +214,13 @@ struct tagrv_wireup_sock {
 	struct tagrv_wireup_rec *held;	/* its record; NULL: the socket is dialed */
 	struct tagrv_list tell_node;	/* on wireup->tells */
 	uint64_t tell_at;		/* ms */
+	struct tagrv_wireup_run *run;	/* that handles what has come here; NULL: none */
+	struct tagrv_list stall_node;	/* on run->socks, if its peer is busy */
+	bool	parked;			/* its job has its turn, but its peer is busy */
+	bool	stalled;		/* it is not read for now */
+	int	failed;			/* stalled: it could not be dialed, -FI_E* */
+	struct tagrv_wireup_rec *behind;	/* stalled: its next record, or NULL */
+	int	behind_status;		/* of it */
 	uint8_t	*tx;			/* bytes that the kernel did not take yet */
 	size_t	tx_len;
 	size_t	rx_len;			/* bytes in rx */
@@ -220,6 +238,8 @@ void tagrv_wireup_push(struct tagrv_wireup *wireup,
  */
 int tagrv_wireup_call(struct tagrv_wireup *wireup, enum tagrv_wireup_cmd cmd,
 		      struct tagrv_wireup_ep *wep);
+/* In the thread: runs a command. */
+void tagrv_wireup_run_msg(struct tagrv_wireup_msg *msg);
 
 /* -- wireup_clock.c ------------------------------------------------------ */
 
@@ -319,6 +339,8 @@ void tagrv_wireup_sock_send(struct tagrv_wireup_sock *sock,
 void tagrv_wireup_sock_flush(struct tagrv_wireup_sock *sock);
 /* Reads, and handles every whole record; or the socket's end, which closes it. */
 void tagrv_wireup_sock_receive(struct tagrv_wireup_sock *sock);
+/* Handles the records that were read before the socket was stalled. */
+void tagrv_wireup_sock_go_on(struct tagrv_wireup_sock *sock);
 /* LINGER: discards input until the other end closes the socket. */
 void tagrv_wireup_sock_drain(struct tagrv_wireup_sock *sock);
 /* Takes so many bytes out of the receive buffer. */
@@ -350,16 +372,20 @@ bool tagrv_wireup_may_ask(struct tagrv_wireup_ep *wep, bool near);
 /* The listener confirmed the REQ: undoes the counting. */
 void tagrv_wireup_asked_well(struct tagrv_wireup_ep *wep, bool near);
 
-/* -- wireup_peer.c ------------------------------------------------------- */
+/* -- wireup_act.c -------------------------------------------------------- */
 
 extern const struct tagrv_conn_ops tagrv_wireup_conn_ops;
 
-/* Run the commands CONNECT and DROP; both own msg from here on. */
-void tagrv_wireup_peer_connect(struct tagrv_wireup_msg *msg);
-void tagrv_wireup_peer_drop(struct tagrv_wireup_msg *msg);
-void tagrv_wireup_peer_renew(struct tagrv_wireup_msg *msg);
 /* Dials for the peers on wireup->dials while there are slots. */
 void tagrv_wireup_peer_dial_more(struct tagrv_wireup *wireup);
+/*
+ * A dialed socket is connected and the peer is of our job (status 0), or not
+ * (-FI_E*; closes the socket).
+ */
+void tagrv_wireup_peer_dialed(struct tagrv_wireup_sock *sock, int status);
+
+/* -- wireup_peer.c ------------------------------------------------------- */
+
 /* Too many sockets: ends connections if many peers owe us the RTU for long. */
 void tagrv_wireup_peer_expire(struct tagrv_wireup *wireup);
 /* Ends and frees every connection of the endpoint. */
@@ -385,16 +411,20 @@ struct tagrv_conn *tagrv_wireup_peer_create(struct tagrv_wireup_ep *wep,
  */
 void tagrv_wireup_peer_settle(struct tagrv_conn *conn);
 
-/*
- * A dialed socket is connected and the peer is of our job (status 0), or not
- * (-FI_E*; closes the socket).
- */
-void tagrv_wireup_peer_dialed(struct tagrv_wireup_sock *sock, int status);
 /* The socket of a connection broke; the caller closes it. */
 void tagrv_wireup_peer_lost(struct tagrv_wireup_sock *sock);
 
 /* The connection of the peer whose node on wep->kept this is. */
 struct tagrv_conn *tagrv_wireup_peer_of_kept(struct tagrv_list *node);
+
+/* -- wireup_cmd.c -------------------------------------------------------- */
+
+/* Run the commands CONNECT, DROP and RENEW; they own msg from here on. */
+void tagrv_wireup_peer_connect(struct tagrv_wireup_msg *msg);
+void tagrv_wireup_peer_drop(struct tagrv_wireup_msg *msg);
+void tagrv_wireup_peer_renew(struct tagrv_wireup_msg *msg);
+/* The turn of a renewal's offer has come. The peer may be gone. */
+void tagrv_wireup_peer_offer(struct tagrv_wireup_ep *wep, const struct tagrv_addr *addr);
 
 /* -- wireup_kept.c ------------------------------------------------------- */
 
@@ -414,6 +444,16 @@ void tagrv_wireup_peer_use(struct tagrv_wireup_sock *sock);
 
 /* Begins the life of a socket without a job. */
 void tagrv_wireup_admit_init(struct tagrv_wireup_sock *sock);
+/* True: something of the socket waits, or is being handled. */
+bool tagrv_wireup_admit_waits(const struct tagrv_wireup_sock *sock);
+/* The peer is not busy any more for which the socket was parked. */
+void tagrv_wireup_admit_parked(struct tagrv_wireup_sock *sock);
+/* The offer of a renewal waits for its turn. False: there is no memory. */
+bool tagrv_wireup_admit_offer(struct tagrv_wireup_ep *wep, const struct tagrv_addr *addr);
+/* The endpoint ends: its offers wait no more. */
+void tagrv_wireup_admit_stop(struct tagrv_wireup_ep *wep);
+/* ms until somebody has to be told to wait, or work can go on; -1: nobody, nothing. */
+int tagrv_wireup_admit_wait(struct tagrv_wireup *wireup);
 /*
  * Handles a record that was screened, or (rec NULL) the dialed socket, at once or when
  * there is time for what it has devices do. May close the socket.
@@ -422,11 +462,14 @@ void tagrv_wireup_admit(struct tagrv_wireup_sock *sock,
 			struct tagrv_wireup_rec *rec);
 /*
  * Before the next record: what waits comes first. False: the record is done with, since it
- * is a repetition of what waits, or the socket has ended.
+ * is a repetition of what waits, or the socket has ended; or it has to wait, too.
  */
 bool tagrv_wireup_admit_next(struct tagrv_wireup_sock *sock,
-			     const struct tagrv_wireup_rec *rec);
-/* The socket broke: what waits is void. True: it was dialed, and is closed now. */
+			     const struct tagrv_wireup_rec *rec, int status);
+/*
+ * The socket broke: what waits is void. True: it was dialed, and is closed now, or it will end
+ * when the ANSWER that came by it has been handled.
+ */
 bool tagrv_wireup_admit_ended(struct tagrv_wireup_sock *sock);
 /* What waits for its turn, if anything, is void. */
 void tagrv_wireup_admit_void(struct tagrv_wireup_sock *sock);
@@ -444,6 +487,12 @@ void tagrv_wireup_peer_record(struct tagrv_wireup_sock *sock,
 /* What devices have to do for a record that was screened, or for a dialed socket. */
 enum tagrv_conn_work tagrv_wireup_peer_work(struct tagrv_wireup_sock *sock,
 					    struct tagrv_wireup_rec *rec);
+/* The run that the record of this socket may not overtake, since its peer is busy, or NULL. */
+struct tagrv_wireup_run *tagrv_wireup_peer_busy(struct tagrv_wireup_sock *sock,
+						struct tagrv_wireup_rec *rec);
+/* True: that work needs another transport than local ones. */
+bool tagrv_wireup_peer_needs_device(struct tagrv_wireup_sock *sock,
+				    struct tagrv_wireup_rec *rec);
 /* Hands a record that was screened to its connection. */
 void tagrv_wireup_peer_handle(struct tagrv_wireup_sock *sock,
 			      struct tagrv_wireup_rec *rec);

@@ -76,10 +76,15 @@ bool tagrv_wireup_queue_is_free(const struct tagrv_wireup_queue *queue)
 	return !queue->cnt && queue->spent < SLICE;
 }
 
+void tagrv_wireup_queue_cost(struct tagrv_wireup_queue *queue, uint64_t ns)
+{
+	queue->cost = queue->cost - queue->cost / 8 + ns / 8;
+}
+
 void tagrv_wireup_queue_ran(struct tagrv_wireup_queue *queue, uint64_t ns)
 {
 	queue->spent += ns;
-	queue->cost = queue->cost - queue->cost / 8 + ns / 8;
+	tagrv_wireup_queue_cost(queue, ns);
 }
 
 bool tagrv_wireup_queue_may_dial(const struct tagrv_wireup_queue *queue,

@@ -9,10 +9,11 @@
  *     round:  all sockets | timers | work of the queue for SLICE | dial, if the queue
  *                                                                  is short enough
  *
- * Commands of a device are made in the thread that serves all sockets. So a round makes
+ * Commands of a device are made in workers (wireup_run.h), and without those in the thread that
+ * serves all sockets, as links to processes of this host are always. There a round makes
  * no more of them than a SLICE at once, and a SLICE of the queue, at least one: where
  * they take microseconds nothing ever waits; where one takes 50 ms, all sockets are
- * served between any two jobs.
+ * served between any two jobs. With workers a job waits until one of them is free.
  *
  * What ends a handshake goes first, since it frees what both sides hold; then REQs of
  * peers, which hold resources while they wait, the oldest first; then our own offers. Each
@@ -35,6 +36,7 @@
 struct tagrv_wireup_job {
 	struct tagrv_list node;
 	enum tagrv_conn_work work;
+	bool	of_sock;		/* for the caller */
 };
 
 struct tagrv_wireup_queue {
@@ -67,8 +69,10 @@ struct tagrv_wireup_job *tagrv_wireup_queue_pop(struct tagrv_wireup_queue *queue
 void tagrv_wireup_queue_begin(struct tagrv_wireup_queue *queue);
 /* True: new work need not wait. */
 bool tagrv_wireup_queue_is_free(const struct tagrv_wireup_queue *queue);
-/* A job has taken so long. */
+/* A job has taken so long, in the thread that serves the sockets. */
 void tagrv_wireup_queue_ran(struct tagrv_wireup_queue *queue, uint64_t ns);
+/* A job has taken so long elsewhere: the round has as much time as before. */
+void tagrv_wireup_queue_cost(struct tagrv_wireup_queue *queue, uint64_t ns);
 /* True: one more peer may be dialed. opening: those dialed that wait for their REQ. */
 bool tagrv_wireup_queue_may_dial(const struct tagrv_wireup_queue *queue,
 				 unsigned opening);

@@ -28,6 +28,9 @@ void tagrv_wireup_sock_poll(struct tagrv_wireup_sock *sock, uint32_t events)
 {
 	struct epoll_event ev = { .events = events, .data.ptr = sock };
 
+	/* Its end would be reported without end. */
+	if (sock->stalled)
+		ev.events = (events & EPOLLOUT) | EPOLLONESHOT;
 	(void) epoll_ctl(sock->wireup->epfd, EPOLL_CTL_MOD, sock->fd, &ev);
 }
 
@@ -116,6 +119,7 @@ void tagrv_wireup_sock_close(struct tagrv_wireup_sock *sock)
 		return;
 	tagrv_wireup_sock_end_half_open(sock);
 	tagrv_wireup_admit_void(sock);
+	tagrv_wireup_run_forget(sock);
 	if (sock->state == TAGRV_WIREUP_LINGER)
 		wireup->lingering--;
 	tagrv_wireup_sock_free_slot(sock);
@@ -163,6 +167,7 @@ void tagrv_wireup_sock_hangup(struct tagrv_wireup_sock *sock)
 	}
 	tagrv_wireup_sock_end_half_open(sock);
 	tagrv_wireup_admit_void(sock);
+	tagrv_wireup_run_forget(sock);
 	tagrv_wireup_sock_free_slot(sock);
 	sock->state = TAGRV_WIREUP_LINGER;
 	sock->chan.conn = NULL;
@@ -226,12 +231,14 @@ void tagrv_wireup_sock_event(struct tagrv_wireup_sock *sock, uint32_t events)
 {
 	switch (sock->state) {
 	case TAGRV_WIREUP_CONNECTING:
-		finish_dial(sock);
+		if (!sock->stalled)
+			finish_dial(sock);
 		break;
 	case TAGRV_WIREUP_OPEN:
 		if (events & EPOLLOUT)
 			tagrv_wireup_sock_flush(sock);
-		tagrv_wireup_sock_receive(sock);
+		if (!sock->stalled)
+			tagrv_wireup_sock_receive(sock);
 		break;
 	case TAGRV_WIREUP_LINGER:
 		if (events & EPOLLOUT)

@@ -138,7 +138,7 @@ static void on_end(struct tagrv_wireup_sock *sock)
 		tagrv_wireup_peer_dialed(sock, -FI_ECONNRESET);
 		return;
 	}
-	if (tagrv_wireup_admit_ended(sock))
+	if (tagrv_wireup_run_stalls_end(sock) || tagrv_wireup_admit_ended(sock))
 		return;
 	if (tagrv_wireup_sock_is_half_open(sock) && sock->rx_len) {
 		tagrv_wireup_sock_close_stranger(sock);
@@ -174,7 +174,7 @@ static void handle_records(struct tagrv_wireup_sock *sock)
 {
 	ssize_t len;
 
-	while (sock->state == TAGRV_WIREUP_OPEN && sock->rx_len) {
+	while (sock->state == TAGRV_WIREUP_OPEN && sock->rx_len && !sock->stalled) {
 		len = tagrv_wireup_rec_length(sock->rx, sock->rx_len);
 		if (!len || (len > 0 && (size_t) len > sock->rx_len))
 			return;
@@ -203,9 +203,14 @@ void tagrv_wireup_sock_receive(struct tagrv_wireup_sock *sock)
 		}
 		sock->rx_len += (size_t) got;
 		handle_records(sock);
-		if (sock->state != TAGRV_WIREUP_OPEN)
+		if (sock->state != TAGRV_WIREUP_OPEN || sock->stalled)
 			return;
 	}
+}
+
+void tagrv_wireup_sock_go_on(struct tagrv_wireup_sock *sock)
+{
+	handle_records(sock);
 }
 
 void tagrv_wireup_sock_drain(struct tagrv_wireup_sock *sock)

@@ -5,6 +5,7 @@
  *
  * Failures of single paths are no failures of the link, as long as one path is left.
  */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,6 +52,17 @@ void tagrv_multi_link_discard(struct tagrv_link *base)
 	free(link);
 }
 
+/* Several threads may make links, but rights are handed on only once. */
+static pthread_mutex_t rights_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void hand_on_rights(const struct multi_xport *xp, struct tagrv_xport *rail)
+{
+	pthread_mutex_lock(&rights_mutex);
+	if (rail->attr.admits != xp->base.attr.admits)
+		rail->attr.admits = xp->base.attr.admits;
+	pthread_mutex_unlock(&rights_mutex);
+}
+
 static int create_path(struct multi_link *link, unsigned i, struct multi_blob *blob)
 {
 	struct multi_xport *xp = multi_xport_of_link(link);
@@ -61,7 +73,7 @@ static int create_path(struct multi_link *link, unsigned i, struct multi_blob *b
 
 	if (!path)
 		return -FI_ENOMEM;
-	rail->attr.admits = xp->base.attr.admits;
+	hand_on_rights(xp, rail);
 	ret = rail->ops->link_create(rail, blob->rails[i].data, &len, &path->link);
 	if (ret) {
 		free(path);
