@@ -2,7 +2,15 @@
 /*
  * Many processes that connect at once: state machines, the queue of their threads' work,
  * and a network and a clock that are simulated. A command of a device takes COMMAND ms in
- * the one thread of its process. The threads do what wireup_admit.c and wireup_peer.c do.
+ * the one thread of its process. The threads do what wireup_admit.c and wireup_peer.c do
+ * without workers.
+ *
+ * So that millions of connections fit into memory, the machine of a peer that is wanted is made
+ * when it may dial, or when the peer asks; before, nothing could happen to it. Once both
+ * sides are READY and nothing is under way, the machines and their sockets are freed.
+ *
+ * The processes of a whole node may be simulated, and of the others only what they do with
+ * that node ("stubs"). Commands of those take as many times longer as they have more peers.
  */
 #ifndef FABTESTS_UNIT_WIREUP_STORM_WORLD_H
 #define FABTESTS_UNIT_WIREUP_STORM_WORLD_H
@@ -32,17 +40,24 @@ struct storm_sock {
 	struct tagrv_wireup_rec *held;
 	struct tagrv_list node;		/* on proc->backlog, silents or greeters */
 	struct storm_proc *proc;
-	struct storm_sock *far, *next;
+	struct storm_sock *far, *next, **prev;	/* the latter two: of all sockets */
 	uint64_t half_until, tell_at;
+	unsigned flying;		/* events that will come */
 	bool	open, greeted;
+	bool	ended;			/* behind the ANSWER that waits */
 };
 
 struct storm_peer {
 	struct tagrv_conn conn;
 	struct tagrv_list dial_node;
+	struct tagrv_list node;		/* on proc->active or ready */
 	struct storm_sock *dialing;
 	uint64_t timer_at;
+	bool	hastened;
 };
+
+/* In the table of peers: READY at both sides, and nothing will happen any more. */
+static struct storm_peer storm_done;
 
 struct storm_proc {
 	struct tagrv_conn_host host;
@@ -50,6 +65,14 @@ struct storm_proc {
 	struct tagrv_xport *xports[1];
 	struct tagrv_wireup_queue queue;
 	struct storm_peer **peers;	/* by the other process */
+	unsigned reach;			/* processes that it has to do with: the first ones */
+	unsigned next;			/* those before are wanted, if they have to be */
+	bool	wants;			/* all that it has to do with */
+	unsigned dials_max;
+	uint64_t command;		/* ms */
+	struct tagrv_list active, ready;	/* peers with machines; the latter: READY */
+	uint64_t timer_min;		/* no timer is due before; 0: none is set */
+	struct tagrv_list dead;		/* closed sockets */
 	struct tagrv_list dials, backlog, silents, greeters;
 	unsigned dialing, opening, silent, full;
 	uint64_t work;			/* ms of this step */
@@ -75,6 +98,7 @@ static struct storm {
 	size_t heap_cnt, heap_cap;
 	struct storm_sock *socks;
 	unsigned resets, given_up, rejected, told, claims, most_half_open;
+	size_t	machines, most_machines;
 } storm;
 
 /* -- time ---------------------------------------------------------------------- */
@@ -134,6 +158,9 @@ static inline void storm_wake(struct storm_proc *proc, uint64_t at)
 static inline void storm_send(struct storm_sock *sock, enum storm_kind kind,
 			      const struct tagrv_wireup_rec *rec)
 {
+	if (!sock->far)
+		return;		/* it is freed */
+	sock->far->flying++;
 	storm_post(storm.now + sock->proc->work + 1, kind, sock->far->proc, sock->far, rec);
 }
 
@@ -165,8 +192,30 @@ static inline struct storm_sock *storm_sock_new(struct storm_proc *proc, bool di
 	sock->chan.dialed = dialed;
 	sock->chan.near = !dialed;
 	sock->next = storm.socks;
+	sock->prev = &storm.socks;
+	if (sock->next)
+		sock->next->prev = &sock->next;
 	storm.socks = sock;
 	return sock;
+}
+
+static inline void storm_sock_free(struct storm_sock *sock)
+{
+	tagrv_list_remove(&sock->node);
+	*sock->prev = sock->next;
+	if (sock->next)
+		sock->next->prev = sock->prev;
+	if (sock->far)
+		sock->far->far = NULL;
+	free(sock->held);
+	free(sock);
+}
+
+/* A socket that is closed, and to which nothing comes any more. */
+static inline void storm_sock_reap(struct storm_sock *sock)
+{
+	if (!sock->open && !sock->flying)
+		storm_sock_free(sock);
 }
 
 static inline void storm_void_job(struct storm_sock *sock)
@@ -191,6 +240,7 @@ static inline void storm_close(struct storm_sock *sock)
 	storm_void_job(sock);
 	sock->open = false;
 	sock->chan.conn = NULL;
+	tagrv_list_push_tail(&sock->proc->dead, &sock->node);
 	storm_send(sock, END, NULL);
 }
 
@@ -206,6 +256,10 @@ static inline void storm_emit(struct tagrv_conn *conn, const struct tagrv_wireup
 {
 	struct storm_proc *proc = storm_proc_of(conn->host);
 
+	if (event->sendable || event->type == TAGRV_WIREUP_SENDABLE) {
+		tagrv_list_remove(&storm_peer_of(conn)->node);
+		tagrv_list_push_tail(&proc->ready, &storm_peer_of(conn)->node);
+	}
 	if (event->type == TAGRV_WIREUP_UP) {
 		proc->ups++;
 		proc->sendables += event->sendable;
@@ -231,6 +285,7 @@ static inline void storm_hasten(struct tagrv_conn *conn)
 		return;
 	tagrv_list_remove(&peer->dial_node);
 	tagrv_list_push_head(&storm_proc_of(conn->host)->dials, &peer->dial_node);
+	peer->hastened = true;
 }
 
 static inline void storm_end_dialing(struct storm_proc *proc, struct storm_peer *peer)
@@ -293,7 +348,11 @@ static inline void storm_asked_well(struct tagrv_conn *conn, const struct tagrv_
 
 static inline void storm_timer(struct tagrv_conn *conn, uint64_t at)
 {
+	struct storm_proc *proc = storm_proc_of(conn->host);
+
 	storm_peer_of(conn)->timer_at = at;
+	if (at && (!proc->timer_min || at < proc->timer_min))
+		proc->timer_min = at;
 }
 
 static const struct tagrv_conn_ops storm_ops = {
@@ -306,13 +365,17 @@ static const struct tagrv_conn_ops storm_ops = {
 static inline int storm_create_link(struct tagrv_xport *xport, void *blob, size_t *len,
 				    struct tagrv_link **link)
 {
-	tagrv_container_of(fake_of(xport), struct storm_proc, fake)->work += COMMAND;
+	struct storm_proc *proc = tagrv_container_of(fake_of(xport), struct storm_proc, fake);
+
+	proc->work += proc->command;
 	return fake_create(xport, blob, len, link);
 }
 
 static inline int storm_bind_link(struct tagrv_link *link, const void *blob, size_t len)
 {
-	tagrv_container_of(fake_of(link->xport), struct storm_proc, fake)->work += COMMAND;
+	struct storm_proc *proc = tagrv_container_of(fake_of(link->xport), struct storm_proc, fake);
+
+	proc->work += proc->command;
 	return fake_bind(link, blob, len);
 }
 
@@ -323,12 +386,18 @@ static inline struct storm_peer *storm_peer(struct storm_proc *proc, unsigned wh
 	struct tagrv_addr addr = driver_addr((uint16_t) (1000 + who));
 	struct storm_peer *peer = proc->peers[who];
 
+	cr_assert_neq(peer, &storm_done, "something has come after the end");
 	if (peer)
 		return peer;
 	peer = calloc(1, sizeof(*peer));
 	tagrv_list_init(&peer->dial_node);
+	tagrv_list_push_tail(&proc->active, &peer->node);
 	tagrv_conn_init(&peer->conn, &proc->host, &addr);
 	proc->peers[who] = peer;
+	storm.machines++;
+	storm.most_machines = TAGRV_MAX(storm.most_machines, storm.machines);
+	if (proc->wants)
+		tagrv_conn_want(&peer->conn);
 	return peer;
 }
 
@@ -349,6 +418,8 @@ static inline void storm_handle(struct storm_sock *sock, const struct tagrv_wire
 	tagrv_wireup_queue_ran(&proc->queue, (proc->work - work) * 1000000);
 }
 
+static inline void storm_ended(struct storm_sock *sock);
+
 static inline void storm_run_job(struct storm_sock *sock)
 {
 	struct tagrv_wireup_rec *rec = sock->held;
@@ -357,6 +428,28 @@ static inline void storm_run_job(struct storm_sock *sock)
 	sock->held = NULL;
 	storm_handle(sock, rec);
 	free(rec);
+	if (sock->open && sock->ended)
+		storm_ended(sock);
+}
+
+/* The sender of what waits; of an ANSWER, the one whose claim it settles. */
+static inline void storm_tell_one(struct storm_sock *sock)
+{
+	const struct tagrv_wireup_rec *rec = sock->held;
+	struct tagrv_chan *chan = &sock->chan;
+
+	if (rec->type == TAGRV_WIREUP_ANSWER)
+		chan = tagrv_conn_claim_waits(sock->chan.conn, sock->held, &rec);
+	if (chan)
+		tagrv_conn_tell_wait(&sock->proc->host, chan, rec);
+}
+
+/* Of a pair whose machines have ended: they would hang up. */
+static inline bool storm_is_late(struct storm_sock *sock, const struct tagrv_wireup_rec *rec)
+{
+	unsigned who = tagrv_addr_port(&rec->addr) - 1000u;
+
+	return !sock->chan.conn && sock->proc->peers[who] == &storm_done;
 }
 
 static inline void storm_admit(struct storm_sock *sock, const struct tagrv_wireup_rec *rec)
@@ -382,6 +475,8 @@ static inline void storm_admit(struct storm_sock *sock, const struct tagrv_wireu
 	if (rec) {
 		sock->held = malloc(sizeof(*rec));
 		*sock->held = *rec;
+		if (rec->type == TAGRV_WIREUP_ANSWER)
+			storm_tell_one(sock);
 	}
 	sock->tell_at = storm.now + TELL;
 	tagrv_wireup_queue_push(&proc->queue, &sock->job, what);
@@ -393,6 +488,10 @@ static inline void storm_record(struct storm_sock *sock, const struct tagrv_wire
 	struct storm_peer *peer;
 
 	storm_end_half_open(sock);
+	if (storm_is_late(sock, rec)) {
+		storm_close(sock);
+		return;
+	}
 	if (rec->type == TAGRV_WIREUP_ASK) {
 		peer = storm_peer(proc, tagrv_addr_port(&rec->addr) - 1000u);
 		tagrv_conn_answer(&proc->host, &sock->chan, rec,
@@ -421,6 +520,9 @@ static inline void storm_ended(struct storm_sock *sock)
 	struct storm_peer *peer = conn ? storm_peer_of(conn) : NULL;
 
 	storm_free_slot(sock);
+	sock->ended = sock->held && sock->held->type == TAGRV_WIREUP_ANSWER;
+	if (sock->ended)
+		return;
 	if (peer && peer->dialing == sock) {
 		storm_end_dialing(sock->proc, peer);
 		storm_close(sock);
@@ -498,21 +600,42 @@ static inline void storm_reset_late(struct tagrv_list *half_open)
 			return;
 		if (getenv("TAGRV_STORM"))
 			fprintf(stderr, "reset: %s, %s job\n", sock->greeted ? "greeted" : "silent",
-				tagrv_wireup_job_waits(&sock->far->job) ? "waiting" : "no");
+				sock->far && tagrv_wireup_job_waits(&sock->far->job) ?
+				"waiting" : "no");
 		storm.resets++;
 		storm_close(sock);
 	}
 }
 
+/* One that a claim waits for, or the next one that is wanted, or one that is tried again. */
+static inline struct storm_peer *storm_next_dial(struct storm_proc *proc)
+{
+	struct tagrv_list *node = tagrv_list_first(&proc->dials);
+	struct storm_peer *peer;
+
+	peer = node ? tagrv_container_of(node, struct storm_peer, dial_node) : NULL;
+	while (proc->wants && proc->next < proc->reach && !(peer && peer->hastened)) {
+		unsigned who = proc->next++;
+
+		if (proc->peers[who] || &storm.procs[who] == proc)
+			continue;
+		peer = storm_peer(proc, who);
+		break;
+	}
+	if (!peer)
+		return NULL;
+	tagrv_list_remove(&peer->dial_node);
+	peer->hastened = false;
+	return peer;
+}
+
 static inline void storm_dial_more(struct storm_proc *proc)
 {
-	struct tagrv_list *node;
+	struct storm_peer *peer;
 
-	while (proc->dialing < DIALS &&
+	while (proc->dialing < proc->dials_max &&
 	       tagrv_wireup_queue_may_dial(&proc->queue, proc->opening) &&
-	       (node = tagrv_list_pop(&proc->dials)) != NULL) {
-		struct storm_peer *peer = tagrv_container_of(node, struct storm_peer,
-							     dial_node);
+	       (peer = storm_next_dial(proc)) != NULL) {
 		unsigned who = tagrv_addr_port(&peer->conn.addr) - 1000u;
 		struct storm_sock *sock = storm_sock_new(proc, true);
 
@@ -525,6 +648,7 @@ static inline void storm_dial_more(struct storm_proc *proc)
 		proc->opening++;
 		tagrv_conn_dialing(&peer->conn);
 		storm_send(sock, ARRIVED, NULL);
+		sock->flying++;
 		storm_post(storm.now + proc->work + 2, CONNECTED, proc, sock, NULL);
 	}
 }
@@ -540,30 +664,103 @@ static inline void storm_tell(struct storm_proc *proc)
 			struct storm_sock *sock =
 				tagrv_container_of(job, struct storm_sock, job);
 
-			if (!sock->held || storm.now < sock->tell_at ||
-			    sock->held->type == TAGRV_WIREUP_ANSWER)
+			if (!sock->held || storm.now < sock->tell_at)
 				continue;
 			sock->tell_at = storm.now + TELL;
-			tagrv_conn_tell_wait(&proc->host, &sock->chan, sock->held);
+			storm_tell_one(sock);
 		}
 }
 
-/* Timers. Returns when the next one is due, 0: none is set. */
-static inline uint64_t storm_timers(struct storm_proc *proc, bool run)
+/* Calls those of a list that are due, and finds the next one that will be. */
+static inline void storm_timers_of(struct storm_proc *proc, struct tagrv_list *peers)
 {
-	uint64_t next = 0;
+	struct tagrv_list *node, *tmp;
 
-	for (unsigned i = 0; i < storm.cnt; i++) {
-		struct storm_peer *peer = proc->peers[i];
+	tagrv_list_for_each_safe(peers, node, tmp) {
+		struct storm_peer *peer = tagrv_container_of(node, struct storm_peer, node);
+		uint64_t at = peer->timer_at;
 
-		if (run && peer && peer->timer_at && peer->timer_at <= proc->patient) {
+		if (at && at <= proc->patient) {
 			peer->timer_at = 0;
 			tagrv_conn_timer(&peer->conn);
+		} else if (at) {
+			storm_timer(&peer->conn, at);
 		}
-		if (peer && peer->timer_at && (!next || peer->timer_at < next))
-			next = peer->timer_at;
 	}
-	return next;
+}
+
+static inline void storm_timers(struct storm_proc *proc)
+{
+	if (!proc->timer_min || proc->patient < proc->timer_min)
+		return;
+	proc->timer_min = 0;
+	storm_timers_of(proc, &proc->active);
+	storm_timers_of(proc, &proc->ready);
+}
+
+/* -- the end of machines ---------------------------------------------------------- */
+
+/* Nothing is under way for it, or from it. */
+static inline bool storm_is_at_rest(const struct storm_peer *peer)
+{
+	const struct tagrv_conn *conn = &peer->conn;
+
+	if (conn->state != TAGRV_CONN_READY || conn->dial != TAGRV_CONN_OFF || conn->claim ||
+	    peer->dialing || peer->timer_at)
+		return false;
+	for (int i = 0; i < 2; i++) {
+		const struct storm_sock *sock;
+
+		if (!conn->chan[i])
+			continue;
+		sock = tagrv_container_of(conn->chan[i], struct storm_sock, chan);
+		if (sock->flying || !sock->far || sock->far->flying ||
+		    tagrv_wireup_job_waits(&sock->job))
+			return false;
+	}
+	return true;
+}
+
+static inline void storm_retire(struct storm_proc *proc, unsigned who)
+{
+	struct storm_peer *peer = proc->peers[who];
+
+	for (int i = 0; i < 2; i++)
+		if (peer->conn.chan[i])
+			storm_sock_of(peer->conn.chan[i])->open = false;
+	for (int i = 0; i < 2; i++) {
+		struct tagrv_chan *chan = peer->conn.chan[i];
+
+		peer->conn.chan[i] = NULL;
+		if (chan)
+			storm_sock_free(storm_sock_of(chan));
+	}
+	tagrv_conn_close(&peer->conn);
+	tagrv_list_remove(&peer->node);
+	free(peer);
+	proc->peers[who] = &storm_done;
+	storm.machines--;
+}
+
+/* Frees closed sockets, and the pairs of machines that have come to rest. */
+static inline void storm_reap(struct storm_proc *proc)
+{
+	unsigned self = (unsigned) (proc - storm.procs);
+	struct tagrv_list *node, *tmp;
+
+	tagrv_list_for_each_safe(&proc->ready, node, tmp) {
+		struct storm_peer *peer = tagrv_container_of(node, struct storm_peer, node);
+		unsigned who = tagrv_addr_port(&peer->conn.addr) - 1000u;
+		struct storm_peer *other = storm.procs[who].peers[self];
+
+		if (!other || other == &storm_done || !storm_is_at_rest(peer) ||
+		    !storm_is_at_rest(other))
+			continue;
+		storm_retire(proc, who);
+		storm_retire(&storm.procs[who], self);
+	}
+	tagrv_list_for_each_safe(&proc->dead, node, tmp)
+		storm_sock_reap(tagrv_container_of(node, struct storm_sock, node));
 }
 
 static inline void storm_read(struct storm_proc *proc)
@@ -575,6 +772,8 @@ static inline void storm_read(struct storm_proc *proc)
 		if (!proc->inbox)
 			proc->inbox_end = &proc->inbox;
 		storm_input(ev);
+		ev->sock->flying--;
+		storm_sock_reap(ev->sock);
 		free(ev->rec);
 		free(ev);
 		storm_accept(proc);
@@ -593,16 +792,17 @@ static inline void storm_round(struct storm_proc *proc)
 	storm_read(proc);
 	storm_reset_late(&proc->silents);
 	storm_reset_late(&proc->greeters);
-	storm_timers(proc, true);
+	storm_timers(proc);
 	storm_tell(proc);
 	tagrv_wireup_queue_begin(&proc->queue);
 	while ((job = tagrv_wireup_queue_pop(&proc->queue)) != NULL)
 		storm_run_job(tagrv_container_of(job, struct storm_sock, job));
 	storm_dial_more(proc);
+	storm_reap(proc);
 	proc->free_at = storm.now + proc->work;
 	proc->patient += proc->work / WORK_SHARE;
 	proc->wake_at = 0;
-	next = storm_timers(proc, false);
+	next = proc->timer_min;
 	if (proc->queue.cnt || proc->inbox)
 		storm_wake(proc, proc->free_at);
 	else if (next)
@@ -612,35 +812,60 @@ static inline void storm_round(struct storm_proc *proc)
 
 /* -- all ------------------------------------------------------------------------- */
 
+static inline void storm_init_proc(unsigned i, unsigned reach, unsigned full)
+{
+	struct storm_proc *proc = &storm.procs[i];
+
+	fake_init(&proc->fake);
+	proc->fake.ops.link_create = storm_create_link;
+	proc->fake.ops.link_bind = storm_bind_link;
+	proc->xports[0] = &proc->fake.base;
+	proc->host = (struct tagrv_conn_host) {
+		.ops = &storm_ops, .xports = proc->xports, .xport_cnt = 1,
+		.addr = driver_addr((uint16_t) (1000 + i)),
+		.seed = i + 1, .timeout = TIMEOUT, .claims_max = 256,
+		.now = &proc->patient,
+	};
+	memcpy(proc->host.uuid, &proc->host.seed, sizeof(proc->host.seed));
+	tagrv_wireup_queue_init(&proc->queue);
+	tagrv_list_init(&proc->active);
+	tagrv_list_init(&proc->ready);
+	tagrv_list_init(&proc->dead);
+	tagrv_list_init(&proc->dials);
+	tagrv_list_init(&proc->backlog);
+	tagrv_list_init(&proc->silents);
+	tagrv_list_init(&proc->greeters);
+	proc->inbox_end = &proc->inbox;
+	proc->full = full;
+	proc->free_at = proc->patient = storm.now;
+	proc->command = COMMAND;
+	proc->dials_max = DIALS;
+	proc->reach = reach;
+	proc->peers = calloc(reach, sizeof(*proc->peers));
+}
+
 static inline void storm_begin(unsigned cnt, unsigned full)
 {
 	memset(&storm, 0, sizeof(storm));
 	storm.now = 1000;
 	storm.cnt = cnt;
 	storm.procs = calloc(cnt, sizeof(*storm.procs));
-	for (unsigned i = 0; i < cnt; i++) {
-		struct storm_proc *proc = &storm.procs[i];
+	for (unsigned i = 0; i < cnt; i++)
+		storm_init_proc(i, cnt, full);
+}
 
-		fake_init(&proc->fake);
-		proc->fake.ops.link_create = storm_create_link;
-		proc->fake.ops.link_bind = storm_bind_link;
-		proc->xports[0] = &proc->fake.base;
-		proc->host = (struct tagrv_conn_host) {
-			.ops = &storm_ops, .xports = proc->xports, .xport_cnt = 1,
-			.addr = driver_addr((uint16_t) (1000 + i)),
-			.seed = i + 1, .timeout = TIMEOUT, .claims_max = 256,
-			.now = &proc->patient,
-		};
-		memcpy(proc->host.uuid, &proc->host.seed, sizeof(proc->host.seed));
-		tagrv_wireup_queue_init(&proc->queue);
-		tagrv_list_init(&proc->dials);
-		tagrv_list_init(&proc->backlog);
-		tagrv_list_init(&proc->silents);
-		tagrv_list_init(&proc->greeters);
-		proc->inbox_end = &proc->inbox;
-		proc->full = full;
-		proc->free_at = proc->patient = storm.now;
-		proc->peers = calloc(cnt, sizeof(*proc->peers));
+/* The processes of the first node have to do with all, and the others with those. */
+static inline void storm_begin_nodes(unsigned nodes, unsigned each, unsigned full,
+				     uint64_t command)
+{
+	memset(&storm, 0, sizeof(storm));
+	storm.now = 1000;
+	storm.cnt = nodes * each;
+	storm.procs = calloc(storm.cnt, sizeof(*storm.procs));
+	for (unsigned i = 0; i < storm.cnt; i++) {
+		storm_init_proc(i, i < each ? storm.cnt : each, full);
+		storm.procs[i].command = i < each ? command : command * nodes;
+		storm.procs[i].dials_max = i < each ? DIALS : TAGRV_MAX(DIALS / nodes, 1u);
 	}
 }
 
@@ -648,6 +873,15 @@ static inline void storm_want(unsigned from, unsigned to)
 {
 	tagrv_conn_want(&storm_peer(&storm.procs[from], to)->conn);
 	storm_wake(&storm.procs[from], storm.now);
+}
+
+/* Each process wants all that it has to do with. */
+static inline void storm_want_all(void)
+{
+	for (unsigned i = 0; i < storm.cnt; i++) {
+		storm.procs[i].wants = true;
+		storm_wake(&storm.procs[i], storm.now);
+	}
 }
 
 /* Runs until nothing happens any more, or something has gone wrong. */
@@ -672,21 +906,22 @@ static inline void storm_run(uint64_t until)
 
 static inline void storm_end(void)
 {
-	struct storm_sock *sock;
+	struct tagrv_list *node;
 
 	for (unsigned i = 0; i < storm.cnt; i++) {
-		for (unsigned j = 0; j < storm.cnt; j++) {
-			if (storm.procs[i].peers[j])
-				tagrv_conn_close(&storm.procs[i].peers[j]->conn);
-			free(storm.procs[i].peers[j]);
+		struct storm_proc *proc = &storm.procs[i];
+
+		tagrv_list_splice_tail(&proc->active, &proc->ready);
+		while ((node = tagrv_list_pop(&proc->active)) != NULL) {
+			struct storm_peer *peer = tagrv_container_of(node, struct storm_peer, node);
+
+			tagrv_conn_close(&peer->conn);
+			free(peer);
 		}
-		free(storm.procs[i].peers);
+		free(proc->peers);
 	}
-	while ((sock = storm.socks) != NULL) {
-		storm.socks = sock->next;
-		free(sock->held);
-		free(sock);
-	}
+	while (storm.socks)
+		storm_sock_free(storm.socks);
 	while (storm.heap_cnt) {
 		struct storm_event *ev = storm_next();
 
