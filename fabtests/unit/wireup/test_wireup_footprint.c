@@ -14,7 +14,7 @@
 #define PEERS	(2 * SIDE * SIDE)
 
 /* Of a peer: its state machine, the records and messages that it keeps, its place in tables. */
-#define PEER_MAX	568
+#define PEER_MAX	570
 
 static struct ep eps[2 * SIDE];
 static struct tagrv_link *links[PEERS];
