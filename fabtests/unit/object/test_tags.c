@@ -400,7 +400,7 @@ Test(tags, number_is_held_until_entries_have_come_back)
 	unsigned links, peers;
 
 	rig.xport->list->numbers = numbers;
-	fake.given = tagrv_numbers_take(numbers, NULL);
+	cr_assert_eq(tagrv_numbers_take(numbers, NULL, &fake.given), 0);
 	begin();
 	post(0, 7, &rig.peer);
 	pass();

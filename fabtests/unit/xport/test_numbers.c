@@ -4,6 +4,7 @@
  */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <rdma/fi_errno.h>
 
 #include "xport/numbers.h"
 
@@ -11,11 +12,13 @@
 #define PEERS	((TAGRV_NUMBERS_MAX + 1) / LIVES - 1)
 
 static struct tagrv_numbers *numbers;
+static bool any_is_left;	/* a peer has none: its former links have to end */
 
 static void setup(void)
 {
 	numbers = tagrv_numbers_create();
 	cr_assert_not_null(numbers);
+	any_is_left = true;
 }
 
 static void teardown(void)
@@ -25,13 +28,24 @@ static void teardown(void)
 
 TestSuite(numbers, .init = setup, .fini = teardown, .timeout = 30);
 
+static uint16_t take_any(void)
+{
+	uint16_t number;
+
+	cr_assert_eq(tagrv_numbers_take(numbers, NULL, &number), 0);
+	return number;
+}
+
 static uint16_t take(uint32_t peer)
 {
+	uint16_t number;
 	struct tagrv_addr addr = { .in = {
 		.sin_family = AF_INET, .sin_port = htons(77),
 		.sin_addr.s_addr = htonl(0x0a000000 + peer) } };
 
-	return tagrv_numbers_take(numbers, &addr);
+	cr_assert_eq(tagrv_numbers_take(numbers, &addr, &number),
+		     number || !any_is_left ? 0 : -FI_ENOSPC);
+	return number;
 }
 
 static void expect(unsigned links, unsigned peers)
@@ -64,7 +78,7 @@ Test(numbers, links_of_a_peer_differ_in_their_lives_only)
 
 Test(numbers, links_of_peers_without_an_address_are_of_several)
 {
-	uint16_t one = tagrv_numbers_take(numbers, NULL), two = tagrv_numbers_take(numbers, NULL);
+	uint16_t one = take_any(), two = take_any();
 
 	cr_assert(one && two);
 	cr_expect_neq(one / LIVES, two / LIVES);
@@ -86,6 +100,7 @@ Test(numbers, there_are_so_many_peers)
 			of[i] = number;
 	}
 	expect(PEERS, PEERS);
+	any_is_left = false;
 	cr_expect_eq(take(PEERS), 0);
 	cr_expect_eq(take(1) / LIVES, of[1] / LIVES, "a second link of the same peer");
 	tagrv_numbers_give(numbers, of[2]);
@@ -105,9 +120,10 @@ Test(numbers, held_number_is_the_peers)
 	}
 	expect(0, 2);
 	do
-		filler = tagrv_numbers_take(numbers, NULL);
+		filler = take_any();
 	while (filler);
 	expect(PEERS - 2, PEERS);
+	any_is_left = false;
 	cr_expect_eq(take(0) / LIVES, number[0] / LIVES, "it comes back");
 	tagrv_numbers_settled(numbers);
 	expect(PEERS - 1, PEERS - 1);

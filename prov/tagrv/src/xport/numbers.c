@@ -5,6 +5,7 @@
 #include "xport/numbers.h"
 
 #define HASH_NONFATAL_OOM 1	/* HASH_ADD leaves hh.tbl NULL without memory */
+#include <rdma/fi_errno.h>
 #include <uthash.h>
 
 #include <assert.h>
@@ -137,21 +138,23 @@ static uint16_t take_life(struct peer *peer, uint32_t from)
 
 /* ---- calls ---- */
 
-uint16_t tagrv_numbers_take(struct tagrv_numbers *numbers, const struct tagrv_addr *addr)
+int tagrv_numbers_take(struct tagrv_numbers *numbers, const struct tagrv_addr *addr,
+		       uint16_t *number)
 {
 	struct peer *peer;
-	uint16_t number;
 	uint32_t from;
 
+	*number = 0;
 	if (tagrv_random_fill(&from, sizeof(from)))
 		return 0;
 	pthread_mutex_lock(&numbers->mutex);
 	peer = find_peer(numbers, addr);
 	if (!peer)
 		peer = add_peer(numbers, addr, from / LIVES);
-	number = peer ? take_life(peer, from) : 0;
+	if (peer)
+		*number = take_life(peer, from);
 	pthread_mutex_unlock(&numbers->mutex);
-	return number;
+	return peer && !*number ? -FI_ENOSPC : 0;
 }
 
 void tagrv_numbers_give(struct tagrv_numbers *numbers, uint16_t number)

@@ -38,11 +38,12 @@ struct tagrv_numbers *tagrv_numbers_create(void);
 void tagrv_numbers_destroy(struct tagrv_numbers *numbers);
 
 /*
- * Of a new link to the peer with this address; NULL: to one that has no other link. 0: the peer
- * has as many links as lives, there are too many peers, or there is no memory.
+ * Sets *number to that of a new link to the peer with this address; NULL: to one that has no
+ * other link. Sets it to 0 if there are too many peers, or there is no memory. -FI_ENOSPC: as many
+ * links to the peer as there are lives have not ended yet; one will, since a peer uses one only.
  */
-uint16_t tagrv_numbers_take(struct tagrv_numbers *numbers, const struct tagrv_addr *peer)
-	TAGRV_WARN_UNUSED;
+int tagrv_numbers_take(struct tagrv_numbers *numbers, const struct tagrv_addr *peer,
+		       uint16_t *number) TAGRV_WARN_UNUSED;
 void tagrv_numbers_give(struct tagrv_numbers *numbers, uint16_t number);
 
 /* number: of any link of the peer, and not given back. */

@@ -441,16 +441,41 @@ Test(verbs_to_list, links_to_one_peer_have_the_peers_number)
 	pair_close(&pair);
 }
 
+/* It would be matched by software only, and all receives from any source with it. */
+Test(verbs_to_list, a_peer_waits_for_the_end_of_its_former_links)
+{
+	const struct tagrv_addr addr = { .in = { .sin_family = AF_INET, .sin_port = 1 } };
+	struct verbs_xport *xp = open_with_list();
+	struct tagrv_link *links[TAGRV_NUMBERS_LIFE + 1], *more;
+	char blob[TAGRV_BLOB_MAX];
+	struct verbs_blob own;
+	unsigned used;
+	size_t len;
+
+	for (unsigned i = 0; i <= TAGRV_NUMBERS_LIFE; i++)
+		links[i] = make_to(1, &own);
+	used = atomic_load(&pair.a->xport->quotas[0]->used);
+	cr_assert_eq(xp->base.list->link_create(pair.a->xport, &addr, blob, &len, &more),
+		     -FI_ENOSPC);
+	cr_assert_eq(atomic_load(&pair.a->xport->quotas[0]->used), used);
+	discard(links[0]);
+	links[0] = make_to(1, &own);
+	cr_assert(own.list && own.number);
+	for (unsigned i = 0; i <= TAGRV_NUMBERS_LIFE; i++)
+		discard(links[i]);
+	pair_close(&pair);
+}
+
 /* Without a number there is one queue pair. */
 Test(verbs_to_list, no_number_is_left)
 {
 	struct verbs_xport *xp = open_with_list();
 	struct tagrv_link *links[3];
 	struct verbs_blob own;
-	uint16_t last, number;
+	uint16_t last = 0, number;
 
 	links[0] = make(&own);
-	while ((number = tagrv_numbers_take(xp->list.numbers, NULL)))
+	while (!tagrv_numbers_take(xp->list.numbers, NULL, &number) && number)
 		last = number;
 	tagrv_numbers_give(xp->list.numbers, last);
 	links[1] = make(&own);

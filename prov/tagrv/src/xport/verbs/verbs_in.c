@@ -11,14 +11,18 @@
 
 /* ---- numbers ---- */
 
-bool tagrv_verbs_number_take(struct verbs_link *link, const struct tagrv_addr *peer)
+int tagrv_verbs_number_take(struct verbs_link *link, const struct tagrv_addr *peer,
+			    bool *single)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+	int ret;
 
+	*single = false;
 	if (!__atomic_load_n(&xp->base.list, __ATOMIC_ACQUIRE))
-		return true;
-	link->in_number = tagrv_numbers_take(xp->list.numbers, peer);
-	return link->in_number;
+		return 0;
+	ret = tagrv_numbers_take(xp->list.numbers, peer, &link->in_number);
+	*single = !link->in_number;
+	return ret;
 }
 
 void tagrv_verbs_number_give(struct verbs_link *link)

@@ -26,10 +26,11 @@ static inline bool verbs_in_wanted(const struct verbs_xport *xp, bool side)
 
 /*
  * Gives the link to this peer (NULL: nobody knows) a number for our list, if there is a list that
- * is not lost. False: there is none. Without a number a link must not have a second queue pair: the
- * list would take its packets for tagged messages.
+ * is not lost. *single: there is none left. Then the link must not have a second queue pair: the
+ * list would take its packets for tagged messages. -FI_ENOSPC: one will be free when a former link to
+ * the peer has ended.
  */
-bool tagrv_verbs_number_take(struct verbs_link *link, const struct tagrv_addr *peer)
+int tagrv_verbs_number_take(struct verbs_link *link, const struct tagrv_addr *peer, bool *single)
 	TAGRV_WARN_UNUSED;
 /* No message with it can come any more. Does nothing without a number. */
 void tagrv_verbs_number_give(struct verbs_link *link);

@@ -161,11 +161,15 @@ static int create_qp(struct verbs_link *link)
 static int create_in(struct verbs_link *link, const struct tagrv_addr *peer)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
+	bool single;
 	int ret;
 
 	if (!verbs_in_wanted(xp, link->side))
 		return 0;
-	if (!tagrv_verbs_number_take(link, peer)) {
+	ret = tagrv_verbs_number_take(link, peer, &single);
+	if (ret)
+		return ret;
+	if (single) {
 		link->counted--;
 		tagrv_quota_give(&xp->dev->quota);
 		return 0;
