@@ -112,7 +112,11 @@ static void connect_peer(uint8_t number)
 		.sendable = true, .max_packet = EAGER + 192,
 	};
 
-	fake.given = given = number & 3;
+	/* All its links have the peer's part of the number: xport/numbers.h. */
+	given = number & 3;
+	if (given)
+		given |= TAGRV_OFFLOAD_LIFE + 1;
+	fake.given = given;
 	fake.number = number >> 2 & 3;
 	to_us = event.link = fake_link();
 	to_us->max_packet = PACKET_MAX;
@@ -141,7 +145,7 @@ static uint16_t two(struct input *in)
 static uint64_t tag_of(struct input *in, uint64_t form)
 {
 	uint8_t what = next(in);
-	uint64_t number = given ^ (what & 0xf0 ? 0u : what >> 2 & 3);
+	uint64_t number = given ^ (what & 0xf0 ? 0u : (what >> 2 & 3u) * 5);
 
 	return form | number << TAGRV_OFFLOAD_TAG_BITS | (what & 3);
 }
