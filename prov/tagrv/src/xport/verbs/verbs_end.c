@@ -16,19 +16,24 @@
 #include "core/thread.h"
 #include "xport/verbs/verbs_in.h"
 
-void tagrv_verbs_end_now(struct verbs_link *link)
+bool tagrv_verbs_end_qps(struct verbs_link *link)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
-	enum verbs_end end = VERBS_END_DONE;
+	bool done = true;
 
-	if (xp->calls->destroy_qp(link->qp)) {
+	if (link->qp && xp->calls->destroy_qp(link->qp)) {
 		tagrv_warn("verbs: %s: cannot destroy qp 0x%x\n",
 			   xp->dev->base.name, link->qpn);
-		end = VERBS_END_KEPT;
+		done = false;
 	}
 	link->qp = NULL;
-	if (!tagrv_verbs_in_destroy(link))
-		end = VERBS_END_KEPT;
+	return tagrv_verbs_in_destroy(link) && done;
+}
+
+void tagrv_verbs_end_now(struct verbs_link *link)
+{
+	enum verbs_end end = tagrv_verbs_end_qps(link) ? VERBS_END_DONE : VERBS_END_KEPT;
+
 	atomic_store(&link->end, end);	/* of the thread: it may be freed now */
 }
 

@@ -37,7 +37,9 @@ void tagrv_verbs_ender_open(struct verbs_ender *ender);
 /* No link is VERBS_END_DUE any more. */
 void tagrv_verbs_ender_close(struct verbs_ender *ender);
 
-/* Destroys the queue pairs of a link that is in no map; link->end says how that ended. */
+/* Destroys the queue pairs of a link that is in no map. False: the device kept one. */
+bool tagrv_verbs_end_qps(struct verbs_link *link);
+/* The same; link->end says how that ended. */
 void tagrv_verbs_end_now(struct verbs_link *link);
 /* Has the thread do the same, until link->end is not VERBS_END_DUE. False: there is none. */
 bool tagrv_verbs_end_later(struct verbs_link *link) TAGRV_WARN_UNUSED;

@@ -186,10 +186,7 @@ void tagrv_verbs_link_destroy(struct verbs_link *link)
 {
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 
-	if (link->qp && xp->calls->destroy_qp(link->qp))
-		tagrv_warn("verbs: %s: cannot destroy qp 0x%x\n",
-			   xp->dev->base.name, link->qpn);
-	(void) tagrv_verbs_in_destroy(link);
+	(void) tagrv_verbs_end_qps(link);
 	tagrv_verbs_number_give(link);
 	if (link->rxq) {
 		tagrv_list_remove(&link->refill_node);
