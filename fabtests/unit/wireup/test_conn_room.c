@@ -20,6 +20,24 @@ static void start(struct driver *d, unsigned most, unsigned used)
 	d->fake.base.quotas[0] = &quota;
 }
 
+/* The attempt has ended, and another one will follow. */
+static void expect_waits(const struct driver *d, const struct driver_chan *out)
+{
+	cr_assert(out->hung_up);
+	cr_assert_eq(d->faileds, 0);
+}
+
+/* There is room: the next attempt succeeds. */
+static void expect_up(struct driver *d)
+{
+	struct driver_chan *out;
+
+	driver_run_timer(d);
+	out = driver_answer_dial(d);
+	give(d, out, TAGRV_WIREUP_REP, PEER, 7);
+	cr_assert_eq(d->ups, 1);
+}
+
 Test(conn_room, wanted_connection_waits_without_a_socket)
 {
 	struct driver_chan *out;
@@ -69,8 +87,7 @@ Test(conn_room, link_that_cannot_be_made_is_waited_for)
 	driver_want(&d);
 	atomic_store(&quota.used, 2);
 	out = driver_answer_dial(&d);
-	cr_assert(out->hung_up);
-	cr_assert_eq(d.faileds, 0);
+	expect_waits(&d, out);
 	atomic_store(&quota.used, 0);
 	driver_run_timer(&d);
 	atomic_store(&quota.used, 1);
@@ -79,14 +96,10 @@ Test(conn_room, link_that_cannot_be_made_is_waited_for)
 	atomic_store(&quota.lack, 1);
 	atomic_store(&quota.lack_until, UINT64_MAX);
 	out = driver_answer_dial(&d);
-	cr_assert(out->hung_up);
-	cr_assert_eq(d.faileds, 0);
+	expect_waits(&d, out);
 	d.fake.create_status = 0;
 	atomic_store(&quota.lack, 0);
-	driver_run_timer(&d);
-	out = driver_answer_dial(&d);
-	give(&d, out, TAGRV_WIREUP_REP, PEER, 7);
-	cr_assert_eq(d.ups, 1);
+	expect_up(&d);
 	driver_fini(&d);
 }
 
@@ -103,14 +116,10 @@ Test(conn_room, room_that_was_taken_for_a_moment_fails_no_dial)
 	driver_want(&d);
 	d.fake.create_status = -FI_ENOSPC;
 	out = driver_answer_dial(&d);
-	cr_assert(out->hung_up);
-	cr_assert_eq(d.faileds, 0);
+	expect_waits(&d, out);
 	cr_assert_eq(d.crowded, 1);
 	d.fake.create_status = 0;
-	driver_run_timer(&d);
-	out = driver_answer_dial(&d);
-	give(&d, out, TAGRV_WIREUP_REP, PEER, 7);
-	cr_assert_eq(d.ups, 1);
+	expect_up(&d);
 	driver_fini(&d);
 }
 
@@ -152,14 +161,10 @@ Test(conn_room, first_link_waits_for_other_processes)
 	struct driver d;
 
 	out = refuse_first(&d);
-	cr_assert(out->hung_up);
-	cr_assert_eq(d.faileds, 0);
+	expect_waits(&d, out);
 	d.fake.create_status = 0;
 	atomic_store(&quota.lack_until, 0);
-	driver_run_timer(&d);
-	out = driver_answer_dial(&d);
-	give(&d, out, TAGRV_WIREUP_REP, PEER, 7);
-	cr_assert_eq(d.ups, 1);
+	expect_up(&d);
 	driver_fini(&d);
 }
 
@@ -273,8 +278,7 @@ Test(conn_room, refused_local_link_waits_for_the_device)
 	cr_assert_eq(d.crowded, 0);
 	give_reason(&d, out, TAGRV_WIREUP_REJ, PEER, 0, TAGRV_WIREUP_TRANSPORT);
 	out = driver_answer_dial(&d);
-	cr_assert(out->hung_up);
-	cr_assert_eq(d.faileds, 0);
+	expect_waits(&d, out);
 	cr_assert_eq(d.crowded, 1);
 	tagrv_quota_give(&quota);
 	while (!d.dial)

@@ -71,6 +71,12 @@ static void expect_list_works(void)
 /* ---- each way in which an unexpected message is dropped ---- */
 
 /* Its connection has been given up, but the device has it still. */
+static void expect_bad_packet(void)
+{
+	tags_pass(2);
+	cr_assert_eq(fx.engine->stats.bad_packets, 1);
+}
+
 static void drop_of_closed(void)
 {
 	fake.hold_closed = true;
@@ -100,8 +106,7 @@ static void drop_of_last(void)
 static void drop_of_number(void)
 {
 	forge(numbered(5, FORGED), "x", 1);
-	tags_pass(2);
-	cr_assert_eq(fx.engine->stats.bad_packets, 1);
+	expect_bad_packet();
 }
 
 static void drop_of_number_in_header(void)
@@ -110,8 +115,7 @@ static void drop_of_number_in_header(void)
 
 	write_tail(tail, TAGRV_PKT_TAGGED, 1);
 	forge(numbered(5, FORGED) | TAGRV_OFFLOAD_HAS_HEADER, tail, sizeof(tail));
-	tags_pass(2);
-	cr_assert_eq(fx.engine->stats.bad_packets, 1);
+	expect_bad_packet();
 }
 
 static void drop_of_no_number(void)
@@ -120,8 +124,7 @@ static void drop_of_no_number(void)
 
 	write_tail(tail, TAGRV_PKT_TAGGED, 1);
 	forge(5 | TAGRV_OFFLOAD_HAS_HEADER, tail, sizeof(tail));
-	tags_pass(2);
-	cr_assert_eq(fx.engine->stats.bad_packets, 1);
+	expect_bad_packet();
 }
 
 static void drop_of_flags(void)
@@ -130,8 +133,7 @@ static void drop_of_flags(void)
 
 	write_tail(tail, TAGRV_PKT_TAGGED | 1 << 5, 1);
 	tags_message(5 | TAGRV_OFFLOAD_HAS_HEADER, tail, sizeof(tail));
-	tags_pass(2);
-	cr_assert_eq(fx.engine->stats.bad_packets, 1);
+	expect_bad_packet();
 }
 
 static void drop_of_sequence(void)
@@ -140,16 +142,14 @@ static void drop_of_sequence(void)
 
 	write_tail(tail, TAGRV_PKT_TAGGED, 7);
 	tags_message(5 | TAGRV_OFFLOAD_HAS_HEADER, tail, sizeof(tail));
-	tags_pass(2);
-	cr_assert_eq(fx.engine->stats.bad_packets, 1);
+	expect_bad_packet();
 }
 
 static void drop_without_credit(void)
 {
 	peer()->credit.promised = 0;
 	tags_message(5, "x", 1);
-	tags_pass(2);
-	cr_assert_eq(fx.engine->stats.bad_packets, 1);
+	expect_bad_packet();
 }
 
 /* Its link is never attached: nobody knows it. */
