@@ -1,7 +1,7 @@
 dnl SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 dnl
-dnl What the provider needs: libfabric, nettle and uthash always, libibverbs for RDMA
-dnl devices, Criterion for its unit tests, sys/sdt.h for trace points. Every message
+dnl What the provider needs: libfabric, nettle and uthash always, jansson for the
+dnl tools that write JSON, libibverbs for RDMA devices, Criterion for its unit tests, sys/sdt.h for trace points. Every message
 dnl names the package.
 
 AC_DEFUN([TAGRV_CONFIGURE], [
@@ -11,6 +11,7 @@ AC_DEFUN([TAGRV_CONFIGURE], [
   (Debian, Ubuntu: apt-get install libfabric-dev; elsewhere: libfabric-devel)
   $LIBFABRIC_PKG_ERRORS])])
 	TAGRV_CHECK_NETTLE
+	TAGRV_CHECK_JANSSON
 	TAGRV_CHECK_UTHASH
 	TAGRV_CHECK_VERBS
 	TAGRV_CHECK_CRITERION
@@ -24,6 +25,14 @@ AC_DEFUN([TAGRV_CHECK_NETTLE], [
   (Debian, Ubuntu: apt-get install nettle-dev; elsewhere: nettle-devel or
   libnettle-devel)
   $NETTLE_PKG_ERRORS])])
+])
+
+dnl For the option --json of tools; the plug-in does not use it.
+AC_DEFUN([TAGRV_CHECK_JANSSON], [
+	PKG_CHECK_MODULES([JANSSON], [jansson >= 2.7], [],
+		[AC_MSG_ERROR([jansson 2.7 or later with its headers is missing
+  (Debian, Ubuntu: apt-get install libjansson-dev; elsewhere: jansson-devel)
+  $JANSSON_PKG_ERRORS])])
 ])
 
 AC_DEFUN([TAGRV_CHECK_UTHASH], [
