@@ -386,7 +386,7 @@ static inline void driver_check(struct driver *d)
 		driver_require(!d->up);
 		break;
 	case TAGRV_CONN_BOUND:
-		driver_require(d->up && !d->sendable && d->timer_at);
+		driver_require(d->up && !d->sendable && (d->dial || d->timer_at));
 		break;
 	case TAGRV_CONN_READY:
 		driver_require(d->up && d->sendable);
@@ -411,6 +411,14 @@ static inline struct driver_chan *driver_open(struct driver *d, bool dialed)
 		return chan;
 	}
 	return NULL;
+}
+
+/* A dial that waits for its turn has it; nobody answers yet. */
+static inline void driver_begin_dial(struct driver *d)
+{
+	if (d->dial && d->conn.queued)
+		tagrv_conn_dialing(&d->conn);
+	driver_check(d);
 }
 
 /* The requested dial succeeds. */

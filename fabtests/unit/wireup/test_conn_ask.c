@@ -312,6 +312,7 @@ Test(conn_ask, lost_sign_of_life_does_not_depend_on_a_claim, .timeout = 10)
 	driver_run_timer(&d);
 	cr_assert_not(d.conn.claim);
 	for (int i = 0; i < 100 && !d.gones; i++) {
+		driver_begin_dial(&d);
 		cr_assert(d.timer_at, "nothing would ever happen");
 		driver_run_timer(&d);
 	}
@@ -459,6 +460,7 @@ Test(conn_ask, attempt_survives_refused_claims, .timeout = 10)
 	/* The dial itself is silent: the claim does not keep it alive. */
 	claim(&d, OTHER, 1);
 	while (d.conn.state != TAGRV_CONN_IDLE) {
+		driver_begin_dial(&d);
 		cr_assert(d.timer_at);
 		driver_run_timer(&d);
 	}

@@ -45,6 +45,60 @@ Test(conn_wait, peer_that_says_no_more_is_given_up)
 	driver_fini(&d);
 }
 
+/* What a dial waits for a turn is not held against the peer. */
+Test(conn_wait, dial_that_is_queued_is_not_given_up)
+{
+	struct driver d;
+
+	driver_init(&d, US, PEER);
+	driver_want(&d);
+	driver_answer_dial(&d);
+	cr_assert_eq(d.conn.deadline, 1000u + 30000);
+	driver_run_timer(&d);
+	cr_assert_eq(d.now, 1000u + 8000);
+	driver_run_timer(&d);
+	cr_assert(d.dial && d.conn.fails == 1);
+	cr_assert_eq(d.timer_at, 0);
+	d.now += 100000;
+	tagrv_conn_timer(&d.conn);
+	cr_assert(d.dial && !d.faileds);
+	driver_answer_dial(&d);
+	cr_assert_eq(d.conn.deadline, 1000u + 30000 + 100000);
+	while (!d.faileds && d.now < 300000) {
+		driver_run_timer(&d);
+		if (d.dial)
+			driver_answer_dial(&d);
+	}
+	cr_assert_eq(d.now, 1000u + 30000 + 100000);
+	cr_assert_eq(d.faileds, 1);
+	driver_fini(&d);
+}
+
+/* The peer's own socket makes the dial needless: the deadline for its RTU runs as ever. */
+Test(conn_wait, deadline_goes_on_when_a_queued_dial_is_needless)
+{
+	struct driver_chan *in;
+	struct driver d;
+
+	driver_init(&d, US, PEER);
+	in = driver_open(&d, false);
+	give(&d, in, TAGRV_WIREUP_REQ, PEER, 7);
+	cr_assert_eq(d.ups, 1);
+	driver_close(&d, in);
+	driver_run_timer(&d);
+	cr_assert(d.dial && !d.timer_at);
+	d.now += 100000;
+	in = driver_open(&d, false);
+	give(&d, in, TAGRV_WIREUP_REQ, PEER, 7);
+	cr_assert_not(d.dial);
+	cr_assert_eq(d.timer_at, d.conn.deadline);
+	cr_assert_gt(d.timer_at, d.now);
+	cr_assert_leq(d.timer_at, d.now + 30000);
+	driver_run_timer(&d);
+	cr_assert_eq(d.gones, 1);
+	driver_fini(&d);
+}
+
 /* Only who has our REQ can tell us to wait for its answer. */
 Test(conn_wait, wait_about_another_request_means_nothing)
 {

@@ -65,6 +65,7 @@ void tagrv_conn_record(struct tagrv_conn *conn, struct tagrv_chan *chan,
 void tagrv_conn_dialing(struct tagrv_conn *conn)
 {
 	assert(conn->dial == TAGRV_CONN_DIALING);
+	tagrv_conn_leave_queue(conn);
 	if (!tagrv_conn_dials_to_ask(conn))
 		tagrv_conn_start_attempt(conn);
 }
@@ -72,6 +73,7 @@ void tagrv_conn_dialing(struct tagrv_conn *conn)
 void tagrv_conn_dialed(struct tagrv_conn *conn, struct tagrv_chan *chan)
 {
 	assert(conn->dial == TAGRV_CONN_DIALING && chan->dialed);
+	tagrv_conn_leave_queue(conn);
 	if (tagrv_conn_dials_to_ask(conn)) {
 		assert(conn->claim);
 		conn->dial = TAGRV_CONN_OFF;
@@ -93,6 +95,7 @@ void tagrv_conn_dialed(struct tagrv_conn *conn, struct tagrv_chan *chan)
 void tagrv_conn_dial_failed(struct tagrv_conn *conn, int status)
 {
 	assert(conn->dial == TAGRV_CONN_DIALING);
+	tagrv_conn_leave_queue(conn);
 	conn->dial = TAGRV_CONN_OFF;
 	tagrv_conn_refuse_claim(conn, status == -FI_ECONNREFUSED ||
 				status == -FI_EACCES ? TAGRV_WIREUP_STALE :
@@ -165,7 +168,9 @@ static void on_timer(struct tagrv_conn *conn)
 {
 	struct tagrv_chan *chan = conn->chan[TAGRV_CONN_DIALED];
 
-	if (conn->deadline && tagrv_conn_now(conn) >= conn->deadline) {
+	if (conn->dial == TAGRV_CONN_DIALING && conn->queued) {
+		tagrv_conn_set_timer(conn);
+	} else if (conn->deadline && tagrv_conn_now(conn) >= conn->deadline) {
 		tagrv_conn_give_up(conn, conn->last_error ? conn->last_error :
 							    -FI_ETIMEDOUT);
 	} else if (conn->dial == TAGRV_CONN_PAUSE &&

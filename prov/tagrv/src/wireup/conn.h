@@ -72,6 +72,9 @@
  * answered by REJ(BUSY). Offers leave the last place to answers. So endpoints that wait
  * for each other do not all hold what the others need.
  *
+ * Time: the deadline is the peer's. It stands still while a dial waits for its turn behind
+ * our own other dials (queued), and begins anew when the peer tells us to WAIT.
+ *
  * A REQ proves nothing: anybody can send one in the name of another listener. It
  * is believed if it cannot do harm (no connection exists or is wanted, and it
  * comes from the host that it names) or if it is proven. Else it waits as a
@@ -317,6 +320,7 @@ struct tagrv_conn {
 	bool	sockets_closed;		/* by either side, to save descriptors: that there
 					   is none does not mean that the peer died */
 	bool	socket_spare;		/* both sides can do without one */
+	bool	queued;			/* while DIALING: the driver has not begun yet */
 
 	struct tagrv_conn_renew *renew;	/* not written while it is at rest */
 	uint64_t renew_credit_at;	/* ms: when links of renewals are paid for */
@@ -327,7 +331,8 @@ struct tagrv_conn {
 
 	/* times in ms, as *host->now */
 	uint64_t deadline;		/* to give up at; 0: not started */
-	uint64_t step_end;		/* end of the pause or of the attempt */
+	uint64_t step_end;		/* end of the pause or of the attempt; while queued:
+					   since when, and the deadline stands still */
 	unsigned fails;			/* failed attempts in a row */
 	int	last_error;		/* -FI_E* of the last attempt; 0: none */
 };

@@ -48,6 +48,7 @@ static void stop_asking(struct tagrv_conn *conn, struct tagrv_chan *chan)
 	if (chan)
 		tagrv_conn_hang_up(conn, chan);
 	if (conn->dial == TAGRV_CONN_DIALING && tagrv_conn_dials_to_ask(conn)) {
+		tagrv_conn_leave_queue(conn);
 		conn->host->ops->undial(conn);
 		conn->dial = TAGRV_CONN_OFF;
 	}

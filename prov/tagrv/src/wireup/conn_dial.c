@@ -40,11 +40,17 @@ void tagrv_conn_hold(struct tagrv_conn *conn, struct tagrv_chan *chan)
 	chan->answered = false;
 }
 
+static bool is_queued(const struct tagrv_conn *conn)
+{
+	return conn->dial == TAGRV_CONN_DIALING && conn->queued;
+}
+
 void tagrv_conn_set_timer(struct tagrv_conn *conn)
 {
-	uint64_t at = conn->deadline;
+	bool queued = is_queued(conn);
+	uint64_t at = queued ? 0 : conn->deadline;
 
-	if (conn->dial != TAGRV_CONN_OFF && conn->step_end &&
+	if (!queued && conn->dial != TAGRV_CONN_OFF && conn->step_end &&
 	    (!at || conn->step_end < at))
 		at = conn->step_end;
 	if (conn->claim && (!at || conn->claim->end < at))
@@ -74,6 +80,8 @@ static bool has_deadline(const struct tagrv_conn *conn)
 
 void tagrv_conn_start_attempt(struct tagrv_conn *conn)
 {
+	if (is_queued(conn))
+		return;
 	conn->step_end = tagrv_conn_now(conn) + ATTEMPT_MAX;
 	if (!conn->deadline && has_deadline(conn))
 		conn->deadline = tagrv_conn_now(conn) + conn->host->timeout;
@@ -83,8 +91,20 @@ void tagrv_conn_start_attempt(struct tagrv_conn *conn)
 void tagrv_conn_start_dial(struct tagrv_conn *conn)
 {
 	conn->dial = TAGRV_CONN_DIALING;
-	conn->step_end = 0;
+	conn->queued = true;
+	conn->step_end = tagrv_conn_now(conn);
 	conn->host->ops->dial(conn);
+	tagrv_conn_set_timer(conn);
+}
+
+void tagrv_conn_leave_queue(struct tagrv_conn *conn)
+{
+	if (!is_queued(conn))
+		return;
+	if (conn->deadline)
+		conn->deadline += tagrv_conn_now(conn) - conn->step_end;
+	conn->step_end = 0;
+	conn->queued = false;
 	tagrv_conn_set_timer(conn);
 }
 
@@ -92,6 +112,7 @@ void tagrv_conn_stop_dial(struct tagrv_conn *conn)
 {
 	if (conn->dial == TAGRV_CONN_DIALING && conn->claim && !conn->claim->ask_chan)
 		return;
+	tagrv_conn_leave_queue(conn);
 	if (conn->dial == TAGRV_CONN_DIALING)
 		conn->host->ops->undial(conn);
 	if (conn->dial != TAGRV_CONN_ASKED)

@@ -218,9 +218,17 @@ void tagrv_conn_forget(struct tagrv_conn *conn, struct tagrv_chan *chan);
 void tagrv_conn_hang_up(struct tagrv_conn *conn, struct tagrv_chan *chan);
 /* Sets the timer to deadline, step_end or claim_end, whichever comes first. */
 void tagrv_conn_set_timer(struct tagrv_conn *conn);
-/* Sets step_end for one attempt and, if it is the first one, the deadline. */
+/*
+ * Sets step_end for one attempt and, if it is the first one, the deadline; of a dial that is
+ * queued, when the driver begins.
+ */
 void tagrv_conn_start_attempt(struct tagrv_conn *conn);
 void tagrv_conn_start_dial(struct tagrv_conn *conn);
+/*
+ * The driver dials, or need not any more: what this dial has waited for a turn is no time of
+ * the peer's, so the deadline moves by it.
+ */
+void tagrv_conn_leave_queue(struct tagrv_conn *conn);
 /* Stops dialing, unless a REQ was sent already (ASKED) or a claim needs it. */
 void tagrv_conn_stop_dial(struct tagrv_conn *conn);
 /* Dials again after a pause that doubles with each failure; status: its cause. */
