@@ -7,11 +7,13 @@
  */
 #include <rdma/fabric.h>
 #include <rdma/providers/fi_prov.h>
+#include <unistd.h>
 
 #include "api/info/info.h"
 #include "api/objects_priv.h"
 #include "core/compiler.h"
 #include "core/log.h"
+#include "core/misnamed.h"
 #include "core/param.h"
 
 struct fi_provider *fi_prov_ini(void);
@@ -31,5 +33,6 @@ FI_EXT_INI
 	tagrv_prov.fabric = tagrv_fabric_open;
 	tagrv_prov.cleanup = tagrv_info_cleanup;
 	tagrv_param_define();
+	tagrv_misnamed_warn((const char *const *) environ);
 	return &tagrv_prov;
 }
