@@ -196,6 +196,9 @@ size_t tagrv_select_all_eager(const struct tagrv_select *table);
 double tagrv_select_estimate(enum tagrv_proto proto,
 			     const struct tagrv_xport_attr *attr, size_t len);
 
+/* Why a range has its protocol, in a few words. */
+const char *tagrv_select_reason_text(enum tagrv_select_reason reason);
+
 /* The names of FI_TAGRV_PROTO and FI_TAGRV_RNDV: "eager", "get", ... */
 const char *tagrv_proto_name(enum tagrv_proto proto);
 

@@ -25,6 +25,11 @@ static const char *const reasons[] = {
 	[TAGRV_SELECT_UNABLE] = "what FI_TAGRV_PROTO wants is not possible here",
 };
 
+const char *tagrv_select_reason_text(enum tagrv_select_reason reason)
+{
+	return reasons[reason];
+}
+
 static const char *format_time(char *text, size_t size, double seconds)
 {
 	if (seconds < 0)
