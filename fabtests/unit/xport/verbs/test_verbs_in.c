@@ -179,7 +179,7 @@ Test(verbs_in, create_that_fails_leaves_nothing)
 	verbs_open();
 	before = fake_verbs_count();
 	fake_verbs_fail_create_qp(2, ENOMEM);
-	cr_assert_eq(ops->link_create(pair.a->xport, blob, &len, &a), -FI_ENOMEM);
+	cr_assert_eq(ops->link_create(pair.a->xport, blob, &len, &a), -FI_ENOSPC);
 	fake_verbs_fail_modify_qp(2, EINVAL);
 	cr_assert_eq(ops->link_create(pair.a->xport, blob, &len, &a), -FI_EINVAL);
 	after = fake_verbs_count();

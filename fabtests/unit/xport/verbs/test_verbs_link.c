@@ -98,9 +98,9 @@ Test(verbs_link, errors_of_the_device_are_passed_on)
 	size_t len;
 
 	verbs_open();
-	fake_verbs_fail_create_qp(1, ENOMEM);
+	fake_verbs_fail_create_qp(1, EPERM);
 	cr_assert_eq(ops->link_create(pair.a->xport, blob, &len, &a),
-		     -FI_ENOMEM);
+		     -FI_EPERM);
 	fake_verbs_fail_modify_qp(1, EINVAL);
 	cr_assert_eq(ops->link_create(pair.a->xport, blob, &len, &a),
 		     -FI_EINVAL);
@@ -110,6 +110,22 @@ Test(verbs_link, errors_of_the_device_are_passed_on)
 		cr_assert_eq(ops->link_bind(a, blob, len), -FI_ENETUNREACH);
 		ops->link_discard(a);
 		pair_progress(&pair);
+	}
+	pair_close(&pair);
+}
+
+/* Others may make room, also before somebody asks the quota whether there is some. */
+Test(verbs_link, device_that_is_full_says_so)
+{
+	static const int lacks[] = { ENOMEM, ENOSPC, EAGAIN };
+	char blob[TAGRV_BLOB_MAX];
+	struct tagrv_link *a;
+	size_t len;
+
+	verbs_open();
+	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(lacks); i++) {
+		fake_verbs_fail_create_qp(1, lacks[i]);
+		cr_assert_eq(ops->link_create(pair.a->xport, blob, &len, &a), -FI_ENOSPC);
 	}
 	pair_close(&pair);
 }

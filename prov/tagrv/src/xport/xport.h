@@ -514,7 +514,7 @@ struct tagrv_xport_ops {
 
 	/*
 	 * Writes the address blob for the peer: blob has TAGRV_BLOB_MAX bytes,
-	 * *len is set to those used. -FI_ENOSPC: the quota has no room.
+	 * *len is set to those used. -FI_ENOSPC: the quota, or the device, has no room.
 	 */
 	int (*link_create)(struct tagrv_xport *xport, void *blob, size_t *len,
 			   struct tagrv_link **link);

@@ -100,9 +100,10 @@ static int create_rxq(struct verbs_link *link)
 /*
  * Queue pairs of ours that are idle, or those of other processes, may make room for one
  * that the device refuses now: it is tried again for so long that one line has to do. That
- * is so without any of ours, too.
+ * is so without any of ours, too. Returns the status: by the time when the caller looks at the
+ * quota there may be room again, and the refusal must not be taken for another error.
  */
-static void say_refused(struct verbs_dev *dev, unsigned counted, int err)
+static int say_refused(struct verbs_dev *dev, unsigned counted, int err)
 {
 	bool lack = err == -ENOMEM || err == -ENOSPC || err == -EAGAIN;
 	const char *hint = "";
@@ -115,6 +116,7 @@ static void say_refused(struct verbs_dev *dev, unsigned counted, int err)
 		tagrv_warn("verbs: %s: cannot create a queue pair, beside %u that there "
 			   "are: %s%s\n", dev->base.name,
 			   atomic_load(&dev->quota.used) - counted, strerror(-err), hint);
+	return lack ? -FI_ENOSPC : err;
 }
 
 /* Counts the queue pairs that are to be made: both or none. */
@@ -144,10 +146,8 @@ static int create_qp(struct verbs_link *link)
 	ret = tagrv_verbs_qp_create(xp, link,
 				    (uint32_t) xp->base.attr.max_inline,
 				    &link->qp, &got);
-	if (ret) {
-		say_refused(xp->dev, link->counted, ret);
-		return ret;
-	}
+	if (ret)
+		return say_refused(xp->dev, link->counted, ret);
 	link->qpn = link->qp->qp_num;
 	*link->port = tagrv_verbs_port_now(xp);
 	ret = tagrv_verbs_qp_init(link, link->qp);
@@ -177,9 +177,7 @@ static int create_in(struct verbs_link *link, const struct tagrv_addr *peer)
 	if (link->in_number)
 		link->pool = &xp->list.pool;
 	ret = tagrv_verbs_in_create(link);
-	if (ret && !link->in.qp)
-		say_refused(xp->dev, link->counted, ret);
-	return ret;
+	return ret && !link->in.qp ? say_refused(xp->dev, link->counted, ret) : ret;
 }
 
 void tagrv_verbs_link_destroy(struct verbs_link *link)
