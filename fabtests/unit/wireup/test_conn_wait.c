@@ -99,6 +99,61 @@ Test(conn_wait, deadline_goes_on_when_a_queued_dial_is_needless)
 	driver_fini(&d);
 }
 
+static struct driver *slow;	/* whose device takes so long to make a link */
+static unsigned slow_ms;
+
+static int create_slowly(struct tagrv_xport *xport, void *blob, size_t *len,
+			 struct tagrv_link **link)
+{
+	slow->now += slow_ms;
+	return fake_create(xport, blob, len, link);
+}
+
+/* The driver calls the timer when the command has ended, if its time has come meanwhile. */
+static struct driver_chan *ask_slowly(struct driver *d, unsigned ms)
+{
+	struct driver_chan *out;
+
+	driver_init(d, US, PEER);
+	slow = d;
+	slow_ms = ms;
+	d->fake.ops.link_create = create_slowly;
+	out = ask(d);
+	tagrv_conn_timer(&d->conn);
+	return out;
+}
+
+/* Longer than the time to connect. */
+Test(conn_wait, time_of_our_own_device_does_not_count)
+{
+	struct driver_chan *out;
+	struct driver d;
+
+	out = ask_slowly(&d, 40000);
+	cr_assert_eq(driver_last(out)->type, TAGRV_WIREUP_REQ);
+	cr_assert(out->open && !d.faileds);
+	cr_assert_eq(d.timer_at, d.now + 8000 - 40000 / 16);
+	give(&d, out, TAGRV_WIREUP_REP, PEER, 7);
+	cr_assert_eq(d.ups, 1);
+	driver_fini(&d);
+}
+
+/* Else a device that gets slower and slower would keep a connection from ever failing. */
+Test(conn_wait, time_of_our_own_device_counts_a_little)
+{
+	struct driver_chan *out;
+	struct driver d;
+
+	out = ask_slowly(&d, 16 * 8001);
+	cr_assert(out->hung_up);
+	cr_assert_eq(d.faileds, 0);
+	driver_fini(&d);
+	ask_slowly(&d, 16 * 30001);
+	cr_assert_eq(d.faileds, 1);
+	cr_assert_eq(d.event.status, -FI_ETIMEDOUT);
+	driver_fini(&d);
+}
+
 /* Only who has our REQ can tell us to wait for its answer. */
 Test(conn_wait, wait_about_another_request_means_nothing)
 {

@@ -347,6 +347,44 @@ Test(wireup_run, claim_has_patience_while_its_answer_waits_for_devices)
 	close_slow(&a, wireup);
 }
 
+/* An attempt to connect is not given up for the turn that our own devices do not give it. */
+Test(wireup_run, dialed_socket_waits_for_its_turn)
+{
+	struct tagrv_wireup *wireup = begin(WORKERS);
+	struct raw raws[WORKERS], peer;
+	struct tagrv_wireup_rec rec;
+	struct tagrv_addr addr;
+	int home = home_open(&addr);
+
+	for (int i = 0; i < WORKERS; i++) {
+		open_patient(&raws[i], (uint8_t) (i + 1));
+		deliver(&raws[i]);
+		await_begin();
+	}
+	cr_assert_eq(tagrv_wireup_connect(a.wep, &addr), 0);
+	home_accept(home, &peer);
+	/* Longer than an attempt, and than the time to connect. */
+	for (int i = 0; i < 20; i++) {
+		(void) ask_question(&raws[0]);
+		jump(2500);
+	}
+	(void) ask_question(&raws[0]);
+	cr_assert_not(has_input(&peer), "it is closed");
+	for (int i = 0; i < WORKERS; i++)
+		end_bind(0);
+	cr_assert_eq(raw_recv(&peer, &rec), 1);
+	cr_assert_eq(rec.type, TAGRV_WIREUP_REQ);
+	collect(&a);
+	cr_assert_eq(a.faileds, 0);
+	for (int i = 0; i < WORKERS; i++) {
+		await_answer(&raws[i]);
+		close(raws[i].fd);
+	}
+	close(peer.fd);
+	close(home);
+	close_slow(&a, wireup);
+}
+
 static void *close_it(void *arg)
 {
 	tagrv_wireup_unlisten(a.wep);

@@ -430,6 +430,11 @@ bool tagrv_conn_needs_device(const struct tagrv_conn_host *host, const struct ta
 struct tagrv_chan *tagrv_conn_claim_waits(struct tagrv_conn *conn,
 					  const struct tagrv_wireup_rec *answer,
 					  const struct tagrv_wireup_rec **claim);
+/*
+ * So long a device of ours has worked for the connection, or the connection has waited for
+ * it: what the peer does is due that much later.
+ */
+void tagrv_conn_excuse(struct tagrv_conn *conn, uint64_t ms);
 /* Tells the sender of this REQ or REP that it waits here, so that it has patience. */
 void tagrv_conn_tell_wait(const struct tagrv_conn_host *host,
 			  struct tagrv_chan *chan,

@@ -7,6 +7,7 @@
 #define ATTEMPT_MAX	8000	/* ms from the first SYN to the REP */
 #define PAUSE_MIN	10	/* ms */
 #define PAUSE_MAX	2000
+#define EXCUSE_PART	16u
 
 void tagrv_conn_forget(struct tagrv_conn *conn, struct tagrv_chan *chan)
 {
@@ -76,6 +77,21 @@ static bool has_deadline(const struct tagrv_conn *conn)
 	       (tagrv_conn_is_doubted(conn) &&
 		!(xport->attr.caps & TAGRV_XPORT_RENEWED) &&
 		!(conn->renew->wanted && conn->renew->down));
+}
+
+/* It does not count, but for a part: the commands may have no end (wireup_clock.c). */
+void tagrv_conn_excuse(struct tagrv_conn *conn, uint64_t ms)
+{
+	ms -= ms / EXCUSE_PART;
+	if (!ms)
+		return;
+	if (conn->deadline)
+		conn->deadline += ms;
+	if (conn->step_end)
+		conn->step_end += ms;
+	if (conn->claim)
+		conn->claim->end += ms;
+	tagrv_conn_set_timer(conn);
 }
 
 void tagrv_conn_start_attempt(struct tagrv_conn *conn)

@@ -84,16 +84,21 @@ static int begin_offer(struct tagrv_conn *conn)
 	return ret;
 }
 
-static void leave(struct tagrv_conn *conn, const struct tagrv_xport *xport)
+/* Returns the time. */
+static uint64_t leave(struct tagrv_conn *conn, const struct tagrv_xport *xport)
 {
+	uint64_t now = tagrv_conn_now(conn);
+
 	if (conn->host->ops->leave)
 		conn->host->ops->leave(conn, xport);
+	return now;
 }
 
-static void enter(struct tagrv_conn *conn, const struct tagrv_xport *xport)
+static void enter(struct tagrv_conn *conn, const struct tagrv_xport *xport, uint64_t left)
 {
 	if (conn->host->ops->enter)
 		conn->host->ops->enter(conn, xport);
+	tagrv_conn_excuse(conn, tagrv_conn_now(conn) - left);
 }
 
 /* NULL: no memory. */
@@ -132,13 +137,14 @@ static int make_link(struct tagrv_conn *conn, unsigned i, struct tagrv_link **li
 	uint8_t data[TAGRV_BLOB_MAX] = { 0 };
 	struct tagrv_link *made = NULL;
 	size_t len = 0;
+	uint64_t left;
 	int ret;
 
 	free(*blob);
 	*blob = NULL;
-	leave(conn, xport);
+	left = leave(conn, xport);
 	ret = create_link(conn, xport, data, &len, &made);
-	enter(conn, xport);
+	enter(conn, xport, left);
 	if (ret)
 		return ret;
 	*link = made;
@@ -299,11 +305,10 @@ find_blob(const struct tagrv_conn *conn, const struct tagrv_wireup_rec *rec,
 static int bind_to(struct tagrv_conn *conn, struct tagrv_link *link,
 		   const struct tagrv_wireup_blob *blob)
 {
-	int ret;
+	uint64_t left = leave(conn, link->xport);
+	int ret = link->xport->ops->link_bind(link, blob->data, blob->len);
 
-	leave(conn, link->xport);
-	ret = link->xport->ops->link_bind(link, blob->data, blob->len);
-	enter(conn, link->xport);
+	enter(conn, link->xport, left);
 	return ret;
 }
 

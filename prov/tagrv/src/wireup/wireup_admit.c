@@ -8,6 +8,7 @@
  * dropped. Any other record that comes waits behind it, or without workers has the job run
  * first; but a CLOSE and the end of the socket void the job, except for an ANSWER. The peer is told every TELL ms that
  * its record waits, or that it is being handled; of an ANSWER, the peer whose claim it settles.
+ * Of a dialed socket that waits, our own connection is told: nobody else is to blame for the time.
  *
  * A job whose turn has come runs in a worker (wireup_run.h), or in this thread, if it needs no
  * device or there is no worker.
@@ -96,6 +97,11 @@ static void tell(struct tagrv_wireup_sock *sock, const struct tagrv_wireup_rec *
 	const struct tagrv_wireup_rec *claim;
 	struct tagrv_chan *claimer;
 
+	if (!rec) {
+		if (!tagrv_wireup_peer_run(conn))
+			tagrv_conn_excuse(conn, TELL);
+		return;
+	}
 	if (rec->type != TAGRV_WIREUP_ANSWER) {
 		tell_on(sock, rec);
 		return;
@@ -186,8 +192,10 @@ static void run(struct tagrv_wireup_sock *sock)
 /* False: there is no memory for the record. */
 static bool hold(struct tagrv_wireup_sock *sock, const struct tagrv_wireup_rec *rec)
 {
-	if (!rec)
+	if (!rec) {
+		tell_later(sock);
 		return true;
+	}
 	sock->held = malloc(sizeof(*rec));
 	if (!sock->held)
 		return false;
