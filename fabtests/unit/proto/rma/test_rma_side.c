@@ -583,6 +583,15 @@ Test(rma_side, a_window_is_shown_with_its_rights)
 	cr_expect_eq(sent(TAGRV_PKT_VIEW), 1, "no window is there");
 }
 
+/* It would be behind the question whether the connection may be closed, and in its way. */
+Test(rma_side, nothing_is_shown_while_the_peer_is_asked_to_part)
+{
+	tagrv_peer_set_state(the_peer(), TAGRV_PEER_PARTING);
+	arrive_show(5, BASE);
+	cr_expect_eq(sent(TAGRV_PKT_VIEW), 0);
+	cr_expect_eq(the_peer()->rma.views->showing_cnt, 0);
+}
+
 static void expect_rights(unsigned rights, const char *why)
 {
 	size_t before = sent(TAGRV_PKT_VIEW);

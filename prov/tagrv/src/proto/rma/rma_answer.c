@@ -7,6 +7,9 @@
  *
  * A window is looked up for each packet, so that one that was closed meanwhile is not read:
  * the operation then ends by a FIN with FI_EACCES.
+ *
+ * A request may cross our question whether the connection may be closed (engine/part.h), behind
+ * which nothing is sent: its answer waits until the peer has refused.
  */
 #include <rdma/fi_domain.h>
 #include <rdma/fi_errno.h>
@@ -115,6 +118,17 @@ int tagrv_rma_serve_answers(struct tagrv_peer *peer)
 	return 0;
 }
 
+/* Whether the peer takes answers, now or later: not when it has hung up. */
+static bool takes_answers(const struct tagrv_peer *peer)
+{
+	return peer->state == TAGRV_PEER_READY || peer->state == TAGRV_PEER_PARTING;
+}
+
+static bool may_send(const struct tagrv_peer *peer)
+{
+	return peer->state == TAGRV_PEER_READY && tagrv_list_empty(&peer->rma.answers);
+}
+
 static struct tagrv_answer *enqueue(struct tagrv_peer *peer,
 				    const struct tagrv_answer *from)
 {
@@ -128,7 +142,8 @@ static struct tagrv_answer *enqueue(struct tagrv_peer *peer,
 	answer->node = node;
 	tagrv_list_init(&answer->link);
 	tagrv_list_push_tail(&peer->rma.answers, &answer->link);
-	tagrv_peer_set_busy(peer);
+	if (peer->state == TAGRV_PEER_READY)
+		tagrv_peer_set_busy(peer);
 	return answer;
 }
 
@@ -140,10 +155,9 @@ int tagrv_rma_answer_values(struct tagrv_peer *peer, uint32_t op, const void *va
 	struct tagrv_buf *buf;
 
 	tagrv_assert_locked(peer->engine->dom);
-	/* A peer that has hung up takes nothing any more. */
-	if (peer->state != TAGRV_PEER_READY)
+	if (!takes_answers(peer))
 		return 0;
-	if (tagrv_list_empty(&peer->rma.answers) &&
+	if (may_send(peer) &&
 	    !send_answer(peer, op, iov, len ? 2 : 1, len))
 		return 0;
 	/* The send may have found that the connection has failed. */
@@ -226,7 +240,7 @@ static bool answer_get(struct tagrv_peer *peer, struct tagrv_answer *answer)
 	const struct tagrv_lane *lane = peer->lane;
 	size_t bytes = 0;
 
-	if (tagrv_list_empty(&peer->rma.answers) && !send_all(peer, answer, &bytes)) {
+	if (may_send(peer) && !send_all(peer, answer, &bytes)) {
 		tagrv_rma_served(peer);
 		return true;
 	}
@@ -240,7 +254,7 @@ static void serve_get(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 {
 	struct tagrv_lane *lane = peer->lane;
 
-	if (hdr->flags & TAGRV_RMA_KEYS &&
+	if (hdr->flags & TAGRV_RMA_KEYS && peer->state == TAGRV_PEER_READY &&
 	    !tagrv_rma_lend(peer, hdr->op, answer->ranges, answer->range_cnt))
 		return;
 	/* A send may have found that the connection has failed. */
@@ -298,11 +312,9 @@ void tagrv_rma_get_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		tagrv_rma_refuse(peer, hdr->op);
 		return;
 	}
-	/* As former values: nobody takes the answer. */
-	if (peer->state != TAGRV_PEER_READY || !tagrv_rma_serve(peer))
+	if (!takes_answers(peer) || !tagrv_rma_serve(peer))
 		return;
 	serve_get(peer, hdr, &answer);
-	if (hdr->flags & TAGRV_RMA_VIEW && peer->lane == lane &&
-	    peer->state == TAGRV_PEER_READY)
+	if (hdr->flags & TAGRV_RMA_VIEW && peer->lane == lane)
 		tagrv_rma_show(peer, answer.ranges[0].key, answer.ranges[0].addr, hdr->seq);
 }

@@ -100,6 +100,9 @@ static int show(struct tagrv_peer *peer, uint64_t key, uint64_t addr, uint32_t i
 
 void tagrv_rma_show(struct tagrv_peer *peer, uint64_t key, uint64_t addr, uint32_t id)
 {
+	/* A peer that hangs up, or is asked whether it does, is sent nothing. */
+	if (peer->state != TAGRV_PEER_READY)
+		return;
 	/* Without room now, a later operation asks again. */
 	(void) show(peer, key, addr, id, 0);
 }
