@@ -626,6 +626,28 @@ Test(rma_side, what_is_counted_is_not_shown)
 	expect_rights(TAGRV_MEM_READ, "without side links");
 }
 
+/* Counters may be bound to an endpoint that is enabled. */
+Test(rma_side, what_is_counted_from_now_on_is_not_shown_any_more)
+{
+	struct tagrv_engine_sinks sinks = fx.engine->sinks;
+
+	arrive_show(5, BASE);
+	sinks.read_cntr = NULL;
+	tagrv_engine_set_sinks(fx.engine, &sinks);
+	cr_expect_eq(sent(TAGRV_PKT_RECALL), 0, "that counts nothing of peers");
+	sinks.remote_write_cntr = &remote_writes;
+	tagrv_engine_set_sinks(fx.engine, &sinks);
+	cr_assert_eq(sent(TAGRV_PKT_RECALL), 1);
+	cr_expect_eq(sent_nr(TAGRV_PKT_RECALL, 0, NULL).op, 5);
+	arrive_show(6, BASE);
+	cr_expect_eq(sent_nr(TAGRV_PKT_VIEW, 1, NULL).seq, TAGRV_MEM_READ);
+	sinks.remote_read_cntr = &remote_reads;
+	tagrv_engine_set_sinks(fx.engine, &sinks);
+	cr_expect_eq(sent(TAGRV_PKT_RECALL), 2);
+	arrive_show(7, BASE);
+	cr_expect_eq(sent(TAGRV_PKT_VIEW), 2);
+}
+
 Test(rma_side, a_malformed_show_is_refused)
 {
 	struct tagrv_hdr hdr = show(0, BASE);

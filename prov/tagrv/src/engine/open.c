@@ -17,6 +17,7 @@
 #include "proto/hold.h"
 #include "proto/listed.h"
 #include "proto/peek.h"
+#include "proto/rma/rma.h"
 #include "proto/unexp.h"
 #include "wireup/wireup.h"
 
@@ -197,8 +198,14 @@ int tagrv_engine_set_av(struct tagrv_engine *engine, struct tagrv_avtab *av)
 void tagrv_engine_set_sinks(struct tagrv_engine *engine,
 			    const struct tagrv_engine_sinks *sinks)
 {
+	bool counts = sinks->remote_read_cntr != engine->sinks.remote_read_cntr ||
+		      sinks->remote_write_cntr != engine->sinks.remote_write_cntr;
+
 	tagrv_assert_locked(engine->dom);
 	engine->sinks = *sinks;
+	/* What peers do by themselves nobody would count. */
+	if (counts)
+		tagrv_rma_recall_all(engine);
 	engine->plain_ends = sinks->rx_cq && !sinks->rx_cntr &&
 			     !engine->attr.source_err && !engine->tags;
 }

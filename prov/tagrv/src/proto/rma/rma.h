@@ -133,5 +133,7 @@ int tagrv_rma_serve_side(struct tagrv_peer *peer) TAGRV_WARN_UNUSED;
 
 /* Peers that read this window by themselves are told to read it no longer. */
 void tagrv_rma_recall(struct tagrv_dom *dom, struct tagrv_window *window);
+/* The same of all windows that peers of this endpoint were shown by it. */
+void tagrv_rma_recall_all(struct tagrv_engine *engine);
 
 #endif

@@ -162,19 +162,33 @@ void tagrv_rma_show_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 	tagrv_peer_set_busy(peer);
 }
 
+static void recall(struct tagrv_showing *showing)
+{
+	struct tagrv_peer *peer = showing->peer;
+	uint32_t id = showing->id;
+
+	tagrv_showing_end(showing);
+	tagrv_ack_recall(peer, id);
+}
+
 void tagrv_rma_recall(struct tagrv_dom *dom, struct tagrv_window *window)
 {
 	struct tagrv_list *node;
 
 	tagrv_assert_locked(dom);
 	(void) dom;
-	while ((node = tagrv_list_first(&window->showings))) {
-		struct tagrv_showing *showing =
-			tagrv_container_of(node, struct tagrv_showing, of_window);
-		struct tagrv_peer *peer = showing->peer;
-		uint32_t id = showing->id;
+	while ((node = tagrv_list_first(&window->showings)))
+		recall(tagrv_container_of(node, struct tagrv_showing, of_window));
+}
 
-		tagrv_showing_end(showing);
-		tagrv_ack_recall(peer, id);
+void tagrv_rma_recall_all(struct tagrv_engine *engine)
+{
+	tagrv_assert_locked(engine->dom);
+	for (size_t i = 0; i < engine->table.cnt; i++) {
+		const struct tagrv_peer_views *views = engine->table.peers[i]->rma.views;
+		struct tagrv_list *node;
+
+		while ((node = tagrv_list_first(&views->showings)))
+			recall(tagrv_container_of(node, struct tagrv_showing, of_peer));
 	}
 }
