@@ -17,9 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "unit/core/core_seccomp.h"
 
 enum {
 	GARBAGE = 65536,
@@ -272,7 +275,8 @@ static int garbage(void)
 	return ret;
 }
 
-static int future_version(void)
+/* A peer of another release, which speaks the versions 'from' to 'to' only. */
+static int other_version(unsigned char from, unsigned char to)
 {
 	unsigned char rec[RECORD] = "tagrvwir";
 	ssize_t got;
@@ -281,8 +285,8 @@ static int future_version(void)
 	open_ends();
 	rec[RECORD_LENGTH + 1] = RECORD;
 	rec[RECORD_TYPE] = REQ;
-	rec[RECORD_VERSION_MIN + 1] = 200;
-	rec[RECORD_VERSION_MAX + 1] = 201;
+	rec[RECORD_VERSION_MIN + 1] = from;
+	rec[RECORD_VERSION_MAX + 1] = to;
 	fd = stranger();
 	must(send(fd, rec, sizeof(rec), MSG_NOSIGNAL) == sizeof(rec) ? 0 : -FI_EIO, "send");
 	memset(rec, 0, sizeof(rec));
@@ -291,6 +295,132 @@ static int future_version(void)
 	exchange();
 	return got > RECORD_REASON && rec[RECORD_TYPE] == REJ &&
 	       rec[RECORD_REASON] == REASON_VERSION ? -FI_ENOPROTOOPT : 0;
+}
+
+static int future_version(void)
+{
+	return other_version(200, 201);
+}
+
+static int past_version(void)
+{
+	return other_version(1, 1);
+}
+
+/* ---- peers that do not answer ---- */
+
+/* The error of a message to an address; 0: it was sent. */
+static int send_to(const struct sockaddr_in *addr)
+{
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry err = { 0 };
+	time_t give_up = time(NULL) + WAIT_S;
+	static char byte;
+	fi_addr_t peer;
+	ssize_t ret;
+
+	if (fi_av_insert(a.av, addr, 1, &peer, 0, NULL) != 1)
+		must(-FI_EINVAL, "fi_av_insert");
+	must(fi_tsend(a.ep, &byte, 1, NULL, peer, 7, NULL), "fi_tsend");
+	do {
+		ret = fi_cq_read(a.cq, &entry, 1);
+	} while (ret == -FI_EAGAIN && time(NULL) < give_up);
+	if (ret != -FI_EAVAIL)
+		return (int)(ret < 0 ? ret : 0);
+	must(fi_cq_readerr(a.cq, &err, 0), "fi_cq_readerr");
+	return -err.err;
+}
+
+static int listener(struct sockaddr_in *addr)
+{
+	socklen_t len = sizeof(*addr);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	*addr = a.name;
+	addr->sin_port = 0;
+	if (fd < 0 || bind(fd, (struct sockaddr *)addr, len) ||
+	    getsockname(fd, (struct sockaddr *)addr, &len))
+		must(-errno, "a port");
+	return fd;
+}
+
+/* The port was somebody's, and nobody listens there now. */
+static int nobody(void)
+{
+	struct sockaddr_in addr;
+
+	setenv("FI_TAGRV_CONNECT_TIMEOUT", "2", 1);
+	open_a();
+	close(listener(&addr));
+	return send_to(&addr);
+}
+
+/* A listener whose queue is full drops what comes, as a firewall does. */
+static int firewall(void)
+{
+	struct sockaddr_in addr;
+	int fd, ret;
+
+	setenv("FI_TAGRV_CONNECT_TIMEOUT", "2", 1);
+	open_a();
+	fd = listener(&addr);
+	must(listen(fd, 0) ? -errno : 0, "listen");
+	for (int i = 0; i < 4; i++) {
+		int client = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+		(void)connect(client, (struct sockaddr *)&addr, sizeof(addr));
+	}
+	ret = send_to(&addr);
+	close(fd);
+	return ret;
+}
+
+/* A second domain in this process, of another job. */
+static int job_key(void)
+{
+	struct fid_domain *first;
+	struct sockaddr_in name;
+	int ret;
+
+	setenv("FI_TAGRV_JOB_KEY", "key-of-one-job-0123456789", 1);
+	open_a();
+	first = domain;
+	setenv("FI_TAGRV_JOB_KEY", "key-of-another-job-0123456789", 1);
+	must(fi_domain(fabric, info, &domain, NULL), "fi_domain");
+	must(open_end(&b), "fi_enable");
+	name = b.name;
+	ret = send_to(&name);
+	close_end(&b);
+	b.ep = NULL;
+	must(fi_close(&domain->fid), "fi_close of the domain");
+	domain = first;
+	return ret;
+}
+
+/* Opens a domain, and that is all. */
+static int nothing(void)
+{
+	open_domain();
+	return 0;
+}
+
+/* ---- what the kernel forbids ---- */
+
+static char large[2][1 << 20];
+
+/* Large messages between processes that must not read each other's memory. */
+static int no_cma(void)
+{
+	must(seccomp_forbid(SYS_process_vm_readv, EPERM) ? -FI_ENOSYS : 0, "a filter of system calls");
+	open_a();
+	must(open_end(&b), "fi_enable");
+	insert(&a, &b);
+	insert(&b, &a);
+	must(fi_trecv(b.ep, large[1], sizeof(large[1]), NULL, FI_ADDR_UNSPEC, 7, 0, NULL), "fi_trecv");
+	must(fi_tsend(a.ep, large[0], sizeof(large[0]), NULL, a.peer, 7, NULL), "fi_tsend");
+	one_done(&b);
+	one_done(&a);
+	return 0;
 }
 
 static const struct {
@@ -307,6 +437,12 @@ static const struct {
 	{ "memlock", memlock },
 	{ "garbage", garbage },
 	{ "future-version", future_version },
+	{ "past-version", past_version },
+	{ "nobody", nobody },
+	{ "firewall", firewall },
+	{ "job-key", job_key },
+	{ "no-cma", no_cma },
+	{ "nothing", nothing },
 };
 
 int main(int argc, char **argv)

@@ -26,6 +26,35 @@
 /* Two copies take twice the processor time: they must be twice as fast. */
 #define TWO_COPIES	2
 
+/* ---- what is not allowed ---- */
+
+/* What the user can do about a kernel that refuses. */
+static const char *advice(int err)
+{
+	switch (err) {
+	case EPERM:
+		return "kernel.yama.ptrace_scope=0, or the capability SYS_PTRACE and a common "
+		       "PID namespace in containers, would allow it";
+	case 0:
+	case ENOSYS:
+		return "a filter of system calls, such as a container's, forbids it";
+	case ESRCH:
+		return "containers need a common PID namespace for it";
+	default:
+		return "FI_TAGRV_SHM_CMA=no avoids the attempt";
+	}
+}
+
+/* Logs, once per process, why gets use the rings, which costs speed only. err: 0 if unknown. */
+static void log_fallback(const char *when, int err)
+{
+	static atomic_flag logged = ATOMIC_FLAG_INIT;
+
+	if (!atomic_flag_test_and_set(&logged))
+		tagrv_warn("shm: process_vm_readv %s: %s; large messages are copied twice; %s\n",
+			   when, err ? strerror(err) : "not allowed", advice(err));
+}
+
 /* ---- choice ---- */
 
 bool tagrv_shm_cma_wanted(const struct tagrv_params *params)
@@ -43,6 +72,8 @@ bool tagrv_shm_cma_wanted(const struct tagrv_params *params)
 		 !atomic_flag_test_and_set(&warned))
 		tagrv_warn("FI_TAGRV_SHM_CMA is '%s', but must be auto, yes or "
 			   "no: auto is used\n", how);
+	if (rates->cma <= 0 && strcasecmp(how, "no") != 0)
+		log_fallback("fails even within this process", 0);
 	tagrv_info("shm: large messages are read %s\n",
 		   wanted ? "with process_vm_readv" : "through the rings");
 	return wanted;
@@ -54,16 +85,6 @@ double tagrv_shm_bandwidth(bool cma)
 }
 
 /* ---- reading ---- */
-
-/* Logs, once per process, why gets use the rings. */
-static void log_fallback(const char *when, int err)
-{
-	static atomic_flag logged = ATOMIC_FLAG_INIT;
-
-	if (!atomic_flag_test_and_set(&logged))
-		tagrv_info("shm: process_vm_readv %s: %s; large messages are "
-			   "read through the rings\n", when, strerror(err));
-}
 
 bool tagrv_shm_cma_probe(int pid, uint64_t table, uint64_t token)
 {
