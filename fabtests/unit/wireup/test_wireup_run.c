@@ -3,6 +3,7 @@
  * Commands of devices in workers: the wireup thread serves all others meanwhile, and keeps
  * what comes for the peer of the command.
  */
+#include "common/alloc_fail.h"
 #include "unit/wireup/wireup_slow.h"
 
 TestSuite(wireup_run, .timeout = 60);
@@ -248,6 +249,33 @@ static void pass_by(void)
 	deliver(&other);
 	await_answer(&other);
 	close(other.fd);
+}
+
+/* Nor does its socket end, on which the command's answer is due. */
+Test(wireup_run, record_without_memory_waits_for_the_command)
+{
+	struct tagrv_wireup *wireup = begin(0);
+	struct raw peer, other;
+
+	if (!alloc_fail_works())
+		cr_skip_test("the allocator is not ours");
+	open_patient(&other, 2);
+	deliver(&other);
+	await_answer(&other);
+	begin_renewal(&peer, -1, NULL);
+	peer.mine.src_epoch = 3;
+	peer.mine.src_nonce[0] = 3;
+	alloc_fail_arm(1, false);
+	deliver(&peer);
+	(void) ask_question(&other);	/* what came before has been looked at */
+	cr_assert_geq(alloc_fail_disarm(), 1);
+	cr_assert_not(has_input(&peer), "it is refused, or closed");
+	end_bind(0);
+	await_answer(&peer);
+	await_answer(&peer);
+	close(peer.fd);
+	close(other.fd);
+	close_slow(&a, wireup);
 }
 
 /* Else the link that is being bound would end under the command. */

@@ -235,12 +235,17 @@ static bool is_free(struct tagrv_wireup_sock *sock, struct tagrv_wireup_rec *rec
 	return !wireup->queue.cnt && tagrv_wireup_crew_has_room(&wireup->crew);
 }
 
-/* Its peer is busy. */
+/*
+ * Its peer is busy. Without memory the socket ends; one of the peer's not now, since it may be
+ * what its machine, in the worker, is about to answer on.
+ */
 static void park(struct tagrv_wireup_sock *sock, struct tagrv_wireup_run *busy,
 		 const struct tagrv_wireup_rec *rec)
 {
 	if (hold(sock, rec))
 		tagrv_wireup_run_park(busy, sock);
+	else if (sock->chan.conn)
+		tagrv_wireup_run_stall(busy, sock, rec, 0);
 	else
 		refuse(sock, rec);
 }
