@@ -287,3 +287,28 @@ Test(verbs_event, many_wakeups_are_acknowledged)
 	}
 	pair_close(&pair);	/* checks that all events were acknowledged */
 }
+
+static int keep_qp(struct ibv_qp *qp)
+{
+	(void) qp;
+	return EBUSY;
+}
+
+/* The device goes on with a queue pair that it does not destroy, whose link is gone. */
+Test(verbs_event, queue_pair_that_is_not_destroyed_has_events_of_no_link)
+{
+	struct verbs_xport *xp = verbs_xport_of(pair.a->xport);
+	const struct tagrv_verbs_calls *real = xp->calls;
+	struct ibv_qp *qp = verbs_link_of(pair.a->link)->qp;
+	struct tagrv_verbs_calls calls = *real;
+
+	calls.destroy_qp = keep_qp;
+	xp->calls = &calls;
+	end_close_link(pair.a);
+	xp->calls = real;
+	cr_assert_null(qp->qp_context);
+	raise_on_a(IBV_EVENT_QP_FATAL, qp);
+	cr_assert_eq(atomic_load(&xp->alarm) & VERBS_ALARM_LINK, 0);
+	cr_assert_eq(real->destroy_qp(qp), 0);
+	pair_close(&pair);
+}

@@ -24,6 +24,7 @@ bool tagrv_verbs_end_qps(struct verbs_link *link)
 	if (link->qp && xp->calls->destroy_qp(link->qp)) {
 		tagrv_warn("verbs: %s: cannot destroy qp 0x%x\n",
 			   xp->dev->base.name, link->qpn);
+		link->qp->qp_context = NULL;	/* its events are nobody's */
 		done = false;
 	}
 	link->qp = NULL;

@@ -104,9 +104,11 @@ bool tagrv_verbs_in_destroy(struct verbs_link *link)
 	struct verbs_xport *xp = verbs_xport_of(link->base.xport);
 	bool ok = !link->in.qp || !xp->calls->destroy_qp(link->in.qp);
 
-	if (!ok)
+	if (!ok) {
 		tagrv_warn("verbs: %s: cannot destroy qp 0x%x\n",
 			   xp->dev->base.name, link->in.qpn);
+		link->in.qp->qp_context = NULL;
+	}
 	link->in.qp = NULL;
 	return ok;
 }
