@@ -334,3 +334,42 @@ Test(verbs_xport, a_full_device_is_not_asked_twice)
 	cr_assert_not(atomic_load(&verbs_dev_of(dev)->plain_qps));
 	close_one(verbs_xport_of(xport));
 }
+
+/* An endpoint of each kind of queue pair is there already. Its idle links may make room later. */
+static void open_on_full_device(int parent_qp_errno)
+{
+	struct tagrv_xport *first, *second, *other;
+	struct tagrv_params others = params;
+	struct tagrv_link *link, *more;
+	char blob[TAGRV_BLOB_MAX];
+	size_t len;
+
+	config.max_inline = 192;
+	config.max_qp = 1;
+	config.parent_qp_errno = parent_qp_errno;
+	fake_verbs_start(&config);
+	cr_assert_eq(ops->dev_open("fake0", &params, &dev), 0);
+	cr_assert_eq(ops->xport_open(dev, &params, &sink, &first), 0);
+	cr_assert_eq(ops->link_create(first, blob, &len, &link), 0);
+	others.sq_depth /= 2;
+	cr_assert_eq(ops->xport_open(dev, &others, &sink, &other), -FI_ENOMEM);
+	cr_assert_eq(ops->xport_open(dev, &params, &sink, &second), 0);
+	cr_assert_eq(second->attr.max_inline, first->attr.max_inline);
+	cr_assert_eq(!verbs_xport_of(second)->td, !verbs_xport_of(first)->td);
+	cr_assert_eq(ops->link_create(second, blob, &len, &more), -FI_ENOSPC);
+	ops->link_discard(link);
+	ops->xport_close(first);
+	cr_assert_eq(ops->link_create(second, blob, &len, &link), 0);
+	ops->link_discard(link);
+	close_one(verbs_xport_of(second));
+}
+
+Test(verbs_xport, endpoint_opens_on_a_full_device)
+{
+	open_on_full_device(0);
+}
+
+Test(verbs_xport, endpoint_without_thread_domain_opens_on_a_full_device)
+{
+	open_on_full_device(EOPNOTSUPP);
+}

@@ -35,6 +35,15 @@ struct verbs_port {
 
 struct ifaddrs;
 
+/* What an endpoint has found out of the device's queue pairs, and for which ones. */
+struct verbs_probed {
+	bool	known;
+	bool	td;			/* they may be in a thread domain */
+	bool	use_srq;
+	uint32_t inline_max, sq_depth, rq_depth;	/* wanted */
+	uint32_t max_inline;		/* found out */
+};
+
 struct verbs_dev {
 	struct tagrv_device base;
 	const struct tagrv_verbs_calls *calls;
@@ -47,8 +56,9 @@ struct verbs_dev {
 	struct tagrv_addr local;	/* of FI_TAGRV_IFACE; family 0: none */
 	uint8_t	traffic_class;
 	atomic_bool relaxed;		/* payload memory has relaxed ordering */
-	pthread_mutex_t mutex;		/* protects xports, and port of each and ours */
+	pthread_mutex_t mutex;		/* protects xports, port of each and ours, and probed */
 	struct verbs_port port;
+	struct verbs_probed probed;
 	double	reg_overhead, reg_growth;	/* as in struct tagrv_xport_attr */
 	const char *cost_source;	/* of both */
 	struct tagrv_list xports;	/* all xports of the device */

@@ -157,6 +157,46 @@ static void close_thread_domain(struct verbs_xport *xp)
 	xp->qp_pd = xp->dev->pd;
 }
 
+static struct verbs_probed wanted(const struct verbs_xport *xp)
+{
+	return (struct verbs_probed) {
+		.known = true, .td = xp->td != NULL, .use_srq = xp->use_srq,
+		.inline_max = (uint32_t) xp->params.inline_max,
+		.sq_depth = xp->sq_depth, .rq_depth = xp->rq_depth,
+	};
+}
+
+static void note_probed(struct verbs_xport *xp, uint32_t max_inline)
+{
+	pthread_mutex_lock(&xp->dev->mutex);
+	xp->dev->probed = wanted(xp);
+	xp->dev->probed.max_inline = max_inline;
+	pthread_mutex_unlock(&xp->dev->mutex);
+}
+
+/*
+ * The device is full: what the endpoint before this one has found out is true of this one, too.
+ * Links of that one may be idle, and make room when this one needs it, but not now.
+ */
+static int recall_probed(struct verbs_xport *xp, int status, uint32_t *max_inline)
+{
+	struct verbs_probed want = wanted(xp), had;
+
+	if (status != -ENOMEM && status != -ENOSPC && status != -EAGAIN)
+		return status;
+	pthread_mutex_lock(&xp->dev->mutex);
+	had = xp->dev->probed;
+	pthread_mutex_unlock(&xp->dev->mutex);
+	if (!had.known || had.td != want.td || had.use_srq != want.use_srq ||
+	    had.inline_max != want.inline_max || had.sq_depth != want.sq_depth ||
+	    had.rq_depth != want.rq_depth)
+		return status;
+	tagrv_info("verbs: %s: no queue pair is left, until connections are closed\n",
+		   xp->dev->base.name);
+	*max_inline = had.max_inline;
+	return 0;
+}
+
 /*
  * Finds out how many inline bytes a queue pair can have: devices refuse too many,
  * but do not report their limit.
@@ -169,11 +209,12 @@ static int probe_qp(struct verbs_xport *xp, uint32_t *max_inline)
 
 	while ((ret = tagrv_verbs_qp_create(xp, NULL, want, &qp, max_inline))) {
 		if (!want)
-			return ret;
+			return recall_probed(xp, ret, max_inline);
 		want /= 2;
 	}
 	xp->calls->destroy_qp(qp);
 	*max_inline = TAGRV_MIN(*max_inline, (uint32_t) xp->params.inline_max);
+	note_probed(xp, *max_inline);
 	return 0;
 }
 
