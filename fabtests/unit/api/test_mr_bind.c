@@ -109,6 +109,20 @@ Test(mr_bind, an_enabled_endpoint_waits_for_the_region)
 	cr_expect_not_null(window(engine_of_ep()));
 }
 
+/* As long as the endpoint has no alias, which would not know of the counter. */
+Test(mr_bind, counters_may_be_bound_to_an_endpoint_that_has_regions)
+{
+	struct fid_ep *alias;
+
+	open_region(FI_MR_ENDPOINT, 0);
+	enable_ep();
+	cr_assert_eq(fi_mr_bind(mr, &api.ep->fid, 0), 0);
+	cr_assert_eq(fi_ep_alias(api.ep, &alias, 0), 0);
+	cr_expect_eq(fi_ep_bind(api.ep, &cntr->fid, FI_REMOTE_WRITE), -FI_EOPBADSTATE);
+	api_must_close(&alias->fid);
+	cr_expect_eq(fi_ep_bind(api.ep, &cntr->fid, FI_REMOTE_WRITE), 0);
+}
+
 Test(mr_bind, a_region_with_events_opens_by_enable)
 {
 	open_region(FI_MR_RMA_EVENT, FI_RMA_EVENT);

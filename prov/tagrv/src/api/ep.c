@@ -156,6 +156,19 @@ static void set_sinks(const struct tagrv_ep *ep, struct tagrv_engine *engine)
 	tagrv_engine_set_sinks(engine, &sinks);
 }
 
+/* Of the references, those of regions that were bound to it are no alias's. */
+static bool has_aliases(const struct tagrv_ep *ep)
+{
+	const struct tagrv_list *node;
+	unsigned int regions = 0;
+
+	tagrv_dom_lock(ep->dom);
+	tagrv_list_for_each(&ep->regions, node)
+		regions++;
+	tagrv_lock_release(&ep->dom->lock);
+	return atomic_load(&ep->refs) > regions;
+}
+
 /*
  * Counters of one-sided operations may be bound to an enabled endpoint, too: OpenSHMEM
  * does that. An alias would not know of them.
@@ -165,7 +178,7 @@ static int bind_cntr_late(struct tagrv_ep *ep, struct fid *bfid, uint64_t flags)
 	int ret;
 
 	if (bfid->fclass != FI_CLASS_CNTR || flags & (FI_SEND | FI_RECV) || ep->base != ep ||
-	    atomic_load(&ep->refs))
+	    has_aliases(ep))
 		return tagrv_refuse(-FI_EOPBADSTATE, "fi_ep_bind: the endpoint "
 				    "is enabled already");
 	ret = bind_cntr(ep, tagrv_container_of(bfid, struct tagrv_cntr, cntr.fid),
@@ -208,7 +221,6 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 				    "%zu cannot be bound", bfid->fclass);
 	}
 }
-
 
 /*
  * What ends at an endpoint is reported somewhere. What peers do with its memory needs no
