@@ -445,6 +445,26 @@ Test(atomic_calls, injects_are_short)
 		     -FI_EMSGSIZE);
 }
 
+/* FI_INJECT is for the operands, of which this operation has none. */
+Test(atomic_calls, injected_reads_have_any_length)
+{
+	static uint64_t large[TAGRV_INJECT_MAX / 8 + 1];
+	const size_t cnt = TAGRV_ARRAY_SIZE(large);
+	const struct fi_rma_ioc from = { ADDR, cnt, KEY };
+	const struct fi_msg_atomic read = {
+		.addr = api.self, .rma_iov = &from, .rma_iov_count = 1,
+		.datatype = FI_UINT64, .op = FI_ATOMIC_READ,
+	};
+	struct fi_ioc into = { large, cnt };
+
+	rma_open(&api, ATOMIC, FI_INJECT, 0);
+	SEEN(fi_fetch_atomicmsg(api.ep, &read, &into, NULL, 1, FI_INJECT));
+	SEEN(fi_fetch_atomic(api.ep, NULL, cnt, NULL, large, NULL, api.self, ADDR, KEY,
+			     FI_UINT64, FI_ATOMIC_READ, NULL));
+	cr_expect_eq(fi_fetch_atomic(api.ep, large, cnt, NULL, large, NULL, api.self, ADDR,
+				     KEY, FI_UINT64, FI_SUM, NULL), -FI_EMSGSIZE);
+}
+
 /* ---- capabilities ---- */
 
 static void expect_only(bool can_read, bool can_write)

@@ -185,7 +185,9 @@ static inline ssize_t submit(struct fid_ep *fid, const struct call *call)
 		.flags = call->flags,
 	};
 
-	if (TAGRV_UNLIKELY(call->flags & FI_INJECT && lists.len > TAGRV_INJECT_MAX))
+	/* FI_ATOMIC_READ has nothing that is injected. */
+	if (TAGRV_UNLIKELY(call->flags & FI_INJECT && lists.operand.cnt &&
+			   lists.len > TAGRV_INJECT_MAX))
 		return tagrv_reject_rma(&req);
 	return take(fid, &req);
 }
