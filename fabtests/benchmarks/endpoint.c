@@ -44,6 +44,7 @@ static struct fi_info *make_hints(const struct endpoint_conf *conf)
 	hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
 	hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
 	hints->rx_attr->size = conf->recvs;
+	hints->tx_attr->op_flags = conf->op_flags;
 	if (conf->use_mr)
 		hints->domain_attr->mr_mode =
 			FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
@@ -96,9 +97,11 @@ static void open_endpoint(struct endpoint *e)
 
 static void allocate(struct endpoint *e)
 {
-	size_t bytes = 2 * e->conf.slots * e->conf.slot_size;
+	size_t bytes = e->conf.memory ? e->conf.memory : 2 * e->conf.slots * e->conf.slot_size;
 
-	e->ops = calloc(2 * e->conf.slots, sizeof(*e->ops));
+	e->memory_bytes = bytes;
+	e->op_cnt = 2 * e->conf.slots;
+	e->ops = calloc(e->op_cnt, sizeof(*e->ops));
 	if (!e->ops || posix_memalign((void **)&e->memory, 4096, bytes))
 		bench_die("out of memory: %zu bytes of buffers", bytes);
 	memset(e->memory, 0, bytes);
@@ -124,14 +127,30 @@ fi_addr_t endpoint_meet(struct endpoint *e, int oob)
 	return addr;
 }
 
-void endpoint_open(struct endpoint *e, const struct endpoint_conf *conf, int oob)
+void endpoint_start(struct endpoint *e, const struct endpoint_conf *conf)
 {
 	memset(e, 0, sizeof(*e));
 	e->conf = *conf;
 	find_provider(e);
 	open_endpoint(e);
 	allocate(e);
+}
+
+void endpoint_open(struct endpoint *e, const struct endpoint_conf *conf, int oob)
+{
+	endpoint_start(e, conf);
 	e->peer = endpoint_meet(e, oob);
+}
+
+void endpoint_reshape(struct endpoint *e, size_t slots, size_t slot_size)
+{
+	if (!slots || 2 * slots > e->op_cnt || slot_size > e->memory_bytes / slots / 2)
+		bench_die("%zu slots of %zu bytes are more than was asked for", slots, slot_size);
+	e->conf.slots = slots;
+	e->conf.slot_size = slot_size;
+	e->send_at = e->recv_at = e->take_at = 0;
+	/* What was a receive may become a send. */
+	memset(e->ops, 0, e->op_cnt * sizeof(*e->ops));
 }
 
 void endpoint_close(struct endpoint *e)
@@ -212,8 +231,14 @@ void endpoint_progress(void *endpoint)
 {
 	struct endpoint *e = endpoint;
 
-	if (!poll_once(e) && e->conf.yield)
+	if (poll_once(e)) {
+		e->idle = 0;
+		return;
+	}
+	if (e->conf.yield)
 		sched_yield();
+	if (e->conf.watch && ++e->idle % POLLS_PER_CLOCK == 0)
+		e->conf.watch(e->conf.watch_arg);
 }
 
 static time_t seconds(void)
@@ -239,6 +264,8 @@ static void wait_for(struct endpoint *e, const uint64_t *done, uint64_t count)
 			sched_yield();
 		if (++polls % POLLS_PER_CLOCK)
 			continue;
+		if (e->conf.watch)
+			e->conf.watch(e->conf.watch_arg);
 		if (!start)
 			start = seconds();
 		else if (seconds() - start > e->conf.timeout)
@@ -256,8 +283,7 @@ void endpoint_wait_sends(struct endpoint *e, uint64_t count)
 	wait_for(e, &e->sends_done, count);
 }
 
-/* The last operation in a slot has ended, or none was there. */
-static void wait_for_op(struct endpoint *e, const struct endpoint_op *op)
+void endpoint_wait_op(struct endpoint *e, const struct endpoint_op *op)
 {
 	while (op->busy)
 		wait_for(e, op->is_recv ? &e->recvs_done : &e->sends_done,
@@ -298,7 +324,7 @@ void endpoint_post_recv(struct endpoint *e, size_t len)
 	char *buf = slot_at(e, e->conf.slots, e->recv_at);
 	ssize_t ret;
 
-	wait_for_op(e, op);
+	endpoint_wait_op(e, op);
 	op->is_recv = true;
 	e->expect = len;
 	while ((ret = fi_trecv(e->ep, buf, len, e->desc, FI_ADDR_UNSPEC, e->received, 0,
@@ -331,7 +357,7 @@ static inline ssize_t try_send(struct endpoint *e, size_t len, const uint64_t *d
 
 void endpoint_wait_slot(struct endpoint *e)
 {
-	wait_for_op(e, &e->ops[e->send_at]);
+	endpoint_wait_op(e, &e->ops[e->send_at]);
 }
 
 /* Inlined, so that a send without data does not look for any. */
@@ -359,6 +385,6 @@ void endpoint_inject_data(struct endpoint *e, size_t len, uint64_t data)
 
 void endpoint_take_recv(struct endpoint *e)
 {
-	wait_for_op(e, &e->ops[e->conf.slots + e->take_at]);
+	endpoint_wait_op(e, &e->ops[e->conf.slots + e->take_at]);
 	e->take_at = next_slot(e, e->take_at);
 }

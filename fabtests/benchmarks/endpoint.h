@@ -29,6 +29,10 @@ struct endpoint_conf {
 	bool thread_safe;	/* FI_THREAD_SAFE: any thread may call */
 	bool auto_progress;	/* FI_PROGRESS_AUTO, and any thread may call */
 	enum fi_wait_obj wait;	/* other than FI_WAIT_NONE: endpoint_sleep() is allowed */
+	uint64_t op_flags;	/* of every operation that is not a receive, e.g. FI_DELIVERY_COMPLETE */
+	size_t memory;		/* bytes of all slots; 0: 2 * slots * slot_size */
+	void (*watch)(void *arg);	/* called now and then while nothing completes; may end the program */
+	void *watch_arg;
 };
 
 struct endpoint_op {
@@ -57,11 +61,22 @@ struct endpoint {
 	size_t	take_at;			/* slot of the receive that is taken next */
 	uint64_t sends_done, recvs_done;	/* completed so far */
 	size_t	expect;		/* bytes of every posted receive */
+	size_t	memory_bytes, op_cnt;	/* what was allocated */
+	unsigned idle;		/* polls without a completion, for conf.watch */
 };
 
 /* Any failure ends the program with a message. oob: see oob.h. */
 void endpoint_open(struct endpoint *e, const struct endpoint_conf *conf, int oob);
 void endpoint_close(struct endpoint *e);
+
+/* The same without a peer: endpoint_meet() finds it. */
+void endpoint_start(struct endpoint *e, const struct endpoint_conf *conf);
+
+/*
+ * Divides the memory anew while nothing is in flight: at most conf.slots of endpoint_start(),
+ * and no more than conf.memory bytes for both directions.
+ */
+void endpoint_reshape(struct endpoint *e, size_t slots, size_t slot_size);
 
 /* Exchanges names with a further peer and inserts its name; both sides call it. */
 fi_addr_t endpoint_meet(struct endpoint *e, int oob);
@@ -79,6 +94,9 @@ void endpoint_post_send(struct endpoint *e, size_t len);
 
 /* Injects with data; len: within the provider's limit. */
 void endpoint_inject_data(struct endpoint *e, size_t len, uint64_t data);
+
+/* Waits until the last operation with this context has completed, if there was one. */
+void endpoint_wait_op(struct endpoint *e, const struct endpoint_op *op);
 
 /* Waits until the slot of the next send may be written to. */
 void endpoint_wait_slot(struct endpoint *e);

@@ -14,18 +14,27 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CONNECT_TRIES = 50, CONNECT_PAUSE_MS = 200 };
+enum { CONNECT_SECONDS = 10, CONNECT_PAUSE_MS = 200 };
+
+static void (*on_die)(const char *text);
+
+void bench_on_die(void (*die)(const char *text))
+{
+	on_die = die;
+}
 
 void bench_die(const char *fmt, ...)
 {
+	char text[1024];
 	va_list ap;
 
-	fflush(stdout);
-	fprintf(stderr, "%s: ", program_invocation_short_name);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	fputc('\n', stderr);
+	if (on_die)
+		on_die(text);
+	fflush(stdout);
+	fprintf(stderr, "%s: %s\n", program_invocation_short_name, text);
 	exit(EXIT_FAILURE);
 }
 
@@ -43,7 +52,7 @@ static struct addrinfo *resolve(const char *host, const char *port)
 	return res;
 }
 
-static int listen_on(const struct addrinfo *ai)
+static int listen_on(const struct addrinfo *ai, int backlog)
 {
 	const int on = 1;
 	int fd = socket(ai->ai_family, SOCK_STREAM, 0);
@@ -51,23 +60,30 @@ static int listen_on(const struct addrinfo *ai)
 	if (fd < 0)
 		return -1;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (bind(fd, ai->ai_addr, ai->ai_addrlen) || listen(fd, 1)) {
+	if (bind(fd, ai->ai_addr, ai->ai_addrlen) || listen(fd, backlog)) {
 		close(fd);
 		return -1;
 	}
 	return fd;
 }
 
-int oob_accept(const char *port)
+int oob_listen(const char *port, int backlog)
 {
 	struct addrinfo *res = resolve(NULL, port);
-	int listener = -1, fd;
+	int listener = -1;
 
 	for (const struct addrinfo *ai = res; ai && listener < 0; ai = ai->ai_next)
-		listener = listen_on(ai);
+		listener = listen_on(ai, backlog);
 	freeaddrinfo(res);
 	if (listener < 0)
 		bench_die("cannot listen on port %s: %s", port, strerror(errno));
+	return listener;
+}
+
+int oob_accept(const char *port)
+{
+	int listener = oob_listen(port, 1), fd;
+
 	fd = accept(listener, NULL, NULL);
 	if (fd < 0)
 		bench_die("accept: %s", strerror(errno));
@@ -75,36 +91,55 @@ int oob_accept(const char *port)
 	return fd;
 }
 
-static int connect_once(const struct addrinfo *res)
+/* A firewall may swallow the request; the time limit of sends holds for connect(), too. */
+static int connect_once(const struct addrinfo *res, double seconds)
 {
+	const struct timeval limit = { .tv_sec = (time_t)seconds + 1 };
+
 	for (const struct addrinfo *ai = res; ai; ai = ai->ai_next) {
 		int fd = socket(ai->ai_family, SOCK_STREAM, 0);
 
 		if (fd < 0)
 			continue;
+		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 		if (!connect(fd, ai->ai_addr, ai->ai_addrlen))
 			return fd;
+		if (errno == EINPROGRESS)
+			errno = ETIMEDOUT;
 		close(fd);
 	}
 	return -1;
 }
 
+static double monotonic_seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
 /* Retries: the server may start a little later. */
-int oob_connect(const char *host, const char *port)
+int oob_connect_for(const char *host, const char *port, double seconds, const char *what)
 {
 	const struct timespec pause = { .tv_nsec = CONNECT_PAUSE_MS * 1000000L };
+	const double end = monotonic_seconds() + seconds;
+	const struct timeval none = { 0 };
 	struct addrinfo *res = resolve(host, port);
-	int fd = -1;
+	int fd;
 
-	for (int i = 0; i < CONNECT_TRIES && fd < 0; i++) {
-		fd = connect_once(res);
-		if (fd < 0)
-			nanosleep(&pause, NULL);
-	}
+	while ((fd = connect_once(res, seconds)) < 0 && monotonic_seconds() < end)
+		nanosleep(&pause, NULL);
 	freeaddrinfo(res);
 	if (fd < 0)
-		bench_die("no server at %s port %s: %s", host, port, strerror(errno));
+		bench_die("no server at %s port %s: %s%s", host, port, strerror(errno), what);
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof(none));
 	return fd;
+}
+
+int oob_connect(const char *host, const char *port)
+{
+	return oob_connect_for(host, port, CONNECT_SECONDS, "");
 }
 
 void oob_pair(int fd[2])

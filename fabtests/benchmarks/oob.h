@@ -14,6 +14,12 @@ typedef void (*oob_idle_fn)(void *arg);
 /* Each returns a connected socket or ends the program with a message. */
 int oob_accept(const char *port);
 int oob_connect(const char *host, const char *port);
+
+/* Tries for so many seconds; what: the server's name and what to do, for the message. */
+int oob_connect_for(const char *host, const char *port, double seconds, const char *what);
+
+/* Returns a socket that listens, or ends the program with a message. */
+int oob_listen(const char *port, int backlog);
 void oob_pair(int fd[2]);
 
 /* Transfer the whole buffer or end the program. */
@@ -22,6 +28,9 @@ void oob_recv(int fd, void *buf, size_t len, oob_idle_fn idle, void *arg);
 
 /* Prints "program: message" on standard error and exits with status 1. */
 _Noreturn void bench_die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* From now on bench_die() calls this instead of printing; it must not return. */
+void bench_on_die(void (*die)(const char *text));
 
 /* Returns the value of an option; bench_die() if it is no number from min to max. */
 double bench_number(const char *text, const char *what, double min, double max);

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Two hosts: see serve.h.
+ */
+#include "serve.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "oob.h"
+#include "side.h"
+#include "talk.h"
+
+enum { HELLO_SECONDS = 3, END_MS = 5000, MEMORY_LOG = 36, BACKLOG = PERF_PAIRS_MAX };
+
+struct server {
+	const struct perf_options *opt;
+	int	listener;
+	int	control;		/* of the session; -1: none yet */
+	uint64_t session;
+};
+
+/* --- strangers ---------------------------------------------------------------------- */
+
+static void say(int fd, uint32_t kind, const char *text)
+{
+	struct perf_reply reply = { .kind = kind };
+
+	snprintf(reply.text, sizeof(reply.text), "%s", text);
+	if (send(fd, &reply, sizeof(reply), MSG_NOSIGNAL) < 0)
+		return;
+}
+
+/* Returns why not, or NULL. Anybody may have sent it. */
+static const char *refuse(const struct server *server, struct perf_hello *hello)
+{
+	hello->provider[sizeof(hello->provider) - 1] = 0;
+	hello->domain[sizeof(hello->domain) - 1] = 0;
+	hello->address[sizeof(hello->address) - 1] = 0;
+	if (hello->magic != PERF_MAGIC || hello->version != PERF_VERSION)
+		return "the server is another version of tagrv_perf: install the same on both hosts";
+	if (hello->kind == PERF_HELLO_SESSION)
+		return server->control >= 0 ? "the server measures with another client: try later" : NULL;
+	if (hello->kind != PERF_HELLO_FOLLOW || server->control < 0 || hello->session != server->session)
+		return "the server has no such session";
+	if (!hello->slots || hello->slots > PERF_WINDOW_MAX || hello->size > PERF_SIZE_MAX ||
+	    hello->memory >> MEMORY_LOG || hello->recvs > 2 * PERF_DEPTH_MAX || hello->need > PERF_ATOMIC ||
+	    hello->member >= PERF_PAIRS_MAX || !hello->timeout || hello->timeout > 86400)
+		return "the server does not serve so much";
+	return NULL;
+}
+
+/* A stranger that says nothing is sent away. */
+static bool read_hello(int fd, struct perf_hello *hello)
+{
+	const struct timeval limit = { .tv_sec = HELLO_SECONDS }, none = { 0 };
+	bool whole;
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	whole = recv(fd, hello, sizeof(*hello), MSG_WAITALL) == (ssize_t)sizeof(*hello);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof(none));
+	return whole;
+}
+
+/* --- server ---------------------------------------------------------------------------- */
+
+static void override(char *place, size_t len, const char *own)
+{
+	if (own)
+		snprintf(place, len, "%s", own);
+}
+
+static void fork_follower(struct server *server, struct perf_hello *hello, int fd)
+{
+	pid_t child = fork();
+
+	if (child < 0)
+		say(fd, PERF_FAILED, "the server cannot start a process (ulimit -u?)");
+	if (child)
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	close(server->listener);
+	close(server->control);
+	side_report_to(fd);
+	override(hello->domain, sizeof(hello->domain), server->opt->device[0]);
+	override(hello->address, sizeof(hello->address), server->opt->address[0]);
+	hello->yield |= server->opt->yield;
+	hello->pin |= server->opt->pin;
+	side_follow(hello, fd);
+	exit(EXIT_SUCCESS);
+}
+
+static void begin_session(struct server *server, const struct perf_hello *hello, int fd)
+{
+	char name[65] = "?";
+
+	gethostname(name, sizeof(name) - 1);
+	server->session = hello->session;
+	server->control = fd;
+	say(fd, PERF_OPENED, name);
+}
+
+static void take_connection(struct server *server)
+{
+	int fd = accept(server->listener, NULL, NULL);
+	struct perf_hello hello;
+	const char *why;
+
+	if (fd < 0)
+		return;
+	if (!read_hello(fd, &hello)) {
+		close(fd);
+		return;
+	}
+	why = refuse(server, &hello);
+	if (!why && hello.kind == PERF_HELLO_SESSION) {
+		begin_session(server, &hello, fd);
+		return;
+	}
+	if (why)
+		say(fd, PERF_FAILED, why);
+	else
+		fork_follower(server, &hello, fd);
+	close(fd);
+}
+
+/* The followers end by themselves, when their leads have closed their sockets. */
+static void wait_children(void)
+{
+	const struct timespec pause = { .tv_nsec = 5000000 };
+
+	for (int ms = 0; ms < END_MS; ms += 5) {
+		pid_t pid = waitpid(-1, NULL, WNOHANG);
+
+		if (pid < 0)
+			return;
+		if (!pid)
+			nanosleep(&pause, NULL);
+	}
+	/* PR_SET_PDEATHSIG kills those that hang. */
+}
+
+int serve(const struct perf_options *opt)
+{
+	struct server server = { .opt = opt, .control = -1 };
+	struct pollfd pfd[2];
+
+	server.listener = oob_listen(opt->port, BACKLOG);
+	if (!opt->quiet)
+		fprintf(stderr, "tagrv_perf: waiting for a client on port %s\n", opt->port);
+	do {
+		pfd[0] = (struct pollfd){ .fd = server.listener, .events = POLLIN };
+		pfd[1] = (struct pollfd){ .fd = server.control, .events = POLLIN | POLLRDHUP };
+		if (poll(pfd, 2, -1) < 0 && errno != EINTR)
+			bench_die("poll: %s", strerror(errno));
+		if (pfd[0].revents)
+			take_connection(&server);
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+	} while (!pfd[1].revents);
+	wait_children();
+	return EXIT_SUCCESS;
+}
+
+/* --- client ----------------------------------------------------------------------------- */
+
+uint64_t serve_session(const struct perf_options *opt, char name[65])
+{
+	struct perf_hello hello = {
+		.magic = PERF_MAGIC, .version = PERF_VERSION, .kind = PERF_HELLO_SESSION,
+	};
+	const struct timeval limit = { .tv_sec = opt->timeout };
+	struct perf_reply reply;
+	int fd = oob_connect_for(opt->host, opt->port, opt->timeout < 10 ? opt->timeout : 10,
+				 " (start 'tagrv_perf --server' there; does a firewall close the port?)");
+
+	if (getrandom(&hello.session, sizeof(hello.session), 0) != (ssize_t)sizeof(hello.session))
+		bench_die("getrandom: %s", strerror(errno));
+	oob_send(fd, &hello, sizeof(hello));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	if (recv(fd, &reply, sizeof(reply), MSG_WAITALL) != (ssize_t)sizeof(reply))
+		bench_die("%s port %s does not answer as a tagrv_perf --server would", opt->host, opt->port);
+	if (reply.kind != PERF_OPENED)
+		bench_die("%.*s", (int)sizeof(reply.text), reply.text);
+	snprintf(name, 65, "%.64s", reply.text);
+	return hello.session;
+}
