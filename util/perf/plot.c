@@ -71,9 +71,19 @@ static const char *label_of(enum perf_test test)
 	return perf_tests[test].window > 16 ? "millions per second" : "MB/s";
 }
 
-static bool is_line(const struct perf_row *row, enum perf_test test, size_t provider, size_t pairs)
+/* By depth, only the first size is drawn. */
+static bool is_shown(const struct perf_results *res, const struct perf_row *row, enum perf_test test)
 {
-	return row->test == test && row->provider == provider && row->pairs == pairs;
+	for (size_t i = 0; test == PERF_DEPTH && i < res->row_cnt; i++)
+		if (res->rows[i].test == test)
+			return row->test == test && row->size == res->rows[i].size;
+	return row->test == test;
+}
+
+static bool is_line(const struct perf_results *res, const struct perf_row *row, enum perf_test test,
+		    size_t provider, size_t pairs)
+{
+	return is_shown(res, row, test) && row->provider == provider && row->pairs == pairs;
 }
 
 /* Gnuplot's name of the data of a line. */
@@ -89,7 +99,7 @@ static bool print_data(FILE *out, const struct perf_results *res, enum perf_test
 	for (size_t i = 0; i < res->row_cnt; i++) {
 		const struct perf_row *row = &res->rows[i];
 
-		if (!is_line(row, test, provider, pairs))
+		if (!is_line(res, row, test, provider, pairs))
 			continue;
 		if (!count++) {
 			print_name(out, test, provider, pairs);
@@ -177,7 +187,7 @@ static size_t find_xs(const struct perf_results *res, enum perf_test test, doubl
 	size_t count = 0, once = 0;
 
 	for (size_t i = 0; i < res->row_cnt; i++)
-		if (res->rows[i].test == test)
+		if (is_shown(res, &res->rows[i], test))
 			xs[count++] = x_of(&res->rows[i]);
 	qsort(xs, count, sizeof(*xs), compare_rows);
 	for (size_t i = 0; i < count; i++)

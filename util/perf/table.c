@@ -60,6 +60,7 @@ void results_about(struct perf_results *res, size_t provider, const struct perf_
 	       same ? "" : " to ", same ? "" : about->peer_domain, about->protocol,
 	       res->opt->host ? res->here : "both processes on ", res->opt->host ? " to " : res->here,
 	       res->opt->host ? res->there : "");
+	fflush(stdout);
 }
 
 void results_end(struct perf_results *res)
