@@ -160,6 +160,7 @@ struct tagrv_engine {
 		uint64_t buffered;	/* no_credit, from our copy */
 		/* rendezvous messages by the protocol that moved the bytes */
 		uint64_t moved_tx[TAGRV_PROTO_CNT], moved_rx[TAGRV_PROTO_CNT];
+		uint64_t moved_bytes_tx, moved_bytes_rx;	/* of these messages */
 		uint64_t fin_tx, fin_packets;
 		uint64_t rma_tx, rma_rx;	/* one-sided operations, ours and peers' */
 		uint64_t rma_refused;		/* of rma_rx: no window allows them */

@@ -18,6 +18,18 @@ const struct tagrv_proto_ops tagrv_eager_ops = {
 
 /* ---- sends ---- */
 
+void tagrv_op_count_moved_tx(const struct tagrv_op *op, unsigned proto)
+{
+	op->engine->stats.moved_tx[proto]++;
+	op->engine->stats.moved_bytes_tx += op->len;
+}
+
+void tagrv_op_count_moved_rx(const struct tagrv_op *op, unsigned proto)
+{
+	op->engine->stats.moved_rx[proto]++;
+	op->engine->stats.moved_bytes_rx += op->rndv->want;
+}
+
 void tagrv_op_send_report(struct tagrv_engine *engine,
 			  const struct tagrv_send_req *req)
 {

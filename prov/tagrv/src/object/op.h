@@ -355,6 +355,10 @@ void tagrv_op_rma_end(struct tagrv_op *op, int status);
 /* Releases all that one holds, and the op itself. Nothing is reported. */
 void tagrv_op_rma_free(struct tagrv_op *op);
 
+/* The protocol (enum tagrv_proto) that moves a rendezvous message is known: counts it. */
+void tagrv_op_count_moved_tx(const struct tagrv_op *op, unsigned proto);
+void tagrv_op_count_moved_rx(const struct tagrv_op *op, unsigned proto);
+
 /* Writes the success completion of a send that never needed an op. */
 void tagrv_op_send_report(struct tagrv_engine *engine,
 			  const struct tagrv_send_req *req);

@@ -22,8 +22,8 @@ static void end_announced(struct tagrv_op *op, int status)
 	bool piped = op->rndv->remote.proto == TAGRV_PROTO_RNDV_PIPE;
 
 	if (op->len && !status)
-		op->engine->stats.moved_tx[piped ? TAGRV_PROTO_RNDV_PIPE :
-						   TAGRV_PROTO_RNDV_READ]++;
+		tagrv_op_count_moved_tx(op, piped ? TAGRV_PROTO_RNDV_PIPE :
+						    TAGRV_PROTO_RNDV_READ);
 	tagrv_list_remove(&op->link);
 	tagrv_op_send_end(op, status);
 }

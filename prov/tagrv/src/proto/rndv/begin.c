@@ -31,7 +31,7 @@ static bool store_head(struct tagrv_op *op)
 	tagrv_iov_scatter(op->iov, op->iov_cnt, r->remote.head, r->offered);
 	if (r->offered < r->want)
 		return false;
-	op->engine->stats.moved_rx[TAGRV_PROTO_RNDV_PIPE]++;
+	tagrv_op_count_moved_rx(op, TAGRV_PROTO_RNDV_PIPE);
 	return true;
 }
 

@@ -112,7 +112,7 @@ void tagrv_rndv_copy_start(struct tagrv_op *op, size_t granted)
 	tagrv_op_deregister(op);
 	op->rndv->granted = granted;
 	begin(op, !granted);
-	op->engine->stats.moved_tx[TAGRV_PROTO_RNDV_COPY]++;
+	tagrv_op_count_moved_tx(op, TAGRV_PROTO_RNDV_COPY);
 }
 
 void tagrv_rndv_copy_rest(struct tagrv_op *op, size_t from)

@@ -113,7 +113,7 @@ int tagrv_rndv_grant(struct tagrv_op *op)
 	if (ret)
 		return ret;
 	if (!r->granted && n && !r->by_pieces)
-		op->engine->stats.moved_rx[TAGRV_PROTO_RNDV_COPY]++;
+		tagrv_op_count_moved_rx(op, TAGRV_PROTO_RNDV_COPY);
 	r->cts_sent = true;
 	r->granted = pieces_cts ? r->want : granted;
 	r->inflight += n;
@@ -321,7 +321,7 @@ void tagrv_rndv_done_packet(struct tagrv_peer *peer,
 		return;
 	}
 	if (!hdr->data)
-		op->engine->stats.moved_rx[TAGRV_PROTO_RNDV_WRITE]++;
+		tagrv_op_count_moved_rx(op, TAGRV_PROTO_RNDV_WRITE);
 	op->status = tagrv_status_unpack(hdr->data);
 	close_xfer(op);
 	if (hdr->flags & TAGRV_PKT_ACK_DELIVERY)

@@ -18,7 +18,7 @@ bool tagrv_rndv_piece_begin(struct tagrv_op *op)
 {
 	if (!(tagrv_peer_xport(op->peer)->attr.caps & TAGRV_XPORT_GET))
 		return false;
-	op->engine->stats.moved_rx[TAGRV_PROTO_RNDV_PIPE]++;
+	tagrv_op_count_moved_rx(op, TAGRV_PROTO_RNDV_PIPE);
 	op->rndv->by_pieces = true;
 	tagrv_rndv_ask(op, &recv_ops, TAGRV_PROTO_RNDV_PIPE);
 	return true;

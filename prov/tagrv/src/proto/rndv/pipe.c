@@ -237,7 +237,7 @@ bool tagrv_rndv_pipe_start(struct tagrv_op *op, uint64_t middle)
 	op->ops = &send_ops;
 	r->middle = r->next = middle;
 	tagrv_list_init(&r->parts);
-	op->engine->stats.moved_tx[TAGRV_PROTO_RNDV_PIPE]++;
+	tagrv_op_count_moved_tx(op, TAGRV_PROTO_RNDV_PIPE);
 	return true;
 }
 

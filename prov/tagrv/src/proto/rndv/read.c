@@ -104,7 +104,7 @@ bool tagrv_rndv_read_begin(struct tagrv_op *op)
 			op->status = ret;
 		return false;
 	}
-	op->engine->stats.moved_rx[TAGRV_PROTO_RNDV_READ]++;
+	tagrv_op_count_moved_rx(op, TAGRV_PROTO_RNDV_READ);
 	tagrv_trace_rndv_start(op, op->peer, op->rndv->remote.op, 0,
 			       TAGRV_PROTO_RNDV_READ, op->rndv->want);
 	tagrv_op_set_state(op, TAGRV_OP_READING);

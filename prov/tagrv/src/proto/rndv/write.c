@@ -165,6 +165,6 @@ bool tagrv_rndv_write_start(struct tagrv_op *op)
 	op->ops = &send_ops;
 	op->done.fn = put_done;
 	op->lane = op->peer->lane;
-	op->engine->stats.moved_tx[TAGRV_PROTO_RNDV_WRITE]++;
+	tagrv_op_count_moved_tx(op, TAGRV_PROTO_RNDV_WRITE);
 	return true;
 }
