@@ -11,7 +11,7 @@
 : "${top:?}" "${install:?}" "${long:?}" "${jobs:?}"
 
 arm_root=$top/build/aarch64-root
-arm_packages=(libc6-dev libfabric-dev libibverbs-dev libjansson-dev nettle-dev libcriterion-dev uthash-dev)
+arm_packages=(libc6-dev libfabric-dev libibverbs-dev libjansson-dev libncurses-dev nettle-dev libcriterion-dev uthash-dev)
 # Unpacked without what it depends on: of it only headers are used.
 arm_headers=(systemtap-sdt-dev)
 

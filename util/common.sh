@@ -57,6 +57,7 @@ declare -A needs=(
 	[systemtap-sdt-dev]='[ -e /usr/include/sys/sdt.h ] || compgen -G "/usr/include/*/sys/sdt.h"'
 	[gnuplot-nox]='have gnuplot'
 	[libjansson-dev]='pkg-config --exists jansson'
+	[libncurses-dev]='pkg-config --exists ncursesw'
 	[nettle-dev]='pkg-config --exists nettle'
 	[uthash-dev]='[ -e /usr/include/uthash.h ]'
 	[pandoc]='have pandoc'
@@ -73,7 +74,7 @@ declare -A needs=(
 
 # shellcheck disable=SC2034 # for the caller
 build_packages=(autoconf automake binutils gcc libc6-dev libtool make pkg-config
-	libfabric-dev libibverbs-dev libjansson-dev nettle-dev uthash-dev)
+	libfabric-dev libibverbs-dev libjansson-dev libncurses-dev nettle-dev uthash-dev)
 
 # usage: missing_of PACKAGE...; prints those that are missing
 missing_of()

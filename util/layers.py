@@ -2,7 +2,7 @@
 """The layers of prov/tagrv/src: which folder may include and call which.
 
   api -> api/info -> api/nosys -> engine -> proto -> proto/rma -> proto/rndv -> proto/packet -> object -> wireup, select, reg
-      -> wire -> match, match/offload, xport, auth, atomic -> core
+      -> wire -> match, match/offload, xport, auth, atomic, board -> core
 
 A folder calls only folders further to the right; folders of one level do not call each other. A back end, a folder
 xport/NAME, uses xport and core; a folder in it uses the back end, too, which has no more of it than the address of its
@@ -30,7 +30,7 @@ LEVELS = [
     {'wire'},
     {'xport/verbs/tm'},
     {BACK_END},
-    {'match', 'match/offload', 'xport', 'auth', 'atomic'},
+    {'match', 'match/offload', 'xport', 'auth', 'atomic', 'board'},
     {'core'},
 ]
 
@@ -42,13 +42,13 @@ MAY_INCLUDE = {
     'api/info': {'api/nosys', 'xport', 'auth', 'core'},
     'api/nosys': {'core'},
     'engine': {'proto', 'proto/rma', 'proto/rndv', 'proto/packet', 'object', 'wireup', 'select', 'reg', 'wire', 'match',
-               'xport', 'core'},
+               'xport', 'board', 'core'},
     'proto': {'proto/rma', 'proto/rndv', 'proto/packet', 'object', 'wireup', 'select', 'reg', 'wire', 'match', 'xport',
               'core'},
     'proto/rma': {'proto/rndv', 'proto/packet', 'object', 'select', 'reg', 'wire', 'atomic', 'xport', 'core'},
     'proto/rndv': {'proto/packet', 'object', 'select', 'reg', 'wire', 'xport', 'core'},
     'proto/packet': {'object', 'wire', 'xport', 'core'},
-    'object': {'wireup', 'select', 'reg', 'wire', 'match', 'match/offload', 'xport', 'core'},
+    'object': {'wireup', 'select', 'reg', 'wire', 'match', 'match/offload', 'xport', 'board', 'core'},
     'wireup': {'wire', 'xport', 'auth', 'core'},
     'select': {'wire', 'xport', 'core'},
     'reg': {'xport', 'core'},
@@ -59,6 +59,7 @@ MAY_INCLUDE = {
     'match/offload': {'core'},
     'auth': {'core'},
     'atomic': {'core'},
+    'board': {'core'},
     'xport': {'core'},
     'core': set(),
 }

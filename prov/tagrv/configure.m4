@@ -1,7 +1,7 @@
 dnl SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 dnl
 dnl What the provider needs: libfabric, nettle and uthash always, jansson for the
-dnl tools that write JSON, libibverbs for RDMA devices, Criterion for its unit tests, sys/sdt.h for trace points. Every message
+dnl tools that write JSON, ncurses for tagrv_top, libibverbs for RDMA devices, Criterion for its unit tests, sys/sdt.h for trace points. Every message
 dnl names the package.
 
 AC_DEFUN([TAGRV_CONFIGURE], [
@@ -12,6 +12,7 @@ AC_DEFUN([TAGRV_CONFIGURE], [
   $LIBFABRIC_PKG_ERRORS])])
 	TAGRV_CHECK_NETTLE
 	TAGRV_CHECK_JANSSON
+	TAGRV_CHECK_NCURSES
 	TAGRV_CHECK_UTHASH
 	TAGRV_CHECK_VERBS
 	TAGRV_CHECK_CRITERION
@@ -33,6 +34,14 @@ AC_DEFUN([TAGRV_CHECK_JANSSON], [
 		[AC_MSG_ERROR([jansson 2.7 or later with its headers is missing
   (Debian, Ubuntu: apt-get install libjansson-dev; elsewhere: jansson-devel)
   $JANSSON_PKG_ERRORS])])
+])
+
+dnl For the live view of tagrv_top; nothing else uses it.
+AC_DEFUN([TAGRV_CHECK_NCURSES], [
+	PKG_CHECK_MODULES([NCURSES], [ncursesw >= 6.0], [],
+		[AC_MSG_ERROR([ncurses 6.0 or later with its headers is missing
+  (Debian, Ubuntu: apt-get install libncurses-dev; elsewhere: ncurses-devel)
+  $NCURSES_PKG_ERRORS])])
 ])
 
 AC_DEFUN([TAGRV_CHECK_UTHASH], [

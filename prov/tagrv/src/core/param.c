@@ -233,6 +233,9 @@ static const struct param table[] = {
 	{ "DUMP_AFTER", FI_PARAM_INT, FIELD(dump_after), 60, 0, 86400,
 	  "Seconds after which FI_TAGRV_DUMP takes an operation for one that hangs; "
 	  "0: never (default: 60)" },
+	{ "TOP", FI_PARAM_BOOL, FIELD(top), 1, 0, 1,
+	  "Show tagrv_top of the same user what this process's endpoints do, when it "
+	  "asks; no: it cannot look (default: yes)" },
 };
 
 void tagrv_param_define(void)

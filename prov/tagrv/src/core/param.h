@@ -75,6 +75,7 @@ struct tagrv_params {
 	int	match_stats;		/* seconds between log lines; 0: none */
 	char	dump[512];		/* path or stderr; empty: none */
 	int	dump_after;		/* seconds; 0: never */
+	bool	top;			/* viewers may look */
 };
 
 /* Registers names and help texts with libfabric. Called once per load. */

@@ -7,6 +7,7 @@
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 
+#include "board/board.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "engine/drive.h"
@@ -180,6 +181,7 @@ void tagrv_engine_close(struct tagrv_engine *engine)
 			   engine->rails.active[0]->xport->dev->name);
 	tagrv_dom_lock(dom);
 	tagrv_list_remove(&engine->dom_node);
+	tagrv_board_remove(dom->show.board, engine->show.slot);
 	tagrv_list_remove(&engine->table.watcher.node);
 	/* Under the lock: other endpoints share the context and the caches. */
 	tagrv_engine_log_stats(engine);

@@ -13,6 +13,7 @@
 #include "core/thread.h"
 #include "engine/dump.h"
 #include "engine/endpoint.h"
+#include "engine/show.h"
 #include "object/engine.h"
 #include "object/tags.h"
 
@@ -39,16 +40,25 @@ static bool needs_cpu(struct tagrv_dom *dom)
 	return false;
 }
 
+/*
+ * Nothing has come for long. Where processors are scarce, passes are few from here on: a
+ * viewer that has asked shall not wait for many of them.
+ */
+static TAGRV_COLD void run_out_of_patience(struct tagrv_dom *dom)
+{
+	tagrv_dom_tick(dom);
+	if (tagrv_patience_may_yield(&dom->patience, tagrv_clock_ns()) && needs_cpu(dom))
+		dom->give_way = true;
+}
+
 /* looks: those of which this pass is one. */
 static void count_looks(struct tagrv_dom *dom, uint32_t looks, int events)
 {
 	tagrv_patience_pass(&dom->patience);
 	if (events)
 		dom->patience.looks = 0;
-	else if (TAGRV_UNLIKELY(tagrv_patience_is_out(&dom->patience, looks)) &&
-		 tagrv_patience_may_yield(&dom->patience, tagrv_clock_ns()) &&
-		 needs_cpu(dom))
-		dom->give_way = true;
+	else if (TAGRV_UNLIKELY(tagrv_patience_is_out(&dom->patience, looks)))
+		run_out_of_patience(dom);
 }
 
 static int make_pass(struct tagrv_dom *dom, uint32_t looks)
@@ -64,6 +74,7 @@ static int make_pass(struct tagrv_dom *dom, uint32_t looks)
 	if (TAGRV_UNLIKELY(dom->clock.tick != dom->clock.checked)) {
 		dom->clock.checked = dom->clock.tick;
 		tagrv_dom_check_age(dom);
+		tagrv_dom_show(dom);
 	}
 	tagrv_dom_free_invalidated(dom);
 	return events;
@@ -131,6 +142,7 @@ int tagrv_dom_arm(struct tagrv_dom *dom)
 		if (ret)
 			return ret;
 	}
+	tagrv_dom_show_before_sleep(dom);
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 
+#include "board/board.h"
 #include "core/log.h"
 #include "engine/dispatch.h"
 #include "engine/endpoint.h"
@@ -166,8 +167,10 @@ int tagrv_engine_open(struct tagrv_dom *dom, const struct tagrv_engine_attr *att
 	tagrv_engine_init_pools(e);
 	tagrv_dom_lock(dom);
 	ret = tagrv_engine_set_aside(e);
-	if (!ret)
+	if (!ret) {
 		tagrv_list_push_tail(&dom->engines, &e->dom_node);
+		e->show.slot = tagrv_board_add(dom->show.board, &e->show.number);
+	}
 	tagrv_lock_release(&dom->lock);
 	if (ret)
 		goto fini_pools;

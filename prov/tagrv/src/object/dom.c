@@ -14,6 +14,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "board/board.h"
 #include "core/clock.h"
 #include "core/hostmem.h"
 #include "core/log.h"
@@ -235,6 +236,19 @@ static void choose_budget(struct tagrv_params *params)
 								    1l));
 }
 
+/* Without a board, viewers see nothing, and all else works. */
+static void open_board(struct tagrv_dom *dom)
+{
+	if (!dom->params.top)
+		return;
+	dom->show.board = tagrv_board_join();
+	if (!dom->show.board)
+		tagrv_info("tagrv_top cannot show this process: no memory for its "
+			   "counters: %s\n", strerror(errno));
+	else
+		dom->show.asked = tagrv_board_asked(dom->show.board);
+}
+
 int tagrv_dom_open(const struct tagrv_dom_attr *attr, struct tagrv_dom **dom)
 {
 	struct tagrv_dom *d = calloc(1, sizeof(*d));
@@ -267,6 +281,7 @@ int tagrv_dom_open(const struct tagrv_dom_attr *attr, struct tagrv_dom **dom)
 	ret = open_waiting(d);
 	if (ret)
 		goto close_devices;
+	open_board(d);
 	add_to_all(d);
 	*dom = d;
 	return 0;
@@ -305,6 +320,7 @@ void tagrv_dom_close(struct tagrv_dom *dom)
 	tagrv_dom_close_caches(dom);
 	close_devices(dom);
 	dom->loop->ops->dev_close(dom->loop);
+	tagrv_board_leave(dom->show.board);
 	tagrv_lock_fini(&dom->lock);
 	tagrv_profile_free(dom->profile);
 	free(dom);
@@ -330,12 +346,20 @@ void tagrv_dom_no_memory(struct tagrv_dom *dom, const char *call)
 	dom->told_memory = true;
 }
 
+/* Whether a viewer wants to see what endpoints do. */
+static bool is_asked(const struct tagrv_dom_show *show)
+{
+	return show->board && tagrv_board_asked(show->board) != show->asked;
+}
+
 void tagrv_dom_tick(struct tagrv_dom *dom)
 {
 	uint64_t now = tagrv_clock_ms(), *begin = dom->clock.begin;
 	uint32_t tick = dom->clock.tick;
 
 	tagrv_assert_locked(dom);
+	if (TAGRV_UNLIKELY(is_asked(&dom->show)))
+		dom->clock.checked = tick - 1;
 	if (now - begin[tick % TAGRV_DOM_TICKS] < 1000)
 		return;
 	dom->clock.tick = tick + 1;

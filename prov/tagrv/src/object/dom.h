@@ -28,6 +28,7 @@
 #define TAGRV_DOM_DEVS_MAX	3	/* shared memory, joined NICs, and a NIC */
 #define TAGRV_DOM_TICKS		1024	/* a power of two; ticks whose begin is known */
 
+struct tagrv_board;
 struct tagrv_monitor;
 struct tagrv_profile;
 struct tagrv_regcache;
@@ -55,9 +56,18 @@ struct tagrv_dom_cache {
  */
 struct tagrv_dom_clock {
 	uint32_t tick;
-	uint32_t checked;			/* last tick of engine/dump.c */
+	uint32_t checked;			/* last tick of engine/dump.c; another
+						   one: engine/show.c is due, too */
 	uint64_t next_dump;			/* ms; not before */
 	uint64_t begin[TAGRV_DOM_TICKS];	/* ms; of tick n: [n mod TICKS] */
+};
+
+/* What the domain shows on the board of the process: engine/show.h. */
+struct tagrv_dom_show {
+	struct tagrv_board *board;	/* NULL: none */
+	uint64_t asked;		/* what was answered last: tagrv_board_asked() */
+	uint64_t until;		/* ms by the clock; a viewer has asked lately before */
+	uint64_t pause;		/* ns; no more often before going to sleep */
 };
 
 struct tagrv_dom {
@@ -99,6 +109,7 @@ struct tagrv_dom {
 	uint32_t part_looks;		/* engine/part.c: looks for idle connections */
 	pthread_t thread;		/* of engine/drive.c, if auto_progress */
 	struct tagrv_dom_clock clock;
+	struct tagrv_dom_show show;
 	struct tagrv_list all_node;	/* tagrv_doms */
 };
 

@@ -214,6 +214,10 @@ struct tagrv_engine {
 
 	struct tagrv_engine_attr attr;
 	struct tagrv_addr name;		/* address that peers use */
+	struct {
+		int	slot;		/* of dom->show.board */
+		uint32_t number;	/* of the endpoint on it */
+	} show;
 	struct tagrv_list dom_node;	/* dom->engines */
 	struct tagrv_list rx_node;	/* rx->engines */
 };

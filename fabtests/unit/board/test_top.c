@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The parts of tagrv_top behind the reader: looks, rows, texts and JSON, also of boards with
+ * random bytes.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "board/board.h"
+#include "util/top/top_json.h"
+#include "util/top/top_text.h"
+
+TestSuite(top, .timeout = 30);
+
+static struct top_source source(void)
+{
+	return (struct top_source) {
+		.proc = "/proc", .sys = "/nowhere", .user = geteuid(), .pid = getpid(),
+	};
+}
+
+static struct tagrv_board *board;
+static int slot;
+
+static void show(uint64_t ns, uint64_t eager, uint64_t posted)
+{
+	struct tagrv_board_record record = {
+		.ns = ns, .number = 1, .rail_cnt = 2, .flags = TAGRV_BOARD_ENABLED,
+		.name = "127.0.0.1:77", .device = "shm",
+		.rails = { { "shm", "shm" }, { "verbs", "rxa0" } },
+		.counters = { .eager_tx = eager, .long_bytes_rx = 1000 * eager },
+		.levels = { .posted = posted, .up = 3 },
+	};
+
+	if (!board) {
+		uint32_t number;
+
+		board = tagrv_board_join();
+		slot = tagrv_board_add(board, &number);
+	}
+	tagrv_board_write(board, slot, &record);
+}
+
+static void take(struct top_look *look)
+{
+	struct top_source from = source();
+
+	cr_assert_eq(top_look_take(&from, look), 0);
+}
+
+/* Two looks, a second apart. */
+static void look_twice(struct top_look *before, struct top_look *now, struct top_rows *rows)
+{
+	show(1000000000, 100, 8);
+	take(before);
+	show(2000000000, 600, 9);
+	take(now);
+	cr_assert_eq(top_rows_make(now, before, rows), 0);
+}
+
+Test(top, rates_are_growth_by_time)
+{
+	struct top_look before, now;
+	struct top_rows rows;
+
+	look_twice(&before, &now, &rows);
+	cr_assert_eq(rows.cnt, 1);
+	cr_expect_float_eq(rows.rows[0].seconds, 1, 1e-9);
+	cr_expect_float_eq(rows.rows[0].out, 500, 1e-6);
+	cr_expect_float_eq(rows.rows[0].in, 0, 1e-6);
+	cr_expect_float_eq(rows.rows[0].bytes_in, 500000, 1e-3);
+	cr_expect_not(rows.rows[0].endpoint->answered);
+	top_rows_free(&rows);
+	top_look_free(&before);
+	/* The process has shown nothing new: no rates. */
+	take(&before);
+	cr_assert_eq(top_rows_make(&before, &now, &rows), 0);
+	cr_expect_float_eq(rows.rows[0].seconds, 0, 1e-9);
+	top_rows_free(&rows);
+	top_look_free(&before);
+	top_look_free(&now);
+}
+
+Test(top, texts_have_what_is_shown)
+{
+	struct top_look before, now;
+	struct top_text text = { 0 };
+	struct top_rows rows;
+
+	look_twice(&before, &now, &rows);
+	top_text_heading(&text, TOP_BY_OUT);
+	top_text_row(&text, &rows.rows[0]);
+	top_text_details(&text, &rows.rows[0]);
+	cr_expect_not_null(strstr(text.text, "*OUT/s"));
+	cr_expect_not_null(strstr(text.text, "127.0.0.1:77"));
+	cr_expect_not_null(strstr(text.text, " 500 "));
+	cr_expect_not_null(strstr(text.text, "9 posted"));
+	cr_expect_not_null(strstr(text.text, "3 up, 0 waiting"));
+	cr_expect_not_null(strstr(text.text, "rail         verbs rxa0"));
+	top_text_free(&text);
+	top_rows_free(&rows);
+	top_look_free(&before);
+	top_look_free(&now);
+}
+
+static char *json_of(const struct top_look *look, const struct top_rows *rows)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	cr_assert_eq(top_json_write(look, rows, 1.5, out), 0);
+	fclose(out);
+	return text;
+}
+
+Test(top, json_has_each_counter_and_level)
+{
+	struct top_look before, now;
+	struct top_rows rows;
+	json_t *root, *endpoint;
+	double rate;
+	char *text;
+
+	look_twice(&before, &now, &rows);
+	text = json_of(&now, &rows);
+	root = json_loads(text, 0, NULL);
+	cr_assert_not_null(root, "%s", text);
+	endpoint = json_array_get(json_object_get(json_array_get(
+		json_object_get(root, "processes"), 0), "endpoints"), 0);
+	cr_expect_eq(json_integer_value(json_object_get(json_object_get(
+		endpoint, "counters"), "eager_tx")), 600);
+	cr_expect_eq(json_integer_value(json_object_get(json_object_get(
+		endpoint, "levels"), "posted")), 9);
+	rate = json_real_value(json_object_get(json_object_get(
+		endpoint, "per_second"), "eager_tx"));
+	cr_expect_float_eq(rate, 500, 1e-6);
+	cr_expect_eq(json_object_size(json_object_get(endpoint, "counters")),
+		     sizeof(struct tagrv_board_counters) / sizeof(uint64_t));
+	cr_expect_eq(json_object_size(json_object_get(endpoint, "levels")),
+		     sizeof(struct tagrv_board_levels) / sizeof(uint64_t));
+	json_decref(root);
+	free(text);
+	top_rows_free(&rows);
+	top_look_free(&before);
+	top_look_free(&now);
+}
+
+Test(top, nobody_there_is_said)
+{
+	struct top_source from = source();
+	struct top_text text = { 0 };
+	struct top_rows rows;
+	struct top_look look;
+	char *json;
+
+	cr_assert_eq(top_look_take(&from, &look), 0);
+	cr_assert_eq(top_rows_make(&look, NULL, &rows), 0);
+	cr_expect_eq(rows.cnt, 0);
+	top_text_nothing(&text, 0);
+	cr_expect_not_null(strstr(text.text, "FI_TAGRV_TOP"));
+	json = json_of(&look, &rows);
+	cr_expect_not_null(strstr(json, "\"processes\":[]"), "%s", json);
+	free(json);
+	top_text_free(&text);
+	top_rows_free(&rows);
+	top_look_free(&look);
+	from.proc = "/nowhere";
+	from.pid = 0;
+	cr_expect_eq(top_look_take(&from, &look), -ENOENT);
+}
+
+/* ---- order ---- */
+
+Test(top, rows_are_sorted_by_each_key)
+{
+	struct top_process processes[3] = { { .pid = 30, .command = "b" },
+					    { .pid = 20, .command = "c" },
+					    { .pid = 10, .command = "a" } };
+	struct top_endpoint endpoints[2] = { 0 };
+	struct top_row all[3] = {
+		{ .process = &processes[0], .endpoint = &endpoints[0], .out = 1 },
+		{ .process = &processes[1], .endpoint = &endpoints[1], .out = 2 },
+		{ .process = &processes[2] },
+	};
+	struct top_rows rows = { .rows = all, .cnt = 3 };
+
+	top_rows_sort(&rows, TOP_BY_PID, false);
+	cr_expect_eq(all[0].process->pid, 10);
+	top_rows_sort(&rows, TOP_BY_PID, true);
+	cr_expect_eq(all[0].process->pid, 30);
+	top_rows_sort(&rows, TOP_BY_COMMAND, false);
+	cr_expect_eq(all[2].process->pid, 20);
+	top_rows_sort(&rows, TOP_BY_OUT, false);
+	cr_expect_eq(all[0].process->pid, 20);
+	cr_expect_eq(all[2].process->pid, 10, "one that shows nothing comes last");
+	endpoints[0].record.levels.unexpected_bytes = UINT64_MAX;
+	top_rows_sort(&rows, TOP_BY_MEMORY, false);
+	cr_expect_eq(all[0].process->pid, 30);
+	for (int key = 0; key < TOP_KEYS; key++) {
+		top_rows_sort(&rows, (enum top_key) key, key & 1);
+		cr_expect_eq(top_key_find(top_key_name((enum top_key) key)), (enum top_key) key);
+	}
+	cr_expect_eq(top_key_find("size"), TOP_KEYS);
+}
+
+/* ---- ports of devices ---- */
+
+static void make_counter(const char *root, const char *port, const char *name, const char *value)
+{
+	char command[512];
+
+	snprintf(command, sizeof(command),
+		 "d=%s/class/infiniband/dev_0/ports/%s/hw_counters; mkdir -p $d; echo %s >$d/%s",
+		 root, port, value, name);
+	cr_assert_eq(system(command), 0);
+}
+
+Test(top, retransmits_are_those_of_the_ports)
+{
+	char root[] = "/tmp/top_XXXXXX", command[64];
+	uint64_t sum;
+
+	cr_assert_not_null(mkdtemp(root));
+	make_counter(root, "1", "packet_seq_err", "3");
+	make_counter(root, "1", "rx_bytes", "1000");
+	make_counter(root, "2", "rcvd_seq_err", "5");
+	make_counter(root, "2", "send_rnr_err", "nonsense");
+	cr_expect(top_retransmits(root, "dev_0", &sum));
+	cr_expect_eq(sum, 8);
+	cr_expect(top_retransmits(root, "dev_0:2+dev_1", &sum));
+	cr_expect_eq(sum, 5);
+	cr_expect_not(top_retransmits(root, "dev_1", &sum));
+	cr_expect_not(top_retransmits(root, "../infiniband/dev_0", &sum));
+	cr_expect_not(top_retransmits(root, "dev_0:1/../1", &sum));
+	cr_expect_not(top_retransmits(root, "", &sum));
+	snprintf(command, sizeof(command), "rm -rf %s", root);
+	cr_assert_eq(system(command), 0);
+}
+
+/* ---- random bytes ---- */
+
+static uint64_t state = 88172645463325252u;
+
+static uint64_t draw(void)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state;
+}
+
+/* A head that is mostly fine, so that what is behind it is read. */
+static void draw_head(struct tagrv_board_head *head)
+{
+	if (draw() % 8)
+		memcpy(head->magic, TAGRV_BOARD_MAGIC, sizeof(head->magic));
+	if (draw() % 8)
+		head->version = TAGRV_BOARD_VERSION;
+	if (draw() % 4)
+		head->head_len = (uint32_t) (draw() % 512);
+	if (draw() % 4)
+		head->slot_len = (uint32_t) (draw() % 8192);
+	if (draw() % 4)
+		head->slot_cnt = (uint32_t) (draw() % 128);
+	if (draw() % 8)
+		head->pid = (uint32_t) getpid();
+}
+
+static void draw_board(char *bytes, size_t len)
+{
+	struct tagrv_board_head head;
+
+	for (size_t i = 0; i + sizeof(uint64_t) <= len; i += sizeof(uint64_t)) {
+		uint64_t word = draw() % 4 ? draw() : 2 * (draw() % 3);
+
+		memcpy(bytes + i, &word, sizeof(word));
+	}
+	memcpy(&head, bytes, sizeof(head));
+	draw_head(&head);
+	memcpy(bytes, &head, sizeof(head));
+}
+
+/* Everything that a view does with a look. Returns how many endpoints there were. */
+static size_t use(const struct top_look *look, const struct top_look *before)
+{
+	struct top_text text = { 0 };
+	struct top_rows rows;
+	size_t shown = 0;
+	json_t *root;
+	char *json;
+
+	cr_assert_eq(top_rows_make(look, before, &rows), 0);
+	for (int key = 0; key < TOP_KEYS; key++)
+		top_rows_sort(&rows, (enum top_key) key, false);
+	for (size_t i = 0; i < rows.cnt; i++) {
+		top_text_row(&text, &rows.rows[i]);
+		top_text_details(&text, &rows.rows[i]);
+		shown += rows.rows[i].endpoint != NULL;
+	}
+	json = json_of(look, &rows);
+	root = json_loads(json, 0, NULL);
+	cr_assert_not_null(root, "%s", json);
+	json_decref(root);
+	for (size_t i = 0; i < text.len; i++)
+		cr_assert(text.text[i] == '\n' || (text.text[i] >= ' ' && text.text[i] <= '~'));
+	free(json);
+	top_text_free(&text);
+	top_rows_free(&rows);
+	return shown;
+}
+
+Test(top, random_bytes_are_read_without_harm)
+{
+	static char bytes[65536];
+	struct top_look before = { 0 }, now;
+	size_t shown = 0, refused = 0;
+	int fd = memfd_create(TAGRV_BOARD_NAME, MFD_CLOEXEC);
+
+	for (int i = 0; i < 150; i++) {
+		/* Some of it is no board at all. */
+		size_t len = draw() % 4 ? sizeof(bytes) : draw() % sizeof(bytes);
+		size_t cnt;
+
+		draw_board(bytes, sizeof(bytes));
+		cr_assert_eq(ftruncate(fd, 0), 0);
+		cr_assert_eq(pwrite(fd, bytes, len, 0), (ssize_t) len);
+		take(&now);
+		cnt = use(&now, &before);
+		shown += cnt;
+		refused += !cnt;
+		top_look_free(&before);
+		before = now;
+	}
+	top_look_free(&before);
+	cr_expect_gt(shown, 0);
+	cr_expect_gt(refused, 0);
+}
