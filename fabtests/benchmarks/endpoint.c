@@ -144,7 +144,7 @@ void endpoint_open(struct endpoint *e, const struct endpoint_conf *conf, int oob
 
 void endpoint_reshape(struct endpoint *e, size_t slots, size_t slot_size)
 {
-	if (!slots || 2 * slots > e->op_cnt || slot_size > e->memory_bytes / slots / 2)
+	if (!slots || slots > e->op_cnt / 2 || slot_size > e->memory_bytes / slots / 2)
 		bench_die("%zu slots of %zu bytes are more than was asked for", slots, slot_size);
 	e->conf.slots = slots;
 	e->conf.slot_size = slot_size;

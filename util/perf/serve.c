@@ -22,14 +22,47 @@
 #include "side.h"
 #include "talk.h"
 
-enum { HELLO_SECONDS = 3, END_MS = 5000, MEMORY_LOG = 36, BACKLOG = PERF_PAIRS_MAX };
+enum { HELLO_SECONDS = 3, END_MS = 5000, BACKLOG = PERF_PAIRS_MAX };
 
 struct server {
 	const struct perf_options *opt;
 	int	listener;
 	int	control;		/* of the session; -1: none yet */
 	uint64_t session;
+	struct {
+		pid_t	pid;		/* 0: none */
+		uint64_t bytes;		/* of its buffers */
+	} followers[PERF_PAIRS_MAX];
+	uint64_t bytes_left;		/* that further ones may have */
 };
+
+static uint64_t bytes_of(const struct perf_hello *hello)
+{
+	return hello->memory + (hello->need >= PERF_REMOTE ? 2 * hello->size : 0);
+}
+
+/* The place of a follower; pid 0: a free one. -1: there is none. */
+static int place_of(const struct server *server, pid_t pid)
+{
+	for (int i = 0; i < PERF_PAIRS_MAX; i++)
+		if (server->followers[i].pid == pid)
+			return i;
+	return -1;
+}
+
+static void reap(struct server *server)
+{
+	pid_t pid;
+
+	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
+		int i = place_of(server, pid);
+
+		if (i < 0)
+			continue;
+		server->bytes_left += server->followers[i].bytes;
+		server->followers[i].pid = 0;
+	}
+}
 
 /* --- strangers ---------------------------------------------------------------------- */
 
@@ -55,9 +88,13 @@ static const char *refuse(const struct server *server, struct perf_hello *hello)
 	if (hello->kind != PERF_HELLO_FOLLOW || server->control < 0 || hello->session != server->session)
 		return "the server has no such session";
 	if (!hello->slots || hello->slots > PERF_WINDOW_MAX || hello->size > PERF_SIZE_MAX ||
-	    hello->memory >> MEMORY_LOG || hello->recvs > 2 * PERF_DEPTH_MAX || hello->need > PERF_ATOMIC ||
+	    !hello->memory || hello->recvs > 2 * PERF_DEPTH_MAX || hello->need > PERF_ATOMIC ||
 	    hello->member >= PERF_PAIRS_MAX || !hello->timeout || hello->timeout > 86400)
 		return "the server does not serve so much";
+	if (place_of(server, 0) < 0 || hello->memory > server->bytes_left ||
+	    bytes_of(hello) > server->bytes_left)
+		return "the server's processes would take more than half of its memory, or are too many: "
+			"smaller --sizes, --window or --pairs";
 	return NULL;
 }
 
@@ -87,6 +124,13 @@ static void fork_follower(struct server *server, struct perf_hello *hello, int f
 
 	if (child < 0)
 		say(fd, PERF_FAILED, "the server cannot start a process (ulimit -u?)");
+	if (child > 0) {
+		int i = place_of(server, 0);
+
+		server->followers[i].pid = child;
+		server->followers[i].bytes = bytes_of(hello);
+		server->bytes_left -= bytes_of(hello);
+	}
 	if (child)
 		return;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -151,9 +195,15 @@ static void wait_children(void)
 	/* PR_SET_PDEATHSIG kills those that hang. */
 }
 
+/* All followers together may have half of this host's memory. */
+static uint64_t memory_to_give(void)
+{
+	return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
+}
+
 int serve(const struct perf_options *opt)
 {
-	struct server server = { .opt = opt, .control = -1 };
+	struct server server = { .opt = opt, .control = -1, .bytes_left = memory_to_give() };
 	struct pollfd pfd[2];
 
 	server.listener = oob_listen(opt->port, BACKLOG);
@@ -164,10 +214,9 @@ int serve(const struct perf_options *opt)
 		pfd[1] = (struct pollfd){ .fd = server.control, .events = POLLIN | POLLRDHUP };
 		if (poll(pfd, 2, -1) < 0 && errno != EINTR)
 			bench_die("poll: %s", strerror(errno));
+		reap(&server);
 		if (pfd[0].revents)
 			take_connection(&server);
-		while (waitpid(-1, NULL, WNOHANG) > 0)
-			;
 	} while (!pfd[1].revents);
 	wait_children();
 	return EXIT_SUCCESS;

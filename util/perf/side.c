@@ -196,7 +196,10 @@ static bool take_order(struct side *s, int fd, struct perf_order *order)
 	oob_recv(fd, order, sizeof(*order), NULL, NULL);
 	if (!order->count)
 		return false;
-	if (order->test >= PERF_TESTS || !order->window || order->depth > s->hello->recvs)
+	/* A follower's lead may be anybody. */
+	if (order->test >= PERF_TESTS || perf_tests[order->test].need != s->hello->need ||
+	    !order->window || order->window > s->hello->slots || order->size > s->hello->size ||
+	    order->depth > s->hello->recvs || order->count > PERF_COUNT_MAX)
 		bench_die("an order that cannot be");
 	return true;
 }
@@ -212,8 +215,6 @@ static void prepare(struct side *s, const struct perf_order *order)
 	/* Remote operations have their own memory. */
 	if (!s->mr)
 		endpoint_reshape(&s->e, order->window, order->size);
-	else if (order->window > s->hello->slots)
-		bench_die("an order that cannot be");
 	ops->prepare(s, order);
 }
 

@@ -14,6 +14,7 @@
 
 #define PERF_MAGIC	0x6672657072676174ull	/* "tagrperf" */
 enum { PERF_VERSION = 1, PERF_PORT = 47921 };
+#define PERF_COUNT_MAX	((uint64_t)1 << 40)	/* operations of a round */
 
 enum perf_hello_kind { PERF_HELLO_SESSION = 1, PERF_HELLO_FOLLOW };
 
