@@ -167,6 +167,35 @@ Test(board, a_slot_that_is_used_again_shows_nothing_of_the_former)
 	tagrv_board_leave(board);
 }
 
+/* A viewer may write what it likes. */
+Test(board, what_viewers_write_moves_no_slot)
+{
+	struct tagrv_board *board = tagrv_board_join();
+	struct tagrv_board_record record = record_of(1);
+	struct tagrv_board_head *head;
+	struct tagrv_board_head seen;
+	int fd = open_board(board, geteuid());
+	uint32_t number;
+
+	cr_assert_eq(tagrv_board_add(board, &number), 0);
+	head = mmap(NULL, sizeof(*head), PROT_READ | PROT_WRITE, MAP_SHARED, tagrv_board_fd(board), 0);
+	cr_assert_neq(head, MAP_FAILED);
+	atomic_store(&head->live, 0);
+	cr_assert_eq(tagrv_board_add(board, &number), 1, "two endpoints have one slot");
+	atomic_store(&head->live, UINT64_MAX);
+	cr_assert_eq(tagrv_board_add(board, &number), 2, "no endpoint is shown any more");
+	atomic_store(&head->endpoints, 77);
+	tagrv_board_remove(board, 1);
+	tagrv_board_write(board, 0, &record);
+	cr_assert_eq(top_page_head(fd, &seen), TOP_FINE);
+	cr_expect_eq(atomic_load(&seen.live), 5);
+	cr_expect_eq(atomic_load(&seen.endpoints), 2);
+	cr_expect(top_page_record(fd, &seen, 0, &record));
+	munmap(head, sizeof(*head));
+	close(fd);
+	tagrv_board_leave(board);
+}
+
 Test(board, endpoints_beyond_its_slots_are_counted)
 {
 	struct tagrv_board *board = tagrv_board_join();
@@ -378,6 +407,35 @@ static int count_boards(pid_t pid)
 		close(found[i].fd);
 	free(found);
 	return cnt;
+}
+
+/* What it has inherited it may close, which is nothing of the parent's. */
+Test(board, a_child_that_closes_leaves_its_parents_alone)
+{
+	struct tagrv_board *board = tagrv_board_join();
+	struct tagrv_board_record record = record_of(1), other = record_of(2), got;
+	struct tagrv_board_head head;
+	int fd = open_board(board, geteuid()), status, slot;
+	uint32_t number;
+	pid_t child;
+
+	slot = tagrv_board_add(board, &number);
+	tagrv_board_write(board, slot, &record);
+	child = fork();
+	if (!child) {
+		tagrv_board_write(board, slot, &other);
+		tagrv_board_remove(board, slot);
+		_exit(tagrv_board_add(board, &number) != TAGRV_BOARD_NO_SLOT);
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_expect_eq(status, 0, "%x", status);
+	cr_assert_eq(top_page_head(fd, &head), TOP_FINE);
+	cr_expect_eq(atomic_load(&head.endpoints), 1);
+	cr_assert(top_page_record(fd, &head, (unsigned) slot, &got));
+	cr_expect_eq(got.counters.eager_tx, record.counters.eager_tx);
+	cr_expect_neq(got.counters.eager_tx, other.counters.eager_tx);
+	close(fd);
+	tagrv_board_leave(board);
 }
 
 Test(board, a_child_has_its_own_and_is_not_shown_with_its_parents)

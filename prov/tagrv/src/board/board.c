@@ -30,7 +30,11 @@ struct tagrv_board {
 	pid_t	pid;
 	unsigned users;
 	uint32_t last_number;
+	/* What the process knows of its slots by itself: viewers may write to the board. */
+	uint32_t endpoints;
+	uint64_t live;
 	_Atomic uint64_t written;	/* bit i: slot i has memory; to look would give it some */
+	uint64_t turns[TAGRV_BOARD_SLOTS];
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -58,6 +62,15 @@ static bool may_have_file(void)
 	return false;
 }
 
+/*
+ * Gives a part its memory. Where there is none (vm.overcommit_memory = 2), the first access
+ * would end the process by a signal.
+ */
+static bool reserve(int fd, size_t from, size_t bytes)
+{
+	return !fallocate(fd, 0, (off_t) from, (off_t) bytes);
+}
+
 static int open_memory(void)
 {
 	int fd = may_have_file() ? make_memfd() : -1;
@@ -65,6 +78,7 @@ static int open_memory(void)
 	if (fd < 0)
 		return -1;
 	if (!fchmod(fd, 0600) && !ftruncate(fd, (off_t) TAGRV_BOARD_BYTES) &&
+	    reserve(fd, 0, sizeof(struct tagrv_board_head)) &&
 	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		return fd;
 	close(fd);
@@ -147,10 +161,20 @@ int tagrv_board_fd(const struct tagrv_board *board)
 
 /* ---- slots ---- */
 
+/* A child that a fork has made closes what it has inherited; the board is the parent's. */
+static bool is_own(const struct tagrv_board *board)
+{
+	return board && board->pid == getpid();
+}
+
+static size_t offset_of(int slot)
+{
+	return sizeof(struct tagrv_board_head) + (size_t) slot * TAGRV_BOARD_SLOT_LEN;
+}
+
 static struct tagrv_board_slot *slot_at(struct tagrv_board *board, int slot)
 {
-	char *at = (char *) board->head + sizeof(*board->head) +
-		   (size_t) slot * TAGRV_BOARD_SLOT_LEN;
+	char *at = (char *) board->head + offset_of(slot);
 
 	return (struct tagrv_board_slot *) (void *) at;
 }
@@ -158,17 +182,16 @@ static struct tagrv_board_slot *slot_at(struct tagrv_board *board, int slot)
 int tagrv_board_add(struct tagrv_board *board, uint32_t *number)
 {
 	int slot = TAGRV_BOARD_NO_SLOT;
-	uint64_t live;
 
-	if (!board)
+	if (!is_own(board))
 		return TAGRV_BOARD_NO_SLOT;
 	pthread_mutex_lock(&mutex);
 	*number = ++board->last_number;
-	atomic_fetch_add(&board->head->endpoints, 1);
-	live = atomic_load(&board->head->live);
-	if (~live) {
-		slot = __builtin_ctzll(~live);
-		atomic_store(&board->head->live, live | 1ull << slot);
+	atomic_store(&board->head->endpoints, ++board->endpoints);
+	if (~board->live) {
+		slot = __builtin_ctzll(~board->live);
+		board->live |= 1ull << slot;
+		atomic_store(&board->head->live, board->live);
 	}
 	pthread_mutex_unlock(&mutex);
 	return slot;
@@ -176,17 +199,15 @@ int tagrv_board_add(struct tagrv_board *board, uint32_t *number)
 
 void tagrv_board_remove(struct tagrv_board *board, int slot)
 {
-	struct tagrv_board_slot *at;
-
-	if (!board)
+	if (!is_own(board))
 		return;
 	pthread_mutex_lock(&mutex);
-	atomic_fetch_sub(&board->head->endpoints, 1);
+	atomic_store(&board->head->endpoints, --board->endpoints);
 	if (slot != TAGRV_BOARD_NO_SLOT) {
-		at = slot_at(board, slot);
-		atomic_fetch_and(&board->head->live, ~(1ull << slot));
+		board->live &= ~(1ull << slot);
+		atomic_store(&board->head->live, board->live);
 		if (atomic_load(&board->written) >> slot & 1)
-			atomic_store(&at->turn, 0);
+			atomic_store(&slot_at(board, slot)->turn, 0);
 	}
 	pthread_mutex_unlock(&mutex);
 }
@@ -194,6 +215,16 @@ void tagrv_board_remove(struct tagrv_board *board, int slot)
 uint64_t tagrv_board_asked(const struct tagrv_board *board)
 {
 	return atomic_load_explicit(&board->head->asked, memory_order_relaxed);
+}
+
+static bool has_memory(struct tagrv_board *board, int slot)
+{
+	if (atomic_load_explicit(&board->written, memory_order_relaxed) >> slot & 1)
+		return true;
+	if (!reserve(board->fd, offset_of(slot), TAGRV_BOARD_SLOT_LEN))
+		return false;
+	atomic_fetch_or(&board->written, 1ull << slot);
+	return true;
 }
 
 /* A viewer that reads 'turn', the record and 'turn' again knows whether it has all of one
@@ -206,13 +237,12 @@ void tagrv_board_write(struct tagrv_board *board, int slot,
 	_Atomic uint64_t *to;
 	uint64_t turn;
 
-	if (slot == TAGRV_BOARD_NO_SLOT)
+	if (slot == TAGRV_BOARD_NO_SLOT || !is_own(board) || !has_memory(board, slot))
 		return;
-	if (!(atomic_load_explicit(&board->written, memory_order_relaxed) >> slot & 1))
-		atomic_fetch_or(&board->written, 1ull << slot);
 	at = slot_at(board, slot);
 	to = (_Atomic uint64_t *) (void *) &at->record;
-	turn = atomic_load_explicit(&at->turn, memory_order_relaxed) | 1;
+	turn = board->turns[slot] + 1;
+	board->turns[slot] = turn + 1;
 	atomic_store_explicit(&at->turn, turn, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);
 	for (size_t i = 0; i < sizeof(*record) / sizeof(*from); i++)

@@ -2,8 +2,8 @@
 /*
  * What endpoints show to viewers: see show.h.
  *
- * Queues are counted element by element, at most STEPS of them for an endpoint: a viewer
- * must not hold up a process that has thousands of peers or sends.
+ * Queues are counted element by element, at most STEPS of them for all endpoints of a
+ * domain: a viewer must not hold up a process that has thousands of peers or sends.
  */
 #include "engine/show.h"
 
@@ -12,7 +12,9 @@
 #include "object/recv.h"
 #include "object/tags.h"
 
-#define STEPS		8192	/* some 10 to 50 us */
+#define STEPS		8192	/* some 10 us if they are cached, 0.5 ms if none is */
+#define STEPS_LEAST	256	/* of each endpoint */
+#define PEER_STEPS	8	/* a peer has so many lines of memory to look at */
 #define LATELY_MS	10000	/* a viewer that has asked so long ago is gone */
 #define PAUSES		20	/* sleeps are preceded by 1/20 of the time at most */
 
@@ -23,14 +25,19 @@ struct walk {
 	bool	cut;
 };
 
-static bool may_step(struct walk *walk)
+static bool may_take(struct walk *walk, unsigned steps)
 {
-	if (walk->steps) {
-		walk->steps--;
+	if (walk->steps >= steps) {
+		walk->steps -= steps;
 		return true;
 	}
 	walk->cut = true;
 	return false;
+}
+
+static bool may_step(struct walk *walk)
+{
+	return may_take(walk, 1);
 }
 
 static uint64_t length(struct walk *walk, const struct tagrv_list *list)
@@ -88,7 +95,7 @@ static void add_connection(struct tagrv_board_levels *to, const struct tagrv_pee
 static void add_peers(struct walk *walk, const struct tagrv_engine *engine)
 {
 	walk->levels->peers = engine->table.cnt;
-	for (size_t i = 0; i < engine->table.cnt && may_step(walk); i++) {
+	for (size_t i = 0; i < engine->table.cnt && may_take(walk, PEER_STEPS); i++) {
 		add_connection(walk->levels, engine->table.peers[i]);
 		add_queues(walk, engine->table.peers[i]);
 	}
@@ -211,10 +218,21 @@ static void add_rails(const struct tagrv_engine *engine, struct tagrv_board_reco
 	}
 }
 
+/* What each endpoint may take of the steps. */
+static unsigned share_of_steps(const struct tagrv_dom *dom)
+{
+	const struct tagrv_list *node;
+	unsigned cnt = 0;
+
+	tagrv_list_for_each(&dom->engines, node)
+		cnt++;
+	return TAGRV_MAX(STEPS / TAGRV_MAX(cnt, 1u), (unsigned) STEPS_LEAST);
+}
+
 void tagrv_engine_show(struct tagrv_engine *engine, struct tagrv_board_record *to)
 {
 	const struct tagrv_device *dev = engine->dom->dev ? engine->dom->dev : engine->dom->loop;
-	struct walk walk = { .levels = &to->levels, .steps = STEPS };
+	struct walk walk = { .levels = &to->levels, .steps = share_of_steps(engine->dom) };
 	char addr[TAGRV_ADDR_STRLEN];
 
 	tagrv_assert_locked(engine->dom);
