@@ -45,8 +45,19 @@ static void add_retransmits(const struct top_source *source, struct top_endpoint
 	}
 }
 
+struct question {
+	uint64_t asked;		/* what was written to the boards */
+	uint64_t ns;		/* when */
+};
+
+/* Of two viewers that ask at once, the process answers the later one: that will do. */
+static bool is_answer(const struct tagrv_board_record *record, const struct question *question)
+{
+	return record->answers == question->asked || record->ns >= question->ns;
+}
+
 /* Reads the slots of a board. Returns how many are live and have not answered. */
-static size_t read_slots(const struct top_found *found, uint64_t asked,
+static size_t read_slots(const struct top_found *found, const struct question *question,
 			 struct top_process *process)
 {
 	size_t silent = 0;
@@ -62,7 +73,7 @@ static size_t read_slots(const struct top_found *found, uint64_t asked,
 			silent++;
 			continue;
 		}
-		endpoint->answered = endpoint->record.answers == asked;
+		endpoint->answered = is_answer(&endpoint->record, question);
 		silent += !endpoint->answered;
 		process->cnt++;
 	}
@@ -70,13 +81,14 @@ static size_t read_slots(const struct top_found *found, uint64_t asked,
 }
 
 /* Reads a board again. Returns as read_slots(). */
-static size_t read_board(struct top_found *found, uint64_t asked, struct top_process *process)
+static size_t read_board(struct top_found *found, const struct question *question,
+			 struct top_process *process)
 {
 	if (found->state != TOP_FINE)
 		return 0;
 	found->state = process->state = top_page_head(found->fd, &found->head);
 	process->open = found->head.endpoints;
-	return found->state == TOP_FINE ? read_slots(found, asked, process) : 0;
+	return found->state == TOP_FINE ? read_slots(found, question, process) : 0;
 }
 
 static void pause_a_step(void)
@@ -85,7 +97,7 @@ static void pause_a_step(void)
 }
 
 static void read_boards(const struct top_source *source, struct top_found *found,
-			uint64_t asked, struct top_look *look)
+			const struct question *question, struct top_look *look)
 {
 	uint64_t end = tagrv_clock_ns() + (uint64_t) source->wait_ms * 1000000;
 	size_t silent;
@@ -93,7 +105,7 @@ static void read_boards(const struct top_source *source, struct top_found *found
 	do {
 		silent = 0;
 		for (size_t i = 0; i < look->cnt; i++)
-			silent += read_board(&found[i], asked, &look->processes[i]);
+			silent += read_board(&found[i], question, &look->processes[i]);
 		if (silent)
 			pause_a_step();
 	} while (silent && tagrv_clock_ns() < end);
@@ -143,7 +155,7 @@ static uint64_t new_question(void)
 int top_look_take(const struct top_source *source, struct top_look *look)
 {
 	struct top_found *found;
-	uint64_t asked = new_question();
+	struct question question = { .asked = new_question(), .ns = tagrv_clock_ns() };
 	int cnt = top_find(source->proc, source->user, source->pid, &found);
 	int ret;
 
@@ -152,9 +164,9 @@ int top_look_take(const struct top_source *source, struct top_look *look)
 	ret = init_look(look, found, (size_t) cnt);
 	for (int i = 0; i < cnt && !ret; i++)
 		if (found[i].state == TOP_FINE)
-			(void) top_page_ask(found[i].fd, asked);
+			(void) top_page_ask(found[i].fd, question.asked);
 	if (!ret)
-		read_boards(source, found, asked, look);
+		read_boards(source, found, &question, look);
 	for (int i = 0; i < cnt; i++)
 		close(found[i].fd);
 	free(found);

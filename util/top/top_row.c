@@ -61,7 +61,8 @@ static uint64_t messages_in(const struct tagrv_board_counters *c)
 	return c->eager_rx + c->announced_rx + c->onesided_rx;
 }
 
-static void add_rates(struct top_row *row)
+/* looked: s between the two looks, at which the ports were read, whenever the process answered. */
+static void add_rates(struct top_row *row, double looked)
 {
 	const struct tagrv_board_record *now = &row->endpoint->record;
 	const struct tagrv_board_record *before = &row->before->record;
@@ -73,7 +74,7 @@ static void add_rates(struct top_row *row)
 	row->bytes_out = top_rate(a->long_bytes_tx, b->long_bytes_tx, row->seconds);
 	row->bytes_in = top_rate(a->long_bytes_rx, b->long_bytes_rx, row->seconds);
 	row->retransmits = top_rate(row->endpoint->retransmits, row->before->retransmits,
-				    row->seconds);
+				    looked);
 }
 
 static struct top_row make_row(const struct top_look *now, const struct top_look *before,
@@ -89,7 +90,7 @@ static struct top_row make_row(const struct top_look *now, const struct top_look
 	if (before)
 		row.before = top_look_find(before, process->pid, endpoint);
 	if (row.before)
-		add_rates(&row);
+		add_rates(&row, now->ns > before->ns ? (double) (now->ns - before->ns) * 1e-9 : 0);
 	return row;
 }
 

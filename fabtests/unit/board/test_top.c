@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "board/board.h"
+#include "core/clock.h"
 #include "util/top/top_json.h"
 #include "util/top/top_text.h"
 
@@ -87,6 +88,21 @@ Test(top, rates_are_growth_by_time)
 	top_rows_free(&rows);
 	top_look_free(&before);
 	top_look_free(&now);
+}
+
+/* Another viewer has asked right behind this one: the process has answered it alone. */
+Test(top, an_answer_to_a_later_viewer_is_one)
+{
+	struct top_look look;
+
+	show(tagrv_clock_ns() + 60000000000, 1, 1);
+	take(&look);
+	cr_expect(look.processes[0].endpoints[0].answered);
+	top_look_free(&look);
+	show(1, 1, 1);
+	take(&look);
+	cr_expect_not(look.processes[0].endpoints[0].answered);
+	top_look_free(&look);
 }
 
 Test(top, texts_have_what_is_shown)
