@@ -52,11 +52,34 @@ static void find_others(struct info_host *host)
 	}
 }
 
-static void start_libfabric(void)
+void info_clean(char *text)
+{
+	for (; *text; text++)
+		if (*text < ' ' || *text > '~')
+			*text = '?';
+}
+
+static void clean(struct info_host *host)
+{
+	for (size_t i = 0; i < host->cnt; i++) {
+		info_clean(host->descs[i].iface);
+		info_clean(host->descs[i].link_type);
+		info_clean(host->descs[i].driver);
+		info_clean(host->descs[i].firmware);
+	}
+	for (size_t i = 0; i < host->other_cnt; i++) {
+		info_clean(host->others[i].name);
+		info_clean(host->others[i].why);
+	}
+}
+
+static void start_libfabric(struct info_host *host)
 {
 	struct fi_param *list;
 	int cnt;
 
+	host->set_level = !getenv("FI_LOG_LEVEL");
+	host->set_prov = !getenv("FI_LOG_PROV");
 	setenv("FI_LOG_LEVEL", "warn", 0);
 	setenv("FI_LOG_PROV", "tagrv", 0);
 	if (!fi_getparams(&list, &cnt))
@@ -81,7 +104,7 @@ int info_host_read(struct info_host *host)
 	int lack;
 
 	memset(host, 0, sizeof(*host));
-	start_libfabric();
+	start_libfabric(host);
 	tagrv_param_read(&host->params);
 	host->procs = tagrv_dom_rails_procs(getenv, &host->launcher);
 	if (tagrv_info_devices(&host->params, false, &host->found, &host->cnt, &lack))
@@ -91,6 +114,7 @@ int info_host_read(struct info_host *host)
 		return -FI_ENOMEM;
 	}
 	find_others(host);
+	clean(host);
 	return 0;
 }
 
@@ -116,5 +140,6 @@ const char *info_param_text(const struct info_host *host, size_t i, char *text, 
 	tagrv_param_value(i, &host->params, text, size);
 	if (!*text && def)
 		snprintf(text, size, "%.*s", (int) strcspn(def + 10, ")"), def + 10);
+	info_clean(text);
 	return text;
 }

@@ -42,6 +42,7 @@ struct info_host {
 	size_t	other_cnt;
 	unsigned procs;				/* on this host, by the launcher; 0: not known */
 	const char *launcher;			/* its variable; NULL: none */
+	bool	set_level, set_prov;		/* FI_LOG_LEVEL, FI_LOG_PROV are ours, not the user's */
 };
 
 /*
@@ -52,6 +53,8 @@ int info_host_read(struct info_host *host);
 void info_host_free(struct info_host *host);
 /* What a domain of descs[i], no local one, would join, and why. */
 void info_host_rails(const struct info_host *host, size_t i, struct tagrv_dom_rails *rails);
+/* Replaces bytes that are no printable ASCII, which JSON or a terminal would not take, by '?'. */
+void info_clean(char *text);
 /* A parameter's text, as it is printed: of an empty one, the default that its help names. */
 const char *info_param_text(const struct info_host *host, size_t i, char *text, size_t size);
 

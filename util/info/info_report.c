@@ -23,7 +23,8 @@ static const char *const wanted[] = {
 	"RDMAV_", "IBV_", "MLX5_", "UCX_", "LD_", "MALLOC_", "OMP_", "KMP_",
 };
 static const char *const secret[] = {
-	"KEY", "TOKEN", "SECRET", "PASS", "COOKIE", "CREDENTIAL", "JWT",
+	"KEY", "TOKEN", "SECRET", "PASS", "PWD", "COOKIE", "CREDENTIAL", "JWT", "AUTH", "UUID",
+	"PRECONDITION",		/* Open MPI's key of a job: orte_precondition_transports */
 };
 
 static bool is_wanted(const char *name)
@@ -43,19 +44,41 @@ static bool is_secret(const char *name, size_t len)
 	return false;
 }
 
-static void print_environment(FILE *out)
+/* Of an address with a user's name and password, too. */
+static bool has_login(const char *value)
+{
+	const char *at = strstr(value, "://");
+
+	return at && strchr(at, '@');
+}
+
+/* Control characters could hide what else is in the report. */
+static void print_clean(FILE *out, const char *text)
+{
+	for (; *text; text++)
+		fputc((unsigned char) *text < ' ' || *text == 127 ? '?' : *text, out);
+	fputc('\n', out);
+}
+
+static bool is_ours(const struct info_host *host, const char *variable)
+{
+	return (host->set_level && !strncmp(variable, "FI_LOG_LEVEL=", 13)) ||
+	       (host->set_prov && !strncmp(variable, "FI_LOG_PROV=", 12));
+}
+
+static void print_environment(FILE *out, const struct info_host *host)
 {
 	fputs("\n== environment\n", out);
 	for (char **env = environ; *env; env++) {
 		size_t len = strcspn(*env, "=");
 
-		if (!is_wanted(*env))
+		if (!is_wanted(*env) || is_ours(host, *env))
 			continue;
-		if (is_secret(*env, len))
+		if (is_secret(*env, len) || has_login(*env))
 			fprintf(out, "%.*s=(set, %zu characters, left out)\n", (int) len, *env,
 				strlen(*env) - len - 1);
 		else
-			fprintf(out, "%s\n", *env);
+			print_clean(out, *env);
 	}
 }
 
@@ -107,19 +130,32 @@ static void print_system(FILE *out)
 	print_file(out, "/proc/sys/net/core/somaxconn");
 }
 
+/* name: of the adapter, or adapter:port. */
+static void print_adapter(FILE *out, const char *name)
+{
+	static const char *const files[] = { "fw_ver", "hca_type" };
+	static const char *const of_port[] = { "state", "rate" };
+	const char *port = strchr(name, ':');
+	int len = (int) strcspn(name, ":");
+	char path[256];
+
+	for (size_t k = 0; k < TAGRV_ARRAY_SIZE(files); k++) {
+		snprintf(path, sizeof(path), "/sys/class/infiniband/%.*s/%s", len, name, files[k]);
+		print_file(out, path);
+	}
+	for (size_t k = 0; k < TAGRV_ARRAY_SIZE(of_port); k++) {
+		snprintf(path, sizeof(path), "/sys/class/infiniband/%.*s/ports/%s/%s", len, name,
+			 port ? port + 1 : "1", of_port[k]);
+		print_file(out, path);
+	}
+}
+
 /* Attributes of the kernel's view of each adapter that is offered. */
 static void print_adapters(FILE *out, const struct info_host *host)
 {
-	static const char *const files[] = { "fw_ver", "hca_type", "ports/1/state", "ports/1/rate" };
-	char path[256];
-
 	for (size_t i = 0; i < host->cnt; i++)
-		for (size_t k = 0; !tagrv_info_is_local(host->descs[i].name) &&
-		     k < TAGRV_ARRAY_SIZE(files); k++) {
-			snprintf(path, sizeof(path), "/sys/class/infiniband/%s/%s",
-				 host->descs[i].name, files[k]);
-			print_file(out, path);
-		}
+		if (!tagrv_info_is_local(host->descs[i].name))
+			print_adapter(out, host->descs[i].name);
 }
 
 int info_report(FILE *out, const struct info_host *host)
@@ -137,6 +173,6 @@ int info_report(FILE *out, const struct info_host *host)
 	print_adapters(out, host);
 	fputs("\n== protocols\n", out);
 	(void) info_text_protocols(out, host);
-	print_environment(out);
+	print_environment(out, host);
 	return fflush(out) || ferror(out) ? -(errno ? errno : EIO) : 0;
 }

@@ -146,8 +146,10 @@ static int print_json(const struct info_host *host, const struct options *opt)
 		       opt->what == PROTOCOLS ? info_json_protocols(host, &failed) :
 						info_json_host(host);
 
-	if (!json || json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)))
+	if (!json || json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9))) {
+		fprintf(stderr, "tagrv_info: no JSON: out of memory, or a name that is no text\n");
 		failed = -FI_ENOMEM;
+	}
 	putchar('\n');
 	json_decref(json);
 	return failed;
@@ -205,6 +207,10 @@ int main(int argc, char **argv)
 		fprintf(stderr, "tagrv_info: there is no device %s; tagrv_info lists them\n",
 			opt.why.device);
 	info_host_free(&host);
+	if (fflush(stdout) || ferror(stdout)) {
+		fprintf(stderr, "tagrv_info: the output cannot be written: %s\n", strerror(errno));
+		return EXIT_FAILURE;
+	}
 	/* A report about a host without devices is a report all the same. */
 	return (any || opt.what == REPORT) && !ret ? EXIT_SUCCESS : EXIT_FAILURE;
 }
