@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <math.h>
 #include <rdma/fabric.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -283,6 +284,8 @@ int plot_draw(const struct perf_results *res)
 	bool shown[PERF_TESTS] = { false };
 	const size_t panels = count_panels(res, shown);
 	double *xs = calloc(res->row_cnt, sizeof(*xs));
+	/* gnuplot may end before it has read all. */
+	void (*before)(int) = signal(SIGPIPE, SIG_IGN);
 	FILE *out = popen("gnuplot", "w");
 	int status;
 
@@ -295,6 +298,7 @@ int plot_draw(const struct perf_results *res)
 	fprintf(out, "unset multiplot\n");
 	free(xs);
 	status = pclose(out);
+	signal(SIGPIPE, before);
 	if (status)
 		fprintf(stderr, "tagrv_perf: gnuplot could not draw %s\n", res->opt->plot);
 	return status ? -1 : 0;

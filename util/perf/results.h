@@ -34,7 +34,8 @@ void results_leave_out(struct perf_results *res, const struct perf_left_out *lef
 /* Tells once for each provider what is measured. */
 void results_about(struct perf_results *res, size_t provider, const struct perf_about *about);
 
-/* Shows what is shown at the end, and frees. */
+/* Prints what is printed when all is measured: JSON. */
+void results_print(struct perf_results *res);
 void results_end(struct perf_results *res);
 
 /* --- columns.c ------------------------------------------------------------------ */

@@ -29,6 +29,8 @@ struct plan {
 	const struct perf_options *opt;
 	uint64_t session;
 	struct team *teams;		/* one for each provider */
+	/* Tests of which it was said that they end, since the team's processes have; else -1. */
+	int	said[PERF_PROVIDERS_MAX];
 };
 
 /* --- lines -------------------------------------------------------------------------- */
@@ -124,27 +126,46 @@ static bool do_round(struct plan *plan, size_t provider, const struct perf_row *
 	if (!team_round(team, &state->order, state->expected, result, &state->hist))
 		return true;
 	leave_out(plan, provider, line->test, line->pairs, team->why);
+	plan->said[provider] = (int)line->test;
 	plan->res->failures++;
 	return false;
 }
+
+/* Of a team whose processes have ended: says once for each test that it is left out. */
+static void tell_left_out(struct plan *plan, size_t provider, const struct perf_row *line)
+{
+	if (plan->said[provider] < 0 || plan->said[provider] == (int)line->test)
+		return;
+	plan->said[provider] = (int)line->test;
+	leave_out(plan, provider, line->test, line->pairs, "an earlier test has ended its processes");
+}
+
+#define COUNT_MOST	(1u << 20)	/* operations of a warm-up */
 
 /* Warms up, and finds out how many operations a round has. */
 static bool warm_up(struct plan *plan, size_t provider, const struct perf_row *line, struct line_state *state)
 {
 	const struct perf_options *opt = plan->opt;
 	const bool stream = perf_tests[line->test].kind == PERF_STREAM;
-	struct team_result result;
-	double once;
+	const double enough = opt->seconds / opt->rounds / 8;
+	struct team_result result = { 0 };
+	double once = 0;
 
 	memset(state, 0, sizeof(*state));
 	state->order = (struct perf_order){
 		.test = line->test, .size = line->size, .window = line->window,
 		.depth = line->depth, .count = opt->warmup,
 	};
-	hist_clear(&state->hist);
-	if (!do_round(plan, provider, line, state, &result))
-		return false;
-	once = fmax(result.seconds / (double)opt->warmup, 1e-9);
+	/* The first operations make the connection, and say nothing about the time of others. */
+	for (int i = 0; i < 2 || (result.seconds < enough && state->order.count < COUNT_MOST); i++) {
+		state->order.count *= i > 1 ? 4 : 1;
+		state->expected = once * (double)state->order.count;
+		if (!do_round(plan, provider, line, state, &result))
+			return false;
+		once = fmax(result.seconds / (double)state->order.count, 1e-9);
+		if (opt->iterations)
+			break;
+	}
 	state->order.count = (uint64_t)(opt->seconds / opt->rounds / once);
 	if (stream && state->order.count < line->window)
 		state->order.count = line->window;
@@ -222,6 +243,8 @@ static void measure_line(struct plan *plan, const struct perf_row *line, void *a
 	for (size_t p = 0; p < plan->opt->provider_cnt; p++)
 		if (is_open(plan, p))
 			warm_up(plan, p, line, &states[p]);
+		else
+			tell_left_out(plan, p, line);
 	for (size_t round = 0; round < line->rounds; round++)
 		one_turn(plan, line, states, round);
 	for (size_t p = 0; p < plan->opt->provider_cnt; p++) {
@@ -278,6 +301,7 @@ static void open_team(struct plan *plan, enum perf_need need, size_t pairs, size
 	const struct perf_hello hello = make_hello(plan, need, pairs, provider);
 	struct team *team = &plan->teams[provider];
 
+	plan->said[provider] = -1;
 	if (!team_open(team, plan->opt, &hello, pairs)) {
 		results_about(plan->res, provider, &team->about);
 		return;

@@ -5,6 +5,8 @@
 #include "serve.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -155,6 +157,17 @@ static void begin_session(struct server *server, const struct perf_hello *hello,
 	say(fd, PERF_OPENED, name);
 }
 
+/* A host that has vanished is noticed after half a minute. */
+static void keep_alive(int fd)
+{
+	const int on = 1, idle = 15, interval = 5, count = 3;
+
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+}
+
 static void take_connection(struct server *server)
 {
 	int fd = accept(server->listener, NULL, NULL);
@@ -163,6 +176,7 @@ static void take_connection(struct server *server)
 
 	if (fd < 0)
 		return;
+	keep_alive(fd);
 	if (!read_hello(fd, &hello)) {
 		close(fd);
 		return;

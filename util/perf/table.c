@@ -63,10 +63,15 @@ void results_about(struct perf_results *res, size_t provider, const struct perf_
 	fflush(stdout);
 }
 
-void results_end(struct perf_results *res)
+void results_print(struct perf_results *res)
 {
 	if (res->opt->format == PERF_JSON)
 		json_print(res);
+	fflush(stdout);
+}
+
+void results_end(struct perf_results *res)
+{
 	free(res->rows);
 	free(res->left_out);
 	res->rows = NULL;

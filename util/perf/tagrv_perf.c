@@ -43,6 +43,7 @@ int main(int argc, char **argv)
 		session = serve_session(&opt, res.there);
 	run_all(&res, session);
 	status = status_of(&res);
+	results_print(&res);
 	if (opt.plot && res.row_cnt && plot_draw(&res))
 		status = EXIT_FAILURE;
 	results_end(&res);
