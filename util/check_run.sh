@@ -3,12 +3,13 @@
 #
 # Runs and reports the steps of util/check. To be sourced by it.
 #
-# The steps vm-* keep one processor busy and need nothing but finished builds, as do openmpi and distcheck. So they run in a
-# lane of their own, a second process, beside the other steps, and are the last ones of the list. Each step leaves its result
+# The steps vm-* keep one processor busy and need nothing but finished builds, as do openmpi and distcheck; aarch64 needs not
+# even these. So they run in a lane of their own, a second process, beside the other steps, and are the last ones of the list,
+# but for those of --long, which come behind aarch64. Each step leaves its result
 # in a file of build/logs; the main process reports the results in the order of the steps:
 #
-#      main process   layers ... gcc, clang, ... tsan | reports openmpi, vm-functional ... distcheck as they end
-#      lane                          openmpi, vm-functional, vm-bad-input ... distcheck
+#      main process   layers ... gcc, clang, ... tsan | reports aarch64, openmpi, vm-functional ... distcheck as they end
+#      lane           aarch64 ...    openmpi, vm-functional, vm-bad-input ... distcheck
 #
 # A step of the lane waits until the step that builds its programs has built them (builder_of); that step's own tests run
 # beside it. distcheck, which works in the same folder, waits for the last step that does: calls.
@@ -88,7 +89,7 @@ execute()
 	mv "$logs/$name.result.new" "$logs/$name.result"
 }
 
-in_lane() { [[ $in_turn = 0 && ($1 == vm-* || $1 == openmpi || $1 == distcheck) ]]; }
+in_lane() { [[ $in_turn = 0 && ($1 == vm-* || $1 == aarch64 || $1 == openmpi || $1 == distcheck) ]]; }
 
 # usage: await_result STEP PROCESS; waits until the process has left the result of the step, or has ended.
 await_result()
@@ -106,10 +107,11 @@ await_build()
 	done
 }
 
-# Prints the step that builds what a step of the lane uses.
+# Prints the step that builds what a step of the lane uses; nothing for one that builds by itself.
 builder_of()
 {
 	case $1 in
+	aarch64) ;;
 	vm-asan*) echo asan ;;
 	vm-tsan) echo tsan ;;
 	*) echo gcc ;;
@@ -125,7 +127,7 @@ run_lane()
 		name=${step%%|*}
 		in_lane "$name" && selected "$step" || continue
 		builder=$(builder_of "$name")
-		! is_selected "$builder" || await_build "$builder" $$
+		[ -z "$builder" ] || ! is_selected "$builder" || await_build "$builder" $$
 		[ "$name" != distcheck ] || ! is_selected calls || await_result calls $$
 		execute "$name"
 	done
