@@ -149,18 +149,13 @@ static void on_packet(struct fake_list *list, struct fake_list_message *message)
 	handle(list, message, way);
 }
 
-static int status_of(struct fake_list *list, struct tagrv_link *link,
-		     const struct tag_list_record *rec)
+static int status_of(const struct tagrv_link *link, const struct tag_list_record *rec)
 {
 	uint64_t number = rec->tag >> TAGRV_OFFLOAD_TAG_BITS & TAGRV_OFFLOAD_SOURCES;
 
 	if (rec->status)
 		return -FI_ETRUNC;
-	if (link && number == link->given)
-		return 0;
-	if (link)
-		list->owner->forged(link);
-	return -FI_EREMOTEIO;
+	return link && number == link->given ? 0 : -FI_EREMOTEIO;
 }
 
 static void keep_match(struct fake_list *list, struct fake_list_slot *slot,
@@ -183,7 +178,8 @@ static void on_match(struct fake_list *list, struct fake_list_message *message,
 		     const struct tag_list_record *rec)
 {
 	struct fake_list_slot *slot = &list->slots[rec->wr_id];
-	int status = status_of(list, message->link, rec);
+	struct tagrv_link *link = message->link;
+	int status = status_of(link, rec);
 
 	slot->message = message;
 	slot->again = false;
@@ -192,6 +188,11 @@ static void on_match(struct fake_list *list, struct fake_list_message *message,
 	slot->entry->due &= (uint8_t) ~TAGRV_TAGLIST_CONSUMED;
 	list->base.sink->consumed(list->base.sink, slot->entry, message->link,
 				  status ? 0 : rec->tag, status ? 0 : rec->app_ctx, status);
+	if (!slot->message)
+		return;
+	/* Behind its message, as xport/verbs/verbs_list_rx.c does: the end of a link deletes entries. */
+	if (status == -FI_EREMOTEIO && link)
+		list->owner->forged(link);
 	if (!slot->message)
 		return;
 	if (status)
