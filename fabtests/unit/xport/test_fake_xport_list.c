@@ -423,8 +423,9 @@ Test(fake_xport_list, forged_numbers_and_long_messages_fail)
 	cr_assert_eq(expect(CONSUMED, 0).status, -FI_ETRUNC);
 	cr_assert_eq(expect(DATA, 0).status, -FI_ETRUNC);
 	fake_list_message(fake.list, rig.link, UINT64_C(8) << 48 | 6, 0, "x", 1);
-	expect(BROKEN, ANY);
 	cr_assert_eq(expect(CONSUMED, 1).status, -FI_EREMOTEIO);
+	/* Behind the first: whoever hears of it may delete entries that the device has. */
+	expect(BROKEN, ANY);
 	cr_assert_eq(expect(DATA, 1).status, -FI_EREMOTEIO);
 	end();
 }
