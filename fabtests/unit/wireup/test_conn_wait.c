@@ -81,15 +81,13 @@ Test(conn_wait, deadline_goes_on_when_a_queued_dial_is_needless)
 	struct driver d;
 
 	driver_init(&d, US, PEER);
-	in = driver_open(&d, false);
-	give(&d, in, TAGRV_WIREUP_REQ, PEER, 7);
+	in = be_asked(&d, PEER, 7);
 	cr_assert_eq(d.ups, 1);
 	driver_close(&d, in);
 	driver_run_timer(&d);
 	cr_assert(d.dial && !d.timer_at);
 	d.now += 100000;
-	in = driver_open(&d, false);
-	give(&d, in, TAGRV_WIREUP_REQ, PEER, 7);
+	be_asked(&d, PEER, 7);
 	cr_assert_not(d.dial);
 	cr_assert_eq(d.timer_at, d.conn.deadline);
 	cr_assert_gt(d.timer_at, d.now);
@@ -186,9 +184,7 @@ Test(conn_wait, answer_that_waits_is_not_given_up)
 	struct driver d;
 
 	driver_init(&d, US, PEER);
-	in = driver_open(&d, false);
-	give(&d, in, TAGRV_WIREUP_REQ, PEER, 7);
-	cr_assert_eq(d.conn.state, TAGRV_CONN_BOUND);
+	in = be_asked(&d, PEER, 7);
 	for (int i = 0; i < 10; i++) {
 		d.now += 20000;
 		give(&d, in, TAGRV_WIREUP_WAIT, PEER, 7);

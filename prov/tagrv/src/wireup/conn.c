@@ -168,7 +168,7 @@ static void on_timer(struct tagrv_conn *conn)
 {
 	struct tagrv_chan *chan = conn->chan[TAGRV_CONN_DIALED];
 
-	if (conn->dial == TAGRV_CONN_DIALING && conn->queued) {
+	if (tagrv_conn_is_queued(conn)) {
 		tagrv_conn_set_timer(conn);
 	} else if (conn->deadline && tagrv_conn_now(conn) >= conn->deadline) {
 		tagrv_conn_give_up(conn, conn->last_error ? conn->last_error :

@@ -41,14 +41,9 @@ void tagrv_conn_hold(struct tagrv_conn *conn, struct tagrv_chan *chan)
 	chan->answered = false;
 }
 
-static bool is_queued(const struct tagrv_conn *conn)
-{
-	return conn->dial == TAGRV_CONN_DIALING && conn->queued;
-}
-
 void tagrv_conn_set_timer(struct tagrv_conn *conn)
 {
-	bool queued = is_queued(conn);
+	bool queued = tagrv_conn_is_queued(conn);
 	uint64_t at = queued ? 0 : conn->deadline;
 
 	if (!queued && conn->dial != TAGRV_CONN_OFF && conn->step_end &&
@@ -96,7 +91,7 @@ void tagrv_conn_excuse(struct tagrv_conn *conn, uint64_t ms)
 
 void tagrv_conn_start_attempt(struct tagrv_conn *conn)
 {
-	if (is_queued(conn))
+	if (tagrv_conn_is_queued(conn))
 		return;
 	conn->step_end = tagrv_conn_now(conn) + ATTEMPT_MAX;
 	if (!conn->deadline && has_deadline(conn))
@@ -115,7 +110,7 @@ void tagrv_conn_start_dial(struct tagrv_conn *conn)
 
 void tagrv_conn_leave_queue(struct tagrv_conn *conn)
 {
-	if (!is_queued(conn))
+	if (!tagrv_conn_is_queued(conn))
 		return;
 	if (conn->deadline)
 		conn->deadline += tagrv_conn_now(conn) - conn->step_end;

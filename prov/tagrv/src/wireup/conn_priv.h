@@ -224,6 +224,12 @@ void tagrv_conn_set_timer(struct tagrv_conn *conn);
  */
 void tagrv_conn_start_attempt(struct tagrv_conn *conn);
 void tagrv_conn_start_dial(struct tagrv_conn *conn);
+/* A dial waits for its turn behind our own other ones. */
+static inline bool tagrv_conn_is_queued(const struct tagrv_conn *conn)
+{
+	return conn->dial == TAGRV_CONN_DIALING && conn->queued;
+}
+
 /*
  * The driver dials, or need not any more: what this dial has waited for a turn is no time of
  * the peer's, so the deadline moves by it.
