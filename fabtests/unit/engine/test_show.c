@@ -59,7 +59,7 @@ static struct tagrv_board_record now(void)
 	struct tagrv_board_record record;
 
 	tagrv_dom_lock(fx.dom);
-	tagrv_engine_show(fx.engine, &record);
+	tagrv_engine_show(fx.engine, TAGRV_SHOW_STEPS, &record);
 	tagrv_lock_release(&fx.dom->lock);
 	return record;
 }

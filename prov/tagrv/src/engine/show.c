@@ -2,7 +2,7 @@
 /*
  * What endpoints show to viewers: see show.h.
  *
- * Queues are counted element by element, at most STEPS of them for all endpoints of a
+ * Queues are counted element by element, at most TAGRV_SHOW_STEPS of them for all endpoints of a
  * domain: a viewer must not hold up a process that has thousands of peers or sends.
  */
 #include "engine/show.h"
@@ -12,7 +12,6 @@
 #include "object/recv.h"
 #include "object/tags.h"
 
-#define STEPS		8192	/* some 10 us if they are cached, 0.5 ms if none is */
 #define STEPS_LEAST	256	/* of each endpoint */
 #define PEER_STEPS	8	/* a peer has so many lines of memory to look at */
 #define LATELY_MS	10000	/* a viewer that has asked so long ago is gone */
@@ -218,21 +217,10 @@ static void add_rails(const struct tagrv_engine *engine, struct tagrv_board_reco
 	}
 }
 
-/* What each endpoint may take of the steps. */
-static unsigned share_of_steps(const struct tagrv_dom *dom)
-{
-	const struct tagrv_list *node;
-	unsigned cnt = 0;
-
-	tagrv_list_for_each(&dom->engines, node)
-		cnt++;
-	return TAGRV_MAX(STEPS / TAGRV_MAX(cnt, 1u), (unsigned) STEPS_LEAST);
-}
-
-void tagrv_engine_show(struct tagrv_engine *engine, struct tagrv_board_record *to)
+void tagrv_engine_show(struct tagrv_engine *engine, unsigned steps, struct tagrv_board_record *to)
 {
 	const struct tagrv_device *dev = engine->dom->dev ? engine->dom->dev : engine->dom->loop;
-	struct walk walk = { .levels = &to->levels, .steps = share_of_steps(engine->dom) };
+	struct walk walk = { .levels = &to->levels, .steps = steps };
 	char addr[TAGRV_ADDR_STRLEN];
 
 	tagrv_assert_locked(engine->dom);
@@ -256,9 +244,21 @@ void tagrv_engine_show(struct tagrv_engine *engine, struct tagrv_board_record *t
 
 /* ---- all of them ---- */
 
+/* What each endpoint may take of the steps. */
+static unsigned share_of_steps(const struct tagrv_dom *dom)
+{
+	const struct tagrv_list *node;
+	unsigned cnt = 0;
+
+	tagrv_list_for_each(&dom->engines, node)
+		cnt++;
+	return TAGRV_MAX(TAGRV_SHOW_STEPS / TAGRV_MAX(cnt, 1u), (unsigned) STEPS_LEAST);
+}
+
 static void show_all(struct tagrv_dom *dom, uint64_t asked)
 {
 	uint64_t begin = tagrv_clock_ns(), end;
+	unsigned steps = share_of_steps(dom);
 	struct tagrv_board_record record;
 	struct tagrv_list *node;
 
@@ -268,7 +268,7 @@ static void show_all(struct tagrv_dom *dom, uint64_t asked)
 
 		if (engine->show.slot == TAGRV_BOARD_NO_SLOT)
 			continue;
-		tagrv_engine_show(engine, &record);
+		tagrv_engine_show(engine, steps, &record);
 		record.ns = begin;
 		record.answers = asked;
 		tagrv_board_write(dom->show.board, engine->show.slot, &record);

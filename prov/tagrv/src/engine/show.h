@@ -19,8 +19,11 @@ void tagrv_dom_show(struct tagrv_dom *dom) TAGRV_COLD;
 /* Shows the last state; a viewer has asked lately, or perhaps right now. */
 void tagrv_dom_show_now(struct tagrv_dom *dom) TAGRV_COLD;
 
-/* Collects what one endpoint shows. */
-void tagrv_engine_show(struct tagrv_engine *engine, struct tagrv_board_record *record);
+#define TAGRV_SHOW_STEPS	8192	/* some 10 us if they are cached, 0.5 ms if none is */
+
+/* Collects what one endpoint shows, in so many steps at most. */
+void tagrv_engine_show(struct tagrv_engine *engine, unsigned steps,
+		       struct tagrv_board_record *record);
 
 static inline void tagrv_dom_show_before_sleep(struct tagrv_dom *dom)
 {
