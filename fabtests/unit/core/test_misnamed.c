@@ -4,14 +4,13 @@
  */
 #include <criterion/criterion.h>
 #include <criterion/redirect.h>
-#include <rdma/fabric.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/compiler.h"
 #include "core/misnamed.h"
 #include "core/param.h"
+#include "unit/core/core_log.h"
 
 /* In two pieces, since names that are no parameters are misspelt in any other file. */
 #define NAMED(name)	"FI_TAGRV_" name
@@ -71,18 +70,12 @@ static size_t lines_with(const char *text, const char *wanted)
 	return cnt;
 }
 
-/* fi_getinfo sets libfabric's log level. */
 Test(misnamed, each_is_warned_about_in_one_line)
 {
-	struct fi_info *info = NULL;
 	char text[2048];
 	size_t got;
 
-	setenv("FI_LOG_LEVEL", "warn", 1);
-	setenv("FI_LOG_PROV", "tagrv", 1);
-	setenv("FI_PROVIDER", "tcp", 1);
-	fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, NULL, &info);
-	fi_freeinfo(info);
+	core_log_warnings();
 	cr_redirect_stderr();
 	tagrv_misnamed_warn(env);
 	tagrv_misnamed_warn(NULL);

@@ -12,13 +12,12 @@
 #include <string.h>
 
 #include "core/param.h"
+#include "unit/core/core_log.h"
 
 static struct tagrv_params params;
 
-/* Calls fi_getinfo because it sets libfabric's log level. */
 static void set_up(void)
 {
-	struct fi_info *info = NULL;
 	char name[64];
 
 	for (size_t i = 0; tagrv_param_name(i); i++) {
@@ -26,11 +25,7 @@ static void set_up(void)
 			 tagrv_param_name(i));
 		unsetenv(name);
 	}
-	setenv("FI_LOG_LEVEL", "warn", 1);
-	setenv("FI_LOG_PROV", "tagrv", 1);
-	setenv("FI_PROVIDER", "tcp", 1);
-	fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, NULL, &info);
-	fi_freeinfo(info);
+	core_log_warnings();
 	tagrv_param_define();
 	cr_redirect_stderr();
 }
