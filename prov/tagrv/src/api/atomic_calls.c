@@ -205,61 +205,61 @@ struct short_call {
 	bool	no_context;
 };
 
-static TAGRV_COLD ssize_t submit_closely(struct fid_ep *fid, const struct short_call *call)
+static TAGRV_COLD ssize_t submit_closely(struct fid_ep *fid, const struct short_call call)
 {
-	const struct fi_ioc operand = { (void *) (uintptr_t) call->operand, call->count };
-	const struct fi_ioc compare = { (void *) (uintptr_t) call->compare, call->count };
-	const struct fi_ioc result = { call->result, call->count };
-	const struct fi_rma_ioc remote = { call->addr, call->count, call->key };
+	const struct fi_ioc operand = { (void *) (uintptr_t) call.operand, call.count };
+	const struct fi_ioc compare = { (void *) (uintptr_t) call.compare, call.count };
+	const struct fi_ioc result = { call.result, call.count };
+	const struct fi_rma_ioc remote = { call.addr, call.count, call.key };
 	const struct fi_msg_atomic msg = {
-		.msg_iov = &operand, .desc = call->desc, .iov_count = 1,
-		.addr = call->dest, .rma_iov = &remote, .rma_iov_count = 1,
-		.datatype = call->datatype, .op = call->op, .context = call->context,
+		.msg_iov = &operand, .desc = call.desc, .iov_count = 1,
+		.addr = call.dest, .rma_iov = &remote, .rma_iov_count = 1,
+		.datatype = call.datatype, .op = call.op, .context = call.context,
 	};
 
 	return submit(fid, &(struct call) {
-		.kind = call->kind, .msg = &msg, .flags = call->flags,
-		.no_context = call->no_context,
-		.result = &result, .result_cnt = call->kind != TAGRV_RMA_ATOMIC,
-		.compare = &compare, .compare_cnt = call->kind == TAGRV_RMA_COMPARE,
+		.kind = call.kind, .msg = &msg, .flags = call.flags,
+		.no_context = call.no_context,
+		.result = &result, .result_cnt = call.kind != TAGRV_RMA_ATOMIC,
+		.compare = &compare, .compare_cnt = call.kind == TAGRV_RMA_COMPARE,
 	});
 }
 
 /* As submit(), which looks at what is wrong, or is a lot. */
 static inline __attribute__((always_inline)) ssize_t
-submit_short(struct fid_ep *fid, const struct short_call *call)
+submit_short(struct fid_ep *fid, const struct short_call call)
 {
-	bool has_operand = call->op != FI_ATOMIC_READ;
+	bool has_operand = call.op != FI_ATOMIC_READ;
 	size_t len;
 
-	if (TAGRV_UNLIKELY(!tagrv_atomic_is_valid(atomic_kinds[call->kind], call->op,
-						  call->datatype) ||
-			   !call->count || call->count > TAGRV_INJECT_MAX) ||
-	    TAGRV_UNLIKELY((has_operand && !call->operand) ||
-			   (call->kind != TAGRV_RMA_ATOMIC && !call->result) ||
-			   (call->kind == TAGRV_RMA_COMPARE && !call->compare)))
+	if (TAGRV_UNLIKELY(!tagrv_atomic_is_valid(atomic_kinds[call.kind], call.op,
+						  call.datatype) ||
+			   !call.count || call.count > TAGRV_INJECT_MAX) ||
+	    TAGRV_UNLIKELY((has_operand && !call.operand) ||
+			   (call.kind != TAGRV_RMA_ATOMIC && !call.result) ||
+			   (call.kind == TAGRV_RMA_COMPARE && !call.compare)))
 		return submit_closely(fid, call);
-	len = call->count * tagrv_atomic_size(call->datatype);
+	len = call.count * tagrv_atomic_size(call.datatype);
 	if (TAGRV_UNLIKELY(len > TAGRV_INJECT_MAX))
 		return submit_closely(fid, call);
 
-	const struct iovec operand = { (void *) (uintptr_t) call->operand, len };
-	const struct iovec compare = { (void *) (uintptr_t) call->compare, len };
-	const struct iovec result = { call->result, len };
-	const struct fi_rma_iov remote = { call->addr, len, call->key };
+	const struct iovec operand = { (void *) (uintptr_t) call.operand, len };
+	const struct iovec compare = { (void *) (uintptr_t) call.compare, len };
+	const struct iovec result = { call.result, len };
+	const struct fi_rma_iov remote = { call.addr, len, call.key };
 	const struct tagrv_rma_req req = {
-		.kind = (uint8_t) call->kind,
-		.datatype = (uint8_t) call->datatype,
-		.op = (uint8_t) call->op,
-		.no_context = call->no_context,
+		.kind = (uint8_t) call.kind,
+		.datatype = (uint8_t) call.datatype,
+		.op = (uint8_t) call.op,
+		.no_context = call.no_context,
 		.iov = &operand, .iov_cnt = has_operand,
-		.mem = (struct tagrv_mem **) call->desc,
-		.result = &result, .result_cnt = call->kind != TAGRV_RMA_ATOMIC,
-		.compare = &compare, .compare_cnt = call->kind == TAGRV_RMA_COMPARE,
+		.mem = (struct tagrv_mem **) call.desc,
+		.result = &result, .result_cnt = call.kind != TAGRV_RMA_ATOMIC,
+		.compare = &compare, .compare_cnt = call.kind == TAGRV_RMA_COMPARE,
 		.remote = &remote, .remote_cnt = 1,
-		.dest = call->dest,
-		.context = call->context,
-		.flags = call->flags,
+		.dest = call.dest,
+		.context = call.context,
+		.flags = call.flags,
 	};
 
 	return take(fid, &req);
@@ -303,7 +303,7 @@ static ssize_t atomic_write(struct fid_ep *fid, const void *buf, size_t count,
 			    uint64_t key, enum fi_datatype datatype, enum fi_op op,
 			    void *context)
 {
-	return submit_short(fid, &(struct short_call) {
+	return submit_short(fid, (struct short_call) {
 		.kind = TAGRV_RMA_ATOMIC, .operand = buf, .count = count,
 		.desc = desc ? &desc : NULL, .dest = dest_addr, .addr = addr, .key = key,
 		.datatype = datatype, .op = op, .context = context,
@@ -327,7 +327,7 @@ static ssize_t atomic_inject(struct fid_ep *fid, const void *buf, size_t count,
 			     fi_addr_t dest_addr, uint64_t addr, uint64_t key,
 			     enum fi_datatype datatype, enum fi_op op)
 {
-	return submit_short(fid, &(struct short_call) {
+	return submit_short(fid, (struct short_call) {
 		.kind = TAGRV_RMA_ATOMIC, .operand = buf, .count = count,
 		.dest = dest_addr, .addr = addr, .key = key,
 		.datatype = datatype, .op = op, .no_context = true,
@@ -368,7 +368,7 @@ static ssize_t atomic_readwrite(struct fid_ep *fid, const void *buf, size_t coun
 				void *context)
 {
 	(void) result_desc;
-	return submit_short(fid, &(struct short_call) {
+	return submit_short(fid, (struct short_call) {
 		.kind = TAGRV_RMA_FETCH, .operand = buf, .result = result,
 		.count = count, .desc = desc ? &desc : NULL,
 		.dest = dest_addr, .addr = addr, .key = key,
@@ -432,7 +432,7 @@ static ssize_t atomic_compwrite(struct fid_ep *fid, const void *buf, size_t coun
 {
 	(void) compare_desc;
 	(void) result_desc;
-	return submit_short(fid, &(struct short_call) {
+	return submit_short(fid, (struct short_call) {
 		.kind = TAGRV_RMA_COMPARE, .operand = buf, .compare = compare,
 		.result = result, .count = count, .desc = desc ? &desc : NULL,
 		.dest = dest_addr, .addr = addr, .key = key,

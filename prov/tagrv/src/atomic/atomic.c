@@ -17,7 +17,7 @@
  * The floats of 8 and 16 bits that libfabric 2 defines are missing: their arithmetic is
  * for collective operations, and C has no type for most of them.
  */
-static const uint8_t sizes[] = {
+const uint8_t tagrv_atomic_sizes[TAGRV_ATOMIC_DATATYPES] = {
 	[FI_INT8] = sizeof(int8_t),
 	[FI_UINT8] = sizeof(uint8_t),
 	[FI_INT16] = sizeof(int16_t),
@@ -37,11 +37,6 @@ static const uint8_t sizes[] = {
 	[FI_UINT128] = sizeof(unsigned __int128),
 #endif
 };
-
-size_t tagrv_atomic_size(unsigned datatype)
-{
-	return datatype < TAGRV_ARRAY_SIZE(sizes) ? sizes[datatype] : 0;
-}
 
 /* ---- operations ---- */
 

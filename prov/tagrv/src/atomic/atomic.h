@@ -32,11 +32,18 @@ enum tagrv_atomic_kind {
 /* Bytes of the largest element. */
 #define TAGRV_ATOMIC_SIZE_MAX	32
 
+/* Bytes of an element, by datatype; 0: not in this build. */
+#define TAGRV_ATOMIC_DATATYPES	(FI_UINT128 + 1)
+extern const uint8_t tagrv_atomic_sizes[TAGRV_ATOMIC_DATATYPES];
+
 /*
  * Bytes of an element; 0: there is no such datatype in this build (long double and
  * 128-bit integers depend on the compiler). Any value may be given.
  */
-size_t tagrv_atomic_size(unsigned datatype);
+static inline size_t tagrv_atomic_size(unsigned datatype)
+{
+	return datatype < TAGRV_ATOMIC_DATATYPES ? tagrv_atomic_sizes[datatype] : 0;
+}
 
 /* The bytes behind the last whole element of len bytes. Sizes are powers of two, but for the
  * long double of some processors; a division costs as much as a short operation. */

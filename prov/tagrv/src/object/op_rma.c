@@ -19,33 +19,41 @@ static const uint64_t comp_flags[TAGRV_RMA_KINDS] = {
 	[TAGRV_RMA_COMPARE]	= FI_ATOMIC | FI_READ,
 };
 
-static void report(const struct tagrv_op *op, uint64_t flags, int status)
+static struct tagrv_counter *counter_of(const struct tagrv_op *op, uint64_t flags)
 {
-	struct tagrv_engine *engine = op->engine;
-	struct tagrv_counter *cntr = flags & FI_READ ? engine->sinks.read_cntr :
-						       engine->sinks.write_cntr;
-	const struct tagrv_comp comp = {
-		.context = op->context,
-		.flags = flags,
-		.src = FI_ADDR_NOTAVAIL,
-		.err = -status,
-	};
+	return flags & FI_READ ? op->engine->sinks.read_cntr : op->engine->sinks.write_cntr;
+}
 
-	if (cntr && status)
+static TAGRV_COLD void report_failure(const struct tagrv_op *op, uint64_t flags, int status)
+{
+	struct tagrv_counter *cntr = counter_of(op, flags);
+
+	if (cntr)
 		tagrv_counter_add_err(cntr, 1);
-	else if (cntr)
+	if (op->tx.no_context)
+		tagrv_peer_log_lost(op->peer, "one-sided operation on", 1, status);
+	else if (op->engine->sinks.tx_cq)
+		tagrv_compq_push(op->engine->sinks.tx_cq, &(struct tagrv_comp) {
+			.context = op->context,
+			.flags = flags,
+			.src = FI_ADDR_NOTAVAIL,
+			.err = -status,
+		});
+}
+
+static void report(const struct tagrv_op *op, uint64_t flags)
+{
+	struct tagrv_counter *cntr = counter_of(op, flags);
+	struct tagrv_compq *cq = op->engine->sinks.tx_cq;
+
+	if (cntr)
 		tagrv_counter_add(cntr, 1);
-	if (op->tx.no_context) {
-		if (status)
-			tagrv_peer_log_lost(op->peer, "one-sided operation on", 1, status);
-		return;
-	}
-	if (!engine->sinks.tx_cq)
-		return;
-	if (status)
-		tagrv_compq_push(engine->sinks.tx_cq, &comp);
-	else if (op->flags & FI_COMPLETION)
-		tagrv_compq_report(engine->sinks.tx_cq, &comp);
+	if (!op->tx.no_context && cq && op->flags & FI_COMPLETION)
+		tagrv_compq_report(cq, &(struct tagrv_comp) {
+			.context = op->context,
+			.flags = flags,
+			.src = FI_ADDR_NOTAVAIL,
+		});
 }
 
 void tagrv_peer_end_counted(struct tagrv_peer *peer, uint32_t cnt, int status)
@@ -99,6 +107,9 @@ void tagrv_op_rma_end(struct tagrv_op *op, int status)
 				  status);
 	if (op->state != TAGRV_OP_QUEUED)
 		tagrv_peer_uncount_sent(op->peer, 1);
-	report(op, comp_flags[op->tx.rma->kind], status);
+	if (TAGRV_LIKELY(!status))
+		report(op, comp_flags[op->tx.rma->kind]);
+	else
+		report_failure(op, comp_flags[op->tx.rma->kind], status);
 	tagrv_op_rma_free(op);
 }

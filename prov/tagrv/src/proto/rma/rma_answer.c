@@ -147,14 +147,14 @@ static struct tagrv_answer *enqueue(struct tagrv_peer *peer,
 	return answer;
 }
 
-int tagrv_rma_answer_values(struct tagrv_peer *peer, uint32_t op, const void *values,
-			    size_t len)
+/* As tagrv_rma_answer_values(), for what the transport's faster call did not take. */
+static int answer_values_closely(struct tagrv_peer *peer, uint32_t op, const void *values,
+				 size_t len)
 {
 	struct tagrv_answer answer = { .op = op, .len = len };
 	struct iovec iov[2] = { { 0 }, { (void *) (uintptr_t) values, len } };
 	struct tagrv_buf *buf;
 
-	tagrv_assert_locked(peer->engine->dom);
 	if (!takes_answers(peer))
 		return 0;
 	if (may_send(peer) &&
@@ -174,6 +174,18 @@ int tagrv_rma_answer_values(struct tagrv_peer *peer, uint32_t op, const void *va
 		tagrv_engine_buf_put(peer->engine, buf->bytes, answer.class);
 	tagrv_rma_served(peer);
 	return -FI_ENOMEM;
+}
+
+int tagrv_rma_answer_values(struct tagrv_peer *peer, uint32_t op, const void *values,
+			    size_t len)
+{
+	struct tagrv_hdr hdr = { .opcode = TAGRV_PKT_ANSWER, .op = op };
+
+	tagrv_assert_locked(peer->engine->dom);
+	if (TAGRV_LIKELY(may_send(peer)) &&
+	    TAGRV_LIKELY(!tagrv_packet_send_short(peer, &hdr, values, len)))
+		return 0;
+	return answer_values_closely(peer, op, values, len);
 }
 
 void tagrv_rma_drop_values(struct tagrv_peer *peer, uint32_t op)

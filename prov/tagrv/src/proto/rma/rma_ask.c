@@ -197,13 +197,24 @@ static size_t atomic_max(const struct tagrv_op *op)
 	return room - tagrv_atomic_rest(room, size);
 }
 
-static size_t gather_part(char *to, const struct iovec *iov, size_t cnt, size_t skip,
-			  size_t len)
+static TAGRV_COLD size_t gather_pieces(char *to, const struct iovec *iov, size_t cnt,
+					size_t skip, size_t len)
 {
 	struct iovec part[TAGRV_IOV_MAX];
 
 	return tagrv_iov_gather(to, part,
 				tagrv_iov_slice(part, iov, cnt, skip, len));
+}
+
+static inline size_t gather_part(char *to, const struct iovec *iov, size_t cnt,
+				 size_t skip, size_t len)
+{
+	if (TAGRV_UNLIKELY(cnt > 1 || !len))
+		return gather_pieces(to, iov, cnt, skip, len);
+	if (!cnt)
+		return 0;
+	tagrv_copy(to, (char *) iov[0].iov_base + skip, len);
+	return len;
 }
 
 static int send_atomic(struct tagrv_op *op, const struct part *part)
@@ -218,8 +229,8 @@ static int send_atomic(struct tagrv_op *op, const struct part *part)
 	};
 	size_t len;
 
-	pkt.atomic.addr = htole64(part->addr);
-	pkt.atomic.len = htole64(part->len);
+	pkt.atomic.addr = htole64(tagrv_word_load(&part->addr));
+	pkt.atomic.len = htole64(tagrv_word_load(&part->len));
 	len = gather_part(pkt.operands, op->iov, op->iov_cnt, r->sent, part->len);
 	len += gather_part(pkt.operands + len, r->compare, r->compare_cnt, r->sent,
 			   part->len);
@@ -265,11 +276,15 @@ static void store(struct tagrv_op *op, const void *payload, size_t len)
 {
 	const struct tagrv_rma *r = op->tx.rma;
 	bool read = r->kind == TAGRV_RMA_READ;
+	const struct iovec *to = read ? op->iov : r->result;
+	size_t cnt = read ? op->iov_cnt : r->result_cnt;
 	struct iovec iov[TAGRV_IOV_MAX];
-	size_t cnt = tagrv_iov_slice(iov, read ? op->iov : r->result,
-				     read ? op->iov_cnt : r->result_cnt, r->got, len);
 
-	tagrv_iov_scatter(iov, cnt, payload, len);
+	if (TAGRV_LIKELY(cnt == 1 && len)) {
+		tagrv_copy((char *) to[0].iov_base + r->got, payload, len);
+		return;
+	}
+	tagrv_iov_scatter(iov, tagrv_iov_slice(iov, to, cnt, r->got, len), payload, len);
 }
 
 /* False: the target has nothing to answer, or not so much. */

@@ -4,6 +4,7 @@
  */
 #include <rdma/fi_errno.h>
 
+#include "core/iov.h"
 #include "proto/rma/rma_priv.h"
 
 /* ---- failure ---- */
@@ -49,6 +50,20 @@ static size_t remote_len(const struct tagrv_rma_req *req)
 	return len;
 }
 
+/* Word by word: the call has written them a moment ago (tagrv_word_load()). */
+static void copy_segment(struct iovec *to, const struct iovec *from)
+{
+	tagrv_word_copy(&to->iov_base, &from->iov_base);
+	tagrv_word_copy(&to->iov_len, &from->iov_len);
+}
+
+static void copy_range(struct fi_rma_iov *to, const struct fi_rma_iov *from)
+{
+	tagrv_word_copy(&to->addr, &from->addr);
+	tagrv_word_copy(&to->len, &from->len);
+	tagrv_word_copy(&to->key, &from->key);
+}
+
 static void fill_rma(struct tagrv_rma *r, const struct tagrv_rma_req *req)
 {
 	r->kind = req->kind;
@@ -68,11 +83,11 @@ static void fill_rma(struct tagrv_rma *r, const struct tagrv_rma_req *req)
 	r->sent = 0;
 	r->got = 0;
 	for (size_t i = 0; i < req->remote_cnt; i++)
-		r->remote[i] = req->remote[i];
+		copy_range(&r->remote[i], &req->remote[i]);
 	for (size_t i = 0; i < req->result_cnt; i++)
-		r->result[i] = req->result[i];
+		copy_segment(&r->result[i], &req->result[i]);
 	for (size_t i = 0; i < req->compare_cnt; i++)
-		r->compare[i] = req->compare[i];
+		copy_segment(&r->compare[i], &req->compare[i]);
 }
 
 static void fill_op(struct tagrv_op *op, struct tagrv_engine *engine,
@@ -97,7 +112,7 @@ static void fill_op(struct tagrv_op *op, struct tagrv_engine *engine,
 	op->tx.no_context = req->no_context;
 	op->len = remote_len(req);
 	for (size_t i = 0; i < req->iov_cnt; i++) {
-		op->iov[i] = req->iov[i];
+		copy_segment(&op->iov[i], &req->iov[i]);
 		op->mem[i] = req->mem ? req->mem[i] : NULL;
 	}
 	tagrv_list_init(&op->link);
