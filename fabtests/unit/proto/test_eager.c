@@ -242,9 +242,13 @@ Test(eager, after_a_failed_link_the_next_one_works)
 
 Test(eager, connection_that_fails_ends_what_waits)
 {
+	struct tagrv_comp comp;
+
 	cr_assert_eq(submit_send("x", 1, 1, ctx, 0), 0);
 	peer_event(TAGRV_WIREUP_FAILED, -FI_ECONNREFUSED);
-	cr_assert_eq(take(&fx.tx).err, FI_ECONNREFUSED);
+	comp = take(&fx.tx);
+	cr_assert_eq(comp.err, FI_ECONNREFUSED);
+	cr_expect_eq(comp.src, fx.engine->table.peers[0]->fi_addr, "says which peer failed");
 	expect_empty(&fx.tx);
 }
 

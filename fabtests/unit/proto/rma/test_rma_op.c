@@ -72,6 +72,7 @@ Test(rma_op, errors_say_what_ended_and_count_as_errors)
 		comp = take(&fx.tx);
 		cr_expect_eq(comp.context, &contexts[kind]);
 		cr_expect_eq(comp.err, FI_EACCES);
+		cr_expect_eq(comp.src, fx.engine->table.peers[0]->fi_addr);
 	}
 	cr_expect_eq(errors(&writes), 2);
 	cr_expect_eq(errors(&reads), 3);

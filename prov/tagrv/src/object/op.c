@@ -72,7 +72,7 @@ static void send_report_error(struct tagrv_op *op, int status)
 		.flags = tagrv_op_comp_flags(op->space, true),
 		.tag = op->tag,
 		.data = op->data,
-		.src = FI_ADDR_NOTAVAIL,
+		.src = op->peer->fi_addr,
 		.err = -status,
 	};
 

@@ -36,7 +36,7 @@ static TAGRV_COLD void report_failure(const struct tagrv_op *op, uint64_t flags,
 		tagrv_compq_push(op->engine->sinks.tx_cq, &(struct tagrv_comp) {
 			.context = op->context,
 			.flags = flags,
-			.src = FI_ADDR_NOTAVAIL,
+			.src = op->peer->fi_addr,
 			.err = -status,
 		});
 }
