@@ -67,7 +67,7 @@ static void open_info(void)
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->domain_attr->threading = FI_THREAD_SAFE;
-	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_BASIC;
+	hints->domain_attr->mr_mode = FI_MR_LOCAL;
 	hints->fabric_attr->prov_name = strdup("tagrv");
 	check(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &net.info),
 	      "fi_getinfo");

@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/old_names.h"
+
 #define VERSION		FI_VERSION(1, 17)
 #define BASE_CAPS	(FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SOURCE)
 #define COUNT(array)	(sizeof(array) / sizeof((array)[0]))
@@ -30,6 +32,7 @@ struct word {
 };
 
 #define WORD(name) { name, #name }
+#define OLD(name) { OLD_##name, "FI_" #name }
 
 static const struct word caps[] = {
 	WORD(FI_MSG), WORD(FI_RMA), WORD(FI_TAGGED), WORD(FI_ATOMIC), WORD(FI_MULTICAST),
@@ -47,12 +50,12 @@ static const struct word flags[] = {
 };
 static const struct word modes[] = {
 	WORD(FI_CONTEXT), WORD(FI_MSG_PREFIX), WORD(FI_ASYNC_IOV), WORD(FI_RX_CQ_DATA),
-	WORD(FI_LOCAL_MR), WORD(FI_CONTEXT2),
+	OLD(LOCAL_MR), WORD(FI_CONTEXT2),
 };
 static const struct word orders[] = {
 	WORD(FI_ORDER_RAR), WORD(FI_ORDER_RAW), WORD(FI_ORDER_RAS), WORD(FI_ORDER_WAR),
 	WORD(FI_ORDER_WAW), WORD(FI_ORDER_WAS), WORD(FI_ORDER_SAR), WORD(FI_ORDER_SAW),
-	WORD(FI_ORDER_SAS), WORD(FI_ORDER_DATA), WORD(FI_ORDER_RMA_RAR), WORD(FI_ORDER_RMA_RAW),
+	WORD(FI_ORDER_SAS), OLD(ORDER_DATA), WORD(FI_ORDER_RMA_RAR), WORD(FI_ORDER_RMA_RAW),
 	WORD(FI_ORDER_RMA_WAR), WORD(FI_ORDER_RMA_WAW), WORD(FI_ORDER_ATOMIC_RAR),
 	WORD(FI_ORDER_ATOMIC_RAW), WORD(FI_ORDER_ATOMIC_WAR), WORD(FI_ORDER_ATOMIC_WAW),
 };
@@ -65,7 +68,7 @@ static const struct word progresses[] = {
 };
 static const struct word av_types[] = { WORD(FI_AV_MAP), WORD(FI_AV_TABLE) };
 static const struct word mr_modes[] = {
-	WORD(FI_MR_BASIC), WORD(FI_MR_SCALABLE), WORD(FI_MR_LOCAL), WORD(FI_MR_RAW),
+	OLD(MR_BASIC), OLD(MR_SCALABLE), WORD(FI_MR_LOCAL), WORD(FI_MR_RAW),
 	WORD(FI_MR_VIRT_ADDR), WORD(FI_MR_ALLOCATED), WORD(FI_MR_PROV_KEY),
 	WORD(FI_MR_MMU_NOTIFY), WORD(FI_MR_RMA_EVENT), WORD(FI_MR_ENDPOINT), WORD(FI_MR_HMEM),
 	WORD(FI_MR_COLLECTIVE),

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/old_names.h"
 #include "unit/api/api_fixture.h"
 
 TestSuite(fabric, .init = api_init, .timeout = 20);
@@ -119,7 +120,7 @@ Test(fabric, an_event_queue_may_be_bound_to_a_domain)
 	api_open_domain(&api, NULL);
 	cr_assert_eq(fi_eq_open(api.fabric, &attr, &eq, NULL), 0);
 	cr_expect_eq(fi_domain_bind(api.domain, &eq->fid, 0), 0);
-	cr_expect_eq(fi_domain_bind(api.domain, &eq->fid, FI_REG_MR),
+	cr_expect_eq(fi_domain_bind(api.domain, &eq->fid, OLD_REG_MR),
 		     -FI_EBADFLAGS);
 	cr_expect_eq(fi_domain_bind(api.domain, &api.fabric->fid, 0),
 		     -FI_EINVAL);

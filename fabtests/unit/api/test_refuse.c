@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "common/old_names.h"
 #include "unit/api/api_fixture.h"
 
 static struct api api, other;
@@ -146,7 +147,7 @@ Test(refuse, attributes_of_counters_and_event_queues)
 	REFUSED(fi_eq_sread(eq, &event, NULL, 0, 0, 0), -FI_EINVAL,
 		"FI_WAIT_NONE");
 	REFUSED(fi_eq_write(eq, FI_NOTIFY, NULL, 0, 0), -FI_EINVAL, "FI_WRITE");
-	REFUSED(fi_domain_bind(api.domain, &eq->fid, FI_REG_MR), -FI_EBADFLAGS,
+	REFUSED(fi_domain_bind(api.domain, &eq->fid, OLD_REG_MR), -FI_EBADFLAGS,
 		"flags");
 	api_must_close(&eq->fid);
 }

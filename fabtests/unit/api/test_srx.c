@@ -6,6 +6,7 @@
 #include <rdma/fi_ext_tagrv.h>
 #include <string.h>
 
+#include "common/old_names.h"
 #include "unit/api/api_calls.h"
 
 #define EPS	2
@@ -88,7 +89,7 @@ Test(srx, opens_from_offered_attributes)
 	REFUSED(fi_srx_context(api.domain, &attr, &other, NULL), -FI_EINVAL,
 		"msg_order");
 	attr = *api.info->rx_attr;
-	attr.comp_order = FI_ORDER_STRICT;
+	attr.comp_order = OLD_ORDER_STRICT;
 	REFUSED(fi_srx_context(api.domain, &attr, &other, NULL), -FI_EINVAL,
 		"comp_order");
 	attr = *api.info->rx_attr;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/old_names.h"
 #include "common/slowness.h"
 #include "api/info/info_priv.h"
 #ifdef HAVE_VERBS
@@ -224,7 +225,7 @@ static const struct hint {
 	TX(msg_order, FI_ORDER_RAW | FI_ORDER_SAW | FI_ORDER_RMA_WAW, 0),
 	TX(msg_order, FI_ORDER_RAS, -FI_ENODATA),
 	TX(msg_order, FI_ORDER_WAS, -FI_ENODATA),
-	TX(comp_order, FI_ORDER_DATA, -FI_ENODATA),
+	TX(comp_order, OLD_ORDER_DATA, -FI_ENODATA),
 	TX(inject_size, TAGRV_INJECT_MAX, 0),
 	TX(inject_size, TAGRV_INJECT_MAX + 1, -FI_ENODATA),
 	TX(size, 4096, 0),
@@ -237,8 +238,8 @@ static const struct hint {
 	RX(op_flags, FI_COMPLETION | FI_MULTI_RECV, 0),
 	RX(op_flags, FI_DELIVERY_COMPLETE, -FI_ENODATA),
 	RX(msg_order, FI_ORDER_SAS, 0),
-	RX(msg_order, FI_ORDER_STRICT, -FI_ENODATA),
-	RX(comp_order, FI_ORDER_STRICT, -FI_ENODATA),
+	RX(msg_order, OLD_ORDER_STRICT, -FI_ENODATA),
+	RX(comp_order, OLD_ORDER_STRICT, -FI_ENODATA),
 	RX(size, 1048575, 0),
 	RX(size, 1048576, -FI_ENODATA),
 	RX(iov_limit, 100, -FI_ENODATA),
@@ -260,7 +261,7 @@ static const struct hint {
 	DOM(data_progress, 77, -FI_ENODATA),
 	DOM(resource_mgmt, FI_RM_DISABLED, 0),
 	DOM(av_type, 77, -FI_ENODATA),
-	DOM(mr_mode, FI_MR_BASIC, 0),
+	DOM(mr_mode, OLD_MR_BASIC, 0),
 	DOM(mr_mode, FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY, 0),
 	DOM(mr_key_size, 8, 0),
 	DOM(mr_key_size, 16, -FI_ENODATA),
@@ -370,7 +371,7 @@ static void expect_modes(uint64_t caps, int echoed)
 		hints->domain_attr->mr_mode = mode;
 		info = api_must_getinfo(hints);
 		cr_expect_eq(info->domain_attr->mr_mode,
-			     mode == FI_MR_BASIC || mode == FI_MR_SCALABLE ?
+			     mode == OLD_MR_BASIC || mode == OLD_MR_SCALABLE ?
 			     mode : mode & echoed, "mode %d", mode);
 		fi_freeinfo(info);
 	}
