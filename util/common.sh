@@ -63,6 +63,7 @@ declare -A needs=(
 	[pandoc]='have pandoc'
 	[perl]='have perl'
 	[python3]='have python3'
+	[python3-yaml]='python3 -c "import yaml"'
 	[qemu-user]='have qemu-aarch64'
 	[shellcheck]='have shellcheck'
 	[xz-utils]='have xz'
