@@ -12,6 +12,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,16 +61,23 @@ static void must(ssize_t ret, const char *what)
 	exit(EXIT_FAILURE);
 }
 
-static int get_info(const char *node, const char *service, uint64_t flags)
+static struct fi_info *make_hints(uint64_t caps)
 {
 	struct fi_info *hints = fi_allocinfo();
-	int ret;
 
 	must(hints ? 0 : -FI_ENOMEM, "fi_allocinfo");
-	hints->caps = FI_MSG | FI_TAGGED | FI_DIRECTED_RECV;
+	hints->caps = caps;
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->addr_format = FI_SOCKADDR_IN;
 	hints->domain_attr->threading = FI_THREAD_SAFE;
+	return hints;
+}
+
+static int get_info(const char *node, const char *service, uint64_t flags)
+{
+	struct fi_info *hints = make_hints(FI_MSG | FI_TAGGED | FI_DIRECTED_RECV);
+	int ret;
+
 	hints->fabric_attr->prov_name = strdup("tagrv");
 	ret = fi_getinfo(FI_VERSION(1, 17), node, service, flags, hints, &info);
 	fi_freeinfo(hints);
@@ -142,6 +150,30 @@ static void open_a(void)
 static int device(void)
 {
 	return get_info(NULL, NULL, 0);
+}
+
+/* Whether tagrv is among the providers that hints without a name get: 0 or -FI_ENODATA. */
+static int offered_for(uint64_t caps)
+{
+	struct fi_info *hints = make_hints(caps);
+	bool offered = false;
+
+	(void)fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info);
+	fi_freeinfo(hints);
+	for (struct fi_info *one = info; one; one = one->next)
+		offered |= !strcmp(one->fabric_attr->prov_name, "tagrv");
+	return offered ? 0 : -FI_ENODATA;
+}
+
+/* The capabilities that Open MPI asks for, wherever the ranks are. */
+static int mpi(void)
+{
+	return offered_for(FI_TAGGED | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_DIRECTED_RECV);
+}
+
+static int unknown_caps(void)
+{
+	return offered_for(FI_TAGGED | FI_HMEM);
 }
 
 static int node(void)
@@ -434,6 +466,8 @@ static const struct {
 	int (*run)(void);
 } cases[] = {
 	{ "device", device },
+	{ "mpi", mpi },
+	{ "unknown-caps", unknown_caps },
 	{ "node", node },
 	{ "port", port },
 	{ "too-long", too_long },

@@ -8,6 +8,7 @@
  *   info_text.c    prints both as text
  *   info_json.c    the same as JSON
  *   info_why.c     the way of one message
+ *   info_mpi.c     which provider MPI libraries get
  *   info_report.c  one file for a bug report
  */
 #ifndef UTIL_INFO_INFO_HOST_H
@@ -92,6 +93,10 @@ struct info_why {
 /* 0 or -FI_E*; -FI_ENODEV: there is no such device. */
 int info_why_text(FILE *out, const struct info_host *host, const struct info_why *why);
 json_t *info_why_json(const struct info_host *host, const struct info_why *why, int *failed);
+
+/* 0; -FI_ENODATA: no MPI library gets the provider. */
+int info_mpi_text(FILE *out);
+json_t *info_mpi_json(int *failed);
 
 /* All that a report of a problem needs, without secrets. 0 or -FI_E*. */
 int info_report(FILE *out, const struct info_host *host);

@@ -14,7 +14,7 @@
 #include "core/limits.h"
 #include "util/info/info_host.h"
 
-enum what { HOST, PROTOCOLS, WHY, REPORT };
+enum what { HOST, PROTOCOLS, WHY, REPORT, MPI };
 
 struct options {
 	enum what what;
@@ -40,6 +40,8 @@ static void print_help(void)
 	     "  -d, --device NAME  with --why: over this device only\n"
 	     "  -r, --report FILE  instead: write all that a report of a problem needs, without\n"
 	     "                     secrets, to FILE ('-': standard output)\n"
+	     "  -m, --mpi          instead: which providers libfabric lists for the hints of MPI\n"
+	     "                     libraries, and what makes one take tagrv\n"
 	     "  -j, --json         print JSON\n"
 	     "  -h, --help         this text\n"
 	     "\n"
@@ -78,7 +80,7 @@ static size_t parse_size(const char *text)
 static void choose(struct options *opt, enum what what)
 {
 	if (opt->what != HOST && opt->what != what)
-		die("--protocols, --why and --report exclude each other", "");
+		die("--protocols, --why, --report and --mpi exclude each other", "");
 	opt->what = what;
 }
 
@@ -105,6 +107,9 @@ static void parse_option(struct options *opt, int key, const char *arg)
 		choose(opt, REPORT);
 		opt->report = arg;
 		break;
+	case 'm':
+		choose(opt, MPI);
+		break;
 	case 'j':
 		opt->json = true;
 		break;
@@ -122,12 +127,13 @@ static void parse_options(int argc, char **argv, struct options *opt)
 		{ "protocols", no_argument, NULL, 'p' }, { "why", required_argument, NULL, 'w' },
 		{ "unexpected", no_argument, NULL, 'u' }, { "no-credit", no_argument, NULL, 'c' },
 		{ "device", required_argument, NULL, 'd' }, { "report", required_argument, NULL, 'r' },
+		{ "mpi", no_argument, NULL, 'm' },
 		{ "json", no_argument, NULL, 'j' }, { "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
 	int key;
 
-	while ((key = getopt_long(argc, argv, "pw:ucd:r:jh", options, NULL)) != -1)
+	while ((key = getopt_long(argc, argv, "pw:ucd:r:mjh", options, NULL)) != -1)
 		parse_option(opt, key, optarg);
 	if (optind < argc)
 		die("unexpected argument ", argv[optind]);
@@ -143,6 +149,7 @@ static int print_json(const struct info_host *host, const struct options *opt)
 {
 	int failed = 0;
 	json_t *json = opt->what == WHY ? info_why_json(host, &opt->why, &failed) :
+		       opt->what == MPI ? info_mpi_json(&failed) :
 		       opt->what == PROTOCOLS ? info_json_protocols(host, &failed) :
 						info_json_host(host);
 
@@ -182,6 +189,8 @@ static int print(const struct info_host *host, const struct options *opt)
 		return print_json(host, opt);
 	if (opt->what == WHY)
 		return info_why_text(stdout, host, &opt->why);
+	if (opt->what == MPI)
+		return info_mpi_text(stdout);
 	if (opt->what == PROTOCOLS)
 		return info_text_protocols(stdout, host);
 	info_text_host(stdout, host);

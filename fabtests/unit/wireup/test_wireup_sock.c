@@ -180,7 +180,7 @@ Test(wireup_sock, future_version_is_refused_politely, .timeout = 30)
 	cr_assert_eq(rec.version_max, TAGRV_WIRE_VERSION);
 	cr_assert_eq(raw_recv(&raw, &rec), 0);
 	close(raw.fd);
-	cr_assert_eq(log_count("use the same release"), 1);
+	cr_assert_eq(log_count("its tagrv is newer than this one"), 1);
 	cr_assert_eq(log_count("not a peer of ours"), 0);
 	close_ep(&a);
 	cr_assert_eq(a.fake.created, 0);

@@ -317,7 +317,7 @@ static int accept_link(struct tagrv_peer *peer,
 		return attach(peer, event->link, event->epoch,
 			      event->max_packet);
 	tagrv_warn("connection to %s refused: its packets are too small; use "
-		   "the same release of this provider on both hosts\n",
+		   "the same release of tagrv on both hosts\n",
 		   tagrv_addr_str(&peer->addr, addr, sizeof(addr)));
 	return -FI_EHOSTUNREACH;
 }

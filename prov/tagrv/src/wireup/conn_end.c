@@ -76,8 +76,8 @@ static const char *advice(int status)
 		       "network, FI_TAGRV_DEVICES and FI_TAGRV_TRANSPORTS on "
 		       "both hosts";
 	case -FI_ENOPROTOOPT:
-		return "the peer speaks another wire version; use the same "
-		       "release of this provider on both hosts";
+		return "the peer's tagrv is another release, with another wire version; "
+		       "install the same release of tagrv on both hosts";
 	case -FI_EACCES:
 		return "the process there is of another job, or of another user: "
 		       "does it have the same FI_TAGRV_JOB_KEY? Its log says more";
@@ -99,7 +99,7 @@ void tagrv_conn_fail(struct tagrv_conn *conn, int status)
 	};
 	char text[TAGRV_ADDR_STRLEN];
 
-	tagrv_warn("wireup: cannot connect to %s: %s\n",
+	tagrv_warn("cannot connect to %s: %s\n",
 		   tagrv_addr_str(&conn->addr, text, sizeof(text)),
 		   advice(status));
 	tagrv_conn_emit(conn, &event);

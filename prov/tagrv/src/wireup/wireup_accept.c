@@ -86,7 +86,7 @@ static void count_stranger(struct tagrv_wireup_sock *sock)
 
 	wep->strangers++;
 	if (!wep->logged_stranger)
-		tagrv_warn("wireup: closed a connection from %s, which is not "
+		tagrv_warn("closed a connection from %s, which is not "
 			   "a peer of ours: a port scanner, or a program with a "
 			   "wrong port number? Further ones are only counted\n",
 			   tagrv_addr_str(&sock->addr, text, sizeof(text)));
@@ -142,7 +142,7 @@ static void pause_accept(struct tagrv_wireup_ep *wep, int status)
 {
 	pause_for(wep, ACCEPT_PAUSE);
 	if (!wep->logged_files)
-		tagrv_warn("wireup: cannot accept connections for now: %s; "
+		tagrv_warn("cannot accept connections for now: %s; "
 			   "see ulimit -n\n", fi_strerror(-status));
 	wep->logged_files = true;
 }

@@ -37,10 +37,11 @@ tagrv_wireup_peer_reject_version(struct tagrv_wireup_sock *sock,
 	char text[TAGRV_ADDR_STRLEN];
 
 	if (!wep->logged_version)
-		tagrv_warn("wireup: refused %s: it speaks wire versions %u to "
-			   "%u, we speak %u to %u; use the same release of "
-			   "this provider on both hosts\n",
+		tagrv_warn("refused %s: its tagrv is %s than this one (wire versions %u to "
+			   "%u, here %u to %u); install the same release of tagrv on both "
+			   "hosts\n",
 			   tagrv_addr_str(&sock->addr, text, sizeof(text)),
+			   rec->version_min > TAGRV_WIRE_VERSION ? "newer" : "older",
 			   rec->version_min, rec->version_max,
 			   TAGRV_WIRE_VERSION_MIN, TAGRV_WIRE_VERSION);
 	wep->logged_version = true;

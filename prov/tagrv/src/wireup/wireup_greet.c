@@ -123,7 +123,7 @@ static TAGRV_COLD void log_refused(struct tagrv_wireup_sock *sock,
 
 	wep->strangers++;
 	if (!wep->logged_job)
-		tagrv_warn("wireup: refused %s: it is %s; further ones are only "
+		tagrv_warn("refused %s: it is %s; further ones are only "
 			   "counted\n",
 			   tagrv_addr_str(&sock->addr, text, sizeof(text)), what);
 	wep->logged_job = true;
@@ -134,10 +134,12 @@ static const char *why(const struct tagrv_hello *hello)
 	bool secret = hello->key->level == TAGRV_AUTH_AUTHENTICATION;
 
 	if (secret != (hello->peer_level == TAGRV_AUTH_AUTHENTICATION))
-		return secret ? "of another job: it has no FI_TAGRV_JOB_KEY" :
+		return secret ? "of another job: it has no FI_TAGRV_JOB_KEY, which all "
+				"processes of a job need" :
 				"of another job: it has an FI_TAGRV_JOB_KEY, and "
-				"this process has none";
-	return secret ? "of another job: it has another FI_TAGRV_JOB_KEY" :
+				"this process has none; give all processes the same";
+	return secret ? "of another job: it has another FI_TAGRV_JOB_KEY; give all "
+			"processes of a job the same" :
 			"of another job of the launcher";
 }
 
@@ -180,7 +182,8 @@ static void on_hello(struct tagrv_wireup_sock *sock, size_t len)
 	} else {
 		ret = check_user(sock, &local);
 		if (ret == -FI_EACCES)
-			what = "of another user of this host";
+			what = "of another user of this host, whom only a common "
+			       "FI_TAGRV_JOB_KEY lets in";
 	}
 	if (ret == -FI_ECONNRESET) {
 		/* A peer closes its socket if another one has come first. */

@@ -113,7 +113,7 @@ static TAGRV_COLD void log_listen(const struct tagrv_addr *addr, int status)
 	default:
 		help = fi_strerror(-status);
 	}
-	tagrv_warn("wireup: cannot listen on %s: %s\n",
+	tagrv_warn("cannot listen on %s: %s\n",
 		   tagrv_addr_str(addr, text, sizeof(text)), help);
 }
 

@@ -60,7 +60,7 @@ static int choose(const struct tagrv_ask *ask,
 		  struct offer *offers)
 {
 	int n = 0, ret;
-	bool named = false;
+	bool named = false, reach = true;
 
 	for (size_t i = 0; i < cnt; i++) {
 		struct offer offer = { .desc = &descs[i] };
@@ -68,8 +68,11 @@ static int choose(const struct tagrv_ask *ask,
 		if (!tagrv_info_match_name(ask, descs[i].name))
 			continue;
 		named = true;
-		if (!tagrv_info_match_reach(ask, descs[i].name) ||
-		    !tagrv_info_match_atomics(ask, &descs[i]) ||
+		if (!tagrv_info_match_reach(ask, descs[i].name)) {
+			reach = false;
+			continue;
+		}
+		if (!tagrv_info_match_atomics(ask, &descs[i]) ||
 		    !tagrv_info_match_tags(ask, &descs[i]))
 			continue;
 		ret = tagrv_info_source(ask, &descs[i], &offer.src);
@@ -82,8 +85,8 @@ static int choose(const struct tagrv_ask *ask,
 	if (!named)
 		return tagrv_info_refuse_name(ask->hints);
 	/* The hints want other hosts, and no device for that is usable. */
-	if (!n && !(ask->flags & TAGRV_FLAG_INTERNAL))
-		tagrv_info_warn_why();
+	if (!n && !reach && !(ask->flags & TAGRV_FLAG_INTERNAL))
+		tagrv_info_warn_why(true);
 	return n ? n : -FI_ENODATA;
 }
 
@@ -115,8 +118,9 @@ static int offer_devices(const struct tagrv_ask *ask, struct fi_info **info)
 	if (ask->flags & TAGRV_FLAG_RESCAN &&
 	    !(ask->flags & TAGRV_FLAG_INTERNAL))
 		tagrv_info_rescan();
-	ret = tagrv_info_devices(&ask->params, ask->flags & TAGRV_FLAG_INTERNAL,
-				 &descs, &cnt, &lack);
+	ret = tagrv_info_devices(&ask->params, true, &descs, &cnt, &lack);
+	if (ret && !(ask->flags & TAGRV_FLAG_INTERNAL))
+		tagrv_info_warn_why(tagrv_info_wants_remote(ask->hints));
 	if (ret)
 		return ret;
 	offers = calloc(cnt, sizeof(*offers));

@@ -31,6 +31,7 @@ static struct {
 	char	*why;		/* why others are unusable, a line each */
 	int	lack;		/* there may be more: -FI_ENOMEM, -FI_EMFILE; or 0 */
 	char	*warned;	/* the reasons given in the last warnings */
+	bool	advised;	/* and what helps processes of one host */
 } found = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* Drops the reason when memory is out. */
@@ -185,18 +186,36 @@ static bool is_fresh(const struct tagrv_params *params)
 	       !memcmp(&found.params, params, sizeof(*params));
 }
 
-/* Warns with a line for each device, unless the last warnings were the same. */
-static void warn_why(void)
+static void warn_line(const char *line, size_t len, const char *advice)
 {
+	const char *named = found.params.devices;
+
+	tagrv_warn("no usable device%s%s%s: %.*s%s%s\n", *named ? " by FI_TAGRV_DEVICES='" : "",
+		   named, *named ? "'" : "", (int) len, line,
+		   !*advice ? "" : line[len - 1] == '?' ? " " : "; ", advice);
+}
+
+/*
+ * Warns with a line for each device, unless the last warnings were the same. remote: the
+ * hints ask for other hosts, as those of MPI libraries do wherever the processes are.
+ */
+static void warn_why(bool remote)
+{
+	const char *why = found.why ? found.why : "none that reaches other hosts\n";
+	const char *advice = "MPI libraries ask for other hosts (FI_REMOTE_COMM): if all "
+			     "processes are on this one, set FI_TAGRV_DEVICES=shm, or they "
+			     "take another provider";
 	const char *line, *end;
 
-	if (!found.why || (found.warned && !strcmp(found.warned, found.why)))
+	if (!found.why && !(remote && found.cnt))
 		return;
-	for (line = found.why; (end = strchr(line, '\n')); line = end + 1)
-		tagrv_warn("no usable device: %.*s\n", (int) (end - line),
-			   line);
+	if (found.warned && !strcmp(found.warned, why) && found.advised >= remote)
+		return;
+	for (line = why; (end = strchr(line, '\n')); line = end + 1)
+		warn_line(line, (size_t) (end - line), remote && !end[1] ? advice : "");
 	free(found.warned);
-	found.warned = strdup(found.why);
+	found.warned = strdup(why);
+	found.advised = remote;
 }
 
 static int copy_found(struct tagrv_device_desc **descs, size_t *cnt)
@@ -220,7 +239,7 @@ int tagrv_info_devices(const struct tagrv_params *params, bool quiet,
 	if (!ret && !found.cnt) {
 		ret = found.lack ? found.lack : -FI_ENODATA;
 		if (!quiet)
-			warn_why();
+			warn_why(false);
 	}
 	if (!ret)
 		ret = copy_found(descs, cnt);
@@ -236,10 +255,10 @@ void tagrv_info_rescan(void)
 	pthread_mutex_unlock(&found.lock);
 }
 
-void tagrv_info_warn_why(void)
+void tagrv_info_warn_why(bool remote)
 {
 	pthread_mutex_lock(&found.lock);
-	warn_why();
+	warn_why(remote);
 	pthread_mutex_unlock(&found.lock);
 }
 

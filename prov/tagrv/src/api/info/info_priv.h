@@ -81,8 +81,11 @@ int tagrv_info_source(const struct tagrv_ask *ask,
 
 /* The next tagrv_info_devices() asks the transports again. */
 void tagrv_info_rescan(void);
-/* Warns, once for each reason, why devices found last cannot be used. */
-void tagrv_info_warn_why(void);
+/*
+ * Warns, once for each reason, why devices found last cannot be used. remote: the hints ask
+ * for other hosts.
+ */
+void tagrv_info_warn_why(bool remote);
 
 /* One fi_info for tagrv_info_free(), which frees lists as libfabric does. */
 struct fi_info *tagrv_info_build(const struct tagrv_ask *ask,

@@ -37,7 +37,8 @@ static const char *advice(int err)
 		       "PID namespace in containers, would allow it";
 	case 0:
 	case ENOSYS:
-		return "a filter of system calls, such as a container's, forbids it";
+		return "a filter of system calls, such as a container's, forbids it; "
+		       "docker and podman: --cap-add=SYS_PTRACE";
 	case ESRCH:
 		return "containers need a common PID namespace for it";
 	default:
@@ -51,8 +52,8 @@ static void log_fallback(const char *when, int err)
 	static atomic_flag logged = ATOMIC_FLAG_INIT;
 
 	if (!atomic_flag_test_and_set(&logged))
-		tagrv_warn("shm: process_vm_readv %s: %s; large messages are copied twice; %s\n",
-			   when, err ? strerror(err) : "not allowed", advice(err));
+		tagrv_warn("shm: large messages are copied twice, since process_vm_readv %s (%s): "
+			   "%s\n", when, err ? strerror(err) : "not allowed", advice(err));
 }
 
 /* ---- choice ---- */

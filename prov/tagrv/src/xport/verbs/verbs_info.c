@@ -399,14 +399,12 @@ static void check_filter(const struct tagrv_params *params,
 }
 
 /* Every device was excluded by the filter. */
-static void explain_none(const struct tagrv_params *params,
-			 const struct all_devices *all, char *why, size_t len)
+static void explain_none(const struct all_devices *all, char *why, size_t len)
 {
 	char names[128];
 
 	join_names(all, names, sizeof(names));
-	snprintf(why, len, "FI_TAGRV_DEVICES '%s' names none of the RDMA "
-		 "devices here, which are:%s", params->devices, names);
+	snprintf(why, len, "it names none of the RDMA devices here, which are:%s", names);
 }
 
 static int get_devices(const struct tagrv_verbs_calls *calls,
@@ -444,7 +442,7 @@ static int list_devices(struct listing *list, char *why, size_t why_len)
 	if (ret) {
 		snprintf(why, why_len, "verbs: %s", strerror(-ret));
 	} else if (!list->cnt) {
-		explain_none(list->params, &all, why, why_len);
+		explain_none(&all, why, why_len);
 		ret = -FI_ENODATA;
 	} else {
 		check_filter(list->params, &all);
