@@ -48,6 +48,15 @@ static int complain(const char *what, const char *value)
 	return 2;
 }
 
+static int complain_of_term(void)
+{
+	const char *term = getenv("TERM");
+
+	fprintf(stderr, "tagrv_top: the terminal '%s' (TERM) is not known here: set TERM to one that "
+		"is, such as vt100, or use --once\n", term ? term : "");
+	return 2;
+}
+
 /* ---- options ---- */
 
 static bool read_seconds(const char *text, double *seconds)
@@ -205,6 +214,10 @@ int main(int argc, char **argv)
 		return complain("the live view needs a terminal; --once and --json do not", NULL);
 	else
 		ret = top_ui_run(&o.view);
+	if (ret == -ENOTTY)
+		return complain_of_term();
+	if (!ret && (fflush(stdout) || ferror(stdout)))
+		ret = errno ? -errno : -EIO;
 	if (ret)
 		fprintf(stderr, "tagrv_top: %s\n", strerror(-ret));
 	return ret ? 1 : 0;

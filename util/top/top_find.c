@@ -54,7 +54,16 @@ static bool is_own(const struct search *search, pid_t pid, uint32_t board_pid)
 	return last && strtoul(last, NULL, 10) == board_pid;
 }
 
-static bool add(struct search *search, struct top_found *found)
+/* A process may have several descriptors of one board. */
+static bool is_known(const struct search *search, const struct top_found *found)
+{
+	for (size_t i = search->cnt; i && search->found[i - 1].pid == found->pid; i--)
+		if (search->found[i - 1].inode == found->inode)
+			return true;
+	return false;
+}
+
+static void add(struct search *search, struct top_found *found)
 {
 	size_t cap = search->cap ? 2 * search->cap : 16;
 	struct top_found *more;
@@ -63,7 +72,7 @@ static bool add(struct search *search, struct top_found *found)
 	if (search->cnt == search->cap) {
 		more = realloc(search->found, cap * sizeof(*more));
 		if (!more)
-			return false;
+			return;
 		search->found = more;
 		search->cap = cap;
 	}
@@ -72,21 +81,43 @@ static bool add(struct search *search, struct top_found *found)
 		strcpy(found->command, "?");
 	top_page_clean(found->command, sizeof(found->command));
 	search->found[search->cnt++] = *found;
-	return true;
 }
 
-static void look_at_link(struct search *search, pid_t pid, const char *link)
+static void link_of(const char *proc, pid_t pid, unsigned number, char link[PATH_LEN])
 {
-	struct top_found found = { .pid = pid };
+	snprintf(link, PATH_LEN, "%s/%d/fd/%u", proc, (int) pid, number);
+}
 
-	found.fd = top_page_open(link, search->user);
-	if (found.fd < 0)
+static void look_at_link(struct search *search, pid_t pid, unsigned number)
+{
+	struct top_found found = { .pid = pid, .number = number };
+	char link[PATH_LEN];
+	int fd;
+
+	link_of(search->proc, pid, number, link);
+	fd = top_page_open(link, search->user, &found.inode);
+	if (fd < 0)
 		return;
-	found.state = top_page_head(found.fd, &found.head);
+	found.state = top_page_head(fd, &found.head);
+	close(fd);
 	/* Of a broken one, or of another layout, the owner is not known. */
-	if ((found.state == TOP_FINE && !is_own(search, pid, found.head.pid)) ||
-	    !add(search, &found))
-		close(found.fd);
+	if (!is_known(search, &found) &&
+	    (found.state != TOP_FINE || is_own(search, pid, found.head.pid)))
+		add(search, &found);
+}
+
+int top_find_open(const char *proc, uid_t user, const struct top_found *found)
+{
+	char link[PATH_LEN];
+	ino_t inode;
+	int fd;
+
+	link_of(proc, found->pid, found->number, link);
+	fd = top_page_open(link, user, &inode);
+	if (fd < 0 || inode == found->inode)
+		return fd;
+	close(fd);
+	return -ENOENT;
 }
 
 static bool is_users(const struct search *search, const char *path)
@@ -98,19 +129,16 @@ static bool is_users(const struct search *search, const char *path)
 
 static void look_at_process(struct search *search, pid_t pid)
 {
-	char path[PATH_LEN], link[PATH_LEN + 32];
 	struct dirent *entry;
+	char path[PATH_LEN];
 	DIR *dir;
 
 	snprintf(path, sizeof(path), "%s/%d/fd", search->proc, (int) pid);
 	if (!is_users(search, path) || !(dir = opendir(path)))
 		return;
-	while ((entry = readdir(dir))) {
-		if (!isdigit((unsigned char) entry->d_name[0]) || strlen(entry->d_name) > 20)
-			continue;
-		snprintf(link, sizeof(link), "%s/%.20s", path, entry->d_name);
-		look_at_link(search, pid, link);
-	}
+	while ((entry = readdir(dir)))
+		if (isdigit((unsigned char) entry->d_name[0]) && strlen(entry->d_name) < 10)
+			look_at_link(search, pid, (unsigned) strtoul(entry->d_name, NULL, 10));
 	closedir(dir);
 }
 

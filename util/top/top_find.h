@@ -7,10 +7,14 @@
 
 #include "util/top/top_page.h"
 
-/* An open board. owner: the caller, who closes fd. */
+/*
+ * A board. It is not kept open: there may be more of them than a process may have
+ * descriptors.
+ */
 struct top_found {
-	int	fd;
 	pid_t	pid;			/* of the process that shows it, as this one sees it */
+	unsigned number;		/* of its descriptor there */
+	ino_t	inode;
 	char	command[32];
 	enum top_state state;
 	struct tagrv_board_head head;
@@ -22,5 +26,7 @@ struct top_found {
  * ended is left out. *found is to be freed. Returns how many, by pid; -errno.
  */
 int top_find(const char *proc, uid_t user, pid_t pid, struct top_found **found);
+/* Opens it again; the caller closes. -errno: it is gone. */
+int top_find_open(const char *proc, uid_t user, const struct top_found *found);
 
 #endif

@@ -57,8 +57,8 @@ static bool is_answer(const struct tagrv_board_record *record, const struct ques
 }
 
 /* Reads the slots of a board. Returns how many are live and have not answered. */
-static size_t read_slots(const struct top_found *found, const struct question *question,
-			 struct top_process *process)
+static size_t read_slots(int fd, const struct top_found *found,
+			 const struct question *question, struct top_process *process)
 {
 	size_t silent = 0;
 
@@ -69,7 +69,7 @@ static size_t read_slots(const struct top_found *found, const struct question *q
 		if (!(found->head.live >> i & 1))
 			continue;
 		*endpoint = (struct top_endpoint) { 0 };
-		if (!top_page_record(found->fd, &found->head, i, &endpoint->record)) {
+		if (!top_page_record(fd, &found->head, i, &endpoint->record)) {
 			silent++;
 			continue;
 		}
@@ -80,15 +80,29 @@ static size_t read_slots(const struct top_found *found, const struct question *q
 	return silent;
 }
 
-/* Reads a board again. Returns as read_slots(). */
-static size_t read_board(struct top_found *found, const struct question *question,
-			 struct top_process *process)
+/*
+ * Reads a board again. Returns as read_slots(). Of a process that has ended meanwhile
+ * nothing is left.
+ */
+static size_t read_board(const struct top_source *source, struct top_found *found,
+			 const struct question *question, struct top_process *process)
 {
+	size_t silent = 0;
+	int fd;
+
 	if (found->state != TOP_FINE)
 		return 0;
-	found->state = process->state = top_page_head(found->fd, &found->head);
+	fd = top_find_open(source->proc, source->user, found);
+	if (fd < 0) {
+		process->gone = true;
+		return 0;
+	}
+	found->state = process->state = top_page_head(fd, &found->head);
 	process->open = found->head.endpoints;
-	return found->state == TOP_FINE ? read_slots(found, question, process) : 0;
+	if (found->state == TOP_FINE)
+		silent = read_slots(fd, found, question, process);
+	close(fd);
+	return silent;
 }
 
 static void pause_a_step(void)
@@ -96,6 +110,7 @@ static void pause_a_step(void)
 	nanosleep(&(struct timespec) { .tv_nsec = STEP_NS }, NULL);
 }
 
+/* One that has answered is not read again. */
 static void read_boards(const struct top_source *source, struct top_found *found,
 			const struct question *question, struct top_look *look)
 {
@@ -104,8 +119,14 @@ static void read_boards(const struct top_source *source, struct top_found *found
 
 	do {
 		silent = 0;
-		for (size_t i = 0; i < look->cnt; i++)
-			silent += read_board(&found[i], question, &look->processes[i]);
+		for (size_t i = 0; i < look->cnt; i++) {
+			struct top_process *process = &look->processes[i];
+
+			if (process->gone || process->complete)
+				continue;
+			process->complete = !read_board(source, &found[i], question, process);
+			silent += !process->complete;
+		}
 		if (silent)
 			pause_a_step();
 	} while (silent && tagrv_clock_ns() < end);
@@ -146,6 +167,30 @@ static int init_look(struct top_look *look, const struct top_found *found, size_
 	return ret;
 }
 
+static void ask(const struct top_source *source, const struct top_found *found,
+		const struct question *question)
+{
+	int fd = found->state == TOP_FINE ?
+		 top_find_open(source->proc, source->user, found) : -ENOENT;
+
+	if (fd < 0)
+		return;
+	(void) top_page_ask(fd, question->asked);
+	close(fd);
+}
+
+static void drop_gone(struct top_look *look)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < look->cnt; i++)
+		if (look->processes[i].gone)
+			free(look->processes[i].endpoints);
+		else
+			look->processes[left++] = look->processes[i];
+	look->cnt = left;
+}
+
 /* Another value than any viewer has used before. */
 static uint64_t new_question(void)
 {
@@ -163,13 +208,11 @@ int top_look_take(const struct top_source *source, struct top_look *look)
 		return cnt;
 	ret = init_look(look, found, (size_t) cnt);
 	for (int i = 0; i < cnt && !ret; i++)
-		if (found[i].state == TOP_FINE)
-			(void) top_page_ask(found[i].fd, question.asked);
+		ask(source, &found[i], &question);
 	if (!ret)
 		read_boards(source, found, &question, look);
-	for (int i = 0; i < cnt; i++)
-		close(found[i].fd);
 	free(found);
+	drop_gone(look);
 	for (size_t i = 0; i < look->cnt; i++)
 		for (size_t k = 0; k < look->processes[i].cnt; k++)
 			add_retransmits(source, &look->processes[i].endpoints[k]);

@@ -23,6 +23,8 @@ struct top_process {
 	uint32_t open;			/* endpoints */
 	struct top_endpoint *endpoints;
 	size_t	cnt;			/* those that it has shown */
+	/* Of a look that is being taken: it has ended; all have answered. */
+	bool	gone, complete;
 };
 
 struct top_look {

@@ -27,7 +27,7 @@ static bool is_board_link(const char *link)
 }
 
 /* Without opening the file, which may have become something whose opening has effects. */
-static int check_file(int path_fd, uid_t user)
+static int check_file(int path_fd, uid_t user, ino_t *inode)
 {
 	struct stat st;
 
@@ -35,10 +35,11 @@ static int check_file(int path_fd, uid_t user)
 		return -errno;
 	if (!S_ISREG(st.st_mode) || st.st_nlink)
 		return -ENOENT;
+	*inode = st.st_ino;
 	return st.st_uid == user ? 0 : -EPERM;
 }
 
-int top_page_open(const char *link, uid_t user)
+int top_page_open(const char *link, uid_t user, ino_t *inode)
 {
 	char again[64];
 	int path_fd, fd, ret;
@@ -48,7 +49,7 @@ int top_page_open(const char *link, uid_t user)
 	path_fd = open(link, O_PATH | O_CLOEXEC);
 	if (path_fd < 0)
 		return -errno;
-	ret = check_file(path_fd, user);
+	ret = check_file(path_fd, user, inode);
 	if (ret) {
 		close(path_fd);
 		return ret;

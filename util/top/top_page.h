@@ -20,9 +20,9 @@ enum top_state {
 
 /*
  * Opens what a link of /proc/PID/fd points to. -errno; -ENOENT: no board. -EPERM: it is not
- * the user's, whoever may open it.
+ * the user's, whoever may open it. *inode: tells it from other files.
  */
-int top_page_open(const char *link, uid_t user);
+int top_page_open(const char *link, uid_t user, ino_t *inode);
 /* Reads the head. release is text then. */
 enum top_state top_page_head(int fd, struct tagrv_board_head *head);
 /* Asks the process for records that answer 'value'. 0 or -errno. */

@@ -161,9 +161,9 @@ static void print_why(struct top_text *text, const struct top_process *process)
 		top_print(text, " its counters make no sense\n");
 		break;
 	case TOP_FINE:
-		top_print(text, process->open ?
-			  " %u endpoints; it makes no progress, and has shown none so far\n" :
-			  " %u endpoints\n", process->open);
+		top_print(text, " %u endpoint%s%s\n", process->open, process->open == 1 ? "" : "s",
+			  process->open ?
+			  "; it makes no progress, and has shown none so far" : "");
 		break;
 	}
 }

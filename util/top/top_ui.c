@@ -13,8 +13,12 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <locale.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "core/clock.h"
 #include "util/top/top_text.h"
@@ -129,9 +133,13 @@ static void print_help(struct top_text *text)
 
 static void draw_head(const struct ui *ui)
 {
-	mvprintw(0, 0, "tagrv_top: %zu processes, %zu lines, by %s%s, every %.3g s%s", ui->now.cnt,
-		 ui->rows.cnt, top_key_name(ui->options.key), ui->reverse ? " reversed" : "",
-		 ui->options.interval, ui->paused ? ", STOPPED" : "");
+	char line[160];
+
+	snprintf(line, sizeof(line), "tagrv_top: %zu processes, %zu lines, by %s%s, every %.3g s%s",
+		 ui->now.cnt, ui->rows.cnt, top_key_name(ui->options.key),
+		 ui->reverse ? " reversed" : "", ui->options.interval,
+		 ui->paused ? ", STOPPED" : "");
+	mvaddnstr(0, 0, line, COLS);
 }
 
 static void draw_rows(struct ui *ui, int at, int room)
@@ -186,7 +194,8 @@ static void draw(struct ui *ui)
 	draw_text(&heading, 1, 1);
 	attroff(A_BOLD);
 	collect_below(ui, &below);
-	lines = TAGRV_MIN(count_lines(&below), TAGRV_MAX(room - ROWS_LEAST - 1, 0));
+	lines = ui->rows.cnt ? room - ROWS_LEAST - 1 : room;
+	lines = TAGRV_MIN(count_lines(&below), TAGRV_MAX(lines, 0));
 	if (lines)
 		draw_text(&below, LINES - 1 - lines, lines);
 	draw_rows(ui, 2, room - lines);
@@ -263,6 +272,15 @@ static int wait_for_key(const struct ui *ui)
 	return getch();
 }
 
+/* Without a terminal each wait would end at once, without a key. */
+static bool is_terminal_gone(void)
+{
+	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
+	int bytes;
+
+	return poll(&input, 1, 0) > 0 && (ioctl(STDIN_FILENO, FIONREAD, &bytes) || !bytes);
+}
+
 static int run(struct ui *ui)
 {
 	int ret = 0, key;
@@ -278,6 +296,8 @@ static int run(struct ui *ui)
 		key = wait_for_key(ui);
 		if (key != ERR)
 			handle(ui, key);
+		else if (is_terminal_gone())
+			ui->end = true;
 	}
 	return ret;
 }

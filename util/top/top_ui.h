@@ -13,7 +13,10 @@ struct top_ui_options {
 	double	interval;	/* seconds */
 };
 
-/* Runs until the user ends it. 0 or -errno. */
+/*
+ * Runs until the user ends it, or the terminal is gone. 0 or -errno; -ENOTTY: TERM names no
+ * terminal that is known.
+ */
 int top_ui_run(const struct top_ui_options *options);
 
 #endif

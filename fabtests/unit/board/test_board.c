@@ -25,12 +25,14 @@ static void link_of(int fd, char link[64])
 	snprintf(link, 64, "/proc/%d/fd/%d", (int) getpid(), fd);
 }
 
+static ino_t inode;
+
 static int open_board(const struct tagrv_board *board, uid_t user)
 {
 	char link[64];
 
 	link_of(tagrv_board_fd(board), link);
-	return top_page_open(link, user);
+	return top_page_open(link, user, &inode);
 }
 
 /* A record all of whose words are the same. */
@@ -310,7 +312,7 @@ static int open_link(int fd)
 	char link[64];
 
 	link_of(fd, link);
-	return top_page_open(link, geteuid());
+	return top_page_open(link, geteuid(), &inode);
 }
 
 Test(board, other_files_are_no_boards)
@@ -323,11 +325,11 @@ Test(board, other_files_are_no_boards)
 	cr_expect_eq(open_link(other), -ENOENT);
 	cr_assert_eq(pipe(fds), 0);
 	cr_expect_eq(open_link(fds[0]), -ENOENT);
-	cr_expect_eq(top_page_open("/proc/self/fd/999999", geteuid()), -ENOENT);
+	cr_expect_eq(top_page_open("/proc/self/fd/999999", geteuid(), &inode), -ENOENT);
 	/* A link that only looks like one. */
 	unlink(path);
 	cr_assert_eq(symlink("/memfd:" TAGRV_BOARD_NAME " (deleted)", path), 0);
-	cr_expect_lt(top_page_open(path, geteuid()), 0);
+	cr_expect_lt(top_page_open(path, geteuid(), &inode), 0);
 	unlink(path);
 }
 
@@ -403,8 +405,6 @@ static int count_boards(pid_t pid)
 	struct top_found *found;
 	int cnt = top_find("/proc", geteuid(), pid, &found);
 
-	for (int i = 0; i < cnt; i++)
-		close(found[i].fd);
 	free(found);
 	return cnt;
 }

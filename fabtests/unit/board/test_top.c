@@ -9,9 +9,12 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "board/board.h"
@@ -194,6 +197,105 @@ Test(top, nobody_there_is_said)
 	cr_expect_eq(top_look_take(&from, &look), -ENOENT);
 }
 
+/* ---- many boards ---- */
+
+#define CHILDREN	24
+
+/* A process that shows a board until it is killed; returns when it is there. */
+static pid_t start_child(void)
+{
+	int ready[2];
+	pid_t pid;
+	char byte;
+
+	cr_assert_eq(pipe2(ready, O_CLOEXEC), 0);
+	pid = fork();
+	if (!pid) {
+		uint32_t number;
+
+		if (tagrv_board_add(tagrv_board_join(), &number) != TAGRV_BOARD_NO_SLOT)
+			(void) !write(ready[1], "", 1);
+		pause();
+		_exit(0);
+	}
+	cr_assert_gt(pid, 0);
+	close(ready[1]);
+	cr_assert_eq(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	return pid;
+}
+
+static void end_child(pid_t pid)
+{
+	cr_assert_eq(kill(pid, SIGKILL), 0);
+	cr_assert_eq(waitpid(pid, NULL, 0), pid);
+}
+
+static bool has_process(const struct top_look *look, pid_t pid)
+{
+	for (size_t i = 0; i < look->cnt; i++)
+		if (look->processes[i].pid == pid)
+			return look->processes[i].state == TOP_FINE;
+	return false;
+}
+
+Test(top, there_may_be_more_boards_than_descriptors)
+{
+	struct top_source from = source();
+	struct rlimit few, limit;
+	pid_t pids[CHILDREN];
+	struct top_look look;
+	int next;
+
+	from.pid = 0;
+	for (int i = 0; i < CHILDREN; i++)
+		pids[i] = start_child();
+	next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	close(next);
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	few = limit;
+	few.rlim_cur = (rlim_t) next + 6;
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	cr_expect_eq(top_look_take(&from, &look), 0);
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	for (int i = 0; i < CHILDREN; i++)
+		cr_expect(has_process(&look, pids[i]), "process %d of %d", i, CHILDREN);
+	top_look_free(&look);
+	for (int i = 0; i < CHILDREN; i++)
+		end_child(pids[i]);
+}
+
+Test(top, a_board_with_two_descriptors_is_shown_once)
+{
+	struct top_look look;
+	int fd;
+
+	show(1, 1, 1);
+	fd = dup(tagrv_board_fd(board));
+	take(&look);
+	cr_expect_eq(look.cnt, 1);
+	top_look_free(&look);
+	close(fd);
+}
+
+Test(top, a_board_that_has_gone_is_not_opened_again)
+{
+	struct top_found *found;
+	pid_t pid = start_child();
+	int fd;
+
+	cr_assert_eq(top_find("/proc", geteuid(), pid, &found), 1);
+	fd = top_find_open("/proc", geteuid(), found);
+	cr_expect_geq(fd, 0);
+	close(fd);
+	found->inode++;
+	cr_expect_eq(top_find_open("/proc", geteuid(), found), -ENOENT, "another file");
+	found->inode--;
+	end_child(pid);
+	cr_expect_lt(top_find_open("/proc", geteuid(), found), 0);
+	free(found);
+}
+
 /* ---- order ---- */
 
 Test(top, rows_are_sorted_by_each_key)
@@ -258,6 +360,52 @@ Test(top, retransmits_are_those_of_the_ports)
 	cr_expect_not(top_retransmits(root, "../infiniband/dev_0", &sum));
 	cr_expect_not(top_retransmits(root, "dev_0:1/../1", &sum));
 	cr_expect_not(top_retransmits(root, "", &sum));
+	snprintf(command, sizeof(command), "rm -rf %s", root);
+	cr_assert_eq(system(command), 0);
+}
+
+static void show_rail(const char *device)
+{
+	struct tagrv_board_record record = {
+		.ns = tagrv_clock_ns(), .number = 1, .rail_cnt = 2,
+		.rails = { { "shm", "dev_0" }, { "verbs", "" } },
+	};
+
+	snprintf(record.rails[1].device, sizeof(record.rails[1].device), "%s", device);
+	show(1, 1, 1);
+	tagrv_board_write(board, slot, &record);
+}
+
+Test(top, an_endpoint_has_the_retransmits_of_its_devices)
+{
+	char root[] = "/tmp/top_XXXXXX", command[64];
+	struct top_source from = source();
+	struct top_look before, now, other;
+	struct top_text text = { 0 };
+	struct top_rows rows;
+
+	cr_assert_not_null(mkdtemp(root));
+	from.sys = root;
+	make_counter(root, "1", "packet_seq_err", "3");
+	show_rail("dev_0:1");
+	cr_assert_eq(top_look_take(&from, &before), 0);
+	make_counter(root, "1", "packet_seq_err", "1234");
+	show_rail("dev_0:1");
+	cr_assert_eq(top_look_take(&from, &now), 0);
+	cr_expect_eq(before.processes[0].endpoints[0].retransmits, 3);
+	cr_expect_eq(now.processes[0].endpoints[0].retransmits, 1234, "shm has none");
+	cr_assert_eq(top_rows_make(&now, &before, &rows), 0);
+	cr_expect_gt(rows.rows[0].retransmits, 0);
+	top_text_details(&text, &rows.rows[0]);
+	cr_expect_not_null(strstr(text.text, "retransmits  1234 of the ports"), "%s", text.text);
+	show_rail("dev_1");
+	cr_assert_eq(top_look_take(&from, &other), 0);
+	cr_expect_not(other.processes[0].endpoints[0].has_retransmits, "no such device");
+	top_text_free(&text);
+	top_rows_free(&rows);
+	top_look_free(&before);
+	top_look_free(&now);
+	top_look_free(&other);
 	snprintf(command, sizeof(command), "rm -rf %s", root);
 	cr_assert_eq(system(command), 0);
 }
