@@ -318,7 +318,7 @@ static char *slot_at(const struct endpoint *e, size_t first, size_t at)
 }
 
 /* The tag is the message number, so that lost or reordered messages are found. */
-void endpoint_post_recv(struct endpoint *e, size_t len)
+bool endpoint_try_recv(struct endpoint *e, size_t len)
 {
 	struct endpoint_op *op = &e->ops[e->conf.slots + e->recv_at];
 	char *buf = slot_at(e, e->conf.slots, e->recv_at);
@@ -327,13 +327,20 @@ void endpoint_post_recv(struct endpoint *e, size_t len)
 	endpoint_wait_op(e, op);
 	op->is_recv = true;
 	e->expect = len;
-	while ((ret = fi_trecv(e->ep, buf, len, e->desc, FI_ADDR_UNSPEC, e->received, 0,
-			       &op->context)) == -FI_EAGAIN)
-		endpoint_progress(e);
+	ret = fi_trecv(e->ep, buf, len, e->desc, FI_ADDR_UNSPEC, e->received, 0, &op->context);
+	if (ret == -FI_EAGAIN)
+		return false;
 	check(ret, "fi_trecv");
 	op->busy = true;
 	e->received++;
 	e->recv_at = next_slot(e, e->recv_at);
+	return true;
+}
+
+void endpoint_post_recv(struct endpoint *e, size_t len)
+{
+	while (!endpoint_try_recv(e, len))
+		endpoint_progress(e);
 }
 
 /* data: NULL, or to inject with. */

@@ -90,6 +90,8 @@ char *endpoint_recv_slot(const struct endpoint *e, uint64_t message);
 
 /* Wait for the last operation in the slot, too. */
 void endpoint_post_recv(struct endpoint *e, size_t len);
+/* Returns false, and has posted nothing, if the provider holds no more receives now. */
+bool endpoint_try_recv(struct endpoint *e, size_t len);
 void endpoint_post_send(struct endpoint *e, size_t len);
 
 /* Injects with data; len: within the provider's limit. */

@@ -24,10 +24,16 @@ static void post_next(struct side *s, size_t size)
 	endpoint_post_recv(&s->e, size);
 }
 
+/*
+ * Fewer than most if the provider holds no more: the others follow as messages come, and a
+ * message that comes before its receive waits at the provider. Nothing comes before the first
+ * receives are posted, so to wait for room would be to wait for ever.
+ */
 static void post_first(struct side *s, size_t most, size_t size)
 {
-	for (size_t i = 0; i < most; i++)
-		post_next(s, size);
+	post_next(s, size);
+	for (size_t i = 1; i < most && s->to_post && endpoint_try_recv(&s->e, size); i++)
+		s->to_post--;
 }
 
 static void finish(const struct side *s, struct perf_reply *result, uint64_t begin, double unit_part)

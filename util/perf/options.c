@@ -232,6 +232,26 @@ static void apply(struct perf_options *opt, int key, const char *arg)
 	}
 }
 
+/* Options that say how the server's own processes run; the client says what is measured. */
+static bool is_for_server(int key)
+{
+	static const int keys[] = { OPT_SERVER, OPT_PORT, OPT_PIN, OPT_YIELD, 'd', 'a', 'q' };
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (keys[i] == key)
+			return true;
+	return false;
+}
+
+static const char *name_of(int key)
+{
+	const struct option *o = long_options;
+
+	while (o->val != key)
+		o++;
+	return o->name;
+}
+
 /* The most processes of this host that poll at once. */
 static size_t processes_here(const struct perf_options *opt)
 {
@@ -251,7 +271,7 @@ static void take_host(struct perf_options *opt, int argc, char **argv)
 void options_parse(struct perf_options *opt, int argc, char **argv)
 {
 	const char *provider = getenv("FI_PROVIDER");
-	int key;
+	int key, client_key = 0;
 
 	*opt = (struct perf_options){
 		.providers = { provider && *provider ? provider : "tagrv" }, .provider_cnt = 1,
@@ -260,8 +280,14 @@ void options_parse(struct perf_options *opt, int argc, char **argv)
 	};
 	list_parse(&opt->depths, "0,16,256,4096", "--depths", 0, PERF_DEPTH_MAX);
 	list_parse(&opt->pairs, "1", "--pairs", 1, PERF_PAIRS_MAX);
-	while ((key = getopt_long(argc, argv, "t:s:w:r:T:n:W:p:d:a:qVh", long_options, NULL)) != -1)
+	while ((key = getopt_long(argc, argv, "t:s:w:r:T:n:W:p:d:a:qVh", long_options, NULL)) != -1) {
 		apply(opt, key, optarg);
+		if (!client_key && !is_for_server(key))
+			client_key = key;
+	}
+	if (opt->server && client_key)
+		bench_die("the client tells the server what to measure: leave out --%s here",
+			  name_of(client_key));
 	take_host(opt, argc, argv);
 	if ((long)processes_here(opt) > sysconf(_SC_NPROCESSORS_ONLN))
 		opt->yield = true;

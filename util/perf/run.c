@@ -106,6 +106,8 @@ static void count_line(struct plan *plan, const struct perf_row *line, void *arg
 struct line_state {
 	struct perf_order order;
 	double	expected;		/* s of a round */
+	double	once;			/* s of an operation, by the last step of the warm-up */
+	unsigned steps;			/* of the warm-up */
 	double	rates[PERF_ROUNDS_MAX], shares[2][PERF_ROUNDS_MAX];
 	struct hist hist;
 };
@@ -140,40 +142,82 @@ static void tell_left_out(struct plan *plan, size_t provider, const struct perf_
 	leave_out(plan, provider, line->test, line->pairs, "an earlier test has ended its processes");
 }
 
-#define COUNT_MOST	(1u << 20)	/* operations of a warm-up */
+/*
+ * A warm-up begins with few operations, because how long it may take is not known yet, and each
+ * step has so many times the operations of the one before: fewer than a round may take longer
+ * than expected. What finds out how many operations fit the time needs no more than COUNT_MOST.
+ */
+enum { FIRST_STEP = 4, GROWTH = 16, COUNT_MOST = 1 << 20 };
+
+static bool warm_step(struct plan *plan, size_t provider, const struct perf_row *line,
+		      struct line_state *state, double *seconds)
+{
+	const double count = (double)state->order.count;
+	struct team_result result;
+
+	if (!do_round(plan, provider, line, state, &result))
+		return false;
+	*seconds = result.seconds;
+	state->once = fmax(result.seconds / count, 1e-9);
+	state->steps++;
+	return true;
+}
+
+/* All operations of --warmup. The first ones make the connection. */
+static bool warm(struct plan *plan, size_t provider, const struct perf_row *line,
+		 struct line_state *state, double *seconds)
+{
+	uint64_t left = plan->opt->warmup, step = FIRST_STEP;
+
+	while (left) {
+		state->order.count = left < step ? left : step;
+		state->expected = state->once * (double)state->order.count;
+		if (!warm_step(plan, provider, line, state, seconds))
+			return false;
+		left -= state->order.count;
+		step *= GROWTH;
+	}
+	return true;
+}
+
+/* More operations, until their time is long enough to tell how many fit a round's. */
+static bool calibrate(struct plan *plan, size_t provider, const struct perf_row *line,
+		      struct line_state *state, double seconds)
+{
+	const double enough = plan->opt->seconds / plan->opt->rounds / 8;
+
+	/* What made the connection says nothing about the time of others. */
+	while (state->steps < 2 || (seconds < enough && state->order.count < COUNT_MOST)) {
+		state->order.count *= state->steps < 2 ? 1 : 4;
+		state->expected = state->once * (double)state->order.count;
+		if (!warm_step(plan, provider, line, state, &seconds))
+			return false;
+	}
+	state->order.count = (uint64_t)(plan->opt->seconds / plan->opt->rounds / state->once);
+	return true;
+}
 
 /* Warms up, and finds out how many operations a round has. */
 static bool warm_up(struct plan *plan, size_t provider, const struct perf_row *line, struct line_state *state)
 {
-	const struct perf_options *opt = plan->opt;
+	const uint64_t iterations = plan->opt->iterations;
 	const bool stream = perf_tests[line->test].kind == PERF_STREAM;
-	const double enough = opt->seconds / opt->rounds / 8;
-	struct team_result result = { 0 };
-	double once = 0;
+	double seconds = 0;
 
 	memset(state, 0, sizeof(*state));
 	state->order = (struct perf_order){
-		.test = line->test, .size = line->size, .window = line->window,
-		.depth = line->depth, .count = opt->warmup,
+		.test = line->test, .size = line->size, .window = line->window, .depth = line->depth,
 	};
-	/* The first operations make the connection, and say nothing about the time of others. */
-	for (int i = 0; i < 2 || (result.seconds < enough && state->order.count < COUNT_MOST); i++) {
-		state->order.count *= i > 1 ? 4 : 1;
-		state->expected = once * (double)state->order.count;
-		if (!do_round(plan, provider, line, state, &result))
-			return false;
-		once = fmax(result.seconds / (double)state->order.count, 1e-9);
-		if (opt->iterations)
-			break;
-	}
-	state->order.count = (uint64_t)(opt->seconds / opt->rounds / once);
+	if (!warm(plan, provider, line, state, &seconds) ||
+	    (!iterations && !calibrate(plan, provider, line, state, seconds)))
+		return false;
 	if (stream && state->order.count < line->window)
 		state->order.count = line->window;
-	if (opt->iterations)
-		state->order.count = opt->iterations;
+	if (iterations)
+		state->order.count = iterations;
 	if (!state->order.count)
 		state->order.count = 1;
-	state->expected = once * (double)state->order.count;
+	state->expected = state->once * (double)state->order.count;
 	hist_clear(&state->hist);
 	return true;
 }

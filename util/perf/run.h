@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "options.h"
-#include "results.h"
+#include "show/results.h"
 
 /* Measures everything that the options ask for; session: of the server, if there is one. */
 void run_all(struct perf_results *res, uint64_t session);

@@ -147,6 +147,20 @@ static void stop(struct side *s)
 	close(s->oob);
 }
 
+/* Of a protocol that libfabric has no name for, the version says what can talk to each other. */
+static void tell_protocol(const struct fi_ep_attr *attr, struct perf_about *about)
+{
+	if (attr->protocol & FI_PROV_SPECIFIC)
+		snprintf(about->protocol, sizeof(about->protocol), "%.32s version %u",
+			 about->provider, attr->protocol_version);
+	else
+		snprintf(about->protocol, sizeof(about->protocol), "%s",
+			 fi_tostr(&attr->protocol, FI_TYPE_PROTOCOL));
+	for (char *at = about->protocol; *at; at++)
+		if (*at == '\n')
+			*at = ' ';
+}
+
 static void tell_about(const struct side *s, struct perf_about *about)
 {
 	const struct fi_info *info = s->e.info;
@@ -155,11 +169,7 @@ static void tell_about(const struct side *s, struct perf_about *about)
 	snprintf(about->provider, sizeof(about->provider), "%s", info->fabric_attr->prov_name);
 	snprintf(about->version, sizeof(about->version), "%u.%u", FI_MAJOR(version), FI_MINOR(version));
 	snprintf(about->domain, sizeof(about->domain), "%s", info->domain_attr->name);
-	snprintf(about->protocol, sizeof(about->protocol), "%s",
-		 fi_tostr(&info->ep_attr->protocol, FI_TYPE_PROTOCOL));
-	for (char *at = about->protocol; *at; at++)
-		if (*at == '\n')
-			*at = ' ';
+	tell_protocol(info->ep_attr, about);
 }
 
 /* --- orders ------------------------------------------------------------------------ */
@@ -196,10 +206,7 @@ static bool take_order(struct side *s, int fd, struct perf_order *order)
 	oob_recv(fd, order, sizeof(*order), NULL, NULL);
 	if (!order->count)
 		return false;
-	/* A follower's lead may be anybody. */
-	if (order->test >= PERF_TESTS || perf_tests[order->test].need != s->hello->need ||
-	    !order->window || order->window > s->hello->slots || order->size > s->hello->size ||
-	    order->depth > s->hello->recvs || order->count > PERF_COUNT_MAX)
+	if (!order_is_possible(s->hello, order))
 		bench_die("an order that cannot be");
 	return true;
 }

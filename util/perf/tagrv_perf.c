@@ -10,9 +10,9 @@
 
 #include "oob.h"
 #include "options.h"
-#include "results.h"
 #include "run.h"
 #include "serve.h"
+#include "show/results.h"
 
 /* Nothing measured is a failure; a test that a provider cannot run is none. */
 static int status_of(const struct perf_results *res)

@@ -7,6 +7,7 @@
 #ifndef PERF_TALK_H
 #define PERF_TALK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "hist.h"
@@ -33,6 +34,9 @@ struct perf_hello {
 struct perf_order {
 	uint64_t test, size, window, depth, count;
 };
+
+/* Whether the order keeps to what hello has announced. A follower's lead may be anybody. */
+bool order_is_possible(const struct perf_hello *hello, const struct perf_order *order);
 
 enum perf_reply_kind { PERF_OPENED = 1, PERF_READY, PERF_RESULT, PERF_FAILED };
 

@@ -20,8 +20,11 @@
 #include "oob.h"
 #include "side.h"
 
-/* A round may take this many times what was expected, and --timeout, before it counts as hung. */
-enum { PATIENCE = 20 };
+/*
+ * A round may take this many times what was expected, and --timeout, before it counts as hung.
+ * A process that finds out itself after --timeout knows more of it: it has the time to say so.
+ */
+enum { PATIENCE = 20, GRACE = 2 };
 
 static int fail(struct team *team, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -284,7 +287,7 @@ int team_round(struct team *team, const struct perf_order *order, double expecte
 	       struct team_result *result, struct hist *hist)
 {
 	static struct perf_reply replies[PERF_PAIRS_MAX];
-	const double patience = team->timeout + PATIENCE * expected;
+	const double patience = team->timeout + PATIENCE * expected + GRACE;
 	int ret;
 
 	tell_all(team, order, sizeof(*order));

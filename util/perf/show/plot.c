@@ -18,6 +18,12 @@
 
 enum { PANEL_WIDTH = 900, PANEL_HEIGHT = 640, TITLE_HEIGHT = 70, FONT = 21, TICS = 7, COLOURS = 8 };
 
+/*
+ * More lines than this are named beside their panel, in small letters and columns, and have no
+ * areas, which would hide each other. A column has the name of a provider, and the rest.
+ */
+enum { KEY_LINES = 12, KEY_ROWS = 32, KEY_COLUMNS = 3, KEY_FONT = 12, KEY_HEIGHT = 18, KEY_LETTER = 9, KEY_REST = 180 };
+
 /* These can be told apart by people who do not see all colours. */
 static const char *const colours[COLOURS] = {
 	"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999",
@@ -93,6 +99,14 @@ static void print_name(FILE *out, enum perf_test test, size_t provider, size_t p
 	fprintf(out, "$t%d_%zu_%zu", (int)test, provider, pairs);
 }
 
+static bool has_line(const struct perf_results *res, enum perf_test test, size_t provider, size_t pairs)
+{
+	for (size_t i = 0; i < res->row_cnt; i++)
+		if (is_line(res, &res->rows[i], test, provider, pairs))
+			return true;
+	return false;
+}
+
 static bool print_data(FILE *out, const struct perf_results *res, enum perf_test test, size_t provider, size_t pairs)
 {
 	size_t count = 0;
@@ -115,11 +129,16 @@ static bool print_data(FILE *out, const struct perf_results *res, enum perf_test
 }
 
 /* Quotes end a text for gnuplot. */
+static void print_part(FILE *out, const char *text)
+{
+	for (; *text; text++)
+		fputc(*text == '"' || *text == '\\' || *text == '`' ? '\'' : *text, out);
+}
+
 static void print_text(FILE *out, const char *text)
 {
 	fputc('"', out);
-	for (; *text; text++)
-		fputc(*text == '"' || *text == '\\' || *text == '`' ? '\'' : *text, out);
+	print_part(out, text);
 	fputc('"', out);
 }
 
@@ -137,12 +156,12 @@ static void print_title(FILE *out, const struct perf_results *res, size_t provid
 
 /* One or two lines of one provider; index: its colour. */
 static void print_plot(FILE *out, const struct perf_results *res, enum perf_test test, size_t provider,
-		       size_t pairs, size_t index)
+		       size_t pairs, size_t index, bool area)
 {
 	const char *colour = colours[index % COLOURS];
 	const enum perf_kind kind = perf_tests[test].kind;
 
-	if (kind == PERF_TIMES) {
+	if (kind == PERF_TIMES && area) {
 		print_name(out, test, provider, pairs);
 		fprintf(out, " using 1:3:4 with filledcurves fc rgb \"%s\" fs transparent solid 0.2 noborder notitle, ",
 			colour);
@@ -197,6 +216,39 @@ static size_t find_xs(const struct perf_results *res, enum perf_test test, doubl
 	return once;
 }
 
+/* How many lines a panel has; overlap has two for each provider. */
+static size_t count_lines(const struct perf_results *res, enum perf_test test)
+{
+	const struct perf_list *pairs = &res->opt->pairs;
+	size_t count = 0;
+
+	for (size_t p = 0; p < res->opt->provider_cnt; p++)
+		for (size_t i = 0; i < pairs->count; i++)
+			count += has_line(res, test, p, pairs->values[i]);
+	return perf_tests[test].kind == PERF_SHARES ? 2 * count : count;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Gnuplot puts the names over the lines if they take too many columns. */
+static size_t key_rows(size_t lines)
+{
+	return larger(KEY_ROWS, (lines + KEY_COLUMNS - 1) / KEY_COLUMNS);
+}
+
+static void print_key(FILE *out, enum perf_test test, size_t lines)
+{
+	if (lines > KEY_LINES)
+		fprintf(out, "set key outside right top vertical maxrows %d font \"sans,%d\" samplen 1\n",
+			(int)key_rows(lines), KEY_FONT);
+	else
+		fprintf(out, "set key inside %s font \"sans,%d\" samplen 4\n",
+			perf_tests[test].kind == PERF_STREAM ? "bottom right" : "top left", FONT);
+}
+
 static void print_axes(FILE *out, const double *xs, size_t count, enum perf_test test)
 {
 	const size_t step = (count + TICS - 1) / TICS;
@@ -218,15 +270,15 @@ static void print_axes(FILE *out, const double *xs, size_t count, enum perf_test
 	/* With few values, a logarithmic axis may have no tic at all. */
 	if (count == 1 || test == PERF_RATE)
 		fprintf(out, "unset logscale y\nset yrange [0:*]\n");
-	fprintf(out, "set key %s\n", perf_tests[test].kind == PERF_STREAM ? "bottom right" : "top left");
 }
 
 static void print_panel(FILE *out, const struct perf_results *res, enum perf_test test, double *xs)
 {
 	const struct perf_list *pairs = &res->opt->pairs;
-	size_t index = 0, count = find_xs(res, test, xs);
-	char plots[65536];
-	FILE *plot = fmemopen(plots, sizeof(plots), "w");
+	const size_t lines = count_lines(res, test);
+	size_t index = 0, count = find_xs(res, test, xs), len = 0;
+	char *plots = NULL;
+	FILE *plot = open_memstream(&plots, &len);
 
 	if (!plot)
 		bench_die("out of memory");
@@ -235,14 +287,17 @@ static void print_panel(FILE *out, const struct perf_results *res, enum perf_tes
 			if (!print_data(out, res, test, p, pairs->values[i]))
 				continue;
 			fprintf(plot, index ? ", " : "");
-			print_plot(plot, res, test, p, pairs->values[i], index++);
+			print_plot(plot, res, test, p, pairs->values[i], index++, lines <= KEY_LINES);
 		}
 	}
-	fclose(plot);
+	if (fclose(plot))
+		bench_die("out of memory");
 	print_axes(out, xs, count, test);
+	print_key(out, test, lines);
 	fprintf(out, "set title ");
 	print_text(out, perf_tests[test].title);
 	fprintf(out, "\nplot %s\n", plots);
+	free(plots);
 }
 
 /* --- figure --------------------------------------------------------------------------- */
@@ -258,25 +313,69 @@ static size_t count_panels(const struct perf_results *res, bool *shown)
 	return count;
 }
 
-static void print_head(FILE *out, const struct perf_results *res, size_t panels)
+/*
+ * Names what was measured, in as many lines as fit between the edges. Returns how many these
+ * are; out: NULL, to count them only.
+ */
+static size_t print_providers(FILE *out, const struct perf_results *res, size_t width)
 {
-	const size_t columns = panels == 1 ? 1 : panels <= 4 ? 2 : 3, lines = (panels + columns - 1) / columns;
-	char text[512] = "";
+	const size_t most = width / (FONT * 2 / 3);
+	size_t lines = 1, used = 0;
 
-	fprintf(out, "set terminal pngcairo noenhanced size %zu,%zu font \"sans,%d\"\nset output ",
-		columns * PANEL_WIDTH, lines * PANEL_HEIGHT + TITLE_HEIGHT, FONT);
-	print_text(out, res->opt->plot);
 	for (size_t i = 0; i < res->opt->provider_cnt; i++) {
 		const struct perf_about *about = &res->about[i];
-		const size_t len = strlen(text);
+		char text[256];
+		size_t len;
 
-		if (about->provider[0])
-			snprintf(text + len, sizeof(text) - len, "%s%s %s (%s)", len ? ", " : "",
-				 res->opt->providers[i], about->version, about->domain);
+		if (!about->provider[0])
+			continue;
+		snprintf(text, sizeof(text), "%.63s %s (%s)", res->opt->providers[i], about->version, about->domain);
+		len = strlen(text) + 2;
+		if (out && used)
+			fprintf(out, used + len > most ? ",\\n" : ", ");
+		if (used && used + len > most) {
+			lines++;
+			used = 0;
+		}
+		if (out)
+			print_part(out, text);
+		used += len;
 	}
-	fprintf(out, "\nset multiplot layout %zu,%zu title ", lines, columns);
-	print_text(out, text);
-	fprintf(out, " font \"sans,%d\"\nset logscale x 2\nset grid\nset border lw 2\n", FONT + 3);
+	return lines;
+}
+
+/* Of the panel with most lines; their names may be beside it. */
+static void find_panel_size(const struct perf_results *res, size_t *width, size_t *height)
+{
+	size_t most = 0, letters = 0;
+
+	for (enum perf_test test = 0; test < PERF_TESTS; test++)
+		most = larger(most, count_lines(res, test));
+	for (size_t p = 0; p < res->opt->provider_cnt; p++)
+		letters = larger(letters, strlen(res->opt->providers[p]));
+	*width = PANEL_WIDTH;
+	*height = PANEL_HEIGHT;
+	if (most <= KEY_LINES)
+		return;
+	*width += (most + key_rows(most) - 1) / key_rows(most) * (KEY_REST + KEY_LETTER * letters);
+	*height = larger(*height, (key_rows(most) + 6) * KEY_HEIGHT);
+}
+
+static void print_head(FILE *out, const struct perf_results *res, size_t panels)
+{
+	const size_t columns = panels == 1 ? 1 : panels <= 4 ? 2 : 3, rows = (panels + columns - 1) / columns;
+	size_t width, height, title;
+
+	find_panel_size(res, &width, &height);
+	width *= columns;
+	title = TITLE_HEIGHT + (print_providers(NULL, res, width) - 1) * 2 * FONT;
+
+	fprintf(out, "set terminal pngcairo noenhanced size %zu,%zu font \"sans,%d\"\nset output ",
+		width, rows * height + title, FONT);
+	print_text(out, res->opt->plot);
+	fprintf(out, "\nset multiplot layout %zu,%zu title \"", rows, columns);
+	print_providers(out, res, width);
+	fprintf(out, "\" font \"sans,%d\"\nset logscale x 2\nset grid\nset border lw 2\n", FONT + 3);
 }
 
 int plot_draw(const struct perf_results *res)
