@@ -73,7 +73,8 @@ static size_t parse_size(const char *text)
 		}
 	}
 	if (*text < '0' || *text > '9' || *end || errno || value > TAGRV_MAX_MSG / factor)
-		die("--why wants a number of bytes such as 64, 8k or 1M, not ", text);
+		die("--why wants a number of bytes such as 64, 8k or 1M, not ",
+		    *text ? text : "nothing");
 	return (size_t) (value * factor);
 }
 
@@ -105,6 +106,8 @@ static void parse_option(struct options *opt, int key, const char *arg)
 		break;
 	case 'r':
 		choose(opt, REPORT);
+		if (!*arg)
+			die("--report wants the name of a file, or - for standard output", "");
 		opt->report = arg;
 		break;
 	case 'm':
@@ -213,8 +216,11 @@ int main(int argc, char **argv)
 	any = host.cnt > 0;
 	ret = print(&host, &opt);
 	if (ret == -FI_ENODEV && opt.why.device)
-		fprintf(stderr, "tagrv_info: there is no device %s; tagrv_info lists them\n",
+		fprintf(stderr, "tagrv_info: there is no device '%s'; tagrv_info lists them\n",
 			opt.why.device);
+	else if (!any && (opt.what == WHY || opt.what == PROTOCOLS))
+		fprintf(stderr, "tagrv_info: no device is offered; tagrv_info, without options, "
+			"says why\n");
 	info_host_free(&host);
 	if (fflush(stdout) || ferror(stdout)) {
 		fprintf(stderr, "tagrv_info: the output cannot be written: %s\n", strerror(errno));
