@@ -70,9 +70,10 @@ static void refuse_param(const struct tagrv_ask *ask, const char *why)
 
 static int refuse_caps(const struct tagrv_ask *ask, uint64_t caps)
 {
-	char text[128], *list = fi_tostr(&caps, FI_TYPE_CAPS);
+	char text[128] = "caps: ";
+	const size_t begin = strlen(text);
 
-	snprintf(text, sizeof(text), "caps: %s", list ? list : "");
+	(void) fi_tostr_r(text + begin, sizeof(text) - begin, &caps, FI_TYPE_CAPS);
 	return refuse(ask, text);
 }
 
