@@ -319,7 +319,7 @@ static size_t count_panels(const struct perf_results *res, bool *shown)
  */
 static size_t print_providers(FILE *out, const struct perf_results *res, size_t width)
 {
-	const size_t most = width / (FONT * 2 / 3);
+	const size_t most = width / (FONT * 4 / 5);
 	size_t lines = 1, used = 0;
 
 	for (size_t i = 0; i < res->opt->provider_cnt; i++) {
