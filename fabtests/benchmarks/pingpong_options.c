@@ -42,6 +42,8 @@ static void print_help(void)
 	     "      --dev-b NAME      FI_TAGRV_DEVICES of the second process or server\n"
 	     "      --domain-a, --domain-b NAME    libfabric domain instead, for any provider\n"
 	     "      --addr-a, --addr-b ADDRESS     source address\n"
+	     "      --server          wait for a client\n"
+	     "      --client HOST     measure against the server on HOST\n"
 	     "      --port PORT       of the server's control connection (default 47920)\n"
 	     "      --timeout SECONDS without any completion (default 60)\n"
 	     "  -h, --help            this text\n"
