@@ -63,13 +63,24 @@ const char *info_param_text(const struct info_host *host, size_t i, char *text, 
 
 struct info_table {
 	char	transport[16];
-	struct tagrv_xport_attr attr;	/* with what the profile says */
+	uint64_t peer_model;		/* the table is for peers of it; 0: for all others */
+	struct tagrv_xport_attr attr;	/* with what the profile says; its section is ours */
+	char	section[128];
 	size_t	eager_limit;		/* bytes */
 	struct tagrv_select table;
 };
 
+#define INFO_TABLES	65u	/* of a device, at most: its own, and one for each section of a profile */
+
 /* Opens the domain for a moment. 0 or -FI_E*. */
 int info_table_read(const char *name, struct info_table *table);
+/*
+ * The same, with the tables for pairs that the profile has sections for behind the first
+ * one. *tables is to be freed, and has *cnt tables.
+ */
+int info_tables_read(const char *name, struct info_table **tables, size_t *cnt);
+/* Where the table's times and rates are from. Returns text. */
+const char *info_table_source(const struct info_table *table, char *text, size_t size);
 
 /* -- output: to 'out', if not said otherwise ------------------------------------------------ */
 

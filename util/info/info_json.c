@@ -4,6 +4,7 @@
  * rates in bytes per second, speeds of ports in bits per second. What is not known is null.
  */
 #include <rdma/fi_errno.h>
+#include <stdlib.h>
 
 #include "api/info/info.h"
 #include "core/limits.h"
@@ -28,13 +29,20 @@ static json_t *rails_of(const struct info_host *host, size_t i)
 	return json_pack("{s:o, s:s}", "devices", names, "why", rails.why);
 }
 
+static json_t *model_or_null(uint64_t model)
+{
+	char text[TAGRV_MODEL_STRLEN];
+
+	return model ? json_string(tagrv_model_text(model, text, sizeof(text))) : json_null();
+}
+
 static json_t *device(const struct info_host *host, size_t i)
 {
 	const struct tagrv_device_desc *desc = &host->descs[i];
 	bool local = tagrv_info_is_local(desc->name);
 	char addr[TAGRV_ADDR_STRLEN], why[256];
 
-	return json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name", desc->name,
+	return json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name", desc->name,
 			 "local", local, "address",
 			 local ? json_null() :
 			 json_string(tagrv_addr_str(&desc->addr, addr, sizeof(addr))),
@@ -42,6 +50,7 @@ static json_t *device(const struct info_host *host, size_t i)
 			 "driver", text_or_null(desc->driver), "firmware",
 			 text_or_null(desc->firmware), "speed",
 			 desc->speed ? json_integer((json_int_t) desc->speed) : json_null(),
+			 "model", model_or_null(desc->model),
 			 "order", local ? json_null() :
 			 json_string(tagrv_info_why(&host->params, desc, host->alike[i], why,
 						    sizeof(why))),
@@ -110,9 +119,14 @@ static json_t *table_of(const char *name, const struct info_table *info)
 	const struct tagrv_xport_attr *attr = &info->attr;
 	const struct tagrv_select *table = &info->table;
 
-	return json_pack("{s:s, s:s, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:o, s:o}",
+	return json_pack("{s:s, s:s, s:o, s:o, s:o, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f,"
+			 " s:f, s:f, s:f, s:I, s:o, s:o, s:o}",
 			 "device", name, "transport", info->transport, "source",
-			 text_or_null(attr->source), "latency", attr->latency, "overhead",
+			 text_or_null(attr->source), "section", text_or_null(info->section),
+			 "peer", model_or_null(info->peer_model), "max_packet",
+			 (json_int_t) attr->max_packet, "prep_overhead", attr->prep_overhead,
+			 "frag_overhead", attr->frag_overhead, "put_more", attr->put_more,
+			 "pipe_from", attr->pipe_from, "latency", attr->latency, "overhead",
 			 attr->overhead, "get_overhead", attr->get_overhead, "bandwidth",
 			 attr->bandwidth, "copy_bandwidth", attr->copy_bandwidth, "reg_overhead",
 			 attr->reg_overhead, "reg_growth", attr->reg_growth, "eager_limit",
@@ -129,13 +143,16 @@ json_t *info_json_protocols(const struct info_host *host, int *failed)
 
 	*failed = 0;
 	for (size_t i = 0; i < host->cnt; i++) {
-		struct info_table table;
-		int ret = info_table_read(host->descs[i].name, &table);
+		struct info_table *tables;
+		size_t cnt;
+		int ret = info_tables_read(host->descs[i].name, &tables, &cnt);
 
-		json_array_append_new(list, ret ?
-			json_pack("{s:s, s:s}", "device", host->descs[i].name, "error",
-				  fi_strerror(-ret)) :
-			table_of(host->descs[i].name, &table));
+		if (ret)
+			json_array_append_new(list, json_pack("{s:s, s:s}", "device",
+				host->descs[i].name, "error", fi_strerror(-ret)));
+		for (size_t k = 0; k < cnt; k++)
+			json_array_append_new(list, table_of(host->descs[i].name, &tables[k]));
+		free(tables);
 		*failed = ret ? ret : *failed;
 	}
 	return json_pack("{s:s, s:o}", "version", PACKAGE_VERSION, "protocols", list);

@@ -3,6 +3,7 @@
  * Devices, parameters and tables of protocols as text.
  */
 #include <rdma/fi_errno.h>
+#include <stdlib.h>
 
 #include "api/info/info.h"
 #include "select/profile.h"
@@ -104,18 +105,37 @@ void info_text_host(FILE *out, const struct info_host *host)
 
 /* -- protocols -------------------------------------------------------------------------- */
 
+/* What only a profile has. */
+static void print_measured(FILE *out, const struct info_table *info)
+{
+	const struct tagrv_xport_attr *attr = &info->attr;
+
+	if (*info->section)
+		fprintf(out, "  from the profile's section '%s'\n", info->section);
+	if (attr->put_more)
+		fprintf(out, "  a put takes %.3g us more than its answer\n",
+			attr->put_more * 1e6);
+	if (attr->pipe_from)
+		fprintf(out, "  a pipeline is faster from %.3g bytes on\n", attr->pipe_from);
+}
+
 static void print_table(FILE *out, const char *name, const struct info_table *info)
 {
 	const struct tagrv_xport_attr *attr = &info->attr;
 	const struct tagrv_select *table = &info->table;
-	char line[160];
+	char line[160], model[TAGRV_MODEL_STRLEN];
 
-	fprintf(out, "%s %s\n", info->transport, name);
+	fprintf(out, "%s %s", info->transport, name);
+	if (info->peer_model)
+		fprintf(out, " to peers with %s",
+			tagrv_model_text(info->peer_model, model, sizeof(model)));
+	fputc('\n', out);
 	fprintf(out, "  %s: latency %.3g us, overhead %.3g us, get %.3g us more;\n"
 		"  %.3g GB/s, copied packets %.3g GB/s; registration %.3g us and %.3g us per MiB\n",
 		attr->source ? attr->source : "unknown", attr->latency * 1e6, attr->overhead * 1e6,
 		attr->get_overhead * 1e6, attr->bandwidth * 1e-9, attr->copy_bandwidth * 1e-9,
 		attr->reg_overhead * 1e6, attr->reg_growth * 1e6 * (1 << 20));
+	print_measured(out, info);
 	for (size_t i = 0; i < table->cnt; i++)
 		fprintf(out, "  %s\n", tagrv_select_describe(table, i, attr, line, sizeof(line)));
 	if (tagrv_select_describe_prepared(table, attr, line, sizeof(line)))
@@ -130,14 +150,16 @@ int info_text_protocols(FILE *out, const struct info_host *host)
 	int failed = 0;
 
 	for (size_t i = 0; i < host->cnt; i++) {
-		struct info_table table;
-		int ret = info_table_read(host->descs[i].name, &table);
+		struct info_table *tables;
+		size_t cnt;
+		int ret = info_tables_read(host->descs[i].name, &tables, &cnt);
 
 		if (ret)
 			fprintf(out, "%s\n  cannot be opened: %s\n", host->descs[i].name,
 				fi_strerror(-ret));
-		else
-			print_table(out, host->descs[i].name, &table);
+		for (size_t k = 0; k < cnt; k++)
+			print_table(out, host->descs[i].name, &tables[k]);
+		free(tables);
 		failed = ret ? ret : failed;
 	}
 	return failed;

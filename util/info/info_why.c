@@ -105,6 +105,8 @@ static json_t *explain(const struct info_host *host, const char *device,
 		describe_kept(&choice, host, why->size, kept, sizeof(kept));
 		json_object_set_new(json, "unexpected", json_string(kept));
 	}
+	json_object_set_new(json, "source", json_string(info_table_source(&choice.info, kept,
+									  sizeof(kept))));
 	return json;
 }
 
@@ -150,6 +152,7 @@ static void print_one(FILE *out, json_t *device, size_t size)
 	fprintf(out, "  %-11s %s\n", "way", member(device, "way"));
 	if (*member(device, "unexpected"))
 		fprintf(out, "  %-11s %s\n", "unexpected", member(device, "unexpected"));
+	fprintf(out, "  %-11s %s\n", "numbers", member(device, "source"));
 	fprintf(out, "  %-11s", "estimates");
 	json_object_foreach(json_object_get(device, "estimates"), name, seconds) {
 		if (json_is_real(seconds))

@@ -2,7 +2,10 @@
 /*
  * An engine with two transports: what is polled, registered, lost.
  */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/engine_fixture.h"
 
@@ -128,4 +131,93 @@ Test(rail, connections_are_counted)
 	peer_up(true);
 	tagrv_rails_describe(&fx.engine->rails, text, sizeof(text));
 	cr_assert_str_eq(text, "2 fake, 1 fake, 0 loop");
+}
+
+/* ---- profiles ---- */
+
+#define MODEL		(UINT64_C(1) << 40 | UINT64_C(2) << 24 | 3)	/* 1:2@3 */
+#define HEAD		"tagrv-profile 1\ndevice fake fake\nlatency 1e-6\nbandwidth 1e9\n"	\
+			"copy_bandwidth 5e8\noverhead 0\nget_overhead 0\nreg_overhead 0\n"	\
+			"reg_growth 0\n"
+
+static void setup_with(const char *profile)
+{
+	char path[] = "/tmp/tagrv-test-XXXXXX";
+	int fd = mkstemp(path);
+
+	cr_assert(fd >= 0 && write(fd, profile, strlen(profile)) == (ssize_t) strlen(profile));
+	close(fd);
+	tagrv_param_define();
+	setenv("FI_TAGRV_PROFILE", path, 1);
+	engine_setup();
+	unlink(path);
+	cr_assert_not_null(fx.dom->profile, "%s", fx.dom->params.profile);
+}
+
+/* The table for a link to a device of this model. */
+static const struct tagrv_select *table_for(uint64_t model)
+{
+	struct tagrv_rail *rail;
+	struct tagrv_link *link = fake_link();
+	const struct tagrv_select *select;
+
+	link->peer_key = tagrv_model_key(model);
+	rail = tagrv_rail_of(link);
+	tagrv_dom_lock(fx.dom);
+	select = tagrv_rail_select_for(rail, link);
+	tagrv_lock_release(&fx.dom->lock);
+	link->xport->ops->link_discard(link);
+	return select;
+}
+
+Test(rail_pair, a_peer_has_the_table_for_its_device, .timeout = 30)
+{
+	struct tagrv_wireup_event event = {
+		.type = TAGRV_WIREUP_UP, .epoch = 1, .sendable = true,
+	};
+	const struct tagrv_select *other, *pair;
+
+	setup_with(HEAD "pair fake fake 1:2@3\nlatency 2e-6\n");
+	other = table_for(0);
+	cr_assert_eq(table_for(MODEL + 1), other);
+	pair = table_for(MODEL);
+	cr_assert_neq(pair, other);
+	cr_assert_eq(table_for(MODEL), pair, "it is made once");
+	/* 3 latencies of 1 us, or of 2 us, at 1 ns per byte less; the get may take 1 % longer. */
+	cr_assert(other->range[0].last >= 2929 && other->range[0].last <= 2932, "%zu",
+		  other->range[0].last);
+	cr_assert(pair->range[0].last >= 5860 && pair->range[0].last <= 5863, "%zu",
+		  pair->range[0].last);
+	event.addr = fx.addr;
+	event.max_packet = fx.max_packet;
+	event.link = fake_link();
+	event.link->peer_key = tagrv_model_key(MODEL);
+	tagrv_engine_wireup_event(fx.engine, &event);
+	cr_assert_eq(fx.engine->table.peers[0]->select, pair);
+	cr_assert_eq(fx.engine->table.peers[0]->eager_limit,
+		     TAGRV_MIN(fx.engine->table.peers[0]->packet_limit, pair->range[0].last));
+	engine_teardown();
+}
+
+/* What the endpoint lets peers do when it is opened. */
+static unsigned admitted(const char *profile)
+{
+	struct tagrv_engine_attr attr = { .source = true };
+	struct tagrv_engine *engine;
+	unsigned admits;
+
+	setup_with(profile);
+	attr.src = fx.engine->attr.src;
+	cr_assert_eq(tagrv_engine_open(fx.dom, &attr, &engine), 0);
+	admits = engine->rails.all[1].xport->attr.admits;
+	tagrv_engine_close(engine);
+	engine_teardown();
+	return admits;
+}
+
+Test(rail_pair, peers_may_do_what_its_table_needs, .timeout = 30)
+{
+	cr_assert_eq(admitted(HEAD "put_more 1e-6\n"), TAGRV_MEM_READ);
+	cr_assert_eq(admitted(HEAD "pair fake fake 1:2@3\nput_more -5e-6\n"),
+		     TAGRV_MEM_REMOTE);
 }

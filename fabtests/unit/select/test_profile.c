@@ -71,6 +71,43 @@ Test(profile, replaces_what_it_knows_of_a_device)
 	tagrv_profile_free(profile);
 }
 
+#define MODEL	UINT64_C(0x0015b310170186a0)	/* 15b3:1017@100000 */
+
+/* A pair's values come on top of the device's, and are for these peers only. */
+Test(profile, a_pair_has_a_section_of_its_own)
+{
+	char wrong[128] = "";
+	struct tagrv_profile *profile = parse(FIRST
+		"pair shm shm 15b3:1017@100000\nlatency 5\npipe_from 65536\n"
+		"device shm shm\nlatency 4\noverhead 3\nput_more -1e-6\n"
+		"pair shm shm 15b3:1017@25000\nlatency 6\n"
+		"pair shm other 15b3:1017@100000\nlatency 7\n", wrong, sizeof(wrong));
+	struct tagrv_device dev = { .ops = tagrv_xport_local(), .name = "shm" };
+	struct tagrv_xport_attr attr;
+
+	cr_assert_not_null(profile, "%s", wrong);
+	attr = apply(profile, "shm");
+	cr_expect_eq(attr.latency, 4);
+	cr_expect_eq(attr.put_more, -1e-6);
+	cr_expect_str_eq(attr.section, "device shm shm");
+	cr_expect_not(tagrv_profile_apply_pair(profile, &dev, 0, &attr));
+	cr_expect_not(tagrv_profile_apply_pair(profile, &dev, tagrv_model_key(MODEL + 1), &attr));
+	cr_expect_not(tagrv_profile_apply_pair(NULL, &dev, tagrv_model_key(MODEL), &attr));
+	cr_expect_eq(attr.latency, 4);
+	cr_expect(tagrv_profile_apply_pair(profile, &dev, tagrv_model_key(MODEL), &attr));
+	cr_expect_eq(attr.latency, 5);
+	cr_expect_eq(attr.overhead, 3);
+	cr_expect_eq(attr.pipe_from, 65536);
+	cr_expect_str_eq(attr.section, "pair shm shm 15b3:1017@100000");
+	cr_expect_eq(tagrv_profile_pair(profile, &dev, 0), MODEL);
+	cr_expect_eq(tagrv_profile_pair(profile, &dev, 1), MODEL - 75000);
+	cr_expect_eq(tagrv_profile_pair(profile, &dev, 2), 0);
+	cr_expect_eq(tagrv_profile_pair(NULL, &dev, 0), 0);
+	attr = apply(profile, "other");
+	cr_expect_eq(attr.latency, 1, "a pair's section is not the device's");
+	tagrv_profile_free(profile);
+}
+
 Test(profile, mistakes_are_told_with_their_line)
 {
 	static const struct {
@@ -96,6 +133,14 @@ Test(profile, mistakes_are_told_with_their_line)
 		{ FIRST "device shm a\nlatency 1\nlatency 1\n",
 		  "line 4: this was there before" },
 		{ FIRST "device averyveryverylongone a\n", "line 2: this name is too long" },
+		{ FIRST "pair shm a\n", "line 2: a transport, a device and the model" },
+		{ FIRST "pair shm a 1:1@1 b\n", "line 2: a transport, a device and the model" },
+		{ FIRST "pair shm a b\n", "line 2: a model is written as 15b3" },
+		{ FIRST "pair shm a 0:0@5\n", "line 2: a model is written as 15b3" },
+		{ FIRST "pair shm a 1:1@1\ndevice shm a\npair shm a 1:1@1\n",
+		  "line 4: this pair was there before" },
+		{ FIRST "device shm a\nput_more -11\n", "line 3: this number makes no" },
+		{ FIRST "device shm a\npipe_from 0\n", "line 3: this number makes no" },
 	};
 	char wrong[128];
 
@@ -105,6 +150,63 @@ Test(profile, mistakes_are_told_with_their_line)
 		cr_expect_not_null(strstr(wrong, known[i].said),
 				   "%s: %s", known[i].text, wrong);
 	}
+}
+
+/* The same sequence in each run. */
+static unsigned draw(void)
+{
+	static uint64_t state = 88172645463325252u;
+
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return (unsigned) (state >> 32);
+}
+
+/*
+ * Bytes that were changed, cut off or doubled do no harm: a profile is refused with the line
+ * of a mistake, or all of its values make sense. The transports' names need no check.
+ */
+Test(profile, changed_bytes_do_no_harm, .timeout = 30)
+{
+	static const char good[] = FIRST "device shm shm\nlatency 2e-7 # s\nreg_growth 0\n"
+		"pair shm shm 15b3:1017@100000\nlatency 5e-6\nput_more -1e-6\n"
+		"pipe_from 65536\ncopy_bandwidth 4e9\n";
+	static const char bytes[] = "\n \t#:@-+.e0123456789abcdefxnpidv\x80\xff";
+	struct tagrv_device dev = { .ops = tagrv_xport_local(), .name = "shm" };
+	unsigned taken = 0, refused = 0;
+	char text[2 * sizeof(good)], wrong[128];
+
+	for (int round = 0; round < 20000; round++) {
+		struct tagrv_profile *profile;
+		struct tagrv_xport_attr attr = declared;
+		size_t len = sizeof(good) - 1;
+
+		memcpy(text, good, sizeof(good));
+		for (unsigned i = draw() % 3 + 1; i; i--)
+			text[sizeof(FIRST) - 1 + draw() % (len - sizeof(FIRST) + 1)] =
+				bytes[draw() % (sizeof(bytes) - 1)];
+		if (!(draw() % 4))
+			text[draw() % len] = '\0';
+		else if (!(draw() % 8))
+			strcat(text, good + draw() % len);
+		wrong[0] = '\0';
+		profile = tagrv_profile_parse(text, wrong, sizeof(wrong));
+		refused += !profile;
+		taken += !!profile;
+		cr_assert(profile || !strncmp(wrong, "line ", 5), "'%s'", wrong);
+		if (!profile)
+			continue;
+		tagrv_profile_apply(profile, &dev, &attr);
+		for (size_t i = 0; tagrv_profile_pair(profile, &dev, i); i++)
+			cr_assert(tagrv_profile_apply_pair(profile, &dev,
+				tagrv_model_key(tagrv_profile_pair(profile, &dev, i)), &attr));
+		cr_assert(attr.latency >= 0 && attr.latency <= 10 && attr.pipe_from >= 0 &&
+			  attr.put_more >= -10 && attr.put_more <= 10 &&
+			  attr.copy_bandwidth >= 1);
+		tagrv_profile_free(profile);
+	}
+	cr_assert(taken > 1000 && refused > 1000, "%u taken, %u refused", taken, refused);
 }
 
 /* ---- files ---- */

@@ -96,6 +96,54 @@ Test(select, estimates_are_those_of_the_header)
 		     4 + 2 + 8 * (0.5 / 16 + 0.5));
 }
 
+/* A put may be faster than a get, and is chosen then; it takes no less than nothing. */
+Test(select, a_measured_put_may_be_faster)
+{
+	struct tagrv_xport_attr a = shm_like;
+	double get = tagrv_select_estimate(TAGRV_PROTO_RNDV_READ, &a, 50000);
+
+	a.caps |= TAGRV_XPORT_PUT;
+	build(&automatic, &a, LIMIT);
+	cr_expect_eq(proto_of(50000), TAGRV_PROTO_RNDV_READ);
+	a.put_more = -0.2e-6;
+	cr_expect_float_eq(tagrv_select_estimate(TAGRV_PROTO_RNDV_WRITE, &a, 50000),
+			   get - 0.1e-6, 1e-15);
+	build(&automatic, &a, LIMIT);
+	check_shape(LIMIT);
+	cr_expect_eq(proto_of(50000), TAGRV_PROTO_RNDV_WRITE);
+	a.put_more = -10;
+	cr_expect_eq(tagrv_select_estimate(TAGRV_PROTO_RNDV_WRITE, &a, 0), 0);
+	a.put_more = NAN;
+	cr_expect_eq(tagrv_select_estimate(TAGRV_PROTO_RNDV_WRITE, &a, 0), -1);
+}
+
+/* Not before and not behind the size that was measured, whatever that is. */
+Test(select, a_measured_pipeline_begins_where_it_was_measured)
+{
+	static const double from[] = { 20000, 100000, 1e6, 3e9 };
+	struct tagrv_xport_attr a = shm_like;
+	struct tagrv_select_conf conf = { .thresh = 1 };
+
+	a.reg_piece = 524288;
+	for (size_t i = 0; i < sizeof(from) / sizeof(*from); i++) {
+		size_t first = (size_t) from[i];
+
+		a.pipe_from = from[i];
+		build(&conf, &a, LIMIT);
+		check_shape(LIMIT);
+		cr_expect_eq(proto_of(first - 2), TAGRV_PROTO_RNDV_READ, "%zu", first);
+		cr_expect_eq(proto_of(first + 2), TAGRV_PROTO_RNDV_PIPE, "%zu", first);
+		cr_expect_eq(proto_of(TAGRV_MAX_MSG), TAGRV_PROTO_RNDV_PIPE, "%zu", first);
+	}
+	/* Where copies are faster than both, the two meet all the same. */
+	a.pipe_from = 50;
+	cr_expect_float_eq(tagrv_select_estimate(TAGRV_PROTO_RNDV_PIPE, &a, 50),
+			   tagrv_select_estimate(TAGRV_PROTO_RNDV_READ, &a, 50), 1e-15);
+	a.pipe_from = 1e18;
+	build(&conf, &a, LIMIT);
+	cr_expect_eq(proto_of(TAGRV_MAX_MSG), TAGRV_PROTO_RNDV_READ);
+}
+
 /* The first piece has 4 bytes; then either moving or registering takes longer. */
 Test(select, pipeline_hides_registrations)
 {

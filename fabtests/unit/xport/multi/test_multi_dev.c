@@ -115,10 +115,12 @@ Test(multi_dev, describes_all_rails, .timeout = 5)
 
 	devs[1]->software = true;
 	devs[1]->max_msg = 7;
+	devs[1]->model = 5;
 	cr_assert_eq(tagrv_xport_join(devs, 2, &dev), 0);
 	cr_assert_str_eq(dev->name, "dev0+dev1");
 	cr_assert_eq(dev->max_msg, 7);
 	cr_assert(dev->software);
+	cr_assert(!dev->model && !devs[1]->model, "peers are told none");
 	cr_assert_eq(dev->ops, &tagrv_multi_ops);
 	cr_assert_eq(tagrv_multi_dev_event_fd(dev), -1, "no rail has events");
 	tagrv_multi_dev_event(dev);

@@ -125,6 +125,33 @@ Test(verbs_blob, short_ones_are_refused_and_long_ones_are_not, .timeout = 5)
 	check_lengths(&two);
 }
 
+/* Behind all else, so that a release that does not know of it skips it. */
+Test(verbs_blob, a_model_comes_last, .timeout = 5)
+{
+	struct verbs_blob kinds[] = { sample(), sample_two() }, out;
+	unsigned char buf[TAGRV_BLOB_MAX];
+
+	for (size_t i = 0; i < 2; i++) {
+		size_t plain = tagrv_verbs_blob_pack(&kinds[i], buf), len;
+
+		kinds[i].model = 0x0102030405060708;
+		len = tagrv_verbs_blob_pack(&kinds[i], buf);
+		cr_assert_eq(len, plain + 8);
+		cr_assert_arr_eq(buf + plain, "\1\2\3\4\5\6\7\10", 8);
+		cr_assert_eq(tagrv_verbs_blob_unpack(&out, buf, len), 0);
+		cr_assert_eq(out.model, kinds[i].model);
+		cr_assert(out.two == kinds[i].two && out.number == kinds[i].number);
+		check_lengths(&kinds[i]);
+		/* Without its bit these bytes are a later release's. */
+		buf[41] &= (unsigned char) ~8u;
+		cr_assert_eq(tagrv_verbs_blob_unpack(&out, buf, len), 0);
+		cr_assert_eq(out.model, 0);
+		buf[41] |= 8;
+		cr_assert_eq(tagrv_verbs_blob_unpack(&out, buf, len + 5), 0);
+		cr_assert_eq(out.model, kinds[i].model);
+	}
+}
+
 Test(verbs_blob, wrong_version_is_refused, .timeout = 5)
 {
 	struct verbs_blob in = sample(), out;

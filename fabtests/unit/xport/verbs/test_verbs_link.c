@@ -43,6 +43,32 @@ Test(verbs_link, reads_are_limited_by_the_weaker_side)
 	pair_close(&pair);
 }
 
+Test(verbs_link, the_peers_model_is_known_when_it_tells)
+{
+	char blob[2][TAGRV_BLOB_MAX];
+	struct tagrv_link *a, *b;
+	struct verbs_blob old;
+	size_t len[2];
+	uint64_t own;
+
+	verbs_open();
+	own = pair.b->xport->dev->model;
+	cr_assert_eq(own >> 24, UINT64_C(0x12340007), "vendor and product");
+	cr_assert_eq(ops->link_create(pair.a->xport, blob[0], &len[0], &a), 0);
+	cr_assert_eq(ops->link_create(pair.b->xport, blob[1], &len[1], &b), 0);
+	cr_assert_eq(ops->link_bind(a, blob[1], len[1]), 0);
+	cr_assert_eq(a->peer_key, tagrv_model_key(own));
+	/* An older release tells nothing. */
+	cr_assert_eq(tagrv_verbs_blob_unpack(&old, blob[0], len[0]), 0);
+	old.model = 0;
+	len[0] = tagrv_verbs_blob_pack(&old, blob[0]);
+	cr_assert_eq(ops->link_bind(b, blob[0], len[0]), 0);
+	cr_assert_eq(b->peer_key, 0);
+	ops->link_discard(a);
+	ops->link_discard(b);
+	pair_close(&pair);
+}
+
 Test(verbs_link, other_networks_are_refused)
 {
 	char blob[TAGRV_BLOB_MAX];

@@ -77,7 +77,7 @@ static int attach(struct tagrv_peer *peer, struct tagrv_link *link,
 	max_packet = longest_packet(link, max_packet);
 	peer->packet_limit = tagrv_select_eager_limit(&engine->dom->params,
 						      max_packet);
-	peer->select = tagrv_rail_select(tagrv_rail_of(link));
+	peer->select = tagrv_rail_select_for(tagrv_rail_of(link), link);
 	peer->eager_limit = TAGRV_MIN(peer->packet_limit,
 				      tagrv_select_all_eager(peer->select));
 	peer->frag_max = max_packet - sizeof(struct tagrv_hdr);

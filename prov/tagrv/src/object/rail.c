@@ -28,6 +28,26 @@ static int watch(struct tagrv_dom *dom, struct tagrv_xport *xport)
 	return epoll_ctl(dom->wait_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
+/* What the tables of this rail, for whatever peers, need peers to be allowed to do. */
+static unsigned rights_of(const struct tagrv_rail *rail)
+{
+	const struct tagrv_dom *dom = rail->engine->dom;
+	const struct tagrv_device *dev = rail->xport->dev;
+	const struct tagrv_xport_attr *own = &rail->xport->attr;
+	size_t limit = tagrv_select_eager_limit(&dom->params, own->max_packet);
+	unsigned rights = tagrv_select_rights(&dom->select, own, limit);
+	uint64_t peer;
+
+	for (size_t i = 0; (peer = tagrv_profile_pair(dom->profile, dev, i)); i++) {
+		struct tagrv_xport_attr attr = *own;
+
+		(void) tagrv_profile_apply_pair(dom->profile, dev, tagrv_model_key(peer),
+						&attr);
+		rights |= tagrv_select_rights(&dom->select, &attr, limit);
+	}
+	return rights;
+}
+
 static int open_one(struct tagrv_engine *engine, struct tagrv_device *dev,
 		    const struct tagrv_sink *sink)
 {
@@ -54,10 +74,7 @@ static int open_one(struct tagrv_engine *engine, struct tagrv_device *dev,
 	tagrv_dom_want_cache(engine->dom, rail->xport);
 	tagrv_lock_release(&engine->dom->lock);
 	tagrv_profile_apply(engine->dom->profile, dev, &rail->xport->attr);
-	rail->xport->attr.admits &= tagrv_select_rights(
-		&engine->dom->select, &rail->xport->attr,
-		tagrv_select_eager_limit(&engine->dom->params,
-					 rail->xport->attr.max_packet));
+	rail->xport->attr.admits &= rights_of(rail);
 	rails->cnt++;
 	return watch(engine->dom, rail->xport);
 }
@@ -78,6 +95,16 @@ int tagrv_rails_open(struct tagrv_engine *engine, const struct tagrv_sink *sink)
 	return open_one(engine, dom->loop, sink);
 }
 
+static void free_pairs(struct tagrv_rail *rail)
+{
+	while (rail->pairs) {
+		struct tagrv_rail_pair *pair = rail->pairs;
+
+		rail->pairs = pair->next;
+		free(pair);
+	}
+}
+
 void tagrv_rails_close(struct tagrv_engine *engine)
 {
 	struct tagrv_rails *rails = &engine->rails;
@@ -96,6 +123,7 @@ void tagrv_rails_close(struct tagrv_engine *engine)
 		tagrv_dom_lock(engine->dom);
 		xport->ops->xport_close(xport);
 		tagrv_lock_release(&engine->dom->lock);
+		free_pairs(rail);
 		if (dump)
 			dump->dev->ops->mem_dereg(dump);
 	}
@@ -149,38 +177,84 @@ void tagrv_rail_drop_lane(struct tagrv_rail *rail)
 
 /* ---- protocols ---- */
 
-static void log_select(const struct tagrv_rail *rail)
+static void log_select(const struct tagrv_rail *rail, const struct tagrv_select *select,
+		       const struct tagrv_xport_attr *attr)
 {
 	const struct tagrv_xport *xport = rail->xport;
 	char line[160];
 
-	tagrv_info("protocols over %s %s, by times and rates %s:\n",
+	tagrv_info("protocols over %s %s, by times and rates %s%s%s:\n",
 		   xport->ops->name, xport->dev->name,
-		   xport->attr.source ? xport->attr.source : "unknown");
-	for (size_t i = 0; i < rail->select.cnt; i++)
-		tagrv_info("%s\n", tagrv_select_describe(
-			&rail->select, i, &xport->attr, line, sizeof(line)));
-	if (tagrv_select_describe_prepared(&rail->select, &xport->attr, line,
-					   sizeof(line)))
+		   attr->source ? attr->source : "unknown", attr->section ? ", section " : "",
+		   attr->section ? attr->section : "");
+	for (size_t i = 0; i < select->cnt; i++)
+		tagrv_info("%s\n", tagrv_select_describe(select, i, attr, line,
+							 sizeof(line)));
+	if (tagrv_select_describe_prepared(select, attr, line, sizeof(line)))
 		tagrv_info("%s\n", line);
-	for (size_t i = 0; i < rail->select.no_credit_cnt; i++)
-		tagrv_info("%s\n", tagrv_select_describe_credit(
-			&rail->select, i, &xport->attr, line, sizeof(line)));
+	for (size_t i = 0; i < select->no_credit_cnt; i++)
+		tagrv_info("%s\n", tagrv_select_describe_credit(select, i, attr, line,
+								sizeof(line)));
+}
+
+static void build_select(const struct tagrv_rail *rail, const struct tagrv_xport_attr *attr,
+			 struct tagrv_select *select)
+{
+	const struct tagrv_dom *dom = rail->engine->dom;
+
+	tagrv_select_build(select, &dom->select, attr,
+			   tagrv_select_eager_limit(&dom->params, attr->max_packet));
+	log_select(rail, select, attr);
 }
 
 const struct tagrv_select *tagrv_rail_select(struct tagrv_rail *rail)
 {
-	const struct tagrv_dom *dom = rail->engine->dom;
-	const struct tagrv_xport_attr *attr = &rail->xport->attr;
-
-	tagrv_assert_locked(dom);
-	if (!rail->select.cnt) {
-		tagrv_select_build(&rail->select, &dom->select, attr,
-				   tagrv_select_eager_limit(&dom->params,
-							    attr->max_packet));
-		log_select(rail);
-	}
+	tagrv_assert_locked(rail->engine->dom);
+	if (!rail->select.cnt)
+		build_select(rail, &rail->xport->attr, &rail->select);
 	return &rail->select;
+}
+
+static const struct tagrv_rail_pair *find_pair(const struct tagrv_rail *rail,
+					       uint32_t peer_key)
+{
+	const struct tagrv_rail_pair *pair = rail->pairs;
+
+	while (pair && pair->peer_key != peer_key)
+		pair = pair->next;
+	return pair;
+}
+
+/* NULL: the profile has no section for such peers, or there is no memory. */
+static const struct tagrv_rail_pair *add_pair(struct tagrv_rail *rail, uint32_t peer_key)
+{
+	const struct tagrv_xport *xport = rail->xport;
+	struct tagrv_xport_attr attr = xport->attr;
+	struct tagrv_rail_pair *pair;
+
+	if (!tagrv_profile_apply_pair(rail->engine->dom->profile, xport->dev, peer_key,
+				      &attr))
+		return NULL;
+	pair = calloc(1, sizeof(*pair));
+	if (!pair)
+		return NULL;
+	pair->peer_key = peer_key;
+	build_select(rail, &attr, &pair->select);
+	pair->next = rail->pairs;
+	rail->pairs = pair;
+	return pair;
+}
+
+const struct tagrv_select *tagrv_rail_select_for(struct tagrv_rail *rail,
+						 const struct tagrv_link *link)
+{
+	const struct tagrv_rail_pair *pair;
+
+	tagrv_assert_locked(rail->engine->dom);
+	pair = find_pair(rail, link->peer_key);
+	if (!pair)
+		pair = add_pair(rail, link->peer_key);
+	return pair ? &pair->select : tagrv_rail_select(rail);
 }
 
 /* ---- all rails ---- */

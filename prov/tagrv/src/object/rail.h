@@ -28,6 +28,13 @@
 
 struct tagrv_engine;
 
+/* The table for peers whose device is of one model, which the profile has a section for. */
+struct tagrv_rail_pair {
+	uint32_t peer_key;	/* as of the link */
+	struct tagrv_select select;
+	struct tagrv_rail_pair *next;
+};
+
 struct tagrv_rail {
 	struct tagrv_sink sink;		/* ours, given to the transport */
 	struct tagrv_engine *engine;
@@ -36,6 +43,7 @@ struct tagrv_rail {
 	uint32_t lanes;			/* attached and not closed yet */
 	uint64_t ups;			/* connections it has had */
 	struct tagrv_select select;	/* of protocols; built with the first lane */
+	struct tagrv_rail_pair *pairs;	/* built with the first lane to such a peer */
 	uint64_t dump;			/* reads whose bytes nobody wants go here; */
 	struct tagrv_mem *dump_mem;	/* its registration, when it is wanted first */
 };
@@ -81,6 +89,13 @@ static inline struct tagrv_rail *tagrv_rail_of(const struct tagrv_link *link)
  * a smaller one.
  */
 const struct tagrv_select *tagrv_rail_select(struct tagrv_rail *rail);
+/*
+ * The table for this link of the rail: by the section of the profile for its peer's device,
+ * if there is one (and memory for the table), else the table above. Both live as long as
+ * the rail.
+ */
+const struct tagrv_select *tagrv_rail_select_for(struct tagrv_rail *rail,
+						 const struct tagrv_link *link);
 
 /* The rail that messages to ourselves take. */
 static inline struct tagrv_rail *tagrv_rail_loop(struct tagrv_rails *rails)

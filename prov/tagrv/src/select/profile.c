@@ -38,11 +38,17 @@ static const struct key {
 	KEY(get_overhead, 0, 10),
 	KEY(reg_overhead, 0, 10),
 	KEY(reg_growth, 0, 1),
+	KEY(prep_overhead, 0, 10),
+	KEY(frag_overhead, 0, 10),
+	KEY(put_more, -10, 10),
+	KEY(pipe_from, 1, 1e18),
 };
 
 struct entry {
 	char	transport[TRANSPORT_MAX];
 	char	device[TAGRV_DEVNAME_MAX];
+	uint64_t peer;		/* model; 0: a device's section, for all peers */
+	char	title[TRANSPORT_MAX + TAGRV_DEVNAME_MAX + TAGRV_MODEL_STRLEN + 8];
 	double	value[TAGRV_ARRAY_SIZE(keys)];
 	bool	known[TAGRV_ARRAY_SIZE(keys)];
 };
@@ -68,12 +74,14 @@ static char *next_word(char **line)
 }
 
 static struct entry *find(const struct tagrv_profile *profile,
-			  const char *transport, const char *device)
+			  const char *transport, const char *device,
+			  uint32_t peer_key)
 {
 	for (size_t i = 0; i < profile->cnt; i++) {
 		const struct entry *entry = &profile->entry[i];
 
-		if (!strcmp(entry->transport, transport) &&
+		if (tagrv_model_key(entry->peer) == peer_key &&
+		    !strcmp(entry->transport, transport) &&
 		    !strcmp(entry->device, device))
 			return (struct entry *) entry;
 	}
@@ -82,24 +90,54 @@ static struct entry *find(const struct tagrv_profile *profile,
 
 /* The following functions return NULL, or a text about the mistake. */
 
-static const char *parse_device(struct tagrv_profile *profile, char *line)
+/* peer: a model, or 0 for the section of a device. */
+static const char *add_entry(struct tagrv_profile *profile, const char *transport,
+			     const char *device, uint64_t peer)
 {
-	char *transport = next_word(&line), *device = next_word(&line);
 	struct entry *entry = &profile->entry[profile->cnt];
+	char model[TAGRV_MODEL_STRLEN];
 
-	if (!transport || !device || next_word(&line))
-		return "a transport and a device are wanted";
 	if (profile->cnt == DEVICES_MAX)
 		return "too many devices";
-	if (find(profile, transport, device))
-		return "this device was there before";
+	if (find(profile, transport, device, tagrv_model_key(peer)))
+		return peer ? "this pair was there before" :
+			      "this device was there before";
 	if (strlen(transport) >= sizeof(entry->transport) ||
 	    strlen(device) >= sizeof(entry->device))
 		return "this name is too long";
 	strcpy(entry->transport, transport);
 	strcpy(entry->device, device);
+	entry->peer = peer;
+	if (peer)
+		snprintf(entry->title, sizeof(entry->title), "pair %s %s %s", transport,
+			 device, tagrv_model_text(peer, model, sizeof(model)));
+	else
+		snprintf(entry->title, sizeof(entry->title), "device %s %s", transport,
+			 device);
 	profile->cnt++;
 	return NULL;
+}
+
+static const char *parse_device(struct tagrv_profile *profile, char *line)
+{
+	char *transport = next_word(&line), *device = next_word(&line);
+
+	if (!transport || !device || next_word(&line))
+		return "a transport and a device are wanted";
+	return add_entry(profile, transport, device, 0);
+}
+
+static const char *parse_pair(struct tagrv_profile *profile, char *line)
+{
+	char *transport = next_word(&line), *device = next_word(&line);
+	char *model = next_word(&line);
+	uint64_t peer;
+
+	if (!transport || !device || !model || next_word(&line))
+		return "a transport, a device and the model of a peer's are wanted";
+	if (!tagrv_model_parse(model, &peer))
+		return "a model is written as 15b3:1017@100000";
+	return add_entry(profile, transport, device, peer);
 }
 
 static const char *parse_value(struct tagrv_profile *profile, const char *name,
@@ -142,6 +180,8 @@ static const char *parse_line(struct tagrv_profile *profile, char *line)
 		return NULL;
 	if (!strcmp(name, "device"))
 		return parse_device(profile, line);
+	if (!strcmp(name, "pair"))
+		return parse_pair(profile, line);
 	return parse_value(profile, name, line);
 }
 
@@ -280,25 +320,53 @@ struct tagrv_profile *tagrv_profile_load(const struct tagrv_params *params)
 		profile = tagrv_profile_parse(text, error, sizeof(error));
 	free(text);
 	if (profile)
-		tagrv_info("times and rates of %zu devices from %s\n",
+		tagrv_info("times and rates of %zu devices and pairs from %s\n",
 			   profile->cnt, path);
 	else if (!atomic_flag_test_and_set(&logged))
 		tagrv_warn("the profile %s is not used: %s\n", path, error);
 	return profile;
 }
 
-void tagrv_profile_apply(const struct tagrv_profile *profile,
-			 const struct tagrv_device *dev,
-			 struct tagrv_xport_attr *attr)
+static bool apply(const struct tagrv_profile *profile, const struct tagrv_device *dev,
+		  uint32_t peer_key, struct tagrv_xport_attr *attr)
 {
 	const struct entry *entry =
-		profile ? find(profile, dev->ops->name, dev->name) : NULL;
+		profile ? find(profile, dev->ops->name, dev->name, peer_key) : NULL;
 
 	if (!entry)
-		return;
+		return false;
 	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(keys); i++)
 		if (entry->known[i])
 			*(double *) ((char *) attr + keys[i].offset) =
 				entry->value[i];
 	attr->source = "profile";
+	attr->section = entry->title;
+	return true;
+}
+
+void tagrv_profile_apply(const struct tagrv_profile *profile,
+			 const struct tagrv_device *dev,
+			 struct tagrv_xport_attr *attr)
+{
+	(void) apply(profile, dev, 0, attr);
+}
+
+bool tagrv_profile_apply_pair(const struct tagrv_profile *profile,
+			      const struct tagrv_device *dev, uint32_t peer_key,
+			      struct tagrv_xport_attr *attr)
+{
+	return peer_key && apply(profile, dev, peer_key, attr);
+}
+
+uint64_t tagrv_profile_pair(const struct tagrv_profile *profile,
+			    const struct tagrv_device *dev, size_t i)
+{
+	for (size_t k = 0; profile && k < profile->cnt; k++) {
+		const struct entry *entry = &profile->entry[k];
+
+		if (entry->peer && !strcmp(entry->transport, dev->ops->name) &&
+		    !strcmp(entry->device, dev->name) && !i--)
+			return entry->peer;
+	}
+	return 0;
 }

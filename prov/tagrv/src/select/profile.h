@@ -13,8 +13,19 @@
  *   get_overhead 8e-07        per get beyond that, s
  *   reg_overhead 5e-08        per registration, s
  *   reg_growth 0              per byte registered, s
+ *   prep_overhead 3e-07       per prepared send beyond a send, s
+ *   frag_overhead 1e-07       per fragment of a copied rendezvous, more, s
+ *   put_more -2e-07           per put, beyond a get; less than 0: it is faster, s
+ *   pipe_from 1048576         bytes from which on a pipeline is faster than a get of
+ *                             memory that is not registered yet
+ *   pair verbs mlx5_0 15b3:1017@100000
+ *   latency 1.1e-06           transport, device here, and the model of the peer's device
  *
- * Values that a device's part leaves out stay as declared. A file with any mistake
+ * A device's section holds for all peers, but a pair's section holds for those whose device
+ * is of that model (xport/model.h). The own device is
+ * known by its name, because two of one model may differ in where they are plugged in.
+ * Values that a pair's section leaves out are those of the device, and values that the
+ * device's section leaves out stay as declared. A file with any mistake
  * is ignored as a whole: choices by half a profile would be worse than without.
  */
 #ifndef TAGRV_SELECT_PROFILE_H
@@ -54,5 +65,16 @@ struct tagrv_profile *tagrv_profile_parse(char *text, char *error,
 void tagrv_profile_apply(const struct tagrv_profile *profile,
 			 const struct tagrv_device *dev,
 			 struct tagrv_xport_attr *attr);
+/*
+ * The same by the section of this device and peers whose model has this key
+ * (tagrv_model_key()), on top of what tagrv_profile_apply() did. False: there is no such
+ * section, and nothing was changed.
+ */
+bool tagrv_profile_apply_pair(const struct tagrv_profile *profile,
+			      const struct tagrv_device *dev, uint32_t peer_key,
+			      struct tagrv_xport_attr *attr);
+/* The model of the i-th section of pairs of this device, from 0; 0: there are no more. */
+uint64_t tagrv_profile_pair(const struct tagrv_profile *profile,
+			    const struct tagrv_device *dev, size_t i);
 
 #endif

@@ -41,7 +41,7 @@ static struct cost cost_put(const struct tagrv_xport_attr *a)
 {
 	struct cost cost = cost_get(a);
 
-	cost.fixed += a->latency;
+	cost.fixed = TAGRV_MAX(cost.fixed + a->latency + a->put_more, 0.0);
 	return cost;
 }
 
@@ -56,12 +56,26 @@ static struct cost cost_copy(const struct tagrv_xport_attr *a)
 	return cost;
 }
 
+/* Begins later than a get and grows less, so that both meet at pipe_from. */
+static struct cost cost_pipe_measured(const struct tagrv_xport_attr *a)
+{
+	struct cost cost = cost_get(a);
+	double lead = TAGRV_MIN(2 * a->latency + a->overhead,
+				a->pipe_from * cost.per_byte / 2);
+
+	cost.fixed += lead;
+	cost.per_byte -= lead / a->pipe_from;
+	return cost;
+}
+
 /* The next piece is registered while pieces before it are moved. */
 static struct cost cost_pipe(const struct tagrv_xport_attr *a)
 {
 	double piece = (double) a->reg_piece, other;
 	struct cost cost = cost_get(a);
 
+	if (a->pipe_from > 0)
+		return cost_pipe_measured(a);
 	cost.fixed += 2 * a->latency + a->overhead;
 	if (!a->reg_piece)
 		return cost;
@@ -115,7 +129,7 @@ static bool attr_is_valid(const struct tagrv_xport_attr *a)
 	       is_time(a->frag_overhead) &&
 	       is_time(a->get_overhead) && is_time(a->prep_overhead) &&
 	       is_time(a->reg_overhead) &&
-	       is_time(a->reg_growth);
+	       is_time(a->reg_growth) && isfinite(a->put_more) && is_time(a->pipe_from);
 }
 
 static double time_of(struct cost cost, size_t len)

@@ -16,7 +16,7 @@
  *   eager   latency + overhead + max(s / bandwidth, s / copy_bandwidth)
  *   get     2 (reg_overhead + s reg_growth) + 4 latency + 3 overhead
  *           + get_overhead + s / bandwidth
- *   put     get + latency: the receiver answers first
+ *   put     get + latency + put_more: the receiver answers first
  *   copy    4 latency + 4 overhead + s (overhead + frag_overhead) / max_packet
  *           + max(s / bandwidth, s / copy_bandwidth)
  *   pipeline
@@ -32,6 +32,9 @@
  * the slower of the two counts instead of their sum. It is the fastest protocol
  * where reg_growth is a large part of the time per byte, for messages somewhat
  * longer than a piece. If reg_piece is 0 it is estimated as a get with more packets.
+ * If a profile has pipe_from, the size from which on it was measured to be faster than
+ * a get of memory that was not registered before, the estimate is instead the line
+ * that begins 2 latency + overhead above that of a get and meets it there.
  *
  * Both registrations are counted in full, as for buffers that are used for the
  * first time. A buffer that is found in the cache of registrations

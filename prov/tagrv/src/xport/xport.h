@@ -44,6 +44,7 @@
 #include "core/compiler.h"
 #include "core/list.h"
 #include "core/param.h"
+#include "xport/model.h"
 #include "xport/quota.h"
 #include "xport/watch.h"
 
@@ -147,12 +148,17 @@ struct tagrv_xport_attr {
 	double	overhead;	/* s per message */
 	double	frag_overhead;	/* s per fragment of a copied rendezvous, more */
 	double	get_overhead;	/* s per get, beyond that of a message */
+	double	put_more;	/* s per put, beyond a get; less than 0: it is faster */
 	double	prep_overhead;	/* s per prepared send, beyond that of a send */
 	double	reg_overhead;	/* s per registration */
 	double	reg_growth;	/* s per byte registered */
 	size_t	reg_piece;	/* bytes to register at a time while other bytes
 				   move; 0: register all at once */
+	double	pipe_from;	/* bytes from which on a pipeline is faster than a get, if the
+				   memory is not registered yet; 0: not measured */
 	const char *source;	/* of these times and rates: "declared", ... */
+	const char *section;	/* of the profile, if they come from one; else NULL. Valid as
+				   long as the profile */
 };
 
 /*
@@ -307,6 +313,7 @@ struct tagrv_device_desc {
 	char	network[64];		/* ports with the same text reach each other; "":
 					   not known */
 	bool	atomics;		/* as of struct tagrv_device */
+	uint64_t model;			/* likewise */
 };
 
 struct tagrv_device {
@@ -316,6 +323,8 @@ struct tagrv_device {
 	bool	software;	/* processors of this host move the bytes, in
 				   the kernel or in peers: idle polling yields */
 	bool	atomics;	/* its xports have TAGRV_XPORT_ATOMIC */
+	uint64_t model;		/* what it is, alike on all hosts: xport/model.h; 0: not
+				   known, or of no use to peers */
 };
 
 #define TAGRV_XPORT_QUOTAS	4u
@@ -433,6 +442,9 @@ struct tagrv_link {
 	struct tagrv_intake *intake;	/* NULL: none */
 	int	watch_at;	/* index in sink->watch of what the intake's next
 				   message changes, or TAGRV_WATCH_OFF */
+	uint32_t peer_key;	/* tagrv_model_key() of the peer's device, set by bind; 0: it
+				   did not tell. It says so itself, and nothing but the
+				   choice of protocols may depend on it */
 	/* bytes of one get or put over this link, set by bind */
 	size_t	get_max, put_max;
 	size_t	max_packet;	/* bytes of one send over this link, set by bind, the same

@@ -83,6 +83,8 @@ int tagrv_multi_join(struct tagrv_device *const *devs, size_t cnt,
 	dev->cnt = (unsigned) cnt;
 	for (size_t i = 0; i < cnt; i++) {
 		dev->rails[i] = devs[i];
+		/* No peer is told: the paths of all rails fit into one blob without it. */
+		devs[i]->model = 0;
 		dev->base.software |= devs[i]->software;
 		dev->base.max_msg = TAGRV_MIN(dev->base.max_msg,
 					      devs[i]->max_msg);

@@ -11,8 +11,10 @@
  *   41 bit 0: there are no buffers for the packets of 22 yet
  *      bit 1: two, a second queue pair is described below
  *      bit 2: list, packets to the second one begin with a header for the adapter
+ *      bit 3: the model of the sender's device is behind all else
  *   42 number of the blob's receiver in its tagged messages, 0: none; if two:
  *   44 number of the second queue pair   48 its first packet number
+ *   and then, 8 bytes: the model of the sender's device (xport/model.h)
  *
  * Bytes behind these are ignored: a later release may have something to say there.
  */
@@ -30,6 +32,7 @@
 #define BIT_THIN	1
 #define BIT_TWO		2
 #define BIT_LIST	4
+#define BIT_MODEL	8
 
 struct wire_blob {
 	uint8_t	 version;
@@ -57,8 +60,14 @@ struct wire_in {
 };
 
 static_assert(sizeof(struct wire_blob) == 44 && sizeof(struct wire_in) == 8, "wire layout");
-static_assert(sizeof(struct wire_blob) + sizeof(struct wire_in) <= TAGRV_BLOB_MAX,
-	      "blob must fit");
+static_assert(sizeof(struct wire_blob) + sizeof(struct wire_in) + sizeof(uint64_t) <=
+	      TAGRV_BLOB_MAX, "blob must fit");
+
+static size_t append(void *to, size_t len, const void *more, size_t more_len)
+{
+	memcpy((char *) to + len, more, more_len);
+	return len + more_len;
+}
 
 size_t tagrv_verbs_blob_pack(const struct verbs_blob *blob, void *to)
 {
@@ -77,17 +86,18 @@ size_t tagrv_verbs_blob_pack(const struct verbs_blob *blob, void *to)
 		.lid = htobe16(blob->lid),
 		.permits = htobe16(blob->permits),
 		.bits = (blob->thin ? BIT_THIN : 0) | (blob->two ? BIT_TWO : 0) |
-			(blob->list ? BIT_LIST : 0),
+			(blob->list ? BIT_LIST : 0) | (blob->model ? BIT_MODEL : 0),
 		.number = htobe16(blob->number),
 	};
 	struct wire_in in = { htobe32(blob->in_qpn), htobe32(blob->in_psn) };
+	uint64_t model = htobe64(blob->model);
+	size_t len;
 
 	memcpy(wire.gid, &blob->gid, sizeof(wire.gid));
-	memcpy(to, &wire, sizeof(wire));
-	if (!blob->two)
-		return sizeof(wire);
-	memcpy((char *) to + sizeof(wire), &in, sizeof(in));
-	return sizeof(wire) + sizeof(in);
+	len = append(to, 0, &wire, sizeof(wire));
+	if (blob->two)
+		len = append(to, len, &in, sizeof(in));
+	return blob->model ? append(to, len, &model, sizeof(model)) : len;
 }
 
 /* Whether the blob holds an address of the port. Some InfiniBand ports have no LID. */
@@ -120,6 +130,19 @@ static int unpack_in(struct verbs_blob *blob, const void *from, size_t len)
 	    blob->in_psn > MAX_24BIT || blob->number > (blob->list ? VERBS_NUMBER_MAX : 0) ||
 	    (blob->list && !blob->number))
 		return -FI_EINVAL;
+	return 0;
+}
+
+/* Any number will do: it is looked up in a profile, and nothing else depends on it. */
+static int unpack_model(struct verbs_blob *blob, const void *from, size_t len)
+{
+	size_t skip = blob->two ? sizeof(struct wire_in) : 0;
+	uint64_t model;
+
+	if (len < skip + sizeof(model))
+		return -FI_EINVAL;
+	memcpy(&model, (const char *) from + skip, sizeof(model));
+	blob->model = be64toh(model);
 	return 0;
 }
 
@@ -156,5 +179,9 @@ int tagrv_verbs_blob_unpack(struct verbs_blob *blob, const void *from,
 	    !blob->rd_in || !blob->rd_out || blob->prefix > 128 || blob->permits < VERBS_PERMIT_MIN ||
 	    blob->max_packet < TAGRV_HDR_ROOM || !has_address(blob))
 		return -FI_EINVAL;
-	return unpack_in(blob, (const char *) from + sizeof(wire), len - sizeof(wire));
+	from = (const char *) from + sizeof(wire);
+	len -= sizeof(wire);
+	if (wire.bits & BIT_MODEL && unpack_model(blob, from, len))
+		return -FI_EINVAL;
+	return unpack_in(blob, from, len);
 }

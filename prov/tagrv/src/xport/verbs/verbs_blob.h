@@ -33,6 +33,7 @@ struct verbs_blob {
 	bool	list;		/* which is of a list: packets begin with a header for it */
 	uint16_t number;	/* list: of the blob's receiver in its tagged messages; 0: none */
 	uint32_t in_qpn, in_psn; /* two: the second queue pair */
+	uint64_t model;		/* of the sender's device: xport/model.h; 0: it does not tell */
 };
 
 /* Writes a blob to 'to' (TAGRV_BLOB_MAX bytes); returns its length. */

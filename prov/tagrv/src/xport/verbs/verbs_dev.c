@@ -259,6 +259,8 @@ static int open_all(struct verbs_dev *dev, const char *name, size_t most)
 	if (ret)
 		return ret;
 	dev->base.max_msg = TAGRV_MIN(dev->port.attr.max_msg_sz, 1u << 30);
+	dev->base.model = tagrv_model_of(dev->attr.vendor_id, dev->attr.vendor_part_id,
+					 tagrv_verbs_port_speed(&dev->port.attr));
 	errno = 0;
 	dev->pd = dev->calls->alloc_pd(dev->ctx);
 	return dev->pd ? 0 : errno ? -errno : -FI_EIO;

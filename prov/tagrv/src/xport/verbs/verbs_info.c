@@ -156,6 +156,7 @@ static void describe_port(struct listing *list, struct ibv_context *ctx,
 	desc->up = port.state == IBV_PORT_ACTIVE;
 	desc->mtu = tagrv_verbs_mtu_bytes(port.active_mtu);
 	desc->speed = tagrv_verbs_port_speed(&port);
+	desc->model = tagrv_model_of(attr->vendor_id, attr->vendor_part_id, desc->speed);
 	desc->max_msg = TAGRV_MIN(port.max_msg_sz, 1u << 30);
 	snprintf(desc->link_type, sizeof(desc->link_type), "%s",
 		 port.link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" :

@@ -254,6 +254,8 @@ static struct verbs_blob own_blob(const struct verbs_link *link)
 		.gid = link->port->gid,
 		.part = link->port->part,
 		.prefix = link->port->prefix,
+		/* No protocol is chosen for a side link. */
+		.model = link->side ? 0 : xp->dev->base.model,
 	};
 }
 
@@ -389,6 +391,7 @@ int tagrv_verbs_link_bind(struct tagrv_link *base, const void *blob, size_t len)
 	link->tx_permits = peer.permits;
 	link->may_write = peer.admits & TAGRV_MEM_WRITE;
 	link->thin = peer.thin;
+	link->base.peer_key = tagrv_model_key(peer.model);
 	free(link->port);
 	link->port = NULL;
 	tagrv_verbs_link_set_state(link, VERBS_LINK_BOUND);
