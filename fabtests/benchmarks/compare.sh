@@ -50,7 +50,7 @@ plugin_of()
 	echo "$dir/prov/tagrv/.libs"
 }
 
-# With --only: leaves those tools, and the limits.
+# usage: keep_only [OPTION]; with 'only', which OPTION (--only) has set: leaves those tools, and the limits.
 keep_only()
 {
 	local name kept=()
@@ -60,7 +60,7 @@ keep_only()
 			kept+=("$name")
 		fi
 	done
-	[ ${#kept[@]} -gt 1 ] || die "--only: none of these is there; measured can be: ${tools[*]}"
+	[ ${#kept[@]} -gt 0 ] && [ "${kept[*]}" != limit ] || die "${1:---only}: none of these is there; measured can be: ${tools[*]}"
 	tools=("${kept[@]}")
 }
 
@@ -177,13 +177,15 @@ compare_awk='
 		return 0
 	}
 
-	# A column for each tool that measured it.
+	# A column for each tool that measured it; nothing if none has.
 	function table(title, what, sizes,    n, t, list, all, names, i, j) {
 		n = split(sizes, list, " ")
 		t = 0
 		for (i = split(tools, all, " "); i > 0; i--)
 			if (has(all[i], what, list, n))
 				names[++t] = all[i]
+		if (!t)
+			return
 		printf "\n%-24s", title
 		for (j = t; j > 0; j--)
 			printf "%16s", names[j]
