@@ -15,11 +15,39 @@ void tagrv_patience_init(struct tagrv_patience *patience)
 	atomic_init(&patience->most, TAGRV_PATIENCE_FIRST);
 }
 
+/* Whether a long look has not ended yet. A find since the last question began to count anew. */
+static bool looks_on(struct tagrv_patience *patience, uint64_t now)
+{
+	if (!atomic_load_explicit(&patience->is_long, memory_order_relaxed))
+		return false;
+	if (patience->looks < 2 * TAGRV_PATIENCE_LEAST)
+		patience->since = now;
+	return now - patience->since < TAGRV_PATIENCE_LONG_NS;
+}
+
 bool tagrv_patience_may_yield(struct tagrv_patience *patience, uint64_t now)
 {
+	if (looks_on(patience, now))
+		return false;
 	patience->looks = 0;
 	return now >= atomic_load_explicit(&patience->rest,
 					   memory_order_relaxed);
+}
+
+/* Whether looks are long after a yield that ended now and took so many nanoseconds. */
+static bool next_is_long(struct tagrv_patience *patience, uint64_t now, uint64_t ns)
+{
+	uint64_t ended = atomic_load_explicit(&patience->ended, memory_order_relaxed);
+
+	if (ns <= TAGRV_PATIENCE_WORK_NS)
+		return false;
+	if (!atomic_load_explicit(&patience->is_long, memory_order_relaxed))
+		return now >= atomic_load_explicit(&patience->try, memory_order_relaxed);
+	if (now - ns - ended >= TAGRV_PATIENCE_USE_NS)
+		return true;
+	atomic_store_explicit(&patience->try, now + TAGRV_PATIENCE_TRY_NS,
+			      memory_order_relaxed);
+	return false;
 }
 
 void tagrv_patience_learn(struct tagrv_patience *patience, uint64_t now,
@@ -48,6 +76,9 @@ void tagrv_patience_learn(struct tagrv_patience *patience, uint64_t now,
 			      others ? TAGRV_PATIENCE_LEAST :
 			      TAGRV_MIN(2 * most, TAGRV_PATIENCE_MOST),
 			      memory_order_relaxed);
+	atomic_store_explicit(&patience->is_long, next_is_long(patience, now, ns),
+			      memory_order_relaxed);
+	atomic_store_explicit(&patience->ended, now, memory_order_relaxed);
 }
 
 void tagrv_patience_yield(struct tagrv_patience *patience)

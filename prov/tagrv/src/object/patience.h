@@ -17,7 +17,13 @@
  *                                                ran, VAIN times in a row: no
  *                                                yield for REST times as long
  *
- * The last case: those threads wait for a lock that the caller holds. Some spin until
+ * Others that ran for long may be those that have to move the message: a yield helps them. Or
+ * they have nothing to do with it, and a yield gives them a time slice, of some ms, whenever
+ * a peer on another processor has not answered yet. Which of both it is, a longer look
+ * shows: it lasts LONG_NS, is tried once in TRY_NS, and again as long as it is of use, i.e. if
+ * reads went on for USE_NS before they had to yield.
+ *
+ * The last case above: those threads wait for a lock that the caller holds. Some spin until
  * their time slice is over (Open MPI), some go to sleep at once, and the caller has to
  * wake them afterwards (MPICH); nobody is helped. Such yields cost 1/REST of the time at
  * most.
@@ -63,12 +69,22 @@
  * long. */
 #define TAGRV_PATIENCE_REST	64
 
+/* More than an answer of a peer that runs takes; TRY_NS is many times as long. */
+#define TAGRV_PATIENCE_LONG_NS	100000
+#define TAGRV_PATIENCE_TRY_NS	20000000
+/* Many times LONG_NS: what comes within it was not found by one look. */
+#define TAGRV_PATIENCE_USE_NS	1000000
+
 struct tagrv_patience {
 	uint32_t looks;			/* in a row that found nothing */
+	uint64_t since;			/* ns by the clock: a long look has begun */
 	_Atomic uint32_t most;		/* before a yield */
 	_Atomic uint64_t rest;		/* ns by the clock: no yield before */
 	_Atomic uint32_t crowd;		/* passes until it is no longer crowded */
 	_Atomic uint32_t vain;		/* yields in a row in which only own threads ran */
+	atomic_bool is_long;		/* looks are long ones */
+	_Atomic uint64_t ended;		/* ns by the clock: the last yield */
+	_Atomic uint64_t try;		/* ns by the clock: a long look may be tried */
 };
 
 void tagrv_patience_init(struct tagrv_patience *patience);
@@ -84,7 +100,7 @@ static inline bool tagrv_patience_is_out(struct tagrv_patience *patience,
 
 /*
  * The calling thread has run out of patience. Whether it may yield; now: ns by the
- * clock. Begins to count anew.
+ * clock. Begins to count anew, but during a long look.
  */
 bool tagrv_patience_may_yield(struct tagrv_patience *patience, uint64_t now);
 
