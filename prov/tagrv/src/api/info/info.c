@@ -53,27 +53,52 @@ static void insert(struct offer *offers, size_t cnt, const struct offer *offer)
 	offers[cnt] = *offer;
 }
 
+/* Whether the hints allow this device. A refusal is logged as the flags of 'ask' say. */
+static bool matches(const struct tagrv_ask *ask, const struct tagrv_device_desc *desc)
+{
+	return tagrv_info_match_reach(ask, desc->name) && tagrv_info_match_atomics(ask, desc) &&
+	       tagrv_info_match_tags(ask, desc);
+}
+
+/* No device that the hints name is allowed. */
+static TAGRV_COLD void say_why_none(const struct tagrv_ask *ask,
+				    const struct tagrv_device_desc *descs, size_t cnt)
+{
+	struct tagrv_ask quiet = *ask;
+	bool reached = false;
+
+	if (ask->flags & TAGRV_FLAG_INTERNAL)
+		return;
+	quiet.flags |= TAGRV_FLAG_INTERNAL;
+	for (size_t i = 0; i < cnt; i++) {
+		reached |= tagrv_info_match_reach(&quiet, descs[i].name);
+		if (tagrv_info_match_name(ask, descs[i].name))
+			(void) matches(ask, &descs[i]);
+	}
+	/* The hints want other hosts, and no device for that is usable. */
+	if (!reached)
+		tagrv_info_warn_why(true);
+}
+
 /* Fills offers, best first. Returns their number, -FI_ENODATA, or that memory or
  * descriptors are missing. */
 static int choose(const struct tagrv_ask *ask,
 		  const struct tagrv_device_desc *descs, size_t cnt,
 		  struct offer *offers)
 {
+	struct tagrv_ask quiet = *ask;
+	bool named = false;
 	int n = 0, ret;
-	bool named = false, reach = true;
 
+	/* One device that is refused is no news where another is offered. */
+	quiet.flags |= TAGRV_FLAG_INTERNAL;
 	for (size_t i = 0; i < cnt; i++) {
 		struct offer offer = { .desc = &descs[i] };
 
 		if (!tagrv_info_match_name(ask, descs[i].name))
 			continue;
 		named = true;
-		if (!tagrv_info_match_reach(ask, descs[i].name)) {
-			reach = false;
-			continue;
-		}
-		if (!tagrv_info_match_atomics(ask, &descs[i]) ||
-		    !tagrv_info_match_tags(ask, &descs[i]))
+		if (!matches(&quiet, &descs[i]))
 			continue;
 		ret = tagrv_info_source(ask, &descs[i], &offer.src);
 		if (ret)
@@ -84,9 +109,8 @@ static int choose(const struct tagrv_ask *ask,
 	}
 	if (!named)
 		return tagrv_info_refuse_name(ask->hints);
-	/* The hints want other hosts, and no device for that is usable. */
-	if (!n && !reach && !(ask->flags & TAGRV_FLAG_INTERNAL))
-		tagrv_info_warn_why(true);
+	if (!n)
+		say_why_none(ask, descs, cnt);
 	return n ? n : -FI_ENODATA;
 }
 

@@ -30,7 +30,7 @@ static struct {
 	size_t	cnt;
 	char	*why;		/* why others are unusable, a line each */
 	int	lack;		/* there may be more: -FI_ENOMEM, -FI_EMFILE; or 0 */
-	char	*warned;	/* the reasons given in the last warnings */
+	char	*warned;	/* the reasons given in the last warnings, and the names */
 	bool	advised;	/* and what helps processes of one host */
 } found = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -207,14 +207,21 @@ static void warn_why(bool remote)
 			     "take another provider";
 	const char *line, *end;
 
+	char *warned;
+
 	if (!found.why && !(remote && found.cnt))
 		return;
-	if (found.warned && !strcmp(found.warned, why) && found.advised >= remote)
+	if (asprintf(&warned, "%s%s", why, found.params.devices) < 0)
+		warned = NULL;
+	if (warned && found.warned && !strcmp(found.warned, warned) &&
+	    found.advised >= remote) {
+		free(warned);
 		return;
+	}
 	for (line = why; (end = strchr(line, '\n')); line = end + 1)
 		warn_line(line, (size_t) (end - line), remote && !end[1] ? advice : "");
 	free(found.warned);
-	found.warned = strdup(why);
+	found.warned = warned;
 	found.advised = remote;
 }
 
