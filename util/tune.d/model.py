@@ -138,12 +138,19 @@ def frag_overhead(device, v):
 
 def put_more(device, v):
     get, put = device.values('get'), device.values('put')
-    common = sorted(set(get) & set(put))
-    more = statistics.median(put[s] - get[s] for s in common) - v['latency']
+    more = statistics.median(put[s] - get[s] for s in set(get) & set(put)) - v['latency']
+    # Never as fast as a get: its receiver has to allow writes, which its own profile says, and this one does not know.
+    return max(more, -v['latency'] * (1 - GAIN))
+
+
+def puts_are_faster(device):
+    """Whether puts were measured, and beat gets clearly where rendezvous begins."""
+    names = {curve.name for curve in device.curves}
+    if not {'put', 'get'} <= names:
+        return False
+    get, put = device.values('get'), device.values('put')
     begin = crossing(device) or SMALLEST
-    # As fast as a get at best, if it does not beat the get clearly where rendezvous begins.
-    clear = all(put[s] < get[s] * (1 - GAIN) for s in common if begin <= s <= begin * AROUND)
-    return more if clear else max(more, -v['latency'])
+    return all(put[s] < get[s] * (1 - GAIN) for s in set(get) & set(put) if begin <= s <= begin * AROUND)
 
 
 def pipe_from(device, _):

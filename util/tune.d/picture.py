@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """Draws the curves of a device, and where they cross."""
+import shutil
 import subprocess
 
 from curves import BEYOND, SMALLEST
@@ -39,10 +40,13 @@ def script(png, device, values, marks):
                              'plots': ', \\\n     '.join(plots)}
 
 
+def require_gnuplot():
+    if not shutil.which('gnuplot'):
+        raise Failed('gnuplot is missing (apt-get install gnuplot, or use --no-png)')
+
+
 def draw(png, device, values, marks):
     try:
         subprocess.run(['gnuplot'], input=script(png, device, values, marks), text=True, check=True)
-    except FileNotFoundError as err:
-        raise Failed('gnuplot is missing (apt-get install gnuplot, or use --no-png)') from err
     except subprocess.CalledProcessError as err:
         raise Failed(f'gnuplot cannot draw {png}') from err

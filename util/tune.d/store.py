@@ -23,8 +23,10 @@ def kept_parts(path, replaced):
     """Lines of the sections of an existing profile that are not replaced, named by the words of their heads."""
     try:
         lines = path.read_text().splitlines()
-    except OSError:
+    except FileNotFoundError:
         return []
+    except UnicodeDecodeError:
+        lines = None
     if not lines or lines[0] != MAGIC:
         raise Failed(f'{path} exists and is not a profile: not overwritten')
     kept, keep = [], False

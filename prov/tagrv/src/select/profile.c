@@ -335,6 +335,11 @@ static bool apply(const struct tagrv_profile *profile, const struct tagrv_device
 
 	if (!entry)
 		return false;
+	/* Of the device alone these two say little: they are relative to its other values. */
+	if (peer_key) {
+		attr->put_more = 0;
+		attr->pipe_from = 0;
+	}
 	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(keys); i++)
 		if (entry->known[i])
 			*(double *) ((char *) attr + keys[i].offset) =
