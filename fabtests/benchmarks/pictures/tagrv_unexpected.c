@@ -197,6 +197,8 @@ static void be_receiver(struct side *s)
 
 	printf("provider %s\n", s->e.info->fabric_attr->prov_name);
 	flood(s);
+	if (!s->sent)
+		bench_die("the provider takes no message that nobody receives");
 	receive_last(s);
 	start = now();
 	for (uint64_t i = 0; i < s->sent - 1; i++) {
