@@ -98,6 +98,7 @@ Test(profile, a_pair_has_a_section_of_its_own)
 	cr_expect_eq(attr.latency, 5);
 	cr_expect_eq(attr.overhead, 3);
 	cr_expect_eq(attr.pipe_from, 65536);
+	cr_expect_eq(attr.put_more, 0, "the device's is relative to its own latency");
 	cr_expect_str_eq(attr.section, "pair shm shm 15b3:1017@100000");
 	cr_expect_eq(tagrv_profile_pair(profile, &dev, 0), MODEL);
 	cr_expect_eq(tagrv_profile_pair(profile, &dev, 1), MODEL - 75000);

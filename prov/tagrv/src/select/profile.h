@@ -24,8 +24,9 @@
  * A device's section holds for all peers, but a pair's section holds for those whose device
  * is of that model (xport/model.h). The own device is
  * known by its name, because two of one model may differ in where they are plugged in.
- * Values that a pair's section leaves out are those of the device, and values that the
- * device's section leaves out stay as declared. A file with any mistake
+ * Values that a pair's section leaves out are those of the device, but put_more and
+ * pipe_from, which are relative to the others, are 0 then. Values that the device's
+ * section leaves out stay as declared. A file with any mistake
  * is ignored as a whole: choices by half a profile would be worse than without.
  */
 #ifndef TAGRV_SELECT_PROFILE_H
