@@ -66,11 +66,17 @@ sources_of_suite()
 	echo "$sources"
 }
 
+# usage: is_complete NAME; whether make_root has made it, of this suite.
+is_complete()
+{
+	[ "$(cat "$roots/$1/complete" 2>&1)" = "$suite" ]
+}
+
 # usage: make_root NAME; the smallest system of the suite, up to date. One that is complete is left as it is.
 make_root()
 {
 	local root=$roots/$1 sources mirror
-	[ ! -e "$root/complete" ] || return 0
+	! is_complete "$1" || return 0
 	sources=$(sources_of_suite)
 	mirror=${sources%% *}
 	[ -n "$mirror" ] || die "no source of $suite in /etc/apt/sources.list or sources.list.d"
@@ -85,5 +91,5 @@ make_root()
 	cp /etc/resolv.conf /etc/hosts "$root/etc/"
 	in_root "$1" apt-get -q update
 	apt_in "$1" dist-upgrade
-	touch "$root/complete"
+	echo "$suite" >"$root/complete"
 }
