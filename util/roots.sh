@@ -22,17 +22,22 @@ choose_suite()
 }
 
 # What debootstrap and chroot make of what is mounted is only seen by the processes that they start: nothing stays mounted.
-# usage: in_root NAME COMMAND...; runs the command without any variable of this machine.
+# usage: in_root NAME COMMAND...; runs the command without any variable of this machine but those that name a proxy.
 in_root()
 {
-	local root=$roots/$1
+	local root=$roots/$1 name
+	local -a proxies=()
 	shift
+	for name in http_proxy https_proxy ftp_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY; do
+		[ -z "${!name:-}" ] || proxies+=("$name=${!name}")
+	done
 	# shellcheck disable=SC2016 # for the shell
 	unshare --mount --propagation private sh -c '
 		root=$1
 		shift
 		for dir in proc sys dev; do mount --rbind "/$dir" "$root/$dir"; done
-		exec chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 "$@"' in_root "$root" "$@"
+		exec chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 "$@"' \
+		in_root "$root" "${proxies[@]}" "$@"
 }
 
 # usage: apt_in ROOT ARGUMENT...
@@ -43,24 +48,26 @@ apt_in()
 	in_root "$root" env DEBIAN_FRONTEND=noninteractive apt-get -qy -o Dpkg::Use-Pty=0 "$@"
 }
 
-# usage: sources_of RELEASE; prints 'URI RELEASE COMPONENT' for each of its sources of binary packages in
-# /etc/apt/sources.list and sources.list.d, as apt-get reads them: first those of the release itself, then its updates. Those of
-# other projects have other components.
+# usage: sources_of RELEASE; prints 'URI RELEASE COMPONENT' for each of the distribution's sources of binary packages in
+# /etc/apt/sources.list and sources.list.d, as apt-get reads them: first those of the release itself, then its updates.
 sources_of()
 {
 	# shellcheck disable=SC2016 # for apt-get
-	apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' | sort -u |
+	apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT) $(ORIGIN)' 'Created-By: Packages' | sort -u |
 		awk -v suite="$1" '
-			$3 !~ "^(main|universe)$" { next }
+			$4 !~ "^(Debian|Ubuntu)$" || $3 !~ "^(main|universe)$" { next }
+			{ $0 = $1 " " $2 " " $3 }
 			$2 == suite { own = own $0 "\n" }
 			$2 ~ "^" suite "-(updates|security)$" { more = more $0 "\n" }
 			END { printf "%s%s", own, more }'
 }
 
-# The mirror of this machine's release has the others, too.
+# The mirror of this machine's release has the others, too. apt-get knows sources only when it has fetched their lists, which images of
+# containers often lack.
 sources_of_suite()
 {
 	local sources
+	[ -n "$(sources_of "$(own_suite)")" ] || apt-get -q update >&2
 	sources=$(sources_of "$suite")
 	[ -n "$sources" ] || sources=$(sources_of "$(own_suite)" | sed "s/ $(own_suite)\(-[a-z]*\)\{0,1\} / $suite\1 /")
 	echo "$sources"
@@ -88,8 +95,9 @@ make_root()
 	Acquire::Languages "none";
 	Dpkg::Options { "--force-unsafe-io"; };
 	END
+	apt-config dump | grep -E '^Acquire::(http|https)::[Pp]roxy' >"$root/etc/apt/apt.conf.d/20proxy" || true
 	cp /etc/resolv.conf /etc/hosts "$root/etc/"
-	in_root "$1" apt-get -q update
+	in_root "$1" apt-get -q -o APT::Update::Error-Mode=any update
 	apt_in "$1" dist-upgrade
 	echo "$suite" >"$root/complete"
 }
