@@ -147,10 +147,13 @@ static void stop(struct side *s)
 	close(s->oob);
 }
 
+/* Protocols with this bit are a provider's own: FI_PROV_SPECIFIC, until libfabric 2. */
+#define OWN_PROTOCOL	(1u << 31)
+
 /* Of a protocol that libfabric has no name for, the version says what can talk to each other. */
 static void tell_protocol(const struct fi_ep_attr *attr, struct perf_about *about)
 {
-	if (attr->protocol & FI_PROV_SPECIFIC)
+	if (attr->protocol & OWN_PROTOCOL)
 		snprintf(about->protocol, sizeof(about->protocol), "%.32s version %u",
 			 about->provider, attr->protocol_version);
 	else
