@@ -362,9 +362,10 @@ static inline ssize_t try_send(struct endpoint *e, size_t len, const uint64_t *d
 	return ret;
 }
 
-void endpoint_wait_slot(struct endpoint *e)
+char *endpoint_wait_slot(struct endpoint *e)
 {
 	endpoint_wait_op(e, &e->ops[e->send_at]);
+	return slot_at(e, 0, e->send_at);
 }
 
 /* Inlined, so that a send without data does not look for any. */
@@ -372,7 +373,7 @@ static inline void send_next(struct endpoint *e, size_t len, const uint64_t *dat
 {
 	ssize_t ret;
 
-	endpoint_wait_slot(e);
+	endpoint_wait_op(e, &e->ops[e->send_at]);
 	while ((ret = try_send(e, len, data)) == -FI_EAGAIN)
 		endpoint_progress(e);
 	check(ret, "a send");
@@ -394,4 +395,9 @@ void endpoint_take_recv(struct endpoint *e)
 {
 	endpoint_wait_op(e, &e->ops[e->conf.slots + e->take_at]);
 	e->take_at = next_slot(e, e->take_at);
+}
+
+char *endpoint_taken_slot(const struct endpoint *e)
+{
+	return slot_at(e, e->conf.slots, (e->take_at ? e->take_at : e->conf.slots) - 1);
 }

@@ -100,14 +100,17 @@ void endpoint_inject_data(struct endpoint *e, size_t len, uint64_t data);
 /* Waits until the last operation with this context has completed, if there was one. */
 void endpoint_wait_op(struct endpoint *e, const struct endpoint_op *op);
 
-/* Waits until the slot of the next send may be written to. */
-void endpoint_wait_slot(struct endpoint *e);
+/* Waits until the slot of the next send may be written to, and returns it. */
+char *endpoint_wait_slot(struct endpoint *e);
 
 /*
  * Waits for the receive that was posted first of those not taken yet, although later ones
  * may have completed before. For programs that take all their receives so.
  */
 void endpoint_take_recv(struct endpoint *e);
+
+/* The slot of the receive that was taken last. */
+char *endpoint_taken_slot(const struct endpoint *e);
 
 /* Wait until so many have completed since endpoint_open(). */
 void endpoint_wait_recvs(struct endpoint *e, uint64_t count);

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CONNECT_SECONDS = 10, CONNECT_PAUSE_MS = 200 };
+enum { CONNECT_PAUSE_MS = 200 };
 
 static void (*on_die)(const char *text);
 
@@ -80,17 +80,6 @@ int oob_listen(const char *port, int backlog)
 	return listener;
 }
 
-int oob_accept(const char *port)
-{
-	int listener = oob_listen(port, 1), fd;
-
-	fd = accept(listener, NULL, NULL);
-	if (fd < 0)
-		bench_die("accept: %s", strerror(errno));
-	close(listener);
-	return fd;
-}
-
 /* A firewall may swallow the request; the time limit of sends holds for connect(), too. */
 static int connect_once(const struct addrinfo *res, double seconds)
 {
@@ -135,11 +124,6 @@ int oob_connect_for(const char *host, const char *port, double seconds, const ch
 		bench_die("no server at %s port %s: %s%s", host, port, strerror(errno), what);
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof(none));
 	return fd;
-}
-
-int oob_connect(const char *host, const char *port)
-{
-	return oob_connect_for(host, port, CONNECT_SECONDS, "");
 }
 
 void oob_pair(int fd[2])

@@ -11,11 +11,10 @@
 /* Called repeatedly while the other side is late. */
 typedef void (*oob_idle_fn)(void *arg);
 
-/* Each returns a connected socket or ends the program with a message. */
-int oob_accept(const char *port);
-int oob_connect(const char *host, const char *port);
-
-/* Tries for so many seconds; what: the server's name and what to do, for the message. */
+/*
+ * Tries for so many seconds, and returns a connected socket or ends the program with a message;
+ * what: what to do, for the message.
+ */
 int oob_connect_for(const char *host, const char *port, double seconds, const char *what);
 
 /* Returns a socket that listens, or ends the program with a message. */

@@ -29,9 +29,9 @@ static char *parse_number(const char *text, size_t *value)
 	return end + (shift > 0);
 }
 
-static void insert(struct perf_list *list, size_t value, const char *name)
+static void insert(struct perf_list *list, size_t value, const char *name, bool as_given)
 {
-	size_t at = 0;
+	size_t at = as_given ? list->count : 0;
 
 	while (at < list->count && list->values[at] < value)
 		at++;
@@ -62,7 +62,7 @@ static bool parse_range(const char *text, struct range *range)
 	return at && !*at && range->first <= range->last && range->factor >= 2;
 }
 
-void list_parse(struct perf_list *list, const char *text, const char *name, size_t min, size_t max)
+static void parse(struct perf_list *list, const char *text, const char *name, size_t min, size_t max, bool as_given)
 {
 	char *copy = strdup(text), *state = NULL;
 
@@ -76,9 +76,19 @@ void list_parse(struct perf_list *list, const char *text, const char *name, size
 			bench_die("%s: '%s' is not from %zu to %zu", name, s, min, max);
 		/* A range from 0 goes on with 1. */
 		for (size_t v = range.first; v <= range.last; v = v ? v * range.factor : 1)
-			insert(list, v, name);
+			insert(list, v, name, as_given);
 	}
 	free(copy);
 	if (!list->count)
 		bench_die("%s: the list is empty", name);
+}
+
+void list_parse(struct perf_list *list, const char *text, const char *name, size_t min, size_t max)
+{
+	parse(list, text, name, min, max, false);
+}
+
+void list_parse_as_given(struct perf_list *list, const char *text, const char *name, size_t min, size_t max)
+{
+	parse(list, text, name, min, max, true);
 }

@@ -31,15 +31,10 @@ static void post_next(struct side *s, size_t size)
  */
 static void post_first(struct side *s, size_t most, size_t size)
 {
-	post_next(s, size);
+	if (most)
+		post_next(s, size);
 	for (size_t i = 1; i < most && s->to_post && endpoint_try_recv(&s->e, size); i++)
 		s->to_post--;
-}
-
-static void finish(const struct side *s, struct perf_reply *result, uint64_t begin, double unit_part)
-{
-	result->seconds = side_seconds(s, begin);
-	result->unit = result->seconds / (double)result->count * unit_part;
 }
 
 /* --- latency ----------------------------------------------------------------- */
@@ -50,28 +45,39 @@ static void finish(const struct side *s, struct perf_reply *result, uint64_t beg
  */
 static void latency_prepare(struct side *s, const struct perf_order *order)
 {
+	const size_t most = s->leads ? order->window - 1 : order->window;
+
 	s->part = 0.5;
-	s->to_post = order->count;
-	post_first(s, s->leads ? 1 : 2, order->size);
+	s->to_post = order_operations(order);
+	post_first(s, most < 2 ? most : 2, order->size);
 }
 
-static void round_trip(struct side *s, size_t size)
+static inline void round_trip(struct side *s, size_t size)
 {
 	if (!s->leads)
-		endpoint_take_recv(&s->e);
-	endpoint_post_send(&s->e, size);
+		side_take(s, size);
+	side_send(s, size);
 	post_next(s, size);
 	if (s->leads)
-		endpoint_take_recv(&s->e);
+		side_take(s, size);
 	endpoint_wait_sends(&s->e, s->e.sent);
 }
 
-/* A round trip begins where the one before it ended, unless samples were counted between. */
-static void latency_run(struct side *s, const struct perf_order *order, struct perf_reply *result)
+/* Reads the clock between blocks only. */
+static void latency_blocks(struct side *s, const struct perf_order *order)
 {
-	const uint64_t begin = clock_ticks();
-	uint64_t before = begin;
+	for (uint64_t b = 0; b < order->blocks; b++) {
+		const uint64_t begin = clock_ticks();
 
+		for (uint64_t i = 0; i < order->count; i++)
+			round_trip(s, order->size);
+		side_sample(s, side_end_block(s, begin, order->count, s->part) / order->count);
+	}
+}
+
+/* A round trip begins where the one before it ended, unless samples were counted between. */
+static void latency_each(struct side *s, const struct perf_order *order, uint64_t before)
+{
 	for (uint64_t i = 0; i < order->count; i++) {
 		uint64_t after;
 
@@ -81,7 +87,17 @@ static void latency_run(struct side *s, const struct perf_order *order, struct p
 		after = clock_ticks();
 		before = side_sample(s, after - before) ? clock_ticks() : after;
 	}
-	finish(s, result, begin, 0.5);
+}
+
+static void latency_run(struct side *s, const struct perf_order *order, struct perf_reply *result)
+{
+	const uint64_t begin = clock_ticks();
+
+	if (order->blocks)
+		latency_blocks(s, order);
+	else
+		latency_each(s, order, begin);
+	side_finish(s, result, begin, s->part);
 }
 
 const struct side_ops side_latency = { latency_prepare, latency_run };
@@ -155,25 +171,62 @@ static void stream_prepare(struct side *s, const struct perf_order *order)
 	post_first(s, order->window, order->size);
 }
 
-/* The follower answers the last message with an empty one. */
+/* With the time between two sends, which includes the wait for a slot. */
+static void send_watched(struct side *s, const struct perf_order *order)
+{
+	uint64_t before = clock_ticks();
+
+	for (uint64_t i = 0; i < order->count; i++) {
+		uint64_t after;
+
+		side_send(s, order->size);
+		after = clock_ticks();
+		if (after - before > s->pause)
+			s->pause = after - before;
+		before = after;
+	}
+}
+
+static void send_stream(struct side *s, const struct perf_order *order)
+{
+	endpoint_post_recv(&s->e, 0);
+	if (s->hello->flags & PERF_PAUSE)
+		send_watched(s, order);
+	else
+		for (uint64_t i = 0; i < order->count; i++)
+			side_send(s, order->size);
+	side_take(s, 0);
+}
+
+/* Answers the last message with an empty one; the next block finds its first receives posted. */
+static void take_stream(struct side *s, const struct perf_order *order, bool last)
+{
+	for (uint64_t i = 0; i < order->count; i++) {
+		side_take(s, order->size);
+		post_next(s, order->size);
+	}
+	if (!last)
+		stream_prepare(s, order);
+	side_send(s, 0);
+}
+
 static void stream_run(struct side *s, const struct perf_order *order, struct perf_reply *result)
 {
-	const uint64_t begin = clock_ticks();
+	const uint64_t begin = clock_ticks(), blocks = order->blocks ? order->blocks : 1;
 
-	if (s->leads) {
-		endpoint_post_recv(&s->e, 0);
-		for (uint64_t i = 0; i < order->count; i++)
-			endpoint_post_send(&s->e, order->size);
-		endpoint_take_recv(&s->e);
-	} else {
-		for (uint64_t i = 0; i < order->count; i++) {
-			endpoint_take_recv(&s->e);
-			post_next(s, order->size);
-		}
-		endpoint_post_send(&s->e, 0);
+	for (uint64_t b = 0; b < blocks; b++) {
+		const uint64_t start = clock_ticks();
+
+		if (s->leads)
+			send_stream(s, order);
+		else
+			take_stream(s, order, b + 1 == blocks);
+		endpoint_wait_sends(&s->e, s->e.sent);
+		if (order->blocks)
+			side_end_block(s, start, order->count, 1);
 	}
-	endpoint_wait_sends(&s->e, s->e.sent);
-	finish(s, result, begin, 1);
+	side_finish(s, result, begin, 1);
+	result->pause = (double)s->pause * s->seconds_per_tick;
 }
 
 const struct side_ops side_stream = { stream_prepare, stream_run };
@@ -196,15 +249,15 @@ static void both_ways_run(struct side *s, const struct perf_order *order, struct
 		endpoint_wait_op(&s->e, &s->e.ops[s->e.conf.slots + s->e.take_at]);
 	for (uint64_t i = 0; i < order->count + order->window; i++) {
 		if (i < order->count)
-			endpoint_post_send(&s->e, order->size);
+			side_send(s, order->size);
 		if (i < order->window)
 			continue;
-		endpoint_take_recv(&s->e);
+		side_take(s, order->size);
 		post_next(s, order->size);
 	}
 	endpoint_wait_sends(&s->e, s->e.sent);
-	finish(s, result, begin, 1);
 	result->count *= 2;
+	side_finish(s, result, begin, 1);
 }
 
 const struct side_ops side_both_ways = { both_ways_prepare, both_ways_run };
@@ -233,9 +286,9 @@ static double send_computing(struct side *s, size_t size, double seconds)
 	uint64_t begin;
 
 	endpoint_post_recv(&s->e, 0);
-	endpoint_take_recv(&s->e);
+	side_take(s, 0);
 	begin = clock_ticks();
-	endpoint_post_send(&s->e, size);
+	side_send(s, size);
 	compute(s, seconds);
 	endpoint_wait_sends(&s->e, s->e.sent);
 	return side_seconds(s, begin);
@@ -247,9 +300,9 @@ static double recv_computing(struct side *s, size_t size, double seconds)
 
 	endpoint_post_recv(&s->e, size);
 	begin = clock_ticks();
-	endpoint_post_send(&s->e, 0);
+	side_send(s, 0);
 	compute(s, seconds);
-	endpoint_take_recv(&s->e);
+	side_take(s, size);
 	endpoint_wait_sends(&s->e, s->e.sent);
 	return side_seconds(s, begin);
 }
@@ -273,14 +326,14 @@ static void serve_overlap(struct side *s, const struct perf_order *order)
 {
 	for (uint64_t i = 0; i < 2 * order->count; i++) {
 		endpoint_post_recv(&s->e, order->size);
-		endpoint_post_send(&s->e, 0);
-		endpoint_take_recv(&s->e);
+		side_send(s, 0);
+		side_take(s, order->size);
 		endpoint_wait_sends(&s->e, s->e.sent);
 	}
 	for (uint64_t i = 0; i < 2 * order->count; i++) {
 		endpoint_post_recv(&s->e, 0);
-		endpoint_take_recv(&s->e);
-		endpoint_post_send(&s->e, order->size);
+		side_take(s, 0);
+		side_send(s, order->size);
 		endpoint_wait_sends(&s->e, s->e.sent);
 	}
 }
@@ -296,9 +349,8 @@ static void overlap_run(struct side *s, const struct perf_order *order, struct p
 	}
 	result->shares[0] = share(s, order, send_computing, &alone[0]);
 	result->shares[1] = share(s, order, recv_computing, &alone[1]);
-	result->seconds = side_seconds(s, begin);
 	/* A transfer takes place four times, half of them beside a computation. */
-	result->unit = result->seconds / (double)order->count;
+	side_finish(s, result, begin, 1);
 }
 
 const struct side_ops side_overlap = { overlap_prepare, overlap_run };

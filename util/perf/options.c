@@ -29,6 +29,8 @@ const struct perf_test_info perf_tests[PERF_TESTS] = {
 			 PERF_MESSAGES, 16, USUAL_SIZES, false },
 	[PERF_OVERLAP] = { "overlap", "share of a transfer's time that computation hides", PERF_SHARES,
 			   PERF_MESSAGES, 2, "64K:4M:4", false },
+	[PERF_REG] = { "reg", "register memory and release it", PERF_TIMES,
+		       PERF_MESSAGES, 1, USUAL_SIZES, false },
 	[PERF_DEPTH] = { "depth", "half a round trip with other receives posted in front", PERF_TIMES,
 			 PERF_DEEP, 2, "8", false },
 	[PERF_PUT] = { "put", "write to the peer's memory, until it is there", PERF_TIMES,
@@ -60,13 +62,22 @@ static void print_help(void)
 	     "      --pairs LIST      pairs of processes that measure at once (default 1)\n"
 	     "      --depths LIST     receives in front, for depth (default 0,16,256,4096)\n"
 	     "  -r, --rounds N        of each line; rates are medians of them (default 11)\n"
+	     "  -b, --blocks N        time operations not one by one, but N blocks in each round\n"
 	     "  -T, --time SECONDS    of all rounds of a line (default 0.5)\n"
-	     "  -n, --iterations N    operations in a round, instead of --time\n"
+	     "  -n, --iterations N    operations in a round, or in a block, instead of --time\n"
 	     "  -W, --warmup N        operations before the first round (default 20)\n"
+	     "      --verify          check every byte of messages, and measure that, too\n"
+	     "      --one-buffer      send all messages from one buffer, receive all into one\n"
+	     "      --register        register the buffers of messages beforehand\n"
+	     "      --no-inject       fi_tsend at every size\n"
+	     "      --thread-safe     ask for FI_THREAD_SAFE instead of FI_THREAD_DOMAIN\n"
+	     "      --pause           of bw and rate, the longest time between two sends, too\n"
 	     "Over what:\n"
 	     "  -p, --provider NAME   provider (default $FI_PROVIDER, or tagrv)\n"
 	     "  -d, --device A[,B]    domain of the client, and of the server or second process\n"
 	     "  -a, --address A[,B]   source addresses\n"
+	     "      --dev-a NAMES     FI_TAGRV_DEVICES of the client\n"
+	     "      --dev-b NAMES     FI_TAGRV_DEVICES of the server or second process\n"
 	     "      --compare LIST    providers that are measured in turns, with ratios\n"
 	     "      --server          wait for one client, then end\n"
 	     "      --port PORT       of the server's control connection (default 47921)\n"
@@ -120,6 +131,13 @@ static void parse_tests(struct perf_options *opt, const char *list)
 	free(copy);
 }
 
+const char *options_text(const char *text, const char *name, size_t most)
+{
+	if (strlen(text) >= most)
+		bench_die("%s: '%s' is too long", name, text);
+	return text;
+}
+
 /* Names of providers have semicolons, but no commas. The copies live as long as the program. */
 static size_t split(const char **out, size_t most, const char *list, const char *name)
 {
@@ -129,9 +147,7 @@ static size_t split(const char **out, size_t most, const char *list, const char 
 	for (char *s = strtok_r(copy, ",", &state); s; s = strtok_r(NULL, ",", &state)) {
 		if (count == most)
 			bench_die("%s: more than %zu values in '%s'", name, most, list);
-		if (strlen(s) > 63)
-			bench_die("%s: '%s' is too long", name, s);
-		out[count++] = s;
+		out[count++] = options_text(s, name, PERF_NAME_LEN);
 	}
 	if (!count)
 		bench_die("%s wants a value", name);
@@ -158,7 +174,8 @@ static void parse_plot(struct perf_options *opt, const char *file)
 
 enum {
 	OPT_PAIRS = 256, OPT_DEPTHS, OPT_COMPARE, OPT_SERVER, OPT_PORT, OPT_TIMEOUT, OPT_PIN,
-	OPT_YIELD, OPT_CSV, OPT_JSON, OPT_PLOT,
+	OPT_YIELD, OPT_CSV, OPT_JSON, OPT_PLOT, OPT_DEV_A, OPT_DEV_B,
+	OPT_VERIFY, OPT_ONE_BUFFER, OPT_REGISTER, OPT_NO_INJECT, OPT_THREAD_SAFE, OPT_PAUSE,
 };
 
 static const struct option long_options[] = {
@@ -168,12 +185,21 @@ static const struct option long_options[] = {
 	{ "pairs", required_argument, NULL, OPT_PAIRS },
 	{ "depths", required_argument, NULL, OPT_DEPTHS },
 	{ "rounds", required_argument, NULL, 'r' },
+	{ "blocks", required_argument, NULL, 'b' },
 	{ "time", required_argument, NULL, 'T' },
 	{ "iterations", required_argument, NULL, 'n' },
 	{ "warmup", required_argument, NULL, 'W' },
+	{ "verify", no_argument, NULL, OPT_VERIFY },
+	{ "one-buffer", no_argument, NULL, OPT_ONE_BUFFER },
+	{ "register", no_argument, NULL, OPT_REGISTER },
+	{ "no-inject", no_argument, NULL, OPT_NO_INJECT },
+	{ "thread-safe", no_argument, NULL, OPT_THREAD_SAFE },
+	{ "pause", no_argument, NULL, OPT_PAUSE },
 	{ "provider", required_argument, NULL, 'p' },
 	{ "device", required_argument, NULL, 'd' },
 	{ "address", required_argument, NULL, 'a' },
+	{ "dev-a", required_argument, NULL, OPT_DEV_A },
+	{ "dev-b", required_argument, NULL, OPT_DEV_B },
 	{ "compare", required_argument, NULL, OPT_COMPARE },
 	{ "server", no_argument, NULL, OPT_SERVER },
 	{ "port", required_argument, NULL, OPT_PORT },
@@ -189,6 +215,19 @@ static const struct option long_options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
+static void apply_way(struct perf_options *opt, int key)
+{
+	switch (key) {
+	case OPT_VERIFY: opt->flags |= PERF_VERIFY; break;
+	case OPT_ONE_BUFFER: opt->flags |= PERF_ONE_BUFFER; break;
+	case OPT_REGISTER: opt->flags |= PERF_REGISTER; break;
+	case OPT_NO_INJECT: opt->flags |= PERF_NO_INJECT; break;
+	case OPT_THREAD_SAFE: opt->flags |= PERF_THREAD_SAFE; break;
+	case OPT_PAUSE: opt->flags |= PERF_PAUSE; break;
+	default: exit(2);
+	}
+}
+
 static void apply_rest(struct perf_options *opt, int key, const char *arg)
 {
 	switch (key) {
@@ -203,7 +242,7 @@ static void apply_rest(struct perf_options *opt, int key, const char *arg)
 	case 'q': opt->quiet = true; break;
 	case 'V': print_version(); exit(EXIT_SUCCESS);
 	case 'h': print_help(); exit(EXIT_SUCCESS);
-	default: exit(2);
+	default: apply_way(opt, key);
 	}
 }
 
@@ -219,12 +258,15 @@ static void apply(struct perf_options *opt, int key, const char *arg)
 	case OPT_PAIRS: list_parse(&opt->pairs, arg, "--pairs", 1, PERF_PAIRS_MAX); break;
 	case OPT_DEPTHS: list_parse(&opt->depths, arg, "--depths", 0, PERF_DEPTH_MAX); break;
 	case 'r': opt->rounds = (unsigned)bench_number(arg, "--rounds", 1, PERF_ROUNDS_MAX); break;
+	case 'b': opt->blocks = (unsigned)bench_number(arg, "--blocks", 1, PERF_BLOCKS_MAX); break;
 	case 'T': opt->seconds = bench_number(arg, "--time", 0.001, 86400); break;
 	case 'n': opt->iterations = (uint64_t)bench_number(arg, "--iterations", 1, 1e12); break;
 	case 'W': opt->warmup = (uint64_t)bench_number(arg, "--warmup", 1, 1e9); break;
 	case 'p': opt->provider_cnt = split(opt->providers, 1, arg, "--provider"); break;
 	case 'd': parse_two(opt->device, arg, "--device"); break;
 	case 'a': parse_two(opt->address, arg, "--address"); break;
+	case OPT_DEV_A:
+	case OPT_DEV_B: opt->devices[key - OPT_DEV_A] = options_text(arg, "--dev", PERF_DEVICES_LEN); break;
 	case OPT_COMPARE:
 		opt->provider_cnt = split(opt->providers, PERF_PROVIDERS_MAX, arg, "--compare");
 		break;
@@ -235,7 +277,7 @@ static void apply(struct perf_options *opt, int key, const char *arg)
 /* Options that say how the server's own processes run; the client says what is measured. */
 static bool is_for_server(int key)
 {
-	static const int keys[] = { OPT_SERVER, OPT_PORT, OPT_PIN, OPT_YIELD, 'd', 'a', 'q' };
+	static const int keys[] = { OPT_SERVER, OPT_PORT, OPT_PIN, OPT_YIELD, OPT_DEV_B, 'd', 'a', 'q' };
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		if (keys[i] == key)
@@ -268,10 +310,9 @@ static void take_host(struct perf_options *opt, int argc, char **argv)
 		bench_die("a server has no server '%s': leave out --server or the name", opt->host);
 }
 
-void options_parse(struct perf_options *opt, int argc, char **argv)
+void options_begin(struct perf_options *opt)
 {
 	const char *provider = getenv("FI_PROVIDER");
-	int key, client_key = 0;
 
 	*opt = (struct perf_options){
 		.providers = { provider && *provider ? provider : "tagrv" }, .provider_cnt = 1,
@@ -280,7 +321,39 @@ void options_parse(struct perf_options *opt, int argc, char **argv)
 	};
 	list_parse(&opt->depths, "0,16,256,4096", "--depths", 0, PERF_DEPTH_MAX);
 	list_parse(&opt->pairs, "1", "--pairs", 1, PERF_PAIRS_MAX);
-	while ((key = getopt_long(argc, argv, "t:s:w:r:T:n:W:p:d:a:qVh", long_options, NULL)) != -1) {
+}
+
+/* Other tests have nothing to verify, or no blocks. */
+static void check_tests(const struct perf_options *opt)
+{
+	const unsigned with_blocks = 1u << PERF_LAT | 1u << PERF_BW | 1u << PERF_RATE | 1u << PERF_REG;
+
+	for (enum perf_test test = 0; test < PERF_TESTS; test++) {
+		if (!opt->tests[test])
+			continue;
+		if (opt->flags & PERF_VERIFY && perf_tests[test].need >= PERF_REMOTE)
+			bench_die("--verify: the test %s has no messages", perf_tests[test].name);
+		if (opt->blocks && !(with_blocks & 1u << test))
+			bench_die("--blocks: lat, bw, rate and reg have blocks, the test %s has none",
+				  perf_tests[test].name);
+	}
+}
+
+void options_finish(struct perf_options *opt)
+{
+	check_tests(opt);
+	if (opt->flags & PERF_VERIFY && opt->flags & PERF_ONE_BUFFER)
+		bench_die("--verify needs a buffer for each message in flight: leave out --one-buffer");
+	if ((long)processes_here(opt) > sysconf(_SC_NPROCESSORS_ONLN))
+		opt->yield = true;
+}
+
+void options_parse(struct perf_options *opt, int argc, char **argv)
+{
+	int key, client_key = 0;
+
+	options_begin(opt);
+	while ((key = getopt_long(argc, argv, "t:s:w:r:b:T:n:W:p:d:a:qVh", long_options, NULL)) != -1) {
 		apply(opt, key, optarg);
 		if (!client_key && !is_for_server(key))
 			client_key = key;
@@ -289,6 +362,5 @@ void options_parse(struct perf_options *opt, int argc, char **argv)
 		bench_die("the client tells the server what to measure: leave out --%s here",
 			  name_of(client_key));
 	take_host(opt, argc, argv);
-	if ((long)processes_here(opt) > sysconf(_SC_NPROCESSORS_ONLN))
-		opt->yield = true;
+	options_finish(opt);
 }

@@ -48,7 +48,7 @@
 #include <stdint.h>
 
 enum perf_test {
-	PERF_LAT, PERF_BW, PERF_RATE, PERF_BIDIR, PERF_OVERLAP, PERF_DEPTH,
+	PERF_LAT, PERF_BW, PERF_RATE, PERF_BIDIR, PERF_OVERLAP, PERF_REG, PERF_DEPTH,
 	PERF_PUT, PERF_GET, PERF_PUT_BW, PERF_GET_BW, PERF_ADD, PERF_ADD_RATE,
 	PERF_TESTS
 };
@@ -74,29 +74,47 @@ extern const struct perf_test_info perf_tests[PERF_TESTS];
 enum {
 	PERF_LIST_MAX = 64, PERF_ROUNDS_MAX = 1000, PERF_WINDOW_MAX = 4096,
 	PERF_PAIRS_MAX = 64, PERF_PROVIDERS_MAX = 8, PERF_DEPTH_MAX = 1 << 20,
+	PERF_BLOCKS_MAX = 1000, PERF_NAME_LEN = 64, PERF_DEVICES_LEN = 256,
 };
 
 #define PERF_SIZE_MAX	((size_t)1 << 32)
 
-/* Ascending. */
+/* How messages are sent and received. Both sides of a pair have the same. */
+enum perf_flags {
+	PERF_VERIFY	= 1 << 0,	/* each byte is checked */
+	PERF_ONE_BUFFER	= 1 << 1,	/* for all sends, and one for all receives */
+	PERF_PAUSE	= 1 << 2,	/* the longest time between two sends of a stream is wanted */
+	PERF_REGISTER	= 1 << 3,	/* buffers are registered beforehand */
+	PERF_NO_INJECT	= 1 << 4,
+	PERF_THREAD_SAFE = 1 << 5,	/* FI_THREAD_SAFE */
+	PERF_FLAGS	= (1 << 6) - 1,
+};
+
+/* Ascending, unless list_parse_as_given() has filled it. */
 struct perf_list {
 	size_t	values[PERF_LIST_MAX];
 	size_t	count;
 };
 
-enum perf_format { PERF_TEXT, PERF_CSV, PERF_JSON };
+/* PERF_LINES: one line per size, as tagrv_pingpong prints it. */
+enum perf_format { PERF_TEXT, PERF_CSV, PERF_JSON, PERF_LINES };
 
 struct perf_options {
 	const char *providers[PERF_PROVIDERS_MAX];
 	size_t	provider_cnt;
 	const char *device[2];		/* domains of lead and follower, or NULL */
 	const char *address[2];		/* source addresses, or NULL */
+	const char *devices[2];		/* FI_TAGRV_DEVICES, or NULL */
+	uint64_t flags;			/* enum perf_flags */
 	bool	tests[PERF_TESTS];
 	struct perf_list sizes, depths, pairs;
 	bool	sizes_given;
 	size_t	window;			/* 0: the test's own */
 	unsigned rounds, timeout;
-	uint64_t iterations;		/* of a round; 0: by time */
+	unsigned blocks;		/* of a round; 0: each operation is timed */
+	uint64_t iterations;		/* of a round or block; 0: by time */
+	bool	windows;		/* iterations of a stream are windows */
+	bool	by_size;		/* all tests of a size, then those of the next one */
 	uint64_t warmup;
 	double	seconds;		/* of all rounds of one line */
 	const char *host;		/* the server's, or NULL */
@@ -122,6 +140,7 @@ struct perf_row {
 	double	times[PERF_MOMENTS];	/* s */
 	double	per_second;		/* operations of all pairs, median of the rounds */
 	double	shares[2];		/* overlap of sends and of receives, 0 to 1 */
+	double	pause;			/* s, the longest between two sends of a stream */
 	double	ratio;			/* to the first provider's median */
 };
 

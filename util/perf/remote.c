@@ -104,11 +104,9 @@ static void serve(struct side *s)
 	oob_recv(s->oob, &through, 1, endpoint_progress, &s->e);
 }
 
-static void through(struct side *s, const struct perf_order *order, uint64_t begin,
-		    struct perf_reply *result)
+static void through(struct side *s, uint64_t begin, struct perf_reply *result)
 {
-	result->seconds = side_seconds(s, begin);
-	result->unit = result->seconds / (double)order->count;
+	side_finish(s, result, begin, 1);
 	oob_send(s->oob, "", 1);
 }
 
@@ -129,7 +127,7 @@ static void each_run(struct side *s, const struct perf_order *order, struct perf
 		after = clock_ticks();
 		before = side_sample(s, after - before) ? clock_ticks() : after;
 	}
-	through(s, order, begin, result);
+	through(s, begin, result);
 }
 
 static void stream_run(struct side *s, const struct perf_order *order, struct perf_reply *result)
@@ -148,7 +146,7 @@ static void stream_run(struct side *s, const struct perf_order *order, struct pe
 	}
 	for (size_t i = 0; i < order->window; i++)
 		endpoint_wait_op(&s->e, &s->ops[i]);
-	through(s, order, begin, result);
+	through(s, begin, result);
 }
 
 const struct side_ops side_remote_each = { remote_prepare, each_run };

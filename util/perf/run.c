@@ -43,8 +43,8 @@ static void fill_sizes(const struct perf_options *opt, enum perf_test test, stru
 		*sizes = opt->sizes;
 	else
 		list_parse(sizes, info->sizes, "sizes", 0, PERF_SIZE_MAX);
-	/* Remote memory of no bytes has no address. */
-	if (info->need >= PERF_REMOTE && sizes->values[0] == 0 && sizes->count > 1)
+	/* Remote memory of no bytes has no address, and no provider registers none. */
+	if ((info->need >= PERF_REMOTE || test == PERF_REG) && sizes->values[0] == 0 && sizes->count > 1)
 		memmove(sizes->values, sizes->values + 1, --sizes->count * sizeof(sizes->values[0]));
 }
 
@@ -60,37 +60,72 @@ static size_t window_of(const struct perf_options *opt, enum perf_test test, siz
 	const struct perf_test_info *info = &perf_tests[test];
 	size_t fits = size ? MEMORY_MOST / size : info->window;
 
-	if (info->kind != PERF_STREAM)
+	if (info->kind != PERF_STREAM && test != PERF_LAT)
 		return info->window;
 	if (opt->window)
 		return opt->window;
+	if (test == PERF_LAT)
+		return info->window;
 	return fits < 2 ? 2 : fits < info->window ? fits : info->window;
 }
 
 typedef void (*line_fn)(struct plan *plan, const struct perf_row *line, void *arg);
 
-/* Calls fn for each line of the tests that have this need. */
-static void each_line(struct plan *plan, enum perf_need need, size_t pairs, line_fn fn, void *arg)
+static struct perf_row make_line(const struct perf_options *opt, enum perf_test test, size_t pairs,
+				 size_t depth, size_t size)
+{
+	return (struct perf_row){
+		.test = test, .pairs = pairs, .depth = depth, .size = size, .rounds = opt->rounds,
+		.window = window_of(opt, test, size),
+	};
+}
+
+static bool is_chosen(const struct perf_options *opt, enum perf_test test, enum perf_need need)
+{
+	return opt->tests[test] && perf_tests[test].need == need;
+}
+
+/* All tests of a size together. */
+static void each_line_by_size(struct plan *plan, enum perf_need need, size_t pairs, line_fn fn, void *arg)
+{
+	const struct perf_list *sizes = &plan->opt->sizes;
+
+	for (size_t i = 0; i < sizes->count; i++) {
+		for (enum perf_test test = 0; test < PERF_TESTS; test++) {
+			const struct perf_row line = make_line(plan->opt, test, pairs, 0, sizes->values[i]);
+
+			if (is_chosen(plan->opt, test, need))
+				fn(plan, &line, arg);
+		}
+	}
+}
+
+static void each_line_of(struct plan *plan, enum perf_test test, size_t pairs, line_fn fn, void *arg)
 {
 	struct perf_list sizes, depths;
 
-	for (enum perf_test test = 0; test < PERF_TESTS; test++) {
-		if (!plan->opt->tests[test] || perf_tests[test].need != need)
-			continue;
-		fill_sizes(plan->opt, test, &sizes);
-		fill_depths(plan->opt, test, &depths);
-		for (size_t i = 0; i < depths.count; i++) {
-			for (size_t j = 0; j < sizes.count; j++) {
-				const struct perf_row line = {
-					.test = test, .pairs = pairs, .depth = depths.values[i],
-					.size = sizes.values[j], .rounds = plan->opt->rounds,
-					.window = window_of(plan->opt, test, sizes.values[j]),
-				};
+	fill_sizes(plan->opt, test, &sizes);
+	fill_depths(plan->opt, test, &depths);
+	for (size_t i = 0; i < depths.count; i++) {
+		for (size_t j = 0; j < sizes.count; j++) {
+			const struct perf_row line = make_line(plan->opt, test, pairs, depths.values[i],
+							       sizes.values[j]);
 
-				fn(plan, &line, arg);
-			}
+			fn(plan, &line, arg);
 		}
 	}
+}
+
+/* Calls fn for each line of the tests that have this need. */
+static void each_line(struct plan *plan, enum perf_need need, size_t pairs, line_fn fn, void *arg)
+{
+	if (plan->opt->by_size) {
+		each_line_by_size(plan, need, pairs, fn, arg);
+		return;
+	}
+	for (enum perf_test test = 0; test < PERF_TESTS; test++)
+		if (is_chosen(plan->opt, test, need))
+			each_line_of(plan, test, pairs, fn, arg);
 }
 
 static void count_line(struct plan *plan, const struct perf_row *line, void *arg)
@@ -108,7 +143,8 @@ struct line_state {
 	double	expected;		/* s of a round */
 	double	once;			/* s of an operation, by the last step of the warm-up */
 	unsigned steps;			/* of the warm-up */
-	double	rates[PERF_ROUNDS_MAX], shares[2][PERF_ROUNDS_MAX];
+	double	rates[PERF_ROUNDS_MAX], units[PERF_ROUNDS_MAX], shares[2][PERF_ROUNDS_MAX];
+	double	pause;			/* s, the longest of all rounds */
 	struct hist hist;
 };
 
@@ -169,6 +205,8 @@ static bool warm(struct plan *plan, size_t provider, const struct perf_row *line
 {
 	uint64_t left = plan->opt->warmup, step = FIRST_STEP;
 
+	if (plan->opt->windows && perf_tests[line->test].kind == PERF_STREAM)
+		left = line->window;
 	while (left) {
 		state->order.count = left < step ? left : step;
 		state->expected = state->once * (double)state->order.count;
@@ -184,7 +222,8 @@ static bool warm(struct plan *plan, size_t provider, const struct perf_row *line
 static bool calibrate(struct plan *plan, size_t provider, const struct perf_row *line,
 		      struct line_state *state, double seconds)
 {
-	const double enough = plan->opt->seconds / plan->opt->rounds / 8;
+	const unsigned blocks = plan->opt->blocks ? plan->opt->blocks : 1;
+	const double round = plan->opt->seconds / plan->opt->rounds, enough = round / 8;
 
 	/* What made the connection says nothing about the time of others. */
 	while (state->steps < 2 || (seconds < enough && state->order.count < COUNT_MOST)) {
@@ -193,7 +232,7 @@ static bool calibrate(struct plan *plan, size_t provider, const struct perf_row 
 		if (!warm_step(plan, provider, line, state, &seconds))
 			return false;
 	}
-	state->order.count = (uint64_t)(plan->opt->seconds / plan->opt->rounds / state->once);
+	state->order.count = (uint64_t)(round / blocks / state->once);
 	return true;
 }
 
@@ -214,12 +253,21 @@ static bool warm_up(struct plan *plan, size_t provider, const struct perf_row *l
 	if (stream && state->order.count < line->window)
 		state->order.count = line->window;
 	if (iterations)
-		state->order.count = iterations;
+		state->order.count = iterations * (stream && plan->opt->windows ? line->window : 1);
 	if (!state->order.count)
 		state->order.count = 1;
-	state->expected = state->once * (double)state->order.count;
+	state->order.blocks = plan->opt->blocks;
+	state->expected = state->once * (double)order_operations(&state->order);
 	hist_clear(&state->hist);
 	return true;
+}
+
+/* The histogram's percentiles are less exact than the median of blocks, and stay above it. */
+static void fill_median(struct perf_row *row, double median)
+{
+	row->times[PERF_P50] = fmin(fmax(median, row->times[PERF_MIN]), row->times[PERF_MAX]);
+	for (int i = PERF_P90; i <= PERF_P999; i++)
+		row->times[i] = fmax(row->times[i], row->times[PERF_P50]);
 }
 
 static void fill_times(struct perf_row *row, const struct hist *hist)
@@ -249,9 +297,13 @@ static struct perf_row make_row(const struct perf_row *line, size_t provider, st
 	struct perf_row row = *line;
 
 	row.provider = provider;
-	row.count = state->order.count;
-	row.ratio = row.per_second = row.shares[0] = row.shares[1] = NAN;
+	row.count = order_operations(&state->order);
+	row.ratio = row.per_second = row.pause = row.shares[0] = row.shares[1] = NAN;
 	fill_times(&row, &state->hist);
+	if (kind == PERF_TIMES && state->order.blocks)
+		fill_median(&row, measure_median(state->units, line->rounds));
+	if (state->pause > 0)
+		row.pause = state->pause;
 	if (kind == PERF_STREAM)
 		row.per_second = measure_median(state->rates, line->rounds);
 	for (int i = 0; i < 2 && kind == PERF_SHARES; i++)
@@ -271,6 +323,8 @@ static void one_turn(struct plan *plan, const struct perf_row *line, struct line
 
 		if (is_open(plan, p) && do_round(plan, p, line, &states[p], &result)) {
 			states[p].rates[round] = result.per_second;
+			states[p].units[round] = result.unit;
+			states[p].pause = fmax(states[p].pause, result.pause);
 			states[p].shares[0][round] = result.shares[0];
 			states[p].shares[1][round] = result.shares[1];
 		}
@@ -328,12 +382,13 @@ static struct perf_hello make_hello(struct plan *plan, enum perf_need need, size
 		.magic = PERF_MAGIC, .version = PERF_VERSION, .kind = PERF_HELLO_FOLLOW,
 		.session = plan->session, .memory = 4096, .slots = 2, .need = need,
 		.timeout = opt->timeout, .yield = opt->yield, .pin = opt->pin,
-		.pairs = (uint32_t)pairs,
+		.pairs = (uint32_t)pairs, .flags = opt->flags,
 	};
 
 	snprintf(hello.provider, sizeof(hello.provider), "%s", opt->providers[provider]);
 	snprintf(hello.domain, sizeof(hello.domain), "%s", opt->device[1] ? opt->device[1] : "");
 	snprintf(hello.address, sizeof(hello.address), "%s", opt->address[1] ? opt->address[1] : "");
+	snprintf(hello.devices, sizeof(hello.devices), "%s", opt->devices[1] ? opt->devices[1] : "");
 	each_line(plan, need, pairs, need_line, &hello);
 	/* Room for what the test itself posts. */
 	hello.recvs = hello.recvs ? hello.recvs + hello.slots : 0;

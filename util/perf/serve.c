@@ -83,6 +83,7 @@ static const char *refuse(const struct server *server, struct perf_hello *hello)
 	hello->provider[sizeof(hello->provider) - 1] = 0;
 	hello->domain[sizeof(hello->domain) - 1] = 0;
 	hello->address[sizeof(hello->address) - 1] = 0;
+	hello->devices[sizeof(hello->devices) - 1] = 0;
 	if (hello->magic != PERF_MAGIC || hello->version != PERF_VERSION)
 		return "the server is another version of tagrv_perf: install the same on both hosts";
 	if (hello->kind == PERF_HELLO_SESSION)
@@ -91,7 +92,8 @@ static const char *refuse(const struct server *server, struct perf_hello *hello)
 		return "the server has no such session";
 	if (!hello->slots || hello->slots > PERF_WINDOW_MAX || hello->size > PERF_SIZE_MAX ||
 	    !hello->memory || hello->recvs > 2 * PERF_DEPTH_MAX || hello->need > PERF_ATOMIC ||
-	    hello->member >= PERF_PAIRS_MAX || !hello->timeout || hello->timeout > 86400)
+	    hello->member >= PERF_PAIRS_MAX || !hello->timeout || hello->timeout > 86400 ||
+	    hello->flags & ~(uint64_t)PERF_FLAGS)
 		return "the server does not serve so much";
 	if (place_of(server, 0) < 0 || hello->memory > server->bytes_left ||
 	    bytes_of(hello) > server->bytes_left)
@@ -141,6 +143,7 @@ static void fork_follower(struct server *server, struct perf_hello *hello, int f
 	side_report_to(fd);
 	override(hello->domain, sizeof(hello->domain), server->opt->device[0]);
 	override(hello->address, sizeof(hello->address), server->opt->address[0]);
+	override(hello->devices, sizeof(hello->devices), server->opt->devices[1]);
 	hello->yield |= server->opt->yield;
 	hello->pin |= server->opt->pin;
 	side_follow(hello, fd);
@@ -222,7 +225,8 @@ int serve(const struct perf_options *opt)
 
 	server.listener = oob_listen(opt->port, BACKLOG);
 	if (!opt->quiet)
-		fprintf(stderr, "tagrv_perf: waiting for a client on port %s\n", opt->port);
+		fprintf(stderr, "%s: waiting for a client on port %s\n", program_invocation_short_name,
+			opt->port);
 	do {
 		pfd[0] = (struct pollfd){ .fd = server.listener, .events = POLLIN };
 		pfd[1] = (struct pollfd){ .fd = server.control, .events = POLLIN | POLLRDHUP };
@@ -245,15 +249,19 @@ uint64_t serve_session(const struct perf_options *opt, char name[65])
 	};
 	const struct timeval limit = { .tv_sec = opt->timeout };
 	struct perf_reply reply;
-	int fd = oob_connect_for(opt->host, opt->port, opt->timeout < 10 ? opt->timeout : 10,
-				 " (start 'tagrv_perf --server' there; does a firewall close the port?)");
+	char advice[160];
+	int fd;
 
+	snprintf(advice, sizeof(advice), " (start '%.64s --server' there; does a firewall close the port?)",
+		 program_invocation_short_name);
+	fd = oob_connect_for(opt->host, opt->port, opt->timeout < 10 ? opt->timeout : 10, advice);
 	if (getrandom(&hello.session, sizeof(hello.session), 0) != (ssize_t)sizeof(hello.session))
 		bench_die("getrandom: %s", strerror(errno));
 	oob_send(fd, &hello, sizeof(hello));
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 	if (recv(fd, &reply, sizeof(reply), MSG_WAITALL) != (ssize_t)sizeof(reply))
-		bench_die("%s port %s does not answer as a tagrv_perf --server would", opt->host, opt->port);
+		bench_die("%s port %s does not answer as %s --server would", opt->host, opt->port,
+			  program_invocation_short_name);
 	if (reply.kind != PERF_OPENED)
 		bench_die("%.*s", (int)sizeof(reply.text), reply.text);
 	snprintf(name, 65, "%.64s", reply.text);

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "measure.h"
 #include "oob.h"
 #include "pair.h"
 
@@ -22,6 +23,7 @@ enum { PARK_MS = 20 };
 static const struct side_ops *const tests[PERF_TESTS] = {
 	[PERF_LAT] = &side_latency, [PERF_BW] = &side_stream, [PERF_RATE] = &side_stream,
 	[PERF_BIDIR] = &side_both_ways, [PERF_DEPTH] = &side_depth, [PERF_OVERLAP] = &side_overlap,
+	[PERF_REG] = &side_register,
 	[PERF_PUT] = &side_remote_each, [PERF_GET] = &side_remote_each,
 	[PERF_ADD] = &side_remote_each, [PERF_PUT_BW] = &side_remote_stream,
 	[PERF_GET_BW] = &side_remote_stream, [PERF_ADD_RATE] = &side_remote_stream,
@@ -95,6 +97,23 @@ void side_count_samples(struct side *s)
 	s->sample_cnt = 0;
 }
 
+/* --- blocks and rounds ------------------------------------------------------------- */
+
+uint64_t side_end_block(struct side *s, uint64_t begin, uint64_t count, double part)
+{
+	const uint64_t ticks = clock_ticks() - begin;
+
+	s->blocks[s->block_cnt++] = (double)ticks * s->seconds_per_tick / (double)count * part;
+	return ticks;
+}
+
+void side_finish(struct side *s, struct perf_reply *result, uint64_t begin, double part)
+{
+	result->seconds = side_seconds(s, begin);
+	result->unit = s->block_cnt ? measure_median(s->blocks, s->block_cnt) :
+				      result->seconds / (double)result->count * part;
+}
+
 /* --- open and close ------------------------------------------------------------- */
 
 static uint64_t caps_of(uint32_t need)
@@ -114,18 +133,24 @@ static const char *text_or_null(const char *text)
 static void start(struct side *s)
 {
 	const struct perf_hello *hello = s->hello;
-	const bool remote = hello->need == PERF_REMOTE || hello->need == PERF_ATOMIC;
+	const bool remote = hello->need >= PERF_REMOTE;
 	const struct endpoint_conf conf = {
 		.provider = hello->provider, .domain = text_or_null(hello->domain),
 		.address = text_or_null(hello->address), .memory = hello->memory,
 		.slots = hello->slots, .slot_size = hello->size, .recvs = hello->recvs,
-		.caps = caps_of(hello->need), .use_mr = remote, .use_inject = true,
+		.caps = caps_of(hello->need), .use_mr = remote || hello->flags & PERF_REGISTER,
+		.use_inject = !(hello->flags & PERF_NO_INJECT),
+		.one_buffer = hello->flags & PERF_ONE_BUFFER,
+		.thread_safe = hello->flags & PERF_THREAD_SAFE,
 		.op_flags = remote ? FI_DELIVERY_COMPLETE : 0,
 		.timeout = hello->timeout, .yield = hello->yield, .watch = watch, .watch_arg = s,
 	};
 
 	if (hello->pin)
 		pair_pin((int)(2 * hello->member) + !s->leads);
+	if (*hello->devices)
+		setenv("FI_TAGRV_DEVICES", hello->devices, 1);
+	s->verify = hello->flags & PERF_VERIFY;
 	s->seconds_per_tick = clock_seconds_per_tick();
 	endpoint_start(&s->e, &conf);
 }
@@ -134,7 +159,7 @@ static void start(struct side *s)
 static void meet(struct side *s)
 {
 	s->e.peer = endpoint_meet(&s->e, s->oob);
-	if (s->e.mr)
+	if (s->hello->need >= PERF_REMOTE)
 		side_share_memory(s);
 }
 
@@ -220,6 +245,8 @@ static void prepare(struct side *s, const struct perf_order *order)
 
 	hist_clear(&s->hist);
 	s->sample_cnt = 0;
+	s->block_cnt = 0;
+	s->pause = 0;
 	s->part = 1;
 	s->to_post = 0;
 	/* Remote operations have their own memory. */
@@ -263,7 +290,7 @@ static void report(struct side *s, struct perf_reply *result)
 
 static void lead_round(struct side *s, const struct perf_order *order)
 {
-	struct perf_reply ready = { .kind = PERF_READY }, result = { .count = order->count };
+	struct perf_reply ready = { .kind = PERF_READY }, result = { .count = order_operations(order) };
 	char go;
 
 	oob_send(s->oob, order, sizeof(*order));
@@ -319,7 +346,7 @@ void side_follow(const struct perf_hello *hello, int oob)
 	meet(s);
 	reply = (struct perf_reply){ .kind = PERF_READY };
 	while (take_order(s, oob, &order)) {
-		struct perf_reply ignored;
+		struct perf_reply ignored = { .count = order_operations(&order) };
 
 		prepare(s, &order);
 		oob_send(oob, &reply, sizeof(reply));

@@ -28,12 +28,20 @@ struct side {
 	int	up;			/* of a lead: to the coordinator */
 	bool	measuring;		/* the peer says nothing now, unless it fails */
 	double	seconds_per_tick;
+	bool	verify;
+	uint64_t taken;			/* messages that were verified */
 
 	uint64_t to_post;		/* receives that this round still needs */
 	struct hist hist;		/* of the round, in 0.1 ns */
 	double	part;			/* of a sample that is reported: half of a round trip */
 	uint64_t samples[SIDE_SAMPLES];
 	unsigned sample_cnt;
+	double	blocks[PERF_BLOCKS_MAX];	/* s of one operation */
+	unsigned block_cnt;
+	uint64_t pause;			/* ticks, the longest between two sends of a stream */
+
+	/* test reg */
+	char	*region;
 
 	/* test depth: receives that nothing matches */
 	uint64_t fillers;
@@ -47,14 +55,14 @@ struct side {
 	struct endpoint_op *ops;
 };
 
-/* A test's part of a round. The lead fills in seconds, count, unit and shares. */
+/* A test's part of a round. The lead fills in seconds, count, unit, shares and pause. */
 struct side_ops {
 	void (*prepare)(struct side *s, const struct perf_order *order);
 	void (*run)(struct side *s, const struct perf_order *order, struct perf_reply *result);
 };
 
 extern const struct side_ops side_latency, side_depth, side_stream, side_both_ways, side_overlap;
-extern const struct side_ops side_remote_each, side_remote_stream;
+extern const struct side_ops side_remote_each, side_remote_stream, side_register;
 
 static inline double side_seconds(const struct side *s, uint64_t since)
 {
@@ -70,6 +78,33 @@ static inline bool side_sample(struct side *s, uint64_t ticks)
 		return false;
 	side_count_samples(s);
 	return true;
+}
+
+/*
+ * What ends a round that began at this tick: time and rate of its operations. part: of an
+ * operation that is reported, half of a round trip.
+ */
+void side_finish(struct side *s, struct perf_reply *result, uint64_t begin, double part);
+
+/* The end of a block of so many operations that began at this tick. Returns its ticks. */
+uint64_t side_end_block(struct side *s, uint64_t begin, uint64_t count, double part);
+
+/* verify.c: fills the next message; checks the one that was taken last. */
+void side_fill(struct side *s, size_t size);
+void side_verify(struct side *s, size_t size);
+
+static inline void side_send(struct side *s, size_t size)
+{
+	if (s->verify)
+		side_fill(s, size);
+	endpoint_post_send(&s->e, size);
+}
+
+static inline void side_take(struct side *s, size_t size)
+{
+	endpoint_take_recv(&s->e);
+	if (s->verify)
+		side_verify(s, size);
 }
 
 /* remote.c: exchange where the memory is; free it. */

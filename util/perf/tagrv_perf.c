@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * tagrv_perf: latency, bandwidth and message rate, over any provider of libfabric (perf.h has
- * the drawing).
+ * the drawing). Called by its other name, tagrv_pingpong, it takes other options and prints other
+ * lines (pingpong/).
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +20,9 @@
 static int status_of(const struct perf_results *res)
 {
 	if (!res->row_cnt)
-		fprintf(stderr, "tagrv_perf: nothing was measured (fi_info -l lists the providers; "
-			"FI_PROVIDER_PATH is where those are that are not installed)\n");
+		fprintf(stderr, "%s: nothing was measured (fi_info -l lists the providers; "
+			"FI_PROVIDER_PATH is where those are that are not installed)\n",
+			program_invocation_short_name);
 	return res->row_cnt && !res->failures ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
@@ -30,7 +33,10 @@ int main(int argc, char **argv)
 	uint64_t session = 0;
 	int status;
 
-	options_parse(&opt, argc, argv);
+	if (!strcmp(program_invocation_short_name, "tagrv_pingpong"))
+		pingpong_parse(&opt, argc, argv);
+	else
+		options_parse(&opt, argc, argv);
 	if (opt.server)
 		return serve(&opt);
 	if (opt.plot)

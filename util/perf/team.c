@@ -94,6 +94,7 @@ static struct perf_hello hello_of_lead(const struct perf_options *opt, const str
 
 	snprintf(mine.domain, sizeof(mine.domain), "%s", opt->device[0] ? opt->device[0] : "");
 	snprintf(mine.address, sizeof(mine.address), "%s", opt->address[0] ? opt->address[0] : "");
+	snprintf(mine.devices, sizeof(mine.devices), "%s", opt->devices[0] ? opt->devices[0] : "");
 	return mine;
 }
 
@@ -276,8 +277,10 @@ static void add_up(const struct team *team, const struct perf_reply *replies, st
 
 		if (r->seconds > result->seconds)
 			result->seconds = r->seconds;
-		result->per_second += r->seconds > 0 ? (double)r->count / r->seconds : 0;
+		result->per_second += r->unit > 0 ? 1 / r->unit : 0;
 		result->unit += r->unit / pairs;
+		if (r->pause > result->pause)
+			result->pause = r->pause;
 		result->shares[0] += r->shares[0] / pairs;
 		result->shares[1] += r->shares[1] / pairs;
 	}

@@ -32,6 +32,7 @@ struct team_result {
 	double	per_second;		/* of all pairs together */
 	double	unit;			/* s of one operation: mean of the pairs */
 	double	shares[2];
+	double	pause;			/* s, the longest of all pairs */
 };
 
 /*

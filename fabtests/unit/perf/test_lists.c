@@ -108,3 +108,14 @@ Test(lists, no_more_values_than_there_is_room_for)
 		sprintf(text + strlen(text), "%d,", i);
 	check_refused(text, 0, 1000, "more than 64 values");
 }
+
+Test(lists, as_given_keeps_order_and_repetitions)
+{
+	static const size_t values[] = { 1048576, 8, 8, 4096, 8192, 8 };
+	struct perf_list list;
+
+	list_parse_as_given(&list, "1M,8,8,4K:8K,8", "--sizes", 0, PERF_SIZE_MAX);
+	cr_assert_eq(list.count, sizeof(values) / sizeof(values[0]));
+	for (size_t i = 0; i < list.count; i++)
+		cr_assert_eq(list.values[i], values[i], "value %zu is %zu", i, list.values[i]);
+}

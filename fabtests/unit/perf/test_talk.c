@@ -14,6 +14,7 @@ static const struct perf_hello hello = {
 
 static const struct perf_order most = {
 	.test = PERF_BW, .size = 64, .window = 16, .depth = 100, .count = PERF_COUNT_MAX,
+	.blocks = PERF_BLOCKS_MAX,
 };
 
 Test(talk, an_order_up_to_the_limits_is_possible)
@@ -43,6 +44,8 @@ Test(talk, an_order_beyond_a_limit_is_refused)
 	CHECK_REFUSED(depth, 1ull << 50);
 	CHECK_REFUSED(count, PERF_COUNT_MAX + 1);
 	CHECK_REFUSED(count, UINT64_MAX);
+	CHECK_REFUSED(blocks, PERF_BLOCKS_MAX + 1);
+	CHECK_REFUSED(blocks, UINT64_MAX);
 }
 
 Test(talk, an_order_of_another_kind_is_refused)

@@ -66,6 +66,11 @@ static double operations(const struct perf_row *row)
 	return row->per_second;
 }
 
+static double pause_us(const struct perf_row *row)
+{
+	return row->pause * 1e6;
+}
+
 static double send_share(const struct perf_row *row)
 {
 	return row->shares[0] * 100;
@@ -97,6 +102,7 @@ const struct perf_column perf_columns[] = {
 	{ "mean_us", "mean us", 10, 3, TIMES, mean_us },
 	{ "MBps", "MB/s", 12, 2, STREAM, megabytes },
 	{ "per_second", "per second", 12, 0, STREAM, operations },
+	{ "pause_us", "longest pause us", 16, 1, STREAM, pause_us },
 	{ "send_overlap_pct", "sends overlap %", 15, 1, SHARES, send_share },
 	{ "recv_overlap_pct", "receives overlap %", 18, 1, SHARES, recv_share },
 	{ "ratio", "ratio", 8, 3, TIMES | STREAM, ratio },

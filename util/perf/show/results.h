@@ -51,10 +51,12 @@ struct perf_column {
 extern const struct perf_column perf_columns[];
 extern const size_t perf_column_cnt;
 
-/* --- table.c, json.c, plot.c ----------------------------------------------------------- */
+/* --- table.c, json.c, plot.c, pingpong/lines.c ----------------------------------------------------------- */
 
 void table_row(const struct perf_results *res, const struct perf_row *row);
 void csv_row(const struct perf_results *res, const struct perf_row *row);
+void lines_about(const struct perf_results *res, const struct perf_about *about);
+void lines_row(const struct perf_results *res, const struct perf_row *row);
 void json_print(const struct perf_results *res);
 
 /* Ends the program with a message if there is no gnuplot. */

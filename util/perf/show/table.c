@@ -4,6 +4,7 @@
  */
 #include "results.h"
 
+#include <errno.h>
 #include <math.h>
 #include <rdma/fabric.h>
 #include <stdio.h>
@@ -32,6 +33,8 @@ void results_add(struct perf_results *res, const struct perf_row *row)
 		table_row(res, row);
 	else if (res->opt->format == PERF_CSV)
 		csv_row(res, row);
+	else if (res->opt->format == PERF_LINES)
+		lines_row(res, row);
 	fflush(stdout);
 }
 
@@ -40,8 +43,8 @@ void results_leave_out(struct perf_results *res, const struct perf_left_out *lef
 	res->left_out = grow(res->left_out, res->left_out_cnt, sizeof(*left_out));
 	res->left_out[res->left_out_cnt++] = *left_out;
 	progress_clear();
-	fprintf(stderr, "tagrv_perf: %s over %s is left out: %s\n", perf_tests[left_out->test].name,
-		res->opt->providers[left_out->provider], left_out->why);
+	fprintf(stderr, "%s: %s over %s is left out: %s\n", program_invocation_short_name,
+		perf_tests[left_out->test].name, res->opt->providers[left_out->provider], left_out->why);
 }
 
 void results_about(struct perf_results *res, size_t provider, const struct perf_about *about)
@@ -53,6 +56,8 @@ void results_about(struct perf_results *res, size_t provider, const struct perf_
 		return;
 	res->about[provider] = *about;
 	progress_clear();
+	if (res->opt->format == PERF_LINES)
+		lines_about(res, about);
 	if (res->opt->format != PERF_TEXT)
 		return;
 	printf("# %s %s over libfabric %u.%u, domain %s%s%s, protocol %s, %s%s%s\n",
@@ -91,6 +96,8 @@ static bool is_shown(const struct perf_results *res, const struct perf_column *c
 		return pairs->count > 1 || pairs->values[0] > 1;
 	if (!strcmp(column->key, "depth"))
 		return test == PERF_DEPTH;
+	if (!strcmp(column->key, "pause_us"))
+		return res->opt->flags & PERF_PAUSE;
 	if (!strcmp(column->key, "ratio"))
 		return res->opt->provider_cnt > 1;
 	return true;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The options of tagrv_pingpong.
+ * The options of tagrv_pingpong, which is tagrv_perf by another name: each stands for one of
+ * tagrv_perf, or for several. One round has all blocks; a line of a size follows the other.
  */
-#include "pingpong.h"
+#include "options.h"
 
 #include <getopt.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "oob.h"
 
@@ -21,6 +20,7 @@ static void print_help(void)
 	     "\n"
 	     "Measure tagged messages and print one line per size:\n"
 	     "size, half round trip (us), bandwidth (10^6 bytes/s), messages per second.\n"
+	     "It is tagrv_perf, which can measure more, by another name and with other options.\n"
 	     "\n"
 	     "  -p, --provider NAME   provider (default: $FI_PROVIDER or tagrv)\n"
 	     "  -m, --mode MODE       lat, bw, both, or rate: 8 bytes, 64 in a window (default both),\n"
@@ -42,60 +42,11 @@ static void print_help(void)
 	     "      --dev-b NAME      FI_TAGRV_DEVICES of the second process or server\n"
 	     "      --domain-a, --domain-b NAME    libfabric domain instead, for any provider\n"
 	     "      --addr-a, --addr-b ADDRESS     source address\n"
-	     "      --server          wait for a client\n"
+	     "      --server          wait for a client, which says what is measured\n"
 	     "      --client HOST     measure against the server on HOST\n"
 	     "      --port PORT       of the server's control connection (default 47920)\n"
-	     "      --timeout SECONDS without any completion (default 60)\n"
-	     "  -h, --help            this text\n"
-	     "\n"
-	     "With --server the other options that describe the measurement must be the same\n"
-	     "on both sides.");
-}
-
-static size_t parse_size(const char *text)
-{
-	char *end;
-	unsigned long long value = strtoull(text, &end, 10);
-
-	if (*end == 'K' || *end == 'k')
-		value <<= 10, end++;
-	else if (*end == 'M' || *end == 'm')
-		value <<= 20, end++;
-	if (end == text || *end || value > 1ULL << 32)
-		bench_die("'%s' is no message size", text);
-	return (size_t)value;
-}
-
-static void parse_sizes(struct options *opt, const char *list)
-{
-	char *copy = strdup(list), *state = NULL;
-
-	opt->size_cnt = 0;
-	for (char *s = strtok_r(copy, ",", &state); s; s = strtok_r(NULL, ",", &state)) {
-		if (opt->size_cnt == SIZES_MAX)
-			bench_die("more than %d sizes", SIZES_MAX);
-		opt->sizes[opt->size_cnt++] = parse_size(s);
-	}
-	free(copy);
-	if (!opt->size_cnt)
-		bench_die("no sizes");
-}
-
-static void parse_mode(struct options *opt, const char *mode)
-{
-	bool rate = !strcmp(mode, "rate"), reg = !strcmp(mode, "reg");
-
-	if (!rate && !reg && strcmp(mode, "lat") && strcmp(mode, "bw") && strcmp(mode, "both"))
-		bench_die("--mode wants lat, bw, both, rate or reg, not '%s'", mode);
-	opt->latency = !strcmp(mode, "lat") || !strcmp(mode, "both");
-	opt->bandwidth = !opt->latency || !strcmp(mode, "both");
-	opt->registration = reg;
-	if (reg)
-		opt->bandwidth = false;
-	if (rate) {
-		opt->conf.slots = 64;
-		parse_sizes(opt, "8");
-	}
+	     "      --timeout SECS    without any completion (default 60)\n"
+	     "  -h, --help            this text");
 }
 
 enum {
@@ -134,77 +85,123 @@ static const struct option long_options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-static void apply_place(struct options *opt, int key, const char *arg)
+/* Options that only set a flag. */
+static const struct {
+	int	key;
+	enum perf_flags flag;
+} flags[] = {
+	{ 'v', PERF_VERIFY }, { OPT_ONE_BUFFER, PERF_ONE_BUFFER }, { OPT_PAUSE, PERF_PAUSE },
+	{ OPT_REGISTER, PERF_REGISTER }, { OPT_NO_INJECT, PERF_NO_INJECT },
+	{ OPT_THREAD_SAFE, PERF_THREAD_SAFE },
+};
+
+static const struct {
+	const char *name, *sizes;
+	size_t	window;
+	enum perf_test tests[2];
+} modes[] = {
+	{ "lat", NULL, 16, { PERF_LAT, PERF_LAT } },
+	{ "bw", NULL, 16, { PERF_BW, PERF_BW } },
+	{ "both", NULL, 16, { PERF_LAT, PERF_BW } },
+	{ "rate", "8", 64, { PERF_RATE, PERF_RATE } },
+	{ "reg", NULL, 16, { PERF_REG, PERF_REG } },
+};
+
+static void parse_sizes(struct perf_options *opt, const char *list)
+{
+	list_parse_as_given(&opt->sizes, list, "--sizes", 0, PERF_SIZE_MAX);
+}
+
+static void parse_mode(struct perf_options *opt, const char *name)
+{
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+		if (strcmp(name, modes[i].name))
+			continue;
+		memset(opt->tests, 0, sizeof(opt->tests));
+		opt->tests[modes[i].tests[0]] = opt->tests[modes[i].tests[1]] = true;
+		opt->window = modes[i].window;
+		if (modes[i].sizes)
+			parse_sizes(opt, modes[i].sizes);
+		return;
+	}
+	bench_die("--mode wants lat, bw, both, rate or reg, not '%s'", name);
+}
+
+static bool apply_flag(struct perf_options *opt, int key)
+{
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		if (flags[i].key != key)
+			continue;
+		opt->flags |= flags[i].flag;
+		return true;
+	}
+	return false;
+}
+
+static void apply_place(struct perf_options *opt, int key, const char *arg)
 {
 	switch (key) {
 	case OPT_SERVER: opt->server = true; break;
 	case OPT_CLIENT: opt->host = arg; break;
 	case OPT_PORT: opt->port = arg; break;
 	case OPT_DEV_A:
-	case OPT_DEV_B: opt->dev[key - OPT_DEV_A] = arg; break;
+	case OPT_DEV_B: opt->devices[key - OPT_DEV_A] = options_text(arg, "--dev", PERF_DEVICES_LEN); break;
 	case OPT_DOMAIN_A:
-	case OPT_DOMAIN_B: opt->domain[key - OPT_DOMAIN_A] = arg; break;
+	case OPT_DOMAIN_B: opt->device[key - OPT_DOMAIN_A] = options_text(arg, "--domain", PERF_NAME_LEN); break;
 	case OPT_ADDR_A:
-	case OPT_ADDR_B: opt->address[key - OPT_ADDR_A] = arg; break;
+	case OPT_ADDR_B: opt->address[key - OPT_ADDR_A] = options_text(arg, "--addr", PERF_NAME_LEN); break;
 	case 'h': print_help(); exit(EXIT_SUCCESS);
 	default: exit(2);
 	}
 }
 
-static void apply(struct options *opt, int key, const char *arg)
+static void apply(struct perf_options *opt, int key, const char *arg)
 {
 	switch (key) {
-	case 'p': opt->conf.provider = arg; break;
+	case 'p': opt->providers[0] = options_text(arg, "--provider", PERF_NAME_LEN); break;
 	case 'm': parse_mode(opt, arg); break;
 	case 'S': parse_sizes(opt, arg); break;
-	case 'w': opt->conf.slots = (size_t)bench_number(arg, "--window", 1, 4096); break;
-	case 'b': opt->blocks = (unsigned)bench_number(arg, "--blocks", 1, BLOCKS_MAX); break;
-	case 'n': opt->iterations = (unsigned long)bench_number(arg, "--iterations", 1, 1e9); break;
-	case 't': opt->budget = bench_number(arg, "--time", 0.001, 3600); break;
-	case 'v': opt->verify = true; break;
-	case 'q': opt->header = false; break;
-	case OPT_ONE_BUFFER: opt->conf.one_buffer = true; break;
+	case 'w': opt->window = (size_t)bench_number(arg, "--window", 1, PERF_WINDOW_MAX); break;
+	case 'b': opt->blocks = (unsigned)bench_number(arg, "--blocks", 1, PERF_BLOCKS_MAX); break;
+	case 'n': opt->iterations = (uint64_t)bench_number(arg, "--iterations", 1, 1e9); break;
+	case 't': opt->seconds = bench_number(arg, "--time", 0.001, 3600); break;
+	case 'q': opt->quiet = true; break;
 	case OPT_PIN: opt->pin = true; break;
-	case OPT_PAUSE: opt->pause = true; break;
-	case OPT_REGISTER: opt->conf.use_mr = true; break;
-	case OPT_NO_INJECT: opt->conf.use_inject = false; break;
-	case OPT_THREAD_SAFE: opt->conf.thread_safe = true; break;
-	case OPT_TIMEOUT: opt->conf.timeout = (unsigned)bench_number(arg, "--timeout", 1, 86400); break;
-	default: apply_place(opt, key, arg);
+	case OPT_TIMEOUT: opt->timeout = (unsigned)bench_number(arg, "--timeout", 1, 86400); break;
+	default:
+		if (!apply_flag(opt, key))
+			apply_place(opt, key, arg);
 	}
 }
 
-void options_parse(struct options *opt, int argc, char **argv)
+/* A server takes what is for the second process. */
+static void take_place(struct perf_options *opt)
 {
-	const char *provider = getenv("FI_PROVIDER");
+	if (!opt->server)
+		return;
+	if (opt->host)
+		bench_die("--server and --client exclude each other");
+	opt->device[0] = opt->device[1];
+	opt->address[0] = opt->address[1];
+}
+
+void pingpong_parse(struct perf_options *opt, int argc, char **argv)
+{
 	int key;
 
-	*opt = (struct options){
-		.conf = {
-			.provider = provider && *provider ? provider : "tagrv",
-			.slots = 16,
-			.timeout = 60,
-			.use_inject = true,
-			.yield = sysconf(_SC_NPROCESSORS_ONLN) < 2,
-		},
-		.port = "47920",
-		.latency = true,
-		.bandwidth = true,
-		.header = true,
-		.blocks = 11,
-		.budget = 0.5,
-	};
+	options_begin(opt);
+	opt->format = PERF_LINES;
+	opt->by_size = opt->windows = true;
+	opt->rounds = 1;
+	opt->blocks = 11;
+	opt->warmup = 5;
+	opt->port = "47920";
+	parse_mode(opt, "both");
 	parse_sizes(opt, "8,64,512,4K,8K,16K,64K,256K,1M,4M");
 	while ((key = getopt_long(argc, argv, "p:m:S:w:b:n:t:vqh", long_options, NULL)) != -1)
 		apply(opt, key, optarg);
 	if (optind < argc)
 		bench_die("unexpected argument '%s'", argv[optind]);
-	if (opt->server && opt->host)
-		bench_die("--server and --client exclude each other");
-	if (opt->verify && opt->conf.one_buffer)
-		bench_die("--verify needs a buffer for each message in flight");
-	opt->conf.slot_size = 1;
-	for (size_t i = 0; i < opt->size_cnt; i++)
-		if (opt->sizes[i] > opt->conf.slot_size)
-			opt->conf.slot_size = opt->sizes[i];
+	take_place(opt);
+	options_finish(opt);
 }
