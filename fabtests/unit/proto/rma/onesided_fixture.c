@@ -4,6 +4,7 @@
  */
 #include "unit/proto/rma/onesided_fixture.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 char rma_ctx[64];
@@ -224,4 +225,10 @@ size_t in_flight(void)
 	for (size_t i = 0; i < fake.log_cnt; i++)
 		cnt += fake.log[i].kind == FAKE_GET && !fake.log[i].ended;
 	return cnt;
+}
+
+void expect_sum(const struct tagrv_rma_sum *sum, uint64_t ops, uint64_t bytes)
+{
+	cr_expect_eq(sum->ops, ops, "%" PRIu64 " operations", sum->ops);
+	cr_expect_eq(sum->bytes, bytes, "%" PRIu64 " bytes", sum->bytes);
 }

@@ -41,7 +41,7 @@ Test(rma_get, a_read_is_answered_with_the_bytes)
 	cr_expect_eq(counted(&remote_reads), 1);
 	cr_expect_eq(counted(&was_read), 1);
 	cr_expect_eq(counted(&remote_writes), 0);
-	cr_expect_eq(fx.engine->stats.rma_rx, 1);
+	expect_served(TAGRV_RMA_READ, 1, 100);
 	cr_expect_eq(the_peer()->rma.serving, 0);
 	cr_expect_eq(fx.engine->pools.answers.used, 0);
 }
@@ -51,6 +51,7 @@ Test(rma_get, as_many_packets_as_it_takes)
 	arrive_get(PEER_OP, BASE, 3 * FRAG + 1, 0);
 	expect_answers(0, PEER_OP, 3 * FRAG + 1);
 	cr_expect_eq(counted(&remote_reads), 1);
+	expect_served(TAGRV_RMA_READ, 1, 3 * FRAG + 1);
 }
 
 Test(rma_get, an_empty_read_has_an_empty_answer)

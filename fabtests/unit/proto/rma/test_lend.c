@@ -52,6 +52,7 @@ Test(rma_lend, keys_byte_by_byte)
 	cr_expect_eq(the_peer()->rma.serving, 0);
 	cr_expect_eq(counted(&remote_reads), 1);
 	cr_expect_eq(counted(&was_read), 1);
+	expect_served(TAGRV_RMA_READ, 1, LEN - 200);
 	expect_empty(&fx.tx);
 	expect_fine();
 }
@@ -73,6 +74,7 @@ Test(rma_lend, a_read_that_failed_is_no_read)
 	cr_expect_eq(fx.engine->lent, 0);
 	cr_expect_eq(the_peer()->rma.serving, 0);
 	cr_expect_eq(counted(&remote_reads), 0);
+	expect_served(TAGRV_RMA_READ, 0, 0);
 	arrive_fin(lender_of(0), 0);
 	cr_expect_eq(fx.engine->stats.bad_packets, 1, "it was returned before");
 	cr_expect_eq(fake.links, 1);

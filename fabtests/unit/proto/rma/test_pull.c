@@ -69,6 +69,7 @@ Test(rma_pull, bytes_are_pulled_into_the_segments_of_a_window)
 	cr_expect_arr_eq(open_mem + 40000, mine + 20000, 10000);
 	cr_expect_eq(open_mem[30000], 0);
 	cr_expect_eq(open_mem[50000], 0);
+	expect_served(TAGRV_RMA_WRITE, 1, 30000);
 }
 
 Test(rma_pull, a_wrong_pull_is_refused)

@@ -55,7 +55,7 @@ Test(rma_ask, put_byte_by_byte)
 	expect_empty(&fx.tx);
 	arrive_fin(hdr.op, 0);
 	expect_end(&contexts[0], 0);
-	cr_expect_eq(fx.engine->stats.rma_tx, 1);
+	expect_begun(TAGRV_RMA_WRITE, 1, 5);
 }
 
 Test(rma_ask, a_put_without_data_says_so)
@@ -274,6 +274,7 @@ Test(rma_ask, atomic_byte_by_byte)
 	cr_assert_arr_eq(fake.log[0].data, want, sizeof(want));
 	cr_assert_arr_eq(fake.log[0].data + sizeof(want), mine, 16);
 	cr_assert_arr_eq(fake.log[0].data + sizeof(want) + 16, parts.compare.iov_base, 16);
+	expect_begun(TAGRV_RMA_ATOMIC, 1, 16);
 }
 
 /* The numbers of kinds are on the wire. */
@@ -296,6 +297,8 @@ Test(rma_ask, an_atomic_read_has_no_operands)
 	arrive_answer(packet_header(0).op, mine, 24);
 	expect_end(contexts, 0);
 	cr_expect_arr_eq(read_to, mine, 24);
+	expect_begun(TAGRV_RMA_ATOMIC, 1, 24);
+	expect_begun(TAGRV_RMA_READ, 0, 0);
 }
 
 /* ATOMICs of whole elements of 'size' bytes, at most 'max' bytes of the target each. */
@@ -328,6 +331,7 @@ Test(rma_ask, atomics_are_split_between_elements)
 	expect_atomics(8, VALUES, 2 * VALUES + 8, false);
 	arrive_fin(packet_header(0).op, 0);
 	expect_end(contexts, 0);
+	expect_begun(TAGRV_RMA_ATOMIC, 1, 2 * VALUES + 8);
 }
 
 Test(rma_ask, what_is_compared_halves_a_packet)

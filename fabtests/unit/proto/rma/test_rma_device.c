@@ -171,6 +171,7 @@ Test(rma_device, delivery_is_a_second_one_that_adds_nothing)
 	cr_expect_eq(word(), 10);
 	end_moves(0);
 	expect_end(contexts, 0);
+	expect_begun(TAGRV_RMA_ATOMIC, 2, 16);
 	cr_expect_eq(*(uint64_t *) (void *) read_to, 5);
 }
 

@@ -61,7 +61,7 @@ Test(rma_store, counted_byte_by_byte)
 	cr_expect_arr_eq(fake.log[0].data, want, sizeof(want));
 	cr_expect_arr_eq(fake.log[0].data + sizeof(want), mine, 5);
 	cr_expect_eq(fx.engine->pools.tx_ops.used, 0);
-	cr_expect_eq(fx.engine->stats.rma_tx, 1);
+	expect_begun(TAGRV_RMA_WRITE, 1, 5);
 	expect_counted(1, 0, 0);
 	arrive_count(1, 0, 0);
 	expect_counted(0, 1, 0);
@@ -114,6 +114,8 @@ Test(rma_store, what_has_data_or_two_segments_is_a_put)
 	cr_expect_eq(packet_header(1).opcode, TAGRV_PKT_PUT);
 	cr_assert_eq(submit_rma(TAGRV_RMA_WRITE, 2 * FRAG, contexts), 0);
 	cr_expect_eq(packet_header(2).opcode, TAGRV_PKT_PUT);
+	serve_all();
+	expect_begun(TAGRV_RMA_WRITE, 3, 16 + 2 * FRAG);
 }
 
 /* Nothing has happened, and the general way takes it. */
@@ -129,6 +131,7 @@ Test(rma_store, what_is_not_sent_at_once_is_not_counted)
 	fake.refuse_all = false;
 	cr_expect_not(store(8), "another is queued");
 	expect_counted(0, 0, 0);
+	expect_begun(TAGRV_RMA_WRITE, 0, 0);
 	serve_all();
 	cr_assert_eq(fake.log_cnt, 1);
 	cr_expect(store(8));
@@ -239,6 +242,7 @@ Test(rma_store, what_comes_is_written_and_counted)
 	cr_expect_eq(open_mem[8], 0);
 	cr_expect_eq(counted(&remote_writes), 3);
 	cr_expect_eq(counted(&was_written), 3);
+	expect_served(TAGRV_RMA_WRITE, 3, 24);
 	tagrv_engine_progress(fx.engine);
 	expect_count(0, 3, 0);
 	cr_expect(tagrv_peer_is_idle(the_peer()));
@@ -254,6 +258,7 @@ Test(rma_store, one_with_a_handle_is_answered_by_a_fin)
 	cr_expect_arr_eq(open_mem + 1, mine, 64);
 	arrive_store(PEER_OP, KEY + 1, BASE, 8, 0);
 	expect_fin(1, PEER_OP, FI_EACCES);
+	expect_served(TAGRV_RMA_WRITE, 1, 64);
 	expect_fine();
 }
 

@@ -32,7 +32,7 @@ Test(target, a_write_is_copied_and_answered)
 	cr_expect_eq(counted(&remote_writes), 1);
 	cr_expect_eq(counted(&was_written), 1);
 	cr_expect_eq(counted(&remote_reads), 0);
-	cr_expect_eq(fx.engine->stats.rma_rx, 1);
+	expect_served(TAGRV_RMA_WRITE, 1, 100);
 	expect_empty(&fx.rx);
 }
 
@@ -46,6 +46,7 @@ Test(target, only_the_last_packet_is_answered_and_counted)
 	expect_fin(0, PEER_OP, 0);
 	cr_expect_arr_eq(open_mem, mine, 300);
 	cr_expect_eq(counted(&remote_writes), 1);
+	expect_served(TAGRV_RMA_WRITE, 1, 300);
 }
 
 Test(target, bytes_of_a_window_of_several_segments)
@@ -251,6 +252,7 @@ Test(target, the_first_error_of_an_operation_is_its_end)
 	arrive_put(PEER_OP, BASE + 8, mine, 8, 0);
 	expect_refused_op(PEER_OP);
 	cr_expect_eq(fx.engine->stats.rma_refused, 1);
+	expect_served(TAGRV_RMA_WRITE, 0, 0);
 }
 
 Test(target, an_error_is_forgotten_with_its_operation)
@@ -312,6 +314,8 @@ Test(target, an_atomic_changes_each_element)
 	cr_expect_eq(counted(&remote_writes), 1);
 	cr_expect_eq(counted(&was_written), 1);
 	cr_expect_eq(counted(&remote_reads), 0);
+	expect_served(TAGRV_RMA_ATOMIC, 1, 16);
+	expect_served(TAGRV_RMA_WRITE, 0, 0);
 }
 
 /* Packet i is an ANSWER of the peer's operation with one value. */
@@ -352,6 +356,8 @@ Test(target, a_compare_changes_what_is_equal)
 	cr_expect_eq(word_of(0, 8), 200);
 	cr_expect_eq(value(0), 5);
 	cr_expect_eq(value(1), 200);
+	expect_served(TAGRV_RMA_ATOMIC, 1, 16);
+	expect_served(TAGRV_RMA_READ, 0, 0);
 }
 
 Test(target, an_atomic_read_counts_as_a_read)

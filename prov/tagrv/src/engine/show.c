@@ -187,8 +187,8 @@ static void add_counters(const struct tagrv_engine *engine, struct tagrv_board_c
 	to->copy_rx = rx[TAGRV_PROTO_RNDV_COPY];
 	to->pipeline_tx = tx[TAGRV_PROTO_RNDV_PIPE];
 	to->pipeline_rx = rx[TAGRV_PROTO_RNDV_PIPE];
-	to->onesided_tx = engine->stats.rma_tx;
-	to->onesided_rx = engine->stats.rma_rx;
+	to->onesided_tx = tagrv_rma_sum_ops(engine->stats.rma_tx);
+	to->onesided_rx = tagrv_rma_sum_ops(engine->stats.rma_rx);
 	to->onesided_views = engine->stats.rma_views;
 	to->onesided_refused = engine->stats.rma_refused;
 	to->long_bytes_tx = engine->stats.moved_bytes_tx;

@@ -19,6 +19,7 @@
 #include "object/dom.h"
 #include "object/places.h"
 #include "object/rail.h"
+#include "object/request.h"
 #include "object/rx.h"
 #include "object/view.h"
 #include "select/select.h"
@@ -94,6 +95,16 @@ static_assert(TAGRV_BUF_CLASSES <= TAGRV_UMSG_BARE, "tagrv_umsg::place");
 /* Entries with remote CQ data, 4 MiB, that are kept for an application that reads late. */
 #define TAGRV_UNREAD_MAX	65536u
 
+/* One-sided operations of a kind. What has an index of these, counts all atomics as one kind. */
+struct tagrv_rma_sum {
+	uint64_t ops, bytes;	/* of the target's memory */
+};
+
+#define TAGRV_RMA_SUMS	(TAGRV_RMA_ATOMIC + 1)
+static_assert(TAGRV_RMA_WRITE < TAGRV_RMA_ATOMIC && TAGRV_RMA_READ < TAGRV_RMA_ATOMIC &&
+	      TAGRV_RMA_FETCH > TAGRV_RMA_ATOMIC && TAGRV_RMA_COMPARE > TAGRV_RMA_ATOMIC,
+	      "index of a sum: the kind, or that of all atomics");
+
 /* What a pass has to do seldom, all in one byte that it looks at. */
 enum tagrv_pass_due {
 	TAGRV_DUE_ENDS	= 1 << 0,	/* of connections: conn.gone, parts or lost is not
@@ -162,9 +173,10 @@ struct tagrv_engine {
 		uint64_t moved_tx[TAGRV_PROTO_CNT], moved_rx[TAGRV_PROTO_CNT];
 		uint64_t moved_bytes_tx, moved_bytes_rx;	/* of these messages */
 		uint64_t fin_tx, fin_packets;
-		uint64_t rma_tx, rma_rx;	/* one-sided operations, ours and peers' */
-		uint64_t rma_refused;		/* of rma_rx: no window allows them */
-		uint64_t rma_views;		/* of rma_tx: reads by a view */
+		/* one-sided operations, begun here; served for peers */
+		struct tagrv_rma_sum rma_tx[TAGRV_RMA_SUMS], rma_rx[TAGRV_RMA_SUMS];
+		uint64_t rma_refused;		/* not in rma_rx: no window allows them */
+		uint64_t rma_views;		/* of rma_tx: without the peer */
 		uint64_t batch_tx, batch_rx;	/* BATCH packets */
 		uint64_t batched_tx, batched_rx;	/* messages in BATCH packets */
 		uint64_t parted;		/* connections closed by agreement */
@@ -221,6 +233,29 @@ struct tagrv_engine {
 	struct tagrv_list dom_node;	/* dom->engines */
 	struct tagrv_list rx_node;	/* rx->engines */
 };
+
+static inline void tagrv_rma_sum_add(struct tagrv_rma_sum *sum, uint64_t len)
+{
+	sum->ops++;
+	sum->bytes += len;
+}
+
+/* The operation begins once more. */
+static inline void tagrv_rma_sum_take_back(struct tagrv_rma_sum *sum, uint64_t len)
+{
+	sum->ops--;
+	sum->bytes -= len;
+}
+
+/* Operations of all kinds. */
+static inline uint64_t tagrv_rma_sum_ops(const struct tagrv_rma_sum sums[TAGRV_RMA_SUMS])
+{
+	uint64_t ops = 0;
+
+	for (size_t i = 0; i < TAGRV_RMA_SUMS; i++)
+		ops += sums[i].ops;
+	return ops;
+}
 
 /* pools.c */
 void tagrv_engine_init_pools(struct tagrv_engine *engine);

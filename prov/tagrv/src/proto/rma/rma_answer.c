@@ -89,7 +89,7 @@ static int send_all(struct tagrv_peer *peer, struct tagrv_answer *answer, size_t
 			return 0;
 		}
 	} while (answer->sent < answer->len);
-	tagrv_rma_was_read(peer, window);
+	tagrv_rma_was_read(peer, window, answer->len);
 	return 0;
 }
 
@@ -303,7 +303,7 @@ static bool answer_short(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 	    tagrv_packet_send_short(peer, &answer, (char *) window->iov[0].iov_base + offset,
 				    le64toh(range.len)))
 		return false;
-	tagrv_rma_was_read(peer, window);
+	tagrv_rma_was_read(peer, window, le64toh(range.len));
 	return true;
 }
 

@@ -40,14 +40,17 @@ static uint16_t flags_of(const struct tagrv_op *op, bool last)
 	       (op->flags & FI_REMOTE_CQ_DATA ? TAGRV_RMA_DATA : 0);
 }
 
-/* The part is in a packet. */
-static void count(struct tagrv_op *op, const struct part *part, size_t *bytes)
+/* The part is in a packet. sum: TAGRV_RMA_WRITE, TAGRV_RMA_ATOMIC. */
+static inline void count(struct tagrv_op *op, const struct part *part, size_t *bytes,
+			 enum tagrv_rma_kind sum)
 {
 	op->tx.rma->sent += part->len;
 	tagrv_rma_bring_data(op);
 	*bytes += part->len + sizeof(struct tagrv_hdr);
-	if (part->last)
-		tagrv_rma_asked(op);
+	if (!part->last)
+		return;
+	tagrv_rma_sum_add(&op->engine->stats.rma_tx[sum], op->len);
+	tagrv_rma_asked(op);
 }
 
 /* words: room for the header, in front of the body. */
@@ -119,7 +122,7 @@ int tagrv_rma_put(struct tagrv_op *op, size_t *bytes)
 	if (ret == -FI_EAGAIN)
 		ret = send_put(op, &part);
 	if (!ret)
-		count(op, &part, bytes);
+		count(op, &part, bytes, TAGRV_RMA_WRITE);
 	return ret;
 }
 
@@ -171,6 +174,7 @@ int tagrv_rma_get(struct tagrv_op *op, size_t *bytes)
 	r->takes_keys = is_long;
 	r->holds = tagrv_order_holds_read(op->engine->attr.order);
 	*bytes += len + sizeof(hdr);
+	tagrv_rma_sum_add(&op->engine->stats.rma_tx[TAGRV_RMA_READ], op->len);
 	tagrv_rma_ask(op);
 	tagrv_rma_asked(op);
 	return 0;
@@ -254,7 +258,7 @@ int tagrv_rma_change(struct tagrv_op *op, size_t *bytes)
 		return ret;
 	if (fetches)
 		tagrv_rma_ask(op);
-	count(op, &part, bytes);
+	count(op, &part, bytes, TAGRV_RMA_ATOMIC);
 	return 0;
 }
 

@@ -86,6 +86,7 @@ int tagrv_rma_pull(struct tagrv_op *op)
 	r->holds = tagrv_order_holds_pull(op->engine->attr.order);
 	tagrv_rma_ask(op);
 	tagrv_rma_bring_data(op);
+	tagrv_rma_sum_add(&op->engine->stats.rma_tx[TAGRV_RMA_WRITE], op->len);
 	tagrv_rma_asked(op);
 	return 0;
 }
@@ -279,7 +280,7 @@ static void return_lent(struct tagrv_op *op, int status)
 	if (tagrv_lane_is_of(op->lane, peer)) {
 		tagrv_rma_served(peer);
 		if (!status)
-			tagrv_rma_was_read(peer, op->tx.use->window);
+			tagrv_rma_was_read(peer, op->tx.use->window, op->len);
 	}
 	op->engine->lent--;
 	tagrv_op_set_free(op);

@@ -62,7 +62,13 @@ static inline bool tagrv_rma_may_ask(const struct tagrv_peer *peer)
 void tagrv_rma_ask(struct tagrv_op *op);
 /* The peer keeps nothing for the op any more, which may have ended for it by this lane. */
 void tagrv_rma_unask(struct tagrv_op *op);
-/* All packets have been sent: QUEUED -> ASKED. */
+/* Where the op counts in tagrv_engine::stats. */
+static inline size_t tagrv_rma_sum_of(const struct tagrv_op *op)
+{
+	return TAGRV_MIN(op->tx.rma->kind, (uint8_t) TAGRV_RMA_ATOMIC);
+}
+
+/* All packets have been sent: QUEUED -> ASKED. The caller counts the op. */
 void tagrv_rma_asked(struct tagrv_op *op);
 /* Takes an op that is ASKED off its list; its answer is here. */
 void tagrv_rma_take(struct tagrv_op *op);
@@ -146,15 +152,16 @@ struct tagrv_window *tagrv_rma_window(const struct tagrv_peer *peer, uint64_t ke
 				      size_t *offset);
 
 /*
- * A write or atomic of the peer has ended well: counts it, reports remote CQ data (hdr) of
- * an operation of 'len' bytes. window: where its last bytes went.
+ * A write of 'len' bytes of the peer has ended well: counts it, reports its remote CQ data
+ * (hdr). window: where its last bytes went.
  */
 void tagrv_rma_written(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		       const struct tagrv_window *window, size_t len);
 /* Refuses an operation of the peer, by a FIN: no window allows it. */
 void tagrv_rma_refuse(struct tagrv_peer *peer, uint32_t op);
-/* A read or fetch of the peer has ended well. */
-void tagrv_rma_was_read(struct tagrv_peer *peer, const struct tagrv_window *window);
+/* A read of 'len' bytes of the peer has ended well: counts it. */
+void tagrv_rma_was_read(struct tagrv_peer *peer, const struct tagrv_window *window,
+			size_t len);
 
 /* ---- rma_answer.c ---- */
 

@@ -60,22 +60,27 @@ static void count(struct tagrv_counter *of_endpoint, struct tagrv_counter *of_wi
 		tagrv_counter_add(of_window, 1);
 }
 
-void tagrv_rma_was_read(struct tagrv_peer *peer, const struct tagrv_window *window)
+static void report_read(const struct tagrv_engine *engine, const struct tagrv_window *window)
 {
-	tagrv_assert_locked(peer->engine->dom);
-	peer->engine->stats.rma_rx++;
-	count(peer->engine->sinks.remote_read_cntr,
-	      window ? window->read_cntr : NULL);
+	count(engine->sinks.remote_read_cntr, window ? window->read_cntr : NULL);
 }
 
-void tagrv_rma_written(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
-		       const struct tagrv_window *window, size_t len)
+void tagrv_rma_was_read(struct tagrv_peer *peer, const struct tagrv_window *window,
+			size_t len)
+{
+	struct tagrv_engine *engine = peer->engine;
+
+	tagrv_assert_locked(engine->dom);
+	tagrv_rma_sum_add(&engine->stats.rma_rx[TAGRV_RMA_READ], len);
+	report_read(engine, window);
+}
+
+static inline void report_write(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+				const struct tagrv_window *window, size_t len)
 {
 	struct tagrv_engine *engine = peer->engine;
 	bool atomic = hdr->opcode == TAGRV_PKT_ATOMIC;
 
-	tagrv_assert_locked(engine->dom);
-	engine->stats.rma_rx++;
 	count(engine->sinks.remote_write_cntr, window ? window->write_cntr : NULL);
 	if (!(hdr->flags & TAGRV_RMA_DATA) || !engine->sinks.rx_cq)
 		return;
@@ -86,6 +91,14 @@ void tagrv_rma_written(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		.data = hdr->data,
 		.src = engine->attr.source ? peer->fi_addr : FI_ADDR_NOTAVAIL,
 	});
+}
+
+void tagrv_rma_written(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
+		       const struct tagrv_window *window, size_t len)
+{
+	tagrv_assert_locked(peer->engine->dom);
+	tagrv_rma_sum_add(&peer->engine->stats.rma_rx[TAGRV_RMA_WRITE], len);
+	report_write(peer, hdr, window, len);
 }
 
 /* ---- packets of one operation ---- */
@@ -304,11 +317,12 @@ static void count_change(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			 const struct change *change,
 			 const struct tagrv_window *window)
 {
+	tagrv_rma_sum_add(&peer->engine->stats.rma_rx[TAGRV_RMA_ATOMIC], peer->rma.len);
 	if (change->kind == TAGRV_ATOMIC_BASE) {
-		tagrv_rma_written(peer, hdr, window, peer->rma.len);
+		report_write(peer, hdr, window, peer->rma.len);
 		return;
 	}
-	tagrv_rma_was_read(peer, window);
+	report_read(peer->engine, window);
 	if (window && change->op != FI_ATOMIC_READ)
 		count(NULL, window->write_cntr);
 }
