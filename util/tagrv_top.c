@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,7 +29,7 @@ static void print_help(void)
 	puts("usage: tagrv_top [options]\n"
 	     "\n"
 	     "Show what the endpoints of the provider tagrv do in this user's processes: rates of\n"
-	     "messages, protocols, queues, credit, connections.\n"
+	     "messages and bytes, protocols, one-sided operations, queues, credit, connections.\n"
 	     "\n"
 	     "  -1, --once               print one table and the details of each endpoint, and end\n"
 	     "  -j, --json               print one JSON object, in one line, for each look\n"
@@ -138,16 +139,26 @@ static void sleep_for(double seconds)
 	nanosleep(&rest, NULL);
 }
 
+/* 0: no terminal, no limit. */
+static int width_of_output(void)
+{
+	struct winsize size;
+
+	return isatty(STDOUT_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) ?
+	       size.ws_col : 0;
+}
+
 static void print_table(const struct options *o, const struct top_rows *rows)
 {
+	const struct top_table table = { .key = o->view.key, .width = width_of_output() };
 	struct top_text text = { 0 };
 
 	if (rows->cnt)
-		top_text_heading(&text, o->view.key);
+		top_text_heading(&text, &table);
 	else
 		top_text_nothing(&text, o->view.source.pid);
 	for (size_t i = 0; i < rows->cnt; i++)
-		top_text_row(&text, &rows->rows[i]);
+		top_text_row(&text, &table, &rows->rows[i]);
 	for (size_t i = 0; i < rows->cnt; i++)
 		top_text_details(&text, &rows->rows[i]);
 	fputs(text.text ? text.text : "", stdout);

@@ -25,7 +25,20 @@ static const struct protocol protocols[] = {
 	{ "  copy", COUNTER(copy_tx), COUNTER(copy_rx) },
 	{ "  pipeline", COUNTER(pipeline_tx), COUNTER(pipeline_rx) },
 	{ "  bytes", COUNTER(long_bytes_tx), COUNTER(long_bytes_rx) },
-	{ "one-sided", COUNTER(onesided_tx), COUNTER(onesided_rx) },
+};
+
+struct onesided {
+	const char *name;
+	size_t	ops_tx, bytes_tx, ops_rx, bytes_rx;
+};
+
+static const struct onesided onesided[] = {
+	{ "writes", COUNTER(onesided_writes_tx), COUNTER(onesided_write_bytes_tx),
+	  COUNTER(onesided_writes_rx), COUNTER(onesided_write_bytes_rx) },
+	{ "reads", COUNTER(onesided_reads_tx), COUNTER(onesided_read_bytes_tx),
+	  COUNTER(onesided_reads_rx), COUNTER(onesided_read_bytes_rx) },
+	{ "atomics", COUNTER(onesided_atomics_tx), COUNTER(onesided_atomic_bytes_tx),
+	  COUNTER(onesided_atomics_rx), COUNTER(onesided_atomic_bytes_rx) },
 };
 
 static uint64_t counter_at(const struct top_endpoint *endpoint, size_t offset)
@@ -36,28 +49,62 @@ static uint64_t counter_at(const struct top_endpoint *endpoint, size_t offset)
 	return value;
 }
 
-static void print_counter(struct top_text *text, const struct top_row *row, size_t offset)
+/* widths: of the number so far, and of its rate. */
+static void print_counter(struct top_text *text, const struct top_row *row, size_t offset,
+			  const int widths[2])
 {
 	uint64_t now = counter_at(row->endpoint, offset);
-	char total[TOP_SHORT], rate[TOP_SHORT];
+	char total[TOP_SHORT], rate[TOP_SHORT] = "-";
 
-	top_print(text, " %10s", top_short((double) now, total));
 	if (row->seconds > 0)
-		top_print(text, " %9s", top_short(top_rate(now, counter_at(row->before, offset),
-							   row->seconds), rate));
-	else
-		top_print(text, " %9s", "-");
+		top_short(top_rate(now, counter_at(row->before, offset), row->seconds), rate);
+	top_print(text, " %*s %*s", widths[0], top_short((double) now, total), widths[1], rate);
 }
 
+/* What has not been used has no line: there may be few. */
 static void print_protocols(struct top_text *text, const struct top_row *row)
 {
+	static const int widths[2] = { 10, 9 };
+	const struct tagrv_board_counters *c = &row->endpoint->record.counters;
+
+	if (!c->eager_tx && !c->eager_rx && !c->announced_tx && !c->announced_rx)
+		return;
 	top_print(text, "  %-12s %10s %9s %10s %9s\n", "protocol", "out", "per s", "in", "per s");
 	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(protocols); i++) {
+		if (!counter_at(row->endpoint, protocols[i].tx) &&
+		    !counter_at(row->endpoint, protocols[i].rx))
+			continue;
 		top_print(text, "  %-12s", protocols[i].name);
-		print_counter(text, row, protocols[i].tx);
-		print_counter(text, row, protocols[i].rx);
+		print_counter(text, row, protocols[i].tx, widths);
+		print_counter(text, row, protocols[i].rx, widths);
 		top_print(text, "\n");
 	}
+}
+
+/* Operations and bytes of this endpoint, and those that it has served. */
+static void print_onesided(struct top_text *text, const struct top_row *row)
+{
+	static const int ops[2] = { 6, 6 }, bytes[2] = { 7, 7 };
+	const struct tagrv_board_counters *c = &row->endpoint->record.counters;
+
+	if (!c->onesided_tx && !c->onesided_rx && !c->onesided_refused)
+		return;
+	top_print(text, "  %-12s %6s %6s %7s %7s %6s %6s %7s %7s\n", "one-sided", "out", "per s",
+		  "bytes", "B/s", "in", "per s", "bytes", "B/s");
+	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(onesided); i++) {
+		if (!counter_at(row->endpoint, onesided[i].ops_tx) &&
+		    !counter_at(row->endpoint, onesided[i].ops_rx))
+			continue;
+		top_print(text, "    %-10s", onesided[i].name);
+		print_counter(text, row, onesided[i].ops_tx, ops);
+		print_counter(text, row, onesided[i].bytes_tx, bytes);
+		print_counter(text, row, onesided[i].ops_rx, ops);
+		print_counter(text, row, onesided[i].bytes_rx, bytes);
+		top_print(text, "\n");
+	}
+	if (c->onesided_views || c->onesided_refused)
+		top_print(text, "    of these   %" PRIu64 " out, which the peer cannot count; %"
+			  PRIu64 " of peers refused\n", c->onesided_views, c->onesided_refused);
 }
 
 /* ---- queues ---- */
@@ -163,6 +210,7 @@ void top_text_details(struct top_text *text, const struct top_row *row)
 	if (record->flags & TAGRV_BOARD_CUT)
 		top_print(text, "  Queues are long: only a part was counted.\n");
 	print_protocols(text, row);
+	print_onesided(text, row);
 	print_receives(text, row->endpoint);
 	print_sends(text, row->endpoint);
 	print_connections(text, row);

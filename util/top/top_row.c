@@ -61,6 +61,19 @@ static uint64_t messages_in(const struct tagrv_board_counters *c)
 	return c->eager_rx + c->announced_rx + c->onesided_rx;
 }
 
+/* By the way they take. Atomics, most of which bring as many back, count as writes. */
+static uint64_t bytes_out(const struct tagrv_board_counters *c)
+{
+	return c->long_bytes_tx + c->onesided_write_bytes_tx + c->onesided_atomic_bytes_tx +
+	       c->onesided_read_bytes_rx;
+}
+
+static uint64_t bytes_in(const struct tagrv_board_counters *c)
+{
+	return c->long_bytes_rx + c->onesided_write_bytes_rx + c->onesided_atomic_bytes_rx +
+	       c->onesided_read_bytes_tx;
+}
+
 /* looked: s between the two looks, at which the ports were read, whenever the process answered. */
 static void add_rates(struct top_row *row, double looked)
 {
@@ -71,8 +84,8 @@ static void add_rates(struct top_row *row, double looked)
 	row->seconds = now->ns > before->ns ? (double) (now->ns - before->ns) * 1e-9 : 0;
 	row->out = top_rate(messages_out(a), messages_out(b), row->seconds);
 	row->in = top_rate(messages_in(a), messages_in(b), row->seconds);
-	row->bytes_out = top_rate(a->long_bytes_tx, b->long_bytes_tx, row->seconds);
-	row->bytes_in = top_rate(a->long_bytes_rx, b->long_bytes_rx, row->seconds);
+	row->bytes_out = top_rate(bytes_out(a), bytes_out(b), row->seconds);
+	row->bytes_in = top_rate(bytes_in(a), bytes_in(b), row->seconds);
 	row->retransmits = top_rate(row->endpoint->retransmits, row->before->retransmits,
 				    looked);
 }

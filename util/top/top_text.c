@@ -60,6 +60,7 @@ struct column {
 	const char *name;
 	int	width;		/* negative: to the left */
 	enum top_key key;	/* TOP_KEYS: it cannot be sorted by */
+	int	order;		/* 1: the last one to be left out */
 };
 
 enum {
@@ -68,85 +69,110 @@ enum {
 	COL_WAITING, COL_PARTING, COL_RETRANSMITS, COL_AGE, COLUMNS
 };
 
+/* Those up to 9 take 78 columns. */
 static const struct column columns[COLUMNS] = {
-	[COL_PID] = { "PID", 8, TOP_BY_PID },
-	[COL_COMMAND] = { "COMMAND", -16, TOP_BY_COMMAND },
-	[COL_ENDPOINT] = { "ENDPOINT", -21, TOP_KEYS },
-	[COL_DEVICE] = { "DEVICE", -10, TOP_KEYS },
-	[COL_OUT] = { "OUT/s", 6, TOP_BY_OUT },
-	[COL_IN] = { "IN/s", 6, TOP_BY_IN },
-	[COL_BYTES_OUT] = { "B/s OUT", 8, TOP_BY_BYTES },
-	[COL_BYTES_IN] = { "B/s IN", 8, TOP_BY_BYTES },
-	[COL_POSTED] = { "POSTED", 7, TOP_BY_POSTED },
-	[COL_UNEXPECTED] = { "UNEXP", 6, TOP_BY_UNEXPECTED },
-	[COL_MEMORY] = { "MEM", 6, TOP_BY_MEMORY },
-	[COL_QUEUED] = { "SENDS", 6, TOP_BY_QUEUED },
-	[COL_CREDIT] = { "CREDIT", 7, TOP_KEYS },
-	[COL_UP] = { "UP", 5, TOP_KEYS },
-	[COL_WAITING] = { "WAIT", 5, TOP_KEYS },
-	[COL_PARTING] = { "PART", 5, TOP_KEYS },
-	[COL_RETRANSMITS] = { "RETR", 6, TOP_KEYS },
-	[COL_AGE] = { "AGE", 6, TOP_KEYS },
+	[COL_PID] = { "PID", 8, TOP_BY_PID, 1 },
+	[COL_COMMAND] = { "COMMAND", -16, TOP_BY_COMMAND, 2 },
+	[COL_ENDPOINT] = { "ENDPOINT", -21, TOP_KEYS, 13 },
+	[COL_DEVICE] = { "DEVICE", -10, TOP_KEYS, 12 },
+	[COL_OUT] = { "OUT/s", 6, TOP_BY_OUT, 3 },
+	[COL_IN] = { "IN/s", 6, TOP_BY_IN, 4 },
+	[COL_BYTES_OUT] = { "B/s OUT", 8, TOP_BY_BYTES, 5 },
+	[COL_BYTES_IN] = { "B/s IN", 8, TOP_BY_BYTES, 6 },
+	[COL_POSTED] = { "POSTED", 7, TOP_BY_POSTED, 11 },
+	[COL_UNEXPECTED] = { "UNEXP", 6, TOP_BY_UNEXPECTED, 8 },
+	[COL_MEMORY] = { "MEM", 6, TOP_BY_MEMORY, 10 },
+	[COL_QUEUED] = { "SENDS", 6, TOP_BY_QUEUED, 9 },
+	[COL_CREDIT] = { "CREDIT", 7, TOP_KEYS, 15 },
+	[COL_UP] = { "UP", 5, TOP_KEYS, 14 },
+	[COL_WAITING] = { "WAIT", 5, TOP_KEYS, 17 },
+	[COL_PARTING] = { "PART", 5, TOP_KEYS, 18 },
+	[COL_RETRANSMITS] = { "RETR", 6, TOP_KEYS, 16 },
+	[COL_AGE] = { "AGE", 6, TOP_KEYS, 7 },
 };
 
-static void print_cell(struct top_text *text, int column, const char *value)
+/* The key's columns come before all others. */
+static int order_of(const struct top_table *table, int column)
 {
-	int width = columns[column].width;
-	int most = width < 0 ? -width : width;
-
-	top_print(text, "%s%*.*s", column ? " " : "", width, most, value);
-	if (column == COLUMNS - 1)
-		top_print(text, "\n");
+	return columns[column].key == table->key && table->key != TOP_KEYS ?
+	       0 : columns[column].order;
 }
 
-void top_text_heading(struct top_text *text, enum top_key mark)
+/* Whether there is room for the column and all that are more useful. */
+static bool is_shown(const struct top_table *table, int column)
+{
+	int most = order_of(table, column), width = -1;
+
+	for (int i = 0; i < COLUMNS; i++)
+		if (order_of(table, i) <= most)
+			width += abs(columns[i].width) + 1;
+	return !most || !table->width || width <= table->width;
+}
+
+static void print_cell(struct top_text *text, const struct top_table *table, int column,
+		       const char *value)
+{
+	int width = columns[column].width;
+
+	if (is_shown(table, column))
+		top_print(text, "%s%*.*s", column ? " " : "", width, abs(width), value);
+}
+
+void top_text_heading(struct top_text *text, const struct top_table *table)
 {
 	char name[32];
 
 	for (int i = 0; i < COLUMNS; i++) {
-		bool marked = columns[i].key == mark && mark != TOP_KEYS;
+		bool marked = columns[i].key == table->key && table->key != TOP_KEYS;
 
 		snprintf(name, sizeof(name), "%s%s", marked ? "*" : "", columns[i].name);
-		print_cell(text, i, name);
+		print_cell(text, table, i, name);
 	}
+	top_print(text, "\n");
 }
 
-static void print_number(struct top_text *text, int column, double value)
+static void print_number(struct top_text *text, const struct top_table *table, int column,
+			 double value)
 {
 	char short_text[TOP_SHORT];
 
-	print_cell(text, column, top_short(value, short_text));
+	print_cell(text, table, column, top_short(value, short_text));
 }
 
-/* A rate that is not known, since there is one record only, is "-". */
-static void print_rate(struct top_text *text, int column, const struct top_row *row, double rate)
-{
-	if (row->seconds > 0)
-		print_number(text, column, rate);
-	else
-		print_cell(text, column, "-");
-}
-
-static void print_who(struct top_text *text, const struct top_process *process)
+static void print_who(struct top_text *text, const struct top_table *table,
+		      const struct top_process *process)
 {
 	char pid[16];
 
 	snprintf(pid, sizeof(pid), "%d", (int) process->pid);
-	print_cell(text, COL_PID, pid);
-	print_cell(text, COL_COMMAND, process->command);
+	print_cell(text, table, COL_PID, pid);
+	print_cell(text, table, COL_COMMAND, process->command);
 }
 
-static void print_levels(struct top_text *text, const struct tagrv_board_levels *levels)
+/* Rates that are not known, since there is one record only, are "-". */
+static void print_rates(struct top_text *text, const struct top_table *table,
+			const struct top_row *row)
 {
-	print_number(text, COL_POSTED, (double) levels->posted);
-	print_number(text, COL_UNEXPECTED, (double) levels->unexpected);
-	print_number(text, COL_MEMORY, (double) levels->unexpected_bytes);
-	print_number(text, COL_QUEUED,
-		     (double) levels->sends_queued + (double) levels->sends_under_way);
-	print_number(text, COL_CREDIT, (double) levels->credit_bytes);
-	print_number(text, COL_UP, (double) levels->up);
-	print_number(text, COL_WAITING, (double) levels->waiting);
-	print_number(text, COL_PARTING, (double) levels->parting);
+	const double rates[] = { row->out, row->in, row->bytes_out, row->bytes_in };
+
+	for (int i = 0; i < (int) TAGRV_ARRAY_SIZE(rates); i++)
+		if (row->seconds > 0)
+			print_number(text, table, COL_OUT + i, rates[i]);
+		else
+			print_cell(text, table, COL_OUT + i, "-");
+}
+
+static void print_levels(struct top_text *text, const struct top_table *table,
+			 const struct tagrv_board_levels *levels)
+{
+	const uint64_t values[] = {
+		levels->posted, levels->unexpected, levels->unexpected_bytes,
+		levels->sends_queued + levels->sends_under_way, levels->credit_bytes,
+		levels->up, levels->waiting, levels->parting,
+	};
+
+	for (int i = 0; i < (int) TAGRV_ARRAY_SIZE(values); i++)
+		print_number(text, table, COL_POSTED + i, (double) values[i]);
 }
 
 /* A process that shows no endpoint: why. */
@@ -168,28 +194,28 @@ static void print_why(struct top_text *text, const struct top_process *process)
 	}
 }
 
-void top_text_row(struct top_text *text, const struct top_row *row)
+void top_text_row(struct top_text *text, const struct top_table *table,
+		  const struct top_row *row)
 {
+	const struct top_endpoint *endpoint = row->endpoint;
 	char age[16];
 
-	print_who(text, row->process);
-	if (!row->endpoint) {
+	print_who(text, table, row->process);
+	if (!endpoint) {
 		print_why(text, row->process);
 		return;
 	}
-	print_cell(text, COL_ENDPOINT, row->endpoint->record.name);
-	print_cell(text, COL_DEVICE, row->endpoint->record.device);
-	print_rate(text, COL_OUT, row, row->out);
-	print_rate(text, COL_IN, row, row->in);
-	print_rate(text, COL_BYTES_OUT, row, row->bytes_out);
-	print_rate(text, COL_BYTES_IN, row, row->bytes_in);
-	print_levels(text, &row->endpoint->record.levels);
-	if (row->endpoint->has_retransmits)
-		print_number(text, COL_RETRANSMITS, (double) row->endpoint->retransmits);
+	print_cell(text, table, COL_ENDPOINT, endpoint->record.name);
+	print_cell(text, table, COL_DEVICE, endpoint->record.device);
+	print_rates(text, table, row);
+	print_levels(text, table, &endpoint->record.levels);
+	if (endpoint->has_retransmits)
+		print_number(text, table, COL_RETRANSMITS, (double) endpoint->retransmits);
 	else
-		print_cell(text, COL_RETRANSMITS, "-");
+		print_cell(text, table, COL_RETRANSMITS, "-");
 	snprintf(age, sizeof(age), row->age < 99.95 ? "%.1f" : "%.0f", row->age);
-	print_cell(text, COL_AGE, row->endpoint->answered ? "now" : age);
+	print_cell(text, table, COL_AGE, endpoint->answered ? "now" : age);
+	top_print(text, "\n");
 }
 
 void top_text_nothing(struct top_text *text, pid_t pid)

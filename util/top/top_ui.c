@@ -120,7 +120,8 @@ static void print_help(struct top_text *text)
 		"b d u m   by bytes, posted receives, unexpected messages, their memory\n"
 		"w         by sends under way        space  stop and go on   q  quit\n"
 		"\n"
-		"OUT/s, IN/s   messages per second       B/s   bytes of rendezvous messages\n"
+		"OUT/s, IN/s   messages and one-sided operations per second\n"
+		"B/s           bytes of rendezvous messages and one-sided operations\n"
 		"UNEXP, MEM    messages kept, memory     SENDS queued and under way\n"
 		"CREDIT        bytes that peers still take before a receive matches\n"
 		"UP WAIT PART  connections: in use, being made, being closed\n"
@@ -142,7 +143,7 @@ static void draw_head(const struct ui *ui)
 	mvaddnstr(0, 0, line, COLS);
 }
 
-static void draw_rows(struct ui *ui, int at, int room)
+static void draw_rows(struct ui *ui, const struct top_table *table, int at, int room)
 {
 	if (ui->selected < ui->first)
 		ui->first = ui->selected;
@@ -152,7 +153,7 @@ static void draw_rows(struct ui *ui, int at, int room)
 		size_t row = ui->first + (size_t) i;
 		struct top_text text = { 0 };
 
-		top_text_row(&text, &ui->rows.rows[row]);
+		top_text_row(&text, table, &ui->rows.rows[row]);
 		if (row == ui->selected)
 			attron(A_REVERSE);
 		draw_text(&text, at + i, 1);
@@ -184,12 +185,13 @@ static int count_lines(const struct top_text *text)
 
 static void draw(struct ui *ui)
 {
+	const struct top_table table = { .key = ui->options.key, .width = COLS };
 	struct top_text heading = { 0 }, below = { 0 };
 	int room = LINES - 3, lines;
 
 	erase();
 	draw_head(ui);
-	top_text_heading(&heading, ui->options.key);
+	top_text_heading(&heading, &table);
 	attron(A_BOLD);
 	draw_text(&heading, 1, 1);
 	attroff(A_BOLD);
@@ -198,7 +200,7 @@ static void draw(struct ui *ui)
 	lines = TAGRV_MIN(count_lines(&below), TAGRV_MAX(lines, 0));
 	if (lines)
 		draw_text(&below, LINES - 1 - lines, lines);
-	draw_rows(ui, 2, room - lines);
+	draw_rows(ui, &table, 2, room - lines);
 	if (LINES > 1)
 		mvaddnstr(LINES - 1, 0, "q quit  h help  enter details  r reverse  "
 			  "p c o i b d u m w sort", COLS);

@@ -367,7 +367,10 @@ Test(board, of_another_layout_is_named_and_not_read)
 	cr_expect_eq(state_of(&head), TOP_FINE, "a later release may add members");
 	head.version++;
 	cr_expect_eq(state_of(&head), TOP_OTHER_VERSION);
-	head.version--;
+	/* Before the bytes of one-sided operations, levels were in another place. */
+	head.version = 1;
+	cr_expect_eq(state_of(&head), TOP_OTHER_VERSION);
+	head.version = TAGRV_BOARD_VERSION;
 	head.slot_len = sizeof(struct tagrv_board_slot) - 1;
 	cr_expect_eq(state_of(&head), TOP_BROKEN);
 	head.slot_len = UINT32_MAX;

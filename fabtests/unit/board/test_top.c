@@ -115,8 +115,8 @@ Test(top, texts_have_what_is_shown)
 	struct top_rows rows;
 
 	look_twice(&before, &now, &rows);
-	top_text_heading(&text, TOP_BY_OUT);
-	top_text_row(&text, &rows.rows[0]);
+	top_text_heading(&text, &(struct top_table) { .key = TOP_BY_OUT });
+	top_text_row(&text, &(struct top_table) { .key = TOP_BY_OUT }, &rows.rows[0]);
 	top_text_details(&text, &rows.rows[0]);
 	cr_expect_not_null(strstr(text.text, "*OUT/s"));
 	cr_expect_not_null(strstr(text.text, "127.0.0.1:77"));
@@ -124,6 +124,145 @@ Test(top, texts_have_what_is_shown)
 	cr_expect_not_null(strstr(text.text, "9 posted"));
 	cr_expect_not_null(strstr(text.text, "3 up, 0 waiting"));
 	cr_expect_not_null(strstr(text.text, "rail         verbs rxa0"));
+	top_text_free(&text);
+	top_rows_free(&rows);
+	top_look_free(&before);
+	top_look_free(&now);
+}
+
+/* ---- one-sided operations ---- */
+
+/* Each counter is another number, so that one in the wrong place is seen. */
+static void show_onesided(uint64_t ns, uint64_t k)
+{
+	struct tagrv_board_record record = {
+		.ns = ns, .number = 1, .name = "127.0.0.1:77", .device = "shm",
+		.counters = {
+			.onesided_tx = 13 * k, .onesided_rx = 27 * k, .onesided_views = 6 * k,
+			.onesided_writes_tx = 4 * k, .onesided_write_bytes_tx = 10 * k,
+			.onesided_writes_rx = 8 * k, .onesided_write_bytes_rx = 20 * k,
+			.onesided_reads_tx = 3 * k, .onesided_read_bytes_tx = 30 * k,
+			.onesided_reads_rx = 9 * k, .onesided_read_bytes_rx = 40 * k,
+			.onesided_atomics_tx = 6 * k, .onesided_atomic_bytes_tx = 50 * k,
+			.onesided_atomics_rx = 0, .onesided_atomic_bytes_rx = 0,
+			.long_bytes_tx = 1000 * k, .long_bytes_rx = 2000 * k,
+		},
+	};
+
+	show(1, 1, 1);
+	tagrv_board_write(board, slot, &record);
+}
+
+static void look_twice_at_onesided(struct top_look *before, struct top_look *now,
+				   struct top_rows *rows)
+{
+	show_onesided(1000000000, 1);
+	take(before);
+	show_onesided(2000000000, 3);
+	take(now);
+	cr_assert_eq(top_rows_make(now, before, rows), 0);
+}
+
+/* What is read moves towards the reader. */
+Test(top, bytes_of_onesided_operations_count_by_their_way)
+{
+	struct top_look before, now;
+	struct top_rows rows;
+
+	look_twice_at_onesided(&before, &now, &rows);
+	cr_expect_float_eq(rows.rows[0].out, 2 * 13, 1e-6);
+	cr_expect_float_eq(rows.rows[0].in, 2 * 27, 1e-6);
+	cr_expect_float_eq(rows.rows[0].bytes_out, 2 * (1000 + 10 + 50 + 40), 1e-6);
+	cr_expect_float_eq(rows.rows[0].bytes_in, 2 * (2000 + 20 + 30), 1e-6);
+	top_rows_free(&rows);
+	top_look_free(&before);
+	top_look_free(&now);
+}
+
+static size_t longest_line(const char *text)
+{
+	size_t most = 0;
+
+	while (*text) {
+		size_t len = strcspn(text, "\n");
+
+		most = TAGRV_MAX(most, len);
+		text += len + (text[len] != '\0');
+	}
+	return most;
+}
+
+Test(top, details_have_onesided_operations_and_bytes)
+{
+	static const char *const lines[] = {
+		"\n  one-sided       out  per s   bytes     B/s     in  per s   bytes     B/s\n",
+		"\n    writes         12      8      30      20     24     16      60      40\n",
+		"\n    reads           9      6      90      60     27     18     120      80\n",
+		"\n    atomics        18     12     150     100      0      0       0       0\n",
+		"\n    of these   18 out, which the peer cannot count; 0 of peers refused\n",
+	};
+	struct top_look before, now;
+	struct top_text text = { 0 };
+	struct top_rows rows;
+
+	look_twice_at_onesided(&before, &now, &rows);
+	top_text_details(&text, &rows.rows[0]);
+	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(lines); i++) {
+		cr_expect_not_null(strstr(text.text, lines[i]), "%s", text.text);
+		cr_expect_leq(longest_line(lines[i]), 80);
+	}
+	cr_expect_null(strstr(text.text, "  eager"), "what was not used has no line");
+	top_text_free(&text);
+	top_rows_free(&rows);
+	top_look_free(&before);
+	top_look_free(&now);
+}
+
+/* ---- width ---- */
+
+/* Heading and row of an endpoint, by this key, of a terminal with so many columns. */
+static void print_table(struct top_text *text, const struct top_row *row, enum top_key key,
+			int width)
+{
+	const struct top_table table = { .key = key, .width = width };
+
+	top_text_free(text);
+	top_text_heading(text, &table);
+	top_text_row(text, &table, row);
+}
+
+static void expect_columns(const struct top_text *text, const char *there, const char *gone)
+{
+	cr_expect_not_null(strstr(text->text, there), "%s", text->text);
+	cr_expect_null(strstr(text->text, gone), "%s", text->text);
+}
+
+Test(top, what_is_least_useful_is_left_out_first)
+{
+	struct top_look before, now;
+	struct top_text text = { 0 };
+	struct top_rows rows;
+
+	look_twice(&before, &now, &rows);
+	print_table(&text, &rows.rows[0], TOP_BY_PID, 0);
+	cr_expect_gt(longest_line(text.text), 150, "all columns");
+	for (int width = 8; width < 200; width++) {
+		print_table(&text, &rows.rows[0], TOP_BY_PID, width);
+		cr_expect_leq(longest_line(text.text), width);
+	}
+	print_table(&text, &rows.rows[0], TOP_BY_PID, 160);
+	expect_columns(&text, "PART", "*OUT/s");
+	print_table(&text, &rows.rows[0], TOP_BY_PID, 158);
+	expect_columns(&text, "RETR", "PART");
+	print_table(&text, &rows.rows[0], TOP_BY_PID, 80);
+	expect_columns(&text, "  OUT/s   IN/s  B/s OUT   B/s IN  UNEXP  SENDS    AGE\n",
+		       "ENDPOINT");
+	/* What it is sorted by, stays. */
+	print_table(&text, &rows.rows[0], TOP_BY_POSTED, 80);
+	expect_columns(&text, "*POSTED", "SENDS");
+	cr_expect_leq(longest_line(text.text), 80);
+	print_table(&text, &rows.rows[0], TOP_BY_POSTED, 1);
+	expect_columns(&text, "*POSTED\n", "PID");
 	top_text_free(&text);
 	top_rows_free(&rows);
 	top_look_free(&before);
@@ -466,7 +605,8 @@ static size_t use(const struct top_look *look, const struct top_look *before)
 	for (int key = 0; key < TOP_KEYS; key++)
 		top_rows_sort(&rows, (enum top_key) key, false);
 	for (size_t i = 0; i < rows.cnt; i++) {
-		top_text_row(&text, &rows.rows[i]);
+		top_text_row(&text, &(struct top_table) { .width = (int) (draw() % 200) },
+			     &rows.rows[i]);
 		top_text_details(&text, &rows.rows[i]);
 		shown += rows.rows[i].endpoint != NULL;
 	}

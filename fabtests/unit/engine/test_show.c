@@ -209,6 +209,38 @@ Test(show, bytes_of_rendezvous_messages_are_counted)
 	cr_expect_eq(record.counters.read_tx, 1);
 }
 
+Test(show, onesided_operations_and_their_bytes_are_those_of_the_engine)
+{
+	struct tagrv_rma_sums *tx = &fx.engine->stats.rma_tx, *rx = &fx.engine->stats.rma_rx;
+	struct tagrv_board_counters c;
+
+	for (uint64_t i = 0; i < TAGRV_RMA_SUMS; i++) {
+		tx->ops[i] = 1 + i;
+		tx->bytes[i] = 100 + i;
+		rx->ops[i] = 11 + i;
+		rx->bytes[i] = 200 + i;
+	}
+	fx.engine->stats.rma_views = 2;
+	fx.engine->stats.rma_refused = 5;
+	c = now().counters;
+	cr_expect_eq(c.onesided_tx, 1 + 2 + 3);
+	cr_expect_eq(c.onesided_rx, 11 + 12 + 13);
+	cr_expect_eq(c.onesided_views, 2);
+	cr_expect_eq(c.onesided_refused, 5);
+	cr_expect_eq(c.onesided_writes_tx, 1 + TAGRV_RMA_WRITE);
+	cr_expect_eq(c.onesided_write_bytes_tx, 100 + TAGRV_RMA_WRITE);
+	cr_expect_eq(c.onesided_reads_tx, 1 + TAGRV_RMA_READ);
+	cr_expect_eq(c.onesided_read_bytes_tx, 100 + TAGRV_RMA_READ);
+	cr_expect_eq(c.onesided_atomics_tx, 1 + TAGRV_RMA_ATOMIC);
+	cr_expect_eq(c.onesided_atomic_bytes_tx, 100 + TAGRV_RMA_ATOMIC);
+	cr_expect_eq(c.onesided_writes_rx, 11 + TAGRV_RMA_WRITE);
+	cr_expect_eq(c.onesided_write_bytes_rx, 200 + TAGRV_RMA_WRITE);
+	cr_expect_eq(c.onesided_reads_rx, 11 + TAGRV_RMA_READ);
+	cr_expect_eq(c.onesided_read_bytes_rx, 200 + TAGRV_RMA_READ);
+	cr_expect_eq(c.onesided_atomics_rx, 11 + TAGRV_RMA_ATOMIC);
+	cr_expect_eq(c.onesided_atomic_bytes_rx, 200 + TAGRV_RMA_ATOMIC);
+}
+
 /* A viewer must not hold up a process for long. */
 Test(show, long_queues_are_counted_in_part)
 {

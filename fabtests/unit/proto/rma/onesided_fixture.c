@@ -227,8 +227,19 @@ size_t in_flight(void)
 	return cnt;
 }
 
-void expect_sum(const struct tagrv_rma_sum *sum, uint64_t ops, uint64_t bytes)
+static void expect_sum(const struct tagrv_rma_sums *sums, enum tagrv_rma_kind kind, uint64_t ops,
+		       uint64_t bytes)
 {
-	cr_expect_eq(sum->ops, ops, "%" PRIu64 " operations", sum->ops);
-	cr_expect_eq(sum->bytes, bytes, "%" PRIu64 " bytes", sum->bytes);
+	cr_expect_eq(sums->ops[kind], ops, "%" PRIu64 " operations", sums->ops[kind]);
+	cr_expect_eq(sums->bytes[kind], bytes, "%" PRIu64 " bytes", sums->bytes[kind]);
+}
+
+void expect_begun(enum tagrv_rma_kind kind, uint64_t ops, uint64_t bytes)
+{
+	expect_sum(&fx.engine->stats.rma_tx, kind, ops, bytes);
+}
+
+void expect_served(enum tagrv_rma_kind kind, uint64_t ops, uint64_t bytes)
+{
+	expect_sum(&fx.engine->stats.rma_rx, kind, ops, bytes);
 }

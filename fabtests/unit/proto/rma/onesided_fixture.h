@@ -53,9 +53,8 @@ size_t sent(uint8_t opcode);
 /* The header of the one with this number among them; the number in the log to *at. */
 struct tagrv_hdr sent_nr(uint8_t opcode, size_t nr, size_t *at);
 /* Counts of tagrv_engine::stats: of operations, and of all their bytes. */
-void expect_sum(const struct tagrv_rma_sum *sum, uint64_t ops, uint64_t bytes);
-#define expect_begun(kind, ops, bytes)	expect_sum(&fx.engine->stats.rma_tx[kind], ops, bytes)
-#define expect_served(kind, ops, bytes)	expect_sum(&fx.engine->stats.rma_rx[kind], ops, bytes)
+void expect_begun(enum tagrv_rma_kind kind, uint64_t ops, uint64_t bytes);
+void expect_served(enum tagrv_rma_kind kind, uint64_t ops, uint64_t bytes);
 
 /* How many gets of the transport were posted that have not ended. */
 size_t in_flight(void);

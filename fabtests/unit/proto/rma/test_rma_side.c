@@ -232,16 +232,17 @@ static void write_by_side(size_t len, uint64_t flags)
 
 Test(rma_side, a_write_asks_nobody)
 {
-	struct tagrv_rma_sum before;
+	struct tagrv_rma_sums before;
 
 	open_side(RIGHTS);
-	before = fx.engine->stats.rma_tx[TAGRV_RMA_WRITE];
+	before = fx.engine->stats.rma_tx;
 	write_by_side(8, 0);
 	cr_expect_eq(fake.regs, 0, "short ones need no registered memory");
 	write_by_side(128, 0);
 	write_by_side(LEN, 0);
 	cr_expect_eq(counted(&writes), 4);
-	expect_begun(TAGRV_RMA_WRITE, before.ops + 3, before.bytes + 8 + 128 + LEN);
+	expect_begun(TAGRV_RMA_WRITE, before.ops[TAGRV_RMA_WRITE] + 3,
+		     before.bytes[TAGRV_RMA_WRITE] + 8 + 128 + LEN);
 }
 
 Test(rma_side, what_is_delivered_was_read_back)

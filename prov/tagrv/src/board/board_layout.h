@@ -10,8 +10,8 @@
  * of the board. A viewer that finds another version, or lengths that are too small, says
  * so; what is behind the lengths that it knows, a later release has added.
  *
- * The version changes with the meaning or the place of a member. New members go to the
- * ends of the lists below.
+ * The version changes with the meaning or the place of a member: so it does with a new
+ * counter, behind which the levels are. A new level goes to the end of their list.
  */
 #ifndef TAGRV_BOARD_LAYOUT_H
 #define TAGRV_BOARD_LAYOUT_H
@@ -24,7 +24,7 @@
 /* The name of the memfd, which /proc/PID/fd shows. */
 #define TAGRV_BOARD_NAME	"tagrv-board"
 #define TAGRV_BOARD_MAGIC	"TAGRVBRD"
-#define TAGRV_BOARD_VERSION	1u
+#define TAGRV_BOARD_VERSION	2u
 #define TAGRV_BOARD_SLOTS	64u	/* bits of tagrv_board_head::live */
 #define TAGRV_BOARD_SLOT_LEN	2048u
 #define TAGRV_BOARD_RAILS	4u
@@ -50,7 +50,8 @@ static_assert(sizeof(struct tagrv_board_head) == 192 &&
 
 /*
  * What only grows while the endpoint is open: X(name, meaning). tx: of this endpoint;
- * rx: of its peers.
+ * rx: of its peers, in as far as this process took part. Bytes of one-sided operations are
+ * those of the target's memory.
  */
 #define TAGRV_BOARD_COUNTERS(X) \
 	X(eager_tx, "messages sent in one packet") \
@@ -71,9 +72,21 @@ static_assert(sizeof(struct tagrv_board_head) == 192 &&
 	X(pipeline_tx, "read by the peer in pieces") \
 	X(pipeline_rx, "read in pieces") \
 	X(onesided_tx, "one-sided operations begun") \
-	X(onesided_rx, "one-sided operations of peers") \
+	X(onesided_rx, "one-sided operations served for peers") \
 	X(onesided_views, "of onesided_tx: without the peer's processor") \
-	X(onesided_refused, "of onesided_rx: refused") \
+	X(onesided_refused, "operations of peers that were refused") \
+	X(onesided_writes_tx, "of onesided_tx: writes") \
+	X(onesided_writes_rx, "of onesided_rx: writes") \
+	X(onesided_write_bytes_tx, "bytes of onesided_writes_tx") \
+	X(onesided_write_bytes_rx, "bytes of onesided_writes_rx") \
+	X(onesided_reads_tx, "of onesided_tx: reads") \
+	X(onesided_reads_rx, "of onesided_rx: reads") \
+	X(onesided_read_bytes_tx, "bytes of onesided_reads_tx") \
+	X(onesided_read_bytes_rx, "bytes of onesided_reads_rx") \
+	X(onesided_atomics_tx, "of onesided_tx: atomics") \
+	X(onesided_atomics_rx, "of onesided_rx: atomics") \
+	X(onesided_atomic_bytes_tx, "bytes of onesided_atomics_tx") \
+	X(onesided_atomic_bytes_rx, "bytes of onesided_atomics_rx") \
 	X(long_bytes_tx, "bytes of rendezvous messages sent") \
 	X(long_bytes_rx, "bytes of rendezvous messages received") \
 	X(acks, "acknowledgements sent") \

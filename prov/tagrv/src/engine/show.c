@@ -166,6 +166,28 @@ static void add_list(const struct tagrv_engine *engine, struct tagrv_board_recor
 
 /* ---- one endpoint ---- */
 
+static void add_onesided(const struct tagrv_engine *engine, struct tagrv_board_counters *to)
+{
+	const struct tagrv_rma_sums *tx = &engine->stats.rma_tx, *rx = &engine->stats.rma_rx;
+
+	to->onesided_tx = tagrv_rma_sum_ops(tx);
+	to->onesided_rx = tagrv_rma_sum_ops(rx);
+	to->onesided_views = engine->stats.rma_views;
+	to->onesided_refused = engine->stats.rma_refused;
+	to->onesided_writes_tx = tx->ops[TAGRV_RMA_WRITE];
+	to->onesided_writes_rx = rx->ops[TAGRV_RMA_WRITE];
+	to->onesided_write_bytes_tx = tx->bytes[TAGRV_RMA_WRITE];
+	to->onesided_write_bytes_rx = rx->bytes[TAGRV_RMA_WRITE];
+	to->onesided_reads_tx = tx->ops[TAGRV_RMA_READ];
+	to->onesided_reads_rx = rx->ops[TAGRV_RMA_READ];
+	to->onesided_read_bytes_tx = tx->bytes[TAGRV_RMA_READ];
+	to->onesided_read_bytes_rx = rx->bytes[TAGRV_RMA_READ];
+	to->onesided_atomics_tx = tx->ops[TAGRV_RMA_ATOMIC];
+	to->onesided_atomics_rx = rx->ops[TAGRV_RMA_ATOMIC];
+	to->onesided_atomic_bytes_tx = tx->bytes[TAGRV_RMA_ATOMIC];
+	to->onesided_atomic_bytes_rx = rx->bytes[TAGRV_RMA_ATOMIC];
+}
+
 static void add_counters(const struct tagrv_engine *engine, struct tagrv_board_counters *to)
 {
 	const uint64_t *tx = engine->stats.moved_tx, *rx = engine->stats.moved_rx;
@@ -187,10 +209,6 @@ static void add_counters(const struct tagrv_engine *engine, struct tagrv_board_c
 	to->copy_rx = rx[TAGRV_PROTO_RNDV_COPY];
 	to->pipeline_tx = tx[TAGRV_PROTO_RNDV_PIPE];
 	to->pipeline_rx = rx[TAGRV_PROTO_RNDV_PIPE];
-	to->onesided_tx = tagrv_rma_sum_ops(engine->stats.rma_tx);
-	to->onesided_rx = tagrv_rma_sum_ops(engine->stats.rma_rx);
-	to->onesided_views = engine->stats.rma_views;
-	to->onesided_refused = engine->stats.rma_refused;
 	to->long_bytes_tx = engine->stats.moved_bytes_tx;
 	to->long_bytes_rx = engine->stats.moved_bytes_rx;
 	to->acks = engine->stats.fin_tx;
@@ -235,6 +253,7 @@ void tagrv_engine_show(struct tagrv_engine *engine, unsigned steps, struct tagrv
 	tagrv_board_text(to->device, sizeof(to->device), dev->name);
 	add_rails(engine, to);
 	add_counters(engine, &to->counters);
+	add_onesided(engine, &to->counters);
 	add_peers(&walk, engine);
 	add_matching(&walk, engine, &to->counters);
 	add_list(engine, to);

@@ -90,13 +90,13 @@ static void log_rndv(const struct tagrv_engine *engine)
 		   rx[TAGRV_PROTO_RNDV_WRITE], rx[TAGRV_PROTO_RNDV_COPY]);
 }
 
-static const char *describe_sums(const struct tagrv_rma_sum *sums, char *text, size_t size)
+static const char *describe_sums(const struct tagrv_rma_sums *sums, char *text, size_t size)
 {
 	snprintf(text, size, "%" PRIu64 " writes of %" PRIu64 " bytes, %" PRIu64
 		 " reads of %" PRIu64 ", %" PRIu64 " atomics of %" PRIu64,
-		 sums[TAGRV_RMA_WRITE].ops, sums[TAGRV_RMA_WRITE].bytes,
-		 sums[TAGRV_RMA_READ].ops, sums[TAGRV_RMA_READ].bytes,
-		 sums[TAGRV_RMA_ATOMIC].ops, sums[TAGRV_RMA_ATOMIC].bytes);
+		 sums->ops[TAGRV_RMA_WRITE], sums->bytes[TAGRV_RMA_WRITE],
+		 sums->ops[TAGRV_RMA_READ], sums->bytes[TAGRV_RMA_READ],
+		 sums->ops[TAGRV_RMA_ATOMIC], sums->bytes[TAGRV_RMA_ATOMIC]);
 	return text;
 }
 
@@ -108,10 +108,10 @@ static void log_onesided(const struct tagrv_engine *engine)
 		   PRIu64 " of them by views, without the peer; of those that came, %"
 		   PRIu64 " were carried out and %" PRIu64 " refused; sent: %s; carried "
 		   "out: %s\n", tagrv_addr_str(&engine->name, addr, sizeof(addr)),
-		   tagrv_rma_sum_ops(engine->stats.rma_tx), engine->stats.rma_views,
-		   tagrv_rma_sum_ops(engine->stats.rma_rx), engine->stats.rma_refused,
-		   describe_sums(engine->stats.rma_tx, sent, sizeof(sent)),
-		   describe_sums(engine->stats.rma_rx, served, sizeof(served)));
+		   tagrv_rma_sum_ops(&engine->stats.rma_tx), engine->stats.rma_views,
+		   tagrv_rma_sum_ops(&engine->stats.rma_rx), engine->stats.rma_refused,
+		   describe_sums(&engine->stats.rma_tx, sent, sizeof(sent)),
+		   describe_sums(&engine->stats.rma_rx, served, sizeof(served)));
 }
 
 static void log_parted(const struct tagrv_engine *engine)
@@ -192,8 +192,8 @@ void tagrv_engine_log_stats(const struct tagrv_engine *engine)
 		   regs.evictions, regs.invalidations, regs.bypasses);
 	if (engine->stats.rndv_tx || engine->stats.rndv_rx)
 		log_rndv(engine);
-	if (tagrv_rma_sum_ops(engine->stats.rma_tx) ||
-	    tagrv_rma_sum_ops(engine->stats.rma_rx) || engine->stats.rma_refused)
+	if (tagrv_rma_sum_ops(&engine->stats.rma_tx) ||
+	    tagrv_rma_sum_ops(&engine->stats.rma_rx) || engine->stats.rma_refused)
 		log_onesided(engine);
 	if (engine->stats.parted || engine->stats.part_refused)
 		log_parted(engine);

@@ -95,12 +95,17 @@ static_assert(TAGRV_BUF_CLASSES <= TAGRV_UMSG_BARE, "tagrv_umsg::place");
 /* Entries with remote CQ data, 4 MiB, that are kept for an application that reads late. */
 #define TAGRV_UNREAD_MAX	65536u
 
-/* One-sided operations of a kind. What has an index of these, counts all atomics as one kind. */
-struct tagrv_rma_sum {
-	uint64_t ops, bytes;	/* of the target's memory */
+/*
+ * One-sided operations and bytes of the target's memory, by enum tagrv_rma_kind; all atomics
+ * count as TAGRV_RMA_ATOMIC. Were both numbers of a kind side by side, compilers would make a
+ * vector of them, and need more instructions.
+ */
+#define TAGRV_RMA_SUMS	(TAGRV_RMA_ATOMIC + 1)
+
+struct tagrv_rma_sums {
+	uint64_t ops[TAGRV_RMA_SUMS], bytes[TAGRV_RMA_SUMS];
 };
 
-#define TAGRV_RMA_SUMS	(TAGRV_RMA_ATOMIC + 1)
 static_assert(TAGRV_RMA_WRITE < TAGRV_RMA_ATOMIC && TAGRV_RMA_READ < TAGRV_RMA_ATOMIC &&
 	      TAGRV_RMA_FETCH > TAGRV_RMA_ATOMIC && TAGRV_RMA_COMPARE > TAGRV_RMA_ATOMIC,
 	      "index of a sum: the kind, or that of all atomics");
@@ -174,7 +179,7 @@ struct tagrv_engine {
 		uint64_t moved_bytes_tx, moved_bytes_rx;	/* of these messages */
 		uint64_t fin_tx, fin_packets;
 		/* one-sided operations, begun here; served for peers */
-		struct tagrv_rma_sum rma_tx[TAGRV_RMA_SUMS], rma_rx[TAGRV_RMA_SUMS];
+		struct tagrv_rma_sums rma_tx, rma_rx;
 		uint64_t rma_refused;		/* not in rma_rx: no window allows them */
 		uint64_t rma_views;		/* of rma_tx: without the peer */
 		uint64_t batch_tx, batch_rx;	/* BATCH packets */
@@ -234,26 +239,28 @@ struct tagrv_engine {
 	struct tagrv_list rx_node;	/* rx->engines */
 };
 
-static inline void tagrv_rma_sum_add(struct tagrv_rma_sum *sum, uint64_t len)
+static inline void tagrv_rma_sum_add(struct tagrv_rma_sums *sums, enum tagrv_rma_kind kind,
+				     uint64_t len)
 {
-	sum->ops++;
-	sum->bytes += len;
+	sums->ops[kind]++;
+	sums->bytes[kind] += len;
 }
 
 /* The operation begins once more. */
-static inline void tagrv_rma_sum_take_back(struct tagrv_rma_sum *sum, uint64_t len)
+static inline void tagrv_rma_sum_take_back(struct tagrv_rma_sums *sums,
+					   enum tagrv_rma_kind kind, uint64_t len)
 {
-	sum->ops--;
-	sum->bytes -= len;
+	sums->ops[kind]--;
+	sums->bytes[kind] -= len;
 }
 
 /* Operations of all kinds. */
-static inline uint64_t tagrv_rma_sum_ops(const struct tagrv_rma_sum sums[TAGRV_RMA_SUMS])
+static inline uint64_t tagrv_rma_sum_ops(const struct tagrv_rma_sums *sums)
 {
 	uint64_t ops = 0;
 
 	for (size_t i = 0; i < TAGRV_RMA_SUMS; i++)
-		ops += sums[i].ops;
+		ops += sums->ops[i];
 	return ops;
 }
 

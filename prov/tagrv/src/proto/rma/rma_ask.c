@@ -49,7 +49,7 @@ static inline void count(struct tagrv_op *op, const struct part *part, size_t *b
 	*bytes += part->len + sizeof(struct tagrv_hdr);
 	if (!part->last)
 		return;
-	tagrv_rma_sum_add(&op->engine->stats.rma_tx[sum], op->len);
+	tagrv_rma_sum_add(&op->engine->stats.rma_tx, sum, op->len);
 	tagrv_rma_asked(op);
 }
 
@@ -174,7 +174,7 @@ int tagrv_rma_get(struct tagrv_op *op, size_t *bytes)
 	r->takes_keys = is_long;
 	r->holds = tagrv_order_holds_read(op->engine->attr.order);
 	*bytes += len + sizeof(hdr);
-	tagrv_rma_sum_add(&op->engine->stats.rma_tx[TAGRV_RMA_READ], op->len);
+	tagrv_rma_sum_add(&op->engine->stats.rma_tx, TAGRV_RMA_READ, op->len);
 	tagrv_rma_ask(op);
 	tagrv_rma_asked(op);
 	return 0;

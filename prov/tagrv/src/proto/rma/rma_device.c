@@ -253,7 +253,7 @@ static void flush_next(struct tagrv_op *op)
 	struct tagrv_peer *peer = op->peer;
 
 	op->tx.rma->flushing = true;
-	tagrv_rma_sum_take_back(&peer->engine->stats.rma_tx[TAGRV_RMA_ATOMIC], SIZE);
+	tagrv_rma_sum_take_back(&peer->engine->stats.rma_tx, TAGRV_RMA_ATOMIC, SIZE);
 	peer->engine->stats.rma_views--;
 	tagrv_peer_uncount_sent(peer, 1);
 	tagrv_op_set_state(op, TAGRV_OP_QUEUED);
@@ -291,7 +291,7 @@ static void begun(struct tagrv_op *op, size_t *bytes)
 	op->lane = peer->side->lane;
 	op->tx.rma->sent = SIZE;
 	peer->sent++;
-	tagrv_rma_sum_add(&peer->engine->stats.rma_tx[TAGRV_RMA_ATOMIC], SIZE);
+	tagrv_rma_sum_add(&peer->engine->stats.rma_tx, TAGRV_RMA_ATOMIC, SIZE);
 	peer->engine->stats.rma_views++;
 	*bytes += SIZE;
 	tagrv_op_set_state(op, TAGRV_OP_WIRE);

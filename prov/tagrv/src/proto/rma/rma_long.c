@@ -86,7 +86,7 @@ int tagrv_rma_pull(struct tagrv_op *op)
 	r->holds = tagrv_order_holds_pull(op->engine->attr.order);
 	tagrv_rma_ask(op);
 	tagrv_rma_bring_data(op);
-	tagrv_rma_sum_add(&op->engine->stats.rma_tx[TAGRV_RMA_WRITE], op->len);
+	tagrv_rma_sum_add(&op->engine->stats.rma_tx, TAGRV_RMA_WRITE, op->len);
 	tagrv_rma_asked(op);
 	return 0;
 }

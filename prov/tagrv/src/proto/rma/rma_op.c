@@ -236,7 +236,7 @@ void tagrv_rma_requeue(struct tagrv_op *op)
 	op->tx.rma->holds = false;
 	op->tx.rma->sent = 0;
 	op->tx.rma->got = 0;
-	tagrv_rma_sum_take_back(&peer->engine->stats.rma_tx[tagrv_rma_sum_of(op)], op->len);
+	tagrv_rma_sum_take_back(&peer->engine->stats.rma_tx, tagrv_rma_sum_of(op), op->len);
 	tagrv_peer_uncount_sent(peer, 1);
 	tagrv_op_set_state(op, TAGRV_OP_QUEUED);
 	tagrv_rma_queue_first(peer, op);

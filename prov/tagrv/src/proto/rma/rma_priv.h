@@ -62,10 +62,10 @@ static inline bool tagrv_rma_may_ask(const struct tagrv_peer *peer)
 void tagrv_rma_ask(struct tagrv_op *op);
 /* The peer keeps nothing for the op any more, which may have ended for it by this lane. */
 void tagrv_rma_unask(struct tagrv_op *op);
-/* Where the op counts in tagrv_engine::stats. */
-static inline size_t tagrv_rma_sum_of(const struct tagrv_op *op)
+/* As what the op counts in tagrv_engine::stats. */
+static inline enum tagrv_rma_kind tagrv_rma_sum_of(const struct tagrv_op *op)
 {
-	return TAGRV_MIN(op->tx.rma->kind, (uint8_t) TAGRV_RMA_ATOMIC);
+	return (enum tagrv_rma_kind) TAGRV_MIN(op->tx.rma->kind, (uint8_t) TAGRV_RMA_ATOMIC);
 }
 
 /* All packets have been sent: QUEUED -> ASKED. The caller counts the op. */

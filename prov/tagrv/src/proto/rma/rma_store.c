@@ -53,7 +53,7 @@ int tagrv_rma_store_counted(struct tagrv_peer *peer, const void *buf, size_t len
 		return ret;
 	peer->rma.counted++;
 	peer->sent++;
-	tagrv_rma_sum_add(&peer->engine->stats.rma_tx[TAGRV_RMA_WRITE], len);
+	tagrv_rma_sum_add(&peer->engine->stats.rma_tx, TAGRV_RMA_WRITE, len);
 	return 0;
 }
 

@@ -71,7 +71,7 @@ void tagrv_rma_was_read(struct tagrv_peer *peer, const struct tagrv_window *wind
 	struct tagrv_engine *engine = peer->engine;
 
 	tagrv_assert_locked(engine->dom);
-	tagrv_rma_sum_add(&engine->stats.rma_rx[TAGRV_RMA_READ], len);
+	tagrv_rma_sum_add(&engine->stats.rma_rx, TAGRV_RMA_READ, len);
 	report_read(engine, window);
 }
 
@@ -97,7 +97,7 @@ void tagrv_rma_written(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		       const struct tagrv_window *window, size_t len)
 {
 	tagrv_assert_locked(peer->engine->dom);
-	tagrv_rma_sum_add(&peer->engine->stats.rma_rx[TAGRV_RMA_WRITE], len);
+	tagrv_rma_sum_add(&peer->engine->stats.rma_rx, TAGRV_RMA_WRITE, len);
 	report_write(peer, hdr, window, len);
 }
 
@@ -317,7 +317,7 @@ static void count_change(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 			 const struct change *change,
 			 const struct tagrv_window *window)
 {
-	tagrv_rma_sum_add(&peer->engine->stats.rma_rx[TAGRV_RMA_ATOMIC], peer->rma.len);
+	tagrv_rma_sum_add(&peer->engine->stats.rma_rx, TAGRV_RMA_ATOMIC, peer->rma.len);
 	if (change->kind == TAGRV_ATOMIC_BASE) {
 		report_write(peer, hdr, window, peer->rma.len);
 		return;

@@ -190,7 +190,7 @@ static void start(struct tagrv_op *op, enum tagrv_op_state state,
 	op->tx.rma->view = view->id;
 	op->lane = side ? peer->side->lane : peer->lane;
 	peer->sent++;
-	tagrv_rma_sum_add(&peer->engine->stats.rma_tx[tagrv_rma_sum_of(op)], op->len);
+	tagrv_rma_sum_add(&peer->engine->stats.rma_tx, tagrv_rma_sum_of(op), op->len);
 	peer->engine->stats.rma_views++;
 	tagrv_list_remove(&op->link);
 	tagrv_op_set_state(op, state);
