@@ -148,6 +148,6 @@ void windows_end(void)
 	for (unsigned i = 0; i < WINDOWS; i++) {
 		require(!opened[i] || (tagrv_list_empty(&windows[i].uses) &&
 				       tagrv_list_empty(&windows[i].showings)));
-		tagrv_window_deregister(&windows[i]);
+		tagrv_window_deregister(fz.dom, &windows[i]);
 	}
 }

@@ -212,7 +212,7 @@ Test(regcache_op, no_memory_for_a_window_evicts_too)
 	fake.regs_max = 1;
 	cr_assert_not_null(tagrv_window_register(fx.dom, &window, &fake.dev, TAGRV_MEM_READ));
 	cr_assert_eq(fake.regs, 1);
-	tagrv_window_deregister(&window);
+	tagrv_window_deregister(fx.dom, &window);
 	cr_assert_eq(fake.regs, 0);
 }
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The table of views: ids, places that windows share, segments.
+ * The table of views: ids, places that windows share, segments; and what an owner registers
+ * of the windows that it shows.
  */
 #include <criterion/criterion.h>
+#include <rdma/fi_errno.h>
 #include <stdlib.h>
 
 #include "object/engine.h"
@@ -136,4 +138,111 @@ Test(view, segments_of_a_part)
 	cr_expect_eq(seg[1].len, 50);
 	cr_expect_eq(tagrv_view_slice(&view, 1299, 1, seg), 1);
 	cr_expect_eq(seg[0].addr, 20149);
+}
+
+/* ---- registrations of windows ---- */
+
+static struct {
+	size_t	alive, tried;
+	size_t	fail_at;	/* this try fails, the first is 1; 0: none */
+} regs;
+
+static int reg(struct tagrv_device *dev, void *addr, size_t len, unsigned access,
+	       struct tagrv_mem **mem)
+{
+	if (++regs.tried == regs.fail_at)
+		return -FI_EFAULT;
+	*mem = calloc(1, sizeof(**mem));
+	**mem = (struct tagrv_mem) { .dev = dev, .addr = addr, .len = len, .access = access };
+	regs.alive++;
+	return 0;
+}
+
+static void dereg(struct tagrv_mem *mem)
+{
+	regs.alive--;
+	free(mem);
+}
+
+static const struct tagrv_xport_ops reg_ops = { .name = "nic", .mem_reg = reg, .mem_dereg = dereg };
+static struct tagrv_device nic = { .ops = &reg_ops };
+
+#define MAX	1000u
+
+static void set_up_regs(void)
+{
+	set_up();
+	dom.params.regcache_max = MAX;
+}
+
+static void tear_down_regs(void)
+{
+	cr_expect_eq(regs.alive, 0);
+	cr_expect_eq(atomic_load(&dom.shown.bytes), 0);
+	tear_down();
+}
+
+TestSuite(view_regs, .init = set_up_regs, .fini = tear_down_regs, .timeout = 20);
+
+static char memory[4 * MAX];
+
+static struct tagrv_window window_of(size_t len)
+{
+	return (struct tagrv_window) {
+		.len = len, .iov_cnt = 2,
+		.iov = { { memory, len / 2 }, { memory + len, len - len / 2 } },
+	};
+}
+
+static bool shows(struct tagrv_window *window, unsigned rights)
+{
+	return tagrv_window_register(&dom, window, &nic, rights);
+}
+
+/* A device locks their pages, also those that do not exist yet. */
+Test(view_regs, windows_that_are_shown_have_a_limit_together)
+{
+	struct tagrv_window first = window_of(600), second = window_of(600),
+			    third = window_of(400), all = window_of(SIZE_MAX);
+
+	cr_expect(shows(&first, TAGRV_MEM_READ));
+	cr_expect_not(shows(&second, TAGRV_MEM_READ));
+	cr_expect_not(shows(&all, TAGRV_MEM_READ));
+	cr_expect_eq(regs.tried, 2, "the device was not asked");
+	cr_expect_not(shows(&first, TAGRV_MEM_WRITE), "other rights need another one");
+	cr_expect(shows(&first, TAGRV_MEM_READ));
+	cr_expect(shows(&third, TAGRV_MEM_READ), "as much as the limit");
+	tagrv_window_deregister(&dom, &first);
+	cr_expect(shows(&second, TAGRV_MEM_READ), "there is room now");
+	tagrv_window_deregister(&dom, &second);
+	tagrv_window_deregister(&dom, &third);
+}
+
+Test(view_regs, what_cannot_be_registered_does_not_count)
+{
+	struct tagrv_window window = window_of(MAX), other = window_of(MAX);
+
+	regs.fail_at = 2;
+	cr_expect_not(shows(&window, TAGRV_MEM_READ));
+	cr_expect_eq(regs.alive, 0);
+	cr_expect(shows(&other, TAGRV_MEM_READ));
+	tagrv_window_deregister(&dom, &window);
+	cr_expect_eq(regs.alive, 2);
+	tagrv_window_deregister(&dom, &other);
+}
+
+/* It locks nothing: who reads finds the pages by their addresses. */
+Test(view_regs, shared_memory_has_no_limit)
+{
+	const struct tagrv_xport_ops *ops = tagrv_xport_local();
+	struct tagrv_window window = window_of(3 * MAX);
+	struct tagrv_device *dev;
+
+	tagrv_param_read(&dom.params);
+	dom.params.regcache_max = MAX;
+	cr_assert_eq(ops->dev_open(ops->name, &dom.params, &dev), 0);
+	cr_expect_not_null(tagrv_window_register(&dom, &window, dev, TAGRV_MEM_READ));
+	cr_expect_not(shows(&window, TAGRV_MEM_READ));
+	tagrv_window_deregister(&dom, &window);
+	ops->dev_close(dev);
 }

@@ -28,7 +28,7 @@ void side_teardown(void)
 {
 	if (fx.engine)
 		tagrv_rma_recall(fx.dom, &window);
-	tagrv_window_deregister(&window);
+	tagrv_window_deregister(fx.dom, &window);
 	window_teardown();
 	cr_expect_eq(fake.links, 0);
 	cr_expect_eq(fake.regs, 0);

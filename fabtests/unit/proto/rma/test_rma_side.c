@@ -602,7 +602,7 @@ static void expect_rights(unsigned rights, const char *why)
 	size_t before = sent(TAGRV_PKT_VIEW);
 
 	tagrv_rma_recall(fx.dom, &window);
-	tagrv_window_deregister(&window);
+	tagrv_window_deregister(fx.dom, &window);
 	memset(window.regs, 0, sizeof(window.regs));
 	arrive_show(5, BASE);
 	cr_assert_eq(sent(TAGRV_PKT_VIEW), before + (rights != 0), "%s", why);

@@ -23,7 +23,7 @@ static void teardown(void)
 {
 	if (fx.engine)
 		tagrv_rma_recall(fx.dom, &window);
-	tagrv_window_deregister(&window);
+	tagrv_window_deregister(fx.dom, &window);
 	window_teardown();
 }
 

@@ -99,7 +99,7 @@ void tagrv_dom_close_window(struct tagrv_dom *dom, struct tagrv_window *window)
 	tagrv_lock_release(&dom->lock);
 	if (!unused)
 		end_uses(dom, window);
-	tagrv_window_deregister(window);
+	tagrv_window_deregister(dom, window);
 	if (!(window->access & FI_REMOTE_READ))
 		return;
 	tagrv_dom_lock(dom);
@@ -115,5 +115,5 @@ void tagrv_dom_recall_window(struct tagrv_dom *dom, struct tagrv_window *window)
 void tagrv_dom_refresh_window(struct tagrv_dom *dom, struct tagrv_window *window)
 {
 	tagrv_rma_recall(dom, window);
-	tagrv_window_deregister(window);
+	tagrv_window_deregister(dom, window);
 }

@@ -14,6 +14,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "core/compiler.h"
@@ -46,6 +47,13 @@ struct tagrv_dom_cache {
 	struct tagrv_regcache *cache;	/* NULL: none */
 	struct tagrv_monitor *monitor;	/* what it relies on */
 	bool	wanted;			/* to be opened with the first use */
+};
+
+/* Windows that are registered for peers: view.h. */
+struct tagrv_dom_shown {
+	atomic_size_t bytes;		/* of all; also changed without the lock */
+	size_t	max;			/* as many as caches may keep; lock */
+	bool	max_known;
 };
 
 /*
@@ -92,6 +100,7 @@ struct tagrv_dom {
 	struct tagrv_wireup *wireup;	/* created with the first endpoint */
 	struct tagrv_list engines;	/* struct tagrv_engine::dom_node */
 	struct tagrv_mrtab windows;	/* what peers may access */
+	struct tagrv_dom_shown shown;	/* those that devices may access for them */
 	int	wait_fd;
 	int	kick_fd;
 	struct tagrv_watch watch;	/* tells when a pass is due */
@@ -146,6 +155,13 @@ size_t tagrv_dom_evict(struct tagrv_dom *dom, const struct tagrv_device *dev);
 /* The device's mem_reg(), with what cached memory that is not in use holds, if it needs that. */
 int tagrv_dom_mem_reg(struct tagrv_dom *dom, struct tagrv_device *dev, void *addr, size_t len,
 		      unsigned access, struct tagrv_mem **mem) TAGRV_WARN_UNUSED;
+/*
+ * Counts bytes of a window that is going to be registered for peers. False: with them it
+ * were more than FI_TAGRV_REGCACHE_MAX, or the default of that; nothing was counted.
+ */
+bool tagrv_dom_count_shown(struct tagrv_dom *dom, size_t bytes) TAGRV_WARN_UNUSED;
+/* They are not registered any more; no lock is needed. */
+void tagrv_dom_uncount_shown(struct tagrv_dom *dom, size_t bytes);
 /* Deregisters cached memory that was unmapped or replaced, unless in use. */
 void tagrv_dom_free_invalidated(struct tagrv_dom *dom);
 /* Peers shall not read this memory any more by keys that were kept. */

@@ -142,6 +142,26 @@ int tagrv_dom_mem_reg(struct tagrv_dom *dom, struct tagrv_device *dev, void *add
 	return ret;
 }
 
+bool tagrv_dom_count_shown(struct tagrv_dom *dom, size_t bytes)
+{
+	struct tagrv_dom_shown *shown = &dom->shown;
+
+	tagrv_assert_locked(dom);
+	if (!shown->max_known)
+		shown->max = limits_of(&dom->params).bytes;
+	shown->max_known = true;
+	/* Others take away at most, meanwhile. */
+	if (bytes > shown->max || atomic_load(&shown->bytes) > shown->max - bytes)
+		return false;
+	atomic_fetch_add(&shown->bytes, bytes);
+	return true;
+}
+
+void tagrv_dom_uncount_shown(struct tagrv_dom *dom, size_t bytes)
+{
+	atomic_fetch_sub(&dom->shown.bytes, bytes);
+}
+
 void tagrv_dom_free_invalidated(struct tagrv_dom *dom)
 {
 	tagrv_assert_locked(dom);

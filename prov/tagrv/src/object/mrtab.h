@@ -43,6 +43,7 @@ struct tagrv_window_reg {
 	struct tagrv_device *dev;	/* NULL: not tried */
 	bool	usable;			/* the device could */
 	unsigned rights;		/* enum tagrv_mem_access */
+	size_t	counted;		/* bytes of dom->shown */
 	struct tagrv_mem *mem[TAGRV_IOV_MAX];	/* of each segment with bytes */
 };
 

@@ -198,53 +198,82 @@ unsigned tagrv_window_rights(const struct tagrv_engine *engine,
 	return rights;
 }
 
-static void deregister(struct tagrv_window_reg *reg)
+static void deregister(struct tagrv_dom *dom, struct tagrv_window_reg *reg)
 {
 	for (size_t i = 0; i < TAGRV_IOV_MAX; i++)
 		if (reg->mem[i])
 			reg->mem[i]->dev->ops->mem_dereg(reg->mem[i]);
+	tagrv_dom_uncount_shown(dom, reg->counted);
 	*reg = (struct tagrv_window_reg) { .dev = reg->dev, .rights = reg->rights };
 }
 
-/* Nobody awaits a completion between two accesses: they stay in order (TAGRV_MEM_ORDERED). */
-static void register_all(struct tagrv_dom *dom, struct tagrv_window *window,
-			 struct tagrv_window_reg *reg, struct tagrv_device *dev,
-			 unsigned rights)
+/*
+ * Nobody awaits a completion between two accesses: they stay in order (TAGRV_MEM_ORDERED).
+ * counted: bytes of the domain's limit that the registration has.
+ */
+static void register_all(struct tagrv_dom *dom, const struct tagrv_window *window,
+			 struct tagrv_window_reg *reg, size_t counted)
 {
 	int ret = 0;
 
-	reg->dev = dev;
-	reg->rights = rights;
+	reg->counted = counted;
 	for (size_t i = 0; i < window->iov_cnt && !ret; i++)
 		if (window->iov[i].iov_len)
-			ret = tagrv_dom_mem_reg(dom, dev, window->iov[i].iov_base,
+			ret = tagrv_dom_mem_reg(dom, reg->dev, window->iov[i].iov_base,
 						window->iov[i].iov_len,
-						rights | TAGRV_MEM_ORDERED, &reg->mem[i]);
+						reg->rights | TAGRV_MEM_ORDERED,
+						&reg->mem[i]);
 	reg->usable = !ret;
 	if (ret)
-		deregister(reg);
+		deregister(dom, reg);
+}
+
+/* dev NULL, rights 0: one that is free. */
+static struct tagrv_window_reg *find_reg(struct tagrv_window *window,
+					 const struct tagrv_device *dev, unsigned rights)
+{
+	for (size_t i = 0; i < TAGRV_WINDOW_REGS; i++)
+		if (window->regs[i].dev == dev && window->regs[i].rights == rights)
+			return &window->regs[i];
+	return NULL;
+}
+
+/*
+ * A device locks all pages of what is registered, also those that were never touched. So
+ * there is a limit for all windows together. Shared memory locks nothing.
+ */
+static struct tagrv_window_reg *new_reg(struct tagrv_dom *dom, struct tagrv_window *window,
+					struct tagrv_device *dev, unsigned rights)
+{
+	struct tagrv_window_reg *reg = find_reg(window, NULL, 0);
+	size_t counted = dev->ops == tagrv_xport_local() ? 0 : window->len;
+
+	/* What does not fit now is not remembered as a failure: others may be closed. */
+	if (!reg || !tagrv_dom_count_shown(dom, counted))
+		return NULL;
+	reg->dev = dev;
+	reg->rights = rights;
+	register_all(dom, window, reg, counted);
+	return reg;
 }
 
 struct tagrv_mem **tagrv_window_register(struct tagrv_dom *dom, struct tagrv_window *window,
 					 struct tagrv_device *dev, unsigned rights)
 {
-	tagrv_assert_locked(dom);
-	for (size_t i = 0; i < TAGRV_WINDOW_REGS; i++) {
-		struct tagrv_window_reg *reg = &window->regs[i];
+	struct tagrv_window_reg *reg;
 
-		if (!reg->dev)
-			register_all(dom, window, reg, dev, rights);
-		if (reg->dev == dev && reg->rights == rights)
-			return reg->usable ? reg->mem : NULL;
-	}
-	return NULL;
+	tagrv_assert_locked(dom);
+	reg = find_reg(window, dev, rights);
+	if (!reg)
+		reg = new_reg(dom, window, dev, rights);
+	return reg && reg->usable ? reg->mem : NULL;
 }
 
-void tagrv_window_deregister(struct tagrv_window *window)
+void tagrv_window_deregister(struct tagrv_dom *dom, struct tagrv_window *window)
 {
 	for (size_t i = 0; i < TAGRV_WINDOW_REGS; i++) {
-		deregister(&window->regs[i]);
-		window->regs[i].dev = NULL;
+		deregister(dom, &window->regs[i]);
+		window->regs[i] = (struct tagrv_window_reg) { 0 };
 	}
 }
 

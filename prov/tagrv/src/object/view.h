@@ -116,13 +116,17 @@ unsigned tagrv_window_rights(const struct tagrv_engine *engine,
 			     const struct tagrv_window *window);
 /*
  * Registers the window with these rights for peers of this device, at the first call.
- * Returns the registrations of its segments; NULL: the device cannot, or there are
- * TAGRV_WINDOW_REGS with other rights.
+ * Returns the registrations of its segments; NULL: the device could not when this was tried,
+ * the windows of the domain have too many bytes together (tagrv_dom_count_shown()), or there
+ * are TAGRV_WINDOW_REGS with other rights.
  */
 struct tagrv_mem **tagrv_window_register(struct tagrv_dom *dom, struct tagrv_window *window,
 					 struct tagrv_device *dev, unsigned rights);
-/* Ends the registrations: what peers still do by them fails. A later call makes new ones. */
-void tagrv_window_deregister(struct tagrv_window *window);
+/*
+ * Ends the registrations: what peers still do by them fails. A later call makes new ones. No
+ * lock is needed for a window that was removed.
+ */
+void tagrv_window_deregister(struct tagrv_dom *dom, struct tagrv_window *window);
 
 /*
  * Notes that the window is going to be shown to a connected peer. NULL: not so many, or no
