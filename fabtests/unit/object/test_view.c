@@ -231,6 +231,24 @@ Test(view_regs, what_cannot_be_registered_does_not_count)
 	tagrv_window_deregister(&dom, &other);
 }
 
+/* Each access would try again otherwise. */
+Test(view_regs, a_failure_is_remembered_until_it_is_forgotten)
+{
+	struct tagrv_window window = window_of(100);
+
+	regs.fail_at = 1;
+	cr_expect_not(shows(&window, TAGRV_MEM_READ));
+	cr_expect_not(shows(&window, TAGRV_MEM_READ));
+	cr_expect_eq(regs.tried, 1);
+	cr_expect(shows(&window, TAGRV_MEM_WRITE));
+	tagrv_window_forget_failures(&window);
+	cr_expect(shows(&window, TAGRV_MEM_WRITE));
+	cr_expect_eq(regs.tried, 3, "the one behind the forgotten is found");
+	cr_expect(shows(&window, TAGRV_MEM_READ));
+	cr_expect_eq(regs.tried, 5);
+	tagrv_window_deregister(&dom, &window);
+}
+
 /* It locks nothing: who reads finds the pages by their addresses. */
 Test(view_regs, shared_memory_has_no_limit)
 {

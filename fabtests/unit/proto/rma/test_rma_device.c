@@ -419,6 +419,25 @@ Test(rma_device, own_memory_is_changed_by_the_device_too)
 	expect_end(contexts, FI_EACCES);
 }
 
+/* The device may lack memory only now: each atomic has it try again. */
+Test(rma_device, own_memory_that_could_not_be_registered_is_tried_again)
+{
+	struct tagrv_rma_req req = atomic_req(TAGRV_RMA_ATOMIC, 8, contexts);
+	struct tagrv_addr name = fx.engine->name;
+
+	cr_assert_eq(tagrv_avtab_insert(&fx.av, &name, &req.dest), 0);
+	fake.reg_error_once = -FI_ENOMEM;
+	cr_assert_eq(submit_req(&req), 0);
+	tagrv_dom_progress(fx.dom);
+	expect_end(contexts, FI_EOPNOTSUPP);
+	cr_assert_eq(submit_req(&req), 0);
+	tagrv_dom_progress(fx.dom);
+	serve_all();
+	end_moves(0);
+	expect_end(contexts, 0);
+	cr_expect_eq(word(), 5);
+}
+
 /* ---- target ---- */
 
 Test(rma_device, target_shows_what_may_be_changed)
@@ -455,6 +474,23 @@ Test(rma_device, target_always_answers)
 	arrive_show(KEY, TAGRV_RMA_MUST);
 	hdr = sent_nr(TAGRV_PKT_VIEW, 1, &at);
 	cr_expect_eq(hdr.data, FI_EOPNOTSUPP, "somebody counts");
+	expect_fine();
+}
+
+/* Without a view an atomic fails, so each one has the device try again; reads do not. */
+Test(rma_device, target_tries_again_what_could_not_be_registered)
+{
+	struct tagrv_hdr hdr;
+
+	fake.reg_error_once = -FI_EFAULT;
+	arrive_show(KEY, TAGRV_RMA_MUST);
+	hdr = sent_nr(TAGRV_PKT_VIEW, 0, NULL);
+	cr_expect_eq(hdr.seq, 0);
+	cr_expect_eq(hdr.data, FI_EOPNOTSUPP);
+	arrive_show(KEY, 0);
+	cr_expect_eq(sent(TAGRV_PKT_VIEW), 1);
+	arrive_show(KEY, TAGRV_RMA_MUST);
+	cr_expect_eq(sent_nr(TAGRV_PKT_VIEW, 1, NULL).seq, RIGHTS);
 	expect_fine();
 }
 

@@ -269,6 +269,13 @@ struct tagrv_mem **tagrv_window_register(struct tagrv_dom *dom, struct tagrv_win
 	return reg && reg->usable ? reg->mem : NULL;
 }
 
+void tagrv_window_forget_failures(struct tagrv_window *window)
+{
+	for (size_t i = 0; i < TAGRV_WINDOW_REGS; i++)
+		if (window->regs[i].dev && !window->regs[i].usable)
+			window->regs[i] = (struct tagrv_window_reg) { 0 };
+}
+
 void tagrv_window_deregister(struct tagrv_dom *dom, struct tagrv_window *window)
 {
 	for (size_t i = 0; i < TAGRV_WINDOW_REGS; i++) {

@@ -123,6 +123,11 @@ unsigned tagrv_window_rights(const struct tagrv_engine *engine,
 struct tagrv_mem **tagrv_window_register(struct tagrv_dom *dom, struct tagrv_window *window,
 					 struct tagrv_device *dev, unsigned rights);
 /*
+ * What the device could not register is tried again by the next call: memory that was missing
+ * may be there now. For those who cannot do without; others would try with each access.
+ */
+void tagrv_window_forget_failures(struct tagrv_window *window);
+/*
  * Ends the registrations: what peers still do by them fails. A later call makes new ones. No
  * lock is needed for a window that was removed.
  */

@@ -214,6 +214,7 @@ static int find_at_self(const struct tagrv_op *op, struct place *place)
 	if (!xport || rights_for(op) & ~rights)
 		return refuse(op->peer, -FI_EACCES, "this endpoint has no such region with "
 			      "the rights for it, or counts accesses of it");
+	tagrv_window_forget_failures(window);
 	mem = tagrv_window_register(op->engine->dom, window, xport->dev, rights);
 	if (!mem)
 		return refuse(op->peer, -FI_EOPNOTSUPP, "the device cannot register the region");

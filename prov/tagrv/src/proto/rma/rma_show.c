@@ -70,8 +70,10 @@ static struct tagrv_window *find(const struct tagrv_peer *peer, uint64_t key,
 	       tagrv_rma_window(peer, key, addr, 1, FI_REMOTE_WRITE, &offset);
 }
 
-/* Shows the window of this byte. 0; -FI_EAGAIN: no room; -FI_EACCES, -FI_EOPNOTSUPP: it is
- * not shown; else the connection has ended. */
+/*
+ * Shows the window of this byte. wanted: rights that the peer cannot do without. 0; -FI_EAGAIN:
+ * no room; -FI_EACCES, -FI_EOPNOTSUPP: it is not shown; else the connection has ended.
+ */
 static int show(struct tagrv_peer *peer, uint64_t key, uint64_t addr, uint32_t id,
 		unsigned wanted)
 {
@@ -85,6 +87,8 @@ static int show(struct tagrv_peer *peer, uint64_t key, uint64_t addr, uint32_t i
 	rights = window ? tagrv_window_rights(peer->engine, window) & rights_over(xport) : 0;
 	if (!rights || wanted & ~rights)
 		return window ? -FI_EOPNOTSUPP : -FI_EACCES;
+	if (wanted)
+		tagrv_window_forget_failures(window);
 	mem = tagrv_window_register(peer->engine->dom, window, xport->dev, rights);
 	showing = mem ? tagrv_showing_begin(window, peer, id) : NULL;
 	if (!showing)
