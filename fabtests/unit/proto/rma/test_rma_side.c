@@ -443,6 +443,19 @@ Test(rma_side, a_read_that_cannot_begin_is_behind_its_end)
 	expect_end(contexts, 0);
 }
 
+/* The last packet is an empty STORE behind SIDE(off), which writes nothing once more. */
+static void expect_proof(void)
+{
+	size_t off, store = fake.log_cnt - 1;
+	struct tagrv_hdr hdr = last_sent(TAGRV_PKT_STORE);
+
+	cr_expect_eq(sent_nr(TAGRV_PKT_SIDE, 2, &off).flags, TAGRV_RMA_OFF);
+	cr_expect_lt(off, store);
+	cr_expect_eq(hdr.tag, KEY);
+	cr_expect_eq(hdr.data, BASE);
+	cr_expect_eq(body_len(store), 0);
+}
+
 /* Its bytes are there, but not read back. */
 Test(rma_side, what_is_to_be_delivered_goes_by_packets_if_the_link_ends)
 {
@@ -457,9 +470,60 @@ Test(rma_side, what_is_to_be_delivered_goes_by_packets_if_the_link_ends)
 	fake_break_link(fake.side, -FI_EACCES);
 	fake_complete(put, 0);
 	serve_all();
+	expect_proof();
 	arrive_fin(last_sent(TAGRV_PKT_STORE).op, 0);
 	expect_end(contexts, 0);
 	fake_close_held();
+	expect_fine();
+}
+
+/* Ends the link while the byte behind a write of len bytes, which took effect, is read. */
+static void break_proof(size_t len, uint64_t flags, void *context)
+{
+	struct tagrv_rma_req req = req_of(TAGRV_RMA_WRITE, len, context);
+
+	req.flags = flags | FI_DELIVERY_COMPLETE;
+	req.no_context = !context;
+	cr_assert_eq(submit_req(&req), 0);
+	fake_complete(fake.log_cnt - 1, 0);
+	cr_expect_arr_eq(open_mem, mine, len);
+	expect_by_side(FAKE_GET);
+	fake_break_link(fake.side, -FI_EACCES);
+	serve_all();
+	expect_empty(&fx.tx);
+	expect_proof();
+}
+
+/* The peer may have changed the bytes since. */
+Test(rma_side, what_was_written_is_not_written_again)
+{
+	open_side(RIGHTS);
+	break_proof(LEN, FI_COMPLETION, contexts);
+	cr_expect_eq(fake.regs, 1, "where the byte is read to");
+	arrive_fin(last_sent(TAGRV_PKT_STORE).op, 0);
+	expect_end(contexts, 0);
+	cr_expect_eq(counted(&writes), 2);
+	cr_expect_eq(the_peer()->sent, 0);
+	expect_fine();
+}
+
+Test(rma_side, what_was_injected_is_not_written_again)
+{
+	open_side(RIGHTS);
+	break_proof(8, FI_INJECT, NULL);
+	arrive_fin(last_sent(TAGRV_PKT_STORE).op, 0);
+	expect_empty(&fx.tx);
+	cr_expect_eq(counted(&writes), 2);
+	expect_fine();
+}
+
+/* It is refused as any other write then. */
+Test(rma_side, what_was_written_to_a_closed_window_ends_with_an_error)
+{
+	open_side(RIGHTS);
+	break_proof(8, FI_COMPLETION, contexts);
+	arrive_fin(last_sent(TAGRV_PKT_STORE).op, FI_EACCES);
+	expect_end(contexts, FI_EACCES);
 	expect_fine();
 }
 

@@ -17,7 +17,8 @@
  *
  * A write has ended when the peer's device has its bytes. For FI_DELIVERY_COMPLETE one byte of
  * them is read behind it, by the same link: that makes the device write them to memory first
- * (PCI Express base specification, ordering rules: completions push posted writes).
+ * (PCI Express base specification, ordering rules: completions push posted writes). If the
+ * link ends before that, an empty write by a packet takes its place.
  */
 #include <rdma/fi_domain.h>
 #include <rdma/fi_errno.h>
@@ -305,14 +306,29 @@ bool tagrv_rma_read_view(struct tagrv_op *op)
 
 /* ---- initiator: writes ---- */
 
-/* The byte behind the write was read, or not: the op has its own buffer again. */
+/*
+ * The bytes are there, but not read back. An empty write by a packet, behind the end of the
+ * link, says the same: to write them once more would undo what the peer has made of them.
+ */
+static void prove_by_packet(struct tagrv_op *op)
+{
+	tagrv_op_deregister(op);
+	op->iov_cnt = 0;
+	op->len = 0;
+	op->tx.rma->remote[0].len = 0;
+}
+
+/* The byte behind the write was read, or not. */
 static void flushed(struct tagrv_op *op)
 {
 	const struct tagrv_rma *r = op->tx.rma;
 
+	/* The op has its own buffer again. */
 	op->iov[0] = r->result[0];
 	op->iov_cnt = r->result_cnt;
 	op->mem[0] = NULL;
+	if (op->status)
+		prove_by_packet(op);
 	end_pieces(op);
 }
 
@@ -338,8 +354,10 @@ static void written(struct tagrv_op *op)
 	bool flushes = !op->status && op->flags & FI_DELIVERY_COMPLETE;
 
 	/* Nothing is posted to a link that is being closed. */
-	if (flushes && op->lane->closing)
+	if (flushes && op->lane->closing) {
 		op->status = op->lane->status;
+		prove_by_packet(op);
+	}
 	if (flushes && !op->status)
 		flush(op, tagrv_rail_of(op->lane->link)->dump_mem);
 	else
