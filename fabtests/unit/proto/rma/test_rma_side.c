@@ -354,6 +354,37 @@ Test(rma_side, a_fence_waits_for_it)
 	cr_expect_eq(take(&fx.tx).context, contexts + 1);
 }
 
+/* Its level is that of messages, too, which nobody awaits: they are in front of packets only. */
+static void expect_fenced_by_packets(enum tagrv_rma_kind kind, uint64_t level)
+{
+	struct tagrv_rma_req req;
+	size_t moves = count_kind(FAKE_GET) + count_kind(FAKE_PUT);
+
+	cr_assert_eq(submit_send("x", 1, 4, contexts + 1, 0), 0);
+	cr_expect_eq(take(&fx.tx).context, contexts + 1);
+	req = req_of(kind, 8, contexts);
+	req.flags |= FI_FENCE | level;
+	cr_assert_eq(submit_req(&req), 0);
+	serve_all();
+	cr_expect_eq(count_kind(FAKE_GET) + count_kind(FAKE_PUT), moves);
+	if (kind == TAGRV_RMA_READ)
+		arrive_answer(last_sent(TAGRV_PKT_GET).op, mine, 8);
+	else
+		arrive_fin(last_sent(TAGRV_PKT_STORE).op, 0);
+	expect_end(contexts, 0);
+}
+
+Test(rma_side, a_fence_with_a_level_is_behind_messages_without)
+{
+	open_side(RIGHTS);
+	expect_fenced_by_packets(TAGRV_RMA_WRITE, FI_DELIVERY_COMPLETE);
+	expect_fenced_by_packets(TAGRV_RMA_WRITE, FI_TRANSMIT_COMPLETE);
+	expect_fenced_by_packets(TAGRV_RMA_READ, 0);
+	write_by_side(8, FI_FENCE);
+	write_by_side(8, FI_TRANSMIT_COMPLETE);
+	write_by_side(8, FI_DELIVERY_COMPLETE);
+}
+
 /* ---- its end ---- */
 
 /* One read and one write in flight, and a read that has no room. */

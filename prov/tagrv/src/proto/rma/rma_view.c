@@ -13,7 +13,9 @@
  * room now, or a byte is to be read back.
  *
  * They overtake packets. So a read has to wait, as a GET, behind earlier operations if an
- * order was asked for that it would break (object/order.h), and a write goes by packets.
+ * order was asked for that it would break (object/order.h), and a write goes by packets. What
+ * is fenced and has a level says that earlier messages have that level, too, even those that
+ * nobody awaits an answer to (fi_cq(3)): the packets of these are in front of its own only.
  *
  * A write has ended when the peer's device has its bytes. For FI_DELIVERY_COMPLETE one byte of
  * them is read behind it, by the same link: that makes the device write them to memory first
@@ -63,6 +65,7 @@ static bool is_worth(const struct tagrv_op *op)
 	return attr->caps & TAGRV_XPORT_GET && allowed &&
 	       op->len >= TAGRV_MAX(attr->get_least, (size_t) 1) &&
 	       op->tx.rma->remote_cnt == 1 && !op->tx.rma->by_packets &&
+	       !(op->flags & FI_FENCE) &&
 	       !tagrv_order_holds_read(op->engine->attr.order);
 }
 
@@ -367,9 +370,12 @@ static void written(struct tagrv_op *op)
 /* Whether the level that was asked for can be had by this view. */
 static bool can_deliver(const struct tagrv_op *op, const struct tagrv_view *view)
 {
-	return !(op->flags & FI_DELIVERY_COMPLETE) ||
-	       (view->rights & TAGRV_MEM_READ &&
-		tagrv_rail_dump(tagrv_rail_of(op->peer->side->link)));
+	if (TAGRV_LIKELY(!(op->flags & (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE))))
+		return true;
+	return !(op->flags & FI_FENCE) &&
+	       (!(op->flags & FI_DELIVERY_COMPLETE) ||
+		(view->rights & TAGRV_MEM_READ &&
+		 tagrv_rail_dump(tagrv_rail_of(op->peer->side->link))));
 }
 
 static bool is_inlined(const struct tagrv_op *op)
