@@ -206,6 +206,61 @@ Test(atomic_calls, flags_of_the_endpoint_are_those_of_calls_without)
 	}
 }
 
+/* One element, as the device takes it. */
+static ssize_t by_device(enum call call, uint64_t flags)
+{
+	static uint64_t one, other, former;
+	const struct fi_ioc from = { &one, 1 }, against = { &other, 1 };
+	const struct fi_rma_ioc at = { ADDR, 1, KEY };
+	struct fi_ioc into = { &former, 1 };
+	const struct fi_msg_atomic of = {
+		.msg_iov = &from, .iov_count = 1, .addr = api.self, .rma_iov = &at,
+		.rma_iov_count = 1, .datatype = FI_UINT64,
+		.op = call < COMPARE ? FI_SUM : FI_CSWAP,
+	};
+
+	switch (call) {
+	case FETCH:
+		return fi_fetch_atomic(api.ep, &one, 1, NULL, &former, NULL, api.self,
+				       ADDR, KEY, FI_UINT64, of.op, &ctx);
+	case FETCHV:
+		return fi_fetch_atomicv(api.ep, &from, NULL, 1, &into, NULL, 1, api.self,
+					ADDR, KEY, FI_UINT64, of.op, &ctx);
+	case FETCHMSG:
+		return fi_fetch_atomicmsg(api.ep, &of, &into, NULL, 1, flags);
+	case COMPARE:
+		return fi_compare_atomic(api.ep, &one, 1, NULL, &other, NULL, &former, NULL,
+					 api.self, ADDR, KEY, FI_UINT64, of.op, &ctx);
+	case COMPAREV:
+		return (ssize_t) fi_compare_atomicv(api.ep, &from, NULL, 1, &against, NULL,
+						    1, &into, NULL, 1, api.self, ADDR, KEY,
+						    FI_UINT64, of.op, &ctx);
+	default:
+		return fi_compare_atomicmsg(api.ep, &of, &against, NULL, 1, &into, NULL, 1,
+					    flags);
+	}
+}
+
+/* When the result is there, the device may still be about to write. */
+Test(atomic_calls, what_the_device_fetches_keeps_its_level)
+{
+	static const uint64_t levels[] = { FI_DELIVERY_COMPLETE, FI_MATCH_COMPLETE };
+
+	rma_open(&api, ATOMIC, 0, 0);
+	tagrv_container_of(api.ep, struct tagrv_ep, ep)->dom->by_device = true;
+	for (int i = 0; i < 2; i++) {
+		uint64_t flags = FI_TRANSMIT | levels[i];
+
+		cr_assert_eq(fi_control(&api.ep->fid, FI_SETOPSFLAG, &flags), 0);
+		for (int call = FETCH; call < CALLS; call++) {
+			SEEN(by_device((enum call) call, levels[i]));
+			cr_expect_eq(rma_seen.req.flags, FI_COMPLETION |
+				     FI_DELIVERY_COMPLETE, "call %d", call);
+		}
+	}
+	tagrv_container_of(api.ep, struct tagrv_ep, ep)->dom->by_device = false;
+}
+
 Test(atomic_calls, flags_of_a_call_replace_those_of_the_endpoint)
 {
 	const uint64_t flags = FI_COMPLETION | FI_FENCE | FI_MORE | FI_INJECT;

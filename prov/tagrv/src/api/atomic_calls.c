@@ -12,8 +12,6 @@
 #include "api/onesided_priv.h"
 #include "core/log.h"
 
-#define LEVELS	TAGRV_LEVEL_FLAGS
-
 static const enum tagrv_atomic_kind atomic_kinds[TAGRV_RMA_KINDS] = {
 	[TAGRV_RMA_ATOMIC] = TAGRV_ATOMIC_BASE,
 	[TAGRV_RMA_FETCH] = TAGRV_ATOMIC_FETCH,
@@ -148,7 +146,7 @@ static inline ssize_t take(struct fid_ep *fid, const struct tagrv_rma_req *req)
 {
 	struct tagrv_ep *ep = tagrv_ep_of(fid);
 
-	if (TAGRV_UNLIKELY(ep->domain->dom->by_device) && !fits_device(req))
+	if (TAGRV_UNLIKELY(ep->dom->by_device) && !fits_device(req))
 		return refuse_by_device();
 	return tagrv_ep_rma_checked(ep, req);
 }
@@ -357,7 +355,7 @@ static ssize_t atomic_readwritev(struct fid_ep *fid, const struct fi_ioc *iov,
 	return submit(fid, &(struct call) {
 		.kind = TAGRV_RMA_FETCH, .msg = &msg, .result = resultv,
 		.result_cnt = result_count,
-		.flags = tagrv_ep_of(fid)->rma_flags & ~LEVELS,
+		.flags = tagrv_ep_of(fid)->fetch_flags,
 	});
 }
 
@@ -373,7 +371,7 @@ static ssize_t atomic_readwrite(struct fid_ep *fid, const void *buf, size_t coun
 		.count = count, .desc = desc ? &desc : NULL,
 		.dest = dest_addr, .addr = addr, .key = key,
 		.datatype = datatype, .op = op, .context = context,
-		.flags = tagrv_ep_of(fid)->rma_flags & ~LEVELS,
+		.flags = tagrv_ep_of(fid)->fetch_flags,
 	});
 }
 
@@ -389,7 +387,8 @@ static ssize_t atomic_readwritemsg(struct fid_ep *fid,
 	return submit(fid, &(struct call) {
 		.kind = TAGRV_RMA_FETCH, .msg = msg, .result = resultv,
 		.result_cnt = result_count,
-		.flags = (flags & ~LEVELS) | tagrv_ep_of(fid)->tx_force,
+		.flags = tagrv_rma_fetch_flags(tagrv_ep_of(fid), flags) |
+			 tagrv_ep_of(fid)->tx_force,
 	});
 }
 
@@ -419,7 +418,7 @@ static ssize_t atomic_compwritev(struct fid_ep *fid, const struct fi_ioc *iov,
 		.kind = TAGRV_RMA_COMPARE, .msg = &msg, .result = resultv,
 		.result_cnt = result_count, .compare = comparev,
 		.compare_cnt = compare_count,
-		.flags = tagrv_ep_of(fid)->rma_flags & ~LEVELS,
+		.flags = tagrv_ep_of(fid)->fetch_flags,
 	});
 }
 
@@ -437,7 +436,7 @@ static ssize_t atomic_compwrite(struct fid_ep *fid, const void *buf, size_t coun
 		.result = result, .count = count, .desc = desc ? &desc : NULL,
 		.dest = dest_addr, .addr = addr, .key = key,
 		.datatype = datatype, .op = op, .context = context,
-		.flags = tagrv_ep_of(fid)->rma_flags & ~LEVELS,
+		.flags = tagrv_ep_of(fid)->fetch_flags,
 	});
 }
 
@@ -457,7 +456,8 @@ static ssize_t atomic_compwritemsg(struct fid_ep *fid,
 		.kind = TAGRV_RMA_COMPARE, .msg = msg, .result = resultv,
 		.result_cnt = result_count, .compare = comparev,
 		.compare_cnt = compare_count,
-		.flags = (flags & ~LEVELS) | tagrv_ep_of(fid)->tx_force,
+		.flags = tagrv_rma_fetch_flags(tagrv_ep_of(fid), flags) |
+			 tagrv_ep_of(fid)->tx_force,
 	});
 }
 

@@ -200,6 +200,7 @@ void tagrv_ep_resolve_flags(struct tagrv_ep *ep)
 	ep->inject_flags = FI_INJECT |
 			   (ep->tx_cntr ? ep->tx_flags & TAGRV_LEVEL_FLAGS : 0);
 	ep->rma_flags = tagrv_rma_write_flags(ep->tx_flags);
+	ep->fetch_flags = tagrv_rma_fetch_flags(ep, ep->rma_flags);
 	ep->rma_inject_flags = FI_INJECT | (ep->write_cntr ?
 			       ep->rma_flags & TAGRV_LEVEL_FLAGS : 0);
 	ep->reader = ep->caps & FI_READ ? ep->engine : NULL;

@@ -126,6 +126,7 @@ struct tagrv_ep {
 	uint64_t tx_flags, rx_flags;	/* for calls without a flags argument */
 	uint64_t inject_flags;		/* for the inject calls */
 	uint64_t rma_flags, rma_inject_flags;	/* the same for writes and atomics */
+	uint64_t fetch_flags;		/* the same for atomics that fetch */
 	uint64_t tx_force, rx_force;	/* FI_COMPLETION unless selective */
 	/* set-up only */
 	struct tagrv_ep *base;

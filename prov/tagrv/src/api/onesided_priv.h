@@ -14,7 +14,8 @@
  *                              which there is none of,
  *                              counts as delivery
  *   fetch and compare          none: they end when the    as asked for
- *                              result is there
+ *                              result is there; by the
+ *                              device as writes
  *   reads                      none, likewise             ignored
  */
 #ifndef TAGRV_API_ONESIDED_PRIV_H
@@ -49,6 +50,17 @@ static inline uint64_t tagrv_rma_write_flags(uint64_t flags)
 	if (flags & FI_MATCH_COMPLETE)
 		flags ^= FI_MATCH_COMPLETE | FI_DELIVERY_COMPLETE;
 	return flags;
+}
+
+/*
+ * The same of an atomic that fetches. When its result is there, it is done in memory, too; but
+ * a device may still be about to write it there.
+ */
+static inline uint64_t tagrv_rma_fetch_flags(const struct tagrv_ep *ep, uint64_t flags)
+{
+	if (TAGRV_UNLIKELY(ep->dom->by_device))
+		return tagrv_rma_write_flags(flags);
+	return flags & ~TAGRV_LEVEL_FLAGS;
 }
 
 static inline bool tagrv_rma_reads(const struct tagrv_rma_req *req)

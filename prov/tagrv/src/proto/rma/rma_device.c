@@ -273,7 +273,8 @@ static void changed(struct tagrv_done *done, int status)
 	if (!status && !r->flushing && tagrv_rma_wants_answer(r))
 		tagrv_iov_scatter(r->result, r->result_cnt, &r->former, SIZE);
 	status = tagrv_lane_reason(op->lane, status);
-	if (!status && !r->flushing && op->flags & FI_DELIVERY_COMPLETE) {
+	if (!status && !r->flushing && op->flags & FI_DELIVERY_COMPLETE &&
+	    r->op != FI_ATOMIC_READ) {
 		if (!op->lane->closing) {
 			flush_next(op);
 			return;
