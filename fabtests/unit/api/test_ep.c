@@ -356,6 +356,9 @@ Test(ep, options_known_and_unknown)
 	cr_expect_eq(get(FI_OPT_CM_DATA_SIZE), 0);
 	cr_expect_eq(get(FROM_NEWER_HEADERS_MAX_MSG_SIZE), TAGRV_MAX_MSG);
 	cr_expect_eq(get(FROM_NEWER_HEADERS_MAX_ATOMIC_SIZE), TAGRV_MAX_MSG);
+	tagrv_container_of(api.ep, struct tagrv_ep, ep)->dom->by_device = true;
+	cr_expect_eq(get(FROM_NEWER_HEADERS_MAX_ATOMIC_SIZE), 8);
+	tagrv_container_of(api.ep, struct tagrv_ep, ep)->dom->by_device = false;
 	cr_expect_eq(get(FROM_NEWER_HEADERS_INJECT_RMA_SIZE), TAGRV_INJECT_MAX);
 	cr_expect_eq(set(77, FI_OPT_MIN_MULTI_RECV, 1), -FI_ENOPROTOOPT);
 	cr_expect_eq(set(FI_OPT_ENDPOINT, 4711, 1), -FI_ENOPROTOOPT);

@@ -76,6 +76,36 @@ static struct tagrv_counter *counter(void)
 	return &tagrv_container_of(cntr, struct tagrv_cntr, cntr)->counter;
 }
 
+/* The calls are for longer keys, but may be made with any. */
+static void expect_raw(int mr_mode, uint64_t base)
+{
+	uint64_t at = 1, key = 0;
+	uint8_t raw[9] = { 0 };
+	size_t len = 7;
+
+	open_region(mr_mode, 0);
+	cr_expect_eq(fi_mr_raw_attr(mr, &at, raw, &len, 0), -FI_ETOOSMALL);
+	cr_expect_eq(len, 8);
+	len = 9;
+	cr_expect_eq(fi_mr_raw_attr(mr, &at, raw, &len, 0), 0);
+	cr_expect_eq(len, 8);
+	cr_expect_eq(at, base);
+	cr_expect_eq(fi_mr_map_raw(api.domain, at, raw, len, &key, 0), 0);
+	cr_expect_eq(key, fi_mr_key(mr));
+	cr_expect_eq(fi_mr_unmap_key(api.domain, key), 0);
+	cr_expect_eq(fi_mr_map_raw(api.domain, at, raw, 9, &key, 0), -FI_EINVAL);
+}
+
+Test(mr_bind, a_raw_key_is_the_key)
+{
+	expect_raw(0, 0);
+}
+
+Test(mr_bind, a_raw_key_comes_with_the_address)
+{
+	expect_raw(FI_MR_VIRT_ADDR | FI_MR_PROV_KEY | FI_MR_ALLOCATED, (uintptr_t) buf);
+}
+
 Test(mr_bind, a_region_without_modes_is_open_at_once)
 {
 	open_region(0, FI_RMA_EVENT);

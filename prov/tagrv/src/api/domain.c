@@ -2,6 +2,7 @@
 /*
  * struct fid_domain: one device, and the parent of all objects opened on it.
  */
+#include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,11 +44,36 @@ static int domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	return 0;
 }
 
+/* The other half of FI_GET_RAW_MR: mr_bind.c. */
+static int map_raw(const struct fi_mr_map_raw *map)
+{
+	uint64_t key;
+
+	if (map->key_size != sizeof(key))
+		return tagrv_refuse(-FI_EINVAL, "fi_mr_map_raw: keys have 8 bytes, not %zu",
+				    map->key_size);
+	memcpy(&key, map->raw_key, sizeof(key));
+	*map->key = le64toh(key);
+	return 0;
+}
+
+static int domain_control(struct fid *fid, int command, void *arg)
+{
+	switch (command) {
+	case FI_MAP_RAW_MR:
+		return map_raw(arg);
+	case FI_UNMAP_KEY:
+		return 0;	/* nothing is kept for it */
+	default:
+		return tagrv_nosys_control(fid, command, arg);
+	}
+}
+
 static struct fi_ops fid_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = domain_close,
 	.bind = domain_bind,
-	.control = tagrv_nosys_control,
+	.control = domain_control,
 	.ops_open = tagrv_nosys_ops_open,
 	.tostr = tagrv_nosys_tostr,
 	.ops_set = tagrv_nosys_ops_set,

@@ -59,8 +59,10 @@ static int option(const struct tagrv_ep *ep, int level, int name, size_t *value)
 	case OPT_MAX_MSG_SIZE:
 	case OPT_MAX_TAGGED_SIZE:
 	case OPT_MAX_RMA_SIZE:
-	case OPT_MAX_ATOMIC_SIZE:
 		*value = TAGRV_MAX_MSG;
+		return 0;
+	case OPT_MAX_ATOMIC_SIZE:
+		*value = ep->dom->by_device ? sizeof(uint64_t) : TAGRV_MAX_MSG;
 		return 0;
 	case OPT_INJECT_MSG_SIZE:
 	case OPT_INJECT_TAGGED_SIZE:
