@@ -6,7 +6,7 @@
 #include "unit/proto/rma/onesided_fixture.h"
 
 static struct tagrv_window other;
-static char other_mem[4096];
+static char other_mem[1 << 16];
 
 static void setup(void)
 {
@@ -116,4 +116,72 @@ Test(close_window, nothing_is_lent_of_two_at_once)
 	cr_assert_gt(sent(TAGRV_PKT_ANSWER), 0);
 	tagrv_dom_close_window(fx.dom, &window);
 	cr_assert_eq(fake.links, 1);
+}
+
+/* ---- another window with the same key ---- */
+
+static void reuse_key(void)
+{
+	tagrv_dom_close_window(fx.dom, &window);
+	tagrv_window_remove(fx.dom, &other);
+	other.key = KEY;
+	cr_assert_eq(tagrv_window_add(fx.dom, &other), 0);
+}
+
+static uint64_t last_status(void)
+{
+	return sent_nr(TAGRV_PKT_FIN, sent(TAGRV_PKT_FIN) - 1, NULL).data;
+}
+
+Test(close_window, no_write_goes_on_in_the_next_one_of_its_key)
+{
+	const char zeros[1024] = { 0 };
+
+	arrive_put(1, 0, mine, 512, TAGRV_RMA_MORE);
+	reuse_key();
+	arrive_put(1, 512, mine + 512, 256, TAGRV_RMA_MORE);
+	arrive_put(1, 768, mine + 768, 256, 0);
+	cr_expect_eq(last_status(), FI_EACCES);
+	cr_expect_arr_eq(other_mem, zeros, 1024);
+	cr_expect_eq(remote_writes.value, 0);
+	arrive_put(2, 0, mine, 512, TAGRV_RMA_MORE);
+	arrive_put(2, 512, mine + 512, 512, 0);
+	cr_expect_eq(last_status(), 0);
+	cr_expect_arr_eq(other_mem, mine, 1024);
+}
+
+Test(close_window, no_atomic_goes_on_in_the_next_one_of_its_key)
+{
+	const uint64_t one = 1;
+	uint64_t value;
+
+	arrive_atomic(1, TAGRV_RMA_ATOMIC, FI_SUM, 0, &one, 1, TAGRV_RMA_MORE);
+	reuse_key();
+	arrive_atomic(1, TAGRV_RMA_ATOMIC, FI_SUM, 8, &one, 1, 0);
+	cr_expect_eq(last_status(), FI_EACCES);
+	memcpy(&value, other_mem + 8, sizeof(value));
+	cr_expect_eq(value, 0);
+	arrive_atomic(2, TAGRV_RMA_ATOMIC, FI_SUM, 0, &one, 1, TAGRV_RMA_MORE);
+	arrive_atomic(2, TAGRV_RMA_ATOMIC, FI_SUM, 8, &one, 1, 0);
+	cr_expect_eq(last_status(), 0);
+	memcpy(&value, other_mem + 8, sizeof(value));
+	cr_expect_eq(value, 1);
+}
+
+Test(close_window, no_read_goes_on_in_the_next_one_of_its_key)
+{
+	const uint64_t len = the_peer()->frag_max + 1;
+
+	cr_assert_leq(len, sizeof(other_mem));
+	fake.log_max = 1;
+	arrive_get(1, 0, len, 0);
+	reuse_key();
+	fake.log_max = 0;
+	tagrv_engine_progress(fx.engine);
+	cr_expect_eq(sent(TAGRV_PKT_ANSWER), 1);
+	cr_assert_eq(sent(TAGRV_PKT_FIN), 1);
+	cr_expect_eq(last_status(), FI_EACCES);
+	arrive_get(2, 0, len, 0);
+	cr_expect_eq(sent(TAGRV_PKT_ANSWER), 3);
+	cr_expect_eq(sent(TAGRV_PKT_FIN), 1);
 }

@@ -114,7 +114,7 @@ static void drop_acks(struct tagrv_peer *peer)
 	struct tagrv_list *node;
 
 	tagrv_list_splice_tail(&peer->acks, &peer->rma.held);
-	peer->rma.held_before += peer->rma.held_cnt;
+	peer->rma.held_before = (uint16_t) (peer->rma.held_before + peer->rma.held_cnt);
 	peer->rma.held_cnt = 0;
 	while ((node = tagrv_list_pop(&peer->acks)))
 		tagrv_pool_put(&peer->engine->pools.acks,

@@ -79,6 +79,7 @@ int tagrv_window_add(struct tagrv_dom *dom, struct tagrv_window *window)
 		return -FI_ENOMEM;
 	insert(tab, window);
 	tab->cnt++;
+	window->serial = ++tab->newest;
 	tagrv_list_init(&window->uses);
 	tagrv_list_init(&window->showings);
 	return 0;
@@ -97,7 +98,7 @@ void tagrv_window_remove(struct tagrv_dom *dom, struct tagrv_window *window)
 	if (--tab->cnt)
 		return;
 	free(tab->buckets);
-	*tab = (struct tagrv_mrtab) { 0 };
+	*tab = (struct tagrv_mrtab) { .newest = tab->newest };
 }
 
 struct tagrv_window *tagrv_window_find(struct tagrv_dom *dom,

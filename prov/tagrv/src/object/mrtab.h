@@ -58,6 +58,7 @@ struct tagrv_window {
 	struct tagrv_counter *read_cntr, *write_cntr;	/* count accesses; or NULL */
 	size_t	iov_cnt;
 	struct iovec iov[TAGRV_IOV_MAX];
+	uint64_t serial;	/* the table's 'newest' when it was added */
 	struct tagrv_window *next;	/* in its bucket of dom->windows */
 	struct tagrv_list uses;	/* tagrv_use::link */
 	struct tagrv_list showings;	/* tagrv_showing::of_window */
@@ -81,6 +82,8 @@ struct tagrv_mrtab {
 	struct tagrv_window **buckets;
 	unsigned bits;		/* there are 2^bits buckets */
 	size_t	cnt;		/* windows */
+	uint64_t newest;	/* windows that were added so far: an operation goes on in none
+				   that was added behind its begin, whatever key that has */
 };
 
 /* -FI_ENOKEY: the domain has a window with this key; -FI_ENOMEM. */

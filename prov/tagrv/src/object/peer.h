@@ -78,6 +78,7 @@ struct tagrv_answer {
 	uint32_t range_cnt;		/* GET: ranges of windows; ATOMIC: 0 */
 	struct fi_rma_iov ranges[TAGRV_IOV_MAX];
 	size_t	len, sent;		/* bytes */
+	uint64_t newest;		/* GET: dom->windows.newest when it came */
 	char	*values;		/* ATOMIC: a buffer of 'class'; NULL: no bytes */
 	uint8_t	class;
 };
@@ -190,16 +191,17 @@ struct tagrv_peer {
 		uint32_t op;
 		int	status;		/* the first error of its packets */
 		uint64_t len;		/* bytes of them */
+		uint32_t newest;	/* dom->windows.newest at the first of several */
+		uint32_t side_nr;	/* side links of this connection that have ended */
 		struct tagrv_list answers;	/* tagrv_answer::link */
 		struct tagrv_peer_views *views;	/* not written to if it is tagrv_no_views */
 		uint64_t side_free_at;	/* ms: when the peer has begun none lately */
-		uint32_t side_nr;	/* side links of this connection that have ended */
 		uint32_t side_pause;	/* operations until another one is begun */
 		uint32_t side_pause_last;	/* how many it was at first; 0: none so far */
 		/* Remote CQ data: proto/rma/rma_data.c. */
 		uint32_t data_asked;	/* operations of ours with data, not answered */
-		uint32_t held_cnt;	/* FINs that are held */
-		uint32_t held_before;	/* by connections that have ended since the queue
+		uint16_t held_cnt;	/* FINs that are held */
+		uint16_t held_before;	/* by connections that have ended since the queue
 					   had room */
 		struct tagrv_list held;	/* tagrv_ack::link */
 	} rma;

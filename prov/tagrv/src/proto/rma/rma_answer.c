@@ -5,8 +5,8 @@
  *   GET, ATOMIC --> ANSWER            nothing waits, and there is room
  *              '--> peer->rma.answers, in the order of the requests --> ANSWER ...
  *
- * A window is looked up for each packet, so that one that was closed meanwhile is not read:
- * the operation then ends by a FIN with FI_EACCES.
+ * A window is looked up for each packet, so that one that was closed meanwhile is not read, nor
+ * another one that has its key now: the operation then ends by a FIN with FI_EACCES.
  *
  * A request may cross our question whether the connection may be closed (engine/part.h), behind
  * which nothing is sent: its answer waits until the peer has refused.
@@ -48,7 +48,7 @@ static int send_from_window(struct tagrv_peer *peer, struct tagrv_answer *answer
 
 	*window = tagrv_rma_window(peer, range->key, range->addr, range->len,
 				   FI_REMOTE_READ, &offset);
-	if (!*window)
+	if (!*window || (*window)->serial > answer->newest)
 		return -FI_EACCES;
 	len = TAGRV_MIN(range->len - skip, peer->frag_max);
 	cnt = tagrv_window_slice(*window, offset + skip, len, iov + 1, TAGRV_IOV_MAX);
@@ -320,6 +320,7 @@ void tagrv_rma_get_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		tagrv_peer_bad_packet(peer, "malformed GET");
 		return;
 	}
+	answer.newest = peer->engine->dom->windows.newest;
 	if (!is_allowed(peer, &answer)) {
 		tagrv_rma_refuse(peer, hdr->op);
 		return;

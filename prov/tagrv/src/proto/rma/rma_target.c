@@ -105,15 +105,37 @@ void tagrv_rma_written(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 
 #define CHANGE_FLAGS	(TAGRV_RMA_MORE | TAGRV_RMA_DATA)
 
+/* The region of the first packets may have been closed, and another one have its key. */
+static void go_on(struct tagrv_peer *peer, uint64_t key, uint64_t addr)
+{
+	const uint64_t newest = peer->engine->dom->windows.newest;
+	const struct tagrv_window *window;
+	size_t offset;
+
+	window = tagrv_rma_window(peer, key, addr, 0, 0, &offset);
+	if (window && !peer->rma.status &&
+	    window->serial > newest - ((uint32_t) newest - peer->rma.newest))
+		peer->rma.status = -FI_EACCES;
+}
+
 /* A packet of an operation; it is the first one if another was open, or none. */
-static void open_op(struct tagrv_peer *peer, uint32_t op)
+static void open_op(struct tagrv_peer *peer, const struct tagrv_hdr *hdr, uint64_t addr)
 {
 	peer->rma.changes++;
-	if (peer->rma.op == op)
+	if (TAGRV_UNLIKELY(peer->rma.op == hdr->op)) {
+		go_on(peer, hdr->tag, addr);
 		return;
-	peer->rma.op = op;
+	}
+	peer->rma.op = hdr->op;
 	peer->rma.status = 0;
 	peer->rma.len = 0;
+}
+
+/* Another packet of the operation will come. The first one says what it may go on in. */
+static void keep_open(struct tagrv_peer *peer, uint64_t len)
+{
+	if (peer->rma.len == len)
+		peer->rma.newest = (uint32_t) peer->engine->dom->windows.newest;
 }
 
 /* The last packet of an operation was handled; returns the operation's status. */
@@ -146,6 +168,7 @@ void tagrv_rma_put_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 	const size_t head = sizeof(struct tagrv_rma_put);
 	const struct tagrv_window *window;
 	struct iovec iov[TAGRV_IOV_MAX];
+	uint64_t addr;
 	size_t offset;
 	int status;
 
@@ -154,15 +177,17 @@ void tagrv_rma_put_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 		tagrv_peer_bad_packet(peer, "malformed PUT");
 		return;
 	}
-	open_op(peer, hdr->op);
-	window = find(peer, hdr, le64toh(tagrv_word_load(body)), len - head,
-		      FI_REMOTE_WRITE, &offset);
+	addr = le64toh(tagrv_word_load(body));
+	open_op(peer, hdr, addr);
+	window = find(peer, hdr, addr, len - head, FI_REMOTE_WRITE, &offset);
 	if (!peer->rma.status)
 		tagrv_iov_scatter(iov, tagrv_window_slice(window, offset, len - head,
 							  iov, TAGRV_IOV_MAX),
 				  (const char *) body + head, len - head);
-	if (hdr->flags & TAGRV_RMA_MORE)
+	if (hdr->flags & TAGRV_RMA_MORE) {
+		keep_open(peer, len - head);
 		return;
+	}
 	status = close_op(peer);
 	if (!status)
 		tagrv_rma_written(peer, hdr, window, peer->rma.len);
@@ -298,8 +323,10 @@ static void answer_change(struct tagrv_peer *peer, const struct tagrv_hdr *hdr,
 
 	if (fetches)
 		answer_fetch(peer, hdr, values, change->len);
-	if (hdr->flags & TAGRV_RMA_MORE)
+	if (hdr->flags & TAGRV_RMA_MORE) {
+		keep_open(peer, change->len);
 		return;
+	}
 	ret = close_op(peer);
 	/* The FIN would overtake them. */
 	if (ret && fetches)
@@ -342,7 +369,7 @@ void tagrv_rma_atomic_packet(struct tagrv_peer *peer, const struct tagrv_hdr *hd
 		tagrv_peer_bad_packet(peer, "malformed ATOMIC");
 		return;
 	}
-	open_op(peer, hdr->op);
+	open_op(peer, hdr, change.addr);
 	/* One actor: the device does not see what the processor changes. */
 	if (TAGRV_UNLIKELY(peer->engine->dom->by_device) && !peer->rma.status)
 		peer->rma.status = -FI_EOPNOTSUPP;
