@@ -45,6 +45,7 @@ static void expect_idle_peers(void)
 		const struct tagrv_peer *peer = fx.engine->table.peers[i];
 
 		cr_expect_eq(peer->sent, 0);
+		cr_expect_eq(peer->sent_msgs, 0);
 		cr_expect(tagrv_peer_is_idle(peer));
 	}
 }

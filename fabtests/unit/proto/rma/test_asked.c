@@ -7,6 +7,47 @@
 
 TestSuite(rma_asked, .init = onesided_setup, .fini = onesided_teardown, .timeout = 20);
 
+/* More operations would cost the connection, if the target finds no room for their FINs. */
+Test(rma_asked, operations_wait_while_too_many_are_not_answered)
+{
+	struct tagrv_peer *peer = the_peer();
+	const size_t most = TAGRV_RMA_UNANSWERED_MAX - 1;
+
+	peer->sent += most;
+	post(TAGRV_RMA_WRITE, 8, rma_ctx);
+	post(TAGRV_RMA_WRITE, 8, rma_ctx + 1);
+	post(TAGRV_RMA_ATOMIC, 8, rma_ctx + 2);
+	tagrv_engine_progress(fx.engine);
+	cr_assert_eq(fake.log_cnt, 1);
+	arrive_fin(packet_header(0).op, 0);
+	cr_expect_eq(take(&fx.tx).context, rma_ctx);
+	tagrv_engine_progress(fx.engine);
+	cr_assert_eq(fake.log_cnt, 2);
+	arrive_fin(packet_header(1).op, 0);
+	cr_expect_eq(take(&fx.tx).context, rma_ctx + 1);
+	tagrv_engine_progress(fx.engine);
+	cr_assert_eq(fake.log_cnt, 3);
+	cr_expect_eq(packet_header(2).opcode, TAGRV_PKT_ATOMIC);
+	/* What fetches has its own limit. */
+	post(TAGRV_RMA_FETCH, 8, rma_ctx + 3);
+	cr_expect_eq(fake.log_cnt, 4);
+	peer->sent -= most;
+}
+
+/* Whoever is to receive them may be waiting for the write. */
+Test(rma_asked, no_operation_waits_for_messages)
+{
+	struct tagrv_peer *peer = the_peer();
+	const uint32_t most = 2 * TAGRV_RMA_UNANSWERED_MAX;
+
+	peer->sent += most;
+	peer->sent_msgs += most;
+	post(TAGRV_RMA_WRITE, 8, rma_ctx);
+	cr_expect_eq(fake.log_cnt, 1);
+	peer->sent -= most;
+	peer->sent_msgs -= most;
+}
+
 static char far_mem[1 << 22];		/* memory of the peer */
 
 /* Completes the gets in flight and serves, until the read with this FIN has ended. */

@@ -187,7 +187,8 @@ void tagrv_lane_part(struct tagrv_lane *lane)
 	struct tagrv_engine *engine = peer->engine;
 
 	tagrv_assert_locked(engine->dom);
-	assert(peer->lane == lane && !peer->side && !peer->sent && !peer->rma.counted);
+	assert(peer->lane == lane && !peer->side && !peer->sent && !peer->sent_msgs &&
+	       !peer->rma.counted);
 	detach(peer);
 	close_lane(lane, -FI_ECONNRESET);
 	if (engine->conn.wep)

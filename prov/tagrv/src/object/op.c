@@ -111,8 +111,10 @@ void tagrv_op_send_end(struct tagrv_op *op, int status)
 	assert(!tagrv_list_linked(&op->link));
 	tagrv_trace_send_complete(op, op->peer, op->context, op->tag, op->len,
 				  status);
-	if (op->state != TAGRV_OP_QUEUED)
+	if (op->state != TAGRV_OP_QUEUED) {
+		op->peer->sent_msgs--;
 		tagrv_peer_uncount_sent(op->peer, 1);
+	}
 	tagrv_op_deregister(op);
 	if (op->ops->release)
 		op->ops->release(op);

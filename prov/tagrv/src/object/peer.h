@@ -178,6 +178,8 @@ struct tagrv_peer {
 	struct tagrv_list writers;	/* sends with something to move */
 	struct tagrv_list acks;		/* tagrv_ack::link */
 	uint32_t ack_cnt;		/* how many but for RECALLs */
+	uint32_t sent_msgs;		/* of 'sent', messages: the others need no call of
+					   the peer's application */
 	struct {			/* one-sided operations: proto/rma/rma.h */
 		uint32_t asked;		/* what it keeps for us: proto/rma/rma_op.c */
 		uint32_t serving;	/* what we keep for it */

@@ -20,6 +20,7 @@ static void leave_pending(struct tagrv_op *op, enum tagrv_op_state state)
 	tagrv_list_remove(&op->link);
 	tagrv_op_set_state(op, state);
 	op->peer->sent++;
+	op->peer->sent_msgs++;
 }
 
 /*

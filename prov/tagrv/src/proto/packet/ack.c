@@ -162,7 +162,8 @@ int tagrv_ack_send(struct tagrv_peer *peer)
  * TAGRV_SHOWINGS_MAX windows. All peers share the memory for acks; one that goes on
  * with operations and never makes room for their FINs, as a write can be that nothing was
  * prepared for here, must not use it up. Others receive when they make progress, and only
- * then send more than there is room for.
+ * then send more messages than there is room for; of one-sided operations they wait for the
+ * answers when these are many (rma/rma_ask.c).
  */
 #define WAITING_MAX	65536u
 

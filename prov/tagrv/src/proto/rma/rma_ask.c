@@ -53,6 +53,16 @@ static inline void count(struct tagrv_op *op, const struct part *part, size_t *b
 	tagrv_rma_asked(op);
 }
 
+/*
+ * Whether so many operations are not answered that the next one has to wait. Not messages:
+ * their receiver may be waiting for this one.
+ */
+static bool is_far_ahead(const struct tagrv_peer *peer)
+{
+	return TAGRV_UNLIKELY(peer->sent >= TAGRV_RMA_UNANSWERED_MAX) &&
+	       peer->sent - peer->sent_msgs >= TAGRV_RMA_UNANSWERED_MAX;
+}
+
 /* words: room for the header, in front of the body. */
 static int send_packet(struct tagrv_peer *peer, struct tagrv_hdr *hdr, void *words,
 		       const void *body, size_t len)
@@ -114,6 +124,8 @@ int tagrv_rma_put(struct tagrv_op *op, size_t *bytes)
 			return ret;
 		r->by_packets = true;
 	}
+	if (is_far_ahead(op->peer))
+		return -FI_EAGAIN;
 	part = next_part(op, op->peer->frag_max - sizeof(struct tagrv_rma_put));
 	ret = is_short(op, &part) ?
 		tagrv_rma_store(op->peer, op->node.handle, op->iov[0].iov_base, op->len,
@@ -250,7 +262,8 @@ int tagrv_rma_change(struct tagrv_op *op, size_t *bytes)
 
 	if (TAGRV_UNLIKELY(op->engine->dom->by_device))
 		return tagrv_rma_device_change(op, bytes);
-	if ((fetches && !tagrv_rma_may_ask(op->peer)) || !tagrv_rma_may_bring_data(op))
+	if ((fetches ? !tagrv_rma_may_ask(op->peer) : is_far_ahead(op->peer)) ||
+	    !tagrv_rma_may_bring_data(op))
 		return -FI_EAGAIN;
 	part = next_part(op, atomic_max(op));
 	ret = send_atomic(op, &part);

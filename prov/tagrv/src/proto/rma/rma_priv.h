@@ -30,6 +30,13 @@
 /* Ops of one endpoint that are LENT: its own operations need ops, too. */
 #define TAGRV_RMA_LENT_MAX	64u
 
+/*
+ * Writes and atomics that one peer has not answered, at most. It keeps FINs without room for
+ * little more, and gives up who causes them (WAITING_MAX in packet/ack.c): we may be sending
+ * without a call that takes them.
+ */
+#define TAGRV_RMA_UNANSWERED_MAX	61440u
+
 /* Operations with remote CQ data that one peer has not answered, at most: rma_data.c. */
 #define TAGRV_RMA_DATA_MAX	1024u
 
