@@ -265,6 +265,8 @@ static void open_end(struct end *e, const struct fi_provider *provider, const ch
 	hints->caps = FI_TAGGED | FI_RMA | FI_ATOMIC;
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
 	hints->domain_attr->threading = FI_THREAD_DOMAIN;
+	/* Devices access no other regions, and atomics by the device need that. */
+	hints->domain_attr->mr_mode = FI_MR_ALLOCATED;
 	hints->domain_attr->name = strdup(device);
 	check(provider->getinfo(FI_VERSION(1, 17), "127.0.0.1", NULL, FI_SOURCE, hints, &e->info),
 	      0, "fi_getinfo");

@@ -23,7 +23,7 @@ static struct tagrv_addr ipv4(const char *ip, uint16_t port)
 
 void engine_setup(void)
 {
-	struct tagrv_dom_attr dom_attr = { .name = "loop", .serialized = true };
+	struct tagrv_dom_attr dom_attr = { .name = "loop", .serialized = true, .allocated = true };
 	struct tagrv_engine_attr attr = {
 		.src = ipv4("127.0.0.1", 0),
 		.directed_recv = true,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * The functional tests of messages, one-sided operations and failures over RDMA devices in
- * memory that behave as an adapter of one vendor: FAKE_VERBS=profile.
+ * memory that behave as an adapter of one vendor: FAKE_VERBS=profile. With
+ * FAKE_VERBS_PINNED, regions keep their pages, where the kernel allows it.
  *
  *   runner --fork--> one process: provider, devices fake0 and fake1
  *                      |-- thread: rank 0, copy 0 of rank_module.so
@@ -157,6 +158,7 @@ static void begin(int ranks)
 	/* Libraries that libfabric loads print and exit. */
 	for (const int *sig = (const int[]){ SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, 0 }; *sig; sig++)
 		signal(*sig, SIG_DFL);
+	config.pinned = getenv("FAKE_VERBS_PINNED") && fake_verbs_can_pin();
 	fake_verbs_start(&config);
 }
 

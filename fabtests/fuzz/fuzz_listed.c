@@ -68,7 +68,7 @@ static void require_at(bool good, int line)
 
 static void set_up(void)
 {
-	struct tagrv_dom_attr dom_attr = { .name = "loop", .serialized = true };
+	struct tagrv_dom_attr dom_attr = { .name = "loop", .serialized = true, .allocated = true };
 	struct tagrv_engine_attr attr = { .directed_recv = true, .source = true };
 	struct tagrv_engine_sinks sinks = { .tx_cq = &tx, .rx_cq = &rx };
 	struct sockaddr_in sin = { .sin_family = AF_INET };

@@ -50,7 +50,7 @@ static bool deaf;		/* nobody reads the queue of receives */
 
 static void set_up(void)
 {
-	struct tagrv_dom_attr dom_attr = { .name = "loop", .serialized = true };
+	struct tagrv_dom_attr dom_attr = { .name = "loop", .serialized = true, .allocated = true };
 	struct tagrv_engine_attr attr = {
 		.directed_recv = true, .source = true,
 	};

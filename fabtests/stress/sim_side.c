@@ -92,7 +92,7 @@ static bool owns(int i)
 
 static void open_dom(int i)
 {
-	struct tagrv_dom_attr attr = { .name = "loop", .serialized = true };
+	struct tagrv_dom_attr attr = { .name = "loop", .serialized = true, .allocated = true };
 	struct sim_side *side = &sim.side[i];
 
 	SIM_TRACE("side %d", i);

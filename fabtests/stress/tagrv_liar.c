@@ -97,7 +97,7 @@ static void open_honest(struct test *t, struct honest *h)
 	h->random = t->seed + (uint64_t)t->rank;
 	fx_open(t, &h->fx, &(struct fx_attr){
 		.caps = FI_MSG | FI_TAGGED | FI_DIRECTED_RECV | FI_RMA | FI_ATOMIC, .disabled = true,
-		.one_cq = true, .mr_mode = FI_MR_PROV_KEY, .tx_flags = FI_DELIVERY_COMPLETE,
+		.one_cq = true, .mr_mode = FI_MR_PROV_KEY | FI_MR_ALLOCATED, .tx_flags = FI_DELIVERY_COMPLETE,
 		.cq_wait = h->sleeps ? FI_WAIT_FD : FI_WAIT_NONE,
 	});
 	CHECK_OK(fi_enable(h->fx.ep));

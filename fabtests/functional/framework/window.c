@@ -7,7 +7,7 @@
 #include <sched.h>
 #include <string.h>
 
-enum { BY_ADDRESS = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY };
+enum { BY_ADDRESS = FI_MR_VIRT_ADDR | FI_MR_PROV_KEY };
 
 /* Keys that applications choose may use all 64 bits. */
 static uint64_t next_key = 1;
@@ -27,6 +27,8 @@ void window_open_ep(struct test *t, struct fx *fx, const struct fx_attr *attr,
 {
 	struct fx_attr wanted = *attr;
 
+	/* Memory stays where it is, so devices may access it by themselves. */
+	wanted.mr_mode |= FI_MR_ALLOCATED;
 	if (keys == KEYS_ADDRESS || (keys == KEYS_ANY && !is_offered(t, &wanted)))
 		wanted.mr_mode |= BY_ADDRESS;
 	fx_open_or_skip(t, fx, &wanted, keys == KEYS_ANY ? "such endpoint" :

@@ -42,7 +42,7 @@ struct window {
  * Opens an endpoint for one-sided operations as fx_open_or_skip() does. The case is
  * skipped if the provider has no such keys, or lacks capabilities or an order. What
  * attr->mr_mode has besides, as FI_MR_ENDPOINT, is asked for, too; regions are then bound
- * and enabled, whether or not the provider needs it.
+ * and enabled, whether or not the provider needs it. FI_MR_ALLOCATED always is.
  */
 void window_open_ep(struct test *t, struct fx *fx, const struct fx_attr *attr,
 		    enum window_keys keys);

@@ -290,6 +290,21 @@ Test(mr, addresses_are_virtual_where_the_domain_says_so)
 	expect_virtual(1);	/* FI_MR_BASIC */
 }
 
+/* Devices may have regions registered for peers only where the program does not remap them. */
+Test(mr, pages_stay_where_the_domain_says_so)
+{
+	static const struct { int mode; bool stay; } modes[] = {
+		{ 0, false }, { TAGRV_MR_SCALABLE, false },
+		{ FI_MR_VIRT_ADDR | FI_MR_PROV_KEY, false },
+		{ FI_MR_ALLOCATED, true }, { TAGRV_MR_BASIC, true },
+	};
+
+	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(modes); i++) {
+		open_with(modes[i].mode);
+		cr_expect_eq(dom_of(api.domain)->allocated, modes[i].stay, "mode %zu", i);
+	}
+}
+
 Test(mr, scalable_regions_have_the_application_s_keys)
 {
 	struct fid_mr *mr;

@@ -173,6 +173,7 @@ static void set_up_regs(void)
 {
 	set_up();
 	dom.params.regcache_max = MAX;
+	dom.allocated = true;
 }
 
 static void tear_down_regs(void)
@@ -249,8 +250,18 @@ Test(view_regs, a_failure_is_remembered_until_it_is_forgotten)
 	tagrv_window_deregister(&dom, &window);
 }
 
+/* The owner may put other pages there, and the device would go on with the old ones. */
+Test(view_regs, memory_that_may_be_remapped_is_not_shown)
+{
+	struct tagrv_window window = window_of(100);
+
+	dom.allocated = false;
+	cr_expect_not(shows(&window, TAGRV_MEM_READ));
+	cr_expect_eq(regs.tried, 0);
+}
+
 /* It locks nothing: who reads finds the pages by their addresses. */
-Test(view_regs, shared_memory_has_no_limit)
+Test(view_regs, shared_memory_may_be_remapped_and_has_no_limit)
 {
 	const struct tagrv_xport_ops *ops = tagrv_xport_local();
 	struct tagrv_window window = window_of(3 * MAX);
@@ -258,6 +269,7 @@ Test(view_regs, shared_memory_has_no_limit)
 
 	tagrv_param_read(&dom.params);
 	dom.params.regcache_max = MAX;
+	dom.allocated = false;
 	cr_assert_eq(ops->dev_open(ops->name, &dom.params, &dev), 0);
 	cr_expect_not_null(tagrv_window_register(&dom, &window, dev, TAGRV_MEM_READ));
 	cr_expect_not(shows(&window, TAGRV_MEM_READ));

@@ -9,8 +9,9 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <sys/mman.h>
 
-enum { LEN = 10000, MANY = 200, PIECES = 4 };
+enum { LEN = 10000, MANY = 200, PIECES = 4, REMAPS = 12 };
 
 static const struct fx_attr plain = { .caps = FI_MSG | FI_RMA, .tx_flags = FI_DELIVERY_COMPLETE };
 
@@ -266,6 +267,55 @@ static void overlapping(struct test *t)
 	fx_close(&fx);
 }
 
+/* Other pages, empty ones, at the same address. */
+static void remap(char *mem, int round)
+{
+	if (round % 2)
+		CHECK(!madvise(mem, LEN, MADV_DONTNEED), "madvise fails");
+	else
+		CHECK(mmap(mem, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+			   -1, 0) == mem, "mmap fails");
+}
+
+/*
+ * Without FI_MR_ALLOCATED the owner may remap its memory, and tells nobody but the peers that
+ * access it: what they write and read is what is mapped at that time.
+ */
+static void remapped(struct test *t)
+{
+	char *mem = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const struct iovec iov = { .iov_base = mem, .iov_len = LEN };
+	struct window w;
+	struct fx fx;
+	int peer;
+
+	CHECK(mem != MAP_FAILED, "mmap fails");
+	fx_open_or_skip(t, &fx, &plain, "such endpoint whose regions may be remapped");
+	peer = window_peer(&fx);
+	w.g = guard_alloc(1);
+	window_publish(&fx, &w, region_open(&fx, &(struct region){ .iov = &iov }),
+		       region_base(&fx, &iov));
+	for (int round = 0; round < REMAPS; round++) {
+		uint64_t seed = 2 * (uint64_t)round + 1;
+
+		if (run_sends(t))
+			write_at(&fx, window_at(&w, peer, 0), w.key[peer], LEN, seed);
+		fx_barrier(&fx);
+		if (run_receives(t)) {
+			CHECK(pattern_check(mem, LEN, seed) == LEN, "round %d: not written", round);
+			remap(mem, round);
+			pattern_fill(mem, LEN, seed + 1);
+		}
+		fx_barrier(&fx);
+		if (run_sends(t))
+			read_at(&fx, window_at(&w, peer, 0), w.key[peer], LEN, seed + 1);
+		fx_barrier(&fx);
+	}
+	window_close(&w);
+	munmap(mem, LEN);
+	fx_close(&fx);
+}
+
 /* Who offers FI_MR_ENDPOINT may bind and enable regions, whether or not that is needed. */
 static void bound(struct test *t)
 {
@@ -296,6 +346,7 @@ const struct test_case rma_region_cases[] = {
 	{ "region_segments_address", "a region of four segments, by address", segments_address, .self = true },
 	{ "region_reopened", "a key names other memory after a close", reopened, .self = true },
 	{ "region_overlapping", "two regions on the same memory", overlapping, .self = true },
+	{ "region_remapped", "memory that is remapped without a word is read and written where it is", remapped, .self = true },
 	{ "region_bound", "FI_MR_ENDPOINT: regions are bound and enabled", bound, .self = true },
 	{ 0 },
 };

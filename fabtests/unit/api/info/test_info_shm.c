@@ -172,25 +172,58 @@ Test(info_shm, atomics_by_the_device_need_a_device_that_has_them)
 	struct fi_info *hints = api_hints(), *info;
 
 	hints->caps = FI_ATOMIC;
+	hints->domain_attr->mr_mode = FI_MR_ALLOCATED;
 	fake_verbs_start(&config);
 	unsetenv("FI_TAGRV_DEVICES");
 	cr_expect_str_eq(offered_with(NULL, FI_ATOMIC), "fake0 fake1 shm ");
 	setenv("FI_TAGRV_ATOMICS", "device", 1);
-	cr_expect_str_eq(offered_with(NULL, FI_ATOMIC), "fake0 fake1 ");
-	cr_expect_str_eq(offered(NULL), "fake0 fake1 shm ");
 	cr_expect_str_eq(offered_with(hints, FI_ATOMIC), "fake0 fake1 ");
+	cr_expect_str_eq(offered(NULL), "fake0 fake1 shm ");
+	hints->caps = 0;
+	cr_expect_str_eq(offered_with(hints, FI_ATOMIC), "fake0 fake1 ");
+	cr_expect_str_eq(offered_with(hints, 0), "fake0 fake1 shm ");
+	hints->caps = FI_ATOMIC;
 	setenv("FI_TAGRV_SRQ", "no", 1);
 	tagrv_info_rescan();
-	cr_expect_str_eq(offered_with(NULL, FI_ATOMIC), "");
+	cr_expect_str_eq(offered_with(hints, FI_ATOMIC), "");
 	cr_expect_eq(api_getinfo(hints, &info), -FI_ENODATA);
 	setenv("FI_TAGRV_ATOMICS", "cpu", 1);
-	cr_expect_str_eq(offered_with(NULL, FI_ATOMIC), "fake0 fake1 shm ");
+	cr_expect_str_eq(offered_with(hints, FI_ATOMIC), "fake0 fake1 shm ");
 	tagrv_info_cleanup();
 	fake_verbs_stop();
 	config.no_atomics = true;
 	fake_verbs_start(&config);
 	setenv("FI_TAGRV_ATOMICS", "device", 1);
 	unsetenv("FI_TAGRV_SRQ");
+	cr_expect_str_eq(offered_with(hints, FI_ATOMIC), "");
+	tagrv_info_cleanup();
+	fake_verbs_stop();
+	fi_freeinfo(hints);
+}
+
+/* Pages of regions may change without FI_MR_ALLOCATED, and devices would not notice. */
+Test(info_shm, atomics_by_the_device_need_memory_that_stays)
+{
+	static const struct { int mode; bool offered; } modes[] = {
+		{ 0, false }, { FI_MR_VIRT_ADDR | FI_MR_PROV_KEY, false },
+		{ TAGRV_MR_SCALABLE, false }, { TAGRV_MR_BASIC, true },
+		{ FI_MR_ALLOCATED, true }, { FI_MR_ALLOCATED | FI_MR_LOCAL, true },
+	};
+	struct fake_verbs_config config = fake_verbs_defaults();
+	struct fi_info *hints = api_hints();
+
+	fake_verbs_start(&config);
+	unsetenv("FI_TAGRV_DEVICES");
+	hints->caps = FI_ATOMIC;
+	for (size_t i = 0; i < TAGRV_ARRAY_SIZE(modes); i++) {
+		hints->domain_attr->mr_mode = modes[i].mode;
+		setenv("FI_TAGRV_ATOMICS", "device", 1);
+		cr_expect_str_eq(offered_with(hints, FI_ATOMIC),
+				 modes[i].offered ? "fake0 fake1 " : "", "mode %zu", i);
+		setenv("FI_TAGRV_ATOMICS", "cpu", 1);
+		cr_expect_str_eq(offered_with(hints, FI_ATOMIC), "fake0 fake1 shm ");
+	}
+	setenv("FI_TAGRV_ATOMICS", "device", 1);
 	cr_expect_str_eq(offered_with(NULL, FI_ATOMIC), "");
 	tagrv_info_cleanup();
 	fake_verbs_stop();

@@ -113,6 +113,7 @@ static int open_dom(struct tagrv_domain *domain,
 		.serialized = attr->threading == FI_THREAD_DOMAIN,
 		.auto_progress = attr->data_progress == FI_PROGRESS_AUTO ||
 				 attr->control_progress == FI_PROGRESS_AUTO,
+		.allocated = domain->mr_mode & FI_MR_ALLOCATED,
 	};
 
 	int ret = tagrv_dom_open(&dom_attr, &domain->dom);

@@ -264,6 +264,7 @@ int tagrv_dom_open(const struct tagrv_dom_attr *attr, struct tagrv_dom **dom)
 	if (!d->params.fast)
 		tagrv_watch_add_unlisted(&d->watch);
 	d->auto_progress = attr->auto_progress;
+	d->allocated = attr->allocated;
 	d->lasting = read_lasting(d->params.expose);
 	d->by_device = read_by_device(&d->params);
 	tagrv_select_conf_read(&d->select, &d->params);

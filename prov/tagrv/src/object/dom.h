@@ -40,6 +40,7 @@ struct tagrv_dom_attr {
 	const char *name;	/* device name as fi_getinfo gave it */
 	bool	serialized;	/* FI_THREAD_DOMAIN and weaker: no lock */
 	bool	auto_progress;	/* a thread makes progress (implies the lock) */
+	bool	allocated;	/* FI_MR_ALLOCATED: regions keep their pages, but for fi_mr_refresh */
 };
 
 /* Cache of registrations of one device. */
@@ -94,6 +95,7 @@ struct tagrv_dom {
 	 * that was once told where to write could go on for ever. */
 	unsigned lasting;
 	bool	joined;			/* dev joins devices */
+	bool	allocated;		/* of attr: devices may have windows registered */
 	bool	by_device;		/* FI_TAGRV_ATOMICS: devices carry out atomics; then
 					   one device reaches all peers */
 	struct tagrv_device *loop;	/* messages to self */

@@ -239,17 +239,23 @@ static struct tagrv_window_reg *find_reg(struct tagrv_window *window,
 }
 
 /*
- * A device locks all pages of what is registered, also those that were never touched. So
- * there is a limit for all windows together. Shared memory locks nothing.
+ * A device accesses the pages that were there when it was registered. If the owner may put
+ * other pages there without a word, as without FI_MR_ALLOCATED, it has no window: monitors of
+ * memory (reg/monitor.h) do not suffice, because nothing can be deregistered before the call
+ * that changes memory returns, and peers may know of the change from then on.
+ *
+ * It locks all these pages, and makes those that were never touched. So there is a limit for
+ * all windows together. For shared memory none of this holds: it goes by addresses.
  */
 static struct tagrv_window_reg *new_reg(struct tagrv_dom *dom, struct tagrv_window *window,
 					struct tagrv_device *dev, unsigned rights)
 {
 	struct tagrv_window_reg *reg = find_reg(window, NULL, 0);
-	size_t counted = dev->ops == tagrv_xport_local() ? 0 : window->len;
+	bool local = dev->ops == tagrv_xport_local();
+	size_t counted = local ? 0 : window->len;
 
 	/* What does not fit now is not remembered as a failure: others may be closed. */
-	if (!reg || !tagrv_dom_count_shown(dom, counted))
+	if (!reg || !(local || dom->allocated) || !tagrv_dom_count_shown(dom, counted))
 		return NULL;
 	reg->dev = dev;
 	reg->rights = rights;

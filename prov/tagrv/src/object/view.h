@@ -117,8 +117,8 @@ unsigned tagrv_window_rights(const struct tagrv_engine *engine,
 /*
  * Registers the window with these rights for peers of this device, at the first call.
  * Returns the registrations of its segments; NULL: the device could not when this was tried,
- * the windows of the domain have too many bytes together (tagrv_dom_count_shown()), or there
- * are TAGRV_WINDOW_REGS with other rights.
+ * it needs dom->allocated, the windows of the domain have too many bytes together
+ * (tagrv_dom_count_shown()), or there are TAGRV_WINDOW_REGS with other rights.
  */
 struct tagrv_mem **tagrv_window_register(struct tagrv_dom *dom, struct tagrv_window *window,
 					 struct tagrv_device *dev, unsigned rights);

@@ -326,13 +326,23 @@ bool tagrv_info_match_atomics(const struct tagrv_ask *ask,
 	if (tagrv_info_has_atomics(ask, desc) || !hints || !(hints->caps & FI_ATOMIC))
 		return true;
 	refuse_param(ask, "the program asks for FI_ATOMIC, which FI_TAGRV_ATOMICS=device has "
-		     "from an RDMA device with atomics and shared receive queues only");
+		     "from an RDMA device with atomics and shared receive queues only, and for "
+		     "programs whose mr_mode has FI_MR_ALLOCATED");
 	return false;
+}
+
+/* Whether the program can do with FI_MR_ALLOCATED, without which devices access no region. */
+static bool has_allocated(const struct fi_info *hints)
+{
+	int mode = hints && hints->domain_attr ? hints->domain_attr->mr_mode : 0;
+
+	return mode == TAGRV_MR_BASIC || mode & FI_MR_ALLOCATED;
 }
 
 bool tagrv_info_has_atomics(const struct tagrv_ask *ask, const struct tagrv_device_desc *desc)
 {
-	return !tagrv_param_atomics_by_device(&ask->params) || desc->atomics;
+	return !tagrv_param_atomics_by_device(&ask->params) ||
+	       (desc->atomics && has_allocated(ask->hints));
 }
 
 bool tagrv_info_match_tags(const struct tagrv_ask *ask, const struct tagrv_device_desc *desc)
