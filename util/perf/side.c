@@ -130,6 +130,18 @@ static const char *text_or_null(const char *text)
 	return *text ? text : NULL;
 }
 
+/*
+ * Libfabric shows no other providers than FI_PROVIDER, which may name another one than --provider,
+ * --compare or the client does.
+ */
+static void allow_provider(const char *name)
+{
+	const char *chosen = getenv("FI_PROVIDER");
+
+	if (chosen && strcmp(chosen, name))
+		unsetenv("FI_PROVIDER");
+}
+
 static void start(struct side *s)
 {
 	const struct perf_hello *hello = s->hello;
@@ -150,6 +162,7 @@ static void start(struct side *s)
 		pair_pin((int)(2 * hello->member) + !s->leads);
 	if (*hello->devices)
 		setenv("FI_TAGRV_DEVICES", hello->devices, 1);
+	allow_provider(hello->provider);
 	s->verify = hello->flags & PERF_VERIFY;
 	s->seconds_per_tick = clock_seconds_per_tick();
 	endpoint_start(&s->e, &conf);
