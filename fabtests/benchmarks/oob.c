@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,15 +53,17 @@ static struct addrinfo *resolve(const char *host, const char *port)
 	return res;
 }
 
+/* By IPv6, IPv4 is served as well. */
 static int listen_on(const struct addrinfo *ai, int backlog)
 {
-	const int on = 1;
+	const int on = 1, off = 0;
 	int fd = socket(ai->ai_family, SOCK_STREAM, 0);
 
 	if (fd < 0)
 		return -1;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (bind(fd, ai->ai_addr, ai->ai_addrlen) || listen(fd, backlog)) {
+	if ((ai->ai_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off))) ||
+	    bind(fd, ai->ai_addr, ai->ai_addrlen) || listen(fd, backlog)) {
 		close(fd);
 		return -1;
 	}
@@ -73,7 +76,12 @@ int oob_listen(const char *port, int backlog)
 	int listener = -1;
 
 	for (const struct addrinfo *ai = res; ai && listener < 0; ai = ai->ai_next)
-		listener = listen_on(ai, backlog);
+		if (ai->ai_family == AF_INET6)
+			listener = listen_on(ai, backlog);
+	/* A host may have no IPv6. */
+	for (const struct addrinfo *ai = res; ai && listener < 0; ai = ai->ai_next)
+		if (ai->ai_family != AF_INET6)
+			listener = listen_on(ai, backlog);
 	freeaddrinfo(res);
 	if (listener < 0)
 		bench_die("cannot listen on port %s: %s", port, strerror(errno));

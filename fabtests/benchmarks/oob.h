@@ -17,7 +17,7 @@ typedef void (*oob_idle_fn)(void *arg);
  */
 int oob_connect_for(const char *host, const char *port, double seconds, const char *what);
 
-/* Returns a socket that listens, or ends the program with a message. */
+/* Returns a socket that listens, on IPv6 and IPv4 where the host has both, or ends the program with a message. */
 int oob_listen(const char *port, int backlog);
 void oob_pair(int fd[2]);
 
