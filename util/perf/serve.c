@@ -26,6 +26,9 @@
 
 enum { HELLO_SECONDS = 3, END_MS = 5000, BACKLOG = PERF_PAIRS_MAX };
 
+/* What a receive takes in a process and its provider, and in its completion queue. */
+enum { RECV_BYTES = 256 };
+
 struct server {
 	const struct perf_options *opt;
 	int	listener;
@@ -33,14 +36,14 @@ struct server {
 	uint64_t session;
 	struct {
 		pid_t	pid;		/* 0: none */
-		uint64_t bytes;		/* of its buffers */
+		uint64_t bytes;		/* of its buffers and receives */
 	} followers[PERF_PAIRS_MAX];
 	uint64_t bytes_left;		/* that further ones may have */
 };
 
 static uint64_t bytes_of(const struct perf_hello *hello)
 {
-	return hello->memory + (hello->need >= PERF_REMOTE ? 2 * hello->size : 0);
+	return hello->memory + hello->recvs * RECV_BYTES + (hello->need >= PERF_REMOTE ? 2 * hello->size : 0);
 }
 
 /* The place of a follower; pid 0: a free one. -1: there is none. */
@@ -98,7 +101,7 @@ static const char *refuse(const struct server *server, struct perf_hello *hello)
 	if (place_of(server, 0) < 0 || hello->memory > server->bytes_left ||
 	    bytes_of(hello) > server->bytes_left)
 		return "the server's processes would take more than half of its memory, or are too many: "
-			"smaller --sizes, --window or --pairs";
+			"smaller --sizes, --window, --depths or --pairs";
 	return NULL;
 }
 
