@@ -40,7 +40,7 @@ int main(int argc, char **argv)
 	if (opt.server)
 		return serve(&opt);
 	if (opt.plot)
-		plot_check();
+		plot_check(opt.plot);
 	res.opt = &opt;
 	if (gethostname(res.here, sizeof(res.here) - 1))
 		strcpy(res.here, "?");

@@ -6,6 +6,7 @@
 #include "results.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <rdma/fabric.h>
 #include <signal.h>
@@ -29,7 +30,20 @@ static const char *const colours[COLOURS] = {
 	"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999",
 };
 
-void plot_check(void)
+/* Of a file that was not there, nothing is left. */
+static void check_file(const char *name)
+{
+	const bool was_there = !access(name, F_OK);
+	int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+
+	if (fd < 0)
+		bench_die("--plot: %s cannot be written: %s", name, strerror(errno));
+	close(fd);
+	if (!was_there)
+		unlink(name);
+}
+
+void plot_check(const char *file)
 {
 	const char *path = getenv("PATH");
 	char *copy = strdup(path ? path : ""), *state = NULL, name[4096];
@@ -39,6 +53,7 @@ void plot_check(void)
 		if (access(name, X_OK))
 			continue;
 		free(copy);
+		check_file(file);
 		return;
 	}
 	bench_die("--plot needs gnuplot, which is not in the PATH (Debian, Ubuntu: apt-get install gnuplot-nox)");
@@ -385,7 +400,8 @@ int plot_draw(const struct perf_results *res)
 	double *xs = calloc(res->row_cnt, sizeof(*xs));
 	/* gnuplot may end before it has read all. */
 	void (*before)(int) = signal(SIGPIPE, SIG_IGN);
-	FILE *out = popen("gnuplot", "w");
+	/* Where it cannot open its file, the figure goes to standard output, which is for results. */
+	FILE *out = popen("exec gnuplot >/dev/null", "w");
 	int status;
 
 	if (!out || !xs)

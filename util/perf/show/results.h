@@ -59,8 +59,8 @@ void lines_about(const struct perf_results *res, const struct perf_about *about)
 void lines_row(const struct perf_results *res, const struct perf_row *row);
 void json_print(const struct perf_results *res);
 
-/* Ends the program with a message if there is no gnuplot. */
-void plot_check(void);
+/* Ends the program with a message if there is no gnuplot, or this file cannot be written. */
+void plot_check(const char *file);
 /* Returns 0, or -1 after a message. */
 int plot_draw(const struct perf_results *res);
 
