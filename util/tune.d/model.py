@@ -81,7 +81,7 @@ def main_values(device):
     eager_fixed, eager_slope = fit(deciding(device, 'eager'))
     get_fixed, get_slope = fit(deciding(device, 'get'))
     if not eager_slope or not get_slope:
-        raise Failed(f'{device.title}: times do not grow with sizes; is the machine busy?')
+        raise Failed('times do not grow with sizes; is the machine busy?')
     overhead = min(1 / device.rate, eager_fixed)
     latency = eager_fixed - overhead
     found = min(FIND, get_fixed / 4)

@@ -2,6 +2,7 @@
 """Draws the curves of a device, and where they cross."""
 import shutil
 import subprocess
+from pathlib import Path
 
 from curves import BEYOND, SMALLEST
 from model import lines
@@ -45,8 +46,19 @@ def require_gnuplot():
         raise Failed('gnuplot is missing (apt-get install gnuplot, or use --no-png)')
 
 
+def require_file(png):
+    """Raises OSError if this file cannot be written."""
+    was_there = Path(png).exists()
+    with open(png, 'ab'):
+        pass
+    if not was_there:
+        Path(png).unlink()
+
+
 def draw(png, device, values, marks):
     try:
-        subprocess.run(['gnuplot'], input=script(png, device, values, marks), text=True, check=True)
+        # Where gnuplot cannot open its file, the picture goes to standard output.
+        subprocess.run(['gnuplot'], input=script(png, device, values, marks), text=True, check=True,
+                       stdout=subprocess.DEVNULL)
     except subprocess.CalledProcessError as err:
         raise Failed(f'gnuplot cannot draw {png}') from err

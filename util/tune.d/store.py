@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """The file that the provider reads: see FI_TAGRV_PROFILE in fi_tagrv(7), and src/select/profile.h."""
 import os
+import tempfile
 from pathlib import Path
 
 from tools import Failed
@@ -39,6 +40,14 @@ def kept_parts(path, replaced):
     return kept
 
 
+def require_folder(path):
+    """Raises OSError if the file could not be replaced by a new one."""
+    folder = path.resolve().parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=path.name):
+        pass
+
+
 def section(key, values, doubt):
     """Lines of a section. doubt: names of values that are not to be trusted."""
     lines = [' '.join(key)]
@@ -51,9 +60,14 @@ def text_of(sections, kept):
     return '\n'.join([MAGIC, REMARK] + kept + [line for lines in sections for line in lines]) + '\n'
 
 
-def write(path, text):
-    """Replaces the file in one step: a provider may be reading it."""
+def write(path, text, check=lambda _: None):
+    """Replaces the file in one step, since a provider may be reading it; not if check() of the new one raises."""
+    path = path.resolve()       # a symbolic link stays one
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(path.name + f'.new{os.getpid()}')
-    new.write_text(text)
-    new.replace(path)
+    try:
+        new.write_text(text)
+        check(new)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)

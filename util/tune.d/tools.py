@@ -2,14 +2,16 @@
 """tagrv_perf and tagrv_info: where they are, how they are run, and what they print."""
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 EAGER_MOST = 65536              # the largest value of FI_TAGRV_EAGER_MAX
-# What would change which protocol is measured. A profile would change what is compared with it.
-CLEARED = ('FI_TAGRV_PROTO', 'FI_TAGRV_RNDV', 'FI_TAGRV_RNDV_THRESH', 'FI_TAGRV_RNDV_THRESH_FALLBACK', 'FI_PROVIDER')
+# What would change which protocol is measured, or hide warnings. A profile would change what is compared with it.
+CLEARED = ('FI_TAGRV_PROTO', 'FI_TAGRV_RNDV', 'FI_TAGRV_RNDV_THRESH', 'FI_TAGRV_RNDV_THRESH_FALLBACK', 'FI_PROVIDER',
+           'FI_LOG_PROV', 'FI_LOG_SUBSYS')
 FOLDERS = {'tagrv_perf': 'util/perf', 'tagrv_info': 'util'}     # below the folder of a build
 TIMEOUT = 300                   # seconds
 
@@ -41,8 +43,8 @@ class Tools:
             self.env['FI_PROVIDER_PATH'] = str((build / 'prov/tagrv/.libs').resolve())
         self.paths = {name: find(name, build) for name in FOLDERS}
 
-    def run(self, name, *options, **env):
-        """Returns what the program printed."""
+    def complete(self, name, *options, **env):
+        """The program that has ended."""
         try:
             done = subprocess.run([self.paths[name], *options], env=dict(self.env, **env), timeout=TIMEOUT,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
@@ -50,11 +52,11 @@ class Tools:
             raise Failed(f'{name} {" ".join(options)} does not end') from err
         if done.returncode:
             raise Failed(f'{name} {" ".join(options)}: {done.stderr.strip() or done.returncode}')
-        return done.stdout
+        return done
 
     def read(self, name, *options, **env):
-        """The same of a program that prints JSON."""
-        out = self.run(name, *options, **env)
+        """What a program that prints JSON has printed."""
+        out = self.complete(name, *options, **env).stdout
         try:
             return json.loads(out)
         except json.JSONDecodeError as err:
@@ -64,6 +66,12 @@ class Tools:
         """The tables of protocols: of all devices, then of each pair that a profile has."""
         return [table for table in self.read('tagrv_info', '--protocols', '--json', **env)['protocols']
                 if 'ranges' in table]
+
+    def refusal(self, path):
+        """Why the provider does not use a profile; None: it does."""
+        done = self.complete('tagrv_info', '--protocols', FI_TAGRV_PROFILE=str(path), FI_LOG_LEVEL='warn')
+        found = re.search(r'the profile .* is not used: (.*)', done.stderr)
+        return found and found.group(1)
 
     def models(self, **env):
         """Device -> the model that its peers know it by; None: they know none."""
