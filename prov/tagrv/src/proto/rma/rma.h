@@ -46,8 +46,8 @@
  * until it has ended: a PULL for FI_ORDER_RAW, WAW and SAW, a read for WAR, SAR and RAR. No
  * read is told KEYS then, because it could not stay in front of the others.
  *
- * EAGAIN: an operation that finds no room is QUEUED on peer->pending, among the sends, and
- * so is one for which the peer would have to keep more than TAGRV_RMA_ASKED_MAX.
+ * EAGAIN: an operation that finds no room is QUEUED on peer->pending, among the sends, and so
+ * is one for which the peer would have to keep too much (TAGRV_RMA_ASKED_MAX, _UNANSWERED_MAX).
  *
  * Peer death, close: lane.c fails peer->pending and peer->waiting; reads in flight end by
  * their callbacks. A target drops its answers, and ends what it has LENT. A window is closed
