@@ -95,7 +95,7 @@ make_root()
 	Acquire::Languages "none";
 	Dpkg::Options { "--force-unsafe-io"; };
 	END
-	apt-config dump | grep -E '^Acquire::(http|https)::[Pp]roxy' >"$root/etc/apt/apt.conf.d/20proxy" || true
+	apt-config dump | grep -E '^Acquire::(http|https)::[Pp]roxy(::[^ ]+)? ' >"$root/etc/apt/apt.conf.d/20proxy" || true
 	cp /etc/resolv.conf /etc/hosts "$root/etc/"
 	in_root "$1" apt-get -q -o APT::Update::Error-Mode=any update
 	apt_in "$1" dist-upgrade

@@ -329,6 +329,8 @@ class Op:
             return f"the end of {int(peer['sent'])} earlier sends (FI_FENCE)"
         if self.op['tx']['rma'] and peer['rma']['views']['asked']['id']:
             return "a VIEW of the target's window, for its device"
+        if self.op['tx']['rma'] and peer['sent']:
+            return f"room in the transport, or the end of {int(peer['sent'])} earlier operations"
         return 'room in the transport, behind earlier sends'
 
     def wait_wire(self):

@@ -266,7 +266,7 @@ static void apply(struct perf_options *opt, int key, const char *arg)
 	case 'd': parse_two(opt->device, arg, "--device"); break;
 	case 'a': parse_two(opt->address, arg, "--address"); break;
 	case OPT_DEV_A:
-	case OPT_DEV_B: opt->devices[key - OPT_DEV_A] = options_text(arg, "--dev", PERF_DEVICES_LEN); break;
+	case OPT_DEV_B: opt->devices[key - OPT_DEV_A] = options_text(arg, "--dev-a, --dev-b", PERF_DEVICES_LEN); break;
 	case OPT_COMPARE:
 		opt->provider_cnt = split(opt->providers, PERF_PROVIDERS_MAX, arg, "--compare");
 		break;

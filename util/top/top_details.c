@@ -103,7 +103,7 @@ static void print_onesided(struct top_text *text, const struct top_row *row)
 		top_print(text, "\n");
 	}
 	if (c->onesided_views || c->onesided_refused)
-		top_print(text, "    of these   %" PRIu64 " out, which the peer cannot count; %"
+		top_print(text, "    of these   %" PRIu64 " out, which the peer cannot count; besides, %"
 			  PRIu64 " of peers refused\n", c->onesided_views, c->onesided_refused);
 }
 

@@ -48,11 +48,12 @@ def require_gnuplot():
 
 def require_file(png):
     """Raises OSError if this file cannot be written."""
-    was_there = Path(png).exists()
-    with open(png, 'ab'):
+    path = Path(png).resolve()      # of a link, the file that it names
+    was_there = path.exists()
+    with open(path, 'ab'):
         pass
     if not was_there:
-        Path(png).unlink()
+        path.unlink()
 
 
 def draw(png, device, values, marks):

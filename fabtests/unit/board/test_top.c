@@ -199,7 +199,7 @@ Test(top, details_have_onesided_operations_and_bytes)
 		"\n    writes         12      8      30      20     24     16      60      40\n",
 		"\n    reads           9      6      90      60     27     18     120      80\n",
 		"\n    atomics        18     12     150     100      0      0       0       0\n",
-		"\n    of these   18 out, which the peer cannot count; 0 of peers refused\n",
+		"\n    of these   18 out, which the peer cannot count; besides, 0 of peers refused\n",
 	};
 	struct top_look before, now;
 	struct top_text text = { 0 };

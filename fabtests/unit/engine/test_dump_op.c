@@ -292,6 +292,19 @@ Test(dump_op, every_state_has_its_reason)
 	}
 }
 
+Test(dump_op, what_has_its_view_waits_for_room_or_answers)
+{
+	static const struct row row = { TAGRV_OP_QUEUED, .onesided = true };
+	struct tagrv_op *op = make_op(fx.engine, &row);
+
+	op->tag = 1;
+	add_rndv(op, &row);
+	op->peer->rma.views->asked.id = 0;
+	op->peer->sent = 2;
+	dump_all();
+	cr_expect_not_null(strstr(text, "room in the transport, or the end of 2 earlier operations"));
+}
+
 static void add_peers(struct tagrv_engine *engine)
 {
 	struct sockaddr_in6 in6 = {

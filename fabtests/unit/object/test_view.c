@@ -7,6 +7,7 @@
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 
+#include "common/caught_log.h"
 #include "object/engine.h"
 #include "object/peer.h"
 #include "object/view.h"
@@ -174,6 +175,7 @@ static void set_up_regs(void)
 	set_up();
 	dom.params.regcache_max = MAX;
 	dom.allocated = true;
+	dom.shown.told = false;
 }
 
 static void tear_down_regs(void)
@@ -205,11 +207,13 @@ Test(view_regs, windows_that_are_shown_have_a_limit_together)
 {
 	struct tagrv_window first = window_of(600), second = window_of(600),
 			    third = window_of(400), all = window_of(SIZE_MAX);
+	const int told = log_count("raise FI_TAGRV_REGCACHE_MAX");
 
 	cr_expect(shows(&first, TAGRV_MEM_READ));
 	cr_expect_not(shows(&second, TAGRV_MEM_READ));
 	cr_expect_not(shows(&all, TAGRV_MEM_READ));
 	cr_expect_eq(regs.tried, 2, "the device was not asked");
+	cr_expect_eq(log_count("raise FI_TAGRV_REGCACHE_MAX"), told + 1, "once for all");
 	cr_expect_not(shows(&first, TAGRV_MEM_WRITE), "other rights need another one");
 	cr_expect(shows(&first, TAGRV_MEM_READ));
 	cr_expect(shows(&third, TAGRV_MEM_READ), "as much as the limit");

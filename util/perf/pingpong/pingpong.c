@@ -145,7 +145,7 @@ static void apply_place(struct perf_options *opt, int key, const char *arg)
 	case OPT_CLIENT: opt->host = arg; break;
 	case OPT_PORT: opt->port = arg; break;
 	case OPT_DEV_A:
-	case OPT_DEV_B: opt->devices[key - OPT_DEV_A] = options_text(arg, "--dev", PERF_DEVICES_LEN); break;
+	case OPT_DEV_B: opt->devices[key - OPT_DEV_A] = options_text(arg, "--dev-a, --dev-b", PERF_DEVICES_LEN); break;
 	case OPT_DOMAIN_A:
 	case OPT_DOMAIN_B: opt->device[key - OPT_DOMAIN_A] = options_text(arg, "--domain", PERF_NAME_LEN); break;
 	case OPT_ADDR_A:

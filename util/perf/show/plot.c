@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <rdma/fabric.h>
 #include <signal.h>
@@ -35,12 +36,13 @@ static void check_file(const char *name)
 {
 	const bool was_there = !access(name, F_OK);
 	int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+	char path[PATH_MAX];
 
 	if (fd < 0)
 		bench_die("--plot: %s cannot be written: %s", name, strerror(errno));
 	close(fd);
-	if (!was_there)
-		unlink(name);
+	if (!was_there && realpath(name, path))		/* not a link to it */
+		unlink(path);
 }
 
 void plot_check(const char *file)

@@ -16,7 +16,7 @@ static int valid(const struct tagrv_dom *dom, enum tagrv_atomic_kind kind,
 		 enum fi_datatype datatype, enum fi_op op, size_t *count)
 {
 	if (dom->by_device ? !tagrv_atomic_is_valid_by_device(kind, op, datatype) ||
-			     !tagrv_dom_has_device_atomics(dom) :
+			     !dom->allocated || !tagrv_dom_has_device_atomics(dom) :
 			     !tagrv_atomic_is_valid(kind, op, datatype))
 		return -FI_EOPNOTSUPP;
 	*count = dom->by_device ? 1 : TAGRV_MIN(TAGRV_MAX_MSG / tagrv_atomic_size(datatype),

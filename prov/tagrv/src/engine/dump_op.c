@@ -36,6 +36,9 @@ static void wait_queued(const struct tagrv_op *op, FILE *out)
 			peer->sent);
 	else if (op->tx.rma && peer->rma.views->asked.id)
 		fputs("a VIEW of the target's window, for its device", out);
+	else if (op->tx.rma && peer->sent)
+		fprintf(out, "room in the transport, or the end of %zu earlier operations",
+			peer->sent);
 	else
 		fputs("room in the transport, behind earlier sends", out);
 }

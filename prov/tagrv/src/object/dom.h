@@ -55,6 +55,7 @@ struct tagrv_dom_shown {
 	atomic_size_t bytes;		/* of all; also changed without the lock */
 	size_t	max;			/* as many as caches may keep; lock */
 	bool	max_known;
+	bool	told;			/* the log has a line about too many */
 };
 
 /*

@@ -142,6 +142,19 @@ int tagrv_dom_mem_reg(struct tagrv_dom *dom, struct tagrv_device *dev, void *add
 	return ret;
 }
 
+/* Once for a domain: peers ask for each access. */
+static void tell_too_many(struct tagrv_dom_shown *shown, size_t bytes)
+{
+	if (shown->told)
+		return;
+	shown->told = true;
+	tagrv_warn("a region of %zu bytes that a peer accesses does not fit into the %zu bytes "
+		   "that devices may access, with other such regions: this process carries out "
+		   "reads and writes of it, and atomics by the device "
+		   "(FI_TAGRV_ATOMICS=device) fail; raise FI_TAGRV_REGCACHE_MAX\n",
+		   bytes, shown->max);
+}
+
 bool tagrv_dom_count_shown(struct tagrv_dom *dom, size_t bytes)
 {
 	struct tagrv_dom_shown *shown = &dom->shown;
@@ -151,8 +164,10 @@ bool tagrv_dom_count_shown(struct tagrv_dom *dom, size_t bytes)
 		shown->max = limits_of(&dom->params).bytes;
 	shown->max_known = true;
 	/* Others take away at most, meanwhile. */
-	if (bytes > shown->max || atomic_load(&shown->bytes) > shown->max - bytes)
+	if (bytes > shown->max || atomic_load(&shown->bytes) > shown->max - bytes) {
+		tell_too_many(shown, bytes);
 		return false;
+	}
 	atomic_fetch_add(&shown->bytes, bytes);
 	return true;
 }

@@ -111,7 +111,8 @@ static int ask(const struct tagrv_op *op)
 		asked->id = 0;
 		return refuse(peer, status, "the target has no such region with the rights "
 			      "for it, or counts accesses of it, or has other parameters "
-			      "FI_TAGRV_ATOMICS or FI_TAGRV_EXPOSE");
+			      "FI_TAGRV_ATOMICS or FI_TAGRV_EXPOSE, or a smaller "
+			      "FI_TAGRV_REGCACHE_MAX");
 	}
 	asked->id = tagrv_view_new_id(peer, range->key);
 	asked->status = 0;
@@ -217,7 +218,8 @@ static int find_at_self(const struct tagrv_op *op, struct place *place)
 	tagrv_window_forget_failures(window);
 	mem = tagrv_window_register(op->engine->dom, window, xport->dev, rights);
 	if (!mem)
-		return refuse(op->peer, -FI_EOPNOTSUPP, "the device cannot register the region");
+		return refuse(op->peer, -FI_EOPNOTSUPP, "the device cannot register the region, or it "
+			      "does not fit into FI_TAGRV_REGCACHE_MAX");
 	if (!find_segment(window, mem, offset, place))
 		return refuse(op->peer, -FI_EOPNOTSUPP, "its bytes are in two segments");
 	place->link = self_link(op->peer, xport);
