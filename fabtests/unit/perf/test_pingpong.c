@@ -4,6 +4,7 @@
  */
 #include <criterion/criterion.h>
 #include <getopt.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,12 +16,15 @@ TestSuite(pingpong, .timeout = 10);
 
 static struct perf_options parse(const char *words)
 {
-	/* The options point into it. */
-	char *copy = strdup(words), *state = NULL, name[] = "tagrv_pingpong", *argv[32] = { name };
+	/* The options point into it; those of a few calls are kept. */
+	static char kept[8][512];
+	static size_t at;
+	char *copy = kept[at++ % 8], *state = NULL, name[] = "tagrv_pingpong", *argv[32] = { name };
 	struct perf_options opt;
 	int argc = 1;
 
 	unsetenv("FI_PROVIDER");
+	cr_assert_lt(snprintf(copy, sizeof(kept[0]), "%s", words), (int) sizeof(kept[0]));
 	for (char *s = strtok_r(copy, " ", &state); s; s = strtok_r(NULL, " ", &state))
 		argv[argc++] = s;
 	optind = 0;
