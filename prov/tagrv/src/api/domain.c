@@ -142,19 +142,6 @@ static int check_format(uint32_t format)
 	}
 }
 
-/* The bits that an old mode stands for, which is never combined with others. */
-static int full_mr_mode(int mode)
-{
-	switch (mode) {
-	case TAGRV_MR_BASIC:
-		return FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-	case TAGRV_MR_SCALABLE:
-		return 0;
-	default:
-		return mode;
-	}
-}
-
 static void init_domain(struct tagrv_domain *domain, struct fid_fabric *fabric,
 			const struct fi_info *info, void *context)
 {
@@ -168,7 +155,7 @@ static void init_domain(struct tagrv_domain *domain, struct fid_fabric *fabric,
 	domain->api_version = fabric->api_version;
 	domain->addr_format = info->addr_format ? info->addr_format :
 						  FI_SOCKADDR_IN;
-	domain->mr_mode = full_mr_mode(info->domain_attr->mr_mode);
+	domain->mr_mode = tagrv_info_full_mr_mode(info->domain_attr->mr_mode);
 	snprintf(domain->name, sizeof(domain->name), "%s",
 		 info->domain_attr->name);
 }

@@ -68,6 +68,19 @@
 #define TAGRV_MR_BASIC		(1 << 0)
 #define TAGRV_MR_SCALABLE	(1 << 1)
 
+/* The bits that an old mode stands for, which is never combined with others. */
+static inline int tagrv_info_full_mr_mode(int mode)
+{
+	switch (mode) {
+	case TAGRV_MR_BASIC:
+		return FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	case TAGRV_MR_SCALABLE:
+		return 0;
+	default:
+		return mode;
+	}
+}
+
 /* The open objects that hints name; all zero when they name none. */
 struct tagrv_info_objects {
 	bool	foreign_fabric;		/* another provider's fabric */

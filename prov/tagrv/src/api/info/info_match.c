@@ -334,9 +334,8 @@ bool tagrv_info_match_atomics(const struct tagrv_ask *ask,
 /* Whether the program can do with FI_MR_ALLOCATED, without which devices access no region. */
 static bool has_allocated(const struct fi_info *hints)
 {
-	int mode = hints && hints->domain_attr ? hints->domain_attr->mr_mode : 0;
-
-	return mode == TAGRV_MR_BASIC || mode & FI_MR_ALLOCATED;
+	return hints && hints->domain_attr &&
+	       tagrv_info_full_mr_mode(hints->domain_attr->mr_mode) & FI_MR_ALLOCATED;
 }
 
 bool tagrv_info_has_atomics(const struct tagrv_ask *ask, const struct tagrv_device_desc *desc)
